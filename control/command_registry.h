@@ -1,0 +1,48 @@
+// CommandRegistry: what the control socket can be asked. The owner of a component registers its commands here.
+#ifndef EOIB_CONTROL_COMMAND_REGISTRY_H_
+#define EOIB_CONTROL_COMMAND_REGISTRY_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace eoib {
+
+// Control thread only.
+class CommandRegistry {
+ public:
+  using Arguments = std::vector<std::string>;
+  // The answer is text for an operator; an error's message is shown as it is.
+  using Handler = std::function<absl::StatusOr<std::string>(const Arguments&)>;
+
+  struct Command {
+    std::string name;   // "fdb/show"; an operator may also type "fdb show"
+    std::string usage;  // "[VES]": what list-commands prints behind the name
+    std::string help;   // a line for the manual
+    size_t min_arguments = 0;
+    size_t max_arguments = 0;
+    Handler handler;
+  };
+
+  // CHECKs that the name is new.
+  void Register(Command command);
+  void Unregister(const std::string& name);
+
+  // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest name that fits
+  // wins. kInvalidArgument for an unknown command (with those that resemble it) or a wrong number of arguments (with the usage).
+  absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments) const;
+  // "list-commands" is registered by the registry itself, as unixctl does.
+  CommandRegistry();
+
+  const std::map<std::string, Command>& commands() const { return commands_; }
+
+ private:
+  std::map<std::string, Command> commands_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_COMMAND_REGISTRY_H_

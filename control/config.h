@@ -1,0 +1,56 @@
+// The configuration of an agent: VESes and vPorts, from a TOML file.
+//
+// A file is taken whole or refused whole. Every mistake is reported with its line and what would be right, and an unknown key is a
+// mistake too (with the key that was probably meant).
+#ifndef EOIB_CONTROL_CONFIG_H_
+#define EOIB_CONTROL_CONFIG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "fdb/address.h"
+#include "vswitch/vlan_policy.h"
+
+namespace eoib {
+
+// [[fdb.static]] is a later matter of the manager; a static entry of the file stands at its vPort: static_macs.
+struct VesConfig {
+  std::string name;                       // unique; [A-Za-z0-9_.-]{1,32}
+  PKey pkey;                              // the partition; either membership form
+  VlanSet vlans = VlanSet::All();         // "vlans = [0, 10, \"100-199\"]"; default all. 0: untagged frames
+  absl::optional<QKey> qkey;              // default 0x80000000 | P_Key; controlled
+  absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
+  size_t fdb_limit = 65536;
+  int line = 0;                           // of its table in the file
+};
+
+struct VPortConfig {
+  std::string name;                       // unique; also the netdev's name: at most 15 bytes
+  std::string ves;                        // the name of its VES
+  std::string type = "tap";               // "tap" or "test"
+  absl::optional<MacAddr> mac;            // of the netdev; default: made once at random, kept in the state directory
+  VlanPolicy vlan;                        // mode, access_vlan, trunk_vlans, native_vlan
+  std::vector<MacAddr> static_macs;       // MACs behind it in its access (or native) VLAN that are never learned elsewhere
+  absl::optional<int> mtu;                // of the netdev; default: the VES's
+  int line = 0;
+};
+
+struct AgentConfig {
+  std::vector<VesConfig> veses;
+  std::vector<VPortConfig> vports;
+};
+
+// `source` is what messages call the file. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.
+absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source);
+// kNotFound if the file is not there: the message says what to write.
+absl::StatusOr<AgentConfig> LoadConfig(const std::string& path);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_CONFIG_H_

@@ -1,0 +1,95 @@
+// AddressHandles: the table of address handles of one protection domain, shared between control (which makes and retires them) and
+// the worker (which posts with them by index).
+//
+// A handle is keyed (DGID, DLID, SL): many vPorts behind one port share it. It is made off the data path (creating one may
+// take a second on RoCE) and destroyed after its last send has completed: the worker counts its sends in each slot, and Reap
+// destroys retired handles whose count is zero.
+//
+// Threads. Acquire and Release: the worker, wait-free. All else: control threads, serialised inside.
+#ifndef EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
+#define EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "fdb/address.h"
+#include "fdb/vport_directory.h"  // AhIndex
+#include "vswitch/fabric/hca.h"
+
+namespace eoib {
+
+// How to reach a port: what goes into an address handle. Every datagram carries a GRH.
+struct PathKey {
+  Gid dgid;
+  uint16_t dlid = 0;  // a LID or an MLID; 0 on RoCE
+  Sl sl;
+
+  friend constexpr auto operator<=>(const PathKey&, const PathKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const PathKey& key) {
+    return H::combine(std::move(h), key.dgid, key.dlid, key.sl);
+  }
+};
+struct PathAttributes {
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+  uint32_t flow_label = 0;
+  uint8_t rate = 0;  // static rate, IBA code; 0: the port's
+};
+
+class AddressHandles {
+ public:
+  static constexpr size_t kMax = 65536;
+
+  AddressHandles(Hca* hca, ibv_pd* pd, size_t limit = kMax);
+  // Destroys all handles; no send may be outstanding.
+  ~AddressHandles();
+  AddressHandles(const AddressHandles&) = delete;
+  AddressHandles& operator=(const AddressHandles&) = delete;
+
+  // The handle for `key`, made if there is none; each Get adds a user. Errors say what was attempted and why it failed.
+  absl::StatusOr<AhIndex> Get(const PathKey& key, const PathAttributes& attributes);
+  // Takes a user away; without users the handle is retired and destroyed by a later Reap.
+  void Put(AhIndex index);
+  // Destroys retired handles that no send uses; returns how many are still waiting.
+  size_t Reap();
+
+  // Worker: the handle to post with, or null if the index is none, retired or unknown. After a non-null return the worker owes
+  // one Release.
+  ibv_ah* Acquire(AhIndex index);
+  void Release(AhIndex index);
+
+  size_t size() const;
+
+ private:
+  struct Slot {
+    std::atomic<ibv_ah*> ah{nullptr};
+    std::atomic<uint32_t> sends{0};
+    PathKey key;         // control only
+    uint32_t users = 0;  // control only
+  };
+
+  Hca* const hca_;
+  ibv_pd* const pd_;
+  const size_t limit_;
+  std::unique_ptr<Slot[]> slots_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<PathKey, uint32_t> by_key_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);
+  struct Retired {
+    uint32_t slot;
+    ibv_ah* ah;
+  };
+  std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_

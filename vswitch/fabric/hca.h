@@ -1,0 +1,78 @@
+// Hca: one port of one opened HCA, real or software, and what belongs to it: verbs, MADs, capture.
+//
+// This is where the two seams come together: whoever holds an Hca cannot tell, and need not know, what fills them.
+#ifndef EOIB_VSWITCH_FABRIC_HCA_H_
+#define EOIB_VSWITCH_FABRIC_HCA_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/mad_transport.h"
+#include "vswitch/fabric/verbs.h"
+
+namespace eoib {
+
+// A port's state as a subnet manager left it.
+struct HcaPortInfo {
+  bool active = false;
+  bool ethernet_link_layer = false;  // RoCE: no LID, no SA
+  Lid lid;
+  Lid sm_lid;
+  Gid gid;             // GID index 0 (InfiniBand), or the configured index (RoCE)
+  uint8_t mtu = 0;     // active MTU, IbMtu's code
+  uint8_t rate = 0;    // active speed times width as an IBA rate code
+};
+
+// All members may be called from any thread unless their comment says otherwise; the MAD transport from one.
+class Hca {
+ public:
+  virtual ~Hca() = default;
+
+  virtual const VerbsTable& verbs() const = 0;
+  virtual ibv_context* context() const = 0;
+  virtual uint8_t port() const = 0;
+  virtual int gid_index() const = 0;
+  virtual std::string name() const = 0;  // "mlx5_0/1" or "soft:host1"
+  // Null on a link layer without a subnet administrator.
+  virtual MadTransport* mads() = 0;
+
+  // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kUnimplemented where the
+  // HCA cannot. A capture that runs already is replaced.
+  virtual absl::Status StartCapture(const std::string& path) = 0;
+  virtual absl::Status StopCapture() = 0;
+
+  absl::StatusOr<HcaPortInfo> QueryPort() const;
+  // The index of the P_Key of that partition in the port's table (full member preferred), and whether it is a full member's.
+  // kNotFound, listing the table, if the port is not a member.
+  struct PKeyIndex {
+    uint16_t index;
+    PKey pkey;
+  };
+  absl::StatusOr<PKeyIndex> FindPKey(PKey pkey) const;
+};
+
+// Which HCAs a program can open: scheme ("verbs", "soft") -> opener of what follows the colon. Mains fill it, so that a
+// program decides at its link which HCAs it carries.
+class HcaRegistry {
+ public:
+  using Opener = std::function<absl::StatusOr<std::unique_ptr<Hca>>(absl::string_view rest)>;
+  void Register(std::string scheme, Opener opener) { openers_[std::move(scheme)] = std::move(opener); }
+  // `name`: "verbs:DEVICE/PORT" or "soft:PORTNAME". kInvalidArgument lists the schemes this program knows.
+  absl::StatusOr<std::unique_ptr<Hca>> Open(absl::string_view name) const;
+
+ private:
+  std::map<std::string, Opener> openers_;
+};
+
+// Opens "DEVICE/PORT" through libibverbs and, on an InfiniBand link layer, libibumad. kNotFound lists the devices there are.
+absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port);
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_HCA_H_

@@ -1,0 +1,29 @@
+// MadTransport: the second seam. Sends and receives 256-byte MADs between this port and the subnet administrator.
+//
+// The SA client is written once against it. It is filled by libibumad (umad_transport.h: a real OpenSM answers) and by the
+// software subnet (softhca/soft_mad_transport.h). An HCA port without an SA (RoCE) has none.
+#ifndef EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
+#define EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
+
+#include "absl/status/status.h"
+#include "vswitch/wire/mad.h"
+
+namespace eoib {
+
+// One thread at a time.
+class MadTransport {
+ public:
+  virtual ~MadTransport() = default;
+
+  // Sends one MAD to the port's SA (its LID is the transport's affair). kUnavailable if there is no SA now; the caller
+  // retries later. A MAD that was sent may still be lost: the caller keeps the timeout.
+  virtual absl::Status Send(const Mad& mad) = 0;
+  // Takes the next MAD that arrived, if any; does not block.
+  virtual bool Receive(Mad* mad) = 0;
+  // Readable while Receive has something.
+  virtual int fd() const = 0;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_

@@ -1,0 +1,111 @@
+// UdEndpoint: one Unreliable Datagram QP with its completion queues, as a worker uses it.
+//
+// Shape of a worker's turn: Receive a batch, forward it, Send, ReapSends, Refill; when there is nothing left, Arm, then once more
+// Receive and ReapSends (an arrival between the last poll and Arm raises no event), then sleep on event_fd(); after waking,
+// DrainEvents. The QP's Q_Key is the flood group's; sends use it by passing a Q_Key with the high-order bit set
+// (IBA 1.4 §10.2.5).
+//
+// One thread: the worker that owns the QP, except Attach and Detach, which control calls. Nothing here allocates after Create.
+#ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
+#define EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/address_handles.h"
+#include "vswitch/fabric/buffer_pool.h"
+#include "vswitch/fabric/hca.h"
+
+namespace eoib {
+
+// A datagram that arrived. Its payload is at BufferPool::Grh(buffer) + 40 == Frame(buffer) - 4, `length` bytes.
+struct Datagram {
+  BufferId buffer;
+  uint32_t length = 0;  // of the UD payload: EoIB header and frame
+  bool ok = true;       // false: completed with an error; only `buffer` is meaningful
+  bool has_grh = false;
+  Gid sgid;             // from the GRH
+  Gid dgid;             // from the GRH: the group's MGID, or this port's GID
+  Qpn source_qpn;
+  Lid slid;
+  uint8_t path_bits = 0;
+  Sl sl;
+
+  PeerAddress source() const { return {sgid, source_qpn}; }
+};
+
+// A datagram to send: `length` bytes at `payload`, which lie in `buffer`.
+struct SendRequest {
+  BufferId buffer;
+  const uint8_t* payload = nullptr;
+  uint32_t length = 0;
+  AhIndex ah = AhIndex::None();
+  Qpn qpn;  // Qpn::kMulticast for a group
+};
+
+class UdEndpoint {
+ public:
+  struct Options {
+    uint16_t pkey_index = 0;
+    QKey qkey;
+    int receive_depth = 512;
+    int send_depth = 512;
+  };
+
+  // Creates the QP and brings it to RTS. `hca`, `pd`, `pool` and `handles` outlive the endpoint.
+  static absl::StatusOr<std::unique_ptr<UdEndpoint>> Create(Hca* hca, ibv_pd* pd, BufferPool* pool, AddressHandles* handles,
+                                                            const Options& options);
+  // Destroys the QP and frees the buffers that were posted or in flight.
+  ~UdEndpoint();
+  UdEndpoint(const UdEndpoint&) = delete;
+  UdEndpoint& operator=(const UdEndpoint&) = delete;
+
+  Qpn qpn() const;
+
+  // Up to out.size() datagrams that arrived; their buffers now belong to the batch.
+  size_t Receive(absl::Span<Datagram> out);
+  // Posts free buffers until receive_depth are posted or the pool is empty; call it after the batch's buffers were freed.
+  void Refill();
+
+  // Posts `requests`. result[i] says what became of the i-th: kNone (its buffer is in flight), kUnresolved (no such handle),
+  // kSendQueueFull or kSendError; a buffer that was not posted stays the batch's. Returns how many were posted.
+  size_t Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result);
+  // Frees the buffers of completed sends; returns how many completed, and in *failed how many of these with an error.
+  size_t ReapSends(size_t* failed);
+  size_t sends_in_flight() const { return in_flight_; }
+
+  int event_fd() const;
+  // Asks for an event at the next completion of either queue.
+  absl::Status Arm();
+  // Takes and acknowledges the events that woke the worker; does not block.
+  void DrainEvents();
+
+  absl::Status Attach(const Mgid& mgid, Mlid mlid);
+  absl::Status Detach(const Mgid& mgid, Mlid mlid);
+
+ private:
+  UdEndpoint() = default;
+
+  Hca* hca_ = nullptr;
+  BufferPool* pool_ = nullptr;
+  AddressHandles* handles_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* receive_cq_ = nullptr;
+  ibv_cq* send_cq_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+  int receive_depth_ = 0;
+  int send_depth_ = 0;
+  size_t posted_ = 0;
+  size_t in_flight_ = 0;
+  std::vector<AhIndex> ah_of_buffer_;  // by BufferId: to release at completion
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_

@@ -1,0 +1,54 @@
+// Which VLANs a port carries, and how its frames map to VLANs of the VES.
+#ifndef EOIB_VSWITCH_VLAN_POLICY_H_
+#define EOIB_VSWITCH_VLAN_POLICY_H_
+
+#include <bitset>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "fdb/address.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+
+// A set of VIDs, 0 (untagged) included.
+class VlanSet {
+ public:
+  static VlanSet All();
+  static VlanSet None() { return VlanSet(); }
+  bool Contains(Vid vid) const { return vid.IsValid() && vids_[vid.value()]; }
+  void Add(Vid vid) { vids_.set(vid.value()); }
+  void AddRange(Vid first, Vid last);
+  void Remove(Vid vid) { vids_.reset(vid.value()); }
+  bool empty() const { return vids_.none(); }
+  std::string ToString() const;  // "0,10,100-199"; "all"; "none"
+  friend bool operator==(const VlanSet&, const VlanSet&) = default;
+
+ private:
+  std::bitset<Vid::kMax + 1> vids_;
+};
+
+enum class PortMode : uint8_t {
+  kAccess,  // one VLAN; frames are untagged at the port
+  kTrunk,   // a set of VLANs, tagged at the port; untagged frames belong to the native VLAN, if there is one
+};
+
+struct VlanPolicy {
+  PortMode mode = PortMode::kAccess;
+  Vid access_vlan;                        // kAccess; 0: the VES's untagged VLAN
+  VlanSet trunk_vlans = VlanSet::All();   // kTrunk
+  Vid native_vlan;                        // kTrunk; 0: untagged frames stay untagged, as VLAN 0
+
+  // The VLAN that a frame received at the port belongs to; false if the port does not carry it. An access port takes untagged and
+  // priority-tagged frames, and frames tagged with its own VLAN (IEEE 802.1Q-2018 §6.9.1 with "admit all", ingress
+  // filtering on). A trunk takes untagged and priority-tagged frames into the native VLAN.
+  bool Classify(const EthernetInfo& info, Vid* vid) const;
+  // True if frames of `vid` leave at the port; *strip says that they leave without the tag.
+  bool Egress(Vid vid, bool* strip) const;
+  // The VLAN of untagged frames.
+  Vid Untagged() const { return mode == PortMode::kAccess ? access_vlan : native_vlan; }
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_VLAN_POLICY_H_

@@ -1,0 +1,45 @@
+// The EoIB encapsulation header: four bytes before each Ethernet frame in a UD datagram. See wire_format.md.
+#ifndef EOIB_VSWITCH_WIRE_EOIB_HEADER_H_
+#define EOIB_VSWITCH_WIRE_EOIB_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "vswitch/wire/byte_order.h"
+#include "vswitch/wire/drop_reason.h"
+
+namespace eoib {
+
+inline constexpr size_t kEoibHeaderSize = 4;
+inline constexpr size_t kSegmentExtensionSize = 8;
+// The other 4-byte header that stands in the same place: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
+inline constexpr uint16_t kAlternativeMagic = 0x8919;
+
+// Which of the two headers a frame carries.
+enum class HeaderForm : uint8_t { kEoib, kAlternative };
+
+// What the sender vouches for. "Ok" vouches for a checksum that may not be in the frame (wire_format.md, Checksums).
+enum class L4Checksum : uint8_t { kNone = 0, kTcpOk = 1, kUdpOk = 2 };
+
+// An encapsulation header, decoded. Equality and re-encoding are exact: EncodeEoibHeader(DecodeEoibHeader(b)) == b for every b
+// that is accepted, except for the reserved bytes of the alternative form, which are ignored on receipt and sent as zero.
+struct EoibHeader {
+  HeaderForm form = HeaderForm::kEoib;
+  L4Checksum l4_checksum = L4Checksum::kNone;
+  bool ip_checksum_ok = false;
+
+  friend constexpr bool operator==(const EoibHeader&, const EoibHeader&) = default;
+};
+
+// Decodes the header at the start of `datagram` (a UD payload, GRH not included). On success *header is set and kNone returned.
+// Else: kNotEoib (short, or no signature of either form), kBadVersion, kSegment (more-segments bit, segment offset or id set),
+// kHeaderReserved (extension, FCS present, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
+DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept;
+
+// Writes kEoibHeaderSize bytes.
+void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept;
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_EOIB_HEADER_H_

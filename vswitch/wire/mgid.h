@@ -1,0 +1,36 @@
+// The multicast GIDs of a VES: the 2013 EoIB talk's Table 19, which this file alone defines.
+//
+//     prefix 32 | P_Key 16 | DMAC 48 | version 4 | type 2 | NS 2 | reserved 12 | VID 12
+#ifndef EOIB_VSWITCH_WIRE_MGID_H_
+#define EOIB_VSWITCH_WIRE_MGID_H_
+
+#include <cstdint>
+
+#include "absl/types/optional.h"
+#include "fdb/address.h"
+
+namespace eoib {
+
+// ff12: transient, link-local scope; e01b: this protocol's signature.
+inline constexpr uint32_t kDefaultMgidPrefix = 0xff12'e01b;
+
+// A group of a VES, as its MGID says it.
+struct VesGroup {
+  uint32_t prefix = kDefaultMgidPrefix;
+  PKey pkey;  // in its full-member form
+  MacAddr dmac = MacAddr::Broadcast();
+  Vid vid;    // 0: every VLAN
+
+  friend constexpr bool operator==(const VesGroup&, const VesGroup&) = default;
+};
+
+// The MGID of `group`; the P_Key is put in in its full-member form, version, type, NS and reserved are 0.
+Mgid ToMgid(const VesGroup& group);
+// The flood group of a VES: DMAC ff:ff:ff:ff:ff:ff, VID 0.
+Mgid FloodMgid(PKey pkey, uint32_t prefix = kDefaultMgidPrefix);
+// The reverse; nothing unless version, type, NS and reserved are 0, the P_Key a full member's and the VID valid.
+absl::optional<VesGroup> ParseVesMgid(const Mgid& mgid);
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_MGID_H_
