@@ -27,19 +27,25 @@ class CommandRegistry {
     Handler handler;
   };
 
-  // CHECKs that the name is new.
+  // Starts with one command, "list-commands", as unixctl does.
+  CommandRegistry();
+  CommandRegistry(const CommandRegistry&) = delete;
+  CommandRegistry& operator=(const CommandRegistry&) = delete;
+
+  // CHECKs that the name is new. A name is at most four words, with slashes between them.
   void Register(Command command);
   void Unregister(const std::string& name);
 
   // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest name that fits
-  // wins. kInvalidArgument for an unknown command (with those that resemble it) or a wrong number of arguments (with the usage).
+  // wins. kInvalidArgument for an unknown command (with those that resemble it) or a wrong number of arguments (with the
+  // usage).
   absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments) const;
-  // "list-commands" is registered by the registry itself, as unixctl does.
-  CommandRegistry();
 
   const std::map<std::string, Command>& commands() const { return commands_; }
 
  private:
+  absl::Status Unknown(const std::string& method, const Arguments& arguments) const;
+
   std::map<std::string, Command> commands_;
 };
 

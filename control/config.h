@@ -1,7 +1,7 @@
 // The configuration of an agent: VESes and vPorts, from a TOML file.
 //
-// A file is taken whole or refused whole. Every mistake is reported with its line and what would be right, and an unknown key is a
-// mistake too (with the key that was probably meant).
+// A file is taken whole or refused whole. Every mistake is reported with its line and what would be right, and an unknown key
+// is a mistake too (with the key that was probably meant).
 #ifndef EOIB_CONTROL_CONFIG_H_
 #define EOIB_CONTROL_CONFIG_H_
 
@@ -19,25 +19,26 @@
 
 namespace eoib {
 
-// [[fdb.static]] is a later matter of the manager; a static entry of the file stands at its vPort: static_macs.
+// [[ves]]: one partition of the subnet as one switch.
 struct VesConfig {
-  std::string name;                       // unique; [A-Za-z0-9_.-]{1,32}
-  PKey pkey;                              // the partition; either membership form
-  VlanSet vlans = VlanSet::All();         // "vlans = [0, 10, \"100-199\"]"; default all. 0: untagged frames
-  absl::optional<QKey> qkey;              // default 0x80000000 | P_Key; controlled
+  std::string name;                            // unique; [A-Za-z0-9_.-]{1,32}
+  PKey pkey;                                   // the partition; either membership form
+  VlanSet vlans = VlanSet::All();              // "vlans = [0, 10, \"100-199\"]"; default all. 0: untagged frames
+  absl::optional<QKey> qkey;                   // default 0x80000000 | P_Key; controlled
   absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
   size_t fdb_limit = 65536;
-  int line = 0;                           // of its table in the file
+  int line = 0;  // of its table in the file
 };
 
+// [[vport]]: a port of a VES on this host.
 struct VPortConfig {
-  std::string name;                       // unique; also the netdev's name: at most 15 bytes
-  std::string ves;                        // the name of its VES
-  std::string type = "tap";               // "tap" or "test"
-  absl::optional<MacAddr> mac;            // of the netdev; default: made once at random, kept in the state directory
-  VlanPolicy vlan;                        // mode, access_vlan, trunk_vlans, native_vlan
-  std::vector<MacAddr> static_macs;       // MACs behind it in its access (or native) VLAN that are never learned elsewhere
-  absl::optional<int> mtu;                // of the netdev; default: the VES's
+  std::string name;                  // unique; also the netdev's name: at most 15 bytes
+  std::string ves;                   // the name of its VES
+  std::string type = "tap";          // "tap" or "test"
+  absl::optional<MacAddr> mac;       // of the netdev; default: made once at random, kept in the state directory
+  VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
+  std::vector<MacAddr> static_macs;  // MACs behind it in its access (or native) VLAN that are never learned elsewhere
+  absl::optional<int> mtu;           // of the netdev; default: the VES's
   int line = 0;
 };
 

@@ -1,10 +1,10 @@
 // Fdb: the forwarding database of one VES on one agent: which vPort a (VID, MAC) is behind.
 //
-// What it decides. A learned entry lives `ageing` after the MAC was last heard (IEEE 802.1Q-2018 §8.8.3), then the MAC is unknown
-// again and floods. Group addresses are never learned. An entry of a stronger origin (static > manager > local learned >
-// announced > remote learned) is never displaced by a weaker one; among learned entries the newest wins, which is how a MAC moves
-// from a host to another. A full table refuses new MACs and goes on refreshing those it has: an attacker who invents source
-// addresses evicts nobody, and unknown MACs still get their traffic, flooded.
+// What it decides. A learned entry lives `ageing` after the MAC was last heard (IEEE 802.1Q-2018 §8.8.3), then the MAC is
+// unknown again and floods. Group addresses are never learned. An entry of a stronger origin (static > manager > local learned
+// > announced > remote learned) is never displaced by a weaker one; among learned entries the newest wins, which is how a MAC
+// moves from a host to another. A full table refuses new MACs and goes on refreshing those it has: an attacker who invents
+// source addresses evicts nobody, and unknown MACs still get their traffic, flooded.
 //
 // Threads. Find and Refresh belong to the data path: any thread, batched, no lock held by the caller. Learn and the other
 // changes may come from any thread too and are serialised inside; they are rare.
@@ -86,9 +86,12 @@ class Fdb {
 
  private:
   uint32_t NowSeconds() const;
-  bool Expired(const MacEntry& entry, uint32_t now) const;
+  uint32_t NotBefore(uint32_t now) const;
+  bool IsLive(const MacEntry& entry, uint32_t now) const;
+  LearnResult LearnOverEntry(FdbKey key, const MacEntry& old, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const Options options_;
+  const uint32_t ageing_seconds_;  // 0: never
   const Clock* const clock_;
   MacTable table_;
   absl::Mutex writer_;  // serialises changes of table_

@@ -13,9 +13,11 @@
 #ifndef EOIB_FDB_VPORT_DIRECTORY_H_
 #define EOIB_FDB_VPORT_DIRECTORY_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -41,9 +43,9 @@ struct Route {
   enum class Kind : uint8_t { kNone, kLocal, kRemote };
 
   Kind kind = Kind::kNone;
-  uint32_t local_port = 0;        // kLocal: the agent's index of the port, below 2^24
-  Qpn qpn;                        // kRemote
-  AhIndex ah = AhIndex::None();   // kRemote; none until control has resolved the peer
+  uint32_t local_port = 0;       // kLocal: the agent's index of the port, below 2^24
+  Qpn qpn;                       // kRemote
+  AhIndex ah = AhIndex::None();  // kRemote; none until control has resolved the peer
 };
 
 class VPortDirectory {
@@ -69,7 +71,8 @@ class VPortDirectory {
   // The peer behind `vport`; nothing if it is local or gone.
   absl::optional<PeerAddress> Peer(VPortId vport) const;
   // `vport`, a remote peer's, is now at `peer` (the same GID). Its address handle stays: the path is the port's, not the
-  // QP's. If `peer` had a vPort already, that one now means `vport`'s new address too. False if `vport` is not a remote's.
+  // QP's. If `peer` had a vPort already, that one now means `vport`'s new address too. False if `vport` is not a remote's (or
+  // is by now one of another GID).
   bool Readdress(VPortId vport, const PeerAddress& peer);
   // False if `vport` is not a remote's.
   bool SetAddressHandle(VPortId vport, AhIndex ah);
@@ -89,14 +92,16 @@ class VPortDirectory {
   using Chunk = std::array<std::atomic<uint64_t>, kChunk>;
 
   std::atomic<uint64_t>* Slot(VPortId vport) const;
+  void Publish(VPortId vport, const Route& route);
+  VPortId Allocate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t limit_;
   std::atomic<uint64_t> generation_{0};
   std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // appended to only
   mutable absl::Mutex mutex_;
-  uint32_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<PeerAddress, VPortId> by_peer_ ABSL_GUARDED_BY(mutex_);
   std::vector<PeerAddress> peers_ ABSL_GUARDED_BY(mutex_);  // by VPortId
+  std::deque<VPortId> removed_ ABSL_GUARDED_BY(mutex_);     // taken again, the oldest first, when no fresh ones are left
 };
 
 }  // namespace eoib

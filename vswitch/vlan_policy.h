@@ -36,7 +36,7 @@ enum class PortMode : uint8_t {
 struct VlanPolicy {
   PortMode mode = PortMode::kAccess;
   Vid access_vlan;                        // kAccess; 0: the VES's untagged VLAN
-  VlanSet trunk_vlans = VlanSet::All();   // kTrunk
+  VlanSet trunk_vlans = VlanSet::All();   // kTrunk; with 0 it carries the untagged VLAN too
   Vid native_vlan;                        // kTrunk; 0: untagged frames stay untagged, as VLAN 0
 
   // The VLAN that a frame received at the port belongs to; false if the port does not carry it. An access port takes untagged and

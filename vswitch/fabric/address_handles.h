@@ -1,5 +1,5 @@
-// AddressHandles: the table of address handles of one protection domain, shared between control (which makes and retires them) and
-// the worker (which posts with them by index).
+// AddressHandles: the table of address handles of one protection domain, shared between control (which makes and retires them)
+// and the worker (which posts with them by index).
 //
 // A handle is keyed (DGID, DLID, SL): many vPorts behind one port share it. It is made off the data path (creating one may
 // take a second on RoCE) and destroyed after its last send has completed: the worker counts its sends in each slot, and Reap
@@ -69,12 +69,24 @@ class AddressHandles {
   size_t size() const;
 
  private:
+  // An AhIndex is a slot and, above it, the slot's generation: a worker that still holds the index of a handle that is gone
+  // must not send through the next one in the same slot. Generation 0xff is never used, so that no index is AhIndex::None().
+  static constexpr uint32_t kSlotBits = 16;
+  static constexpr uint32_t kGenerations = 0xff;
+
   struct Slot {
     std::atomic<ibv_ah*> ah{nullptr};
     std::atomic<uint32_t> sends{0};
-    PathKey key;         // control only
-    uint32_t users = 0;  // control only
+    std::atomic<uint32_t> generation{0};  // changes only while `ah` is null and `sends` was seen to be 0
+    PathKey key;                          // control only
+    uint32_t users = 0;                   // control only
   };
+
+  static uint32_t SlotOf(AhIndex index) { return index.value() & ((1u << kSlotBits) - 1); }
+  static uint32_t GenerationOf(AhIndex index) { return index.value() >> kSlotBits; }
+  AhIndex IndexOf(uint32_t slot) const;
+  absl::StatusOr<ibv_ah*> Make(const PathKey& key, const PathAttributes& attributes) const;
+  void ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Hca* const hca_;
   ibv_pd* const pd_;

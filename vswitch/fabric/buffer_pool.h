@@ -18,9 +18,10 @@
 //     in flight --UdEndpoint::ReapSends--> free
 //     batch     --Forwarder's held queue-> held       (waits for a path, then goes back to batch)
 //     batch     --Free-->                  free
+//     held      --Free-->                  free       (given up: the forwarder is destroyed)
 //
-// Debug builds keep the state of each buffer and CHECK the moves; release builds only count. At rest the counts of all states
-// add up to size(): a test.
+// A destroyed endpoint's posted and in-flight buffers go to free as well. Builds with EOIB_CHECKS check that a move is one of
+// these; other builds only count. The counts of all states add up to size(): a test.
 //
 // One thread (the worker that owns the pool).
 #ifndef EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_

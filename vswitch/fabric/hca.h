@@ -24,9 +24,9 @@ struct HcaPortInfo {
   bool ethernet_link_layer = false;  // RoCE: no LID, no SA
   Lid lid;
   Lid sm_lid;
-  Gid gid;             // GID index 0 (InfiniBand), or the configured index (RoCE)
-  uint8_t mtu = 0;     // active MTU, IbMtu's code
-  uint8_t rate = 0;    // active speed times width as an IBA rate code
+  Gid gid;           // GID index 0 (InfiniBand), or the configured index (RoCE)
+  uint8_t mtu = 0;   // active MTU, IbMtu's code
+  uint8_t rate = 0;  // active speed times width as an IBA rate code
 };
 
 // All members may be called from any thread unless their comment says otherwise; the MAD transport from one.
@@ -42,8 +42,8 @@ class Hca {
   // Null on a link layer without a subnet administrator.
   virtual MadTransport* mads() = 0;
 
-  // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kUnimplemented where the
-  // HCA cannot. A capture that runs already is replaced.
+  // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kUnimplemented where
+  // the HCA cannot. A capture that runs already is replaced.
   virtual absl::Status StartCapture(const std::string& path) = 0;
   virtual absl::Status StopCapture() = 0;
 

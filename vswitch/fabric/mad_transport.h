@@ -15,6 +15,10 @@ class MadTransport {
  public:
   virtual ~MadTransport() = default;
 
+  // Of a request's transaction ID the low 24 bits are the caller's and come back in the response with zeros above them. The
+  // rest is the transport's: on real HCAs the kernel and umad_transport.h use it.
+  static constexpr uint64_t kTidMask = 0xff'ffff;
+
   // Sends one MAD to the port's SA (its LID is the transport's affair). kUnavailable if there is no SA now; the caller
   // retries later. A MAD that was sent may still be lost: the caller keeps the timeout.
   virtual absl::Status Send(const Mad& mad) = 0;

@@ -1,26 +1,38 @@
 // UdEndpoint: one Unreliable Datagram QP with its completion queues, as a worker uses it.
 //
-// Shape of a worker's turn: Receive a batch, forward it, Send, ReapSends, Refill; when there is nothing left, Arm, then once more
-// Receive and ReapSends (an arrival between the last poll and Arm raises no event), then sleep on event_fd(); after waking,
-// DrainEvents. The QP's Q_Key is the flood group's; sends use it by passing a Q_Key with the high-order bit set
+// Shape of a worker's turn: Receive a batch, forward it, Send, ReapSends, Refill; when there is nothing left, Arm, then once
+// more Receive and ReapSends (an arrival between the last poll and Arm raises no event), then sleep on event_fd(); after
+// waking, DrainEvents. The QP's Q_Key is the flood group's; sends use it by passing a Q_Key with the high-order bit set
 // (IBA 1.4 §10.2.5).
 //
-// One thread: the worker that owns the QP, except Attach and Detach, which control calls. Nothing here allocates after Create.
+// Every send asks for a completion: its buffer and its count on the address handle come back as soon as the HCA has taken it.
+//
+// A send that fails leaves a UD QP's send queue in the state SQE (IBA 1.4 §10.3.1.6): sends already posted are flushed. Until
+// they are, Send refuses with kSendError; then ReapSends takes the queue back to RTS.
+//
+// One thread: the worker that owns the QP, except SetQKey, Attach and Detach, which control calls. Nothing here allocates after
+// Create.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
 #define EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "fdb/address.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
+#include "vswitch/wire/drop_reason.h"
 
 namespace eoib {
 
@@ -30,8 +42,8 @@ struct Datagram {
   uint32_t length = 0;  // of the UD payload: EoIB header and frame
   bool ok = true;       // false: completed with an error; only `buffer` is meaningful
   bool has_grh = false;
-  Gid sgid;             // from the GRH
-  Gid dgid;             // from the GRH: the group's MGID, or this port's GID
+  Gid sgid;  // from the GRH
+  Gid dgid;  // from the GRH: the group's MGID, or this port's GID
   Qpn source_qpn;
   Lid slid;
   uint8_t path_bits = 0;
@@ -61,7 +73,7 @@ class UdEndpoint {
   // Creates the QP and brings it to RTS. `hca`, `pd`, `pool` and `handles` outlive the endpoint.
   static absl::StatusOr<std::unique_ptr<UdEndpoint>> Create(Hca* hca, ibv_pd* pd, BufferPool* pool, AddressHandles* handles,
                                                             const Options& options);
-  // Destroys the QP and frees the buffers that were posted or in flight.
+  // Detaches the QP from its groups, destroys it and frees the buffers that were posted or in flight.
   ~UdEndpoint();
   UdEndpoint(const UdEndpoint&) = delete;
   UdEndpoint& operator=(const UdEndpoint&) = delete;
@@ -86,24 +98,53 @@ class UdEndpoint {
   // Takes and acknowledges the events that woke the worker; does not block.
   void DrainEvents();
 
+  // Control: the Q_Key that the flood group's record asks for, in place of the one the endpoint was created with.
+  absl::Status SetQKey(QKey qkey);
   absl::Status Attach(const Mgid& mgid, Mlid mlid);
   absl::Status Detach(const Mgid& mgid, Mlid mlid);
 
  private:
-  UdEndpoint() = default;
+  // What the endpoint holds a buffer for.
+  enum class Use : uint8_t { kNone, kReceive, kSend };
 
-  Hca* hca_ = nullptr;
-  BufferPool* pool_ = nullptr;
-  AddressHandles* handles_ = nullptr;
+  UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, const Options& options);
+
+  absl::Status CreateQueues(ibv_pd* pd);
+  absl::Status BringUp(const Options& options);
+  absl::Status ModifyQp(ibv_qp_attr* attr, int mask, absl::string_view what);
+  absl::Status Failed(int error, absl::string_view what) const;
+  bool TakeReceive(const ibv_wc& wc, Datagram* out);
+  size_t PrepareReceives();
+  DropReason PrepareSend(const SendRequest& request, size_t at);
+  size_t PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result);
+  void FinishSend(BufferId buffer);
+  void RecoverSendQueue();
+  void DetachAll();
+
+  Hca* const hca_;
+  BufferPool* const pool_;
+  AddressHandles* const handles_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* receive_cq_ = nullptr;
   ibv_cq* send_cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
-  int receive_depth_ = 0;
-  int send_depth_ = 0;
+  const size_t receive_depth_;
+  const size_t send_depth_;
   size_t posted_ = 0;
   size_t in_flight_ = 0;
+  bool send_failed_ = false;           // the send queue may be in SQE
+  std::atomic<uint32_t> remote_qkey_;  // high-order bit set: the QP's own
+  std::vector<Use> use_;               // by BufferId; the pool may serve other endpoints too
   std::vector<AhIndex> ah_of_buffer_;  // by BufferId: to release at completion
+  // Work requests are built here; elements of the same index belong together.
+  std::vector<ibv_recv_wr> receive_wrs_;
+  std::vector<ibv_sge> receive_sges_;
+  std::vector<ibv_send_wr> send_wrs_;
+  std::vector<ibv_sge> send_sges_;
+  std::vector<uint32_t> send_requests_;  // which of Send's requests it is
+
+  absl::Mutex mutex_;
+  std::vector<std::pair<Mgid, Mlid>> groups_ ABSL_GUARDED_BY(mutex_);  // attached to: control only
 };
 
 }  // namespace eoib

@@ -40,7 +40,8 @@ using be64 = BigEndian<uint64_t>;
 static_assert(sizeof(be16) == 2 && sizeof(be24) == 3 && sizeof(be32) == 4 && sizeof(be64) == 8);
 static_assert(alignof(be64) == 1);
 
-// Copies a wire struct out of bytes; the one way from bytes to a struct. The caller has checked that sizeof(Wire) bytes are there.
+// Copies a wire struct out of bytes; the one way from bytes to a struct. The caller has checked that sizeof(Wire) bytes are
+// there.
 template <typename Wire>
 Wire ReadWire(const void* bytes) {
   static_assert(alignof(Wire) == 1, "a wire struct has no aligned member");

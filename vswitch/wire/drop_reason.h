@@ -16,38 +16,37 @@ namespace eoib {
 enum class DropSide : uint8_t { kIngress, kEgress };
 
 // X(enumerator, label, side, what happened and what an operator can do)
-#define EOIB_DROP_REASONS(X)                                                                                              \
-  X(kNotEoib, "not_eoib", kIngress, "datagram from the fabric too short for, or without, an EoIB header")                 \
-  X(kBadVersion, "bad_version", kIngress, "EoIB header of a version this agent does not speak")                           \
-  X(kHeaderReserved, "header_reserved", kIngress, "EoIB header with an extension or reserved field this agent cannot read") \
-  X(kSegment, "segment", kIngress, "segment of a larger frame; this VES does not reassemble")                             \
-  X(kNoGrh, "no_grh", kIngress, "datagram from the fabric without a global route header")                                 \
-  X(kReceiveError, "receive_error", kIngress, "receive completed with an error")                                          \
-  X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                                          \
-  X(kTooLarge, "too_large", kIngress, "frame larger than the VES MTU; lower the interface's MTU")                         \
-  X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")                                  \
-  X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                      \
-  X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN not in the port's mode or not in the VES's VLAN set")            \
-  X(kGroupMismatch, "group_mismatch", kIngress, "VLAN tag does not agree with the multicast group the frame came through") \
+#define EOIB_DROP_REASONS(X)                                                                                                  \
+  X(kNotEoib, "not_eoib", kIngress, "datagram from the fabric too short for, or without, an EoIB header")                     \
+  X(kBadVersion, "bad_version", kIngress, "EoIB header of a version this agent does not speak")                               \
+  X(kHeaderReserved, "header_reserved", kIngress, "EoIB header with an extension or reserved field this agent cannot read")   \
+  X(kSegment, "segment", kIngress, "segment of a larger frame; this VES does not reassemble")                                 \
+  X(kNoGrh, "no_grh", kIngress, "datagram from the fabric without a global route header")                                     \
+  X(kReceiveError, "receive_error", kIngress, "receive completed with an error")                                              \
+  X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                                              \
+  X(kTooLarge, "too_large", kIngress, "frame larger than the VES MTU; lower the interface's MTU")                             \
+  X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")                                      \
+  X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                          \
+  X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN not in the port's mode or not in the VES's VLAN set")                \
+  X(kGroupMismatch, "group_mismatch", kIngress, "VLAN tag does not agree with the multicast group the frame came through")    \
   X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919 from a port: only the switch speaks these") \
-  X(kControlUnknown, "control_unknown", kIngress, "control message of a kind this agent does not know")                   \
-  X(kLinkLocalControl, "link_local_control", kIngress, "pause or LACP frame (01:80:c2:00:00:01, :02), which end at a link") \
-  X(kBadChecksumRequest, "bad_checksum_request", kIngress, "checksum offload request outside of the frame")               \
-  X(kOwnMulticast, "own_multicast", kIngress, "looped copy of a multicast this agent sent")                               \
-  X(kSamePort, "same_port", kIngress, "destination is behind the port the frame came from")                               \
-  X(kFabricToFabric, "fabric_to_fabric", kIngress, "frame from the fabric for a MAC that is on the fabric")               \
-  X(kNoEgress, "no_egress", kIngress, "no port of this agent carries the frame's VLAN")                                   \
-  X(kPortDown, "port_down", kEgress, "the Ethernet interface is down")                                                    \
-  X(kPortFull, "port_full", kEgress, "the Ethernet interface's queue is full")                                            \
-  X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                                        \
-  X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the port's MTU")                                         \
-  X(kIsolated, "isolated", kEgress, "between limited members of the partition")                                           \
-  X(kUnresolved, "unresolved", kEgress, "the path to the peer is not resolved and its queue of held frames is full")      \
-  X(kFabricDown, "fabric_down", kEgress, "the InfiniBand port is down or the VES's group is not joined")                  \
-  X(kSendQueueFull, "send_queue_full", kEgress, "the QP's send queue is full")                                            \
-  X(kSendError, "send_error", kEgress, "the HCA completed the send with an error")                                        \
-  X(kPathTooSmall, "path_too_small", kEgress, "frame larger than the path to the peer carries")                           \
-  X(kNoBuffer, "no_buffer", kEgress, "no free packet buffer for the copy")
+  X(kControlUnknown, "control_unknown", kIngress, "control message of a kind this agent does not know")                       \
+  X(kLinkLocalControl, "link_local_control", kIngress, "pause or LACP frame (01:80:c2:00:00:01, :02), which end at a link")   \
+  X(kBadChecksumRequest, "bad_checksum_request", kIngress, "checksum offload request outside of the frame")                   \
+  X(kOwnMulticast, "own_multicast", kIngress, "looped copy of a multicast this agent sent")                                   \
+  X(kSamePort, "same_port", kIngress, "destination is behind the port the frame came from")                                   \
+  X(kFabricToFabric, "fabric_to_fabric", kIngress, "frame from the fabric for a MAC that is on the fabric")                   \
+  X(kNoEgress, "no_egress", kIngress, "no port of this agent carries the frame's VLAN")                                       \
+  X(kPortDown, "port_down", kEgress, "the Ethernet interface is down")                                                        \
+  X(kPortFull, "port_full", kEgress, "the Ethernet interface's queue is full")                                                \
+  X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                                            \
+  X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the port's MTU")                                             \
+  X(kIsolated, "isolated", kEgress, "between limited members of the partition")                                               \
+  X(kUnresolved, "unresolved", kEgress, "the path to the peer is not resolved and its queue of held frames is full")          \
+  X(kFabricDown, "fabric_down", kEgress, "the InfiniBand port is down or the VES's group is not joined")                      \
+  X(kSendQueueFull, "send_queue_full", kEgress, "the QP's send queue is full")                                                \
+  X(kSendError, "send_error", kEgress, "the HCA completed the send with an error")                                            \
+  X(kEgressVlan, "egress_vlan", kEgress, "the port behind which the destination was learned does not carry the VLAN")
 
 enum class DropReason : uint8_t {
 #define EOIB_X(name, label, side, help) name,

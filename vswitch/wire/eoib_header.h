@@ -37,7 +37,7 @@ struct EoibHeader {
 // kHeaderReserved (extension, FCS present, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
 DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept;
 
-// Writes kEoibHeaderSize bytes.
+// Writes kEoibHeaderSize bytes. The alternative form has no place to vouch for a sum: finish it before (CompleteChecksum).
 void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept;
 
 }  // namespace eoib

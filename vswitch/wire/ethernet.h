@@ -14,36 +14,40 @@ namespace eoib {
 
 inline constexpr size_t kEthernetHeaderSize = 14;
 inline constexpr size_t kVlanTagSize = 4;
-inline constexpr size_t kMinFrameSize = 60;        // without FCS (IEEE 802.3-2018 §4.2.3.3)
+inline constexpr size_t kMinFrameSize = 60;  // without FCS (IEEE 802.3-2018 §4.2.3.3)
 inline constexpr size_t kMinTaggedFrameSize = 64;
-inline constexpr size_t kMacsSize = 12;            // destination and source
+inline constexpr size_t kMacsSize = 12;  // destination and source
 
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;  // payload to this switch: provider tags are not read
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
-inline constexpr uint16_t kEtherTypeControl = 0x88b5;      // IEEE 802 local experimental 1: our control messages
+inline constexpr uint16_t kEtherTypeControl = 0x88b5;  // IEEE 802 local experimental 1: our control messages
 inline constexpr uint16_t kEtherTypeAlternative = 0x8919;
 
 // An Ethernet header and, if there is one, its outer 802.1Q tag.
 struct EthernetInfo {
   MacAddr destination;
   MacAddr source;
-  bool tagged = false;        // an 802.1Q tag is there, perhaps with VID 0 (priority-tagged)
-  Vid vid;                    // of the tag; 0 if untagged
-  uint8_t priority = 0;       // PCP of the tag
-  uint16_t ethertype = 0;     // behind the tag; a value below 0x600 is an 802.3 length
-  uint16_t payload = 0;       // offset of what follows the EtherType
+  bool tagged = false;     // an 802.1Q tag is there, perhaps with VID 0 (priority-tagged)
+  Vid vid;                 // of the tag; 0 if untagged
+  uint8_t priority = 0;    // PCP of the tag
+  uint16_t ethertype = 0;  // behind the tag; a value below 0x600 is an 802.3 length
+  uint16_t payload = 0;    // offset of what follows the EtherType
 };
 
 // Reads the header of `frame` (from the destination MAC on, without FCS). kNone, or kRunt if the frame ends within its header,
 // or kReservedVid for VID 4095 (IEEE 802.1Q-2018 §9.6). Group source addresses are accepted here: that is policy.
 DropReason ParseEthernet(absl::Span<const uint8_t> frame, EthernetInfo* info) noexcept;
 
-// True if the frame speaks the switch's own protocols (EtherType 0x88b5 or 0x8919), also behind up to eight 802.1Q or 802.1ad tags:
-// a VM must not be able to hide one behind a tag that somebody strips. A deeper stack of tags counts as hiding: true.
+// True if the frame speaks the switch's own protocols (EtherType 0x88b5 or 0x8919), also behind up to eight 802.1Q or 802.1ad
+// tags: a VM must not be able to hide one behind a tag that somebody strips. A deeper stack of tags counts as hiding: true.
 bool CarriesControlEtherType(absl::Span<const uint8_t> frame) noexcept;
+
+// Offset of what follows the EtherType behind every 802.1Q and 802.1ad tag; the frame's size if it ends before, or has more
+// than eight.
+size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept;
 
 // 01:80:c2:00:00:0x, which bridges do not forward (IEEE 802.1Q-2018 §8.6.3); returns x, or -1 for any other address.
 int LinkLocalGroup(MacAddr mac) noexcept;

@@ -1,7 +1,8 @@
 // Management datagrams: 256 bytes, as a subnet administrator speaks them (IBA 1.4 §13.4, §15.2).
 //
 // A Mad is the bytes; the codecs below read and write the fields that a switch's SA client and a subnet administrator need.
-// MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Decoders accept exactly what encoders can write back the same.
+// MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Every field that is modelled here comes back from an encoder exactly as a
+// decoder read it; reserved and unmodelled fields are ignored on receipt and sent as zero.
 #ifndef EOIB_VSWITCH_WIRE_MAD_H_
 #define EOIB_VSWITCH_WIRE_MAD_H_
 
@@ -89,10 +90,11 @@ enum JoinState : uint8_t { kFullMember = 1, kNonMember = 2, kSendOnlyNonMember =
 
 // Component mask bits of MCMemberRecord (§15.2.5.17, table 210).
 namespace mcm {
-inline constexpr uint64_t kMgid = 1ull << 0, kPortGid = 1ull << 1, kQKey = 1ull << 2, kMlid = 1ull << 3, kMtuSelector = 1ull << 4,
-                          kMtu = 1ull << 5, kTrafficClass = 1ull << 6, kPKey = 1ull << 7, kRateSelector = 1ull << 8, kRate = 1ull << 9,
-                          kLifeSelector = 1ull << 10, kLife = 1ull << 11, kSl = 1ull << 12, kFlowLabel = 1ull << 13,
-                          kHopLimit = 1ull << 14, kScope = 1ull << 15, kJoinState = 1ull << 16, kProxyJoin = 1ull << 17;
+inline constexpr uint64_t kMgid = 1ull << 0, kPortGid = 1ull << 1, kQKey = 1ull << 2, kMlid = 1ull << 3,
+                          kMtuSelector = 1ull << 4, kMtu = 1ull << 5, kTrafficClass = 1ull << 6, kPKey = 1ull << 7,
+                          kRateSelector = 1ull << 8, kRate = 1ull << 9, kLifeSelector = 1ull << 10, kLife = 1ull << 11,
+                          kSl = 1ull << 12, kFlowLabel = 1ull << 13, kHopLimit = 1ull << 14, kScope = 1ull << 15,
+                          kJoinState = 1ull << 16, kProxyJoin = 1ull << 17;
 }  // namespace mcm
 
 struct McMemberRecord {
@@ -111,8 +113,8 @@ struct McMemberRecord {
   Sl sl;
   uint32_t flow_label = 0;  // 20 bits
   uint8_t hop_limit = 0;
-  uint8_t scope = 0;        // 4 bits
-  uint8_t join_state = 0;   // JoinState bits, 4 bits
+  uint8_t scope = 0;       // 4 bits
+  uint8_t join_state = 0;  // JoinState bits, 4 bits
   bool proxy_join = false;
 
   friend bool operator==(const McMemberRecord&, const McMemberRecord&) = default;

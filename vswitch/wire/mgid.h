@@ -19,7 +19,7 @@ struct VesGroup {
   uint32_t prefix = kDefaultMgidPrefix;
   PKey pkey;  // in its full-member form
   MacAddr dmac = MacAddr::Broadcast();
-  Vid vid;    // 0: every VLAN
+  Vid vid;  // 0: every VLAN
 
   friend constexpr bool operator==(const VesGroup&, const VesGroup&) = default;
 };

@@ -108,6 +108,9 @@ class SubnetLink {
  public:
   virtual ~SubnetLink() = default;
 
+  // True if the other ports live in this process: RingEnd::local is then enough, and no descriptors are made.
+  virtual bool in_process() const { return false; }
+
   // Registers the port under its name, offering `doorbell` (an eventfd; duplicated) to those who will make rings to it. The
   // configuration comes by OnPortConfig, from within this call or soon after. `query_only`: a second process that only asks
   // for the configuration of a port which another process owns. kAlreadyExists: the name is taken by a living process.

@@ -1,0 +1,213 @@
+#include "control/agent.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/log.h"
+
+namespace eoib {
+namespace {
+
+// Packet buffers for each VES: both queues of its QP full, and a batch on its way.
+constexpr size_t kBuffersPerVes = 512 + 512 + 2 * Forwarder::kBatch + HeldFrames::kCapacity;
+
+// A transaction ID that the SA has not seen from this port: a restarted agent must not take its predecessor's answers.
+uint64_t RandomTid() {
+  std::random_device random;
+  return static_cast<uint64_t>(random()) << 8 | 1;
+}
+
+}  // namespace
+
+Agent::Agent(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock) : loop_(loop), clock_(clock), hca_(std::move(hca)) {}
+
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
+                                                     const PortFactory& make_port, EventLoop* loop, const Clock* clock) {
+  auto agent = std::unique_ptr<Agent>(new Agent(std::move(hca), loop, clock));
+  absl::Status status = agent->Open(config, state, make_port);
+  if (!status.ok()) return status;
+  return agent;
+}
+
+Agent::~Agent() {
+  worker_.reset();
+  for (EventLoop::TimerId timer : timers_) loop_->Cancel(timer);
+  for (int fd : watched_) loop_->Remove(fd);
+  veses_.clear();
+  sa_.reset();
+  pool_.reset();
+  handles_.reset();
+  if (pd_ != nullptr) hca_->verbs().dealloc_pd(pd_);
+}
+
+absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port) {
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (!port.ok()) return port.status();
+  pd_ = hca_->verbs().alloc_pd(hca_->context());
+  if (pd_ == nullptr) return absl::InternalError(absl::StrCat("allocate a protection domain on ", hca_->name(), ": ", strerror(errno)));
+  handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
+  auto pool = BufferPool::Create(hca_.get(), pd_, kBuffersPerVes * config.veses.size(), MtuBytes(port->mtu) - kEoibHeaderSize);
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  if (hca_->mads() != nullptr) {
+    sa_ = std::make_unique<SaClient>(hca_->mads(), clock_, SaClient::Options{.first_tid = RandomTid()});
+  }
+  for (const VesConfig& ves_config : config.veses) {
+    auto ves = Ves::Create(ves_config, {hca_.get(), pd_, pool_.get(), handles_.get(), sa_.get(), clock_});
+    if (!ves.ok()) return ves.status();
+    veses_.push_back(*std::move(ves));
+  }
+  for (const VPortConfig& vport : config.vports) {
+    absl::Status status = OpenVPort(vport, state, make_port);
+    if (!status.ok()) return status;
+  }
+  worker_ = std::make_unique<Worker>();
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    absl::Status status = worker_->Add(ves->forwarder());
+    if (!status.ok()) return status;
+  }
+  return WatchDescriptors();
+}
+
+absl::Status Agent::OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port) {
+  Ves* ves = FindVes(config.ves);
+  if (ves == nullptr) return absl::InvalidArgumentError(absl::StrCat("vPort ", config.name, ": there is no VES ", config.ves));
+  MacAddr mac;
+  if (config.mac.has_value()) {
+    mac = *config.mac;
+  } else {
+    const absl::StatusOr<MacAddr> kept = state->MacFor(config.name);
+    if (!kept.ok()) return kept.status();
+    mac = *kept;
+  }
+  const int ves_mtu = static_cast<int>(ves->forwarder()->mtu()) - kNetdevOverhead;
+  absl::StatusOr<VPort> vport = make_port(config, mac, std::min(config.mtu.value_or(ves_mtu), ves_mtu));
+  if (!vport.ok()) return vport.status();
+  return ves->AddVPort(*std::move(vport));
+}
+
+absl::Status Agent::WatchDescriptors() {
+  absl::Status status;
+  const auto watch = [this, &status](int fd, std::function<void()> handler) {
+    status.Update(loop_->Add(fd, EPOLLIN, [handler = std::move(handler)](uint32_t) { handler(); }));
+    watched_.push_back(fd);
+  };
+  for (const std::unique_ptr<Ves>& ves : veses_) watch(ves->punt_fd(), [ves = ves.get()] { ves->RunPunts(); });
+  if (sa_ != nullptr) watch(sa_->fd(), [this] { sa_->Run(); });
+  const int async_fd = hca_->context()->async_fd;
+  fcntl(async_fd, F_SETFL, fcntl(async_fd, F_GETFL) | O_NONBLOCK);
+  watch(async_fd, [this] { RunAsyncEvents(); });
+  return status;
+}
+
+void Agent::Start() {
+  worker_->Start();
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    ves->Start();
+    timers_.push_back(loop_->AddDeadline([ves = ves.get()] { return ves->NextDeadline(); }, [ves = ves.get()] { ves->Run(); }));
+  }
+  if (sa_ == nullptr) return;
+  timers_.push_back(loop_->AddDeadline([this] { return sa_->NextDeadline(); }, [this] { sa_->Run(); }));
+}
+
+void Agent::Stop(std::function<void()> done) {
+  worker_->Stop();
+  auto waiting = std::make_shared<size_t>(veses_.size());
+  if (veses_.empty()) return done();
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    ves->Stop([waiting, done] {
+      if (--*waiting == 0) done();
+    });
+  }
+}
+
+void Agent::RunAsyncEvents() {
+  ibv_async_event event;
+  while (hca_->verbs().get_async_event(hca_->context(), &event) == 0) {
+    hca_->verbs().ack_async_event(&event);
+    switch (event.event_type) {
+      case IBV_EVENT_PORT_ERR:
+        LogWarning(absl::StrCat(hca_->name(), ": the port went down"));
+        for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown();
+        break;
+      case IBV_EVENT_PORT_ACTIVE:
+      case IBV_EVENT_LID_CHANGE:
+      case IBV_EVENT_SM_CHANGE:
+      case IBV_EVENT_CLIENT_REREGISTER:
+      case IBV_EVENT_PKEY_CHANGE:
+        LogInfo(absl::StrCat(hca_->name(), ": port event ", event.event_type, ": joining again"));
+        for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortUp();
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+Ves* Agent::FindVes(absl::string_view name) const {
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    if (ves->config().name == name) return ves.get();
+  }
+  return nullptr;
+}
+
+// ---- Commands ---------------------------------------------------------------------------------------------------------
+
+std::string Agent::Show() const {
+  std::string text = absl::StrCat("HCA ", hca_->name(), ": ");
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (port.ok()) {
+    absl::StrAppend(&text, port->active ? "active" : "down", ", LID ", port->lid.ToString(), ", SM LID ", port->sm_lid.ToString(),
+                    ", GID ", port->gid.ToString(), ", MTU ", MtuBytes(port->mtu), "\n");
+  } else {
+    absl::StrAppend(&text, port.status().message(), "\n");
+  }
+  for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
+  return text;
+}
+
+absl::StatusOr<std::string> Agent::ForVeses(const CommandRegistry::Arguments& arguments,
+                                            const std::function<std::string(const Ves&)>& text) const {
+  std::string all;
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    names.push_back(ves->config().name);
+    if (arguments.empty() || arguments[0] == ves->config().name) all += text(*ves);
+  }
+  if (!arguments.empty() && FindVes(arguments[0]) == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no VES \"", arguments[0], "\"; there is: ", absl::StrJoin(names, ", ")));
+  }
+  return all;
+}
+
+void Agent::RegisterCommands(CommandRegistry* registry) {
+  const auto for_veses = [this](std::function<std::string(const Ves&)> text) {
+    return [this, text = std::move(text)](const CommandRegistry::Arguments& arguments) { return ForVeses(arguments, text); };
+  };
+  registry->Register({"show", "", "the HCA port, VESes and vPorts", 0, 0,
+                      [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return Show(); }});
+  registry->Register({"fdb/show", "[VES]", "where each MAC is", 0, 1, for_veses([](const Ves& ves) { return ves.ShowFdb(); })});
+  registry->Register({"stats", "[VES]", "counters of forwarders and ports", 0, 1, for_veses([](const Ves& ves) { return ves.Stats(); })});
+  registry->Register({"drops", "[VES]", "what was dropped and why", 0, 1, for_veses([](const Ves& ves) { return ves.Drops(); })});
+  registry->Register({"capture/start", "PATH", "write every packet of the HCA port to an ERF capture for tshark", 1, 1,
+                      [this](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
+                        absl::Status status = hca_->StartCapture(arguments[0]);
+                        if (!status.ok()) return status;
+                        return absl::StrCat("capturing to ", arguments[0], "\n");
+                      }});
+  registry->Register({"capture/stop", "", "end the capture", 0, 0,
+                      [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+                        absl::Status status = hca_->StopCapture();
+                        if (!status.ok()) return status;
+                        return std::string("stopped\n");
+                      }});
+}
+
+}  // namespace eoib

@@ -1,0 +1,78 @@
+// eoibctl: asks a running program of ours through its control socket. Exit status: 0 done, 1 no answer, 2 the command was
+// refused or failed.
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "control/command_client.h"
+
+DEFINE_string(target, "", "the program to ask: NAME of the socket RUNDIR/NAME.ctl, or the PATH of a socket (default eoibd)");
+DEFINE_string(t, "", "short for --target");
+DEFINE_string(rundir, "/run/eoib", "the directory of the control sockets");
+DEFINE_double(timeout, 10, "seconds to wait for the answer");
+DECLARE_bool(help);
+DECLARE_bool(version);
+
+namespace {
+
+constexpr int kNoAnswer = 1, kRefused = 2;
+
+constexpr char kUsage[] =
+    "usage: eoibctl [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
+    "\n"
+    "Asks a running program of ours, eoibd unless -t names another, and prints its answer.\n"
+    "  eoibctl help              lists the commands of the program\n"
+    "  eoibctl show              VESes and vPorts\n"
+    "  eoibctl fdb show [VES]    where MAC addresses are\n"
+    "  eoibctl stats             frames and bytes\n"
+    "  eoibctl drops             frames that were dropped, and why\n"
+    "\n"
+    "  -t, --target NAME|PATH    the program: /run/eoib/NAME.ctl, or the path of its socket (default eoibd)\n"
+    "  --rundir DIR              the directory of the sockets (default /run/eoib)\n"
+    "  --timeout SECONDS         how long to wait for the answer (default 10)\n"
+    "  --                        what follows are no options\n"
+    "\n"
+    "Exit status: 0 done, 1 no answer, 2 the command was refused or failed.\n";
+
+std::string Target() {
+  if (!FLAGS_t.empty()) return FLAGS_t;
+  return FLAGS_target.empty() ? "eoibd" : FLAGS_target;
+}
+
+int Ask(std::string method, const std::vector<std::string>& arguments) {
+  if (method == "help" && arguments.empty()) method = "list-commands";
+  const std::string path = eoib::ControlSocketPath(Target(), FLAGS_rundir);
+  const auto reply = eoib::CallCommand(path, method, arguments, absl::Seconds(FLAGS_timeout));
+  if (!reply.ok()) {
+    std::fprintf(stderr, "eoibctl: %s\n", std::string(reply.status().message()).c_str());
+    return kNoAnswer;
+  }
+  std::fputs(reply->text.c_str(), reply->is_error ? stderr : stdout);
+  return reply->is_error ? kRefused : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage(kUsage);
+  // gflags puts what follows "--" before the other arguments, so it is kept away from it.
+  char** const options_end =
+      std::find_if(argv, argv + argc, [](const char* argument) { return argument == std::string("--"); });
+  std::vector<std::string> literal(std::min(options_end + 1, argv + argc), argv + argc);
+  argc = static_cast<int>(options_end - argv);
+  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, /*remove_flags=*/true);
+  if (FLAGS_help) return std::fputs(kUsage, stdout) < 0;
+  if (FLAGS_version) return std::puts("eoibctl 0.1.0") < 0;
+  std::vector<std::string> words(argv + 1, argv + argc);
+  words.insert(words.end(), literal.begin(), literal.end());
+  if (words.empty()) {
+    std::fputs(kUsage, stderr);
+    return kRefused;
+  }
+  return Ask(words.front(), std::vector<std::string>(words.begin() + 1, words.end()));
+}

@@ -1,0 +1,85 @@
+// The program eoibctl as its user sees it: EOIBCTL is the path of the one just built.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "control/running_server_for_test.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class EoibctlTest : public ::testing::Test {
+ protected:
+  EoibctlTest() : rundir_(MakeTemporaryDirectory()) {
+    for (const char* program : {"eoibd", "fabricd"}) {
+      auto& registry = program == std::string("eoibd") ? eoibd_ : fabricd_;
+      registry.Register({"fdb/show", "[VES]", "", 0, 1, [program](const CommandRegistry::Arguments& arguments) {
+                           return absl::StrCat(program, ": fdb of ", arguments.empty() ? "all" : arguments[0]);
+                         }});
+    }
+  }
+  ProgramResult Eoibctl(const std::string& arguments) const {
+    return RunProgram(absl::StrCat(EOIBCTL " --rundir=", rundir_, " ", arguments));
+  }
+
+  std::string rundir_;
+  CommandRegistry eoibd_, fabricd_;
+};
+
+TEST_F(EoibctlTest, AsksTheProgramThatIsNamed) {
+  const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_), fabricd(rundir_ + "/fabricd.ctl", &fabricd_);
+  const std::string kCommands = "The available commands are:\n  fdb/show                [VES]\n  list-commands\n";
+  const struct {
+    const char* description;
+    std::string arguments;
+    int exit_status;
+    std::string out;
+    std::string err;
+  } kCases[] = {
+      {"two words", "fdb show", 0, "eoibd: fdb of all\n", ""},
+      {"with an argument", "fdb show blue", 0, "eoibd: fdb of blue\n", ""},
+      {"with a slash", "fdb/show blue", 0, "eoibd: fdb of blue\n", ""},
+      {"another target", "-t fabricd fdb show", 0, "fabricd: fdb of all\n", ""},
+      {"another target, in the long form", "--target=fabricd fdb show", 0, "fabricd: fdb of all\n", ""},
+      {"a target by its path", "-t " + rundir_ + "/fabricd.ctl fdb show", 0, "fabricd: fdb of all\n", ""},
+      {"options behind the command", "fdb show blue -t fabricd", 0, "fabricd: fdb of blue\n", ""},
+      {"an argument like an option", "fdb show -- -t", 0, "eoibd: fdb of -t\n", ""},
+      {"help", "help", 0, kCommands, ""},
+      {"help of another target", "-t fabricd help", 0, kCommands, ""},
+      {"an unknown command", "fdb shwo", 2, "",
+       "\"fdb\" is not a valid command; did you mean fdb/show? (use \"list-commands\" to see a list of valid commands)\n"},
+  };
+  for (const auto& c : kCases) {
+    const ProgramResult result = Eoibctl(c.arguments);
+    EXPECT_EQ(c.exit_status, result.exit_status) << c.description;
+    EXPECT_EQ(c.out, result.out) << c.description;
+    EXPECT_EQ(c.err, result.err) << c.description;
+  }
+}
+
+TEST_F(EoibctlTest, SaysWhetherTheProgramRuns) {
+  const ProgramResult result = Eoibctl("show");
+  EXPECT_EQ(1, result.exit_status);
+  EXPECT_EQ("", result.out);
+  EXPECT_THAT(result.err,
+              StartsWith("eoibctl: connect to " + rundir_ + "/eoibd.ctl: there is no such socket: eoibd does not run"));
+}
+
+TEST_F(EoibctlTest, ExplainsItself) {
+  const ProgramResult help = Eoibctl("--help");
+  EXPECT_EQ(0, help.exit_status);
+  EXPECT_THAT(help.out, StartsWith("usage: eoibctl "));
+  const ProgramResult bare = Eoibctl("");
+  EXPECT_EQ(2, bare.exit_status);
+  EXPECT_EQ(help.out, bare.err);
+  const ProgramResult version = Eoibctl("--version");
+  EXPECT_EQ(0, version.exit_status);
+  EXPECT_THAT(version.out, HasSubstr("eoibctl "));
+}
+
+}  // namespace
+}  // namespace eoib

@@ -1,0 +1,161 @@
+// eoibd: the agent. One process for each host and HCA port.
+//
+// Linked twice from this file: eoibd with the software HCA, eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA), which shows that nothing
+// but this main knows that a software HCA exists.
+
+#include <gflags/gflags.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "control/agent.h"
+#include "control/command_server.h"
+#include "control/config.h"
+#include "control/event_loop.h"
+#include "control/log.h"
+#include "control/state_dir.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/port/tap_port.h"
+#include "vswitch/port/test_port.h"
+#ifndef EOIB_WITHOUT_SOFTHCA
+#include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
+#endif
+
+DEFINE_string(hca, "", "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software subnet");
+DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
+DEFINE_string(rundir, "/run/eoib", "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
+DEFINE_string(statedir, "/var/lib/eoib", "directory of what has to survive a restart: MACs");
+DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
+DEFINE_string(name, "", "the control socket is RUNDIR/eoibd.NAME.ctl then: for several agents on one host");
+DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
+
+namespace eoib {
+namespace {
+
+HcaRegistry Hcas() {
+  HcaRegistry registry;
+  registry.Register("verbs", OpenVerbsHca);
+#ifndef EOIB_WITHOUT_SOFTHCA
+  const std::string socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric;
+  registry.Register("soft", softhca::SoftHcaOpener([socket] {
+    return std::make_unique<softhca::FabricClient>(softhca::FabricClient::Options{.socket = socket, .wait = absl::Seconds(5)});
+  }));
+#endif
+  return registry;
+}
+
+absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu) {
+  auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu});
+  if (!opened.ok()) return opened.status();
+  TapPort* tap = opened->get();
+  VPort vport;
+  vport.config = config;
+  vport.port = *std::move(opened);
+  vport.set_mtu = [tap](int bytes) { return tap->SetMtu(bytes); };
+  vport.set_link = [tap](bool up) { return tap->SetLinkUp(up); };
+  return vport;
+}
+
+// A port with nothing behind it: a place in the VES to look at, for trying a configuration out.
+VPort MakeTest(const VPortConfig& config, MacAddr mac) {
+  VPort vport;
+  vport.config = config;
+  vport.port = std::make_unique<TestPort>(config.name, mac);
+  vport.set_mtu = [](int) { return absl::OkStatus(); };
+  vport.set_link = [](bool) { return absl::OkStatus(); };
+  return vport;
+}
+
+absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) {
+  if (config.type == "test") return MakeTest(config, mac);
+  return MakeTap(config, mac, mtu);
+}
+
+// SIGTERM and SIGINT as a descriptor. Before any thread starts, so that all inherit the mask.
+UniqueFd TerminationSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+absl::Status Run() {
+  const UniqueFd signals = TerminationSignals();
+  const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
+  if (!config.ok()) return config.status();
+  if (FLAGS_check_config) return absl::OkStatus();
+  if (FLAGS_hca.empty()) {
+    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
+  }
+
+  MonotonicClock clock;
+  EventLoop loop(&clock);
+  CommandRegistry commands;
+  const std::string socket = absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl");
+  auto server = CommandServer::Listen(socket, &commands);
+  if (!server.ok()) return server.status();
+  auto state = StateDir::Open(FLAGS_statedir);
+  if (!state.ok()) return state.status();
+  auto hca = Hcas().Open(FLAGS_hca);
+  if (!hca.ok()) return hca.status();
+  auto agent = Agent::Create(*config, *std::move(hca), state->get(), MakePort, &loop, &clock);
+  if (!agent.ok()) return agent.status();
+
+  // A second request to stop does not wait for the SA.
+  bool stopping = false;
+  const auto stop = [&] {
+    if (stopping) return loop.Stop();
+    stopping = true;
+    (*agent)->Stop([&loop] { loop.Stop(); });
+    loop.CallAt(clock.Now() + absl::Seconds(1), [&loop] { loop.Stop(); });
+  };
+  (*agent)->RegisterCommands(&commands);
+  commands.Register({"exit", "", "stop the agent", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+                       loop.CallAt(clock.Now(), stop);
+                       return std::string("stopping\n");
+                     }});
+  absl::Status watched = loop.Add(signals.get(), EPOLLIN, [&](uint32_t) {
+    signalfd_siginfo info;
+    while (read(signals.get(), &info, sizeof(info)) > 0) stop();
+  });
+  watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
+  if (!watched.ok()) return watched;
+
+  (*agent)->Start();
+  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", socket));
+  loop.Run();
+  loop.Remove((*server)->fd());
+  loop.Remove(signals.get());
+  agent->reset();
+  LogInfo("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace eoib
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port");
+  gflags::SetVersionString("0.1.0");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  eoib::SetLogProgram("eoibd");
+  if (argc > 1) {
+    std::fprintf(stderr, "eoibd: unexpected argument \"%s\"; see eoibd --help\n", argv[1]);
+    return 1;
+  }
+  const absl::Status status = eoib::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "eoibd: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

@@ -1,0 +1,139 @@
+#include "control/flood_group.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+
+namespace eoib {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLastBackoff = absl::Seconds(16);
+
+// What joins a group that exists; RFC 4391 §5 does the same for IPoIB's broadcast group.
+constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
+// What creates one (IBA 1.4 §15.2.5.17.2), with the MTU and rate that this port has.
+constexpr uint64_t kCreateMask = kJoinMask | mcm::kQKey | mcm::kMtuSelector | mcm::kMtu | mcm::kTrafficClass |
+                                 mcm::kRateSelector | mcm::kRate | mcm::kSl | mcm::kFlowLabel | mcm::kHopLimit | mcm::kScope;
+constexpr uint8_t kLinkLocalScope = 2;
+
+}  // namespace
+
+FloodGroup::FloodGroup(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint,
+                       const Clock* clock, OnChange on_change)
+    : options_(options),
+      hca_(hca),
+      sa_(sa),
+      handles_(handles),
+      endpoint_(endpoint),
+      clock_(clock),
+      on_change_(std::move(on_change)),
+      backoff_(kFirstBackoff) {}
+
+FloodGroup::~FloodGroup() { *alive_ = false; }
+
+void FloodGroup::Join() {
+  backoff_ = kFirstBackoff;
+  Request(/*create=*/false);
+}
+
+void FloodGroup::Run() {
+  if (clock_->Now() < retry_at_) return;
+  Request(/*create=*/false);
+}
+
+void FloodGroup::Lost() {
+  ++attempt_;
+  retry_at_ = absl::InfiniteFuture();
+  trouble_ = "the port is down";
+  Forget();
+}
+
+// The forwarder stops using the handle before it is given back.
+void FloodGroup::Forget() {
+  if (!joined_.has_value()) return;
+  const AhIndex ah = joined_->ah;
+  joined_.reset();
+  on_change_(joined_);
+  handles_->Put(ah);
+}
+
+McMemberRecord FloodGroup::BaseRecord(const HcaPortInfo& port) const {
+  McMemberRecord record;
+  record.mgid = options_.mgid;
+  record.port_gid = port.gid;
+  record.qkey = options_.qkey;
+  record.mtu = port.mtu;
+  record.rate = port.rate;
+  record.pkey = options_.pkey;
+  record.scope = kLinkLocalScope;
+  record.join_state = kFullMember;
+  return record;
+}
+
+void FloodGroup::Request(bool create) {
+  retry_at_ = absl::InfiniteFuture();
+  const uint64_t attempt = ++attempt_;
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (!port.ok()) return Fail(port.status());
+  if (!port->active) return Fail(absl::UnavailableError("the port is not active"));
+  if (sa_ == nullptr) return Adopt(BaseRecord(*port));
+  sa_->Join(BaseRecord(*port), create ? kCreateMask : kJoinMask,
+            [this, alive = alive_, create, attempt](absl::StatusOr<McMemberRecord> answer) {
+              if (*alive) Answered(create, attempt, std::move(answer));
+            });
+}
+
+void FloodGroup::Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer) {
+  if (attempt != attempt_) return;
+  if (answer.ok()) return Adopt(*answer);
+  const bool refused = !absl::IsDeadlineExceeded(answer.status());
+  if (refused && !create && options_.pkey.IsFullMember()) return Request(/*create=*/true);
+  Fail(answer.status());
+}
+
+void FloodGroup::Adopt(const McMemberRecord& record) {
+  if (!attached_.has_value() || *attached_ != record.mlid) {
+    if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+    attached_.reset();
+    const absl::Status attached = endpoint_->Attach(options_.mgid, record.mlid);
+    if (!attached.ok()) return Fail(attached);
+    attached_ = record.mlid;
+  }
+  const absl::Status keyed = endpoint_->SetQKey(record.qkey);
+  if (!keyed.ok()) return Fail(keyed);
+  const absl::StatusOr<AhIndex> ah =
+      handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
+                    {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+  if (!ah.ok()) return Fail(ah.status());
+  const absl::optional<Joined> before = joined_;
+  joined_ = Joined{*ah, record.mlid, record.qkey, MtuBytes(record.mtu)};
+  trouble_.clear();
+  backoff_ = kFirstBackoff;
+  on_change_(joined_);
+  if (before.has_value()) handles_->Put(before->ah);
+}
+
+void FloodGroup::Fail(const absl::Status& why) {
+  if (trouble_ != why.message()) {
+    LogWarning(absl::StrCat("join flood group ", options_.mgid.ToString(), ": ", why.message(), "; will go on trying"));
+  }
+  trouble_ = std::string(why.message());
+  retry_at_ = clock_->Now() + backoff_;
+  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+}
+
+void FloodGroup::Leave(std::function<void()> done) {
+  ++attempt_;
+  retry_at_ = absl::InfiniteFuture();
+  if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+  attached_.reset();
+  if (!joined_.has_value()) return done();
+  Forget();
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (sa_ == nullptr || !port.ok()) return done();
+  sa_->Leave(BaseRecord(*port), [done = std::move(done)](absl::StatusOr<McMemberRecord>) { done(); });
+}
+
+}  // namespace eoib

@@ -1,0 +1,93 @@
+// FloodGroup: a VES's membership in its flood group, which is the VES's constitution: Q_Key, MTU, SL, rate, traffic class and hop
+// limit come from its record.
+//
+// The first full member creates the group; everybody else joins what is there. Both may happen at once on several hosts: all
+// ask for the same parameters, so whoever comes second joins. A limited member cannot create a group (its P_Key would be
+// the group's) and waits for a full one. A refused or unanswered join is repeated after 100 ms, doubling up to 16 s.
+//
+// Control thread only.
+#ifndef EOIB_CONTROL_FLOOD_GROUP_H_
+#define EOIB_CONTROL_FLOOD_GROUP_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/address_handles.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/sa_client.h"
+#include "vswitch/fabric/ud_endpoint.h"
+
+namespace eoib {
+
+class FloodGroup {
+ public:
+  struct Options {
+    Mgid mgid;
+    PKey pkey;  // as in the port's table: full or limited
+    QKey qkey;  // for a group that has to be created
+  };
+  // What the record says, for the forwarder and the ports.
+  struct Joined {
+    AhIndex ah;
+    Mlid mlid;
+    QKey qkey;
+    int mtu_bytes;  // of the group: a UD payload, so EoIB header and frame
+  };
+  using OnChange = std::function<void(const absl::optional<Joined>&)>;
+
+  // `sa` is null where there is no SA (RoCE): the group is then attached as the options say, with the port's MTU. All pointers
+  // outlive the object. `on_change` hears of each join, and of the loss of the group (nothing).
+  FloodGroup(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint, const Clock* clock,
+             OnChange on_change);
+  ~FloodGroup();
+
+  // Joins, or joins again: the port came up, the SM forgot us, a LID changed. Membership that is confirmed unchanged stays as
+  // it is, without a gap.
+  void Join();
+  // The port went down: the SM forgets us. Attached QPs stay attached.
+  void Lost();
+  // Detaches and tells the SA; `done` is called when it has answered or given up.
+  void Leave(std::function<void()> done);
+
+  // Repeats what is due.
+  void Run();
+  absl::Time NextDeadline() const { return retry_at_; }
+
+  const absl::optional<Joined>& joined() const { return joined_; }
+  const Mgid& mgid() const { return options_.mgid; }
+  // Why there is no membership, for `eoibctl show`.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  void Request(bool create);
+  void Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer);
+  void Adopt(const McMemberRecord& record);
+  void Fail(const absl::Status& why);
+  void Forget();
+  McMemberRecord BaseRecord(const HcaPortInfo& port) const;
+
+  const Options options_;
+  Hca* const hca_;
+  SaClient* const sa_;
+  AddressHandles* const handles_;
+  UdEndpoint* const endpoint_;
+  const Clock* const clock_;
+  const OnChange on_change_;
+
+  absl::optional<Joined> joined_;
+  absl::optional<Mlid> attached_;
+  std::string trouble_ = "not asked yet";
+  uint64_t attempt_ = 0;  // answers to earlier attempts are stale
+  absl::Duration backoff_;
+  absl::Time retry_at_ = absl::InfiniteFuture();
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_FLOOD_GROUP_H_

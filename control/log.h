@@ -1,0 +1,36 @@
+// Log lines of the programs: to standard error, one line each, in the operator's notation. Never called for a frame.
+#ifndef EOIB_CONTROL_LOG_H_
+#define EOIB_CONTROL_LOG_H_
+
+#include "absl/base/attributes.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "fdb/clock.h"
+
+namespace eoib {
+
+// "2026-11-20T23:30:00.123Z eoibd info: text". Thread-safe: one write a line.
+void LogInfo(absl::string_view text);
+void LogWarning(absl::string_view text);
+// The name at the head of each line; default "eoib". Before the first thread starts.
+void SetLogProgram(absl::string_view name);
+
+// Lets `burst` lines through, then one each `interval`. One thread.
+class LogLimiter {
+ public:
+  LogLimiter(const Clock* clock, int burst, absl::Duration interval);
+  // *suppressed, if given, is how many were refused since the last that was let through.
+  bool Allow(int* suppressed = nullptr);
+
+ private:
+  const Clock* const clock_;
+  const int burst_;
+  const absl::Duration interval_;
+  int tokens_;
+  int suppressed_ = 0;
+  absl::Time refilled_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_LOG_H_

@@ -1,0 +1,70 @@
+// For tests that ask a server from outside: a server with its own thread, and programs to ask it with.
+#ifndef EOIB_CONTROL_RUNNING_SERVER_FOR_TEST_H_
+#define EOIB_CONTROL_RUNNING_SERVER_FOR_TEST_H_
+
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "control/command_registry.h"
+#include "control/command_server.h"
+#include "control/event_loop.h"
+#include "fdb/check.h"
+#include "gtest/gtest.h"
+
+namespace eoib {
+
+inline std::string MakeTemporaryDirectory() {
+  std::string pattern = ::testing::TempDir() + "/eoib_test.XXXXXX";
+  EOIB_CHECK(::mkdtemp(pattern.data()) != nullptr);
+  return pattern;
+}
+
+// Serves `registry`, which must not change meanwhile, on a thread of its own.
+class RunningServer {
+ public:
+  RunningServer(const std::string& path, const CommandRegistry* registry) {
+    auto server = CommandServer::Listen(path, registry);
+    EOIB_CHECK(server.ok());
+    server_ = *std::move(server);
+    EOIB_CHECK(loop_.Add(server_->fd(), EPOLLIN, [this](uint32_t) { server_->Run(); }).ok());
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  ~RunningServer() {
+    loop_.Stop();
+    thread_.join();
+  }
+
+ private:
+  MonotonicClock clock_;
+  EventLoop loop_{&clock_};
+  std::unique_ptr<CommandServer> server_;
+  std::thread thread_;
+};
+
+struct ProgramResult {
+  int exit_status = -1;  // 127: the shell has not found the program
+  std::string out;
+  std::string err;
+};
+
+// Runs a shell's command line and waits for its end.
+inline ProgramResult RunProgram(const std::string& command) {
+  const std::string directory = MakeTemporaryDirectory();
+  const auto content = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const int status = std::system((command + " >" + directory + "/out 2>" + directory + "/err </dev/null").c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(directory + "/out"), content(directory + "/err")};
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_RUNNING_SERVER_FOR_TEST_H_

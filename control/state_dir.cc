@@ -1,0 +1,162 @@
+#include "control/state_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "control/directories.h"
+#include "fdb/check.h"
+
+namespace eoib {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxFileSize = 16 << 20;
+
+absl::Status ReadAll(int fd, const std::string& path, std::string* text) {
+  char bytes[16 << 10];
+  while (text->size() <= kMaxFileSize) {
+    const ssize_t size = ::read(fd, bytes, sizeof(bytes));
+    if (size == 0) return absl::OkStatus();
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return absl::ErrnoToStatus(errno, absl::StrCat("read ", path));
+    text->append(bytes, static_cast<size_t>(size));
+  }
+  return absl::DataLossError(absl::StrCat("read ", path, ": it is longer than ", kMaxFileSize, " bytes"));
+}
+
+absl::Status WriteAll(int fd, const std::string& path, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t size = ::write(fd, text.data(), text.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
+    text.remove_prefix(static_cast<size_t>(size));
+  }
+  if (::fsync(fd) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
+  return absl::OkStatus();
+}
+
+// What to do is always the same: the addresses in the file are the only copy, so a human must decide.
+absl::Status Corrupt(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("read the kept MAC addresses in ", path, ": ", what,
+                                          "; correct the file, or move it away to have new addresses made for all vPorts"));
+}
+
+absl::StatusOr<std::map<std::string, MacAddr>> ParseMacs(const std::string& text, const std::string& path) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) {
+    return Corrupt(path, object.is_discarded() ? "it is not JSON" : "it is not an object {\"NAME\": \"MAC\", ...}");
+  }
+  std::map<std::string, MacAddr> macs;
+  for (const auto& [name, value] : object.items()) {
+    const absl::StatusOr<MacAddr> mac = value.is_string() ? MacAddr::Parse(value.get<std::string>()) : MacAddr();
+    if (!mac.ok() || mac->IsZero() || mac->IsGroup()) {
+      return Corrupt(path, absl::StrCat("vPort \"", absl::Utf8SafeCHexEscape(name), "\" has no unicast MAC address"));
+    }
+    macs[name] = *mac;
+  }
+  return macs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& path, RandomSource random) {
+  absl::Status status = MakeDirectories(path, 0700);
+  if (!status.ok()) return status;
+  auto state = std::unique_ptr<StateDir>(new StateDir(path, std::move(random)));
+  status = state->Lock();
+  if (status.ok()) status = state->Load();
+  if (!status.ok()) return status;
+  return state;
+}
+
+StateDir::RandomSource StateDir::SystemRandom() {
+  return [] {
+    uint64_t value;
+    // So few bytes are never interrupted once the kernel's generator is seeded (getrandom(2)); before, a signal may come.
+    ssize_t size;
+    do {
+      size = ::getrandom(&value, sizeof(value), 0);
+    } while (size < 0 && errno == EINTR);
+    EOIB_CHECK(size == sizeof(value));
+    return value;
+  };
+}
+
+absl::Status StateDir::Lock() {
+  directory_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory_.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open state directory ", path_));
+  if (::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("lock state directory ", path_));
+  return absl::AlreadyExistsError(absl::StrCat(
+      "lock state directory ", path_, ": another program uses it; stop that one, or give this one its own (--statedir)"));
+}
+
+absl::Status StateDir::Load() {
+  const UniqueFd file(::open(VportsPath().c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    return errno == ENOENT ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("read ", VportsPath()));
+  }
+  std::string text;
+  absl::Status status = ReadAll(file.get(), VportsPath(), &text);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::map<std::string, MacAddr>> macs = ParseMacs(text, VportsPath());
+  if (!macs.ok()) return macs.status();
+  macs_ = *std::move(macs);
+  return absl::OkStatus();
+}
+
+absl::Status StateDir::Save(const std::map<std::string, MacAddr>& macs) const {
+  json object = json::object();
+  for (const auto& [name, mac] : macs) object[name] = mac.ToString();
+  const std::string text = object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string temporary = VportsPath() + ".new";
+  const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("write ", temporary));
+  absl::Status status = WriteAll(file.get(), temporary, text);
+  if (!status.ok()) return status;
+  if (::rename(temporary.c_str(), VportsPath().c_str()) != 0 || ::fsync(directory_.get()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("replace ", VportsPath()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MacAddr> StateDir::NewMac() const {
+  // The second least bit of the first byte marks a locally administered address, the least a group (IEEE 802-2014 §8.4).
+  constexpr uint64_t kLocal = uint64_t{0x02} << 40, kGroup = uint64_t{0x01} << 40;
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const MacAddr mac = MacAddr::FromUint64((random_() | kLocal) & ~kGroup);
+    const bool taken = std::any_of(macs_.begin(), macs_.end(), [mac](const auto& entry) { return entry.second == mac; });
+    if (!taken) return mac;
+  }
+  return absl::InternalError(absl::StrCat("make a MAC address: the random source gave only taken ones in ", kTries, " tries"));
+}
+
+absl::StatusOr<MacAddr> StateDir::MacFor(const std::string& vport_name) {
+  const auto kept = macs_.find(vport_name);
+  if (kept != macs_.end()) return kept->second;
+  const absl::StatusOr<MacAddr> mac = NewMac();
+  if (!mac.ok()) return mac.status();
+  std::map<std::string, MacAddr> macs = macs_;
+  macs[vport_name] = *mac;
+  const absl::Status status = Save(macs);
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("keep the MAC address of vPort ", vport_name, ": ", status.message()));
+  }
+  macs_ = std::move(macs);
+  return *mac;
+}
+
+}  // namespace eoib

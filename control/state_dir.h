@@ -1,0 +1,53 @@
+// The state directory: what an agent must find again after a restart. Today the MAC addresses of its vPorts.
+#ifndef EOIB_CONTROL_STATE_DIR_H_
+#define EOIB_CONTROL_STATE_DIR_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib {
+
+// Owns the directory for as long as it lives: a second program that opens it is refused, since two hosts that share a file
+// system would otherwise give the same MAC to vPorts of the same name. Control thread only.
+//
+// vports.json in it is one object, name of the vPort -> MAC: {"web1": "02:5e:10:00:00:01"}. It is replaced as a whole (written
+// beside, synced, renamed), so a crash leaves the old one or the new one. One that cannot be read is never overwritten.
+class StateDir {
+ public:
+  // 64 random bits.
+  using RandomSource = std::function<uint64_t()>;
+
+  // Makes the directory (mode 0700) if it is missing.
+  static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom());
+  // getrandom(2).
+  static RandomSource SystemRandom();
+
+  // The MAC of the vPort: the one that is kept, or else a new one, random, locally administered, unicast and unlike all others
+  // kept, which is on disk when this returns.
+  absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
+  const std::map<std::string, MacAddr>& macs() const { return macs_; }
+
+ private:
+  StateDir(std::string path, RandomSource random) : path_(std::move(path)), random_(std::move(random)) {}
+  std::string VportsPath() const { return path_ + "/vports.json"; }
+  absl::Status Lock();
+  absl::Status Load();
+  absl::Status Save(const std::map<std::string, MacAddr>& macs) const;
+  absl::StatusOr<MacAddr> NewMac() const;
+
+  const std::string path_;
+  const RandomSource random_;
+  UniqueFd directory_;  // locked
+  std::map<std::string, MacAddr> macs_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_STATE_DIR_H_

@@ -1,0 +1,47 @@
+# Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/run.sh: the Debian 12 packages and the build, in one place.
+
+# What it takes to build; to run and show; to test, over and above.
+PACKAGES_build="build-essential cmake ninja-build ccache pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
+  libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev"
+PACKAGES_run="iproute2 iputils-ping iperf3 procps"
+PACKAGES_test="ibverbs-utils ibverbs-providers tshark ethtool openvswitch-common tcpdump socat ndisc6 git binutils"
+PACKAGES_all="clang libclang-rt-14-dev llvm"
+
+# install_packages SET...: installs what is missing of the sets, with as few words as apt can be brought to.
+install_packages() {
+  local set package missing=()
+  for set in "$@"; do
+    local -n list="PACKAGES_$set"
+    for package in $list; do
+      [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+    done
+  done
+  if [ "${#missing[@]}" = 0 ]; then return 0; fi
+  if [ "$(id -u)" != 0 ]; then
+    echo "these packages are missing and only root can install them: ${missing[*]}" >&2
+    return 1
+  fi
+  echo "installing ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  local try
+  for try in 1 2 3; do
+    if apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; then return 0; fi
+    echo "apt-get failed, try $try of 3" >&2
+  done
+  return 1
+}
+
+# build_tree DIRECTORY TARGETS|all -- CMAKE_ARGUMENTS...: configures and builds this source tree there.
+build_tree() {
+  local directory=$1 root targets=()
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    targets+=("$1")
+    shift
+  done
+  if [ $# -gt 0 ]; then shift; fi
+  cmake -S "$root" -B "$directory" -G Ninja "$@" >"$directory.cmake.log" 2>&1 || { cat "$directory.cmake.log" >&2; return 1; }
+  rm -f "$directory.cmake.log"
+  cmake --build "$directory" --target "${targets[@]}"
+}

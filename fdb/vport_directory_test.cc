@@ -1,0 +1,176 @@
+#include "fdb/vport_directory.h"
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace eoib {
+namespace {
+
+PeerAddress Peer(uint64_t guid, uint32_t qpn) { return {Gid::FromPrefixAndGuid(0xfe80ull << 48, Guid(guid)), Qpn(qpn)}; }
+
+TEST(VPortDirectoryTest, LocalPortsAndPeers) {
+  VPortDirectory directory;
+  const VPortId local = directory.AddLocal(7);
+  bool created = false;
+  const VPortId remote = directory.Intern(Peer(1, 0x48), &created);
+  EXPECT_TRUE(created);
+  EXPECT_EQ(directory.Intern(Peer(1, 0x48), &created), remote);
+  EXPECT_FALSE(created);
+  EXPECT_EQ(directory.Get(local).kind, Route::Kind::kLocal);
+  EXPECT_EQ(directory.Get(local).local_port, 7u);
+  EXPECT_EQ(directory.Get(remote).kind, Route::Kind::kRemote);
+  EXPECT_EQ(directory.Get(remote).qpn, Qpn(0x48));
+  EXPECT_TRUE(directory.Get(remote).ah.IsNone());
+  EXPECT_TRUE(directory.SetAddressHandle(remote, AhIndex(9)));
+  EXPECT_EQ(directory.Get(remote).ah, AhIndex(9));
+  EXPECT_FALSE(directory.SetAddressHandle(local, AhIndex(9)));
+  EXPECT_EQ(directory.Get(VPortId::None()).kind, Route::Kind::kNone);
+  EXPECT_EQ(directory.Peer(remote), Peer(1, 0x48));
+  EXPECT_FALSE(directory.Peer(local).has_value());
+}
+
+TEST(VPortDirectoryTest, ReaddressMovesThePeerAndKeepsItsPath) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 0x48));
+  directory.SetAddressHandle(vport, AhIndex(3));
+  const uint64_t generation = directory.generation();
+  EXPECT_TRUE(directory.Readdress(vport, Peer(1, 0x99)));
+  EXPECT_NE(directory.generation(), generation);
+  EXPECT_EQ(directory.Get(vport).qpn, Qpn(0x99));
+  EXPECT_EQ(directory.Get(vport).ah, AhIndex(3));
+  EXPECT_EQ(directory.Find(Peer(1, 0x99)), vport);
+  EXPECT_TRUE(directory.Find(Peer(1, 0x48)).IsNone());
+  EXPECT_FALSE(directory.Readdress(directory.AddLocal(0), Peer(1, 0x50)));
+  EXPECT_FALSE(directory.Readdress(vport, Peer(2, 0x99))) << "another port's: its path would be wrong";
+}
+
+TEST(VPortDirectoryTest, AFullDirectorySaysSo) {
+  VPortDirectory directory(3);
+  directory.AddLocal(0);
+  EXPECT_FALSE(directory.Intern(Peer(1, 1)).IsNone());
+  EXPECT_FALSE(directory.Intern(Peer(2, 1)).IsNone());
+  EXPECT_TRUE(directory.Intern(Peer(3, 1)).IsNone());
+  EXPECT_FALSE(directory.Intern(Peer(1, 1)).IsNone()) << "those it has are found";
+}
+
+TEST(VPortDirectoryTest, ARemovedVPortIsNoRouteAndItsNumberIsNotUsedAgain) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  directory.Remove(vport);
+  EXPECT_EQ(directory.Get(vport).kind, Route::Kind::kNone);
+  EXPECT_NE(directory.Intern(Peer(1, 1)), vport);
+}
+
+TEST(VPortDirectoryTest, BehavesAsAMap) {
+  VPortDirectory directory(5000);
+  std::map<VPortId, PeerAddress> peers;
+  std::map<PeerAddress, VPortId> by_peer;
+  std::mt19937 random(7);
+  for (int step = 0; step < 20000; ++step) {
+    const PeerAddress peer = Peer(random() % 40, random() % 5);
+    if (random() % 3 != 0 || peers.empty()) {
+      const bool known = by_peer.count(peer) != 0;
+      bool created = false;
+      const VPortId vport = directory.Intern(peer, &created);
+      ASSERT_EQ(created, !known);
+      if (known) {
+        ASSERT_EQ(vport, by_peer[peer]);
+      }
+      peers[vport] = peer;
+      by_peer[peer] = vport;
+    } else {
+      const VPortId vport = std::next(peers.begin(), random() % peers.size())->first;
+      const auto former = by_peer.find(peers[vport]);
+      if (former != by_peer.end() && former->second == vport) by_peer.erase(former);
+      const PeerAddress moved = {peers[vport].gid, peer.qpn};
+      ASSERT_TRUE(directory.Readdress(vport, moved));
+      peers[vport] = moved;
+      by_peer[moved] = vport;
+    }
+    if (step % 20 == 0) {
+      for (const auto& [address, vport] : by_peer) ASSERT_EQ(directory.Find(address), vport);
+    }
+    const auto some = std::next(peers.begin(), random() % peers.size());
+    ASSERT_EQ(directory.Get(some->first).qpn, some->second.qpn);
+  }
+}
+
+TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  directory.SetAddressHandle(vport, AhIndex(1));
+  std::atomic<bool> stop{false};
+  std::thread worker([&] {
+    while (!stop.load()) {
+      const Route route = directory.Get(vport);
+      // One word: handle and QPN are never of two moments that did not exist.
+      EXPECT_TRUE(route.qpn == Qpn(1) || route.qpn == Qpn(2)) << route.qpn.value();
+      EXPECT_TRUE(route.ah == AhIndex(1) || route.ah == AhIndex(2)) << route.ah.value();
+    }
+  });
+  for (uint32_t i = 0; i < 20000; ++i) {
+    directory.SetAddressHandle(vport, AhIndex(1 + i % 2));
+    if (i % 16 == 0) directory.Readdress(vport, Peer(1, 1 + i / 16 % 2));
+    if (i % 64 == 0) directory.Intern(Peer(1000 + i, 1));
+  }
+  stop = true;
+  worker.join();
+}
+
+TEST(VPortDirectoryTest, ManyVPortsAndTheirRows) {
+  VPortDirectory directory(3000);
+  const VPortId local = directory.AddLocal(0xffffff);
+  std::vector<VPortId> remotes;
+  for (uint32_t i = 0; i < 2999; ++i) remotes.push_back(directory.Intern(Peer(i, 0xffffff - i)));
+  directory.Remove(remotes[7]);
+  for (uint32_t i = 0; i < remotes.size(); ++i) {
+    ASSERT_EQ(directory.Get(remotes[i]).kind, i == 7 ? Route::Kind::kNone : Route::Kind::kRemote);
+    ASSERT_EQ(directory.Get(remotes[i]).qpn, i == 7 ? Qpn() : Qpn(0xffffff - i));
+  }
+  EXPECT_EQ(directory.Get(local).local_port, 0xffffffu);
+  const std::vector<VPortDirectory::Row> rows = directory.Dump();
+  ASSERT_EQ(rows.size(), 2999u);
+  EXPECT_EQ(rows[0].route.kind, Route::Kind::kLocal);
+  EXPECT_EQ(rows[1].peer, Peer(0, 0xffffff));
+  EXPECT_EQ(rows[1].vport, remotes[0]);
+}
+
+TEST(VPortDirectoryTest, OnlyAFullDirectoryGivesARemovedNumberAgainAndTheOldestFirst) {
+  VPortDirectory directory(3);
+  const VPortId first = directory.Intern(Peer(1, 1));
+  directory.Remove(first);
+  const VPortId second = directory.Intern(Peer(2, 1));
+  const VPortId third = directory.Intern(Peer(3, 1));
+  EXPECT_NE(second, first);
+  EXPECT_NE(third, first);
+  directory.Remove(second);
+  directory.Remove(second);
+  EXPECT_EQ(directory.Intern(Peer(4, 1)), first);
+  EXPECT_EQ(directory.Intern(Peer(5, 1)), second);
+  EXPECT_TRUE(directory.Intern(Peer(6, 1)).IsNone()) << "removed twice is removed once";
+  EXPECT_EQ(directory.Peer(first), Peer(4, 1));
+}
+
+TEST(VPortDirectoryTest, TheGenerationChangesWithWhatAnAddressStandsFor) {
+  VPortDirectory directory;
+  const VPortId restarted = directory.Intern(Peer(1, 1));
+  const VPortId newcomer = directory.Intern(Peer(1, 2));
+  directory.SetAddressHandle(restarted, AhIndex(5));
+  EXPECT_EQ(directory.generation(), 0u) << "nothing that a worker remembers became wrong";
+  EXPECT_TRUE(directory.Readdress(restarted, Peer(1, 2)));
+  EXPECT_EQ(directory.generation(), 1u);
+  EXPECT_EQ(directory.Find(Peer(1, 2)), restarted);
+  EXPECT_EQ(directory.Peer(newcomer), Peer(1, 2)) << "its MACs are reached all the same";
+  EXPECT_EQ(directory.Get(newcomer).qpn, Qpn(2));
+  directory.Remove(newcomer);
+  EXPECT_EQ(directory.generation(), 2u);
+  EXPECT_EQ(directory.Find(Peer(1, 2)), restarted) << "the address is still the other's";
+}
+
+}  // namespace
+}  // namespace eoib

@@ -1,0 +1,120 @@
+#include "tests/bench/report.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+
+namespace eoib::bench {
+namespace {
+
+struct Summary {
+  double median = 0, min = 0, max = 0;
+};
+
+Summary Summarise(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  const double median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+std::string Processor() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (absl::StartsWith(line, "model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+std::string Kernel() {
+  utsname names;
+  return uname(&names) == 0 ? names.release : "unknown kernel";
+}
+
+std::string Date() { return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone()); }
+
+nlohmann::json ToJson(const std::vector<double>& values) {
+  const Summary summary = Summarise(values);
+  return {{"median", summary.median}, {"min", summary.min}, {"max", summary.max}, {"runs", values.size()}, {"values", values}};
+}
+
+}  // namespace
+
+Report::Report(std::string name, std::string unit) : name_(std::move(name)), unit_(std::move(unit)) {}
+
+void Report::Add(const std::string& series, double value) {
+  if (series_.count(series) == 0) order_.push_back(series);
+  series_[series].push_back(value);
+}
+
+void Report::Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator,
+                     const Bound& bound) {
+  ratios_.push_back({ratio, numerator, denominator, bound});
+}
+
+std::vector<double> Report::Values(const Ratio& ratio) const {
+  const auto above = series_.find(ratio.numerator), below = series_.find(ratio.denominator);
+  std::vector<double> values;
+  if (above == series_.end() || below == series_.end()) return values;
+  for (size_t i = 0; i < std::min(above->second.size(), below->second.size()); ++i) {
+    if (below->second[i] > 0) values.push_back(above->second[i] / below->second[i]);
+  }
+  return values;
+}
+
+bool Report::PrintRatio(const Ratio& ratio) const {
+  const std::vector<double> values = Values(ratio);
+  const Summary summary = Summarise(values);
+  std::string verdict;
+  bool reached = true;
+  if (ratio.bound.required) {
+    reached = !values.empty() && summary.median >= *ratio.bound.required;
+    verdict = absl::StrCat(reached ? "" : "BELOW the ", "required ", *ratio.bound.required);
+  } else if (ratio.bound.aim) {
+    verdict = absl::StrCat(summary.median >= *ratio.bound.aim ? "" : "below the ", "aim ", *ratio.bound.aim);
+  }
+  std::printf("%-32s %10.3f %10.3f %10.3f %6zu  %s\n", ratio.name.c_str(), summary.median, summary.min, summary.max,
+              values.size(), verdict.c_str());
+  return reached;
+}
+
+bool Report::Finish(const std::string& path) const {
+  const std::string machine = absl::StrCat(Processor(), ", ", std::thread::hardware_concurrency(), " cores");
+  std::printf("\n%s: %s, Linux %s, %s\n\n", name_.c_str(), machine.c_str(), Kernel().c_str(), Date().c_str());
+  std::printf("%-32s %10s %10s %10s %6s\n", unit_.c_str(), "median", "min", "max", "runs");
+  nlohmann::json json = {{"name", name_},      {"unit", unit_},  {"processor", machine},
+                         {"kernel", Kernel()}, {"date", Date()}, {"ratios", nlohmann::json::object()}};
+  for (const std::string& series : order_) {
+    const std::vector<double>& values = series_.at(series);
+    const Summary summary = Summarise(values);
+    std::printf("%-32s %10.3f %10.3f %10.3f %6zu\n", series.c_str(), summary.median, summary.min, summary.max, values.size());
+    json["series"][series] = ToJson(values);
+  }
+  std::printf("\n%-32s %10s %10s %10s %6s\n", "ratio", "median", "min", "max", "runs");
+  bool reached = true;
+  for (const Ratio& ratio : ratios_) {
+    reached = PrintRatio(ratio) && reached;
+    json["ratios"][ratio.name] = ToJson(Values(ratio));
+  }
+  std::ofstream file(path, std::ios::trunc);
+  file << json.dump(2) << "\n";
+  if (!file.flush()) {
+    std::fprintf(stderr, "write %s failed\n", path.c_str());
+    return false;
+  }
+  std::printf("\nwritten to %s\n", path.c_str());
+  return reached;
+}
+
+}  // namespace eoib::bench

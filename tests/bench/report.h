@@ -1,0 +1,50 @@
+// Report: what a benchmark measured, as a table for people and as JSON for whoever compares runs.
+#ifndef EOIB_TESTS_BENCH_REPORT_H_
+#define EOIB_TESTS_BENCH_REPORT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+
+namespace eoib::bench {
+
+// Values that were measured in the same rounds. Ratios are formed within a round, so that what slows the machine down for a
+// while slows both sides down.
+class Report {
+ public:
+  // `unit` of the absolute figures: "Gb/s".
+  Report(std::string name, std::string unit);
+
+  // One measurement of `series`, in the order of the rounds.
+  void Add(const std::string& series, double value);
+  // `numerator` / `denominator`. `required`: the least median; below it Finish returns false. `aim`: below it the table says
+  // so.
+  struct Bound {
+    absl::optional<double> required;
+    absl::optional<double> aim;
+  };
+  void Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator, const Bound& bound);
+
+  // Prints the table, with processor, kernel and date, and writes {"ratios": {NAME: {"median", "min", "max", "runs"}}, ...} to
+  // `path`. False if a required ratio is not reached or was not measured.
+  bool Finish(const std::string& path) const;
+
+ private:
+  struct Ratio {
+    std::string name, numerator, denominator;
+    Bound bound;
+  };
+  std::vector<double> Values(const Ratio& ratio) const;
+  bool PrintRatio(const Ratio& ratio) const;
+
+  const std::string name_, unit_;
+  std::vector<std::string> order_;
+  std::map<std::string, std::vector<double>> series_;
+  std::vector<Ratio> ratios_;
+};
+
+}  // namespace eoib::bench
+
+#endif  // EOIB_TESTS_BENCH_REPORT_H_

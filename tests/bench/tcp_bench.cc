@@ -1,0 +1,135 @@
+// TCP throughput between two hosts: over eoib vPorts and over kernel VXLAN, between the same network namespaces, at the same
+// inner MTUs, in interleaved rounds.
+//
+//   tcp_bench OUTPUT.json
+//
+// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) may be set. The underlay of VXLAN is a veth pair whose MTU is
+// the inner one and VXLAN's 50 bytes: what a user would set.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "tests/bench/report.h"
+#include "tests/lab/agent.h"
+#include "tests/lab/fabric.h"
+#include "tests/lab/lab.h"
+
+namespace eoib::bench {
+namespace {
+
+using lab::Agent;
+using lab::Host;
+
+// What is required of ratios, and what is aimed at.
+struct RatioSpec {
+  const char* name;
+  const char* numerator;
+  const char* denominator;
+  Report::Bound bound;
+};
+const RatioSpec kRatios[] = {
+    {"tcp_4074_vs_vxlan", "eoib_4074", "vxlan_4074", {absl::nullopt, 0.5}},
+    {"tcp_1500_vs_vxlan", "eoib_1500", "vxlan_1500", {absl::nullopt, absl::nullopt}},
+};
+
+// A way between the hosts: an interface on each with an address.
+struct Path {
+  std::string series;
+  std::string subnet;  // "10.1.0."; the hosts are .1 and .2
+  std::string interface;
+};
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  int value = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &value) && value > 0 ? value : otherwise;
+}
+
+void AddVxlan(Host* one, Host* two, const Path& path, int number, int mtu) {
+  const std::string underlay = absl::StrCat("u", number);
+  one->AddVeth(underlay, two, underlay, mtu + 50);
+  one->AddAddress(underlay, absl::StrCat("192.168.", number, ".1/24"));
+  two->AddAddress(underlay, absl::StrCat("192.168.", number, ".2/24"));
+  for (Host* host : {one, two}) {
+    const int self = host == one ? 1 : 2;
+    host->MustIp(absl::StrCat("link add ", path.interface, " mtu ", mtu, " type vxlan id ", number,
+                              " dstport 4789 local 192.168.", number, ".", self, " remote 192.168.", number, ".", 3 - self,
+                              " dev ", underlay));
+  }
+}
+
+void AddAddresses(Host* one, Host* two, const Path& path) {
+  one->AddAddress(path.interface, path.subnet + "1/24");
+  two->AddAddress(path.interface, path.subnet + "2/24");
+  one->SetUp(path.interface);
+  two->SetUp(path.interface);
+  const lab::RunResult ping = one->Run({"ping", "-n", "-q", "-c", "3", "-i", "0.05", "-W", "5", path.subnet + "2"});
+  if (!ping.ok()) lab::Die(absl::StrCat(path.series, ": ", ping.ToString()));
+}
+
+// Gigabits a second that arrived.
+double Measure(Host* one, Host* two, const Path& path, int seconds) {
+  auto server = two->Start({"iperf3", "-s", "-1", "--forceflush", "-B", path.subnet + "2"});
+  if (!lab::EventuallyTrue(lab::kPatience, [&] { return absl::StrContains(server->Log(), "Server listening"); })) {
+    lab::Die("iperf3 does not listen: " + server->Log());
+  }
+  const std::string text =
+      one->MustRun({"iperf3", "-c", path.subnet + "2", "-C", "cubic", "-t", absl::StrCat(seconds), "-O", "0", "-J"});
+  server->Wait();
+  const nlohmann::json result = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (result.is_discarded() || !result.contains("/end/sum_received/bits_per_second"_json_pointer)) {
+    lab::Die("iperf3 said " + text);
+  }
+  return result["end"]["sum_received"]["bits_per_second"].get<double>() / 1e9;
+}
+
+bool Run(const std::string& output) {
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 7), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
+  const Path paths[] = {{"eoib_4074", "10.1.0.", "v4074"},
+                        {"vxlan_4074", "10.2.0.", "x4074"},
+                        {"eoib_1500", "10.3.0.", "v1500"},
+                        {"vxlan_1500", "10.4.0.", "x1500"}};
+  lab::Lab lab;
+  lab::Fabric fabric(&lab, {{0x8001}, {0x8002}});
+  lab::AgentSpec spec;
+  spec.veses = {{"large", 0x8001}, {"small", 0x8002}};
+  spec.vports = {{"v4074", "large"}, {"v1500", "small", "mtu = 1500\n"}};
+  Host* one = lab.AddHost("h1");
+  Host* two = lab.AddHost("h2");
+  Agent first(&lab, &fabric, one, spec), second(&lab, &fabric, two, spec);
+  first.Start();
+  second.Start();
+  AddVxlan(one, two, paths[1], 1, 4074);
+  AddVxlan(one, two, paths[3], 2, 1500);
+  for (const Path& path : paths) AddAddresses(one, two, path);
+
+  Report report("tcp", "Gb/s");
+  for (int round = 0; round < rounds; ++round) {
+    std::printf("round %d of %d:", round + 1, rounds);
+    for (const Path& path : paths) {
+      const double value = Measure(one, two, path, seconds);
+      report.Add(path.series, value);
+      std::printf(" %s %.2f", path.series.c_str(), value);
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+  for (const RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+  return report.Finish(output);
+}
+
+}  // namespace
+}  // namespace eoib::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s OUTPUT.json\n", argv[0]);
+    return 2;
+  }
+  return eoib::bench::Run(argv[1]) ? 0 : 1;
+}

@@ -1,0 +1,198 @@
+#include "tests/lab/agent.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "gtest/gtest.h"
+#include "vswitch/wire/drop_reason.h"
+
+namespace eoib::lab {
+namespace {
+
+std::vector<std::string> Words(absl::string_view line) {
+  return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+}
+
+// "VES NAME" lines, each followed by indented "name value ..." lines.
+std::map<std::string, Counters> ParseCounters(const std::string& text) {
+  std::map<std::string, Counters> counters;
+  std::string ves;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<std::string> words = Words(line);
+    if (words.size() < 2) continue;
+    uint64_t value = 0;
+    if (words[0] == "VES") {
+      ves = words[1];
+      counters[ves];
+    } else if (absl::SimpleAtoi(words[1], &value)) {
+      counters[ves][words[0]] = value;
+    }
+  }
+  return counters;
+}
+
+uint64_t Get(const Counters& counters, const std::string& name) {
+  const auto found = counters.find(name);
+  if (found != counters.end()) return found->second;
+  ADD_FAILURE() << "no counter " << name << " in `eoibctl stats`";
+  return 0;
+}
+
+DropSide SideOf(const std::string& label) {
+  for (const DropReasonInfo& info : kDropReasonInfo) {
+    if (label == info.label) return info.side;
+  }
+  ADD_FAILURE() << "`eoibctl drops` tells of a reason \"" << label << "\" that there is not";
+  return DropSide::kIngress;
+}
+
+uint64_t Sum(const Counters& drops, DropSide side) {
+  uint64_t sum = 0;
+  for (const auto& [label, count] : drops) {
+    if (SideOf(label) == side) sum += count;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string ToToml(const AgentSpec& spec) {
+  std::string toml;
+  for (const VesSpec& ves : spec.veses) {
+    absl::StrAppend(&toml, "[[ves]]\nname = \"", ves.name, "\"\npkey = ", ves.pkey, "\n", ves.more, "\n");
+  }
+  for (const VPortSpec& vport : spec.vports) {
+    absl::StrAppend(&toml, "[[vport]]\nname = \"", vport.name, "\"\nves = \"", vport.ves, "\"\n", vport.more, "\n");
+  }
+  return toml;
+}
+
+Agent::Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec)
+    : fabric_(fabric), host_(host), spec_(spec), directory_(lab->Path(host->name())) {
+  for (const char* part : {"", "/run", "/state"}) {
+    if (mkdir((directory_ + part).c_str(), 0755) != 0) DieErrno("make " + directory_ + part);
+  }
+  WriteFile(directory_ + "/eoibd.toml", ToToml(spec));
+}
+
+void Agent::Launch() {
+  process_ = host_->Start({Binary("eoibd"), "--hca=soft:" + host_->name(), "--fabric=" + fabric_->socket(),
+                           absl::StrCat("--rundir=", directory_, "/run"), absl::StrCat("--statedir=", directory_, "/state"),
+                           absl::StrCat("--config=", directory_, "/eoibd.toml")});
+}
+
+std::string Agent::ctl_path() const { return directory_ + "/run/eoibd.ctl"; }
+
+void Agent::WaitUntilReady() {
+  if (!EventuallyTrue(kPatience, [this] { return !Alive() || Ready(); }) || !Alive()) {
+    Die(absl::StrCat("eoibd on ", host_->name(), " does not come up: `show` says ", Ctl({"show"}).ToString(), "its log says\n",
+                     Log()));
+  }
+  for (const VPortSpec& vport : spec_.vports) host_->SetUp(vport.name);
+}
+
+bool Agent::Ready() {
+  for (const VPortSpec& vport : spec_.vports) {
+    if (!host_->HasInterface(vport.name)) return false;
+  }
+  const RunResult show = Ctl({"show"});
+  return show.ok() && Joined(show.out);
+}
+
+// Every VES has a line "flood group MGID: joined, ...".
+bool Agent::Joined(const std::string& show) const {
+  size_t joined = 0;
+  for (absl::string_view line : absl::StrSplit(show, '\n')) {
+    if (absl::StrContains(line, "flood group") && absl::StrContains(line, ": joined")) ++joined;
+  }
+  return joined == spec_.veses.size();
+}
+
+int Agent::Stop() {
+  Kill(SIGTERM);
+  return process_->Wait().value_or(-1);
+}
+
+RunResult Agent::Ctl(const Argv& command) {
+  Argv argv = {Binary("eoibctl"), "-t", ctl_path()};
+  argv.insert(argv.end(), command.begin(), command.end());
+  return host_->Run(argv);
+}
+
+std::string Agent::MustCtl(const Argv& command) {
+  const RunResult result = Ctl(command);
+  EXPECT_TRUE(result.ok()) << "eoibctl " << absl::StrJoin(command, " ") << " on " << host_->name() << ": " << result.ToString();
+  return result.ok() ? result.out : "";
+}
+
+std::map<std::string, Counters> Agent::Stats() { return ParseCounters(MustCtl({"stats"})); }
+std::map<std::string, Counters> Agent::Drops() { return ParseCounters(MustCtl({"drops"})); }
+uint64_t Agent::Stat(const std::string& name, const std::string& ves) { return Get(Stats()[ves], name); }
+uint64_t Agent::Drop(const std::string& reason, const std::string& ves) {
+  SideOf(reason);
+  return Drops()[ves][reason];
+}
+
+std::vector<FdbRow> Agent::Fdb() {
+  std::vector<FdbRow> rows;
+  std::string ves;
+  for (absl::string_view line : absl::StrSplit(MustCtl({"fdb", "show"}), '\n')) {
+    const std::vector<std::string> words = Words(line);
+    uint32_t vid = 0;
+    if (words.size() == 2 && words[0] == "VES") ves = words[1];
+    if (words.size() < 5 || !absl::SimpleAtoi(words[0], &vid)) continue;  // the heading
+    rows.push_back({ves, static_cast<uint16_t>(vid), words[1], words[2], absl::StrJoin(words.begin() + 4, words.end(), " ")});
+  }
+  return rows;
+}
+
+bool Agent::Knows(const std::string& mac, const std::string& behind, uint16_t vid, const std::string& ves) {
+  for (const FdbRow& row : Fdb()) {
+    if (row.ves == ves && row.vid == vid && row.mac == mac && absl::StrContains(row.behind, behind)) return true;
+  }
+  return false;
+}
+
+std::string Agent::Lid() {
+  const std::string show = MustCtl({"show"});
+  const size_t at = show.find(" LID ");
+  EXPECT_NE(at, std::string::npos) << show;
+  if (at == std::string::npos) return "";
+  return show.substr(at + 5, show.find_first_of(",\n", at) - at - 5);
+}
+
+void ExpectConservation(Agent* agent) {
+  const std::string& where = agent->host()->name();
+  std::map<std::string, Counters> stats, drops;
+  // At rest: nothing under way, and two looks show the same.
+  const bool at_rest = EventuallyTrue(kPatience, [&] {
+    stats = agent->Stats();
+    drops = agent->Drops();
+    bool idle = !stats.empty() && agent->Stats() == stats;
+    for (const auto& [ves, counters] : stats) idle = idle && Get(counters, "under_way") == 0;
+    return idle || !agent->Alive();
+  });
+  EXPECT_TRUE(at_rest) << where << " does not come to rest: " << agent->Ctl({"stats"}).ToString();
+  for (const VesSpec& ves : agent->spec().veses) {
+    SCOPED_TRACE(absl::StrCat("conservation of frames on ", where, ", VES ", ves.name));
+    const Counters& counters = stats[ves.name];
+    const uint64_t ingress_drops = Sum(drops[ves.name], DropSide::kIngress);
+    const uint64_t egress_drops = Sum(drops[ves.name], DropSide::kEgress);
+    EXPECT_EQ(Get(counters, "frames_in"), Get(counters, "forwarded") + ingress_drops);
+    EXPECT_EQ(Get(counters, "egress_copies"), Get(counters, "transmitted") + egress_drops);
+    EXPECT_EQ(Get(counters, "ingress_drops"), ingress_drops);
+    EXPECT_EQ(Get(counters, "egress_drops"), egress_drops);
+    EXPECT_EQ(Get(counters, "frames_in"), Get(counters, "from_ports") + Get(counters, "from_fabric"));
+    EXPECT_EQ(Get(counters, "forwarded"),
+              Get(counters, "known_unicast") + Get(counters, "flooded_unknown") + Get(counters, "flooded_group"));
+  }
+}
+
+}  // namespace eoib::lab

@@ -1,0 +1,105 @@
+// Agent: one running eoibd of a lab, and what eoibctl says of it.
+#ifndef EOIB_TESTS_LAB_AGENT_H_
+#define EOIB_TESTS_LAB_AGENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/lab/fabric.h"
+#include "tests/lab/lab.h"
+
+namespace eoib::lab {
+
+struct VesSpec {
+  std::string name = "red";
+  uint16_t pkey = 0x8001;
+  std::string more;  // further lines of TOML: "ageing = 1\n"
+};
+
+struct VPortSpec {
+  std::string name = "v1";
+  std::string ves = "red";
+  std::string more;  // "mode = \"trunk\"\n"
+};
+
+struct AgentSpec {
+  std::vector<VesSpec> veses = {VesSpec()};
+  std::vector<VPortSpec> vports = {VPortSpec()};
+};
+
+std::string ToToml(const AgentSpec& spec);
+
+// Counters by name, of one VES.
+using Counters = std::map<std::string, uint64_t>;
+
+// A row of `fdb show`.
+struct FdbRow {
+  std::string ves;
+  uint16_t vid = 0;
+  std::string mac;
+  std::string origin;  // "static", "local", ...
+  std::string behind;  // "vPort v1", "GID ... QPN ..."
+};
+
+// Its HCA port bears its host's name, and its directories are the host's, so that it comes back as the same agent.
+class Agent {
+ public:
+  Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec);
+
+  // Runs eoibd; returns at once.
+  void Launch();
+  // Waits until it answers, is in the groups of all its VESes, and its interfaces are there; sets these up. Aborts the test,
+  // with the log, if that does not come to pass.
+  void WaitUntilReady();
+  void Start() {
+    Launch();
+    WaitUntilReady();
+  }
+  void Kill(int signal) { process_->Kill(signal); }
+  // SIGTERM; the exit code, -1 if it does not end.
+  int Stop();
+  bool Alive() { return process_ != nullptr && process_->Alive(); }
+  pid_t pid() const { return process_->pid(); }
+  std::string Log() const { return process_->Log(); }
+
+  Host* host() const { return host_; }
+  const AgentSpec& spec() const { return spec_; }
+  std::string ctl_path() const;
+
+  RunResult Ctl(const Argv& command);
+  // Fails the test, and returns "", if the command fails.
+  std::string MustCtl(const Argv& command);
+
+  // By VES. Empty if the agent does not answer.
+  std::map<std::string, Counters> Stats();
+  std::map<std::string, Counters> Drops();
+  // One value; 0 and a failed test if there is no such counter. A drop reason that never happened is 0.
+  uint64_t Stat(const std::string& name, const std::string& ves = "red");
+  uint64_t Drop(const std::string& reason, const std::string& ves = "red");
+  std::vector<FdbRow> Fdb();
+  // Whether `mac` is known in VLAN `vid`, at any place or at one whose text contains `behind`.
+  bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0, const std::string& ves = "red");
+  std::string Lid();
+
+ private:
+  bool Ready();
+  bool Joined(const std::string& show) const;
+
+  Fabric* const fabric_;
+  Host* const host_;
+  const AgentSpec spec_;
+  const std::string directory_;
+  std::unique_ptr<Process> process_;
+};
+
+// Waits until the agent is at rest, and expects of every VES that
+//   frames_in = forwarded + ingress_drops   and   egress_copies = transmitted + egress_drops
+// and that the sums are those of `drops`.
+void ExpectConservation(Agent* agent);
+
+}  // namespace eoib::lab
+
+#endif  // EOIB_TESTS_LAB_AGENT_H_

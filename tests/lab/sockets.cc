@@ -1,0 +1,135 @@
+#include "tests/lab/sockets.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace eoib::lab {
+namespace {
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+Address Resolve(const std::string& text, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(text.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+  if (error != 0) Die(absl::StrCat(text, ": ", gai_strerror(error)));
+  Address address;
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  address.length = found->ai_addrlen;
+  freeaddrinfo(found);
+  return address;
+}
+
+UniqueFd OpenIn(Host* host, int family, int type) {
+  UniqueFd fd;
+  host->InNamespace([&] { fd.reset(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); });
+  if (!fd.valid()) DieErrno("open a socket on " + host->name());
+  return fd;
+}
+
+UniqueFd OpenBound(Host* host, const std::string& text, uint16_t port, int type) {
+  const Address address = Resolve(text, port);
+  UniqueFd fd = OpenIn(host, address.storage.ss_family, type);
+  const int one = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  if (bind(fd.get(), address.get(), address.length) != 0) DieErrno(absl::StrCat("bind to ", text, " on ", host->name()));
+  return fd;
+}
+
+bool WaitUntil(int fd, short events, absl::Duration limit) {
+  pollfd entry = {fd, events, 0};
+  return poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) == 1;
+}
+
+// Byte `i` of the pattern; the period is prime, so that a piece lost or repeated shows.
+uint8_t Pattern(size_t i) { return static_cast<uint8_t>(i % 251); }
+
+constexpr size_t kPiece = 64 << 10;
+
+// Each returns false at an error of the socket.
+bool SendSome(int fd, size_t total, size_t* sent) {
+  Bytes piece(std::min(kPiece, total - *sent));
+  for (size_t i = 0; i < piece.size(); ++i) piece[i] = Pattern(*sent + i);
+  const ssize_t done = send(fd, piece.data(), piece.size(), MSG_NOSIGNAL);
+  if (done > 0) *sent += static_cast<size_t>(done);
+  return done >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
+bool ReceiveSome(int fd, size_t* received, bool* damaged) {
+  Bytes piece(kPiece);
+  const ssize_t done = recv(fd, piece.data(), piece.size(), 0);
+  for (ssize_t i = 0; i < done; ++i) *damaged |= piece[i] != Pattern(*received + i);
+  if (done > 0) *received += static_cast<size_t>(done);
+  return done > 0 || (done < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+}  // namespace
+
+UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port) { return OpenBound(host, address, port, SOCK_DGRAM); }
+
+void SendUdp(int socket, const std::string& text, uint16_t port, const Bytes& payload) {
+  const Address address = Resolve(text, port);
+  while (sendto(socket, payload.data(), payload.size(), 0, address.get(), address.length) < 0) {
+    if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) DieErrno("send to " + text);
+    internal::SleepOnePoll();
+  }
+}
+
+absl::optional<Bytes> ReceiveUdp(int socket, absl::Duration limit) {
+  if (!WaitUntil(socket, POLLIN, limit)) return absl::nullopt;
+  Bytes payload(65536);
+  const ssize_t got = recv(socket, payload.data(), payload.size(), 0);
+  if (got < 0) return absl::nullopt;
+  payload.resize(static_cast<size_t>(got));
+  return payload;
+}
+
+UniqueFd TcpListener(Host* host, const std::string& address, uint16_t port) {
+  UniqueFd fd = OpenBound(host, address, port, SOCK_STREAM);
+  if (listen(fd.get(), 16) != 0) DieErrno("listen on " + host->name());
+  return fd;
+}
+
+UniqueFd TcpConnect(Host* host, const std::string& text, uint16_t port, absl::Duration limit) {
+  const Address address = Resolve(text, port);
+  UniqueFd fd = OpenIn(host, address.storage.ss_family, SOCK_STREAM);
+  if (connect(fd.get(), address.get(), address.length) == 0) return fd;
+  if (errno != EINPROGRESS || !WaitUntil(fd.get(), POLLOUT, limit)) return UniqueFd();
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? std::move(fd) : UniqueFd();
+}
+
+UniqueFd TcpAccept(int listener, absl::Duration limit) {
+  if (!WaitUntil(listener, POLLIN, limit)) return UniqueFd();
+  return UniqueFd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+std::string TcpTransfer(int from, int to, size_t bytes, absl::Duration limit) {
+  size_t sent = 0, received = 0;
+  bool damaged = false;
+  const absl::Time deadline = absl::Now() + limit;
+  while (received < bytes) {
+    if (absl::Now() > deadline) return absl::StrCat("only ", received, " of ", bytes, " bytes in time (", sent, " sent)");
+    pollfd ends[] = {{sent < bytes ? from : -1, POLLOUT, 0}, {to, POLLIN, 0}};
+    if (poll(ends, 2, 1000) < 0 && errno != EINTR) return absl::StrCat("poll: ", strerror(errno));
+    if (ends[0].revents != 0 && !SendSome(from, bytes, &sent)) return absl::StrCat("send: ", strerror(errno));
+    if (ends[1].revents != 0 && !ReceiveSome(to, &received, &damaged)) return absl::StrCat("receive: ", strerror(errno));
+  }
+  return damaged ? "the bytes are not those that were sent" : "";
+}
+
+}  // namespace eoib::lab

@@ -1,0 +1,58 @@
+#include "tests/lab/switch_test.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace eoib::lab {
+
+void SwitchTest::TearDown() {
+  for (const std::unique_ptr<Agent>& agent : agents_) {
+    if (agent->Alive()) ExpectConservation(agent.get());
+  }
+  for (const std::unique_ptr<Agent>& agent : agents_) {
+    EXPECT_TRUE(agent->Alive()) << "eoibd on " << agent->host()->name() << " died:\n" << agent->Log();
+    EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
+  }
+}
+
+Fabric& SwitchTest::fabric() {
+  if (fabric_ == nullptr) StartFabric({PartitionSpec()});
+  return *fabric_;
+}
+
+void SwitchTest::StartFabric(const std::vector<PartitionSpec>& partitions) {
+  if (fabric_ != nullptr) Die("there is a fabric already");
+  fabric_ = std::make_unique<Fabric>(&lab_, partitions);
+}
+
+Agent& SwitchTest::AddAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {
+  agents_.push_back(std::make_unique<Agent>(&lab_, &fabric(), lab_.AddHost(host, options), spec));
+  agents_.back()->Start();
+  return *agents_.back();
+}
+
+std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& spec, const HostOptions& options) {
+  std::vector<Agent*> added;
+  for (int i = 1; i <= count; ++i) {
+    Agent& agent = AddAgent(absl::StrCat("h", i), spec, options);
+    agent.host()->AddAddress("v1", Address(i) + "/24");
+    if (options.ipv6) agent.host()->AddAddress("v1", Address6(i) + "/64");
+    added.push_back(&agent);
+  }
+  return added;
+}
+
+std::string Address(int number) { return absl::StrCat("10.0.0.", number); }
+std::string Address6(int number) { return absl::StrCat("fd00::", number); }
+
+Argv PingCommand(const std::string& to, int count, const std::string& interval) {
+  return {"ping", "-n", "-q", "-c", absl::StrCat(count), "-i", interval, "-W", "5", to};
+}
+
+void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval) {
+  const RunResult ping = from->Run(PingCommand(to, count, interval));
+  EXPECT_TRUE(ping.ok() && absl::StrContains(ping.out, " 0% packet loss"))
+      << "ping from " << from->name() << " to " << to << ": " << ping.ToString();
+}
+
+}  // namespace eoib::lab

@@ -1,0 +1,53 @@
+// SwitchTest: the fixture of tests of a whole switch: a lab, a subnet, and hosts with agents.
+#ifndef EOIB_TESTS_LAB_SWITCH_TEST_H_
+#define EOIB_TESTS_LAB_SWITCH_TEST_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/lab/agent.h"
+#include "tests/lab/fabric.h"
+#include "tests/lab/lab.h"
+#include "tests/lab/packet_socket.h"
+
+namespace eoib::lab {
+
+// After each test every agent that runs must conserve frames, and end without complaint (also of a sanitizer) when it is asked
+// to.
+class SwitchTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(MissingOnThisMachine(), ""); }
+  void TearDown() override;
+
+  Lab& lab() { return lab_; }
+  // Made at its first use, with partition 0x8001 of all ports, unless StartFabric was called before.
+  Fabric& fabric();
+  void StartFabric(const std::vector<PartitionSpec>& partitions);
+
+  // A new host with a running agent.
+  Agent& AddAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
+  // The same on hosts h1 to hN, with 10.0.0.N/24 (and fd00::N/64 with IPv6) on v1.
+  std::vector<Agent*> AddNumberedAgents(int count, const AgentSpec& spec = {}, const HostOptions& options = {});
+
+  const std::vector<std::unique_ptr<Agent>>& agents() const { return agents_; }
+
+ private:
+  Lab lab_;
+  std::unique_ptr<Fabric> fabric_;
+  std::vector<std::unique_ptr<Agent>> agents_;
+};
+
+// "10.0.0.N".
+std::string Address(int number);
+std::string Address6(int number);
+
+// Pings once every `interval` and expects `count` answers to `count` requests.
+void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01");
+// The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.
+Argv PingCommand(const std::string& to, int count, const std::string& interval);
+
+}  // namespace eoib::lab
+
+#endif  // EOIB_TESTS_LAB_SWITCH_TEST_H_

@@ -1,0 +1,290 @@
+// The capture of an HCA port, as tshark reads it: every layer from the LRH to the payload, field by field as sent.
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
+const Ipv4 kIpA = Ip4("10.9.0.1");
+const Ipv4 kIpB = Ip4("10.9.0.2");
+
+// A packet of a capture: tshark's field names and values.
+using Packet = std::map<std::string, std::string>;
+
+const std::vector<std::string> kFields = {"frame.protocols",
+                                          "erf.types.type",
+                                          "infiniband.lrh.vl",
+                                          "infiniband.lrh.lver",
+                                          "infiniband.lrh.sl",
+                                          "infiniband.lrh.lnh",
+                                          "infiniband.lrh.slid",
+                                          "infiniband.lrh.dlid",
+                                          "infiniband.lrh.pktlen",
+                                          "infiniband.grh.ipver",
+                                          "infiniband.grh.nxthdr",
+                                          "infiniband.grh.paylen",
+                                          "infiniband.grh.sgid",
+                                          "infiniband.grh.dgid",
+                                          "infiniband.bth.opcode",
+                                          "infiniband.bth.padcnt",
+                                          "infiniband.bth.tver",
+                                          "infiniband.bth.p_key",
+                                          "infiniband.bth.destqp",
+                                          "infiniband.deth.q_key",
+                                          "infiniband.deth.srcqp",
+                                          "infiniband.eoib.version",
+                                          "infiniband.eoib.tcp_chk",
+                                          "infiniband.eoib.ip_chk",
+                                          "infiniband.eoib.fcs",
+                                          "infiniband.eoib.ms",
+                                          "infiniband.eoib.ip_seg_offset",
+                                          "infiniband.eoib.ip_seg_id",
+                                          "eth.dst",
+                                          "eth.src",
+                                          "eth.type",
+                                          "vlan.id",
+                                          "vlan.priority",
+                                          "vlan.etype",
+                                          "arp.opcode",
+                                          "arp.src.hw_mac",
+                                          "arp.src.proto_ipv4",
+                                          "arp.dst.proto_ipv4",
+                                          "ip.src",
+                                          "ip.dst",
+                                          "ip.len",
+                                          "icmp.type",
+                                          "icmp.ident",
+                                          "icmp.seq",
+                                          "udp.srcport",
+                                          "udp.dstport",
+                                          "udp.length",
+                                          "data.data"};
+
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+
+// A number as tshark prints it in one of its ways.
+uint64_t Number(const std::string& text) {
+  uint64_t value = 0;
+  const bool is_number = absl::StartsWith(text, "0x") ? absl::SimpleHexAtoi(text, &value) : absl::SimpleAtoi(text, &value);
+  EXPECT_TRUE(is_number) << '"' << text << "\" is no number";
+  return value;
+}
+
+// What follows `label` in `text`, up to a comma or the line's end.
+std::string After(const std::string& text, const std::string& label) {
+  const size_t at = text.find(label);
+  EXPECT_NE(at, std::string::npos) << label << " in " << text;
+  if (at == std::string::npos) return "0";
+  const size_t from = at + label.size();
+  return text.substr(from, text.find_first_of(",\n", from) - from);
+}
+
+class CaptureTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    AgentSpec trunk;
+    trunk.vports[0].more = "mode = \"trunk\"\n";
+    auto hosts = AddNumberedAgents(2, trunk);
+    one_ = hosts[0];
+    two_ = hosts[1];
+    a_ = std::make_unique<PacketSocket>(one_->host(), "v1");
+    b_ = std::make_unique<PacketSocket>(two_->host(), "v1");
+    // Both know each other.
+    a_->Send(TestFrame(MacAddr::Broadcast(), kA, 1));
+    b_->Send(TestFrame(MacAddr::Broadcast(), kB, 2));
+    ASSERT_TRUE(b_->WaitFor(Marked(1)));
+    ASSERT_TRUE(a_->WaitFor(Marked(2)));
+  }
+
+  void StartCaptures() {
+    one_->MustCtl({"capture", "start", CaptureOf(*one_)});
+    two_->MustCtl({"capture", "start", CaptureOf(*two_)});
+  }
+  void StopCaptures() {
+    for (Agent* agent : {one_, two_}) ExpectConservation(agent);
+    for (Agent* agent : {one_, two_}) agent->MustCtl({"capture", "stop"});
+  }
+  std::string CaptureOf(const Agent& agent) { return lab().Path(agent.host()->name() + ".erf"); }
+
+  std::string Tshark(const Agent& agent, const Argv& arguments) {
+    Argv argv = {"tshark", "-n", "-r", CaptureOf(agent)};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const RunResult result = agent.host()->Run(argv);
+    EXPECT_TRUE(result.ok()) << result.ToString();
+    return result.out;
+  }
+
+  std::vector<Packet> Packets(const Agent& agent, const std::string& filter) {
+    Argv arguments = {"-Y", filter, "-T", "fields", "-E", "separator=;"};
+    for (const std::string& field : kFields) arguments.insert(arguments.end(), {"-e", field});
+    std::vector<Packet> packets;
+    for (const std::string& line : Lines(Tshark(agent, arguments))) {
+      const std::vector<std::string> values = absl::StrSplit(line, ';');
+      Packet packet;
+      for (size_t i = 0; i < values.size() && i < kFields.size(); ++i) packet[kFields[i]] = values[i];
+      packets.push_back(packet);
+    }
+    return packets;
+  }
+
+  // The one packet that `filter` finds in both captures, as the sender's capture has it; the receiver's must have it alike.
+  Packet Only(const std::string& filter) {
+    const std::vector<Packet> sent = Packets(*one_, filter), received = Packets(*two_, filter);
+    EXPECT_EQ(sent.size(), 1u) << filter << " at the sender";
+    EXPECT_EQ(received.size(), 1u) << filter << " at the receiver";
+    if (sent.size() != 1 || received.size() != 1) return Packet();
+    EXPECT_EQ(sent[0], received[0]) << filter;
+    return sent[0];
+  }
+
+  // The InfiniBand headers of a datagram from h1 that carries `frame_length` bytes of Ethernet.
+  void ExpectHeaders(Packet packet, bool flood, size_t frame_length) {
+    const std::string show = one_->MustCtl({"show"}), peer = two_->MustCtl({"show"});
+    EXPECT_EQ(Number(packet["erf.types.type"]), 21u);
+    EXPECT_EQ(Number(packet["infiniband.lrh.lver"]), 0u);
+    EXPECT_EQ(Number(packet["infiniband.lrh.lnh"]), 3u) << "a GRH follows";
+    EXPECT_EQ(Number(packet["infiniband.lrh.slid"]), Number(After(show, " LID ")));
+    EXPECT_EQ(Number(packet["infiniband.lrh.dlid"]), Number(flood ? After(show, "MLID ") : After(peer, " LID ")));
+    EXPECT_EQ(Number(packet["infiniband.grh.ipver"]), 6u);
+    EXPECT_EQ(Number(packet["infiniband.grh.nxthdr"]), 0x1bu);
+    EXPECT_EQ(Ip6(packet["infiniband.grh.sgid"]), Ip6(After(show, ", GID ")));
+    EXPECT_EQ(Ip6(packet["infiniband.grh.dgid"]),
+              flood ? Ip6("ff12:e01b:8001:ffff:ffff:ffff:0000:0000") : Ip6(After(peer, ", GID ")));
+    EXPECT_EQ(Number(packet["infiniband.bth.opcode"]), 0x64u) << "UD send only";
+    EXPECT_EQ(Number(packet["infiniband.bth.p_key"]), 0x8001u);
+    EXPECT_EQ(Number(packet["infiniband.bth.destqp"]), flood ? 0xffffffu : Number(After(peer, "QPN ")));
+    EXPECT_EQ(Number(packet["infiniband.deth.q_key"]), 0x80008001u);
+    EXPECT_EQ(Number(packet["infiniband.deth.srcqp"]), Number(After(show, "QPN ")));
+    EXPECT_EQ(Number(packet["infiniband.eoib.version"]), 0u);
+    for (const char* field : {"fcs", "ms", "ip_seg_offset", "ip_seg_id"}) {
+      EXPECT_EQ(Number(packet[absl::StrCat("infiniband.eoib.", field)]), 0u) << field;
+    }
+    // BTH 12, DETH 8, EoIB 4, frame, pad to four bytes, ICRC 4; in front LRH 8 and GRH 40, in words.
+    const size_t pad = (4 - frame_length % 4) % 4;
+    const size_t behind_grh = 12 + 8 + 4 + frame_length + pad + 4;
+    EXPECT_EQ(Number(packet["infiniband.bth.padcnt"]), pad);
+    EXPECT_EQ(Number(packet["infiniband.grh.paylen"]), behind_grh);
+    EXPECT_EQ(Number(packet["infiniband.lrh.pktlen"]), (8 + 40 + behind_grh) / 4);
+  }
+
+  void ExpectNothingMalformed() {
+    for (Agent* agent : {one_, two_}) {
+      EXPECT_EQ(Tshark(*agent, {"-Y", "_ws.malformed || _ws.short || _ws.unreassembled || _ws.expert.severity == \"Error\""}),
+                "")
+          << agent->host()->name();
+      EXPECT_EQ(Tshark(*agent, {"-Y", "!infiniband"}), "") << agent->host()->name();
+    }
+  }
+
+  Agent* one_ = nullptr;
+  Agent* two_ = nullptr;
+  std::unique_ptr<PacketSocket> a_, b_;
+};
+
+TEST_F(CaptureTest, EveryFieldIsAsSent) {
+  const Bytes payload = {0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  const Flow4 flow = {kB, kA, kIpA, kIpB};
+  const Bytes arp = ArpRequest(kA, kIpA, kIpB);
+  const Bytes echo = IcmpEchoRequest(flow, 0x1234, 7, payload);
+  const Bytes udp = UdpDatagram(flow, 4001, 40404, payload);
+  const Bytes tagged = WithTag(IcmpEchoRequest(flow, 0x4321, 8, payload), 100, 5);
+  StartCaptures();
+  for (const Bytes& frame : {arp, echo, udp, tagged}) {
+    a_->Send(frame);
+    ASSERT_TRUE(b_->WaitFor(ExactlyFrame(Padded(frame))));
+  }
+  StopCaptures();
+  ExpectNothingMalformed();
+
+  Packet packet = Only("arp.src.proto_ipv4 == 10.9.0.1");
+  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:arp"));
+  ExpectHeaders(packet, /*flood=*/true, 60);
+  EXPECT_EQ(packet["eth.dst"], "ff:ff:ff:ff:ff:ff");
+  EXPECT_EQ(packet["eth.src"], kA.ToString());
+  EXPECT_EQ(Number(packet["arp.opcode"]), 1u);
+  EXPECT_EQ(packet["arp.src.hw_mac"], kA.ToString());
+  EXPECT_EQ(packet["arp.dst.proto_ipv4"], "10.9.0.2");
+
+  packet = Only("icmp.ident == 0x1234");
+  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:icmp:data"));
+  ExpectHeaders(packet, /*flood=*/true, echo.size());
+  EXPECT_EQ(packet["eth.dst"], kB.ToString());
+  EXPECT_EQ(packet["ip.src"], "10.9.0.1");
+  EXPECT_EQ(packet["ip.dst"], "10.9.0.2");
+  EXPECT_EQ(Number(packet["icmp.type"]), 8u);
+  EXPECT_EQ(Number(packet["icmp.seq"]), 7u);
+  EXPECT_EQ(packet["data.data"], absl::StrReplaceAll(Hex(payload), {{" ", ""}, {"\n", ""}}));
+
+  packet = Only("udp.dstport == 40404");
+  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:udp:data"));
+  ExpectHeaders(packet, /*flood=*/false, udp.size());
+  EXPECT_EQ(Number(packet["udp.srcport"]), 4001u);
+  EXPECT_EQ(Number(packet["udp.length"]), 8 + payload.size());
+
+  packet = Only("icmp.ident == 0x4321");
+  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:vlan:ethertype:ip:icmp:data"));
+  EXPECT_EQ(Number(packet["vlan.id"]), 100u);
+  EXPECT_EQ(Number(packet["vlan.priority"]), 5u);
+  EXPECT_EQ(Number(packet["vlan.etype"]), 0x0800u);
+}
+
+TEST_F(CaptureTest, FramesAreTheSameByteForByte) {
+  // Padding, odd lengths, and the largest frame of the VES.
+  std::vector<Bytes> frames;
+  for (size_t length : {18, 59, 60, 61, 62, 63, 64, 1000, 4085, 4088}) {
+    frames.push_back(TestFrame(kB, kA, static_cast<uint32_t>(length), length));
+  }
+  StartCaptures();
+  for (const Bytes& frame : frames) {
+    a_->Send(frame);
+    ASSERT_TRUE(b_->WaitFor(ExactlyFrame(Padded(frame))));
+  }
+  StopCaptures();
+  ExpectNothingMalformed();
+  for (Agent* agent : {one_, two_}) {
+    const std::vector<Packet> packets = Packets(*agent, "eth.type == 0x88b6");
+    ASSERT_EQ(packets.size(), frames.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const Bytes padded = Padded(frames[i]);
+      const Bytes behind_type(padded.begin() + 14, padded.end());
+      Packet packet = packets[i];
+      EXPECT_TRUE(absl::StartsWith(packet["data.data"], absl::StrReplaceAll(Hex(behind_type), {{" ", ""}, {"\n", ""}})))
+          << frames[i].size() << " bytes on " << agent->host()->name() << ": " << packet["data.data"];
+    }
+  }
+}
+
+TEST_F(CaptureTest, ARunOfKernelTrafficIsDecodedWhole) {
+  StartCaptures();
+  ExpectPing(one_->host(), Address(2), 10);
+  ExpectPing(two_->host(), Address(1), 10);
+  StopCaptures();
+  ExpectNothingMalformed();
+  for (Agent* agent : {one_, two_}) {
+    EXPECT_EQ(Lines(Tshark(*agent, {"-Y", "icmp.type == 8"})).size(), 20u) << agent->host()->name();
+    EXPECT_EQ(Lines(Tshark(*agent, {"-Y", "icmp.type == 0"})).size(), 20u) << agent->host()->name();
+    EXPECT_GE(Lines(Tshark(*agent, {"-Y", "arp"})).size(), 2u) << agent->host()->name();
+  }
+}
+
+TEST_F(CaptureTest, AFileThatCannotBeWrittenIsRefusedWithTheReason) {
+  const RunResult result = one_->Ctl({"capture", "start", "/no/such/directory/x.erf"});
+  EXPECT_FALSE(result.ok());
+  EXPECT_THAT(result.out + result.err, HasSubstr("/no/such/directory/x.erf"));
+}
+
+}  // namespace
+}  // namespace eoib::lab

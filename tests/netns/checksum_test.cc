@@ -1,0 +1,180 @@
+// Checksum offload: what the kernel left unfinished arrives such that a receiver, and a router behind it, accept it; what was
+// wrong stays wrong.
+#include <sys/socket.h>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+
+Bytes Payload(size_t size) {
+  Bytes payload;
+  for (size_t i = 0; i < size; ++i) payload.push_back(static_cast<uint8_t>(i * 11 + size));
+  return payload;
+}
+
+// All that the kernel counts of wrong checksums.
+uint64_t ChecksumErrorsOf(Host* host) {
+  return host->Counter("Udp", "InCsumErrors") + host->Counter("Tcp", "InCsumErrors") + host->Counter("", "Udp6InCsumErrors") +
+         host->Counter("Icmp", "InCsumErrors");
+}
+
+class ChecksumTest : public SwitchTest {
+ protected:
+  void AddTwo() {
+    auto hosts = AddNumberedAgents(2, {}, {.ipv6 = true});
+    one_ = hosts[0];
+    two_ = hosts[1];
+  }
+
+  Agent* one_ = nullptr;
+  Agent* two_ = nullptr;
+};
+
+TEST_F(ChecksumTest, InterfacesOfferChecksumOffloadAndAgentsVouch) {
+  AddTwo();
+  EXPECT_THAT(one_->host()->MustRun({"ethtool", "-k", "v1"}), HasSubstr("tx-checksumming: on"));
+  UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);
+  UniqueFd sender = UdpSocket(one_->host(), Address(1), 0);
+  const uint64_t vouched = one_->Stat("checksums_vouched");
+  PacketSocket arrival(two_->host(), "v1");
+  SendUdp(sender.get(), Address(2), 4000, Payload(100));
+  EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(100)));
+  EXPECT_EQ(one_->Stat("checksums_vouched"), vouched + 1);
+  EXPECT_TRUE(arrival.WaitFor(OfEtherType(0x0800)));
+  EXPECT_GE(arrival.unfinished_checksums(), 1u) << "the receiving interface is asked to finish it";
+}
+
+TEST_F(ChecksumTest, ReceiversAcceptUdpOfEverySizeAndFamily) {
+  AddTwo();
+  const uint64_t errors = ChecksumErrorsOf(two_->host());
+  for (bool ipv6 : {false, true}) {
+    const std::string from = ipv6 ? Address6(1) : Address(1), to = ipv6 ? Address6(2) : Address(2);
+    UniqueFd receiver = UdpSocket(two_->host(), to, 4000);
+    UniqueFd sender = UdpSocket(one_->host(), from, 0);
+    // Odd lengths, padded frames, full frames, fragments.
+    for (size_t size : {0, 1, 2, 3, 5, 17, 18, 19, 20, 63, 100, 1471, 4025, 4026, 4045, 4046, 9001}) {
+      SendUdp(sender.get(), to, 4000, Payload(size));
+      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
+    }
+  }
+  EXPECT_EQ(ChecksumErrorsOf(two_->host()), errors);
+}
+
+TEST_F(ChecksumTest, ReceiversAcceptUdpWithoutAChecksum) {
+  AddTwo();
+  UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);
+  UniqueFd sender = UdpSocket(one_->host(), Address(1), 0);
+  const int one = 1;
+  ASSERT_EQ(setsockopt(sender.get(), SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+  SendUdp(sender.get(), Address(2), 4000, Payload(33));
+  EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(33)));
+}
+
+TEST_F(ChecksumTest, ReceiversAcceptTcp) {
+  AddTwo();
+  for (bool ipv6 : {false, true}) {
+    const std::string to = ipv6 ? Address6(2) : Address(2);
+    UniqueFd listener = TcpListener(two_->host(), to, 5000);
+    UniqueFd client = TcpConnect(one_->host(), to, 5000);
+    ASSERT_TRUE(client.valid()) << to;
+    UniqueFd server = TcpAccept(listener.get());
+    EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "");
+  }
+  EXPECT_EQ(ChecksumErrorsOf(one_->host()) + ChecksumErrorsOf(two_->host()), 0u);
+}
+
+// The second host routes to a host behind a cable whose end cannot finish checksums: there every byte must be right.
+class RouterTest : public ChecksumTest {
+ protected:
+  void SetUp() override {
+    ChecksumTest::SetUp();
+    AddTwo();
+    behind_ = lab().AddHost("behind", {.ipv6 = true});
+    Host* router = two_->host();
+    router->AddVeth("r0", behind_, "e0", 4074);
+    router->MustRun({"ethtool", "-K", "r0", "tx", "off"});
+    behind_->MustRun({"ethtool", "-K", "e0", "gro", "off"});
+    router->Sysctl("ipv4/ip_forward", "1");
+    router->Sysctl("ipv6/conf/all/forwarding", "1");
+    router->AddAddress("r0", "10.1.0.1/24");
+    router->AddAddress("r0", "fd01::1/64");
+    behind_->AddAddress("e0", "10.1.0.2/24");
+    behind_->AddAddress("e0", "fd01::2/64");
+    behind_->MustIp("route add default via 10.1.0.1");
+    behind_->MustIp("-6 route add default via fd01::1");
+    one_->host()->MustIp("route add 10.1.0.0/24 via " + Address(2));
+    one_->host()->MustIp("-6 route add fd01::/64 via " + Address6(2));
+    wire_ = std::make_unique<PacketSocket>(behind_, "e0");
+  }
+
+  void ExpectOnlyFinishedChecksums() {
+    size_t packets = 0;
+    for (const Bytes& frame : wire_->received()) {
+      if (!OfEtherType(0x0800)(frame) && !OfEtherType(0x86dd)(frame)) continue;
+      ++packets;
+      ASSERT_EQ(ChecksumErrors(frame), "") << Hex(frame);
+    }
+    EXPECT_GT(packets, 0u);
+    EXPECT_EQ(wire_->unfinished_checksums(), 0u);
+    EXPECT_EQ(ChecksumErrorsOf(behind_), 0u);
+  }
+
+  Host* behind_ = nullptr;
+  std::unique_ptr<PacketSocket> wire_;
+};
+
+TEST_F(RouterTest, UdpLeavesTheRouterWithItsChecksumFinished) {
+  for (bool ipv6 : {false, true}) {
+    const std::string from = ipv6 ? Address6(1) : Address(1), to = ipv6 ? "fd01::2" : "10.1.0.2";
+    UniqueFd receiver = UdpSocket(behind_, to, 4000);
+    UniqueFd sender = UdpSocket(one_->host(), from, 0);
+    for (size_t size : {0, 1, 19, 100, 1471, 4026}) {
+      SendUdp(sender.get(), to, 4000, Payload(size));
+      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
+    }
+  }
+  EXPECT_GT(one_->Stat("checksums_vouched"), 0u);
+  ExpectOnlyFinishedChecksums();
+}
+
+TEST_F(RouterTest, TcpLeavesTheRouterWithItsChecksumFinished) {
+  for (const char* to : {"10.1.0.2", "fd01::2"}) {
+    UniqueFd listener = TcpListener(behind_, to, 5000);
+    UniqueFd client = TcpConnect(one_->host(), to, 5000);
+    ASSERT_TRUE(client.valid()) << to;
+    UniqueFd server = TcpAccept(listener.get());
+    EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+    EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+  }
+  ExpectOnlyFinishedChecksums();
+}
+
+TEST_F(ChecksumTest, AWrongChecksumIsNeverMadeGood) {
+  AddTwo();
+  PacketSocket raw(one_->host(), "v1");
+  UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);
+  const Flow4 flow = {Mac(two_->host()->Mac("v1")), kA, Ip4(Address(1)), Ip4(Address(2))};
+  const uint64_t errors = ChecksumErrorsOf(two_->host());
+  constexpr int kDatagrams = 10;
+  for (int i = 0; i < kDatagrams; ++i) {
+    Bytes datagram = UdpDatagram(flow, 4001, 4000, Payload(50 + i));
+    datagram[45 + i] ^= 0x10;  // in the payload, which the checksum covers
+    raw.Send(datagram);
+  }
+  const Bytes good = Payload(7);
+  raw.Send(UdpDatagram(flow, 4001, 4000, good));
+  EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(good)) << "the first datagram that is delivered is the good one";
+  EXPECT_EQ(ChecksumErrorsOf(two_->host()), errors + kDatagrams);
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,75 @@
+// Faults that fabricd makes on demand, and what the switch makes of them.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+
+class FaultsTest : public SwitchTest {
+ protected:
+  void Fault(const Argv& command) {
+    const RunResult result = fabric().Ctl(command);
+    ASSERT_TRUE(result.ok()) << result.ToString();
+  }
+  // Whether one ping out of many gets through within the deadline.
+  bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience) {
+    return EventuallyTrue(limit, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "0.1", to}).ok(); });
+  }
+};
+
+TEST_F(FaultsTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) {
+  auto hosts = AddNumberedAgents(3);
+  ExpectPing(hosts[0]->host(), Address(2));
+  ExpectPing(hosts[0]->host(), Address(3));
+  Fault({"link", "h2", "down"});
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER");
+  })) << "what is behind the interface must see it";
+  EXPECT_FALSE(hosts[0]->host()->Run({"ping", "-n", "-c", "2", "-i", "0.1", "-W", "0.2", Address(2)}).ok());
+  ExpectPing(hosts[0]->host(), Address(3), 20);
+
+  Fault({"link", "h2", "up"});
+  EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
+  EXPECT_TRUE(Reaches(hosts[1]->host(), Address(3)));
+}
+
+TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
+  auto hosts = AddNumberedAgents(2);
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
+  Fault({"loss", "200000", "7"});  // a fifth
+  constexpr uint32_t kFrames = 2000;
+  for (uint32_t i = 1; i <= kFrames; ++i) one.Send(TestFrame(MacAddr::Broadcast(), kA, i));
+  ExpectConservation(hosts[0]);
+  ExpectConservation(hosts[1]);
+  Fault({"loss", "0"});
+  one.Send(TestFrame(MacAddr::Broadcast(), kA, kFrames + 1));
+  ASSERT_TRUE(two.WaitFor(Marked(kFrames + 1)));
+  const size_t arrived = two.Markers().size() - 1;
+  EXPECT_GT(arrived, kFrames * 75 / 100);
+  EXPECT_LT(arrived, kFrames * 85 / 100);
+}
+
+TEST_F(FaultsTest, AnotherLidForAHostIsLearnedWithoutACommand) {
+  auto hosts = AddNumberedAgents(2);
+  ExpectPing(hosts[0]->host(), Address(2));
+  Fault({"lid", "h2", "77"});
+  EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
+  EXPECT_TRUE(Reaches(hosts[1]->host(), Address(1)));
+  EXPECT_EQ(hosts[1]->Lid(), "0x4d");
+}
+
+TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {
+  auto hosts = AddNumberedAgents(2);  // in the group, but they have not spoken to each other's station yet
+  Fault({"sm", "off"});
+  ExpectPing(hosts[0]->host(), Address(2));
+  ExpectPing(hosts[1]->host(), Address(1));
+  Fault({"sm", "on"});
+}
+
+}  // namespace
+}  // namespace eoib::lab

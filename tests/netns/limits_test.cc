@@ -1,0 +1,174 @@
+// Frames that must not get through: too large, or speaking for the switch.
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
+
+// A fabric of 4,096-byte datagrams carries frames of 4,092 bytes, with their tag if they have one.
+constexpr size_t kVesMtu = 4092;
+
+class LimitsTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    AgentSpec trunk;
+    trunk.vports[0].more = "mode = \"trunk\"\n";
+    auto hosts = AddNumberedAgents(2, trunk);
+    one_ = hosts[0];
+    two_ = hosts[1];
+    a_ = std::make_unique<PacketSocket>(one_->host(), "v1");
+    b_ = std::make_unique<PacketSocket>(two_->host(), "v1");
+  }
+
+  // A frame behind which the receiver has whatever was sent before.
+  void Flush() {
+    a_->Send(TestFrame(MacAddr::Broadcast(), kA, 999'999));
+    ASSERT_TRUE(b_->WaitFor(Marked(999'999)));
+  }
+
+  Agent* one_ = nullptr;
+  Agent* two_ = nullptr;
+  std::unique_ptr<PacketSocket> a_, b_;
+};
+
+TEST_F(LimitsTest, TheInterfaceHasTheMtuOfItsVesLessHeaderAndTag) {
+  EXPECT_THAT(one_->host()->MustIp("-o link show dev v1"), ::testing::HasSubstr("mtu 4074 "));
+}
+
+TEST_F(LimitsTest, AFrameTooLargeIsDroppedWithItsReasonAndNeverTruncated) {
+  // The operator may set the interface's MTU to what the fabric does not carry.
+  one_->host()->MustIp("link set v1 mtu 60000");
+  two_->host()->MustIp("link set v1 mtu 60000");
+  struct {
+    const char* description;
+    size_t length;
+    bool tagged;
+    bool arrives;
+  } rows[] = {
+      {"the largest that fits", kVesMtu, false, true},
+      {"the largest that fits with its tag", kVesMtu - 4, true, true},
+      {"one byte more", kVesMtu + 1, false, false},
+      {"one byte more because of the tag", kVesMtu - 3, true, false},
+      {"what a segmented frame could be", 9014, false, false},
+      {"as large as frames get", 60000, false, false},
+      {"the largest again, behind all these", kVesMtu, false, true},
+  };
+  uint64_t dropped = one_->Drop("too_large");
+  const MacAddr unknown = MacAddr::FromUint64(0x02'aa'00'00'00'77);
+  b_->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
+  ASSERT_TRUE(a_->WaitFor(Marked(1)));
+  for (MacAddr destination : {kB, unknown, MacAddr::Broadcast()}) {
+    uint32_t marker = 100;
+    for (const auto& row : rows) {
+      SCOPED_TRACE(absl::StrCat(row.description, " to ", destination.ToString()));
+      Bytes frame = TestFrame(destination, kA, ++marker, row.length);
+      if (row.tagged) frame = WithTag(frame, 7);
+      a_->Send(frame);
+      if (row.arrives) {
+        EXPECT_TRUE(b_->WaitFor(ExactlyFrame(frame)));
+      } else {
+        ++dropped;
+      }
+    }
+    Flush();
+    EXPECT_THAT(b_->Markers(), ElementsAre(Pair(101, 1), Pair(102, 1), Pair(107, 1), Pair(999'999, 1)));
+    EXPECT_EQ(one_->Drop("too_large"), dropped);
+    b_->Clear();
+  }
+}
+
+TEST_F(LimitsTest, FramesThatSpeakForTheSwitchAreDropped) {
+  struct {
+    const char* description;
+    std::vector<uint16_t> tags;  // TPIDs, outermost first
+  } rows[] = {
+      {"bare", {}},
+      {"behind an 802.1Q tag", {0x8100}},
+      {"behind an 802.1ad tag", {0x88a8}},
+      {"behind 802.1ad and 802.1Q", {0x88a8, 0x8100}},
+      {"behind three 802.1Q tags", {0x8100, 0x8100, 0x8100}},
+      {"behind eight tags", {0x88a8, 0x8100, 0x8100, 0x8100, 0x8100, 0x8100, 0x8100, 0x8100}},
+  };
+  uint64_t dropped = one_->Drop("control_ethertype");
+  for (uint16_t ethertype : {0x88b5, 0x8919}) {
+    for (const auto& row : rows) {
+      for (MacAddr destination : {MacAddr::Broadcast(), kB}) {
+        Bytes frame = EthernetFrame(destination, kA, ethertype, Bytes(80, 0x5a));
+        for (size_t i = row.tags.size(); i > 0; --i) frame = WithTag(frame, 10 + i, 0, row.tags[i - 1]);
+        a_->Send(frame);
+        ++dropped;
+      }
+    }
+  }
+  Flush();
+  EXPECT_EQ(one_->Drop("control_ethertype"), dropped);
+  EXPECT_EQ(b_->Count(Any), b_->Count(Marked(999'999))) << "nothing but the last frame has arrived";
+}
+
+TEST_F(LimitsTest, OfTheReservedGroupsStpAndLldpPassPauseAndLacpDoNot) {
+  struct {
+    const char* description;
+    const char* destination;
+    bool passes;
+  } rows[] = {
+      {"spanning tree", "01:80:c2:00:00:00", true},
+      {"pause", "01:80:c2:00:00:01", false},
+      {"LACP", "01:80:c2:00:00:02", false},
+      {"LLDP", "01:80:c2:00:00:0e", true},
+  };
+  const uint64_t dropped = one_->Drop("link_local_control");
+  uint32_t marker = 0;
+  for (const auto& row : rows) a_->Send(TestFrame(Mac(row.destination), kA, ++marker));
+  Flush();
+  marker = 0;
+  for (const auto& row : rows) EXPECT_EQ(b_->Count(Marked(++marker)), row.passes ? 1u : 0u) << row.description;
+  EXPECT_EQ(one_->Drop("link_local_control"), dropped + 2);
+}
+
+TEST_F(LimitsTest, SourcesThatAreNobodysAreDropped) {
+  const uint64_t dropped = one_->Drop("bad_source");
+  a_->Send(TestFrame(kB, MacAddr::Broadcast(), 1));
+  a_->Send(TestFrame(kB, Mac("01:00:5e:00:00:01"), 2));
+  a_->Send(TestFrame(kB, MacAddr(), 3));
+  Flush();
+  EXPECT_THAT(b_->Markers(), ElementsAre(Pair(999'999, 1)));
+  EXPECT_EQ(one_->Drop("bad_source"), dropped + 3);
+}
+
+// Everything an interface can be made to send, at random: nothing crashes, every frame is accounted for (TearDown checks it).
+TEST_F(LimitsTest, RandomFramesFromAPortHarmNothing) {
+  uint64_t state = 88172645463325252ull;
+  const auto random = [&state] {  // xorshift64
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+  };
+  const uint16_t ethertypes[] = {0x0800, 0x0806, 0x8100, 0x86dd, 0x88a8, 0x88b5, 0x8919, 0x0003};
+  const uint64_t in = one_->Stat("frames_in");
+  constexpr int kFrames = 3000;
+  for (int i = 0; i < kFrames; ++i) {
+    Bytes frame(14 + random() % 600);
+    for (uint8_t& byte : frame) byte = static_cast<uint8_t>(random());
+    if (i % 4 != 0) {
+      const uint16_t ethertype = ethertypes[random() % 8];
+      frame[12] = ethertype >> 8;
+      frame[13] = ethertype & 0xff;
+    }
+    a_->Send(frame);
+  }
+  Flush();
+  EXPECT_EQ(one_->Stat("frames_in") - in, kFrames + 1u);
+  EXPECT_TRUE(two_->Alive());
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,147 @@
+// What an operator meets: names and MACs that stay, mistakes that are explained, a control socket that ovs-appctl knows.
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OperatorTest : public SwitchTest {};
+
+TEST_F(OperatorTest, OvsAppctlSpeaksToTheControlSocket) {
+  Agent& agent = AddAgent("h1");
+  for (const char* command : {"show", "fdb/show", "stats", "drops", "list-commands"}) {
+    const RunResult theirs = agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), command});
+    EXPECT_TRUE(theirs.ok()) << command << ": " << theirs.ToString();
+  }
+  EXPECT_EQ(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "show"}).out, agent.MustCtl({"show"}));
+  EXPECT_THAT(agent.MustCtl({"list-commands"}), AllOf(HasSubstr("fdb/show"), HasSubstr("stats"), HasSubstr("drops")));
+}
+
+TEST_F(OperatorTest, AnUnknownCommandIsAnErrorForBothTools) {
+  Agent& agent = AddAgent("h1");
+  const RunResult ours = agent.Ctl({"fbd/show"});
+  EXPECT_NE(ours.exit_code, 0);
+  EXPECT_THAT(ours.out + ours.err, HasSubstr("fbd/show"));
+  EXPECT_NE(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "fbd/show"}).exit_code, 0);
+}
+
+TEST_F(OperatorTest, ShowTellsWhatAnOperatorAsksFirst) {
+  AgentSpec spec;
+  spec.vports = {{"v1"}, {"v2", "red", "mode = \"access\"\naccess_vlan = 10\nmac = \"02:00:00:00:00:77\"\n"}};
+  Agent& agent = AddAgent("h1", spec);
+  EXPECT_THAT(agent.MustCtl({"show"}), AllOf(HasSubstr("h1"), HasSubstr("LID"), HasSubstr("red"), HasSubstr("0x8001"),
+                                             HasSubstr("v1"), HasSubstr("v2"), HasSubstr("02:00:00:00:00:77")));
+}
+
+TEST_F(OperatorTest, MacsAreOfTheConfigurationOrMadeOnceAndKept) {
+  AgentSpec spec;
+  spec.vports = {{"v1"}, {"v2"}, {"v3", "red", "mac = \"02:00:00:00:00:77\"\n"}};
+  Agent& agent = AddAgent("h1", spec);
+  const std::string first = agent.host()->Mac("v1"), second = agent.host()->Mac("v2");
+  EXPECT_EQ(agent.host()->Mac("v3"), "02:00:00:00:00:77");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(Mac(first).bytes()[0] & 3, 2) << first << " must be a locally administered unicast address";
+
+  ASSERT_EQ(agent.Stop(), 0) << agent.Log();
+  EXPECT_FALSE(agent.host()->HasInterface("v1"));
+  agent.Start();
+  EXPECT_EQ(agent.host()->Mac("v1"), first);
+  EXPECT_EQ(agent.host()->Mac("v2"), second);
+  EXPECT_EQ(agent.host()->Mac("v3"), "02:00:00:00:00:77");
+}
+
+TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
+  AgentSpec spec;
+  spec.vports[0].more = "static_macs = [\"02:aa:00:00:00:05\"]\n";
+  Agent& first = AddAgent("h1", spec);
+  Agent& second = AddAgent("h2");
+  const MacAddr owner = Mac("02:aa:00:00:00:05"), caller = Mac("02:aa:00:00:00:06");
+  EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
+  PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
+  two.Send(TestFrame(MacAddr::Broadcast(), owner, 1));  // a pretender
+  ASSERT_TRUE(one.WaitFor(Marked(1)));
+  EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
+  two.Send(TestFrame(owner, caller, 2));
+}
+
+TEST_F(OperatorTest, AMistakeInTheConfigurationIsRefusedWithItsLine) {
+  struct {
+    const char* description;
+    const char* line;  // added to the vPort's table, whose own lines are 4 to 6
+    const char* said;
+  } rows[] = {
+      {"an unknown key", "acess_vlan = 10\n", "access_vlan"},
+      {"a VLAN that there is not", "access_vlan = 4095\n", "4094"},
+      {"a MAC that is none", "mac = \"02:00\"\n", "mac"},
+      {"a group MAC", "mac = \"01:00:00:00:00:01\"\n", "mac"},
+      {"a mode that there is not", "mode = \"hybrid\"\n", "trunk"},
+      {"no TOML", "mode = \n", ":7"},
+  };
+  Host* host = lab().AddHost("h1");
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.description);
+    AgentSpec spec;
+    spec.vports[0].more = row.line;
+    const std::string path = lab().Path("eoibd.toml");
+    WriteFile(path, ToToml(spec));
+    const RunResult result = host->Run({Binary("eoibd"), "--hca=soft:h1", "--config=" + path, "--check_config"});
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("eoibd.toml:"), HasSubstr(row.said)));
+  }
+}
+
+TEST_F(OperatorTest, WithoutASubnetTheAgentSaysSo) {
+  Host* host = lab().AddHost("h1");
+  const std::string config = lab().Path("eoibd.toml");
+  WriteFile(config, ToToml({}));
+  const RunResult result =
+      host->Run({Binary("eoibd"), "--hca=soft:h1", "--fabric=" + lab().Path("nobody.sock"), "--config=" + config,
+                 "--rundir=" + lab().directory(), "--statedir=" + lab().directory()});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("nobody.sock"));
+}
+
+// The agent for real hardware is the same program without the software HCA.
+TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
+  Host* host = lab().AddHost("h1");
+  const std::string config = lab().Path("eoibd.toml");
+  WriteFile(config, ToToml({}));
+  const Argv common = {"--config=" + config, "--rundir=" + lab().directory(), "--statedir=" + lab().directory()};
+  const auto run = [&](const std::string& hca) {
+    Argv argv = {Binary("eoibd-verbs"), "--hca=" + hca};
+    argv.insert(argv.end(), common.begin(), common.end());
+    return host->Run(argv);
+  };
+  const RunResult verbs = run("verbs:mlx5_99/1");
+  EXPECT_EQ(verbs.exit_code, 1);
+  EXPECT_THAT(verbs.err, HasSubstr("mlx5_99"));
+  const RunResult soft = run("soft:h1");
+  EXPECT_EQ(soft.exit_code, 1);
+  EXPECT_THAT(soft.err, HasSubstr("verbs"));  // the schemes that it knows
+  EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd-verbs")}), Not(HasSubstr("softhca")));
+}
+
+TEST_F(OperatorTest, ASecondAgentOnThePortOfALivingOneIsRefused) {
+  Agent& agent = AddAgent("h1");
+  const std::string config = lab().Path("eoibd.toml"), rundir = lab().Path("second");
+  AgentSpec spec;
+  spec.vports[0].name = "v9";
+  WriteFile(config, ToToml(spec));
+  const RunResult result = agent.host()->Run({Binary("eoibd"), "--hca=soft:h1", "--fabric=" + fabric().socket(),
+                                              "--config=" + config, "--rundir=" + rundir, "--statedir=" + rundir});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("h1"));
+  EXPECT_TRUE(agent.Alive());
+}
+
+}  // namespace
+}  // namespace eoib::lab

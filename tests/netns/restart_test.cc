@@ -1,0 +1,185 @@
+// Parties that die, stop and come back, and the others, who do not notice.
+#include <signal.h>
+
+#include <ctime>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+
+absl::Duration Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+// A ping in the background of something; Expect: not one answer is missing.
+class SteadyPing {
+ public:
+  SteadyPing(Host* from, const std::string& to, int count) : process_(from->Start(PingCommand(to, count, "0.01"))) {}
+  bool Running() { return process_->Alive(); }
+  void ExpectNoLoss() {
+    EXPECT_EQ(process_->Wait(), absl::optional<int>(0)) << process_->Log();
+    EXPECT_THAT(process_->Log(), HasSubstr(" 0% packet loss"));
+  }
+
+ private:
+  std::unique_ptr<Process> process_;
+};
+
+class RestartTest : public SwitchTest {
+ protected:
+  // h1 to h3, all known to each other.
+  void AddThree() {
+    hosts_ = AddNumberedAgents(3);
+    for (int from = 1; from <= 3; ++from) {
+      for (int to = 1; to <= 3; ++to) {
+        if (from != to) ExpectPing(hosts_[from - 1]->host(), Address(to), 1);
+      }
+    }
+  }
+  Host* host(int number) { return hosts_[number - 1]->host(); }
+  Agent& agent(int number) { return *hosts_[number - 1]; }
+
+  std::vector<Agent*> hosts_;
+};
+
+TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNotice) {
+  AddThree();
+  const std::string lid = agent(2).Lid(), mac = host(2)->Mac("v1");
+  ASSERT_NE(lid, "");
+  SteadyPing others(host(1), Address(3), 400);
+  SteadyPing others_back(host(3), Address(1), 400);
+
+  agent(2).Kill(SIGKILL);
+  ASSERT_FALSE(host(2)->HasInterface("v1"));
+  const absl::Duration start = Now();
+  agent(2).Launch();
+  // What a network manager does when the interface appears; nobody tells the switch anything.
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return host(2)->HasInterface("v1"); }));
+  host(2)->AddAddress("v1", Address(2) + "/24");
+  host(2)->SetUp("v1");
+  // From the side that believes to know the way: its neighbour entry and its agent's FDB are from before.
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.1", Address(2)}).ok(); }));
+  const absl::Duration gap = Now() - start;
+  EXPECT_LT(gap, absl::Seconds(2));
+  RecordProperty("milliseconds", static_cast<int>(absl::ToInt64Milliseconds(gap)));
+
+  agent(2).WaitUntilReady();
+  EXPECT_EQ(agent(2).Lid(), lid);
+  EXPECT_EQ(host(2)->Mac("v1"), mac);
+  EXPECT_TRUE(others.Running()) << "the pings beside it must have covered the restart";
+  others.ExpectNoLoss();
+  others_back.ExpectNoLoss();
+  ExpectPing(host(3), Address(2));
+  ExpectPing(host(2), Address(3));
+}
+
+TEST_F(RestartTest, TenRestartsInARowLeaveNothingBehind) {
+  AddThree();
+  const std::string lid = agent(2).Lid();
+  for (int i = 0; i < 10; ++i) {
+    agent(2).Kill(i % 2 == 0 ? SIGKILL : SIGTERM);
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent(2).Alive(); }));
+    agent(2).Start();
+    host(2)->AddAddress("v1", Address(2) + "/24");
+    EXPECT_TRUE(EventuallyTrue(absl::Seconds(2),
+                               [&] {
+                                 return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.1", Address(2)}).ok();
+                               }))
+        << "restart " << i;
+    EXPECT_EQ(agent(2).Lid(), lid);
+  }
+}
+
+TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {
+  AddThree();
+  // Behind the bridge of host 2, so that the guest's interface outlives the agent.
+  host(2)->MustIp("address flush dev v1");
+  Host* guest = lab().AddHost("guest");
+  host(2)->AddVeth("tap1", guest, "eth0", 4074);
+  host(2)->AddBridge("br0", {"v1", "tap1"});
+  guest->AddAddress("eth0", Address(22) + "/24");
+  UniqueFd listener = TcpListener(guest, Address(22), 5000);
+  UniqueFd client = TcpConnect(host(1), Address(22), 5000);
+  ASSERT_TRUE(client.valid());
+  UniqueFd server = TcpAccept(listener.get());
+  ASSERT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+
+  agent(2).Kill(SIGKILL);
+  agent(2).Start();
+  host(2)->MustIp("link set v1 master br0");
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+}
+
+TEST_F(RestartTest, AStoppedFabricdStopsNothingThatIsKnown) {
+  AddThree();
+  PacketSocket three(host(3), "v1"), one(host(1), "v1");
+  one.Send(TestFrame(MacAddr::Broadcast(), kA, 1));
+  ASSERT_TRUE(three.WaitFor(Marked(1)));
+  fabric().Kill(SIGSTOP);
+  ExpectPing(host(1), Address(2), 100);
+  ExpectPing(host(3), Address(1), 100);
+  one.Send(TestFrame(MacAddr::Broadcast(), kA, 2));
+  EXPECT_TRUE(three.WaitFor(Marked(2))) << "floods go on as well";
+  UniqueFd listener = TcpListener(host(2), Address(2), 5000);
+  UniqueFd client = TcpConnect(host(1), Address(2), 5000);
+  ASSERT_TRUE(client.valid());
+  UniqueFd server = TcpAccept(listener.get());
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 8 << 20), "");
+  fabric().Kill(SIGCONT);
+}
+
+TEST_F(RestartTest, AKilledFabricdIsFoundAgain) {
+  AddThree();
+  const std::string lid = agent(1).Lid();
+  SteadyPing known(host(1), Address(3), 400);
+  fabric().Kill(SIGKILL);
+  ExpectPing(host(1), Address(2), 20);
+  ExpectPing(host(2), Address(3), 20);
+  fabric().Start();
+  // A newcomer meets everybody: they have registered and joined again.
+  Agent& fourth = AddAgent("h4");
+  fourth.host()->AddAddress("v1", Address(4) + "/24");
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(EventuallyTrue(kPatience,
+                               [&] {
+                                 return fourth.host()->Run({"ping", "-n", "-c", "1", "-W", "0.2", Address(i)}).ok();
+                               }))
+        << "h" << i;
+  }
+  known.ExpectNoLoss();
+  EXPECT_EQ(agent(1).Lid(), lid) << "the new subnet manager takes the LIDs that there are";
+}
+
+TEST_F(RestartTest, AStoppedAgentStopsNobodyElse) {
+  AddThree();
+  PacketSocket one(host(1), "v1"), three(host(3), "v1");
+  agent(2).Kill(SIGSTOP);
+  SteadyPing others(host(1), Address(3), 200);
+  // Floods that the stopped one does not take: its ring fills and overflows.
+  constexpr uint32_t kFloods = 3000;
+  for (uint32_t i = 1; i <= kFloods; ++i) {
+    one.Send(TestFrame(MacAddr::Broadcast(), kA, i, 1000));
+    // In bursts that leave room for the pings in the interface's queue.
+    if (i % 50 != 0) continue;
+    ASSERT_TRUE(three.WaitFor(Marked(i))) << "flood " << i;
+    three.Clear();
+  }
+  others.ExpectNoLoss();
+  agent(2).Kill(SIGCONT);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.2", Address(2)}).ok(); }));
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,205 @@
+// A peer on the fabric that sends whatever it likes: an agent drops and counts it, and nothing else happens.
+//
+// The peer is this test itself, with a port of the software subnet, the partition and the Q_Key: the worst that a member of the
+// VES can be.
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+#include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/fabric/ud_endpoint.h"
+
+namespace eoib::lab {
+namespace {
+
+const MacAddr kRogue = MacAddr::FromUint64(0x02'66'00'00'00'01);
+constexpr size_t kDatagram = 4096;
+
+// What follows `label` in `text`, up to a comma or the line's end.
+std::string After(const std::string& text, const std::string& label) {
+  const size_t at = text.find(label);
+  if (at == std::string::npos) Die(absl::StrCat("no ", label, " in ", text));
+  const size_t from = at + label.size();
+  return text.substr(from, text.find_first_of(",\n", from) - from);
+}
+
+template <typename T>
+T Value(absl::StatusOr<T> value) {
+  if (!value.ok()) Die(value.status().ToString());
+  return *std::move(value);
+}
+
+class RoguePeer {
+ public:
+  RoguePeer(const std::string& socket, Agent* victim) {
+    softhca::FabricClient::Options options;
+    options.socket = socket;
+    hca_ = Value(softhca::OpenSoftHca(std::make_unique<softhca::FabricClient>(options), "rogue"));
+    pd_ = hca_->verbs().alloc_pd(hca_->context());
+    pool_ = Value(BufferPool::Create(hca_.get(), pd_, 256, kDatagram));
+    handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
+    UdEndpoint::Options endpoint;
+    endpoint.pkey_index = Value(hca_->FindPKey(PKey(0x8001))).index;
+    endpoint.qkey = QKey(0x80008001);
+    endpoint_ = Value(UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(), endpoint));
+
+    const std::string show = victim->MustCtl({"show"});
+    const PathKey path = {Value(Gid::Parse(After(show, ", GID "))), Value(Lid::Parse(After(show, " LID "))).value(), Sl(0)};
+    ah_ = Value(handles_->Get(path, {}));
+    qpn_ = Value(Qpn::Parse(After(show, ", QPN ")));
+  }
+  ~RoguePeer() {
+    endpoint_.reset();
+    handles_->Put(ah_);
+    handles_.reset();
+    pool_.reset();
+    hca_->verbs().dealloc_pd(pd_);
+  }
+
+  // One datagram with this payload, the encapsulation header included.
+  void Send(const Bytes& payload) {
+    const BufferId buffer = pool_->Allocate();
+    if (buffer.IsNone()) Die("the rogue has no buffer");
+    SendRequest request;
+    request.buffer = buffer;
+    request.payload = pool_->Grh(buffer);
+    request.length = static_cast<uint32_t>(payload.size());
+    request.ah = ah_;
+    request.qpn = qpn_;
+    std::copy(payload.begin(), payload.end(), pool_->Grh(buffer));
+    DropReason result = DropReason::kNone;
+    endpoint_->Send(absl::MakeConstSpan(&request, 1), absl::MakeSpan(&result, 1));
+    if (result != DropReason::kNone) Die(absl::StrCat("the rogue's send failed: ", Info(result).label));
+    size_t failed = 0;
+    if (!EventuallyTrue(kPatience, [&] {
+          endpoint_->ReapSends(&failed);
+          return endpoint_->sends_in_flight() == 0;
+        })) {
+      Die("the rogue's send does not complete");
+    }
+  }
+
+ private:
+  std::unique_ptr<Hca> hca_;
+  ibv_pd* pd_ = nullptr;
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<AddressHandles> handles_;
+  std::unique_ptr<UdEndpoint> endpoint_;
+  AhIndex ah_;
+  Qpn qpn_;
+};
+
+Bytes Encapsulated(uint32_t header, const Bytes& frame) {
+  Bytes payload = {static_cast<uint8_t>(header >> 24), static_cast<uint8_t>(header >> 16), static_cast<uint8_t>(header >> 8),
+                   static_cast<uint8_t>(header)};
+  payload.insert(payload.end(), frame.begin(), frame.end());
+  return payload;
+}
+
+class RoguePeerTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    AgentSpec trunk;
+    trunk.vports[0].more = "mode = \"trunk\"\n";
+    agent_ = &AddAgent("h1", trunk);
+    rogue_ = std::make_unique<RoguePeer>(fabric().socket(), agent_);
+    v1_ = std::make_unique<PacketSocket>(agent_->host(), "v1");
+    mac_ = Mac(agent_->host()->Mac("v1"));
+  }
+
+  // A frame that arrives shows that all before it has been dealt with.
+  void Flush(uint32_t marker) {
+    rogue_->Send(Encapsulated(0xc0000000, TestFrame(mac_, kRogue, marker)));
+    ASSERT_TRUE(v1_->WaitFor(Marked(marker)));
+  }
+
+  Agent* agent_ = nullptr;
+  std::unique_ptr<RoguePeer> rogue_;
+  std::unique_ptr<PacketSocket> v1_;
+  MacAddr mac_;
+};
+
+TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
+  const Bytes good = TestFrame(mac_, kRogue, 1, 100);
+  const Bytes header_only(good.begin(), good.begin() + 14);
+  struct {
+    const char* description;
+    Bytes payload;
+    const char* reason;  // null: delivered
+  } rows[] = {
+      {"one byte", {0xc0}, "not_eoib"},
+      {"three bytes", {0xc0, 0, 0}, "not_eoib"},
+      {"all zeros", Bytes(100, 0), "not_eoib"},
+      {"signature 01", Encapsulated(0x40000000, good), "not_eoib"},
+      {"signature 10", Encapsulated(0xa0000000, good), "not_eoib"},
+      {"all ones", Encapsulated(0xffffffff, good), "bad_version"},
+      {"version 1", Encapsulated(0xd0000000, good), "bad_version"},
+      {"version 3", Encapsulated(0xf0000000, good), "bad_version"},
+      {"TCP/UDP checksum status 11", Encapsulated(0xcc000000, good), "header_reserved"},
+      {"IP checksum status 10", Encapsulated(0xc2000000, good), "header_reserved"},
+      {"IP checksum status 11", Encapsulated(0xc3000000, good), "header_reserved"},
+      {"an extension", Encapsulated(0xc0800000, good), "header_reserved"},
+      {"an FCS", Encapsulated(0xc0400000, good), "header_reserved"},
+      {"more segments", Encapsulated(0xc0200000, good), "segment"},
+      {"segment offset 1", Encapsulated(0xc0010000, good), "segment"},
+      {"segment offset 31", Encapsulated(0xc01f0000, good), "segment"},
+      {"segment id 1", Encapsulated(0xc0000001, good), "segment"},
+      {"segment id 65535", Encapsulated(0xc000ffff, good), "segment"},
+      {"no frame", Encapsulated(0xc0000000, {}), "runt"},
+      {"13 bytes of frame", Encapsulated(0xc0000000, Bytes(good.begin(), good.begin() + 13)), "runt"},
+      {"a tag cut short", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x8100, {0, 10})), "runt"},
+      {"VID 4095", Encapsulated(0xc0000000, WithTag(good, 4095)), "reserved_vid"},
+      {"a group source", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr::Broadcast(), 2)), "bad_source"},
+      {"a source of zeros", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr(), 2)), "bad_source"},
+      {"a control message of no kind", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff))),
+       "control_unknown"},
+      {"a frame for a MAC that is on the fabric", Encapsulated(0xc0000000, TestFrame(kRogue, kRogue, 2)), "fabric_to_fabric"},
+      {"a frame of addresses and type only", Encapsulated(0xc0000000, header_only), nullptr},
+      {"TCP ok claimed of what is no TCP", Encapsulated(0xc4000000, good), nullptr},
+      {"UDP ok claimed of what is no UDP", Encapsulated(0xc9000000, good), nullptr},
+      {"the alternative header", Encapsulated(0x89190000, good), nullptr},
+      {"the alternative header, reserved bytes set", Encapsulated(0x8919ffff, good), nullptr},
+      {"the largest datagram", Encapsulated(0xc0000000, TestFrame(mac_, kRogue, 1, kDatagram - 4)), nullptr},
+  };
+  uint32_t marker = 1000;
+  Flush(marker);  // the rogue's MAC is known, as one on the fabric
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.description);
+    const uint64_t in = agent_->Stat("frames_in"), forwarded = agent_->Stat("forwarded");
+    const uint64_t dropped = row.reason != nullptr ? agent_->Drop(row.reason) : 0;
+    rogue_->Send(row.payload);
+    Flush(++marker);
+    EXPECT_EQ(agent_->Stat("frames_in"), in + 2);
+    EXPECT_EQ(agent_->Stat("forwarded"), forwarded + (row.reason != nullptr ? 1 : 2));
+    if (row.reason == nullptr) continue;
+    EXPECT_EQ(agent_->Drop(row.reason), dropped + 1) << agent_->MustCtl({"drops"});
+  }
+}
+
+TEST_F(RoguePeerTest, RandomDatagramsHarmNothing) {
+  uint64_t state = 0x2545f4914f6cdd1dull;
+  const auto random = [&state] {  // xorshift64
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+  };
+  constexpr int kDatagrams = 2000;
+  const uint64_t in = agent_->Stat("frames_in");
+  uint32_t flushes = 0;
+  for (int i = 1; i <= kDatagrams; ++i) {
+    Bytes payload(1 + random() % (i % 10 == 0 ? kDatagram : 200));
+    for (uint8_t& byte : payload) byte = static_cast<uint8_t>(random());
+    // Half of them get past the header, a quarter past the addresses.
+    if (i % 2 == 0 && payload.size() >= 4) std::copy_n(Encapsulated(0xc0000000, {}).begin(), 4, payload.begin());
+    if (i % 4 == 0 && payload.size() >= 18) std::copy_n(TestFrame(mac_, kRogue, 1).begin(), 14, payload.begin() + 4);
+    rogue_->Send(payload);
+    if (i % 100 == 0) Flush(1000 + ++flushes);
+  }
+  EXPECT_EQ(agent_->Stat("frames_in"), in + kDatagrams + flushes);
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,164 @@
+#!/bin/bash
+# Builds and runs the tests.
+#
+#   tests/run.sh [LABEL...]         the tests of these labels (unit, netns, softhca, ...), or all, in build/
+#   tests/run.sh --all [LABEL...]   then also: sanitizers (build-asan, build-tsan) and ten minutes of fuzzing (build-fuzz)
+#
+# Installs missing Debian packages, as root. Ends with ctest's summary; the exit status is 0 only if everything that was to run
+# did run and passed: a skipped test is a failed one.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+. deploy/packages.sh
+
+FUZZ_SECONDS=${EOIB_FUZZ_SECONDS:-600}  # of all targets together
+FAILURES=()
+SUMMARIES=()
+
+usage() {
+  sed -n '2,8s/^# \{0,1\}//p' "$0"
+  exit "$1"
+}
+
+fail() {
+  FAILURES+=("$*")
+  echo "FAILED: $*" >&2
+}
+
+title() { printf '\n==== %s\n' "$*"; }
+
+# "unit netns" -> the regular expression that ctest -L wants.
+label_expression() {
+  local expression
+  printf -v expression '|%s' "$@"
+  echo "^(${expression:1})\$"
+}
+
+# run_ctest BUILD CTEST_ARGUMENTS...: two tests at a time; keeps ctest's summary for the end.
+run_ctest() {
+  local build=$1 log status
+  shift
+  log=$(mktemp)
+  (cd "$build" && ctest --output-on-failure --no-tests=error -j2 "$@") 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  [ "$status" = 0 ] || fail "tests in $build"
+  if grep -qE '\*\*\*(Not Run|Skipped)' "$log"; then fail "tests in $build that did not run"; fi
+  # A test that GoogleTest skipped passes for ctest. Only its own log shows it.
+  if grep -qE '^\[  SKIPPED \]' "$build/Testing/Temporary/LastTest.log"; then
+    fail "tests in $build that were skipped"
+    grep -E '^\[  SKIPPED \]' "$build/Testing/Temporary/LastTest.log" | sort -u
+  fi
+  SUMMARIES+=("$(printf '%s:\n' "$build"; sed -n '/tests passed/,$p' "$log")")
+  rm -f "$log"
+}
+
+# build DIRECTORY CMAKE_ARGUMENTS...
+build() {
+  local directory=$1
+  shift
+  title "build $directory"
+  build_tree "$directory" all -- -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" || { fail "build $directory"; return 1; }
+}
+
+run_sanitizers() {
+  # Programs that are not ours (tshark, ibv_devinfo) run uninstrumented; tests that load our library into them are in the plain build.
+  export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  build build-asan -DEOIB_SANITIZE=address,undefined &&
+    run_ctest build-asan -L "$(label_expression unit softhca-inprocess netns)"
+  build build-tsan -DEOIB_SANITIZE=thread &&
+    run_ctest build-tsan -L "$(label_expression unit softhca-inprocess)"
+}
+
+# fuzz_one TARGET CORPUS SECONDS DIRECTORY: in DIRECTORY, on a copy of the corpus, so that the tree stays clean.
+fuzz_one() {
+  local target=$1 corpus=$2 seconds=$3 directory=$4
+  mkdir -p "$directory/corpus"
+  cp -r "$corpus/." "$directory/corpus/" || return 1
+  "build-fuzz/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+    -artifact_prefix="$directory/" "$directory/corpus" >"$directory/log" 2>&1
+}
+
+# report_fuzz TARGET STATUS DIRECTORY
+report_fuzz() {
+  local target=$1 status=$2 directory=$3 runs
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$directory/log")
+  if [ "$status" = 0 ] && [ -n "$runs" ]; then
+    echo "$target: $runs runs, nothing found"
+    return
+  fi
+  tail -n 60 "$directory/log"
+  local kept=build-fuzz/found/$target input
+  mkdir -p "$kept"
+  for input in "$directory"/crash-* "$directory"/leak-* "$directory"/timeout-* "$directory"/oom-*; do
+    [ -e "$input" ] || continue
+    cp "$input" "$kept/"
+    echo "input: $kept/$(basename "$input")"
+    od -A x -t x1z "$input" | head -20
+  done
+  fail "fuzz target $target"
+}
+
+run_fuzzers() {
+  build build-fuzz -DEOIB_FUZZ=ON -DEOIB_SANITIZE=address,undefined -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ || return
+  local targets=() corpora=() target corpus
+  while read -r target corpus; do
+    if [ -n "$target" ]; then
+      targets+=("$target")
+      corpora+=("$corpus")
+    fi
+  done <build-fuzz/fuzz_targets
+  local count=${#targets[@]}
+  [ "$count" -gt 0 ] || { fail "fuzzing: there is no target"; return; }
+  local seconds=$((FUZZ_SECONDS / count))
+  if [ "$seconds" -lt 20 ]; then seconds=20; fi
+  title "fuzz: $count targets, $seconds seconds each, two at a time"
+  local directory i statuses=()
+  directory=$(mktemp -d)
+  for ((i = 0; i < count; i += 2)); do
+    local pids=() j
+    for ((j = i; j < i + 2 && j < count; ++j)); do
+      fuzz_one "${targets[j]}" "${corpora[j]}" "$seconds" "$directory/${targets[j]}" &
+      pids+=($!)
+    done
+    for ((j = i; j < i + ${#pids[@]}; ++j)); do
+      wait "${pids[j - i]}"
+      statuses[j]=$?
+      report_fuzz "${targets[j]}" "${statuses[j]}" "$directory/${targets[j]}"
+    done
+  done
+  rm -rf "$directory"
+  SUMMARIES+=("fuzzing: $count targets, $seconds seconds each")
+}
+
+ALL=
+LABELS=()
+for argument in "$@"; do
+  case $argument in
+    --all) ALL=1 ;;
+    -h | --help) usage 0 ;;
+    -*) usage 2 ;;
+    *) LABELS+=("$argument") ;;
+  esac
+done
+
+install_packages build run test ${ALL:+all} || exit 1
+if build build -DCMAKE_CXX_COMPILER=g++; then
+  title "test"
+  if [ "${#LABELS[@]}" -gt 0 ]; then
+    run_ctest build -L "$(label_expression "${LABELS[@]}")"
+  else
+    run_ctest build
+  fi
+fi
+if [ -n "$ALL" ]; then
+  run_sanitizers
+  run_fuzzers
+fi
+
+title "summary"
+printf '%s\n\n' "${SUMMARIES[@]}"
+if [ "${#FAILURES[@]}" -gt 0 ]; then
+  printf 'FAILED: %s\n' "${FAILURES[@]}"
+  exit 1
+fi
+echo "all passed"

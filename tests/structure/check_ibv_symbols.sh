@@ -1,0 +1,145 @@
+#!/bin/sh
+# Checks two things of a build that the compiler does not:
+#
+# - Undefined ibv_* symbols are in one object only, verbs_libibverbs.cc.o: everything else reaches verbs through VerbsTable, so
+#   the code that runs without hardware is the code that runs with it. Tests, fuzzers and benchmarks are not looked at.
+# - No library but the software HCA's own, and no program linked without it (fabric_tests is one), has a symbol of eoib::softhca.
+#
+# check_ibv_symbols.sh BUILD_DIR    checks a build
+# check_ibv_symbols.sh --self-test  shows on small objects that the check finds what it should, and no more
+set -eu
+
+softhca_symbol=4eoib7softhca  # as the C++ ABI writes the namespace
+
+production_objects() {
+  find "$1" -path '*/CMakeFiles/*.dir/*' -name '*.o' ! -path "$1/tests/*" ! -path '*/CMakeFiles/CMakeTmp/*' \
+    ! -path '*/CMakeFiles/[0-9]*' ! -name '*_test.cc.o' ! -name '*_fuzz.cc.o' ! -name '*_bench.cc.o'
+}
+
+check_ibv() {
+  objects=$(production_objects "$1")
+  seam=0
+  bad=0
+  for object in $objects; do
+    symbols=$(nm -u "$object" 2>/dev/null | awk '$NF ~ /^ibv_/ { print $NF }' | tr '\n' ' ')
+    case "$object" in
+      */verbs_libibverbs.cc.o) [ -n "$symbols" ] && seam=1 ;;
+      *)
+        if [ -n "$symbols" ]; then
+          echo "$object: undefined $symbols: only verbs_libibverbs.cc.o may call libibverbs"
+          bad=1
+        fi
+        ;;
+    esac
+  done
+  if [ "$seam" -eq 0 ]; then
+    echo "$1: no verbs_libibverbs.cc.o with undefined ibv_* symbols found: not built?"
+    return 1
+  fi
+  return "$bad"
+}
+
+check_softhca() {
+  bad=0
+  seen=0
+  program=0
+  for file in $(find "$1" -name 'lib*.a' ! -name '*softhca*') $(find "$1" -type f -name fabric_tests); do
+    seen=$((seen + 1))
+    case "$file" in */fabric_tests) program=1 ;; esac
+    if nm "$file" 2>/dev/null | grep -q "$softhca_symbol"; then
+      echo "$file: has symbols of eoib::softhca"
+      bad=1
+    fi
+  done
+  if [ "$program" -eq 0 ]; then
+    echo "$1: no program fabric_tests found: not built?"
+    return 1
+  fi
+  # If the software HCA's own library has no such symbol, the name above is wrong, and nothing was checked.
+  for file in $(find "$1" -name libeoib_softhca.a); do
+    if ! nm "$file" 2>/dev/null | grep -q "$softhca_symbol"; then
+      echo "$file: has no symbol of eoib::softhca: this check looks for the wrong name"
+      bad=1
+    fi
+  done
+  return "$bad"
+}
+
+check() {
+  status=0
+  check_ibv "$1" || status=1
+  check_softhca "$1" || status=1
+  [ "$status" -eq 0 ] && echo "libibverbs behind one object; the software HCA in its own library only"
+  return "$status"
+}
+
+# compile SOURCE_TEXT OBJECT
+compile() {
+  mkdir -p "$(dirname "$2")"
+  printf '%s\n' "$1" | "${CXX:-c++}" -x c++ -c -o "$2" -
+}
+
+# A build directory that passes.
+good_build() {
+  build=$(mktemp -d)
+  objects="$build/vswitch/fabric/CMakeFiles"
+  compile 'extern "C" void ibv_close_device(); void Close() { ibv_close_device(); }' \
+    "$objects/eoib_fabric_verbs.dir/verbs_libibverbs.cc.o"
+  compile 'void Plain() {}' "$objects/eoib_fabric.dir/hca.cc.o"
+  compile 'extern "C" void ibv_f(); void Test() { ibv_f(); }' "$objects/fabric_tests.dir/hca_test.cc.o"
+  compile 'namespace eoib::softhca { void Soft() {} }' "$objects/eoib_softhca.dir/soft.cc.o"
+  ar rc "$build/vswitch/fabric/libeoib_fabric.a" "$objects/eoib_fabric.dir/hca.cc.o"
+  ar rc "$build/vswitch/fabric/libeoib_softhca.a" "$objects/eoib_softhca.dir/soft.cc.o"
+  cp "$objects/eoib_fabric.dir/hca.cc.o" "$build/vswitch/fabric/fabric_tests"
+}
+
+# expect pass|fail DESCRIPTION TEXT: the verdict on $build, which is deleted, and a text that the output has.
+expect() {
+  if output=$(check "$build"); then result=pass; else result=fail; fi
+  rm -rf "$build"
+  case "$result:$output" in
+    "$1:"*"$3"*) ;;
+    *)
+      echo "self-test: $2: expected $1 and \"$3\", got $result: $output"
+      failed=1
+      ;;
+  esac
+}
+
+self_test() {
+  failed=0
+  good_build
+  expect pass "a good build" "one object"
+  good_build
+  compile 'extern "C" int ibv_query_gid(); int Bad() { return ibv_query_gid(); }' "$objects/eoib_fabric.dir/bad.cc.o"
+  expect fail "a second object that calls libibverbs" "bad.cc.o: undefined ibv_query_gid"
+  good_build
+  compile 'void Plain() {}' "$objects/eoib_fabric_verbs.dir/verbs_libibverbs.cc.o"
+  expect fail "nobody calls libibverbs" "not built"
+  good_build
+  compile 'namespace eoib::softhca { void Soft(); } void Bad() { eoib::softhca::Soft(); }' "$objects/eoib_fabric.dir/bad.cc.o"
+  ar rc "$build/vswitch/fabric/libeoib_fabric.a" "$objects/eoib_fabric.dir/bad.cc.o"
+  expect fail "a library that calls the software HCA" "libeoib_fabric.a: has symbols of eoib::softhca"
+  good_build
+  cp "$objects/eoib_softhca.dir/soft.cc.o" "$build/vswitch/fabric/fabric_tests"
+  expect fail "a program that should not have the software HCA" "fabric_tests: has symbols of eoib::softhca"
+  good_build
+  ar d "$build/vswitch/fabric/libeoib_softhca.a" soft.cc.o
+  ar rc "$build/vswitch/fabric/libeoib_softhca.a" "$objects/eoib_fabric.dir/hca.cc.o"
+  expect fail "a software HCA under another name" "wrong name"
+  good_build
+  rm "$build/vswitch/fabric/fabric_tests"
+  expect fail "a build without the program" "no program fabric_tests"
+  build=$(mktemp -d)
+  expect fail "an empty build directory" "not built"
+  [ "$failed" -eq 0 ] && echo "the check finds what it should"
+}
+
+case "${1:-}" in
+  "")
+    echo "usage: $0 BUILD_DIR | --self-test" >&2
+    exit 2
+    ;;
+  --self-test) self_test ;;
+  *) check "$1" ;;
+esac

@@ -1,0 +1,53 @@
+// What a worker and control tell each other about one VES.
+//
+// The worker decides everything that a frame needs at once (learning, flooding) and punts what takes time: resolving a peer's
+// path, and knowing of a move. Control answers through the directory (a published address handle) and wakes the worker with an
+// injected message.
+#ifndef EOIB_VSWITCH_CONTROL_QUEUES_H_
+#define EOIB_VSWITCH_CONTROL_QUEUES_H_
+
+#include <array>
+#include <cstdint>
+
+#include "fdb/address.h"
+#include "fdb/fdb_key.h"
+#include "fdb/vport.h"
+#include "vswitch/spsc_queue.h"
+
+namespace eoib {
+
+// Worker to control.
+struct Punt {
+  enum class Kind : uint8_t {
+    kNewPeer,     // `vport` was made for `peer`, seen for the first time: resolve it
+    kReaddressed, // the agent at `peer` came back with another QPN: verify its path
+    kUnresolved,  // a frame waits for the path to `vport`
+    kMoved,       // `key` is behind `vport` now, was behind `previous`
+  };
+  Kind kind = Kind::kNewPeer;
+  VPortId vport;
+  VPortId previous;
+  PeerAddress peer;
+  Lid slid;  // kNewPeer, kReaddressed: the way back, from the work completion
+  Sl sl;
+  FdbKey key;
+};
+using PuntQueue = SpscQueue<Punt, 1024>;
+
+// Control to worker.
+struct Injected {
+  static constexpr size_t kMaxFrame = 128;
+  enum class Kind : uint8_t {
+    kRetryHeld,  // a path was published: send what waits for it
+    kFrame,      // forward `frame` as if local port `port` had sent it
+  };
+  Kind kind = Kind::kRetryHeld;
+  uint32_t port = 0;
+  uint32_t length = 0;
+  std::array<uint8_t, kMaxFrame> frame{};
+};
+using InjectQueue = SpscQueue<Injected, 256>;
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_CONTROL_QUEUES_H_

@@ -1,0 +1,101 @@
+#include "vswitch/fabric/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "fdb/check.h"
+
+namespace eoib {
+namespace {
+
+constexpr size_t kCacheLine = 64;
+constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMaxFrameSize = size_t{1} << 20;
+
+constexpr size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+// Whether the state machine of buffer_pool.h has this move.
+[[maybe_unused]] constexpr bool MayMove(BufferPool::State from, BufferPool::State to) {
+  using State = BufferPool::State;
+  switch (from) {
+    case State::kFree:
+      return to == State::kBatch || to == State::kPosted;
+    case State::kBatch:
+      return to == State::kFree || to == State::kInFlight || to == State::kHeld;
+    case State::kPosted:
+      return to == State::kBatch || to == State::kFree;
+    case State::kInFlight:
+      return to == State::kFree;
+    case State::kHeld:
+      return to == State::kBatch || to == State::kFree;
+    case State::kCount:
+      break;
+  }
+  return false;
+}
+
+absl::Status BadSize(size_t buffers, size_t frame_size) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("create a pool of ", buffers, " buffers for frames of ", frame_size, " bytes: no such size"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd* pd, size_t buffers, size_t frame_size) {
+  if (buffers == 0 || buffers >= BufferId::None().value()) return BadSize(buffers, frame_size);
+  if (frame_size == 0 || frame_size > kMaxFrameSize) return BadSize(buffers, frame_size);
+  std::unique_ptr<BufferPool> pool(new BufferPool());
+  pool->hca_ = hca;
+  pool->frame_size_ = frame_size;
+  pool->stride_ = RoundUp(kFrameOffset + frame_size + 1, kCacheLine);
+  const size_t bytes = pool->stride_ * buffers;
+  const size_t mapped = RoundUp(bytes, bytes >= kHugePage ? kHugePage : kPage);
+  void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return absl::ErrnoToStatus(errno, absl::StrCat("map ", mapped, " bytes of packet buffers"));
+  pool->base_ = static_cast<uint8_t*>(base);
+  pool->mapped_ = mapped;
+  madvise(base, mapped, MADV_HUGEPAGE);  // a hint: fewer TLB misses where the kernel grants it
+  pool->mr_ = hca->verbs().reg_mr(pd, base, mapped, IBV_ACCESS_LOCAL_WRITE);
+  if (pool->mr_ == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("register ", mapped, " bytes of packet buffers on ", hca->name()));
+  }
+  pool->state_.assign(buffers, State::kFree);
+  pool->counts_[static_cast<size_t>(State::kFree)] = buffers;
+  pool->free_.reserve(buffers);
+  for (size_t i = buffers; i-- > 0;) pool->free_.push_back(static_cast<uint32_t>(i));
+  return pool;
+}
+
+BufferPool::~BufferPool() {
+  if (mr_ != nullptr) hca_->verbs().dereg_mr(mr_);
+  if (base_ != nullptr) munmap(base_, mapped_);
+}
+
+uint32_t BufferPool::lkey() const { return mr_->lkey; }
+
+BufferId BufferPool::Take(State to) {
+  if (free_.empty()) return BufferId::None();
+  const BufferId id(free_.back());  // the one freed last: most likely still in the cache
+  free_.pop_back();
+  EOIB_DCHECK(MayMove(State::kFree, to));
+  EOIB_DCHECK(state_[id.value()] == State::kFree);
+  state_[id.value()] = to;
+  --counts_[static_cast<size_t>(State::kFree)];
+  ++counts_[static_cast<size_t>(to)];
+  return id;
+}
+
+void BufferPool::Move(BufferId id, State to) {
+  EOIB_DCHECK(id.value() < state_.size());
+  const State from = state_[id.value()];
+  EOIB_DCHECK(MayMove(from, to));
+  state_[id.value()] = to;
+  --counts_[static_cast<size_t>(from)];
+  ++counts_[static_cast<size_t>(to)];
+  if (to == State::kFree) free_.push_back(id.value());
+}
+
+}  // namespace eoib

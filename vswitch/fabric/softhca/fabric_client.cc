@@ -1,0 +1,381 @@
+#include "vswitch/fabric/softhca/fabric_client.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace eoib::softhca {
+namespace {
+
+// Signals are for the program's own threads: most of all in a program that was preloaded and knows nothing of this one.
+std::thread StartWithoutSignals(std::function<void()> run) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(run));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+FabricClient::FabricClient(Options options) : options_(std::move(options)), outbox_(options_.queue) {}
+
+FabricClient::~FabricClient() { FabricClient::Unregister(); }
+
+// ---- Any thread.
+
+absl::Status FabricClient::Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) {
+  if (absl::Status status = CheckPortName(name); !status.ok()) return status;
+  if (thread_.joinable()) return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": registered already"));
+  name_ = name;
+  query_only_ = query_only;
+  sink_ = sink;
+  config_ = PortConfig();
+  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!query_only) doorbell_ = Duplicate(doorbell);
+  if (!wake_.valid() || (!query_only && !doorbell_.valid())) {
+    return absl::InternalError(absl::StrCat("register port ", name, ": duplicate its doorbell: ", std::strerror(errno)));
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = registered_ = ever_registered_ = false;
+    result_ = absl::nullopt;
+  }
+  thread_ = StartWithoutSignals([this] { Run(); });
+  absl::Status result;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto answered = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return result_.has_value(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&answered), options_.wait + options_.answer);
+    result = result_.value_or(absl::DeadlineExceededError(
+        absl::StrCat("register port ", name, ": eoib-fabricd at ", options_.socket, " does not answer")));
+  }
+  if (!result.ok()) Unregister();
+  return result;
+}
+
+void FabricClient::Unregister() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (!thread_.joinable()) return;
+  Wake();
+  thread_.join();
+  thread_ = std::thread();
+  sink_ = nullptr;
+  doorbell_.reset();
+}
+
+absl::Status FabricClient::SendMad(const Mad& mad) {
+  MadMessage message;
+  std::memcpy(message.mad, mad.data(), mad.size());
+  absl::MutexLock lock(&mutex_);
+  return Send(Encode(message));
+}
+
+absl::Status FabricClient::OpenRing(uint64_t request, Lid destination, RingEnd end) {
+  if (absl::Status status = CheckRingEnd(end); !status.ok()) return status;
+  OpenRingMessage message;
+  message.destination = destination.value();
+  message.request = request;
+  message.capacity = end.capacity;
+  absl::MutexLock lock(&mutex_);
+  const absl::Status status = Send(Encode(message, ToDescriptors(std::move(end))));
+  if (status.ok()) requests_.insert(request);
+  return status;
+}
+
+void FabricClient::CloseRing(uint64_t ring) {
+  RingMessage message;
+  message.ring = ring;
+  absl::MutexLock lock(&mutex_);
+  Send(Encode(message)).IgnoreError();  // without fabricd there is nobody to tell: the peer sees the liveness descriptor
+}
+
+absl::Status FabricClient::Send(Packet packet) {
+  if (!registered_) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
+  if (query_only_) return absl::PermissionDeniedError(absl::StrCat("port ", name_, " is registered to be queried only"));
+  const bool idle = outbox_.empty();
+  const absl::Status status = outbox_.Send(socket_.get(), std::move(packet));
+  // The thread polls for room as long as something waits, and finds a broken socket by itself.
+  if (idle && !outbox_.empty()) Wake();
+  return absl::IsDataLoss(status) ? absl::UnavailableError(status.message()) : status;
+}
+
+void FabricClient::Wake() {
+  const uint64_t one = 1;
+  if (write(wake_.get(), &one, sizeof(one)) < 0) return;  // full: it is awake
+}
+
+bool FabricClient::stopping() const {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+bool FabricClient::was_registered() const {
+  absl::MutexLock lock(&mutex_);
+  return ever_registered_;
+}
+
+// ---- The thread.
+
+void FabricClient::Run() {
+  const absl::Time deadline = absl::Now() + options_.wait;
+  absl::Duration retry = options_.first_retry;
+  while (!stopping()) {
+    absl::Status status = Connect();
+    if (status.ok()) status = Serve();
+    if (stopping()) break;
+    const bool nobody_there = absl::IsUnavailable(status) || absl::IsDataLoss(status);
+    if (!was_registered() && !(nobody_there && absl::Now() < deadline)) {
+      Finish(std::move(status));
+      break;
+    }
+    if (Lose()) retry = options_.first_retry;
+    Pause(retry);
+    retry = std::min(2 * retry, options_.last_retry);
+  }
+  Disconnect();
+}
+
+absl::Status FabricClient::Connect() {
+  const absl::StatusOr<sockaddr_un> address = UnixAddress(options_.socket);
+  if (!address.ok()) return address.status();
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return absl::InternalError(absl::StrCat("make a socket: ", std::strerror(errno)));
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    return absl::UnavailableError(absl::StrCat("register port ", name_, " with eoib-fabricd at ", options_.socket, ": ",
+                                               std::strerror(errno), "; start eoib-fabricd --rundir ",
+                                               options_.socket.substr(0, options_.socket.find_last_of('/'))));
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    socket_ = std::move(socket);
+  }
+  return SendRegistration();
+}
+
+absl::Status FabricClient::SendRegistration() {
+  RegisterMessage message;
+  message.type = query_only_ ? MessageType::kQuery : MessageType::kRegister;
+  message.wished_lid = config_.lid.value();
+  message.wished_qpn = config_.qpns.first.value();
+  message.wished_qpns = config_.qpns.count;
+  PutText(name_, message.name, sizeof(message.name));
+  std::vector<UniqueFd> fds;
+  if (!query_only_) fds.push_back(Duplicate(doorbell_.get()));
+  absl::MutexLock lock(&mutex_);
+  return outbox_.Send(socket_.get(), Encode(message, std::move(fds)));
+}
+
+absl::Status FabricClient::Serve() {
+  while (!stopping()) {
+    WaitForEvents();
+    absl::Status status = ReceiveAll();
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    status = outbox_.Flush(socket_.get());
+    if (!status.ok()) return status;
+  }
+  return absl::CancelledError("unregistered");
+}
+
+void FabricClient::WaitForEvents() {
+  pollfd polled[2];
+  {
+    absl::MutexLock lock(&mutex_);
+    polled[0] = pollfd{socket_.get(), static_cast<short>(outbox_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+  }
+  polled[1] = pollfd{wake_.get(), POLLIN, 0};
+  poll(polled, 2, -1);
+  uint64_t woken;
+  if (polled[1].revents != 0 && read(wake_.get(), &woken, sizeof(woken)) < 0) return;
+}
+
+absl::Status FabricClient::ReceiveAll() {
+  int socket;
+  {
+    absl::MutexLock lock(&mutex_);
+    socket = socket_.get();
+  }
+  while (!stopping()) {
+    absl::StatusOr<Packet> packet = ReceivePacket(socket);
+    if (absl::IsUnavailable(packet.status())) return absl::OkStatus();
+    if (!packet.ok()) return packet.status();
+    if (absl::Status status = Dispatch(*std::move(packet)); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void FabricClient::Pause(absl::Duration time) {
+  pollfd woken{wake_.get(), POLLIN, 0};
+  poll(&woken, 1, static_cast<int>(absl::ToInt64Milliseconds(time)));
+}
+
+void FabricClient::Finish(absl::Status result) {
+  absl::MutexLock lock(&mutex_);
+  if (!result_.has_value()) result_ = std::move(result);
+}
+
+void FabricClient::Disconnect() {
+  absl::MutexLock lock(&mutex_);
+  registered_ = false;
+  socket_.reset();
+  outbox_.Clear();
+  requests_.clear();
+}
+
+// The connection is gone: requests get their answer, then the port hears of it. Whether it was registered.
+bool FabricClient::Lose() {
+  std::set<uint64_t> unanswered;
+  bool registered;
+  {
+    absl::MutexLock lock(&mutex_);
+    registered = registered_;
+    unanswered.swap(requests_);
+  }
+  Disconnect();
+  for (const uint64_t request : unanswered) sink_->OnRingRefused(request, "eoib-fabricd is gone");
+  if (registered) sink_->OnSubnetLost();
+  return registered;
+}
+
+absl::Status FabricClient::Dispatch(Packet packet) {
+  switch (packet.type()) {
+    case MessageType::kRegistered:
+      return TakeRegistered(packet);
+    case MessageType::kPortConfig:
+      return TakeConfig(packet);
+    case MessageType::kMad:
+      return TakeMad(packet);
+    case MessageType::kRingOffered:
+      return TakeRingOffered(std::move(packet));
+    case MessageType::kSourceChanged:
+      return TakeSourceChanged(packet);
+    case MessageType::kRingOpened:
+      return TakeRingOpened(std::move(packet));
+    case MessageType::kRingRefused:
+      return TakeRingRefused(packet);
+    case MessageType::kGroup:
+      return TakeGroup(packet);
+    case MessageType::kFaults:
+      return TakeFaults(packet);
+    case MessageType::kRingClosed: {
+      const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);
+      if (message.ok()) sink_->OnRingClosed(message->ring);
+      return message.status();
+    }
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(packet.type())));
+  }
+}
+
+absl::Status FabricClient::TakeRegistered(const Packet& packet) {
+  const absl::StatusOr<RegisteredMessage> message = Decode<RegisteredMessage>(packet);
+  if (!message.ok()) return message.status();
+  const absl::Status status(static_cast<absl::StatusCode>(message->code), TextOf(message->text, sizeof(message->text)));
+  if (!status.ok()) return status;
+  absl::MutexLock lock(&mutex_);
+  registered_ = ever_registered_ = true;
+  result_ = absl::OkStatus();
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeConfig(const Packet& packet) {
+  const absl::StatusOr<PortConfigMessage> message = Decode<PortConfigMessage>(packet);
+  if (!message.ok()) return message.status();
+  const absl::StatusOr<PortConfig> config = FromMessage(*message);
+  if (!config.ok()) return config.status();
+  config_ = *config;
+  {
+    // fabricd has nothing to say to a port that it does not take. The port may send from now on.
+    absl::MutexLock lock(&mutex_);
+    registered_ = ever_registered_ = true;
+  }
+  sink_->OnPortConfig(config_);
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeMad(const Packet& packet) {
+  const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
+  if (!message.ok()) return message.status();
+  Mad mad;
+  std::memcpy(mad.data(), message->mad, mad.size());
+  sink_->OnMad(mad);
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeRingOffered(Packet packet) {
+  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet, kRingDescriptors);
+  if (!message.ok()) return message.status();
+  const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
+  if (!source.ok()) return source.status();
+  sink_->OnRingOffered(message->ring, *source, FromDescriptors(message->capacity, std::move(packet.fds)));
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeSourceChanged(const Packet& packet) {
+  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet);
+  if (!message.ok()) return message.status();
+  const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
+  if (!source.ok()) return source.status();
+  sink_->OnSourceChanged(message->ring, *source);
+  return absl::OkStatus();
+}
+
+bool FabricClient::Forget(uint64_t request) {
+  absl::MutexLock lock(&mutex_);
+  return requests_.erase(request) != 0;
+}
+
+absl::Status FabricClient::TakeRingOpened(Packet packet) {
+  const absl::StatusOr<RingOpenedMessage> message = Decode<RingOpenedMessage>(packet, 1);
+  if (!message.ok()) return message.status();
+  if (Forget(message->request)) {
+    sink_->OnRingOpened(message->request, message->ring, std::make_shared<UniqueFd>(std::move(packet.fds[0])));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeRingRefused(const Packet& packet) {
+  const absl::StatusOr<RingRefusedMessage> message = Decode<RingRefusedMessage>(packet);
+  if (!message.ok()) return message.status();
+  if (Forget(message->request)) {
+    sink_->OnRingRefused(message->request, TextOf(message->text, sizeof(message->text)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeGroup(const Packet& packet) {
+  const absl::StatusOr<GroupMessage> message = Decode<GroupMessage>(packet);
+  if (!message.ok()) return message.status();
+  const absl::StatusOr<std::vector<Lid>> members = MembersOf(*message);
+  if (!members.ok()) return members.status();
+  sink_->OnGroup(Mlid(message->mlid), *members);
+  return absl::OkStatus();
+}
+
+absl::Status FabricClient::TakeFaults(const Packet& packet) {
+  const absl::StatusOr<FaultsMessage> message = Decode<FaultsMessage>(packet);
+  if (!message.ok()) return message.status();
+  sink_->OnFaults(Faults{message->loss_ppm, message->seed});
+  return absl::OkStatus();
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,206 @@
+// What a port and eoib-fabricd say to each other: one message a packet on an AF_UNIX SOCK_SEQPACKET socket, descriptors beside
+// it.
+//
+// Messages are structs of fixed size in host order, since both ends are on one machine; a version stands in the first one.
+// Nothing in them is believed before Decode and the From functions have checked it: sizes, counts, numbers of descriptors.
+//
+//   port to fabricd    kRegister (1 descriptor: doorbell), kQuery, kMad, kOpenRing (4: see RingEnd), kCloseRing
+//   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4), kSourceChanged,
+//                      kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
+
+#include <sys/un.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/softhca/subnet_config.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/wire/mad.h"
+
+namespace eoib::softhca {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
+inline constexpr size_t kMaxText = 256;
+inline constexpr size_t kRingDescriptors = 4;  // data, index, space, liveness
+
+enum class MessageType : uint32_t {
+  kRegister = 1,
+  kQuery = 2,
+  kMad = 3,
+  kOpenRing = 4,
+  kCloseRing = 5,
+  kRegistered = 16,
+  kPortConfig = 17,
+  kRingOffered = 18,
+  kSourceChanged = 19,
+  kRingClosed = 20,
+  kRingOpened = 21,
+  kRingRefused = 22,
+  kGroup = 23,
+  kFaults = 24,
+};
+
+struct RegisterMessage {
+  MessageType type = MessageType::kRegister;  // or kQuery
+  uint32_t version = kProtocolVersion;
+  uint32_t wished_lid = 0;  // 0: any
+  uint32_t wished_qpn = 0;
+  uint32_t wished_qpns = 0;  // 0: any
+  char name[kMaxPortName + 1] = {};
+};
+struct MadMessage {
+  MessageType type = MessageType::kMad;
+  uint8_t mad[kMadSize] = {};
+};
+struct OpenRingMessage {
+  MessageType type = MessageType::kOpenRing;
+  uint32_t destination = 0;
+  uint64_t request = 0;
+  uint64_t capacity = 0;
+};
+// kCloseRing and kRingClosed.
+struct RingMessage {
+  MessageType type = MessageType::kCloseRing;
+  uint32_t reserved = 0;
+  uint64_t ring = 0;
+};
+struct RegisteredMessage {
+  MessageType type = MessageType::kRegistered;
+  uint32_t code = 0;  // of absl::StatusCode
+  char text[kMaxText] = {};
+};
+struct PKeyTable {
+  uint32_t count = 0;
+  uint16_t pkeys[kMaxPKeys] = {};
+};
+struct PortConfigMessage {
+  MessageType type = MessageType::kPortConfig;
+  uint16_t lid = 0, sm_lid = 0;
+  uint64_t node_guid = 0, port_guid = 0;
+  uint8_t gid[Gid::kSize] = {};
+  uint8_t active = 0, mtu = 0, rate = 0, reserved = 0;
+  uint32_t first_qpn = 0, qpns = 0;
+  PKeyTable pkeys;
+};
+// kRingOffered, and kSourceChanged without a capacity and descriptors.
+struct SourceMessage {
+  MessageType type = MessageType::kRingOffered;
+  uint32_t lid = 0;
+  uint64_t ring = 0;
+  uint64_t capacity = 0;
+  uint8_t gid[Gid::kSize] = {};
+  uint32_t first_qpn = 0, qpns = 0;
+  PKeyTable pkeys;
+  uint32_t padding = 0;
+};
+struct RingOpenedMessage {
+  MessageType type = MessageType::kRingOpened;
+  uint32_t reserved = 0;
+  uint64_t request = 0;
+  uint64_t ring = 0;
+};
+struct RingRefusedMessage {
+  MessageType type = MessageType::kRingRefused;
+  uint32_t reserved = 0;
+  uint64_t request = 0;
+  char text[kMaxText] = {};
+};
+struct GroupMessage {
+  MessageType type = MessageType::kGroup;
+  uint16_t mlid = 0;
+  uint16_t count = 0;
+  uint16_t members[kMaxGroupMembers] = {};
+};
+struct FaultsMessage {
+  MessageType type = MessageType::kFaults;
+  uint32_t loss_ppm = 0;
+  uint64_t seed = 0;
+};
+inline constexpr size_t kMaxMessage = sizeof(GroupMessage);
+
+// A message and the descriptors beside it.
+struct Packet {
+  std::string bytes;
+  std::vector<UniqueFd> fds;
+
+  // kRegister for an empty packet, which nobody makes.
+  MessageType type() const;
+};
+
+template <typename Message>
+Packet Encode(const Message& message, std::vector<UniqueFd> fds = {}) {
+  // No padding: nothing of this process's memory goes to another one by accident.
+  static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) <= kMaxMessage);
+  return Packet{std::string(reinterpret_cast<const char*>(&message), sizeof(message)), std::move(fds)};
+}
+// kInvalidArgument unless the packet is exactly that struct with that many descriptors.
+absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds);
+template <typename Message>
+absl::StatusOr<Message> Decode(const Packet& packet, size_t fds = 0) {
+  if (absl::Status status = CheckPacket(packet, sizeof(Message), fds); !status.ok()) return status;
+  Message message;
+  std::memcpy(&message, packet.bytes.data(), sizeof(message));
+  return message;
+}
+
+PortConfigMessage ToMessage(const PortConfig& config);
+absl::StatusOr<PortConfig> FromMessage(const PortConfigMessage& message);
+SourceMessage ToMessage(MessageType type, uint64_t ring, const SourceIdentity& source);
+absl::StatusOr<SourceIdentity> FromMessage(const SourceMessage& message);
+GroupMessage ToMessage(Mlid mlid, const std::vector<Lid>& members);
+absl::StatusOr<std::vector<Lid>> MembersOf(const GroupMessage& message);
+// Text fields are cut to size and always end with a zero byte; reading stops at the field's end.
+void PutText(absl::string_view text, char* field, size_t size);
+std::string TextOf(const char* field, size_t size);
+
+// The ends of a ring, in the order of RingEnd. FromDescriptors requires four.
+std::vector<UniqueFd> ToDescriptors(RingEnd end);
+RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds);
+// Whether a stranger's ring may be handed to another port: memfds that can neither shrink nor grow and are large enough, an
+// eventfd, a socket.
+absl::Status CheckRingEnd(const RingEnd& end);
+bool IsEventFd(int fd);
+// A duplicate, closed at exec; invalid if the process is out of descriptors.
+UniqueFd Duplicate(int fd);
+
+// kInvalidArgument if the path does not fit.
+absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path);
+
+// Takes a packet from a non-blocking socket: kUnavailable if there is none now, kDataLoss if the other end is gone,
+// kInvalidArgument if it was cut short.
+absl::StatusOr<Packet> ReceivePacket(int socket);
+
+// Packets on their way into a non-blocking socket. What the kernel does not take waits here, in order, up to a limit, so that
+// a stopped process at the other end blocks nobody. Not thread-safe.
+class Outbox {
+ public:
+  explicit Outbox(size_t limit) : limit_(limit) {}
+
+  // kResourceExhausted if it is full; another error if the socket is broken.
+  absl::Status Send(int socket, Packet packet);
+  absl::Status Flush(int socket);
+  bool empty() const { return waiting_.empty(); }
+  void Clear() { waiting_.clear(); }
+
+ private:
+  const size_t limit_;
+  std::deque<Packet> waiting_;
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_

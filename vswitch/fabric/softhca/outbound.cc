@@ -1,0 +1,241 @@
+#include "vswitch/fabric/softhca/outbound.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace eoib::softhca {
+
+void Gather::CopyTo(uint8_t* to) const {
+  for (int i = 0; i < count; ++i) {
+    if (sges[i].length == 0) continue;
+    std::memcpy(to, reinterpret_cast<const void*>(sges[i].addr), sges[i].length);
+    to += sges[i].length;
+  }
+}
+
+void RingEventFd(int fd) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof(one));
+}
+
+// ---- Sending.
+
+void RingSender::Send(const RecordHeader& header, const Gather& gather) {
+  used_ = true;
+  if (parked()) Flush();
+  if (parked() || !TryWrite(header, gather)) Park(header, gather);
+}
+
+bool RingSender::TryWrite(const RecordHeader& header, const Gather& gather) {
+  uint8_t* record = Reserve(header.length);
+  if (record == nullptr) return false;
+  std::memcpy(record, &header, sizeof(header));
+  gather.CopyTo(record + sizeof(header));
+  current_->producer.Commit(header.length);
+  return true;
+}
+
+uint8_t* RingSender::Reserve(size_t length) {
+  if (!current_.has_value()) {
+    WishForRing(options().first_capacity);
+    return nullptr;
+  }
+  if (uint8_t* record = current_->producer.Reserve(length)) return record;
+  MetFull();
+  if (!current_.has_value()) return nullptr;
+  current_->producer.WantSpace();
+  return current_->producer.Reserve(length);  // the consumer may have made room before it could see the wish
+}
+
+// A ring that its consumer empties, only not fast enough, is too small for the load. One that nobody empties need not grow.
+void RingSender::MetFull() {
+  if (current_->producer.corrupt()) {
+    ++shared_->counters->corrupt_rings;
+    Close();
+    return;
+  }
+  Publish();
+  const uint64_t tail = current_->producer.tail();
+  if (tail != current_->tail_when_full && capacity() < options().largest_capacity) WishForRing(capacity() * 4);
+  current_->tail_when_full = tail;
+}
+
+void RingSender::Publish() {
+  if (current_.has_value() && current_->producer.Publish()) RingEventFd(current_->doorbell->get());
+}
+
+// ---- Parking.
+
+void RingSender::Park(const RecordHeader& header, const Gather& gather) {
+  const absl::Time now = shared_->clock->Now();
+  if (!current_.has_value() && now < refused_until_) {
+    ++shared_->counters->xmit_discards;
+    return;
+  }
+  if (parking_ == nullptr) parking_ = std::make_unique<Parking>(RingMemory::CreateLocal(options().parking_capacity));
+  uint8_t* record = parking_->producer.Reserve(header.length);
+  if (record == nullptr) {
+    ++shared_->counters->xmit_discards;
+    return;
+  }
+  RecordHeader parked = header;
+  parked.stamp = absl::ToUnixNanos(now);
+  std::memcpy(record, &parked, sizeof(parked));
+  gather.CopyTo(record + sizeof(parked));
+  parking_->producer.Commit(header.length);
+  parking_->producer.Publish();
+  ++parked_;
+  ++shared_->parked;
+}
+
+void RingSender::Unpark() {
+  parking_->consumer.Release();
+  parking_->consumer.Publish();
+  --parked_;
+  --shared_->parked;
+}
+
+void RingSender::DiscardParked() {
+  shared_->counters->xmit_discards += parked_;
+  shared_->parked -= parked_;
+  parked_ = 0;
+  parking_.reset();
+}
+
+// A message's time in the queue does not begin before there is a ring that it could wait for.
+absl::Time RingSender::Deadline(int64_t stamp) const {
+  const absl::Time since = absl::FromUnixNanos(stamp);
+  if (!current_.has_value()) return since + options().opening_patience;
+  return std::max(since, current_->opened) + options().head_of_queue_lifetime;
+}
+
+void RingSender::Flush() {
+  RecordHeader header;
+  const uint8_t* payload;
+  const absl::Time now = shared_->clock->Now();
+  while (parked() && parking_->consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
+    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
+    const bool written = TryWrite(header, Gather{&piece, 1});
+    if (!written && now < Deadline(header.stamp)) break;
+    if (!written) ++shared_->counters->xmit_discards;
+    Unpark();
+  }
+}
+
+// ---- Rings.
+
+void RingSender::WishForRing(uint64_t capacity) {
+  if (wish_ != 0 || opening_.has_value() || shared_->clock->Now() < refused_until_) return;
+  wish_ = std::min(capacity, options().largest_capacity);
+  shared_->wishes.rings.push_back(lid_);
+}
+
+void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness) {
+  wish_ = 0;
+  opening_ = Opening{request, std::move(memory), std::move(liveness), shared_->clock->Now()};
+}
+
+// The consumer empties rings of one source in the order in which it was offered them, so a bigger ring may be used at once.
+void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
+  Publish();
+  Close();
+  current_.emplace(Ring{ring, RingProducer(std::move(opening_->memory)), std::move(opening_->liveness), std::move(doorbell),
+                        shared_->clock->Now()});
+  opening_.reset();
+  Flush();
+  Publish();
+}
+
+void RingSender::OnRefused() {
+  wish_ = 0;
+  opening_.reset();
+  refused_until_ = shared_->clock->Now() + options().refusal_pause;
+  if (!current_.has_value()) DiscardParked();
+}
+
+void RingSender::Renew() {
+  if (!current_.has_value()) return;
+  refused_until_ = absl::InfinitePast();
+  WishForRing(capacity());
+}
+
+void RingSender::Close() {
+  if (!current_.has_value()) return;
+  shared_->wishes.closes.push_back(current_->id);
+  current_.reset();
+}
+
+void RingSender::Maintain(absl::Time now) {
+  if (parked()) Flush();
+  Publish();
+  if (opening_.has_value() && now - opening_->since > options().opening_patience) OnRefused();
+  CloseIfIdle(now);
+}
+
+void RingSender::CloseIfIdle(absl::Time now) {
+  if (std::exchange(used_, false)) last_used_ = now;
+  if (parked() || opening_.has_value() || now - last_used_ < options().idle_close) return;
+  parking_.reset();
+  if (current_.has_value() && current_->producer.Drained()) Close();
+}
+
+// ---- Outbound.
+
+RingSender* Outbound::FindOrAdd(Lid destination) {
+  std::unique_ptr<RingSender>& sender = senders_[destination];
+  if (sender == nullptr) sender = std::make_unique<RingSender>(destination, &shared_);
+  return sender.get();
+}
+
+void Outbound::Send(Lid destination, const RecordHeader& header, const Gather& gather) {
+  if (last_ == nullptr || last_->lid() != destination) last_ = FindOrAdd(destination);
+  if (dirty_.empty() || dirty_.back() != last_) dirty_.push_back(last_);
+  last_->Send(header, gather);
+}
+
+void Outbound::PublishAll() {
+  for (RingSender* sender : dirty_) sender->Publish();
+  dirty_.clear();
+}
+
+RingSender* Outbound::Find(Lid destination) {
+  const auto found = senders_.find(destination);
+  return found == senders_.end() ? nullptr : found->second.get();
+}
+
+RingSender* Outbound::FindByRequest(uint64_t request) {
+  for (auto& [lid, sender] : senders_) {
+    if (sender->IsOpening(request)) return sender.get();
+  }
+  return nullptr;
+}
+
+RingSender* Outbound::FindByRing(uint64_t ring) {
+  for (auto& [lid, sender] : senders_) {
+    if (sender->HasRing(ring)) return sender.get();
+  }
+  return nullptr;
+}
+
+void Outbound::Maintain() {
+  const absl::Time now = shared_.clock->Now();
+  for (auto& [lid, sender] : senders_) sender->Maintain(now);
+}
+
+bool Outbound::HasRings() const {
+  return std::any_of(senders_.begin(), senders_.end(),
+                     [](const auto& entry) { return entry.second->open() || entry.second->opening(); });
+}
+
+void Outbound::Drop(Lid destination) {
+  const auto found = senders_.find(destination);
+  if (found == senders_.end()) return;
+  found->second->Close();
+  if (last_ == found->second.get()) last_ = nullptr;
+  dirty_.erase(std::remove(dirty_.begin(), dirty_.end(), found->second.get()), dirty_.end());
+  senders_.erase(found);
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,193 @@
+// The sending half of a port: a RingSender for each destination, and Outbound, which holds them.
+//
+// Neither has a lock: all members are called under the port's mutex, and none calls the subnet or blocks. What they need of the
+// subnet they note as wishes, which the port carries out without its mutex.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "fdb/address.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib::softhca {
+
+struct OutboundOptions {
+  uint64_t first_capacity = 64 * 1024;
+  uint64_t largest_capacity = 4 * 1024 * 1024;
+  uint64_t parking_capacity = 512 * 1024;
+  // How long a message waits for room in its ring: IBA 1.4 §18.2.5.4 (head of queue lifetime limit).
+  absl::Duration head_of_queue_lifetime = absl::Milliseconds(5);
+  // How long the first messages wait for the subnet to introduce the two ports.
+  absl::Duration opening_patience = absl::Seconds(1);
+  // How long a destination that was refused is not asked for again.
+  absl::Duration refusal_pause = absl::Milliseconds(100);
+  absl::Duration idle_close = absl::Seconds(10);
+};
+
+// What the sending half wants of the subnet.
+struct LinkWishes {
+  std::vector<Lid> rings;        // destinations that want a (bigger) ring: RingSender::wish()
+  std::vector<uint64_t> closes;  // rings to close
+};
+
+// What all senders of a port share.
+struct OutboundShared {
+  const OutboundOptions* options;
+  const Clock* clock;
+  PortCounters* counters;
+  LinkWishes wishes;
+  size_t parked = 0;  // messages, of all destinations
+};
+
+// The bytes of a message, where the work request has them.
+struct Gather {
+  const ibv_sge* sges;
+  int count;
+
+  void CopyTo(uint8_t* to) const;
+};
+
+// Rings an eventfd that does not block.
+void RingEventFd(int fd);
+
+// Everything towards one destination: its ring, a bigger one that is being opened, and the messages that wait for room.
+class RingSender {
+ public:
+  RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared) {}
+  ~RingSender() { DiscardParked(); }
+  RingSender(const RingSender&) = delete;
+  RingSender& operator=(const RingSender&) = delete;
+
+  Lid lid() const { return lid_; }
+
+  // Takes a message: into the ring, or the parking queue behind those that wait, or it is discarded and counted.
+  void Send(const RecordHeader& header, const Gather& gather);
+  // Makes what was written visible and rings the consumer if it sleeps.
+  void Publish();
+  // Moves parked messages into the ring and discards those whose time is over.
+  void Flush();
+  bool parked() const { return parked_ != 0; }
+
+  // A ring comes in stages: wish() tells its capacity, BeginOpening that it was asked for, then OnOpened or OnRefused.
+  uint64_t wish() const { return wish_; }
+  void BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness);
+  bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
+  void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell);
+  void OnRefused();
+  // The other end is gone. What was in the ring is lost; what is parked goes into the next one.
+  void OnClosed() { current_.reset(); }
+  // Wants a new ring in place of its ring, if it has one.
+  void Renew();
+  // Closes the ring.
+  void Close();
+
+  bool HasRing(uint64_t ring) const { return current_.has_value() && current_->id == ring; }
+  bool open() const { return current_.has_value(); }
+  bool opening() const { return opening_.has_value(); }
+  uint64_t capacity() const { return current_.has_value() ? current_->producer.capacity() : 0; }
+  int liveness_fd() const { return current_.has_value() ? current_->liveness.get() : -1; }
+  uint64_t ring() const { return current_.has_value() ? current_->id : 0; }
+
+  // The background's turn: flushes, gives up on requests that nobody answered, closes a ring that idles.
+  void Maintain(absl::Time now);
+
+ private:
+  struct Ring {
+    uint64_t id;
+    RingProducer producer;
+    UniqueFd liveness;
+    std::shared_ptr<UniqueFd> doorbell;
+    absl::Time opened;
+    uint64_t tail_when_full = 0;  // the consumer's position when the ring was last met full
+  };
+  struct Opening {
+    uint64_t request;
+    std::shared_ptr<RingMemory> memory;
+    UniqueFd liveness;
+    absl::Time since;
+  };
+  // A ring of the port's own. A record's stamp says when it was parked.
+  struct Parking {
+    explicit Parking(const std::shared_ptr<RingMemory>& memory) : producer(memory), consumer(memory) {}
+    RingProducer producer;
+    RingConsumer consumer;
+  };
+
+  bool TryWrite(const RecordHeader& header, const Gather& gather);
+  uint8_t* Reserve(size_t length);
+  void MetFull();
+  void WishForRing(uint64_t capacity);
+  void Park(const RecordHeader& header, const Gather& gather);
+  void Unpark();
+  void DiscardParked();
+  absl::Time Deadline(int64_t stamp) const;
+  void CloseIfIdle(absl::Time now);
+
+  const OutboundOptions& options() const { return *shared_->options; }
+
+  const Lid lid_;
+  OutboundShared* const shared_;
+  absl::optional<Ring> current_;
+  absl::optional<Opening> opening_;
+  uint64_t wish_ = 0;
+  absl::Time refused_until_ = absl::InfinitePast();
+  std::unique_ptr<Parking> parking_;
+  size_t parked_ = 0;
+  bool used_ = false;  // since Maintain last looked
+  absl::Time last_used_ = absl::InfinitePast();
+};
+
+class Outbound {
+ public:
+  Outbound(const OutboundOptions* options, const Clock* clock, PortCounters* counters)
+      : shared_{options, clock, counters, {}, 0} {}
+
+  // A burst: Send to any destinations, then PublishAll.
+  void Send(Lid destination, const RecordHeader& header, const Gather& gather);
+  void PublishAll();
+
+  bool HasWishes() const { return !shared_.wishes.rings.empty() || !shared_.wishes.closes.empty(); }
+  LinkWishes TakeWishes() { return std::exchange(shared_.wishes, LinkWishes()); }
+  void WishToClose(uint64_t ring) { shared_.wishes.closes.push_back(ring); }
+
+  // Null if there is none.
+  RingSender* Find(Lid destination);
+  RingSender* FindByRequest(uint64_t request);
+  RingSender* FindByRing(uint64_t ring);
+
+  void Maintain();
+  size_t parked() const { return shared_.parked; }
+  bool HasRings() const;
+  // Forgets a destination; its parked messages are discarded.
+  void Drop(Lid destination);
+
+  template <typename Function>
+  void ForEach(Function function) {
+    for (auto& [lid, sender] : senders_) function(sender.get());
+  }
+
+ private:
+  RingSender* FindOrAdd(Lid destination);
+
+  OutboundShared shared_;
+  absl::flat_hash_map<Lid, std::unique_ptr<RingSender>> senders_;
+  RingSender* last_ = nullptr;      // of the last Send: bursts go to one destination
+  std::vector<RingSender*> dirty_;  // sent to since PublishAll
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_

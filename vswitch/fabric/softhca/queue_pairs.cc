@@ -1,0 +1,451 @@
+#include "vswitch/fabric/softhca/queue_pairs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "vswitch/fabric/softhca/outbound.h"
+#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/mad.h"
+
+namespace eoib::softhca {
+namespace {
+
+constexpr size_t kGrhArea = sizeof(Grh);
+
+// Transitions of a UD queue pair and the attributes each needs and allows (IBA 1.4 §11.2.5.2, table 96).
+struct Transition {
+  ibv_qp_state from, to;
+  int required, optional;
+};
+constexpr Transition kTransitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_QKEY},
+    {IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_QKEY},
+};
+
+bool IsAllowed(ibv_qp_state from, ibv_qp_state to, int mask) {
+  mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return mask == 0;
+  for (const Transition& transition : kTransitions) {
+    if (transition.from != from || transition.to != to) continue;
+    return (mask & transition.required) == transition.required && (mask & ~(transition.required | transition.optional)) == 0;
+  }
+  return false;
+}
+
+bool Contains(const std::vector<PKey>& pkeys, PKey pkey) {
+  return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end();
+}
+
+// The GRH that the receiver's HCA puts before the message: the source as the subnet knows it (IBA 1.4 §8.3).
+Grh MakeReceivedGrh(const InboundRing& ring, const RecordHeader& header) {
+  const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? 4 : 0;
+  const size_t behind = sizeof(Bth) + sizeof(Deth) + immediate + header.length + UdPadCount(header.length) + kIcrcSize;
+  Grh grh;
+  grh.version_class_flow =
+      uint32_t{kGrhIpVersion} << 28 | uint32_t{header.traffic_class} << 20 | (header.flow_label & 0xfffff);
+  grh.payload_length = static_cast<uint16_t>(behind);
+  grh.next_header = kGrhNextHeaderBth;
+  grh.hop_limit = header.hop_limit;
+  grh.sgid = ring.source.gid.bytes();
+  grh.dgid = header.dgid;
+  return grh;
+}
+
+// Writes through a list of buffers, which has room enough.
+class Scatter {
+ public:
+  explicit Scatter(const ibv_sge* sge) : sge_(sge) {}
+  void Write(const void* bytes, size_t length) {
+    Walk(length, [&](uint8_t* to, size_t size) {
+      std::memcpy(to, bytes, size);
+      bytes = static_cast<const uint8_t*>(bytes) + size;
+    });
+  }
+  void Skip(size_t length) {
+    Walk(length, [](uint8_t*, size_t) {});
+  }
+
+ private:
+  template <typename Function>
+  void Walk(size_t length, Function function) {
+    while (length != 0) {
+      const size_t size = std::min<size_t>(length, sge_->length - used_);
+      function(reinterpret_cast<uint8_t*>(sge_->addr) + used_, size);
+      used_ += size;
+      length -= size;
+      if (used_ == sge_->length) {
+        ++sge_;
+        used_ = 0;
+      }
+    }
+  }
+
+  const ibv_sge* sge_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+void QueuePairs::set_config(const PortConfig& config) {
+  config_ = config;
+  mtu_ = static_cast<uint32_t>(MtuBytes(config.mtu));
+}
+
+// ---- Memory regions.
+
+void QueuePairs::AddRegion(SoftMr* region) {
+  uint32_t index = static_cast<uint32_t>(regions_.size());
+  if (free_regions_.empty()) {
+    regions_.push_back(region);
+  } else {
+    index = free_regions_.back();
+    free_regions_.pop_back();
+    regions_[index] = region;
+  }
+  region->lkey = region->rkey = (index + 1) << 8 | next_tag_++;
+  region->handle = index;
+}
+
+void QueuePairs::RemoveRegion(SoftMr* region) {
+  regions_[region->handle] = nullptr;
+  free_regions_.push_back(region->handle);
+}
+
+// The region that covers `sge`, or null.
+const SoftMr* QueuePairs::FindRegion(const SoftQp& qp, const ibv_sge& sge) const {
+  const uint32_t index = (sge.lkey >> 8) - 1;
+  if (index >= regions_.size()) return nullptr;
+  const SoftMr* region = regions_[index];
+  if (region == nullptr || region->lkey != sge.lkey || region->pd != qp.pd) return nullptr;
+  const uint64_t offset = sge.addr - reinterpret_cast<uint64_t>(region->addr);
+  return offset <= region->length && sge.length <= region->length - offset ? region : nullptr;
+}
+
+// ---- Queue pairs.
+
+int QueuePairs::Add(SoftQp* qp) {
+  if (by_qpn_.size() >= std::min<size_t>(config_.qpns.count, kMaxQp)) return ENOMEM;
+  do {
+    qp->qp_num = config_.qpns.first.value() + next_qpn_++ % config_.qpns.count;
+  } while (!by_qpn_.emplace(qp->qp_num, qp).second);
+  qp->handle = qp->qp_num;
+  SoftCq* cq = qp->soft_recv_cq();
+  if (cq->receivers++ == 0 && cq->armed != SoftCq::Armed::kNo) ++receivers_armed_;
+  return 0;
+}
+
+int QueuePairs::Modify(SoftQp* qp, const ibv_qp_attr& attributes, int mask) {
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != qp->state) return EINVAL;
+  const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : qp->state;
+  if (!IsAllowed(qp->state, to, mask)) return EINVAL;
+  if ((mask & IBV_QP_PORT) != 0 && attributes.port_num != 1) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attributes.pkey_index >= config_.pkeys.size()) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) qp->pkey_index = attributes.pkey_index;
+  if ((mask & IBV_QP_QKEY) != 0) qp->qkey = attributes.qkey;
+  if ((mask & IBV_QP_SQ_PSN) != 0) qp->psn = attributes.sq_psn & 0xffffff;
+  if ((mask & IBV_QP_PORT) != 0) qp->port_num = attributes.port_num;
+  if (to == IBV_QPS_RESET) Reset(qp);
+  qp->state = to;
+  if (to == IBV_QPS_ERR) Flush(qp);
+  return 0;
+}
+
+int QueuePairs::Remove(SoftQp* qp) {
+  if (!qp->groups.empty()) return EBUSY;
+  Reset(qp);
+  by_qpn_.erase(qp->qp_num);
+  SoftCq* cq = qp->soft_recv_cq();
+  if (--cq->receivers == 0 && cq->armed != SoftCq::Armed::kNo) --receivers_armed_;
+  return 0;
+}
+
+void QueuePairs::Reset(SoftQp* qp) {
+  qp->receive_head = qp->receive_tail;
+  qp->sends_freed = qp->sends_posted;
+  RemoveEntries(qp->soft_send_cq(), qp);
+  RemoveEntries(qp->soft_recv_cq(), qp);
+}
+
+void QueuePairs::RemoveEntries(SoftCq* cq, const SoftQp* qp) {
+  uint64_t kept = cq->head;
+  for (uint64_t i = cq->head; i != cq->tail; ++i) {
+    if (cq->at(i).qp != qp) cq->at(kept++) = cq->at(i);
+  }
+  cq->tail = kept;
+}
+
+// Work requests of a queue pair in error complete as flushed (IBA 1.4 §10.3.1.6).
+void QueuePairs::Flush(SoftQp* qp) {
+  while (qp->has_receive()) {
+    CompleteReceive(qp, Lid(), RecordHeader(), IBV_WC_WR_FLUSH_ERR);
+  }
+}
+
+int QueuePairs::Attach(SoftQp* qp, const Gid& mgid) {
+  if (std::find(qp->groups.begin(), qp->groups.end(), mgid) != qp->groups.end()) return 0;
+  qp->groups.push_back(mgid);
+  groups_[mgid].push_back(qp);
+  return 0;
+}
+
+int QueuePairs::Detach(SoftQp* qp, const Gid& mgid) {
+  const auto found = std::find(qp->groups.begin(), qp->groups.end(), mgid);
+  if (found == qp->groups.end()) return EINVAL;
+  qp->groups.erase(found);
+  std::vector<SoftQp*>& attached = groups_[mgid];
+  attached.erase(std::remove(attached.begin(), attached.end(), qp), attached.end());
+  if (attached.empty()) groups_.erase(mgid);
+  return 0;
+}
+
+int QueuePairs::PostReceive(SoftQp* qp, const ibv_recv_wr& request) {
+  if (qp->state == IBV_QPS_RESET) return EINVAL;
+  if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp->capabilities.max_recv_sge) return EINVAL;
+  if (qp->posted_receives() >= qp->capabilities.max_recv_wr) return ENOMEM;
+  uint64_t length = 0;
+  ibv_sge* sges = qp->sges(qp->receive_tail);
+  for (int i = 0; i < request.num_sge; ++i) {
+    sges[i] = request.sg_list[i];
+    length += sges[i].length;
+  }
+  qp->receives[qp->slot(qp->receive_tail++)] = {request.wr_id, length, request.num_sge};
+  if (qp->state == IBV_QPS_ERR) Flush(qp);
+  return 0;
+}
+
+// An index whose P_Key was withdrawn holds an invalid one, which matches nothing.
+PKey QueuePairs::PKeyOf(const SoftQp& qp) const {
+  return qp.pkey_index < config_.pkeys.size() ? config_.pkeys[qp.pkey_index] : PKey();
+}
+
+// ---- Sending.
+
+int QueuePairs::CheckSend(const SoftQp& qp, const ibv_send_wr& request) const {
+  if (qp.state == IBV_QPS_RESET || qp.state == IBV_QPS_INIT || qp.state == IBV_QPS_RTR) return EINVAL;
+  if (request.opcode != IBV_WR_SEND && request.opcode != IBV_WR_SEND_WITH_IMM) return EINVAL;
+  if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.capabilities.max_send_sge) return EINVAL;
+  if (request.wr.ud.ah == nullptr || request.wr.ud.ah->pd != qp.pd) return EINVAL;
+  if (qp.sends_posted - qp.sends_freed >= qp.capabilities.max_send_wr) return ENOMEM;
+  if (qp.soft_send_cq()->full()) return ENOMEM;
+  if ((request.send_flags & IBV_SEND_INLINE) == 0) return 0;
+  uint64_t length = 0;
+  for (int i = 0; i < request.num_sge; ++i) length += request.sg_list[i].length;
+  return length > qp.capabilities.max_inline_data ? EINVAL : 0;
+}
+
+ibv_wc_status QueuePairs::CheckMessage(const SoftQp& qp, const ibv_send_wr& request, uint32_t* length) const {
+  if (qp.state == IBV_QPS_ERR || qp.state == IBV_QPS_SQE) return IBV_WC_WR_FLUSH_ERR;
+  const bool is_inline = (request.send_flags & IBV_SEND_INLINE) != 0;
+  uint64_t sum = 0;
+  for (int i = 0; i < request.num_sge; ++i) {
+    const ibv_sge& sge = request.sg_list[i];
+    sum += sge.length;
+    if (!is_inline && sge.length != 0 && FindRegion(qp, sge) == nullptr) return IBV_WC_LOC_PROT_ERR;
+  }
+  if (sum > mtu_) return IBV_WC_LOC_LEN_ERR;
+  *length = static_cast<uint32_t>(sum);
+  return IBV_WC_SUCCESS;
+}
+
+bool QueuePairs::MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length, RecordHeader* header) const {
+  const PKey pkey = PKeyOf(*qp);
+  if (!pkey.IsValid()) return false;
+  const ibv_ah_attr& to = static_cast<const SoftAh*>(request.wr.ud.ah)->attributes;
+  header->length = length;
+  header->sl = to.sl;
+  header->dlid = to.dlid;
+  header->destination_qpn = request.wr.ud.remote_qpn & Qpn::kMax;
+  header->source_qpn = qp->qp_num;
+  header->pkey = pkey.value();
+  // IBA 1.4 §10.2.5: the high-order bit asks for the queue pair's own Q_Key.
+  header->qkey = QKey(request.wr.ud.remote_qkey).IsControlled() ? qp->qkey : request.wr.ud.remote_qkey;
+  header->psn = qp->psn++ & 0xffffff;
+  if ((request.send_flags & IBV_SEND_SOLICITED) != 0) header->flags |= RecordHeader::kSolicited;
+  if (request.opcode == IBV_WR_SEND_WITH_IMM) {
+    header->flags |= RecordHeader::kImmediate;
+    header->immediate = request.imm_data;
+  }
+  if (to.is_global != 0) {
+    header->flags |= RecordHeader::kGlobal;
+    header->hop_limit = to.grh.hop_limit;
+    header->traffic_class = to.grh.traffic_class;
+    header->flow_label = to.grh.flow_label & 0xfffff;
+    std::memcpy(header->dgid.data(), to.grh.dgid.raw, header->dgid.size());
+  }
+  return true;
+}
+
+void QueuePairs::CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status) {
+  ++qp->sends_posted;
+  // IBA 1.4 §10.3.1.5: a send that fails stops the send queue of a UD queue pair until it is brought back to RTS.
+  if (status != IBV_WC_SUCCESS && qp->state == IBV_QPS_RTS) qp->state = IBV_QPS_SQE;
+  if (status == IBV_WC_SUCCESS && !qp->signal_all && (request.send_flags & IBV_SEND_SIGNALED) == 0) return;
+  SoftCq::Entry entry{};
+  entry.wc.wr_id = request.wr_id;
+  entry.wc.status = status;
+  entry.wc.opcode = IBV_WC_SEND;
+  entry.wc.qp_num = qp->qp_num;
+  entry.qp = qp;
+  entry.send_number = qp->sends_posted;
+  entry.is_send = true;
+  Complete(qp->soft_send_cq(), entry, /*solicited=*/status != IBV_WC_SUCCESS);
+}
+
+// ---- Receiving.
+
+// What the subnet says of the source decides, not what the record says (DLID and DGID are this port's own affair).
+bool QueuePairs::CheckSource(const InboundRing& ring, const RecordHeader& header) {
+  if (!config_.active) {
+    ++counters_->rcv_link_down;
+  } else if (!ring.source.qpns.Contains(Qpn(header.source_qpn))) {
+    ++counters_->rcv_bad_address;
+  } else if (!Contains(ring.source.pkeys, PKey(header.pkey))) {
+    ++counters_->rcv_pkey_violations;
+  } else if (header.length > mtu_) {
+    ++counters_->rcv_too_long;
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void QueuePairs::Deliver(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+  ++counters_->rcv_packets;
+  counters_->rcv_bytes += header.length;
+  if (!CheckSource(*ring, header)) return;
+  if (header.dlid >= Mlid::kMin) return DeliverMulticast(ring, header, payload);
+  // IBA 1.4 §9.6.1.1: a unicast packet's DLID and, if it has a GRH, DGID are the port's.
+  const bool is_global = (header.flags & RecordHeader::kGlobal) != 0;
+  if (header.dlid != config_.lid.value() || (is_global && header.dgid != config_.gid.bytes())) {
+    ++counters_->rcv_bad_address;
+    return;
+  }
+  const auto found = by_qpn_.find(header.destination_qpn);
+  if (found == by_qpn_.end()) {
+    ++counters_->rcv_no_qp;
+    return;
+  }
+  DeliverTo(found->second, ring, header, payload);
+}
+
+// IBA 1.4 §9.6.1.1, §10.5.2: a multicast packet has a GRH, goes to QPN 0xffffff and reaches every queue pair attached to its MGID.
+void QueuePairs::DeliverMulticast(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+  if ((header.flags & RecordHeader::kGlobal) == 0 || header.destination_qpn != Qpn::kMulticast) {
+    ++counters_->rcv_bad_address;
+    return;
+  }
+  const auto found = groups_.find(Gid(header.dgid));
+  if (found == groups_.end()) {
+    ++counters_->rcv_no_qp;
+    return;
+  }
+  for (SoftQp* qp : found->second) DeliverTo(qp, ring, header, payload);
+}
+
+bool QueuePairs::CheckReceiver(const SoftQp& qp, const RecordHeader& header) {
+  if (!qp.CanReceive()) {
+    ++counters_->rcv_no_qp;
+  } else if (!PKeyOf(qp).Matches(PKey(header.pkey))) {
+    ++counters_->rcv_pkey_violations;
+  } else if (qp.qkey != header.qkey) {
+    ++counters_->rcv_qkey_violations;
+  } else if (!qp.has_receive() || qp.soft_recv_cq()->full()) {
+    ++counters_->rcv_no_receive;
+  } else if (qp.receives[qp.slot(qp.receive_head)].length < kGrhArea + header.length) {
+    ++counters_->rcv_too_long;
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void QueuePairs::DeliverTo(SoftQp* qp, InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+  if (!CheckReceiver(*qp, header)) return;
+  const ibv_sge* sges = qp->sges(qp->receive_head);
+  const int count = qp->receives[qp->slot(qp->receive_head)].count;
+  for (int i = 0; i < count; ++i) {
+    if (sges[i].length == 0) continue;
+    const SoftMr* region = FindRegion(*qp, sges[i]);
+    if (region != nullptr && region->local_write) continue;
+    CompleteReceive(qp, ring->source.lid, header, IBV_WC_LOC_PROT_ERR);
+    qp->state = IBV_QPS_ERR;
+    Flush(qp);
+    return;
+  }
+  Scatter scatter(sges);
+  if ((header.flags & RecordHeader::kGlobal) != 0) {
+    const Grh grh = MakeReceivedGrh(*ring, header);
+    scatter.Write(&grh, sizeof(grh));
+  } else {
+    scatter.Skip(kGrhArea);
+  }
+  scatter.Write(payload, header.length);
+  ++counters_->rcv_delivered;
+  CompleteReceive(qp, ring->source.lid, header, IBV_WC_SUCCESS);
+}
+
+void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status) {
+  SoftCq::Entry entry{};
+  ibv_wc& wc = entry.wc;
+  wc.wr_id = qp->receives[qp->slot(qp->receive_head++)].wr_id;
+  wc.status = status;
+  wc.opcode = IBV_WC_RECV;
+  wc.byte_len = static_cast<uint32_t>(kGrhArea) + header.length;
+  wc.qp_num = qp->qp_num;
+  wc.src_qp = header.source_qpn;
+  wc.pkey_index = qp->pkey_index;
+  wc.slid = source.value();
+  wc.sl = header.sl;
+  if ((header.flags & RecordHeader::kGlobal) != 0) wc.wc_flags |= IBV_WC_GRH;
+  if ((header.flags & RecordHeader::kImmediate) != 0) {
+    wc.wc_flags |= IBV_WC_WITH_IMM;
+    wc.imm_data = header.immediate;
+  }
+  entry.qp = qp;
+  const bool solicited = status != IBV_WC_SUCCESS || (header.flags & RecordHeader::kSolicited) != 0;
+  Complete(qp->soft_recv_cq(), entry, solicited);
+}
+
+// ---- Completions.
+
+void QueuePairs::Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited) {
+  if (cq->full()) return;  // only flushed receives come here without having looked for room
+  cq->at(cq->tail++) = entry;
+  if (cq->armed == SoftCq::Armed::kNo || (cq->armed == SoftCq::Armed::kSolicited && !solicited)) return;
+  Disarm(cq);
+  SoftChannel* channel = cq->soft_channel();
+  if (channel == nullptr) return;
+  if (channel->pending.empty()) RingEventFd(channel->event.get());
+  channel->pending.push_back(cq);
+}
+
+int QueuePairs::Poll(SoftCq* cq, int count, ibv_wc* completions) {
+  int polled = 0;
+  for (; polled < count && cq->head != cq->tail; ++polled) {
+    const SoftCq::Entry& entry = cq->at(cq->head++);
+    completions[polled] = entry.wc;
+    if (entry.is_send) entry.qp->sends_freed = entry.send_number;
+  }
+  return polled;
+}
+
+void QueuePairs::Arm(SoftCq* cq, bool solicited_only) {
+  if (cq->armed == SoftCq::Armed::kNo && cq->receivers != 0) ++receivers_armed_;
+  // IBA 1.4 §11.4.2.2: "any" is not taken back by a later "solicited only".
+  if (cq->armed != SoftCq::Armed::kAny) cq->armed = solicited_only ? SoftCq::Armed::kSolicited : SoftCq::Armed::kAny;
+}
+
+void QueuePairs::Disarm(SoftCq* cq) {
+  if (cq->armed != SoftCq::Armed::kNo && cq->receivers != 0) --receivers_armed_;
+  cq->armed = SoftCq::Armed::kNo;
+}
+
+}  // namespace eoib::softhca

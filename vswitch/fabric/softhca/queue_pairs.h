@@ -1,0 +1,90 @@
+// QueuePairs: the transport half of a port. Its queue pairs, memory regions and completion queues: what is checked before a datagram
+// leaves, and which receive a datagram that has arrived completes.
+//
+// No lock of its own: all members are called under the port's mutex. The objects belong to whoever made them (soft_verbs.cc).
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_QUEUE_PAIRS_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_QUEUE_PAIRS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/softhca/inbound.h"
+#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/softhca/verbs_objects.h"
+
+namespace eoib::softhca {
+
+class QueuePairs {
+ public:
+  explicit QueuePairs(PortCounters* counters) : counters_(counters) {}
+
+  void set_config(const PortConfig& config);
+  const PortConfig& config() const { return config_; }
+
+  // Memory regions: Add gives the key.
+  void AddRegion(SoftMr* region);
+  void RemoveRegion(SoftMr* region);
+
+  // Queue pairs. Errors are errno values, as the verbs return them.
+  int Add(SoftQp* qp);  // gives the QPN
+  int Modify(SoftQp* qp, const ibv_qp_attr& attributes, int mask);
+  // EBUSY while attached to a group. What is in the completion queues of it disappears.
+  int Remove(SoftQp* qp);
+  int Attach(SoftQp* qp, const Gid& mgid);
+  int Detach(SoftQp* qp, const Gid& mgid);
+  int PostReceive(SoftQp* qp, const ibv_recv_wr& request);
+
+  // What the verb itself refuses, before there is a work queue entry.
+  int CheckSend(const SoftQp& qp, const ibv_send_wr& request) const;
+  // What fails when the entry is executed: IBV_WC_SUCCESS, or the status it completes with. *length gets the message's.
+  ibv_wc_status CheckMessage(const SoftQp& qp, const ibv_send_wr& request, uint32_t* length) const;
+  // The entry's datagram. False if the QP's P_Key index holds no P_Key now.
+  bool MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length, RecordHeader* header) const;
+  // Counts the entry and completes it, if it is to be. An error stops the send queue.
+  void CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status);
+
+  // A datagram that has arrived: checks it against its source's identity and gives it to its queue pairs.
+  void Deliver(InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
+
+  int Poll(SoftCq* cq, int count, ibv_wc* completions);
+  // The next completion (or the next solicited one) of `cq` is to raise an event.
+  void Arm(SoftCq* cq, bool solicited_only);
+  void Disarm(SoftCq* cq);
+  // A completion queue with queue pairs that receive waits for an event, so the port must hear of arrivals.
+  bool receiver_armed() const { return receivers_armed_ != 0; }
+
+ private:
+  const SoftMr* FindRegion(const SoftQp& qp, const ibv_sge& sge) const;
+  PKey PKeyOf(const SoftQp& qp) const;
+  bool CheckSource(const InboundRing& ring, const RecordHeader& header);
+  void DeliverMulticast(InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
+  void DeliverTo(SoftQp* qp, InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
+  bool CheckReceiver(const SoftQp& qp, const RecordHeader& header);
+  void CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status);
+  void Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited);
+  void Flush(SoftQp* qp);
+  void Reset(SoftQp* qp);
+  static void RemoveEntries(SoftCq* cq, const SoftQp* qp);
+
+  PortCounters* const counters_;
+  PortConfig config_;
+  uint32_t mtu_ = 4096;
+  uint32_t next_qpn_ = 0;  // offset into the range
+  absl::flat_hash_map<uint32_t, SoftQp*> by_qpn_;
+  absl::flat_hash_map<Gid, std::vector<SoftQp*>> groups_;
+  std::vector<SoftMr*> regions_;  // by key, without its low byte
+  std::vector<uint32_t> free_regions_;
+  uint8_t next_tag_ = 1;          // low byte of the next key: a stale key is noticed
+  int receivers_armed_ = 0;
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_QUEUE_PAIRS_H_

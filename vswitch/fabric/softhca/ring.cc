@@ -1,0 +1,97 @@
+#include "vswitch/fabric/softhca/ring.h"
+
+#include <cstring>
+#include <utility>
+
+#include "fdb/check.h"
+
+namespace eoib::softhca {
+
+RingProducer::RingProducer(std::shared_ptr<RingMemory> memory)
+    : memory_(std::move(memory)), data_(memory_->data()), index_(memory_->index()), capacity_(memory_->capacity()) {}
+
+bool RingProducer::HasRoom(uint64_t bytes) {
+  if (head_ - cached_tail_ + bytes <= capacity_) return true;
+  const uint64_t tail = index_->tail.load(std::memory_order_seq_cst);
+  if (tail < cached_tail_ || tail > published_) {
+    corrupt_ = true;
+    return false;
+  }
+  cached_tail_ = tail;
+  return head_ - cached_tail_ + bytes <= capacity_;
+}
+
+uint8_t* RingProducer::Reserve(size_t payload) {
+  EOIB_DCHECK(payload <= kMaxRecordPayload);
+  const uint64_t position = head_ & (capacity_ - 1);
+  const uint64_t to_end = capacity_ - position;
+  const uint64_t size = RecordSize(payload);
+  const uint64_t skip = size > to_end ? to_end : 0;
+  if (!HasRoom(size + skip)) return nullptr;
+  if (skip == 0) return data_ + position;
+  RecordHeader header;
+  header.kind = RecordHeader::kSkip;
+  std::memcpy(data_ + position, &header, sizeof(header));
+  head_ += skip;
+  return data_;
+}
+
+bool RingProducer::Publish() {
+  if (head_ == published_) return false;
+  published_ = head_;
+  index_->head.store(head_, std::memory_order_seq_cst);
+  return index_->armed.load(std::memory_order_seq_cst) != 0 && index_->armed.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory)
+    : memory_(std::move(memory)), data_(memory_->data()), index_(memory_->index()), capacity_(memory_->capacity()) {}
+
+// False if the producer's position is nonsense.
+bool RingConsumer::Refill() {
+  const uint64_t head = index_->head.load(std::memory_order_acquire);
+  if (head - tail_ > capacity_ || head % kRecordAlignment != 0) return false;
+  cached_head_ = head;
+  return true;
+}
+
+RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payload) {
+  for (;;) {
+    if (tail_ == cached_head_) {
+      if (!Refill()) return Next::kCorrupt;
+      if (tail_ == cached_head_) return Next::kEmpty;
+    }
+    const uint64_t position = tail_ & (capacity_ - 1);
+    const uint64_t to_end = capacity_ - position;
+    const uint64_t available = cached_head_ - tail_;
+    std::memcpy(header, data_ + position, sizeof(*header));
+    // The compiler must not read a field from the ring again: another process may have changed it since.
+    asm volatile("" ::: "memory");
+    if (header->kind == RecordHeader::kDatagram && header->length <= kMaxRecordPayload) {
+      record_size_ = RecordSize(header->length);
+      if (record_size_ > available || record_size_ > to_end) return Next::kCorrupt;
+      *payload = data_ + position + sizeof(*header);
+      return Next::kRecord;
+    }
+    // A skip record stands before a record at the beginning, never alone.
+    if (header->kind != RecordHeader::kSkip || position == 0 || to_end >= available) return Next::kCorrupt;
+    tail_ += to_end;
+  }
+}
+
+bool RingConsumer::Publish() {
+  if (tail_ == published_) return false;
+  published_ = tail_;
+  index_->tail.store(tail_, std::memory_order_seq_cst);
+  if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) return false;
+  // Waking a producer for every record taken would cost more than it gives: half of the ring, or all there is.
+  const uint64_t head = index_->head.load(std::memory_order_seq_cst);
+  if (head != tail_ && head - tail_ > capacity_ / 2) return false;
+  return index_->space_wanted.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+bool RingConsumer::Arm() {
+  if (index_->armed.load(std::memory_order_relaxed) == 0) index_->armed.store(1, std::memory_order_seq_cst);
+  return index_->head.load(std::memory_order_seq_cst) != tail_;
+}
+
+}  // namespace eoib::softhca

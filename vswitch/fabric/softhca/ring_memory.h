@@ -1,0 +1,78 @@
+// RingMemory: where a ring lives, in this process's address space.
+//
+// Across processes it is two memory files: `data`, which the consumer maps read-only, and `index`, a page that both write. Both
+// are sealed against shrinking and growing, so that neither side can make the other fault. In one process it is heap memory.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib::softhca {
+
+// The index page. Positions count bytes from the ring's beginning and never wrap in practice (2^64 bytes). Each member has its
+// own cache line: producer and consumer write different ones.
+struct RingIndex {
+  alignas(64) std::atomic<uint64_t> head{0};          // producer: everything before it is written
+  alignas(64) std::atomic<uint64_t> tail{0};          // consumer: everything before it is free again
+  alignas(64) std::atomic<uint32_t> armed{0};         // consumer: ring my doorbell when head moves
+  alignas(64) std::atomic<uint32_t> space_wanted{0};  // producer: ring my space eventfd when tail moves
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(RingIndex) == 256);
+
+// Immutable but for the bytes it holds; any thread.
+class RingMemory {
+ public:
+  static constexpr uint64_t kMinCapacity = 16 * 1024;
+  static constexpr uint64_t kMaxCapacity = 64 * 1024 * 1024;
+
+  // A producer's, in memory files. `capacity`: a power of two from kMinCapacity to kMaxCapacity.
+  static absl::StatusOr<std::shared_ptr<RingMemory>> CreateShared(uint64_t capacity);
+  // A consumer's view of what another process made. kInvalidArgument if the files are not sealed or not of the right size.
+  static absl::StatusOr<std::shared_ptr<RingMemory>> Map(int data_fd, int index_fd, uint64_t capacity);
+  // For both ends in this process.
+  static std::shared_ptr<RingMemory> CreateLocal(uint64_t capacity);
+
+  ~RingMemory();
+  RingMemory(const RingMemory&) = delete;
+  RingMemory& operator=(const RingMemory&) = delete;
+
+  uint8_t* data() const { return data_; }  // writable only for the producer
+  RingIndex* index() const { return index_; }
+  uint64_t capacity() const { return capacity_; }
+  // After CreateShared, once: the files' descriptors, for the consumer. The mappings stay.
+  bool ReleaseFds(UniqueFd* data, UniqueFd* index) {
+    *data = std::move(data_fd_);
+    *index = std::move(index_fd_);
+    return data->valid() && index->valid();
+  }
+
+  // In one process: the producer's eventfd, which the consumer rings when it made room that was wanted.
+  void set_space(std::shared_ptr<UniqueFd> space) { space_ = std::move(space); }
+  const std::shared_ptr<UniqueFd>& space() const { return space_; }
+
+ private:
+  explicit RingMemory(uint64_t capacity) : capacity_(capacity) {}
+
+  const uint64_t capacity_;
+  uint8_t* data_ = nullptr;
+  RingIndex* index_ = nullptr;
+  bool mapped_ = false;
+  UniqueFd data_fd_;
+  UniqueFd index_fd_;
+  std::shared_ptr<UniqueFd> space_;
+};
+
+bool IsRingCapacity(uint64_t capacity);
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_

@@ -1,0 +1,29 @@
+// SoftHca: a port of the software fabric as an Hca.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_HCA_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_HCA_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/softhca/soft_verbs.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+
+namespace eoib::softhca {
+
+// Registers port `name` through `link` and opens it. The Hca owns link, port and context; what was made of its verbs must be
+// destroyed first. kAlreadyExists if another living process owns the port.
+absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name);
+absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name,
+                                                 const SoftPort::Options& options);
+
+// The port behind an Hca of OpenSoftHca: its counters. Null for any other.
+SoftPort* SoftPortOf(const Hca& hca);
+
+// What a main registers for the scheme "soft": opens "soft:NAME" with a link of `factory`.
+HcaRegistry::Opener SoftHcaOpener(LinkFactory factory);
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_HCA_H_

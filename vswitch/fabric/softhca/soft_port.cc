@@ -1,0 +1,703 @@
+#include "vswitch/fabric/softhca/soft_port.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fdb/check.h"
+
+namespace eoib::softhca {
+namespace {
+
+// Identifiers of loopback rings, which the subnet does not know; its own are small.
+constexpr uint64_t kLoopbackRing = uint64_t{1} << 63;
+constexpr size_t kMaxMads = 1024;
+constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
+constexpr absl::Duration kCaptureTick = absl::Milliseconds(20);
+
+UniqueFd MakeEventFd() {
+  UniqueFd fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  return fd;
+}
+
+std::shared_ptr<UniqueFd> MakeSharedEventFd() { return std::make_shared<UniqueFd>(MakeEventFd()); }
+
+void ClearEventFd(int fd) {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof(count));
+}
+
+bool IsNonBlocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+absl::Status SystemError(absl::string_view what) { return absl::InternalError(absl::StrCat(what, ": ", std::strerror(errno))); }
+
+}  // namespace
+
+// ---- Life.
+
+SoftPort::SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Options& options)
+    : link_(std::move(link)),
+      name_(std::move(name)),
+      options_(options),
+      doorbell_(MakeSharedEventFd()),
+      wake_(MakeSharedEventFd()),
+      mad_event_(MakeEventFd()),
+      outbound_(&options_.outbound, options.clock != nullptr ? options.clock : &system_clock_, &counters_),
+      queue_pairs_(&counters_) {}
+
+absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetLink> link, const std::string& name,
+                                                         const Options& options) {
+  std::shared_ptr<SoftPort> port(new SoftPort(std::move(link), name, options));
+  if (absl::Status status = port->Register(); !status.ok()) return status;
+  return port;
+}
+
+absl::Status SoftPort::Register() {
+  if (!doorbell_->valid() || !wake_->valid() || !mad_event_.valid()) {
+    return SystemError(absl::StrCat("open port ", name_, ": make an eventfd"));
+  }
+  if (absl::Status status = link_->Register(name_, doorbell_->get(), options_.query_only, this); !status.ok()) return status;
+  absl::MutexLock lock(&mutex_);
+  if (!mutex_.AwaitWithTimeout(absl::Condition(&configured_), options_.patience)) {
+    return absl::DeadlineExceededError(absl::StrCat("open port ", name_, ": the subnet does not configure it"));
+  }
+  if (!options_.query_only) background_ = std::thread(&SoftPort::Background, this);
+  return absl::OkStatus();
+}
+
+SoftPort::~SoftPort() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (background_.joinable()) {
+    Kick();
+    background_.join();
+  }
+  link_->Unregister();
+  StopCapture().IgnoreError();
+}
+
+PortConfig SoftPort::config() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_pairs_.config();
+}
+
+PortCounters SoftPort::counters() const {
+  absl::MutexLock lock(&mutex_);
+  return counters_;
+}
+
+SoftPort::RingStatus SoftPort::rings() const {
+  absl::MutexLock lock(&mutex_);
+  RingStatus status;
+  status.inbound = inbound_.size();
+  status.parked = outbound_.parked();
+  const_cast<Outbound&>(outbound_).ForEach([&](const RingSender* sender) {
+    status.outbound += sender->open() ? 1 : 0;
+    status.largest_outbound = std::max(status.largest_outbound, sender->capacity());
+  });
+  return status;
+}
+
+absl::Status SoftPort::StartCapture(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<PacketCapture>> opened = PacketCapture::Open(path);
+  if (!opened.ok()) return opened.status();
+  std::shared_ptr<PacketCapture> capture(std::move(*opened));
+  {
+    absl::MutexLock lock(&mutex_);
+    capture.swap(capture_);
+  }
+  Kick();
+  return capture == nullptr ? absl::OkStatus() : capture->Close();
+}
+
+absl::Status SoftPort::StopCapture() {
+  std::shared_ptr<PacketCapture> capture;
+  {
+    absl::MutexLock lock(&mutex_);
+    capture.swap(capture_);
+  }
+  return capture == nullptr ? absl::OkStatus() : capture->Close();
+}
+
+// ---- MADs and asynchronous events.
+
+void SoftPort::OnMad(const Mad& mad) {
+  absl::MutexLock lock(&mad_mutex_);
+  if (mads_.size() >= kMaxMads) return;  // lost, as a MAD may be
+  mads_.push_back(mad);
+  RingEventFd(mad_event_.get());
+}
+
+bool SoftPort::ReceiveMad(Mad* mad) {
+  absl::MutexLock lock(&mad_mutex_);
+  if (!mads_.empty()) {
+    *mad = mads_.front();
+    mads_.pop_front();
+    if (mads_.empty()) ClearEventFd(mad_event_.get());
+    return true;
+  }
+  return false;
+}
+
+void SoftPort::AddContext(SoftContext* context) {
+  absl::MutexLock lock(&mutex_);
+  contexts_.push_back(context);
+}
+
+void SoftPort::RemoveContext(SoftContext* context) {
+  absl::MutexLock lock(&mutex_);
+  contexts_.erase(std::remove(contexts_.begin(), contexts_.end(), context), contexts_.end());
+}
+
+void SoftPort::Raise(ibv_event_type type) {
+  for (SoftContext* context : contexts_) {
+    ibv_async_event event{};
+    event.element.port_num = 1;
+    event.event_type = type;
+    context->events.push_back(event);
+    RingEventFd(context->async.get());
+  }
+}
+
+// The eventfd counts events one by one, and blocks or not as its reader has set it up.
+int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
+  uint64_t one;
+  if (read(context->async.get(), &one, sizeof(one)) != sizeof(one)) return -1;
+  absl::MutexLock lock(&mutex_);
+  *event = context->events.front();
+  context->events.pop_front();
+  return 0;
+}
+
+// ---- Objects.
+
+void SoftPort::AddRegion(SoftMr* region) {
+  absl::MutexLock lock(&mutex_);
+  queue_pairs_.AddRegion(region);
+}
+
+void SoftPort::RemoveRegion(SoftMr* region) {
+  absl::MutexLock lock(&mutex_);
+  queue_pairs_.RemoveRegion(region);
+}
+
+int SoftPort::AddChannel(SoftChannel* channel) {
+  channel->event = MakeEventFd();
+  channel->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!channel->event.valid() || !channel->epoll.valid()) return errno;
+  for (const int fd : {channel->event.get(), doorbell_->get()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (epoll_ctl(channel->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
+  }
+  channel->fd = channel->epoll.get();
+  return 0;
+}
+
+void SoftPort::RemoveCq(SoftCq* cq) {
+  absl::MutexLock lock(&mutex_);
+  queue_pairs_.Disarm(cq);
+  SoftChannel* channel = cq->soft_channel();
+  if (channel == nullptr) return;
+  const bool had_events = !channel->pending.empty();
+  channel->pending.erase(std::remove(channel->pending.begin(), channel->pending.end(), cq), channel->pending.end());
+  if (had_events && channel->pending.empty()) ClearEventFd(channel->event.get());
+}
+
+int SoftPort::AddQp(SoftQp* qp) {
+  if (options_.query_only) return EBUSY;
+  absl::MutexLock lock(&mutex_);
+  return queue_pairs_.Add(qp);
+}
+
+int SoftPort::ModifyQp(SoftQp* qp, const ibv_qp_attr& attributes, int mask) {
+  absl::MutexLock lock(&mutex_);
+  return queue_pairs_.Modify(qp, attributes, mask);
+}
+
+void SoftPort::QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* init) const {
+  absl::MutexLock lock(&mutex_);
+  *attributes = ibv_qp_attr{};
+  attributes->qp_state = attributes->cur_qp_state = qp->state;
+  attributes->path_mtu = static_cast<ibv_mtu>(queue_pairs_.config().mtu);
+  attributes->qkey = qp->qkey;
+  attributes->sq_psn = qp->psn & 0xffffff;
+  attributes->cap = qp->capabilities;
+  attributes->pkey_index = qp->pkey_index;
+  attributes->port_num = qp->port_num;
+  *init = ibv_qp_init_attr{};
+  init->qp_context = qp->qp_context;
+  init->send_cq = qp->send_cq;
+  init->recv_cq = qp->recv_cq;
+  init->cap = qp->capabilities;
+  init->qp_type = qp->qp_type;
+  init->sq_sig_all = qp->signal_all ? 1 : 0;
+}
+
+int SoftPort::RemoveQp(SoftQp* qp) {
+  absl::MutexLock lock(&mutex_);
+  return queue_pairs_.Remove(qp);
+}
+
+int SoftPort::Attach(SoftQp* qp, const Gid& mgid) {
+  absl::MutexLock lock(&mutex_);
+  return queue_pairs_.Attach(qp, mgid);
+}
+
+int SoftPort::Detach(SoftQp* qp, const Gid& mgid) {
+  absl::MutexLock lock(&mutex_);
+  return queue_pairs_.Detach(qp, mgid);
+}
+
+// ---- Sending.
+
+int SoftPort::PostSend(SoftQp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
+  int error = 0;
+  bool link_work, kick;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (; request != nullptr; request = request->next) {
+      error = SendOne(qp, *request);
+      if (error != 0) break;
+    }
+    outbound_.PublishAll();
+    link_work = outbound_.HasWishes();
+    kick = outbound_.parked() != 0 && !std::exchange(background_awake_, true);
+  }
+  if (error != 0) *bad = request;
+  if (link_work) RunLinkWork();
+  if (kick) Kick();
+  return error;
+}
+
+int SoftPort::SendOne(SoftQp* qp, const ibv_send_wr& request) {
+  if (const int error = queue_pairs_.CheckSend(*qp, request); error != 0) return error;
+  RecordHeader header;
+  uint32_t length = 0;
+  const ibv_wc_status status = queue_pairs_.CheckMessage(*qp, request, &length);
+  if (status == IBV_WC_SUCCESS) {
+    if (queue_pairs_.MakeHeader(qp, request, length, &header)) {
+      Transmit(header, Gather{request.sg_list, request.num_sge});
+    } else {
+      ++counters_.xmit_pkey_errors;
+    }
+  }
+  queue_pairs_.CompleteSend(qp, request, status);
+  return 0;
+}
+
+void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
+  const PortConfig& config = queue_pairs_.config();
+  if (!config.active) {
+    ++counters_.xmit_discards;
+    return;
+  }
+  ++counters_.xmit_packets;
+  counters_.xmit_bytes += header.length;
+  if (capture_ != nullptr && !capture_->Record(header, config.lid, config.gid, gather)) ++counters_.capture_drops;
+  if (header.dlid < Mlid::kMin) {
+    outbound_.Send(Lid(header.dlid), header, gather);
+    return;
+  }
+  const auto group = groups_.find(Mlid(header.dlid));
+  if (group == groups_.end()) return;
+  // Each member has its own ring and its own queue: one that is stopped delays none of the others.
+  for (const Lid member : group->second) outbound_.Send(member, header, gather);
+}
+
+// ---- Receiving.
+
+int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
+  absl::MutexLock lock(&mutex_);
+  for (; request != nullptr; request = request->next) {
+    if (const int error = queue_pairs_.PostReceive(qp, *request); error != 0) {
+      *bad = request;
+      return error;
+    }
+  }
+  return 0;
+}
+
+void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+  if (capture_ != nullptr && !ring->loopback) {
+    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
+    const bool fits = header.length <= 4096;
+    if (fits && !capture_->Record(header, ring->source.lid, ring->source.gid, Gather{&piece, 1})) ++counters_.capture_drops;
+  }
+  if (faults_.loss_ppm != 0 && Inbound::Draw(ring) % 1'000'000 < faults_.loss_ppm) {
+    ++counters_.rcv_simulated_losses;
+    return;
+  }
+  queue_pairs_.Deliver(ring, header, payload);
+}
+
+// Takes records until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left in the rings may be
+// theirs, and what was taken may have used up the doorbell that they had asked for.
+template <typename Done>
+void SoftPort::DrainInbound(Done done) {
+  const bool empty = inbound_.Drain(
+      [this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload)
+          ABSL_NO_THREAD_SAFETY_ANALYSIS { Receive(ring, header, payload); },
+      done);
+  if (inbound_.has_finished()) Kick();
+  if (queue_pairs_.receiver_armed() && (!empty || inbound_.Arm())) RingOwnDoorbell();
+}
+
+void SoftPort::RingOwnDoorbell() {
+  if (!std::exchange(doorbell_rung_, true)) RingEventFd(doorbell_->get());
+}
+
+void SoftPort::ClearDoorbell() {
+  ClearEventFd(doorbell_->get());
+  doorbell_rung_ = false;
+}
+
+int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
+  absl::MutexLock lock(&mutex_);
+  if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
+    DrainInbound([cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
+  }
+  return queue_pairs_.Poll(cq, count, completions);
+}
+
+int SoftPort::RequestNotify(SoftCq* cq, bool solicited_only) {
+  absl::MutexLock lock(&mutex_);
+  queue_pairs_.Arm(cq, solicited_only);
+  // Whoever arms polls once more before sleeping, so what is there already needs no event.
+  if (queue_pairs_.receiver_armed()) inbound_.Arm();
+  return 0;
+}
+
+bool SoftPort::TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) {
+  if (channel->pending.empty()) return false;
+  SoftCq* ready = channel->pending.front();
+  channel->pending.pop_front();
+  if (channel->pending.empty()) ClearEventFd(channel->event.get());
+  ++ready->events_raised;
+  *cq = ready;
+  *cq_context = ready->cq_context;
+  return true;
+}
+
+int SoftPort::GetCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (TakeCqEvent(channel, cq, cq_context)) return 0;
+      ClearDoorbell();
+      DrainInbound([channel] { return !channel->pending.empty(); });
+      if (TakeCqEvent(channel, cq, cq_context)) return 0;
+    }
+    if (IsNonBlocking(channel->fd)) {
+      errno = EAGAIN;
+      return -1;
+    }
+    pollfd ready = {channel->fd, POLLIN, 0};
+    if (poll(&ready, 1, -1) < 0) return -1;
+  }
+}
+
+uint32_t SoftPort::EventsRaised(SoftCq* cq) const {
+  absl::MutexLock lock(&mutex_);
+  return cq->events_raised;
+}
+
+// ---- What the subnet tells.
+
+SourceIdentity SoftPort::OwnIdentity() const {
+  const PortConfig& config = queue_pairs_.config();
+  return {config.lid, config.gid, config.pkeys, config.qpns};
+}
+
+void SoftPort::OnPortConfig(const PortConfig& config) {
+  absl::MutexLock lock(&mutex_);
+  const PortConfig before = queue_pairs_.config();
+  queue_pairs_.set_config(config);
+  if (std::exchange(configured_, true)) TellChanges(before, config);
+  inbound_.ForEach([this](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (ring->loopback) ring->source = OwnIdentity();
+  });
+}
+
+void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
+  if (before.lid != after.lid) MoveToLid(before.lid, after.lid);
+  if (before.active && !after.active) Raise(IBV_EVENT_PORT_ERR);
+  if (!before.active && after.active) Raise(IBV_EVENT_PORT_ACTIVE);
+  if (before.lid != after.lid) Raise(IBV_EVENT_LID_CHANGE);
+  if (before.gid != after.gid) Raise(IBV_EVENT_GID_CHANGE);
+  if (before.pkeys != after.pkeys) Raise(IBV_EVENT_PKEY_CHANGE);
+  if (before.sm_lid != after.sm_lid) Raise(IBV_EVENT_SM_CHANGE);
+  if (!std::exchange(subnet_lost_, false)) return;
+  // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
+  Raise(IBV_EVENT_CLIENT_REREGISTER);
+  outbound_.ForEach([&after](RingSender* sender) {
+    if (sender->lid() != after.lid) sender->Renew();
+  });
+  Kick();
+}
+
+// What others send to the old LID, through the rings they have, must not arrive here; they find the new LID and make rings to it.
+void SoftPort::MoveToLid(Lid before, Lid after) {
+  outbound_.Drop(before);
+  outbound_.Drop(after);
+  inbound_.ForEach([this](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    inbound_.Close(ring);
+    if (!ring->loopback) outbound_.WishToClose(ring->id);
+  });
+  Kick();
+}
+
+void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) {
+  std::shared_ptr<RingMemory> memory = end.local;
+  bool usable = memory != nullptr;
+  if (!usable) {
+    absl::StatusOr<std::shared_ptr<RingMemory>> mapped = RingMemory::Map(end.data.get(), end.index.get(), end.capacity);
+    usable = mapped.ok();
+    if (usable) memory = std::move(*mapped);
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!usable) {
+    ++counters_.corrupt_rings;
+    outbound_.WishToClose(ring);
+    Kick();
+    return;
+  }
+  auto inbound = std::make_unique<InboundRing>(ring, source, std::move(memory));
+  inbound->space = std::move(end.space);
+  inbound->liveness = std::move(end.liveness);
+  AddInbound(std::move(inbound));
+}
+
+void SoftPort::AddInbound(std::unique_ptr<InboundRing> ring) {
+  const uint64_t id = ring->id;
+  if (!inbound_.Add(std::move(ring))) outbound_.WishToClose(id);
+  // Those who wait armed the rings there were.
+  if (queue_pairs_.receiver_armed() && inbound_.Arm()) RingOwnDoorbell();
+  Kick();
+}
+
+void SoftPort::OnSourceChanged(uint64_t ring, const SourceIdentity& source) {
+  absl::MutexLock lock(&mutex_);
+  if (InboundRing* inbound = inbound_.Find(ring)) inbound->source = source;
+}
+
+void SoftPort::OnRingClosed(uint64_t ring) {
+  absl::MutexLock lock(&mutex_);
+  if (InboundRing* inbound = inbound_.Find(ring)) inbound_.Close(inbound);
+  if (RingSender* sender = outbound_.FindByRing(ring)) sender->OnClosed();
+  Kick();
+}
+
+void SoftPort::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
+  absl::MutexLock lock(&mutex_);
+  if (RingSender* sender = outbound_.FindByRequest(request)) {
+    sender->OnOpened(ring, std::move(doorbell));
+  } else {
+    outbound_.WishToClose(ring);  // given up on, or of a destination that was dropped
+  }
+  Kick();
+}
+
+void SoftPort::OnRingRefused(uint64_t request, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (RingSender* sender = outbound_.FindByRequest(request)) sender->OnRefused();
+}
+
+void SoftPort::OnGroup(Mlid mlid, const std::vector<Lid>& members) {
+  absl::MutexLock lock(&mutex_);
+  if (members.empty()) {
+    groups_.erase(mlid);
+  } else {
+    groups_[mlid] = members;
+  }
+}
+
+void SoftPort::OnFaults(const Faults& faults) {
+  absl::MutexLock lock(&mutex_);
+  faults_ = faults;
+  inbound_.set_seed(faults.seed);
+}
+
+void SoftPort::OnSubnetLost() {
+  absl::MutexLock lock(&mutex_);
+  subnet_lost_ = true;
+  outbound_.ForEach([](RingSender* sender) {
+    if (sender->opening()) sender->OnRefused();
+  });
+}
+
+// ---- Making rings.
+
+void SoftPort::RunLinkWork() {
+  LinkWishes wishes;
+  {
+    absl::MutexLock lock(&mutex_);
+    wishes = outbound_.TakeWishes();
+  }
+  for (const Lid destination : wishes.rings) OpenRingTo(destination);
+  for (const uint64_t ring : wishes.closes) {
+    if ((ring & kLoopbackRing) == 0) {
+      link_->CloseRing(ring);
+      continue;
+    }
+    absl::MutexLock lock(&mutex_);
+    if (InboundRing* inbound = inbound_.Find(ring)) inbound_.Close(inbound);
+  }
+}
+
+RingSender* SoftPort::Wishing(Lid destination) {
+  RingSender* sender = outbound_.Find(destination);
+  return sender != nullptr && sender->wish() != 0 ? sender : nullptr;
+}
+
+// The system calls are made without the mutex, and the sender is looked for again after each.
+void SoftPort::OpenRingTo(Lid destination) {
+  uint64_t capacity;
+  {
+    absl::MutexLock lock(&mutex_);
+    RingSender* sender = Wishing(destination);
+    if (sender == nullptr) return;
+    capacity = sender->wish();
+    if (destination == queue_pairs_.config().lid) capacity = 0;
+  }
+  if (capacity == 0) return OpenLoopback(destination);
+  RingEnd end;
+  std::shared_ptr<RingMemory> memory;
+  UniqueFd liveness;
+  absl::Status status = MakeRing(capacity, &end, &memory, &liveness);
+  uint64_t request;
+  {
+    absl::MutexLock lock(&mutex_);
+    RingSender* sender = Wishing(destination);
+    if (sender == nullptr) return;
+    if (!status.ok()) return sender->OnRefused();
+    request = next_request_++;
+    sender->BeginOpening(request, std::move(memory), std::move(liveness));
+  }
+  status = link_->OpenRing(request, destination, std::move(end));
+  if (!status.ok()) OnRingRefused(request, std::string(status.message()));
+}
+
+// This port's ring to itself is the same thing, without a subnet in between.
+void SoftPort::OpenLoopback(Lid destination) {
+  absl::MutexLock lock(&mutex_);
+  RingSender* sender = Wishing(destination);
+  if (sender == nullptr) return;
+  std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(sender->wish());
+  memory->set_space(wake_);
+  const uint64_t request = next_request_++;
+  const uint64_t id = kLoopbackRing | request;
+  auto inbound = std::make_unique<InboundRing>(id, OwnIdentity(), memory);
+  inbound->loopback = true;
+  sender->BeginOpening(request, std::move(memory), UniqueFd());
+  AddInbound(std::move(inbound));
+  sender->OnOpened(id, doorbell_);
+}
+
+absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness) {
+  end->capacity = capacity;
+  if (link_->in_process()) {
+    *memory = end->local = RingMemory::CreateLocal(capacity);
+    (*memory)->set_space(wake_);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::shared_ptr<RingMemory>> shared = RingMemory::CreateShared(capacity);
+  if (!shared.ok()) return shared.status();
+  *memory = std::move(*shared);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return SystemError("make a socket pair");
+  *liveness = UniqueFd(ends[0]);
+  end->liveness = UniqueFd(ends[1]);
+  end->space = UniqueFd(fcntl(wake_->get(), F_DUPFD_CLOEXEC, 0));
+  const bool released = (*memory)->ReleaseFds(&end->data, &end->index);
+  if (!released || !end->space.valid()) return SystemError("duplicate a descriptor");
+  return absl::OkStatus();
+}
+
+// ---- The background thread.
+
+void SoftPort::Background() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::vector<Watched> watched;
+  absl::Duration sleep;
+  while (BackgroundTurn(&watched, &sleep)) {
+    RunLinkWork();
+    WriteCapture();
+    Sleep(watched, sleep);
+  }
+}
+
+// One look at everything. False if the port ends.
+bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sleep) {
+  std::vector<std::unique_ptr<InboundRing>> finished;
+  absl::MutexLock lock(&mutex_);
+  if (stopping_) return false;
+  finished = inbound_.TakeFinished();
+  for (const auto& ring : finished) {
+    if (!ring->corrupt) continue;
+    ++counters_.corrupt_rings;
+    outbound_.WishToClose(ring->id);
+  }
+  outbound_.Maintain();
+  background_awake_ = outbound_.parked() != 0;
+  *sleep = background_awake_       ? kParkedTick
+           : capture_ != nullptr   ? kCaptureTick
+           : outbound_.HasRings() ? options_.outbound.idle_close / 4
+                                  : absl::InfiniteDuration();
+  watched->clear();
+  outbound_.ForEach([watched](const RingSender* sender) {
+    if (sender->liveness_fd() >= 0) watched->push_back({sender->liveness_fd(), sender->ring(), false});
+  });
+  inbound_.ForEach([watched](const InboundRing* ring) {
+    if (ring->liveness.valid() && !ring->closing) watched->push_back({ring->liveness.get(), ring->id, true});
+  });
+  return true;
+}
+
+// The descriptors may be closed by now, by another thread; then the ring's identifier finds nothing, and the next turn looks anew.
+void SoftPort::Sleep(const std::vector<Watched>& watched, absl::Duration time) {
+  std::vector<pollfd> fds = {{wake_->get(), POLLIN, 0}};
+  for (const Watched& each : watched) fds.push_back({each.fd, POLLIN, 0});
+  const int milliseconds = time == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(time));
+  if (poll(fds.data(), fds.size(), milliseconds) <= 0) return;
+  if (fds[0].revents != 0) ClearEventFd(wake_->get());
+  for (size_t i = 0; i < watched.size(); ++i) {
+    if ((fds[i + 1].revents & (POLLHUP | POLLIN)) != 0) PeerDied(watched[i]);
+  }
+}
+
+void SoftPort::PeerDied(const Watched& watched) {
+  absl::MutexLock lock(&mutex_);
+  outbound_.WishToClose(watched.ring);
+  if (watched.inbound) {
+    if (InboundRing* inbound = inbound_.Find(watched.ring)) inbound_.Close(inbound);
+  } else if (RingSender* sender = outbound_.FindByRing(watched.ring)) {
+    sender->OnClosed();
+  }
+}
+
+void SoftPort::WriteCapture() {
+  std::shared_ptr<PacketCapture> capture;
+  {
+    absl::MutexLock lock(&mutex_);
+    capture = capture_;
+  }
+  if (capture == nullptr || capture->WriteOut().ok()) return;
+  absl::MutexLock lock(&mutex_);
+  if (capture_ == capture) capture_ = nullptr;  // a full disk ends the capture, not the port
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,193 @@
+// SoftPort: one port of the software HCA.
+//
+// It puts three parts under one mutex: Outbound (rings to other ports), Inbound (rings from them) and QueuePairs (what the verbs
+// see). Workers call PostSend and Poll; the subnet calls the PortSink half; a background thread of the port does what neither
+// may wait for: it moves parked messages when room was made or their time is over, notices dead peers, closes idle rings,
+// and writes the capture.
+//
+// Threads. All public members may be called from any thread. The mutex is never held across a call to the SubnetLink or to another
+// port, so ports that send to one another cannot block each other. Whoever drops the last reference must not be the link's
+// thread or the background's.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/softhca/inbound.h"
+#include "vswitch/fabric/softhca/outbound.h"
+#include "vswitch/fabric/softhca/packet_capture.h"
+#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/queue_pairs.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/softhca/verbs_objects.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib::softhca {
+
+class SoftPort final : public PortSink {
+ public:
+  struct Options {
+    OutboundOptions outbound;
+    const Clock* clock = nullptr;  // null: CLOCK_MONOTONIC. Outlives the port.
+    // Only asks for the port's configuration, beside the process that owns the port.
+    bool query_only = false;
+    // How long Open waits for the first configuration.
+    absl::Duration patience = absl::Seconds(10);
+  };
+
+  // Registers port `name`; returns once it is configured. kAlreadyExists if another living process owns it.
+  static absl::StatusOr<std::shared_ptr<SoftPort>> Open(std::unique_ptr<SubnetLink> link, const std::string& name,
+                                                        const Options& options);
+  // Unregisters it. Its contexts are closed and its objects destroyed.
+  ~SoftPort() override;
+
+  const std::string& name() const { return name_; }
+  bool query_only() const { return options_.query_only; }
+  PortConfig config() const;
+  PortCounters counters() const;
+  // Of the rings to and from other ports and this one itself.
+  struct RingStatus {
+    size_t outbound = 0;
+    size_t inbound = 0;
+    uint64_t largest_outbound = 0;  // bytes
+    size_t parked = 0;              // messages
+  };
+  RingStatus rings() const;
+
+  // MADs: OnMad's queue, whose eventfd is readable while there are any.
+  absl::Status SendMad(const Mad& mad) { return link_->SendMad(mad); }
+  bool ReceiveMad(Mad* mad);
+  int mad_fd() const { return mad_event_.get(); }
+
+  absl::Status StartCapture(const std::string& path);
+  absl::Status StopCapture();
+
+  // The verbs, with their return values. Objects stay their maker's.
+  void AddContext(SoftContext* context);
+  void RemoveContext(SoftContext* context);
+  int GetAsyncEvent(SoftContext* context, ibv_async_event* event);
+
+  void AddRegion(SoftMr* region);
+  void RemoveRegion(SoftMr* region);
+
+  int AddChannel(SoftChannel* channel);  // fills its descriptors
+  void RemoveCq(SoftCq* cq);             // no queue pair uses it
+  int Poll(SoftCq* cq, int count, ibv_wc* completions);
+  int RequestNotify(SoftCq* cq, bool solicited_only);
+  int GetCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context);
+  uint32_t EventsRaised(SoftCq* cq) const;
+
+  int AddQp(SoftQp* qp);
+  int ModifyQp(SoftQp* qp, const ibv_qp_attr& attributes, int mask);
+  void QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* init) const;
+  int RemoveQp(SoftQp* qp);
+  int Attach(SoftQp* qp, const Gid& mgid);
+  int Detach(SoftQp* qp, const Gid& mgid);
+  int PostSend(SoftQp* qp, ibv_send_wr* request, ibv_send_wr** bad);
+  int PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
+
+  // PortSink.
+  void OnPortConfig(const PortConfig& config) override;
+  void OnMad(const Mad& mad) override;
+  void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override;
+  void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override;
+  void OnRingClosed(uint64_t ring) override;
+  void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) override;
+  void OnRingRefused(uint64_t request, const std::string& why) override;
+  void OnGroup(Mlid mlid, const std::vector<Lid>& members) override;
+  void OnFaults(const Faults& faults) override;
+  void OnSubnetLost() override;
+
+ private:
+  // What the background sleeps on.
+  struct Watched {
+    int fd;
+    uint64_t ring;
+    bool inbound;
+  };
+
+  SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Options& options);
+  absl::Status Register();
+
+  // Sending.
+  int SendOne(SoftQp* qp, const ibv_send_wr& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Transmit(const RecordHeader& header, const Gather& gather) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SourceIdentity OwnIdentity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Receiving.
+  template <typename Done>
+  void DrainInbound(Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RingOwnDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ClearDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddInbound(std::unique_ptr<InboundRing> ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // The subnet's news.
+  void TellChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Raise(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Carries out what Outbound wishes of the subnet.
+  void RunLinkWork() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OpenRingTo(Lid destination) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OpenLoopback(Lid destination) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness);
+  // The sender to `destination` if it still wants a ring, else null.
+  RingSender* Wishing(Lid destination) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // The background thread.
+  void Background();
+  bool BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sleep) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Sleep(const std::vector<Watched>& watched, absl::Duration time);
+  void PeerDied(const Watched& watched) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WriteCapture() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Kick() { RingEventFd(wake_->get()); }
+
+  const std::unique_ptr<SubnetLink> link_;
+  const std::string name_;
+  const Options options_;
+  const MonotonicClock system_clock_;
+  const std::shared_ptr<UniqueFd> doorbell_;  // what producers ring when they were asked to
+  const std::shared_ptr<UniqueFd> wake_;      // the background's; consumers ring it for space
+  const UniqueFd mad_event_;
+
+  mutable absl::Mutex mutex_;
+  PortCounters counters_ ABSL_GUARDED_BY(mutex_);
+  Outbound outbound_ ABSL_GUARDED_BY(mutex_);
+  Inbound inbound_ ABSL_GUARDED_BY(mutex_);
+  QueuePairs queue_pairs_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Mlid, std::vector<Lid>> groups_ ABSL_GUARDED_BY(mutex_);
+  Faults faults_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SoftContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<PacketCapture> capture_ ABSL_GUARDED_BY(mutex_);
+  bool configured_ ABSL_GUARDED_BY(mutex_) = false;
+  bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;    // by ourselves, and not read since
+  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // looks after parked messages without being kicked
+  uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
+
+  absl::Mutex mad_mutex_;
+  std::deque<Mad> mads_ ABSL_GUARDED_BY(mad_mutex_);
+
+  std::thread background_;
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_

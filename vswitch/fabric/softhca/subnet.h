@@ -1,0 +1,211 @@
+// Subnet: subnet manager, subnet administrator and switch control of a software fabric.
+//
+// It knows ports by name, gives them LIDs, GUIDs, P_Key tables and ranges of QPNs, answers their MADs, tells all of them who
+// is in which multicast group, and introduces a producer of datagrams to its consumer. It never sees a datagram. It is used
+// in process (tests, simulations: Connect) and inside eoib-fabricd, which offers Connect over a socket (fabric_server.h).
+//
+// Threads. Every member may be called from any thread. What ports are to be told is queued under the mutex and delivered
+// without it, by whichever thread finds nobody else delivering: so every port sees events in the order in which they
+// happened, one at a time, and a sink may take its own locks. A call may therefore return while another thread is still
+// delivering what the call caused.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/softhca/sa_responder.h"
+#include "vswitch/fabric/softhca/subnet_config.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+
+namespace eoib::softhca {
+
+// What a port would like to keep when it registers with a subnet that was restarted beneath it. Granted where it is free.
+struct RegistrationWish {
+  Lid lid;        // 0: any
+  QpnRange qpns;  // count 0: a new one
+};
+
+class Subnet {
+ public:
+  static constexpr uint64_t kDefaultGidPrefix = 0xfe80'0000'0000'0000;
+  static constexpr Lid kSmLid{1};
+  static constexpr uint32_t kQpnsPerPort = 4096;
+
+  struct Options {
+    SubnetConfig config = SubnetConfig::Default();
+    uint64_t gid_prefix = kDefaultGidPrefix;
+    uint8_t mtu = 5;             // IbMtu's code: 4096
+    uint8_t rate = 3;            // IBA rate code: 10 Gb/s
+    Mlid last_mlid{Mlid::kMax};  // tests run out of MLIDs sooner
+    uint64_t seed = 0;           // of QPN ranges and ring identifiers; 0: from the system
+  };
+
+  // What an operator is shown of a port.
+  struct PortStatus {
+    std::string name;
+    PortConfig config;
+    bool alive = false;    // a process owns it
+    bool link_up = false;  // as SetLink left it; `config.active` is both
+    uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
+    size_t rings_out = 0, rings_in = 0;
+  };
+  struct GroupMember {
+    std::string port;
+    Lid lid;
+    uint8_t join_state = 0;
+  };
+  struct GroupStatus {
+    McMemberRecord record;
+    std::vector<GroupMember> members;
+  };
+  struct RingStatus {
+    uint64_t ring = 0;
+    std::string source, destination;
+    uint64_t capacity = 0;
+  };
+
+  explicit Subnet(Options options);
+  Subnet() : Subnet(Options()) {}
+  // All links must have been destroyed.
+  ~Subnet();
+  Subnet(const Subnet&) = delete;
+  Subnet& operator=(const Subnet&) = delete;
+
+  // A link for one port. The subnet outlives it. Destroying it unregisters the port.
+  std::unique_ptr<SubnetLink> Connect(const RegistrationWish& wish);
+  std::unique_ptr<SubnetLink> Connect() { return Connect(RegistrationWish()); }
+
+  // Changes while the subnet runs; each tells the ports it concerns. `name` is kNotFound if no port of it ever registered.
+  absl::Status SetLink(const std::string& name, bool up);
+  // kAlreadyExists if another port has that LID.
+  absl::Status SetLid(const std::string& name, Lid lid);
+  // `name`: a port's, registered or not, or "ALL". A P_Key that was there before keeps its index in the table, and one that
+  // goes leaves an invalid entry (0x0000): queue pairs name partitions by index.
+  absl::Status AddToPartition(PKey pkey, const std::string& name, Membership membership);
+  // kNotFound if it is not a member. Memberships of groups stay, as with OpenSM.
+  absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
+  void SetLossPpm(uint32_t ppm, uint64_t seed = 1);
+  // While it is absent, nobody answers MADs.
+  void SetSmAbsent(bool absent);
+
+  std::vector<PortStatus> Ports() const;    // by LID
+  std::vector<GroupStatus> Groups() const;  // by MLID
+  std::vector<RingStatus> Rings() const;
+  SaResponder::Counters SaCounters() const;
+  bool sm_absent() const;
+  Faults faults() const;
+
+ private:
+  class Link;
+  struct Port;
+
+  // One registration of one link. `sink` is null once it has ended.
+  struct Session {
+    Port* port = nullptr;
+    PortSink* sink = nullptr;
+    bool query_only = false;
+    std::shared_ptr<UniqueFd> doorbell;
+  };
+  // A name, from its first registration on.
+  struct Port {
+    std::string name;
+    PortConfig config;
+    bool link_up = true;
+    std::shared_ptr<Session> owner;               // null: no process owns the port
+    std::set<std::shared_ptr<Session>> queriers;  // processes that only ask
+    uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
+  };
+  struct Ring {
+    Port* source;
+    Port* destination;
+    uint64_t capacity;
+  };
+  struct Delivery {
+    std::shared_ptr<Session> session;
+    absl::AnyInvocable<void(PortSink*)> call;
+  };
+  // SaResponder's view of ports_; used under mutex_ only.
+  class PortView : public SaPorts {
+   public:
+    explicit PortView(const Subnet* subnet) : subnet_(subnet) {}
+    const PortConfig* FindByGid(const Gid& gid) const override;
+    const PortConfig* FindByLid(Lid lid) const override;
+
+   private:
+    const Subnet* const subnet_;
+  };
+
+  // What Link calls.
+  absl::Status Register(const std::string& name, int doorbell, bool query_only, const RegistrationWish& wish, PortSink* sink,
+                        std::shared_ptr<Session>* session);
+  void Unregister(const std::shared_ptr<Session>& session);
+  absl::Status SendMad(const std::shared_ptr<Session>& session, const Mad& mad);
+  absl::Status OpenRing(const std::shared_ptr<Session>& session, uint64_t request, Lid destination, RingEnd end);
+  void CloseRing(const std::shared_ptr<Session>& session, uint64_t ring);
+
+  Port* FindOrMakePort(const std::string& name, const RegistrationWish& wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Port* FindPort(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Lid> AllocateLid(Lid wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Guid MakeGuid(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<QpnRange> AllocateQpns(const QpnRange& wish, const QpnRange& former) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool QpnsAreFree(uint32_t first) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Own(Port* port, const RegistrationWish& wish, const std::shared_ptr<Session>& session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Disown(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if the table changed.
+  bool UpdatePKeys(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UpdateAllPKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Partition* FindPartition(PKey pkey) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Activate(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string WhyNoRing(const Port* source, const Port* destination, Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static SourceIdentity IdentityOf(const Port& port);
+
+  // Queue what ports are to be told; Deliver runs without the mutex.
+  void Tell(const std::shared_ptr<Session>& session, absl::AnyInvocable<void(PortSink*)> call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellConfig(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellSource(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellRingClosed(Port* port, uint64_t ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellChangedGroups() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<const std::vector<Lid>> ReceiverLids(Mlid mlid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool TakeDelivery(Delivery* delivery, PortSink** sink) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Options options_;
+  const PortView view_{this};
+  mutable absl::Mutex mutex_;
+  std::vector<Partition> partitions_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // for ever
+  std::map<Lid, Port*> by_lid_ ABSL_GUARDED_BY(mutex_);
+  std::map<Gid, Port*> by_gid_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Ring> rings_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_ring_ ABSL_GUARDED_BY(mutex_);
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  SaResponder sa_ ABSL_GUARDED_BY(mutex_);
+  Faults faults_ ABSL_GUARDED_BY(mutex_);
+  bool sm_absent_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::deque<Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
+  bool delivering_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Session> being_told_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_H_

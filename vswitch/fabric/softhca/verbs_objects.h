@@ -1,0 +1,125 @@
+// The objects behind the verbs' handles. Each derives from its handle, so the handle is the object.
+//
+// All but immutable members are guarded by the mutex of the port they belong to.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "fdb/address.h"
+#include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib::softhca {
+
+class SoftPort;
+struct SoftQp;
+
+// Limits of this HCA.
+inline constexpr int kMaxSge = 32;
+inline constexpr uint32_t kDefaultInline = 256;
+inline constexpr uint32_t kMaxInline = 1024;
+inline constexpr int kMaxWr = 16384;
+inline constexpr int kMaxCqe = 4 * kMaxWr;
+inline constexpr int kMaxQp = 4096;
+
+struct SoftContext : verbs_context {
+  explicit SoftContext(std::shared_ptr<SoftPort> port) : verbs_context{}, port(std::move(port)) {}
+  const std::shared_ptr<SoftPort> port;
+  std::shared_ptr<const ibv_device> keeps_device;
+  UniqueFd async;  // context.async_fd: an eventfd that counts `events`
+  std::deque<ibv_async_event> events;
+};
+
+struct SoftPd : ibv_pd {
+  std::atomic<int> users{0};  // objects that name it
+};
+
+struct SoftMr : ibv_mr {
+  bool local_write = false;
+};
+
+struct SoftAh : ibv_ah {
+  ibv_ah_attr attributes;  // immutable
+};
+
+struct SoftCq;
+
+struct SoftChannel : ibv_comp_channel {
+  UniqueFd epoll;                // fd: over the port's doorbell and `event`
+  UniqueFd event;                // readable while `pending` is not empty
+  std::deque<SoftCq*> pending;
+  std::atomic<int> users{0};     // completion queues
+};
+
+struct SoftCq : ibv_cq {
+  enum class Armed : uint8_t { kNo, kSolicited, kAny };
+
+  // A completion that nobody has polled yet.
+  struct Entry {
+    ibv_wc wc;
+    SoftQp* qp;
+    uint32_t send_number;  // of a send: its poll frees the send queue up to it
+    bool is_send;
+  };
+
+  std::vector<Entry> entries;  // a circular buffer of a power of two
+  uint64_t head = 0;           // next to poll
+  uint64_t tail = 0;
+  Armed armed = Armed::kNo;
+  int receivers = 0;           // QPs that receive into it
+  std::atomic<int> users{0};   // queue pairs
+  uint32_t events_raised = 0;  // that get_cq_event has handed out
+
+  size_t size() const { return tail - head; }
+  bool full() const { return size() >= static_cast<size_t>(cqe); }
+  Entry& at(uint64_t position) { return entries[position & (entries.size() - 1)]; }
+  SoftChannel* soft_channel() const { return static_cast<SoftChannel*>(channel); }
+};
+
+struct SoftQp : ibv_qp {
+  struct Receive {
+    uint64_t wr_id;
+    uint64_t length;  // sum of its sges
+    int count;        // of its sges
+  };
+
+  ibv_qp_cap capabilities{};
+  bool signal_all = false;
+  uint16_t pkey_index = 0;
+  uint32_t qkey = 0;
+  uint32_t psn = 0;  // of the next send
+  uint8_t port_num = 0;
+
+  // Sends complete as they are posted; a slot is free again when a completion of it, or of a later one, has been polled.
+  uint32_t sends_posted = 0;
+  uint32_t sends_freed = 0;
+
+  std::vector<Receive> receives;  // a circular buffer of a power of two
+  std::vector<ibv_sge> receive_sges;  // max_recv_sge for each
+  uint64_t receive_head = 0;
+  uint64_t receive_tail = 0;
+
+  std::vector<Gid> groups;  // attached to
+
+  bool has_receive() const { return receive_head != receive_tail; }
+  size_t posted_receives() const { return receive_tail - receive_head; }
+  size_t slot(uint64_t position) const { return position & (receives.size() - 1); }
+  ibv_sge* sges(uint64_t position) { return &receive_sges[slot(position) * capabilities.max_recv_sge]; }
+  SoftCq* soft_send_cq() const { return static_cast<SoftCq*>(send_cq); }
+  SoftCq* soft_recv_cq() const { return static_cast<SoftCq*>(recv_cq); }
+  bool CanReceive() const {
+    return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
+  }
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_

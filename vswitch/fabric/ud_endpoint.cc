@@ -1,0 +1,350 @@
+#include "vswitch/fabric/ud_endpoint.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "fdb/check.h"
+
+namespace eoib {
+namespace {
+
+constexpr int kPollBatch = 32;
+constexpr size_t kReceiveBatch = 64;
+constexpr uint32_t kOwnQKey = 0x8000'0000;
+
+// IBA 1.4 §8.3: in a GRH the SGID is at byte 8 and the DGID at byte 24.
+constexpr size_t kGrhSgid = 8;
+constexpr size_t kGrhDgid = 24;
+
+// "ff12:e01b:... (MLID 0xc001)", for messages.
+std::string Describe(const Mgid& mgid, Mlid mlid) { return absl::StrCat(mgid.ToString(), " (MLID ", mlid.ToString(), ")"); }
+
+}  // namespace
+
+UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, const Options& options)
+    : hca_(hca),
+      pool_(pool),
+      handles_(handles),
+      receive_depth_(static_cast<size_t>(options.receive_depth)),
+      send_depth_(static_cast<size_t>(options.send_depth)),
+      remote_qkey_(options.qkey.value() | kOwnQKey),
+      use_(pool->size(), Use::kNone),
+      ah_of_buffer_(pool->size(), AhIndex::None()),
+      receive_wrs_(kReceiveBatch),
+      receive_sges_(kReceiveBatch),
+      send_wrs_(send_depth_),
+      send_sges_(send_depth_),
+      send_requests_(send_depth_) {}
+
+absl::StatusOr<std::unique_ptr<UdEndpoint>> UdEndpoint::Create(Hca* hca, ibv_pd* pd, BufferPool* pool, AddressHandles* handles,
+                                                               const Options& options) {
+  if (options.receive_depth <= 0 || options.send_depth <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("create a QP on ", hca->name(), ": receive depth ", options.receive_depth,
+                                                   " and send depth ", options.send_depth, " must be positive"));
+  }
+  std::unique_ptr<UdEndpoint> endpoint(new UdEndpoint(hca, pool, handles, options));
+  if (absl::Status status = endpoint->CreateQueues(pd); !status.ok()) return status;
+  if (absl::Status status = endpoint->BringUp(options); !status.ok()) return status;
+  return endpoint;
+}
+
+absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
+  const VerbsTable& verbs = hca_->verbs();
+  channel_ = verbs.create_comp_channel(hca_->context());
+  if (channel_ == nullptr) return Failed(errno, "create a completion channel");
+  const int flags = fcntl(channel_->fd, F_GETFL);
+  if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+    return Failed(errno, "make a completion channel non-blocking");
+  }
+  receive_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(receive_depth_), nullptr, channel_, 0);
+  if (receive_cq_ == nullptr) return Failed(errno, absl::StrCat("create a completion queue of ", receive_depth_));
+  send_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(send_depth_), nullptr, channel_, 0);
+  if (send_cq_ == nullptr) return Failed(errno, absl::StrCat("create a completion queue of ", send_depth_));
+
+  ibv_qp_init_attr init = {};
+  init.send_cq = send_cq_;
+  init.recv_cq = receive_cq_;
+  init.cap.max_send_wr = static_cast<uint32_t>(send_depth_);
+  init.cap.max_recv_wr = static_cast<uint32_t>(receive_depth_);
+  init.cap.max_send_sge = 1;
+  init.cap.max_recv_sge = 1;
+  init.qp_type = IBV_QPT_UD;
+  qp_ = verbs.create_qp(pd, &init);
+  if (qp_ != nullptr) return absl::OkStatus();
+  return Failed(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", send_depth_, receive_depth_));
+}
+
+// IBA 1.4 §10.3.1: RESET to INIT, RTR and RTS.
+absl::Status UdEndpoint::BringUp(const Options& options) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.pkey_index = options.pkey_index;
+  attr.port_num = hca_->port();
+  attr.qkey = options.qkey.value();
+  absl::Status status = ModifyQp(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, " to INIT");
+  if (!status.ok()) return status;
+  attr = {};
+  attr.qp_state = IBV_QPS_RTR;
+  if (status = ModifyQp(&attr, IBV_QP_STATE, " to RTR"); !status.ok()) return status;
+  attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  return ModifyQp(&attr, IBV_QP_STATE | IBV_QP_SQ_PSN, " to RTS");
+}
+
+absl::Status UdEndpoint::ModifyQp(ibv_qp_attr* attr, int mask, absl::string_view what) {
+  const int error = hca_->verbs().modify_qp(qp_, attr, mask);
+  if (error == 0) return absl::OkStatus();
+  return Failed(error, absl::StrCat("modify QP ", qpn().ToString(), what));
+}
+
+absl::Status UdEndpoint::Failed(int error, absl::string_view what) const {
+  return absl::ErrnoToStatus(error, absl::StrCat(what, " on ", hca_->name()));
+}
+
+UdEndpoint::~UdEndpoint() {
+  const VerbsTable& verbs = hca_->verbs();
+  if (qp_ != nullptr) {
+    DetachAll();                                               // a QP that is attached to a group cannot be destroyed
+    [[maybe_unused]] const int error = verbs.destroy_qp(qp_);  // from here on the HCA touches no buffer
+    EOIB_DCHECK(error != EBUSY);
+  }
+  if (send_cq_ != nullptr) verbs.destroy_cq(send_cq_);
+  if (receive_cq_ != nullptr) verbs.destroy_cq(receive_cq_);
+  if (channel_ != nullptr) verbs.destroy_comp_channel(channel_);
+  for (uint32_t i = 0; i < use_.size(); ++i) {
+    if (use_[i] == Use::kReceive) pool_->Move(BufferId(i), BufferPool::State::kFree);
+    if (use_[i] == Use::kSend) FinishSend(BufferId(i));
+  }
+}
+
+Qpn UdEndpoint::qpn() const { return Qpn(qp_->qp_num); }
+
+int UdEndpoint::event_fd() const { return channel_->fd; }
+
+size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
+  size_t received = 0;
+  while (received < out.size()) {
+    ibv_wc wcs[kPollBatch];
+    const int wanted = static_cast<int>(std::min<size_t>(kPollBatch, out.size() - received));
+    const int polled = ibv_poll_cq(receive_cq_, wanted, wcs);
+    for (int i = 0; i < polled; ++i) received += TakeReceive(wcs[i], &out[received]);
+    if (polled < wanted) break;
+  }
+  return received;
+}
+
+// Makes *out of a completion. False for a receive that was flushed because the QP is in error: it was no datagram.
+bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
+  const BufferId buffer(static_cast<uint32_t>(wc.wr_id));
+  EOIB_DCHECK(use_[buffer.value()] == Use::kReceive);
+  use_[buffer.value()] = Use::kNone;
+  --posted_;
+  if (wc.status == IBV_WC_WR_FLUSH_ERR) {
+    pool_->Move(buffer, BufferPool::State::kFree);
+    return false;
+  }
+  pool_->Move(buffer, BufferPool::State::kBatch);
+  *out = Datagram();
+  out->buffer = buffer;
+  out->ok = wc.status == IBV_WC_SUCCESS && wc.byte_len >= kGrhSize;
+  if (!out->ok) return true;
+  out->length = wc.byte_len - kGrhSize;  // the first 40 bytes are the GRH's, used or not (IBA 1.4 §11.4.1.2)
+  out->has_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
+  if (out->has_grh) {
+    out->sgid = Gid::FromWire(pool_->Grh(buffer) + kGrhSgid);
+    out->dgid = Gid::FromWire(pool_->Grh(buffer) + kGrhDgid);
+  }
+  out->source_qpn = Qpn(wc.src_qp);
+  out->slid = Lid(wc.slid);
+  out->path_bits = wc.dlid_path_bits;
+  out->sl = Sl(wc.sl);
+  return true;
+}
+
+void UdEndpoint::Refill() {
+  for (;;) {
+    const size_t prepared = PrepareReceives();
+    if (prepared == 0) return;
+    ibv_recv_wr* bad = &receive_wrs_[0];
+    const int error = ibv_post_recv(qp_, &receive_wrs_[0], &bad);
+    const size_t posted = error == 0 ? prepared : static_cast<size_t>(bad - &receive_wrs_[0]);
+    for (size_t i = 0; i < posted; ++i) use_[receive_wrs_[i].wr_id] = Use::kReceive;
+    posted_ += posted;
+    for (size_t i = posted; i < prepared; ++i) {
+      pool_->Move(BufferId(static_cast<uint32_t>(receive_wrs_[i].wr_id)), BufferPool::State::kFree);
+    }
+    if (error != 0) return;  // the next Refill tries again
+  }
+}
+
+// Chains receives into free buffers, as many as are missing and fit; returns how many.
+size_t UdEndpoint::PrepareReceives() {
+  const size_t missing = std::min(receive_depth_ - posted_, kReceiveBatch);
+  size_t count = 0;
+  for (; count < missing; ++count) {
+    const BufferId buffer = pool_->Take(BufferPool::State::kPosted);
+    if (buffer.IsNone()) break;
+    ibv_sge& sge = receive_sges_[count];
+    sge.addr = reinterpret_cast<uintptr_t>(pool_->Grh(buffer));
+    sge.length = static_cast<uint32_t>(BufferPool::kFrameOffset - BufferPool::kGrhOffset + pool_->frame_capacity());
+    sge.lkey = pool_->lkey();
+    receive_wrs_[count] = {.wr_id = buffer.value(), .next = nullptr, .sg_list = &sge, .num_sge = 1};
+    if (count > 0) receive_wrs_[count - 1].next = &receive_wrs_[count];
+  }
+  return count;
+}
+
+size_t UdEndpoint::Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result) {
+  EOIB_DCHECK(result.size() >= requests.size());
+  size_t prepared = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    result[i] = PrepareSend(requests[i], prepared);
+    if (result[i] != DropReason::kNone) continue;
+    send_requests_[prepared] = static_cast<uint32_t>(i);
+    if (prepared > 0) send_wrs_[prepared - 1].next = &send_wrs_[prepared];
+    ++prepared;
+  }
+  return prepared == 0 ? 0 : PostSends(requests, prepared, result);
+}
+
+// Builds the work request `at` and takes its address handle; or says why not.
+DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
+  if (send_failed_) return DropReason::kSendError;
+  if (in_flight_ + at >= send_depth_) return DropReason::kSendQueueFull;
+  ibv_ah* ah = handles_->Acquire(request.ah);
+  if (ah == nullptr) return DropReason::kUnresolved;
+  send_sges_[at] = {.addr = reinterpret_cast<uintptr_t>(request.payload), .length = request.length, .lkey = pool_->lkey()};
+  ibv_send_wr& wr = send_wrs_[at];
+  wr = {};
+  wr.wr_id = request.buffer.value();
+  wr.sg_list = &send_sges_[at];
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.ud.ah = ah;
+  wr.wr.ud.remote_qpn = request.qpn.value();
+  wr.wr.ud.remote_qkey = remote_qkey_.load(std::memory_order_relaxed);
+  return DropReason::kNone;
+}
+
+// Posts the chain of `prepared` work requests; what the HCA refuses goes back to the batch.
+size_t UdEndpoint::PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result) {
+  ibv_send_wr* bad = &send_wrs_[0];
+  const int error = ibv_post_send(qp_, &send_wrs_[0], &bad);
+  const size_t posted = error == 0 ? prepared : static_cast<size_t>(bad - &send_wrs_[0]);
+  for (size_t i = 0; i < posted; ++i) {
+    const SendRequest& request = requests[send_requests_[i]];
+    pool_->Move(request.buffer, BufferPool::State::kInFlight);
+    use_[request.buffer.value()] = Use::kSend;
+    ah_of_buffer_[request.buffer.value()] = request.ah;
+  }
+  in_flight_ += posted;
+  for (size_t i = posted; i < prepared; ++i) {
+    handles_->Release(requests[send_requests_[i]].ah);
+    result[send_requests_[i]] = error == ENOMEM ? DropReason::kSendQueueFull : DropReason::kSendError;
+  }
+  return posted;
+}
+
+size_t UdEndpoint::ReapSends(size_t* failed) {
+  *failed = 0;
+  size_t completed = 0;
+  for (int polled = kPollBatch; polled == kPollBatch;) {
+    ibv_wc wcs[kPollBatch];
+    polled = std::max(ibv_poll_cq(send_cq_, kPollBatch, wcs), 0);
+    for (int i = 0; i < polled; ++i) {
+      if (wcs[i].status != IBV_WC_SUCCESS) ++*failed;
+      --in_flight_;
+      FinishSend(BufferId(static_cast<uint32_t>(wcs[i].wr_id)));
+    }
+    completed += static_cast<size_t>(polled);
+  }
+  if (*failed > 0) send_failed_ = true;
+  if (send_failed_ && in_flight_ == 0) RecoverSendQueue();
+  return completed;
+}
+
+void UdEndpoint::FinishSend(BufferId buffer) {
+  EOIB_DCHECK(use_[buffer.value()] == Use::kSend);
+  use_[buffer.value()] = Use::kNone;
+  handles_->Release(ah_of_buffer_[buffer.value()]);
+  pool_->Move(buffer, BufferPool::State::kFree);
+}
+
+// All sends are flushed: takes the send queue from SQE back to RTS. A QP in another state is left as it is; if it cannot send,
+// the next send says so again.
+void UdEndpoint::RecoverSendQueue() {
+  ibv_qp_attr attr = {};
+  ibv_qp_init_attr init = {};
+  if (hca_->verbs().query_qp(qp_, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_SQE) {
+    attr = {};
+    attr.qp_state = IBV_QPS_RTS;
+    (void)ModifyQp(&attr, IBV_QP_STATE, " to RTS");  // if it fails, the next send fails and comes back here
+  }
+  send_failed_ = false;
+}
+
+absl::Status UdEndpoint::Arm() {
+  for (ibv_cq* cq : {receive_cq_, send_cq_}) {
+    if (const int error = ibv_req_notify_cq(cq, /*solicited_only=*/0); error != 0) {
+      return Failed(error, absl::StrCat("arm a completion queue of QP ", qpn().ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void UdEndpoint::DrainEvents() {
+  unsigned receive_events = 0;
+  unsigned send_events = 0;
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  while (hca_->verbs().get_cq_event(channel_, &cq, &cq_context) == 0) ++(cq == receive_cq_ ? receive_events : send_events);
+  if (receive_events > 0) hca_->verbs().ack_cq_events(receive_cq_, receive_events);
+  if (send_events > 0) hca_->verbs().ack_cq_events(send_cq_, send_events);
+}
+
+absl::Status UdEndpoint::SetQKey(QKey qkey) {
+  ibv_qp_attr attr = {};
+  attr.qkey = qkey.value();
+  absl::Status status = ModifyQp(&attr, IBV_QP_QKEY, absl::StrCat(" to Q_Key ", qkey.ToString()));
+  if (status.ok()) remote_qkey_.store(qkey.value() | kOwnQKey, std::memory_order_relaxed);
+  return status;
+}
+
+absl::Status UdEndpoint::Attach(const Mgid& mgid, Mlid mlid) {
+  ibv_gid gid;
+  mgid.gid().ToWire(gid.raw);
+  absl::MutexLock lock(&mutex_);
+  if (const int error = hca_->verbs().attach_mcast(qp_, &gid, mlid.value()); error != 0) {
+    return Failed(error, absl::StrCat("attach QP ", qpn().ToString(), " to ", Describe(mgid, mlid)));
+  }
+  groups_.emplace_back(mgid, mlid);
+  return absl::OkStatus();
+}
+
+absl::Status UdEndpoint::Detach(const Mgid& mgid, Mlid mlid) {
+  ibv_gid gid;
+  mgid.gid().ToWire(gid.raw);
+  absl::MutexLock lock(&mutex_);
+  if (const int error = hca_->verbs().detach_mcast(qp_, &gid, mlid.value()); error != 0) {
+    return Failed(error, absl::StrCat("detach QP ", qpn().ToString(), " from ", Describe(mgid, mlid)));
+  }
+  groups_.erase(std::remove(groups_.begin(), groups_.end(), std::make_pair(mgid, mlid)), groups_.end());
+  return absl::OkStatus();
+}
+
+void UdEndpoint::DetachAll() {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [mgid, mlid] : groups_) {
+    ibv_gid gid;
+    mgid.gid().ToWire(gid.raw);
+    hca_->verbs().detach_mcast(qp_, &gid, mlid.value());
+  }
+}
+
+}  // namespace eoib

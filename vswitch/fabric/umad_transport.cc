@@ -1,0 +1,95 @@
+#include "vswitch/fabric/umad_transport.h"
+
+#include <arpa/inet.h>
+#include <infiniband/umad.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace eoib {
+namespace {
+
+constexpr uint32_t kSaQpn = 1;                    // the general services interface
+constexpr uint32_t kWellKnownQKey = 0x8001'0000;  // IBA 1.4 §10.2.5: QP1's
+constexpr int kKernelTimeoutMs = 30'000;          // longer than SaClient waits
+constexpr size_t kTidOffset = 8;                  // IBA 1.4 §13.4.3: 64 bits, network order
+constexpr size_t kAttemptByte = kTidOffset + 4;   // bits 31 to 24
+constexpr uint8_t kRmppVersion = 1;               // the kernel acknowledges segments, should the SA answer in several
+
+// libibumad returns a general error where a system call failed and leaves the reason in errno.
+int Reason(int result) { return (result == -EIO || result == -EPERM) && errno != 0 ? errno : -result; }
+
+}  // namespace
+
+void UmadTransport::SetAttempt(uint8_t attempt, Mad* mad) { (*mad)[kAttemptByte] = attempt; }
+
+void UmadTransport::ClearAttempt(Mad* mad) { std::memset(mad->data() + kTidOffset, 0, kAttemptByte + 1 - kTidOffset); }
+
+absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::string& device, uint8_t port, FindSm find_sm) {
+  const std::string name = absl::StrCat(device, "/", port);
+  umad_init();  // does nothing in this version of the library, and nothing else may come first in others
+  errno = 0;
+  const int port_id = umad_open_port(device.c_str(), port);
+  if (port_id < 0) return absl::ErrnoToStatus(Reason(port_id), absl::StrCat("open the MAD device of port ", name));
+  const int agent = umad_register(port_id, kMgmtClassSubnAdm, kSaClassVersion, kRmppVersion, /*method_mask=*/nullptr);
+  if (agent < 0) {
+    const absl::Status status =
+        absl::ErrnoToStatus(Reason(agent), absl::StrCat("register for SA management datagrams on port ", name));
+    umad_close_port(port_id);
+    return status;
+  }
+  return std::unique_ptr<MadTransport>(new UmadTransport(name, port_id, agent, std::move(find_sm)));
+}
+
+UmadTransport::UmadTransport(std::string name, int port_id, int agent, FindSm find_sm)
+    : name_(std::move(name)),
+      port_id_(port_id),
+      agent_(agent),
+      find_sm_(std::move(find_sm)),
+      send_(umad_size() + kMadSize),
+      receive_(umad_size() + kMadSize) {}
+
+UmadTransport::~UmadTransport() {
+  umad_unregister(port_id_, agent_);
+  umad_close_port(port_id_);
+}
+
+int UmadTransport::fd() const { return umad_get_fd(port_id_); }
+
+absl::Status UmadTransport::Send(const Mad& mad) {
+  absl::StatusOr<SmAddress> sm = find_sm_();
+  if (!sm.ok()) return sm.status();
+  if (!sm->lid.IsValid()) return absl::UnavailableError(absl::StrCat("ask the SA on port ", name_, ": no subnet manager"));
+  Mad wire = mad;
+  SetAttempt(attempt_++, &wire);
+  std::fill(send_.begin(), send_.end(), 0);
+  umad_set_addr_net(send_.data(), htons(sm->lid.value()), htonl(kSaQpn), sm->sl.value(), htonl(kWellKnownQKey));
+  umad_set_pkey(send_.data(), 0);  // the SA is in the default partition, by convention the table's first entry
+  std::memcpy(umad_get_mad(send_.data()), wire.data(), kMadSize);
+  const int error = umad_send(port_id_, agent_, send_.data(), kMadSize, kKernelTimeoutMs, /*retries=*/0);
+  if (error == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(Reason(error), absl::StrCat("send a MAD to LID ", sm->lid.ToString(), " on port ", name_));
+}
+
+bool UmadTransport::Receive(Mad* mad) {
+  for (;;) {
+    int length = static_cast<int>(receive_.size() - umad_size());
+    const int agent = umad_recv(port_id_, receive_.data(), &length, /*timeout_ms=*/0);
+    if (agent == -ENOSPC && length > static_cast<int>(receive_.size() - umad_size())) {
+      receive_.resize(umad_size() + static_cast<size_t>(length));  // it stays the first in the queue until it is read
+      continue;
+    }
+    if (agent < 0) return false;
+    // Requests of ours that the kernel has waited for long enough, and answers in several segments, which nobody asked for.
+    if (umad_status(receive_.data()) != 0 || length != static_cast<int>(kMadSize)) continue;
+    std::memcpy(mad->data(), umad_get_mad(receive_.data()), kMadSize);
+    ClearAttempt(mad);
+    return true;
+  }
+}
+
+}  // namespace eoib

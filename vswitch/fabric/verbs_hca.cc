@@ -1,0 +1,113 @@
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/umad_transport.h"
+
+namespace eoib {
+namespace {
+
+// A port of a device that libibverbs knows. Owns the context.
+class VerbsHca final : public Hca {
+ public:
+  VerbsHca(ibv_context* context, std::string device, uint8_t port)
+      : context_(context), device_(std::move(device)), port_(port) {}
+  ~VerbsHca() override {
+    mads_.reset();  // it asks the context where the SM is
+    verbs().close_device(context_);
+  }
+
+  const VerbsTable& verbs() const override { return LibibverbsTable(); }
+  ibv_context* context() const override { return context_; }
+  uint8_t port() const override { return port_; }
+  int gid_index() const override { return 0; }
+  std::string name() const override { return absl::StrCat(device_, "/", port_); }
+  MadTransport* mads() override { return mads_.get(); }
+
+  absl::Status StartCapture(const std::string& path) override {
+    return absl::UnimplementedError(absl::StrCat("capture on ", name(), " to ", path, ": not possible on a real HCA yet"));
+  }
+  absl::Status StopCapture() override {
+    return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", name(), ": none runs"));
+  }
+
+  // Reads what kind of port it is and, on InfiniBand, opens its MADs.
+  absl::Status Initialize();
+
+ private:
+  absl::StatusOr<SmAddress> FindSm() const;
+  absl::StatusOr<ibv_port_attr> Attributes() const;
+
+  ibv_context* const context_;
+  const std::string device_;
+  const uint8_t port_;
+  std::unique_ptr<MadTransport> mads_;
+};
+
+absl::StatusOr<ibv_port_attr> VerbsHca::Attributes() const {
+  ibv_port_attr attr = {};
+  const int error = verbs().query_port(context_, port_, &attr);
+  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query port ", name()));
+  return attr;
+}
+
+absl::Status VerbsHca::Initialize() {
+  absl::StatusOr<ibv_port_attr> attr = Attributes();
+  if (!attr.ok()) return attr.status();
+  if (attr->link_layer == IBV_LINK_LAYER_ETHERNET) return absl::OkStatus();  // RoCE: no SA
+  absl::StatusOr<std::unique_ptr<MadTransport>> mads = UmadTransport::Open(device_, port_, [this] { return FindSm(); });
+  if (!mads.ok()) return mads.status();
+  mads_ = *std::move(mads);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SmAddress> VerbsHca::FindSm() const {
+  absl::StatusOr<ibv_port_attr> attr = Attributes();
+  if (!attr.ok()) return attr.status();
+  return SmAddress{Lid(attr->sm_lid), Sl(attr->sm_sl)};
+}
+
+// The open context of `device`. kNotFound lists the devices there are.
+absl::StatusOr<ibv_context*> OpenContext(const std::string& device) {
+  const VerbsTable& verbs = LibibverbsTable();
+  int count = 0;
+  ibv_device** list = verbs.get_device_list(&count);
+  if (list == nullptr) return absl::ErrnoToStatus(errno, "list the InfiniBand devices");
+  const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> owner(list, verbs.free_device_list);
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    names.push_back(verbs.get_device_name(list[i]));
+    if (names.back() != device) continue;
+    ibv_context* context = verbs.open_device(list[i]);
+    if (context == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("open InfiniBand device ", device));
+    return context;
+  }
+  return absl::NotFoundError(absl::StrCat("open InfiniBand device ", device, ": there is ",
+                                          names.empty() ? "no InfiniBand device" : absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port) {
+  const size_t slash = device_and_port.rfind('/');
+  uint32_t port = 0;
+  if (slash == 0 || slash == absl::string_view::npos || !absl::SimpleAtoi(device_and_port.substr(slash + 1), &port) ||
+      port < 1 || port > 255) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("open HCA \"verbs:", device_and_port, "\": not of the form verbs:DEVICE/PORT, as in verbs:mlx5_0/1"));
+  }
+  const std::string device(device_and_port.substr(0, slash));
+  absl::StatusOr<ibv_context*> context = OpenContext(device);
+  if (!context.ok()) return context.status();
+  auto hca = std::make_unique<VerbsHca>(*context, device, static_cast<uint8_t>(port));
+  if (absl::Status status = hca->Initialize(); !status.ok()) return status;
+  return hca;
+}
+
+}  // namespace eoib

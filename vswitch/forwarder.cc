@@ -1,0 +1,489 @@
+#include "vswitch/forwarder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/base/optimization.h"
+
+namespace eoib {
+namespace {
+
+// The room in front of a frame that InsertVlanTag and the EoIB header take.
+static_assert(BufferPool::kFrameOffset >= BufferPool::kGrhOffset + kGrhSize + kEoibHeaderSize);
+static_assert(BufferPool::kGrhOffset >= kVlanTagSize, "a tag moves the GRH's place down, and it must stay in the buffer");
+
+void PadToMinimum(Frame* frame, bool tagged) {
+  const uint32_t minimum = tagged ? kMinTaggedFrameSize : kMinFrameSize;
+  if (frame->length >= minimum) return;
+  std::memset(frame->data + frame->length, 0, minimum - frame->length);
+  frame->length = minimum;
+}
+
+// Pause (IEEE 802.3-2018 annex 31B) and the slow protocols, LACP first of them (annex 57A), end at a link: the
+// switch is one bridge, and its fabric is not that link. STP and LLDP pass, as a VM's owner expects of a plain wire.
+bool EndsAtLink(MacAddr destination) {
+  const int group = LinkLocalGroup(destination);
+  return group == 1 || group == 2;
+}
+
+}  // namespace
+
+Forwarder::Forwarder(const Options& options, const Parts& parts) : options_(options), parts_(parts) {}
+
+Forwarder::~Forwarder() {
+  held_.TakeIf([this](const HeldFrames::Held& held) {
+    parts_.pool->Free(held.request.buffer);
+    return true;
+  });
+}
+
+uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan) {
+  const uint32_t index = static_cast<uint32_t>(ports_.size());
+  LocalPort local;
+  local.port = port;
+  local.vlan = vlan;
+  local.vport = parts_.directory->AddLocal(index);
+  ports_.push_back(std::move(local));
+  return index;
+}
+
+// Keeps the packets for which `step` returns kNone; counts and frees the others.
+template <typename Step>
+void Forwarder::KeepIf(Step step) {
+  size_t kept = 0;
+  for (size_t i = 0; i < batch_size_; ++i) {
+    const DropReason reason = step(&batch_[i]);
+    if (ABSL_PREDICT_FALSE(reason != DropReason::kNone)) {
+      Discard(batch_[i].frame.buffer, reason);
+      continue;
+    }
+    if (kept != i) batch_[kept] = batch_[i];
+    ++kept;
+  }
+  batch_size_ = kept;
+}
+
+void Forwarder::Discard(BufferId buffer, DropReason reason) {
+  counters_.drop(reason).Add();
+  parts_.pool->Free(buffer);
+}
+
+void Forwarder::CountIn(size_t frames, Counter* side) {
+  counters_.frames_in.Add(frames);
+  side->Add(frames);
+}
+
+// ---- Entry points -----------------------------------------------------------------------------------------------------
+
+bool Forwarder::PollPort(uint32_t index) {
+  LocalPort& port = ports_[index];
+  PortReceiveCounts counts;
+  const size_t received = port.port->Receive(parts_.pool, absl::MakeSpan(frames_), &counts);
+  const size_t refused = counts.too_large + counts.bad_checksum_request + counts.runt;
+  if (received + refused == 0) return false;
+  CountIn(received + refused, &counters_.from_ports);
+  counters_.drop(DropReason::kTooLarge).Add(counts.too_large);
+  counters_.drop(DropReason::kBadChecksumRequest).Add(counts.bad_checksum_request);
+  counters_.drop(DropReason::kRunt).Add(counts.runt);
+  port.counters->received.Add(received + refused);
+  for (size_t i = 0; i < received; ++i) {
+    port.counters->received_bytes.Add(frames_[i].length);
+    batch_[i] = Packet();
+    batch_[i].frame = frames_[i];
+  }
+  batch_size_ = received;
+  ForwardFromPort(index);
+  return true;
+}
+
+bool Forwarder::PollFabric() {
+  const size_t received = parts_.endpoint->Receive(absl::MakeSpan(datagrams_));
+  if (received != 0) {
+    CountIn(received, &counters_.from_fabric);
+    Decapsulate(received);
+    ForwardFromFabric();
+  }
+  parts_.endpoint->Refill();
+  return received != 0;
+}
+
+bool Forwarder::PollInjected() {
+  Injected message;
+  if (!parts_.injected->Pop(&message)) return false;
+  switch (message.kind) {
+    case Injected::Kind::kRetryHeld:
+      held_.TakeIf([this](const HeldFrames::Held& held) {
+        const Route route = parts_.directory->Get(held.vport);
+        if (route.ah.IsNone() || send_count_ == kBatch) return false;
+        parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
+        sends_[send_count_] = held.request;
+        sends_[send_count_].ah = route.ah;
+        sends_[send_count_].qpn = route.qpn;
+        send_vports_[send_count_++] = held.vport;
+        return true;
+      });
+      FlushToFabric();
+      break;
+    case Injected::Kind::kFrame: {
+      const BufferId buffer = parts_.pool->Allocate();
+      if (buffer.IsNone()) break;  // an announcement: the next one will do
+      CountIn(1, &counters_.from_ports);
+      batch_[0] = Packet();
+      batch_[0].frame = {buffer, parts_.pool->Frame(buffer), message.length, {}};
+      std::memcpy(batch_[0].frame.data, message.frame.data(), message.length);
+      batch_size_ = 1;
+      ForwardFromPort(message.port);
+      break;
+    }
+  }
+  return true;
+}
+
+void Forwarder::Housekeep() {
+  size_t failed = 0;
+  const size_t completed = parts_.endpoint->ReapSends(&failed);
+  counters_.transmitted.Add(completed - failed);
+  counters_.transmitted_fabric.Add(completed - failed);
+  counters_.drop(DropReason::kSendError).Add(failed);
+  if (ABSL_PREDICT_TRUE(held_.empty())) return;
+  const absl::Time now = parts_.clock->Now();
+  held_.TakeIf([this, now](const HeldFrames::Held& held) {
+    if (now < held.deadline) return false;
+    parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
+    Discard(held.request.buffer, DropReason::kUnresolved);
+    return true;
+  });
+}
+
+// ---- The two tables of contents ---------------------------------------------------------------------------------------
+
+void Forwarder::ForwardFromPort(uint32_t index) {
+  const LocalPort& port = ports_[index];
+  ParseHeaders();
+  AdmitFromPort(port);
+  Canonicalise();    // tag, minimum size, checksum: from here on as on the fabric
+  LearnLocal(port);  // before delivery, so a reply never floods
+  Resolve(index);
+  Transmit(index);
+}
+
+void Forwarder::ForwardFromFabric() {
+  ParseHeaders();
+  AdmitFromFabric();
+  LearnRemote();
+  Resolve(kFabric);
+  Transmit(kFabric);
+}
+
+// ---- Stages -----------------------------------------------------------------------------------------------------------
+
+void Forwarder::Decapsulate(size_t received) {
+  for (size_t i = 0; i < received; ++i) {
+    batch_[i] = Packet();
+    batch_[i].frame.buffer = datagrams_[i].buffer;
+    batch_[i].datagram = &datagrams_[i];
+  }
+  batch_size_ = received;
+  KeepIf([this](Packet* packet) { return DecapsulateOne(*packet->datagram, packet); });
+}
+
+DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
+  if (!datagram.ok) return DropReason::kReceiveError;
+  if (!datagram.has_grh) return DropReason::kNoGrh;
+  if (datagram.source() == options_.own) return DropReason::kOwnMulticast;
+  if (datagram.dgid.IsMulticast() && datagram.dgid != options_.flood_mgid.gid()) return DropReason::kGroupMismatch;
+  uint8_t* frame = parts_.pool->Frame(datagram.buffer);
+  EoibHeader header;
+  const DropReason reason = DecodeEoibHeader({frame - kEoibHeaderSize, datagram.length}, &header);
+  if (reason != DropReason::kNone) return reason;
+  packet->frame.data = frame;
+  packet->frame.length = datagram.length - kEoibHeaderSize;
+  packet->vouched = header.l4_checksum;
+  return DropReason::kNone;
+}
+
+void Forwarder::ParseHeaders() {
+  KeepIf([](Packet* packet) {
+    const DropReason reason = ParseEthernet(packet->frame.bytes(), &packet->ethernet);
+    if (reason != DropReason::kNone) return reason;
+    return packet->ethernet.source.IsGroup() || packet->ethernet.source.IsZero() ? DropReason::kBadSource : DropReason::kNone;
+  });
+}
+
+void Forwarder::AdmitFromPort(const LocalPort& port) {
+  KeepIf([this, &port](Packet* packet) { return AdmitOneFromPort(port, packet); });
+}
+
+DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) const {
+  if (CarriesControlEtherType(packet->frame.bytes())) return DropReason::kControlEthertype;
+  if (EndsAtLink(packet->ethernet.destination)) return DropReason::kLinkLocalControl;
+  Vid vid;
+  if (!port.vlan.Classify(packet->ethernet, &vid) || !options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
+  packet->source = FdbKey(vid, packet->ethernet.source);
+  packet->destination = FdbKey(vid, packet->ethernet.destination);
+  const size_t tag = !packet->ethernet.tagged && !vid.IsUntagged() ? kVlanTagSize : 0;
+  return packet->frame.length + tag > mtu() ? DropReason::kTooLarge : DropReason::kNone;
+}
+
+void Forwarder::AdmitFromFabric() {
+  KeepIf([this](Packet* packet) {
+    const Vid vid = packet->ethernet.vid;
+    if (ABSL_PREDICT_FALSE(packet->ethernet.ethertype == kEtherTypeControl)) return DropReason::kControlUnknown;
+    if (!options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
+    packet->source = FdbKey(vid, packet->ethernet.source);
+    packet->destination = FdbKey(vid, packet->ethernet.destination);
+    packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
+    return DropReason::kNone;
+  });
+}
+
+void Forwarder::Canonicalise() {
+  KeepIf([this](Packet* packet) { return CanonicaliseOne(packet); });
+}
+
+DropReason Forwarder::CanonicaliseOne(Packet* packet) {
+  const Vid vid = packet->source.vid();
+  if (vid != packet->ethernet.vid) {
+    if (packet->ethernet.tagged) {
+      SetVlanId(packet->frame.data, vid);  // priority-tagged: the tag stays, with the VLAN's VID
+    } else {
+      InsertVlanTag(packet->frame.data, vid, 0);
+      packet->frame.data -= kVlanTagSize;
+      packet->frame.length += kVlanTagSize;
+      packet->frame.checksum.start += packet->frame.checksum.needed ? kVlanTagSize : 0;
+      packet->ethernet.tagged = true;
+    }
+  }
+  PadToMinimum(&packet->frame, packet->ethernet.tagged);
+  if (!packet->frame.checksum.needed) return DropReason::kNone;
+  if (!PrepareChecksum(packet->frame.bytes(), packet->frame.checksum, &packet->vouched)) return DropReason::kBadChecksumRequest;
+  if (packet->vouched == L4Checksum::kNone) packet->frame.checksum = {};  // it was finished in the frame
+  return DropReason::kNone;
+}
+
+void Forwarder::LearnLocal(const LocalPort& port) {
+  for (size_t i = 0; i < batch_size_; ++i) {
+    keys_[i] = batch_[i].source;
+    vports_[i] = batch_[i].from = port.vport;
+  }
+  const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
+  const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
+  LearnStale(keys, vports, parts_.fdb->Refresh(keys, vports, absl::MakeSpan(stale_)), FdbOrigin::kLocalLearned);
+}
+
+void Forwarder::LearnRemote() {
+  for (size_t i = 0; i < batch_size_; ++i) {
+    keys_[i] = batch_[i].source;
+    vports_[i] = batch_[i].from = VPortOf(batch_[i]);
+  }
+  const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
+  const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
+  LearnStale(keys, vports, parts_.fdb->Refresh(keys, vports, absl::MakeSpan(stale_)), FdbOrigin::kRemoteLearned);
+}
+
+void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin) {
+  for (size_t i = 0; i < stale; ++i) {
+    const FdbKey key = keys[stale_[i]];
+    const VPortId vport = vports[stale_[i]];
+    if (vport.IsNone()) continue;  // the directory is full: the sender's frames are delivered, its MACs flood
+    const Fdb::LearnResult result = parts_.fdb->Learn(key, vport, origin);
+    switch (result.what) {
+      case Fdb::Learned::kNew:
+        counters_.learned.Add();
+        break;
+      case Fdb::Learned::kMoved:
+        counters_.moved.Add();
+        PuntToControl({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key});
+        break;
+      case Fdb::Learned::kLimit:
+        counters_.learn_limited.Add();
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void Forwarder::Resolve(uint32_t ingress) {
+  for (size_t i = 0; i < batch_size_; ++i) keys_[i] = batch_[i].destination;
+  parts_.fdb->Find({keys_.data(), batch_size_}, absl::MakeSpan(vports_));
+  for (size_t i = 0; i < batch_size_; ++i) batch_[i].to = vports_[i];
+  KeepIf([this, ingress](Packet* packet) { return ResolveOne(ingress, packet); });
+}
+
+// Split horizon lives here.
+DropReason Forwarder::ResolveOne(uint32_t ingress, Packet* packet) const {
+  const bool group = packet->ethernet.destination.IsGroup();
+  if (group) packet->to = VPortId::None();
+  if (packet->to.IsNone()) {
+    return FloodReachesSomebody(ingress, packet->destination.vid()) ? DropReason::kNone : DropReason::kNoEgress;
+  }
+  const Route route = parts_.directory->Get(packet->to);
+  switch (route.kind) {
+    case Route::Kind::kLocal:
+      return route.local_port == ingress ? DropReason::kSamePort : DropReason::kNone;
+    case Route::Kind::kRemote:
+      return ingress == kFabric ? DropReason::kFabricToFabric : DropReason::kNone;
+    case Route::Kind::kNone:
+      break;
+  }
+  packet->to = VPortId::None();  // the vPort went away under the entry
+  return FloodReachesSomebody(ingress, packet->destination.vid()) ? DropReason::kNone : DropReason::kNoEgress;
+}
+
+bool Forwarder::FloodReachesSomebody(uint32_t ingress, Vid vid) const {
+  if (ingress != kFabric) return true;  // the fabric
+  bool strip;
+  return std::any_of(ports_.begin(), ports_.end(), [&](const LocalPort& port) { return port.vlan.Egress(vid, &strip); });
+}
+
+void Forwarder::Transmit(uint32_t ingress) {
+  counters_.forwarded.Add(batch_size_);
+  for (size_t i = 0; i < batch_size_; ++i) {
+    Packet& packet = batch_[i];
+    if (packet.to.IsNone()) {
+      (packet.ethernet.destination.IsGroup() ? counters_.flooded_group : counters_.flooded_unknown).Add();
+      TransmitFlood(ingress, &packet);
+    } else {
+      counters_.known_unicast.Add();
+      TransmitKnown(&packet);
+    }
+  }
+  FlushToFabric();
+}
+
+// Local copies first: they are written while the buffer is still ours; the fabric's copy takes it along.
+void Forwarder::TransmitFlood(uint32_t ingress, Packet* packet) {
+  const bool from_fabric = ingress == kFabric;
+  for (uint32_t i = 0; i < ports_.size(); ++i) {
+    bool strip;
+    if (i == ingress || (!from_fabric && options_.limited_member)) continue;
+    if (!ports_[i].vlan.Egress(packet->destination.vid(), &strip)) continue;
+    counters_.egress_copies.Add();
+    TransmitToPort(&ports_[i], *packet, strip);
+  }
+  if (from_fabric) {
+    parts_.pool->Free(packet->frame.buffer);
+    return;
+  }
+  counters_.egress_copies.Add();
+  const AhIndex flood(flood_ah_.load(std::memory_order_acquire));
+  if (flood.IsNone()) {
+    Discard(packet->frame.buffer, DropReason::kFabricDown);
+  } else {
+    QueueToFabric(packet, VPortId::None(), flood, Qpn(Qpn::kMulticast));
+  }
+}
+
+void Forwarder::TransmitKnown(Packet* packet) {
+  counters_.egress_copies.Add();
+  const Route route = parts_.directory->Get(packet->to);
+  if (route.kind == Route::Kind::kRemote) {
+    QueueToFabric(packet, packet->to, route.ah, route.qpn);
+    return;
+  }
+  LocalPort& port = ports_[route.local_port];
+  bool strip = false;
+  if (packet->datagram == nullptr && options_.limited_member) {
+    counters_.drop(DropReason::kIsolated).Add();
+  } else if (!port.vlan.Egress(packet->destination.vid(), &strip)) {
+    counters_.drop(DropReason::kEgressVlan).Add();
+  } else {
+    TransmitToPort(&port, *packet, strip);
+  }
+  parts_.pool->Free(packet->frame.buffer);
+}
+
+void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
+  const DropReason reason = port->port->Transmit(packet.frame, strip && packet.ethernet.tagged);
+  if (reason == DropReason::kNone) {
+    counters_.transmitted.Add();
+    port->counters->transmitted.Add();
+    port->counters->transmitted_bytes.Add(packet.frame.length);
+  } else {
+    counters_.drop(reason).Add();
+    port->counters->dropped.Add();
+  }
+}
+
+void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn) {
+  uint8_t* payload = packet->frame.data - kEoibHeaderSize;
+  EncodeEoibHeader({options_.header_form, packet->vouched, false}, payload);
+  if (packet->vouched != L4Checksum::kNone) counters_.checksums_vouched.Add();
+  const SendRequest request{packet->frame.buffer, payload, packet->frame.length + static_cast<uint32_t>(kEoibHeaderSize), ah, qpn};
+  if (ah.IsNone()) {
+    Hold(request, vport);
+    return;
+  }
+  sends_[send_count_] = request;
+  send_vports_[send_count_++] = vport;
+}
+
+void Forwarder::Hold(const SendRequest& request, VPortId vport) {
+  if (!held_.Has(vport)) PuntToControl({Punt::Kind::kUnresolved, vport, VPortId::None(), {}, {}, {}, {}});
+  if (!held_.Add({vport, request, parts_.clock->Now() + options_.hold})) {
+    Discard(request.buffer, DropReason::kUnresolved);
+    return;
+  }
+  parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
+}
+
+void Forwarder::FlushToFabric() {
+  if (send_count_ == 0) return;
+  parts_.endpoint->Send({sends_.data(), send_count_}, absl::MakeSpan(results_));
+  for (size_t i = 0; i < send_count_; ++i) {
+    if (results_[i] == DropReason::kNone) continue;
+    const bool group_left = results_[i] == DropReason::kUnresolved && send_vports_[i].IsNone();
+    Discard(sends_[i].buffer, group_left ? DropReason::kFabricDown : results_[i]);
+  }
+  send_count_ = 0;
+}
+
+// ---- Peers ------------------------------------------------------------------------------------------------------------
+
+VPortId Forwarder::VPortOf(const Packet& packet) {
+  const uint64_t generation = parts_.directory->generation();
+  if (ABSL_PREDICT_FALSE(generation != known_generation_)) {
+    known_peers_.clear();
+    known_generation_ = generation;
+  }
+  const auto known = known_peers_.find(packet.datagram->source());
+  if (ABSL_PREDICT_TRUE(known != known_peers_.end())) return known->second;
+  const VPortId vport = Introduce(packet);
+  if (!vport.IsNone()) known_peers_.emplace(packet.datagram->source(), vport);
+  return vport;
+}
+
+// The first frame of a peer. If its MAC is known behind another QPN of the same port, that agent restarted and all MACs behind
+// it are reachable again at once. Evidence is asked for, because two agents may share a port (and so a GID).
+VPortId Forwarder::Introduce(const Packet& packet) {
+  const Datagram& datagram = *packet.datagram;
+  Punt punt{Punt::Kind::kNewPeer, {}, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, packet.source};
+  punt.vport = parts_.directory->Find(datagram.source());
+  if (!punt.vport.IsNone()) return punt.vport;
+  VPortId before = VPortId::None();
+  parts_.fdb->Find({&packet.source, 1}, {&before, 1});
+  const absl::optional<PeerAddress> peer = parts_.directory->Peer(before);
+  if (peer.has_value() && peer->gid == datagram.sgid && parts_.directory->Readdress(before, datagram.source())) {
+    counters_.readdressed_peers.Add();
+    punt.kind = Punt::Kind::kReaddressed;
+    punt.vport = before;
+  } else {
+    bool created = false;
+    punt.vport = parts_.directory->Intern(datagram.source(), &created);
+    if (punt.vport.IsNone() || !created) return punt.vport;
+    counters_.new_peers.Add();
+  }
+  PuntToControl(punt);
+  return punt.vport;
+}
+
+void Forwarder::PuntToControl(const Punt& punt) {
+  if (!parts_.punts->Push(punt)) {
+    counters_.punts_lost.Add();
+    return;
+  }
+  parts_.punts->Notify();
+}
+
+}  // namespace eoib

@@ -1,0 +1,183 @@
+// Forwarder: the data path of one VES on one worker. Frames enter from local ports and from the fabric, in batches, and leave to
+// either.
+//
+// The frame's way, in both directions, is the same table of contents (forwarder.cc):
+//
+//     from a port:    ParseHeaders  AdmitFromPort    Canonicalise  LearnLocal   Resolve  Transmit
+//     from the fabric: Decapsulate  ParseHeaders  AdmitFromFabric  LearnRemote  Resolve  Transmit
+//
+// Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Access and native tags
+// come on when a frame enters at a port and are left out when it leaves at one.
+//
+// Split horizon. A frame from the fabric never goes back to the fabric, a frame from a port never back to that port. Local
+// ports of one VES switch locally, unless this agent is a limited member of the partition: limited members are isolated from
+// each other, on one host as between hosts.
+//
+// Threads. The worker that owns the forwarder calls everything but the setters at the end of the public part, which control may
+// call at any time. The forwarder knows the FDB, the directory of resolved peers, and two queues; it never waits.
+#ifndef EOIB_VSWITCH_FORWARDER_H_
+#define EOIB_VSWITCH_FORWARDER_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "fdb/clock.h"
+#include "fdb/fdb.h"
+#include "fdb/vport_directory.h"
+#include "vswitch/control_queues.h"
+#include "vswitch/fabric/buffer_pool.h"
+#include "vswitch/fabric/ud_endpoint.h"
+#include "vswitch/forwarder_counters.h"
+#include "vswitch/held_frames.h"
+#include "vswitch/port/port.h"
+#include "vswitch/vlan_policy.h"
+#include "vswitch/wire/eoib_header.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+
+// A local port's place in the VES.
+struct LocalPort {
+  Port* port = nullptr;
+  VlanPolicy vlan;
+  VPortId vport;
+  std::unique_ptr<PortCounters> counters = std::make_unique<PortCounters>();
+};
+
+class Forwarder {
+ public:
+  static constexpr size_t kBatch = 64;
+
+  struct Options {
+    VlanSet vlans = VlanSet::All();  // the VES's
+    Mgid flood_mgid;
+    PeerAddress own;                 // what our own multicast carries as its source
+    bool limited_member = false;     // of the partition: no local switching
+    HeaderForm header_form = HeaderForm::kEoib;
+    absl::Duration hold = absl::Seconds(1);  // how long a frame waits for a path
+  };
+  // What a forwarder works with; all outlive it. The endpoint's pool is `pool`.
+  struct Parts {
+    BufferPool* pool;
+    UdEndpoint* endpoint;
+    Fdb* fdb;
+    VPortDirectory* directory;
+    PuntQueue* punts;
+    InjectQueue* injected;
+    const Clock* clock;
+  };
+
+  Forwarder(const Options& options, const Parts& parts);
+  // Frees the buffers of held frames.
+  ~Forwarder();
+  Forwarder(const Forwarder&) = delete;
+  Forwarder& operator=(const Forwarder&) = delete;
+
+  // Before the worker runs. Returns the port's index.
+  uint32_t AddPort(Port* port, const VlanPolicy& vlan);
+
+  // Each handles one batch and returns whether there was anything.
+  bool PollFabric();
+  bool PollPort(uint32_t index);
+  bool PollInjected();
+  // Frees the buffers of completed sends, drops held frames past their deadline.
+  void Housekeep();
+  bool HasHeldFrames() const { return !held_.empty(); }
+
+  UdEndpoint* endpoint() const { return parts_.endpoint; }
+  InjectQueue* injected() const { return parts_.injected; }
+  const std::vector<LocalPort>& ports() const { return ports_; }
+  const ForwarderCounters& counters() const { return counters_; }
+
+  // Any thread. The handle of the flood group; none while the group is not joined.
+  void SetFloodHandle(AhIndex ah) { flood_ah_.store(ah.value(), std::memory_order_release); }
+  // Any thread. The largest frame from the destination MAC on, with its tag: the flood group's MTU less 4.
+  void SetMtu(uint32_t bytes) { mtu_.store(bytes, std::memory_order_release); }
+  uint32_t mtu() const { return mtu_.load(std::memory_order_acquire); }
+
+ private:
+  // A frame in the batch, and what the stages found out about it.
+  struct Packet {
+    Frame frame;
+    EthernetInfo ethernet;
+    FdbKey source;
+    FdbKey destination;
+    VPortId from = VPortId::None();
+    VPortId to = VPortId::None();      // None: flood
+    L4Checksum vouched = L4Checksum::kNone;
+    const Datagram* datagram = nullptr;  // kFabric only
+  };
+  static constexpr uint32_t kFabric = 0xffffffff;
+
+  // Stages. Each goes over the batch; a frame that ends there is counted, freed and taken out.
+  void ForwardFromPort(uint32_t port);
+  void ForwardFromFabric();
+  void Decapsulate(size_t received);
+  void ParseHeaders();
+  void AdmitFromPort(const LocalPort& port);
+  void AdmitFromFabric();
+  void Canonicalise();
+  void LearnLocal(const LocalPort& port);
+  void LearnRemote();
+  void Resolve(uint32_t ingress);
+  void Transmit(uint32_t ingress);
+
+  // Steps of one frame.
+  DropReason DecapsulateOne(const Datagram& datagram, Packet* packet);
+  DropReason AdmitOneFromPort(const LocalPort& port, Packet* packet) const;
+  DropReason CanonicaliseOne(Packet* packet);
+  DropReason ResolveOne(uint32_t ingress, Packet* packet) const;
+  bool FloodReachesSomebody(uint32_t ingress, Vid vid) const;
+  void TransmitFlood(uint32_t ingress, Packet* packet);
+  void TransmitKnown(Packet* packet);
+  void TransmitToPort(LocalPort* port, const Packet& packet, bool strip);
+  void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);
+  void Hold(const SendRequest& request, VPortId vport);
+  void FlushToFabric();
+  void Discard(BufferId buffer, DropReason reason);
+
+  // Learning.
+  void LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin);
+  VPortId VPortOf(const Packet& packet);
+  VPortId Introduce(const Packet& packet);
+  void PuntToControl(const Punt& punt);
+
+  template <typename Step>
+  void KeepIf(Step step);
+  void CountIn(size_t frames, Counter* side);
+
+  const Options options_;
+  const Parts parts_;
+  std::vector<LocalPort> ports_;
+  std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
+  std::atomic<uint32_t> mtu_{0};
+  ForwarderCounters counters_;
+  HeldFrames held_;
+
+  // What Intern answered, valid for one generation of the directory.
+  absl::flat_hash_map<PeerAddress, VPortId> known_peers_;
+  uint64_t known_generation_ = 0;
+
+  // The batch under way.
+  std::array<Packet, kBatch> batch_;
+  size_t batch_size_ = 0;
+  std::array<Frame, kBatch> frames_;
+  std::array<Datagram, kBatch> datagrams_;
+  std::array<FdbKey, kBatch> keys_;
+  std::array<VPortId, kBatch> vports_;
+  std::array<uint16_t, kBatch> stale_;
+  std::array<SendRequest, kBatch> sends_;
+  std::array<VPortId, kBatch> send_vports_;  // None: to the group
+  std::array<DropReason, kBatch> results_;
+  size_t send_count_ = 0;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FORWARDER_H_

@@ -1,0 +1,238 @@
+#include "vswitch/port/tap_port.h"
+
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+namespace {
+
+// struct virtio_net_hdr in host order, which is what a TAP speaks (virtio 1.1 §5.1.6). linux/virtio_net.h is no C++.
+struct VnetHeader {
+  uint8_t flags;
+  uint8_t gso_type;
+  uint16_t header_length;
+  uint16_t gso_size;
+  uint16_t checksum_start;
+  uint16_t checksum_offset;
+};
+constexpr size_t kVnetHeaderSize = sizeof(VnetHeader);
+static_assert(kVnetHeaderSize == 10);
+constexpr uint8_t kNeedsChecksum = 1;
+constexpr uint8_t kGsoNone = 0;
+
+absl::Status Failed(absl::string_view what, absl::string_view name) {
+  const int error = errno;
+  return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
+}
+
+ifreq RequestFor(const std::string& name) {
+  ifreq request{};
+  std::memcpy(request.ifr_name, name.data(), name.size());
+  return request;
+}
+
+bool SameFile(int a, int b) {
+  struct stat status_a, status_b;
+  return fstat(a, &status_a) == 0 && fstat(b, &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
+         status_a.st_ino == status_b.st_ino;
+}
+
+absl::StatusOr<UniqueFd> OpenTap(const std::string& name) {
+  // The kernel would replace a '%' by a number of its own.
+  if (name.empty() || name.size() >= IFNAMSIZ || name.find_first_of("/:% \t\n") != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", name, "\" cannot name a netdev: 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' and '%' can"));
+  }
+  UniqueFd tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!tap.valid()) {
+    return absl::UnavailableError(absl::StrCat("open /dev/net/tun for ", name, ": ", strerror(errno),
+                                               "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
+  }
+  ifreq request = RequestFor(name);
+  // Exclusive: a netdev of that name is somebody's, and must not be taken over.
+  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_TUN_EXCL);
+  if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
+  if (errno == EBUSY || errno == EEXIST) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "make TAP ", name, ": a netdev of that name exists; delete it (ip link delete ", name, ") or choose another name"));
+  }
+  return Failed("make TAP", name);
+}
+
+// What a failed write to the TAP means.
+DropReason WriteFailure(int error) {
+  switch (error) {
+    case EAGAIN:
+      return DropReason::kPortFull;
+    case EIO:     // the netdev is down
+    case EBADFD:  // the netdev was deleted
+    case EBADF:   // the same, later: see StopIfDeleted
+      return DropReason::kPortDown;
+    case EMSGSIZE:
+      return DropReason::kPortTooLarge;
+    default:
+      return DropReason::kPortError;
+  }
+}
+
+bool ReadChecksumRequest(const VnetHeader& header, size_t length, ChecksumRequest* request) {
+  if ((header.flags & kNeedsChecksum) == 0) return true;
+  *request = {true, header.checksum_start, header.checksum_offset};
+  return static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= length;
+}
+
+}  // namespace
+
+TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
+    : name_(options.name), mac_(options.mac), tap_(std::move(tap)), nothing_(std::move(nothing)) {}
+
+absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
+  absl::StatusOr<UniqueFd> tap = OpenTap(options.name);
+  if (!tap.ok()) return tap.status();
+  UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing.valid()) return Failed("open /dev/null for", options.name);
+  auto port = std::unique_ptr<TapPort>(new TapPort(options, *std::move(tap), std::move(nothing)));
+  absl::Status status = port->Configure(options);
+  if (!status.ok()) return status;
+  return port;
+}
+
+absl::Status TapPort::Configure(const Options& options) {
+  int header_size = kVnetHeaderSize;
+  if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
+  if (ioctl(tap_.get(), TUNSETOFFLOAD, TUN_F_CSUM) != 0) return Failed("offload checksums of", name_);
+  absl::Status status = SetLinkUp(false);
+  if (status.ok()) status = SetMtu(options.mtu);
+  if (!status.ok()) return status;
+  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev();
+  if (!socket.ok()) return socket.status();
+  ifreq request{};
+  request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+  mac_.ToWire(request.ifr_hwaddr.sa_data);
+  status = Control(socket->get(), SIOCSIFHWADDR, &request, absl::StrCat("set MAC ", mac_.ToString(), " of"));
+  if (status.ok()) status = Control(socket->get(), SIOCGIFFLAGS, &request, "read the flags of");
+  request.ifr_flags |= IFF_UP;
+  if (status.ok()) status = Control(socket->get(), SIOCSIFFLAGS, &request, "set up");
+  return status;
+}
+
+// A socket in the network namespace where the netdev is: by ioctls on it the netdev is configured.
+absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
+  UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!here.valid()) return Failed("open a socket to configure", name_);
+  const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
+  const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
+  if (!own.valid() || !netdevs.valid()) return Failed("find the network namespace of", name_);
+  if (SameFile(own.get(), netdevs.get())) return here;
+  UniqueFd there;
+  int error = 0;
+  // A thread of its own, because no other may be left behind in that namespace.
+  std::thread([&] {
+    if (setns(netdevs.get(), CLONE_NEWNET) == 0) there.reset(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    error = errno;
+  }).join();
+  if (there.valid()) return there;
+  errno = error;
+  return Failed("enter the network namespace of", name_);
+}
+
+// Runs an ioctl of `socket` on the netdev, by the name that it has now.
+absl::Status TapPort::Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const {
+  ifreq current{};
+  if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return Failed(what, name_);
+  std::memcpy(request->ifr_name, current.ifr_name, IFNAMSIZ);
+  if (ioctl(socket, command, request) != 0) return Failed(what, name_);
+  return absl::OkStatus();
+}
+
+absl::Status TapPort::SetLinkUp(bool up) {
+  int carrier = up;
+  if (ioctl(tap_.get(), TUNSETCARRIER, &carrier) != 0) return Failed("set the carrier of", name_);
+  return absl::OkStatus();
+}
+
+absl::Status TapPort::SetMtu(int mtu) {
+  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev();
+  if (!socket.ok()) return socket.status();
+  ifreq request{};
+  request.ifr_mtu = mtu;
+  const absl::Status status = Control(socket->get(), SIOCSIFMTU, &request, absl::StrCat("set MTU ", mtu, " of"));
+  if (status.ok()) largest_.store(static_cast<uint32_t>(mtu) + kEthernetHeaderSize + kVlanTagSize, std::memory_order_relaxed);
+  return status;
+}
+
+// A TAP whose netdev was deleted reports an error to epoll for ever. Replaced, it leaves the epoll set; then reads find
+// nothing, and writes fail.
+void TapPort::StopIfDeleted(int error) noexcept {
+  if (error == EBADFD) dup3(nothing_.get(), tap_.get(), O_CLOEXEC);
+}
+
+size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+  size_t received = 0;
+  // Bounded also when every frame is refused.
+  for (size_t tries = 0; tries < out.size(); ++tries) {
+    const BufferId buffer = pool->Allocate();
+    if (ABSL_PREDICT_FALSE(buffer.IsNone())) return received;
+    VnetHeader header;
+    uint8_t* const data = pool->Frame(buffer);
+    iovec parts[] = {{&header, sizeof(header)}, {data, pool->frame_capacity()}};
+    const ssize_t size = readv(tap_.get(), parts, 2);
+    Frame frame{buffer, data, 0, {}};
+    if (ABSL_PREDICT_FALSE(size < static_cast<ssize_t>(kVnetHeaderSize))) {
+      if (size < 0) StopIfDeleted(errno);
+      pool->Free(buffer);
+      counts->would_block = true;
+      return received;
+    }
+    frame.length = static_cast<uint32_t>(size - kVnetHeaderSize);
+    if (ABSL_PREDICT_FALSE(frame.length > pool->frame_size() || header.gso_type != kGsoNone)) {
+      ++counts->too_large;
+    } else if (ABSL_PREDICT_FALSE(frame.length < kEthernetHeaderSize)) {
+      ++counts->runt;
+    } else if (ABSL_PREDICT_FALSE(!ReadChecksumRequest(header, frame.length, &frame.checksum))) {
+      ++counts->bad_checksum_request;
+    } else {
+      out[received++] = frame;
+      continue;
+    }
+    pool->Free(buffer);
+  }
+  return received;
+}
+
+DropReason TapPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
+  if (ABSL_PREDICT_FALSE(frame.length > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
+  VnetHeader header{};
+  const uint32_t stripped = strip_tag ? kVlanTagSize : 0;
+  if (frame.checksum.needed) {
+    header.flags = kNeedsChecksum;
+    header.checksum_start = static_cast<uint16_t>(frame.checksum.start - stripped);
+    header.checksum_offset = frame.checksum.offset;
+  }
+  iovec parts[3] = {{&header, sizeof(header)}, {frame.data, frame.length}, {nullptr, 0}};
+  if (strip_tag) {
+    parts[1].iov_len = kMacsSize;
+    parts[2] = {frame.data + kMacsSize + kVlanTagSize, frame.length - kMacsSize - kVlanTagSize};
+  }
+  if (ABSL_PREDICT_TRUE(writev(tap_.get(), parts, strip_tag ? 3 : 2) >= 0)) return DropReason::kNone;
+  return WriteFailure(errno);
+}
+
+}  // namespace eoib

@@ -1,0 +1,64 @@
+// TapPort: a TAP netdev of the Linux kernel as a port. What the kernel transmits on the netdev enters the switch; what the
+// switch transmits is received by the netdev.
+//
+// Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP with an unfinished sum, and
+// takes such frames. Segmentation is not offered: a frame is a frame. The netdev lives as long as the port; its name and MAC
+// are the operator's, so they are the same after a restart. It may be moved to another network namespace (a container's),
+// renamed there, set down and up: the port goes on. If it is deleted under the port, say with such a namespace, the port is
+// down for good.
+#ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
+#define EOIB_VSWITCH_PORT_TAP_PORT_H_
+
+#include <net/if.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/port/port.h"
+
+namespace eoib {
+
+class TapPort final : public Port {
+ public:
+  struct Options {
+    std::string name;  // of the netdev: 1 to 15 bytes, exactly as it is to be
+    MacAddr mac;
+    int mtu = 1500;
+  };
+
+  // Makes the netdev in the calling thread's network namespace, sets MAC and MTU, and sets it up, without carrier until
+  // SetLinkUp. kAlreadyExists if the name is taken; kUnavailable without /dev/net/tun; the message says what to do.
+  static absl::StatusOr<std::unique_ptr<TapPort>> Open(const Options& options);
+
+  // Control. Both reach the netdev in whatever network namespace and under whatever name it is by now.
+  absl::Status SetLinkUp(bool up);  // the carrier
+  absl::Status SetMtu(int mtu);
+
+  const std::string& name() const override { return name_; }
+  int receive_fd() const override { return tap_.get(); }
+  size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  MacAddr mac() const override { return mac_; }
+
+ private:
+  TapPort(const Options& options, UniqueFd tap, UniqueFd nothing);
+  absl::Status Configure(const Options& options);
+  absl::StatusOr<UniqueFd> SocketBesideNetdev() const;
+  absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
+  void StopIfDeleted(int error) noexcept;
+
+  const std::string name_;
+  const MacAddr mac_;
+  const UniqueFd tap_;
+  const UniqueFd nothing_;            // /dev/null: takes the TAP's place when somebody deletes the netdev
+  std::atomic<uint32_t> largest_{0};  // frame that the netdev takes, from the destination MAC on, tag included
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_PORT_TAP_PORT_H_

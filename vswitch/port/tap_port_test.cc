@@ -1,0 +1,373 @@
+// TAPs in a network namespace of the test's own.
+#include "vswitch/port/tap_port.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::HasSubstr;
+using Bytes = std::vector<uint8_t>;
+
+// Once a process: nothing that this test makes is seen outside of it, or outlives it.
+class OwnNamespace : public testing::Environment {
+ public:
+  void SetUp() override {
+    ASSERT_EQ(unshare(CLONE_NEWNET), 0) << "this test needs a network namespace of its own: run it as root (CAP_SYS_ADMIN)";
+    ASSERT_EQ(access("/dev/net/tun", R_OK | W_OK), 0) << "this test needs /dev/net/tun: modprobe tun";
+  }
+};
+const auto* const kOwnNamespace = testing::AddGlobalTestEnvironment(new OwnNamespace);
+
+const MacAddr kMac = MacAddr::FromUint64(0x02'00'5e'10'00'01);
+const MacAddr kOther = MacAddr::FromUint64(0x02'00'5e'10'00'02);
+constexpr size_t kFrameSize = 2044;
+
+Bytes MakeFrame(size_t payload, bool tagged = false) {
+  Bytes frame(kMacsSize);
+  kMac.ToWire(&frame[0]);
+  kOther.ToWire(&frame[6]);
+  if (tagged) frame.insert(frame.end(), {0x81, 0, 0, 10});
+  frame.insert(frame.end(), {0x88, 0xb6});
+  for (size_t i = 0; i < payload; ++i) frame.push_back(static_cast<uint8_t>(i));
+  return frame;
+}
+
+class TapPortTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    pool_ = BufferPool::Create(&hca_, pd_, 16, kFrameSize).value();
+    port_ = TapPort::Open({.name = "tap0", .mac = kMac, .mtu = 2026}).value();
+    ASSERT_TRUE(port_->SetLinkUp(true).ok());
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL));
+    ASSERT_GE(fd, 0);
+    socket_.reset(fd);
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = static_cast<int>(if_nametoindex("tap0"));
+    ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~TapPortTest() override {
+    pool_.reset();
+    hca_.verbs().dealloc_pd(pd_);
+  }
+
+  void KernelSends(const Bytes& frame) {
+    ASSERT_EQ(send(socket_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
+  }
+  // Polls the port until a frame of our EtherType was taken or refused.
+  size_t Receive(Frame* frame, PortReceiveCounts* counts) {
+    for (int tries = 0; tries < 100; ++tries) {
+      pollfd waiting{port_->receive_fd(), POLLIN, 0};
+      poll(&waiting, 1, 100);
+      Frame frames[4];
+      const size_t received = port_->Receive(pool_.get(), absl::MakeSpan(frames, 1), counts);
+      if (received == 1 && (frames[0].data[12] != 0x88 || frames[0].data[13] != 0xb6)) {
+        pool_->Free(frames[0].buffer);  // the kernel's own, IPv6 for one
+        continue;
+      }
+      if (received != 0) *frame = frames[0];
+      if (received != 0 || counts->too_large != 0) return received;
+    }
+    return 0;
+  }
+  Bytes KernelReceives() {
+    for (int tries = 0; tries < 100; ++tries) {
+      pollfd waiting{socket_.get(), POLLIN, 0};
+      poll(&waiting, 1, 100);
+      Bytes frame(4096);
+      sockaddr_ll from{};
+      socklen_t from_size = sizeof(from);
+      const ssize_t size =
+          recvfrom(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<sockaddr*>(&from), &from_size);
+      if (size < 0 || from.sll_pkttype == PACKET_OUTGOING) continue;
+      frame.resize(static_cast<size_t>(size));
+      return frame;
+    }
+    return {};
+  }
+  // A frame in a buffer, as the forwarder has it.
+  Frame InBuffer(const Bytes& bytes) {
+    const BufferId buffer = pool_->Allocate();
+    std::copy(bytes.begin(), bytes.end(), pool_->Frame(buffer));
+    return {buffer, pool_->Frame(buffer), static_cast<uint32_t>(bytes.size()), {}};
+  }
+
+  FakeHca hca_;
+  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<TapPort> port_;
+  UniqueFd socket_;
+};
+
+TEST_F(TapPortTest, FramesPassBothWaysUnchanged) {
+  KernelSends(MakeFrame(100));
+  Frame frame;
+  PortReceiveCounts counts;
+  ASSERT_EQ(Receive(&frame, &counts), 1u);
+  EXPECT_EQ(Bytes(frame.data, frame.data + frame.length), MakeFrame(100));
+  EXPECT_FALSE(frame.checksum.needed);
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+  EXPECT_EQ(KernelReceives(), MakeFrame(100));
+  pool_->Free(frame.buffer);
+}
+
+TEST_F(TapPortTest, AStrippedTagIsLeftOutAndTheFrameIsNotChanged) {
+  const Bytes tagged = MakeFrame(100, /*tagged=*/true);
+  const Frame frame = InBuffer(tagged);
+  EXPECT_EQ(port_->Transmit(frame, true), DropReason::kNone);
+  EXPECT_EQ(KernelReceives(), MakeFrame(100));
+  EXPECT_EQ(Bytes(frame.data, frame.data + frame.length), tagged);
+  pool_->Free(frame.buffer);
+}
+
+TEST_F(TapPortTest, AFrameLargerThanTheBuffersIsRefusedWhole) {
+  ASSERT_TRUE(port_->SetMtu(4000).ok());
+  KernelSends(MakeFrame(3000));
+  Frame frame;
+  PortReceiveCounts counts;
+  EXPECT_EQ(Receive(&frame, &counts), 0u);
+  EXPECT_EQ(counts.too_large, 1u);
+  EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
+  KernelSends(MakeFrame(10));
+  counts = {};
+  ASSERT_EQ(Receive(&frame, &counts), 1u) << "the rest of the large frame is not taken for another";
+  EXPECT_EQ(frame.length, MakeFrame(10).size());
+  pool_->Free(frame.buffer);
+}
+
+TEST_F(TapPortTest, OneByteTooManyIsSeen) {
+  ASSERT_TRUE(port_->SetMtu(2100).ok());
+  Frame frame;
+  PortReceiveCounts counts;
+  KernelSends(MakeFrame(kFrameSize - 14));
+  ASSERT_EQ(Receive(&frame, &counts), 1u);
+  EXPECT_EQ(frame.length, kFrameSize);
+  pool_->Free(frame.buffer);
+  KernelSends(MakeFrame(kFrameSize - 13));
+  EXPECT_EQ(Receive(&frame, &counts), 0u);
+  EXPECT_EQ(counts.too_large, 1u);
+}
+
+TEST_F(TapPortTest, WhatTheNetdevCannotTakeIsSaid) {
+  ASSERT_TRUE(port_->SetMtu(1000).ok());
+  const Frame large = InBuffer(MakeFrame(1005));
+  EXPECT_EQ(port_->Transmit(large, false), DropReason::kPortTooLarge);
+  pool_->Free(large.buffer);
+  ifreq request{};
+  strcpy(request.ifr_name, "tap0");
+  const UniqueFd control(socket(AF_INET, SOCK_DGRAM, 0));
+  ASSERT_EQ(ioctl(control.get(), SIOCSIFFLAGS, &request), 0);  // down
+  const Frame frame = InBuffer(MakeFrame(50));
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);
+  pool_->Free(frame.buffer);
+}
+
+TEST_F(TapPortTest, AnUnfinishedChecksumIsHandedOverAndTaken) {
+  // A UDP socket of the kernel: with TUN_F_CSUM its datagrams come with the sum unfinished.
+  ifreq request{};
+  strcpy(request.ifr_name, "tap0");
+  const UniqueFd udp(socket(AF_INET, SOCK_DGRAM, 0));
+  auto* address = reinterpret_cast<sockaddr_in*>(&request.ifr_addr);
+  address->sin_family = AF_INET;
+  inet_pton(AF_INET, "10.99.0.1", &address->sin_addr);
+  ASSERT_EQ(ioctl(udp.get(), SIOCSIFADDR, &request), 0);
+  address->sin_addr.s_addr = htonl(0xffffff00);
+  ASSERT_EQ(ioctl(udp.get(), SIOCSIFNETMASK, &request), 0);
+  int yes = 1;
+  setsockopt(udp.get(), SOL_SOCKET, SO_BROADCAST, &yes, sizeof(yes));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  inet_pton(AF_INET, "10.99.0.255", &to.sin_addr);
+  ASSERT_EQ(sendto(udp.get(), "hello", 5, 0, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 5);
+  for (int tries = 0; tries < 100; ++tries) {
+    pollfd waiting{port_->receive_fd(), POLLIN, 0};
+    poll(&waiting, 1, 100);
+    Frame frame;
+    PortReceiveCounts counts;
+    if (port_->Receive(pool_.get(), absl::MakeSpan(&frame, 1), &counts) == 0) continue;
+    const bool udp_frame = frame.data[12] == 0x08 && frame.data[13] == 0x00 && frame.data[23] == 17;
+    pool_->Free(frame.buffer);
+    if (!udp_frame) continue;
+    EXPECT_EQ(frame.checksum, (ChecksumRequest{true, 34, 6}));
+    return;
+  }
+  FAIL() << "no UDP frame came";
+}
+
+TEST_F(TapPortTest, AnEmptyPoolLeavesFramesInTheKernel) {
+  std::vector<BufferId> taken;
+  for (BufferId buffer = pool_->Allocate(); !buffer.IsNone(); buffer = pool_->Allocate()) taken.push_back(buffer);
+  KernelSends(MakeFrame(100));
+  Frame frame;
+  PortReceiveCounts counts;
+  EXPECT_EQ(port_->Receive(pool_.get(), absl::MakeSpan(&frame, 1), &counts), 0u);
+  for (BufferId buffer : taken) pool_->Free(buffer);
+  EXPECT_EQ(Receive(&frame, &counts), 1u);
+  pool_->Free(frame.buffer);
+}
+
+TEST_F(TapPortTest, NameMacAndMtuAreAsAsked) {
+  const UniqueFd control(socket(AF_INET, SOCK_DGRAM, 0));
+  ifreq request{};
+  strcpy(request.ifr_name, "tap0");
+  ASSERT_EQ(ioctl(control.get(), SIOCGIFHWADDR, &request), 0);
+  EXPECT_EQ(MacAddr::FromWire(request.ifr_hwaddr.sa_data), kMac);
+  ASSERT_EQ(ioctl(control.get(), SIOCGIFMTU, &request), 0);
+  EXPECT_EQ(request.ifr_mtu, 2026);
+}
+
+TEST_F(TapPortTest, ErrorsSayWhatToDo) {
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap0", .mac = kMac}).status().message()),
+              HasSubstr("a netdev of that name exists"));
+  EXPECT_THAT(std::string(TapPort::Open({.name = "a-name-that-is-too-long", .mac = kMac}).status().message()),
+              HasSubstr("1 to 15 bytes"));
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap%d", .mac = kMac}).status().message()), HasSubstr("cannot name a netdev"));
+}
+
+bool HasCarrier(const char* netdev) {
+  ethtool_value link{ETHTOOL_GLINK, 0};
+  ifreq request{};
+  strcpy(request.ifr_name, netdev);
+  request.ifr_data = reinterpret_cast<char*>(&link);
+  const UniqueFd control(socket(AF_INET, SOCK_DGRAM, 0));
+  EXPECT_EQ(ioctl(control.get(), SIOCETHTOOL, &request), 0);
+  return link.data != 0;
+}
+
+TEST_F(TapPortTest, TheCarrierIsOffUntilTheLinkIsUp) {
+  const auto other = TapPort::Open({.name = "tap1", .mac = kOther}).value();
+  EXPECT_FALSE(HasCarrier("tap1"));
+  for (const bool up : {true, false, true}) {
+    ASSERT_TRUE(other->SetLinkUp(up).ok());
+    EXPECT_EQ(HasCarrier("tap1"), up);
+  }
+}
+
+TEST_F(TapPortTest, TheNetdevGoesWithThePort) {
+  EXPECT_NE(if_nametoindex("tap0"), 0u);
+  port_.reset();
+  EXPECT_EQ(if_nametoindex("tap0"), 0u);
+}
+
+// What the forwarder hands over with a request reaches a socket of the kernel, which would drop a datagram with a wrong sum: so
+// the request, moved by the stripped tag, said the right thing.
+TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
+  const UniqueFd udp(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
+  ifreq request{};
+  strcpy(request.ifr_name, "tap0");
+  auto* own = reinterpret_cast<sockaddr_in*>(&request.ifr_addr);
+  own->sin_family = AF_INET;
+  inet_pton(AF_INET, "10.99.0.1", &own->sin_addr);
+  ASSERT_EQ(ioctl(udp.get(), SIOCSIFADDR, &request), 0);
+  own->sin_port = htons(4000);
+  ASSERT_EQ(bind(udp.get(), reinterpret_cast<sockaddr*>(own), sizeof(*own)), 0);
+  Bytes bytes(kMacsSize);
+  kMac.ToWire(&bytes[0]);
+  kOther.ToWire(&bytes[6]);
+  const uint8_t rest[] = {0x81, 0x00, 0,    10,   0x08, 0x00,                                   // tag, IPv4
+                          0x45, 0,    0,    30,   0,    0,    0,    0,    64,  17, 0x00, 0x00,  // length 30, UDP
+                          10,   99,   0,    2,    10,   99,   0,    1,                          // 10.99.0.2 -> 10.99.0.1
+                          0x0f, 0xa0, 0x0f, 0xa0, 0,    10,   0x00, 0x00, 'h', 'i'};            // 4000 -> 4000, length 10
+  bytes.insert(bytes.end(), std::begin(rest), std::end(rest));
+  const uint16_t header_sum = static_cast<uint16_t>(~OnesComplementSum(absl::MakeSpan(bytes).subspan(18, 20)));
+  bytes[28] = static_cast<uint8_t>(header_sum >> 8), bytes[29] = static_cast<uint8_t>(header_sum);
+  const uint16_t pseudo_sum = OnesComplementSum(absl::MakeSpan(bytes).subspan(30, 8), 17 + 10);
+  bytes[44] = static_cast<uint8_t>(pseudo_sum >> 8), bytes[45] = static_cast<uint8_t>(pseudo_sum);
+  Frame frame = InBuffer(bytes);
+  const auto datagram_arrives = [&] {
+    EXPECT_EQ(port_->Transmit(frame, /*strip_tag=*/true), DropReason::kNone);
+    pollfd waiting{udp.get(), POLLIN, 0};
+    poll(&waiting, 1, frame.checksum.needed ? 5000 : 100);
+    char text[8] = {};
+    return recv(udp.get(), text, sizeof(text), 0) == 2 && std::string(text) == "hi";
+  };
+  EXPECT_FALSE(datagram_arrives()) << "without the request its sum is wrong";
+  frame.checksum = {true, 38, 6};
+  EXPECT_TRUE(datagram_arrives());
+  pool_->Free(frame.buffer);
+}
+
+// As a container's interface is: moved to its namespace, renamed there; in the end the namespace goes, and the netdev with it.
+class TapPortInAnotherNamespaceTest : public TapPortTest {
+ protected:
+  void SetUp() override {
+    TapPortTest::SetUp();
+    ASSERT_TRUE(RunIp("netns add " + netns_)) << "this test needs ip (iproute2)";
+    ASSERT_TRUE(RunIp("link set tap0 netns " + netns_));
+    ASSERT_TRUE(RunIp("-n " + netns_ + " link set tap0 name eth0"));
+    ASSERT_TRUE(RunIp("-n " + netns_ + " link set eth0 up"));
+  }
+  void TearDown() override { RunIp("netns delete " + netns_); }
+  static bool RunIp(const std::string& what) { return system(("ip " + what).c_str()) == 0; }
+  bool Eth0Has(const std::string& file, const std::string& value) {
+    return RunIp("netns exec " + netns_ + " grep -qx " + value + " /sys/class/net/eth0/" + file);
+  }
+
+  const std::string netns_ = "tap-port-test-" + std::to_string(getpid());
+};
+
+TEST_F(TapPortInAnotherNamespaceTest, ThePortGoesOn) {
+  const auto stranger = TapPort::Open({.name = "tap0", .mac = kOther, .mtu = 1500}).value();
+  EXPECT_TRUE(port_->SetMtu(1200).ok());
+  EXPECT_TRUE(Eth0Has("mtu", "1200"));
+  EXPECT_TRUE(RunIp("link show dev tap0 | grep -q 'mtu 1500'")) << "another netdev of its former name is not touched";
+  for (const bool up : {false, true}) {
+    EXPECT_TRUE(port_->SetLinkUp(up).ok());
+    EXPECT_TRUE(Eth0Has("carrier", up ? "1" : "0"));
+  }
+  const Frame frame = InBuffer(MakeFrame(100));
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+  EXPECT_TRUE(RunIp("-n " + netns_ + " link set eth0 down"));
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);
+  EXPECT_TRUE(RunIp("-n " + netns_ + " link set eth0 up"));
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+  pool_->Free(frame.buffer);
+}
+
+TEST_F(TapPortInAnotherNamespaceTest, ADeletedNetdevLeavesThePortDownAndWakesNobody) {
+  const UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  ASSERT_EQ(epoll_ctl(epoll.get(), EPOLL_CTL_ADD, port_->receive_fd(), &event), 0);
+  ASSERT_TRUE(RunIp("-n " + netns_ + " link delete eth0"));
+  const Frame frame = InBuffer(MakeFrame(100));
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);
+  ASSERT_EQ(epoll_wait(epoll.get(), &event, 1, 5000), 1);
+  for (int i = 0; i < 2; ++i) {
+    PortReceiveCounts counts;
+    Frame received[4];
+    EXPECT_EQ(port_->Receive(pool_.get(), absl::MakeSpan(received), &counts), 0u);
+    EXPECT_TRUE(counts.would_block);
+  }
+  EXPECT_EQ(epoll_wait(epoll.get(), &event, 1, 0), 0) << "a worker would spin";
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);
+  EXPECT_FALSE(port_->SetMtu(1200).ok());
+  pool_->Free(frame.buffer);
+}
+
+}  // namespace
+}  // namespace eoib

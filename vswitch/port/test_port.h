@@ -1,0 +1,57 @@
+// TestPort: a port whose outside is a test (or nobody).
+#ifndef EOIB_VSWITCH_PORT_TEST_PORT_H_
+#define EOIB_VSWITCH_PORT_TEST_PORT_H_
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/port/port.h"
+
+namespace eoib {
+
+// Inject, TakeTransmitted and the setters: any thread.
+class TestPort final : public Port {
+ public:
+  struct Transmitted {
+    std::vector<uint8_t> bytes;  // as it left: without the tag if that was stripped
+    ChecksumRequest checksum;    // its offsets count from bytes[0]
+  };
+
+  // What nobody takes is kept up to this number of frames; then the port is full.
+  static constexpr size_t kMaxKept = 4096;
+
+  TestPort(std::string name, MacAddr mac);
+
+  // The outside sends a frame.
+  void Inject(std::vector<uint8_t> bytes, ChecksumRequest checksum = {});
+  // What the outside received since the last call.
+  std::vector<Transmitted> TakeTransmitted();
+  // Transmit refuses every frame for `reason` from now on (kNone: takes it).
+  void SetTransmitResult(DropReason reason);
+  // Takes frames and forgets them, without an allocation.
+  void SetDiscard(bool discard);
+
+  const std::string& name() const override { return name_; }
+  int receive_fd() const override { return event_.get(); }
+  size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  MacAddr mac() const override { return mac_; }
+
+ private:
+  const std::string name_;
+  const MacAddr mac_;
+  UniqueFd event_;  // an eventfd, readable while frames wait
+  absl::Mutex mutex_;
+  std::deque<Transmitted> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Transmitted> transmitted_ ABSL_GUARDED_BY(mutex_);
+  DropReason result_ ABSL_GUARDED_BY(mutex_) = DropReason::kNone;
+  bool discard_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_PORT_TEST_PORT_H_

@@ -1,0 +1,235 @@
+#include "vswitch/wire/checksum.h"
+
+#include <array>
+#include <cstring>
+
+#include "absl/base/config.h"
+#include "fdb/address.h"
+#include "vswitch/wire/byte_order.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+namespace {
+
+// RFC 791 §3.1.
+struct Ipv4Wire {
+  uint8_t version_ihl = 0;
+  uint8_t tos = 0;
+  be16 total_length;
+  be16 id;
+  be16 fragment;  // flags 3 | offset 13
+  uint8_t ttl = 0;
+  uint8_t protocol = 0;
+  be16 checksum;
+  be32 source;
+  be32 destination;
+};
+static_assert(sizeof(Ipv4Wire) == 20);
+
+// RFC 8200 §3.
+struct Ipv6Wire {
+  be32 version_class_flow;
+  be16 payload_length;
+  uint8_t next_header = 0;
+  uint8_t hop_limit = 0;
+  std::array<uint8_t, 16> source{};
+  std::array<uint8_t, 16> destination{};
+};
+static_assert(sizeof(Ipv6Wire) == 40);
+
+// The common start of IPv6 hop-by-hop, routing and destination options headers (RFC 8200 §4).
+struct Ipv6ExtensionWire {
+  uint8_t next_header = 0;
+  uint8_t length = 0;  // in units of 8 bytes, the first not counted
+  uint8_t routing_type = 0;
+  uint8_t segments_left = 0;
+};
+static_assert(sizeof(Ipv6ExtensionWire) == 4);
+
+constexpr uint8_t kProtocolHopByHop = 0;
+constexpr uint8_t kProtocolTcp = 6;
+constexpr uint8_t kProtocolUdp = 17;
+constexpr uint8_t kProtocolRouting = 43;
+constexpr uint8_t kProtocolDestinationOptions = 60;
+constexpr uint16_t kIpv4MoreFragmentsOrOffset = 0x3fff;
+constexpr uint8_t kOptionPad1 = 0;
+constexpr uint8_t kOptionHomeAddress = 0xc9;
+constexpr int kMaxIpv6Extensions = 8;
+constexpr size_t kTcpHeaderSize = 20;
+constexpr size_t kUdpHeaderSize = 8;
+constexpr size_t kUdpLengthOffset = 4;
+constexpr uint16_t kTcpChecksumOffset = 16;
+constexpr uint16_t kUdpChecksumOffset = 6;
+constexpr size_t kIpv4AddressesOffset = 12;
+constexpr size_t kIpv6AddressesOffset = 8;
+
+constexpr uint16_t Fold(uint64_t sum) {
+  sum = (sum >> 32) + (sum & 0xffff'ffff);
+  sum = (sum >> 32) + (sum & 0xffff'ffff);
+  sum = (sum >> 16) + (sum & 0xffff);
+  sum = (sum >> 16) + (sum & 0xffff);
+  return static_cast<uint16_t>((sum >> 16) + (sum & 0xffff));
+}
+
+uint64_t LoadWord(const uint8_t* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+// One's-complement addition of 64-bit numbers: the carry comes back in at the bottom.
+uint64_t AddCarry(uint64_t a, uint64_t b) {
+  const uint64_t sum = a + b;
+  return sum + (sum < b ? 1 : 0);
+}
+
+// The sum of `bytes` taken as native 64-bit words, the last one filled up with zeros. RFC 1071 §2: byte order and word size do
+// not matter until the sum is folded.
+uint64_t NativeSum(absl::Span<const uint8_t> bytes) {
+  const uint8_t* at = bytes.data();
+  size_t left = bytes.size();
+  uint64_t even = 0;
+  uint64_t odd = 0;
+  for (; left >= 32; at += 32, left -= 32) {  // two chains of carries, so that they do not wait for each other
+    even = AddCarry(AddCarry(even, LoadWord(at)), LoadWord(at + 16));
+    odd = AddCarry(AddCarry(odd, LoadWord(at + 8)), LoadWord(at + 24));
+  }
+  for (; left >= 8; at += 8, left -= 8) even = AddCarry(even, LoadWord(at));
+  uint64_t tail = 0;
+  if (left > 0) std::memcpy(&tail, at, left);
+  return AddCarry(AddCarry(even, odd), tail);
+}
+
+uint16_t NativeToNetwork(uint16_t value) {
+#ifdef ABSL_IS_LITTLE_ENDIAN
+  return __builtin_bswap16(value);
+#else
+  return value;
+#endif
+}
+
+// A TCP or UDP header at `l4` whose packet ends at `end`, within the frame; nothing if it does not fit or says otherwise.
+L4Location LocateL4(absl::Span<const uint8_t> frame, uint8_t protocol, size_t ip, size_t l4, size_t end) {
+  const size_t length = end - l4;
+  const bool tcp = protocol == kProtocolTcp && length >= kTcpHeaderSize;
+  // A UDP length other than the IP packet's would make a sum that covers something else.
+  const bool udp =
+      protocol == kProtocolUdp && length >= kUdpHeaderSize && ReadWire<be16>(&frame[l4 + kUdpLengthOffset]).value() == length;
+  if (!tcp && !udp) return {};
+  return {tcp ? L4Checksum::kTcpOk : L4Checksum::kUdpOk, static_cast<uint16_t>(ip), static_cast<uint16_t>(l4),
+          static_cast<uint16_t>(length)};
+}
+
+L4Location FindIpv4L4(absl::Span<const uint8_t> frame, size_t ip) {
+  if (frame.size() < ip + sizeof(Ipv4Wire)) return {};
+  const auto header = ReadWire<Ipv4Wire>(&frame[ip]);
+  const size_t header_length = size_t{4} * (header.version_ihl & 0xf);
+  const size_t total_length = header.total_length.value();
+  if (header.version_ihl >> 4 != 4 || header_length < sizeof(Ipv4Wire) || total_length < header_length) return {};
+  if (total_length > frame.size() - ip) return {};
+  if ((header.fragment.value() & kIpv4MoreFragmentsOrOffset) != 0) return {};
+  return LocateL4(frame, header.protocol, ip, ip + header_length, ip + total_length);
+}
+
+// True if the options in `bytes` have a home address, or cannot be read. RFC 6275 §11.3.1: the sum is then of another address.
+bool HasHomeAddress(absl::Span<const uint8_t> options) {
+  while (!options.empty()) {
+    if (options[0] == kOptionPad1) {
+      options.remove_prefix(1);
+      continue;
+    }
+    if (options[0] == kOptionHomeAddress || options.size() < 2 || options.size() < size_t{2} + options[1]) return true;
+    options.remove_prefix(size_t{2} + options[1]);
+  }
+  return false;
+}
+
+// Whether the pseudo-header of what follows `extension` (all of its bytes) has the addresses of the IPv6 header.
+bool KeepsAddresses(uint8_t protocol, absl::Span<const uint8_t> extension) {
+  if (protocol == kProtocolRouting) return ReadWire<Ipv6ExtensionWire>(extension.data()).segments_left == 0;
+  return protocol != kProtocolDestinationOptions || !HasHomeAddress(extension.subspan(2));
+}
+
+L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t ip) {
+  if (frame.size() < ip + sizeof(Ipv6Wire)) return {};
+  const auto header = ReadWire<Ipv6Wire>(&frame[ip]);
+  size_t l4 = ip + sizeof(Ipv6Wire);
+  const size_t end = l4 + header.payload_length.value();
+  if (header.version_class_flow.value() >> 28 != 6 || end > frame.size()) return {};
+
+  uint8_t protocol = header.next_header;
+  for (int extensions = 0; extensions <= kMaxIpv6Extensions; ++extensions) {
+    if (protocol != kProtocolHopByHop && protocol != kProtocolRouting && protocol != kProtocolDestinationOptions) {
+      return LocateL4(frame, protocol, ip, l4, end);
+    }
+    if (end - l4 < 8) return {};
+    const auto extension = ReadWire<Ipv6ExtensionWire>(&frame[l4]);
+    const size_t length = size_t{8} * (extension.length + 1);
+    if (end - l4 < length || !KeepsAddresses(protocol, frame.subspan(l4, length))) return {};
+    protocol = extension.next_header;
+    l4 += length;
+  }
+  return {};
+}
+
+uint16_t ChecksumOffset(L4Checksum kind) { return kind == L4Checksum::kTcpOk ? kTcpChecksumOffset : kUdpChecksumOffset; }
+
+// RFC 9293 §3.1, RFC 768, RFC 8200 §8.1.
+uint16_t PseudoHeaderSum(absl::Span<const uint8_t> frame, const L4Location& where) {
+  const bool ipv4 = frame[where.ip] >> 4 == 4;
+  const auto addresses =
+      ipv4 ? frame.subspan(where.ip + kIpv4AddressesOffset, 8) : frame.subspan(where.ip + kIpv6AddressesOffset, 32);
+  const uint32_t protocol = where.kind == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
+  return OnesComplementSum(addresses, protocol + where.l4_length);
+}
+
+}  // namespace
+
+uint16_t OnesComplementSum(absl::Span<const uint8_t> bytes, uint32_t initial) noexcept {
+  return Fold(uint64_t{NativeToNetwork(Fold(NativeSum(bytes)))} + initial);
+}
+
+L4Location FindL4(absl::Span<const uint8_t> frame) noexcept {
+  EthernetInfo info;
+  if (ParseEthernet(frame, &info) != DropReason::kNone) return {};
+  if (info.ethertype == kEtherTypeIpv4) return FindIpv4L4(frame, info.payload);
+  if (info.ethertype == kEtherTypeIpv6) return FindIpv6L4(frame, info.payload);
+  return {};
+}
+
+bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, L4Checksum* vouched) noexcept {
+  *vouched = L4Checksum::kNone;
+  if (!request.needed) return true;
+  if (size_t{request.start} + request.offset + sizeof(be16) > frame.size()) return false;
+  if (request.start < PayloadBehindTags(frame)) return false;
+  const L4Location where = FindL4(frame);
+  if (where.kind != L4Checksum::kNone && where.l4 == request.start && request.offset == ChecksumOffset(where.kind)) {
+    *vouched = where.kind;
+    return true;
+  }
+  CompleteChecksum(frame, request);
+  return true;
+}
+
+ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) noexcept {
+  if (vouched == L4Checksum::kNone) return {};
+  const L4Location where = FindL4(frame);
+  if (where.kind != vouched) return {};
+  const ChecksumRequest request{true, where.l4, ChecksumOffset(where.kind)};
+  WriteWire(be16(PseudoHeaderSum(frame, where)), &frame[size_t{request.start} + request.offset]);
+  const size_t end = size_t{where.l4} + where.l4_length;
+  if (end < frame.size()) std::memset(&frame[end], 0, frame.size() - end);
+  return request;
+}
+
+void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) noexcept {
+  const size_t field = size_t{request.start} + request.offset;
+  if (!request.needed || field + sizeof(be16) > frame.size()) return;
+  const L4Location where = FindL4(frame);
+  const bool known_end = where.kind != L4Checksum::kNone && where.l4 == request.start;
+  const size_t end = known_end ? size_t{where.l4} + where.l4_length : frame.size();
+  const auto sum = static_cast<uint16_t>(~OnesComplementSum(frame.subspan(request.start, end - request.start)));
+  WriteWire(be16(sum == 0 ? 0xffff : sum), &frame[field]);
+}
+
+}  // namespace eoib

@@ -1,0 +1,50 @@
+#include "vswitch/wire/eoib_header.h"
+
+namespace eoib {
+namespace {
+
+// The header as one 32-bit number; bits as in wire_format.md.
+constexpr uint32_t kSignature = 3u << 30;
+constexpr uint32_t kSignatureMask = 3u << 30;
+constexpr uint32_t kVersionMask = 3u << 28;
+constexpr int kL4ChecksumShift = 26;
+constexpr int kIpChecksumShift = 24;
+constexpr uint32_t kChecksumMask = 3;
+constexpr uint32_t kExtension = 1u << 23;
+constexpr uint32_t kFcsPresent = 1u << 22;
+constexpr uint32_t kSegmentMask = 0x003f'ffff;  // more segments, segment offset, segment id
+constexpr uint32_t kIpChecksumOk = 1;
+constexpr uint32_t kLargestL4Checksum = static_cast<uint32_t>(L4Checksum::kUdpOk);
+
+DropReason DecodeEoibForm(uint32_t word, EoibHeader* header) {
+  const uint32_t l4 = word >> kL4ChecksumShift & kChecksumMask;
+  const uint32_t ip = word >> kIpChecksumShift & kChecksumMask;
+  if ((word & kVersionMask) != 0) return DropReason::kBadVersion;
+  if ((word & kSegmentMask) != 0) return DropReason::kSegment;
+  if ((word & (kExtension | kFcsPresent)) != 0) return DropReason::kHeaderReserved;
+  if (l4 > kLargestL4Checksum || ip > kIpChecksumOk) return DropReason::kHeaderReserved;
+  *header = {HeaderForm::kEoib, static_cast<L4Checksum>(l4), ip == kIpChecksumOk};
+  return DropReason::kNone;
+}
+
+}  // namespace
+
+DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept {
+  if (datagram.size() < kEoibHeaderSize) return DropReason::kNotEoib;
+  const uint32_t word = ReadWire<be32>(datagram.data()).value();
+  if ((word & kSignatureMask) == kSignature) return DecodeEoibForm(word, header);
+  if (word >> 16 != kAlternativeMagic) return DropReason::kNotEoib;
+  *header = {HeaderForm::kAlternative, L4Checksum::kNone, false};
+  return DropReason::kNone;
+}
+
+void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept {
+  uint32_t word = uint32_t{kAlternativeMagic} << 16;
+  if (header.form == HeaderForm::kEoib) {
+    word = kSignature | static_cast<uint32_t>(header.l4_checksum) << kL4ChecksumShift |
+           static_cast<uint32_t>(header.ip_checksum_ok) << kIpChecksumShift;
+  }
+  WriteWire(be32(word), out);
+}
+
+}  // namespace eoib

@@ -1,0 +1,71 @@
+// ErfWriter: captures of whole InfiniBand packets that tcpdump's and Wireshark's family of tools reads.
+//
+// A pcap file of link type 197 (ERF), each packet in an ERF record of type 21 (InfiniBand), from the LRH to the VCRC. Link type
+// 247 (InfiniBand proper) would be the plainer choice, but tshark 4.0 refuses it.
+#ifndef EOIB_VSWITCH_WIRE_ERF_H_
+#define EOIB_VSWITCH_WIRE_ERF_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace eoib {
+
+inline constexpr uint32_t kLinkTypeErf = 197;
+inline constexpr uint8_t kErfTypeInfiniband = 21;
+
+// Thread-compatible: one thread at a time. Never on a worker: it writes to a file. Owns the file.
+class ErfWriter {
+ public:
+  // Of the pcap record headers. The ERF record's own stamp has 32 bits of fraction either way.
+  enum class Stamps { kMicroseconds, kNanoseconds };
+
+  // Creates or truncates `path` (readable by its owner only: a capture shows people's traffic) and buffers the file header.
+  static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, Stamps stamps = Stamps::kNanoseconds);
+  // Flushes; an error is lost, so call Close to hear of it.
+  ~ErfWriter();
+  ErfWriter(const ErfWriter&) = delete;
+  ErfWriter& operator=(const ErfWriter&) = delete;
+
+  // Adds one packet, the concatenation of `pieces`. kInvalidArgument if it is longer than kMaxPacket or the stamp is not
+  // between 1970 and 2106. After a failed write to the file every later call fails the same way: a record cut in the middle
+  // ends a capture.
+  absl::Status Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces);
+  // Brings what is buffered to the file.
+  absl::Status Flush();
+  // Flushes and closes. Later calls fail.
+  absl::Status Close();
+
+  uint64_t packets() const { return packets_; }
+  // The file's size once flushed.
+  uint64_t bytes() const { return bytes_; }
+
+  static constexpr size_t kMaxPacket = 16'384;
+
+ private:
+  static constexpr size_t kBufferSize = 65'536;
+
+  ErfWriter(std::string path, int fd, Stamps stamps);
+  void AppendFileHeader();
+  void AppendRecordHeaders(absl::Time timestamp, size_t length);
+  void Append(const void* bytes, size_t length);
+
+  const std::string path_;
+  const Stamps stamps_;
+  int fd_;  // -1 once closed
+  std::vector<uint8_t> buffer_;
+  absl::Status status_;  // what the first failed write to the file said
+  uint64_t packets_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_ERF_H_

@@ -1,0 +1,293 @@
+#include "vswitch/wire/erf.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "vswitch/wire/eoib_header.h"
+#include "vswitch/wire/golden_frames.h"
+#include "vswitch/wire/ib_headers.h"
+
+namespace eoib {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+// A file name that is this test's own, removed at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile() : path_(absl::StrCat(testing::TempDir(), "/erf_test_", getpid(), "_", counter_++, ".pcap")) {}
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+  Bytes Read() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  static int counter_;
+  const std::string path_;
+};
+int TemporaryFile::counter_ = 0;
+
+absl::Time Stamp() { return absl::FromUnixSeconds(1'700'000'000) + absl::Nanoseconds(250'000'123); }
+
+absl::Status WritePiece(ErfWriter* writer, absl::Time stamp, absl::Span<const uint8_t> piece) {
+  return writer->Write(stamp, absl::MakeConstSpan(&piece, 1));
+}
+
+// The numbers of a pcap file header are in host order; these expectations are of a little-endian host, as every one we build
+// for.
+TEST(ErfWriterTest, GoldenFile) {
+  const struct {
+    const char* description;
+    ErfWriter::Stamps stamps;
+    const char* hex;
+  } kRows[] = {
+      {"nanoseconds", ErfWriter::Stamps::kNanoseconds,
+       "4d3cb2a1 0200 0400 00000000 00000000 10400000 c5000000"
+       "00f15365 fbb2e60e 13000000 13000000  10020040 00f15365 15 04 0013 0000 0003 abcdef"},
+      {"microseconds", ErfWriter::Stamps::kMicroseconds,
+       "d4c3b2a1 0200 0400 00000000 00000000 10400000 c5000000"
+       "00f15365 90d00300 13000000 13000000  10020040 00f15365 15 04 0013 0000 0003 abcdef"},
+  };
+  for (const auto& row : kRows) {
+    TemporaryFile file;
+    auto writer = ErfWriter::Open(file.path(), row.stamps);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const Bytes first = {0xab}, second = {0xcd, 0xef};
+    const absl::Span<const uint8_t> pieces[] = {first, {}, second};
+    EXPECT_TRUE((*writer)->Write(Stamp(), pieces).ok());
+    EXPECT_EQ((*writer)->packets(), 1u);
+    EXPECT_TRUE((*writer)->Close().ok());
+    EXPECT_EQ(ToHex(file.Read()), ToHex(FromHex(row.hex))) << row.description;
+    EXPECT_EQ((*writer)->bytes(), file.Read().size()) << row.description;
+  }
+}
+
+TEST(ErfWriterTest, BuffersUntilFlushed) {
+  TemporaryFile file;
+  auto writer = ErfWriter::Open(file.path());
+  ASSERT_TRUE(writer.ok());
+  EXPECT_TRUE(file.Read().empty());
+  EXPECT_TRUE((*writer)->Flush().ok());
+  EXPECT_EQ(file.Read().size(), 24u);
+
+  const Bytes packet(ErfWriter::kMaxPacket);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(WritePiece(writer->get(), Stamp(), packet).ok());
+  EXPECT_GT(file.Read().size(), 24u) << "a full buffer goes to the file by itself";
+  writer->reset();
+  EXPECT_EQ(file.Read().size(), 24u + 10 * (32 + ErfWriter::kMaxPacket)) << "the destructor flushes";
+}
+
+TEST(ErfWriterTest, OnlyItsOwnerMayReadACapture) {
+  TemporaryFile file;
+  ASSERT_TRUE(ErfWriter::Open(file.path()).ok());
+  struct stat info;
+  ASSERT_EQ(stat(file.path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(ErfWriterTest, Errors) {
+  EXPECT_EQ(ErfWriter::Open("/nonexistent/capture.pcap").status().message(),
+            "open capture /nonexistent/capture.pcap: No such file or directory");
+
+  TemporaryFile file;
+  auto writer = ErfWriter::Open(file.path());
+  ASSERT_TRUE(writer.ok());
+  EXPECT_EQ(WritePiece(writer->get(), Stamp(), Bytes(ErfWriter::kMaxPacket + 1)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WritePiece(writer->get(), absl::FromUnixSeconds(-1), {}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WritePiece(writer->get(), absl::InfiniteFuture(), {}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(WritePiece(writer->get(), absl::FromUnixSeconds(0xffff'ffff), {}).ok()) << "a refused packet does no harm";
+  EXPECT_EQ((*writer)->packets(), 1u);
+  EXPECT_TRUE((*writer)->Close().ok());
+  EXPECT_EQ(WritePiece(writer->get(), Stamp(), {}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ErfWriterTest, AFullDiskEndsTheCapture) {
+  auto writer = ErfWriter::Open("/dev/full");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_TRUE(WritePiece(writer->get(), Stamp(), {}).ok()) << "buffered";
+  const absl::Status status = (*writer)->Flush();
+  EXPECT_EQ(status.message(), "write capture /dev/full: No space left on device");
+  EXPECT_EQ(WritePiece(writer->get(), Stamp(), {}), status);
+  EXPECT_EQ((*writer)->Close(), status);
+}
+
+// What tshark, which knows nothing of us, makes of our packets.
+class TsharkTest : public testing::Test {
+ protected:
+  // Adds `frame` behind `header` as a datagram to the flood group.
+  void Capture(const EoibHeader& header, const Bytes& frame) {
+    if (writer_ == nullptr) writer_ = *ErfWriter::Open(file_.path());
+    std::array<uint8_t, kEoibHeaderSize> eoib;
+    EncodeEoibHeader(header, eoib.data());
+    const absl::Span<const uint8_t> payload[] = {eoib, frame};
+    const UdHeaders headers = MakeUdHeaders(Packet(kEoibHeaderSize + frame.size()));
+    const UdTrailer trailer = MakeUdTrailer(headers, payload);
+    std::array<uint8_t, kUdHeadersSize> header_bytes;
+    WriteWire(headers, header_bytes.data());
+    const absl::Span<const uint8_t> pieces[] = {header_bytes, eoib, frame, trailer.span()};
+    ASSERT_TRUE(writer_->Write(Stamp() + absl::Nanoseconds(writer_->packets()), pieces).ok());
+  }
+
+  static UdPacket Packet(size_t payload_length) {
+    UdPacket packet;
+    packet.slid = Lid(7);
+    packet.dlid = 0xc003;
+    packet.sl = Sl(5);
+    packet.vl = 3;
+    packet.sgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0002'c903'000e'0b72));
+    packet.dgid = Gid::FromWire(FromHex("ff12e01b8001ffffffffffff00000000").data());
+    packet.traffic_class = 0x11;
+    packet.flow_label = 0x23456;
+    packet.hop_limit = 0x3f;
+    packet.pkey = PKey(0x8001);
+    packet.destination_qpn = Qpn(Qpn::kMulticast);
+    packet.source_qpn = Qpn(0x48);
+    packet.psn = 0xabcd;
+    packet.qkey = QKey(0x8000'8001);
+    packet.payload_length = payload_length;
+    return packet;
+  }
+
+  // The captured packets, a vector of the values of `fields` for each. Fails the test if tshark does not run.
+  std::vector<std::vector<std::string>> Dissect(const std::vector<std::string>& fields) {
+    EXPECT_TRUE(writer_->Flush().ok());
+    std::string command = absl::StrCat("tshark -n -r '", file_.path(),
+                                       "' -o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_checksum:TRUE"
+                                       " -T fields -E separator='|' -E occurrence=l");
+    for (const std::string& field : fields) absl::StrAppend(&command, " -e ", field);
+    return Run(absl::StrCat(command, " 2>/dev/null"));
+  }
+
+ private:
+  static std::vector<std::vector<std::string>> Run(const std::string& command) {
+    FILE* pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr) {
+      ADD_FAILURE() << "popen " << command;
+      return {};
+    }
+    std::string output;
+    char chunk[4096];
+    while (const size_t n = fread(chunk, 1, sizeof(chunk), pipe)) output.append(chunk, n);
+    EXPECT_EQ(pclose(pipe), 0) << "this test needs tshark: " << command;
+    std::vector<std::vector<std::string>> rows;
+    for (absl::string_view line : absl::StrSplit(output, '\n', absl::SkipEmpty())) rows.push_back(absl::StrSplit(line, '|'));
+    return rows;
+  }
+
+  TemporaryFile file_;
+  std::unique_ptr<ErfWriter> writer_;
+};
+
+TEST_F(TsharkTest, ReadsEveryHeaderField) {
+  const Bytes arp = FromHex(
+      "ffffffffffff 02005e100001 0806 0001080006040001 02005e100001 c0000201 000000000000 c0000202"
+      "000000000000000000000000000000000000");
+  Capture({HeaderForm::kEoib, L4Checksum::kUdpOk, true}, arp);
+  const struct {
+    const char* field;
+    const char* value;
+  } kFields[] = {
+      {"erf.types.type", "21"},
+      {"erf.rlen", "154"},
+      {"erf.wlen", "138"},
+      {"frame.time_epoch", "1700000000.250000123"},
+      {"infiniband.lrh.vl", "0x03"},
+      {"infiniband.lrh.lver", "0"},
+      {"infiniband.lrh.sl", "5"},
+      {"infiniband.lrh.lnh", "0x03"},
+      {"infiniband.lrh.dlid", "49155"},
+      {"infiniband.lrh.slid", "7"},
+      {"infiniband.lrh.pktlen", "34"},
+      {"infiniband.grh.ipver", "6"},
+      {"infiniband.grh.tclass", "17"},
+      {"infiniband.grh.flowlabel", "144470"},
+      {"infiniband.grh.paylen", "88"},
+      {"infiniband.grh.nxthdr", "27"},
+      {"infiniband.grh.hoplmt", "63"},
+      {"infiniband.grh.sgid", "fe80::2:c903:e:b72"},
+      {"infiniband.grh.dgid", "ff12:e01b:8001:ffff:ffff:ffff::"},
+      {"infiniband.bth.opcode", "100"},
+      {"infiniband.bth.padcnt", "0"},
+      {"infiniband.bth.tver", "0"},
+      {"infiniband.bth.p_key", "32769"},
+      {"infiniband.bth.destqp", "0xffffff"},
+      {"infiniband.bth.psn", "43981"},
+      {"infiniband.deth.q_key", "0x0000000080008001"},
+      {"infiniband.deth.srcqp", "0x00000048"},
+      {"infiniband.eoib.version", "0x0000"},
+      {"infiniband.eoib.tcp_chk", "0x0002"},
+      {"infiniband.eoib.ip_chk", "0x0001"},
+      {"infiniband.eoib.fcs", "0"},
+      {"infiniband.eoib.ms", "0"},
+      {"eth.dst", "ff:ff:ff:ff:ff:ff"},
+      {"eth.src", "02:00:5e:10:00:01"},
+      {"arp.src.proto_ipv4", "192.0.2.1"},
+      {"arp.dst.proto_ipv4", "192.0.2.2"},
+  };
+  std::vector<std::string> names;
+  for (const auto& row : kFields) names.push_back(row.field);
+  const auto packets = Dissect(names);
+  ASSERT_EQ(packets.size(), 1u);
+  ASSERT_EQ(packets[0].size(), names.size());
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(packets[0][i], kFields[i].value) << names[i];
+}
+
+// Every golden frame whose checksum is asserted elsewhere is right in tshark's eyes too, and so is every pad count on the way.
+TEST_F(TsharkTest, FindsEveryChecksumRightAndNothingMalformed) {
+  std::vector<const GoldenFrame*> captured;
+  for (const GoldenFrame& row : kGoldenFrames) {
+    if (row.l4.kind == L4Checksum::kNone) continue;
+    Capture({HeaderForm::kEoib, row.l4.kind, true}, FromHex(row.hex));
+    captured.push_back(&row);
+  }
+  const auto packets = Dissect({"frame.protocols", "_ws.malformed", "tcp.checksum.status", "udp.checksum.status",
+                                "ip.checksum.status", "infiniband.eoib.tcp_chk"});
+  ASSERT_EQ(packets.size(), captured.size());
+  for (size_t i = 0; i < packets.size(); ++i) {
+    const char* description = captured[i]->description;
+    const bool tcp = captured[i]->l4.kind == L4Checksum::kTcpOk;
+    const auto& fields = packets[i];
+    ASSERT_EQ(fields.size(), 6u) << description;
+    EXPECT_TRUE(absl::StartsWith(fields[0], "erf:infiniband:infiniband.eoib:eth:")) << description << ": " << fields[0];
+    EXPECT_TRUE(absl::StrContains(fields[0], tcp ? ":tcp" : ":udp")) << description << ": " << fields[0];
+    EXPECT_EQ(fields[1], "") << description;
+    EXPECT_EQ(fields[tcp ? 2 : 3], "1") << description << ": 1 is good";
+    EXPECT_TRUE(fields[4] == "1" || absl::StrContains(fields[0], ":ipv6")) << description;
+    EXPECT_EQ(fields[5], tcp ? "0x0001" : "0x0002") << description;
+  }
+}
+
+TEST_F(TsharkTest, ReadsPingsOfAllLengths) {
+  for (size_t data = 0; data < 4; ++data) {
+    Bytes frame = FromHex("02005e100002 02005e100001 0800 4500001c 12340000 40010000 c0000201 c0000202 0800f7ff00000000");
+    frame.resize(frame.size() + data);
+    frame[17] = static_cast<uint8_t>(28 + data);
+    CompleteChecksum(absl::MakeSpan(frame).first(34), {true, 14, 10});
+    frame.resize(60 + data);
+    Capture({}, frame);
+  }
+  const auto packets = Dissect(
+      {"frame.protocols", "_ws.malformed", "icmp.type", "icmp.checksum.status", "ip.checksum.status", "infiniband.bth.padcnt"});
+  ASSERT_EQ(packets.size(), 4u);
+  for (size_t i = 0; i < packets.size(); ++i) {
+    const size_t pad = UdPadCount(kEoibHeaderSize + 60 + i);
+    const std::vector<std::string> expected = {"", "8", "1", "1", absl::StrCat(pad)};
+    EXPECT_TRUE(absl::StartsWith(packets[i][0], "erf:infiniband:infiniband.eoib:eth:ethertype:ip:icmp")) << packets[i][0];
+    EXPECT_EQ(std::vector<std::string>(packets[i].begin() + 1, packets[i].end()), expected) << i;
+  }
+}
+
+}  // namespace
+}  // namespace eoib

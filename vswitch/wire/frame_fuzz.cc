@@ -1,0 +1,120 @@
+// Everything a frame from the fabric, or from a virtual machine, is put through on the data path.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "vswitch/wire/checksum.h"
+#include "vswitch/wire/eoib_header.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void CheckEoibHeader(absl::Span<const uint8_t> datagram) {
+  EoibHeader header;
+  if (DecodeEoibHeader(datagram, &header) != DropReason::kNone) return;
+  uint8_t encoded[kEoibHeaderSize];
+  EncodeEoibHeader(header, encoded);
+  const size_t meaningful = header.form == HeaderForm::kEoib ? 4 : 2;
+  Require(std::memcmp(encoded, datagram.data(), meaningful) == 0);
+}
+
+void CheckEthernet(absl::Span<const uint8_t> frame) {
+  EthernetInfo info;
+  const DropReason reason = ParseEthernet(frame, &info);
+  const bool control = CarriesControlEtherType(frame);
+  if (reason != DropReason::kNone) return;
+  Require(info.payload == kEthernetHeaderSize + (info.tagged ? kVlanTagSize : 0) && info.payload <= frame.size());
+  Require(info.vid.IsValid() && (info.tagged || info.vid.IsUntagged()));
+  if (info.ethertype == kEtherTypeControl || info.ethertype == kEtherTypeAlternative) Require(control);
+}
+
+// A tag put in and taken out again leaves the frame as it was, and does not hide what it carries.
+void CheckTags(absl::Span<const uint8_t> frame) {
+  if (frame.size() < kEthernetHeaderSize) return;
+  Bytes buffer(kVlanTagSize);
+  buffer.insert(buffer.end(), frame.begin(), frame.end());
+  const bool control = CarriesControlEtherType(frame);
+  InsertVlanTag(&buffer[kVlanTagSize], Vid(frame[0]), frame[1] & 7);
+  EthernetInfo info;
+  Require(ParseEthernet(buffer, &info) == DropReason::kNone);
+  Require(info.tagged && info.vid == Vid(frame[0]) && info.priority == (frame[1] & 7));
+  Require(CarriesControlEtherType(buffer) || !control);
+  SetVlanId(buffer.data(), Vid(4094));
+  Require(ParseEthernet(buffer, &info) == DropReason::kNone && info.vid == Vid(4094) && info.priority == (frame[1] & 7));
+  RemoveVlanTag(buffer.data());
+  Require(frame == absl::MakeConstSpan(buffer).subspan(kVlanTagSize));
+}
+
+// RFC 1071 §1: the sum over pseudo-header and segment, its checksum included, is minus zero.
+void RequireRightSum(absl::Span<const uint8_t> frame, const L4Location& l4) {
+  const bool ipv4 = frame[l4.ip] >> 4 == 4;
+  const uint32_t protocol = l4.kind == L4Checksum::kTcpOk ? 6 : 17;
+  const auto addresses = ipv4 ? frame.subspan(l4.ip + 12u, 8) : frame.subspan(l4.ip + 8u, 32);
+  const uint16_t pseudo = OnesComplementSum(addresses, protocol + l4.l4_length);
+  Require(OnesComplementSum(frame.subspan(l4.l4, l4.l4_length), pseudo) == 0xffff);
+}
+
+void CheckAccept(absl::Span<const uint8_t> frame, L4Checksum vouched) {
+  Bytes copy(frame.begin(), frame.end());
+  const L4Location l4 = FindL4(copy);
+  if (l4.kind != L4Checksum::kNone) Require(l4.ip < l4.l4 && size_t{l4.l4} + l4.l4_length <= frame.size());
+  const ChecksumRequest request = AcceptChecksum(absl::MakeSpan(copy), vouched);
+  Require(request.needed == (vouched != L4Checksum::kNone && l4.kind == vouched));
+  if (!request.needed) {
+    Require(absl::MakeConstSpan(copy) == frame);
+    return;
+  }
+  CompleteChecksum(absl::MakeSpan(copy), request);
+  RequireRightSum(copy, l4);
+}
+
+void CheckPrepare(absl::Span<const uint8_t> frame, const ChecksumRequest& request) {
+  Bytes copy(frame.begin(), frame.end());
+  L4Checksum vouched;
+  const bool accepted = PrepareChecksum(absl::MakeSpan(copy), request, &vouched);
+  const size_t headers = PayloadBehindTags(frame);
+  Require(accepted == (request.start >= headers && size_t{request.start} + request.offset + 2 <= frame.size()));
+  // No request of a sender reaches the headers that were looked at before.
+  Require(absl::MakeConstSpan(copy).first(headers) == frame.first(headers));
+  if (!accepted || vouched != L4Checksum::kNone) Require(absl::MakeConstSpan(copy) == frame);
+  // What a sender vouches for, a receiver finds again.
+  if (vouched != L4Checksum::kNone) Require(AcceptChecksum(absl::MakeSpan(copy), vouched) == request);
+}
+
+void CheckSum(absl::Span<const uint8_t> bytes) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) sum += i % 2 == 0 ? uint32_t{bytes[i]} << 8 : bytes[i];
+  while (sum > 0xffff) sum = (sum >> 16) + (sum & 0xffff);
+  Require(OnesComplementSum(bytes) == sum);
+}
+
+}  // namespace
+}  // namespace eoib
+
+// The input: csum_start and csum_offset of a sender's request, two bytes each, then a datagram: encapsulation header and frame.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace eoib;  // NOLINT: the entry point has no namespace
+  if (size < 4) return 0;
+  const ChecksumRequest request{true, ReadWire<be16>(data).value(), ReadWire<be16>(data + 2).value()};
+  const auto datagram = absl::MakeConstSpan(data + 4, size - 4);
+  CheckEoibHeader(datagram);
+  if (datagram.size() < kEoibHeaderSize) return 0;
+  const auto frame = datagram.subspan(kEoibHeaderSize);
+  CheckEthernet(frame);
+  CheckTags(frame);
+  CheckAccept(frame, L4Checksum::kTcpOk);
+  CheckAccept(frame, L4Checksum::kUdpOk);
+  CheckAccept(frame, L4Checksum::kNone);
+  CheckPrepare(frame, request);
+  CheckSum(frame);
+  return 0;
+}

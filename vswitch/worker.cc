@@ -1,0 +1,107 @@
+#include "vswitch/worker.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace eoib {
+
+Worker::Worker() : epoll_(epoll_create1(EPOLL_CLOEXEC)), stop_event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  Watch(stop_event_.get(), {Source::kStop, 0, 0}).IgnoreError();
+}
+
+Worker::~Worker() { Stop(); }
+
+absl::Status Worker::Watch(int fd, Event event) {
+  epoll_event request{};
+  request.events = EPOLLIN;
+  request.data.u64 = events_.size();
+  events_.push_back(event);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &request) != 0) {
+    return absl::InternalError(absl::StrCat("watch descriptor ", fd, " in a worker: ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Add(Forwarder* forwarder) {
+  const uint32_t index = static_cast<uint32_t>(forwarders_.size());
+  forwarders_.push_back(forwarder);
+  absl::Status status = Watch(forwarder->endpoint()->event_fd(), {Source::kFabric, index, 0});
+  status.Update(Watch(forwarder->injected()->fd(), {Source::kInjected, index, 0}));
+  for (uint32_t port = 0; port < forwarder->ports().size(); ++port) {
+    status.Update(Watch(forwarder->ports()[port].port->receive_fd(), {Source::kPort, index, port}));
+  }
+  return status;
+}
+
+void Worker::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Worker::Stop() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true);
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(stop_event_.get(), &one, sizeof(one));
+  thread_.join();
+}
+
+void Worker::Run() {
+  for (Forwarder* forwarder : forwarders_) forwarder->endpoint()->Refill();
+  std::array<epoll_event, 64> ready;
+  bool busy = true;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (!busy) {
+      ArmFabrics();
+      busy = PollFabrics();
+    }
+    const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), busy ? 0 : SleepMilliseconds());
+    for (int i = 0; i < count; ++i) Handle(events_[ready[i].data.u64]);
+    busy = PollFabrics() || count > 0;
+    for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
+  }
+}
+
+void Worker::Handle(const Event& event) {
+  switch (event.source) {
+    case Source::kStop:
+      break;
+    case Source::kFabric:
+      forwarders_[event.forwarder]->endpoint()->DrainEvents();
+      break;
+    case Source::kInjected:
+      forwarders_[event.forwarder]->injected()->Clear();
+      while (forwarders_[event.forwarder]->PollInjected()) {
+      }
+      break;
+    case Source::kPort:
+      forwarders_[event.forwarder]->PollPort(event.port);
+      break;
+  }
+}
+
+bool Worker::PollFabrics() {
+  bool any = false;
+  for (Forwarder* forwarder : forwarders_) any |= forwarder->PollFabric();
+  return any;
+}
+
+void Worker::ArmFabrics() {
+  armed_ = true;
+  for (Forwarder* forwarder : forwarders_) armed_ &= forwarder->endpoint()->Arm().ok();
+}
+
+// Held frames have a deadline, and a queue that refused to be armed has to be polled.
+int Worker::SleepMilliseconds() const {
+  if (!armed_) return 1;
+  for (const Forwarder* forwarder : forwarders_) {
+    if (forwarder->HasHeldFrames()) return 10;
+  }
+  return -1;
+}
+
+}  // namespace eoib
