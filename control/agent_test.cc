@@ -121,7 +121,7 @@ class AgentTest : public testing::Test {
 
   static softhca::Subnet::Options Options() {
     softhca::Subnet::Options options;
-    options.config = softhca::SubnetConfig::Parse(kPartitions, "test").value();
+    options.config = softhca::ParseSubnetConfig(kPartitions, "test").value();
     return options;
   }
 

@@ -21,7 +21,7 @@
 #include "control/nearest_name.h"
 
 // After everything else, since it changes how headers behave.
-#include "control/toml.h"
+#include "vswitch/fabric/toml.h"
 
 namespace eoib {
 namespace {

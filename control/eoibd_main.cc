@@ -68,7 +68,9 @@ absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu) {
 VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   VPort vport;
   vport.config = config;
-  vport.port = std::make_unique<TestPort>(config.name, mac);
+  auto port = std::make_unique<TestPort>(config.name, mac);
+  port->SetDiscard(true);
+  vport.port = std::move(port);
   vport.set_mtu = [](int) { return absl::OkStatus(); };
   vport.set_link = [](bool) { return absl::OkStatus(); };
   return vport;

@@ -408,6 +408,11 @@ void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip
 
 void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn) {
   uint8_t* payload = packet->frame.data - kEoibHeaderSize;
+  if (options_.header_form == HeaderForm::kAlternative && packet->vouched != L4Checksum::kNone) {
+    // That header has no place to vouch in. Local copies are out already, so the frame may change.
+    CompleteChecksum(packet->frame.bytes(), packet->frame.checksum);
+    packet->vouched = L4Checksum::kNone;
+  }
   EncodeEoibHeader({options_.header_form, packet->vouched, false}, payload);
   if (packet->vouched != L4Checksum::kNone) counters_.checksums_vouched.Add();
   const SendRequest request{packet->frame.buffer, payload, packet->frame.length + static_cast<uint32_t>(kEoibHeaderSize), ah, qpn};

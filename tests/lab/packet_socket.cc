@@ -32,6 +32,8 @@ UniqueFd OpenSocket(const std::string& interface) {
   if (!fd.valid()) DieErrno("open a packet socket");
   SetOption(fd.get(), SOL_PACKET, PACKET_AUXDATA, int{1}, "set PACKET_AUXDATA");
   SetOption(fd.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, int{1}, "set PACKET_IGNORE_OUTGOING");
+  // Past the queueing discipline, so that Send hears of a full TAP, which otherwise drops the frame without a word.
+  SetOption(fd.get(), SOL_PACKET, PACKET_QDISC_BYPASS, int{1}, "set PACKET_QDISC_BYPASS");
   SetOption(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, int{16 << 20}, "set SO_RCVBUFFORCE");
   packet_mreq promiscuous{};
   promiscuous.mr_ifindex = static_cast<int>(index);

@@ -220,7 +220,7 @@ TEST_F(CaptureTest, EveryFieldIsAsSent) {
 
   packet = Only("icmp.ident == 0x1234");
   EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:icmp:data"));
-  ExpectHeaders(packet, /*flood=*/true, echo.size());
+  ExpectHeaders(packet, /*flood=*/false, echo.size());
   EXPECT_EQ(packet["eth.dst"], kB.ToString());
   EXPECT_EQ(packet["ip.src"], "10.9.0.1");
   EXPECT_EQ(packet["ip.dst"], "10.9.0.2");

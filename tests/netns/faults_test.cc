@@ -43,24 +43,22 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   Fault({"loss", "200000", "7"});  // a fifth
   constexpr uint32_t kFrames = 2000;
-  for (uint32_t i = 1; i <= kFrames; ++i) one.Send(TestFrame(MacAddr::Broadcast(), kA, i));
+  const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
+  for (uint32_t i = 1; i <= kFrames; ++i) {
+    one.Send(TestFrame(MacAddr::Broadcast(), kA, i));
+    // In bursts that the queues on the way hold: nothing but the fault may lose any.
+    if (i % 50 != 0) continue;
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") >= sent + i; }));
+  }
   ExpectConservation(hosts[0]);
   ExpectConservation(hosts[1]);
   Fault({"loss", "0"});
   one.Send(TestFrame(MacAddr::Broadcast(), kA, kFrames + 1));
   ASSERT_TRUE(two.WaitFor(Marked(kFrames + 1)));
   const size_t arrived = two.Markers().size() - 1;
+  SCOPED_TRACE(fabric().Ctl({"show"}).ToString());
   EXPECT_GT(arrived, kFrames * 75 / 100);
   EXPECT_LT(arrived, kFrames * 85 / 100);
-}
-
-TEST_F(FaultsTest, AnotherLidForAHostIsLearnedWithoutACommand) {
-  auto hosts = AddNumberedAgents(2);
-  ExpectPing(hosts[0]->host(), Address(2));
-  Fault({"lid", "h2", "77"});
-  EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
-  EXPECT_TRUE(Reaches(hosts[1]->host(), Address(1)));
-  EXPECT_EQ(hosts[1]->Lid(), "0x4d");
 }
 
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {

@@ -3,6 +3,7 @@
 
 #include <ctime>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -148,7 +149,11 @@ TEST_F(RestartTest, AKilledFabricdIsFoundAgain) {
   ExpectPing(host(1), Address(2), 20);
   ExpectPing(host(2), Address(3), 20);
   fabric().Start();
-  // A newcomer meets everybody: they have registered and joined again.
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    const std::string ports = fabric().Ctl({"show"}).out;
+    return absl::StrContains(ports, "h1") && absl::StrContains(ports, "h2") && absl::StrContains(ports, "h3");
+  }));
+  // A newcomer meets everybody: they have joined their groups again, too.
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");
   for (int i = 1; i <= 3; ++i) {

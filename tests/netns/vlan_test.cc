@@ -24,16 +24,16 @@ std::string Tags(const Bytes& frame) {
 // One VES; the ports on three hosts are
 //   acc10, on h1 and again on h2   access VLAN 10
 //   acc0, acc20                    access VLANs 0 and 20
-//   all                            trunk of all VLANs, native 0
+//   every                          trunk of all VLANs, native 0
 //   few                            trunk of 10 and 20, native 10
 class VlanTest : public SwitchTest {
  protected:
   void SetUp() override {
     SwitchTest::SetUp();
-    AddPorts("h1", {{"acc10", "red", "mode = \"access\"\naccess_vlan = 10\n"}, {"all", "red", "mode = \"trunk\"\n"}});
+    AddPorts("h1", {{"acc10", "red", "mode = \"access\"\naccess_vlan = 10\n"}, {"every", "red", "mode = \"trunk\"\n"}});
     AddPorts("h2", {{"acc10", "red", "mode = \"access\"\naccess_vlan = 10\n"},
                     {"acc20", "red", "mode = \"access\"\naccess_vlan = 20\n"},
-                    {"all", "red", "mode = \"trunk\"\n"}});
+                    {"every", "red", "mode = \"trunk\"\n"}});
     AddPorts("h3", {{"few", "red", "mode = \"trunk\"\ntrunk_vlans = [10, 20]\nnative_vlan = 10\n"}, {"acc0", "red", ""}});
   }
 
@@ -74,42 +74,42 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
       {"untagged into access 10",
        "h1 acc10",
        plain,
-       {{"h1 all", "10"}, {"h2 acc10", "untagged"}, {"h2 all", "10"}, {"h3 few", "untagged"}}},
+       {{"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
       {"its own tag into access 10",
        "h1 acc10",
        WithTag(plain, 10),
-       {{"h1 all", "10"}, {"h2 acc10", "untagged"}, {"h2 all", "10"}, {"h3 few", "untagged"}}},
+       {{"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
       {"priority tag into access 10: the priority stays",
        "h1 acc10",
        WithTag(plain, 0, 5),
-       {{"h1 all", "10/5"}, {"h2 acc10", "untagged"}, {"h2 all", "10/5"}, {"h3 few", "untagged"}}},
+       {{"h1 every", "10/5"}, {"h2 acc10", "untagged"}, {"h2 every", "10/5"}, {"h3 few", "untagged"}}},
       {"a foreign tag into access 10", "h1 acc10", WithTag(plain, 20), {}},
-      {"untagged into access 0", "h3 acc0", plain, {{"h1 all", "untagged"}, {"h2 all", "untagged"}}},
-      {"untagged into a trunk with native 0", "h1 all", plain, {{"h2 all", "untagged"}, {"h3 acc0", "untagged"}}},
+      {"untagged into access 0", "h3 acc0", plain, {{"h1 every", "untagged"}, {"h2 every", "untagged"}}},
+      {"untagged into a trunk with native 0", "h1 every", plain, {{"h2 every", "untagged"}, {"h3 acc0", "untagged"}}},
       {"20 into a trunk, with priority",
-       "h1 all",
+       "h1 every",
        WithTag(plain, 20, 3),
-       {{"h2 acc20", "untagged"}, {"h2 all", "20/3"}, {"h3 few", "20/3"}}},
+       {{"h2 acc20", "untagged"}, {"h2 every", "20/3"}, {"h3 few", "20/3"}}},
       {"10 into a trunk: untagged where it is native",
-       "h1 all",
+       "h1 every",
        WithTag(plain, 10),
-       {{"h1 acc10", "untagged"}, {"h2 acc10", "untagged"}, {"h2 all", "10"}, {"h3 few", "untagged"}}},
-      {"30 into a trunk: not where it is not carried", "h1 all", WithTag(plain, 30), {{"h2 all", "30"}}},
+       {{"h1 acc10", "untagged"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
+      {"30 into a trunk: not where it is not carried", "h1 every", WithTag(plain, 30), {{"h2 every", "30"}}},
       {"untagged into a trunk with native 10",
        "h3 few",
        plain,
-       {{"h1 acc10", "untagged"}, {"h1 all", "10"}, {"h2 acc10", "untagged"}, {"h2 all", "10"}}},
+       {{"h1 acc10", "untagged"}, {"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}}},
       {"20 into a trunk of 10 and 20",
        "h3 few",
        WithTag(plain, 20),
-       {{"h1 all", "20"}, {"h2 acc20", "untagged"}, {"h2 all", "20"}}},
+       {{"h1 every", "20"}, {"h2 acc20", "untagged"}, {"h2 every", "20"}}},
       {"30 into a trunk of 10 and 20", "h3 few", WithTag(plain, 30), {}},
       {"two tags: the inner one is payload",
-       "h1 all",
+       "h1 every",
        WithTag(WithTag(plain, 99), 20),
-       {{"h2 acc20", "99"}, {"h2 all", "20 99"}, {"h3 few", "20 99"}}},
-      {"4094, the highest", "h1 all", WithTag(plain, 4094), {{"h2 all", "4094"}}},
-      {"4095, which is reserved", "h1 all", WithTag(plain, 4095), {}},
+       {{"h2 acc20", "99"}, {"h2 every", "20 99"}, {"h3 few", "20 99"}}},
+      {"4094, the highest", "h1 every", WithTag(plain, 4094), {{"h2 every", "4094"}}},
+      {"4095, which is reserved", "h1 every", WithTag(plain, 4095), {}},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.description);
@@ -129,14 +129,14 @@ TEST_F(VlanTest, AMacIsLearnedInItsVlanOnly) {
   // The same MAC in VLAN 10 behind h2 and in VLAN 20 behind h3 is two stations.
   sockets_["h2 acc10"]->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   sockets_["h3 few"]->Send(WithTag(TestFrame(MacAddr::Broadcast(), kB, 2), 20));
-  ASSERT_TRUE(sockets_["h1 all"]->WaitFor(Marked(1)));
-  ASSERT_TRUE(sockets_["h1 all"]->WaitFor(Marked(2)));
+  ASSERT_TRUE(sockets_["h1 every"]->WaitFor(Marked(1)));
+  ASSERT_TRUE(sockets_["h1 every"]->WaitFor(Marked(2)));
   EXPECT_TRUE(agents()[0]->Knows(kB.ToString(), "QPN", 10));
   EXPECT_TRUE(agents()[0]->Knows(kB.ToString(), "QPN", 20));
   EXPECT_FALSE(agents()[0]->Knows(kB.ToString(), "", 0));
 
-  sockets_["h1 all"]->Send(WithTag(TestFrame(kB, kA, 3), 10));
-  sockets_["h1 all"]->Send(WithTag(TestFrame(kB, kA, 4), 20));
+  sockets_["h1 every"]->Send(WithTag(TestFrame(kB, kA, 3), 10));
+  sockets_["h1 every"]->Send(WithTag(TestFrame(kB, kA, 4), 20));
   ASSERT_TRUE(sockets_["h2 acc10"]->WaitFor(Marked(3)));
   ASSERT_TRUE(sockets_["h3 few"]->WaitFor(Marked(4)));
   EXPECT_EQ(Arrivals(3), (Ports{{"h2 acc10", "untagged"}}));
@@ -159,11 +159,11 @@ TEST_F(VlanTest, AccessPortsOfOneVlanPing) {
 TEST_F(VlanTest, StrippedFramesAreStillPadded) {
   // 64 bytes with the tag on the fabric, 60 without it at the port.
   const Bytes frame = TestFrame(MacAddr::Broadcast(), kA, 5, 30);
-  sockets_["h1 all"]->Send(WithTag(frame, 20));
+  sockets_["h1 every"]->Send(WithTag(frame, 20));
   const auto stripped = sockets_["h2 acc20"]->Receive(Marked(5));
   ASSERT_TRUE(stripped.has_value());
   EXPECT_EQ(Hex(*stripped), Hex(Padded(frame)));
-  const auto tagged = sockets_["h2 all"]->Receive(Marked(5));
+  const auto tagged = sockets_["h2 every"]->Receive(Marked(5));
   ASSERT_TRUE(tagged.has_value());
   EXPECT_EQ(Hex(*tagged), Hex(Padded(WithTag(frame, 20))));
 }

@@ -43,7 +43,7 @@ check_softhca() {
   bad=0
   seen=0
   program=0
-  for file in $(find "$1" -name 'lib*.a' ! -name '*softhca*') $(find "$1" -type f -name fabric_tests); do
+  for file in $(find "$1" -name 'lib*.a' ! -name '*softhca*' ! -path "$1/tests/*") $(find "$1" -type f -name fabric_tests); do
     seen=$((seen + 1))
     case "$file" in */fabric_tests) program=1 ;; esac
     if nm "$file" 2>/dev/null | grep -q "$softhca_symbol"; then

@@ -111,7 +111,7 @@ self_test() {
   expect fail vswitch/fabric/softhca/a.cc vswitch/port/port.h
   expect fail vswitch/fabric/a.cc vswitch/fabric/softhca/soft_hca.h
   expect fail control/agent.cc vswitch/fabric/softhca/soft_hca.h
-  expect fail control/test_helper.cc vswitch/fabric/softhca/soft_hca.h
+  expect fail control/test_support.cc vswitch/fabric/softhca/soft_hca.h
   expect pass control/agent_test.cc vswitch/fabric/softhca/soft_hca.h
   expect pass vswitch/forwarder_fuzz.cc vswitch/fabric/softhca/soft_hca.h
   expect pass vswitch/forwarder_bench.cc vswitch/fabric/softhca/soft_hca.h

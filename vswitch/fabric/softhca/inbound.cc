@@ -27,8 +27,10 @@ bool Inbound::Add(std::unique_ptr<InboundRing> ring) {
   return true;
 }
 
-InboundRing* Inbound::Find(uint64_t ring) {
-  const auto found = std::find_if(rings_.begin(), rings_.end(), [ring](const auto& other) { return other->id == ring; });
+InboundRing* Inbound::Find(uint64_t ring, bool loopback) {
+  const auto found = std::find_if(rings_.begin(), rings_.end(), [ring, loopback](const auto& other) {
+    return other->id == ring && other->loopback == loopback;
+  });
   return found == rings_.end() ? nullptr : found->get();
 }
 

@@ -44,7 +44,8 @@ class Inbound {
 
   // False if the source has too many.
   bool Add(std::unique_ptr<InboundRing> ring);
-  InboundRing* Find(uint64_t ring);
+  // Null if there is none. Loopback rings have numbers of their own.
+  InboundRing* Find(uint64_t ring, bool loopback = false);
   // Takes what is finished (closed and empty, or corrupt) out of the set, for the caller to destroy without the mutex.
   std::vector<std::unique_ptr<InboundRing>> TakeFinished();
   bool has_finished() const { return finished_; }

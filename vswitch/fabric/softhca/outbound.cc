@@ -24,7 +24,7 @@ void RingEventFd(int fd) {
 
 void RingSender::Send(const RecordHeader& header, const Gather& gather) {
   used_ = true;
-  if (parked()) Flush();
+  if (parked() && !blocked_) Flush();
   if (parked() || !TryWrite(header, gather)) Park(header, gather);
 }
 
@@ -49,20 +49,23 @@ uint8_t* RingSender::Reserve(size_t length) {
   return current_->producer.Reserve(length);  // the consumer may have made room before it could see the wish
 }
 
-// A ring that its consumer empties, only not fast enough, is too small for the load. One that nobody empties need not grow.
+// A ring that is full again though its consumer has taken some since the last time is too small for the load. One that nobody
+// empties need not grow.
 void RingSender::MetFull() {
   if (current_->producer.corrupt()) {
     ++shared_->counters->corrupt_rings;
     Close();
     return;
   }
-  Publish();
+  if (current_->producer.Publish()) RingEventFd(current_->doorbell->get());
   const uint64_t tail = current_->producer.tail();
-  if (tail != current_->tail_when_full && capacity() < options().largest_capacity) WishForRing(capacity() * 4);
+  const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
+  if (is_emptied && capacity() < options().largest_capacity) WishForRing(capacity() * 4);
   current_->tail_when_full = tail;
 }
 
 void RingSender::Publish() {
+  blocked_ = false;
   if (current_.has_value() && current_->producer.Publish()) RingEventFd(current_->doorbell->get());
 }
 
@@ -118,7 +121,10 @@ void RingSender::Flush() {
   while (parked() && parking_->consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
     const bool written = TryWrite(header, Gather{&piece, 1});
-    if (!written && now < Deadline(header.stamp)) break;
+    if (!written && now < Deadline(header.stamp)) {
+      blocked_ = true;
+      break;
+    }
     if (!written) ++shared_->counters->xmit_discards;
     Unpark();
   }
@@ -138,11 +144,11 @@ void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memo
 }
 
 // The consumer empties rings of one source in the order in which it was offered them, so a bigger ring may be used at once.
-void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
+void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback) {
   Publish();
   Close();
   current_.emplace(Ring{ring, RingProducer(std::move(opening_->memory)), std::move(opening_->liveness), std::move(doorbell),
-                        shared_->clock->Now()});
+                        shared_->clock->Now(), loopback});
   opening_.reset();
   Flush();
   Publish();
@@ -163,7 +169,7 @@ void RingSender::Renew() {
 
 void RingSender::Close() {
   if (!current_.has_value()) return;
-  shared_->wishes.closes.push_back(current_->id);
+  (current_->loopback ? shared_->wishes.loopback_closes : shared_->wishes.closes).push_back(current_->id);
   current_.reset();
 }
 

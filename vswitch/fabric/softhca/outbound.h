@@ -41,6 +41,9 @@ struct OutboundOptions {
 struct LinkWishes {
   std::vector<Lid> rings;        // destinations that want a (bigger) ring: RingSender::wish()
   std::vector<uint64_t> closes;  // rings to close
+  std::vector<uint64_t> loopback_closes;  // rings to this port itself, which the port numbers
+
+  bool empty() const { return rings.empty() && closes.empty() && loopback_closes.empty(); }
 };
 
 // What all senders of a port share.
@@ -85,7 +88,7 @@ class RingSender {
   uint64_t wish() const { return wish_; }
   void BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness);
   bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
-  void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell);
+  void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback = false);
   void OnRefused();
   // The other end is gone. What was in the ring is lost; what is parked goes into the next one.
   void OnClosed() { current_.reset(); }
@@ -94,7 +97,7 @@ class RingSender {
   // Closes the ring.
   void Close();
 
-  bool HasRing(uint64_t ring) const { return current_.has_value() && current_->id == ring; }
+  bool HasRing(uint64_t ring) const { return current_.has_value() && !current_->loopback && current_->id == ring; }
   bool open() const { return current_.has_value(); }
   bool opening() const { return opening_.has_value(); }
   uint64_t capacity() const { return current_.has_value() ? current_->producer.capacity() : 0; }
@@ -111,7 +114,8 @@ class RingSender {
     UniqueFd liveness;
     std::shared_ptr<UniqueFd> doorbell;
     absl::Time opened;
-    uint64_t tail_when_full = 0;  // the consumer's position when the ring was last met full
+    bool loopback;
+    absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last met full
   };
   struct Opening {
     uint64_t request;
@@ -146,7 +150,8 @@ class RingSender {
   absl::Time refused_until_ = absl::InfinitePast();
   std::unique_ptr<Parking> parking_;
   size_t parked_ = 0;
-  bool used_ = false;  // since Maintain last looked
+  bool blocked_ = false;  // what is parked found no room in this burst, so what follows would find none
+  bool used_ = false;     // since Maintain last looked
   absl::Time last_used_ = absl::InfinitePast();
 };
 
@@ -159,7 +164,7 @@ class Outbound {
   void Send(Lid destination, const RecordHeader& header, const Gather& gather);
   void PublishAll();
 
-  bool HasWishes() const { return !shared_.wishes.rings.empty() || !shared_.wishes.closes.empty(); }
+  bool HasWishes() const { return !shared_.wishes.empty(); }
   LinkWishes TakeWishes() { return std::exchange(shared_.wishes, LinkWishes()); }
   void WishToClose(uint64_t ring) { shared_.wishes.closes.push_back(ring); }
 

@@ -68,7 +68,9 @@ class RingProducer {
   bool Publish();
 
   // Asks for the space eventfd when the consumer has made room. The caller then tries Reserve once more before it waits.
-  void WantSpace() { index_->space_wanted.store(1, std::memory_order_seq_cst); }
+  void WantSpace() {
+    if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) index_->space_wanted.store(1, std::memory_order_seq_cst);
+  }
   // The consumer has taken all that was published.
   bool Drained() const { return index_->tail.load(std::memory_order_acquire) == published_; }
   // The consumer's position was nonsense: the ring is of no more use.

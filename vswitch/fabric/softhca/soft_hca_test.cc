@@ -362,11 +362,8 @@ TEST_F(SoftHcaTest, MulticastRules) {
   EXPECT_EQ(b.Detach(b.qp(), kMgid), 0);
   EXPECT_EQ(b.Detach(b.qp(), kMgid), EINVAL) << "not attached";
   EXPECT_EQ(b.Attach(b.qp(), kMgid, mlid), 0);
-  EXPECT_EQ(b.Detach(b.qp(), kMgid), 0);
-  EXPECT_EQ(b.Attach(b.qp(), kMgid, mlid), 0);
-  EXPECT_EQ(b.verbs().destroy_qp(b.qp()), EBUSY) << "while attached, as the kernel says";
-  // The fixture detaches once for each of three attachments.
   EXPECT_EQ(b.Attach(b.qp(), kMgid, mlid), 0) << "again is no error";
+  EXPECT_EQ(b.verbs().destroy_qp(b.qp()), EBUSY) << "while attached, as the kernel says";
 }
 
 // ---- Completions.
@@ -653,7 +650,8 @@ TEST_F(SoftHcaTest, NoWakeUpIsLost) {
     ASSERT_EQ(a.Send(b.Address(), std::to_string(i)), 0);
     a.PollSend();
     // Waiting for each now and then makes the receiver go to sleep; else it lags behind and finds some at once.
-    if (i % 3 != 0) ASSERT_TRUE(Eventually([&] { return b.counters().rcv_delivered >= static_cast<uint64_t>(i); }));
+    if (i % 3 == 0) continue;
+    ASSERT_TRUE(Eventually([&] { return b.counters().rcv_delivered >= static_cast<uint64_t>(i); }));
   }
   receiver.join();
   EXPECT_EQ(b.counters().rcv_delivered, static_cast<uint64_t>(kMessages));

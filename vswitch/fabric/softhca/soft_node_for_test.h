@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -86,7 +87,7 @@ class SoftNode {
     }
   }
   ~SoftNode() {
-    for (auto& [qp, group] : attached_) EXPECT_EQ(Detach(qp, group), 0);
+    while (!attached_.empty()) EXPECT_EQ(Detach(attached_.back().first, attached_.back().second), 0);
     for (ibv_qp* qp : qps_) EXPECT_EQ(verbs().destroy_qp(qp), 0);
     EXPECT_EQ(verbs().dereg_mr(mr_), 0);
     EXPECT_EQ(verbs().destroy_cq(receive_cq_), 0);
@@ -225,12 +226,15 @@ class SoftNode {
   int Attach(ibv_qp* qp, const Gid& mgid, Mlid mlid = Mlid()) {
     ibv_gid gid;
     mgid.ToWire(gid.raw);
-    attached_.emplace_back(qp, mgid);
+    if (std::find(attached_.begin(), attached_.end(), std::make_pair(qp, mgid)) == attached_.end()) {
+      attached_.emplace_back(qp, mgid);
+    }
     return verbs().attach_mcast(qp, &gid, mlid.value());
   }
   int Detach(ibv_qp* qp, const Gid& mgid) {
     ibv_gid gid;
     mgid.ToWire(gid.raw);
+    attached_.erase(std::remove(attached_.begin(), attached_.end(), std::make_pair(qp, mgid)), attached_.end());
     return verbs().detach_mcast(qp, &gid, 0);
   }
 

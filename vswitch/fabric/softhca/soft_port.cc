@@ -18,8 +18,6 @@
 namespace eoib::softhca {
 namespace {
 
-// Identifiers of loopback rings, which the subnet does not know; its own are small.
-constexpr uint64_t kLoopbackRing = uint64_t{1} << 63;
 constexpr size_t kMaxMads = 1024;
 constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
 constexpr absl::Duration kCaptureTick = absl::Milliseconds(20);
@@ -481,7 +479,8 @@ void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEn
 
 void SoftPort::AddInbound(std::unique_ptr<InboundRing> ring) {
   const uint64_t id = ring->id;
-  if (!inbound_.Add(std::move(ring))) outbound_.WishToClose(id);
+  const bool loopback = ring->loopback;
+  if (!inbound_.Add(std::move(ring)) && !loopback) outbound_.WishToClose(id);
   // Those who wait armed the rings there were.
   if (queue_pairs_.receiver_armed() && inbound_.Arm()) RingOwnDoorbell();
   Kick();
@@ -546,14 +545,13 @@ void SoftPort::RunLinkWork() {
     wishes = outbound_.TakeWishes();
   }
   for (const Lid destination : wishes.rings) OpenRingTo(destination);
-  for (const uint64_t ring : wishes.closes) {
-    if ((ring & kLoopbackRing) == 0) {
-      link_->CloseRing(ring);
-      continue;
-    }
-    absl::MutexLock lock(&mutex_);
-    if (InboundRing* inbound = inbound_.Find(ring)) inbound_.Close(inbound);
+  for (const uint64_t ring : wishes.closes) link_->CloseRing(ring);
+  if (wishes.loopback_closes.empty()) return;
+  absl::MutexLock lock(&mutex_);
+  for (const uint64_t ring : wishes.loopback_closes) {
+    if (InboundRing* inbound = inbound_.Find(ring, /*loopback=*/true)) inbound_.Close(inbound);
   }
+  Kick();
 }
 
 RingSender* SoftPort::Wishing(Lid destination) {
@@ -596,13 +594,12 @@ void SoftPort::OpenLoopback(Lid destination) {
   if (sender == nullptr) return;
   std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(sender->wish());
   memory->set_space(wake_);
-  const uint64_t request = next_request_++;
-  const uint64_t id = kLoopbackRing | request;
+  const uint64_t id = next_request_++;
   auto inbound = std::make_unique<InboundRing>(id, OwnIdentity(), memory);
   inbound->loopback = true;
-  sender->BeginOpening(request, std::move(memory), UniqueFd());
+  sender->BeginOpening(id, std::move(memory), UniqueFd());
   AddInbound(std::move(inbound));
-  sender->OnOpened(id, doorbell_);
+  sender->OnOpened(id, doorbell_, /*loopback=*/true);
 }
 
 absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness) {
@@ -647,7 +644,7 @@ bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sle
   if (stopping_) return false;
   finished = inbound_.TakeFinished();
   for (const auto& ring : finished) {
-    if (!ring->corrupt) continue;
+    if (!ring->corrupt || ring->loopback) continue;
     ++counters_.corrupt_rings;
     outbound_.WishToClose(ring->id);
   }

@@ -190,7 +190,9 @@ TEST_P(SoftPortTest, LossesAreTheSameForTheSameSeed) {
       absl::optional<Received> got;
       ASSERT_TRUE(Eventually([&] { return (got = b->Poll()).has_value() || b->counters().rcv_simulated_losses > lost; }));
       pattern += got.has_value() ? '.' : 'x';
-      if (got.has_value()) ASSERT_EQ(b->PostReceive(got->wc.wr_id), 0);
+      if (got.has_value()) {
+        ASSERT_EQ(b->PostReceive(got->wc.wr_id), 0);
+      }
     }
     subnet_.SetLossPpm(0);
     patterns.push_back(pattern);

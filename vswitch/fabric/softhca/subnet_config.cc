@@ -1,12 +1,5 @@
 #include "vswitch/fabric/softhca/subnet_config.h"
 
-// Header-only and without exceptions, as everywhere in this tree: the packaged shared library is built with them.
-#undef TOML_SHARED_LIB
-#undef TOML_HEADER_ONLY
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -18,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "vswitch/fabric/toml.h"
 
 namespace eoib::softhca {
 namespace {

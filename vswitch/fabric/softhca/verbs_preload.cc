@@ -3,8 +3,8 @@
 //   LD_PRELOAD=libeoib-verbs.so EOIB_FABRIC=/run/eoib/fabricd.sock EOIB_PORT=host1 ibv_devinfo
 //
 // The names carry no symbol versions, so they stand in for any version of them. They list one device, eoib0, whose one port is
-// EOIB_PORT of the fabric behind EOIB_FABRIC; without these two there is no device. While another process owns the port, it can be
-// queried but has no queue pairs (EBUSY). A program that also calls functions of libibverbs which need no device (names of
+// EOIB_PORT of the fabric behind EOIB_FABRIC; without these two there is no device. While another process owns the port, it can
+// be queried but has no queue pairs (EBUSY). A program that also calls functions of libibverbs which need no device (names of
 // rates, say) gets those from libibverbs itself.
 //
 // Only UD queue pairs. rdma_cm is out of scope: librdmacm talks to a kernel device of its own and does not find this one.
@@ -81,82 +81,82 @@ int FillGidEntry(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_en
 
 // A definition that goes by the name ibv_NAME (or PREFIX_NAME) in the object. It does not redeclare libibverbs' function, which
 // some of these names are macros over.
-#define EOIB_NAMED(result, symbol, name, arguments)                                                                     \
-  extern "C" __attribute__((visibility("default"))) result Preload_##name arguments noexcept __asm__(symbol);           \
+#define EOIB_NAMED(result, symbol, name, arguments)                    \
+  extern "C" result Preload_##name arguments noexcept __asm__(symbol); \
   result Preload_##name arguments noexcept
 #define EOIB_VERB(result, name, arguments) EOIB_NAMED(result, "ibv_" #name, name, arguments)
 
 // ---- The verbs of the table.
 
 EOIB_VERB(ibv_device**, get_device_list, (int* count)) { return Table().get_device_list(count); }
-EOIB_VERB(void, free_device_list, (ibv_device** list)) { Table().free_device_list(list); }
-EOIB_VERB(const char*, get_device_name, (ibv_device* device)) { return Table().get_device_name(device); }
-EOIB_VERB(ibv_context*, open_device, (ibv_device* device)) { return Table().open_device(device); }
-EOIB_VERB(int, close_device, (ibv_context* context)) { return Table().close_device(context); }
-EOIB_VERB(int, query_device, (ibv_context* context, ibv_device_attr* attr)) { return Table().query_device(context, attr); }
+EOIB_VERB(void, free_device_list, (ibv_device * *list)) { Table().free_device_list(list); }
+EOIB_VERB(const char*, get_device_name, (ibv_device * device)) { return Table().get_device_name(device); }
+EOIB_VERB(ibv_context*, open_device, (ibv_device * device)) { return Table().open_device(device); }
+EOIB_VERB(int, close_device, (ibv_context * context)) { return Table().close_device(context); }
+EOIB_VERB(int, query_device, (ibv_context * context, ibv_device_attr* attr)) { return Table().query_device(context, attr); }
 // What the inline ibv_query_port falls back to, with the attributes as they were before port_cap_flags2.
-EOIB_VERB(int, query_port, (ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr)) {
+EOIB_VERB(int, query_port, (ibv_context * context, uint8_t port, _compat_ibv_port_attr* attr)) {
   return eoib::softhca::QueryPortAttributes(context, port, reinterpret_cast<ibv_port_attr*>(attr),
                                             offsetof(ibv_port_attr, port_cap_flags2));
 }
-EOIB_VERB(int, query_gid, (ibv_context* context, uint8_t port, int index, ibv_gid* gid)) {
+EOIB_VERB(int, query_gid, (ibv_context * context, uint8_t port, int index, ibv_gid* gid)) {
   return Table().query_gid(context, port, index, gid);
 }
-EOIB_VERB(int, query_pkey, (ibv_context* context, uint8_t port, int index, uint16_t* pkey)) {
+EOIB_VERB(int, query_pkey, (ibv_context * context, uint8_t port, int index, uint16_t* pkey)) {
   return Table().query_pkey(context, port, index, pkey);
 }
-EOIB_VERB(ibv_pd*, alloc_pd, (ibv_context* context)) { return Table().alloc_pd(context); }
-EOIB_VERB(int, dealloc_pd, (ibv_pd* pd)) { return Table().dealloc_pd(pd); }
-EOIB_VERB(ibv_mr*, reg_mr, (ibv_pd* pd, void* address, size_t length, int access)) {
+EOIB_VERB(ibv_pd*, alloc_pd, (ibv_context * context)) { return Table().alloc_pd(context); }
+EOIB_VERB(int, dealloc_pd, (ibv_pd * pd)) { return Table().dealloc_pd(pd); }
+EOIB_VERB(ibv_mr*, reg_mr, (ibv_pd * pd, void* address, size_t length, int access)) {
   return Table().reg_mr(pd, address, length, access);
 }
-EOIB_VERB(ibv_mr*, reg_mr_iova2, (ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned int access)) {
+EOIB_VERB(ibv_mr*, reg_mr_iova2, (ibv_pd * pd, void* address, size_t length, uint64_t iova, unsigned int access)) {
   // A UD program's buffers are named by their addresses.
   if (iova != reinterpret_cast<uint64_t>(address)) return NullUnsupported();
   return Table().reg_mr(pd, address, length, static_cast<int>(access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE)));
 }
-EOIB_VERB(ibv_mr*, reg_mr_iova, (ibv_pd* pd, void* address, size_t length, uint64_t iova, int access)) {
+EOIB_VERB(ibv_mr*, reg_mr_iova, (ibv_pd * pd, void* address, size_t length, uint64_t iova, int access)) {
   return Preload_reg_mr_iova2(pd, address, length, iova, static_cast<unsigned>(access));
 }
-EOIB_VERB(int, dereg_mr, (ibv_mr* mr)) { return Table().dereg_mr(mr); }
-EOIB_VERB(ibv_comp_channel*, create_comp_channel, (ibv_context* context)) { return Table().create_comp_channel(context); }
-EOIB_VERB(int, destroy_comp_channel, (ibv_comp_channel* channel)) { return Table().destroy_comp_channel(channel); }
-EOIB_VERB(ibv_cq*, create_cq, (ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector)) {
+EOIB_VERB(int, dereg_mr, (ibv_mr * mr)) { return Table().dereg_mr(mr); }
+EOIB_VERB(ibv_comp_channel*, create_comp_channel, (ibv_context * context)) { return Table().create_comp_channel(context); }
+EOIB_VERB(int, destroy_comp_channel, (ibv_comp_channel * channel)) { return Table().destroy_comp_channel(channel); }
+EOIB_VERB(ibv_cq*, create_cq, (ibv_context * context, int entries, void* cq_context, ibv_comp_channel* channel, int vector)) {
   return Table().create_cq(context, entries, cq_context, channel, vector);
 }
-EOIB_VERB(int, destroy_cq, (ibv_cq* cq)) { return Table().destroy_cq(cq); }
-EOIB_VERB(int, get_cq_event, (ibv_comp_channel* channel, ibv_cq** cq, void** cq_context)) {
+EOIB_VERB(int, destroy_cq, (ibv_cq * cq)) { return Table().destroy_cq(cq); }
+EOIB_VERB(int, get_cq_event, (ibv_comp_channel * channel, ibv_cq** cq, void** cq_context)) {
   return Table().get_cq_event(channel, cq, cq_context);
 }
-EOIB_VERB(void, ack_cq_events, (ibv_cq* cq, unsigned int events)) { Table().ack_cq_events(cq, events); }
-EOIB_VERB(ibv_qp*, create_qp, (ibv_pd* pd, ibv_qp_init_attr* attr)) { return Table().create_qp(pd, attr); }
-EOIB_VERB(int, modify_qp, (ibv_qp* qp, ibv_qp_attr* attr, int mask)) { return Table().modify_qp(qp, attr, mask); }
-EOIB_VERB(int, query_qp, (ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init)) {
+EOIB_VERB(void, ack_cq_events, (ibv_cq * cq, unsigned int events)) { Table().ack_cq_events(cq, events); }
+EOIB_VERB(ibv_qp*, create_qp, (ibv_pd * pd, ibv_qp_init_attr* attr)) { return Table().create_qp(pd, attr); }
+EOIB_VERB(int, modify_qp, (ibv_qp * qp, ibv_qp_attr* attr, int mask)) { return Table().modify_qp(qp, attr, mask); }
+EOIB_VERB(int, query_qp, (ibv_qp * qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init)) {
   return Table().query_qp(qp, attr, mask, init);
 }
-EOIB_VERB(int, destroy_qp, (ibv_qp* qp)) { return Table().destroy_qp(qp); }
-EOIB_VERB(int, attach_mcast, (ibv_qp* qp, const ibv_gid* gid, uint16_t lid)) { return Table().attach_mcast(qp, gid, lid); }
-EOIB_VERB(int, detach_mcast, (ibv_qp* qp, const ibv_gid* gid, uint16_t lid)) { return Table().detach_mcast(qp, gid, lid); }
-EOIB_VERB(ibv_ah*, create_ah, (ibv_pd* pd, ibv_ah_attr* attr)) { return Table().create_ah(pd, attr); }
-EOIB_VERB(int, destroy_ah, (ibv_ah* ah)) { return Table().destroy_ah(ah); }
-EOIB_VERB(int, init_ah_from_wc, (ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr)) {
+EOIB_VERB(int, destroy_qp, (ibv_qp * qp)) { return Table().destroy_qp(qp); }
+EOIB_VERB(int, attach_mcast, (ibv_qp * qp, const ibv_gid* gid, uint16_t lid)) { return Table().attach_mcast(qp, gid, lid); }
+EOIB_VERB(int, detach_mcast, (ibv_qp * qp, const ibv_gid* gid, uint16_t lid)) { return Table().detach_mcast(qp, gid, lid); }
+EOIB_VERB(ibv_ah*, create_ah, (ibv_pd * pd, ibv_ah_attr* attr)) { return Table().create_ah(pd, attr); }
+EOIB_VERB(int, destroy_ah, (ibv_ah * ah)) { return Table().destroy_ah(ah); }
+EOIB_VERB(int, init_ah_from_wc, (ibv_context * context, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr)) {
   return Table().init_ah_from_wc(context, port, wc, grh, attr);
 }
-EOIB_VERB(ibv_ah*, create_ah_from_wc, (ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port)) {
+EOIB_VERB(ibv_ah*, create_ah_from_wc, (ibv_pd * pd, ibv_wc* wc, ibv_grh* grh, uint8_t port)) {
   ibv_ah_attr attr;
   if (Table().init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
   return Table().create_ah(pd, &attr);
 }
-EOIB_VERB(int, get_async_event, (ibv_context* context, ibv_async_event* event)) {
+EOIB_VERB(int, get_async_event, (ibv_context * context, ibv_async_event* event)) {
   return Table().get_async_event(context, event);
 }
-EOIB_VERB(void, ack_async_event, (ibv_async_event* event)) { Table().ack_async_event(event); }
+EOIB_VERB(void, ack_async_event, (ibv_async_event * event)) { Table().ack_async_event(event); }
 
 // ---- Queries beside them.
 
-EOIB_VERB(__be64, get_device_guid, (ibv_device* device)) { return htobe64(ConfigOf(device).node_guid.value()); }
+EOIB_VERB(__be64, get_device_guid, (ibv_device * device)) { return htobe64(ConfigOf(device).node_guid.value()); }
 EOIB_VERB(int, get_device_index, (ibv_device*)) { return -1; }  // as where the kernel cannot tell
-EOIB_VERB(int, get_pkey_index, (ibv_context* context, uint8_t port, __be16 pkey)) {
+EOIB_VERB(int, get_pkey_index, (ibv_context * context, uint8_t port, __be16 pkey)) {
   uint16_t entry;
   for (int index = 0; Table().query_pkey(context, port, index, &entry) == 0; ++index) {
     if (entry == pkey) return index;
@@ -173,11 +173,11 @@ EOIB_VERB(int, query_gid_type, (ibv_context*, uint8_t port, unsigned int index, 
   return 0;
 }
 EOIB_NAMED(int, "_ibv_query_gid_ex", query_gid_ex,
-           (ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t size)) {
+           (ibv_context * context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t size)) {
   return flags != 0 ? EINVAL : FillGidEntry(context, port, index, entry, size);
 }
 EOIB_NAMED(ssize_t, "_ibv_query_gid_table", query_gid_table,
-           (ibv_context* context, ibv_gid_entry* entries, size_t count, uint32_t flags, size_t size)) {
+           (ibv_context * context, ibv_gid_entry* entries, size_t count, uint32_t flags, size_t size)) {
   if (flags != 0 || count == 0) return -EINVAL;
   return FillGidEntry(context, 1, 0, entries, size) == 0 ? 1 : -EINVAL;
 }

@@ -1,8 +1,8 @@
 // toml++ 3.3 as this tree uses it: header-only and without exceptions, whatever the build says (the packaged shared library is
 // built with them), and without two faults that an operator's file can hit. Include this last, and never <toml++/toml.h> itself
 // beside it in one program: the same inline functions would exist in two forms.
-#ifndef EOIB_CONTROL_TOML_H_
-#define EOIB_CONTROL_TOML_H_
+#ifndef EOIB_VSWITCH_FABRIC_TOML_H_
+#define EOIB_VSWITCH_FABRIC_TOML_H_
 
 #undef TOML_SHARED_LIB
 #undef TOML_HEADER_ONLY
@@ -24,4 +24,4 @@
 
 #include <toml++/toml.h>
 
-#endif  // EOIB_CONTROL_TOML_H_
+#endif  // EOIB_VSWITCH_FABRIC_TOML_H_
