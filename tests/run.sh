@@ -51,22 +51,22 @@ run_ctest() {
   rm -f "$log"
 }
 
-# build DIRECTORY CMAKE_ARGUMENTS...
+# build DIRECTORY TARGET CMAKE_ARGUMENTS...
 build() {
-  local directory=$1
-  shift
+  local directory=$1 target=$2
+  shift 2
   title "build $directory"
-  build_tree "$directory" all -- -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" || { fail "build $directory"; return 1; }
+  build_tree "$directory" "$target" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" || { fail "build $directory"; return 1; }
 }
 
 run_sanitizers() {
   # Programs that are not ours (tshark, ibv_devinfo) run uninstrumented; tests that load our library into them are in the plain build.
   export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-  build build-asan -DEOIB_SANITIZE=address,undefined &&
-    run_ctest build-asan -L "$(label_expression unit softhca-inprocess netns)"
-  build build-tsan -DEOIB_SANITIZE=thread &&
-    run_ctest build-tsan -L "$(label_expression unit softhca-inprocess)"
+  build build-asan all -DEOIB_SANITIZE=address,undefined &&
+    run_ctest build-asan -L "$(label_expression unit netns)"
+  build build-tsan unit_tests -DEOIB_SANITIZE=thread &&
+    run_ctest build-tsan -L "$(label_expression unit)"
 }
 
 # fuzz_one TARGET CORPUS SECONDS DIRECTORY: in DIRECTORY, on a copy of the corpus, so that the tree stays clean.
@@ -99,7 +99,7 @@ report_fuzz() {
 }
 
 run_fuzzers() {
-  build build-fuzz -DEOIB_FUZZ=ON -DEOIB_SANITIZE=address,undefined -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ || return
+  build build-fuzz fuzzers -DEOIB_FUZZ=ON -DEOIB_SANITIZE=address,undefined -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ || return
   local targets=() corpora=() target corpus
   while read -r target corpus; do
     if [ -n "$target" ]; then
@@ -142,7 +142,7 @@ for argument in "$@"; do
 done
 
 install_packages build run test ${ALL:+all} || exit 1
-if build build -DCMAKE_CXX_COMPILER=g++; then
+if build build all -DCMAKE_CXX_COMPILER=g++; then
   title "test"
   if [ "${#LABELS[@]}" -gt 0 ]; then
     run_ctest build -L "$(label_expression "${LABELS[@]}")"

@@ -2,7 +2,8 @@
 //
 // The peer is this test itself, with a port of the software subnet, the partition and the Q_Key: the worst that a member of the
 // VES can be.
-#include "absl/strings/numbers.h"
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -92,9 +93,9 @@ class RoguePeer {
 };
 
 Bytes Encapsulated(uint32_t header, const Bytes& frame) {
-  Bytes payload = {static_cast<uint8_t>(header >> 24), static_cast<uint8_t>(header >> 16), static_cast<uint8_t>(header >> 8),
-                   static_cast<uint8_t>(header)};
-  payload.insert(payload.end(), frame.begin(), frame.end());
+  Bytes payload(4 + frame.size());
+  for (size_t i = 0; i < 4; ++i) payload[i] = static_cast<uint8_t>(header >> (24 - 8 * i));
+  std::copy(frame.begin(), frame.end(), payload.begin() + 4);
   return payload;
 }
 

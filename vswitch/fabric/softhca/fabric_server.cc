@@ -59,6 +59,11 @@ class FabricServer::Client final : public PortSink {
     if (broken_) return;
     Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
   }
+  // Says nothing more.
+  void Mute() {
+    absl::MutexLock lock(&mutex_);
+    broken_ = true;
+  }
   void Flush() {
     absl::MutexLock lock(&mutex_);
     if (!broken_) Settle(outbox_.Flush(socket_.get()));
@@ -146,7 +151,9 @@ absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::st
 
 FabricServer::FabricServer(std::string path, Subnet* subnet) : path_(std::move(path)), subnet_(subnet) {}
 
+// Rings outlive the server: no client may hear, as the registrations end one by one, that the others' rings are closed.
 FabricServer::~FabricServer() {
+  for (auto& [id, client] : clients_) client->Mute();
   clients_.clear();
   if (listener_.valid()) unlink(path_.c_str());
 }

@@ -24,10 +24,10 @@ struct InboundRing {
   SourceIdentity source;
   RingConsumer consumer;
   std::shared_ptr<RingMemory> memory;
-  UniqueFd space;                    // in one process the memory's own
+  UniqueFd space;  // in one process the memory's own
   UniqueFd liveness;
-  bool loopback = false;             // this port's own
-  bool closing = false;              // dropped once it is empty
+  bool loopback = false;  // this port's own
+  bool closing = false;   // dropped once it is empty
   bool corrupt = false;
   InboundRing* predecessor = nullptr;  // an older ring of the same source, to be emptied first
   uint64_t* chance = nullptr;          // the source's random state, for simulated losses
@@ -85,8 +85,8 @@ class Inbound {
 // True if the ring may have more.
 template <typename Deliver, typename Done>
 bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done) {
-  // What the older ring holds was sent first. It was published before anything in this ring, so whoever sees this ring's records
-  // sees those as well.
+  // What the older ring holds was sent first. It was published before anything in this ring, so whoever sees this ring's
+  // records sees those as well.
   if (ring->predecessor != nullptr) {
     if (!ring->consumer.HasData()) return false;
     if (DrainRing(ring->predecessor, deliver, done)) return true;

@@ -150,6 +150,7 @@ void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, boo
   current_.emplace(Ring{ring, RingProducer(std::move(opening_->memory)), std::move(opening_->liveness), std::move(doorbell),
                         shared_->clock->Now(), loopback});
   opening_.reset();
+  stale_ = false;
   Flush();
   Publish();
 }
@@ -162,9 +163,8 @@ void RingSender::OnRefused() {
 }
 
 void RingSender::Renew() {
-  if (!current_.has_value()) return;
-  refused_until_ = absl::InfinitePast();
-  WishForRing(capacity());
+  stale_ = current_.has_value() && !current_->loopback;
+  if (stale_) WishForRing(capacity());
 }
 
 void RingSender::Close() {
@@ -177,6 +177,7 @@ void RingSender::Maintain(absl::Time now) {
   if (parked()) Flush();
   Publish();
   if (opening_.has_value() && now - opening_->since > options().opening_patience) OnRefused();
+  if (stale_) Renew();
   CloseIfIdle(now);
 }
 

@@ -39,8 +39,8 @@ struct OutboundOptions {
 
 // What the sending half wants of the subnet.
 struct LinkWishes {
-  std::vector<Lid> rings;        // destinations that want a (bigger) ring: RingSender::wish()
-  std::vector<uint64_t> closes;  // rings to close
+  std::vector<Lid> rings;                 // destinations that want a (bigger) ring: RingSender::wish()
+  std::vector<uint64_t> closes;           // rings to close
   std::vector<uint64_t> loopback_closes;  // rings to this port itself, which the port numbers
 
   bool empty() const { return rings.empty() && closes.empty() && loopback_closes.empty(); }
@@ -92,7 +92,7 @@ class RingSender {
   void OnRefused();
   // The other end is gone. What was in the ring is lost; what is parked goes into the next one.
   void OnClosed() { current_.reset(); }
-  // Wants a new ring in place of its ring, if it has one.
+  // Wants a new ring in place of its ring, if it has one, until it gets it.
   void Renew();
   // Closes the ring.
   void Close();
@@ -152,6 +152,7 @@ class RingSender {
   size_t parked_ = 0;
   bool blocked_ = false;  // what is parked found no room in this burst, so what follows would find none
   bool used_ = false;     // since Maintain last looked
+  bool stale_ = false;    // the subnet does not know the ring
   absl::Time last_used_ = absl::InfinitePast();
 };
 

@@ -40,17 +40,14 @@ bool IsAllowed(ibv_qp_state from, ibv_qp_state to, int mask) {
   return false;
 }
 
-bool Contains(const std::vector<PKey>& pkeys, PKey pkey) {
-  return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end();
-}
+bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end(); }
 
 // The GRH that the receiver's HCA puts before the message: the source as the subnet knows it (IBA 1.4 §8.3).
 Grh MakeReceivedGrh(const InboundRing& ring, const RecordHeader& header) {
   const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? 4 : 0;
   const size_t behind = sizeof(Bth) + sizeof(Deth) + immediate + header.length + UdPadCount(header.length) + kIcrcSize;
   Grh grh;
-  grh.version_class_flow =
-      uint32_t{kGrhIpVersion} << 28 | uint32_t{header.traffic_class} << 20 | (header.flow_label & 0xfffff);
+  grh.version_class_flow = uint32_t{kGrhIpVersion} << 28 | uint32_t{header.traffic_class} << 20 | (header.flow_label & 0xfffff);
   grh.payload_length = static_cast<uint16_t>(behind);
   grh.next_header = kGrhNextHeaderBth;
   grh.hop_limit = header.hop_limit;
@@ -336,7 +333,8 @@ void QueuePairs::Deliver(InboundRing* ring, const RecordHeader& header, const ui
   DeliverTo(found->second, ring, header, payload);
 }
 
-// IBA 1.4 §9.6.1.1, §10.5.2: a multicast packet has a GRH, goes to QPN 0xffffff and reaches every queue pair attached to its MGID.
+// IBA 1.4 §9.6.1.1, §10.5.2: a multicast packet has a GRH, goes to QPN 0xffffff and reaches every queue pair attached to its
+// MGID.
 void QueuePairs::DeliverMulticast(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
   if ((header.flags & RecordHeader::kGlobal) == 0 || header.destination_qpn != Qpn::kMulticast) {
     ++counters_->rcv_bad_address;

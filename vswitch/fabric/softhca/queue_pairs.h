@@ -1,5 +1,5 @@
-// QueuePairs: the transport half of a port. Its queue pairs, memory regions and completion queues: what is checked before a datagram
-// leaves, and which receive a datagram that has arrived completes.
+// QueuePairs: the transport half of a port. Its queue pairs, memory regions and completion queues: what is checked before a
+// datagram leaves, and which receive a datagram that has arrived completes.
 //
 // No lock of its own: all members are called under the port's mutex. The objects belong to whoever made them (soft_verbs.cc).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_QUEUE_PAIRS_H_
@@ -31,6 +31,8 @@ class QueuePairs {
   // Memory regions: Add gives the key.
   void AddRegion(SoftMr* region);
   void RemoveRegion(SoftMr* region);
+
+  size_t size() const { return by_qpn_.size(); }
 
   // Queue pairs. Errors are errno values, as the verbs return them.
   int Add(SoftQp* qp);  // gives the QPN
@@ -81,7 +83,7 @@ class QueuePairs {
   absl::flat_hash_map<Gid, std::vector<SoftQp*>> groups_;
   std::vector<SoftMr*> regions_;  // by key, without its low byte
   std::vector<uint32_t> free_regions_;
-  uint8_t next_tag_ = 1;          // low byte of the next key: a stale key is noticed
+  uint8_t next_tag_ = 1;  // low byte of the next key: a stale key is noticed
   int receivers_armed_ = 0;
 };
 

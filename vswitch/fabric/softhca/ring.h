@@ -1,13 +1,13 @@
 // A single-producer, single-consumer ring of datagrams.
 //
-// Records are whole: a 64-byte header, the payload, padding to the next 64 bytes. A record that would cross the end of the ring is
-// preceded by a skip record to the end. The producer writes records, then publishes them with one store of `head`; the consumer
-// reads them in place, then frees them with one store of `tail`. Each side keeps the other's position in a cache and looks again
-// only when it seems to have run out.
+// Records are whole: a 64-byte header, the payload, padding to the next 64 bytes. A record that would cross the end of the ring
+// is preceded by a skip record to the end. The producer writes records, then publishes them with one store of `head`; the
+// consumer reads them in place, then frees them with one store of `tail`. Each side keeps the other's position in a cache and
+// looks again only when it seems to have run out.
 //
-// Sleeping. A consumer that is about to sleep sets `armed`, then looks once more for records; a producer that has published looks
-// at `armed`, takes it and rings the doorbell. All four accesses are sequentially consistent, so one of the two sees the other.
-// `space_wanted` works alike in the other direction.
+// Sleeping. A consumer that is about to sleep sets `armed`, then looks once more for records; a producer that has published
+// looks at `armed`, takes it and rings the doorbell. All four accesses are sequentially consistent, so one of the two sees the
+// other. `space_wanted` works alike in the other direction.
 //
 // Trust. The two ends may belong to different processes. A consumer believes no length or position before it has checked it,
 // reads it once, and reports a ring that breaks the rules as corrupt; so does a producer with the consumer's position.
@@ -60,8 +60,8 @@ class RingProducer {
  public:
   explicit RingProducer(std::shared_ptr<RingMemory> memory);
 
-  // Room for a record with `payload` <= kMaxRecordPayload bytes: where its header goes, the payload right behind it. Null if there
-  // is none now. Commit must follow.
+  // Room for a record with `payload` <= kMaxRecordPayload bytes: where its header goes, the payload right behind it. Null if
+  // there is none now. Commit must follow.
   uint8_t* Reserve(size_t payload);
   void Commit(size_t payload) { head_ += RecordSize(payload); }
   // Makes committed records visible. True if the consumer wants its doorbell rung.
@@ -98,7 +98,8 @@ class RingConsumer {
 
   explicit RingConsumer(std::shared_ptr<RingMemory> memory);
 
-  // The next record: a copy of its header, checked, and where its payload is. The other side may still scribble over the payload.
+  // The next record: a copy of its header, checked, and where its payload is. The other side may still scribble over the
+  // payload.
   Next Peek(RecordHeader* header, const uint8_t** payload);
   // Takes the record last peeked at.
   void Release() { tail_ += record_size_; }

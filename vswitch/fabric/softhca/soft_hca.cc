@@ -21,7 +21,8 @@ class SoftMadTransport final : public MadTransport {
 
 class SoftHca final : public Hca {
  public:
-  SoftHca(std::shared_ptr<SoftPort> port, ibv_context* context) : port_(std::move(port)), context_(context), mads_(port_.get()) {}
+  SoftHca(std::shared_ptr<SoftPort> port, ibv_context* context)
+      : port_(std::move(port)), context_(context), mads_(port_.get()) {}
   ~SoftHca() override { verbs().close_device(context_); }
 
   const VerbsTable& verbs() const override { return SoftVerbsTable(); }

@@ -21,7 +21,8 @@ constexpr uint32_t kDepth = 512;
 std::unique_ptr<SoftNode> Open(Subnet* subnet, const std::string& name, bool files) {
   std::unique_ptr<SubnetLink> link = subnet->Connect();
   if (files) link = std::make_unique<DescriptorLink>(std::move(link));
-  return std::make_unique<SoftNode>(OpenSoftHca(std::move(link), name).value(), NodeOptions{.receives = kDepth, .sends = kDepth});
+  return std::make_unique<SoftNode>(OpenSoftHca(std::move(link), name).value(),
+                                    NodeOptions{.receives = kDepth, .sends = kDepth});
 }
 
 // Two threads that spin must not share a processor.
@@ -112,8 +113,9 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
   thread.join();
   const PortCounters sent = a->counters();
   std::printf("%-10s %-9s %4u bytes: %6.2f M/s received, %6.1f Gb/s; sent %.2f M/s, discarded %.0f %%, ring %llu KiB\n",
-              files ? "files" : "in process", window == 0 ? "flood" : "window", length, received / time / 1e6, received * length * 8 / time / 1e9,
-              sent.xmit_packets / (time + 0.2) / 1e6, 100.0 * sent.xmit_discards / sent.xmit_packets,
+              files ? "files" : "in process", window == 0 ? "flood" : "window", length, received / time / 1e6,
+              received * length * 8 / time / 1e9, sent.xmit_packets / (time + 0.2) / 1e6,
+              100.0 * sent.xmit_discards / sent.xmit_packets,
               static_cast<unsigned long long>(a->port().rings().largest_outbound / 1024));
 }
 

@@ -129,7 +129,8 @@ TEST_F(SoftHcaTest, GathersAndScatters) {
     at += length + 3;
   }
   const uintptr_t base = reinterpret_cast<uintptr_t>(b.buffer(0));
-  ibv_sge into[4] = {{base, 10, b.mr()->lkey}, {base + 10, 50, b.mr()->lkey}, {base + 60, 0, 0}, {base + 60, 200, b.mr()->lkey}};
+  ibv_sge into[4] = {
+      {base, 10, b.mr()->lkey}, {base + 10, 50, b.mr()->lkey}, {base + 60, 0, 0}, {base + 60, 200, b.mr()->lkey}};
   ibv_recv_wr receive{}, *bad_receive;
   receive.sg_list = into;
   receive.num_sge = 4;
@@ -257,10 +258,8 @@ TEST_F(SoftHcaTest, PartitionsAndMembership) {
     bool delivered;
   };
   constexpr Row kRows[] = {
-      {"full to limited", "full", "limited", 1, 1, true},
-      {"limited to full", "limited", "full", 1, 1, true},
-      {"limited to limited", "a", "limited", 1, 1, false},
-      {"from another partition", "full", "limited", 0, 1, false},
+      {"full to limited", "full", "limited", 1, 1, true},       {"limited to full", "limited", "full", 1, 1, true},
+      {"limited to limited", "a", "limited", 1, 1, false},      {"from another partition", "full", "limited", 0, 1, false},
       {"to another partition", "full", "limited", 1, 0, false},
   };
   for (const Row& row : kRows) {
@@ -479,7 +478,8 @@ TEST_F(SoftHcaTest, WhatTheVerbsRefuse) {
   attr.port_num = 1;
   EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL) << "without P_Key index and Q_Key";
   attr.pkey_index = 99;
-  EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), EINVAL) << "no such index";
+  EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), EINVAL)
+      << "no such index";
   EXPECT_EQ(a.PostReceive(0), ENOMEM) << "two are posted";
   EXPECT_EQ(verbs.dealloc_pd(a.pd()), EBUSY);
   EXPECT_EQ(verbs.destroy_cq(a.send_cq()), EBUSY);
@@ -510,7 +510,8 @@ TEST_F(SoftHcaTest, AReplyFindsItsWay) {
   ASSERT_EQ(a.Send(b.GlobalAddress(), "ping"), 0);
   Received got = b.Receive();
   ibv_ah_attr attr;
-  ASSERT_EQ(b.verbs().init_ah_from_wc(b.hca().context(), 1, &got.wc, reinterpret_cast<ibv_grh*>(b.buffer(got.wc.wr_id)), &attr), 0);
+  ASSERT_EQ(b.verbs().init_ah_from_wc(b.hca().context(), 1, &got.wc, reinterpret_cast<ibv_grh*>(b.buffer(got.wc.wr_id)), &attr),
+            0);
   EXPECT_EQ(attr.dlid, a.config().lid.value());
   EXPECT_EQ(attr.is_global, 1);
   EXPECT_EQ(Gid::FromWire(attr.grh.dgid.raw), a.config().gid);

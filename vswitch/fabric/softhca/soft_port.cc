@@ -340,14 +340,13 @@ void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint
   queue_pairs_.Deliver(ring, header, payload);
 }
 
-// Takes records until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left in the rings may be
-// theirs, and what was taken may have used up the doorbell that they had asked for.
+// Takes records until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left in the rings may
+// be theirs, and what was taken may have used up the doorbell that they had asked for.
 template <typename Done>
 void SoftPort::DrainInbound(Done done) {
-  const bool empty = inbound_.Drain(
-      [this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload)
-          ABSL_NO_THREAD_SAFETY_ANALYSIS { Receive(ring, header, payload); },
-      done);
+  const bool empty = inbound_.Drain([this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload)
+                                        ABSL_NO_THREAD_SAFETY_ANALYSIS { Receive(ring, header, payload); },
+                                    done);
   if (inbound_.has_finished()) Kick();
   if (queue_pairs_.receiver_armed() && (!empty || inbound_.Arm())) RingOwnDoorbell();
 }
@@ -436,16 +435,17 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   if (before.gid != after.gid) Raise(IBV_EVENT_GID_CHANGE);
   if (before.pkeys != after.pkeys) Raise(IBV_EVENT_PKEY_CHANGE);
   if (before.sm_lid != after.sm_lid) Raise(IBV_EVENT_SM_CHANGE);
+  // Others will not believe queue pairs outside of the new range: they are lost.
+  if (before.qpns.first != after.qpns.first && queue_pairs_.size() != 0) Raise(IBV_EVENT_DEVICE_FATAL);
   if (!std::exchange(subnet_lost_, false)) return;
   // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
   Raise(IBV_EVENT_CLIENT_REREGISTER);
-  outbound_.ForEach([&after](RingSender* sender) {
-    if (sender->lid() != after.lid) sender->Renew();
-  });
+  outbound_.ForEach([](RingSender* sender) { sender->Renew(); });
   Kick();
 }
 
-// What others send to the old LID, through the rings they have, must not arrive here; they find the new LID and make rings to it.
+// What others send to the old LID, through the rings they have, must not arrive here; they find the new LID and make rings to
+// it.
 void SoftPort::MoveToLid(Lid before, Lid after) {
   outbound_.Drop(before);
   outbound_.Drop(after);
@@ -650,8 +650,8 @@ bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sle
   }
   outbound_.Maintain();
   background_awake_ = outbound_.parked() != 0;
-  *sleep = background_awake_       ? kParkedTick
-           : capture_ != nullptr   ? kCaptureTick
+  *sleep = background_awake_      ? kParkedTick
+           : capture_ != nullptr  ? kCaptureTick
            : outbound_.HasRings() ? options_.outbound.idle_close / 4
                                   : absl::InfiniteDuration();
   watched->clear();
@@ -664,7 +664,8 @@ bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sle
   return true;
 }
 
-// The descriptors may be closed by now, by another thread; then the ring's identifier finds nothing, and the next turn looks anew.
+// The descriptors may be closed by now, by another thread; then the ring's identifier finds nothing, and the next turn looks
+// anew.
 void SoftPort::Sleep(const std::vector<Watched>& watched, absl::Duration time) {
   std::vector<pollfd> fds = {{wake_->get(), POLLIN, 0}};
   for (const Watched& each : watched) fds.push_back({each.fd, POLLIN, 0});

@@ -1,13 +1,13 @@
 // SoftPort: one port of the software HCA.
 //
-// It puts three parts under one mutex: Outbound (rings to other ports), Inbound (rings from them) and QueuePairs (what the verbs
-// see). Workers call PostSend and Poll; the subnet calls the PortSink half; a background thread of the port does what neither
-// may wait for: it moves parked messages when room was made or their time is over, notices dead peers, closes idle rings,
-// and writes the capture.
+// It puts three parts under one mutex: Outbound (rings to other ports), Inbound (rings from them) and QueuePairs (what the
+// verbs see). Workers call PostSend and Poll; the subnet calls the PortSink half; a background thread of the port does what
+// neither may wait for: it moves parked messages when room was made or their time is over, notices dead peers, closes idle
+// rings, and writes the capture.
 //
-// Threads. All public members may be called from any thread. The mutex is never held across a call to the SubnetLink or to another
-// port, so ports that send to one another cannot block each other. Whoever drops the last reference must not be the link's
-// thread or the background's.
+// Threads. All public members may be called from any thread. The mutex is never held across a call to the SubnetLink or to
+// another port, so ports that send to one another cannot block each other. Whoever drops the last reference must not be the
+// link's thread or the background's.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 
@@ -178,7 +178,7 @@ class SoftPort final : public PortSink {
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;    // by ourselves, and not read since
+  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;     // by ourselves, and not read since
   bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // looks after parked messages without being kicked
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
 

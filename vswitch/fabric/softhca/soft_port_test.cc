@@ -3,14 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 
@@ -288,10 +293,14 @@ class RawPort : public PortSink {
   RawPort(Subnet* subnet, const std::string& name) : link_(subnet->Connect()) {
     doorbell_ = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     EXPECT_TRUE(link_->Register(name, doorbell_.get(), false, this).ok());
+    EXPECT_TRUE(Eventually([this] { return configured_.load(); }));
   }
   ~RawPort() override { link_->Unregister(); }
 
-  void OnPortConfig(const PortConfig& config) override { config_ = config; }
+  void OnPortConfig(const PortConfig& config) override {
+    config_ = config;
+    configured_ = true;
+  }
   void OnMad(const Mad&) override {}
   void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
   void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
@@ -305,8 +314,10 @@ class RawPort : public PortSink {
   std::unique_ptr<SubnetLink> link_;
   UniqueFd doorbell_;
   PortConfig config_;
-  bool opened_ = false;
-  bool closed_ = false;
+  // The subnet tells from whatever thread is at it.
+  std::atomic<bool> configured_{false};
+  std::atomic<bool> opened_{false};
+  std::atomic<bool> closed_{false};
 };
 
 class RoguePeerTest : public testing::Test {
@@ -323,7 +334,7 @@ class RoguePeerTest : public testing::Test {
   }
   void Offer() {
     ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
-    ASSERT_TRUE(rogue_.opened_);
+    ASSERT_TRUE(Eventually([this] { return rogue_.opened_.load(); }));
     ASSERT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1; }));
   }
   RecordHeader GoodHeader() {
@@ -392,14 +403,14 @@ TEST_F(RoguePeerTest, ACorruptRingIsClosedAndOthersGoOn) {
   ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
   EXPECT_EQ(victim_.Receive().payload, "unharmed");
   EXPECT_TRUE(victim_.Counts(&PortCounters::corrupt_rings, 1));
-  EXPECT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_; }));
+  EXPECT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_.load(); }));
 }
 
 TEST_F(RoguePeerTest, UnsealedMemoryIsRefused) {
   end_.data = UniqueFd(memfd_create("unsealed", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(end_.data.get(), 64 * 1024), 0);
   ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
-  EXPECT_TRUE(Eventually([this] { return rogue_.closed_; }));
+  EXPECT_TRUE(Eventually([this] { return rogue_.closed_.load(); }));
   EXPECT_EQ(victim_.counters().corrupt_rings, 1u);
   EXPECT_EQ(victim_.port().rings().inbound, 0u);
 }
@@ -425,6 +436,38 @@ TEST_F(RoguePeerTest, RingsOfOneSourceAreLimited) {
   }
   EXPECT_TRUE(Eventually([this] { return subnet_.Rings().size() == Inbound::kMaxRingsOfSource; }));
   EXPECT_EQ(victim_.port().rings().inbound, Inbound::kMaxRingsOfSource);
+}
+
+// ---- Many.
+
+// A simulation's size: each sends to the next, and one to all.
+TEST(ManyPortsTest, AThousandPortsInOneProcess) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr size_t kPorts = 100;
+#else
+  constexpr size_t kPorts = 1000;
+#endif
+  rlimit files;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_max < 10 * kPorts) GTEST_SKIP() << "too few descriptors: " << files.rlim_max;
+  Subnet subnet;
+  std::vector<std::unique_ptr<SoftNode>> nodes;
+  for (size_t i = 0; i < kPorts; ++i) {
+    absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(subnet.Connect(), absl::StrCat("port", i));
+    ASSERT_TRUE(hca.ok()) << hca.status();
+    nodes.push_back(std::make_unique<SoftNode>(*std::move(hca), NodeOptions{.receives = 2, .receive_size = 256, .sends = 2}));
+  }
+  for (size_t i = 0; i < kPorts; ++i) ASSERT_EQ(nodes[i]->Send(nodes[(i + 1) % kPorts]->Address(), "next"), 0);
+  for (const auto& node : nodes) EXPECT_EQ(node->Receive().payload, "next");
+  Mlid mlid;
+  for (const auto& node : nodes) {
+    mlid = node->Join(kMgid);
+    ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
+  }
+  ASSERT_EQ(nodes[0]->Send({mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, "all"), 0);
+  for (const auto& node : nodes) EXPECT_EQ(node->Receive().payload, "all");
 }
 
 // ---- Threads.

@@ -1,8 +1,8 @@
 // The software HCA as a VerbsTable, and the devices it lists.
 //
-// A SoftDevice stands for one port of the software fabric. Opening it registers the port with the subnet; contexts opened later in
-// the same process share that port. In a program with an Hca (soft_hca.h) there is no need to list devices; the preload library
-// (verbs_preload.cc) lists the one that its environment names.
+// A SoftDevice stands for one port of the software fabric. Opening it registers the port with the subnet; contexts opened later
+// in the same process share that port. In a program with an Hca (soft_hca.h) there is no need to list devices; the preload
+// library (verbs_preload.cc) lists the one that its environment names.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_VERBS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_VERBS_H_
 
@@ -29,8 +29,8 @@ ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& devi
 // The port behind a context of this HCA.
 SoftPort* PortOf(ibv_context* context);
 
-// Adds a device to those that get_device_list returns, for the life of the process. open_device registers `port_name` through a link
-// of `factory`; while another living process owns that port, the context can only be queried (create_qp: EBUSY).
+// Adds a device to those that get_device_list returns, for the life of the process. open_device registers `port_name` through a
+// link of `factory`; while another living process owns that port, the context can only be queried (create_qp: EBUSY).
 void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory);
 
 // query_port as the inline ibv_query_port calls it: fills the first `size` bytes of *attr.

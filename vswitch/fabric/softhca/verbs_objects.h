@@ -53,10 +53,10 @@ struct SoftAh : ibv_ah {
 struct SoftCq;
 
 struct SoftChannel : ibv_comp_channel {
-  UniqueFd epoll;                // fd: over the port's doorbell and `event`
-  UniqueFd event;                // readable while `pending` is not empty
+  UniqueFd epoll;  // fd: over the port's doorbell and `event`
+  UniqueFd event;  // readable while `pending` is not empty
   std::deque<SoftCq*> pending;
-  std::atomic<int> users{0};     // completion queues
+  std::atomic<int> users{0};  // completion queues
 };
 
 struct SoftCq : ibv_cq {
@@ -102,7 +102,7 @@ struct SoftQp : ibv_qp {
   uint32_t sends_posted = 0;
   uint32_t sends_freed = 0;
 
-  std::vector<Receive> receives;  // a circular buffer of a power of two
+  std::vector<Receive> receives;      // a circular buffer of a power of two
   std::vector<ibv_sge> receive_sges;  // max_recv_sge for each
   uint64_t receive_head = 0;
   uint64_t receive_tail = 0;

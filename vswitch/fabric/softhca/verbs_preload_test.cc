@@ -1,4 +1,5 @@
-// Programs of strangers on our HCA: ibv_devinfo and ibv_ud_pingpong of ibverbs-utils, unmodified, with libeoib-verbs.so preloaded.
+// Programs of strangers on our HCA: ibv_devinfo and ibv_ud_pingpong of ibverbs-utils, unmodified, with libeoib-verbs.so
+// preloaded.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -149,8 +150,7 @@ TEST_F(VerbsPreloadTest, DevinfoShowsThePort) {
   EXPECT_THAT(output, ContainsRegex("active_mtu:[[:space:]]+4096 \\(5\\)"));
   EXPECT_THAT(output, ContainsRegex("link_layer:[[:space:]]+InfiniBand"));
   EXPECT_THAT(output, ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", subnet_.Ports().at(0).config.lid.value())));
-  EXPECT_THAT(output, ContainsRegex(absl::StrCat("node_guid:[[:space:]]+",
-                                                 subnet_.Ports().at(0).config.node_guid.ToString())));
+  EXPECT_THAT(output, ContainsRegex(absl::StrCat("node_guid:[[:space:]]+", subnet_.Ports().at(0).config.node_guid.ToString())));
 }
 
 TEST_F(VerbsPreloadTest, VerboseDevinfoReadsTablesToo) {
