@@ -64,9 +64,9 @@ run_sanitizers() {
   export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   build build-asan all -DEOIB_SANITIZE=address,undefined &&
-    run_ctest build-asan -L "$(label_expression unit netns)"
+    run_ctest build-asan -L "$(label_expression unit softhca-inprocess netns)"
   build build-tsan unit_tests -DEOIB_SANITIZE=thread &&
-    run_ctest build-tsan -L "$(label_expression unit)"
+    run_ctest build-tsan -L "$(label_expression unit softhca-inprocess)"
 }
 
 # fuzz_one TARGET CORPUS SECONDS DIRECTORY: in DIRECTORY, on a copy of the corpus, so that the tree stays clean.

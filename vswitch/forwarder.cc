@@ -349,6 +349,7 @@ void Forwarder::Transmit(uint32_t ingress) {
       TransmitKnown(&packet);
     }
   }
+  for (LocalPort& port : ports_) FlushToPort(&port);
   FlushToFabric();
 }
 
@@ -396,14 +397,27 @@ void Forwarder::TransmitKnown(Packet* packet) {
 
 void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
   const DropReason reason = port->port->Transmit(packet.frame, strip && packet.ethernet.tagged);
-  if (reason == DropReason::kNone) {
-    counters_.transmitted.Add();
-    port->counters->transmitted.Add();
-    port->counters->transmitted_bytes.Add(packet.frame.length);
+  if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
+    ++port->taken;
+    port->taken_bytes += packet.frame.length;
   } else {
     counters_.drop(reason).Add();
     port->counters->dropped.Add();
   }
+}
+
+void Forwarder::FlushToPort(LocalPort* port) {
+  if (port->taken == 0) return;
+  DropReason reason;
+  const size_t lost = port->port->Flush(&reason);
+  if (ABSL_PREDICT_FALSE(lost != 0)) {
+    counters_.drop(reason).Add(lost);
+    port->counters->dropped.Add(lost);
+  }
+  counters_.transmitted.Add(port->taken - lost);
+  port->counters->transmitted.Add(port->taken - lost);
+  port->counters->transmitted_bytes.Add(port->taken_bytes);
+  port->taken = port->taken_bytes = 0;
 }
 
 void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn) {

@@ -48,6 +48,9 @@ struct LocalPort {
   VlanPolicy vlan;
   VPortId vport;
   std::unique_ptr<PortCounters> counters = std::make_unique<PortCounters>();
+  // Of the batch under way: frames that the port took, and their bytes.
+  size_t taken = 0;
+  size_t taken_bytes = 0;
 };
 
 class Forwarder {
@@ -140,6 +143,7 @@ class Forwarder {
   void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);
   void Hold(const SendRequest& request, VPortId vport);
   void FlushToFabric();
+  void FlushToPort(LocalPort* port);
   void Discard(BufferId buffer, DropReason reason);
 
   // Learning.

@@ -37,8 +37,15 @@ class Port {
   virtual size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept = 0;
 
   // Hands `frame` to the interface, with its checksum request. With strip_tag, the 802.1Q tag that the frame has is left out, without a
-  // change to the frame. The buffer stays the caller's. kNone, or kPortDown, kPortFull, kPortTooLarge, kPortError.
+  // change to the frame. The buffer stays the caller's. kNone, or kPortDown, kPortFull, kPortTooLarge, kPortError. A port may keep
+  // a copy back until Flush, to join it with others; it then answers kNone.
   virtual DropReason Transmit(const Frame& frame, bool strip_tag) noexcept = 0;
+  // Ends a batch: hands over what Transmit kept back. Returns how many of the frames that Transmit took since the last Flush were lost
+  // after all, and why.
+  virtual size_t Flush(DropReason* reason) noexcept {
+    *reason = DropReason::kNone;
+    return 0;
+  }
 
   // The interface's own MAC, for `eoibctl show` and the announcement at start; zero if it has none.
   virtual MacAddr mac() const = 0;

@@ -23,19 +23,12 @@
 namespace eoib {
 namespace {
 
-// struct virtio_net_hdr in host order, which is what a TAP speaks (virtio 1.1 §5.1.6). linux/virtio_net.h is no C++.
-struct VnetHeader {
-  uint8_t flags;
-  uint8_t gso_type;
-  uint16_t header_length;
-  uint16_t gso_size;
-  uint16_t checksum_start;
-  uint16_t checksum_offset;
-};
-constexpr size_t kVnetHeaderSize = sizeof(VnetHeader);
-static_assert(kVnetHeaderSize == 10);
+// Of a virtio_net_hdr.
+constexpr size_t kVnetHeaderSize = 10;
 constexpr uint8_t kNeedsChecksum = 1;
 constexpr uint8_t kGsoNone = 0;
+constexpr uint8_t kGsoTcpv4 = 1;
+constexpr uint8_t kGsoTcpv6 = 4;
 
 absl::Status Failed(absl::string_view what, absl::string_view name) {
   const int error = errno;
@@ -92,12 +85,6 @@ DropReason WriteFailure(int error) {
   }
 }
 
-bool ReadChecksumRequest(const VnetHeader& header, size_t length, ChecksumRequest* request) {
-  if ((header.flags & kNeedsChecksum) == 0) return true;
-  *request = {true, header.checksum_start, header.checksum_offset};
-  return static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= length;
-}
-
 }  // namespace
 
 TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
@@ -115,6 +102,7 @@ absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
 }
 
 absl::Status TapPort::Configure(const Options& options) {
+  static_assert(sizeof(VnetHeader) == kVnetHeaderSize);
   int header_size = kVnetHeaderSize;
   if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
   if (ioctl(tap_.get(), TUNSETOFFLOAD, TUN_F_CSUM) != 0) return Failed("offload checksums of", name_);
@@ -184,6 +172,13 @@ void TapPort::StopIfDeleted(int error) noexcept {
   if (error == EBADFD) dup3(nothing_.get(), tap_.get(), O_CLOEXEC);
 }
 
+// False if the request reaches outside of the frame.
+bool TapPort::ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept {
+  if ((header.flags & kNeedsChecksum) == 0) return true;
+  frame->checksum = {true, header.checksum_start, header.checksum_offset};
+  return static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= frame->length;
+}
+
 size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
   size_t received = 0;
   // Bounded also when every frame is refused.
@@ -206,7 +201,7 @@ size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCoun
       ++counts->too_large;
     } else if (ABSL_PREDICT_FALSE(frame.length < kEthernetHeaderSize)) {
       ++counts->runt;
-    } else if (ABSL_PREDICT_FALSE(!ReadChecksumRequest(header, frame.length, &frame.checksum))) {
+    } else if (ABSL_PREDICT_FALSE(!ReadChecksumRequest(header, &frame))) {
       ++counts->bad_checksum_request;
     } else {
       out[received++] = frame;
@@ -219,19 +214,59 @@ size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCoun
 
 DropReason TapPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
   if (ABSL_PREDICT_FALSE(frame.length > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
+  if (!strip_tag) {
+    if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
+    WriteJoined();  // before this frame, which came later
+    if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
+    return Write(frame.checksum, {frame.data, frame.length}, {});
+  }
+  return TransmitStripped(frame);
+}
+
+// The same without the tag: the MACs are moved up to what is behind it for as long as this takes, and back.
+DropReason TapPort::TransmitStripped(const Frame& frame) noexcept {
+  uint8_t tag[kVlanTagSize];
+  std::memcpy(tag, frame.data + kMacsSize, kVlanTagSize);
+  RemoveVlanTag(frame.data);
+  Frame stripped = frame;
+  stripped.data += kVlanTagSize;
+  stripped.length -= kVlanTagSize;
+  stripped.checksum.start -= frame.checksum.needed ? kVlanTagSize : 0;
+  const DropReason reason = Transmit(stripped, /*strip_tag=*/false);
+  std::memmove(frame.data, frame.data + kVlanTagSize, kMacsSize);
+  std::memcpy(frame.data + kMacsSize, tag, kVlanTagSize);
+  return reason;
+}
+
+size_t TapPort::Flush(DropReason* reason) noexcept {
+  WriteJoined();
+  *reason = lost_reason_;
+  return std::exchange(lost_, 0);
+}
+
+void TapPort::WriteJoined() noexcept {
+  if (!coalescer_.pending()) return;
+  const TcpCoalescer::Joined joined = coalescer_.Take();
   VnetHeader header{};
-  const uint32_t stripped = strip_tag ? kVlanTagSize : 0;
-  if (frame.checksum.needed) {
+  if (joined.segments > 1) {
+    header.gso_type = joined.ipv6 ? kGsoTcpv6 : kGsoTcpv4;
+    header.gso_size = joined.segment_length;
+    header.header_length = joined.header_length;
+  }
+  const DropReason reason = Write(joined.checksum, joined.frame, header);
+  if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) return;
+  lost_ += joined.segments;
+  lost_reason_ = reason;
+}
+
+DropReason TapPort::Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept {
+  if (checksum.needed) {
     header.flags = kNeedsChecksum;
-    header.checksum_start = static_cast<uint16_t>(frame.checksum.start - stripped);
-    header.checksum_offset = frame.checksum.offset;
+    header.checksum_start = checksum.start;
+    header.checksum_offset = checksum.offset;
   }
-  iovec parts[3] = {{&header, sizeof(header)}, {frame.data, frame.length}, {nullptr, 0}};
-  if (strip_tag) {
-    parts[1].iov_len = kMacsSize;
-    parts[2] = {frame.data + kMacsSize + kVlanTagSize, frame.length - kMacsSize - kVlanTagSize};
-  }
-  if (ABSL_PREDICT_TRUE(writev(tap_.get(), parts, strip_tag ? 3 : 2) >= 0)) return DropReason::kNone;
+  const iovec parts[] = {{&header, sizeof(header)}, {const_cast<uint8_t*>(frame.data()), frame.size()}};
+  if (ABSL_PREDICT_TRUE(writev(tap_.get(), parts, 2) >= 0)) return DropReason::kNone;
   return WriteFailure(errno);
 }
 

@@ -2,7 +2,7 @@
 // switch transmits is received by the netdev.
 //
 // Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP with an unfinished sum, and
-// takes such frames. Segmentation is not offered: a frame is a frame. The netdev lives as long as the port; its name and MAC
+// takes such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). Segmentation is not offered: a frame is a frame. The netdev lives as long as the port; its name and MAC
 // are the operator's, so they are the same after a restart. It may be moved to another network namespace (a container's),
 // renamed there, set down and up: the port goes on. If it is deleted under the port, say with such a namespace, the port is
 // down for good.
@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/port/port.h"
+#include "vswitch/port/tcp_coalescer.h"
 
 namespace eoib {
 
@@ -43,20 +44,38 @@ class TapPort final : public Port {
   int receive_fd() const override { return tap_.get(); }
   size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return mac_; }
 
  private:
+  // struct virtio_net_hdr in host order, which is what a TAP speaks (virtio 1.1 §5.1.6). linux/virtio_net.h is no C++.
+  struct VnetHeader {
+    uint8_t flags = 0;
+    uint8_t gso_type = 0;
+    uint16_t header_length = 0;
+    uint16_t gso_size = 0;
+    uint16_t checksum_start = 0;
+    uint16_t checksum_offset = 0;
+  };
+
   TapPort(const Options& options, UniqueFd tap, UniqueFd nothing);
   absl::Status Configure(const Options& options);
   absl::StatusOr<UniqueFd> SocketBesideNetdev() const;
   absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
   void StopIfDeleted(int error) noexcept;
+  static bool ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept;
+  DropReason TransmitStripped(const Frame& frame) noexcept;
+  void WriteJoined() noexcept;
+  DropReason Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept;
 
   const std::string name_;
   const MacAddr mac_;
   const UniqueFd tap_;
   const UniqueFd nothing_;            // /dev/null: takes the TAP's place when somebody deletes the netdev
   std::atomic<uint32_t> largest_{0};  // frame that the netdev takes, from the destination MAC on, tag included
+  TcpCoalescer coalescer_;
+  size_t lost_ = 0;                   // joined frames that a write refused, since the last Flush
+  DropReason lost_reason_ = DropReason::kNone;
 };
 
 }  // namespace eoib

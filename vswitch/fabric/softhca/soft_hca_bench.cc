@@ -83,7 +83,6 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
   auto a = Open(&subnet, "a", files), b = Open(&subnet, "b", files);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> taken{0};
-  PinTo(0);
   std::thread thread([&] {
     PinTo(1);
     Sender sender(a.get(), b->GlobalAddress(), length);
@@ -96,6 +95,7 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
       sent += kBatch;
     }
   });
+  PinTo(0);
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   const auto receive_until = [&](double end) {

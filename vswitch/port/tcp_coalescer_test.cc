@@ -1,0 +1,228 @@
+#include "vswitch/port/tcp_coalescer.h"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "vswitch/wire/checksum.h"
+
+namespace eoib {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+struct Segment {
+  bool ipv6 = false;
+  uint32_t sequence = 1000;
+  uint32_t acknowledgement = 77;
+  uint16_t port = 5001;
+  uint16_t window = 500;
+  uint8_t flags = 0x10;
+  uint8_t ttl = 64;
+  uint16_t fragment = 0x4000;
+  uint32_t timestamp = 9;
+  size_t payload = 100;
+  size_t padding = 0;
+};
+
+void Put(Bytes* bytes, uint64_t value, int size) {
+  for (int i = size - 1; i >= 0; --i) bytes->push_back(static_cast<uint8_t>(value >> (8 * i)));
+}
+
+// A frame with TCP timestamps whose payload at sequence number n is the byte n mod 251, its checksum prepared as a vouched one is.
+Bytes Make(const Segment& s, ChecksumRequest* request) {
+  Bytes frame = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
+  Put(&frame, s.ipv6 ? 0x86dd : 0x0800, 2);
+  const size_t tcp_length = 32 + s.payload;
+  if (s.ipv6) {
+    Put(&frame, 0x60000000, 4);
+    Put(&frame, tcp_length, 2);
+    Put(&frame, 6, 1);
+    Put(&frame, s.ttl, 1);
+    for (int i = 0; i < 32; ++i) frame.push_back(static_cast<uint8_t>(i));
+  } else {
+    Put(&frame, 0x4500, 2);
+    Put(&frame, 20 + tcp_length, 2);
+    Put(&frame, s.sequence & 0xffff, 2);  // an identification of its own
+    Put(&frame, s.fragment, 2);
+    Put(&frame, s.ttl, 1);
+    Put(&frame, 6, 1);
+    Put(&frame, 0, 2);
+    for (int i = 0; i < 8; ++i) frame.push_back(static_cast<uint8_t>(10 + i));
+    const uint16_t sum = static_cast<uint16_t>(~OnesComplementSum({&frame[14], 20}));
+    frame[24] = static_cast<uint8_t>(sum >> 8), frame[25] = static_cast<uint8_t>(sum);
+  }
+  *request = {true, static_cast<uint16_t>(frame.size()), 16};
+  Put(&frame, s.port, 2);
+  Put(&frame, 80, 2);
+  Put(&frame, s.sequence, 4);
+  Put(&frame, s.acknowledgement, 4);
+  Put(&frame, 0x80, 1);
+  Put(&frame, s.flags, 1);
+  Put(&frame, s.window, 2);
+  Put(&frame, 0, 4);
+  Put(&frame, 0x0101080a, 4);
+  Put(&frame, s.timestamp, 4);
+  Put(&frame, 1, 4);
+  for (size_t i = 0; i < s.payload; ++i) frame.push_back(static_cast<uint8_t>((s.sequence + i) % 251));
+  frame.resize(frame.size() + s.padding, 0);
+  AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kTcpOk);
+  return frame;
+}
+
+bool Add(TcpCoalescer* coalescer, const Segment& segment) {
+  ChecksumRequest request;
+  const Bytes frame = Make(segment, &request);
+  return coalescer->Add(frame, request);
+}
+
+Segment After(Segment segment, size_t payload) {
+  segment.sequence += static_cast<uint32_t>(segment.payload);
+  segment.payload = payload;
+  return segment;
+}
+
+struct Row {
+  const char* description;
+  Segment second;  // after a first of the defaults
+  bool joined;
+};
+
+TEST(TcpCoalescerTest, WhatContinuesARun) {
+  Segment next;
+  next.sequence = 1100;
+  const auto with = [&next](auto change) {
+    Segment segment = next;
+    change(&segment);
+    return segment;
+  };
+  const Row rows[] = {
+      {"the next bytes", next, true},
+      {"fewer bytes", with([](Segment* s) { s->payload = 5; }), true},
+      {"pushed", with([](Segment* s) { s->flags = 0x18; }), true},
+      {"padded", with([](Segment* s) { s->payload = 2, s->padding = 4; }), true},
+      {"more bytes than the first", with([](Segment* s) { s->payload = 101; }), false},
+      {"a gap", with([](Segment* s) { s->sequence = 1101; }), false},
+      {"a repetition", with([](Segment* s) { s->sequence = 1000; }), false},
+      {"another connection", with([](Segment* s) { s->port = 5002; }), false},
+      {"another acknowledgement", with([](Segment* s) { s->acknowledgement = 78; }), false},
+      {"another window", with([](Segment* s) { s->window = 501; }), false},
+      {"another timestamp", with([](Segment* s) { s->timestamp = 10; }), false},
+      {"another TTL", with([](Segment* s) { s->ttl = 63; }), false},
+      {"FIN", with([](Segment* s) { s->flags = 0x11; }), false},
+      {"SYN", with([](Segment* s) { s->flags = 0x12; }), false},
+      {"congestion echo", with([](Segment* s) { s->flags = 0x50; }), false},
+      {"no data", with([](Segment* s) { s->payload = 0; }), false},
+      {"may be fragmented", with([](Segment* s) { s->fragment = 0; }), false},
+      {"a fragment", with([](Segment* s) { s->fragment = 0x6000; }), false},
+      {"the other IP version", with([](Segment* s) { s->ipv6 = true; }), false},
+  };
+  for (const Row& row : rows) {
+    TcpCoalescer coalescer;
+    ASSERT_TRUE(Add(&coalescer, Segment()));
+    EXPECT_EQ(Add(&coalescer, row.second), row.joined) << row.description;
+    EXPECT_EQ(coalescer.Take().segments, row.joined ? 2u : 1u) << row.description;
+  }
+}
+
+TEST(TcpCoalescerTest, NothingFollowsAShortOrPushedSegment) {
+  for (const bool push : {false, true}) {
+    TcpCoalescer coalescer;
+    Segment segment;
+    ASSERT_TRUE(Add(&coalescer, segment));
+    segment = After(segment, push ? 100 : 99);
+    if (push) segment.flags = 0x18;
+    ASSERT_TRUE(Add(&coalescer, segment));
+    segment = After(segment, 10);
+    segment.flags = 0x10;
+    EXPECT_FALSE(Add(&coalescer, segment));
+  }
+}
+
+TEST(TcpCoalescerTest, AFrameWithACompleteChecksumIsNotTouched) {
+  TcpCoalescer coalescer;
+  ChecksumRequest request;
+  const Bytes frame = Make(Segment(), &request);
+  EXPECT_FALSE(coalescer.Add(frame, ChecksumRequest()));
+}
+
+TEST(TcpCoalescerTest, ARunOfOneLeavesAsItCame) {
+  TcpCoalescer coalescer;
+  Segment segment;
+  segment.payload = 1;
+  segment.padding = 3;
+  ChecksumRequest request;
+  const Bytes frame = Make(segment, &request);
+  ASSERT_TRUE(coalescer.Add(frame, request));
+  const TcpCoalescer::Joined joined = coalescer.Take();
+  EXPECT_EQ(Bytes(joined.frame.begin(), joined.frame.end()), frame);
+  EXPECT_EQ(joined.checksum, request);
+  EXPECT_FALSE(coalescer.pending());
+}
+
+// The joined frame says of itself what one large segment would: lengths, IPv4 header checksum, pseudo-header sum, data in order.
+TEST(TcpCoalescerTest, AJoinedFrameIsOneLargeSegment) {
+  for (const bool ipv6 : {false, true}) {
+    SCOPED_TRACE(ipv6 ? "IPv6" : "IPv4");
+    TcpCoalescer coalescer;
+    Segment segment;
+    segment.ipv6 = ipv6;
+    ASSERT_TRUE(Add(&coalescer, segment));
+    for (int i = 0; i < 8; ++i) {
+      segment = After(segment, 100);
+      ASSERT_TRUE(Add(&coalescer, segment));
+    }
+    segment = After(segment, 42);
+    segment.flags = 0x18;
+    ASSERT_TRUE(Add(&coalescer, segment));
+    const TcpCoalescer::Joined joined = coalescer.Take();
+    EXPECT_EQ(joined.segments, 10u);
+    EXPECT_EQ(joined.segment_length, 100);
+    EXPECT_EQ(joined.ipv6, ipv6);
+
+    Segment large;
+    large.ipv6 = ipv6;
+    large.payload = 942;
+    large.flags = 0x18;
+    ChecksumRequest request;
+    Bytes expected = Make(large, &request);
+    EXPECT_EQ(joined.checksum, request);
+    EXPECT_EQ(joined.header_length, expected.size() - 942);
+    EXPECT_EQ(Bytes(joined.frame.begin(), joined.frame.end()), expected);
+  }
+}
+
+TEST(TcpCoalescerTest, ARunEndsBeforeTheLengthFieldDoes) {
+  TcpCoalescer coalescer;
+  Segment segment;
+  segment.payload = 4000;
+  size_t taken = 0;
+  for (; Add(&coalescer, segment); segment = After(segment, 4000)) ++taken;
+  EXPECT_EQ(taken, 16u);
+  EXPECT_LE(coalescer.Take().frame.size(), 14u + 65535u);
+}
+
+// Hostile bytes: what is taken in is within bounds (the address sanitizer looks on) and given out whole.
+TEST(TcpCoalescerTest, RandomDamageIsHarmless) {
+  std::mt19937 random(793);
+  TcpCoalescer coalescer;
+  for (int round = 0; round < 50000; ++round) {
+    Segment segment;
+    segment.ipv6 = random() % 2;
+    segment.payload = random() % 50;
+    ChecksumRequest request;
+    Bytes frame = Make(segment, &request);
+    for (int i = random() % 4; i > 0; --i) frame[random() % frame.size()] = static_cast<uint8_t>(random());
+    frame.resize(random() % (frame.size() + 1));
+    if (random() % 8 == 0) request.start = static_cast<uint16_t>(random());
+    const Bytes exact = frame;  // of exactly its size, for the sanitizer
+    coalescer.Add(exact, request);
+    if (coalescer.pending() && random() % 3 == 0) {
+      EXPECT_GT(coalescer.Take().frame.size(), 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace eoib
