@@ -9,6 +9,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "control/log.h"
 
@@ -26,7 +27,8 @@ uint64_t RandomTid() {
 
 }  // namespace
 
-Agent::Agent(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock) : loop_(loop), clock_(clock), hca_(std::move(hca)) {}
+Agent::Agent(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock)
+    : loop_(loop), clock_(clock), hca_(std::move(hca)) {}
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                      const PortFactory& make_port, EventLoop* loop, const Clock* clock) {
@@ -51,7 +53,8 @@ absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortF
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return port.status();
   pd_ = hca_->verbs().alloc_pd(hca_->context());
-  if (pd_ == nullptr) return absl::InternalError(absl::StrCat("allocate a protection domain on ", hca_->name(), ": ", strerror(errno)));
+  if (pd_ == nullptr)
+    return absl::InternalError(absl::StrCat("allocate a protection domain on ", hca_->name(), ": ", strerror(errno)));
   handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
   auto pool = BufferPool::Create(hca_.get(), pd_, kBuffersPerVes * config.veses.size(), MtuBytes(port->mtu) - kEoibHeaderSize);
   if (!pool.ok()) return pool.status();
@@ -164,12 +167,20 @@ std::string Agent::Show() const {
   std::string text = absl::StrCat("HCA ", hca_->name(), ": ");
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (port.ok()) {
-    absl::StrAppend(&text, port->active ? "active" : "down", ", LID ", port->lid.ToString(), ", SM LID ", port->sm_lid.ToString(),
-                    ", GID ", port->gid.ToString(), ", MTU ", MtuBytes(port->mtu), "\n");
+    absl::StrAppend(&text, port->active ? "active" : "down", ", LID ", port->lid.ToString(), ", SM LID ",
+                    port->sm_lid.ToString(), ", GID ", port->gid.ToString(), ", MTU ", MtuBytes(port->mtu), "\n");
   } else {
     absl::StrAppend(&text, port.status().message(), "\n");
   }
   for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
+  return text;
+}
+
+std::string Agent::HcaCounters() const {
+  std::string text = absl::StrCat("HCA ", hca_->name(), "\n");
+  for (const Hca::PortCounter& counter : hca_->PortCounters()) {
+    absl::StrAppendFormat(&text, "  %-22s %12d  %s\n", counter.name, counter.value, counter.help);
+  }
   return text;
 }
 
@@ -194,20 +205,24 @@ void Agent::RegisterCommands(CommandRegistry* registry) {
   registry->Register({"show", "", "the HCA port, VESes and vPorts", 0, 0,
                       [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return Show(); }});
   registry->Register({"fdb/show", "[VES]", "where each MAC is", 0, 1, for_veses([](const Ves& ves) { return ves.ShowFdb(); })});
-  registry->Register({"stats", "[VES]", "counters of forwarders and ports", 0, 1, for_veses([](const Ves& ves) { return ves.Stats(); })});
-  registry->Register({"drops", "[VES]", "what was dropped and why", 0, 1, for_veses([](const Ves& ves) { return ves.Drops(); })});
+  registry->Register(
+      {"stats", "[VES]", "counters of forwarders and ports", 0, 1, for_veses([](const Ves& ves) { return ves.Stats(); })});
+  registry->Register({"hca", "", "counters of the HCA port", 0, 0,
+                      [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return HcaCounters(); }});
+  registry->Register(
+      {"drops", "[VES]", "what was dropped and why", 0, 1, for_veses([](const Ves& ves) { return ves.Drops(); })});
   registry->Register({"capture/start", "PATH", "write every packet of the HCA port to an ERF capture for tshark", 1, 1,
                       [this](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
                         absl::Status status = hca_->StartCapture(arguments[0]);
                         if (!status.ok()) return status;
                         return absl::StrCat("capturing to ", arguments[0], "\n");
                       }});
-  registry->Register({"capture/stop", "", "end the capture", 0, 0,
-                      [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                        absl::Status status = hca_->StopCapture();
-                        if (!status.ok()) return status;
-                        return std::string("stopped\n");
-                      }});
+  registry->Register(
+      {"capture/stop", "", "end the capture", 0, 0, [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+         absl::Status status = hca_->StopCapture();
+         if (!status.ok()) return status;
+         return std::string("stopped\n");
+       }});
 }
 
 }  // namespace eoib

@@ -42,7 +42,7 @@ class Agent {
   // Stops forwarding and leaves the groups; `done` is called, from the loop, when the SA has been told.
   void Stop(std::function<void()> done);
 
-  // show, fdb/show, stats, drops, capture/start, capture/stop. The registry must not be asked after the agent is gone.
+  // show, fdb/show, stats, drops, hca, capture/start, capture/stop. The registry must not be asked after the agent is gone.
   void RegisterCommands(CommandRegistry* registry);
 
   const std::vector<std::unique_ptr<Ves>>& veses() const { return veses_; }
@@ -56,6 +56,7 @@ class Agent {
   void RunAsyncEvents();
   Ves* FindVes(absl::string_view name) const;
   std::string Show() const;
+  std::string HcaCounters() const;
   // Runs `text` for the VES that the first argument names, or for all.
   absl::StatusOr<std::string> ForVeses(const CommandRegistry::Arguments& arguments,
                                        const std::function<std::string(const Ves&)>& text) const;

@@ -60,8 +60,9 @@ class Host {
   Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock)
       : loop_(clock), state_(StateDir::Open(directory_.path()).value()) {
     const AgentConfig config = ParseConfig(toml, "test").value();
-    agent_ = Agent::Create(config, softhca::OpenSoftHca(subnet->Connect(), name).value(), state_.get(),
-                           [this](const VPortConfig& vport, MacAddr mac, int mtu) { return MakePort(vport, mac, mtu); }, &loop_, clock)
+    agent_ = Agent::Create(
+                 config, softhca::OpenSoftHca(subnet->Connect(), name).value(), state_.get(),
+                 [this](const VPortConfig& vport, MacAddr mac, int mtu) { return MakePort(vport, mac, mtu); }, &loop_, clock)
                  .value();
     agent_->RegisterCommands(&commands_);
     agent_->Start();
@@ -154,8 +155,10 @@ class AgentTest : public testing::Test {
   }
 
   void TearDown() override {
-    EXPECT_TRUE(Until([this] { return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Conserved(); }); }))
-        << "frames are not conserved: " << (hosts_.empty() ? "" : hosts_[0]->Command("stats"));
+    EXPECT_TRUE(Until([this] {
+      return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Conserved(); });
+    })) << "frames are not conserved: "
+        << (hosts_.empty() ? "" : hosts_[0]->Command("stats"));
   }
 
   MonotonicClock clock_;
@@ -163,7 +166,8 @@ class AgentTest : public testing::Test {
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
-constexpr char kOneVes[] = "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
+constexpr char kOneVes[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
 
 TEST_F(AgentTest, TwoAgentsTalk) {
   Host* h1 = AddHost("h1", kOneVes);
@@ -236,10 +240,12 @@ TEST_F(AgentTest, APartitionThatThePortIsNotInIsAClearError) {
   EventLoop loop(&clock_);
   auto state = StateDir::Open(directory.path()).value();
   const AgentConfig config = ParseConfig("[[ves]]\nname = \"green\"\npkey = 0x8009\n", "test").value();
-  const auto agent = Agent::Create(config, softhca::OpenSoftHca(subnet_.Connect(), "h9").value(), state.get(),
-                                   [](const VPortConfig&, MacAddr, int) -> absl::StatusOr<VPort> { abort(); }, &loop, &clock_);
+  const auto agent = Agent::Create(
+      config, softhca::OpenSoftHca(subnet_.Connect(), "h9").value(), state.get(),
+      [](const VPortConfig&, MacAddr, int) -> absl::StatusOr<VPort> { abort(); }, &loop, &clock_);
   ASSERT_FALSE(agent.ok());
-  EXPECT_THAT(std::string(agent.status().message()), testing::AllOf(HasSubstr("green"), HasSubstr("0x8009"), HasSubstr("0x8001")));
+  EXPECT_THAT(std::string(agent.status().message()),
+              testing::AllOf(HasSubstr("green"), HasSubstr("0x8009"), HasSubstr("0x8001")));
 }
 
 }  // namespace

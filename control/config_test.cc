@@ -120,7 +120,7 @@ TEST(ConfigTest, TakesTheseToo) {
 
 TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
   const std::string kNameRule = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
-  const std::string kNetdevRule = "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%'";
+  const std::string kNetdevRule = "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
   const std::string kVlanRule = "; a VLAN is an integer from 0 to 4094, a range of them a string such as \"100-199\"";
   const std::string kVlansRule = " = [0, 10, \"100-199\"] (0: untagged), or \"all\"";
   const struct {
@@ -201,6 +201,8 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
        "f:6: name is \"tap%d\"; " + kNetdevRule},
       {"vPort name a directory", absl::StrCat(kBlue, "[[vport]]\nname='..'\nves='blue'\n"),
        "f:6: name is \"..\"; " + kNetdevRule},
+      {"a name that /proc/sys/net keeps for itself", absl::StrCat(kBlue, "[[vport]]\nname='all'\nves='blue'\n"),
+       "f:6: name is \"all\"; " + kNetdevRule},
       {"unknown type", WithVPort("type = 'tun'\n"), "f:8: type is \"tun\"; it is \"tap\" or \"test\""},
       {"mac no address", WithVPort("mac = '02:00'\n"), "f:8: mac is \"02:00\"; a MAC address is written \"02:00:5e:10:00:01\""},
       {"mac a number", WithVPort("mac = 1\n"), "f:8: mac is 1; a MAC address is written \"02:00:5e:10:00:01\""},

@@ -1,7 +1,7 @@
 // eoibd: the agent. One process for each host and HCA port.
 //
-// Linked twice from this file: eoibd with the software HCA, eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA), which shows that nothing
-// but this main knows that a software HCA exists.
+// Linked twice from this file: eoibd with the software HCA, eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA), which shows that
+// nothing but this main knows that a software HCA exists.
 
 #include <gflags/gflags.h>
 #include <sys/epoll.h>
@@ -31,7 +31,8 @@
 
 DEFINE_string(hca, "", "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software subnet");
 DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
-DEFINE_string(rundir, "/run/eoib", "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
+DEFINE_string(rundir, "/run/eoib",
+              "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
 DEFINE_string(statedir, "/var/lib/eoib", "directory of what has to survive a restart: MACs");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
 DEFINE_string(name, "", "the control socket is RUNDIR/eoibd.NAME.ctl then: for several agents on one host");
@@ -46,8 +47,9 @@ HcaRegistry Hcas() {
 #ifndef EOIB_WITHOUT_SOFTHCA
   const std::string socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric;
   registry.Register("soft", softhca::SoftHcaOpener([socket] {
-    return std::make_unique<softhca::FabricClient>(softhca::FabricClient::Options{.socket = socket, .wait = absl::Seconds(5)});
-  }));
+                      return std::make_unique<softhca::FabricClient>(
+                          softhca::FabricClient::Options{.socket = socket, .wait = absl::Seconds(5)});
+                    }));
 #endif
   return registry;
 }

@@ -103,9 +103,8 @@ void FloodGroup::Adopt(const McMemberRecord& record) {
   }
   const absl::Status keyed = endpoint_->SetQKey(record.qkey);
   if (!keyed.ok()) return Fail(keyed);
-  const absl::StatusOr<AhIndex> ah =
-      handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
-                    {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+  const absl::StatusOr<AhIndex> ah = handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
+                                                   {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
   if (!ah.ok()) return Fail(ah.status());
   const absl::optional<Joined> before = joined_;
   joined_ = Joined{*ah, record.mlid, record.qkey, MtuBytes(record.mtu)};

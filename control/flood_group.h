@@ -1,5 +1,5 @@
-// FloodGroup: a VES's membership in its flood group, which is the VES's constitution: Q_Key, MTU, SL, rate, traffic class and hop
-// limit come from its record.
+// FloodGroup: a VES's membership in its flood group, which is the VES's constitution: Q_Key, MTU, SL, rate, traffic class and
+// hop limit come from its record.
 //
 // The first full member creates the group; everybody else joins what is there. Both may happen at once on several hosts: all
 // ask for the same parameters, so whoever comes second joins. A limited member cannot create a group (its P_Key would be

@@ -17,8 +17,8 @@ std::string& Program() {
 }
 
 void Write(absl::string_view severity, absl::string_view text) {
-  const std::string line = absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()), " ", Program(),
-                                        " ", severity, ": ", text, "\n");
+  const std::string line = absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()), " ",
+                                        Program(), " ", severity, ": ", text, "\n");
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -28,8 +28,8 @@ const char* OriginName(FdbOrigin origin) {
   return "?";
 }
 
-// A reverse-ARP request of the interface for itself (RFC 903), which is what hypervisors send when a guest arrives somewhere: every
-// switch on the way learns where the address is now, and no host answers.
+// A reverse-ARP request of the interface for itself (RFC 903), which is what hypervisors send when a guest arrives somewhere:
+// every switch on the way learns where the address is now, and no host answers.
 Injected SelfAnnouncement(MacAddr mac, uint32_t port) {
   Injected message;
   message.kind = Injected::Kind::kFrame;
@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
 
   auto ves = std::unique_ptr<Ves>(new Ves(config, shared, *pkey));
   const QKey qkey = config.qkey.value_or(QKey(0x8000'0000u | pkey->pkey.Full().value()));
-  auto endpoint = UdEndpoint::Create(shared.hca, shared.pd, shared.pool, shared.handles, {.pkey_index = pkey->index, .qkey = qkey});
+  auto endpoint =
+      UdEndpoint::Create(shared.hca, shared.pd, shared.pool, shared.handles, {.pkey_index = pkey->index, .qkey = qkey});
   if (!endpoint.ok()) return endpoint.status();
   ves->endpoint_ = *std::move(endpoint);
 
@@ -72,9 +73,9 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   options.flood_mgid = FloodMgid(config.pkey);
   options.own = {port->gid, ves->endpoint_->qpn()};
   options.limited_member = !pkey->pkey.IsFullMember();
-  ves->forwarder_ = std::make_unique<Forwarder>(
-      options, Forwarder::Parts{shared.pool, ves->endpoint_.get(), &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_,
-                                shared.clock});
+  ves->forwarder_ =
+      std::make_unique<Forwarder>(options, Forwarder::Parts{shared.pool, ves->endpoint_.get(), &ves->fdb_, &ves->directory_,
+                                                            &ves->punts_, &ves->injected_, shared.clock});
   ves->forwarder_->SetMtu(MtuBytes(port->mtu) - kEoibHeaderSize);
   Ves* self = ves.get();
   ves->resolver_ = std::make_unique<Resolver>(shared.sa, shared.handles, &ves->directory_, port->gid, pkey->pkey,
@@ -95,7 +96,8 @@ Ves::~Ves() {
 absl::Status Ves::AddVPort(VPort vport) {
   vport.index = forwarder_->AddPort(vport.port.get(), vport.config.vlan);
   const VPortId id = forwarder_->ports()[vport.index].vport;
-  if (id.IsNone()) return absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport.config.name));
+  if (id.IsNone())
+    return absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport.config.name));
   for (MacAddr mac : vport.config.static_macs) {
     const absl::Status added = fdb_.AddStatic(FdbKey(vport.config.vlan.Untagged(), mac), id);
     if (!added.ok()) return absl::Status(added.code(), absl::StrCat("vPort ", vport.config.name, ": ", added.message()));
@@ -154,8 +156,8 @@ void Ves::RunPunts() {
     if (punt.kind != Punt::Kind::kMoved) {
       resolver_->OnPunt(punt);
     } else if (move_log_.Allow()) {
-      LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(), " moved to ",
-                           Behind(punt.vport)));
+      LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
+                           " moved to ", Behind(punt.vport)));
     }
   }
 }
@@ -181,10 +183,10 @@ std::string Ves::Behind(VPortId vport) const {
 }
 
 std::string Ves::Show() const {
-  std::string text =
-      absl::StrCat("VES ", config_.name, ": P_Key ", pkey_.pkey.ToString(), pkey_.pkey.IsFullMember() ? " (full" : " (limited",
-                   " member), QPN ", endpoint_->qpn().ToString(), ", VLANs ", config_.vlans.ToString(), ", MTU ", forwarder_->mtu(),
-                   ", FDB ", fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
+  std::string text = absl::StrCat(
+      "VES ", config_.name, ": P_Key ", pkey_.pkey.ToString(), pkey_.pkey.IsFullMember() ? " (full" : " (limited",
+      " member), QPN ", endpoint_->qpn().ToString(), ", VLANs ", config_.vlans.ToString(), ", MTU ", forwarder_->mtu(),
+      ", FDB ", fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
   const absl::optional<FloodGroup::Joined>& joined = group_->joined();
   if (joined.has_value()) {
     absl::StrAppend(&text, ": joined, MLID ", joined->mlid.ToString(), ", Q_Key ", joined->qkey.ToString(), ", MTU ",
@@ -198,7 +200,8 @@ std::string Ves::Show() const {
 
 std::string Ves::ShowVPort(const VPort& vport) const {
   const VlanPolicy& vlan = vport.config.vlan;
-  std::string text = absl::StrCat("  vPort ", vport.config.name, ": ", vport.config.type, ", MAC ", vport.port->mac().ToString());
+  std::string text =
+      absl::StrCat("  vPort ", vport.config.name, ": ", vport.config.type, ", MAC ", vport.port->mac().ToString());
   if (vlan.mode == PortMode::kAccess) {
     absl::StrAppend(&text, ", access VLAN ", vlan.access_vlan.ToString());
   } else {
@@ -208,7 +211,8 @@ std::string Ves::ShowVPort(const VPort& vport) const {
 }
 
 std::string Ves::ShowFdb() const {
-  std::string text = absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", config_.name, "VLAN", "MAC", "origin", "age", "behind");
+  std::string text =
+      absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", config_.name, "VLAN", "MAC", "origin", "age", "behind");
   for (const Fdb::Entry& entry : fdb_.Dump()) {
     const bool ages = entry.origin != FdbOrigin::kStatic && entry.origin != FdbOrigin::kManager;
     absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
@@ -244,7 +248,8 @@ std::string Ves::Drops() const {
   std::string text = absl::StrCat("VES ", config_.name, "\n");
   for (size_t i = 0; i < kDropReasons; ++i) {
     const uint64_t count = forwarder_->counters().drops[i].value();
-    if (count != 0) absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", kDropReasonInfo[i].label, count, kDropReasonInfo[i].help);
+    if (count != 0)
+      absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", kDropReasonInfo[i].label, count, kDropReasonInfo[i].help);
   }
   return text;
 }

@@ -67,7 +67,7 @@ class Ves {
   absl::Time NextDeadline() const;
 
   // What happened to the HCA port.
-  void OnPortUp();             // active again, or the SM asked for reregistration: join again, ask for the paths again
+  void OnPortUp();  // active again, or the SM asked for reregistration: join again, ask for the paths again
   void OnPortDown();
 
   const VesConfig& config() const { return config_; }

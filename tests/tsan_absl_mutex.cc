@@ -1,8 +1,8 @@
-// Tells ThreadSanitizer of absl::Mutex. Debian's Abseil is not built for it: the mutex's atomics are in a library that the sanitizer does
-// not see into, and every use of a mutex would look like a race. In thread-sanitizer builds the linker sends the calls of our objects
-// through these wrappers (--wrap, see the top CMakeLists.txt): what a thread did before it gave the mutex up happens before what
-// another does after it took it. Conditions of Await may be evaluated inside these calls by whichever thread holds the
-// mutex, which the sanitizer cannot know, so reads in there are not looked at.
+// Tells ThreadSanitizer of absl::Mutex. Debian's Abseil is not built for it: the mutex's atomics are in a library that the
+// sanitizer does not see into, and every use of a mutex would look like a race. In thread-sanitizer builds the linker sends the
+// calls of our objects through these wrappers (--wrap, see the top CMakeLists.txt): what a thread did before it gave the mutex
+// up happens before what another does after it took it. Conditions of Await may be evaluated inside these calls by whichever
+// thread holds the mutex, which the sanitizer cannot know, so reads in there are not looked at.
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
@@ -19,8 +19,8 @@ class IgnoreReads {
   ~IgnoreReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 };
 
-// Its own search for lock-order cycles keeps a graph under a lock that the sanitizer does not see either, and does not need: the
-// sanitizer looks for such cycles itself.
+// Its own search for lock-order cycles keeps a graph under a lock that the sanitizer does not see either, and does not need:
+// the sanitizer looks for such cycles itself.
 [[maybe_unused]] const bool kNoCycleSearch = [] {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return true;
@@ -67,9 +67,11 @@ extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mute
 }
 
 // bool Mutex::AwaitWithTimeout(const Condition&, absl::Duration)
-extern "C" bool __real__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(void*, const void*, absl::Duration);
-extern "C" bool __wrap__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(void* mutex, const void* condition,
-                                                                                               absl::Duration timeout) {
+extern "C" bool __real__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(void*, const void*,
+                                                                                                absl::Duration);
+extern "C" bool __wrap__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(void* mutex,
+                                                                                                const void* condition,
+                                                                                                absl::Duration timeout) {
   __tsan_release(mutex);
   bool met;
   {

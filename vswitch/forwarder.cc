@@ -429,7 +429,8 @@ void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn
   }
   EncodeEoibHeader({options_.header_form, packet->vouched, false}, payload);
   if (packet->vouched != L4Checksum::kNone) counters_.checksums_vouched.Add();
-  const SendRequest request{packet->frame.buffer, payload, packet->frame.length + static_cast<uint32_t>(kEoibHeaderSize), ah, qpn};
+  const SendRequest request{packet->frame.buffer, payload, packet->frame.length + static_cast<uint32_t>(kEoibHeaderSize), ah,
+                            qpn};
   if (ah.IsNone()) {
     Hold(request, vport);
     return;

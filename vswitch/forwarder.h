@@ -1,13 +1,13 @@
-// Forwarder: the data path of one VES on one worker. Frames enter from local ports and from the fabric, in batches, and leave to
-// either.
+// Forwarder: the data path of one VES on one worker. Frames enter from local ports and from the fabric, in batches, and leave
+// to either.
 //
 // The frame's way, in both directions, is the same table of contents (forwarder.cc):
 //
 //     from a port:    ParseHeaders  AdmitFromPort    Canonicalise  LearnLocal   Resolve  Transmit
 //     from the fabric: Decapsulate  ParseHeaders  AdmitFromFabric  LearnRemote  Resolve  Transmit
 //
-// Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Access and native tags
-// come on when a frame enters at a port and are left out when it leaves at one.
+// Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Access and native
+// tags come on when a frame enters at a port and are left out when it leaves at one.
 //
 // Split horizon. A frame from the fabric never goes back to the fabric, a frame from a port never back to that port. Local
 // ports of one VES switch locally, unless this agent is a limited member of the partition: limited members are isolated from
@@ -60,8 +60,8 @@ class Forwarder {
   struct Options {
     VlanSet vlans = VlanSet::All();  // the VES's
     Mgid flood_mgid;
-    PeerAddress own;                 // what our own multicast carries as its source
-    bool limited_member = false;     // of the partition: no local switching
+    PeerAddress own;              // what our own multicast carries as its source
+    bool limited_member = false;  // of the partition: no local switching
     HeaderForm header_form = HeaderForm::kEoib;
     absl::Duration hold = absl::Seconds(1);  // how long a frame waits for a path
   };
@@ -112,7 +112,7 @@ class Forwarder {
     FdbKey source;
     FdbKey destination;
     VPortId from = VPortId::None();
-    VPortId to = VPortId::None();      // None: flood
+    VPortId to = VPortId::None();  // None: flood
     L4Checksum vouched = L4Checksum::kNone;
     const Datagram* datagram = nullptr;  // kFabric only
   };

@@ -27,23 +27,23 @@ class Counter {
 };
 
 // X(member, help)
-#define EOIB_FORWARDER_COUNTERS(X)                                                   \
-  X(frames_in, "frames that entered, from ports and from the fabric")                \
-  X(from_ports, "of these, from local ports")                                        \
-  X(from_fabric, "of these, from the fabric")                                        \
-  X(forwarded, "frames that got at least one egress copy")                           \
-  X(known_unicast, "of these, to the one vPort that the FDB names")                  \
-  X(flooded_unknown, "of these, flooded because the FDB does not know the address")  \
-  X(flooded_group, "of these, flooded because the address is a group's")             \
-  X(egress_copies, "copies of forwarded frames towards ports and the fabric")        \
-  X(transmitted, "copies that a port took or whose send completed")                  \
-  X(transmitted_fabric, "of these, datagrams to the fabric")                         \
-  X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")      \
-  X(learned, "addresses learned")                                                    \
-  X(moved, "addresses that moved to another vPort")                                  \
-  X(learn_limited, "addresses not learned because the FDB is full")                  \
-  X(new_peers, "remote vPorts seen for the first time")                              \
-  X(readdressed_peers, "remote vPorts that came back with another QPN")              \
+#define EOIB_FORWARDER_COUNTERS(X)                                                  \
+  X(frames_in, "frames that entered, from ports and from the fabric")               \
+  X(from_ports, "of these, from local ports")                                       \
+  X(from_fabric, "of these, from the fabric")                                       \
+  X(forwarded, "frames that got at least one egress copy")                          \
+  X(known_unicast, "of these, to the one vPort that the FDB names")                 \
+  X(flooded_unknown, "of these, flooded because the FDB does not know the address") \
+  X(flooded_group, "of these, flooded because the address is a group's")            \
+  X(egress_copies, "copies of forwarded frames towards ports and the fabric")       \
+  X(transmitted, "copies that a port took or whose send completed")                 \
+  X(transmitted_fabric, "of these, datagrams to the fabric")                        \
+  X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")     \
+  X(learned, "addresses learned")                                                   \
+  X(moved, "addresses that moved to another vPort")                                 \
+  X(learn_limited, "addresses not learned because the FDB is full")                 \
+  X(new_peers, "remote vPorts seen for the first time")                             \
+  X(readdressed_peers, "remote vPorts that came back with another QPN")             \
   X(punts_lost, "messages to control that found the queue full")
 
 struct ForwarderCounters {

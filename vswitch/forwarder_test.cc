@@ -1,4 +1,5 @@
-// The data path, deterministic: forwarders on an in-process software subnet, polled by the test, with a clock that stands still.
+// The data path, deterministic: forwarders on an in-process software subnet, polled by the test, with a clock that stands
+// still.
 #include "vswitch/forwarder.h"
 
 #include <atomic>
@@ -93,9 +94,10 @@ class Host {
     handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
     pool_ = BufferPool::Create(hca_.get(), pd_, 1024, kMtu).value();
     const Hca::PKeyIndex pkey = hca_->FindPKey(options.pkey).value();
-    endpoint_ = UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(),
-                                   {.pkey_index = pkey.index, .qkey = QKey(0x80008001), .receive_depth = 256, .send_depth = 256})
-                    .value();
+    endpoint_ =
+        UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(),
+                           {.pkey_index = pkey.index, .qkey = QKey(0x80008001), .receive_depth = 256, .send_depth = 256})
+            .value();
     const HcaPortInfo port = hca_->QueryPort().value();
     Forwarder::Options forwarder;
     forwarder.vlans = options.vlans;
@@ -565,7 +567,8 @@ TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndAllocateNothing) {
     Bytes datagram(random() % 200);
     for (uint8_t& byte : datagram) byte = static_cast<uint8_t>(random());
     // The first byte is one that no accepted header has: what is valid is another test's matter.
-    if (!datagram.empty()) datagram[0] = static_cast<uint8_t>(0xc1 + random() % 15) == 0xc4 ? 0x00 : (datagram[0] & 0x7f) % 0x80;
+    if (!datagram.empty())
+      datagram[0] = static_cast<uint8_t>(0xc1 + random() % 15) == 0xc4 ? 0x00 : (datagram[0] & 0x7f) % 0x80;
     if (datagram.size() > 1 && datagram[0] == 0x09) datagram[0] = 0x0a;
     peer->SendRawTo(*h2, datagram);
     counting_allocations = true;

@@ -1,7 +1,7 @@
 // HeldFrames: frames to a MAC that is known but whose peer has no address handle yet.
 //
-// Flooding them would be wrong (a reply never floods) and dropping the first reply would cost a retransmission, so they wait, as ARP
-// lets packets wait, until control has published a path: some tens of microseconds. Bounded for the forwarder and for
+// Flooding them would be wrong (a reply never floods) and dropping the first reply would cost a retransmission, so they wait,
+// as ARP lets packets wait, until control has published a path: some tens of microseconds. Bounded for the forwarder and for
 // each vPort, so that an unreachable peer cannot take the buffers of others.
 #ifndef EOIB_VSWITCH_HELD_FRAMES_H_
 #define EOIB_VSWITCH_HELD_FRAMES_H_

@@ -35,12 +35,12 @@ enum class PortMode : uint8_t {
 
 struct VlanPolicy {
   PortMode mode = PortMode::kAccess;
-  Vid access_vlan;                        // kAccess; 0: the VES's untagged VLAN
-  VlanSet trunk_vlans = VlanSet::All();   // kTrunk; with 0 it carries the untagged VLAN too
-  Vid native_vlan;                        // kTrunk; 0: untagged frames stay untagged, as VLAN 0
+  Vid access_vlan;                       // kAccess; 0: the VES's untagged VLAN
+  VlanSet trunk_vlans = VlanSet::All();  // kTrunk; with 0 it carries the untagged VLAN too
+  Vid native_vlan;                       // kTrunk; 0: untagged frames stay untagged, as VLAN 0
 
-  // The VLAN that a frame received at the port belongs to; false if the port does not carry it. An access port takes untagged and
-  // priority-tagged frames, and frames tagged with its own VLAN (IEEE 802.1Q-2018 §6.9.1 with "admit all", ingress
+  // The VLAN that a frame received at the port belongs to; false if the port does not carry it. An access port takes untagged
+  // and priority-tagged frames, and frames tagged with its own VLAN (IEEE 802.1Q-2018 §6.9.1 with "admit all", ingress
   // filtering on). A trunk takes untagged and priority-tagged frames into the native VLAN.
   bool Classify(const EthernetInfo& info, Vid* vid) const;
   // True if frames of `vid` leave at the port; *strip says that they leave without the tag.

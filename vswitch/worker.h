@@ -1,8 +1,8 @@
-// Worker: a thread that runs forwarders. It owns their queue pairs, buffers and ports' data sides; nobody else posts, polls, reads
-// or writes there.
+// Worker: a thread that runs forwarders. It owns their queue pairs, buffers and ports' data sides; nobody else posts, polls,
+// reads or writes there.
 //
-// A turn: take what epoll says is ready, one batch from each ready port and each queue pair, then reclaim. With nothing left the
-// worker arms the completion queues, looks once more (an arrival between the last poll and arming raises no event) and
+// A turn: take what epoll says is ready, one batch from each ready port and each queue pair, then reclaim. With nothing left
+// the worker arms the completion queues, looks once more (an arrival between the last poll and arming raises no event) and
 // sleeps. It does not spin: these hosts run virtual machines on the same cores.
 #ifndef EOIB_VSWITCH_WORKER_H_
 #define EOIB_VSWITCH_WORKER_H_

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,6 +47,15 @@ class Hca {
   // the HCA cannot. A capture that runs already is replaced.
   virtual absl::Status StartCapture(const std::string& path) = 0;
   virtual absl::Status StopCapture() = 0;
+
+  // What the port counts, under names of the InfiniBand port counters where there is one; empty where they are read elsewhere
+  // (a real HCA's with perfquery).
+  struct PortCounter {
+    const char* name;
+    uint64_t value;
+    const char* help;
+  };
+  virtual std::vector<PortCounter> PortCounters() const { return {}; }
 
   absl::StatusOr<HcaPortInfo> QueryPort() const;
   // The index of the P_Key of that partition in the port's table (full member preferred), and whether it is a full member's.

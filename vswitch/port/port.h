@@ -1,5 +1,5 @@
-// Port: where Ethernet frames enter and leave the switch. TapPort is one; TestPort is another; a physical NIC and an Open vSwitch
-// port will be others.
+// Port: where Ethernet frames enter and leave the switch. TapPort is one; TestPort is another; a physical NIC and an Open
+// vSwitch port will be others.
 #ifndef EOIB_VSWITCH_PORT_PORT_H_
 #define EOIB_VSWITCH_PORT_PORT_H_
 
@@ -17,10 +17,10 @@ namespace eoib {
 
 // One frame that a Receive could not take as it is: counted by the caller as an ingress drop.
 struct PortReceiveCounts {
-  size_t too_large = 0;         // longer than the pool's frame size: read to the end and discarded, never truncated
+  size_t too_large = 0;  // longer than the pool's frame size: read to the end and discarded, never truncated
   size_t bad_checksum_request = 0;
   size_t runt = 0;
-  bool would_block = false;     // nothing more to read now
+  bool would_block = false;  // nothing more to read now
 };
 
 // Receive and Transmit: the worker that owns the port. The rest: control.
@@ -36,12 +36,12 @@ class Port {
   // empty (the frames then stay in the kernel). Returns how many, and in *counts what could not be taken.
   virtual size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept = 0;
 
-  // Hands `frame` to the interface, with its checksum request. With strip_tag, the 802.1Q tag that the frame has is left out, without a
-  // change to the frame. The buffer stays the caller's. kNone, or kPortDown, kPortFull, kPortTooLarge, kPortError. A port may keep
-  // a copy back until Flush, to join it with others; it then answers kNone.
+  // Hands `frame` to the interface, with its checksum request. With strip_tag, the 802.1Q tag that the frame has is left out,
+  // without a change to the frame. The buffer stays the caller's. kNone, or kPortDown, kPortFull, kPortTooLarge, kPortError. A
+  // port may keep a copy back until Flush, to join it with others; it then answers kNone.
   virtual DropReason Transmit(const Frame& frame, bool strip_tag) noexcept = 0;
-  // Ends a batch: hands over what Transmit kept back. Returns how many of the frames that Transmit took since the last Flush were lost
-  // after all, and why.
+  // Ends a batch: hands over what Transmit kept back. Returns how many of the frames that Transmit took since the last Flush
+  // were lost after all, and why.
   virtual size_t Flush(DropReason* reason) noexcept {
     *reason = DropReason::kNone;
     return 0;

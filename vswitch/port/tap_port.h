@@ -2,10 +2,10 @@
 // switch transmits is received by the netdev.
 //
 // Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP with an unfinished sum, and
-// takes such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). Segmentation is not offered: a frame is a frame. The netdev lives as long as the port; its name and MAC
-// are the operator's, so they are the same after a restart. It may be moved to another network namespace (a container's),
-// renamed there, set down and up: the port goes on. If it is deleted under the port, say with such a namespace, the port is
-// down for good.
+// takes such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). Segmentation is not offered: a
+// frame is a frame. The netdev lives as long as the port; its name and MAC are the operator's, so they are the same after a
+// restart. It may be moved to another network namespace (a container's), renamed there, set down and up: the port goes on. If
+// it is deleted under the port, say with such a namespace, the port is down for good.
 #ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 
@@ -74,7 +74,7 @@ class TapPort final : public Port {
   const UniqueFd nothing_;            // /dev/null: takes the TAP's place when somebody deletes the netdev
   std::atomic<uint32_t> largest_{0};  // frame that the netdev takes, from the destination MAC on, tag included
   TcpCoalescer coalescer_;
-  size_t lost_ = 0;                   // joined frames that a write refused, since the last Flush
+  size_t lost_ = 0;  // joined frames that a write refused, since the last Flush
   DropReason lost_reason_ = DropReason::kNone;
 };
 

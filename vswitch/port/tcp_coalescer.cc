@@ -25,7 +25,9 @@ uint16_t Read16(const uint8_t* at) { return ReadWire<be16>(at).value(); }
 uint32_t Read32(const uint8_t* at) { return ReadWire<be32>(at).value(); }
 void Write16(uint8_t* at, size_t value) { WriteWire(be16(static_cast<uint16_t>(value)), at); }
 
-bool Same(const uint8_t* a, const uint8_t* b, size_t from, size_t to) { return std::memcmp(a + from, b + from, to - from) == 0; }
+bool Same(const uint8_t* a, const uint8_t* b, size_t from, size_t to) {
+  return std::memcmp(a + from, b + from, to - from) == 0;
+}
 
 // Everything of the IP headers but the lengths, the IPv4 identification and the IPv4 header checksum.
 bool SameIp(const uint8_t* a, const uint8_t* b, bool ipv6) {

@@ -1,9 +1,10 @@
-// TcpCoalescer: joins TCP segments that arrived in one batch into one large frame for the interface, as a NIC's receive offload does.
+// TcpCoalescer: joins TCP segments that arrived in one batch into one large frame for the interface, as a NIC's receive offload
+// does.
 //
-// A kernel's receive path costs the same for a segment of 1,500 bytes as for one of 64 KiB, and so does the write that hands it over.
-// Joined are segments that a sender's stack cut from one stretch of a stream: same addresses, ports, acknowledgement, window and
-// options, data without a gap, only ACK and PSH set, all of one length but the last, IPv4 with "don't fragment" and without
-// options or IPv6 without extension headers, a checksum that the interface is to finish anyway, no tag. The result has
+// A kernel's receive path costs the same for a segment of 1,500 bytes as for one of 64 KiB, and so does the write that hands it
+// over. Joined are segments that a sender's stack cut from one stretch of a stream: same addresses, ports, acknowledgement,
+// window and options, data without a gap, only ACK and PSH set, all of one length but the last, IPv4 with "don't fragment" and
+// without options or IPv6 without extension headers, a checksum that the interface is to finish anyway, no tag. The result has
 // the segments' length in it (gso_size), so that whoever forwards it cuts it the same way again; nothing is delayed beyond the
 // batch, and no order is changed.
 //
@@ -29,13 +30,13 @@ class TcpCoalescer {
     uint16_t header_length = 0;   // Ethernet to TCP options
     uint16_t segment_length = 0;  // TCP payload of each segment but the last
     bool ipv6 = false;
-    size_t segments = 0;          // 1: the frame as it came
+    size_t segments = 0;  // 1: the frame as it came
   };
 
   TcpCoalescer();
 
-  // Takes in a copy of `frame` (untagged, without padding or with), if it begins a run or continues the one under way. False: it
-  // does neither; the caller takes what is pending, then offers the frame again or hands it over by itself.
+  // Takes in a copy of `frame` (untagged, without padding or with), if it begins a run or continues the one under way. False:
+  // it does neither; the caller takes what is pending, then offers the frame again or hands it over by itself.
   bool Add(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) noexcept;
   bool pending() const { return segments_ != 0; }
   // Finishes the headers of the run and gives it up. Requires pending().

@@ -30,7 +30,8 @@ void Put(Bytes* bytes, uint64_t value, int size) {
   for (int i = size - 1; i >= 0; --i) bytes->push_back(static_cast<uint8_t>(value >> (8 * i)));
 }
 
-// A frame with TCP timestamps whose payload at sequence number n is the byte n mod 251, its checksum prepared as a vouched one is.
+// A frame with TCP timestamps whose payload at sequence number n is the byte n mod 251, its checksum prepared as a vouched one
+// is.
 Bytes Make(const Segment& s, ChecksumRequest* request) {
   Bytes frame = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
   Put(&frame, s.ipv6 ? 0x86dd : 0x0800, 2);
@@ -161,7 +162,8 @@ TEST(TcpCoalescerTest, ARunOfOneLeavesAsItCame) {
   EXPECT_FALSE(coalescer.pending());
 }
 
-// The joined frame says of itself what one large segment would: lengths, IPv4 header checksum, pseudo-header sum, data in order.
+// The joined frame says of itself what one large segment would: lengths, IPv4 header checksum, pseudo-header sum, data in
+// order.
 TEST(TcpCoalescerTest, AJoinedFrameIsOneLargeSegment) {
   for (const bool ipv6 : {false, true}) {
     SCOPED_TRACE(ipv6 ? "IPv6" : "IPv4");

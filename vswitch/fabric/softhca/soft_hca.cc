@@ -33,6 +33,14 @@ class SoftHca final : public Hca {
   MadTransport* mads() override { return &mads_; }
   absl::Status StartCapture(const std::string& path) override { return port_->StartCapture(path); }
   absl::Status StopCapture() override { return port_->StopCapture(); }
+  std::vector<PortCounter> PortCounters() const override {
+    const softhca::PortCounters counters = port_->counters();
+    return {
+#define EOIB_X(name, help) {#name, counters.name, help},
+        EOIB_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+    };
+  }
 
   SoftPort* soft_port() const { return port_.get(); }
 

@@ -34,6 +34,8 @@ void ClearEventFd(int fd) {
   [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof(count));
 }
 
+constexpr int kLeastRecordsAPoll = 32;
+
 bool IsNonBlocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
 absl::Status SystemError(absl::string_view what) { return absl::InternalError(absl::StrCat(what, ": ", std::strerror(errno))); }
@@ -328,6 +330,7 @@ int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
 }
 
 void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+  ++records_taken_;
   if (capture_ != nullptr && !ring->loopback) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
     const bool fits = header.length <= 4096;
@@ -363,7 +366,11 @@ void SoftPort::ClearDoorbell() {
 int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   absl::MutexLock lock(&mutex_);
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
-    DrainInbound([cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
+    // Bounded also by what is taken for others: polling an idle queue must not run a busy one of this port out of receives.
+    const uint64_t enough = records_taken_ + static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll));
+    DrainInbound([this, cq, count, enough]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return cq->size() >= static_cast<size_t>(count) || cq->full() || records_taken_ >= enough;
+    });
   }
   return queue_pairs_.Poll(cq, count, completions);
 }

@@ -178,6 +178,7 @@ class SoftPort final : public PortSink {
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;     // out of rings
   bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;     // by ourselves, and not read since
   bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // looks after parked messages without being kicked
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
