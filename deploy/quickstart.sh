@@ -37,7 +37,7 @@ down() {
   done
   for pid_file in "$RUN"/*.pid; do
     [ -e "$pid_file" ] || continue
-    tail --pid="$(cat "$pid_file")" -f /dev/null 2>/dev/null || true
+    timeout 5 tail --pid="$(cat "$pid_file")" -f /dev/null 2>/dev/null || kill -9 "$(cat "$pid_file")" 2>/dev/null || true
   done
   for host in "${HOSTS[@]}"; do ip netns delete "eoib-$host" 2>/dev/null || true; done
   rm -rf "$RUN"
@@ -87,6 +87,7 @@ access_vlan = 20
 [[vport]]
 name = "red0"
 ves = "red"
+access_vlan = 10
 TOML
   done
 }
@@ -126,8 +127,9 @@ show_pings() {
 }
 
 show_isolation() {
-  title "Isolation: an address of VES blue's subnet, on h2's interface in VES red"
+  title "Isolation: an address of VES blue's subnet, on h2's interface in VES red; both are VLAN 10"
   in_host h2 ip address add 10.10.0.102/24 dev red0
+  in_host h1 ping -c 1 -W 2 10.30.0.2 >/dev/null || die "h1 does not reach h2 within VES red"
   if in_host h1 ping -I blue10 -c 2 -i 0.2 -W 1 10.10.0.102 >/dev/null 2>&1; then
     die "h1 in P_Key 0x8001 reached h2 in P_Key 0x8002: partitions are not isolated"
   fi
@@ -171,8 +173,8 @@ say_how_to_play() {
   cat <<TEXT
   ip netns exec eoib-h1 ping 10.10.0.3                        from host h1, VLAN 10
   $BIN/eoibctl -t $RUN/h1/eoibd.ctl show                      also: fdb show, stats, drops, help
-  ovs-appctl -t $RUN/h1/eoibd.ctl fdb/show                    the same socket, Open vSwitch's tool
-  $BIN/eoibctl -t $RUN/h1/eoibd.ctl capture/start /tmp/h1.erf then: tshark -r /tmp/h1.erf
+  ovs-appctl -t $RUN/h1/eoibd.ctl fdb/show                    the same socket (package openvswitch-common)
+  $BIN/eoibctl -t $RUN/h1/eoibd.ctl capture/start /tmp/h1.erf then: tshark -r /tmp/h1.erf (package tshark)
   $BIN/eoibctl -t $RUN/fabricd.ctl show                       the subnet: ports, LIDs, P_Keys
   $BIN/eoibctl -t $RUN/fabricd.ctl link h2 down               pull h2's cable
   $0 --down                                                   tear it down

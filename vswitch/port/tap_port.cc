@@ -47,7 +47,14 @@ bool SameFile(int a, int b) {
          status_a.st_ino == status_b.st_ino;
 }
 
-absl::StatusOr<UniqueFd> OpenTap(const std::string& name) {
+// True if a netdev of that name and MAC is here: what a port of this name left behind when its process was killed.
+bool WasLeftBehind(const std::string& name, MacAddr mac) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = RequestFor(name);
+  return socket.valid() && ioctl(socket.get(), SIOCGIFHWADDR, &request) == 0 && MacAddr::FromWire(request.ifr_hwaddr.sa_data) == mac;
+}
+
+absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
   // The kernel would replace a '%' by a number of its own.
   if (name.empty() || name.size() >= IFNAMSIZ || name.find_first_of("/:% \t\n") != std::string::npos) {
     return absl::InvalidArgumentError(
@@ -59,10 +66,11 @@ absl::StatusOr<UniqueFd> OpenTap(const std::string& name) {
                                                "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
   }
   ifreq request = RequestFor(name);
-  // Exclusive: a netdev of that name is somebody's, and must not be taken over.
-  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_TUN_EXCL);
+  // Exclusive, unless it is ours: a netdev of that name is somebody's otherwise, and must not be taken over.
+  const bool ours = WasLeftBehind(name, mac);
+  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | (ours ? 0 : IFF_TUN_EXCL));
   if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
-  if (errno == EBUSY || errno == EEXIST) {
+  if (errno == EBUSY || errno == EEXIST || (errno == EINVAL && if_nametoindex(name.c_str()) != 0)) {
     return absl::AlreadyExistsError(absl::StrCat(
         "make TAP ", name, ": a netdev of that name exists; delete it (ip link delete ", name, ") or choose another name"));
   }
@@ -91,7 +99,7 @@ TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
     : name_(options.name), mac_(options.mac), tap_(std::move(tap)), nothing_(std::move(nothing)) {}
 
 absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
-  absl::StatusOr<UniqueFd> tap = OpenTap(options.name);
+  absl::StatusOr<UniqueFd> tap = OpenTap(options.name, options.mac);
   if (!tap.ok()) return tap.status();
   UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing.valid()) return Failed("open /dev/null for", options.name);
@@ -118,8 +126,12 @@ absl::Status TapPort::Configure(const Options& options) {
   if (status.ok()) status = Control(socket->get(), SIOCGIFFLAGS, &request, "read the flags of");
   request.ifr_flags |= IFF_UP;
   if (status.ok()) status = Control(socket->get(), SIOCSIFFLAGS, &request, "set up");
+  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return Failed("keep over a crash the netdev", name_);
   return status;
 }
+
+// An orderly end takes the netdev along; a killed process leaves it, with all that stands on it, to its successor.
+TapPort::~TapPort() { ioctl(tap_.get(), TUNSETPERSIST, 0); }
 
 // A socket in the network namespace where the netdev is: by ioctls on it the netdev is configured.
 absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {

@@ -3,8 +3,8 @@
 //
 // Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP with an unfinished sum, and
 // takes such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). Segmentation is not offered: a
-// frame is a frame. The netdev lives as long as the port; its name and MAC are the operator's, so they are the same after a
-// restart. It may be moved to another network namespace (a container's), renamed there, set down and up: the port goes on. If
+// frame is a frame. The netdev goes with the port, but outlives a process that is killed: its successor finds it by name and
+// MAC, with the addresses, the bridge and the macvlans that it had, and nobody has to set them up again. It may be moved to another network namespace (a container's), renamed there, set down and up: the port goes on. If
 // it is deleted under the port, say with such a namespace, the port is down for good.
 #ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
@@ -33,8 +33,10 @@ class TapPort final : public Port {
   };
 
   // Makes the netdev in the calling thread's network namespace, sets MAC and MTU, and sets it up, without carrier until
-  // SetLinkUp. kAlreadyExists if the name is taken; kUnavailable without /dev/net/tun; the message says what to do.
+  // SetLinkUp. A TAP of that name and MAC that no process has open is taken over as it is. kAlreadyExists if the name is taken
+  // otherwise; kUnavailable without /dev/net/tun; the message says what to do.
   static absl::StatusOr<std::unique_ptr<TapPort>> Open(const Options& options);
+  ~TapPort() override;
 
   // Control. Both reach the netdev in whatever network namespace and under whatever name it is by now.
   absl::Status SetLinkUp(bool up);  // the carrier

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -309,6 +310,46 @@ TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   frame.checksum = {true, 38, 6};
   EXPECT_TRUE(datagram_arrives());
   pool_->Free(frame.buffer);
+}
+
+// A process that opens the port and dies without a word, as by SIGKILL.
+void OpenAndDie(const TapPort::Options& options) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto port = TapPort::Open(options);
+    _exit(port.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+}
+
+TEST(TapPortCrashTest, TheNetdevWaitsForItsSuccessorWithAllThatStandsOnIt) {
+  const TapPort::Options options{.name = "tap7", .mac = kMac, .mtu = 1500};
+  OpenAndDie(options);
+  const unsigned index = if_nametoindex("tap7");
+  ASSERT_NE(index, 0u);
+  ASSERT_EQ(system("ip address add 10.98.0.1/24 dev tap7"), 0);
+  {
+    auto successor = TapPort::Open(options);
+    ASSERT_TRUE(successor.ok()) << successor.status();
+    EXPECT_EQ(if_nametoindex("tap7"), index) << "the same netdev";
+    EXPECT_EQ(system("ip address show dev tap7 | grep -q 10.98.0.1/24"), 0);
+    EXPECT_THAT(std::string(TapPort::Open(options).status().message()), HasSubstr("a netdev of that name exists")) << "it is in use";
+  }
+  EXPECT_EQ(if_nametoindex("tap7"), 0u) << "an orderly end takes it along";
+}
+
+TEST(TapPortCrashTest, ANetdevOfAnotherMacIsNotTakenOver) {
+  OpenAndDie({.name = "tap8", .mac = kOther});
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()), HasSubstr("a netdev of that name exists"));
+  EXPECT_TRUE(TapPort::Open({.name = "tap8", .mac = kOther}).ok());
+}
+
+TEST(TapPortCrashTest, ANetdevThatIsNoTapIsNotTakenOver) {
+  ASSERT_EQ(system("ip link add tap9 address 02:00:5e:10:00:01 type veth peer name tap9peer"), 0);
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap9", .mac = kMac}).status().message()), HasSubstr("a netdev of that name exists"));
+  ASSERT_EQ(system("ip link delete tap9"), 0);
 }
 
 // As a container's interface is: moved to its namespace, renamed there; in the end the namespace goes, and the netdev with it.
