@@ -19,6 +19,9 @@ namespace {
 // Packet buffers for each VES: both queues of its QP full, and a batch on its way.
 constexpr size_t kBuffersPerVes = 512 + 512 + 2 * Forwarder::kBatch + HeldFrames::kCapacity;
 
+// What the largest InfiniBand MTU carries, whatever the port's is now: a group may have a larger one when the port comes up.
+const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
+
 // A transaction ID that the SA has not seen from this port: a restarted agent must not take its predecessor's answers.
 uint64_t RandomTid() {
   std::random_device random;
@@ -50,13 +53,11 @@ Agent::~Agent() {
 }
 
 absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port) {
-  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
-  if (!port.ok()) return port.status();
   pd_ = hca_->verbs().alloc_pd(hca_->context());
   if (pd_ == nullptr)
     return absl::InternalError(absl::StrCat("allocate a protection domain on ", hca_->name(), ": ", strerror(errno)));
   handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
-  auto pool = BufferPool::Create(hca_.get(), pd_, kBuffersPerVes * config.veses.size(), MtuBytes(port->mtu) - kEoibHeaderSize);
+  auto pool = BufferPool::Create(hca_.get(), pd_, kBuffersPerVes * config.veses.size(), kLargestFrame);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
   if (hca_->mads() != nullptr) {
@@ -140,18 +141,31 @@ void Agent::RunAsyncEvents() {
         LogWarning(absl::StrCat(hca_->name(), ": the port went down"));
         for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown();
         break;
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_QP_FATAL:
+        on_fatal_(absl::StrCat(hca_->name(), " reports that its queue pairs are lost (event ", event.event_type, ")"));
+        break;
+      case IBV_EVENT_GID_CHANGE:
       case IBV_EVENT_PORT_ACTIVE:
       case IBV_EVENT_LID_CHANGE:
       case IBV_EVENT_SM_CHANGE:
       case IBV_EVENT_CLIENT_REREGISTER:
       case IBV_EVENT_PKEY_CHANGE:
         LogInfo(absl::StrCat(hca_->name(), ": port event ", event.event_type, ": joining again"));
-        for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortUp();
+        OnPortUp();
         break;
       default:
         break;
     }
   }
+}
+
+void Agent::OnPortUp() {
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    const std::string change = ves->WhatNeedsARestart();
+    if (!change.empty()) return on_fatal_(change);
+  }
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortUp();
 }
 
 Ves* Agent::FindVes(absl::string_view name) const {

@@ -39,6 +39,8 @@ class Agent {
 
   // Starts the worker and joins the groups.
   void Start();
+  // `on_fatal` hears, from the loop, of a change that this agent cannot follow: only one made anew can. Before Start.
+  void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
   // Stops forwarding and leaves the groups; `done` is called, from the loop, when the SA has been told.
   void Stop(std::function<void()> done);
 
@@ -54,6 +56,7 @@ class Agent {
   absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
   absl::Status WatchDescriptors();
   void RunAsyncEvents();
+  void OnPortUp();
   Ves* FindVes(absl::string_view name) const;
   std::string Show() const;
   std::string HcaCounters() const;
@@ -71,6 +74,7 @@ class Agent {
   std::vector<std::unique_ptr<Ves>> veses_;
   std::unique_ptr<Worker> worker_;
   std::vector<int> watched_;
+  std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
   std::vector<EventLoop::TimerId> timers_;
 };
 

@@ -17,6 +17,7 @@
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet.h"
 #include "vswitch/port/test_port.h"
+#include "vswitch/wire/mgid.h"
 
 namespace eoib {
 namespace {
@@ -233,6 +234,64 @@ TEST_F(AgentTest, NewPeersAreResolvedWithTheSmGone) {
   ASSERT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
   h2->port("v1")->Inject(MakeFrame(kA, kB));
   EXPECT_TRUE(Arrives(h1->port("v1"), MakeFrame(kA, kB)));
+}
+
+// The flood group is the VES's constitution: who comes later takes its MTU and Q_Key, whatever he would have asked for.
+TEST_F(AgentTest, AGroupThatExistsIsTakenAsItIs) {
+  auto creator = softhca::OpenSoftHca(subnet_.Connect(), "creator").value();
+  SaClient sa(creator->mads(), &clock_, {});
+  McMemberRecord record;
+  record.mgid = FloodMgid(PKey(0x8001));
+  record.port_gid = creator->QueryPort().value().gid;
+  record.qkey = QKey(0x80001234);
+  record.mtu = static_cast<uint8_t>(IbMtu::k2048);
+  record.pkey = PKey(0x8001);
+  record.scope = 2;
+  record.join_state = kFullMember;
+  bool made = false;
+  sa.Join(record,
+          mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey | mcm::kQKey | mcm::kTrafficClass | mcm::kSl |
+              mcm::kFlowLabel | mcm::kHopLimit | mcm::kScope | mcm::kMtu | mcm::kMtuSelector,
+          [&made](absl::StatusOr<McMemberRecord> answer) { made = answer.ok(); });
+  ASSERT_TRUE(Until([&] {
+    sa.Run();
+    return made;
+  }));
+
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  EXPECT_THAT(h1->Command("show"), testing::AllOf(HasSubstr("Q_Key 0x80001234"), HasSubstr("MTU 2044")));
+  EXPECT_EQ(h1->mtu("v1"), 2026);
+  Bytes largest = MakeFrame(kB, kA);
+  largest.resize(2044, 0x55);
+  h1->port("v1")->Inject(largest);
+  EXPECT_TRUE(Arrives(h2->port("v1"), largest));
+  largest.push_back(0x55);
+  h1->port("v1")->Inject(largest);
+  EXPECT_TRUE(Until([h1] { return absl::StrContains(h1->Command("drops"), "too_large"); }));
+}
+
+TEST_F(AgentTest, AnAgentThatStopsLeavesItsGroups) {
+  Host* h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_EQ(subnet_.Groups().size(), 1u);
+  bool stopped = false;
+  h1->agent()->Stop([&stopped] { stopped = true; });
+  EXPECT_TRUE(Until([&] { return stopped; }));
+  EXPECT_EQ(subnet_.Groups().size(), 0u);
+}
+
+// A queue pair is made for an index of the P_Key table and a membership: an agent that has lost either has to be made anew.
+TEST_F(AgentTest, AChangeOfMembershipIsToldAsFatal) {
+  Host* h1 = AddHost("h1", kOneVes);
+  std::string why;
+  h1->agent()->OnFatal([&why](const std::string& reason) { why = reason; });
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "ALL").ok());
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
+  EXPECT_TRUE(Until([&why] { return !why.empty(); }));
+  EXPECT_THAT(why, HasSubstr("P_Key is 0x0001"));
 }
 
 TEST_F(AgentTest, APartitionThatThePortIsNotInIsAClearError) {

@@ -252,7 +252,8 @@ bool IsVesName(absl::string_view name) {
 // What the kernel takes for a netdev (dev_valid_name), and no '%', which it takes for a pattern, nor a folder of
 // /proc/sys/net/ipv4/conf.
 bool IsNetdevName(absl::string_view name) {
-  if (name.empty() || name.size() > kMaxNetdevName || name == "." || name == ".." || name == "all" || name == "default") return false;
+  if (name.empty() || name.size() > kMaxNetdevName || name == "." || name == ".." || name == "all" || name == "default")
+    return false;
   return std::all_of(name.begin(), name.end(),
                      [](char c) { return absl::ascii_isgraph(c) && c != '/' && c != ':' && c != '%'; });
 }
@@ -327,7 +328,8 @@ class VPortReader {
 
  private:
   void ReadName(VPortConfig* vport) {
-    constexpr char kRight[] = "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
+    constexpr char kRight[] =
+        "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
     const auto name = reader_.String("name", kRight);
     if (!name.has_value()) return;
     vport->name = *name;

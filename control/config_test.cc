@@ -120,7 +120,8 @@ TEST(ConfigTest, TakesTheseToo) {
 
 TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
   const std::string kNameRule = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
-  const std::string kNetdevRule = "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
+  const std::string kNetdevRule =
+      "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
   const std::string kVlanRule = "; a VLAN is an integer from 0 to 4094, a range of them a string such as \"100-199\"";
   const std::string kVlansRule = " = [0, 10, \"100-199\"] (0: untagged), or \"all\"";
   const struct {

@@ -9,10 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
@@ -39,6 +42,10 @@ DEFINE_string(name, "", "the control socket is RUNDIR/eoibd.NAME.ctl then: for s
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib {
+
+// As main got them, for starting anew.
+char** original_arguments = nullptr;
+
 namespace {
 
 HcaRegistry Hcas() {
@@ -124,6 +131,13 @@ absl::Status Run() {
     (*agent)->Stop([&loop] { loop.Stop(); });
     loop.CallAt(clock.Now() + absl::Seconds(1), [&loop] { loop.Stop(); });
   };
+  // As after a crash: the successor takes over interfaces, MACs and LID, and the others follow its new queue pairs.
+  (*agent)->OnFatal([](const std::string& why) {
+    LogWarning(absl::StrCat(why, ": starting anew"));
+    execv("/proc/self/exe", original_arguments);
+    LogWarning(absl::StrCat("start anew: ", strerror(errno)));
+    _exit(1);
+  });
   (*agent)->RegisterCommands(&commands);
   commands.Register({"exit", "", "stop the agent", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
                        loop.CallAt(clock.Now(), stop);
@@ -150,6 +164,8 @@ absl::Status Run() {
 }  // namespace eoib
 
 int main(int argc, char** argv) {
+  std::vector<char*> arguments(argv, argv + argc + 1);
+  eoib::original_arguments = arguments.data();
   gflags::SetUsageMessage("the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port");
   gflags::SetVersionString("0.1.0");
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);

@@ -34,12 +34,13 @@ FloodGroup::FloodGroup(const Options& options, Hca* hca, SaClient* sa, AddressHa
 FloodGroup::~FloodGroup() { *alive_ = false; }
 
 void FloodGroup::Join() {
+  if (leaving_) return;
   backoff_ = kFirstBackoff;
   Request(/*create=*/false);
 }
 
 void FloodGroup::Run() {
-  if (clock_->Now() < retry_at_) return;
+  if (leaving_ || clock_->Now() < retry_at_) return;
   Request(/*create=*/false);
 }
 
@@ -75,6 +76,7 @@ McMemberRecord FloodGroup::BaseRecord(const HcaPortInfo& port) const {
 void FloodGroup::Request(bool create) {
   retry_at_ = absl::InfiniteFuture();
   const uint64_t attempt = ++attempt_;
+  asked_ = true;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
   if (!port->active) return Fail(absl::UnavailableError("the port is not active"));
@@ -90,24 +92,27 @@ void FloodGroup::Answered(bool create, uint64_t attempt, absl::StatusOr<McMember
   if (answer.ok()) return Adopt(*answer);
   const bool refused = !absl::IsDeadlineExceeded(answer.status());
   if (refused && !create && options_.pkey.IsFullMember()) return Request(/*create=*/true);
+  if (refused) Forget();  // an SM that does not answer may come back and know us; one that refuses does not
   Fail(answer.status());
 }
 
+// The new is in place before the old goes, so that a failure leaves the membership as it was.
 void FloodGroup::Adopt(const McMemberRecord& record) {
-  if (!attached_.has_value() || *attached_ != record.mlid) {
-    if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
-    attached_.reset();
-    const absl::Status attached = endpoint_->Attach(options_.mgid, record.mlid);
-    if (!attached.ok()) return Fail(attached);
-    attached_ = record.mlid;
-  }
-  const absl::Status keyed = endpoint_->SetQKey(record.qkey);
-  if (!keyed.ok()) return Fail(keyed);
+  const int mtu = MtuBytes(record.mtu);
+  if (mtu == 0) return Fail(absl::InternalError(absl::StrCat("its record has MTU code ", record.mtu, ", which is none")));
   const absl::StatusOr<AhIndex> ah = handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
                                                    {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
   if (!ah.ok()) return Fail(ah.status());
+  absl::Status status = attached_ == record.mlid ? absl::OkStatus() : endpoint_->Attach(options_.mgid, record.mlid);
+  if (status.ok()) status = endpoint_->SetQKey(record.qkey);
+  if (!status.ok()) {
+    handles_->Put(*ah);
+    return Fail(status);
+  }
+  if (attached_.has_value() && *attached_ != record.mlid) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+  attached_ = record.mlid;
   const absl::optional<Joined> before = joined_;
-  joined_ = Joined{*ah, record.mlid, record.qkey, MtuBytes(record.mtu)};
+  joined_ = Joined{*ah, record.mlid, record.qkey, mtu};
   trouble_.clear();
   backoff_ = kFirstBackoff;
   on_change_(joined_);
@@ -124,14 +129,14 @@ void FloodGroup::Fail(const absl::Status& why) {
 }
 
 void FloodGroup::Leave(std::function<void()> done) {
+  leaving_ = true;
   ++attempt_;
   retry_at_ = absl::InfiniteFuture();
   if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
   attached_.reset();
-  if (!joined_.has_value()) return done();
   Forget();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
-  if (sa_ == nullptr || !port.ok()) return done();
+  if (sa_ == nullptr || !port.ok() || !asked_) return done();
   sa_->Leave(BaseRecord(*port), [done = std::move(done)](absl::StatusOr<McMemberRecord>) { done(); });
 }
 

@@ -82,6 +82,8 @@ class FloodGroup {
   absl::optional<Joined> joined_;
   absl::optional<Mlid> attached_;
   std::string trouble_ = "not asked yet";
+  bool leaving_ = false;
+  bool asked_ = false;    // the SA may have made us a member
   uint64_t attempt_ = 0;  // answers to earlier attempts are stale
   absl::Duration backoff_;
   absl::Time retry_at_ = absl::InfiniteFuture();

@@ -12,6 +12,9 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "control/log.h"
+#include "fdb/clock.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/address_handles.h"
@@ -26,7 +29,7 @@ class Resolver {
   };
   // `sa` may be null (RoCE: the GID is all there is to know). `own` is this port's GID, `pkey` the VES's. `published` is called
   // after a handle was published.
-  Resolver(SaClient* sa, AddressHandles* handles, VPortDirectory* directory, const Gid& own, PKey pkey,
+  Resolver(SaClient* sa, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own, PKey pkey,
            std::function<void()> published);
   ~Resolver();
 
@@ -34,6 +37,9 @@ class Resolver {
   void OnPunt(const Punt& punt);
   // Asks for every peer's path again: LIDs or the SM changed.
   void RefreshAll();
+  // Asks again where there was no answer.
+  void Run();
+  absl::Time NextDeadline() const;
 
   const Counters& counters() const { return counters_; }
 
@@ -41,6 +47,8 @@ class Resolver {
   struct Peer {
     AhIndex ah = AhIndex::None();
     bool asking = false;
+    bool again = false;                            // asked for once more while an answer was under way
+    absl::Time retry_at = absl::InfiniteFuture();  // the last question had no answer
   };
 
   void Query(VPortId vport);
@@ -50,11 +58,13 @@ class Resolver {
   SaClient* const sa_;
   AddressHandles* const handles_;
   VPortDirectory* const directory_;
+  const Clock* const clock_;
   const Gid own_;
   const PKey pkey_;
   const std::function<void()> published_;
   absl::flat_hash_map<VPortId, Peer> peers_;
   Counters counters_;
+  LogLimiter log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -30,27 +30,34 @@ const char* OriginName(FdbOrigin origin) {
 
 // A reverse-ARP request of the interface for itself (RFC 903), which is what hypervisors send when a guest arrives somewhere:
 // every switch on the way learns where the address is now, and no host answers.
-Injected SelfAnnouncement(MacAddr mac, uint32_t port) {
+Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
   Injected message;
   message.kind = Injected::Kind::kFrame;
   message.port = port;
   message.length = kMinFrameSize;
-  uint8_t* frame = message.frame.data();
+  uint8_t* frame = message.frame.data() + kVlanTagSize;
   MacAddr::Broadcast().ToWire(frame);
   mac.ToWire(frame + 6);
   const uint8_t header[] = {kEtherTypeRarp >> 8, kEtherTypeRarp & 0xff, 0, 1, 8, 0, 6, 4, 0, 3};
   std::memcpy(frame + 12, header, sizeof(header));
   mac.ToWire(frame + 22);  // sender hardware address
   mac.ToWire(frame + 32);  // target hardware address
+  if (vid.IsUntagged()) {
+    std::memmove(message.frame.data(), frame, message.length);
+  } else {
+    InsertVlanTag(frame, vid, 0);
+    message.length += kVlanTagSize;
+  }
   return message;
 }
 
 }  // namespace
 
-Ves::Ves(const VesConfig& config, const Shared& shared, Hca::PKeyIndex pkey)
+Ves::Ves(const VesConfig& config, const Shared& shared, Hca::PKeyIndex pkey, const Gid& gid)
     : config_(config),
       shared_(shared),
       pkey_(pkey),
+      gid_(gid),
       fdb_({config.ageing, config.fdb_limit}, shared.clock),
       move_log_(shared.clock, 10, absl::Seconds(6)),
       next_age_(shared.clock->Now() + kAgeInterval) {}
@@ -61,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   const absl::StatusOr<HcaPortInfo> port = shared.hca->QueryPort();
   if (!port.ok()) return port.status();
 
-  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, *pkey));
+  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, *pkey, port->gid));
   const QKey qkey = config.qkey.value_or(QKey(0x8000'0000u | pkey->pkey.Full().value()));
   auto endpoint =
       UdEndpoint::Create(shared.hca, shared.pd, shared.pool, shared.handles, {.pkey_index = pkey->index, .qkey = qkey});
@@ -78,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
                                                             &ves->punts_, &ves->injected_, shared.clock});
   ves->forwarder_->SetMtu(MtuBytes(port->mtu) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<Resolver>(shared.sa, shared.handles, &ves->directory_, port->gid, pkey->pkey,
+  ves->resolver_ = std::make_unique<Resolver>(shared.sa, shared.handles, &ves->directory_, shared.clock, port->gid, pkey->pkey,
                                               [self] { self->RetryHeld(); });
   ves->group_ = std::make_unique<FloodGroup>(
       FloodGroup::Options{options.flood_mgid, pkey->pkey, qkey}, shared.hca, shared.sa, shared.handles, ves->endpoint_.get(),
@@ -98,6 +105,12 @@ absl::Status Ves::AddVPort(VPort vport) {
   const VPortId id = forwarder_->ports()[vport.index].vport;
   if (id.IsNone())
     return absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport.config.name));
+  bool strip;
+  if (!vport.config.static_macs.empty() && !vport.config.vlan.Egress(vport.config.vlan.Untagged(), &strip)) {
+    return absl::InvalidArgumentError(absl::StrCat("vPort ", vport.config.name,
+                                                   ": static_macs are in the port's access or native VLAN, and ",
+                                                   "it carries no VLAN ", vport.config.vlan.Untagged().ToString()));
+  }
   for (MacAddr mac : vport.config.static_macs) {
     const absl::Status added = fdb_.AddStatic(FdbKey(vport.config.vlan.Untagged(), mac), id);
     if (!added.ok()) return absl::Status(added.code(), absl::StrCat("vPort ", vport.config.name, ": ", added.message()));
@@ -114,6 +127,16 @@ void Ves::OnPortUp() {
   resolver_->RefreshAll();
 }
 
+std::string Ves::WhatNeedsARestart() const {
+  const absl::StatusOr<Hca::PKeyIndex> pkey = shared_.hca->FindPKey(config_.pkey);
+  if (pkey.ok() && (pkey->index != pkey_.index || pkey->pkey != pkey_.pkey)) {
+    return absl::StrCat("VES ", config_.name, "'s P_Key is ", pkey->pkey.ToString(), " at index ", pkey->index, " now");
+  }
+  const absl::StatusOr<HcaPortInfo> port = shared_.hca->QueryPort();
+  if (port.ok() && port->gid != gid_) return absl::StrCat("the port's GID is ", port->gid.ToString(), " now");
+  return "";
+}
+
 void Ves::OnPortDown() { group_->Lost(); }
 
 void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
@@ -123,11 +146,12 @@ void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
     if (!status.ok()) LogWarning(status.message());
   }
   if (!joined.has_value()) return;
-  AdoptMtu(joined->mtu_bytes);
+  if (adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
   Announce();
 }
 
 void Ves::AdoptMtu(int group_mtu_bytes) {
+  adopted_mtu_ = group_mtu_bytes;  // once: a smaller MTU that the operator sets later stays
   const int mtu = group_mtu_bytes - static_cast<int>(kEoibHeaderSize);
   forwarder_->SetMtu(static_cast<uint32_t>(mtu));
   for (VPort& vport : vports_) {
@@ -139,9 +163,22 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
 // After each join, so that agents who knew this one by its former queue pair learn the new one before they need it.
 void Ves::Announce() {
   for (const VPort& vport : vports_) {
-    if (!vport.port->mac().IsZero()) injected_.Push(SelfAnnouncement(vport.port->mac(), vport.index));
+    absl::optional<Vid> vid = AnnouncedIn(vport.config.vlan);
+    if (!vport.port->mac().IsZero() && vid.has_value()) injected_.Push(SelfAnnouncement(vport.port->mac(), vport.index, *vid));
   }
   injected_.Notify();
+}
+
+// The VLAN of untagged frames if the port carries it, else its lowest, which takes a tag; none if it carries no VLAN of the
+// VES.
+absl::optional<Vid> Ves::AnnouncedIn(const VlanPolicy& vlan) const {
+  bool strip;
+  const auto carries = [&](Vid vid) { return config_.vlans.Contains(vid) && vlan.Egress(vid, &strip); };
+  if (carries(vlan.Untagged())) return Vid(0);
+  for (uint16_t vid = 1; vid <= Vid::kMax; ++vid) {
+    if (carries(Vid(vid))) return Vid(vid);
+  }
+  return absl::nullopt;
 }
 
 void Ves::RetryHeld() {
@@ -164,6 +201,7 @@ void Ves::RunPunts() {
 
 void Ves::Run() {
   group_->Run();
+  resolver_->Run();
   shared_.handles->Reap();
   const absl::Time now = shared_.clock->Now();
   if (now < next_age_) return;
@@ -171,7 +209,7 @@ void Ves::Run() {
   fdb_.Age();
 }
 
-absl::Time Ves::NextDeadline() const { return std::min(next_age_, group_->NextDeadline()); }
+absl::Time Ves::NextDeadline() const { return std::min({next_age_, group_->NextDeadline(), resolver_->NextDeadline()}); }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
@@ -194,6 +232,7 @@ std::string Ves::Show() const {
   } else {
     absl::StrAppend(&text, ": not joined: ", group_->trouble(), "\n");
   }
+  if (joined.has_value() && !group_->trouble().empty()) absl::StrAppend(&text, "  joining again: ", group_->trouble(), "\n");
   for (const VPort& vport : vports_) absl::StrAppend(&text, ShowVPort(vport));
   return text;
 }

@@ -69,6 +69,9 @@ class Ves {
   // What happened to the HCA port.
   void OnPortUp();  // active again, or the SM asked for reregistration: join again, ask for the paths again
   void OnPortDown();
+  // What a queue pair and its forwarder are made for and cannot change: the P_Key's index and membership, the port's GID. Says
+  // what is different now; empty if nothing is.
+  std::string WhatNeedsARestart() const;
 
   const VesConfig& config() const { return config_; }
   const std::vector<VPort>& vports() const { return vports_; }
@@ -82,11 +85,12 @@ class Ves {
   std::string Drops() const;
 
  private:
-  Ves(const VesConfig& config, const Shared& shared, Hca::PKeyIndex pkey);
+  Ves(const VesConfig& config, const Shared& shared, Hca::PKeyIndex pkey, const Gid& gid);
 
   void OnGroup(const absl::optional<FloodGroup::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
   void Announce();
+  absl::optional<Vid> AnnouncedIn(const VlanPolicy& vlan) const;
   void RetryHeld();
   std::string Behind(VPortId vport) const;
   std::string ShowVPort(const VPort& vport) const;
@@ -94,6 +98,8 @@ class Ves {
   const VesConfig config_;
   const Shared shared_;
   const Hca::PKeyIndex pkey_;
+  const Gid gid_;
+  int adopted_mtu_ = 0;  // the group's, when it was last put into effect
   Fdb fdb_;
   VPortDirectory directory_;
   PuntQueue punts_;

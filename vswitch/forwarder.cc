@@ -293,6 +293,7 @@ void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPort
         break;
       case Fdb::Learned::kMoved:
         counters_.moved.Add();
+        if (origin == FdbOrigin::kRemoteLearned && FollowsRestart(vport, result.previous)) break;
         PuntToControl({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key});
         break;
       case Fdb::Learned::kLimit:
@@ -302,6 +303,17 @@ void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPort
         break;
     }
   }
+}
+
+// A MAC that was behind one queue pair of a port and is behind another now tells of an agent that restarted there, whichever of
+// its frames came first: the former vPort is the same agent's, and all that is behind it is reached where the agent is now.
+bool Forwarder::FollowsRestart(VPortId vport, VPortId previous) {
+  const absl::optional<PeerAddress> now = parts_.directory->Peer(vport);
+  const absl::optional<PeerAddress> before = parts_.directory->Peer(previous);
+  if (!now.has_value() || !before.has_value() || now->gid != before->gid || now->qpn == before->qpn) return false;
+  if (!parts_.directory->Readdress(previous, *now)) return false;
+  counters_.readdressed_peers.Add();
+  return true;
 }
 
 void Forwarder::Resolve(uint32_t ingress) {
@@ -396,7 +408,12 @@ void Forwarder::TransmitKnown(Packet* packet) {
 }
 
 void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
-  const DropReason reason = port->port->Transmit(packet.frame, strip && packet.ethernet.tagged);
+  strip &= packet.ethernet.tagged;
+  // Behind the tag that would be left out is another: without the outer one the frame would be of that one's VLAN. A trunk gets
+  // it with its tag, which says the same as no tag there; an access port does not get it.
+  const bool reveals_tag = strip && packet.ethernet.ethertype == kEtherTypeVlan;
+  const bool refused = reveals_tag && port->vlan.mode == PortMode::kAccess;
+  const DropReason reason = refused ? DropReason::kEgressVlan : port->port->Transmit(packet.frame, strip && !reveals_tag);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
     ++port->taken;
     port->taken_bytes += packet.frame.length;
@@ -467,11 +484,25 @@ VPortId Forwarder::VPortOf(const Packet& packet) {
     known_peers_.clear();
     known_generation_ = generation;
   }
-  const auto known = known_peers_.find(packet.datagram->source());
-  if (ABSL_PREDICT_TRUE(known != known_peers_.end())) return known->second;
+  const Datagram& datagram = *packet.datagram;
+  const auto known = known_peers_.find(datagram.source());
+  if (ABSL_PREDICT_TRUE(known != known_peers_.end())) {
+    if (ABSL_PREDICT_FALSE(known->second.slid != datagram.slid)) NotePath(datagram, &known->second);
+    return known->second.vport;
+  }
   const VPortId vport = Introduce(packet);
-  if (!vport.IsNone()) known_peers_.emplace(packet.datagram->source(), vport);
+  if (!vport.IsNone()) known_peers_.insert_or_assign(datagram.source(), KnownPeer{vport, datagram.slid});
   return vport;
+}
+
+// The peer's datagrams come from another LID than before: its path changed. Reported once a second at most, because with
+// several LIDs at a port (LMC) a peer may use them in turn.
+void Forwarder::NotePath(const Datagram& datagram, KnownPeer* peer) {
+  const absl::Time now = parts_.clock->Now();
+  if (now - peer->reported < absl::Seconds(1)) return;
+  peer->slid = datagram.slid;
+  peer->reported = now;
+  PuntToControl({Punt::Kind::kReaddressed, peer->vport, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, {}});
 }
 
 // The first frame of a peer. If its MAC is known behind another QPN of the same port, that agent restarted and all MACs behind

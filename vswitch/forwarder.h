@@ -116,6 +116,12 @@ class Forwarder {
     L4Checksum vouched = L4Checksum::kNone;
     const Datagram* datagram = nullptr;  // kFabric only
   };
+  // What Intern answered for a peer, and where its datagrams came from last.
+  struct KnownPeer {
+    VPortId vport;
+    Lid slid;
+    absl::Time reported = absl::InfinitePast();  // when control last heard of another LID
+  };
   static constexpr uint32_t kFabric = 0xffffffff;
 
   // Stages. Each goes over the batch; a frame that ends there is counted, freed and taken out.
@@ -140,6 +146,8 @@ class Forwarder {
   void TransmitFlood(uint32_t ingress, Packet* packet);
   void TransmitKnown(Packet* packet);
   void TransmitToPort(LocalPort* port, const Packet& packet, bool strip);
+  void NotePath(const Datagram& datagram, KnownPeer* peer);
+  bool FollowsRestart(VPortId vport, VPortId previous);
   void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);
   void Hold(const SendRequest& request, VPortId vport);
   void FlushToFabric();
@@ -164,8 +172,8 @@ class Forwarder {
   ForwarderCounters counters_;
   HeldFrames held_;
 
-  // What Intern answered, valid for one generation of the directory.
-  absl::flat_hash_map<PeerAddress, VPortId> known_peers_;
+  // Valid for one generation of the directory.
+  absl::flat_hash_map<PeerAddress, KnownPeer> known_peers_;
   uint64_t known_generation_ = 0;
 
   // The batch under way.

@@ -35,7 +35,9 @@ std::string VlanSet::ToString() const {
 bool VlanPolicy::Classify(const EthernetInfo& info, Vid* vid) const {
   // IEEE 802.1Q-2018 §6.9: a frame without a tag, or with a priority tag, belongs to the port's own VLAN.
   *vid = info.vid.IsUntagged() ? Untagged() : info.vid;
-  return mode == PortMode::kAccess ? *vid == access_vlan : trunk_vlans.Contains(*vid);
+  if (mode == PortMode::kTrunk) return trunk_vlans.Contains(*vid);
+  // A tag behind a priority tag would come to light where the VLAN's own tag is left out: no way into another VLAN.
+  return info.vid.IsUntagged() && !(info.tagged && info.ethertype == kEtherTypeVlan);
 }
 
 bool VlanPolicy::Egress(Vid vid, bool* strip) const {

@@ -40,8 +40,8 @@ struct VlanPolicy {
   Vid native_vlan;                       // kTrunk; 0: untagged frames stay untagged, as VLAN 0
 
   // The VLAN that a frame received at the port belongs to; false if the port does not carry it. An access port takes untagged
-  // and priority-tagged frames, and frames tagged with its own VLAN (IEEE 802.1Q-2018 §6.9.1 with "admit all", ingress
-  // filtering on). A trunk takes untagged and priority-tagged frames into the native VLAN.
+  // and priority-tagged frames and no VLAN's tag, not even its own, as Open vSwitch's does; a trunk takes untagged and
+  // priority-tagged frames into the native VLAN (IEEE 802.1Q-2018 §6.9.1).
   bool Classify(const EthernetInfo& info, Vid* vid) const;
   // True if frames of `vid` leave at the port; *strip says that they leave without the tag.
   bool Egress(Vid vid, bool* strip) const;

@@ -34,6 +34,12 @@ EthernetInfo Tagged(uint16_t vid) {
   return info;
 }
 
+EthernetInfo DoublyTagged(uint16_t vid) {
+  EthernetInfo info = Tagged(vid);
+  info.ethertype = kEtherTypeVlan;
+  return info;
+}
+
 VlanPolicy Access(uint16_t vid) {
   VlanPolicy policy;
   policy.access_vlan = Vid(vid);
@@ -65,7 +71,8 @@ TEST(VlanPolicyTest, Classify) {
   const ClassifyRow rows[] = {
       {"access, untagged", Access(10), Untagged(), 10},
       {"access, priority-tagged", Access(10), Tagged(0), 10},
-      {"access, its own tag", Access(10), Tagged(10), 10},
+      {"access, its own tag", Access(10), Tagged(10), -1},
+      {"access, a tag behind a priority tag", Access(10), DoublyTagged(0), -1},
       {"access, another tag", Access(10), Tagged(11), -1},
       {"access of the untagged VLAN, tagged", Access(0), Tagged(11), -1},
       {"trunk, tag in the set", Trunk(0), Tagged(15), 15},

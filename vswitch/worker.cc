@@ -58,6 +58,8 @@ void Worker::Run() {
     if (!busy) {
       ArmFabrics();
       busy = PollFabrics();
+      // A send that completed before the queue was armed raises no event.
+      for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
     }
     const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), busy ? 0 : SleepMilliseconds());
     for (int i = 0; i < count; ++i) Handle(events_[ready[i].data.u64]);

@@ -132,6 +132,26 @@ TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
   EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd-verbs")}), Not(HasSubstr("softhca")));
 }
 
+// The same agent on a stranger's verbs: libeoib-verbs.so under the names of libibverbs. Its queue pairs work; an SA it has none
+// to ask, since there is no MAD device, and it says so and goes on.
+TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
+  Host* host = lab().AddHost("h1");
+  const std::string config = lab().Path("eoibd.toml"), rundir = lab().Path("run");
+  WriteFile(config, ToToml({}));
+  const auto agent = host->Start({"env", "LD_PRELOAD=" + Binary("../lib/libeoib-verbs.so"), "EOIB_FABRIC=" + fabric().socket(),
+                                  "EOIB_PORT=h1", Binary("eoibd-verbs"), "--hca=verbs:eoib0/1", "--config=" + config,
+                                  "--rundir=" + rundir, "--statedir=" + rundir});
+  const auto show = [&] { return host->Run({Binary("eoibctl"), "-t", rundir + "/eoibd.ctl", "show"}).out; };
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(show(), "not joined: "); })) << show() << agent->Log();
+  EXPECT_THAT(show(),
+              AllOf(HasSubstr("HCA eoib0/1: active"), HasSubstr("P_Key 0x8001 (full member)"), HasSubstr("vPort v1: tap")));
+  EXPECT_TRUE(host->HasInterface("v1"));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(show(), "MAD device"); })) << show();
+  agent->Kill(SIGTERM);
+  EXPECT_EQ(agent->Wait(), absl::optional<int>(0)) << agent->Log();
+  EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd")}), HasSubstr("softhca")) << "nm would show it";
+}
+
 TEST_F(OperatorTest, ASecondAgentOnThePortOfALivingOneIsRefused) {
   Agent& agent = AddAgent("h1");
   const std::string config = lab().Path("eoibd.toml"), rundir = lab().Path("second");

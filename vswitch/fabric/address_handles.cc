@@ -61,7 +61,7 @@ absl::StatusOr<ibv_ah*> AddressHandles::Make(const PathKey& key, const PathAttri
 
 absl::StatusOr<AhIndex> AddressHandles::Get(const PathKey& key, const PathAttributes& attributes) {
   absl::MutexLock lock(&mutex_);
-  if (auto it = by_key_.find(key); it != by_key_.end()) {
+  if (auto it = by_key_.find({key, attributes}); it != by_key_.end()) {
     ++slots_[it->second].users;
     return IndexOf(it->second);
   }
@@ -73,10 +73,10 @@ absl::StatusOr<AhIndex> AddressHandles::Get(const PathKey& key, const PathAttrib
   if (!ah.ok()) return ah.status();
   const uint32_t slot = free_.back();
   free_.pop_back();
-  slots_[slot].key = key;
+  slots_[slot].key = {key, attributes};
   slots_[slot].users = 1;
   slots_[slot].ah.store(*ah);
-  by_key_.emplace(key, slot);
+  by_key_.emplace(Key(key, attributes), slot);
   return IndexOf(slot);
 }
 

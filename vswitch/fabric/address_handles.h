@@ -1,9 +1,9 @@
 // AddressHandles: the table of address handles of one protection domain, shared between control (which makes and retires them)
 // and the worker (which posts with them by index).
 //
-// A handle is keyed (DGID, DLID, SL): many vPorts behind one port share it. It is made off the data path (creating one may
-// take a second on RoCE) and destroyed after its last send has completed: the worker counts its sends in each slot, and Reap
-// destroys retired handles whose count is zero.
+// A handle is keyed (DGID, DLID, SL) and what else the path's record says: many vPorts behind one port share it. It is made off
+// the data path (creating one may take a second on RoCE) and destroyed after its last send has completed: the worker counts its
+// sends in each slot, and Reap destroys retired handles whose count is zero.
 //
 // Threads. Acquire and Release: the worker, wait-free. All else: control threads, serialised inside.
 #ifndef EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -42,6 +43,12 @@ struct PathAttributes {
   uint8_t hop_limit = 0;
   uint32_t flow_label = 0;
   uint8_t rate = 0;  // static rate, IBA code; 0: the port's
+
+  friend constexpr auto operator<=>(const PathAttributes&, const PathAttributes&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const PathAttributes& a) {
+    return H::combine(std::move(h), a.traffic_class, a.hop_limit, a.flow_label, a.rate);
+  }
 };
 
 class AddressHandles {
@@ -54,7 +61,8 @@ class AddressHandles {
   AddressHandles(const AddressHandles&) = delete;
   AddressHandles& operator=(const AddressHandles&) = delete;
 
-  // The handle for `key`, made if there is none; each Get adds a user. Errors say what was attempted and why it failed.
+  // The handle for `key` with these attributes, made if there is none; each Get adds a user. Errors say what was attempted and
+  // why it failed.
   absl::StatusOr<AhIndex> Get(const PathKey& key, const PathAttributes& attributes);
   // Takes a user away; without users the handle is retired and destroyed by a later Reap.
   void Put(AhIndex index);
@@ -69,6 +77,7 @@ class AddressHandles {
   size_t size() const;
 
  private:
+  using Key = std::pair<PathKey, PathAttributes>;
   // An AhIndex is a slot and, above it, the slot's generation: a worker that still holds the index of a handle that is gone
   // must not send through the next one in the same slot. Generation 0xff is never used, so that no index is AhIndex::None().
   static constexpr uint32_t kSlotBits = 16;
@@ -78,7 +87,7 @@ class AddressHandles {
     std::atomic<ibv_ah*> ah{nullptr};
     std::atomic<uint32_t> sends{0};
     std::atomic<uint32_t> generation{0};  // changes only while `ah` is null and `sends` was seen to be 0
-    PathKey key;                          // control only
+    Key key;                              // control only
     uint32_t users = 0;                   // control only
   };
 
@@ -93,7 +102,7 @@ class AddressHandles {
   const size_t limit_;
   std::unique_ptr<Slot[]> slots_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<PathKey, uint32_t> by_key_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Key, uint32_t> by_key_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);
   struct Retired {
     uint32_t slot;

@@ -1,4 +1,7 @@
+#include <sys/epoll.h>
+
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,9 +12,38 @@
 #include "absl/strings/str_join.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/umad_transport.h"
+#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
 namespace {
+
+// The MADs of a port whose MAD device may not be there yet (ib_umad is loaded later, or udev is slow): it is opened by the
+// first Send that finds it, and until then Send says why not.
+class MadsWhenThere final : public MadTransport {
+ public:
+  using Opener = std::function<absl::StatusOr<std::unique_ptr<MadTransport>>()>;
+
+  explicit MadsWhenThere(Opener open) : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+  absl::Status Send(const Mad& mad) override {
+    if (mads_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<MadTransport>> mads = open_();
+      if (!mads.ok()) return absl::UnavailableError(mads.status().message());
+      mads_ = *std::move(mads);
+      epoll_event readable = {};
+      readable.events = EPOLLIN;
+      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, mads_->fd(), &readable);
+    }
+    return mads_->Send(mad);
+  }
+  bool Receive(Mad* mad) override { return mads_ != nullptr && mads_->Receive(mad); }
+  int fd() const override { return epoll_.get(); }
+
+ private:
+  const Opener open_;
+  const UniqueFd epoll_;  // over the device's descriptor, which does not exist at first
+  std::unique_ptr<MadTransport> mads_;
+};
 
 // A port of a device that libibverbs knows. Owns the context.
 class VerbsHca final : public Hca {
@@ -37,7 +69,7 @@ class VerbsHca final : public Hca {
     return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", name(), ": none runs"));
   }
 
-  // Reads what kind of port it is and, on InfiniBand, opens its MADs.
+  // Reads what kind of port it is: InfiniBand has MADs.
   absl::Status Initialize();
 
  private:
@@ -61,9 +93,7 @@ absl::Status VerbsHca::Initialize() {
   absl::StatusOr<ibv_port_attr> attr = Attributes();
   if (!attr.ok()) return attr.status();
   if (attr->link_layer == IBV_LINK_LAYER_ETHERNET) return absl::OkStatus();  // RoCE: no SA
-  absl::StatusOr<std::unique_ptr<MadTransport>> mads = UmadTransport::Open(device_, port_, [this] { return FindSm(); });
-  if (!mads.ok()) return mads.status();
-  mads_ = *std::move(mads);
+  mads_ = std::make_unique<MadsWhenThere>([this] { return UmadTransport::Open(device_, port_, [this] { return FindSm(); }); });
   return absl::OkStatus();
 }
 

@@ -51,7 +51,8 @@ bool SameFile(int a, int b) {
 bool WasLeftBehind(const std::string& name, MacAddr mac) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request = RequestFor(name);
-  return socket.valid() && ioctl(socket.get(), SIOCGIFHWADDR, &request) == 0 && MacAddr::FromWire(request.ifr_hwaddr.sa_data) == mac;
+  return socket.valid() && ioctl(socket.get(), SIOCGIFHWADDR, &request) == 0 &&
+         MacAddr::FromWire(request.ifr_hwaddr.sa_data) == mac;
 }
 
 absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {

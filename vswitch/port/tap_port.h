@@ -4,8 +4,9 @@
 // Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP with an unfinished sum, and
 // takes such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). Segmentation is not offered: a
 // frame is a frame. The netdev goes with the port, but outlives a process that is killed: its successor finds it by name and
-// MAC, with the addresses, the bridge and the macvlans that it had, and nobody has to set them up again. It may be moved to another network namespace (a container's), renamed there, set down and up: the port goes on. If
-// it is deleted under the port, say with such a namespace, the port is down for good.
+// MAC, with the addresses, the bridge and the macvlans that it had, and nobody has to set them up again. It may be moved to
+// another network namespace (a container's), renamed there, set down and up: the port goes on. If it is deleted under the port,
+// say with such a namespace, the port is down for good.
 #ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 

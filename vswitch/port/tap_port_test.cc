@@ -335,20 +335,23 @@ TEST(TapPortCrashTest, TheNetdevWaitsForItsSuccessorWithAllThatStandsOnIt) {
     ASSERT_TRUE(successor.ok()) << successor.status();
     EXPECT_EQ(if_nametoindex("tap7"), index) << "the same netdev";
     EXPECT_EQ(system("ip address show dev tap7 | grep -q 10.98.0.1/24"), 0);
-    EXPECT_THAT(std::string(TapPort::Open(options).status().message()), HasSubstr("a netdev of that name exists")) << "it is in use";
+    EXPECT_THAT(std::string(TapPort::Open(options).status().message()), HasSubstr("a netdev of that name exists"))
+        << "it is in use";
   }
   EXPECT_EQ(if_nametoindex("tap7"), 0u) << "an orderly end takes it along";
 }
 
 TEST(TapPortCrashTest, ANetdevOfAnotherMacIsNotTakenOver) {
   OpenAndDie({.name = "tap8", .mac = kOther});
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()), HasSubstr("a netdev of that name exists"));
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()),
+              HasSubstr("a netdev of that name exists"));
   EXPECT_TRUE(TapPort::Open({.name = "tap8", .mac = kOther}).ok());
 }
 
 TEST(TapPortCrashTest, ANetdevThatIsNoTapIsNotTakenOver) {
   ASSERT_EQ(system("ip link add tap9 address 02:00:5e:10:00:01 type veth peer name tap9peer"), 0);
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap9", .mac = kMac}).status().message()), HasSubstr("a netdev of that name exists"));
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap9", .mac = kMac}).status().message()),
+              HasSubstr("a netdev of that name exists"));
   ASSERT_EQ(system("ip link delete tap9"), 0);
 }
 

@@ -50,6 +50,7 @@ bool TcpCoalescer::Parse(absl::Span<const uint8_t> frame, const ChecksumRequest&
   switch (Read16(frame.data() + 2 * MacAddr::kSize)) {
     case kEtherTypeIpv4:
       if (ip[0] != 0x45 || ip[9] != kProtocolTcp || Read16(ip + 6) != kDontFragment) return false;
+      if (OnesComplementSum({ip, kIpv4Size}) != 0xffff) return false;  // joined, it would get a right one
       layout->tcp = kIp + kIpv4Size;
       layout->end = kIp + Read16(ip + 2);
       break;

@@ -148,6 +148,14 @@ TEST(TcpCoalescerTest, AFrameWithACompleteChecksumIsNotTouched) {
   EXPECT_FALSE(coalescer.Add(frame, ChecksumRequest()));
 }
 
+TEST(TcpCoalescerTest, AWrongIpHeaderChecksumIsNotMadeGood) {
+  TcpCoalescer coalescer;
+  ChecksumRequest request;
+  Bytes frame = Make(Segment(), &request);
+  ++frame[24];
+  EXPECT_FALSE(coalescer.Add(frame, request));
+}
+
 TEST(TcpCoalescerTest, ARunOfOneLeavesAsItCame) {
   TcpCoalescer coalescer;
   Segment segment;
