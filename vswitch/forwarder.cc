@@ -409,11 +409,10 @@ void Forwarder::TransmitKnown(Packet* packet) {
 
 void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
   strip &= packet.ethernet.tagged;
-  // Behind the tag that would be left out is another: without the outer one the frame would be of that one's VLAN. A trunk gets
-  // it with its tag, which says the same as no tag there; an access port does not get it.
-  const bool reveals_tag = strip && packet.ethernet.ethertype == kEtherTypeVlan;
-  const bool refused = reveals_tag && port->vlan.mode == PortMode::kAccess;
-  const DropReason reason = refused ? DropReason::kEgressVlan : port->port->Transmit(packet.frame, strip && !reveals_tag);
+  // Where a trunk's native VLAN would be untagged but another tag is behind this one, the frame would come to be of that one's
+  // VLAN. With its tag it says the same and cannot be mistaken. At an access port there is no other VLAN: what is left is payload.
+  if (packet.ethernet.ethertype == kEtherTypeVlan && port->vlan.mode == PortMode::kTrunk) strip = false;
+  const DropReason reason = port->port->Transmit(packet.frame, strip);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
     ++port->taken;
     port->taken_bytes += packet.frame.length;

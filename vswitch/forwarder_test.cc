@@ -818,7 +818,6 @@ TEST_F(ForwarderTest, NoVlanHopping) {
       {"the access VLAN's own tag in front", Access(10), Trunk({10, 20}, 10), 10, absl::nullopt},
       {"a priority tag in front", Access(10), Trunk({10, 20}, 10), 0, absl::nullopt},
       {"from a trunk, to one whose native VLAN it is: the tag stays", Trunk({10}), Trunk({10, 20}, 10), 10, 10},
-      {"from a trunk, to an access port", Trunk({10}), Access(10), 10, absl::nullopt},
   };
   int number = 0;
   for (const HopRow& row : rows) {

@@ -75,10 +75,12 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
        "h1 acc10",
        plain,
        {{"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
-      {"its own tag into access 10",
-       "h1 acc10",
-       WithTag(plain, 10),
-       {{"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
+      {"its own tag into access 10: a port without tags takes none", "h1 acc10", WithTag(plain, 10), {}},
+      {"a tag behind a priority tag into access 10", "h1 acc10", WithTag(WithTag(plain, 20), 0), {}},
+      {"two tags, the outer one native to a trunk: the frame stays in its VLAN",
+       "h1 every",
+       WithTag(WithTag(plain, 20), 10),
+       {{"h1 acc10", "20"}, {"h2 acc10", "20"}, {"h2 every", "10 20"}, {"h3 few", "10 20"}}},
       {"priority tag into access 10: the priority stays",
        "h1 acc10",
        WithTag(plain, 0, 5),
@@ -120,7 +122,7 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
     EXPECT_EQ(Arrivals(1), row.arrivals);
     for (auto& [port, socket] : sockets_) socket->Clear();
   }
-  EXPECT_EQ(agents()[0]->Drop("vlan_not_allowed"), 1u);
+  EXPECT_EQ(agents()[0]->Drop("vlan_not_allowed"), 3u);
   EXPECT_EQ(agents()[0]->Drop("reserved_vid"), 1u);
   EXPECT_EQ(agents()[2]->Drop("vlan_not_allowed"), 1u);
 }
