@@ -8,14 +8,16 @@
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
-BIN=$ROOT/build/bin
-RUN=/run/eoib-quickstart
+BUILD=${EOIB_QUICKSTART_BUILD:-$ROOT/build}
+BIN=$BUILD/bin
+NAME=${EOIB_QUICKSTART_NAME:-eoib}  # of namespaces and the run directory: another one runs beside the first
+RUN=/run/$NAME-quickstart
 HOSTS=(h1 h2 h3)
 SECONDS_OF_TCP=${EOIB_QUICKSTART_SECONDS:-4}
 
 title() { printf '\n== %s\n' "$*"; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
-in_host() { local host=$1; shift; ip netns exec "eoib-$host" "$@"; }
+in_host() { local host=$1; shift; ip netns exec "$NAME-$host" "$@"; }
 ctl() { local host=$1; shift; "$BIN/eoibctl" -t "$RUN/$host/eoibd.ctl" "$@"; }
 
 # Polls a command, 20 times a second, for at most ten seconds.
@@ -39,7 +41,7 @@ down() {
     [ -e "$pid_file" ] || continue
     timeout 5 tail --pid="$(cat "$pid_file")" -f /dev/null 2>/dev/null || kill -9 "$(cat "$pid_file")" 2>/dev/null || true
   done
-  for host in "${HOSTS[@]}"; do ip netns delete "eoib-$host" 2>/dev/null || true; done
+  for host in "${HOSTS[@]}"; do ip netns delete "$NAME-$host" 2>/dev/null || true; done
   rm -rf "$RUN"
 }
 
@@ -94,11 +96,11 @@ TOML
 
 start_host() {
   local host=$1 number=${1#h}
-  ip netns add "eoib-$host"
+  ip netns add "$NAME-$host"
   in_host "$host" ip link set lo up
   # Answer ARP only on the interface that has the address: the three interfaces of a host stand for three machines.
   in_host "$host" sysctl -qw net.ipv4.conf.all.arp_ignore=1
-  start "eoibd-$host" ip netns exec "eoib-$host" "$BIN/eoibd" --hca="soft:$host" --fabric="$RUN/fabricd.sock" \
+  start "eoibd-$host" ip netns exec "$NAME-$host" "$BIN/eoibd" --hca="soft:$host" --fabric="$RUN/fabricd.sock" \
     --rundir="$RUN/$host" --statedir="$RUN/$host/state" --config="$RUN/$host.toml"
   eventually "joining the flood groups on $host" joined "$host"
   in_host "$host" ip address add "10.10.0.$number/24" dev blue10
@@ -144,7 +146,7 @@ tcp_gigabits() {  # tcp_gigabits ADDRESS: from h1 to the server on h2
 show_tcp() {
   title "TCP from h1 to h2, one stream, inner MTU 4074"
   # The underlay of the kernel's VXLAN: a veth pair whose MTU has room for VXLAN's 50 bytes.
-  ip link add eoib-u1 mtu 4124 netns eoib-h1 type veth peer name eoib-u2 mtu 4124 netns eoib-h2
+  ip link add eoib-u1 mtu 4124 netns "$NAME-h1" type veth peer name eoib-u2 mtu 4124 netns "$NAME-h2"
   local host number
   for host in h1 h2; do
     number=${host#h}
@@ -154,7 +156,7 @@ show_tcp() {
     in_host "$host" ip address add "10.77.0.$number/24" dev vxlan7
     in_host "$host" ip link set vxlan7 mtu 4074 up
   done
-  start iperf3 ip netns exec eoib-h2 iperf3 -s
+  start iperf3 ip netns exec "$NAME-h2" iperf3 -s
   eventually "iperf3's start" in_host h1 iperf3 -n 1K -c 10.10.0.2
   printf '  eoib          %s Gb/s\n' "$(tcp_gigabits 10.10.0.2)"
   printf '  kernel VXLAN  %s Gb/s  (TCP segmentation offloaded; the agent has none yet)\n' "$(tcp_gigabits 10.77.0.2)"
@@ -171,7 +173,7 @@ show_fdbs() {
 say_how_to_play() {
   title "It is up. Try"
   cat <<TEXT
-  ip netns exec eoib-h1 ping 10.10.0.3                        from host h1, VLAN 10
+  ip netns exec $NAME-h1 ping 10.10.0.3                        from host h1, VLAN 10
   $BIN/eoibctl -t $RUN/h1/eoibd.ctl show                      also: fdb show, stats, drops, help
   ovs-appctl -t $RUN/h1/eoibd.ctl fdb/show                    the same socket (package openvswitch-common)
   $BIN/eoibctl -t $RUN/h1/eoibd.ctl capture/start /tmp/h1.erf then: tshark -r /tmp/h1.erf (package tshark)
@@ -196,7 +198,7 @@ esac
 title "Packages and build"
 install_packages build
 install_packages run
-build_tree "$ROOT/build" eoibd eoibctl eoib-fabricd
+build_tree "$BUILD" eoibd eoibctl eoib-fabricd
 
 up
 show_pings

@@ -61,6 +61,16 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   EXPECT_LT(arrived, kFrames * 85 / 100);
 }
 
+TEST_F(FaultsTest, AnotherLidIsFollowed) {
+  auto hosts = AddNumberedAgents(3);
+  ExpectPing(hosts[0]->host(), Address(2));
+  ExpectPing(hosts[1]->host(), Address(3));
+  Fault({"lid", "h2", "77"});
+  EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
+  EXPECT_TRUE(Reaches(hosts[2]->host(), Address(2)));
+  EXPECT_EQ(hosts[1]->Lid(), "0x4d");
+}
+
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {
   auto hosts = AddNumberedAgents(2);  // in the group, but they have not spoken to each other's station yet
   Fault({"sm", "off"});

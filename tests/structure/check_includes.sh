@@ -41,9 +41,10 @@ find_bad_includes() {
       sub(/[">].*$/, "", header)
       ++seen
       from = room(file); to = room(header)
-      if (to == "" || from == "vswitch/ovs" || file ~ /_main\.cc$/) next
       test = file ~ /_(test|fuzz|bench)\.cc$/
       why = ""
+      if (header ~ /^\.\.?\//) { print file ":" part[2] ": includes " header ": includes are relative to the root"; next }
+      if (to == "" || from == "vswitch/ovs" || file ~ /_main\.cc$/) next
       if (to == "vswitch/fabric/softhca") {
         if (from != to && !test) why = "only tests, mains and softhca itself may include the software HCA"
       } else if (level[to] > level[from]) {
