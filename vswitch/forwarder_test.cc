@@ -88,7 +88,7 @@ class Host {
   };
 
   Host(softhca::Subnet* subnet, const std::string& name, FakeClock* clock, const Options& options)
-      : fdb_({absl::Seconds(300), options.fdb_limit}, clock) {
+      : clock_(clock), fdb_({absl::Seconds(300), options.fdb_limit}, clock) {
     hca_ = softhca::OpenSoftHca(subnet->Connect(), name).value();
     pd_ = hca_->verbs().alloc_pd(hca_->context());
     handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
@@ -107,7 +107,8 @@ class Host {
     forwarder_ = std::make_unique<Forwarder>(
         forwarder, Forwarder::Parts{pool_.get(), endpoint_.get(), &fdb_, &directory_, &punts_, &injected_, clock});
     forwarder_->SetMtu(options.mtu);
-    Join(port, pkey.pkey, clock);
+    flood_ah_ = JoinGroup(forwarder.flood_mgid, port, pkey.pkey);
+    forwarder_->SetFloodHandle(flood_ah_);
     endpoint_->Refill();
   }
 
@@ -177,6 +178,10 @@ class Host {
     ASSERT_EQ(failed, 0u);
   }
   void SendRawToGroup(const Bytes& payload) { SendRaw(payload, flood_ah_, Qpn(Qpn::kMulticast)); }
+  // Another group of the VES, of which this version knows nothing.
+  AhIndex JoinOtherGroup(MacAddr dmac) {
+    return JoinGroup(ToMgid({kDefaultMgidPrefix, PKey(0x8001), dmac, Vid(0)}), hca_->QueryPort().value(), PKey(0x8001));
+  }
   void SendRawTo(const Host& other, const Bytes& payload) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     SendRaw(payload, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), other.endpoint_->qpn());
@@ -189,10 +194,11 @@ class Host {
   InjectQueue* injected() { return &injected_; }
 
  private:
-  void Join(const HcaPortInfo& port, PKey pkey, const Clock* clock) {
-    SaClient sa(hca_->mads(), clock, {});
+  // Joins, attaches, and returns the group's handle. The first to join creates the group.
+  AhIndex JoinGroup(const Mgid& mgid, const HcaPortInfo& port, PKey pkey) {
+    SaClient sa(hca_->mads(), clock_, {});
     McMemberRecord record;
-    record.mgid = FloodMgid(pkey);
+    record.mgid = mgid;
     record.port_gid = port.gid;
     record.qkey = QKey(0x80008001);
     record.mtu = port.mtu;
@@ -208,13 +214,13 @@ class Host {
     absl::optional<absl::StatusOr<McMemberRecord>> answer;
     sa.Join(record, mask, [&answer](absl::StatusOr<McMemberRecord> got) { answer = std::move(got); });
     while (!answer.has_value()) sa.Run();
-    ASSERT_TRUE(answer->ok()) << answer->status();
+    EXPECT_TRUE(answer->ok()) << answer->status();
     const McMemberRecord& group = **answer;
-    ASSERT_TRUE(endpoint_->Attach(group.mgid, group.mlid).ok());
-    flood_ah_ = handles_->Get({group.mgid.gid(), group.mlid.value(), group.sl}, {}).value();
-    forwarder_->SetFloodHandle(flood_ah_);
+    EXPECT_TRUE(endpoint_->Attach(group.mgid, group.mlid).ok());
+    return handles_->Get({group.mgid.gid(), group.mlid.value(), group.sl}, {}).value();
   }
 
+  const Clock* const clock_;
   std::unique_ptr<Hca> hca_;
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<AddressHandles> handles_;
@@ -543,6 +549,33 @@ TEST_F(ForwarderTest, HeaderFieldsAtTheirExtremes) {
     EXPECT_EQ(h2->dropped(row.reason), before + 1);
     EXPECT_THAT(Frames(p2), IsEmpty());
   }
+}
+
+TEST_F(ForwarderTest, AFrameThroughAGroupThatIsNotItsVlansIsDropped) {
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2");
+  const MacAddr group = MacAddr::FromUint64(0x0100'5e00'0001);
+  const AhIndex ah = peer->JoinOtherGroup(group);
+  h2->JoinOtherGroup(group);
+  Bytes datagram = {0xc0, 0, 0, 0};
+  const Bytes frame = MakeFrame(group, kA);
+  datagram.insert(datagram.end(), frame.begin(), frame.end());
+  peer->SendRaw(datagram, ah, Qpn(Qpn::kMulticast));
+  Settle();
+  EXPECT_EQ(h2->dropped(DropReason::kGroupMismatch), 1u);
+  EXPECT_THAT(Frames(p2), IsEmpty());
+}
+
+TEST_F(ForwarderTest, AKnownAddressBehindAPortWithoutItsVlanIsNotReached) {
+  TestPort* p1 = AddHost("h1")->AddPort("p1", Trunk({10, 20}));
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2", Trunk({10}));
+  ASSERT_TRUE(h2->fdb()->AddStatic(FdbKey(Vid(20), kB), h2->forwarder()->ports()[0].vport).ok());
+  p1->Inject(MakeFrame(kB, kA, 20));
+  Settle();
+  EXPECT_EQ(h2->dropped(DropReason::kEgressVlan), 1u);
+  EXPECT_THAT(Frames(p2), IsEmpty());
 }
 
 TEST_F(ForwarderTest, ControlMessagesOfAnUnknownKindStopAtTheSwitch) {
