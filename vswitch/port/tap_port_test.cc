@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,22 @@
 #include "gtest/gtest.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/wire/ethernet.h"
+
+// Counts allocations while a test asks for it: the data side of a port makes none.
+namespace {
+bool counting_allocations = false;
+size_t allocations = 0;
+}  // namespace
+
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // they match: all three are here
+void* operator new(size_t size) {
+  if (counting_allocations) ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace eoib {
 namespace {
@@ -310,6 +327,82 @@ TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   frame.checksum = {true, 38, 6};
   EXPECT_TRUE(datagram_arrives());
   pool_->Free(frame.buffer);
+}
+
+// An IPv4 TCP segment with 100 bytes of data and its checksum prepared, as the forwarder hands it over.
+Bytes MakeSegment(uint32_t sequence) {
+  Bytes frame = MakeFrame(0);
+  frame[12] = 0x08, frame[13] = 0x00;
+  const uint8_t ip[] = {0x45, 0, 0, 140, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1};
+  frame.insert(frame.end(), std::begin(ip), std::end(ip));
+  const uint16_t sum = static_cast<uint16_t>(~OnesComplementSum({&frame[14], 20}));
+  frame[24] = static_cast<uint8_t>(sum >> 8), frame[25] = static_cast<uint8_t>(sum);
+  const uint8_t tcp[] = {
+      0x12, 0x34, 0, 80, 0, 0, static_cast<uint8_t>(sequence >> 8), static_cast<uint8_t>(sequence), 0, 0, 0, 1, 0x50, 0x10,
+      1,    0,    0, 0,  0, 0};
+  frame.insert(frame.end(), std::begin(tcp), std::end(tcp));
+  for (int i = 0; i < 100; ++i) frame.push_back(static_cast<uint8_t>(sequence + static_cast<uint32_t>(i)));
+  AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kTcpOk);
+  return frame;
+}
+
+TEST_F(TapPortTest, SegmentsOfABatchArriveAsOneFrameInOrder) {
+  for (const uint32_t sequence : {0u, 100u, 200u}) {
+    Frame frame = InBuffer(MakeSegment(sequence));
+    frame.checksum = {true, 34, 16};
+    EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+    pool_->Free(frame.buffer);
+  }
+  const Frame other = InBuffer(MakeFrame(50));
+  EXPECT_EQ(port_->Transmit(other, false), DropReason::kNone);  // comes after what was kept back
+  pool_->Free(other.buffer);
+  DropReason reason;
+  EXPECT_EQ(port_->Flush(&reason), 0u);
+  const Bytes joined = KernelReceives();
+  ASSERT_EQ(joined.size(), 14u + 40 + 300);
+  for (uint32_t i = 0; i < 300; ++i) EXPECT_EQ(joined[54 + i], static_cast<uint8_t>(i / 100 * 100 + i % 100)) << i;
+  EXPECT_EQ(KernelReceives(), MakeFrame(50));
+}
+
+TEST_F(TapPortTest, WhatWasKeptBackAndIsLostIsSaid) {
+  ifreq request{};
+  strcpy(request.ifr_name, "tap0");
+  const UniqueFd control(socket(AF_INET, SOCK_DGRAM, 0));
+  ASSERT_EQ(ioctl(control.get(), SIOCSIFFLAGS, &request), 0);  // down
+  for (const uint32_t sequence : {0u, 100u}) {
+    Frame frame = InBuffer(MakeSegment(sequence));
+    frame.checksum = {true, 34, 16};
+    EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+    pool_->Free(frame.buffer);
+  }
+  DropReason reason;
+  EXPECT_EQ(port_->Flush(&reason), 2u);
+  EXPECT_EQ(reason, DropReason::kPortDown);
+  EXPECT_EQ(port_->Flush(&reason), 0u);
+}
+
+TEST_F(TapPortTest, NothingIsAllocated) {
+  Frame segment = InBuffer(MakeSegment(0));
+  segment.checksum = {true, 34, 16};
+  const Frame tagged = InBuffer(MakeFrame(100, /*tagged=*/true));
+  KernelSends(MakeFrame(100));
+  counting_allocations = true;
+  allocations = 0;
+  DropReason reason;
+  for (int i = 0; i < 10; ++i) {
+    port_->Transmit(segment, false);
+    port_->Transmit(tagged, true);
+    port_->Flush(&reason);
+  }
+  Frame received[4];
+  PortReceiveCounts counts;
+  const size_t count = port_->Receive(pool_.get(), absl::MakeSpan(received), &counts);
+  counting_allocations = false;
+  EXPECT_EQ(allocations, 0u);
+  EXPECT_GE(count, 1u);
+  for (size_t i = 0; i < count; ++i) pool_->Free(received[i].buffer);
+  pool_->Free(segment.buffer);
+  pool_->Free(tagged.buffer);
 }
 
 // A process that opens the port and dies without a word, as by SIGKILL.
