@@ -16,31 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "fdb/allocation_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/wire/ethernet.h"
-
-// Counts allocations while a test asks for it: the data side of a port makes none.
-namespace {
-bool counting_allocations = false;
-size_t allocations = 0;
-}  // namespace
-
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // they match: all three are here
-void* operator new(size_t size) {
-  if (counting_allocations) ++allocations;
-  void* memory = std::malloc(size);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace eoib {
 namespace {
