@@ -1,8 +1,6 @@
 // Whole agents, several in one process, on an in-process software subnet: workers are threads, control is pumped by the test.
 #include "control/agent.h"
 
-#include <stdlib.h>
-
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
@@ -40,20 +39,6 @@ Bytes MakeFrame(MacAddr to, MacAddr from) {
 const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
 const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
 const MacAddr kC = MacAddr::FromUint64(0x02'00'00'00'00'0c);
-
-// A directory that goes with the test.
-class TempDir {
- public:
-  TempDir() {
-    char name[] = "/tmp/eoib_agent_test_XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~TempDir() { [[maybe_unused]] int result = system(absl::StrCat("rm -rf ", path_).c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // One agent with its ports.
 class Host {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -312,11 +313,8 @@ TEST(ConfigTest, LongValuesAreCutInMessages) {
 
 class LoadConfigTest : public ::testing::Test {
  protected:
-  LoadConfigTest() {
-    std::string pattern = ::testing::TempDir() + "/config_test.XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  std::string directory_;
+  const TempDir temporary_;
+  const std::string directory_ = temporary_.path();
 };
 
 TEST_F(LoadConfigTest, NamesTheFileInMessages) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -23,6 +22,7 @@
 #include "control/config.h"
 #include "control/event_loop.h"
 #include "control/log.h"
+#include "control/program.h"
 #include "control/state_dir.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/port/tap_port.h"
@@ -90,17 +90,6 @@ absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) 
   return MakeTap(config, mac, mtu);
 }
 
-// SIGTERM and SIGINT as a descriptor. Before any thread starts, so that all inherit the mask.
-UniqueFd TerminationSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
 absl::Status Run() {
   const UniqueFd signals = TerminationSignals();
   const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
@@ -166,14 +155,10 @@ absl::Status Run() {
 int main(int argc, char** argv) {
   std::vector<char*> arguments(argv, argv + argc + 1);
   eoib::original_arguments = arguments.data();
-  gflags::SetUsageMessage("the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port");
-  gflags::SetVersionString("0.1.0");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  const int done =
+      eoib::ParseFlags(argc, argv, "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port", "eoibd_main");
+  if (done >= 0) return done;
   eoib::SetLogProgram("eoibd");
-  if (argc > 1) {
-    std::fprintf(stderr, "eoibd: unexpected argument \"%s\"; see eoibd --help\n", argv[1]);
-    return 1;
-  }
   const absl::Status status = eoib::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "eoibd: %s\n", std::string(status.message()).c_str());

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,14 +17,15 @@
 #include "control/command_server.h"
 #include "control/event_loop.h"
 #include "fdb/check.h"
+#include "fdb/temp_dir_for_test.h"
 #include "gtest/gtest.h"
 
 namespace eoib {
 
+// Removed when the program ends.
 inline std::string MakeTemporaryDirectory() {
-  std::string pattern = ::testing::TempDir() + "/eoib_test.XXXXXX";
-  EOIB_CHECK(::mkdtemp(pattern.data()) != nullptr);
-  return pattern;
+  static std::list<TempDir> directories;
+  return directories.emplace_back().path();
 }
 
 // Serves `registry`, which must not change meanwhile, on a thread of its own.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,10 +19,6 @@ using ::testing::HasSubstr;
 
 class StateDirTest : public ::testing::Test {
  protected:
-  StateDirTest() {
-    std::string pattern = ::testing::TempDir() + "/state_dir_test.XXXXXX";
-    path_ = std::string(::mkdtemp(pattern.data())) + "/lib/eoib";
-  }
   std::string File() const { return path_ + "/vports.json"; }
   std::string Content() const {
     std::ifstream file(File());
@@ -36,7 +33,8 @@ class StateDirTest : public ::testing::Test {
     return [values = std::move(values), at = size_t{0}]() mutable { return at < values.size() ? values[at++] : 0; };
   }
 
-  std::string path_;
+  const TempDir temporary_;
+  const std::string path_ = temporary_.path() + "/lib/eoib";
 };
 
 TEST_F(StateDirTest, KeepsTheMacOverARestart) {
@@ -139,9 +137,9 @@ TEST_F(StateDirTest, AFailureToWriteIsReportedAndNothingIsHandedOut) {
 }
 
 TEST_F(StateDirTest, AFileInTheWayOfTheDirectoryIsReported) {
-  std::ofstream(::testing::TempDir() + "/state_dir_test.file") << "x";
-  EXPECT_FALSE(StateDir::Open(::testing::TempDir() + "/state_dir_test.file").ok());
-  EXPECT_FALSE(StateDir::Open(::testing::TempDir() + "/state_dir_test.file/below").ok());
+  std::ofstream(temporary_.path() + "/state_dir_test.file") << "x";
+  EXPECT_FALSE(StateDir::Open(temporary_.path() + "/state_dir_test.file").ok());
+  EXPECT_FALSE(StateDir::Open(temporary_.path() + "/state_dir_test.file/below").ok());
 }
 
 }  // namespace

@@ -3,6 +3,12 @@
 #
 #   quickstart_test.sh BUILD
 set -euo pipefail
+# In namespaces of its own, that end with it however it ends: processes, mounts, and names of network namespaces.
+if [ -z "${EOIB_QUICKSTART_INSIDE:-}" ]; then
+  export EOIB_QUICKSTART_INSIDE=1
+  exec unshare --mount --net --pid --fork --kill-child --mount-proc "$0" "$@"
+fi
+mount -t tmpfs tmpfs /run
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 export EOIB_QUICKSTART_NAME=eoibt$$ EOIB_QUICKSTART_SECONDS=1 EOIB_QUICKSTART_BUILD=$1
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -35,11 +35,14 @@ label_expression() {
 
 # run_ctest BUILD CTEST_ARGUMENTS...: two tests at a time; keeps ctest's summary for the end.
 run_ctest() {
-  local build=$1 log status
+  local build=$1 log status temporary
   shift
   log=$(mktemp)
-  (cd "$build" && ctest --output-on-failure --no-tests=error -j2 "$@") 2>&1 | tee "$log"
+  # What a test that was killed could not remove goes with this directory.
+  temporary=$(mktemp -d)
+  (cd "$build" && TMPDIR=$temporary TEST_TMPDIR=$temporary ctest --output-on-failure --no-tests=error -j2 "$@") 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
+  rm -rf "$temporary"
   [ "$status" = 0 ] || fail "tests in $build"
   if grep -qE '\*\*\*(Not Run|Skipped)' "$log"; then fail "tests in $build that did not run"; fi
   # A test that GoogleTest skipped passes for ctest. Only its own log shows it.

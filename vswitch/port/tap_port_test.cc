@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +36,12 @@ using Bytes = std::vector<uint8_t>;
 class OwnNamespace : public testing::Environment {
  public:
   void SetUp() override {
-    ASSERT_EQ(unshare(CLONE_NEWNET), 0) << "this test needs a network namespace of its own: run it as root (CAP_SYS_ADMIN)";
+    ASSERT_EQ(unshare(CLONE_NEWNET | CLONE_NEWNS), 0)
+        << "this test needs namespaces of its own: run it as root (CAP_SYS_ADMIN)";
+    // Where `ip netns add` keeps its names, too: they go with the process, also with one that is killed.
+    ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    ASSERT_EQ(system("mkdir -p /run/netns"), 0);
+    ASSERT_EQ(mount("none", "/run/netns", "tmpfs", 0, nullptr), 0);
     ASSERT_EQ(access("/dev/net/tun", R_OK | W_OK), 0) << "this test needs /dev/net/tun: modprobe tun";
   }
 };

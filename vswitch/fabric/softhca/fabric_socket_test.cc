@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/recording_sink.h"
@@ -31,20 +32,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class TempDir {
+class SocketDir {
  public:
-  TempDir() {
-    char path[] = "/tmp/fabric_socket_test.XXXXXX";
-    path_ = mkdtemp(path);
-  }
-  ~TempDir() {
-    for (const char* file : {"/fabricd.sock", "/fabricd.sock.lock"}) unlink((path_ + file).c_str());
-    rmdir(path_.c_str());
-  }
-  std::string socket() const { return path_ + "/fabricd.sock"; }
+  std::string socket() const { return directory_.path() + "/fabricd.sock"; }
 
  private:
-  std::string path_;
+  TempDir directory_;
 };
 
 // A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one is like a stopped process.
@@ -162,7 +155,7 @@ class FabricSocketTest : public ::testing::Test {
  protected:
   FabricSocketTest() : fabricd_(std::make_unique<Fabricd>(dir_.socket())) {}
 
-  TempDir dir_;
+  SocketDir dir_;
   std::unique_ptr<Fabricd> fabricd_;
 };
 
@@ -486,7 +479,7 @@ TEST_F(FabricSocketTest, ThereIsRoomForSixtyFourProcesses) {
 }
 
 TEST(FabricClientTest, NoFabricdIsUnavailable) {
-  TempDir dir;
+  SocketDir dir;
   TestPort h1(dir.socket());
   const absl::Status status = h1.Register("h1");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -495,7 +488,7 @@ TEST(FabricClientTest, NoFabricdIsUnavailable) {
 }
 
 TEST(FabricClientTest, AClientWaitsForFabricdIfAskedTo) {
-  TempDir dir;
+  SocketDir dir;
   TestPort h1(FabricClient::Options{.socket = dir.socket(), .wait = absl::Seconds(30)});
   absl::Status status;
   std::thread registering([&] { status = h1.Register("h1"); });
@@ -505,7 +498,7 @@ TEST(FabricClientTest, AClientWaitsForFabricdIfAskedTo) {
 }
 
 TEST(FabricClientTest, AFabricdThatDoesNotAnswerIsADeadline) {
-  TempDir dir;
+  SocketDir dir;
   Fabricd fabricd(dir.socket());
   fabricd.Pause();
   TestPort h1(FabricClient::Options{.socket = dir.socket(), .answer = absl::Milliseconds(50)});
@@ -513,7 +506,7 @@ TEST(FabricClientTest, AFabricdThatDoesNotAnswerIsADeadline) {
 }
 
 TEST(FabricServerTest, OneFabricdAPath) {
-  TempDir dir;
+  SocketDir dir;
   Subnet subnet;
   auto first = FabricServer::Listen(dir.socket(), &subnet);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -523,7 +516,7 @@ TEST(FabricServerTest, OneFabricdAPath) {
 }
 
 TEST(FabricServerTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
-  TempDir dir;
+  SocketDir dir;
   Subnet subnet;
   const sockaddr_un address = UnixAddress(dir.socket()).value();
   {
@@ -536,7 +529,7 @@ TEST(FabricServerTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
 }
 
 TEST(FabricServerTest, AFileInTheWayIsLeftAlone) {
-  TempDir dir;
+  SocketDir dir;
   Subnet subnet;
   const UniqueFd file(open(dir.socket().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   ASSERT_TRUE(file.valid());

@@ -5,10 +5,8 @@
 #include <gflags/gflags.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -21,6 +19,7 @@
 #include "control/command_server.h"
 #include "control/directories.h"
 #include "control/event_loop.h"
+#include "control/program.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet.h"
@@ -175,17 +174,6 @@ class Commands {
   const FabricServer* const server_;
 };
 
-// SIGTERM and SIGINT as a descriptor.
-UniqueFd TerminationSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
 // Rings pass through here as four descriptors each, and wait here for ports that are slow to read.
 void AllowManyDescriptors() {
   rlimit limit;
@@ -242,13 +230,9 @@ absl::Status Run() {
 }  // namespace eoib::softhca
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("the software InfiniBand subnet of this machine: subnet manager, SA and switch control");
-  gflags::SetVersionString("0.1.0");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "eoib-fabricd: unexpected argument \"%s\"; see eoib-fabricd --help\n", argv[1]);
-    return 1;
-  }
+  const int done = eoib::ParseFlags(
+      argc, argv, "the software InfiniBand subnet of this machine: subnet manager, SA and switch control", "fabricd_main");
+  if (done >= 0) return done;
   const absl::Status status = eoib::softhca::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "eoib-fabricd: %s\n", std::string(status.message()).c_str());

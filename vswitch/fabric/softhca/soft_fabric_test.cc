@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
@@ -52,14 +53,10 @@ class Fabricd {
 
 class SoftFabricTest : public testing::Test {
  protected:
+  const TempDir directory_;  // outlives what is in it
   SoftFabricTest() {
-    EXPECT_NE(mkdtemp(directory_.data()), nullptr);
-    socket_ = directory_ + "/fabricd.sock";
+    socket_ = directory_.path() + "/fabricd.sock";
     fabricd_ = std::make_unique<Fabricd>(socket_);
-  }
-  ~SoftFabricTest() override {
-    fabricd_.reset();
-    EXPECT_EQ(std::system(("rm -r " + directory_).c_str()), 0);
   }
   static void Exchange(SoftNode* a, SoftNode* b) {
     for (const auto& [from, to] : {std::make_pair(a, b), std::make_pair(b, a)}) {
@@ -72,7 +69,6 @@ class SoftFabricTest : public testing::Test {
     }
   }
 
-  std::string directory_ = testing::TempDir() + "/soft_fabric_test.XXXXXX";
   std::string socket_;
   std::unique_ptr<Fabricd> fabricd_;
 };

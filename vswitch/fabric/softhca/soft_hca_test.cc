@@ -623,7 +623,8 @@ TEST_F(SoftHcaTest, EachChannelHearsOfItsOwn) {
   EXPECT_EQ(verbs.destroy_comp_channel(channel), 0);
 }
 
-// The datagrams of a busy queue pair wait in the ring until it has receives again, however often another queue is polled meanwhile.
+// The datagrams of a busy queue pair wait in the ring until it has receives again, however often another queue is polled
+// meanwhile.
 TEST_F(SoftHcaTest, PollingAnIdleQueueDoesNotRunABusyOneOutOfReceives) {
   SoftNode a(Open("a"), {.sends = 512}), b(Open("b"), {.receives = 64});
   ibv_cq* idle = b.verbs().create_cq(b.hca().context(), 8, nullptr, nullptr, 0);

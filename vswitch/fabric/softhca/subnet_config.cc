@@ -161,7 +161,9 @@ absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::str
 
 absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("open partition file ", path, ": ", std::strerror(errno)));
+  if (!file)
+    return absl::NotFoundError(absl::StrCat("open partition file ", path, ": ", std::strerror(errno),
+                                            "; write it ([[partition]] with pkey, full, limited) or start without --config"));
   std::stringstream text;
   text << file.rdbuf();
   return ParseSubnetConfig(text.str(), path);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
@@ -80,9 +81,7 @@ class Program {
 class VerbsPreloadTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (access("/usr/bin/ibv_devinfo", X_OK) != 0) GTEST_SKIP() << "ibverbs-utils is not installed";
-    directory_ = testing::TempDir() + "/verbs_preload_test.XXXXXX";
-    ASSERT_NE(mkdtemp(directory_.data()), nullptr);
+    ASSERT_EQ(access("/usr/bin/ibv_devinfo", X_OK), 0) << "this test needs ibv_devinfo: apt-get install ibverbs-utils";
     auto server = FabricServer::Listen(directory_ + "/fabricd.sock", &subnet_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -97,8 +96,6 @@ class VerbsPreloadTest : public testing::Test {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
     server_.reset();
-    if (directory_.empty()) return;
-    EXPECT_EQ(std::system(("rm -r " + directory_).c_str()), 0);
   }
 
   static uint16_t FreeTcpPort() {
@@ -135,7 +132,8 @@ class VerbsPreloadTest : public testing::Test {
   }
 
   Subnet subnet_;
-  std::string directory_;
+  const TempDir temporary_;
+  const std::string directory_ = temporary_.path();
   std::unique_ptr<FabricServer> server_;
   std::thread thread_;
   std::atomic<bool> stop_{false};

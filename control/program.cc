@@ -1,0 +1,41 @@
+#include "control/program.h"
+
+#include <gflags/gflags.h>
+#include <sys/signalfd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+DECLARE_bool(help);
+DECLARE_bool(version);
+
+namespace eoib {
+
+int ParseFlags(int argc, char** argv, const char* usage, const char* source) {
+  const char* slash = std::strrchr(argv[0], '/');
+  const char* name = slash == nullptr ? argv[0] : slash + 1;
+  gflags::SetUsageMessage(usage);
+  gflags::SetVersionString("0.1.0");
+  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, /*remove_flags=*/true);
+  if (FLAGS_help) {
+    gflags::ShowUsageWithFlagsRestrict(name, source);
+    return 0;
+  }
+  gflags::HandleCommandLineHelpFlags();  // --version, --helpfull and such: ends the program
+  if (argc <= 1) return -1;
+  std::fprintf(stderr, "%s: unexpected argument \"%s\"; see %s --help\n", name, argv[1], name);
+  return 1;
+}
+
+UniqueFd TerminationSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace eoib

@@ -1,0 +1,19 @@
+// What the mains of our daemons do alike: flags, help, signals to end.
+#ifndef EOIB_CONTROL_PROGRAM_H_
+#define EOIB_CONTROL_PROGRAM_H_
+
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib {
+
+// Parses gflags. --help prints the flags of `source` ("eoibd_main") alone, not gflags' own two dozen. Returns -1 to go on, or
+// the exit status: after --help, --version, or an argument that is no flag.
+int ParseFlags(int argc, char** argv, const char* usage, const char* source);
+
+// SIGTERM and SIGINT as a descriptor that becomes readable; SIGPIPE is ignored. Before any thread starts, so that all inherit
+// the mask.
+UniqueFd TerminationSignals();
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_PROGRAM_H_

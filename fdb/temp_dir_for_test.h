@@ -1,0 +1,38 @@
+// TempDir: a directory of a test's own, removed with all that is in it when the object goes.
+#ifndef EOIB_FDB_TEMP_DIR_FOR_TEST_H_
+#define EOIB_FDB_TEMP_DIR_FOR_TEST_H_
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "fdb/check.h"
+#include "gtest/gtest.h"
+
+namespace eoib {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string pattern = testing::TempDir() + "/eoib_test.XXXXXX";
+    EOIB_CHECK(mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_TEMP_DIR_FOR_TEST_H_
