@@ -20,6 +20,11 @@ void RingEventFd(int fd) {
   [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof(one));
 }
 
+void ClearEventFd(int fd) {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof(count));
+}
+
 // ---- Sending.
 
 void RingSender::Send(const RecordHeader& header, const Gather& gather) {

@@ -1,0 +1,316 @@
+// SoftPort's side towards the subnet: what it is told, the rings it makes, and the thread that sees to both. Its data side is
+// in soft_port.cc.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fdb/check.h"
+#include "vswitch/fabric/softhca/soft_port.h"
+
+namespace eoib::softhca {
+namespace {
+
+constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
+constexpr absl::Duration kCaptureTick = absl::Milliseconds(20);
+
+}  // namespace
+
+// ---- What the subnet tells.
+
+SourceIdentity SoftPort::OwnIdentity() const {
+  const PortConfig& config = queue_pairs_.config();
+  return {config.lid, config.gid, config.pkeys, config.qpns};
+}
+
+void SoftPort::OnPortConfig(const PortConfig& config) {
+  absl::MutexLock lock(&mutex_);
+  const PortConfig before = queue_pairs_.config();
+  queue_pairs_.set_config(config);
+  if (std::exchange(configured_, true)) TellChanges(before, config);
+  inbound_.ForEach([this](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (ring->loopback) ring->source = OwnIdentity();
+  });
+}
+
+void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
+  if (before.lid != after.lid) MoveToLid(before.lid, after.lid);
+  if (before.active && !after.active) Raise(IBV_EVENT_PORT_ERR);
+  if (!before.active && after.active) Raise(IBV_EVENT_PORT_ACTIVE);
+  if (before.lid != after.lid) Raise(IBV_EVENT_LID_CHANGE);
+  if (before.gid != after.gid) Raise(IBV_EVENT_GID_CHANGE);
+  if (before.pkeys != after.pkeys) Raise(IBV_EVENT_PKEY_CHANGE);
+  if (before.sm_lid != after.sm_lid) Raise(IBV_EVENT_SM_CHANGE);
+  // Others will not believe queue pairs outside of the new range: they are lost.
+  if (before.qpns.first != after.qpns.first && queue_pairs_.size() != 0) Raise(IBV_EVENT_DEVICE_FATAL);
+  if (!std::exchange(subnet_lost_, false)) return;
+  // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
+  Raise(IBV_EVENT_CLIENT_REREGISTER);
+  outbound_.ForEach([](RingSender* sender) { sender->Renew(); });
+  Kick();
+}
+
+// What others send to the old LID, through the rings they have, must not arrive here; they find the new LID and make rings to
+// it.
+void SoftPort::MoveToLid(Lid before, Lid after) {
+  outbound_.Drop(before);
+  outbound_.Drop(after);
+  inbound_.ForEach([this](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    inbound_.Close(ring);
+    if (!ring->loopback) outbound_.WishToClose(ring->id);
+  });
+  Kick();
+}
+
+void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) {
+  std::shared_ptr<RingMemory> memory = end.local;
+  bool usable = memory != nullptr;
+  if (!usable) {
+    absl::StatusOr<std::shared_ptr<RingMemory>> mapped = RingMemory::Map(end.data.get(), end.index.get(), end.capacity);
+    usable = mapped.ok();
+    if (usable) memory = std::move(*mapped);
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!usable) {
+    ++counters_.corrupt_rings;
+    outbound_.WishToClose(ring);
+    Kick();
+    return;
+  }
+  auto inbound = std::make_unique<InboundRing>(ring, source, std::move(memory));
+  inbound->space = std::move(end.space);
+  inbound->liveness = std::move(end.liveness);
+  AddInbound(std::move(inbound));
+}
+
+void SoftPort::AddInbound(std::unique_ptr<InboundRing> ring) {
+  const uint64_t id = ring->id;
+  const bool loopback = ring->loopback;
+  if (!inbound_.Add(std::move(ring)) && !loopback) outbound_.WishToClose(id);
+  // Those who wait armed the rings there were.
+  if (queue_pairs_.receiver_armed() && inbound_.Arm()) RingOwnDoorbell();
+  Kick();
+}
+
+void SoftPort::OnSourceChanged(uint64_t ring, const SourceIdentity& source) {
+  absl::MutexLock lock(&mutex_);
+  if (InboundRing* inbound = inbound_.Find(ring)) inbound->source = source;
+}
+
+void SoftPort::OnRingClosed(uint64_t ring) {
+  absl::MutexLock lock(&mutex_);
+  if (InboundRing* inbound = inbound_.Find(ring)) inbound_.Close(inbound);
+  if (RingSender* sender = outbound_.FindByRing(ring)) sender->OnClosed();
+  Kick();
+}
+
+void SoftPort::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
+  absl::MutexLock lock(&mutex_);
+  if (RingSender* sender = outbound_.FindByRequest(request)) {
+    sender->OnOpened(ring, std::move(doorbell));
+  } else {
+    outbound_.WishToClose(ring);  // given up on, or of a destination that was dropped
+  }
+  Kick();
+}
+
+void SoftPort::OnRingRefused(uint64_t request, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (RingSender* sender = outbound_.FindByRequest(request)) sender->OnRefused();
+}
+
+void SoftPort::OnGroup(Mlid mlid, const std::vector<Lid>& members) {
+  absl::MutexLock lock(&mutex_);
+  if (members.empty()) {
+    groups_.erase(mlid);
+  } else {
+    groups_[mlid] = members;
+  }
+}
+
+void SoftPort::OnFaults(const Faults& faults) {
+  absl::MutexLock lock(&mutex_);
+  faults_ = faults;
+  inbound_.set_seed(faults.seed);
+}
+
+void SoftPort::OnSubnetLost() {
+  absl::MutexLock lock(&mutex_);
+  subnet_lost_ = true;
+  outbound_.ForEach([](RingSender* sender) {
+    if (sender->opening()) sender->OnRefused();
+  });
+}
+
+// ---- Making rings.
+
+void SoftPort::RunLinkWork() {
+  LinkWishes wishes;
+  {
+    absl::MutexLock lock(&mutex_);
+    wishes = outbound_.TakeWishes();
+  }
+  for (const Lid destination : wishes.rings) OpenRingTo(destination);
+  for (const uint64_t ring : wishes.closes) link_->CloseRing(ring);
+  if (wishes.loopback_closes.empty()) return;
+  absl::MutexLock lock(&mutex_);
+  for (const uint64_t ring : wishes.loopback_closes) {
+    if (InboundRing* inbound = inbound_.Find(ring, /*loopback=*/true)) inbound_.Close(inbound);
+  }
+  Kick();
+}
+
+RingSender* SoftPort::Wishing(Lid destination) {
+  RingSender* sender = outbound_.Find(destination);
+  return sender != nullptr && sender->wish() != 0 ? sender : nullptr;
+}
+
+// The system calls are made without the mutex, and the sender is looked for again after each.
+void SoftPort::OpenRingTo(Lid destination) {
+  uint64_t capacity;
+  {
+    absl::MutexLock lock(&mutex_);
+    RingSender* sender = Wishing(destination);
+    if (sender == nullptr) return;
+    capacity = sender->wish();
+    if (destination == queue_pairs_.config().lid) capacity = 0;
+  }
+  if (capacity == 0) return OpenLoopback(destination);
+  RingEnd end;
+  std::shared_ptr<RingMemory> memory;
+  UniqueFd liveness;
+  absl::Status status = MakeRing(capacity, &end, &memory, &liveness);
+  uint64_t request;
+  {
+    absl::MutexLock lock(&mutex_);
+    RingSender* sender = Wishing(destination);
+    if (sender == nullptr) return;
+    if (!status.ok()) return sender->OnRefused();
+    request = next_request_++;
+    sender->BeginOpening(request, std::move(memory), std::move(liveness));
+  }
+  status = link_->OpenRing(request, destination, std::move(end));
+  if (!status.ok()) OnRingRefused(request, std::string(status.message()));
+}
+
+// This port's ring to itself is the same thing, without a subnet in between.
+void SoftPort::OpenLoopback(Lid destination) {
+  absl::MutexLock lock(&mutex_);
+  RingSender* sender = Wishing(destination);
+  if (sender == nullptr) return;
+  std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(sender->wish());
+  memory->set_space(wake_);
+  const uint64_t id = next_request_++;
+  auto inbound = std::make_unique<InboundRing>(id, OwnIdentity(), memory);
+  inbound->loopback = true;
+  sender->BeginOpening(id, std::move(memory), UniqueFd());
+  AddInbound(std::move(inbound));
+  sender->OnOpened(id, doorbell_, /*loopback=*/true);
+}
+
+absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness) {
+  end->capacity = capacity;
+  if (link_->in_process()) {
+    *memory = end->local = RingMemory::CreateLocal(capacity);
+    (*memory)->set_space(wake_);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::shared_ptr<RingMemory>> shared = RingMemory::CreateShared(capacity);
+  if (!shared.ok()) return shared.status();
+  *memory = std::move(*shared);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    return absl::ErrnoToStatus(errno, "make a socket pair");
+  *liveness = UniqueFd(ends[0]);
+  end->liveness = UniqueFd(ends[1]);
+  end->space = UniqueFd(fcntl(wake_->get(), F_DUPFD_CLOEXEC, 0));
+  const bool released = (*memory)->ReleaseFds(&end->data, &end->index);
+  if (!released || !end->space.valid()) return absl::ErrnoToStatus(errno, "duplicate a descriptor");
+  return absl::OkStatus();
+}
+
+// ---- The background thread.
+
+void SoftPort::Background() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::vector<Watched> watched;
+  absl::Duration sleep;
+  while (BackgroundTurn(&watched, &sleep)) {
+    RunLinkWork();
+    WriteCapture();
+    Sleep(watched, sleep);
+  }
+}
+
+// One look at everything. False if the port ends.
+bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sleep) {
+  std::vector<std::unique_ptr<InboundRing>> finished;
+  absl::MutexLock lock(&mutex_);
+  if (stopping_) return false;
+  finished = inbound_.TakeFinished();
+  for (const auto& ring : finished) {
+    if (!ring->corrupt || ring->loopback) continue;
+    ++counters_.corrupt_rings;
+    outbound_.WishToClose(ring->id);
+  }
+  outbound_.Maintain();
+  background_awake_ = outbound_.parked() != 0;
+  *sleep = background_awake_      ? kParkedTick
+           : capture_ != nullptr  ? kCaptureTick
+           : outbound_.HasRings() ? options_.outbound.idle_close / 4
+                                  : absl::InfiniteDuration();
+  watched->clear();
+  outbound_.ForEach([watched](const RingSender* sender) {
+    if (sender->liveness_fd() >= 0) watched->push_back({sender->liveness_fd(), sender->ring(), false});
+  });
+  inbound_.ForEach([watched](const InboundRing* ring) {
+    if (ring->liveness.valid() && !ring->closing) watched->push_back({ring->liveness.get(), ring->id, true});
+  });
+  return true;
+}
+
+// The descriptors may be closed by now, by another thread; then the ring's identifier finds nothing, and the next turn looks
+// anew.
+void SoftPort::Sleep(const std::vector<Watched>& watched, absl::Duration time) {
+  std::vector<pollfd> fds = {{wake_->get(), POLLIN, 0}};
+  for (const Watched& each : watched) fds.push_back({each.fd, POLLIN, 0});
+  const int milliseconds = time == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(time));
+  if (poll(fds.data(), fds.size(), milliseconds) <= 0) return;
+  if (fds[0].revents != 0) ClearEventFd(wake_->get());
+  for (size_t i = 0; i < watched.size(); ++i) {
+    if ((fds[i + 1].revents & (POLLHUP | POLLIN)) != 0) PeerDied(watched[i]);
+  }
+}
+
+void SoftPort::PeerDied(const Watched& watched) {
+  absl::MutexLock lock(&mutex_);
+  outbound_.WishToClose(watched.ring);
+  if (watched.inbound) {
+    if (InboundRing* inbound = inbound_.Find(watched.ring)) inbound_.Close(inbound);
+  } else if (RingSender* sender = outbound_.FindByRing(watched.ring)) {
+    sender->OnClosed();
+  }
+}
+
+void SoftPort::WriteCapture() {
+  std::shared_ptr<PacketCapture> capture;
+  {
+    absl::MutexLock lock(&mutex_);
+    capture = capture_;
+  }
+  if (capture == nullptr || capture->WriteOut().ok()) return;
+  absl::MutexLock lock(&mutex_);
+  if (capture_ == capture) capture_ = nullptr;  // a full disk ends the capture, not the port
+}
+
+}  // namespace eoib::softhca

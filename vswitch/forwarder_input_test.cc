@@ -1,0 +1,324 @@
+// What frames may be: refused input from ports and from the fabric, sizes, checksums, and that none of it allocates.
+#include <random>
+
+#include "fdb/allocation_counter.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/forwarder_test_fixture.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+struct PortDropRow {
+  const char* description;
+  Bytes frame;
+  DropReason reason;
+};
+
+TEST_F(ForwarderTest, WhatAPortMayNotSend) {
+  Bytes qinq = MakeFrame(kB, kA, -1, 46, 0x88a8);
+  qinq[14] = 0, qinq[15] = 5, qinq[16] = 0x88, qinq[17] = 0xb5;
+  const PortDropRow rows[] = {
+      {"control messages", MakeFrame(kB, kA, -1, 46, kEtherTypeControl), DropReason::kControlEthertype},
+      {"control messages behind a tag", MakeFrame(kB, kA, 0, 46, kEtherTypeControl), DropReason::kControlEthertype},
+      {"control messages behind a provider tag", qinq, DropReason::kControlEthertype},
+      {"the alternative header's EtherType", MakeFrame(kB, kA, -1, 46, kEtherTypeAlternative), DropReason::kControlEthertype},
+      {"pause", MakeFrame(MacAddr::FromUint64(0x0180c2000001), kA, -1, 46, 0x8808), DropReason::kLinkLocalControl},
+      {"LACP", MakeFrame(MacAddr::FromUint64(0x0180c2000002), kA, -1, 46, 0x8809), DropReason::kLinkLocalControl},
+      {"group source", MakeFrame(kB, MacAddr::FromUint64(0x010000000001)), DropReason::kBadSource},
+      {"zero source", MakeFrame(kB, MacAddr()), DropReason::kBadSource},
+      {"reserved VID", MakeFrame(kB, kA, 4095), DropReason::kReservedVid},
+      {"runt", Bytes(13, 2), DropReason::kRunt},
+      {"one byte above the VES MTU", MakeFrame(kB, kA, -1, kMtu + 1 - 14), DropReason::kTooLarge},
+  };
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  for (const PortDropRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    const uint64_t before = h1->dropped(row.reason);
+    p1->Inject(row.frame);
+    Settle();
+    EXPECT_EQ(h1->dropped(row.reason), before + 1);
+    EXPECT_THAT(Frames(p2), IsEmpty());
+  }
+  for (uint64_t passes : {0x0180c2000000, 0x0180c200000e}) {  // STP, LLDP
+    p1->Inject(MakeFrame(MacAddr::FromUint64(passes), kA));
+    Settle();
+    EXPECT_THAT(Frames(p2), SizeIs(1));
+  }
+}
+
+TEST_F(ForwarderTest, TheLargestFrameArrivesWholeAndItsTagMustFit) {
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1", Trunk({10}, 0));
+  TestPort* access = h1->AddPort("access", Access(10));
+  TestPort* p2 = AddHost("h2")->AddPort("p2", Trunk({0, 10}, 0));
+  const Bytes largest = MakeFrame(kB, kA, 10, kMtu - 18);
+  p1->Inject(largest);
+  Settle();
+  EXPECT_THAT(Frames(p2), ElementsAre(largest));
+  access->Inject(MakeFrame(kB, kC, -1, kMtu - 14));
+  Settle();
+  EXPECT_THAT(Frames(p2), IsEmpty());
+  EXPECT_EQ(h1->dropped(DropReason::kTooLarge), 1u);
+}
+
+TEST_F(ForwarderTest, ShortFramesArePaddedWithZeros) {
+  TestPort* p1 = AddHost("h1")->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  p1->Inject(MakeFrame(kB, kA, -1, 4));
+  Settle();
+  Bytes padded = MakeFrame(kB, kA, -1, 4);
+  padded.resize(kMinFrameSize, 0);
+  EXPECT_THAT(Frames(p2), ElementsAre(padded));
+}
+
+struct WireDropRow {
+  const char* description;
+  uint32_t header;
+  DropReason reason;
+};
+
+TEST_F(ForwarderTest, HeaderFieldsAtTheirExtremes) {
+  const WireDropRow rows[] = {
+      {"no signature", 0x00000000, DropReason::kNotEoib},
+      {"signature 10", 0x80000000, DropReason::kNotEoib},
+      {"version 3", 0xf0000000, DropReason::kBadVersion},
+      {"more segments", 0xc0200000, DropReason::kSegment},
+      {"last segment", 0xc01f0000, DropReason::kSegment},
+      {"segment id alone", 0xc000ffff, DropReason::kSegment},
+      {"extension", 0xc0800000, DropReason::kHeaderReserved},
+      {"FCS present", 0xc0400000, DropReason::kHeaderReserved},
+      {"reserved checksum status", 0xcc000000, DropReason::kHeaderReserved},
+      {"all ones", 0xffffffff, DropReason::kBadVersion},
+  };
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2");
+  for (const WireDropRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    Bytes datagram = {static_cast<uint8_t>(row.header >> 24), static_cast<uint8_t>(row.header >> 16),
+                      static_cast<uint8_t>(row.header >> 8), static_cast<uint8_t>(row.header)};
+    const Bytes frame = MakeFrame(kB, kA);
+    datagram.insert(datagram.end(), frame.begin(), frame.end());
+    const uint64_t before = h2->dropped(row.reason);
+    peer->SendRawTo(*h2, datagram);
+    Settle();
+    EXPECT_EQ(h2->dropped(row.reason), before + 1);
+    EXPECT_THAT(Frames(p2), IsEmpty());
+  }
+}
+
+TEST_F(ForwarderTest, AFrameThroughAGroupThatIsNotItsVlansIsDropped) {
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2");
+  const MacAddr group = MacAddr::FromUint64(0x0100'5e00'0001);
+  const AhIndex ah = peer->JoinOtherGroup(group);
+  h2->JoinOtherGroup(group);
+  Bytes datagram = {0xc0, 0, 0, 0};
+  const Bytes frame = MakeFrame(group, kA);
+  datagram.insert(datagram.end(), frame.begin(), frame.end());
+  peer->SendRaw(datagram, ah, Qpn(Qpn::kMulticast));
+  Settle();
+  EXPECT_EQ(h2->dropped(DropReason::kGroupMismatch), 1u);
+  EXPECT_THAT(Frames(p2), IsEmpty());
+}
+
+TEST_F(ForwarderTest, AKnownAddressBehindAPortWithoutItsVlanIsNotReached) {
+  TestPort* p1 = AddHost("h1")->AddPort("p1", Trunk({10, 20}));
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2", Trunk({10}));
+  ASSERT_TRUE(h2->fdb()->AddStatic(FdbKey(Vid(20), kB), h2->forwarder()->ports()[0].vport).ok());
+  p1->Inject(MakeFrame(kB, kA, 20));
+  Settle();
+  EXPECT_EQ(h2->dropped(DropReason::kEgressVlan), 1u);
+  EXPECT_THAT(Frames(p2), IsEmpty());
+}
+
+TEST_F(ForwarderTest, ControlMessagesOfAnUnknownKindStopAtTheSwitch) {
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2");
+  Bytes datagram = {0xc0, 0, 0, 0};
+  const Bytes frame = MakeFrame(kB, kA, -1, 46, kEtherTypeControl);
+  datagram.insert(datagram.end(), frame.begin(), frame.end());
+  peer->SendRawToGroup(datagram);
+  Settle();
+  EXPECT_EQ(h2->dropped(DropReason::kControlUnknown), 1u);
+  EXPECT_THAT(Frames(p2), IsEmpty());
+}
+
+TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndADropAllocatesNothing) {
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  h2->AddPort("p2", Access(10))->SetDiscard(true);
+  std::mt19937 random(20);
+  size_t dropped = 0, forwarded = 0;
+  for (int i = 0; i < 20000; ++i) {
+    Bytes datagram(random() % (i % 16 == 0 ? 4096 : 120));
+    for (uint8_t& byte : datagram) byte = static_cast<uint8_t>(random());
+    // Half have a header that is right or nearly so, and half of these a tag that the port carries.
+    if (i % 2 == 0 && datagram.size() >= kEoibHeaderSize) {
+      datagram[0] = 0xc0 | (random() % 4 == 0 ? datagram[0] & 0x3f : 0);
+      datagram[1] = datagram[2] = datagram[3] = 0;
+      if (datagram.size() > 20 && random() % 8 != 0) datagram[10] &= 0xfe;
+      if (datagram.size() > 20 && i % 4 == 0) datagram[16] = 0x81, datagram[17] = 0, datagram[18] = 0, datagram[19] = 10;
+    }
+    peer->SendRawTo(*h2, datagram);
+    const uint64_t before = h2->counters().forwarded.value(), learned = h2->counters().learned.value();
+    counting_allocations = true;
+    allocations = 0;
+    h2->Turn();
+    counting_allocations = false;
+    if (h2->counters().forwarded.value() != before)
+      ++forwarded;
+    else
+      ++dropped;
+    // A MAC seen for the first time takes its entry.
+    if (h2->counters().learned.value() == learned) {
+      ASSERT_EQ(allocations, 0u) << "datagram " << i;
+    }
+    Settle();
+  }
+  EXPECT_EQ(h2->counters().from_fabric.value(), 20000u);
+  EXPECT_GT(dropped, 10000u);
+  EXPECT_GT(forwarded, 1000u);
+  for (DropReason reason : {DropReason::kNotEoib, DropReason::kBadVersion, DropReason::kHeaderReserved, DropReason::kRunt,
+                            DropReason::kBadSource, DropReason::kNoEgress}) {
+    EXPECT_GT(h2->dropped(reason), 0u) << Info(reason).label;
+  }
+}
+
+struct SteadyRow {
+  const char* description;
+  Bytes frame;
+  ChecksumRequest request;
+};
+
+Bytes PreparedUdp(ChecksumRequest* request);
+
+// Whatever kind of frame: once its addresses are known, forwarding a batch of it allocates nothing, on either side.
+TEST_F(ForwarderTest, KnownTrafficAllocatesNothingAndGoesInBatches) {
+  Host* h1 = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p1 = h1->AddPort("p1", Trunk({10, 20}, 10));
+  h1->AddPort("p1b", Access(10))->SetDiscard(true);
+  TestPort* p2 = h2->AddPort("p2", Access(10));
+  h2->AddPort("p2b", Trunk({10, 20}))->SetDiscard(true);
+  p2->SetDiscard(true);
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kA, 20));
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  Settle();
+  SteadyRow rows[] = {
+      {"known unicast that gets a tag and loses it again", MakeFrame(kB, kA), {}},
+      {"broadcast, to ports and the fabric", MakeFrame(MacAddr::Broadcast(), kA), {}},
+      {"unknown unicast, tagged", MakeFrame(kC, kA, 20), {}},
+      {"an unfinished checksum", {}, {}},
+      {"too large", MakeFrame(kB, kA, -1, kMtu), {}},
+  };
+  rows[3].frame = PreparedUdp(&rows[3].request);
+  for (const SteadyRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 64; ++i) p1->Inject(row.frame, row.request);
+      const uint64_t before = h1->counters().frames_in.value();
+      counting_allocations = round > 0;  // the first round may warm up a ring
+      allocations = 0;
+      h1->forwarder()->PollPort(0);
+      h1->forwarder()->Housekeep();
+      EXPECT_EQ(h1->counters().frames_in.value(), before + 64) << "one call forwards the batch";
+      for (int turn = 0; turn < 3; ++turn) {
+        for (Host* host : {h1, h2}) {
+          host->forwarder()->PollFabric();
+          host->forwarder()->Housekeep();
+        }
+      }
+      counting_allocations = false;
+      EXPECT_EQ(allocations, 0u);
+      Settle();
+    }
+  }
+}
+
+// An IPv4 UDP frame whose checksum is prepared, not finished: the field has the pseudo-header sum.
+Bytes PreparedUdp(ChecksumRequest* request) {
+  Bytes frame = MakeFrame(kB, kA, -1, 0, kEtherTypeIpv4);
+  const uint8_t ip[] = {0x45, 0, 0, 60, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2};
+  const uint8_t udp[] = {0x12, 0x34, 0x56, 0x78, 0, 40, 0, 0};
+  frame.insert(frame.end(), std::begin(ip), std::end(ip));
+  const uint16_t ip_sum = ~OnesComplementSum({&frame[14], 20});
+  frame[24] = static_cast<uint8_t>(ip_sum >> 8), frame[25] = static_cast<uint8_t>(ip_sum);
+  frame.insert(frame.end(), std::begin(udp), std::end(udp));
+  for (int i = 0; i < 32; ++i) frame.push_back(static_cast<uint8_t>(i * 7));
+  const uint16_t pseudo = OnesComplementSum({&frame[26], 8}, 17 + 40);
+  frame[40] = static_cast<uint8_t>(pseudo >> 8), frame[41] = static_cast<uint8_t>(pseudo);
+  *request = {true, 34, 6};
+  return frame;
+}
+
+bool UdpSumVerifies(const Bytes& frame, size_t ip) {
+  return OnesComplementSum({&frame[ip + 20], 40}, OnesComplementSum({&frame[ip + 12], 8}, 17 + 40)) == 0xffff;
+}
+
+TEST_F(ForwarderTest, AnUnfinishedChecksumTravelsAsVouchedForAndIsFinishedAtTheEnd) {
+  Host* h1 = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p1 = h1->AddPort("p1", Access(10));
+  TestPort* trunk = h2->AddPort("trunk", Trunk({10}));
+  TestPort* access = h2->AddPort("access", Access(10));
+  ChecksumRequest request;
+  const Bytes frame = PreparedUdp(&request);
+  p1->Inject(frame, request);
+  Settle();
+  EXPECT_EQ(h1->counters().checksums_vouched.value(), 1u);
+  const struct {
+    TestPort* port;
+    size_t ip;
+  } rows[] = {{trunk, 18}, {access, 14}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.port->name());
+    auto sent = row.port->TakeTransmitted();
+    ASSERT_THAT(sent, SizeIs(1));
+    EXPECT_EQ(sent[0].checksum, (ChecksumRequest{true, static_cast<uint16_t>(row.ip + 20), 6}));
+    EXPECT_FALSE(UdpSumVerifies(sent[0].bytes, row.ip));
+    CompleteChecksum(absl::MakeSpan(sent[0].bytes), sent[0].checksum);
+    EXPECT_TRUE(UdpSumVerifies(sent[0].bytes, row.ip));
+  }
+}
+
+TEST_F(ForwarderTest, AWrongChecksumIsDeliveredAsItIsAndNeverMarkedValid) {
+  TestPort* p1 = AddHost("h1")->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  ChecksumRequest request;
+  Bytes frame = PreparedUdp(&request);
+  frame[40] = 0xba, frame[41] = 0xad;
+  p1->Inject(frame);  // no request: the sender says that the sum is complete
+  Settle();
+  auto sent = p2->TakeTransmitted();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].bytes, frame);
+  EXPECT_FALSE(sent[0].checksum.needed);
+}
+
+TEST_F(ForwarderTest, AChecksumRequestThatIsNotTcpOrUdpIsFinishedBeforeTheFabric) {
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  p1->Inject(MakeFrame(kB, kA), ChecksumRequest{true, 20, 4});
+  Settle();
+  auto sent = p2->TakeTransmitted();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_FALSE(sent[0].checksum.needed);
+  EXPECT_NE(sent[0].bytes, MakeFrame(kB, kA));
+  EXPECT_EQ(h1->counters().checksums_vouched.value(), 0u);
+}
+
+}  // namespace
+}  // namespace eoib

@@ -1,0 +1,283 @@
+// What the tests of the data path stand on: forwarders on an in-process software subnet, polled by the test, with a clock that
+// stands still. Control is played by the test.
+#ifndef EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
+#define EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fdb/clock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/sa_client.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/forwarder.h"
+#include "vswitch/port/test_port.h"
+#include "vswitch/wire/mgid.h"
+
+namespace eoib {
+
+using Bytes = std::vector<uint8_t>;
+
+inline constexpr uint32_t kMtu = 4092;
+inline const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
+inline const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
+inline const MacAddr kC = MacAddr::FromUint64(0x02'00'00'00'00'0c);
+
+// An Ethernet frame of a local experimental EtherType with `payload` bytes; tagged if vid >= 0.
+inline Bytes MakeFrame(MacAddr to, MacAddr from, int vid = -1, size_t payload = 46, uint16_t ethertype = 0x88b6) {
+  Bytes frame(kMacsSize);
+  to.ToWire(&frame[0]);
+  from.ToWire(&frame[6]);
+  if (vid >= 0) {
+    for (int byte : {0x81, 0x00, vid >> 8, vid & 0xff}) frame.push_back(static_cast<uint8_t>(byte));
+  }
+  frame.push_back(static_cast<uint8_t>(ethertype >> 8));
+  frame.push_back(static_cast<uint8_t>(ethertype));
+  for (size_t i = 0; i < payload; ++i) frame.push_back(static_cast<uint8_t>(i));
+  return frame;
+}
+
+inline VlanPolicy Access(uint16_t vid) {
+  VlanPolicy policy;
+  policy.access_vlan = Vid(vid);
+  return policy;
+}
+
+inline VlanPolicy Trunk(std::initializer_list<uint16_t> vids, uint16_t native = 0) {
+  VlanPolicy policy;
+  policy.mode = PortMode::kTrunk;
+  policy.trunk_vlans = VlanSet::None();
+  for (uint16_t vid : vids) policy.trunk_vlans.Add(Vid(vid));
+  policy.native_vlan = Vid(native);
+  return policy;
+}
+
+// One agent's data path of one VES, with control played by the test.
+class Host {
+ public:
+  struct Options {
+    PKey pkey{0x8001};
+    VlanSet vlans = VlanSet::All();
+    size_t fdb_limit = 1024;
+    uint32_t mtu = kMtu;
+  };
+
+  Host(softhca::Subnet* subnet, const std::string& name, FakeClock* clock, const Options& options)
+      : clock_(clock), fdb_({absl::Seconds(300), options.fdb_limit}, clock) {
+    hca_ = softhca::OpenSoftHca(subnet->Connect(), name).value();
+    pd_ = hca_->verbs().alloc_pd(hca_->context());
+    handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
+    pool_ = BufferPool::Create(hca_.get(), pd_, 1024, kMtu).value();
+    const Hca::PKeyIndex pkey = hca_->FindPKey(options.pkey).value();
+    endpoint_ =
+        UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(),
+                           {.pkey_index = pkey.index, .qkey = QKey(0x80008001), .receive_depth = 256, .send_depth = 256})
+            .value();
+    const HcaPortInfo port = hca_->QueryPort().value();
+    Forwarder::Options forwarder;
+    forwarder.vlans = options.vlans;
+    forwarder.flood_mgid = FloodMgid(options.pkey);
+    forwarder.own = {port.gid, endpoint_->qpn()};
+    forwarder.limited_member = !pkey.pkey.IsFullMember();
+    forwarder_ = std::make_unique<Forwarder>(
+        forwarder, Forwarder::Parts{pool_.get(), endpoint_.get(), &fdb_, &directory_, &punts_, &injected_, clock});
+    forwarder_->SetMtu(options.mtu);
+    flood_ah_ = JoinGroup(forwarder.flood_mgid, port, pkey.pkey);
+    forwarder_->SetFloodHandle(flood_ah_);
+    endpoint_->Refill();
+  }
+
+  ~Host() {
+    forwarder_.reset();
+    endpoint_.reset();
+    pool_.reset();
+    handles_.reset();
+    hca_->verbs().dealloc_pd(pd_);
+  }
+
+  TestPort* AddPort(const std::string& name, const VlanPolicy& vlan = {}) {
+    ports_.push_back(std::make_unique<TestPort>(name, MacAddr()));
+    forwarder_->AddPort(ports_.back().get(), vlan);
+    return ports_.back().get();
+  }
+
+  // One turn of the worker. Returns whether anything happened.
+  bool Turn() {
+    bool any = false;
+    for (uint32_t i = 0; i < ports_.size(); ++i) any |= forwarder_->PollPort(i);
+    any |= forwarder_->PollFabric();
+    any |= forwarder_->PollInjected();
+    forwarder_->Housekeep();
+    return any;
+  }
+
+  // Control's part: publishes the path to each peer that was punted. Returns whether there was any.
+  bool ResolvePunts() {
+    Punt punt;
+    bool any = false;
+    while (punts_.Pop(&punt)) {
+      if (punt.kind != Punt::Kind::kNewPeer && punt.kind != Punt::Kind::kReaddressed) continue;
+      directory_.SetAddressHandle(punt.vport, handles_->Get({punt.peer.gid, punt.slid.value(), punt.sl}, {}).value());
+      injected_.Push(Injected{});
+      any = true;
+    }
+    return any;
+  }
+
+  void ExpectConservation() {
+    const ForwarderCounters& c = forwarder_->counters();
+    EXPECT_EQ(c.frames_in.value(), c.from_ports.value() + c.from_fabric.value());
+    EXPECT_EQ(c.frames_in.value(), c.forwarded.value() + c.DropSum(DropSide::kIngress));
+    EXPECT_EQ(c.forwarded.value(), c.known_unicast.value() + c.flooded_unknown.value() + c.flooded_group.value());
+    EXPECT_EQ(c.egress_copies.value(), c.transmitted.value() + c.DropSum(DropSide::kEgress));
+    size_t buffers = 0;
+    for (size_t state = 0; state < static_cast<size_t>(BufferPool::State::kCount); ++state) {
+      buffers += pool_->count(static_cast<BufferPool::State>(state));
+    }
+    EXPECT_EQ(buffers, pool_->size());
+    EXPECT_EQ(pool_->count(BufferPool::State::kBatch), 0u) << "a buffer leaked out of a batch";
+    EXPECT_EQ(pool_->count(BufferPool::State::kHeld), 0u);
+    EXPECT_EQ(pool_->count(BufferPool::State::kInFlight), 0u);
+  }
+
+  // Sends raw bytes as a UD payload to `qpn` through `ah`, past the forwarder.
+  void SendRaw(const Bytes& payload, AhIndex ah, Qpn qpn) {
+    const BufferId buffer = pool_->Allocate();
+    uint8_t* bytes = pool_->Frame(buffer) - kEoibHeaderSize;
+    std::copy(payload.begin(), payload.end(), bytes);
+    const SendRequest request{buffer, bytes, static_cast<uint32_t>(payload.size()), ah, qpn};
+    DropReason result;
+    ASSERT_EQ(endpoint_->Send({&request, 1}, {&result, 1}), 1u);
+    size_t failed = 0;
+    endpoint_->ReapSends(&failed);
+    ASSERT_EQ(failed, 0u);
+  }
+  void SendRawToGroup(const Bytes& payload) { SendRaw(payload, flood_ah_, Qpn(Qpn::kMulticast)); }
+  // Another group of the VES, of which this version knows nothing.
+  AhIndex JoinOtherGroup(MacAddr dmac) {
+    return JoinGroup(ToMgid({kDefaultMgidPrefix, PKey(0x8001), dmac, Vid(0)}), hca_->QueryPort().value(), PKey(0x8001));
+  }
+  void SendRawTo(const Host& other, const Bytes& payload) {
+    const HcaPortInfo port = other.hca_->QueryPort().value();
+    SendRaw(payload, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), other.endpoint_->qpn());
+  }
+
+  const ForwarderCounters& counters() const { return forwarder_->counters(); }
+  uint64_t dropped(DropReason reason) const { return counters().drop(reason); }
+  Forwarder* forwarder() { return forwarder_.get(); }
+  Fdb* fdb() { return &fdb_; }
+  InjectQueue* injected() { return &injected_; }
+
+ private:
+  // Joins, attaches, and returns the group's handle. The first to join creates the group.
+  AhIndex JoinGroup(const Mgid& mgid, const HcaPortInfo& port, PKey pkey) {
+    SaClient sa(hca_->mads(), clock_, {});
+    McMemberRecord record;
+    record.mgid = mgid;
+    record.port_gid = port.gid;
+    record.qkey = QKey(0x80008001);
+    record.mtu = port.mtu;
+    record.rate = port.rate;
+    record.pkey = pkey;
+    record.scope = 2;
+    record.join_state = kFullMember;
+    uint64_t mask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
+    if (pkey.IsFullMember()) {
+      mask |= mcm::kQKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel | mcm::kHopLimit | mcm::kScope | mcm::kMtu |
+              mcm::kMtuSelector;
+    }
+    absl::optional<absl::StatusOr<McMemberRecord>> answer;
+    sa.Join(record, mask, [&answer](absl::StatusOr<McMemberRecord> got) { answer = std::move(got); });
+    while (!answer.has_value()) sa.Run();
+    EXPECT_TRUE(answer->ok()) << answer->status();
+    const McMemberRecord& group = **answer;
+    EXPECT_TRUE(endpoint_->Attach(group.mgid, group.mlid).ok());
+    return handles_->Get({group.mgid.gid(), group.mlid.value(), group.sl}, {}).value();
+  }
+
+  const Clock* const clock_;
+  std::unique_ptr<Hca> hca_;
+  ibv_pd* pd_ = nullptr;
+  std::unique_ptr<AddressHandles> handles_;
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<UdEndpoint> endpoint_;
+  Fdb fdb_;
+  VPortDirectory directory_;
+  PuntQueue punts_;
+  InjectQueue injected_;
+  std::vector<std::unique_ptr<TestPort>> ports_;
+  std::unique_ptr<Forwarder> forwarder_;
+  AhIndex flood_ah_ = AhIndex::None();
+};
+
+class ForwarderTest : public testing::Test {
+ protected:
+  ForwarderTest() : subnet_(SubnetOptions()) {}
+
+  static softhca::Subnet::Options SubnetOptions() {
+    softhca::Subnet::Options options;
+    options.config = softhca::ParseSubnetConfig(
+                         "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n"
+                         "[[partition]]\npkey = 0x8002\nfull = [\"ALL\"]\n"
+                         "[[partition]]\npkey = 0x8003\nfull = [\"f1\"]\nlimited = [\"l1\", \"l2\"]\n",
+                         "test")
+                         .value();
+    return options;
+  }
+
+  Host* AddHost(const std::string& name, const Host::Options& options = {}) {
+    hosts_.push_back(std::make_unique<Host>(&subnet_, name, &clock_, options));
+    return hosts_.back().get();
+  }
+
+  // Until nothing moves any more.
+  void Settle(bool resolve = true) {
+    for (bool any = true; any;) {
+      any = false;
+      for (auto& host : hosts_) any |= host->Turn() | (resolve && host->ResolvePunts());
+    }
+  }
+
+  void TearDown() override {
+    for (auto& host : hosts_) host->ExpectConservation();
+    hosts_.clear();
+  }
+
+  TestPort* RestartHost2(std::initializer_list<MacAddr> macs, TestPort** p1);
+
+  static std::vector<Bytes> Frames(TestPort* port) {
+    std::vector<Bytes> frames;
+    for (const auto& sent : port->TakeTransmitted()) frames.push_back(sent.bytes);
+    return frames;
+  }
+
+  FakeClock clock_;
+  softhca::Subnet subnet_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+};
+
+// h2 speaks for B and C, then restarts, and its new incarnation speaks for `macs`, one by one. Returns its port, and leaves
+// h1's port in *p1.
+inline TestPort* ForwarderTest::RestartHost2(std::initializer_list<MacAddr> macs, TestPort** p1) {
+  *p1 = AddHost("h1")->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+  Settle();
+  hosts_[1]->ExpectConservation();
+  hosts_.pop_back();
+  p2 = AddHost("h2")->AddPort("p2");
+  for (MacAddr mac : macs) {
+    p2->Inject(MakeFrame(MacAddr::Broadcast(), mac));
+    Settle();
+  }
+  return p2;
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
