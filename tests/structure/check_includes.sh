@@ -41,7 +41,7 @@ find_bad_includes() {
       sub(/[">].*$/, "", header)
       ++seen
       from = room(file); to = room(header)
-      test = file ~ /_(test|fuzz|bench)\.cc$/
+      test = file ~ /_(test|fuzz|bench)\.cc$/ || file ~ /_test_fixture\.h$/
       why = ""
       if (header ~ /^\.\.?\//) { print file ":" part[2] ": includes " header ": includes are relative to the root"; next }
       if (to == "" || from == "vswitch/ovs" || file ~ /_main\.cc$/) next
