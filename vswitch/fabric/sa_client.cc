@@ -11,8 +11,6 @@ namespace {
 // How much one Run takes in, so that a flood of MADs does not keep its caller from everything else.
 constexpr int kMadsPerRun = 256;
 
-MadMethod ResponseTo(MadMethod method) { return method == MadMethod::kDelete ? MadMethod::kDeleteResp : MadMethod::kGetResp; }
-
 absl::StatusCode CodeOf(uint16_t status) {
   switch (static_cast<SaStatus>(status)) {
     case SaStatus::kNoRecords:
@@ -62,7 +60,7 @@ void SaClient::AskGroup(absl::string_view verb, MadMethod method, const McMember
   request.group = record;
   request.group_done = std::move(done);
   EncodeSaHeader(request.header, &request.mad);
-  EncodeMcMemberRecord(record, &request.mad);
+  EncodeMcMemberRecord(record, SaRecord(&request.mad));
   Start(std::move(request));
 }
 
@@ -77,7 +75,7 @@ void SaClient::QueryPath(const Gid& sgid, const Gid& dgid, PKey pkey, PathCallba
   request.path.pkey = pkey;
   request.path_done = std::move(done);
   EncodeSaHeader(request.header, &request.mad);
-  EncodePathRecord(request.path, &request.mad);
+  EncodePathRecord(request.path, SaRecord(&request.mad));
   Start(std::move(request));
 }
 
@@ -154,7 +152,7 @@ bool SaClient::Accept(const Mad& mad) {
 }
 
 bool SaClient::AcceptGroup(Outstanding::iterator it, const Mad& mad) {
-  absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(mad);
+  absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(SaRecord(mad));
   if (!record.ok()) return false;
   const Mgid& asked = it->second.group.mgid;
   if (!asked.gid().IsZero() && record->mgid != asked) return false;  // zero: the SA was to choose one (IBA 1.4 §15.2.5.17)
@@ -165,7 +163,7 @@ bool SaClient::AcceptGroup(Outstanding::iterator it, const Mad& mad) {
 }
 
 bool SaClient::AcceptPath(Outstanding::iterator it, const Mad& mad) {
-  absl::StatusOr<PathRecord> record = DecodePathRecord(mad);
+  absl::StatusOr<PathRecord> record = DecodePathRecord(SaRecord(mad));
   if (!record.ok()) return false;
   const PathRecord& asked = it->second.path;
   if (record->dgid != asked.dgid || record->sgid != asked.sgid) return false;

@@ -21,7 +21,7 @@
 #include "fdb/address.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/mad_transport.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
 

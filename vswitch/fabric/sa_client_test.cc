@@ -67,7 +67,7 @@ class SaClientTest : public testing::Test {
   static Mad GroupMad(const SaHeader& header, const McMemberRecord& record) {
     Mad mad;
     EncodeSaHeader(header, &mad);
-    EncodeMcMemberRecord(record, &mad);
+    EncodeMcMemberRecord(record, SaRecord(&mad));
     return mad;
   }
   static Mad PathMad(const SaHeader& header, const Gid& dgid = kDgid, const Gid& sgid = kSgid) {
@@ -77,7 +77,7 @@ class SaClientTest : public testing::Test {
     record.dlid = Lid(7);
     Mad mad;
     EncodeSaHeader(header, &mad);
-    EncodePathRecord(record, &mad);
+    EncodePathRecord(record, SaRecord(&mad));
     return mad;
   }
   void Arrive(const Mad& mad) {
@@ -104,7 +104,7 @@ TEST_F(SaClientTest, AsksWithTheRightMethodAndMask) {
   ASSERT_EQ(mads_.sent.size(), 4u);
   EXPECT_EQ(mads_.header(0).method, MadMethod::kSet);
   EXPECT_EQ(mads_.header(0).component_mask, kJoinMask);
-  EXPECT_EQ(*DecodeMcMemberRecord(mads_.sent[0]), Group());
+  EXPECT_EQ(*DecodeMcMemberRecord(SaRecord(mads_.sent[0])), Group());
   EXPECT_EQ(mads_.header(1).method, MadMethod::kDelete);
   EXPECT_EQ(mads_.header(1).component_mask, kJoinMask);
   EXPECT_EQ(mads_.header(2).method, MadMethod::kGet);
@@ -112,7 +112,7 @@ TEST_F(SaClientTest, AsksWithTheRightMethodAndMask) {
   EXPECT_EQ(mads_.header(3).method, MadMethod::kGet);
   EXPECT_EQ(mads_.header(3).attribute, SaAttribute::kPathRecord);
   EXPECT_EQ(mads_.header(3).component_mask, path::kDgid | path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
-  const PathRecord asked = *DecodePathRecord(mads_.sent[3]);
+  const PathRecord asked = *DecodePathRecord(SaRecord(mads_.sent[3]));
   EXPECT_EQ(asked.dgid, kDgid);
   EXPECT_EQ(asked.sgid, kSgid);
   EXPECT_EQ(asked.pkey, PKey(0x8001));

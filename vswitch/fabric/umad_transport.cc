@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
 namespace {
@@ -35,7 +36,7 @@ absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::str
   errno = 0;
   const int port_id = umad_open_port(device.c_str(), port);
   if (port_id < 0) return absl::ErrnoToStatus(Reason(port_id), absl::StrCat("open the MAD device of port ", name));
-  const int agent = umad_register(port_id, kMgmtClassSubnAdm, kSaClassVersion, kRmppVersion, /*method_mask=*/nullptr);
+  const int agent = umad_register(port_id, static_cast<int>(MgmtClass::kSubnAdm), kSaClassVersion, kRmppVersion, /*method_mask=*/nullptr);
   if (agent < 0) {
     const absl::Status status =
         absl::ErrnoToStatus(Reason(agent), absl::StrCat("register for SA management datagrams on port ", name));

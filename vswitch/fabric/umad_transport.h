@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "fdb/address.h"
 #include "vswitch/fabric/mad_transport.h"
 
 namespace eoib {

@@ -3,6 +3,7 @@
 
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/umad_transport.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
 namespace {

@@ -1,7 +1,5 @@
 #include "vswitch/wire/mad.h"
 
-#include <cstring>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/wire/byte_order.h"
@@ -10,283 +8,58 @@ namespace eoib {
 namespace {
 
 constexpr uint8_t kBaseVersion = 1;
-constexpr uint8_t kRmppVersion = 1;
-constexpr uint8_t kRmppTypeData = 1;
-constexpr uint8_t kRmppActive = 1;
-constexpr uint8_t kRmppFlagsMask = 7;
-constexpr uint8_t kRmppOnlySegment = 7;  // active, first and last
-constexpr int kSelectorShift = 6;
-constexpr uint8_t kCodeMask = 0x3f;  // MTU, rate or lifetime below a selector
-constexpr uint8_t kScopeShift = 4;
-constexpr uint8_t kJoinStateMask = 0xf;
-constexpr uint8_t kProxyJoin = 0x80;
-constexpr int kSlShift = 28;
-constexpr int kFlowLabelShift = 8;
-constexpr uint32_t kFlowLabelMask = 0xf'ffff;
-constexpr uint8_t kReversible = 0x80;
-constexpr uint8_t kNumbPathMask = 0x7f;
-constexpr uint16_t kQosSlMask = 0xf;
+constexpr uint8_t kResponseBit = 0x80;
 
-using GidWire = std::array<uint8_t, Gid::kSize>;
-
-// IBA 1.4 §13.4.3 (common header), §13.6.2.1 (RMPP), §15.2.1.1 (SA header).
-struct SaHeaderWire {
-  uint8_t base_version = 0;
-  uint8_t management_class = 0;
+// IBA 1.4 §13.4.3.
+struct MadHeaderWire {
+  uint8_t base_version = kBaseVersion;
+  uint8_t mgmt_class = 0;
   uint8_t class_version = 0;
   uint8_t method = 0;
   be16 status;
   be16 class_specific;
   be64 tid;
   be16 attribute;
-  be16 reserved1;
-  be32 attribute_modifier;
-  uint8_t rmpp_version = 0;
-  uint8_t rmpp_type = 0;
-  uint8_t rmpp_flags = 0;  // response time 5 | flags 3
-  uint8_t rmpp_status = 0;
-  be32 rmpp_segment;
-  be32 rmpp_payload_length;
-  be64 sm_key;
-  be16 attribute_offset;  // of a record to the next, in units of 8 bytes
-  be16 reserved2;
-  be64 component_mask;
-};
-static_assert(sizeof(SaHeaderWire) == 56);
-
-// §15.2.5.17.
-struct McMemberRecordWire {
-  GidWire mgid{};
-  GidWire port_gid{};
-  be32 qkey;
-  be16 mlid;
-  uint8_t mtu = 0;  // selector 2 | code 6; rate and life alike
-  uint8_t traffic_class = 0;
-  be16 pkey;
-  uint8_t rate = 0;
-  uint8_t life = 0;
-  be32 sl_flow_hop;        // SL 4 | flow label 20 | hop limit 8
-  uint8_t scope_join = 0;  // scope 4 | join state 4
-  uint8_t proxy_join = 0;  // 1 | reserved 7
   be16 reserved;
+  be32 attribute_modifier;
 };
-static_assert(sizeof(McMemberRecordWire) == 52);
-
-// §15.2.5.16.
-struct PathRecordWire {
-  be64 service_id;
-  GidWire dgid{};
-  GidWire sgid{};
-  be16 dlid;
-  be16 slid;
-  be32 raw_flow_hop;  // raw traffic 1 | reserved 3 | flow label 20 | hop limit 8
-  uint8_t traffic_class = 0;
-  uint8_t reversible_numb_path = 0;  // 1 | 7
-  be16 pkey;
-  be16 qos_sl;  // QoS class 12 | SL 4
-  uint8_t mtu = 0;
-  uint8_t rate = 0;
-  uint8_t life = 0;
-  uint8_t preference = 0;
-  std::array<uint8_t, 6> reserved{};
-};
-static_assert(sizeof(PathRecordWire) == 64);
-
-constexpr size_t kRecordOffset = sizeof(SaHeaderWire);
-
-uint8_t PackSelector(Selector selector, uint8_t code) {
-  return static_cast<uint8_t>(static_cast<uint8_t>(selector) << kSelectorShift | (code & kCodeMask));
-}
-Selector UnpackSelector(uint8_t packed) { return static_cast<Selector>(packed >> kSelectorShift); }
-uint8_t UnpackCode(uint8_t packed) { return packed & kCodeMask; }
-
-uint32_t PackFlowHop(uint32_t flow_label, uint8_t hop_limit) {
-  return (flow_label & kFlowLabelMask) << kFlowLabelShift | hop_limit;
-}
-uint32_t UnpackFlowLabel(uint32_t packed) { return packed >> kFlowLabelShift & kFlowLabelMask; }
-uint8_t UnpackHopLimit(uint32_t packed) { return static_cast<uint8_t>(packed); }
-
-// In units of 8 bytes, rounded up; 0 for what is never one of several records.
-uint16_t AttributeOffset(SaAttribute attribute) {
-  if (attribute == SaAttribute::kPathRecord) return (sizeof(PathRecordWire) + 7) / 8;
-  if (attribute == SaAttribute::kMcMemberRecord) return (sizeof(McMemberRecordWire) + 7) / 8;
-  return 0;
-}
-
-// One segment that is both first and last, or RMPP not in use (flag Active unset: the rest means nothing, §13.6.2.1).
-bool IsSingleSegment(const SaHeaderWire& wire) {
-  if ((wire.rmpp_flags & kRmppActive) == 0) return true;
-  return wire.rmpp_version == kRmppVersion && wire.rmpp_type == kRmppTypeData &&
-         (wire.rmpp_flags & kRmppFlagsMask) == kRmppOnlySegment && wire.rmpp_segment.value() == 1;
-}
-
-const char* StatusText(SaStatus status) {
-  switch (status) {
-    case SaStatus::kOk:
-      return "ok";
-    case SaStatus::kBusy:
-      return "busy";
-    case SaStatus::kUnsupportedVersion:
-      return "class or base version not supported";
-    case SaStatus::kUnsupportedMethod:
-      return "method not supported";
-    case SaStatus::kUnsupportedMethodAttribute:
-      return "method and attribute not supported";
-    case SaStatus::kInvalidField:
-      return "invalid field value";
-    case SaStatus::kNoResources:
-      return "no resources";
-    case SaStatus::kRequestInvalid:
-      return "request invalid";
-    case SaStatus::kNoRecords:
-      return "no records";
-    case SaStatus::kTooManyRecords:
-      return "too many records";
-    case SaStatus::kInvalidGid:
-      return "invalid GID";
-    case SaStatus::kInsufficientComponents:
-      return "insufficient components";
-  }
-  return "unknown status";
-}
+static_assert(sizeof(MadHeaderWire) == 24);
 
 }  // namespace
 
-std::string SaStatusName(uint16_t status) {
-  return absl::StrCat(StatusText(static_cast<SaStatus>(status)), " (0x", absl::Hex(status, absl::kZeroPad4), ")");
+MadMethod ResponseTo(MadMethod method) {
+  if (method == MadMethod::kSet) return MadMethod::kGetResp;
+  return static_cast<MadMethod>(static_cast<uint8_t>(method) | kResponseBit);
 }
 
-int MtuBytes(uint8_t code) {
-  const bool valid = code >= static_cast<uint8_t>(IbMtu::k256) && code <= static_cast<uint8_t>(IbMtu::k4096);
-  return valid ? 128 << code : 0;
-}
-
-void EncodeSaHeader(const SaHeader& header, Mad* mad) {
-  SaHeaderWire wire;
-  wire.base_version = kBaseVersion;
-  wire.management_class = kMgmtClassSubnAdm;
-  wire.class_version = kSaClassVersion;
+void EncodeMadHeader(const MadHeader& header, Mad* mad) {
+  MadHeaderWire wire;
+  wire.mgmt_class = static_cast<uint8_t>(header.mgmt_class);
+  wire.class_version = header.class_version;
   wire.method = static_cast<uint8_t>(header.method);
   wire.status = header.status;
+  wire.class_specific = header.class_specific;
   wire.tid = header.tid;
-  wire.attribute = static_cast<uint16_t>(header.attribute);
+  wire.attribute = header.attribute;
   wire.attribute_modifier = header.attribute_modifier;
-  wire.sm_key = header.sm_key;
-  wire.attribute_offset = AttributeOffset(header.attribute);
-  wire.component_mask = header.component_mask;
-  mad->fill(0);
   WriteWire(wire, mad->data());
 }
 
-absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad) {
-  const auto wire = ReadWire<SaHeaderWire>(mad.data());
-  if (wire.base_version != kBaseVersion || wire.management_class != kMgmtClassSubnAdm ||
-      wire.class_version != kSaClassVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MAD: base version ", wire.base_version, ", class 0x",
-                                                   absl::Hex(wire.management_class), ", class version ", wire.class_version,
-                                                   ": expected 1, 0x3 (subnet administration), 2"));
+absl::StatusOr<MadHeader> DecodeMadHeader(const Mad& mad) {
+  const auto wire = ReadWire<MadHeaderWire>(mad.data());
+  if (wire.base_version != kBaseVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("decode MAD: base version ", wire.base_version, ", expected 1"));
   }
-  if (!IsSingleSegment(wire)) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MAD: RMPP segment ", wire.rmpp_segment.value(), ", type ",
-                                                   wire.rmpp_type, ", flags 0x", absl::Hex(wire.rmpp_flags & kRmppFlagsMask),
-                                                   ": expected a single segment"));
-  }
-  SaHeader header;
+  MadHeader header;
+  header.mgmt_class = static_cast<MgmtClass>(wire.mgmt_class);
+  header.class_version = wire.class_version;
   header.method = static_cast<MadMethod>(wire.method);
   header.status = wire.status.value();
+  header.class_specific = wire.class_specific.value();
   header.tid = wire.tid.value();
-  header.attribute = static_cast<SaAttribute>(wire.attribute.value());
+  header.attribute = wire.attribute.value();
   header.attribute_modifier = wire.attribute_modifier.value();
-  header.sm_key = wire.sm_key.value();
-  header.component_mask = wire.component_mask.value();
   return header;
-}
-
-void EncodeMcMemberRecord(const McMemberRecord& record, Mad* mad) {
-  McMemberRecordWire wire;
-  wire.mgid = record.mgid.gid().bytes();
-  wire.port_gid = record.port_gid.bytes();
-  wire.qkey = record.qkey.value();
-  wire.mlid = record.mlid.value();
-  wire.mtu = PackSelector(record.mtu_selector, record.mtu);
-  wire.traffic_class = record.traffic_class;
-  wire.pkey = record.pkey.value();
-  wire.rate = PackSelector(record.rate_selector, record.rate);
-  wire.life = PackSelector(record.life_selector, record.life);
-  wire.sl_flow_hop = uint32_t{record.sl.value()} << kSlShift | PackFlowHop(record.flow_label, record.hop_limit);
-  wire.scope_join = static_cast<uint8_t>(record.scope << kScopeShift | (record.join_state & kJoinStateMask));
-  wire.proxy_join = record.proxy_join ? kProxyJoin : 0;
-  WriteWire(wire, mad->data() + kRecordOffset);
-}
-
-absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(const Mad& mad) {
-  const auto wire = ReadWire<McMemberRecordWire>(mad.data() + kRecordOffset);
-  const Gid mgid(wire.mgid);
-  if (!mgid.IsMulticast()) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MCMemberRecord: MGID ", mgid.ToString(), " is not a multicast GID"));
-  }
-  McMemberRecord record;
-  record.mgid = Mgid(mgid);
-  record.port_gid = Gid(wire.port_gid);
-  record.qkey = QKey(wire.qkey.value());
-  record.mlid = Mlid(wire.mlid.value());
-  record.mtu_selector = UnpackSelector(wire.mtu);
-  record.mtu = UnpackCode(wire.mtu);
-  record.traffic_class = wire.traffic_class;
-  record.pkey = PKey(wire.pkey.value());
-  record.rate_selector = UnpackSelector(wire.rate);
-  record.rate = UnpackCode(wire.rate);
-  record.life_selector = UnpackSelector(wire.life);
-  record.life = UnpackCode(wire.life);
-  record.sl = Sl(static_cast<uint8_t>(wire.sl_flow_hop.value() >> kSlShift));
-  record.flow_label = UnpackFlowLabel(wire.sl_flow_hop.value());
-  record.hop_limit = UnpackHopLimit(wire.sl_flow_hop.value());
-  record.scope = wire.scope_join >> kScopeShift;
-  record.join_state = wire.scope_join & kJoinStateMask;
-  record.proxy_join = (wire.proxy_join & kProxyJoin) != 0;
-  return record;
-}
-
-void EncodePathRecord(const PathRecord& record, Mad* mad) {
-  PathRecordWire wire;
-  wire.dgid = record.dgid.bytes();
-  wire.sgid = record.sgid.bytes();
-  wire.dlid = record.dlid.value();
-  wire.slid = record.slid.value();
-  wire.raw_flow_hop = PackFlowHop(record.flow_label, record.hop_limit);
-  wire.traffic_class = record.traffic_class;
-  wire.reversible_numb_path = static_cast<uint8_t>((record.reversible ? kReversible : 0) | (record.numb_path & kNumbPathMask));
-  wire.pkey = record.pkey.value();
-  wire.qos_sl = record.sl.value() & kQosSlMask;
-  wire.mtu = PackSelector(record.mtu_selector, record.mtu);
-  wire.rate = PackSelector(record.rate_selector, record.rate);
-  wire.life = PackSelector(record.life_selector, record.life);
-  wire.preference = record.preference;
-  WriteWire(wire, mad->data() + kRecordOffset);
-}
-
-absl::StatusOr<PathRecord> DecodePathRecord(const Mad& mad) {
-  const auto wire = ReadWire<PathRecordWire>(mad.data() + kRecordOffset);
-  PathRecord record;
-  record.dgid = Gid(wire.dgid);
-  record.sgid = Gid(wire.sgid);
-  record.dlid = Lid(wire.dlid.value());
-  record.slid = Lid(wire.slid.value());
-  record.flow_label = UnpackFlowLabel(wire.raw_flow_hop.value());
-  record.hop_limit = UnpackHopLimit(wire.raw_flow_hop.value());
-  record.traffic_class = wire.traffic_class;
-  record.reversible = (wire.reversible_numb_path & kReversible) != 0;
-  record.numb_path = wire.reversible_numb_path & kNumbPathMask;
-  record.pkey = PKey(wire.pkey.value());
-  record.sl = Sl(static_cast<uint8_t>(wire.qos_sl.value() & kQosSlMask));
-  record.mtu_selector = UnpackSelector(wire.mtu);
-  record.mtu = UnpackCode(wire.mtu);
-  record.rate_selector = UnpackSelector(wire.rate);
-  record.rate = UnpackCode(wire.rate);
-  record.life_selector = UnpackSelector(wire.life);
-  record.life = UnpackCode(wire.life);
-  record.preference = wire.preference;
-  return record;
 }
 
 }  // namespace eoib

@@ -147,7 +147,7 @@ Mad JoinMad(const PortConfig& port, uint64_t tid = 1) {
   group.join_state = kFullMember;
   Mad mad;
   EncodeSaHeader(header, &mad);
-  EncodeMcMemberRecord(group, &mad);
+  EncodeMcMemberRecord(group, SaRecord(&mad));
   return mad;
 }
 
@@ -200,7 +200,7 @@ TEST_F(FabricSocketTest, MadsAndGroupsGoThrough) {
   const Mad answer = h1.record().mads[0];
   EXPECT_EQ(DecodeSaHeader(answer)->status, 0);
   EXPECT_EQ(DecodeSaHeader(answer)->tid, 77u);
-  EXPECT_EQ(DecodeMcMemberRecord(answer)->mlid, Mlid(0xc001));
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(answer))->mlid, Mlid(0xc001));
   const std::vector<Lid> members = {h1.config().lid};
   EXPECT_TRUE(h2.WaitFor([&](const auto& record) {
     const auto group = record.groups.find(Mlid(0xc001));

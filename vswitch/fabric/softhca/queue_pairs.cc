@@ -6,7 +6,7 @@
 
 #include "vswitch/fabric/softhca/outbound.h"
 #include "vswitch/wire/ib_headers.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

@@ -87,11 +87,6 @@ bool PortFits(const PortConfig& port, const McMemberRecord& group) {
          RateMbps(group.rate) <= RateMbps(port.rate);
 }
 
-// Responses set the high bit of the request's method, except that Set is answered by GetResp (§13.4.5).
-MadMethod ResponseTo(MadMethod method) {
-  return method == MadMethod::kSet ? MadMethod::kGetResp : static_cast<MadMethod>(static_cast<uint8_t>(method) | 0x80);
-}
-
 // A pair of P_Keys by which two ports reach one another: the source's entry. Of several, the first of the source's table.
 absl::optional<PKey> CommonPKey(const PortConfig& source, const PortConfig& destination, absl::optional<PKey> wanted) {
   for (PKey own : source.pkeys) {
@@ -151,16 +146,16 @@ SaStatus SaResponder::Dispatch(const PortConfig& requester, const SaHeader& head
   if (header.attribute != SaAttribute::kPathRecord || header.method != MadMethod::kGet) {
     return SaStatus::kUnsupportedMethodAttribute;
   }
-  absl::StatusOr<PathRecord> record = DecodePathRecord(mad);
+  absl::StatusOr<PathRecord> record = DecodePathRecord(SaRecord(mad));
   if (!record.ok()) return SaStatus::kRequestInvalid;
   const SaStatus status = GetPath(header.component_mask, &*record);
-  if (status == SaStatus::kOk) EncodePathRecord(*record, reply);
+  if (status == SaStatus::kOk) EncodePathRecord(*record, SaRecord(reply));
   return status;
 }
 
 SaStatus SaResponder::DispatchMcMember(const PortConfig& requester, const SaHeader& header, const Mad& mad, Mad* reply) {
   if (header.method == MadMethod::kGetTable) return SaStatus::kUnsupportedMethodAttribute;
-  absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(mad);
+  absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(SaRecord(mad));
   if (!record.ok()) return SaStatus::kRequestInvalid;
   SaStatus status;
   if (header.method == MadMethod::kSet) {
@@ -170,7 +165,7 @@ SaStatus SaResponder::DispatchMcMember(const PortConfig& requester, const SaHead
   } else {
     status = GetGroup(requester, header.component_mask, &*record);
   }
-  if (status == SaStatus::kOk) EncodeMcMemberRecord(*record, reply);
+  if (status == SaStatus::kOk) EncodeMcMemberRecord(*record, SaRecord(reply));
   return status;
 }
 

@@ -15,7 +15,7 @@
 #include "absl/types/optional.h"
 #include "fdb/address.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {
 

@@ -74,9 +74,9 @@ class SaResponderTest : public ::testing::Test {
     header.component_mask = mask;
     Mad mad;
     EncodeSaHeader(header, &mad);
-    EncodeMcMemberRecord(record, &mad);
+    EncodeMcMemberRecord(record, SaRecord(&mad));
     const uint16_t status = Send(port, mad);
-    if (status == 0) answer_ = DecodeMcMemberRecord(reply_).value();
+    if (status == 0) answer_ = DecodeMcMemberRecord(SaRecord(reply_)).value();
     return status;
   }
   uint16_t Join(const PortConfig& port, uint64_t mask, const McMemberRecord& record) {
@@ -92,9 +92,9 @@ class SaResponderTest : public ::testing::Test {
     header.component_mask = mask;
     Mad mad;
     EncodeSaHeader(header, &mad);
-    EncodePathRecord(record, &mad);
+    EncodePathRecord(record, SaRecord(&mad));
     const uint16_t status = Send(port, mad);
-    if (status == 0) path_ = DecodePathRecord(reply_).value();
+    if (status == 0) path_ = DecodePathRecord(SaRecord(reply_)).value();
     return status;
   }
   // The status of the answer; 0xffff if there was none.
@@ -498,7 +498,7 @@ TEST_F(SaResponderTest, AUnicastGidIsNoGroup) {
   header.component_mask = kCreate;
   Mad mad;
   EncodeSaHeader(header, &mad);
-  EncodeMcMemberRecord(Wanted(h1_), &mad);
+  EncodeMcMemberRecord(Wanted(h1_), SaRecord(&mad));
   mad[56] = 0xfe;  // the MGID's first byte
   EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kRequestInvalid));
 }

@@ -16,7 +16,7 @@
 #include "fdb/clock.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {
 
@@ -254,11 +254,11 @@ class SoftNode {
     header.component_mask = mcm::kMgid | mcm::kPortGid | mcm::kQKey | mcm::kPKey | mcm::kJoinState | mcm::kSl |
                             mcm::kFlowLabel | mcm::kTrafficClass;
     EncodeSaHeader(header, &mad);
-    EncodeMcMemberRecord(record, &mad);
+    EncodeMcMemberRecord(record, SaRecord(&mad));
     EXPECT_TRUE(hca_->mads()->Send(mad).ok());
     EXPECT_TRUE(Eventually([&] { return hca_->mads()->Receive(&mad); }));
     EXPECT_EQ(DecodeSaHeader(mad).value().status, 0);
-    return DecodeMcMemberRecord(mad).value().mlid;
+    return DecodeMcMemberRecord(SaRecord(mad)).value().mlid;
   }
 
   // How to reach this node's queue pair.

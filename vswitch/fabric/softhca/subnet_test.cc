@@ -60,7 +60,7 @@ class TestPort {
     group.join_state = join_state;
     Mad mad;
     EncodeSaHeader(header, &mad);
-    EncodeMcMemberRecord(group, &mad);
+    EncodeMcMemberRecord(group, SaRecord(&mad));
     return link_->SendMad(mad);
   }
   // True if the SA agreed.

@@ -1,4 +1,4 @@
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/sa_mad.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST(SaHeaderTest, AgreesWithTheUmadStructure) {
   umad_sa_packet packet;
   static_assert(sizeof(packet) == kMadSize);
   std::memcpy(&packet, mad.data(), sizeof(packet));
-  EXPECT_EQ(packet.mad_hdr.mgmt_class, kMgmtClassSubnAdm);
+  EXPECT_EQ(packet.mad_hdr.mgmt_class, static_cast<uint8_t>(MgmtClass::kSubnAdm));
   EXPECT_EQ(packet.mad_hdr.method, UMAD_SA_METHOD_DELETE_RESP);
   EXPECT_EQ(ntohs(packet.mad_hdr.attr_id), UMAD_SA_ATTR_MCMEMBER_REC);
   EXPECT_EQ(ntohl(packet.mad_hdr.attr_mod), 0xa1b2'c3d4u);
@@ -211,11 +211,11 @@ TEST(McMemberRecordTest, GoldenBytes) {
   record.join_state = kFullMember;
   record.proxy_join = true;
   Mad mad{};
-  EncodeMcMemberRecord(record, &mad);
+  EncodeMcMemberRecord(record, SaRecord(&mad));
   EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).subspan(kSaData, 56)),
             ToHex(FromHex("ff12e01b8001ffffffffffff00000000 fe800000000000000002c903000e0b72 80008001 c003 85 11 8001 03 d2"
                           "f1234567 21 80 0000 00000000")));
-  EXPECT_EQ(*DecodeMcMemberRecord(mad), record);
+  EXPECT_EQ(*DecodeMcMemberRecord(SaRecord(mad)), record);
 }
 
 TEST(McMemberRecordTest, AgreesWithLibibmad) {
@@ -223,7 +223,7 @@ TEST(McMemberRecordTest, AgreesWithLibibmad) {
   for (int i = 0; i < 1000; ++i) {
     const McMemberRecord record = RandomMcMemberRecord(&random);
     Mad mad{};
-    EncodeMcMemberRecord(record, &mad);
+    EncodeMcMemberRecord(record, SaRecord(&mad));
     EXPECT_EQ(RecordGid(mad, IB_SA_MCM_MGID_F), record.mgid.gid());
     EXPECT_EQ(RecordGid(mad, IB_SA_MCM_PORTGID_F), record.port_gid);
     EXPECT_EQ(Record32(mad, IB_SA_MCM_QKEY_F), record.qkey.value());
@@ -236,7 +236,7 @@ TEST(McMemberRecordTest, AgreesWithLibibmad) {
     EXPECT_EQ(Record32(mad, IB_SA_MCM_FLOW_LABEL_F), record.flow_label);
     EXPECT_EQ(Record32(mad, IB_SA_MCM_JOIN_STATE_F), record.join_state);
     EXPECT_EQ(Record32(mad, IB_SA_MCM_PROXY_JOIN_F), uint32_t{record.proxy_join});
-    EXPECT_EQ(*DecodeMcMemberRecord(mad), record);
+    EXPECT_EQ(*DecodeMcMemberRecord(SaRecord(mad)), record);
   }
 }
 
@@ -258,19 +258,19 @@ TEST(McMemberRecordTest, AgreesWithTheUmadStructure) {
     umad.scope_state = umad_sa_mcm_set_scope_state(record.scope, record.join_state);
     umad.proxy_join = record.proxy_join ? 0x80 : 0;
     Mad mad{};
-    EncodeMcMemberRecord(record, &mad);
+    EncodeMcMemberRecord(record, SaRecord(&mad));
     EXPECT_EQ(std::memcmp(mad.data() + kSaData, &umad, sizeof(umad)), 0) << i;
-    EXPECT_EQ(*DecodeMcMemberRecord(mad), record);
+    EXPECT_EQ(*DecodeMcMemberRecord(SaRecord(mad)), record);
   }
 }
 
 TEST(McMemberRecordTest, RefusesAUnicastGidAsMgid) {
   Mad mad{};
-  EXPECT_EQ(DecodeMcMemberRecord(mad).status().code(), absl::StatusCode::kInvalidArgument) << "an MGID of zero";
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad)).status().code(), absl::StatusCode::kInvalidArgument) << "an MGID of zero";
   mad[kSaData] = 0xfe;
-  EXPECT_EQ(DecodeMcMemberRecord(mad).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad)).status().code(), absl::StatusCode::kInvalidArgument);
   mad[kSaData] = 0xff;
-  EXPECT_TRUE(DecodeMcMemberRecord(mad).ok());
+  EXPECT_TRUE(DecodeMcMemberRecord(SaRecord(mad)).ok());
 }
 
 TEST(McMemberRecordTest, ComponentMaskAgreesWithUmad) {
@@ -312,11 +312,11 @@ TEST(PathRecordTest, GoldenBytes) {
   record.life = 0x12;
   record.preference = 9;
   Mad mad{};
-  EncodePathRecord(record, &mad);
+  EncodePathRecord(record, SaRecord(&mad));
   EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).subspan(kSaData, 64)),
             ToHex(FromHex("0000000000000000 fe800000000000000002c903000e0b72 fe800000000000000002c903000e0b73 0005 0006"
                           "0abcde40 22 81 ffff 0003 84 87 52 09 000000000000")));
-  EXPECT_EQ(*DecodePathRecord(mad), record);
+  EXPECT_EQ(*DecodePathRecord(SaRecord(mad)), record);
 }
 
 TEST(PathRecordTest, AgreesWithLibibmad) {
@@ -324,14 +324,14 @@ TEST(PathRecordTest, AgreesWithLibibmad) {
   for (int i = 0; i < 1000; ++i) {
     const PathRecord record = RandomPathRecord(&random);
     Mad mad{};
-    EncodePathRecord(record, &mad);
+    EncodePathRecord(record, SaRecord(&mad));
     EXPECT_EQ(RecordGid(mad, IB_SA_PR_DGID_F), record.dgid);
     EXPECT_EQ(RecordGid(mad, IB_SA_PR_SGID_F), record.sgid);
     EXPECT_EQ(Record32(mad, IB_SA_PR_DLID_F), record.dlid.value());
     EXPECT_EQ(Record32(mad, IB_SA_PR_SLID_F), record.slid.value());
     EXPECT_EQ(Record32(mad, IB_SA_PR_NPATH_F), record.numb_path);
     EXPECT_EQ(Record32(mad, IB_SA_PR_SL_F), record.sl.value());
-    EXPECT_EQ(*DecodePathRecord(mad), record);
+    EXPECT_EQ(*DecodePathRecord(SaRecord(mad)), record);
   }
 }
 
@@ -354,9 +354,9 @@ TEST(PathRecordTest, AgreesWithTheVerbsStructure) {
     verbs.packetlifetime = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.life_selector), record.life);
     verbs.preference = record.preference;
     Mad mad{};
-    EncodePathRecord(record, &mad);
+    EncodePathRecord(record, SaRecord(&mad));
     EXPECT_EQ(std::memcmp(mad.data() + kSaData, &verbs, sizeof(verbs)), 0) << i;
-    EXPECT_EQ(*DecodePathRecord(mad), record);
+    EXPECT_EQ(*DecodePathRecord(SaRecord(mad)), record);
   }
 }
 
@@ -365,13 +365,13 @@ TEST(PathRecordTest, IgnoresWhatItDoesNotModel) {
   Random random;
   const PathRecord record = RandomPathRecord(&random);
   Mad mad{};
-  EncodePathRecord(record, &mad);
+  EncodePathRecord(record, SaRecord(&mad));
   mad[kSaData + 0] = 0xff;    // service id
   mad[kSaData + 44] |= 0xf0;  // raw traffic, reserved
   mad[kSaData + 52] = 0xff;   // QoS class
   mad[kSaData + 53] |= 0xf0;
   mad[kSaData + 63] = 0xff;  // reserved
-  EXPECT_EQ(*DecodePathRecord(mad), record);
+  EXPECT_EQ(*DecodePathRecord(SaRecord(mad)), record);
 }
 
 // Values wider than their field do not spill into the next one.
@@ -383,18 +383,18 @@ TEST(RecordTest, EncodersKeepToTheirFields) {
   member.flow_label = 0xffff'ffff;
   member.join_state = 0xff;
   Mad mad{};
-  EncodeMcMemberRecord(member, &mad);
-  EXPECT_EQ(DecodeMcMemberRecord(mad)->mtu_selector, Selector::kGreaterThan);
-  EXPECT_EQ(DecodeMcMemberRecord(mad)->sl, Sl(0));
-  EXPECT_EQ(DecodeMcMemberRecord(mad)->scope, 0);
+  EncodeMcMemberRecord(member, SaRecord(&mad));
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad))->mtu_selector, Selector::kGreaterThan);
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad))->sl, Sl(0));
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad))->scope, 0);
 
   PathRecord path;
   path.reversible = false;
   path.numb_path = 0xff;
   path.flow_label = 0xffff'ffff;
-  EncodePathRecord(path, &mad);
-  EXPECT_FALSE(DecodePathRecord(mad)->reversible);
-  EXPECT_EQ(DecodePathRecord(mad)->flow_label, 0xf'ffffu);
+  EncodePathRecord(path, SaRecord(&mad));
+  EXPECT_FALSE(DecodePathRecord(SaRecord(mad))->reversible);
+  EXPECT_EQ(DecodePathRecord(SaRecord(mad))->flow_label, 0xf'ffffu);
   EXPECT_EQ(mad[kSaData + 44], 0x0f) << "reserved bits before the flow label";
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
 namespace {
@@ -49,22 +49,22 @@ void CheckHeader(const Mad& mad) {
 }
 
 void CheckMcMemberRecord(const Mad& mad) {
-  const absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(mad);
+  const absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(SaRecord(mad));
   Require(record.ok() == (mad[kRecord] == 0xff));
   if (!record.ok()) return;
   Mad again = mad;
-  EncodeMcMemberRecord(*record, &again);
+  EncodeMcMemberRecord(*record, SaRecord(&again));
   Require(again == Clear(mad, kMcMemberRecord));
-  Require(*DecodeMcMemberRecord(again) == *record);
+  Require(*DecodeMcMemberRecord(SaRecord(again)) == *record);
 }
 
 void CheckPathRecord(const Mad& mad) {
-  const absl::StatusOr<PathRecord> record = DecodePathRecord(mad);
+  const absl::StatusOr<PathRecord> record = DecodePathRecord(SaRecord(mad));
   if (!record.ok()) return;
   Mad again = mad;
-  EncodePathRecord(*record, &again);
+  EncodePathRecord(*record, SaRecord(&again));
   Require(again == Clear(mad, kPathRecord));
-  Require(*DecodePathRecord(again) == *record);
+  Require(*DecodePathRecord(SaRecord(again)) == *record);
 }
 
 }  // namespace
