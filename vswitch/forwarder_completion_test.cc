@@ -1,0 +1,140 @@
+// What an HCA may report of datagrams, beside those that are well: the forwarder on verbs that say what the test wants.
+#include <memory>
+#include <vector>
+
+#include "fdb/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/forwarder.h"
+#include "vswitch/port/test_port.h"
+#include "vswitch/wire/mgid.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uint32_t kMtu = 2040;
+const Gid kOwn = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
+const Gid kPeer = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb));
+const MacAddr kLocalMac = MacAddr::FromUint64(0x02'00'00'00'00'0a);
+const MacAddr kRemoteMac = MacAddr::FromUint64(0x02'00'00'00'00'0b);
+
+class ForwarderCompletionTest : public testing::Test {
+ protected:
+  ForwarderCompletionTest() : fdb_({absl::Seconds(300), 1024}, &clock_) {
+    pool_ = *BufferPool::Create(&hca_, pd_, 100, kMtu);
+    handles_ = std::make_unique<AddressHandles>(&hca_, pd_);
+    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(),
+                                    {.qkey = QKey(0x80008001), .receive_depth = 16, .send_depth = 16});
+    Forwarder::Options options;
+    options.flood_mgid = FloodMgid(PKey(0x8001));
+    options.own = {kOwn, endpoint_->qpn()};
+    forwarder_ = std::make_unique<Forwarder>(
+        options, Forwarder::Parts{pool_.get(), endpoint_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_});
+    forwarder_->SetMtu(kMtu);
+    flood_ah_ = *handles_->Get({options.flood_mgid.gid(), 0xc001, Sl(0)}, {});
+    forwarder_->SetFloodHandle(flood_ah_);
+    forwarder_->AddPort(&port_, {});
+    endpoint_->Refill();
+  }
+  ~ForwarderCompletionTest() override {
+    const ForwarderCounters& counters = forwarder_->counters();
+    EXPECT_EQ(counters.frames_in.value(), counters.forwarded.value() + counters.DropSum(DropSide::kIngress));
+    EXPECT_EQ(counters.egress_copies.value(), counters.transmitted.value() + counters.DropSum(DropSide::kEgress));
+    EXPECT_EQ(pool_->count(BufferPool::State::kBatch), 0u);
+    EXPECT_EQ(pool_->count(BufferPool::State::kInFlight), 0u);
+    forwarder_.reset();
+    endpoint_.reset();
+    pool_.reset();
+    handles_->Put(flood_ah_);
+    handles_->Reap();
+    handles_.reset();
+    hca_.verbs().dealloc_pd(pd_);
+  }
+
+  // A datagram to this agent's QP with a broadcast of kRemoteMac in it, from its GRH on.
+  static std::vector<uint8_t> BroadcastFromPeer() {
+    std::vector<uint8_t> bytes(kGrhSize + kEoibHeaderSize + kMinFrameSize, 0);
+    bytes[0] = 0x60;  // IP version 6
+    kPeer.ToWire(&bytes[8]);
+    kOwn.ToWire(&bytes[24]);
+    EncodeEoibHeader(EoibHeader(), &bytes[kGrhSize]);
+    uint8_t* frame = &bytes[kGrhSize + kEoibHeaderSize];
+    MacAddr::Broadcast().ToWire(frame);
+    kRemoteMac.ToWire(frame + 6);
+    frame[12] = 0x88, frame[13] = 0xb6;
+    return bytes;
+  }
+  void Deliver(ibv_wc_status status, unsigned flags) {
+    hca_.Deliver(BroadcastFromPeer(), {.status = status, .src_qp = 0x77, .wc_flags = flags, .slid = 5});
+    EXPECT_TRUE(forwarder_->PollFabric());
+    forwarder_->Housekeep();
+  }
+  uint64_t dropped(DropReason reason) const { return forwarder_->counters().drop(reason); }
+
+  FakeClock clock_;
+  FakeHca hca_;
+  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<AddressHandles> handles_;
+  std::unique_ptr<UdEndpoint> endpoint_;
+  Fdb fdb_;
+  VPortDirectory directory_;
+  PuntQueue punts_;
+  InjectQueue injected_;
+  TestPort port_{"p1", MacAddr()};
+  AhIndex flood_ah_ = AhIndex::None();
+  std::unique_ptr<Forwarder> forwarder_;
+};
+
+TEST_F(ForwarderCompletionTest, AGoodCompletionIsDelivered) {
+  Deliver(IBV_WC_SUCCESS, IBV_WC_GRH);
+  EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1));
+  EXPECT_EQ(fdb_.size(), 1u);
+}
+
+// Every frame carries a GRH: without one nobody could tell whose MAC it is (EoIB peers are known by GID and QPN).
+TEST_F(ForwarderCompletionTest, ADatagramWithoutAGrhIsDroppedAndNotLearned) {
+  Deliver(IBV_WC_SUCCESS, 0);
+  EXPECT_EQ(dropped(DropReason::kNoGrh), 1u);
+  EXPECT_THAT(port_.TakeTransmitted(), IsEmpty());
+  EXPECT_EQ(fdb_.size(), 0u);
+}
+
+TEST_F(ForwarderCompletionTest, AReceiveThatFailedIsDroppedWhateverItsBytes) {
+  for (const ibv_wc_status status : {IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_GENERAL_ERR}) {
+    const uint64_t before = dropped(DropReason::kReceiveError);
+    Deliver(status, IBV_WC_GRH);
+    EXPECT_EQ(dropped(DropReason::kReceiveError), before + 1) << status;
+  }
+  EXPECT_THAT(port_.TakeTransmitted(), IsEmpty());
+  EXPECT_EQ(fdb_.size(), 0u);
+  // The receives are posted again, and what follows is well.
+  Deliver(IBV_WC_SUCCESS, IBV_WC_GRH);
+  EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1));
+}
+
+// A queue pair in its error state gives back receives that nothing arrived for: no frame, so no disposition.
+TEST_F(ForwarderCompletionTest, AFlushedReceiveIsNoFrame) {
+  hca_.Deliver(BroadcastFromPeer(), {.status = IBV_WC_WR_FLUSH_ERR});
+  EXPECT_FALSE(forwarder_->PollFabric());
+  EXPECT_EQ(forwarder_->counters().frames_in.value(), 0u);
+}
+
+TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
+  std::vector<uint8_t> frame(kMinFrameSize, 0);
+  MacAddr::Broadcast().ToWire(&frame[0]);
+  kLocalMac.ToWire(&frame[6]);
+  frame[12] = 0x88, frame[13] = 0xb6;
+  port_.Inject(frame);
+  EXPECT_TRUE(forwarder_->PollPort(0));
+  hca_.CompleteSend(IBV_WC_LOC_PROT_ERR);
+  forwarder_->Housekeep();
+  EXPECT_EQ(dropped(DropReason::kSendError), 1u);
+}
+
+}  // namespace
+}  // namespace eoib
