@@ -20,7 +20,7 @@ using Mad = std::array<uint8_t, kMadSize>;
 
 // Management classes (§13.4.4) and the versions that are spoken here.
 enum class MgmtClass : uint8_t {
-  kSubnLid = 0x01,       // subnet management, routed by LID
+  kSubnLid = 0x01,  // subnet management, routed by LID
   kSubnAdm = 0x03,
   kPerf = 0x04,
   kSubnDirected = 0x81,  // subnet management, directed route

@@ -23,11 +23,19 @@ enum class SmTrap : uint16_t {
   kGroupDeleted = 67,
 };
 
-enum class NoticeType : uint8_t { kFatal = 0, kUrgent = 1, kSecurity = 2, kSubnetManagement = 3, kInformational = 4, kEmpty = 0x7f };
+enum class NoticeType : uint8_t {
+  kFatal = 0,
+  kUrgent = 1,
+  kSecurity = 2,
+  kSubnetManagement = 3,
+  kInformational = 4,
+  kEmpty = 0x7f
+};
 
 struct Notice {
   static constexpr size_t kDetails = 54;
-  static constexpr uint32_t kProducerClassManager = 4;  // ProducerType: a channel adapter 1, switch 2, router 3, class manager 4
+  static constexpr uint32_t kProducerClassManager =
+      4;  // ProducerType: a channel adapter 1, switch 2, router 3, class manager 4
 
   bool generic = true;
   NoticeType type = NoticeType::kSubnetManagement;  // 7 bits
@@ -66,12 +74,16 @@ struct InformInfo {
   friend bool operator==(const InformInfo&, const InformInfo&) = default;
 };
 
-// At SaRecord(mad) of an SA MAD; a Notice of the subnet management class stands at smp.h's data.
+// At SaRecord(mad) of an SA MAD.
 inline constexpr size_t kNoticeSize = 80;
 inline constexpr size_t kInformInfoSize = 36;
 void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes);
 // kInvalidArgument if the span is too short.
 absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes);
+// At SmpData(mad) of an SMP, which has no room for the issuer's GID: it is not written, and read as zero.
+inline constexpr size_t kSmpNoticeSize = 64;
+void EncodeSmpNotice(const Notice& notice, absl::Span<uint8_t> bytes);
+absl::StatusOr<Notice> DecodeSmpNotice(absl::Span<const uint8_t> bytes);
 void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes);
 // kInvalidArgument too if Subscribe or IsGeneric are neither 0 nor 1.
 absl::StatusOr<InformInfo> DecodeInformInfo(absl::Span<const uint8_t> bytes);

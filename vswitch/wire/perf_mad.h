@@ -13,8 +13,8 @@ namespace eoib {
 
 enum class PerfAttribute : uint16_t { kClassPortInfo = 0x0001, kPortCounters = 0x0012, kPortCountersExtended = 0x001d };
 
-// §16.1.3.5 (PortCounters: saturating counters of 16 and 32 bits) and §16.1.4.11 (PortCountersExtended: of 64 bits). Values here
-// are not saturated: the encoder does that.
+// §16.1.3.5 (PortCounters: saturating counters of 16 and 32 bits) and §16.1.4.11 (PortCountersExtended: of 64 bits). Values
+// here are not saturated: the encoder does that.
 struct PortCountersAttribute {
   uint8_t port = 1;
   uint16_t select = 0xffff;  // of a Set: which counters to clear

@@ -1,7 +1,7 @@
 // RMPP, the reliable multi-packet protocol (IBA 1.4 §13.6): how an answer that is longer than one MAD comes in segments.
 //
-// Here is only its header, 12 bytes behind the common one. Who receives a table is vswitch/fabric/rmpp_receiver.h, who sends one
-// is the software subnet's SA.
+// Here is only its header, 12 bytes behind the common one. Who receives a table is vswitch/fabric/rmpp_receiver.h, who sends
+// one is the software subnet's SA.
 #ifndef EOIB_VSWITCH_WIRE_RMPP_H_
 #define EOIB_VSWITCH_WIRE_RMPP_H_
 
@@ -50,7 +50,7 @@ struct RmppHeader {
 inline constexpr size_t kRmppSaHeader = 20;
 inline constexpr size_t kRmppDataPerSegment = 200;
 
-// Writes and reads bytes 24 to 35 of a MAD.
+// Writes and reads bytes 24 to 35 of a MAD: of an inactive header zeros, and whatever stands there beside the flag.
 void EncodeRmppHeader(const RmppHeader& header, Mad* mad);
 // Never fails: who uses the header decides what to do about a type or version that it does not know.
 RmppHeader DecodeRmppHeader(const Mad& mad);

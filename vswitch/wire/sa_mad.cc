@@ -1,11 +1,8 @@
 #include "vswitch/wire/sa_mad.h"
 
-#include <cstring>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "fdb/check.h"
+#include "vswitch/wire/attribute_codec.h"
 #include "vswitch/wire/byte_order.h"
 
 namespace eoib {
@@ -22,6 +19,8 @@ constexpr uint32_t kFlowLabelMask = 0xf'ffff;
 constexpr uint8_t kReversible = 0x80;
 constexpr uint8_t kNumbPathMask = 0x7f;
 constexpr uint16_t kQosSlMask = 0xf;
+constexpr int kCapabilityMask2Shift = 5;
+constexpr uint32_t kResponseTimeMask = 0x1f;
 
 using GidWire = std::array<uint8_t, Gid::kSize>;
 
@@ -74,6 +73,41 @@ struct PathRecordWire {
 };
 static_assert(sizeof(PathRecordWire) == kPathRecordSize);
 
+// §13.4.8.1.
+struct ClassPortInfoWire {
+  uint8_t base_version = 0;
+  uint8_t class_version = 0;
+  be16 capability_mask;
+  be32 capability_mask2_response_time;  // 27 | 5
+  std::array<uint8_t, 32> redirection{};
+  std::array<uint8_t, 32> trap_destination{};
+};
+static_assert(sizeof(ClassPortInfoWire) == kClassPortInfoSize);
+
+// §15.2.5.2, §15.2.5.3, §15.2.5.11.
+struct NodeRecordWire {
+  be16 lid;
+  be16 reserved;
+  std::array<uint8_t, kNodeInfoSize> node{};
+  std::array<uint8_t, kNodeDescriptionSize> description{};
+};
+static_assert(sizeof(NodeRecordWire) == kNodeRecordSize);
+struct PortInfoRecordWire {
+  be16 lid;
+  uint8_t port = 0;
+  uint8_t options = 0;
+  std::array<uint8_t, kPortInfoSize> info{};
+};
+static_assert(sizeof(PortInfoRecordWire) == kPortInfoRecordSize);
+struct PKeyTableRecordWire {
+  be16 lid;
+  be16 block;
+  uint8_t port = 0;
+  std::array<uint8_t, 3> reserved{};
+  std::array<uint8_t, kPKeyTableSize> pkeys{};
+};
+static_assert(sizeof(PKeyTableRecordWire) == kPKeyTableRecordSize);
+
 uint8_t PackSelector(Selector selector, uint8_t code) {
   return static_cast<uint8_t>(static_cast<uint8_t>(selector) << kSelectorShift | (code & kCodeMask));
 }
@@ -85,11 +119,6 @@ uint32_t PackFlowHop(uint32_t flow_label, uint8_t hop_limit) {
 }
 uint32_t UnpackFlowLabel(uint32_t packed) { return packed >> kFlowLabelShift & kFlowLabelMask; }
 uint8_t UnpackHopLimit(uint32_t packed) { return static_cast<uint8_t>(packed); }
-
-absl::Status CheckSize(absl::Span<const uint8_t> bytes, size_t size, absl::string_view what) {
-  if (bytes.size() >= size) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("decode ", what, ": ", bytes.size(), " bytes, expected ", size));
-}
 
 constexpr size_t RoundUp(size_t size) { return (size + 7) / 8 * 8; }
 
@@ -194,7 +223,6 @@ absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad) {
 }
 
 void EncodeMcMemberRecord(const McMemberRecord& record, absl::Span<uint8_t> bytes) {
-  EOIB_DCHECK(bytes.size() >= kMcMemberRecordSize);
   McMemberRecordWire wire;
   wire.mgid = record.mgid.gid().bytes();
   wire.port_gid = record.port_gid.bytes();
@@ -208,40 +236,39 @@ void EncodeMcMemberRecord(const McMemberRecord& record, absl::Span<uint8_t> byte
   wire.sl_flow_hop = uint32_t{record.sl.value()} << kSlShift | PackFlowHop(record.flow_label, record.hop_limit);
   wire.scope_join = static_cast<uint8_t>(record.scope << kScopeShift | (record.join_state & kJoinStateMask));
   wire.proxy_join = record.proxy_join ? kProxyJoin : 0;
-  WriteWire(wire, bytes.data());
+  WriteAttribute(wire, bytes);
 }
 
 absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(absl::Span<const uint8_t> bytes) {
-  if (absl::Status status = CheckSize(bytes, kMcMemberRecordSize, "MCMemberRecord"); !status.ok()) return status;
-  const auto wire = ReadWire<McMemberRecordWire>(bytes.data());
-  const Gid mgid(wire.mgid);
+  const auto wire = ReadAttribute<McMemberRecordWire>(bytes, "MCMemberRecord");
+  if (!wire.ok()) return wire.status();
+  const Gid mgid(wire->mgid);
   if (!mgid.IsMulticast()) {
     return absl::InvalidArgumentError(absl::StrCat("decode MCMemberRecord: MGID ", mgid.ToString(), " is not a multicast GID"));
   }
   McMemberRecord record;
   record.mgid = Mgid(mgid);
-  record.port_gid = Gid(wire.port_gid);
-  record.qkey = QKey(wire.qkey.value());
-  record.mlid = Mlid(wire.mlid.value());
-  record.mtu_selector = UnpackSelector(wire.mtu);
-  record.mtu = UnpackCode(wire.mtu);
-  record.traffic_class = wire.traffic_class;
-  record.pkey = PKey(wire.pkey.value());
-  record.rate_selector = UnpackSelector(wire.rate);
-  record.rate = UnpackCode(wire.rate);
-  record.life_selector = UnpackSelector(wire.life);
-  record.life = UnpackCode(wire.life);
-  record.sl = Sl(static_cast<uint8_t>(wire.sl_flow_hop.value() >> kSlShift));
-  record.flow_label = UnpackFlowLabel(wire.sl_flow_hop.value());
-  record.hop_limit = UnpackHopLimit(wire.sl_flow_hop.value());
-  record.scope = wire.scope_join >> kScopeShift;
-  record.join_state = wire.scope_join & kJoinStateMask;
-  record.proxy_join = (wire.proxy_join & kProxyJoin) != 0;
+  record.port_gid = Gid(wire->port_gid);
+  record.qkey = QKey(wire->qkey.value());
+  record.mlid = Mlid(wire->mlid.value());
+  record.mtu_selector = UnpackSelector(wire->mtu);
+  record.mtu = UnpackCode(wire->mtu);
+  record.traffic_class = wire->traffic_class;
+  record.pkey = PKey(wire->pkey.value());
+  record.rate_selector = UnpackSelector(wire->rate);
+  record.rate = UnpackCode(wire->rate);
+  record.life_selector = UnpackSelector(wire->life);
+  record.life = UnpackCode(wire->life);
+  record.sl = Sl(static_cast<uint8_t>(wire->sl_flow_hop.value() >> kSlShift));
+  record.flow_label = UnpackFlowLabel(wire->sl_flow_hop.value());
+  record.hop_limit = UnpackHopLimit(wire->sl_flow_hop.value());
+  record.scope = wire->scope_join >> kScopeShift;
+  record.join_state = wire->scope_join & kJoinStateMask;
+  record.proxy_join = (wire->proxy_join & kProxyJoin) != 0;
   return record;
 }
 
 void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes) {
-  EOIB_DCHECK(bytes.size() >= kPathRecordSize);
   PathRecordWire wire;
   wire.dgid = record.dgid.bytes();
   wire.sgid = record.sgid.bytes();
@@ -256,32 +283,97 @@ void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes) {
   wire.rate = PackSelector(record.rate_selector, record.rate);
   wire.life = PackSelector(record.life_selector, record.life);
   wire.preference = record.preference;
-  WriteWire(wire, bytes.data());
+  WriteAttribute(wire, bytes);
 }
 
 absl::StatusOr<PathRecord> DecodePathRecord(absl::Span<const uint8_t> bytes) {
-  if (absl::Status status = CheckSize(bytes, kPathRecordSize, "PathRecord"); !status.ok()) return status;
-  const auto wire = ReadWire<PathRecordWire>(bytes.data());
+  const auto wire = ReadAttribute<PathRecordWire>(bytes, "PathRecord");
+  if (!wire.ok()) return wire.status();
   PathRecord record;
-  record.dgid = Gid(wire.dgid);
-  record.sgid = Gid(wire.sgid);
-  record.dlid = Lid(wire.dlid.value());
-  record.slid = Lid(wire.slid.value());
-  record.flow_label = UnpackFlowLabel(wire.raw_flow_hop.value());
-  record.hop_limit = UnpackHopLimit(wire.raw_flow_hop.value());
-  record.traffic_class = wire.traffic_class;
-  record.reversible = (wire.reversible_numb_path & kReversible) != 0;
-  record.numb_path = wire.reversible_numb_path & kNumbPathMask;
-  record.pkey = PKey(wire.pkey.value());
-  record.sl = Sl(static_cast<uint8_t>(wire.qos_sl.value() & kQosSlMask));
-  record.mtu_selector = UnpackSelector(wire.mtu);
-  record.mtu = UnpackCode(wire.mtu);
-  record.rate_selector = UnpackSelector(wire.rate);
-  record.rate = UnpackCode(wire.rate);
-  record.life_selector = UnpackSelector(wire.life);
-  record.life = UnpackCode(wire.life);
-  record.preference = wire.preference;
+  record.dgid = Gid(wire->dgid);
+  record.sgid = Gid(wire->sgid);
+  record.dlid = Lid(wire->dlid.value());
+  record.slid = Lid(wire->slid.value());
+  record.flow_label = UnpackFlowLabel(wire->raw_flow_hop.value());
+  record.hop_limit = UnpackHopLimit(wire->raw_flow_hop.value());
+  record.traffic_class = wire->traffic_class;
+  record.reversible = (wire->reversible_numb_path & kReversible) != 0;
+  record.numb_path = wire->reversible_numb_path & kNumbPathMask;
+  record.pkey = PKey(wire->pkey.value());
+  record.sl = Sl(static_cast<uint8_t>(wire->qos_sl.value() & kQosSlMask));
+  record.mtu_selector = UnpackSelector(wire->mtu);
+  record.mtu = UnpackCode(wire->mtu);
+  record.rate_selector = UnpackSelector(wire->rate);
+  record.rate = UnpackCode(wire->rate);
+  record.life_selector = UnpackSelector(wire->life);
+  record.life = UnpackCode(wire->life);
+  record.preference = wire->preference;
   return record;
+}
+
+void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) {
+  ClassPortInfoWire wire;
+  wire.base_version = info.base_version;
+  wire.class_version = info.class_version;
+  wire.capability_mask = info.capability_mask;
+  wire.capability_mask2_response_time =
+      info.capability_mask2 << kCapabilityMask2Shift | (info.response_time_value & kResponseTimeMask);
+  WriteAttribute(wire, bytes);
+}
+
+absl::StatusOr<ClassPortInfo> DecodeClassPortInfo(absl::Span<const uint8_t> bytes) {
+  const auto wire = ReadAttribute<ClassPortInfoWire>(bytes, "ClassPortInfo");
+  if (!wire.ok()) return wire.status();
+  ClassPortInfo info;
+  info.base_version = wire->base_version;
+  info.class_version = wire->class_version;
+  info.capability_mask = wire->capability_mask.value();
+  info.capability_mask2 = wire->capability_mask2_response_time.value() >> kCapabilityMask2Shift;
+  info.response_time_value = static_cast<uint8_t>(wire->capability_mask2_response_time.value() & kResponseTimeMask);
+  return info;
+}
+
+void EncodeNodeRecord(const NodeRecord& record, absl::Span<uint8_t> bytes) {
+  NodeRecordWire wire;
+  wire.lid = record.lid.value();
+  EncodeNodeInfo(record.node, absl::MakeSpan(wire.node));
+  EncodeNodeDescription(record.description, absl::MakeSpan(wire.description));
+  WriteAttribute(wire, bytes);
+}
+
+absl::StatusOr<NodeRecord> DecodeNodeRecord(absl::Span<const uint8_t> bytes) {
+  const auto wire = ReadAttribute<NodeRecordWire>(bytes, "NodeRecord");
+  if (!wire.ok()) return wire.status();
+  return NodeRecord{Lid(wire->lid.value()), *DecodeNodeInfo(wire->node), *DecodeNodeDescription(wire->description)};
+}
+
+void EncodePortInfoRecord(const PortInfoRecord& record, absl::Span<uint8_t> bytes) {
+  PortInfoRecordWire wire;
+  wire.lid = record.lid.value();
+  wire.port = record.port;
+  EncodePortInfo(record.info, absl::MakeSpan(wire.info));
+  WriteAttribute(wire, bytes);
+}
+
+absl::StatusOr<PortInfoRecord> DecodePortInfoRecord(absl::Span<const uint8_t> bytes) {
+  const auto wire = ReadAttribute<PortInfoRecordWire>(bytes, "PortInfoRecord");
+  if (!wire.ok()) return wire.status();
+  return PortInfoRecord{Lid(wire->lid.value()), wire->port, *DecodePortInfo(wire->info)};
+}
+
+void EncodePKeyTableRecord(const PKeyTableRecord& record, absl::Span<uint8_t> bytes) {
+  PKeyTableRecordWire wire;
+  wire.lid = record.lid.value();
+  wire.block = record.block;
+  wire.port = record.port;
+  EncodePKeyTable(record.pkeys, absl::MakeSpan(wire.pkeys));
+  WriteAttribute(wire, bytes);
+}
+
+absl::StatusOr<PKeyTableRecord> DecodePKeyTableRecord(absl::Span<const uint8_t> bytes) {
+  const auto wire = ReadAttribute<PKeyTableRecordWire>(bytes, "P_KeyTableRecord");
+  if (!wire.ok()) return wire.status();
+  return PKeyTableRecord{Lid(wire->lid.value()), wire->block.value(), wire->port, *DecodePKeyTable(wire->pkeys)};
 }
 
 }  // namespace eoib

@@ -55,7 +55,8 @@ inline constexpr size_t kSmpDataOffset = 64;
 inline constexpr size_t kSmpDataSize = 64;
 // Writes a whole MAD with zeros for data.
 void EncodeSmpHeader(const SmpHeader& header, Mad* mad);
-// kInvalidArgument unless base version 1, one of the two classes, class version 1; of a directed one, at most 63 hops.
+// kInvalidArgument unless base version 1, one of the two classes, class version 1; of a directed one, at most 63 hops
+// and a hop pointer at most one beyond the last.
 absl::StatusOr<SmpHeader> DecodeSmpHeader(const Mad& mad);
 inline absl::Span<uint8_t> SmpData(Mad* mad) { return absl::MakeSpan(*mad).subspan(kSmpDataOffset, kSmpDataSize); }
 inline absl::Span<const uint8_t> SmpData(const Mad& mad) { return absl::MakeSpan(mad).subspan(kSmpDataOffset, kSmpDataSize); }
@@ -113,7 +114,7 @@ struct PortInfo {  // §14.2.5.6; what is not here is zero
   uint16_t qkey_violations = 0;
   uint8_t guid_cap = 1;
   bool client_reregister = false;
-  uint8_t subnet_timeout = 18;      // 5 bits
+  uint8_t subnet_timeout = 18;       // 5 bits
   uint8_t response_time_value = 16;  // 5 bits
 
   friend bool operator==(const PortInfo&, const PortInfo&) = default;

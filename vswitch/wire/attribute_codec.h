@@ -1,0 +1,35 @@
+// How the codecs of MAD attributes get from bytes to a wire struct and back. For the .cc files of this room only.
+#ifndef EOIB_VSWITCH_WIRE_ATTRIBUTE_CODEC_H_
+#define EOIB_VSWITCH_WIRE_ATTRIBUTE_CODEC_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "fdb/check.h"
+#include "vswitch/wire/byte_order.h"
+
+namespace eoib {
+
+// The wire struct of attribute `name` at the beginning of `bytes`; kInvalidArgument if they are too few.
+template <typename Wire>
+absl::StatusOr<Wire> ReadAttribute(absl::Span<const uint8_t> bytes, absl::string_view name) {
+  if (bytes.size() < sizeof(Wire)) {
+    return absl::InvalidArgumentError(absl::StrCat("decode ", name, ": ", bytes.size(), " bytes, expected ", sizeof(Wire)));
+  }
+  return ReadWire<Wire>(bytes.data());
+}
+
+// Encoders are given room enough by their callers.
+template <typename Wire>
+void WriteAttribute(const Wire& wire, absl::Span<uint8_t> bytes) {
+  EOIB_CHECK(bytes.size() >= sizeof(Wire));
+  WriteWire(wire, bytes.data());
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_ATTRIBUTE_CODEC_H_
