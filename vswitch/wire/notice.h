@@ -29,13 +29,12 @@ enum class NoticeType : uint8_t {
   kSecurity = 2,
   kSubnetManagement = 3,
   kInformational = 4,
-  kEmpty = 0x7f
+  kEmpty = 0x7f,
 };
 
 struct Notice {
   static constexpr size_t kDetails = 54;
-  static constexpr uint32_t kProducerClassManager =
-      4;  // ProducerType: a channel adapter 1, switch 2, router 3, class manager 4
+  static constexpr uint32_t kProducerClassManager = 4;  // a channel adapter is 1, a switch 2, a router 3
 
   bool generic = true;
   NoticeType type = NoticeType::kSubnetManagement;  // 7 bits

@@ -1,0 +1,73 @@
+// The invariant of every codec of a MAD's attribute, for the fuzz targets of MADs: what is accepted re-encodes the same, but
+// for the bits that are not modelled.
+#ifndef EOIB_VSWITCH_WIRE_ATTRIBUTE_FUZZ_H_
+#define EOIB_VSWITCH_WIRE_ATTRIBUTE_FUZZ_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "fdb/check.h"
+#include "vswitch/wire/mad.h"
+
+namespace eoib {
+
+// `bits` of the bytes from `begin` to before `end`: not modelled, they come back as zero.
+struct Unmodelled {
+  size_t begin, end;
+  uint8_t bits = 0xff;
+};
+using UnmodelledBits = std::initializer_list<Unmodelled>;
+
+inline std::vector<uint8_t> Modelled(absl::Span<const uint8_t> bytes, UnmodelledBits unmodelled) {
+  std::vector<uint8_t> modelled(bytes.begin(), bytes.end());
+  for (const Unmodelled& range : unmodelled) {
+    for (size_t i = range.begin; i < range.end; ++i) modelled[i] &= static_cast<uint8_t>(~range.bits);
+  }
+  return modelled;
+}
+
+// A text ends at its first zero byte; what stands behind it is not modelled either.
+inline void CutText(absl::Span<uint8_t> field) { std::fill(std::find(field.begin(), field.end(), 0), field.end(), 0); }
+
+// A fuzzer's input as a MAD: filled up with zeros or cut to 256 bytes.
+inline Mad MadOf(const uint8_t* data, size_t size) {
+  Mad mad{};
+  std::copy_n(data, std::min(size, mad.size()), mad.begin());
+  return mad;
+}
+
+// `expected`: the attribute's bytes at the beginning of `bytes`, as far as they are modelled. False if they are refused.
+template <typename Attribute>
+bool CheckAttribute(absl::Span<const uint8_t> bytes, const std::vector<uint8_t>& expected,
+                    absl::StatusOr<Attribute> (*decode)(absl::Span<const uint8_t>),
+                    void (*encode)(const Attribute&, absl::Span<uint8_t>)) {
+  EOIB_CHECK(decode(bytes.first(expected.size() - 1)).status().code() == absl::StatusCode::kInvalidArgument);
+  const absl::StatusOr<Attribute> attribute = decode(bytes);
+  if (!attribute.ok()) {
+    EOIB_CHECK(attribute.status().code() == absl::StatusCode::kInvalidArgument && !attribute.status().message().empty());
+    return false;
+  }
+  std::vector<uint8_t> again(expected.size() + 1, 0xee);
+  encode(*attribute, absl::MakeSpan(again));
+  EOIB_CHECK(again.back() == 0xee);  // not a byte too many
+  again.pop_back();
+  EOIB_CHECK(again == expected);
+  EOIB_CHECK(*decode(again) == *attribute);
+  return true;
+}
+
+template <typename Attribute>
+bool CheckAttribute(absl::Span<const uint8_t> bytes, size_t size, UnmodelledBits unmodelled,
+                    absl::StatusOr<Attribute> (*decode)(absl::Span<const uint8_t>),
+                    void (*encode)(const Attribute&, absl::Span<uint8_t>)) {
+  return CheckAttribute(bytes, Modelled(bytes.first(size), unmodelled), decode, encode);
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_ATTRIBUTE_FUZZ_H_
