@@ -91,6 +91,8 @@ class RingSender {
   bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
   void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback = false);
   void OnRefused();
+  // The destination was heard of: a refusal from before says nothing any more.
+  void OnPeerSeen() { refused_until_ = absl::InfinitePast(); }
   // The other end is gone. What was in the ring is lost; what is parked goes into the next one.
   void OnClosed() { current_.reset(); }
   // Wants a new ring in place of its ring, if it has one, until it gets it.

@@ -85,6 +85,8 @@ void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEn
     Kick();
     return;
   }
+  // Who is back asks before we do (ARP, most of all), and is owed an answer at once.
+  if (RingSender* sender = outbound_.Find(source.lid)) sender->OnPeerSeen();
   auto inbound = std::make_unique<InboundRing>(ring, source, std::move(memory));
   inbound->space = std::move(end.space);
   inbound->liveness = std::move(end.liveness);
