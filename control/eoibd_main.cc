@@ -4,6 +4,7 @@
 // nothing but this main knows that a software HCA exists.
 
 #include <gflags/gflags.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -48,14 +49,35 @@ char** original_arguments = nullptr;
 
 namespace {
 
-HcaRegistry Hcas() {
+#ifndef EOIB_WITHOUT_SOFTHCA
+// Waits for a stopped eoib-fabricd until this program is to stop: `signals` is readable then.
+class FabricdPatience {
+ public:
+  explicit FabricdPatience(int signals) : signals_(signals) {}
+
+  bool operator()(const std::string& what, absl::Duration waited) {
+    if (waited >= next_line_) {
+      LogWarning(absl::StrCat(what, "; waiting for it"));
+      next_line_ = waited + absl::Seconds(10);
+    }
+    pollfd told = {signals_, POLLIN, 0};
+    return poll(&told, 1, 0) == 0;
+  }
+
+ private:
+  const int signals_;
+  absl::Duration next_line_ = absl::Seconds(1);
+};
+#endif
+
+HcaRegistry Hcas(int signals) {
   HcaRegistry registry;
   registry.Register("verbs", OpenVerbsHca);
 #ifndef EOIB_WITHOUT_SOFTHCA
   const std::string socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric;
-  registry.Register("soft", softhca::SoftHcaOpener([socket] {
-                      return std::make_unique<softhca::FabricClient>(
-                          softhca::FabricClient::Options{.socket = socket, .wait = absl::Seconds(5)});
+  registry.Register("soft", softhca::SoftHcaOpener([socket, signals] {
+                      return std::make_unique<softhca::FabricClient>(softhca::FabricClient::Options{
+                          .socket = socket, .wait = absl::Seconds(5), .keep_waiting = FabricdPatience(signals)});
                     }));
 #endif
   return registry;
@@ -107,7 +129,8 @@ absl::Status Run() {
   if (!server.ok()) return server.status();
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
-  auto hca = Hcas().Open(FLAGS_hca);
+  auto hca = Hcas(signals.get()).Open(FLAGS_hca);
+  if (absl::IsCancelled(hca.status())) return absl::OkStatus();  // asked to stop while it waited
   if (!hca.ok()) return hca.status();
   auto agent = Agent::Create(*config, *std::move(hca), state->get(), MakePort, &loop, &clock);
   if (!agent.ok()) return agent.status();

@@ -21,6 +21,9 @@
 namespace eoib::softhca {
 namespace {
 
+// How often Register asks whether to go on waiting.
+constexpr absl::Duration kAskInterval = absl::Milliseconds(100);
+
 // Signals are for the program's own threads: most of all in a program that was preloaded and knows nothing of this one.
 std::thread StartWithoutSignals(std::function<void()> run) {
   sigset_t all, before;
@@ -57,16 +60,26 @@ absl::Status FabricClient::Register(const std::string& name, int doorbell, bool 
     result_ = absl::nullopt;
   }
   thread_ = StartWithoutSignals([this] { Run(); });
-  absl::Status result;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto answered = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return result_.has_value(); };
-    mutex_.AwaitWithTimeout(absl::Condition(&answered), options_.wait + options_.answer);
-    result = result_.value_or(absl::DeadlineExceededError(
-        absl::StrCat("register port ", name, ": eoib-fabricd at ", options_.socket, " does not answer")));
-  }
+  const absl::Status result = AwaitAnswer();
   if (!result.ok()) Unregister();
   return result;
+}
+
+absl::Status FabricClient::AwaitAnswer() {
+  const std::string what = absl::StrCat("register port ", name_, ": eoib-fabricd at ", options_.socket, " does not answer");
+  const absl::Time start = absl::Now();
+  while (!AnsweredWithin(options_.keep_waiting ? kAskInterval : options_.wait + options_.answer)) {
+    if (!options_.keep_waiting) return absl::DeadlineExceededError(what);
+    if (!options_.keep_waiting(what, absl::Now() - start)) return absl::CancelledError(absl::StrCat(what, "; gave up"));
+  }
+  absl::MutexLock lock(&mutex_);
+  return *result_;
+}
+
+bool FabricClient::AnsweredWithin(absl::Duration time) {
+  absl::MutexLock lock(&mutex_);
+  const auto answered = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return result_.has_value(); };
+  return mutex_.AwaitWithTimeout(absl::Condition(&answered), time);
 }
 
 void FabricClient::Unregister() {
@@ -136,14 +149,17 @@ bool FabricClient::was_registered() const {
 // ---- The thread.
 
 void FabricClient::Run() {
-  const absl::Time deadline = absl::Now() + options_.wait;
+  absl::Time deadline = absl::Now() + options_.wait;
   absl::Duration retry = options_.first_retry;
   while (!stopping()) {
     absl::Status status = Connect();
     if (status.ok()) status = Serve();
     if (stopping()) break;
-    const bool nobody_there = absl::IsUnavailable(status) || absl::IsDataLoss(status);
-    if (!was_registered() && !(nobody_there && absl::Now() < deadline)) {
+    // One that was there a moment ago, or is but takes no connections, is worth the whole wait.
+    const bool was_there = absl::IsDataLoss(status) || absl::IsAborted(status);
+    if (was_there) deadline = absl::Now() + options_.wait;
+    const bool worth_a_retry = was_there || absl::IsUnavailable(status);
+    if (!was_registered() && !(worth_a_retry && absl::Now() < deadline)) {
       Finish(std::move(status));
       break;
     }
@@ -160,6 +176,7 @@ absl::Status FabricClient::Connect() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return absl::InternalError(absl::StrCat("make a socket: ", std::strerror(errno)));
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    if (errno == EAGAIN) return absl::AbortedError(absl::StrCat("eoib-fabricd at ", options_.socket, " takes no connections"));
     return absl::UnavailableError(absl::StrCat("register port ", name_, " with eoib-fabricd at ", options_.socket, ": ",
                                                std::strerror(errno), "; start eoib-fabricd --rundir ",
                                                options_.socket.substr(0, options_.socket.find_last_of('/'))));

@@ -6,6 +6,7 @@
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -30,6 +31,9 @@ class FabricClient final : public SubnetLink {
     std::string socket = "/run/eoib/fabricd.sock";
     absl::Duration wait = absl::ZeroDuration();  // how long Register waits for a fabricd that is not there
     absl::Duration answer = absl::Seconds(5);    // how long it waits for the answer of one that is
+    // If set, Register waits without end for the answer of a fabricd that is there (it may be stopped), and asks this every
+    // 100 ms: told what it waits for and how long it has, false ends the wait with kCancelled.
+    std::function<bool(const std::string& what, absl::Duration waited)> keep_waiting;
     absl::Duration first_retry = absl::Milliseconds(20);
     absl::Duration last_retry = absl::Milliseconds(100);
     size_t queue = 1024;  // messages that wait for a fabricd which does not read
@@ -39,7 +43,7 @@ class FabricClient final : public SubnetLink {
   ~FabricClient() override;
 
   // Returns with the first answer: OnPortConfig has been called by then. kUnavailable if there is no fabricd within
-  // Options::wait, and the message says what to start; kDeadlineExceeded if it does not answer.
+  // Options::wait, and the message says what to start; kDeadlineExceeded if it does not answer, unless Options::keep_waiting.
   absl::Status Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) override;
   void Unregister() override;
   // kUnavailable while there is no fabricd; kResourceExhausted while it does not read.
@@ -48,6 +52,9 @@ class FabricClient final : public SubnetLink {
   void CloseRing(uint64_t ring) override;
 
  private:
+  absl::Status AwaitAnswer();
+  bool AnsweredWithin(absl::Duration time);
+
   void Run();
   absl::Status Connect();
   absl::Status SendRegistration();
