@@ -198,6 +198,16 @@ TEST_F(AgentTest, AnAgentThatComesBackIsFoundAgain) {
   EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
 }
 
+// Where the subnet itself was restarted, others join again a little later than an agent that comes with it.
+TEST_F(AgentTest, WhoJoinsAMomentLaterHearsTheAnnouncementAsWell) {
+  Host* h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(Until([h1] { return h1->Stat("transmitted") == 1; })) << "the first is out, and nobody was there to hear it";
+  Host* h2 = AddHost("h2", kOneVes);
+  const std::string mac = h1->port("v1")->mac().ToString();
+  EXPECT_TRUE(Until([&] { return absl::StrContains(h2->Command("fdb/show"), mac); }));
+}
+
 TEST_F(AgentTest, ALinkThatGoesDownAndComesBackIsJoinedAgain) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);

@@ -11,6 +11,9 @@ namespace eoib {
 namespace {
 
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
+// A join is announced at once, and 100, 300, 700 and 1,500 ms later.
+constexpr int kAnnouncements = 5;
+constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
 constexpr uint16_t kEtherTypeRarp = 0x8035;
 
 const char* OriginName(FdbOrigin origin) {
@@ -141,6 +144,8 @@ void Ves::OnPortDown() { group_->Lost(); }
 
 void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
+  announcements_ = 0;
+  next_announcement_ = absl::InfiniteFuture();
   for (VPort& vport : vports_) {
     const absl::Status status = vport.set_link(joined.has_value());
     if (!status.ok()) LogWarning(status.message());
@@ -160,8 +165,11 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
   }
 }
 
-// After each join, so that agents who knew this one by its former queue pair learn the new one before they need it.
+// After each join, so that agents who knew this one by its former queue pair learn the new one before they need it. More than
+// once: whoever joins a little later, because the subnet itself has just come back, does not hear the first.
 void Ves::Announce() {
+  next_announcement_ = shared_.clock->Now() + kAnnouncementInterval * (1 << announcements_);
+  if (++announcements_ == kAnnouncements) next_announcement_ = absl::InfiniteFuture();
   for (const VPort& vport : vports_) {
     absl::optional<Vid> vid = AnnouncedIn(vport.config.vlan);
     if (!vport.port->mac().IsZero() && vid.has_value()) injected_.Push(SelfAnnouncement(vport.port->mac(), vport.index, *vid));
@@ -204,12 +212,15 @@ void Ves::Run() {
   resolver_->Run();
   shared_.handles->Reap();
   const absl::Time now = shared_.clock->Now();
+  if (now >= next_announcement_) Announce();
   if (now < next_age_) return;
   next_age_ = now + kAgeInterval;
   fdb_.Age();
 }
 
-absl::Time Ves::NextDeadline() const { return std::min({next_age_, group_->NextDeadline(), resolver_->NextDeadline()}); }
+absl::Time Ves::NextDeadline() const {
+  return std::min({next_age_, next_announcement_, group_->NextDeadline(), resolver_->NextDeadline()});
+}
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ class Ves {
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<FloodGroup> group_;
   absl::Time next_age_;
+  int announcements_ = 0;  // since the last join
+  absl::Time next_announcement_ = absl::InfiniteFuture();
 };
 
 }  // namespace eoib
