@@ -47,9 +47,13 @@ Fabric::Fabric(Lab* lab, const std::vector<PartitionSpec>& partitions)
   Start();
 }
 
-void Fabric::Start() {
+void Fabric::Launch() {
   process_ = host_->Start(
       {Binary("eoib-fabricd"), "--rundir=" + directory_, absl::StrCat("--config=", directory_, "/partitions.toml")});
+}
+
+void Fabric::Start() {
+  Launch();
   if (!EventuallyTrue(kPatience, [this] { return !Alive() || Answers(); }) || !Alive()) {
     Die("eoib-fabricd does not come up:\n" + process_->Log());
   }

@@ -23,10 +23,13 @@ class Fabric {
  public:
   Fabric(Lab* lab, const std::vector<PartitionSpec>& partitions);
 
+  // Runs fabricd; returns at once.
+  void Launch();
   // Returns when its socket takes connections. Aborts the test if that does not come to pass.
   void Start();
   void Kill(int signal) { process_->Kill(signal); }
   bool Alive() { return process_ != nullptr && process_->Alive(); }
+  pid_t pid() const { return process_->pid(); }
 
   Host* host() const { return host_; }
   const std::string& directory() const { return directory_; }

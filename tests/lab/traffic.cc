@@ -1,0 +1,151 @@
+#include "tests/lab/traffic.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/time/clock.h"
+#include "tests/lab/sockets.h"
+
+namespace eoib::lab {
+namespace {
+
+constexpr size_t kInARow = 10;
+// Large enough that what a stopped peer does not take soon fills a ring.
+constexpr size_t kPayload = 1400;
+constexpr uint16_t kFirstPort = 7000;
+
+sockaddr_in SocketAddress(const std::string& text, uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (inet_pton(AF_INET, text.c_str(), &address.sin_addr) != 1) Die(text + " is no IPv4 address");
+  return address;
+}
+
+void Enable(int socket, int option) {
+  const int one = 1;
+  if (setsockopt(socket, SOL_SOCKET, option, &one, sizeof(one)) != 0) DieErrno("set a socket option");
+}
+
+absl::Time ArrivalTime(msghdr* message) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS) continue;
+    timespec time;
+    std::memcpy(&time, CMSG_DATA(header), sizeof(time));
+    return absl::TimeFromTimespec(time);
+  }
+  Die("a datagram has no time stamp");
+}
+
+}  // namespace
+
+// ---- Stream.
+
+Stream::Stream(Host* from, const std::string& from_address, Host* to, const std::string& to_address, uint16_t port)
+    : out_(UdpSocket(from, from_address, 0)), in_(UdpSocket(to, to_address, port)) {
+  Enable(out_.get(), SO_BROADCAST);
+  Enable(in_.get(), SO_TIMESTAMPNS);
+  const sockaddr_in address = SocketAddress(to_address, port);
+  if (connect(out_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    DieErrno("connect to " + to_address);
+}
+
+// A datagram that the kernel does not take, for whichever reason, is lost like any other.
+void Stream::SendOne() {
+  uint8_t payload[kPayload] = {};
+  {
+    absl::MutexLock lock(&mutex_);
+    const uint64_t number = sent_.size();
+    std::memcpy(payload, &number, sizeof(number));
+    sent_.push_back(absl::Now());
+  }
+  (void)!send(out_.get(), payload, sizeof(payload), MSG_NOSIGNAL);
+}
+
+void Stream::ReceiveAll() {
+  uint64_t number;
+  alignas(cmsghdr) char control[64];
+  iovec part = {&number, sizeof(number)};  // the rest is cut off
+  for (;;) {
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    if (recvmsg(in_.get(), &message, MSG_DONTWAIT) < 0) return;
+    absl::MutexLock lock(&mutex_);
+    if (arrived_.empty() || number > arrived_.back().number) arrived_.push_back({number, ArrivalTime(&message)});
+  }
+}
+
+absl::optional<absl::Time> Stream::ForwardsSince(absl::Time since) const {
+  absl::MutexLock lock(&mutex_);
+  size_t in_a_row = 0;
+  const auto first = std::partition_point(arrived_.begin(), arrived_.end(),
+                                          [&](const Arrival& arrival)
+                                              ABSL_NO_THREAD_SAFETY_ANALYSIS { return sent_[arrival.number] < since; });
+  for (auto arrival = first; arrival != arrived_.end(); ++arrival) {
+    const bool follows = in_a_row > 0 && arrival->number == (arrival - 1)->number + 1;
+    in_a_row = follows ? in_a_row + 1 : 1;
+    if (in_a_row == kInARow) return (arrival - (kInARow - 1))->time;
+  }
+  return absl::nullopt;
+}
+
+absl::Duration Stream::LongestGap(absl::Time since) const {
+  absl::MutexLock lock(&mutex_);
+  absl::Duration longest;
+  uint64_t next = 0;  // the oldest under way
+  for (const Arrival& arrival : arrived_) {
+    longest = std::max(longest, arrival.time - std::max(sent_[next], since));
+    next = arrival.number + 1;
+  }
+  if (next < sent_.size()) longest = std::max(longest, absl::Now() - std::max(sent_[next], since));
+  return longest;
+}
+
+// ---- Traffic.
+
+Traffic::~Traffic() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+Stream* Traffic::Add(Host* from, const std::string& from_address, Host* to, const std::string& to_address) {
+  const uint16_t port = static_cast<uint16_t>(kFirstPort + streams_.size());
+  streams_.emplace_back(new Stream(from, from_address, to, to_address, port));
+  return streams_.back().get();
+}
+
+void Traffic::Start() { thread_ = std::thread(&Traffic::Run, this); }
+
+bool Traffic::stopping() const {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+void Traffic::Run() {
+  std::vector<pollfd> sockets;
+  for (const std::unique_ptr<Stream>& stream : streams_) sockets.push_back({stream->in_.get(), POLLIN, 0});
+  absl::Time next = absl::Now();
+  while (!stopping()) {
+    const absl::Time now = absl::Now();
+    if (now >= next) {
+      for (const std::unique_ptr<Stream>& stream : streams_) stream->SendOne();
+      next = now + interval_;
+    }
+    const timespec wait = absl::ToTimespec(std::max(next - absl::Now(), absl::ZeroDuration()));
+    ppoll(sockets.data(), sockets.size(), &wait, nullptr);
+    for (const std::unique_ptr<Stream>& stream : streams_) stream->ReceiveAll();
+  }
+}
+
+}  // namespace eoib::lab

@@ -1,0 +1,74 @@
+#include "tests/lab/vitals.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace eoib::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> Lines(const std::string& path) { return absl::StrSplit(ReadFile(path), '\n'); }
+
+std::string ProcPath(pid_t pid, const char* file) { return absl::StrCat("/proc/", pid, "/", file); }
+
+// "RssAnon:     1234 kB" of /proc/PID/status.
+int64_t StatusKib(const std::vector<std::string>& status, const std::string& name) {
+  for (const std::string& line : status) {
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    int64_t value = 0;
+    if (words.size() == 3 && words[0] == name + ":" && absl::SimpleAtoi(words[1], &value)) return value;
+  }
+  Die("/proc/PID/status says nothing of " + name);
+}
+
+int64_t CountContaining(const std::vector<std::string>& lines, const std::string& text) {
+  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return absl::StrContains(line, text); });
+}
+
+}  // namespace
+
+Vitals VitalsOf(pid_t pid) {
+  Vitals vitals;
+  std::error_code error;
+  const auto descriptors = fs::directory_iterator(ProcPath(pid, "fd"), error);
+  if (error) Die(absl::StrCat("look at process ", pid, ": ", error.message()));
+  vitals.descriptors = std::distance(begin(descriptors), end(descriptors));
+  vitals.ring_mappings = CountContaining(Lines(ProcPath(pid, "maps")), "/memfd:");
+  const std::vector<std::string> status = Lines(ProcPath(pid, "status"));
+  vitals.anonymous_kib = StatusKib(status, "RssAnon");
+  vitals.memory_file_kib = StatusKib(status, "RssShmem");
+  return vitals;
+}
+
+bool UsesDevShm(pid_t pid) {
+  for (const auto& entry : fs::directory_iterator(ProcPath(pid, "fd"))) {
+    std::error_code closed_meanwhile;
+    if (absl::StartsWith(fs::read_symlink(entry.path(), closed_meanwhile).string(), "/dev/shm/")) return true;
+  }
+  return CountContaining(Lines(ProcPath(pid, "maps")), " /dev/shm/") != 0;
+}
+
+int64_t SocketsBelow(const std::string& directory, Host* host) {
+  int64_t count = 0;
+  host->InNamespace([&] { count = CountContaining(Lines("/proc/thread-self/net/unix"), " " + directory + "/"); });
+  return count;
+}
+
+std::string Interfaces(Host* host) {
+  std::string names;
+  for (absl::string_view line : absl::StrSplit(host->MustIp("-o link show"), '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));  // "2: v1: <...>"
+    absl::StrAppend(&names, words.at(1), " ");
+  }
+  return names;
+}
+
+}  // namespace eoib::lab

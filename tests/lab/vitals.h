@@ -1,0 +1,35 @@
+// Vitals: what processes hold, and what they leave behind outside of themselves.
+#ifndef EOIB_TESTS_LAB_VITALS_H_
+#define EOIB_TESTS_LAB_VITALS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tests/lab/lab.h"
+
+namespace eoib::lab {
+
+// Of a living process, from /proc. Memory that it shares with others of its program (text, libraries) is not in it, so that
+// the life and death of those do not show.
+struct Vitals {
+  int64_t descriptors = 0;
+  int64_t ring_mappings = 0;    // of memory files
+  int64_t anonymous_kib = 0;    // resident
+  int64_t memory_file_kib = 0;  // resident, of memory files
+};
+Vitals VitalsOf(pid_t pid);
+
+// Whether it has a file of /dev/shm, open or mapped. Its memory is to end with it.
+bool UsesDevShm(pid_t pid);
+
+// Unix sockets in the host with a name below `directory`.
+int64_t SocketsBelow(const std::string& directory, Host* host);
+
+// The names of the host's interfaces, in a line.
+std::string Interfaces(Host* host);
+
+}  // namespace eoib::lab
+
+#endif  // EOIB_TESTS_LAB_VITALS_H_

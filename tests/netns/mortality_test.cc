@@ -1,0 +1,303 @@
+// Everyone may die: an agent, fabricd, or both, killed or stopped, in every order and under traffic. What was known goes on
+// without them, and once they are back, so does everything else, without a command.
+//
+// Each scenario prints how long each stream was out after its last step: the figures are in the test's log.
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+#include "tests/lab/traffic.h"
+#include "tests/lab/vitals.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+// Within this everything that is up forwards again.
+constexpr absl::Duration kBackWithin = absl::Seconds(2);
+// And those who only look on are never without an answer for longer than this.
+constexpr absl::Duration kBystandersGap = absl::Milliseconds(200);
+
+// ---- Every order: each of two parties runs, is stopped, or is dead, and what can be done to it follows from that.
+
+enum class State { kRuns, kStopped, kDead };
+enum class Act { kKill, kStop, kContinue, kStart };
+enum Party { kAgent, kFabricd, kParties };
+
+struct Step {
+  Party party;
+  Act act;
+};
+using Scenario = std::vector<Step>;
+using States = std::array<State, kParties>;
+
+std::vector<Act> PossibleIn(State state) {
+  switch (state) {
+    case State::kRuns:
+      return {Act::kKill, Act::kStop};
+    case State::kStopped:
+      return {Act::kContinue, Act::kKill};
+    case State::kDead:
+      return {Act::kStart};
+  }
+  return {};
+}
+
+State After(Act act) {
+  if (act == Act::kKill) return State::kDead;
+  return act == Act::kStop ? State::kStopped : State::kRuns;
+}
+
+bool BothRun(const States& states) { return states[kAgent] == State::kRuns && states[kFabricd] == State::kRuns; }
+
+// Adds all that begin with `steps` and end with the first time that both run again.
+void AddScenarios(size_t longest, const States& states, const Scenario& steps, std::vector<Scenario>* scenarios) {
+  for (const Party party : {kAgent, kFabricd}) {
+    for (const Act act : PossibleIn(states[party])) {
+      States next = states;
+      next[party] = After(act);
+      Scenario longer = steps;
+      longer.push_back({party, act});
+      if (BothRun(next)) {
+        scenarios->push_back(longer);
+      } else if (longer.size() < longest) {
+        AddScenarios(longest, next, longer, scenarios);
+      }
+    }
+  }
+}
+
+std::vector<Scenario> AllScenarios(size_t longest) {
+  std::vector<Scenario> scenarios;
+  AddScenarios(longest, {State::kRuns, State::kRuns}, {}, &scenarios);
+  return scenarios;
+}
+
+std::string ToString(const Step& step) {
+  static constexpr const char* kActs[] = {"kill", "stop", "continue", "start"};
+  return absl::StrCat(kActs[static_cast<int>(step.act)], step.party == kAgent ? " agent" : " fabricd");
+}
+
+std::string ToString(const Scenario& scenario) {
+  return absl::StrJoin(scenario, ", ", [](std::string* out, const Step& step) { absl::StrAppend(out, ToString(step)); });
+}
+
+TEST(ScenarioTest, AreAllOrders) {
+  std::vector<std::string> names;
+  for (const Scenario& scenario : AllScenarios(3)) names.push_back(ToString(scenario));
+  EXPECT_THAT(names, UnorderedElementsAre("kill agent, start agent", "stop agent, continue agent",
+                                          "stop agent, kill agent, start agent", "kill fabricd, start fabricd",
+                                          "stop fabricd, continue fabricd", "stop fabricd, kill fabricd, start fabricd"));
+  EXPECT_EQ(AllScenarios(4).size(), 6u + 16u) << "both in any of two ways, each of four orders";
+}
+
+// ---- The switch they are played on.
+
+// B and C look on; A is the one that dies. It registers last, so that its LID is not the first that a new subnet has to give.
+class MortalityTest : public SwitchTest {
+ protected:
+  static constexpr int kB = 1, kC = 2, kA = 3;
+
+  void TearDown() override {
+    traffic_.reset();
+    SwitchTest::TearDown();
+  }
+
+  void StartHosts() { hosts_ = AddNumberedAgents(3); }
+
+  void StartTraffic() {
+    bystanders_ = {traffic_->Add(host(kB), Address(kB), host(kC), Address(kC)),
+                   traffic_->Add(host(kC), Address(kC), host(kB), Address(kB))};
+    const absl::Time start = absl::Now();
+    traffic_->Start();
+    ExpectAllForward(start);
+  }
+
+  void AddStream(const std::string& name, int from, int to, const std::string& address) {
+    streams_.push_back({name, traffic_->Add(host(from), Address(from), host(to), address)});
+  }
+
+  Host* host(int number) { return hosts_[number - 1]->host(); }
+  Agent& agent(int number) { return *hosts_[number - 1]; }
+
+  void Play(const Step& step) {
+    const auto play = [act = step.act](auto* party) {
+      if (act == Act::kStart) return party->Launch();
+      party->Kill(act == Act::kKill ? SIGKILL : act == Act::kStop ? SIGSTOP : SIGCONT);
+    };
+    if (step.party == kAgent) {
+      play(&agent(kA));
+    } else {
+      play(&fabric());
+    }
+  }
+
+  // In milliseconds since `since`; fails the test after 2 s.
+  int64_t ExpectForwards(const std::string& name, const Stream& stream, absl::Time since) {
+    absl::optional<absl::Time> forwards;
+    EventuallyTrue(kBackWithin + absl::Seconds(1), [&] { return (forwards = stream.ForwardsSince(since)).has_value(); });
+    EXPECT_TRUE(forwards.has_value()) << name << " is not forwarded again";
+    const absl::Duration outage = forwards.value_or(absl::Now()) - since;
+    EXPECT_LE(outage, kBackWithin) << name;
+    return absl::ToInt64Milliseconds(outage);
+  }
+
+  // The outage of each stream.
+  std::string ExpectAllForward(absl::Time since) {
+    std::string outages;
+    for (const auto& [name, stream] : streams_) {
+      absl::StrAppend(&outages, outages.empty() ? "" : ", ", name, " ", ExpectForwards(name, *stream, since), " ms");
+    }
+    for (const Stream* bystander : bystanders_) ExpectForwards("a bystander", *bystander, since);
+    return outages;
+  }
+
+  absl::Duration BystandersGap(absl::Time since) const {
+    return std::max(bystanders_[0]->LongestGap(since), bystanders_[1]->LongestGap(since));
+  }
+
+  // After each step some traffic passes in the state that it leads to. An agent that has forwarded forwards whenever it runs,
+  // whatever fabricd does; one that was started needs fabricd first.
+  void Play(const Scenario& scenario) {
+    const absl::Time start = absl::Now();
+    States states = {State::kRuns, State::kRuns};
+    bool known = true;
+    absl::Time stepped;
+    for (const Step& step : scenario) {
+      SCOPED_TRACE(absl::StrCat("after \"", ToString(step), "\""));
+      stepped = absl::Now();
+      Play(step);
+      states[step.party] = After(step.act);
+      if (step.party == kAgent && step.act == Act::kStart) known = false;
+      if (states[kAgent] == State::kRuns && known) {
+        for (const auto& [name, stream] : streams_) {
+          if (!absl::StartsWith(name, "floods")) ExpectForwards(name, *stream, stepped);
+        }
+      }
+      for (const Stream* bystander : bystanders_) ExpectForwards("a bystander", *bystander, stepped);
+    }
+    const std::string outages = ExpectAllForward(stepped);
+    const absl::Duration gap = BystandersGap(start);
+    EXPECT_LE(gap, kBystandersGap) << "bystanders depend on neither";
+    std::printf("%-75s %s; bystanders' longest gap %d ms\n", ToString(scenario).c_str(), outages.c_str(),
+                static_cast<int>(absl::ToInt64Milliseconds(gap)));
+  }
+
+  std::vector<Agent*> hosts_;
+  std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>();
+  std::vector<std::pair<std::string, Stream*>> streams_;
+  std::array<Stream*, 2> bystanders_;
+};
+
+TEST_F(MortalityTest, WhoeverDiesOrStopsInWhicheverOrderTheRestGoesOn) {
+  StartHosts();
+  AddStream("A->B", kA, kB, Address(kB));
+  AddStream("B->A", kB, kA, Address(kA));
+  AddStream("floods B->A", kB, kA, "10.0.0.255");
+  StartTraffic();
+  const std::string b = agent(kB).Lid(), c = agent(kC).Lid();
+  for (const Scenario& scenario : AllScenarios(5)) {
+    SCOPED_TRACE(ToString(scenario));
+    Play(scenario);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_EQ(agent(kB).Lid(), b);
+  EXPECT_EQ(agent(kC).Lid(), c);
+}
+
+// A receiver that says nothing by itself, and a sender whose kernel asks nothing: the others hear of the new queue pair from
+// the agent alone.
+TEST_F(MortalityTest, WhoNeverSpeaksIsFoundAgain) {
+  StartHosts();
+  host(kB)->MustIp(absl::StrCat("neighbor replace ", Address(kA), " lladdr ", host(kA)->Mac("v1"), " dev v1 nud permanent"));
+  AddStream("B->A", kB, kA, Address(kA));
+  StartTraffic();
+  for (const Scenario& scenario : AllScenarios(4)) {
+    SCOPED_TRACE(ToString(scenario));
+    Play(scenario);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// Found, but silent: not the same as not there, and no reason to give up.
+TEST_F(MortalityTest, AnAgentStartedBesideAStoppedFabricdWaitsForItUntilAskedToStop) {
+  StartHosts();
+  const auto waits = [this] { return absl::StrContains(agent(kA).Log(), "does not answer; waiting for it"); };
+  fabric().Kill(SIGSTOP);
+  agent(kA).Kill(SIGKILL);
+  agent(kA).Launch();
+  ASSERT_TRUE(EventuallyTrue(kPatience, waits)) << agent(kA).Log();
+  EXPECT_EQ(agent(kA).Stop(), 0) << agent(kA).Log();
+
+  agent(kA).Launch();
+  ASSERT_TRUE(EventuallyTrue(kPatience, waits)) << agent(kA).Log();
+  fabric().Kill(SIGCONT);
+  agent(kA).WaitUntilReady();
+  ExpectPing(host(kB), Address(kA));
+}
+
+// ---- What is left behind.
+
+// Files below the lab's directory that are sockets.
+std::set<std::string> SocketFiles(const std::string& directory) {
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.is_socket()) files.insert(std::filesystem::relative(entry.path(), directory));
+  }
+  return files;
+}
+
+TEST_F(MortalityTest, AfterTheDeathOfAllTheNextStartTakesOverWhatTheyLeft) {
+  StartHosts();
+  const std::set<std::string> sockets = SocketFiles(lab().directory());
+  EXPECT_THAT(sockets, UnorderedElementsAre("fabric/fabricd.ctl", "fabric/fabricd.sock", "h1/run/eoibd.ctl", "h2/run/eoibd.ctl",
+                                            "h3/run/eoibd.ctl"));
+  for (const int number : {kA, kB, kC}) agent(number).Kill(SIGKILL);
+  fabric().Kill(SIGKILL);
+  // Names without anybody behind them, and interfaces, which keep their addresses for the successor. Rings are memfds: they end
+  // with those who have them.
+  EXPECT_EQ(SocketFiles(lab().directory()), sockets);
+  EXPECT_EQ(SocketsBelow(lab().directory(), fabric().host()), 0);
+  for (const int number : {kA, kB, kC}) {
+    EXPECT_EQ(SocketsBelow(lab().directory(), host(number)), 0);
+    EXPECT_TRUE(host(number)->HasInterface("v1"));
+  }
+
+  fabric().Start();
+  for (const int number : {kA, kB, kC}) agent(number).Start();
+  EXPECT_EQ(SocketFiles(lab().directory()), sockets);
+  ExpectPing(host(kA), Address(kB));
+  ExpectPing(host(kB), Address(kC));
+}
+
+TEST_F(MortalityTest, AnOrderlyEndTakesEverythingAlong) {
+  StartHosts();
+  for (const int number : {kA, kB, kC}) {
+    EXPECT_EQ(agent(number).Stop(), 0) << agent(number).Log();
+    EXPECT_FALSE(host(number)->HasInterface("v1"));
+  }
+  fabric().Kill(SIGTERM);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [this] { return !fabric().Alive(); }));
+  EXPECT_THAT(SocketFiles(lab().directory()), IsEmpty());
+  fabric().Start();
+  for (const int number : {kA, kB, kC}) agent(number).Start();  // for TearDown
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,191 @@
+// Two hundred deaths: what the survivors hold is the same after them as before, and so is what lies outside of processes.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+#include "tests/lab/traffic.h"
+#include "tests/lab/vitals.h"
+
+namespace eoib::lab {
+namespace {
+
+// A sanitizer keeps freed memory back, so that what a process has of it says nothing.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryTells = false;
+#else
+constexpr bool kMemoryTells = true;
+#endif
+
+// A thing that survivors have, and how much more of it they may have by the round, from early to late rounds. One descriptor
+// or one page leaked each round is well above that.
+struct Measure {
+  const char* what;
+  int64_t Vitals::*value;
+  double more_a_round;
+  bool is_memory;
+};
+constexpr Measure kMeasures[] = {{"descriptors", &Vitals::descriptors, 0.1, false},
+                                 {"ring mappings", &Vitals::ring_mappings, 0.1, false},
+                                 {"KiB of anonymous memory", &Vitals::anonymous_kib, 1, true},
+                                 {"KiB of memory files", &Vitals::memory_file_kib, 1, true}};
+
+int64_t Median(const std::vector<Vitals>& history, size_t from, size_t to, int64_t Vitals::*value) {
+  std::vector<int64_t> values;
+  for (size_t i = from; i < to; ++i) values.push_back(history[i].*value);
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// "early" is the second fifth of the rounds: the first warms up.
+void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
+  const size_t fifth = history.size() / 5;
+  for (const Measure& measure : kMeasures) {
+    const int64_t early = Median(history, fifth, 2 * fifth, measure.value);
+    const int64_t late = Median(history, 4 * fifth, 5 * fifth, measure.value);
+    std::printf("%-8s %-24s %7d early, %7d late\n", who.c_str(), measure.what, static_cast<int>(early), static_cast<int>(late));
+    if (measure.is_memory && !kMemoryTells) continue;
+    EXPECT_LE(late - early, measure.more_a_round * 3 * fifth) << who << " has more and more " << measure.what;
+  }
+}
+
+// B and C look on; A is the one that dies.
+class RoundsTest : public SwitchTest {
+ protected:
+  static constexpr int kA = 1, kB = 2, kC = 3;
+
+  void SetUp() override {
+    SwitchTest::SetUp();
+    if (!kMemoryTells) std::printf("MEMORY IS NOT COMPARED: built with a sanitizer. Descriptors and mappings are.\n");
+    hosts_ = AddNumberedAgents(3);
+    streams_ = {traffic_->Add(host(kA), Address(kA), host(kB), Address(kB)),
+                traffic_->Add(host(kB), Address(kB), host(kA), Address(kA)),
+                traffic_->Add(host(kB), Address(kB), host(kC), Address(kC)),
+                traffic_->Add(host(kC), Address(kC), host(kB), Address(kB)),
+                traffic_->Add(host(kB), Address(kB), host(kA), "10.0.0.255")};
+    traffic_->Start();
+    AwaitForwarding(absl::Now());
+  }
+
+  void TearDown() override {
+    traffic_.reset();
+    SwitchTest::TearDown();
+    for (Agent* agent : hosts_) EXPECT_FALSE(agent->host()->HasInterface("v1")) << "an orderly end takes the interface along";
+  }
+
+  Host* host(int number) { return hosts_[number - 1]->host(); }
+  Agent& agent(int number) { return *hosts_[number - 1]; }
+
+  void AwaitForwarding(absl::Time since) {
+    for (const Stream* stream : streams_) {
+      ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return stream->ForwardsSince(since).has_value(); }));
+    }
+  }
+
+  // Until the subnet has all of them back: ports, and members of the group.
+  void AwaitMembers() {
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+      const std::string groups = fabric().Ctl({"groups"}).out;
+      return absl::StrContains(groups, "h1 ") && absl::StrContains(groups, "h2 ") && absl::StrContains(groups, "h3 ");
+    }));
+  }
+
+  // Dies at a moment that differs from round to round, as does how far its successor has come when that one dies, too.
+  void KillAgentInRound(int round) {
+    agent(kA).Kill(SIGKILL);
+    agent(kA).Launch();
+    if (round % 4 != 0) return;
+    absl::SleepFor(absl::Milliseconds(round % 40));
+    agent(kA).Kill(SIGKILL);
+    agent(kA).Launch();
+  }
+
+  template <typename Party>
+  void StopAndContinue(Party* stopped) {
+    const absl::Time start = absl::Now();
+    stopped->Kill(SIGSTOP);
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return streams_[2]->ForwardsSince(start).has_value(); }));
+    stopped->Kill(SIGCONT);
+  }
+
+  // What is there outside of processes.
+  std::string LyingAbout() {
+    std::string text;
+    for (Host* each : {host(kA), host(kB), host(kC), fabric().host()}) {
+      absl::StrAppend(&text, each->name(), ": interfaces ", Interfaces(each), ", sockets ",
+                      SocketsBelow(lab().directory(), each), "\n");
+    }
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(lab().directory())) {
+      if (entry.path().extension() != ".log") files.push_back(entry.path().string() + "\n");
+    }
+    std::sort(files.begin(), files.end());
+    for (const std::string& file : files) text += file;
+    return text;
+  }
+
+  // Plays `rounds` rounds and looks at the survivors after each.
+  void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
+                  const std::function<void(int round)>& play) {
+    const std::string before = LyingAbout();
+    std::map<std::string, std::vector<Vitals>> histories;
+    absl::Duration longest;
+    for (int round = 0; round < rounds; ++round) {
+      const absl::Time start = absl::Now();
+      play(round);
+      AwaitForwarding(absl::Now());
+      ASSERT_FALSE(HasFailure()) << "round " << round;
+      longest = std::max(longest, absl::Now() - start);
+      for (const auto& [name, pid] : survivors) histories[name].push_back(VitalsOf(pid()));
+    }
+    std::printf("%d rounds, the longest %d ms\n", rounds, static_cast<int>(absl::ToInt64Milliseconds(longest)));
+    for (const auto& [name, history] : histories) ExpectFlat(name, history);
+    for (const auto& [name, pid] : survivors) EXPECT_FALSE(UsesDevShm(pid())) << name;
+    EXPECT_FALSE(UsesDevShm(agent(kA).pid()));
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return LyingAbout() == before; })) << "before:\n"
+                                                                                   << before << "after:\n"
+                                                                                   << LyingAbout();
+  }
+
+  std::function<pid_t()> PidOf(int number) {
+    return [this, number] { return agent(number).pid(); };
+  }
+
+  std::vector<Agent*> hosts_;
+  std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>();
+  std::vector<Stream*> streams_;
+};
+
+TEST_F(RoundsTest, TwoHundredDeathsOfAnAgentLeaveTheOthersAsTheyWere) {
+  PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return fabric().pid(); }}},
+             [this](int round) { KillAgentInRound(round); });
+}
+
+TEST_F(RoundsTest, FiftyDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
+  PlayRounds(50, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int) {
+    fabric().Kill(SIGKILL);
+    fabric().Start();
+    AwaitMembers();
+  });
+}
+
+TEST_F(RoundsTest, FiftyStopsLeaveAllAsTheyWere) {
+  PlayRounds(50, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return fabric().pid(); }}}, [this](int round) {
+    if (round % 2 == 0) return StopAndContinue(&agent(kA));
+    StopAndContinue(&fabric());
+  });
+}
+
+}  // namespace
+}  // namespace eoib::lab
