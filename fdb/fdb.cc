@@ -100,6 +100,11 @@ size_t Fdb::Flush() {
   return table_.EraseIf([](FdbKey, const MacEntry& entry) { return IsLearned(entry.origin); });
 }
 
+size_t Fdb::FlushLearned(VPortId vport) {
+  absl::MutexLock lock(&writer_);
+  return table_.EraseIf([vport](FdbKey, const MacEntry& entry) { return entry.vport == vport && IsLearned(entry.origin); });
+}
+
 size_t Fdb::FlushVPort(VPortId vport) {
   absl::MutexLock lock(&writer_);
   return table_.EraseIf([vport](FdbKey, const MacEntry& entry) { return entry.vport == vport; });

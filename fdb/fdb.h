@@ -76,6 +76,7 @@ class Fdb {
 
   // Forgets all learned entries, or those of one vPort; returns how many.
   size_t Flush();
+  size_t FlushLearned(VPortId vport);
   size_t FlushVPort(VPortId vport);  // its static entries too: the vPort is going away
   // Forgets learned entries that nobody refreshed within the ageing time; returns how many. Call it every second or so.
   size_t Age();

@@ -149,6 +149,16 @@ TEST_F(FdbTest, FlushesWhatIsAsked) {
   EXPECT_EQ(fdb_.size(), 0u);
 }
 
+TEST_F(FdbTest, WhatWasLearnedOfOneVPortIsFlushedAlone) {
+  Learn(Key(1), kV1);
+  Learn(Key(2), kV2);
+  ASSERT_TRUE(fdb_.AddStatic(Key(3), kV2).ok());
+  EXPECT_EQ(fdb_.FlushLearned(kV2), 1u);
+  EXPECT_EQ(Find(Key(1)), kV1);
+  EXPECT_EQ(Find(Key(2)), VPortId::None());
+  EXPECT_EQ(Find(Key(3)), kV2);
+}
+
 TEST_F(FdbTest, DumpIsSortedAndTellsAges) {
   Learn(Key(2, 10), kV1);
   clock_.Advance(absl::Seconds(5));

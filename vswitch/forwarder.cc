@@ -158,11 +158,11 @@ void Forwarder::Housekeep() {
 // ---- The two tables of contents ---------------------------------------------------------------------------------------
 
 void Forwarder::ForwardFromPort(uint32_t index) {
-  const LocalPort& port = ports_[index];
+  LocalPort& port = ports_[index];
   ParseHeaders();
   AdmitFromPort(port);
-  Canonicalise();    // tag, minimum size, checksum: from here on as on the fabric
-  LearnLocal(port);  // before delivery, so a reply never floods
+  Canonicalise();     // tag, minimum size, checksum: from here on as on the fabric
+  LearnLocal(&port);  // before delivery, so a reply never floods
   Resolve(index);
   Transmit(index);
 }
@@ -261,10 +261,11 @@ DropReason Forwarder::CanonicaliseOne(Packet* packet) {
   return DropReason::kNone;
 }
 
-void Forwarder::LearnLocal(const LocalPort& port) {
+void Forwarder::LearnLocal(LocalPort* port) {
+  port->has_stations = true;
   for (size_t i = 0; i < batch_size_; ++i) {
     keys_[i] = batch_[i].source;
-    vports_[i] = batch_[i].from = port.vport;
+    vports_[i] = batch_[i].from = port->vport;
   }
   const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
   const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
@@ -417,8 +418,7 @@ void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip
     ++port->taken;
     port->taken_bytes += packet.frame.length;
   } else {
-    counters_.drop(reason).Add();
-    port->counters->dropped.Add();
+    CountLost(port, 1, reason);
   }
 }
 
@@ -426,14 +426,21 @@ void Forwarder::FlushToPort(LocalPort* port) {
   if (port->taken == 0) return;
   DropReason reason;
   const size_t lost = port->port->Flush(&reason);
-  if (ABSL_PREDICT_FALSE(lost != 0)) {
-    counters_.drop(reason).Add(lost);
-    port->counters->dropped.Add(lost);
-  }
+  if (ABSL_PREDICT_FALSE(lost != 0)) CountLost(port, lost, reason);
   counters_.transmitted.Add(port->taken - lost);
   port->counters->transmitted.Add(port->taken - lost);
   port->counters->transmitted_bytes.Add(port->taken_bytes);
   port->taken = port->taken_bytes = 0;
+}
+
+// Who was behind a port that is down may be reached through another port, as behind a bridge with two: it is forgotten, once,
+// and what is for it floods until it speaks.
+void Forwarder::CountLost(LocalPort* port, size_t frames, DropReason reason) {
+  counters_.drop(reason).Add(frames);
+  port->counters->dropped.Add(frames);
+  if (reason != DropReason::kPortDown || !port->has_stations) return;
+  parts_.fdb->FlushLearned(port->vport);
+  port->has_stations = false;
 }
 
 void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn) {

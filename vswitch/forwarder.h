@@ -51,6 +51,7 @@ struct LocalPort {
   // Of the batch under way: frames that the port took, and their bytes.
   size_t taken = 0;
   size_t taken_bytes = 0;
+  bool has_stations = false;  // addresses may be known behind it
 };
 
 class Forwarder {
@@ -132,7 +133,7 @@ class Forwarder {
   void AdmitFromPort(const LocalPort& port);
   void AdmitFromFabric();
   void Canonicalise();
-  void LearnLocal(const LocalPort& port);
+  void LearnLocal(LocalPort* port);
   void LearnRemote();
   void Resolve(uint32_t ingress);
   void Transmit(uint32_t ingress);
@@ -146,6 +147,7 @@ class Forwarder {
   void TransmitFlood(uint32_t ingress, Packet* packet);
   void TransmitKnown(Packet* packet);
   void TransmitToPort(LocalPort* port, const Packet& packet, bool strip);
+  void CountLost(LocalPort* port, size_t frames, DropReason reason);
   void NotePath(const Datagram& datagram, KnownPeer* peer);
   bool FollowsRestart(VPortId vport, VPortId previous);
   void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);

@@ -203,6 +203,56 @@ TEST_F(ForwarderTest, AMacThatMovesIsFollowed) {
   EXPECT_EQ(h2->counters().moved.value(), 1u);
 }
 
+// A bridge with a spanning tree behind two ports: the one that forwarded goes down, the other takes over, and whoever is behind
+// the bridge says nothing.
+TEST_F(ForwarderTest, WhoWasBehindAPortThatIsDownIsLookedForElsewhere) {
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1");
+  TestPort* p1b = h1->AddPort("p1b");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  p1b->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+  Settle();
+  Frames(p1b);
+  p1->SetTransmitResult(DropReason::kPortDown);
+  p2->Inject(MakeFrame(kA, kB));
+  Settle();
+  EXPECT_EQ(h1->dropped(DropReason::kPortDown), 1u);
+  p2->Inject(MakeFrame(kA, kB));
+  Settle();
+  EXPECT_THAT(Frames(p1b), ElementsAre(MakeFrame(kA, kB)));
+  EXPECT_EQ(h1->fdb()->size(), 2u) << "B and C are still known";
+
+  // Up again, and down again.
+  p1->SetTransmitResult(DropReason::kNone);
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  Settle();
+  Frames(p1b);
+  p1->SetTransmitResult(DropReason::kPortDown);
+  p2->Inject(MakeFrame(kA, kB));
+  p2->Inject(MakeFrame(kA, kB));
+  Settle();
+  p2->Inject(MakeFrame(kA, kB));
+  Settle();
+  EXPECT_THAT(Frames(p1b), ElementsAre(MakeFrame(kA, kB)));
+}
+
+// What the operator said stands, also while the port is down.
+TEST_F(ForwarderTest, AStaticEntryOfAPortThatIsDownStays) {
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1");
+  h1->AddPort("p1b");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  ASSERT_TRUE(h1->fdb()->AddStatic(FdbKey(Vid(0), kA), h1->forwarder()->ports()[0].vport).ok());
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+  Settle();
+  p1->SetTransmitResult(DropReason::kPortDown);
+  for (int i = 0; i < 3; ++i) p2->Inject(MakeFrame(kA, kB));
+  Settle();
+  EXPECT_EQ(h1->dropped(DropReason::kPortDown), 3u);
+  EXPECT_EQ(h1->fdb()->size(), 2u) << "A and B";
+}
+
 TEST_F(ForwarderTest, AnAgentThatRestartsIsFollowedWithAllMacsBehindIt) {
   const MacAddr stranger = MacAddr::FromUint64(0x0200000000ee);
   const struct {
