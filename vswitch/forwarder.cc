@@ -92,6 +92,7 @@ bool Forwarder::PollPort(uint32_t index) {
     batch_[i].frame = frames_[i];
   }
   batch_size_ = received;
+  Passed(Stage::kReceive);
   ForwardFromPort(index);
   return true;
 }
@@ -100,10 +101,12 @@ bool Forwarder::PollFabric() {
   const size_t received = parts_.endpoint->Receive(absl::MakeSpan(datagrams_));
   if (received != 0) {
     CountIn(received, &counters_.from_fabric);
+    Passed(Stage::kReceive);
     Decapsulate(received);
     ForwardFromFabric();
   }
   parts_.endpoint->Refill();
+  Passed(Stage::kRefill);
   return received != 0;
 }
 
@@ -145,6 +148,7 @@ void Forwarder::Housekeep() {
   counters_.transmitted.Add(completed - failed);
   counters_.transmitted_fabric.Add(completed - failed);
   counters_.drop(DropReason::kSendError).Add(failed);
+  Passed(Stage::kReap);
   if (ABSL_PREDICT_TRUE(held_.empty())) return;
   const absl::Time now = parts_.clock->Now();
   held_.TakeIf([this, now](const HeldFrames::Held& held) {
@@ -185,6 +189,7 @@ void Forwarder::Decapsulate(size_t received) {
   }
   batch_size_ = received;
   KeepIf([this](Packet* packet) { return DecapsulateOne(*packet->datagram, packet); });
+  Passed(Stage::kDecapsulate);
 }
 
 DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
@@ -208,10 +213,12 @@ void Forwarder::ParseHeaders() {
     if (reason != DropReason::kNone) return reason;
     return packet->ethernet.source.IsGroup() || packet->ethernet.source.IsZero() ? DropReason::kBadSource : DropReason::kNone;
   });
+  Passed(Stage::kParse);
 }
 
 void Forwarder::AdmitFromPort(const LocalPort& port) {
   KeepIf([this, &port](Packet* packet) { return AdmitOneFromPort(port, packet); });
+  Passed(Stage::kAdmit);
 }
 
 DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) const {
@@ -235,10 +242,12 @@ void Forwarder::AdmitFromFabric() {
     packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
     return DropReason::kNone;
   });
+  Passed(Stage::kAdmit);
 }
 
 void Forwarder::Canonicalise() {
   KeepIf([this](Packet* packet) { return CanonicaliseOne(packet); });
+  Passed(Stage::kCanonicalise);
 }
 
 DropReason Forwarder::CanonicaliseOne(Packet* packet) {
@@ -270,6 +279,7 @@ void Forwarder::LearnLocal(LocalPort* port) {
   const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
   const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
   LearnStale(keys, vports, parts_.fdb->Refresh(keys, vports, absl::MakeSpan(stale_)), FdbOrigin::kLocalLearned);
+  Passed(Stage::kLearn);
 }
 
 void Forwarder::LearnRemote() {
@@ -280,6 +290,7 @@ void Forwarder::LearnRemote() {
   const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
   const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
   LearnStale(keys, vports, parts_.fdb->Refresh(keys, vports, absl::MakeSpan(stale_)), FdbOrigin::kRemoteLearned);
+  Passed(Stage::kLearn);
 }
 
 void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin) {
@@ -322,6 +333,7 @@ void Forwarder::Resolve(uint32_t ingress) {
   parts_.fdb->Find({keys_.data(), batch_size_}, absl::MakeSpan(vports_));
   for (size_t i = 0; i < batch_size_; ++i) batch_[i].to = vports_[i];
   KeepIf([this, ingress](Packet* packet) { return ResolveOne(ingress, packet); });
+  Passed(Stage::kResolve);
 }
 
 // Split horizon lives here.
@@ -362,8 +374,10 @@ void Forwarder::Transmit(uint32_t ingress) {
       TransmitKnown(&packet);
     }
   }
+  Passed(Stage::kTransmit);
   for (LocalPort& port : ports_) FlushToPort(&port);
   FlushToFabric();
+  Passed(Stage::kFlush);
 }
 
 // Local copies first: they are written while the buffer is still ours; the fabric's copy takes it along.

@@ -25,6 +25,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "fdb/clock.h"
@@ -36,6 +37,7 @@
 #include "vswitch/forwarder_counters.h"
 #include "vswitch/held_frames.h"
 #include "vswitch/port/port.h"
+#include "vswitch/stage_probe.h"
 #include "vswitch/vlan_policy.h"
 #include "vswitch/wire/eoib_header.h"
 #include "vswitch/wire/ethernet.h"
@@ -85,6 +87,8 @@ class Forwarder {
 
   // Before the worker runs. Returns the port's index.
   uint32_t AddPort(Port* port, const VlanPolicy& vlan);
+  // The worker: `probe`, which outlives its use, is told of each stage from now on; null: nobody is.
+  void SetProbe(StageProbe* probe) { probe_ = probe; }
 
   // Each handles one batch and returns whether there was anything.
   bool PollFabric();
@@ -165,6 +169,10 @@ class Forwarder {
   template <typename Step>
   void KeepIf(Step step);
   void CountIn(size_t frames, Counter* side);
+  // The last word of a stage.
+  void Passed(Stage stage) {
+    if (ABSL_PREDICT_FALSE(probe_ != nullptr)) probe_->Passed(stage);
+  }
 
   const Options options_;
   const Parts parts_;
@@ -173,6 +181,7 @@ class Forwarder {
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;
   HeldFrames held_;
+  StageProbe* probe_ = nullptr;
 
   // Valid for one generation of the directory.
   absl::flat_hash_map<PeerAddress, KnownPeer> known_peers_;

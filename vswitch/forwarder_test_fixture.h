@@ -66,7 +66,7 @@ class Host {
     uint32_t mtu = kMtu;
   };
 
-  Host(softhca::Subnet* subnet, const std::string& name, FakeClock* clock, const Options& options)
+  Host(softhca::Subnet* subnet, const std::string& name, const Clock* clock, const Options& options)
       : clock_(clock), fdb_({absl::Seconds(300), options.fdb_limit}, clock) {
     hca_ = softhca::OpenSoftHca(subnet->Connect(), name).value();
     pd_ = hca_->verbs().alloc_pd(hca_->context());

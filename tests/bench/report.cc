@@ -16,9 +16,7 @@
 namespace eoib::bench {
 namespace {
 
-struct Summary {
-  double median = 0, min = 0, max = 0;
-};
+using Summary = Report::Summary;
 
 Summary Summarise(std::vector<double> values) {
   if (values.empty()) return {};
@@ -36,6 +34,8 @@ std::string Processor() {
   }
   return "unknown processor";
 }
+
+std::string Machine() { return absl::StrCat(Processor(), ", ", std::thread::hardware_concurrency(), " cores"); }
 
 std::string Kernel() {
   utsname names;
@@ -89,24 +89,34 @@ bool Report::PrintRatio(const Ratio& ratio) const {
   return reached;
 }
 
+Report::Summary Report::Of(const std::string& series) const {
+  const auto found = series_.find(series);
+  return found == series_.end() ? Summary() : Summarise(found->second);
+}
+
+void Report::PrintHeading() const {
+  std::printf("\n%s: %s, Linux %s, %s\n\n", name_.c_str(), Machine().c_str(), Kernel().c_str(), Date().c_str());
+}
+
 bool Report::Finish(const std::string& path) const {
-  const std::string machine = absl::StrCat(Processor(), ", ", std::thread::hardware_concurrency(), " cores");
-  std::printf("\n%s: %s, Linux %s, %s\n\n", name_.c_str(), machine.c_str(), Kernel().c_str(), Date().c_str());
+  PrintHeading();
   std::printf("%-32s %10s %10s %10s %6s\n", unit_.c_str(), "median", "min", "max", "runs");
-  nlohmann::json json = {{"name", name_},      {"unit", unit_},  {"processor", machine},
-                         {"kernel", Kernel()}, {"date", Date()}, {"ratios", nlohmann::json::object()}};
   for (const std::string& series : order_) {
-    const std::vector<double>& values = series_.at(series);
-    const Summary summary = Summarise(values);
-    std::printf("%-32s %10.3f %10.3f %10.3f %6zu\n", series.c_str(), summary.median, summary.min, summary.max, values.size());
-    json["series"][series] = ToJson(values);
+    const Summary summary = Of(series);
+    std::printf("%-32s %10.3f %10.3f %10.3f %6zu\n", series.c_str(), summary.median, summary.min, summary.max,
+                series_.at(series).size());
   }
   std::printf("\n%-32s %10s %10s %10s %6s\n", "ratio", "median", "min", "max", "runs");
   bool reached = true;
-  for (const Ratio& ratio : ratios_) {
-    reached = PrintRatio(ratio) && reached;
-    json["ratios"][ratio.name] = ToJson(Values(ratio));
-  }
+  for (const Ratio& ratio : ratios_) reached = PrintRatio(ratio) && reached;
+  return Write(path) && reached;
+}
+
+bool Report::Write(const std::string& path) const {
+  nlohmann::json json = {{"name", name_},      {"unit", unit_},  {"processor", Machine()},
+                         {"kernel", Kernel()}, {"date", Date()}, {"ratios", nlohmann::json::object()}};
+  for (const std::string& series : order_) json["series"][series] = ToJson(series_.at(series));
+  for (const Ratio& ratio : ratios_) json["ratios"][ratio.name] = ToJson(Values(ratio));
   std::ofstream file(path, std::ios::trunc);
   file << json.dump(2) << "\n";
   if (!file.flush()) {
@@ -114,7 +124,7 @@ bool Report::Finish(const std::string& path) const {
     return false;
   }
   std::printf("\nwritten to %s\n", path.c_str());
-  return reached;
+  return true;
 }
 
 }  // namespace eoib::bench

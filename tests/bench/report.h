@@ -27,9 +27,19 @@ class Report {
   };
   void Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator, const Bound& bound);
 
-  // Prints the table, with processor, kernel and date, and writes {"ratios": {NAME: {"median", "min", "max", "runs"}}, ...} to
-  // `path`. False if a required ratio is not reached or was not measured.
+  struct Summary {
+    double median = 0, min = 0, max = 0;
+  };
+  // All zero for a series that was not measured.
+  Summary Of(const std::string& series) const;
+
+  // Prints the table, with processor, kernel and date, and writes the file. False if a required ratio is not reached or was not
+  // measured.
   bool Finish(const std::string& path) const;
+  // The parts of Finish, for a benchmark that prints a table of its own. The file has {"ratios": {NAME: {"median", "min",
+  // "max", "runs"}}, ...}.
+  void PrintHeading() const;
+  bool Write(const std::string& path) const;
 
  private:
   struct Ratio {

@@ -1,0 +1,41 @@
+// GeneratorPort: a port whose outside is a benchmark. It sends frames of one kind between addresses that were drawn beforehand,
+// and forgets what it is handed.
+#ifndef EOIB_TESTS_BENCH_GENERATOR_PORT_H_
+#define EOIB_TESTS_BENCH_GENERATOR_PORT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fdb/address.h"
+#include "vswitch/port/port.h"
+
+namespace eoib::bench {
+
+// One thread.
+class GeneratorPort final : public Port {
+ public:
+  // `frame`: what every frame is but for its addresses, from these on; `checksum` is asked for with each.
+  void SetFrame(std::vector<uint8_t> frame, const ChecksumRequest& checksum);
+  // The outside has a frame for `destination`.
+  void Queue(MacAddr destination, MacAddr source) { queued_.emplace_back(destination, source); }
+  size_t delivered() const { return delivered_; }
+
+  const std::string& name() const override { return name_; }
+  int receive_fd() const override { return -1; }
+  // All that is queued, which must fit.
+  size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  MacAddr mac() const override { return MacAddr(); }
+
+ private:
+  const std::string name_ = "generator";
+  std::vector<uint8_t> frame_;
+  ChecksumRequest checksum_;
+  std::vector<std::pair<MacAddr, MacAddr>> queued_;
+  size_t delivered_ = 0;
+};
+
+}  // namespace eoib::bench
+
+#endif  // EOIB_TESTS_BENCH_GENERATOR_PORT_H_

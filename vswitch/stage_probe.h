@@ -1,0 +1,37 @@
+// StageProbe: what a benchmark sees of a forwarder at work: the moment at which a batch has passed each stage.
+//
+// A forwarder without a probe, which is every one outside of a benchmark, pays for it a branch a stage and batch.
+#ifndef EOIB_VSWITCH_STAGE_PROBE_H_
+#define EOIB_VSWITCH_STAGE_PROBE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace eoib {
+
+// In the order of a batch's way; no batch passes all of them. forwarder.h says what they do.
+enum class Stage : uint8_t {
+  kReceive,      // out of the port or the queue pair, into buffers
+  kDecapsulate,  // from the fabric
+  kParse,
+  kAdmit,
+  kCanonicalise,  // from a port
+  kLearn,
+  kResolve,
+  kTransmit,  // to each frame's port, or into the send list
+  kFlush,     // what the port kept back; the send list to the queue pair
+  kRefill,    // from the fabric
+  kReap,
+};
+inline constexpr size_t kStages = static_cast<size_t>(Stage::kReap) + 1;
+
+class StageProbe {
+ public:
+  virtual ~StageProbe() = default;
+  // The forwarder's worker, once for each stage and batch.
+  virtual void Passed(Stage stage) noexcept = 0;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_STAGE_PROBE_H_
