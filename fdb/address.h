@@ -63,9 +63,10 @@ class MacAddr {
 
   void ToWire(void* wire) const { std::memcpy(wire, bytes_.data(), kSize); }
   constexpr uint64_t ToUint64() const {
-    uint64_t value = 0;
-    for (uint8_t byte : bytes_) value = value << 8 | byte;
-    return value;
+    // Not a loop, because of this compilers make two loads.
+    const uint32_t high = uint32_t{bytes_[0]} << 24 | uint32_t{bytes_[1]} << 16 | uint32_t{bytes_[2]} << 8 | bytes_[3];
+    const uint32_t low = uint32_t{bytes_[4]} << 8 | bytes_[5];
+    return uint64_t{high} << 16 | low;
   }
   constexpr const std::array<uint8_t, kSize>& bytes() const { return bytes_; }
   constexpr bool IsGroup() const { return (bytes_[0] & 1) != 0; }  // multicast or broadcast
