@@ -26,6 +26,8 @@ bool EndsAtLink(MacAddr destination) {
   return group == 1 || group == 2;
 }
 
+bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.source() && a.slid == b.slid; }
+
 }  // namespace
 
 Forwarder::Forwarder(const Options& options, const Parts& parts) : options_(options), parts_(parts) {}
@@ -285,7 +287,8 @@ void Forwarder::LearnLocal(LocalPort* port) {
 void Forwarder::LearnRemote() {
   for (size_t i = 0; i < batch_size_; ++i) {
     keys_[i] = batch_[i].source;
-    vports_[i] = batch_[i].from = VPortOf(batch_[i]);
+    const bool same = i > 0 && SamePath(*batch_[i].datagram, *batch_[i - 1].datagram);  // a peer's datagrams come in a row
+    vports_[i] = batch_[i].from = same ? vports_[i - 1] : VPortOf(batch_[i]);
   }
   const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
   const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
@@ -425,7 +428,8 @@ void Forwarder::TransmitKnown(Packet* packet) {
 void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
   strip &= packet.ethernet.tagged;
   // Where a trunk's native VLAN would be untagged but another tag is behind this one, the frame would come to be of that one's
-  // VLAN. With its tag it says the same and cannot be mistaken. At an access port there is no other VLAN: what is left is payload.
+  // VLAN. With its tag it says the same and cannot be mistaken. At an access port there is no other VLAN: what is left is
+  // payload.
   if (packet.ethernet.ethertype == kEtherTypeVlan && port->vlan.mode == PortMode::kTrunk) strip = false;
   const DropReason reason = port->port->Transmit(packet.frame, strip);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {

@@ -33,6 +33,24 @@ TEST_F(ForwarderTest, FirstFrameFloodsAndTheReplyDoesNot) {
   EXPECT_EQ(h1->counters().known_unicast.value(), 1u);
 }
 
+TEST_F(ForwarderTest, PeersOfOneBatchAreToldApart) {
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  TestPort* p3 = AddHost("h3")->AddPort("p3");
+  p2->Inject(MakeFrame(kA, kB));
+  p3->Inject(MakeFrame(kA, kC));
+  for (size_t i = hosts_.size(); i-- > 0;) hosts_[i]->Turn();  // h1 comes last, and finds both
+  Settle();
+  EXPECT_EQ(h1->counters().learned.value(), 2u);
+  for (TestPort* port : {p1, p2, p3}) port->TakeTransmitted();
+  p1->Inject(MakeFrame(kC, kA));
+  p1->Inject(MakeFrame(kB, kA));
+  Settle();
+  EXPECT_THAT(Frames(p2), ElementsAre(MakeFrame(kB, kA)));
+  EXPECT_THAT(Frames(p3), ElementsAre(MakeFrame(kC, kA)));
+}
+
 TEST_F(ForwarderTest, AReplyWaitsForItsPathInsteadOfFlooding) {
   Host* h1 = AddHost("h1");
   Host* h2 = AddHost("h2");
