@@ -1,10 +1,11 @@
-# Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/run.sh: the Debian 12 packages and the build, in one place.
+# Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/*.sh: the Debian 12 packages and the build, in one place.
 
-# What it takes to build; to run and show; to test, over and above.
+# What it takes to build; to run and show; to test, over and above; to draw flame graphs.
 PACKAGES_build="build-essential cmake ninja-build ccache pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers tshark ethtool openvswitch-common tcpdump socat ndisc6 git binutils"
+PACKAGES_profile="linux-perf python3"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 
 # install_packages SET...: installs what is missing of the sets, with as few words as apt can be brought to.

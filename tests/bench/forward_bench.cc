@@ -9,7 +9,6 @@
 // for the flame graphs. EOIB_BENCH_ROUNDS may be set.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -17,7 +16,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/bench/generator_port.h"
@@ -352,9 +350,7 @@ void PrintLimits(const Report& report) {
 }
 
 bool Run(const std::string& output) {
-  const char* const asked = std::getenv("EOIB_BENCH_ROUNDS");
-  int rounds = 0;
-  if (asked == nullptr || !absl::SimpleAtoi(asked, &rounds) || rounds <= 0) rounds = 31;
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 31);
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<std::unique_ptr<Limits>> limits;
   for (size_t macs : kMacCounts) {

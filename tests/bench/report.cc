@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -50,6 +52,12 @@ nlohmann::json ToJson(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  int value = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &value) && value > 0 ? value : otherwise;
+}
 
 Report::Report(std::string name, std::string unit) : name_(std::move(name)), unit_(std::move(unit)) {}
 

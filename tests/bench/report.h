@@ -10,6 +10,9 @@
 
 namespace eoib::bench {
 
+// The number in an environment variable, if it is one above 0: how long to measure, how often.
+int FromEnvironment(const char* name, int otherwise);
+
 // Values that were measured in the same rounds. Ratios are formed within a round, so that what slows the machine down for a
 // while slows both sides down.
 class Report {

@@ -6,15 +6,12 @@
 // EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) may be set. The underlay of VXLAN is a veth pair whose MTU is
 // the inner one and VXLAN's 50 bytes: what a user would set.
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
 #include "tests/bench/report.h"
+#include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/fabric.h"
 #include "tests/lab/lab.h"
@@ -44,12 +41,6 @@ struct Path {
   std::string interface;
 };
 
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  int value = 0;
-  return text != nullptr && absl::SimpleAtoi(text, &value) && value > 0 ? value : otherwise;
-}
-
 void AddVxlan(Host* one, Host* two, const Path& path, int number, int mtu) {
   const std::string underlay = absl::StrCat("u", number);
   one->AddVeth(underlay, two, underlay, mtu + 50);
@@ -61,31 +52,6 @@ void AddVxlan(Host* one, Host* two, const Path& path, int number, int mtu) {
                               " dstport 4789 local 192.168.", number, ".", self, " remote 192.168.", number, ".", 3 - self,
                               " dev ", underlay));
   }
-}
-
-void AddAddresses(Host* one, Host* two, const Path& path) {
-  one->AddAddress(path.interface, path.subnet + "1/24");
-  two->AddAddress(path.interface, path.subnet + "2/24");
-  one->SetUp(path.interface);
-  two->SetUp(path.interface);
-  const lab::RunResult ping = one->Run({"ping", "-n", "-q", "-c", "3", "-i", "0.05", "-W", "5", path.subnet + "2"});
-  if (!ping.ok()) lab::Die(absl::StrCat(path.series, ": ", ping.ToString()));
-}
-
-// Gigabits a second that arrived.
-double Measure(Host* one, Host* two, const Path& path, int seconds) {
-  auto server = two->Start({"iperf3", "-s", "-1", "--forceflush", "-B", path.subnet + "2"});
-  if (!lab::EventuallyTrue(lab::kPatience, [&] { return absl::StrContains(server->Log(), "Server listening"); })) {
-    lab::Die("iperf3 does not listen: " + server->Log());
-  }
-  const std::string text =
-      one->MustRun({"iperf3", "-c", path.subnet + "2", "-C", "cubic", "-t", absl::StrCat(seconds), "-O", "0", "-J"});
-  server->Wait();
-  const nlohmann::json result = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (result.is_discarded() || !result.contains("/end/sum_received/bits_per_second"_json_pointer)) {
-    lab::Die("iperf3 said " + text);
-  }
-  return result["end"]["sum_received"]["bits_per_second"].get<double>() / 1e9;
 }
 
 bool Run(const std::string& output) {
@@ -106,13 +72,13 @@ bool Run(const std::string& output) {
   second.Start();
   AddVxlan(one, two, paths[1], 1, 4074);
   AddVxlan(one, two, paths[3], 2, 1500);
-  for (const Path& path : paths) AddAddresses(one, two, path);
+  for (const Path& path : paths) Connect(one, two, path.interface, path.subnet);
 
   Report report("tcp", "Gb/s");
   for (int round = 0; round < rounds; ++round) {
     std::printf("round %d of %d:", round + 1, rounds);
     for (const Path& path : paths) {
-      const double value = Measure(one, two, path, seconds);
+      const double value = Stream(one, two, path.subnet + "2", seconds).Finish();
       report.Add(path.series, value);
       std::printf(" %s %.2f", path.series.c_str(), value);
       std::fflush(stdout);

@@ -1,0 +1,98 @@
+// One TCP stream through two agents, watched by perf; tests/bench/flamegraph.sh runs it and draws what it saw.
+//
+//   stream_profile PREFIX
+//
+// Writes PREFIX.data (perf's), PREFIX.pids (who is who: "PID ROLE" a line) and PREFIX.json: the rate, and what each agent's
+// process spent on a frame. EOIB_BENCH_SECONDS may be set.
+#include <time.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/bench/report.h"
+#include "tests/bench/stream.h"
+#include "tests/lab/agent.h"
+#include "tests/lab/fabric.h"
+#include "tests/lab/lab.h"
+
+namespace eoib::bench {
+namespace {
+
+using lab::Agent;
+using lab::Host;
+
+// Seconds of the stream before and after what is watched.
+constexpr int kMargin = 2;
+
+// What an agent has done so far.
+struct Work {
+  absl::Duration processor;
+  uint64_t frames = 0;
+};
+
+Work WorkOf(Agent* agent) {
+  clockid_t clock;
+  timespec time{};
+  if (clock_getcpuclockid(agent->pid(), &clock) != 0 || clock_gettime(clock, &time) != 0)
+    lab::DieErrno("read a process's time");
+  return {absl::DurationFromTimespec(time), agent->Stat("frames_in")};
+}
+
+// Every process of both cores, because what is not an agent's is somebody's too. The machine may have no hardware counters, so
+// the clock samples.
+void Record(const std::string& path, int seconds) {
+  lab::SpawnOptions options;
+  options.argv = {"perf", "record",       "-q", "-a", "-e", "cpu-clock", "-F",    "1997",
+                  "-g",   "--call-graph", "fp", "-o", path, "--",        "sleep", absl::StrCat(seconds)};
+  const lab::RunResult result = lab::RunToEnd(options);
+  if (!result.ok()) lab::Die("perf record: " + result.ToString());
+}
+
+bool Run(const std::string& prefix) {
+  const int seconds = FromEnvironment("EOIB_BENCH_SECONDS", 10);
+  lab::Lab lab;
+  lab::Fabric fabric(&lab, {{0x8001}});
+  Host* one = lab.AddHost("h1");
+  Host* two = lab.AddHost("h2");
+  Agent agents[] = {{&lab, &fabric, one, {}}, {&lab, &fabric, two, {}}};
+  const char* const names[] = {"sender", "receiver"};
+  for (Agent& agent : agents) agent.Start();
+  Connect(one, two, "v1", "10.1.0.");
+
+  Stream stream(one, two, "10.1.0.2", seconds + 2 * kMargin);
+  absl::SleepFor(absl::Seconds(kMargin));
+  const Work before[] = {WorkOf(&agents[0]), WorkOf(&agents[1])};
+  const absl::Time begin = absl::Now();
+  Record(prefix + ".data", seconds);
+  const absl::Duration elapsed = absl::Now() - begin;
+  const Work after[] = {WorkOf(&agents[0]), WorkOf(&agents[1])};
+
+  std::ofstream pids(prefix + ".pids", std::ios::trunc);
+  pids << stream.sender() << " iperf3\n" << stream.receiver() << " iperf3\n0 idle\n";
+  Report report("stream", "see the names");
+  for (int i = 0; i < 2; ++i) {
+    const absl::Duration processor = after[i].processor - before[i].processor;
+    const auto frames = static_cast<double>(after[i].frames - before[i].frames);
+    pids << agents[i].pid() << " " << names[i] << "\n";
+    report.Add(absl::StrCat(names[i], "_cores"), absl::FDivDuration(processor, elapsed));
+    report.Add(absl::StrCat(names[i], "_ns_a_frame"), absl::ToDoubleNanoseconds(processor) / frames);
+    report.Add(absl::StrCat(names[i], "_frames_a_second"), frames / absl::ToDoubleSeconds(elapsed));
+  }
+  report.Add("gigabits_a_second", stream.Finish());
+  return report.Finish(prefix + ".json") && pids.flush();
+}
+
+}  // namespace
+}  // namespace eoib::bench
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s PREFIX\n", argv[0]);
+    return 2;
+  }
+  return eoib::bench::Run(argv[1]) ? 0 : 1;
+}
