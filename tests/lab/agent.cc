@@ -168,6 +168,15 @@ std::string Agent::Lid() {
   return show.substr(at + 5, show.find_first_of(",\n", at) - at - 5);
 }
 
+uint64_t Agent::ResidentKilobytes() const {
+  for (absl::string_view line : absl::StrSplit(ReadFile(absl::StrCat("/proc/", pid(), "/status")), '\n')) {
+    const std::vector<std::string> words = Words(line);
+    uint64_t kilobytes = 0;
+    if (words.size() == 3 && words[0] == "VmRSS:" && absl::SimpleAtoi(words[1], &kilobytes)) return kilobytes;
+  }
+  Die("no memory of eoibd on " + host_->name());
+}
+
 void ExpectConservation(Agent* agent) {
   const std::string& where = agent->host()->name();
   std::map<std::string, Counters> stats, drops;

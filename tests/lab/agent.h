@@ -83,6 +83,8 @@ class Agent {
   // Whether `mac` is known in VLAN `vid`, at any place or at one whose text contains `behind`.
   bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0, const std::string& ves = "red");
   std::string Lid();
+  // Its memory (VmRSS).
+  uint64_t ResidentKilobytes() const;
 
  private:
   bool Ready();

@@ -49,11 +49,11 @@ bool SetLoopbackUp() {
 }
 
 // Duplicate address detection would delay every IPv6 address by a second and add frames of its own.
-bool QuietIpv6(bool ipv6) {
+bool QuietIpv6(const HostOptions& options) {
   for (const char* scope : {"all", "default"}) {
     const std::string base = absl::StrCat("/proc/sys/net/ipv6/conf/", scope, "/");
-    if (!WriteProc(base + "accept_dad", "0")) return false;
-    if (!WriteProc(base + "disable_ipv6", ipv6 ? "0" : "1")) return false;
+    if (!WriteProc(base + "accept_dad", options.dad ? "1" : "0")) return false;
+    if (!WriteProc(base + "disable_ipv6", options.ipv6 ? "0" : "1")) return false;
   }
   return true;
 }
@@ -79,7 +79,7 @@ void KeepOnly(std::vector<int> keep) {
     failure = absl::StrCat("make a network namespace: ", strerror(errno));
   } else if (!SetLoopbackUp()) {
     failure = absl::StrCat("set lo up: ", strerror(errno));
-  } else if (!QuietIpv6(options.ipv6)) {
+  } else if (!QuietIpv6(options)) {
     failure = absl::StrCat("configure IPv6 in /proc/sys/net: ", strerror(errno));
   }
   failure.push_back('\n');
@@ -196,6 +196,10 @@ std::string MissingOnThisMachine() {
                 {"ndisc6", "ndisc6"},
                 {"tshark", "tshark"},
                 {"iperf3", "iperf3"},
+                {"radvd", "radvd"},
+                {"dnsmasq", "dnsmasq-base"},
+                {"dhclient", "isc-dhcp-client"},
+                {"arping", "iputils-arping"},
                 {"ovs-appctl", "openvswitch-common"}};
   for (const auto& row : needed) {
     if (!Installed(row.program)) missing.push_back(absl::StrCat(row.program, " (apt-get install ", row.package, ")"));

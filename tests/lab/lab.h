@@ -26,6 +26,8 @@ std::string MissingOnThisMachine();
 struct HostOptions {
   // Without, the kernel sends nothing of its own on an interface that comes up, so that a test can count every frame.
   bool ipv6 = false;
+  // Detection of duplicate addresses. It delays every IPv6 address by a second or two.
+  bool dad = false;
 };
 
 // Its Lab owns it, and outlives it.

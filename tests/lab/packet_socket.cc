@@ -72,6 +72,20 @@ void PacketSocket::Send(const Bytes& frame) {
   }
 }
 
+void PacketSocket::SendAll(const std::vector<Bytes>& frames) {
+  std::vector<iovec> parts;
+  for (const Bytes& frame : frames) parts.push_back({const_cast<uint8_t*>(frame.data()), frame.size()});
+  std::vector<mmsghdr> messages(frames.size());
+  for (size_t i = 0; i < frames.size(); ++i) messages[i].msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1};
+  for (size_t done = 0; done < messages.size();) {
+    const int sent = sendmmsg(fd_.get(), &messages[done], static_cast<unsigned>(messages.size() - done), 0);
+    if (sent > 0) done += static_cast<size_t>(sent);
+    if (sent >= 0) continue;
+    if (errno != ENOBUFS && errno != EAGAIN && errno != EINTR) DieErrno("send many frames at " + where_);
+    internal::SleepOnePoll();
+  }
+}
+
 bool PacketSocket::TakeOne() {
   Bytes frame(kLargestFrame);
   alignas(cmsghdr) char control[256];

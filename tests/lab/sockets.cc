@@ -79,6 +79,13 @@ bool ReceiveSome(int fd, size_t* received, bool* damaged) {
 
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port) { return OpenBound(host, address, port, SOCK_DGRAM); }
 
+UniqueFd UdpConnect(Host* host, const std::string& text, uint16_t port) {
+  const Address address = Resolve(text, port);
+  UniqueFd fd = OpenIn(host, address.storage.ss_family, SOCK_DGRAM);
+  if (connect(fd.get(), address.get(), address.length) != 0) DieErrno(absl::StrCat("connect to ", text, " on ", host->name()));
+  return fd;
+}
+
 void SendUdp(int socket, const std::string& text, uint16_t port, const Bytes& payload) {
   const Address address = Resolve(text, port);
   while (sendto(socket, payload.data(), payload.size(), 0, address.get(), address.length) < 0) {

@@ -17,6 +17,8 @@ namespace eoib::lab {
 // A UDP socket bound to `address` and `port` (0: any).
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port);
 void SendUdp(int socket, const std::string& address, uint16_t port, const Bytes& payload);
+// One that has a peer: only such a socket hears of ICMP errors.
+UniqueFd UdpConnect(Host* host, const std::string& address, uint16_t port);
 // Nothing if none came in time.
 absl::optional<Bytes> ReceiveUdp(int socket, absl::Duration limit = kPatience);
 

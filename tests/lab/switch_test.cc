@@ -1,7 +1,9 @@
 #include "tests/lab/switch_test.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace eoib::lab {
 
@@ -47,6 +49,18 @@ std::string Address6(int number) { return absl::StrCat("fd00::", number); }
 
 Argv PingCommand(const std::string& to, int count, const std::string& interval) {
   return {"ping", "-n", "-q", "-c", absl::StrCat(count), "-i", interval, "-W", "5", to};
+}
+
+// "400 packets transmitted, 395 received, ..."
+PingCounts ParsePing(const std::string& log) {
+  PingCounts counts;
+  for (absl::string_view line : absl::StrSplit(log, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (words.size() < 5 || words[1] != "packets") continue;
+    if (absl::SimpleAtoi(words[0], &counts.transmitted) && absl::SimpleAtoi(words[3], &counts.received)) return counts;
+  }
+  ADD_FAILURE() << "ping did not count: " << log;
+  return counts;
 }
 
 void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval) {

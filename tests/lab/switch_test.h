@@ -47,6 +47,13 @@ std::string Address6(int number);
 void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01");
 // The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.
 Argv PingCommand(const std::string& to, int count, const std::string& interval);
+// What a ping counted by its end; a failed test if `log` does not say so.
+struct PingCounts {
+  int transmitted = 0;
+  int received = 0;
+  int lost() const { return transmitted - received; }
+};
+PingCounts ParsePing(const std::string& log);
 
 }  // namespace eoib::lab
 
