@@ -1,0 +1,238 @@
+// How hosts on the switch come by their addresses: by router advertisements and by DHCP, with stock servers and stock clients.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// ---- IPv6: router advertisements and duplicate addresses -----------------------------------------------------------------
+
+constexpr HostOptions kIpv6WithDad = {.ipv6 = true, .dad = true};
+constexpr char kPrefix[] = "2001:db8:1:";
+constexpr char kRouterAddress[] = "2001:db8:1::1";
+constexpr char kElsewhere[] = "2001:db8:2::1";  // behind the router
+
+// The address of `prefix` that the host has on v1, once it may be used; "" before.
+std::string UsableAddress(Host* host, const std::string& prefix) {
+  for (absl::string_view line : absl::StrSplit(host->MustIp("-6 -o address show dev v1 scope global -tentative"), '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (words.size() < 4 || !absl::StartsWith(words[3], prefix)) continue;
+    return words[3].substr(0, words[3].find('/'));
+  }
+  return "";
+}
+
+class RouterAdvertisementTest : public SwitchTest {
+ protected:
+  void StartRouter() {
+    router_ = AddAgent("router", {}, {.ipv6 = true}).host();
+    router_->Sysctl("ipv6/conf/all/forwarding", "1");
+    router_->AddAddress("v1", absl::StrCat(kRouterAddress, "/64"));
+    router_->AddAddress("lo", absl::StrCat(kElsewhere, "/128"));
+    WriteFile(lab().Path("radvd.conf"),
+              absl::StrCat("interface v1 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;\n"
+                           "  prefix ",
+                           kPrefix, ":/64 { AdvOnLink on; AdvAutonomous on; }; };\n"));
+    radvd_ = router_->Start({"radvd", "--nodaemon", "--logmethod=stderr", "--debug=1", "--config=" + lab().Path("radvd.conf"),
+                             "--pidfile=" + lab().Path("radvd.pid")});
+  }
+
+  // "2001:db8:1:..." of a host, after waiting for it.
+  std::string AutoconfiguredAddress(Host* host) {
+    std::string address;
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !(address = UsableAddress(host, kPrefix)).empty(); }))
+        << host->name() << " has only " << host->MustIp("-6 address show dev v1") << "radvd says " << radvd_->Log();
+    return address;
+  }
+
+  Host* router_ = nullptr;
+  std::unique_ptr<Process> radvd_;
+};
+
+TEST_F(RouterAdvertisementTest, HostsGetAnAddressAndADefaultRoute) {
+  StartRouter();
+  Host* one = AddAgent("h1", {}, kIpv6WithDad).host();
+  Host* two = AddAgent("h2", {}, kIpv6WithDad).host();
+  const std::string address1 = AutoconfiguredAddress(one), address2 = AutoconfiguredAddress(two);
+  EXPECT_NE(address1, address2);
+  for (Host* host : {one, two}) {
+    EXPECT_THAT(host->MustIp("-6 route show default"), HasSubstr("proto ra"));
+    ExpectPing(host, kElsewhere);
+  }
+  ExpectPing(one, address2);
+  ExpectPing(two, address1);
+  ExpectPing(router_, address1);
+}
+
+TEST_F(RouterAdvertisementTest, AWithdrawnDefaultRouteGoesEverywhere) {
+  StartRouter();
+  Host* one = AddAgent("h1", {}, kIpv6WithDad).host();
+  AutoconfiguredAddress(one);
+  ASSERT_THAT(one->MustIp("-6 route show default"), HasSubstr("proto ra"));
+  radvd_->Kill(SIGTERM);  // it says so: a router lifetime of zero (RFC 4861 §6.2.5)
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return one->MustIp("-6 route show default").empty(); }));
+}
+
+TEST_F(RouterAdvertisementTest, ADuplicateAddressIsDetectedAcrossTheSwitch) {
+  const std::string address = "2001:db8:1::7";
+  Host* owner = AddAgent("h1", {}, kIpv6WithDad).host();
+  Host* latecomer = AddAgent("h2", {}, kIpv6WithDad).host();
+  owner->AddAddress("v1", address + "/64");
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return UsableAddress(owner, address) == address; }));
+  latecomer->AddAddress("v1", address + "/64");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
+  })) << latecomer->MustIp("-6 address show dev v1");
+  EXPECT_THAT(owner->MustIp("-6 address show dev v1"), Not(HasSubstr("dadfailed")));
+  // The link-local addresses, which the kernels made, are no duplicates of each other.
+  EXPECT_THAT(latecomer->MustIp("-6 address show dev v1 scope link"), Not(HasSubstr("dadfailed")));
+}
+
+// ---- DHCP ------------------------------------------------------------------------------------------------------------------
+
+// dhclient tells this script what it got. The one of the distribution would write the machine's /etc/resolv.conf.
+constexpr char kScript[] = R"(#!/bin/sh
+case $reason in
+  BOUND | RENEW | REBIND | REBOOT) ip address replace "$new_ip_address/24" dev "$interface" ;;
+  BOUND6 | RENEW6 | REBIND6) ip address replace "$new_ip6_address/64" dev "$interface" nodad ;;
+  RELEASE | EXPIRE) ip address flush dev "$interface" ;;
+esac
+echo "$reason $new_ip_address$new_ip6_address" >>"$0.events"
+)";
+
+// ISC's dhclient of one family on one interface, with all its files in the lab.
+class DhcpClient {
+ public:
+  DhcpClient(Lab* lab, Host* host, const std::string& interface, const std::string& family)
+      : host_(host), interface_(interface), family_(family), base_(lab->Path(absl::StrCat(host->name(), ".dhclient", family))) {
+    WriteFile(script(), kScript);
+    if (chmod(script().c_str(), 0755) != 0) DieErrno("chmod " + script());
+    WriteFile(leases(), "");
+  }
+
+  void Start() { process_ = host_->Start(Command()); }
+  // Ends without a word to the server.
+  void Stop() { process_->Kill(SIGKILL); }
+  // Gives the lease back.
+  RunResult Release() {
+    Argv command = Command();
+    command.insert(command.begin() + 1, "-r");
+    return host_->Run(command);
+  }
+
+  // The address of the first event `reason` ("BOUND", "RENEW6"), after waiting for it; "" if it does not come.
+  std::string AddressAt(const std::string& reason) {
+    std::string address;
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Find(reason, &address); }))
+        << host_->name() << ": no " << reason << ", only " << ReadFile(script() + ".events");
+    return address;
+  }
+
+  std::string leases() const { return base_ + ".leases"; }
+
+ private:
+  Argv Command() const {
+    return {"dhclient", family_, "-d", "-sf", script(), "-lf", leases(), "-pf", base_ + ".pid", "-cf", "/dev/null", interface_};
+  }
+  std::string script() const { return base_ + ".script"; }
+  bool Find(const std::string& reason, std::string* address) const {
+    for (absl::string_view line : absl::StrSplit(ReadFile(script() + ".events"), '\n')) {
+      if (!absl::StartsWith(line, reason + " ")) continue;
+      *address = std::string(line.substr(reason.size() + 1));
+      return true;
+    }
+    return false;
+  }
+
+  Host* const host_;
+  const std::string interface_, family_;
+  const std::string base_;  // of its files' paths
+  std::unique_ptr<Process> process_;
+};
+
+// A server, a client that is a host of the switch, and one that is a guest behind a bridge of another host.
+class DhcpTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    server_ = AddAgent("server", {}, {.ipv6 = true}).host();
+    server_->AddAddress("v1", "10.0.0.1/24");
+    server_->AddAddress("v1", "fd00::1/64");
+    host_ = AddAgent("h1", {}, {.ipv6 = true}).host();
+    Host* bridge = AddAgent("h2").host();
+    guest_ = lab().AddHost("guest", {.ipv6 = true});
+    bridge->AddVeth("tap1", guest_, "eth0", 4074);
+    bridge->AddBridge("br0", {"v1", "tap1"});
+    // Leases of two minutes are dnsmasq's shortest. IPv4 clients renew theirs at T1, which the server may set.
+    dnsmasq_ = server_->Start({"dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--port=0",
+                               "--no-ping", "--dhcp-authoritative", "--interface=v1", "--bind-interfaces",
+                               "--dhcp-leasefile=" + lab().Path("dnsmasq.leases"),
+                               "--pid-file=", "--dhcp-range=10.0.0.100,10.0.0.150,120", "--dhcp-option=option:T1,3",
+                               "--dhcp-option=option:T2,60", "--dhcp-range=fd00::100,fd00::150,64,120"});
+  }
+
+  // `what` of a client's conversation that the server has logged.
+  void ExpectInServersLog(const std::string& what) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(dnsmasq_->Log(), what); })) << what << " is not in\n"
+                                                                                                     << dnsmasq_->Log();
+  }
+
+  Host* server_ = nullptr;
+  Host* host_ = nullptr;
+  Host* guest_ = nullptr;
+  std::unique_ptr<Process> dnsmasq_;
+};
+
+TEST_F(DhcpTest, Ipv4ClientsGetALeaseAndRenewIt) {
+  DhcpClient client(&lab(), host_, "v1", "-4"), guest(&lab(), guest_, "eth0", "-4");
+  client.Start();
+  guest.Start();
+  const std::string address = client.AddressAt("BOUND"), guests_address = guest.AddressAt("BOUND");
+  EXPECT_NE(address, guests_address);
+  ExpectPing(server_, address);
+  ExpectPing(server_, guests_address);
+  ExpectPing(host_, guests_address);
+  EXPECT_EQ(client.AddressAt("RENEW"), address);
+  EXPECT_EQ(guest.AddressAt("RENEW"), guests_address);
+  ExpectPing(guest_, address);
+  EXPECT_TRUE(guest.Release().ok());
+  ExpectInServersLog(absl::StrCat("DHCPRELEASE(v1) ", guests_address));
+}
+
+TEST_F(DhcpTest, Ipv6ClientsGetALeaseConfirmItAndRenewIt) {
+  DhcpClient client(&lab(), host_, "v1", "-6"), guest(&lab(), guest_, "eth0", "-6");
+  client.Start();
+  guest.Start();
+  const std::string address = client.AddressAt("BOUND6"), guests_address = guest.AddressAt("BOUND6");
+  EXPECT_NE(address, guests_address);
+  ExpectPing(server_, address);
+  ExpectPing(server_, guests_address);
+  ExpectPing(host_, guests_address);
+  // The server's T1 is half of its shortest lease, a minute. A client that starts again confirms the lease that it finds in its
+  // file (RFC 8415 §18.2.3), and renews it at once when T1 is over.
+  client.Stop();
+  const std::string leases = ReadFile(client.leases());
+  ASSERT_THAT(leases, HasSubstr("renew 60;"));
+  WriteFile(client.leases(), absl::StrReplaceAll(leases, {{"renew 60;", "renew 1;"}}));
+  client.Start();
+  EXPECT_EQ(client.AddressAt("RENEW6"), address);
+  ExpectInServersLog("DHCPCONFIRM(v1)");
+  ExpectInServersLog("DHCPRENEW(v1)");
+  ExpectPing(guest_, address);
+  EXPECT_TRUE(guest.Release().ok());
+  ExpectInServersLog("DHCPRELEASE(v1)");
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,120 @@
+// Bridges with a spanning tree around the switch: it is a wire to them, over which they find the loop and cut it.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+const MacAddr kGuest = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+const MacAddr kOtherGuest = MacAddr::FromUint64(0x02'aa'00'00'00'02);
+const MacAddr kStation = MacAddr::FromUint64(0x02'aa'00'00'00'03);
+
+// A port blocks until it has heard nothing better for 6 s, then is 2 s listening and 2 s learning: the kernel's smallest
+// values.
+constexpr absl::Duration kConvergence = absl::Seconds(40);
+
+class SpanningTreeTest : public SwitchTest {
+ protected:
+  static void AddBridge(Host* host, int priority, const std::vector<std::string>& members) {
+    host->MustIp(
+        absl::StrCat("link add br0 type bridge stp_state 1 mcast_snooping 0 forward_delay 200 hello_time 100 max_age 600",
+                     " priority ", priority));
+    for (const std::string& member : members) host->MustIp("link set " + member + " master br0");
+    host->SetUp("br0");
+  }
+
+  // How many of the bridge's ports are in `state`: "forwarding", "blocking".
+  static int PortsIn(Host* host, const std::string& state, const std::vector<std::string>& ports) {
+    int count = 0;
+    for (const std::string& port : ports) {
+      count += absl::StrContains(host->MustRun({"bridge", "link", "show", "dev", port}), "state " + state);
+    }
+    return count;
+  }
+
+  // Broadcasts in both directions arrive once, where they should, and are gone: nothing goes round.
+  void ExpectOneCopyEach(PacketSocket* one, PacketSocket* other, uint32_t marker) {
+    one->Clear();
+    other->Clear();
+    one->Send(TestFrame(MacAddr::Broadcast(), kGuest, marker));
+    EXPECT_TRUE(other->WaitFor(Marked(marker)));
+    other->Send(TestFrame(MacAddr::Broadcast(), kStation, marker + 1));
+    EXPECT_TRUE(one->WaitFor(Marked(marker + 1)));
+    for (const auto& agent : agents()) ExpectConservation(agent.get());  // which waits for the counters to rest
+    EXPECT_THAT(other->Markers(), ElementsAre(Pair(marker, 1)));
+    EXPECT_THAT(one->Markers(), ElementsAre(Pair(marker + 1, 1)));
+  }
+};
+
+TEST_F(SpanningTreeTest, OfTwoPortsBehindOneBridgeOneForwardsAndTheOtherTakesOver) {
+  AgentSpec two_ports;
+  two_ports.vports = {{"v1"}, {"v2"}};
+  Agent& agent = AddAgent("h1", two_ports);
+  Host* host = agent.host();
+  PacketSocket station(AddAgent("h2").host(), "v1");
+  Host* behind = lab().AddHost("guest");
+  host->AddVeth("tap1", behind, "eth0", 4074);
+  PacketSocket guest(behind, "eth0");
+  AddBridge(host, 32768, {"tap1", "v1", "v2"});
+  ASSERT_TRUE(EventuallyTrue(kConvergence, [&] {
+    return PortsIn(host, "forwarding", {"tap1", "v1", "v2"}) == 2 && PortsIn(host, "blocking", {"v2"}) == 1;
+  })) << host->MustRun({"bridge", "link"});
+  ExpectOneCopyEach(&guest, &station, 10);
+
+  // The guest keeps silent from now on. What is sent to it must find it all the same, once the other port forwards: who was
+  // behind a port that is down is behind no port.
+  host->MustIp("link set v1 down");
+  ASSERT_TRUE(EventuallyTrue(kConvergence, [&] { return PortsIn(host, "forwarding", {"v2"}) == 1; }))
+      << host->MustRun({"bridge", "link"});
+  station.Send(TestFrame(kGuest, kStation, 20));
+  station.Send(TestFrame(kGuest, kStation, 21));
+  EXPECT_TRUE(guest.WaitFor(Marked(21))) << agent.MustCtl({"fdb", "show"}) << agent.MustCtl({"drops"});
+  ExpectOneCopyEach(&guest, &station, 30);
+}
+
+// h1 and h2 are bridges with a cable between them beside the switch; h3 looks on. The way through the switch costs h2, which is
+// not the root, more, so that it blocks its port there.
+TEST_F(SpanningTreeTest, OfTwoWaysBetweenTwoBridgesOneForwardsAndTheOtherTakesOver) {
+  Host* root = AddAgent("h1").host();
+  Host* other = AddAgent("h2").host();
+  PacketSocket station(AddAgent("h3").host(), "v1");
+  Host* behind_root = lab().AddHost("guest");
+  Host* behind_other = lab().AddHost("other-guest");
+  root->AddVeth("cable", other, "cable", 4074);
+  root->AddVeth("tap1", behind_root, "eth0", 4074);
+  other->AddVeth("tap1", behind_other, "eth0", 4074);
+  PacketSocket guest(behind_root, "eth0"), other_guest(behind_other, "eth0");
+  AddBridge(root, 4096, {"v1", "cable", "tap1"});
+  AddBridge(other, 32768, {"v1", "cable", "tap1"});
+  other->MustRun({"bridge", "link", "set", "dev", "v1", "cost", "100"});
+  ASSERT_TRUE(EventuallyTrue(kConvergence,
+                             [&] {
+                               return PortsIn(root, "forwarding", {"v1", "cable", "tap1"}) == 3 &&
+                                      PortsIn(other, "forwarding", {"cable", "tap1"}) == 2 &&
+                                      PortsIn(other, "blocking", {"v1"}) == 1;
+                             }))
+      << root->MustRun({"bridge", "link"}) << other->MustRun({"bridge", "link"});
+  ExpectOneCopyEach(&guest, &station, 10);
+  ExpectOneCopyEach(&other_guest, &station, 20);
+  ExpectOneCopyEach(&guest, &other_guest, 30);
+
+  root->MustIp("link set cable down");
+  ASSERT_TRUE(EventuallyTrue(kConvergence, [&] { return PortsIn(other, "forwarding", {"v1"}) == 1; }))
+      << other->MustRun({"bridge", "link"});
+  ExpectOneCopyEach(&other_guest, &station, 40);
+  ExpectOneCopyEach(&other_guest, &guest, 50);
+  // The switch follows the guest that was behind h1 and is behind h2.
+  other_guest.Send(TestFrame(MacAddr::Broadcast(), kOtherGuest, 60));
+  ASSERT_TRUE(station.WaitFor(Marked(60)));
+  station.Send(TestFrame(kOtherGuest, kStation, 61));
+  EXPECT_TRUE(other_guest.WaitFor(Marked(61)));
+}
+
+}  // namespace
+}  // namespace eoib::lab

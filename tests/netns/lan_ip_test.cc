@@ -1,0 +1,171 @@
+// IP's own signals between hosts: ICMP errors, path MTU discovery through routers, fragments.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+class IpTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    auto hosts = AddNumberedAgents(2, {}, {.ipv6 = true});
+    one_ = hosts[0];
+    two_ = hosts[1];
+  }
+
+  Agent* one_ = nullptr;
+  Agent* two_ = nullptr;
+};
+
+// ---- Errors
+// ------------------------------------------------------------------------------------------------------------------
+
+// The error that a connected socket hears of after it sent a datagram.
+int ErrorOfSending(int socket) {
+  const char byte = 0;
+  if (send(socket, &byte, 1, 0) != 1) DieErrno("send");
+  pollfd entry = {socket, POLLIN, 0};
+  poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience)));
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+TEST_F(IpTest, ASenderHearsThatAPortIsUnreachable) {
+  for (const std::string& to : {Address(2), Address6(2)}) {
+    UniqueFd socket = UdpConnect(one_->host(), to, 4444);
+    EXPECT_EQ(ErrorOfSending(socket.get()), ECONNREFUSED) << to;
+  }
+}
+
+// h1 -- switch -- h2, a router -- a cable of MTU 1,400 -- far, a router -- server. Server and h1 believe in large packets.
+class RoutersTest : public IpTest {
+ protected:
+  static constexpr char kServer[] = "10.2.0.2", kServer6[] = "fd02::2";
+
+  void SetUp() override {
+    IpTest::SetUp();
+    Host* client = one_->host();
+    Host* near = two_->host();
+    Host* far = lab().AddHost("far", {.ipv6 = true});
+    server_ = lab().AddHost("server", {.ipv6 = true});
+    near->AddVeth("e1", far, "e0", 1400);
+    far->AddVeth("e1", server_, "e0", 4074);
+    for (Host* router : {near, far}) {
+      router->Sysctl("ipv4/ip_forward", "1");
+      router->Sysctl("ipv6/conf/all/forwarding", "1");
+    }
+    Connect(near, "e1", "10.1.0.1/24", "fd01::1/64");
+    Connect(far, "e0", "10.1.0.2/24", "fd01::2/64");
+    Connect(far, "e1", "10.2.0.1/24", "fd02::1/64");
+    Connect(server_, "e0", absl::StrCat(kServer, "/24"), absl::StrCat(kServer6, "/64"));
+    Default(client, Address(2), Address6(2));
+    Default(near, "10.1.0.2", "fd01::2");
+    Default(far, "10.1.0.1", "fd01::1");
+    Default(server_, "10.2.0.1", "fd02::1");
+  }
+
+  static void Connect(Host* host, const std::string& interface, const std::string& prefix, const std::string& prefix6) {
+    host->AddAddress(interface, prefix);
+    host->AddAddress(interface, prefix6);
+  }
+  static void Default(Host* host, const std::string& gateway, const std::string& gateway6) {
+    host->MustIp("route add default via " + gateway);
+    host->MustIp("-6 route add default via " + gateway6);
+  }
+
+  Host* server_ = nullptr;
+};
+
+TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketsTimeIsOver) {
+  Host* client = one_->host();
+  const RunResult ping = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-t", "1", kServer});
+  EXPECT_THAT(ping.out, HasSubstr(absl::StrCat("From ", Address(2), " icmp_seq=1 Time to live exceeded")));
+  const RunResult ping6 = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-t", "1", kServer6});
+  EXPECT_THAT(ping6.out, HasSubstr(absl::StrCat("From ", Address6(2), " icmp_seq=1 Time exceeded: Hop limit")));
+  ExpectPing(client, kServer);
+  ExpectPing(client, kServer6);
+}
+
+TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketIsTooBig) {
+  Host* client = one_->host();
+  const RunResult ping = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer});
+  EXPECT_THAT(ping.out + ping.err, HasSubstr("Frag needed and DF set (mtu = 1400)"));
+  const RunResult ping6 = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer6});
+  EXPECT_THAT(ping6.out + ping6.err, HasSubstr("Packet too big: mtu=1400"));
+  EXPECT_THAT(client->MustIp(absl::StrCat("route get ", kServer)), HasSubstr("mtu 1400"));
+  EXPECT_THAT(client->MustIp(absl::StrCat("-6 route get ", kServer6)), HasSubstr("mtu 1400"));
+  // In fragments it passes, and so does the answer, once the server has heard the same from its side.
+  for (const char* to : {kServer, kServer6}) {
+    const RunResult whole = client->Run({"ping", "-n", "-c", "3", "-i", "0.1", "-W", "1", "-M", "want", "-s", "3000", to});
+    EXPECT_TRUE(whole.ok()) << whole.ToString();
+  }
+}
+
+TEST_F(RoutersTest, TcpFindsTheSmallerMtuOfItsPathAndPasses) {
+  for (const char* to : {kServer, kServer6}) {
+    UniqueFd listener = TcpListener(server_, to, 5000);
+    UniqueFd client = TcpConnect(one_->host(), to, 5000);
+    ASSERT_TRUE(client.valid()) << to;
+    UniqueFd server = TcpAccept(listener.get());
+    ASSERT_TRUE(server.valid()) << to;
+    EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "") << "to " << to;
+    EXPECT_EQ(TcpTransfer(server.get(), client.get(), 4 << 20), "") << "from " << to;
+  }
+  // It was not by small segments from the start: the router had to say so.
+  EXPECT_GT(two_->host()->Counter("Icmp", "OutDestUnreachs"), 0u);
+  EXPECT_GT(two_->host()->Counter("", "Icmp6OutPktTooBigs"), 0u);
+}
+
+// ---- Fragments
+// -----------------------------------------------------------------------------------------------------------------
+
+Bytes Payload(size_t size) {
+  Bytes payload;
+  for (size_t i = 0; i < size; ++i) payload.push_back(static_cast<uint8_t>(i * 11 + (i >> 8)));
+  return payload;
+}
+
+TEST_F(IpTest, PingsAnswerInFragments) {
+  for (const std::string& to : {Address(2), Address6(2)}) {
+    const RunResult ping = one_->host()->Run({"ping", "-n", "-c", "5", "-i", "0.01", "-W", "5", "-s", "20000", to});
+    EXPECT_THAT(ping.out, HasSubstr(" 0% packet loss")) << ping.ToString();
+  }
+}
+
+// With checksums offloaded, the kernel leaves the sum of an unfragmented datagram to the switch, which vouches for it. A
+// fragment shows no whole datagram: nobody could check what is vouched for.
+TEST_F(IpTest, FragmentsArriveAndAreNeverVouchedFor) {
+  ASSERT_THAT(one_->host()->MustRun({"ethtool", "-k", "v1"}), HasSubstr("tx-checksumming: on"));
+  for (bool ipv6 : {false, true}) {
+    const std::string from = ipv6 ? Address6(1) : Address(1), to = ipv6 ? Address6(2) : Address(2);
+    UniqueFd receiver = UdpSocket(two_->host(), to, 4000);
+    UniqueFd sender = UdpSocket(one_->host(), from, 0);
+    SendUdp(sender.get(), to, 4000, Payload(1000));
+    ASSERT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(1000))) << to;
+    ExpectConservation(one_);
+    const uint64_t vouched = one_->Stat("checksums_vouched");
+    EXPECT_GT(vouched, 0u) << "a whole datagram is vouched for";
+    PacketSocket arrival(two_->host(), "v1");
+    for (size_t size : {4047, 8100, 60000}) {
+      SendUdp(sender.get(), to, 4000, Payload(size));
+      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
+    }
+    EXPECT_EQ(one_->Stat("checksums_vouched"), vouched);
+    EXPECT_GE(arrival.Count(Any), 2u + 2u + 15u);
+    EXPECT_EQ(arrival.unfinished_checksums(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,123 @@
+// A guest moves from a host to another while others talk to it, and says so as kernels, tools and hypervisors do.
+//
+// The guest is a namespace with its sockets; its interface is deleted on the one host and made anew, with the same addresses,
+// on the other, which is what a live migration looks like from outside.
+#include <signal.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+constexpr char kGuestMac[] = "02:aa:00:00:00:42";
+constexpr int kGuest = 42;
+constexpr absl::Duration kInterval = absl::Milliseconds(10);  // of the pings
+
+class MovesTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    auto hosts = AddNumberedAgents(3);
+    a_ = hosts[0];
+    b_ = hosts[1];
+    caller_ = hosts[2];
+    guest_ = lab().AddHost("guest");
+    PlugInto(a_);
+    ExpectPing(caller_->host(), Address(kGuest));
+  }
+
+  void PlugInto(Agent* agent) {
+    agent->host()->MustIp(absl::StrCat("link add link v1 name eth0 address ", kGuestMac, " netns ", guest_->holder(),
+                                       " type macvlan mode bridge"));
+    guest_->AddAddress("eth0", Address(kGuest) + "/24");
+    guest_->SetUp("eth0");
+    where_ = agent;
+  }
+  // The guest says nothing by itself.
+  void MoveTo(Agent* agent) {
+    guest_->MustIp("link delete eth0");
+    PlugInto(agent);
+  }
+  Agent* Elsewhere() { return where_ == a_ ? b_ : a_; }
+
+  // What QEMU sends when a machine has arrived: a reverse ARP request (RFC 903) by the guest's MAC, as broadcast.
+  void AnnounceLikeAHypervisor() {
+    const MacAddr mac = Mac(kGuestMac);
+    Bytes rarp = ArpRequest(mac, Ip4("0.0.0.0"), Ip4("0.0.0.0"));
+    rarp[12] = 0x80, rarp[13] = 0x35;  // EtherType
+    rarp[21] = 3;                      // operation: request reverse
+    const auto bytes = mac.bytes();
+    std::copy(bytes.begin(), bytes.end(), rarp.begin() + 32);  // the target is itself
+    PacketSocket(guest_, "eth0").Send(rarp);
+  }
+  // Returns before the announcement is out.
+  void Announce(const std::string& how) {
+    if (how == "RARP") return AnnounceLikeAHypervisor();
+    arping_ = guest_->Start({"arping", how, "-q", "-c", "1", "-I", "eth0", Address(kGuest)});
+  }
+
+  Agent* a_ = nullptr;
+  Agent* b_ = nullptr;
+  Agent* caller_ = nullptr;
+  Agent* where_ = nullptr;
+  Host* guest_ = nullptr;
+  std::unique_ptr<Process> arping_;
+};
+
+TEST_F(MovesTest, ARunningPingFollowsAGuestThatAnnouncesItself) {
+  for (const char* how : {"-U", "-A", "RARP"}) {  // arping's: unsolicited request, unsolicited reply
+    SCOPED_TRACE(how);
+    auto ping = caller_->host()->Start(PingCommand(Address(kGuest), 100000, "0.01"));
+    const uint64_t moved = caller_->Stat("moved");
+    Agent* const from = where_;
+    const absl::Time start = absl::Now();
+    MoveTo(Elsewhere());
+    Announce(how);
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return caller_->Knows(kGuestMac) && caller_->Stat("moved") == moved + 1; }));
+    const absl::Duration took = absl::Now() - start;
+    // Requests of the last moment, and those after: all answered by the guest where it is now.
+    ExpectPing(caller_->host(), Address(kGuest), 20);
+    ping->Kill(SIGINT);
+    ping->Wait();
+    const PingCounts counts = ParsePing(ping->Log());
+    // What was asked while the guest was nowhere, or not known to be there, and one request that was under way.
+    EXPECT_LE(counts.lost(), took / kInterval + 2) << ping->Log();
+    EXPECT_GT(counts.received, 10) << ping->Log();
+    std::cout << how << ": " << counts.lost() << " of " << counts.transmitted << " requests lost, the move took " << took
+              << "\n";
+    EXPECT_FALSE(from->Knows(kGuestMac, "vPort")) << "the former place knows it behind the fabric";
+  }
+}
+
+// For contrast: it is the announcement that the switch follows, here the first frame that the guest sends.
+TEST_F(MovesTest, AGuestThatMovedInSilenceIsFoundAtItsFirstFrame) {
+  MoveTo(b_);
+  EXPECT_FALSE(caller_->host()->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "1", Address(kGuest)}).ok());
+  ExpectPing(guest_, Address(3), 1);
+  ExpectPing(caller_->host(), Address(kGuest));
+}
+
+TEST_F(MovesTest, ATcpConnectionMovesAlong) {
+  UniqueFd listener = TcpListener(guest_, Address(kGuest), 5000);
+  UniqueFd client = TcpConnect(caller_->host(), Address(kGuest), 5000);
+  ASSERT_TRUE(client.valid());
+  UniqueFd server = TcpAccept(listener.get());
+  ASSERT_TRUE(server.valid());
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "");
+  for (const char* how : {"-U", "-A"}) {
+    MoveTo(Elsewhere());
+    Announce(how);
+    EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "");
+    EXPECT_EQ(TcpTransfer(server.get(), client.get(), 4 << 20), "");
+  }
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,177 @@
+// Large numbers: as many MAC addresses as the forwarding database takes and one more, and ARP as fast as a host can ask.
+#include <signal.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+// ---- A full table ----------------------------------------------------------------------------------------------------------
+
+constexpr size_t kLimit = 100'000;
+constexpr size_t kKnown = 4;  // before any source: the receiver, and the interfaces of three hosts
+const MacAddr kReceiver = MacAddr::FromUint64(0x02'bb'00'00'00'01);
+const MacAddr kNewcomer = MacAddr::FromUint64(0x02'cc'00'00'00'01);
+
+MacAddr Source(size_t i) { return MacAddr::FromUint64(0x02'aa'00'00'00'00 + i); }
+
+class FullTableTest : public SwitchTest {
+ protected:
+  // Three hosts, a socket at each; the receiver, on the second, and the hosts themselves are known to all.
+  void AddThree(const std::string& ageing) {
+    AgentSpec spec;
+    spec.veses[0].more = absl::StrCat("fdb_limit = ", kLimit, "\nageing = ", ageing, "\n");
+    for (Agent* agent : AddNumberedAgents(3, spec)) {
+      sockets_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
+    }
+    for (int from : {1, 2, 3}) ExpectPing(agents()[from - 1]->host(), Address(from % 3 + 1), 1);
+    receiver().Send(TestFrame(MacAddr::Broadcast(), kReceiver, 1));
+    ASSERT_TRUE(sender().WaitFor(Marked(1)));
+    ASSERT_TRUE(bystander().WaitFor(Marked(1)));
+  }
+  PacketSocket& sender() { return *sockets_[0]; }
+  PacketSocket& receiver() { return *sockets_[1]; }
+  PacketSocket& bystander() { return *sockets_[2]; }
+
+  // Frames of `count` sources, from `first` on, go from the sender to the receiver: both agents learn. In pieces that the
+  // queues on the way hold; a piece of which the fabric lost something goes again.
+  void Learn(size_t first, size_t count) {
+    constexpr size_t kPiece = 250;
+    for (size_t begin = first; begin < first + count; begin += kPiece) {
+      std::vector<Bytes> frames;
+      for (size_t i = begin; i < std::min(begin + kPiece, first + count); ++i) {
+        frames.push_back(TestFrame(kReceiver, Source(i), 1, 60));
+      }
+      ASSERT_TRUE(EventuallyTrue(kPatience,
+                                 [&] {
+                                   receiver().Clear();
+                                   sender().SendAll(frames);
+                                   return receiver().WaitFor(Marked(1), frames.size(), absl::Seconds(1));
+                                 }))
+          << agents()[0]->MustCtl({"drops"}) << agents()[1]->MustCtl({"stats"});
+    }
+  }
+
+  std::vector<std::unique_ptr<PacketSocket>> sockets_;
+};
+
+TEST_F(FullTableTest, AtItsLimitTheTableKeepsWhatItKnowsAndWhatIsNewFloods) {
+  AddThree("300");
+  Agent* const local = agents()[0].get();
+  Agent* const remote = agents()[1].get();
+  const uint64_t before = local->ResidentKilobytes(), remote_before = remote->ResidentKilobytes();
+  const absl::Time start = absl::Now();
+  ASSERT_EQ(local->Stat("fdb_entries"), kKnown);
+  ASSERT_EQ(remote->Stat("fdb_entries"), kKnown);
+  Learn(0, kLimit - kKnown);
+  std::cout << kLimit << " MAC addresses learned in " << absl::Now() - start
+            << "; memory of the agents: " << local->ResidentKilobytes() << " and " << remote->ResidentKilobytes()
+            << " KiB, before that " << before << " and " << remote_before << " KiB\n";
+  for (Agent* agent : {local, remote}) {
+    EXPECT_EQ(agent->Stat("fdb_entries"), kLimit);
+    EXPECT_EQ(agent->Stat("learn_limited"), 0u);
+  }
+  EXPECT_EQ(remote->Fdb().size(), kLimit);
+
+  // One more is not learned, and yet it is heard, and hears: what is for it floods.
+  sender().Send(TestFrame(kReceiver, kNewcomer, 100));
+  ASSERT_TRUE(receiver().WaitFor(Marked(100)));
+  EXPECT_EQ(local->Stat("learn_limited"), 1u);
+  EXPECT_EQ(remote->Stat("learn_limited"), 1u);
+  EXPECT_FALSE(remote->Knows(kNewcomer.ToString()));
+  const uint64_t flooded = remote->Stat("flooded_unknown");
+  receiver().Send(TestFrame(kNewcomer, kReceiver, 101));
+  EXPECT_TRUE(sender().WaitFor(Marked(101)));
+  EXPECT_TRUE(bystander().WaitFor(Marked(101)));
+  EXPECT_EQ(remote->Stat("flooded_unknown"), flooded + 1);
+
+  // What is for those that are known goes to them and to nobody else.
+  constexpr size_t kLookups = 10'000, kPiece = 250, kStride = 9;
+  for (size_t i = 0; i < kLookups; i += kPiece) {
+    std::vector<Bytes> frames;
+    for (size_t j = i; j < i + kPiece; ++j) frames.push_back(TestFrame(Source(j * kStride), kReceiver, 2000, 60));
+    sender().Clear();
+    receiver().SendAll(frames);
+    EXPECT_TRUE(sender().WaitFor(Marked(2000), kPiece)) << "from " << i << remote->MustCtl({"drops"});
+  }
+  EXPECT_EQ(remote->Stat("flooded_unknown"), flooded + 1);
+  EXPECT_EQ(bystander().Count(Marked(2000)), 0u);
+}
+
+TEST_F(FullTableTest, AgeingEmptiesItWhileTrafficGoesOn) {
+  AddThree("4");
+  auto ping = agents()[1]->host()->Start(PingCommand(Address(3), 100000, "0.01"));
+  Learn(0, kLimit / 2);
+  EXPECT_GE(agents()[1]->Stat("learned"), kLimit / 2);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[0]->Stat("fdb_entries") < 10; }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[1]->Stat("fdb_entries") < 10; }));
+  ping->Kill(SIGINT);
+  ping->Wait();
+  const PingCounts counts = ParsePing(ping->Log());
+  EXPECT_GT(counts.received, 100);
+  EXPECT_LE(counts.lost(), 1) << "the last may have been under way: " << ping->Log();
+}
+
+// ---- An ARP storm -----------------------------------------------------------------------------------------------------------
+
+class ArpStormTest : public SwitchTest {
+ protected:
+  static constexpr absl::Duration kDuration = absl::Seconds(3);
+  static constexpr int kTargets = 10'000;
+
+  // Asks for all targets, over and over; returns the number of questions.
+  static size_t Storm(PacketSocket* socket, MacAddr mac) {
+    std::vector<Bytes> questions;
+    for (int i = 0; i < kTargets; ++i) {
+      questions.push_back(ArpRequest(mac, Ip4(Address(1)), Ip4(absl::StrCat("10.0.", 1 + i / 250, ".", 1 + i % 250))));
+    }
+    size_t asked = 0;
+    for (const absl::Time end = absl::Now() + kDuration; absl::Now() < end; asked += questions.size()) {
+      socket->SendAll(questions);
+    }
+    return asked;
+  }
+};
+
+TEST_F(ArpStormTest, OthersGoOnTalkingAndNothingGrows) {
+  auto hosts = AddNumberedAgents(4);
+  PacketSocket socket(hosts[0]->host(), "v1");
+  const MacAddr mac = Mac(hosts[0]->host()->Mac("v1"));
+  for (int to : {3, 4}) ExpectPing(hosts[1]->host(), Address(to));
+  Storm(&socket, mac);  // buffers and rings have the size of a storm from now on
+  std::vector<uint64_t> memory, entries;
+  for (Agent* agent : hosts) {
+    ExpectConservation(agent);
+    memory.push_back(agent->ResidentKilobytes());
+    entries.push_back(agent->Stat("fdb_entries"));
+  }
+  auto ping3 = hosts[1]->host()->Start(PingCommand(Address(3), 100000, "0.01"));
+  auto ping4 = hosts[1]->host()->Start(PingCommand(Address(4), 100000, "0.01"));
+  const size_t asked = Storm(&socket, mac);
+  for (Process* ping : {ping3.get(), ping4.get()}) {
+    ping->Kill(SIGINT);
+    ping->Wait();
+    const PingCounts counts = ParsePing(ping->Log());
+    EXPECT_GT(counts.received, 50);
+    // The storm takes what the machine has, so some are lost; they are a part, and the conversation goes on.
+    EXPECT_LE(counts.lost(), counts.transmitted / 5) << ping->Log();
+    std::cout << counts.received << " of " << counts.transmitted << " pings answered, beside " << asked << " questions\n";
+  }
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    SCOPED_TRACE(hosts[i]->host()->name());
+    ExpectConservation(hosts[i]);
+    const Counters drops = hosts[i]->Drops()["red"];
+    for (const auto& [reason, count] : drops) EXPECT_EQ(reason, "own_multicast") << count;
+    EXPECT_EQ(hosts[i]->Stat("fdb_entries"), entries[i]) << hosts[i]->MustCtl({"fdb", "show"});
+    EXPECT_LE(hosts[i]->ResidentKilobytes(), memory[i] + 1024);
+  }
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,151 @@
+// Guests that tag their frames themselves, at trunk ports: ARP and ICMP in two VLANs, and what VLANs must not do.
+//
+// The guests are made of packet sockets: a VLAN interface of the kernel's is not on every machine, and would not show the tag.
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+constexpr size_t kVesMtu = 4092;  // the frame with its tag
+constexpr size_t kHeaders = 14 + 20 + 8;
+
+// A guest behind a port: one MAC and one IP address in one VLAN, which it tags its frames with.
+class TaggedGuest {
+ public:
+  TaggedGuest(PacketSocket* port, uint16_t vid, const std::string& mac, const std::string& ip)
+      : port_(port), vid_(vid), mac_(Mac(mac)), ip_(Ip4(ip)) {}
+
+  MacAddr mac() const { return mac_; }
+
+  void Ask(const TaggedGuest& other) { Send(ArpRequest(mac_, ip_, other.ip_)); }
+  // Whether the other's question came, with this guest's tag. It is answered.
+  bool AnswersQuestionOf(const TaggedGuest& other) {
+    if (!Hears(ArpRequest(other.mac_, other.ip_, ip_))) return false;
+    Send(ArpReply(mac_, ip_, other.mac_, other.ip_));
+    return true;
+  }
+  bool HearsAnswerOf(const TaggedGuest& other) { return Hears(ArpReply(other.mac_, other.ip_, mac_, ip_)); }
+
+  Bytes EchoRequestTo(const TaggedGuest& other, uint16_t sequence, size_t payload) const {
+    return IcmpEchoRequest({other.mac_, mac_, ip_, other.ip_}, vid_, sequence, Bytes(payload, 0xa5));
+  }
+  void Send(const Bytes& untagged) { port_->Send(WithTag(untagged, vid_)); }
+  bool Hears(const Bytes& untagged) { return port_->WaitFor(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
+  size_t TimesHeard(const Bytes& untagged) { return port_->Count(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
+
+ private:
+  PacketSocket* const port_;
+  const uint16_t vid_;
+  const MacAddr mac_;
+  const Ipv4 ip_;
+};
+
+// `one` finds `other` by ARP; each sends it an echo request of `payload` bytes.
+void ExpectTheyMeet(TaggedGuest* one, TaggedGuest* other, size_t payload = 56) {
+  one->Ask(*other);
+  ASSERT_TRUE(other->AnswersQuestionOf(*one));
+  ASSERT_TRUE(one->HearsAnswerOf(*other));
+  const Bytes there = one->EchoRequestTo(*other, 1, payload), back = other->EchoRequestTo(*one, 2, payload);
+  one->Send(there);
+  EXPECT_TRUE(other->Hears(there));
+  other->Send(back);
+  EXPECT_TRUE(one->Hears(back));
+}
+
+// Three hosts, a trunk port of VLANs 0, 10 and 20 on each.
+class TaggedGuestsTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    AgentSpec trunk;
+    trunk.vports[0].more = "mode = \"trunk\"\ntrunk_vlans = [0, 10, 20]\n";
+    for (Agent* agent : AddNumberedAgents(3, trunk)) ports_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
+  }
+  PacketSocket* port(int number) { return ports_[number - 1].get(); }
+
+  std::vector<std::unique_ptr<PacketSocket>> ports_;
+};
+
+TEST_F(TaggedGuestsTest, GuestsOfEachVlanMeet) {
+  for (uint16_t vid : {10, 20}) {
+    TaggedGuest a(port(1), vid, absl::StrCat("02:aa:00:00:01:", vid), "192.168.0.1");
+    TaggedGuest b(port(2), vid, absl::StrCat("02:aa:00:00:02:", vid), "192.168.0.2");
+    ExpectTheyMeet(&a, &b);
+  }
+}
+
+// The same addresses in both VLANs are four guests, and none hears the others' VLAN.
+TEST_F(TaggedGuestsTest, VlansThatUseTheSameAddressesDoNotMix) {
+  TaggedGuest red_a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), red_b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
+  TaggedGuest blue_a(port(1), 20, "02:aa:00:00:00:01", "192.168.0.1"), blue_c(port(3), 20, "02:aa:00:00:00:02", "192.168.0.2");
+  ExpectTheyMeet(&red_a, &red_b, 100);
+  ExpectTheyMeet(&blue_a, &blue_c, 200);
+  for (const auto& agent : agents()) ExpectConservation(agent.get());
+  EXPECT_EQ(red_b.TimesHeard(red_a.EchoRequestTo(red_b, 1, 100)), 1u);
+  EXPECT_EQ(blue_c.TimesHeard(blue_a.EchoRequestTo(blue_c, 1, 200)), 1u);
+  // Known in its VLAN at each of the places, and nothing of it moved.
+  EXPECT_EQ(agents()[0]->Stat("moved"), 0u);
+  const auto in_vlan = [](uint16_t vid, size_t length) {
+    return [vid, length](const Bytes& frame) {
+      return frame.size() == length && frame[14] == vid >> 8 && frame[15] == (vid & 0xff);
+    };
+  };
+  EXPECT_EQ(port(3)->Count(in_vlan(10, kHeaders + 4 + 100)), 0u);
+  EXPECT_EQ(port(2)->Count(in_vlan(20, kHeaders + 4 + 200)), 0u);
+}
+
+TEST_F(TaggedGuestsTest, AGuestOfAnotherVlanIsNotFound) {
+  TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 20, "02:aa:00:00:00:02", "192.168.0.2");
+  a.Ask(b);
+  // A broadcast of b's VLAN behind it: it would have come after the question.
+  port(1)->Send(WithTag(TestFrame(MacAddr::Broadcast(), a.mac(), 1), 20));
+  ASSERT_TRUE(port(2)->WaitFor(Marked(1)));
+  EXPECT_EQ(b.TimesHeard(ArpRequest(a.mac(), Ip4("192.168.0.1"), Ip4("192.168.0.2"))), 0u);
+}
+
+// VID 0 is no VLAN but a priority: such a guest meets one that does not tag at all.
+TEST_F(TaggedGuestsTest, APriorityTaggedGuestMeetsAnUntaggedHost) {
+  const MacAddr guest = Mac("02:aa:00:00:00:01");
+  const Ipv4 ip = Ip4("10.0.0.99");
+  const MacAddr host = Mac(agents()[1]->host()->Mac("v1"));
+  port(1)->Send(WithTag(ArpRequest(guest, ip, Ip4(Address(2))), 0, 5));
+  EXPECT_TRUE(port(1)->WaitFor(ExactlyFrame(Padded(ArpReply(host, Ip4(Address(2)), guest, ip)))));
+  const Bytes echo = IcmpEchoRequest({host, guest, ip, Ip4(Address(2))}, 1, 1, Bytes(56, 1));
+  port(1)->Send(WithTag(echo, 0, 5));
+  EXPECT_TRUE(port(1)->WaitFor([&](const Bytes& frame) {
+    return OfEtherType(0x0800)(frame) && frame.size() == echo.size() && frame[23] == 1 && frame[34] == 0;  // echo reply
+  }));
+  // The priority arrives.
+  EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(WithTag(echo, 0, 5))));
+  EXPECT_TRUE(agents()[2]->Knows(guest.ToString(), "QPN", 0));
+}
+
+// A provider's tag (IEEE 802.1ad) is payload, at every length, in a VLAN and outside.
+TEST_F(TaggedGuestsTest, AProvidersTagIsPayload) {
+  const MacAddr a = Mac("02:aa:00:00:00:01"), b = Mac("02:aa:00:00:00:02");
+  port(2)->Send(TestFrame(MacAddr::Broadcast(), b, 1));
+  ASSERT_TRUE(port(1)->WaitFor(Marked(1)));
+  const Bytes provider = WithTag(WithTag(TestFrame(b, a, 2, 200), 20), 4000, 3, 0x88a8);
+  port(1)->Send(provider);
+  EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(provider)));
+  EXPECT_EQ(port(3)->Count(ExactlyFrame(provider)), 0u) << "it is of VLAN 0, and known there";
+  const Bytes inside = WithTag(provider, 10);
+  port(1)->Send(inside);
+  EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(inside)));
+  EXPECT_TRUE(port(3)->WaitFor(ExactlyFrame(inside))) << "it is of VLAN 10, where nobody is known";
+}
+
+TEST_F(TaggedGuestsTest, TheLargestTaggedFrameArrives) {
+  TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
+  ExpectTheyMeet(&a, &b, kVesMtu - 4 - kHeaders);
+  for (const auto& agent : agents()) {
+    ExpectConservation(agent.get());
+    EXPECT_EQ(agent->Drop("too_large") + agent->Drop("port_too_large"), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace eoib::lab
