@@ -65,6 +65,7 @@ void RingSender::MetFull() {
   if (current_->producer.Publish()) RingEventFd(current_->doorbell->get());
   const uint64_t tail = current_->producer.tail();
   const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
+  if (current_->tail_when_full != tail) current_->full_since = shared_->clock->Now();
   if (is_emptied && capacity() < options().largest_capacity) WishForRing(capacity() * 4);
   current_->tail_when_full = tail;
 }
@@ -79,6 +80,12 @@ void RingSender::Publish() {
 void RingSender::Park(const RecordHeader& header, const Gather& gather) {
   const absl::Time now = shared_->clock->Now();
   if (!current_.has_value() && now < refused_until_) {
+    ++shared_->counters->xmit_discards;
+    return;
+  }
+  // Who has taken nothing for as long as a message may wait is not waited for (a stalled VL, IBA 1.4 §18.2.5.4): a stopped
+  // destination costs neither copies nor a background that looks after them.
+  if (current_.has_value() && now - current_->full_since >= options().head_of_queue_lifetime) {
     ++shared_->counters->xmit_discards;
     return;
   }

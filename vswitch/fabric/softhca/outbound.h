@@ -119,6 +119,7 @@ class RingSender {
     absl::Time opened;
     bool loopback;
     absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last met full
+    absl::Time full_since = absl::InfiniteFuture();           // with the consumer at that position
   };
   struct Opening {
     uint64_t request;

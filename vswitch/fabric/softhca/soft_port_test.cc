@@ -95,6 +95,26 @@ TEST_P(SoftPortTest, AStoppedPeerCostsItsMessagesAfterTheHeadOfQueueLifetime) {
   EXPECT_FALSE(b->Poll().has_value());
 }
 
+TEST_P(SoftPortTest, APeerThatHasTakenNothingForTheHeadOfQueueLifetimeIsNotWaitedFor) {
+  auto a = Open("a"), b = Open("b");
+  Introduce(a.get(), b.get());
+  Fill(a.get(), b->Address(), 16);
+  EXPECT_EQ(a->port().rings().parked, 1u);
+  clock_.Advance(absl::Milliseconds(5));
+  ASSERT_TRUE(Eventually([&] { return a->counters().xmit_discards == 1u; }));
+  Fill(a.get(), b->Address(), 1, 16);
+  EXPECT_EQ(a->port().rings().parked, 0u);
+  EXPECT_EQ(a->counters().xmit_discards, 2u) << "at once";
+  // It takes some: it lives, and is worth the wait again.
+  EXPECT_EQ(NumberOf(b->Receive()), 0);
+  clock_.Advance(absl::Seconds(1));
+  Fill(a.get(), b->Address(), 20, 17);
+  EXPECT_EQ(a->port().rings().parked, 5u);
+  EXPECT_EQ(a->counters().xmit_discards, 2u);
+  for (int i = 1; i < 15; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
+  for (int i = 17; i < 37; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
+}
+
 TEST_P(SoftPortTest, ParkedMessagesFollowAsSoonAsThereIsRoom) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
