@@ -1,12 +1,17 @@
-// Any bytes as a configuration: no crash, the same answer twice, and what is accepted keeps the promises of config.h.
+// Any bytes as a configuration: no crash, the same answer from a file, and what is accepted keeps the promises of config.h.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "control/config.h"
 #include "fdb/check.h"
+#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
 namespace {
@@ -29,17 +34,28 @@ void CheckAccepted(const AgentConfig& config) {
   }
 }
 
+// The text in a file that is gone afterwards.
+absl::StatusOr<AgentConfig> ParseFile(absl::string_view text, std::string* path) {
+  const UniqueFd file(memfd_create("fuzz", MFD_CLOEXEC));
+  EOIB_CHECK(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  *path = absl::StrCat("/proc/self/fd/", file.get());
+  return LoadConfig(*path);
+}
+
 }  // namespace
 }  // namespace eoib
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto first = eoib::ParseConfig(text, "f"), second = eoib::ParseConfig(text, "f");
-  EOIB_CHECK(first.status() == second.status());
-  if (first.ok()) {
-    eoib::CheckAccepted(*first);
+  std::string path;
+  const auto loaded = eoib::ParseFile(text, &path);
+  EOIB_CHECK(eoib::LoadConfig(path).status().code() == absl::StatusCode::kNotFound);
+  const auto parsed = eoib::ParseConfig(text, path);
+  EOIB_CHECK(loaded.status() == parsed.status());
+  if (parsed.ok()) {
+    eoib::CheckAccepted(*parsed);
   } else {
-    EOIB_CHECK(absl::StartsWith(first.status().message(), "f:"));
+    EOIB_CHECK(absl::StartsWith(parsed.status().message(), path + ":"));
   }
   return 0;
 }

@@ -35,6 +35,9 @@ void CheckEthernet(absl::Span<const uint8_t> frame) {
   Require(info.payload == kEthernetHeaderSize + (info.tagged ? kVlanTagSize : 0) && info.payload <= frame.size());
   Require(info.vid.IsValid() && (info.tagged || info.vid.IsUntagged()));
   if (info.ethertype == kEtherTypeControl || info.ethertype == kEtherTypeAlternative) Require(control);
+  const uint64_t destination = MacAddr::FromWire(frame.data()).ToUint64();
+  const int group = LinkLocalGroup(MacAddr::FromUint64(destination));
+  Require(group == (destination >> 4 == 0x0180'c200'000 ? static_cast<int>(destination & 0xf) : -1));
 }
 
 // A tag put in and taken out again leaves the frame as it was, and does not hide what it carries.

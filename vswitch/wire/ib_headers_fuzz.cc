@@ -1,11 +1,18 @@
-// Whole InfiniBand packets and the GRH of a receive buffer.
+// Whole InfiniBand packets, the GRH of a receive buffer, and captures of packets.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "vswitch/wire/byte_order.h"
+#include "vswitch/wire/erf.h"
 #include "vswitch/wire/ib_headers.h"
 
 namespace eoib {
@@ -78,6 +85,46 @@ void CheckRepaired(absl::Span<const uint8_t> bytes) {
   Require(view.packet == packet && view.payload == payload);
 }
 
+// A file without a name.
+struct MemoryFile {
+  MemoryFile() : fd(memfd_create("fuzz", MFD_CLOEXEC)), path(absl::StrCat("/proc/self/fd/", fd)) { Require(fd >= 0); }
+  ~MemoryFile() { close(fd); }
+  Bytes Read() const {
+    Bytes bytes(lseek(fd, 0, SEEK_END));
+    Require(pread(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    return bytes;
+  }
+
+  const int fd;
+  const std::string path;
+};
+
+constexpr size_t kPcapFileHeader = 24, kPcapRecordHeader = 16, kErfHeader = 16;
+
+// What a capture was given is in its file: two packets, whose lengths are as the headers before them say. The stamp is from
+// the input.
+void CheckCapture(absl::Span<const uint8_t> bytes, ErfWriter::Stamps stamps) {
+  if (bytes.size() < sizeof(be64)) return;
+  const absl::Time stamp = absl::UnixEpoch() + absl::Nanoseconds(static_cast<int64_t>(ReadWire<be64>(bytes.data()).value()));
+  const MemoryFile file;
+  const auto writer = ErfWriter::Open(file.path, stamps);
+  Require(writer.ok());
+  const absl::Span<const uint8_t> halves[] = {bytes.first(bytes.size() / 2), bytes.subspan(bytes.size() / 2)};
+  const bool fits =
+      bytes.size() <= ErfWriter::kMaxPacket && stamp >= absl::UnixEpoch() && stamp < absl::FromUnixSeconds(1ll << 32);
+  Require((*writer)->Write(stamp, halves).ok() == fits && (*writer)->Write(stamp, halves).ok() == fits);
+  Require((*writer)->packets() == (fits ? 2 : 0));
+  Require((*writer)->Flush().ok() && (*writer)->Close().ok() && !(*writer)->Write(stamp, halves).ok());
+  const Bytes written = file.Read();
+  const size_t record = kPcapRecordHeader + kErfHeader + bytes.size();
+  Require(written.size() == (*writer)->bytes() && written.size() == kPcapFileHeader + (fits ? 2 * record : 0));
+  for (size_t at = kPcapFileHeader; at < written.size(); at += record) {
+    const uint8_t* const erf = &written[at + kPcapRecordHeader];
+    Require(ReadWire<be16>(erf + 10).value() == kErfHeader + bytes.size() && ReadWire<be16>(erf + 14).value() == bytes.size());
+    Require(std::equal(bytes.begin(), bytes.end(), erf + kErfHeader));
+  }
+}
+
 }  // namespace
 }  // namespace eoib
 
@@ -88,5 +135,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > sizeof(eoib::Lrh)) eoib::CheckGrh(bytes.subspan(sizeof(eoib::Lrh)));
   eoib::CheckPacket(bytes);
   eoib::CheckRepaired(bytes);
+  eoib::CheckCapture(bytes, eoib::ErfWriter::Stamps::kNanoseconds);
+  eoib::CheckCapture(bytes, eoib::ErfWriter::Stamps::kMicroseconds);
   return 0;
 }
