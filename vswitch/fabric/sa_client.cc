@@ -11,6 +11,26 @@ namespace {
 // How much one Run takes in, so that a flood of MADs does not keep its caller from everything else.
 constexpr int kMadsPerRun = 256;
 
+// How long the SA may take from a segment of a table to the next. It waits itself for acknowledgements that were lost.
+constexpr absl::Duration kSegmentTimeout = absl::Seconds(2);
+
+// A report of the same transaction ID and content is the same one again if it comes this soon. An SA repeats for seconds, and a
+// restarted one may count its transactions from the beginning.
+constexpr absl::Duration kRepeats = absl::Seconds(10);
+constexpr size_t kReportsKept = 64;
+
+// Tables whose last acknowledgement we can repeat.
+constexpr size_t kTablesKept = 16;
+
+// Writes the transaction ID into a request that is complete otherwise.
+void StampTid(uint64_t tid, Mad* mad) {
+  absl::StatusOr<MadHeader> header = DecodeMadHeader(*mad);
+  header->tid = tid;
+  EncodeMadHeader(*header, mad);
+}
+
+bool FitsOneMad(const RmppHeader& rmpp) { return !rmpp.active || (rmpp.first && rmpp.last); }
+
 absl::StatusCode CodeOf(uint16_t status) {
   switch (static_cast<SaStatus>(status)) {
     case SaStatus::kNoRecords:
@@ -49,34 +69,118 @@ void SaClient::QueryGroup(const McMemberRecord& record, uint64_t component_mask,
   AskGroup("query group", MadMethod::kGet, record, component_mask, std::move(done));
 }
 
+void SaClient::QueryGroups(const McMemberRecord& record, uint64_t component_mask, GroupsCallback done) {
+  Request request = GroupRequest("query groups like", MadMethod::kGetTable, record, component_mask);
+  request.handlers = ForMany<McMemberRecord>(
+      &DecodeMcMemberRecord, [](const McMemberRecord&) { return true; }, std::move(done));
+  Start(std::move(request));
+}
+
 void SaClient::AskGroup(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
                         GroupCallback done) {
+  Request request = GroupRequest(verb, method, record, component_mask);
+  const auto is_asked = [mgid = record.mgid](const McMemberRecord& answer) {
+    return mgid.gid().IsZero() || answer.mgid == mgid;  // zero: the SA was to choose one (IBA 1.4 §15.2.5.17)
+  };
+  request.handlers = ForOne<McMemberRecord>(&DecodeMcMemberRecord, is_asked, std::move(done));
+  Start(std::move(request));
+}
+
+SaClient::Request SaClient::GroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record,
+                                         uint64_t component_mask) const {
   Request request;
   request.what = absl::StrCat(verb, " ", record.mgid.ToString());
   request.header.method = method;
   request.header.attribute = SaAttribute::kMcMemberRecord;
   request.header.component_mask = component_mask;
-  request.header.tid = NewTid();
-  request.group = record;
-  request.group_done = std::move(done);
   EncodeSaHeader(request.header, &request.mad);
   EncodeMcMemberRecord(record, SaRecord(&request.mad));
-  Start(std::move(request));
+  return request;
 }
 
 void SaClient::QueryPath(const Gid& sgid, const Gid& dgid, PKey pkey, PathCallback done) {
-  Request request;
-  request.what = absl::StrCat("query path to ", dgid.ToString());
-  request.header.attribute = SaAttribute::kPathRecord;
-  request.header.component_mask = path::kDgid | path::kSgid | path::kReversible | path::kNumbPath | path::kPKey;
-  request.header.tid = NewTid();
-  request.path.dgid = dgid;
-  request.path.sgid = sgid;
-  request.path.pkey = pkey;
-  request.path_done = std::move(done);
-  EncodeSaHeader(request.header, &request.mad);
-  EncodePathRecord(request.path, SaRecord(&request.mad));
+  PathRecord record;
+  record.dgid = dgid;
+  record.sgid = sgid;
+  record.pkey = pkey;
+  Request request = PathRequest(absl::StrCat("query path to ", dgid.ToString()), MadMethod::kGet, record, path::kDgid);
+  const auto is_asked = [sgid, dgid](const PathRecord& answer) { return answer.dgid == dgid && answer.sgid == sgid; };
+  request.handlers = ForOne<PathRecord>(&DecodePathRecord, is_asked, std::move(done));
+  request.waits_in_order = true;
+  waiting_.push_back(std::move(request));
+  StartWaiting();
+}
+
+void SaClient::QueryPaths(const Gid& sgid, PKey pkey, PathsCallback done) {
+  PathRecord record;
+  record.sgid = sgid;
+  record.pkey = pkey;
+  Request request = PathRequest(absl::StrCat("query all paths from ", sgid.ToString()), MadMethod::kGetTable, record, 0);
+  const auto is_asked = [sgid](const PathRecord& answer) { return answer.sgid == sgid; };
+  request.handlers = ForMany<PathRecord>(&DecodePathRecord, is_asked, std::move(done));
   Start(std::move(request));
+}
+
+// Of source `record.sgid`, with `component_mask` besides.
+SaClient::Request SaClient::PathRequest(std::string what, MadMethod method, const PathRecord& record,
+                                        uint64_t component_mask) const {
+  Request request;
+  request.what = std::move(what);
+  request.header.method = method;
+  request.header.attribute = SaAttribute::kPathRecord;
+  request.header.component_mask = component_mask | path::kSgid | path::kReversible | path::kNumbPath | path::kPKey;
+  EncodeSaHeader(request.header, &request.mad);
+  EncodePathRecord(record, SaRecord(&request.mad));
+  return request;
+}
+
+void SaClient::Subscribe(SmTrap trap, SubscriptionCallback done) { Inform(trap, /*subscribe=*/true, std::move(done)); }
+void SaClient::Unsubscribe(SmTrap trap, SubscriptionCallback done) { Inform(trap, /*subscribe=*/false, std::move(done)); }
+
+void SaClient::Inform(SmTrap trap, bool subscribe, SubscriptionCallback done) {
+  InformInfo info;
+  info.subscribe = subscribe;
+  info.trap = static_cast<uint16_t>(trap);
+  info.producer = Notice::kProducerClassManager;
+  Request request;
+  request.what = absl::StrCat(subscribe ? "subscribe to trap " : "unsubscribe from trap ", info.trap);
+  request.header.method = MadMethod::kSet;
+  request.header.attribute = SaAttribute::kInformInfo;
+  request.handlers = ForOne<InformInfo>(
+      &DecodeInformInfo, [trap = info.trap](const InformInfo& answer) { return answer.trap == trap; }, std::move(done));
+  EncodeSaHeader(request.header, &request.mad);
+  EncodeInformInfo(info, SaRecord(&request.mad));
+  Start(std::move(request));
+}
+
+template <typename Record>
+SaClient::Handlers SaClient::ForOne(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+                                    std::function<void(absl::StatusOr<Record>)> done) {
+  Handlers handlers;
+  handlers.fail = [done](const absl::Status& status) { done(status); };
+  handlers.take = [decode, is_asked = std::move(is_asked), done = std::move(done)](const Records& records) -> Completion {
+    absl::StatusOr<Record> record = decode(records.bytes);
+    if (!record.ok() || !is_asked(*record)) return nullptr;
+    return [done, record = *std::move(record)] { done(record); };
+  };
+  return handlers;
+}
+
+// Records that are malformed or not what was asked for are left out.
+template <typename Record>
+SaClient::Handlers SaClient::ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+                                     std::function<void(absl::StatusOr<std::vector<Record>>)> done) {
+  Handlers handlers;
+  handlers.fail = [done](const absl::Status& status) { done(status); };
+  handlers.take = [decode, is_asked = std::move(is_asked), done = std::move(done)](const Records& records) -> Completion {
+    std::vector<Record> table;
+    for (size_t at = 0; at < records.bytes.size(); at += records.stride) {
+      absl::StatusOr<Record> record = decode(records.bytes.subspan(at));
+      if (record.ok() && is_asked(*record)) table.push_back(*std::move(record));
+    }
+    return [done, table = std::move(table)]() mutable { done(std::move(table)); };
+  };
+  return handlers;
 }
 
 // A transaction ID that is neither 0 nor in use.
@@ -90,13 +194,27 @@ uint64_t SaClient::NewTid() {
 
 void SaClient::Start(Request request) {
   ++counters_.requests;
+  const uint64_t tid = NewTid();
+  request.header.tid = tid;
   request.attempts_left = std::max(options_.attempts, 1);
   request.timeout = options_.first_timeout;
-  const uint64_t tid = request.header.tid;
+  StampTid(tid, &request.mad);
   Transmit(&outstanding_.emplace(tid, std::move(request)).first->second);
 }
 
+void SaClient::StartWaiting() {
+  for (; path_queries_ < options_.path_queries && !waiting_.empty(); ++path_queries_) {
+    Request request = std::move(waiting_.front());
+    waiting_.pop_front();
+    Start(std::move(request));
+  }
+}
+
 void SaClient::Transmit(Request* request) {
+  if (request->table.has_value()) {
+    if (absl::optional<Mad> abort = request->table->GiveUp(); abort.has_value()) mads_->Reply(*abort).IgnoreError();
+  }
+  if (request->header.method == MadMethod::kGetTable) request->table.emplace(options_.table);
   request->last_error = mads_->Send(request->mad);
   request->deadline = clock_->Now() + request->timeout;
   request->timeout *= 2;
@@ -109,6 +227,7 @@ void SaClient::Run() {
     if (!Accept(mad)) ++counters_.ignored;
   }
   TransmitDue();
+  StartWaiting();
 }
 
 // Repeats or gives up what is due. Callbacks may start requests, so nothing is held into the table across one.
@@ -120,7 +239,8 @@ void SaClient::TransmitDue() {
   }
   std::sort(due.begin(), due.end());
   for (uint64_t tid : due) {
-    Request& request = outstanding_.at(tid);
+    const auto it = outstanding_.find(tid);
+    Request& request = it->second;
     if (request.attempts_left > 0) {
       ++counters_.retries;
       Transmit(&request);
@@ -128,8 +248,8 @@ void SaClient::TransmitDue() {
     }
     ++counters_.timeouts;
     const absl::Status& error = request.last_error;
-    Fail(tid, absl::DeadlineExceededError(absl::StrCat(request.what, ": no answer from the subnet administrator",
-                                                       error.ok() ? "" : ": ", error.message())));
+    Fail(it, absl::DeadlineExceededError(absl::StrCat(request.what, ": no answer from the subnet administrator",
+                                                      error.ok() ? "" : ": ", error.message())));
   }
 }
 
@@ -137,52 +257,113 @@ void SaClient::TransmitDue() {
 bool SaClient::Accept(const Mad& mad) {
   absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   if (!header.ok()) return false;
-  auto it = outstanding_.find(header->tid);
-  if (it == outstanding_.end()) return false;
+  if (header->method == MadMethod::kReport) return AcceptReport(*header, mad);
+  auto it = outstanding_.find(header->tid & MadTransport::kTidMask);
+  if (it == outstanding_.end()) return AcceptLateSegment(*header);
   const Request& request = it->second;
   if (header->method != ResponseTo(request.header.method) || header->attribute != request.header.attribute) return false;
   if (header->status == static_cast<uint16_t>(SaStatus::kBusy)) return false;
-  if (header->status == static_cast<uint16_t>(SaStatus::kOk)) {
-    return request.group_done ? AcceptGroup(it, mad) : AcceptPath(it, mad);
+  if (header->status != static_cast<uint16_t>(SaStatus::kOk)) {
+    ++counters_.errors;
+    Fail(it, absl::Status(CodeOf(header->status),
+                          absl::StrCat(request.what, ": the subnet administrator answers ", SaStatusName(header->status))));
+    return true;
   }
-  ++counters_.errors;
-  Fail(header->tid, absl::Status(CodeOf(header->status), absl::StrCat(request.what, ": the subnet administrator answers ",
-                                                                      SaStatusName(header->status))));
-  return true;
+  const RmppHeader rmpp = DecodeRmppHeader(mad);
+  if (request.table.has_value()) return rmpp.active && AcceptSegment(it, *header, mad);
+  return FitsOneMad(rmpp) && AcceptRecords(it, {SaRecord(mad), kMaxSaRecord});
 }
 
-bool SaClient::AcceptGroup(Outstanding::iterator it, const Mad& mad) {
-  absl::StatusOr<McMemberRecord> record = DecodeMcMemberRecord(SaRecord(mad));
-  if (!record.ok()) return false;
-  const Mgid& asked = it->second.group.mgid;
-  if (!asked.gid().IsZero() && record->mgid != asked) return false;  // zero: the SA was to choose one (IBA 1.4 §15.2.5.17)
-  GroupCallback done = std::move(it->second.group_done);
-  outstanding_.erase(it);
-  done(*std::move(record));
-  return true;
-}
-
-bool SaClient::AcceptPath(Outstanding::iterator it, const Mad& mad) {
-  absl::StatusOr<PathRecord> record = DecodePathRecord(SaRecord(mad));
-  if (!record.ok()) return false;
-  const PathRecord& asked = it->second.path;
-  if (record->dgid != asked.dgid || record->sgid != asked.sgid) return false;
-  PathCallback done = std::move(it->second.path_done);
-  outstanding_.erase(it);
-  done(*std::move(record));
-  return true;
-}
-
-void SaClient::Fail(uint64_t tid, const absl::Status& status) {
-  auto it = outstanding_.find(tid);
-  const Request request = std::move(it->second);
-  outstanding_.erase(it);
-  if (request.group_done) {
-    request.group_done(status);
+// A report is acknowledged each time it comes (IBA 1.4 §13.4.11): the SA goes on repeating it until it hears us.
+bool SaClient::AcceptReport(const SaHeader& header, const Mad& mad) {
+  const absl::StatusOr<Notice> notice = DecodeNotice(SaRecord(mad));
+  if (header.attribute != SaAttribute::kNotice || !notice.ok()) return false;
+  SaHeader acknowledged = header;
+  acknowledged.method = MadMethod::kReportResp;
+  Mad reply;
+  EncodeSaHeader(acknowledged, &reply);
+  EncodeNotice(*notice, SaRecord(&reply));
+  mads_->Reply(reply).IgnoreError();
+  ++counters_.reports;
+  if (IsRepeated(header.tid, *notice)) {
+    ++counters_.repeated_reports;
   } else {
-    request.path_done(status);
+    on_notice_(*notice);
   }
+  return true;
 }
+
+bool SaClient::IsRepeated(uint64_t tid, const Notice& notice) {
+  const absl::Time now = clock_->Now();
+  while (!heard_.empty() && (heard_.size() > kReportsKept || now - heard_.front().at > kRepeats)) heard_.pop_front();
+  for (const HeardReport& heard : heard_) {
+    if (heard.tid == tid && heard.notice == notice) return true;
+  }
+  heard_.push_back({tid, notice, now});
+  return false;
+}
+
+bool SaClient::AcceptSegment(Outstanding::iterator it, const SaHeader& header, const Mad& mad) {
+  Request& request = it->second;
+  absl::optional<Mad> reply;
+  const RmppReceiver::Progress progress = request.table->Accept(mad, &reply);
+  if (reply.has_value()) mads_->Reply(*reply).IgnoreError();  // if it is lost, the SA repeats what we have
+  switch (progress) {
+    case RmppReceiver::Progress::kIgnored:
+      return reply.has_value();
+    case RmppReceiver::Progress::kMore:
+      request.deadline = clock_->Now() + kSegmentTimeout;
+      return true;
+    case RmppReceiver::Progress::kFailed:
+      ++counters_.errors;
+      Fail(it, absl::AbortedError(absl::StrCat(request.what, ": the table's transfer ended with RMPP status ",
+                                               static_cast<int>(request.table->failure()))));
+      return true;
+    case RmppReceiver::Progress::kDone:
+      break;
+  }
+  finished_.emplace_back(header.tid, *reply);
+  if (finished_.size() > kTablesKept) finished_.pop_front();
+  return AcceptTable(it, header);
+}
+
+// The SA has not heard the acknowledgement that ended the transfer of a table.
+bool SaClient::AcceptLateSegment(const SaHeader& header) {
+  for (const auto& [tid, acknowledgement] : finished_) {
+    if (tid != header.tid || header.method != MadMethod::kGetTableResp) continue;
+    mads_->Reply(acknowledgement).IgnoreError();
+    return true;
+  }
+  return false;
+}
+
+bool SaClient::AcceptTable(Outstanding::iterator it, const SaHeader& header) {
+  const Request& request = it->second;
+  const absl::Span<const uint8_t> table = request.table->table();
+  const size_t stride = header.attribute_offset * size_t{8};
+  if (table.empty() || stride >= SaRecordStride(request.header.attribute)) return AcceptRecords(it, {table, stride});
+  ++counters_.errors;
+  Fail(it,
+       absl::InternalError(absl::StrCat(request.what, ": the subnet administrator sends records ", stride, " bytes apart")));
+  return true;
+}
+
+bool SaClient::AcceptRecords(Outstanding::iterator it, const Records& records) {
+  const Completion done = it->second.handlers.take(records);
+  if (done == nullptr) return false;
+  Remove(it);
+  done();
+  return true;
+}
+
+SaClient::Request SaClient::Remove(Outstanding::iterator it) {
+  Request request = std::move(it->second);
+  outstanding_.erase(it);
+  if (request.waits_in_order) --path_queries_;
+  return request;
+}
+
+void SaClient::Fail(Outstanding::iterator it, const absl::Status& status) { Remove(it).handlers.fail(status); }
 
 absl::Time SaClient::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();

@@ -1,16 +1,28 @@
-// SaClient: asks the subnet administrator, over a MadTransport: joins and leaves multicast groups, resolves paths.
+// SaClient: asks the subnet administrator, over a MadTransport: joins and leaves multicast groups, resolves paths, one by one
+// or as a table, and subscribes to what the subnet says unasked.
 //
 // Asynchronous and single-threaded: requests return at once, callbacks run from Run(). Every request is answered exactly once:
 // by the SA's record, by the SA's error, or by kDeadlineExceeded after the last retry. A request that the transport refused or
 // the SA did not answer is repeated with the same transaction ID (IBA 1.4 §13.4.6.4), at doubling intervals. A response with an
-// unknown transaction ID, of another attribute, for another group or path, or malformed is counted and ignored. SA status
-// "busy" counts as no answer. Requests still outstanding when the client is destroyed are not answered.
+// unknown transaction ID, of another attribute, for another group or path, in segments though no table was asked for, or
+// malformed is counted and ignored. SA status "busy" counts as no answer. Requests still outstanding when the client is
+// destroyed are not answered.
+//
+// Tables come in segments (rmpp_receiver.h), and each new segment gives the SA more time. Reports are acknowledged and handed
+// to one handler, once each, however often the SA repeats them.
+//
+// Only so many single paths are asked for at a time; further questions wait, in order. Whoever sends us frames from many new
+// addresses makes us ask for as many paths, and the SA serves the whole subnet. Joins and subscriptions are as few as VESes and
+// do not wait behind them.
 #ifndef EOIB_VSWITCH_FABRIC_SA_CLIENT_H_
 #define EOIB_VSWITCH_FABRIC_SA_CLIENT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,9 +30,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "fdb/address.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/mad_transport.h"
+#include "vswitch/fabric/rmpp_receiver.h"
+#include "vswitch/wire/notice.h"
 #include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
@@ -29,14 +45,20 @@ class SaClient {
  public:
   struct Options {
     absl::Duration first_timeout = absl::Milliseconds(250);
-    int attempts = 5;        // 250, 500, 1000, 2000, 4000 ms
-    uint64_t first_tid = 1;  // its low 24 bits (MadTransport::kTidMask)
+    int attempts = 5;           // 250, 500, 1000, 2000, 4000 ms
+    uint64_t first_tid = 1;     // its low 24 bits (MadTransport::kTidMask)
+    size_t path_queries = 256;  // single paths asked for at a time
+    RmppReceiver::Options table = {};
   };
   struct Counters {
-    uint64_t requests = 0, retries = 0, timeouts = 0, errors = 0, ignored = 0;
+    uint64_t requests = 0, retries = 0, timeouts = 0, errors = 0, ignored = 0, reports = 0, repeated_reports = 0;
   };
   using GroupCallback = std::function<void(absl::StatusOr<McMemberRecord>)>;
   using PathCallback = std::function<void(absl::StatusOr<PathRecord>)>;
+  using GroupsCallback = std::function<void(absl::StatusOr<std::vector<McMemberRecord>>)>;
+  using PathsCallback = std::function<void(absl::StatusOr<std::vector<PathRecord>>)>;
+  using SubscriptionCallback = std::function<void(absl::StatusOr<InformInfo>)>;
+  using NoticeHandler = std::function<void(const Notice&)>;
 
   // `mads` and `clock` outlive the client.
   SaClient(MadTransport* mads, const Clock* clock, const Options& options);
@@ -53,6 +75,19 @@ class SaClient {
   // SubnAdmGet(PathRecord) from `sgid` to `dgid` in the partition of `pkey`, one reversible path.
   void QueryPath(const Gid& sgid, const Gid& dgid, PKey pkey, PathCallback done);
 
+  // SubnAdmGetTable(PathRecord): one reversible path from `sgid` to each port in the partition of `pkey`.
+  void QueryPaths(const Gid& sgid, PKey pkey, PathsCallback done);
+  // SubnAdmGetTable(MCMemberRecord).
+  void QueryGroups(const McMemberRecord& record, uint64_t component_mask, GroupsCallback done);
+
+  // SubnAdmSet(InformInfo): reports of `trap`, of any port, are to come to this port, or no longer.
+  void Subscribe(SmTrap trap, SubscriptionCallback done);
+  void Unsubscribe(SmTrap trap, SubscriptionCallback done);
+  // Who hears of reports, from Run().
+  void OnNotice(NoticeHandler handler) { on_notice_ = std::move(handler); }
+  // False if reports would go to another program: to subscribe is no use then.
+  bool ReceivesReports() const { return mads_->ReceivesReports(); }
+
   // Takes what arrived, repeats what is due, runs callbacks.
   void Run();
   // When Run has something to do though nothing arrives; InfiniteFuture if never.
@@ -61,37 +96,76 @@ class SaClient {
   const Counters& counters() const { return counters_; }
 
  private:
+  // The records of an answer: one, or one at each multiple of `stride`.
+  struct Records {
+    absl::Span<const uint8_t> bytes;
+    size_t stride;
+  };
+  // What is left to do with an answer that was accepted.
+  using Completion = std::function<void()>;
+  // What an answer means to who asked.
+  struct Handlers {
+    std::function<Completion(const Records&)> take;  // null: the records are not about what was asked for
+    std::function<void(const absl::Status&)> fail;
+  };
   struct Request {
     std::string what;  // for messages: "join ff12:e01b:..."
     SaHeader header;
     Mad mad;
-    McMemberRecord group;  // what was asked for; the answer must be about the same
-    PathRecord path;
-    GroupCallback group_done;  // one of the two is set
-    PathCallback path_done;
+    Handlers handlers;
+    absl::optional<RmppReceiver> table;  // what has come of one, if one was asked for
+    bool waits_in_order = false;         // a single path
     int attempts_left = 0;
     absl::Duration timeout;
     absl::Time deadline;
     absl::Status last_error;  // of the transport
   };
   using Outstanding = absl::flat_hash_map<uint64_t, Request>;
+  struct HeardReport {
+    uint64_t tid;
+    Notice notice;
+    absl::Time at;
+  };
 
+  template <typename Record>
+  using Decoder = absl::StatusOr<Record> (*)(absl::Span<const uint8_t>);
+  template <typename Record>
+  static Handlers ForOne(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+                         std::function<void(absl::StatusOr<Record>)> done);
+  template <typename Record>
+  static Handlers ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+                          std::function<void(absl::StatusOr<std::vector<Record>>)> done);
+
+  Request GroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask) const;
   void AskGroup(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
                 GroupCallback done);
+  Request PathRequest(std::string what, MadMethod method, const PathRecord& record, uint64_t component_mask) const;
+  void Inform(SmTrap trap, bool subscribe, SubscriptionCallback done);
   uint64_t NewTid();
   void Start(Request request);
+  void StartWaiting();
   void Transmit(Request* request);
   void TransmitDue();
   bool Accept(const Mad& mad);
-  bool AcceptGroup(Outstanding::iterator it, const Mad& mad);
-  bool AcceptPath(Outstanding::iterator it, const Mad& mad);
-  void Fail(uint64_t tid, const absl::Status& status);
+  bool AcceptReport(const SaHeader& header, const Mad& mad);
+  bool IsRepeated(uint64_t tid, const Notice& notice);
+  bool AcceptSegment(Outstanding::iterator it, const SaHeader& header, const Mad& mad);
+  bool AcceptLateSegment(const SaHeader& header);
+  bool AcceptTable(Outstanding::iterator it, const SaHeader& header);
+  bool AcceptRecords(Outstanding::iterator it, const Records& records);
+  Request Remove(Outstanding::iterator it);
+  void Fail(Outstanding::iterator it, const absl::Status& status);
 
   MadTransport* const mads_;
   const Clock* const clock_;
   const Options options_;
   uint64_t next_tid_;
   Outstanding outstanding_;  // by transaction ID
+  size_t path_queries_ = 0;  // of these
+  std::deque<Request> waiting_;
+  NoticeHandler on_notice_ = [](const Notice&) {};
+  std::deque<HeardReport> heard_;                  // the latest, oldest first
+  std::deque<std::pair<uint64_t, Mad>> finished_;  // the latest tables' transaction IDs and acknowledgements
   Counters counters_;
 };
 

@@ -19,16 +19,25 @@ constexpr uint32_t kWellKnownQKey = 0x8001'0000;  // IBA 1.4 §10.2.5: QP1's
 constexpr int kKernelTimeoutMs = 30'000;          // longer than SaClient waits
 constexpr size_t kTidOffset = 8;                  // IBA 1.4 §13.4.3: 64 bits, network order
 constexpr size_t kAttemptByte = kTidOffset + 4;   // bits 31 to 24
-constexpr uint8_t kRmppVersion = 1;               // the kernel acknowledges segments, should the SA answer in several
+constexpr size_t kMethodByte = 3;                 // IBA 1.4 §13.4.3
+constexpr uint8_t kNoRmpp = 0;                    // we put tables together ourselves
+constexpr size_t kBitsOfLong = 8 * sizeof(long);
 
 // libibumad returns a general error where a system call failed and leaves the reason in errno.
 int Reason(int result) { return (result == -EIO || result == -EPERM) && errno != 0 ? errno : -result; }
 
+// Registers for responses, and for reports if asked to.
+int RegisterAgent(int port_id, bool reports) {
+  constexpr size_t kReport = static_cast<size_t>(MadMethod::kReport);
+  long methods[16 / sizeof(long)] = {};
+  methods[kReport / kBitsOfLong] |= 1L << kReport % kBitsOfLong;
+  errno = 0;
+  return umad_register(port_id, static_cast<int>(MgmtClass::kSubnAdm), kSaClassVersion, kNoRmpp, reports ? methods : nullptr);
+}
+
 }  // namespace
 
 void UmadTransport::SetAttempt(uint8_t attempt, Mad* mad) { (*mad)[kAttemptByte] = attempt; }
-
-void UmadTransport::ClearAttempt(Mad* mad) { std::memset(mad->data() + kTidOffset, 0, kAttemptByte + 1 - kTidOffset); }
 
 absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::string& device, uint8_t port, FindSm find_sm) {
   const std::string name = absl::StrCat(device, "/", port);
@@ -36,20 +45,23 @@ absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::str
   errno = 0;
   const int port_id = umad_open_port(device.c_str(), port);
   if (port_id < 0) return absl::ErrnoToStatus(Reason(port_id), absl::StrCat("open the MAD device of port ", name));
-  const int agent = umad_register(port_id, static_cast<int>(MgmtClass::kSubnAdm), kSaClassVersion, kRmppVersion, /*method_mask=*/nullptr);
+  int agent = RegisterAgent(port_id, /*reports=*/true);
+  const bool reports = agent >= 0;
+  if (!reports) agent = RegisterAgent(port_id, /*reports=*/false);
   if (agent < 0) {
     const absl::Status status =
         absl::ErrnoToStatus(Reason(agent), absl::StrCat("register for SA management datagrams on port ", name));
     umad_close_port(port_id);
     return status;
   }
-  return std::unique_ptr<MadTransport>(new UmadTransport(name, port_id, agent, std::move(find_sm)));
+  return std::unique_ptr<MadTransport>(new UmadTransport(name, port_id, agent, reports, std::move(find_sm)));
 }
 
-UmadTransport::UmadTransport(std::string name, int port_id, int agent, FindSm find_sm)
+UmadTransport::UmadTransport(std::string name, int port_id, int agent, bool receives_reports, FindSm find_sm)
     : name_(std::move(name)),
       port_id_(port_id),
       agent_(agent),
+      receives_reports_(receives_reports),
       find_sm_(std::move(find_sm)),
       send_(umad_size() + kMadSize),
       receive_(umad_size() + kMadSize) {}
@@ -62,18 +74,31 @@ UmadTransport::~UmadTransport() {
 int UmadTransport::fd() const { return umad_get_fd(port_id_); }
 
 absl::Status UmadTransport::Send(const Mad& mad) {
+  Mad wire = mad;
+  SetAttempt(attempt_++, &wire);
+  return SendToSm(wire, kKernelTimeoutMs);
+}
+
+absl::Status UmadTransport::Reply(const Mad& mad) { return SendToSm(mad, /*timeout_ms=*/0); }
+
+absl::Status UmadTransport::SendToSm(const Mad& mad, int timeout_ms) {
   absl::StatusOr<SmAddress> sm = find_sm_();
   if (!sm.ok()) return sm.status();
   if (!sm->lid.IsValid()) return absl::UnavailableError(absl::StrCat("ask the SA on port ", name_, ": no subnet manager"));
-  Mad wire = mad;
-  SetAttempt(attempt_++, &wire);
   std::fill(send_.begin(), send_.end(), 0);
   umad_set_addr_net(send_.data(), htons(sm->lid.value()), htonl(kSaQpn), sm->sl.value(), htonl(kWellKnownQKey));
   umad_set_pkey(send_.data(), 0);  // the SA is in the default partition, by convention the table's first entry
-  std::memcpy(umad_get_mad(send_.data()), wire.data(), kMadSize);
-  const int error = umad_send(port_id_, agent_, send_.data(), kMadSize, kKernelTimeoutMs, /*retries=*/0);
+  std::memcpy(umad_get_mad(send_.data()), mad.data(), kMadSize);
+  const int error = umad_send(port_id_, agent_, send_.data(), kMadSize, timeout_ms, /*retries=*/0);
   if (error == 0) return absl::OkStatus();
   return absl::ErrnoToStatus(Reason(error), absl::StrCat("send a MAD to LID ", sm->lid.ToString(), " on port ", name_));
+}
+
+// Whether what is in receive_ came from where the subnet manager is now.
+bool UmadTransport::IsFromSm() const {
+  const absl::StatusOr<SmAddress> sm = find_sm_();
+  const ib_mad_addr_t* from = umad_get_mad_addr(const_cast<uint8_t*>(receive_.data()));
+  return sm.ok() && sm->lid.IsValid() && ntohs(from->lid) == sm->lid.value();
 }
 
 bool UmadTransport::Receive(Mad* mad) {
@@ -85,10 +110,10 @@ bool UmadTransport::Receive(Mad* mad) {
       continue;
     }
     if (agent < 0) return false;
-    // Requests of ours that the kernel has waited for long enough, and answers in several segments, which nobody asked for.
+    // Requests of ours that the kernel has waited for long enough.
     if (umad_status(receive_.data()) != 0 || length != static_cast<int>(kMadSize)) continue;
     std::memcpy(mad->data(), umad_get_mad(receive_.data()), kMadSize);
-    ClearAttempt(mad);
+    if ((*mad)[kMethodByte] == static_cast<uint8_t>(MadMethod::kReport) && !IsFromSm()) continue;
     return true;
   }
 }

@@ -36,6 +36,10 @@ class MadsWhenThere final : public MadTransport {
     }
     return mads_->Send(mad);
   }
+  absl::Status Reply(const Mad& mad) override {
+    return mads_ != nullptr ? mads_->Reply(mad) : absl::UnavailableError("no MAD has come to reply to");
+  }
+  bool ReceivesReports() const override { return mads_ == nullptr || mads_->ReceivesReports(); }
   bool Receive(Mad* mad) override { return mads_ != nullptr && mads_->Receive(mad); }
   int fd() const override { return epoll_.get(); }
 

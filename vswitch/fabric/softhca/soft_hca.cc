@@ -12,6 +12,8 @@ class SoftMadTransport final : public MadTransport {
  public:
   explicit SoftMadTransport(SoftPort* port) : port_(port) {}
   absl::Status Send(const Mad& mad) override { return port_->SendMad(mad); }
+  absl::Status Reply(const Mad& mad) override { return port_->SendMad(mad); }
+  bool ReceivesReports() const override { return true; }
   bool Receive(Mad* mad) override { return port_->ReceiveMad(mad); }
   int fd() const override { return port_->mad_fd(); }
 
