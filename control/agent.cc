@@ -19,6 +19,8 @@ namespace {
 // Packet buffers for each VES: both queues of its QP full, and a batch on its way.
 constexpr size_t kBuffersPerVes = 512 + 512 + 2 * Forwarder::kBatch + HeldFrames::kCapacity;
 
+constexpr absl::Duration kRebuildAgain = absl::Seconds(1);
+
 // What the largest InfiniBand MTU carries, whatever the port's is now: a group may have a larger one when the port comes up.
 const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
 
@@ -46,6 +48,7 @@ Agent::~Agent() {
   for (EventLoop::TimerId timer : timers_) loop_->Cancel(timer);
   for (int fd : watched_) loop_->Remove(fd);
   veses_.clear();
+  subscriptions_.reset();
   sa_.reset();
   pool_.reset();
   handles_.reset();
@@ -62,6 +65,8 @@ absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortF
   pool_ = *std::move(pool);
   if (hca_->mads() != nullptr) {
     sa_ = std::make_unique<SaClient>(hca_->mads(), clock_, SaClient::Options{.first_tid = RandomTid()});
+    sa_->OnNotice([this](const Notice& notice) { OnNotice(notice); });
+    subscriptions_ = std::make_unique<Subscriptions>(sa_.get(), clock_);
   }
   for (const VesConfig& ves_config : config.veses) {
     auto ves = Ves::Create(ves_config, {hca_.get(), pd_, pool_.get(), handles_.get(), sa_.get(), clock_});
@@ -112,60 +117,96 @@ absl::Status Agent::WatchDescriptors() {
 }
 
 void Agent::Start() {
+  running_ = true;
   worker_->Start();
   for (const std::unique_ptr<Ves>& ves : veses_) {
     ves->Start();
     timers_.push_back(loop_->AddDeadline([ves = ves.get()] { return ves->NextDeadline(); }, [ves = ves.get()] { ves->Run(); }));
   }
+  timers_.push_back(loop_->AddDeadline([this] { return rebuild_again_at_; }, [this] { Refresh(RefreshDepth::kHeavy); }));
   if (sa_ == nullptr) return;
   timers_.push_back(loop_->AddDeadline([this] { return sa_->NextDeadline(); }, [this] { sa_->Run(); }));
+  subscriptions_->Renew();
+  timers_.push_back(loop_->AddDeadline([this] { return subscriptions_->NextDeadline(); }, [this] { subscriptions_->Run(); }));
 }
 
 void Agent::Stop(std::function<void()> done) {
+  running_ = false;
+  rebuild_again_at_ = absl::InfiniteFuture();
   worker_->Stop();
-  auto waiting = std::make_shared<size_t>(veses_.size());
-  if (veses_.empty()) return done();
-  for (const std::unique_ptr<Ves>& ves : veses_) {
-    ves->Stop([waiting, done] {
-      if (--*waiting == 0) done();
-    });
-  }
+  auto waiting = std::make_shared<size_t>(veses_.size() + 1);
+  const auto one_done = [waiting, done = std::move(done)] {
+    if (--*waiting == 0) done();
+  };
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->Stop(one_done);
+  if (subscriptions_ == nullptr) return one_done();
+  subscriptions_->End(one_done);
 }
 
+// ---- The subnet -------------------------------------------------------------------------------------------------------
+
+// Events come in groups (a restarted subnet manager raises three), and are answered together, as deep as the deepest.
 void Agent::RunAsyncEvents() {
+  RefreshDepth depth = RefreshDepth::kNone;
   ibv_async_event event;
   while (hca_->verbs().get_async_event(hca_->context(), &event) == 0) {
+    depth = std::max(depth, Note(event));
     hca_->verbs().ack_async_event(&event);
-    switch (event.event_type) {
-      case IBV_EVENT_PORT_ERR:
-        LogWarning(absl::StrCat(hca_->name(), ": the port went down"));
-        for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown();
-        break;
-      case IBV_EVENT_DEVICE_FATAL:
-      case IBV_EVENT_QP_FATAL:
-        on_fatal_(absl::StrCat(hca_->name(), " reports that its queue pairs are lost (event ", event.event_type, ")"));
-        break;
-      case IBV_EVENT_GID_CHANGE:
-      case IBV_EVENT_PORT_ACTIVE:
-      case IBV_EVENT_LID_CHANGE:
-      case IBV_EVENT_SM_CHANGE:
-      case IBV_EVENT_CLIENT_REREGISTER:
-      case IBV_EVENT_PKEY_CHANGE:
-        LogInfo(absl::StrCat(hca_->name(), ": port event ", event.event_type, ": joining again"));
-        OnPortUp();
-        break;
-      default:
-        break;
-    }
   }
+  if (depth != RefreshDepth::kNone) Refresh(depth);
 }
 
-void Agent::OnPortUp() {
-  for (const std::unique_ptr<Ves>& ves : veses_) {
-    const std::string change = ves->WhatNeedsARestart();
-    if (!change.empty()) return on_fatal_(change);
+RefreshDepth Agent::Note(const ibv_async_event& event) {
+  if (event.event_type == IBV_EVENT_DEVICE_FATAL) on_fatal_(absl::StrCat(hca_->name(), " reports that it is lost"));
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->NoteLoss(event);
+  const RefreshDepth depth = DepthOf(event.event_type);
+  if (depth != RefreshDepth::kNone) {
+    LogInfo(absl::StrCat(hca_->name(), ": event ", event.event_type, ", ", RefreshDepthName(depth), " refresh"));
   }
-  for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortUp();
+  return depth;
+}
+
+void Agent::Refresh(RefreshDepth depth) {
+  if (!running_) return;
+  if (depth == RefreshDepth::kHeavy) RebuildVeses();
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (port.ok() && !port->active) {
+    LogWarning(absl::StrCat(hca_->name(), ": the port is down"));
+    for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown();
+    return;  // it will be told when it is active again
+  }
+  if (depth >= RefreshDepth::kNormal) handles_->Renew();
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->Refresh(depth);
+  if (subscriptions_ != nullptr) subscriptions_->Renew();
+}
+
+// The worker stops for a millisecond meanwhile; what arrives waits in the interfaces and the remaining queue pairs.
+void Agent::RebuildVeses() {
+  rebuild_again_at_ = absl::InfiniteFuture();
+  std::vector<Ves*> concerned;
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    if (ves->NeedsRebuild()) concerned.push_back(ves.get());
+  }
+  if (concerned.empty()) return;
+  worker_->Stop();
+  for (Ves* ves : concerned) {
+    const absl::Status status = Rebuild(ves);
+    if (status.ok()) continue;
+    LogWarning(absl::StrCat("rebuild VES ", ves->config().name, ": ", status.message(), "; will try again"));
+    rebuild_again_at_ = clock_->Now() + kRebuildAgain;
+  }
+  worker_->Start();
+}
+
+absl::Status Agent::Rebuild(Ves* ves) {
+  absl::Status status = ves->Rebuild();
+  status.Update(worker_->WatchEndpointOf(ves->forwarder()));
+  return status;
+}
+
+void Agent::OnNotice(const Notice& notice) {
+  if (!running_ || !notice.generic || notice.producer != Notice::kProducerClassManager) return;
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
 }
 
 Ves* Agent::FindVes(absl::string_view name) const {
@@ -186,6 +227,7 @@ std::string Agent::Show() const {
   } else {
     absl::StrAppend(&text, port.status().message(), "\n");
   }
+  if (subscriptions_ != nullptr) absl::StrAppend(&text, "notices of the subnet: ", subscriptions_->Show(), "\n");
   for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
   return text;
 }

@@ -14,7 +14,9 @@
 #include "control/command_registry.h"
 #include "control/config.h"
 #include "control/event_loop.h"
+#include "control/refresh_depth.h"
 #include "control/state_dir.h"
+#include "control/subscriptions.h"
 #include "control/ves.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/buffer_pool.h"
@@ -39,7 +41,7 @@ class Agent {
 
   // Starts the worker and joins the groups.
   void Start();
-  // `on_fatal` hears, from the loop, of a change that this agent cannot follow: only one made anew can. Before Start.
+  // `on_fatal` hears, from the loop, that the HCA is lost: only an agent made anew can go on. Before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
   // Stops forwarding and leaves the groups; `done` is called, from the loop, when the SA has been told.
   void Stop(std::function<void()> done);
@@ -56,7 +58,11 @@ class Agent {
   absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
   absl::Status WatchDescriptors();
   void RunAsyncEvents();
-  void OnPortUp();
+  RefreshDepth Note(const ibv_async_event& event);
+  void Refresh(RefreshDepth depth);
+  void RebuildVeses();
+  absl::Status Rebuild(Ves* ves);
+  void OnNotice(const Notice& notice);
   Ves* FindVes(absl::string_view name) const;
   std::string Show() const;
   std::string HcaCounters() const;
@@ -70,9 +76,12 @@ class Agent {
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<AddressHandles> handles_;
   std::unique_ptr<BufferPool> pool_;
-  std::unique_ptr<SaClient> sa_;
+  std::unique_ptr<SaClient> sa_;                  // null without an SA
+  std::unique_ptr<Subscriptions> subscriptions_;  // null without an SA
   std::vector<std::unique_ptr<Ves>> veses_;
   std::unique_ptr<Worker> worker_;
+  bool running_ = false;                                  // between Start and Stop
+  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed
   std::vector<int> watched_;
   std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
   std::vector<EventLoop::TimerId> timers_;

@@ -46,11 +46,14 @@ class Host {
   Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock)
       : loop_(clock), state_(StateDir::Open(directory_.path()).value()) {
     const AgentConfig config = ParseConfig(toml, "test").value();
+    std::unique_ptr<Hca> hca = softhca::OpenSoftHca(subnet->Connect(), name).value();
+    soft_port_ = softhca::SoftPortOf(*hca);
     agent_ = Agent::Create(
-                 config, softhca::OpenSoftHca(subnet->Connect(), name).value(), state_.get(),
+                 config, std::move(hca), state_.get(),
                  [this](const VPortConfig& vport, MacAddr mac, int mtu) { return MakePort(vport, mac, mtu); }, &loop_, clock)
                  .value();
     agent_->RegisterCommands(&commands_);
+    agent_->OnFatal([](const std::string& why) { ADD_FAILURE() << "starts anew: " << why; });
     agent_->Start();
   }
 
@@ -76,6 +79,16 @@ class Host {
            Stat("egress_copies") == Stat("transmitted") + Stat("egress_drops");
   }
   Agent* agent() { return agent_.get(); }
+  softhca::SoftPort* soft_port() { return soft_port_; }
+  bool carrier(const std::string& name) { return carriers_[name]; }
+  int losses_of_carrier(const std::string& name) { return losses_[name]; }
+  // "0x48", of a VES; "none" without one.
+  std::string Qpn(const std::string& ves = "blue") {
+    const std::string show = Command("show");
+    const std::string key = "QPN ";
+    const size_t at = show.find(key, show.find("VES " + ves + ":")) + key.size();
+    return show.substr(at, show.find(',', at) - at);
+  }
 
  private:
   absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) {
@@ -89,7 +102,11 @@ class Host {
       mtus_[name] = bytes;
       return absl::OkStatus();
     };
-    vport.set_link = [](bool) { return absl::OkStatus(); };
+    vport.set_link = [this, name = config.name](bool up) {
+      losses_[name] += carriers_[name] && !up;
+      carriers_[name] = up;
+      return absl::OkStatus();
+    };
     return vport;
   }
 
@@ -98,6 +115,9 @@ class Host {
   std::unique_ptr<StateDir> state_;
   std::map<std::string, TestPort*> ports_;
   std::map<std::string, int> mtus_;
+  std::map<std::string, bool> carriers_;
+  std::map<std::string, int> losses_;
+  softhca::SoftPort* soft_port_ = nullptr;
   CommandRegistry commands_;
   std::unique_ptr<Agent> agent_;
 };
@@ -140,6 +160,14 @@ class AgentTest : public testing::Test {
     });
   }
 
+  // Both ways, to a MAC that is not known and back to one that is.
+  void ExpectTalk(TestPort* one, TestPort* other) {
+    one->Inject(MakeFrame(kB, kA));
+    EXPECT_TRUE(Arrives(other, MakeFrame(kB, kA)));
+    other->Inject(MakeFrame(kA, kB));
+    EXPECT_TRUE(Arrives(one, MakeFrame(kA, kB)));
+  }
+
   void TearDown() override {
     EXPECT_TRUE(Until([this] {
       return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Conserved(); });
@@ -152,6 +180,9 @@ class AgentTest : public testing::Test {
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
+constexpr char kTwoVeses[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n"
+    "[[ves]]\nname = \"red\"\npkey = 0x8002\n[[vport]]\nname = \"v2\"\nves = \"red\"\ntype = \"test\"\n";
 constexpr char kOneVes[] =
     "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
 
@@ -171,10 +202,8 @@ TEST_F(AgentTest, TwoAgentsTalk) {
 }
 
 TEST_F(AgentTest, TwoVesesOfOneAgentStayApart) {
-  const std::string two = absl::StrCat(
-      kOneVes, "[[ves]]\nname = \"red\"\npkey = 0x8002\n[[vport]]\nname = \"v2\"\nves = \"red\"\ntype = \"test\"\n");
-  Host* h1 = AddHost("h1", two);
-  Host* h2 = AddHost("h2", two);
+  Host* h1 = AddHost("h1", kTwoVeses);
+  Host* h2 = AddHost("h2", kTwoVeses);
   ASSERT_TRUE(AllJoined());
   h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
   h1->port("v2")->Inject(MakeFrame(MacAddr::Broadcast(), kC));
@@ -277,16 +306,207 @@ TEST_F(AgentTest, AnAgentThatStopsLeavesItsGroups) {
   EXPECT_EQ(subnet_.Groups().size(), 0u);
 }
 
-// A queue pair is made for an index of the P_Key table and a membership: an agent that has lost either has to be made anew.
-TEST_F(AgentTest, AChangeOfMembershipIsToldAsFatal) {
+// ---- The three depths of a refresh.
+
+// As after a restart of the subnet manager. What is in use stays in use.
+TEST_F(AgentTest, AReregistrationTakesNothingAway) {
   Host* h1 = AddHost("h1", kOneVes);
-  std::string why;
-  h1->agent()->OnFatal([&why](const std::string& reason) { why = reason; });
+  Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
-  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "ALL").ok());
-  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
-  EXPECT_TRUE(Until([&why] { return !why.empty(); }));
-  EXPECT_THAT(why, HasSubstr("P_Key is 0x0001"));
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  const std::string qpn = h1->Qpn();
+  const uint64_t mads = subnet_.Ports()[0].mads;
+  h1->soft_port()->OnSubnetLost();
+  h1->soft_port()->OnPortConfig(h1->soft_port()->config());
+  h2->port("v1")->TakeTransmitted();
+  EXPECT_TRUE(Until([&] { return subnet_.Ports()[0].mads > mads + 5; })) << "joined, subscribed and asked for the path again";
+  EXPECT_EQ(h1->losses_of_carrier("v1"), 0);
+  EXPECT_EQ(h1->Qpn(), qpn);
+  EXPECT_TRUE(h2->port("v1")->TakeTransmitted().empty()) << "nothing is announced";
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  EXPECT_EQ(h2->Stat("readdressed_peers"), 0u);
+}
+
+TEST_F(AgentTest, AnotherLidIsFollowedWithTheSameQueuePair) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  const std::string qpn = h2->Qpn();
+  ASSERT_TRUE(subnet_.SetLid("h2", Lid(77)).ok());
+  // Announced: h1 hears of it before it has to send.
+  ASSERT_TRUE(Until([&] { return !h1->port("v1")->TakeTransmitted().empty(); }));
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  EXPECT_EQ(h2->Qpn(), qpn);
+  EXPECT_EQ(h2->losses_of_carrier("v1"), 0);
+  EXPECT_EQ(h1->Stat("readdressed_peers"), 0u);
+}
+
+// The index is another partition's by then: what is sent with the former queue pair would get there.
+TEST_F(AgentTest, AWithdrawnPKeyTakesItsVesDownAndBackAtAnotherIndexUpAgain) {
+  Host* h1 = AddHost("h1", kTwoVeses);
+  Host* h2 = AddHost("h2", kTwoVeses);
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  ExpectTalk(h1->port("v2"), h2->port("v2"));
+  const std::string red = h1->Qpn("red"), blue = h1->Qpn("blue");
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "h1").ok());
+  ASSERT_TRUE(Until([&] { return !h1->carrier("v1"); }));
+  EXPECT_THAT(h1->Command("show"), testing::AllOf(HasSubstr("QPN none"), HasSubstr("find P_Key 0x8001 on port soft:h1")));
+  ExpectTalk(h1->port("v2"), h2->port("v2"));
+  EXPECT_EQ(h1->Qpn("red"), red);
+  EXPECT_EQ(h1->losses_of_carrier("v2"), 0);
+  // What its own hosts send meanwhile is counted.
+  h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Until([&] { return absl::StrContains(h1->Command("drops", {"blue"}), "fabric_down"); }));
+
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8005), "h1", softhca::Membership::kFull).ok());
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kFull).ok());
+  ASSERT_TRUE(Until([&] { return h1->carrier("v1"); }));
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  EXPECT_NE(h1->Qpn("blue"), blue);
+  EXPECT_EQ(h1->Qpn("red"), red);
+  EXPECT_EQ(h2->Stat("readdressed_peers"), 1u) << "as after a restart, all that is behind it is found in one step";
+}
+
+TEST_F(AgentTest, AMembershipThatBecomesLimitedAndFullAgainIsFollowed) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  for (const char* name : {"h1", "h2"}) {
+    ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, softhca::Membership::kLimited).ok());
+  }
+  const auto limited = [](Host* host) { return absl::StrContains(host->Command("show"), "0x0001 (limited member)"); };
+  ASSERT_TRUE(Until([&] { return limited(h1) && limited(h2); }));
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h3->port("v1"));
+  h2->port("v1")->TakeTransmitted();
+  h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+  ASSERT_TRUE(Arrives(h3->port("v1"), MakeFrame(MacAddr::Broadcast(), kC)));
+  for (const auto& sent : h2->port("v1")->TakeTransmitted()) {
+    EXPECT_NE(sent.bytes, MakeFrame(MacAddr::Broadcast(), kC)) << "limited members are isolated from each other";
+  }
+  for (const char* name : {"h1", "h2"}) {
+    ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, softhca::Membership::kFull).ok());
+  }
+  ASSERT_TRUE(Until([&] { return !limited(h1) && !limited(h2); }));
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h2->port("v1"), h1->port("v1"));
+}
+
+// As a subnet does that was restarted and gives out other numbers.
+TEST_F(AgentTest, ALostQueuePairIsMadeAnewInPlace) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  const std::string qpn = h1->Qpn();
+  softhca::PortConfig config = h1->soft_port()->config();
+  config.qpns.first = Qpn(config.qpns.first.value() + 100);
+  config.qpns.count -= 100;
+  h1->soft_port()->OnPortConfig(config);
+  ASSERT_TRUE(Until([&] { return h1->Qpn() != qpn; }));
+  ASSERT_TRUE(AllJoined());
+  EXPECT_EQ(h1->losses_of_carrier("v1"), 0);
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  h2->port("v1")->Inject(MakeFrame(kA, kC));
+  EXPECT_TRUE(Arrives(h1->port("v1"), MakeFrame(kA, kC)));
+}
+
+TEST_F(AgentTest, AnotherGidIsAnotherIdentity) {
+  Host* h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  const std::string qpn = h1->Qpn();
+  const softhca::PortConfig before = h1->soft_port()->config();
+  softhca::PortConfig config = before;
+  config.gid = Gid::FromPrefixAndGuid(0xfec0'0000'0000'0000, config.port_guid);
+  h1->soft_port()->OnPortConfig(config);
+  ASSERT_TRUE(Until([&] { return h1->Qpn() != qpn; }));
+  // This subnet's SA lets nobody join under a GID that it did not give.
+  ASSERT_TRUE(Until([&] { return !h1->carrier("v1"); }));
+  h1->soft_port()->OnPortConfig(before);
+  ASSERT_TRUE(Until([&] { return h1->carrier("v1"); }));
+}
+
+// Interfaces send all the while, so rebuilds meet frames in every state. TearDown sees that all of them are accounted for.
+TEST_F(AgentTest, RebuildsUnderLoadLoseNoBufferAndNoCount) {
+  Host* h1 = AddHost("h1", kTwoVeses);
+  Host* h2 = AddHost("h2", kTwoVeses);
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 50; ++i) {
+      h1->port("v1")->Inject(MakeFrame(kB, kA));
+      h2->port("v1")->Inject(MakeFrame(kA, kB));
+      h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+    }
+    const bool back = round % 2 == 1;
+    if (back) {
+      ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kFull).ok());
+    } else {
+      ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "h1").ok());
+    }
+    ASSERT_TRUE(Until([&] { return h1->carrier("v1") == back; })) << round;
+    h2->port("v1")->TakeTransmitted();
+    h1->port("v1")->TakeTransmitted();
+  }
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+}
+
+TEST_F(AgentTest, APKeyThatIsGoneWhenTheLinkComesBackIsNoticed) {
+  Host* h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(subnet_.SetLink("h1", false).ok());
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "h1").ok());
+  ASSERT_TRUE(subnet_.SetLink("h1", true).ok());
+  ASSERT_TRUE(Until([&] { return h1->Qpn() == "none"; }));
+  EXPECT_FALSE(h1->carrier("v1"));
+}
+
+TEST_F(AgentTest, WithoutASubnetManagerARefreshKeepsWhatThereIs) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  subnet_.SetSmAbsent(true);
+  h1->soft_port()->OnSubnetLost();
+  h1->soft_port()->OnPortConfig(h1->soft_port()->config());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  EXPECT_EQ(h1->losses_of_carrier("v1"), 0);
+  subnet_.SetSmAbsent(false);
+}
+
+// ---- What the subnet reports.
+
+// A port that is back before its time is over keeps all that is known of it; so does one that is heard.
+TEST_F(AgentTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  h3->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+  ASSERT_TRUE(Arrives(h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
+  const auto knows = [h1](MacAddr mac) { return absl::StrContains(h1->Command("fdb/show"), mac.ToString()); };
+  ASSERT_TRUE(Until([&] { return knows(kB) && knows(kC); }));
+  auto report = [h1, tid = uint64_t{1}](SmTrap trap, Host* about) mutable {
+    Mad mad;
+    EncodeSaHeader({.method = MadMethod::kReport, .tid = tid++, .attribute = SaAttribute::kNotice}, &mad);
+    EncodeNotice(Notice::OfGid(trap, about->soft_port()->config().gid), SaRecord(&mad));
+    h1->soft_port()->OnMad(mad);
+  };
+  report(SmTrap::kGidOutOfService, h2);
+  report(SmTrap::kGidOutOfService, h3);
+  report(SmTrap::kGidInService, h2);
+  EXPECT_TRUE(Until([&] { return !knows(kC); }));
+  EXPECT_TRUE(knows(kB));
+  h1->port("v1")->Inject(MakeFrame(kC, kA));
+  EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kC, kA))) << "it is looked for by flooding";
+  EXPECT_TRUE(Arrives(h3->port("v1"), MakeFrame(kC, kA)));
 }
 
 TEST_F(AgentTest, APartitionThatThePortIsNotInIsAClearError) {

@@ -1,6 +1,7 @@
 #include "control/flood_group.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "control/log.h"
@@ -8,8 +9,10 @@
 namespace eoib {
 namespace {
 
-constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+const absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(16);
+// A member that is refused three times, within 300 ms, is none any more.
+const absl::Duration kForgiven = 2 * kFirstBackoff;
 
 // What joins a group that exists; RFC 4391 §5 does the same for IPoIB's broadcast group.
 constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
@@ -34,9 +37,29 @@ FloodGroup::FloodGroup(const Options& options, Hca* hca, SaClient* sa, AddressHa
 FloodGroup::~FloodGroup() { *alive_ = false; }
 
 void FloodGroup::Join() {
-  if (leaving_) return;
+  if (leaving_ || endpoint_ == nullptr) return;
   backoff_ = kFirstBackoff;
   Request(/*create=*/false);
+}
+
+void FloodGroup::Renew() {
+  renew_ = true;
+  Join();
+}
+
+void FloodGroup::OnCreated() {
+  if (joined_.has_value() && trouble_.empty()) return;  // it is our own doing, or was there before
+  AskSoon();
+}
+
+void FloodGroup::OnDeleted() { AskSoon(); }
+
+void FloodGroup::AskSoon() {
+  if (asking_) {
+    again_ = true;
+  } else {
+    Join();
+  }
 }
 
 void FloodGroup::Run() {
@@ -44,11 +67,21 @@ void FloodGroup::Run() {
   Request(/*create=*/false);
 }
 
-void FloodGroup::Lost() {
+void FloodGroup::Lost(absl::string_view why) {
   ++attempt_;
+  asking_ = again_ = false;
   retry_at_ = absl::InfiniteFuture();
-  trouble_ = "the port is down";
+  trouble_ = std::string(why);
   Forget();
+}
+
+void FloodGroup::Rebind(UdEndpoint* endpoint, PKey pkey) {
+  endpoint_ = endpoint;
+  options_.pkey = pkey;
+  const absl::optional<Mlid> before = std::exchange(attached_, absl::nullopt);
+  if (endpoint_ == nullptr || !before.has_value() || !joined_.has_value()) return;
+  // What fails here is tried again, and told, when the SA has answered.
+  if (endpoint_->SetQKey(joined_->qkey).ok() && endpoint_->Attach(options_.mgid, *before).ok()) attached_ = before;
 }
 
 // The forwarder stops using the handle before it is given back.
@@ -77,10 +110,12 @@ void FloodGroup::Request(bool create) {
   retry_at_ = absl::InfiniteFuture();
   const uint64_t attempt = ++attempt_;
   asked_ = true;
+  asking_ = false;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
   if (!port->active) return Fail(absl::UnavailableError("the port is not active"));
   if (sa_ == nullptr) return Adopt(BaseRecord(*port));
+  asking_ = true;
   sa_->Join(BaseRecord(*port), create ? kCreateMask : kJoinMask,
             [this, alive = alive_, create, attempt](absl::StatusOr<McMemberRecord> answer) {
               if (*alive) Answered(create, attempt, std::move(answer));
@@ -89,10 +124,14 @@ void FloodGroup::Request(bool create) {
 
 void FloodGroup::Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer) {
   if (attempt != attempt_) return;
+  asking_ = false;
   if (answer.ok()) return Adopt(*answer);
+  if (std::exchange(again_, false)) return Join();
   const bool refused = !absl::IsDeadlineExceeded(answer.status());
   if (refused && !create && options_.pkey.IsFullMember()) return Request(/*create=*/true);
-  if (refused) Forget();  // an SM that does not answer may come back and know us; one that refuses does not
+  // An SM that does not answer may come back and know us; one that goes on refusing does not. For a limited member a restarted
+  // SM has no group to join until a full member has created it.
+  if (refused && backoff_ > kForgiven) Forget();
   Fail(answer.status());
 }
 
@@ -103,20 +142,33 @@ void FloodGroup::Adopt(const McMemberRecord& record) {
   const absl::StatusOr<AhIndex> ah = handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
                                                    {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
   if (!ah.ok()) return Fail(ah.status());
-  absl::Status status = attached_ == record.mlid ? absl::OkStatus() : endpoint_->Attach(options_.mgid, record.mlid);
-  if (status.ok()) status = endpoint_->SetQKey(record.qkey);
+  const absl::Status status = PutIntoEffect(record);
   if (!status.ok()) {
     handles_->Put(*ah);
     return Fail(status);
   }
-  if (attached_.has_value() && *attached_ != record.mlid) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
-  attached_ = record.mlid;
   const absl::optional<Joined> before = joined_;
   joined_ = Joined{*ah, record.mlid, record.qkey, mtu};
   trouble_.clear();
   backoff_ = kFirstBackoff;
+  again_ = false;
   on_change_(joined_);
   if (before.has_value()) handles_->Put(before->ah);
+}
+
+absl::Status FloodGroup::PutIntoEffect(const McMemberRecord& record) {
+  absl::Status status = endpoint_->SetQKey(record.qkey);
+  if (!status.ok()) return status;
+  if (std::exchange(renew_, false) && attached_ == record.mlid) {
+    endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+    attached_.reset();
+  }
+  if (attached_ == record.mlid) return absl::OkStatus();
+  status = endpoint_->Attach(options_.mgid, record.mlid);
+  if (!status.ok()) return status;
+  if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+  attached_ = record.mlid;
+  return absl::OkStatus();
 }
 
 void FloodGroup::Fail(const absl::Status& why) {

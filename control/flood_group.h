@@ -3,7 +3,8 @@
 //
 // The first full member creates the group; everybody else joins what is there. Both may happen at once on several hosts: all
 // ask for the same parameters, so whoever comes second joins. A limited member cannot create a group (its P_Key would be
-// the group's) and waits for a full one. A refused or unanswered join is repeated after 100 ms, doubling up to 16 s.
+// the group's) and waits for a full one. A refused or unanswered join is repeated after 100 ms, doubling up to 16 s, and at
+// once when the subnet says that the group is there.
 //
 // Control thread only.
 #ifndef EOIB_CONTROL_FLOOD_GROUP_H_
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/clock.h"
@@ -46,11 +48,18 @@ class FloodGroup {
              OnChange on_change);
   ~FloodGroup();
 
-  // Joins, or joins again: the port came up, the SM forgot us, a LID changed. Membership that is confirmed unchanged stays as
-  // it is, without a gap.
+  // Joins, or joins again: the SM may have forgotten us. Membership that is confirmed unchanged stays as it is, without a gap.
   void Join();
+  // The same, and puts address handle and attachment into effect anew: the link was away, a LID changed.
+  void Renew();
+  // The subnet says that the group was created, or deleted.
+  void OnCreated();
+  void OnDeleted();
   // The port went down: the SM forgets us. Attached QPs stay attached.
-  void Lost();
+  void Lost(absl::string_view why);
+  // Another queue pair takes the former one's place, with that P_Key; null: there is none now, Lost with a reason comes before.
+  // It is attached at once if the former one was; Renew follows.
+  void Rebind(UdEndpoint* endpoint, PKey pkey);
   // Detaches and tells the SA; `done` is called when it has answered or given up.
   void Leave(std::function<void()> done);
 
@@ -69,13 +78,15 @@ class FloodGroup {
   void Adopt(const McMemberRecord& record);
   void Fail(const absl::Status& why);
   void Forget();
+  absl::Status PutIntoEffect(const McMemberRecord& record);
+  void AskSoon();
   McMemberRecord BaseRecord(const HcaPortInfo& port) const;
 
-  const Options options_;
+  Options options_;
   Hca* const hca_;
   SaClient* const sa_;
   AddressHandles* const handles_;
-  UdEndpoint* const endpoint_;
+  UdEndpoint* endpoint_;
   const Clock* const clock_;
   const OnChange on_change_;
 
@@ -83,6 +94,9 @@ class FloodGroup {
   absl::optional<Mlid> attached_;
   std::string trouble_ = "not asked yet";
   bool leaving_ = false;
+  bool renew_ = false;    // attach again though the MLID is the same
+  bool asking_ = false;   // the SA has our question
+  bool again_ = false;    // and a refusal may be from before the group was created
   bool asked_ = false;    // the SA may have made us a member
   uint64_t attempt_ = 0;  // answers to earlier attempts are stale
   absl::Duration backoff_;

@@ -1,8 +1,10 @@
 #include "control/resolver.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "control/log.h"
 
@@ -27,87 +29,167 @@ Resolver::Resolver(SaClient* sa, AddressHandles* handles, VPortDirectory* direct
 
 Resolver::~Resolver() {
   *alive_ = false;
-  for (auto& [vport, peer] : peers_) {
-    if (!peer.ah.IsNone()) handles_->Put(peer.ah);
-  }
+  for (auto& [gid, path] : paths_) handles_->Put(path.ah);
+}
+
+void Resolver::SetOwn(const Gid& own, PKey pkey) {
+  own_ = own;
+  pkey_ = pkey;
 }
 
 void Resolver::OnPunt(const Punt& punt) {
+  const absl::optional<PeerAddress> peer = directory_->Peer(punt.vport);
+  if (!peer.has_value()) return;
+  Path& path = paths_[peer->gid];
+  path.gone = false;
+  if (std::find(path.vports.begin(), path.vports.end(), punt.vport) == path.vports.end()) path.vports.push_back(punt.vport);
   const bool heard = punt.kind == Punt::Kind::kNewPeer || punt.kind == Punt::Kind::kReaddressed;
   if (heard && (punt.slid.IsValid() || sa_ == nullptr)) {
-    ++counters_.from_completions;
-    Publish(punt.vport, {punt.peer.gid, punt.slid.value(), punt.sl}, {});
+    Heard(punt, &path);
+  } else if (!path.ah.IsNone()) {
+    PublishTo(peer->gid, &path);  // another queue pair of a port that we know the way to
+    published_();
   }
-  Query(punt.vport);
+  Query(peer->gid);
+}
+
+// A path that the SA gave says more than a completion does, and stays where the two lead to the same place.
+void Resolver::Heard(const Punt& punt, Path* path) {
+  const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
+  ++counters_.from_completions;
+  if (path->ah.IsNone() || path->key != key) {
+    Publish(key, {});
+  } else {
+    PublishTo(key.dgid, path);
+  }
+  published_();
 }
 
 void Resolver::RefreshAll() {
-  std::vector<VPortId> vports;
-  for (const auto& [vport, peer] : peers_) vports.push_back(vport);
-  for (VPortId vport : vports) Query(vport);
+  if (paths_.size() > kHandful && sa_ != nullptr) return QueryTable();
+  std::vector<Gid> gids;
+  for (const auto& [gid, path] : paths_) gids.push_back(gid);
+  for (const Gid& gid : gids) Query(gid);
+}
+
+void Resolver::OnInService(const Gid& gid) {
+  const auto path = paths_.find(gid);
+  if (path == paths_.end()) return;
+  path->second.gone = false;
+  Query(gid);
+}
+
+void Resolver::OnOutOfService(const Gid& gid) {
+  const auto path = paths_.find(gid);
+  if (path == paths_.end()) return;
+  path->second.gone = true;
+  path->second.retry_at = absl::InfiniteFuture();
 }
 
 void Resolver::Run() {
   const absl::Time now = clock_->Now();
-  std::vector<VPortId> due;
-  for (const auto& [vport, peer] : peers_) {
-    if (peer.retry_at <= now) due.push_back(vport);
+  std::vector<Gid> due;
+  for (const auto& [gid, path] : paths_) {
+    if (path.retry_at <= now) due.push_back(gid);
   }
-  for (VPortId vport : due) Query(vport);
+  for (const Gid& gid : due) Query(gid);
 }
 
 absl::Time Resolver::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const auto& [vport, peer] : peers_) next = std::min(next, peer.retry_at);
+  for (const auto& [gid, path] : paths_) next = std::min(next, path.retry_at);
   return next;
 }
 
-void Resolver::Query(VPortId vport) {
-  const absl::optional<PeerAddress> address = directory_->Peer(vport);
-  if (sa_ == nullptr || !address.has_value()) return;
-  Peer& peer = peers_[vport];
-  if (peer.asking) {
-    peer.again = true;
+void Resolver::Query(const Gid& gid) {
+  if (sa_ == nullptr) return;
+  Path& path = paths_.at(gid);
+  if (path.asking) {
+    path.again = true;
     return;
   }
-  peer.asking = true;
-  peer.again = false;
-  peer.retry_at = absl::InfiniteFuture();
+  path.asking = true;
+  path.again = false;
+  path.retry_at = absl::InfiniteFuture();
   ++counters_.queries;
-  sa_->QueryPath(own_, address->gid, pkey_,
-                 [this, alive = alive_, vport, gid = address->gid](absl::StatusOr<PathRecord> answer) {
-                   if (*alive) Answered(vport, gid, answer);
-                 });
+  sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
+    if (*alive) Answered(gid, answer);
+  });
 }
 
-void Resolver::Answered(VPortId vport, const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
-  Peer& peer = peers_[vport];
-  peer.asking = false;
-  if (peer.again) return Query(vport);  // the answer may be from before what made us ask again
+void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
+  Path& path = paths_.at(gid);
+  path.asking = false;
+  if (path.again) return Query(gid);  // the answer may be from before what made us ask again
   if (!answer.ok()) {
     ++counters_.failures;
-    peer.retry_at = clock_->Now() + kRetry;
+    if (!path.gone) path.retry_at = clock_->Now() + kRetry;
     // A path that works (from a completion) is kept; a frame that waits in vain is counted where it waits.
     if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", answer.status().message()));
     return;
   }
-  ++counters_.from_records;
-  Publish(vport, {gid, answer->dlid.value(), answer->sl},
-          {answer->traffic_class, answer->hop_limit, answer->flow_label, answer->rate});
+  Adopt(*answer);
+  published_();
 }
 
-void Resolver::Publish(VPortId vport, const PathKey& key, const PathAttributes& attributes) {
+// One question for all. Answers to single ones that are under way are from before.
+void Resolver::QueryTable() {
+  for (auto& [gid, path] : paths_) path.again |= path.asking;
+  table_again_ = asking_table_;
+  if (std::exchange(asking_table_, true)) return;
+  ++counters_.tables;
+  sa_->QueryPaths(own_, pkey_, [this, alive = alive_](absl::StatusOr<std::vector<PathRecord>> answer) {
+    if (*alive) AnsweredTable(answer);
+  });
+}
+
+// What the table lacks is asked for one by one, and so is everything if there is no table.
+void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
+  asking_table_ = false;
+  if (std::exchange(table_again_, false)) return QueryTable();
+  absl::flat_hash_set<Gid> lacking;
+  for (const auto& [gid, path] : paths_) lacking.insert(gid);
+  if (answer.ok()) {
+    // Of several paths to a port (LMC) the first.
+    for (const PathRecord& record : *answer) {
+      if (lacking.erase(record.dgid) != 0) Adopt(record);
+    }
+    published_();
+  } else {
+    LogWarning(absl::StrCat(answer.status().message(), "; asking one by one"));
+  }
+  for (const Gid& gid : lacking) Query(gid);
+}
+
+void Resolver::Adopt(const PathRecord& record) {
+  ++counters_.from_records;
+  paths_.at(record.dgid).retry_at = absl::InfiniteFuture();
+  Publish({record.dgid, record.dlid.value(), record.sl},
+          {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+}
+
+void Resolver::Publish(const PathKey& key, const PathAttributes& attributes) {
   const absl::StatusOr<AhIndex> ah = handles_->Get(key, attributes);
   if (!ah.ok()) {
     ++counters_.failures;
     if (log_.Allow()) LogWarning(absl::StrCat("make an address handle for ", key.dgid.ToString(), ": ", ah.status().message()));
     return;
   }
-  Peer& peer = peers_[vport];
-  directory_->SetAddressHandle(vport, *ah);
-  if (!peer.ah.IsNone()) handles_->Put(peer.ah);  // after the new one is published
-  peer.ah = *ah;
-  published_();
+  Path& path = paths_.at(key.dgid);
+  const AhIndex before = path.ah;
+  path.ah = *ah;
+  path.key = key;
+  PublishTo(key.dgid, &path);
+  handles_->Put(before);  // after the new one is published
+}
+
+void Resolver::PublishTo(const Gid& gid, Path* path) {
+  const auto is_elsewhere = [this, &gid](VPortId vport) {
+    const absl::optional<PeerAddress> peer = directory_->Peer(vport);
+    return !peer.has_value() || peer->gid != gid;
+  };
+  path->vports.erase(std::remove_if(path->vports.begin(), path->vports.end(), is_elsewhere), path->vports.end());
+  for (VPortId vport : path->vports) directory_->SetAddressHandle(vport, path->ah);
 }
 
 }  // namespace eoib

@@ -1,15 +1,19 @@
 // Resolver: turns a peer (GID, QPN) into an address handle, and keeps it right.
 //
-// A new peer is answered at once: the work completion of its first datagram, reversed, is a path back (IBA 1.4 §11.2.2.5). The
-// PathRecord that the SA gives later replaces it if it differs. So new peers work with the SM gone. A path that nobody knows
-// yet (the frame's peer was never heard) waits for its PathRecord.
+// A path leads to a port, so there is one for each GID, however many queue pairs are behind it. A new peer is answered at once:
+// the work completion of its first datagram, reversed, is a path back (IBA 1.4 §11.2.2.5). The PathRecord that the SA gives
+// later replaces it if it differs. So new peers work with the SM gone. A path that nobody knows yet (the frame's peer was never
+// heard) waits for its PathRecord. What is in use is replaced by something better, never taken away.
 //
 // Control thread only. Publishes through the VPortDirectory.
 #ifndef EOIB_CONTROL_RESOLVER_H_
 #define EOIB_CONTROL_RESOLVER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -24,19 +28,28 @@ namespace eoib {
 
 class Resolver {
  public:
+  // More paths than this are asked for as one table.
+  static constexpr size_t kHandful = 8;
+
   struct Counters {
-    uint64_t from_completions = 0, from_records = 0, queries = 0, failures = 0;
+    uint64_t from_completions = 0, from_records = 0, queries = 0, tables = 0, failures = 0;
   };
   // `sa` may be null (RoCE: the GID is all there is to know). `own` is this port's GID, `pkey` the VES's. `published` is called
-  // after a handle was published.
+  // after handles were published.
   Resolver(SaClient* sa, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own, PKey pkey,
            std::function<void()> published);
   ~Resolver();
 
+  // This port has another GID, or its membership changed; RefreshAll follows.
+  void SetOwn(const Gid& own, PKey pkey);
+
   // A punt of kind kNewPeer, kReaddressed or kUnresolved.
   void OnPunt(const Punt& punt);
-  // Asks for every peer's path again: LIDs or the SM changed.
+  // Asks for every peer's path again, those that failed too: LIDs or the SM changed.
   void RefreshAll();
+  // The subnet says that a port is there (again), or is not. Of ports without peers nothing is noted.
+  void OnInService(const Gid& gid);
+  void OnOutOfService(const Gid& gid);
   // Asks again where there was no answer.
   void Run();
   absl::Time NextDeadline() const;
@@ -44,25 +57,35 @@ class Resolver {
   const Counters& counters() const { return counters_; }
 
  private:
-  struct Peer {
+  struct Path {
+    std::vector<VPortId> vports;  // of the peers at the GID
+    PathKey key;                  // what `ah` was made from
     AhIndex ah = AhIndex::None();
     bool asking = false;
     bool again = false;                            // asked for once more while an answer was under way
+    bool gone = false;                             // out of service: no use asking until somebody hears of it
     absl::Time retry_at = absl::InfiniteFuture();  // the last question had no answer
   };
 
-  void Query(VPortId vport);
-  void Answered(VPortId vport, const Gid& gid, const absl::StatusOr<PathRecord>& answer);
-  void Publish(VPortId vport, const PathKey& key, const PathAttributes& attributes);
+  void Query(const Gid& gid);
+  void Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer);
+  void QueryTable();
+  void AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer);
+  void Adopt(const PathRecord& record);
+  void Heard(const Punt& punt, Path* path);
+  void Publish(const PathKey& key, const PathAttributes& attributes);
+  void PublishTo(const Gid& gid, Path* path);
 
   SaClient* const sa_;
   AddressHandles* const handles_;
   VPortDirectory* const directory_;
   const Clock* const clock_;
-  const Gid own_;
-  const PKey pkey_;
+  Gid own_;
+  PKey pkey_;
   const std::function<void()> published_;
-  absl::flat_hash_map<VPortId, Peer> peers_;
+  absl::flat_hash_map<Gid, Path> paths_;
+  bool asking_table_ = false;
+  bool table_again_ = false;
   Counters counters_;
   LogLimiter log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "vswitch/wire/mgid.h"
@@ -14,6 +16,8 @@ constexpr absl::Duration kAgeInterval = absl::Seconds(1);
 // A join is announced at once, and 100, 300, 700 and 1,500 ms later.
 constexpr int kAnnouncements = 5;
 constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
+// How long a port may be out of service and come back to what was known of it.
+constexpr absl::Duration kGoneForGood = absl::Seconds(3);
 constexpr uint16_t kEtherTypeRarp = 0x8035;
 
 const char* OriginName(FdbOrigin origin) {
@@ -56,44 +60,56 @@ Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
 
 }  // namespace
 
-Ves::Ves(const VesConfig& config, const Shared& shared, Hca::PKeyIndex pkey, const Gid& gid)
+Ves::Ves(const VesConfig& config, const Shared& shared, const Identity& identity)
     : config_(config),
       shared_(shared),
-      pkey_(pkey),
-      gid_(gid),
+      identity_(identity),
       fdb_({config.ageing, config.fdb_limit}, shared.clock),
       move_log_(shared.clock, 10, absl::Seconds(6)),
       next_age_(shared.clock->Now() + kAgeInterval) {}
 
 absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Shared& shared) {
-  const absl::StatusOr<Hca::PKeyIndex> pkey = shared.hca->FindPKey(config.pkey);
-  if (!pkey.ok()) return absl::Status(pkey.status().code(), absl::StrCat("VES ", config.name, ": ", pkey.status().message()));
+  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, Identity()));
+  const absl::StatusOr<Identity> identity = ves->LookUp();
+  if (!identity.ok()) return identity.status();
   const absl::StatusOr<HcaPortInfo> port = shared.hca->QueryPort();
   if (!port.ok()) return port.status();
-
-  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, *pkey, port->gid));
-  const QKey qkey = config.qkey.value_or(QKey(0x8000'0000u | pkey->pkey.Full().value()));
-  auto endpoint =
-      UdEndpoint::Create(shared.hca, shared.pd, shared.pool, shared.handles, {.pkey_index = pkey->index, .qkey = qkey});
+  auto endpoint = ves->MakeEndpoint(*identity);
   if (!endpoint.ok()) return endpoint.status();
+  ves->identity_ = *identity;
   ves->endpoint_ = *std::move(endpoint);
 
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.flood_mgid = FloodMgid(config.pkey);
-  options.own = {port->gid, ves->endpoint_->qpn()};
-  options.limited_member = !pkey->pkey.IsFullMember();
-  ves->forwarder_ =
-      std::make_unique<Forwarder>(options, Forwarder::Parts{shared.pool, ves->endpoint_.get(), &ves->fdb_, &ves->directory_,
-                                                            &ves->punts_, &ves->injected_, shared.clock});
+  const PKey pkey = identity->pkey.pkey;
+  ves->forwarder_ = std::make_unique<Forwarder>(
+      options, Forwarder::Parts{shared.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, shared.clock},
+      Forwarder::Uplink{ves->endpoint_.get(), {identity->gid, ves->endpoint_->qpn()}, !pkey.IsFullMember()});
   ves->forwarder_->SetMtu(MtuBytes(port->mtu) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<Resolver>(shared.sa, shared.handles, &ves->directory_, shared.clock, port->gid, pkey->pkey,
+  ves->resolver_ = std::make_unique<Resolver>(shared.sa, shared.handles, &ves->directory_, shared.clock, identity->gid, pkey,
                                               [self] { self->RetryHeld(); });
   ves->group_ = std::make_unique<FloodGroup>(
-      FloodGroup::Options{options.flood_mgid, pkey->pkey, qkey}, shared.hca, shared.sa, shared.handles, ves->endpoint_.get(),
-      shared.clock, [self](const absl::optional<FloodGroup::Joined>& joined) { self->OnGroup(joined); });
+      FloodGroup::Options{options.flood_mgid, pkey, ves->DefaultQKey()}, shared.hca, shared.sa, shared.handles,
+      ves->endpoint_.get(), shared.clock, [self](const absl::optional<FloodGroup::Joined>& joined) { self->OnGroup(joined); });
   return ves;
+}
+
+absl::StatusOr<Ves::Identity> Ves::LookUp() const {
+  const absl::StatusOr<Hca::PKeyIndex> pkey = shared_.hca->FindPKey(config_.pkey);
+  if (!pkey.ok()) return absl::Status(pkey.status().code(), absl::StrCat("VES ", config_.name, ": ", pkey.status().message()));
+  const absl::StatusOr<HcaPortInfo> port = shared_.hca->QueryPort();
+  if (!port.ok()) return port.status();
+  return Identity{*pkey, port->gid};
+}
+
+// What the flood group is created with, if nobody has; else its record says.
+QKey Ves::DefaultQKey() const { return config_.qkey.value_or(QKey(0x8000'0000u | config_.pkey.Full().value())); }
+
+absl::StatusOr<std::unique_ptr<UdEndpoint>> Ves::MakeEndpoint(const Identity& identity) const {
+  return UdEndpoint::Create(shared_.hca, shared_.pd, shared_.pool, shared_.handles,
+                            {.pkey_index = identity.pkey.index, .qkey = DefaultQKey()});
 }
 
 Ves::~Ves() {
@@ -125,34 +141,115 @@ absl::Status Ves::AddVPort(VPort vport) {
 void Ves::Start() { group_->Join(); }
 void Ves::Stop(std::function<void()> done) { group_->Leave(std::move(done)); }
 
-void Ves::OnPortUp() {
-  group_->Join();
+void Ves::Refresh(RefreshDepth depth) {
+  if (depth == RefreshDepth::kLight) {
+    group_->Join();
+  } else {
+    announced_ = false;
+    next_announcement_ = absl::InfiniteFuture();
+    group_->Renew();
+  }
   resolver_->RefreshAll();
 }
 
-std::string Ves::WhatNeedsARestart() const {
-  const absl::StatusOr<Hca::PKeyIndex> pkey = shared_.hca->FindPKey(config_.pkey);
-  if (pkey.ok() && (pkey->index != pkey_.index || pkey->pkey != pkey_.pkey)) {
-    return absl::StrCat("VES ", config_.name, "'s P_Key is ", pkey->pkey.ToString(), " at index ", pkey->index, " now");
-  }
-  const absl::StatusOr<HcaPortInfo> port = shared_.hca->QueryPort();
-  if (port.ok() && port->gid != gid_) return absl::StrCat("the port's GID is ", port->gid.ToString(), " now");
-  return "";
+void Ves::OnPortDown() {
+  if (endpoint_ != nullptr) group_->Lost("the port is down");
 }
 
-void Ves::OnPortDown() { group_->Lost(); }
+bool Ves::NoteLoss(const ibv_async_event& event) {
+  const bool ours = endpoint_ != nullptr && endpoint_->IsLostBy(event);
+  lost_ |= ours;
+  return ours;
+}
+
+bool Ves::NeedsRebuild() const {
+  const absl::StatusOr<Identity> now = LookUp();
+  if (lost_) return true;
+  if (absl::IsNotFound(now.status())) return endpoint_ != nullptr;
+  if (!now.ok() || endpoint_ == nullptr) return endpoint_ == nullptr;  // an HCA that does not answer has not changed anything
+  return now->gid != identity_.gid || now->pkey.index != identity_.pkey.index || now->pkey.pkey != identity_.pkey.pkey;
+}
+
+// The former queue pair goes in any case: its index in the P_Key table may be another partition's by now, and frames of this
+// VES must not get there.
+absl::Status Ves::Rebuild() {
+  lost_ = false;
+  const absl::StatusOr<Identity> now = LookUp();
+  auto endpoint = now.ok() ? MakeEndpoint(*now) : now.status();
+  if (!endpoint.ok()) {
+    TakeDown(endpoint.status().message());
+    return absl::IsNotFound(endpoint.status()) ? absl::OkStatus() : endpoint.status();
+  }
+  identity_ = *now;
+  const PKey pkey = now->pkey.pkey;
+  forwarder_->Rebind({endpoint->get(), {now->gid, (*endpoint)->qpn()}, !pkey.IsFullMember()});
+  resolver_->SetOwn(now->gid, pkey);
+  group_->Rebind(endpoint->get(), pkey);
+  endpoint_ = *std::move(endpoint);
+  LogInfo(absl::StrCat("VES ", config_.name, ": QPN ", endpoint_->qpn().ToString(), ", P_Key ", pkey.ToString(), " at index ",
+                       now->pkey.index));
+  return absl::OkStatus();
+}
+
+void Ves::TakeDown(absl::string_view why) {
+  LogWarning(absl::StrCat(why, "; the VES is down"));
+  group_->Lost(why);
+  group_->Rebind(nullptr, identity_.pkey.pkey);
+  forwarder_->Rebind({nullptr, {}, !identity_.pkey.pkey.IsFullMember()});
+  endpoint_.reset();
+}
+
+// A port that is out of service takes its MACs along, but not at once: an agent that was killed is back within a second, with
+// the same GID, and then all that was behind it is found again in one step (Forwarder::FollowsRestart). If its entries were
+// gone by then, what is behind a bridge there would be flooded until it speaks. Until they are, frames for it are lost, as they
+// would be without the report. Afterwards a MAC that has moved without saying so is found by flooding, and not only when its
+// entry has aged. The path stays: if the port is there after all, its frames are learned and answered as before.
+void Ves::OnNotice(SmTrap trap, const Gid& gid) {
+  switch (trap) {
+    case SmTrap::kGidInService:
+      gone_.erase(gid);
+      return resolver_->OnInService(gid);
+    case SmTrap::kGidOutOfService:
+      gone_.try_emplace(gid, shared_.clock->Now() + kGoneForGood);
+      return resolver_->OnOutOfService(gid);
+    case SmTrap::kGroupCreated:
+      if (gid == group_->mgid().gid()) group_->OnCreated();
+      return;
+    case SmTrap::kGroupDeleted:
+      if (gid == group_->mgid().gid()) group_->OnDeleted();
+      return;
+  }
+}
+
+// Of all ports whose time has come at once, since a switch that dies takes many along.
+void Ves::FlushGone() {
+  const absl::Time now = shared_.clock->Now();
+  absl::flat_hash_set<Gid> due;
+  for (const auto& [gid, when] : gone_) {
+    if (when <= now) due.insert(gid);
+  }
+  if (due.empty()) return;
+  for (const Gid& gid : due) gone_.erase(gid);
+  size_t forgotten = 0;
+  for (const VPortDirectory::Row& row : directory_.Dump()) {
+    if (row.route.kind == Route::Kind::kRemote && due.contains(row.peer.gid)) forgotten += fdb_.FlushLearned(row.vport);
+  }
+  if (forgotten != 0) {
+    LogInfo(absl::StrCat("VES ", config_.name, ": ", due.size(), " ports are out of service; forgot ", forgotten, " MACs"));
+  }
+}
 
 void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
-  announcements_ = 0;
-  next_announcement_ = absl::InfiniteFuture();
   for (VPort& vport : vports_) {
     const absl::Status status = vport.set_link(joined.has_value());
     if (!status.ok()) LogWarning(status.message());
   }
-  if (!joined.has_value()) return;
-  if (adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
-  Announce();
+  if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
+  if (joined.has_value() == std::exchange(announced_, joined.has_value())) return;
+  announcements_ = 0;
+  next_announcement_ = joined.has_value() ? shared_.clock->Now() : absl::InfiniteFuture();
+  if (joined.has_value()) Announce();
 }
 
 void Ves::AdoptMtu(int group_mtu_bytes) {
@@ -165,8 +262,8 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
   }
 }
 
-// After each join, so that agents who knew this one by its former queue pair learn the new one before they need it. More than
-// once: whoever joins a little later, because the subnet itself has just come back, does not hear the first.
+// When the interfaces come up, so that agents who knew this one by its former queue pair learn the new one before they need it.
+// More than once: whoever joins a little later, because the subnet itself has just come back, does not hear the first.
 void Ves::Announce() {
   next_announcement_ = shared_.clock->Now() + kAnnouncementInterval * (1 << announcements_);
   if (++announcements_ == kAnnouncements) next_announcement_ = absl::InfiniteFuture();
@@ -199,6 +296,7 @@ void Ves::RunPunts() {
   Punt punt;
   while (punts_.Pop(&punt)) {
     if (punt.kind != Punt::Kind::kMoved) {
+      if (punt.kind != Punt::Kind::kUnresolved) gone_.erase(punt.peer.gid);  // it has just been heard
       resolver_->OnPunt(punt);
     } else if (move_log_.Allow()) {
       LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
@@ -211,6 +309,7 @@ void Ves::Run() {
   group_->Run();
   resolver_->Run();
   shared_.handles->Reap();
+  FlushGone();
   const absl::Time now = shared_.clock->Now();
   if (now >= next_announcement_) Announce();
   if (now < next_age_) return;
@@ -219,7 +318,9 @@ void Ves::Run() {
 }
 
 absl::Time Ves::NextDeadline() const {
-  return std::min({next_age_, next_announcement_, group_->NextDeadline(), resolver_->NextDeadline()});
+  absl::Time next = std::min({next_age_, next_announcement_, group_->NextDeadline(), resolver_->NextDeadline()});
+  for (const auto& [gid, when] : gone_) next = std::min(next, when);
+  return next;
 }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
@@ -232,10 +333,11 @@ std::string Ves::Behind(VPortId vport) const {
 }
 
 std::string Ves::Show() const {
-  std::string text = absl::StrCat(
-      "VES ", config_.name, ": P_Key ", pkey_.pkey.ToString(), pkey_.pkey.IsFullMember() ? " (full" : " (limited",
-      " member), QPN ", endpoint_->qpn().ToString(), ", VLANs ", config_.vlans.ToString(), ", MTU ", forwarder_->mtu(),
-      ", FDB ", fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
+  std::string text = absl::StrCat("VES ", config_.name, ": P_Key ", identity_.pkey.pkey.ToString(),
+                                  identity_.pkey.pkey.IsFullMember() ? " (full" : " (limited", " member), QPN ",
+                                  endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none", ", VLANs ",
+                                  config_.vlans.ToString(), ", MTU ", forwarder_->mtu(), ", FDB ", fdb_.size(), " of ",
+                                  config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
   const absl::optional<FloodGroup::Joined>& joined = group_->joined();
   if (joined.has_value()) {
     absl::StrAppend(&text, ": joined, MLID ", joined->mlid.ToString(), ", Q_Key ", joined->qkey.ToString(), ", MTU ",

@@ -1,5 +1,9 @@
 // Ves: one VES on this agent. Owns what a VES needs (FDB, directory, queue pair, forwarder) and ties its data path to control:
-// membership in the flood group, punts, ageing.
+// membership in the flood group, punts, ageing, what the subnet says.
+//
+// A queue pair is made for an index of the P_Key table, and the forwarder for a GID and a membership. When one of them changes,
+// or the queue pair is lost, the VES is rebuilt in place: interfaces, FDB, paths and frames that wait stay. Without a P_Key it
+// has no queue pair, its interfaces have no carrier, and it waits for the P_Key to come back.
 //
 // Control thread, except that the forwarder belongs to its worker once that runs.
 #ifndef EOIB_CONTROL_VES_H_
@@ -10,12 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "control/config.h"
 #include "control/flood_group.h"
 #include "control/log.h"
+#include "control/refresh_depth.h"
 #include "control/resolver.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
@@ -66,12 +72,18 @@ class Ves {
   void Run();
   absl::Time NextDeadline() const;
 
-  // What happened to the HCA port.
-  void OnPortUp();  // active again, or the SM asked for reregistration: join again, ask for the paths again
+  // What happened to the HCA port. Of a refresh this is the part that the worker need not stop for.
+  void Refresh(RefreshDepth depth);
   void OnPortDown();
-  // What a queue pair and its forwarder are made for and cannot change: the P_Key's index and membership, the port's GID. Says
-  // what is different now; empty if nothing is.
-  std::string WhatNeedsARestart() const;
+  // Whether the event takes our queue pair away; NeedsRebuild says so from then on.
+  bool NoteLoss(const ibv_async_event& event);
+  // Whether the queue pair is lost, or is not the one for the P_Key table and GID that the port has now.
+  bool NeedsRebuild() const;
+  // While the worker is stopped: puts a queue pair in place that is, or takes it away if the port is not in the partition. An
+  // error leaves the VES without one, as well. Refresh(kHeavy) follows.
+  absl::Status Rebuild();
+  // The subnet reports trap `trap` about `gid`.
+  void OnNotice(SmTrap trap, const Gid& gid);
 
   const VesConfig& config() const { return config_; }
   const std::vector<VPort>& vports() const { return vports_; }
@@ -85,7 +97,19 @@ class Ves {
   std::string Drops() const;
 
  private:
-  Ves(const VesConfig& config, const Shared& shared, Hca::PKeyIndex pkey, const Gid& gid);
+  // What a queue pair and its forwarder's place on the fabric are made for.
+  struct Identity {
+    Hca::PKeyIndex pkey;
+    Gid gid;
+  };
+
+  Ves(const VesConfig& config, const Shared& shared, const Identity& identity);
+
+  absl::StatusOr<Identity> LookUp() const;
+  absl::StatusOr<std::unique_ptr<UdEndpoint>> MakeEndpoint(const Identity& identity) const;
+  QKey DefaultQKey() const;
+  void TakeDown(absl::string_view why);
+  void FlushGone();
 
   void OnGroup(const absl::optional<FloodGroup::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
@@ -97,22 +121,24 @@ class Ves {
 
   const VesConfig config_;
   const Shared shared_;
-  const Hca::PKeyIndex pkey_;
-  const Gid gid_;
-  int adopted_mtu_ = 0;  // the group's, when it was last put into effect
+  Identity identity_;       // of endpoint_, or the last there was
+  bool lost_ = false;       // the HCA says that the queue pair is
+  bool announced_ = false;  // the interfaces' MACs, since the queue pair or the link came up
+  int adopted_mtu_ = 0;     // the group's, when it was last put into effect
   Fdb fdb_;
   VPortDirectory directory_;
   PuntQueue punts_;
   InjectQueue injected_;
   LogLimiter move_log_;
-  std::unique_ptr<UdEndpoint> endpoint_;
+  std::unique_ptr<UdEndpoint> endpoint_;  // null: taken down
   std::vector<VPort> vports_;
   std::unique_ptr<Forwarder> forwarder_;  // before vports_ in destruction: it refers to their ports
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<FloodGroup> group_;
   absl::Time next_age_;
-  int announcements_ = 0;  // since the last join
+  int announcements_ = 0;  // since the interfaces came up
   absl::Time next_announcement_ = absl::InfiniteFuture();
+  absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and when what is behind them is forgotten
 };
 
 }  // namespace eoib

@@ -30,13 +30,22 @@ bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.sou
 
 }  // namespace
 
-Forwarder::Forwarder(const Options& options, const Parts& parts) : options_(options), parts_(parts) {}
+Forwarder::Forwarder(const Options& options, const Parts& parts, const Uplink& uplink)
+    : options_(options), parts_(parts), uplink_(uplink) {}
 
 Forwarder::~Forwarder() {
   held_.TakeIf([this](const HeldFrames::Held& held) {
     parts_.pool->Free(held.request.buffer);
     return true;
   });
+}
+
+void Forwarder::Rebind(const Uplink& uplink) {
+  if (uplink_.endpoint != nullptr && uplink_.endpoint != uplink.endpoint) {
+    Housekeep();
+    counters_.drop(DropReason::kSendError).Add(uplink_.endpoint->sends_in_flight());
+  }
+  uplink_ = uplink;
 }
 
 uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan) {
@@ -100,14 +109,15 @@ bool Forwarder::PollPort(uint32_t index) {
 }
 
 bool Forwarder::PollFabric() {
-  const size_t received = parts_.endpoint->Receive(absl::MakeSpan(datagrams_));
+  if (ABSL_PREDICT_FALSE(uplink_.endpoint == nullptr)) return false;
+  const size_t received = uplink_.endpoint->Receive(absl::MakeSpan(datagrams_));
   if (received != 0) {
     CountIn(received, &counters_.from_fabric);
     Passed(Stage::kReceive);
     Decapsulate(received);
     ForwardFromFabric();
   }
-  parts_.endpoint->Refill();
+  uplink_.endpoint->Refill();
   Passed(Stage::kRefill);
   return received != 0;
 }
@@ -145,11 +155,13 @@ bool Forwarder::PollInjected() {
 }
 
 void Forwarder::Housekeep() {
-  size_t failed = 0;
-  const size_t completed = parts_.endpoint->ReapSends(&failed);
-  counters_.transmitted.Add(completed - failed);
-  counters_.transmitted_fabric.Add(completed - failed);
-  counters_.drop(DropReason::kSendError).Add(failed);
+  if (ABSL_PREDICT_TRUE(uplink_.endpoint != nullptr)) {
+    size_t failed = 0;
+    const size_t completed = uplink_.endpoint->ReapSends(&failed);
+    counters_.transmitted.Add(completed - failed);
+    counters_.transmitted_fabric.Add(completed - failed);
+    counters_.drop(DropReason::kSendError).Add(failed);
+  }
   Passed(Stage::kReap);
   if (ABSL_PREDICT_TRUE(held_.empty())) return;
   const absl::Time now = parts_.clock->Now();
@@ -197,7 +209,7 @@ void Forwarder::Decapsulate(size_t received) {
 DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
   if (!datagram.ok) return DropReason::kReceiveError;
   if (!datagram.has_grh) return DropReason::kNoGrh;
-  if (datagram.source() == options_.own) return DropReason::kOwnMulticast;
+  if (datagram.source() == uplink_.own) return DropReason::kOwnMulticast;
   if (datagram.dgid.IsMulticast() && datagram.dgid != options_.flood_mgid.gid()) return DropReason::kGroupMismatch;
   uint8_t* frame = parts_.pool->Frame(datagram.buffer);
   EoibHeader header;
@@ -388,7 +400,7 @@ void Forwarder::TransmitFlood(uint32_t ingress, Packet* packet) {
   const bool from_fabric = ingress == kFabric;
   for (uint32_t i = 0; i < ports_.size(); ++i) {
     bool strip;
-    if (i == ingress || (!from_fabric && options_.limited_member)) continue;
+    if (i == ingress || (!from_fabric && uplink_.limited_member)) continue;
     if (!ports_[i].vlan.Egress(packet->destination.vid(), &strip)) continue;
     counters_.egress_copies.Add();
     TransmitToPort(&ports_[i], *packet, strip);
@@ -415,7 +427,7 @@ void Forwarder::TransmitKnown(Packet* packet) {
   }
   LocalPort& port = ports_[route.local_port];
   bool strip = false;
-  if (packet->datagram == nullptr && options_.limited_member) {
+  if (packet->datagram == nullptr && uplink_.limited_member) {
     counters_.drop(DropReason::kIsolated).Add();
   } else if (!port.vlan.Egress(packet->destination.vid(), &strip)) {
     counters_.drop(DropReason::kEgressVlan).Add();
@@ -491,7 +503,11 @@ void Forwarder::Hold(const SendRequest& request, VPortId vport) {
 
 void Forwarder::FlushToFabric() {
   if (send_count_ == 0) return;
-  parts_.endpoint->Send({sends_.data(), send_count_}, absl::MakeSpan(results_));
+  if (ABSL_PREDICT_TRUE(uplink_.endpoint != nullptr)) {
+    uplink_.endpoint->Send({sends_.data(), send_count_}, absl::MakeSpan(results_));
+  } else {
+    results_.fill(DropReason::kFabricDown);
+  }
   for (size_t i = 0; i < send_count_; ++i) {
     if (results_[i] == DropReason::kNone) continue;
     const bool group_left = results_[i] == DropReason::kUnresolved && send_vports_[i].IsNone();

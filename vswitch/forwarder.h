@@ -14,7 +14,8 @@
 // each other, on one host as between hosts.
 //
 // Threads. The worker that owns the forwarder calls everything but the setters at the end of the public part, which control may
-// call at any time. The forwarder knows the FDB, the directory of resolved peers, and two queues; it never waits.
+// call at any time, and Rebind, which control calls while the worker is stopped. The forwarder knows the FDB, the directory of
+// resolved peers, and two queues; it never waits.
 #ifndef EOIB_VSWITCH_FORWARDER_H_
 #define EOIB_VSWITCH_FORWARDER_H_
 
@@ -63,15 +64,18 @@ class Forwarder {
   struct Options {
     VlanSet vlans = VlanSet::All();  // the VES's
     Mgid flood_mgid;
-    PeerAddress own;              // what our own multicast carries as its source
-    bool limited_member = false;  // of the partition: no local switching
     HeaderForm header_form = HeaderForm::kEoib;
     absl::Duration hold = absl::Seconds(1);  // how long a frame waits for a path
   };
-  // What a forwarder works with; all outlive it. The endpoint's pool is `pool`.
+  // The forwarder's place on the fabric.
+  struct Uplink {
+    UdEndpoint* endpoint = nullptr;  // its pool is the forwarder's. Null: there is none now, local ports switch on
+    PeerAddress own;                 // what our own multicast carries as its source
+    bool limited_member = false;     // of the partition: no local switching
+  };
+  // What a forwarder works with; all outlive it.
   struct Parts {
     BufferPool* pool;
-    UdEndpoint* endpoint;
     Fdb* fdb;
     VPortDirectory* directory;
     PuntQueue* punts;
@@ -79,7 +83,7 @@ class Forwarder {
     const Clock* clock;
   };
 
-  Forwarder(const Options& options, const Parts& parts);
+  Forwarder(const Options& options, const Parts& parts, const Uplink& uplink);
   // Frees the buffers of held frames.
   ~Forwarder();
   Forwarder(const Forwarder&) = delete;
@@ -98,7 +102,11 @@ class Forwarder {
   void Housekeep();
   bool HasHeldFrames() const { return !held_.empty(); }
 
-  UdEndpoint* endpoint() const { return parts_.endpoint; }
+  // While no worker runs: takes another uplink, or none. Sends of the former endpoint that have not completed are counted as
+  // dropped; frames that wait for a path go on waiting. The former endpoint may then be destroyed.
+  void Rebind(const Uplink& uplink);
+
+  UdEndpoint* endpoint() const { return uplink_.endpoint; }
   InjectQueue* injected() const { return parts_.injected; }
   const std::vector<LocalPort>& ports() const { return ports_; }
   const ForwarderCounters& counters() const { return counters_; }
@@ -176,6 +184,7 @@ class Forwarder {
 
   const Options options_;
   const Parts parts_;
+  Uplink uplink_;
   std::vector<LocalPort> ports_;
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   std::atomic<uint32_t> mtu_{0};

@@ -31,9 +31,9 @@ class ForwarderCompletionTest : public testing::Test {
                                     {.qkey = QKey(0x80008001), .receive_depth = 16, .send_depth = 16});
     Forwarder::Options options;
     options.flood_mgid = FloodMgid(PKey(0x8001));
-    options.own = {kOwn, endpoint_->qpn()};
-    forwarder_ = std::make_unique<Forwarder>(
-        options, Forwarder::Parts{pool_.get(), endpoint_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_});
+    forwarder_ =
+        std::make_unique<Forwarder>(options, Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_},
+                                    Forwarder::Uplink{.endpoint = endpoint_.get(), .own = {kOwn, endpoint_->qpn()}});
     forwarder_->SetMtu(kMtu);
     flood_ah_ = *handles_->Get({options.flood_mgid.gid(), 0xc001, Sl(0)}, {});
     forwarder_->SetFloodHandle(flood_ah_);

@@ -81,10 +81,9 @@ class Host {
     Forwarder::Options forwarder;
     forwarder.vlans = options.vlans;
     forwarder.flood_mgid = FloodMgid(options.pkey);
-    forwarder.own = {port.gid, endpoint_->qpn()};
-    forwarder.limited_member = !pkey.pkey.IsFullMember();
     forwarder_ = std::make_unique<Forwarder>(
-        forwarder, Forwarder::Parts{pool_.get(), endpoint_.get(), &fdb_, &directory_, &punts_, &injected_, clock});
+        forwarder, Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, clock},
+        Forwarder::Uplink{endpoint_.get(), {port.gid, endpoint_->qpn()}, !pkey.pkey.IsFullMember()});
     forwarder_->SetMtu(options.mtu);
     flood_ah_ = JoinGroup(forwarder.flood_mgid, port, pkey.pkey);
     forwarder_->SetFloodHandle(flood_ah_);

@@ -17,10 +17,14 @@ Worker::Worker() : epoll_(epoll_create1(EPOLL_CLOEXEC)), stop_event_(eventfd(0, 
 Worker::~Worker() { Stop(); }
 
 absl::Status Worker::Watch(int fd, Event event) {
+  events_.push_back(event);
+  return WatchAs(fd, events_.size() - 1);
+}
+
+absl::Status Worker::WatchAs(int fd, size_t event) {
   epoll_event request{};
   request.events = EPOLLIN;
-  request.data.u64 = events_.size();
-  events_.push_back(event);
+  request.data.u64 = event;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &request) != 0) {
     return absl::InternalError(absl::StrCat("watch descriptor ", fd, " in a worker: ", strerror(errno)));
   }
@@ -38,7 +42,20 @@ absl::Status Worker::Add(Forwarder* forwarder) {
   return status;
 }
 
+// The former endpoint's descriptor left the epoll set when it was closed.
+absl::Status Worker::WatchEndpointOf(const Forwarder* forwarder) {
+  if (forwarder->endpoint() == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i < events_.size(); ++i) {
+    if (events_[i].source != Source::kFabric || forwarders_[events_[i].forwarder] != forwarder) continue;
+    return WatchAs(forwarder->endpoint()->event_fd(), i);
+  }
+  return absl::NotFoundError("watch an endpoint in a worker: its forwarder was not added");
+}
+
 void Worker::Start() {
+  stopping_.store(false);
+  uint64_t stops;
+  [[maybe_unused]] ssize_t got = read(stop_event_.get(), &stops, sizeof(stops));
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -51,7 +68,7 @@ void Worker::Stop() {
 }
 
 void Worker::Run() {
-  for (Forwarder* forwarder : forwarders_) forwarder->endpoint()->Refill();
+  for (Forwarder* forwarder : forwarders_) forwarder->PollFabric();
   std::array<epoll_event, 64> ready;
   bool busy = true;
   while (!stopping_.load(std::memory_order_relaxed)) {
@@ -73,7 +90,7 @@ void Worker::Handle(const Event& event) {
     case Source::kStop:
       break;
     case Source::kFabric:
-      forwarders_[event.forwarder]->endpoint()->DrainEvents();
+      if (UdEndpoint* endpoint = forwarders_[event.forwarder]->endpoint(); endpoint != nullptr) endpoint->DrainEvents();
       break;
     case Source::kInjected:
       forwarders_[event.forwarder]->injected()->Clear();
@@ -94,7 +111,10 @@ bool Worker::PollFabrics() {
 
 void Worker::ArmFabrics() {
   armed_ = true;
-  for (Forwarder* forwarder : forwarders_) armed_ &= forwarder->endpoint()->Arm().ok();
+  for (Forwarder* forwarder : forwarders_) {
+    UdEndpoint* endpoint = forwarder->endpoint();
+    armed_ &= endpoint == nullptr || endpoint->Arm().ok();
+  }
 }
 
 // Held frames have a deadline, and a queue that refused to be armed has to be polled.

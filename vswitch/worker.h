@@ -26,8 +26,11 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Before Start. `forwarder` outlives the worker's thread.
+  // While stopped. `forwarder` outlives the worker's thread.
   absl::Status Add(Forwarder* forwarder);
+  // While stopped: `forwarder`, which was added, has another endpoint than before, or none. The former one is destroyed.
+  absl::Status WatchEndpointOf(const Forwarder* forwarder);
+  // May follow a Stop.
   void Start();
   // Returns when the thread has ended. Any thread but the worker's own.
   void Stop();
@@ -42,6 +45,7 @@ class Worker {
   };
 
   absl::Status Watch(int fd, Event event);
+  absl::Status WatchAs(int fd, size_t event);
   void Run();
   void Handle(const Event& event);
   bool PollFabrics();

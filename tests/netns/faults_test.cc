@@ -1,5 +1,6 @@
 // Faults that fabricd makes on demand, and what the switch makes of them.
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,6 +16,14 @@ class FaultsTest : public SwitchTest {
   void Fault(const Argv& command) {
     const RunResult result = fabric().Ctl(command);
     ASSERT_TRUE(result.ok()) << result.ToString();
+  }
+  // How many answers a ping that has ended says it got.
+  static int Received(const std::string& log) {
+    const size_t end = log.find(" received");
+    int received = -1;
+    if (end == std::string::npos) return received;
+    const size_t begin = log.rfind(' ', end - 1) + 1;
+    return absl::SimpleAtoi(log.substr(begin, end - begin), &received) ? received : -1;
   }
   // Whether one ping out of many gets through within the deadline.
   bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience) {
@@ -69,6 +78,40 @@ TEST_F(FaultsTest, AnotherLidIsFollowed) {
   EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
   EXPECT_TRUE(Reaches(hosts[2]->host(), Address(2)));
   EXPECT_EQ(hosts[1]->Lid(), "0x4d");
+}
+
+// A queue pair has to be made anew for it, and what was behind the old one is followed.
+TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
+  auto hosts = AddNumberedAgents(3);
+  ExpectPing(hosts[0]->host(), Address(2));
+  ExpectPing(hosts[0]->host(), Address(3));
+  const auto others = hosts[0]->host()->Start(PingCommand(Address(3), 300, "0.01"));
+  const auto has_carrier = [&] { return !absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER"); };
+  for (int round = 0; round < 3; ++round) {
+    Fault({"partition/remove", "0x8001", "h2"});
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !has_carrier(); }));
+    EXPECT_THAT(hosts[1]->MustCtl({"show"}), testing::HasSubstr("find P_Key 0x8001"));
+    // Its place in the table goes to another partition, so it comes back at another index.
+    Fault({"partition/add", absl::StrCat("0x900", round), "h2"});
+    Fault({"partition/add", "0x8001", "h2"});
+    ASSERT_TRUE(EventuallyTrue(kPatience, has_carrier));
+    EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
+    EXPECT_TRUE(Reaches(hosts[1]->host(), Address(3)));
+  }
+  EXPECT_EQ(others->Wait(), absl::optional<int>(0)) << others->Log();
+  EXPECT_THAT(others->Log(), testing::HasSubstr(" 0% packet loss"));
+  EXPECT_THAT(hosts[1]->Log(), testing::Not(testing::HasSubstr("starting anew")));
+}
+
+TEST_F(FaultsTest, AnotherLidCostsAFewPings) {
+  auto hosts = AddNumberedAgents(2);
+  ExpectPing(hosts[0]->host(), Address(2));
+  const auto ping = hosts[0]->host()->Start(PingCommand(Address(2), 300, "0.01"));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > 100; }));
+  Fault({"lid", "h2", "88"});
+  ping->Wait();
+  EXPECT_GT(Received(ping->Log()), 300 - 30) << ping->Log();
+  EXPECT_EQ(hosts[1]->Lid(), "0x58");
 }
 
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {

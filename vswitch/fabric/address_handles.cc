@@ -86,8 +86,14 @@ void AddressHandles::Put(AhIndex index) {
   const uint32_t slot = SlotOf(index);
   EOIB_CHECK(slot < limit_ && index == IndexOf(slot) && slots_[slot].users > 0);
   if (--slots_[slot].users > 0) return;
-  by_key_.erase(slots_[slot].key);
+  const auto current = by_key_.find(slots_[slot].key);
+  if (current != by_key_.end() && current->second == slot) by_key_.erase(current);
   retired_.push_back({slot, slots_[slot].ah.exchange(nullptr)});
+}
+
+void AddressHandles::Renew() {
+  absl::MutexLock lock(&mutex_);
+  by_key_.clear();
 }
 
 size_t AddressHandles::Reap() {

@@ -66,6 +66,9 @@ class AddressHandles {
   absl::StatusOr<AhIndex> Get(const PathKey& key, const PathAttributes& attributes);
   // Takes a user away; without users the handle is retired and destroyed by a later Reap.
   void Put(AhIndex index);
+  // From now on, Get makes new handles: what the present ones were made from (the port's LID or GID) has changed. They serve
+  // their users until these have put them back.
+  void Renew();
   // Destroys retired handles that no send uses; returns how many are still waiting.
   size_t Reap();
 

@@ -106,6 +106,22 @@ TEST_F(AddressHandlesTest, ARetiredKeyGetsANewHandleAtOnce) {
   handles.Release(old);
 }
 
+TEST_F(AddressHandlesTest, RenewedKeysGetNewHandlesAndTheOldServeTheirUsers) {
+  AddressHandles handles(&hca_, pd_);
+  const AhIndex before = MustGet(handles, Key(1));
+  handles.Renew();
+  EXPECT_NE(handles.Acquire(before), nullptr);
+  handles.Release(before);
+  const AhIndex after = MustGet(handles, Key(1));
+  EXPECT_NE(after, before);
+  EXPECT_EQ(hca_.ahs.size(), 2u);
+  handles.Put(before);
+  EXPECT_EQ(MustGet(handles, Key(1)), after) << "the old one's end is not the new one's";
+  EXPECT_EQ(handles.Reap(), 0u);
+  EXPECT_TRUE(hca_.ahs[0]->destroyed);
+  EXPECT_FALSE(hca_.ahs[1]->destroyed);
+}
+
 TEST_F(AddressHandlesTest, AnOldIndexNeverMeansTheNextHandleInItsSlot) {
   AddressHandles handles(&hca_, pd_, 1);
   std::set<uint32_t> indices;

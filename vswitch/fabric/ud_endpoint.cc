@@ -124,6 +124,11 @@ UdEndpoint::~UdEndpoint() {
 
 Qpn UdEndpoint::qpn() const { return Qpn(qp_->qp_num); }
 
+bool UdEndpoint::IsLostBy(const ibv_async_event& event) const {
+  if (event.event_type == IBV_EVENT_QP_FATAL) return event.element.qp == qp_;
+  return event.event_type == IBV_EVENT_CQ_ERR && (event.element.cq == receive_cq_ || event.element.cq == send_cq_);
+}
+
 int UdEndpoint::event_fd() const { return channel_->fd; }
 
 size_t UdEndpoint::Receive(absl::Span<Datagram> out) {

@@ -79,6 +79,8 @@ class UdEndpoint {
   UdEndpoint& operator=(const UdEndpoint&) = delete;
 
   Qpn qpn() const;
+  // Whether an asynchronous event tells of the loss of this queue pair or of one of its completion queues.
+  bool IsLostBy(const ibv_async_event& event) const;
 
   // Up to out.size() datagrams that arrived; their buffers now belong to the batch.
   size_t Receive(absl::Span<Datagram> out);

@@ -33,6 +33,10 @@ class QueuePairs {
   void RemoveRegion(SoftMr* region);
 
   size_t size() const { return by_qpn_.size(); }
+  template <typename Function>
+  void ForEach(Function function) const {
+    for (const auto& [qpn, qp] : by_qpn_) function(qp);
+  }
 
   // Queue pairs. Errors are errno values, as the verbs return them.
   int Add(SoftQp* qp);  // gives the QPN

@@ -161,6 +161,20 @@ void SoftPort::Raise(ibv_event_type type) {
   }
 }
 
+// One event for each queue pair, to the context that made it.
+void SoftPort::RaiseForQueuePairs(ibv_event_type type) {
+  queue_pairs_.ForEach([this, type](SoftQp* qp) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto owner = std::find_if(contexts_.begin(), contexts_.end(),
+                                    [qp](SoftContext* context) { return &context->context == qp->context; });
+    if (owner == contexts_.end()) return;
+    ibv_async_event event{};
+    event.element.qp = qp;
+    event.event_type = type;
+    (*owner)->events.push_back(event);
+    RingEventFd((*owner)->async.get());
+  });
+}
+
 // The eventfd counts events one by one, and blocks or not as its reader has set it up.
 int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
   uint64_t one;

@@ -141,6 +141,7 @@ class SoftPort final : public PortSink {
   void TellChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Raise(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RaiseForQueuePairs(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Carries out what Outbound wishes of the subnet.
   void RunLinkWork() ABSL_LOCKS_EXCLUDED(mutex_);

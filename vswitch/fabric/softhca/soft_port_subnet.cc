@@ -50,7 +50,7 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   if (before.pkeys != after.pkeys) Raise(IBV_EVENT_PKEY_CHANGE);
   if (before.sm_lid != after.sm_lid) Raise(IBV_EVENT_SM_CHANGE);
   // Others will not believe queue pairs outside of the new range: they are lost.
-  if (before.qpns.first != after.qpns.first && queue_pairs_.size() != 0) Raise(IBV_EVENT_DEVICE_FATAL);
+  if (before.qpns.first != after.qpns.first) RaiseForQueuePairs(IBV_EVENT_QP_FATAL);
   if (!std::exchange(subnet_lost_, false)) return;
   // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
   Raise(IBV_EVENT_CLIENT_REREGISTER);

@@ -224,6 +224,8 @@ EOIB_VERB(const char*, event_type_str, (ibv_event_type type)) {
       return "client reregistration";
     case IBV_EVENT_GID_CHANGE:
       return "GID table change";
+    case IBV_EVENT_QP_FATAL:
+      return "local work queue catastrophic error";
     case IBV_EVENT_DEVICE_FATAL:
       return "local catastrophic error";
     default:

@@ -1,0 +1,155 @@
+// FakeSa: a subnet administrator inside a MAD transport, for tests of who asks it. It answers at once, or not at all, or with a
+// refusal; its clock stands still.
+#ifndef EOIB_CONTROL_FAKE_SA_FOR_TEST_H_
+#define EOIB_CONTROL_FAKE_SA_FOR_TEST_H_
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "vswitch/fabric/sa_client.h"
+#include "vswitch/wire/rmpp.h"
+
+namespace eoib {
+
+class FakeSa final : public MadTransport {
+ public:
+  // What there is, and how it is answered.
+  std::map<Gid, Lid> ports;
+  std::map<Mgid, McMemberRecord> groups;
+  std::set<SmTrap> subscribed;
+  bool silent = false;
+  bool tables = true;  // else a question for one is refused
+  bool may_create = true;
+  bool receives_reports = true;
+  // What it was asked, and how often.
+  std::vector<SaHeader> asked;
+  size_t Asked(MadMethod method, SaAttribute attribute) const {
+    return static_cast<size_t>(std::count_if(asked.begin(), asked.end(), [&](const SaHeader& header) {
+      return header.method == method && header.attribute == attribute;
+    }));
+  }
+
+  // An unasked report.
+  void Report(SmTrap trap, const Gid& gid) {
+    Mad mad;
+    EncodeSaHeader({.method = MadMethod::kReport, .tid = ++report_tid_, .attribute = SaAttribute::kNotice}, &mad);
+    EncodeNotice(Notice::OfGid(trap, gid), SaRecord(&mad));
+    arriving_.push_back(mad);
+  }
+  bool idle() const { return arriving_.empty(); }
+
+  absl::Status Send(const Mad& mad) override {
+    const SaHeader request = *DecodeSaHeader(mad);
+    asked.push_back(request);
+    if (silent) return absl::OkStatus();
+    SaHeader header = request;
+    header.method = ResponseTo(request.method);
+    Mad answer;
+    EncodeSaHeader(header, &answer);
+    if (request.method == MadMethod::kGetTable && tables) {
+      BeginTable(header, *DecodePathRecord(SaRecord(mad)));
+      return absl::OkStatus();
+    }
+    const SaStatus status = request.method == MadMethod::kGetTable ? SaStatus::kUnsupportedMethodAttribute
+                                                                   : Answer(request, SaRecord(mad), SaRecord(&answer));
+    header.status = static_cast<uint16_t>(status);
+    if (status != SaStatus::kOk) EncodeSaHeader(header, &answer);
+    arriving_.push_back(answer);
+    return absl::OkStatus();
+  }
+  absl::Status Reply(const Mad& mad) override {
+    const RmppHeader rmpp = DecodeRmppHeader(mad);
+    if (rmpp.active && rmpp.type == RmppType::kAck) SendSegments(rmpp.segment + 1, rmpp.payload_length);
+    return absl::OkStatus();
+  }
+  bool ReceivesReports() const override { return receives_reports; }
+  bool Receive(Mad* mad) override {
+    if (arriving_.empty()) return false;
+    *mad = arriving_.front();
+    arriving_.pop_front();
+    return true;
+  }
+  int fd() const override { return -1; }
+
+ private:
+  SaStatus Answer(const SaHeader& request, absl::Span<const uint8_t> asked_for, absl::Span<uint8_t> answer) {
+    switch (request.attribute) {
+      case SaAttribute::kPathRecord:
+        return AnswerPath(*DecodePathRecord(asked_for), answer);
+      case SaAttribute::kMcMemberRecord:
+        return AnswerGroup(request, *DecodeMcMemberRecord(asked_for), answer);
+      case SaAttribute::kInformInfo: {
+        const InformInfo info = *DecodeInformInfo(asked_for);
+        const SmTrap trap = static_cast<SmTrap>(info.trap);
+        info.subscribe ? void(subscribed.insert(trap)) : void(subscribed.erase(trap));
+        EncodeInformInfo(info, answer);
+        return SaStatus::kOk;
+      }
+      default:
+        return SaStatus::kUnsupportedMethodAttribute;
+    }
+  }
+  SaStatus AnswerPath(PathRecord record, absl::Span<uint8_t> answer) {
+    const auto port = ports.find(record.dgid);
+    if (port == ports.end()) return SaStatus::kNoRecords;
+    record.dlid = port->second;
+    EncodePathRecord(record, answer);
+    return SaStatus::kOk;
+  }
+  SaStatus AnswerGroup(const SaHeader& request, McMemberRecord record, absl::Span<uint8_t> answer) {
+    const auto group = groups.find(record.mgid);
+    const bool create = (request.component_mask & mcm::kQKey) != 0;
+    if (group == groups.end()) {
+      if (!create || !may_create) return SaStatus::kRequestInvalid;
+      record.mlid = Mlid(0xc010);
+      groups[record.mgid] = record;
+    }
+    EncodeMcMemberRecord(groups.at(record.mgid), answer);
+    return SaStatus::kOk;
+  }
+  void BeginTable(const SaHeader& header, const PathRecord& like) {
+    table_header_ = header;
+    table_.assign(ports.size() * kPathRecordSize, 0);
+    size_t at = 0;
+    for (const auto& [gid, lid] : ports) {
+      PathRecord record = like;
+      record.dgid = gid;
+      record.dlid = lid;
+      EncodePathRecord(record, absl::MakeSpan(table_).subspan(at));
+      at += kPathRecordSize;
+    }
+    SendSegments(1, 1);
+  }
+  void SendSegments(uint32_t first, uint32_t last) {
+    const uint32_t count =
+        static_cast<uint32_t>(std::max<size_t>(1, (table_.size() + kRmppDataPerSegment - 1) / kRmppDataPerSegment));
+    for (uint32_t i = first; i <= std::min(last, count); ++i) {
+      const size_t from = (i - 1) * kRmppDataPerSegment;
+      const size_t size = std::min(kRmppDataPerSegment, table_.size() - from);
+      RmppHeader rmpp;
+      rmpp.active = true;
+      rmpp.type = RmppType::kData;
+      rmpp.segment = i;
+      rmpp.first = i == 1;
+      rmpp.last = i == count;
+      if (rmpp.last) rmpp.payload_length = static_cast<uint32_t>(size + kRmppSaHeader);
+      Mad mad;
+      EncodeSaHeader(table_header_, &mad);
+      EncodeRmppHeader(rmpp, &mad);
+      std::copy_n(table_.begin() + static_cast<ptrdiff_t>(from), size, SaRecord(&mad).begin());
+      arriving_.push_back(mad);
+    }
+  }
+
+  std::deque<Mad> arriving_;
+  uint64_t report_tid_ = 0;
+  SaHeader table_header_;
+  std::vector<uint8_t> table_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_FAKE_SA_FOR_TEST_H_

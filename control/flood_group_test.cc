@@ -1,0 +1,262 @@
+#include "control/flood_group.h"
+
+#include <memory>
+
+#include "control/fake_sa_for_test.h"
+#include "control/refresh_depth.h"
+#include "control/subscriptions.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/wire/mgid.h"
+
+namespace eoib {
+namespace {
+
+using testing::HasSubstr;
+
+class FloodGroupTest : public testing::Test {
+ protected:
+  FloodGroupTest() : pd_(hca_.verbs().alloc_pd(hca_.context())), handles_(&hca_, pd_) {
+    pool_ = BufferPool::Create(&hca_, pd_, 8, 4092).value();
+    endpoint_ = MakeEndpoint();
+  }
+  std::unique_ptr<UdEndpoint> MakeEndpoint() {
+    return UdEndpoint::Create(&hca_, pd_, pool_.get(), &handles_, {.receive_depth = 4, .send_depth = 4}).value();
+  }
+  void MakeGroup(PKey pkey) {
+    group_ = std::make_unique<FloodGroup>(
+        FloodGroup::Options{mgid_, pkey, QKey(0x8000'8001)}, &hca_, &client_, &handles_, endpoint_.get(), &clock_,
+        [this](const absl::optional<FloodGroup::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
+    group_->Join();
+    Pump();
+  }
+  void Pump() {
+    while (!sa_.idle()) client_.Run();
+  }
+  void Advance(absl::Duration by) {
+    clock_.Advance(by);
+    client_.Run();
+    group_->Run();
+    Pump();
+  }
+  bool Attached(Mlid mlid) const { return hca_.qp()->groups.count({mgid_.gid(), mlid.value()}) == 1; }
+  size_t Joins() const { return sa_.Asked(MadMethod::kSet, SaAttribute::kMcMemberRecord); }
+  // Another full member has created the group.
+  void Create() {
+    McMemberRecord record;
+    record.mgid = mgid_;
+    record.mlid = Mlid(0xc010);
+    record.mtu = 5;
+    sa_.groups[mgid_] = record;
+  }
+
+  const Mgid mgid_ = FloodMgid(PKey(0x8001));
+  FakeClock clock_;
+  FakeSa sa_;
+  SaClient client_{&sa_, &clock_, {}};
+  FakeHca hca_;
+  ibv_pd* pd_;
+  AddressHandles handles_;
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<UdEndpoint> endpoint_;
+  std::unique_ptr<FloodGroup> group_;
+  int joins_ = 0, losses_ = 0;
+};
+
+TEST_F(FloodGroupTest, ALimitedMemberJoinsWhenItHearsThatTheGroupIsThere) {
+  MakeGroup(PKey(0x0001));
+  for (int i = 0; i < 100; ++i) Advance(absl::Milliseconds(100));
+  EXPECT_EQ(joins_, 0);
+  EXPECT_GT(group_->NextDeadline(), clock_.Now() + absl::Seconds(1)) << "it has backed off";
+  Create();
+  group_->OnCreated();
+  Pump();
+  EXPECT_EQ(joins_, 1);
+  EXPECT_TRUE(Attached(Mlid(0xc010)));
+}
+
+// The report overtakes a refusal from before.
+TEST_F(FloodGroupTest, AReportWhileARefusalIsUnderWayIsNotForgotten) {
+  MakeGroup(PKey(0x0001));
+  Advance(absl::Seconds(1));
+  clock_.Advance(absl::Seconds(20));
+  group_->Run();
+  Create();
+  group_->OnCreated();
+  Pump();
+  EXPECT_EQ(joins_, 1);
+}
+
+TEST_F(FloodGroupTest, TheReportOfOnesOwnGroupIsNoNews) {
+  MakeGroup(PKey(0x8001));
+  EXPECT_EQ(joins_, 1);
+  const size_t asked = Joins();
+  group_->OnCreated();
+  Pump();
+  EXPECT_EQ(Joins(), asked);
+}
+
+TEST_F(FloodGroupTest, ADeletedGroupIsCreatedAgainWithoutAGap) {
+  MakeGroup(PKey(0x8001));
+  sa_.groups.clear();
+  group_->OnDeleted();
+  Pump();
+  EXPECT_EQ(sa_.groups.size(), 1u);
+  EXPECT_EQ(joins_, 2);
+  EXPECT_EQ(losses_, 0);
+}
+
+TEST_F(FloodGroupTest, ALimitedMemberSurvivesTheMomentUntilAFullOneHasCreatedTheGroupAgain) {
+  Create();
+  MakeGroup(PKey(0x0001));
+  sa_.groups.clear();
+  group_->Join();
+  Pump();
+  EXPECT_EQ(losses_, 0);
+  Create();
+  group_->OnCreated();
+  Pump();
+  EXPECT_EQ(losses_, 0);
+  EXPECT_EQ(group_->trouble(), "");
+
+  sa_.groups.clear();
+  group_->Join();
+  Pump();
+  for (int i = 0; i < 10; ++i) Advance(absl::Milliseconds(100));
+  EXPECT_EQ(losses_, 1) << "and does not believe for ever";
+}
+
+TEST_F(FloodGroupTest, AMembershipThatIsConfirmedIsLeftAlone) {
+  MakeGroup(PKey(0x8001));
+  const AhIndex ah = group_->joined()->ah;
+  group_->Join();
+  Pump();
+  EXPECT_EQ(group_->joined()->ah, ah);
+  EXPECT_EQ(losses_, 0);
+}
+
+TEST_F(FloodGroupTest, ARenewedMembershipHasAHandleAndAnAttachmentMadeAnew) {
+  MakeGroup(PKey(0x8001));
+  const AhIndex ah = group_->joined()->ah;
+  hca_.FailNext("attach_mcast", EIO);
+  handles_.Renew();
+  group_->Renew();
+  Pump();
+  EXPECT_THAT(group_->trouble(), HasSubstr("attach QP")) << "so it was attached again";
+  Advance(absl::Milliseconds(100));
+  EXPECT_EQ(group_->trouble(), "");
+  EXPECT_TRUE(Attached(Mlid(0xc010)));
+  EXPECT_NE(group_->joined()->ah, ah);
+  EXPECT_EQ(losses_, 0);
+}
+
+TEST_F(FloodGroupTest, AnotherQueuePairIsAttachedAtOnce) {
+  MakeGroup(PKey(0x8001));
+  sa_.silent = true;
+  std::unique_ptr<UdEndpoint> other = MakeEndpoint();
+  group_->Rebind(other.get(), PKey(0x8001));
+  EXPECT_TRUE(Attached(Mlid(0xc010)));
+  EXPECT_EQ(losses_, 0);
+  endpoint_ = std::move(other);
+}
+
+TEST_F(FloodGroupTest, WithoutAQueuePairItWaits) {
+  MakeGroup(PKey(0x8001));
+  group_->Lost("the P_Key was withdrawn");
+  group_->Rebind(nullptr, PKey(0x8001));
+  const size_t asked = Joins();
+  group_->Join();
+  group_->OnDeleted();
+  group_->OnCreated();
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(Joins(), asked);
+  EXPECT_EQ(group_->trouble(), "the P_Key was withdrawn");
+  group_->Rebind(endpoint_.get(), PKey(0x0001));
+  group_->Renew();
+  Pump();
+  EXPECT_EQ(joins_, 2);
+}
+
+// ---- Subscriptions.
+
+class SubscriptionsTest : public testing::Test {
+ protected:
+  void Pump() {
+    while (!sa_.idle()) client_.Run();
+  }
+  void Advance(absl::Duration by) {
+    clock_.Advance(by);
+    client_.Run();
+    subscriptions_.Run();
+    Pump();
+  }
+
+  FakeClock clock_;
+  FakeSa sa_;
+  SaClient client_{&sa_, &clock_, {}};
+  Subscriptions subscriptions_{&client_, &clock_};
+};
+
+TEST_F(SubscriptionsTest, SubscribesToAllFour) {
+  EXPECT_THAT(subscriptions_.Show(), HasSubstr("not subscribed"));
+  subscriptions_.Renew();
+  Pump();
+  EXPECT_EQ(sa_.subscribed.size(), 4u);
+  EXPECT_EQ(subscriptions_.Show(), "subscribed");
+  EXPECT_EQ(subscriptions_.NextDeadline(), absl::InfiniteFuture());
+  sa_.subscribed.clear();  // the SA was restarted
+  subscriptions_.Renew();
+  Pump();
+  EXPECT_EQ(sa_.subscribed.size(), 4u);
+  bool done = false;
+  subscriptions_.End([&done] { done = true; });
+  EXPECT_FALSE(done);
+  Pump();
+  EXPECT_TRUE(done);
+  EXPECT_TRUE(sa_.subscribed.empty());
+}
+
+TEST_F(SubscriptionsTest, AnSaThatDoesNotAnswerIsAskedAgain) {
+  sa_.silent = true;
+  subscriptions_.Renew();
+  for (int i = 0; i < 20; ++i) Advance(absl::Seconds(1));
+  EXPECT_THAT(subscriptions_.Show(), HasSubstr("no answer"));
+  sa_.silent = false;
+  for (int i = 0; i < 20; ++i) Advance(absl::Seconds(1));
+  EXPECT_EQ(subscriptions_.Show(), "subscribed");
+}
+
+TEST_F(SubscriptionsTest, AnotherProgramMayHaveTheReports) {
+  sa_.receives_reports = false;
+  subscriptions_.Renew();
+  EXPECT_TRUE(sa_.asked.empty());
+  EXPECT_EQ(subscriptions_.Show(), "not subscribed: another program takes this port's reports");
+  sa_.receives_reports = true;
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(subscriptions_.Show(), "subscribed");
+}
+
+// ---- Depths.
+
+struct DepthRow {
+  ibv_event_type event;
+  RefreshDepth depth;
+};
+
+TEST(RefreshDepthTest, IsIpoibs) {
+  const DepthRow kRows[] = {
+      {IBV_EVENT_SM_CHANGE, RefreshDepth::kLight},    {IBV_EVENT_CLIENT_REREGISTER, RefreshDepth::kLight},
+      {IBV_EVENT_LID_CHANGE, RefreshDepth::kNormal},  {IBV_EVENT_PORT_ERR, RefreshDepth::kNormal},
+      {IBV_EVENT_PORT_ACTIVE, RefreshDepth::kNormal}, {IBV_EVENT_PKEY_CHANGE, RefreshDepth::kHeavy},
+      {IBV_EVENT_GID_CHANGE, RefreshDepth::kHeavy},   {IBV_EVENT_QP_FATAL, RefreshDepth::kHeavy},
+      {IBV_EVENT_CQ_ERR, RefreshDepth::kHeavy},       {IBV_EVENT_DEVICE_FATAL, RefreshDepth::kNone},
+      {IBV_EVENT_COMM_EST, RefreshDepth::kNone},
+  };
+  for (const DepthRow& row : kRows) EXPECT_EQ(DepthOf(row.event), row.depth) << row.event;
+  EXPECT_LT(RefreshDepth::kLight, RefreshDepth::kNormal);
+  EXPECT_LT(RefreshDepth::kNormal, RefreshDepth::kHeavy);
+}
+
+}  // namespace
+}  // namespace eoib

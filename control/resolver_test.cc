@@ -1,0 +1,218 @@
+#include "control/resolver.h"
+
+#include <memory>
+
+#include "control/fake_sa_for_test.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/fake_verbs.h"
+
+namespace eoib {
+namespace {
+
+Gid GidOf(uint64_t number) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)); }
+Lid LidOf(uint64_t number) { return Lid(static_cast<uint16_t>(0x100 + number)); }
+
+class ResolverTest : public testing::Test {
+ protected:
+  ResolverTest() : pd_(hca_.verbs().alloc_pd(hca_.context())), handles_(&hca_, pd_) { Make(&client_); }
+  ~ResolverTest() override {
+    resolver_.reset();
+    handles_.Reap();
+    EXPECT_EQ(handles_.size(), 0u) << "every handle was put back";
+  }
+
+  void Make(SaClient* sa) {
+    resolver_ =
+        std::make_unique<Resolver>(sa, &handles_, &directory_, &clock_, GidOf(1), PKey(0x8001), [this] { ++published_; });
+  }
+  // The data path has seen a frame of the peer with that QPN at that port, for the first time.
+  VPortId Hear(uint64_t port, uint32_t qpn = 0x48, Lid slid = Lid()) {
+    Punt punt;
+    punt.peer = {GidOf(port), Qpn(qpn)};
+    punt.vport = directory_.Intern(punt.peer);
+    punt.slid = slid.IsValid() ? slid : LidOf(port);
+    resolver_->OnPunt(punt);
+    return punt.vport;
+  }
+  void Pump() {
+    while (!sa_.idle()) client_.Run();
+  }
+  void Advance(absl::Duration by) {
+    clock_.Advance(by);
+    client_.Run();
+    resolver_->Run();
+    Pump();
+  }
+  // The LID that frames for `vport` go to; 0 if they have to wait.
+  uint16_t LidFor(VPortId vport) {
+    ibv_ah* ah = handles_.Acquire(directory_.Get(vport).ah);
+    if (ah == nullptr) return 0;
+    handles_.Release(directory_.Get(vport).ah);
+    return static_cast<FakeAh*>(ah)->attr.dlid;
+  }
+  size_t Queries() const { return sa_.Asked(MadMethod::kGet, SaAttribute::kPathRecord); }
+  size_t TableQueries() const { return sa_.Asked(MadMethod::kGetTable, SaAttribute::kPathRecord); }
+
+  FakeClock clock_;
+  FakeSa sa_;
+  SaClient client_{&sa_, &clock_, {}};
+  FakeHca hca_;
+  ibv_pd* pd_;
+  AddressHandles handles_;
+  VPortDirectory directory_;
+  int published_ = 0;
+  std::unique_ptr<Resolver> resolver_;
+};
+
+TEST_F(ResolverTest, ACompletionIsAPathAtOnceAndTheRecordABetterOne) {
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  const VPortId peer = Hear(2);
+  EXPECT_EQ(LidFor(peer), LidOf(2).value());
+  Pump();
+  EXPECT_EQ(LidFor(peer), 0x222);
+  EXPECT_EQ(published_, 2);
+}
+
+TEST_F(ResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  const VPortId one = Hear(2, 0x48);
+  for (uint32_t qpn = 0x49; qpn < 0x60; ++qpn) Hear(2, qpn);
+  EXPECT_EQ(Queries(), 1u) << "while the answer is under way";
+  Pump();
+  EXPECT_EQ(LidFor(one), 0x222);
+  EXPECT_EQ(LidFor(directory_.Find({GidOf(2), Qpn(0x5f)})), 0x222);
+  EXPECT_LE(Queries(), 2u) << "and once more for what came meanwhile";
+  EXPECT_EQ(handles_.size(), 1u);
+}
+
+// The record has more in it (rate, traffic class) than a completion.
+TEST_F(ResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
+  sa_.ports[GidOf(2)] = LidOf(2);
+  const VPortId one = Hear(2, 0x48);
+  Pump();
+  const AhIndex ah = directory_.Get(one).ah;
+  const VPortId two = Hear(2, 0x49);
+  EXPECT_EQ(directory_.Get(two).ah, ah);
+  EXPECT_EQ(directory_.Get(one).ah, ah);
+}
+
+TEST_F(ResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
+  sa_.silent = true;
+  const VPortId peer = Hear(2);
+  Hear(2, 0x48, Lid(0x333));
+  EXPECT_EQ(LidFor(peer), 0x333);
+}
+
+TEST_F(ResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
+  const VPortId peer = Hear(2);
+  Pump();
+  EXPECT_EQ(resolver_->counters().failures, 1u);
+  EXPECT_EQ(LidFor(peer), LidOf(2).value());
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  Advance(absl::Seconds(4));
+  EXPECT_EQ(Queries(), 1u);
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(LidFor(peer), 0x222);
+  EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
+}
+
+TEST_F(ResolverTest, AHandfulOfPathsIsRefreshedOneByOne) {
+  for (uint64_t port = 2; port < 2 + Resolver::kHandful; ++port) Hear(port);
+  Pump();
+  sa_.asked.clear();
+  resolver_->RefreshAll();
+  EXPECT_EQ(TableQueries(), 0u);
+  EXPECT_EQ(Queries(), Resolver::kHandful);
+}
+
+TEST_F(ResolverTest, ManyPathsAreRefreshedAsATable) {
+  std::vector<VPortId> peers;
+  for (uint64_t port = 2; port < 100; ++port) {
+    sa_.ports[GidOf(port)] = Lid(static_cast<uint16_t>(0x400 + port));
+    peers.push_back(Hear(port));
+  }
+  sa_.ports[GidOf(999)] = Lid(0x999);  // nobody that we know
+  Pump();
+  sa_.asked.clear();
+  for (auto& [gid, lid] : sa_.ports) lid = Lid(lid.value() + 0x400);
+  sa_.ports.erase(GidOf(50));
+  published_ = 0;
+  resolver_->RefreshAll();
+  EXPECT_NE(LidFor(peers[0]), 0) << "in use until there is a better one";
+  Pump();
+  EXPECT_EQ(TableQueries(), 1u);
+  EXPECT_EQ(Queries(), 1u) << "what the table lacks";
+  EXPECT_EQ(published_, 1);
+  EXPECT_EQ(LidFor(peers[0]), 0x802);
+  EXPECT_EQ(LidFor(peers.back()), 0x800 + 99);
+  EXPECT_EQ(LidFor(peers[48]), 0x400 + 50) << "kept";
+}
+
+TEST_F(ResolverTest, WithoutTablesManyAreAskedForOneByOne) {
+  for (uint64_t port = 2; port < 30; ++port) {
+    sa_.ports[GidOf(port)] = LidOf(port);
+    Hear(port);
+  }
+  Pump();
+  sa_.asked.clear();
+  sa_.tables = false;
+  resolver_->RefreshAll();
+  Pump();
+  EXPECT_EQ(TableQueries(), 1u);
+  EXPECT_EQ(Queries(), 28u);
+}
+
+TEST_F(ResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
+  for (uint64_t port = 2; port < 30; ++port) {
+    sa_.ports[GidOf(port)] = LidOf(port);
+    Hear(port);
+  }
+  Pump();
+  sa_.asked.clear();
+  for (int i = 0; i < 5; ++i) resolver_->RefreshAll();
+  EXPECT_EQ(TableQueries(), 1u);
+  Pump();
+  EXPECT_EQ(TableQueries(), 2u) << "the first answer may be from before";
+  EXPECT_EQ(Queries(), 0u);
+}
+
+// ---- What the subnet reports.
+
+TEST_F(ResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
+  const VPortId peer = Hear(2);
+  Pump();
+  sa_.asked.clear();
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  resolver_->OnInService(GidOf(2));
+  resolver_->OnInService(GidOf(3));
+  Pump();
+  EXPECT_EQ(Queries(), 1u) << "of strangers nothing is asked";
+  EXPECT_EQ(LidFor(peer), 0x222) << "though the last answer was a failure, a moment ago";
+}
+
+TEST_F(ResolverTest, APortOutOfServiceIsNotAskedForUntilItIsHeardOf) {
+  const VPortId peer = Hear(2);
+  Pump();
+  resolver_->OnOutOfService(GidOf(2));
+  sa_.asked.clear();
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(Queries(), 0u);
+  EXPECT_NE(LidFor(peer), 0) << "it may be there after all";
+  Hear(2, 0x49);
+  Pump();
+  EXPECT_EQ(Queries(), 1u);
+}
+
+TEST_F(ResolverTest, WithoutAnSaTheGidIsAllThereIs) {
+  Make(nullptr);
+  Punt punt;
+  punt.peer = {GidOf(2), Qpn(0x48)};
+  punt.vport = directory_.Intern(punt.peer);
+  resolver_->OnPunt(punt);
+  EXPECT_FALSE(directory_.Get(punt.vport).ah.IsNone());
+  resolver_->RefreshAll();
+  EXPECT_TRUE(sa_.asked.empty());
+}
+
+}  // namespace
+}  // namespace eoib

@@ -1,0 +1,77 @@
+#include "control/subscriptions.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+
+namespace eoib {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Seconds(1);
+constexpr absl::Duration kLastBackoff = absl::Minutes(1);
+
+}  // namespace
+
+Subscriptions::Subscriptions(SaClient* sa, const Clock* clock) : sa_(sa), clock_(clock), backoff_(kFirstBackoff) {}
+
+Subscriptions::~Subscriptions() { *alive_ = false; }
+
+void Subscriptions::Renew() {
+  backoff_ = kFirstBackoff;
+  retry_at_ = clock_->Now();
+  Run();
+}
+
+void Subscriptions::Run() {
+  if (clock_->Now() < retry_at_) return;
+  retry_at_ = absl::InfiniteFuture();
+  const uint64_t round = ++round_;
+  subscribed_ = answered_ = 0;
+  if (!sa_->ReceivesReports()) {
+    const absl::Status taken = absl::UnavailableError("another program takes this port's reports");
+    for (size_t i = 0; i < kTraps.size(); ++i) Answered(round, taken);
+    return;
+  }
+  for (SmTrap trap : kTraps) {
+    sa_->Subscribe(trap, [this, alive = alive_, round](absl::StatusOr<InformInfo> answer) {
+      if (*alive) Answered(round, answer.status());
+    });
+  }
+}
+
+// Once for each trap. A failure waits for the others' answers, so that there is one repetition and one line in the log.
+void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
+  if (round != round_) return;
+  ++answered_;
+  subscribed_ += status.ok();
+  if (!status.ok() && trouble_.empty()) {
+    trouble_ = std::string(status.message());
+    LogWarning(absl::StrCat(trouble_, "; will go on trying"));
+  }
+  if (complete()) trouble_.clear();
+  if (answered_ < kTraps.size() || complete()) return;
+  retry_at_ = clock_->Now() + backoff_;
+  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+}
+
+void Subscriptions::End(std::function<void()> done) {
+  ++round_;
+  retry_at_ = absl::InfiniteFuture();
+  const bool asked = subscribed_ != 0;
+  subscribed_ = 0;
+  if (!asked) return done();
+  auto waiting = std::make_shared<size_t>(kTraps.size());
+  for (SmTrap trap : kTraps) {
+    sa_->Unsubscribe(trap, [waiting, done](absl::StatusOr<InformInfo>) {
+      if (--*waiting == 0) done();
+    });
+  }
+}
+
+std::string Subscriptions::Show() const {
+  if (complete()) return "subscribed";
+  return absl::StrCat("not subscribed: ", trouble_.empty() ? "no answer yet" : trouble_);
+}
+
+}  // namespace eoib

@@ -1,0 +1,65 @@
+// Subscriptions: this port's subscriptions to the subnet's traps 64 to 67 (a port or a group came or went).
+//
+// They make things faster and nothing depends on them: an SA that refuses or does not answer is asked again after a second,
+// doubling up to a minute. An SA forgets them when it is restarted, and when our port goes down; so they are renewed with each
+// refresh, whatever its depth.
+//
+// Control thread only.
+#ifndef EOIB_CONTROL_SUBSCRIPTIONS_H_
+#define EOIB_CONTROL_SUBSCRIPTIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/sa_client.h"
+
+namespace eoib {
+
+class Subscriptions {
+ public:
+  static constexpr std::array<SmTrap, 4> kTraps = {SmTrap::kGidInService, SmTrap::kGidOutOfService, SmTrap::kGroupCreated,
+                                                   SmTrap::kGroupDeleted};
+
+  // Both outlive the object.
+  Subscriptions(SaClient* sa, const Clock* clock);
+  ~Subscriptions();
+  Subscriptions(const Subscriptions&) = delete;
+  Subscriptions& operator=(const Subscriptions&) = delete;
+
+  // Subscribes, or subscribes again.
+  void Renew();
+  // Unsubscribes; `done` is called when the SA has answered or given no answer to all.
+  void End(std::function<void()> done);
+
+  // Repeats what is due.
+  void Run();
+  absl::Time NextDeadline() const { return retry_at_; }
+
+  bool complete() const { return subscribed_ == kTraps.size(); }
+  // For `eoibctl show`: "subscribed", or why not.
+  std::string Show() const;
+
+ private:
+  void Answered(uint64_t round, const absl::Status& status);
+
+  SaClient* const sa_;
+  const Clock* const clock_;
+  uint64_t round_ = 0;     // answers to earlier rounds are stale
+  size_t subscribed_ = 0;  // in this round
+  size_t answered_ = 0;
+  std::string trouble_;  // why, since when none was complete
+  absl::Duration backoff_;
+  absl::Time retry_at_ = absl::InfiniteFuture();
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_SUBSCRIPTIONS_H_
