@@ -174,11 +174,14 @@ absl::Status FabricServer::Start() {
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
-  event.events = EPOLLIN;
+  // Edge-triggered: connections that cannot be accepted must not keep the thread awake.
+  event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kListenerId;
   if (!epoll_.valid() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
     return SystemError(absl::StatusCode::kInternal, "watch " + path_);
   }
+  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!spare_.valid()) return SystemError(absl::StatusCode::kInternal, "open /dev/null");
   return absl::OkStatus();
 }
 
@@ -225,7 +228,11 @@ void FabricServer::Run() {
 void FabricServer::Accept() {
   for (;;) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) return;
+    if (!socket.valid()) {
+      const bool more = errno == EINTR || errno == ECONNABORTED || ((errno == EMFILE || errno == ENFILE) && RefuseOne());
+      if (more) continue;
+      return;
+    }
     ++counters_.accepted;
     if (clients_.size() >= kMaxClients + kMaxStrangers) {
       ++counters_.refused;
@@ -238,6 +245,20 @@ void FabricServer::Accept() {
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
     clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket));
   }
+}
+
+// Without a descriptor for it, a connection would wait in vain; who is disconnected tries again. False if none waits.
+bool FabricServer::RefuseOne() {
+  if (!spare_.valid()) return false;
+  spare_.reset();
+  UniqueFd refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const bool waited = refused.valid();
+  refused.reset();
+  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!waited) return false;
+  ++counters_.refused;
+  last_error_ = "no descriptor was left for another connection";
+  return true;
 }
 
 void FabricServer::Serve(uint64_t id, uint32_t events) {

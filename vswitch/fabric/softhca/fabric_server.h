@@ -31,7 +31,7 @@ class FabricServer {
 
   struct Counters {
     uint64_t accepted = 0;
-    uint64_t refused = 0;    // above kMaxClients
+    uint64_t refused = 0;    // above kMaxClients, or for want of a descriptor
     uint64_t malformed = 0;  // disconnected for a message that was not in order
     uint64_t stuck = 0;      // disconnected because they did not read for too long
   };
@@ -62,6 +62,7 @@ class FabricServer {
   absl::Status Lock();
   absl::Status RemoveStaleSocket() const;
   void Accept();
+  bool RefuseOne();
   void Serve(uint64_t id, uint32_t events);
   void Drop(uint64_t id, const absl::Status& why);
   void DropDead(uint64_t except);
@@ -75,6 +76,7 @@ class FabricServer {
   UniqueFd lock_;  // of path_ + ".lock", held as long as the server lives
   UniqueFd epoll_;
   UniqueFd listener_;
+  UniqueFd spare_;        // given up for a moment to refuse a connection when there are no descriptors left
   uint64_t next_id_ = 1;  // 0 is the listener
   std::map<uint64_t, std::unique_ptr<Client>> clients_;
   Counters counters_;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -601,6 +602,45 @@ TEST(FabricServerTest, AFileInTheWayIsLeftAlone) {
   ASSERT_TRUE(file.valid());
   EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(access(dir.socket().c_str(), F_OK), 0);
+}
+
+// While another thread may not have descriptors either, so there is none here.
+TEST(FabricServerTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
+  SocketDir dir;
+  Subnet subnet;
+  auto server = FabricServer::Listen(dir.socket(), &subnet);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto has_work = [&] {
+    pollfd polled{(*server)->fd(), POLLIN, 0};
+    return poll(&polled, 1, 0) > 0;
+  };
+  const auto ended = [](const UniqueFd& client) { return absl::IsDataLoss(ReceivePacket(client.get()).status()); };
+  const sockaddr_un address = UnixAddress(dir.socket()).value();
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 3; ++i) clients.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 128;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  std::vector<UniqueFd> hoard;
+  for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) hoard.emplace_back(fd);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(connect(clients[i].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  EXPECT_TRUE(has_work());
+  (*server)->Run();
+  EXPECT_FALSE(has_work());
+  EXPECT_TRUE(ended(clients[0]));
+  EXPECT_TRUE(ended(clients[1]));
+  EXPECT_EQ((*server)->counters().refused, 2u);
+
+  hoard.clear();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_EQ(connect(clients[2].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  (*server)->Run();
+  EXPECT_FALSE(ended(clients[2]));
+  EXPECT_EQ((*server)->clients(), 1u);
 }
 
 TEST(FabricServerTest, PathsMustFit) {
