@@ -114,7 +114,7 @@ up() {
   mkdir -p "$RUN"
   trap down EXIT
   write_configuration
-  start fabricd "$BIN/eoib-fabricd" --rundir="$RUN" --config="$RUN/partitions.toml"
+  start fabricd "$BIN/eoib-fabricd" --rundir="$RUN" --statedir="$RUN" --config="$RUN/partitions.toml"
   eventually "eoib-fabricd's start" "$BIN/eoibctl" -t "$RUN/fabricd.ctl" show
   local host
   for host in "${HOSTS[@]}"; do start_host "$host"; done

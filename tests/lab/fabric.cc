@@ -48,8 +48,8 @@ Fabric::Fabric(Lab* lab, const std::vector<PartitionSpec>& partitions)
 }
 
 void Fabric::Launch() {
-  process_ = host_->Start(
-      {Binary("eoib-fabricd"), "--rundir=" + directory_, absl::StrCat("--config=", directory_, "/partitions.toml")});
+  process_ = host_->Start({Binary("eoib-fabricd"), "--rundir=" + directory_, "--statedir=" + directory_,
+                           absl::StrCat("--config=", directory_, "/partitions.toml")});
 }
 
 void Fabric::Start() {

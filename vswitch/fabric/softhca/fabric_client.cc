@@ -95,8 +95,9 @@ void FabricClient::Unregister() {
   doorbell_.reset();
 }
 
-absl::Status FabricClient::SendMad(const Mad& mad) {
+absl::Status FabricClient::SendMadTo(Lid destination, const Mad& mad) {
   MadMessage message;
+  message.destination = destination.value();
   std::memcpy(message.mad, mad.data(), mad.size());
   absl::MutexLock lock(&mutex_);
   return Send(Encode(message));

@@ -47,7 +47,7 @@ class FabricClient final : public SubnetLink {
   absl::Status Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) override;
   void Unregister() override;
   // kUnavailable while there is no fabricd; kResourceExhausted while it does not read.
-  absl::Status SendMad(const Mad& mad) override;
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override;
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override;
   void CloseRing(uint64_t ring) override;
 

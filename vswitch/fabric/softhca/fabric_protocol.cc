@@ -126,6 +126,7 @@ PortConfigMessage ToMessage(const PortConfig& config) {
   message.first_qpn = config.qpns.first.value();
   message.qpns = config.qpns.count;
   message.pkeys = ToTable(config.pkeys);
+  message.reregistrations = config.reregistrations;
   return message;
 }
 
@@ -144,6 +145,7 @@ absl::StatusOr<PortConfig> FromMessage(const PortConfigMessage& message) {
   config.rate = message.rate;
   config.pkeys = *std::move(pkeys);
   config.qpns = QpnRange{Qpn(message.first_qpn), message.qpns};
+  config.reregistrations = message.reregistrations;
   return config;
 }
 

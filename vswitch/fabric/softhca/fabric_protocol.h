@@ -32,7 +32,7 @@
 
 namespace eoib::softhca {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kRingDescriptors = 4;  // data, index, space, liveness
@@ -64,6 +64,7 @@ struct RegisterMessage {
 };
 struct MadMessage {
   MessageType type = MessageType::kMad;
+  uint32_t destination = 0;  // to fabricd: a LID, 0 for the subnet manager's
   uint8_t mad[kMadSize] = {};
 };
 struct OpenRingMessage {
@@ -95,6 +96,8 @@ struct PortConfigMessage {
   uint8_t active = 0, mtu = 0, rate = 0, reserved = 0;
   uint32_t first_qpn = 0, qpns = 0;
   PKeyTable pkeys;
+  uint32_t reregistrations = 0;
+  uint32_t padding = 0;
 };
 // kRingOffered, and kSourceChanged without a capacity and descriptors.
 struct SourceMessage {

@@ -313,9 +313,12 @@ absl::Status FabricServer::Handle(Client* client, Packet packet) {
   if (type == MessageType::kMad) {
     const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
     if (!message.ok()) return message.status();
+    if (message->destination > Lid::kMax) {
+      return absl::InvalidArgumentError(absl::StrCat("a MAD to LID ", message->destination));
+    }
     Mad mad;
     std::memcpy(mad.data(), message->mad, mad.size());
-    return client->link()->SendMad(mad);
+    return client->link()->SendMadTo(Lid(static_cast<uint16_t>(message->destination)), mad);
   }
   if (type == MessageType::kCloseRing) {
     const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);

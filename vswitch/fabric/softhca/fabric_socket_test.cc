@@ -20,9 +20,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "fdb/clock.h"
 #include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
+#include "vswitch/fabric/softhca/lid_file.h"
 #include "vswitch/fabric/softhca/recording_sink.h"
 #include "vswitch/fabric/softhca/subnet.h"
 
@@ -44,7 +46,8 @@ class SocketDir {
 // A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one is like a stopped process.
 class Fabricd {
  public:
-  explicit Fabricd(const std::string& socket) : wake_(eventfd(0, EFD_CLOEXEC)) {
+  explicit Fabricd(const std::string& socket, LidFile* lids = nullptr)
+      : subnet_(Subnet::Options{.lids = lids}), wake_(eventfd(0, EFD_CLOEXEC)) {
     auto server = FabricServer::Listen(socket, &subnet_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -62,10 +65,12 @@ class Fabricd {
     thread_ = std::thread([this] {
       for (;;) {
         pollfd polled[] = {{server_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-        poll(polled, 2, -1);
+        const absl::Duration left = subnet_.NextDeadline() - clock_.Now();
+        poll(polled, 2, left == absl::InfiniteDuration() ? -1 : static_cast<int>(left / absl::Milliseconds(1)) + 1);
         uint64_t woken;
         if (polled[1].revents != 0) return void(read(wake_.get(), &woken, sizeof(woken)) > 0);
         server_->Run();
+        subnet_.Run();
       }
     });
   }
@@ -86,6 +91,7 @@ class Fabricd {
   }
 
  private:
+  const MonotonicClock clock_;
   Subnet subnet_;
   std::unique_ptr<FabricServer> server_;
   UniqueFd wake_;
@@ -313,6 +319,71 @@ TEST_F(FabricSocketTest, ARestartedFabricdFindsItsPortsAgain) {
   EXPECT_NE(h1.record().opened[3].first, first_ring) << "ring identifiers are never reused";
 }
 
+// The one that has been away wishes for nothing, since it is a new process; the newcomer is first.
+TEST(FabricLidsTest, LidsSurviveARestart) {
+  SocketDir dir;
+  TempDir state;
+  Lid lid;
+  {
+    auto lids = LidFile::Open(state.path());
+    ASSERT_TRUE(lids.ok()) << lids.status();
+    Fabricd fabricd(dir.socket(), lids->get());
+    TestPort h1(dir.socket());
+    ASSERT_TRUE(h1.Register("h1").ok());
+    lid = h1.config().lid;
+  }
+  auto lids = LidFile::Open(state.path());
+  ASSERT_TRUE(lids.ok()) << lids.status();
+  Fabricd fabricd(dir.socket(), lids->get());
+  TestPort newcomer(dir.socket()), h1(dir.socket());
+  ASSERT_TRUE(newcomer.Register("newcomer").ok());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  EXPECT_NE(newcomer.config().lid, lid);
+  EXPECT_EQ(h1.config().lid, lid);
+}
+
+TEST_F(FabricSocketTest, EventsOnDemandArrive) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(fabricd_->subnet()->Reregister("h1").ok());
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 1; }));
+  ASSERT_TRUE(fabricd_->subnet()->MoveSm(Lid(9)).ok());
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().sm_lid == Lid(9); }));
+  fabricd_->subnet()->RestartSm();
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 2; }));
+}
+
+TEST_F(FabricSocketTest, MadsReachTheLidTheyAreSentTo) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  SmpHeader header;
+  header.attribute = SmpAttribute::kNodeDescription;
+  Mad mad;
+  EncodeSmpHeader(header, &mad);
+  ASSERT_TRUE(h1.client()->SendMadTo(h2.config().lid, mad).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
+  EXPECT_EQ(DecodeNodeDescription(SmpData(h1.record().mads[0])).value(), "h2");
+}
+
+// By fabricd's own clock.
+TEST_F(FabricSocketTest, AReportIsRepeated) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  SaHeader header;
+  header.method = MadMethod::kSet;
+  header.attribute = SaAttribute::kInformInfo;
+  Mad mad;
+  EncodeSaHeader(header, &mad);
+  EncodeInformInfo(InformInfo(), SaRecord(&mad));
+  ASSERT_TRUE(h1.client()->SendMad(mad).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
+  ASSERT_TRUE(h2.Register("h2").ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 3; }));
+  EXPECT_EQ(h1.record().mads[1], h1.record().mads[2]);
+  EXPECT_EQ(DecodeNotice(SaRecord(h1.record().mads[1]))->AboutGid(), h2.config().gid);
+}
+
 TEST_F(FabricSocketTest, ARequestThatFabricdDoesNotSurviveIsRefused) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
@@ -392,6 +463,12 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"one byte", false, [&] { return raw(0, 1); }},
       {"an unknown type", true, [&] { return raw(999, 64); }},
       {"a MAD before registration", false, [&] { return Encode(MadMessage()); }},
+      {"a MAD to a multicast LID", true,
+       [&] {
+         MadMessage message;
+         message.destination = 0xc001;
+         return Encode(message);
+       }},
       {"a short MAD", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 100); }},
       {"a MAD with a descriptor", true, [&] { return Encode(MadMessage(), one_fd(UniqueFd(eventfd(0, 0)))); }},
       {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 60'000); }},

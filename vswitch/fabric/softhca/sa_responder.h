@@ -1,92 +1,78 @@
-// SaResponder: the subnet administrator of a software subnet: multicast groups and paths, asked for in real MADs.
+// SaResponder: the subnet administrator of a software subnet, asked in real MADs.
 //
-// It knows nothing of sockets, threads or sinks: a MAD in, a MAD out, and a list of groups whose members changed.
+// It knows nothing of sockets, threads or sinks: a MAD in, an answer out. Answered are (IBA 1.4 §15.2.5)
 //
-// MCMemberRecord Set, Delete and Get (IBA 1.4 §15.2.5.17) and PathRecord Get (§15.2.5.16) are answered; other methods and
-// attributes get the status that says so. What is not a request in SubnAdm's class and version is counted and dropped.
+//   Set, Delete      MCMemberRecord (multicast_groups.h); Set of InformInfo (notice_forwarder.h)
+//   Get, GetTable    MCMemberRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
+//   Get              ClassPortInfo
+//
+// Other methods and attributes get the status that says so. What is not a request in SubnAdm's class and version is counted and
+// dropped.
+//
+// Trust. There are no trusted hosts (§15.4.1): a port learns of ports with which it shares a partition, of groups of its own
+// partitions but not of their members, and of no P_Key table but its own. The switch is nobody's secret.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SA_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SA_RESPONDER_H_
 
 #include <cstdint>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "absl/types/optional.h"
 #include "fdb/address.h"
-#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/softhca/managed_ports.h"
+#include "vswitch/fabric/softhca/multicast_groups.h"
+#include "vswitch/fabric/softhca/notice_forwarder.h"
 #include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {
 
-// The active ports, as the administrator finds them. Results live until the subnet changes.
-class SaPorts {
- public:
-  virtual ~SaPorts() = default;
-  // Null if there is no such port, or it is not active.
-  virtual const PortConfig* FindByGid(const Gid& gid) const = 0;
-  virtual const PortConfig* FindByLid(Lid lid) const = 0;
-};
+// What is answered to a request: a MAD with at most one record, or a table of records, which RMPP carries.
+struct SaAnswer {
+  SaHeader header;
+  std::vector<uint8_t> records;  // SaRecordStride(header.attribute) apart
 
-struct MulticastGroup {
-  McMemberRecord record;           // the group's: PortGID zero, no join state; the P_Key in its full form
-  std::map<Gid, uint8_t> members;  // port GID -> JoinState bits, never 0
-
-  bool HasFullMember() const;
-  // Those that receive: full members and non-members, not send-only ones.
-  std::vector<Gid> Receivers() const;
+  bool IsTable() const { return header.method == MadMethod::kGetTableResp && header.status == 0; }
+  // Of an answer that is no table.
+  Mad ToMad() const;
 };
 
 // Not thread-safe: the Subnet calls it under its mutex.
 class SaResponder {
  public:
-  static constexpr Mlid kFirstMlid{0xc001};
-  static constexpr uint8_t kPacketLife = 18;  // 4.096 us * 2^18: about a second, as OpenSM has it
-
   struct Counters {
     uint64_t requests = 0;   // answered, with whatever status
     uint64_t errors = 0;     // of these, those answered with another status than 0
     uint64_t malformed = 0;  // dropped
   };
 
-  // MLIDs run from kFirstMlid to `last_mlid`. `ports` outlives the responder.
-  SaResponder(const SaPorts* ports, Mlid last_mlid) : ports_(ports), last_mlid_(last_mlid) {}
+  // All three outlive the responder.
+  SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices)
+      : ports_(ports), groups_(groups), notices_(notices) {}
 
   // The answer to `mad` from the port of `requester`, or none if the MAD was dropped.
-  absl::optional<Mad> Respond(const PortConfig& requester, const Mad& mad);
-  // A port went down or away: its memberships end, and with its last full member a group does.
-  void RemovePort(const Gid& port);
-
-  const std::map<Mgid, MulticastGroup>& groups() const { return groups_; }
-  // Null if no group has that MLID.
-  const MulticastGroup* FindByMlid(Mlid mlid) const;
-  // The MLIDs of groups that were made, changed their receivers or ended since the last call.
-  std::set<Mlid> TakeChanged();
+  absl::optional<SaAnswer> Respond(const PortConfig& requester, const Mad& mad);
   const Counters& counters() const { return counters_; }
 
  private:
-  SaStatus Dispatch(const PortConfig& requester, const SaHeader& header, const Mad& mad, Mad* reply);
-  SaStatus DispatchMcMember(const PortConfig& requester, const SaHeader& header, const Mad& mad, Mad* reply);
+  using Records = std::vector<uint8_t>;
 
-  SaStatus Join(const PortConfig& requester, uint64_t mask, McMemberRecord* record);
-  SaStatus Leave(const PortConfig& requester, uint64_t mask, McMemberRecord* record);
-  SaStatus GetGroup(const PortConfig& requester, uint64_t mask, McMemberRecord* record) const;
-  SaStatus CreateGroup(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted);
-  absl::optional<Mlid> AllocateMlid(absl::optional<Mlid> wanted);
-  void RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group, const Gid& port, uint8_t bits);
+  SaStatus Dispatch(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
+  SaStatus DispatchMcMember(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
+  SaStatus DispatchQuery(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
 
-  SaStatus GetPath(uint64_t mask, PathRecord* record) const;
+  SaStatus Inform(const PortConfig& requester, const Mad& mad, Records* records);
+  SaStatus FindGroups(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindPaths(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindNodes(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindPortInfos(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindPKeyTables(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  std::vector<const ManagedPort*> VisiblePorts(const PortConfig& requester) const;
 
-  const SaPorts* const ports_;
-  const Mlid last_mlid_;
-  std::map<Mgid, MulticastGroup> groups_;
-  std::map<Mlid, Mgid> mlids_;  // those in use
-  std::set<Mlid> changed_;
+  const ManagedPorts* const ports_;
+  MulticastGroups* const groups_;
+  NoticeForwarder* const notices_;
   Counters counters_;
 };
-
-// The speed of an IBA rate code in Mb/s, since codes are not in the order of speeds (§15.2.5.16); 0 for a code that is none.
-uint32_t RateMbps(uint8_t code);
 
 }  // namespace eoib::softhca
 

@@ -5,6 +5,12 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/fake_ports_for_test.h"
+#include "vswitch/fabric/softhca/sa_demand.h"
 
 namespace eoib::softhca {
 namespace {
@@ -15,46 +21,18 @@ using ::testing::IsEmpty;
 constexpr uint64_t kIdentify = mcm::kMgid | mcm::kPortGid | mcm::kJoinState;
 constexpr uint64_t kCreate = kIdentify | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
 
-PortConfig MakePort(uint16_t lid, std::vector<PKey> pkeys) {
-  PortConfig port;
-  port.active = true;
-  port.port_guid = Guid(0x0200'0000'0000'0000u | lid);
-  port.gid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000u, port.port_guid);
-  port.lid = Lid(lid);
-  port.mtu = 5;
-  port.rate = 3;
-  port.pkeys = std::move(pkeys);
-  return port;
-}
-
-Mgid MakeMgid(uint8_t last) {
-  std::array<uint8_t, Gid::kSize> bytes{0xff, 0x12, 0xe0, 0x1b};
-  bytes[15] = last;
-  return Mgid(Gid(bytes));
-}
-
-class FakePorts : public SaPorts {
- public:
-  const PortConfig* FindByGid(const Gid& gid) const override {
-    return Find([&](const PortConfig& port) { return port.gid == gid; });
-  }
-  const PortConfig* FindByLid(Lid lid) const override {
-    return Find([&](const PortConfig& port) { return port.lid == lid; });
-  }
-  std::vector<PortConfig> ports;
-
- private:
-  const PortConfig* Find(const std::function<bool(const PortConfig&)>& wanted) const {
-    for (const PortConfig& port : ports) {
-      if (port.active && wanted(port)) return &port;
-    }
-    return nullptr;
-  }
-};
+PortConfig MakePort(uint16_t lid, std::vector<PKey> pkeys) { return MakeManagedPort(lid, std::move(pkeys)).config; }
 
 class SaResponderTest : public ::testing::Test {
  protected:
-  SaResponderTest() { ports_.ports = {h1_, h2_, h3_, small_}; }
+  SaResponderTest() {
+    for (const PortConfig& config : {h1_, h2_, h3_, small_}) {
+      ManagedPort port;
+      port.name = absl::StrCat("h", config.lid.value() - 1);
+      port.config = config;
+      ports_.Add(port);
+    }
+  }
 
   McMemberRecord Wanted(const PortConfig& port, uint8_t join_state = kFullMember, uint8_t mgid = 1) const {
     McMemberRecord record;
@@ -99,9 +77,10 @@ class SaResponderTest : public ::testing::Test {
   }
   // The status of the answer; 0xffff if there was none.
   uint16_t Send(const PortConfig& port, const Mad& mad) {
-    const absl::optional<Mad> reply = sa_.Respond(port, mad);
-    if (!reply.has_value()) return 0xffff;
-    reply_ = *reply;
+    const absl::optional<SaAnswer> answer = sa_.Respond(port, mad);
+    if (!answer.has_value()) return 0xffff;
+    records_ = answer->records;
+    reply_ = answer->ToMad();
     header_ = DecodeSaHeader(reply_).value();
     EXPECT_TRUE(header_.IsResponse());
     return header_.status;
@@ -118,10 +97,13 @@ class SaResponderTest : public ::testing::Test {
     return port;
   }();
   FakePorts ports_;
-  SaResponder sa_{&ports_, Mlid(0xc003)};
+  MulticastGroups groups_{Mlid(0xc003)};
+  NoticeForwarder notices_{&ports_};
+  SaResponder sa_{&ports_, &groups_, &notices_};
   uint64_t tid_ = 0x1234'0000'0000'0000;
   Mad reply_;
   SaHeader header_;
+  std::vector<uint8_t> records_;
   McMemberRecord answer_;
   PathRecord path_;
 };
@@ -146,8 +128,8 @@ TEST_F(SaResponderTest, AFullMembersJoinMakesTheGroup) {
   EXPECT_EQ(answer_.rate, h1_.rate);
   EXPECT_EQ(answer_.scope, 2) << "of the MGID";
   EXPECT_EQ(answer_.join_state, kFullMember);
-  EXPECT_THAT(sa_.TakeChanged(), ElementsAre(Mlid(0xc001)));
-  EXPECT_THAT(sa_.TakeChanged(), IsEmpty());
+  EXPECT_THAT(groups_.TakeChanged(), ElementsAre(Mlid(0xc001)));
+  EXPECT_THAT(groups_.TakeChanged(), IsEmpty());
 }
 
 TEST_F(SaResponderTest, WhatACreatorMustAndMayNotSay) {
@@ -190,9 +172,9 @@ TEST_F(SaResponderTest, WhatACreatorMustAndMayNotSay) {
     McMemberRecord wanted = Wanted(h1_);
     row.change(&wanted);
     EXPECT_EQ(Join(h1_, row.mask, wanted), static_cast<uint16_t>(row.status)) << row.description;
-    EXPECT_THAT(sa_.groups(), IsEmpty()) << row.description;
+    EXPECT_THAT(groups_.groups(), IsEmpty()) << row.description;
   }
-  EXPECT_THAT(sa_.TakeChanged(), IsEmpty());
+  EXPECT_THAT(groups_.TakeChanged(), IsEmpty());
   EXPECT_EQ(sa_.counters().errors, std::size(kRows));
 }
 
@@ -263,7 +245,7 @@ TEST_F(SaResponderTest, AJoinMustAgreeWithTheGroup) {
     McMemberRecord wanted = Wanted(*row.port);
     row.change(&wanted);
     EXPECT_EQ(Join(*row.port, row.mask, wanted), static_cast<uint16_t>(row.status)) << row.description;
-    const bool joined = sa_.groups().begin()->second.members.count(row.port->gid) != 0;
+    const bool joined = groups_.groups().begin()->second.members.count(row.port->gid) != 0;
     EXPECT_EQ(joined, row.status == SaStatus::kOk) << row.description;
     if (joined) {
       EXPECT_EQ(Leave(*row.port, Wanted(*row.port)), 0) << row.description;
@@ -290,32 +272,32 @@ TEST_F(SaResponderTest, AGroupOfALimitedMemberBelongsToThePartition) {
 
 TEST_F(SaResponderTest, JoinStatesAddUp) {
   ASSERT_EQ(Join(h1_, kCreate, Wanted(h1_)), 0);
-  sa_.TakeChanged();
+  groups_.TakeChanged();
   ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kSendOnlyNonMember)), 0);
-  EXPECT_THAT(sa_.TakeChanged(), IsEmpty()) << "who only sends does not receive";
-  EXPECT_THAT(sa_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid));
+  EXPECT_THAT(groups_.TakeChanged(), IsEmpty()) << "who only sends does not receive";
+  EXPECT_THAT(groups_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid));
   ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kNonMember)), 0);
   EXPECT_EQ(answer_.join_state, kNonMember | kSendOnlyNonMember);
-  EXPECT_THAT(sa_.TakeChanged(), ElementsAre(Mlid(0xc001)));
-  EXPECT_THAT(sa_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid, h2_.gid));
+  EXPECT_THAT(groups_.TakeChanged(), ElementsAre(Mlid(0xc001)));
+  EXPECT_THAT(groups_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid, h2_.gid));
 
   EXPECT_EQ(Leave(h2_, Wanted(h2_, kFullMember)), static_cast<uint16_t>(SaStatus::kRequestInvalid))
       << "it is not a full member";
   ASSERT_EQ(Leave(h2_, Wanted(h2_, kNonMember)), 0);
   EXPECT_EQ(header_.method, MadMethod::kDeleteResp);
   EXPECT_EQ(answer_.join_state, kNonMember) << "what was deleted";
-  EXPECT_THAT(sa_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid));
-  EXPECT_EQ(sa_.FindByMlid(Mlid(0xc001))->members.at(h2_.gid), kSendOnlyNonMember);
+  EXPECT_THAT(groups_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid));
+  EXPECT_EQ(groups_.FindByMlid(Mlid(0xc001))->members.at(h2_.gid), kSendOnlyNonMember);
 }
 
 TEST_F(SaResponderTest, TheLastFullMembersLeaveEndsTheGroup) {
   ASSERT_EQ(Join(h1_, kCreate, Wanted(h1_)), 0);
   ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kNonMember)), 0);
-  sa_.TakeChanged();
+  groups_.TakeChanged();
   ASSERT_EQ(Leave(h1_, Wanted(h1_)), 0);
-  EXPECT_THAT(sa_.groups(), IsEmpty());
-  EXPECT_EQ(sa_.FindByMlid(Mlid(0xc001)), nullptr);
-  EXPECT_THAT(sa_.TakeChanged(), ElementsAre(Mlid(0xc001)));
+  EXPECT_THAT(groups_.groups(), IsEmpty());
+  EXPECT_EQ(groups_.FindByMlid(Mlid(0xc001)), nullptr);
+  EXPECT_THAT(groups_.TakeChanged(), ElementsAre(Mlid(0xc001)));
 }
 
 TEST_F(SaResponderTest, LeavesOfNonMembersAreInvalid) {
@@ -325,18 +307,18 @@ TEST_F(SaResponderTest, LeavesOfNonMembersAreInvalid) {
   EXPECT_EQ(Leave(h2_, Wanted(h1_)), static_cast<uint16_t>(SaStatus::kInvalidGid)) << "somebody else's";
   EXPECT_EQ(Ask(h1_, MadMethod::kDelete, mcm::kMgid | mcm::kPortGid, Wanted(h1_)),
             static_cast<uint16_t>(SaStatus::kInsufficientComponents));
-  EXPECT_EQ(sa_.groups().size(), 1u);
+  EXPECT_EQ(groups_.groups().size(), 1u);
 }
 
 TEST_F(SaResponderTest, APortThatGoesLeavesAllItsGroups) {
   ASSERT_EQ(Join(h1_, kCreate, Wanted(h1_, kFullMember, 1)), 0);
   ASSERT_EQ(Join(h1_, kCreate, Wanted(h1_, kFullMember, 2)), 0);
   ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kFullMember, 2)), 0);
-  sa_.TakeChanged();
-  sa_.RemovePort(h1_.gid);
-  EXPECT_THAT(sa_.TakeChanged(), ElementsAre(Mlid(0xc001), Mlid(0xc002)));
-  ASSERT_EQ(sa_.groups().size(), 1u);
-  EXPECT_THAT(sa_.FindByMlid(Mlid(0xc002))->Receivers(), ElementsAre(h2_.gid));
+  groups_.TakeChanged();
+  groups_.RemovePort(h1_.gid);
+  EXPECT_THAT(groups_.TakeChanged(), ElementsAre(Mlid(0xc001), Mlid(0xc002)));
+  ASSERT_EQ(groups_.groups().size(), 1u);
+  EXPECT_THAT(groups_.FindByMlid(Mlid(0xc002))->Receivers(), ElementsAre(h2_.gid));
 }
 
 TEST_F(SaResponderTest, MlidsRunOutAndComeBack) {
@@ -380,6 +362,9 @@ TEST_F(SaResponderTest, GroupsCanBeQueried) {
   EXPECT_EQ(Ask(h1_, MadMethod::kGet, mcm::kMgid, Wanted(h1_, 0, 9)), no_records);
   EXPECT_EQ(Ask(h1_, MadMethod::kGet, mcm::kMgid, Wanted(h1_, 0, 3)), no_records) << "another partition's";
   EXPECT_EQ(Ask(h1_, MadMethod::kGet, mcm::kMgid | mcm::kPortGid, Wanted(h2_, 0, 1)), no_records) << "h2 is not a member";
+  ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kNonMember, 1)), 0);
+  EXPECT_EQ(Ask(h1_, MadMethod::kGet, mcm::kMgid | mcm::kPortGid, Wanted(h2_, 0, 1)), no_records) << "nor would it be told";
+  ASSERT_EQ(Ask(h1_, MadMethod::kGet, mcm::kMgid | mcm::kPortGid | mcm::kJoinState, Wanted(h1_, kFullMember, 1)), 0);
   EXPECT_EQ(Ask(h1_, MadMethod::kGet, mcm::kPKey, Wanted(h1_)), static_cast<uint16_t>(SaStatus::kTooManyRecords));
 }
 
@@ -443,11 +428,220 @@ TEST_F(SaResponderTest, APathIsAsGoodAsItsWorseEnd) {
 }
 
 TEST_F(SaResponderTest, APortThatIsDownHasNoPath) {
-  ports_.ports[1].active = false;
+  ports_.ports[1].config.active = false;
   PathRecord wanted;
   wanted.sgid = h1_.gid;
   wanted.dgid = h2_.gid;
   EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+}
+
+// A table's records, as they were sent.
+template <typename Record>
+std::vector<Record> Table(const std::vector<uint8_t>& bytes, SaAttribute attribute,
+                          absl::StatusOr<Record> (*decode)(absl::Span<const uint8_t>)) {
+  const size_t stride = SaRecordStride(attribute);
+  EXPECT_EQ(bytes.size() % stride, 0u);
+  std::vector<Record> records;
+  for (size_t at = 0; at + stride <= bytes.size(); at += stride) {
+    records.push_back(decode(absl::MakeSpan(bytes).subspan(at)).value());
+  }
+  return records;
+}
+
+TEST_F(SaResponderTest, TablesOfPaths) {
+  const struct {
+    const char* description;
+    const PortConfig* from;
+    uint64_t mask;
+    uint16_t pkey;
+    uint8_t numb_path;
+    std::vector<std::string> paths;  // "DLID P_Key"
+  } kRows[] = {
+      {"from a full member to all",
+       &h1_,
+       0,
+       0,
+       0,
+       {"0x2 0xffff", "0x2 0x8001", "0x3 0xffff", "0x3 0x8001", "0x4 0xffff", "0x4 0x8001", "0x5 0x8001"}},
+      {"at most one of each pair", &h1_, path::kNumbPath, 0, 1, {"0x2 0xffff", "0x3 0xffff", "0x4 0xffff", "0x5 0x8001"}},
+      {"in one partition", &h1_, path::kPKey, 0x8001, 0, {"0x2 0x8001", "0x3 0x8001", "0x4 0x8001", "0x5 0x8001"}},
+      {"from a limited member: not to itself", &h3_, path::kPKey, 0x0001, 0, {"0x2 0x1", "0x3 0x1", "0x5 0x1"}},
+      {"in a partition of others", &h1_, path::kPKey, 0x8002, 0, {}},
+      {"on an SL that is not", &h1_, path::kSl, 0, 0, {}},
+  };
+  for (const auto& row : kRows) {
+    SaHeader header;
+    header.method = MadMethod::kGetTable;
+    header.attribute = SaAttribute::kPathRecord;
+    header.component_mask = path::kSgid | row.mask;
+    PathRecord wanted;
+    wanted.sgid = row.from->gid;
+    wanted.pkey = PKey(row.pkey);
+    wanted.numb_path = row.numb_path;
+    wanted.sl = Sl(4);
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodePathRecord(wanted, SaRecord(&mad));
+    ASSERT_EQ(Send(*row.from, mad), 0) << row.description;
+    EXPECT_EQ(header_.method, MadMethod::kGetTableResp);
+    std::vector<std::string> paths;
+    for (const PathRecord& path : Table(records_, SaAttribute::kPathRecord, DecodePathRecord)) {
+      EXPECT_EQ(path.sgid, row.from->gid);
+      paths.push_back(absl::StrCat(path.dlid.ToString(), " 0x", absl::Hex(path.pkey.value())));
+    }
+    EXPECT_EQ(paths, row.paths) << row.description;
+  }
+}
+
+TEST_F(SaResponderTest, WhatATableOfPathsMustSay) {
+  const struct {
+    const char* description;
+    MadMethod method;
+    uint64_t mask;
+    uint8_t numb_path;
+    SaStatus status;
+  } kRows[] = {
+      {"no source", MadMethod::kGetTable, path::kDgid, 0, SaStatus::kInsufficientComponents},
+      {"no more than no paths", MadMethod::kGetTable, path::kSgid | path::kNumbPath, 0, SaStatus::kRequestInvalid},
+      {"Get to anywhere", MadMethod::kGet, path::kSgid, 1, SaStatus::kInsufficientComponents},
+      {"Get does not look at NumbPath", MadMethod::kGet, path::kSgid | path::kDgid | path::kNumbPath, 0, SaStatus::kOk},
+  };
+  for (const auto& row : kRows) {
+    SaHeader header;
+    header.method = row.method;
+    header.attribute = SaAttribute::kPathRecord;
+    header.component_mask = row.mask;
+    PathRecord wanted;
+    wanted.sgid = h1_.gid;
+    wanted.dgid = h2_.gid;
+    wanted.numb_path = row.numb_path;
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodePathRecord(wanted, SaRecord(&mad));
+    EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(row.status)) << row.description;
+  }
+}
+
+// h9 is in no partition of the others.
+TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
+  const ManagedPort h9 = *ports_.Add(MakeManagedPort(9, {PKey(0x8009)}));
+  PathRecord wanted;
+  wanted.sgid = h1_.gid;
+  wanted.dgid = h2_.gid;
+  EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  wanted.sgid = h9.config.gid;
+  EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  const struct {
+    SaAttribute attribute;
+    size_t records;  // its own and, but for P_Keys, the switch's
+  } kRows[] = {{SaAttribute::kNodeRecord, 2}, {SaAttribute::kPortInfoRecord, 2}, {SaAttribute::kPKeyTableRecord, 1}};
+  for (const auto& row : kRows) {
+    SaHeader header;
+    header.method = MadMethod::kGetTable;
+    header.attribute = row.attribute;
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    ASSERT_EQ(Send(h9.config, mad), 0);
+    EXPECT_EQ(records_.size(), row.records * SaRecordStride(row.attribute)) << static_cast<int>(row.attribute);
+  }
+}
+
+TEST_F(SaResponderTest, NodesPortsAndPKeys) {
+  SaHeader header;
+  header.method = MadMethod::kGetTable;
+  header.attribute = SaAttribute::kNodeRecord;
+  Mad mad;
+  EncodeSaHeader(header, &mad);
+  ASSERT_EQ(Send(h3_, mad), 0);
+  std::vector<std::string> names;
+  for (const NodeRecord& node : Table(records_, SaAttribute::kNodeRecord, DecodeNodeRecord)) {
+    names.push_back(absl::StrCat(node.lid.ToString(), " ", node.description, " ", static_cast<int>(node.node.type)));
+  }
+  EXPECT_THAT(names, ElementsAre("0x1 eoib-fabricd 2", "0x2 h1 1", "0x3 h2 1", "0x4 h3 1", "0x5 h4 1"));
+
+  header.method = MadMethod::kGet;
+  header.component_mask = node::kNodeDescription;
+  EncodeSaHeader(header, &mad);
+  EncodeNodeRecord(NodeRecord{Lid(), NodeInfo(), "h2"}, SaRecord(&mad));
+  ASSERT_EQ(Send(h1_, mad), 0);
+  EXPECT_EQ(DecodeNodeRecord(SaRecord(reply_))->node.port_guid, h2_.port_guid);
+  header.component_mask = node::kNodeType;
+  EncodeSaHeader(header, &mad);
+  EncodeNodeRecord(NodeRecord(), SaRecord(&mad));
+  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kTooManyRecords));
+
+  header.attribute = SaAttribute::kPortInfoRecord;
+  header.component_mask = port_info::kLid;
+  EncodeSaHeader(header, &mad);
+  EncodePortInfoRecord(PortInfoRecord{small_.lid, 0, PortInfo()}, SaRecord(&mad));
+  ASSERT_EQ(Send(h1_, mad), 0);
+  const PortInfoRecord info = DecodePortInfoRecord(SaRecord(reply_)).value();
+  EXPECT_EQ(info.info.lid, small_.lid.value());
+  EXPECT_EQ(info.info.neighbor_mtu, small_.mtu);
+  EXPECT_EQ(info.info.state, PortState::kActive);
+
+  header.attribute = SaAttribute::kPKeyTableRecord;
+  header.component_mask = pkey_table::kLid;
+  EncodeSaHeader(header, &mad);
+  EncodePKeyTableRecord(PKeyTableRecord{h2_.lid, 0, 0, {}}, SaRecord(&mad));
+  ASSERT_EQ(Send(h2_, mad), 0);
+  const PKeyTableRecord table = DecodePKeyTableRecord(SaRecord(reply_)).value();
+  EXPECT_EQ(table.pkeys[2], PKey(0x8002));
+  EXPECT_EQ(table.pkeys[3], PKey());
+  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoRecords)) << "the P_Keys of others are not for everybody";
+}
+
+TEST_F(SaResponderTest, GroupsInATable) {
+  for (uint8_t mgid = 1; mgid <= 2; ++mgid) ASSERT_EQ(Join(h1_, kCreate, Wanted(h1_, kFullMember, mgid)), 0);
+  McMemberRecord other = Wanted(h2_, kFullMember, 3);
+  other.pkey = PKey(0x8002);
+  ASSERT_EQ(Join(h2_, kCreate, other), 0);
+  SaHeader header;
+  header.method = MadMethod::kGetTable;
+  header.attribute = SaAttribute::kMcMemberRecord;
+  Mad mad;  // its record is zero: no MGID
+  EncodeSaHeader(header, &mad);
+  ASSERT_EQ(Send(h3_, mad), 0);
+  EXPECT_EQ(header_.attribute_offset, SaRecordStride(SaAttribute::kMcMemberRecord) / 8);
+  std::vector<Mgid> mgids;
+  for (const McMemberRecord& group : Table(records_, SaAttribute::kMcMemberRecord, DecodeMcMemberRecord)) {
+    mgids.push_back(group.mgid);
+    EXPECT_EQ(group.port_gid, Gid());
+  }
+  EXPECT_THAT(mgids, ElementsAre(MakeMgid(1), MakeMgid(2)));
+}
+
+TEST_F(SaResponderTest, WhatItIs) {
+  SaHeader header;
+  header.attribute = SaAttribute::kClassPortInfo;
+  Mad mad;
+  EncodeSaHeader(header, &mad);
+  ASSERT_EQ(Send(h1_, mad), 0);
+  const ClassPortInfo info = DecodeClassPortInfo(SaRecord(reply_)).value();
+  EXPECT_EQ(info.class_version, kSaClassVersion);
+  EXPECT_EQ(info.capability_mask, 0x0400) << "UD multicast";
+}
+
+TEST_F(SaResponderTest, SubscriptionsComeAndGo) {
+  SaHeader header;
+  header.method = MadMethod::kSet;
+  header.attribute = SaAttribute::kInformInfo;
+  const auto inform = [&](const InformInfo& info) {
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodeInformInfo(info, SaRecord(&mad));
+    return Send(h1_, mad);
+  };
+  InformInfo info;
+  info.trap = 66;
+  ASSERT_EQ(inform(info), 0);
+  EXPECT_EQ(header_.method, MadMethod::kGetResp);
+  EXPECT_EQ(DecodeInformInfo(SaRecord(reply_)).value(), info) << "the answer is the request's record";
+  EXPECT_EQ(notices_.subscriptions().at(h1_.gid).size(), 1u);
+  info.subscribe = false;
+  ASSERT_EQ(inform(info), 0);
+  EXPECT_THAT(notices_.subscriptions(), IsEmpty());
+  EXPECT_EQ(inform(info), static_cast<uint16_t>(SaStatus::kRequestInvalid)) << "it is not subscribed";
 }
 
 TEST_F(SaResponderTest, WhatIsNotSupportedSaysSo) {
@@ -457,10 +651,11 @@ TEST_F(SaResponderTest, WhatIsNotSupportedSaysSo) {
     SaAttribute attribute;
     SaStatus status;
   } kRows[] = {
-      {"Get(ClassPortInfo)", MadMethod::kGet, SaAttribute::kClassPortInfo, SaStatus::kUnsupportedMethodAttribute},
-      {"Set(InformInfo)", MadMethod::kSet, SaAttribute::kInformInfo, SaStatus::kUnsupportedMethodAttribute},
-      {"GetTable(PathRecord)", MadMethod::kGetTable, SaAttribute::kPathRecord, SaStatus::kUnsupportedMethodAttribute},
-      {"GetTable(MCMemberRecord)", MadMethod::kGetTable, SaAttribute::kMcMemberRecord, SaStatus::kUnsupportedMethodAttribute},
+      {"GetTable(ClassPortInfo)", MadMethod::kGetTable, SaAttribute::kClassPortInfo, SaStatus::kUnsupportedMethodAttribute},
+      {"Get(InformInfo)", MadMethod::kGet, SaAttribute::kInformInfo, SaStatus::kUnsupportedMethodAttribute},
+      {"Delete(InformInfo)", MadMethod::kDelete, SaAttribute::kInformInfo, SaStatus::kUnsupportedMethodAttribute},
+      {"Set(NodeRecord)", MadMethod::kSet, SaAttribute::kNodeRecord, SaStatus::kUnsupportedMethodAttribute},
+      {"Get(an unknown attribute)", MadMethod::kGet, SaAttribute{0x1234}, SaStatus::kUnsupportedMethodAttribute},
       {"Set(PathRecord)", MadMethod::kSet, SaAttribute::kPathRecord, SaStatus::kUnsupportedMethodAttribute},
       {"Trap", MadMethod::kTrap, SaAttribute::kNotice, SaStatus::kUnsupportedMethod},
   };

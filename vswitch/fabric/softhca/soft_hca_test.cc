@@ -774,6 +774,8 @@ TEST_F(SoftHcaTest, ChangesOfThePortAreEvents) {
       {"link up", [&] { return subnet_.SetLink("a", true); }, IBV_EVENT_PORT_ACTIVE},
       {"LID", [&] { return subnet_.SetLid("a", Lid(77)); }, IBV_EVENT_LID_CHANGE},
       {"P_Keys", [&] { return subnet_.RemoveFromPartition(PKey(0x8001), "a"); }, IBV_EVENT_PKEY_CHANGE},
+      {"SM", [&] { return subnet_.MoveSm(Lid(99)); }, IBV_EVENT_SM_CHANGE},
+      {"reregister", [&] { return subnet_.Reregister("a"); }, IBV_EVENT_CLIENT_REREGISTER},
   };
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);

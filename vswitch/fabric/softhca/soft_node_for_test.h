@@ -40,7 +40,7 @@ class DescriptorLink final : public SubnetLink {
     return link_->Register(name, doorbell, query_only, sink);
   }
   void Unregister() override { link_->Unregister(); }
-  absl::Status SendMad(const Mad& mad) override { return link_->SendMad(mad); }
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override { return link_->SendMadTo(destination, mad); }
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
     return link_->OpenRing(request, destination, std::move(end));
   }

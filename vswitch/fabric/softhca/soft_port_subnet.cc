@@ -51,9 +51,10 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   if (before.sm_lid != after.sm_lid) Raise(IBV_EVENT_SM_CHANGE);
   // Others will not believe queue pairs outside of the new range: they are lost.
   if (before.qpns.first != after.qpns.first) RaiseForQueuePairs(IBV_EVENT_QP_FATAL);
-  if (!std::exchange(subnet_lost_, false)) return;
+  const bool restarted = std::exchange(subnet_lost_, false);
+  if (restarted || before.reregistrations != after.reregistrations) Raise(IBV_EVENT_CLIENT_REREGISTER);
+  if (!restarted) return;
   // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
-  Raise(IBV_EVENT_CLIENT_REREGISTER);
   outbound_.ForEach([](RingSender* sender) { sender->Renew(); });
   Kick();
 }

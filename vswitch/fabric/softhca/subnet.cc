@@ -55,7 +55,7 @@ class Subnet::Link final : public SubnetLink {
   void Unregister() override {
     if (std::shared_ptr<Session> session = Take()) subnet_->Unregister(session);
   }
-  absl::Status SendMad(const Mad& mad) override { return subnet_->SendMad(session(), mad); }
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override { return subnet_->SendMad(session(), destination, mad); }
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
     return subnet_->OpenRing(session(), request, destination, std::move(end));
   }
@@ -77,23 +77,40 @@ class Subnet::Link final : public SubnetLink {
   std::shared_ptr<Session> session_ ABSL_GUARDED_BY(mutex_);
 };
 
-const PortConfig* Subnet::PortView::FindByGid(const Gid& gid) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+const ManagedPort* Subnet::PortView::FindByGid(const Gid& gid) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const auto found = subnet_->by_gid_.find(gid);
-  return found != subnet_->by_gid_.end() && found->second->config.active ? &found->second->config : nullptr;
+  return found != subnet_->by_gid_.end() && found->second->config.active ? found->second : nullptr;
 }
 
-const PortConfig* Subnet::PortView::FindByLid(Lid lid) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+const ManagedPort* Subnet::PortView::FindByLid(Lid lid) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const auto found = subnet_->by_lid_.find(lid);
-  return found != subnet_->by_lid_.end() && found->second->config.active ? &found->second->config : nullptr;
+  return found != subnet_->by_lid_.end() && found->second->config.active ? found->second : nullptr;
 }
+
+std::vector<const ManagedPort*> Subnet::PortView::Active() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  std::vector<const ManagedPort*> active;
+  for (const auto& [lid, port] : subnet_->by_lid_) {
+    if (port->config.active) active.push_back(port);
+  }
+  return active;
+}
+
+const ManagedSwitch& Subnet::PortView::Switch() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return subnet_->switch_; }
 
 Subnet::Subnet(Options options)
     : options_(std::move(options)),
       partitions_(options_.config.partitions),
       random_(options_.seed != 0 ? options_.seed : SystemSeed()),
-      sa_(&view_, options_.last_mlid) {
+      agents_(
+          &view_, [this](const ManagedPort& port) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ReadCounters(port); },
+          options_.clock != nullptr ? options_.clock : &system_clock_, options_.last_mlid) {
+  absl::MutexLock lock(&mutex_);
   // Ring identifiers are never reused, by a restarted subnet neither: ports still hold rings of its predecessor.
   next_ring_ = (random_() << 32) + 1;
+  switch_.guid = LocalGuid(HashName("", 0));  // no port's name
+  switch_.gid = Gid::FromPrefixAndGuid(options_.gid_prefix, switch_.guid);
+  if (options_.lids == nullptr) return;
+  for (const auto& [name, kept] : options_.lids->ports()) MakePort(name, kept);
 }
 
 Subnet::~Subnet() {
@@ -135,7 +152,7 @@ absl::Status Subnet::Register(const std::string& name, int doorbell, bool query_
   return absl::OkStatus();
 }
 
-Subnet::Port* Subnet::FindPort(const std::string& name) {
+Subnet::Port* Subnet::FindPort(const std::string& name) const {
   const auto found = ports_.find(name);
   return found == ports_.end() ? nullptr : found->second.get();
 }
@@ -144,13 +161,20 @@ Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const Registration
   if (Port* port = FindPort(name)) return port;
   const absl::StatusOr<Lid> lid = AllocateLid(wish.lid);
   if (!lid.ok()) return nullptr;
+  Port* port = MakePort(name, KeptPort{*lid, MakeGuid(name)});
+  Keep(*port);
+  return port;
+}
+
+Subnet::Port* Subnet::MakePort(const std::string& name, const KeptPort& kept) {
   auto port = std::make_unique<Port>();
   port->name = name;
+  if (ports_.size() < ManagedSwitch::kPorts) port->switch_port = static_cast<uint8_t>(ports_.size() + 1);
   PortConfig& config = port->config;
-  config.node_guid = config.port_guid = MakeGuid(name);
+  config.node_guid = config.port_guid = kept.guid;
   config.gid = Gid::FromPrefixAndGuid(options_.gid_prefix, config.port_guid);
-  config.lid = *lid;
-  config.sm_lid = kSmLid;
+  config.lid = kept.lid;
+  config.sm_lid = switch_.lid;
   config.mtu = options_.mtu;
   config.rate = options_.rate;
   UpdatePKeys(port.get());
@@ -159,13 +183,17 @@ Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const Registration
   return (ports_[name] = std::move(port)).get();
 }
 
+// A subnet that cannot write goes on: what is lost is lost only if it is restarted, and `show` tells the operator.
+void Subnet::Keep(const Port& port) {
+  if (options_.lids != nullptr) options_.lids->Keep(port.name, KeptPort{port.config.lid, port.config.port_guid}).IgnoreError();
+}
+
+bool Subnet::LidIsFree(Lid lid) const { return lid != kSmLid && lid != switch_.lid && by_lid_.count(lid) == 0; }
+
 absl::StatusOr<Lid> Subnet::AllocateLid(Lid wish) {
-  if (wish.IsValid() && wish != kSmLid && by_lid_.count(wish) == 0) return wish;
+  if (wish.IsValid() && LidIsFree(wish)) return wish;
   Lid candidate(kSmLid.value() + 1);
-  for (const auto& [used, port] : by_lid_) {
-    if (used != candidate) break;
-    candidate = Lid(candidate.value() + 1);
-  }
+  while (candidate.IsValid() && !LidIsFree(candidate)) candidate = Lid(candidate.value() + 1);
   if (!candidate.IsValid()) return absl::ResourceExhaustedError("no LID is left");
   return candidate;
 }
@@ -173,7 +201,8 @@ absl::StatusOr<Lid> Subnet::AllocateLid(Lid wish) {
 Guid Subnet::MakeGuid(const std::string& name) const {
   for (uint64_t salt = 0;; ++salt) {
     const Guid guid = LocalGuid(HashName(name, salt));
-    if (by_gid_.count(Gid::FromPrefixAndGuid(options_.gid_prefix, guid)) == 0) return guid;
+    const Gid gid = Gid::FromPrefixAndGuid(options_.gid_prefix, guid);
+    if (gid != switch_.gid && by_gid_.count(gid) == 0) return guid;
   }
 }
 
@@ -214,10 +243,20 @@ bool Subnet::QpnsAreFree(uint32_t first) const {
 
 // Tells a port that has just registered all there is to know, its configuration first.
 void Subnet::Activate(Port* port) {
-  port->config.active = port->link_up;
+  UpdateActive(port);
   TellConfig(port);
   Tell(port->owner, [faults = faults_](PortSink* to) { to->OnFaults(faults); });
-  for (const auto& [mgid, group] : sa_.groups()) TellGroup(port->owner, group.record.mlid, ReceiverLids(group.record.mlid));
+  for (const auto& [mgid, group] : agents_.groups().groups()) {
+    TellGroup(port->owner, group.record.mlid, ReceiverLids(group.record.mlid));
+  }
+  TellNews();
+}
+
+void Subnet::UpdateActive(Port* port) {
+  const bool active = port->link_up && port->owner != nullptr;
+  if (active == port->config.active) return;
+  port->config.active = active;
+  active ? agents_.PortInService(*port) : agents_.PortOutOfService(*port);
 }
 
 void Subnet::Unregister(const std::shared_ptr<Session>& session) {
@@ -244,27 +283,25 @@ void Subnet::Disown(Port* port) {
     rings_.erase(current);
   }
   port->owner = nullptr;
-  port->config.active = false;
-  sa_.RemovePort(port->config.gid);
+  UpdateActive(port);
+  agents_.PortAbandoned(*port);
   TellConfig(port);  // those who query it
-  TellChangedGroups();
+  TellNews();
 }
 
 // ---- MADs and rings.
 
-absl::Status Subnet::SendMad(const std::shared_ptr<Session>& session, const Mad& mad) {
+absl::Status Subnet::SendMad(const std::shared_ptr<Session>& session, Lid destination, const Mad& mad) {
   if (session == nullptr) return absl::FailedPreconditionError("send a MAD: the port is not registered");
   if (session->query_only) return absl::PermissionDeniedError("send a MAD: the port is registered to be queried only");
   {
     absl::MutexLock lock(&mutex_);
     Port* port = session->port;
     // As on a cable: what nobody receives is lost, and the sender's timeout tells.
-    if (session->sink == nullptr || !port->config.active || sm_absent_) return absl::OkStatus();
+    if (session->sink == nullptr || !port->config.active) return absl::OkStatus();
     ++port->mads;
-    const absl::optional<Mad> reply = sa_.Respond(port->config, mad);
-    // Before the answer, so that whoever has joined also reaches the others.
-    TellChangedGroups();
-    if (reply.has_value()) Tell(session, [reply = *reply](PortSink* to) { to->OnMad(reply); });
+    agents_.Receive(*port, destination, mad);
+    TellNews();
   }
   Deliver();
   return absl::OkStatus();
@@ -329,10 +366,9 @@ absl::Status Subnet::SetLink(const std::string& name, bool up) {
     if (port == nullptr) return absl::NotFoundError(absl::StrCat("set the link of port ", name, ": there is no such port"));
     if (port->link_up == up) return absl::OkStatus();
     port->link_up = up;
-    port->config.active = up && port->owner != nullptr;
-    if (!up) sa_.RemovePort(port->config.gid);
+    UpdateActive(port);
     TellConfig(port);
-    TellChangedGroups();
+    TellNews();
   }
   Deliver();
   return absl::OkStatus();
@@ -346,13 +382,14 @@ absl::Status Subnet::SetLid(const std::string& name, Lid lid) {
     if (port == nullptr) return absl::NotFoundError(what + "there is no such port");
     if (!lid.IsValid()) return absl::InvalidArgumentError(what + "must be 0x2 to 0xbfff");
     if (lid == port->config.lid) return absl::OkStatus();
-    if (lid == kSmLid || by_lid_.count(lid) != 0) return absl::AlreadyExistsError(what + "another port has it");
+    if (!LidIsFree(lid)) return absl::AlreadyExistsError(what + "another port has it");
     by_lid_.erase(port->config.lid);
     by_lid_[lid] = port;
     port->config.lid = lid;
+    Keep(*port);
     TellConfig(port);
     TellSource(port);
-    for (const auto& [mgid, group] : sa_.groups()) {
+    for (const auto& [mgid, group] : agents_.groups().groups()) {
       if (group.members.count(port->config.gid) == 0) continue;
       const auto members = ReceiverLids(group.record.mlid);
       for (const auto& [other_name, other] : ports_) TellGroup(other->owner, group.record.mlid, members);
@@ -441,10 +478,79 @@ void Subnet::SetLossPpm(uint32_t ppm, uint64_t seed) {
   Deliver();
 }
 
+// ---- The subnet manager.
+
 void Subnet::SetSmAbsent(bool absent) {
-  absl::MutexLock lock(&mutex_);
-  sm_absent_ = absent;
+  {
+    absl::MutexLock lock(&mutex_);
+    switch_.runs_sm = !absent;
+    agents_.Run();  // what waited for its return
+    TellNews();
+  }
+  Deliver();
 }
+
+void Subnet::RestartSm() {
+  {
+    absl::MutexLock lock(&mutex_);
+    agents_.RestartSm();
+    TellNews();
+    for (const auto& [name, port] : ports_) {
+      ++port->config.reregistrations;
+      TellConfig(port.get());
+    }
+  }
+  Deliver();
+}
+
+absl::Status Subnet::MoveSm(Lid lid) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const std::string what = absl::StrCat("move the subnet manager to LID ", lid.ToString(), ": ");
+    if (!lid.IsValid()) return absl::InvalidArgumentError(what + "must be 0x1 to 0xbfff");
+    if (by_lid_.count(lid) != 0) return absl::AlreadyExistsError(what + "a port has it");
+    switch_.lid = lid;
+    for (const auto& [name, port] : ports_) {
+      port->config.sm_lid = lid;
+      TellConfig(port.get());
+    }
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+absl::Status Subnet::Reregister(const std::string& name) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (name != kAllPorts && FindPort(name) == nullptr) {
+      return absl::NotFoundError(absl::StrCat("reregister port ", name, ": there is no such port"));
+    }
+    for (const auto& [other, port] : ports_) {
+      if (name != kAllPorts && name != other) continue;
+      ++port->config.reregistrations;
+      TellConfig(port.get());
+    }
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+void Subnet::Run() {
+  {
+    absl::MutexLock lock(&mutex_);
+    agents_.Run();
+    TellNews();
+  }
+  Deliver();
+}
+
+absl::Time Subnet::NextDeadline() const {
+  absl::MutexLock lock(&mutex_);
+  return agents_.NextDeadline();
+}
+
+// Until ports show their counters: nothing.
+PortCounters Subnet::ReadCounters(const ManagedPort& port) const { return PortCounters(); }
 
 // ---- What ports are told.
 
@@ -474,10 +580,14 @@ void Subnet::TellRingClosed(Port* port, uint64_t ring) {
   Tell(port->owner, [ring](PortSink* to) { to->OnRingClosed(ring); });
 }
 
-void Subnet::TellChangedGroups() {
-  for (const Mlid mlid : sa_.TakeChanged()) {
+// Groups first, so that whoever is told that it has joined also reaches the others.
+void Subnet::TellNews() {
+  for (const Mlid mlid : agents_.groups().TakeChanged()) {
     const auto members = ReceiverLids(mlid);
     for (const auto& [name, port] : ports_) TellGroup(port->owner, mlid, members);
+  }
+  for (const OutgoingMad& outgoing : agents_.TakeOutgoing()) {
+    Tell(by_gid_.at(outgoing.to)->owner, [mad = outgoing.mad](PortSink* to) { to->OnMad(mad); });
   }
 }
 
@@ -487,7 +597,7 @@ void Subnet::TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::
 
 std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {
   auto lids = std::make_shared<std::vector<Lid>>();
-  if (const MulticastGroup* group = sa_.FindByMlid(mlid)) {
+  if (const MulticastGroup* group = agents_.groups().FindByMlid(mlid)) {
     for (const Gid& member : group->Receivers()) lids->push_back(by_gid_.at(member)->config.lid);
   }
   std::sort(lids->begin(), lids->end());
@@ -545,7 +655,7 @@ std::vector<Subnet::PortStatus> Subnet::Ports() const {
 std::vector<Subnet::GroupStatus> Subnet::Groups() const {
   absl::MutexLock lock(&mutex_);
   std::vector<GroupStatus> groups;
-  for (const auto& [mgid, group] : sa_.groups()) {
+  for (const auto& [mgid, group] : agents_.groups().groups()) {
     GroupStatus& status = groups.emplace_back();
     status.record = group.record;
     for (const auto& [gid, bits] : group.members) {
@@ -566,14 +676,34 @@ std::vector<Subnet::RingStatus> Subnet::Rings() const {
   return rings;
 }
 
-SaResponder::Counters Subnet::SaCounters() const {
+std::vector<Subnet::Subscriptions> Subnet::AllSubscriptions() const {
   absl::MutexLock lock(&mutex_);
-  return sa_.counters();
+  std::vector<Subscriptions> all;
+  for (const auto& [gid, infos] : agents_.notices().subscriptions()) all.push_back({by_gid_.at(gid)->name, infos});
+  return all;
+}
+
+absl::StatusOr<PortCounters> Subnet::CountersOf(const std::string& name) const {
+  absl::MutexLock lock(&mutex_);
+  const Port* port = FindPort(name);
+  if (port == nullptr) return absl::NotFoundError(absl::StrCat("read the counters of port ", name, ": there is no such port"));
+  return ReadCounters(*port);
+}
+
+Subnet::MadCounters Subnet::mad_counters() const {
+  absl::MutexLock lock(&mutex_);
+  return MadCounters{agents_.sa().counters(), agents_.notices().counters(), agents_.tables().counters(),
+                     agents_.smp().counters(), agents_.pma().counters()};
 }
 
 bool Subnet::sm_absent() const {
   absl::MutexLock lock(&mutex_);
-  return sm_absent_;
+  return !switch_.runs_sm;
+}
+
+Lid Subnet::sm_lid() const {
+  absl::MutexLock lock(&mutex_);
+  return switch_.lid;
 }
 
 Faults Subnet::faults() const {

@@ -1,8 +1,9 @@
 // Subnet: subnet manager, subnet administrator and switch control of a software fabric.
 //
-// It knows ports by name, gives them LIDs, GUIDs, P_Key tables and ranges of QPNs, answers their MADs, tells all of them who
-// is in which multicast group, and introduces a producer of datagrams to its consumer. It never sees a datagram. It is used
-// in process (tests, simulations: Connect) and inside eoib-fabricd, which offers Connect over a socket (fabric_server.h).
+// It knows ports by name, gives them LIDs, GUIDs, P_Key tables and ranges of QPNs, answers their MADs (mad_agents.h), tells all
+// of them who is in which multicast group, and introduces a producer of datagrams to its consumer. It never sees a datagram.
+// It is used in process (tests, simulations: Connect) and inside eoib-fabricd, which offers Connect over a socket
+// (fabric_server.h).
 //
 // Threads. Every member may be called from any thread. What ports are to be told is queued under the mutex and delivered
 // without it, by whichever thread finds nobody else delivering: so every port sees events in the order in which they
@@ -25,9 +26,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "fdb/address.h"
-#include "vswitch/fabric/softhca/sa_responder.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/softhca/lid_file.h"
+#include "vswitch/fabric/softhca/mad_agents.h"
+#include "vswitch/fabric/softhca/managed_ports.h"
+#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/subnet_config.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
@@ -42,16 +49,18 @@ struct RegistrationWish {
 class Subnet {
  public:
   static constexpr uint64_t kDefaultGidPrefix = 0xfe80'0000'0000'0000;
-  static constexpr Lid kSmLid{1};
+  static constexpr Lid kSmLid = ManagedSwitch::kDefaultLid;  // until MoveSm
   static constexpr uint32_t kQpnsPerPort = 4096;
 
   struct Options {
     SubnetConfig config = SubnetConfig::Default();
     uint64_t gid_prefix = kDefaultGidPrefix;
-    uint8_t mtu = 5;             // IbMtu's code: 4096
-    uint8_t rate = 3;            // IBA rate code: 10 Gb/s
-    Mlid last_mlid{Mlid::kMax};  // tests run out of MLIDs sooner
-    uint64_t seed = 0;           // of QPN ranges and ring identifiers; 0: from the system
+    uint8_t mtu = 5;               // IbMtu's code: 4096
+    uint8_t rate = 3;              // IBA rate code: 10 Gb/s
+    Mlid last_mlid{Mlid::kMax};    // tests run out of MLIDs sooner
+    uint64_t seed = 0;             // of QPN ranges and ring identifiers; 0: from the system
+    const Clock* clock = nullptr;  // null: CLOCK_MONOTONIC. Outlives the subnet, as the file does.
+    LidFile* lids = nullptr;       // what a predecessor gave to whom; null: nothing is kept
   };
 
   // What an operator is shown of a port.
@@ -71,6 +80,18 @@ class Subnet {
   struct GroupStatus {
     McMemberRecord record;
     std::vector<GroupMember> members;
+  };
+  struct Subscriptions {
+    std::string port;
+    std::vector<InformInfo> infos;
+  };
+  // What became of MADs. Those of a kind that nothing answers count as malformed with the SA.
+  struct MadCounters {
+    SaResponder::Counters sa;
+    NoticeForwarder::Counters notices;
+    RmppSender::Counters tables;
+    SmpResponder::Counters smp;
+    PmaResponder::Counters pma;
   };
   struct RingStatus {
     uint64_t ring = 0;
@@ -99,14 +120,29 @@ class Subnet {
   // kNotFound if it is not a member. Memberships of groups stay, as with OpenSM.
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
   void SetLossPpm(uint32_t ppm, uint64_t seed = 1);
-  // While it is absent, nobody answers MADs.
+  // While it is absent, nobody answers for the SM and the SA, and reports wait; agents of ports answer.
   void SetSmAbsent(bool absent);
+  // As if it had died and started anew: groups and subscriptions are forgotten, and every port is asked to reregister.
+  void RestartSm();
+  // kAlreadyExists if a port has that LID. Every port hears of it.
+  absl::Status MoveSm(Lid lid);
+  // Asks a port, or "ALL", to join and subscribe anew.
+  absl::Status Reregister(const std::string& name);
+
+  // Repeats what ports have not confirmed in time. Whoever wants reports and tables to survive losses calls it at NextDeadline.
+  void Run();
+  absl::Time NextDeadline() const;
 
   std::vector<PortStatus> Ports() const;    // by LID
   std::vector<GroupStatus> Groups() const;  // by MLID
   std::vector<RingStatus> Rings() const;
-  SaResponder::Counters SaCounters() const;
+  std::vector<Subscriptions> AllSubscriptions() const;  // by port GID
+  // Of a port, running or not.
+  absl::StatusOr<PortCounters> CountersOf(const std::string& name) const;
+  MadCounters mad_counters() const;
+  SaResponder::Counters SaCounters() const { return mad_counters().sa; }
   bool sm_absent() const;
+  Lid sm_lid() const;
   Faults faults() const;
 
  private:
@@ -121,9 +157,7 @@ class Subnet {
     std::shared_ptr<UniqueFd> doorbell;
   };
   // A name, from its first registration on.
-  struct Port {
-    std::string name;
-    PortConfig config;
+  struct Port : ManagedPort {
     bool link_up = true;
     std::shared_ptr<Session> owner;               // null: no process owns the port
     std::set<std::shared_ptr<Session>> queriers;  // processes that only ask
@@ -138,12 +172,14 @@ class Subnet {
     std::shared_ptr<Session> session;
     absl::AnyInvocable<void(PortSink*)> call;
   };
-  // SaResponder's view of ports_; used under mutex_ only.
-  class PortView : public SaPorts {
+  // The view of ports_ that what answers MADs has; used under mutex_ only.
+  class PortView : public ManagedPorts {
    public:
     explicit PortView(const Subnet* subnet) : subnet_(subnet) {}
-    const PortConfig* FindByGid(const Gid& gid) const override;
-    const PortConfig* FindByLid(Lid lid) const override;
+    const ManagedPort* FindByGid(const Gid& gid) const override;
+    const ManagedPort* FindByLid(Lid lid) const override;
+    std::vector<const ManagedPort*> Active() const override;
+    const ManagedSwitch& Switch() const override;
 
    private:
     const Subnet* const subnet_;
@@ -153,12 +189,15 @@ class Subnet {
   absl::Status Register(const std::string& name, int doorbell, bool query_only, const RegistrationWish& wish, PortSink* sink,
                         std::shared_ptr<Session>* session);
   void Unregister(const std::shared_ptr<Session>& session);
-  absl::Status SendMad(const std::shared_ptr<Session>& session, const Mad& mad);
+  absl::Status SendMad(const std::shared_ptr<Session>& session, Lid destination, const Mad& mad);
   absl::Status OpenRing(const std::shared_ptr<Session>& session, uint64_t request, Lid destination, RingEnd end);
   void CloseRing(const std::shared_ptr<Session>& session, uint64_t ring);
 
   Port* FindOrMakePort(const std::string& name, const RegistrationWish& wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Port* FindPort(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Port* MakePort(const std::string& name, const KeptPort& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Keep(const Port& port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Port* FindPort(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool LidIsFree(Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Lid> AllocateLid(Lid wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Guid MakeGuid(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<QpnRange> AllocateQpns(const QpnRange& wish, const QpnRange& former) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -171,6 +210,9 @@ class Subnet {
   void UpdateAllPKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Partition* FindPartition(PKey pkey) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Activate(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After link_up or owner have changed.
+  void UpdateActive(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PortCounters ReadCounters(const ManagedPort& port) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNoRing(const Port* source, const Port* destination, Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static SourceIdentity IdentityOf(const Port& port);
 
@@ -180,7 +222,8 @@ class Subnet {
   void TellConfig(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellSource(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellRingClosed(Port* port, uint64_t ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TellChangedGroups() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the agents have to say: who is in which group now, and MADs.
+  void TellNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const std::vector<Lid>> ReceiverLids(Mlid mlid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,18 +231,19 @@ class Subnet {
   bool TakeDelivery(Delivery* delivery, PortSink** sink) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
+  const MonotonicClock system_clock_;
   const PortView view_{this};
   mutable absl::Mutex mutex_;
+  ManagedSwitch switch_ ABSL_GUARDED_BY(mutex_);
   std::vector<Partition> partitions_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // for ever
+  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // for ever, and those that are kept
   std::map<Lid, Port*> by_lid_ ABSL_GUARDED_BY(mutex_);
   std::map<Gid, Port*> by_gid_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Ring> rings_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_ring_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
-  SaResponder sa_ ABSL_GUARDED_BY(mutex_);
+  MadAgents agents_ ABSL_GUARDED_BY(mutex_);
   Faults faults_ ABSL_GUARDED_BY(mutex_);
-  bool sm_absent_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::deque<Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;

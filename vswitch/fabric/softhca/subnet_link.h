@@ -46,6 +46,7 @@ struct PortConfig {
   uint8_t rate = 3;             // IBA rate code
   std::vector<PKey> pkeys;      // the P_Key table; index 0 is the default partition unless configured otherwise
   QpnRange qpns;
+  uint32_t reregistrations = 0;  // how often the port was asked to join and subscribe anew (CLIENT_REREGISTER)
 };
 
 // The source of a ring, in the subnet's words.
@@ -82,7 +83,7 @@ class PortSink {
 
   // The port's configuration, at registration and whenever it changes. The link is up or down by `active`.
   virtual void OnPortConfig(const PortConfig& config) = 0;
-  // A MAD for this port's SA client.
+  // A MAD for this port: an answer, a report or a segment of a table.
   virtual void OnMad(const Mad& mad) = 0;
   // `source` has made a ring to this port: consume it from now on. Ring identifiers are the subnet's and never reused.
   virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) = 0;
@@ -118,7 +119,10 @@ class SubnetLink {
   // No call to the sink is made after it returns. The port's rings, groups and QPN range end; its LID stays with its name.
   virtual void Unregister() = 0;
 
-  virtual absl::Status SendMad(const Mad& mad) = 0;
+  // Sends a MAD to whatever answers its class at a LID, or along its directed route; 0: the subnet manager's. The answer, if
+  // there is one, comes by OnMad.
+  virtual absl::Status SendMadTo(Lid destination, const Mad& mad) = 0;
+  absl::Status SendMad(const Mad& mad) { return SendMadTo(Lid(), mad); }
   // Asks for a ring to the port of `destination`; answered by OnRingOpened or OnRingRefused(request). The producer may write
   // into the ring at once.
   virtual absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) = 0;
