@@ -102,14 +102,14 @@ void RmppSender::TakeAck(Transfers::iterator transfer, const RmppHeader& ack, ab
   if (ack.status != 0) return Abort(transfer, RmppStatus::kIllegalStatus, out);
   if (ack.segment > t.sent) return Abort(transfer, RmppStatus::kSegmentTooBig, out);
   if (ack.segment < t.acked) return;  // overtaken by a later one
-  if (ack.payload_length < ack.segment || ack.payload_length < t.window) {
-    return Abort(transfer, RmppStatus::kNewWindowTooSmall, out);
-  }
+  if (ack.payload_length < ack.segment) return Abort(transfer, RmppStatus::kNewWindowTooSmall, out);
+  // First, since a receiver that has everything may well promise no more.
   if (ack.segment == t.segments) {
     ++counters_.completed;
     Erase(transfer);
     return;
   }
+  if (ack.payload_length < t.window) return Abort(transfer, RmppStatus::kNewWindowTooSmall, out);
   if (ack.segment == t.acked && ack.payload_length == t.window) return;  // a repeated one says nothing
   t.acked = ack.segment;
   t.window = ack.payload_length;

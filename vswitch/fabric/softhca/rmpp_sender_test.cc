@@ -138,7 +138,7 @@ TEST_F(RmppSenderTest, TheReceiversWindowIsKept) {
   EXPECT_THAT(Segments(), IsEmpty()) << "an ACK that was overtaken";
   Ack(1, 6, 100);
   EXPECT_THAT(Segments(), ElementsAre(7, 8, 9, 10));
-  Ack(1, 10, 100);
+  Ack(1, 10, 10);
   EXPECT_EQ(sender_.under_way(), 0u);
   EXPECT_EQ(sender_.NextDeadline(), absl::InfiniteFuture());
   EXPECT_EQ(sender_.counters().repeated, 0u);
@@ -210,13 +210,18 @@ TEST_F(RmppSenderTest, WhatAReceiverMayNotSay) {
       {"a status in an ACK", with([](RmppHeader* h) { h->status = 1; }), RmppStatus::kIllegalStatus},
       {"a segment that was not sent", with([](RmppHeader* h) { h->segment = 5; }), RmppStatus::kSegmentTooBig},
       {"a window before its segment", with([](RmppHeader* h) { h->payload_length = 1; }), RmppStatus::kNewWindowTooSmall},
+      {"a window before the last segment", with([](RmppHeader* h) {
+         h->segment = 10;
+         h->payload_length = 9;
+       }),
+       RmppStatus::kNewWindowTooSmall},
       {"a window that shrinks", with([](RmppHeader* h) { h->payload_length = 3; }), RmppStatus::kNewWindowTooSmall},
   };
   uint64_t tid = 0;
   for (const auto& row : kRows) {
     SCOPED_TRACE(row.description);
     ASSERT_TRUE(Start(++tid, 2000));
-    Ack(tid, 1, 4);
+    Ack(tid, 1, row.header.segment == 10 ? 10 : 4);
     out_.clear();
     Say(tid, row.header);
     EXPECT_EQ(Aborted(), row.status);

@@ -531,6 +531,12 @@ TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
   EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
   wanted.sgid = h9.config.gid;
   EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  // Nor does h1, through h2's other partition.
+  const ManagedPort h10 = *ports_.Add(MakeManagedPort(10, {PKey(0x8002)}));
+  wanted.sgid = h2_.gid;
+  wanted.dgid = h10.config.gid;
+  EXPECT_EQ(AskPath(h2_, path::kSgid | path::kDgid, wanted), 0);
+  EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
   const struct {
     SaAttribute attribute;
     size_t records;  // its own and, but for P_Keys, the switch's
