@@ -50,7 +50,7 @@ TEST_F(FaultsTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) 
 TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   auto hosts = AddNumberedAgents(2);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
-  Fault({"loss", "200000", "7"});  // a fifth
+  Fault({"fault", "*", "*", "loss", "200000", "seed", "7"});  // a fifth
   constexpr uint32_t kFrames = 2000;
   const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
   for (uint32_t i = 1; i <= kFrames; ++i) {
@@ -61,7 +61,7 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   }
   ExpectConservation(hosts[0]);
   ExpectConservation(hosts[1]);
-  Fault({"loss", "0"});
+  Fault({"fault/clear"});
   one.Send(TestFrame(MacAddr::Broadcast(), kA, kFrames + 1));
   ASSERT_TRUE(two.WaitFor(Marked(kFrames + 1)));
   const size_t arrived = two.Markers().size() - 1;

@@ -42,15 +42,19 @@ FabricClient::~FabricClient() { FabricClient::Unregister(); }
 
 // ---- Any thread.
 
-absl::Status FabricClient::Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) {
+absl::Status FabricClient::Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) {
   if (absl::Status status = CheckPortName(name); !status.ok()) return status;
   if (thread_.joinable()) return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": registered already"));
+  if (!query_only && resources.counters == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("register port ", name, ": it shows no counters"));
+  }
   name_ = name;
   query_only_ = query_only;
   sink_ = sink;
   config_ = PortConfig();
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!query_only) doorbell_ = Duplicate(doorbell);
+  if (!query_only) doorbell_ = Duplicate(resources.doorbell);
+  counters_ = resources.counters;
   if (!wake_.valid() || (!query_only && !doorbell_.valid())) {
     return absl::InternalError(absl::StrCat("register port ", name, ": duplicate its doorbell: ", std::strerror(errno)));
   }
@@ -93,6 +97,7 @@ void FabricClient::Unregister() {
   thread_ = std::thread();
   sink_ = nullptr;
   doorbell_.reset();
+  counters_.reset();
 }
 
 absl::Status FabricClient::SendMadTo(Lid destination, const Mad& mad) {
@@ -197,7 +202,10 @@ absl::Status FabricClient::SendRegistration() {
   message.wished_qpns = config_.qpns.count;
   PutText(name_, message.name, sizeof(message.name));
   std::vector<UniqueFd> fds;
-  if (!query_only_) fds.push_back(Duplicate(doorbell_.get()));
+  if (!query_only_) {
+    fds.push_back(Duplicate(doorbell_.get()));
+    fds.push_back(Duplicate(counters_->fd()));
+  }
   absl::MutexLock lock(&mutex_);
   return outbox_.Send(socket_.get(), Encode(message, std::move(fds)));
 }
@@ -392,7 +400,9 @@ absl::Status FabricClient::TakeGroup(const Packet& packet) {
 absl::Status FabricClient::TakeFaults(const Packet& packet) {
   const absl::StatusOr<FaultsMessage> message = Decode<FaultsMessage>(packet);
   if (!message.ok()) return message.status();
-  sink_->OnFaults(Faults{message->loss_ppm, message->seed});
+  const absl::StatusOr<std::vector<FaultRule>> rules = RulesOf(*message);
+  if (!rules.ok()) return rules.status();
+  sink_->OnFaults(*rules);
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/address.h"
+#include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/unique_fd.h"
@@ -44,7 +46,7 @@ class FabricClient final : public SubnetLink {
 
   // Returns with the first answer: OnPortConfig has been called by then. kUnavailable if there is no fabricd within
   // Options::wait, and the message says what to start; kDeadlineExceeded if it does not answer, unless Options::keep_waiting.
-  absl::Status Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) override;
+  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override;
   void Unregister() override;
   // kUnavailable while there is no fabricd; kResourceExhausted while it does not read.
   absl::Status SendMadTo(Lid destination, const Mad& mad) override;
@@ -86,6 +88,7 @@ class FabricClient final : public SubnetLink {
   // Constant while the thread runs.
   std::string name_;
   UniqueFd doorbell_;
+  std::shared_ptr<const CountersPage> counters_;
   bool query_only_ = false;
   PortSink* sink_ = nullptr;
   UniqueFd wake_;  // an eventfd

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "vswitch/fabric/softhca/fault_commands.h"
 #include "vswitch/fabric/softhca/subnet_config.h"
 
 namespace eoib::softhca {
@@ -33,6 +34,12 @@ std::string ShowPort(const Subnet::PortStatus& port) {
   for (const PKey pkey : port.config.pkeys) absl::StrAppend(&text, " ", pkey.IsValid() ? pkey.ToString() : "-");
   absl::StrAppendFormat(&text, "\n  registrations %u, MADs %u, rings out %u, in %u, opened %u, refused %u\n",
                         port.registrations, port.mads, port.rings_out, port.rings_in, port.rings_made, port.rings_refused);
+  if (port.counters.has_value()) {
+    const PortCounters& counters = *port.counters;
+    absl::StrAppendFormat(&text, "  sent %u datagrams, discarded %u; received %u, delivered %u, corrupt rings %u\n",
+                          counters.xmit_packets, counters.xmit_discards, counters.rcv_packets, counters.rcv_delivered,
+                          counters.corrupt_rings);
+  }
   return text;
 }
 
@@ -47,14 +54,6 @@ std::string ShowSubscription(const InformInfo& info) {
                          OrAll(info.producer, InformInfo::kAllProducers), from);
 }
 
-std::string ShowPortCounters(const PortCounters& counters) {
-  std::string text;
-#define EOIB_X(name, help) absl::StrAppendFormat(&text, "  %-22s %20u\n", #name, counters.name);
-  EOIB_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-  return text;
-}
-
 }  // namespace
 
 void FabricCommands::Register(CommandRegistry* registry) {
@@ -65,11 +64,9 @@ void FabricCommands::Register(CommandRegistry* registry) {
   add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0, [this](const Arguments&) { return Show(); });
   add("groups", "", "multicast groups and their members", 0, 0, [this](const Arguments&) { return Groups(); });
   add("subscriptions", "", "which port wants which notices", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
-  add("counters", "[PORT]", "what ports have counted", 0, 1, [this](const Arguments& a) { return ShowCounters(a); });
   add("rings", "", "which port has a ring to which", 0, 0, [this](const Arguments&) { return Rings(); });
   add("link", "PORT up|down", "plug a port's cable in, or pull it", 2, 2, [this](const Arguments& a) { return Link(a); });
   add("lid", "PORT LID", "give a port another LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });
-  add("loss", "PPM [SEED]", "lose so many of a million datagrams", 1, 2, [this](const Arguments& a) { return Loss(a); });
   add("partition/add", "PKEY PORT|ALL [limited]", "make a port a member of a partition", 2, 3,
       [this](const Arguments& a) { return PartitionAdd(a); });
   add("partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", 2, 2,
@@ -105,7 +102,7 @@ FabricCommands::Answer FabricCommands::Show() const {
   absl::StrAppendFormat(&text, "connections %u: accepted %u, refused %u, dropped for bad messages %u, for not reading %u\n",
                         server_->clients(), counters.accepted, counters.refused, counters.malformed, counters.stuck);
   if (!server_->last_error().empty()) absl::StrAppend(&text, "last dropped for: ", server_->last_error(), "\n");
-  absl::StrAppend(&text, "loss ", subnet_->faults().loss_ppm, " ppm\n");
+  for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, "fault ", FormatFault(fault), "\n");
   return text;
 }
 
@@ -131,17 +128,6 @@ FabricCommands::Answer FabricCommands::ShowSubscriptions() const {
   return text;
 }
 
-FabricCommands::Answer FabricCommands::ShowCounters(const Arguments& arguments) const {
-  std::string text;
-  for (const Subnet::PortStatus& port : subnet_->Ports()) {
-    if (!arguments.empty() && arguments[0] != port.name) continue;
-    const absl::StatusOr<PortCounters> counters = subnet_->CountersOf(port.name);
-    if (counters.ok()) absl::StrAppend(&text, port.name, "\n", ShowPortCounters(*counters));
-  }
-  if (!arguments.empty() && text.empty()) return subnet_->CountersOf(arguments[0]).status();
-  return text;
-}
-
 FabricCommands::Answer FabricCommands::Rings() const {
   std::string text;
   for (const Subnet::RingStatus& ring : subnet_->Rings()) {
@@ -161,15 +147,6 @@ FabricCommands::Answer FabricCommands::SetLid(const Arguments& arguments) {
   const absl::StatusOr<Lid> lid = Lid::Parse(arguments[1]);
   if (!lid.ok()) return lid.status();
   return Done(subnet_->SetLid(arguments[0], *lid));
-}
-
-FabricCommands::Answer FabricCommands::Loss(const Arguments& arguments) {
-  uint32_t ppm;
-  uint64_t seed = 1;
-  const bool numbers = absl::SimpleAtoi(arguments[0], &ppm) && (arguments.size() < 2 || absl::SimpleAtoi(arguments[1], &seed));
-  if (!numbers || ppm > 1'000'000) return absl::InvalidArgumentError("loss: must be 0 to 1000000, parts per million");
-  subnet_->SetLossPpm(ppm, seed);
-  return Done(absl::OkStatus());
 }
 
 FabricCommands::Answer FabricCommands::PartitionAdd(const Arguments& arguments) {

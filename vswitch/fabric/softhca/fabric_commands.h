@@ -1,4 +1,5 @@
-// FabricCommands: what an operator can ask and tell eoib-fabricd. Part of its main, apart from it to be tested.
+// FabricCommands: what an operator can ask and tell eoib-fabricd of its subnet; fault_commands.h has faults and counters. Part
+// of its main, apart from it to be tested.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_COMMANDS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_COMMANDS_H_
 
@@ -28,11 +29,9 @@ class FabricCommands {
   Answer Show() const;
   Answer Groups() const;
   Answer ShowSubscriptions() const;
-  Answer ShowCounters(const Arguments& arguments) const;
   Answer Rings() const;
   Answer Link(const Arguments& arguments);
   Answer SetLid(const Arguments& arguments);
-  Answer Loss(const Arguments& arguments);
   Answer PartitionAdd(const Arguments& arguments);
   Answer PartitionRemove(const Arguments& arguments);
   Answer Sm(const Arguments& arguments);

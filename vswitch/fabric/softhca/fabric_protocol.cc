@@ -189,6 +189,40 @@ absl::StatusOr<std::vector<Lid>> MembersOf(const GroupMessage& message) {
   return members;
 }
 
+FaultsMessage ToMessage(const std::vector<FaultRule>& rules) {
+  FaultsMessage message;
+  message.count = static_cast<uint32_t>(std::min(rules.size(), kMaxFaultRules));
+  for (size_t i = 0; i < message.count; ++i) {
+    const FaultRule& rule = rules[i];
+    FaultMessage& to = message.rules[i];
+    rule.source.value_or(Gid()).ToWire(to.source);
+    to.any_source = !rule.source.has_value();
+    to.loss_ppm = rule.loss_ppm;
+    to.duplicate_ppm = rule.duplicate_ppm;
+    to.reorder_ppm = rule.reorder_ppm;
+    to.delay_nanos = static_cast<uint64_t>(absl::ToInt64Nanoseconds(rule.delay));
+    to.seed = rule.seed;
+  }
+  return message;
+}
+
+absl::StatusOr<std::vector<FaultRule>> RulesOf(const FaultsMessage& message) {
+  if (message.count > kMaxFaultRules) return absl::InvalidArgumentError(absl::StrCat(message.count, " rules of faults"));
+  std::vector<FaultRule> rules(message.count);
+  for (size_t i = 0; i < message.count; ++i) {
+    const FaultMessage& from = message.rules[i];
+    FaultRule& rule = rules[i];
+    if (from.any_source == 0) rule.source = Gid::FromWire(from.source);
+    rule.loss_ppm = from.loss_ppm;
+    rule.duplicate_ppm = from.duplicate_ppm;
+    rule.reorder_ppm = from.reorder_ppm;
+    rule.delay = absl::Nanoseconds(from.delay_nanos);
+    rule.seed = from.seed;
+    if (absl::Status status = CheckFaultRule(rule); !status.ok()) return status;
+  }
+  return rules;
+}
+
 void PutText(absl::string_view text, char* field, size_t size) {
   const size_t length = std::min(text.size(), size - 1);
   std::copy_n(text.begin(), length, field);

@@ -4,7 +4,7 @@
 // Messages are structs of fixed size in host order, since both ends are on one machine; a version stands in the first one.
 // Nothing in them is believed before Decode and the From functions have checked it: sizes, counts, numbers of descriptors.
 //
-//   port to fabricd    kRegister (1 descriptor: doorbell), kQuery, kMad, kOpenRing (4: see RingEnd), kCloseRing
+//   port to fabricd    kRegister (2 descriptors: doorbell, counters), kQuery, kMad, kOpenRing (4: see RingEnd), kCloseRing
 //   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4), kSourceChanged,
 //                      kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
@@ -12,6 +12,7 @@
 
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,7 +36,8 @@ namespace eoib::softhca {
 inline constexpr uint32_t kProtocolVersion = 2;
 inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
 inline constexpr size_t kMaxText = 256;
-inline constexpr size_t kRingDescriptors = 4;  // data, index, space, liveness
+inline constexpr size_t kRingDescriptors = 4;      // data, index, space, liveness
+inline constexpr size_t kRegisterDescriptors = 2;  // doorbell, counters
 
 enum class MessageType : uint32_t {
   kRegister = 1,
@@ -128,12 +130,19 @@ struct GroupMessage {
   uint16_t count = 0;
   uint16_t members[kMaxGroupMembers] = {};
 };
-struct FaultsMessage {
-  MessageType type = MessageType::kFaults;
-  uint32_t loss_ppm = 0;
+struct FaultMessage {
+  uint8_t source[Gid::kSize] = {};
+  uint32_t any_source = 0;  // `source` means nothing
+  uint32_t loss_ppm = 0, duplicate_ppm = 0, reorder_ppm = 0;
+  uint64_t delay_nanos = 0;
   uint64_t seed = 0;
 };
-inline constexpr size_t kMaxMessage = sizeof(GroupMessage);
+struct FaultsMessage {
+  MessageType type = MessageType::kFaults;
+  uint32_t count = 0;
+  FaultMessage rules[kMaxFaultRules] = {};
+};
+inline constexpr size_t kMaxMessage = std::max(sizeof(GroupMessage), sizeof(FaultsMessage));
 
 // A message and the descriptors beside it.
 struct Packet {
@@ -166,6 +175,8 @@ SourceMessage ToMessage(MessageType type, uint64_t ring, const SourceIdentity& s
 absl::StatusOr<SourceIdentity> FromMessage(const SourceMessage& message);
 GroupMessage ToMessage(Mlid mlid, const std::vector<Lid>& members);
 absl::StatusOr<std::vector<Lid>> MembersOf(const GroupMessage& message);
+FaultsMessage ToMessage(const std::vector<FaultRule>& rules);
+absl::StatusOr<std::vector<FaultRule>> RulesOf(const FaultsMessage& message);
 // Text fields are cut to size and always end with a zero byte; reading stops at the field's end.
 void PutText(absl::string_view text, char* field, size_t size);
 std::string TextOf(const char* field, size_t size);

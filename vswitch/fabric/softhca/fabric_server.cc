@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "vswitch/fabric/softhca/counters_page.h"
 
 namespace eoib::softhca {
 namespace {
@@ -45,9 +46,10 @@ class FabricServer::Client final : public PortSink {
     return stuck_;
   }
 
-  absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, int doorbell, bool query_only) {
+  absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, const PortResources& resources,
+                        bool query_only) {
     link_ = std::move(link);
-    const absl::Status status = link_->Register(name, doorbell, query_only, this);
+    const absl::Status status = link_->Register(name, resources, query_only, this);
     registered_ = status.ok();
     return status;
   }
@@ -104,12 +106,7 @@ class FabricServer::Client final : public PortSink {
     Post(message);
   }
   void OnGroup(Mlid mlid, const std::vector<Lid>& members) override { Post(ToMessage(mlid, members)); }
-  void OnFaults(const Faults& faults) override {
-    FaultsMessage message;
-    message.loss_ppm = faults.loss_ppm;
-    message.seed = faults.seed;
-    Post(message);
-  }
+  void OnFaults(const std::vector<FaultRule>& rules) override { Post(ToMessage(rules)); }
   void OnSubnetLost() override {}  // the subnet is in this process
 
  private:
@@ -330,11 +327,18 @@ absl::Status FabricServer::Handle(Client* client, Packet packet) {
 
 absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   const bool query_only = packet.type() == MessageType::kQuery;
-  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, query_only ? 0 : 1);
+  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, query_only ? 0 : kRegisterDescriptors);
   if (!message.ok()) return message.status();
   if (client->registered()) return absl::InvalidArgumentError("a client registers twice");
   const std::string name = TextOf(message->name, sizeof(message->name));
-  if (!query_only && !IsEventFd(packet.fds[0].get())) return absl::InvalidArgumentError("a doorbell is not an eventfd");
+  PortResources resources;
+  if (!query_only) {
+    resources.doorbell = packet.fds[0].get();
+    if (!IsEventFd(resources.doorbell)) return absl::InvalidArgumentError("a doorbell is not an eventfd");
+    auto counters = CountersPage::Map(packet.fds[1].get());
+    if (!counters.ok()) return counters.status();
+    resources.counters = *std::move(counters);
+  }
   RegistrationWish wish;
   if (message->wished_lid <= Lid::kMax) wish.lid = Lid(static_cast<uint16_t>(message->wished_lid));
   wish.qpns = QpnRange{Qpn(message->wished_qpn), message->wished_qpns};
@@ -348,7 +352,7 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
     ++counters_.refused;
     status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": ", kMaxClients, " processes are registered"));
   } else {
-    status = client->Register(subnet_->Connect(wish), name, query_only ? -1 : packet.fds[0].get(), query_only);
+    status = client->Register(subnet_->Connect(wish), name, resources, query_only);
   }
   RegisteredMessage answer;
   answer.code = static_cast<uint32_t>(status.code());

@@ -22,10 +22,12 @@
 #include "absl/strings/str_cat.h"
 #include "fdb/clock.h"
 #include "fdb/temp_dir_for_test.h"
+#include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/lid_file.h"
 #include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/fabric/softhca/subnet.h"
 
 namespace eoib::softhca {
@@ -102,21 +104,25 @@ class TestPort {
  public:
   explicit TestPort(const std::string& socket) : TestPort(FabricClient::Options{.socket = socket}) {}
   explicit TestPort(FabricClient::Options options)
-      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), client_(std::make_unique<FabricClient>(std::move(options))) {}
+      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        counters_(CountersPage::Create().value()),
+        client_(std::make_unique<FabricClient>(std::move(options))) {}
 
   absl::Status Register(const std::string& name, bool query_only = false) {
-    return client_->Register(name, doorbell_.get(), query_only, &sink_);
+    return client_->Register(name, {doorbell_.get(), counters_}, query_only, &sink_);
   }
   RecordingSink::Record record() const { return sink_.Get(); }
   PortConfig config() const { return sink_.Get().configs.back(); }
   bool WaitFor(std::function<bool(const RecordingSink::Record&)> looks_right) const { return sink_.WaitFor(looks_right); }
   FabricClient* client() { return client_.get(); }
+  CountersPage* counters() { return counters_.get(); }
   int doorbell() const { return doorbell_.get(); }
   void Die() { client_.reset(); }
 
  private:
   RecordingSink sink_;
   UniqueFd doorbell_;
+  std::shared_ptr<CountersPage> counters_;
   std::unique_ptr<FabricClient> client_;
 };
 
@@ -125,6 +131,14 @@ UniqueFd MakeMemfd(uint64_t size, int seals) {
   EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(size)), 0);
   EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
   return fd;
+}
+
+// What a port registers with.
+std::vector<UniqueFd> MakePortDescriptors() {
+  std::vector<UniqueFd> fds;
+  fds.emplace_back(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  fds.push_back(MakeMemfd(CountersPage::kSize, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+  return fds;
 }
 
 RingEnd MakeRingEnd() {
@@ -221,13 +235,51 @@ TEST_F(FabricSocketTest, ChangesAreToldToThePortsTheyConcern) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   // From another thread than the server's.
-  fabricd_->subnet()->SetLossPpm(1234, 5);
+  const FaultRule rule = {absl::nullopt, 1234, 5, 6, absl::Microseconds(7), 8};
+  ASSERT_TRUE(fabricd_->subnet()->SetFault({"*", "h1", rule}).ok());
+  ASSERT_TRUE(fabricd_->subnet()->SetFault({"h1", "*", FaultRule()}).ok());
   ASSERT_TRUE(fabricd_->subnet()->AddToPartition(PKey(0x8001), "h1", Membership::kLimited).ok());
   ASSERT_TRUE(fabricd_->subnet()->SetLink("h1", false).ok());
   EXPECT_TRUE(h1.WaitFor([](const auto& record) { return !record.configs.back().active; }));
   EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x0001)));
-  EXPECT_EQ(h1.record().faults.back().loss_ppm, 1234u);
-  EXPECT_EQ(h1.record().faults.back().seed, 5u);
+  EXPECT_THAT(h1.record().faults.back(), ElementsAre(rule, FaultRule{.source = h1.config().gid}));
+}
+
+TEST_F(FabricSocketTest, CountersAreReadWhileAPortLivesAndWhenItIsDead) {
+  TestPort h1(dir_.socket()), query(dir_.socket());
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1"), absl::nullopt);
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(query.Register("h1", /*query_only=*/true).ok());
+  PortCounters counters;
+  counters.xmit_packets = 1;
+  counters.capture_drops = 2;
+  h1.counters()->Store(counters);
+  EXPECT_EQ(fabricd_->subnet()->CountersOf(h1.config().lid)->xmit_packets, 1u);
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 2u);
+  h1.Die();
+  EXPECT_TRUE(query.WaitFor([](const auto& record) { return !record.configs.back().active; }));
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 2u);
+  TestPort successor(dir_.socket());
+  ASSERT_TRUE(successor.Register("h1").ok());
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 0u);
+}
+
+TEST_F(FabricSocketTest, APortIsNotFloodedWithRings) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  constexpr uint64_t kRings = 3000;  // 1,024 offers would cost a stopped process its connection
+  for (uint64_t request = 1; request <= kRings; ++request) {
+    ASSERT_TRUE(Eventually([&] {
+      const absl::Status status = h1.client()->OpenRing(request, h2.config().lid, MakeRingEnd());
+      return !absl::IsResourceExhausted(status);
+    }));
+  }
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.size() == kRings - Subnet::kMaxRingsOfPair; }));
+  EXPECT_EQ(fabricd_->subnet()->Rings().size(), Subnet::kMaxRingsOfPair);
+  h1.Die();
+  EXPECT_TRUE(h2.WaitFor([](const auto& record) { return record.closed.size() == Subnet::kMaxRingsOfPair; }));
+  EXPECT_THAT(fabricd_->subnet()->Rings(), IsEmpty());
 }
 
 TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
@@ -417,14 +469,12 @@ TEST_F(FabricSocketTest, APortThatDoesNotReadIsDroppedAlone) {
   RegisterMessage hello;
   PutText("deaf", hello.name, sizeof(hello.name));
   Outbox outbox(1);
-  std::vector<UniqueFd> fds;
-  fds.emplace_back(eventfd(0, EFD_CLOEXEC));
-  ASSERT_TRUE(outbox.Send(deaf.get(), Encode(hello, std::move(fds))).ok());
+  ASSERT_TRUE(outbox.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
   while (fabricd_->subnet()->Ports().size() < 2 || !fabricd_->subnet()->Ports()[1].alive) std::this_thread::yield();
   for (uint32_t i = 0; fabricd_->subnet()->Ports()[1].alive; ++i) {
     ASSERT_LT(i, 1'000'000u);
-    fabricd_->subnet()->SetLossPpm(i);
-    if (i % 256 == 255) h1.WaitFor([i](const auto& record) { return record.faults.back().loss_ppm == i; });
+    ASSERT_TRUE(fabricd_->subnet()->SetFault({"*", "*", FaultRule{.seed = i}}).ok());
+    if (i % 256 == 255) h1.WaitFor([i](const auto& record) { return record.faults.back().at(0).seed == i; });
   }
   EXPECT_EQ(fabricd_->counters().stuck, 1u);
   EXPECT_EQ(h1.record().lost, 0);
@@ -472,10 +522,26 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"a short MAD", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 100); }},
       {"a MAD with a descriptor", true, [&] { return Encode(MadMessage(), one_fd(UniqueFd(eventfd(0, 0)))); }},
       {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 60'000); }},
-      {"a second registration", true, [&] { return Encode(RegisterMessage(), one_fd(UniqueFd(eventfd(0, 0)))); }},
+      {"a second registration", true, [&] { return Encode(RegisterMessage(), MakePortDescriptors()); }},
       {"a registration without a doorbell", false, [&] { return Encode(RegisterMessage()); }},
       {"a doorbell that is a file", false,
-       [&] { return Encode(RegisterMessage(), one_fd(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)))); }},
+       [&] {
+         std::vector<UniqueFd> fds = MakePortDescriptors();
+         fds[0].reset(open("/dev/null", O_RDWR | O_CLOEXEC));
+         return Encode(RegisterMessage(), std::move(fds));
+       }},
+      {"counters that may shrink", false,
+       [&] {
+         std::vector<UniqueFd> fds = MakePortDescriptors();
+         fds[1] = MakeMemfd(CountersPage::kSize, F_SEAL_GROW | F_SEAL_SEAL);
+         return Encode(RegisterMessage(), std::move(fds));
+       }},
+      {"counters of another size", false,
+       [&] {
+         std::vector<UniqueFd> fds = MakePortDescriptors();
+         fds[1] = MakeMemfd(2 * CountersPage::kSize, kBothSeals | F_SEAL_SEAL);
+         return Encode(RegisterMessage(), std::move(fds));
+       }},
       {"fabricd's own message", true, [&] { return Encode(FaultsMessage()); }},
       {"a ring without descriptors", true, [&] { return Encode(OpenRingMessage()); }},
       {"a ring of an odd size", true, [&] { return ring([](RingEnd* end) { end->capacity = 65535; }); }},
@@ -508,7 +574,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
     if (row.registered) {
       RegisterMessage hello;
       PutText("mallory", hello.name, sizeof(hello.name));
-      ASSERT_TRUE(outbox.Send(client.get(), Encode(hello, one_fd(UniqueFd(eventfd(0, EFD_CLOEXEC))))).ok());
+      ASSERT_TRUE(outbox.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
     }
     ASSERT_TRUE(outbox.Send(client.get(), row.make()).ok());
     // Whatever was said before, the connection's end follows.

@@ -21,6 +21,7 @@
 #include "fdb/clock.h"
 #include "vswitch/fabric/softhca/fabric_commands.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
+#include "vswitch/fabric/softhca/fault_commands.h"
 #include "vswitch/fabric/softhca/lid_file.h"
 #include "vswitch/fabric/softhca/subnet.h"
 #include "vswitch/fabric/softhca/subnet_config.h"
@@ -79,6 +80,8 @@ absl::Status Run() {
   CommandRegistry registry;
   FabricCommands commands(&subnet, server->get(), lids->get());
   commands.Register(&registry);
+  FaultCommands faults(&subnet);
+  faults.Register(&registry);
   registry.Register(
       {"exit", "", "stop the subnet", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
          // After the answer is out.

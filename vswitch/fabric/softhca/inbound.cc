@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "vswitch/fabric/softhca/outbound.h"
+#include "vswitch/fabric/softhca/event_fd.h"
 
 namespace eoib::softhca {
 
 void InboundRing::Publish() {
   if (!consumer.Publish()) return;
   const int fd = space.valid() ? space.get() : memory->space() != nullptr ? memory->space()->get() : -1;
-  if (fd >= 0) RingEventFd(fd);
+  if (fd >= 0) RingSharedEventFd(fd);
 }
 
 bool Inbound::Add(std::unique_ptr<InboundRing> ring) {
@@ -20,9 +20,6 @@ bool Inbound::Add(std::unique_ptr<InboundRing> ring) {
     ++of_source;
   }
   if (of_source >= kMaxRingsOfSource) return false;
-  std::unique_ptr<uint64_t>& chance = chances_[ring->source.gid];
-  if (chance == nullptr) chance = std::make_unique<uint64_t>(InitialChance(ring->source.gid));
-  ring->chance = chance.get();
   rings_.push_back(std::move(ring));
   return true;
 }
@@ -35,7 +32,8 @@ InboundRing* Inbound::Find(uint64_t ring, bool loopback) {
 }
 
 void Inbound::Close(InboundRing* ring) {
-  ring->closing = true;
+  if (std::exchange(ring->closing, true)) return;
+  ring->consumer.Close();
   if (!ring->consumer.HasData()) finished_ = true;
 }
 
@@ -53,25 +51,14 @@ std::vector<std::unique_ptr<InboundRing>> Inbound::TakeFinished() {
   return finished;
 }
 
+bool Inbound::HasPeers() const {
+  return std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->liveness.valid(); });
+}
+
 bool Inbound::Arm() {
   bool has_data = false;
   for (const auto& ring : rings_) has_data |= !ring->corrupt && ring->consumer.Arm();
   return has_data;
-}
-
-void Inbound::set_seed(uint64_t seed) {
-  seed_ = seed;
-  for (auto& [gid, chance] : chances_) *chance = InitialChance(gid);
-}
-
-uint64_t Inbound::InitialChance(const Gid& gid) const { return seed_ * 0x9e37'79b9'7f4a'7c15ull ^ gid.guid().value(); }
-
-// SplitMix64.
-uint64_t Inbound::Draw(InboundRing* ring) {
-  uint64_t z = (*ring->chance += 0x9e37'79b9'7f4a'7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11ebull;
-  return z ^ (z >> 31);
 }
 
 }  // namespace eoib::softhca

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "fdb/address.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/unique_fd.h"
@@ -27,10 +25,9 @@ struct InboundRing {
   UniqueFd space;  // in one process the memory's own
   UniqueFd liveness;
   bool loopback = false;  // this port's own
-  bool closing = false;   // dropped once it is empty
+  bool closing = false;   // dropped once what it held is taken
   bool corrupt = false;
   InboundRing* predecessor = nullptr;  // an older ring of the same source, to be emptied first
-  uint64_t* chance = nullptr;          // the source's random state, for simulated losses
 
   InboundRing(uint64_t id, SourceIdentity source, std::shared_ptr<RingMemory> memory)
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}
@@ -49,19 +46,20 @@ class Inbound {
   // Takes what is finished (closed and empty, or corrupt) out of the set, for the caller to destroy without the mutex.
   std::vector<std::unique_ptr<InboundRing>> TakeFinished();
   bool has_finished() const { return finished_; }
+  // What the ring holds now is still delivered; what its producer writes from now on is not, or it could keep the ring for
+  // ever.
   void Close(InboundRing* ring);
 
-  // Hands records to `deliver(ring, header, payload)` until `done()` or no ring has any. True if none has.
+  // Hands records to `deliver(ring, header, payload)` until `done()` or no ring has any. True if none has. A producer can keep
+  // its ring from ever being empty, so `done` must come true after a bounded number of records.
   template <typename Deliver, typename Done>
   bool Drain(Deliver deliver, Done done);
   // Asks for the doorbell on every ring. True if some have records already.
   bool Arm();
 
-  void set_seed(uint64_t seed);
-  // The next of the source's random numbers.
-  static uint64_t Draw(InboundRing* ring);
-
   size_t size() const { return rings_.size(); }
+  // There are rings from other processes.
+  bool HasPeers() const;
   template <typename Function>
   void ForEach(Function function) {
     for (auto& ring : rings_) function(ring.get());
@@ -73,13 +71,10 @@ class Inbound {
 
   template <typename Deliver, typename Done>
   bool DrainRing(InboundRing* ring, Deliver& deliver, Done& done);
-  uint64_t InitialChance(const Gid& gid) const;
 
   std::vector<std::unique_ptr<InboundRing>> rings_;  // in the order in which they were offered
   size_t next_ = 0;                                  // whose turn it is
   bool finished_ = false;
-  uint64_t seed_ = 1;
-  absl::flat_hash_map<Gid, std::unique_ptr<uint64_t>> chances_;
 };
 
 // True if the ring may have more.

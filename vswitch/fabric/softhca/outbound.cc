@@ -1,9 +1,9 @@
 #include "vswitch/fabric/softhca/outbound.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "vswitch/fabric/softhca/event_fd.h"
 
 namespace eoib::softhca {
 
@@ -13,16 +13,6 @@ void Gather::CopyTo(uint8_t* to) const {
     std::memcpy(to, reinterpret_cast<const void*>(sges[i].addr), sges[i].length);
     to += sges[i].length;
   }
-}
-
-void RingEventFd(int fd) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof(one));
-}
-
-void ClearEventFd(int fd) {
-  uint64_t count;
-  [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof(count));
 }
 
 // ---- Sending.
@@ -58,11 +48,13 @@ uint8_t* RingSender::Reserve(size_t length) {
 // empties need not grow.
 void RingSender::MetFull() {
   if (current_->producer.corrupt()) {
+    // A destination that spoils its rings must not have the sender make it one after the other.
     ++shared_->counters->corrupt_rings;
     Close();
+    refused_until_ = shared_->clock->Now() + options().refusal_pause;
     return;
   }
-  if (current_->producer.Publish()) RingEventFd(current_->doorbell->get());
+  if (current_->producer.Publish()) RingSharedEventFd(current_->doorbell->get());
   const uint64_t tail = current_->producer.tail();
   const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
   if (current_->tail_when_full != tail) current_->full_since = shared_->clock->Now();
@@ -72,7 +64,7 @@ void RingSender::MetFull() {
 
 void RingSender::Publish() {
   blocked_ = false;
-  if (current_.has_value() && current_->producer.Publish()) RingEventFd(current_->doorbell->get());
+  if (current_.has_value() && current_->producer.Publish()) RingSharedEventFd(current_->doorbell->get());
 }
 
 // ---- Parking.
@@ -132,8 +124,9 @@ void RingSender::Flush() {
   const absl::Time now = shared_->clock->Now();
   while (parked() && parking_->consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
+    const int64_t stamp = std::exchange(header.stamp, 0);  // nobody else's business
     const bool written = TryWrite(header, Gather{&piece, 1});
-    if (!written && now < Deadline(header.stamp)) {
+    if (!written && now < Deadline(stamp)) {
       blocked_ = true;
       break;
     }

@@ -63,10 +63,6 @@ struct Gather {
   void CopyTo(uint8_t* to) const;
 };
 
-// Rings and silences an eventfd that does not block.
-void RingEventFd(int fd);
-void ClearEventFd(int fd);
-
 // Everything towards one destination: its ring, a bigger one that is being opened, and the messages that wait for room.
 class RingSender {
  public:

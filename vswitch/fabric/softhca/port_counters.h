@@ -10,10 +10,12 @@ namespace eoib::softhca {
 #define EOIB_PORT_COUNTERS(X)                                                                               \
   X(xmit_packets, "datagrams sent; a multicast counts once")                                                \
   X(xmit_bytes, "their payload")                                                                            \
+  X(xmit_multicast_packets, "those of them to a group")                                                     \
   X(xmit_discards, "copies not sent: no credit for the head-of-queue lifetime, no such LID, link down")     \
   X(xmit_pkey_errors, "datagrams not sent: the QP's P_Key index holds no valid P_Key")                      \
   X(rcv_packets, "datagrams received, each copy of a loopback too")                                         \
   X(rcv_bytes, "their payload")                                                                             \
+  X(rcv_multicast_packets, "those of them to a group")                                                      \
   X(rcv_delivered, "receives completed")                                                                    \
   X(rcv_no_receive, "not delivered: no receive posted, or no room in the completion queue")                 \
   X(rcv_too_long, "not delivered: longer than the posted receive, or than the MTU")                         \
@@ -22,7 +24,11 @@ namespace eoib::softhca {
   X(rcv_no_qp, "not delivered: no such QP in a state to receive, or none attached to the group")            \
   X(rcv_bad_address, "not delivered: source QPN outside of its port's range, DLID or DGID not this port's") \
   X(rcv_link_down, "not delivered: the link is down")                                                       \
-  X(rcv_simulated_losses, "not delivered: a loss that was asked for")                                       \
+  X(rcv_simulated_losses, "not received: a loss that was asked for")                                        \
+  X(rcv_simulated_duplicates, "received twice, as was asked for")                                           \
+  X(rcv_simulated_reorders, "received behind their successor, as was asked for")                            \
+  X(rcv_simulated_delays, "received later, as was asked for")                                               \
+  X(rcv_simulated_overflows, "not received: no room to keep them as long as was asked for")                 \
   X(corrupt_rings, "rings closed since the other side broke their rules")                                   \
   X(capture_drops, "packets that a capture missed")
 

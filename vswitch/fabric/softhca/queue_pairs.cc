@@ -4,7 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "vswitch/fabric/softhca/outbound.h"
+#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/fabric/softhca/ring_memory.h"
 #include "vswitch/wire/ib_headers.h"
 #include "vswitch/wire/sa_mad.h"
 
@@ -43,7 +44,7 @@ bool IsAllowed(ibv_qp_state from, ibv_qp_state to, int mask) {
 bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end(); }
 
 // The GRH that the receiver's HCA puts before the message: the source as the subnet knows it (IBA 1.4 §8.3).
-Grh MakeReceivedGrh(const InboundRing& ring, const RecordHeader& header) {
+Grh MakeReceivedGrh(const SourceIdentity& source, const RecordHeader& header) {
   const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? 4 : 0;
   const size_t behind = sizeof(Bth) + sizeof(Deth) + immediate + header.length + UdPadCount(header.length) + kIcrcSize;
   Grh grh;
@@ -51,7 +52,7 @@ Grh MakeReceivedGrh(const InboundRing& ring, const RecordHeader& header) {
   grh.payload_length = static_cast<uint16_t>(behind);
   grh.next_header = kGrhNextHeaderBth;
   grh.hop_limit = header.hop_limit;
-  grh.sgid = ring.source.gid.bytes();
+  grh.sgid = source.gid.bytes();
   grh.dgid = header.dgid;
   return grh;
 }
@@ -60,10 +61,10 @@ Grh MakeReceivedGrh(const InboundRing& ring, const RecordHeader& header) {
 class Scatter {
  public:
   explicit Scatter(const ibv_sge* sge) : sge_(sge) {}
-  void Write(const void* bytes, size_t length) {
+  void Write(const uint8_t* bytes, size_t length) {
     Walk(length, [&](uint8_t* to, size_t size) {
-      std::memcpy(to, bytes, size);
-      bytes = static_cast<const uint8_t*>(bytes) + size;
+      CopyFromShared(to, bytes, size);
+      bytes += size;
     });
   }
   void Skip(size_t length) {
@@ -299,12 +300,12 @@ void QueuePairs::CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_sta
 // ---- Receiving.
 
 // What the subnet says of the source decides, not what the record says (DLID and DGID are this port's own affair).
-bool QueuePairs::CheckSource(const InboundRing& ring, const RecordHeader& header) {
+bool QueuePairs::CheckSource(const SourceIdentity& source, const RecordHeader& header) {
   if (!config_.active) {
     ++counters_->rcv_link_down;
-  } else if (!ring.source.qpns.Contains(Qpn(header.source_qpn))) {
+  } else if (!source.qpns.Contains(Qpn(header.source_qpn))) {
     ++counters_->rcv_bad_address;
-  } else if (!Contains(ring.source.pkeys, PKey(header.pkey))) {
+  } else if (!Contains(source.pkeys, PKey(header.pkey))) {
     ++counters_->rcv_pkey_violations;
   } else if (header.length > mtu_) {
     ++counters_->rcv_too_long;
@@ -314,11 +315,12 @@ bool QueuePairs::CheckSource(const InboundRing& ring, const RecordHeader& header
   return false;
 }
 
-void QueuePairs::Deliver(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
   ++counters_->rcv_packets;
   counters_->rcv_bytes += header.length;
-  if (!CheckSource(*ring, header)) return;
-  if (header.dlid >= Mlid::kMin) return DeliverMulticast(ring, header, payload);
+  counters_->rcv_multicast_packets += header.dlid >= Mlid::kMin ? 1 : 0;
+  if (!CheckSource(source, header)) return;
+  if (header.dlid >= Mlid::kMin) return DeliverMulticast(source, header, payload);
   // IBA 1.4 §9.6.1.1: a unicast packet's DLID and, if it has a GRH, DGID are the port's.
   const bool is_global = (header.flags & RecordHeader::kGlobal) != 0;
   if (header.dlid != config_.lid.value() || (is_global && header.dgid != config_.gid.bytes())) {
@@ -330,12 +332,12 @@ void QueuePairs::Deliver(InboundRing* ring, const RecordHeader& header, const ui
     ++counters_->rcv_no_qp;
     return;
   }
-  DeliverTo(found->second, ring, header, payload);
+  DeliverTo(found->second, source, header, payload);
 }
 
 // IBA 1.4 §9.6.1.1, §10.5.2: a multicast packet has a GRH, goes to QPN 0xffffff and reaches every queue pair attached to its
 // MGID.
-void QueuePairs::DeliverMulticast(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+void QueuePairs::DeliverMulticast(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
   if ((header.flags & RecordHeader::kGlobal) == 0 || header.destination_qpn != Qpn::kMulticast) {
     ++counters_->rcv_bad_address;
     return;
@@ -345,7 +347,7 @@ void QueuePairs::DeliverMulticast(InboundRing* ring, const RecordHeader& header,
     ++counters_->rcv_no_qp;
     return;
   }
-  for (SoftQp* qp : found->second) DeliverTo(qp, ring, header, payload);
+  for (SoftQp* qp : found->second) DeliverTo(qp, source, header, payload);
 }
 
 bool QueuePairs::CheckReceiver(const SoftQp& qp, const RecordHeader& header) {
@@ -365,7 +367,7 @@ bool QueuePairs::CheckReceiver(const SoftQp& qp, const RecordHeader& header) {
   return false;
 }
 
-void QueuePairs::DeliverTo(SoftQp* qp, InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
+void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
   if (!CheckReceiver(*qp, header)) return;
   const ibv_sge* sges = qp->sges(qp->receive_head);
   const int count = qp->receives[qp->slot(qp->receive_head)].count;
@@ -373,21 +375,21 @@ void QueuePairs::DeliverTo(SoftQp* qp, InboundRing* ring, const RecordHeader& he
     if (sges[i].length == 0) continue;
     const SoftMr* region = FindRegion(*qp, sges[i]);
     if (region != nullptr && region->local_write) continue;
-    CompleteReceive(qp, ring->source.lid, header, IBV_WC_LOC_PROT_ERR);
+    CompleteReceive(qp, source.lid, header, IBV_WC_LOC_PROT_ERR);
     qp->state = IBV_QPS_ERR;
     Flush(qp);
     return;
   }
   Scatter scatter(sges);
   if ((header.flags & RecordHeader::kGlobal) != 0) {
-    const Grh grh = MakeReceivedGrh(*ring, header);
-    scatter.Write(&grh, sizeof(grh));
+    const Grh grh = MakeReceivedGrh(source, header);
+    scatter.Write(reinterpret_cast<const uint8_t*>(&grh), sizeof(grh));
   } else {
     scatter.Skip(kGrhArea);
   }
   scatter.Write(payload, header.length);
   ++counters_->rcv_delivered;
-  CompleteReceive(qp, ring->source.lid, header, IBV_WC_SUCCESS);
+  CompleteReceive(qp, source.lid, header, IBV_WC_SUCCESS);
 }
 
 void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status) {
@@ -401,7 +403,7 @@ void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& hea
   wc.src_qp = header.source_qpn;
   wc.pkey_index = qp->pkey_index;
   wc.slid = source.value();
-  wc.sl = header.sl;
+  wc.sl = header.sl & Sl::kMax;
   if ((header.flags & RecordHeader::kGlobal) != 0) wc.wc_flags |= IBV_WC_GRH;
   if ((header.flags & RecordHeader::kImmediate) != 0) {
     wc.wc_flags |= IBV_WC_WITH_IMM;

@@ -13,7 +13,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fdb/address.h"
-#include "vswitch/fabric/softhca/inbound.h"
 #include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
@@ -56,8 +55,9 @@ class QueuePairs {
   // Counts the entry and completes it, if it is to be. An error stops the send queue.
   void CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status);
 
-  // A datagram that has arrived: checks it against its source's identity and gives it to its queue pairs.
-  void Deliver(InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
+  // A datagram that has arrived: checks it against its source's identity and gives it to its queue pairs. The payload may be in
+  // a ring; it is read once for each of them.
+  void Deliver(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
 
   int Poll(SoftCq* cq, int count, ibv_wc* completions);
   // The next completion (or the next solicited one) of `cq` is to raise an event.
@@ -69,9 +69,9 @@ class QueuePairs {
  private:
   const SoftMr* FindRegion(const SoftQp& qp, const ibv_sge& sge) const;
   PKey PKeyOf(const SoftQp& qp) const;
-  bool CheckSource(const InboundRing& ring, const RecordHeader& header);
-  void DeliverMulticast(InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
-  void DeliverTo(SoftQp* qp, InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
+  bool CheckSource(const SourceIdentity& source, const RecordHeader& header);
+  void DeliverMulticast(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
+  void DeliverTo(SoftQp* qp, const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
   bool CheckReceiver(const SoftQp& qp, const RecordHeader& header);
   void CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status);
   void Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited);

@@ -32,7 +32,7 @@ class RecordingSink final : public PortSink {
     std::map<uint64_t, std::pair<uint64_t, std::shared_ptr<UniqueFd>>> opened;  // request -> ring, doorbell
     std::map<uint64_t, std::string> refused;                                    // by request
     std::map<Mlid, std::vector<Lid>> groups;                                    // those that are not empty
-    std::vector<Faults> faults;
+    std::vector<std::vector<FaultRule>> faults;
     int lost = 0;
     std::string order;  // one letter a call
   };
@@ -89,9 +89,9 @@ class RecordingSink final : public PortSink {
     if (members.empty()) record_.groups.erase(mlid);
     record_.order += 'G';
   }
-  void OnFaults(const Faults& faults) override {
+  void OnFaults(const std::vector<FaultRule>& rules) override {
     absl::MutexLock lock(&mutex_);
-    record_.faults.push_back(faults);
+    record_.faults.push_back(rules);
     record_.order += 'F';
   }
   void OnSubnetLost() override {

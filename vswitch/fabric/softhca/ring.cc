@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "fdb/check.h"
 
 namespace eoib::softhca {
@@ -48,7 +49,7 @@ RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory)
 
 // False if the producer's position is nonsense.
 bool RingConsumer::Refill() {
-  const uint64_t head = index_->head.load(std::memory_order_acquire);
+  const uint64_t head = Head();
   if (head - tail_ > capacity_ || head % kRecordAlignment != 0) return false;
   cached_head_ = head;
   return true;
@@ -63,9 +64,7 @@ RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payl
     const uint64_t position = tail_ & (capacity_ - 1);
     const uint64_t to_end = capacity_ - position;
     const uint64_t available = cached_head_ - tail_;
-    std::memcpy(header, data_ + position, sizeof(*header));
-    // The compiler must not read a field from the ring again: another process may have changed it since.
-    asm volatile("" ::: "memory");
+    *header = absl::bit_cast<RecordHeader>(LoadHeader(data_ + position));
     if (header->kind == RecordHeader::kDatagram && header->length <= kMaxRecordPayload) {
       record_size_ = RecordSize(header->length);
       if (record_size_ > available || record_size_ > to_end) return Next::kCorrupt;
@@ -84,14 +83,14 @@ bool RingConsumer::Publish() {
   index_->tail.store(tail_, std::memory_order_seq_cst);
   if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) return false;
   // Waking a producer for every record taken would cost more than it gives: half of the ring, or all there is.
-  const uint64_t head = index_->head.load(std::memory_order_seq_cst);
+  const uint64_t head = Head();
   if (head != tail_ && head - tail_ > capacity_ / 2) return false;
   return index_->space_wanted.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 bool RingConsumer::Arm() {
   if (index_->armed.load(std::memory_order_relaxed) == 0) index_->armed.store(1, std::memory_order_seq_cst);
-  return index_->head.load(std::memory_order_seq_cst) != tail_;
+  return HasData();
 }
 
 }  // namespace eoib::softhca

@@ -9,8 +9,10 @@
 // looks at `armed`, takes it and rings the doorbell. All four accesses are sequentially consistent, so one of the two sees the
 // other. `space_wanted` works alike in the other direction.
 //
-// Trust. The two ends may belong to different processes. A consumer believes no length or position before it has checked it,
-// reads it once, and reports a ring that breaks the rules as corrupt; so does a producer with the consumer's position.
+// Trust. The two ends may belong to different processes, and the other one may write any bytes that it can at any time. A
+// consumer reads every header once, believes no length or position before it has checked it, and reports a ring that breaks the
+// rules as corrupt; so does a producer with the consumer's position. No member loops for longer than one record takes. (A
+// producer that never stops publishing keeps its consumer busy for ever all the same: whoever calls Peek bounds its turn.)
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 
@@ -18,7 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
+#include "absl/types/optional.h"
 #include "vswitch/fabric/softhca/ring_memory.h"
 
 namespace eoib::softhca {
@@ -49,7 +53,9 @@ struct RecordHeader {
   std::array<uint8_t, 16> dgid{};
   int64_t stamp = 0;  // of a queue inside one port: when the record was put there
 };
-static_assert(sizeof(RecordHeader) == kRecordAlignment);
+static_assert(sizeof(RecordHeader) == kRecordAlignment && sizeof(RecordHeader) == sizeof(RingHeaderWords));
+// No padding: nothing of the producer's memory goes into a ring by accident.
+static_assert(std::has_unique_object_representations_v<RecordHeader>);
 
 constexpr size_t RecordSize(size_t payload) {
   return sizeof(RecordHeader) + (payload + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
@@ -108,10 +114,13 @@ class RingConsumer {
 
   // Asks for the doorbell. True if there are records already, for which it may not ring.
   bool Arm();
-  bool HasData() const { return index_->head.load(std::memory_order_acquire) != tail_; }
+  bool HasData() const { return Head() != tail_; }
+  // The producer is done: what it publishes from now on is not looked at.
+  void Close() { last_head_ = Head(); }
 
  private:
   bool Refill();
+  uint64_t Head() const { return last_head_.has_value() ? *last_head_ : index_->head.load(std::memory_order_seq_cst); }
 
   std::shared_ptr<RingMemory> memory_;
   const uint8_t* const data_;
@@ -120,6 +129,7 @@ class RingConsumer {
   uint64_t tail_ = 0;
   uint64_t published_ = 0;
   uint64_t cached_head_ = 0;
+  absl::optional<uint64_t> last_head_;
   size_t record_size_ = 0;
 };
 

@@ -1,113 +1,163 @@
-// What a hostile other side can make of a ring: any head and any bytes for a consumer, any tail for a producer. Both must stay
-// inside, come to an end and never go back.
+// What a hostile peer can make of a ring: any bytes anywhere it can write, between any two steps of ours. Whatever it does, the
+// consumer and the producer stay inside the ring, come to an end and never go back.
 //
-// Input: 8 bytes of position in host order, then the ring's bytes from its beginning (the rest is zero).
+// Input: steps, each a byte that says which and its arguments in host order; a step that is cut short is the last. There are
+// two rings: of `in` we are the consumer, and the peer writes data and index; of `out` we are the producer, and it writes the
+// index.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "fdb/check.h"
 #include "vswitch/fabric/softhca/ring.h"
 
-namespace eoib::softhca {
 namespace {
+
+using eoib::softhca::kMaxRecordPayload;
+using eoib::softhca::kRecordAlignment;
+using eoib::softhca::RecordHeader;
+using eoib::softhca::RecordSize;
+using eoib::softhca::RingConsumer;
+using eoib::softhca::RingIndex;
+using eoib::softhca::RingMemory;
+using eoib::softhca::RingProducer;
 
 constexpr uint64_t kCapacity = RingMemory::kMinCapacity;
 
-std::shared_ptr<RingMemory> MakeRing(absl::string_view bytes) {
-  const std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(kCapacity);
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}
+  template <typename T>
+  bool Take(T* value) {
+    return TakeBytes(value, sizeof(*value));
+  }
+  bool TakeBytes(void* to, size_t size) {
+    if (size > size_) return false;
+    std::memcpy(to, data_, size);
+    data_ += size;
+    size_ -= size;
+    return true;
+  }
+
+ private:
+  const uint8_t* data_;
+  size_t size_;
+};
+
+// Of memory on the heap, so that AddressSanitizer sees every byte beyond it.
+std::shared_ptr<RingMemory> MakeZeros() {
+  std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(kCapacity);
   std::memset(memory->data(), 0, kCapacity);
-  std::memcpy(memory->data(), bytes.data(), std::min<size_t>(bytes.size(), kCapacity));
   return memory;
 }
 
-// The payloads of the records that a consumer takes out of it.
-std::vector<std::string> ConsumeAll(const std::shared_ptr<RingMemory>& memory) {
-  const uint64_t head = memory->index()->head;
-  RingConsumer consumer(memory);
-  const bool waits = consumer.Arm();
-  EOIB_CHECK(waits == (head != 0) && memory->index()->armed == 1);
-  RecordHeader header;
-  const uint8_t* payload;
-  uint64_t tail = 0;
-  std::vector<std::string> payloads;
-  while (consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
-    EOIB_CHECK(header.length <= kMaxRecordPayload);
-    EOIB_CHECK(payload >= memory->data() && payload + header.length <= memory->data() + kCapacity);
-    payloads.emplace_back(reinterpret_cast<const char*>(payload), header.length);
-    consumer.Release();
-    consumer.Publish();
-    const uint64_t now = memory->index()->tail;
-    EOIB_CHECK(now > tail && now <= head);
-    tail = now;
-    EOIB_CHECK(payloads.size() <= kCapacity / kRecordAlignment);
+class Game {
+ public:
+  // False at the input's end.
+  bool Step(Input* input) {
+    enum : uint8_t { kWriteInIndex, kWriteOutIndex, kWriteData, kConsume, kCloseIn, kArm, kProduce, kPublish, kSteps };
+    uint8_t step;
+    if (!input->Take(&step)) return false;
+    switch (step % kSteps) {
+      case kWriteInIndex:
+        return WriteIndex(input, in_->index());
+      case kWriteOutIndex:
+        return WriteIndex(input, out_->index());
+      case kWriteData:
+        return WriteData(input);
+      case kConsume:
+        Consume();
+        return true;
+      case kCloseIn:
+        consumer_.Close();
+        return true;
+      case kArm:
+        consumer_.Arm();
+        producer_.WantSpace();
+        return true;
+      case kProduce:
+        return Produce(input);
+      default:
+        producer_.Publish();
+        return true;
+    }
   }
-  return payloads;
-}
 
-// Room for all that a ring ever holds, if it is empty.
-bool Produce(RingProducer* producer, absl::string_view payload) {
-  uint8_t* const at = producer->Reserve(payload.size());
-  if (at == nullptr) return false;
-  RecordHeader header;
-  header.length = static_cast<uint32_t>(payload.size());
-  std::memcpy(at, &header, sizeof(header));
-  std::memcpy(at + sizeof(header), payload.data(), payload.size());
-  producer->Commit(payload.size());
-  return true;
-}
-
-// What one end puts in, the other takes out, though both go around the ring's end; each asks to be woken and is.
-void CheckBothEnds(std::vector<std::string> payloads) {
-  payloads.resize(payloads.size() + 5, std::string(kMaxRecordPayload, 'x'));  // more than the ring has room for
-  const std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(kCapacity);
-  RingProducer producer(memory);
-  RingConsumer consumer(memory);
-  RecordHeader header;
-  const uint8_t* payload;
-  for (const std::string& sent : payloads) {
-    EOIB_CHECK(!consumer.Arm() && !consumer.HasData());
-    producer.WantSpace();
-    EOIB_CHECK(Produce(&producer, sent) && producer.Publish() && !producer.Publish() && !producer.Drained());
-    EOIB_CHECK(consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord);
-    EOIB_CHECK(absl::string_view(reinterpret_cast<const char*>(payload), header.length) == sent);
-    consumer.Release();
-    EOIB_CHECK(consumer.Publish() && !consumer.Publish() && producer.Drained() && producer.tail() > 0);
-    EOIB_CHECK(consumer.Peek(&header, &payload) == RingConsumer::Next::kEmpty);
+ private:
+  static bool WriteIndex(Input* input, RingIndex* index) {
+    uint8_t member;
+    uint64_t value;
+    if (!input->Take(&member) || !input->Take(&value)) return false;
+    switch (member % 4) {
+      case 0:
+        index->head = value;
+        break;
+      case 1:
+        index->tail = value;
+        break;
+      case 2:
+        index->armed = static_cast<uint32_t>(value);
+        break;
+      default:
+        index->space_wanted = static_cast<uint32_t>(value);
+    }
+    return true;
   }
-}
 
-// A consumer's position that is nonsense is found out as soon as the ring seems full; any other leaves the ring bounded.
-void CheckHostileConsumer(uint64_t tail) {
-  const std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(kCapacity);
-  RingProducer producer(memory);
-  memory->index()->tail = tail;
-  const std::string payload(kMaxRecordPayload, 'x');
-  uint64_t produced = 0;
-  while (Produce(&producer, payload)) {
-    producer.Publish();
-    EOIB_CHECK(++produced <= 2 * kCapacity / RecordSize(kMaxRecordPayload));
+  bool WriteData(Input* input) {
+    uint16_t at, length;
+    if (!input->Take(&at) || !input->Take(&length)) return false;
+    at %= kCapacity;
+    return input->TakeBytes(in_->data() + at, std::min<size_t>(length, kCapacity - at));
   }
-  const uint64_t head = memory->index()->head;
-  EOIB_CHECK(producer.corrupt() == (tail > head));
-  EOIB_CHECK(producer.corrupt() || head - tail <= kCapacity);
-}
+
+  void Consume() {
+    RecordHeader header;
+    const uint8_t* payload;
+    if (consumer_.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
+      EOIB_CHECK(header.length <= kMaxRecordPayload);
+      EOIB_CHECK(payload >= in_->data() + sizeof(header) && payload + header.length <= in_->data() + kCapacity);
+      EOIB_CHECK((payload - in_->data()) % kRecordAlignment == 0);
+      // Every byte may be read.
+      std::vector<uint8_t> copy(header.length);
+      eoib::softhca::CopyFromShared(copy.data(), payload, header.length);
+      consumer_.Release();
+    }
+    const uint64_t before = tail_;
+    in_->index()->tail = before;  // as we left it, to see where we go
+    consumer_.Publish();
+    tail_ = in_->index()->tail;
+    // Forward, by a record and the skip before it at most.
+    EOIB_CHECK(tail_ >= before && tail_ - before <= 2 * RecordSize(kMaxRecordPayload));
+  }
+
+  bool Produce(Input* input) {
+    uint16_t length;
+    if (!input->Take(&length)) return false;
+    length %= kMaxRecordPayload + 1;
+    uint8_t* record = producer_.Reserve(length);
+    if (record == nullptr) return true;
+    EOIB_CHECK(record >= out_->data() && record + RecordSize(length) <= out_->data() + kCapacity);
+    std::memset(record, 0xff, RecordSize(length));
+    producer_.Commit(length);
+    return true;
+  }
+
+  const std::shared_ptr<RingMemory> in_ = MakeZeros();
+  const std::shared_ptr<RingMemory> out_ = MakeZeros();
+  RingConsumer consumer_{in_};
+  RingProducer producer_{out_};
+  uint64_t tail_ = 0;
+};
 
 }  // namespace
-}  // namespace eoib::softhca
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace eoib::softhca;  // NOLINT: the entry point has no namespace
-  uint64_t position = 0;
-  if (size < sizeof(position)) return 0;
-  std::memcpy(&position, data, sizeof(position));
-  const auto memory = MakeRing({reinterpret_cast<const char*>(data) + sizeof(position), size - sizeof(position)});
-  memory->index()->head = position;
-  CheckBothEnds(ConsumeAll(memory));
-  CheckHostileConsumer(position);
+  Input input(data, size);
+  Game game;
+  while (game.Step(&input)) {
+  }
   return 0;
 }

@@ -1,10 +1,14 @@
 // RingMemory: where a ring lives, in this process's address space.
 //
-// Across processes it is two memory files: `data`, which the consumer maps read-only, and `index`, a page that both write. Both
-// are sealed against shrinking and growing, so that neither side can make the other fault. In one process it is heap memory.
+// Across processes it is two memory files (sealed_file.h): `data`, which nobody but the producer can write, and `index`, a page
+// that both write. In one process it is heap memory.
+//
+// A new file is all zeros, and a producer writes nothing but headers, which have no padding, and payloads: what else a consumer
+// finds in `data`, it was sent before.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +76,12 @@ class RingMemory {
 };
 
 bool IsRingCapacity(uint64_t capacity);
+
+// How a consumer reads `data`, which the other side may be writing at that moment. Nothing is read twice: what is decided upon
+// is what was copied. A record's header in 8-byte loads; anything may have become of the rest.
+using RingHeaderWords = std::array<uint64_t, 8>;
+RingHeaderWords LoadHeader(const uint8_t* from);
+void CopyFromShared(void* to, const uint8_t* from, size_t size);
 
 }  // namespace eoib::softhca
 

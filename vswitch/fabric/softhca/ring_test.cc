@@ -335,6 +335,51 @@ TEST(RingMemoryTest, AProducersFilesCannotBeResized) {
   }
 }
 
+TEST(RingMemoryTest, NobodyElseCanMapAProducersDataWritable) {
+  auto memory = RingMemory::CreateShared(kCapacity).value();
+  UniqueFd data, index;
+  ASSERT_TRUE(memory->ReleaseFds(&data, &index));
+  EXPECT_EQ(mmap(nullptr, kCapacity, PROT_READ | PROT_WRITE, MAP_SHARED, data.get(), 0), MAP_FAILED);
+  void* readable = mmap(nullptr, kCapacity, PROT_READ, MAP_SHARED, data.get(), 0);
+  ASSERT_NE(readable, MAP_FAILED);
+  EXPECT_NE(mprotect(readable, kCapacity, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(write(data.get(), "x", 1), -1);
+  munmap(readable, kCapacity);
+}
+
+// Nothing of a producer's memory but what it sends: headers and payloads, and zeros between them.
+TEST(RingMemoryTest, WhatWasNotSentIsZero) {
+  Pair pair = MakePair(/*shared=*/true);
+  RingProducer producer(pair.produced);
+  ASSERT_TRUE(Produce(&producer, std::string(100, 'x')));
+  ASSERT_TRUE(Produce(&producer, std::string(1, 'y')));
+  producer.Publish();
+  const uint8_t* data = pair.consumed->data();
+  const size_t first = sizeof(RecordHeader), second = RecordSize(100) + sizeof(RecordHeader);
+  for (size_t i = 0; i < kCapacity; ++i) {
+    const bool is_header = i < first || (i >= RecordSize(100) && i < second);
+    const uint8_t expected = i >= first && i < first + 100 ? 'x' : i == second ? 'y' : 0;
+    if (!is_header) {
+      ASSERT_EQ(data[i], expected) << i;
+    }
+  }
+  RecordHeader expected;
+  expected.length = 100;
+  EXPECT_EQ(std::memcmp(data, &expected, sizeof(expected)), 0);
+}
+
+TEST_P(RingTest, AClosedRingEndsWhereItsHeadStood) {
+  ASSERT_TRUE(Produce(&producer_, "before"));
+  producer_.Publish();
+  consumer_.Close();
+  ASSERT_TRUE(Produce(&producer_, "after"));
+  producer_.Publish();
+  EXPECT_EQ(Consume(&consumer_, &header_), "before");
+  EXPECT_EQ(Consume(&consumer_, &header_), absl::nullopt);
+  EXPECT_FALSE(consumer_.HasData());
+  EXPECT_FALSE(consumer_.Arm());
+}
+
 TEST(RingMemoryDeathTest, AConsumerCannotWriteData) {
   Pair pair = MakePair(/*shared=*/true);
   EXPECT_DEATH(*static_cast<volatile uint8_t*>(pair.consumed->data()) = 1, "");

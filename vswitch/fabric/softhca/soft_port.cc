@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,15 +18,13 @@ namespace eoib::softhca {
 namespace {
 
 constexpr size_t kMaxMads = 1024;
-
-UniqueFd MakeEventFd() {
-  UniqueFd fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  return fd;
-}
+constexpr uint32_t kMaxDatagram = 4096;  // IBA's largest MTU
 
 std::shared_ptr<UniqueFd> MakeSharedEventFd() { return std::make_shared<UniqueFd>(MakeEventFd()); }
 
+// How many records one call takes before others of the port have their turn at the mutex.
 constexpr int kLeastRecordsAPoll = 32;
+constexpr uint64_t kMostRecordsAnEvent = 1024;
 
 bool IsNonBlocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
@@ -39,11 +36,15 @@ SoftPort::SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Opt
     : link_(std::move(link)),
       name_(std::move(name)),
       options_(options),
+      clock_(options.clock != nullptr ? options.clock : &system_clock_),
       doorbell_(MakeSharedEventFd()),
-      wake_(MakeSharedEventFd()),
+      own_bell_(MakeEventFd()),
+      space_(MakeSharedEventFd()),
+      kick_(MakeEventFd()),
       mad_event_(MakeEventFd()),
-      outbound_(&options_.outbound, options.clock != nullptr ? options.clock : &system_clock_, &counters_),
-      queue_pairs_(&counters_) {}
+      outbound_(&options_.outbound, clock_, &counters_),
+      queue_pairs_(&counters_),
+      faults_(clock_, &counters_) {}
 
 absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetLink> link, const std::string& name,
                                                          const Options& options) {
@@ -53,10 +54,17 @@ absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetL
 }
 
 absl::Status SoftPort::Register() {
-  if (!doorbell_->valid() || !wake_->valid() || !mad_event_.valid()) {
+  if (!doorbell_->valid() || !own_bell_.valid() || !space_->valid() || !kick_.valid() || !mad_event_.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("open port ", name_, ": make an eventfd"));
   }
-  if (absl::Status status = link_->Register(name_, doorbell_->get(), options_.query_only, this); !status.ok()) return status;
+  absl::StatusOr<std::shared_ptr<CountersPage>> counters = CountersPage::Create();
+  if (!counters.ok()) return counters.status();
+  {
+    absl::MutexLock lock(&mutex_);
+    counters_page_ = *counters;
+  }
+  const PortResources resources = {doorbell_->get(), *counters};
+  if (absl::Status status = link_->Register(name_, resources, options_.query_only, this); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   if (!mutex_.AwaitWithTimeout(absl::Condition(&configured_), options_.patience)) {
     return absl::DeadlineExceededError(absl::StrCat("open port ", name_, ": the subnet does not configure it"));
@@ -201,7 +209,7 @@ int SoftPort::AddChannel(SoftChannel* channel) {
   channel->event = MakeEventFd();
   channel->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!channel->event.valid() || !channel->epoll.valid()) return errno;
-  for (const int fd : {channel->event.get(), doorbell_->get()}) {
+  for (const int fd : {channel->event.get(), doorbell_->get(), own_bell_.get()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (epoll_ctl(channel->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
@@ -277,6 +285,7 @@ int SoftPort::PostSend(SoftQp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
       if (error != 0) break;
     }
     outbound_.PublishAll();
+    counters_page_->Store(counters_);
     link_work = outbound_.HasWishes();
     kick = outbound_.parked() != 0 && !std::exchange(background_awake_, true);
   }
@@ -315,6 +324,7 @@ void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
     outbound_.Send(Lid(header.dlid), header, gather);
     return;
   }
+  ++counters_.xmit_multicast_packets;
   const auto group = groups_.find(Mlid(header.dlid));
   if (group == groups_.end()) return;
   // Each member has its own ring and its own queue: one that is stopped delays none of the others.
@@ -336,46 +346,77 @@ int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
 
 void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
   ++records_taken_;
-  if (capture_ != nullptr && !ring->loopback) {
-    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
-    const bool fits = header.length <= 4096;
-    if (fits && !capture_->Record(header, ring->source.lid, ring->source.gid, Gather{&piece, 1})) ++counters_.capture_drops;
+  if (ring->loopback) return queue_pairs_.Deliver(ring->source, header, payload);
+  if (IsReadTwice(header)) {
+    // The other side may be writing: all who look must see the same.
+    CopyFromShared(stable_.data(), payload, header.length);
+    payload = stable_.data();
   }
-  if (faults_.loss_ppm != 0 && Inbound::Draw(ring) % 1'000'000 < faults_.loss_ppm) {
-    ++counters_.rcv_simulated_losses;
-    return;
-  }
-  queue_pairs_.Deliver(ring, header, payload);
+  if (capture_ != nullptr) CaptureReceived(ring->source, header, payload);
+  if (!faults_.active()) return queue_pairs_.Deliver(ring->source, header, payload);
+  faults_.Take(ring->source, header, payload,
+               [this](const SourceIdentity& source, const RecordHeader& taken, const uint8_t* bytes)
+                   ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_pairs_.Deliver(source, taken, bytes); });
 }
 
-// Takes records until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left in the rings may
-// be theirs, and what was taken may have used up the doorbell that they had asked for.
+bool SoftPort::IsReadTwice(const RecordHeader& header) const {
+  return capture_ != nullptr || faults_.active() || header.dlid >= Mlid::kMin;
+}
+
+void SoftPort::CaptureReceived(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
+  if (header.length > kMaxDatagram) return;
+  const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
+  if (!capture_->Record(header, source.lid, source.gid, Gather{&piece, 1})) ++counters_.capture_drops;
+}
+
+// Takes at most `limit` records, until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left
+// in the rings may be theirs, and what was taken may have used up the doorbell that they had asked for.
 template <typename Done>
-void SoftPort::DrainInbound(Done done) {
+void SoftPort::DrainInbound(uint64_t limit, Done done) {
+  const uint64_t before = records_taken_;
+  const auto enough = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return records_taken_ - before >= limit || done(); };
+  faults_.DeliverDue(enough, [this](const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload)
+                                 ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                                   ++records_taken_;
+                                   queue_pairs_.Deliver(source, header, payload);
+                                 });
   const bool empty = inbound_.Drain([this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload)
                                         ABSL_NO_THREAD_SAFETY_ANALYSIS { Receive(ring, header, payload); },
-                                    done);
+                                    enough);
+  if (records_taken_ != before) counters_page_->Store(counters_);
   if (inbound_.has_finished()) Kick();
-  if (queue_pairs_.receiver_armed() && (!empty || inbound_.Arm())) RingOwnDoorbell();
+  if (!queue_pairs_.receiver_armed()) return;
+  WakeReceivers(/*has_records=*/!empty);
+  WatchDueTime();
 }
 
-void SoftPort::RingOwnDoorbell() {
-  if (!std::exchange(doorbell_rung_, true)) RingEventFd(doorbell_->get());
+void SoftPort::WakeReceivers(bool has_records) {
+  const absl::Time due = faults_.next_due();
+  const bool is_due = due != absl::InfiniteFuture() && due <= clock_->Now();
+  // All rings are armed, whatever one of them has.
+  if (inbound_.Arm() || has_records || is_due) RingOwnBell();
 }
 
-void SoftPort::ClearDoorbell() {
+// Who has been told already will come here again.
+void SoftPort::WatchDueTime() {
+  if (!own_bell_rung_ && faults_.next_due() < background_wakes_) Kick();
+}
+
+void SoftPort::RingOwnBell() {
+  if (!std::exchange(own_bell_rung_, true)) RingEventFd(own_bell_.get());
+}
+
+void SoftPort::SilenceBells() {
   ClearEventFd(doorbell_->get());
-  doorbell_rung_ = false;
+  if (std::exchange(own_bell_rung_, false)) ClearEventFd(own_bell_.get());
 }
 
 int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   absl::MutexLock lock(&mutex_);
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
     // Bounded also by what is taken for others: polling an idle queue must not run a busy one of this port out of receives.
-    const uint64_t enough = records_taken_ + static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll));
-    DrainInbound([this, cq, count, enough]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return cq->size() >= static_cast<size_t>(count) || cq->full() || records_taken_ >= enough;
-    });
+    DrainInbound(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
+                 [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
   }
   return queue_pairs_.Poll(cq, count, completions);
 }
@@ -383,8 +424,10 @@ int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
 int SoftPort::RequestNotify(SoftCq* cq, bool solicited_only) {
   absl::MutexLock lock(&mutex_);
   queue_pairs_.Arm(cq, solicited_only);
+  if (!queue_pairs_.receiver_armed()) return 0;
   // Whoever arms polls once more before sleeping, so what is there already needs no event.
-  if (queue_pairs_.receiver_armed()) inbound_.Arm();
+  inbound_.Arm();
+  WatchDueTime();
   return 0;
 }
 
@@ -404,8 +447,8 @@ int SoftPort::GetCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) {
     {
       absl::MutexLock lock(&mutex_);
       if (TakeCqEvent(channel, cq, cq_context)) return 0;
-      ClearDoorbell();
-      DrainInbound([channel] { return !channel->pending.empty(); });
+      SilenceBells();
+      DrainInbound(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
       if (TakeCqEvent(channel, cq, cq_context)) return 0;
     }
     if (IsNonBlocking(channel->fd)) {

@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -27,6 +28,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "fdb/clock.h"
+#include "vswitch/fabric/softhca/counters_page.h"
+#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/fabric/softhca/fault_injector.h"
 #include "vswitch/fabric/softhca/inbound.h"
 #include "vswitch/fabric/softhca/outbound.h"
 #include "vswitch/fabric/softhca/packet_capture.h"
@@ -109,7 +113,7 @@ class SoftPort final : public PortSink {
   void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) override;
   void OnRingRefused(uint64_t request, const std::string& why) override;
   void OnGroup(Mlid mlid, const std::vector<Lid>& members) override;
-  void OnFaults(const Faults& faults) override;
+  void OnFaults(const std::vector<FaultRule>& rules) override;
   void OnSubnetLost() override;
 
  private:
@@ -118,6 +122,13 @@ class SoftPort final : public PortSink {
     int fd;
     uint64_t ring;
     bool inbound;
+  };
+  struct Vigil {
+    std::vector<Watched> rings;
+    bool space = false;       // whether it listens for room
+    bool space_rung = false;  // and was told of some
+    bool timed_out = false;   // it has slept its time
+    absl::Duration time;
   };
 
   SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Options& options);
@@ -130,10 +141,16 @@ class SoftPort final : public PortSink {
 
   // Receiving.
   template <typename Done>
-  void DrainInbound(Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainInbound(uint64_t limit, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RingOwnDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ClearDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsReadTwice(const RecordHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CaptureReceived(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The sleeping receivers of this port hear of all that is there, and the background of what will be due.
+  void WakeReceivers(bool has_records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WatchDueTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RingOwnBell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SilenceBells() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddInbound(std::unique_ptr<InboundRing> ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -153,35 +170,43 @@ class SoftPort final : public PortSink {
 
   // The background thread.
   void Background();
-  bool BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sleep) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Sleep(const std::vector<Watched>& watched, absl::Duration time);
+  bool BackgroundTurn(Vigil* vigil) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WatchPeers(std::vector<Watched>* watched) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Sleep(Vigil* vigil) ABSL_LOCKS_EXCLUDED(mutex_);
   void PeerDied(const Watched& watched) ABSL_LOCKS_EXCLUDED(mutex_);
   void WriteCapture() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Kick() { RingEventFd(wake_->get()); }
+  absl::Duration SleepTime(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Kick() { RingEventFd(kick_.get()); }
 
   const std::unique_ptr<SubnetLink> link_;
   const std::string name_;
   const Options options_;
   const MonotonicClock system_clock_;
+  const Clock* const clock_;
   const std::shared_ptr<UniqueFd> doorbell_;  // what producers ring when they were asked to
-  const std::shared_ptr<UniqueFd> wake_;      // the background's; consumers ring it for space
+  const UniqueFd own_bell_;                   // what this port rings itself: a peer could steal from the doorbell
+  const std::shared_ptr<UniqueFd> space_;     // what consumers ring when they made room that was wanted
+  const UniqueFd kick_;                       // the background's own
   const UniqueFd mad_event_;
 
   mutable absl::Mutex mutex_;
   PortCounters counters_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<CountersPage> counters_page_ ABSL_GUARDED_BY(mutex_);  // null before registration
   Outbound outbound_ ABSL_GUARDED_BY(mutex_);
   Inbound inbound_ ABSL_GUARDED_BY(mutex_);
   QueuePairs queue_pairs_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Mlid, std::vector<Lid>> groups_ ABSL_GUARDED_BY(mutex_);
-  Faults faults_ ABSL_GUARDED_BY(mutex_);
+  FaultInjector faults_ ABSL_GUARDED_BY(mutex_);
   std::vector<SoftContext*> contexts_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<PacketCapture> capture_ ABSL_GUARDED_BY(mutex_);
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;     // out of rings
-  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;     // by ourselves, and not read since
-  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // looks after parked messages without being kicked
+  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;                     // out of rings, or received late
+  std::array<uint8_t, kMaxRecordPayload> stable_ ABSL_GUARDED_BY(mutex_);  // a payload that nobody writes
+  bool own_bell_rung_ ABSL_GUARDED_BY(mutex_) = false;                     // and not silenced since
+  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;                  // looks after parked messages without being kicked
+  absl::Time background_wakes_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
 
   absl::Mutex mad_mutex_;

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -21,6 +19,8 @@ namespace {
 
 constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
 constexpr absl::Duration kCaptureTick = absl::Milliseconds(20);
+// How long a sleeping receiver whose doorbell a peer has silenced waits for what is in its rings.
+constexpr absl::Duration kDoorbellPatience = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -99,7 +99,7 @@ void SoftPort::AddInbound(std::unique_ptr<InboundRing> ring) {
   const bool loopback = ring->loopback;
   if (!inbound_.Add(std::move(ring)) && !loopback) outbound_.WishToClose(id);
   // Those who wait armed the rings there were.
-  if (queue_pairs_.receiver_armed() && inbound_.Arm()) RingOwnDoorbell();
+  if (queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
   Kick();
 }
 
@@ -139,10 +139,10 @@ void SoftPort::OnGroup(Mlid mlid, const std::vector<Lid>& members) {
   }
 }
 
-void SoftPort::OnFaults(const Faults& faults) {
+void SoftPort::OnFaults(const std::vector<FaultRule>& rules) {
   absl::MutexLock lock(&mutex_);
-  faults_ = faults;
-  inbound_.set_seed(faults.seed);
+  faults_.SetRules(rules);
+  Kick();
 }
 
 void SoftPort::OnSubnetLost() {
@@ -210,7 +210,7 @@ void SoftPort::OpenLoopback(Lid destination) {
   RingSender* sender = Wishing(destination);
   if (sender == nullptr) return;
   std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(sender->wish());
-  memory->set_space(wake_);
+  memory->set_space(space_);
   const uint64_t id = next_request_++;
   auto inbound = std::make_unique<InboundRing>(id, OwnIdentity(), memory);
   inbound->loopback = true;
@@ -223,7 +223,7 @@ absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr
   end->capacity = capacity;
   if (link_->in_process()) {
     *memory = end->local = RingMemory::CreateLocal(capacity);
-    (*memory)->set_space(wake_);
+    (*memory)->set_space(space_);
     return absl::OkStatus();
   }
   absl::StatusOr<std::shared_ptr<RingMemory>> shared = RingMemory::CreateShared(capacity);
@@ -234,7 +234,7 @@ absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr
     return absl::ErrnoToStatus(errno, "make a socket pair");
   *liveness = UniqueFd(ends[0]);
   end->liveness = UniqueFd(ends[1]);
-  end->space = UniqueFd(fcntl(wake_->get(), F_DUPFD_CLOEXEC, 0));
+  end->space = UniqueFd(fcntl(space_->get(), F_DUPFD_CLOEXEC, 0));
   const bool released = (*memory)->ReleaseFds(&end->data, &end->index);
   if (!released || !end->space.valid()) return absl::ErrnoToStatus(errno, "duplicate a descriptor");
   return absl::OkStatus();
@@ -246,17 +246,16 @@ void SoftPort::Background() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  std::vector<Watched> watched;
-  absl::Duration sleep;
-  while (BackgroundTurn(&watched, &sleep)) {
+  Vigil vigil;
+  while (BackgroundTurn(&vigil)) {
     RunLinkWork();
     WriteCapture();
-    Sleep(watched, sleep);
+    Sleep(&vigil);
   }
 }
 
 // One look at everything. False if the port ends.
-bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sleep) {
+bool SoftPort::BackgroundTurn(Vigil* vigil) {
   std::vector<std::unique_ptr<InboundRing>> finished;
   absl::MutexLock lock(&mutex_);
   if (stopping_) return false;
@@ -266,12 +265,34 @@ bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sle
     ++counters_.corrupt_rings;
     outbound_.WishToClose(ring->id);
   }
+  const size_t parked = outbound_.parked();
   outbound_.Maintain();
+  // Whoever rings for room that is not there is not listened to before the next tick.
+  vigil->space = outbound_.parked() != 0 && (!vigil->space_rung || outbound_.parked() < parked);
   background_awake_ = outbound_.parked() != 0;
-  *sleep = background_awake_      ? kParkedTick
-           : capture_ != nullptr  ? kCaptureTick
-           : outbound_.HasRings() ? options_.outbound.idle_close / 4
-                                  : absl::InfiniteDuration();
+  // Something is due, or a peer has stolen from the doorbell.
+  if (vigil->timed_out && queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
+  counters_page_->Store(counters_);
+  const absl::Time now = clock_->Now();
+  vigil->time = SleepTime(now);
+  background_wakes_ = now + vigil->time;
+  WatchPeers(&vigil->rings);
+  return true;
+}
+
+absl::Duration SoftPort::SleepTime(absl::Time now) {
+  absl::Duration time = absl::InfiniteDuration();
+  if (outbound_.HasRings()) time = options_.outbound.idle_close / 4;
+  if (capture_ != nullptr) time = std::min(time, kCaptureTick);
+  if (outbound_.parked() != 0) time = std::min(time, kParkedTick);
+  // Also if nobody sleeps now: whoever goes to sleep does not wake this thread.
+  if (inbound_.HasPeers()) time = std::min(time, kDoorbellPatience);
+  // Who has been told already need not be told again.
+  if (queue_pairs_.receiver_armed() && !own_bell_rung_) time = std::min(time, faults_.next_due() - now);
+  return std::max(time, absl::ZeroDuration());
+}
+
+void SoftPort::WatchPeers(std::vector<Watched>* watched) {
   watched->clear();
   outbound_.ForEach([watched](const RingSender* sender) {
     if (sender->liveness_fd() >= 0) watched->push_back({sender->liveness_fd(), sender->ring(), false});
@@ -279,19 +300,25 @@ bool SoftPort::BackgroundTurn(std::vector<Watched>* watched, absl::Duration* sle
   inbound_.ForEach([watched](const InboundRing* ring) {
     if (ring->liveness.valid() && !ring->closing) watched->push_back({ring->liveness.get(), ring->id, true});
   });
-  return true;
 }
 
 // The descriptors may be closed by now, by another thread; then the ring's identifier finds nothing, and the next turn looks
 // anew.
-void SoftPort::Sleep(const std::vector<Watched>& watched, absl::Duration time) {
-  std::vector<pollfd> fds = {{wake_->get(), POLLIN, 0}};
-  for (const Watched& each : watched) fds.push_back({each.fd, POLLIN, 0});
-  const int milliseconds = time == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(time));
-  if (poll(fds.data(), fds.size(), milliseconds) <= 0) return;
-  if (fds[0].revents != 0) ClearEventFd(wake_->get());
-  for (size_t i = 0; i < watched.size(); ++i) {
-    if ((fds[i + 1].revents & (POLLHUP | POLLIN)) != 0) PeerDied(watched[i]);
+void SoftPort::Sleep(Vigil* vigil) {
+  std::vector<pollfd> fds = {{kick_.get(), POLLIN, 0}, {vigil->space ? space_->get() : -1, POLLIN, 0}};
+  const size_t before_rings = fds.size();
+  for (const Watched& each : vigil->rings) fds.push_back({each.fd, POLLIN, 0});
+  const timespec time = absl::ToTimespec(vigil->time);
+  vigil->space_rung = false;
+  const int ready = ppoll(fds.data(), fds.size(), vigil->time == absl::InfiniteDuration() ? nullptr : &time, nullptr);
+  vigil->timed_out = ready == 0;
+  if (ready <= 0) return;
+  if (fds[0].revents != 0) ClearEventFd(kick_.get());
+  vigil->space_rung = fds[1].revents != 0;
+  if (vigil->space_rung) ClearEventFd(space_->get());
+  // Whatever is to be seen there: a peer has nothing to say but that it ends.
+  for (size_t i = 0; i < vigil->rings.size(); ++i) {
+    if (fds[before_rings + i].revents != 0) PeerDied(vigil->rings[i]);
   }
 }
 

@@ -3,19 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 
@@ -56,6 +54,9 @@ class SoftPortTest : public testing::TestWithParam<bool> {
       ASSERT_EQ(a->Send(to, payload), 0);
       ASSERT_EQ(a->PollSend().status, IBV_WC_SUCCESS) << "the HCA has taken it";
     }
+  }
+  void SetLoss(uint32_t ppm, uint64_t seed) {
+    ASSERT_TRUE(subnet_.SetFault({"*", "*", FaultRule{.loss_ppm = ppm, .seed = seed}}).ok());
   }
   static int NumberOf(const Received& received) { return std::stoi(received.payload); }
 
@@ -184,6 +185,48 @@ TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
   EXPECT_EQ(b->counters().rcv_delivered, 2u);
 }
 
+// What a port holds of rings: memory files that are mapped, and descriptors.
+size_t RingMappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += absl::StrContains(line, "/memfd:ring's") ? 1 : 0;
+  return count;
+}
+size_t OpenDescriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+TEST_P(SoftPortTest, ARingGrowsToItsLargestAndAfterTenIdleSecondsNothingIsLeftOfIt) {
+  auto a = Open("a"), b = Open("b");
+  const size_t descriptors = OpenDescriptors();
+  int sent = 0;
+  EXPECT_TRUE(Eventually([&] {
+    Fill(a.get(), b->Address(), 1, sent++);
+    if (sent % 2 == 0) return false;  // half as fast as they come
+    if (const absl::optional<Received> got = b->Poll()) b->PostReceive(got->wc.wr_id);
+    return a->port().rings().largest_outbound == 4u * 1024 * 1024;
+  })) << a->port().rings().largest_outbound;
+  while (const absl::optional<Received> got = b->Poll()) b->PostReceive(got->wc.wr_id);
+  EXPECT_EQ(subnet_.Rings().at(0).capacity, 4u * 1024 * 1024);
+  // It looks whenever the port is told of faults.
+  const auto background_looks = [this] { EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok()); };
+  background_looks();
+  clock_.Advance(absl::Seconds(9));
+  background_looks();
+  std::this_thread::yield();
+  EXPECT_EQ(a->port().rings().outbound, 1u) << "not yet";
+  EXPECT_TRUE(Eventually([&] {
+    clock_.Advance(absl::Milliseconds(500));
+    background_looks();
+    b->Poll();
+    return a->port().rings().outbound == 0 && b->port().rings().inbound == 0;
+  }));
+  EXPECT_TRUE(Eventually([&] { return RingMappings() == 0 && OpenDescriptors() == descriptors; }))
+      << RingMappings() << " mappings, " << OpenDescriptors() << " descriptors of " << descriptors;
+}
+
 TEST_P(SoftPortTest, LoopbackParksAndGrowsLikeAnyOther) {
   auto a = Open("a");
   Introduce(a.get(), a.get());
@@ -201,12 +244,76 @@ TEST_P(SoftPortTest, LoopbackParksAndGrowsLikeAnyOther) {
 
 // ---- Faults.
 
+TEST_P(SoftPortTest, LossIsOfOnePairAndDirection) {
+  auto a = Open("a"), b = Open("b"), c = Open("c");
+  ASSERT_TRUE(subnet_.SetFault({"a", "b", FaultRule{.loss_ppm = 1'000'000}}).ok());
+  ASSERT_EQ(a->Send(b->Address(), "lost"), 0);
+  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_losses, 1));
+  for (const auto& [from, to] : {std::pair(a.get(), c.get()), std::pair(c.get(), b.get()), std::pair(b.get(), a.get())}) {
+    ASSERT_EQ(from->Send(to->Address(), "unharmed"), 0);
+    EXPECT_EQ(to->Receive().payload, "unharmed");
+  }
+  EXPECT_EQ(subnet_.CountersOf("b")->rcv_simulated_losses, 1u);
+}
+
+TEST_P(SoftPortTest, EachMemberLosesItsOwnCopyOfAMulticastAndALoopbackIsSpared) {
+  auto a = Open("a"), b = Open("b"), c = Open("c");
+  Mlid mlid;
+  for (SoftNode* node : {a.get(), b.get(), c.get()}) {
+    mlid = node->Join(kMgid);
+    ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
+  }
+  ASSERT_TRUE(Eventually([&] { return subnet_.Groups().at(0).members.size() == 3; }));
+  ASSERT_TRUE(subnet_.SetFault({"a", "b", FaultRule{.loss_ppm = 1'000'000}}).ok());
+  ASSERT_TRUE(subnet_.SetFault({"*", "a", FaultRule{.loss_ppm = 1'000'000}}).ok());
+  ASSERT_EQ(a->Send({mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, "all"), 0);
+  EXPECT_EQ(a->Receive().payload, "all") << "its own";
+  EXPECT_EQ(c->Receive().payload, "all");
+  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_losses, 1));
+  EXPECT_EQ(a->counters().xmit_multicast_packets, 1u);
+  EXPECT_EQ(c->counters().rcv_multicast_packets, 1u);
+}
+
+TEST_P(SoftPortTest, WhatIsDelayedIsPolledWhenItIsDue) {
+  auto a = Open("a"), b = Open("b");
+  Introduce(a.get(), b.get());
+  ASSERT_TRUE(subnet_.SetFault({"a", "*", FaultRule{.delay = absl::Milliseconds(50)}}).ok());
+  Fill(a.get(), b->Address(), 5);
+  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_delays, 5));
+  clock_.Advance(absl::Milliseconds(49));
+  EXPECT_FALSE(b->Poll().has_value());
+  clock_.Advance(absl::Milliseconds(1));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
+}
+
+TEST_P(SoftPortTest, WhoSleepsIsWokenWhenWhatIsDelayedIsDue) {
+  const MonotonicClock real;
+  options_.clock = &real;
+  auto a = Open("a"), b = Open("b");
+  Introduce(a.get(), b.get());
+  constexpr absl::Duration kDelay = absl::Milliseconds(30);
+  ASSERT_TRUE(subnet_.SetFault({"*", "b", FaultRule{.delay = kDelay}}).ok());
+  for (int turn = 0; turn < 5; ++turn) {
+    ASSERT_EQ(ibv_req_notify_cq(b->receive_cq(), 0), 0);
+    EXPECT_FALSE(b->Poll().has_value());
+    const absl::Time sent = real.Now();
+    Fill(a.get(), b->Address(), 1, turn);
+    ibv_cq* cq;
+    void* context;
+    ASSERT_EQ(b->verbs().get_cq_event(b->channel(), &cq, &context), 0);  // sleeps, and nothing but the delay's end ends it
+    EXPECT_GE(real.Now() - sent, kDelay);
+    EXPECT_LT(real.Now() - sent, kDelay + absl::Seconds(2));
+    b->verbs().ack_cq_events(cq, 1);
+    EXPECT_EQ(NumberOf(b->Receive()), turn);
+  }
+}
+
 TEST_P(SoftPortTest, LossesAreTheSameForTheSameSeed) {
   std::vector<std::string> patterns;
   for (const uint64_t seed : {5, 5, 6}) {
     auto a = Open("a"), b = Open("b");
     Introduce(a.get(), b.get());
-    subnet_.SetLossPpm(300'000, seed);
+    SetLoss(300'000, seed);
     std::string pattern;
     for (int i = 0; i < 200; ++i) {
       const uint64_t lost = b->counters().rcv_simulated_losses;
@@ -219,7 +326,7 @@ TEST_P(SoftPortTest, LossesAreTheSameForTheSameSeed) {
         ASSERT_EQ(b->PostReceive(got->wc.wr_id), 0);
       }
     }
-    subnet_.SetLossPpm(0);
+    subnet_.ClearFaults();
     patterns.push_back(pattern);
   }
   EXPECT_EQ(patterns[0], patterns[1]);
@@ -303,191 +410,6 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
   }));
   Introduce(a.get(), b.get());
   EXPECT_EQ(a->counters().xmit_discards, 0u);
-}
-
-// ---- A peer that does not keep to the rules, played by the test.
-
-// A port of which the test is the HCA.
-class RawPort : public PortSink {
- public:
-  RawPort(Subnet* subnet, const std::string& name) : link_(subnet->Connect()) {
-    doorbell_ = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    EXPECT_TRUE(link_->Register(name, doorbell_.get(), false, this).ok());
-    EXPECT_TRUE(Eventually([this] { return configured_.load(); }));
-  }
-  ~RawPort() override { link_->Unregister(); }
-
-  void OnPortConfig(const PortConfig& config) override {
-    config_ = config;
-    configured_ = true;
-  }
-  void OnMad(const Mad&) override {}
-  void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
-  void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
-  void OnRingClosed(uint64_t) override { closed_ = true; }
-  void OnRingOpened(uint64_t, uint64_t, std::shared_ptr<UniqueFd>) override { opened_ = true; }
-  void OnRingRefused(uint64_t, const std::string&) override {}
-  void OnGroup(Mlid, const std::vector<Lid>&) override {}
-  void OnFaults(const Faults&) override {}
-  void OnSubnetLost() override {}
-
-  std::unique_ptr<SubnetLink> link_;
-  UniqueFd doorbell_;
-  PortConfig config_;
-  // The subnet tells from whatever thread is at it.
-  std::atomic<bool> configured_{false};
-  std::atomic<bool> opened_{false};
-  std::atomic<bool> closed_{false};
-};
-
-class RoguePeerTest : public testing::Test {
- protected:
-  RoguePeerTest() : victim_(OpenSoftHca(subnet_.Connect(), "victim").value()), rogue_(&subnet_, "rogue") {
-    memory_ = RingMemory::CreateShared(64 * 1024).value();
-    EXPECT_TRUE(memory_->ReleaseFds(&end_.data, &end_.index));
-    end_.capacity = 64 * 1024;
-    end_.space = UniqueFd(eventfd(0, EFD_NONBLOCK));
-    int ends[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    liveness_ = UniqueFd(ends[0]);
-    end_.liveness = UniqueFd(ends[1]);
-  }
-  void Offer() {
-    ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
-    ASSERT_TRUE(Eventually([this] { return rogue_.opened_.load(); }));
-    ASSERT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1; }));
-  }
-  RecordHeader GoodHeader() {
-    RecordHeader header;
-    header.destination_qpn = victim_.qpn().value();
-    header.source_qpn = rogue_.config_.qpns.first.value();
-    header.qkey = 0x1234;
-    header.pkey = 0xffff;
-    header.dlid = victim_.config().lid.value();
-    return header;
-  }
-  void Write(const RecordHeader& header) {
-    uint8_t* record = producer().Reserve(header.length);
-    std::memcpy(record, &header, sizeof(header));
-    producer().Commit(header.length);
-    producer().Publish();
-  }
-  RingProducer& producer() {
-    if (producer_ == nullptr) producer_ = std::make_unique<RingProducer>(memory_);
-    return *producer_;
-  }
-
-  Subnet subnet_;
-  SoftNode victim_;
-  RawPort rogue_;
-  std::shared_ptr<RingMemory> memory_;
-  RingEnd end_;
-  UniqueFd liveness_;
-  std::unique_ptr<RingProducer> producer_;
-};
-
-TEST_F(RoguePeerTest, IdentityComesFromTheSubnetNotFromTheRing) {
-  Offer();
-  Write(GoodHeader());
-  const Received got = victim_.Receive();
-  EXPECT_EQ(got.wc.slid, rogue_.config_.lid.value());
-  struct Row {
-    const char* description;
-    std::function<void(RecordHeader*)> forge;
-    uint64_t PortCounters::*drop;
-  };
-  const Row kRows[] = {
-      {"another port's QPN", [](RecordHeader* header) { header->source_qpn -= 1; }, &PortCounters::rcv_bad_address},
-      {"a P_Key that it has not", [](RecordHeader* header) { header->pkey = 0x8001; }, &PortCounters::rcv_pkey_violations},
-      {"longer than the MTU", [](RecordHeader* header) { header->length = 4097; }, &PortCounters::rcv_too_long},
-      {"another port's LID", [](RecordHeader* header) { header->dlid += 1; }, &PortCounters::rcv_bad_address},
-  };
-  uint64_t bad_address = 0;
-  for (const Row& row : kRows) {
-    SCOPED_TRACE(row.description);
-    RecordHeader header = GoodHeader();
-    row.forge(&header);
-    Write(header);
-    const bool is_address = row.drop == &PortCounters::rcv_bad_address;
-    bad_address += is_address ? 1 : 0;
-    EXPECT_TRUE(victim_.Counts(row.drop, is_address ? bad_address : 1));
-  }
-  Write(GoodHeader());
-  victim_.Receive();
-}
-
-TEST_F(RoguePeerTest, ACorruptRingIsClosedAndOthersGoOn) {
-  Offer();
-  memory_->index()->head = 17;
-  SoftNode other(OpenSoftHca(subnet_.Connect(), "other").value());
-  ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
-  EXPECT_EQ(victim_.Receive().payload, "unharmed");
-  EXPECT_TRUE(victim_.Counts(&PortCounters::corrupt_rings, 1));
-  EXPECT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_.load(); }));
-}
-
-TEST_F(RoguePeerTest, UnsealedMemoryIsRefused) {
-  end_.data = UniqueFd(memfd_create("unsealed", MFD_CLOEXEC));
-  ASSERT_EQ(ftruncate(end_.data.get(), 64 * 1024), 0);
-  ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
-  EXPECT_TRUE(Eventually([this] { return rogue_.closed_.load(); }));
-  EXPECT_EQ(victim_.counters().corrupt_rings, 1u);
-  EXPECT_EQ(victim_.port().rings().inbound, 0u);
-}
-
-TEST_F(RoguePeerTest, ADeadPeersRingIsEmptiedAndDropped) {
-  Offer();
-  Write(GoodHeader());
-  liveness_.reset();  // what the kernel does when the process ends
-  EXPECT_EQ(victim_.Receive().wc.status, IBV_WC_SUCCESS);
-  EXPECT_TRUE(Eventually([this] {
-    victim_.Poll();
-    return victim_.port().rings().inbound == 0;
-  }));
-}
-
-TEST_F(RoguePeerTest, RingsOfOneSourceAreLimited) {
-  Offer();
-  for (uint64_t request = 2; request < 20; ++request) {
-    RingEnd end;
-    end.capacity = 64 * 1024;
-    end.local = RingMemory::CreateLocal(end.capacity);
-    ASSERT_TRUE(rogue_.link_->OpenRing(request, victim_.config().lid, std::move(end)).ok());
-  }
-  EXPECT_TRUE(Eventually([this] { return subnet_.Rings().size() == Inbound::kMaxRingsOfSource; }));
-  EXPECT_EQ(victim_.port().rings().inbound, Inbound::kMaxRingsOfSource);
-}
-
-// ---- Many.
-
-// A simulation's size: each sends to the next, and one to all.
-TEST(ManyPortsTest, AThousandPortsInOneProcess) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr size_t kPorts = 100;
-#else
-  constexpr size_t kPorts = 1000;
-#endif
-  rlimit files;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
-  files.rlim_cur = files.rlim_max;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
-  ASSERT_GE(files.rlim_max, 10 * kPorts) << "this test needs more descriptors: raise the hard limit (ulimit -Hn)";
-  Subnet subnet;
-  std::vector<std::unique_ptr<SoftNode>> nodes;
-  for (size_t i = 0; i < kPorts; ++i) {
-    absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(subnet.Connect(), absl::StrCat("port", i));
-    ASSERT_TRUE(hca.ok()) << hca.status();
-    nodes.push_back(std::make_unique<SoftNode>(*std::move(hca), NodeOptions{.receives = 2, .receive_size = 256, .sends = 2}));
-  }
-  for (size_t i = 0; i < kPorts; ++i) ASSERT_EQ(nodes[i]->Send(nodes[(i + 1) % kPorts]->Address(), "next"), 0);
-  for (const auto& node : nodes) EXPECT_EQ(node->Receive().payload, "next");
-  Mlid mlid;
-  for (const auto& node : nodes) {
-    mlid = node->Join(kMgid);
-    ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
-  }
-  ASSERT_EQ(nodes[0]->Send({mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, "all"), 0);
-  for (const auto& node : nodes) EXPECT_EQ(node->Receive().payload, "all");
 }
 
 // ---- Threads.

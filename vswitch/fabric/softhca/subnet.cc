@@ -45,12 +45,12 @@ class Subnet::Link final : public SubnetLink {
   ~Link() override { Link::Unregister(); }
   bool in_process() const override { return true; }
 
-  absl::Status Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) override {
+  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override {
     absl::MutexLock lock(&mutex_);
     if (session_ != nullptr) {
       return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": this link is already registered"));
     }
-    return subnet_->Register(name, doorbell, query_only, wish_, sink, &session_);
+    return subnet_->Register(name, resources, query_only, wish_, sink, &session_);
   }
   void Unregister() override {
     if (std::shared_ptr<Session> session = Take()) subnet_->Unregister(session);
@@ -124,13 +124,13 @@ std::unique_ptr<SubnetLink> Subnet::Connect(const RegistrationWish& wish) { retu
 
 // ---- Registration.
 
-absl::Status Subnet::Register(const std::string& name, int doorbell, bool query_only, const RegistrationWish& wish,
-                              PortSink* sink, std::shared_ptr<Session>* session) {
+absl::Status Subnet::Register(const std::string& name, const PortResources& resources, bool query_only,
+                              const RegistrationWish& wish, PortSink* sink, std::shared_ptr<Session>* session) {
   if (absl::Status status = CheckPortName(name); !status.ok()) return status;
   auto made = std::make_shared<Session>();
   made->query_only = query_only;
   if (!query_only) {
-    if (absl::Status status = DuplicateDoorbell(name, doorbell, &made->doorbell); !status.ok()) return status;
+    if (absl::Status status = DuplicateDoorbell(name, resources.doorbell, &made->doorbell); !status.ok()) return status;
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -144,6 +144,7 @@ absl::Status Subnet::Register(const std::string& name, int doorbell, bool query_
     } else {
       if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
       made->sink = sink;
+      port->counters = resources.counters;
       Activate(port);
     }
     *session = made;
@@ -245,7 +246,8 @@ bool Subnet::QpnsAreFree(uint32_t first) const {
 void Subnet::Activate(Port* port) {
   UpdateActive(port);
   TellConfig(port);
-  Tell(port->owner, [faults = faults_](PortSink* to) { to->OnFaults(faults); });
+  TellFaults(port);
+  TellChangedFaults();  // a rule may have waited for it
   for (const auto& [mgid, group] : agents_.groups().groups()) {
     TellGroup(port->owner, group.record.mlid, ReceiverLids(group.record.mlid));
   }
@@ -340,6 +342,12 @@ std::string Subnet::WhyNoRing(const Port* source, const Port* destination, Lid l
   if (destination == nullptr) return absl::StrCat("no port has LID ", lid.ToString());
   if (destination->owner == nullptr) return absl::StrCat("no process runs port ", destination->name);
   if (!destination->config.active) return absl::StrCat("port ", destination->name, " is down");
+  const auto rings = std::count_if(rings_.begin(), rings_.end(), [&](const auto& ring) {
+    return ring.second.source == source && ring.second.destination == destination;
+  });
+  if (static_cast<size_t>(rings) >= kMaxRingsOfPair) {
+    return absl::StrCat("there are ", rings, " rings from ", source->name, " to ", destination->name);
+  }
   return "";
 }
 
@@ -468,16 +476,6 @@ bool Subnet::UpdatePKeys(Port* port) {
   return table != before;
 }
 
-void Subnet::SetLossPpm(uint32_t ppm, uint64_t seed) {
-  {
-    absl::MutexLock lock(&mutex_);
-    faults_.loss_ppm = ppm;
-    faults_.seed = seed;
-    for (const auto& [name, port] : ports_) Tell(port->owner, [faults = faults_](PortSink* to) { to->OnFaults(faults); });
-  }
-  Deliver();
-}
-
 // ---- The subnet manager.
 
 void Subnet::SetSmAbsent(bool absent) {
@@ -549,8 +547,10 @@ absl::Time Subnet::NextDeadline() const {
   return agents_.NextDeadline();
 }
 
-// Until ports show their counters: nothing.
-PortCounters Subnet::ReadCounters(const ManagedPort& port) const { return PortCounters(); }
+PortCounters Subnet::ReadCounters(const ManagedPort& port) const {
+  const std::shared_ptr<const CountersPage>& counters = static_cast<const Port&>(port).counters;
+  return counters == nullptr ? PortCounters() : counters->Load();
+}
 
 // ---- What ports are told.
 
@@ -644,6 +644,7 @@ std::vector<Subnet::PortStatus> Subnet::Ports() const {
     status.mads = port->mads;
     status.rings_made = port->rings_made;
     status.rings_refused = port->rings_refused;
+    if (port->counters != nullptr) status.counters = port->counters->Load();
     for (const auto& [ring, ends] : rings_) {
       status.rings_out += ends.source == port;
       status.rings_in += ends.destination == port;
@@ -683,13 +684,6 @@ std::vector<Subnet::Subscriptions> Subnet::AllSubscriptions() const {
   return all;
 }
 
-absl::StatusOr<PortCounters> Subnet::CountersOf(const std::string& name) const {
-  absl::MutexLock lock(&mutex_);
-  const Port* port = FindPort(name);
-  if (port == nullptr) return absl::NotFoundError(absl::StrCat("read the counters of port ", name, ": there is no such port"));
-  return ReadCounters(*port);
-}
-
 Subnet::MadCounters Subnet::mad_counters() const {
   absl::MutexLock lock(&mutex_);
   return MadCounters{agents_.sa().counters(), agents_.notices().counters(), agents_.tables().counters(),
@@ -704,11 +698,6 @@ bool Subnet::sm_absent() const {
 Lid Subnet::sm_lid() const {
   absl::MutexLock lock(&mutex_);
   return switch_.lid;
-}
-
-Faults Subnet::faults() const {
-  absl::MutexLock lock(&mutex_);
-  return faults_;
 }
 
 }  // namespace eoib::softhca

@@ -29,8 +29,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "fdb/address.h"
 #include "fdb/clock.h"
+#include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/lid_file.h"
 #include "vswitch/fabric/softhca/mad_agents.h"
 #include "vswitch/fabric/softhca/managed_ports.h"
@@ -51,6 +53,8 @@ class Subnet {
   static constexpr uint64_t kDefaultGidPrefix = 0xfe80'0000'0000'0000;
   static constexpr Lid kSmLid = ManagedSwitch::kDefaultLid;  // until MoveSm
   static constexpr uint32_t kQpnsPerPort = 4096;
+  // From one port to another; two are enough while one replaces the other. More are refused.
+  static constexpr size_t kMaxRingsOfPair = 8;
 
   struct Options {
     SubnetConfig config = SubnetConfig::Default();
@@ -71,6 +75,7 @@ class Subnet {
     bool link_up = false;  // as SetLink left it; `config.active` is both
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
     size_t rings_out = 0, rings_in = 0;
+    absl::optional<PortCounters> counters;
   };
   struct GroupMember {
     std::string port;
@@ -119,7 +124,6 @@ class Subnet {
   absl::Status AddToPartition(PKey pkey, const std::string& name, Membership membership);
   // kNotFound if it is not a member. Memberships of groups stay, as with OpenSM.
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
-  void SetLossPpm(uint32_t ppm, uint64_t seed = 1);
   // While it is absent, nobody answers for the SM and the SA, and reports wait; agents of ports answer.
   void SetSmAbsent(bool absent);
   // As if it had died and started anew: groups and subscriptions are forgotten, and every port is asked to reregister.
@@ -137,13 +141,28 @@ class Subnet {
   std::vector<GroupStatus> Groups() const;  // by MLID
   std::vector<RingStatus> Rings() const;
   std::vector<Subscriptions> AllSubscriptions() const;  // by port GID
-  // Of a port, running or not.
-  absl::StatusOr<PortCounters> CountersOf(const std::string& name) const;
   MadCounters mad_counters() const;
   SaResponder::Counters SaCounters() const { return mad_counters().sa; }
   bool sm_absent() const;
   Lid sm_lid() const;
-  Faults faults() const;
+
+  // Faults that receiving ports simulate (FaultRule), by name: of a port, registered or not, or kAnyPort. Of several rules that
+  // fit a datagram the one with both names counts, else the one with its source's, else the one with its destination's. A rule
+  // replaces the one of the same names; one that asks for nothing exempts them. kResourceExhausted above kMaxFaultRules.
+  struct Fault {
+    std::string source, destination;
+    FaultRule rule;  // `source` is not used
+  };
+  static constexpr char kAnyPort[] = "*";
+  absl::Status SetFault(const Fault& fault);
+  // kNotFound if there is none.
+  absl::Status ClearFault(const std::string& source, const std::string& destination);
+  void ClearFaults();
+  std::vector<Fault> Faults() const;
+
+  // What a port counts, or counted up to its death. Nothing if it never registered or showed no counters.
+  absl::optional<PortCounters> CountersOf(const std::string& name) const;
+  absl::optional<PortCounters> CountersOf(Lid lid) const;
 
  private:
   class Link;
@@ -161,6 +180,8 @@ class Subnet {
     bool link_up = true;
     std::shared_ptr<Session> owner;               // null: no process owns the port
     std::set<std::shared_ptr<Session>> queriers;  // processes that only ask
+    std::shared_ptr<const CountersPage> counters;
+    std::vector<FaultRule> faults;  // that it was told
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
   };
   struct Ring {
@@ -186,8 +207,8 @@ class Subnet {
   };
 
   // What Link calls.
-  absl::Status Register(const std::string& name, int doorbell, bool query_only, const RegistrationWish& wish, PortSink* sink,
-                        std::shared_ptr<Session>* session);
+  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, const RegistrationWish& wish,
+                        PortSink* sink, std::shared_ptr<Session>* session);
   void Unregister(const std::shared_ptr<Session>& session);
   absl::Status SendMad(const std::shared_ptr<Session>& session, Lid destination, const Mad& mad);
   absl::Status OpenRing(const std::shared_ptr<Session>& session, uint64_t request, Lid destination, RingEnd end);
@@ -227,6 +248,12 @@ class Subnet {
   void TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const std::vector<Lid>> ReceiverLids(Mlid mlid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells ports whose rules are others than they were told.
+  void TellChangedFaults() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellFaults(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<FaultRule> FaultsTo(const std::string& destination) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const FaultRule* FindFault(const std::string& source, const std::string& destination) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
   bool TakeDelivery(Delivery* delivery, PortSink** sink) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -243,7 +270,7 @@ class Subnet {
   uint64_t next_ring_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   MadAgents agents_ ABSL_GUARDED_BY(mutex_);
-  Faults faults_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, FaultRule> faults_ ABSL_GUARDED_BY(mutex_);  // by source, destination
 
   std::deque<Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;

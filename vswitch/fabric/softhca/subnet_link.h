@@ -1,5 +1,5 @@
-// The seam inside the software fabric, between an HCA (rings, queue pairs: soft_port.h) and the subnet (LIDs, P_Keys, groups, SA:
-// subnet.h).
+// The seam inside the software fabric, between an HCA (rings, queue pairs: soft_port.h) and the subnet (LIDs, P_Keys, groups,
+// SA: subnet.h).
 //
 // A port holds a SubnetLink and gives it a PortSink. In one process the link is a direct call into a Subnet; across processes
 // it is a socket to eoib-fabricd (fabric_client.h and fabric_server.h), which holds the Subnet. Either way the subnet never
@@ -17,13 +17,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "fdb/address.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/wire/mad.h"
 
 namespace eoib::softhca {
 
-class RingMemory;  // ring_memory.h
+class CountersPage;  // counters_page.h
+class RingMemory;    // ring_memory.h
 
 // The range of queue pair numbers a registration may use; a new one, at random, for each registration, so that a restarted
 // process never has the QPNs of its predecessor.
@@ -36,15 +39,15 @@ struct QpnRange {
 
 // A port as the subnet manager has configured it.
 struct PortConfig {
-  bool active = false;          // link up and configured
+  bool active = false;  // link up and configured
   Guid node_guid;
   Guid port_guid;
-  Gid gid;                      // default subnet prefix and port GUID
-  Lid lid;                      // stays with the port's name over restarts of its process
+  Gid gid;  // default subnet prefix and port GUID
+  Lid lid;  // stays with the port's name over restarts of its process
   Lid sm_lid;
-  uint8_t mtu = 5;              // IbMtu's code: 4096
-  uint8_t rate = 3;             // IBA rate code
-  std::vector<PKey> pkeys;      // the P_Key table; index 0 is the default partition unless configured otherwise
+  uint8_t mtu = 5;          // IbMtu's code: 4096
+  uint8_t rate = 3;         // IBA rate code
+  std::vector<PKey> pkeys;  // the P_Key table; index 0 is the default partition unless configured otherwise
   QpnRange qpns;
   uint32_t reregistrations = 0;  // how often the port was asked to join and subscribe anew (CLIENT_REREGISTER)
 };
@@ -69,10 +72,34 @@ struct RingEnd {
   std::shared_ptr<RingMemory> local;
 };
 
-// Faults that the subnet asks every receiving port to simulate. Probabilities in parts per million.
-struct Faults {
+// What a receiving port does to datagrams on their way from a source, before it looks at them. All zero: nothing. A port has
+// a rule for any source, and rules for sources by GID, which go before it.
+//
+// Probabilities in parts per million, decided for each datagram by a random sequence of its own that begins at `seed` whenever
+// the rules are told: the same traffic meets the same fate.
+struct FaultRule {
+  absl::optional<Gid> source;  // nothing: every source that has no rule of its own
   uint32_t loss_ppm = 0;
+  uint32_t duplicate_ppm = 0;  // delivered twice
+  uint32_t reorder_ppm = 0;    // kept back until the source's next datagram has been delivered, or for kReorderPatience
+  absl::Duration delay;        // each datagram, in order; at most kMaxDelay
   uint64_t seed = 1;
+
+  static constexpr absl::Duration kReorderPatience = absl::Milliseconds(10);
+  static constexpr absl::Duration kMaxDelay = absl::Seconds(1);
+
+  bool IsNone() const { return loss_ppm == 0 && duplicate_ppm == 0 && reorder_ppm == 0 && delay == absl::ZeroDuration(); }
+  friend bool operator==(const FaultRule&, const FaultRule&) = default;
+};
+// That a port is told at most.
+inline constexpr size_t kMaxFaultRules = 128;
+// kInvalidArgument if a probability or the delay is out of range.
+absl::Status CheckFaultRule(const FaultRule& rule);
+
+// What a port shows of itself at its registration. The link duplicates the descriptors and shares the pages.
+struct PortResources {
+  int doorbell = -1;                             // an eventfd; none if the port is only queried
+  std::shared_ptr<const CountersPage> counters;  // what the port counts, for the subnet to read at any time; likewise
 };
 
 // What a subnet tells a port. Calls come one at a time, from the link's thread (socket) or from inside a SubnetLink call or
@@ -99,7 +126,8 @@ class PortSink {
   // The member ports of a multicast group: every port that joined as full member or non-member, this one too if it did. An
   // empty list ends the group. Sent to all ports, since any member of the partition may send.
   virtual void OnGroup(Mlid mlid, const std::vector<Lid>& members) = 0;
-  virtual void OnFaults(const Faults& faults) = 0;
+  // The faults to simulate on datagrams to this port, in place of those it was told before.
+  virtual void OnFaults(const std::vector<FaultRule>& rules) = 0;
   // The link to the subnet is lost (fabricd died). Rings go on. The link re-registers by itself, and OnPortConfig tells when.
   virtual void OnSubnetLost() = 0;
 };
@@ -112,10 +140,10 @@ class SubnetLink {
   // True if the other ports live in this process: RingEnd::local is then enough, and no descriptors are made.
   virtual bool in_process() const { return false; }
 
-  // Registers the port under its name, offering `doorbell` (an eventfd; duplicated) to those who will make rings to it. The
+  // Registers the port under its name, offering `resources.doorbell` to those who will make rings to it. The
   // configuration comes by OnPortConfig, from within this call or soon after. `query_only`: a second process that only asks
   // for the configuration of a port which another process owns. kAlreadyExists: the name is taken by a living process.
-  virtual absl::Status Register(const std::string& name, int doorbell, bool query_only, PortSink* sink) = 0;
+  virtual absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) = 0;
   // No call to the sink is made after it returns. The port's rings, groups and QPN range end; its LID stays with its name.
   virtual void Unregister() = 0;
 

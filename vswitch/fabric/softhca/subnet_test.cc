@@ -35,7 +35,7 @@ class TestPort {
  public:
   TestPort(Subnet* subnet, const std::string& name, bool query_only = false, const RegistrationWish& wish = {})
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(wish)) {
-    status_ = link_->Register(name, doorbell_.get(), query_only, &sink_);
+    status_ = link_->Register(name, {doorbell_.get(), nullptr}, query_only, &sink_);
     // Another thread may be the one that delivers.
     if (status_.ok()) {
       EXPECT_TRUE(sink_.WaitFor([](const auto& record) { return !record.configs.empty(); }));
@@ -198,7 +198,7 @@ TEST(SubnetTest, NothingIsSaidAfterUnregister) {
   TestPort h1(&subnet, "h1");
   h1.link()->Unregister();
   const std::string before = h1.record().order;
-  subnet.SetLossPpm(5);
+  ASSERT_TRUE(subnet.SetFault({"*", "*", FaultRule{.loss_ppm = 5}}).ok());
   ASSERT_TRUE(subnet.SetLink("h1", false).ok());
   EXPECT_EQ(h1.record().order, before);
   EXPECT_EQ(h1.link()->SendMad(Mad{}).code(), absl::StatusCode::kFailedPrecondition);
@@ -375,15 +375,74 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   EXPECT_EQ(subnet.SetLid("h1", Subnet::kSmLid).code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST(SubnetTest, FaultsArePushed) {
+FaultRule Loss(uint32_t ppm) { return FaultRule{.loss_ppm = ppm}; }
+FaultRule LossFrom(const TestPort& source, uint32_t ppm) { return FaultRule{.source = source.config().gid, .loss_ppm = ppm}; }
+
+TEST(SubnetTest, EachPortIsToldTheFaultsOfItsOwnSources) {
   Subnet subnet;
+  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  EXPECT_THAT(h1.record().faults.back(), IsEmpty());
+  ASSERT_TRUE(subnet.SetFault({"*", "*", Loss(1)}).ok());
+  ASSERT_TRUE(subnet.SetFault({"*", "h2", Loss(2)}).ok());
+  ASSERT_TRUE(subnet.SetFault({"h1", "*", Loss(3)}).ok());
+  ASSERT_TRUE(subnet.SetFault({"h1", "h2", Loss(4)}).ok());
+  EXPECT_THAT(h1.record().faults.back(), ElementsAre(Loss(1), LossFrom(h1, 3)));
+  EXPECT_THAT(h2.record().faults.back(), ElementsAre(Loss(2), LossFrom(h1, 4)));
+  EXPECT_EQ(subnet.Faults().size(), 4u);
+  ASSERT_TRUE(subnet.ClearFault("h1", "h2").ok());
+  EXPECT_EQ(subnet.ClearFault("h1", "h2").code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(h2.record().faults.back(), ElementsAre(Loss(2), LossFrom(h1, 3)));
+  subnet.ClearFaults();
+  EXPECT_THAT(h1.record().faults.back(), IsEmpty());
+  EXPECT_THAT(h2.record().faults.back(), IsEmpty());
+}
+
+TEST(SubnetTest, AFaultWaitsForItsPorts) {
+  Subnet subnet;
+  ASSERT_TRUE(subnet.SetFault({"late", "h1", Loss(5)}).ok());
   TestPort h1(&subnet, "h1");
-  EXPECT_EQ(h1.record().faults.back().loss_ppm, 0u);
-  subnet.SetLossPpm(10'000, 7);
-  EXPECT_EQ(h1.record().faults.back().loss_ppm, 10'000u);
-  EXPECT_EQ(h1.record().faults.back().seed, 7u);
+  EXPECT_THAT(h1.record().faults.back(), IsEmpty());
   TestPort late(&subnet, "late");
-  EXPECT_EQ(late.record().faults.back().loss_ppm, 10'000u);
+  EXPECT_THAT(h1.record().faults.back(), ElementsAre(LossFrom(late, 5)));
+  EXPECT_THAT(late.record().faults.back(), IsEmpty());
+  const size_t told = h1.record().faults.size();
+  TestPort other(&subnet, "other");
+  EXPECT_EQ(h1.record().faults.size(), told) << "or its random sequence would begin anew";
+}
+
+TEST(SubnetTest, FaultsAreChecked) {
+  struct Row {
+    const char* description;
+    Subnet::Fault fault;
+    absl::StatusCode code;
+  };
+  const Row kRows[] = {
+      {"certain loss", {"*", "h1", Loss(1'000'000)}, absl::StatusCode::kOk},
+      {"more than certain", {"*", "h1", Loss(1'000'001)}, absl::StatusCode::kInvalidArgument},
+      {"the longest delay", {"*", "h1", {.delay = FaultRule::kMaxDelay}}, absl::StatusCode::kOk},
+      {"a longer one", {"*", "h1", {.delay = absl::Seconds(2)}}, absl::StatusCode::kInvalidArgument},
+      {"back in time", {"*", "h1", {.delay = absl::Seconds(-1)}}, absl::StatusCode::kInvalidArgument},
+      {"no name", {"", "h1", Loss(1)}, absl::StatusCode::kInvalidArgument},
+      {"no port's name", {"*", "ALL", Loss(1)}, absl::StatusCode::kInvalidArgument},
+  };
+  Subnet subnet;
+  for (const Row& row : kRows) EXPECT_EQ(subnet.SetFault(row.fault).code(), row.code) << row.description;
+  subnet.ClearFaults();
+  for (size_t i = 0; i < kMaxFaultRules; ++i) ASSERT_TRUE(subnet.SetFault({absl::StrCat("p", i), "*", Loss(1)}).ok());
+  EXPECT_EQ(subnet.SetFault({"one-more", "*", Loss(1)}).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(subnet.SetFault({"p0", "*", Loss(2)}).ok()) << "in place of another";
+}
+
+TEST(SubnetTest, RingsOfAPairAreLimited) {
+  Subnet subnet;
+  TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3");
+  for (uint64_t request = 1; request <= Subnet::kMaxRingsOfPair; ++request) {
+    EXPECT_NE(h1.OpenRing(request, h2.config().lid), 0u);
+  }
+  ASSERT_TRUE(h1.link()->OpenRing(100, h2.config().lid, RingEnd()).ok());
+  EXPECT_THAT(h1.record().refused[100], HasSubstr("8 rings from h1 to h2"));
+  EXPECT_NE(h1.OpenRing(101, h3.config().lid), 0u);
+  EXPECT_NE(h3.OpenRing(1, h2.config().lid), 0u);
 }
 
 TEST(SubnetTest, AnAbsentSmAnswersNobody) {
@@ -432,7 +491,7 @@ TEST(SubnetTest, ThreadsDoNotDisturbOneAnother) {
         port.link()->Unregister();
         ASSERT_THAT(port.record().order, StartsWith("P"));
         const size_t said = port.record().order.size();
-        subnet.SetLossPpm(static_cast<uint32_t>(i));
+        ASSERT_TRUE(subnet.SetFault({"*", "*", FaultRule{.loss_ppm = static_cast<uint32_t>(i)}}).ok());
         ASSERT_EQ(port.record().order.size(), said);
       }
     });

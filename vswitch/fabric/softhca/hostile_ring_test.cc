@@ -1,0 +1,393 @@
+// A peer that writes anything anywhere it can, at any time, beside peers that keep to the rules: all on one port.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_node_for_test.h"
+
+namespace eoib::softhca {
+namespace {
+
+constexpr uint64_t kCapacity = 64 * 1024;
+constexpr uint8_t kUntouched = 0x5a;
+
+// Stores as a scribbling process would, in words, but so that ThreadSanitizer knows them for what they are.
+void Scribble(uint8_t* at, const void* bytes, size_t size) {
+  for (size_t i = 0; i < size; ++i) __atomic_store_n(&at[i], static_cast<const uint8_t*>(bytes)[i], __ATOMIC_RELAXED);
+}
+
+// A port without an HCA: a thread that holds one end of a ring to its victim and one of each ring from it.
+class Hostile final : public PortSink {
+ public:
+  // `local`: rings in this process's memory, where ThreadSanitizer sees both sides; else in memory files.
+  Hostile(Subnet* subnet, Lid victim, Qpn victim_qpn, bool local)
+      : victim_(victim), victim_qpn_(victim_qpn), local_(local), doorbell_(MakeEventFd()), link_(subnet->Connect()) {
+    EXPECT_TRUE(link_->Register("hostile", {doorbell_.get(), nullptr}, false, this).ok());
+    EXPECT_TRUE(Eventually([this] { return config().active; }));
+  }
+  ~Hostile() override {
+    Stop();
+    link_->Unregister();
+  }
+  void Start() { thread_ = std::thread(&Hostile::Run, this); }
+  void Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  PortConfig config() const {
+    absl::MutexLock lock(&mutex_);
+    return config_;
+  }
+  uint64_t steps() const { return steps_; }
+  // Opens a ring only for what comes with it.
+  UniqueFd StealDoorbell() {
+    OpenIfClosed();
+    const auto opened = [this] {
+      absl::MutexLock lock(&mutex_);
+      return victims_doorbell_ != nullptr;
+    };
+    EXPECT_TRUE(Eventually(opened));
+    absl::MutexLock lock(&mutex_);
+    return UniqueFd(fcntl(victims_doorbell_->get(), F_DUPFD_CLOEXEC, 0));
+  }
+
+  void OnPortConfig(const PortConfig& config) override {
+    absl::MutexLock lock(&mutex_);
+    config_ = config;
+  }
+  void OnMad(const Mad&) override {}
+  void OnRingOffered(uint64_t ring, const SourceIdentity&, RingEnd end) override {
+    absl::MutexLock lock(&mutex_);
+    std::shared_ptr<RingMemory> memory = end.local;
+    if (memory == nullptr) memory = RingMemory::Map(end.data.get(), end.index.get(), end.capacity).value();
+    in_.push_back({ring, std::move(memory), std::move(end.space), std::move(end.liveness)});
+  }
+  void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
+  void OnRingClosed(uint64_t ring) override {
+    absl::MutexLock lock(&mutex_);
+    if (ring == out_ring_) out_ring_ = 0;
+    std::erase_if(in_, [ring](const In& in) { return in.ring == ring; });
+  }
+  void OnRingOpened(uint64_t, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) override {
+    absl::MutexLock lock(&mutex_);
+    out_ring_ = ring;
+    victims_doorbell_ = std::move(doorbell);
+  }
+  void OnRingRefused(uint64_t, const std::string&) override {
+    absl::MutexLock lock(&mutex_);
+    out_ring_ = 0;
+  }
+  void OnGroup(Mlid, const std::vector<Lid>&) override {}
+  void OnFaults(const std::vector<FaultRule>&) override {}
+  void OnSubnetLost() override {}
+
+ private:
+  static constexpr uint64_t kOpening = ~uint64_t{0};
+  struct In {
+    uint64_t ring;
+    std::shared_ptr<RingMemory> memory;
+    UniqueFd space;
+    UniqueFd liveness;
+  };
+
+  void Run() {
+    for (; !stop_; ++steps_) {
+      OpenIfClosed();
+      absl::MutexLock lock(&mutex_);
+      if (out_ring_ != kOpening && out_ring_ != 0) AttackConsumer();
+      for (const In& in : in_) AttackProducer(in);
+    }
+  }
+
+  void OpenIfClosed() {
+    RingEnd end;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (out_ring_ != 0) return;
+      out_ring_ = kOpening;
+      end.capacity = kCapacity;
+      out_ = local_ ? RingMemory::CreateLocal(kCapacity) : RingMemory::CreateShared(kCapacity).value();
+      head_ = 0;
+      if (local_) {
+        end.local = out_;
+      } else {
+        end.space = MakeEventFd();
+        EXPECT_TRUE(out_->ReleaseFds(&end.data, &end.index));
+        int ends[2];
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        liveness_ = UniqueFd(ends[0]);
+        end.liveness = UniqueFd(ends[1]);
+      }
+    }
+    EXPECT_TRUE(link_->OpenRing(1, victim_, std::move(end)).ok());
+  }
+
+  uint64_t Random() { return random_(); }
+  // One of those that code might trip over, or any.
+  uint64_t RandomPosition(uint64_t near) {
+    const uint64_t kinds[] = {0,       64, near, near + 64, near - 64, near + kCapacity, near + 2 * kCapacity, ~uint64_t{63},
+                              Random()};
+    return kinds[Random() % std::size(kinds)];
+  }
+
+  RecordHeader RandomHeader() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    RecordHeader header;
+    header.destination_qpn = Random() % 4 == 0 ? static_cast<uint32_t>(Random()) : victim_qpn_.value();
+    header.source_qpn = config_.qpns.first.value() + static_cast<uint32_t>(Random() % 2 * Random() % 8192);
+    header.qkey = 0x1234;
+    header.pkey = static_cast<uint16_t>(Random() % 8 == 0 ? Random() : 0xffff);
+    header.dlid = static_cast<uint16_t>(Random() % 8 == 0 ? Random() : victim_.value());
+    header.sl = static_cast<uint8_t>(Random());
+    header.flags = static_cast<uint8_t>(Random() % 4 == 0 ? Random() : 0);
+    header.length = static_cast<uint32_t>(Random() % (Random() % 256 == 0 ? 5000 : kMaxRecordPayload));
+    return header;
+  }
+
+  void AttackConsumer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    RingIndex* index = out_->index();
+    const uint64_t noise = Random();
+    switch (Random() % 8) {
+      case 0:  // what is published already changes
+        if (Random() % 16 != 0) break;
+        Scribble(out_->data() + Random() % (kCapacity - sizeof(noise)), &noise, sizeof(noise));
+        break;
+      case 1:
+        index->armed.store(static_cast<uint32_t>(noise));
+        index->space_wanted.store(static_cast<uint32_t>(noise >> 32));
+        break;
+      case 2:
+        index->tail.store(RandomPosition(head_));
+        break;
+      case 3:
+        if (Random() % 256 == 0) index->head.store(RandomPosition(head_));
+        break;
+      case 4:
+        AttackEventFd(victims_doorbell_->get());
+        break;
+      default:
+        PublishRecord();
+    }
+  }
+
+  // In order as far as it goes, so that there is no end of records; their headers are not.
+  void PublishRecord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    RecordHeader header = RandomHeader();
+    const uint64_t at = head_ % kCapacity;
+    const uint64_t size = RecordSize(header.length);
+    const bool is_full = head_ - out_->index()->tail.load() > kCapacity - 2 * RecordSize(kMaxRecordPayload);
+    if (is_full && Random() % 64 != 0) return;
+    if (size > kCapacity - at) {
+      RecordHeader skip;
+      skip.kind = RecordHeader::kSkip;
+      Scribble(out_->data() + at, &skip, sizeof(skip));
+      head_ += kCapacity - at;
+    }
+    Scribble(out_->data() + head_ % kCapacity, &header, sizeof(header));
+    head_ += size;
+    out_->index()->head.store(head_);
+  }
+
+  void AttackProducer(const In& in) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    RingIndex* index = in.memory->index();
+    const uint64_t noise = Random();
+    switch (Random() % 6) {
+      case 0:
+        if (Random() % 256 == 0) index->tail.store(RandomPosition(index->head.load()));
+        break;
+      case 1:
+        index->armed.store(static_cast<uint32_t>(noise));
+        break;
+      case 2:
+        index->space_wanted.store(static_cast<uint32_t>(noise));
+        break;
+      case 3:
+        if (Random() % 256 == 0) index->head.store(noise);
+        break;
+      case 4:
+        index->tail.store(index->head.load());  // there is always room, or so it says
+        break;
+      default: {
+        const int space = in.space.valid() ? in.space.get() : in.memory->space()->get();
+        AttackEventFd(space);
+      }
+    }
+  }
+
+  // Rings without end, steals what others rang, fills it, and makes whoever writes or reads it wait.
+  void AttackEventFd(int fd) {
+    constexpr uint64_t kBrim = ~uint64_t{1};
+    switch (Random() % 4) {
+      case 0:
+        RingSharedEventFd(fd);
+        break;
+      case 1:
+        ClearEventFd(fd);
+        break;
+      case 2: {
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+        ClearEventFd(fd);
+        [[maybe_unused]] const ssize_t filled = write(fd, &kBrim, sizeof(kBrim));
+        fcntl(fd, F_SETFL, 0);
+        break;
+      }
+      default:
+        fcntl(fd, F_SETFL, 0);
+    }
+  }
+
+  const Lid victim_;
+  const Qpn victim_qpn_;
+  const bool local_;
+  const UniqueFd doorbell_;
+  const std::unique_ptr<SubnetLink> link_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> steps_{0};
+  std::mt19937_64 random_{1};  // the thread's
+  mutable absl::Mutex mutex_;
+  PortConfig config_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<RingMemory> out_ ABSL_GUARDED_BY(mutex_);
+  UniqueFd liveness_ ABSL_GUARDED_BY(mutex_);
+  uint64_t head_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t out_ring_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<UniqueFd> victims_doorbell_ ABSL_GUARDED_BY(mutex_);
+  std::vector<In> in_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+class HostileRingTest : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<SoftNode> Open(const std::string& name) {
+    std::unique_ptr<SubnetLink> link = subnet_.Connect();
+    if (!GetParam()) link = std::make_unique<DescriptorLink>(std::move(link));
+    return std::make_unique<SoftNode>(OpenSoftHca(std::move(link), name).value(), NodeOptions{.post_receives = false});
+  }
+  // A receive whose buffer shows what was written into it.
+  static void Post(SoftNode* node, uint64_t index) {
+    std::memset(node->buffer(index), kUntouched, 4096 + 40);
+    ASSERT_EQ(node->PostReceive(index), 0);
+  }
+
+  // Takes one datagram. True if it is the one that is waited for.
+  bool TakeOne(SoftNode* node, const Hostile& hostile, Lid from, const std::string& payload) {
+    const absl::optional<SoftNode::Received> got = node->Poll();
+    if (!got.has_value()) return false;
+    EXPECT_EQ(got->wc.status, IBV_WC_SUCCESS);
+    EXPECT_LE(got->wc.byte_len, 4096u + 40);
+    const uint8_t* buffer = node->buffer(got->wc.wr_id);
+    EXPECT_TRUE(std::all_of(buffer + got->wc.byte_len, buffer + 4096 + 40, [](uint8_t byte) { return byte == kUntouched; }));
+    Post(node, got->wc.wr_id);
+    const PortConfig rogue = hostile.config();
+    if (got->wc.slid == rogue.lid.value()) {
+      EXPECT_TRUE(rogue.qpns.Contains(Qpn(got->wc.src_qp))) << "its own name only";
+      return false;
+    }
+    EXPECT_EQ(got->wc.slid, from.value());
+    EXPECT_EQ(got->payload, payload) << "all that a good peer sent, in order";
+    return true;
+  }
+
+  // As a program that sleeps would: arms, looks, asks for events.
+  static void TakeEvents(SoftNode* node) {
+    ASSERT_EQ(ibv_req_notify_cq(node->receive_cq(), 0), 0);
+    ibv_cq* cq;
+    void* context;
+    if (node->verbs().get_cq_event(node->channel(), &cq, &context) == 0) node->verbs().ack_cq_events(cq, 1);
+  }
+
+  Subnet subnet_;
+};
+INSTANTIATE_TEST_SUITE_P(Memory, HostileRingTest, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "InProcess" : "Files"; });
+
+TEST_P(HostileRingTest, GoodTrafficAllArrivesAndNothingThatNobodySent) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kRounds = 300;
+#else
+  constexpr int kRounds = 3000;
+#endif
+  auto victim = Open("victim");
+  std::unique_ptr<SoftNode> good[] = {Open("good1"), Open("good2")};
+  for (SoftNode* node : {victim.get(), good[0].get(), good[1].get()}) {
+    for (uint64_t i = 0; i < 64; ++i) Post(node, i);
+    fcntl(node->channel()->fd, F_SETFL, O_NONBLOCK);
+  }
+  Hostile hostile(&subnet_, victim->config().lid, victim->qpn(), GetParam());
+  const Destination to_hostile = {hostile.config().lid.value(), hostile.config().qpns.first, 0x1234, absl::nullopt};
+  hostile.Start();
+  for (int round = 0; round < kRounds; ++round) {
+    SCOPED_TRACE(round);
+    SoftNode* peer = good[round % 2].get();
+    std::string payload = std::to_string(round);
+    payload.resize(static_cast<size_t>(1 + round * 37 % 4096), 'g');
+    ASSERT_EQ(peer->Send(victim->Address(), payload), 0);
+    ASSERT_EQ(victim->Send(peer->Address(), payload), 0);
+    ASSERT_EQ(victim->Send(to_hostile, payload), 0);
+    peer->PollSend();
+    victim->PollSend();
+    victim->PollSend();
+    int turn = 0;
+    ASSERT_TRUE(Eventually([&] {
+      if (++turn % 4 == 0) TakeEvents(victim.get());
+      return TakeOne(victim.get(), hostile, peer->config().lid, payload);
+    })) << "hostile steps: "
+        << hostile.steps();
+    ASSERT_TRUE(Eventually([&] { return TakeOne(peer, hostile, victim->config().lid, payload); }));
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(hostile.steps(), static_cast<uint64_t>(kRounds));
+  hostile.Stop();
+  EXPECT_GT(victim->counters().corrupt_rings, 0u);
+  EXPECT_GT(victim->counters().rcv_bad_address, 0u);
+  for (const auto& peer : good) EXPECT_EQ(peer->counters().corrupt_rings, 0u);
+}
+
+// The doorbell that a good peer rings may be silenced by a bad one before the sleeper has seen it.
+TEST_P(HostileRingTest, AStolenDoorbellDelaysButDoesNotForget) {
+  if (GetParam()) GTEST_SKIP() << "within a process there is nobody to steal";
+  auto victim = Open("victim"), good = Open("good");
+  Post(victim.get(), 0);
+  ASSERT_EQ(good->Send(victim->Address(), "introduction"), 0);
+  victim->Receive();
+  Post(victim.get(), 0);
+  ASSERT_EQ(ibv_req_notify_cq(victim->receive_cq(), 0), 0);
+  EXPECT_FALSE(victim->Poll().has_value());
+  // The rogue asks for a ring to have the doorbell, and empties it until the sleeper has been woken all the same.
+  Hostile rogue(&subnet_, victim->config().lid, victim->qpn(), /*local=*/false);
+  std::atomic<bool> stop{false};
+  std::thread thief([&] {
+    UniqueFd doorbell = rogue.StealDoorbell();
+    while (!stop) ClearEventFd(doorbell.get());
+  });
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(good->Send(victim->Address(), "wake up"), 0);
+    ibv_cq* cq;
+    void* context;
+    ASSERT_EQ(victim->verbs().get_cq_event(victim->channel(), &cq, &context), 0);
+    victim->verbs().ack_cq_events(cq, 1);
+    EXPECT_EQ(victim->Receive().payload, "wake up");
+    Post(victim.get(), 0);
+    ASSERT_EQ(ibv_req_notify_cq(victim->receive_cq(), 0), 0);
+    EXPECT_FALSE(victim->Poll().has_value());
+  }
+  stop = true;
+  thief.join();
+}
+
+}  // namespace
+}  // namespace eoib::softhca

@@ -1,0 +1,271 @@
+// A peer that does not keep to the rules, played by the test: one rule a test. (hostile_ring_test.cc breaks them all at once.)
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "vswitch/fabric/softhca/soft_node_for_test.h"
+#include "vswitch/fabric/softhca/soft_port.h"
+
+namespace eoib::softhca {
+namespace {
+
+using Received = SoftNode::Received;
+
+// A port of which the test is the HCA.
+class RawPort : public PortSink {
+ public:
+  RawPort(Subnet* subnet, const std::string& name) : link_(subnet->Connect()) {
+    doorbell_ = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), nullptr}, false, this).ok());
+    EXPECT_TRUE(Eventually([this] { return configured_.load(); }));
+  }
+  ~RawPort() override { link_->Unregister(); }
+
+  void OnPortConfig(const PortConfig& config) override {
+    config_ = config;
+    configured_ = true;
+  }
+  void OnMad(const Mad&) override {}
+  void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
+  void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
+  void OnRingClosed(uint64_t) override { closed_ = true; }
+  void OnRingOpened(uint64_t, uint64_t, std::shared_ptr<UniqueFd>) override { opened_ = true; }
+  void OnRingRefused(uint64_t, const std::string&) override {}
+  void OnGroup(Mlid, const std::vector<Lid>&) override {}
+  void OnFaults(const std::vector<FaultRule>&) override {}
+  void OnSubnetLost() override {}
+
+  std::unique_ptr<SubnetLink> link_;
+  UniqueFd doorbell_;
+  PortConfig config_;
+  // The subnet tells from whatever thread is at it.
+  std::atomic<bool> configured_{false};
+  std::atomic<bool> opened_{false};
+  std::atomic<bool> closed_{false};
+};
+
+class RoguePeerTest : public testing::Test {
+ protected:
+  RoguePeerTest() : victim_(OpenSoftHca(subnet_.Connect(), "victim").value()), rogue_(&subnet_, "rogue") {
+    memory_ = RingMemory::CreateShared(64 * 1024).value();
+    EXPECT_TRUE(memory_->ReleaseFds(&end_.data, &end_.index));
+    end_.capacity = 64 * 1024;
+    end_.space = UniqueFd(eventfd(0, EFD_NONBLOCK));
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    liveness_ = UniqueFd(ends[0]);
+    end_.liveness = UniqueFd(ends[1]);
+  }
+  void Offer() {
+    ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
+    ASSERT_TRUE(Eventually([this] { return rogue_.opened_.load(); }));
+    ASSERT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1; }));
+  }
+  RecordHeader GoodHeader() {
+    RecordHeader header;
+    header.destination_qpn = victim_.qpn().value();
+    header.source_qpn = rogue_.config_.qpns.first.value();
+    header.qkey = 0x1234;
+    header.pkey = 0xffff;
+    header.dlid = victim_.config().lid.value();
+    return header;
+  }
+  bool TryWrite(const RecordHeader& header) {
+    uint8_t* record = producer().Reserve(header.length);
+    if (record == nullptr) return false;
+    std::memcpy(record, &header, sizeof(header));
+    producer().Commit(header.length);
+    producer().Publish();
+    return true;
+  }
+  void Write(const RecordHeader& header) { ASSERT_TRUE(TryWrite(header)); }
+  RingProducer& producer() {
+    if (producer_ == nullptr) producer_ = std::make_unique<RingProducer>(memory_);
+    return *producer_;
+  }
+
+  Subnet subnet_;
+  SoftNode victim_;
+  RawPort rogue_;
+  std::shared_ptr<RingMemory> memory_;
+  RingEnd end_;
+  UniqueFd liveness_;
+  std::unique_ptr<RingProducer> producer_;
+};
+
+TEST_F(RoguePeerTest, IdentityComesFromTheSubnetNotFromTheRing) {
+  Offer();
+  Write(GoodHeader());
+  const Received got = victim_.Receive();
+  EXPECT_EQ(got.wc.slid, rogue_.config_.lid.value());
+  struct Row {
+    const char* description;
+    std::function<void(RecordHeader*)> forge;
+    uint64_t PortCounters::*drop;
+  };
+  const Row kRows[] = {
+      {"another port's QPN", [](RecordHeader* header) { header->source_qpn -= 1; }, &PortCounters::rcv_bad_address},
+      {"a P_Key that it has not", [](RecordHeader* header) { header->pkey = 0x8001; }, &PortCounters::rcv_pkey_violations},
+      {"longer than the MTU", [](RecordHeader* header) { header->length = 4097; }, &PortCounters::rcv_too_long},
+      {"another port's LID", [](RecordHeader* header) { header->dlid += 1; }, &PortCounters::rcv_bad_address},
+  };
+  uint64_t bad_address = 0;
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.description);
+    RecordHeader header = GoodHeader();
+    row.forge(&header);
+    Write(header);
+    const bool is_address = row.drop == &PortCounters::rcv_bad_address;
+    bad_address += is_address ? 1 : 0;
+    EXPECT_TRUE(victim_.Counts(row.drop, is_address ? bad_address : 1));
+  }
+  Write(GoodHeader());
+  victim_.Receive();
+}
+
+TEST_F(RoguePeerTest, ACorruptRingIsClosedAndOthersGoOn) {
+  Offer();
+  memory_->index()->head = 17;
+  SoftNode other(OpenSoftHca(subnet_.Connect(), "other").value());
+  ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
+  EXPECT_EQ(victim_.Receive().payload, "unharmed");
+  EXPECT_TRUE(victim_.Counts(&PortCounters::corrupt_rings, 1));
+  EXPECT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_.load(); }));
+}
+
+TEST_F(RoguePeerTest, UnsealedMemoryIsRefused) {
+  end_.data = UniqueFd(memfd_create("unsealed", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(end_.data.get(), 64 * 1024), 0);
+  ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
+  EXPECT_TRUE(Eventually([this] { return rogue_.closed_.load(); }));
+  EXPECT_EQ(victim_.counters().corrupt_rings, 1u);
+  EXPECT_EQ(victim_.port().rings().inbound, 0u);
+}
+
+TEST_F(RoguePeerTest, ADeadPeersRingIsEmptiedAndDropped) {
+  Offer();
+  Write(GoodHeader());
+  liveness_.reset();  // what the kernel does when the process ends
+  EXPECT_EQ(victim_.Receive().wc.status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(Eventually([this] {
+    victim_.Poll();
+    return victim_.port().rings().inbound == 0;
+  }));
+}
+
+TEST_F(RoguePeerTest, ARingOfHugePagesIsRefused) {
+  // Its holes could not be read where no huge page is free.
+  end_.data = UniqueFd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!end_.data.valid()) GTEST_SKIP() << "this kernel has no huge pages";
+  end_.capacity = 2 * 1024 * 1024;
+  ASSERT_EQ(ftruncate(end_.data.get(), 2 * 1024 * 1024), 0);
+  ASSERT_EQ(fcntl(end_.data.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
+  EXPECT_TRUE(Eventually([this] { return rogue_.closed_.load(); }));
+  EXPECT_EQ(victim_.counters().corrupt_rings, 1u);
+}
+
+// A closed ring is emptied up to what it held then, or its producer could keep it for ever.
+TEST_F(RoguePeerTest, AClosedRingThatIsNeverEmptyEnds) {
+  Offer();
+  Write(GoodHeader());
+  liveness_.reset();
+  EXPECT_TRUE(Eventually([this] {
+    Write(GoodHeader());  // always one more
+    victim_.Poll();
+    return victim_.port().rings().inbound == 0;
+  }));
+}
+
+// One call takes its share and leaves the port to others, though the producer has always more.
+TEST_F(RoguePeerTest, AnEventIsDrainedInBoundedTime) {
+  Offer();
+  ASSERT_EQ(ibv_req_notify_cq(victim_.receive_cq(), 0), 0);
+  fcntl(victim_.channel()->fd, F_SETFL, O_NONBLOCK);
+  RecordHeader undeliverable = GoodHeader();
+  undeliverable.qkey = 1;
+  std::atomic<bool> stop{false};
+  std::thread scribbler([&] {
+    while (!stop) {
+      if (!TryWrite(undeliverable)) std::this_thread::yield();
+    }
+  });
+  ASSERT_TRUE(Eventually([&] { return memory_->index()->head.load() > 32 * 1024; }));
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t before = victim_.counters().rcv_packets;
+    ibv_cq* cq;
+    void* context;
+    EXPECT_EQ(victim_.verbs().get_cq_event(victim_.channel(), &cq, &context), -1);
+    EXPECT_LE(victim_.counters().rcv_packets, before + 1024) << "a call's share";
+  }
+  SoftNode other(OpenSoftHca(subnet_.Connect(), "other").value());
+  ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
+  ibv_cq* cq;
+  void* context;
+  EXPECT_TRUE(Eventually([&] { return victim_.verbs().get_cq_event(victim_.channel(), &cq, &context) == 0; }));
+  victim_.verbs().ack_cq_events(cq, 1);
+  stop = true;
+  scribbler.join();
+  EXPECT_EQ(victim_.Receive().payload, "unharmed");
+}
+
+// As when another peer has emptied the doorbell before the sleeper saw it.
+TEST_F(RoguePeerTest, WhoSleepsIsWokenThoughNoDoorbellIsHeard) {
+  Offer();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(victim_.receive_cq(), 0), 0);
+    EXPECT_FALSE(victim_.Poll().has_value());
+    Write(GoodHeader());  // and does not ring
+    ibv_cq* cq;
+    void* context;
+    ASSERT_EQ(victim_.verbs().get_cq_event(victim_.channel(), &cq, &context), 0);
+    victim_.verbs().ack_cq_events(cq, 1);
+    victim_.Receive();
+  }
+}
+
+// A socket that is in error, but neither readable nor hung up, would keep the background awake for ever.
+TEST_F(RoguePeerTest, ALivenessSocketInErrorEndsTheRing) {
+  const int error_only = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  ASSERT_GE(error_only, 0);
+  sockaddr_in nobody{};
+  nobody.sin_family = AF_INET;
+  nobody.sin_port = htons(9);
+  nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(error_only, reinterpret_cast<const sockaddr*>(&nobody), sizeof(nobody)), 0);
+  end_.liveness = UniqueFd(fcntl(error_only, F_DUPFD_CLOEXEC, 0));
+  Offer();
+  send(error_only, "x", 1, 0);  // answered by ICMP: port unreachable
+  EXPECT_TRUE(Eventually([this] {
+    victim_.Poll();
+    return victim_.port().rings().inbound == 0;
+  }));
+  close(error_only);
+}
+
+TEST_F(RoguePeerTest, RingsOfOneSourceAreLimited) {
+  Offer();
+  for (uint64_t request = 2; request < 20; ++request) {
+    RingEnd end;
+    end.capacity = 64 * 1024;
+    end.local = RingMemory::CreateLocal(end.capacity);
+    ASSERT_TRUE(rogue_.link_->OpenRing(request, victim_.config().lid, std::move(end)).ok());
+  }
+  EXPECT_TRUE(Eventually([this] { return subnet_.Rings().size() == Inbound::kMaxRingsOfSource; }));
+  EXPECT_EQ(victim_.port().rings().inbound, Inbound::kMaxRingsOfSource);
+}
+
+}  // namespace
+}  // namespace eoib::softhca
