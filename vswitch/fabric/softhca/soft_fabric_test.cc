@@ -1,15 +1,26 @@
 // Ports in several processes on a fabricd, as far as that is more than ports in one: sockets, death, restart.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "fdb/clock.h"
 #include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/fabric_server.h"
@@ -50,6 +61,12 @@ class Fabricd {
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
+
+size_t OpenDescriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
 
 class SoftFabricTest : public testing::Test {
  protected:
@@ -119,8 +136,8 @@ pid_t StartChild(const std::string& socket, const Destination& to) {
   setenv("SOFT_FABRIC_TEST_SOCKET", socket.c_str(), 1);
   setenv("SOFT_FABRIC_TEST_LID", lid.c_str(), 1);
   setenv("SOFT_FABRIC_TEST_QPN", qpn.c_str(), 1);
-  execl("/proc/self/exe", "child", "--gtest_filter=SoftFabricChild.*", "--gtest_also_run_disabled_tests", "--gtest_brief=1",
-        nullptr);
+  execl("/proc/self/exe", "child", "--gtest_filter=SoftFabricChild.DISABLED_SendsForEver", "--gtest_also_run_disabled_tests",
+        "--gtest_brief=1", nullptr);
   _exit(127);
 }
 
@@ -145,6 +162,175 @@ TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
       return a->port().rings().inbound <= 1;  // b's
     }));
     Exchange(a.get(), b.get());
+  }
+}
+
+// ---- As many processes as a fabricd takes.
+
+constexpr int kProcesses = 64;
+
+// One line of words a message.
+void Say(FILE* to, const std::string& line) {
+  std::fprintf(to, "%s\n", line.c_str());
+  std::fflush(to);
+}
+std::string Hear(FILE* from) {
+  char line[4096];
+  if (std::fgets(line, sizeof(line), from) == nullptr) return "";
+  return std::string(absl::StripAsciiWhitespace(line));
+}
+
+// One of many: sends to all others until each has answered, and answers whoever sends.
+class Member {
+ public:
+  Member(SoftNode* node, std::vector<Destination> all)
+      : node_(node), all_(std::move(all)), answered_(all_.size()), met_(all_.size()) {}
+
+  bool done() const { return answers_ == all_.size() && meetings_ == all_.size(); }
+  void Greet() {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (!answered_[i]) Send(i, "hello");
+    }
+  }
+  void Receive() {
+    while (const absl::optional<SoftNode::Received> got = node_->Poll()) {
+      const size_t from = Find(*got);
+      ASSERT_LT(from, all_.size());
+      if (got->payload == "hello") {
+        meetings_ += met_[from] ? 0 : 1;
+        met_[from] = true;
+        Send(from, "answer");
+      } else {
+        answers_ += answered_[from] ? 0 : 1;
+        answered_[from] = true;
+      }
+      ASSERT_EQ(node_->PostReceive(got->wc.wr_id), 0);
+    }
+  }
+
+ private:
+  void Send(size_t to, const std::string& payload) {
+    ASSERT_EQ(node_->Send(all_[to], payload), 0);
+    node_->PollSend();
+  }
+  size_t Find(const SoftNode::Received& got) const {
+    size_t i = 0;
+    while (i < all_.size() && (all_[i].dlid != got.wc.slid || all_[i].qpn != Qpn(got.wc.src_qp))) ++i;
+    return i;
+  }
+
+  SoftNode* const node_;
+  const std::vector<Destination> all_;
+  std::vector<bool> answered_, met_;
+  size_t answers_ = 0, meetings_ = 0;
+};
+
+// Not a test: a process of the next one. Says its address, hears all, says "done" with the number of its descriptors, and goes
+// on to answer until its input ends.
+TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
+  const char* socket = std::getenv("SOFT_FABRIC_TEST_SOCKET");
+  const char* name = std::getenv("SOFT_FABRIC_TEST_NAME");
+  ASSERT_TRUE(socket != nullptr && name != nullptr);
+  FILE* to = fdopen(std::atoi(std::getenv("SOFT_FABRIC_TEST_FD")), "w");
+  auto node = Open(socket, name);
+  Say(to, absl::StrCat(node->config().lid.value(), " ", node->qpn().value()));
+  std::vector<Destination> all;
+  for (int i = 0; i < kProcesses; ++i) {
+    const std::vector<std::string> words = absl::StrSplit(Hear(stdin), ' ');
+    ASSERT_EQ(words.size(), 2u);
+    all.push_back(
+        {static_cast<uint16_t>(std::stoi(words[0])), Qpn(static_cast<uint32_t>(std::stoi(words[1]))), 0x1234, absl::nullopt});
+  }
+  Member member(node.get(), all);
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  // Sixty-four share the processors: nobody greets again before the others have had time to answer.
+  const MonotonicClock clock;
+  absl::Time next_greeting = absl::InfinitePast();
+  for (bool said = false; poll(&input, 1, 10) == 0;) {
+    if (clock.Now() >= next_greeting) {
+      member.Greet();
+      next_greeting = clock.Now() + absl::Milliseconds(500);
+    }
+    ASSERT_NO_FATAL_FAILURE(member.Receive());
+    if (member.done() && !std::exchange(said, true)) Say(to, absl::StrCat("done ", OpenDescriptors()));
+  }
+}
+
+// The parent's view of such a process.
+class Process {
+ public:
+  Process(const std::string& socket, const std::string& name) {
+    int input[2], output[2];
+    EXPECT_EQ(pipe2(input, O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(input[0], STDIN_FILENO);
+      fcntl(output[1], F_SETFD, 0);
+      setenv("SOFT_FABRIC_TEST_SOCKET", socket.c_str(), 1);
+      setenv("SOFT_FABRIC_TEST_NAME", name.c_str(), 1);
+      setenv("SOFT_FABRIC_TEST_FD", std::to_string(output[1]).c_str(), 1);
+      execl("/proc/self/exe", "child", "--gtest_filter=SoftFabricChild.DISABLED_MeetsAllOthers",
+            "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
+      _exit(127);
+    }
+    close(input[0]);
+    close(output[1]);
+    to_ = fdopen(input[1], "w");
+    from_ = fdopen(output[0], "r");
+  }
+  ~Process() {
+    if (to_ != nullptr) End();
+    std::fclose(from_);
+  }
+  FILE* to() const { return to_; }
+  FILE* from() const { return from_; }
+  // Closes its input, which ends it; the exit status.
+  int End() {
+    std::fclose(std::exchange(to_, nullptr));
+    int status = -1;
+    if (!Eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, &status, 0);
+    }
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+  FILE* to_;
+  FILE* from_;
+};
+
+TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
+  const MonotonicClock clock;
+  const absl::Time begin = clock.Now();
+  std::vector<std::unique_ptr<Process>> processes;
+  for (int i = 0; i < kProcesses; ++i) processes.push_back(std::make_unique<Process>(socket_, absl::StrCat("p", i)));
+  std::vector<std::string> addresses;
+  for (const auto& process : processes) addresses.push_back(Hear(process->from()));
+  ASSERT_THAT(addresses, testing::Not(testing::Contains("")));
+
+  const absl::Status refused =
+      OpenSoftHca(std::make_unique<FabricClient>(FabricClient::Options{.socket = socket_}), "one-more").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("64 processes"));
+
+  for (const auto& process : processes) Say(process->to(), absl::StrJoin(addresses, "\n"));
+  for (const auto& process : processes) {
+    const std::vector<std::string> words = absl::StrSplit(Hear(process->from()), ' ');
+    ASSERT_EQ(words[0], "done");
+    // To each of the others two descriptors, from each two, and some of its own.
+    EXPECT_LT(std::stoi(words.at(1)), 4 * kProcesses + 50);
+  }
+  EXPECT_EQ(fabricd_->subnet().Rings().size(), static_cast<size_t>(kProcesses * (kProcesses - 1)));
+  for (const auto& process : processes) EXPECT_EQ(process->End(), 0);
+  EXPECT_LT(clock.Now() - begin, absl::Seconds(60));
+  EXPECT_TRUE(Eventually([&] { return fabricd_->subnet().Rings().empty(); }));
+  for (const Subnet::PortStatus& port : fabricd_->subnet().Ports()) {
+    EXPECT_FALSE(port.alive);
+    // What the dead have counted can still be read.
+    EXPECT_GE(port.counters.value_or(PortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
   }
 }
 

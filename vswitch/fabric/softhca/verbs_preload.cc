@@ -129,7 +129,15 @@ EOIB_VERB(int, get_cq_event, (ibv_comp_channel * channel, ibv_cq** cq, void** cq
   return Table().get_cq_event(channel, cq, cq_context);
 }
 EOIB_VERB(void, ack_cq_events, (ibv_cq * cq, unsigned int events)) { Table().ack_cq_events(cq, events); }
-EOIB_VERB(ibv_qp*, create_qp, (ibv_pd * pd, ibv_qp_init_attr* attr)) { return Table().create_qp(pd, attr); }
+EOIB_VERB(ibv_qp*, create_qp, (ibv_pd * pd, ibv_qp_init_attr* attr)) {
+  ibv_qp* qp = Table().create_qp(pd, attr);
+  if (qp == nullptr && errno == EBUSY) {
+    const std::string& port = eoib::softhca::PortOf(pd->context)->name();
+    std::fprintf(stderr, "libeoib-verbs: no queue pair: another process owns port %s\n", port.c_str());
+    errno = EBUSY;
+  }
+  return qp;
+}
 EOIB_VERB(int, modify_qp, (ibv_qp * qp, ibv_qp_attr* attr, int mask)) { return Table().modify_qp(qp, attr, mask); }
 EOIB_VERB(int, query_qp, (ibv_qp * qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init)) {
   return Table().query_qp(qp, attr, mask, init);

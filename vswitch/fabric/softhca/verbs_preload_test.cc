@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -158,17 +159,44 @@ TEST_F(VerbsPreloadTest, VerboseDevinfoReadsTablesToo) {
   EXPECT_THAT(devinfo.output(), HasSubstr("GID["));
 }
 
-TEST_F(VerbsPreloadTest, DevinfoRunsBesideTheProcessThatOwnsThePort) {
+TEST_F(VerbsPreloadTest, ASecondProcessSeesThePortButHasNoQueuePairsAndTheOwnerIsNotDisturbed) {
   FabricClient::Options options;
   options.socket = directory_ + "/fabricd.sock";
-  absl::StatusOr<std::unique_ptr<Hca>> owner = OpenSoftHca(std::make_unique<FabricClient>(options), "host1");
-  ASSERT_TRUE(owner.ok()) << owner.status();
-  Program devinfo(directory_, "host1", {"ibv_devinfo"});
+  const auto open = [&](const std::string& name) {
+    return std::make_unique<SoftNode>(OpenSoftHca(std::make_unique<FabricClient>(options), name).value());
+  };
+  auto owner = open("host1"), peer = open("host2");
+  const PortConfig before = owner->config();
+  const auto exchange = [&] {
+    for (const auto& [from, to] : {std::pair(owner.get(), peer.get()), std::pair(peer.get(), owner.get())}) {
+      ASSERT_EQ(from->Send(to->GlobalAddress(), "undisturbed"), 0);
+      from->PollSend();
+      const SoftNode::Received got = to->Receive();
+      EXPECT_EQ(got.payload, "undisturbed");
+      ASSERT_EQ(to->PostReceive(got.wc.wr_id), 0);
+    }
+  };
+  ASSERT_NO_FATAL_FAILURE(exchange());
+
+  Program devinfo(directory_, "host1", {"ibv_devinfo", "-v"});
   EXPECT_EQ(devinfo.Wait(), 0) << devinfo.output();
-  EXPECT_THAT(devinfo.output(), HasSubstr("PORT_ACTIVE"));
+  const std::string output = devinfo.output();
+  EXPECT_THAT(output, ContainsRegex("state:[[:space:]]+PORT_ACTIVE \\(4\\)"));
+  EXPECT_THAT(output, ContainsRegex("active_mtu:[[:space:]]+4096 \\(5\\)"));
+  EXPECT_THAT(output, ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", before.lid.value())));
+  EXPECT_THAT(output, ContainsRegex(absl::StrCat("sm_lid:[[:space:]]+", before.sm_lid.value())));
+  EXPECT_THAT(output, ContainsRegex(absl::StrCat("GID\\[ *0\\]:[[:space:]]+fe80:.*", before.port_guid.ToString().substr(15))));
   Program pingpong(directory_, "host1", {"ibv_ud_pingpong"});
   EXPECT_NE(pingpong.Wait(), 0);
+  EXPECT_THAT(pingpong.output(), HasSubstr("another process owns port host1"));
   EXPECT_THAT(pingpong.output(), HasSubstr("Couldn't create QP"));
+
+  EXPECT_EQ(owner->config().lid, before.lid);
+  EXPECT_EQ(owner->config().qpns.first, before.qpns.first);
+  EXPECT_EQ(subnet_.Ports().at(0).registrations, 1u);
+  ASSERT_NO_FATAL_FAILURE(exchange());
+  const PortCounters counters = owner->counters();
+  EXPECT_EQ(counters.xmit_discards + counters.corrupt_rings, 0u);
 }
 
 TEST_F(VerbsPreloadTest, WithoutAFabricThereIsNoDevice) {
