@@ -19,6 +19,8 @@
 namespace eoib::softhca {
 namespace {
 
+constexpr size_t kLongest = 2 * kMaxMessage;  // packet; what is too long is refused
+
 template <typename Message>
 std::string BytesOf(const Message& message) {
   return Encode(message).bytes;
@@ -159,8 +161,8 @@ struct SocketPair {
     EOIB_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     near = UniqueFd(ends[0]);
     far = UniqueFd(ends[1]);
-    const int least = 0;  // the kernel gives a few kilobytes
-    EOIB_CHECK(setsockopt(near.get(), SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)) == 0);
+    const int size = kLongest;  // twice of which the kernel gives: some packets, not many
+    EOIB_CHECK(setsockopt(near.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
   }
   UniqueFd near, far;
 };
@@ -215,7 +217,6 @@ void CheckPath(absl::string_view bytes) {
 // The input: a byte, how many descriptors (of five: one too many for any message); a byte for the kind of each; then a message.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib::softhca;  // NOLINT: the entry point has no namespace
-  constexpr size_t kLongest = 2 * kMaxMessage;
   if (size == 0) return 0;
   const size_t count = data[0] % (kRingDescriptors + 1);
   if (size < 1 + count) return 0;
