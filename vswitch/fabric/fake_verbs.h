@@ -330,7 +330,7 @@ inline const VerbsTable& FakeHca::verbs() const {
     // As the kernel does, it keeps a QP that is attached to a group.
     t.destroy_qp = [](ibv_qp* qp) {
       if (!static_cast<FakeQp*>(qp)->groups.empty()) return EBUSY;
-      Of(qp->context)->qp_ = nullptr;
+      if (Of(qp->context)->qp_ == qp) Of(qp->context)->qp_ = nullptr;
       return Of(qp->context)->Gone(static_cast<FakeQp*>(qp));
     };
     t.attach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
