@@ -483,7 +483,49 @@ TEST_F(AgentTest, WithoutASubnetManagerARefreshKeepsWhatThereIs) {
   subnet_.SetSmAbsent(false);
 }
 
+// Through the SA's RMPP: fifteen records are five segments.
+TEST_F(AgentTest, ManyPathsAreRefreshedAsATable) {
+  Host* h1 = AddHost("h1", kOneVes);
+  constexpr int kPeers = 15;
+  for (int i = 2; i < 2 + kPeers; ++i) AddHost(absl::StrCat("h", i), kOneVes);
+  ASSERT_TRUE(AllJoined());
+  for (int i = 1; i <= kPeers; ++i) hosts_[i]->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  ASSERT_TRUE(Until([&] { return h1->Stat("new_peers") == kPeers; }));
+  const auto tables = [this] { return subnet_.mad_counters().tables; };
+  const auto before = tables();
+  ASSERT_TRUE(subnet_.Reregister("h1").ok());
+  EXPECT_TRUE(Until([&] { return tables().completed == before.completed + 1; }));
+  EXPECT_EQ(tables().aborted, before.aborted);
+  h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  EXPECT_TRUE(Arrives(hosts_[5]->port("v1"), MakeFrame(MacAddr::Broadcast(), kA)));
+}
+
 // ---- What the subnet reports.
+
+TEST_F(AgentTest, AgentsSubscribe) {
+  Host* h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(Until([&] { return absl::StrContains(h1->Command("show"), "notices of the subnet: subscribed"); }));
+  ASSERT_EQ(subnet_.AllSubscriptions().size(), 1u);
+  EXPECT_EQ(subnet_.AllSubscriptions()[0].infos.size(), 4u);
+  subnet_.RestartSm();
+  EXPECT_TRUE(Until([&] { return subnet_.AllSubscriptions().size() == 1 && subnet_.AllSubscriptions()[0].infos.size() == 4; }));
+  bool stopped = false;
+  h1->agent()->Stop([&stopped] { stopped = true; });
+  EXPECT_TRUE(Until([&] { return stopped; }));
+  EXPECT_TRUE(subnet_.AllSubscriptions().empty());
+}
+
+// It has backed off by seconds when the full member comes.
+TEST_F(AgentTest, ALimitedMemberThatWaitedJoinsAsSoonAsTheGroupIsThere) {
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
+  Host* h1 = AddHost("h1", kOneVes);
+  const absl::Time start = clock_.Now();
+  ASSERT_TRUE(Until([&] { return clock_.Now() > start + absl::Seconds(4); })) << "joins at 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s";
+  EXPECT_FALSE(h1->carrier("v1"));
+  AddHost("h2", kOneVes);
+  ASSERT_TRUE(Until([&] { return h1->carrier("v1"); }));
+  EXPECT_LT(clock_.Now(), start + absl::Seconds(6));
+}
 
 // A port that is back before its time is over keeps all that is known of it; so does one that is heard.
 TEST_F(AgentTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {

@@ -33,6 +33,7 @@ void Subscriptions::Run() {
     for (size_t i = 0; i < kTraps.size(); ++i) Answered(round, taken);
     return;
   }
+  asked_ = true;
   for (SmTrap trap : kTraps) {
     sa_->Subscribe(trap, [this, alive = alive_, round](absl::StatusOr<InformInfo> answer) {
       if (*alive) Answered(round, answer.status());
@@ -58,9 +59,8 @@ void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
 void Subscriptions::End(std::function<void()> done) {
   ++round_;
   retry_at_ = absl::InfiniteFuture();
-  const bool asked = subscribed_ != 0;
   subscribed_ = 0;
-  if (!asked) return done();
+  if (!asked_) return done();
   auto waiting = std::make_shared<size_t>(kTraps.size());
   for (SmTrap trap : kTraps) {
     sa_->Unsubscribe(trap, [waiting, done](absl::StatusOr<InformInfo>) {

@@ -114,6 +114,35 @@ TEST_F(FaultsTest, AnotherLidCostsAFewPings) {
   EXPECT_EQ(hosts[1]->Lid(), "0x58");
 }
 
+// It has forgotten groups and subscriptions, and asks for reregistration: a light refresh, which takes nothing away.
+TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
+  auto hosts = AddNumberedAgents(3);
+  ExpectPing(hosts[0]->host(), Address(2));
+  ExpectPing(hosts[1]->host(), Address(3));
+  const auto subscribed = [](Agent* agent) {
+    return absl::StrContains(agent->MustCtl({"show"}), "notices of the subnet: subscribed");
+  };
+  for (Agent* agent : hosts) EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
+  const auto one = hosts[0]->host()->Start(PingCommand(Address(2), 300, "0.01"));
+  const auto two = hosts[1]->host()->Start(PingCommand(Address(3), 300, "0.01"));
+  for (int i = 0; i < 5; ++i) {
+    const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
+    Fault({"sm", "restart"});
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 20; }));
+  }
+  for (const auto& ping : {one.get(), two.get()}) {
+    EXPECT_EQ(ping->Wait(), absl::optional<int>(0)) << ping->Log();
+    EXPECT_THAT(ping->Log(), testing::HasSubstr(" 0% packet loss"));
+  }
+  for (Agent* agent : hosts) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
+    EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
+  }
+  // Floods reach everybody: the group is there again, with all its members.
+  hosts[0]->host()->MustIp("neighbour flush dev v1");
+  ExpectPing(hosts[0]->host(), Address(3));
+}
+
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {
   auto hosts = AddNumberedAgents(2);  // in the group, but they have not spoken to each other's station yet
   Fault({"sm", "off"});

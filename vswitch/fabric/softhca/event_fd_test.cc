@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 
@@ -24,7 +26,7 @@ uint64_t Take(int fd) {
 // Runs `step` in a thread; whether it came back. One that blocks stays behind, with its descriptor, for the test's end.
 template <typename Step>
 bool ComesBack(Step step) {
-  auto* done = new std::atomic<bool>(false);
+  auto done = std::make_shared<std::atomic<bool>>(false);
   std::thread([=] {
     step();
     *done = true;

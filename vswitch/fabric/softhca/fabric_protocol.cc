@@ -50,9 +50,9 @@ absl::Status CheckMemfd(const char* what, int fd, uint64_t size) {
   return absl::OkStatus();
 }
 
-bool IsSocket(int fd) {
+bool IsPipe(int fd) {
   struct stat status;
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
 // Room for the descriptors of one message, aligned as CMSG wants it.
@@ -258,7 +258,7 @@ absl::Status CheckRingEnd(const RingEnd& end) {
   if (absl::Status status = CheckMemfd("data", end.data.get(), end.capacity); !status.ok()) return status;
   if (absl::Status status = CheckMemfd("index", end.index.get(), sizeof(uint64_t)); !status.ok()) return status;
   if (!IsEventFd(end.space.get())) return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
-  if (!IsSocket(end.liveness.get())) return absl::InvalidArgumentError("a ring's liveness descriptor is not a socket");
+  if (!IsPipe(end.liveness.get())) return absl::InvalidArgumentError("a ring's liveness descriptor is not a pipe");
   return absl::OkStatus();
 }
 

@@ -148,7 +148,7 @@ RingEnd MakeRingEnd() {
   end.index = MakeMemfd(4096, F_SEAL_SHRINK | F_SEAL_GROW);
   end.space = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   int pair[2];
-  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  EXPECT_EQ(pipe2(pair, O_CLOEXEC), 0);
   end.liveness = UniqueFd(pair[0]);
   close(pair[1]);
   return end;
@@ -554,7 +554,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"data that is no memory file", true,
        [&] { return ring([](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); }); }},
       {"space that is no eventfd", true, [&] { return ring([](RingEnd* end) { end->space = MakeMemfd(8, F_SEAL_GROW); }); }},
-      {"liveness that is no socket", true,
+      {"liveness that is no pipe", true,
        [&] { return ring([](RingEnd* end) { end->liveness = UniqueFd(eventfd(0, EFD_CLOEXEC)); }); }},
       {"a ring to a multicast LID", true,
        [&] {

@@ -64,9 +64,9 @@ class RoguePeerTest : public testing::Test {
     end_.capacity = 64 * 1024;
     end_.space = UniqueFd(eventfd(0, EFD_NONBLOCK));
     int ends[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    liveness_ = UniqueFd(ends[0]);
-    end_.liveness = UniqueFd(ends[1]);
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    end_.liveness = UniqueFd(ends[0]);
+    liveness_ = UniqueFd(ends[1]);
   }
   void Offer() {
     ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
@@ -236,8 +236,8 @@ TEST_F(RoguePeerTest, WhoSleepsIsWokenThoughNoDoorbellIsHeard) {
   }
 }
 
-// A socket that is in error, but neither readable nor hung up, would keep the background awake for ever.
-TEST_F(RoguePeerTest, ALivenessSocketInErrorEndsTheRing) {
+// A descriptor that is in error, but neither readable nor hung up, would keep the background awake for ever.
+TEST_F(RoguePeerTest, ALivenessDescriptorInErrorEndsTheRing) {
   const int error_only = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   ASSERT_GE(error_only, 0);
   sockaddr_in nobody{};

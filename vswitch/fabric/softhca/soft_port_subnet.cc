@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -230,10 +230,11 @@ absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr
   if (!shared.ok()) return shared.status();
   *memory = std::move(*shared);
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-    return absl::ErrnoToStatus(errno, "make a socket pair");
-  *liveness = UniqueFd(ends[0]);
-  end->liveness = UniqueFd(ends[1]);
+  // Each end of a pipe tells of the other's. A socket pair does so too, but the kernel makes whoever passes sockets on wait for
+  // its garbage collection while two thousand are on their way, fabricd first of all.
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "make a pipe");
+  end->liveness = UniqueFd(ends[0]);
+  *liveness = UniqueFd(ends[1]);
   end->space = UniqueFd(fcntl(space_->get(), F_DUPFD_CLOEXEC, 0));
   const bool released = (*memory)->ReleaseFds(&end->data, &end->index);
   if (!released || !end->space.valid()) return absl::ErrnoToStatus(errno, "duplicate a descriptor");

@@ -62,7 +62,8 @@ struct SourceIdentity {
 
 // One end of a ring on its way to the other port. Across processes the descriptors are set; in one process `local` is.
 // Descriptors: `data` (the records; the consumer maps it read-only), `index` (head, tail and flags), `space` (the producer's
-// eventfd, rung when a consumer made room that was wanted), `liveness` (a socketpair's end; end-of-file tells of a dead peer).
+// eventfd, rung when a consumer made room that was wanted), `liveness` (a pipe's reading end: it hangs up when the producer has
+// died, and the writing end, which the producer keeps, is in error when the consumer has).
 struct RingEnd {
   uint64_t capacity = 0;  // bytes of data, a power of two
   UniqueFd data;

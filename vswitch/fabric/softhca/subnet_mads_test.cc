@@ -29,7 +29,7 @@ class Host {
  public:
   Host(Subnet* subnet, const std::string& name, Lid wish = Lid())
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationWish{wish, {}})) {
-    EXPECT_TRUE(link_->Register(name, doorbell_.get(), /*query_only=*/false, &sink_).ok());
+    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), nullptr}, /*query_only=*/false, &sink_).ok());
   }
 
   PortConfig config() const { return sink_.Get().configs.back(); }
