@@ -56,6 +56,8 @@ void Worker::Start() {
   stopping_.store(false);
   uint64_t stops;
   [[maybe_unused]] ssize_t got = read(stop_event_.get(), &stops, sizeof(stops));
+  // Receives are posted before anybody can be told that this agent is there.
+  for (Forwarder* forwarder : forwarders_) forwarder->PollFabric();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -68,7 +70,6 @@ void Worker::Stop() {
 }
 
 void Worker::Run() {
-  for (Forwarder* forwarder : forwarders_) forwarder->PollFabric();
   std::array<epoll_event, 64> ready;
   bool busy = true;
   while (!stopping_.load(std::memory_order_relaxed)) {

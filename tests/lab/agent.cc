@@ -16,6 +16,8 @@
 namespace eoib::lab {
 namespace {
 
+constexpr uint64_t kAnnouncements = 5;  // of a join, as control/ves.cc has it
+
 std::vector<std::string> Words(absl::string_view line) {
   return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
 }
@@ -96,6 +98,21 @@ void Agent::WaitUntilReady() {
                      Log()));
   }
   for (const VPortSpec& vport : spec_.vports) host_->SetUp(vport.name);
+}
+
+// Announcements, five for each vPort, are the frames from ports that no port has received.
+void Agent::WaitUntilAnnounced() {
+  const auto announced = [this] {
+    std::map<std::string, Counters> stats = Stats();
+    uint64_t from_ports = 0, received_and_announced = 0;
+    for (const VesSpec& ves : spec_.veses) from_ports += Get(stats[ves.name], "from_ports");
+    for (const VPortSpec& vport : spec_.vports) {
+      received_and_announced += Get(stats[vport.ves], vport.name + ".received") + kAnnouncements;
+    }
+    return from_ports >= received_and_announced;
+  };
+  if (!EventuallyTrue(kPatience, announced))
+    Die("eoibd on " + host_->name() + " does not announce itself: " + Ctl({"stats"}).out);
 }
 
 bool Agent::Ready() {

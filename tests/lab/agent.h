@@ -54,6 +54,8 @@ class Agent {
   // Waits until it answers, is in the groups of all its VESes, and its interfaces are there; sets these up. Aborts the test,
   // with the log, if that does not come to pass.
   void WaitUntilReady();
+  // Until it has said for the last time that it has joined: for a test that counts every frame from now on.
+  void WaitUntilAnnounced();
   void Start() {
     Launch();
     WaitUntilReady();

@@ -132,6 +132,21 @@ bool Traffic::stopping() const {
   return stopping_;
 }
 
+void Traffic::NoteStall(absl::Time due, absl::Time now) {
+  if (now - due < absl::Milliseconds(10)) return;
+  absl::MutexLock lock(&mutex_);
+  stalls_.emplace_back(now, now - due);
+}
+
+absl::Duration Traffic::LongestStall(absl::Time since) const {
+  absl::MutexLock lock(&mutex_);
+  absl::Duration longest;
+  for (const auto& [end, stall] : stalls_) {
+    if (end >= since) longest = std::max(longest, stall);
+  }
+  return longest;
+}
+
 void Traffic::Run() {
   std::vector<pollfd> sockets;
   for (const std::unique_ptr<Stream>& stream : streams_) sockets.push_back({stream->in_.get(), POLLIN, 0});
@@ -139,6 +154,7 @@ void Traffic::Run() {
   while (!stopping()) {
     const absl::Time now = absl::Now();
     if (now >= next) {
+      NoteStall(next, now);
       for (const std::unique_ptr<Stream>& stream : streams_) stream->SendOne();
       next = now + interval_;
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -56,15 +57,20 @@ class Traffic {
   // Before Start. The addresses are the hosts' by then.
   Stream* Add(Host* from, const std::string& from_address, Host* to, const std::string& to_address);
   void Start();
+  // The longest time since `since` that the machine kept this thread from its work: what any other process, too, may have had
+  // to wait for through no fault of its own.
+  absl::Duration LongestStall(absl::Time since) const;
 
  private:
   void Run();
+  void NoteStall(absl::Time due, absl::Time now);
   bool stopping() const;
 
   const absl::Duration interval_;
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<absl::Time, absl::Duration>> stalls_ ABSL_GUARDED_BY(mutex_);  // by their ends
   std::thread thread_;
 };
 

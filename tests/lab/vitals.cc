@@ -42,9 +42,7 @@ Vitals VitalsOf(pid_t pid) {
   if (error) Die(absl::StrCat("look at process ", pid, ": ", error.message()));
   vitals.descriptors = std::distance(begin(descriptors), end(descriptors));
   vitals.ring_mappings = CountContaining(Lines(ProcPath(pid, "maps")), "/memfd:");
-  const std::vector<std::string> status = Lines(ProcPath(pid, "status"));
-  vitals.anonymous_kib = StatusKib(status, "RssAnon");
-  vitals.memory_file_kib = StatusKib(status, "RssShmem");
+  vitals.anonymous_kib = StatusKib(Lines(ProcPath(pid, "status")), "RssAnon");
   return vitals;
 }
 

@@ -15,9 +15,8 @@ namespace eoib::lab {
 // the life and death of those do not show.
 struct Vitals {
   int64_t descriptors = 0;
-  int64_t ring_mappings = 0;    // of memory files
-  int64_t anonymous_kib = 0;    // resident
-  int64_t memory_file_kib = 0;  // resident, of memory files
+  int64_t ring_mappings = 0;  // of memory files
+  int64_t anonymous_kib = 0;  // resident
 };
 Vitals VitalsOf(pid_t pid);
 

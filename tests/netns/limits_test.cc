@@ -98,6 +98,9 @@ TEST_F(LimitsTest, FramesThatSpeakForTheSwitchAreDropped) {
       {"behind three 802.1Q tags", {0x8100, 0x8100, 0x8100}},
       {"behind eight tags", {0x88a8, 0x8100, 0x8100, 0x8100, 0x8100, 0x8100, 0x8100, 0x8100}},
   };
+  one_->WaitUntilAnnounced();
+  Flush(1);
+  b_->Clear();
   uint64_t dropped = one_->Drop("control_ethertype");
   for (uint16_t ethertype : {0x88b5, 0x8919}) {
     for (const auto& row : rows) {
@@ -153,6 +156,7 @@ TEST_F(LimitsTest, RandomFramesFromAPortHarmNothing) {
     return state ^= state << 17;
   };
   const uint16_t ethertypes[] = {0x0800, 0x0806, 0x8100, 0x86dd, 0x88a8, 0x88b5, 0x8919, 0x0003};
+  one_->WaitUntilAnnounced();
   const uint64_t in = one_->Stat("from_ports");
   constexpr int kFrames = 3000;
   for (int i = 0; i < kFrames; ++i) {

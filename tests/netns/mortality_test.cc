@@ -31,7 +31,7 @@ using ::testing::UnorderedElementsAre;
 
 // Within this everything that is up forwards again.
 constexpr absl::Duration kBackWithin = absl::Seconds(2);
-// And those who only look on are never without an answer for longer than this.
+// And those who only look on are never without an answer for longer than this, beside what the machine itself stood still.
 constexpr absl::Duration kBystandersGap = absl::Milliseconds(200);
 
 // ---- Every order: each of two parties runs, is stopped, or is dead, and what can be done to it follows from that.
@@ -194,7 +194,7 @@ class MortalityTest : public SwitchTest {
     }
     const std::string outages = ExpectAllForward(stepped);
     const absl::Duration gap = BystandersGap(start);
-    EXPECT_LE(gap, kBystandersGap) << "bystanders depend on neither";
+    EXPECT_LE(gap, kBystandersGap + traffic_->LongestStall(start)) << "bystanders depend on neither";
     std::printf("%-75s %s; bystanders' longest gap %d ms\n", ToString(scenario).c_str(), outages.c_str(),
                 static_cast<int>(absl::ToInt64Milliseconds(gap)));
   }
@@ -217,7 +217,7 @@ TEST_F(MortalityTest, WhoeverDiesOrStopsInWhicheverOrderTheRestGoesOn) {
     Play(scenario);
     ASSERT_FALSE(HasFailure());
   }
-  EXPECT_EQ(agent(kB).Lid(), b);
+  EXPECT_EQ(agent(kB).Lid(), b) << "a subnet that was killed gave it to another";
   EXPECT_EQ(agent(kC).Lid(), c);
 }
 

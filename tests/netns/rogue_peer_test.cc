@@ -165,6 +165,7 @@ TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
       {"the alternative header, reserved bytes set", Encapsulated(0x8919ffff, good), nullptr},
       {"the largest datagram", Encapsulated(0xc0000000, TestFrame(mac_, kRogue, 1, kDatagram - 4)), nullptr},
   };
+  agent_->WaitUntilAnnounced();
   uint32_t marker = 1000;
   Flush(marker);  // the rogue's MAC is known, as one on the fabric
   for (const auto& row : rows) {
@@ -188,6 +189,7 @@ TEST_F(RoguePeerTest, RandomDatagramsHarmNothing) {
     return state ^= state << 17;
   };
   constexpr int kDatagrams = 2000;
+  agent_->WaitUntilAnnounced();
   const uint64_t in = agent_->Stat("frames_in");
   uint32_t flushes = 0;
   for (int i = 1; i <= kDatagrams; ++i) {

@@ -29,7 +29,7 @@ constexpr bool kMemoryTells = true;
 #endif
 
 // A thing that survivors have, and how much more of it they may have by the round, from early to late rounds. One descriptor
-// or one page leaked each round is well above that.
+// or one page leaked each round is well above that. Memory files are counted, not weighed: a ring grows when the load wants it.
 struct Measure {
   const char* what;
   int64_t Vitals::*value;
@@ -38,8 +38,7 @@ struct Measure {
 };
 constexpr Measure kMeasures[] = {{"descriptors", &Vitals::descriptors, 0.1, false},
                                  {"ring mappings", &Vitals::ring_mappings, 0.1, false},
-                                 {"KiB of anonymous memory", &Vitals::anonymous_kib, 1, true},
-                                 {"KiB of memory files", &Vitals::memory_file_kib, 1, true}};
+                                 {"KiB of anonymous memory", &Vitals::anonymous_kib, 1, true}};
 
 int64_t Median(const std::vector<Vitals>& history, size_t from, size_t to, int64_t Vitals::*value) {
   std::vector<int64_t> values;

@@ -3,7 +3,7 @@
 #
 # - Undefined ibv_* symbols are in one object only, verbs_libibverbs.cc.o: everything else reaches verbs through VerbsTable, so
 #   the code that runs without hardware is the code that runs with it. Tests, fuzzers and benchmarks are not looked at.
-# - No library but the software HCA's own, and no program linked without it (fabric_tests is one), has a symbol of eoib::softhca.
+# - No library but the software HCA's own (those of its folder), and no program linked without it (fabric_tests is one), has a symbol of eoib::softhca.
 #
 # check_ibv_symbols.sh BUILD_DIR    checks a build
 # check_ibv_symbols.sh --self-test  shows on small objects that the check finds what it should, and no more
@@ -43,7 +43,7 @@ check_softhca() {
   bad=0
   seen=0
   program=0
-  for file in $(find "$1" -name 'lib*.a' ! -name '*softhca*' ! -path "$1/tests/*") $(find "$1" -type f -name fabric_tests); do
+  for file in $(find "$1" -name 'lib*.a' ! -path '*softhca*' ! -path "$1/tests/*") $(find "$1" -type f -name fabric_tests); do
     seen=$((seen + 1))
     case "$file" in */fabric_tests) program=1 ;; esac
     if nm "$file" 2>/dev/null | grep -q "$softhca_symbol"; then

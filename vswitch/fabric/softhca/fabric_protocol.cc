@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/ring_memory.h"
 
 namespace eoib::softhca {
 namespace {
@@ -256,7 +257,7 @@ absl::Status CheckRingEnd(const RingEnd& end) {
     return absl::InvalidArgumentError(absl::StrCat("a ring of ", end.capacity, " bytes"));
   }
   if (absl::Status status = CheckMemfd("data", end.data.get(), end.capacity); !status.ok()) return status;
-  if (absl::Status status = CheckMemfd("index", end.index.get(), sizeof(uint64_t)); !status.ok()) return status;
+  if (absl::Status status = CheckMemfd("index", end.index.get(), sizeof(RingIndex)); !status.ok()) return status;
   if (!IsEventFd(end.space.get())) return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
   if (!IsPipe(end.liveness.get())) return absl::InvalidArgumentError("a ring's liveness descriptor is not a pipe");
   return absl::OkStatus();
@@ -273,9 +274,10 @@ UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+  // A path that begins with a zero byte would be no file's: an abstract socket.
+  if (path.empty() || path.size() >= sizeof(address.sun_path) || path.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("socket path ", path, ": must have 1 to ", sizeof(address.sun_path) - 1, " bytes"));
+        absl::StrCat("socket path ", path, ": must have 1 to ", sizeof(address.sun_path) - 1, " bytes, none of them zero"));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;

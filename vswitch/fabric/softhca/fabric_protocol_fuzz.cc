@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fdb/check.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
@@ -119,7 +121,7 @@ void CheckMessages(const Packet& packet) {
 }
 
 // Descriptors of all kinds that a stranger may send, in place of a ring's and of a doorbell.
-enum Kind : size_t { kSealed, kUnsealed, kSmall, kEvents, kSocket, kFile, kKinds };
+enum Kind : size_t { kSealed, kUnsealed, kSmall, kEvents, kPipe, kFile, kKinds };
 constexpr uint64_t kMemory = 64 * 1024;
 
 UniqueFd MakeMemory(uint64_t size, bool sealed) {
@@ -129,12 +131,19 @@ UniqueFd MakeMemory(uint64_t size, bool sealed) {
   return fd;
 }
 
+UniqueFd MakePipe() {
+  int ends[2];
+  EOIB_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+  close(ends[1]);
+  return UniqueFd(ends[0]);
+}
+
 int Descriptor(Kind kind) {
   static const UniqueFd* const fds = new UniqueFd[kKinds]{MakeMemory(kMemory, true),
                                                           MakeMemory(kMemory, false),
                                                           MakeMemory(4, true),
                                                           UniqueFd(eventfd(0, EFD_CLOEXEC)),
-                                                          UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+                                                          MakePipe(),
                                                           UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
   return fds[kind].get();
 }
@@ -147,7 +156,7 @@ void CheckEnd(const std::vector<Kind>& kinds, Packet packet) {
   RingEnd end = FromDescriptors(capacity, std::move(packet.fds));
   const bool good_capacity = capacity >= 1024 && (capacity & (capacity - 1)) == 0;
   const bool good = good_capacity && capacity <= kMemory && kinds[0] == kSealed && kinds[1] == kSealed && kinds[2] == kEvents &&
-                    kinds[3] == kSocket;
+                    kinds[3] == kPipe;
   const absl::Status status = CheckRingEnd(end);
   EOIB_CHECK(status.ok() == good);
   if (!good) CheckRefusal(status);
@@ -207,7 +216,8 @@ absl::StatusOr<Packet> Transfer(Packet packet) {
 
 void CheckPath(absl::string_view bytes) {
   const absl::StatusOr<sockaddr_un> address = UnixAddress(std::string(bytes));
-  EOIB_CHECK(address.ok() == (!bytes.empty() && bytes.size() < sizeof(sockaddr_un::sun_path)));
+  const bool names_a_file = !bytes.empty() && !absl::StrContains(bytes, '\0');
+  EOIB_CHECK(address.ok() == (names_a_file && bytes.size() < sizeof(sockaddr_un::sun_path)));
   if (address.ok()) EOIB_CHECK(std::memcmp(address->sun_path, bytes.data(), bytes.size()) == 0);
 }
 

@@ -181,7 +181,7 @@ void RingSender::Close() {
 void RingSender::Maintain(absl::Time now) {
   if (parked()) Flush();
   Publish();
-  if (opening_.has_value() && now - opening_->since > options().opening_patience) OnRefused();
+  if (opening_.has_value() && now - opening_->since > options().opening_timeout) OnRefused();
   if (stale_) Renew();
   CloseIfIdle(now);
 }

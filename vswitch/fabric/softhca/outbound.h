@@ -32,6 +32,9 @@ struct OutboundOptions {
   absl::Duration head_of_queue_lifetime = absl::Milliseconds(5);
   // How long the first messages wait for the subnet to introduce the two ports.
   absl::Duration opening_patience = absl::Seconds(1);
+  // How long the introduction itself is waited for. Longer, since to ask again while a busy subnet is still at it would make it
+  // do the same work twice.
+  absl::Duration opening_timeout = absl::Seconds(10);
   // How long a destination that was refused is not asked for again.
   absl::Duration refusal_pause = absl::Milliseconds(100);
   absl::Duration idle_close = absl::Seconds(10);

@@ -110,8 +110,7 @@ TEST_P(SoftPortTest, APeerThatHasTakenNothingForTheHeadOfQueueLifetimeIsNotWaite
   EXPECT_EQ(NumberOf(b->Receive()), 0);
   clock_.Advance(absl::Seconds(1));
   Fill(a.get(), b->Address(), 20, 17);
-  EXPECT_EQ(a->port().rings().parked, 5u);
-  EXPECT_EQ(a->counters().xmit_discards, 2u);
+  EXPECT_EQ(a->counters().xmit_discards, 2u) << "15 find room, the others wait";
   for (int i = 1; i < 15; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
   for (int i = 17; i < 37; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
 }
