@@ -46,8 +46,8 @@ class MadAgents {
   // The port, whose configuration says so already, was active and is no more: its memberships, its subscriptions and what it
   // was being told end. Trap 65.
   void PortOutOfService(const ManagedPort& port);
-  // Its process is gone.
-  void PortAbandoned(const ManagedPort& port) { pma_.ForgetPort(port.config.gid); }
+  // A process has taken the port, whose counters are that process's from now on.
+  void CountersBegin(const ManagedPort& port) { pma_.ForgetPort(port.config.gid); }
   // Groups, subscriptions and tables under way are forgotten.
   void RestartSm();
 

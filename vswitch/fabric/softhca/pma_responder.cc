@@ -8,14 +8,14 @@
 namespace eoib::softhca {
 namespace {
 
-// ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, but not those of unicast and multicast apart.
-constexpr uint16_t kExtendedWidthWithoutIetf = 1u << 10;
+// ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, also of unicast and multicast apart.
+constexpr uint16_t kExtendedWidth = 1u << 9;
 constexpr uint8_t kAllPorts = 0xff;
 
 struct Counter {
   uint64_t PortCountersAttribute::*value;
-  uint16_t bit;           // in CounterSelect of PortCounters (§16.1.3.5)
-  uint16_t extended_bit;  // in that of PortCountersExtended (§16.1.4.11), 0 if it is not there
+  uint16_t bit;           // in CounterSelect of PortCounters (§16.1.3.5), 0 if it is not there
+  uint16_t extended_bit;  // in that of PortCountersExtended (§16.1.4.11), likewise
 };
 constexpr Counter kCounters[] = {
     {&PortCountersAttribute::rcv_errors, 1u << 3, 0},
@@ -26,6 +26,10 @@ constexpr Counter kCounters[] = {
     {&PortCountersAttribute::rcv_data, 1u << 13, 1u << 1},
     {&PortCountersAttribute::xmit_packets, 1u << 14, 1u << 2},
     {&PortCountersAttribute::rcv_packets, 1u << 15, 1u << 3},
+    {&PortCountersAttribute::unicast_xmit_packets, 0, 1u << 4},
+    {&PortCountersAttribute::unicast_rcv_packets, 0, 1u << 5},
+    {&PortCountersAttribute::multicast_xmit_packets, 0, 1u << 6},
+    {&PortCountersAttribute::multicast_rcv_packets, 0, 1u << 7},
 };
 
 }  // namespace
@@ -41,6 +45,11 @@ PortCountersAttribute PmaResponder::ToAttribute(const PortCounters& counters) {
   attribute.rcv_data = counters.rcv_bytes / 4;
   attribute.xmit_packets = counters.xmit_packets;
   attribute.rcv_packets = counters.rcv_packets;
+  attribute.multicast_xmit_packets = counters.xmit_multicast_packets;
+  attribute.multicast_rcv_packets = counters.rcv_multicast_packets;
+  // A page is read while its port counts: the part may be ahead of the whole.
+  attribute.unicast_xmit_packets = counters.xmit_packets - std::min(counters.xmit_packets, counters.xmit_multicast_packets);
+  attribute.unicast_rcv_packets = counters.rcv_packets - std::min(counters.rcv_packets, counters.rcv_multicast_packets);
   return attribute;
 }
 
@@ -69,7 +78,7 @@ MadStatus PmaResponder::Answer(const ManagedPort& port, const MadHeader& request
       if (request.method != MadMethod::kGet) return MadStatus::kUnsupportedMethodAttribute;
       ClassPortInfo info;
       info.class_version = kPerfClassVersion;
-      info.capability_mask = kExtendedWidthWithoutIetf;
+      info.capability_mask = kExtendedWidth;
       EncodeClassPortInfo(info, PerfData(reply));
       return MadStatus::kOk;
     }

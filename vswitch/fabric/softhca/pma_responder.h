@@ -31,7 +31,7 @@ class PmaResponder {
 
   // The answer of `port` to `mad`, or none if that is no request of this class.
   absl::optional<Mad> Respond(const ManagedPort& port, const Mad& mad);
-  // The port's process is gone; the next one counts from zero.
+  // The port has a new process, which counts from zero.
   void ForgetPort(const Gid& port) { baselines_.erase(port); }
   const Counters& counters() const { return counters_; }
 

@@ -76,6 +76,18 @@ TEST_F(PmaResponderTest, CountersHaveTheirPlaces) {
   EXPECT_EQ(answer.rcv_errors, 108u);
 }
 
+TEST_F(PmaResponderTest, UnicastIsWhatIsNotMulticast) {
+  counters_.xmit_packets = 10;
+  counters_.xmit_multicast_packets = 4;
+  counters_.rcv_packets = 7;
+  counters_.rcv_multicast_packets = 9;  // read a moment later
+  const PortCountersAttribute answer = Get(PerfAttribute::kPortCountersExtended);
+  EXPECT_EQ(answer.unicast_xmit_packets, 6u);
+  EXPECT_EQ(answer.multicast_xmit_packets, 4u);
+  EXPECT_EQ(answer.unicast_rcv_packets, 0u);
+  EXPECT_EQ(answer.multicast_rcv_packets, 9u);
+}
+
 TEST_F(PmaResponderTest, OldCountersSaturateAndExtendedOnesDoNot) {
   counters_.xmit_packets = uint64_t{1} << 40;
   EXPECT_EQ(Get().xmit_packets, 0xffff'ffffu);
@@ -130,7 +142,7 @@ TEST_F(PmaResponderTest, WhatIsRefused) {
 
 TEST_F(PmaResponderTest, WhatItIs) {
   ASSERT_EQ(Ask(MadMethod::kGet, PerfAttribute::kClassPortInfo), 0);
-  EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->capability_mask, 0x0400) << "extended, without unicast and multicast";
+  EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->capability_mask, 0x0200) << "extended, unicast and multicast apart";
   EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->class_version, 1);
 }
 

@@ -145,6 +145,7 @@ absl::Status Subnet::Register(const std::string& name, const PortResources& reso
       if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
       made->sink = sink;
       port->counters = resources.counters;
+      agents_.CountersBegin(*port);
       Activate(port);
     }
     *session = made;
@@ -286,7 +287,6 @@ void Subnet::Disown(Port* port) {
   }
   port->owner = nullptr;
   UpdateActive(port);
-  agents_.PortAbandoned(*port);
   TellConfig(port);  // those who query it
   TellNews();
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "fdb/clock.h"
 #include "fdb/temp_dir_for_test.h"
+#include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fake_ports_for_test.h"
 #include "vswitch/fabric/softhca/lid_file.h"
 #include "vswitch/fabric/softhca/recording_sink.h"
@@ -27,9 +28,9 @@ using ::testing::SizeIs;
 // A registered port that says what a host says to an SA.
 class Host {
  public:
-  Host(Subnet* subnet, const std::string& name, Lid wish = Lid())
+  Host(Subnet* subnet, const std::string& name, Lid wish = Lid(), std::shared_ptr<const CountersPage> counters = nullptr)
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationWish{wish, {}})) {
-    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), nullptr}, /*query_only=*/false, &sink_).ok());
+    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), std::move(counters)}, /*query_only=*/false, &sink_).ok());
   }
 
   PortConfig config() const { return sink_.Get().configs.back(); }
@@ -294,6 +295,35 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
   }
   ASSERT_TRUE(stranger.link()->SendMadTo(stranger.config().lid, mad).ok());
   EXPECT_THAT(stranger.mads(), SizeIs(1)) << "its own, even without a partition";
+}
+
+// What a port shows in its page is what the PMA says. A successor counts from zero, also if its predecessor's were cleared.
+TEST_F(SubnetMadsTest, CountersAreThePortsOwnAndASuccessorsBeginAnew) {
+  Host h1(&subnet_, "h1");
+  const auto xmit_packets = [&](MadMethod method, Lid of) {
+    MadHeader header;
+    header.mgmt_class = MgmtClass::kPerf;
+    header.class_version = kPerfClassVersion;
+    header.method = method;
+    header.attribute = static_cast<uint16_t>(PerfAttribute::kPortCounters);
+    Mad mad{};
+    EncodeMadHeader(header, &mad);
+    EncodePortCounters(PortCountersAttribute(), PerfData(&mad));
+    EXPECT_TRUE(h1.link()->SendMadTo(of, mad).ok());
+    return DecodePortCounters(PerfData(h1.last()))->xmit_packets;
+  };
+  const std::shared_ptr<CountersPage> first = CountersPage::Create().value(), second = CountersPage::Create().value();
+  first->Store({.xmit_packets = 100});
+  second->Store({.xmit_packets = 30});
+  auto h2 = std::make_unique<Host>(&subnet_, "h2", Lid(), first);
+  const Lid lid = h2->config().lid;
+  EXPECT_EQ(xmit_packets(MadMethod::kGet, lid), 100u);
+  EXPECT_EQ(xmit_packets(MadMethod::kSet, lid), 0u);
+  first->Store({.xmit_packets = 105});
+  EXPECT_EQ(xmit_packets(MadMethod::kGet, lid), 5u);
+  h2.reset();
+  h2 = std::make_unique<Host>(&subnet_, "h2", Lid(), second);
+  EXPECT_EQ(xmit_packets(MadMethod::kGet, lid), 30u);
 }
 
 TEST_F(SubnetMadsTest, AnSmThatRestartsForgets) {
