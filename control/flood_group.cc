@@ -176,6 +176,8 @@ void FloodGroup::Fail(const absl::Status& why) {
     LogWarning(absl::StrCat("join flood group ", options_.mgid.ToString(), ": ", why.message(), "; will go on trying"));
   }
   trouble_ = std::string(why.message());
+  // Who waited for an answer in vain has not pressed the SA, and wants to be there when it comes back.
+  if (absl::IsDeadlineExceeded(why)) backoff_ = kFirstBackoff;
   retry_at_ = clock_->Now() + backoff_;
   backoff_ = std::min(backoff_ * 2, kLastBackoff);
 }

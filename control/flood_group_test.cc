@@ -88,6 +88,18 @@ TEST_F(FloodGroupTest, AReportWhileARefusalIsUnderWayIsNotForgotten) {
   EXPECT_EQ(joins_, 1);
 }
 
+// A subnet manager was stopped for long: who was waiting for it must not wait once more when it goes on.
+TEST_F(FloodGroupTest, AnSaThatWasSilentIsAskedAgainWithoutBackingOff) {
+  sa_.silent = true;
+  MakeGroup(PKey(0x8001));
+  for (int i = 0; i < 1200; ++i) Advance(absl::Milliseconds(100));
+  EXPECT_EQ(joins_, 0);
+  sa_.silent = false;
+  const absl::Time back = clock_.Now();
+  while (joins_ == 0 && clock_.Now() < back + absl::Minutes(1)) Advance(absl::Milliseconds(100));
+  EXPECT_LE(clock_.Now(), back + absl::Milliseconds(4200)) << "the last of a join's repetitions waits 4 s";
+}
+
 TEST_F(FloodGroupTest, TheReportOfOnesOwnGroupIsNoNews) {
   MakeGroup(PKey(0x8001));
   EXPECT_EQ(joins_, 1);
