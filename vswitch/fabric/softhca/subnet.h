@@ -271,6 +271,7 @@ class Subnet {
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   MadAgents agents_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, FaultRule> faults_ ABSL_GUARDED_BY(mutex_);  // by source, destination
+  bool told_faults_ ABSL_GUARDED_BY(mutex_) = false;  // some port may have been told of rules
 
   std::deque<Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;

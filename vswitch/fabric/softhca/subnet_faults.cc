@@ -81,13 +81,18 @@ std::vector<Subnet::Fault> Subnet::Faults() const {
 }
 
 void Subnet::TellChangedFaults() {
+  // A port that comes costs nothing as long as nobody asks for faults: there may be thousands.
+  if (faults_.empty() && !told_faults_) return;
+  told_faults_ = false;
   for (const auto& [name, port] : ports_) {
+    told_faults_ |= !port->faults.empty();
     if (port->owner != nullptr && port->faults != FaultsTo(name)) TellFaults(port.get());
   }
 }
 
 void Subnet::TellFaults(Port* port) {
   port->faults = FaultsTo(port->name);
+  told_faults_ |= !port->faults.empty();
   Tell(port->owner, [rules = port->faults](PortSink* to) { to->OnFaults(rules); });
 }
 
@@ -102,10 +107,15 @@ std::vector<FaultRule> Subnet::FaultsTo(const std::string& destination) const {
   const FaultRule* any = FindFault(kAnyPort, destination);
   if (any == nullptr) any = FindFault(kAnyPort, kAnyPort);
   if (any != nullptr) rules.push_back(*any);
-  for (const auto& [name, port] : ports_) {
-    const FaultRule* rule = FindFault(name, destination);
-    if (rule == nullptr) rule = FindFault(name, kAnyPort);
-    if (rule == nullptr) continue;
+  const std::string* before = nullptr;  // rules of one source follow one another
+  for (const auto& [names, unused] : faults_) {
+    const std::string& source = names.first;
+    if (source == kAnyPort || (before != nullptr && *before == source)) continue;
+    before = &source;
+    const Port* port = FindPort(source);
+    const FaultRule* rule = FindFault(source, destination);
+    if (rule == nullptr) rule = FindFault(source, kAnyPort);
+    if (port == nullptr || rule == nullptr) continue;
     rules.push_back(*rule);
     rules.back().source = port->config.gid;
   }
