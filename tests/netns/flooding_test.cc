@@ -172,6 +172,7 @@ TEST_F(TwoPortFloodingTest, UnicastBetweenVPortsOfOneHostStaysOnIt) {
   v2_->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(v1_->WaitFor(Marked(1)));
   ASSERT_TRUE(h2_->WaitFor(Marked(1)));
+  agents()[0]->WaitUntilAnnounced();
   const uint64_t sent = agents()[0]->Stat("transmitted_fabric");
   v1_->Send(TestFrame(kB, kA, 2));
   ASSERT_TRUE(v2_->WaitFor(Marked(2)));
