@@ -59,6 +59,14 @@ int FromEnvironment(const char* name, int otherwise) {
   return text != nullptr && absl::SimpleAtoi(text, &value) && value > 0 ? value : otherwise;
 }
 
+int Main(int argc, char** argv, bool (*run)(const std::string& output)) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s OUTPUT.json\n", argv[0]);
+    return 2;
+  }
+  return run(argv[1]) ? 0 : 1;
+}
+
 Report::Report(std::string name, std::string unit) : name_(std::move(name)), unit_(std::move(unit)) {}
 
 void Report::Add(const std::string& series, double value) {

@@ -13,6 +13,10 @@ namespace eoib::bench {
 // The number in an environment variable, if it is one above 0: how long to measure, how often.
 int FromEnvironment(const char* name, int otherwise);
 
+// A benchmark's main: runs `run` with the path of the JSON file to write. The exit status: 1 if a required ratio was missed, 2
+// for wrong arguments.
+int Main(int argc, char** argv, bool (*run)(const std::string& output));
+
 // Values that were measured in the same rounds. Ratios are formed within a round, so that what slows the machine down for a
 // while slows both sides down.
 class Report {

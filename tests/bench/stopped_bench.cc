@@ -8,7 +8,6 @@
 #include <signal.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,8 +16,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "nlohmann/json.hpp"
 #include "tests/bench/report.h"
+#include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/fabric.h"
 #include "tests/lab/lab.h"
@@ -32,27 +31,6 @@ using lab::Host;
 
 constexpr absl::Duration kBesideInterval = absl::Microseconds(500);
 constexpr int kPings = 500;
-
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  int value = 0;
-  return text != nullptr && absl::SimpleAtoi(text, &value) && value > 0 ? value : otherwise;
-}
-
-// Gigabits a second that arrived.
-double Throughput(Host* from, Host* to, const std::string& address, int seconds) {
-  auto server = to->Start({"iperf3", "-s", "-1", "--forceflush", "-B", address});
-  if (!lab::EventuallyTrue(lab::kPatience, [&] { return absl::StrContains(server->Log(), "Server listening"); })) {
-    lab::Die("iperf3 does not listen: " + server->Log());
-  }
-  const std::string text = from->MustRun({"iperf3", "-c", address, "-C", "cubic", "-t", absl::StrCat(seconds), "-J"});
-  server->Wait();
-  const nlohmann::json result = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (result.is_discarded() || !result.contains("/end/sum_received/bits_per_second"_json_pointer)) {
-    lab::Die("iperf3 said " + text);
-  }
-  return result["end"]["sum_received"]["bits_per_second"].get<double>() / 1e9;
-}
 
 // Microseconds, the average of many: "rtt min/avg/max/mdev = 0.031/0.052/0.110/0.010 ms".
 double RoundTrip(Host* from, const std::string& address) {
@@ -95,7 +73,7 @@ class StoppedBench {
 
   // The processor time is B's agent's beside the pings, whose number is fixed: a share of one core.
   void Measure(Report* report, const std::string& how, int seconds) {
-    const double gigabits = Throughput(b_.host(), c_.host(), "10.0.0.3", seconds);
+    const double gigabits = Stream(b_.host(), c_.host(), "10.0.0.3", seconds).Finish();
     const absl::Time start = absl::Now();
     const absl::Duration before = ProcessorTime(b_.pid());
     const double microseconds = RoundTrip(b_.host(), "10.0.0.3");
@@ -150,10 +128,4 @@ bool Run(const std::string& output) {
 }  // namespace
 }  // namespace eoib::bench
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s OUTPUT.json\n", argv[0]);
-    return 2;
-  }
-  return eoib::bench::Run(argv[1]) ? 0 : 1;
-}
+int main(int argc, char** argv) { return eoib::bench::Main(argc, argv, eoib::bench::Run); }

@@ -92,10 +92,4 @@ bool Run(const std::string& output) {
 }  // namespace
 }  // namespace eoib::bench
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s OUTPUT.json\n", argv[0]);
-    return 2;
-  }
-  return eoib::bench::Run(argv[1]) ? 0 : 1;
-}
+int main(int argc, char** argv) { return eoib::bench::Main(argc, argv, eoib::bench::Run); }
