@@ -17,12 +17,8 @@ using testing::HasSubstr;
 
 class FloodGroupTest : public testing::Test {
  protected:
-  FloodGroupTest() : pd_(hca_.verbs().alloc_pd(hca_.context())), handles_(&hca_, pd_) {
-    pool_ = BufferPool::Create(&hca_, pd_, 8, 4092).value();
-    endpoint_ = MakeEndpoint();
-  }
   std::unique_ptr<UdEndpoint> MakeEndpoint() {
-    return UdEndpoint::Create(&hca_, pd_, pool_.get(), &handles_, {.receive_depth = 4, .send_depth = 4}).value();
+    return UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), &handles_, {.receive_depth = 4, .send_depth = 4}).value();
   }
   void MakeGroup(PKey pkey) {
     group_ = std::make_unique<FloodGroup>(
@@ -56,10 +52,9 @@ class FloodGroupTest : public testing::Test {
   FakeSa sa_;
   SaClient client_{&sa_, &clock_, {}};
   FakeHca hca_;
-  ibv_pd* pd_;
-  AddressHandles handles_;
-  std::unique_ptr<BufferPool> pool_;
-  std::unique_ptr<UdEndpoint> endpoint_;
+  AddressHandles handles_{&hca_, hca_.pd()};
+  std::unique_ptr<BufferPool> pool_ = BufferPool::Create(&hca_, hca_.pd(), 8, 4092).value();
+  std::unique_ptr<UdEndpoint> endpoint_ = MakeEndpoint();
   std::unique_ptr<FloodGroup> group_;
   int joins_ = 0, losses_ = 0;
 };

@@ -14,7 +14,7 @@ Lid LidOf(uint64_t number) { return Lid(static_cast<uint16_t>(0x100 + number)); 
 
 class ResolverTest : public testing::Test {
  protected:
-  ResolverTest() : pd_(hca_.verbs().alloc_pd(hca_.context())), handles_(&hca_, pd_) { Make(&client_); }
+  ResolverTest() { Make(&client_); }
   ~ResolverTest() override {
     resolver_.reset();
     handles_.Reap();
@@ -57,8 +57,7 @@ class ResolverTest : public testing::Test {
   FakeSa sa_;
   SaClient client_{&sa_, &clock_, {}};
   FakeHca hca_;
-  ibv_pd* pd_;
-  AddressHandles handles_;
+  AddressHandles handles_{&hca_, hca_.pd()};
   VPortDirectory directory_;
   int published_ = 0;
   std::unique_ptr<Resolver> resolver_;

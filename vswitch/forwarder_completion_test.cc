@@ -52,7 +52,6 @@ class ForwarderCompletionTest : public testing::Test {
     handles_->Put(flood_ah_);
     handles_->Reap();
     handles_.reset();
-    hca_.verbs().dealloc_pd(pd_);
   }
 
   // A datagram to this agent's QP with a broadcast of kRemoteMac in it, from its GRH on.
@@ -77,7 +76,7 @@ class ForwarderCompletionTest : public testing::Test {
 
   FakeClock clock_;
   FakeHca hca_;
-  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  ibv_pd* const pd_ = hca_.pd();
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<AddressHandles> handles_;
   std::unique_ptr<UdEndpoint> endpoint_;

@@ -47,7 +47,7 @@ class ForwarderRebindTest : public testing::Test {
 
   FakeClock clock_;
   FakeHca hca_;
-  ibv_pd* pd_ = hca_.verbs().alloc_pd(hca_.context());
+  ibv_pd* const pd_ = hca_.pd();
   std::unique_ptr<AddressHandles> handles_ = std::make_unique<AddressHandles>(&hca_, pd_);
   std::unique_ptr<BufferPool> pool_ = BufferPool::Create(&hca_, pd_, 256, 4092).value();
   Fdb fdb_{{}, &clock_};

@@ -19,13 +19,10 @@ PathKey Key(uint64_t guid, uint16_t dlid = 5, uint8_t sl = 0) {
 
 class AddressHandlesTest : public testing::Test {
  protected:
-  ~AddressHandlesTest() override {
-    hca_.verbs().dealloc_pd(pd_);
-    EXPECT_EQ(hca_.alive(), 0);
-  }
+  ~AddressHandlesTest() override { EXPECT_EQ(hca_.alive(), 0); }
 
   FakeHca hca_;
-  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  ibv_pd* const pd_ = hca_.pd();
 };
 
 AhIndex MustGet(AddressHandles& handles, const PathKey& key, const PathAttributes& attributes = {}) {

@@ -18,7 +18,6 @@ class BufferPoolTest : public testing::Test {
  protected:
   ~BufferPoolTest() override {
     pool_.reset();
-    hca_.verbs().dealloc_pd(pd_);
     EXPECT_EQ(hca_.alive(), 0);
   }
 
@@ -35,7 +34,7 @@ class BufferPoolTest : public testing::Test {
   }
 
   FakeHca hca_;
-  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  ibv_pd* const pd_ = hca_.pd();
   std::unique_ptr<BufferPool> pool_;
 };
 

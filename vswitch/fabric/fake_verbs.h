@@ -79,7 +79,9 @@ class FakeHca final : public Hca {
 
   // The `skip`+1-th call of the verb of that name from now on fails with `error`.
   void FailNext(const std::string& verb, int error, int skip = 0) { failures_[verb] = {skip, error}; }
-  // Objects alive, all kinds together.
+  // A protection domain that is always there, so that a test need not make one.
+  ibv_pd* pd() { return &pd_; }
+  // Objects that verbs made and did not yet destroy, all kinds together.
   int alive() const { return alive_; }
 
   // The queue pair made last, and a completion of it.
@@ -128,6 +130,7 @@ class FakeHca final : public Hca {
   static int Poll(ibv_cq* cq, int entries, ibv_wc* wc);
 
   FakeContext context_ = {};
+  ibv_pd pd_ = {&context_, 0};
   std::map<std::string, std::pair<int, int>> failures_;
   int alive_ = 0;
   FakeQp* qp_ = nullptr;

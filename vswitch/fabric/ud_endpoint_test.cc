@@ -49,7 +49,6 @@ class UdEndpointTest : public testing::Test {
     EXPECT_EQ(handles_->Reap(), 0u) << "every send released its handle";
     handles_.reset();
     pool_.reset();
-    hca_.verbs().dealloc_pd(pd_);
     EXPECT_EQ(hca_.alive(), 0) << "everything is destroyed";
   }
 
@@ -72,7 +71,7 @@ class UdEndpointTest : public testing::Test {
   const UdEndpoint::Options options_ = {
       .pkey_index = 3, .qkey = QKey(0x1234), .receive_depth = kReceiveDepth, .send_depth = kSendDepth};
   FakeHca hca_;
-  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  ibv_pd* const pd_ = hca_.pd();
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<AddressHandles> handles_;
   AhIndex ah_ = AhIndex::None();

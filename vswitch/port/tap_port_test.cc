@@ -76,10 +76,6 @@ class TapPortTest : public testing::Test {
     address.sll_ifindex = static_cast<int>(if_nametoindex("tap0"));
     ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   }
-  ~TapPortTest() override {
-    pool_.reset();
-    hca_.verbs().dealloc_pd(pd_);
-  }
 
   void KernelSends(const Bytes& frame) {
     ASSERT_EQ(send(socket_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
@@ -123,7 +119,7 @@ class TapPortTest : public testing::Test {
   }
 
   FakeHca hca_;
-  ibv_pd* const pd_ = hca_.verbs().alloc_pd(hca_.context());
+  ibv_pd* const pd_ = hca_.pd();
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<TapPort> port_;
   UniqueFd socket_;

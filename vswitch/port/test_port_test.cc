@@ -15,9 +15,8 @@ bool Readable(int fd) {
 
 TEST(TestPortTest, InjectsAndCollects) {
   FakeHca hca;
-  ibv_pd* pd = hca.verbs().alloc_pd(hca.context());
   {
-    auto pool = BufferPool::Create(&hca, pd, 4, 100).value();
+    auto pool = BufferPool::Create(&hca, hca.pd(), 4, 100).value();
     TestPort port("p", MacAddr());
     EXPECT_FALSE(Readable(port.receive_fd()));
     const std::vector<uint8_t> tagged = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 10, 0x08, 0x00, 42};
@@ -40,7 +39,6 @@ TEST(TestPortTest, InjectsAndCollects) {
     EXPECT_EQ(port.Transmit(frames[0], false), DropReason::kPortFull);
     pool->Free(frames[0].buffer);
   }
-  hca.verbs().dealloc_pd(pd);
 }
 
 TEST(TestPortTest, KeepsSoManyFramesAndForgetsWithDiscard) {
