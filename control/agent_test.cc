@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
-#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/port/test_port.h"
 #include "vswitch/wire/mgid.h"
 

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
-#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/forwarder.h"
 #include "vswitch/port/test_port.h"
 #include "vswitch/wire/mgid.h"

@@ -122,7 +122,7 @@ TEST_F(FullTableTest, AgeingEmptiesItWhileTrafficGoesOn) {
 
 // What an agent's memory, in KiB, may grow by in a second storm: its rings have grown with the load of the first, perhaps not
 // to the last. A frame that stayed of every question would be more. The address sanitizer keeps what was freed.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef EOIB_SANITIZE_ADDRESS
 constexpr uint64_t kGrowth = 64 << 10;
 #else
 constexpr uint64_t kGrowth = 8 << 10;

@@ -22,7 +22,7 @@ namespace eoib::lab {
 namespace {
 
 // A sanitizer keeps freed memory back, so that what a process has of it says nothing.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(EOIB_SANITIZE_ADDRESS) || defined(EOIB_SANITIZE_THREAD)
 constexpr bool kMemoryTells = false;
 #else
 constexpr bool kMemoryTells = true;

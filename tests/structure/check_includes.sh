@@ -4,8 +4,9 @@
 #     fdb <- vswitch/wire <- vswitch/fabric <- {vswitch/port, the rest of vswitch} <- control <- gateway <- mains
 #
 # ("A <- B": B may include A.) vswitch/port includes nothing of the rest of vswitch. The software HCA (vswitch/fabric/softhca) is
-# included by itself, by tests, fuzzers, benchmarks and mains only. *_main.cc, vswitch/ovs/ and tests/ may include everything, and
-# so may the commands of fabricd (vswitch/fabric/softhca/*_commands.*), which are a part of its main.
+# included by itself, by tests, fuzzers, benchmarks and mains only; within it, so is its subnet (vswitch/fabric/softhca/subnet),
+# which HCAs reach through subnet_link.h. *_main.cc, vswitch/ovs/ and tests/ may include everything, and so may the commands of
+# fabricd (vswitch/fabric/softhca/subnet/*_commands.*), which are a part of its main.
 #
 # check_includes.sh [ROOT]       checks a tree, by default the one this script is in
 # check_includes.sh --self-test  shows on small trees that the check finds what it should, and no more
@@ -19,6 +20,7 @@ find_bad_includes() {
     function room(path) {
       if (path ~ /^fdb\//) return "fdb"
       if (path ~ /^vswitch\/wire\//) return "vswitch/wire"
+      if (path ~ /^vswitch\/fabric\/softhca\/subnet\//) return "vswitch/fabric/softhca/subnet"
       if (path ~ /^vswitch\/fabric\/softhca\//) return "vswitch/fabric/softhca"
       if (path ~ /^vswitch\/fabric\//) return "vswitch/fabric"
       if (path ~ /^vswitch\/port\//) return "vswitch/port"
@@ -31,6 +33,7 @@ find_bad_includes() {
     }
     BEGIN {
       level["fdb"] = 0; level["vswitch/wire"] = 1; level["vswitch/fabric"] = 2; level["vswitch/fabric/softhca"] = 2.5
+      level["vswitch/fabric/softhca/subnet"] = 2.6
       level["vswitch/port"] = 3; level["vswitch"] = 4; level["control"] = 5; level["gateway"] = 6
       level["vswitch/ovs"] = 7; level["tests"] = 7
     }
@@ -42,13 +45,15 @@ find_bad_includes() {
       sub(/[">].*$/, "", header)
       ++seen
       from = room(file); to = room(header)
-      test = file ~ /_(test|fuzz|bench)\.cc$/ || file ~ /_test_fixture\.h$/
+      test = file ~ /_(test|fuzz|bench)\.cc$/ || file ~ /_(test_fixture|for_test)\.h$/
       why = ""
       if (header ~ /^\.\.?\//) { print file ":" part[2] ": includes " header ": includes are relative to the root"; next }
       if (to == "" || from == "vswitch/ovs" || file ~ /_main\.cc$/) next
-      if (from == "vswitch/fabric/softhca" && file ~ /_commands(_test)?\.(h|cc)$/) next
-      if (to == "vswitch/fabric/softhca") {
-        if (from != to && !test) why = "only tests, mains and softhca itself may include the software HCA"
+      if (from == "vswitch/fabric/softhca/subnet" && file ~ /_commands(_test)?\.(h|cc)$/) next
+      if (to == "vswitch/fabric/softhca/subnet") {
+        if (from != to && !test) why = "only tests, mains and the subnet itself may include the software subnet"
+      } else if (to == "vswitch/fabric/softhca") {
+        if (from !~ /^vswitch\/fabric\/softhca/ && !test) why = "only tests, mains and softhca itself may include the software HCA"
       } else if (level[to] > level[from]) {
         why = from " must not include " to
       }
@@ -112,9 +117,14 @@ self_test() {
   expect pass vswitch/fabric/softhca/a.cc vswitch/fabric/softhca/ring.h
   expect pass vswitch/fabric/softhca/a.cc vswitch/fabric/hca.h
   expect fail vswitch/fabric/softhca/a.cc vswitch/port/port.h
-  expect pass vswitch/fabric/softhca/a_commands.h control/command_registry.h
-  expect pass vswitch/fabric/softhca/a_commands_test.cc control/command_registry.h
-  expect fail vswitch/fabric/softhca/subnet.h control/command_registry.h
+  expect pass vswitch/fabric/softhca/subnet/subnet.h vswitch/fabric/softhca/subnet_link.h
+  expect fail vswitch/fabric/softhca/soft_port.h vswitch/fabric/softhca/subnet/subnet.h
+  expect pass vswitch/fabric/softhca/soft_port_test.cc vswitch/fabric/softhca/subnet/subnet.h
+  expect pass vswitch/fabric/softhca/node_for_test.h vswitch/fabric/softhca/subnet/subnet.h
+  expect fail control/agent.cc vswitch/fabric/softhca/subnet/subnet.h
+  expect pass vswitch/fabric/softhca/subnet/a_commands.h control/command_registry.h
+  expect pass vswitch/fabric/softhca/subnet/a_commands_test.cc control/command_registry.h
+  expect fail vswitch/fabric/softhca/subnet/subnet.h control/command_registry.h
   expect fail vswitch/fabric/a_commands.h control/command_registry.h
   expect fail vswitch/fabric/a.cc vswitch/fabric/softhca/soft_hca.h
   expect fail control/agent.cc vswitch/fabric/softhca/soft_hca.h

@@ -11,7 +11,7 @@
 
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
-#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/fabric/ud_endpoint.h"
 
 namespace eoib {

@@ -26,7 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "fdb/address.h"
-#include "vswitch/fabric/softhca/subnet_config.h"
+#include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/wire/mad.h"

@@ -319,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, HostileRingTest, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "InProcess" : "Files"; });
 
 TEST_P(HostileRingTest, GoodTrafficAllArrivesAndNothingThatNobodySent) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
   constexpr int kRounds = 300;
   constexpr uint64_t kHostileSteps = 20'000;
 #else

@@ -15,7 +15,7 @@
 namespace eoib::softhca {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
 constexpr bool kSanitized = true;
 constexpr size_t kPorts = 100;
 #else

@@ -82,12 +82,12 @@ RingHeaderWords LoadHeader(const uint8_t* from) {
 }
 
 void CopyFromShared(void* to, const uint8_t* from, size_t size) {
-#ifdef __SANITIZE_THREAD__
+#ifdef EOIB_SANITIZE_THREAD
   // To ThreadSanitizer a race is one unless every access is atomic.
   auto* bytes = static_cast<uint8_t*>(to);
   for (size_t i = 0; i < size; ++i) bytes[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 #else
-  std::memcpy(to, from, size);
+  if (size > 0) std::memcpy(to, from, size);  // of nothing, @to may be null
 #endif
 }
 

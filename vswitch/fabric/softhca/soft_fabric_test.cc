@@ -23,9 +23,9 @@
 #include "fdb/clock.h"
 #include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
-#include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
-#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/fabric/softhca/subnet/fabric_server.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/types/optional.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
-#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {

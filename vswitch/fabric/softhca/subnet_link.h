@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/address.h"
+#include "vswitch/fabric/softhca/fault_rule.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/wire/mad.h"
 
@@ -36,6 +37,8 @@ struct QpnRange {
 
   bool Contains(Qpn qpn) const { return qpn.value() >= first.value() && qpn.value() - first.value() < count; }
 };
+
+inline constexpr size_t kMaxPKeys = 128;  // of a port's P_Key table
 
 // A port as the subnet manager has configured it.
 struct PortConfig {
@@ -72,30 +75,6 @@ struct RingEnd {
   UniqueFd liveness;
   std::shared_ptr<RingMemory> local;
 };
-
-// What a receiving port does to datagrams on their way from a source, before it looks at them. All zero: nothing. A port has
-// a rule for any source, and rules for sources by GID, which go before it.
-//
-// Probabilities in parts per million, decided for each datagram by a random sequence of its own that begins at `seed` whenever
-// the rules are told: the same traffic meets the same fate.
-struct FaultRule {
-  absl::optional<Gid> source;  // nothing: every source that has no rule of its own
-  uint32_t loss_ppm = 0;
-  uint32_t duplicate_ppm = 0;  // delivered twice
-  uint32_t reorder_ppm = 0;    // kept back until the source's next datagram has been delivered, or for kReorderPatience
-  absl::Duration delay;        // each datagram, in order; at most kMaxDelay
-  uint64_t seed = 1;
-
-  static constexpr absl::Duration kReorderPatience = absl::Milliseconds(10);
-  static constexpr absl::Duration kMaxDelay = absl::Seconds(1);
-
-  bool IsNone() const { return loss_ppm == 0 && duplicate_ppm == 0 && reorder_ppm == 0 && delay == absl::ZeroDuration(); }
-  friend bool operator==(const FaultRule&, const FaultRule&) = default;
-};
-// That a port is told at most.
-inline constexpr size_t kMaxFaultRules = 128;
-// kInvalidArgument if a probability or the delay is out of range.
-absl::Status CheckFaultRule(const FaultRule& rule);
 
 // What a port shows of itself at its registration. The link duplicates the descriptors and shares the pages.
 struct PortResources {

@@ -22,9 +22,9 @@
 #include "absl/strings/str_cat.h"
 #include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
-#include "vswitch/fabric/softhca/fabric_server.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
-#include "vswitch/fabric/softhca/subnet.h"
+#include "vswitch/fabric/softhca/subnet/fabric_server.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
 namespace {

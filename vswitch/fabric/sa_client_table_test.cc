@@ -1,0 +1,279 @@
+// SaClient: answers of several records, and what nobody asked for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "vswitch/fabric/sa_client_test_fixture.h"
+
+namespace eoib {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// ---- Tables.
+
+constexpr size_t kPathStride = 64;
+
+PathRecord PathTo(uint64_t guid) {
+  PathRecord record;
+  record.sgid = kSgid;
+  record.dgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(guid));
+  record.dlid = Lid(static_cast<uint16_t>(guid));
+  return record;
+}
+
+class SaClientTableTest : public SaClientTest {
+ protected:
+  void AskPaths() {
+    client_.QueryPaths(kSgid, PKey(0x8001),
+                       [this](absl::StatusOr<std::vector<PathRecord>> table) { tables_.push_back(std::move(table)); });
+  }
+  // A segment of the answer to the request that was sent i-th.
+  Mad Segment(size_t i, const std::vector<PathRecord>& records, uint32_t segment) const {
+    std::vector<uint8_t> table(records.size() * kPathStride);
+    for (size_t at = 0; at < records.size(); ++at) {
+      EncodePathRecord(records[at], absl::MakeSpan(table).subspan(at * kPathStride));
+    }
+    SaHeader header = mads_.header(i);
+    header.method = MadMethod::kGetTableResp;
+    header.attribute_offset = kPathStride / 8;
+    RmppHeader rmpp;
+    rmpp.active = true;
+    rmpp.type = RmppType::kData;
+    rmpp.segment = segment;
+    rmpp.first = segment == 1;
+    rmpp.last = segment * kRmppDataPerSegment >= table.size();
+    const size_t from = (segment - 1) * kRmppDataPerSegment;
+    const size_t size = std::min(kRmppDataPerSegment, table.size() - from);
+    if (rmpp.last) rmpp.payload_length = static_cast<uint32_t>(size + kRmppSaHeader);
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodeRmppHeader(rmpp, &mad);
+    std::copy_n(table.begin() + static_cast<ptrdiff_t>(from), size, SaRecord(&mad).begin());
+    return mad;
+  }
+  RmppHeader LastReply() const { return DecodeRmppHeader(mads_.replies.back()); }
+
+  std::vector<absl::StatusOr<std::vector<PathRecord>>> tables_;
+};
+
+TEST_F(SaClientTableTest, ATableComesInSegments) {
+  AskPaths();
+  EXPECT_EQ(mads_.header(0).method, MadMethod::kGetTable);
+  EXPECT_EQ(mads_.header(0).component_mask, path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
+  std::vector<PathRecord> records;
+  for (uint64_t guid = 2; guid < 9; ++guid) records.push_back(PathTo(guid));
+  records[3].sgid = kDgid;  // not what we asked for
+  for (uint32_t i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(tables_.empty());
+    Arrive(Segment(0, records, i));
+  }
+  ASSERT_EQ(tables_.size(), 1u);
+  records.erase(records.begin() + 3);
+  EXPECT_EQ(*tables_[0], records);
+  EXPECT_EQ(LastReply().type, RmppType::kAck);
+  EXPECT_EQ(LastReply().segment, 3u);
+  EXPECT_EQ(client_.NextDeadline(), absl::InfiniteFuture());
+
+  records.insert(records.begin() + 3, PathTo(5));
+  const size_t replies = mads_.replies.size();
+  Arrive(Segment(0, records, 3));
+  EXPECT_EQ(mads_.replies.size(), replies + 1) << "the SA did not hear the end";
+  EXPECT_EQ(LastReply().segment, 3u);
+  EXPECT_EQ(tables_.size(), 1u);
+  EXPECT_EQ(client_.counters().ignored, 0u);
+}
+
+TEST_F(SaClientTableTest, AnEmptyTableIsAnAnswer) {
+  AskPaths();
+  Arrive(Segment(0, {}, 1));
+  ASSERT_EQ(tables_.size(), 1u);
+  EXPECT_TRUE(tables_[0]->empty());
+}
+
+TEST_F(SaClientTableTest, EachSegmentGivesTheSaMoreTime) {
+  AskPaths();
+  const std::vector<PathRecord> records(20, PathTo(2));
+  for (uint32_t i = 1; i <= 7; ++i) {
+    Arrive(Segment(0, records, i));
+    Advance(absl::Milliseconds(1900));
+  }
+  EXPECT_EQ(tables_.size(), 1u);
+  EXPECT_EQ(mads_.sent.size(), 1u);
+}
+
+TEST_F(SaClientTableTest, ATableThatStopsComingIsAbortedAndAskedForAgain) {
+  AskPaths();
+  const std::vector<PathRecord> records(10, PathTo(2));
+  Arrive(Segment(0, records, 1));
+  Arrive(Segment(0, records, 2));
+  Advance(absl::Seconds(2));
+  EXPECT_EQ(LastReply().type, RmppType::kAbort);
+  EXPECT_EQ(mads_.sent.size(), 2u);
+  const size_t replies = mads_.replies.size();
+  Arrive(Segment(0, records, 3));
+  EXPECT_EQ(mads_.replies.size(), replies) << "a late one of the first transfer must not spoil the second";
+  for (uint32_t i = 1; i <= 4; ++i) Arrive(Segment(1, records, i));
+  ASSERT_EQ(tables_.size(), 1u);
+  EXPECT_EQ(tables_[0]->size(), 10u);
+}
+
+TEST_F(SaClientTableTest, ARefusedTableIsAnError) {
+  AskPaths();
+  SaHeader header = mads_.header(0);
+  header.method = MadMethod::kGetTableResp;
+  header.status = static_cast<uint16_t>(SaStatus::kUnsupportedMethodAttribute);
+  Arrive(PathMad(header));
+  ASSERT_EQ(tables_.size(), 1u);
+  EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(SaClientTableTest, ATableAgainstTheRulesIsAnError) {
+  AskPaths();
+  const std::vector<PathRecord> records(10, PathTo(2));
+  Arrive(Segment(0, records, 1));
+  Mad mad = Segment(0, records, 2);
+  RmppHeader rmpp = DecodeRmppHeader(mad);
+  rmpp.segment = 100'000;
+  EncodeRmppHeader(rmpp, &mad);
+  Arrive(mad);
+  ASSERT_EQ(tables_.size(), 1u);
+  EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(LastReply().type, RmppType::kAbort);
+  EXPECT_EQ(LastReply().status, static_cast<uint8_t>(RmppStatus::kSegmentTooBig));
+}
+
+// They would overlap.
+TEST_F(SaClientTableTest, RecordsCloserThanTheirSizeAreAnError) {
+  AskPaths();
+  Mad mad = Segment(0, {PathTo(2)}, 1);
+  SaHeader header = *DecodeSaHeader(mad);
+  header.attribute_offset = kPathStride / 8 - 1;
+  const RmppHeader rmpp = DecodeRmppHeader(mad);
+  EncodeSaHeader(header, &mad);
+  EncodeRmppHeader(rmpp, &mad);
+  Arrive(mad);
+  ASSERT_EQ(tables_.size(), 1u);
+  EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(SaClientTableTest, GroupsComeAsATableToo) {
+  std::vector<McMemberRecord> groups;
+  client_.QueryGroups(Group(), mcm::kPKey, [&](absl::StatusOr<std::vector<McMemberRecord>> table) { groups = *table; });
+  SaHeader header = mads_.header(0);
+  EXPECT_EQ(header.component_mask, mcm::kPKey);
+  header.method = MadMethod::kGetTableResp;
+  header.attribute_offset = 7;
+  Mad mad = GroupMad(header, Group());
+  EncodeRmppHeader(
+      {.active = true, .first = true, .last = true, .type = RmppType::kData, .segment = 1, .payload_length = 20 + 56}, &mad);
+  Arrive(mad);
+  EXPECT_THAT(groups, ElementsAre(Group()));
+}
+
+// IBA 1.4 §13.6: only a table has several segments.
+TEST_F(SaClientTableTest, ARecordInSegmentsIsIgnored) {
+  Path();
+  SaHeader header = ResponseHeader(0);
+  Mad mad = PathMad(header);
+  EncodeRmppHeader({.active = true, .first = true, .type = RmppType::kData, .segment = 1}, &mad);
+  Arrive(mad);
+  EXPECT_TRUE(paths_.empty());
+  EXPECT_EQ(client_.counters().ignored, 1u);
+  EncodeRmppHeader({.active = true, .first = true, .last = true, .type = RmppType::kData, .segment = 1, .payload_length = 84},
+                   &mad);
+  Arrive(mad);
+  EXPECT_EQ(paths_.size(), 1u) << "one segment is a record";
+}
+
+// ---- Reports.
+
+class SaClientReportTest : public SaClientTest {
+ protected:
+  SaClientReportTest() {
+    client_.OnNotice([this](const Notice& notice) { notices_.push_back(notice); });
+  }
+  static Mad ReportMad(uint64_t tid, const Notice& notice) {
+    Mad mad;
+    EncodeSaHeader({.method = MadMethod::kReport, .tid = tid, .attribute = SaAttribute::kNotice}, &mad);
+    EncodeNotice(notice, SaRecord(&mad));
+    return mad;
+  }
+
+  std::vector<Notice> notices_;
+};
+
+TEST_F(SaClientReportTest, SubscribesToOneTrapOfAllPorts) {
+  std::vector<absl::StatusOr<InformInfo>> answers;
+  client_.Subscribe(SmTrap::kGidInService, [&](absl::StatusOr<InformInfo> answer) { answers.push_back(answer); });
+  client_.Unsubscribe(SmTrap::kGroupDeleted, [&](absl::StatusOr<InformInfo> answer) { answers.push_back(answer); });
+  EXPECT_EQ(mads_.header(0).method, MadMethod::kSet);
+  EXPECT_EQ(mads_.header(0).attribute, SaAttribute::kInformInfo);
+  InformInfo asked = *DecodeInformInfo(SaRecord(mads_.sent[0]));
+  EXPECT_TRUE(asked.subscribe);
+  EXPECT_TRUE(asked.generic);
+  EXPECT_EQ(asked.trap, 64);
+  EXPECT_EQ(asked.lid_begin, InformInfo::kAllLids);
+  EXPECT_TRUE(asked.gid.IsZero());
+  EXPECT_FALSE(DecodeInformInfo(SaRecord(mads_.sent[1]))->subscribe);
+  EXPECT_EQ(DecodeInformInfo(SaRecord(mads_.sent[1]))->trap, 67);
+
+  Mad answer;
+  EncodeSaHeader(ResponseHeader(0), &answer);
+  EncodeInformInfo(asked, SaRecord(&answer));
+  Arrive(answer);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0].ok());
+  SaHeader refusal = ResponseHeader(1);
+  refusal.status = static_cast<uint16_t>(SaStatus::kRequestInvalid);
+  EncodeSaHeader(refusal, &answer);
+  Arrive(answer);
+  EXPECT_THAT(std::string(answers.at(1).status().message()), HasSubstr("unsubscribe from trap 67: "));
+}
+
+TEST_F(SaClientReportTest, AReportIsAcknowledgedAndHandedOn) {
+  const Notice notice = Notice::OfGid(SmTrap::kGidInService, kDgid);
+  Arrive(ReportMad(0x1234'5678'9abc'def0, notice));
+  EXPECT_THAT(notices_, ElementsAre(notice));
+  EXPECT_TRUE(mads_.sent.empty());
+  ASSERT_EQ(mads_.replies.size(), 1u);
+  const SaHeader header = *DecodeSaHeader(mads_.replies[0]);
+  EXPECT_EQ(header.method, MadMethod::kReportResp);
+  EXPECT_EQ(header.tid, 0x1234'5678'9abc'def0u) << "all 64 bits";
+  EXPECT_EQ(header.attribute, SaAttribute::kNotice);
+  EXPECT_EQ(*DecodeNotice(SaRecord(mads_.replies[0])), notice);
+}
+
+TEST_F(SaClientReportTest, ARepeatedReportIsAcknowledgedEachTimeAndHandedOnOnce) {
+  const Notice notice = Notice::OfGid(SmTrap::kGidInService, kDgid);
+  for (int i = 0; i < 5; ++i) {
+    Arrive(ReportMad(7, notice));
+    Advance(absl::Seconds(1));
+  }
+  EXPECT_EQ(mads_.replies.size(), 5u);
+  EXPECT_EQ(notices_.size(), 1u);
+  EXPECT_EQ(client_.counters().repeated_reports, 4u);
+  Arrive(ReportMad(8, notice));
+  EXPECT_EQ(notices_.size(), 2u) << "another report of the same";
+  Arrive(ReportMad(7, Notice::OfGid(SmTrap::kGidOutOfService, kDgid)));
+  EXPECT_EQ(notices_.size(), 3u) << "a restarted SM counts from the beginning";
+  Advance(absl::Seconds(11));
+  Arrive(ReportMad(8, notice));
+  EXPECT_EQ(notices_.size(), 4u) << "nobody repeats for so long";
+}
+
+TEST_F(SaClientReportTest, AReportOfSomethingElseIsIgnored) {
+  Mad mad = ReportMad(7, Notice());
+  SaHeader header = *DecodeSaHeader(mad);
+  header.attribute = SaAttribute::kPathRecord;
+  EncodeSaHeader(header, &mad);
+  Arrive(mad);
+  EXPECT_TRUE(notices_.empty());
+  EXPECT_TRUE(mads_.replies.empty());
+  EXPECT_EQ(client_.counters().ignored, 1u);
+}
+
+}  // namespace
+}  // namespace eoib

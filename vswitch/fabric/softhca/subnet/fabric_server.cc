@@ -1,0 +1,375 @@
+#include "vswitch/fabric/softhca/subnet/fabric_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "vswitch/fabric/softhca/counters_page.h"
+
+namespace eoib::softhca {
+namespace {
+
+constexpr int kEventsPerRun = 64;
+constexpr int kMessagesPerTurn = 64;
+constexpr uint64_t kListenerId = 0;
+
+absl::Status SystemError(absl::StatusCode code, const std::string& what) {
+  return absl::Status(code, absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+// One connection. The server's thread reads it; as a sink, it is written to from whichever thread changes the subnet. A write
+// that fails shuts the socket down, and the server's thread then finds it dead.
+class FabricServer::Client final : public PortSink {
+ public:
+  Client(uint64_t id, int epoll, UniqueFd socket) : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
+  ~Client() override { link_.reset(); }  // before the socket and the queue
+
+  uint64_t id() const { return id_; }
+  int socket() const { return socket_.get(); }
+  SubnetLink* link() const { return registered_ ? link_.get() : nullptr; }
+  bool was_stuck() const {
+    absl::MutexLock lock(&mutex_);
+    return stuck_;
+  }
+
+  absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, const PortResources& resources,
+                        bool query_only) {
+    link_ = std::move(link);
+    const absl::Status status = link_->Register(name, resources, query_only, this);
+    registered_ = status.ok();
+    return status;
+  }
+  bool registered() const { return registered_; }
+
+  template <typename Message>
+  void Post(const Message& message, std::vector<UniqueFd> fds = {}) {
+    absl::MutexLock lock(&mutex_);
+    if (broken_) return;
+    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
+  }
+  // Says nothing more.
+  void Mute() {
+    absl::MutexLock lock(&mutex_);
+    broken_ = true;
+  }
+  void Flush() {
+    absl::MutexLock lock(&mutex_);
+    if (!broken_) Settle(outbox_.Flush(socket_.get()));
+  }
+
+  void OnPortConfig(const PortConfig& config) override { Post(ToMessage(config)); }
+  void OnMad(const Mad& mad) override {
+    MadMessage message;
+    std::memcpy(message.mad, mad.data(), mad.size());
+    Post(message);
+  }
+  void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {
+    SourceMessage message = ToMessage(MessageType::kRingOffered, ring, source);
+    message.capacity = end.capacity;
+    Post(message, ToDescriptors(std::move(end)));
+  }
+  void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override {
+    Post(ToMessage(MessageType::kSourceChanged, ring, source));
+  }
+  void OnRingClosed(uint64_t ring) override {
+    RingMessage message;
+    message.type = MessageType::kRingClosed;
+    message.ring = ring;
+    Post(message);
+  }
+  void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) override {
+    RingOpenedMessage message;
+    message.request = request;
+    message.ring = ring;
+    std::vector<UniqueFd> fds;
+    fds.push_back(Duplicate(doorbell->get()));
+    Post(message, std::move(fds));
+  }
+  void OnRingRefused(uint64_t request, const std::string& why) override {
+    RingRefusedMessage message;
+    message.request = request;
+    PutText(why, message.text, sizeof(message.text));
+    Post(message);
+  }
+  void OnGroup(Mlid mlid, const std::vector<Lid>& members) override { Post(ToMessage(mlid, members)); }
+  void OnFaults(const std::vector<FaultRule>& rules) override { Post(ToMessage(rules)); }
+  void OnSubnetLost() override {}  // the subnet is in this process
+
+ private:
+  // After a write: closes a socket that failed, and asks for EPOLLOUT as long as something waits.
+  void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!status.ok()) {
+      broken_ = true;
+      stuck_ = absl::IsResourceExhausted(status);
+      outbox_.Clear();
+      shutdown(socket_.get(), SHUT_RDWR);
+      return;
+    }
+    if (waiting_ == !outbox_.empty()) return;
+    waiting_ = !outbox_.empty();
+    epoll_event event{};
+    event.events = waiting_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    event.data.u64 = id_;
+    epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
+  }
+
+  const uint64_t id_;
+  const int epoll_;
+  const UniqueFd socket_;
+  std::unique_ptr<SubnetLink> link_;
+  bool registered_ = false;
+
+  mutable absl::Mutex mutex_;
+  Outbox outbox_ ABSL_GUARDED_BY(mutex_){kQueue};
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet) {
+  std::unique_ptr<FabricServer> server(new FabricServer(path, subnet));
+  if (absl::Status status = server->Start(); !status.ok()) return status;
+  return server;
+}
+
+FabricServer::FabricServer(std::string path, Subnet* subnet) : path_(std::move(path)), subnet_(subnet) {}
+
+// Rings outlive the server: no client may hear, as the registrations end one by one, that the others' rings are closed.
+FabricServer::~FabricServer() {
+  for (auto& [id, client] : clients_) client->Mute();
+  clients_.clear();
+  if (listener_.valid()) unlink(path_.c_str());
+}
+
+absl::Status FabricServer::Start() {
+  const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
+  if (!address.ok()) return address.status();
+  if (absl::Status status = Lock(); !status.ok()) return status;
+  if (absl::Status status = RemoveStaleSocket(); !status.ok()) return status;
+  UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener.valid()) return SystemError(absl::StatusCode::kInternal, "make a socket");
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    return SystemError(absl::StatusCode::kInternal, "bind to " + path_);
+  }
+  listener_ = std::move(listener);
+  if (chmod(path_.c_str(), 0660) != 0 || listen(listener_.get(), kMaxClients) != 0) {
+    return SystemError(absl::StatusCode::kInternal, "listen on " + path_);
+  }
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  // Edge-triggered: connections that cannot be accepted must not keep the thread awake.
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = kListenerId;
+  if (!epoll_.valid() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
+    return SystemError(absl::StatusCode::kInternal, "watch " + path_);
+  }
+  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!spare_.valid()) return SystemError(absl::StatusCode::kInternal, "open /dev/null");
+  return absl::OkStatus();
+}
+
+// The lock settles who serves the path when two start at once; the socket file alone cannot.
+absl::Status FabricServer::Lock() {
+  const std::string file = path_ + ".lock";
+  lock_.reset(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_.valid()) return SystemError(absl::StatusCode::kInternal, "open " + file);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return SystemError(absl::StatusCode::kInternal, "lock " + file);
+  return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living eoib-fabricd serves it"));
+}
+
+absl::Status FabricServer::RemoveStaleSocket() const {
+  const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
+  if (!address.ok()) return address.status();
+  struct stat status;
+  if (lstat(path_.c_str(), &status) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : SystemError(absl::StatusCode::kInternal, "look for " + path_);
+  }
+  if (!S_ISSOCK(status.st_mode)) {
+    return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": the file there is not a socket"));
+  }
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 || errno != ECONNREFUSED) {
+    return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living program serves it"));
+  }
+  if (unlink(path_.c_str()) != 0) return SystemError(absl::StatusCode::kInternal, "remove the stale socket " + path_);
+  return absl::OkStatus();
+}
+
+void FabricServer::Run() {
+  std::array<epoll_event, kEventsPerRun> events;
+  const int ready = epoll_wait(epoll_.get(), events.data(), kEventsPerRun, 0);
+  for (int i = 0; i < ready; ++i) {
+    if (events[i].data.u64 == kListenerId) {
+      Accept();
+    } else {
+      Serve(events[i].data.u64, events[i].events);
+    }
+  }
+}
+
+void FabricServer::Accept() {
+  for (;;) {
+    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      const bool more = errno == EINTR || errno == ECONNABORTED || ((errno == EMFILE || errno == ENFILE) && RefuseOne());
+      if (more) continue;
+      return;
+    }
+    ++counters_.accepted;
+    if (clients_.size() >= kMaxClients + kMaxStrangers) {
+      ++counters_.refused;
+      continue;
+    }
+    const uint64_t id = next_id_++;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = id;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
+    clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket));
+  }
+}
+
+// Without a descriptor for it, a connection would wait in vain; who is disconnected tries again. False if none waits.
+bool FabricServer::RefuseOne() {
+  if (!spare_.valid()) return false;
+  spare_.reset();
+  UniqueFd refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const bool waited = refused.valid();
+  refused.reset();
+  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!waited) return false;
+  ++counters_.refused;
+  last_error_ = "no descriptor was left for another connection";
+  return true;
+}
+
+void FabricServer::Serve(uint64_t id, uint32_t events) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;  // dropped by an event before this one
+  Client* client = found->second.get();
+  if ((events & EPOLLOUT) != 0) client->Flush();
+  for (int i = 0; i < kMessagesPerTurn; ++i) {
+    absl::StatusOr<Packet> packet = ReceivePacket(client->socket());
+    if (absl::IsUnavailable(packet.status())) return;
+    const absl::Status status = packet.ok() ? Handle(client, *std::move(packet)) : packet.status();
+    if (!status.ok()) return Drop(id, status);
+  }
+}
+
+void FabricServer::Drop(uint64_t id, const absl::Status& why) {
+  const auto client = clients_.find(id);
+  if (client->second->was_stuck()) {
+    ++counters_.stuck;
+    last_error_ = "a client did not read its messages";
+  } else if (!absl::IsDataLoss(why)) {
+    ++counters_.malformed;
+    last_error_ = std::string(why.message());
+  }
+  // Out of the map first: ending the registration tells the other clients.
+  const std::unique_ptr<Client> ended = std::move(client->second);
+  clients_.erase(client);
+}
+
+// A process that has just died may stand behind its successor in this turn's events. Its port must be free by then.
+void FabricServer::DropDead(uint64_t except) {
+  for (auto next = clients_.begin(); next != clients_.end();) {
+    const auto client = next++;
+    pollfd state{client->second->socket(), 0, 0};
+    if (client->first != except && poll(&state, 1, 0) > 0 && (state.revents & POLLHUP) != 0) {
+      Drop(client->first, absl::DataLossError("the other end has closed the connection"));
+    }
+  }
+}
+
+size_t FabricServer::registered() const {
+  size_t count = 0;
+  for (const auto& [id, client] : clients_) count += client->registered();
+  return count;
+}
+
+absl::Status FabricServer::Handle(Client* client, Packet packet) {
+  const MessageType type = packet.type();
+  if (type == MessageType::kRegister || type == MessageType::kQuery) return HandleRegister(client, std::move(packet));
+  if (client->link() == nullptr) return absl::InvalidArgumentError("a message of a client that is not registered");
+  if (type == MessageType::kOpenRing) return HandleOpenRing(client, std::move(packet));
+  if (type == MessageType::kMad) {
+    const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
+    if (!message.ok()) return message.status();
+    if (message->destination > Lid::kMax) {
+      return absl::InvalidArgumentError(absl::StrCat("a MAD to LID ", message->destination));
+    }
+    Mad mad;
+    std::memcpy(mad.data(), message->mad, mad.size());
+    return client->link()->SendMadTo(Lid(static_cast<uint16_t>(message->destination)), mad);
+  }
+  if (type == MessageType::kCloseRing) {
+    const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);
+    if (message.ok()) client->link()->CloseRing(message->ring);
+    return message.status();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(type)));
+}
+
+absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
+  const bool query_only = packet.type() == MessageType::kQuery;
+  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, query_only ? 0 : kRegisterDescriptors);
+  if (!message.ok()) return message.status();
+  if (client->registered()) return absl::InvalidArgumentError("a client registers twice");
+  const std::string name = TextOf(message->name, sizeof(message->name));
+  PortResources resources;
+  if (!query_only) {
+    resources.doorbell = packet.fds[0].get();
+    if (!IsEventFd(resources.doorbell)) return absl::InvalidArgumentError("a doorbell is not an eventfd");
+    auto counters = CountersPage::Map(packet.fds[1].get());
+    if (!counters.ok()) return counters.status();
+    resources.counters = *std::move(counters);
+  }
+  RegistrationWish wish;
+  if (message->wished_lid <= Lid::kMax) wish.lid = Lid(static_cast<uint16_t>(message->wished_lid));
+  wish.qpns = QpnRange{Qpn(message->wished_qpn), message->wished_qpns};
+
+  DropDead(client->id());
+  absl::Status status;
+  if (message->version != kProtocolVersion) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat("register port ", name, ": eoib-fabricd speaks version ", kProtocolVersion, ", not ", message->version));
+  } else if (registered() >= kMaxClients) {
+    ++counters_.refused;
+    status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": ", kMaxClients, " processes are registered"));
+  } else {
+    status = client->Register(subnet_->Connect(wish), name, resources, query_only);
+  }
+  RegisteredMessage answer;
+  answer.code = static_cast<uint32_t>(status.code());
+  PutText(absl::string_view(status.message()), answer.text, sizeof(answer.text));
+  client->Post(answer);
+  return absl::OkStatus();  // who is refused hears why, and closes
+}
+
+absl::Status FabricServer::HandleOpenRing(Client* client, Packet packet) {
+  const absl::StatusOr<OpenRingMessage> message = Decode<OpenRingMessage>(packet, kRingDescriptors);
+  if (!message.ok()) return message.status();
+  RingEnd end = FromDescriptors(message->capacity, std::move(packet.fds));
+  if (absl::Status status = CheckRingEnd(end); !status.ok()) return status;
+  if (message->destination > Lid::kMax) {
+    return absl::InvalidArgumentError(absl::StrCat("a ring to LID ", message->destination));
+  }
+  return client->link()->OpenRing(message->request, Lid(static_cast<uint16_t>(message->destination)), std::move(end));
+}
+
+}  // namespace eoib::softhca

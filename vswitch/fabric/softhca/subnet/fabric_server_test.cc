@@ -1,0 +1,229 @@
+// FabricServer: its socket, and clients that do not keep to the protocol.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
+
+namespace eoib::softhca {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
+  TestPort bystander(dir_.socket());
+  ASSERT_TRUE(bystander.Register("bystander").ok());
+  const Lid lid = bystander.config().lid;
+  const auto raw = [](uint32_t type, size_t size) {
+    Packet packet;
+    packet.bytes.assign(size, '\0');
+    if (size >= sizeof(type)) std::memcpy(packet.bytes.data(), &type, sizeof(type));
+    return packet;
+  };
+  const auto one_fd = [](UniqueFd fd) {
+    std::vector<UniqueFd> fds;
+    fds.push_back(std::move(fd));
+    return fds;
+  };
+  const auto ring = [lid](std::function<void(RingEnd*)> spoil) {
+    RingEnd end = MakeRingEnd();
+    spoil(&end);
+    OpenRingMessage message;
+    message.destination = lid.value();
+    message.capacity = end.capacity;
+    return Encode(message, ToDescriptors(std::move(end)));
+  };
+  struct Row {
+    const char* description;
+    bool registered;
+    std::function<Packet()> make;
+  };
+  const int kBothSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  const Row kRows[] = {
+      {"one byte", false, [&] { return raw(0, 1); }},
+      {"an unknown type", true, [&] { return raw(999, 64); }},
+      {"a MAD before registration", false, [&] { return Encode(MadMessage()); }},
+      {"a MAD to a multicast LID", true,
+       [&] {
+         MadMessage message;
+         message.destination = 0xc001;
+         return Encode(message);
+       }},
+      {"a short MAD", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 100); }},
+      {"a MAD with a descriptor", true, [&] { return Encode(MadMessage(), one_fd(UniqueFd(eventfd(0, 0)))); }},
+      {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 60'000); }},
+      {"a second registration", true, [&] { return Encode(RegisterMessage(), MakePortDescriptors()); }},
+      {"a registration without a doorbell", false, [&] { return Encode(RegisterMessage()); }},
+      {"a doorbell that is a file", false,
+       [&] {
+         std::vector<UniqueFd> fds = MakePortDescriptors();
+         fds[0].reset(open("/dev/null", O_RDWR | O_CLOEXEC));
+         return Encode(RegisterMessage(), std::move(fds));
+       }},
+      {"counters that may shrink", false,
+       [&] {
+         std::vector<UniqueFd> fds = MakePortDescriptors();
+         fds[1] = MakeMemfd(CountersPage::kSize, F_SEAL_GROW | F_SEAL_SEAL);
+         return Encode(RegisterMessage(), std::move(fds));
+       }},
+      {"counters of another size", false,
+       [&] {
+         std::vector<UniqueFd> fds = MakePortDescriptors();
+         fds[1] = MakeMemfd(2 * CountersPage::kSize, kBothSeals | F_SEAL_SEAL);
+         return Encode(RegisterMessage(), std::move(fds));
+       }},
+      {"fabricd's own message", true, [&] { return Encode(FaultsMessage()); }},
+      {"a ring without descriptors", true, [&] { return Encode(OpenRingMessage()); }},
+      {"a ring of an odd size", true, [&] { return ring([](RingEnd* end) { end->capacity = 65535; }); }},
+      {"a ring of no size", true, [&] { return ring([](RingEnd* end) { end->capacity = 0; }); }},
+      {"a ring larger than its memory", true, [&] { return ring([](RingEnd* end) { end->capacity = 131072; }); }},
+      {"data that may shrink", true, [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_GROW); }); }},
+      {"data that may grow", true, [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_SHRINK); }); }},
+      {"an index that may shrink", true, [&] { return ring([](RingEnd* end) { end->index = MakeMemfd(4096, F_SEAL_GROW); }); }},
+      {"an empty index", true, [&] { return ring([=](RingEnd* end) { end->index = MakeMemfd(0, kBothSeals); }); }},
+      {"data that is no memory file", true,
+       [&] { return ring([](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); }); }},
+      {"space that is no eventfd", true, [&] { return ring([](RingEnd* end) { end->space = MakeMemfd(8, F_SEAL_GROW); }); }},
+      {"liveness that is no pipe", true,
+       [&] { return ring([](RingEnd* end) { end->liveness = UniqueFd(eventfd(0, EFD_CLOEXEC)); }); }},
+      {"a ring to a multicast LID", true,
+       [&] {
+         OpenRingMessage message;
+         message.destination = 0xc001;
+         message.capacity = 65536;
+         return Encode(message, ToDescriptors(MakeRingEnd()));
+       }},
+  };
+  const sockaddr_un address = UnixAddress(dir_.socket()).value();
+  uint64_t malformed = 0;
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.description);
+    const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    Outbox outbox(4);
+    if (row.registered) {
+      RegisterMessage hello;
+      PutText("mallory", hello.name, sizeof(hello.name));
+      ASSERT_TRUE(outbox.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
+    }
+    ASSERT_TRUE(outbox.Send(client.get(), row.make()).ok());
+    // Whatever was said before, the connection's end follows.
+    for (;;) {
+      pollfd polled{client.get(), POLLIN, 0};
+      ASSERT_EQ(poll(&polled, 1, 10'000), 1);
+      if (absl::IsDataLoss(ReceivePacket(client.get()).status())) break;
+    }
+    EXPECT_EQ(fabricd_->counters().malformed, ++malformed);
+  }
+  EXPECT_EQ(bystander.record().lost, 0);
+  EXPECT_THAT(bystander.record().offers, IsEmpty());
+  TestPort another(dir_.socket());
+  EXPECT_TRUE(another.Register("another").ok());
+}
+
+TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
+  const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = UnixAddress(dir_.socket()).value();
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  RegisterMessage hello;
+  hello.type = MessageType::kQuery;
+  hello.version = kProtocolVersion + 1;
+  PutText("h1", hello.name, sizeof(hello.name));
+  Outbox outbox(1);
+  ASSERT_TRUE(outbox.Send(client.get(), Encode(hello)).ok());
+  pollfd polled{client.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&polled, 1, 10'000), 1);
+  const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version"));
+}
+
+TEST(FabricServerTest, OneFabricdAPath) {
+  SocketDir dir;
+  Subnet subnet;
+  auto first = FabricServer::Listen(dir.socket(), &subnet);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
+  first->reset();
+  EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
+}
+
+TEST(FabricServerTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
+  SocketDir dir;
+  Subnet subnet;
+  const sockaddr_un address = UnixAddress(dir.socket()).value();
+  {
+    const UniqueFd other(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(listen(other.get(), 1), 0);
+    EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
+  }
+  EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
+}
+
+TEST(FabricServerTest, AFileInTheWayIsLeftAlone) {
+  SocketDir dir;
+  Subnet subnet;
+  const UniqueFd file(open(dir.socket().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.valid());
+  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(access(dir.socket().c_str(), F_OK), 0);
+}
+
+// While another thread may not have descriptors either, so there is none here.
+TEST(FabricServerTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
+  SocketDir dir;
+  Subnet subnet;
+  auto server = FabricServer::Listen(dir.socket(), &subnet);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto has_work = [&] {
+    pollfd polled{(*server)->fd(), POLLIN, 0};
+    return poll(&polled, 1, 0) > 0;
+  };
+  const auto ended = [](const UniqueFd& client) { return absl::IsDataLoss(ReceivePacket(client.get()).status()); };
+  const sockaddr_un address = UnixAddress(dir.socket()).value();
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 3; ++i) clients.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 128;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  std::vector<UniqueFd> hoard;
+  for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) hoard.emplace_back(fd);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(connect(clients[i].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  EXPECT_TRUE(has_work());
+  (*server)->Run();
+  EXPECT_FALSE(has_work());
+  EXPECT_TRUE(ended(clients[0]));
+  EXPECT_TRUE(ended(clients[1]));
+  EXPECT_EQ((*server)->counters().refused, 2u);
+
+  hoard.clear();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_EQ(connect(clients[2].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  (*server)->Run();
+  EXPECT_FALSE(ended(clients[2]));
+  EXPECT_EQ((*server)->clients(), 1u);
+}
+
+TEST(FabricServerTest, PathsMustFit) {
+  Subnet subnet;
+  EXPECT_EQ(FabricServer::Listen("/tmp/" + std::string(120, 'x'), &subnet).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace eoib::softhca

@@ -1,0 +1,338 @@
+// FabricServer and FabricClient together, in one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/soft_node_for_test.h"
+#include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
+
+namespace eoib::softhca {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST_F(FabricSocketTest, RegisterReturnsWithTheConfiguration) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  const PortConfig here = h1.config(), there = fabricd_->subnet()->Ports()[0].config;
+  EXPECT_TRUE(here.active);
+  EXPECT_EQ(here.node_guid, there.node_guid);
+  EXPECT_EQ(here.port_guid, there.port_guid);
+  EXPECT_EQ(here.gid, there.gid);
+  EXPECT_EQ(here.lid, there.lid);
+  EXPECT_EQ(here.sm_lid, there.sm_lid);
+  EXPECT_EQ(here.mtu, there.mtu);
+  EXPECT_EQ(here.rate, there.rate);
+  EXPECT_EQ(here.pkeys, there.pkeys);
+  EXPECT_EQ(here.qpns.first, there.qpns.first);
+  EXPECT_EQ(here.qpns.count, there.qpns.count);
+}
+
+TEST_F(FabricSocketTest, ANameIsTakenWhileItsProcessLives) {
+  TestPort h1(dir_.socket()), second(dir_.socket()), query(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  const absl::Status refused = second.Register("h1");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("h1"));
+  ASSERT_TRUE(query.Register("h1", /*query_only=*/true).ok());
+  EXPECT_EQ(query.config().lid, h1.config().lid);
+  EXPECT_EQ(query.client()->SendMad(Mad{}).code(), absl::StatusCode::kPermissionDenied);
+  const Lid lid = h1.config().lid;
+  h1.Die();
+  ASSERT_TRUE(second.Register("h1").ok()) << "at once";
+  EXPECT_EQ(second.config().lid, lid);
+}
+
+TEST_F(FabricSocketTest, MadsAndGroupsGoThrough) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  ASSERT_TRUE(h1.client()->SendMad(JoinMad(h1.config(), 77)).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return !record.mads.empty(); }));
+  const Mad answer = h1.record().mads[0];
+  EXPECT_EQ(DecodeSaHeader(answer)->status, 0);
+  EXPECT_EQ(DecodeSaHeader(answer)->tid, 77u);
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(answer))->mlid, Mlid(0xc001));
+  const std::vector<Lid> members = {h1.config().lid};
+  EXPECT_TRUE(h2.WaitFor([&](const auto& record) {
+    const auto group = record.groups.find(Mlid(0xc001));
+    return group != record.groups.end() && group->second == members;
+  }));
+  h1.Die();
+  EXPECT_TRUE(h2.WaitFor([](const auto& record) { return record.groups.empty(); }));
+}
+
+TEST_F(FabricSocketTest, ChangesAreToldToThePortsTheyConcern) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  // From another thread than the server's.
+  const FaultRule rule = {absl::nullopt, 1234, 5, 6, absl::Microseconds(7), 8};
+  ASSERT_TRUE(fabricd_->subnet()->SetFault({"*", "h1", rule}).ok());
+  ASSERT_TRUE(fabricd_->subnet()->SetFault({"h1", "*", FaultRule()}).ok());
+  ASSERT_TRUE(fabricd_->subnet()->AddToPartition(PKey(0x8001), "h1", Membership::kLimited).ok());
+  ASSERT_TRUE(fabricd_->subnet()->SetLink("h1", false).ok());
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return !record.configs.back().active; }));
+  EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x0001)));
+  EXPECT_THAT(h1.record().faults.back(), ElementsAre(rule, FaultRule{.source = h1.config().gid}));
+}
+
+TEST_F(FabricSocketTest, CountersAreReadWhileAPortLivesAndWhenItIsDead) {
+  TestPort h1(dir_.socket()), query(dir_.socket());
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1"), absl::nullopt);
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(query.Register("h1", /*query_only=*/true).ok());
+  PortCounters counters;
+  counters.xmit_packets = 1;
+  counters.capture_drops = 2;
+  h1.counters()->Store(counters);
+  EXPECT_EQ(fabricd_->subnet()->CountersOf(h1.config().lid)->xmit_packets, 1u);
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 2u);
+  h1.Die();
+  EXPECT_TRUE(query.WaitFor([](const auto& record) { return !record.configs.back().active; }));
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 2u);
+  TestPort successor(dir_.socket());
+  ASSERT_TRUE(successor.Register("h1").ok());
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 0u);
+}
+
+TEST_F(FabricSocketTest, APortIsNotFloodedWithRings) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  constexpr uint64_t kRings = 3000;  // 1,024 offers would cost a stopped process its connection
+  for (uint64_t request = 1; request <= kRings; ++request) {
+    ASSERT_TRUE(Eventually([&] {
+      const absl::Status status = h1.client()->OpenRing(request, h2.config().lid, MakeRingEnd());
+      return !absl::IsResourceExhausted(status);
+    }));
+  }
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.size() == kRings - Subnet::kMaxRingsOfPair; }));
+  EXPECT_EQ(fabricd_->subnet()->Rings().size(), Subnet::kMaxRingsOfPair);
+  h1.Die();
+  EXPECT_TRUE(h2.WaitFor([](const auto& record) { return record.closed.size() == Subnet::kMaxRingsOfPair; }));
+  EXPECT_THAT(fabricd_->subnet()->Rings(), IsEmpty());
+}
+
+TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  RingEnd end = MakeRingEnd();
+  ASSERT_EQ(pwrite(end.data.get(), "datagram", 8, 0), 8);
+  ASSERT_TRUE(h1.client()->OpenRing(5, h2.config().lid, std::move(end)).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return !record.opened.empty(); }));
+  ASSERT_TRUE(h2.WaitFor([](const auto& record) { return !record.offers.empty(); }));
+
+  const auto [ring, offer] = *h2.record().offers.begin();
+  EXPECT_EQ(offer->end.capacity, 65536u);
+  EXPECT_EQ(offer->source.lid, h1.config().lid);
+  EXPECT_EQ(offer->source.gid, h1.config().gid);
+  EXPECT_EQ(offer->source.pkeys, h1.config().pkeys);
+  EXPECT_EQ(offer->source.qpns.first, h1.config().qpns.first);
+  char bytes[8];
+  ASSERT_EQ(pread(offer->end.data.get(), bytes, 8, 0), 8);
+  EXPECT_EQ(std::string(bytes, 8), "datagram");
+  EXPECT_TRUE(IsEventFd(offer->end.space.get()));
+
+  const auto [opened_ring, doorbell] = h1.record().opened[5];
+  EXPECT_EQ(opened_ring, ring);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(doorbell->get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  uint64_t rung = 0;
+  EXPECT_EQ(read(h2.doorbell(), &rung, sizeof(rung)), static_cast<ssize_t>(sizeof(rung)));
+
+  ASSERT_TRUE(fabricd_->subnet()->SetLid("h1", Lid(42)).ok());
+  EXPECT_TRUE(h2.WaitFor([ring = ring](const auto& record) {
+    const auto changed = record.changed.find(ring);
+    return changed != record.changed.end() && changed->second.lid == Lid(42);
+  }));
+  h2.client()->CloseRing(ring);
+  EXPECT_TRUE(h1.WaitFor([ring = ring](const auto& record) { return record.closed == std::vector<uint64_t>{ring}; }));
+  EXPECT_THAT(h2.record().closed, IsEmpty());
+}
+
+TEST_F(FabricSocketTest, ARingToNobodyIsRefused) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h1.client()->OpenRing(9, Lid(99), MakeRingEnd()).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(9) != 0; }));
+  EXPECT_THAT(h1.record().refused[9], HasSubstr("0x63"));
+}
+
+TEST_F(FabricSocketTest, ADeadProcessClosesItsRingsAtTheOtherEnd) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  ASSERT_TRUE(h1.client()->OpenRing(1, h2.config().lid, MakeRingEnd()).ok());
+  ASSERT_TRUE(h2.client()->OpenRing(2, h1.config().lid, MakeRingEnd()).ok());
+  ASSERT_TRUE(h2.WaitFor([](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));
+  h1.Die();
+  EXPECT_TRUE(h2.WaitFor([](const auto& record) { return record.closed.size() == 2; }));
+  EXPECT_THAT(fabricd_->subnet()->Rings(), IsEmpty());
+}
+
+TEST_F(FabricSocketTest, ARestartedFabricdFindsItsPortsAgain) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  const PortConfig h1_before = h1.config(), h2_before = h2.config();
+  ASSERT_NE(h1_before.lid, h2_before.lid);
+  ASSERT_TRUE(h1.client()->OpenRing(1, h2_before.lid, MakeRingEnd()).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return !record.opened.empty(); }));
+  const uint64_t first_ring = h1.record().opened[1].first;
+
+  fabricd_.reset();
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.lost == 1; }));
+  ASSERT_TRUE(h2.WaitFor([](const auto& record) { return record.lost == 1; }));
+  EXPECT_EQ(h1.client()->SendMad(Mad{}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(h1.client()->OpenRing(2, h2_before.lid, MakeRingEnd()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(access(dir_.socket().c_str(), F_OK), -1) << "an orderly end leaves no socket";
+
+  fabricd_ = std::make_unique<Fabricd>(dir_.socket());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.size() == 2; }));
+  ASSERT_TRUE(h2.WaitFor([](const auto& record) { return record.configs.size() == 2; }));
+  for (const auto& [before, after] : {std::pair(h1_before, h1.config()), std::pair(h2_before, h2.config())}) {
+    EXPECT_EQ(after.lid, before.lid);
+    EXPECT_EQ(after.gid, before.gid);
+    EXPECT_EQ(after.qpns.first, before.qpns.first) << "queue pairs live on";
+  }
+  EXPECT_THAT(h2.record().closed, IsEmpty()) << "rings go on without fabricd";
+  ASSERT_TRUE(h1.client()->OpenRing(3, h2_before.lid, MakeRingEnd()).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.opened.size() == 2; }));
+  EXPECT_NE(h1.record().opened[3].first, first_ring) << "ring identifiers are never reused";
+}
+
+// The one that has been away wishes for nothing, since it is a new process; the newcomer is first.
+TEST(FabricLidsTest, LidsSurviveARestart) {
+  SocketDir dir;
+  TempDir state;
+  Lid lid;
+  {
+    auto lids = LidFile::Open(state.path());
+    ASSERT_TRUE(lids.ok()) << lids.status();
+    Fabricd fabricd(dir.socket(), lids->get());
+    TestPort h1(dir.socket());
+    ASSERT_TRUE(h1.Register("h1").ok());
+    lid = h1.config().lid;
+  }
+  auto lids = LidFile::Open(state.path());
+  ASSERT_TRUE(lids.ok()) << lids.status();
+  Fabricd fabricd(dir.socket(), lids->get());
+  TestPort newcomer(dir.socket()), h1(dir.socket());
+  ASSERT_TRUE(newcomer.Register("newcomer").ok());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  EXPECT_NE(newcomer.config().lid, lid);
+  EXPECT_EQ(h1.config().lid, lid);
+}
+
+TEST_F(FabricSocketTest, EventsOnDemandArrive) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(fabricd_->subnet()->Reregister("h1").ok());
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 1; }));
+  ASSERT_TRUE(fabricd_->subnet()->MoveSm(Lid(9)).ok());
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().sm_lid == Lid(9); }));
+  fabricd_->subnet()->RestartSm();
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 2; }));
+}
+
+TEST_F(FabricSocketTest, MadsReachTheLidTheyAreSentTo) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  ASSERT_TRUE(h2.Register("h2").ok());
+  SmpHeader header;
+  header.attribute = SmpAttribute::kNodeDescription;
+  Mad mad;
+  EncodeSmpHeader(header, &mad);
+  ASSERT_TRUE(h1.client()->SendMadTo(h2.config().lid, mad).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
+  EXPECT_EQ(DecodeNodeDescription(SmpData(h1.record().mads[0])).value(), "h2");
+}
+
+// By fabricd's own clock.
+TEST_F(FabricSocketTest, AReportIsRepeated) {
+  TestPort h1(dir_.socket()), h2(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  SaHeader header;
+  header.method = MadMethod::kSet;
+  header.attribute = SaAttribute::kInformInfo;
+  Mad mad;
+  EncodeSaHeader(header, &mad);
+  EncodeInformInfo(InformInfo(), SaRecord(&mad));
+  ASSERT_TRUE(h1.client()->SendMad(mad).ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
+  ASSERT_TRUE(h2.Register("h2").ok());
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 3; }));
+  EXPECT_EQ(h1.record().mads[1], h1.record().mads[2]);
+  EXPECT_EQ(DecodeNotice(SaRecord(h1.record().mads[1]))->AboutGid(), h2.config().gid);
+}
+
+TEST_F(FabricSocketTest, ARequestThatFabricdDoesNotSurviveIsRefused) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  fabricd_->Pause();
+  ASSERT_TRUE(h1.client()->OpenRing(1, Lid(99), MakeRingEnd()).ok());
+  fabricd_.reset();
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(1) != 0 && record.lost == 1; }));
+}
+
+TEST_F(FabricSocketTest, AStoppedFabricdBlocksNobody) {
+  TestPort h1(FabricClient::Options{.socket = dir_.socket(), .queue = 16});
+  ASSERT_TRUE(h1.Register("h1").ok());
+  fabricd_->Pause();
+  const Mad mad = JoinMad(h1.config());
+  uint64_t sent = 0;
+  absl::Status status;
+  while ((status = h1.client()->SendMad(mad)).ok()) ASSERT_LT(++sent, 100'000u);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_GT(sent, 16u) << "the kernel takes some";
+  fabricd_->Continue();
+  EXPECT_TRUE(h1.WaitFor([&](const auto& record) { return record.mads.size() == sent; })) << "nothing that was taken is lost";
+  EXPECT_EQ(h1.record().lost, 0);
+}
+
+TEST_F(FabricSocketTest, APortThatDoesNotReadIsDroppedAlone) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  const UniqueFd deaf(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = UnixAddress(dir_.socket()).value();
+  ASSERT_EQ(connect(deaf.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  RegisterMessage hello;
+  PutText("deaf", hello.name, sizeof(hello.name));
+  Outbox outbox(1);
+  ASSERT_TRUE(outbox.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
+  while (fabricd_->subnet()->Ports().size() < 2 || !fabricd_->subnet()->Ports()[1].alive) std::this_thread::yield();
+  for (uint32_t i = 0; fabricd_->subnet()->Ports()[1].alive; ++i) {
+    ASSERT_LT(i, 1'000'000u);
+    ASSERT_TRUE(fabricd_->subnet()->SetFault({"*", "*", FaultRule{.seed = i}}).ok());
+    if (i % 256 == 255) h1.WaitFor([i](const auto& record) { return record.faults.back().at(0).seed == i; });
+  }
+  EXPECT_EQ(fabricd_->counters().stuck, 1u);
+  EXPECT_EQ(h1.record().lost, 0);
+}
+
+TEST_F(FabricSocketTest, ThereIsRoomForSixtyFourProcesses) {
+  std::vector<std::unique_ptr<TestPort>> ports;
+  for (int i = 0; i < 64; ++i) {
+    ports.push_back(std::make_unique<TestPort>(dir_.socket()));
+    ASSERT_TRUE(ports.back()->Register(absl::StrCat("h", i)).ok()) << i;
+  }
+  TestPort one_more(dir_.socket());
+  const absl::Status status = one_more.Register("one-more");
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("64 processes"));
+  ports.pop_back();
+  EXPECT_TRUE(one_more.Register("one-more").ok());
+}
+
+}  // namespace
+}  // namespace eoib::softhca

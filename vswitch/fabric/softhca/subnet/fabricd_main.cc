@@ -1,0 +1,116 @@
+// eoib-fabricd: the software subnet. Ports of other processes on this machine register with it over RUNDIR/fabricd.sock.
+//
+// One thread. Datagrams never come here: stopped, it stops nothing that is known; killed and started again, it is found again.
+
+#include <gflags/gflags.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "control/command_registry.h"
+#include "control/command_server.h"
+#include "control/directories.h"
+#include "control/event_loop.h"
+#include "control/program.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/softhca/subnet/fabric_commands.h"
+#include "vswitch/fabric/softhca/subnet/fabric_server.h"
+#include "vswitch/fabric/softhca/subnet/fault_commands.h"
+#include "vswitch/fabric/softhca/subnet/lid_file.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+
+DEFINE_string(rundir, "/run/eoib", "directory of fabricd.sock, where ports register, and of the control socket fabricd.ctl");
+DEFINE_string(config, "", "partitions, a TOML file; without one there is the default partition 0xffff only");
+DEFINE_string(statedir, "/var/lib/eoib",
+              "directory in which the LIDs of ports are kept over a restart, in fabricd/lids; empty: nothing is kept");
+DEFINE_string(pidfile, "", "write the process ID to this file, and remove it at the end");
+
+namespace eoib::softhca {
+namespace {
+
+// Rings pass through here as four descriptors each, and wait here for ports that are slow to read.
+void AllowManyDescriptors() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::Status WritePidFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::ofstream file(path);
+  file << getpid() << "\n" << std::flush;
+  return file ? absl::OkStatus() : absl::InternalError(absl::StrCat("write the process ID to ", path));
+}
+
+// Null if nothing is to be kept.
+absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
+  if (FLAGS_statedir.empty()) return nullptr;
+  const std::string directory = absl::StrCat(FLAGS_statedir, "/fabricd");
+  if (absl::Status status = MakeDirectories(directory, 0700); !status.ok()) return status;
+  return LidFile::Open(directory);
+}
+
+absl::Status Run() {
+  const UniqueFd signals = TerminationSignals();
+  AllowManyDescriptors();
+  Subnet::Options options;
+  if (!FLAGS_config.empty()) {
+    absl::StatusOr<SubnetConfig> config = LoadSubnetConfig(FLAGS_config);
+    if (!config.ok()) return config.status();
+    options.config = *std::move(config);
+  }
+  if (absl::Status status = MakeDirectories(FLAGS_rundir, 0755); !status.ok()) return status;
+  const absl::StatusOr<std::unique_ptr<LidFile>> lids = OpenLidFile();
+  if (!lids.ok()) return lids.status();
+  options.lids = lids->get();
+  Subnet subnet(std::move(options));
+  auto server = FabricServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.sock"), &subnet);
+  if (!server.ok()) return server.status();
+
+  MonotonicClock clock;
+  EventLoop loop(&clock);
+  CommandRegistry registry;
+  FabricCommands commands(&subnet, server->get(), lids->get());
+  commands.Register(&registry);
+  FaultCommands faults(&subnet);
+  faults.Register(&registry);
+  registry.Register(
+      {"exit", "", "stop the subnet", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+         // After the answer is out.
+         loop.CallAt(clock.Now(), [&loop] { loop.Stop(); });
+         return std::string("stopping\n");
+       }});
+  auto control = CommandServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.ctl"), &registry);
+  if (!control.ok()) return control.status();
+
+  absl::Status watched = loop.Add(signals.get(), EPOLLIN, [&](uint32_t) { loop.Stop(); });
+  watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
+  watched.Update(loop.Add((*control)->fd(), EPOLLIN, [&](uint32_t) { (*control)->Run(); }));
+  loop.AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
+  watched.Update(WritePidFile(FLAGS_pidfile));
+  if (!watched.ok()) return watched;
+  loop.Run();
+  if (!FLAGS_pidfile.empty()) unlink(FLAGS_pidfile.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace eoib::softhca
+
+int main(int argc, char** argv) {
+  const int done = eoib::ParseFlags(
+      argc, argv, "the software InfiniBand subnet of this machine: subnet manager, SA and switch control", "fabricd_main");
+  if (done >= 0) return done;
+  const absl::Status status = eoib::softhca::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "eoib-fabricd: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

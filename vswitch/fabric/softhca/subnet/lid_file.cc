@@ -1,0 +1,111 @@
+#include "vswitch/fabric/softhca/subnet/lid_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "vswitch/fabric/softhca/port_name.h"
+#include "vswitch/fabric/softhca/subnet/managed_ports.h"
+#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+
+namespace eoib::softhca {
+namespace {
+
+constexpr char kHeading[] =
+    "# LIDs and GUIDs of the ports of eoib-fabricd. To free those of a port that is no more, delete its line while\n"
+    "# eoib-fabricd is stopped.\n";
+
+absl::Status SystemError(const std::string& what) { return absl::ErrnoToStatus(errno, what); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LidFile>> LidFile::Open(const std::string& directory) {
+  std::unique_ptr<LidFile> file(new LidFile(directory));
+  if (absl::Status status = file->Lock(); !status.ok()) return status;
+  if (absl::Status status = file->Load(); !status.ok()) return status;
+  return file;
+}
+
+absl::Status LidFile::Lock() {
+  lock_.reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_.valid()) return SystemError("open state directory " + directory_);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return SystemError("lock state directory " + directory_);
+  return absl::AlreadyExistsError(absl::StrCat("lock state directory ", directory_,
+                                               ": another eoib-fabricd uses it; stop that one, or give this one its own "
+                                               "(--statedir)"));
+}
+
+absl::Status LidFile::Load() {
+  errno = 0;
+  std::ifstream file(path_);
+  if (!file) return errno == ENOENT ? absl::OkStatus() : SystemError("read " + path_);
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (absl::Status status = ParseLine(line, number); !status.ok()) return status;
+  }
+  return file.bad() ? SystemError("read " + path_) : absl::OkStatus();
+}
+
+absl::Status LidFile::ParseLine(const std::string& line, int number) {
+  const std::vector<std::string> fields = absl::StrSplit(line.substr(0, line.find('#')), ' ', absl::SkipWhitespace());
+  if (fields.empty()) return absl::OkStatus();
+  const auto mistake = [&](absl::string_view what) {
+    return absl::DataLossError(
+        absl::StrCat(path_, ":", number, ": ", what, "; correct the file, or move it away to have all ports given new LIDs"));
+  };
+  if (fields.size() != 3) {
+    return mistake(absl::StrCat("\"", absl::CHexEscape(line.substr(0, 80)), "\" is not NAME LID GUID"));
+  }
+  if (absl::Status status = CheckPortName(fields[0]); !status.ok()) return mistake(status.message());
+  const absl::StatusOr<Lid> lid = Lid::Parse(fields[1]);
+  if (!lid.ok()) return mistake(lid.status().message());
+  const absl::StatusOr<Guid> guid = Guid::Parse(fields[2]);
+  if (!guid.ok()) return mistake(guid.status().message());
+  if (*lid == ManagedSwitch::kDefaultLid) return mistake(absl::StrCat("LID ", lid->ToString(), " is the subnet manager's"));
+  const KeptPort port{*lid, *guid};
+  for (const auto& [name, other] : ports_) {
+    if (name == fields[0] || other.lid == port.lid || other.guid == port.guid) {
+      return mistake(absl::StrCat("port ", fields[0], " has the name, the LID or the GUID of port ", name));
+    }
+  }
+  ports_[fields[0]] = port;
+  return absl::OkStatus();
+}
+
+absl::Status LidFile::Keep(const std::string& name, const KeptPort& port) {
+  ports_[name] = port;
+  status_ = Save();
+  return status_;
+}
+
+absl::Status LidFile::Save() const {
+  std::string text = kHeading;
+  for (const auto& [name, port] : ports_) {
+    absl::StrAppend(&text, name, " ", port.lid.ToString(), " ", port.guid.ToString(), "\n");
+  }
+  const std::string temporary = path_ + ".new";
+  const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.valid()) return SystemError("write " + temporary);
+  for (absl::string_view rest = text; !rest.empty();) {
+    const ssize_t size = write(file.get(), rest.data(), rest.size());
+    if (size < 0 && errno != EINTR) return SystemError("write " + temporary);
+    rest.remove_prefix(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  }
+  if (fsync(file.get()) != 0 || rename(temporary.c_str(), path_.c_str()) != 0 || fsync(lock_.get()) != 0) {
+    return SystemError("replace " + path_);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace eoib::softhca

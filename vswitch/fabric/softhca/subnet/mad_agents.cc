@@ -1,0 +1,88 @@
+#include "vswitch/fabric/softhca/subnet/mad_agents.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+namespace eoib::softhca {
+
+void MadAgents::Receive(const ManagedPort& from, Lid destination, const Mad& mad) {
+  const absl::StatusOr<MadHeader> header = DecodeMadHeader(mad);
+  if (destination == Lid()) destination = ports_->Switch().lid;
+  if (header.ok() && (header->mgmt_class == MgmtClass::kSubnLid || header->mgmt_class == MgmtClass::kSubnDirected)) {
+    if (absl::optional<Mad> reply = smp_.Respond(from, destination, mad)) PutOut(from, *reply);
+  } else if (header.ok() && header->mgmt_class == MgmtClass::kPerf) {
+    ReceiveAtPma(from, destination, mad);
+  } else if (destination == ports_->Switch().lid && ports_->Switch().runs_sm) {
+    ReceiveAtSa(from, mad);
+  }
+  Run();
+}
+
+// General management passes the P_Key check of queue pair 1 (§10.9.8), and the switch counts nothing.
+void MadAgents::ReceiveAtPma(const ManagedPort& from, Lid destination, const Mad& mad) {
+  const ManagedPort* port = ports_->FindByLid(destination);
+  if (port == nullptr || !MayKnow(from.config, port->config)) return;
+  if (absl::optional<Mad> reply = pma_.Respond(*port, mad)) PutOut(from, *reply);
+}
+
+void MadAgents::ReceiveAtSa(const ManagedPort& from, const Mad& mad) {
+  const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
+  if (header.ok() && DecodeRmppHeader(mad).active) {
+    tables_.Receive(from.config.gid, mad, clock_->Now(), &outgoing_);
+  } else if (header.ok() && header->method == MadMethod::kReportResp) {
+    notices_.Confirm(from.config.gid, header->tid);
+  } else if (absl::optional<SaAnswer> answer = sa_.Respond(from.config, mad)) {
+    Answer(from, *std::move(answer));
+    ReportGroupEvents();
+  }
+}
+
+void MadAgents::Answer(const ManagedPort& to, SaAnswer answer) {
+  if (!answer.IsTable()) return PutOut(to, answer.ToMad());
+  if (tables_.Start(to.config.gid, answer.header, std::move(answer.records), clock_->Now(), &outgoing_)) return;
+  answer.header.status = static_cast<uint16_t>(SaStatus::kNoResources);
+  answer.records.clear();
+  PutOut(to, answer.ToMad());
+}
+
+void MadAgents::ReportGroupEvents() {
+  for (const MulticastGroups::Event& event : groups_.TakeEvents()) {
+    notices_.Forward(event.trap, event.mgid.gid(), {event.pkey}, clock_->Now());
+  }
+}
+
+void MadAgents::PortInService(const ManagedPort& port) {
+  notices_.Forward(SmTrap::kGidInService, port.config.gid, port.config.pkeys, clock_->Now());
+  Run();
+}
+
+void MadAgents::PortOutOfService(const ManagedPort& port) {
+  const Gid& gid = port.config.gid;
+  notices_.RemovePort(gid);
+  tables_.RemovePort(gid);
+  groups_.RemovePort(gid);
+  notices_.Forward(SmTrap::kGidOutOfService, gid, port.config.pkeys, clock_->Now());
+  ReportGroupEvents();
+  Run();
+}
+
+void MadAgents::RestartSm() {
+  groups_.Clear();
+  notices_.Clear();
+  tables_.Clear();
+}
+
+void MadAgents::Run() {
+  if (!ports_->Switch().runs_sm) return;
+  notices_.Run(clock_->Now(), &outgoing_);
+  tables_.Run(clock_->Now(), &outgoing_);
+}
+
+absl::Time MadAgents::NextDeadline() const {
+  if (!ports_->Switch().runs_sm) return absl::InfiniteFuture();
+  return std::min(notices_.NextDeadline(), tables_.NextDeadline());
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,142 @@
+#include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
+
+#include <algorithm>
+
+namespace eoib::softhca {
+namespace {
+
+// What makes two subscriptions of a port the same. The QPN says who of its clients is meant, but all reports go to the general
+// services QP; the response time is a wish.
+bool SameSubscription(const InformInfo& a, const InformInfo& b) {
+  return a.gid == b.gid && a.lid_begin == b.lid_begin && a.lid_end == b.lid_end && a.generic == b.generic && a.type == b.type &&
+         a.trap == b.trap && a.producer == b.producer;
+}
+
+bool RangeIsValid(const InformInfo& info) {
+  return !info.gid.IsZero() || info.lid_begin == InformInfo::kAllLids || info.lid_end == 0 || info.lid_begin <= info.lid_end;
+}
+
+bool LidInRange(const InformInfo& info, uint16_t lid) {
+  if (info.lid_begin == InformInfo::kAllLids) return true;
+  return lid >= info.lid_begin && lid <= std::max(info.lid_begin, info.lid_end);
+}
+
+// §13.4.8.3: GID and LIDs are the issuer's, not those of whom the notice is about.
+bool Matches(const InformInfo& info, const Notice& notice) {
+  const bool issuer = info.gid.IsZero() ? LidInRange(info, notice.issuer_lid) : info.gid == notice.issuer_gid;
+  return issuer && info.generic == notice.generic &&
+         (info.type == InformInfo::kAllTypes || info.type == static_cast<uint16_t>(notice.type)) &&
+         (info.trap == InformInfo::kAllTraps || info.trap == notice.trap) &&
+         (info.producer == InformInfo::kAllProducers || info.producer == notice.producer);
+}
+
+}  // namespace
+
+SaStatus NoticeForwarder::Inform(const Gid& port, const InformInfo& info) {
+  if (!RangeIsValid(info)) return SaStatus::kRequestInvalid;
+  std::vector<InformInfo>& own = subscriptions_[port];
+  const auto found =
+      std::find_if(own.begin(), own.end(), [&info](const InformInfo& other) { return SameSubscription(info, other); });
+  SaStatus status = SaStatus::kOk;
+  if (!info.subscribe) {
+    if (found != own.end()) {
+      own.erase(found);
+    } else {
+      status = SaStatus::kRequestInvalid;
+    }
+  } else if (found == own.end()) {
+    if (own.size() < options_.subscriptions_per_port) {
+      own.push_back(info);
+    } else {
+      status = SaStatus::kNoResources;
+    }
+  }
+  if (own.empty()) subscriptions_.erase(port);
+  return status;
+}
+
+bool NoticeForwarder::Wants(const Gid& port, const Notice& notice) const {
+  const auto own = subscriptions_.find(port);
+  return own != subscriptions_.end() && std::any_of(own->second.begin(), own->second.end(),
+                                                    [&notice](const InformInfo& info) { return Matches(info, notice); });
+}
+
+void NoticeForwarder::Forward(SmTrap trap, const Gid& about, const std::vector<PKey>& pkeys, absl::Time now) {
+  Notice notice = Notice::OfGid(trap, about);
+  notice.issuer_lid = ports_->Switch().lid.value();
+  notice.issuer_gid = ports_->Switch().gid;
+  for (const auto& [subscriber, infos] : subscriptions_) {
+    const ManagedPort* port = ports_->FindByGid(subscriber);
+    if (port == nullptr || !ShareAPartition(port->config.pkeys, pkeys) || !Wants(subscriber, notice)) continue;
+    StartReport(subscriber, notice, now);
+  }
+}
+
+void NoticeForwarder::StartReport(const Gid& to, const Notice& notice, absl::Time now) {
+  size_t& waiting = waiting_[to];
+  if (waiting >= options_.reports_per_port) {
+    ++counters_.overflows;
+    return;
+  }
+  ++waiting;
+  ++counters_.reports;
+  SaHeader header;
+  header.method = MadMethod::kReport;
+  header.attribute = SaAttribute::kNotice;
+  header.tid = ++last_tid_;
+  Report& report = reports_[header.tid];
+  report = Report{to, Mad(), options_.transmissions, options_.first_timeout, now};
+  EncodeSaHeader(header, &report.mad);
+  EncodeNotice(notice, SaRecord(&report.mad));
+}
+
+void NoticeForwarder::Confirm(const Gid& port, uint64_t tid) {
+  const auto report = reports_.find(tid);
+  if (report == reports_.end() || report->second.to != port) {
+    ++counters_.strays;
+    return;
+  }
+  ++counters_.confirmed;
+  reports_.erase(report);
+  if (--waiting_[port] == 0) waiting_.erase(port);
+}
+
+void NoticeForwarder::RemovePort(const Gid& port) {
+  subscriptions_.erase(port);
+  waiting_.erase(port);
+  for (auto report = reports_.begin(); report != reports_.end();) {
+    report = report->second.to == port ? reports_.erase(report) : std::next(report);
+  }
+}
+
+void NoticeForwarder::Clear() {
+  subscriptions_.clear();
+  reports_.clear();
+  waiting_.clear();
+}
+
+void NoticeForwarder::Run(absl::Time now, std::vector<OutgoingMad>* out) {
+  for (auto next = reports_.begin(); next != reports_.end();) {
+    const auto current = next++;
+    Report& report = current->second;
+    if (report.deadline > now) continue;
+    if (report.transmissions_left == 0) {
+      ++counters_.given_up;
+      if (--waiting_[report.to] == 0) waiting_.erase(report.to);
+      reports_.erase(current);
+      continue;
+    }
+    if (report.transmissions_left-- < options_.transmissions) ++counters_.repeated;
+    report.deadline = now + report.timeout;
+    report.timeout *= 2;
+    out->push_back(OutgoingMad{report.to, report.mad});
+  }
+}
+
+absl::Time NoticeForwarder::NextDeadline() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [tid, report] : reports_) next = std::min(next, report.deadline);
+  return next;
+}
+
+}  // namespace eoib::softhca

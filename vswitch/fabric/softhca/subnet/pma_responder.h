@@ -1,0 +1,56 @@
+// PmaResponder: answers performance management MADs (IBA 1.4 §16.1) on behalf of the ports of a software subnet: ClassPortInfo,
+// PortCounters and PortCountersExtended.
+//
+// What a port counts, only its process changes. A Set clears by remembering the value to be subtracted from then on; the two
+// attributes are cleared apart from each other.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_
+
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "absl/types/optional.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/subnet/managed_ports.h"
+#include "vswitch/wire/perf_mad.h"
+
+namespace eoib::softhca {
+
+// Not thread-safe: the Subnet calls it under its mutex.
+class PmaResponder {
+ public:
+  using CountersOf = std::function<PortCounters(const ManagedPort& port)>;
+  struct Counters {
+    uint64_t requests = 0;   // answered, with whatever status
+    uint64_t malformed = 0;  // dropped
+  };
+
+  explicit PmaResponder(CountersOf counters_of) : counters_of_(std::move(counters_of)) {}
+
+  // The answer of `port` to `mad`, or none if that is no request of this class.
+  absl::optional<Mad> Respond(const ManagedPort& port, const Mad& mad);
+  // The port has a new process, which counts from zero.
+  void ForgetPort(const Gid& port) { baselines_.erase(port); }
+  const Counters& counters() const { return counters_; }
+
+  // In the terms of the attribute, before anything was cleared.
+  static PortCountersAttribute ToAttribute(const PortCounters& counters);
+
+ private:
+  struct Baselines {
+    PortCountersAttribute plain, extended;
+  };
+
+  MadStatus Answer(const ManagedPort& port, const MadHeader& request, const Mad& mad, Mad* reply);
+  MadStatus AnswerCounters(const ManagedPort& port, bool extended, const MadHeader& request, const Mad& mad, Mad* reply);
+
+  const CountersOf counters_of_;
+  std::map<Gid, Baselines> baselines_;
+  Counters counters_;
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_

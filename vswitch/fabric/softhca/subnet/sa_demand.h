@@ -1,0 +1,39 @@
+// What a request to an SA demands of an MTU, a rate or a packet lifetime: a selector and a value (IBA 1.4 §15.2.5.16), which
+// MCMemberRecords and PathRecords have in common.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_
+
+#include <cstdint>
+
+#include "absl/types/optional.h"
+#include "vswitch/wire/sa_mad.h"
+
+namespace eoib::softhca {
+
+// It demands something only if both the selector and the value are present, except that "the largest" needs no value.
+struct Demand {
+  bool given = false;
+  Selector selector = Selector::kExactly;
+  uint8_t value = 0;
+
+  Demand(uint64_t mask, uint64_t selector_bit, uint64_t value_bit, Selector s, uint8_t v) : selector(s), value(v) {
+    given = (mask & selector_bit) != 0 && ((mask & value_bit) != 0 || s == Selector::kLargest);
+  }
+};
+
+// Codes of a kind in the order of what they stand for; 0 for a code that is none.
+using CodeOrder = uint32_t (*)(uint8_t code);
+uint32_t MtuOrder(uint8_t code);
+uint32_t LifeOrder(uint8_t code);
+// The speed of an IBA rate code in Mb/s, since codes are not in the order of speeds (§15.2.5.16).
+uint32_t RateMbps(uint8_t code);
+
+bool Accepts(const Demand& demand, uint8_t actual, CodeOrder order);
+// The largest code up to `limit` that meets the demand.
+absl::optional<uint8_t> Best(const Demand& demand, uint8_t limit, CodeOrder order);
+
+inline constexpr uint8_t kPacketLife = 18;  // 4.096 us * 2^18: about a second, as OpenSM has it
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_

@@ -1,0 +1,79 @@
+// SaResponder: the subnet administrator of a software subnet, asked in real MADs.
+//
+// It knows nothing of sockets, threads or sinks: a MAD in, an answer out. Answered are (IBA 1.4 §15.2.5)
+//
+//   Set, Delete      MCMemberRecord (multicast_groups.h); Set of InformInfo (notice_forwarder.h)
+//   Get, GetTable    MCMemberRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
+//   Get              ClassPortInfo
+//
+// Other methods and attributes get the status that says so. What is not a request in SubnAdm's class and version is counted and
+// dropped.
+//
+// Trust. There are no trusted hosts (§15.4.1): a port learns of ports with which it shares a partition, of groups of its own
+// partitions but not of their members, and of no P_Key table but its own. The switch is nobody's secret.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "fdb/address.h"
+#include "vswitch/fabric/softhca/subnet/managed_ports.h"
+#include "vswitch/fabric/softhca/subnet/multicast_groups.h"
+#include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
+#include "vswitch/wire/sa_mad.h"
+
+namespace eoib::softhca {
+
+// What is answered to a request: a MAD with at most one record, or a table of records, which RMPP carries.
+struct SaAnswer {
+  SaHeader header;
+  std::vector<uint8_t> records;  // SaRecordStride(header.attribute) apart
+
+  bool IsTable() const { return header.method == MadMethod::kGetTableResp && header.status == 0; }
+  // Of an answer that is no table.
+  Mad ToMad() const;
+};
+
+// Not thread-safe: the Subnet calls it under its mutex.
+class SaResponder {
+ public:
+  struct Counters {
+    uint64_t requests = 0;   // answered, with whatever status
+    uint64_t errors = 0;     // of these, those answered with another status than 0
+    uint64_t malformed = 0;  // dropped
+  };
+
+  // All three outlive the responder.
+  SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices)
+      : ports_(ports), groups_(groups), notices_(notices) {}
+
+  // The answer to `mad` from the port of `requester`, or none if the MAD was dropped.
+  absl::optional<SaAnswer> Respond(const PortConfig& requester, const Mad& mad);
+  const Counters& counters() const { return counters_; }
+
+ private:
+  using Records = std::vector<uint8_t>;
+
+  SaStatus Dispatch(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
+  SaStatus DispatchMcMember(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
+  SaStatus DispatchQuery(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+
+  SaStatus Inform(const PortConfig& requester, const Mad& mad, Records* records);
+  SaStatus FindGroups(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindPaths(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindNodes(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindPortInfos(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindPKeyTables(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  std::vector<const ManagedPort*> VisiblePorts(const PortConfig& requester) const;
+
+  const ManagedPorts* const ports_;
+  MulticastGroups* const groups_;
+  NoticeForwarder* const notices_;
+  Counters counters_;
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_

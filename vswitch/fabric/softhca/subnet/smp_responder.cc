@@ -1,0 +1,167 @@
+#include "vswitch/fabric/softhca/subnet/smp_responder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/status/statusor.h"
+#include "vswitch/wire/byte_order.h"
+
+namespace eoib::softhca {
+namespace {
+
+// SwitchInfo (IBA 1.4 §14.2.5.4): what is not here is zero.
+struct SwitchInfoWire {
+  be16 linear_fdb_cap;
+  be16 random_fdb_cap;
+  be16 multicast_fdb_cap;
+  be16 linear_fdb_top;
+};
+
+constexpr uint16_t kMulticastLids = Mlid::kMax - Mlid::kMin + 1;
+
+MadStatus AnswerGuidInfo(uint32_t block, Guid guid, absl::Span<uint8_t> data) {
+  if (block != 0) return MadStatus::kInvalidField;
+  WriteWire(be64(guid.value()), data.data());
+  return MadStatus::kOk;
+}
+
+}  // namespace
+
+absl::optional<Mad> SmpResponder::Respond(const ManagedPort& from, Lid destination, const Mad& mad) {
+  absl::StatusOr<SmpHeader> header = DecodeSmpHeader(mad);
+  const bool is_request = header.ok() && (header->method == MadMethod::kGet || header->method == MadMethod::kSet);
+  absl::optional<Node> node;
+  if (is_request && !header->IsResponse()) node = header->directed ? Walk(from, &*header) : NodeOfLid(from, destination);
+  if (!node.has_value()) {
+    ++counters_.lost;
+    return absl::nullopt;
+  }
+  ++counters_.requests;
+  std::array<uint8_t, kSmpDataSize> data{};
+  header->status = static_cast<uint16_t>(Answer(*node, *header, absl::MakeSpan(data)));
+  header->method = MadMethod::kGetResp;
+  header->returning = header->directed;
+  Mad reply;
+  EncodeSmpHeader(*header, &reply);
+  std::copy(data.begin(), data.end(), SmpData(&reply).begin());
+  return reply;
+}
+
+absl::optional<SmpResponder::Node> SmpResponder::NodeOfLid(const ManagedPort& from, Lid destination) const {
+  if (destination == ports_->Switch().lid) return Node{nullptr, from.switch_port};
+  const ManagedPort* port = ports_->FindByLid(destination);
+  if (port == nullptr) return absl::nullopt;
+  return Node{port, kHcaPort};
+}
+
+// §14.2.2: what hops and switches on the way do to the packet, there and back, so that it returns with the hop pointer it
+// was sent with.
+absl::optional<SmpResponder::Node> SmpResponder::Walk(const ManagedPort& from, SmpHeader* header) const {
+  const bool whole_way = header->dr_slid == SmpHeader::kPermissiveLid && header->dr_dlid == SmpHeader::kPermissiveLid;
+  if (!whole_way || header->hop_pointer != 0 || header->hop_count > 2) return absl::nullopt;
+  if (header->hop_count == 0) return Node{&from, kHcaPort};
+  if (header->initial_path[1] != kHcaPort || from.switch_port == 0) return absl::nullopt;
+  header->return_path[1] = from.switch_port;
+  if (header->hop_count == 1) return Node{nullptr, from.switch_port};
+  const ManagedPort* port = PluggedInto(header->initial_path[2]);
+  if (port == nullptr) return absl::nullopt;
+  header->return_path[2] = kHcaPort;
+  return Node{port, kHcaPort};
+}
+
+const ManagedPort* SmpResponder::PluggedInto(uint8_t switch_port) const {
+  if (switch_port == 0) return nullptr;
+  for (const ManagedPort* port : ports_->Active()) {
+    if (port->switch_port == switch_port) return port;
+  }
+  return nullptr;
+}
+
+MadStatus SmpResponder::Answer(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const {
+  if (request.method != MadMethod::kGet) return MadStatus::kUnsupportedMethodAttribute;
+  return node.port != nullptr ? AnswerOfPort(*node.port, request, data) : AnswerOfSwitch(node, request, data);
+}
+
+MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& request, absl::Span<uint8_t> data) const {
+  switch (request.attribute) {
+    case SmpAttribute::kNodeInfo:
+      EncodeNodeInfo(NodeInfoOf(port), data);
+      return MadStatus::kOk;
+    case SmpAttribute::kNodeDescription:
+      EncodeNodeDescription(port.name, data);
+      return MadStatus::kOk;
+    case SmpAttribute::kGuidInfo:
+      return AnswerGuidInfo(request.attribute_modifier, port.config.port_guid, data);
+    case SmpAttribute::kPortInfo:
+      // 0 is the port that the packet came in by, which is the only one.
+      if (request.attribute_modifier > kHcaPort) return MadStatus::kInvalidField;
+      EncodePortInfo(PortInfoOf(port), data);
+      return MadStatus::kOk;
+    case SmpAttribute::kPKeyTable: {
+      // The high half is a switch's port number.
+      const absl::optional<PKeyTableBlock> block = PKeyBlockOf(port.config, request.attribute_modifier & 0xffff);
+      if (!block.has_value()) return MadStatus::kInvalidField;
+      EncodePKeyTable(*block, data);
+      return MadStatus::kOk;
+    }
+    default:
+      return MadStatus::kUnsupportedMethodAttribute;
+  }
+}
+
+MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const {
+  const ManagedSwitch& hub = ports_->Switch();
+  switch (request.attribute) {
+    case SmpAttribute::kNodeInfo:
+      EncodeNodeInfo(NodeInfoOf(hub, node.entered_by), data);
+      return MadStatus::kOk;
+    case SmpAttribute::kNodeDescription:
+      EncodeNodeDescription(kSwitchDescription, data);
+      return MadStatus::kOk;
+    case SmpAttribute::kGuidInfo:
+      return AnswerGuidInfo(request.attribute_modifier, hub.guid, data);
+    case SmpAttribute::kPortInfo:
+      return SwitchPortInfo(static_cast<uint8_t>(request.attribute_modifier), data);
+    case SmpAttribute::kSwitchInfo: {
+      SwitchInfoWire info;
+      info.linear_fdb_cap = Lid::kMax;
+      info.multicast_fdb_cap = kMulticastLids;
+      const auto ports = ports_->Active();
+      info.linear_fdb_top = ports.empty() ? hub.lid.value() : std::max(hub.lid, ports.back()->config.lid).value();
+      WriteWire(info, data.data());
+      return MadStatus::kOk;
+    }
+    case SmpAttribute::kSmInfo: {
+      if (!hub.runs_sm) return MadStatus::kUnsupportedMethodAttribute;
+      SmInfo info;
+      info.guid = hub.guid;
+      info.activity = static_cast<uint32_t>(counters_.requests);
+      EncodeSmInfo(info, data);
+      return MadStatus::kOk;
+    }
+    default:
+      return MadStatus::kUnsupportedMethodAttribute;
+  }
+}
+
+// The outer ports have neither LID nor capabilities of their own (§14.2.5.6): a link that is up or down, as at its other end.
+MadStatus SmpResponder::SwitchPortInfo(uint8_t number, absl::Span<uint8_t> data) const {
+  if (number > ManagedSwitch::kPorts) return MadStatus::kInvalidField;
+  if (number == 0) {
+    EncodePortInfo(PortInfoOf(ports_->Switch()), data);
+    return MadStatus::kOk;
+  }
+  PortInfo info;
+  if (const ManagedPort* port = PluggedInto(number)) {
+    info = PortInfoOf(*port);
+    info.gid_prefix = 0;
+    info.lid = info.sm_lid = 0;
+    info.capability_mask = 0;
+    info.guid_cap = 0;
+  }
+  info.local_port = number;
+  EncodePortInfo(info, data);
+  return MadStatus::kOk;
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,465 @@
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "vswitch/fabric/softhca/port_name.h"
+
+namespace eoib::softhca {
+namespace {
+
+uint64_t SystemSeed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+// FNV-1a. A port's GUID follows from its name alone, so it survives everything.
+uint64_t HashName(absl::string_view name, uint64_t salt) {
+  uint64_t hash = 0xcbf2'9ce4'8422'2325ull ^ salt;
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100'0000'01b3ull;
+  hash ^= hash >> 32;
+  return hash * 0x9e37'79b9'7f4a'7c15ull;
+}
+
+// An EUI-64 with the bit of local administration, and no group bit.
+Guid LocalGuid(uint64_t hash) { return Guid((hash & 0x00ff'ffff'ffff'ffffull) | 0x0200'0000'0000'0000ull); }
+
+absl::Status DuplicateDoorbell(const std::string& name, int doorbell, std::shared_ptr<UniqueFd>* duplicate) {
+  const int fd = fcntl(doorbell, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return absl::InternalError(absl::StrCat("duplicate the doorbell of port ", name, ": ", std::strerror(errno)));
+  *duplicate = std::make_shared<UniqueFd>(fd);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// The direct link. All state is the Subnet's.
+class Subnet::Link final : public SubnetLink {
+ public:
+  Link(Subnet* subnet, const RegistrationWish& wish) : subnet_(subnet), wish_(wish) {}
+  ~Link() override { Link::Unregister(); }
+  bool in_process() const override { return true; }
+
+  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override {
+    absl::MutexLock lock(&mutex_);
+    if (session_ != nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": this link is already registered"));
+    }
+    return subnet_->Register(name, resources, query_only, wish_, sink, &session_);
+  }
+  void Unregister() override {
+    if (std::shared_ptr<Session> session = Take()) subnet_->Unregister(session);
+  }
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override { return subnet_->SendMad(session(), destination, mad); }
+  absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
+    return subnet_->OpenRing(session(), request, destination, std::move(end));
+  }
+  void CloseRing(uint64_t ring) override { subnet_->CloseRing(session(), ring); }
+
+ private:
+  std::shared_ptr<Session> session() {
+    absl::MutexLock lock(&mutex_);
+    return session_;
+  }
+  std::shared_ptr<Session> Take() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(session_, nullptr);
+  }
+
+  Subnet* const subnet_;
+  const RegistrationWish wish_;
+  absl::Mutex mutex_;
+  std::shared_ptr<Session> session_ ABSL_GUARDED_BY(mutex_);
+};
+
+const ManagedPort* Subnet::PortView::FindByGid(const Gid& gid) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const auto found = subnet_->by_gid_.find(gid);
+  return found != subnet_->by_gid_.end() && found->second->config.active ? found->second : nullptr;
+}
+
+const ManagedPort* Subnet::PortView::FindByLid(Lid lid) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const auto found = subnet_->by_lid_.find(lid);
+  return found != subnet_->by_lid_.end() && found->second->config.active ? found->second : nullptr;
+}
+
+std::vector<const ManagedPort*> Subnet::PortView::Active() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  std::vector<const ManagedPort*> active;
+  for (const auto& [lid, port] : subnet_->by_lid_) {
+    if (port->config.active) active.push_back(port);
+  }
+  return active;
+}
+
+const ManagedSwitch& Subnet::PortView::Switch() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return subnet_->switch_; }
+
+Subnet::Subnet(Options options)
+    : options_(std::move(options)),
+      partitions_(options_.config.partitions),
+      random_(options_.seed != 0 ? options_.seed : SystemSeed()),
+      agents_(
+          &view_, [this](const ManagedPort& port) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ReadCounters(port); },
+          options_.clock != nullptr ? options_.clock : &system_clock_, options_.last_mlid) {
+  absl::MutexLock lock(&mutex_);
+  // Ring identifiers are never reused, by a restarted subnet neither: ports still hold rings of its predecessor.
+  next_ring_ = (random_() << 32) + 1;
+  switch_.guid = LocalGuid(HashName("", 0));  // no port's name
+  switch_.gid = Gid::FromPrefixAndGuid(options_.gid_prefix, switch_.guid);
+  if (options_.lids == nullptr) return;
+  for (const auto& [name, kept] : options_.lids->ports()) MakePort(name, kept);
+}
+
+Subnet::~Subnet() {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [name, port] : ports_) {
+    ABSL_RAW_CHECK(port->owner == nullptr && port->queriers.empty(), "a SubnetLink outlives its Subnet");
+  }
+}
+
+std::unique_ptr<SubnetLink> Subnet::Connect(const RegistrationWish& wish) { return std::make_unique<Link>(this, wish); }
+
+// ---- Registration.
+
+absl::Status Subnet::Register(const std::string& name, const PortResources& resources, bool query_only,
+                              const RegistrationWish& wish, PortSink* sink, std::shared_ptr<Session>* session) {
+  if (absl::Status status = CheckPortName(name); !status.ok()) return status;
+  auto made = std::make_shared<Session>();
+  made->query_only = query_only;
+  if (!query_only) {
+    if (absl::Status status = DuplicateDoorbell(name, resources.doorbell, &made->doorbell); !status.ok()) return status;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    Port* port = FindOrMakePort(name, wish);
+    if (port == nullptr) return absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": no LID is left"));
+    made->port = port;
+    if (query_only) {
+      made->sink = sink;
+      port->queriers.insert(made);
+      Tell(made, [config = port->config](PortSink* to) { to->OnPortConfig(config); });
+    } else {
+      if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
+      made->sink = sink;
+      port->counters = resources.counters;
+      agents_.CountersBegin(*port);
+      Activate(port);
+    }
+    *session = made;
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+Subnet::Port* Subnet::FindPort(const std::string& name) const {
+  const auto found = ports_.find(name);
+  return found == ports_.end() ? nullptr : found->second.get();
+}
+
+Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const RegistrationWish& wish) {
+  if (Port* port = FindPort(name)) return port;
+  const absl::StatusOr<Lid> lid = AllocateLid(wish.lid);
+  if (!lid.ok()) return nullptr;
+  Port* port = MakePort(name, KeptPort{*lid, MakeGuid(name)});
+  Keep(*port);
+  return port;
+}
+
+Subnet::Port* Subnet::MakePort(const std::string& name, const KeptPort& kept) {
+  auto port = std::make_unique<Port>();
+  port->name = name;
+  if (ports_.size() < ManagedSwitch::kPorts) port->switch_port = static_cast<uint8_t>(ports_.size() + 1);
+  PortConfig& config = port->config;
+  config.node_guid = config.port_guid = kept.guid;
+  config.gid = Gid::FromPrefixAndGuid(options_.gid_prefix, config.port_guid);
+  config.lid = kept.lid;
+  config.sm_lid = switch_.lid;
+  config.mtu = options_.mtu;
+  config.rate = options_.rate;
+  UpdatePKeys(port.get());
+  by_lid_[config.lid] = port.get();
+  by_gid_[config.gid] = port.get();
+  return (ports_[name] = std::move(port)).get();
+}
+
+// A subnet that cannot write goes on: what is lost is lost only if it is restarted, and `show` tells the operator.
+void Subnet::Keep(const Port& port) {
+  if (options_.lids != nullptr) options_.lids->Keep(port.name, KeptPort{port.config.lid, port.config.port_guid}).IgnoreError();
+}
+
+bool Subnet::LidIsFree(Lid lid) const { return lid != kSmLid && lid != switch_.lid && by_lid_.count(lid) == 0; }
+
+absl::StatusOr<Lid> Subnet::AllocateLid(Lid wish) {
+  if (wish.IsValid() && LidIsFree(wish)) return wish;
+  Lid candidate(kSmLid.value() + 1);
+  while (candidate.IsValid() && !LidIsFree(candidate)) candidate = Lid(candidate.value() + 1);
+  if (!candidate.IsValid()) return absl::ResourceExhaustedError("no LID is left");
+  return candidate;
+}
+
+Guid Subnet::MakeGuid(const std::string& name) const {
+  for (uint64_t salt = 0;; ++salt) {
+    const Guid guid = LocalGuid(HashName(name, salt));
+    const Gid gid = Gid::FromPrefixAndGuid(options_.gid_prefix, guid);
+    if (gid != switch_.gid && by_gid_.count(gid) == 0) return guid;
+  }
+}
+
+absl::Status Subnet::Own(Port* port, const RegistrationWish& wish, const std::shared_ptr<Session>& session) {
+  if (port->owner != nullptr) {
+    return absl::AlreadyExistsError(absl::StrCat("register port ", port->name, ": a living process has registered it"));
+  }
+  const absl::StatusOr<QpnRange> qpns = AllocateQpns(wish.qpns, port->config.qpns);
+  if (!qpns.ok()) return qpns.status();
+  port->config.qpns = *qpns;
+  port->owner = session;
+  ++port->registrations;
+  return absl::OkStatus();
+}
+
+// Ranges are aligned, so two of them are the same or disjoint. The first and the last are not given: they hold the special QPNs
+// 0, 1 and 0xffffff. `former` is the range of the name's last registration, which no successor gets.
+absl::StatusOr<QpnRange> Subnet::AllocateQpns(const QpnRange& wish, const QpnRange& former) {
+  constexpr uint32_t kSlots = (Qpn::kMax + 1) / kQpnsPerPort;
+  const uint32_t wished = wish.first.value();
+  const bool in_order = wish.count == kQpnsPerPort && wished % kQpnsPerPort == 0 && wished >= kQpnsPerPort &&
+                        wished < (kSlots - 1) * kQpnsPerPort;
+  if (in_order && QpnsAreFree(wished)) return wish;
+  uint32_t slot = static_cast<uint32_t>(random_() % (kSlots - 2));
+  for (uint32_t tried = 0; tried < kSlots - 2; ++tried, ++slot) {
+    const uint32_t first = (1 + slot % (kSlots - 2)) * kQpnsPerPort;
+    const bool is_former = former.count != 0 && former.first.value() == first;
+    if (!is_former && QpnsAreFree(first)) return QpnRange{Qpn(first), kQpnsPerPort};
+  }
+  return absl::ResourceExhaustedError("register a port: no range of QPNs is left");
+}
+
+bool Subnet::QpnsAreFree(uint32_t first) const {
+  return std::none_of(ports_.begin(), ports_.end(), [first](const auto& entry) {
+    return entry.second->owner != nullptr && entry.second->config.qpns.first.value() == first;
+  });
+}
+
+// Tells a port that has just registered all there is to know, its configuration first.
+void Subnet::Activate(Port* port) {
+  UpdateActive(port);
+  TellConfig(port);
+  TellFaults(port);
+  TellChangedFaults();  // a rule may have waited for it
+  for (const auto& [mgid, group] : agents_.groups().groups()) {
+    TellGroup(port->owner, group.record.mlid, ReceiverLids(group.record.mlid));
+  }
+  TellNews();
+}
+
+void Subnet::UpdateActive(Port* port) {
+  const bool active = port->link_up && port->owner != nullptr;
+  if (active == port->config.active) return;
+  port->config.active = active;
+  active ? agents_.PortInService(*port) : agents_.PortOutOfService(*port);
+}
+
+void Subnet::Unregister(const std::shared_ptr<Session>& session) {
+  {
+    absl::MutexLock lock(&mutex_);
+    session->sink = nullptr;
+    if (session->query_only) {
+      session->port->queriers.erase(session);
+    } else {
+      Disown(session->port);
+    }
+    // The sink may be in a call on another thread.
+    const auto not_being_told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return being_told_ != session; };
+    mutex_.Await(absl::Condition(&not_being_told));
+  }
+  Deliver();
+}
+
+void Subnet::Disown(Port* port) {
+  for (auto ring = rings_.begin(); ring != rings_.end();) {
+    const auto current = ring++;
+    if (current->second.source != port && current->second.destination != port) continue;
+    TellRingClosed(current->second.source == port ? current->second.destination : current->second.source, current->first);
+    rings_.erase(current);
+  }
+  port->owner = nullptr;
+  UpdateActive(port);
+  TellConfig(port);  // those who query it
+  TellNews();
+}
+
+// ---- MADs and rings.
+
+absl::Status Subnet::SendMad(const std::shared_ptr<Session>& session, Lid destination, const Mad& mad) {
+  if (session == nullptr) return absl::FailedPreconditionError("send a MAD: the port is not registered");
+  if (session->query_only) return absl::PermissionDeniedError("send a MAD: the port is registered to be queried only");
+  {
+    absl::MutexLock lock(&mutex_);
+    Port* port = session->port;
+    // As on a cable: what nobody receives is lost, and the sender's timeout tells.
+    if (session->sink == nullptr || !port->config.active) return absl::OkStatus();
+    ++port->mads;
+    agents_.Receive(*port, destination, mad);
+    TellNews();
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+absl::Status Subnet::OpenRing(const std::shared_ptr<Session>& session, uint64_t request, Lid destination, RingEnd end) {
+  if (session == nullptr) return absl::FailedPreconditionError("open a ring: the port is not registered");
+  if (session->query_only) return absl::PermissionDeniedError("open a ring: the port is registered to be queried only");
+  {
+    absl::MutexLock lock(&mutex_);
+    if (session->sink == nullptr) return absl::FailedPreconditionError("open a ring: the port is not registered");
+    Port* source = session->port;
+    const auto found = by_lid_.find(destination);
+    Port* target = found == by_lid_.end() ? nullptr : found->second;
+    const std::string why = WhyNoRing(source, target, destination);
+    if (why.empty()) {
+      const uint64_t ring = next_ring_++;
+      rings_[ring] = Ring{source, target, end.capacity};
+      ++source->rings_made;
+      Tell(target->owner, [ring, identity = IdentityOf(*source), end = std::move(end)](PortSink* to) mutable {
+        to->OnRingOffered(ring, identity, std::move(end));
+      });
+      Tell(session,
+           [request, ring, doorbell = target->owner->doorbell](PortSink* to) { to->OnRingOpened(request, ring, doorbell); });
+    } else {
+      ++source->rings_refused;
+      Tell(session, [request, why](PortSink* to) { to->OnRingRefused(request, why); });
+    }
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+std::string Subnet::WhyNoRing(const Port* source, const Port* destination, Lid lid) const {
+  if (!source->config.active) return absl::StrCat("port ", source->name, " is down");
+  if (destination == nullptr) return absl::StrCat("no port has LID ", lid.ToString());
+  if (destination->owner == nullptr) return absl::StrCat("no process runs port ", destination->name);
+  if (!destination->config.active) return absl::StrCat("port ", destination->name, " is down");
+  const auto rings = std::count_if(rings_.begin(), rings_.end(), [&](const auto& ring) {
+    return ring.second.source == source && ring.second.destination == destination;
+  });
+  if (static_cast<size_t>(rings) >= kMaxRingsOfPair) {
+    return absl::StrCat("there are ", rings, " rings from ", source->name, " to ", destination->name);
+  }
+  return "";
+}
+
+void Subnet::CloseRing(const std::shared_ptr<Session>& session, uint64_t ring) {
+  if (session == nullptr || session->query_only) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = rings_.find(ring);
+    if (session->sink == nullptr || found == rings_.end()) return;
+    const Ring closed = found->second;
+    if (session->port != closed.source && session->port != closed.destination) return;
+    rings_.erase(found);
+    TellRingClosed(session->port == closed.source ? closed.destination : closed.source, ring);
+  }
+  Deliver();
+}
+
+void Subnet::Run() {
+  {
+    absl::MutexLock lock(&mutex_);
+    agents_.Run();
+    TellNews();
+  }
+  Deliver();
+}
+
+absl::Time Subnet::NextDeadline() const {
+  absl::MutexLock lock(&mutex_);
+  return agents_.NextDeadline();
+}
+
+PortCounters Subnet::ReadCounters(const ManagedPort& port) const {
+  const std::shared_ptr<const CountersPage>& counters = static_cast<const Port&>(port).counters;
+  return counters == nullptr ? PortCounters() : counters->Load();
+}
+
+// ---- What ports are told.
+
+SourceIdentity Subnet::IdentityOf(const Port& port) {
+  return SourceIdentity{port.config.lid, port.config.gid, port.config.pkeys, port.config.qpns};
+}
+
+void Subnet::Tell(const std::shared_ptr<Session>& session, absl::AnyInvocable<void(PortSink*)> call) {
+  if (session != nullptr) deliveries_.push_back(Delivery{session, std::move(call)});
+}
+
+void Subnet::TellConfig(Port* port) {
+  const auto tell = [config = port->config](PortSink* to) { to->OnPortConfig(config); };
+  Tell(port->owner, tell);
+  for (const auto& querier : port->queriers) Tell(querier, tell);
+}
+
+void Subnet::TellSource(Port* port) {
+  for (const auto& [ring, ends] : rings_) {
+    if (ends.source != port) continue;
+    Tell(ends.destination->owner,
+         [ring = ring, identity = IdentityOf(*port)](PortSink* to) { to->OnSourceChanged(ring, identity); });
+  }
+}
+
+void Subnet::TellRingClosed(Port* port, uint64_t ring) {
+  Tell(port->owner, [ring](PortSink* to) { to->OnRingClosed(ring); });
+}
+
+// Groups first, so that whoever is told that it has joined also reaches the others.
+void Subnet::TellNews() {
+  for (const Mlid mlid : agents_.groups().TakeChanged()) {
+    const auto members = ReceiverLids(mlid);
+    for (const auto& [name, port] : ports_) TellGroup(port->owner, mlid, members);
+  }
+  for (const OutgoingMad& outgoing : agents_.TakeOutgoing()) {
+    Tell(by_gid_.at(outgoing.to)->owner, [mad = outgoing.mad](PortSink* to) { to->OnMad(mad); });
+  }
+}
+
+void Subnet::TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members) {
+  Tell(session, [mlid, members = std::move(members)](PortSink* to) { to->OnGroup(mlid, *members); });
+}
+
+std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {
+  auto lids = std::make_shared<std::vector<Lid>>();
+  if (const MulticastGroup* group = agents_.groups().FindByMlid(mlid)) {
+    for (const Gid& member : group->Receivers()) lids->push_back(by_gid_.at(member)->config.lid);
+  }
+  std::sort(lids->begin(), lids->end());
+  return lids;
+}
+
+void Subnet::Deliver() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (delivering_) return;
+    delivering_ = true;
+  }
+  Delivery delivery;
+  PortSink* sink = nullptr;
+  while (TakeDelivery(&delivery, &sink)) delivery.call(sink);
+}
+
+bool Subnet::TakeDelivery(Delivery* delivery, PortSink** sink) {
+  absl::MutexLock lock(&mutex_);
+  while (!deliveries_.empty()) {
+    *delivery = std::move(deliveries_.front());
+    deliveries_.pop_front();
+    *sink = delivery->session->sink;
+    being_told_ = delivery->session;
+    if (*sink != nullptr) return true;
+  }
+  being_told_ = nullptr;
+  delivering_ = false;
+  return false;
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,165 @@
+#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "vswitch/fabric/softhca/port_name.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/toml.h"
+
+namespace eoib::softhca {
+namespace {
+
+// Collects every mistake of a file, so that an operator corrects them in one go.
+class Parser {
+ public:
+  explicit Parser(absl::string_view source) : source_(source) {}
+
+  absl::StatusOr<SubnetConfig> Parse(const toml::table& root) {
+    for (const auto& [key, value] : root) {
+      if (key != "partition") Mistake(key.source(), absl::StrCat("unknown key \"", View(key), "\"; expected [[partition]]"));
+    }
+    if (const toml::node* node = root.get("partition")) ReadPartitions(*node);
+    if (!mistakes_.empty()) return absl::InvalidArgumentError(absl::StrJoin(mistakes_, "\n"));
+    AddDefaultPartition();
+    return std::move(config_);
+  }
+
+ private:
+  static absl::string_view View(const toml::key& key) { return absl::string_view(key.str().data(), key.str().size()); }
+
+  void Mistake(const toml::source_region& where, const std::string& what) {
+    mistakes_.push_back(absl::StrCat(source_, ":", where.begin.line, ": ", what));
+  }
+
+  void ReadPartitions(const toml::node& node) {
+    const toml::array* tables = node.as_array();
+    if (tables == nullptr || !tables->is_homogeneous(toml::node_type::table)) {
+      Mistake(node.source(), "\"partition\" must be an array of tables; write [[partition]]");
+      return;
+    }
+    for (const toml::node& table : *tables) ReadPartition(*table.as_table());
+    // One entry is kept for the default partition.
+    if (tables->size() >= kMaxPKeys) Mistake(node.source(), absl::StrCat("more than ", kMaxPKeys - 1, " partitions"));
+  }
+
+  void ReadPartition(const toml::table& table) {
+    Partition partition;
+    bool has_pkey = false;
+    for (const auto& [key, value] : table) {
+      if (key == "pkey") {
+        has_pkey = true;
+        ReadPKey(value, &partition);
+      } else if (key == "full") {
+        ReadMembers(View(key), value, Membership::kFull, &partition);
+      } else if (key == "limited") {
+        ReadMembers(View(key), value, Membership::kLimited, &partition);
+      } else {
+        Mistake(key.source(), absl::StrCat("unknown key \"", View(key), "\" in [[partition]]; expected pkey, full or limited"));
+      }
+    }
+    if (!has_pkey) Mistake(table.source(), "[[partition]] without a pkey; write pkey = 0x8001");
+    config_.partitions.push_back(std::move(partition));
+  }
+
+  void ReadPKey(const toml::node& node, Partition* partition) {
+    const auto value = node.value_exact<int64_t>();
+    if (!value || *value < 1 || *value > 0xffff || !PKey(static_cast<uint16_t>(*value)).IsValid()) {
+      Mistake(node.source(), "pkey must be an integer from 0x0001 to 0x7fff or from 0x8001 to 0xffff");
+      return;
+    }
+    const PKey pkey = PKey(static_cast<uint16_t>(*value)).Full();
+    for (const Partition& other : config_.partitions) {
+      if (other.pkey == pkey) Mistake(node.source(), absl::StrCat("partition ", pkey.ToString(), " is configured twice"));
+    }
+    partition->pkey = pkey;
+  }
+
+  void ReadMembers(absl::string_view key, const toml::node& node, Membership membership, Partition* partition) {
+    const toml::array* names = node.as_array();
+    if (names == nullptr) {
+      Mistake(node.source(), absl::StrCat("\"", key, "\" must be an array of port names; write ", key, " = [\"h1\", \"h2\"]"));
+      return;
+    }
+    for (const toml::node& name : *names) ReadMember(name, membership, partition);
+  }
+
+  void ReadMember(const toml::node& node, Membership membership, Partition* partition) {
+    const auto name = node.value_exact<std::string>();
+    if (!name) {
+      Mistake(node.source(), "a member must be a port's name in quotes, or \"ALL\"");
+    } else if (*name == kAllPorts) {
+      if (partition->all != Membership::kNone) Mistake(node.source(), "\"ALL\" is listed twice in this partition");
+      partition->all = membership;
+    } else if (absl::Status status = CheckPortName(*name); !status.ok()) {
+      Mistake(node.source(), std::string(status.message()));
+    } else if (!partition->listed.emplace(*name, membership).second) {
+      Mistake(node.source(), absl::StrCat("port \"", *name, "\" is listed twice in this partition"));
+    }
+  }
+
+  void AddDefaultPartition() {
+    for (const Partition& partition : config_.partitions) {
+      if (partition.pkey == kDefaultPKey) return;
+    }
+    config_.partitions.insert(config_.partitions.begin(), SubnetConfig::Default().partitions.front());
+  }
+
+  const std::string source_;
+  std::vector<std::string> mistakes_;
+  SubnetConfig config_;
+};
+
+}  // namespace
+
+Membership Partition::Of(const std::string& name) const {
+  const auto found = listed.find(name);
+  return found != listed.end() ? found->second : all;
+}
+
+absl::optional<PKey> Partition::PKeyOf(const std::string& name) const {
+  switch (Of(name)) {
+    case Membership::kNone:
+      return absl::nullopt;
+    case Membership::kLimited:
+      return pkey.Limited();
+    case Membership::kFull:
+      return pkey.Full();
+  }
+  return absl::nullopt;
+}
+
+SubnetConfig SubnetConfig::Default() {
+  Partition partition;
+  partition.pkey = kDefaultPKey;
+  partition.all = Membership::kFull;
+  return SubnetConfig{{partition}};
+}
+
+absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source) {
+  const toml::parse_result result = toml::parse(std::string_view(toml.data(), toml.size()));
+  if (result) return Parser(source).Parse(result.table());
+  const std::string_view text = result.error().description();
+  return absl::InvalidArgumentError(
+      absl::StrCat(source, ":", result.error().source().begin.line, ": ", absl::string_view(text.data(), text.size())));
+}
+
+absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path) {
+  std::ifstream file(path);
+  if (!file)
+    return absl::NotFoundError(absl::StrCat("open partition file ", path, ": ", std::strerror(errno),
+                                            "; write it ([[partition]] with pkey, full, limited) or start without --config"));
+  std::stringstream text;
+  text << file.rdbuf();
+  return ParseSubnetConfig(text.str(), path);
+}
+
+}  // namespace eoib::softhca

@@ -1,0 +1,67 @@
+// Any bytes as a partition file: no crash, the same answer from a file, and what is accepted keeps the promises of
+// subnet_config.h.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "fdb/check.h"
+#include "vswitch/fabric/softhca/port_name.h"
+#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib::softhca {
+namespace {
+
+void CheckPartition(const Partition& partition) {
+  for (const auto& [name, membership] : partition.listed) {
+    EOIB_CHECK(CheckPortName(name).ok() && membership != Membership::kNone && partition.Of(name) == membership);
+    EOIB_CHECK(partition.PKeyOf(name)->IsFullMember() == (membership == Membership::kFull));
+  }
+  const absl::optional<PKey> stranger = partition.PKeyOf("a port that is not listed");
+  EOIB_CHECK(stranger.has_value() == (partition.all != Membership::kNone));
+  EOIB_CHECK(!stranger.has_value() || stranger->SamePartition(partition.pkey));
+}
+
+void CheckAccepted(const SubnetConfig& config) {
+  EOIB_CHECK(!config.partitions.empty() && config.partitions.size() <= kMaxPKeys);
+  std::set<PKey> pkeys;
+  for (const Partition& partition : config.partitions) {
+    EOIB_CHECK(partition.pkey.IsValid() && partition.pkey.IsFullMember() && pkeys.insert(partition.pkey).second);
+    CheckPartition(partition);
+  }
+  EOIB_CHECK(pkeys.count(kDefaultPKey) == 1);
+}
+
+// The same text in a file gives the same answer.
+absl::StatusOr<SubnetConfig> ParseFile(absl::string_view text, std::string* path) {
+  const UniqueFd file(memfd_create("fuzz", MFD_CLOEXEC));
+  EOIB_CHECK(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  *path = absl::StrCat("/proc/self/fd/", file.get());
+  return LoadSubnetConfig(*path);
+}
+
+}  // namespace
+}  // namespace eoib::softhca
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace eoib::softhca;  // NOLINT: the entry point has no namespace
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  std::string path;
+  const auto loaded = ParseFile(text, &path);
+  EOIB_CHECK(LoadSubnetConfig(path).status().code() == absl::StatusCode::kNotFound);  // closed by now
+  const auto parsed = ParseSubnetConfig(text, path);
+  EOIB_CHECK(parsed.status() == loaded.status());
+  if (parsed.ok()) {
+    CheckAccepted(*parsed);
+  } else {
+    EOIB_CHECK(absl::StartsWith(parsed.status().message(), path + ":"));
+  }
+  return 0;
+}

@@ -1,0 +1,137 @@
+// What the subnet asks of ports and hears of them beside their traffic: faults to simulate, and counters.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/port_name.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+
+namespace eoib::softhca {
+namespace {
+
+absl::Status CheckFaultEnd(const std::string& name) {
+  return name == Subnet::kAnyPort ? absl::OkStatus() : CheckPortName(name);
+}
+
+}  // namespace
+
+absl::Status Subnet::SetFault(const Fault& fault) {
+  absl::Status status = CheckFaultRule(fault.rule);
+  status.Update(CheckFaultEnd(fault.source));
+  status.Update(CheckFaultEnd(fault.destination));
+  if (!status.ok()) return status;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto names = std::make_pair(fault.source, fault.destination);
+    if (faults_.count(names) == 0 && faults_.size() >= kMaxFaultRules) {
+      return absl::ResourceExhaustedError(absl::StrCat("simulate faults from ", fault.source, " to ", fault.destination,
+                                                       ": there are ", kMaxFaultRules, " rules"));
+    }
+    FaultRule& rule = faults_[names];
+    rule = fault.rule;
+    rule.source = absl::nullopt;
+    for (const auto& [name, port] : ports_) {
+      // Who asks for the same again wants the same sequence again.
+      const bool meant = fault.destination == kAnyPort || fault.destination == name;
+      if (meant) TellFaults(port.get());
+    }
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+absl::Status Subnet::ClearFault(const std::string& source, const std::string& destination) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (faults_.erase({source, destination}) == 0) {
+      return absl::NotFoundError(absl::StrCat("clear the faults from ", source, " to ", destination, ": there are none"));
+    }
+    TellChangedFaults();
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+void Subnet::ClearFaults() {
+  {
+    absl::MutexLock lock(&mutex_);
+    faults_.clear();
+    TellChangedFaults();
+  }
+  Deliver();
+}
+
+std::vector<Subnet::Fault> Subnet::Faults() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<Fault> faults;
+  for (const auto& [names, rule] : faults_) faults.push_back(Fault{names.first, names.second, rule});
+  return faults;
+}
+
+void Subnet::TellChangedFaults() {
+  // A port that comes costs nothing as long as nobody asks for faults: there may be thousands.
+  if (faults_.empty() && !told_faults_) return;
+  told_faults_ = false;
+  for (const auto& [name, port] : ports_) {
+    told_faults_ |= !port->faults.empty();
+    if (port->owner != nullptr && port->faults != FaultsTo(name)) TellFaults(port.get());
+  }
+}
+
+void Subnet::TellFaults(Port* port) {
+  port->faults = FaultsTo(port->name);
+  told_faults_ |= !port->faults.empty();
+  Tell(port->owner, [rules = port->faults](PortSink* to) { to->OnFaults(rules); });
+}
+
+const FaultRule* Subnet::FindFault(const std::string& source, const std::string& destination) const {
+  const auto found = faults_.find({source, destination});
+  return found == faults_.end() ? nullptr : &found->second;
+}
+
+// The rule for any source, if there is one, and one for each source that a rule names and that has a GID already.
+std::vector<FaultRule> Subnet::FaultsTo(const std::string& destination) const {
+  std::vector<FaultRule> rules;
+  const FaultRule* any = FindFault(kAnyPort, destination);
+  if (any == nullptr) any = FindFault(kAnyPort, kAnyPort);
+  if (any != nullptr) rules.push_back(*any);
+  const std::string* before = nullptr;  // rules of one source follow one another
+  for (const auto& [names, unused] : faults_) {
+    const std::string& source = names.first;
+    if (source == kAnyPort || (before != nullptr && *before == source)) continue;
+    before = &source;
+    const Port* port = FindPort(source);
+    const FaultRule* rule = FindFault(source, destination);
+    if (rule == nullptr) rule = FindFault(source, kAnyPort);
+    if (port == nullptr || rule == nullptr) continue;
+    rules.push_back(*rule);
+    rules.back().source = port->config.gid;
+  }
+  return rules;
+}
+
+// ---- Counters.
+
+absl::optional<PortCounters> Subnet::CountersOf(const std::string& name) const {
+  std::shared_ptr<const CountersPage> counters;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = ports_.find(name);
+    if (found != ports_.end()) counters = found->second->counters;
+  }
+  if (counters == nullptr) return absl::nullopt;
+  return counters->Load();
+}
+
+absl::optional<PortCounters> Subnet::CountersOf(Lid lid) const {
+  std::string name;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = by_lid_.find(lid);
+    if (found == by_lid_.end()) return absl::nullopt;
+    name = found->second->name;
+  }
+  return CountersOf(name);
+}
+
+}  // namespace eoib::softhca
