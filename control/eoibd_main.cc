@@ -112,6 +112,45 @@ absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) 
   return MakeTap(config, mac, mtu);
 }
 
+// As after a crash: the successor takes over interfaces, MACs and LID, and the others follow its new queue pairs.
+[[noreturn]] void StartAnew(const std::string& why) {
+  LogWarning(absl::StrCat(why, ": starting anew"));
+  execv("/proc/self/exe", original_arguments);
+  LogWarning(absl::StrCat("start anew: ", strerror(errno)));
+  _exit(1);
+}
+
+// Runs the agent until a signal or a command asks it to stop. A second request does not wait for the SA.
+absl::Status Serve(Agent* agent, CommandRegistry* commands, CommandServer* server, int signals, EventLoop* loop,
+                   const Clock& clock) {
+  bool stopping = false;
+  const auto stop = [&] {
+    if (stopping) return loop->Stop();
+    stopping = true;
+    agent->Stop([loop] { loop->Stop(); });
+    loop->CallAt(clock.Now() + absl::Seconds(1), [loop] { loop->Stop(); });
+  };
+  agent->OnFatal(StartAnew);
+  agent->RegisterCommands(commands);
+  commands->Register(
+      {"exit", "", "stop the agent", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+         loop->CallAt(clock.Now(), stop);
+         return std::string("stopping\n");
+       }});
+  absl::Status watched = loop->Add(signals, EPOLLIN, [&](uint32_t) {
+    signalfd_siginfo info;
+    while (read(signals, &info, sizeof(info)) > 0) stop();
+  });
+  watched.Update(loop->Add(server->fd(), EPOLLIN, [&](uint32_t) { server->Run(); }));
+  if (!watched.ok()) return watched;
+  agent->Start();
+  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", server->path()));
+  loop->Run();
+  loop->Remove(server->fd());
+  loop->Remove(signals);
+  return absl::OkStatus();
+}
+
 absl::Status Run() {
   const UniqueFd signals = TerminationSignals();
   const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
@@ -124,8 +163,8 @@ absl::Status Run() {
   MonotonicClock clock;
   EventLoop loop(&clock);
   CommandRegistry commands;
-  const std::string socket = absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl");
-  auto server = CommandServer::Listen(socket, &commands);
+  auto server =
+      CommandServer::Listen(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"), &commands);
   if (!server.ok()) return server.status();
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
@@ -134,42 +173,10 @@ absl::Status Run() {
   if (!hca.ok()) return hca.status();
   auto agent = Agent::Create(*config, *std::move(hca), state->get(), MakePort, &loop, &clock);
   if (!agent.ok()) return agent.status();
-
-  // A second request to stop does not wait for the SA.
-  bool stopping = false;
-  const auto stop = [&] {
-    if (stopping) return loop.Stop();
-    stopping = true;
-    (*agent)->Stop([&loop] { loop.Stop(); });
-    loop.CallAt(clock.Now() + absl::Seconds(1), [&loop] { loop.Stop(); });
-  };
-  // As after a crash: the successor takes over interfaces, MACs and LID, and the others follow its new queue pairs.
-  (*agent)->OnFatal([](const std::string& why) {
-    LogWarning(absl::StrCat(why, ": starting anew"));
-    execv("/proc/self/exe", original_arguments);
-    LogWarning(absl::StrCat("start anew: ", strerror(errno)));
-    _exit(1);
-  });
-  (*agent)->RegisterCommands(&commands);
-  commands.Register({"exit", "", "stop the agent", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                       loop.CallAt(clock.Now(), stop);
-                       return std::string("stopping\n");
-                     }});
-  absl::Status watched = loop.Add(signals.get(), EPOLLIN, [&](uint32_t) {
-    signalfd_siginfo info;
-    while (read(signals.get(), &info, sizeof(info)) > 0) stop();
-  });
-  watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
-  if (!watched.ok()) return watched;
-
-  (*agent)->Start();
-  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", socket));
-  loop.Run();
-  loop.Remove((*server)->fd());
-  loop.Remove(signals.get());
+  const absl::Status served = Serve(agent->get(), &commands, server->get(), signals.get(), &loop, clock);
   agent->reset();
-  LogInfo("stopped");
-  return absl::OkStatus();
+  if (served.ok()) LogInfo("stopped");
+  return served;
 }
 
 }  // namespace

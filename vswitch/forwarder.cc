@@ -127,31 +127,38 @@ bool Forwarder::PollInjected() {
   if (!parts_.injected->Pop(&message)) return false;
   switch (message.kind) {
     case Injected::Kind::kRetryHeld:
-      held_.TakeIf([this](const HeldFrames::Held& held) {
-        const Route route = parts_.directory->Get(held.vport);
-        if (route.ah.IsNone() || send_count_ == kBatch) return false;
-        parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
-        sends_[send_count_] = held.request;
-        sends_[send_count_].ah = route.ah;
-        sends_[send_count_].qpn = route.qpn;
-        send_vports_[send_count_++] = held.vport;
-        return true;
-      });
-      FlushToFabric();
+      RetryHeld();
       break;
-    case Injected::Kind::kFrame: {
-      const BufferId buffer = parts_.pool->Allocate();
-      if (buffer.IsNone()) break;  // an announcement: the next one will do
-      CountIn(1, &counters_.from_ports);
-      batch_[0] = Packet();
-      batch_[0].frame = {buffer, parts_.pool->Frame(buffer), message.length, {}};
-      std::memcpy(batch_[0].frame.data, message.frame.data(), message.length);
-      batch_size_ = 1;
-      ForwardFromPort(message.port);
+    case Injected::Kind::kFrame:
+      ForwardInjected(message);
       break;
-    }
   }
   return true;
+}
+
+void Forwarder::RetryHeld() {
+  held_.TakeIf([this](const HeldFrames::Held& held) {
+    const Route route = parts_.directory->Get(held.vport);
+    if (route.ah.IsNone() || send_count_ == kBatch) return false;
+    parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
+    sends_[send_count_] = held.request;
+    sends_[send_count_].ah = route.ah;
+    sends_[send_count_].qpn = route.qpn;
+    send_vports_[send_count_++] = held.vport;
+    return true;
+  });
+  FlushToFabric();
+}
+
+void Forwarder::ForwardInjected(const Injected& message) {
+  const BufferId buffer = parts_.pool->Allocate();
+  if (buffer.IsNone()) return;  // an announcement: the next one will do
+  CountIn(1, &counters_.from_ports);
+  batch_[0] = Packet();
+  batch_[0].frame = {buffer, parts_.pool->Frame(buffer), message.length, {}};
+  std::memcpy(batch_[0].frame.data, message.frame.data(), message.length);
+  batch_size_ = 1;
+  ForwardFromPort(message.port);
 }
 
 void Forwarder::Housekeep() {

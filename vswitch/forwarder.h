@@ -140,6 +140,8 @@ class Forwarder {
   // Stages. Each goes over the batch; a frame that ends there is counted, freed and taken out.
   void ForwardFromPort(uint32_t port);
   void ForwardFromFabric();
+  void RetryHeld();
+  void ForwardInjected(const Injected& message);
   void Decapsulate(size_t received);
   void ParseHeaders();
   void AdmitFromPort(const LocalPort& port);

@@ -237,7 +237,10 @@ class ForwarderTest : public testing::Test {
   void Settle(bool resolve = true) {
     for (bool any = true; any;) {
       any = false;
-      for (auto& host : hosts_) any |= host->Turn() | (resolve && host->ResolvePunts());
+      for (auto& host : hosts_) {
+        any |= host->Turn();
+        if (resolve) any |= host->ResolvePunts();
+      }
     }
   }
 

@@ -257,7 +257,7 @@ TEST_F(SaClientTest, CallbacksMayAskAgain) {
     for (int i = 0; i < 20; ++i) Path();  // so that the table grows under whoever holds on to it
   };
   client_.Join(Group(), kJoinMask, again);
-  for (size_t i = 0; answers < 100; ++i) {
+  for (size_t i = 0; i < mads_.sent.size(); ++i) {
     if (mads_.header(i).method == MadMethod::kSet) Arrive(GroupMad(ResponseHeader(i), Group()));
   }
   EXPECT_EQ(answers, 100);
