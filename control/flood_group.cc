@@ -135,7 +135,7 @@ void FloodGroup::Answered(bool create, uint64_t attempt, absl::StatusOr<McMember
   Fail(answer.status());
 }
 
-// The new is in place before the old goes, so that a failure leaves the membership as it was.
+// A failure leaves the membership as it was.
 void FloodGroup::Adopt(const McMemberRecord& record) {
   const int mtu = MtuBytes(record.mtu);
   if (mtu == 0) return Fail(absl::InternalError(absl::StrCat("its record has MTU code ", record.mtu, ", which is none")));
@@ -164,11 +164,16 @@ absl::Status FloodGroup::PutIntoEffect(const McMemberRecord& record) {
     attached_.reset();
   }
   if (attached_ == record.mlid) return absl::OkStatus();
+  // HCAs know an attachment by its MGID: to detach from the former MLID afterwards would undo what was attached meanwhile.
+  const absl::optional<Mlid> before = std::exchange(attached_, absl::nullopt);
+  if (before.has_value()) endpoint_->Detach(options_.mgid, *before).IgnoreError();
   status = endpoint_->Attach(options_.mgid, record.mlid);
-  if (!status.ok()) return status;
-  if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
-  attached_ = record.mlid;
-  return absl::OkStatus();
+  if (status.ok()) {
+    attached_ = record.mlid;
+  } else if (before.has_value() && endpoint_->Attach(options_.mgid, *before).ok()) {
+    attached_ = before;
+  }
+  return status;
 }
 
 void FloodGroup::Fail(const absl::Status& why) {

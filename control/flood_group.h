@@ -3,8 +3,8 @@
 //
 // The first full member creates the group; everybody else joins what is there. Both may happen at once on several hosts: all
 // ask for the same parameters, so whoever comes second joins. A limited member cannot create a group (its P_Key would be
-// the group's) and waits for a full one. A refused join is repeated after 100 ms, doubling up to 16 s, and at once when the subnet
-// says that the group is there; an unanswered one after 100 ms.
+// the group's) and waits for a full one. A refused join is repeated after 100 ms, doubling up to 16 s, and at once when the
+// subnet says that the group is there; an unanswered one after 100 ms.
 //
 // Control thread only.
 #ifndef EOIB_CONTROL_FLOOD_GROUP_H_

@@ -36,7 +36,10 @@ class FloodGroupTest : public testing::Test {
     group_->Run();
     Pump();
   }
-  bool Attached(Mlid mlid) const { return hca_.qp()->groups.count({mgid_.gid(), mlid.value()}) == 1; }
+  bool Attached(Mlid mlid) const {
+    const auto found = hca_.qp()->groups.find(mgid_.gid());
+    return found != hca_.qp()->groups.end() && found->second == mlid.value();
+  }
   size_t Joins() const { return sa_.Asked(MadMethod::kSet, SaAttribute::kMcMemberRecord); }
   // Another full member has created the group.
   void Create() {
@@ -81,6 +84,23 @@ TEST_F(FloodGroupTest, AReportWhileARefusalIsUnderWayIsNotForgotten) {
   group_->OnCreated();
   Pump();
   EXPECT_EQ(joins_, 1);
+}
+
+TEST_F(FloodGroupTest, AnotherMlidIsFollowed) {
+  MakeGroup(PKey(0x8001));
+  ASSERT_TRUE(Attached(Mlid(0xc010)));
+  sa_.groups[mgid_].mlid = Mlid(0xc011);  // as a restarted SM might give it
+  group_->Join();
+  Pump();
+  EXPECT_TRUE(Attached(Mlid(0xc011)));
+  EXPECT_EQ(group_->joined()->mlid, Mlid(0xc011));
+  // A failure leaves the membership as it was.
+  sa_.groups[mgid_].mlid = Mlid(0xc012);
+  hca_.FailNext("attach_mcast", ENOMEM);
+  group_->Join();
+  Pump();
+  EXPECT_TRUE(Attached(Mlid(0xc011)));
+  EXPECT_EQ(group_->joined()->mlid, Mlid(0xc011));
 }
 
 // A subnet manager was stopped for long: who was waiting for it must not wait once more when it goes on.

@@ -13,6 +13,8 @@ namespace {
 
 // Until a path that the SA did not give is asked for again.
 constexpr absl::Duration kRetry = absl::Seconds(5);
+// Between two questions for one path that frames of the peer caused.
+constexpr absl::Duration kPause = absl::Seconds(1);
 
 }  // namespace
 
@@ -50,7 +52,7 @@ void Resolver::OnPunt(const Punt& punt) {
     PublishTo(peer->gid, &path);  // another queue pair of a port that we know the way to
     published_();
   }
-  Query(peer->gid);
+  QueryForPunt(peer->gid);
 }
 
 // A path that the SA gave says more than a completion does, and stays where the two lead to the same place.
@@ -90,15 +92,24 @@ void Resolver::Run() {
   const absl::Time now = clock_->Now();
   std::vector<Gid> due;
   for (const auto& [gid, path] : paths_) {
-    if (path.retry_at <= now) due.push_back(gid);
+    if (std::min(path.retry_at, path.again_at) <= now) due.push_back(gid);
   }
   for (const Gid& gid : due) Query(gid);
 }
 
 absl::Time Resolver::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const auto& [gid, path] : paths_) next = std::min(next, path.retry_at);
+  for (const auto& [gid, path] : paths_) next = std::min({next, path.retry_at, path.again_at});
   return next;
+}
+
+void Resolver::QueryForPunt(const Gid& gid) {
+  Path& path = paths_.at(gid);
+  if (clock_->Now() < path.asked_at + kPause) {
+    path.again_at = path.asked_at + kPause;
+  } else {
+    Query(gid);
+  }
 }
 
 void Resolver::Query(const Gid& gid) {
@@ -110,7 +121,8 @@ void Resolver::Query(const Gid& gid) {
   }
   path.asking = true;
   path.again = false;
-  path.retry_at = absl::InfiniteFuture();
+  path.asked_at = clock_->Now();
+  path.retry_at = path.again_at = absl::InfiniteFuture();
   ++counters_.queries;
   sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
     if (*alive) Answered(gid, answer);

@@ -43,7 +43,8 @@ class Resolver {
   // This port has another GID, or its membership changed; RefreshAll follows.
   void SetOwn(const Gid& own, PKey pkey);
 
-  // A punt of kind kNewPeer, kReaddressed or kUnresolved.
+  // A punt of kind kNewPeer, kReaddressed or kUnresolved. However many come, a port is asked for once a second at most: whoever
+  // invents peers must not press the SA through us.
   void OnPunt(const Punt& punt);
   // Asks for every peer's path again, those that failed too: LIDs or the SM changed.
   void RefreshAll();
@@ -65,8 +66,11 @@ class Resolver {
     bool again = false;                            // asked for once more while an answer was under way
     bool gone = false;                             // out of service: no use asking until somebody hears of it
     absl::Time retry_at = absl::InfiniteFuture();  // the last question had no answer
+    absl::Time asked_at = absl::InfinitePast();
+    absl::Time again_at = absl::InfiniteFuture();  // a punt came too soon after that
   };
 
+  void QueryForPunt(const Gid& gid);
   void Query(const Gid& gid);
   void Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer);
   void QueryTable();

@@ -84,6 +84,21 @@ TEST_F(ResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
   EXPECT_EQ(handles_.size(), 1u);
 }
 
+// Whoever changes its queue pair with each frame must not press the SA through us.
+TEST_F(ResolverTest, APortIsAskedForOnceASecondAtMost) {
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  for (int millisecond = 0; millisecond < 3000; ++millisecond) {
+    Hear(2, 0x48 + millisecond % 2);
+    Advance(absl::Milliseconds(1));
+  }
+  EXPECT_LE(Queries(), 4u);
+  sa_.ports[GidOf(2)] = Lid(0x333);
+  const VPortId peer = Hear(2, 0x48);
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(LidFor(peer), 0x333) << "and once more for what came meanwhile";
+  EXPECT_LE(Queries(), 5u);
+}
+
 // The record has more in it (rate, traffic class) than a completion.
 TEST_F(ResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
   sa_.ports[GidOf(2)] = LidOf(2);

@@ -13,6 +13,7 @@ namespace eoib {
 namespace {
 
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
+constexpr int kPuntsPerTurn = 256;
 // A join is announced at once, and 100, 300, 700 and 1,500 ms later.
 constexpr int kAnnouncements = 5;
 constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
@@ -291,17 +292,24 @@ void Ves::RetryHeld() {
   injected_.Notify();
 }
 
+// So many in a turn: a peer can make the worker punt faster than punts are handled here.
 void Ves::RunPunts() {
   punts_.Clear();
   Punt punt;
-  while (punts_.Pop(&punt)) {
-    if (punt.kind != Punt::Kind::kMoved) {
-      if (punt.kind != Punt::Kind::kUnresolved) gone_.erase(punt.peer.gid);  // it has just been heard
-      resolver_->OnPunt(punt);
-    } else if (move_log_.Allow()) {
-      LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
-                           " moved to ", Behind(punt.vport)));
-    }
+  for (int taken = 0; taken < kPuntsPerTurn; ++taken) {
+    if (!punts_.Pop(&punt)) return;
+    OnPunt(punt);
+  }
+  punts_.Notify();  // to be called again
+}
+
+void Ves::OnPunt(const Punt& punt) {
+  if (punt.kind != Punt::Kind::kMoved) {
+    if (punt.kind != Punt::Kind::kUnresolved) gone_.erase(punt.peer.gid);  // it has just been heard
+    resolver_->OnPunt(punt);
+  } else if (move_log_.Allow()) {
+    LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
+                         " moved to ", Behind(punt.vport)));
   }
 }
 

@@ -108,6 +108,7 @@ class Ves {
   absl::StatusOr<Identity> LookUp() const;
   absl::StatusOr<std::unique_ptr<UdEndpoint>> MakeEndpoint(const Identity& identity) const;
   QKey DefaultQKey() const;
+  void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
   void FlushGone();
 

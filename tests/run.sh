@@ -2,8 +2,8 @@
 # Builds and runs the tests.
 #
 #   tests/run.sh [LABEL...]         the tests of these labels (unit, netns, softhca, ...), or all, in build/
-#   tests/run.sh --all [LABEL...]   then also: sanitizers (build-asan, build-tsan), what of the codecs the fuzz corpora reach
-#                                   (build-coverage) and ten minutes of fuzzing (build-fuzz)
+#   tests/run.sh --all [LABEL...]   then also: sanitizers (build-asan, build-tsan), ten minutes of fuzzing (build-asan), and what
+#                                   of the codecs the fuzz corpora reach (build-coverage)
 #
 # Installs missing Debian packages, as root. Ends with ctest's summary; the exit status is 0 only if everything that was to run
 # did run and passed: a skipped test is a failed one.
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.." || exit 1
 CODECS=(vswitch/wire/*.cc vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/{config,json_stream}.cc)
 LEAST_COVERAGE=95
 FUZZ_SECONDS=${EOIB_FUZZ_SECONDS:-600}  # of all targets together
-# What --all builds beside the plain tree: by the other compiler, whose sanitizers take half the time to build.
+# What --all builds beside the plain tree: by the compiler that has libFuzzer, and builds for sanitizers in half the time.
 CLANG=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 FAILURES=()
 SUMMARIES=()
@@ -40,9 +40,9 @@ label_expression() {
   echo "^(${expression:1})\$"
 }
 
-# run_ctest BUILD CTEST_ARGUMENTS...: two tests at a time; keeps ctest's summary for the end.
+# run_ctest BUILD CTEST_ARGUMENTS...: two tests at a time; keeps ctest's summary for the end, under TITLE if that is set.
 run_ctest() {
-  local build=$1 log status temporary
+  local build=$1 log status temporary name=${TITLE:-$1}
   shift
   log=$(mktemp)
   # What a test that was killed could not remove goes with this directory.
@@ -50,31 +50,37 @@ run_ctest() {
   (cd "$build" && TMPDIR=$temporary TEST_TMPDIR=$temporary ctest --output-on-failure --no-tests=error -j2 "$@") 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
   rm -rf "$temporary"
-  [ "$status" = 0 ] || fail "tests in $build"
-  if grep -qE '\*\*\*(Not Run|Skipped)' "$log"; then fail "tests in $build that did not run"; fi
+  [ "$status" = 0 ] || fail "tests in $name"
+  if grep -qE '\*\*\*(Not Run|Skipped)' "$log"; then fail "tests in $name that did not run"; fi
   # A test that GoogleTest skipped passes for ctest. Only its own log shows it.
   if grep -qE '^\[  SKIPPED \]' "$build/Testing/Temporary/LastTest.log"; then
-    fail "tests in $build that were skipped"
+    fail "tests in $name that were skipped"
     grep -E '^\[  SKIPPED \]' "$build/Testing/Temporary/LastTest.log" | sort -u
   fi
-  SUMMARIES+=("$(printf '%s:\n' "$build"; sed -n '/tests passed/,$p' "$log")")
+  SUMMARIES+=("$(printf '%s:\n' "$name"; sed -n '/tests passed/,$p' "$log")")
   rm -f "$log"
 }
 
-# build DIRECTORY TARGET CMAKE_ARGUMENTS...
+# build DIRECTORY "TARGET..." CMAKE_ARGUMENTS...
 build() {
-  local directory=$1 target=$2
+  local directory=$1 targets=$2
   shift 2
   title "build $directory"
-  build_tree "$directory" "$target" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" || { fail "build $directory"; return 1; }
+  # shellcheck disable=SC2086
+  build_tree "$directory" $targets -- -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@" || { fail "build $directory"; return 1; }
 }
 
 run_sanitizers() {
-  # Programs that are not ours (tshark, ibv_devinfo) run uninstrumented; tests that load our library into them are in the plain build.
+  # Programs that are not ours (tshark, ibv_devinfo) run uninstrumented, with our preload library of the plain build. So do the
+  # programs of the netns tests themselves: what is looked at are the agents and fabricd.
   export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-  build build-asan all -DEOIB_SANITIZE=address,undefined "${CLANG[@]}" &&
-    run_ctest build-asan -L "$(label_expression unit softhca-inprocess netns)"
+  if build build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON "${CLANG[@]}"; then
+    run_ctest build-asan -L "$(label_expression unit softhca-inprocess)"
+    TITLE="build, with the programs of build-asan" EOIB_SANITIZED_BIN=$PWD/build-asan/bin \
+      run_ctest build -L "$(label_expression netns)"
+    run_fuzzers
+  fi
   build build-tsan unit_tests -DEOIB_SANITIZE=thread "${CLANG[@]}" &&
     run_ctest build-tsan -L "$(label_expression unit softhca-inprocess)"
 }
@@ -141,7 +147,7 @@ fuzz_one() {
   local target=$1 corpus=$2 seconds=$3 directory=$4
   mkdir -p "$directory/corpus"
   cp -r "$corpus/." "$directory/corpus/" || return 1
-  "build-fuzz/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+  "build-asan/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
     -artifact_prefix="$directory/" "$directory/corpus" >"$directory/log" 2>&1
 }
 
@@ -154,7 +160,7 @@ report_fuzz() {
     return
   fi
   tail -n 60 "$directory/log"
-  local kept=build-fuzz/found/$target input
+  local kept=build-asan/found/$target input
   mkdir -p "$kept"
   for input in "$directory"/crash-* "$directory"/leak-* "$directory"/timeout-* "$directory"/oom-*; do
     [ -e "$input" ] || continue
@@ -165,15 +171,15 @@ report_fuzz() {
   fail "fuzz target $target"
 }
 
+# Of build-asan.
 run_fuzzers() {
-  build build-fuzz fuzzers -DEOIB_FUZZ=ON -DEOIB_SANITIZE=address,undefined "${CLANG[@]}" || return
   local targets=() corpora=() target corpus
   while read -r target corpus; do
     if [ -n "$target" ]; then
       targets+=("$target")
       corpora+=("$corpus")
     fi
-  done <build-fuzz/fuzz_targets
+  done <build-asan/fuzz_targets
   local count=${#targets[@]}
   [ "$count" -gt 0 ] || { fail "fuzzing: there is no target"; return; }
   local seconds=$((FUZZ_SECONDS / count))
@@ -220,7 +226,6 @@ fi
 if [ -n "$ALL" ]; then
   run_sanitizers
   run_coverage
-  run_fuzzers
 fi
 
 title "summary"

@@ -26,6 +26,9 @@ bool EndsAtLink(MacAddr destination) {
   return group == 1 || group == 2;
 }
 
+// Agents that restarted, in any second, whose peers are found again in one step.
+constexpr uint32_t kReaddressesPerSecond = 64;
+
 bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.source() && a.slid == b.slid; }
 
 }  // namespace
@@ -562,7 +565,8 @@ VPortId Forwarder::Introduce(const Packet& packet) {
   VPortId before = VPortId::None();
   parts_.fdb->Find({&packet.source, 1}, {&before, 1});
   const absl::optional<PeerAddress> peer = parts_.directory->Peer(before);
-  if (peer.has_value() && peer->gid == datagram.sgid && parts_.directory->Readdress(before, datagram.source())) {
+  if (peer.has_value() && peer->gid == datagram.sgid && MayReaddress() &&
+      parts_.directory->Readdress(before, datagram.source())) {
     counters_.readdressed_peers.Add();
     punt.kind = Punt::Kind::kReaddressed;
     punt.vport = before;
@@ -574,6 +578,17 @@ VPortId Forwarder::Introduce(const Packet& packet) {
   }
   PuntToControl(punt);
   return punt.vport;
+}
+
+// Each makes us forget which peers we know. Who seems to restart all the time, by sending from two queue pairs in turn, gets a
+// vPort for each of them beyond that, and its MACs move one by one.
+bool Forwarder::MayReaddress() {
+  const absl::Time now = parts_.clock->Now();
+  if (now - readdresses_since_ >= absl::Seconds(1)) {
+    readdresses_since_ = now;
+    readdresses_ = 0;
+  }
+  return ++readdresses_ <= kReaddressesPerSecond;
 }
 
 void Forwarder::PuntToControl(const Punt& punt) {

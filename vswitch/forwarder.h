@@ -174,6 +174,7 @@ class Forwarder {
   void LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin);
   VPortId VPortOf(const Packet& packet);
   VPortId Introduce(const Packet& packet);
+  bool MayReaddress();
   void PuntToControl(const Punt& punt);
 
   template <typename Step>
@@ -197,6 +198,8 @@ class Forwarder {
   // Valid for one generation of the directory.
   absl::flat_hash_map<PeerAddress, KnownPeer> known_peers_;
   uint64_t known_generation_ = 0;
+  uint32_t readdresses_ = 0;  // in the second from
+  absl::Time readdresses_since_ = absl::InfinitePast();
 
   // The batch under way.
   std::array<Packet, kBatch> batch_;

@@ -135,5 +135,19 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
   EXPECT_EQ(dropped(DropReason::kSendError), 1u);
 }
 
+// Each time costs us all that we know of others.
+TEST_F(ForwarderCompletionTest, APeerThatSwitchesItsQueuePairWithEachFrameIsFollowedSoOftenASecond) {
+  const auto hear = [this](uint32_t qpn) {
+    hca_.Deliver(BroadcastFromPeer(), {.status = IBV_WC_SUCCESS, .src_qp = qpn, .wc_flags = IBV_WC_GRH, .slid = 5});
+    EXPECT_TRUE(forwarder_->PollFabric());
+    forwarder_->Housekeep();
+  };
+  for (uint32_t i = 0; i < 1000; ++i) hear(0x100 + i % 2);
+  EXPECT_EQ(forwarder_->counters().readdressed_peers.value(), 64u);
+  clock_.Advance(absl::Seconds(1));
+  hear(0x102);
+  EXPECT_EQ(forwarder_->counters().readdressed_peers.value(), 65u);
+}
+
 }  // namespace
 }  // namespace eoib

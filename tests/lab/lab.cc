@@ -35,6 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kSanitizedBin[] = "EOIB_SANITIZED_BIN";
+
 bool WriteProc(const std::string& path, const std::string& value) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   return fd.valid() && write(fd.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());
@@ -208,12 +210,14 @@ std::string MissingOnThisMachine() {
 }
 
 std::string Binary(const std::string& name) {
-  const char* directory = std::getenv("EOIB_BIN");
+  const char* directory = std::getenv(AreSanitized() ? kSanitizedBin : "EOIB_BIN");
   if (directory == nullptr) Die("EOIB_BIN is not set: run the test through ctest, or set it to BUILD/bin");
   const std::string path = absl::StrCat(directory, "/", name);
   if (access(path.c_str(), X_OK) != 0) DieErrno("run " + path);
   return path;
 }
+
+bool AreSanitized() { return std::getenv(kSanitizedBin) != nullptr; }
 
 Host::Host(std::string name, std::string directory, const HostOptions& options)
     : name_(std::move(name)), directory_(std::move(directory)) {

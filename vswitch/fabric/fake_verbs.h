@@ -59,7 +59,7 @@ struct FakeQp : ibv_qp {
   std::vector<FakeTransition> transitions;
   std::deque<FakeReceive> receives;
   std::deque<FakeSend> sends;
-  std::set<std::pair<Gid, uint16_t>> groups;
+  std::map<Gid, uint16_t> groups;  // and the MLID that each was attached with
 };
 
 // One thread, except that create_ah and destroy_ah may run beside a worker that looks at `destroyed`.
@@ -338,11 +338,11 @@ inline const VerbsTable& FakeHca::verbs() const {
     };
     t.attach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
       if (int error = Of(qp->context)->Failure("attach_mcast")) return error;
-      static_cast<FakeQp*>(qp)->groups.insert({Gid::FromWire(gid->raw), lid});
+      static_cast<FakeQp*>(qp)->groups.emplace(Gid::FromWire(gid->raw), lid);  // by GID alone, as HCAs do
       return 0;
     };
     t.detach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-      return static_cast<FakeQp*>(qp)->groups.erase({Gid::FromWire(gid->raw), lid}) == 1 ? 0 : EINVAL;
+      return static_cast<FakeQp*>(qp)->groups.erase(Gid::FromWire(gid->raw)) == 1 ? 0 : EINVAL;
     };
     t.create_ah = [](ibv_pd* pd, ibv_ah_attr* attr) -> ibv_ah* {
       FakeHca* hca = Of(pd->context);

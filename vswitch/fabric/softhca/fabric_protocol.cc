@@ -308,20 +308,53 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
   return packet;
 }
 
-absl::Status Outbox::Send(int socket, Packet packet) {
-  if (waiting_.size() >= limit_) {
+absl::Status Outbox::Send(int socket, Packet packet, absl::optional<Subject> subject) {
+  if (counted_ >= limit_) {
     return absl::ResourceExhaustedError(absl::StrCat("send a message: ", limit_, " are waiting already"));
   }
-  waiting_.push_back(std::move(packet));
+  return Add(socket, {std::move(packet), subject, /*counts=*/true});
+}
+
+absl::Status Outbox::SendLatest(int socket, Packet packet, const Subject& subject) {
+  const auto before = by_subject_.find(subject);
+  if (before == by_subject_.end()) return Add(socket, {std::move(packet), subject, /*counts=*/false});
+  before->second->packet = std::move(packet);
   return Flush(socket);
+}
+
+absl::Status Outbox::Add(int socket, Waiting waiting) {
+  waiting_.push_back(std::move(waiting));
+  const auto last = std::prev(waiting_.end());
+  if (last->subject.has_value()) by_subject_[*last->subject] = last;
+  counted_ += last->counts;
+  return Flush(socket);
+}
+
+bool Outbox::TakeBack(const Subject& subject) {
+  const auto found = by_subject_.find(subject);
+  if (found == by_subject_.end()) return false;
+  Remove(found->second);
+  return true;
+}
+
+void Outbox::Remove(std::list<Waiting>::iterator waiting) {
+  counted_ -= waiting->counts;
+  if (waiting->subject.has_value()) by_subject_.erase(*waiting->subject);
+  waiting_.erase(waiting);
+}
+
+void Outbox::Clear() {
+  counted_ = 0;
+  waiting_.clear();
+  by_subject_.clear();
 }
 
 absl::Status Outbox::Flush(int socket) {
   while (!waiting_.empty()) {
-    const int error = SendNow(socket, waiting_.front());
+    const int error = SendNow(socket, waiting_.front().packet);
     if (error == EAGAIN || error == EWOULDBLOCK) return absl::OkStatus();
     if (error != 0) return absl::DataLossError(absl::StrCat("send a message: ", std::strerror(error)));
-    waiting_.pop_front();
+    Remove(waiting_.begin());
   }
   return absl::OkStatus();
 }

@@ -16,7 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
+#include <list>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "fdb/address.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
@@ -202,17 +204,35 @@ absl::StatusOr<Packet> ReceivePacket(int socket);
 // a stopped process at the other end blocks nobody. Not thread-safe.
 class Outbox {
  public:
+  // What a message is about: a group, a ring.
+  using Subject = std::pair<MessageType, uint64_t>;
+
   explicit Outbox(size_t limit) : limit_(limit) {}
 
-  // kResourceExhausted if it is full; another error if the socket is broken.
-  absl::Status Send(int socket, Packet packet);
+  // kResourceExhausted if it is full; another error if the socket is broken. TakeBack finds it by its subject.
+  absl::Status Send(int socket, Packet packet, absl::optional<Subject> subject = absl::nullopt);
+  // Takes the place of a message on the same subject that still waits: there is room however full it is.
+  absl::Status SendLatest(int socket, Packet packet, const Subject& subject);
+  // False if nothing on that subject waits any more.
+  bool TakeBack(const Subject& subject);
   absl::Status Flush(int socket);
   bool empty() const { return waiting_.empty(); }
-  void Clear() { waiting_.clear(); }
+  void Clear();
 
  private:
+  struct Waiting {
+    Packet packet;
+    absl::optional<Subject> subject;
+    bool counts;
+  };
+
+  absl::Status Add(int socket, Waiting waiting);
+  void Remove(std::list<Waiting>::iterator waiting);
+
   const size_t limit_;
-  std::deque<Packet> waiting_;
+  size_t counted_ = 0;  // those of Send
+  std::list<Waiting> waiting_;
+  std::map<Subject, std::list<Waiting>::iterator> by_subject_;
 };
 
 }  // namespace eoib::softhca

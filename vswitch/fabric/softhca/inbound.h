@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/unique_fd.h"
@@ -27,7 +28,8 @@ struct InboundRing {
   bool loopback = false;  // this port's own
   bool closing = false;   // dropped once what it held is taken
   bool corrupt = false;
-  InboundRing* predecessor = nullptr;  // an older ring of the same source, to be emptied first
+  absl::Time unknown_since = absl::InfiniteFuture();  // the subnet was restarted, and knows nothing of this ring
+  InboundRing* predecessor = nullptr;                 // an older ring of the same source, to be emptied first
 
   InboundRing(uint64_t id, SourceIdentity source, std::shared_ptr<RingMemory> memory)
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}

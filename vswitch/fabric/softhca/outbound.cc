@@ -145,7 +145,7 @@ void RingSender::WishForRing(uint64_t capacity) {
 
 void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness) {
   wish_ = 0;
-  opening_ = Opening{request, std::move(memory), std::move(liveness), shared_->clock->Now()};
+  opening_ = Opening{request, std::move(memory), std::move(liveness)};
 }
 
 // The consumer empties rings of one source in the order in which it was offered them, so a bigger ring may be used at once.
@@ -181,7 +181,6 @@ void RingSender::Close() {
 void RingSender::Maintain(absl::Time now) {
   if (parked()) Flush();
   Publish();
-  if (opening_.has_value() && now - opening_->since > options().opening_timeout) OnRefused();
   if (stale_) Renew();
   CloseIfIdle(now);
 }

@@ -32,9 +32,6 @@ struct OutboundOptions {
   absl::Duration head_of_queue_lifetime = absl::Milliseconds(5);
   // How long the first messages wait for the subnet to introduce the two ports.
   absl::Duration opening_patience = absl::Seconds(1);
-  // How long the introduction itself is waited for. Longer, since to ask again while a busy subnet is still at it would make it
-  // do the same work twice.
-  absl::Duration opening_timeout = absl::Seconds(10);
   // How long a destination that was refused is not asked for again.
   absl::Duration refusal_pause = absl::Milliseconds(100);
   absl::Duration idle_close = absl::Seconds(10);
@@ -106,7 +103,7 @@ class RingSender {
   int liveness_fd() const { return current_.has_value() ? current_->liveness.get() : -1; }
   uint64_t ring() const { return current_.has_value() ? current_->id : 0; }
 
-  // The background's turn: flushes, gives up on requests that nobody answered, closes a ring that idles.
+  // The background's turn: flushes, and closes a ring that idles.
   void Maintain(absl::Time now);
 
  private:
@@ -124,7 +121,6 @@ class RingSender {
     uint64_t request;
     std::shared_ptr<RingMemory> memory;
     UniqueFd liveness;
-    absl::Time since;
   };
   // A ring of the port's own. A record's stamp says when it was parked.
   struct Parking {

@@ -51,6 +51,8 @@ class SoftPort final : public PortSink {
     bool query_only = false;
     // How long Open waits for the first configuration.
     absl::Duration patience = absl::Seconds(10);
+    // How long a ring is received from that a restarted subnet does not know.
+    absl::Duration unknown_ring_patience = absl::Seconds(10);
   };
 
   // Registers port `name`; returns once it is configured. kAlreadyExists if another living process owns it.
@@ -156,6 +158,7 @@ class SoftPort final : public PortSink {
 
   // The subnet's news.
   void TellChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseUnknownRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Raise(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RaiseForQueuePairs(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

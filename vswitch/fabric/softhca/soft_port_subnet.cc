@@ -56,7 +56,18 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   if (!restarted) return;
   // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
   outbound_.ForEach([](RingSender* sender) { sender->Renew(); });
+  inbound_.ForEach([now = clock_->Now()](InboundRing* ring) {
+    if (!ring->loopback) ring->unknown_since = now;
+  });
   Kick();
+}
+
+// Whoever keeps to the rules has replaced its ring by then. Who does not could keep the identity that it had.
+void SoftPort::CloseUnknownRings() {
+  const absl::Time now = clock_->Now();
+  inbound_.ForEach([this, now](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (now - ring->unknown_since >= options_.unknown_ring_patience) inbound_.Close(ring);
+  });
 }
 
 // What others send to the old LID, through the rings they have, must not arrive here; they find the new LID and make rings to
@@ -260,6 +271,7 @@ bool SoftPort::BackgroundTurn(Vigil* vigil) {
   std::vector<std::unique_ptr<InboundRing>> finished;
   absl::MutexLock lock(&mutex_);
   if (stopping_) return false;
+  CloseUnknownRings();
   finished = inbound_.TakeFinished();
   for (const auto& ring : finished) {
     if (!ring->corrupt || ring->loopback) continue;

@@ -411,6 +411,21 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
   EXPECT_EQ(a->counters().xmit_discards, 0u);
 }
 
+// Its producer would have renewed it. Who does not wants to keep what it had before: another LID, a P_Key.
+TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
+  auto a = Open("a"), b = Open("b");
+  Introduce(a.get(), b.get());
+  b->port().OnSubnetLost();
+  b->port().OnPortConfig(b->port().config());
+  EXPECT_EQ(b->port().rings().inbound, 1u);
+  clock_.Advance(absl::Seconds(10));
+  b->port().OnFaults({});  // so that the background looks at the clock
+  EXPECT_TRUE(Eventually([&] {
+    b->Poll();
+    return b->port().rings().inbound == 0;
+  }));
+}
+
 // ---- Threads.
 
 // Several threads on each of two ports, with all that happens beside the data path. For ThreadSanitizer.

@@ -22,6 +22,7 @@ namespace eoib::softhca {
 namespace {
 
 constexpr int kEventsPerRun = 64;
+constexpr int kAcceptsPerRun = 16;
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
 
@@ -56,10 +57,10 @@ class FabricServer::Client final : public PortSink {
   bool registered() const { return registered_; }
 
   template <typename Message>
-  void Post(const Message& message, std::vector<UniqueFd> fds = {}) {
+  void Post(const Message& message, std::vector<UniqueFd> fds = {}, absl::optional<Outbox::Subject> subject = absl::nullopt) {
     absl::MutexLock lock(&mutex_);
     if (broken_) return;
-    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
+    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds)), subject));
   }
   // Says nothing more.
   void Mute() {
@@ -80,12 +81,14 @@ class FabricServer::Client final : public PortSink {
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {
     SourceMessage message = ToMessage(MessageType::kRingOffered, ring, source);
     message.capacity = end.capacity;
-    Post(message, ToDescriptors(std::move(end)));
+    Post(message, ToDescriptors(std::move(end)), RingSubject(ring));
   }
   void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override {
     Post(ToMessage(MessageType::kSourceChanged, ring, source));
   }
+  // An offer that was not yet read is not made, or who opens and closes rings in turn would fill the queue.
   void OnRingClosed(uint64_t ring) override {
+    if (TakeBack(RingSubject(ring))) return;
     RingMessage message;
     message.type = MessageType::kRingClosed;
     message.ring = ring;
@@ -105,11 +108,21 @@ class FabricServer::Client final : public PortSink {
     PutText(why, message.text, sizeof(message.text));
     Post(message);
   }
-  void OnGroup(Mlid mlid, const std::vector<Lid>& members) override { Post(ToMessage(mlid, members)); }
+  // There are more groups than the queue has room, and their members come and go as ports like: only the latest matters.
+  void OnGroup(Mlid mlid, const std::vector<Lid>& members) override {
+    const Outbox::Subject subject(MessageType::kGroup, mlid.value());
+    absl::MutexLock lock(&mutex_);
+    if (!broken_) Settle(outbox_.SendLatest(socket_.get(), Encode(ToMessage(mlid, members)), subject));
+  }
   void OnFaults(const std::vector<FaultRule>& rules) override { Post(ToMessage(rules)); }
   void OnSubnetLost() override {}  // the subnet is in this process
 
  private:
+  static Outbox::Subject RingSubject(uint64_t ring) { return {MessageType::kRingOffered, ring}; }
+  bool TakeBack(const Outbox::Subject& subject) {
+    absl::MutexLock lock(&mutex_);
+    return outbox_.TakeBack(subject);
+  }
   // After a write: closes a socket that failed, and asks for EPOLLOUT as long as something waits.
   void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!status.ok()) {
@@ -170,16 +183,18 @@ absl::Status FabricServer::Start() {
     return SystemError(absl::StatusCode::kInternal, "listen on " + path_);
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  epoll_event event{};
-  // Edge-triggered: connections that cannot be accepted must not keep the thread awake.
-  event.events = EPOLLIN | EPOLLET;
-  event.data.u64 = kListenerId;
-  if (!epoll_.valid() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
-    return SystemError(absl::StatusCode::kInternal, "watch " + path_);
-  }
+  if (!epoll_.valid() || !WatchListener(EPOLL_CTL_ADD)) return SystemError(absl::StatusCode::kInternal, "watch " + path_);
   spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!spare_.valid()) return SystemError(absl::StatusCode::kInternal, "open /dev/null");
   return absl::OkStatus();
+}
+
+// Edge-triggered: connections that cannot be accepted must not keep the thread awake.
+bool FabricServer::WatchListener(int how) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = kListenerId;
+  return epoll_ctl(epoll_.get(), how, listener_.get(), &event) == 0;
 }
 
 // The lock settles who serves the path when two start at once; the socket file alone cannot.
@@ -222,8 +237,9 @@ void FabricServer::Run() {
   }
 }
 
+// So many at once: whoever connects and disconnects without end must not keep the others waiting.
 void FabricServer::Accept() {
-  for (;;) {
+  for (int i = 0; i < kAcceptsPerRun; ++i) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
       const bool more = errno == EINTR || errno == ECONNABORTED || ((errno == EMFILE || errno == ENFILE) && RefuseOne());
@@ -242,6 +258,7 @@ void FabricServer::Accept() {
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
     clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket));
   }
+  WatchListener(EPOLL_CTL_MOD);  // tells of those that still wait
 }
 
 // Without a descriptor for it, a connection would wait in vain; who is disconnected tries again. False if none waits.

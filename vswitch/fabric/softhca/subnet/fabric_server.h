@@ -61,6 +61,7 @@ class FabricServer {
   absl::Status Start();
   absl::Status Lock();
   absl::Status RemoveStaleSocket() const;
+  bool WatchListener(int how);
   void Accept();
   bool RefuseOne();
   void Serve(uint64_t id, uint32_t events);

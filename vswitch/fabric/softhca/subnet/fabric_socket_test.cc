@@ -1,7 +1,6 @@
 // FabricServer and FabricClient together, in one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
@@ -150,14 +149,37 @@ TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
   uint64_t rung = 0;
   EXPECT_EQ(read(h2.doorbell(), &rung, sizeof(rung)), static_cast<ssize_t>(sizeof(rung)));
 
-  ASSERT_TRUE(fabricd_->subnet()->SetLid("h1", Lid(42)).ok());
+  ASSERT_TRUE(fabricd_->subnet()->AddToPartition(PKey(0x8001), "h1", Membership::kFull).ok());
   EXPECT_TRUE(h2.WaitFor([ring = ring](const auto& record) {
     const auto changed = record.changed.find(ring);
-    return changed != record.changed.end() && changed->second.lid == Lid(42);
+    return changed != record.changed.end() && changed->second.pkeys.size() == 2;
   }));
   h2.client()->CloseRing(ring);
   EXPECT_TRUE(h1.WaitFor([ring = ring](const auto& record) { return record.closed == std::vector<uint64_t>{ring}; }));
   EXPECT_THAT(h2.record().closed, IsEmpty());
+}
+
+// Neither who opens and closes rings nor who joins and leaves groups, for ever, fills the queue of a port that does not read.
+TEST_F(FabricSocketTest, OthersDoNotFillThePortsQueue) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  const UniqueFd deaf = RegisterDeafPort(dir_.socket(), "deaf");
+  while (fabricd_->subnet()->Ports().size() < 2 || !fabricd_->subnet()->Ports()[1].alive) std::this_thread::yield();
+  const Lid lid = fabricd_->subnet()->Ports()[1].config.lid;
+  size_t answers = 0;
+  for (uint64_t i = 0; i < FabricServer::kQueue; ++i) {
+    ASSERT_TRUE(h1.client()->OpenRing(i, lid, MakeRingEnd()).ok());
+    ASSERT_TRUE(h1.WaitFor([i](const auto& record) { return record.opened.count(i) != 0; })) << i;
+    h1.client()->CloseRing(h1.record().opened[i].first);
+    if (i % 8 != 0) continue;
+    for (const MadMethod method : {MadMethod::kSet, MadMethod::kDelete}) {
+      ASSERT_TRUE(h1.client()->SendMad(JoinMad(h1.config(), i + 1, method)).ok());
+      ++answers;
+      ASSERT_TRUE(h1.WaitFor([answers](const auto& record) { return record.mads.size() >= answers; }));
+    }
+  }
+  EXPECT_EQ(fabricd_->counters().stuck, 0u);
+  EXPECT_TRUE(fabricd_->subnet()->Ports()[1].alive);
 }
 
 TEST_F(FabricSocketTest, ARingToNobodyIsRefused) {
@@ -303,13 +325,7 @@ TEST_F(FabricSocketTest, AStoppedFabricdBlocksNobody) {
 TEST_F(FabricSocketTest, APortThatDoesNotReadIsDroppedAlone) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
-  const UniqueFd deaf(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = UnixAddress(dir_.socket()).value();
-  ASSERT_EQ(connect(deaf.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  RegisterMessage hello;
-  PutText("deaf", hello.name, sizeof(hello.name));
-  Outbox outbox(1);
-  ASSERT_TRUE(outbox.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
+  const UniqueFd deaf = RegisterDeafPort(dir_.socket(), "deaf");
   while (fabricd_->subnet()->Ports().size() < 2 || !fabricd_->subnet()->Ports()[1].alive) std::this_thread::yield();
   for (uint32_t i = 0; fabricd_->subnet()->Ports()[1].alive; ++i) {
     ASSERT_LT(i, 1'000'000u);

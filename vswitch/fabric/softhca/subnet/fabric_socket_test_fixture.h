@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <functional>
@@ -144,9 +145,21 @@ inline RingEnd MakeRingEnd() {
   return end;
 }
 
-inline Mad JoinMad(const PortConfig& port, uint64_t tid = 1) {
+// A port that registers and then reads nothing.
+inline UniqueFd RegisterDeafPort(const std::string& socket, const std::string& name) {
+  UniqueFd deaf(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = UnixAddress(socket).value();
+  EXPECT_EQ(connect(deaf.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  RegisterMessage hello;
+  PutText(name, hello.name, sizeof(hello.name));
+  Outbox outbox(1);
+  EXPECT_TRUE(outbox.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
+  return deaf;
+}
+
+inline Mad JoinMad(const PortConfig& port, uint64_t tid = 1, MadMethod method = MadMethod::kSet) {
   SaHeader header;
-  header.method = MadMethod::kSet;
+  header.method = method;
   header.attribute = SaAttribute::kMcMemberRecord;
   header.tid = tid;
   header.component_mask =

@@ -26,12 +26,14 @@ namespace eoib::softhca {
 // Not thread-safe: the Subnet calls it under its mutex.
 class MadAgents {
  public:
-  // `ports` and `clock` outlive the agents.
-  MadAgents(const ManagedPorts* ports, PmaResponder::CountersOf counters_of, const Clock* clock, Mlid last_mlid)
+  // `ports` and `clock` outlive the agents. `first_tid` is of reports: one at random, since ports take a report with a number
+  // that they know for a repeated one, also of a subnet manager's predecessor.
+  MadAgents(const ManagedPorts* ports, PmaResponder::CountersOf counters_of, const Clock* clock, Mlid last_mlid,
+            uint64_t first_tid)
       : ports_(ports),
         clock_(clock),
         groups_(last_mlid),
-        notices_(ports),
+        notices_(ports, {.first_tid = first_tid}),
         sa_(ports, &groups_, &notices_),
         smp_(ports),
         pma_(std::move(counters_of)) {}

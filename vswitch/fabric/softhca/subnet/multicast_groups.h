@@ -32,6 +32,10 @@ struct MulticastGroup {
 class MulticastGroups {
  public:
   static constexpr Mlid kFirstMlid{0xc001};
+  static constexpr uint16_t kMaxGroups = 4096;  // as many as a switch's multicast forwarding table might hold
+  static constexpr Mlid kLastMlid{0xc000 + kMaxGroups};
+  // That a port may be a member of when it makes another: no port uses up all MLIDs.
+  static constexpr size_t kMaxGroupsOfPort = 512;
 
   // A group that was made (trap 66) or ended (67), and its partition.
   struct Event {
@@ -61,10 +65,13 @@ class MulticastGroups {
   const MulticastGroup* FindByMlid(Mlid mlid) const;
   // The MLIDs of groups that were made, changed their receivers or ended since the last call.
   std::set<Mlid> TakeChanged() { return std::exchange(changed_, {}); }
+  // Receivers have other LIDs or P_Keys: every group counts as changed.
+  void ReceiversChanged();
   std::vector<Event> TakeEvents() { return std::exchange(events_, {}); }
 
  private:
   SaStatus CreateGroup(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted);
+  bool IsInManyGroups(const Gid& port) const;
   absl::optional<Mlid> AllocateMlid(absl::optional<Mlid> wanted);
   void RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group, const Gid& port, uint8_t bits);
 

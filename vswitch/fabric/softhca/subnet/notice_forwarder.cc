@@ -83,7 +83,7 @@ void NoticeForwarder::StartReport(const Gid& to, const Notice& notice, absl::Tim
   SaHeader header;
   header.method = MadMethod::kReport;
   header.attribute = SaAttribute::kNotice;
-  header.tid = ++last_tid_;
+  header.tid = next_tid_++;
   Report& report = reports_[header.tid];
   report = Report{to, Mad(), options_.transmissions, options_.first_timeout, now};
   EncodeSaHeader(header, &report.mad);

@@ -30,6 +30,7 @@ class NoticeForwarder {
     int transmissions = 4;
     size_t subscriptions_per_port = 32;
     size_t reports_per_port = 1024;  // that wait for their confirmation
+    uint64_t first_tid = 1;
   };
   struct Counters {
     uint64_t reports = 0;   // each to one port
@@ -41,7 +42,8 @@ class NoticeForwarder {
   };
 
   // `ports` outlives the forwarder.
-  NoticeForwarder(const ManagedPorts* ports, Options options) : ports_(ports), options_(options) {}
+  NoticeForwarder(const ManagedPorts* ports, Options options)
+      : ports_(ports), options_(options), next_tid_(options.first_tid) {}
   explicit NoticeForwarder(const ManagedPorts* ports) : NoticeForwarder(ports, Options()) {}
 
   // SubnAdmSet(InformInfo). kRequestInvalid to unsubscribe what is not subscribed; to subscribe twice is to subscribe once.
@@ -79,7 +81,7 @@ class NoticeForwarder {
   std::map<Gid, std::vector<InformInfo>> subscriptions_;  // by port; none is empty
   std::map<uint64_t, Report> reports_;                    // by transaction ID
   std::map<Gid, size_t> waiting_;                         // reports of each port; none is 0
-  uint64_t last_tid_ = 0;
+  uint64_t next_tid_;
   Counters counters_;
 };
 

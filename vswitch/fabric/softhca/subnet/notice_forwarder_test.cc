@@ -44,6 +44,17 @@ class NoticeForwarderTest : public ::testing::Test {
   NoticeForwarder notices_{&ports_};
 };
 
+// A port that has confirmed a report takes another with its number for a repeated one: a restarted SM begins elsewhere.
+TEST_F(NoticeForwarderTest, NumbersBeginWhereTheyAreTold) {
+  NoticeForwarder restarted(&ports_, {.first_tid = 0x1234'5678});
+  ASSERT_EQ(restarted.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
+  restarted.Forward(SmTrap::kGidInService, both_->config.gid, both_->config.pkeys, clock_.Now());
+  std::vector<OutgoingMad> out;
+  restarted.Run(clock_.Now(), &out);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(TidOf(out[0]), 0x1234'5678u);
+}
+
 TEST_F(NoticeForwarderTest, AReportSaysWhoAndWhat) {
   ASSERT_EQ(notices_.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
   InService(both_);

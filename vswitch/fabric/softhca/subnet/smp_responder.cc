@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/status/statusor.h"
+#include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/wire/byte_order.h"
 
 namespace eoib::softhca {
@@ -16,8 +17,6 @@ struct SwitchInfoWire {
   be16 multicast_fdb_cap;
   be16 linear_fdb_top;
 };
-
-constexpr uint16_t kMulticastLids = Mlid::kMax - Mlid::kMin + 1;
 
 MadStatus AnswerGuidInfo(uint32_t block, Guid guid, absl::Span<uint8_t> data) {
   if (block != 0) return MadStatus::kInvalidField;
@@ -125,7 +124,7 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
     case SmpAttribute::kSwitchInfo: {
       SwitchInfoWire info;
       info.linear_fdb_cap = Lid::kMax;
-      info.multicast_fdb_cap = kMulticastLids;
+      info.multicast_fdb_cap = MulticastGroups::kMaxGroups;
       const auto ports = ports_->Active();
       info.linear_fdb_top = ports.empty() ? hub.lid.value() : std::max(hub.lid, ports.back()->config.lid).value();
       WriteWire(info, data.data());

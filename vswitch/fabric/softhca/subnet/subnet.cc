@@ -104,7 +104,8 @@ Subnet::Subnet(Options options)
       random_(options_.seed != 0 ? options_.seed : SystemSeed()),
       agents_(
           &view_, [this](const ManagedPort& port) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ReadCounters(port); },
-          options_.clock != nullptr ? options_.clock : &system_clock_, options_.last_mlid) {
+          options_.clock != nullptr ? options_.clock : &system_clock_, options_.last_mlid,
+          /*first_tid=*/random_()) {
   absl::MutexLock lock(&mutex_);
   // Ring identifiers are never reused, by a restarted subnet neither: ports still hold rings of its predecessor.
   next_ring_ = (random_() << 32) + 1;
@@ -135,8 +136,14 @@ absl::Status Subnet::Register(const std::string& name, const PortResources& reso
   }
   {
     absl::MutexLock lock(&mutex_);
+    if (query_only && FindPort(name) == nullptr) {
+      return absl::NotFoundError(absl::StrCat("query port ", name, ": there is no such port"));
+    }
     Port* port = FindOrMakePort(name, wish);
-    if (port == nullptr) return absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": no LID is left"));
+    if (port == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("register port ", name, ": no LID is left, or the subnet knows ", kMaxPorts, " names already"));
+    }
     made->port = port;
     if (query_only) {
       made->sink = sink;
@@ -163,7 +170,7 @@ Subnet::Port* Subnet::FindPort(const std::string& name) const {
 Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const RegistrationWish& wish) {
   if (Port* port = FindPort(name)) return port;
   const absl::StatusOr<Lid> lid = AllocateLid(wish.lid);
-  if (!lid.ok()) return nullptr;
+  if (!lid.ok() || ports_.size() >= kMaxPorts) return nullptr;
   Port* port = MakePort(name, KeptPort{*lid, MakeGuid(name)});
   Keep(*port);
   return port;
@@ -279,13 +286,18 @@ void Subnet::Unregister(const std::shared_ptr<Session>& session) {
   Deliver();
 }
 
-void Subnet::Disown(Port* port) {
+void Subnet::CloseRingsOf(Port* port) {
   for (auto ring = rings_.begin(); ring != rings_.end();) {
     const auto current = ring++;
     if (current->second.source != port && current->second.destination != port) continue;
-    TellRingClosed(current->second.source == port ? current->second.destination : current->second.source, current->first);
+    TellRingClosed(current->second.source, current->first);
+    TellRingClosed(current->second.destination, current->first);
     rings_.erase(current);
   }
+}
+
+void Subnet::Disown(Port* port) {
+  CloseRingsOf(port);
   port->owner = nullptr;
   UpdateActive(port);
   TellConfig(port);  // those who query it
@@ -431,7 +443,12 @@ void Subnet::TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::
 std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {
   auto lids = std::make_shared<std::vector<Lid>>();
   if (const MulticastGroup* group = agents_.groups().FindByMlid(mlid)) {
-    for (const Gid& member : group->Receivers()) lids->push_back(by_gid_.at(member)->config.lid);
+    for (const Gid& member : group->Receivers()) {
+      // A member that lost the P_Key stays one (as with OpenSM), but senders have no switch that would keep from it what it may
+      // not have.
+      const PortConfig& config = by_gid_.at(member)->config;
+      if (IsMemberOfPartition(config, group->record.pkey)) lids->push_back(config.lid);
+    }
   }
   std::sort(lids->begin(), lids->end());
   return lids;

@@ -55,16 +55,17 @@ class Subnet {
   static constexpr uint32_t kQpnsPerPort = 4096;
   // From one port to another; two are enough while one replaces the other. More are refused.
   static constexpr size_t kMaxRingsOfPair = 8;
+  static constexpr size_t kMaxPorts = 4096;  // names, with those of former runs
 
   struct Options {
     SubnetConfig config = SubnetConfig::Default();
     uint64_t gid_prefix = kDefaultGidPrefix;
-    uint8_t mtu = 5;               // IbMtu's code: 4096
-    uint8_t rate = 3;              // IBA rate code: 10 Gb/s
-    Mlid last_mlid{Mlid::kMax};    // tests run out of MLIDs sooner
-    uint64_t seed = 0;             // of QPN ranges and ring identifiers; 0: from the system
-    const Clock* clock = nullptr;  // null: CLOCK_MONOTONIC. Outlives the subnet, as the file does.
-    LidFile* lids = nullptr;       // what a predecessor gave to whom; null: nothing is kept
+    uint8_t mtu = 5;                              // IbMtu's code: 4096
+    uint8_t rate = 3;                             // IBA rate code: 10 Gb/s
+    Mlid last_mlid = MulticastGroups::kLastMlid;  // tests run out of MLIDs sooner
+    uint64_t seed = 0;                            // of QPN ranges and ring identifiers; 0: from the system
+    const Clock* clock = nullptr;                 // null: CLOCK_MONOTONIC. Outlives the subnet, as the file does.
+    LidFile* lids = nullptr;                      // what a predecessor gave to whom; null: nothing is kept
   };
 
   // What an operator is shown of a port.
@@ -226,6 +227,8 @@ class Subnet {
   absl::Status Own(Port* port, const RegistrationWish& wish, const std::shared_ptr<Session>& session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Disown(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All rings from and to the port, at both ends.
+  void CloseRingsOf(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True if the table changed.
   bool UpdatePKeys(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateAllPKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -16,6 +16,8 @@ absl::Status Subnet::SetLink(const std::string& name, bool up) {
     if (port == nullptr) return absl::NotFoundError(absl::StrCat("set the link of port ", name, ": there is no such port"));
     if (port->link_up == up) return absl::OkStatus();
     port->link_up = up;
+    // Not left to the port: what it has of rings is as good as a cable.
+    if (!up) CloseRingsOf(port);
     UpdateActive(port);
     TellConfig(port);
     TellNews();
@@ -33,17 +35,14 @@ absl::Status Subnet::SetLid(const std::string& name, Lid lid) {
     if (!lid.IsValid()) return absl::InvalidArgumentError(what + "must be 0x2 to 0xbfff");
     if (lid == port->config.lid) return absl::OkStatus();
     if (!LidIsFree(lid)) return absl::AlreadyExistsError(what + "another port has it");
+    CloseRingsOf(port);
     by_lid_.erase(port->config.lid);
     by_lid_[lid] = port;
     port->config.lid = lid;
     Keep(*port);
     TellConfig(port);
-    TellSource(port);
-    for (const auto& [mgid, group] : agents_.groups().groups()) {
-      if (group.members.count(port->config.gid) == 0) continue;
-      const auto members = ReceiverLids(group.record.mlid);
-      for (const auto& [other_name, other] : ports_) TellGroup(other->owner, group.record.mlid, members);
-    }
+    agents_.groups().ReceiversChanged();
+    TellNews();
   }
   Deliver();
   return absl::OkStatus();
@@ -99,7 +98,9 @@ void Subnet::UpdateAllPKeys() {
     if (!UpdatePKeys(port.get())) continue;
     TellConfig(port.get());
     TellSource(port.get());
+    agents_.groups().ReceiversChanged();
   }
+  TellNews();
 }
 
 bool Subnet::UpdatePKeys(Port* port) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/recording_sink.h"
 
 namespace eoib::softhca {
@@ -20,6 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 constexpr uint64_t kCreate =
     mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
@@ -187,6 +189,14 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
   EXPECT_TRUE(TestPort(&subnet, "h1").status().ok());
 }
 
+// Or whoever asks for names would use up the LIDs.
+TEST(SubnetTest, AQuestionMakesNoPort) {
+  Subnet subnet;
+  TestPort asker(&subnet, "h1", /*query_only=*/true);
+  EXPECT_EQ(asker.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(subnet.Ports(), IsEmpty());
+}
+
 TEST(SubnetTest, NamesAreChecked) {
   Subnet subnet;
   EXPECT_EQ(TestPort(&subnet, "ALL").status().code(), absl::StatusCode::kInvalidArgument);
@@ -280,14 +290,18 @@ TEST(SubnetTest, ADyingPortLeavesItsGroups) {
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid));
 }
 
-TEST(SubnetTest, ALinkThatGoesDownLeavesItsGroupsAndKeepsItsRingsAndLid) {
+TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   Subnet subnet;
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   ASSERT_TRUE(h2.Join(1));
-  ASSERT_NE(h1.OpenRing(1, h2.config().lid), 0u);
+  // Both ends are told: a port that does not keep to the rules would go on sending, and reading what others send.
+  const uint64_t out = h1.OpenRing(1, h2.config().lid), in = h2.OpenRing(1, h1.config().lid);
   const Lid lid = h1.config().lid;
   ASSERT_TRUE(subnet.SetLink("h1", false).ok());
+  EXPECT_THAT(h1.record().closed, UnorderedElementsAre(out, in));
+  EXPECT_THAT(h2.record().closed, UnorderedElementsAre(out, in));
+  EXPECT_THAT(subnet.Rings(), IsEmpty());
   EXPECT_FALSE(h1.config().active);
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid));
   const size_t answers = h1.record().mads.size();
@@ -296,13 +310,27 @@ TEST(SubnetTest, ALinkThatGoesDownLeavesItsGroupsAndKeepsItsRingsAndLid) {
   EXPECT_EQ(h2.OpenRing(2, lid), 0u);
   EXPECT_THAT(h2.record().refused[2], HasSubstr("h1 is down"));
   EXPECT_EQ(h1.OpenRing(3, h2.config().lid), 0u);
-  EXPECT_THAT(h2.record().closed, IsEmpty());
 
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
   EXPECT_TRUE(h1.config().active);
   EXPECT_EQ(h1.config().lid, lid);
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid)) << "the host must join again";
   EXPECT_EQ(subnet.SetLink("nobody", true).code(), absl::StatusCode::kNotFound);
+}
+
+// Membership stays, as with OpenSM; but no switch drops what it may not have.
+TEST(SubnetTest, WhoLosesThePKeyReceivesNoMoreOfTheGroup) {
+  Subnet subnet;
+  ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), std::string(kAllPorts)).ok());
+  for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), name, Membership::kFull).ok());
+  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  ASSERT_TRUE(h1.Join(1));
+  ASSERT_TRUE(h2.Join(1));
+  ASSERT_THAT(h1.record().groups[Mlid(0xc001)], ElementsAre(h1.config().lid, h2.config().lid));
+  ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), "h2").ok());
+  EXPECT_THAT(h1.record().groups[Mlid(0xc001)], ElementsAre(h1.config().lid));
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), "h2", Membership::kFull).ok());
+  EXPECT_THAT(h1.record().groups[Mlid(0xc001)], ElementsAre(h1.config().lid, h2.config().lid));
 }
 
 TEST(SubnetTest, PortsAreIntroducedToOneAnother) {
@@ -369,7 +397,7 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   EXPECT_THAT(h2.record().changed[ring].pkeys, ElementsAre(PKey(0xffff), PKey(0x8001)));
   ASSERT_TRUE(subnet.SetLid("h1", Lid(42)).ok());
   EXPECT_EQ(h1.config().lid, Lid(42));
-  EXPECT_EQ(h2.record().changed[ring].lid, Lid(42));
+  EXPECT_THAT(h2.record().closed, ElementsAre(ring)) << "who sends from another LID makes another ring";
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(Lid(42)));
   EXPECT_EQ(subnet.SetLid("h1", h2.config().lid).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(subnet.SetLid("h1", Subnet::kSmLid).code(), absl::StatusCode::kAlreadyExists);
