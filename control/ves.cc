@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "vswitch/wire/mgid.h"
@@ -204,14 +203,14 @@ void Ves::TakeDown(absl::string_view why) {
 // the same GID, and then all that was behind it is found again in one step (Forwarder::FollowsRestart). If its entries were
 // gone by then, what is behind a bridge there would be flooded until it speaks. Until they are, frames for it are lost, as they
 // would be without the report. Afterwards a MAC that has moved without saying so is found by flooding, and not only when its
-// entry has aged. The path stays: if the port is there after all, its frames are learned and answered as before.
+// entry has aged. A port that is heard meanwhile is there after all, and keeps what is known of it. The path stays in any case.
 void Ves::OnNotice(SmTrap trap, const Gid& gid) {
   switch (trap) {
     case SmTrap::kGidInService:
       gone_.erase(gid);
       return resolver_->OnInService(gid);
     case SmTrap::kGidOutOfService:
-      gone_.try_emplace(gid, shared_.clock->Now() + kGoneForGood);
+      gone_.try_emplace(gid, shared_.clock->Now());
       return resolver_->OnOutOfService(gid);
     case SmTrap::kGroupCreated:
       if (gid == group_->mgid().gid()) group_->OnCreated();
@@ -225,19 +224,40 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
 // Of all ports whose time has come at once, since a switch that dies takes many along.
 void Ves::FlushGone() {
   const absl::Time now = shared_.clock->Now();
-  absl::flat_hash_set<Gid> due;
-  for (const auto& [gid, when] : gone_) {
-    if (when <= now) due.insert(gid);
+  absl::flat_hash_map<Gid, absl::Time> due;
+  for (const auto& [gid, since] : gone_) {
+    if (since + kGoneForGood <= now) due.emplace(gid, since);
   }
   if (due.empty()) return;
-  for (const Gid& gid : due) gone_.erase(gid);
-  size_t forgotten = 0;
+  for (const auto& [gid, since] : due) gone_.erase(gid);
+  absl::flat_hash_map<VPortId, Gid> behind;
   for (const VPortDirectory::Row& row : directory_.Dump()) {
-    if (row.route.kind == Route::Kind::kRemote && due.contains(row.peer.gid)) forgotten += fdb_.FlushLearned(row.vport);
+    if (row.route.kind == Route::Kind::kRemote && due.contains(row.peer.gid)) behind.emplace(row.vport, row.peer.gid);
+  }
+  for (const Gid& gid : HeardSince(due, behind, now)) {
+    due.erase(gid);
+    resolver_->OnInService(gid);
+  }
+  size_t forgotten = 0;
+  for (const auto& [vport, gid] : behind) {
+    if (due.contains(gid)) forgotten += fdb_.FlushLearned(vport);
   }
   if (forgotten != 0) {
     LogInfo(absl::StrCat("VES ", config_.name, ": ", due.size(), " ports are out of service; forgot ", forgotten, " MACs"));
   }
+}
+
+// Those of `ports` from which a frame came after their time, as the FDB knows without a word from the worker. It counts in
+// whole seconds: an entry whose age is N was heard up to N + 1 ago, and in case of doubt it was before.
+absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
+                                         const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
+  absl::flat_hash_set<Gid> heard;
+  for (const Fdb::Entry& entry : fdb_.Dump()) {
+    const auto gid = behind.find(entry.vport);
+    if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned) continue;
+    if (now - entry.age - absl::Seconds(1) >= ports.at(gid->second)) heard.insert(gid->second);
+  }
+  return heard;
 }
 
 void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
@@ -305,7 +325,6 @@ void Ves::RunPunts() {
 
 void Ves::OnPunt(const Punt& punt) {
   if (punt.kind != Punt::Kind::kMoved) {
-    if (punt.kind != Punt::Kind::kUnresolved) gone_.erase(punt.peer.gid);  // it has just been heard
     resolver_->OnPunt(punt);
   } else if (move_log_.Allow()) {
     LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
@@ -327,7 +346,7 @@ void Ves::Run() {
 
 absl::Time Ves::NextDeadline() const {
   absl::Time next = std::min({next_age_, next_announcement_, group_->NextDeadline(), resolver_->NextDeadline()});
-  for (const auto& [gid, when] : gone_) next = std::min(next, when);
+  for (const auto& [gid, since] : gone_) next = std::min(next, since + kGoneForGood);
   return next;
 }
 

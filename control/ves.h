@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -111,6 +112,8 @@ class Ves {
   void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
   void FlushGone();
+  absl::flat_hash_set<Gid> HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
+                                      const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const;
 
   void OnGroup(const absl::optional<FloodGroup::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
@@ -139,7 +142,7 @@ class Ves {
   absl::Time next_age_;
   int announcements_ = 0;  // since the interfaces came up
   absl::Time next_announcement_ = absl::InfiniteFuture();
-  absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and when what is behind them is forgotten
+  absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and since when
 };
 
 }  // namespace eoib
