@@ -1,0 +1,222 @@
+// What tests of whole agents share: several agents in one process on an in-process software subnet. Workers are threads;
+// control is pumped by the test.
+#ifndef EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
+#define EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "control/agent.h"
+#include "fdb/temp_dir_for_test.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/port/test_port.h"
+
+namespace eoib {
+
+using Bytes = std::vector<uint8_t>;
+
+inline constexpr char kPartitions[] =
+    "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n"
+    "[[partition]]\npkey = 0x8002\nfull = [\"ALL\"]\n";
+
+inline constexpr char kTwoVeses[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n"
+    "[[ves]]\nname = \"red\"\npkey = 0x8002\n[[vport]]\nname = \"v2\"\nves = \"red\"\ntype = \"test\"\n";
+inline constexpr char kOneVes[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
+
+inline Bytes MakeFrame(MacAddr to, MacAddr from) {
+  Bytes frame(60, 0);
+  to.ToWire(&frame[0]);
+  from.ToWire(&frame[6]);
+  frame[12] = 0x88, frame[13] = 0xb6;
+  return frame;
+}
+
+inline const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
+inline const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
+inline const MacAddr kC = MacAddr::FromUint64(0x02'00'00'00'00'0c);
+inline const MacAddr kD = MacAddr::FromUint64(0x02'00'00'00'00'0d);
+
+// One agent with its ports.
+class Host {
+ public:
+  Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock)
+      : loop_(clock), state_(StateDir::Open(directory_.path()).value()) {
+    const AgentConfig config = ParseConfig(toml, "test").value();
+    std::unique_ptr<Hca> hca = softhca::OpenSoftHca(subnet->Connect(), name).value();
+    soft_port_ = softhca::SoftPortOf(*hca);
+    agent_ = Agent::Create(
+                 config, std::move(hca), state_.get(),
+                 [this](const VPortConfig& vport, MacAddr mac, int mtu) { return MakePort(vport, mac, mtu); }, &loop_, clock)
+                 .value();
+    agent_->RegisterCommands(&commands_);
+    agent_->OnFatal([](const std::string& why) { ADD_FAILURE() << "starts anew: " << why; });
+    agent_->Start();
+  }
+
+  void Pump() { loop_.RunOnce(absl::InfinitePast()); }
+  TestPort* port(const std::string& name) { return ports_.at(name); }
+  int mtu(const std::string& name) { return mtus_.at(name); }
+  std::string Command(const std::string& name, const CommandRegistry::Arguments& arguments = {}) {
+    const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
+    return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
+  }
+  // In its groups, with nothing left to be answered of the last refresh: each asks for subscriptions last, and answers come in
+  // order.
+  bool Joined() {
+    const std::string show = Command("show");
+    return !absl::StrContains(show, "not joined") && absl::StrContains(show, "notices of the subnet: subscribed");
+  }
+  bool Knows(MacAddr mac) { return absl::StrContains(Command("fdb/show"), mac.ToString()); }
+  uint64_t Stat(const std::string& name) {
+    uint64_t sum = 0;
+    for (absl::string_view line : absl::StrSplit(Command("stats"), '\n')) {
+      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      uint64_t value = 0;
+      if (words.size() == 2 && words[0] == name && absl::SimpleAtoi(words[1], &value)) sum += value;
+    }
+    return sum;
+  }
+  bool Conserved() {
+    return Stat("frames_in") == Stat("forwarded") + Stat("ingress_drops") &&
+           Stat("egress_copies") == Stat("transmitted") + Stat("egress_drops");
+  }
+  Agent* agent() { return agent_.get(); }
+  softhca::SoftPort* soft_port() { return soft_port_; }
+  bool carrier(const std::string& name) { return carriers_[name]; }
+  int losses_of_carrier(const std::string& name) { return losses_[name]; }
+  // "0x48", of a VES; "none" without one.
+  std::string Qpn(const std::string& ves = "blue") {
+    const std::string show = Command("show");
+    const std::string key = "QPN ";
+    const size_t at = show.find(key, show.find("VES " + ves + ":")) + key.size();
+    return show.substr(at, show.find(',', at) - at);
+  }
+
+ private:
+  absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) {
+    VPort vport;
+    vport.config = config;
+    auto port = std::make_unique<TestPort>(config.name, mac);
+    ports_[config.name] = port.get();
+    mtus_[config.name] = mtu;
+    vport.port = std::move(port);
+    vport.set_mtu = [this, name = config.name](int bytes) {
+      mtus_[name] = bytes;
+      return absl::OkStatus();
+    };
+    vport.set_link = [this, name = config.name](bool up) {
+      losses_[name] += carriers_[name] && !up;
+      carriers_[name] = up;
+      return absl::OkStatus();
+    };
+    return vport;
+  }
+
+  TempDir directory_;
+  EventLoop loop_;
+  std::unique_ptr<StateDir> state_;
+  std::map<std::string, TestPort*> ports_;
+  std::map<std::string, int> mtus_;
+  std::map<std::string, bool> carriers_;
+  std::map<std::string, int> losses_;
+  softhca::SoftPort* soft_port_ = nullptr;
+  CommandRegistry commands_;
+  std::unique_ptr<Agent> agent_;
+};
+
+// `HostClock` is the agents' time: the machine's, or one that stands still until the test moves it. The subnet's is the
+// machine's.
+template <typename HostClock>
+class AgentTestOf : public testing::Test {
+ protected:
+  AgentTestOf() : subnet_(Options()) {}
+
+  static softhca::Subnet::Options Options() {
+    softhca::Subnet::Options options;
+    options.config = softhca::ParseSubnetConfig(kPartitions, "test").value();
+    return options;
+  }
+
+  Host* AddHost(const std::string& name, const std::string& toml) {
+    hosts_.push_back(std::make_unique<Host>(&subnet_, name, toml, &clock_));
+    return hosts_.back().get();
+  }
+  // As when its process is killed.
+  void KillHost(Host* host) {
+    hosts_.erase(std::find_if(hosts_.begin(), hosts_.end(), [host](const auto& each) { return each.get() == host; }));
+  }
+
+  // One round of each control loop.
+  void PumpAll() {
+    for (auto& host : hosts_) host->Pump();
+  }
+  // Pumps all control loops until `done`, at most ten seconds of the machine's time.
+  bool Until(const std::function<bool()>& done) {
+    const absl::Time deadline = watch_.Now() + absl::Seconds(10);
+    while (!done()) {
+      if (watch_.Now() > deadline) return false;
+      PumpAll();
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  bool AllJoined() {
+    return Until([this] { return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Joined(); }); });
+  }
+  // The frame arrives at `port`; what else arrives there is passed over.
+  bool Arrives(TestPort* port, const Bytes& frame) {
+    return Until([&] {
+      for (const auto& sent : port->TakeTransmitted()) {
+        if (sent.bytes == frame) return true;
+      }
+      return false;
+    });
+  }
+  // The same for a frame that is sent until it arrives, because the way there is not ready yet.
+  bool ArrivesInTheEnd(TestPort* from, TestPort* port, const Bytes& frame) {
+    return Until([&] {
+      from->Inject(frame);
+      const auto arrived = port->TakeTransmitted();
+      return std::any_of(arrived.begin(), arrived.end(), [&frame](const auto& sent) { return sent.bytes == frame; });
+    });
+  }
+
+  // Both ways, to a MAC that is not known and back to one that is.
+  void ExpectTalk(TestPort* one, TestPort* other) {
+    one->Inject(MakeFrame(kB, kA));
+    EXPECT_TRUE(Arrives(other, MakeFrame(kB, kA)));
+    other->Inject(MakeFrame(kA, kB));
+    EXPECT_TRUE(Arrives(one, MakeFrame(kA, kB)));
+  }
+
+  void TearDown() override {
+    EXPECT_TRUE(Until([this] {
+      return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Conserved(); });
+    })) << "frames are not conserved: "
+        << (hosts_.empty() ? "" : hosts_[0]->Command("stats"));
+  }
+
+  HostClock clock_;
+  const MonotonicClock watch_;
+  softhca::Subnet subnet_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
