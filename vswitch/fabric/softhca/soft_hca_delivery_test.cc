@@ -6,8 +6,10 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
 #include "vswitch/wire/ib_headers.h"
 
@@ -297,6 +299,50 @@ TEST_F(SoftHcaTest, MulticastReachesEveryAttachedQueuePairOfEveryMember) {
   EXPECT_EQ(grh.dgid, kMgid);
   EXPECT_EQ(grh.sgid, c.config().gid);
   EXPECT_EQ(c.counters().rcv_packets, 0u);
+}
+
+// Joins through the SA, as programs do; the group's MLID.
+Mlid JoinAs(SoftNode* node, uint8_t join_state) {
+  const MonotonicClock clock;
+  SaClient sa(node->hca().mads(), &clock, {});
+  McMemberRecord record;
+  record.mgid = Mgid(kMgid);
+  record.port_gid = node->config().gid;
+  record.join_state = join_state;
+  absl::optional<absl::StatusOr<McMemberRecord>> answer;
+  sa.Join(record, mcm::kMgid | mcm::kPortGid | mcm::kJoinState,
+          [&answer](absl::StatusOr<McMemberRecord> group) { answer = std::move(group); });
+  EXPECT_TRUE(Eventually([&] {
+    sa.Run();
+    return answer.has_value();
+  }));
+  EXPECT_TRUE((*answer).ok()) << (*answer).status();
+  EXPECT_EQ((**answer).join_state & join_state, join_state);
+  return (**answer).mlid;
+}
+
+// IBA 1.4 §15.2.5.17: join state 4. The same program receives once it is a non-member (2) as well.
+TEST_F(SoftHcaTest, ASendOnlyNonMemberReachesTheMembersAndReceivesNothing) {
+  SoftNode member(Open("a")), other(Open("b")), sender(Open("c"));
+  const Mlid mlid = member.Join(kMgid);
+  EXPECT_EQ(other.Join(kMgid), mlid);
+  EXPECT_EQ(JoinAs(&sender, kSendOnlyNonMember), mlid);
+  for (SoftNode* node : {&member, &other, &sender}) ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
+  const Destination group = {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid};
+  ASSERT_EQ(sender.Send(group, "to members"), 0);
+  EXPECT_EQ(member.Receive().payload, "to members");
+  EXPECT_EQ(other.Receive().payload, "to members");
+
+  // What a port sends to another arrives in order.
+  ASSERT_EQ(member.Send(group, "not for all"), 0);
+  ASSERT_EQ(member.Send(sender.Address(), "for you"), 0);
+  EXPECT_EQ(other.Receive().payload, "not for all");
+  EXPECT_EQ(sender.Receive().payload, "for you");
+  EXPECT_EQ(sender.counters().rcv_packets, 1u) << "its own copy neither";
+
+  EXPECT_EQ(JoinAs(&sender, kNonMember), mlid);
+  ASSERT_EQ(member.Send(group, "for all"), 0);
+  EXPECT_EQ(sender.Receive().payload, "for all");
 }
 
 TEST_F(SoftHcaTest, MulticastRules) {
