@@ -319,8 +319,9 @@ TEST_F(AgentSubnetTest, FullMembersMakeADeletedGroupAgainWithoutAGap) {
   LeaveInTheNameOf(h2);
   ASSERT_TRUE(subnet_.Groups().empty());
   EXPECT_TRUE(Until([&] { return subnet_.Groups().size() == 1 && subnet_.Groups()[0].members.size() == 2; }));
-  Speak(h1, kA);
-  Speak(h2, kB);
+  // In the end: senders hear of the members a moment later.
+  EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(MacAddr::Broadcast(), kA)));
+  EXPECT_TRUE(ArrivesInTheEnd(h2->port("v1"), h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
   for (Host* host : {h1, h2}) EXPECT_EQ(host->losses_of_carrier("v1"), 0);
 }
 

@@ -57,7 +57,7 @@ TEST_F(AgentTest, AnAgentThatComesBackIsFoundAgain) {
 TEST_F(AgentTest, WhoJoinsAMomentLaterHearsTheAnnouncementAsWell) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
-  ASSERT_TRUE(Until([h1] { return h1->Stat("transmitted") == 1; })) << "the first is out, and nobody was there to hear it";
+  ASSERT_TRUE(Until([h1] { return h1->Stat("transmitted") >= 1; })) << "the first is out, and nobody was there to hear it";
   Host* h2 = AddHost("h2", kOneVes);
   const std::string mac = h1->port("v1")->mac().ToString();
   EXPECT_TRUE(Until([&] { return absl::StrContains(h2->Command("fdb/show"), mac); }));
@@ -71,8 +71,8 @@ TEST_F(AgentTest, ALinkThatGoesDownAndComesBackIsJoinedAgain) {
   EXPECT_TRUE(Until([h1] { return !h1->Joined(); }));
   ASSERT_TRUE(subnet_.SetLink("h1", true).ok());
   ASSERT_TRUE(AllJoined());
-  h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
-  EXPECT_TRUE(Arrives(h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
+  // In the end: if h2 announced itself meanwhile, its port takes h1's for unreachable for 100 ms.
+  EXPECT_TRUE(ArrivesInTheEnd(h2->port("v1"), h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
 }
 
 // The flood group is the VES's constitution: who comes later takes its MTU and Q_Key, whatever he would have asked for.

@@ -209,6 +209,8 @@ class AgentTestOf : public testing::Test {
       return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Conserved(); });
     })) << "frames are not conserved: "
         << (hosts_.empty() ? "" : hosts_[0]->Command("stats"));
+    if (!HasFailure()) return;
+    for (auto& host : hosts_) ADD_FAILURE() << host->Command("show") << host->Command("drops") << host->Command("hca");
   }
 
   HostClock clock_;
