@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/base/optimization.h"
 
@@ -511,19 +512,34 @@ void Forwarder::Hold(const SendRequest& request, VPortId vport) {
   parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
 }
 
+// A handle that control has replaced since the frame's route was looked up is retired, and the better one is published: such
+// frames are sent once more.
 void Forwarder::FlushToFabric() {
-  if (send_count_ == 0) return;
-  if (ABSL_PREDICT_TRUE(uplink_.endpoint != nullptr)) {
-    uplink_.endpoint->Send({sends_.data(), send_count_}, absl::MakeSpan(results_));
-  } else {
-    results_.fill(DropReason::kFabricDown);
+  for (bool first = true; send_count_ != 0; first = false) {
+    if (ABSL_PREDICT_TRUE(uplink_.endpoint != nullptr)) {
+      uplink_.endpoint->Send({sends_.data(), send_count_}, absl::MakeSpan(results_));
+    } else {
+      results_.fill(DropReason::kFabricDown);
+    }
+    const size_t count = std::exchange(send_count_, 0);
+    for (size_t i = 0; i < count; ++i) {
+      if (ABSL_PREDICT_TRUE(results_[i] == DropReason::kNone)) continue;
+      if (first && results_[i] == DropReason::kUnresolved && FollowsHandle(&sends_[i], send_vports_[i])) {
+        sends_[send_count_] = sends_[i];
+        send_vports_[send_count_++] = send_vports_[i];
+        continue;
+      }
+      const bool group_left = results_[i] == DropReason::kUnresolved && send_vports_[i].IsNone();
+      Discard(sends_[i].buffer, group_left ? DropReason::kFabricDown : results_[i]);
+    }
   }
-  for (size_t i = 0; i < send_count_; ++i) {
-    if (results_[i] == DropReason::kNone) continue;
-    const bool group_left = results_[i] == DropReason::kUnresolved && send_vports_[i].IsNone();
-    Discard(sends_[i].buffer, group_left ? DropReason::kFabricDown : results_[i]);
-  }
-  send_count_ = 0;
+}
+
+bool Forwarder::FollowsHandle(SendRequest* request, VPortId vport) const {
+  const AhIndex now = vport.IsNone() ? AhIndex(flood_ah_.load(std::memory_order_acquire)) : parts_.directory->Get(vport).ah;
+  if (now.IsNone() || now == request->ah) return false;
+  request->ah = now;
+  return true;
 }
 
 // ---- Peers ------------------------------------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ class Forwarder {
   void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);
   void Hold(const SendRequest& request, VPortId vport);
   void FlushToFabric();
+  bool FollowsHandle(SendRequest* request, VPortId vport) const;
   void FlushToPort(LocalPort* port);
   void Discard(BufferId buffer, DropReason reason);
 

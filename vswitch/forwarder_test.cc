@@ -1,4 +1,7 @@
 // Where frames go: flooding, learning, VLANs, moves and restarts.
+#include <functional>
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/forwarder_test_fixture.h"
@@ -65,6 +68,33 @@ TEST_F(ForwarderTest, AReplyWaitsForItsPathInsteadOfFlooding) {
   Settle();
   EXPECT_THAT(Frames(p1), ElementsAre(MakeFrame(kA, kB)));
   EXPECT_EQ(h2->counters().flooded_unknown.value(), 1u) << "the frame that came, and not the reply";
+}
+
+// Once, after the frame's route was looked up and before it is posted.
+class BetweenRouteAndPost final : public StageProbe {
+ public:
+  explicit BetweenRouteAndPost(std::function<void()> then) : then_(std::move(then)) {}
+  void Passed(Stage stage) noexcept override {
+    if (stage != Stage::kTransmit || then_ == nullptr) return;
+    std::exchange(then_, nullptr)();
+  }
+
+ private:
+  std::function<void()> then_;
+};
+
+TEST_F(ForwarderTest, AFrameWhosePathIsReplacedUnderItTakesTheNewOne) {
+  Host *h1 = AddHost("h1"), *h2 = AddHost("h2");
+  TestPort *p1 = h1->AddPort("p1"), *p2 = h2->AddPort("p2");
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  Settle();
+  BetweenRouteAndPost probe([&] { h2->ReplacePathTo(*h1); });
+  h2->forwarder()->SetProbe(&probe);
+  p2->Inject(MakeFrame(kA, kB));
+  Settle();
+  EXPECT_EQ(p1->TakeTransmitted().size(), 1u);
+  EXPECT_EQ(h2->dropped(DropReason::kUnresolved), 0u);
+  h2->forwarder()->SetProbe(nullptr);
 }
 
 TEST_F(ForwarderTest, HeldFramesAreBoundedAndExpire) {

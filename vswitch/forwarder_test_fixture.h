@@ -127,6 +127,17 @@ class Host {
     return any;
   }
 
+  // Control's part: the path to `other` is another one, and the former handle goes.
+  void ReplacePathTo(const Host& other) {
+    const HcaPortInfo port = other.hca_->QueryPort().value();
+    const VPortId vport = directory_.Find({port.gid, other.endpoint_->qpn()});
+    const AhIndex before = directory_.Get(vport).ah;
+    handles_->Renew();
+    directory_.SetAddressHandle(vport, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value());
+    handles_->Put(before);
+    handles_->Reap();
+  }
+
   void ExpectConservation() {
     const ForwarderCounters& c = forwarder_->counters();
     EXPECT_EQ(c.frames_in.value(), c.from_ports.value() + c.from_fabric.value());
