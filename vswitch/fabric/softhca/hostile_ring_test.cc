@@ -96,6 +96,7 @@ class Hostile final : public PortSink {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<RingMemory> memory = end.local;
     if (memory == nullptr) memory = RingMemory::Map(end.data.get(), end.index.get(), end.capacity).value();
+    if (first_ring_ == 0) first_ring_ = ring;
     in_.push_back({ring, std::move(memory), std::move(end.space), std::move(end.liveness)});
   }
   void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
@@ -197,7 +198,7 @@ class Hostile final : public PortSink {
     if (Random() % 4 != 0 && !excess_.empty()) return excess_[Random() % excess_.size()];
     if (Random() % 16 == 0 && !in_.empty()) return in_[Random() % in_.size()].ring;
     if (Random() % 16 == 0 && out_ring_ != kOpening) return out_ring_;
-    return Random() % 32;  // those of the first who came
+    return first_ring_ - Random() % 16;  // of those who came before
   }
 
   RingEnd ExcessRing() {
@@ -312,13 +313,24 @@ class Hostile final : public PortSink {
         if (Random() % 256 == 0) AttackLiveness(&liveness_);
         break;
       default:
-        PublishRecord();
+        PublishRecord(RandomHeader());
+        if (Random() % 512 == 0) FillWithGoodRecords();
     }
   }
 
+  // All that the victim may take before it comes to another's ring.
+  void FillWithGoodRecords() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    RecordHeader header;
+    header.destination_qpn = victim_qpn_.value();
+    header.source_qpn = config_.qpns.first.value();
+    header.qkey = 0x1234;
+    header.pkey = 0xffff;
+    header.dlid = victim_.value();
+    for (uint64_t i = 0; i < kCapacity / RecordSize(0); ++i) PublishRecord(header);
+  }
+
   // In order as far as it goes, so that there is no end of records; their headers are not.
-  void PublishRecord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    RecordHeader header = RandomHeader();
+  void PublishRecord(const RecordHeader& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const uint64_t at = head_ % kCapacity;
     const uint64_t size = RecordSize(header.length);
     const bool is_full = head_ - out_->index()->tail.load() > kCapacity - 2 * RecordSize(kMaxRecordPayload);
@@ -424,6 +436,7 @@ class Hostile final : public PortSink {
   std::vector<In> in_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<RingMemory>> former_ ABSL_GUARDED_BY(mutex_);  // still mapped
   std::vector<uint64_t> excess_ ABSL_GUARDED_BY(mutex_);
+  uint64_t first_ring_ ABSL_GUARDED_BY(mutex_) = 0;  // to it
   std::thread thread_;
 };
 
