@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/fabric/softhca/soft_node_for_test.h"
 
 namespace eoib::softhca {
 namespace {
@@ -79,13 +83,36 @@ TEST_F(FaultCommandsRun, FaultsAreSetShownAndCleared) {
   EXPECT_THAT(Run("fault", "a b delay 2s"), HasSubstr("0 to 1s"));
 }
 
+// A line of the answer, as it is aligned.
+std::string Line(const std::string& name, uint64_t value) { return absl::StrFormat("\n  %-26s %12u  ", name, value); }
+
 TEST_F(FaultCommandsRun, CountersAreShownAlsoOfTheDead) {
   EXPECT_EQ(Run("counters"), "");
   EXPECT_THAT(Run("counters", "a"), HasSubstr("no process has registered it"));
-  OpenSoftHca(subnet_.Connect(), "a").value().reset();
-  OpenSoftHca(subnet_.Connect(), "b").value().reset();
-  EXPECT_THAT(Run("counters", "a"), testing::AllOf(HasSubstr("a\n  xmit_packets"), testing::Not(HasSubstr("b\n"))));
-  EXPECT_THAT(Run("counters"), testing::AllOf(HasSubstr("a\n  xmit_packets"), HasSubstr("b\n  xmit_packets")));
+  auto a = std::make_unique<SoftNode>(OpenSoftHca(subnet_.Connect(), "a").value());
+  auto b = std::make_unique<SoftNode>(OpenSoftHca(subnet_.Connect(), "b").value());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(a->Send(b->Address(), "12345"), 0);
+    b->Receive();
+  }
+  const auto of_a =
+      testing::AllOf(testing::StartsWith("a\n"), HasSubstr(Line("xmit_packets", 3)), HasSubstr(Line("xmit_bytes", 15)),
+                     HasSubstr(Line("rcv_delivered", 0)), testing::Not(HasSubstr("b\n")));
+  const auto of_b =
+      testing::AllOf(testing::StartsWith("b\n"), HasSubstr(Line("xmit_packets", 0)), HasSubstr(Line("rcv_delivered", 3)));
+  const auto expect_counters = [&] {
+    EXPECT_THAT(Run("counters", "a"), of_a);
+    EXPECT_THAT(Run("counters", "b"), of_b);
+    EXPECT_EQ(Run("counters"), Run("counters", "a") + Run("counters", "b"));
+  };
+  {
+    SCOPED_TRACE("alive");
+    expect_counters();
+  }
+  a.reset();
+  b.reset();
+  SCOPED_TRACE("dead");
+  expect_counters();
 }
 
 }  // namespace
