@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "fdb/clock.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/fabric/softhca/soft_port.h"
 
@@ -43,7 +44,11 @@ class RawPort : public PortSink {
     configured_ = true;
   }
   void OnMad(const Mad&) override {}
-  void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
+  void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd end) override {
+    if (offered_) return;
+    offer_ = std::move(end);
+    offered_ = true;
+  }
   void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
   void OnRingClosed(uint64_t) override { closed_ = true; }
   void OnRingOpened(uint64_t, uint64_t, std::shared_ptr<UniqueFd>) override { opened_ = true; }
@@ -55,9 +60,11 @@ class RawPort : public PortSink {
   std::unique_ptr<SubnetLink> link_;
   UniqueFd doorbell_;
   PortConfig config_;
+  RingEnd offer_;  // the first to it
   // The subnet tells from whatever thread is at it.
   std::atomic<bool> configured_{false};
   std::atomic<bool> opened_{false};
+  std::atomic<bool> offered_{false};
   std::atomic<bool> closed_{false};
 };
 
@@ -255,6 +262,63 @@ TEST_F(RoguePeerTest, WhoSleepsIsWokenThoughNoDoorbellIsHeard) {
     victim_.verbs().ack_cq_events(cq, 1);
     victim_.Receive();
   }
+}
+
+// The background would spin if it looked at once again at what was rung for nothing.
+TEST_F(RoguePeerTest, WhoRingsForRoomThatIsNotThereIsHeardOnceAMillisecond) {
+  FakeClock clock;  // stands still: what is parked stays so
+  SoftPort::Options options;
+  options.clock = &clock;
+  SoftNode sender(OpenSoftHca(std::make_unique<DescriptorLink>(subnet_.Connect()), "sender", options).value());
+  const Destination to_rogue = {rogue_.config_.lid.value(), rogue_.config_.qpns.first, 0x1234, absl::nullopt};
+  while (sender.port().rings().parked == 0 || !rogue_.offered_) {
+    ASSERT_EQ(sender.Send(to_rogue, std::string(4096, 'x')), 0);
+    ASSERT_EQ(sender.PollSend().status, IBV_WC_SUCCESS);
+  }
+  ASSERT_TRUE(Eventually([&] { return sender.port().rings().outbound == 1; }));
+  for (int i = 0; i < 16; ++i) {
+    ASSERT_EQ(sender.Send(to_rogue, std::string(4096, 'x')), 0);
+    sender.PollSend();
+  }
+  ASSERT_NE(sender.port().rings().parked, 0u) << "the ring is full";
+  constexpr int kTimes = 50;
+  const uint64_t one = 1;
+  pollfd space = {rogue_.offer_.space.get(), POLLIN, 0};
+  const MonotonicClock real;
+  const absl::Time began = real.Now();
+  for (int i = 0; i < kTimes; ++i) {
+    ASSERT_EQ(write(space.fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+    ASSERT_TRUE(Eventually([&] { return poll(&space, 1, 0) == 0; })) << "it listens again";
+  }
+  // The first may be heard at once, and one more for each time that the port has other business. A busy machine makes it
+  // longer.
+  EXPECT_GE(real.Now() - began, absl::Milliseconds(kTimes - 5));
+  EXPECT_NE(sender.port().rings().parked, 0u);
+}
+
+// What is looked at more than once is a copy of the port's own.
+TEST_F(RoguePeerTest, BothCopiesOfADuplicateAreTheSameThoughTheProducerScribbles) {
+  ASSERT_TRUE(subnet_.SetFault({"rogue", "victim", FaultRule{.duplicate_ppm = 1'000'000}}).ok());
+  Offer();
+  RecordHeader header = GoodHeader();
+  header.length = 4096;
+  std::atomic<bool> stop{false};
+  std::thread scribbler([&] {
+    for (uint8_t noise = 0; !stop; ++noise) {
+      for (uint64_t at = sizeof(header); at + 4096 <= memory_->capacity(); at += RecordSize(4096)) {
+        __atomic_store_n(&memory_->data()[at + 4095], noise, __ATOMIC_RELAXED);
+      }
+    }
+  });
+  for (int i = 0; i < 2000 && !HasFailure(); ++i) {
+    Write(header);
+    const Received first = victim_.Receive(), second = victim_.Receive();
+    EXPECT_EQ(first.payload, second.payload) << i;
+    EXPECT_EQ(victim_.PostReceive(first.wc.wr_id), 0);
+    EXPECT_EQ(victim_.PostReceive(second.wc.wr_id), 0);
+  }
+  stop = true;
+  scribbler.join();
 }
 
 // A descriptor that is in error, but neither readable nor hung up, would keep the background awake for ever.

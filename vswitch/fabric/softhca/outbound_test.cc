@@ -1,0 +1,130 @@
+#include "vswitch/fabric/softhca/outbound.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fdb/clock.h"
+#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/fabric/softhca/ring.h"
+
+namespace eoib::softhca {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Lid kDestination(7);
+constexpr uint64_t kRing = 42;
+
+// A sender and, by turns, its consumer and the subnet.
+class RingSenderTest : public testing::Test {
+ protected:
+  RingSenderTest() { Open(1, kRing); }
+
+  // What the port does about a wish that the subnet grants.
+  void Open(uint64_t request, uint64_t ring) {
+    memory_ = RingMemory::CreateLocal(options_.first_capacity);
+    sender_.BeginOpening(request, memory_, UniqueFd());
+    sender_.OnOpened(ring, std::make_shared<UniqueFd>(MakeEventFd()));
+  }
+  void Send() {
+    RecordHeader header;
+    header.length = static_cast<uint32_t>(payload_.size());
+    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload_.data()), header.length, 0};
+    sender_.Send(header, Gather{&piece, 1});
+    sender_.Publish();
+  }
+  // The consumer's position becomes one that cannot be, and the sender comes to look at it.
+  void Spoil() {
+    memory_->index()->tail.store(~uint64_t{0});
+    while (sender_.open()) Send();
+  }
+  LinkWishes TakeWishes() { return std::exchange(shared_.wishes, LinkWishes()); }
+
+  OutboundOptions options_;
+  FakeClock clock_;
+  PortCounters counters_;
+  OutboundShared shared_{&options_, &clock_, &counters_, {}, 0};
+  RingSender sender_{kDestination, &shared_};
+  std::shared_ptr<RingMemory> memory_;
+  std::string payload_ = std::string(4096, 'x');
+};
+
+TEST_F(RingSenderTest, ASpoiltRingIsClosedAndTheNextIsMadeAfterAPause) {
+  Spoil();
+  EXPECT_EQ(counters_.corrupt_rings, 1u);
+  const LinkWishes wishes = TakeWishes();
+  EXPECT_THAT(wishes.closes, ElementsAre(kRing));
+  EXPECT_THAT(wishes.rings, IsEmpty());
+  // Nothing is kept for it either.
+  const uint64_t discards = counters_.xmit_discards;
+  clock_.Advance(absl::Milliseconds(100) - absl::Nanoseconds(1));
+  Send();
+  sender_.Maintain(clock_.Now());
+  EXPECT_TRUE(shared_.wishes.empty()) << "not yet";
+  EXPECT_FALSE(sender_.parked());
+  EXPECT_EQ(counters_.xmit_discards, discards + 1);
+  clock_.Advance(absl::Nanoseconds(1));
+  Send();
+  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
+  EXPECT_TRUE(sender_.parked());
+}
+
+TEST_F(RingSenderTest, WhoSpoilsEveryRingGetsTenInASecond) {
+  for (uint64_t ring = 1; ring <= 10; ++ring) {
+    Spoil();
+    absl::Duration waited;
+    for (TakeWishes(); sender_.wish() == 0; Send()) {
+      clock_.Advance(absl::Milliseconds(1));
+      waited += absl::Milliseconds(1);
+    }
+    EXPECT_EQ(waited, absl::Milliseconds(100));
+    Open(1 + ring, kRing + ring);
+  }
+  EXPECT_EQ(counters_.corrupt_rings, 10u);
+}
+
+TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedIt) {
+  Send();
+  sender_.Maintain(clock_.Now());
+  clock_.Advance(absl::Seconds(10));
+  sender_.Maintain(clock_.Now());
+  EXPECT_TRUE(sender_.open()) << "what is in it is not lost";
+  clock_.Advance(absl::Hours(1));
+  sender_.Maintain(clock_.Now());
+  EXPECT_TRUE(sender_.open()) << "however long";
+  RingConsumer consumer(memory_);
+  RecordHeader header;
+  const uint8_t* payload;
+  ASSERT_EQ(consumer.Peek(&header, &payload), RingConsumer::Next::kRecord);
+  consumer.Release();
+  consumer.Publish();
+  sender_.Maintain(clock_.Now());
+  EXPECT_FALSE(sender_.open());
+  EXPECT_THAT(TakeWishes().closes, ElementsAre(kRing));
+}
+
+TEST_F(RingSenderTest, ARingThatIsUsedIsNotIdle) {
+  RingConsumer consumer(memory_);
+  for (int i = 0; i < 20; ++i) {
+    Send();
+    RecordHeader header;
+    const uint8_t* payload;
+    ASSERT_EQ(consumer.Peek(&header, &payload), RingConsumer::Next::kRecord);
+    consumer.Release();
+    consumer.Publish();
+    clock_.Advance(absl::Seconds(10) - absl::Nanoseconds(1));
+    sender_.Maintain(clock_.Now());
+    EXPECT_TRUE(sender_.open());
+  }
+  clock_.Advance(absl::Seconds(10));
+  sender_.Maintain(clock_.Now());
+  EXPECT_FALSE(sender_.open());
+}
+
+}  // namespace
+}  // namespace eoib::softhca
