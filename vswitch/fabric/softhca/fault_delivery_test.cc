@@ -61,7 +61,7 @@ class FaultDeliveryTest : public testing::TestWithParam<bool> {
   Subnet subnet_;
   SoftPort::Options options_;
   FakeClock clock_;
-  const MonotonicClock real_;
+  const MonotonicClock real_{};
   std::unique_ptr<SoftNode> a_, b_;
 
  private:
