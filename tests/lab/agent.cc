@@ -132,7 +132,13 @@ bool Agent::Joined(const std::string& show) const {
   return joined == spec_.veses.size();
 }
 
+void Agent::Kill(int signal) {
+  EXPECT_TRUE(Alive()) << "eoibd on " << host_->name() << " has died:\n" << Log();
+  process_->Kill(signal);
+}
+
 int Agent::Stop() {
+  Kill(SIGCONT);
   Kill(SIGTERM);
   return process_->Wait().value_or(-1);
 }

@@ -60,8 +60,9 @@ class Agent {
     Launch();
     WaitUntilReady();
   }
-  void Kill(int signal) { process_->Kill(signal); }
-  // SIGTERM; the exit code, -1 if it does not end.
+  // Fails the test if it is dead already: it has died of something that nobody did to it.
+  void Kill(int signal);
+  // SIGTERM, also to one that is stopped; the exit code, -1 if it does not end.
   int Stop();
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }

@@ -1,5 +1,6 @@
 #include "tests/lab/fabric.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
 
 namespace eoib::lab {
 namespace {
@@ -55,8 +57,19 @@ void Fabric::Launch() {
 void Fabric::Start() {
   Launch();
   if (!EventuallyTrue(kPatience, [this] { return !Alive() || Answers(); }) || !Alive()) {
-    Die("eoib-fabricd does not come up:\n" + process_->Log());
+    Die("eoib-fabricd does not come up:\n" + Log());
   }
+}
+
+void Fabric::Kill(int signal) {
+  EXPECT_TRUE(Alive()) << "eoib-fabricd has died:\n" << Log();
+  process_->Kill(signal);
+}
+
+int Fabric::Stop() {
+  Kill(SIGCONT);
+  Kill(SIGTERM);
+  return process_->Wait().value_or(-1);
 }
 
 bool Fabric::Answers() const { return Connects(socket(), SOCK_SEQPACKET) || Connects(socket(), SOCK_STREAM); }

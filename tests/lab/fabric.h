@@ -27,9 +27,13 @@ class Fabric {
   void Launch();
   // Returns when its socket takes connections. Aborts the test if that does not come to pass.
   void Start();
-  void Kill(int signal) { process_->Kill(signal); }
+  // Fails the test if it is dead already: it has died of something that nobody did to it.
+  void Kill(int signal);
+  // SIGTERM, also to one that is stopped; the exit code, -1 if it does not end.
+  int Stop();
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }
+  std::string Log() const { return process_->Log(); }
 
   Host* host() const { return host_; }
   const std::string& directory() const { return directory_; }

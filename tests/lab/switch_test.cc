@@ -1,5 +1,7 @@
 #include "tests/lab/switch_test.h"
 
+#include <signal.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -8,12 +10,19 @@
 namespace eoib::lab {
 
 void SwitchTest::TearDown() {
+  if (fabric_ != nullptr) fabric_->Kill(SIGCONT);
+  for (const std::unique_ptr<Agent>& agent : agents_) agent->Kill(SIGCONT);
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->Alive()) ExpectConservation(agent.get());
   }
   for (const std::unique_ptr<Agent>& agent : agents_) {
-    EXPECT_TRUE(agent->Alive()) << "eoibd on " << agent->host()->name() << " died:\n" << agent->Log();
-    EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
+    if (agent->Alive()) {
+      EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
+    }
+  }
+  // Last, since it is to see all of them go.
+  if (fabric_ != nullptr && fabric_->Alive()) {
+    EXPECT_EQ(fabric_->Stop(), 0) << "eoib-fabricd ended badly:\n" << fabric_->Log();
   }
 }
 
