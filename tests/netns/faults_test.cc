@@ -1,7 +1,15 @@
 // Faults that fabricd makes on demand, and what the switch makes of them.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
@@ -28,6 +36,56 @@ class FaultsTest : public SwitchTest {
   // Whether one ping out of many gets through within the deadline.
   bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience) {
     return EventuallyTrue(limit, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "0.1", to}).ok(); });
+  }
+  // The shortest of a few round trips, in milliseconds: "rtt min/avg/max/mdev = 0.050/0.060/0.070/0.010 ms".
+  static double ShortestRoundTrip(Host* from, const std::string& to) {
+    const std::string log = from->Run(PingCommand(to, 5, "0.01")).out;
+    const std::vector<std::string> parts = absl::StrSplit(log, "rtt min/avg/max/mdev = ");
+    double shortest = -1;
+    if (parts.size() == 2 && absl::SimpleAtod(parts[1].substr(0, parts[1].find('/')), &shortest)) return shortest;
+    ADD_FAILURE() << "ping from " << from->name() << " to " << to << " tells no times: " << log;
+    return shortest;
+  }
+  // Sends a frame that everybody gets, and waits until `two` and `three` have so many of it.
+  static void SendAndAwait(PacketSocket* from, uint32_t marker, PacketSocket* two, size_t copies, PacketSocket* three) {
+    from->Send(TestFrame(MacAddr::Broadcast(), kA, marker));
+    ASSERT_TRUE(two->WaitFor(Marked(marker), copies)) << "frame " << marker;
+    ASSERT_TRUE(three->WaitFor(Marked(marker))) << "frame " << marker;
+  }
+  // What fabricd's `counters` or an agent's `hca` says, which both have lines "  name value  meaning".
+  static std::map<std::string, uint64_t> ParsePortCounters(const std::string& text) {
+    std::map<std::string, uint64_t> counters;
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      uint64_t value = 0;
+      if (words.size() >= 2 && absl::SimpleAtoi(words[1], &value)) counters[words[0]] = value;
+    }
+    return counters;
+  }
+  // Of the port of a host, after both have come to tell the same of it.
+  std::map<std::string, uint64_t> AgreedCounters(Agent* agent) {
+    std::map<std::string, uint64_t> ours, theirs;
+    const auto agree = [&] {
+      ours = ParsePortCounters(agent->MustCtl({"hca"}));
+      theirs = ParsePortCounters(fabric().Ctl({"counters", agent->host()->name()}).out);
+      return ours == theirs;
+    };
+    EventuallyTrue(absl::Seconds(5), agree);
+    EXPECT_THAT(theirs, testing::ContainerEq(ours)) << agent->host()->name();
+    EXPECT_GT(ours.size(), 20u) << agent->MustCtl({"hca"});
+    return ours;
+  }
+  // How many MADs each port has sent, by its name: "h1 lid ..." and below it "  registrations 1, MADs 7, ...".
+  std::map<std::string, uint64_t> Mads() {
+    std::map<std::string, uint64_t> mads;
+    std::string port;
+    for (absl::string_view line : absl::StrSplit(fabric().Ctl({"show"}).out, '\n')) {
+      const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,"), absl::SkipEmpty());
+      if (words.size() > 2 && words[1] == "lid") port = words[0];
+      uint64_t count = 0;
+      if (words.size() > 4 && words[2] == "MADs" && absl::SimpleAtoi(words[3], &count)) mads[port] = count;
+    }
+    return mads;
   }
 };
 
@@ -68,6 +126,101 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   SCOPED_TRACE(fabric().Ctl({"show"}).ToString());
   EXPECT_GT(arrived, kFrames * 75 / 100);
   EXPECT_LT(arrived, kFrames * 85 / 100);
+}
+
+// A round trip passes the direction of the rule once, whoever begins it.
+TEST_F(FaultsTest, DelayIsOfOneDirectionOfOnePair) {
+  auto hosts = AddNumberedAgents(3);
+  for (const int other : {2, 3}) ExpectPing(hosts[0]->host(), Address(other));
+  Fault({"fault", "h1", "h2", "delay", "50ms"});
+  for (const double milliseconds :
+       {ShortestRoundTrip(hosts[0]->host(), Address(2)), ShortestRoundTrip(hosts[1]->host(), Address(1))}) {
+    EXPECT_GE(milliseconds, 50);
+    EXPECT_LT(milliseconds, 100) << "it is as late on the way back";
+  }
+  EXPECT_LT(ShortestRoundTrip(hosts[0]->host(), Address(3)), 50);
+  EXPECT_LT(ShortestRoundTrip(hosts[2]->host(), Address(2)), 50);
+  Fault({"fault/clear", "h1", "h2"});
+  EXPECT_LT(ShortestRoundTrip(hosts[0]->host(), Address(2)), 50);
+}
+
+TEST_F(FaultsTest, DuplicatesAreOfOneDirectionOfOnePair) {
+  auto hosts = AddNumberedAgents(3);
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  Fault({"fault", "h1", "h2", "duplicate", "1000000"});
+  constexpr uint32_t kFrames = 20, kEnd = 100;
+  for (uint32_t i = 1; i <= kFrames; ++i) ASSERT_NO_FATAL_FAILURE(SendAndAwait(&one, i, &two, 2, &three));
+  two.Send(TestFrame(Mac(hosts[0]->host()->Mac("v1")), Mac(hosts[1]->host()->Mac("v1")), kFrames + 1));  // the way back
+  ASSERT_TRUE(one.WaitFor(Marked(kFrames + 1)));
+  // Behind them, in order, what is sent without a fault: by then every copy is there.
+  Fault({"fault/clear"});
+  ASSERT_NO_FATAL_FAILURE(SendAndAwait(&one, kEnd, &two, 1, &three));
+  two.Send(TestFrame(MacAddr::Broadcast(), Mac(hosts[1]->host()->Mac("v1")), kEnd));
+  ASSERT_TRUE(one.WaitFor(Marked(kEnd)));
+  for (uint32_t i = 1; i <= kFrames; ++i) {
+    EXPECT_EQ(two.Count(Marked(i)), 2u) << "frame " << i;
+    EXPECT_EQ(three.Count(Marked(i)), 1u) << "frame " << i << ", of another pair";
+  }
+  EXPECT_EQ(one.Count(Marked(kFrames + 1)), 1u);
+}
+
+TEST_F(FaultsTest, ReorderedFramesArriveAll) {
+  auto hosts = AddNumberedAgents(3);
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  Fault({"fault", "h1", "h2", "reorder", "300000", "seed", "7"});
+  constexpr uint32_t kBursts = 5, kBurst = 50;  // of what the queues on the way hold
+  std::vector<uint32_t> sent;
+  for (uint32_t burst = 0; burst < kBursts; ++burst) {
+    std::vector<Bytes> frames;
+    for (uint32_t i = 0; i < kBurst; ++i) {
+      sent.push_back(burst * kBurst + i + 1);
+      frames.push_back(TestFrame(MacAddr::Broadcast(), kA, sent.back()));
+    }
+    one.SendAll(frames);
+    for (PacketSocket* socket : {&two, &three}) ASSERT_TRUE(socket->WaitFor(OfEtherType(kTestEtherType), sent.size()));
+  }
+  const auto markers = [](PacketSocket* socket) {
+    std::vector<uint32_t> arrived;
+    for (const Bytes& frame : socket->received()) {
+      if (MarkerOf(frame) != 0) arrived.push_back(MarkerOf(frame));
+    }
+    return arrived;
+  };
+  EXPECT_EQ(markers(&three), sent) << "another pair";
+  std::vector<uint32_t> arrived = markers(&two);
+  EXPECT_NE(arrived, sent);
+  std::sort(arrived.begin(), arrived.end());
+  EXPECT_EQ(arrived, sent) << "each of them once";
+}
+
+// What a port says of itself and what the subnet reads in the page of counters that the port gave to it.
+TEST_F(FaultsTest, BothControlSocketsCountTheSame) {
+  auto hosts = AddNumberedAgents(2);
+  for (Agent* agent : hosts) agent->WaitUntilAnnounced();
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
+  const MacAddr there = Mac(hosts[1]->host()->Mac("v1"));
+  two.Send(TestFrame(MacAddr::Broadcast(), there, 1));
+  ASSERT_TRUE(one.WaitFor(Marked(1)));  // h1 knows where h2's MAC is
+  auto sender = AgreedCounters(hosts[0]), receiver = AgreedCounters(hosts[1]);
+
+  constexpr uint64_t kFloods = 30, kUnicasts = 20, kLength = 100, kHeader = 4;  // vswitch/wire/eoib_header.h
+  std::vector<Bytes> frames(kFloods, TestFrame(MacAddr::Broadcast(), kA, 2, kLength));
+  frames.insert(frames.end(), kUnicasts, TestFrame(there, kA, 3, kLength));
+  one.SendAll(frames);
+  ASSERT_TRUE(two.WaitFor(Marked(2), kFloods));
+  ASSERT_TRUE(two.WaitFor(Marked(3), kUnicasts));
+  const auto count = [](std::map<std::string, uint64_t> after, std::map<std::string, uint64_t> before) {
+    return [=](const std::string& name) mutable { return after.at(name) - before.at(name); };
+  };
+  auto sent = count(AgreedCounters(hosts[0]), sender), received = count(AgreedCounters(hosts[1]), receiver);
+  EXPECT_EQ(sent("xmit_packets"), kFloods + kUnicasts);
+  EXPECT_EQ(sent("xmit_multicast_packets"), kFloods);
+  EXPECT_EQ(sent("xmit_bytes"), (kFloods + kUnicasts) * (kLength + kHeader));
+  EXPECT_EQ(received("rcv_packets"), kFloods + kUnicasts);
+  EXPECT_EQ(received("rcv_multicast_packets"), kFloods);
+  EXPECT_EQ(received("rcv_bytes"), (kFloods + kUnicasts) * (kLength + kHeader));
+  EXPECT_EQ(received("rcv_delivered"), kFloods + kUnicasts);
+  EXPECT_EQ(sent("xmit_discards"), 0u);
 }
 
 TEST_F(FaultsTest, AnotherLidIsFollowed) {
@@ -141,6 +294,42 @@ TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
   // Floods reach everybody: the group is there again, with all its members.
   hosts[0]->host()->MustIp("neighbour flush dev v1");
   ExpectPing(hosts[0]->host(), Address(3));
+}
+
+TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
+  auto hosts = AddNumberedAgents(3);
+  ExpectPing(hosts[0]->host(), Address(2));
+  ExpectPing(hosts[1]->host(), Address(3));
+  const auto one = hosts[0]->host()->Start(PingCommand(Address(2), 300, "0.01"));
+  const auto two = hosts[1]->host()->Start(PingCommand(Address(3), 300, "0.01"));
+  for (const char* lid : {"0xc8", "0xc9"}) {
+    // The ports ask it where it is now: each has something to say to it when it reregisters.
+    Fault({"sm", "move", lid});
+    for (Agent* agent : hosts) {
+      EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+        return absl::StrContains(agent->MustCtl({"show"}), absl::StrCat(", SM LID ", lid, ","));
+      })) << agent->MustCtl({"show"});
+    }
+    const auto before = Mads();
+    ASSERT_EQ(before.size(), hosts.size());
+    Fault({"reregister", "ALL"});
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      const auto mads = Mads();
+      return std::all_of(before.begin(), before.end(), [&](const auto& port) { return mads.at(port.first) > port.second; });
+    })) << fabric().Ctl({"show"}).out;
+  }
+  EXPECT_TRUE(one->Alive() && two->Alive()) << "the pings must have covered it all";
+  for (const auto& ping : {one.get(), two.get()}) {
+    EXPECT_EQ(ping->Wait(), absl::optional<int>(0)) << ping->Log();
+    EXPECT_THAT(ping->Log(), testing::HasSubstr(" 0% packet loss"));
+  }
+  for (Agent* agent : hosts) EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
+  EXPECT_NE(fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has it";
+  // Who comes now asks it there.
+  Agent& fourth = AddAgent("h4");
+  fourth.host()->AddAddress("v1", Address(4) + "/24");
+  EXPECT_THAT(fourth.MustCtl({"show"}), testing::HasSubstr(", SM LID 0xc9,"));
+  ExpectPing(fourth.host(), Address(1));
 }
 
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {

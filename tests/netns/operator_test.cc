@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -64,7 +66,7 @@ TEST_F(OperatorTest, MacsAreOfTheConfigurationOrMadeOnceAndKept) {
 
 TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
   AgentSpec spec;
-  spec.vports[0].more = "static_macs = [\"02:aa:00:00:00:05\"]\n";
+  spec.vports = {{"v1", "red", "static_macs = [\"02:aa:00:00:00:05\"]\n"}, {"v2"}};
   Agent& first = AddAgent("h1", spec);
   Agent& second = AddAgent("h2");
   const MacAddr owner = Mac("02:aa:00:00:00:05"), caller = Mac("02:aa:00:00:00:06");
@@ -73,7 +75,14 @@ TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
   two.Send(TestFrame(MacAddr::Broadcast(), owner, 1));  // a pretender
   ASSERT_TRUE(one.WaitFor(Marked(1)));
   EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
-  two.Send(TestFrame(owner, caller, 2));
+  // What is meant for it goes there, and not to the pretender.
+  PacketSocket beside(first.host(), "v2");
+  beside.Send(TestFrame(owner, caller, 2));
+  beside.Send(TestFrame(MacAddr::Broadcast(), caller, 3));
+  ASSERT_TRUE(one.WaitFor(Marked(3)));
+  ASSERT_TRUE(two.WaitFor(Marked(3)));
+  EXPECT_EQ(one.Count(Marked(2)), 1u);
+  EXPECT_EQ(two.Count(Marked(2)), 0u);
 }
 
 TEST_F(OperatorTest, AMistakeInTheConfigurationIsRefusedWithItsLine) {
@@ -156,6 +165,30 @@ TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
   EXPECT_EQ(agent->Wait(), absl::optional<int>(0)) << agent->Log();
   EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd")}), HasSubstr("softhca")) << "nm would show it";
 }
+
+// A sanitizer's library cannot be loaded into a program that is built without.
+#if !defined(EOIB_SANITIZE_ADDRESS) && !defined(EOIB_SANITIZE_THREAD)
+// Who looks at the agent's port with a stranger's program sees it as the agent does, and disturbs nobody.
+TEST_F(OperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
+  auto hosts = AddNumberedAgents(2);
+  ExpectPing(hosts[0]->host(), Address(2));
+  const auto ping = hosts[0]->host()->Start(PingCommand(Address(2), 100, "0.01"));
+  const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 5; }));
+  for (Agent* agent : hosts) {
+    const RunResult devinfo = agent->host()->Run({"env", "LD_PRELOAD=" EOIB_VERBS_LIBRARY, "EOIB_FABRIC=" + fabric().socket(),
+                                                  "EOIB_PORT=" + agent->host()->name(), "ibv_devinfo", "-v"});
+    EXPECT_TRUE(devinfo.ok()) << devinfo.ToString();
+    uint32_t lid = 0;
+    ASSERT_TRUE(absl::SimpleHexAtoi(agent->Lid(), &lid)) << agent->Lid();
+    EXPECT_THAT(devinfo.out, ContainsRegex("state:[[:space:]]+PORT_ACTIVE \\(4\\)"));
+    EXPECT_THAT(devinfo.out, ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", lid, "\n")));
+  }
+  EXPECT_TRUE(ping->Alive()) << "it must have covered both";
+  EXPECT_EQ(ping->Wait(), absl::optional<int>(0)) << ping->Log();
+  EXPECT_EQ(ParsePing(ping->Log()).lost(), 0) << ping->Log();
+}
+#endif
 
 TEST_F(OperatorTest, ASecondAgentOnThePortOfALivingOneIsRefused) {
   Agent& agent = AddAgent("h1");
