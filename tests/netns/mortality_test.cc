@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -26,7 +27,9 @@
 namespace eoib::lab {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 // Within this everything that is up forwards again.
@@ -233,6 +236,70 @@ TEST_F(MortalityTest, WhoNeverSpeaksIsFoundAgain) {
     Play(scenario);
     ASSERT_FALSE(HasFailure());
   }
+}
+
+// Longer than anybody waits for anything: a ring idles for 10 s, and a question to the SA is given up after 8.
+constexpr absl::Duration kLongStop = absl::Seconds(12);
+
+// Beside A, which is stopped under traffic, C and D know each other and are silent all the time.
+TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgotten) {
+  hosts_ = AddNumberedAgents(4);
+  constexpr int kD = 4;
+  const auto know = [this](int from, int to) {
+    host(from)->MustIp(
+        absl::StrCat("neighbor replace ", Address(to), " lladdr ", host(to)->Mac("v1"), " dev v1 nud permanent"));
+  };
+  for (const auto& [one, other] : {std::pair(kC, kD), std::pair(kA, kD)}) {
+    know(one, other);
+    know(other, one);
+    ExpectPing(host(one), Address(other));
+  }
+  AddStream("A->B", kA, kB, Address(kB));
+  AddStream("B->A", kB, kA, Address(kA));
+  StartTraffic();
+  const auto hold = [this](absl::Time since) {
+    const absl::Time until = since + kLongStop;
+    for (const Stream* bystander : bystanders_) {
+      ASSERT_TRUE(EventuallyTrue(until - absl::Now() + kPatience, [&] { return bystander->ForwardsSince(until).has_value(); }));
+    }
+  };
+  // The first datagram is to arrive, or the few of the two seconds that everybody may take to be back.
+  const auto reaches = [this](int from, int to, absl::Duration limit = absl::ZeroDuration()) {
+    EXPECT_TRUE(EventuallyTrue(limit,
+                               [&] {
+                                 return host(from)->Run({"ping", "-n", "-c", "1", "-W", "1", Address(to)}).ok();
+                               }))
+        << "from " << host(from)->name() << " to " << host(to)->name();
+  };
+
+  const absl::Time start = absl::Now();
+  Play({kAgent, Act::kStop});
+  ASSERT_NO_FATAL_FAILURE(hold(start));
+  const std::string silent = absl::StrCat(" ", host(kC)->name(), " -> ", host(kD)->name(), ",");
+  EXPECT_THAT(fabric().Ctl({"rings"}).out, Not(HasSubstr(silent))) << "it has idled for so long";
+  absl::Time back = absl::Now();
+  Play({kAgent, Act::kContinue});
+  std::printf("agent stopped for %s: %s\n", absl::FormatDuration(back - start).c_str(), ExpectAllForward(back).c_str());
+  reaches(kD, kA, kBackWithin);
+  reaches(kD, kC);
+
+  // Now fabricd as well. Who runs is as before, also who has been silent.
+  EXPECT_THAT(fabric().Ctl({"rings"}).out, HasSubstr(silent));
+  const absl::Time both = absl::Now();
+  Play({kAgent, Act::kStop});
+  Play({kFabricd, Act::kStop});
+  ASSERT_NO_FATAL_FAILURE(hold(both));
+  reaches(kC, kD);
+  back = absl::Now();
+  Play({kAgent, Act::kContinue});
+  std::printf("both stopped, agent continued: %s\n", ExpectAllForward(back).c_str());
+  reaches(kA, kD, kBackWithin);
+  back = absl::Now();
+  Play({kFabricd, Act::kContinue});
+  std::printf("both continued: %s\n", ExpectAllForward(back).c_str());
+  for (const int number : {kA, kB, kC}) reaches(kD, number, kBackWithin);
+  EXPECT_EQ(fabric().Ctl({"show"}).exit_code, 0);
+  EXPECT_LE(BystandersGap(start), kBystandersGap + traffic_->LongestStall(start));
 }
 
 // Found, but silent: not the same as not there, and no reason to give up.

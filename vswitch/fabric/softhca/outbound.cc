@@ -149,6 +149,8 @@ void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memo
 }
 
 // The consumer empties rings of one source in the order in which it was offered them, so a bigger ring may be used at once.
+//
+// One that nobody has used for so long was asked for only to see that the subnet answers.
 void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback) {
   Publish();
   Close();
@@ -158,6 +160,7 @@ void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, boo
   stale_ = false;
   Flush();
   Publish();
+  if (IsIdle(shared_->clock->Now())) Close();
 }
 
 void RingSender::OnRefused() {
@@ -185,11 +188,18 @@ void RingSender::Maintain(absl::Time now) {
   CloseIfIdle(now);
 }
 
+bool RingSender::IsIdle(absl::Time now) const {
+  return !used_ && !parked() && !opening_.has_value() && now - last_used_ >= options().idle_close;
+}
+
 void RingSender::CloseIfIdle(absl::Time now) {
   if (std::exchange(used_, false)) last_used_ = now;
-  if (parked() || opening_.has_value() || now - last_used_ < options().idle_close) return;
+  if (!IsIdle(now)) return;
   parking_.reset();
-  if (current_.has_value() && current_->producer.Drained()) Close();
+  if (!current_.has_value() || !current_->producer.Drained() || now < next_close_) return;
+  if (current_->loopback) return Close();
+  next_close_ = now + options().idle_close;
+  WishForRing(options().first_capacity);
 }
 
 // ---- Outbound.

@@ -104,6 +104,9 @@ class RingSender {
   uint64_t ring() const { return current_.has_value() ? current_->id : 0; }
 
   // The background's turn: flushes, and closes a ring that idles.
+  //
+  // A ring that idles is closed only once the subnet has opened another in its place (and that one, still empty, with it): a
+  // subnet that is dead or stopped could not introduce the two again, and they know each other.
   void Maintain(absl::Time now);
 
  private:
@@ -137,6 +140,7 @@ class RingSender {
   void Unpark();
   void DiscardParked();
   absl::Time Deadline(int64_t stamp) const;
+  bool IsIdle(absl::Time now) const;
   void CloseIfIdle(absl::Time now);
 
   const OutboundOptions& options() const { return *shared_->options; }
@@ -153,6 +157,7 @@ class RingSender {
   bool used_ = false;     // since Maintain last looked
   bool stale_ = false;    // the subnet does not know the ring
   absl::Time last_used_ = absl::InfinitePast();
+  absl::Time next_close_ = absl::InfinitePast();  // an idle ring is not offered to the subnet before
 };
 
 class Outbound {

@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "fdb/clock.h"
+#include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 
 namespace eoib::softhca {
@@ -184,6 +185,62 @@ TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
   EXPECT_EQ(b->counters().rcv_delivered, 2u);
 }
 
+// To a subnet in another process that is stopped: it takes requests and answers none.
+class StoppableLink final : public SubnetLink {
+ public:
+  StoppableLink(std::unique_ptr<SubnetLink> link, std::atomic<bool>* stopped, std::atomic<int>* unanswered)
+      : link_(std::move(link)), stopped_(stopped), unanswered_(unanswered) {}
+  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override {
+    return link_->Register(name, resources, query_only, sink);
+  }
+  void Unregister() override { link_->Unregister(); }
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override { return link_->SendMadTo(destination, mad); }
+  absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
+    if (!*stopped_) return link_->OpenRing(request, destination, std::move(end));
+    ++*unanswered_;
+    return absl::OkStatus();
+  }
+  void CloseRing(uint64_t ring) override {
+    if (!*stopped_) return link_->CloseRing(ring);
+    ++*unanswered_;
+  }
+  bool in_process() const override { return link_->in_process(); }
+
+ private:
+  const std::unique_ptr<SubnetLink> link_;
+  std::atomic<bool>* const stopped_;
+  std::atomic<int>* const unanswered_;
+};
+
+TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgain) {
+  std::atomic<bool> stopped{false};
+  std::atomic<int> unanswered{0};
+  absl::StatusOr<std::unique_ptr<Hca>> hca =
+      OpenSoftHca(std::make_unique<StoppableLink>(Connect(), &stopped, &unanswered), "a", options_);
+  ASSERT_TRUE(hca.ok()) << hca.status();
+  SoftNode a(*std::move(hca));
+  auto b = Open("b");
+  Introduce(&a, b.get());
+  const auto background_looks = [this] { EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok()); };
+  stopped = true;
+  EXPECT_TRUE(Eventually([&] {
+    clock_.Advance(absl::Milliseconds(500));
+    background_looks();
+    return unanswered >= 3;
+  }));
+  EXPECT_EQ(a.port().rings().outbound, 1u);
+  Introduce(&a, b.get());
+  // It goes when the subnet answers again.
+  stopped = false;
+  EXPECT_TRUE(Eventually([&] {
+    clock_.Advance(absl::Milliseconds(500));
+    background_looks();
+    b->Poll();
+    return a.port().rings().outbound == 0 && b->port().rings().inbound == 0 && subnet_.Rings().empty();
+  }));
+  Introduce(&a, b.get());
+}
+
 // What a port holds of rings: memory files that are mapped, and descriptors.
 size_t RingMappings() {
   std::ifstream maps("/proc/self/maps");
@@ -199,6 +256,7 @@ size_t OpenDescriptors() {
 
 TEST_P(SoftPortTest, ARingGrowsToItsLargestAndAfterTenIdleSecondsNothingIsLeftOfIt) {
   auto a = Open("a"), b = Open("b");
+  RingSharedEventFd(MakeEventFd().get());  // opens what the process keeps for all doorbells
   const size_t descriptors = OpenDescriptors();
   int sent = 0;
   EXPECT_TRUE(Eventually([&] {
