@@ -69,4 +69,18 @@ std::string Interfaces(Host* host) {
   return names;
 }
 
+std::string OutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts) {
+  std::string text;
+  for (Host* host : hosts) {
+    absl::StrAppend(&text, host->name(), ": interfaces ", Interfaces(host), ", sockets ", SocketsBelow(directory, host), "\n");
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.path().extension() != ".log") files.push_back(entry.path().string() + "\n");
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files) text += file;
+  return text;
+}
+
 }  // namespace eoib::lab

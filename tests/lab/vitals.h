@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/lab/lab.h"
 
@@ -28,6 +29,10 @@ int64_t SocketsBelow(const std::string& directory, Host* host);
 
 // The names of the host's interfaces, in a line.
 std::string Interfaces(Host* host);
+
+// What is there outside of processes: interfaces of the hosts, their sockets below `directory`, and files there but logs. A
+// text, to be compared with another.
+std::string OutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts);
 
 }  // namespace eoib::lab
 

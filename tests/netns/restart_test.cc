@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/sockets.h"
 #include "tests/lab/switch_test.h"
+#include "tests/lab/vitals.h"
 
 namespace eoib::lab {
 namespace {
@@ -85,10 +86,17 @@ TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNo
 TEST_F(RestartTest, TenRestartsInARowLeaveNothingBehind) {
   AddThree();
   const std::string lid = agent(2).Lid();
+  const auto outside = [this] { return OutsideOfProcesses(lab().directory(), {host(1), host(2), host(3), fabric().host()}); };
+  const auto descriptors = [this] { return VitalsOf(fabric().pid()).descriptors; };
+  const std::string outside_before = outside();
+  const int64_t descriptors_before = descriptors();
   for (int i = 0; i < 10; ++i) {
     const bool killed = i % 2 == 0;
-    agent(2).Kill(killed ? SIGKILL : SIGTERM);
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent(2).Alive(); }));
+    if (killed) {
+      agent(2).Kill(SIGKILL);
+    } else {
+      EXPECT_EQ(agent(2).Stop(), 0) << agent(2).Log();
+    }
     EXPECT_EQ(host(2)->HasInterface("v1"), killed) << "an orderly end takes the interface along";
     agent(2).Start();
     if (!killed) host(2)->AddAddress("v1", Address(2) + "/24");
@@ -99,6 +107,12 @@ TEST_F(RestartTest, TenRestartsInARowLeaveNothingBehind) {
         << "restart " << i;
     EXPECT_EQ(agent(2).Lid(), lid);
   }
+  // What commands and rings have open passes.
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return outside() == outside_before; })) << "before:\n"
+                                                                                      << outside_before << "after:\n"
+                                                                                      << outside();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return descriptors() <= descriptors_before; }))
+      << "eoib-fabricd had " << descriptors_before << ", and has " << descriptors();
 }
 
 TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {

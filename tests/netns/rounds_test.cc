@@ -1,10 +1,10 @@
-// Two hundred deaths: what the survivors hold is the same after them as before, and so is what lies outside of processes.
+// Hundreds of deaths: what the survivors hold is the same after them as before, and so is what lies outside of processes.
 #include <signal.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,8 +28,9 @@ constexpr bool kMemoryTells = false;
 constexpr bool kMemoryTells = true;
 #endif
 
-// A thing that survivors have, and how much more of it they may have by the round, from early to late rounds. One descriptor
-// or one page leaked each round is well above that. Memory files are counted, not weighed: a ring grows when the load wants it.
+// A thing that survivors have, and how much more of it they may have by the round, from early to late rounds. One descriptor,
+// or a page leaked every other round, is well above that. Memory files are counted, not weighed: a ring grows when the load
+// wants it.
 struct Measure {
   const char* what;
   int64_t Vitals::*value;
@@ -38,13 +39,24 @@ struct Measure {
 };
 constexpr Measure kMeasures[] = {{"descriptors", &Vitals::descriptors, 0.1, false},
                                  {"ring mappings", &Vitals::ring_mappings, 0.1, false},
-                                 {"KiB of anonymous memory", &Vitals::anonymous_kib, 1, true}};
+                                 {"KiB of anonymous memory", &Vitals::anonymous_kib, 0.25, true}};
 
 int64_t Median(const std::vector<Vitals>& history, size_t from, size_t to, int64_t Vitals::*value) {
   std::vector<int64_t> values;
   for (size_t i = from; i < to; ++i) values.push_back(history[i].*value);
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
+}
+
+// What leaks grows all the time. The allocator's pages do not: a few rounds take some more of them, once.
+int64_t SteadyGrowth(const std::vector<Vitals>& history, int64_t Vitals::*value) {
+  const size_t fifth = history.size() / 5;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t from = fifth; from < 4 * fifth; from += fifth) {
+    const int64_t before = Median(history, from, from + fifth, value);
+    least = std::min(least, Median(history, from + fifth, from + 2 * fifth, value) - before);
+  }
+  return 3 * least;
 }
 
 // "early" is the second fifth of the rounds: the first warms up.
@@ -55,7 +67,8 @@ void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
     const int64_t late = Median(history, 4 * fifth, 5 * fifth, measure.value);
     std::printf("%-8s %-24s %7d early, %7d late\n", who.c_str(), measure.what, static_cast<int>(early), static_cast<int>(late));
     if (measure.is_memory && !kMemoryTells) continue;
-    EXPECT_LE(late - early, measure.more_a_round * 3 * fifth) << who << " has more and more " << measure.what;
+    EXPECT_LE(measure.is_memory ? SteadyGrowth(history, measure.value) : late - early, measure.more_a_round * 3 * fifth)
+        << who << " has more and more " << measure.what;
   }
 }
 
@@ -68,6 +81,8 @@ class RoundsTest : public SwitchTest {
     SwitchTest::SetUp();
     if (!kMemoryTells) std::printf("MEMORY IS NOT COMPARED: built with a sanitizer. Descriptors and mappings are.\n");
     hosts_ = AddNumberedAgents(3);
+    // A lost ARP request would cost its round a second, and what is looked for here is not how soon they forward again.
+    for (Agent* agent : hosts_) agent->host()->Sysctl("ipv4/neigh/v1/retrans_time_ms", "50");
     streams_ = {traffic_->Add(host(kA), Address(kA), host(kB), Address(kB)),
                 traffic_->Add(host(kB), Address(kB), host(kA), Address(kA)),
                 traffic_->Add(host(kB), Address(kB), host(kC), Address(kC)),
@@ -118,21 +133,7 @@ class RoundsTest : public SwitchTest {
     stopped->Kill(SIGCONT);
   }
 
-  // What is there outside of processes.
-  std::string LyingAbout() {
-    std::string text;
-    for (Host* each : {host(kA), host(kB), host(kC), fabric().host()}) {
-      absl::StrAppend(&text, each->name(), ": interfaces ", Interfaces(each), ", sockets ",
-                      SocketsBelow(lab().directory(), each), "\n");
-    }
-    std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(lab().directory())) {
-      if (entry.path().extension() != ".log") files.push_back(entry.path().string() + "\n");
-    }
-    std::sort(files.begin(), files.end());
-    for (const std::string& file : files) text += file;
-    return text;
-  }
+  std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), {host(kA), host(kB), host(kC), fabric().host()}); }
 
   // Plays `rounds` rounds and looks at the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
@@ -162,7 +163,7 @@ class RoundsTest : public SwitchTest {
   }
 
   std::vector<Agent*> hosts_;
-  std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>();
+  std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>(absl::Milliseconds(2));
   std::vector<Stream*> streams_;
 };
 
@@ -171,16 +172,28 @@ TEST_F(RoundsTest, TwoHundredDeathsOfAnAgentLeaveTheOthersAsTheyWere) {
              [this](int round) { KillAgentInRound(round); });
 }
 
-TEST_F(RoundsTest, FiftyDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
-  PlayRounds(50, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int) {
+TEST_F(RoundsTest, TwoHundredDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
+  PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int) {
     fabric().Kill(SIGKILL);
     fabric().Start();
     AwaitMembers();
   });
 }
 
-TEST_F(RoundsTest, FiftyStopsLeaveAllAsTheyWere) {
-  PlayRounds(50, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return fabric().pid(); }}}, [this](int round) {
+// Whichever of the two is back first.
+TEST_F(RoundsTest, AHundredDeathsOfBothLeaveTheOthersAsTheyWere) {
+  PlayRounds(100, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
+    fabric().Kill(SIGKILL);
+    agent(kA).Kill(SIGKILL);
+    if (round % 2 == 0) agent(kA).Launch();
+    fabric().Start();
+    if (round % 2 != 0) agent(kA).Launch();
+    AwaitMembers();
+  });
+}
+
+TEST_F(RoundsTest, TwoHundredStopsLeaveAllAsTheyWere) {
+  PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return fabric().pid(); }}}, [this](int round) {
     if (round % 2 == 0) return StopAndContinue(&agent(kA));
     StopAndContinue(&fabric());
   });
