@@ -349,7 +349,7 @@ bool Forwarder::FollowsRestart(VPortId vport, VPortId previous) {
   const absl::optional<PeerAddress> now = parts_.directory->Peer(vport);
   const absl::optional<PeerAddress> before = parts_.directory->Peer(previous);
   if (!now.has_value() || !before.has_value() || now->gid != before->gid || now->qpn == before->qpn) return false;
-  if (!parts_.directory->Readdress(previous, *now)) return false;
+  if (!MayReaddress() || !parts_.directory->Readdress(previous, *now)) return false;
   counters_.readdressed_peers.Add();
   return true;
 }

@@ -21,13 +21,6 @@
 namespace eoib::lab {
 namespace {
 
-// A sanitizer keeps freed memory back, so that what a process has of it says nothing.
-#if defined(EOIB_SANITIZE_ADDRESS) || defined(EOIB_SANITIZE_THREAD)
-constexpr bool kMemoryTells = false;
-#else
-constexpr bool kMemoryTells = true;
-#endif
-
 // A thing that survivors have, and how much more of it they may have by the round, from early to late rounds. One descriptor,
 // or a page leaked every other round, is well above that. Memory files are counted, not weighed: a ring grows when the load
 // wants it.
@@ -66,7 +59,7 @@ void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
     const int64_t early = Median(history, fifth, 2 * fifth, measure.value);
     const int64_t late = Median(history, 4 * fifth, 5 * fifth, measure.value);
     std::printf("%-8s %-24s %7d early, %7d late\n", who.c_str(), measure.what, static_cast<int>(early), static_cast<int>(late));
-    if (measure.is_memory && !kMemoryTells) continue;
+    if (measure.is_memory && AreSanitized()) continue;
     EXPECT_LE(measure.is_memory ? SteadyGrowth(history, measure.value) : late - early, measure.more_a_round * 3 * fifth)
         << who << " has more and more " << measure.what;
   }
@@ -79,7 +72,8 @@ class RoundsTest : public SwitchTest {
 
   void SetUp() override {
     SwitchTest::SetUp();
-    if (!kMemoryTells) std::printf("MEMORY IS NOT COMPARED: built with a sanitizer. Descriptors and mappings are.\n");
+    if (AreSanitized())
+      std::printf("MEMORY IS NOT COMPARED: a sanitizer keeps back what was freed. Descriptors and mappings are.\n");
     hosts_ = AddNumberedAgents(3);
     // A lost ARP request would cost its round a second, and what is looked for here is not how soon they forward again.
     for (Agent* agent : hosts_) agent->host()->Sysctl("ipv4/neigh/v1/retrans_time_ms", "50");

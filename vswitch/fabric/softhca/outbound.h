@@ -66,7 +66,7 @@ struct Gather {
 // Everything towards one destination: its ring, a bigger one that is being opened, and the messages that wait for room.
 class RingSender {
  public:
-  RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared) {}
+  RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
   ~RingSender() { DiscardParked(); }
   RingSender(const RingSender&) = delete;
   RingSender& operator=(const RingSender&) = delete;
@@ -156,7 +156,7 @@ class RingSender {
   bool blocked_ = false;  // what is parked found no room in this burst, so what follows would find none
   bool used_ = false;     // since Maintain last looked
   bool stale_ = false;    // the subnet does not know the ring
-  absl::Time last_used_ = absl::InfinitePast();
+  absl::Time last_used_;
   absl::Time next_close_ = absl::InfinitePast();  // an idle ring is not offered to the subnet before
 };
 

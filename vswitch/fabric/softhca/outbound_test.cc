@@ -88,7 +88,7 @@ TEST_F(RingSenderTest, WhoSpoilsEveryRingGetsTenInASecond) {
   EXPECT_EQ(counters_.corrupt_rings, 10u);
 }
 
-TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedIt) {
+TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedItAndItCouldBeMadeAgain) {
   Send();
   sender_.Maintain(clock_.Now());
   clock_.Advance(absl::Seconds(10));
@@ -104,8 +104,11 @@ TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedIt) {
   consumer.Release();
   consumer.Publish();
   sender_.Maintain(clock_.Now());
+  EXPECT_TRUE(sender_.open()) << "as long as nobody could make it again";
+  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
+  Open(2, kRing + 1);
   EXPECT_FALSE(sender_.open());
-  EXPECT_THAT(TakeWishes().closes, ElementsAre(kRing));
+  EXPECT_THAT(TakeWishes().closes, ElementsAre(kRing, kRing + 1));
 }
 
 TEST_F(RingSenderTest, ARingThatIsUsedIsNotIdle) {
@@ -121,9 +124,10 @@ TEST_F(RingSenderTest, ARingThatIsUsedIsNotIdle) {
     sender_.Maintain(clock_.Now());
     EXPECT_TRUE(sender_.open());
   }
+  EXPECT_TRUE(shared_.wishes.empty());
   clock_.Advance(absl::Seconds(10));
   sender_.Maintain(clock_.Now());
-  EXPECT_FALSE(sender_.open());
+  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
 }
 
 }  // namespace

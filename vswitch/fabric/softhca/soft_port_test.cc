@@ -185,58 +185,92 @@ TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
   EXPECT_EQ(b->counters().rcv_delivered, 2u);
 }
 
-// To a subnet in another process that is stopped: it takes requests and answers none.
+// To a subnet in another process that is stopped: it takes requests, and answers them when it goes on.
 class StoppableLink final : public SubnetLink {
  public:
-  StoppableLink(std::unique_ptr<SubnetLink> link, std::atomic<bool>* stopped, std::atomic<int>* unanswered)
-      : link_(std::move(link)), stopped_(stopped), unanswered_(unanswered) {}
+  explicit StoppableLink(std::unique_ptr<SubnetLink> link) : link_(std::move(link)) {}
   absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override {
     return link_->Register(name, resources, query_only, sink);
   }
   void Unregister() override { link_->Unregister(); }
   absl::Status SendMadTo(Lid destination, const Mad& mad) override { return link_->SendMadTo(destination, mad); }
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
-    if (!*stopped_) return link_->OpenRing(request, destination, std::move(end));
-    ++*unanswered_;
-    return absl::OkStatus();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopped_) {
+        waiting_.push_back({request, destination, std::move(end)});
+        return absl::OkStatus();
+      }
+    }
+    return link_->OpenRing(request, destination, std::move(end));
   }
-  void CloseRing(uint64_t ring) override {
-    if (!*stopped_) return link_->CloseRing(ring);
-    ++*unanswered_;
-  }
+  void CloseRing(uint64_t ring) override { link_->CloseRing(ring); }
   bool in_process() const override { return link_->in_process(); }
 
+  void Stop() {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  void Continue() {
+    std::vector<Request> waiting;
+    {
+      absl::MutexLock lock(&mutex_);
+      stopped_ = false;
+      waiting.swap(waiting_);
+    }
+    for (Request& request : waiting) {
+      EXPECT_TRUE(link_->OpenRing(request.number, request.destination, std::move(request.end)).ok());
+    }
+  }
+  size_t waiting() const {
+    absl::MutexLock lock(&mutex_);
+    return waiting_.size();
+  }
+
  private:
+  struct Request {
+    uint64_t number;
+    Lid destination;
+    RingEnd end;
+  };
   const std::unique_ptr<SubnetLink> link_;
-  std::atomic<bool>* const stopped_;
-  std::atomic<int>* const unanswered_;
+  mutable absl::Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Request> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgain) {
-  std::atomic<bool> stopped{false};
-  std::atomic<int> unanswered{0};
-  absl::StatusOr<std::unique_ptr<Hca>> hca =
-      OpenSoftHca(std::make_unique<StoppableLink>(Connect(), &stopped, &unanswered), "a", options_);
+  auto stoppable = std::make_unique<StoppableLink>(Connect());
+  StoppableLink* link = stoppable.get();
+  absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(std::move(stoppable), "a", options_);
   ASSERT_TRUE(hca.ok()) << hca.status();
   SoftNode a(*std::move(hca));
-  auto b = Open("b");
+  auto b = Open("b"), c = Open("c");
   Introduce(&a, b.get());
-  const auto background_looks = [this] { EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok()); };
-  stopped = true;
-  EXPECT_TRUE(Eventually([&] {
+  Introduce(c.get(), b.get());
+  const auto time_goes_on = [this] {
     clock_.Advance(absl::Milliseconds(500));
-    background_looks();
-    return unanswered >= 3;
-  }));
+    EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok());  // so that backgrounds look at the clock
+  };
+  link->Stop();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Eventually([&] {
+      time_goes_on();
+      b->Poll();
+      return c->port().rings().outbound == 0 && link->waiting() != 0;
+    }));
+    Introduce(c.get(), b.get());
+  }
   EXPECT_EQ(a.port().rings().outbound, 1u);
+  EXPECT_EQ(link->waiting(), 1u) << "asked for once, however long it takes";
   Introduce(&a, b.get());
-  // It goes when the subnet answers again.
-  stopped = false;
+  // It goes when the subnet answers again and it has idled anew.
+  link->Continue();
   EXPECT_TRUE(Eventually([&] {
-    clock_.Advance(absl::Milliseconds(500));
-    background_looks();
+    time_goes_on();
     b->Poll();
-    return a.port().rings().outbound == 0 && b->port().rings().inbound == 0 && subnet_.Rings().empty();
+    return a.port().rings().outbound == 0 && c->port().rings().outbound == 0 && b->port().rings().inbound == 0 &&
+           subnet_.Rings().empty();
   }));
   Introduce(&a, b.get());
 }
