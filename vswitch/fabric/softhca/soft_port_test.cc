@@ -431,15 +431,26 @@ TEST_P(SoftPortTest, ALinkThatIsDownDropsBothWays) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   ASSERT_TRUE(subnet_.SetLink("b", false).ok());
-  ASSERT_TRUE(Eventually([&] { return !b->config().active; }));
+  ASSERT_TRUE(Eventually([&] { return !b->config().active && a->port().rings().outbound == 0; }));
   ASSERT_EQ(a->Send(b->Address(), "into the void"), 0);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_link_down, 1));
+  EXPECT_TRUE(Eventually([&] { return a->counters().xmit_discards == 1; }));
   ASSERT_EQ(b->Send(a->Address(), "out of it"), 0);
   EXPECT_EQ(b->PollSend().status, IBV_WC_SUCCESS);
   EXPECT_EQ(b->counters().xmit_discards, 1u);
   ASSERT_TRUE(subnet_.SetLink("b", true).ok());
   ASSERT_TRUE(Eventually([&] { return b->config().active; }));
+  clock_.Advance(options_.outbound.refusal_pause);
   Introduce(a.get(), b.get());
+}
+
+TEST_P(SoftPortTest, WhatIsInTheRingsOfALinkThatGoesDownIsNotReceived) {
+  auto a = Open("a"), b = Open("b");
+  Introduce(a.get(), b.get());
+  PortConfig down = b->config();
+  down.active = false;
+  b->port().OnPortConfig(down);
+  ASSERT_EQ(a->Send(b->Address(), "too late"), 0);
+  EXPECT_TRUE(b->Counts(&PortCounters::rcv_link_down, 1));
 }
 
 TEST_P(SoftPortTest, NobodyAtThatLid) {
