@@ -200,7 +200,7 @@ void Ves::TakeDown(absl::string_view why) {
 }
 
 // A port that is out of service takes its MACs along, but not at once: an agent that was killed is back within a second, with
-// the same GID, and then all that was behind it is found again in one step (Forwarder::FollowsRestart). If its entries were
+// the same GID, and then all that was behind it is found again in one step (PeerTracker::FollowsRestart). If its entries were
 // gone by then, what is behind a bridge there would be flooded until it speaks. Until they are, frames for it are lost, as they
 // would be without the report. Afterwards a MAC that has moved without saying so is found by flooding, and not only when its
 // entry has aged. A port that is heard meanwhile is there after all, and keeps what is known of it. The path stays in any case.

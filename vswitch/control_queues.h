@@ -12,6 +12,7 @@
 #include "fdb/address.h"
 #include "fdb/fdb_key.h"
 #include "fdb/vport.h"
+#include "vswitch/forwarder_counters.h"
 #include "vswitch/spsc_queue.h"
 
 namespace eoib {
@@ -33,6 +34,15 @@ struct Punt {
   FdbKey key;
 };
 using PuntQueue = SpscQueue<Punt, 1024>;
+
+// The worker's side. A punt that finds the queue full is counted and lost: what it is about comes up again with the next frame.
+inline void SendPunt(const Punt& punt, PuntQueue* punts, ForwarderCounters* counters) {
+  if (punts->Push(punt)) {
+    punts->Notify();
+  } else {
+    counters->punts_lost.Add();
+  }
+}
 
 // Control to worker.
 struct Injected {

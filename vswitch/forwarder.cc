@@ -27,15 +27,15 @@ bool EndsAtLink(MacAddr destination) {
   return group == 1 || group == 2;
 }
 
-// Agents that restarted, in any second, whose peers are found again in one step.
-constexpr uint32_t kReaddressesPerSecond = 64;
-
 bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.source() && a.slid == b.slid; }
 
 }  // namespace
 
 Forwarder::Forwarder(const Options& options, const Parts& parts, const Uplink& uplink)
-    : options_(options), parts_(parts), uplink_(uplink) {}
+    : options_(options),
+      parts_(parts),
+      uplink_(uplink),
+      peers_(parts.fdb, parts.directory, parts.punts, parts.clock, &counters_) {}
 
 Forwarder::~Forwarder() {
   held_.TakeIf([this](const HeldFrames::Held& held) {
@@ -311,7 +311,7 @@ void Forwarder::LearnRemote() {
   for (size_t i = 0; i < batch_size_; ++i) {
     keys_[i] = batch_[i].source;
     const bool same = i > 0 && SamePath(*batch_[i].datagram, *batch_[i - 1].datagram);  // a peer's datagrams come in a row
-    vports_[i] = batch_[i].from = same ? vports_[i - 1] : VPortOf(batch_[i]);
+    vports_[i] = batch_[i].from = same ? vports_[i - 1] : peers_.VPortOf(*batch_[i].datagram, keys_[i]);
   }
   const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
   const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
@@ -331,8 +331,8 @@ void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPort
         break;
       case Fdb::Learned::kMoved:
         counters_.moved.Add();
-        if (origin == FdbOrigin::kRemoteLearned && FollowsRestart(vport, result.previous)) break;
-        PuntToControl({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key});
+        if (origin == FdbOrigin::kRemoteLearned && peers_.FollowsRestart(vport, result.previous)) break;
+        SendPunt({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
         break;
       case Fdb::Learned::kLimit:
         counters_.learn_limited.Add();
@@ -341,17 +341,6 @@ void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPort
         break;
     }
   }
-}
-
-// A MAC that was behind one queue pair of a port and is behind another now tells of an agent that restarted there, whichever of
-// its frames came first: the former vPort is the same agent's, and all that is behind it is reached where the agent is now.
-bool Forwarder::FollowsRestart(VPortId vport, VPortId previous) {
-  const absl::optional<PeerAddress> now = parts_.directory->Peer(vport);
-  const absl::optional<PeerAddress> before = parts_.directory->Peer(previous);
-  if (!now.has_value() || !before.has_value() || now->gid != before->gid || now->qpn == before->qpn) return false;
-  if (!MayReaddress() || !parts_.directory->Readdress(previous, *now)) return false;
-  counters_.readdressed_peers.Add();
-  return true;
 }
 
 void Forwarder::Resolve(uint32_t ingress) {
@@ -504,7 +493,7 @@ void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn
 }
 
 void Forwarder::Hold(const SendRequest& request, VPortId vport) {
-  if (!held_.Has(vport)) PuntToControl({Punt::Kind::kUnresolved, vport, VPortId::None(), {}, {}, {}, {}});
+  if (!held_.Has(vport)) SendPunt({Punt::Kind::kUnresolved, vport, VPortId::None(), {}, {}, {}, {}}, parts_.punts, &counters_);
   if (!held_.Add({vport, request, parts_.clock->Now() + options_.hold})) {
     Discard(request.buffer, DropReason::kUnresolved);
     return;
@@ -540,79 +529,6 @@ bool Forwarder::FollowsHandle(SendRequest* request, VPortId vport) const {
   if (now.IsNone() || now == request->ah) return false;
   request->ah = now;
   return true;
-}
-
-// ---- Peers ------------------------------------------------------------------------------------------------------------
-
-VPortId Forwarder::VPortOf(const Packet& packet) {
-  const uint64_t generation = parts_.directory->generation();
-  if (ABSL_PREDICT_FALSE(generation != known_generation_)) {
-    known_peers_.clear();
-    known_generation_ = generation;
-  }
-  const Datagram& datagram = *packet.datagram;
-  const auto known = known_peers_.find(datagram.source());
-  if (ABSL_PREDICT_TRUE(known != known_peers_.end())) {
-    if (ABSL_PREDICT_FALSE(known->second.slid != datagram.slid)) NotePath(datagram, &known->second);
-    return known->second.vport;
-  }
-  const VPortId vport = Introduce(packet);
-  if (!vport.IsNone()) known_peers_.insert_or_assign(datagram.source(), KnownPeer{vport, datagram.slid});
-  return vport;
-}
-
-// The peer's datagrams come from another LID than before: its path changed. Reported once a second at most, because with
-// several LIDs at a port (LMC) a peer may use them in turn.
-void Forwarder::NotePath(const Datagram& datagram, KnownPeer* peer) {
-  const absl::Time now = parts_.clock->Now();
-  if (now - peer->reported < absl::Seconds(1)) return;
-  peer->slid = datagram.slid;
-  peer->reported = now;
-  PuntToControl({Punt::Kind::kReaddressed, peer->vport, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, {}});
-}
-
-// The first frame of a peer. If its MAC is known behind another QPN of the same port, that agent restarted and all MACs behind
-// it are reachable again at once. Evidence is asked for, because two agents may share a port (and so a GID).
-VPortId Forwarder::Introduce(const Packet& packet) {
-  const Datagram& datagram = *packet.datagram;
-  Punt punt{Punt::Kind::kNewPeer, {}, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, packet.source};
-  punt.vport = parts_.directory->Find(datagram.source());
-  if (!punt.vport.IsNone()) return punt.vport;
-  VPortId before = VPortId::None();
-  parts_.fdb->Find({&packet.source, 1}, {&before, 1});
-  const absl::optional<PeerAddress> peer = parts_.directory->Peer(before);
-  if (peer.has_value() && peer->gid == datagram.sgid && MayReaddress() &&
-      parts_.directory->Readdress(before, datagram.source())) {
-    counters_.readdressed_peers.Add();
-    punt.kind = Punt::Kind::kReaddressed;
-    punt.vport = before;
-  } else {
-    bool created = false;
-    punt.vport = parts_.directory->Intern(datagram.source(), &created);
-    if (punt.vport.IsNone() || !created) return punt.vport;
-    counters_.new_peers.Add();
-  }
-  PuntToControl(punt);
-  return punt.vport;
-}
-
-// Each makes us forget which peers we know. Who seems to restart all the time, by sending from two queue pairs in turn, gets a
-// vPort for each of them beyond that, and its MACs move one by one.
-bool Forwarder::MayReaddress() {
-  const absl::Time now = parts_.clock->Now();
-  if (now - readdresses_since_ >= absl::Seconds(1)) {
-    readdresses_since_ = now;
-    readdresses_ = 0;
-  }
-  return ++readdresses_ <= kReaddressesPerSecond;
-}
-
-void Forwarder::PuntToControl(const Punt& punt) {
-  if (!parts_.punts->Push(punt)) {
-    counters_.punts_lost.Add();
-    return;
-  }
-  parts_.punts->Notify();
 }
 
 }  // namespace eoib

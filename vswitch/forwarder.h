@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "fdb/clock.h"
 #include "fdb/fdb.h"
@@ -37,6 +36,7 @@
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/forwarder_counters.h"
 #include "vswitch/held_frames.h"
+#include "vswitch/peer_tracker.h"
 #include "vswitch/port/port.h"
 #include "vswitch/stage_probe.h"
 #include "vswitch/vlan_policy.h"
@@ -129,12 +129,6 @@ class Forwarder {
     L4Checksum vouched = L4Checksum::kNone;
     const Datagram* datagram = nullptr;  // kFabric only
   };
-  // What Intern answered for a peer, and where its datagrams came from last.
-  struct KnownPeer {
-    VPortId vport;
-    Lid slid;
-    absl::Time reported = absl::InfinitePast();  // when control last heard of another LID
-  };
   static constexpr uint32_t kFabric = 0xffffffff;
 
   // Stages. Each goes over the batch; a frame that ends there is counted, freed and taken out.
@@ -162,8 +156,6 @@ class Forwarder {
   void TransmitKnown(Packet* packet);
   void TransmitToPort(LocalPort* port, const Packet& packet, bool strip);
   void CountLost(LocalPort* port, size_t frames, DropReason reason);
-  void NotePath(const Datagram& datagram, KnownPeer* peer);
-  bool FollowsRestart(VPortId vport, VPortId previous);
   void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);
   void Hold(const SendRequest& request, VPortId vport);
   void FlushToFabric();
@@ -173,10 +165,6 @@ class Forwarder {
 
   // Learning.
   void LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin);
-  VPortId VPortOf(const Packet& packet);
-  VPortId Introduce(const Packet& packet);
-  bool MayReaddress();
-  void PuntToControl(const Punt& punt);
 
   template <typename Step>
   void KeepIf(Step step);
@@ -193,14 +181,9 @@ class Forwarder {
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;
+  PeerTracker peers_;
   HeldFrames held_;
   StageProbe* probe_ = nullptr;
-
-  // Valid for one generation of the directory.
-  absl::flat_hash_map<PeerAddress, KnownPeer> known_peers_;
-  uint64_t known_generation_ = 0;
-  uint32_t readdresses_ = 0;  // in the second from
-  absl::Time readdresses_since_ = absl::InfinitePast();
 
   // The batch under way.
   std::array<Packet, kBatch> batch_;
