@@ -53,6 +53,7 @@ PortConfigMessage Meaning(PortConfigMessage message) {
   message.type = MessageType::kPortConfig;
   message.active = message.active != 0;
   message.reserved = 0;
+  message.padding = 0;
   ClearUnused(&message.pkeys);
   return message;
 }
