@@ -181,6 +181,26 @@ TEST(FabricServerTest, AFileInTheWayIsLeftAlone) {
   EXPECT_EQ(access(dir.socket().c_str(), F_OK), 0);
 }
 
+// Whoever connects without end must not keep those waiting who are connected.
+TEST(FabricServerTest, SoManyConnectionsAreAcceptedInATurnAndTheOthersInTheNext) {
+  SocketDir dir;
+  Subnet subnet;
+  auto server = FabricServer::Listen(dir.socket(), &subnet);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const sockaddr_un address = UnixAddress(dir.socket()).value();
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ASSERT_EQ(connect(clients.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  for (const size_t accepted : {16u, 32u, 40u}) {
+    pollfd polled{(*server)->fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&polled, 1, 0), 1);
+    (*server)->Run();
+    EXPECT_EQ((*server)->clients(), accepted);
+  }
+}
+
 // While another thread may not have descriptors either, so there is none here.
 TEST(FabricServerTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
   SocketDir dir;

@@ -197,6 +197,13 @@ TEST(SubnetTest, AQuestionMakesNoPort) {
   EXPECT_THAT(subnet.Ports(), IsEmpty());
 }
 
+TEST(SubnetTest, SoManyNamesAreKnownAndTheirPortsComeBack) {
+  Subnet subnet;
+  for (size_t i = 0; i < Subnet::kMaxPorts; ++i) ASSERT_TRUE(TestPort(&subnet, absl::StrCat("h", i)).status().ok()) << i;
+  EXPECT_EQ(TestPort(&subnet, "one-more").status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(TestPort(&subnet, "h7").status().ok());
+}
+
 TEST(SubnetTest, NamesAreChecked) {
   Subnet subnet;
   EXPECT_EQ(TestPort(&subnet, "ALL").status().code(), absl::StatusCode::kInvalidArgument);
