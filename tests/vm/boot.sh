@@ -1,0 +1,78 @@
+#!/bin/bash
+# Runs a program in a virtual machine with Debian's kernel, as root, and exits with its status:
+#
+#   tests/vm/boot.sh [--modprobe NAME]... [--module PATH.ko]... [--limit SECONDS] [--memory MIB] [--cpus N] -- PROGRAM [ARGUMENT]...
+#
+# The machine is QEMU's emulation, so KVM is not needed. Its root is this machine's file system, read-only with a layer in memory
+# over it: the program finds itself, its libraries, this tree and every installed tool where they are here, may change what it
+# likes, and nothing of that stays. Its output comes out here; working directory and environment variables whose names begin with
+# EOIB_ or GTEST_ go in. Modules are loaded first. The kernel's messages are shown if the program fails.
+#
+# Exit status: the program's; 124 if the time is over; 125 if the machine never got to run it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+limit=280
+memory=1024
+cpus=2
+loads=()
+
+usage() {
+  sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+  exit 125
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --modprobe) loads+=("modprobe $(printf %q "$2")") ;;
+    --module) loads+=("insmod $(printf %q "$(realpath "$2")")") ;;
+    --limit) limit=$2 ;;
+    --memory) memory=$2 ;;
+    --cpus) cpus=$2 ;;
+    --) shift; break ;;
+    *) usage ;;
+  esac
+  shift 2
+done
+[ $# -gt 0 ] || usage
+for tool in qemu-system-x86_64 busybox cpio depmod; do
+  command -v "$tool" >/dev/null || {
+    echo "boot.sh: there is no $tool: apt-get install qemu-system-x86 busybox-static cpio kmod" >&2
+    exit 125
+  }
+done
+
+kernel=$("$here/kernel.sh" "${EOIB_VM_DIRECTORY:-$here/../../build/vm}")
+run=$(mktemp -d)
+trap 'rm -rf "$run"' EXIT
+{
+  for load in "${loads[@]}"; do echo "$load || { echo 'cannot: $load'; exit 125; }"; done
+  export -p | grep -E '^declare -x (EOIB|GTEST)_' || true
+  printf 'export TMPDIR=/tmp\ncd %q\n' "$PWD"
+  printf '%q ' "$@"
+  echo
+} >"$run/orders"
+
+# norandmaps: a page of a library is translated once only if all processes have it at one address. tsc: cheaper to read than the
+# emulated timers. The output goes through a pipe, since QEMU would write a file from its beginning.
+append="console=ttyS0 loglevel=6 panic=-1 oops=panic mitigations=off nokaslr norandmaps tsc=reliable audit=0 selinux=0 apparmor=0"
+append+=" kernel=$kernel guest=$here/guest.sh orders=$run/orders"
+status=0
+timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 \
+  -nodefaults -no-user-config -no-reboot -display none -M q35 -accel tcg,thread=multi -cpu max -smp "$cpus" -m "$memory" \
+  -kernel "$kernel"/boot/vmlinuz-* -initrd "$kernel/initramfs.cpio" \
+  -append "$append" \
+  -fsdev local,id=machine,path=/,security_model=none,readonly=on,multidevs=remap -device virtio-9p-pci,fsdev=machine,mount_tag=machine \
+  -serial "file:$run/console" -device virtio-serial-pci \
+  -chardev file,id=output,path=/dev/fd/1,append=on -device virtserialport,chardev=output,name=eoib.output \
+  -chardev "file,id=status,path=$run/status" -device virtserialport,chardev=status,name=eoib.status \
+  -device virtio-rng-pci </dev/null | cat || status=$?
+if [ "$status" = 0 ]; then status=$(tr -dc 0-9 <"$run/status"); fi
+if [ "${status:-}" != 0 ]; then
+  echo "---- the virtual machine's console"
+  tail -n 100 "$run/console" || true
+  case ${status:-} in
+    124) echo "boot.sh: not done after $limit s" >&2 ;;
+    '') echo "boot.sh: the virtual machine ended before the program did" >&2 ;;
+  esac
+fi
+exit "${status:-125}"

@@ -1,0 +1,26 @@
+#!/bin/bash
+# boot.sh itself: a test that fails inside the machine has to fail outside of it.
+set -uo pipefail
+boot=$(dirname "$0")/boot.sh
+mark=$(mktemp)
+trap 'rm -f "$mark"' EXIT
+failures=0
+
+# expect WHAT WANTED GOT
+expect() {
+  if [ "$2" = "$3" ]; then return; fi
+  printf '%s: expected "%s", got "%s"\n' "$1" "$2" "$3"
+  failures=1
+}
+
+output=$(EOIB_WORD='two words' "$boot" --modprobe tun -- bash -c '
+  uname -s; echo "$EOIB_WORD"; pwd; test -c /dev/net/tun && echo tun; echo inside >"$1"; exit 3' bash "$mark" 2>/dev/null)
+expect 'exit status' 3 $?
+expect 'output' "Linux|two words|$PWD|tun" "$(head -n 4 <<<"$output" | paste -sd '|')"
+expect 'this machine'\''s file' '' "$(cat "$mark")"
+
+"$boot" --modprobe no_such_module -- true >/dev/null 2>&1
+expect 'exit status without its module' 125 $?
+
+if [ "$failures" = 0 ]; then echo "[  PASSED  ] boot.sh"; fi
+exit "$failures"
