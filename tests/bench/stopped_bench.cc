@@ -19,7 +19,7 @@
 #include "tests/bench/report.h"
 #include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
-#include "tests/lab/fabric.h"
+#include "tests/lab/soft_fabric.h"
 #include "tests/lab/lab.h"
 #include "tests/lab/traffic.h"
 
@@ -99,7 +99,7 @@ class StoppedBench {
   }
 
   lab::Lab lab_;
-  lab::Fabric fabric_{&lab_, {lab::PartitionSpec()}};
+  lab::SoftFabric fabric_{&lab_, {lab::PartitionSpec()}};
   Agent a_{&lab_, &fabric_, lab_.AddHost("a"), {}};
   Agent b_{&lab_, &fabric_, lab_.AddHost("b"), {}};
   Agent c_{&lab_, &fabric_, lab_.AddHost("c"), {}};

@@ -16,7 +16,7 @@
 #include "tests/bench/report.h"
 #include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
-#include "tests/lab/fabric.h"
+#include "tests/lab/soft_fabric.h"
 #include "tests/lab/lab.h"
 
 namespace eoib::bench {
@@ -55,7 +55,7 @@ void Record(const std::string& path, int seconds) {
 bool Run(const std::string& prefix) {
   const int seconds = FromEnvironment("EOIB_BENCH_SECONDS", 10);
   lab::Lab lab;
-  lab::Fabric fabric(&lab, {{0x8001}});
+  lab::SoftFabric fabric(&lab, {{0x8001}});
   Host* one = lab.AddHost("h1");
   Host* two = lab.AddHost("h2");
   Agent agents[] = {{&lab, &fabric, one, {}}, {&lab, &fabric, two, {}}};

@@ -13,7 +13,7 @@
 #include "tests/bench/report.h"
 #include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
-#include "tests/lab/fabric.h"
+#include "tests/lab/soft_fabric.h"
 #include "tests/lab/lab.h"
 
 namespace eoib::bench {
@@ -61,7 +61,7 @@ bool Run(const std::string& output) {
                         {"eoib_1500", "10.3.0.", "v1500"},
                         {"vxlan_1500", "10.4.0.", "x1500"}};
   lab::Lab lab;
-  lab::Fabric fabric(&lab, {{0x8001}, {0x8002}});
+  lab::SoftFabric fabric(&lab, {{0x8001}, {0x8002}});
   lab::AgentSpec spec;
   spec.veses = {{"large", 0x8001}, {"small", 0x8002}};
   spec.vports = {{"v4074", "large"}, {"v1500", "small", "mtu = 1500\n"}};

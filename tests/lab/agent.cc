@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <utility>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -85,9 +87,11 @@ Agent::Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec)
 }
 
 void Agent::Launch() {
-  process_ = host_->Start({Binary("eoibd"), "--hca=soft:" + host_->name(), "--fabric=" + fabric_->socket(),
-                           absl::StrCat("--rundir=", directory_, "/run"), absl::StrCat("--statedir=", directory_, "/state"),
-                           absl::StrCat("--config=", directory_, "/eoibd.toml")});
+  Argv argv = fabric_->AgentCommand(host_->name());
+  for (const auto& [flag, path] : {std::pair("--rundir=", "/run"), {"--statedir=", "/state"}, {"--config=", "/eoibd.toml"}}) {
+    argv.push_back(absl::StrCat(flag, directory_, path));
+  }
+  process_ = host_->Start(argv);
 }
 
 std::string Agent::ctl_path() const { return directory_ + "/run/eoibd.ctl"; }

@@ -1,83 +1,16 @@
 #include "tests/lab/fabric.h"
 
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-
-#include <cstring>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "gtest/gtest.h"
+#include "tests/lab/soft_fabric.h"
 
 namespace eoib::lab {
-namespace {
 
-std::string QuotedList(const std::vector<std::string>& names) {
-  return absl::StrCat(
-      "[",
-      absl::StrJoin(names, ", ", [](std::string* out, const std::string& name) { absl::StrAppend(out, "\"", name, "\""); }),
-      "]");
-}
-
-std::string ToToml(const std::vector<PartitionSpec>& partitions) {
-  std::string toml;
-  for (const PartitionSpec& partition : partitions) {
-    absl::StrAppend(&toml, "[[partition]]\npkey = ", partition.pkey, "\n");
-    if (!partition.full.empty()) absl::StrAppend(&toml, "full = ", QuotedList(partition.full), "\n");
-    if (!partition.limited.empty()) absl::StrAppend(&toml, "limited = ", QuotedList(partition.limited), "\n");
-  }
-  return toml;
-}
-
-bool Connects(const std::string& path, int type) {
-  UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) Die("too long for a socket: " + path);
-  std::strcpy(address.sun_path, path.c_str());
-  return connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-}
-
-}  // namespace
-
-Fabric::Fabric(Lab* lab, const std::vector<PartitionSpec>& partitions)
-    : host_(lab->AddHost("fabric")), directory_(lab->Path("fabric")) {
-  if (mkdir(directory_.c_str(), 0755) != 0) DieErrno("make " + directory_);
-  WriteFile(directory_ + "/partitions.toml", ToToml(partitions));
-  Start();
-}
-
-void Fabric::Launch() {
-  process_ = host_->Start({Binary("eoib-fabricd"), "--rundir=" + directory_, "--statedir=" + directory_,
-                           absl::StrCat("--config=", directory_, "/partitions.toml")});
-}
-
-void Fabric::Start() {
-  Launch();
-  if (!EventuallyTrue(kPatience, [this] { return !Alive() || Answers(); }) || !Alive()) {
-    Die("eoib-fabricd does not come up:\n" + Log());
-  }
-}
-
-void Fabric::Kill(int signal) {
-  EXPECT_TRUE(Alive()) << "eoib-fabricd has died:\n" << Log();
-  process_->Kill(signal);
-}
-
-int Fabric::Stop() {
-  Kill(SIGCONT);
-  Kill(SIGTERM);
-  return process_->Wait().value_or(-1);
-}
-
-bool Fabric::Answers() const { return Connects(socket(), SOCK_SEQPACKET) || Connects(socket(), SOCK_STREAM); }
-
-RunResult Fabric::Ctl(const Argv& command) {
-  Argv argv = {Binary("eoibctl"), "-t", directory_ + "/fabricd.ctl"};
-  argv.insert(argv.end(), command.begin(), command.end());
-  return host_->Run(argv);
+std::unique_ptr<Fabric> MakeFabric(Lab* lab, const std::vector<PartitionSpec>& partitions) {
+  const char* kind = std::getenv("EOIB_LAB_FABRIC");
+  if (kind == nullptr || std::string(kind) == "soft") return std::make_unique<SoftFabric>(lab, partitions);
+  Die(absl::StrCat("EOIB_LAB_FABRIC=", kind, ": neither soft nor infiniband"));
 }
 
 }  // namespace eoib::lab

@@ -1,4 +1,7 @@
-// Fabric: a software subnet for a lab, one running eoib-fabricd.
+// Fabric: the InfiniBand subnet of a lab, under which the agents of its hosts meet.
+//
+// The scenarios are written once. Which fabric carries them says the environment: a software subnet (soft_fabric.h), or, inside
+// a virtual machine, the kernel's InfiniBand stack with OpenSM (ib_fabric.h).
 #ifndef EOIB_TESTS_LAB_FABRIC_H_
 #define EOIB_TESTS_LAB_FABRIC_H_
 
@@ -18,36 +21,21 @@ struct PartitionSpec {
   std::vector<std::string> limited;
 };
 
-// fabricd runs in a namespace of its own, without any interface: it has no part in the traffic.
 class Fabric {
  public:
-  Fabric(Lab* lab, const std::vector<PartitionSpec>& partitions);
+  virtual ~Fabric() = default;
 
-  // Runs fabricd; returns at once.
-  void Launch();
-  // Returns when its socket takes connections. Aborts the test if that does not come to pass.
-  void Start();
-  // Fails the test if it is dead already: it has died of something that nobody did to it.
-  void Kill(int signal);
-  // SIGTERM, also to one that is stopped; the exit code, -1 if it does not end.
-  int Stop();
-  bool Alive() { return process_ != nullptr && process_->Alive(); }
-  pid_t pid() const { return process_->pid(); }
-  std::string Log() const { return process_->Log(); }
-
-  Host* host() const { return host_; }
-  const std::string& directory() const { return directory_; }
-  std::string socket() const { return directory_ + "/fabricd.sock"; }
-  // Runs a command of fabricd's control socket.
-  RunResult Ctl(const Argv& command);
-
- private:
-  bool Answers() const;
-
-  Host* const host_;
-  const std::string directory_;
-  std::unique_ptr<Process> process_;
+  // What to run for an agent on the port of that host: program and flags. The same port for the same name.
+  virtual Argv AgentCommand(const std::string& host) = 0;
+  // At the end of a test, before its agents end: they must be able to say goodbye.
+  virtual void Resume() {}
+  // After its agents have ended. Fails the test if something of the fabric ended badly.
+  virtual void End() {}
 };
+
+// A subnet with these partitions, ready for agents: of the kind that EOIB_LAB_FABRIC names, "soft" (the default) or
+// "infiniband".
+std::unique_ptr<Fabric> MakeFabric(Lab* lab, const std::vector<PartitionSpec>& partitions);
 
 }  // namespace eoib::lab
 

@@ -107,8 +107,8 @@ class Lab {
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
-// The programs under test: EOIB_BIN/NAME, or EOIB_SANITIZED_BIN/NAME if that is set, so that one build's tests look at the programs
-// of a sanitizer's. Aborts if neither is set, or if there is no such program.
+// The programs under test: EOIB_BIN/NAME, or EOIB_SANITIZED_BIN/NAME if that is set, so that one build's tests look at the
+// programs of a sanitizer's. Aborts if neither is set, or if there is no such program.
 std::string Binary(const std::string& name);
 // Whether they are a sanitizer's: slower, and they keep what they have freed.
 bool AreSanitized();

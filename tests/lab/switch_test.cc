@@ -10,7 +10,7 @@
 namespace eoib::lab {
 
 void SwitchTest::TearDown() {
-  if (fabric_ != nullptr) fabric_->Kill(SIGCONT);
+  if (fabric_ != nullptr) fabric_->Resume();
   for (const std::unique_ptr<Agent>& agent : agents_) agent->Kill(SIGCONT);
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->Alive()) ExpectConservation(agent.get());
@@ -21,9 +21,7 @@ void SwitchTest::TearDown() {
     }
   }
   // Last, since it is to see all of them go.
-  if (fabric_ != nullptr && fabric_->Alive()) {
-    EXPECT_EQ(fabric_->Stop(), 0) << "eoib-fabricd ended badly:\n" << fabric_->Log();
-  }
+  if (fabric_ != nullptr) fabric_->End();
 }
 
 Fabric& SwitchTest::fabric() {
@@ -33,7 +31,13 @@ Fabric& SwitchTest::fabric() {
 
 void SwitchTest::StartFabric(const std::vector<PartitionSpec>& partitions) {
   if (fabric_ != nullptr) Die("there is a fabric already");
-  fabric_ = std::make_unique<Fabric>(&lab_, partitions);
+  fabric_ = MakeFabric(&lab_, partitions);
+}
+
+SoftFabric& SwitchTest::soft_fabric() {
+  auto* soft = dynamic_cast<SoftFabric*>(&fabric());
+  if (soft == nullptr) Die("this test is of the software fabric alone");
+  return *soft;
 }
 
 Agent& SwitchTest::AddAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {

@@ -11,6 +11,7 @@
 #include "tests/lab/fabric.h"
 #include "tests/lab/lab.h"
 #include "tests/lab/packet_socket.h"
+#include "tests/lab/soft_fabric.h"
 
 namespace eoib::lab {
 
@@ -24,6 +25,8 @@ class SwitchTest : public ::testing::Test {
   Lab& lab() { return lab_; }
   // Made at its first use, with partition 0x8001 of all ports, unless StartFabric was called before.
   Fabric& fabric();
+  // The same, for what only a software fabric can do. Aborts on another.
+  SoftFabric& soft_fabric();
   void StartFabric(const std::vector<PartitionSpec>& partitions);
 
   // A new host with a running agent.

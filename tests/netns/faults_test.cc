@@ -22,7 +22,7 @@ const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 class FaultsTest : public SwitchTest {
  protected:
   void Fault(const Argv& command) {
-    const RunResult result = fabric().Ctl(command);
+    const RunResult result = soft_fabric().Ctl(command);
     ASSERT_TRUE(result.ok()) << result.ToString();
   }
   // How many answers a ping that has ended says it got.
@@ -67,7 +67,7 @@ class FaultsTest : public SwitchTest {
     std::map<std::string, uint64_t> ours, theirs;
     const auto agree = [&] {
       ours = ParsePortCounters(agent->MustCtl({"hca"}));
-      theirs = ParsePortCounters(fabric().Ctl({"counters", agent->host()->name()}).out);
+      theirs = ParsePortCounters(soft_fabric().Ctl({"counters", agent->host()->name()}).out);
       return ours == theirs;
     };
     EventuallyTrue(absl::Seconds(5), agree);
@@ -79,7 +79,7 @@ class FaultsTest : public SwitchTest {
   std::map<std::string, uint64_t> Mads() {
     std::map<std::string, uint64_t> mads;
     std::string port;
-    for (absl::string_view line : absl::StrSplit(fabric().Ctl({"show"}).out, '\n')) {
+    for (absl::string_view line : absl::StrSplit(soft_fabric().Ctl({"show"}).out, '\n')) {
       const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,"), absl::SkipEmpty());
       if (words.size() > 2 && words[1] == "lid") port = words[0];
       uint64_t count = 0;
@@ -123,7 +123,7 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   one.Send(TestFrame(MacAddr::Broadcast(), kA, kFrames + 1));
   ASSERT_TRUE(two.WaitFor(Marked(kFrames + 1)));
   const size_t arrived = two.Markers().size() - 1;
-  SCOPED_TRACE(fabric().Ctl({"show"}).ToString());
+  SCOPED_TRACE(soft_fabric().Ctl({"show"}).ToString());
   EXPECT_GT(arrived, kFrames * 75 / 100);
   EXPECT_LT(arrived, kFrames * 85 / 100);
 }
@@ -316,7 +316,7 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
       const auto mads = Mads();
       return std::all_of(before.begin(), before.end(), [&](const auto& port) { return mads.at(port.first) > port.second; });
-    })) << fabric().Ctl({"show"}).out;
+    })) << soft_fabric().Ctl({"show"}).out;
   }
   EXPECT_TRUE(one->Alive() && two->Alive()) << "the pings must have covered it all";
   for (const auto& ping : {one.get(), two.get()}) {
@@ -324,7 +324,7 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
     EXPECT_THAT(ping->Log(), testing::HasSubstr(" 0% packet loss"));
   }
   for (Agent* agent : hosts) EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
-  EXPECT_NE(fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has it";
+  EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has it";
   // Who comes now asks it there.
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");

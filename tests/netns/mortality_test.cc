@@ -147,7 +147,7 @@ class MortalityTest : public SwitchTest {
     if (step.party == kAgent) {
       play(&agent(kA));
     } else {
-      play(&fabric());
+      play(&soft_fabric());
     }
   }
 
@@ -276,7 +276,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   Play({kAgent, Act::kStop});
   ASSERT_NO_FATAL_FAILURE(hold(start));
   const std::string silent = absl::StrCat(" ", host(kC)->name(), " -> ", host(kD)->name(), ",");
-  EXPECT_THAT(fabric().Ctl({"rings"}).out, Not(HasSubstr(silent))) << "it has idled for so long";
+  EXPECT_THAT(soft_fabric().Ctl({"rings"}).out, Not(HasSubstr(silent))) << "it has idled for so long";
   absl::Time back = absl::Now();
   Play({kAgent, Act::kContinue});
   std::printf("agent stopped for %s: %s\n", absl::FormatDuration(back - start).c_str(), ExpectAllForward(back).c_str());
@@ -284,7 +284,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   reaches(kD, kC);
 
   // Now fabricd as well. Who runs is as before, also who has been silent.
-  EXPECT_THAT(fabric().Ctl({"rings"}).out, HasSubstr(silent));
+  EXPECT_THAT(soft_fabric().Ctl({"rings"}).out, HasSubstr(silent));
   const absl::Time both = absl::Now();
   Play({kAgent, Act::kStop});
   Play({kFabricd, Act::kStop});
@@ -298,7 +298,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   Play({kFabricd, Act::kContinue});
   std::printf("both continued: %s\n", ExpectAllForward(back).c_str());
   for (const int number : {kA, kB, kC}) reaches(kD, number, kBackWithin);
-  EXPECT_EQ(fabric().Ctl({"show"}).exit_code, 0);
+  EXPECT_EQ(soft_fabric().Ctl({"show"}).exit_code, 0);
   EXPECT_LE(BystandersGap(start), kBystandersGap + traffic_->LongestStall(start));
 }
 
@@ -306,7 +306,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
 TEST_F(MortalityTest, AnAgentStartedBesideAStoppedFabricdWaitsForItUntilAskedToStop) {
   StartHosts();
   const auto waits = [this] { return absl::StrContains(agent(kA).Log(), "does not answer; waiting for it"); };
-  fabric().Kill(SIGSTOP);
+  soft_fabric().Kill(SIGSTOP);
   agent(kA).Kill(SIGKILL);
   agent(kA).Launch();
   ASSERT_TRUE(EventuallyTrue(kPatience, waits)) << agent(kA).Log();
@@ -314,7 +314,7 @@ TEST_F(MortalityTest, AnAgentStartedBesideAStoppedFabricdWaitsForItUntilAskedToS
 
   agent(kA).Launch();
   ASSERT_TRUE(EventuallyTrue(kPatience, waits)) << agent(kA).Log();
-  fabric().Kill(SIGCONT);
+  soft_fabric().Kill(SIGCONT);
   agent(kA).WaitUntilReady();
   ExpectPing(host(kB), Address(kA));
 }
@@ -336,17 +336,17 @@ TEST_F(MortalityTest, AfterTheDeathOfAllTheNextStartTakesOverWhatTheyLeft) {
   EXPECT_THAT(sockets, UnorderedElementsAre("fabric/fabricd.ctl", "fabric/fabricd.sock", "h1/run/eoibd.ctl", "h2/run/eoibd.ctl",
                                             "h3/run/eoibd.ctl"));
   for (const int number : {kA, kB, kC}) agent(number).Kill(SIGKILL);
-  fabric().Kill(SIGKILL);
+  soft_fabric().Kill(SIGKILL);
   // Names without anybody behind them, and interfaces, which keep their addresses for the successor. Rings are memfds: they end
   // with those who have them.
   EXPECT_EQ(SocketFiles(lab().directory()), sockets);
-  EXPECT_EQ(SocketsBelow(lab().directory(), fabric().host()), 0);
+  EXPECT_EQ(SocketsBelow(lab().directory(), soft_fabric().host()), 0);
   for (const int number : {kA, kB, kC}) {
     EXPECT_EQ(SocketsBelow(lab().directory(), host(number)), 0);
     EXPECT_TRUE(host(number)->HasInterface("v1"));
   }
 
-  fabric().Start();
+  soft_fabric().Start();
   for (const int number : {kA, kB, kC}) agent(number).Start();
   EXPECT_EQ(SocketFiles(lab().directory()), sockets);
   ExpectPing(host(kA), Address(kB));
@@ -359,9 +359,9 @@ TEST_F(MortalityTest, AnOrderlyEndTakesEverythingAlong) {
     EXPECT_EQ(agent(number).Stop(), 0) << agent(number).Log();
     EXPECT_FALSE(host(number)->HasInterface("v1"));
   }
-  EXPECT_EQ(fabric().Stop(), 0) << fabric().Log();
+  EXPECT_EQ(soft_fabric().Stop(), 0) << soft_fabric().Log();
   EXPECT_THAT(SocketFiles(lab().directory()), IsEmpty());
-  fabric().Start();
+  soft_fabric().Start();
   for (const int number : {kA, kB, kC}) agent(number).Start();  // for TearDown
 }
 

@@ -153,7 +153,7 @@ TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
   const char* asan = std::getenv("ASAN_OPTIONS");
   const std::string asan_options = absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : asan, ":verify_asan_link_order=0");
   const auto agent = host->Start({"env", asan_options, "LD_PRELOAD=" + Binary("../lib/libeoib-verbs.so"),
-                                  "EOIB_FABRIC=" + fabric().socket(), "EOIB_PORT=h1", Binary("eoibd-verbs"),
+                                  "EOIB_FABRIC=" + soft_fabric().socket(), "EOIB_PORT=h1", Binary("eoibd-verbs"),
                                   "--hca=verbs:eoib0/1", "--config=" + config, "--rundir=" + rundir, "--statedir=" + rundir});
   const auto show = [&] { return host->Run({Binary("eoibctl"), "-t", rundir + "/eoibd.ctl", "show"}).out; };
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(show(), "not joined: "); })) << show() << agent->Log();
@@ -174,7 +174,7 @@ TEST_F(OperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
   const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 5; }));
   for (Agent* agent : hosts) {
-    const RunResult devinfo = agent->host()->Run({"env", "LD_PRELOAD=" EOIB_VERBS_LIBRARY, "EOIB_FABRIC=" + fabric().socket(),
+    const RunResult devinfo = agent->host()->Run({"env", "LD_PRELOAD=" EOIB_VERBS_LIBRARY, "EOIB_FABRIC=" + soft_fabric().socket(),
                                                   "EOIB_PORT=" + agent->host()->name(), "ibv_devinfo", "-v"});
     EXPECT_TRUE(devinfo.ok()) << devinfo.ToString();
     uint32_t lid = 0;
@@ -193,7 +193,7 @@ TEST_F(OperatorTest, ASecondAgentOnThePortOfALivingOneIsRefused) {
   AgentSpec spec;
   spec.vports[0].name = "v9";
   WriteFile(config, ToToml(spec));
-  const RunResult result = agent.host()->Run({Binary("eoibd"), "--hca=soft:h1", "--fabric=" + fabric().socket(),
+  const RunResult result = agent.host()->Run({Binary("eoibd"), "--hca=soft:h1", "--fabric=" + soft_fabric().socket(),
                                               "--config=" + config, "--rundir=" + rundir, "--statedir=" + rundir});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("h1"));

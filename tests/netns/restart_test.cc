@@ -86,8 +86,8 @@ TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNo
 TEST_F(RestartTest, TenRestartsInARowLeaveNothingBehind) {
   AddThree();
   const std::string lid = agent(2).Lid();
-  const auto outside = [this] { return OutsideOfProcesses(lab().directory(), {host(1), host(2), host(3), fabric().host()}); };
-  const auto descriptors = [this] { return VitalsOf(fabric().pid()).descriptors; };
+  const auto outside = [this] { return OutsideOfProcesses(lab().directory(), {host(1), host(2), host(3), soft_fabric().host()}); };
+  const auto descriptors = [this] { return VitalsOf(soft_fabric().pid()).descriptors; };
   const std::string outside_before = outside();
   const int64_t descriptors_before = descriptors();
   for (int i = 0; i < 10; ++i) {
@@ -141,7 +141,7 @@ TEST_F(RestartTest, AStoppedFabricdStopsNothingThatIsKnown) {
   PacketSocket three(host(3), "v1"), one(host(1), "v1");
   one.Send(TestFrame(MacAddr::Broadcast(), kA, 1));
   ASSERT_TRUE(three.WaitFor(Marked(1)));
-  fabric().Kill(SIGSTOP);
+  soft_fabric().Kill(SIGSTOP);
   ExpectPing(host(1), Address(2), 100);
   ExpectPing(host(3), Address(1), 100);
   one.Send(TestFrame(MacAddr::Broadcast(), kA, 2));
@@ -151,19 +151,19 @@ TEST_F(RestartTest, AStoppedFabricdStopsNothingThatIsKnown) {
   ASSERT_TRUE(client.valid());
   UniqueFd server = TcpAccept(listener.get());
   EXPECT_EQ(TcpTransfer(client.get(), server.get(), 8 << 20), "");
-  fabric().Kill(SIGCONT);
+  soft_fabric().Kill(SIGCONT);
 }
 
 TEST_F(RestartTest, AKilledFabricdIsFoundAgain) {
   AddThree();
   const std::string lid = agent(1).Lid();
   SteadyPing known(host(1), Address(3), 400);
-  fabric().Kill(SIGKILL);
+  soft_fabric().Kill(SIGKILL);
   ExpectPing(host(1), Address(2), 20);
   ExpectPing(host(2), Address(3), 20);
-  fabric().Start();
+  soft_fabric().Start();
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
-    const std::string ports = fabric().Ctl({"show"}).out;
+    const std::string ports = soft_fabric().Ctl({"show"}).out;
     return absl::StrContains(ports, "h1") && absl::StrContains(ports, "h2") && absl::StrContains(ports, "h3");
   }));
   // A newcomer meets everybody: they have joined their groups again, too.

@@ -106,7 +106,7 @@ class RoguePeerTest : public SwitchTest {
     AgentSpec trunk;
     trunk.vports[0].more = "mode = \"trunk\"\n";
     agent_ = &AddAgent("h1", trunk);
-    rogue_ = std::make_unique<RoguePeer>(fabric().socket(), agent_);
+    rogue_ = std::make_unique<RoguePeer>(soft_fabric().socket(), agent_);
     v1_ = std::make_unique<PacketSocket>(agent_->host(), "v1");
     mac_ = Mac(agent_->host()->Mac("v1"));
   }

@@ -104,7 +104,7 @@ class RoundsTest : public SwitchTest {
   // Until the subnet has all of them back: ports, and members of the group.
   void AwaitMembers() {
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
-      const std::string groups = fabric().Ctl({"groups"}).out;
+      const std::string groups = soft_fabric().Ctl({"groups"}).out;
       return absl::StrContains(groups, "h1 ") && absl::StrContains(groups, "h2 ") && absl::StrContains(groups, "h3 ");
     }));
   }
@@ -127,7 +127,7 @@ class RoundsTest : public SwitchTest {
     stopped->Kill(SIGCONT);
   }
 
-  std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), {host(kA), host(kB), host(kC), fabric().host()}); }
+  std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), {host(kA), host(kB), host(kC), soft_fabric().host()}); }
 
   // Plays `rounds` rounds and looks at the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
@@ -162,14 +162,14 @@ class RoundsTest : public SwitchTest {
 };
 
 TEST_F(RoundsTest, TwoHundredDeathsOfAnAgentLeaveTheOthersAsTheyWere) {
-  PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return fabric().pid(); }}},
+  PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return soft_fabric().pid(); }}},
              [this](int round) { KillAgentInRound(round); });
 }
 
 TEST_F(RoundsTest, TwoHundredDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
   PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int) {
-    fabric().Kill(SIGKILL);
-    fabric().Start();
+    soft_fabric().Kill(SIGKILL);
+    soft_fabric().Start();
     AwaitMembers();
   });
 }
@@ -177,19 +177,19 @@ TEST_F(RoundsTest, TwoHundredDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
 // Whichever of the two is back first.
 TEST_F(RoundsTest, AHundredDeathsOfBothLeaveTheOthersAsTheyWere) {
   PlayRounds(100, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
-    fabric().Kill(SIGKILL);
+    soft_fabric().Kill(SIGKILL);
     agent(kA).Kill(SIGKILL);
     if (round % 2 == 0) agent(kA).Launch();
-    fabric().Start();
+    soft_fabric().Start();
     if (round % 2 != 0) agent(kA).Launch();
     AwaitMembers();
   });
 }
 
 TEST_F(RoundsTest, TwoHundredStopsLeaveAllAsTheyWere) {
-  PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return fabric().pid(); }}}, [this](int round) {
+  PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return soft_fabric().pid(); }}}, [this](int round) {
     if (round % 2 == 0) return StopAndContinue(&agent(kA));
-    StopAndContinue(&fabric());
+    StopAndContinue(&soft_fabric());
   });
 }
 
