@@ -60,23 +60,40 @@ absl::StatusOr<ibv_ah*> AddressHandles::Make(const PathKey& key, const PathAttri
 }
 
 absl::StatusOr<AhIndex> AddressHandles::Get(const PathKey& key, const PathAttributes& attributes) {
-  absl::MutexLock lock(&mutex_);
-  if (auto it = by_key_.find({key, attributes}); it != by_key_.end()) {
+  const Key wanted(key, attributes);
+  for (;;) {
+    uint64_t renewals = 0;
+    {
+      absl::MutexLock lock(&mutex_);
+      const absl::StatusOr<AhIndex> found = Find(wanted);
+      if (!found.ok() || !found->IsNone()) return found;
+      renewals = renewals_;
+    }
+    const absl::StatusOr<ibv_ah*> ah = Make(key, attributes);
+    if (!ah.ok()) return ah.status();
+    absl::MutexLock lock(&mutex_);
+    if (renewals == renewals_ && !free_.empty() && !by_key_.contains(wanted)) return Insert(wanted, *ah);
+    hca_->verbs().destroy_ah(*ah);  // another thread was faster, or it is made from what was
+  }
+}
+
+absl::StatusOr<AhIndex> AddressHandles::Find(const Key& key) {
+  if (const auto it = by_key_.find(key); it != by_key_.end()) {
     ++slots_[it->second].users;
     return IndexOf(it->second);
   }
   if (free_.empty()) ReapLocked();
-  if (free_.empty()) {
-    return absl::ResourceExhaustedError(absl::StrCat("create ", Describe(key, *hca_), ": all ", limit_, " are in use"));
-  }
-  absl::StatusOr<ibv_ah*> ah = Make(key, attributes);
-  if (!ah.ok()) return ah.status();
+  if (!free_.empty()) return AhIndex::None();
+  return absl::ResourceExhaustedError(absl::StrCat("create ", Describe(key.first, *hca_), ": all ", limit_, " are in use"));
+}
+
+AhIndex AddressHandles::Insert(const Key& key, ibv_ah* ah) {
   const uint32_t slot = free_.back();
   free_.pop_back();
-  slots_[slot].key = {key, attributes};
+  slots_[slot].key = key;
   slots_[slot].users = 1;
-  slots_[slot].ah.store(*ah);
-  by_key_.emplace(Key(key, attributes), slot);
+  slots_[slot].ah.store(ah);
+  by_key_.emplace(key, slot);
   return IndexOf(slot);
 }
 
@@ -94,6 +111,7 @@ void AddressHandles::Put(AhIndex index) {
 void AddressHandles::Renew() {
   absl::MutexLock lock(&mutex_);
   by_key_.clear();
+  ++renewals_;
 }
 
 size_t AddressHandles::Reap() {

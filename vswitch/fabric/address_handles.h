@@ -5,7 +5,8 @@
 // the data path (creating one may take a second on RoCE) and destroyed after its last send has completed: the worker counts its
 // sends in each slot, and Reap destroys retired handles whose count is zero.
 //
-// Threads. Acquire and Release: the worker, wait-free. All else: control threads, serialised inside.
+// Threads. Acquire and Release: the worker, wait-free. All else: control threads, serialised inside; a Get that waits for the
+// HCA to make a handle holds up nobody else.
 #ifndef EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
 #define EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
 
@@ -98,6 +99,9 @@ class AddressHandles {
   static uint32_t GenerationOf(AhIndex index) { return index.value() >> kSlotBits; }
   AhIndex IndexOf(uint32_t slot) const;
   absl::StatusOr<ibv_ah*> Make(const PathKey& key, const PathAttributes& attributes) const;
+  // The handle that there is, with one user more; none if it has to be made. An error if there is no room for it.
+  absl::StatusOr<AhIndex> Find(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  AhIndex Insert(const Key& key, ibv_ah* ah) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Hca* const hca_;
@@ -112,6 +116,7 @@ class AddressHandles {
     ibv_ah* ah;
   };
   std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);
+  uint64_t renewals_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace eoib

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "fdb/check.h"
 #include "vswitch/fabric/hca.h"
@@ -62,7 +64,7 @@ struct FakeQp : ibv_qp {
   std::map<Gid, uint16_t> groups;  // and the MLID that each was attached with
 };
 
-// One thread, except that create_ah and destroy_ah may run beside a worker that looks at `destroyed`.
+// One thread, except that create_ah and destroy_ah may run on any, and beside a worker that looks at `destroyed`.
 class FakeHca final : public Hca {
  public:
   FakeHca();
@@ -71,7 +73,7 @@ class FakeHca final : public Hca {
   const VerbsTable& verbs() const override;
   ibv_context* context() const override { return const_cast<FakeContext*>(&context_); }
   uint8_t port() const override { return 1; }
-  int gid_index() const override { return 0; }
+  int gid_index() const override { return chosen_gid_index; }
   std::string name() const override { return "fake0/1"; }
   MadTransport* mads() override { return nullptr; }
   absl::Status StartCapture(const std::string&) override { return absl::UnimplementedError("fake"); }
@@ -98,6 +100,8 @@ class FakeHca final : public Hca {
   ibv_port_attr port_attr = {};
   std::vector<uint16_t> pkeys;
   Gid gid;
+  int chosen_gid_index = 0;
+  std::map<int, ibv_gid_entry> gids;  // by index, as query_gid_ex tells them
   // How many work requests one post call takes before it fails with ENOMEM; -1: all.
   int post_room = -1;
   int post_send_calls = 0;
@@ -105,6 +109,8 @@ class FakeHca final : public Hca {
   size_t registered_bytes = 0;
   int registered_access = 0;
   std::vector<std::unique_ptr<FakeAh>> ahs;  // the destroyed ones too
+  // Called by create_ah, which may wait in it, before it makes anything.
+  std::function<void(const ibv_ah_attr& attr)> while_creating_ah;
 
  private:
   struct FakeContext : ibv_context {
@@ -133,6 +139,7 @@ class FakeHca final : public Hca {
   ibv_pd pd_ = {&context_, 0};
   std::map<std::string, std::pair<int, int>> failures_;
   int alive_ = 0;
+  absl::Mutex ah_mutex_;  // what create_ah and destroy_ah change
   FakeQp* qp_ = nullptr;
 };
 
@@ -241,6 +248,13 @@ inline const VerbsTable& FakeHca::verbs() const {
       Of(context)->gid.ToWire(gid->raw);
       return 0;
     };
+    t.query_gid_ex = [](ibv_context* context, uint8_t, int index, ibv_gid_entry* entry) {
+      if (int error = Of(context)->Failure("query_gid_ex")) return error;
+      const auto found = Of(context)->gids.find(index);
+      if (found == Of(context)->gids.end()) return ENODATA;
+      *entry = found->second;
+      return 0;
+    };
     t.query_pkey = [](ibv_context* context, uint8_t, int index, uint16_t* pkey) {
       if (Of(context)->Failure("query_pkey")) return -1;
       *pkey = htons(Of(context)->pkeys.at(static_cast<size_t>(index)));
@@ -346,6 +360,8 @@ inline const VerbsTable& FakeHca::verbs() const {
     };
     t.create_ah = [](ibv_pd* pd, ibv_ah_attr* attr) -> ibv_ah* {
       FakeHca* hca = Of(pd->context);
+      if (hca->while_creating_ah) hca->while_creating_ah(*attr);
+      absl::MutexLock lock(&hca->ah_mutex_);
       if (hca->Failure("create_ah")) return nullptr;
       hca->ahs.push_back(std::make_unique<FakeAh>());
       hca->ahs.back()->context = pd->context;
@@ -354,6 +370,7 @@ inline const VerbsTable& FakeHca::verbs() const {
       return hca->Alive(hca->ahs.back().get());
     };
     t.destroy_ah = [](ibv_ah* ah) {
+      absl::MutexLock lock(&Of(ah->context)->ah_mutex_);
       --Of(ah->context)->alive_;
       return static_cast<FakeAh*>(ah)->destroyed.exchange(true) ? EINVAL : 0;
     };

@@ -99,9 +99,17 @@ absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
   return info;
 }
 
+absl::StatusOr<ibv_gid_entry> Hca::QueryGidEntry() const {
+  ibv_gid_entry entry = {};
+  const int error = verbs().query_gid_ex(context(), port(), gid_index(), &entry);
+  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query GID ", gid_index(), " of port ", name()));
+  return entry;
+}
+
 absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
   absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
   if (!attr.ok()) return attr.status();
+  if (attr->link_layer == IBV_LINK_LAYER_ETHERNET) return PKeyIndex{0, pkey.Full()};
   std::vector<std::string> table;
   const PKeyIndex* found = nullptr;
   PKeyIndex limited;

@@ -25,7 +25,7 @@ struct HcaPortInfo {
   bool ethernet_link_layer = false;  // RoCE: no LID, no SA
   Lid lid;
   Lid sm_lid;
-  Gid gid;           // GID index 0 (InfiniBand), or the configured index (RoCE)
+  Gid gid;           // at index 0 (InfiniBand), or at the chosen one (RoCE)
   uint8_t mtu = 0;   // active MTU, IbMtu's code
   uint8_t rate = 0;  // active speed times width as an IBA rate code
 };
@@ -38,7 +38,10 @@ class Hca {
   virtual const VerbsTable& verbs() const = 0;
   virtual ibv_context* context() const = 0;
   virtual uint8_t port() const = 0;
+  // Of the GID that datagrams come from: 0 on InfiniBand; on RoCE as roce_gid.h says.
   virtual int gid_index() const = 0;
+  // The GID table has changed: another index may be the right one now. Control only.
+  virtual void OnGidChange() {}
   virtual std::string name() const = 0;  // "mlx5_0/1" or "soft:host1"
   // Null on a link layer without a subnet administrator.
   virtual MadTransport* mads() = 0;
@@ -58,8 +61,11 @@ class Hca {
   virtual std::vector<PortCounter> PortCounters() const { return {}; }
 
   absl::StatusOr<HcaPortInfo> QueryPort() const;
+  // The entry of the GID table at gid_index(): type and network device are RoCE's.
+  absl::StatusOr<ibv_gid_entry> QueryGidEntry() const;
   // The index of the P_Key of that partition in the port's table (full member preferred), and whether it is a full member's.
-  // kNotFound, listing the table, if the port is not a member.
+  // kNotFound, listing the table, if the port is not a member. On an Ethernet link layer nothing checks P_Keys, its table may
+  // be a single 0xffff, and every port counts as a full member.
   struct PKeyIndex {
     uint16_t index;
     PKey pkey;
@@ -80,7 +86,8 @@ class HcaRegistry {
   std::map<std::string, Opener> openers_;
 };
 
-// Opens "DEVICE/PORT" through libibverbs and, on an InfiniBand link layer, libibumad. kNotFound lists the devices there are.
+// Opens "DEVICE/PORT", or "DEVICE/PORT?gid=INDEX" on an Ethernet link layer, through libibverbs and, on an InfiniBand link
+// layer, libibumad. kNotFound lists the devices there are.
 absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port);
 
 }  // namespace eoib

@@ -104,6 +104,28 @@ TEST(FindPKey, ListsTheTable) {
   EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(), "query P_Key 0 of port fake0/1: Input/output error");
 }
 
+// RoCE: rdma_rxe has one P_Key, 0xffff, and looks at none.
+TEST(FindPKey, IsEveryonesOnAnEthernetLinkLayer) {
+  FakeHca hca;
+  hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  hca.pkeys = {0xffff};
+  for (const uint16_t pkey : {0x8001, 0x0001}) {
+    const absl::StatusOr<Hca::PKeyIndex> found = hca.FindPKey(PKey(pkey));
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->index, 0);
+    EXPECT_EQ(found->pkey, PKey(0x8001)) << "nobody is a limited member";
+  }
+}
+
+TEST(QueryGidEntry, IsTheChosenOne) {
+  FakeHca hca;
+  hca.gids[3].ndev_ifindex = 7;
+  hca.chosen_gid_index = 3;
+  EXPECT_EQ(hca.QueryGidEntry().value().ndev_ifindex, 7u);
+  hca.chosen_gid_index = 4;
+  EXPECT_EQ(hca.QueryGidEntry().status().message(), "query GID 4 of port fake0/1: No data available");
+}
+
 TEST(HcaRegistry, OpensByScheme) {
   HcaRegistry registry;
   std::string opened;

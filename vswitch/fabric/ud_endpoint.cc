@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <string>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fdb/check.h"
@@ -55,6 +56,10 @@ absl::StatusOr<std::unique_ptr<UdEndpoint>> UdEndpoint::Create(Hca* hca, ibv_pd*
 
 absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   const VerbsTable& verbs = hca_->verbs();
+  ibv_port_attr port = {};
+  if (const int error = verbs.query_port(hca_->context(), hca_->port(), &port); error != 0)
+    return Failed(error, "query the port");
+  ethernet_ = port.link_layer == IBV_LINK_LAYER_ETHERNET;
   channel_ = verbs.create_comp_channel(hca_->context());
   if (channel_ == nullptr) return Failed(errno, "create a completion channel");
   const int flags = fcntl(channel_->fd, F_GETFL);
@@ -150,6 +155,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   use_[buffer.value()] = Use::kNone;
   --posted_;
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
+    in_error_ = true;
     pool_->Move(buffer, BufferPool::State::kFree);
     return false;
   }
@@ -165,6 +171,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
     out->dgid = Gid::FromWire(pool_->Grh(buffer) + kGrhDgid);
   }
   out->source_qpn = Qpn(wc.src_qp);
+  if (ethernet_) return true;
   out->slid = Lid(wc.slid);
   out->path_bits = wc.dlid_path_bits;
   out->sl = Sl(wc.sl);
@@ -172,6 +179,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
 }
 
 void UdEndpoint::Refill() {
+  if (ABSL_PREDICT_FALSE(in_error_)) return;  // it would be flushed at once
   for (;;) {
     const size_t prepared = PrepareReceives();
     if (prepared == 0) return;
@@ -328,8 +336,19 @@ absl::Status UdEndpoint::Attach(const Mgid& mgid, Mlid mlid) {
   if (const int error = hca_->verbs().attach_mcast(qp_, &gid, mlid.value()); error != 0) {
     return Failed(error, absl::StrCat("attach QP ", qpn().ToString(), " to ", Describe(mgid, mlid)));
   }
+  if (absl::Status status = JoinOnNetdev(mgid); !status.ok()) {
+    hca_->verbs().detach_mcast(qp_, &gid, mlid.value());
+    return status;
+  }
   groups_.emplace_back(mgid, mlid);
   return absl::OkStatus();
+}
+
+absl::Status UdEndpoint::JoinOnNetdev(const Mgid& mgid) {
+  if (!ethernet_) return absl::OkStatus();
+  const absl::StatusOr<ibv_gid_entry> gid = hca_->QueryGidEntry();
+  if (!gid.ok()) return gid.status();
+  return netdev_groups_.Join(static_cast<int>(gid->ndev_ifindex), mgid);
 }
 
 absl::Status UdEndpoint::Detach(const Mgid& mgid, Mlid mlid) {
@@ -339,6 +358,7 @@ absl::Status UdEndpoint::Detach(const Mgid& mgid, Mlid mlid) {
   if (const int error = hca_->verbs().detach_mcast(qp_, &gid, mlid.value()); error != 0) {
     return Failed(error, absl::StrCat("detach QP ", qpn().ToString(), " from ", Describe(mgid, mlid)));
   }
+  netdev_groups_.Leave(mgid);
   groups_.erase(std::remove(groups_.begin(), groups_.end(), std::make_pair(mgid, mlid)), groups_.end());
   return absl::OkStatus();
 }

@@ -10,6 +10,9 @@
 // A send that fails leaves a UD QP's send queue in the state SQE (IBA 1.4 §10.3.1.6): sends already posted are flushed. Until
 // they are, Send refuses with kSendError; then ReapSends takes the queue back to RTS.
 //
+// On an Ethernet link layer a group is also joined by the network device (netdev_multicast.h), and a completion's LID and SL
+// mean nothing.
+//
 // One thread: the worker that owns the QP, except SetQKey, Attach and Detach, which control calls. Nothing here allocates after
 // Create.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
@@ -32,6 +35,7 @@
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/netdev_multicast.h"
 #include "vswitch/wire/drop_reason.h"
 
 namespace eoib {
@@ -45,7 +49,7 @@ struct Datagram {
   Gid sgid;  // from the GRH
   Gid dgid;  // from the GRH: the group's MGID, or this port's GID
   Qpn source_qpn;
-  Lid slid;
+  Lid slid;  // this, path_bits and sl: 0 on RoCE
   uint8_t path_bits = 0;
   Sl sl;
 
@@ -82,9 +86,14 @@ class UdEndpoint {
   // Whether an asynchronous event tells of the loss of this queue pair or of one of its completion queues.
   bool IsLostBy(const ibv_async_event& event) const;
 
+  // The worker: a receive was flushed, so the queue pair is in the error state (IBA 1.4 §10.3.1.7), for good. Some HCAs put it
+  // there without an event, as for a datagram that is longer than its buffer.
+  bool in_error() const { return in_error_; }
+
   // Up to out.size() datagrams that arrived; their buffers now belong to the batch.
   size_t Receive(absl::Span<Datagram> out);
-  // Posts free buffers until receive_depth are posted or the pool is empty; call it after the batch's buffers were freed.
+  // Posts free buffers until receive_depth are posted or the pool is empty; call it after the batch's buffers were freed. Posts
+  // none when in_error().
   void Refill();
 
   // Posts `requests`. result[i] says what became of the i-th: kNone (its buffer is in flight), kUnresolved (no such handle),
@@ -120,6 +129,7 @@ class UdEndpoint {
   DropReason PrepareSend(const SendRequest& request, size_t at);
   size_t PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result);
   void FinishSend(BufferId buffer);
+  absl::Status JoinOnNetdev(const Mgid& mgid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverSendQueue();
   void DetachAll();
 
@@ -135,6 +145,8 @@ class UdEndpoint {
   size_t posted_ = 0;
   size_t in_flight_ = 0;
   bool send_failed_ = false;           // the send queue may be in SQE
+  bool in_error_ = false;              // the queue pair is
+  bool ethernet_ = false;              // the port's link layer
   std::atomic<uint32_t> remote_qkey_;  // high-order bit set: the QP's own
   std::vector<Use> use_;               // by BufferId; the pool may serve other endpoints too
   std::vector<AhIndex> ah_of_buffer_;  // by BufferId: to release at completion
@@ -147,6 +159,7 @@ class UdEndpoint {
 
   absl::Mutex mutex_;
   std::vector<std::pair<Mgid, Mlid>> groups_ ABSL_GUARDED_BY(mutex_);  // attached to: control only
+  NetdevMulticast netdev_groups_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace eoib

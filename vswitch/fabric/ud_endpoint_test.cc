@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <poll.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/wire/mgid.h"
 
 namespace eoib {
 namespace {
@@ -432,6 +437,75 @@ TEST_F(UdEndpointTest, TakesTheGroupsQKey) {
   hca_.FailNext("modify_qp", EPERM);
   EXPECT_THAT(endpoint_->SetQKey(QKey(2)).message(),
               HasSubstr("modify QP 0x48 to Q_Key " + QKey(2).ToString() + " on fake0/1: Operation not permitted"));
+}
+
+// rdma_rxe says nothing else when it puts a queue pair into the error state. What would be posted would be flushed at once.
+TEST_F(UdEndpointTest, AFlushedReceiveTellsThatTheQueuePairIsInError) {
+  endpoint_->Refill();
+  std::vector<Datagram> datagrams(4);
+  hca_.Deliver(Bytes(10), {.status = IBV_WC_LOC_LEN_ERR});
+  EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 1u);
+  EXPECT_FALSE(datagrams[0].ok);
+  EXPECT_FALSE(endpoint_->in_error()) << "a failed receive alone is no reason to make a new one";
+  pool_->Free(datagrams[0].buffer);
+  endpoint_->Refill();
+  EXPECT_THAT(hca_.qp()->receives, SizeIs(kReceiveDepth));
+  hca_.Deliver(Bytes(0), {.status = IBV_WC_WR_FLUSH_ERR});
+  EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 0u);
+  EXPECT_TRUE(endpoint_->in_error());
+  endpoint_->Refill();
+  EXPECT_THAT(hca_.qp()->receives, SizeIs(kReceiveDepth - 1));
+}
+
+// ---- On an Ethernet link layer.
+
+class EthernetEndpointTest : public UdEndpointTest {
+ protected:
+  EthernetEndpointTest() {
+    hca_.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    hca_.gids[0].ndev_ifindex = if_nametoindex("lo");
+    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
+  }
+  bool NetdevIsMember() const {
+    std::ifstream file("/proc/net/igmp6");
+    const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    return absl::StrContains(all, "lo              ff12e0fd8001ffffffffffff00000000");
+  }
+  const Mgid mgid_ = FloodMgid(PKey(0x8001), 0xff12'e0fd);  // nobody else's
+};
+
+TEST_F(EthernetEndpointTest, TheNetworkDeviceJoinsTheGroupsToo) {
+  ASSERT_TRUE(endpoint_->Attach(mgid_, Mlid()).ok());
+  EXPECT_TRUE(NetdevIsMember());
+  ASSERT_TRUE(endpoint_->Detach(mgid_, Mlid()).ok());
+  EXPECT_FALSE(NetdevIsMember());
+  ASSERT_TRUE(endpoint_->Attach(mgid_, Mlid()).ok());
+  endpoint_.reset();
+  EXPECT_FALSE(NetdevIsMember());
+}
+
+TEST_F(EthernetEndpointTest, WhereTheNetworkDeviceCannotJoinTheQueuePairIsNotAttached) {
+  hca_.gids[0].ndev_ifindex = 99999;
+  EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(), HasSubstr("on network device ? (index 99999): No such device"));
+  EXPECT_TRUE(hca_.qp()->groups.empty());
+  hca_.gids.clear();
+  EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(), HasSubstr("query GID 0 of port fake0/1"));
+  EXPECT_TRUE(hca_.qp()->groups.empty());
+}
+
+// Some HCAs leave parts of the source MAC there.
+TEST_F(EthernetEndpointTest, LidAndSlOfACompletionMeanNothing) {
+  endpoint_->Refill();
+  hca_.Deliver(
+      Bytes(10),
+      {.status = IBV_WC_SUCCESS, .src_qp = 0x99, .wc_flags = IBV_WC_GRH, .slid = 0x5054, .sl = 3, .dlid_path_bits = 1});
+  Datagram datagram;
+  ASSERT_EQ(endpoint_->Receive({&datagram, 1}), 1u);
+  EXPECT_EQ(datagram.source(), (PeerAddress{kSgid, Qpn(0x99)}));
+  EXPECT_EQ(datagram.slid, Lid());
+  EXPECT_EQ(datagram.sl, Sl());
+  EXPECT_EQ(datagram.path_bits, 0);
+  pool_->Free(datagram.buffer);
 }
 
 // The destructor of the fixture finds the pool whole and the handles idle.

@@ -26,7 +26,8 @@ struct VerbsTable {
   int (*query_device)(ibv_context* context, ibv_device_attr* attr);
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr);
   int (*query_gid)(ibv_context* context, uint8_t port, int index, ibv_gid* gid);
-  int (*query_pkey)(ibv_context* context, uint8_t port, int index, uint16_t* pkey);  // *pkey in network order
+  int (*query_gid_ex)(ibv_context* context, uint8_t port, int index, ibv_gid_entry* entry);  // errno value; ENODATA: unused
+  int (*query_pkey)(ibv_context* context, uint8_t port, int index, uint16_t* pkey);          // *pkey in network order
 
   ibv_pd* (*alloc_pd)(ibv_context* context);
   int (*dealloc_pd)(ibv_pd* pd);

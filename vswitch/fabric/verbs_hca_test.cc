@@ -11,7 +11,9 @@ namespace {
 using testing::HasSubstr;
 
 TEST(OpenVerbsHca, WantsDeviceAndPort) {
-  for (const char* name : {"", "mlx5_0", "/1", "mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/-1", "mlx5_0/one", "mlx5_0/1x"}) {
+  for (const char* name :
+       {"", "mlx5_0", "/1", "mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/-1", "mlx5_0/one", "mlx5_0/1x", "mlx5_0/1?",
+        "mlx5_0/1?gid=", "mlx5_0/1?gid=-1", "mlx5_0/1?gid=256", "mlx5_0?gid=1", "mlx5_0/1?gid=1?gid=2"}) {
     const absl::Status status = OpenVerbsHca(name).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
     EXPECT_THAT(status.message(), HasSubstr("verbs:DEVICE/PORT"));

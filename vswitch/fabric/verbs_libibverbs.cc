@@ -15,6 +15,10 @@ const VerbsTable& LibibverbsTable() {
       .query_port = [](ibv_context* context, uint8_t port, ibv_port_attr* attr) { return ibv_query_port(context, port, attr); },
       .query_gid = [](ibv_context* context, uint8_t port, int index,
                       ibv_gid* gid) { return ibv_query_gid(context, port, index, gid); },
+      .query_gid_ex =
+          [](ibv_context* context, uint8_t port, int index, ibv_gid_entry* entry) {
+            return ibv_query_gid_ex(context, port, static_cast<uint32_t>(index), entry, 0);
+          },
       .query_pkey = [](ibv_context* context, uint8_t port, int index,
                        uint16_t* pkey) { return ibv_query_pkey(context, port, index, pkey); },
       .alloc_pd = [](ibv_context* context) { return ibv_alloc_pd(context); },

@@ -247,6 +247,15 @@ int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
   return 0;
 }
 
+int QueryGidEx(ibv_context* context, uint8_t port, int index, ibv_gid_entry* entry) {
+  *entry = {};
+  if (QueryGid(context, port, index, &entry->gid) != 0) return errno;
+  entry->gid_index = static_cast<uint32_t>(index);
+  entry->port_num = port;
+  entry->gid_type = IBV_GID_TYPE_IB;
+  return 0;
+}
+
 int QueryPkey(ibv_context* context, uint8_t port, int index, uint16_t* pkey) {
   const std::vector<PKey> pkeys = Port(context).config().pkeys;
   if (port != 1 || index < 0 || static_cast<size_t>(index) >= pkeys.size()) {
@@ -511,6 +520,7 @@ const VerbsTable& SoftVerbsTable() {
       .query_device = QueryDevice,
       .query_port = QueryPort,
       .query_gid = QueryGid,
+      .query_gid_ex = QueryGidEx,
       .query_pkey = QueryPkey,
       .alloc_pd = AllocPd,
       .dealloc_pd = DeallocPd,

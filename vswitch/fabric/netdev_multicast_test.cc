@@ -1,0 +1,100 @@
+#include "vswitch/fabric/netdev_multicast.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "vswitch/wire/mgid.h"
+
+namespace eoib {
+namespace {
+
+using testing::HasSubstr;
+
+// Groups that no other test uses, since the loopback device is everybody's. A P_Key makes them differ in the upper bits only.
+constexpr uint32_t kTestPrefix = 0xff12'e0fe;
+Mgid Group(uint16_t number) { return FloodMgid(PKey(static_cast<uint16_t>(0x8000 | number)), kTestPrefix); }
+
+// The groups among these that the kernel knows of at `netdev`, as hex digits.
+std::set<std::string> KernelGroups(const std::string& netdev) {
+  std::ifstream file("/proc/net/igmp6");
+  std::set<std::string> groups;
+  std::string index, name, group, rest;
+  while (file >> index >> name >> group && std::getline(file, rest)) {
+    if (name == netdev && group.rfind("ff12e0fe", 0) == 0) groups.insert(group);
+  }
+  return groups;
+}
+
+std::string Hex(const Mgid& mgid) {
+  std::string hex;
+  for (uint8_t byte : mgid.gid().bytes()) absl::StrAppendFormat(&hex, "%02x", byte);
+  return hex;
+}
+
+class NetdevMulticastTest : public testing::Test {
+ protected:
+  const int lo_ = static_cast<int>(if_nametoindex("lo"));
+};
+
+TEST_F(NetdevMulticastTest, TheNetworkDeviceIsAMemberUntilItLeaves) {
+  NetdevMulticast groups;
+  const Mgid one = Group(1), two = Group(2);
+  ASSERT_TRUE(groups.Join(lo_, one).ok());
+  ASSERT_TRUE(groups.Join(lo_, two).ok());
+  EXPECT_TRUE(KernelGroups("lo").contains(Hex(one)));
+  EXPECT_TRUE(KernelGroups("lo").contains(Hex(two))) << "though they share one multicast MAC";
+  groups.Leave(one);
+  EXPECT_FALSE(KernelGroups("lo").contains(Hex(one)));
+  EXPECT_TRUE(KernelGroups("lo").contains(Hex(two)));
+  groups.Leave(one);
+  EXPECT_EQ(groups.groups(), 1u);
+}
+
+TEST_F(NetdevMulticastTest, JoiningAgainIsOneMembership) {
+  NetdevMulticast groups;
+  ASSERT_TRUE(groups.Join(lo_, Group(3)).ok());
+  ASSERT_TRUE(groups.Join(lo_, Group(3)).ok());
+  groups.Leave(Group(3));
+  EXPECT_FALSE(KernelGroups("lo").contains(Hex(Group(3))));
+}
+
+TEST_F(NetdevMulticastTest, MembershipsEndWithTheObject) {
+  {
+    NetdevMulticast groups;
+    ASSERT_TRUE(groups.Join(lo_, Group(4)).ok());
+  }
+  EXPECT_FALSE(KernelGroups("lo").contains(Hex(Group(4))));
+}
+
+TEST_F(NetdevMulticastTest, TakesMoreSocketsWhereOneIsFull) {
+  NetdevMulticast groups;
+  constexpr uint16_t kFirst = 0x1000;
+  uint16_t count = 0;
+  while (groups.sockets() < 3 && count < 0x4000) {
+    const absl::Status joined = groups.Join(lo_, Group(kFirst + count++));
+    ASSERT_TRUE(joined.ok()) << joined;
+  }
+  ASSERT_EQ(groups.sockets(), 3u);
+  EXPECT_TRUE(KernelGroups("lo").contains(Hex(Group(kFirst + count - 1))));
+  // What was left makes room.
+  groups.Leave(Group(kFirst));
+  for (uint16_t i = 0; i < 10; ++i) groups.Leave(Group(kFirst + count - 1 - i));
+  ASSERT_TRUE(groups.Join(lo_, Group(kFirst)).ok());
+  EXPECT_EQ(groups.sockets(), 3u);
+}
+
+TEST_F(NetdevMulticastTest, SaysWhatItCouldNotJoin) {
+  NetdevMulticast groups;
+  EXPECT_EQ(groups.Join(99999, Group(5)).message(),
+            "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device ? (index 99999): No such device");
+  EXPECT_EQ(groups.groups(), 0u);
+}
+
+}  // namespace
+}  // namespace eoib
