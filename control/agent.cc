@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "control/log.h"
+#include "vswitch/fabric/roce_gid.h"
 
 namespace eoib {
 namespace {
@@ -50,12 +52,14 @@ Agent::~Agent() {
   veses_.clear();
   subscriptions_.reset();
   sa_.reset();
+  maker_.reset();
   pool_.reset();
   handles_.reset();
   if (pd_ != nullptr) hca_->verbs().dealloc_pd(pd_);
 }
 
 absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port) {
+  if (absl::Status status = CheckLinkLayer(config); !status.ok()) return status;
   pd_ = hca_->verbs().alloc_pd(hca_->context());
   if (pd_ == nullptr)
     return absl::InternalError(absl::StrCat("allocate a protection domain on ", hca_->name(), ": ", strerror(errno)));
@@ -67,9 +71,11 @@ absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortF
     sa_ = std::make_unique<SaClient>(hca_->mads(), clock_, SaClient::Options{.first_tid = RandomTid()});
     sa_->OnNotice([this](const Notice& notice) { OnNotice(notice); });
     subscriptions_ = std::make_unique<Subscriptions>(sa_.get(), clock_);
+  } else {
+    maker_ = std::make_unique<HandleMaker>(handles_.get());
   }
   for (const VesConfig& ves_config : config.veses) {
-    auto ves = Ves::Create(ves_config, {hca_.get(), pd_, pool_.get(), handles_.get(), sa_.get(), clock_});
+    auto ves = Ves::Create(ves_config, {hca_.get(), pd_, pool_.get(), handles_.get(), sa_.get(), maker_.get(), clock_});
     if (!ves.ok()) return ves.status();
     veses_.push_back(*std::move(ves));
   }
@@ -83,6 +89,20 @@ absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortF
     if (!status.ok()) return status;
   }
   return WatchDescriptors();
+}
+
+// On an Ethernet link layer no HCA looks at P_Keys, and Q_Keys alone keep the VESes apart.
+absl::Status Agent::CheckLinkLayer(const AgentConfig& config) const {
+  if (hca_->mads() != nullptr) return absl::OkStatus();
+  std::map<QKey, const VesConfig*> veses;
+  for (const VesConfig& ves : config.veses) {
+    const auto [first, fresh] = veses.emplace(QKeyOf(ves), &ves);
+    if (fresh) continue;
+    return absl::InvalidArgumentError(absl::StrCat("VES ", ves.name, " has the Q_Key ", QKeyOf(ves).ToString(), " of VES ",
+                                                   first->second->name, ", and ", hca_->name(),
+                                                   " is RoCE, where nothing else keeps them apart; give it another qkey"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Agent::OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port) {
@@ -108,7 +128,8 @@ absl::Status Agent::WatchDescriptors() {
     status.Update(loop_->Add(fd, EPOLLIN, [handler = std::move(handler)](uint32_t) { handler(); }));
     watched_.push_back(fd);
   };
-  for (const std::unique_ptr<Ves>& ves : veses_) watch(ves->punt_fd(), [ves = ves.get()] { ves->RunPunts(); });
+  for (const std::unique_ptr<Ves>& ves : veses_) watch(ves->punt_fd(), [this, ves = ves.get()] { RunPunts(ves); });
+  if (maker_ != nullptr) watch(maker_->fd(), [this] { maker_->Run(); });
   if (sa_ != nullptr) watch(sa_->fd(), [this] { sa_->Run(); });
   const int async_fd = hca_->context()->async_fd;
   fcntl(async_fd, F_SETFL, fcntl(async_fd, F_GETFL) | O_NONBLOCK);
@@ -156,7 +177,13 @@ void Agent::RunAsyncEvents() {
   if (depth != RefreshDepth::kNone) Refresh(depth);
 }
 
+void Agent::RunPunts(Ves* ves) {
+  ves->RunPunts();
+  if (ves->lost()) Refresh(RefreshDepth::kHeavy);
+}
+
 RefreshDepth Agent::Note(const ibv_async_event& event) {
+  if (event.event_type == IBV_EVENT_GID_CHANGE) hca_->OnGidChange();
   if (event.event_type == IBV_EVENT_DEVICE_FATAL) on_fatal_(absl::StrCat(hca_->name(), " reports that it is lost"));
   for (const std::unique_ptr<Ves>& ves : veses_) ves->NoteLoss(event);
   const RefreshDepth depth = DepthOf(event.event_type);
@@ -218,15 +245,21 @@ Ves* Agent::FindVes(absl::string_view name) const {
 
 // ---- Commands ---------------------------------------------------------------------------------------------------------
 
-std::string Agent::Show() const {
-  std::string text = absl::StrCat("HCA ", hca_->name(), ": ");
+std::string Agent::ShowPort() const {
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
-  if (port.ok()) {
-    absl::StrAppend(&text, port->active ? "active" : "down", ", LID ", port->lid.ToString(), ", SM LID ",
-                    port->sm_lid.ToString(), ", GID ", port->gid.ToString(), ", MTU ", MtuBytes(port->mtu), "\n");
-  } else {
-    absl::StrAppend(&text, port.status().message(), "\n");
+  if (!port.ok()) return std::string(port.status().message());
+  const std::string state = port->active ? "active" : "down";
+  const std::string mtu = absl::StrCat(", MTU ", MtuBytes(port->mtu));
+  if (!port->ethernet_link_layer) {
+    return absl::StrCat(state, ", LID ", port->lid.ToString(), ", SM LID ", port->sm_lid.ToString(), ", GID ",
+                        port->gid.ToString(), mtu);
   }
+  const absl::StatusOr<ibv_gid_entry> gid = hca_->QueryGidEntry();
+  return absl::StrCat(state, ", ", gid.ok() ? RoceGid::FromEntry(*gid).ToString() : gid.status().message(), mtu);
+}
+
+std::string Agent::Show() const {
+  std::string text = absl::StrCat("HCA ", hca_->name(), ": ", ShowPort(), "\n");
   if (subscriptions_ != nullptr) absl::StrAppend(&text, "notices of the subnet: ", subscriptions_->Show(), "\n");
   for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
   return text;

@@ -20,6 +20,7 @@
 #include "control/ves.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/buffer_pool.h"
+#include "vswitch/fabric/handle_maker.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/worker.h"
@@ -55,9 +56,11 @@ class Agent {
   Agent(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock);
 
   absl::Status Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port);
+  absl::Status CheckLinkLayer(const AgentConfig& config) const;
   absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
   absl::Status WatchDescriptors();
   void RunAsyncEvents();
+  void RunPunts(Ves* ves);
   RefreshDepth Note(const ibv_async_event& event);
   void Refresh(RefreshDepth depth);
   void RebuildVeses();
@@ -65,6 +68,7 @@ class Agent {
   void OnNotice(const Notice& notice);
   Ves* FindVes(absl::string_view name) const;
   std::string Show() const;
+  std::string ShowPort() const;
   std::string HcaCounters() const;
   // Runs `text` for the VES that the first argument names, or for all.
   absl::StatusOr<std::string> ForVeses(const CommandRegistry::Arguments& arguments,
@@ -76,6 +80,7 @@ class Agent {
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<AddressHandles> handles_;
   std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<HandleMaker> maker_;            // null on InfiniBand
   std::unique_ptr<SaClient> sa_;                  // null without an SA
   std::unique_ptr<Subscriptions> subscriptions_;  // null without an SA
   std::vector<std::unique_ptr<Ves>> veses_;

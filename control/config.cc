@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "control/nearest_name.h"
+#include "vswitch/wire/sa_mad.h"
 
 // After everything else, since it changes how headers behave.
 #include "vswitch/fabric/toml.h"
@@ -262,7 +263,8 @@ bool IsNetdevName(absl::string_view name) {
 class VesReader {
  public:
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
-    CheckKeys(table, " in [[ves]]", {"name", "pkey", "vlans", "qkey", "ageing", "fdb_limit"}, mistakes);
+    CheckKeys(table, " in [[ves]]",
+              {"name", "pkey", "vlans", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing", "fdb_limit"}, mistakes);
     reader_.Require("name", "\"blue\"");
     reader_.Require("pkey", "0x8001, the P_Key of its partition");
   }
@@ -272,6 +274,7 @@ class VesReader {
     ves.line = reader_.line();
     ReadName(&ves);
     ReadKeys(&ves);
+    ReadGroup(&ves.group);
     if (const auto vlans = reader_.Vlans("vlans")) ves.vlans = *vlans;
     if (const auto ageing = reader_.Integer("ageing", 0, kMaxAgeing, " seconds (0: never)"))
       ves.ageing = absl::Seconds(*ageing);
@@ -297,6 +300,18 @@ class VesReader {
                                                   "it is a controlled Q_Key, from 0x80000000 to 0xffffffff")) {
       ves->qkey = QKey(static_cast<uint32_t>(*qkey));
     }
+  }
+
+  void ReadGroup(GroupParameters* group) {
+    if (const auto bytes = reader_.Integer("mtu", 256, 4096, " bytes")) {
+      group->mtu = static_cast<int>(*bytes);
+      if (MtuCode(*group->mtu) == 0) reader_.Wrong("mtu", "InfiniBand has 256, 512, 1024, 2048 and 4096");
+    }
+    if (const auto sl = reader_.Integer("sl", 0, Sl::kMax, "")) group->sl = Sl(static_cast<uint8_t>(*sl));
+    if (const auto traffic_class = reader_.Integer("traffic_class", 0, 255, "")) {
+      group->traffic_class = static_cast<uint8_t>(*traffic_class);
+    }
+    if (const auto hops = reader_.Integer("hop_limit", 0, 255, "")) group->hop_limit = static_cast<uint8_t>(*hops);
   }
 
   const TableReader reader_;

@@ -19,12 +19,22 @@
 
 namespace eoib {
 
+// What a VES's flood group, and with it every datagram of the VES, is like if this agent has to say so: on InfiniBand when it
+// creates the group, on an Ethernet link layer always.
+struct GroupParameters {
+  absl::optional<int> mtu;            // bytes, as MtuBytes has them; default: the port's active MTU
+  Sl sl;                              // on an Ethernet link layer the frames' priority
+  uint8_t traffic_class = 0;          // on an Ethernet link layer the IP traffic class, so the DSCP is in its upper six bits
+  absl::optional<uint8_t> hop_limit;  // default: 0 on InfiniBand (never routed), 64 on an Ethernet link layer
+};
+
 // [[ves]]: one partition of the subnet as one switch.
 struct VesConfig {
   std::string name;                            // unique; [A-Za-z0-9_.-]{1,32}
   PKey pkey;                                   // the partition; either membership form
   VlanSet vlans = VlanSet::All();              // "vlans = [0, 10, \"100-199\"]"; default all. 0: untagged frames
   absl::optional<QKey> qkey;                   // default 0x80000000 | P_Key; controlled
+  GroupParameters group;                       // "mtu", "sl", "traffic_class", "hop_limit"
   absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
   size_t fdb_limit = 65536;
   int line = 0;  // of its table in the file

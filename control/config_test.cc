@@ -58,6 +58,31 @@ TEST(ConfigTest, DefaultsOfAVes) {
   EXPECT_EQ(2, ves.line);
 }
 
+TEST(ConfigTest, ReadsWhatAFloodGroupIsLike) {
+  const auto config = ParseConfig(WithVes("mtu = 1024\nsl = 5\ntraffic_class = 184\nhop_limit = 1\n"), "f");
+  ASSERT_EQ("OK", ErrorOf(config));
+  const GroupParameters& group = config->veses[0].group;
+  EXPECT_EQ(1024, group.mtu);
+  EXPECT_EQ(Sl(5), group.sl);
+  EXPECT_EQ(184, group.traffic_class);
+  EXPECT_EQ(1, group.hop_limit);
+  const GroupParameters unsaid = ParseConfig(WithVes(""), "f")->veses[0].group;
+  EXPECT_EQ(absl::nullopt, unsaid.mtu);
+  EXPECT_EQ(Sl(0), unsaid.sl);
+  EXPECT_EQ(0, unsaid.traffic_class);
+  EXPECT_EQ(absl::nullopt, unsaid.hop_limit);
+}
+
+TEST(ConfigTest, RefusesWhatNoFloodGroupIsLike) {
+  EXPECT_EQ("f:4: mtu is 1500; InfiniBand has 256, 512, 1024, 2048 and 4096",
+            ErrorOf(ParseConfig(WithVes("mtu = 1500\n"), "f")));
+  EXPECT_EQ("f:4: mtu is 9000; it is an integer from 256 to 4096 bytes", ErrorOf(ParseConfig(WithVes("mtu = 9000\n"), "f")));
+  EXPECT_EQ("f:4: sl is 16; it is an integer from 0 to 15", ErrorOf(ParseConfig(WithVes("sl = 16\n"), "f")));
+  EXPECT_EQ("f:4: traffic_class is -1; it is an integer from 0 to 255",
+            ErrorOf(ParseConfig(WithVes("traffic_class = -1\n"), "f")));
+  EXPECT_EQ("f:4: hop_limit is 256; it is an integer from 0 to 255", ErrorOf(ParseConfig(WithVes("hop_limit = 256\n"), "f")));
+}
+
 TEST(ConfigTest, ReadsEveryKeyOfATrunk) {
   const auto config =
       ParseConfig(WithVPort("type = 'test'\nmac = '02:5E:10:00:00:01'\nmode = 'trunk'\ntrunk_vlans = [10, '100-110']\n"
@@ -135,11 +160,13 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
        "f:2: unknown key \"rundir\"; there are ves, vport"},
       {"unknown key of a VES", WithVes("p_key = 3\n"), "f:4: unknown key \"p_key\" in [[ves]]; did you mean \"pkey\"?"},
       {"unlike all keys of a VES", WithVes("colour = 3\n"),
-       "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, qkey, ageing, fdb_limit"},
+       "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, ageing, "
+       "fdb_limit"},
       {"unknown key of a vPort", WithVPort("access-vlan = 3\n"),
        "f:8: unknown key \"access-vlan\" in [[vport]]; did you mean \"access_vlan\"?"},
       {"a key with control characters", WithVes("\"a\\n\\u001b\" = 3\n"),
-       "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, qkey, ageing, fdb_limit"},
+       "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, "
+       "ageing, fdb_limit"},
       {"one bracket", "[ves]\nname='b'\npkey=1\n", "f:1: ves is a table; write [[ves]], with two brackets, above its keys"},
       {"no table at all", "vport = 3\n", "f:1: vport is 3; write [[vport]], with two brackets, above its keys"},
       {"an array of numbers", "ves = [\n1]\n", "f:2: ves is 1; write [[ves]], with two brackets, above its keys"},
@@ -274,7 +301,8 @@ TEST(ConfigTest, ReportsAllMistakesInTheOrderOfTheFile) {
       "eoibd.toml:3: there is no VES \"red\"; there are: blue\n"
       "eoibd.toml:4: mtu is 1; it is an integer from 68 to 4074 bytes\n"
       "eoibd.toml:7: pkey is 32768; 0x8000 names no partition; its low 15 bits must not be 0\n"
-      "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, qkey, ageing, fdb_limit\n"
+      "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, "
+      "ageing, fdb_limit\n"
       "eoibd.toml:9: unknown key \"wes\"; did you mean \"ves\"?",
       ErrorOf(config));
 }

@@ -20,8 +20,15 @@ constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mc
 constexpr uint64_t kCreateMask = kJoinMask | mcm::kQKey | mcm::kMtuSelector | mcm::kMtu | mcm::kTrafficClass |
                                  mcm::kRateSelector | mcm::kRate | mcm::kSl | mcm::kFlowLabel | mcm::kHopLimit | mcm::kScope;
 constexpr uint8_t kLinkLocalScope = 2;
+// RFC 1700's default, and the kernel's. A GRH with hop limit 1 is not to be routed; what has 0 may not be sent as IP at all.
+constexpr uint8_t kEthernetHopLimit = 64;
 
 }  // namespace
+
+uint8_t HopLimit(const GroupParameters& parameters, bool ethernet_link_layer) {
+  if (!ethernet_link_layer) return parameters.hop_limit.value_or(0);
+  return std::max<uint8_t>(parameters.hop_limit.value_or(kEthernetHopLimit), 1);
+}
 
 FloodGroup::FloodGroup(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint,
                        const Clock* clock, OnChange on_change)
@@ -97,13 +104,26 @@ McMemberRecord FloodGroup::BaseRecord(const HcaPortInfo& port) const {
   McMemberRecord record;
   record.mgid = options_.mgid;
   record.port_gid = port.gid;
+  const GroupParameters& parameters = options_.parameters;
   record.qkey = options_.qkey;
-  record.mtu = port.mtu;
-  record.rate = port.rate;
+  record.mtu = parameters.mtu.has_value() ? MtuCode(*parameters.mtu) : port.mtu;
+  record.rate = port.ethernet_link_layer ? 0 : port.rate;  // there it would be a limit that not every HCA can keep
+  record.sl = parameters.sl;
+  record.traffic_class = parameters.traffic_class;
+  record.hop_limit = HopLimit(parameters, port.ethernet_link_layer);
   record.pkey = options_.pkey;
   record.scope = kLinkLocalScope;
   record.join_state = kFullMember;
   return record;
+}
+
+absl::Status FloodGroup::CheckMtu(const HcaPortInfo& port) const {
+  if (options_.parameters.mtu.value_or(0) <= MtuBytes(port.mtu)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the VES's mtu is ", *options_.parameters.mtu, " and the port's active MTU ", MtuBytes(port.mtu),
+                   port.ethernet_link_layer ? "; raise the MTU of its network device, then take "
+                                              "that down and up"
+                                            : ""));
 }
 
 void FloodGroup::Request(bool create) {
@@ -114,6 +134,8 @@ void FloodGroup::Request(bool create) {
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
   if (!port->active) return Fail(absl::UnavailableError("the port is not active"));
+  const absl::Status fits = CheckMtu(*port);
+  if (!fits.ok() && (create || sa_ == nullptr)) return Fail(fits);
   if (sa_ == nullptr) return Adopt(BaseRecord(*port));
   asking_ = true;
   sa_->Join(BaseRecord(*port), create ? kCreateMask : kJoinMask,

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "control/config.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/hca.h"
@@ -26,12 +27,16 @@
 
 namespace eoib {
 
+// Of the groups that `parameters` make, and on an Ethernet link layer of all paths. There it is 1 at least.
+uint8_t HopLimit(const GroupParameters& parameters, bool ethernet_link_layer);
+
 class FloodGroup {
  public:
   struct Options {
     Mgid mgid;
     PKey pkey;  // as in the port's table: full or limited
-    QKey qkey;  // for a group that has to be created
+    QKey qkey;  // this and what follows: for a group that has to be created
+    GroupParameters parameters;
   };
   // What the record says, for the forwarder and the ports.
   struct Joined {
@@ -42,8 +47,8 @@ class FloodGroup {
   };
   using OnChange = std::function<void(const absl::optional<Joined>&)>;
 
-  // `sa` is null where there is no SA (RoCE): the group is then attached as the options say, with the port's MTU. All pointers
-  // outlive the object. `on_change` hears of each join, and of the loss of the group (nothing).
+  // `sa` is null on an Ethernet link layer, which has none: the group is then what the options say it is, for each member by
+  // itself. All pointers outlive the object. `on_change` hears of each join, and of the loss of the group (nothing).
   FloodGroup(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint, const Clock* clock,
              OnChange on_change);
   ~FloodGroup();
@@ -81,6 +86,7 @@ class FloodGroup {
   absl::Status PutIntoEffect(const McMemberRecord& record);
   void AskSoon();
   McMemberRecord BaseRecord(const HcaPortInfo& port) const;
+  absl::Status CheckMtu(const HcaPortInfo& port) const;
 
   Options options_;
   Hca* const hca_;

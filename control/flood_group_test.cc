@@ -1,5 +1,7 @@
 #include "control/flood_group.h"
 
+#include <net/if.h>
+
 #include <memory>
 
 #include "control/fake_sa_for_test.h"
@@ -262,6 +264,75 @@ TEST_F(SubscriptionsTest, AnotherProgramMayHaveTheReports) {
   sa_.receives_reports = true;
   Advance(absl::Seconds(1));
   EXPECT_EQ(subscriptions_.Show(), "subscribed");
+}
+
+// ---- On an Ethernet link layer, where there is no SA.
+
+class EthernetFloodGroupTest : public FloodGroupTest {
+ protected:
+  EthernetFloodGroupTest() {
+    hca_.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    hca_.port_attr.active_mtu = IBV_MTU_1024;
+    hca_.gids[0].ndev_ifindex = if_nametoindex("lo");
+    endpoint_ = MakeEndpoint();
+  }
+  void Join(const GroupParameters& parameters) {
+    group_ = std::make_unique<FloodGroup>(
+        FloodGroup::Options{FloodMgid(PKey(0x8001), 0xff12'e0fc), PKey(0x8001), QKey(0x8000'1234), parameters}, &hca_, nullptr,
+        &handles_, endpoint_.get(), &clock_,
+        [this](const absl::optional<FloodGroup::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
+    group_->Join();
+  }
+};
+
+TEST_F(EthernetFloodGroupTest, IsWhatTheConfigurationAndThePortSay) {
+  Join({});
+  ASSERT_TRUE(group_->joined().has_value()) << group_->trouble();
+  EXPECT_EQ(group_->joined()->qkey, QKey(0x8000'1234));
+  EXPECT_EQ(group_->joined()->mtu_bytes, 1024);
+  EXPECT_EQ(hca_.qp()->transitions.back().attr.qkey, 0x8000'1234u);
+  EXPECT_TRUE(hca_.qp()->groups.contains(group_->mgid().gid()));
+  const ibv_ah_attr& attr = hca_.ahs.back()->attr;
+  EXPECT_EQ(attr.is_global, 1);
+  EXPECT_EQ(Gid::FromWire(attr.grh.dgid.raw), group_->mgid().gid());
+  EXPECT_EQ(attr.dlid, 0);
+  EXPECT_EQ(attr.static_rate, 0);
+  EXPECT_EQ(attr.grh.hop_limit, 64);
+}
+
+TEST_F(EthernetFloodGroupTest, TheConfigurationMaySayMore) {
+  Join({.mtu = 512, .sl = Sl(5), .traffic_class = 184, .hop_limit = 0});
+  ASSERT_TRUE(group_->joined().has_value()) << group_->trouble();
+  EXPECT_EQ(group_->joined()->mtu_bytes, 512);
+  const ibv_ah_attr& attr = hca_.ahs.back()->attr;
+  EXPECT_EQ(attr.sl, 5);
+  EXPECT_EQ(attr.grh.traffic_class, 184);
+  EXPECT_EQ(attr.grh.hop_limit, 1) << "0 hops is nowhere in IP";
+}
+
+// The MTU of the network device is raised, which no event tells of; the port going down and up does.
+TEST_F(EthernetFloodGroupTest, WaitsForAPortThatCarriesTheVessMtu) {
+  Join({.mtu = 4096});
+  EXPECT_FALSE(group_->joined().has_value());
+  EXPECT_THAT(group_->trouble(), HasSubstr("the VES's mtu is 4096 and the port's active MTU 1024; raise the MTU of its"));
+  hca_.port_attr.active_mtu = IBV_MTU_4096;
+  group_->Renew();
+  ASSERT_TRUE(group_->joined().has_value()) << group_->trouble();
+  EXPECT_EQ(group_->joined()->mtu_bytes, 4096);
+}
+
+TEST_F(FloodGroupTest, NoGroupIsCreatedThatThePortCannotCarry) {
+  group_ = std::make_unique<FloodGroup>(
+      FloodGroup::Options{mgid_, PKey(0x8001), QKey(0x8000'8001), {.mtu = 4096}}, &hca_, &client_, &handles_, endpoint_.get(),
+      &clock_, [this](const absl::optional<FloodGroup::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
+  hca_.port_attr.active_mtu = IBV_MTU_2048;
+  group_->Join();
+  Pump();
+  EXPECT_TRUE(sa_.groups.empty());
+  EXPECT_EQ(group_->trouble(), "the VES's mtu is 4096 and the port's active MTU 2048");
+  Create();  // another member could
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(joins_, 1);
 }
 
 // ---- Depths.

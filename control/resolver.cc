@@ -15,12 +15,17 @@ namespace {
 constexpr absl::Duration kRetry = absl::Seconds(5);
 // Between two questions for one path that frames of the peer caused.
 constexpr absl::Duration kPause = absl::Seconds(1);
+// Until a neighbour that was not found is looked for again, at first; doubling up to the last.
+constexpr absl::Duration kFirstLook = absl::Seconds(1);
+constexpr absl::Duration kLastLook = absl::Minutes(1);
+constexpr int kMostFailures = 6;  // that make a difference to it
 
 }  // namespace
 
-Resolver::Resolver(SaClient* sa, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
+Resolver::Resolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
                    PKey pkey, std::function<void()> published)
-    : sa_(sa),
+    : sa_(source.sa),
+      source_(source),
       handles_(handles),
       directory_(directory),
       clock_(clock),
@@ -46,7 +51,7 @@ void Resolver::OnPunt(const Punt& punt) {
   path.gone = false;
   if (std::find(path.vports.begin(), path.vports.end(), punt.vport) == path.vports.end()) path.vports.push_back(punt.vport);
   const bool heard = punt.kind == Punt::Kind::kNewPeer || punt.kind == Punt::Kind::kReaddressed;
-  if (heard && (punt.slid.IsValid() || sa_ == nullptr)) {
+  if (heard && punt.slid.IsValid()) {
     Heard(punt, &path);
   } else if (!path.ah.IsNone()) {
     PublishTo(peer->gid, &path);  // another queue pair of a port that we know the way to
@@ -105,6 +110,7 @@ absl::Time Resolver::NextDeadline() const {
 
 void Resolver::QueryForPunt(const Gid& gid) {
   Path& path = paths_.at(gid);
+  if (sa_ == nullptr && !path.ah.IsNone()) return;  // there is nothing more to know
   if (clock_->Now() < path.asked_at + kPause) {
     path.again_at = path.asked_at + kPause;
   } else {
@@ -113,7 +119,6 @@ void Resolver::QueryForPunt(const Gid& gid) {
 }
 
 void Resolver::Query(const Gid& gid) {
-  if (sa_ == nullptr) return;
   Path& path = paths_.at(gid);
   if (path.asking) {
     path.again = true;
@@ -123,10 +128,38 @@ void Resolver::Query(const Gid& gid) {
   path.again = false;
   path.asked_at = clock_->Now();
   path.retry_at = path.again_at = absl::InfiniteFuture();
+  if (sa_ == nullptr) return Make(gid);
   ++counters_.queries;
   sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
     if (*alive) Answered(gid, answer);
   });
+}
+
+void Resolver::Make(const Gid& gid) {
+  source_.maker->Make({gid, 0, source_.sl}, source_.attributes,
+                      [this, alive = alive_, handles = handles_, gid](const absl::StatusOr<AhIndex>& ah) {
+                        if (*alive) {
+                          Made(gid, ah);
+                        } else if (ah.ok()) {
+                          handles->Put(*ah);
+                        }
+                      });
+}
+
+void Resolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
+  Path& path = paths_.at(gid);
+  path.asking = false;
+  if (ah.ok()) {
+    path.failures = 0;
+    Replace({gid, 0, source_.sl}, *ah);
+    published_();
+  } else {
+    ++counters_.failures;
+    path.retry_at = clock_->Now() + std::min(kFirstLook * (1 << path.failures), kLastLook);
+    path.failures = std::min(path.failures + 1, kMostFailures);
+    if (log_.Allow()) LogWarning(ah.status().message());
+  }
+  if (path.again) Query(gid);  // what made us ask again may have come after the answer
 }
 
 void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
@@ -187,9 +220,13 @@ void Resolver::Publish(const PathKey& key, const PathAttributes& attributes) {
     if (log_.Allow()) LogWarning(absl::StrCat("make an address handle for ", key.dgid.ToString(), ": ", ah.status().message()));
     return;
   }
+  Replace(key, *ah);
+}
+
+void Resolver::Replace(const PathKey& key, AhIndex ah) {
   Path& path = paths_.at(key.dgid);
   const AhIndex before = path.ah;
-  path.ah = *ah;
+  path.ah = ah;
   path.key = key;
   PublishTo(key.dgid, &path);
   handles_->Put(before);  // after the new one is published

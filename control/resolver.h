@@ -5,6 +5,9 @@
 // later replaces it if it differs. So new peers work with the SM gone. A path that nobody knows yet (the frame's peer was never
 // heard) waits for its PathRecord. What is in use is replaced by something better, never taken away.
 //
+// On an Ethernet link layer there is no SA, and nothing to ask it for: a GID is all there is to a path, and the kernel finds
+// the MAC of its port while the handle is made, which may take a second and is not waited for here.
+//
 // Control thread only. Publishes through the VPortDirectory.
 #ifndef EOIB_CONTROL_RESOLVER_H_
 #define EOIB_CONTROL_RESOLVER_H_
@@ -22,6 +25,7 @@
 #include "fdb/vport_directory.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/address_handles.h"
+#include "vswitch/fabric/handle_maker.h"
 #include "vswitch/fabric/sa_client.h"
 
 namespace eoib {
@@ -34,10 +38,17 @@ class Resolver {
   struct Counters {
     uint64_t from_completions = 0, from_records = 0, queries = 0, tables = 0, failures = 0;
   };
-  // `sa` may be null (RoCE: the GID is all there is to know). `own` is this port's GID, `pkey` the VES's. `published` is called
-  // after handles were published.
-  Resolver(SaClient* sa, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own, PKey pkey,
-           std::function<void()> published);
+  // Where paths come from. On InfiniBand there is an SA, on an Ethernet link layer a maker, and what all paths have in common.
+  struct Source {
+    SaClient* sa = nullptr;
+    HandleMaker* maker = nullptr;
+    Sl sl;
+    PathAttributes attributes;
+  };
+  // What `source` points to outlives the object, and so do the others. `own` is this port's GID, `pkey` the VES's. `published`
+  // is called after handles were published.
+  Resolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
+           PKey pkey, std::function<void()> published);
   ~Resolver();
 
   // This port has another GID, or its membership changed; RefreshAll follows.
@@ -68,19 +79,24 @@ class Resolver {
     absl::Time retry_at = absl::InfiniteFuture();  // the last question had no answer
     absl::Time asked_at = absl::InfinitePast();
     absl::Time again_at = absl::InfiniteFuture();  // a punt came too soon after that
+    int failures = 0;                              // one after the other; Ethernet only
   };
 
   void QueryForPunt(const Gid& gid);
   void Query(const Gid& gid);
+  void Make(const Gid& gid);
+  void Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah);
   void Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer);
   void QueryTable();
   void AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer);
   void Adopt(const PathRecord& record);
   void Heard(const Punt& punt, Path* path);
   void Publish(const PathKey& key, const PathAttributes& attributes);
+  void Replace(const PathKey& key, AhIndex ah);
   void PublishTo(const Gid& gid, Path* path);
 
-  SaClient* const sa_;
+  SaClient* const sa_;  // null on an Ethernet link layer
+  const Source source_;
   AddressHandles* const handles_;
   VPortDirectory* const directory_;
   const Clock* const clock_;

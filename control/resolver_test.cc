@@ -1,5 +1,7 @@
 #include "control/resolver.h"
 
+#include <poll.h>
+
 #include <memory>
 
 #include "control/fake_sa_for_test.h"
@@ -22,8 +24,8 @@ class ResolverTest : public testing::Test {
   }
 
   void Make(SaClient* sa) {
-    resolver_ =
-        std::make_unique<Resolver>(sa, &handles_, &directory_, &clock_, GidOf(1), PKey(0x8001), [this] { ++published_; });
+    resolver_ = std::make_unique<Resolver>(Resolver::Source{.sa = sa}, &handles_, &directory_, &clock_, GidOf(1), PKey(0x8001),
+                                           [this] { ++published_; });
   }
   // The data path has seen a frame of the peer with that QPN at that port, for the first time.
   VPortId Hear(uint64_t port, uint32_t qpn = 0x48, Lid slid = Lid()) {
@@ -217,15 +219,102 @@ TEST_F(ResolverTest, APortOutOfServiceIsNotAskedForUntilItIsHeardOf) {
   EXPECT_EQ(Queries(), 1u);
 }
 
-TEST_F(ResolverTest, WithoutAnSaTheGidIsAllThereIs) {
-  Make(nullptr);
-  Punt punt;
-  punt.peer = {GidOf(2), Qpn(0x48)};
-  punt.vport = directory_.Intern(punt.peer);
-  resolver_->OnPunt(punt);
-  EXPECT_FALSE(directory_.Get(punt.vport).ah.IsNone());
+// ---- On an Ethernet link layer.
+
+class EthernetResolverTest : public ResolverTest {
+ protected:
+  EthernetResolverTest() {
+    resolver_ = std::make_unique<Resolver>(
+        Resolver::Source{.maker = &maker_, .sl = Sl(3), .attributes = {.traffic_class = 104, .hop_limit = 64}}, &handles_,
+        &directory_, &clock_, GidOf(1), PKey(0x8001), [this] { ++published_; });
+  }
+  VPortId Hear(uint64_t port, uint32_t qpn = 0x48, Punt::Kind kind = Punt::Kind::kNewPeer) {
+    Punt punt;
+    punt.kind = kind;
+    punt.peer = {GidOf(port), Qpn(qpn)};
+    punt.vport = directory_.Intern(punt.peer);
+    resolver_->OnPunt(punt);
+    return punt.vport;
+  }
+  // Until what was asked for is made, or has failed.
+  void Answer() {
+    pollfd ready = {maker_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 60'000), 1);
+    maker_.Run();
+  }
+  bool HasPath(VPortId vport) const { return !directory_.Get(vport).ah.IsNone(); }
+  void Fail() { hca_.FailNext("create_ah", ETIMEDOUT); }
+
+  HandleMaker maker_{&handles_};
+};
+
+TEST_F(EthernetResolverTest, TheGidIsAllThereIsToAPath) {
+  const VPortId peer = Hear(2);
+  EXPECT_FALSE(HasPath(peer)) << "control does not wait for it";
+  Answer();
+  ASSERT_TRUE(HasPath(peer));
+  EXPECT_EQ(published_, 1);
+  ASSERT_EQ(hca_.ahs.size(), 1u);
+  const ibv_ah_attr& attr = hca_.ahs[0]->attr;
+  EXPECT_EQ(attr.is_global, 1);
+  EXPECT_EQ(Gid::FromWire(attr.grh.dgid.raw), GidOf(2));
+  EXPECT_EQ(attr.dlid, 0);
+  EXPECT_EQ(attr.sl, 3);
+  EXPECT_EQ(attr.grh.traffic_class, 104);
+  EXPECT_EQ(attr.grh.hop_limit, 64);
+}
+
+TEST_F(EthernetResolverTest, AnotherQueuePairOfAPortIsReachedAtOnce) {
+  Hear(2, 0x48);
+  Answer();
+  const VPortId other = Hear(2, 0x49);
+  EXPECT_TRUE(HasPath(other));
+  EXPECT_EQ(hca_.ahs.size(), 1u);
+}
+
+TEST_F(EthernetResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften) {
+  Fail();
+  const VPortId peer = Hear(2);
+  Answer();
+  EXPECT_FALSE(HasPath(peer));
+  for (const int seconds : {1, 2, 4, 8, 16, 32, 60, 60}) {
+    EXPECT_EQ(resolver_->NextDeadline(), clock_.Now() + absl::Seconds(seconds));
+    clock_.Advance(absl::Seconds(seconds));
+    Fail();
+    resolver_->Run();
+    Answer();
+  }
+  EXPECT_EQ(resolver_->counters().failures, 9u);
+  // A frame that waits for it does not wait so long.
+  Hear(2, 0x48, Punt::Kind::kUnresolved);
+  clock_.Advance(absl::Seconds(1));
+  resolver_->Run();
+  Answer();
+  EXPECT_TRUE(HasPath(peer));
+  EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
+}
+
+TEST_F(EthernetResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
+  const VPortId one = Hear(2);
+  Answer();
+  const VPortId two = Hear(3);
+  Answer();
+  const AhIndex before = directory_.Get(one).ah;
+  handles_.Renew();
+  Fail();
   resolver_->RefreshAll();
-  EXPECT_TRUE(sa_.asked.empty());
+  EXPECT_EQ(directory_.Get(one).ah, before);
+  while (published_ + resolver_->counters().failures < 4) Answer();
+  EXPECT_TRUE(HasPath(one));
+  EXPECT_TRUE(HasPath(two));
+  EXPECT_EQ(hca_.ahs.size(), 3u) << "one of the two could not be made, and its peer is reached as before";
+}
+
+// The VES goes while a neighbour is being looked for: what the fixture checks is that the handle is not lost.
+TEST_F(EthernetResolverTest, AHandleThatComesTooLateIsPutBack) {
+  Hear(2);
+  resolver_.reset();
+  Answer();
 }
 
 }  // namespace

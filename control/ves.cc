@@ -19,6 +19,8 @@ constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
 // How long a port may be out of service and come back to what was known of it.
 constexpr absl::Duration kGoneForGood = absl::Seconds(3);
 constexpr uint16_t kEtherTypeRarp = 0x8035;
+// A frame for a new peer waits longer than neighbour discovery may take to find that.
+constexpr absl::Duration kHoldOnEthernet = absl::Seconds(3);
 
 const char* OriginName(FdbOrigin origin) {
   switch (origin) {
@@ -82,16 +84,17 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.flood_mgid = FloodMgid(config.pkey);
+  if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
   const PKey pkey = identity->pkey.pkey;
   ves->forwarder_ = std::make_unique<Forwarder>(
       options, Forwarder::Parts{shared.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, shared.clock},
       Forwarder::Uplink{ves->endpoint_.get(), {identity->gid, ves->endpoint_->qpn()}, !pkey.IsFullMember()});
   ves->forwarder_->SetMtu(MtuBytes(port->mtu) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<Resolver>(shared.sa, shared.handles, &ves->directory_, shared.clock, identity->gid, pkey,
-                                              [self] { self->RetryHeld(); });
+  ves->resolver_ = std::make_unique<Resolver>(ves->PathSource(), shared.handles, &ves->directory_, shared.clock, identity->gid,
+                                              pkey, [self] { self->RetryHeld(); });
   ves->group_ = std::make_unique<FloodGroup>(
-      FloodGroup::Options{options.flood_mgid, pkey, ves->DefaultQKey()}, shared.hca, shared.sa, shared.handles,
+      FloodGroup::Options{options.flood_mgid, pkey, QKeyOf(config), config.group}, shared.hca, shared.sa, shared.handles,
       ves->endpoint_.get(), shared.clock, [self](const absl::optional<FloodGroup::Joined>& joined) { self->OnGroup(joined); });
   return ves;
 }
@@ -104,12 +107,17 @@ absl::StatusOr<Ves::Identity> Ves::LookUp() const {
   return Identity{*pkey, port->gid};
 }
 
-// What the flood group is created with, if nobody has; else its record says.
-QKey Ves::DefaultQKey() const { return config_.qkey.value_or(QKey(0x8000'0000u | config_.pkey.Full().value())); }
+// On an Ethernet link layer every path is as the configuration says.
+Resolver::Source Ves::PathSource() const {
+  const GroupParameters& group = config_.group;
+  const PathAttributes attributes = {.traffic_class = group.traffic_class,
+                                     .hop_limit = HopLimit(group, /*ethernet_link_layer=*/true)};
+  return {shared_.sa, shared_.maker, group.sl, attributes};
+}
 
 absl::StatusOr<std::unique_ptr<UdEndpoint>> Ves::MakeEndpoint(const Identity& identity) const {
   return UdEndpoint::Create(shared_.hca, shared_.pd, shared_.pool, shared_.handles,
-                            {.pkey_index = identity.pkey.index, .qkey = DefaultQKey()});
+                            {.pkey_index = identity.pkey.index, .qkey = QKeyOf(config_)});
 }
 
 Ves::~Ves() {
@@ -324,11 +332,18 @@ void Ves::RunPunts() {
 }
 
 void Ves::OnPunt(const Punt& punt) {
-  if (punt.kind != Punt::Kind::kMoved) {
-    resolver_->OnPunt(punt);
-  } else if (move_log_.Allow()) {
-    LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
-                         " moved to ", Behind(punt.vport)));
+  switch (punt.kind) {
+    case Punt::Kind::kMoved:
+      if (!move_log_.Allow()) return;
+      return LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
+                                  " moved to ", Behind(punt.vport)));
+    case Punt::Kind::kQueuePairLost:
+      if (endpoint_ == nullptr || endpoint_->qpn() != punt.peer.qpn) return;  // it has been replaced already
+      LogWarning(absl::StrCat("VES ", config_.name, ": QPN ", punt.peer.qpn.ToString(), " is in the error state"));
+      lost_ = true;
+      return;
+    default:
+      return resolver_->OnPunt(punt);
   }
 }
 
@@ -359,16 +374,20 @@ std::string Ves::Behind(VPortId vport) const {
   return peer.has_value() ? absl::StrCat("GID ", peer->gid.ToString(), " QPN ", peer->qpn.ToString()) : "a peer that is gone";
 }
 
+std::string Ves::Membership() const {
+  if (shared_.sa == nullptr) return "a name only: RoCE checks none";
+  return identity_.pkey.pkey.IsFullMember() ? "full member" : "limited member";
+}
+
 std::string Ves::Show() const {
-  std::string text = absl::StrCat("VES ", config_.name, ": P_Key ", identity_.pkey.pkey.ToString(),
-                                  identity_.pkey.pkey.IsFullMember() ? " (full" : " (limited", " member), QPN ",
-                                  endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none", ", VLANs ",
+  std::string text = absl::StrCat("VES ", config_.name, ": P_Key ", identity_.pkey.pkey.ToString(), " (", Membership(),
+                                  "), QPN ", endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none", ", VLANs ",
                                   config_.vlans.ToString(), ", MTU ", forwarder_->mtu(), ", FDB ", fdb_.size(), " of ",
                                   config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
   const absl::optional<FloodGroup::Joined>& joined = group_->joined();
   if (joined.has_value()) {
-    absl::StrAppend(&text, ": joined, MLID ", joined->mlid.ToString(), ", Q_Key ", joined->qkey.ToString(), ", MTU ",
-                    joined->mtu_bytes, "\n");
+    absl::StrAppend(&text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",
+                    joined->qkey.ToString(), ", MTU ", joined->mtu_bytes, "\n");
   } else {
     absl::StrAppend(&text, ": not joined: ", group_->trouble(), "\n");
   }

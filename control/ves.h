@@ -42,6 +42,10 @@ struct VPort {
   std::function<absl::Status(bool up)> set_link;
 };
 
+// What a flood group is created with, if nobody has; else its record says. On an Ethernet link layer it is the VES's in any
+// case, and what keeps VESes apart.
+inline QKey QKeyOf(const VesConfig& config) { return config.qkey.value_or(QKey(0x8000'0000u | config.pkey.Full().value())); }
+
 class Ves {
  public:
   // What all VESes of an agent share; outlives them.
@@ -50,7 +54,8 @@ class Ves {
     ibv_pd* pd;
     BufferPool* pool;
     AddressHandles* handles;
-    SaClient* sa;  // null without an SA
+    SaClient* sa;        // null on an Ethernet link layer
+    HandleMaker* maker;  // null on InfiniBand
     const Clock* clock;
   };
 
@@ -66,7 +71,7 @@ class Ves {
   // Leaves the flood group; `done` is called when the SA knows or does not answer. The worker must have stopped.
   void Stop(std::function<void()> done);
 
-  // Readable when the forwarder punted something; then RunPunts.
+  // Readable when the forwarder punted something; then RunPunts, which may find that the VES NeedsRebuild.
   int punt_fd() const { return punts_.fd(); }
   void RunPunts();
   // Periodic work, at NextDeadline at the latest.
@@ -78,6 +83,8 @@ class Ves {
   void OnPortDown();
   // Whether the event takes our queue pair away; NeedsRebuild says so from then on.
   bool NoteLoss(const ibv_async_event& event);
+  // Whether the HCA or the forwarder has said that the queue pair is lost, and Rebuild has not yet been tried.
+  bool lost() const { return lost_; }
   // Whether the queue pair is lost, or is not the one for the P_Key table and GID that the port has now.
   bool NeedsRebuild() const;
   // While the worker is stopped: puts a queue pair in place that is, or takes it away if the port is not in the partition. An
@@ -108,7 +115,7 @@ class Ves {
 
   absl::StatusOr<Identity> LookUp() const;
   absl::StatusOr<std::unique_ptr<UdEndpoint>> MakeEndpoint(const Identity& identity) const;
-  QKey DefaultQKey() const;
+  Resolver::Source PathSource() const;
   void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
   void FlushGone();
@@ -120,13 +127,14 @@ class Ves {
   void Announce();
   absl::optional<Vid> AnnouncedIn(const VlanPolicy& vlan) const;
   void RetryHeld();
+  std::string Membership() const;
   std::string Behind(VPortId vport) const;
   std::string ShowVPort(const VPort& vport) const;
 
   const VesConfig config_;
   const Shared shared_;
   Identity identity_;       // of endpoint_, or the last there was
-  bool lost_ = false;       // the HCA says that the queue pair is
+  bool lost_ = false;       // the queue pair is
   bool announced_ = false;  // the interfaces' MACs, since the queue pair or the link came up
   int adopted_mtu_ = 0;     // the group's, when it was last put into effect
   Fdb fdb_;

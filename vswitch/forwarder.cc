@@ -50,6 +50,7 @@ void Forwarder::Rebind(const Uplink& uplink) {
     counters_.drop(DropReason::kSendError).Add(uplink_.endpoint->sends_in_flight());
   }
   uplink_ = uplink;
+  loss_told_ = false;
 }
 
 uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan) {
@@ -122,6 +123,9 @@ bool Forwarder::PollFabric() {
     ForwardFromFabric();
   }
   uplink_.endpoint->Refill();
+  if (ABSL_PREDICT_FALSE(uplink_.endpoint->in_error() && !std::exchange(loss_told_, true))) {
+    SendPunt({Punt::Kind::kQueuePairLost, VPortId::None(), VPortId::None(), uplink_.own, {}, {}, {}}, parts_.punts, &counters_);
+  }
   Passed(Stage::kRefill);
   return received != 0;
 }

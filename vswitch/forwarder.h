@@ -177,6 +177,7 @@ class Forwarder {
   const Options options_;
   const Parts parts_;
   Uplink uplink_;
+  bool loss_told_ = false;  // control knows that the endpoint is in error
   std::vector<LocalPort> ports_;
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   std::atomic<uint32_t> mtu_{0};

@@ -163,6 +163,13 @@ int MtuBytes(uint8_t code) {
   return valid ? 128 << code : 0;
 }
 
+uint8_t MtuCode(int bytes) {
+  for (uint8_t code = static_cast<uint8_t>(IbMtu::k256); MtuBytes(code) != 0; ++code) {
+    if (MtuBytes(code) == bytes) return code;
+  }
+  return 0;
+}
+
 size_t SaRecordStride(SaAttribute attribute) {
   switch (attribute) {
     case SaAttribute::kNodeRecord:

@@ -79,6 +79,8 @@ size_t SaRecordStride(SaAttribute attribute);
 enum class IbMtu : uint8_t { k256 = 1, k512 = 2, k1024 = 3, k2048 = 4, k4096 = 5 };
 // 256 to 4096; 0 for a code that is none.
 int MtuBytes(uint8_t code);
+// The reverse; 0 for a number of bytes that is none.
+uint8_t MtuCode(int bytes);
 
 // A selector of MTU, rate or packet lifetime (§15.2.5.16).
 enum class Selector : uint8_t { kGreaterThan = 0, kLessThan = 1, kExactly = 2, kLargest = 3 };

@@ -1,0 +1,190 @@
+// A VES on an Ethernet link layer (RoCE), from its configuration to datagrams, on an HCA that does nothing by itself. The tests
+// in which frames arrive are tests/vm/rxe_test.cc's.
+#include <net/if.h>
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/agent.h"
+#include "control/ves.h"
+#include "fdb/temp_dir_for_test.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/port/test_port.h"
+#include "vswitch/wire/mgid.h"
+
+namespace eoib {
+namespace {
+
+using testing::HasSubstr;
+
+using Bytes = std::vector<uint8_t>;
+const MacAddr kLocal = MacAddr::FromUint64(0x02'00'00'00'00'0a);
+const MacAddr kRemote = MacAddr::FromUint64(0x02'00'00'00'00'0b);
+const PeerAddress kPeer = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb)), Qpn(0x99)};
+
+Bytes MakeFrame(MacAddr to, MacAddr from) {
+  Bytes frame(60, 0);
+  to.ToWire(&frame[0]);
+  from.ToWire(&frame[6]);
+  frame[12] = 0x88, frame[13] = 0xb6;
+  return frame;
+}
+
+// A port as rdma_rxe has it: one P_Key, 0xffff; here on the loopback device.
+void MakeRoce(FakeHca* hca) {
+  hca->port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  hca->pkeys = {0xffff};
+  hca->gid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
+  hca->gids[0].gid_type = IBV_GID_TYPE_ROCE_V2;
+  hca->gids[0].ndev_ifindex = if_nametoindex("lo");
+  hca->gid.ToWire(hca->gids[0].gid.raw);
+}
+
+class VesRoceTest : public testing::Test {
+ protected:
+  VesRoceTest() {
+    MakeRoce(&hca_);
+    pool_ = BufferPool::Create(&hca_, hca_.pd(), 2048, 4092).value();
+    const std::string toml = "[[ves]]\nname = 'blue'\npkey = 0x8001\ntraffic_class = 104\n";
+    ves_ =
+        Ves::Create(ParseConfig(toml, "test")->veses[0], {&hca_, hca_.pd(), pool_.get(), &handles_, nullptr, &maker_, &clock_})
+            .value();
+    VPort vport;
+    vport.config.name = "v1";
+    auto port = std::make_unique<TestPort>("v1", kLocal);
+    port_ = port.get();
+    vport.port = std::move(port);
+    vport.set_mtu = [this](int mtu) { return mtu_ = mtu, absl::OkStatus(); };
+    vport.set_link = [this](bool up) { return carrier_ = up, absl::OkStatus(); };
+    EXPECT_TRUE(ves_->AddVPort(std::move(vport)).ok());
+    ves_->Start();
+    Forwarder()->PollFabric();
+    while (Forwarder()->PollInjected()) {  // the interface's announcements
+    }
+    hca_.qp()->sends.clear();
+  }
+  ~VesRoceTest() override {
+    ves_->Stop([] {});
+    ves_.reset();
+  }
+
+  eoib::Forwarder* Forwarder() { return ves_->forwarder(); }
+  uint64_t Dropped(DropReason reason) { return Forwarder()->counters().drop(reason); }
+  // A datagram from kPeer with `frame` in it, to the group or GID `dgid`.
+  void Deliver(const Bytes& frame, const Gid& dgid) {
+    Bytes bytes(kGrhSize + kEoibHeaderSize, 0);
+    kPeer.gid.ToWire(&bytes[8]);
+    dgid.ToWire(&bytes[24]);
+    EncodeEoibHeader({HeaderForm::kEoib, L4Checksum::kNone, false}, &bytes[kGrhSize]);
+    bytes.insert(bytes.end(), frame.begin(), frame.end());
+    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS, .src_qp = kPeer.qpn.value(), .wc_flags = IBV_WC_GRH, .slid = 0x5054});
+    Forwarder()->PollFabric();
+    ves_->RunPunts();
+  }
+  void WaitForHandle() {
+    pollfd ready = {maker_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 60'000), 1);
+    maker_.Run();
+  }
+  void SendFromPort(const Bytes& frame) {
+    port_->Inject(frame);
+    Forwarder()->PollPort(0);
+  }
+
+  FakeClock clock_;
+  FakeHca hca_;
+  AddressHandles handles_{&hca_, hca_.pd()};
+  HandleMaker maker_{&handles_};
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<Ves> ves_;
+  TestPort* port_ = nullptr;
+  int mtu_ = 0;
+  bool carrier_ = false;
+};
+
+TEST_F(VesRoceTest, IsThereWithoutASubnet) {
+  EXPECT_TRUE(carrier_);
+  EXPECT_EQ(mtu_, 4074);
+  EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
+  EXPECT_THAT(ves_->Show(), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
+  EXPECT_THAT(ves_->Show(), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
+}
+
+// Neighbour discovery may take a second; the reply is held that long, and goes to the peer alone.
+TEST_F(VesRoceTest, AReplyWaitsForTheNeighbour) {
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  SendFromPort(MakeFrame(kRemote, kLocal));
+  EXPECT_TRUE(hca_.qp()->sends.empty());
+  clock_.Advance(absl::Milliseconds(1020));
+  Forwarder()->Housekeep();
+  WaitForHandle();
+  while (Forwarder()->PollInjected()) {
+  }
+  ASSERT_EQ(hca_.qp()->sends.size(), 1u);
+  EXPECT_EQ(hca_.qp()->sends[0].remote_qpn, kPeer.qpn.value());
+  EXPECT_EQ(hca_.qp()->sends[0].remote_qkey, 0x8000'8001u);
+  const ibv_ah_attr& attr = static_cast<FakeAh*>(hca_.qp()->sends[0].ah)->attr;
+  EXPECT_EQ(attr.is_global, 1);
+  EXPECT_EQ(Gid::FromWire(attr.grh.dgid.raw), kPeer.gid);
+  EXPECT_EQ(attr.dlid, 0);
+  EXPECT_EQ(attr.grh.traffic_class, 104);
+  EXPECT_EQ(attr.grh.hop_limit, 64);
+}
+
+// All flood groups have one multicast MAC, 33:33:00:00:00:00, and an HCA that filters by it delivers any.
+TEST_F(VesRoceTest, AnotherVessGroupOfTheSameMulticastMacIsNotOurs) {
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8002)).gid());
+  EXPECT_EQ(Dropped(DropReason::kGroupMismatch), 1u);
+  EXPECT_TRUE(port_->TakeTransmitted().empty());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  EXPECT_EQ(port_->TakeTransmitted().size(), 1u);
+}
+
+TEST_F(VesRoceTest, AQueuePairInErrorIsMadeAnew) {
+  FakeQp* const before = hca_.qp();
+  hca_.Deliver(Bytes(kGrhSize), {.status = IBV_WC_WR_FLUSH_ERR});
+  Forwarder()->PollFabric();
+  ves_->RunPunts();
+  ASSERT_TRUE(ves_->lost());
+  EXPECT_TRUE(ves_->NeedsRebuild());
+  ASSERT_TRUE(ves_->Rebuild().ok());
+  ves_->Refresh(RefreshDepth::kHeavy);
+  EXPECT_FALSE(ves_->lost());
+  ASSERT_NE(hca_.qp(), nullptr);
+  EXPECT_NE(hca_.qp(), before);
+  EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
+  Forwarder()->PollFabric();
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  EXPECT_EQ(port_->TakeTransmitted().size(), 1u);
+}
+
+TEST_F(VesRoceTest, AnotherGidMakesItAnew) {
+  EXPECT_FALSE(ves_->NeedsRebuild());
+  hca_.gid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
+  EXPECT_TRUE(ves_->NeedsRebuild());
+}
+
+// One Q_Key for two VESes would be one VES for whoever knows a queue pair.
+TEST(AgentRoceTest, VesesMustDifferInTheirQKeys) {
+  const AgentConfig config = ParseConfig(
+                                 "[[ves]]\nname = 'red'\npkey = 0x8001\n"
+                                 "[[ves]]\nname = 'blue'\npkey = 0x8002\nqkey = 0x80008001\n",
+                                 "test")
+                                 .value();
+  FakeClock clock;
+  EventLoop loop(&clock);
+  TempDir directory;
+  const std::unique_ptr<StateDir> state = StateDir::Open(directory.path()).value();
+  auto hca = std::make_unique<FakeHca>();
+  MakeRoce(hca.get());
+  EXPECT_EQ(Agent::Create(config, std::move(hca), state.get(), nullptr, &loop, &clock).status().message(),
+            "VES blue has the Q_Key 0x80008001 of VES red, and fake0/1 is RoCE, where nothing else keeps them apart; give it "
+            "another qkey");
+}
+
+}  // namespace
+}  // namespace eoib
