@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fdb/check.h"
+#include "vswitch/fabric/error_advice.h"
 
 namespace eoib {
 namespace {
@@ -60,7 +61,9 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd*
   madvise(base, mapped, MADV_HUGEPAGE);  // a hint: fewer TLB misses where the kernel grants it
   pool->mr_ = hca->verbs().reg_mr(pd, base, mapped, IBV_ACCESS_LOCAL_WRITE);
   if (pool->mr_ == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("register ", mapped, " bytes of packet buffers on ", hca->name()));
+    const int error = errno;
+    return ErrnoWithAdvice(error, absl::StrCat("register ", mapped, " bytes of packet buffers on ", hca->name()),
+                           LockedMemoryAdvice(error));
   }
   pool->state_.assign(buffers, State::kFree);
   pool->counts_[static_cast<size_t>(State::kFree)] = buffers;

@@ -199,6 +199,7 @@ inline int FakeHca::PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) 
 }
 
 inline int FakeHca::Poll(ibv_cq* cq, int entries, ibv_wc* wc) {
+  if (Of(cq->context)->Failure("poll_cq")) return -1;
   std::deque<ibv_wc>& completions = static_cast<FakeCq*>(cq)->completions;
   int count = 0;
   for (; count < entries && !completions.empty(); ++count) {
@@ -286,9 +287,12 @@ inline const VerbsTable& FakeHca::verbs() const {
       channel->fd = eventfd(0, EFD_CLOEXEC);
       return Of(context)->Alive(channel);
     };
+    // Verbs that destroy do so, as libibverbs does on a device that is gone, whatever error they are to return.
     t.destroy_comp_channel = [](ibv_comp_channel* channel) {
       close(channel->fd);
-      return Of(channel->context)->Gone(static_cast<FakeChannel*>(channel));
+      const int error = Of(channel->context)->Failure("destroy_comp_channel");
+      Of(channel->context)->Gone(static_cast<FakeChannel*>(channel));
+      return error;
     };
     t.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) -> ibv_cq* {
       if (Of(context)->Failure("create_cq")) return nullptr;
@@ -301,9 +305,12 @@ inline const VerbsTable& FakeHca::verbs() const {
     // As libibverbs does, destroying a CQ with unacknowledged events would wait for ever; here it fails.
     t.destroy_cq = [](ibv_cq* cq) {
       if (static_cast<FakeCq*>(cq)->unacknowledged > 0) return EBUSY;
-      return Of(cq->context)->Gone(static_cast<FakeCq*>(cq));
+      const int error = Of(cq->context)->Failure("destroy_cq");
+      Of(cq->context)->Gone(static_cast<FakeCq*>(cq));
+      return error;
     };
     t.get_cq_event = [](ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+      if (Of(channel->context)->Failure("get_cq_event")) return -1;
       auto* fake = static_cast<FakeChannel*>(channel);
       if (fake->events.empty()) {
         EOIB_CHECK((fcntl(channel->fd, F_GETFL) & O_NONBLOCK) != 0);  // or it would wait for ever
@@ -346,9 +353,11 @@ inline const VerbsTable& FakeHca::verbs() const {
     };
     // As the kernel does, it keeps a QP that is attached to a group.
     t.destroy_qp = [](ibv_qp* qp) {
-      if (!static_cast<FakeQp*>(qp)->groups.empty()) return EBUSY;
+      const int error = Of(qp->context)->Failure("destroy_qp");
+      if (error == 0 && !static_cast<FakeQp*>(qp)->groups.empty()) return EBUSY;
       if (Of(qp->context)->qp_ == qp) Of(qp->context)->qp_ = nullptr;
-      return Of(qp->context)->Gone(static_cast<FakeQp*>(qp));
+      Of(qp->context)->Gone(static_cast<FakeQp*>(qp));
+      return error;
     };
     t.attach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
       if (int error = Of(qp->context)->Failure("attach_mcast")) return error;
@@ -356,6 +365,7 @@ inline const VerbsTable& FakeHca::verbs() const {
       return 0;
     };
     t.detach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+      if (int error = Of(qp->context)->Failure("detach_mcast")) return error;
       return static_cast<FakeQp*>(qp)->groups.erase(Gid::FromWire(gid->raw)) == 1 ? 0 : EINVAL;
     };
     t.create_ah = [](ibv_pd* pd, ibv_ah_attr* attr) -> ibv_ah* {

@@ -80,6 +80,18 @@ absl::StatusOr<ibv_port_attr> QueryAttributes(const Hca& hca) {
 
 }  // namespace
 
+std::string PortTrouble(const HcaPortInfo& port) {
+  if (port.ethernet_link_layer) return "the port is down: no link (see the netdev behind it, rdma link)";
+  switch (port.state) {
+    case IBV_PORT_INIT:
+      return "the port is initialising: it has a link, and no subnet manager has configured it (is OpenSM running?)";
+    case IBV_PORT_ARMED:
+      return "the port is armed: the subnet manager has still to activate it";
+    default:
+      return "the port is down: no link (cable, switch port, or disabled: ibstat, iblinkinfo)";
+  }
+}
+
 absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
   absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
   if (!attr.ok()) return attr.status();
@@ -90,6 +102,7 @@ absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
   }
   HcaPortInfo info;
   info.active = attr->state == IBV_PORT_ACTIVE;
+  info.state = attr->state;
   info.ethernet_link_layer = attr->link_layer == IBV_LINK_LAYER_ETHERNET;
   info.lid = Lid(attr->lid);
   info.sm_lid = Lid(attr->sm_lid);
@@ -129,8 +142,9 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
     found = &limited;
   }
   if (found != nullptr) return limited;
-  return absl::NotFoundError(absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (",
-                                          absl::StrJoin(table, ", "), ")"));
+  return absl::NotFoundError(
+      absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (", absl::StrJoin(table, ", "),
+                   "); has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
 }
 
 absl::StatusOr<std::unique_ptr<Hca>> HcaRegistry::Open(absl::string_view name) const {

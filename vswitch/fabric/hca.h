@@ -22,6 +22,7 @@ namespace eoib {
 // A port's state as a subnet manager left it.
 struct HcaPortInfo {
   bool active = false;
+  ibv_port_state state = IBV_PORT_NOP;
   bool ethernet_link_layer = false;  // RoCE: no LID, no SA
   Lid lid;
   Lid sm_lid;
@@ -29,6 +30,9 @@ struct HcaPortInfo {
   uint8_t mtu = 0;   // active MTU, IbMtu's code
   uint8_t rate = 0;  // active speed times width as an IBA rate code
 };
+
+// Why a port that is not active is not, and what to do about it: "the port is down: no link (...)".
+std::string PortTrouble(const HcaPortInfo& port);
 
 // All members may be called from any thread unless their comment says otherwise; the MAD transport from one.
 class Hca {

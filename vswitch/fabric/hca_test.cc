@@ -61,6 +61,28 @@ TEST(QueryPort, SaysWhatFailed) {
   EXPECT_EQ(hca.QueryPort().status().message(), "query GID 0 of port fake0/1: Invalid argument");
 }
 
+TEST(PortTrouble, SaysWhatToLookFor) {
+  struct Row {
+    ibv_port_state state;
+    uint8_t link_layer;
+    const char* part;
+  };
+  static constexpr Row kRows[] = {
+      {IBV_PORT_DOWN, IBV_LINK_LAYER_INFINIBAND, "the port is down: no link (cable"},
+      {IBV_PORT_NOP, IBV_LINK_LAYER_INFINIBAND, "the port is down"},
+      {IBV_PORT_INIT, IBV_LINK_LAYER_INFINIBAND, "is OpenSM running?"},
+      {IBV_PORT_ARMED, IBV_LINK_LAYER_INFINIBAND, "the port is armed"},
+      {IBV_PORT_DOWN, IBV_LINK_LAYER_ETHERNET, "netdev"},
+  };
+  for (const Row& row : kRows) {
+    FakeHca hca;
+    hca.port_attr.state = row.state;
+    hca.port_attr.link_layer = row.link_layer;
+    EXPECT_FALSE(hca.QueryPort()->active);
+    EXPECT_THAT(PortTrouble(*hca.QueryPort()), HasSubstr(row.part));
+  }
+}
+
 TEST(FindPKey, PrefersTheFullMembersEntry) {
   struct Row {
     const char* description;
@@ -99,7 +121,8 @@ TEST(FindPKey, ListsTheTable) {
   FakeHca hca;
   hca.pkeys = {0xffff, 0x0000, 0x8002};
   EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(),
-            "find P_Key 0x8001 on port fake0/1: not in its table (0xffff, 0x8002)");
+            "find P_Key 0x8001 on port fake0/1: not in its table (0xffff, 0x8002); has the subnet manager put this "
+            "port into the partition (OpenSM: partitions.conf)?");
   hca.FailNext("query_pkey", EIO);
   EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(), "query P_Key 0 of port fake0/1: Input/output error");
 }

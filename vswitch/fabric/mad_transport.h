@@ -31,6 +31,9 @@ class MadTransport {
   virtual bool Receive(Mad* mad) = 0;
   // Readable while Receive has something.
   virtual int fd() const = 0;
+  // True once the device is gone for good (it was removed, its driver unloaded). Nothing arrives or leaves any more; only
+  // another transport, opened anew, can go on.
+  virtual bool lost() const { return false; }
 };
 
 }  // namespace eoib

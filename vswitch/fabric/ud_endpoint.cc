@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fdb/check.h"
+#include "vswitch/fabric/error_advice.h"
 
 namespace eoib {
 namespace {
@@ -67,9 +68,9 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
     return Failed(errno, "make a completion channel non-blocking");
   }
   receive_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(receive_depth_), nullptr, channel_, 0);
-  if (receive_cq_ == nullptr) return Failed(errno, absl::StrCat("create a completion queue of ", receive_depth_));
+  if (receive_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", receive_depth_));
   send_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(send_depth_), nullptr, channel_, 0);
-  if (send_cq_ == nullptr) return Failed(errno, absl::StrCat("create a completion queue of ", send_depth_));
+  if (send_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", send_depth_));
 
   ibv_qp_init_attr init = {};
   init.send_cq = send_cq_;
@@ -81,7 +82,7 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   init.qp_type = IBV_QPT_UD;
   qp_ = verbs.create_qp(pd, &init);
   if (qp_ != nullptr) return absl::OkStatus();
-  return Failed(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", send_depth_, receive_depth_));
+  return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", send_depth_, receive_depth_));
 }
 
 // IBA 1.4 §10.3.1: RESET to INIT, RTR and RTS.
@@ -104,13 +105,20 @@ absl::Status UdEndpoint::BringUp(const Options& options) {
 absl::Status UdEndpoint::ModifyQp(ibv_qp_attr* attr, int mask, absl::string_view what) {
   const int error = hca_->verbs().modify_qp(qp_, attr, mask);
   if (error == 0) return absl::OkStatus();
-  return Failed(error, absl::StrCat("modify QP ", qpn().ToString(), what));
+  const std::string advice = (mask & IBV_QP_QKEY) != 0 ? ControlledQKeyAdvice(error, QKey(attr->qkey)) : "";
+  return ErrnoWithAdvice(error, absl::StrCat("modify QP ", qpn().ToString(), what, " on ", hca_->name()), advice);
 }
 
 absl::Status UdEndpoint::Failed(int error, absl::string_view what) const {
   return absl::ErrnoToStatus(error, absl::StrCat(what, " on ", hca_->name()));
 }
 
+// The same of a verb that pins memory.
+absl::Status UdEndpoint::FailedToMake(int error, absl::string_view what) const {
+  return ErrnoWithAdvice(error, absl::StrCat(what, " on ", hca_->name()), LockedMemoryAdvice(error));
+}
+
+// After the device is gone verbs that destroy fail (EIO), and libibverbs frees its own side; there is nothing to do about it.
 UdEndpoint::~UdEndpoint() {
   const VerbsTable& verbs = hca_->verbs();
   if (qp_ != nullptr) {
@@ -143,9 +151,27 @@ size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
     const int wanted = static_cast<int>(std::min<size_t>(kPollBatch, out.size() - received));
     const int polled = ibv_poll_cq(receive_cq_, wanted, wcs);
     for (int i = 0; i < polled; ++i) received += TakeReceive(wcs[i], &out[received]);
+    if (polled < 0) SetFailed();
     if (polled < wanted) break;
   }
+  if (ABSL_PREDICT_FALSE(receive_failed_)) LookAtFailedReceives();
   return received;
+}
+
+// One system call for a batch with a failure in it, and none once it is known that the QP is in ERR.
+void UdEndpoint::LookAtFailedReceives() {
+  receive_failed_ = false;
+  if (failed()) return;
+  ibv_qp_state state;
+  if (!QueryState(&state) || state == IBV_QPS_ERR) SetFailed();
+}
+
+bool UdEndpoint::QueryState(ibv_qp_state* state) {
+  ibv_qp_attr attr = {};
+  ibv_qp_init_attr init = {};
+  if (hca_->verbs().query_qp(qp_, &attr, IBV_QP_STATE, &init) != 0) return false;
+  *state = attr.qp_state;
+  return true;
 }
 
 // Makes *out of a completion. False for a receive that was flushed because the QP is in error: it was no datagram.
@@ -154,8 +180,8 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   EOIB_DCHECK(use_[buffer.value()] == Use::kReceive);
   use_[buffer.value()] = Use::kNone;
   --posted_;
+  if (ABSL_PREDICT_FALSE(wc.status != IBV_WC_SUCCESS)) receive_failed_ = true;
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
-    in_error_ = true;
     pool_->Move(buffer, BufferPool::State::kFree);
     return false;
   }
@@ -179,7 +205,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
 }
 
 void UdEndpoint::Refill() {
-  if (ABSL_PREDICT_FALSE(in_error_)) return;  // it would be flushed at once
+  if (ABSL_PREDICT_FALSE(failed())) return;  // in ERR what is posted is flushed at once, again and again
   for (;;) {
     const size_t prepared = PrepareReceives();
     if (prepared == 0) return;
@@ -227,7 +253,7 @@ size_t UdEndpoint::Send(absl::Span<const SendRequest> requests, absl::Span<DropR
 
 // Builds the work request `at` and takes its address handle; or says why not.
 DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
-  if (send_failed_) return DropReason::kSendError;
+  if (ABSL_PREDICT_FALSE(send_failed_ || failed())) return DropReason::kSendError;
   if (in_flight_ + at >= send_depth_) return DropReason::kSendQueueFull;
   ibv_ah* ah = handles_->Acquire(request.ah);
   if (ah == nullptr) return DropReason::kUnresolved;
@@ -269,7 +295,11 @@ size_t UdEndpoint::ReapSends(size_t* failed) {
   size_t completed = 0;
   for (int polled = kPollBatch; polled == kPollBatch;) {
     ibv_wc wcs[kPollBatch];
-    polled = std::max(ibv_poll_cq(send_cq_, kPollBatch, wcs), 0);
+    polled = ibv_poll_cq(send_cq_, kPollBatch, wcs);
+    if (polled < 0) {
+      SetFailed();
+      break;
+    }
     for (int i = 0; i < polled; ++i) {
       if (wcs[i].status != IBV_WC_SUCCESS) ++*failed;
       --in_flight_;
@@ -289,17 +319,16 @@ void UdEndpoint::FinishSend(BufferId buffer) {
   pool_->Move(buffer, BufferPool::State::kFree);
 }
 
-// All sends are flushed: takes the send queue from SQE back to RTS. A QP in another state is left as it is; if it cannot send,
-// the next send says so again.
+// All sends are flushed: takes the send queue from SQE back to RTS. Where the failure has left the queue in RTS there is
+// nothing to do.
 void UdEndpoint::RecoverSendQueue() {
-  ibv_qp_attr attr = {};
-  ibv_qp_init_attr init = {};
-  if (hca_->verbs().query_qp(qp_, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_SQE) {
-    attr = {};
-    attr.qp_state = IBV_QPS_RTS;
-    (void)ModifyQp(&attr, IBV_QP_STATE, " to RTS");  // if it fails, the next send fails and comes back here
-  }
   send_failed_ = false;
+  ibv_qp_state state;
+  if (!QueryState(&state) || state == IBV_QPS_ERR) return SetFailed();
+  if (state != IBV_QPS_SQE) return;
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  if (!ModifyQp(&attr, IBV_QP_STATE, " to RTS").ok()) SetFailed();
 }
 
 absl::Status UdEndpoint::Arm() {
@@ -317,6 +346,7 @@ void UdEndpoint::DrainEvents() {
   ibv_cq* cq = nullptr;
   void* cq_context = nullptr;
   while (hca_->verbs().get_cq_event(channel_, &cq, &cq_context) == 0) ++(cq == receive_cq_ ? receive_events : send_events);
+  if (errno != EAGAIN && errno != EINTR) SetFailed();  // EIO: the device is gone, and its channel readable for ever
   if (receive_events > 0) hca_->verbs().ack_cq_events(receive_cq_, receive_events);
   if (send_events > 0) hca_->verbs().ack_cq_events(send_cq_, send_events);
 }

@@ -13,6 +13,10 @@
 // On an Ethernet link layer a group is also joined by the network device (netdev_multicast.h), and a completion's LID and SL
 // mean nothing.
 //
+// A receive that fails takes the whole QP to ERR, where all receives are flushed (§10.3.1.7). Then, and if the send queue does
+// not come back, or a completion queue cannot be read, the endpoint has failed: it sends and posts nothing more, and whoever
+// owns it makes another one.
+//
 // One thread: the worker that owns the QP, except SetQKey, Attach and Detach, which control calls. Nothing here allocates after
 // Create.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
@@ -85,15 +89,12 @@ class UdEndpoint {
   Qpn qpn() const;
   // Whether an asynchronous event tells of the loss of this queue pair or of one of its completion queues.
   bool IsLostBy(const ibv_async_event& event) const;
-
-  // The worker: a receive was flushed, so the queue pair is in the error state (IBA 1.4 §10.3.1.7), for good. Some HCAs put it
-  // there without an event, as for a datagram that is longer than its buffer.
-  bool in_error() const { return in_error_; }
+  // Any thread. Whether the worker found that this queue pair is of no use any more. Events may tell of it as well, or not.
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   // Up to out.size() datagrams that arrived; their buffers now belong to the batch.
   size_t Receive(absl::Span<Datagram> out);
-  // Posts free buffers until receive_depth are posted or the pool is empty; call it after the batch's buffers were freed. Posts
-  // none when in_error().
+  // Posts free buffers until receive_depth are posted or the pool is empty; call it after the batch's buffers were freed.
   void Refill();
 
   // Posts `requests`. result[i] says what became of the i-th: kNone (its buffer is in flight), kUnresolved (no such handle),
@@ -124,6 +125,7 @@ class UdEndpoint {
   absl::Status BringUp(const Options& options);
   absl::Status ModifyQp(ibv_qp_attr* attr, int mask, absl::string_view what);
   absl::Status Failed(int error, absl::string_view what) const;
+  absl::Status FailedToMake(int error, absl::string_view what) const;
   bool TakeReceive(const ibv_wc& wc, Datagram* out);
   size_t PrepareReceives();
   DropReason PrepareSend(const SendRequest& request, size_t at);
@@ -131,6 +133,9 @@ class UdEndpoint {
   void FinishSend(BufferId buffer);
   absl::Status JoinOnNetdev(const Mgid& mgid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverSendQueue();
+  bool QueryState(ibv_qp_state* state);
+  void LookAtFailedReceives();
+  void SetFailed() { failed_.store(true, std::memory_order_relaxed); }
   void DetachAll();
 
   Hca* const hca_;
@@ -144,9 +149,10 @@ class UdEndpoint {
   const size_t send_depth_;
   size_t posted_ = 0;
   size_t in_flight_ = 0;
-  bool send_failed_ = false;           // the send queue may be in SQE
-  bool in_error_ = false;              // the queue pair is
-  bool ethernet_ = false;              // the port's link layer
+  bool send_failed_ = false;     // the send queue may be in SQE
+  bool receive_failed_ = false;  // the QP may be in ERR
+  bool ethernet_ = false;        // the port's link layer
+  std::atomic<bool> failed_{false};
   std::atomic<uint32_t> remote_qkey_;  // high-order bit set: the QP's own
   std::vector<Use> use_;               // by BufferId; the pool may serve other endpoints too
   std::vector<AhIndex> ah_of_buffer_;  // by BufferId: to release at completion

@@ -105,16 +105,17 @@ TEST_F(UdEndpointTest, EveryFailureOfCreateIsToldAndLeavesNothing) {
   struct Row {
     const char* verb;
     int skip;
+    bool pins;  // memory, of which there may be too little that may be pinned
     const char* message;
   };
   static constexpr Row kRows[] = {
-      {"create_comp_channel", 0, "create a completion channel on fake0/1: Cannot allocate memory"},
-      {"create_cq", 0, "create a completion queue of 40 on fake0/1: Cannot allocate memory"},
-      {"create_cq", 1, "create a completion queue of 8 on fake0/1: Cannot allocate memory"},
-      {"create_qp", 0, "create a UD QP of 8 sends and 40 receives on fake0/1: Cannot allocate memory"},
-      {"modify_qp", 0, "modify QP 0x48 to INIT on fake0/1: Cannot allocate memory"},
-      {"modify_qp", 1, "modify QP 0x48 to RTR on fake0/1: Cannot allocate memory"},
-      {"modify_qp", 2, "modify QP 0x48 to RTS on fake0/1: Cannot allocate memory"},
+      {"create_comp_channel", 0, false, "create a completion channel on fake0/1: Cannot allocate memory"},
+      {"create_cq", 0, true, "create a completion queue of 40 on fake0/1: Cannot allocate memory"},
+      {"create_cq", 1, true, "create a completion queue of 8 on fake0/1: Cannot allocate memory"},
+      {"create_qp", 0, true, "create a UD QP of 8 sends and 40 receives on fake0/1: Cannot allocate memory"},
+      {"modify_qp", 0, false, "modify QP 0x48 to INIT on fake0/1: Cannot allocate memory"},
+      {"modify_qp", 1, false, "modify QP 0x48 to RTR on fake0/1: Cannot allocate memory"},
+      {"modify_qp", 2, false, "modify QP 0x48 to RTS on fake0/1: Cannot allocate memory"},
   };
   const int before = hca_.alive();
   FakeQp* const qp = hca_.qp();
@@ -122,7 +123,8 @@ TEST_F(UdEndpointTest, EveryFailureOfCreateIsToldAndLeavesNothing) {
     SCOPED_TRACE(row.message);
     hca_.FailNext(row.verb, ENOMEM, row.skip);
     const absl::Status status = UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_).status();
-    EXPECT_EQ(status.message(), row.message);
+    EXPECT_THAT(std::string(status.message()), testing::StartsWith(row.message));
+    EXPECT_EQ(std::string(status.message()).find("LimitMEMLOCK") != std::string::npos, row.pins);
     EXPECT_EQ(hca_.alive(), before);
   }
   EXPECT_NE(qp, nullptr);
@@ -371,6 +373,117 @@ TEST_F(UdEndpointTest, AFailedSendThatLeavesTheQueueAloneChangesNothing) {
   EXPECT_EQ(Send(Requests(1)), 1u);
 }
 
+// ---- Failures that only another queue pair ends.
+
+TEST_F(UdEndpointTest, ASendQueueThatDoesNotComeBackHasFailed) {
+  struct Row {
+    const char* description;
+    ibv_qp_state state;
+    const char* verb;  // that fails; empty: none
+  };
+  const Row rows[] = {
+      {"in ERR there is no way back to RTS", IBV_QPS_ERR, ""},
+      {"the HCA refuses to take it back", IBV_QPS_SQE, "modify_qp"},
+      {"the HCA says nothing", IBV_QPS_SQE, "query_qp"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.description);
+    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
+    const std::vector<SendRequest> requests = Requests(1);
+    EXPECT_EQ(Send(requests), 1u);
+    hca_.CompleteSend(IBV_WC_LOC_QP_OP_ERR);
+    hca_.qp()->state = row.state;
+    hca_.FailNext(row.verb, EIO);
+    EXPECT_FALSE(endpoint_->failed());
+    EXPECT_EQ(Reap(), 1u);
+    EXPECT_TRUE(endpoint_->failed());
+    const std::vector<SendRequest> refused = Requests(1);
+    EXPECT_EQ(Send(refused), 0u);
+    EXPECT_THAT(result_, ElementsAre(DropReason::kSendError));
+    pool_->Free(refused[0].buffer);
+    endpoint_->Refill();
+    EXPECT_EQ(pool_->count(State::kPosted), 0u) << "what is posted now would be flushed for ever";
+  }
+}
+
+TEST_F(UdEndpointTest, AReceiveThatTakesTheQueuePairToErrorHasItFail) {
+  struct Row {
+    const char* description;
+    ibv_wc_status status;
+    ibv_qp_state state;
+    const char* verb;  // that fails; empty: none
+    bool fails;
+  };
+  const Row rows[] = {
+      {"the buffer was no good: the QP is in ERR", IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR, "", true},
+      {"flushed: whatever was first, it is in ERR", IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR, "", true},
+      {"the HCA says nothing of its state", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "query_qp", true},
+      {"one datagram was no good, and the QP goes on", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "", false},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.description);
+    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
+    endpoint_->Refill();
+    hca_.Deliver(std::vector<uint8_t>(100), {.status = row.status});
+    hca_.qp()->state = row.state;
+    hca_.FailNext(row.verb, EIO);
+    std::vector<Datagram> datagrams(8);
+    for (const Datagram& datagram : absl::MakeSpan(datagrams).first(endpoint_->Receive(absl::MakeSpan(datagrams)))) {
+      EXPECT_FALSE(datagram.ok);
+      pool_->Free(datagram.buffer);
+    }
+    EXPECT_EQ(endpoint_->failed(), row.fails);
+    const size_t posted = hca_.qp()->receives.size();
+    endpoint_->Refill();
+    EXPECT_EQ(hca_.qp()->receives.size(), posted + (row.fails ? 0 : 1));
+  }
+}
+
+TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadHasItFail) {
+  hca_.FailNext("poll_cq", EIO);
+  Datagram datagram;
+  EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(&datagram, 1)), 0u);
+  EXPECT_TRUE(endpoint_->failed());
+
+  endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
+  hca_.FailNext("poll_cq", EIO);
+  EXPECT_EQ(Reap(), 0u);
+  EXPECT_TRUE(endpoint_->failed());
+
+  endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
+  endpoint_->DrainEvents();
+  EXPECT_FALSE(endpoint_->failed()) << "there was no event, that is all";
+  hca_.FailNext("get_cq_event", EIO);
+  endpoint_->DrainEvents();
+  EXPECT_TRUE(endpoint_->failed()) << "the channel of a device that is gone is readable for ever";
+}
+
+// Since Linux 6.3, and in stable kernels: "RDMA/uverbs: Restrict usage of privileged QKEYs".
+TEST_F(UdEndpointTest, AControlledQKeyTakesAPrivilegeOnNewerKernels) {
+  hca_.FailNext("modify_qp", EPERM);
+  const UdEndpoint::Options controlled = {.qkey = QKey(0x8000'8001)};
+  const absl::Status created = UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), controlled).status();
+  EXPECT_THAT(
+      std::string(created.message()),
+      testing::AllOf(testing::StartsWith("modify QP 0x48 to INIT on fake0/1: Operation"), testing::HasSubstr("CAP_NET_RAW")));
+  hca_.FailNext("modify_qp", EPERM);
+  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(0x8000'0001)).message()), testing::HasSubstr("CAP_NET_RAW"));
+  hca_.FailNext("modify_qp", EPERM);
+  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(1)).message()), testing::Not(testing::HasSubstr("CAP_NET_RAW")));
+}
+
+// As when its driver was unloaded under the process: what cannot be destroyed any more is let go.
+TEST_F(UdEndpointTest, DestructionOnADeviceThatIsGoneNeitherHangsNorKeepsABuffer) {
+  const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 4, .send_depth = 4};
+  auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);
+  ASSERT_TRUE(endpoint->Attach(FloodMgid(PKey(0x8001)), Mlid(0xc001)).ok());
+  endpoint->Refill();
+  ASSERT_EQ(pool_->count(State::kPosted), 4u);
+  for (const char* verb : {"detach_mcast", "destroy_qp", "destroy_cq", "destroy_comp_channel"}) hca_.FailNext(verb, EIO);
+  endpoint.reset();
+  EXPECT_EQ(pool_->count(State::kPosted), 0u);
+}
+
 TEST_F(UdEndpointTest, ReapTakesMoreThanOnePoll) {
   const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 1, .send_depth = 90};
   auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);
@@ -437,24 +550,6 @@ TEST_F(UdEndpointTest, TakesTheGroupsQKey) {
   hca_.FailNext("modify_qp", EPERM);
   EXPECT_THAT(endpoint_->SetQKey(QKey(2)).message(),
               HasSubstr("modify QP 0x48 to Q_Key " + QKey(2).ToString() + " on fake0/1: Operation not permitted"));
-}
-
-// rdma_rxe says nothing else when it puts a queue pair into the error state. What would be posted would be flushed at once.
-TEST_F(UdEndpointTest, AFlushedReceiveTellsThatTheQueuePairIsInError) {
-  endpoint_->Refill();
-  std::vector<Datagram> datagrams(4);
-  hca_.Deliver(Bytes(10), {.status = IBV_WC_LOC_LEN_ERR});
-  EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 1u);
-  EXPECT_FALSE(datagrams[0].ok);
-  EXPECT_FALSE(endpoint_->in_error()) << "a failed receive alone is no reason to make a new one";
-  pool_->Free(datagrams[0].buffer);
-  endpoint_->Refill();
-  EXPECT_THAT(hca_.qp()->receives, SizeIs(kReceiveDepth));
-  hca_.Deliver(Bytes(0), {.status = IBV_WC_WR_FLUSH_ERR});
-  EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 0u);
-  EXPECT_TRUE(endpoint_->in_error());
-  endpoint_->Refill();
-  EXPECT_THAT(hca_.qp()->receives, SizeIs(kReceiveDepth - 1));
 }
 
 // ---- On an Ethernet link layer.

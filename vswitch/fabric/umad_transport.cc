@@ -1,6 +1,7 @@
 #include "vswitch/fabric/umad_transport.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <infiniband/umad.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/fabric/error_advice.h"
 #include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
@@ -44,7 +46,11 @@ absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::str
   umad_init();  // does nothing in this version of the library, and nothing else may come first in others
   errno = 0;
   const int port_id = umad_open_port(device.c_str(), port);
-  if (port_id < 0) return absl::ErrnoToStatus(Reason(port_id), absl::StrCat("open the MAD device of port ", name));
+  if (port_id < 0) {
+    return ErrnoWithAdvice(Reason(port_id), absl::StrCat("open the MAD device of port ", name),
+                           DeviceNodeAdvice(Reason(port_id), "/dev/infiniband/umadN", "ib_umad"));
+  }
+  fcntl(umad_get_fd(port_id), F_SETFD, FD_CLOEXEC);  // libibumad does not; a program that executes itself must not keep it
   int agent = RegisterAgent(port_id, /*reports=*/true);
   const bool reports = agent >= 0;
   if (!reports) agent = RegisterAgent(port_id, /*reports=*/false);
@@ -84,15 +90,21 @@ absl::Status UmadTransport::Reply(const Mad& mad) { return SendToSm(mad, /*timeo
 absl::Status UmadTransport::SendToSm(const Mad& mad, int timeout_ms) {
   absl::StatusOr<SmAddress> sm = find_sm_();
   if (!sm.ok()) return sm.status();
-  if (!sm->lid.IsValid()) return absl::UnavailableError(absl::StrCat("ask the SA on port ", name_, ": no subnet manager"));
+  if (!sm->lid.IsValid())
+    return absl::UnavailableError(absl::StrCat("ask the SA on port ", name_,
+                                               ": the port knows no subnet manager; is OpenSM "
+                                               "(or the switch's own) running on this subnet? \"sminfo\" asks it"));
   std::fill(send_.begin(), send_.end(), 0);
   umad_set_addr_net(send_.data(), htons(sm->lid.value()), htonl(kSaQpn), sm->sl.value(), htonl(kWellKnownQKey));
   umad_set_pkey(send_.data(), 0);  // the SA is in the default partition, by convention the table's first entry
   std::memcpy(umad_get_mad(send_.data()), mad.data(), kMadSize);
   const int error = umad_send(port_id_, agent_, send_.data(), kMadSize, timeout_ms, /*retries=*/0);
   if (error == 0) return absl::OkStatus();
+  NoteLoss(Reason(error));
   return absl::ErrnoToStatus(Reason(error), absl::StrCat("send a MAD to LID ", sm->lid.ToString(), " on port ", name_));
 }
+
+void UmadTransport::NoteLoss(int error) { lost_ |= error == EIO || error == ENODEV; }
 
 // Whether what is in receive_ came from where the subnet manager is now.
 bool UmadTransport::IsFromSm() const {
@@ -109,7 +121,10 @@ bool UmadTransport::Receive(Mad* mad) {
       receive_.resize(umad_size() + static_cast<size_t>(length));  // it stays the first in the queue until it is read
       continue;
     }
-    if (agent < 0) return false;
+    if (agent < 0) {
+      NoteLoss(-agent);
+      return false;
+    }
     // Requests of ours that the kernel has waited for long enough.
     if (umad_status(receive_.data()) != 0 || length != static_cast<int>(kMadSize)) continue;
     std::memcpy(mad->data(), umad_get_mad(receive_.data()), kMadSize);

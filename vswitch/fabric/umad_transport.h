@@ -16,6 +16,8 @@
 // - It gives a port's reports to one agent only, the first that registered for the method. If that is another program, this
 //   transport works without them.
 //
+// - When the device goes, reads and writes fail with EIO for ever (ib_umad_file::agents_dead). The transport is lost then.
+//
 // A report is taken from the subnet manager's LID only: any node can send a MAD, and what a report says is believed.
 #ifndef EOIB_VSWITCH_FABRIC_UMAD_TRANSPORT_H_
 #define EOIB_VSWITCH_FABRIC_UMAD_TRANSPORT_H_
@@ -51,6 +53,7 @@ class UmadTransport final : public MadTransport {
   bool ReceivesReports() const override { return receives_reports_; }
   bool Receive(Mad* mad) override;
   int fd() const override;
+  bool lost() const override { return lost_; }
 
   // The transaction ID on the wire of a request's `attempt`-th sending.
   static void SetAttempt(uint8_t attempt, Mad* mad);
@@ -59,6 +62,7 @@ class UmadTransport final : public MadTransport {
   UmadTransport(std::string name, int port_id, int agent, bool receives_reports, FindSm find_sm);
 
   absl::Status SendToSm(const Mad& mad, int timeout_ms);
+  void NoteLoss(int error);
   bool IsFromSm() const;
 
   const std::string name_;  // "mlx5_0/1"
@@ -67,6 +71,7 @@ class UmadTransport final : public MadTransport {
   const bool receives_reports_;
   const FindSm find_sm_;
   uint8_t attempt_ = 0;
+  bool lost_ = false;
   std::vector<uint8_t> send_;  // umad header and MAD
   std::vector<uint8_t> receive_;
 };

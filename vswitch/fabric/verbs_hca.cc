@@ -1,8 +1,7 @@
-#include <sys/epoll.h>
+#include "vswitch/fabric/verbs_hca.h"
 
 #include <atomic>
 #include <cerrno>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,52 +12,20 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
-#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/error_advice.h"
+#include "vswitch/fabric/mads_when_there.h"
 #include "vswitch/fabric/roce_gid.h"
-#include "vswitch/fabric/umad_transport.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
 namespace {
-
-// The MADs of a port whose MAD device may not be there yet (ib_umad is loaded later, or udev is slow): it is opened by the
-// first Send that finds it, and until then Send says why not.
-class MadsWhenThere final : public MadTransport {
- public:
-  using Opener = std::function<absl::StatusOr<std::unique_ptr<MadTransport>>()>;
-
-  explicit MadsWhenThere(Opener open) : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
-
-  absl::Status Send(const Mad& mad) override {
-    if (mads_ == nullptr) {
-      absl::StatusOr<std::unique_ptr<MadTransport>> mads = open_();
-      if (!mads.ok()) return absl::UnavailableError(mads.status().message());
-      mads_ = *std::move(mads);
-      epoll_event readable = {};
-      readable.events = EPOLLIN;
-      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, mads_->fd(), &readable);
-    }
-    return mads_->Send(mad);
-  }
-  absl::Status Reply(const Mad& mad) override {
-    return mads_ != nullptr ? mads_->Reply(mad) : absl::UnavailableError("no MAD has come to reply to");
-  }
-  bool ReceivesReports() const override { return mads_ == nullptr || mads_->ReceivesReports(); }
-  bool Receive(Mad* mad) override { return mads_ != nullptr && mads_->Receive(mad); }
-  int fd() const override { return epoll_.get(); }
-
- private:
-  const Opener open_;
-  const UniqueFd epoll_;  // over the device's descriptor, which does not exist at first
-  std::unique_ptr<MadTransport> mads_;
-};
 
 // A port of a device that libibverbs knows. Owns the context.
 class VerbsHca final : public Hca {
  public:
   // `gid_index`: as the operator has chosen it; none: by itself.
-  VerbsHca(ibv_context* context, std::string device, uint8_t port, absl::optional<int> gid_index)
-      : context_(context),
+  VerbsHca(const VerbsHcaParts& parts, ibv_context* context, std::string device, uint8_t port, absl::optional<int> gid_index)
+      : parts_(parts),
+        context_(context),
         device_(std::move(device)),
         port_(port),
         chosen_gid_index_(gid_index),
@@ -68,7 +35,7 @@ class VerbsHca final : public Hca {
     verbs().close_device(context_);
   }
 
-  const VerbsTable& verbs() const override { return LibibverbsTable(); }
+  const VerbsTable& verbs() const override { return *parts_.verbs; }
   ibv_context* context() const override { return context_; }
   uint8_t port() const override { return port_; }
   int gid_index() const override { return gid_index_.load(std::memory_order_relaxed); }
@@ -86,14 +53,16 @@ class VerbsHca final : public Hca {
     return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", name(), ": none runs"));
   }
 
-  // Reads what kind of port it is: InfiniBand has MADs, Ethernet a choice of GIDs.
+  // Whether the port is there and one for us, and what kind it is: InfiniBand has MADs, Ethernet a choice of GIDs.
   absl::Status Initialize();
 
  private:
+  absl::Status CheckPortNumber() const;
   absl::StatusOr<SmAddress> FindSm() const;
   absl::Status ChooseGid();
   absl::StatusOr<ibv_port_attr> Attributes() const;
 
+  const VerbsHcaParts parts_;
   ibv_context* const context_;
   const std::string device_;
   const uint8_t port_;
@@ -109,15 +78,34 @@ absl::StatusOr<ibv_port_attr> VerbsHca::Attributes() const {
   return attr;
 }
 
+// The kernel answers EINVAL for a port that is not there, which says too little.
+absl::Status VerbsHca::CheckPortNumber() const {
+  ibv_device_attr attr = {};
+  const int error = verbs().query_device(context_, &attr);
+  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query InfiniBand device ", device_));
+  if (port_ <= attr.phys_port_cnt) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("open HCA ", name(), ": device ", device_, " has ", attr.phys_port_cnt,
+                                          attr.phys_port_cnt == 1 ? " port" : " ports, numbered from 1"));
+}
+
 absl::Status VerbsHca::Initialize() {
+  if (absl::Status status = CheckPortNumber(); !status.ok()) return status;
   absl::StatusOr<ibv_port_attr> attr = Attributes();
   if (!attr.ok()) return attr.status();
-  if (attr->link_layer == IBV_LINK_LAYER_ETHERNET) return ChooseGid();
+  const bool infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
+  // iWARP and such have an Ethernet link layer, but neither datagrams nor groups.
+  const bool transport = context_->device->transport_type == IBV_TRANSPORT_IB;
+  if (!transport || (!infiniband && attr->link_layer != IBV_LINK_LAYER_ETHERNET)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("open HCA ", name(), ": this is neither an InfiniBand nor a RoCE port (transport type ",
+                     context_->device->transport_type, ", link layer ", attr->link_layer, "; see ibv_devinfo)"));
+  }
+  if (!infiniband) return ChooseGid();
   if (chosen_gid_index_.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat("open HCA \"verbs:", name(), "?gid=", *chosen_gid_index_,
                                                    "\": the port is InfiniBand, where GID 0 is used; leave out ?gid="));
   }
-  mads_ = std::make_unique<MadsWhenThere>([this] { return UmadTransport::Open(device_, port_, [this] { return FindSm(); }); });
+  mads_ = std::make_unique<MadsWhenThere>([this] { return parts_.open_mads(device_, port_, [this] { return FindSm(); }); });
   return absl::OkStatus();
 }
 
@@ -138,22 +126,28 @@ absl::StatusOr<SmAddress> VerbsHca::FindSm() const {
 }
 
 // The open context of `device`. kNotFound lists the devices there are.
-absl::StatusOr<ibv_context*> OpenContext(const std::string& device) {
-  const VerbsTable& verbs = LibibverbsTable();
+absl::StatusOr<ibv_context*> OpenContext(const VerbsTable& verbs, const std::string& device) {
   int count = 0;
+  errno = 0;
   ibv_device** list = verbs.get_device_list(&count);
-  if (list == nullptr) return absl::ErrnoToStatus(errno, "list the InfiniBand devices");
+  if (list == nullptr) {
+    return ErrnoWithAdvice(errno, "list the InfiniBand devices",
+                           DeviceNodeAdvice(errno, "/dev/infiniband/uverbsN", "ib_uverbs"));
+  }
   const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> owner(list, verbs.free_device_list);
   std::vector<std::string> names;
   for (int i = 0; i < count; ++i) {
     names.push_back(verbs.get_device_name(list[i]));
     if (names.back() != device) continue;
     ibv_context* context = verbs.open_device(list[i]);
-    if (context == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("open InfiniBand device ", device));
-    return context;
+    if (context != nullptr) return context;
+    const std::string node = absl::StrCat("/dev/infiniband/", list[i]->dev_name);
+    return ErrnoWithAdvice(errno, absl::StrCat("open InfiniBand device ", device), DeviceNodeAdvice(errno, node, "ib_uverbs"));
   }
   return absl::NotFoundError(absl::StrCat("open InfiniBand device ", device, ": there is ",
-                                          names.empty() ? "no InfiniBand device" : absl::StrJoin(names, ", ")));
+                                          names.empty()
+                                              ? "no InfiniBand device; is the driver of the HCA loaded (lspci -k, ibv_devices)?"
+                                              : absl::StrJoin(names, ", ")));
 }
 
 // "DEVICE/PORT" or "DEVICE/PORT?gid=INDEX".
@@ -184,18 +178,22 @@ absl::optional<PortName> ParsePortName(absl::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port) {
+absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port, const VerbsHcaParts& parts) {
   const absl::optional<PortName> name = ParsePortName(device_and_port);
   if (!name.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat("open HCA \"verbs:", device_and_port,
                                                    "\": not of the form verbs:DEVICE/PORT, as in verbs:mlx5_0/1, or "
                                                    "verbs:DEVICE/PORT?gid=INDEX"));
   }
-  absl::StatusOr<ibv_context*> context = OpenContext(name->device);
+  absl::StatusOr<ibv_context*> context = OpenContext(*parts.verbs, name->device);
   if (!context.ok()) return context.status();
-  auto hca = std::make_unique<VerbsHca>(*context, name->device, name->port, name->gid_index);
+  auto hca = std::make_unique<VerbsHca>(parts, *context, name->device, name->port, name->gid_index);
   if (absl::Status status = hca->Initialize(); !status.ok()) return status;
   return hca;
+}
+
+absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port) {
+  return OpenVerbsHca(device_and_port, {&LibibverbsTable(), &UmadTransport::Open});
 }
 
 }  // namespace eoib

@@ -1,0 +1,54 @@
+#include "vswitch/fabric/mads_when_there.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace eoib {
+
+MadsWhenThere::MadsWhenThere(Opener open) : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+MadsWhenThere::~MadsWhenThere() = default;
+
+// Whatever the reason, the caller may ask again.
+absl::Status MadsWhenThere::OpenIfNeeded() {
+  if (mads_ != nullptr) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<MadTransport>> mads = open_();
+  if (!mads.ok()) return absl::UnavailableError(mads.status().message());
+  epoll_event readable = {};
+  readable.events = EPOLLIN;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, (*mads)->fd(), &readable) != 0) {
+    return absl::ErrnoToStatus(errno, "wait for MADs");
+  }
+  mads_ = *std::move(mads);
+  return absl::OkStatus();
+}
+
+// A device that is gone is readable for ever (EPOLLERR), so its descriptor must not stay.
+void MadsWhenThere::CloseIfLost() {
+  if (mads_->lost()) mads_.reset();  // closes the descriptor, which so leaves epoll_
+}
+
+absl::Status MadsWhenThere::Send(const Mad& mad) {
+  if (absl::Status status = OpenIfNeeded(); !status.ok()) return status;
+  absl::Status status = mads_->Send(mad);
+  CloseIfLost();
+  return status;
+}
+
+absl::Status MadsWhenThere::Reply(const Mad& mad) {
+  if (mads_ == nullptr) return absl::UnavailableError("the MAD device is gone, and with it who is to be replied to");
+  absl::Status status = mads_->Reply(mad);
+  CloseIfLost();
+  return status;
+}
+
+bool MadsWhenThere::Receive(Mad* mad) {
+  if (mads_ == nullptr) return false;
+  const bool received = mads_->Receive(mad);
+  if (!received) CloseIfLost();
+  return received;
+}
+
+}  // namespace eoib

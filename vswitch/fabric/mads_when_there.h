@@ -1,0 +1,41 @@
+// MadsWhenThere: the MADs of a port whose MAD device may not be there yet (ib_umad is loaded later, or udev is slow), and may
+// go (the driver is loaded anew). It is opened by the first Send that finds it, and again after it was lost; until then Send
+// says why not.
+#ifndef EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
+#define EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "vswitch/fabric/mad_transport.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib {
+
+class MadsWhenThere final : public MadTransport {
+ public:
+  using Opener = std::function<absl::StatusOr<std::unique_ptr<MadTransport>>()>;
+
+  explicit MadsWhenThere(Opener open);
+  ~MadsWhenThere() override;
+
+  absl::Status Send(const Mad& mad) override;
+  absl::Status Reply(const Mad& mad) override;
+  bool ReceivesReports() const override { return mads_ == nullptr || mads_->ReceivesReports(); }
+  bool Receive(Mad* mad) override;
+  int fd() const override { return epoll_.get(); }
+
+ private:
+  absl::Status OpenIfNeeded();
+  void CloseIfLost();
+
+  const Opener open_;
+  const UniqueFd epoll_;  // over the device's descriptor, which comes and goes
+  std::unique_ptr<MadTransport> mads_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
