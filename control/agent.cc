@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kBuffersPerVes = 512 + 512 + 2 * Forwarder::kBatch + HeldFrames::kCapacity;
 
 constexpr absl::Duration kRebuildAgain = absl::Seconds(1);
+// A P_Key that is not there is waited for by event. Not every driver raises one each time.
+constexpr absl::Duration kLookForPKeys = absl::Seconds(10);
 
 // What the largest InfiniBand MTU carries, whatever the port's is now: a group may have a larger one when the port comes up.
 const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
@@ -61,8 +63,7 @@ Agent::~Agent() {
 absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port) {
   if (absl::Status status = CheckLinkLayer(config); !status.ok()) return status;
   pd_ = hca_->verbs().alloc_pd(hca_->context());
-  if (pd_ == nullptr)
-    return absl::InternalError(absl::StrCat("allocate a protection domain on ", hca_->name(), ": ", strerror(errno)));
+  if (pd_ == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("allocate a protection domain on ", hca_->name()));
   handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
   auto pool = BufferPool::Create(hca_.get(), pd_, kBuffersPerVes * config.veses.size(), kLargestFrame);
   if (!pool.ok()) return pool.status();
@@ -75,7 +76,8 @@ absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortF
     maker_ = std::make_unique<HandleMaker>(handles_.get());
   }
   for (const VesConfig& ves_config : config.veses) {
-    auto ves = Ves::Create(ves_config, {hca_.get(), pd_, pool_.get(), handles_.get(), sa_.get(), maker_.get(), clock_});
+    auto ves = Ves::Create(
+        ves_config, {hca_.get(), pd_, pool_.get(), handles_.get(), sa_.get(), maker_.get(), clock_, [this] { RebuildSoon(); }});
     if (!ves.ok()) return ves.status();
     veses_.push_back(*std::move(ves));
   }
@@ -128,7 +130,7 @@ absl::Status Agent::WatchDescriptors() {
     status.Update(loop_->Add(fd, EPOLLIN, [handler = std::move(handler)](uint32_t) { handler(); }));
     watched_.push_back(fd);
   };
-  for (const std::unique_ptr<Ves>& ves : veses_) watch(ves->punt_fd(), [this, ves = ves.get()] { RunPunts(ves); });
+  for (const std::unique_ptr<Ves>& ves : veses_) watch(ves->punt_fd(), [ves = ves.get()] { ves->RunPunts(); });
   if (maker_ != nullptr) watch(maker_->fd(), [this] { maker_->Run(); });
   if (sa_ != nullptr) watch(sa_->fd(), [this] { sa_->Run(); });
   const int async_fd = hca_->context()->async_fd;
@@ -144,7 +146,8 @@ void Agent::Start() {
     ves->Start();
     timers_.push_back(loop_->AddDeadline([ves = ves.get()] { return ves->NextDeadline(); }, [ves = ves.get()] { ves->Run(); }));
   }
-  timers_.push_back(loop_->AddDeadline([this] { return rebuild_again_at_; }, [this] { Refresh(RefreshDepth::kHeavy); }));
+  WaitForPKeys();
+  timers_.push_back(loop_->AddDeadline([this] { return rebuild_again_at_; }, [this] { RetryRebuild(); }));
   if (sa_ == nullptr) return;
   timers_.push_back(loop_->AddDeadline([this] { return sa_->NextDeadline(); }, [this] { sa_->Run(); }));
   subscriptions_->Renew();
@@ -169,22 +172,32 @@ void Agent::Stop(std::function<void()> done) {
 // Events come in groups (a restarted subnet manager raises three), and are answered together, as deep as the deepest.
 void Agent::RunAsyncEvents() {
   RefreshDepth depth = RefreshDepth::kNone;
+  bool fatal = false;
   ibv_async_event event;
   while (hca_->verbs().get_async_event(hca_->context(), &event) == 0) {
     depth = std::max(depth, Note(event));
+    fatal |= event.event_type == IBV_EVENT_DEVICE_FATAL;
     hca_->verbs().ack_async_event(&event);
   }
+  // The kernel answers EIO for ever when it has taken the device away from its users (ib_uverbs_disassociate_ucontext).
+  const int error = errno;
+  if (fatal) return LoseHca(absl::StrCat(hca_->name(), " reports that it is lost"));
+  if (error != EAGAIN && error != EINTR) return LoseHca(absl::StrCat(hca_->name(), " is gone: ", strerror(error)));
   if (depth != RefreshDepth::kNone) Refresh(depth);
 }
 
-void Agent::RunPunts(Ves* ves) {
-  ves->RunPunts();
-  if (ves->lost()) Refresh(RefreshDepth::kHeavy);
+void Agent::LoseHca(const std::string& why) {
+  LogWarning(why);
+  lost_ = why;
+  loop_->Remove(hca_->context()->async_fd);  // which is readable from now on
+  rebuild_again_at_ = absl::InfiniteFuture();
+  running_ = false;
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown(why);
+  on_fatal_(why);
 }
 
 RefreshDepth Agent::Note(const ibv_async_event& event) {
   if (event.event_type == IBV_EVENT_GID_CHANGE) hca_->OnGidChange();
-  if (event.event_type == IBV_EVENT_DEVICE_FATAL) on_fatal_(absl::StrCat(hca_->name(), " reports that it is lost"));
   for (const std::unique_ptr<Ves>& ves : veses_) ves->NoteLoss(event);
   const RefreshDepth depth = DepthOf(event.event_type);
   if (depth != RefreshDepth::kNone) {
@@ -198,8 +211,9 @@ void Agent::Refresh(RefreshDepth depth) {
   if (depth == RefreshDepth::kHeavy) RebuildVeses();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (port.ok() && !port->active) {
-    LogWarning(absl::StrCat(hca_->name(), ": the port is down"));
-    for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown();
+    const std::string why = PortTrouble(*port);
+    LogWarning(absl::StrCat(hca_->name(), ": ", why));
+    for (const std::unique_ptr<Ves>& ves : veses_) ves->OnPortDown(why);
     return;  // it will be told when it is active again
   }
   if (depth >= RefreshDepth::kNormal) handles_->Renew();
@@ -214,15 +228,33 @@ void Agent::RebuildVeses() {
   for (const std::unique_ptr<Ves>& ves : veses_) {
     if (ves->NeedsRebuild()) concerned.push_back(ves.get());
   }
-  if (concerned.empty()) return;
+  if (concerned.empty()) return WaitForPKeys();
+  rebuilt_at_ = clock_->Now();
   worker_->Stop();
   for (Ves* ves : concerned) {
-    const absl::Status status = Rebuild(ves);
-    if (status.ok()) continue;
-    LogWarning(absl::StrCat("rebuild VES ", ves->config().name, ": ", status.message(), "; will try again"));
-    rebuild_again_at_ = clock_->Now() + kRebuildAgain;
+    if (!Rebuild(ves).ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
   }
+  WaitForPKeys();
   worker_->Start();
+}
+
+void Agent::WaitForPKeys() {
+  const bool waits = std::any_of(veses_.begin(), veses_.end(), [](const auto& ves) { return !ves->has_queue_pair(); });
+  if (waits) rebuild_again_at_ = std::min(rebuild_again_at_, clock_->Now() + kLookForPKeys);
+}
+
+// A queue pair that fails as soon as it is made must not keep the worker stopped.
+void Agent::RebuildSoon() {
+  if (running_) rebuild_again_at_ = std::min(rebuild_again_at_, std::max(clock_->Now(), rebuilt_at_ + kRebuildAgain));
+}
+
+void Agent::RetryRebuild() {
+  rebuild_again_at_ = absl::InfiniteFuture();
+  if (std::any_of(veses_.begin(), veses_.end(), [](const auto& ves) { return ves->NeedsRebuild(); })) {
+    Refresh(RefreshDepth::kHeavy);
+  } else {
+    WaitForPKeys();
+  }
 }
 
 absl::Status Agent::Rebuild(Ves* ves) {
@@ -248,7 +280,7 @@ Ves* Agent::FindVes(absl::string_view name) const {
 std::string Agent::ShowPort() const {
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return std::string(port.status().message());
-  const std::string state = port->active ? "active" : "down";
+  const std::string state = port->active ? "active" : PortTrouble(*port);
   const std::string mtu = absl::StrCat(", MTU ", MtuBytes(port->mtu));
   if (!port->ethernet_link_layer) {
     return absl::StrCat(state, ", LID ", port->lid.ToString(), ", SM LID ", port->sm_lid.ToString(), ", GID ",
@@ -260,6 +292,7 @@ std::string Agent::ShowPort() const {
 
 std::string Agent::Show() const {
   std::string text = absl::StrCat("HCA ", hca_->name(), ": ", ShowPort(), "\n");
+  if (!lost_.empty()) absl::StrAppend(&text, "lost: ", lost_, "\n");
   if (subscriptions_ != nullptr) absl::StrAppend(&text, "notices of the subnet: ", subscriptions_->Show(), "\n");
   for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
   return text;

@@ -32,7 +32,8 @@ class Agent {
   // Makes the Ethernet interface of a vPort, with that MAC and MTU. `config.type` says which kind.
   using PortFactory = std::function<absl::StatusOr<VPort>(const VPortConfig& config, MacAddr mac, int mtu)>;
 
-  // Opens everything that `config` names, or nothing: a failure leaves no interface behind. `state`, `loop` and `clock`
+  // Opens everything that `config` names, or nothing: a failure leaves no interface behind. What a subnet may still have to
+  // bring (a link, a subnet manager, a P_Key) is no failure: VESes wait for it without carrier. `state`, `loop` and `clock`
   // outlive the agent.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                        const PortFactory& make_port, EventLoop* loop, const Clock* clock);
@@ -42,7 +43,7 @@ class Agent {
 
   // Starts the worker and joins the groups.
   void Start();
-  // `on_fatal` hears, from the loop, that the HCA is lost: only an agent made anew can go on. Before Start.
+  // `on_fatal` hears, from the loop and once, that the HCA is lost: only an agent made anew can go on. Before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
   // Stops forwarding and leaves the groups; `done` is called, from the loop, when the SA has been told.
   void Stop(std::function<void()> done);
@@ -60,7 +61,10 @@ class Agent {
   absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
   absl::Status WatchDescriptors();
   void RunAsyncEvents();
-  void RunPunts(Ves* ves);
+  void LoseHca(const std::string& why);
+  void RebuildSoon();
+  void RetryRebuild();
+  void WaitForPKeys();
   RefreshDepth Note(const ibv_async_event& event);
   void Refresh(RefreshDepth depth);
   void RebuildVeses();
@@ -86,7 +90,9 @@ class Agent {
   std::vector<std::unique_ptr<Ves>> veses_;
   std::unique_ptr<Worker> worker_;
   bool running_ = false;                                  // between Start and Stop
-  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed
+  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or there is no P_Key to make one for
+  absl::Time rebuilt_at_ = absl::InfinitePast();
+  std::string lost_;  // why the HCA is
   std::vector<int> watched_;
   std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
   std::vector<EventLoop::TimerId> timers_;

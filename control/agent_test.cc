@@ -292,18 +292,5 @@ TEST_F(AgentTest, ManyPathsAreRefreshedAsATable) {
   EXPECT_TRUE(Arrives(hosts_[5]->port("v1"), MakeFrame(MacAddr::Broadcast(), kA)));
 }
 
-TEST_F(AgentTest, APartitionThatThePortIsNotInIsAClearError) {
-  TempDir directory;
-  EventLoop loop(&clock_);
-  auto state = StateDir::Open(directory.path()).value();
-  const AgentConfig config = ParseConfig("[[ves]]\nname = \"green\"\npkey = 0x8009\n", "test").value();
-  const auto agent = Agent::Create(
-      config, softhca::OpenSoftHca(subnet_.Connect(), "h9").value(), state.get(),
-      [](const VPortConfig&, MacAddr, int) -> absl::StatusOr<VPort> { abort(); }, &loop, &clock_);
-  ASSERT_FALSE(agent.ok());
-  EXPECT_THAT(std::string(agent.status().message()),
-              testing::AllOf(HasSubstr("green"), HasSubstr("0x8009"), HasSubstr("0x8001")));
-}
-
 }  // namespace
 }  // namespace eoib

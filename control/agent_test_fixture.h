@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "control/agent.h"
+#include "control/faulty_hca_for_test.h"
 #include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,17 +55,25 @@ inline const MacAddr kD = MacAddr::FromUint64(0x02'00'00'00'00'0d);
 // One agent with its ports.
 class Host {
  public:
-  Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock)
+  // `prepare` is called before the agent gets the HCA.
+  Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock,
+       const std::function<void(FaultyHca*)>& prepare)
       : loop_(clock), state_(StateDir::Open(directory_.path()).value()) {
     const AgentConfig config = ParseConfig(toml, "test").value();
-    std::unique_ptr<Hca> hca = softhca::OpenSoftHca(subnet->Connect(), name).value();
-    soft_port_ = softhca::SoftPortOf(*hca);
+    std::unique_ptr<Hca> soft = softhca::OpenSoftHca(subnet->Connect(), name).value();
+    soft_port_ = softhca::SoftPortOf(*soft);
+    auto hca = std::make_unique<FaultyHca>(std::move(soft));
+    hca_ = hca.get();
+    prepare(hca_);
     agent_ = Agent::Create(
                  config, std::move(hca), state_.get(),
                  [this](const VPortConfig& vport, MacAddr mac, int mtu) { return MakePort(vport, mac, mtu); }, &loop_, clock)
                  .value();
     agent_->RegisterCommands(&commands_);
-    agent_->OnFatal([](const std::string& why) { ADD_FAILURE() << "starts anew: " << why; });
+    agent_->OnFatal([this](const std::string& why) {
+      if (!may_be_lost) ADD_FAILURE() << "starts anew: " << why;
+      lost.push_back(why);
+    });
     agent_->Start();
   }
 
@@ -97,6 +106,10 @@ class Host {
   }
   Agent* agent() { return agent_.get(); }
   softhca::SoftPort* soft_port() { return soft_port_; }
+  FaultyHca* hca() { return hca_; }
+  // Why the agent wants to be started anew, each time that it said so.
+  std::vector<std::string> lost;
+  bool may_be_lost = false;
   bool carrier(const std::string& name) { return carriers_[name]; }
   int losses_of_carrier(const std::string& name) { return losses_[name]; }
   // "0x48", of a VES; "none" without one.
@@ -135,6 +148,7 @@ class Host {
   std::map<std::string, bool> carriers_;
   std::map<std::string, int> losses_;
   softhca::SoftPort* soft_port_ = nullptr;
+  FaultyHca* hca_ = nullptr;
   CommandRegistry commands_;
   std::unique_ptr<Agent> agent_;
 };
@@ -152,8 +166,9 @@ class AgentTestOf : public testing::Test {
     return options;
   }
 
-  Host* AddHost(const std::string& name, const std::string& toml) {
-    hosts_.push_back(std::make_unique<Host>(&subnet_, name, toml, &clock_));
+  Host* AddHost(
+      const std::string& name, const std::string& toml, const std::function<void(FaultyHca*)>& prepare = [](FaultyHca*) {}) {
+    hosts_.push_back(std::make_unique<Host>(&subnet_, name, toml, &clock_, prepare));
     return hosts_.back().get();
   }
   // As when its process is killed.

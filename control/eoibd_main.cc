@@ -15,10 +15,12 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
+#include "control/agent_wait.h"
 #include "control/command_server.h"
 #include "control/config.h"
 #include "control/event_loop.h"
@@ -40,12 +42,16 @@ DEFINE_string(rundir, "/run/eoib",
 DEFINE_string(statedir, "/var/lib/eoib", "directory of what has to survive a restart: MACs");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
 DEFINE_string(name, "", "the control socket is RUNDIR/eoibd.NAME.ctl then: for several agents on one host");
+DEFINE_bool(
+    wait_for_hca, false,
+    "wait for an HCA that is not there, instead of ending with an error: for units that start at boot, and what an agent "
+    "starts itself anew with");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib {
 
-// As main got them, for starting anew.
-char** original_arguments = nullptr;
+// As main got them, and --wait_for_hca: for starting anew.
+std::vector<char*> arguments_to_start_anew;
 
 namespace {
 
@@ -112,43 +118,53 @@ absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) 
   return MakeTap(config, mac, mtu);
 }
 
-// As after a crash: the successor takes over interfaces, MACs and LID, and the others follow its new queue pairs.
+// As after a crash: the successor takes over interfaces, MACs and LID, and the others follow its new queue pairs. It waits for
+// the device, which may be gone for as long as somebody takes to load another driver.
 [[noreturn]] void StartAnew(const std::string& why) {
   LogWarning(absl::StrCat(why, ": starting anew"));
-  execv("/proc/self/exe", original_arguments);
+  execv("/proc/self/exe", arguments_to_start_anew.data());
   LogWarning(absl::StrCat("start anew: ", strerror(errno)));
   _exit(1);
 }
 
-// Runs the agent until a signal or a command asks it to stop. A second request does not wait for the SA.
-absl::Status Serve(Agent* agent, CommandRegistry* commands, CommandServer* server, int signals, EventLoop* loop,
-                   const Clock& clock) {
-  bool stopping = false;
-  const auto stop = [&] {
-    if (stopping) return loop->Stop();
-    stopping = true;
-    agent->Stop([loop] { loop->Stop(); });
-    loop->CallAt(clock.Now() + absl::Seconds(1), [loop] { loop->Stop(); });
-  };
-  agent->OnFatal(StartAnew);
-  agent->RegisterCommands(commands);
-  commands->Register(
-      {"exit", "", "stop the agent", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-         loop->CallAt(clock.Now(), stop);
-         return std::string("stopping\n");
-       }});
-  absl::Status watched = loop->Add(signals, EPOLLIN, [&](uint32_t) {
-    signalfd_siginfo info;
-    while (read(signals, &info, sizeof(info)) > 0) stop();
-  });
-  watched.Update(loop->Add(server->fd(), EPOLLIN, [&](uint32_t) { server->Run(); }));
-  if (!watched.ok()) return watched;
-  agent->Start();
-  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", server->path()));
-  loop->Run();
-  loop->Remove(server->fd());
-  loop->Remove(signals);
-  return absl::OkStatus();
+// How this program ends: by a signal, or by the command "exit".
+class Ending {
+ public:
+  explicit Ending(EventLoop* loop) : loop_(loop) {}
+
+  // From now on what asks for the end is heard.
+  absl::Status Watch(int signals, CommandRegistry* commands) {
+    commands->Register(
+        {"exit", "", "stop the agent", 0, 0, [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+           loop_->CallAt(loop_->Now(), [this] { Stop(); });
+           return std::string("stopping\n");
+         }});
+    return loop_->Add(signals, EPOLLIN, [this, signals](uint32_t) {
+      signalfd_siginfo info;
+      while (read(signals, &info, sizeof(info)) > 0) Stop();
+    });
+  }
+  // `agent` leaves its groups first. It is gone when the loop has ended.
+  void Of(Agent* agent) { agent_ = agent; }
+
+ private:
+  // A second request does not wait for the SA.
+  void Stop() {
+    if (agent_ == nullptr || std::exchange(stopping_, true)) return loop_->Stop();
+    agent_->Stop([this] { loop_->Stop(); });
+    loop_->CallAt(loop_->Now() + absl::Seconds(1), [this] { loop_->Stop(); });
+  }
+
+  EventLoop* const loop_;
+  Agent* agent_ = nullptr;  // null: there is none yet
+  bool stopping_ = false;
+};
+
+absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, int signals, StateDir* state, EventLoop* loop,
+                                                 const Clock* clock) {
+  auto hca = Hcas(signals).Open(FLAGS_hca);
+  if (!hca.ok()) return hca.status();
+  return Agent::Create(config, *std::move(hca), state, MakePort, loop, clock);
 }
 
 absl::Status Run() {
@@ -168,23 +184,37 @@ absl::Status Run() {
   if (!server.ok()) return server.status();
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
-  auto hca = Hcas(signals.get()).Open(FLAGS_hca);
-  if (absl::IsCancelled(hca.status())) return absl::OkStatus();  // asked to stop while it waited
-  if (!hca.ok()) return hca.status();
-  auto agent = Agent::Create(*config, *std::move(hca), state->get(), MakePort, &loop, &clock);
+  Ending ending(&loop);
+  absl::Status watched = ending.Watch(signals.get(), &commands);
+  watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
+  if (!watched.ok()) return watched;
+
+  const AgentMaker make = [&] { return MakeAgent(*config, signals.get(), state->get(), &loop, &clock); };
+  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, &commands, &loop, &clock) : make();
+  if (absl::IsCancelled(agent.status())) return absl::OkStatus();  // asked to stop while it waited
   if (!agent.ok()) return agent.status();
-  const absl::Status served = Serve(agent->get(), &commands, server->get(), signals.get(), &loop, clock);
+  ending.Of(agent->get());
+  (*agent)->OnFatal(StartAnew);
+  (*agent)->RegisterCommands(&commands);
+  (*agent)->Start();
+  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*server)->path()));
+  loop.Run();
+  loop.Remove((*server)->fd());
   agent->reset();
-  if (served.ok()) LogInfo("stopped");
-  return served;
+  LogInfo("stopped");
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace eoib
 
 int main(int argc, char** argv) {
-  std::vector<char*> arguments(argv, argv + argc + 1);
-  eoib::original_arguments = arguments.data();
+  static char wait_for_hca[] = "--wait_for_hca";
+  eoib::arguments_to_start_anew.assign(argv, argv + argc);
+  if (eoib::arguments_to_start_anew.back() != absl::string_view(wait_for_hca)) {
+    eoib::arguments_to_start_anew.push_back(wait_for_hca);
+  }
+  eoib::arguments_to_start_anew.push_back(nullptr);
   const int done =
       eoib::ParseFlags(argc, argv, "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port", "eoibd_main");
   if (done >= 0) return done;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -24,6 +25,8 @@ class FakeSa final : public MadTransport {
   bool tables = true;  // else a question for one is refused
   bool may_create = true;
   bool receives_reports = true;
+  // What is done to each answer before it goes: a wrong transaction ID, absurd values.
+  std::function<void(Mad*)> spoil = [](Mad*) {};
   // What it was asked, and how often.
   std::vector<SaHeader> asked;
   size_t Asked(MadMethod method, SaAttribute attribute) const {
@@ -57,6 +60,7 @@ class FakeSa final : public MadTransport {
                                                                    : Answer(request, SaRecord(mad), SaRecord(&answer));
     header.status = static_cast<uint16_t>(status);
     if (status != SaStatus::kOk) EncodeSaHeader(header, &answer);
+    spoil(&answer);
     arriving_.push_back(answer);
     return absl::OkStatus();
   }

@@ -23,6 +23,12 @@ constexpr uint8_t kLinkLocalScope = 2;
 // RFC 1700's default, and the kernel's. A GRH with hop limit 1 is not to be routed; what has 0 may not be sent as IP at all.
 constexpr uint8_t kEthernetHopLimit = 64;
 
+std::string TooLarge(int group_mtu, int port_mtu) {
+  return absl::StrCat("the group's MTU is ", group_mtu, " and this port's is ", port_mtu,
+                      ": raise the port's (settings of OpenSM, switch and HCA), or make the group with the mtu= of the "
+                      "smallest port (OpenSM: partitions.conf)");
+}
+
 }  // namespace
 
 uint8_t HopLimit(const GroupParameters& parameters, bool ethernet_link_layer) {
@@ -133,12 +139,14 @@ void FloodGroup::Request(bool create) {
   asking_ = false;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
-  if (!port->active) return Fail(absl::UnavailableError("the port is not active"));
+  if (!port->active) return Fail(absl::UnavailableError(PortTrouble(*port)));
   const absl::Status fits = CheckMtu(*port);
   if (!fits.ok() && (create || sa_ == nullptr)) return Fail(fits);
   if (sa_ == nullptr) return Adopt(BaseRecord(*port));
   asking_ = true;
-  sa_->Join(BaseRecord(*port), create ? kCreateMask : kJoinMask,
+  // A speed that has no code (of a port that is newer than this program): the SA may choose.
+  const uint64_t create_mask = IsRateCode(port->rate) ? kCreateMask : kCreateMask & ~(mcm::kRateSelector | mcm::kRate);
+  sa_->Join(BaseRecord(*port), create ? create_mask : kJoinMask,
             [this, alive = alive_, create, attempt](absl::StatusOr<McMemberRecord> answer) {
               if (*alive) Answered(create, attempt, std::move(answer));
             });
@@ -151,16 +159,63 @@ void FloodGroup::Answered(bool create, uint64_t attempt, absl::StatusOr<McMember
   if (std::exchange(again_, false)) return Join();
   const bool refused = !absl::IsDeadlineExceeded(answer.status());
   if (refused && !create && options_.pkey.IsFullMember()) return Request(/*create=*/true);
-  // An SM that does not answer may come back and know us; one that goes on refusing does not. For a limited member a restarted
-  // SM has no group to join until a full member has created it.
-  if (refused && backoff_ > kForgiven) Forget();
-  Fail(answer.status());
+  if (!refused) return Fail(answer.status());
+  Explain(answer.status(), attempt);
 }
 
-// A failure leaves the membership as it was.
-void FloodGroup::Adopt(const McMemberRecord& record) {
+// Asks what group it is that does not take us. Whatever comes, we are refused.
+void FloodGroup::Explain(const absl::Status& refusal, uint64_t attempt) {
+  McMemberRecord record;
+  record.mgid = options_.mgid;
+  asking_ = true;
+  sa_->QueryGroup(record, mcm::kMgid, [this, alive = alive_, refusal, attempt](absl::StatusOr<McMemberRecord> group) {
+    if (!*alive || attempt != attempt_) return;
+    asking_ = false;
+    if (std::exchange(again_, false)) return Join();
+    std::string more;
+    if (group.ok()) {
+      more = std::string(Check(*group).message());
+    } else if (!options_.pkey.IsFullMember() && !absl::IsDeadlineExceeded(group.status())) {
+      more = "a limited member cannot create the group: a full member has to be there first";
+    }
+    Refused(absl::Status(refusal.code(), absl::StrCat(refusal.message(), more.empty() ? "" : "; ", more)));
+  });
+}
+
+// An SM that does not answer may come back and know us; one that goes on refusing does not. For a limited member a restarted SM
+// has no group to join until a full member has created it.
+void FloodGroup::Refused(const absl::Status& why) {
+  if (backoff_ > kForgiven) Forget();
+  Fail(why);
+}
+
+// What a group that we can use has, whoever says otherwise.
+absl::Status FloodGroup::Check(const McMemberRecord& record) const {
   const int mtu = MtuBytes(record.mtu);
-  if (mtu == 0) return Fail(absl::InternalError(absl::StrCat("its record has MTU code ", record.mtu, ", which is none")));
+  if (mtu == 0) return absl::InternalError(absl::StrCat("the group's record has MTU code ", record.mtu, ", which is none"));
+  if (record.rate != 0 && !IsRateCode(record.rate)) {
+    return absl::InternalError(absl::StrCat("the group's record has rate code ", record.rate, ", which is none"));
+  }
+  if (!record.pkey.SamePartition(options_.pkey)) {
+    return absl::InternalError(
+        absl::StrCat("the group's record has P_Key ", record.pkey.ToString(), ", which is another partition"));
+  }
+  if (!record.mlid.IsValid()) {
+    return absl::InternalError(
+        absl::StrCat("the group's record has MLID ", record.mlid.ToString(), ", which is no multicast LID"));
+  }
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (!port.ok()) return port.status();
+  if (MtuBytes(port->mtu) < mtu) return absl::FailedPreconditionError(TooLarge(mtu, MtuBytes(port->mtu)));
+  return absl::OkStatus();
+}
+
+// A failure leaves the membership as it was, unless it goes on.
+void FloodGroup::Adopt(const McMemberRecord& record) {
+  if (sa_ != nullptr) {
+    if (const absl::Status unfit = Check(record); !unfit.ok()) return Refused(unfit);
+  }
+  const int mtu = MtuBytes(record.mtu);
   const absl::StatusOr<AhIndex> ah = handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
                                                    {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
   if (!ah.ok()) return Fail(ah.status());

@@ -3,8 +3,10 @@
 //
 // The first full member creates the group; everybody else joins what is there. Both may happen at once on several hosts: all
 // ask for the same parameters, so whoever comes second joins. A limited member cannot create a group (its P_Key would be
-// the group's) and waits for a full one. A refused join is repeated after 100 ms, doubling up to 16 s, and at once when the
-// subnet says that the group is there; an unanswered one after 100 ms.
+// the group's) and waits for a full one. What the record says is checked before it is believed, and a refusal is explained, for
+// which the group is asked for: an SA refuses a port whose MTU or rate is below the group's without saying so. A refused join
+// is repeated after 100 ms, doubling up to 16 s, and at once when the subnet says that the group is there; an unanswered one
+// after 100 ms.
 //
 // Control thread only.
 #ifndef EOIB_CONTROL_FLOOD_GROUP_H_
@@ -80,6 +82,9 @@ class FloodGroup {
  private:
   void Request(bool create);
   void Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer);
+  void Explain(const absl::Status& refusal, uint64_t attempt);
+  void Refused(const absl::Status& why);
+  absl::Status Check(const McMemberRecord& record) const;
   void Adopt(const McMemberRecord& record);
   void Fail(const absl::Status& why);
   void Forget();

@@ -2,8 +2,11 @@
 
 #include <net/if.h>
 
+#include <functional>
 #include <memory>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "control/fake_sa_for_test.h"
 #include "control/refresh_depth.h"
 #include "control/subscriptions.h"
@@ -15,7 +18,9 @@
 namespace eoib {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class FloodGroupTest : public testing::Test {
  protected:
@@ -49,6 +54,7 @@ class FloodGroupTest : public testing::Test {
     record.mgid = mgid_;
     record.mlid = Mlid(0xc010);
     record.mtu = 5;
+    record.pkey = PKey(0x8001);
     sa_.groups[mgid_] = record;
   }
 
@@ -207,6 +213,148 @@ TEST_F(FloodGroupTest, WithoutAQueuePairItWaits) {
   EXPECT_EQ(joins_, 2);
 }
 
+// ---- An SA that answers wrongly.
+
+// Makes an answer about a group with `edit` done to its record.
+std::function<void(Mad*)> WithRecord(std::function<void(McMemberRecord*)> edit) {
+  return [edit = std::move(edit)](Mad* mad) {
+    if (DecodeSaHeader(*mad)->status != 0) return;
+    McMemberRecord record = *DecodeMcMemberRecord(SaRecord(*mad));
+    edit(&record);
+    EncodeMcMemberRecord(record, SaRecord(mad));
+  };
+}
+std::function<void(Mad*)> WithHeader(std::function<void(SaHeader*)> edit) {
+  return [edit = std::move(edit)](Mad* mad) {
+    const McMemberRecord record = *DecodeMcMemberRecord(SaRecord(*mad));
+    SaHeader header = *DecodeSaHeader(*mad);
+    edit(&header);
+    EncodeSaHeader(header, mad);
+    EncodeMcMemberRecord(record, SaRecord(mad));
+  };
+}
+
+TEST_F(FloodGroupTest, AWrongAnswerIsNoMembershipAndIsSaid) {
+  struct Row {
+    const char* description;
+    std::function<void(Mad*)> spoil;
+    const char* trouble;
+  };
+  const Row rows[] = {
+      {"MTU 0", WithRecord([](McMemberRecord* r) { r->mtu = 0; }), "MTU code 0, which is none"},
+      {"MTU 8192", WithRecord([](McMemberRecord* r) { r->mtu = 6; }), "MTU code 6, which is none"},
+      {"a rate that is reserved", WithRecord([](McMemberRecord* r) { r->rate = 1; }), "rate code 1, which is none"},
+      {"a rate beyond all", WithRecord([](McMemberRecord* r) { r->rate = 63; }), "rate code 63, which is none"},
+      {"a unicast LID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(5); }), "MLID 0x5, which is no multicast LID"},
+      {"no MLID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(0); }), "which is no multicast LID"},
+      {"the permissive LID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(0xffff); }), "which is no multicast LID"},
+      {"another partition", WithRecord([](McMemberRecord* r) { r->pkey = PKey(0x8002); }), "P_Key 0x8002"},
+      {"another group", WithRecord([](McMemberRecord* r) { r->mgid = FloodMgid(PKey(0x8002)); }), "no answer"},
+      {"another transaction", WithHeader([](SaHeader* h) { h->tid += 1000; }), "no answer"},
+      {"another attribute", WithHeader([](SaHeader* h) { h->attribute = SaAttribute::kPathRecord; }), "no answer"},
+      {"no response at all", WithHeader([](SaHeader* h) { h->method = MadMethod::kSet; }), "no answer"},
+      {"busy for ever", WithHeader([](SaHeader* h) { h->status = 1; }), "no answer"},
+      {"no resources", WithHeader([](SaHeader* h) { h->status = 0x0100; }), "no resources"},
+      {"a status of no name", WithHeader([](SaHeader* h) { h->status = 0x7f00; }), "0x7f00"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.description);
+    Create();
+    sa_.spoil = row.spoil;
+    joins_ = 0;
+    MakeGroup(PKey(0x8001));
+    for (int i = 0; i < 100 && absl::StrContains(group_->trouble(), "not asked"); ++i) Advance(absl::Milliseconds(100));
+    EXPECT_EQ(joins_, 0);
+    EXPECT_FALSE(Attached(Mlid(0xc010)));
+    EXPECT_THAT(group_->trouble(), HasSubstr(row.trouble));
+    sa_.spoil = [](Mad*) {};
+    for (int i = 0; i < 100 && joins_ == 0; ++i) Advance(absl::Milliseconds(100));
+    EXPECT_EQ(joins_, 1) << "it has gone on trying";
+    EXPECT_EQ(group_->trouble(), "");
+    bool left = false;
+    group_->Leave([&left] { left = true; });
+    Pump();
+    EXPECT_TRUE(left);
+  }
+}
+
+// OpenSM refuses a port that is too small for the group with "request invalid", and leaves it to the port to find out why.
+TEST_F(FloodGroupTest, ARefusalIsExplainedByWhatTheGroupIs) {
+  const auto refuse_joins = [](Mad* mad) {
+    SaHeader header = *DecodeSaHeader(*mad);
+    if (header.method != MadMethod::kGetResp || header.component_mask == mcm::kMgid) return;
+    header.status = static_cast<uint16_t>(SaStatus::kRequestInvalid);
+    EncodeSaHeader(header, mad);
+  };
+  sa_.spoil = refuse_joins;
+  Create();
+  hca_.port_attr.active_mtu = IBV_MTU_2048;
+  MakeGroup(PKey(0x8001));
+  EXPECT_THAT(group_->trouble(), AllOf(HasSubstr("request invalid"),
+                                       HasSubstr("the group's MTU is 4096 and this port's is 2048"), HasSubstr("mtu=")));
+  hca_.port_attr.active_mtu = IBV_MTU_4096;
+  Advance(absl::Minutes(1));
+  EXPECT_THAT(group_->trouble(), Not(HasSubstr("MTU"))) << "it is something else then, and only the SA knows";
+  sa_.groups.clear();
+  sa_.may_create = false;
+  MakeGroup(PKey(0x0001));
+  EXPECT_THAT(group_->trouble(), HasSubstr("a limited member cannot create the group"));
+  sa_.spoil = [](Mad*) {};
+  Create();
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(group_->trouble(), "");
+}
+
+TEST_F(FloodGroupTest, AReportWhileARefusalIsBeingExplainedIsNotForgotten) {
+  MakeGroup(PKey(0x0001));
+  clock_.Advance(absl::Seconds(20));
+  group_->Run();
+  client_.Run();  // the refusal is there, the explanation not
+  Create();
+  group_->OnCreated();
+  Pump();
+  EXPECT_EQ(joins_, 1);
+}
+
+TEST_F(FloodGroupTest, APortWhoseSpeedHasNoCodeLetsTheSaChooseTheRate) {
+  hca_.port_attr.active_speed = 0;
+  MakeGroup(PKey(0x8001));
+  EXPECT_EQ(joins_, 1);
+  EXPECT_EQ(sa_.asked.back().component_mask & (mcm::kRate | mcm::kRateSelector), 0u);
+  sa_.groups.clear();
+  hca_.port_attr.active_speed = 32;
+  hca_.port_attr.active_width = 2;
+  group_->Join();
+  Pump();
+  EXPECT_EQ(sa_.asked.back().component_mask & (mcm::kRate | mcm::kRateSelector), mcm::kRate | mcm::kRateSelector);
+}
+
+TEST_F(FloodGroupTest, AnHcaThatFailsIsSaidAndTriedAgain) {
+  struct Row {
+    const char* verb;
+    const char* trouble;
+  };
+  const Row rows[] = {
+      {"query_port", "query port fake0/1: Input/output error"},
+      {"create_ah", "create address handle to ff12:"},
+      {"modify_qp", "modify QP 0x48 to Q_Key "},
+      {"attach_mcast", "attach QP 0x48 to ff12:"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.verb);
+    hca_.FailNext(row.verb, EIO);
+    joins_ = 0;
+    MakeGroup(PKey(0x8001));
+    EXPECT_THAT(group_->trouble(), HasSubstr(row.trouble));
+    EXPECT_EQ(joins_, 0);
+    Advance(absl::Milliseconds(100));
+    EXPECT_EQ(joins_, 1);
+    group_->Leave([] {});
+    Pump();
+    handles_.Reap();
+  }
+}
+
 // ---- Subscriptions.
 
 class SubscriptionsTest : public testing::Test {
@@ -330,7 +478,8 @@ TEST_F(FloodGroupTest, NoGroupIsCreatedThatThePortCannotCarry) {
   Pump();
   EXPECT_TRUE(sa_.groups.empty());
   EXPECT_EQ(group_->trouble(), "the VES's mtu is 4096 and the port's active MTU 2048");
-  Create();  // another member could
+  Create();  // by another member, as small as ours
+  sa_.groups[mgid_].mtu = 4;
   Advance(absl::Seconds(1));
   EXPECT_EQ(joins_, 1);
 }

@@ -162,15 +162,27 @@ void Resolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
   if (path.again) Query(gid);  // what made us ask again may have come after the answer
 }
 
+// What an address handle can be made from, whoever says otherwise.
+absl::Status Resolver::Check(const PathRecord& record) {
+  if (!record.dlid.IsValid()) {
+    return absl::InternalError(absl::StrCat("the path's record has LID ", record.dlid.ToString(), ", which is no port's"));
+  }
+  if (record.rate != 0 && !IsRateCode(record.rate)) {
+    return absl::InternalError(absl::StrCat("the path's record has rate code ", record.rate, ", which is none"));
+  }
+  return absl::OkStatus();
+}
+
 void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
   path.asking = false;
   if (path.again) return Query(gid);  // the answer may be from before what made us ask again
-  if (!answer.ok()) {
+  const absl::Status status = answer.ok() ? Check(*answer) : answer.status();
+  if (!status.ok()) {
     ++counters_.failures;
     if (!path.gone) path.retry_at = clock_->Now() + kRetry;
     // A path that works (from a completion) is kept; a frame that waits in vain is counted where it waits.
-    if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", answer.status().message()));
+    if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", status.message()));
     return;
   }
   Adopt(*answer);
@@ -197,7 +209,7 @@ void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answ
   if (answer.ok()) {
     // Of several paths to a port (LMC) the first.
     for (const PathRecord& record : *answer) {
-      if (lacking.erase(record.dgid) != 0) Adopt(record);
+      if (Check(record).ok() && lacking.erase(record.dgid) != 0) Adopt(record);
     }
     published_();
   } else {

@@ -89,6 +89,7 @@ class Resolver {
   void Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer);
   void QueryTable();
   void AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer);
+  static absl::Status Check(const PathRecord& record);
   void Adopt(const PathRecord& record);
   void Heard(const Punt& punt, Path* path);
   void Publish(const PathKey& key, const PathAttributes& attributes);

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <functional>
 #include <memory>
 
 #include "control/fake_sa_for_test.h"
@@ -84,6 +85,37 @@ TEST_F(ResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
   EXPECT_EQ(LidFor(directory_.Find({GidOf(2), Qpn(0x5f)})), 0x222);
   EXPECT_LE(Queries(), 2u) << "and once more for what came meanwhile";
   EXPECT_EQ(handles_.size(), 1u);
+}
+
+// An SA that says what cannot be: the path of the completion stays, and the SA is asked again.
+TEST_F(ResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
+  struct Row {
+    const char* description;
+    std::function<void(PathRecord*)> edit;
+  };
+  const Row rows[] = {
+      {"no LID", [](PathRecord* record) { record->dlid = Lid(0); }},
+      {"a multicast LID", [](PathRecord* record) { record->dlid = Lid(0xc001); }},
+      {"a rate that is reserved", [](PathRecord* record) { record->rate = 1; }},
+      {"a rate beyond all", [](PathRecord* record) { record->rate = 63; }},
+      {"another port's", [](PathRecord* record) { record->dgid = GidOf(99); }},
+  };
+  uint64_t port = 1;
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.description);
+    sa_.ports[GidOf(++port)] = Lid(0x222);
+    sa_.spoil = [&row](Mad* mad) {
+      PathRecord record = *DecodePathRecord(SaRecord(*mad));
+      row.edit(&record);
+      EncodePathRecord(record, SaRecord(mad));
+    };
+    const VPortId peer = Hear(port);
+    for (int i = 0; i < 20; ++i) Advance(absl::Milliseconds(500));
+    EXPECT_EQ(LidFor(peer), LidOf(port).value());
+    sa_.spoil = [](Mad*) {};
+    for (int i = 0; i < 20; ++i) Advance(absl::Milliseconds(500));
+    EXPECT_EQ(LidFor(peer), 0x222) << "it was asked for again";
+  }
 }
 
 // Whoever changes its queue pair with each frame must not press the SA through us.

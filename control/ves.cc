@@ -60,6 +60,12 @@ Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
   return message;
 }
 
+// Of the interfaces before the flood group says what it is. A port that is down may not know its own; 2048 is then what groups
+// have unless the subnet's operator says otherwise.
+uint8_t MtuCodeUntilJoined(const HcaPortInfo& port) {
+  return MtuBytes(port.mtu) != 0 ? port.mtu : static_cast<uint8_t>(IbMtu::k2048);
+}
+
 }  // namespace
 
 Ves::Ves(const VesConfig& config, const Shared& shared, const Identity& identity)
@@ -71,31 +77,24 @@ Ves::Ves(const VesConfig& config, const Shared& shared, const Identity& identity
       next_age_(shared.clock->Now() + kAgeInterval) {}
 
 absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Shared& shared) {
-  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, Identity()));
-  const absl::StatusOr<Identity> identity = ves->LookUp();
-  if (!identity.ok()) return identity.status();
   const absl::StatusOr<HcaPortInfo> port = shared.hca->QueryPort();
   if (!port.ok()) return port.status();
-  auto endpoint = ves->MakeEndpoint(*identity);
-  if (!endpoint.ok()) return endpoint.status();
-  ves->identity_ = *identity;
-  ves->endpoint_ = *std::move(endpoint);
-
+  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, {{0, config.pkey}, port->gid}));
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.flood_mgid = FloodMgid(config.pkey);
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
-  const PKey pkey = identity->pkey.pkey;
   ves->forwarder_ = std::make_unique<Forwarder>(
       options, Forwarder::Parts{shared.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, shared.clock},
-      Forwarder::Uplink{ves->endpoint_.get(), {identity->gid, ves->endpoint_->qpn()}, !pkey.IsFullMember()});
-  ves->forwarder_->SetMtu(MtuBytes(port->mtu) - kEoibHeaderSize);
+      Forwarder::Uplink());
+  ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<Resolver>(ves->PathSource(), shared.handles, &ves->directory_, shared.clock, identity->gid,
-                                              pkey, [self] { self->RetryHeld(); });
+  ves->resolver_ = std::make_unique<Resolver>(ves->PathSource(), shared.handles, &ves->directory_, shared.clock, port->gid,
+                                              config.pkey, [self] { self->RetryHeld(); });
   ves->group_ = std::make_unique<FloodGroup>(
-      FloodGroup::Options{options.flood_mgid, pkey, QKeyOf(config), config.group}, shared.hca, shared.sa, shared.handles,
-      ves->endpoint_.get(), shared.clock, [self](const absl::optional<FloodGroup::Joined>& joined) { self->OnGroup(joined); });
+      FloodGroup::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, shared.hca, shared.sa, shared.handles,
+      /*endpoint=*/nullptr, shared.clock, [self](const absl::optional<FloodGroup::Joined>& joined) { self->OnGroup(joined); });
+  if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
   return ves;
 }
 
@@ -160,8 +159,8 @@ void Ves::Refresh(RefreshDepth depth) {
   resolver_->RefreshAll();
 }
 
-void Ves::OnPortDown() {
-  if (endpoint_ != nullptr) group_->Lost("the port is down");
+void Ves::OnPortDown(absl::string_view why) {
+  if (endpoint_ != nullptr) group_->Lost(why);
 }
 
 bool Ves::NoteLoss(const ibv_async_event& event) {
@@ -200,7 +199,7 @@ absl::Status Ves::Rebuild() {
 }
 
 void Ves::TakeDown(absl::string_view why) {
-  LogWarning(absl::StrCat(why, "; the VES is down"));
+  if (group_->trouble() != why) LogWarning(absl::StrCat(why, "; VES ", config_.name, " is down until that is mended"));
   group_->Lost(why);
   group_->Rebind(nullptr, identity_.pkey.pkey);
   forwarder_->Rebind({nullptr, {}, !identity_.pkey.pkey.IsFullMember()});
@@ -325,25 +324,26 @@ void Ves::RunPunts() {
   punts_.Clear();
   Punt punt;
   for (int taken = 0; taken < kPuntsPerTurn; ++taken) {
-    if (!punts_.Pop(&punt)) return;
+    if (!punts_.Pop(&punt)) return NoteFailure();
     OnPunt(punt);
   }
   punts_.Notify();  // to be called again
 }
 
+// The worker notifies the queue when it finds that its endpoint has failed.
+void Ves::NoteFailure() {
+  if (endpoint_ == nullptr || !endpoint_->failed() || std::exchange(lost_, true)) return;
+  LogWarning(absl::StrCat("VES ", config_.name, ": queue pair ", endpoint_->qpn().ToString(),
+                          " is in error and does not come back; making another one"));
+  shared_.on_lost();
+}
+
 void Ves::OnPunt(const Punt& punt) {
-  switch (punt.kind) {
-    case Punt::Kind::kMoved:
-      if (!move_log_.Allow()) return;
-      return LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
-                                  " moved to ", Behind(punt.vport)));
-    case Punt::Kind::kQueuePairLost:
-      if (endpoint_ == nullptr || endpoint_->qpn() != punt.peer.qpn) return;  // it has been replaced already
-      LogWarning(absl::StrCat("VES ", config_.name, ": QPN ", punt.peer.qpn.ToString(), " is in the error state"));
-      lost_ = true;
-      return;
-    default:
-      return resolver_->OnPunt(punt);
+  if (punt.kind != Punt::Kind::kMoved) {
+    resolver_->OnPunt(punt);
+  } else if (move_log_.Allow()) {
+    LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
+                         " moved to ", Behind(punt.vport)));
   }
 }
 

@@ -3,7 +3,8 @@
 //
 // A queue pair is made for an index of the P_Key table, and the forwarder for a GID and a membership. When one of them changes,
 // or the queue pair is lost, the VES is rebuilt in place: interfaces, FDB, paths and frames that wait stay. Without a P_Key it
-// has no queue pair, its interfaces have no carrier, and it waits for the P_Key to come back.
+// has no queue pair, its interfaces have no carrier, and it waits for the P_Key to come (back): a subnet manager may be slower
+// to boot than this host.
 //
 // Control thread, except that the forwarder belongs to its worker once that runs.
 #ifndef EOIB_CONTROL_VES_H_
@@ -57,9 +58,10 @@ class Ves {
     SaClient* sa;        // null on an Ethernet link layer
     HandleMaker* maker;  // null on InfiniBand
     const Clock* clock;
+    std::function<void()> on_lost;  // a VES's worker found that its queue pair is lost: NeedsRebuild
   };
 
-  // Makes the queue pair in the partition of `config`. kNotFound if the port is not a member of it.
+  // Makes the queue pair in the partition of `config`, if the port is a member of it; else Rebuild does when it is.
   static absl::StatusOr<std::unique_ptr<Ves>> Create(const VesConfig& config, const Shared& shared);
   ~Ves();
   Ves(const Ves&) = delete;
@@ -80,13 +82,14 @@ class Ves {
 
   // What happened to the HCA port. Of a refresh this is the part that the worker need not stop for.
   void Refresh(RefreshDepth depth);
-  void OnPortDown();
+  void OnPortDown(absl::string_view why);
   // Whether the event takes our queue pair away; NeedsRebuild says so from then on.
   bool NoteLoss(const ibv_async_event& event);
   // Whether the HCA or the forwarder has said that the queue pair is lost, and Rebuild has not yet been tried.
   bool lost() const { return lost_; }
   // Whether the queue pair is lost, or is not the one for the P_Key table and GID that the port has now.
   bool NeedsRebuild() const;
+  bool has_queue_pair() const { return endpoint_ != nullptr; }
   // While the worker is stopped: puts a queue pair in place that is, or takes it away if the port is not in the partition. An
   // error leaves the VES without one, as well. Refresh(kHeavy) follows.
   absl::Status Rebuild();
@@ -118,6 +121,7 @@ class Ves {
   Resolver::Source PathSource() const;
   void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
+  void NoteFailure();
   void FlushGone();
   absl::flat_hash_set<Gid> HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
                                       const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const;

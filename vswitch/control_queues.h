@@ -20,11 +20,10 @@ namespace eoib {
 // Worker to control.
 struct Punt {
   enum class Kind : uint8_t {
-    kNewPeer,        // `vport` was made for `peer`, seen for the first time: resolve it
-    kReaddressed,    // the agent at `peer` came back with another QPN: verify its path
-    kUnresolved,     // a frame waits for the path to `vport`
-    kMoved,          // `key` is behind `vport` now, was behind `previous`
-    kQueuePairLost,  // ours, `peer`, is in the error state
+    kNewPeer,      // `vport` was made for `peer`, seen for the first time: resolve it
+    kReaddressed,  // the agent at `peer` came back with another QPN: verify its path
+    kUnresolved,   // a frame waits for the path to `vport`
+    kMoved,        // `key` is behind `vport` now, was behind `previous`
   };
   Kind kind = Kind::kNewPeer;
   VPortId vport;

@@ -50,7 +50,7 @@ void Forwarder::Rebind(const Uplink& uplink) {
     counters_.drop(DropReason::kSendError).Add(uplink_.endpoint->sends_in_flight());
   }
   uplink_ = uplink;
-  loss_told_ = false;
+  told_of_failure_ = false;
 }
 
 uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan) {
@@ -123,9 +123,6 @@ bool Forwarder::PollFabric() {
     ForwardFromFabric();
   }
   uplink_.endpoint->Refill();
-  if (ABSL_PREDICT_FALSE(uplink_.endpoint->in_error() && !std::exchange(loss_told_, true))) {
-    SendPunt({Punt::Kind::kQueuePairLost, VPortId::None(), VPortId::None(), uplink_.own, {}, {}, {}}, parts_.punts, &counters_);
-  }
   Passed(Stage::kRefill);
   return received != 0;
 }
@@ -176,6 +173,7 @@ void Forwarder::Housekeep() {
     counters_.transmitted.Add(completed - failed);
     counters_.transmitted_fabric.Add(completed - failed);
     counters_.drop(DropReason::kSendError).Add(failed);
+    if (ABSL_PREDICT_FALSE(uplink_.endpoint->failed()) && !std::exchange(told_of_failure_, true)) parts_.punts->Notify();
   }
   Passed(Stage::kReap);
   if (ABSL_PREDICT_TRUE(held_.empty())) return;

@@ -98,7 +98,8 @@ class Forwarder {
   bool PollFabric();
   bool PollPort(uint32_t index);
   bool PollInjected();
-  // Frees the buffers of completed sends, drops held frames past their deadline.
+  // Frees the buffers of completed sends, drops held frames past their deadline, and notifies the punt queue once if the
+  // endpoint has failed.
   void Housekeep();
   bool HasHeldFrames() const { return !held_.empty(); }
 
@@ -177,7 +178,7 @@ class Forwarder {
   const Options options_;
   const Parts parts_;
   Uplink uplink_;
-  bool loss_told_ = false;  // control knows that the endpoint is in error
+  bool told_of_failure_ = false;  // control knows that the uplink's endpoint has failed
   std::vector<LocalPort> ports_;
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   std::atomic<uint32_t> mtu_{0};

@@ -34,7 +34,8 @@ absl::Status Worker::WatchAs(int fd, size_t event) {
 absl::Status Worker::Add(Forwarder* forwarder) {
   const uint32_t index = static_cast<uint32_t>(forwarders_.size());
   forwarders_.push_back(forwarder);
-  absl::Status status = Watch(forwarder->endpoint()->event_fd(), {Source::kFabric, index, 0});
+  events_.push_back({Source::kFabric, index, 0});
+  absl::Status status = WatchEndpointOf(forwarder);
   status.Update(Watch(forwarder->injected()->fd(), {Source::kInjected, index, 0}));
   for (uint32_t port = 0; port < forwarder->ports().size(); ++port) {
     status.Update(Watch(forwarder->ports()[port].port->receive_fd(), {Source::kPort, index, port}));

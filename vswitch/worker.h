@@ -26,7 +26,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // While stopped. `forwarder` outlives the worker's thread.
+  // While stopped. `forwarder`, which may have no endpoint yet, outlives the worker's thread.
   absl::Status Add(Forwarder* forwarder);
   // While stopped: `forwarder`, which was added, has another endpoint than before, or none. The former one is destroyed.
   absl::Status WatchEndpointOf(const Forwarder* forwarder);

@@ -82,6 +82,10 @@ int MtuBytes(uint8_t code);
 // The reverse; 0 for a number of bytes that is none.
 uint8_t MtuCode(int bytes);
 
+// Whether `code` is a rate's: 2 (2.5 Gb/s) to 24 (1,200 Gb/s), of which the later ones are those of later volumes of the IBA. 0
+// is none in a record, and what we write for "the port's".
+constexpr bool IsRateCode(uint8_t code) { return code >= 2 && code <= 24; }
+
 // A selector of MTU, rate or packet lifetime (§15.2.5.16).
 enum class Selector : uint8_t { kGreaterThan = 0, kLessThan = 1, kExactly = 2, kLargest = 3 };
 

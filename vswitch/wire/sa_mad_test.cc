@@ -204,6 +204,11 @@ TEST(MtuBytesTest, Codes) {
   EXPECT_EQ(MtuBytes(255), 0);
 }
 
+TEST(IsRateCodeTest, Codes) {
+  for (const int code : {2, 3, 16, 24}) EXPECT_TRUE(IsRateCode(static_cast<uint8_t>(code))) << code;
+  for (const int code : {0, 1, 25, 63, 255}) EXPECT_FALSE(IsRateCode(static_cast<uint8_t>(code))) << code;
+}
+
 TEST(McMemberRecordTest, GoldenBytes) {
   McMemberRecord record;
   record.mgid = Mgid(Gid::FromWire(FromHex("ff12e01b8001ffffffffffff00000000").data()));
