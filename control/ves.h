@@ -58,7 +58,7 @@ class Ves {
     SaClient* sa;        // null on an Ethernet link layer
     HandleMaker* maker;  // null on InfiniBand
     const Clock* clock;
-    std::function<void()> on_lost;  // a VES's worker found that its queue pair is lost: NeedsRebuild
+    std::function<void()> on_lost = [] {};  // a VES's worker found that its queue pair is lost: NeedsRebuild
   };
 
   // Makes the queue pair in the partition of `config`, if the port is a member of it; else Rebuild does when it is.

@@ -182,6 +182,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   --posted_;
   if (ABSL_PREDICT_FALSE(wc.status != IBV_WC_SUCCESS)) receive_failed_ = true;
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
+    SetFailed();  // only a QP in ERR flushes receives
     pool_->Move(buffer, BufferPool::State::kFree);
     return false;
   }

@@ -416,7 +416,7 @@ TEST_F(UdEndpointTest, AReceiveThatTakesTheQueuePairToErrorHasItFail) {
   };
   const Row rows[] = {
       {"the buffer was no good: the QP is in ERR", IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR, "", true},
-      {"flushed: whatever was first, it is in ERR", IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR, "", true},
+      {"flushed: whatever was first, it is in ERR, and need not be asked", IBV_WC_WR_FLUSH_ERR, IBV_QPS_RTS, "", true},
       {"the HCA says nothing of its state", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "query_qp", true},
       {"one datagram was no good, and the QP goes on", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "", false},
   };

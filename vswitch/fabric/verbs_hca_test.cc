@@ -269,7 +269,7 @@ TEST_F(VerbsHcaTest, AnEthernetLinkLayerHasNoMads) {
   devices_.hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   devices_.hca.port_attr.gid_tbl_len = 1;
   devices_.hca.gids[0].gid_type = IBV_GID_TYPE_ROCE_V2;
-  devices_.hca.gid.ToWire(devices_.hca.gids[0].gid.raw);
+  devices_.hca.gids[0].gid.raw[0] = 0xfe;  // some address
   devices_.hca.gids[0].ndev_ifindex = if_nametoindex("lo");
   auto hca = Open("mlx5_0/1");
   ASSERT_TRUE(hca.ok()) << hca.status();
