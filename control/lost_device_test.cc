@@ -1,0 +1,130 @@
+// An agent on a real HCA's verbs (played by the preload library of the software HCA) whose device is taken away and given back.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "control/running_server_for_test.h"
+#include "fdb/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+template <typename Predicate>
+bool Eventually(Predicate predicate) {
+  const MonotonicClock clock;
+  const absl::Time deadline = clock.Now() + kPatience;
+  while (clock.Now() < deadline) {
+    if (predicate()) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+// A child process whose log goes to a file. Killed at the end.
+class Child {
+ public:
+  Child(const std::string& log, const std::vector<std::string>& environment, const std::string& command) : log_(log) {
+    std::vector<std::string> words = absl::StrSplit(command, ' ');
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    dup2(fd, STDERR_FILENO);
+    for (const std::string& variable : environment) putenv(const_cast<char*>(variable.c_str()));
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  ~Child() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  // Its exit status; -1 if it does not end by itself.
+  int Wait() {
+    int status = -1;
+    if (!Eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) return -1;
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  bool Alive() { return waitpid(pid_, nullptr, WNOHANG) == 0; }
+  std::string Log() const {
+    std::ifstream file(log_);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+ private:
+  const std::string log_;
+  pid_t pid_ = -1;
+};
+
+class LostDeviceTest : public ::testing::Test {
+ protected:
+  LostDeviceTest() : directory_(MakeTemporaryDirectory()), gone_(directory_ + "/gone") {
+    std::ofstream(directory_ + "/eoibd.toml")
+        << "[[ves]]\nname = \"blue\"\npkey = 0xffff\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
+  }
+  std::string Directories() const { return absl::StrCat(" --rundir=", directory_, " --statedir=", directory_); }
+  std::string Eoibctl(const std::string& arguments) const {
+    return RunProgram(absl::StrCat(EOIBCTL " --rundir=", directory_, " ", arguments)).out;
+  }
+  bool Shows(const std::string& part) const {
+    return Eventually([&] { return absl::StrContains(Eoibctl("show"), part); });
+  }
+  void TakeDevicesAway() { std::ofstream(gone_) << "gone\n"; }
+  void GiveDevicesBack() { ASSERT_EQ(unlink(gone_.c_str()), 0); }
+
+  const std::string directory_;
+  const std::string gone_;
+};
+
+TEST_F(LostDeviceTest, TheAgentSaysSoWaitsForItAndGoesOn) {
+  Child fabricd(directory_ + "/fabricd.log", {}, EOIB_FABRICD + Directories());
+  ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); })) << fabricd.Log();
+  Child eoibd(directory_ + "/eoibd.log",
+              {absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
+               absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1", absl::StrCat("EOIB_GONE=", gone_)},
+              absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --config=", directory_, "/eoibd.toml", Directories()));
+  ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
+  EXPECT_THAT(Eoibctl("show"), AllOf(HasSubstr("(full member), QPN 0x"), HasSubstr("not joined: ")))
+      << "verbs are there, and no MAD device";
+
+  TakeDevicesAway();
+  Eoibctl("-t fabricd link h1 down");  // any event
+  ASSERT_TRUE(Shows("waiting for the HCA: list the InfiniBand devices")) << eoibd.Log();
+  EXPECT_TRUE(eoibd.Alive()) << "the same process";
+  EXPECT_THAT(eoibd.Log(), AllOf(HasSubstr("eoib0/1 reports that it is lost: starting anew"), HasSubstr("modprobe ib_uverbs")));
+
+  Eoibctl("-t fabricd link h1 up");
+  GiveDevicesBack();
+  ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
+  EXPECT_THAT(Eoibctl("show"), HasSubstr("vPort v1: test"));
+
+  // Once more: what it was started with has not grown into something that does not start.
+  TakeDevicesAway();
+  Eoibctl("-t fabricd link h1 down");
+  ASSERT_TRUE(Shows("waiting for the HCA")) << eoibd.Log();
+  Eoibctl("exit");
+  EXPECT_EQ(eoibd.Wait(), 0) << eoibd.Log();
+}
+
+}  // namespace
+}  // namespace eoib
