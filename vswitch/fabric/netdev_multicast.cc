@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -16,6 +17,12 @@ ipv6_mreq Request(int netdev, const Mgid& mgid) {
   mgid.gid().ToWire(&request.ipv6mr_multiaddr);
   request.ipv6mr_interface = static_cast<unsigned>(netdev);
   return request;
+}
+
+std::string Describe(int netdev) {
+  char name[IF_NAMESIZE];
+  if (if_indextoname(static_cast<unsigned>(netdev), name) != nullptr) return name;
+  return absl::StrCat(netdev, ", which is not in this process's network namespace");
 }
 
 }  // namespace
@@ -45,10 +52,7 @@ absl::Status NetdevMulticast::Join(int netdev, const Mgid& mgid) {
     error = JoinAt(sockets_.size() - 1, netdev, mgid);
   }
   if (error == 0) return absl::OkStatus();
-  char name[IF_NAMESIZE] = "?";
-  if_indextoname(static_cast<unsigned>(netdev), name);
-  return absl::ErrnoToStatus(
-      error, absl::StrCat("join IPv6 group ", mgid.ToString(), " on network device ", name, " (index ", netdev, ")"));
+  return absl::ErrnoToStatus(error, absl::StrCat("join IPv6 group ", mgid.ToString(), " on network device ", Describe(netdev)));
 }
 
 // Also of a network device that is gone: the socket's place is free then.

@@ -92,7 +92,8 @@ TEST_F(NetdevMulticastTest, TakesMoreSocketsWhereOneIsFull) {
 TEST_F(NetdevMulticastTest, SaysWhatItCouldNotJoin) {
   NetdevMulticast groups;
   EXPECT_EQ(groups.Join(99999, Group(5)).message(),
-            "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device ? (index 99999): No such device");
+            "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device 99999, which is not in this "
+            "process's network namespace: No such device");
   EXPECT_EQ(groups.groups(), 0u);
 }
 
