@@ -1,0 +1,308 @@
+// The agent on RoCE, without any software of ours below it: libibverbs on the kernel's rdma_rxe, over a cable of two network
+// devices. Runs inside a virtual machine (boot.sh), which it has to itself.
+//
+//      host h1: p1           the machine: eoibd-verbs  eoibd-verbs          host h2: p2
+//               |                         |    |       |    |                       |
+//               +----------- TAP ---------+   rxva    rxvb  +--------- TAP ---------+
+//                                              |       |
+//                                              va --- vb      veth pair, MTU 4200: InfiniBand MTU 4096
+//
+// rdma_rxe sends from the first network namespace only, so the agents run there, and their interfaces are moved to the hosts.
+#include <net/if.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/agent.h"
+#include "tests/lab/fabric.h"
+#include "tests/lab/packet_socket.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/switch_test.h"
+#include "tests/vm/roce_datagram.h"
+
+namespace eoib::lab {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// What it may take after a port went down and up. On the wire it is some milliseconds; the machine is an emulation.
+constexpr absl::Duration kHealsWithin = absl::Seconds(5);
+
+// Of a payload that fits into one packet on the cable, and into no buffer.
+constexpr size_t kTooLong = 4120;
+
+RunResult OnMachine(const std::string& command, absl::Duration limit = absl::Seconds(60)) {
+  return RunToEnd({.argv = absl::StrSplit(command, ' ')}, "", limit);
+}
+
+void MustOnMachine(const std::string& command) {
+  const RunResult result = OnMachine(command);
+  if (!result.ok()) Die(command + ": " + result.ToString());
+}
+
+// The two RoCE ports. A host's agent has the port of its number: h1 has rxva/1, h2 rxvb/1.
+class RxePorts final : public Fabric {
+ public:
+  RxePorts() {
+    MustOnMachine("ip link add va mtu 4200 type veth peer name vb mtu 4200");
+    for (const char* netdev : {"va", "vb"}) {
+      // Duplicate addresses are not looked for, which would take a second each time.
+      WriteFile(absl::StrCat("/proc/sys/net/ipv6/conf/", netdev, "/accept_dad"), "0");
+      MustOnMachine(absl::StrCat("ip link set ", netdev, " up"));
+      MustOnMachine(absl::StrCat("rdma link add rx", netdev, " type rxe netdev ", netdev));
+    }
+  }
+  ~RxePorts() override { OnMachine("ip link delete va"); }  // takes vb and the ports along
+
+  Argv AgentCommand(const std::string& host) override {
+    return {"nsenter", "--net=/proc/1/ns/net", Binary("eoibd-verbs"), "--hca=verbs:" + PortOf(host)};
+  }
+  static std::string PortOf(const std::string& host) { return host == "h1" ? "rxva/1" : "rxvb/1"; }
+};
+
+// Two hosts and their agents, for all tests: in an emulation it takes seconds to start them. Host hN has the ports pN in the
+// VES red, qN in blue and rN in green, whose Q_Keys differ between the hosts, and 10.0.0.N and fd00::N on pN.
+struct World {
+  World() {
+    for (size_t number : {1, 2}) {
+      AgentSpec spec;
+      spec.veses = {{"red", 0x8001}, {"blue", 0x8002}, {"green", 0x8003, absl::StrCat("qkey = ", 0x8000'1110 + number, "\n")}};
+      spec.vports = {
+          {absl::StrCat("p", number), "red"}, {absl::StrCat("q", number), "blue"}, {absl::StrCat("r", number), "green"}};
+      Host* host = lab.AddHost(absl::StrCat("h", number), {.ipv6 = true});
+      agents.push_back(std::make_unique<Agent>(&lab, &ports, host, spec));
+      agents.back()->Launch();
+    }
+    for (size_t number : {1, 2}) Settle(number);
+  }
+  ~World() {
+    for (const std::unique_ptr<Agent>& agent : agents) ExpectConservation(agent.get());
+    for (const std::unique_ptr<Agent>& agent : agents) {
+      EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
+    }
+    EXPECT_THAT(ReadFile("/proc/net/igmp6"), Not(HasSubstr("ff12e01b"))) << "a group was not left";
+  }
+
+  // Gives the interfaces of an agent that was launched to its host.
+  void Settle(size_t number) {
+    Agent* agent = agents[number - 1].get();
+    for (const VPortSpec& vport : agent->spec().vports) {
+      const std::string move = absl::StrCat("ip link set ", vport.name, " netns ", agent->host()->holder());
+      if (!EventuallyTrue(kPatience, [&] { return !agent->Alive() || OnMachine(move).ok(); }) || !agent->Alive()) {
+        Die("eoibd does not make " + vport.name + ":\n" + agent->Log());
+      }
+    }
+    agent->WaitUntilReady();
+    agent->host()->AddAddress(absl::StrCat("p", number), absl::StrCat("10.0.0.", number, "/24"));
+    agent->host()->AddAddress(absl::StrCat("p", number), absl::StrCat("fd00::", number, "/64"));
+  }
+
+  Lab lab;
+  RxePorts ports;
+  std::vector<std::unique_ptr<Agent>> agents;
+};
+
+class RxeTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { world = std::make_unique<World>(); }
+  static void TearDownTestSuite() { world.reset(); }
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const std::unique_ptr<Agent>& agent : world->agents) {
+      for (const char* command : {"show", "stats", "drops"})
+        ADD_FAILURE() << agent->host()->name() << ": " << agent->Ctl({command}).out;
+    }
+  }
+
+  static Agent& agent(size_t number) { return *world->agents[number - 1]; }
+  static Host* host(size_t number) { return agent(number).host(); }
+  static bool Pings() { return host(1)->Run(PingCommand(Address(2), 1, "0.1")).ok(); }
+  // What `eoibctl show` has behind the first `key`: "QPN " is red's, "GID 0 " the port's.
+  static std::string Shown(size_t number, const std::string& key) {
+    const std::string show = agent(number).MustCtl({"show"});
+    const size_t at = show.find(key);
+    if (at == std::string::npos) Die(absl::StrCat("`show` has no ", key, ": ", show));
+    return show.substr(at + key.size(), show.find(',', at) - at - key.size());
+  }
+  // From an adversary on h1's side to red's queue pair of h2.
+  static RoceDatagram DatagramToTwo(size_t payload) {
+    RoceDatagram datagram;
+    datagram.source = Gid::Parse(Shown(1, "GID 0 ")).value();
+    datagram.destination = Gid::Parse(Shown(2, "GID 0 ")).value();
+    datagram.source_qpn = Qpn(0x123);
+    datagram.destination_qpn = Qpn::Parse(Shown(2, "QPN ")).value();
+    datagram.qkey = QKey(0x8000'8001);
+    datagram.payload = Bytes(payload, 0x5a);
+    return datagram;
+  }
+  static bool HasCarrier(size_t number) {
+    return !absl::StrContains(host(number)->MustIp(absl::StrCat("link show p", number)), "NO-CARRIER");
+  }
+
+  static std::unique_ptr<World> world;
+};
+std::unique_ptr<World> RxeTest::world;
+
+const MacAddr kOne = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+const MacAddr kTwo = MacAddr::FromUint64(0x02'aa'00'00'00'02);
+
+// The first ping asks by ARP, which floods, and its answer waits until the kernel has found the other port.
+TEST_F(RxeTest, HostsReachEachOther) {
+  ExpectPing(host(1), Address(2));
+  ExpectPing(host(2), Address6(1));
+  const RunResult full = host(1)->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "5", "-M", "do", "-s", "4046", Address(2)});
+  EXPECT_THAT(full.out, HasSubstr(" 0% packet loss")) << "4,074 bytes of IP: " << full.ToString();
+
+  const UniqueFd listener = TcpListener(host(2), Address(2), 7000);
+  const UniqueFd client = TcpConnect(host(1), Address(2), 7000);
+  const UniqueFd server = TcpAccept(listener.get());
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+
+  EXPECT_TRUE(agent(1).Knows(host(2)->Mac("p2"), "GID fe80"));
+  EXPECT_TRUE(agent(2).Knows(host(1)->Mac("p1"), "GID fe80"));
+  EXPECT_THAT(agent(1).MustCtl({"show"}), HasSubstr("HCA rxva/1: active, GID 0 fe80"));
+  EXPECT_THAT(agent(1).MustCtl({"show"}), HasSubstr("RoCE v2 on va, MTU 4096"));
+}
+
+TEST_F(RxeTest, UnknownUnicastFloodsAndKnownGoesToItsAgentAlone) {
+  PacketSocket one(host(1), "p1"), two(host(2), "p2");
+  const uint64_t flooded = agent(1).Stat("flooded_unknown");
+  one.Send(TestFrame(kTwo, kOne, 1));
+  ASSERT_TRUE(two.WaitFor(Marked(1)));
+  EXPECT_EQ(agent(1).Stat("flooded_unknown"), flooded + 1);
+  EXPECT_TRUE(agent(2).Knows("02:aa:00:00:00:01", "QPN"));
+
+  two.Send(TestFrame(kOne, kTwo, 2));
+  ASSERT_TRUE(one.WaitFor(Marked(2)));
+  for (uint32_t marker = 3; marker < 20; ++marker) one.Send(TestFrame(kTwo, kOne, marker, 60 + marker));
+  for (uint32_t marker = 3; marker < 20; ++marker) EXPECT_TRUE(two.WaitFor(Marked(marker))) << marker;
+  EXPECT_EQ(two.Markers().size(), 18u);
+  EXPECT_EQ(agent(1).Stat("flooded_unknown"), flooded + 1) << "what is known is not flooded";
+}
+
+// With its header it fills the port's MTU; of one byte more rdma_rxe would lose without a word. The tag, of priority 1, is on
+// the fabric only.
+TEST_F(RxeTest, TheLargestFrameArrives) {
+  PacketSocket one(host(1), "p1"), two(host(2), "p2");
+  const Bytes frame = TestFrame(MacAddr::Broadcast(), kOne, 100, 4088);
+  one.Send(WithTag(frame, 0, 1));
+  EXPECT_TRUE(two.WaitFor(ExactlyFrame(frame)));
+}
+
+TEST_F(RxeTest, IpMulticastReachesItsReceiver) {
+  host(1)->MustIp("route add 239.0.0.0/8 dev p1");
+  const UniqueFd receiver = UdpSocket(host(2), "0.0.0.0", 7001);
+  host(2)->InNamespace([&] {
+    ip_mreqn request = {};
+    request.imr_multiaddr.s_addr = htonl(0xef01'0203);
+    request.imr_ifindex = static_cast<int>(if_nametoindex("p2"));
+    ASSERT_EQ(setsockopt(receiver.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)), 0);
+  });
+  const UniqueFd sender = UdpSocket(host(1), Address(1), 0);
+  const Bytes payload(1000, 0x5a);
+  SendUdp(sender.get(), "239.1.2.3", 7001, payload);
+  EXPECT_EQ(ReceiveUdp(receiver.get()), payload);
+}
+
+TEST_F(RxeTest, APortThatGoesDownAndUpIsBackWithinSeconds) {
+  ExpectPing(host(1), Address(2));
+  MustOnMachine("ip link set va down");
+  for (size_t number : {1, 2}) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(number); })) << "an interface without a way is down";
+    EXPECT_THAT(agent(number).MustCtl({"show"}), HasSubstr("not joined: the port is down"));
+    EXPECT_THAT(agent(number).Log(), HasSubstr("the port is down"));
+  }
+  MustOnMachine("ip link set va up");
+  const absl::Time up = absl::Now();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(1) && HasCarrier(2) && Pings(); }));
+  EXPECT_LE(absl::Now() - up, kHealsWithin);
+  ExpectPing(host(2), Address(1));
+}
+
+// Their flood groups have the same low 32 bits, so the same multicast MAC, and their agents the same GIDs.
+TEST_F(RxeTest, VesesHearNothingOfEachOther) {
+  PacketSocket red1(host(1), "p1"), red2(host(2), "p2"), blue1(host(1), "q1"), blue2(host(2), "q2");
+  red1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
+  ASSERT_TRUE(red2.WaitFor(Marked(1)));
+  blue2.Send(TestFrame(MacAddr::Broadcast(), kOne, 2));
+  ASSERT_TRUE(blue1.WaitFor(Marked(2)));
+  red2.Send(TestFrame(kOne, kTwo, 3));
+  ASSERT_TRUE(red1.WaitFor(Marked(3)));
+  blue1.Send(TestFrame(kOne, kTwo, 4));
+  ASSERT_TRUE(blue2.WaitFor(Marked(4))) << "the same MAC, elsewhere in another VES";
+  EXPECT_EQ(red1.Count(Marked(2)) + red2.Count(Marked(2)) + red1.Count(Marked(4)) + red2.Count(Marked(4)), 0u);
+  EXPECT_EQ(blue1.Count(Marked(1)) + blue2.Count(Marked(1)) + blue1.Count(Marked(3)) + blue2.Count(Marked(3)), 0u);
+}
+
+// Whoever attaches to a VES's group without its Q_Key neither hears it nor is heard, though rdma_rxe checks no P_Key.
+TEST_F(RxeTest, AWrongQKeyReceivesNothing) {
+  PacketSocket red1(host(1), "p1"), red2(host(2), "p2"), green1(host(1), "r1"), green2(host(2), "r2");
+  green1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
+  green2.Send(TestFrame(MacAddr::Broadcast(), kTwo, 2));
+  red1.Send(TestFrame(MacAddr::Broadcast(), kOne, 3));
+  ASSERT_TRUE(red2.WaitFor(Marked(3))) << "which was sent behind them";
+  red2.Send(TestFrame(MacAddr::Broadcast(), kTwo, 4));
+  ASSERT_TRUE(red1.WaitFor(Marked(4)));
+  EXPECT_EQ(green1.Count(Marked(2)), 0u);
+  EXPECT_EQ(green2.Count(Marked(1)), 0u);
+  for (size_t number : {1, 2}) {
+    EXPECT_GE(agent(number).Stat("new_peers", "red"), 1u);
+    EXPECT_EQ(agent(number).Stat("new_peers", "green"), 0u);
+  }
+}
+
+// Killed, it comes back with another queue pair at the same GID.
+TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
+  ExpectPing(host(1), Address(2));
+  const std::string mac = host(2)->Mac("p2");
+  agent(2).Kill(SIGKILL);
+  for (const char* left : {"p2", "q2", "r2"}) {
+    host(2)->MustIp(absl::StrCat("link delete ", left));  // its successor does not find them in another namespace
+  }
+  agent(2).Launch();
+  world->Settle(2);
+  EXPECT_EQ(host(2)->Mac("p2"), mac);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Pings(); }));
+  EXPECT_TRUE(agent(1).Knows(mac, "GID fe80"));
+}
+
+// Longer than any HCA sends it, and than the buffers are: rdma_rxe puts the queue pair into the error state for that, and
+// raises no event.
+TEST_F(RxeTest, AQueuePairThatADatagramHasKilledIsMadeAnew) {
+  ExpectPing(host(1), Address(2));
+  const uint64_t dropped = agent(2).Drop("not_eoib");
+  SendRoce("va", DatagramToTwo(64));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Drop("not_eoib") > dropped; })) << "the adversary is heard";
+  const std::string before = Shown(2, "QPN ");
+  SendRoce("va", DatagramToTwo(kTooLong));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Shown(2, "QPN ") != before; })) << agent(2).Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Pings(); }));
+  EXPECT_EQ(agent(2).Drop("receive_error"), 1u);
+}
+
+TEST_F(RxeTest, AGidThatCannotWorkIsRefused) {
+  MustOnMachine("ip address add 192.0.2.1/24 dev va");
+  WriteFile(world->lab.Path("eoibd.toml"), ToToml(AgentSpec()));
+  const auto run = [&](const std::string& gid) {
+    return OnMachine(absl::StrCat(Binary("eoibd-verbs"), " --hca=verbs:rxva/1?gid=", gid, " --rundir=", world->lab.directory(),
+                                  " --statedir=", world->lab.directory(), " --config=", world->lab.Path("eoibd.toml")));
+  };
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(run("1").err, "IPv4"); })) << run("1").ToString();
+  EXPECT_THAT(run("1").err, HasSubstr("use GID 1 of port rxva/1: it is an IPv4 address, which cannot send to a VES's groups"));
+  EXPECT_THAT(run("7").err, HasSubstr("use GID 7 of port rxva/1: there is none at that index; there is GID 0 fe80"));
+}
+
+}  // namespace
+}  // namespace eoib::lab
