@@ -36,8 +36,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// What it may take after a port went down and up. On the wire it is some milliseconds; the machine is an emulation.
-constexpr absl::Duration kHealsWithin = absl::Seconds(5);
+// What it may take after a port went down and up. It takes a second; the machine is an emulation, and may have to share its.
+constexpr absl::Duration kHealsWithin = absl::Seconds(10);
 
 // Of a payload that fits into one packet on the cable, and into no buffer.
 constexpr size_t kTooLong = 4120;
@@ -117,17 +117,33 @@ class RxeTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { world = std::make_unique<World>(); }
   static void TearDownTestSuite() { world.reset(); }
+  // What the agents and the kernel counted, if a test has failed.
   void TearDown() override {
     if (!HasFailure()) return;
     for (const std::unique_ptr<Agent>& agent : world->agents) {
-      for (const char* command : {"show", "stats", "drops"})
+      for (const char* command : {"show", "stats", "drops"}) {
         ADD_FAILURE() << agent->host()->name() << ": " << agent->Ctl({command}).out;
+      }
     }
+    ADD_FAILURE()
+        << OnMachine("grep -rH . /sys/class/infiniband/rxva/ports/1/hw_counters /sys/class/infiniband/rxvb/ports/1/hw_counters")
+               .out
+        << ReadFile("/proc/net/snmp6") << OnMachine("ip -s link").out << OnMachine("ip -6 neigh").out;
   }
 
   static Agent& agent(size_t number) { return *world->agents[number - 1]; }
   static Host* host(size_t number) { return agent(number).host(); }
-  static bool Pings() { return host(1)->Run(PingCommand(Address(2), 1, "0.1")).ok(); }
+  // Three answers. ping counts as lost what takes twice as long as what came before, which is nothing unusual in an emulation;
+  // with a deadline it goes on until it has them.
+  static RunResult Ping(size_t from, const std::string& to, const Argv& more = {}) {
+    Argv argv = {"ping", "-n", "-q", "-c", "3", "-i", "0.05", "-w", "20", to};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return host(from)->Run(argv);
+  }
+  static void ExpectPing(size_t from, const std::string& to, const Argv& more = {}) {
+    const RunResult ping = Ping(from, to, more);
+    EXPECT_TRUE(ping.ok()) << "ping from h" << from << " to " << to << ": " << ping.ToString();
+  }
   // What `eoibctl show` has behind the first `key`: "QPN " is red's, "GID 0 " the port's.
   static std::string Shown(size_t number, const std::string& key) {
     const std::string show = agent(number).MustCtl({"show"});
@@ -159,10 +175,9 @@ const MacAddr kTwo = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 
 // The first ping asks by ARP, which floods, and its answer waits until the kernel has found the other port.
 TEST_F(RxeTest, HostsReachEachOther) {
-  ExpectPing(host(1), Address(2));
-  ExpectPing(host(2), Address6(1));
-  const RunResult full = host(1)->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "5", "-M", "do", "-s", "4046", Address(2)});
-  EXPECT_THAT(full.out, HasSubstr(" 0% packet loss")) << "4,074 bytes of IP: " << full.ToString();
+  ExpectPing(1, Address(2));
+  ExpectPing(2, Address6(1));
+  ExpectPing(1, Address(2), {"-M", "do", "-s", "4046"});  // 4,074 bytes of IP
 
   const UniqueFd listener = TcpListener(host(2), Address(2), 7000);
   const UniqueFd client = TcpConnect(host(1), Address(2), 7000);
@@ -217,7 +232,7 @@ TEST_F(RxeTest, IpMulticastReachesItsReceiver) {
 }
 
 TEST_F(RxeTest, APortThatGoesDownAndUpIsBackWithinSeconds) {
-  ExpectPing(host(1), Address(2));
+  ExpectPing(1, Address(2));
   MustOnMachine("ip link set va down");
   for (size_t number : {1, 2}) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(number); })) << "an interface without a way is down";
@@ -226,9 +241,9 @@ TEST_F(RxeTest, APortThatGoesDownAndUpIsBackWithinSeconds) {
   }
   MustOnMachine("ip link set va up");
   const absl::Time up = absl::Now();
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(1) && HasCarrier(2) && Pings(); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(1) && HasCarrier(2); }));
+  ExpectPing(2, Address(1));
   EXPECT_LE(absl::Now() - up, kHealsWithin);
-  ExpectPing(host(2), Address(1));
 }
 
 // Their flood groups have the same low 32 bits, so the same multicast MAC, and their agents the same GIDs.
@@ -265,7 +280,8 @@ TEST_F(RxeTest, AWrongQKeyReceivesNothing) {
 
 // Killed, it comes back with another queue pair at the same GID.
 TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
-  ExpectPing(host(1), Address(2));
+  ExpectPing(1, Address(2));
+  if (HasFailure()) return;
   const std::string mac = host(2)->Mac("p2");
   agent(2).Kill(SIGKILL);
   for (const char* left : {"p2", "q2", "r2"}) {
@@ -274,21 +290,21 @@ TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
   agent(2).Launch();
   world->Settle(2);
   EXPECT_EQ(host(2)->Mac("p2"), mac);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Pings(); }));
+  ExpectPing(1, Address(2));
   EXPECT_TRUE(agent(1).Knows(mac, "GID fe80"));
 }
 
 // Longer than any HCA sends it, and than the buffers are: rdma_rxe puts the queue pair into the error state for that, and
 // raises no event.
 TEST_F(RxeTest, AQueuePairThatADatagramHasKilledIsMadeAnew) {
-  ExpectPing(host(1), Address(2));
+  ExpectPing(1, Address(2));
   const uint64_t dropped = agent(2).Drop("not_eoib");
   SendRoce("va", DatagramToTwo(64));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Drop("not_eoib") > dropped; })) << "the adversary is heard";
   const std::string before = Shown(2, "QPN ");
   SendRoce("va", DatagramToTwo(kTooLong));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Shown(2, "QPN ") != before; })) << agent(2).Log();
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Pings(); }));
+  ExpectPing(1, Address(2));
   EXPECT_EQ(agent(2).Drop("receive_error"), 1u);
 }
 
