@@ -181,6 +181,7 @@ TEST_F(RxeTest, HostsReachEachOther) {
 
   const UniqueFd listener = TcpListener(host(2), Address(2), 7000);
   const UniqueFd client = TcpConnect(host(1), Address(2), 7000);
+  ASSERT_TRUE(client.valid());
   const UniqueFd server = TcpAccept(listener.get());
   EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
   EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
