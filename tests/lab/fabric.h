@@ -19,6 +19,7 @@ struct PartitionSpec {
   uint16_t pkey = 0x8001;
   std::vector<std::string> full = {"ALL"};
   std::vector<std::string> limited;
+  bool ipoib = false;  // has IPoIB's broadcast group, too, where there is a kernel that wants it
 };
 
 class Fabric {

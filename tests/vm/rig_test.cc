@@ -18,11 +18,11 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/ib_subnet.h"
 #include "tests/lab/lab.h"
 #include "tests/lab/process.h"
 #include "tests/lab/sockets.h"
 #include "tests/lab/switch_test.h"
-#include "tests/vm/ib_subnet.h"
 
 namespace eoib::lab {
 namespace {

@@ -1,7 +1,7 @@
 // IbSubnet: an InfiniBand subnet of a virtual machine: the channel adapters of the kernel module simib (tests/vm/simib) on one
 // switch, and Debian's OpenSM. Adapters are known by their number: adapter K is the device simibK.
-#ifndef EOIB_TESTS_VM_IB_SUBNET_H_
-#define EOIB_TESTS_VM_IB_SUBNET_H_
+#ifndef EOIB_TESTS_LAB_IB_SUBNET_H_
+#define EOIB_TESTS_LAB_IB_SUBNET_H_
 
 #include <cstdint>
 #include <map>
@@ -65,6 +65,9 @@ class IbSubnet {
   bool SmAlive(int adapter);
   std::string SmLog(int adapter) const;
 
+  // Gives a port another LID, by a restart of the one subnet manager, which then finds another in its file.
+  void ReassignLid(int adapter, uint16_t lid);
+
   // Tells the subnet managers of other partitions. They are in force when Wait() returns.
   void SetPartitions(const std::vector<IbPartition>& partitions);
 
@@ -115,4 +118,4 @@ class IbSubnet {
 
 }  // namespace eoib::lab
 
-#endif  // EOIB_TESTS_VM_IB_SUBNET_H_
+#endif  // EOIB_TESTS_LAB_IB_SUBNET_H_
