@@ -102,8 +102,11 @@ void IbSubnet::Load() {
   cable_out_.clear();
 }
 
+// OpenSM 3.3 does not end when its device goes: it asks for MADs again and again, and SIGTERM waits for answers that cannot
+// come.
 void IbSubnet::Unload() {
   MustRunProgram({"rmmod", "simib"});
+  sms_.clear();
   loaded_ = false;
 }
 

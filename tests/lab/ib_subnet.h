@@ -52,7 +52,7 @@ class IbSubnet {
 
   // The module simib.
   void Load();
-  // With whoever has devices open; the kernel tells them.
+  // With whoever has devices open; the kernel tells them. Subnet managers end with it.
   void Unload();
   bool loaded() const { return loaded_; }
 
