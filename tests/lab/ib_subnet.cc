@@ -160,7 +160,7 @@ std::string IbSubnet::SmLog(int adapter) const {
   return absl::StrCat(ReadFile(SmDirectory(adapter) + "/output.log"), ReadFile(SmDirectory(adapter) + "/opensm.log"));
 }
 
-// OpenSM's file has a line "GUID LID LID", in hexadecimal, for each port.
+// OpenSM's file has a line "GUID LID LID", in hexadecimal, and an empty one, for each port.
 void IbSubnet::ReassignLid(int adapter, uint16_t lid) {
   if (sms_.size() != 1) Die("give a port another LID: there must be one subnet manager");
   const int manager = sms_.begin()->first;
@@ -168,9 +168,9 @@ void IbSubnet::ReassignLid(int adapter, uint16_t lid) {
   const std::string path = SmDirectory(manager) + "/guid2lid", guid = absl::StrFormat("0x%016x", PortGuid(adapter));
   std::string text;
   for (absl::string_view line : absl::StrSplit(ReadFile(path), '\n', absl::SkipEmpty())) {
-    if (!absl::StartsWith(line, guid)) absl::StrAppend(&text, line, "\n");
+    if (!absl::StartsWith(line, guid)) absl::StrAppend(&text, line, "\n\n");
   }
-  WriteFile(path, absl::StrCat(text, guid, absl::StrFormat(" 0x%04x 0x%04x\n", lid, lid)));
+  WriteFile(path, absl::StrCat(text, guid, absl::StrFormat(" 0x%04x 0x%04x\n\n", lid, lid)));
   StartSm(manager);
   if (!EventuallyTrue(kLimit, [&] { return Lid(adapter) == lid; })) {
     Die(absl::StrCat(Device(adapter), " does not get another LID:\n", SmLog(manager)));

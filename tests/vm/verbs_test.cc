@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
 #include "gtest/gtest.h"
+#include "tests/lab/ib_subnet.h"
 #include "tests/lab/process.h"
-#include "tests/vm/ib_subnet.h"
 
 namespace eoib::lab {
 namespace {
