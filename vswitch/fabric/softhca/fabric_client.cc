@@ -43,20 +43,20 @@ FabricClient::~FabricClient() { FabricClient::Unregister(); }
 
 // ---- Any thread.
 
-absl::Status FabricClient::Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) {
+absl::Status FabricClient::Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) {
   if (absl::Status status = CheckPortName(name); !status.ok()) return status;
   if (thread_.joinable()) return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": registered already"));
-  if (!query_only && resources.counters == nullptr) {
+  if (use == PortUse::kOwn && resources.counters == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("register port ", name, ": it shows no counters"));
   }
   name_ = name;
-  query_only_ = query_only;
+  use_ = use;
   sink_ = sink;
   config_ = PortConfig();
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!query_only) doorbell_ = Duplicate(resources.doorbell);
+  if (use == PortUse::kOwn) doorbell_ = Duplicate(resources.doorbell);
   counters_ = resources.counters;
-  if (!wake_.valid() || (!query_only && !doorbell_.valid())) {
+  if (!wake_.valid() || (use == PortUse::kOwn && !doorbell_.valid())) {
     return absl::InternalError(absl::StrCat("register port ", name, ": duplicate its doorbell: ", std::strerror(errno)));
   }
   {
@@ -103,9 +103,12 @@ void FabricClient::Unregister() {
 
 absl::Status FabricClient::SendMadTo(Lid destination, const Mad& mad) {
   MadMessage message;
-  message.destination = destination.value();
+  message.lid = destination.value();
   std::memcpy(message.mad, mad.data(), mad.size());
   absl::MutexLock lock(&mutex_);
+  if (use_ == PortUse::kQuery) {
+    return absl::PermissionDeniedError(absl::StrCat("port ", name_, " is registered to be queried only"));
+  }
   return Send(Encode(message));
 }
 
@@ -116,6 +119,7 @@ absl::Status FabricClient::OpenRing(uint64_t request, Lid destination, RingEnd e
   message.request = request;
   message.capacity = end.capacity;
   absl::MutexLock lock(&mutex_);
+  if (use_ != PortUse::kOwn) return absl::PermissionDeniedError(absl::StrCat("this process does not own port ", name_));
   const absl::Status status = Send(Encode(message, ToDescriptors(std::move(end))));
   if (status.ok()) requests_.insert(request);
   return status;
@@ -130,7 +134,6 @@ void FabricClient::CloseRing(uint64_t ring) {
 
 absl::Status FabricClient::Send(Packet packet) {
   if (!registered_) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
-  if (query_only_) return absl::PermissionDeniedError(absl::StrCat("port ", name_, " is registered to be queried only"));
   const bool idle = outbox_.empty();
   const absl::Status status = outbox_.Send(socket_.get(), std::move(packet));
   // The thread polls for room as long as something waits, and finds a broken socket by itself.
@@ -197,13 +200,13 @@ absl::Status FabricClient::Connect() {
 
 absl::Status FabricClient::SendRegistration() {
   RegisterMessage message;
-  message.type = query_only_ ? MessageType::kQuery : MessageType::kRegister;
+  message.type = RegistrationFor(use_);
   message.wished_lid = config_.lid.value();
   message.wished_qpn = config_.qpns.first.value();
   message.wished_qpns = config_.qpns.count;
   PutText(name_, message.name, sizeof(message.name));
   std::vector<UniqueFd> fds;
-  if (!query_only_) {
+  if (use_ == PortUse::kOwn) {
     fds.push_back(Duplicate(doorbell_.get()));
     fds.push_back(Duplicate(counters_->fd()));
   }
@@ -342,9 +345,10 @@ absl::Status FabricClient::TakeConfig(const Packet& packet) {
 absl::Status FabricClient::TakeMad(const Packet& packet) {
   const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
   if (!message.ok()) return message.status();
+  if (message->lid > kPermissiveLid.value()) return absl::InvalidArgumentError(absl::StrCat("a MAD from LID ", message->lid));
   Mad mad;
   std::memcpy(mad.data(), message->mad, mad.size());
-  sink_->OnMad(mad);
+  sink_->OnMad(Lid(static_cast<uint16_t>(message->lid)), mad);
   return absl::OkStatus();
 }
 

@@ -46,7 +46,7 @@ class FabricClient final : public SubnetLink {
 
   // Returns with the first answer: OnPortConfig has been called by then. kUnavailable if there is no fabricd within
   // Options::wait, and the message says what to start; kDeadlineExceeded if it does not answer, unless Options::keep_waiting.
-  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override;
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override;
   void Unregister() override;
   // kUnavailable while there is no fabricd; kResourceExhausted while it does not read.
   absl::Status SendMadTo(Lid destination, const Mad& mad) override;
@@ -89,7 +89,7 @@ class FabricClient final : public SubnetLink {
   std::string name_;
   UniqueFd doorbell_;
   std::shared_ptr<const CountersPage> counters_;
-  bool query_only_ = false;
+  PortUse use_ = PortUse::kOwn;
   PortSink* sink_ = nullptr;
   UniqueFd wake_;  // an eventfd
   std::thread thread_;

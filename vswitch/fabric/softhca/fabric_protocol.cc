@@ -114,6 +114,17 @@ absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds) {
                                                  " descriptors instead of ", size, " and ", fds));
 }
 
+MessageType RegistrationFor(PortUse use) {
+  return use == PortUse::kOwn ? MessageType::kRegister : use == PortUse::kManage ? MessageType::kManage : MessageType::kQuery;
+}
+
+absl::optional<PortUse> UseOf(MessageType type) {
+  for (const PortUse use : {PortUse::kOwn, PortUse::kManage, PortUse::kQuery}) {
+    if (RegistrationFor(use) == type) return use;
+  }
+  return absl::nullopt;
+}
+
 PortConfigMessage ToMessage(const PortConfig& config) {
   PortConfigMessage message;
   message.lid = config.lid.value();

@@ -4,8 +4,9 @@
 // Messages are structs of fixed size in host order, since both ends are on one machine; a version stands in the first one.
 // Nothing in them is believed before Decode and the From functions have checked it: sizes, counts, numbers of descriptors.
 //
-//   port to fabricd    kRegister (2 descriptors: doorbell, counters), kQuery, kMad, kOpenRing (4: see RingEnd), kCloseRing
-//   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4), kSourceChanged,
+//   port to fabricd    kRegister (2 descriptors: doorbell, counters), kManage, kQuery, kMad, kOpenRing (4: see RingEnd),
+//   kCloseRing fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4),
+//   kSourceChanged,
 //                      kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
@@ -35,7 +36,7 @@
 
 namespace eoib::softhca {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kRingDescriptors = 4;      // data, index, space, liveness
@@ -47,6 +48,7 @@ enum class MessageType : uint32_t {
   kMad = 3,
   kOpenRing = 4,
   kCloseRing = 5,
+  kManage = 6,
   kRegistered = 16,
   kPortConfig = 17,
   kRingOffered = 18,
@@ -59,7 +61,7 @@ enum class MessageType : uint32_t {
 };
 
 struct RegisterMessage {
-  MessageType type = MessageType::kRegister;  // or kQuery
+  MessageType type = MessageType::kRegister;  // or kManage, kQuery: see PortUse
   uint32_t version = kProtocolVersion;
   uint32_t wished_lid = 0;  // 0: any
   uint32_t wished_qpn = 0;
@@ -68,7 +70,7 @@ struct RegisterMessage {
 };
 struct MadMessage {
   MessageType type = MessageType::kMad;
-  uint32_t destination = 0;  // to fabricd: a LID, 0 for the subnet manager's
+  uint32_t lid = 0;  // to fabricd: the destination's, 0 for the subnet manager's; from it: the source's
   uint8_t mad[kMadSize] = {};
 };
 struct OpenRingMessage {
@@ -171,6 +173,9 @@ absl::StatusOr<Message> Decode(const Packet& packet, size_t fds = 0) {
   return message;
 }
 
+// By what message a process registers for a use; and which use that is, if it is one of these.
+MessageType RegistrationFor(PortUse use);
+absl::optional<PortUse> UseOf(MessageType type);
 PortConfigMessage ToMessage(const PortConfig& config);
 absl::StatusOr<PortConfig> FromMessage(const PortConfigMessage& message);
 SourceMessage ToMessage(MessageType type, uint64_t ring, const SourceIdentity& source);

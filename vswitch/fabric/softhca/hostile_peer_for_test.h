@@ -46,7 +46,7 @@ class Hostile final : public PortSink {
   // `local`: rings in this process's memory, where ThreadSanitizer sees both sides; else in memory files.
   Hostile(Subnet* subnet, Lid victim, Qpn victim_qpn, bool local)
       : victim_(victim), victim_qpn_(victim_qpn), local_(local), doorbell_(MakeEventFd()), link_(subnet->Connect()) {
-    EXPECT_TRUE(link_->Register("hostile", {doorbell_.get(), nullptr}, false, this).ok());
+    EXPECT_TRUE(link_->Register("hostile", {doorbell_.get(), nullptr}, PortUse::kOwn, this).ok());
     EXPECT_TRUE(Eventually([this] { return config().active; }));
   }
   ~Hostile() override {
@@ -87,7 +87,7 @@ class Hostile final : public PortSink {
     absl::MutexLock lock(&mutex_);
     config_ = config;
   }
-  void OnMad(const Mad&) override {}
+  void OnMad(Lid, const Mad&) override {}
   void OnRingOffered(uint64_t ring, const SourceIdentity&, RingEnd end) override {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<RingMemory> memory = end.local;

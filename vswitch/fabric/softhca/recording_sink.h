@@ -26,6 +26,7 @@ class RecordingSink final : public PortSink {
   struct Record {
     std::vector<PortConfig> configs;
     std::vector<Mad> mads;
+    std::vector<Lid> mad_sources;                       // of each of them
     std::map<uint64_t, std::shared_ptr<Offer>> offers;  // by ring
     std::map<uint64_t, SourceIdentity> changed;         // by ring, the last
     std::vector<uint64_t> closed;
@@ -53,8 +54,9 @@ class RecordingSink final : public PortSink {
     record_.configs.push_back(config);
     record_.order += 'P';
   }
-  void OnMad(const Mad& mad) override {
+  void OnMad(Lid source, const Mad& mad) override {
     absl::MutexLock lock(&mutex_);
+    record_.mad_sources.push_back(source);
     record_.mads.push_back(mad);
     record_.order += 'M';
   }

@@ -34,7 +34,7 @@ class RawPort : public PortSink {
  public:
   RawPort(Subnet* subnet, const std::string& name) : link_(subnet->Connect()) {
     doorbell_ = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), nullptr}, false, this).ok());
+    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), nullptr}, PortUse::kOwn, this).ok());
     EXPECT_TRUE(Eventually([this] { return configured_.load(); }));
   }
   ~RawPort() override { link_->Unregister(); }
@@ -43,7 +43,7 @@ class RawPort : public PortSink {
     config_ = config;
     configured_ = true;
   }
-  void OnMad(const Mad&) override {}
+  void OnMad(Lid, const Mad&) override {}
   void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd end) override {
     if (offered_) return;
     offer_ = std::move(end);

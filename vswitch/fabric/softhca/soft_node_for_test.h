@@ -36,8 +36,8 @@ bool Eventually(Step step) {
 class DescriptorLink final : public SubnetLink {
  public:
   explicit DescriptorLink(std::unique_ptr<SubnetLink> link) : link_(std::move(link)) {}
-  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override {
-    return link_->Register(name, resources, query_only, sink);
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override {
+    return link_->Register(name, resources, use, sink);
   }
   void Unregister() override { link_->Unregister(); }
   absl::Status SendMadTo(Lid destination, const Mad& mad) override { return link_->SendMadTo(destination, mad); }

@@ -64,7 +64,8 @@ absl::Status SoftPort::Register() {
     counters_page_ = *counters;
   }
   const PortResources resources = {doorbell_->get(), *counters};
-  if (absl::Status status = link_->Register(name_, resources, options_.query_only, this); !status.ok()) return status;
+  const PortUse use = options_.query_only ? PortUse::kQuery : PortUse::kOwn;
+  if (absl::Status status = link_->Register(name_, resources, use, this); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   if (!mutex_.AwaitWithTimeout(absl::Condition(&configured_), options_.patience)) {
     return absl::DeadlineExceededError(absl::StrCat("open port ", name_, ": the subnet does not configure it"));
@@ -131,7 +132,7 @@ absl::Status SoftPort::StopCapture() {
 
 // ---- MADs and asynchronous events.
 
-void SoftPort::OnMad(const Mad& mad) {
+void SoftPort::OnMad(Lid source, const Mad& mad) {
   absl::MutexLock lock(&mad_mutex_);
   if (mads_.size() >= kMaxMads) return;  // lost, as a MAD may be
   mads_.push_back(mad);

@@ -108,7 +108,7 @@ class SoftPort final : public PortSink {
 
   // PortSink.
   void OnPortConfig(const PortConfig& config) override;
-  void OnMad(const Mad& mad) override;
+  void OnMad(Lid source, const Mad& mad) override;
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override;
   void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override;
   void OnRingClosed(uint64_t ring) override;

@@ -38,7 +38,8 @@ struct QpnRange {
   bool Contains(Qpn qpn) const { return qpn.value() >= first.value() && qpn.value() - first.value() < count; }
 };
 
-inline constexpr size_t kMaxPKeys = 128;  // of a port's P_Key table
+inline constexpr Lid kPermissiveLid{0xffff};  // of packets along a directed route (IBA 1.4 §14.2.1.2)
+inline constexpr size_t kMaxPKeys = 128;      // of a port's P_Key table
 
 // A port as the subnet manager has configured it.
 struct PortConfig {
@@ -78,8 +79,15 @@ struct RingEnd {
 
 // What a port shows of itself at its registration. The link duplicates the descriptors and shares the pages.
 struct PortResources {
-  int doorbell = -1;                             // an eventfd; none if the port is only queried
+  int doorbell = -1;                             // an eventfd; an owner's only
   std::shared_ptr<const CountersPage> counters;  // what the port counts, for the subnet to read at any time; likewise
+};
+
+// What a process wants of a port.
+enum class PortUse : uint8_t {
+  kOwn,     // to send and receive datagrams: one process at a time
+  kManage,  // to send MADs, beside the owner or without one: any number. While there is one, the port is up
+  kQuery,   // to be told its configuration: any number. Such a process makes no port
 };
 
 // What a subnet tells a port. Calls come one at a time, from the link's thread (socket) or from inside a SubnetLink call or
@@ -90,8 +98,9 @@ class PortSink {
 
   // The port's configuration, at registration and whenever it changes. The link is up or down by `active`.
   virtual void OnPortConfig(const PortConfig& config) = 0;
-  // A MAD for this port: an answer, a report or a segment of a table.
-  virtual void OnMad(const Mad& mad) = 0;
+  // A MAD for this port: an answer to one that this process has sent, or a report, which all processes of the port hear of.
+  // `source` is the sender's LID as a completion would show it: of an answer along a directed route, kPermissiveLid.
+  virtual void OnMad(Lid source, const Mad& mad) = 0;
   // `source` has made a ring to this port: consume it from now on. Ring identifiers are the subnet's and never reused.
   virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) = 0;
   // The identity behind a ring changed (LID, P_Keys).
@@ -121,10 +130,10 @@ class SubnetLink {
   virtual bool in_process() const { return false; }
 
   // Registers the port under its name, offering `resources.doorbell` to those who will make rings to it. The
-  // configuration comes by OnPortConfig, from within this call or soon after. `query_only`: a second process that only asks
-  // for the configuration of a port which another process owns. kAlreadyExists: the name is taken by a living process.
-  virtual absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) = 0;
-  // No call to the sink is made after it returns. The port's rings, groups and QPN range end; its LID stays with its name.
+  // configuration comes by OnPortConfig, from within this call or soon after. kAlreadyExists: a living process owns the port;
+  // kNotFound: it is only to be queried, and there is none of that name.
+  virtual absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) = 0;
+  // No call to the sink is made after it returns. An owner's rings, groups and QPN range end; the LID stays with the name.
   virtual void Unregister() = 0;
 
   // Sends a MAD to whatever answers its class at a LID, or along its directed route; 0: the subnet manager's. The answer, if

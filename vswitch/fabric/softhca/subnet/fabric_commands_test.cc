@@ -29,7 +29,7 @@ class FabricCommandsTest : public ::testing::Test {
     commands_ = std::make_unique<FabricCommands>(&subnet_, server_.get(), nullptr);
     commands_->Register(&registry_);
     link_ = subnet_.Connect();
-    EXPECT_TRUE(link_->Register("h1", {doorbell_.get(), nullptr}, /*query_only=*/false, &sink_).ok());
+    EXPECT_TRUE(link_->Register("h1", {doorbell_.get(), nullptr}, PortUse::kOwn, &sink_).ok());
   }
 
   absl::StatusOr<std::string> Run(const std::string& method, const CommandRegistry::Arguments& arguments = {}) {

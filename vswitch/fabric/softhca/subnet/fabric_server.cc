@@ -48,9 +48,9 @@ class FabricServer::Client final : public PortSink {
   }
 
   absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, const PortResources& resources,
-                        bool query_only) {
+                        PortUse use) {
     link_ = std::move(link);
-    const absl::Status status = link_->Register(name, resources, query_only, this);
+    const absl::Status status = link_->Register(name, resources, use, this);
     registered_ = status.ok();
     return status;
   }
@@ -73,8 +73,9 @@ class FabricServer::Client final : public PortSink {
   }
 
   void OnPortConfig(const PortConfig& config) override { Post(ToMessage(config)); }
-  void OnMad(const Mad& mad) override {
+  void OnMad(Lid source, const Mad& mad) override {
     MadMessage message;
+    message.lid = source.value();
     std::memcpy(message.mad, mad.data(), mad.size());
     Post(message);
   }
@@ -321,18 +322,18 @@ size_t FabricServer::registered() const {
 
 absl::Status FabricServer::Handle(Client* client, Packet packet) {
   const MessageType type = packet.type();
-  if (type == MessageType::kRegister || type == MessageType::kQuery) return HandleRegister(client, std::move(packet));
+  if (UseOf(type).has_value()) return HandleRegister(client, std::move(packet));
   if (client->link() == nullptr) return absl::InvalidArgumentError("a message of a client that is not registered");
   if (type == MessageType::kOpenRing) return HandleOpenRing(client, std::move(packet));
   if (type == MessageType::kMad) {
     const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
     if (!message.ok()) return message.status();
-    if (message->destination > Lid::kMax) {
-      return absl::InvalidArgumentError(absl::StrCat("a MAD to LID ", message->destination));
+    if (message->lid > Lid::kMax) {
+      return absl::InvalidArgumentError(absl::StrCat("a MAD to LID ", message->lid));
     }
     Mad mad;
     std::memcpy(mad.data(), message->mad, mad.size());
-    return client->link()->SendMadTo(Lid(static_cast<uint16_t>(message->destination)), mad);
+    return client->link()->SendMadTo(Lid(static_cast<uint16_t>(message->lid)), mad);
   }
   if (type == MessageType::kCloseRing) {
     const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);
@@ -343,13 +344,14 @@ absl::Status FabricServer::Handle(Client* client, Packet packet) {
 }
 
 absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
-  const bool query_only = packet.type() == MessageType::kQuery;
-  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, query_only ? 0 : kRegisterDescriptors);
+  const PortUse use = *UseOf(packet.type());
+  const bool owns = use == PortUse::kOwn;
+  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, owns ? kRegisterDescriptors : 0);
   if (!message.ok()) return message.status();
   if (client->registered()) return absl::InvalidArgumentError("a client registers twice");
   const std::string name = TextOf(message->name, sizeof(message->name));
   PortResources resources;
-  if (!query_only) {
+  if (owns) {
     resources.doorbell = packet.fds[0].get();
     if (!IsEventFd(resources.doorbell)) return absl::InvalidArgumentError("a doorbell is not an eventfd");
     auto counters = CountersPage::Map(packet.fds[1].get());
@@ -369,7 +371,7 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
     ++counters_.refused;
     status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": ", kMaxClients, " processes are registered"));
   } else {
-    status = client->Register(subnet_->Connect(wish), name, resources, query_only);
+    status = client->Register(subnet_->Connect(wish), name, resources, use);
   }
   RegisteredMessage answer;
   answer.code = static_cast<uint32_t>(status.code());

@@ -57,7 +57,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"a MAD to a multicast LID", true,
        [&] {
          MadMessage message;
-         message.destination = 0xc001;
+         message.lid = 0xc001;
          return Encode(message);
        }},
       {"a short MAD", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 100); }},

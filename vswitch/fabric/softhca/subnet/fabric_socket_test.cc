@@ -42,13 +42,28 @@ TEST_F(FabricSocketTest, ANameIsTakenWhileItsProcessLives) {
   const absl::Status refused = second.Register("h1");
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("h1"));
-  ASSERT_TRUE(query.Register("h1", /*query_only=*/true).ok());
+  ASSERT_TRUE(query.Register("h1", PortUse::kQuery).ok());
   EXPECT_EQ(query.config().lid, h1.config().lid);
   EXPECT_EQ(query.client()->SendMad(Mad{}).code(), absl::StatusCode::kPermissionDenied);
   const Lid lid = h1.config().lid;
   h1.Die();
   ASSERT_TRUE(second.Register("h1").ok()) << "at once";
   EXPECT_EQ(second.config().lid, lid);
+}
+
+TEST_F(FabricSocketTest, ASecondProcessSendsMadsOfItsOwn) {
+  TestPort manager(dir_.socket()), owner(dir_.socket());
+  ASSERT_TRUE(manager.Register("h1", PortUse::kManage).ok());
+  EXPECT_TRUE(manager.config().active) << "before anybody owns it";
+  ASSERT_TRUE(owner.Register("h1").ok());
+  EXPECT_EQ(owner.config().lid, manager.config().lid);
+  ASSERT_TRUE(manager.client()->SendMad(JoinMad(manager.config(), 78)).ok());
+  ASSERT_TRUE(manager.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
+  EXPECT_EQ(DecodeSaHeader(manager.record().mads[0])->tid, 78u);
+  EXPECT_EQ(manager.record().mad_sources[0], manager.config().sm_lid);
+  EXPECT_TRUE(owner.WaitFor([](const auto& record) { return record.groups.size() == 1; })) << "the port is a member";
+  EXPECT_THAT(owner.record().mads, IsEmpty());
+  EXPECT_EQ(manager.client()->OpenRing(1, Lid(2), MakeRingEnd()).code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(FabricSocketTest, MadsAndGroupsGoThrough) {
@@ -88,7 +103,7 @@ TEST_F(FabricSocketTest, CountersAreReadWhileAPortLivesAndWhenItIsDead) {
   TestPort h1(dir_.socket()), query(dir_.socket());
   EXPECT_EQ(fabricd_->subnet()->CountersOf("h1"), absl::nullopt);
   ASSERT_TRUE(h1.Register("h1").ok());
-  ASSERT_TRUE(query.Register("h1", /*query_only=*/true).ok());
+  ASSERT_TRUE(query.Register("h1", PortUse::kQuery).ok());
   PortCounters counters;
   counters.xmit_packets = 1;
   counters.capture_drops = 2;
@@ -278,6 +293,7 @@ TEST_F(FabricSocketTest, MadsReachTheLidTheyAreSentTo) {
   ASSERT_TRUE(h1.client()->SendMadTo(h2.config().lid, mad).ok());
   ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
   EXPECT_EQ(DecodeNodeDescription(SmpData(h1.record().mads[0])).value(), "h2");
+  EXPECT_EQ(h1.record().mad_sources[0], h2.config().lid);
 }
 
 // By fabricd's own clock.

@@ -99,8 +99,8 @@ class TestPort {
         counters_(CountersPage::Create().value()),
         client_(std::make_unique<FabricClient>(std::move(options))) {}
 
-  absl::Status Register(const std::string& name, bool query_only = false) {
-    return client_->Register(name, {doorbell_.get(), counters_}, query_only, &sink_);
+  absl::Status Register(const std::string& name, PortUse use = PortUse::kOwn) {
+    return client_->Register(name, {doorbell_.get(), counters_}, use, &sink_);
   }
   RecordingSink::Record record() const { return sink_.Get(); }
   PortConfig config() const { return sink_.Get().configs.back(); }

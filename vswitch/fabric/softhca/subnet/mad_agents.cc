@@ -7,44 +7,51 @@
 
 namespace eoib::softhca {
 
-void MadAgents::Receive(const ManagedPort& from, Lid destination, const Mad& mad) {
+void MadAgents::Receive(const ManagedPort& from, uint64_t process, Lid destination, const Mad& mad) {
   const absl::StatusOr<MadHeader> header = DecodeMadHeader(mad);
+  const MadEndpoint sender(from.config.gid, process);
   if (destination == Lid()) destination = ports_->Switch().lid;
   if (header.ok() && (header->mgmt_class == MgmtClass::kSubnLid || header->mgmt_class == MgmtClass::kSubnDirected)) {
-    if (absl::optional<Mad> reply = smp_.Respond(from, destination, mad)) PutOut(from, *reply);
+    ReceiveAtSma(from, sender, destination, mad, header->mgmt_class == MgmtClass::kSubnDirected);
   } else if (header.ok() && header->mgmt_class == MgmtClass::kPerf) {
-    ReceiveAtPma(from, destination, mad);
+    ReceiveAtPma(from, sender, destination, mad);
   } else if (destination == ports_->Switch().lid && ports_->Switch().runs_sm) {
-    ReceiveAtSa(from, mad);
+    ReceiveAtSa(from, sender, mad);
   }
   Run();
 }
 
-// General management passes the P_Key check of queue pair 1 (§10.9.8), and the switch counts nothing.
-void MadAgents::ReceiveAtPma(const ManagedPort& from, Lid destination, const Mad& mad) {
-  const ManagedPort* port = ports_->FindByLid(destination);
-  if (port == nullptr || !MayKnow(from.config, port->config)) return;
-  if (absl::optional<Mad> reply = pma_.Respond(*port, mad)) PutOut(from, *reply);
+void MadAgents::ReceiveAtSma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad,
+                             bool directed) {
+  const absl::optional<Mad> reply = smp_.Respond(from, destination, mad);
+  if (reply.has_value()) outgoing_.push_back(OutgoingMad{sender, *reply, directed ? kPermissiveLid : destination});
 }
 
-void MadAgents::ReceiveAtSa(const ManagedPort& from, const Mad& mad) {
+// General management passes the P_Key check of queue pair 1 (§10.9.8), and the switch counts nothing.
+void MadAgents::ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad) {
+  const ManagedPort* port = ports_->FindByLid(destination);
+  if (port == nullptr || !MayKnow(from.config, port->config)) return;
+  if (absl::optional<Mad> reply = pma_.Respond(*port, mad)) outgoing_.push_back(OutgoingMad{sender, *reply, destination});
+}
+
+void MadAgents::ReceiveAtSa(const ManagedPort& from, const MadEndpoint& sender, const Mad& mad) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   if (header.ok() && DecodeRmppHeader(mad).active) {
-    tables_.Receive(from.config.gid, mad, clock_->Now(), &outgoing_);
+    tables_.Receive(sender, mad, clock_->Now(), &outgoing_);
   } else if (header.ok() && header->method == MadMethod::kReportResp) {
     notices_.Confirm(from.config.gid, header->tid);
   } else if (absl::optional<SaAnswer> answer = sa_.Respond(from.config, mad)) {
-    Answer(from, *std::move(answer));
+    Answer(sender, *std::move(answer));
     ReportGroupEvents();
   }
 }
 
-void MadAgents::Answer(const ManagedPort& to, SaAnswer answer) {
-  if (!answer.IsTable()) return PutOut(to, answer.ToMad());
-  if (tables_.Start(to.config.gid, answer.header, std::move(answer.records), clock_->Now(), &outgoing_)) return;
+void MadAgents::Answer(const MadEndpoint& to, SaAnswer answer) {
+  if (!answer.IsTable()) return outgoing_.push_back(OutgoingMad{to, answer.ToMad()});
+  if (tables_.Start(to, answer.header, std::move(answer.records), clock_->Now(), &outgoing_)) return;
   answer.header.status = static_cast<uint16_t>(SaStatus::kNoResources);
   answer.records.clear();
-  PutOut(to, answer.ToMad());
+  outgoing_.push_back(OutgoingMad{to, answer.ToMad()});
 }
 
 void MadAgents::ReportGroupEvents() {

@@ -40,9 +40,10 @@ class MadAgents {
   MadAgents(const MadAgents&) = delete;
   MadAgents& operator=(const MadAgents&) = delete;
 
-  // `from` is active. A destination of 0 is the subnet manager's LID. While the switch runs no subnet manager, nothing of an
+  // `from` is active; `process` is the one of its processes that asks, and hears the answer. A destination of 0 is the subnet
+  // manager's LID. While the switch runs no subnet manager, nothing of an
   // SA happens; agents of ports answer all the same.
-  void Receive(const ManagedPort& from, Lid destination, const Mad& mad);
+  void Receive(const ManagedPort& from, uint64_t process, Lid destination, const Mad& mad);
   // The port became active: trap 64.
   void PortInService(const ManagedPort& port);
   // The port, whose configuration says so already, was active and is no more: its memberships, its subscriptions and what it
@@ -68,10 +69,10 @@ class MadAgents {
   const PmaResponder& pma() const { return pma_; }
 
  private:
-  void ReceiveAtSa(const ManagedPort& from, const Mad& mad);
-  void ReceiveAtPma(const ManagedPort& from, Lid destination, const Mad& mad);
-  void PutOut(const ManagedPort& to, const Mad& mad) { outgoing_.push_back(OutgoingMad{to.config.gid, mad}); }
-  void Answer(const ManagedPort& to, SaAnswer answer);
+  void ReceiveAtSma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad, bool directed);
+  void ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad);
+  void ReceiveAtSa(const ManagedPort& from, const MadEndpoint& sender, const Mad& mad);
+  void Answer(const MadEndpoint& to, SaAnswer answer);
   void ReportGroupEvents();
 
   const ManagedPorts* const ports_;

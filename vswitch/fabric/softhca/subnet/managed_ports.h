@@ -44,10 +44,22 @@ class ManagedPorts {
   virtual const ManagedSwitch& Switch() const = 0;
 };
 
+// Who sent a MAD, and hears the answer to it: a process of a port.
+struct MadEndpoint {
+  MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT: mostly all of a port's
+
+  Gid port;
+  uint64_t process;  // 0: all of the port's
+
+  friend bool operator==(const MadEndpoint&, const MadEndpoint&) = default;
+  friend auto operator<=>(const MadEndpoint&, const MadEndpoint&) = default;
+};
+
 // A MAD on its way to a port.
 struct OutgoingMad {
-  Gid to;
+  MadEndpoint to;
   Mad mad;
+  Lid from = Lid();  // not valid: the subnet manager's
 };
 
 // Whether two P_Key tables have entries that match: their ports can reach each other.

@@ -25,7 +25,7 @@ class NoticeForwarderTest : public ::testing::Test {
   }
   std::vector<Gid> Told() {
     std::vector<Gid> told;
-    for (const OutgoingMad& mad : Run()) told.push_back(mad.to);
+    for (const OutgoingMad& mad : Run()) told.push_back(mad.to.port);
     return told;
   }
   void InService(const ManagedPort* port) {
@@ -140,8 +140,8 @@ TEST_F(NoticeForwarderTest, GidsStayWithinTheirPartitions) {
     const std::vector<OutgoingMad> out = Run();
     std::vector<Gid> told;
     for (const OutgoingMad& mad : out) {
-      told.push_back(mad.to);
-      notices_.Confirm(mad.to, TidOf(mad));
+      told.push_back(mad.to.port);
+      notices_.Confirm(mad.to.port, TidOf(mad));
     }
     EXPECT_THAT(told, testing::UnorderedElementsAreArray(row.told)) << row.description;
   }
@@ -242,7 +242,7 @@ TEST_F(NoticeForwarderTest, WhatWaitsForADeafPortIsBounded) {
     std::vector<OutgoingMad> out;
     notices.Run(clock_.Now(), &out);
     for (const OutgoingMad& mad : out) {
-      if (mad.to == limited_->config.gid) notices.Confirm(mad.to, TidOf(mad));
+      if (mad.to.port == limited_->config.gid) notices.Confirm(mad.to.port, TidOf(mad));
     }
     return out.size();
   };

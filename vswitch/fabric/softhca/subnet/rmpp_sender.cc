@@ -41,12 +41,12 @@ Mad MakeAbort(const SaHeader& header, RmppStatus status) {
 
 }  // namespace
 
-bool RmppSender::Start(const Gid& to, const SaHeader& header, std::vector<uint8_t> table, absl::Time now,
+bool RmppSender::Start(const MadEndpoint& to, const SaHeader& header, std::vector<uint8_t> table, absl::Time now,
                        std::vector<OutgoingMad>* out) {
   const auto key = std::make_pair(to, header.tid);
   if (transfers_.count(key) != 0) return true;
   const auto of_port =
-      std::count_if(transfers_.begin(), transfers_.end(), [&to](const auto& t) { return t.first.first == to; });
+      std::count_if(transfers_.begin(), transfers_.end(), [&to](const auto& t) { return t.first.first.port == to.port; });
   if (static_cast<size_t>(of_port) >= options_.tables_per_port || table.size() > options_.bytes - bytes_) {
     ++counters_.refused;
     return false;
@@ -63,7 +63,7 @@ bool RmppSender::Start(const Gid& to, const SaHeader& header, std::vector<uint8_
   return true;
 }
 
-void RmppSender::SendWindow(const Gid& to, Transfer* transfer, absl::Time now, std::vector<OutgoingMad>* out) {
+void RmppSender::SendWindow(const MadEndpoint& to, Transfer* transfer, absl::Time now, std::vector<OutgoingMad>* out) {
   const uint32_t last = std::min(transfer->window, transfer->segments);
   while (transfer->sent < last) {
     ++transfer->sent;
@@ -74,7 +74,7 @@ void RmppSender::SendWindow(const Gid& to, Transfer* transfer, absl::Time now, s
   transfer->deadline = now + options_.timeout;
 }
 
-void RmppSender::Receive(const Gid& from, const Mad& mad, absl::Time now, std::vector<OutgoingMad>* out) {
+void RmppSender::Receive(const MadEndpoint& from, const Mad& mad, absl::Time now, std::vector<OutgoingMad>* out) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   const auto transfer = header.ok() ? transfers_.find({from, header->tid}) : transfers_.end();
   if (transfer == transfers_.end()) {
@@ -130,7 +130,7 @@ RmppSender::Transfers::iterator RmppSender::Erase(Transfers::iterator transfer) 
 
 void RmppSender::RemovePort(const Gid& port) {
   for (auto transfer = transfers_.begin(); transfer != transfers_.end();) {
-    transfer = transfer->first.first == port ? Erase(transfer) : std::next(transfer);
+    transfer = transfer->first.first.port == port ? Erase(transfer) : std::next(transfer);
   }
 }
 

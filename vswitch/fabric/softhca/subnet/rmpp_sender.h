@@ -46,9 +46,10 @@ class RmppSender {
 
   // Begins to send `table`; `header` is that of each segment. False if there are too many already. A request that was
   // repeated, with a transaction that is still under way, changes nothing.
-  bool Start(const Gid& to, const SaHeader& header, std::vector<uint8_t> table, absl::Time now, std::vector<OutgoingMad>* out);
+  bool Start(const MadEndpoint& to, const SaHeader& header, std::vector<uint8_t> table, absl::Time now,
+             std::vector<OutgoingMad>* out);
   // A MAD of `from` with RMPP active.
-  void Receive(const Gid& from, const Mad& mad, absl::Time now, std::vector<OutgoingMad>* out);
+  void Receive(const MadEndpoint& from, const Mad& mad, absl::Time now, std::vector<OutgoingMad>* out);
   void RemovePort(const Gid& port);
   void Clear();
 
@@ -72,9 +73,9 @@ class RmppSender {
     absl::Time deadline;  // of the next ACK
     absl::Time end;       // of all
   };
-  using Transfers = std::map<std::pair<Gid, uint64_t>, Transfer>;  // by port and transaction ID
+  using Transfers = std::map<std::pair<MadEndpoint, uint64_t>, Transfer>;  // by receiver and transaction ID
 
-  void SendWindow(const Gid& to, Transfer* transfer, absl::Time now, std::vector<OutgoingMad>* out);
+  void SendWindow(const MadEndpoint& to, Transfer* transfer, absl::Time now, std::vector<OutgoingMad>* out);
   void TakeAck(Transfers::iterator transfer, const RmppHeader& ack, absl::Time now, std::vector<OutgoingMad>* out);
   void Abort(Transfers::iterator transfer, RmppStatus status, std::vector<OutgoingMad>* out);
   Transfers::iterator Erase(Transfers::iterator transfer);

@@ -46,12 +46,12 @@ class Subnet::Link final : public SubnetLink {
   ~Link() override { Link::Unregister(); }
   bool in_process() const override { return true; }
 
-  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, PortSink* sink) override {
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override {
     absl::MutexLock lock(&mutex_);
     if (session_ != nullptr) {
       return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": this link is already registered"));
     }
-    return subnet_->Register(name, resources, query_only, wish_, sink, &session_);
+    return subnet_->Register(name, resources, use, wish_, sink, &session_);
   }
   void Unregister() override {
     if (std::shared_ptr<Session> session = Take()) subnet_->Unregister(session);
@@ -118,7 +118,7 @@ Subnet::Subnet(Options options)
 Subnet::~Subnet() {
   absl::MutexLock lock(&mutex_);
   for (const auto& [name, port] : ports_) {
-    ABSL_RAW_CHECK(port->owner == nullptr && port->queriers.empty(), "a SubnetLink outlives its Subnet");
+    ABSL_RAW_CHECK(port->owner == nullptr && port->guests.empty(), "a SubnetLink outlives its Subnet");
   }
 }
 
@@ -126,17 +126,17 @@ std::unique_ptr<SubnetLink> Subnet::Connect(const RegistrationWish& wish) { retu
 
 // ---- Registration.
 
-absl::Status Subnet::Register(const std::string& name, const PortResources& resources, bool query_only,
+absl::Status Subnet::Register(const std::string& name, const PortResources& resources, PortUse use,
                               const RegistrationWish& wish, PortSink* sink, std::shared_ptr<Session>* session) {
   if (absl::Status status = CheckPortName(name); !status.ok()) return status;
   auto made = std::make_shared<Session>();
-  made->query_only = query_only;
-  if (!query_only) {
+  made->use = use;
+  if (use == PortUse::kOwn) {
     if (absl::Status status = DuplicateDoorbell(name, resources.doorbell, &made->doorbell); !status.ok()) return status;
   }
   {
     absl::MutexLock lock(&mutex_);
-    if (query_only && FindPort(name) == nullptr) {
+    if (use == PortUse::kQuery && FindPort(name) == nullptr) {
       return absl::NotFoundError(absl::StrCat("query port ", name, ": there is no such port"));
     }
     Port* port = FindOrMakePort(name, wish);
@@ -145,16 +145,16 @@ absl::Status Subnet::Register(const std::string& name, const PortResources& reso
           absl::StrCat("register port ", name, ": no LID is left, or the subnet knows ", kMaxPorts, " names already"));
     }
     made->port = port;
-    if (query_only) {
-      made->sink = sink;
-      port->queriers.insert(made);
-      Tell(made, [config = port->config](PortSink* to) { to->OnPortConfig(config); });
-    } else {
+    made->process = next_process_++;
+    if (use == PortUse::kOwn) {
       if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
       made->sink = sink;
       port->counters = resources.counters;
       agents_.CountersBegin(*port);
       Activate(port);
+    } else {
+      made->sink = sink;
+      Visit(port, made);
     }
     *session = made;
   }
@@ -253,7 +253,9 @@ bool Subnet::QpnsAreFree(uint32_t first) const {
 
 // Tells a port that has just registered all there is to know, its configuration first.
 void Subnet::Activate(Port* port) {
+  const bool was_active = port->config.active;
   UpdateActive(port);
+  if (was_active) agents_.PortInService(*port);  // guests kept it up, but datagrams arrive from now on
   TellConfig(port);
   TellFaults(port);
   TellChangedFaults();  // a rule may have waited for it
@@ -263,8 +265,25 @@ void Subnet::Activate(Port* port) {
   TellNews();
 }
 
+void Subnet::Visit(Port* port, const std::shared_ptr<Session>& session) {
+  port->guests.insert(session);
+  const bool was_active = port->config.active;
+  UpdateActive(port);
+  if (port->config.active == was_active) {
+    Tell(session, [config = port->config](PortSink* to) { to->OnPortConfig(config); });
+  } else {
+    TellConfig(port);
+  }
+  TellNews();
+}
+
+bool Subnet::IsUsed(const Port& port) {
+  const auto wants_it_up = [](const std::shared_ptr<Session>& guest) { return guest->use == PortUse::kManage; };
+  return port.owner != nullptr || std::any_of(port.guests.begin(), port.guests.end(), wants_it_up);
+}
+
 void Subnet::UpdateActive(Port* port) {
-  const bool active = port->link_up && port->owner != nullptr;
+  const bool active = port->link_up && IsUsed(*port);
   if (active == port->config.active) return;
   port->config.active = active;
   active ? agents_.PortInService(*port) : agents_.PortOutOfService(*port);
@@ -274,10 +293,10 @@ void Subnet::Unregister(const std::shared_ptr<Session>& session) {
   {
     absl::MutexLock lock(&mutex_);
     session->sink = nullptr;
-    if (session->query_only) {
-      session->port->queriers.erase(session);
-    } else {
+    if (session->use == PortUse::kOwn) {
       Disown(session->port);
+    } else {
+      Leave(session->port, session);
     }
     // The sink may be in a call on another thread.
     const auto not_being_told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return being_told_ != session; };
@@ -299,8 +318,18 @@ void Subnet::CloseRingsOf(Port* port) {
 void Subnet::Disown(Port* port) {
   CloseRingsOf(port);
   port->owner = nullptr;
+  // Its memberships end with it, also if somebody keeps the port up.
+  if (std::exchange(port->config.active, false)) agents_.PortOutOfService(*port);
   UpdateActive(port);
-  TellConfig(port);  // those who query it
+  TellConfig(port);  // its guests
+  TellNews();
+}
+
+void Subnet::Leave(Port* port, const std::shared_ptr<Session>& session) {
+  port->guests.erase(session);
+  const bool was_active = port->config.active;
+  UpdateActive(port);
+  if (port->config.active != was_active) TellConfig(port);
   TellNews();
 }
 
@@ -308,14 +337,16 @@ void Subnet::Disown(Port* port) {
 
 absl::Status Subnet::SendMad(const std::shared_ptr<Session>& session, Lid destination, const Mad& mad) {
   if (session == nullptr) return absl::FailedPreconditionError("send a MAD: the port is not registered");
-  if (session->query_only) return absl::PermissionDeniedError("send a MAD: the port is registered to be queried only");
+  if (session->use == PortUse::kQuery) {
+    return absl::PermissionDeniedError("send a MAD: the port is registered to be queried only");
+  }
   {
     absl::MutexLock lock(&mutex_);
     Port* port = session->port;
     // As on a cable: what nobody receives is lost, and the sender's timeout tells.
     if (session->sink == nullptr || !port->config.active) return absl::OkStatus();
     ++port->mads;
-    agents_.Receive(*port, destination, mad);
+    agents_.Receive(*port, session->process, destination, mad);
     TellNews();
   }
   Deliver();
@@ -324,7 +355,7 @@ absl::Status Subnet::SendMad(const std::shared_ptr<Session>& session, Lid destin
 
 absl::Status Subnet::OpenRing(const std::shared_ptr<Session>& session, uint64_t request, Lid destination, RingEnd end) {
   if (session == nullptr) return absl::FailedPreconditionError("open a ring: the port is not registered");
-  if (session->query_only) return absl::PermissionDeniedError("open a ring: the port is registered to be queried only");
+  if (session->use != PortUse::kOwn) return absl::PermissionDeniedError("open a ring: this process does not own the port");
   {
     absl::MutexLock lock(&mutex_);
     if (session->sink == nullptr) return absl::FailedPreconditionError("open a ring: the port is not registered");
@@ -365,7 +396,7 @@ std::string Subnet::WhyNoRing(const Port* source, const Port* destination, Lid l
 }
 
 void Subnet::CloseRing(const std::shared_ptr<Session>& session, uint64_t ring) {
-  if (session == nullptr || session->query_only) return;
+  if (session == nullptr || session->use != PortUse::kOwn) return;
   {
     absl::MutexLock lock(&mutex_);
     const auto found = rings_.find(ring);
@@ -395,88 +426,6 @@ absl::Time Subnet::NextDeadline() const {
 PortCounters Subnet::ReadCounters(const ManagedPort& port) const {
   const std::shared_ptr<const CountersPage>& counters = static_cast<const Port&>(port).counters;
   return counters == nullptr ? PortCounters() : counters->Load();
-}
-
-// ---- What ports are told.
-
-SourceIdentity Subnet::IdentityOf(const Port& port) {
-  return SourceIdentity{port.config.lid, port.config.gid, port.config.pkeys, port.config.qpns};
-}
-
-void Subnet::Tell(const std::shared_ptr<Session>& session, absl::AnyInvocable<void(PortSink*)> call) {
-  if (session != nullptr) deliveries_.push_back(Delivery{session, std::move(call)});
-}
-
-void Subnet::TellConfig(Port* port) {
-  const auto tell = [config = port->config](PortSink* to) { to->OnPortConfig(config); };
-  Tell(port->owner, tell);
-  for (const auto& querier : port->queriers) Tell(querier, tell);
-}
-
-void Subnet::TellSource(Port* port) {
-  for (const auto& [ring, ends] : rings_) {
-    if (ends.source != port) continue;
-    Tell(ends.destination->owner,
-         [ring = ring, identity = IdentityOf(*port)](PortSink* to) { to->OnSourceChanged(ring, identity); });
-  }
-}
-
-void Subnet::TellRingClosed(Port* port, uint64_t ring) {
-  Tell(port->owner, [ring](PortSink* to) { to->OnRingClosed(ring); });
-}
-
-// Groups first, so that whoever is told that it has joined also reaches the others.
-void Subnet::TellNews() {
-  for (const Mlid mlid : agents_.groups().TakeChanged()) {
-    const auto members = ReceiverLids(mlid);
-    for (const auto& [name, port] : ports_) TellGroup(port->owner, mlid, members);
-  }
-  for (const OutgoingMad& outgoing : agents_.TakeOutgoing()) {
-    Tell(by_gid_.at(outgoing.to)->owner, [mad = outgoing.mad](PortSink* to) { to->OnMad(mad); });
-  }
-}
-
-void Subnet::TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members) {
-  Tell(session, [mlid, members = std::move(members)](PortSink* to) { to->OnGroup(mlid, *members); });
-}
-
-std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {
-  auto lids = std::make_shared<std::vector<Lid>>();
-  if (const MulticastGroup* group = agents_.groups().FindByMlid(mlid)) {
-    for (const Gid& member : group->Receivers()) {
-      // A member that lost the P_Key stays one (as with OpenSM), but senders have no switch that would keep from it what it may
-      // not have.
-      const PortConfig& config = by_gid_.at(member)->config;
-      if (IsMemberOfPartition(config, group->record.pkey)) lids->push_back(config.lid);
-    }
-  }
-  std::sort(lids->begin(), lids->end());
-  return lids;
-}
-
-void Subnet::Deliver() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (delivering_) return;
-    delivering_ = true;
-  }
-  Delivery delivery;
-  PortSink* sink = nullptr;
-  while (TakeDelivery(&delivery, &sink)) delivery.call(sink);
-}
-
-bool Subnet::TakeDelivery(Delivery* delivery, PortSink** sink) {
-  absl::MutexLock lock(&mutex_);
-  while (!deliveries_.empty()) {
-    *delivery = std::move(deliveries_.front());
-    deliveries_.pop_front();
-    *sink = delivery->session->sink;
-    being_told_ = delivery->session;
-    if (*sink != nullptr) return true;
-  }
-  being_told_ = nullptr;
-  delivering_ = false;
-  return false;
 }
 
 }  // namespace eoib::softhca

@@ -173,14 +173,15 @@ class Subnet {
   struct Session {
     Port* port = nullptr;
     PortSink* sink = nullptr;
-    bool query_only = false;
+    PortUse use = PortUse::kOwn;
+    uint64_t process = 0;  // a number of its own, not 0
     std::shared_ptr<UniqueFd> doorbell;
   };
   // A name, from its first registration on.
   struct Port : ManagedPort {
     bool link_up = true;
-    std::shared_ptr<Session> owner;               // null: no process owns the port
-    std::set<std::shared_ptr<Session>> queriers;  // processes that only ask
+    std::shared_ptr<Session> owner;             // null: no process owns the port
+    std::set<std::shared_ptr<Session>> guests;  // processes that use it without owning it
     std::shared_ptr<const CountersPage> counters;
     std::vector<FaultRule> faults;  // that it was told
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
@@ -208,7 +209,7 @@ class Subnet {
   };
 
   // What Link calls.
-  absl::Status Register(const std::string& name, const PortResources& resources, bool query_only, const RegistrationWish& wish,
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, const RegistrationWish& wish,
                         PortSink* sink, std::shared_ptr<Session>* session);
   void Unregister(const std::shared_ptr<Session>& session);
   absl::Status SendMad(const std::shared_ptr<Session>& session, Lid destination, const Mad& mad);
@@ -226,6 +227,7 @@ class Subnet {
   bool QpnsAreFree(uint32_t first) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Own(Port* port, const RegistrationWish& wish, const std::shared_ptr<Session>& session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave(Port* port, const std::shared_ptr<Session>& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Disown(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All rings from and to the port, at both ends.
   void CloseRingsOf(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -233,8 +235,11 @@ class Subnet {
   bool UpdatePKeys(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateAllPKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Partition* FindPartition(PKey pkey) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Visit(Port* port, const std::shared_ptr<Session>& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Activate(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After link_up or owner have changed.
+  // Whether any process wants it up.
+  static bool IsUsed(const Port& port);
+  // After link_up, owner or guests have changed.
   void UpdateActive(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PortCounters ReadCounters(const ManagedPort& port) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhyNoRing(const Port* source, const Port* destination, Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -248,6 +253,7 @@ class Subnet {
   void TellRingClosed(Port* port, uint64_t ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the agents have to say: who is in which group now, and MADs.
   void TellNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellMad(const OutgoingMad& outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const std::vector<Lid>> ReceiverLids(Mlid mlid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -270,6 +276,7 @@ class Subnet {
   std::map<Lid, Port*> by_lid_ ABSL_GUARDED_BY(mutex_);
   std::map<Gid, Port*> by_gid_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Ring> rings_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_process_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t next_ring_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   MadAgents agents_ ABSL_GUARDED_BY(mutex_);

@@ -28,14 +28,18 @@ using ::testing::SizeIs;
 // A registered port that says what a host says to an SA.
 class Host {
  public:
-  Host(Subnet* subnet, const std::string& name, Lid wish = Lid(), std::shared_ptr<const CountersPage> counters = nullptr)
+  Host(Subnet* subnet, const std::string& name, Lid wish = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
+       PortUse use = PortUse::kOwn)
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationWish{wish, {}})) {
-    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), std::move(counters)}, /*query_only=*/false, &sink_).ok());
+    EXPECT_TRUE(link_->Register(name, {doorbell_.get(), std::move(counters)}, use, &sink_).ok());
   }
+
+  Host(Subnet* subnet, const std::string& name, PortUse use) : Host(subnet, name, Lid(), nullptr, use) {}
 
   PortConfig config() const { return sink_.Get().configs.back(); }
   SubnetLink* link() { return link_.get(); }
   std::vector<Mad> mads() const { return sink_.Get().mads; }
+  std::vector<Lid> sources() const { return sink_.Get().mad_sources; }
   Mad last() const { return mads().back(); }
 
   void Ask(MadMethod method, SaAttribute attribute, uint64_t mask, const std::function<void(absl::Span<uint8_t>)>& encode) {
@@ -266,6 +270,59 @@ TEST_F(SubnetMadsTest, SmpsFindTheirNodes) {
   subnet_.SetSmAbsent(true);
   ASSERT_TRUE(h1.link()->SendMadTo(h2.config().lid, kRows[0].mad).ok());
   EXPECT_THAT(h1.mads(), SizeIs(5)) << "ports answer without a subnet manager";
+}
+
+TEST_F(SubnetMadsTest, AMadSaysFromWhichLidItCame) {
+  Host h1(&subnet_, "h1"), h2(&subnet_, "h2");
+  ASSERT_TRUE(subnet_.MoveSm(Lid(77)).ok());
+  const auto source = [&] { return h1.sources().back(); };
+  ASSERT_TRUE(h1.link()->SendMadTo(h2.config().lid, AskForNodeDescription({}, false)).ok());
+  EXPECT_EQ(source(), h2.config().lid) << "an agent of another port";
+  ASSERT_TRUE(h1.link()->SendMad(AskForNodeDescription({}, false)).ok());
+  EXPECT_EQ(source(), Lid(77)) << "the switch's";
+  ASSERT_TRUE(h1.link()->SendMadTo(Lid(), AskForNodeDescription({1, 2}, true)).ok());
+  EXPECT_EQ(source(), kPermissiveLid) << "along a directed route";
+  ASSERT_TRUE(h1.Subscribe());
+  EXPECT_EQ(source(), Lid(77)) << "the SA's";
+  const size_t before = h1.mads().size();
+  Host h3(&subnet_, "h3");
+  ASSERT_THAT(h1.mads(), SizeIs(before + 1));
+  EXPECT_EQ(source(), Lid(77)) << "a report";
+}
+
+// They may even number their questions alike, as those of one port's processes do who know nothing of each other.
+TEST_F(SubnetMadsTest, EachProcessOfAPortHearsItsOwnAnswersAndAllHearReports) {
+  Host owner(&subnet_, "h1"), manager(&subnet_, "h1", PortUse::kManage), other(&subnet_, "h1", PortUse::kManage);
+  const auto ask_for_nodes = [](Host* host) { host->Ask(MadMethod::kGetTable, SaAttribute::kNodeRecord, 0, [](auto) {}); };
+  ask_for_nodes(&manager);
+  ask_for_nodes(&owner);
+  EXPECT_THAT(manager.mads(), SizeIs(1));
+  EXPECT_THAT(owner.mads(), SizeIs(1));
+  EXPECT_EQ(DecodeSaHeader(manager.last())->tid, DecodeSaHeader(owner.last())->tid);
+  EXPECT_EQ(subnet_.mad_counters().tables.tables, 2u) << "two, though of one number";
+  ASSERT_TRUE(manager.Subscribe());
+  Host newcomer(&subnet_, "h2");
+  for (Host* host : {&owner, &manager, &other}) {
+    EXPECT_EQ(DecodeSaHeader(host->last())->method, MadMethod::kReport);
+  }
+}
+
+TEST_F(SubnetMadsTest, AnOwnersMembershipsEndWithItThoughSomebodyKeepsItsPortUp) {
+  Host watcher(&subnet_, "watcher");
+  auto owner = std::make_unique<Host>(&subnet_, "h1");
+  Host manager(&subnet_, "h1", PortUse::kManage);
+  owner->Join();
+  ASSERT_THAT(subnet_.Groups(), SizeIs(1));
+  ASSERT_TRUE(watcher.Subscribe());
+  const size_t before = watcher.mads().size();
+  owner.reset();
+  EXPECT_THAT(subnet_.Groups(), IsEmpty());
+  EXPECT_TRUE(manager.config().active);
+  std::vector<SmTrap> traps;
+  for (size_t i = before; i < watcher.mads().size(); ++i) {
+    traps.push_back(static_cast<SmTrap>(DecodeNotice(SaRecord(watcher.mads()[i]))->trap));
+  }
+  EXPECT_THAT(traps, testing::UnorderedElementsAre(SmTrap::kGidOutOfService, SmTrap::kGroupDeleted, SmTrap::kGidInService));
 }
 
 TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {

@@ -35,9 +35,9 @@ Mgid MakeMgid(uint8_t last) {
 // A registered port with a sink that records.
 class TestPort {
  public:
-  TestPort(Subnet* subnet, const std::string& name, bool query_only = false, const RegistrationWish& wish = {})
+  TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationWish& wish = {})
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(wish)) {
-    status_ = link_->Register(name, {doorbell_.get(), nullptr}, query_only, &sink_);
+    status_ = link_->Register(name, {doorbell_.get(), nullptr}, use, &sink_);
     // Another thread may be the one that delivers.
     if (status_.ok()) {
       EXPECT_TRUE(sink_.WaitFor([](const auto& record) { return !record.configs.empty(); }));
@@ -159,7 +159,7 @@ TEST(SubnetTest, WishesAreGrantedWhereTheyAreFree) {
       {"too-many", Lid(79), QpnRange{Qpn(0x30000), 8192}, true, false},
   };
   for (const auto& row : kRows) {
-    TestPort port(&subnet, row.name, false, RegistrationWish{row.lid, row.qpns});
+    TestPort port(&subnet, row.name, PortUse::kOwn, RegistrationWish{row.lid, row.qpns});
     EXPECT_EQ(port.config().lid == row.lid, row.gets_lid) << row.name;
     EXPECT_TRUE(port.config().lid.IsValid()) << row.name;
     EXPECT_EQ(port.config().qpns.first == row.qpns.first && port.config().qpns.count == row.qpns.count, row.gets_qpns)
@@ -174,7 +174,7 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("h1"));
 
-  TestPort query(&subnet, "h1", /*query_only=*/true);
+  TestPort query(&subnet, "h1", PortUse::kQuery);
   ASSERT_TRUE(query.status().ok()) << query.status();
   EXPECT_EQ(query.config().lid, owner->config().lid);
   EXPECT_TRUE(query.config().active);
@@ -192,9 +192,29 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
 // Or whoever asks for names would use up the LIDs.
 TEST(SubnetTest, AQuestionMakesNoPort) {
   Subnet subnet;
-  TestPort asker(&subnet, "h1", /*query_only=*/true);
+  TestPort asker(&subnet, "h1", PortUse::kQuery);
   EXPECT_EQ(asker.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(subnet.Ports(), IsEmpty());
+}
+
+TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
+  Subnet subnet;
+  auto manager = std::make_unique<TestPort>(&subnet, "h1", PortUse::kManage);
+  ASSERT_TRUE(manager->status().ok()) << manager->status();
+  EXPECT_TRUE(manager->config().active);
+  EXPECT_EQ(manager->link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_FALSE(subnet.Ports().at(0).alive) << "nobody receives datagrams";
+  auto owner = std::make_unique<TestPort>(&subnet, "h1");
+  ASSERT_TRUE(owner->status().ok()) << owner->status();
+  EXPECT_EQ(owner->config().lid, manager->config().lid);
+  owner.reset();
+  EXPECT_TRUE(manager->config().active);
+  ASSERT_TRUE(subnet.SetLink("h1", false).ok());
+  EXPECT_FALSE(manager->config().active);
+  ASSERT_TRUE(subnet.SetLink("h1", true).ok());
+  TestPort query(&subnet, "h1", PortUse::kQuery);
+  manager.reset();
+  EXPECT_FALSE(query.config().active) << "nobody wants it up";
 }
 
 TEST(SubnetTest, SoManyNamesAreKnownAndTheirPortsComeBack) {
