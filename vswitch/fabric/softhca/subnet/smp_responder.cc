@@ -120,7 +120,7 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
     case SmpAttribute::kGuidInfo:
       return AnswerGuidInfo(request.attribute_modifier, hub.guid, data);
     case SmpAttribute::kPortInfo:
-      return SwitchPortInfo(static_cast<uint8_t>(request.attribute_modifier), data);
+      return SwitchPortInfo(static_cast<uint8_t>(request.attribute_modifier), node.entered_by, data);
     case SmpAttribute::kSwitchInfo: {
       SwitchInfoWire info;
       info.linear_fdb_cap = Lid::kMax;
@@ -144,21 +144,20 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
 }
 
 // The outer ports have neither LID nor capabilities of their own (§14.2.5.6): a link that is up or down, as at its other end.
-MadStatus SmpResponder::SwitchPortInfo(uint8_t number, absl::Span<uint8_t> data) const {
+// LocalPortNum is where the question came in, whichever port it is about.
+MadStatus SmpResponder::SwitchPortInfo(uint8_t number, uint8_t entered_by, absl::Span<uint8_t> data) const {
   if (number > ManagedSwitch::kPorts) return MadStatus::kInvalidField;
-  if (number == 0) {
-    EncodePortInfo(PortInfoOf(ports_->Switch()), data);
-    return MadStatus::kOk;
-  }
   PortInfo info;
-  if (const ManagedPort* port = PluggedInto(number)) {
+  if (number == 0) {
+    info = PortInfoOf(ports_->Switch());
+  } else if (const ManagedPort* port = PluggedInto(number)) {
     info = PortInfoOf(*port);
     info.gid_prefix = 0;
     info.lid = info.sm_lid = 0;
     info.capability_mask = 0;
     info.guid_cap = 0;
   }
-  info.local_port = number;
+  info.local_port = entered_by;
   EncodePortInfo(info, data);
   return MadStatus::kOk;
 }

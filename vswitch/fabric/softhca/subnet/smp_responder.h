@@ -48,7 +48,7 @@ class SmpResponder {
   MadStatus Answer(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const;
   MadStatus AnswerOfPort(const ManagedPort& port, const SmpHeader& request, absl::Span<uint8_t> data) const;
   MadStatus AnswerOfSwitch(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const;
-  MadStatus SwitchPortInfo(uint8_t number, absl::Span<uint8_t> data) const;
+  MadStatus SwitchPortInfo(uint8_t number, uint8_t entered_by, absl::Span<uint8_t> data) const;
 
   const ManagedPorts* const ports_;
   Counters counters_;

@@ -167,6 +167,11 @@ TEST_F(SmpResponderTest, WhatTheSwitchSays) {
   ASSERT_TRUE(Send(Ask(SmpAttribute::kPortInfo, 9), Lid(1)));
   EXPECT_EQ(DecodePortInfo(SmpData(reply_))->state, PortState::kDown);
   EXPECT_EQ(answer_.status, 0);
+  // Whoever walks the fabric follows each port but the one that it came by (§14.2.5.6: LocalPortNum).
+  for (const uint32_t port : {0, 2, 3, 9}) {
+    ASSERT_TRUE(Send(Ask(SmpAttribute::kPortInfo, port), Lid(1)));
+    EXPECT_EQ(DecodePortInfo(SmpData(reply_))->local_port, 2) << port;
+  }
 
   ASSERT_TRUE(Send(Ask(SmpAttribute::kSmInfo), Lid(1)));
   const SmInfo sm = DecodeSmInfo(SmpData(reply_)).value();
