@@ -205,7 +205,7 @@ inline constexpr uint64_t kLid = 1ull << 0, kNodeType = 1ull << 4, kNodeGuid = 1
                           kNodeDescription = 1ull << 14;
 }  // namespace node
 namespace port_info {
-inline constexpr uint64_t kLid = 1ull << 0, kPort = 1ull << 1;
+inline constexpr uint64_t kLid = 1ull << 0, kPort = 1ull << 1, kCapabilityMask = 1ull << 7;
 }  // namespace port_info
 namespace pkey_table {
 inline constexpr uint64_t kLid = 1ull << 0, kBlock = 1ull << 1, kPort = 1ull << 2;

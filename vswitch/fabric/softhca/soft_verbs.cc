@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "vswitch/fabric/softhca/link_rate.h"
 #include "vswitch/fabric/softhca/verbs_objects.h"
 
 namespace eoib::softhca {
@@ -184,32 +185,9 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input*, ibv_de
   return 0;
 }
 
-// Width and speed as PortInfo codes them (IBA 1.4 §14.2.5.6), for a rate code (§15.2.5.16).
-struct Link {
-  uint8_t rate, width, speed;
-};
-constexpr uint8_t k1x = 1, k4x = 2, k8x = 4, k12x = 8;
-constexpr uint8_t kSdr = 1, kDdr = 2, kQdr = 4, kFdr = 16, kEdr = 32, kHdr = 64, kNdr = 128;
-constexpr Link kLinks[] = {
-    {IBV_RATE_2_5_GBPS, k1x, kSdr},  {IBV_RATE_5_GBPS, k1x, kDdr},    {IBV_RATE_10_GBPS, k4x, kSdr},
-    {IBV_RATE_14_GBPS, k1x, kFdr},   {IBV_RATE_20_GBPS, k4x, kDdr},   {IBV_RATE_25_GBPS, k1x, kEdr},
-    {IBV_RATE_30_GBPS, k12x, kSdr},  {IBV_RATE_40_GBPS, k4x, kQdr},   {IBV_RATE_50_GBPS, k1x, kHdr},
-    {IBV_RATE_56_GBPS, k4x, kFdr},   {IBV_RATE_60_GBPS, k12x, kDdr},  {IBV_RATE_80_GBPS, k8x, kQdr},
-    {IBV_RATE_100_GBPS, k4x, kEdr},  {IBV_RATE_112_GBPS, k8x, kFdr},  {IBV_RATE_120_GBPS, k12x, kQdr},
-    {IBV_RATE_168_GBPS, k12x, kFdr}, {IBV_RATE_200_GBPS, k4x, kHdr},  {IBV_RATE_300_GBPS, k12x, kEdr},
-    {IBV_RATE_400_GBPS, k4x, kNdr},  {IBV_RATE_600_GBPS, k12x, kHdr},
-};
-
-Link LinkOf(uint8_t rate) {
-  for (const Link& link : kLinks) {
-    if (link.rate == rate) return link;
-  }
-  return {rate, k4x, kSdr};
-}
-
 void FillPortAttributes(const PortConfig& config, const PortCounters& counters, ibv_port_attr* attr) {
   constexpr uint8_t kLinkUp = 5, kPolling = 2;  // PortPhysicalState
-  const Link link = LinkOf(config.rate);
+  const LinkForm link = LinkFormOf(config.rate);
   *attr = ibv_port_attr{};
   attr->state = config.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->max_mtu = IBV_MTU_4096;

@@ -1,19 +1,10 @@
 #include "vswitch/fabric/softhca/subnet/sa_demand.h"
 
-#include <iterator>
-
 namespace eoib::softhca {
 
 uint32_t MtuOrder(uint8_t code) { return static_cast<uint32_t>(MtuBytes(code)); }
 
 uint32_t LifeOrder(uint8_t code) { return code + 1u; }
-
-uint32_t RateMbps(uint8_t code) {
-  static constexpr uint32_t kMbps[] = {0,      0,      2500,   10000, 30000, 5000,   20000,  40000,
-                                       60000,  80000,  120000, 14000, 56000, 112000, 168000, 25000,
-                                       100000, 200000, 300000, 28000, 50000, 400000, 600000};
-  return code < std::size(kMbps) ? kMbps[code] : 0;
-}
 
 bool Accepts(const Demand& demand, uint8_t actual, CodeOrder order) {
   if (!demand.given) return true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/types/optional.h"
+#include "vswitch/fabric/softhca/link_rate.h"
 #include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {
@@ -24,9 +25,7 @@ struct Demand {
 // Codes of a kind in the order of what they stand for; 0 for a code that is none.
 using CodeOrder = uint32_t (*)(uint8_t code);
 uint32_t MtuOrder(uint8_t code);
-uint32_t LifeOrder(uint8_t code);
-// The speed of an IBA rate code in Mb/s, since codes are not in the order of speeds (§15.2.5.16).
-uint32_t RateMbps(uint8_t code);
+uint32_t LifeOrder(uint8_t code);  // and RateMbps of link_rate.h
 
 bool Accepts(const Demand& demand, uint8_t actual, CodeOrder order);
 // The largest code up to `limit` that meets the demand.

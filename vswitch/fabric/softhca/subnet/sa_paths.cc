@@ -48,36 +48,87 @@ absl::optional<PathRecord> PathBetween(const PortConfig& source, const PortConfi
   return record;
 }
 
+// The ports at one end: who is named, or else everybody, so far as the requester may know of them.
+std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortConfig& requester, bool has_gid, const Gid& gid,
+                                         bool has_lid, Lid lid) {
+  std::vector<const ManagedPort*> ends;
+  if (has_gid || has_lid) {
+    if (const ManagedPort* port = FindPort(ports, has_gid, gid, has_lid, lid)) ends.push_back(port);
+  } else {
+    ends = ports.Active();
+  }
+  const auto unknown = [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); };
+  ends.erase(std::remove_if(ends.begin(), ends.end(), unknown), ends.end());
+  return ends;
+}
+
+// The paths between two ports, one in each partition that lets them talk.
+void AddPaths(const PortConfig& source, const PortConfig& destination, uint64_t mask, const PathRecord& wanted, size_t per_pair,
+              std::vector<PathRecord>* found) {
+  absl::optional<PathRecord> record = PathBetween(source, destination, mask, wanted);
+  if (!record.has_value()) return;
+  const bool wants_pkey = (mask & path::kPKey) != 0;
+  std::vector<PKey> pkeys = CommonPKeys(source, destination, wants_pkey ? absl::optional<PKey>(wanted.pkey) : absl::nullopt);
+  pkeys.resize(std::min(pkeys.size(), per_pair));
+  for (const PKey pkey : pkeys) {
+    // As it was asked for: a caller may know a partition by its full P_Key and be a limited member.
+    record->pkey = wants_pkey ? wanted.pkey : pkey;
+    found->push_back(*record);
+  }
+}
+
+// The path to a group is the group's, whatever its members can do: they had to be able to join.
+absl::optional<PathRecord> PathToGroup(const PortConfig& source, const McMemberRecord& group, uint64_t mask,
+                                       const PathRecord& wanted) {
+  const Demand mtu(mask, path::kMtuSelector, path::kMtu, wanted.mtu_selector, wanted.mtu);
+  const Demand rate(mask, path::kRateSelector, path::kRate, wanted.rate_selector, wanted.rate);
+  const Demand life(mask, path::kLifeSelector, path::kLife, wanted.life_selector, wanted.life);
+  const bool good = Accepts(mtu, group.mtu, MtuOrder) && Accepts(rate, group.rate, RateMbps) &&
+                    Accepts(life, group.life, LifeOrder) && IsMemberOfPartition(source, group.pkey);
+  const Lid mlid(group.mlid.value());
+  const bool other_address = (mask & path::kDlid) != 0 && wanted.dlid != mlid;
+  const bool other_partition = (mask & path::kPKey) != 0 && !wanted.pkey.SamePartition(group.pkey);
+  const bool other_sl = (mask & path::kSl) != 0 && wanted.sl != group.sl;
+  if (!good || other_address || other_partition || other_sl) return absl::nullopt;
+  PathRecord record;
+  record.sgid = source.gid;
+  record.dgid = group.mgid.gid();
+  record.slid = source.lid;
+  record.dlid = mlid;
+  record.flow_label = group.flow_label;
+  record.traffic_class = group.traffic_class;
+  record.hop_limit = group.hop_limit;
+  record.reversible = false;
+  record.pkey = (mask & path::kPKey) != 0 ? wanted.pkey : group.pkey;
+  record.sl = group.sl;
+  record.mtu = group.mtu;
+  record.rate = group.rate;
+  record.life = group.life;
+  return record;
+}
+
 }  // namespace
 
-SaStatus FindPaths(const ManagedPorts& ports, const PortConfig& requester, uint64_t mask, const PathRecord& wanted,
-                   size_t per_pair, std::vector<PathRecord>* found) {
-  const bool has_sgid = (mask & path::kSgid) != 0, has_slid = (mask & path::kSlid) != 0;
-  const bool has_dgid = (mask & path::kDgid) != 0, has_dlid = (mask & path::kDlid) != 0;
-  if (!has_sgid && !has_slid) return SaStatus::kInsufficientComponents;
-  const ManagedPort* source = FindPort(ports, has_sgid, wanted.sgid, has_slid, wanted.slid);
-  std::vector<const ManagedPort*> destinations;
-  if (has_dgid || has_dlid) {
-    const ManagedPort* destination = FindPort(ports, has_dgid, wanted.dgid, has_dlid, wanted.dlid);
-    if (destination != nullptr) destinations.push_back(destination);
-  } else {
-    destinations = ports.Active();
+SaStatus FindPaths(const ManagedPorts& ports, const MulticastGroups& groups, const PortConfig& requester, uint64_t mask,
+                   const PathRecord& wanted, size_t per_pair, std::vector<PathRecord>* found) {
+  const bool has_dgid = (mask & path::kDgid) != 0;
+  const auto sources =
+      FindEnds(ports, requester, (mask & path::kSgid) != 0, wanted.sgid, (mask & path::kSlid) != 0, wanted.slid);
+  if (has_dgid && wanted.dgid.IsMulticast()) {
+    const auto group = groups.groups().find(Mgid(wanted.dgid));
+    if (group == groups.groups().end()) return SaStatus::kOk;
+    for (const ManagedPort* source : sources) {
+      const auto path = PathToGroup(source->config, group->second.record, mask, wanted);
+      if (path.has_value()) found->push_back(*path);
+    }
+    return SaStatus::kOk;
   }
-  if (source == nullptr || !MayKnow(requester, source->config)) return SaStatus::kOk;
   if ((mask & path::kSl) != 0 && wanted.sl != Sl()) return SaStatus::kOk;
-
-  const bool wants_pkey = (mask & path::kPKey) != 0;
-  for (const ManagedPort* destination : destinations) {
-    if (!MayKnow(requester, destination->config)) continue;
-    absl::optional<PathRecord> record = PathBetween(source->config, destination->config, mask, wanted);
-    if (!record.has_value()) continue;
-    std::vector<PKey> pkeys =
-        CommonPKeys(source->config, destination->config, wants_pkey ? absl::optional<PKey>(wanted.pkey) : absl::nullopt);
-    pkeys.resize(std::min(pkeys.size(), per_pair));
-    for (const PKey pkey : pkeys) {
-      // As it was asked for: a caller may know a partition by its full P_Key and be a limited member.
-      record->pkey = wants_pkey ? wanted.pkey : pkey;
-      found->push_back(*record);
+  const auto destinations = FindEnds(ports, requester, has_dgid, wanted.dgid, (mask & path::kDlid) != 0, wanted.dlid);
+  for (const ManagedPort* source : sources) {
+    for (const ManagedPort* destination : destinations) {
+      AddPaths(source->config, destination->config, mask, wanted, per_pair, found);
+      if (found->size() > kMaxPaths) return SaStatus::kNoResources;
     }
   }
   return SaStatus::kOk;

@@ -34,6 +34,14 @@ SaStatus AnswerWith(const std::vector<Record>& found, const SaHeader& request, E
 // Whether component `bit` of a request is left open, or `equal`.
 bool Is(uint64_t mask, uint64_t bit, bool equal) { return (mask & bit) == 0 || equal; }
 
+// With bit 31 of the attribute modifier, the wanted capabilities are among the port's; else they are all of them (§15.2.5.3).
+bool HasCapabilities(const PortInfoRecord& record, const SaHeader& request, const PortInfoRecord& wanted) {
+  constexpr uint32_t kAmongOthers = 1u << 31;
+  const uint32_t mask = (request.attribute_modifier & kAmongOthers) != 0 ? wanted.info.capability_mask : ~0u;
+  return Is(request.component_mask, port_info::kCapabilityMask,
+            (record.info.capability_mask & mask) == wanted.info.capability_mask);
+}
+
 bool IsNode(const NodeRecord& record, uint64_t mask, const NodeRecord& wanted) {
   return Is(mask, node::kLid, record.lid == wanted.lid) && Is(mask, node::kNodeType, record.node.type == wanted.node.type) &&
          Is(mask, node::kNodeGuid, record.node.node_guid == wanted.node.node_guid) &&
@@ -141,12 +149,13 @@ SaStatus SaResponder::FindPaths(const PortConfig& requester, const SaHeader& req
   if (!wanted.ok()) return SaStatus::kRequestInvalid;
   const uint64_t mask = request.component_mask;
   const bool get = request.method == MadMethod::kGet;
-  // One path is what Get asks for, and to somewhere.
-  if (get && (mask & (path::kDgid | path::kDlid)) == 0) return SaStatus::kInsufficientComponents;
+  // One path is what Get asks for, from somewhere to somewhere.
+  if (get && ((mask & (path::kDgid | path::kDlid)) == 0 || (mask & (path::kSgid | path::kSlid)) == 0))
+    return SaStatus::kInsufficientComponents;
   const bool limited = !get && (mask & path::kNumbPath) != 0;
   if (limited && wanted->numb_path == 0) return SaStatus::kRequestInvalid;
   std::vector<PathRecord> found;
-  const SaStatus status = softhca::FindPaths(*ports_, requester, mask, *wanted,
+  const SaStatus status = softhca::FindPaths(*ports_, *groups_, requester, mask, *wanted,
                                              get       ? 1
                                              : limited ? wanted->numb_path
                                                        : kNoLimit,
@@ -185,7 +194,8 @@ SaStatus SaResponder::FindPortInfos(const PortConfig& requester, const SaHeader&
   }
   const uint64_t mask = request.component_mask;
   const auto other = [&](const PortInfoRecord& record) {
-    return !Is(mask, port_info::kLid, record.lid == wanted->lid) || !Is(mask, port_info::kPort, record.port == wanted->port);
+    return !Is(mask, port_info::kLid, record.lid == wanted->lid) || !Is(mask, port_info::kPort, record.port == wanted->port) ||
+           !HasCapabilities(record, request, *wanted);
   };
   found.erase(std::remove_if(found.begin(), found.end(), other), found.end());
   return AnswerWith(found, request, EncodePortInfoRecord, records);

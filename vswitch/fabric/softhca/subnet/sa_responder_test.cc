@@ -138,7 +138,8 @@ TEST_F(SaResponderTest, WhatATableOfPathsMustSay) {
     uint8_t numb_path;
     SaStatus status;
   } kRows[] = {
-      {"no source", MadMethod::kGetTable, path::kDgid, 0, SaStatus::kInsufficientComponents},
+      {"Get from anywhere", MadMethod::kGet, path::kDgid, 1, SaStatus::kInsufficientComponents},
+      {"neither end", MadMethod::kGetTable, 0, 0, SaStatus::kOk},
       {"no more than no paths", MadMethod::kGetTable, path::kSgid | path::kNumbPath, 0, SaStatus::kRequestInvalid},
       {"Get to anywhere", MadMethod::kGet, path::kSgid, 1, SaStatus::kInsufficientComponents},
       {"Get does not look at NumbPath", MadMethod::kGet, path::kSgid | path::kDgid | path::kNumbPath, 0, SaStatus::kOk},
@@ -157,6 +158,104 @@ TEST_F(SaResponderTest, WhatATableOfPathsMustSay) {
     EncodePathRecord(wanted, SaRecord(&mad));
     EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(row.status)) << row.description;
   }
+}
+
+TEST_F(SaResponderTest, PortsByTheirCapabilities) {
+  constexpr uint32_t kIsSm = 1u << 1, kReregistration = 1u << 25, kAmongOthers = 1u << 31;
+  const struct {
+    const char* description;
+    uint32_t capabilities, modifier;
+    size_t ports;
+  } kRows[] = {{"a subnet manager among others", kIsSm, kAmongOthers, 1},
+               {"a subnet manager alone", kIsSm, 0, 1},
+               {"reregistration", kReregistration, kAmongOthers, 4},
+               {"none in particular", 0, kAmongOthers, 5},
+               {"none at all", 0, 0, 0},
+               {"both", kIsSm | kReregistration, kAmongOthers, 0}};
+  for (const auto& row : kRows) {
+    SaHeader header;
+    header.method = MadMethod::kGetTable;
+    header.attribute = SaAttribute::kPortInfoRecord;
+    header.attribute_modifier = row.modifier;
+    header.component_mask = port_info::kCapabilityMask;
+    PortInfoRecord wanted;
+    wanted.info.capability_mask = row.capabilities;
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodePortInfoRecord(wanted, SaRecord(&mad));
+    ASSERT_EQ(Send(h1_, mad), 0) << row.description;
+    EXPECT_EQ(Table(records_, SaAttribute::kPortInfoRecord, DecodePortInfoRecord).size(), row.ports) << row.description;
+  }
+}
+
+TEST_F(SaResponderTest, PathsFromAllPortsOrTooMany) {
+  const auto ask = [this](const PortConfig& port, uint64_t mask) {
+    SaHeader header;
+    header.method = MadMethod::kGetTable;
+    header.attribute = SaAttribute::kPathRecord;
+    header.component_mask = mask | path::kNumbPath;
+    PathRecord wanted;
+    wanted.dgid = h2_.gid;
+    wanted.numb_path = 1;
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodePathRecord(wanted, SaRecord(&mad));
+    return Send(port, mad);
+  };
+  const auto sources = [this] {
+    std::vector<Lid> lids;
+    for (const PathRecord& path : Table(records_, SaAttribute::kPathRecord, DecodePathRecord)) lids.push_back(path.slid);
+    return lids;
+  };
+  ASSERT_EQ(ask(h1_, path::kDgid), 0);
+  EXPECT_THAT(sources(), ElementsAre(h1_.lid, h2_.lid, h3_.lid, small_.lid)) << "to one port";
+  ASSERT_EQ(ask(h1_, 0), 0);
+  EXPECT_EQ(sources().size(), 15u) << "each pair, but the limited member to itself";
+  for (uint16_t lid = 10; lid < 10 + 256; ++lid) ports_.Add(MakeManagedPort(lid, {PKey(0xffff)}));
+  EXPECT_EQ(ask(h1_, 0), static_cast<uint16_t>(SaStatus::kNoResources));
+}
+
+TEST_F(SaResponderTest, APathToAGroupIsTheGroups) {
+  McMemberRecord group = Wanted(h1_);
+  group.traffic_class = 7;
+  group.flow_label = 99;
+  ASSERT_EQ(Join(h1_, kCreate, group), 0);
+  group = answer_;
+  PathRecord wanted;
+  wanted.sgid = h2_.gid;
+  wanted.dgid = group.mgid.gid();
+  const uint64_t kPair = path::kSgid | path::kDgid;
+  ASSERT_EQ(AskPath(h2_, kPair, wanted), 0);
+  EXPECT_EQ(path_.dlid.value(), group.mlid.value());
+  EXPECT_EQ(path_.dgid, group.mgid.gid());
+  EXPECT_EQ(path_.slid, h2_.lid);
+  EXPECT_EQ(path_.pkey, PKey(0x8001));
+  EXPECT_EQ(path_.mtu, group.mtu);
+  EXPECT_EQ(path_.rate, group.rate);
+  EXPECT_EQ(path_.traffic_class, 7);
+  EXPECT_EQ(path_.flow_label, 99u);
+  EXPECT_FALSE(path_.reversible);
+
+  const auto no_records = static_cast<uint16_t>(SaStatus::kNoRecords);
+  const struct {
+    const char* description;
+    uint64_t mask;
+    std::function<void(PathRecord*)> change;
+  } kRows[] = {
+      {"of another group", kPair, [](PathRecord* r) { r->dgid = MakeMgid(2).gid(); }},
+      {"by another MLID", kPair | path::kDlid, [](PathRecord* r) { r->dlid = Lid(0xc009); }},
+      {"in another partition", kPair | path::kPKey, [](PathRecord* r) { r->pkey = PKey(0xffff); }},
+      {"on another SL", kPair | path::kSl, [](PathRecord* r) { r->sl = Sl(3); }},
+      {"of a smaller MTU", kPair | path::kMtu | path::kMtuSelector, [](PathRecord* r) { r->mtu = 1; }},
+  };
+  for (const auto& row : kRows) {
+    PathRecord other = wanted;
+    row.change(&other);
+    EXPECT_EQ(AskPath(h2_, row.mask, other), no_records) << row.description;
+  }
+  const ManagedPort stranger = *ports_.Add(MakeManagedPort(9, {PKey(0xffff)}));
+  wanted.sgid = stranger.config.gid;
+  EXPECT_EQ(AskPath(stranger.config, kPair, wanted), no_records) << "of a partition that the source is not in";
 }
 
 // h9 is in no partition of the others.
