@@ -184,14 +184,33 @@ void SoftPort::RaiseForQueuePairs(ibv_event_type type) {
   });
 }
 
-// The eventfd counts events one by one, and blocks or not as its reader has set it up.
+// The eventfd counts events one by one, and blocks or not as its reader has set it up. An event may be taken back between the
+// two steps.
 int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
-  uint64_t one;
-  if (read(context->async.get(), &one, sizeof(one)) != sizeof(one)) return -1;
-  absl::MutexLock lock(&mutex_);
-  *event = context->events.front();
-  context->events.pop_front();
-  return 0;
+  for (;;) {
+    uint64_t one;
+    if (read(context->async.get(), &one, sizeof(one)) != sizeof(one)) return -1;
+    absl::MutexLock lock(&mutex_);
+    if (context->events.empty()) continue;
+    *event = context->events.front();
+    context->events.pop_front();
+    return 0;
+  }
+}
+
+// Nobody is to hear of a queue pair that is gone (ibv_destroy_qp: its events have been acknowledged).
+void SoftPort::TakeBackEventsOf(const SoftQp* qp) {
+  for (SoftContext* context : contexts_) {
+    std::deque<ibv_async_event>& events = context->events;
+    for (auto event = events.begin(); event != events.end();) {
+      if (event->event_type != IBV_EVENT_QP_FATAL || event->element.qp != qp) {
+        ++event;
+        continue;
+      }
+      event = events.erase(event);
+      ClearEventFd(context->async.get());  // counts one
+    }
+  }
 }
 
 // ---- Objects.
@@ -261,7 +280,9 @@ void SoftPort::QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* in
 
 int SoftPort::RemoveQp(SoftQp* qp) {
   absl::MutexLock lock(&mutex_);
-  return queue_pairs_.Remove(qp);
+  const int error = queue_pairs_.Remove(qp);
+  if (error == 0) TakeBackEventsOf(qp);
+  return error;
 }
 
 int SoftPort::Attach(SoftQp* qp, const Gid& mgid) {

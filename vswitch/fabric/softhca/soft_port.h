@@ -161,6 +161,7 @@ class SoftPort final : public PortSink {
   void CloseUnknownRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Raise(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeBackEventsOf(const SoftQp* qp) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RaiseForQueuePairs(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Carries out what Outbound wishes of the subnet.

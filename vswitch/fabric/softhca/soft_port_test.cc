@@ -1,11 +1,13 @@
 // Ports: faults, links and LIDs that change, death, threads.
 #include "vswitch/fabric/softhca/soft_port.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <string>
 #include <thread>
@@ -199,6 +201,29 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
   }));
   Introduce(a.get(), b.get());
   EXPECT_EQ(a->counters().xmit_discards, 0u);
+}
+
+// As ibv_destroy_qp has it: after it, no event names the queue pair.
+TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
+  auto a = Open("a");
+  const VerbsTable& verbs = a->verbs();
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = attributes.recv_cq = a->receive_cq();
+  attributes.qp_type = IBV_QPT_UD;
+  ibv_qp* second = verbs.create_qp(a->qp()->pd, &attributes);
+  ASSERT_NE(second, nullptr);
+  PortConfig other_qpns = a->config();
+  other_qpns.qpns.first = Qpn(other_qpns.qpns.first.value() ^ Subnet::kQpnsPerPort);
+  a->port().OnPortConfig(other_qpns);
+  ASSERT_EQ(verbs.destroy_qp(second), 0);
+  ibv_context* context = a->hca().context();
+  fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
+  ibv_async_event event;
+  ASSERT_EQ(verbs.get_async_event(context, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(event.element.qp, a->qp());
+  EXPECT_EQ(verbs.get_async_event(context, &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
 }
 
 // Its producer would have renewed it. Who does not wants to keep what it had before: another LID, a P_Key.
