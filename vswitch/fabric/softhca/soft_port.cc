@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -77,6 +78,8 @@ absl::Status SoftPort::Register() {
 SoftPort::~SoftPort() {
   {
     absl::MutexLock lock(&mutex_);
+    const auto all_left = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return outbound_.parked() == 0; };
+    mutex_.AwaitWithTimeout(absl::Condition(&all_left), options_.linger);
     stopping_ = true;
   }
   if (background_.joinable()) {
@@ -434,7 +437,19 @@ void SoftPort::SilenceBells() {
 }
 
 int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
-  absl::MutexLock lock(&mutex_);
+  int polled;
+  bool give_way;
+  {
+    absl::MutexLock lock(&mutex_);
+    polled = PollOnce(cq, count, completions);
+    polls_in_vain_ = polled == 0 ? polls_in_vain_ + 1 : 0;
+    give_way = options_.polls_before_yield != 0 && polls_in_vain_ > options_.polls_before_yield;
+  }
+  if (give_way) sched_yield();
+  return polled;
+}
+
+int SoftPort::PollOnce(SoftCq* cq, int count, ibv_wc* completions) {
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
     // Bounded also by what is taken for others: polling an idle queue must not run a busy one of this port out of receives.
     DrainInbound(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),

@@ -51,6 +51,11 @@ class SoftPort final : public PortSink {
     bool query_only = false;
     // How long Open waits for the first configuration.
     absl::Duration patience = absl::Seconds(10);
+    // After so many polls in vain, each further one lets other threads run: those that are polled for may need the processor.
+    // 0: never.
+    uint32_t polls_before_yield = 0;
+    // How long the port's end waits until the messages that it has taken have left: a program may end with its last completion.
+    absl::Duration linger = absl::ZeroDuration();
     // How long a ring is received from that a restarted subnet does not know.
     absl::Duration unknown_ring_patience = absl::Seconds(10);
   };
@@ -153,6 +158,7 @@ class SoftPort final : public PortSink {
   void WatchDueTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RingOwnBell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SilenceBells() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int PollOnce(SoftCq* cq, int count, ibv_wc* completions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddInbound(std::unique_ptr<InboundRing> ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -208,6 +214,7 @@ class SoftPort final : public PortSink {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;                     // out of rings, or received late
   std::array<uint8_t, kMaxRecordPayload> stable_ ABSL_GUARDED_BY(mutex_);  // a payload that nobody writes
+  uint32_t polls_in_vain_ ABSL_GUARDED_BY(mutex_) = 0;                     // in a row, of any completion queue
   bool own_bell_rung_ ABSL_GUARDED_BY(mutex_) = false;                     // and not silenced since
   bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;                  // looks after parked messages without being kicked
   absl::Time background_wakes_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -226,6 +226,19 @@ TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+// A program on hardware may end with its last completion: the HCA has the message.
+TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
+  options_.linger = absl::Seconds(20);
+  auto a = Open("a"), b = Open("b");
+  Introduce(a.get(), b.get());
+  constexpr int kMessages = 40;
+  Fill(a.get(), b->Address(), kMessages);
+  ASSERT_GT(a->port().rings().parked, 0u) << "more than the ring has room for";
+  std::thread end([&a] { a.reset(); });
+  for (int i = 0; i < kMessages; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
+  end.join();
+}
+
 // Its producer would have renewed it. Who does not wants to keep what it had before: another LID, a P_Key.
 TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
   auto a = Open("a"), b = Open("b");
