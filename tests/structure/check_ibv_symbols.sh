@@ -2,7 +2,8 @@
 # Checks two things of a build that the compiler does not:
 #
 # - Undefined ibv_* symbols are in one object only, verbs_libibverbs.cc.o: everything else reaches verbs through VerbsTable, so
-#   the code that runs without hardware is the code that runs with it. Tests, fuzzers and benchmarks are not looked at.
+#   the code that runs without hardware is the code that runs with it. Likewise umad_* symbols, in umad_transport.cc.o. Neither
+#   is in the preload libraries, which stand in for those that define them. Tests, fuzzers and benchmarks are not looked at.
 # - No library but the software HCA's own (those of its folder), and no program linked without it (fabric_tests is one), has a symbol of eoib::softhca.
 #
 # check_ibv_symbols.sh BUILD_DIR    checks a build
@@ -16,24 +17,24 @@ production_objects() {
     ! -path '*/CMakeFiles/[0-9]*' ! -name '*_test.cc.o' ! -name '*_fuzz.cc.o' ! -name '*_bench.cc.o'
 }
 
-check_ibv() {
-  objects=$(production_objects "$1")
+# check_seam BUILD_DIR PREFIX OBJECT LIBRARY: of the names that begin so, only that object may leave any to the library.
+check_seam() {
   seam=0
   bad=0
-  for object in $objects; do
-    symbols=$(nm -u "$object" 2>/dev/null | awk '$NF ~ /^ibv_/ { print $NF }' | tr '\n' ' ')
+  for object in $(production_objects "$1"); do
+    symbols=$(nm -u "$object" 2>/dev/null | awk -v prefix="$2" 'index($NF, prefix) == 1 { print $NF }' | tr '\n' ' ')
     case "$object" in
-      */verbs_libibverbs.cc.o) [ -n "$symbols" ] && seam=1 ;;
+      */"$3") [ -n "$symbols" ] && seam=1 ;;
       *)
         if [ -n "$symbols" ]; then
-          echo "$object: undefined $symbols: only verbs_libibverbs.cc.o may call libibverbs"
+          echo "$object: undefined $symbols: only $3 may call $4"
           bad=1
         fi
         ;;
     esac
   done
   if [ "$seam" -eq 0 ]; then
-    echo "$1: no verbs_libibverbs.cc.o with undefined ibv_* symbols found: not built?"
+    echo "$1: no $3 with undefined $2* symbols found: not built?"
     return 1
   fi
   return "$bad"
@@ -67,9 +68,10 @@ check_softhca() {
 
 check() {
   status=0
-  check_ibv "$1" || status=1
+  check_seam "$1" ibv_ verbs_libibverbs.cc.o libibverbs || status=1
+  check_seam "$1" umad_ umad_transport.cc.o libibumad || status=1
   check_softhca "$1" || status=1
-  [ "$status" -eq 0 ] && echo "libibverbs behind one object; the software HCA in its own library only"
+  [ "$status" -eq 0 ] && echo "libibverbs and libibumad behind one object each; the software HCA in its own library only"
   return "$status"
 }
 
@@ -85,6 +87,8 @@ good_build() {
   objects="$build/vswitch/fabric/CMakeFiles"
   compile 'extern "C" void ibv_close_device(); void Close() { ibv_close_device(); }' \
     "$objects/eoib_fabric_verbs.dir/verbs_libibverbs.cc.o"
+  compile 'extern "C" void umad_init(); void Init() { umad_init(); }' "$objects/eoib_fabric_verbs.dir/umad_transport.cc.o"
+  compile 'extern "C" void umad_done() {}' "$objects/eoib-umad.dir/umad_preload.cc.o"
   compile 'void Plain() {}' "$objects/eoib_fabric.dir/hca.cc.o"
   compile 'extern "C" void ibv_f(); void Test() { ibv_f(); }' "$objects/fabric_tests.dir/hca_test.cc.o"
   compile 'namespace eoib::softhca { void Soft() {} }' "$objects/eoib_softhca.dir/soft.cc.o"
@@ -109,13 +113,19 @@ expect() {
 self_test() {
   failed=0
   good_build
-  expect pass "a good build" "one object"
+  expect pass "a good build" "one object each"
   good_build
   compile 'extern "C" int ibv_query_gid(); int Bad() { return ibv_query_gid(); }' "$objects/eoib_fabric.dir/bad.cc.o"
   expect fail "a second object that calls libibverbs" "bad.cc.o: undefined ibv_query_gid"
   good_build
   compile 'void Plain() {}' "$objects/eoib_fabric_verbs.dir/verbs_libibverbs.cc.o"
   expect fail "nobody calls libibverbs" "not built"
+  good_build
+  compile 'extern "C" int umad_size(); int Bad() { return umad_size(); }' "$objects/eoib-umad.dir/umad_preload.cc.o"
+  expect fail "a preload library that needs what it stands in for" "umad_preload.cc.o: undefined umad_size"
+  good_build
+  compile 'void Plain() {}' "$objects/eoib_fabric_verbs.dir/umad_transport.cc.o"
+  expect fail "nobody calls libibumad" "no umad_transport.cc.o"
   good_build
   compile 'namespace eoib::softhca { void Soft(); } void Bad() { eoib::softhca::Soft(); }' "$objects/eoib_fabric.dir/bad.cc.o"
   ar rc "$build/vswitch/fabric/libeoib_fabric.a" "$objects/eoib_fabric.dir/bad.cc.o"

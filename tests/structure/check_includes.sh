@@ -5,7 +5,7 @@
 #
 # ("A <- B": B may include A.) vswitch/port includes nothing of the rest of vswitch. The software HCA (vswitch/fabric/softhca) is
 # included by itself, by tests, fuzzers, benchmarks and mains only; within it, so is its subnet (vswitch/fabric/softhca/subnet),
-# which HCAs reach through subnet_link.h. *_main.cc, vswitch/ovs/ and tests/ may include everything, and so may the commands of
+# which HCAs reach through subnet_link.h, and so are its preload libraries (vswitch/fabric/softhca/preload). *_main.cc, vswitch/ovs/ and tests/ may include everything, and so may the commands of
 # fabricd (vswitch/fabric/softhca/subnet/*_commands.*), which are a part of its main.
 #
 # check_includes.sh [ROOT]       checks a tree, by default the one this script is in
@@ -21,6 +21,7 @@ find_bad_includes() {
       if (path ~ /^fdb\//) return "fdb"
       if (path ~ /^vswitch\/wire\//) return "vswitch/wire"
       if (path ~ /^vswitch\/fabric\/softhca\/subnet\//) return "vswitch/fabric/softhca/subnet"
+      if (path ~ /^vswitch\/fabric\/softhca\/preload\//) return "vswitch/fabric/softhca/preload"
       if (path ~ /^vswitch\/fabric\/softhca\//) return "vswitch/fabric/softhca"
       if (path ~ /^vswitch\/fabric\//) return "vswitch/fabric"
       if (path ~ /^vswitch\/port\//) return "vswitch/port"
@@ -33,7 +34,7 @@ find_bad_includes() {
     }
     BEGIN {
       level["fdb"] = 0; level["vswitch/wire"] = 1; level["vswitch/fabric"] = 2; level["vswitch/fabric/softhca"] = 2.5
-      level["vswitch/fabric/softhca/subnet"] = 2.6
+      level["vswitch/fabric/softhca/subnet"] = 2.6; level["vswitch/fabric/softhca/preload"] = 2.6
       level["vswitch/port"] = 3; level["vswitch"] = 4; level["control"] = 5; level["gateway"] = 6
       level["vswitch/ovs"] = 7; level["tests"] = 7
     }
@@ -52,6 +53,8 @@ find_bad_includes() {
       if (from == "vswitch/fabric/softhca/subnet" && file ~ /_commands(_test)?\.(h|cc)$/) next
       if (to == "vswitch/fabric/softhca/subnet") {
         if (from != to && !test) why = "only tests, mains and the subnet itself may include the software subnet"
+      } else if (to == "vswitch/fabric/softhca/preload") {
+        if (from != to && !test) why = "only tests and the preload libraries themselves may include the preload libraries"
       } else if (to == "vswitch/fabric/softhca") {
         if (from !~ /^vswitch\/fabric\/softhca/ && !test) why = "only tests, mains and softhca itself may include the software HCA"
       } else if (level[to] > level[from]) {
@@ -122,6 +125,11 @@ self_test() {
   expect pass vswitch/fabric/softhca/soft_port_test.cc vswitch/fabric/softhca/subnet/subnet.h
   expect pass vswitch/fabric/softhca/node_for_test.h vswitch/fabric/softhca/subnet/subnet.h
   expect fail control/agent.cc vswitch/fabric/softhca/subnet/subnet.h
+  expect pass vswitch/fabric/softhca/preload/umad_port.h vswitch/fabric/softhca/subnet_link.h
+  expect pass vswitch/fabric/softhca/preload/umad_port.cc vswitch/fabric/softhca/preload/umad_port.h
+  expect fail vswitch/fabric/softhca/preload/umad_port.h vswitch/fabric/softhca/subnet/subnet.h
+  expect pass vswitch/fabric/softhca/preload/umad_port_test.cc vswitch/fabric/softhca/subnet/subnet.h
+  expect fail vswitch/fabric/softhca/soft_port.h vswitch/fabric/softhca/preload/umad_port.h
   expect pass vswitch/fabric/softhca/subnet/a_commands.h control/command_registry.h
   expect pass vswitch/fabric/softhca/subnet/a_commands_test.cc control/command_registry.h
   expect fail vswitch/fabric/softhca/subnet/subnet.h control/command_registry.h

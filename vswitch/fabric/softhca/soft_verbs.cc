@@ -22,6 +22,7 @@ namespace {
 struct SoftDevice : ibv_device {
   std::string port_name;
   LinkFactory factory;
+  SoftPort::Options options;
   absl::Mutex mutex;
   std::weak_ptr<SoftPort> port ABSL_GUARDED_BY(mutex);  // while a context is open
 };
@@ -117,7 +118,7 @@ const char* GetDeviceName(ibv_device* device) { return device->name; }
 absl::StatusOr<std::shared_ptr<SoftPort>> OpenPort(const SoftDevice& device, bool query_only) {
   absl::StatusOr<std::unique_ptr<SubnetLink>> link = device.factory();
   if (!link.ok()) return link.status();
-  SoftPort::Options options;
+  SoftPort::Options options = device.options;
   options.query_only = query_only;
   return SoftPort::Open(std::move(*link), device.port_name, options);
 }
@@ -554,10 +555,12 @@ ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& devi
 
 SoftPort* PortOf(ibv_context* context) { return AsSoft(context)->port.get(); }
 
-void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory) {
+void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory,
+               const SoftPort::Options& options) {
   std::shared_ptr<SoftDevice> device = MakeDevice(device_name);
   device->port_name = port_name;
   device->factory = std::move(factory);
+  device->options = options;
   DeviceList& list = Devices();
   absl::MutexLock lock(&list.mutex);
   list.devices.push_back(std::move(device));

@@ -31,7 +31,8 @@ SoftPort* PortOf(ibv_context* context);
 
 // Adds a device to those that get_device_list returns, for the life of the process. open_device registers `port_name` through a
 // link of `factory`; while another living process owns that port, the context can only be queried (create_qp: EBUSY).
-void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory);
+void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory,
+               const SoftPort::Options& options = SoftPort::Options());
 
 // query_port as the inline ibv_query_port calls it: fills the first `size` bytes of *attr.
 int QueryPortAttributes(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size);

@@ -7,42 +7,46 @@
 // be queried but has no queue pairs (EBUSY). A program that also calls functions of libibverbs which need no device (names of
 // rates, say) gets those from libibverbs itself.
 //
-// Only UD queue pairs. rdma_cm is out of scope: librdmacm talks to a kernel device of its own and does not find this one.
+// Only UD queue pairs, and no rdma_cm (rdma_cm_preload.cc says so to who asks).
 #include <endian.h>
 #include <infiniband/verbs.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/preload/environment.h"
+#include "vswitch/fabric/softhca/preload/exported.h"
 #include "vswitch/fabric/softhca/soft_verbs.h"
 
 namespace {
 
 using eoib::VerbsTable;
-using eoib::softhca::FabricClient;
+using eoib::softhca::kDeviceName;
+using eoib::softhca::SoftPort;
 using eoib::softhca::SubnetLink;
 
-constexpr char kDeviceName[] = "eoib0";
-constexpr char kBoardId[] = "EOIB_SOFTHCA";
+// An agent must not wait for a stopped peer, and has many. Who writes a program against hardware has two hosts and a subnet
+// manager that lets packets wait for a second (OpenSM's head_of_queue_lifetime is 0x12: 4.096 us * 2^18), and measures with
+// tools that poll without a pause and wait for ever for a datagram that was lost.
+SoftPort::Options PatientOptions() {
+  SoftPort::Options options;
+  options.polls_before_yield = 100;
+  options.linger = absl::Seconds(1);
+  options.outbound.first_capacity = 1 << 20;
+  options.outbound.parking_capacity = 64 << 20;
+  options.outbound.head_of_queue_lifetime = absl::Microseconds(4.096 * (1 << 18));
+  return options;
+}
 
 // Adds the device that the environment names, once.
 bool AddDeviceOfEnvironment() {
-  const char* fabric = std::getenv("EOIB_FABRIC");
-  const char* port = std::getenv("EOIB_PORT");
-  if (fabric == nullptr || port == nullptr) {
-    std::fprintf(stderr, "libeoib-verbs: no device: set EOIB_FABRIC to fabricd's socket and EOIB_PORT to a port's name\n");
-    return false;
-  }
-  FabricClient::Options options;
-  options.socket = fabric;
-  eoib::softhca::AddDevice(kDeviceName, port, [options]() -> absl::StatusOr<std::unique_ptr<SubnetLink>> {
-    return std::make_unique<FabricClient>(options);
-  });
+  const auto environment = eoib::softhca::ReadEnvironment("libeoib-verbs");
+  if (!environment.has_value()) return false;
+  const auto connect = [environment]() -> absl::StatusOr<std::unique_ptr<SubnetLink>> { return environment->Connect(); };
+  eoib::softhca::AddDevice(kDeviceName, environment->port, connect, PatientOptions());
   return true;
 }
 
@@ -79,12 +83,7 @@ int FillGidEntry(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_en
 
 }  // namespace
 
-// A definition that goes by the name ibv_NAME (or PREFIX_NAME) in the object. It does not redeclare libibverbs' function, which
-// some of these names are macros over.
-#define EOIB_NAMED(result, symbol, name, arguments)                    \
-  extern "C" result Preload_##name arguments noexcept __asm__(symbol); \
-  result Preload_##name arguments noexcept
-#define EOIB_VERB(result, name, arguments) EOIB_NAMED(result, "ibv_" #name, name, arguments)
+#define EOIB_VERB(result, name, arguments) EOIB_EXPORTED(result, "ibv_" #name, name, arguments)
 
 // ---- The verbs of the table.
 
@@ -180,12 +179,12 @@ EOIB_VERB(int, query_gid_type, (ibv_context*, uint8_t port, unsigned int index, 
   *type = 0;
   return 0;
 }
-EOIB_NAMED(int, "_ibv_query_gid_ex", query_gid_ex,
-           (ibv_context * context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t size)) {
+EOIB_EXPORTED(int, "_ibv_query_gid_ex", query_gid_ex,
+              (ibv_context * context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t size)) {
   return flags != 0 ? EINVAL : FillGidEntry(context, port, index, entry, size);
 }
-EOIB_NAMED(ssize_t, "_ibv_query_gid_table", query_gid_table,
-           (ibv_context * context, ibv_gid_entry* entries, size_t count, uint32_t flags, size_t size)) {
+EOIB_EXPORTED(ssize_t, "_ibv_query_gid_table", query_gid_table,
+              (ibv_context * context, ibv_gid_entry* entries, size_t count, uint32_t flags, size_t size)) {
   if (flags != 0 || count == 0) return -EINVAL;
   return FillGidEntry(context, 1, 0, entries, size) == 0 ? 1 : -EINVAL;
 }
@@ -194,7 +193,7 @@ EOIB_NAMED(ssize_t, "_ibv_query_gid_table", query_gid_table,
 EOIB_VERB(int, read_sysfs_file, (const char* directory, const char* file, char* buffer, size_t size)) {
   const std::string path = std::string(directory) + "/" + file;
   if (path == std::string("/sys/class/infiniband/") + kDeviceName + "/board_id") {
-    return std::snprintf(buffer, size, "%s", kBoardId);
+    return std::snprintf(buffer, size, "%s", eoib::softhca::kBoardId);
   }
   FILE* stream = std::fopen(path.c_str(), "re");
   if (stream == nullptr) return -1;

@@ -1,0 +1,231 @@
+#include "vswitch/fabric/softhca/preload/umad_agents.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/wire/rmpp.h"
+#include "vswitch/wire/sa_mad.h"
+
+namespace eoib::softhca {
+namespace {
+
+// The common header, IBA 1.4 §13.4.3.
+constexpr size_t kClassByte = 1, kVersionByte = 2, kMethodByte = 3, kTidOffset = 8, kHeaderSize = 24;
+constexpr uint8_t kResponseBit = 0x80;
+constexpr absl::Duration kKeepAnswered = absl::Seconds(10);  // as mad_rmpp.c
+
+bool IsDirected(uint8_t mgmt_class) { return mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnDirected); }
+
+bool IsSubnetManagement(uint8_t mgmt_class) {
+  return IsDirected(mgmt_class) || mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnLid);
+}
+
+// TrapRepress is a response without the bit (§13.4.5).
+bool IsResponse(const Mad& mad) {
+  return (mad[kMethodByte] & kResponseBit) != 0 || mad[kMethodByte] == static_cast<uint8_t>(MadMethod::kTrapRepress);
+}
+
+uint64_t TidOf(const Mad& mad) {
+  uint64_t tid;
+  std::memcpy(&tid, &mad[kTidOffset], sizeof(tid));
+  return be64toh(tid);
+}
+
+void SetTid(uint64_t tid, Mad* mad) {
+  const uint64_t wire = htobe64(tid);
+  std::memcpy(&(*mad)[kTidOffset], &wire, sizeof(wire));
+}
+
+bool IsOfTable(const Mad& mad) {
+  return mad[kClassByte] == static_cast<uint8_t>(MgmtClass::kSubnAdm) && DecodeRmppHeader(mad).active;
+}
+
+// The headers of a segment, and the whole table behind them (as ib_umad's copy_recv_mad).
+std::vector<uint8_t> PutTogether(const Mad& segment, absl::Span<const uint8_t> table) {
+  std::vector<uint8_t> whole(segment.begin(), segment.begin() + kSaRecordOffset);
+  whole.insert(whole.end(), table.begin(), table.end());
+  return whole;
+}
+
+}  // namespace
+
+// ---- Files and agents.
+
+void UmadAgents::CloseFile(int file) {
+  for (auto next = agents_.begin(); next != agents_.end();) {
+    const auto agent = next++;
+    if (agent->second.file == file) Unregister(file, agent->second.number);
+  }
+  files_.erase(file);
+}
+
+std::map<UmadAgents::AgentNumber, UmadAgents::Agent>::iterator UmadAgents::Find(int file, int agent) {
+  return std::find_if(agents_.begin(), agents_.end(),
+                      [&](const auto& entry) { return entry.second.file == file && entry.second.number == agent; });
+}
+
+int UmadAgents::Register(int file, const Registration& registration, int* agent) {
+  if (files_.count(file) == 0) return EINVAL;
+  for (const auto& [number, other] : agents_) {
+    const Registration& taken = other.registration;
+    const bool same = taken.mgmt_class == registration.mgmt_class && taken.class_version == registration.class_version;
+    if (same && (taken.methods & registration.methods).any()) return EINVAL;
+  }
+  int number = 0;
+  while (Find(file, number) != agents_.end()) ++number;
+  if (number >= static_cast<int>(kMaxAgents)) return ENOMEM;
+  agents_[next_agent_++] = Agent{file, number, registration};
+  *agent = number;
+  return 0;
+}
+
+int UmadAgents::Unregister(int file, int agent) {
+  const auto found = Find(file, agent);
+  if (found == agents_.end()) return EINVAL;
+  for (auto next = questions_.begin(); next != questions_.end();) {
+    const auto question = next++;
+    if (question->first.second >> 32 == found->first) questions_.erase(question);
+  }
+  agents_.erase(found);
+  return 0;
+}
+
+// ---- Sending.
+
+int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries, absl::Time now) {
+  const auto agent = Find(file, packet.agent);
+  if (agent == agents_.end() || packet.mad.size() != kMadSize) return EINVAL;
+  Outgoing wire;
+  std::copy(packet.mad.begin(), packet.mad.end(), wire.mad.begin());
+  const uint8_t mgmt_class = wire.mad[kClassByte];
+  wire.destination = Lid(ntohs(packet.address.lid));
+  if (IsDirected(mgmt_class)) {
+    wire.destination = Lid();
+  } else if (!wire.destination.IsValid()) {
+    return EINVAL;
+  }
+  if (!IsResponse(wire.mad)) SetTid(uint64_t{agent->first} << 32 | (TidOf(wire.mad) & 0xffff'ffff), &wire.mad);
+  if (timeout > absl::ZeroDuration() && !IsResponse(wire.mad)) {
+    Question& question = questions_[{mgmt_class, TidOf(wire.mad)}];
+    if (question.deadline > now && !question.answered) return EINVAL;
+    question = Question{packet, wire, timeout, retries, now + timeout};
+    question.packet.mad.assign(wire.mad.begin(), wire.mad.begin() + kHeaderSize);
+  }
+  outgoing_.push_back(wire);
+  return 0;
+}
+
+void UmadAgents::Run(absl::Time now) {
+  for (auto next = questions_.begin(); next != questions_.end();) {
+    const auto current = next++;
+    Question& question = current->second;
+    if (question.deadline > now) continue;
+    if (!question.answered && question.retries_left-- > 0) {
+      question.deadline = now + question.timeout;
+      outgoing_.push_back(question.wire);
+      continue;
+    }
+    if (!question.answered) GiveBack(question);
+    questions_.erase(current);
+  }
+}
+
+void UmadAgents::GiveBack(const Question& question) {
+  if (question.table != nullptr) {
+    if (const absl::optional<Mad> abort = question.table->GiveUp()) outgoing_.push_back({question.wire.destination, *abort});
+  }
+  UmadPacket packet = question.packet;
+  packet.status = ETIMEDOUT;
+  const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(question.wire.mad) >> 32));
+  if (agent != agents_.end()) Queue(agent->second.file, std::move(packet));
+}
+
+absl::Time UmadAgents::NextDeadline() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [key, question] : questions_) next = std::min(next, question.deadline);
+  return next;
+}
+
+// ---- Receiving.
+
+void UmadAgents::Receive(Lid source, const Mad& mad, absl::Time now) {
+  if (!IsResponse(mad)) return TakeUnasked(source, mad);
+  const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(mad) >> 32));
+  if (agent == agents_.end()) return;
+  const auto question = QuestionOf(source, mad);
+  if (IsOfTable(mad) && !agent->second.registration.rmpp) {
+    // The first segment ends the wait; the others come all the same.
+    if (question != questions_.end()) questions_.erase(question);
+    Arrive(agent->second, source, {mad.begin(), mad.end()});
+  } else if (question != questions_.end()) {
+    IsOfTable(mad) ? TakeSegment(question, source, mad, now) : TakeAnswer(question, source, mad);
+  }
+}
+
+// Only who was asked may answer; along a directed route there is nobody else (mad.c, ib_find_send_mad).
+UmadAgents::Questions::iterator UmadAgents::QuestionOf(Lid source, const Mad& mad) {
+  const auto question = questions_.find({mad[kClassByte], TidOf(mad)});
+  if (question == questions_.end() || IsDirected(mad[kClassByte])) return question;
+  return question->second.wire.destination == source ? question : questions_.end();
+}
+
+void UmadAgents::TakeAnswer(Questions::iterator question, Lid source, const Mad& mad) {
+  if (question->second.answered) return;
+  const Agent& agent = agents_.at(static_cast<AgentNumber>(TidOf(mad) >> 32));
+  questions_.erase(question);
+  Arrive(agent, source, {mad.begin(), mad.end()});
+}
+
+void UmadAgents::TakeSegment(Questions::iterator question, Lid source, const Mad& mad, absl::Time now) {
+  Question& asked = question->second;
+  if (asked.table == nullptr) asked.table = std::make_unique<RmppReceiver>(RmppReceiver::Options());
+  if (DecodeRmppHeader(mad).first) asked.first_segment = mad;
+  absl::optional<Mad> reply;
+  const RmppReceiver::Progress progress = asked.table->Accept(mad, &reply);
+  if (reply.has_value()) outgoing_.push_back({source, *reply});
+  if (progress == RmppReceiver::Progress::kMore) asked.deadline = now + asked.timeout;
+  if (progress == RmppReceiver::Progress::kFailed) {
+    GiveBack(asked);
+    questions_.erase(question);
+  }
+  if (progress != RmppReceiver::Progress::kDone) return;
+  asked.answered = true;
+  asked.deadline = now + kKeepAnswered;
+  Arrive(agents_.at(static_cast<AgentNumber>(TidOf(mad) >> 32)), source,
+         PutTogether(asked.first_segment, asked.table->table()));
+}
+
+void UmadAgents::TakeUnasked(Lid source, const Mad& mad) {
+  for (const auto& [number, agent] : agents_) {
+    const Registration& wanted = agent.registration;
+    if (wanted.mgmt_class != mad[kClassByte] || wanted.class_version != mad[kVersionByte]) continue;
+    if (wanted.methods.test(mad[kMethodByte] & ~kResponseBit)) return Arrive(agent, source, {mad.begin(), mad.end()});
+  }
+}
+
+void UmadAgents::Arrive(const Agent& agent, Lid source, std::vector<uint8_t> mad) {
+  UmadPacket packet;
+  packet.agent = agent.number;
+  packet.address.lid = htons(source.value());
+  packet.address.qpn = htonl(IsSubnetManagement(mad[kClassByte]) ? 0 : 1);
+  packet.mad = std::move(mad);
+  Queue(agent.file, std::move(packet));
+}
+
+void UmadAgents::Queue(int file, UmadPacket packet) {
+  std::deque<UmadPacket>& queue = files_.at(file);
+  if (queue.size() < kMaxWaiting) queue.push_back(std::move(packet));
+}
+
+const UmadPacket* UmadAgents::Front(int file) const {
+  const auto found = files_.find(file);
+  return found == files_.end() || found->second.empty() ? nullptr : &found->second.front();
+}
+
+void UmadAgents::Pop(int file) { files_.at(file).pop_front(); }
+
+}  // namespace eoib::softhca

@@ -1,0 +1,342 @@
+// UmadAgents: what the kernel does with MADs, step by step.
+#include "vswitch/fabric/softhca/preload/umad_agents.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <numeric>
+#include <string>
+
+#include "fdb/clock.h"
+#include "vswitch/wire/rmpp.h"
+#include "vswitch/wire/sa_mad.h"
+
+namespace eoib::softhca {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kFile = 7;
+constexpr Lid kSm{1};
+constexpr uint64_t kLow = 0xffff'ffff;
+
+UmadPacket Request(int agent, uint64_t tid, Lid to = kSm, MgmtClass mgmt_class = MgmtClass::kSubnAdm) {
+  MadHeader header;
+  header.mgmt_class = mgmt_class;
+  header.tid = tid;
+  Mad mad{};
+  EncodeMadHeader(header, &mad);
+  UmadPacket packet;
+  packet.agent = agent;
+  packet.address.lid = htons(to.value());
+  packet.mad.assign(mad.begin(), mad.end());
+  return packet;
+}
+
+uint64_t TidOf(const Mad& mad) { return DecodeMadHeader(mad)->tid; }
+
+class UmadAgentsTest : public ::testing::Test {
+ protected:
+  UmadAgentsTest() { agents_.OpenFile(kFile); }
+
+  int Register(MgmtClass mgmt_class = MgmtClass::kSubnAdm, bool rmpp = false, std::bitset<128> methods = {}) {
+    int agent = -1;
+    EXPECT_EQ(agents_.Register(kFile, {static_cast<uint8_t>(mgmt_class), kSaClassVersion, methods, rmpp}, &agent), 0);
+    return agent;
+  }
+  int Send(const UmadPacket& packet, int timeout_ms = 1000, int retries = 0) {
+    return agents_.Send(kFile, packet, absl::Milliseconds(timeout_ms), retries, clock_.Now());
+  }
+  // The one MAD that leaves.
+  Mad Sent() {
+    const auto outgoing = agents_.TakeOutgoing();
+    EXPECT_THAT(outgoing, SizeIs(1));
+    return outgoing.empty() ? Mad{} : outgoing[0].mad;
+  }
+  void Answer(const Mad& request, Lid from = kSm) {
+    Mad answer = request;
+    MadHeader header = *DecodeMadHeader(request);
+    header.method = ResponseTo(header.method);
+    EncodeMadHeader(header, &answer);
+    agents_.Receive(from, answer, clock_.Now());
+  }
+  void Pass(int milliseconds) {
+    clock_.Advance(absl::Milliseconds(milliseconds));
+    agents_.Run(clock_.Now());
+  }
+  absl::optional<UmadPacket> Take(int file = kFile) {
+    const UmadPacket* front = agents_.Front(file);
+    if (front == nullptr) return absl::nullopt;
+    const UmadPacket packet = *front;
+    agents_.Pop(file);
+    return packet;
+  }
+
+  FakeClock clock_;
+  UmadAgents agents_;
+};
+
+TEST_F(UmadAgentsTest, AnAnswerFindsTheAgentThatAsked) {
+  const int a = Register(), b = Register();
+  EXPECT_THAT((std::vector{a, b}), ElementsAre(0, 1));
+  ASSERT_EQ(Send(Request(a, 0xdead'0000'0005)), 0);
+  const Mad from_a = Sent();
+  ASSERT_EQ(Send(Request(b, 5)), 0) << "their numbers may be the same";
+  const Mad from_b = Sent();
+  EXPECT_EQ(TidOf(from_a) & kLow, 5u);
+  EXPECT_NE(TidOf(from_a) >> 32, TidOf(from_b) >> 32);
+  Answer(from_b);
+  Answer(from_a);
+  for (const int agent : {b, a}) {
+    const auto packet = Take();
+    ASSERT_TRUE(packet.has_value());
+    EXPECT_EQ(packet->agent, agent);
+    EXPECT_EQ(packet->status, 0);
+    EXPECT_EQ(packet->mad.size(), kMadSize);
+    EXPECT_EQ(ntohs(packet->address.lid), kSm.value());
+    EXPECT_EQ(ntohl(packet->address.qpn), 1u);
+  }
+  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture());
+}
+
+TEST_F(UmadAgentsTest, OnlyTheOneWhoWasAskedAnswersOnceAndInTime) {
+  const int agent = Register();
+  ASSERT_EQ(Send(Request(agent, 1)), 0);
+  const Mad request = Sent();
+  Answer(request, Lid(99));
+  EXPECT_FALSE(Take().has_value()) << "another LID";
+  Answer(request);
+  Answer(request);
+  EXPECT_TRUE(Take().has_value());
+  EXPECT_FALSE(Take().has_value()) << "twice";
+  ASSERT_EQ(Send(Request(agent, 2), /*timeout_ms=*/0), 0);
+  Answer(Sent());
+  EXPECT_FALSE(Take().has_value()) << "nobody waits";
+  ASSERT_EQ(Send(Request(agent, 3), 100), 0);
+  const Mad late = Sent();
+  Pass(100);
+  EXPECT_EQ(Take()->status, ETIMEDOUT);
+  Answer(late);
+  EXPECT_FALSE(Take().has_value()) << "too late";
+}
+
+TEST_F(UmadAgentsTest, WhatIsNotAnsweredIsRepeatedThenComesBack) {
+  const int agent = Register();
+  ASSERT_EQ(Send(Request(agent, 1), 100, /*retries=*/2), 0);
+  const Mad request = Sent();
+  EXPECT_EQ(agents_.NextDeadline(), clock_.Now() + absl::Milliseconds(100));
+  for (int retry = 0; retry < 2; ++retry) {
+    Pass(99);
+    EXPECT_THAT(agents_.TakeOutgoing(), IsEmpty());
+    Pass(1);
+    EXPECT_EQ(Sent(), request);
+    EXPECT_FALSE(Take().has_value());
+  }
+  Pass(100);
+  const auto packet = Take();
+  ASSERT_TRUE(packet.has_value());
+  EXPECT_EQ(packet->agent, agent);
+  EXPECT_EQ(packet->status, ETIMEDOUT);
+  EXPECT_EQ(packet->mad, std::vector<uint8_t>(request.begin(), request.begin() + 24)) << "the request's header";
+  EXPECT_EQ(ntohs(packet->address.lid), kSm.value()) << "as it was addressed";
+  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture());
+}
+
+TEST_F(UmadAgentsTest, WhatIsRefused) {
+  const int agent = Register();
+  UmadPacket is_short = Request(agent, 1), is_long = Request(agent, 1);
+  is_short.mad.resize(255);
+  is_long.mad.resize(257);
+  const struct {
+    const char* description;
+    UmadPacket packet;
+  } kRows[] = {{"no such agent", Request(agent + 1, 1)},
+               {"a short one", is_short},
+               {"one of two MADs", is_long},
+               {"to LID 0", Request(agent, 1, Lid())},
+               {"to a group", Request(agent, 1, Lid(0xc001))}};
+  for (const auto& row : kRows) EXPECT_EQ(Send(row.packet), EINVAL) << row.description;
+  EXPECT_EQ(agents_.Send(kFile + 1, Request(agent, 1), absl::Seconds(1), 0, clock_.Now()), EINVAL) << "no such file";
+  ASSERT_EQ(Send(Request(agent, 1)), 0);
+  EXPECT_EQ(Send(Request(agent, 1)), EINVAL) << "it is being asked";
+  Answer(Sent());
+  EXPECT_EQ(Send(Request(agent, 1)), 0) << "it was answered";
+  EXPECT_EQ(agents_.Unregister(kFile, agent + 1), EINVAL);
+}
+
+TEST_F(UmadAgentsTest, DirectedRoutesNeedNoLid) {
+  const int agent = Register(MgmtClass::kSubnDirected);
+  ASSERT_EQ(Send(Request(agent, 1, Lid(0xffff), MgmtClass::kSubnDirected)), 0);
+  const auto outgoing = agents_.TakeOutgoing();
+  ASSERT_THAT(outgoing, SizeIs(1));
+  EXPECT_EQ(outgoing[0].destination, Lid());
+  Answer(outgoing[0].mad, Lid(0xffff));
+  const auto packet = Take();
+  ASSERT_TRUE(packet.has_value());
+  EXPECT_EQ(ntohl(packet->address.qpn), 0u) << "the subnet management interface";
+}
+
+TEST_F(UmadAgentsTest, WhatComesUnaskedGoesToWhoRegisteredForIt) {
+  std::bitset<128> reports;
+  reports.set(static_cast<size_t>(MadMethod::kReport));
+  Register();
+  const int listener = Register(MgmtClass::kSubnAdm, false, reports);
+  int other = -1;
+  EXPECT_EQ(agents_.Register(kFile, {static_cast<uint8_t>(MgmtClass::kSubnAdm), kSaClassVersion, reports, false}, &other),
+            EINVAL)
+      << "one agent for each method";
+  MadHeader header;
+  header.method = MadMethod::kReport;
+  header.tid = 0x1234'5678'9abc'def0;
+  Mad report{};
+  EncodeMadHeader(header, &report);
+  agents_.Receive(kSm, report, clock_.Now());
+  auto packet = Take();
+  ASSERT_TRUE(packet.has_value());
+  EXPECT_EQ(packet->agent, listener);
+  header.method = MadMethod::kTrap;
+  EncodeMadHeader(header, &report);
+  agents_.Receive(kSm, report, clock_.Now());
+  EXPECT_FALSE(Take().has_value()) << "a method that nobody wants";
+  // The response keeps the report's number.
+  header.method = MadMethod::kReportResp;
+  EncodeMadHeader(header, &report);
+  packet->mad.assign(report.begin(), report.end());
+  ASSERT_EQ(Send(*packet, 0), 0);
+  EXPECT_EQ(TidOf(Sent()), header.tid);
+}
+
+TEST_F(UmadAgentsTest, ClosedFilesAndUnregisteredAgentsHearNothing) {
+  const int agent = Register();
+  ASSERT_EQ(Send(Request(agent, 1)), 0);
+  const Mad request = Sent();
+  ASSERT_EQ(agents_.Unregister(kFile, agent), 0);
+  EXPECT_EQ(Register(), agent) << "the lowest number that is free";
+  Answer(request);
+  EXPECT_FALSE(Take().has_value()) << "a namesake's";
+  agents_.OpenFile(8);
+  int other = -1;
+  ASSERT_EQ(agents_.Register(8, {static_cast<uint8_t>(MgmtClass::kSubnAdm), kSaClassVersion, {}, false}, &other), 0);
+  ASSERT_EQ(agents_.Send(8, Request(other, 1), absl::Milliseconds(1), 0, clock_.Now()), 0);
+  agents_.CloseFile(8);
+  Pass(1);
+  EXPECT_FALSE(Take(8).has_value());
+  EXPECT_EQ(agents_.Register(8, {}, &other), EINVAL);
+}
+
+TEST_F(UmadAgentsTest, SoManyAgentsAndArrivals) {
+  for (size_t i = 0; i < UmadAgents::kMaxAgents; ++i) Register();
+  int agent = -1;
+  EXPECT_EQ(agents_.Register(kFile, {}, &agent), ENOMEM);
+  for (uint64_t i = 0; i < UmadAgents::kMaxWaiting + 5; ++i) {
+    ASSERT_EQ(Send(Request(0, i)), 0);
+    Answer(Sent());
+  }
+  size_t arrived = 0;
+  while (Take().has_value()) ++arrived;
+  EXPECT_EQ(arrived, UmadAgents::kMaxWaiting);
+}
+
+// ---- Tables.
+
+class UmadTableTest : public UmadAgentsTest {
+ protected:
+  // Segment `number` of `segments`, of which the last has 10 bytes.
+  Mad Segment(const Mad& request, uint32_t number, uint32_t segments) const {
+    SaHeader header;
+    header.method = MadMethod::kGetTableResp;
+    header.attribute = SaAttribute::kNodeRecord;
+    header.tid = TidOf(request);
+    RmppHeader rmpp;
+    rmpp.active = true;
+    rmpp.type = RmppType::kData;
+    rmpp.first = number == 1;
+    rmpp.last = number == segments;
+    rmpp.segment = number;
+    if (rmpp.last) rmpp.payload_length = kRmppSaHeader + 10;
+    if (rmpp.first) rmpp.payload_length = static_cast<uint32_t>(segments * kRmppSaHeader + (segments - 1) * 200 + 10);
+    Mad mad{};
+    EncodeSaHeader(header, &mad);
+    EncodeRmppHeader(rmpp, &mad);
+    std::fill(SaRecord(&mad).begin(), SaRecord(&mad).end(), static_cast<uint8_t>(number));
+    return mad;
+  }
+  void Receive(const Mad& mad) { agents_.Receive(kSm, mad, clock_.Now()); }
+};
+
+TEST_F(UmadTableTest, ComesInOnePieceToWhoAskedForRmpp) {
+  const int agent = Register(MgmtClass::kSubnAdm, /*rmpp=*/true);
+  ASSERT_EQ(Send(Request(agent, 1)), 0);
+  const Mad request = Sent();
+  Receive(Segment(request, 1, 3));
+  const RmppHeader ack = DecodeRmppHeader(Sent());
+  EXPECT_EQ(ack.type, RmppType::kAck);
+  EXPECT_EQ(ack.segment, 1u);
+  EXPECT_FALSE(Take().has_value());
+  Receive(Segment(request, 2, 3));
+  Receive(Segment(request, 3, 3));
+  EXPECT_EQ(DecodeRmppHeader(Sent()).segment, 3u);
+  const auto packet = Take();
+  ASSERT_TRUE(packet.has_value());
+  EXPECT_EQ(packet->status, 0);
+  ASSERT_EQ(packet->mad.size(), 56u + 410u) << "headers, then the table alone";
+  EXPECT_EQ(packet->mad[3], 0x92) << "GetTableResp";
+  EXPECT_EQ(std::count(packet->mad.begin() + 56, packet->mad.end(), 1), 200);
+  EXPECT_EQ(std::count(packet->mad.begin() + 56, packet->mad.end(), 3), 10);
+  Receive(Segment(request, 3, 3));
+  EXPECT_EQ(DecodeRmppHeader(Sent()).segment, 3u) << "the sender has not heard";
+  EXPECT_FALSE(Take().has_value());
+  Pass(10'000);
+  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture()) << "the table is forgotten";
+  EXPECT_FALSE(Take().has_value()) << "and did not time out";
+}
+
+TEST_F(UmadTableTest, ThatStopsComingTimesOutAndIsAborted) {
+  const int agent = Register(MgmtClass::kSubnAdm, /*rmpp=*/true);
+  ASSERT_EQ(Send(Request(agent, 1), 100), 0);
+  const Mad request = Sent();
+  Receive(Segment(request, 1, 3));
+  Sent();
+  Pass(60);
+  Receive(Segment(request, 2, 3));
+  Pass(60);
+  EXPECT_FALSE(Take().has_value()) << "a segment has come";
+  Pass(40);
+  EXPECT_EQ(DecodeRmppHeader(Sent()).type, RmppType::kAbort);
+  EXPECT_EQ(Take()->status, ETIMEDOUT);
+}
+
+TEST_F(UmadTableTest, ThatItsSenderAbortsComesBack) {
+  const int agent = Register(MgmtClass::kSubnAdm, /*rmpp=*/true);
+  ASSERT_EQ(Send(Request(agent, 1)), 0);
+  Mad abort = Segment(Sent(), 1, 3);
+  RmppHeader rmpp;
+  rmpp.active = true;
+  rmpp.type = RmppType::kAbort;
+  rmpp.status = static_cast<uint8_t>(RmppStatus::kTooManyRetries);
+  EncodeRmppHeader(rmpp, &abort);
+  Receive(abort);
+  EXPECT_EQ(Take()->status, ETIMEDOUT);
+}
+
+TEST_F(UmadTableTest, ComesAsItIsToWhoDidNotAskForRmpp) {
+  const int agent = Register();
+  ASSERT_EQ(Send(Request(agent, 1)), 0);
+  const Mad request = Sent();
+  for (uint32_t number = 1; number <= 3; ++number) {
+    const Mad segment = Segment(request, number, 3);
+    Receive(segment);
+    EXPECT_THAT(agents_.TakeOutgoing(), IsEmpty());
+    const auto packet = Take();
+    ASSERT_TRUE(packet.has_value()) << number;
+    EXPECT_EQ(packet->mad, std::vector<uint8_t>(segment.begin(), segment.end()));
+  }
+  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture()) << "the first has ended the wait";
+}
+
+}  // namespace
+}  // namespace eoib::softhca

@@ -1,0 +1,82 @@
+// UmadPort: the port behind libeoib-umad.so. It joins a link to the subnet, what the kernel does with MADs (umad_agents.h), and
+// the descriptors that a program waits on.
+//
+// It manages its port (PortUse::kManage) and never owns it: so a program may ask beside an agent that runs, or beside its own
+// queue pairs on libeoib-verbs.so.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_PORT_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_PORT_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "fdb/clock.h"
+#include "vswitch/fabric/softhca/preload/umad_agents.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/unique_fd.h"
+
+namespace eoib::softhca {
+
+// Any thread. It has one of its own, which repeats what is not answered and wakes those who wait.
+class UmadPort final : public PortSink {
+ public:
+  // Returns once the port is configured.
+  static absl::StatusOr<std::unique_ptr<UmadPort>> Open(std::unique_ptr<SubnetLink> link, const std::string& name);
+  ~UmadPort() override;
+
+  PortConfig config() const;
+
+  // A file is its descriptor: readable while Receive has something. -1 with errno if there is none left.
+  int OpenFile();
+  // Returns errno values, as all below. EBADF: no such file.
+  int CloseFile(int file);
+  int Register(int file, const UmadAgents::Registration& registration, int* agent);
+  int Unregister(int file, int agent);
+  int Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries);
+  // Takes the next arrival. EWOULDBLOCK: there is none. ENOSPC: its MAD is longer than `room`; it stays, and by *packet
+  // the program is told how long it is.
+  int Receive(int file, size_t room, UmadPacket* packet);
+
+  // PortSink. Rings, groups and faults are an owner's affair.
+  void OnPortConfig(const PortConfig& config) override;
+  void OnMad(Lid source, const Mad& mad) override;
+  void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
+  void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
+  void OnRingClosed(uint64_t) override {}
+  void OnRingOpened(uint64_t, uint64_t, std::shared_ptr<UniqueFd>) override {}
+  void OnRingRefused(uint64_t, const std::string&) override {}
+  void OnGroup(Mlid, const std::vector<Lid>&) override {}
+  void OnFaults(const std::vector<FaultRule>&) override {}
+  void OnSubnetLost() override {}
+
+ private:
+  UmadPort(std::unique_ptr<SubnetLink> link, std::string name);
+  absl::Status Start();
+  void Background();
+  void SendOut(const std::vector<UmadAgents::Outgoing>& outgoing) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WakeReaders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::unique_ptr<SubnetLink> link_;
+  const std::string name_;
+  const MonotonicClock clock_;
+
+  mutable absl::Mutex mutex_;
+  PortConfig config_ ABSL_GUARDED_BY(mutex_);
+  bool configured_ ABSL_GUARDED_BY(mutex_) = false;
+  UmadAgents agents_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, UniqueFd> files_ ABSL_GUARDED_BY(mutex_);  // eventfds, set while something has arrived
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_work_ ABSL_GUARDED_BY(mutex_) = false;  // for the thread: something to send, or another deadline
+  std::thread background_;
+};
+
+}  // namespace eoib::softhca
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_PORT_H_
