@@ -12,6 +12,7 @@
 #include "control/config.h"
 #include "fdb/check.h"
 #include "vswitch/fabric/unique_fd.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
 namespace {

@@ -363,6 +363,7 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
   host(3)->MustIp("link set ib2 down");
   host(3)->MustIp("link set ib2 up");
   EXPECT_EQ(agent(3).Stop(), 0);
+  agent(3).Start();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(3)->Run({"ping", "-n", "-c", "1", "-W", "1", "10.2.0.1"}).ok(); }));
   ExpectNothingLost();
 }
