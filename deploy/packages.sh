@@ -6,7 +6,7 @@ PACKAGES_build="build-essential cmake ninja-build ccache pkg-config libabsl-dev 
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
   openvswitch-common tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
-  busybox-static cpio kmod linux-headers-amd64 opensm"
+  busybox-static cpio kmod xz-utils linux-headers-amd64 opensm"
 PACKAGES_profile="linux-perf python3"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 

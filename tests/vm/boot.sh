@@ -59,7 +59,7 @@ append+=" kernel=$kernel guest=$here/guest.sh orders=$run/orders"
 status=0
 timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 \
   -nodefaults -no-user-config -no-reboot -display none -M q35 -accel tcg,thread=multi -cpu max -smp "$cpus" -m "$memory" \
-  -kernel "$kernel"/boot/vmlinuz-* -initrd "$kernel/initramfs.cpio" \
+  -kernel "$kernel/vmlinux" -initrd "$kernel/initramfs.cpio" \
   -append "$append" \
   -fsdev local,id=machine,path=/,security_model=none,readonly=on,multidevs=remap -device virtio-9p-pci,fsdev=machine,mount_tag=machine \
   -serial "file:$run/console" -device virtio-serial-pci \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Prints the directory of an unpacked Debian kernel (boot/vmlinuz-*, lib/modules/*) and of the image that boots it
+# Prints the directory of an unpacked Debian kernel (vmlinux, lib/modules/*) and of the image that boots it
 # (initramfs.cpio), for boot.sh. The first call downloads and unpacks the package, which linux-headers-amd64 decides about, so that
 # modules can be built against it; later ones find it. It is not installed: the machine keeps its own kernel.
 #
@@ -30,10 +30,24 @@ fetch_package() {
   mkdir -p "$cache"
   found=$(find "$cache" -maxdepth 1 -name "linux-image-${version}_*.deb" | head -n 1)
   if [ -z "$found" ]; then
-    (cd "$cache" && apt-get download -qq "linux-image-$version" >&2) || die "cannot download linux-image-$version"
+    (cd "$cache" && apt-get -o APT::Sandbox::User=root download -qq "linux-image-$version" >&2) || die "cannot download linux-image-$version"
     found=$(find "$cache" -maxdepth 1 -name "linux-image-${version}_*.deb" | head -n 1)
   fi
   echo "$found"
+}
+
+# The number of WIDTH bytes at OFFSET of FILE, little-endian.
+number_at() { od -A n -t "u$1" -j "$2" -N "$1" "$3" | tr -d ' '; }
+
+# extract_kernel VMLINUZ OUTPUT: the kernel itself, since an emulated processor would take seconds to decompress it. Where it
+# is in the file says Documentation/arch/x86/boot.rst (setup_sects, payload_offset, payload_length; 4 bytes behind it are its
+# length).
+extract_kernel() {
+  local setup offset length
+  setup=$(number_at 1 $((0x1f1)) "$1")
+  offset=$((($(number_at 4 $((0x248)) "$1")) + (setup + 1) * 512))
+  length=$(($(number_at 4 $((0x24c)) "$1") - 4))
+  dd if="$1" iflag=skip_bytes,count_bytes skip="$offset" count="$length" bs=1M status=none | xz -dc >"$2" || die "cannot extract the kernel from $1"
 }
 
 # make_initramfs VERSION ROOT OUTPUT: busybox, MODULES and what they need, and initramfs_init.sh as /init.
@@ -69,6 +83,7 @@ if [ ! -e "$root/complete" ]; then
   package=$(fetch_package "$version" "$directory")
   dpkg -x "$package" "$root"
   depmod -b "$root" "$version"
+  extract_kernel "$root/boot/vmlinuz-$version" "$root/vmlinux"
   [ -n "${EOIB_KERNEL_CACHE:-}" ] || rm -f "$package"
   touch "$root/complete"
 fi
