@@ -12,6 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "control/command_client.h"
 #include "gtest/gtest.h"
 #include "vswitch/wire/drop_reason.h"
 
@@ -147,10 +149,17 @@ int Agent::Stop() {
   return process_->Wait().value_or(-1);
 }
 
+// What eoibctl does, without a process for each question. That program itself is tested where an operator uses it.
 RunResult Agent::Ctl(const Argv& command) {
-  Argv argv = {Binary("eoibctl"), "-t", ctl_path()};
-  argv.insert(argv.end(), command.begin(), command.end());
-  return host_->Run(argv);
+  const auto reply = CallCommand(ctl_path(), command[0], {command.begin() + 1, command.end()}, absl::Seconds(10));
+  RunResult result;
+  result.exit_code = !reply.ok() ? 1 : reply->is_error ? 2 : 0;
+  if (!reply.ok()) {
+    result.err = std::string(reply.status().message());
+  } else {
+    (reply->is_error ? result.err : result.out) = reply->text;
+  }
+  return result;
 }
 
 std::string Agent::MustCtl(const Argv& command) {

@@ -21,19 +21,27 @@ using ::testing::Not;
 
 class OperatorTest : public SwitchTest {};
 
-TEST_F(OperatorTest, OvsAppctlSpeaksToTheControlSocket) {
+TEST_F(OperatorTest, OvsAppctlAndEoibctlSpeakToTheControlSocket) {
   Agent& agent = AddAgent("h1");
-  for (const char* command : {"show", "fdb/show", "stats", "drops", "list-commands"}) {
-    const RunResult theirs = agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), command});
-    EXPECT_TRUE(theirs.ok()) << command << ": " << theirs.ToString();
+  // What it shows does not change any more.
+  ASSERT_TRUE(EventuallyTrue(kPatience,
+                             [&] { return absl::StrContains(agent.MustCtl({"show"}), "notices of the subnet: subscribed"); }));
+  for (const char* command : {"show", "list-commands"}) {
+    const std::string answer = agent.MustCtl({command});
+    EXPECT_EQ(agent.host()->MustRun({"ovs-appctl", "-t", agent.ctl_path(), command}), answer);
+    EXPECT_EQ(agent.host()->MustRun({Binary("eoibctl"), "-t", agent.ctl_path(), command}), answer);
   }
-  EXPECT_EQ(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "show"}).out, agent.MustCtl({"show"}));
+  for (const char* command : {"fdb/show", "stats", "drops"}) {
+    for (const std::string& program : {std::string("ovs-appctl"), Binary("eoibctl")}) {
+      EXPECT_THAT(agent.host()->MustRun({program, "-t", agent.ctl_path(), command}), HasSubstr("VES red"));
+    }
+  }
   EXPECT_THAT(agent.MustCtl({"list-commands"}), AllOf(HasSubstr("fdb/show"), HasSubstr("stats"), HasSubstr("drops")));
 }
 
 TEST_F(OperatorTest, AnUnknownCommandIsAnErrorForBothTools) {
   Agent& agent = AddAgent("h1");
-  const RunResult ours = agent.Ctl({"fbd/show"});
+  const RunResult ours = agent.host()->Run({Binary("eoibctl"), "-t", agent.ctl_path(), "fbd/show"});
   EXPECT_NE(ours.exit_code, 0);
   EXPECT_THAT(ours.out + ours.err, HasSubstr("fbd/show"));
   EXPECT_NE(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "fbd/show"}).exit_code, 0);
@@ -174,8 +182,9 @@ TEST_F(OperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
   const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 5; }));
   for (Agent* agent : hosts) {
-    const RunResult devinfo = agent->host()->Run({"env", "LD_PRELOAD=" EOIB_VERBS_LIBRARY, "EOIB_FABRIC=" + soft_fabric().socket(),
-                                                  "EOIB_PORT=" + agent->host()->name(), "ibv_devinfo", "-v"});
+    const RunResult devinfo =
+        agent->host()->Run({"env", "LD_PRELOAD=" EOIB_VERBS_LIBRARY, "EOIB_FABRIC=" + soft_fabric().socket(),
+                            "EOIB_PORT=" + agent->host()->name(), "ibv_devinfo", "-v"});
     EXPECT_TRUE(devinfo.ok()) << devinfo.ToString();
     uint32_t lid = 0;
     ASSERT_TRUE(absl::SimpleHexAtoi(agent->Lid(), &lid)) << agent->Lid();
