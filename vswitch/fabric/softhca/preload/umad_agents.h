@@ -4,9 +4,8 @@
 // A file is what a program has opened (/dev/infiniband/umadN there): it has agents, and a queue of what arrived for them. As
 // the kernel:
 //
-// - A request has the number of its agent in the upper 32 bits of its transaction ID; a response keeps its own. By it the
-// answer
-//   finds its agent. What comes unasked goes to the agent that registered for its class, version and method.
+// - A request has the number of its agent in the upper 32 bits of its transaction ID; a response keeps its own, by which
+//   the answer finds its agent. What comes unasked goes to the agent that registered for its class, version and method.
 // - A response is taken only while a request waits for it, from the LID that was asked. A request that nobody answers is sent
 //   again as often as its sender said, then comes back with status ETIMEDOUT and the 24 bytes of its header.
 // - An agent that registered with RMPP gets a table put together, behind the headers of its first segment; segments are

@@ -1,0 +1,122 @@
+// InfinibandTest: agents on the kernel's InfiniBand stack, under Debian's OpenSM, where a test does something to the subnet.
+//
+// What a switch does for its ports is not tested with it: the scenarios of tests/netns run on this fabric as they are
+// (scenarios.sh). All tests of a program share a subnet, whose manager runs on the port of host h1, and which each leaves as it
+// found it.
+#ifndef EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
+#define EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/lab/ib_fabric.h"
+#include "tests/lab/ib_subnet.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+
+// Adapters of hosts.
+inline constexpr int kH1 = 0, kH2 = 1, kH4 = 3;
+
+// What a stranger is told by the subnet administrator, who trusts those that know its SM_Key: to others it does not name
+// members.
+inline std::string Saquery(const Argv& arguments) {
+  SpawnOptions options;
+  options.argv = {"saquery", "--smkey", "1", "-C", IbSubnet::Device(IbFabric::kAdapters - 1)};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  return RunToEnd(std::move(options)).ToString();
+}
+
+class InfinibandTest : public SwitchTest {
+ protected:
+  static IbSubnet& subnet() { return IbFabric::subnet(); }
+
+  // Three that know each other.
+  void StartHosts() {
+    hosts_ = AddNumberedAgents(3);
+    ExpectPing(host(1), Address(2));
+    ExpectPing(host(2), Address(3));
+    ExpectPing(host(3), Address(1));
+  }
+
+  Host* host(int number) { return hosts_[number - 1]->host(); }
+  Agent& agent(int number) { return *hosts_[number - 1]; }
+
+  bool HasCarrier(int number) { return absl::StrContains(host(number)->MustIp("-o link show dev v1"), "LOWER_UP"); }
+  bool Shows(int number, const std::string& text) { return absl::StrContains(agent(number).Ctl({"show"}).out, text); }
+  // Waits for it.
+  void ExpectShows(int number, const std::string& text) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Shows(number, text); }))
+        << "not \"" << text << "\" in " << agent(number).Ctl({"show"}).out;
+  }
+  void ExpectReaches(int from, int to) {
+    EXPECT_TRUE(EventuallyTrue(kPatience,
+                               [&] {
+                                 return host(from)->Run({"ping", "-n", "-c", "1", "-W", "1", Address(to)}).ok();
+                               }))
+        << "h" << from << " to h" << to;
+  }
+  // By a frame that floods: the members of the group are who they should be.
+  void ExpectFloodsReach(int from, int to) {
+    host(from)->MustIp("neighbour flush dev v1");
+    ExpectReaches(from, to);
+  }
+
+  // Which are in force when it returns.
+  void SetPartitions(const std::vector<PartitionSpec>& partitions) {
+    subnet().SetPartitions(ib_fabric().Translate(partitions));
+    subnet().Wait();
+  }
+  IbFabric& ib_fabric() { return dynamic_cast<IbFabric&>(fabric()); }
+
+  // h1 to h2 and h2 to h3, ten times a second, until ExpectNothingLost.
+  void StartPings(int count) {
+    StartPing(1, Address(2), count);
+    StartPing(2, Address(3), count);
+  }
+  void StartPing(int from, const std::string& to, int count) {
+    pings_.push_back(host(from)->Start(PingCommand(to, count, "0.1")));
+  }
+  void ExpectNothingLost() {
+    for (const auto& ping : pings_) {
+      ping->Wait(absl::Seconds(120));
+      EXPECT_EQ(ParsePing(ping->Log()).lost(), 0) << ping->Log();
+    }
+    pings_.clear();
+  }
+  bool PingsRun() {
+    return std::all_of(pings_.begin(), pings_.end(), [](const auto& ping) { return ping->Alive(); });
+  }
+
+  // Who is in the group of h1, by OpenSM's word: numbers of hosts.
+  std::vector<int> Members() {
+    const std::string answer = Saquery({"-m", MlidOf(1)});
+    std::vector<int> members;
+    for (int number = 1; number <= IbFabric::kAdapters; ++number) {
+      if (absl::StrContains(answer, absl::StrCat("(", IbSubnet::Device(number - 1), ")"))) members.push_back(number);
+    }
+    return members;
+  }
+  void ExpectMembers(const std::vector<int>& expected) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Members() == expected; })) << Saquery({"-m", MlidOf(1)});
+  }
+  std::string MlidOf(int number) {
+    const std::string show = agent(number).MustCtl({"show"});
+    const size_t at = show.find("MLID ");
+    return at == std::string::npos ? "no MLID" : show.substr(at + 5, 6);
+  }
+
+ private:
+  std::vector<Agent*> hosts_;
+  std::vector<std::unique_ptr<Process>> pings_;
+};
+
+}  // namespace eoib::lab
+
+#endif  // EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_

@@ -1,0 +1,140 @@
+// Ports: P_Keys withdrawn, cables, LIDs, the driver unloaded, and the kernel's IPoIB on the same ones.
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/vm/infiniband_test_fixture.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PortTest : public InfinibandTest {};
+
+// By partitions.conf and SIGHUP: no trap is raised for it.
+TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
+  StartHosts();
+  StartPing(1, Address(3), 100);
+  for (int round = 0; round < 2; ++round) {
+    SetPartitions({{0x8001, {"h1", "h3"}}});
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(2); }));
+    EXPECT_THAT(agent(2).MustCtl({"show"}), HasSubstr("0x8001"));
+    // Another partition has its place in the table: it comes back at another index.
+    SetPartitions({{0x8001, {"h1", "h3"}}, {static_cast<uint16_t>(0x9000 + round), {"h2"}}});
+    SetPartitions({{0x8001}, {static_cast<uint16_t>(0x9000 + round), {"h2"}}});
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(2); }));
+    ExpectReaches(1, 2);
+    ExpectReaches(2, 3);
+  }
+  ExpectNothingLost();
+}
+
+TEST_F(PortTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) {
+  StartHosts();
+  StartPing(3, Address(1), 50);
+  subnet().SetCable(kH2, false);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(2); }));
+  EXPECT_FALSE(host(1)->Run({"ping", "-n", "-c", "2", "-i", "0.1", "-W", "0.3", Address(2)}).ok());
+  subnet().SetCable(kH2, true);
+  subnet().Wait();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(2); }));
+  ExpectReaches(1, 2);
+  ExpectFloodsReach(2, 3);
+  ExpectNothingLost();
+}
+
+TEST_F(PortTest, AnotherLidIsFollowed) {
+  StartHosts();
+  const uint16_t old_lid = IbSubnet::Lid(kH2), new_lid = 77;
+  subnet().ReassignLid(kH2, new_lid);
+  EXPECT_EQ(IbSubnet::Lid(kH2), new_lid);
+  ExpectShows(2, absl::StrFormat("LID 0x%x,", new_lid));
+  ExpectReaches(1, 2);
+  ExpectReaches(2, 3);
+  subnet().ReassignLid(kH2, old_lid);
+  ExpectReaches(1, 2);
+}
+
+// ---- The device.
+
+TEST_F(PortTest, TheDriverIsUnloadedUnderTrafficAndLoadedAgain) {
+  StartHosts();
+  const std::string mac = host(2)->Mac("v1");
+  auto stream = host(1)->Start(PingCommand(Address(2), 100'000, "0.01"));
+  subnet().StopSm(kH1);
+  subnet().Unload();
+  for (int number : {1, 2, 3}) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(number); })) << "h" << number;
+    EXPECT_TRUE(agent(number).Alive()) << agent(number).Log();
+  }
+  ExpectShows(1, "simib0");
+  subnet().Load();
+  subnet().Start();
+  for (int number : {1, 2, 3}) agent(number).WaitUntilReady();
+  ExpectReaches(1, 2);
+  ExpectReaches(2, 3);
+  EXPECT_EQ(host(2)->Mac("v1"), mac);
+  EXPECT_TRUE(stream->Alive()) << "it must have covered it all";
+  stream->Kill(SIGINT);
+  stream->Wait();
+  EXPECT_GT(ParsePing(stream->Log()).received, 0);
+}
+
+// ---- The kernel's IPoIB on the same ports, in a partition of its own and in the VES's.
+
+class SharedPortTest : public InfinibandTest {
+ protected:
+  // hN gets the interface that the kernel has made for its adapter as ib1, and another in the VES's partition as ib2, with the
+  // addresses 10.1.0.N and 10.2.0.N.
+  void AddIpoib(int number) {
+    const std::string parent = IbSubnet::IpoibInterface(number - 1), child = absl::StrCat("child", number);
+    MustIp({"link", "add", "link", parent, "name", child, "type", "ipoib", "pkey", "0x8001"});
+    int count = 0;
+    for (const std::string& interface : {child, parent}) {
+      const std::string name = absl::StrCat("ib", 2 - count++);
+      MustIp({"link", "set", interface, "netns", absl::StrCat(host(number)->holder()), "name", name});
+      host(number)->AddAddress(name, absl::StrCat("10.", name.substr(2), ".0.", number, "/24"));
+      host(number)->SetUp(name);
+    }
+  }
+
+ private:
+  static void MustIp(const Argv& arguments) {
+    SpawnOptions options;
+    options.argv = {"ip"};
+    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+    const RunResult result = RunToEnd(std::move(options));
+    ASSERT_TRUE(result.ok()) << result.ToString();
+  }
+};
+
+TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
+  StartFabric({{.pkey = 0xffff, .ipoib = true}, {.pkey = 0x8001, .ipoib = true}});
+  StartHosts();
+  for (int number : {1, 2, 3}) AddIpoib(number);
+  for (const char* address : {"10.1.0.2", "10.2.0.2"}) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      return host(1)->Run({"ping", "-n", "-c", "1", "-W", "1", address}).ok();
+    })) << address;
+  }
+  // Of each kind between h1 and h2, while on h3 each kind comes and goes.
+  for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")}) StartPing(1, address, 60);
+  agent(3).Kill(SIGKILL);
+  agent(3).Start();
+  host(3)->MustIp("link set ib2 down");
+  host(3)->MustIp("link set ib2 up");
+  EXPECT_EQ(agent(3).Stop(), 0);
+  agent(3).Start();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(3)->Run({"ping", "-n", "-c", "1", "-W", "1", "10.2.0.1"}).ok(); }));
+  ExpectNothingLost();
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,148 @@
+// The subnet administrator's groups and the subnet manager: agents join, are refused, and outlive it.
+#include <signal.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/optional.h"
+#include "fdb/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/vm/infiniband_test_fixture.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/sa_client.h"
+#include "vswitch/wire/mgid.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::ContainsRegex;
+
+// OpenSM tells of a group by "MGID....................ff12:e01b:8001:...", leading zeros left out.
+constexpr char kFloodMgid[] = "ff12:e01b:8001:ffff:ffff:ffff::";
+
+// Runs the client until what `ask` asks is answered, which must go well.
+void Await(SaClient* sa, const std::function<void(SaClient::GroupCallback)>& ask) {
+  absl::optional<absl::Status> answer;
+  ask([&answer](const absl::StatusOr<McMemberRecord>& record) { answer = record.status(); });
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    sa->Run();
+    return answer.has_value();
+  }));
+  EXPECT_TRUE(answer->ok()) << *answer;
+}
+
+class SubnetManagerTest : public InfinibandTest {};
+
+// ---- Groups.
+
+TEST_F(SubnetManagerTest, TheFloodGroupIsOneOfOpenSmsWithItsMembers) {
+  StartHosts();
+  const std::string mlid = MlidOf(1);
+  EXPECT_EQ(MlidOf(3), mlid);
+  EXPECT_THAT(Saquery({"-g"}),
+              ContainsRegex(absl::StrCat("MGID\\.+", kFloodMgid, "\n[^\n]*Mlid\\.+0x", absl::AsciiStrToUpper(mlid.substr(2)))));
+  ExpectMembers({1, 2, 3});
+  EXPECT_EQ(agent(2).Stop(), 0);
+  ExpectMembers({1, 3});
+  agent(2).Start();
+  host(2)->AddAddress("v1", Address(2) + "/24");
+  ExpectFloodsReach(1, 2);
+}
+
+// Somebody has made a group of that MGID in another partition: OpenSM lets none of ours into it.
+TEST_F(SubnetManagerTest, AJoinThatIsRefusedIsToldAndTriedAgain) {
+  StartFabric({{0x8001}, {0x8002, {"h1"}}});
+  auto hca = OpenVerbsHca("simib0/1");
+  ASSERT_TRUE(hca.ok()) << hca.status();
+  const MonotonicClock clock;
+  SaClient sa((*hca)->mads(), &clock, {});
+  McMemberRecord squatted;
+  squatted.mgid = FloodMgid(PKey(0x8001));
+  squatted.port_gid = (*hca)->QueryPort()->gid;
+  squatted.pkey = PKey(0x8002);
+  squatted.qkey = QKey(0x80008002);
+  squatted.scope = 2;
+  squatted.join_state = kFullMember;
+  Await(&sa, [&](const SaClient::GroupCallback& done) {
+    sa.Join(squatted,
+            mcm::kMgid | mcm::kPortGid | mcm::kPKey | mcm::kQKey | mcm::kSl | mcm::kFlowLabel | mcm::kTrafficClass |
+                mcm::kScope | mcm::kJoinState,
+            done);
+  });
+
+  Agent agent(&lab(), &fabric(), lab().AddHost("h2"), {});
+  agent.Launch();
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "request invalid (0x0200)"); }));
+  EXPECT_TRUE(agent.Alive());
+
+  Await(&sa, [&](const SaClient::GroupCallback& done) { sa.Leave(squatted, done); });
+  agent.WaitUntilReady();
+  EXPECT_EQ(agent.Stop(), 0);
+}
+
+// ---- The subnet manager.
+
+TEST_F(SubnetManagerTest, ASubnetManagerThatIsKilledAndRestartedCostsNothing) {
+  StartHosts();
+  StartPings(80);
+  subnet().KillSm(kH1, SIGKILL);
+  subnet().StartSm(kH1);
+  subnet().Wait();
+  for (int number : {1, 2, 3}) ExpectShows(number, "notices of the subnet: subscribed");
+  // It has forgotten the groups; the agents have told it.
+  ExpectMembers({1, 2, 3});
+  EXPECT_TRUE(PingsRun()) << "they must have covered it all";
+  ExpectNothingLost();
+  ExpectFloodsReach(3, 1);
+}
+
+TEST_F(SubnetManagerTest, AnotherSubnetManagerTakesOverWithoutLoss) {
+  StartHosts();
+  subnet().StartSm(kH4);
+  subnet().Wait();
+  StartPings(150);
+  subnet().KillSm(kH1, SIGKILL);
+  const std::string new_lid = absl::StrFormat("SM LID 0x%x,", IbSubnet::Lid(kH4));
+  for (int number : {1, 2, 3}) {
+    ExpectShows(number, new_lid);
+    ExpectShows(number, ": joined, MLID");
+    ExpectShows(number, "notices of the subnet: subscribed");
+  }
+  ExpectMembers({1, 2, 3});
+  EXPECT_TRUE(PingsRun()) << "they must have covered it all";
+  ExpectNothingLost();
+  ExpectFloodsReach(3, 1);
+  // Who comes now asks the new one.
+  Agent& fourth = AddAgent("h5");
+  fourth.host()->AddAddress("v1", Address(5) + "/24");
+  ExpectPing(fourth.host(), Address(1));
+
+  subnet().StopSm(kH4);
+  subnet().StartSm(kH1);
+  subnet().Wait();
+}
+
+// What is known needs no subnet manager, for as long as it lasts, and neither do two who meet.
+TEST_F(SubnetManagerTest, AMinuteWithoutASubnetManagerLosesNoKnownUnicastAndNewPeersMeet) {
+  auto hosts = AddNumberedAgents(3);
+  ExpectPing(hosts[0]->host(), Address(2));
+  subnet().KillSm(kH1, SIGKILL);
+  const auto ping = hosts[0]->host()->Start(PingCommand(Address(2), 600, "0.1"));
+  // h3 has not spoken to either.
+  ExpectPing(hosts[2]->host(), Address(1));
+  ExpectPing(hosts[1]->host(), Address(3));
+  EXPECT_EQ(ping->Wait(absl::Seconds(120)), absl::optional<int>(0));
+  EXPECT_EQ(ParsePing(ping->Log()).lost(), 0) << ping->Log();
+  ExpectPing(hosts[2]->host(), Address(2));
+  subnet().StartSm(kH1);
+  subnet().Wait();
+}
+
+}  // namespace
+}  // namespace eoib::lab
