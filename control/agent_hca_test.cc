@@ -15,14 +15,6 @@ using ::testing::HasSubstr;
 
 class AgentHcaTest : public AgentTestOf<FakeClock> {
  protected:
-  void Pass(absl::Duration time) {
-    const absl::Time end = clock_.Now() + time;
-    while (clock_.Now() < end) {
-      clock_.Advance(std::min(absl::Milliseconds(100), end - clock_.Now()));
-      PumpAll();
-      PumpAll();
-    }
-  }
   // Time goes on until `done`.
   bool InTime(const std::function<bool()>& done) {
     return Until([&] {

@@ -40,15 +40,6 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     ASSERT_TRUE(subnet_.SetLink(name, up).ok());
     ASSERT_TRUE(AllReportsHeard());
   }
-  // In steps that are shorter than what the agents wait for, with a round for what they ask then and one for the answers.
-  void Pass(absl::Duration time) {
-    const absl::Time end = clock_.Now() + time;
-    while (clock_.Now() < end) {
-      clock_.Advance(std::min(absl::Milliseconds(100), end - clock_.Now()));
-      PumpAll();
-      PumpAll();
-    }
-  }
   uint64_t MadsOf(const std::string& name) {
     for (const auto& port : subnet_.Ports()) {
       if (port.name == name) return port.mads;

@@ -180,6 +180,15 @@ class AgentTestOf : public testing::Test {
   void PumpAll() {
     for (auto& host : hosts_) host->Pump();
   }
+  // In steps that are shorter than what the agents wait for, with a round for what they ask then and one for the answers.
+  void Pass(absl::Duration time) {
+    const absl::Time end = clock_.Now() + time;
+    while (clock_.Now() < end) {
+      clock_.Advance(std::min(absl::Milliseconds(100), end - clock_.Now()));
+      PumpAll();
+      PumpAll();
+    }
+  }
   // Pumps all control loops until `done`, at most ten seconds of the machine's time.
   bool Until(const std::function<bool()>& done) {
     const absl::Time deadline = watch_.Now() + absl::Seconds(10);

@@ -56,8 +56,9 @@ trap 'rm -rf "$run"' EXIT
 # emulated timers. The output goes through a pipe, since QEMU would write a file from its beginning.
 append="console=ttyS0 loglevel=6 panic=-1 oops=panic mitigations=off nokaslr norandmaps tsc=reliable audit=0 selinux=0 apparmor=0"
 append+=" kernel=$kernel guest=$here/guest.sh orders=$run/orders"
+# The machine ends with this script, also if that is killed.
 status=0
-timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 \
+setpriv --pdeathsig KILL timeout --foreground --kill-after=5 "$limit" setpriv --pdeathsig KILL qemu-system-x86_64 \
   -nodefaults -no-user-config -no-reboot -display none -M q35 -accel tcg,thread=multi -cpu max -smp "$cpus" -m "$memory" \
   -kernel "$kernel/vmlinux" -initrd "$kernel/initramfs.cpio" \
   -append "$append" \

@@ -2,15 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <net/if.h>
-#include <poll.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
+#include <vector>
 
-#include "absl/strings/match.h"
-#include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/fabric/ud_endpoint_test_fixture.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
@@ -21,69 +17,6 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-constexpr size_t kFrameSize = 2044;
-constexpr size_t kBuffers = 100;
-constexpr int kReceiveDepth = 40;
-constexpr int kSendDepth = 8;
-
-const Gid kSgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
-const Gid kDgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb));
-
-// A GRH and `payload` bytes of 0x5a behind it.
-std::vector<uint8_t> Bytes(size_t payload) {
-  std::vector<uint8_t> bytes(kGrhSize + payload, 0x5a);
-  kSgid.ToWire(&bytes[8]);
-  kDgid.ToWire(&bytes[24]);
-  return bytes;
-}
-
-class UdEndpointTest : public testing::Test {
- protected:
-  UdEndpointTest() {
-    pool_ = *BufferPool::Create(&hca_, pd_, kBuffers, kFrameSize);
-    handles_ = std::make_unique<AddressHandles>(&hca_, pd_);
-    ah_ = *handles_->Get({kDgid, 5, Sl(0)}, {});
-    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
-  }
-  ~UdEndpointTest() override {
-    endpoint_.reset();
-    EXPECT_EQ(pool_->count(State::kPosted), 0u);
-    EXPECT_EQ(pool_->count(State::kInFlight), 0u);
-    handles_->Put(ah_);
-    EXPECT_EQ(handles_->Reap(), 0u) << "every send released its handle";
-    handles_.reset();
-    pool_.reset();
-    EXPECT_EQ(hca_.alive(), 0) << "everything is destroyed";
-  }
-
-  SendRequest Request(BufferId buffer) const { return {buffer, pool_->Frame(buffer) - 4, 64, ah_, Qpn(0x99)}; }
-  std::vector<SendRequest> Requests(size_t count) {
-    std::vector<SendRequest> requests;
-    for (size_t i = 0; i < count; ++i) requests.push_back(Request(pool_->Allocate()));
-    return requests;
-  }
-  size_t Send(const std::vector<SendRequest>& requests) {
-    result_.assign(requests.size(), DropReason::kCount);
-    return endpoint_->Send(requests, absl::MakeSpan(result_));
-  }
-  size_t Reap() { return endpoint_->ReapSends(&failed_); }
-  bool Readable() const {
-    pollfd fd = {endpoint_->event_fd(), POLLIN, 0};
-    return poll(&fd, 1, 0) == 1;
-  }
-
-  const UdEndpoint::Options options_ = {
-      .pkey_index = 3, .qkey = QKey(0x1234), .receive_depth = kReceiveDepth, .send_depth = kSendDepth};
-  FakeHca hca_;
-  ibv_pd* const pd_ = hca_.pd();
-  std::unique_ptr<BufferPool> pool_;
-  std::unique_ptr<AddressHandles> handles_;
-  AhIndex ah_ = AhIndex::None();
-  std::unique_ptr<UdEndpoint> endpoint_;
-  std::vector<DropReason> result_;
-  size_t failed_ = 0;
-};
 
 TEST_F(UdEndpointTest, ComesUpToReadyToSend) {
   const std::vector<FakeTransition>& steps = hca_.qp()->transitions;
@@ -373,117 +306,6 @@ TEST_F(UdEndpointTest, AFailedSendThatLeavesTheQueueAloneChangesNothing) {
   EXPECT_EQ(Send(Requests(1)), 1u);
 }
 
-// ---- Failures that only another queue pair ends.
-
-TEST_F(UdEndpointTest, ASendQueueThatDoesNotComeBackHasFailed) {
-  struct Row {
-    const char* description;
-    ibv_qp_state state;
-    const char* verb;  // that fails; empty: none
-  };
-  const Row rows[] = {
-      {"in ERR there is no way back to RTS", IBV_QPS_ERR, ""},
-      {"the HCA refuses to take it back", IBV_QPS_SQE, "modify_qp"},
-      {"the HCA says nothing", IBV_QPS_SQE, "query_qp"},
-  };
-  for (const Row& row : rows) {
-    SCOPED_TRACE(row.description);
-    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
-    const std::vector<SendRequest> requests = Requests(1);
-    EXPECT_EQ(Send(requests), 1u);
-    hca_.CompleteSend(IBV_WC_LOC_QP_OP_ERR);
-    hca_.qp()->state = row.state;
-    hca_.FailNext(row.verb, EIO);
-    EXPECT_FALSE(endpoint_->failed());
-    EXPECT_EQ(Reap(), 1u);
-    EXPECT_TRUE(endpoint_->failed());
-    const std::vector<SendRequest> refused = Requests(1);
-    EXPECT_EQ(Send(refused), 0u);
-    EXPECT_THAT(result_, ElementsAre(DropReason::kSendError));
-    pool_->Free(refused[0].buffer);
-    endpoint_->Refill();
-    EXPECT_EQ(pool_->count(State::kPosted), 0u) << "what is posted now would be flushed for ever";
-  }
-}
-
-TEST_F(UdEndpointTest, AReceiveThatTakesTheQueuePairToErrorHasItFail) {
-  struct Row {
-    const char* description;
-    ibv_wc_status status;
-    ibv_qp_state state;
-    const char* verb;  // that fails; empty: none
-    bool fails;
-  };
-  const Row rows[] = {
-      {"the buffer was no good: the QP is in ERR", IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR, "", true},
-      {"flushed: whatever was first, it is in ERR, and need not be asked", IBV_WC_WR_FLUSH_ERR, IBV_QPS_RTS, "", true},
-      {"the HCA says nothing of its state", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "query_qp", true},
-      {"one datagram was no good, and the QP goes on", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "", false},
-  };
-  for (const Row& row : rows) {
-    SCOPED_TRACE(row.description);
-    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
-    endpoint_->Refill();
-    hca_.Deliver(std::vector<uint8_t>(100), {.status = row.status});
-    hca_.qp()->state = row.state;
-    hca_.FailNext(row.verb, EIO);
-    std::vector<Datagram> datagrams(8);
-    for (const Datagram& datagram : absl::MakeSpan(datagrams).first(endpoint_->Receive(absl::MakeSpan(datagrams)))) {
-      EXPECT_FALSE(datagram.ok);
-      pool_->Free(datagram.buffer);
-    }
-    EXPECT_EQ(endpoint_->failed(), row.fails);
-    const size_t posted = hca_.qp()->receives.size();
-    endpoint_->Refill();
-    EXPECT_EQ(hca_.qp()->receives.size(), posted + (row.fails ? 0 : 1));
-  }
-}
-
-TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadHasItFail) {
-  hca_.FailNext("poll_cq", EIO);
-  Datagram datagram;
-  EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(&datagram, 1)), 0u);
-  EXPECT_TRUE(endpoint_->failed());
-
-  endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
-  hca_.FailNext("poll_cq", EIO);
-  EXPECT_EQ(Reap(), 0u);
-  EXPECT_TRUE(endpoint_->failed());
-
-  endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
-  endpoint_->DrainEvents();
-  EXPECT_FALSE(endpoint_->failed()) << "there was no event, that is all";
-  hca_.FailNext("get_cq_event", EIO);
-  endpoint_->DrainEvents();
-  EXPECT_TRUE(endpoint_->failed()) << "the channel of a device that is gone is readable for ever";
-}
-
-// Since Linux 6.3, and in stable kernels: "RDMA/uverbs: Restrict usage of privileged QKEYs".
-TEST_F(UdEndpointTest, AControlledQKeyTakesAPrivilegeOnNewerKernels) {
-  hca_.FailNext("modify_qp", EPERM);
-  const UdEndpoint::Options controlled = {.qkey = QKey(0x8000'8001)};
-  const absl::Status created = UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), controlled).status();
-  EXPECT_THAT(
-      std::string(created.message()),
-      testing::AllOf(testing::StartsWith("modify QP 0x48 to INIT on fake0/1: Operation"), testing::HasSubstr("CAP_NET_RAW")));
-  hca_.FailNext("modify_qp", EPERM);
-  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(0x8000'0001)).message()), testing::HasSubstr("CAP_NET_RAW"));
-  hca_.FailNext("modify_qp", EPERM);
-  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(1)).message()), testing::Not(testing::HasSubstr("CAP_NET_RAW")));
-}
-
-// As when its driver was unloaded under the process: what cannot be destroyed any more is let go.
-TEST_F(UdEndpointTest, DestructionOnADeviceThatIsGoneNeitherHangsNorKeepsABuffer) {
-  const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 4, .send_depth = 4};
-  auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);
-  ASSERT_TRUE(endpoint->Attach(FloodMgid(PKey(0x8001)), Mlid(0xc001)).ok());
-  endpoint->Refill();
-  ASSERT_EQ(pool_->count(State::kPosted), 4u);
-  for (const char* verb : {"detach_mcast", "destroy_qp", "destroy_cq", "destroy_comp_channel"}) hca_.FailNext(verb, EIO);
-  endpoint.reset();
-  EXPECT_EQ(pool_->count(State::kPosted), 0u);
-}
-
 TEST_F(UdEndpointTest, ReapTakesMoreThanOnePoll) {
   const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 1, .send_depth = 90};
   auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);
@@ -550,58 +372,6 @@ TEST_F(UdEndpointTest, TakesTheGroupsQKey) {
   hca_.FailNext("modify_qp", EPERM);
   EXPECT_THAT(endpoint_->SetQKey(QKey(2)).message(),
               HasSubstr("modify QP 0x48 to Q_Key " + QKey(2).ToString() + " on fake0/1: Operation not permitted"));
-}
-
-// ---- On an Ethernet link layer.
-
-class EthernetEndpointTest : public UdEndpointTest {
- protected:
-  EthernetEndpointTest() {
-    hca_.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
-    hca_.gids[0].ndev_ifindex = if_nametoindex("lo");
-    endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
-  }
-  bool NetdevIsMember() const {
-    std::ifstream file("/proc/net/igmp6");
-    const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    return absl::StrContains(all, "lo              ff12e0fd8001ffffffffffff00000000");
-  }
-  const Mgid mgid_ = FloodMgid(PKey(0x8001), 0xff12'e0fd);  // nobody else's
-};
-
-TEST_F(EthernetEndpointTest, TheNetworkDeviceJoinsTheGroupsToo) {
-  ASSERT_TRUE(endpoint_->Attach(mgid_, Mlid()).ok());
-  EXPECT_TRUE(NetdevIsMember());
-  ASSERT_TRUE(endpoint_->Detach(mgid_, Mlid()).ok());
-  EXPECT_FALSE(NetdevIsMember());
-  ASSERT_TRUE(endpoint_->Attach(mgid_, Mlid()).ok());
-  endpoint_.reset();
-  EXPECT_FALSE(NetdevIsMember());
-}
-
-TEST_F(EthernetEndpointTest, WhereTheNetworkDeviceCannotJoinTheQueuePairIsNotAttached) {
-  hca_.gids[0].ndev_ifindex = 99999;
-  EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(),
-              HasSubstr("on network device 99999, which is not in this process's network namespace"));
-  EXPECT_TRUE(hca_.qp()->groups.empty());
-  hca_.gids.clear();
-  EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(), HasSubstr("query GID 0 of port fake0/1"));
-  EXPECT_TRUE(hca_.qp()->groups.empty());
-}
-
-// Some HCAs leave parts of the source MAC there.
-TEST_F(EthernetEndpointTest, LidAndSlOfACompletionMeanNothing) {
-  endpoint_->Refill();
-  hca_.Deliver(
-      Bytes(10),
-      {.status = IBV_WC_SUCCESS, .src_qp = 0x99, .wc_flags = IBV_WC_GRH, .slid = 0x5054, .sl = 3, .dlid_path_bits = 1});
-  Datagram datagram;
-  ASSERT_EQ(endpoint_->Receive({&datagram, 1}), 1u);
-  EXPECT_EQ(datagram.source(), (PeerAddress{kSgid, Qpn(0x99)}));
-  EXPECT_EQ(datagram.slid, Lid());
-  EXPECT_EQ(datagram.sl, Sl());
-  EXPECT_EQ(datagram.path_bits, 0);
-  pool_->Free(datagram.buffer);
 }
 
 // The destructor of the fixture finds the pool whole and the handles idle.
