@@ -15,24 +15,24 @@
 
 namespace eoib {
 
-inline constexpr size_t kFrameSize = 2044;
-inline constexpr size_t kBuffers = 100;
-inline constexpr int kReceiveDepth = 40;
-inline constexpr int kSendDepth = 8;
-
-inline const Gid kSgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
-inline const Gid kDgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb));
-
-// A GRH and `payload` bytes of 0x5a behind it.
-inline std::vector<uint8_t> Bytes(size_t payload) {
-  std::vector<uint8_t> bytes(kGrhSize + payload, 0x5a);
-  kSgid.ToWire(&bytes[8]);
-  kDgid.ToWire(&bytes[24]);
-  return bytes;
-}
-
 class UdEndpointTest : public testing::Test {
  protected:
+  static constexpr size_t kFrameSize = 2044;
+  static constexpr size_t kBuffers = 100;
+  static constexpr int kReceiveDepth = 40;
+  static constexpr int kSendDepth = 8;
+
+  static inline const Gid kSgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
+  static inline const Gid kDgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb));
+
+  // A GRH and `payload` bytes of 0x5a behind it.
+  static std::vector<uint8_t> Bytes(size_t payload) {
+    std::vector<uint8_t> bytes(kGrhSize + payload, 0x5a);
+    kSgid.ToWire(&bytes[8]);
+    kDgid.ToWire(&bytes[24]);
+    return bytes;
+  }
+
   UdEndpointTest() {
     pool_ = *BufferPool::Create(&hca_, pd_, kBuffers, kFrameSize);
     handles_ = std::make_unique<AddressHandles>(&hca_, pd_);
