@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <deque>
 #include <functional>
@@ -82,10 +83,11 @@ class FaultyHca final : public Hca {
   };
 
   static const VerbsTable& Table();
-  static const VerbsTable*& Behind() {
-    static const VerbsTable* behind = nullptr;
+  static std::atomic<const VerbsTable*>& BehindAll() {
+    static std::atomic<const VerbsTable*> behind{nullptr};
     return behind;
   }
+  static const VerbsTable* Behind() { return BehindAll(); }
   static absl::Mutex& InstancesMutex() {
     static absl::Mutex mutex;
     return mutex;
@@ -144,7 +146,7 @@ class FaultyHca final : public Hca {
 
 inline FaultyHca::FaultyHca(std::unique_ptr<Hca> hca)
     : hca_(std::move(hca)), async_fd_(hca_->context()->async_fd), poll_(hca_->context()->ops.poll_cq) {
-  Behind() = &hca_->verbs();
+  BehindAll() = &hca_->verbs();
   {
     absl::MutexLock lock(&InstancesMutex());
     Instances()[context()] = this;

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/synchronization/mutex.h"
 #include "control/command_registry.h"
 #include "control/command_server.h"
 #include "control/event_loop.h"
@@ -22,9 +23,11 @@
 
 namespace eoib {
 
-// Removed when the program ends.
+// Removed when the program ends. Any thread.
 inline std::string MakeTemporaryDirectory() {
+  static absl::Mutex mutex;
   static std::list<TempDir> directories;
+  absl::MutexLock lock(&mutex);
   return directories.emplace_back().path();
 }
 

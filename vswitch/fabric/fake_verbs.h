@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "fdb/check.h"
@@ -80,7 +81,10 @@ class FakeHca final : public Hca {
   absl::Status StopCapture() override { return absl::UnimplementedError("fake"); }
 
   // The `skip`+1-th call of the verb of that name from now on fails with `error`.
-  void FailNext(const std::string& verb, int error, int skip = 0) { failures_[verb] = {skip, error}; }
+  void FailNext(const std::string& verb, int error, int skip = 0) {
+    absl::MutexLock lock(&failures_mutex_);
+    failures_[verb] = {skip, error};
+  }
   // A protection domain that is always there, so that a test need not make one.
   ibv_pd* pd() { return &pd_; }
   // Objects that verbs made and did not yet destroy, all kinds together.
@@ -137,9 +141,10 @@ class FakeHca final : public Hca {
 
   FakeContext context_ = {};
   ibv_pd pd_ = {&context_, 0};
-  std::map<std::string, std::pair<int, int>> failures_;
-  int alive_ = 0;
-  absl::Mutex ah_mutex_;  // what create_ah and destroy_ah change
+  absl::Mutex failures_mutex_;
+  std::map<std::string, std::pair<int, int>> failures_ ABSL_GUARDED_BY(failures_mutex_);
+  std::atomic<int> alive_{0};
+  absl::Mutex ah_mutex_;  // for `ahs`
   FakeQp* qp_ = nullptr;
 };
 
@@ -159,6 +164,7 @@ inline FakeHca::FakeHca() {
 }
 
 inline int FakeHca::Failure(const std::string& verb) {
+  absl::MutexLock lock(&failures_mutex_);
   auto it = failures_.find(verb);
   if (it == failures_.end() || it->second.first-- > 0) return 0;
   const int error = it->second.second;
