@@ -179,7 +179,7 @@ cover_verbs() {
 }
 
 run_coverage() {
-  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON "${CLANG[@]}" || return
+  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON -DEOIB_PCH=OFF "${CLANG[@]}" || return
   cover_codecs
   cover_verbs
 }
