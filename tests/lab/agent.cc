@@ -143,10 +143,16 @@ void Agent::Kill(int signal) {
   process_->Kill(signal);
 }
 
-int Agent::Stop() {
+void Agent::Terminate() {
   Kill(SIGCONT);
   Kill(SIGTERM);
-  return process_->Wait().value_or(-1);
+}
+
+int Agent::Wait() { return process_->Wait().value_or(-1); }
+
+int Agent::Stop() {
+  Terminate();
+  return Wait();
 }
 
 // What eoibctl does, without a process for each question. That program itself is tested where an operator uses it.

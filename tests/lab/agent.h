@@ -62,8 +62,11 @@ class Agent {
   }
   // Fails the test if it is dead already: it has died of something that nobody did to it.
   void Kill(int signal);
-  // SIGTERM, also to one that is stopped; the exit code, -1 if it does not end.
-  int Stop();
+  // SIGTERM, also to one that is stopped.
+  void Terminate();
+  // Its exit code, -1 if it does not end.
+  int Wait();
+  int Stop();  // both
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }
   std::string Log() const { return process_->Log(); }

@@ -39,7 +39,9 @@ IbSubnet& IbFabric::subnet() {
 }
 
 IbFabric::IbFabric(const std::vector<PartitionSpec>& partitions) {
-  subnet().SetPartitions(Translate(partitions));
+  const std::vector<IbPartition> translated = Translate(partitions);
+  if (translated == subnet().partitions()) return;
+  subnet().SetPartitions(translated);
   subnet().Wait();
 }
 

@@ -23,6 +23,8 @@ struct IbPartition {
   std::vector<int> limited;
   bool ipoib = true;  // has IPoIB's broadcast group from the start
   int mtu = 4096;     // of that group
+
+  friend bool operator==(const IbPartition&, const IbPartition&) = default;
 };
 
 struct IbSubnetOptions {
@@ -70,6 +72,7 @@ class IbSubnet {
 
   // Tells the subnet managers of other partitions. They are in force when Wait() returns.
   void SetPartitions(const std::vector<IbPartition>& partitions);
+  const std::vector<IbPartition>& partitions() const { return options_.partitions; }
 
   // Waits until every port with its cable in is active and has the P_Keys it should, and the subnet administrator answers.
   void Wait();

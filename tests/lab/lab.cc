@@ -29,6 +29,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
+#include "tests/lab/rtnetlink.h"
 
 namespace eoib::lab {
 namespace {
@@ -304,16 +305,18 @@ uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
 }
 
 bool Host::HasInterface(const std::string& interface) {
-  unsigned index = 0;
-  InNamespace([&] { index = if_nametoindex(interface.c_str()); });
-  return index != 0;
+  bool has = false;
+  InNamespace([&] { has = HasLink(interface); });
+  return has;
 }
 
 void Host::AddAddress(const std::string& interface, const std::string& prefix) {
-  MustIp(absl::StrCat("address add ", prefix, " dev ", interface));
+  InNamespace([&] { AddInterfaceAddress(interface, prefix); });
 }
 
-void Host::SetUp(const std::string& interface) { MustIp(absl::StrCat("link set ", interface, " up")); }
+void Host::SetUp(const std::string& interface) {
+  InNamespace([&] { SetLinkUp(interface); });
+}
 
 std::string Host::Mac(const std::string& interface) {
   const std::vector<std::string> words =

@@ -15,10 +15,13 @@ void SwitchTest::TearDown() {
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->Alive()) ExpectConservation(agent.get());
   }
+  std::vector<Agent*> ending;
   for (const std::unique_ptr<Agent>& agent : agents_) {
-    if (agent->Alive()) {
-      EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
-    }
+    if (agent->Alive()) ending.push_back(agent.get());
+  }
+  for (Agent* agent : ending) agent->Terminate();
+  for (Agent* agent : ending) {
+    EXPECT_EQ(agent->Wait(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
   }
   // Last, since it is to see all of them go.
   if (fabric_ != nullptr) fabric_->End();
@@ -40,19 +43,26 @@ SoftFabric& SwitchTest::soft_fabric() {
   return *soft;
 }
 
-Agent& SwitchTest::AddAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {
+Agent& SwitchTest::LaunchAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {
   agents_.push_back(std::make_unique<Agent>(&lab_, &fabric(), lab_.AddHost(host, options), spec));
-  agents_.back()->Start();
+  agents_.back()->Launch();
   return *agents_.back();
+}
+
+Agent& SwitchTest::AddAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {
+  Agent& agent = LaunchAgent(host, spec, options);
+  agent.WaitUntilReady();
+  return agent;
 }
 
 std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& spec, const HostOptions& options) {
   std::vector<Agent*> added;
+  for (int i = 1; i <= count; ++i) added.push_back(&LaunchAgent(absl::StrCat("h", i), spec, options));
   for (int i = 1; i <= count; ++i) {
-    Agent& agent = AddAgent(absl::StrCat("h", i), spec, options);
-    agent.host()->AddAddress("v1", Address(i) + "/24");
-    if (options.ipv6) agent.host()->AddAddress("v1", Address6(i) + "/64");
-    added.push_back(&agent);
+    Agent* agent = added[i - 1];
+    agent->WaitUntilReady();
+    agent->host()->AddAddress("v1", Address(i) + "/24");
+    if (options.ipv6) agent->host()->AddAddress("v1", Address6(i) + "/64");
   }
   return added;
 }

@@ -29,6 +29,8 @@ class SwitchTest : public ::testing::Test {
   SoftFabric& soft_fabric();
   void StartFabric(const std::vector<PartitionSpec>& partitions);
 
+  // A new host with an agent that was started and may not be ready.
+  Agent& LaunchAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
   // A new host with a running agent.
   Agent& AddAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
   // The same on hosts h1 to hN, with 10.0.0.N/24 (and fd00::N/64 with IPv6) on v1.

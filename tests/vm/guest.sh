@@ -12,6 +12,13 @@ mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null
 ln -sf /proc/self/fd /dev/fd
 hostname eoib-vm
 ip link set lo up
+# Every program of libibverbs would load the drivers of all adapters there are. Here are rdma_rxe and simib, which has libipathverbs.
+for driver in /etc/libibverbs.d/*.driver; do
+  case ${driver##*/} in
+    rxe.driver | ipathverbs.driver) ;;
+    *) rm -f "$driver" ;;
+  esac
+done
 
 # Two ports to the machine outside, by the names that boot.sh gave them.
 port() {

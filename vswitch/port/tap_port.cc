@@ -67,10 +67,15 @@ absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
                                                "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
   }
   ifreq request = RequestFor(name);
-  // Exclusive, unless it is ours: a netdev of that name is somebody's otherwise, and must not be taken over.
-  const bool ours = WasLeftBehind(name, mac);
-  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | (ours ? 0 : IFF_TUN_EXCL));
+  // Exclusive, unless it is ours: a netdev of that name is somebody's otherwise, and must not be taken over. (Not asked for
+  // before it is known to be there: the kernel would look for a module of that name.)
+  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_TUN_EXCL);
   if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
+  if (errno == EBUSY && WasLeftBehind(name, mac)) {
+    request = RequestFor(name);
+    request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR);
+    if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
+  }
   if (errno == EBUSY || errno == EEXIST || (errno == EINVAL && if_nametoindex(name.c_str()) != 0)) {
     return absl::AlreadyExistsError(absl::StrCat(
         "make TAP ", name, ": a netdev of that name exists; delete it (ip link delete ", name, ") or choose another name"));
