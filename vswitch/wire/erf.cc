@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -36,14 +37,31 @@ static_assert(sizeof(PcapRecordHeader) == 16);
 struct ErfHeader {
   std::array<uint8_t, 8> timestamp{};  // little-endian: seconds 32 | fraction of a second 32
   uint8_t type = kErfTypeInfiniband;
-  uint8_t flags = 0x04;  // records of varying length
+  uint8_t flags = 0x04;  // records of varying length; in the two lowest bits the capture interface
   be16 record_length;    // with this header
   be16 loss_counter;
   be16 wire_length;
 };
 static_assert(sizeof(ErfHeader) == 16);
 
+// A provenance record: one section, of the capture interface, with one comment. A tag is a type, its value's length, and the
+// value, filled up to four bytes; the section's own tag tells the length of all its tags.
+struct ErfTag {
+  be16 type;
+  be16 length;
+};
+struct ErfSection {
+  ErfTag tag;
+  be16 id;
+  be16 length;
+};
+static_assert(sizeof(ErfTag) == 4 && sizeof(ErfSection) == 8);
+
+constexpr uint16_t kTagComment = 1;
+constexpr uint16_t kSectionInterface = 0xff03;
+
 constexpr uint32_t kMagicMicroseconds = 0xa1b2'c3d4;
+constexpr uint8_t kMaxInterface = 3;
 constexpr uint32_t kMagicNanoseconds = 0xa1b2'3c4d;
 
 std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
@@ -54,27 +72,55 @@ std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
   return bytes;
 }
 
+absl::Span<const uint8_t> Bytes(const void* bytes, size_t length) { return {static_cast<const uint8_t*>(bytes), length}; }
+
 bool FitsUint32Seconds(absl::Time timestamp) {
   return timestamp >= absl::UnixEpoch() && absl::ToUnixSeconds(timestamp) <= 0xffff'ffff;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path, Stamps stamps) {
+absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path, Stamps stamps, uint8_t interface) {
+  if (interface > kMaxInterface) {
+    return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
+  }
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
-  auto writer = std::unique_ptr<ErfWriter>(new ErfWriter(path, fd, stamps));
+  auto writer = std::unique_ptr<ErfWriter>(new ErfWriter(path, fd, stamps, interface));
   writer->AppendFileHeader();
   return writer;
 }
 
-ErfWriter::ErfWriter(std::string path, int fd, Stamps stamps) : path_(std::move(path)), stamps_(stamps), fd_(fd) {
+ErfWriter::ErfWriter(std::string path, int fd, Stamps stamps, uint8_t interface)
+    : path_(std::move(path)), stamps_(stamps), interface_(interface), fd_(fd) {
   buffer_.reserve(kBufferSize + kMaxPacket);
 }
 
 ErfWriter::~ErfWriter() { Close().IgnoreError(); }
 
 absl::Status ErfWriter::Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces) {
+  const uint64_t before = bytes_;
+  absl::Status status = AddRecord(timestamp, kErfTypeInfiniband, pieces);
+  if (bytes_ != before) ++packets_;
+  return status;
+}
+
+absl::Status ErfWriter::WriteComment(absl::Time timestamp, absl::string_view comment) {
+  if (comment.size() > kMaxComment) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("write capture ", path_, ": comment of ", comment.size(), " bytes: at most ", kMaxComment));
+  }
+  static constexpr std::array<uint8_t, 3> kFill{};
+  const size_t fill = (4 - comment.size() % 4) % 4;
+  const size_t length = sizeof(ErfSection) + sizeof(ErfTag) + comment.size() + fill;
+  const ErfSection section = {{be16(kSectionInterface), be16(4)}, be16(interface_), be16(static_cast<uint16_t>(length))};
+  const ErfTag tag = {be16(kTagComment), be16(static_cast<uint16_t>(comment.size()))};
+  const absl::Span<const uint8_t> pieces[] = {
+      Bytes(&section, sizeof(section)), Bytes(&tag, sizeof(tag)), Bytes(comment.data(), comment.size()), {kFill.data(), fill}};
+  return AddRecord(timestamp, kErfTypeMeta, pieces);
+}
+
+absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces) {
   if (!status_.ok()) return status_;
   if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat("write capture ", path_, ": already closed"));
   size_t length = 0;
@@ -87,9 +133,8 @@ absl::Status ErfWriter::Write(absl::Time timestamp, absl::Span<const absl::Span<
     return absl::InvalidArgumentError(
         absl::StrCat("write capture ", path_, ": stamp ", absl::FormatTime(timestamp), " is not between 1970 and 2106"));
   }
-  AppendRecordHeaders(timestamp, length);
+  AppendRecordHeaders(timestamp, type, length);
   for (absl::Span<const uint8_t> piece : pieces) Append(piece.data(), piece.size());
-  ++packets_;
   return buffer_.size() < kBufferSize ? absl::OkStatus() : Flush();
 }
 
@@ -121,7 +166,7 @@ void ErfWriter::AppendFileHeader() {
   Append(&header, sizeof(header));
 }
 
-void ErfWriter::AppendRecordHeaders(absl::Time timestamp, size_t length) {
+void ErfWriter::AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t length) {
   const auto seconds = static_cast<uint32_t>(absl::ToUnixSeconds(timestamp));
   const absl::Duration rest = timestamp - absl::FromUnixSeconds(seconds);
   const auto nanoseconds = static_cast<uint32_t>(absl::ToInt64Nanoseconds(rest));
@@ -130,6 +175,8 @@ void ErfWriter::AppendRecordHeaders(absl::Time timestamp, size_t length) {
   const PcapRecordHeader pcap{seconds, fraction, record_length, record_length};
   ErfHeader erf;
   erf.timestamp = ErfStamp(seconds, nanoseconds);
+  erf.type = type;
+  erf.flags |= interface_;
   erf.record_length = static_cast<uint16_t>(record_length);
   erf.wire_length = static_cast<uint16_t>(length);
   Append(&pcap, sizeof(pcap));

@@ -1,7 +1,8 @@
 // ErfWriter: captures of whole InfiniBand packets that tcpdump's and Wireshark's family of tools reads.
 //
 // A pcap file of link type 197 (ERF), each packet in an ERF record of type 21 (InfiniBand), from the LRH to the VCRC. Link type
-// 247 (InfiniBand proper) would be the plainer choice, but tshark 4.0 refuses it.
+// 247 (InfiniBand proper) would be the plainer choice, but tshark 4.0 refuses it. What is to be said of all packets stands in a
+// record of ERF's own for that (type 27, provenance). See wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_ERF_H_
 #define EOIB_VSWITCH_WIRE_ERF_H_
 
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
@@ -20,6 +22,7 @@ namespace eoib {
 
 inline constexpr uint32_t kLinkTypeErf = 197;
 inline constexpr uint8_t kErfTypeInfiniband = 21;
+inline constexpr uint8_t kErfTypeMeta = 27;
 
 // Thread-compatible: one thread at a time. Never on a worker: it writes to a file. Owns the file.
 class ErfWriter {
@@ -28,7 +31,9 @@ class ErfWriter {
   enum class Stamps { kMicroseconds, kNanoseconds };
 
   // Creates or truncates `path` (readable by its owner only: a capture shows people's traffic) and buffers the file header.
-  static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, Stamps stamps = Stamps::kNanoseconds);
+  // Packets are marked as those of capture interface `interface`, 0 to 3.
+  static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, Stamps stamps = Stamps::kNanoseconds,
+                                                         uint8_t interface = 0);
   // Flushes; an error is lost, so call Close to hear of it.
   ~ErfWriter();
   ErfWriter(const ErfWriter&) = delete;
@@ -38,6 +43,8 @@ class ErfWriter {
   // between 1970 and 2106. After a failed write to the file every later call fails the same way: a record cut in the middle
   // ends a capture.
   absl::Status Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces);
+  // Adds a provenance record: a comment, of at most kMaxComment bytes, on the capture interface. Errors are those of Write.
+  absl::Status WriteComment(absl::Time timestamp, absl::string_view comment);
   // Brings what is buffered to the file.
   absl::Status Flush();
   // Flushes and closes. Later calls fail.
@@ -48,17 +55,20 @@ class ErfWriter {
   uint64_t bytes() const { return bytes_; }
 
   static constexpr size_t kMaxPacket = 16'384;
+  static constexpr size_t kMaxComment = 1'024;
 
  private:
   static constexpr size_t kBufferSize = 65'536;
 
-  ErfWriter(std::string path, int fd, Stamps stamps);
+  ErfWriter(std::string path, int fd, Stamps stamps, uint8_t interface);
+  absl::Status AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces);
   void AppendFileHeader();
-  void AppendRecordHeaders(absl::Time timestamp, size_t length);
+  void AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t length);
   void Append(const void* bytes, size_t length);
 
   const std::string path_;
   const Stamps stamps_;
+  const uint8_t interface_;
   int fd_;  // -1 once closed
   std::vector<uint8_t> buffer_;
   absl::Status status_;  // what the first failed write to the file said

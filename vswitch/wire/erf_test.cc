@@ -74,6 +74,34 @@ TEST(ErfWriterTest, GoldenFile) {
   }
 }
 
+// A comment, which fills its tag or does not, and a packet, both of capture interface 1.
+TEST(ErfWriterTest, GoldenComment) {
+  const struct {
+    const char* description;
+    const char* comment;
+    const char* hex;  // from the pcap record's lengths on
+  } kRows[] = {
+      {"filled up", "rebuilt",
+       "24000000 24000000 10020040 00f15365 1b 05 0024 0000 0014 ff03 0004 0001 0014 0001 0007 7265 6275 696c 7400"},
+      {"a multiple of four", "made",
+       "20000000 20000000 10020040 00f15365 1b 05 0020 0000 0010 ff03 0004 0001 0010 0001 0004 6d61 6465"},
+  };
+  for (const auto& row : kRows) {
+    TemporaryFile file;
+    auto writer = ErfWriter::Open(file.path(), ErfWriter::Stamps::kNanoseconds, /*interface=*/1);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_TRUE((*writer)->WriteComment(Stamp(), row.comment).ok());
+    EXPECT_EQ((*writer)->packets(), 0u) << "a comment is no packet";
+    EXPECT_TRUE(WritePiece(writer->get(), Stamp(), Bytes{0xab}).ok());
+    EXPECT_EQ((*writer)->packets(), 1u);
+    EXPECT_TRUE((*writer)->Close().ok());
+    const std::string expected =
+        absl::StrCat("4d3cb2a1 0200 0400 00000000 00000000 10400000 c5000000 00f15365 fbb2e60e", row.hex,
+                     "00f15365 fbb2e60e 11000000 11000000 10020040 00f15365 15 05 0011 0000 0001 ab");
+    EXPECT_EQ(ToHex(file.Read()), ToHex(FromHex(expected.c_str()))) << row.description;
+  }
+}
+
 TEST(ErfWriterTest, BuffersUntilFlushed) {
   TemporaryFile file;
   auto writer = ErfWriter::Open(file.path());
@@ -102,8 +130,12 @@ TEST(ErfWriterTest, Errors) {
             "open capture /nonexistent/capture.pcap: No such file or directory");
 
   TemporaryFile file;
+  EXPECT_EQ(ErfWriter::Open(file.path(), ErfWriter::Stamps::kNanoseconds, 4).status().code(),
+            absl::StatusCode::kInvalidArgument);
   auto writer = ErfWriter::Open(file.path());
   ASSERT_TRUE(writer.ok());
+  EXPECT_EQ((*writer)->WriteComment(Stamp(), std::string(ErfWriter::kMaxComment + 1, 'x')).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(WritePiece(writer->get(), Stamp(), Bytes(ErfWriter::kMaxPacket + 1)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(WritePiece(writer->get(), absl::FromUnixSeconds(-1), {}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(WritePiece(writer->get(), absl::InfiniteFuture(), {}).code(), absl::StatusCode::kInvalidArgument);
@@ -138,6 +170,12 @@ class TsharkTest : public testing::Test {
     WriteWire(headers, header_bytes.data());
     const absl::Span<const uint8_t> pieces[] = {header_bytes, eoib, frame, trailer.span()};
     ASSERT_TRUE(writer_->Write(Stamp() + absl::Nanoseconds(writer_->packets()), pieces).ok());
+  }
+
+  // Starts a capture of interface 1 with a comment.
+  void Comment(const std::string& comment) {
+    writer_ = *ErfWriter::Open(file_.path(), ErfWriter::Stamps::kNanoseconds, /*interface=*/1);
+    ASSERT_TRUE(writer_->WriteComment(Stamp(), comment).ok());
   }
 
   static UdPacket Packet(size_t payload_length) {
@@ -242,6 +280,14 @@ TEST_F(TsharkTest, ReadsEveryHeaderField) {
   ASSERT_EQ(packets.size(), 1u);
   ASSERT_EQ(packets[0].size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(packets[0][i], kFields[i].value) << names[i];
+}
+
+TEST_F(TsharkTest, ReadsTheCommentAndTheInterface) {
+  Comment("InfiniBand headers rebuilt");
+  Capture({}, Bytes(60));
+  const auto records = Dissect({"erf.types.type", "erf.meta.section_interface.comment", "erf.flags.cap", "_ws.malformed"});
+  const std::vector<std::vector<std::string>> expected = {{"27", "InfiniBand headers rebuilt", "1", ""}, {"21", "", "1", ""}};
+  EXPECT_EQ(records, expected);
 }
 
 // Every golden frame whose checksum is asserted elsewhere is right in tshark's eyes too, and so is every pad count on the way.
