@@ -34,6 +34,11 @@ uint64_t RandomTid() {
   return static_cast<uint64_t>(random()) << 8 | 1;
 }
 
+// "20 packets, 0 missed"
+std::string Counts(const CaptureReport& capture) {
+  return absl::StrCat(capture.packets, " packets, ", capture.missed, " missed");
+}
+
 }  // namespace
 
 Agent::Agent(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock)
@@ -208,6 +213,7 @@ RefreshDepth Agent::Note(const ibv_async_event& event) {
 
 void Agent::Refresh(RefreshDepth depth) {
   if (!running_) return;
+  hca_->OnPortChange();
   if (depth == RefreshDepth::kHeavy) RebuildVeses();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (port.ok() && !port->active) {
@@ -293,6 +299,10 @@ std::string Agent::ShowPort() const {
 std::string Agent::Show() const {
   std::string text = absl::StrCat("HCA ", hca_->name(), ": ", ShowPort(), "\n");
   if (!lost_.empty()) absl::StrAppend(&text, "lost: ", lost_, "\n");
+  if (const absl::optional<CaptureReport> capture = hca_->Capture()) {
+    absl::StrAppend(&text, "capture to ", capture->path, ": ", Counts(*capture), "\n");
+    if (!capture->status.ok()) absl::StrAppend(&text, "  ended: ", capture->status.message(), "\n");
+  }
   if (subscriptions_ != nullptr) absl::StrAppend(&text, "notices of the subnet: ", subscriptions_->Show(), "\n");
   for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
   return text;
@@ -337,13 +347,14 @@ void Agent::RegisterCommands(CommandRegistry* registry) {
                       [this](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
                         absl::Status status = hca_->StartCapture(arguments[0]);
                         if (!status.ok()) return status;
-                        return absl::StrCat("capturing to ", arguments[0], "\n");
+                        const std::string note = hca_->CaptureNote();
+                        return absl::StrCat("capturing to ", arguments[0], "\n", note, note.empty() ? "" : "\n");
                       }});
   registry->Register(
       {"capture/stop", "", "end the capture", 0, 0, [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-         absl::Status status = hca_->StopCapture();
-         if (!status.ok()) return status;
-         return std::string("stopped\n");
+         const absl::StatusOr<CaptureReport> report = hca_->StopCapture();
+         if (!report.ok()) return report.status();
+         return absl::StrCat("stopped: ", Counts(*report), " in ", report->path, "\n");
        }});
 }
 

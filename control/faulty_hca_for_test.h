@@ -39,7 +39,8 @@ class FaultyHca final : public Hca {
   std::string name() const override { return hca_->name(); }
   MadTransport* mads() override { return hca_->mads(); }
   absl::Status StartCapture(const std::string& path) override { return hca_->StartCapture(path); }
-  absl::Status StopCapture() override { return hca_->StopCapture(); }
+  absl::StatusOr<CaptureReport> StopCapture() override { return hca_->StopCapture(); }
+  absl::optional<CaptureReport> Capture() const override { return hca_->Capture(); }
 
   // That verb fails with `error` from now on, until Mend.
   void Fail(const std::string& verb, int error) {

@@ -77,11 +77,13 @@ class AddressHandles {
   // one Release.
   ibv_ah* Acquire(AhIndex index);
   void Release(AhIndex index);
+  // Worker, between Acquire and Release: what the handle was made from.
+  using Key = std::pair<PathKey, PathAttributes>;
+  const Key& KeyOf(AhIndex acquired) const { return slots_[SlotOf(acquired)].key; }
 
   size_t size() const;
 
  private:
-  using Key = std::pair<PathKey, PathAttributes>;
   // An AhIndex is a slot and, above it, the slot's generation: a worker that still holds the index of a handle that is gone
   // must not send through the next one in the same slot. Generation 0xff is never used, so that no index is AhIndex::None().
   static constexpr uint32_t kSlotBits = 16;
@@ -91,7 +93,7 @@ class AddressHandles {
     std::atomic<ibv_ah*> ah{nullptr};
     std::atomic<uint32_t> sends{0};
     std::atomic<uint32_t> generation{0};  // changes only while `ah` is null and `sends` was seen to be 0
-    Key key;                              // control only
+    Key key;                              // control; the worker reads it while it owes a Release, when it does not change
     uint32_t users = 0;                   // control only
   };
 

@@ -36,10 +36,9 @@
 #include "absl/status/statusor.h"
 #include "fdb/address.h"
 #include "vswitch/fabric/hca.h"
+#include "vswitch/wire/ib_headers.h"
 
 namespace eoib {
-
-inline constexpr size_t kGrhSize = 40;
 
 // Index of a buffer in its pool.
 class BufferId : public Number<struct BufferIdTag, uint32_t> {

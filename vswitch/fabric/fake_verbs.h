@@ -27,6 +27,7 @@
 #include "absl/types/span.h"
 #include "fdb/check.h"
 #include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/rebuilt_capture.h"
 
 namespace eoib {
 
@@ -77,8 +78,11 @@ class FakeHca final : public Hca {
   int gid_index() const override { return chosen_gid_index; }
   std::string name() const override { return "fake0/1"; }
   MadTransport* mads() override { return nullptr; }
-  absl::Status StartCapture(const std::string&) override { return absl::UnimplementedError("fake"); }
-  absl::Status StopCapture() override { return absl::UnimplementedError("fake"); }
+  absl::Status StartCapture(const std::string& path) override { return capture_.Start(*this, path); }
+  absl::StatusOr<CaptureReport> StopCapture() override { return capture_.Stop(*this); }
+  absl::optional<CaptureReport> Capture() const override { return capture_.report(); }
+  RebuiltCapture* rebuilt_capture() override { return &capture_; }
+  void OnPortChange() override { capture_.OnPortChange(*this); }
 
   // The `skip`+1-th call of the verb of that name from now on fails with `error`.
   void FailNext(const std::string& verb, int error, int skip = 0) {
@@ -146,6 +150,7 @@ class FakeHca final : public Hca {
   std::atomic<int> alive_{0};
   absl::Mutex ah_mutex_;  // for `ahs`
   FakeQp* qp_ = nullptr;
+  RebuiltCapture capture_;
 };
 
 inline FakeHca::FakeHca() {

@@ -78,7 +78,18 @@ absl::StatusOr<ibv_port_attr> QueryAttributes(const Hca& hca) {
   return attr;
 }
 
+absl::StatusOr<PKey> QueryPKey(const Hca& hca, int index) {
+  uint16_t wire = 0;
+  errno = 0;
+  if (hca.verbs().query_pkey(hca.context(), hca.port(), index, &wire) == 0) return PKey(ntohs(wire));
+  return absl::ErrnoToStatus(errno != 0 ? errno : EIO, absl::StrCat("query P_Key ", index, " of port ", hca.name()));
+}
+
 }  // namespace
+
+absl::Status NoCaptureRuns(absl::string_view hca_name) {
+  return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", hca_name, ": none runs"));
+}
 
 std::string PortTrouble(const HcaPortInfo& port) {
   if (port.ethernet_link_layer) return "the port is down: no link (see the netdev behind it, rdma link)";
@@ -119,6 +130,18 @@ absl::StatusOr<ibv_gid_entry> Hca::QueryGidEntry() const {
   return entry;
 }
 
+absl::StatusOr<std::vector<PKey>> Hca::QueryPKeys() const {
+  absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
+  if (!attr.ok()) return attr.status();
+  std::vector<PKey> table;
+  for (int i = 0; i < attr->pkey_tbl_len; ++i) {
+    const absl::StatusOr<PKey> pkey = QueryPKey(*this, i);
+    if (!pkey.ok()) return pkey.status();
+    table.push_back(*pkey);
+  }
+  return table;
+}
+
 absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
   absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
   if (!attr.ok()) return attr.status();
@@ -127,12 +150,9 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
   const PKeyIndex* found = nullptr;
   PKeyIndex limited;
   for (int i = 0; i < attr->pkey_tbl_len; ++i) {
-    uint16_t wire = 0;
-    errno = 0;
-    if (verbs().query_pkey(context(), port(), i, &wire) != 0) {
-      return absl::ErrnoToStatus(errno != 0 ? errno : EIO, absl::StrCat("query P_Key ", i, " of port ", name()));
-    }
-    const PKeyIndex entry = {static_cast<uint16_t>(i), PKey(ntohs(wire))};
+    const absl::StatusOr<PKey> in_table = QueryPKey(*this, i);
+    if (!in_table.ok()) return in_table.status();
+    const PKeyIndex entry = {static_cast<uint16_t>(i), *in_table};
     if (!entry.pkey.IsValid()) continue;
     table.push_back(entry.pkey.ToString());
     if (!entry.pkey.SamePartition(pkey)) continue;

@@ -13,11 +13,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "fdb/address.h"
+#include "vswitch/fabric/capture_report.h"
 #include "vswitch/fabric/mad_transport.h"
 #include "vswitch/fabric/verbs.h"
 
 namespace eoib {
+
+class RebuiltCapture;
 
 // A port's state as a subnet manager left it.
 struct HcaPortInfo {
@@ -33,6 +37,9 @@ struct HcaPortInfo {
 
 // Why a port that is not active is not, and what to do about it: "the port is down: no link (...)".
 std::string PortTrouble(const HcaPortInfo& port);
+
+// What StopCapture answers on an HCA of that name where there is nothing to stop: kFailedPrecondition.
+absl::Status NoCaptureRuns(absl::string_view hca_name);
 
 // All members may be called from any thread unless their comment says otherwise; the MAD transport from one.
 class Hca {
@@ -50,10 +57,19 @@ class Hca {
   // Null on a link layer without a subnet administrator.
   virtual MadTransport* mads() = 0;
 
-  // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kUnimplemented where
-  // the HCA cannot. A capture that runs already is replaced.
+  // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kFailedPrecondition
+  // where there is a better way, which the message says. A capture that runs already is replaced.
   virtual absl::Status StartCapture(const std::string& path) = 0;
-  virtual absl::Status StopCapture() = 0;
+  // Waits for the file. kFailedPrecondition if none runs; the error of a write that has failed meanwhile.
+  virtual absl::StatusOr<CaptureReport> StopCapture() = 0;
+  // Of the capture that has been started and not been stopped.
+  virtual absl::optional<CaptureReport> Capture() const = 0;
+  // What who reads a capture of this HCA has to know; empty if packets are in it as they are on the cable.
+  virtual std::string CaptureNote() const { return ""; }
+  // For UdEndpoint: where it tells what it sends and receives. Null if the HCA knows by itself.
+  virtual RebuiltCapture* rebuilt_capture() { return nullptr; }
+  // The port's LID, GID or P_Keys may have changed. Control only.
+  virtual void OnPortChange() {}
 
   // What the port counts, under names of the InfiniBand port counters where there is one; empty where they are read elsewhere
   // (a real HCA's with perfquery).
@@ -67,6 +83,8 @@ class Hca {
   absl::StatusOr<HcaPortInfo> QueryPort() const;
   // The entry of the GID table at gid_index(): type and network device are RoCE's.
   absl::StatusOr<ibv_gid_entry> QueryGidEntry() const;
+  // The port's table of P_Keys, also those that are not valid.
+  absl::StatusOr<std::vector<PKey>> QueryPKeys() const;
   // The index of the P_Key of that partition in the port's table (full member preferred), and whether it is a full member's.
   // kNotFound, listing the table, if the port is not a member. On an Ethernet link layer nothing checks P_Keys, its table may
   // be a single 0xffff, and every port counts as a full member.

@@ -32,9 +32,11 @@ UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, cons
     : hca_(hca),
       pool_(pool),
       handles_(handles),
+      capture_(hca->rebuilt_capture()),
+      pkey_index_(options.pkey_index),
       receive_depth_(static_cast<size_t>(options.receive_depth)),
       send_depth_(static_cast<size_t>(options.send_depth)),
-      remote_qkey_(options.qkey.value() | kOwnQKey),
+      qkey_(options.qkey.value()),
       use_(pool->size(), Use::kNone),
       ah_of_buffer_(pool->size(), AhIndex::None()),
       receive_wrs_(kReceiveBatch),
@@ -150,6 +152,7 @@ size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
     ibv_wc wcs[kPollBatch];
     const int wanted = static_cast<int>(std::min<size_t>(kPollBatch, out.size() - received));
     const int polled = ibv_poll_cq(receive_cq_, wanted, wcs);
+    if (ABSL_PREDICT_FALSE(Captures()) && polled > 0) CaptureReceived({wcs, static_cast<size_t>(polled)});
     for (int i = 0; i < polled; ++i) received += TakeReceive(wcs[i], &out[received]);
     if (polled < 0) SetFailed();
     if (polled < wanted) break;
@@ -268,7 +271,7 @@ DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
   wr.send_flags = IBV_SEND_SIGNALED;
   wr.wr.ud.ah = ah;
   wr.wr.ud.remote_qpn = request.qpn.value();
-  wr.wr.ud.remote_qkey = remote_qkey_.load(std::memory_order_relaxed);
+  wr.wr.ud.remote_qkey = qkey_.load(std::memory_order_relaxed) | kOwnQKey;
   return DropReason::kNone;
 }
 
@@ -284,11 +287,34 @@ size_t UdEndpoint::PostSends(absl::Span<const SendRequest> requests, size_t prep
     ah_of_buffer_[request.buffer.value()] = request.ah;
   }
   in_flight_ += posted;
+  if (ABSL_PREDICT_FALSE(Captures())) CaptureSent(requests, posted);
   for (size_t i = posted; i < prepared; ++i) {
     handles_->Release(requests[send_requests_[i]].ah);
     result[send_requests_[i]] = error == ENOMEM ? DropReason::kSendQueueFull : DropReason::kSendError;
   }
   return posted;
+}
+
+RebuiltCapture::QueuePair UdEndpoint::CaptureIdentity() const {
+  return {qpn(), QKey(qkey_.load(std::memory_order_relaxed)), pkey_index_};
+}
+
+// The first `posted` of the requests that were prepared. Nobody writes to their buffers before they are reaped.
+void UdEndpoint::CaptureSent(absl::Span<const SendRequest> requests, size_t posted) {
+  const RebuiltCapture::QueuePair qp = CaptureIdentity();
+  for (size_t i = 0; i < posted; ++i) {
+    const SendRequest& request = requests[send_requests_[i]];
+    const auto& [path, attributes] = handles_->KeyOf(request.ah);
+    capture_->Sent(qp, path, attributes, request.qpn, {request.payload, request.length});
+  }
+}
+
+void UdEndpoint::CaptureReceived(absl::Span<const ibv_wc> completions) {
+  const RebuiltCapture::QueuePair qp = CaptureIdentity();
+  for (const ibv_wc& wc : completions) {
+    if (wc.status != IBV_WC_SUCCESS || wc.byte_len < kGrhSize) continue;
+    capture_->Received(qp, wc, pool_->Grh(BufferId(static_cast<uint32_t>(wc.wr_id))));
+  }
 }
 
 size_t UdEndpoint::ReapSends(size_t* failed) {
@@ -356,7 +382,7 @@ absl::Status UdEndpoint::SetQKey(QKey qkey) {
   ibv_qp_attr attr = {};
   attr.qkey = qkey.value();
   absl::Status status = ModifyQp(&attr, IBV_QP_QKEY, absl::StrCat(" to Q_Key ", qkey.ToString()));
-  if (status.ok()) remote_qkey_.store(qkey.value() | kOwnQKey, std::memory_order_relaxed);
+  if (status.ok()) qkey_.store(qkey.value(), std::memory_order_relaxed);
   return status;
 }
 
@@ -372,6 +398,7 @@ absl::Status UdEndpoint::Attach(const Mgid& mgid, Mlid mlid) {
     return status;
   }
   groups_.emplace_back(mgid, mlid);
+  if (capture_ != nullptr) capture_->Attached(mgid, mlid);
   return absl::OkStatus();
 }
 
@@ -390,6 +417,7 @@ absl::Status UdEndpoint::Detach(const Mgid& mgid, Mlid mlid) {
     return Failed(error, absl::StrCat("detach QP ", qpn().ToString(), " from ", Describe(mgid, mlid)));
   }
   netdev_groups_.Leave(mgid);
+  if (capture_ != nullptr) capture_->Detached(mgid);
   groups_.erase(std::remove(groups_.begin(), groups_.end(), std::make_pair(mgid, mlid)), groups_.end());
   return absl::OkStatus();
 }
@@ -400,6 +428,7 @@ void UdEndpoint::DetachAll() {
     ibv_gid gid;
     mgid.gid().ToWire(gid.raw);
     hca_->verbs().detach_mcast(qp_, &gid, mlid.value());
+    if (capture_ != nullptr) capture_->Detached(mgid);
   }
 }
 

@@ -17,6 +17,9 @@
 // not come back, or a completion queue cannot be read, the endpoint has failed: it sends and posts nothing more, and whoever
 // owns it makes another one.
 //
+// Where the HCA does not capture packets by itself, the endpoint tells a RebuiltCapture of them: that is one look at a flag for
+// each batch while there is no capture.
+//
 // One thread: the worker that owns the QP, except SetQKey, Attach and Detach, which control calls. Nothing here allocates after
 // Create.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
@@ -40,6 +43,7 @@
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/netdev_multicast.h"
+#include "vswitch/fabric/rebuilt_capture.h"
 #include "vswitch/wire/drop_reason.h"
 
 namespace eoib {
@@ -131,6 +135,10 @@ class UdEndpoint {
   DropReason PrepareSend(const SendRequest& request, size_t at);
   size_t PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result);
   void FinishSend(BufferId buffer);
+  bool Captures() const { return capture_ != nullptr && capture_->on(); }
+  RebuiltCapture::QueuePair CaptureIdentity() const;
+  void CaptureSent(absl::Span<const SendRequest> requests, size_t posted);
+  void CaptureReceived(absl::Span<const ibv_wc> completions);
   absl::Status JoinOnNetdev(const Mgid& mgid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverSendQueue();
   bool QueryState(ibv_qp_state* state);
@@ -141,6 +149,8 @@ class UdEndpoint {
   Hca* const hca_;
   BufferPool* const pool_;
   AddressHandles* const handles_;
+  RebuiltCapture* const capture_;  // or null
+  const uint16_t pkey_index_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* receive_cq_ = nullptr;
   ibv_cq* send_cq_ = nullptr;
@@ -153,7 +163,7 @@ class UdEndpoint {
   bool receive_failed_ = false;  // the QP may be in ERR
   bool ethernet_ = false;        // the port's link layer
   std::atomic<bool> failed_{false};
-  std::atomic<uint32_t> remote_qkey_;  // high-order bit set: the QP's own
+  std::atomic<uint32_t> qkey_;         // of the QP
   std::vector<Use> use_;               // by BufferId; the pool may serve other endpoints too
   std::vector<AhIndex> ah_of_buffer_;  // by BufferId: to release at completion
   // Work requests are built here; elements of the same index belong together.

@@ -1,5 +1,7 @@
 #include "vswitch/fabric/verbs_hca.h"
 
+#include <net/if.h>
+
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "absl/types/optional.h"
 #include "vswitch/fabric/error_advice.h"
 #include "vswitch/fabric/mads_when_there.h"
+#include "vswitch/fabric/rebuilt_capture.h"
 #include "vswitch/fabric/roce_gid.h"
 
 namespace eoib {
@@ -46,12 +49,12 @@ class VerbsHca final : public Hca {
   std::string name() const override { return absl::StrCat(device_, "/", port_); }
   MadTransport* mads() override { return mads_.get(); }
 
-  absl::Status StartCapture(const std::string& path) override {
-    return absl::UnimplementedError(absl::StrCat("capture on ", name(), " to ", path, ": not possible on a real HCA yet"));
-  }
-  absl::Status StopCapture() override {
-    return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", name(), ": none runs"));
-  }
+  absl::Status StartCapture(const std::string& path) override;
+  absl::StatusOr<CaptureReport> StopCapture() override { return capture_.Stop(*this); }
+  absl::optional<CaptureReport> Capture() const override { return capture_.report(); }
+  std::string CaptureNote() const override { return RebuiltCapture::kNote; }
+  RebuiltCapture* rebuilt_capture() override { return &capture_; }
+  void OnPortChange() override { capture_.OnPortChange(*this); }
 
   // Whether the port is there and one for us, and what kind it is: InfiniBand has MADs, Ethernet a choice of GIDs.
   absl::Status Initialize();
@@ -69,7 +72,19 @@ class VerbsHca final : public Hca {
   const absl::optional<int> chosen_gid_index_;
   std::atomic<int> gid_index_;
   std::unique_ptr<MadTransport> mads_;  // null on an Ethernet link layer
+  RebuiltCapture capture_;
 };
+
+// On an Ethernet link layer there is no LRH to start with, and others see the packets better than we do.
+absl::Status VerbsHca::StartCapture(const std::string& path) {
+  if (mads_ != nullptr) return capture_.Start(*this, path);
+  const absl::StatusOr<ibv_gid_entry> gid = QueryGidEntry();
+  char netdev[IF_NAMESIZE] = "NETDEV";
+  if (gid.ok()) if_indextoname(gid->ndev_ifindex, netdev);
+  return absl::FailedPreconditionError(
+      absl::StrCat("capture on ", name(), " to ", path, ": this is RoCE, whose packets are Ethernet's: tcpdump -i ", netdev,
+                   " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
+}
 
 absl::StatusOr<ibv_port_attr> VerbsHca::Attributes() const {
   ibv_port_attr attr = {};

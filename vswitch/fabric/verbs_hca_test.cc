@@ -276,5 +276,35 @@ TEST_F(VerbsHcaTest, AnEthernetLinkLayerHasNoMads) {
   EXPECT_EQ((*hca)->mads(), nullptr);
 }
 
+TEST_F(VerbsHcaTest, CapturesOnInfiniBand) {
+  devices_.hca.port_attr.lid = 7;
+  devices_.hca.pkeys = {0xffff};
+  auto hca = Open("mlx5_0/1");
+  ASSERT_TRUE(hca.ok()) << hca.status();
+  EXPECT_THAT((*hca)->CaptureNote(), HasSubstr("rebuilt"));
+  EXPECT_EQ((*hca)->StopCapture().status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE((*hca)->StartCapture("/dev/null").ok());
+  EXPECT_TRUE((*hca)->rebuilt_capture()->on());
+  ASSERT_TRUE((*hca)->Capture().has_value());
+  EXPECT_EQ((*hca)->Capture()->path, "/dev/null");
+  EXPECT_TRUE((*hca)->StopCapture().ok());
+  EXPECT_FALSE((*hca)->rebuilt_capture()->on());
+}
+
+TEST_F(VerbsHcaTest, OnEthernetACaptureIsTcpdumps) {
+  devices_.hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  devices_.hca.port_attr.gid_tbl_len = 1;
+  devices_.hca.gids[0].gid_type = IBV_GID_TYPE_ROCE_V2;
+  devices_.hca.gids[0].gid.raw[0] = 0xfe;
+  devices_.hca.gids[0].ndev_ifindex = if_nametoindex("lo");
+  auto hca = Open("mlx5_0/1");
+  ASSERT_TRUE(hca.ok()) << hca.status();
+  const absl::Status status = (*hca)->StartCapture("/dev/null");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tcpdump -i lo udp port 4791"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tcpdump -i mlx5_0"));
+  EXPECT_FALSE((*hca)->rebuilt_capture()->on());
+}
+
 }  // namespace
 }  // namespace eoib

@@ -28,7 +28,7 @@
 namespace eoib::softhca {
 
 inline constexpr size_t kRecordAlignment = 64;
-inline constexpr size_t kMaxRecordPayload = 4096 + 64;  // a datagram of the largest MTU, and what a capture notes beside it
+inline constexpr size_t kMaxRecordPayload = 4096 + 64;  // a datagram of the largest MTU, and some
 
 // In host byte order: both ends are on one host.
 struct RecordHeader {

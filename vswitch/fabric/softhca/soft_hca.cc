@@ -34,7 +34,8 @@ class SoftHca final : public Hca {
   std::string name() const override { return absl::StrCat("soft:", port_->name()); }
   MadTransport* mads() override { return &mads_; }
   absl::Status StartCapture(const std::string& path) override { return port_->StartCapture(path); }
-  absl::Status StopCapture() override { return port_->StopCapture(); }
+  absl::StatusOr<CaptureReport> StopCapture() override { return port_->StopCapture(); }
+  absl::optional<CaptureReport> Capture() const override { return port_->Capture(); }
   std::vector<PortCounter> PortCounters() const override {
     const softhca::PortCounters counters = port_->counters();
     return {

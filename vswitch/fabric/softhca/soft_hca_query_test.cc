@@ -9,6 +9,7 @@
 #include <string>
 
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
+#include "vswitch/wire/erf_for_test.h"
 #include "vswitch/wire/ib_headers.h"
 
 namespace eoib::softhca {
@@ -126,38 +127,25 @@ TEST_F(SoftHcaTest, ACaptureHasThePacketsOfBothDirections) {
   ASSERT_EQ(a.Send(b.Address(), "no GRH"), 0);
   ASSERT_EQ(a.Send(a.GlobalAddress(), "loop"), 0);
   ASSERT_EQ(a.Receive().payload, "loop");
-  ASSERT_TRUE(a.hca().StopCapture().ok());
+  const absl::StatusOr<CaptureReport> report = a.hca().StopCapture();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->packets, 4u);
+  EXPECT_EQ(a.hca().StopCapture().status().code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_EQ(a.Send(b.GlobalAddress(), "after"), 0);
 
-  std::string file;
-  FILE* stream = std::fopen(path.c_str(), "re");
-  ASSERT_NE(stream, nullptr);
-  char block[65536];
-  file.assign(block, std::fread(block, 1, sizeof(block), stream));
-  std::fclose(stream);
+  const std::vector<ErfRecord> packets = ReadErf(path);
   std::remove(path.c_str());
-  // pcap header 24 bytes; each packet a record header of 16 and an ERF header; the packet's end is its record's.
-  std::vector<std::string> packets;
-  constexpr size_t kErfHeader = 16;
-  for (size_t at = 24; at < file.size();) {
-    uint32_t length;
-    std::memcpy(&length, &file[at + 8], sizeof(length));
-    const auto* erf = reinterpret_cast<const uint8_t*>(&file[at + 16]);
-    const size_t wire_length = static_cast<size_t>(erf[14] << 8 | erf[15]);
-    packets.emplace_back(file, at + 16 + kErfHeader, wire_length);
-    at += 16 + length;
-  }
   ASSERT_EQ(packets.size(), 4u) << "the loopback once, and nothing after the end";
   const SoftNode* const sources[] = {&a, &b, nullptr, &a};
   const char* const payloads[] = {"from a", "to a", "no GRH", "loop"};
   for (size_t i = 0; i < packets.size(); ++i) {
     SCOPED_TRACE(payloads[i]);
     UdView view;
-    const auto* bytes = reinterpret_cast<const uint8_t*>(packets[i].data());
-    const DropReason parsed = ParseUdPacket({bytes, packets[i].size()}, &view);
+    EXPECT_EQ(packets[i].interface, 0) << "as on the cable";
+    const DropReason parsed = ParseUdPacket(packets[i].bytes, &view);
     if (sources[i] == nullptr) {
       EXPECT_EQ(parsed, DropReason::kNoGrh);
-      EXPECT_EQ(packets[i].size(), 8 + 12 + 8 + 6 + 2 + 4 + 2u) << "LRH, BTH, DETH, payload, pad, ICRC, VCRC";
+      EXPECT_EQ(packets[i].bytes.size(), 8 + 12 + 8 + 6 + 2 + 4 + 2u) << "LRH, BTH, DETH, payload, pad, ICRC, VCRC";
       continue;
     }
     ASSERT_EQ(parsed, DropReason::kNone) << "headers, lengths and CRCs are right";

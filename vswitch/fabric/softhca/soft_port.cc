@@ -14,6 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "fdb/check.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/wire/ib_headers.h"
 
 namespace eoib::softhca {
 namespace {
@@ -28,6 +30,27 @@ constexpr int kLeastRecordsAPoll = 32;
 constexpr uint64_t kMostRecordsAnEvent = 1024;
 
 bool IsNonBlocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+// What a capture makes of a message.
+UdPacket PacketOf(const RecordHeader& header, Lid slid, const Gid& sgid) {
+  UdPacket packet;
+  packet.slid = slid;
+  packet.dlid = header.dlid;
+  packet.sl = Sl(header.sl);
+  packet.sgid = sgid;
+  packet.dgid = Gid(header.dgid);
+  packet.traffic_class = header.traffic_class;
+  packet.flow_label = header.flow_label;
+  packet.hop_limit = header.hop_limit;
+  packet.pkey = PKey(header.pkey);
+  packet.destination_qpn = Qpn(header.destination_qpn);
+  packet.source_qpn = Qpn(header.source_qpn);
+  packet.psn = header.psn;
+  packet.qkey = QKey(header.qkey);
+  packet.solicited = (header.flags & RecordHeader::kSolicited) != 0;
+  packet.payload_length = header.length + ((header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0);
+  return packet;
+}
 
 }  // namespace
 
@@ -87,7 +110,7 @@ SoftPort::~SoftPort() {
     background_.join();
   }
   link_->Unregister();
-  StopCapture().IgnoreError();
+  StopCapture().status().IgnoreError();
 }
 
 PortConfig SoftPort::config() const {
@@ -115,22 +138,27 @@ SoftPort::RingStatus SoftPort::rings() const {
 absl::Status SoftPort::StartCapture(const std::string& path) {
   absl::StatusOr<std::unique_ptr<PacketCapture>> opened = PacketCapture::Open(path);
   if (!opened.ok()) return opened.status();
-  std::shared_ptr<PacketCapture> capture(std::move(*opened));
-  {
-    absl::MutexLock lock(&mutex_);
-    capture.swap(capture_);
-  }
-  Kick();
-  return capture == nullptr ? absl::OkStatus() : capture->Close();
+  absl::MutexLock lock(&mutex_);
+  opened->swap(capture_);  // a former one is closed when the mutex is free
+  return absl::OkStatus();
 }
 
-absl::Status SoftPort::StopCapture() {
-  std::shared_ptr<PacketCapture> capture;
+absl::StatusOr<CaptureReport> SoftPort::StopCapture() {
+  std::unique_ptr<PacketCapture> capture;
   {
     absl::MutexLock lock(&mutex_);
     capture.swap(capture_);
   }
-  return capture == nullptr ? absl::OkStatus() : capture->Close();
+  if (capture == nullptr) return NoCaptureRuns(absl::StrCat("soft:", name_));
+  CaptureReport report = capture->Close();
+  if (!report.status.ok()) return report.status;
+  return report;
+}
+
+absl::optional<CaptureReport> SoftPort::Capture() const {
+  absl::MutexLock lock(&mutex_);
+  if (capture_ == nullptr) return absl::nullopt;
+  return capture_->report();
 }
 
 // ---- MADs and asynchronous events.
@@ -344,7 +372,7 @@ void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
   }
   ++counters_.xmit_packets;
   counters_.xmit_bytes += header.length;
-  if (capture_ != nullptr && !capture_->Record(header, config.lid, config.gid, gather)) ++counters_.capture_drops;
+  if (capture_ != nullptr) CapturePacket(header, config.lid, config.gid, gather);
   if (header.dlid < Mlid::kMin) {
     outbound_.Send(Lid(header.dlid), header, gather);
     return;
@@ -377,7 +405,10 @@ void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint
     CopyFromShared(stable_.data(), payload, header.length);
     payload = stable_.data();
   }
-  if (capture_ != nullptr) CaptureReceived(ring->source, header, payload);
+  if (capture_ != nullptr && header.length <= kMaxDatagram) {
+    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
+    CapturePacket(header, ring->source.lid, ring->source.gid, Gather{&piece, 1});
+  }
   if (!faults_.active()) return queue_pairs_.Deliver(ring->source, header, payload);
   faults_.Take(ring->source, header, payload,
                [this](const SourceIdentity& source, const RecordHeader& taken, const uint8_t* bytes)
@@ -388,10 +419,12 @@ bool SoftPort::IsReadTwice(const RecordHeader& header) const {
   return capture_ != nullptr || faults_.active() || header.dlid >= Mlid::kMin;
 }
 
-void SoftPort::CaptureReceived(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
-  if (header.length > kMaxDatagram) return;
-  const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
-  if (!capture_->Record(header, source.lid, source.gid, Gather{&piece, 1})) ++counters_.capture_drops;
+void SoftPort::CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather) {
+  PacketCapture::Packet packet;
+  packet.global = (header.flags & RecordHeader::kGlobal) != 0;
+  if ((header.flags & RecordHeader::kImmediate) != 0) packet.immediate = ReadWire<be32>(&header.immediate);
+  packet.headers = MakeUdHeaders(PacketOf(header, slid, sgid));
+  if (!capture_->Record(packet, header.length, [&gather](uint8_t* to) { gather.CopyTo(to); })) ++counters_.capture_drops;
 }
 
 // Takes at most `limit` records, until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left

@@ -3,7 +3,7 @@
 // It puts three parts under one mutex: Outbound (rings to other ports), Inbound (rings from them) and QueuePairs (what the
 // verbs see). Workers call PostSend and Poll; the subnet calls the PortSink half; a background thread of the port does what
 // neither may wait for: it moves parked messages when room was made or their time is over, notices dead peers, closes idle
-// rings, and writes the capture.
+// rings.
 //
 // Threads. All public members may be called from any thread. The mutex is never held across a call to the SubnetLink or to
 // another port, so ports that send to one another cannot block each other. Whoever drops the last reference must not be the
@@ -27,13 +27,14 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "fdb/clock.h"
+#include "vswitch/fabric/packet_capture.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/fault_injector.h"
 #include "vswitch/fabric/softhca/inbound.h"
 #include "vswitch/fabric/softhca/outbound.h"
-#include "vswitch/fabric/softhca/packet_capture.h"
 #include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/queue_pairs.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
@@ -85,7 +86,8 @@ class SoftPort final : public PortSink {
   int mad_fd() const { return mad_event_.get(); }
 
   absl::Status StartCapture(const std::string& path);
-  absl::Status StopCapture();
+  absl::StatusOr<CaptureReport> StopCapture();
+  absl::optional<CaptureReport> Capture() const;
 
   // The verbs, with their return values. Objects stay their maker's.
   void AddContext(SoftContext* context);
@@ -151,7 +153,8 @@ class SoftPort final : public PortSink {
   void DrainInbound(uint64_t limit, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReadTwice(const RecordHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CaptureReceived(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload)
+  // A loopback is captured once, as it is sent.
+  void CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The sleeping receivers of this port hear of all that is there, and the background of what will be due.
   void WakeReceivers(bool has_records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -184,7 +187,6 @@ class SoftPort final : public PortSink {
   void WatchPeers(std::vector<Watched>* watched) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Sleep(Vigil* vigil) ABSL_LOCKS_EXCLUDED(mutex_);
   void PeerDied(const Watched& watched) ABSL_LOCKS_EXCLUDED(mutex_);
-  void WriteCapture() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Duration SleepTime(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Kick() { RingEventFd(kick_.get()); }
 
@@ -208,7 +210,7 @@ class SoftPort final : public PortSink {
   absl::flat_hash_map<Mlid, std::vector<Lid>> groups_ ABSL_GUARDED_BY(mutex_);
   FaultInjector faults_ ABSL_GUARDED_BY(mutex_);
   std::vector<SoftContext*> contexts_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<PacketCapture> capture_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<PacketCapture> capture_ ABSL_GUARDED_BY(mutex_);
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -18,7 +18,6 @@ namespace eoib::softhca {
 namespace {
 
 constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
-constexpr absl::Duration kCaptureTick = absl::Milliseconds(20);
 // How long a sleeping receiver whose doorbell a peer has silenced waits for what is in its rings.
 constexpr absl::Duration kDoorbellPatience = absl::Milliseconds(100);
 
@@ -261,7 +260,6 @@ void SoftPort::Background() {
   Vigil vigil;
   while (BackgroundTurn(&vigil)) {
     RunLinkWork();
-    WriteCapture();
     Sleep(&vigil);
   }
 }
@@ -296,7 +294,6 @@ bool SoftPort::BackgroundTurn(Vigil* vigil) {
 absl::Duration SoftPort::SleepTime(absl::Time now) {
   absl::Duration time = absl::InfiniteDuration();
   if (outbound_.HasRings()) time = options_.outbound.idle_close / 4;
-  if (capture_ != nullptr) time = std::min(time, kCaptureTick);
   if (outbound_.parked() != 0) time = std::min(time, kParkedTick);
   // Also if nobody sleeps now: whoever goes to sleep does not wake this thread.
   if (inbound_.HasPeers()) time = std::min(time, kDoorbellPatience);
@@ -343,17 +340,6 @@ void SoftPort::PeerDied(const Watched& watched) {
   } else if (RingSender* sender = outbound_.FindByRing(watched.ring)) {
     sender->OnClosed();
   }
-}
-
-void SoftPort::WriteCapture() {
-  std::shared_ptr<PacketCapture> capture;
-  {
-    absl::MutexLock lock(&mutex_);
-    capture = capture_;
-  }
-  if (capture == nullptr || capture->WriteOut().ok()) return;
-  absl::MutexLock lock(&mutex_);
-  if (capture_ == capture) capture_ = nullptr;  // a full disk ends the capture, not the port
 }
 
 }  // namespace eoib::softhca

@@ -1,0 +1,21 @@
+// CaptureReport: how a capture of an HCA port stands.
+#ifndef EOIB_VSWITCH_FABRIC_CAPTURE_REPORT_H_
+#define EOIB_VSWITCH_FABRIC_CAPTURE_REPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace eoib {
+
+struct CaptureReport {
+  std::string path;
+  uint64_t packets = 0;  // written
+  uint64_t missed = 0;   // for which there was no room, or no file any more
+  absl::Status status;   // what has ended it before it was stopped
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_CAPTURE_REPORT_H_

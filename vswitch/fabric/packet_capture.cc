@@ -1,0 +1,167 @@
+#include "vswitch/fabric/packet_capture.h"
+
+#include <signal.h>
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace eoib {
+namespace {
+
+constexpr uint8_t kBthUdSendOnlyWithImmediate = 0x65;  // IBA 1.4 §9.2, table 38
+
+using Bytes = absl::Span<const uint8_t>;
+
+template <typename Wire>
+Bytes AsBytes(const Wire& wire) {
+  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&wire), sizeof(wire));
+}
+
+// Makes the headers those of a packet without a GRH (LNH "IBA local"); the GRH is then left out.
+void MakeLocal(UdHeaders* headers) {
+  headers->lrh.sl_lnh = static_cast<uint8_t>((headers->lrh.sl_lnh & ~3) | kLnhIbaLocal);
+  headers->lrh.packet_length = static_cast<uint16_t>(headers->lrh.packet_length.value() - sizeof(Grh) / 4);
+}
+
+// ICRC and VCRC of a packet without a GRH: the VL and BTH's FECN, BECN and reserved bits count as ones (§7.8.1).
+UdTrailer MakeLocalTrailer(const UdHeaders& headers, absl::Span<const Bytes> payload, size_t pad) {
+  Lrh lrh = headers.lrh;
+  lrh.vl_lver |= 0xf0;
+  Bth bth = headers.bth;
+  bth.reserved8a = 0xff;
+  uint32_t icrc = UpdateIcrc(UpdateIcrc(UpdateIcrc(kIcrcSeed, AsBytes(lrh)), AsBytes(bth)), AsBytes(headers.deth));
+  uint16_t vcrc = UpdateVcrc(kVcrcSeed, AsBytes(headers.lrh));
+  vcrc = UpdateVcrc(UpdateVcrc(vcrc, AsBytes(headers.bth)), AsBytes(headers.deth));
+  for (const Bytes piece : payload) {
+    icrc = UpdateIcrc(icrc, piece);
+    vcrc = UpdateVcrc(vcrc, piece);
+  }
+  UdTrailer trailer;
+  const auto icrc_bytes = FinishIcrc(UpdateIcrc(icrc, absl::MakeConstSpan(trailer.bytes.data(), pad)));
+  std::memcpy(&trailer.bytes[pad], icrc_bytes.data(), kIcrcSize);
+  const auto vcrc_bytes = FinishVcrc(UpdateVcrc(vcrc, absl::MakeConstSpan(trailer.bytes.data(), pad + kIcrcSize)));
+  std::memcpy(&trailer.bytes[pad + kIcrcSize], vcrc_bytes.data(), kVcrcSize);
+  trailer.size = pad + kIcrcSize + kVcrcSize;
+  return trailer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketCapture>> PacketCapture::Open(const std::string& path, Origin origin,
+                                                                   absl::string_view comment) {
+  absl::StatusOr<std::unique_ptr<ErfWriter>> writer =
+      ErfWriter::Open(path, ErfWriter::Stamps::kNanoseconds, static_cast<uint8_t>(origin));
+  if (!writer.ok()) return writer.status();
+  if (!comment.empty()) {
+    if (absl::Status status = (*writer)->WriteComment(absl::Now(), comment); !status.ok()) return status;
+  }
+  std::unique_ptr<PacketCapture> capture(new PacketCapture(path, *std::move(writer)));
+  capture->Start();
+  return capture;
+}
+
+PacketCapture::PacketCapture(const std::string& path, std::unique_ptr<ErfWriter> writer)
+    : path_(path),
+      filling_(std::make_unique<uint8_t[]>(kCapacity)),
+      writer_(std::move(writer)),
+      writing_(std::make_unique<uint8_t[]>(kCapacity)) {}
+
+// Signals are for the program's other threads.
+void PacketCapture::Start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+PacketCapture::~PacketCapture() { Close(); }
+
+bool PacketCapture::Record(const Packet& packet, size_t length, absl::FunctionRef<void(uint8_t* to)> copy) {
+  static_assert(std::is_trivially_copyable_v<Note>);
+  const Note note = {.nanos = absl::GetCurrentTimeNanos(),
+                     .length = static_cast<uint32_t>(length),
+                     .global = packet.global,
+                     .has_immediate = packet.immediate.has_value(),
+                     .immediate = packet.immediate.value_or(be32()),
+                     .headers = packet.headers};
+  absl::MutexLock lock(&mutex_);
+  if (ending_ || !status_.ok() || kCapacity - filled_ < sizeof(note) + length) {
+    ++missed_;
+    return false;
+  }
+  std::memcpy(&filling_[filled_], &note, sizeof(note));
+  copy(&filling_[filled_ + sizeof(note)]);
+  filled_ += sizeof(note) + length;
+  return true;
+}
+
+CaptureReport PacketCapture::report() const {
+  absl::MutexLock lock(&mutex_);
+  return {path_, packets_, missed_, status_};
+}
+
+CaptureReport PacketCapture::Close() {
+  {
+    absl::MutexLock lock(&mutex_);
+    ending_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+  return report();
+}
+
+// ---- The thread.
+
+void PacketCapture::Run() {
+  bool last = false;
+  while (!last) {
+    last = WaitForWork();
+    absl::Status status = WriteAll();
+    if (last && status.ok()) status = writer_->Close();
+    absl::MutexLock lock(&mutex_);
+    packets_ = writer_->packets();
+    if (status_.ok()) status_ = status;
+  }
+}
+
+// Takes what was recorded, in exchange for the buffer that was written. Whether it was the last.
+bool PacketCapture::WaitForWork() {
+  const auto urgent = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return ending_ || filled_ >= kCapacity / 2; };
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&urgent), kTick);
+  filling_.swap(writing_);
+  to_write_ = std::exchange(filled_, 0);
+  return ending_;
+}
+
+absl::Status PacketCapture::WriteAll() {
+  for (size_t at = 0; at < to_write_;) {
+    Note note;
+    std::memcpy(&note, &writing_[at], sizeof(note));
+    at += sizeof(note);
+    if (absl::Status status = WritePacket(note, {&writing_[at], note.length}); !status.ok()) return status;
+    at += note.length;
+  }
+  return writer_->Flush();
+}
+
+absl::Status PacketCapture::WritePacket(const Note& note, Bytes data) {
+  // ImmDt is an extended header of its own, but lies where a payload begins.
+  const Bytes payload[] = {note.has_immediate ? AsBytes(note.immediate) : Bytes(), data};
+  UdHeaders headers = note.headers;
+  if (note.has_immediate) headers.bth.opcode = kBthUdSendOnlyWithImmediate;
+  const absl::Time time = absl::FromUnixNanos(note.nanos);
+  if (note.global) {
+    const UdTrailer trailer = MakeUdTrailer(headers, payload);
+    return writer_->Write(time, {AsBytes(headers), payload[0], payload[1], trailer.span()});
+  }
+  MakeLocal(&headers);
+  const UdTrailer trailer = MakeLocalTrailer(headers, payload, UdPadCount(payload[0].size() + payload[1].size()));
+  return writer_->Write(
+      time, {AsBytes(headers.lrh), AsBytes(headers.bth), AsBytes(headers.deth), payload[0], payload[1], trailer.span()});
+}
+
+}  // namespace eoib
