@@ -190,6 +190,10 @@ TEST_F(RxeTest, HostsReachEachOther) {
   EXPECT_TRUE(agent(2).Knows(host(1)->Mac("p1"), "GID fe80"));
   EXPECT_THAT(agent(1).MustCtl({"show"}), HasSubstr("HCA rxva/1: active, GID 0 fe80"));
   EXPECT_THAT(agent(1).MustCtl({"show"}), HasSubstr("RoCE v2 on va, MTU 4096"));
+
+  const RunResult capture = agent(1).Ctl({"capture", "start", "/dev/null"});
+  EXPECT_FALSE(capture.ok());
+  EXPECT_THAT(capture.out + capture.err, HasSubstr("tcpdump -i va udp port 4791"));
 }
 
 TEST_F(RxeTest, UnknownUnicastFloodsAndKnownGoesToItsAgentAlone) {

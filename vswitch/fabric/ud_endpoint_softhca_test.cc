@@ -2,22 +2,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "vswitch/fabric/rebuilt_capture.h"
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/fabric/ud_endpoint.h"
+#include "vswitch/wire/erf_for_test.h"
 
 namespace eoib {
 namespace {
 
 using State = BufferPool::State;
+using testing::SizeIs;
 
 constexpr PKey kPKey(0xffff);
 constexpr QKey kQKey(0x8000'1234);
@@ -35,10 +41,40 @@ bool Eventually(Step step) {
   return true;
 }
 
+// A software HCA whose packets are captured as they are on the cable, to PATH.cable, and rebuilt, to PATH.
+class TwiceCapturedHca final : public Hca {
+ public:
+  explicit TwiceCapturedHca(std::unique_ptr<Hca> hca) : hca_(std::move(hca)) {}
+
+  const VerbsTable& verbs() const override { return hca_->verbs(); }
+  ibv_context* context() const override { return hca_->context(); }
+  uint8_t port() const override { return hca_->port(); }
+  int gid_index() const override { return hca_->gid_index(); }
+  std::string name() const override { return hca_->name(); }
+  MadTransport* mads() override { return hca_->mads(); }
+  absl::Status StartCapture(const std::string& path) override {
+    absl::Status status = hca_->StartCapture(path + ".cable");
+    status.Update(capture_.Start(*this, path));
+    return status;
+  }
+  absl::StatusOr<CaptureReport> StopCapture() override {
+    const absl::StatusOr<CaptureReport> cable = hca_->StopCapture();
+    const absl::StatusOr<CaptureReport> rebuilt = capture_.Stop(*this);
+    return cable.ok() ? rebuilt : cable;
+  }
+  absl::optional<CaptureReport> Capture() const override { return capture_.report(); }
+  RebuiltCapture* rebuilt_capture() override { return &capture_; }
+
+ private:
+  const std::unique_ptr<Hca> hca_;
+  RebuiltCapture capture_;
+};
+
 // An agent's worth of fabric on one port.
 class Node {
  public:
-  Node(softhca::Subnet* subnet, const std::string& name) : hca_(*softhca::OpenSoftHca(subnet->Connect(), name)) {
+  Node(softhca::Subnet* subnet, const std::string& name)
+      : hca_(std::make_unique<TwiceCapturedHca>(*softhca::OpenSoftHca(subnet->Connect(), name))) {
     EXPECT_TRUE(Eventually([this] { return hca_->QueryPort()->active; }));
     pd_ = hca_->verbs().alloc_pd(hca_->context());
     pool_ = *BufferPool::Create(hca_.get(), pd_, 200, 2044);
@@ -57,6 +93,7 @@ class Node {
     EXPECT_EQ(hca_->verbs().dealloc_pd(pd_), 0);
   }
 
+  Hca& hca() { return *hca_; }
   Gid gid() const { return hca_->QueryPort()->gid; }
   UdEndpoint& endpoint() { return *endpoint_; }
   BufferPool& pool() { return *pool_; }
@@ -92,6 +129,8 @@ class Node {
   // The way back to where a datagram came from.
   AhIndex Reverse(const Datagram& datagram) { return *handles_->Get({datagram.sgid, datagram.slid.value(), datagram.sl}, {}); }
 
+  void PutHandle(AhIndex ah) { handles_->Put(ah); }
+
   // Sends `text` and waits until the HCA has taken it.
   void Send(const std::string& text, AhIndex ah, Qpn qpn) {
     SendRequest request = {pool_->Allocate(), nullptr, static_cast<uint32_t>(text.size()), ah, qpn};
@@ -121,7 +160,7 @@ class Node {
 
  private:
   MonotonicClock clock_;
-  std::unique_ptr<Hca> hca_;
+  const std::unique_ptr<Hca> hca_;
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<AddressHandles> handles_;
@@ -213,6 +252,51 @@ TEST_F(UdEndpointSofthcaTest, ADetachedQpHearsTheGroupNoMore) {
   }()),
           b_.endpoint().qpn());
   EXPECT_EQ(b_.Receive(), "unicast") << "the first it hears";
+}
+
+// The packets of a capture, without a note at its beginning.
+std::vector<ErfRecord> PacketsOf(const std::string& path) {
+  std::vector<ErfRecord> records = ReadErf(path);
+  std::remove(path.c_str());
+  if (!records.empty() && records.front().type == kErfTypeMeta) records.erase(records.begin());
+  return records;
+}
+
+// What an agent on a real HCA makes of its packets, beside what was on the cable.
+TEST_F(UdEndpointSofthcaTest, RebuiltPacketsAreThoseOfTheCableButForTheirSequenceNumbers) {
+  const std::string directory = absl::StrCat(testing::TempDir(), "/ud_endpoint_softhca_test_", getpid(), "_");
+  Node* const nodes[] = {&a_, &b_, &c_};
+  for (Node* node : nodes) ASSERT_TRUE(node->hca().StartCapture(directory + node->hca().name()).ok());
+  for (const size_t length : {0, 1, 2, 3, 4, 2044}) {
+    const std::string text(length, 'x');
+    a_.Send(text, a_.flood(), Qpn(Qpn::kMulticast));
+    Datagram datagram;
+    EXPECT_EQ(b_.Receive(&datagram), text);
+    EXPECT_EQ(c_.Receive(), text);
+    EXPECT_EQ(a_.Receive(), text) << "its own";
+    const AhIndex back = b_.Reverse(datagram);
+    b_.Send(text, back, datagram.source_qpn);
+    EXPECT_EQ(a_.Receive(), text);
+    b_.PutHandle(back);
+  }
+  const size_t expected[] = {12, 12, 6};
+  for (size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE(nodes[i]->hca().name());
+    const absl::StatusOr<CaptureReport> report = nodes[i]->hca().StopCapture();
+    ASSERT_TRUE(report.ok()) << report.status();
+    const std::string path = directory + nodes[i]->hca().name();
+    const std::vector<ErfRecord> rebuilt = PacketsOf(path), cable = PacketsOf(path + ".cable");
+    ASSERT_THAT(cable, SizeIs(expected[i]));
+    ASSERT_THAT(rebuilt, SizeIs(expected[i]));
+    for (size_t j = 0; j < cable.size(); ++j) {
+      UdView on_cable, as_rebuilt;
+      ASSERT_EQ(ParseUdPacket(cable[j].bytes, &on_cable), DropReason::kNone);
+      ASSERT_EQ(ParseUdPacket(rebuilt[j].bytes, &as_rebuilt), DropReason::kNone);
+      on_cable.packet.psn = 0;
+      EXPECT_EQ(as_rebuilt.packet, on_cable.packet) << j;
+      EXPECT_EQ(as_rebuilt.payload, on_cable.payload) << j;
+    }
+  }
 }
 
 }  // namespace
