@@ -58,7 +58,7 @@ class Hca {
   virtual MadTransport* mads() = 0;
 
   // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kFailedPrecondition
-  // where there is a better way, which the message says. A capture that runs already is replaced.
+  // where there is a better way, which the message says. A capture that runs already is closed, whatever becomes of it.
   virtual absl::Status StartCapture(const std::string& path) = 0;
   // Waits for the file. kFailedPrecondition if none runs; the error of a write that has failed meanwhile.
   virtual absl::StatusOr<CaptureReport> StopCapture() = 0;
