@@ -90,6 +90,23 @@ TEST(CrcTest, IcrcOfTheSpecificationsSample) {
   EXPECT_EQ(ToHex(FinishIcrc(UpdateIcrc(kIcrcSeed, masked))), "9625b75a");
 }
 
+// Several bytes are taken at once: wherever that begins and ends, it is the CRC of the bytes one by one.
+TEST(CrcTest, PiecesMakeTheWhole) {
+  const Bytes bytes = Payload(100);
+  uint32_t icrc = kIcrcSeed;
+  uint16_t vcrc = kVcrcSeed;
+  for (size_t length = 0; length <= bytes.size(); ++length) {
+    for (size_t from = 0; from <= std::min<size_t>(length, 9); ++from) {
+      const auto first = absl::MakeConstSpan(bytes).first(from), rest = absl::MakeConstSpan(bytes).subspan(from, length - from);
+      EXPECT_EQ(UpdateIcrc(UpdateIcrc(kIcrcSeed, first), rest), icrc) << length << " bytes, cut at " << from;
+      EXPECT_EQ(UpdateVcrc(UpdateVcrc(kVcrcSeed, first), rest), vcrc) << length << " bytes, cut at " << from;
+    }
+    if (length == bytes.size()) break;
+    icrc = UpdateIcrc(icrc, absl::MakeConstSpan(&bytes[length], 1));
+    vcrc = UpdateVcrc(vcrc, absl::MakeConstSpan(&bytes[length], 1));
+  }
+}
+
 // §7.8.2 as it is written: a shift register with the polynomial as printed, fed the least significant bit of each byte first;
 // its bits are sent from the highest term on.
 std::array<uint8_t, kVcrcSize> VcrcByShiftRegister(const Bytes& bytes) {
