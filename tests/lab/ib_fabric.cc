@@ -66,14 +66,16 @@ std::vector<IbPartition> IbFabric::Translate(const std::vector<PartitionSpec>& p
 int IbFabric::AdapterOf(const std::string& host) {
   const auto known = adapters_.find(host);
   if (known != adapters_.end()) return known->second;
-  int adapter = NumberedAdapter(host);
   const auto taken = [this](int candidate) {
     return std::any_of(adapters_.begin(), adapters_.end(), [&](const auto& entry) { return entry.second == candidate; });
   };
-  for (int candidate = 0; adapter < 0 && candidate < kAdapters; ++candidate) {
+  int adapter = NumberedAdapter(host);
+  if (taken(adapter)) adapter = -1;
+  // From the last: the first ones are those of hosts with numbers.
+  for (int candidate = kAdapters - 1; adapter < 0 && candidate >= 0; --candidate) {
     if (!taken(candidate)) adapter = candidate;
   }
-  if (adapter < 0 || taken(adapter)) Die("no adapter is left for host " + host);
+  if (adapter < 0) Die("no adapter is left for host " + host);
   return adapters_[host] = adapter;
 }
 

@@ -21,6 +21,7 @@ class IbFabric final : public Fabric {
   explicit IbFabric(const std::vector<PartitionSpec>& partitions);
 
   Argv AgentCommand(const std::string& host) override;
+  size_t Slowdown() const override { return 20; }  // in QEMU's emulation
 
   static IbSubnet& subnet();
   int AdapterOf(const std::string& host);

@@ -192,6 +192,16 @@ void IbSubnet::WritePartitions() {
 void IbSubnet::SetPartitions(const std::vector<IbPartition>& partitions) {
   options_.partitions = partitions;
   WritePartitions();
+  TellManagers();
+}
+
+void IbSubnet::SetPartitionFile(const std::string& text) {
+  options_.partitions.clear();
+  WriteFile(Path("partitions.conf"), text);
+  TellManagers();
+}
+
+void IbSubnet::TellManagers() {
   for (auto& [adapter, sm] : sms_) {
     if (sm->Alive()) sm->Kill(SIGHUP);
   }

@@ -73,6 +73,8 @@ class IbSubnet {
   // Tells the subnet managers of other partitions. They are in force when Wait() returns.
   void SetPartitions(const std::vector<IbPartition>& partitions);
   const std::vector<IbPartition>& partitions() const { return options_.partitions; }
+  // The same by a file of OpenSM's (opensm(8), "PARTITION CONFIGURATION"), of whose partitions Wait() knows nothing.
+  void SetPartitionFile(const std::string& text);
 
   // Waits until every port with its cable in is active and has the P_Keys it should, and the subnet administrator answers.
   void Wait();
@@ -106,6 +108,7 @@ class IbSubnet {
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   std::string SmDirectory(int adapter) const;
   void WritePartitions();
+  void TellManagers();
   std::map<uint16_t, uint16_t> ExpectedPKeys(int adapter) const;
   // What Wait() still waits for, "" if for nothing.
   std::string Missing() const;

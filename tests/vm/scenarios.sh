@@ -12,7 +12,10 @@ for scenario in "$@"; do
   filter=${scenario#"$program"}
   filter=${filter:1}
   echo "==== $(basename "$program") $filter"
-  "$program" --gtest_filter="${filter:-*}" || failed+=("$(basename "$program")")
+  "$program" --gtest_filter="${filter:-*}" && continue
+  failed+=("$(basename "$program")")
+  # If it was aborted: for the next one.
+  rmmod simib 2>/dev/null
 done
 if [ "${#failed[@]}" = 0 ]; then exit 0; fi
 echo "failed: ${failed[*]}"

@@ -1,0 +1,124 @@
+// The README's "On real hardware", taken at its word: its partitions.conf, its eoibd.toml, its unit's command and privileges
+// lead to the first ping. What is not here are its device and its ports' GUIDs.
+#include <signal.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/vm/infiniband_test_fixture.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kIndent[] = "    ";
+
+class ReadmeTest : public InfinibandTest {
+ protected:
+  static constexpr int kHosts = 3;
+
+  ReadmeTest() {
+    const std::string text = ReadFile("README.md");
+    const size_t begin = text.find("\n## On real hardware\n");
+    EXPECT_NE(begin, std::string::npos);
+    section_ = text.substr(begin, text.find("\n## ", begin + 1) - begin);
+  }
+  // The next test begins with partitions of its own.
+  ~ReadmeTest() override { subnet().SetPartitions({}); }
+
+  // The indented lines behind the first line that contains `heading`.
+  std::string Listing(absl::string_view heading) const {
+    std::vector<std::string> listing;
+    bool found = false;
+    for (absl::string_view line : absl::StrSplit(section_, '\n')) {
+      if (found && absl::StartsWith(line, kIndent)) listing.emplace_back(line.substr(sizeof(kIndent) - 1));
+      if (found && !listing.empty() && !absl::StartsWith(line, kIndent)) break;
+      found = found || absl::StrContains(line, heading);
+    }
+    EXPECT_FALSE(listing.empty()) << "nothing below " << heading;
+    return absl::StrJoin(listing, "\n") + "\n";
+  }
+  // The line that begins so, without that; "" if there is none.
+  static std::string LineOf(const std::string& listing, const std::string& beginning) {
+    for (absl::string_view line : absl::StrSplit(listing, '\n')) {
+      if (absl::StartsWith(line, beginning)) return std::string(line.substr(beginning.size()));
+    }
+    ADD_FAILURE() << "no line \"" << beginning << "...\" in\n" << listing;
+    return "";
+  }
+
+  static std::string PartitionsConf(std::string text) {
+    const char* const guids[kHosts] = {"0x0002c903000e0b72", "0x0002c903000e0b73", "0x0002c903000e0b74"};
+    for (int k = 0; k < kHosts; ++k) {
+      EXPECT_THAT(text, HasSubstr(guids[k]));
+      text = absl::StrReplaceAll(text, {{guids[k], absl::StrFormat("0x%016x", IbSubnet::PortGuid(k))}});
+    }
+    return text;
+  }
+
+  // The unit's command on that host's adapter, as root with the unit's capabilities and no others.
+  std::unique_ptr<Process> StartUnit(const std::string& unit, Host* host, int adapter) {
+    EXPECT_EQ(LineOf(unit, "LimitMEMLOCK="), "infinity");
+    EXPECT_EQ(LineOf(unit, "CapabilityBoundingSet="), "CAP_NET_ADMIN CAP_NET_RAW");
+    Argv argv = {"prlimit", "--memlock=unlimited:unlimited", "setpriv", "--bounding-set=-all,+net_admin,+net_raw"};
+    for (absl::string_view word : absl::StrSplit(LineOf(unit, "ExecStart="), ' ')) {
+      argv.push_back(
+          absl::StrReplaceAll(word, {{"/usr/local/bin/eoibd", Binary("eoibd")}, {"mlx5_0", IbSubnet::Device(adapter)}}));
+    }
+    // Of each host its own: they share this machine's files.
+    const std::string directory = lab().Path(host->name());
+    for (const char* flag : {"rundir", "statedir"}) argv.push_back(absl::StrCat("--", flag, "=", directory, ".", flag));
+    return host->Start(argv);
+  }
+  std::string Show(Host* host) {
+    return host->Run({Binary("eoibctl"), absl::StrCat("--rundir=", lab().Path(host->name()), ".rundir"), "show"}).ToString();
+  }
+
+ private:
+  std::string section_;
+};
+
+TEST_F(ReadmeTest, LeadsFromPartitionsConfToTheFirstPing) {
+  subnet().SetPartitionFile(PartitionsConf(Listing("**1. Partitions**")));
+  const std::string first_ping = Listing("`eoibd.toml` names the VES");
+  const RunResult written = RunToEnd({.argv = {"sh", "-ec", "mkdir -p /etc/eoib\nprintf" + LineOf(first_ping, "printf")}});
+  ASSERT_TRUE(written.ok()) << written.ToString();
+  const std::string unit = Listing("**2. Each host**");
+  const char* const membership[kHosts] = {"full", "full", "limited"};
+  std::map<int, Host*> hosts;
+  std::vector<std::unique_ptr<Process>> agents;
+  // The limited member first, which could not make the group.
+  for (const int k : {2, 0, 1}) {
+    hosts[k] = lab().AddHost(absl::StrCat("h", k + 1));
+    agents.push_back(StartUnit(unit, hosts[k], k));
+    EXPECT_TRUE(EventuallyTrue(kPatience,
+                               [&] {
+                                 const std::string show = Show(hosts[k]);
+                                 return absl::StrContains(show, absl::StrCat(" (", membership[k], " member)")) &&
+                                        absl::StrContains(show, ": joined, ") &&
+                                        absl::StrContains(show, "Q_Key 0x80008001, MTU 4096");
+                               }))
+        << Show(hosts[k]) << agents.back()->Log();
+    hosts[k]->SetUp("blue0");
+    hosts[k]->AddAddress("blue0", absl::StrCat("10.1.0.", k + 1, "/24"));
+  }
+  for (int from : {0, 2}) ExpectPing(hosts[from], LineOf(first_ping, "ping "));
+  ExpectPing(hosts[1], "10.1.0.3");
+  for (const std::unique_ptr<Process>& agent : agents) agent->Kill(SIGTERM);
+  for (const std::unique_ptr<Process>& agent : agents) EXPECT_EQ(agent->Wait().value_or(-1), 0) << agent->Log();
+}
+
+}  // namespace
+}  // namespace eoib::lab
