@@ -30,8 +30,9 @@ namespace eoib {
 class Fdb {
  public:
   struct Options {
-    absl::Duration ageing = absl::Seconds(300);  // zero: learned entries never age
-    size_t limit = 65536;                        // learned entries; static ones count but are never refused for it
+    // Zero: learned entries never age. Above eight hours an entry may live one part in 28,800 longer.
+    absl::Duration ageing = absl::Seconds(300);
+    size_t limit = 65536;  // learned entries; static ones count but are never refused for it
   };
 
   // What became of an attempt to learn.
@@ -70,7 +71,7 @@ class Fdb {
   LearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin);
 
   // Static entries neither age nor move. kInvalidArgument for a group address; kAlreadyExists if a static entry of another
-  // vPort has the key.
+  // vPort has the key; kResourceExhausted if there is no memory.
   absl::Status AddStatic(FdbKey key, VPortId vport);
   absl::Status RemoveStatic(FdbKey key);  // kNotFound if there is none
 
@@ -86,16 +87,18 @@ class Fdb {
   const Options& options() const { return options_; }
 
  private:
-  uint32_t NowSeconds() const;
-  uint32_t NotBefore(uint32_t now) const;
-  bool IsLive(const MacEntry& entry, uint32_t now) const;
+  uint16_t NowTick() const;
+  AgeLimit Limit(uint16_t now) const { return {now, ageing_ticks_}; }
+  static bool IsLive(const MacEntry& entry, AgeLimit limit) { return !Ages(entry.origin) || !limit.IsOver(entry.last_seen); }
   LearnResult LearnOverEntry(FdbKey key, const MacEntry& old, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  size_t EraseIf(MacTable::Predicate condemned);
 
   const Options options_;
-  const uint32_t ageing_seconds_;  // 0: never
+  const uint32_t tick_seconds_;  // the table counts time in these
+  const uint16_t ageing_ticks_;  // AgeLimit::kNever: never
   const Clock* const clock_;
   MacTable table_;
-  absl::Mutex writer_;  // serialises changes of table_
+  mutable absl::Mutex writer_;  // serialises changes of table_
 };
 
 }  // namespace eoib

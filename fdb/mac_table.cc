@@ -1,110 +1,489 @@
+// Lookups and changes. What makes the table larger and smaller is in mac_table_resize.cc.
+//
+// Why a lookup never misses an entry that is there all the time. An entry is in its primary bucket, in its secondary one, or in
+// the stash; if not in its primary, then that is marked with its tag. The writer moves an entry by copying it first:
+//   home to secondary  write there; then, in one change of the primary bucket, erase it and set the mark
+//   away to home       write at home, which changes the primary's head; then erase it where it was
+// A reader looks into the primary bucket, then where the mark says, and at last whether the primary's head is still the same. A
+// step of resizing does take entries away, for a moment; misses in its range of positions wait for its end (IsMissFinal).
 #include "fdb/mac_table.h"
 
-#include <atomic>
-#include <vector>
+#include <algorithm>
+#include <cstring>
+#include <thread>
 
 #include "fdb/check.h"
 
 namespace eoib {
 namespace {
 
-// Far enough ahead that the cache line is there in time, and near enough that it is still there.
-constexpr size_t kPrefetchAhead = 8;
+constexpr size_t kMostBuckets = size_t{1} << 26;  // positions have 32 bits, and tags should be spread within a bucket
+// Larger than a table that is as empty as it gets before it shrinks, with as many entries.
+constexpr size_t kSlotsPerEntry = 2;
 
-// last_seen is the one member that changes under the reader lock (Touch), so under it every access is atomic. The entries are
-// const only by way of a const member function.
-std::atomic_ref<uint32_t> LastSeen(const MacEntry& entry) {
-  return std::atomic_ref<uint32_t>(const_cast<uint32_t&>(entry.last_seen));
+// From here on, what cannot be placed in a half-empty table has met others of the same few positions, which no growth parts.
+constexpr uint32_t kManyBuckets = 1024;
+
+constexpr uint8_t kStickyFlag = 8;
+
+constexpr uint8_t ToFlags(const MacEntry& entry) {
+  return static_cast<uint8_t>(static_cast<uint8_t>(entry.origin) | (entry.sticky ? kStickyFlag : 0));
 }
 
-bool IsLive(const MacEntry& entry, uint32_t not_before) {
-  return !Ages(entry.origin) || LastSeen(entry).load(std::memory_order_relaxed) >= not_before;
+MacRecord ToRecord(FdbKey key, const MacEntry& entry) {
+  const uint16_t seen = Ages(entry.origin) ? std::max<uint16_t>(entry.last_seen, 1) : 0;
+  return {key.packed(), entry.vport.value(), seen, ToFlags(entry)};
 }
 
-MacEntry Snapshot(const MacEntry& entry) {
-  return {entry.vport, LastSeen(entry).load(std::memory_order_relaxed), entry.origin};
+MacEntry ToEntry(const MacRecord& record) {
+  return {VPortId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kStickyFlag - 1)),
+          (record.flags & kStickyFlag) != 0};
+}
+
+// Spans of strong types as the words that they are.
+static_assert(sizeof(FdbKey) == sizeof(uint64_t) && std::is_standard_layout_v<FdbKey>);
+static_assert(sizeof(VPortId) == sizeof(uint32_t) && std::is_standard_layout_v<VPortId>);
+static_assert(VPortId::None().value() == MacBucket::kNoValue);
+const uint64_t* Words(absl::Span<const FdbKey> keys) { return reinterpret_cast<const uint64_t*>(keys.data()); }
+const uint32_t* Words(absl::Span<const VPortId> vports) { return reinterpret_cast<const uint32_t*>(vports.data()); }
+uint32_t* Words(absl::Span<VPortId> vports) { return reinterpret_cast<uint32_t*>(vports.data()); }
+
+// A chunk of keys with room behind, as a search wants them.
+class Chunk {
+ public:
+  Chunk(absl::Span<const FdbKey> keys, size_t at) : count_(std::min(kSearchChunk, keys.size() - at)), keys_(Words(keys) + at) {
+    if (count_ == kSearchChunk) return;
+    std::memcpy(copy_, keys_, count_ * sizeof(uint64_t));
+    std::fill(copy_ + count_, copy_ + (count_ + 7) / 8 * 8, 0);
+    keys_ = copy_;
+  }
+  size_t count() const { return count_; }
+  const uint64_t* keys() const { return keys_; }
+
+ private:
+  const size_t count_;
+  const uint64_t* keys_;
+  uint64_t copy_[kSearchChunk];
+};
+
+enum class Look { kFound, kAbsent, kChanging };
+
+// What `bucket` has of `key`, at one moment; *head is the head of that moment.
+Look LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, int* slot, MacRecord* record) {
+  *head = bucket.head.load(std::memory_order_acquire);
+  *slot = bucket.SlotOf(key);
+  if (*slot >= 0) {
+    *record = {key, bucket.values[*slot].load(std::memory_order_relaxed), bucket.seen[*slot].load(std::memory_order_relaxed),
+               static_cast<uint8_t>(MacBucket::Flags(*head, *slot))};
+  }
+  if (!bucket.IsStillAt(*head)) return Look::kChanging;
+  return *slot >= 0 ? Look::kFound : Look::kAbsent;
 }
 
 }  // namespace
 
-void MacTable::Prefetch(absl::Span<const FdbKey> keys, size_t index) const {
-  if (index < keys.size()) entries_.prefetch(keys[index]);
+MacTable::MacTable(const Options& options)
+    : search_(options.search),
+      hash_(options.seed),
+      memory_(std::clamp<size_t>(options.most_entries / MacBucket::kSlots * kSlotsPerEntry, kLeastBuckets, kMostBuckets)) {
+  for (MacBucket& bucket : stash_) InitBucket(&bucket);
+  EOIB_CHECK(memory_.Grow(kLeastBuckets));
+  InitBuckets(0, kLeastBuckets);
+  Reshape({kLeastBuckets, kLeastBuckets, BucketMap::kEnd});
 }
 
-void MacTable::Find(absl::Span<const FdbKey> keys, uint32_t not_before, absl::Span<VPortId> out) const {
+// Readers.
+
+void MacTable::Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) const {
   EOIB_DCHECK(out.size() >= keys.size());
-  absl::ReaderMutexLock lock(&mutex_);
-  for (size_t i = 0; i < kPrefetchAhead; ++i) Prefetch(keys, i);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Prefetch(keys, i + kPrefetchAhead);
-    const auto found = entries_.find(keys[i]);
-    out[i] = found != entries_.end() && IsLive(found->second, not_before) ? found->second.vport : VPortId::None();
+  for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
+    const Chunk chunk(keys, at);
+    const MacView view = View();
+    const SearchOutcome outcome = search_->find(view, chunk.keys(), chunk.count(), limit, Words(out) + at);
+    for (uint32_t rest = Uncertain(view, chunk.keys(), outcome); rest != 0; rest &= rest - 1) {
+      const size_t i = at + static_cast<size_t>(__builtin_ctz(rest));
+      const Sighting sighting = Lookup(keys[i]);
+      out[i] = sighting.found && !limit.IsOver(sighting.record.seen) ? VPortId(sighting.record.value) : VPortId::None();
+    }
   }
 }
 
-size_t MacTable::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint32_t now_seconds,
+size_t MacTable::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now,
                        absl::Span<uint16_t> stale) const {
-  EOIB_DCHECK(vports.size() >= keys.size() && stale.size() >= keys.size());
+  EOIB_DCHECK(vports.size() >= keys.size() && stale.size() >= keys.size() && keys.size() <= 65536);
+  now = std::max<uint16_t>(now, 1);
   size_t stale_count = 0;
-  absl::ReaderMutexLock lock(&mutex_);
-  for (size_t i = 0; i < kPrefetchAhead; ++i) Prefetch(keys, i);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Prefetch(keys, i + kPrefetchAhead);
-    const auto found = entries_.find(keys[i]);
-    if (found == entries_.end() || found->second.vport != vports[i]) {
-      stale[stale_count++] = static_cast<uint16_t>(i);
-      continue;
+  for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
+    const Chunk chunk(keys, at);
+    uint8_t wrong[kSearchChunk];
+    const MacView view = View();
+    const SearchOutcome outcome = search_->touch(view, chunk.keys(), Words(vports) + at, chunk.count(), now, wrong);
+    for (uint32_t rest = Uncertain(view, chunk.keys(), outcome); rest != 0; rest &= rest - 1) {
+      const size_t i = static_cast<size_t>(__builtin_ctz(rest));
+      wrong[i] = !TouchOne(keys[at + i], vports[at + i], now);
     }
-    // Written once a second at most, so that the line stays shared between the workers' caches.
-    const std::atomic_ref<uint32_t> last_seen = LastSeen(found->second);
-    if (last_seen.load(std::memory_order_relaxed) != now_seconds) last_seen.store(now_seconds, std::memory_order_relaxed);
+    for (size_t i = 0; i < chunk.count(); ++i) {
+      stale[stale_count] = static_cast<uint16_t>(at + i);
+      stale_count += wrong[i];
+    }
   }
   return stale_count;
 }
 
-bool MacTable::Get(FdbKey key, MacEntry* entry) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  const auto found = entries_.find(key);
-  if (found == entries_.end()) return false;
-  *entry = Snapshot(found->second);
+bool MacTable::TouchOne(FdbKey key, VPortId vport, uint16_t now) const {
+  const Sighting sighting = Lookup(key);
+  if (!sighting.found || sighting.record.value != vport.value()) return false;
+  if (sighting.record.seen != 0 && sighting.record.seen != now) {
+    const_cast<std::atomic<uint16_t>&>(sighting.bucket->seen[sighting.slot]).store(now, std::memory_order_relaxed);
+  }
   return true;
 }
 
-void MacTable::Put(FdbKey key, const MacEntry& entry) {
-  absl::MutexLock lock(&mutex_);
-  entries_[key] = entry;
+bool MacTable::Get(FdbKey key, MacEntry* entry) const {
+  const Sighting sighting = Lookup(key);
+  if (sighting.found) *entry = ToEntry(sighting.record);
+  return sighting.found;
+}
+
+// Those of a chunk that have to be looked up again, one by one.
+uint32_t MacTable::Uncertain(const MacView& view, const uint64_t* keys, const SearchOutcome& outcome) const {
+  uint32_t uncertain = outcome.undecided;
+  if (outcome.missed == 0 || shape_.IsStillAt(view.version)) return uncertain;
+  for (uint32_t missed = outcome.missed; missed != 0; missed &= missed - 1) {
+    const int i = __builtin_ctz(missed);
+    if (!IsMissFinal(view, hash_.Position(keys[i]))) uncertain |= 1u << i;
+  }
+  return uncertain;
+}
+
+// Whether a key of `position`, that was not found with `view`, was absent at some moment since the view was taken. True unless
+// a step of resizing was under way since then that moved entries of this position or its detour.
+bool MacTable::IsMissFinal(const MacView& view, uint32_t position) const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const uint64_t step_to = shape_.step_to.load(std::memory_order_acquire);
+  if (shape_.IsStillAt(view.version)) return true;
+  if (!MacShape::IsSameResizing(view.version, shape_.version.load(std::memory_order_relaxed))) return false;
+  // Cutoffs go one way within a resizing, so all its steps since then lie between these.
+  const uint64_t first = std::min({view.step_from, view.map.cutoff, step_to});
+  const uint64_t last = std::max({view.step_from, view.map.cutoff, step_to});
+  const auto moved = [first, last](uint64_t p) { return p >= first && p < last; };
+  return !moved(position) && !moved(hash_.Detour(position));
+}
+
+MacTable::Sighting MacTable::Lookup(FdbKey key) const {
+  const uint32_t position = hash_.Position(key);
+  Sighting sighting;
+  for (int attempt = 1; !LookupOnce(key.packed(), position, &sighting); ++attempt) {
+    // The writer is at this bucket right now, for some tens of nanoseconds, unless it has lost its processor.
+    if (attempt % 256 == 0) std::this_thread::yield();
+  }
+  return sighting;
+}
+
+// False if the key may be there all the same: something changed while we looked.
+bool MacTable::LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) const {
+  const MacView view = View();
+  sighting->found = false;
+  uint64_t home_head;
+  const auto decided = [&](const MacBucket& bucket, uint64_t* head, Look* look) {
+    *look = LookInto(bucket, key, head, &sighting->slot, &sighting->record);
+    sighting->bucket = &bucket;
+    sighting->found = *look == Look::kFound;
+    return *look != Look::kAbsent;
+  };
+  Look look;
+  const MacBucket& home = view.buckets[view.map.Index(position)];
+  if (decided(home, &home_head, &look)) return sighting->found;
+  if (!MacBucket::IsMarked(home_head, position)) return IsMissFinal(view, position);
+  uint64_t head;
+  if (decided(view.buckets[view.map.Index(hash_.Detour(position))], &head, &look)) return sighting->found;
+  if (shape_.stashed.load(std::memory_order_relaxed) != 0) {
+    for (const MacBucket& bucket : stash_) {
+      if (decided(bucket, &head, &look)) return sighting->found;
+    }
+  }
+  return home.IsStillAt(home_head) && IsMissFinal(view, position);
+}
+
+// The writer.
+
+MacTable::Slot MacTable::Locate(uint64_t key) const {
+  const uint32_t position = hash_.Position(key);
+  MacBucket* const home = BucketAt(position);
+  int slot = home->SlotOf(key);
+  if (slot >= 0) return {home, slot};
+  if (!MacBucket::IsMarked(home->Head(), position)) return {};
+  MacBucket* const secondary = BucketAt(hash_.Detour(position));
+  slot = secondary->SlotOf(key);
+  if (slot >= 0) return {secondary, slot};
+  if (stashed() == 0) return {};
+  for (MacBucket& bucket : stash_) {
+    slot = bucket.SlotOf(key);
+    if (slot >= 0) return {&bucket, slot};
+  }
+  return {};
+}
+
+bool MacTable::Put(FdbKey key, const MacEntry& entry) {
+  EOIB_DCHECK(key.packed() >> 60 == 0);
+  const MacRecord record = ToRecord(key, entry);
+  const Slot there = Locate(record.key);
+  if (there.bucket != nullptr) {
+    BucketChange(there.bucket).Set(there.slot, record);
+    return true;
+  }
+  while (!Insert(record, false)) {
+    // A table of a few buckets may have no way to place a key even if it is far from full. More buckets help.
+    const bool should_grow = map().high < kManyBuckets || size() > Capacity(map().high) / 2;
+    if (should_grow && GrowNow()) continue;
+    if (!Insert(record, true)) return false;
+    break;
+  }
+  size_.store(size() + 1, std::memory_order_relaxed);
+  ResizeIfDue();
+  return true;
 }
 
 bool MacTable::Erase(FdbKey key) {
-  absl::MutexLock lock(&mutex_);
-  return entries_.erase(key) != 0;
+  const Slot there = Locate(key.packed());
+  if (there.bucket == nullptr) return false;
+  Remove(there);
+  size_.store(size() - 1, std::memory_order_relaxed);
+  const uint32_t position = hash_.Position(key);
+  if (!IsStash(there.bucket)) BringHome(BucketAt(position) == there.bucket ? position : hash_.Detour(position));
+  if (stashed() != 0) EmptyStash();
+  ResizeIfDue();
+  return true;
 }
 
-size_t MacTable::EraseIf(const std::function<bool(FdbKey, const MacEntry&)>& condemned) {
-  std::vector<FdbKey> keys;
-  ForEach([&](FdbKey key, const MacEntry& entry) {
-    if (condemned(key, entry)) keys.push_back(key);
+// Puts an entry that is not in the table where there is room, making some if need be. May use the stash if `may_stash`.
+bool MacTable::Insert(const MacRecord& record, bool may_stash) {
+  const uint32_t position = hash_.Position(record.key);
+  MacBucket* const home = BucketAt(position);
+  MacBucket* const secondary = BucketAt(hash_.Detour(position));
+  if (InsertInto(home, record)) return true;
+  if (secondary->SlotOf(MacBucket::kNoKey) < 0 && MakeRoom(home, secondary) && InsertInto(home, record)) return true;
+  if (secondary != home ? !InsertInto(secondary, record) : true) {
+    if (!may_stash || !Stash(record)) return false;
+  }
+  BucketChange(home).Mark(KeyHash::Tag(position));
+  return true;
+}
+
+bool MacTable::InsertInto(MacBucket* bucket, const MacRecord& record) {
+  const int slot = bucket->SlotOf(MacBucket::kNoKey);
+  if (slot < 0) return false;
+  BucketChange(bucket).Set(slot, record);
+  return true;
+}
+
+// An entry's other bucket; `bucket` itself if there is none.
+MacBucket* MacTable::OtherBucket(const MacBucket* bucket, uint64_t key) const {
+  const uint32_t position = hash_.Position(key);
+  MacBucket* const home = BucketAt(position);
+  return home == bucket ? BucketAt(hash_.Detour(position)) : home;
+}
+
+// Cuckoo hashing, breadth first: looks for the shortest chain of entries each of which can go to its other bucket, the last one
+// into a free slot, and moves them, the last one first. Then one of the two buckets has a free slot.
+bool MacTable::MakeRoom(MacBucket* home, MacBucket* secondary) {
+  struct Node {
+    MacBucket* bucket;
+    int parent;  // whose entry in `slot` would go to `bucket`
+    int slot;
+  };
+  constexpr int kMostNodes = 160;
+  Node nodes[kMostNodes];
+  int count = 0;
+  nodes[count++] = {home, -1, 0};
+  if (secondary != home) nodes[count++] = {secondary, -1, 0};
+  for (int i = 0; i < count; ++i) {
+    for (int slot = 0; slot < MacBucket::kSlots && count < kMostNodes; ++slot) {
+      MacBucket* const other = OtherBucket(nodes[i].bucket, nodes[i].bucket->Key(slot));
+      if (other == nodes[i].bucket) continue;
+      nodes[count] = {other, i, slot};
+      if (other->SlotOf(MacBucket::kNoKey) < 0) {
+        ++count;
+        continue;
+      }
+      for (int last = count; nodes[last].parent >= 0; last = nodes[last].parent) {
+        // A chain that crosses itself breaks off here. What was moved until then stays where it may be.
+        if (!MoveOut({nodes[nodes[last].parent].bucket, nodes[last].slot}, nodes[last].bucket)) return false;
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+// Moves an entry to its other bucket. False if that is not `to`, or full.
+bool MacTable::MoveOut(const Slot& from, MacBucket* to) {
+  const MacRecord record = RecordAt(*from.bucket, from.slot);
+  if (record.key == MacBucket::kNoKey || OtherBucket(from.bucket, record.key) != to || !InsertInto(to, record)) return false;
+  const uint32_t position = hash_.Position(record.key);
+  if (BucketAt(position) == to) {
+    Remove(from);
+  } else {
+    BucketChange change(from.bucket);
+    change.Clear(from.slot);
+    change.Mark(KeyHash::Tag(position));
+  }
+  return true;
+}
+
+bool MacTable::Stash(const MacRecord& record) {
+  for (MacBucket& bucket : stash_) {
+    if (!InsertInto(&bucket, record)) continue;
+    shape_.stashed.store(stashed() + 1, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+// Takes an entry out, and the mark for it if it was the last away from home with its tag.
+void MacTable::Remove(const Slot& where) {
+  const uint32_t position = hash_.Position(where.bucket->Key(where.slot));
+  BucketChange(where.bucket).Clear(where.slot);
+  if (IsStash(where.bucket)) shape_.stashed.store(stashed() - 1, std::memory_order_relaxed);
+  MacBucket* const home = BucketAt(position);
+  if (where.bucket == home) return;
+  bool last = true;
+  VisitAway(HomeRange(position), KeyHash::Tag(position), [&last](const Slot&) { return last = false; });
+  if (last) BucketChange(home).Unmark(KeyHash::Tag(position));
+}
+
+// Positions of the bucket that has `position`.
+MacTable::Range MacTable::HomeRange(uint32_t position) const {
+  const BucketMap now = map();
+  return {now.StartOfBucket(position), now.EndOfBucket(position)};
+}
+
+// Calls `visit` on the entries of this tag away from home, whose home is the bucket of `range` and whose position is in it,
+// until it returns false. They all took the same detour, so they are in the two or three buckets at the end of it, or in the
+// stash.
+void MacTable::VisitAway(const Range& range, uint32_t tag, absl::FunctionRef<bool(const Slot&)> visit) const {
+  const MacBucket* const home = BucketAt(static_cast<uint32_t>(range.from));
+  const auto visit_bucket = [&](MacBucket* bucket) {
+    for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
+      if (bucket->Key(slot) == MacBucket::kNoKey) continue;
+      const uint32_t position = hash_.Position(bucket->Key(slot));
+      if (KeyHash::Tag(position) == tag && range.Has(position) && !visit({bucket, slot})) return false;
+    }
+    return true;
+  };
+  const BucketMap now = map();
+  uint32_t at = static_cast<uint32_t>(range.from) + hash_.distance(tag);
+  for (uint64_t left = range.to - range.from; left != 0;) {
+    MacBucket* const bucket = memory_.buckets() + now.Index(at);
+    if (bucket != home && !visit_bucket(bucket)) return;
+    const uint64_t width = std::min(left, now.EndOfBucket(at) - at);
+    at += static_cast<uint32_t>(width);
+    left -= width;
+  }
+  if (stashed() == 0) return;
+  for (const MacBucket& bucket : stash_) {
+    if (!visit_bucket(const_cast<MacBucket*>(&bucket))) return;
+  }
+}
+
+// Entries whose home is the bucket of `range` and whose position is in it, wherever they are.
+void MacTable::VisitHome(const Range& range, absl::FunctionRef<bool(const Slot&)> visit) const {
+  MacBucket* const home = BucketAt(static_cast<uint32_t>(range.from));
+  for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
+    if (home->Key(slot) == MacBucket::kNoKey) continue;
+    const uint32_t position = hash_.Position(home->Key(slot));
+    if (range.Has(position) && BucketAt(position) == home && !visit({home, slot})) return;
+  }
+  bool more = true;
+  for (uint32_t marks = home->Marks(); marks != 0 && more; marks &= marks - 1) {
+    VisitAway(range, static_cast<uint32_t>(__builtin_ctz(marks)), [&](const Slot& slot) { return more = visit(slot); });
+  }
+}
+
+// A slot of the bucket of `position` became free: for one of those whose home it is and that are away.
+void MacTable::BringHome(uint32_t position) {
+  MacBucket* const bucket = BucketAt(position);
+  const uint32_t marks = bucket->Marks();
+  if (marks == 0) return;
+  Slot away;
+  VisitAway(HomeRange(position), static_cast<uint32_t>(__builtin_ctz(marks)), [&away](const Slot& slot) {
+    away = slot;
+    return false;
   });
-  if (keys.empty()) return 0;
+  if (away.bucket != nullptr && InsertInto(bucket, RecordAt(*away.bucket, away.slot))) Remove(away);
+}
+
+// Brings home from the stash whom it can.
+void MacTable::EmptyStash() {
+  for (MacBucket& bucket : stash_) {
+    for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
+      const MacRecord record = RecordAt(bucket, slot);
+      if (record.key == MacBucket::kNoKey) continue;
+      const uint32_t position = hash_.Position(record.key);
+      MacBucket* const home = BucketAt(position);
+      if (home->SlotOf(MacBucket::kNoKey) < 0) MakeRoom(home, home);
+      if (InsertInto(home, record)) Remove({&bucket, slot});
+    }
+  }
+}
+
+// Rounds.
+
+bool MacTable::VisitNext(Cursor* cursor, size_t buckets, Visitor visit) const {
+  for (; buckets > 0 && *cursor < BucketMap::kEnd; --buckets) {
+    const uint64_t end = map().EndOfBucket(static_cast<uint32_t>(*cursor));
+    VisitHome({*cursor, end}, [&](const Slot& where) {
+      const MacRecord record = RecordAt(*where.bucket, where.slot);
+      visit(FdbKey::FromPacked(record.key), ToEntry(record));
+      return true;
+    });
+    *cursor = end;
+  }
+  if (*cursor < BucketMap::kEnd) return true;
+  *cursor = 0;
+  return false;
+}
+
+bool MacTable::EraseNext(Cursor* cursor, size_t buckets, Predicate condemned, size_t* erased) {
+  for (; buckets > 0; --buckets) {
+    condemned_.clear();
+    const bool more = VisitNext(cursor, 1, [&](FdbKey key, const MacEntry& entry) {
+      if (condemned(key, entry)) condemned_.push_back(key);
+    });
+    for (FdbKey key : condemned_) *erased += Erase(key);
+    if (!more) return false;
+  }
+  return true;
+}
+
+bool MacTable::FindNext(Cursor* cursor, size_t buckets, Predicate wanted, FdbKey* key) const {
+  for (; buckets > 0; --buckets) {
+    bool found = false;
+    const Cursor before = *cursor;
+    VisitNext(cursor, 1, [&](FdbKey candidate, const MacEntry& entry) {
+      if (found || !wanted(candidate, entry)) return;
+      found = true;
+      *key = candidate;
+    });
+    if (!found) continue;
+    *cursor = before;
+    return true;
+  }
+  return false;
+}
+
+size_t MacTable::EraseIf(Predicate condemned) {
+  Cursor cursor = 0;
   size_t erased = 0;
-  absl::MutexLock lock(&mutex_);
-  for (FdbKey key : keys) {
-    const auto found = entries_.find(key);
-    if (found == entries_.end() || !condemned(key, found->second)) continue;
-    entries_.erase(found);
-    ++erased;
+  while (EraseNext(&cursor, 1024, condemned, &erased)) {
   }
   return erased;
 }
 
-void MacTable::ForEach(const std::function<void(FdbKey, const MacEntry&)>& visit) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  for (const auto& [key, entry] : entries_) visit(key, Snapshot(entry));
-}
-
-size_t MacTable::size() const {
-  absl::ReaderMutexLock lock(&mutex_);
-  return entries_.size();
+void MacTable::ForEach(Visitor visit) const {
+  Cursor cursor = 0;
+  while (VisitNext(&cursor, 1024, visit)) {
+  }
 }
 
 }  // namespace eoib

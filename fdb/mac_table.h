@@ -1,20 +1,24 @@
-// MacTable: the table under the FDB, and the one place that knows how concurrent lookup works.
+// MacTable: the table under the FDB, and the one place that knows how concurrent lookup works. README.md has its design.
 //
-// The interface is that of a concurrent table: lookups come in batches, from any thread, and a caller holds no lock and no
-// pointer into the table; there is one writer at a time. Today absl::flat_hash_map fills it, behind a reader lock taken once a
-// batch; a lock-free bucketed table takes its place without a change to any caller.
+// Lookups come in batches, from any thread, wait-free but for the rare bucket that is just being changed; a caller holds no
+// lock and no pointer into the table. There is one writer at a time. The table grows and shrinks in place, a bucket at each
+// change, and no reader ever waits for more than that one bucket.
 #ifndef EOIB_FDB_MAC_TABLE_H_
 #define EOIB_FDB_MAC_TABLE_H_
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "fdb/bucket_memory.h"
 #include "fdb/fdb_key.h"
+#include "fdb/key_hash.h"
+#include "fdb/mac_bucket.h"
+#include "fdb/mac_search.h"
 #include "fdb/vport.h"
 
 namespace eoib {
@@ -27,39 +31,149 @@ constexpr bool Ages(FdbOrigin origin) { return origin != FdbOrigin::kStatic && o
 
 struct MacEntry {
   VPortId vport = VPortId::None();
-  uint32_t last_seen = 0;  // seconds of the owner's clock
+  // In ticks of the owner's clock, modulo 2^16. The table keeps 0 for what does not age, and 1 in place of 0 for what does.
+  uint16_t last_seen = 0;
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
+  bool sticky = false;  // for the owner; the table only keeps it
 };
 
-// Find and Touch: any thread. Everything else: one writer at a time.
+// Find, Touch, Get, size, memory_bytes: any thread. Everything else: one writer at a time.
 class MacTable {
  public:
-  // out[i] is the vPort of keys[i], or VPortId::None() if there is no entry, or one that ages and was last seen before
-  // `not_before` (seconds of the owner's clock). Requires out.size() >= keys.size().
-  void Find(absl::Span<const FdbKey> keys, uint32_t not_before, absl::Span<VPortId> out) const;
+  struct Options {
+    size_t most_entries = size_t{1} << 26;  // address space is reserved for as many
+    uint64_t seed = KeyHash::ProcessSeed();
+    const MacSearch* search = MacSearches().front();
+  };
+  MacTable() : MacTable(Options()) {}
+  explicit MacTable(const Options& options);
+  MacTable(const MacTable&) = delete;
+  MacTable& operator=(const MacTable&) = delete;
 
-  // Marks keys[i] as seen at `now_seconds` where its entry points to vports[i]. Writes to `stale` the indices of all others
-  // (absent, or behind another vPort) and returns their number. Requires vports and stale as long as keys.
-  size_t Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint32_t now_seconds,
-               absl::Span<uint16_t> stale) const;
+  // out[i] is the vPort of keys[i], or VPortId::None() if there is no entry, or one that aged out by `limit`. Requires
+  // out.size()
+  // >= keys.size(). Best in batches of 32 or more.
+  void Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) const;
+
+  // Marks keys[i] as seen at tick `now` where its entry points to vports[i]; an entry is written to only if that changes it.
+  // Writes to `stale` the indices of all others (absent, or behind another vPort), ascending, and returns their number.
+  // Requires vports and stale as long as keys, and no more than 65,536 keys.
+  size_t Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now, absl::Span<uint16_t> stale) const;
 
   // Copies the entry of `key` to *entry; false if there is none.
   bool Get(FdbKey key, MacEntry* entry) const;
 
-  void Put(FdbKey key, const MacEntry& entry);
+  // False if there is no room: all that was reserved is in use, or there is no memory. Replacing an entry never fails.
+  bool Put(FdbKey key, const MacEntry& entry);
   bool Erase(FdbKey key);
-  // Erases every entry for which `condemned` is true; returns how many. Lookups go on while it searches; an entry that is
-  // touched meanwhile is judged again.
-  size_t EraseIf(const std::function<bool(FdbKey, const MacEntry&)>& condemned);
-  // Calls `visit` on every entry, in no order. `visit` must not call the table.
-  void ForEach(const std::function<void(FdbKey, const MacEntry&)>& visit) const;
-  size_t size() const;
+
+  // A place in the table, in which each key has one that never changes, however the table grows or shrinks. 0 is the beginning.
+  using Cursor = uint64_t;
+  using Visitor = absl::FunctionRef<void(FdbKey, const MacEntry&)>;
+  using Predicate = absl::FunctionRef<bool(FdbKey, const MacEntry&)>;
+  // Calls `visit` on the entries of the next `buckets` buckets after *cursor, and moves it on. False if that was the end, and
+  // the cursor is at the beginning again. An entry that is there all the time is met exactly once in each round. `visit` must
+  // not call the table.
+  bool VisitNext(Cursor* cursor, size_t buckets, Visitor visit) const;
+  // Erases those of them for which `condemned` is true, and adds their number to *erased.
+  bool EraseNext(Cursor* cursor, size_t buckets, Predicate condemned, size_t* erased);
+  // Sets *key to an entry among them for which `wanted` is true, leaving the cursor at its bucket; false if there is none.
+  // Costs a few nanoseconds a bucket: who looks for any entry of a vPort that holds one in N looks into about N/3 buckets.
+  bool FindNext(Cursor* cursor, size_t buckets, Predicate wanted, FdbKey* key) const;
+
+  // A whole round of EraseNext. Returns how many were erased.
+  size_t EraseIf(Predicate condemned);
+  // A whole round of VisitNext.
+  void ForEach(Visitor visit) const;
+
+  size_t size() const { return size_.load(std::memory_order_relaxed); }
+  // What the table occupies: buckets in use, and itself.
+  size_t memory_bytes() const;
+  // Entries that a lookup finds in the second bucket only, and slots; walks the table. For tests and benchmarks.
+  struct Occupancy {
+    size_t entries = 0, away = 0, stashed = 0, slots = 0;
+  };
+  Occupancy MeasureOccupancy() const;
 
  private:
-  void Prefetch(absl::Span<const FdbKey> keys, size_t index) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  friend class MacTablePeer;  // tests: loses a bucket on purpose
 
-  mutable absl::Mutex mutex_;
-  absl::flat_hash_map<FdbKey, MacEntry> entries_ ABSL_GUARDED_BY(mutex_);
+  struct Slot {
+    MacBucket* bucket = nullptr;
+    int slot = 0;
+  };
+  // Positions from `from` on, below `to`.
+  struct Range {
+    uint64_t from, to;
+    bool Has(uint64_t position) const { return position >= from && position < to; }
+  };
+  // What a reader saw of an entry.
+  struct Sighting {
+    bool found = false;
+    const MacBucket* bucket = nullptr;
+    int slot = 0;
+    MacRecord record;
+  };
+
+  // Readers.
+  MacView View() const { return MacView::Of(memory_.buckets(), &hash_, &shape_); }
+  Sighting Lookup(FdbKey key) const;
+  bool LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) const;
+  bool TouchOne(FdbKey key, VPortId vport, uint16_t now) const;
+  bool IsMissFinal(const MacView& view, uint32_t position) const;
+  uint32_t Uncertain(const MacView& view, const uint64_t* keys, const SearchOutcome& outcome) const;
+
+  // The writer.
+  BucketMap map() const { return shape_.Map(); }
+  MacBucket* BucketAt(uint32_t position) const { return memory_.buckets() + map().Index(position); }
+  MacBucket* OtherBucket(const MacBucket* bucket, uint64_t key) const;
+  bool IsStash(const MacBucket* bucket) const { return bucket >= stash_.data() && bucket < stash_.data() + stash_.size(); }
+  uint32_t stashed() const { return shape_.stashed.load(std::memory_order_relaxed); }
+  Slot Locate(uint64_t key) const;
+  bool Insert(const MacRecord& record, bool may_stash);
+  static bool InsertInto(MacBucket* bucket, const MacRecord& record);
+  bool MakeRoom(MacBucket* home, MacBucket* secondary);
+  bool MoveOut(const Slot& from, MacBucket* to);
+  bool Stash(const MacRecord& record);
+  void Remove(const Slot& where);
+  void BringHome(uint32_t position);
+  void EmptyStash();
+  Range HomeRange(uint32_t position) const;
+  void VisitHome(const Range& range, absl::FunctionRef<bool(const Slot&)> visit) const;
+  void VisitAway(const Range& range, uint32_t tag, absl::FunctionRef<bool(const Slot&)> visit) const;
+
+  // Its resizing.
+  static constexpr uint32_t kLeastBuckets = 4;
+  static constexpr uint64_t Capacity(uint32_t buckets) { return uint64_t{buckets} * MacBucket::kSlots; }
+  bool IsResizing() const { return map().low != map().high; }
+  void ResizeIfDue();
+  bool StartGrowing();
+  bool GrowNow();
+  bool Step();
+  void TakeUp(const Range& range);
+  void FinishResizing();
+  void Reshape(const BucketMap& to);
+  void BeginStep(uint64_t from, uint64_t to);
+  void EndStep();
+  void InitBucket(MacBucket* bucket);
+  void InitBuckets(uint32_t from, uint32_t to);
+
+  const MacSearch* const search_;
+  const KeyHash hash_;
+  BucketMemory memory_;
+  MacShape shape_;
+  std::atomic<size_t> size_{0};
+
+  // The stash: entries for which neither bucket, nor any bucket that theirs could have gone to, had room. Nearly always empty.
+  static constexpr int kStashBuckets = 16;
+  mutable std::array<MacBucket, kStashBuckets> stash_;
+
+  // The writer's own.
+  bool growing_ = false;           // the resizing under way
+  uint32_t fresh_ = 0;             // buckets at or above this index are initialised, of those that it adds
+  uint64_t life_ = 0;              // sequence number with which buckets begin
+  std::vector<MacRecord> hand_;    // entries that a step takes up
+  std::vector<FdbKey> condemned_;  // that EraseNext found in a bucket
 };
 
 }  // namespace eoib

@@ -1,0 +1,62 @@
+#include "fdb/bucket_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "fdb/check.h"
+
+namespace eoib {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+size_t ReservedBytes(size_t most) { return RoundUp(most * sizeof(MacBucket), kHugePage) + kHugePage; }
+
+}  // namespace
+
+BucketMemory::BucketMemory(size_t most) : most_(most) {
+  void* const reserved = mmap(nullptr, ReservedBytes(most), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  EOIB_CHECK(reserved != MAP_FAILED);
+  // The slack at both ends costs address space only.
+  const uintptr_t aligned = RoundUp(reinterpret_cast<uintptr_t>(reserved), kHugePage);
+  const size_t before = aligned - reinterpret_cast<uintptr_t>(reserved);
+  if (before != 0) munmap(reserved, before);
+  munmap(reinterpret_cast<void*>(aligned + ReservedBytes(most) - kHugePage), kHugePage - before);
+  buckets_ = reinterpret_cast<MacBucket*>(aligned);
+}
+
+BucketMemory::~BucketMemory() { munmap(static_cast<void*>(buckets_), ReservedBytes(most_) - kHugePage); }
+
+bool BucketMemory::Grow(size_t count) {
+  EOIB_CHECK(count <= most_);
+  char* const start = reinterpret_cast<char*>(buckets_);
+  const size_t bytes = RoundUp(count * sizeof(MacBucket), kPage);
+  if (bytes > writable_) {
+    // The kernel accounts what is written to, so large tables ask for more at once.
+    const size_t ask = bytes < kHugePage ? bytes : std::min(RoundUp(bytes, kHugePage), ReservedBytes(most_) - kHugePage);
+    if (mprotect(start + writable_, ask - writable_, PROT_READ | PROT_WRITE) != 0) return false;
+    writable_ = ask;
+  }
+  const size_t huge = bytes / kHugePage * kHugePage;
+  if (huge > huge_) {
+    madvise(start + huge_, huge - huge_, MADV_HUGEPAGE);  // advice: a kernel without them is only slower
+    huge_ = huge;
+  }
+  return true;
+}
+
+void BucketMemory::Shrink(size_t count) {
+  const size_t bytes = RoundUp(count * sizeof(MacBucket), kPage);
+  if (bytes < writable_) madvise(reinterpret_cast<char*>(buckets_) + bytes, writable_ - bytes, MADV_DONTNEED);
+  // Huge pages above the end would come back whole at the first write.
+  const size_t huge = bytes / kHugePage * kHugePage;
+  if (huge < huge_) {
+    madvise(reinterpret_cast<char*>(buckets_) + huge, huge_ - huge, MADV_NOHUGEPAGE);
+    huge_ = huge;
+  }
+}
+
+}  // namespace eoib

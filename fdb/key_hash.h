@@ -1,0 +1,65 @@
+// KeyHash: where in the table a key belongs, by a secret of this process.
+#ifndef EOIB_FDB_KEY_HASH_H_
+#define EOIB_FDB_KEY_HASH_H_
+
+#include <array>
+#include <cstdint>
+#include <random>
+
+#include "fdb/fdb_key.h"
+
+namespace eoib {
+
+// A keyed hash of 60 bits to a position: a 32-bit fraction of the hash space. Two rounds, each the product of two 32-bit
+// halves, so that AVX2 and AVX-512 make four and eight at once (there is no wider vector multiplication to be had cheaply), and
+// a plain processor needs two multiplications. Whoever does not know the secret cannot choose MACs that meet in one place;
+// consecutive ones, which vendors hand out, are spread as random ones are (key_hash_test.cc).
+//
+// Each position has one detour, a second place. Positions that agree in their low bits (the tag) share its distance, so that
+// all keys which took the same detour out of a bucket are found in two or three buckets side by side.
+class KeyHash {
+ public:
+  static constexpr int kTags = 16;
+
+  explicit KeyHash(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    add_ = random();
+    mix_ = random();
+    // Far enough that a detour leaves the bucket, unless there are very few.
+    for (uint32_t& distance : distances_) distance = 0x2000'0000 + static_cast<uint32_t>(random() % 0xc000'0000);
+  }
+  // A seed for this process: the same for each table that is made in it.
+  static uint64_t ProcessSeed() {
+    static const uint64_t seed = [] {
+      std::random_device device;
+      return uint64_t{device()} << 32 | device();
+    }();
+    return seed;
+  }
+
+  uint32_t Position(uint64_t key) const {
+    const uint64_t sum_low = static_cast<uint32_t>(key + add_);
+    const uint64_t sum_high = static_cast<uint32_t>((key >> 32) + (add_ >> 32));
+    const uint64_t first = sum_low * sum_high;
+    const uint64_t mixed = first ^ mix_;
+    const uint64_t second = (mixed & 0xffff'ffff) * (mixed >> 32);
+    return static_cast<uint32_t>(second ^ second >> 32 ^ first);
+  }
+  uint32_t Position(FdbKey key) const { return Position(key.packed()); }
+
+  static constexpr uint32_t Tag(uint32_t position) { return position % kTags; }
+  uint32_t Detour(uint32_t position) const { return position + distances_[Tag(position)]; }
+  uint32_t distance(uint32_t tag) const { return distances_[tag]; }
+
+  // The secret, for those that compute Position four or eight at a time.
+  uint64_t add() const { return add_; }
+  uint64_t mix() const { return mix_; }
+
+ private:
+  uint64_t add_, mix_;
+  std::array<uint32_t, kTags> distances_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_KEY_HASH_H_

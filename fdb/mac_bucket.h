@@ -1,0 +1,113 @@
+// A bucket of the MAC table: four entries in one cache line, with all that is kept of them, under a sequence lock.
+//
+// The head says whether the bucket is stable, counts its changes, and carries what must change together with the entries: the
+// marks (which keys at home here took a detour) and the entries' flags. The writer makes the head unstable, changes the
+// entries, and publishes a head with the next sequence number. A reader takes the head, then what it wants, then the head
+// again: if it is the same and stable, what lies between is of one moment. An all-zero bucket, which is what the kernel gives
+// for a page that was given back, is not stable; so nobody takes it for an empty one.
+#ifndef EOIB_FDB_MAC_BUCKET_H_
+#define EOIB_FDB_MAC_BUCKET_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "fdb/key_hash.h"
+
+namespace eoib {
+
+struct alignas(64) MacBucket {
+  static constexpr int kSlots = 4;
+  static constexpr uint64_t kNoKey = ~uint64_t{0};  // no key has more than 60 bits
+  static constexpr uint32_t kNoValue = ~uint32_t{0};
+
+  // The head: stable 1 bit, sequence number 31, marks 16 (one a tag), flags 4 a slot.
+  static constexpr uint64_t kStable = 1;
+  static constexpr uint64_t kSequenceStep = 2;
+  static constexpr uint64_t kSequenceMask = 0xffff'fffe;
+  static constexpr int kMarkShift = 32;
+  static constexpr int kFlagsShift = 48;
+  static constexpr int kFlagBits = 4;
+
+  // In the order in which AVX-512 wants them: keys in one aligned half line.
+  std::atomic<uint64_t> keys[kSlots];
+  std::atomic<uint32_t> values[kSlots];
+  std::atomic<uint16_t> seen[kSlots];  // the one member that readers write (Touch); 0: does not age
+  std::atomic<uint64_t> head;
+
+  static bool IsMarked(uint64_t head, uint32_t position) { return (head >> (kMarkShift + KeyHash::Tag(position)) & 1) != 0; }
+  static uint32_t Flags(uint64_t head, int slot) {
+    return static_cast<uint32_t>(head >> (kFlagsShift + kFlagBits * slot)) & ((1u << kFlagBits) - 1);
+  }
+  // True if nothing changed since `before` was taken, and nothing was changing then. For readers, after they read.
+  bool IsStillAt(uint64_t before) const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return head.load(std::memory_order_relaxed) == (before | kStable);
+  }
+
+  // The writer's view, which needs no sequence lock.
+  uint64_t Key(int slot) const { return keys[slot].load(std::memory_order_relaxed); }
+  uint64_t Head() const { return head.load(std::memory_order_relaxed); }
+  uint32_t Marks() const { return static_cast<uint32_t>(Head() >> kMarkShift) & ((1u << KeyHash::kTags) - 1); }
+  // Of `key`, or -1. SlotOf(kNoKey) is a free one.
+  int SlotOf(uint64_t key) const {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (Key(slot) == key) return slot;
+    }
+    return -1;
+  }
+};
+static_assert(sizeof(MacBucket) == 64 && alignof(MacBucket) == 64, "a bucket is a cache line");
+static_assert(offsetof(MacBucket, keys) == 0 && offsetof(MacBucket, values) == 32 && offsetof(MacBucket, seen) == 48 &&
+                  offsetof(MacBucket, head) == 56,
+              "vector loads rely on it");
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint16_t>::is_always_lock_free);
+static_assert(MacBucket::kFlagsShift + MacBucket::kFlagBits * MacBucket::kSlots == 64);
+static_assert(MacBucket::kMarkShift + KeyHash::kTags == MacBucket::kFlagsShift);
+
+// An entry in the writer's hand.
+struct MacRecord {
+  uint64_t key = MacBucket::kNoKey;
+  uint32_t value = MacBucket::kNoValue;
+  uint16_t seen = 0;
+  uint8_t flags = 0;
+};
+
+inline MacRecord RecordAt(const MacBucket& bucket, int slot) {
+  return {bucket.Key(slot), bucket.values[slot].load(std::memory_order_relaxed),
+          bucket.seen[slot].load(std::memory_order_relaxed), static_cast<uint8_t>(MacBucket::Flags(bucket.Head(), slot))};
+}
+
+// One change of a bucket, as readers see it: all of it or nothing. For the writer.
+class BucketChange {
+ public:
+  explicit BucketChange(MacBucket* bucket) : bucket_(bucket), head_(bucket->Head()) {
+    bucket_->head.store(head_ & ~MacBucket::kStable, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);  // the head before all that follows
+  }
+  ~BucketChange() {
+    const uint64_t sequence = (head_ + MacBucket::kSequenceStep) & MacBucket::kSequenceMask;
+    bucket_->head.store((head_ & ~MacBucket::kSequenceMask) | sequence | MacBucket::kStable, std::memory_order_release);
+  }
+  BucketChange(const BucketChange&) = delete;
+  BucketChange& operator=(const BucketChange&) = delete;
+
+  void Set(int slot, const MacRecord& record) {
+    bucket_->keys[slot].store(record.key, std::memory_order_relaxed);
+    bucket_->values[slot].store(record.value, std::memory_order_relaxed);
+    bucket_->seen[slot].store(record.seen, std::memory_order_relaxed);
+    const int shift = MacBucket::kFlagsShift + MacBucket::kFlagBits * slot;
+    head_ = (head_ & ~(uint64_t{(1u << MacBucket::kFlagBits) - 1} << shift)) | uint64_t{record.flags} << shift;
+  }
+  void Clear(int slot) { Set(slot, MacRecord()); }
+  void Mark(uint32_t tag) { head_ |= uint64_t{1} << (MacBucket::kMarkShift + tag); }
+  void Unmark(uint32_t tag) { head_ &= ~(uint64_t{1} << (MacBucket::kMarkShift + tag)); }
+
+ private:
+  MacBucket* const bucket_;
+  uint64_t head_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_MAC_BUCKET_H_
