@@ -1,6 +1,7 @@
 # Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/*.sh: the Debian 12 packages and the build, in one place.
 
-# What it takes to build; to run and show; to test, over and above; to draw flame graphs.
+# What it takes to build; to run and show; to test, over and above; to draw flame graphs; for what the FDB is
+# compared with, and its plot.
 PACKAGES_build="build-essential cmake ninja-build ccache pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
@@ -8,6 +9,7 @@ PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3
   openvswitch-common tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
   busybox-static cpio kmod xz-utils linux-headers-amd64 opensm"
 PACKAGES_profile="linux-perf python3"
+PACKAGES_bench="libbenchmark-dev libdpdk-dev python3-matplotlib"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 
 # install_packages SET...: installs what is missing of the sets, with as few words as apt can be brought to.

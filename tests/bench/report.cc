@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -92,13 +93,19 @@ std::vector<double> Report::Values(const Ratio& ratio) const {
 bool Report::PrintRatio(const Ratio& ratio) const {
   const std::vector<double> values = Values(ratio);
   const Summary summary = Summarise(values);
+  const auto holds = [&](double bound) {
+    return !values.empty() && (ratio.bound.at_most ? summary.median <= bound : summary.median >= bound);
+  };
+  const char* const beyond = ratio.bound.at_most ? "ABOVE the " : "BELOW the ";
   std::string verdict;
   bool reached = true;
   if (ratio.bound.required) {
-    reached = !values.empty() && summary.median >= *ratio.bound.required;
-    verdict = absl::StrCat(reached ? "" : "BELOW the ", "required ", *ratio.bound.required);
-  } else if (ratio.bound.aim) {
-    verdict = absl::StrCat(summary.median >= *ratio.bound.aim ? "" : "below the ", "aim ", *ratio.bound.aim);
+    reached = holds(*ratio.bound.required);
+    verdict = absl::StrCat(reached ? "" : beyond, "required ", *ratio.bound.required);
+  }
+  if (ratio.bound.aim) {
+    const std::string side = absl::AsciiStrToLower(beyond);
+    absl::StrAppend(&verdict, verdict.empty() ? "" : ", ", holds(*ratio.bound.aim) ? "" : side, "aim ", *ratio.bound.aim);
   }
   std::printf("%-32s %10.3f %10.3f %10.3f %6zu  %s\n", ratio.name.c_str(), summary.median, summary.min, summary.max,
               values.size(), verdict.c_str());
@@ -123,9 +130,12 @@ bool Report::Finish(const std::string& path) const {
                 series_.at(series).size());
   }
   std::printf("\n%-32s %10s %10s %10s %6s\n", "ratio", "median", "min", "max", "runs");
-  bool reached = true;
-  for (const Ratio& ratio : ratios_) reached = PrintRatio(ratio) && reached;
-  return Write(path) && reached;
+  std::string missed;
+  for (const Ratio& ratio : ratios_) {
+    if (!PrintRatio(ratio)) absl::StrAppend(&missed, " ", ratio.name);
+  }
+  if (!missed.empty()) std::fprintf(stderr, "required and missed:%s\n", missed.c_str());
+  return Write(path) && missed.empty();
 }
 
 bool Report::Write(const std::string& path) const {

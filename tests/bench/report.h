@@ -26,11 +26,12 @@ class Report {
 
   // One measurement of `series`, in the order of the rounds.
   void Add(const std::string& series, double value);
-  // `numerator` / `denominator`. `required`: the least median; below it Finish returns false. `aim`: below it the table says
-  // so.
+  // `numerator` / `denominator`. `required`: the least median; below it Finish returns false and names it. `aim`: below it the
+  // table says so. With `at_most` they are the most, and "below" is above.
   struct Bound {
     absl::optional<double> required;
     absl::optional<double> aim;
+    bool at_most = false;
   };
   void Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator, const Bound& bound);
 

@@ -1,19 +1,29 @@
 #!/bin/bash
 # Builds and runs a benchmark, prints its table, and writes build/bench/NAME.json.
 #
-#   tests/bench/run.sh NAME      (tcp, ...)
+#   tests/bench/run.sh NAME [--full]      (tcp, ...; --full: fdb's whole matrix, in build/bench/fdb_full.json, and its plot)
 #
 # Exit status 1 if a ratio that the benchmark requires is not reached.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . deploy/packages.sh
 
-if [ $# -ne 1 ] || [ ! -e "tests/bench/$1_bench.cc" ]; then
-  echo "usage: tests/bench/run.sh NAME, where NAME is one of:" tests/bench/*_bench.cc | sed 's#tests/bench/##g; s#_bench\.cc##g' >&2
+full=${2:-}
+if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -e "tests/bench/$1_bench.cc" ] || { [ -n "$full" ] && [ "$*" != "fdb --full" ]; }; then
+  echo "usage: tests/bench/run.sh NAME [--full], where NAME is one of:" tests/bench/*_bench.cc | sed 's#tests/bench/##g; s#_bench\.cc##g' >&2
   exit 2
 fi
 name=$1
 
-install_packages build run test
+case "$name" in
+  fdb) install_packages build bench ;;
+  *) install_packages build run test ;;
+esac
 build_tree build "${name}_bench" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ >/dev/null
+if [ -n "$full" ]; then
+  status=0
+  "build/bench/${name}_bench" "build/bench/${name}_full.json" --full || status=$?
+  tests/bench/fdb_plot.py "build/bench/${name}_full.json" "build/bench/$name.svg"
+  exit "$status"
+fi
 EOIB_BIN=$PWD/build/bin "build/bench/${name}_bench" "build/bench/$name.json"

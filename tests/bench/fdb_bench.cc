@@ -1,0 +1,385 @@
+// The MAC table beside absl::flat_hash_map, DPDK's rte_hash and the machine's limit, in interleaved rounds of Google Benchmark.
+//
+//   fdb_bench OUTPUT.json [--full]
+//
+// By default what the named ratios need; with --full every table at every size, hits and misses, single and in batches, uniform
+// and Zipf, alone, beside a writer and during growth. EOIB_BENCH_ROUNDS and EOIB_BENCH_MILLISECONDS (of each measurement) may
+// be set.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "fdb/mac_table.h"
+#include "tests/bench/mac_tables.h"
+#include "tests/bench/report.h"
+
+namespace eoib::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kQueries = size_t{1} << 20;  // a stream of them is read over and over
+constexpr size_t kQueriesAtOnce = 4096;
+
+struct Size {
+  const char* name;
+  size_t entries;
+};
+const Size kSizes[] = {{"1k", 1000}, {"100k", 100'000}, {"1M", 1'000'000}, {"10M", 10'000'000}};
+
+struct Kind {
+  const char* name;
+  std::unique_ptr<BenchTable> (*make)(size_t entries);
+};
+const Kind kKinds[] = {{"eoib", MakeEoib}, {"absl", MakeAbsl}, {"rte_hash", MakeRte}, {"limit", MakeLimit}};
+
+// What a name says. Required below or above which a ratio misses; the aim is only printed.
+struct RatioSpec {
+  const char* name;
+  const char* numerator;
+  const char* denominator;
+  Report::Bound bound;
+};
+const RatioSpec kRatios[] = {
+    {"hit_batch_1M_vs_absl", "eoib_hit_batch_1M", "absl_hit_batch_1M", {2.2, 3.0}},
+    {"hit_batch_10M_vs_absl", "eoib_hit_batch_10M", "absl_hit_batch_10M", {3.5, 5.0}},
+    {"hit_batch_1M_vs_rte_hash", "eoib_hit_batch_1M", "rte_hash_hit_batch_1M", {4.0, 5.0}},
+    {"hit_batch_10M_vs_rte_hash", "eoib_hit_batch_10M", "rte_hash_hit_batch_10M", {4.0, 5.0}},
+    {"miss_batch_1M_vs_absl", "eoib_miss_batch_1M", "absl_miss_batch_1M", {0.6, 1.0}},
+    {"miss_batch_10M_vs_absl", "eoib_miss_batch_10M", "absl_miss_batch_10M", {absl::nullopt, 1.0}},
+    {"hit_batch_1M_vs_limit", "eoib_hit_batch_1M", "limit_hit_batch_1M", {}},
+    {"hit_batch_10M_vs_limit", "eoib_hit_batch_10M", "limit_hit_batch_10M", {0.7, 0.85}},
+    {"hit_batch_1M_beside_writer", "eoib_hit_batch_1M_beside_writer", "eoib_hit_batch_1M", {0.667, 0.9}},
+    {"hit_batch_1M_under_flood", "eoib_hit_batch_1M_under_flood", "eoib_hit_batch_1M", {0.667, absl::nullopt}},
+    {"hit_batch_1M_during_growth", "eoib_hit_batch_1M_during_growth", "eoib_hit_batch_1M", {}},
+    {"hit_single_1M_vs_absl", "eoib_hit_single_1M", "absl_hit_single_1M", {}},
+    {"bytes_per_entry_1M", "eoib_bytes_1M", "entries_1M", {40.0, 24.0, true}},
+    {"bytes_per_entry_most", "eoib_bytes_most", "entries_most", {40.0, 24.0, true}},
+};
+
+// Who brought a MAC, by its first byte: a neighbour, whose MACs are in the tables; nobody; an attacker.
+enum class From : uint8_t { kNeighbour = 0x02, kNobody = 0x06, kAttacker = 0x0a };
+
+// Random-looking MACs, each number another one, in 16 VLANs.
+FdbKey KeyOf(uint64_t number, From from = From::kNeighbour) {
+  const uint64_t scattered = number * 0x9e37'79b9'7f4a'7c15 & 0xff'ffff'ffff;  // odd multiplier: one to one
+  return FdbKey(Vid(static_cast<uint16_t>(number % 16)), MacAddr::FromUint64(static_cast<uint64_t>(from) << 40 | scattered));
+}
+
+// Numbers below `count` at random, the first more often: the n-th one in proportion to n^-0.99 (Gray et al., SIGMOD 1994,
+// §3.2).
+class Zipf {
+ public:
+  explicit Zipf(size_t count) : count_(static_cast<double>(count)) {
+    for (size_t i = 1; i <= count; ++i) zeta_ += std::pow(static_cast<double>(i), -kTheta);
+    eta_ = (1 - std::pow(2 / count_, 1 - kTheta)) / (1 - (1 + std::pow(0.5, kTheta)) / zeta_);
+  }
+  size_t operator()(double uniform) const {
+    const double scaled = uniform * zeta_;
+    if (scaled < 1) return 0;
+    if (scaled < 1 + std::pow(0.5, kTheta)) return 1;
+    const double rank = count_ * std::pow(eta_ * uniform - eta_ + 1, 1 / (1 - kTheta));
+    return static_cast<size_t>(std::min(rank, count_ - 1));
+  }
+
+ private:
+  static constexpr double kTheta = 0.99;
+  const double count_;
+  double zeta_ = 0, eta_ = 0;
+};
+
+// The keys of a measurement, in the order in which they are asked for: "hit", "miss" or "zipf".
+std::vector<FdbKey> MakeQueries(const std::string& what, size_t entries) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> uniform;
+  std::vector<FdbKey> queries(kQueries);
+  if (what == "zipf") {
+    const Zipf zipf(entries);
+    for (FdbKey& key : queries) key = KeyOf(zipf(uniform(random)));
+  } else if (what == "limit") {
+    for (FdbKey& key : queries) key = FdbKey::FromPacked(random() % LimitLines(entries));
+  } else {
+    for (FdbKey& key : queries) key = KeyOf(random() % entries, what == "miss" ? From::kNobody : From::kNeighbour);
+  }
+  return queries;
+}
+
+// Changes a table at a given rate, or as fast as it can, until destroyed.
+class Writer {
+ public:
+  // `change` is called with the numbers from 0 on, `rate` times a second (0: without a pause), and `undo` at last with the
+  // first number that it was not.
+  Writer(double rate, std::function<void(uint64_t)> change, std::function<void(uint64_t)> undo)
+      : change_(std::move(change)), undo_(std::move(undo)) {
+    thread_ = std::thread([this, rate] { Run(rate); });
+  }
+  ~Writer() {
+    stop_ = true;
+    thread_.join();
+    undo_(done_);
+  }
+  // Changes a second so far.
+  double Rate() const {
+    return static_cast<double>(done_.load()) / std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+ private:
+  void Run(double rate) {
+    uint64_t number = 0;
+    while (!stop_) {
+      const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+      const uint64_t due = rate == 0 ? number + 256 : static_cast<uint64_t>(elapsed * rate);
+      if (number >= due) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      // Who was not let run for a while makes up for it, but not all at once.
+      for (const uint64_t end = std::min(due, number + 1024); number < end; ++number) change_(number);
+      done_ = number;
+    }
+  }
+
+  const std::function<void(uint64_t)> change_, undo_;
+  const Clock::time_point start_ = Clock::now();
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> done_{0};
+  std::thread thread_;
+};
+
+// Tables and queries, made when first asked for and kept.
+class Stage {
+ public:
+  BenchTable* Table(const Kind& kind, const Size& size) {
+    std::unique_ptr<BenchTable>& table = tables_[absl::StrCat(kind.name, "_", size.name)];
+    if (table == nullptr) {
+      // Room for a writer's entries; rte_hash cannot grow, and some of it cannot be filled.
+      table = kind.make(size.entries * 5 / 4);
+      if (kind.make != MakeLimit) {
+        for (uint64_t i = 0; i < size.entries; ++i) table->Put(KeyOf(i), static_cast<uint32_t>(i % 4096));
+      }
+    }
+    return table.get();
+  }
+  const std::vector<FdbKey>& Queries(const std::string& what, const Size& size) {
+    std::vector<FdbKey>& queries = queries_[absl::StrCat(what, "_", size.name)];
+    if (queries.empty()) queries = MakeQueries(what, size.entries);
+    return queries;
+  }
+
+ private:
+  std::map<std::string, std::unique_ptr<BenchTable>> tables_;
+  std::map<std::string, std::vector<FdbKey>> queries_;
+};
+
+// One row: lookups in `table`.
+void Measure(benchmark::State& state, const BenchTable& table, absl::Span<const FdbKey> queries, bool batch, bool miss) {
+  size_t at = 0, found = 0, asked = 0;
+  for (auto _ : state) {
+    const absl::Span<const FdbKey> some = queries.subspan(at, kQueriesAtOnce);
+    found += batch ? table.FindInBatches(some) : table.FindSingly(some);
+    asked += some.size();
+    at = (at + kQueriesAtOnce) % queries.size();
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(asked));
+  if (found != (miss ? 0 : asked)) state.SkipWithError("wrong answers");
+}
+
+// Who changes the table while a row is measured; null for nobody.
+using MakeWriter = std::function<std::unique_ptr<Writer>(BenchTable*)>;
+
+// Half moves, half new MACs for old ones.
+std::unique_ptr<Writer> Updates(BenchTable* table, size_t entries) {
+  const auto change = [=](uint64_t i) {
+    const FdbKey extra = KeyOf(entries + i / 4);
+    if (i % 4 == 0) table->Put(extra, 1);
+    if (i % 4 == 1) table->Erase(extra);
+    if (i % 4 >= 2) table->Put(KeyOf(i * 0x9e37'79b1 % entries), static_cast<uint32_t>(i % 4096));
+  };
+  return std::make_unique<Writer>(100'000, change, [=](uint64_t i) { table->Erase(KeyOf(entries + i / 4)); });
+}
+
+// At the limit, each new MAC takes the place of one that its vPort brought before: the attacker holds a tenth of the table.
+std::unique_ptr<Writer> Flood(BenchTable* table, size_t entries) {
+  const uint64_t held = entries / 10;
+  for (uint64_t i = 0; i < held; ++i) table->Put(KeyOf(i, From::kAttacker), 9);
+  const auto change = [=](uint64_t i) {
+    table->Erase(KeyOf(i, From::kAttacker));
+    table->Put(KeyOf(i + held, From::kAttacker), 9);
+  };
+  return std::make_unique<Writer>(1'000'000, change, [=](uint64_t i) {
+    for (const uint64_t end = i + held; i < end; ++i) table->Erase(KeyOf(i, From::kAttacker));
+  });
+}
+
+// To one and a half times the entries, and back.
+std::unique_ptr<Writer> Growth(BenchTable* table, size_t entries) {
+  const uint64_t extra = entries / 2;
+  const auto change = [=](uint64_t i) {
+    const FdbKey key = KeyOf(entries + i % extra);
+    i / extra % 2 == 0 ? table->Put(key, 1) : table->Erase(key);
+  };
+  return std::make_unique<Writer>(0, change, [=](uint64_t) {
+    for (uint64_t i = 0; i < extra; ++i) table->Erase(KeyOf(entries + i));
+  });
+}
+
+// Millions of lookups a second of each row, to the report.
+class Collector final : public benchmark::BenchmarkReporter {
+ public:
+  explicit Collector(Report* report) : report_(report) {}
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.error_occurred) {
+        std::fprintf(stderr, "%s: %s\n", run.benchmark_name().c_str(), run.error_message.c_str());
+        failed_ = true;
+        continue;
+      }
+      const std::string name = run.run_name.function_name;
+      for (const auto& [counter, value] : run.counters) {
+        report_->Add(counter == "items_per_second" ? name : absl::StrCat(name, "_", counter), value.value / 1e6);
+      }
+    }
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  Report* const report_;
+  bool failed_ = false;
+};
+
+class FdbBench {
+ public:
+  explicit FdbBench(bool full) : full_(full), milliseconds_(FromEnvironment("EOIB_BENCH_MILLISECONDS", full ? 50 : 100)) {}
+
+  bool Run(const std::string& output) {
+    StartDpdk(full_ ? 3072 : 2560);
+    Register();
+    Report report("fdb", "M lookups/s");
+    Collector collector(&report);
+    const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", full_ ? 5 : 15);
+    for (int round = 0; round < rounds; ++round) {
+      benchmark::RunSpecifiedBenchmarks(&collector);
+      std::fprintf(stderr, "round %d of %d\n", round + 1, rounds);
+    }
+    MeasureBytes(&report);
+    for (const RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+    return report.Finish(output) && !collector.failed();
+  }
+
+ private:
+  struct Row {
+    const Kind& kind;
+    const Size& size;
+    const char* what;  // hit, miss, zipf
+    bool batch = true;
+    const char* beside = "";
+    std::unique_ptr<Writer> (*writer)(BenchTable*, size_t) = nullptr;
+  };
+
+  void Register() {
+    const Kind &eoib = kKinds[0], &limit = kKinds[3];
+    const Size& million = kSizes[2];
+    for (const Size& size : kSizes) {
+      const bool large = size.entries >= 1'000'000;
+      for (const Kind& kind : kKinds) {
+        const bool is_limit = &kind == &limit;
+        if (!full_ && !large) continue;
+        Add({kind, size, "hit"});
+        if (!is_limit && (full_ || &kind != &kKinds[2])) Add({kind, size, "miss"});
+        if (!is_limit && full_) Add({kind, size, "zipf"});
+        if (full_ || (&size == &million && !is_limit)) Add({kind, size, "hit", false});
+        if (!full_ || is_limit) continue;
+        Add({kind, size, "miss", false});
+        Add({kind, size, "zipf", false});
+        if (kind.make == MakeAbsl) continue;  // not beside a writer
+        Add({kind, size, "hit", true, "_beside_writer", Updates});
+        Add({kind, size, "miss", true, "_beside_writer", Updates});
+      }
+      if (full_ && size.entries >= 100'000) Add({eoib, size, "hit", true, "_during_growth", Growth});
+    }
+    if (!full_) {
+      Add({eoib, million, "hit", true, "_beside_writer", Updates});
+      Add({eoib, million, "hit", true, "_during_growth", Growth});
+    }
+    Add({eoib, million, "hit", true, "_under_flood", Flood});
+    Add({eoib, million, "miss", true, "_under_flood", Flood});
+  }
+
+  void Add(const Row& row) {
+    const std::string name =
+        absl::StrCat(row.kind.name, "_", row.what, row.batch ? "_batch_" : "_single_", row.size.name, row.beside);
+    benchmark::RegisterBenchmark(name.c_str(), [this, row](benchmark::State& state) { RunRow(row, state); })
+        ->MinTime(milliseconds_ / 1000.0)
+        ->UseRealTime();
+  }
+
+  void RunRow(const Row& row, benchmark::State& state) {
+    const bool miss = absl::string_view(row.what) == "miss";
+    if (row.writer == nullptr) {
+      const bool is_limit = row.kind.make == MakeLimit;
+      Measure(state, *stage_.Table(row.kind, row.size), stage_.Queries(is_limit ? "limit" : row.what, row.size), row.batch,
+              miss);
+      return;
+    }
+    // A table of its own, so that those of other rows stay as they are.
+    std::unique_ptr<BenchTable>& table = changed_[absl::StrCat(row.kind.name, row.size.name, row.beside)];
+    if (table == nullptr) {
+      table = row.kind.make(row.size.entries * 5 / 4);
+      for (uint64_t i = 0; i < row.size.entries; ++i) table->Put(KeyOf(i), static_cast<uint32_t>(i % 4096));
+    }
+    const std::unique_ptr<Writer> writer = row.writer(table.get(), row.size.entries);
+    Measure(state, *table, stage_.Queries(row.what, row.size), row.batch, miss);
+    state.counters["changes"] = writer->Rate();
+  }
+
+  // Bytes an entry: of a table of a million entries, and the most while one grows from a thousand to a million.
+  void MeasureBytes(Report* report) {
+    MacTable table;
+    double most = 0, at = 1;
+    for (uint64_t i = 1; i <= 1'000'000; ++i) {
+      if (!table.Put(KeyOf(i), {VPortId(1), 1})) return;
+      const double entries = static_cast<double>(i), bytes = static_cast<double>(table.memory_bytes());
+      if (i >= 1000 && bytes / entries > most / at) {
+        most = bytes;
+        at = entries;
+      }
+    }
+    report->Add("eoib_bytes_1M", static_cast<double>(table.memory_bytes()));
+    report->Add("entries_1M", static_cast<double>(table.size()));
+    report->Add("eoib_bytes_most", most);
+    report->Add("entries_most", at);
+    for (const Kind& kind : kKinds) {
+      if (kind.make == MakeLimit) continue;
+      report->Add(absl::StrCat(kind.name, "_bytes_an_entry_1M"),
+                  static_cast<double>(stage_.Table(kind, kSizes[2])->bytes()) / 1e6);
+    }
+  }
+
+  const bool full_;
+  const int milliseconds_;
+  Stage stage_;
+  std::map<std::string, std::unique_ptr<BenchTable>> changed_;
+};
+
+}  // namespace
+}  // namespace eoib::bench
+
+int main(int argc, char** argv) {
+  const bool full = argc == 3 && absl::string_view(argv[2]) == "--full";
+  if (argc != 2 && !full) {
+    std::fprintf(stderr, "usage: %s OUTPUT.json [--full]\n", argv[0]);
+    return 2;
+  }
+  return eoib::bench::FdbBench(full).Run(argv[1]) ? 0 : 1;
+}

@@ -1,0 +1,245 @@
+#include "tests/bench/mac_tables.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_hash.h>
+#include <rte_malloc.h>
+#include <rte_memory.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "fdb/key_hash.h"
+#include "fdb/mac_table.h"
+
+namespace eoib::bench {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Memory of which the kernel may make huge pages, for all tables: what is compared is the tables, not their allocators.
+template <typename T>
+struct HugeAllocator {
+  using value_type = T;
+  HugeAllocator() = default;
+  template <typename U>
+  HugeAllocator(const HugeAllocator<U>&) {}
+  T* allocate(size_t count) {
+    const size_t bytes = (count * sizeof(T) + kHugePage - 1) / kHugePage * kHugePage;
+    void* const memory = std::aligned_alloc(kHugePage, bytes);
+    if (memory == nullptr) std::abort();
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, size_t) { std::free(memory); }
+  friend bool operator==(const HugeAllocator&, const HugeAllocator&) { return true; }
+  friend bool operator!=(const HugeAllocator&, const HugeAllocator&) { return false; }
+};
+
+const KeyHash& Hash() {
+  static const KeyHash hash(KeyHash::ProcessSeed());
+  return hash;
+}
+
+class EoibTable final : public BenchTable {
+ public:
+  void Put(FdbKey key, uint32_t value) override {
+    if (!table_.Put(key, {VPortId(value), 1})) std::abort();
+  }
+  void Erase(FdbKey key) override { table_.Erase(key); }
+  size_t FindSingly(absl::Span<const FdbKey> keys) const override { return FindBy(1, keys); }
+  size_t FindInBatches(absl::Span<const FdbKey> keys) const override { return FindBy(kBatch, keys); }
+  size_t bytes() const override { return table_.memory_bytes(); }
+
+ private:
+  // As the FDB asks: with a limit of age.
+  size_t FindBy(size_t batch, absl::Span<const FdbKey> keys) const {
+    size_t found = 0;
+    VPortId out[kBatch];
+    for (size_t at = 0; at < keys.size(); at += batch) {
+      table_.Find(keys.subspan(at, batch), {100, 300}, {out, batch});
+      for (size_t i = 0; i < batch; ++i) found += !out[i].IsNone();
+    }
+    return found;
+  }
+  MacTable table_;
+};
+
+class AbslTable final : public BenchTable {
+ public:
+  bool IsConcurrent() const override { return false; }
+  void Put(FdbKey key, uint32_t value) override { table_[key] = value; }
+  void Erase(FdbKey key) override { table_.erase(key); }
+  size_t FindSingly(absl::Span<const FdbKey> keys) const override {
+    size_t found = 0;
+    for (FdbKey key : keys) found += Value(table_.find(key)) != ~0u;
+    return found;
+  }
+  // Prefetching eight keys ahead is faster than all 32 at once, and hashing twice faster than keeping the hash.
+  size_t FindInBatches(absl::Span<const FdbKey> keys) const override {
+    constexpr size_t kAhead = 8;
+    size_t found = 0;
+    uint32_t out[kBatch];
+    for (size_t at = 0; at < keys.size(); at += kBatch) {
+      const FdbKey* const batch = keys.data() + at;
+      for (size_t i = 0; i < kAhead; ++i) table_.prefetch(batch[i]);
+      for (size_t i = 0; i < kBatch; ++i) {
+        if (i + kAhead < kBatch) table_.prefetch(batch[i + kAhead]);
+        out[i] = Value(table_.find(batch[i]));
+      }
+      for (size_t i = 0; i < kBatch; ++i) found += out[i] != ~0u;
+    }
+    return found;
+  }
+  size_t bytes() const override { return table_.capacity() * (sizeof(Map::slot_type) + 1); }
+
+ private:
+  // flat_hash_map takes seven bits of the hash from its low end, and where to look from the others.
+  struct Hasher {
+    size_t operator()(FdbKey key) const {
+      const uint64_t position = Hash().Position(key);
+      return position << 32 | position;
+    }
+  };
+  using Map =
+      absl::flat_hash_map<FdbKey, uint32_t, Hasher, std::equal_to<FdbKey>, HugeAllocator<std::pair<const FdbKey, uint32_t>>>;
+  uint32_t Value(Map::const_iterator at) const { return at == table_.end() ? ~0u : at->second; }
+  Map table_;
+};
+
+uint32_t RteHash(const void* key, uint32_t, uint32_t) { return Hash().Position(*static_cast<const uint64_t*>(key)); }
+
+size_t RteBytesInUse() {
+  rte_malloc_socket_stats stats;
+  size_t bytes = 0;
+  for (unsigned i = 0; i < rte_socket_count(); ++i) {
+    if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0) bytes += stats.heap_allocsz_bytes;
+  }
+  return bytes;
+}
+
+class RteTable final : public BenchTable {
+ public:
+  explicit RteTable(size_t entries) {
+    static int number = 0;
+    const std::string name = absl::StrCat("fdb", number++);
+    rte_hash_parameters parameters{};
+    parameters.name = name.c_str();
+    parameters.entries = static_cast<uint32_t>(std::max<size_t>(entries, 64));
+    parameters.key_len = sizeof(FdbKey);
+    parameters.hash_func = RteHash;
+    parameters.socket_id = SOCKET_ID_ANY;
+    parameters.extra_flag = RTE_HASH_EXTRA_FLAGS_RW_CONCURRENCY_LF;
+    const size_t before = RteBytesInUse();
+    table_ = rte_hash_create(&parameters);
+    if (table_ == nullptr) {
+      std::fprintf(stderr, "rte_hash of %zu entries: %s\n", entries, rte_strerror(rte_errno));
+      std::exit(1);
+    }
+    bytes_ = RteBytesInUse() - before;
+  }
+  ~RteTable() override { rte_hash_free(table_); }
+  void Put(FdbKey key, uint32_t value) override {
+    if (rte_hash_add_key_data(table_, &key, reinterpret_cast<void*>(uintptr_t{value})) < 0) std::abort();
+  }
+  // With lock-free readers the key's place is free again when the owner says that none is left who may read it. A benchmark
+  // that looks at the key only says so at once, to the advantage of rte_hash.
+  void Erase(FdbKey key) override {
+    const int32_t position = rte_hash_del_key(table_, &key);
+    if (position >= 0) rte_hash_free_key_with_position(table_, position);
+  }
+  size_t FindSingly(absl::Span<const FdbKey> keys) const override {
+    size_t found = 0;
+    void* data;
+    for (const FdbKey& key : keys) found += rte_hash_lookup_with_hash_data(table_, &key, Hash().Position(key), &data) >= 0;
+    return found;
+  }
+  size_t FindInBatches(absl::Span<const FdbKey> keys) const override {
+    size_t found = 0;
+    const void* pointers[kBatch];
+    hash_sig_t hashes[kBatch];
+    void* data[kBatch];
+    for (size_t at = 0; at < keys.size(); at += kBatch) {
+      for (size_t i = 0; i < kBatch; ++i) {
+        pointers[i] = &keys[at + i];
+        hashes[i] = Hash().Position(keys[at + i]);
+      }
+      uint64_t hits = 0;
+      rte_hash_lookup_with_hash_bulk_data(table_, pointers, hashes, kBatch, &hits, data);
+      found += static_cast<size_t>(__builtin_popcountll(hits));
+    }
+    return found;
+  }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  rte_hash* table_;
+  size_t bytes_;
+};
+
+class Limit final : public BenchTable {
+ public:
+  explicit Limit(size_t entries) : lines_(LimitLines(entries)) {}
+  void Put(FdbKey, uint32_t) override {}
+  void Erase(FdbKey) override {}
+  size_t FindSingly(absl::Span<const FdbKey> keys) const override {
+    size_t found = 0;
+    for (FdbKey key : keys) found += lines_[key.packed()].words[0] == 0;
+    return found;
+  }
+  size_t FindInBatches(absl::Span<const FdbKey> keys) const override {
+    size_t found = 0;
+    for (size_t at = 0; at < keys.size(); at += kBatch) {
+      const FdbKey* const batch = keys.data() + at;
+      for (size_t i = 0; i < kBatch; ++i) __builtin_prefetch(&lines_[batch[i].packed()]);
+      for (size_t i = 0; i < kBatch; ++i) found += lines_[batch[i].packed()].words[0] == 0;
+    }
+    return found;
+  }
+  size_t bytes() const override { return lines_.size() * sizeof(Line); }
+
+ private:
+  struct alignas(64) Line {
+    uint64_t words[8];
+  };
+  std::vector<Line, HugeAllocator<Line>> lines_;
+};
+
+}  // namespace
+
+// At 70 in a hundred slots, which lies between the fullest and the emptiest that the table gets.
+size_t LimitLines(size_t entries) { return entries * 10 / 7 / 4 + 1; }
+
+std::unique_ptr<BenchTable> MakeEoib(size_t) { return std::make_unique<EoibTable>(); }
+std::unique_ptr<BenchTable> MakeAbsl(size_t) { return std::make_unique<AbslTable>(); }
+std::unique_ptr<BenchTable> MakeRte(size_t entries) { return std::make_unique<RteTable>(entries); }
+std::unique_ptr<BenchTable> MakeLimit(size_t entries) { return std::make_unique<Limit>(entries); }
+
+void StartDpdk(size_t megabytes) {
+  std::vector<std::string> words = {
+      "fdb_bench", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level=error", "-m", absl::StrCat(megabytes),
+      "-l",        "0"};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  // DPDK binds the calling thread to a processor. The benchmark's threads go where the kernel sends them.
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  sched_getaffinity(0, sizeof(processors), &processors);
+  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) {
+    std::fprintf(stderr, "start DPDK: %s\n", rte_strerror(rte_errno));
+    std::exit(1);
+  }
+  sched_setaffinity(0, sizeof(processors), &processors);
+  rte_memseg_contig_walk(
+      [](const rte_memseg_list*, const rte_memseg* segment, size_t length, void*) {
+        madvise(segment->addr, length, MADV_HUGEPAGE);
+        return 0;
+      },
+      nullptr);
+}
+
+}  // namespace eoib::bench
