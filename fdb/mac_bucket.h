@@ -42,19 +42,23 @@ struct alignas(64) MacBucket {
   // True if nothing changed since `before` was taken, and nothing was changing then. For readers, after they read.
   bool IsStillAt(uint64_t before) const {
     std::atomic_thread_fence(std::memory_order_acquire);
-    return head.load(std::memory_order_relaxed) == (before | kStable);
+    return (before & kStable) != 0 && head.load(std::memory_order_relaxed) == before;
   }
 
   // The writer's view, which needs no sequence lock.
   uint64_t Key(int slot) const { return keys[slot].load(std::memory_order_relaxed); }
   uint64_t Head() const { return head.load(std::memory_order_relaxed); }
   uint32_t Marks() const { return static_cast<uint32_t>(Head() >> kMarkShift) & ((1u << KeyHash::kTags) - 1); }
+  // The slots that have `key`, a bit each. No branches: which slot it is cannot be predicted.
+  uint32_t Match(uint64_t key) const {
+    uint32_t match = 0;
+    for (int slot = 0; slot < kSlots; ++slot) match |= static_cast<uint32_t>(Key(slot) == key) << slot;
+    return match;
+  }
   // Of `key`, or -1. SlotOf(kNoKey) is a free one.
   int SlotOf(uint64_t key) const {
-    for (int slot = 0; slot < kSlots; ++slot) {
-      if (Key(slot) == key) return slot;
-    }
-    return -1;
+    const uint32_t match = Match(key);
+    return match == 0 ? -1 : __builtin_ctz(match);
   }
 };
 static_assert(sizeof(MacBucket) == 64 && alignof(MacBucket) == 64, "a bucket is a cache line");

@@ -68,7 +68,10 @@ struct AgeLimit {
   uint16_t most = kNever;
 
   // Of an entry that was last seen at `seen`; 0 is one that does not age.
-  bool IsOver(uint16_t seen) const { return static_cast<int16_t>(now - seen) > static_cast<int32_t>(most) && seen != 0; }
+  bool IsOver(uint16_t seen) const {
+    // Ages that are over are those above `most` up to kNever, ages beyond are of the future: one comparison.
+    return static_cast<uint16_t>(seen + kNever - now) < static_cast<uint16_t>(kNever - most) && seen != 0;
+  }
 };
 
 // Sets of keys of a chunk, a bit each. A key in neither was found.

@@ -29,7 +29,10 @@ struct Avx2 {
       const __m256i index = _mm256_srli_epi64(_mm256_mul_epu32(position, count_there), 32);
       const __m256i home = _mm256_add_epi64(_mm256_slli_epi64(index, 6), buckets);
       _mm256_store_si256(reinterpret_cast<__m256i*>(places->homes + i), home);
-      for (size_t j = i; j < i + 4; ++j) __builtin_prefetch(places->homes[j]);
+      __builtin_prefetch(places->homes[i]);
+      __builtin_prefetch(places->homes[i + 1]);
+      __builtin_prefetch(places->homes[i + 2]);
+      __builtin_prefetch(places->homes[i + 3]);
     }
   }
   __attribute__((always_inline)) static uint32_t Match(const MacBucket& bucket, uint64_t key) {

@@ -28,7 +28,8 @@ struct Avx512 {
       const __m512i count_there = _mm512_mask_mov_epi64(high, _mm512_cmplt_epu64_mask(position, cutoff), low);
       const __m512i index = _mm512_srli_epi64(_mm512_mul_epu32(position, count_there), 32);
       _mm512_store_si512(places->homes + i, _mm512_add_epi64(_mm512_slli_epi64(index, 6), buckets));
-      for (size_t j = i; j < i + 8; ++j) __builtin_prefetch(places->homes[j]);
+#pragma GCC unroll 8
+      for (size_t j = 0; j < 8; ++j) __builtin_prefetch(places->homes[i + j]);
     }
   }
   __attribute__((always_inline)) static uint32_t Match(const MacBucket& bucket, uint64_t key) {

@@ -32,6 +32,12 @@ struct Places {
   alignas(64) const MacBucket* homes[kSearchChunk];
 };
 
+// Adds key i to a set, behind a branch: without one, each key would wait for the loads of those before it.
+inline void AddRarely(size_t i, uint32_t* set) {
+  asm volatile("");
+  *set |= 1u << i;
+}
+
 // Calls on_hit(i, bucket, slot, head) for what is found, which returns false if the bucket has left `head` since; on_miss(i)
 // for what is not.
 template <typename Kind, typename OnHit, typename OnMiss>
@@ -49,12 +55,12 @@ __attribute__((always_inline)) inline SearchOutcome SearchChunk(const MacView& v
     const uint64_t head = bucket.head.load(std::memory_order_acquire);
     const uint32_t match = Kind::Match(bucket, keys[i]);
     if (__builtin_expect(match != 0, 1)) {
-      if (!on_hit(i, bucket, __builtin_ctz(match), head)) outcome.undecided |= 1u << i;
+      if (__builtin_expect(!on_hit(i, bucket, __builtin_ctz(match), head), 0)) AddRarely(i, &outcome.undecided);
       continue;
     }
     const uint32_t position = static_cast<uint32_t>(places.positions[i]);
     if (__builtin_expect(!bucket.IsStillAt(head), 0)) {
-      outcome.undecided |= 1u << i;
+      AddRarely(i, &outcome.undecided);
     } else if (MacBucket::IsMarked(head, position)) {
       const MacBucket* const secondary = view.buckets + view.map.Index(view.hash->Detour(position));
       __builtin_prefetch(secondary);
@@ -73,7 +79,7 @@ __attribute__((always_inline)) inline SearchOutcome SearchChunk(const MacView& v
     const uint64_t head = bucket.head.load(std::memory_order_acquire);
     const uint32_t match = Kind::Match(bucket, keys[i]);
     if (__builtin_expect(match != 0, 1)) {
-      if (!on_hit(i, bucket, __builtin_ctz(match), head)) outcome.undecided |= 1u << i;
+      if (__builtin_expect(!on_hit(i, bucket, __builtin_ctz(match), head), 0)) AddRarely(i, &outcome.undecided);
       continue;
     }
     // It may have come home, or gone to the stash, while we looked for it.
@@ -89,7 +95,8 @@ __attribute__((always_inline)) inline SearchOutcome SearchChunk(const MacView& v
 }
 
 template <typename Kind>
-SearchOutcome FindChunk(const MacView& view, const uint64_t* keys, size_t count, AgeLimit limit, uint32_t* out) {
+__attribute__((always_inline)) inline SearchOutcome FindSome(const MacView& view, const uint64_t* keys, size_t count,
+                                                             AgeLimit limit, uint32_t* out) {
   return SearchChunk<Kind>(
       view, keys, count,
       [ limit, out ](size_t i, const MacBucket& bucket, int slot, uint64_t head) __attribute__((always_inline)) {
@@ -99,6 +106,13 @@ SearchOutcome FindChunk(const MacView& view, const uint64_t* keys, size_t count,
         return bucket.IsStillAt(head);
       },
       [out](size_t i) __attribute__((always_inline)) { out[i] = MacBucket::kNoValue; });
+}
+
+template <typename Kind>
+SearchOutcome FindChunk(const MacView& view, const uint64_t* keys, size_t count, AgeLimit limit, uint32_t* out) {
+  // A whole chunk is the rule, and a loop whose end the compiler knows is faster.
+  if (count == kSearchChunk) return FindSome<Kind>(view, keys, kSearchChunk, limit, out);
+  return FindSome<Kind>(view, keys, count, limit, out);
 }
 
 template <typename Kind>

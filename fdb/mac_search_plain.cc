@@ -12,11 +12,7 @@ struct Plain {
       __builtin_prefetch(places->homes[i]);
     }
   }
-  static uint32_t Match(const MacBucket& bucket, uint64_t key) {
-    uint32_t match = 0;
-    for (int slot = 0; slot < MacBucket::kSlots; ++slot) match |= static_cast<uint32_t>(bucket.Key(slot) == key) << slot;
-    return match;
-  }
+  static uint32_t Match(const MacBucket& bucket, uint64_t key) { return bucket.Match(key); }
 };
 
 constexpr MacSearch kPlain{"plain", FindChunk<Plain>, TouchChunk<Plain>};

@@ -21,6 +21,9 @@ constexpr size_t kMostBuckets = size_t{1} << 26;  // positions have 32 bits, and
 // Larger than a table that is as empty as it gets before it shrinks, with as many entries.
 constexpr size_t kSlotsPerEntry = 2;
 
+// Looked up one by one. For so few, a vector that is loaded before the words in it are written costs more than it saves.
+constexpr size_t kFewKeys = 4;
+
 // From here on, what cannot be placed in a half-empty table has met others of the same few positions, which no growth parts.
 constexpr uint32_t kManyBuckets = 1024;
 
@@ -96,16 +99,34 @@ MacTable::MacTable(const Options& options)
 
 void MacTable::Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) const {
   EOIB_DCHECK(out.size() >= keys.size());
+  if (keys.size() <= kFewKeys) {
+    for (size_t i = 0; i < keys.size(); ++i) out[i] = FindOne(keys[i], limit);
+    return;
+  }
   for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
     const Chunk chunk(keys, at);
     const MacView view = View();
     const SearchOutcome outcome = search_->find(view, chunk.keys(), chunk.count(), limit, Words(out) + at);
     for (uint32_t rest = Uncertain(view, chunk.keys(), outcome); rest != 0; rest &= rest - 1) {
       const size_t i = at + static_cast<size_t>(__builtin_ctz(rest));
-      const Sighting sighting = Lookup(keys[i]);
-      out[i] = sighting.found && !limit.IsOver(sighting.record.seen) ? VPortId(sighting.record.value) : VPortId::None();
+      out[i] = FindOne(keys[i], limit);
     }
   }
+}
+
+VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
+  // Nearly always it is at home.
+  const MacBucket& home = memory_.buckets()[map().Index(hash_.Position(key))];
+  const uint64_t head = home.head.load(std::memory_order_acquire);
+  const uint32_t match = home.Match(key.packed());
+  if (match != 0) {
+    const int slot = __builtin_ctz(match);
+    const uint32_t value = home.values[slot].load(std::memory_order_relaxed);
+    const uint16_t seen = home.seen[slot].load(std::memory_order_relaxed);
+    if (home.IsStillAt(head)) return limit.IsOver(seen) ? VPortId::None() : VPortId(value);
+  }
+  const Sighting sighting = Lookup(key);
+  return sighting.found && !limit.IsOver(sighting.record.seen) ? VPortId(sighting.record.value) : VPortId::None();
 }
 
 size_t MacTable::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now,

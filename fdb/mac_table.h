@@ -119,6 +119,7 @@ class MacTable {
   MacView View() const { return MacView::Of(memory_.buckets(), &hash_, &shape_); }
   Sighting Lookup(FdbKey key) const;
   bool LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) const;
+  VPortId FindOne(FdbKey key, AgeLimit limit) const;
   bool TouchOne(FdbKey key, VPortId vport, uint16_t now) const;
   bool IsMissFinal(const MacView& view, uint32_t position) const;
   uint32_t Uncertain(const MacView& view, const uint64_t* keys, const SearchOutcome& outcome) const;

@@ -13,6 +13,7 @@
 namespace eoib::bench {
 
 constexpr size_t kBatch = 32;
+constexpr uint32_t kNotFound = ~uint32_t{0};
 
 // A table of (VID, MAC) to 32 bits. One writer; lookups beside it only if IsConcurrent().
 class BenchTable {
@@ -21,9 +22,10 @@ class BenchTable {
   virtual bool IsConcurrent() const { return true; }
   virtual void Put(FdbKey key, uint32_t value) = 0;
   virtual void Erase(FdbKey key) = 0;
-  // Looks all keys up, one by one or in batches of kBatch, and returns how many were found. Requires a multiple of kBatch.
-  virtual size_t FindSingly(absl::Span<const FdbKey> keys) const = 0;
-  virtual size_t FindInBatches(absl::Span<const FdbKey> keys) const = 0;
+  // Looks all keys up, one by one or in batches of kBatch. out[i] is the value of the i-th key of a batch, kNotFound if there
+  // is none; when they return, of the last batch. Requires a multiple of kBatch.
+  virtual void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const = 0;
+  virtual void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const = 0;
   // What it occupies.
   virtual size_t bytes() const = 0;
 };
