@@ -89,6 +89,8 @@ struct MacSearch {
   // Marks what is found with value values[i] as seen at `now`. wrong[i] is then 0, and 1 for what has another value.
   SearchOutcome (*touch)(const MacView& view, const uint64_t* keys, const uint32_t* values, size_t count, uint16_t now,
                          uint8_t* wrong);
+  // Asks for the cache lines of the keys' primary buckets.
+  void (*prefetch)(const MacView& view, const uint64_t* keys, size_t count);
 };
 
 // Those that this build and this processor have, the fastest first; the last one is plain.

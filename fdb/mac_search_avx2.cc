@@ -42,7 +42,7 @@ struct Avx2 {
   }
 };
 
-constexpr MacSearch kAvx2{"AVX2", FindChunk<Avx2>, TouchChunk<Avx2>};
+constexpr MacSearch kAvx2{"AVX2", FindChunk<Avx2>, TouchChunk<Avx2>, PrefetchChunk<Avx2>};
 
 }  // namespace
 

@@ -38,7 +38,7 @@ struct Avx512 {
   }
 };
 
-constexpr MacSearch kAvx512{"AVX-512", FindChunk<Avx512>, TouchChunk<Avx512>};
+constexpr MacSearch kAvx512{"AVX-512", FindChunk<Avx512>, TouchChunk<Avx512>, PrefetchChunk<Avx512>};
 
 }  // namespace
 

@@ -116,6 +116,12 @@ SearchOutcome FindChunk(const MacView& view, const uint64_t* keys, size_t count,
 }
 
 template <typename Kind>
+void PrefetchChunk(const MacView& view, const uint64_t* keys, size_t count) {
+  Places places;
+  Kind::Place(view, keys, count, &places);
+}
+
+template <typename Kind>
 SearchOutcome TouchChunk(const MacView& view, const uint64_t* keys, const uint32_t* values, size_t count, uint16_t now,
                          uint8_t* wrong) {
   return SearchChunk<Kind>(

@@ -15,7 +15,7 @@ struct Plain {
   static uint32_t Match(const MacBucket& bucket, uint64_t key) { return bucket.Match(key); }
 };
 
-constexpr MacSearch kPlain{"plain", FindChunk<Plain>, TouchChunk<Plain>};
+constexpr MacSearch kPlain{"plain", FindChunk<Plain>, TouchChunk<Plain>, PrefetchChunk<Plain>};
 
 }  // namespace
 

@@ -114,6 +114,14 @@ void MacTable::Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VP
   }
 }
 
+void MacTable::Prefetch(absl::Span<const FdbKey> keys) const {
+  const MacView view = View();
+  for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
+    const Chunk chunk(keys, at);
+    search_->prefetch(view, chunk.keys(), chunk.count());
+  }
+}
+
 VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
   // Nearly always it is at home.
   const MacBucket& home = memory_.buckets()[map().Index(hash_.Position(key))];
