@@ -123,8 +123,10 @@ void MacTable::Prefetch(absl::Span<const FdbKey> keys) const {
 }
 
 VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
-  // Nearly always it is at home.
-  const MacBucket& home = memory_.buckets()[map().Index(hash_.Position(key))];
+  // Nearly always its home decides.
+  const uint32_t position = hash_.Position(key);
+  const uint64_t version = shape_.version.load(std::memory_order_acquire);
+  const MacBucket& home = memory_.buckets()[map().Index(position)];
   const uint64_t head = home.head.load(std::memory_order_acquire);
   const uint32_t match = home.Match(key.packed());
   if (match != 0) {
@@ -132,6 +134,8 @@ VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
     const uint32_t value = home.values[slot].load(std::memory_order_relaxed);
     const uint16_t seen = home.seen[slot].load(std::memory_order_relaxed);
     if (home.IsStillAt(head)) return limit.IsOver(seen) ? VPortId::None() : VPortId(value);
+  } else if (!MacBucket::IsMarked(head, position) && home.IsStillAt(head) && shape_.IsStillAt(version)) {
+    return VPortId::None();
   }
   const Sighting sighting = Lookup(key);
   return sighting.found && !limit.IsOver(sighting.record.seen) ? VPortId(sighting.record.value) : VPortId::None();
