@@ -24,14 +24,19 @@ class MacTablePeer {
   // A bucket forgets its entries, as a bug would have it.
   void LoseBucket(uint64_t which) {
     for (uint32_t i = 0; i < buckets(); ++i) {
-      MacBucket* const bucket = table_->memory_.buckets() + (which + i) % buckets();
-      if (bucket->SlotOf(MacBucket::kNoKey) >= 0) continue;
+      const uint32_t index = static_cast<uint32_t>((which + i) % buckets());
+      MacBucket* const bucket = table_->memory_.buckets() + index;
+      if (!IsInUse(index) || bucket->SlotOf(MacBucket::kNoKey) >= 0) continue;
       BucketChange change(bucket);
       for (int slot = 0; slot < MacBucket::kSlots; ++slot) change.Clear(slot);
       return;
     }
   }
   uint32_t buckets() const { return table_->map().high; }
+  // A table that grows initialises the buckets that it adds when it comes to them.
+  bool IsInUse(uint32_t index) const {
+    return !table_->IsResizing() || !table_->growing_ || index < table_->map().low || index >= table_->fresh_;
+  }
   bool IsResizing() const { return table_->IsResizing(); }
   size_t ResidentBytes() const {
     const size_t page = 4096, bytes = table_->memory_.most() * sizeof(MacBucket);
@@ -45,6 +50,7 @@ class MacTablePeer {
   std::string Fault() const {
     for (uint32_t i = 0; i < buckets(); ++i) {
       const MacBucket& bucket = table_->memory_.buckets()[i];
+      if (!IsInUse(i)) continue;
       if ((bucket.Head() & MacBucket::kStable) == 0) return absl::StrCat("bucket ", i, " is not stable");
       for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
         const uint64_t key = bucket.Key(slot);
@@ -52,10 +58,13 @@ class MacTablePeer {
       }
     }
     std::map<const MacBucket*, uint32_t> marks;
-    for (uint32_t i = 0; i < buckets(); ++i) AddMarks(table_->memory_.buckets()[i], &marks);
+    for (uint32_t i = 0; i < buckets(); ++i) {
+      if (IsInUse(i)) AddMarks(table_->memory_.buckets()[i], &marks);
+    }
     for (const MacBucket& bucket : table_->stash_) AddMarks(bucket, &marks);
     for (uint32_t i = 0; i < buckets(); ++i) {
       const MacBucket* const bucket = table_->memory_.buckets() + i;
+      if (!IsInUse(i)) continue;
       const auto expected = marks.find(bucket);
       if (bucket->Marks() != (expected == marks.end() ? 0 : expected->second)) return absl::StrCat("marks of bucket ", i);
     }
