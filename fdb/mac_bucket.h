@@ -32,7 +32,7 @@ struct alignas(64) MacBucket {
   // In the order in which AVX-512 wants them: keys in one aligned half line.
   std::atomic<uint64_t> keys[kSlots];
   std::atomic<uint32_t> values[kSlots];
-  std::atomic<uint16_t> seen[kSlots];  // the one member that readers write (Touch); 0: does not age
+  mutable std::atomic<uint16_t> seen[kSlots];  // the one member that readers write (Touch); 0: does not age
   std::atomic<uint64_t> head;
 
   static bool IsMarked(uint64_t head, uint32_t position) { return (head >> (kMarkShift + KeyHash::Tag(position)) & 1) != 0; }
@@ -43,6 +43,13 @@ struct alignas(64) MacBucket {
   bool IsStillAt(uint64_t before) const {
     std::atomic_thread_fence(std::memory_order_acquire);
     return (before & kStable) != 0 && head.load(std::memory_order_relaxed) == before;
+  }
+
+  // For readers: the entry in `slot`, last seen at `before`, is seen at `now`. Written once a tick at most, so that the line
+  // stays shared between the workers' caches. If the writer has put another entry there meanwhile, that one looks younger than
+  // it is and lives a little longer; but one that does not age is left alone.
+  void MarkSeen(int slot, uint16_t before, uint16_t now) const {
+    seen[slot].compare_exchange_strong(before, now, std::memory_order_relaxed);
   }
 
   // The writer's view, which needs no sequence lock.

@@ -131,11 +131,7 @@ SearchOutcome TouchChunk(const MacView& view, const uint64_t* keys, const uint32
         const uint16_t seen = bucket.seen[slot].load(std::memory_order_relaxed);
         wrong[i] = value != values[i];
         if (!bucket.IsStillAt(head)) return false;
-        // Written once a tick at most, so that the line stays shared between the workers' caches. If the writer puts another
-        // entry there right now, that one looks younger than it is: it lives a little longer.
-        if (__builtin_expect(seen != now && seen != 0 && value == values[i], 0)) {
-          const_cast<std::atomic<uint16_t>&>(bucket.seen[slot]).store(now, std::memory_order_relaxed);
-        }
+        if (__builtin_expect(seen != now && seen != 0 && value == values[i], 0)) bucket.MarkSeen(slot, seen, now);
         return true;
       },
       [wrong](size_t i) __attribute__((always_inline)) { wrong[i] = 1; });

@@ -167,7 +167,7 @@ bool MacTable::TouchOne(FdbKey key, VPortId vport, uint16_t now) const {
   const Sighting sighting = Lookup(key);
   if (!sighting.found || sighting.record.value != vport.value()) return false;
   if (sighting.record.seen != 0 && sighting.record.seen != now) {
-    const_cast<std::atomic<uint16_t>&>(sighting.bucket->seen[sighting.slot]).store(now, std::memory_order_relaxed);
+    sighting.bucket->MarkSeen(sighting.slot, sighting.record.seen, now);
   }
   return true;
 }

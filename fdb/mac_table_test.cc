@@ -437,6 +437,17 @@ TEST_P(MacTableTest, ReadersAlwaysFindWhatStays) {
   for (std::thread& reader : readers) reader.join();
 }
 
+// A reader saw a learned entry; by the time it marks that as seen, a static one may be in its place.
+TEST(MacBucketTest, AMarkThatComesLateDoesNotLetAnEntryAgeThatDoesNot) {
+  MacBucket bucket{};
+  bucket.seen[1].store(7);
+  bucket.MarkSeen(1, 7, 9);
+  EXPECT_EQ(bucket.seen[1].load(), 9);
+  bucket.seen[1].store(0);
+  bucket.MarkSeen(1, 9, 10);
+  EXPECT_EQ(bucket.seen[1].load(), 0);
+}
+
 TEST(BucketMapTest, RangesAreThoseOfTheIndex) {
   std::mt19937_64 random(SeedForTest());
   for (int i = 0; i < 20000; ++i) {
