@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -206,7 +207,7 @@ RefreshDepth Agent::Note(const ibv_async_event& event) {
   for (const std::unique_ptr<Ves>& ves : veses_) ves->NoteLoss(event);
   const RefreshDepth depth = DepthOf(event.event_type);
   if (depth != RefreshDepth::kNone) {
-    LogInfo(absl::StrCat(hca_->name(), ": event ", event.event_type, ", ", RefreshDepthName(depth), " refresh"));
+    LogInfo(absl::StrCat(hca_->name(), ": ", EventName(event.event_type), ", ", RefreshDepthName(depth), " refresh"));
   }
   return depth;
 }
@@ -345,6 +346,12 @@ void Agent::RegisterCommands(CommandRegistry* registry) {
       {"drops", "[VES]", "what was dropped and why", 0, 1, for_veses([](const Ves& ves) { return ves.Drops(); })});
   registry->Register({"capture/start", "PATH", "write every packet of the HCA port to an ERF capture for tshark", 1, 1,
                       [this](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
+                        if (!absl::StartsWith(arguments[0], "/")) {
+                          return absl::InvalidArgumentError(
+                              absl::StrCat("capture to ", arguments[0],
+                                           ": name the file by its whole path, from / on: the agent "
+                                           "writes it, and has another working directory than you"));
+                        }
                         absl::Status status = hca_->StartCapture(arguments[0]);
                         if (!status.ok()) return status;
                         const std::string note = hca_->CaptureNote();

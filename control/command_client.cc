@@ -58,6 +58,9 @@ absl::Status CannotConnect(int error, const std::string& path) {
     case ECONNREFUSED:
       return absl::UnavailableError(
           absl::StrCat(attempt, program, " does not run: it has ended without removing its socket; start it again"));
+    case EPROTOTYPE:
+      return absl::InvalidArgumentError(
+          absl::StrCat(attempt, "that is another socket of the program; name its control socket, *.ctl"));
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(

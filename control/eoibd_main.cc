@@ -35,7 +35,8 @@
 #include "vswitch/fabric/softhca/soft_hca.h"
 #endif
 
-DEFINE_string(hca, "", "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software subnet");
+DEFINE_string(hca, "",
+              "the HCA port: verbs:DEVICE/PORT[?gid=INDEX] for a real one, soft:PORTNAME for one of a software subnet");
 DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");

@@ -6,13 +6,18 @@ namespace {
 struct Row {
   ibv_event_type event;
   RefreshDepth depth;
+  const char* name;
 };
 constexpr Row kDepths[] = {
-    {IBV_EVENT_SM_CHANGE, RefreshDepth::kLight},    {IBV_EVENT_CLIENT_REREGISTER, RefreshDepth::kLight},
-    {IBV_EVENT_LID_CHANGE, RefreshDepth::kNormal},  {IBV_EVENT_PORT_ERR, RefreshDepth::kNormal},
-    {IBV_EVENT_PORT_ACTIVE, RefreshDepth::kNormal}, {IBV_EVENT_PKEY_CHANGE, RefreshDepth::kHeavy},
-    {IBV_EVENT_GID_CHANGE, RefreshDepth::kHeavy},   {IBV_EVENT_QP_FATAL, RefreshDepth::kHeavy},
-    {IBV_EVENT_CQ_ERR, RefreshDepth::kHeavy},
+    {IBV_EVENT_SM_CHANGE, RefreshDepth::kLight, "another subnet manager"},
+    {IBV_EVENT_CLIENT_REREGISTER, RefreshDepth::kLight, "the subnet manager asks to register again"},
+    {IBV_EVENT_LID_CHANGE, RefreshDepth::kNormal, "LID change"},
+    {IBV_EVENT_PORT_ERR, RefreshDepth::kNormal, "port down"},
+    {IBV_EVENT_PORT_ACTIVE, RefreshDepth::kNormal, "port active"},
+    {IBV_EVENT_PKEY_CHANGE, RefreshDepth::kHeavy, "P_Key table change"},
+    {IBV_EVENT_GID_CHANGE, RefreshDepth::kHeavy, "GID table change"},
+    {IBV_EVENT_QP_FATAL, RefreshDepth::kHeavy, "queue pair lost"},
+    {IBV_EVENT_CQ_ERR, RefreshDepth::kHeavy, "completion queue lost"},
 };
 
 }  // namespace
@@ -29,6 +34,13 @@ const char* RefreshDepthName(RefreshDepth depth) {
       return "heavy";
   }
   return "?";
+}
+
+const char* EventName(ibv_event_type event) {
+  for (const Row& row : kDepths) {
+    if (row.event == event) return row.name;
+  }
+  return "an event";
 }
 
 RefreshDepth DepthOf(ibv_event_type event) {

@@ -24,6 +24,8 @@ enum class RefreshDepth : uint8_t {
 };
 
 const char* RefreshDepthName(RefreshDepth depth);
+// For a log: "P_Key change". Requires an event with a depth.
+const char* EventName(ibv_event_type event);
 
 // kNone for an event that has nothing to do with the subnet, and for IBV_EVENT_DEVICE_FATAL, after which there is nothing left
 // to refresh.

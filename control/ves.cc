@@ -376,6 +376,7 @@ std::string Ves::Behind(VPortId vport) const {
 
 std::string Ves::Membership() const {
   if (shared_.sa == nullptr) return "a name only: RoCE checks none";
+  if (endpoint_ == nullptr) return "not in use";
   return identity_.pkey.pkey.IsFullMember() ? "full member" : "limited member";
 }
 

@@ -1,15 +1,15 @@
 # Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/*.sh: the Debian 12 packages and the build, in one place.
 
-# What it takes to build; to run and show; to test, over and above; to draw flame graphs; for what the FDB is
-# compared with, and its plot.
+# What it takes to build; to run and show; to test, over and above; to draw flame graphs and plots; for what the FDB is compared
+# with; for all that tests/run.sh --all does.
 PACKAGES_build="build-essential cmake ninja-build ccache pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
   openvswitch-common tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
   busybox-static cpio kmod xz-utils linux-headers-amd64 opensm"
-PACKAGES_profile="linux-perf python3"
-PACKAGES_bench="libbenchmark-dev libdpdk-dev python3-matplotlib"
+PACKAGES_profile="linux-perf python3 python3-matplotlib"
+PACKAGES_bench="libbenchmark-dev libdpdk-dev"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 
 # install_packages SET...: installs what is missing of the sets, with as few words as apt can be brought to.

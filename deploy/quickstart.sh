@@ -170,6 +170,10 @@ show_fdbs() {
   done
 }
 
+# How to end this one.
+DOWN="$0 --down"
+if [ "$NAME" != eoib ]; then DOWN="EOIB_QUICKSTART_NAME=$NAME $DOWN"; fi
+
 say_how_to_play() {
   title "It is up. Try"
   cat <<TEXT
@@ -179,7 +183,7 @@ say_how_to_play() {
   $BIN/eoibctl -t $RUN/h1/eoibd.ctl capture/start /tmp/h1.erf then: tshark -r /tmp/h1.erf (package tshark)
   $BIN/eoibctl -t $RUN/fabricd.ctl show                       the subnet: ports, LIDs, P_Keys
   $BIN/eoibctl -t $RUN/fabricd.ctl link h2 down               pull h2's cable
-  $0 --down                                                   tear it down
+  $DOWN
 TEXT
 }
 
@@ -191,14 +195,14 @@ case "${1:-}" in
   --down) down; exit 0 ;;
   *) die "unknown argument \"$1\"; it is --keep, --down or nothing" ;;
 esac
-[ ! -e "$RUN" ] || die "$RUN exists: a quickstart is up already; \"$0 --down\" ends it"
+[ ! -e "$RUN" ] || die "$RUN exists: a quickstart is up already; \"$DOWN\" ends it"
 [ -c /dev/net/tun ] || die "/dev/net/tun is missing: load the tun module (modprobe tun) or pass the device into this container"
 
 . "$ROOT/deploy/packages.sh"
 title "Packages and build"
 install_packages build
 install_packages run
-build_tree "$BUILD" eoibd eoibctl eoib-fabricd
+build_tree "$BUILD" programs eoib-verbs eoib-umad
 
 up
 show_pings

@@ -16,7 +16,7 @@ fi
 name=$1
 
 case "$name" in
-  fdb) install_packages build bench ;;
+  fdb) install_packages build bench ${full:+profile} ;;
   *) install_packages build run test ;;
 esac
 build_tree build "${name}_bench" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ >/dev/null

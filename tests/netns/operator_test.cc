@@ -52,6 +52,12 @@ TEST_F(OperatorTest, AnUnknownCommandIsAnErrorForBothTools) {
   EXPECT_NE(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "fbd/show"}).exit_code, 0);
 }
 
+TEST_F(OperatorTest, ACaptureIsToHaveAWholePath) {
+  const RunResult result = AddAgent("h1").Ctl({"capture/start", "here.erf"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("here.erf"), HasSubstr("whole path")));
+}
+
 TEST_F(OperatorTest, ShowTellsWhatAnOperatorAsksFirst) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2", "red", "mode = \"access\"\naccess_vlan = 10\nmac = \"02:00:00:00:00:77\"\n"}};

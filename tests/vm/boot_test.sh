@@ -22,5 +22,10 @@ expect 'this machine'\''s file' '' "$(cat "$mark")"
 "$boot" --modprobe no_such_module -- true >/dev/null 2>&1
 expect 'exit status without its module' 125 $?
 
+# A kernel that gets stuck is started again, but not for ever.
+output=$(EOIB_VM_BOOT_SECONDS=1 "$boot" -- true 2>&1)
+expect 'exit status of a kernel that never comes up' 125 $?
+expect 'attempts' 3 "$(grep -c 'did not come up within 1 s' <<<"$output")"
+
 if [ "$failures" = 0 ]; then echo "[  PASSED  ] boot.sh"; fi
 exit "$failures"

@@ -32,6 +32,7 @@ port() {
 }
 orders=$(sed -n 's/.*orders=\([^ ]*\).*/\1/p' /proc/cmdline)
 exec 3>"$(port eoib.status)"
+echo booted >&3
 
 (
   exec >"$(port eoib.output)" 2>&1 </dev/null

@@ -93,8 +93,10 @@ class ReadmeTest : public InfinibandTest {
 TEST_F(ReadmeTest, LeadsFromPartitionsConfToTheFirstPing) {
   subnet().SetPartitionFile(PartitionsConf(Listing("**1. Partitions**")));
   const std::string first_ping = Listing("`eoibd.toml` names the VES");
-  const RunResult written = RunToEnd({.argv = {"sh", "-ec", "mkdir -p /etc/eoib\nprintf" + LineOf(first_ping, "printf")}});
-  ASSERT_TRUE(written.ok()) << written.ToString();
+  for (const std::string command : {"mkdir", "printf"}) {
+    const RunResult result = RunToEnd({.argv = {"sh", "-ec", command + LineOf(first_ping, command)}});
+    ASSERT_TRUE(result.ok()) << result.ToString();
+  }
   const std::string unit = Listing("**2. Each host**");
   const char* const membership[kHosts] = {"full", "full", "limited"};
   std::map<int, Host*> hosts;
@@ -111,8 +113,8 @@ TEST_F(ReadmeTest, LeadsFromPartitionsConfToTheFirstPing) {
                                         absl::StrContains(show, "Q_Key 0x80008001, MTU 4096");
                                }))
         << Show(hosts[k]) << agents.back()->Log();
-    hosts[k]->SetUp("blue0");
-    hosts[k]->AddAddress("blue0", absl::StrCat("10.1.0.", k + 1, "/24"));
+    hosts[k]->MustRun(
+        {"sh", "-ec", absl::StrReplaceAll("ip" + LineOf(first_ping, "ip"), {{"10.1.0.1", absl::StrCat("10.1.0.", k + 1)}})});
   }
   for (int from : {0, 2}) ExpectPing(hosts[from], LineOf(first_ping, "ping "));
   ExpectPing(hosts[1], "10.1.0.3");

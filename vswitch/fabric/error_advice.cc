@@ -25,7 +25,9 @@ std::string LockedMemoryAdvice(int error) {
 std::string ControlledQKeyAdvice(int error, QKey qkey) {
   if (error != EPERM || !qkey.IsControlled()) return "";
   return absl::StrCat("this kernel lets only CAP_NET_RAW set a controlled Q_Key such as ", qkey.ToString(),
-                      ": give eoibd that capability (AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW in the systemd unit), or "
+                      ": give eoibd that capability (CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW in the systemd unit; "
+                      "AmbientCapabilities= too, if "
+                      "it does not run as root), or "
                       "allow it to everybody with \"rdma system set privileged-qkey on\"");
 }
 

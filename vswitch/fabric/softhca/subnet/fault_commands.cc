@@ -16,7 +16,8 @@ constexpr size_t kMostWords = 12;
 template <typename Integer>
 absl::Status ParseNumber(const std::string& word, const std::string& value, Integer* number) {
   if (absl::SimpleAtoi(value, number)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("fault: ", word, " ", value, ": must be a number"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("fault: ", word, " ", value, ": must be a number; parts are of a million, 10000 is 1 %"));
 }
 
 absl::Status ParseDelay(const std::string& value, absl::Duration* delay) {

@@ -13,7 +13,8 @@ absl::Status Subnet::SetLink(const std::string& name, bool up) {
   {
     absl::MutexLock lock(&mutex_);
     Port* port = FindPort(name);
-    if (port == nullptr) return absl::NotFoundError(absl::StrCat("set the link of port ", name, ": there is no such port"));
+    if (port == nullptr)
+      return absl::NotFoundError(absl::StrCat("set the link of port ", name, ": there is no such port; \"show\" lists them"));
     if (port->link_up == up) return absl::OkStatus();
     port->link_up = up;
     // Not left to the port: what it has of rings is as good as a cable.
@@ -31,7 +32,7 @@ absl::Status Subnet::SetLid(const std::string& name, Lid lid) {
     absl::MutexLock lock(&mutex_);
     const std::string what = absl::StrCat("set the LID of port ", name, " to ", lid.ToString(), ": ");
     Port* port = FindPort(name);
-    if (port == nullptr) return absl::NotFoundError(what + "there is no such port");
+    if (port == nullptr) return absl::NotFoundError(what + "there is no such port; \"show\" lists them");
     if (!lid.IsValid()) return absl::InvalidArgumentError(what + "must be 0x2 to 0xbfff");
     if (lid == port->config.lid) return absl::OkStatus();
     if (!LidIsFree(lid)) return absl::AlreadyExistsError(what + "another port has it");
@@ -164,7 +165,7 @@ absl::Status Subnet::Reregister(const std::string& name) {
   {
     absl::MutexLock lock(&mutex_);
     if (name != kAllPorts && FindPort(name) == nullptr) {
-      return absl::NotFoundError(absl::StrCat("reregister port ", name, ": there is no such port"));
+      return absl::NotFoundError(absl::StrCat("reregister port ", name, ": there is no such port; \"show\" lists them"));
     }
     for (const auto& [other, port] : ports_) {
       if (name != kAllPorts && name != other) continue;
