@@ -1,13 +1,15 @@
 // A peer on the fabric that sends whatever it likes: an agent drops and counts it, and nothing else happens.
 //
-// The peer is this test itself, with a port of the software subnet, the partition and the Q_Key: the worst that a member of the
-// VES can be.
+// The peer is this test itself, with a port of the subnet, the partition and the Q_Key: the worst that a member of the VES can
+// be.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
+#include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/ud_endpoint.h"
@@ -32,12 +34,24 @@ T Value(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
+// The port that `command` would run an agent on.
+std::unique_ptr<Hca> OpenPortOf(const Argv& command) {
+  std::string port, socket;
+  for (absl::string_view word : command) {
+    if (absl::ConsumePrefix(&word, "--hca=")) port = std::string(word);
+    if (absl::ConsumePrefix(&word, "--fabric=")) socket = std::string(word);
+  }
+  HcaRegistry registry;
+  registry.Register("verbs", OpenVerbsHca);
+  registry.Register("soft", softhca::SoftHcaOpener([socket] {
+                      return std::make_unique<softhca::FabricClient>(softhca::FabricClient::Options{.socket = socket});
+                    }));
+  return Value(registry.Open(port));
+}
+
 class RoguePeer {
  public:
-  RoguePeer(const std::string& socket, Agent* victim) {
-    softhca::FabricClient::Options options;
-    options.socket = socket;
-    hca_ = Value(softhca::OpenSoftHca(std::make_unique<softhca::FabricClient>(options), "rogue"));
+  RoguePeer(std::unique_ptr<Hca> hca, Agent* victim) : hca_(std::move(hca)) {
     pd_ = hca_->verbs().alloc_pd(hca_->context());
     pool_ = Value(BufferPool::Create(hca_.get(), pd_, 256, kDatagram));
     handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
@@ -106,7 +120,7 @@ class RoguePeerTest : public SwitchTest {
     AgentSpec trunk;
     trunk.vports[0].more = "mode = \"trunk\"\n";
     agent_ = &AddAgent("h1", trunk);
-    rogue_ = std::make_unique<RoguePeer>(soft_fabric().socket(), agent_);
+    rogue_ = std::make_unique<RoguePeer>(OpenPortOf(fabric().AgentCommand("rogue")), agent_);
     v1_ = std::make_unique<PacketSocket>(agent_->host(), "v1");
     mac_ = Mac(agent_->host()->Mac("v1"));
   }
