@@ -87,7 +87,7 @@ class MacTablePeer {
 
 namespace {
 
-#ifdef EOIB_SANITIZE_THREAD
+#if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
 constexpr int kSlowdown = 10;  // fewer operations: each takes ten times as long
 #else
 constexpr int kSlowdown = 1;
