@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "vswitch/wire/byte_order.h"
 #include "vswitch/wire/erf.h"
 #include "vswitch/wire/ib_headers.h"
@@ -125,6 +127,20 @@ void CheckCapture(absl::Span<const uint8_t> bytes, ErfWriter::Stamps stamps) {
   }
 }
 
+// A comment is in its record whole, which is of whole words.
+void CheckComment(absl::Span<const uint8_t> bytes) {
+  const absl::string_view comment(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const MemoryFile file;
+  const auto writer = ErfWriter::Open(file.path, ErfWriter::Stamps::kNanoseconds, 1);
+  Require(writer.ok());
+  if (!(*writer)->WriteComment(absl::UnixEpoch(), comment).ok()) return Require(bytes.size() > ErfWriter::kMaxComment);
+  Require((*writer)->Close().ok());
+  const Bytes written = file.Read();
+  const size_t record = kPcapFileHeader + kPcapRecordHeader;
+  Require(written.size() % 4 == 0 && ReadWire<be16>(&written[record + 10]).value() == written.size() - record);
+  Require(absl::StrContains(absl::string_view(reinterpret_cast<const char*>(written.data()), written.size()), comment));
+}
+
 }  // namespace
 }  // namespace eoib
 
@@ -135,6 +151,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > sizeof(eoib::Lrh)) eoib::CheckGrh(bytes.subspan(sizeof(eoib::Lrh)));
   eoib::CheckPacket(bytes);
   eoib::CheckRepaired(bytes);
+  eoib::CheckComment(bytes);
   eoib::CheckCapture(bytes, eoib::ErfWriter::Stamps::kNanoseconds);
   eoib::CheckCapture(bytes, eoib::ErfWriter::Stamps::kMicroseconds);
   return 0;

@@ -86,6 +86,14 @@ void CheckGroup(GroupMessage message) {
   EOIB_CHECK(BytesOf(ToMessage(Mlid(message.mlid), *members)) == BytesOf(message));
 }
 
+void CheckFaults(const FaultsMessage& message) {
+  const absl::StatusOr<std::vector<FaultRule>> rules = RulesOf(message);
+  if (!rules.ok()) return CheckRefusal(rules.status());
+  EOIB_CHECK(rules->size() == message.count);
+  const absl::StatusOr<std::vector<FaultRule>> again = RulesOf(ToMessage(*rules));
+  EOIB_CHECK(again.ok() && *again == *rules);
+}
+
 template <size_t N>
 void CheckText(const char (&field)[N]) {
   const std::string text = TextOf(field, N);
@@ -105,6 +113,7 @@ void CheckMessage(const Packet& packet) {
   EOIB_CHECK(BytesOf(*message) == packet.bytes);
   if constexpr (requires { FromMessage(*message); }) CheckValue(*message);
   if constexpr (std::is_same_v<Message, GroupMessage>) CheckGroup(*message);
+  if constexpr (std::is_same_v<Message, FaultsMessage>) CheckFaults(*message);
   if constexpr (requires { message->text; }) CheckText(message->text);
   if constexpr (requires { message->name; }) CheckText(message->name);
 }
@@ -112,6 +121,8 @@ void CheckMessage(const Packet& packet) {
 // The packet as it is, then made as long as each message: a fuzzer hardly guesses the sizes.
 template <typename... Messages>
 void CheckMessages(const Packet& packet) {
+  const absl::optional<PortUse> use = UseOf(packet.type());
+  EOIB_CHECK(!use.has_value() || RegistrationFor(*use) == packet.type());
   (CheckMessage<Messages>(packet), ...);
   const auto cut = [&](size_t size) {
     Packet fitting{packet.bytes, {}};
