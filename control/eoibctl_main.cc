@@ -47,6 +47,10 @@ std::string Target() {
 }
 
 int Ask(std::string method, const std::vector<std::string>& arguments) {
+  if (FLAGS_timeout <= 0) {
+    std::fprintf(stderr, "eoibctl: --timeout must be above 0: seconds to wait for the answer\n");
+    return kNoAnswer;
+  }
   if (method == "help" && arguments.empty()) method = "list-commands";
   const std::string path = eoib::ControlSocketPath(Target(), FLAGS_rundir);
   const auto reply = eoib::CallCommand(path, method, arguments, absl::Seconds(FLAGS_timeout));

@@ -47,13 +47,7 @@ struct Kind {
 const Kind kKinds[] = {{"eoib", MakeEoib}, {"absl", MakeAbsl}, {"rte_hash", MakeRte}, {"limit", MakeLimit}};
 
 // What a name says. Required below or above which a ratio misses; the aim is only printed.
-struct RatioSpec {
-  const char* name;
-  const char* numerator;
-  const char* denominator;
-  Report::Bound bound;
-};
-const RatioSpec kRatios[] = {
+const Report::RatioSpec kRatios[] = {
     {"hit_batch_1M_vs_absl", "eoib_hit_batch_1M", "absl_hit_batch_1M", {2.2, 3.0}},
     {"hit_batch_10M_vs_absl", "eoib_hit_batch_10M", "absl_hit_batch_10M", {3.5, 5.0}},
     {"hit_batch_1M_vs_rte_hash", "eoib_hit_batch_1M", "rte_hash_hit_batch_1M", {4.0, 5.0}},
@@ -276,7 +270,7 @@ class FdbBench {
       std::fprintf(stderr, "round %d of %d\n", round + 1, rounds);
     }
     MeasureBytes(&report);
-    for (const RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+    for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
     return report.Finish(output) && !collector.failed();
   }
 

@@ -34,6 +34,13 @@ class Report {
     bool at_most = false;
   };
   void Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator, const Bound& bound);
+  // The same as a row of a table.
+  struct RatioSpec {
+    const char* name;
+    const char* numerator;
+    const char* denominator;
+    Bound bound;
+  };
 
   struct Summary {
     double median = 0, min = 0, max = 0;

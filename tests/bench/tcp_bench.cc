@@ -13,8 +13,8 @@
 #include "tests/bench/report.h"
 #include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
-#include "tests/lab/soft_fabric.h"
 #include "tests/lab/lab.h"
+#include "tests/lab/soft_fabric.h"
 
 namespace eoib::bench {
 namespace {
@@ -23,13 +23,7 @@ using lab::Agent;
 using lab::Host;
 
 // What is required of ratios, and what is aimed at.
-struct RatioSpec {
-  const char* name;
-  const char* numerator;
-  const char* denominator;
-  Report::Bound bound;
-};
-const RatioSpec kRatios[] = {
+const Report::RatioSpec kRatios[] = {
     {"tcp_4074_vs_vxlan", "eoib_4074", "vxlan_4074", {absl::nullopt, 0.5}},
     {"tcp_1500_vs_vxlan", "eoib_1500", "vxlan_1500", {absl::nullopt, absl::nullopt}},
 };
@@ -85,7 +79,7 @@ bool Run(const std::string& output) {
     }
     std::printf("\n");
   }
-  for (const RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
   return report.Finish(output);
 }
 

@@ -52,6 +52,12 @@ TEST_F(OperatorTest, AnUnknownCommandIsAnErrorForBothTools) {
   EXPECT_NE(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "fbd/show"}).exit_code, 0);
 }
 
+TEST_F(OperatorTest, WhoWaitsForNoTimeIsToldSo) {
+  const RunResult result = lab().AddHost("h1")->Run({Binary("eoibctl"), "--timeout=0", "show"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("--timeout must be above 0"));
+}
+
 TEST_F(OperatorTest, ACaptureIsToHaveAWholePath) {
   const RunResult result = AddAgent("h1").Ctl({"capture/start", "here.erf"});
   EXPECT_EQ(result.exit_code, 2);

@@ -73,10 +73,11 @@ run_machine() {  # run_machine SECONDS
 # Ends a machine whose kernel has not come to its first process after a time that is several times what the busiest host has
 # needed: on a shared processor, one boot in some dozens of this kernel gets stuck in QEMU's emulation. Leaves the file `stuck`.
 watch_boot() {
-  local second
-  for second in $(seq "$boot_limit"); do
+  local end=$((SECONDS + boot_limit))
+  while [ "$SECONDS" -lt "$end" ]; do
     sleep 1
-    if grep -qs booted "$run/status"; then return; fi
+    # Nor is there anything to end if this script was killed: the machine is gone, and its process number may be another's.
+    if grep -qs booted "$run/status" || ! kill -0 $$ 2>/dev/null; then return; fi
   done
   touch "$run/stuck"
   kill -KILL "$(cat "$run/pid")" 2>/dev/null || true
