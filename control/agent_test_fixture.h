@@ -67,7 +67,8 @@ class Host {
     prepare(hca_);
     agent_ = Agent::Create(
                  config, std::move(hca), state_.get(),
-                 [this](const VPortConfig& vport, MacAddr mac, int mtu) { return MakePort(vport, mac, mtu); }, &loop_, clock)
+                 [this](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) { return MakePort(vport, mac, mtu); },
+                 &loop_, clock)
                  .value();
     agent_->RegisterCommands(&commands_);
     agent_->OnFatal([this](const std::string& why) {

@@ -34,7 +34,7 @@ class AwaitAgentTest : public testing::Test {
     const AgentConfig config = ParseConfig("[[ves]]\nname = \"blue\"\npkey = 0x8001\n", "test").value();
     return Agent::Create(
         config, softhca::OpenSoftHca(subnet_.Connect(), "h1").value(), state_.get(),
-        [](const VPortConfig&, MacAddr, int) -> absl::StatusOr<VPort> { abort(); }, &loop_, &clock_);
+        [](const VPortConfig&, MacAddr, int, FabricPort*) -> absl::StatusOr<VPort> { abort(); }, &loop_, &clock_);
   }
   absl::StatusOr<std::unique_ptr<Agent>> Await(const absl::Status& error, int failures) {
     return AwaitAgent([=, this] { return Make(error, failures); }, &commands_, &loop_, &clock_);

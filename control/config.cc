@@ -5,26 +5,30 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "control/nearest_name.h"
 #include "vswitch/wire/sa_mad.h"
 
-// After everything else, since it changes how headers behave.
-#include "vswitch/fabric/toml.h"
+// After everything else.
+#include "control/config_reader.h"
 
 namespace eoib {
+
+// What the kernel takes for a netdev (dev_valid_name), and no '%', which it takes for a pattern, nor a folder of
+// /proc/sys/net/ipv4/conf.
+bool IsNetdevName(absl::string_view name) {
+  constexpr size_t kMaxNetdevName = 15;  // IFNAMSIZ - 1
+  if (name.empty() || name.size() > kMaxNetdevName || name == "." || name == ".." || name == "all" || name == "default")
+    return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isgraph(c) && c != '/' && c != ':' && c != '%'; });
+}
+
 namespace {
 
 constexpr char kExample[] =
@@ -37,212 +41,12 @@ constexpr char kExample[] =
     "ves = \"blue\"\n";
 
 constexpr size_t kMaxVesName = 32;
-constexpr size_t kMaxNetdevName = 15;      // IFNAMSIZ - 1
 constexpr int64_t kMaxAgeing = 1'000'000;  // seconds (IEEE 802.1Q-2018 §8.8.3)
 constexpr int64_t kMaxFdbLimit = 10'000'000;
-constexpr int64_t kMinMtu = 68;    // RFC 791 §3.2
-constexpr int64_t kMaxMtu = 4074;  // of an InfiniBand MTU of 4096
+constexpr int64_t kMaxDamping = 86'400;  // seconds
+constexpr int64_t kMinMtu = 68;          // RFC 791 §3.2
+constexpr int64_t kMaxMtu = 4074;        // of an InfiniBand MTU of 4096
 constexpr std::streamsize kMaxFileSize = 4 << 20;
-
-// Text of the operator's, as messages quote it.
-std::string Quote(absl::string_view text) {
-  constexpr size_t kLongest = 60;
-  const bool cut = text.size() > kLongest;
-  return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kLongest)), cut ? "..." : "", "\"");
-}
-
-// What is written at `node`, as messages quote it.
-std::string Describe(const toml::node& node) {
-  if (const auto* text = node.as_string()) return Quote(text->get());
-  if (const auto* number = node.as_integer()) return absl::StrCat(number->get());
-  if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
-  if (node.is_floating_point()) return "a number with a fraction";
-  if (node.is_array()) return "an array";
-  return node.is_table() ? "a table" : "a date or time";
-}
-
-int LineOf(const toml::source_region& region) { return static_cast<int>(region.begin.line); }
-int LineOf(const toml::node& node) { return LineOf(node.source()); }
-
-// The mistakes found so far. They are reported in the order of the file.
-class Mistakes {
- public:
-  explicit Mistakes(absl::string_view source) : source_(source) {}
-
-  void Add(int line, absl::string_view message) { found_.emplace(std::max(line, 1), message); }
-  bool empty() const { return found_.empty(); }
-  absl::Status ToStatus() const {
-    std::vector<std::string> lines;
-    for (const auto& [line, message] : found_) lines.push_back(absl::StrCat(source_, ":", line, ": ", message));
-    return lines.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
-  }
-
- private:
-  const std::string source_;
-  std::multimap<int, std::string> found_;
-};
-
-void CheckKeys(const toml::table& table, absl::string_view where, const std::vector<std::string>& known, Mistakes* mistakes) {
-  for (const auto& [key, value] : table) {
-    const std::string name(key.str());
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string nearest = NearestName(name, known);
-    mistakes->Add(LineOf(key.source()), absl::StrCat("unknown key ", Quote(name), where, "; ",
-                                                     nearest.empty() ? absl::StrCat("there are ", absl::StrJoin(known, ", "))
-                                                                     : absl::StrCat("did you mean \"", nearest, "\"?")));
-  }
-}
-
-// Reads the values of one table. Each read returns nullopt if the key is missing or its value is a mistake, which it reports.
-class TableReader {
- public:
-  // `name` is what messages call the table: "ves".
-  TableReader(const toml::table& table, absl::string_view name, Mistakes* mistakes)
-      : table_(table), name_(name), mistakes_(mistakes) {}
-
-  int line() const { return LineOf(table_); }
-  bool Has(absl::string_view key) const { return Find(key) != nullptr; }
-  int LineOfKey(absl::string_view key) const { return Has(key) ? LineOf(*Find(key)) : line(); }
-  void Mistake(absl::string_view key, absl::string_view message) const { mistakes_->Add(LineOfKey(key), message); }
-
-  // The value is not what it should be: "mtu is "big"; it is ...".
-  void Wrong(absl::string_view key, absl::string_view right) const {
-    Mistake(key, absl::StrCat(key, " is ", Describe(*Find(key)), "; ", right));
-  }
-
-  void Require(absl::string_view key, absl::string_view example) const {
-    if (!Has(key)) mistakes_->Add(line(), absl::StrCat("[[", name_, "]] has no ", key, "; add ", key, " = ", example));
-  }
-
-  absl::optional<std::string> String(absl::string_view key, absl::string_view right) const {
-    if (!Has(key)) return absl::nullopt;
-    if (const auto* text = Find(key)->as_string()) return text->get();
-    Wrong(key, right);
-    return absl::nullopt;
-  }
-
-  absl::optional<int64_t> Integer(absl::string_view key, int64_t min, int64_t max, absl::string_view unit) const {
-    if (!Has(key)) return absl::nullopt;
-    const auto* number = Find(key)->as_integer();
-    if (number != nullptr && number->get() >= min && number->get() <= max) return number->get();
-    Wrong(key, absl::StrCat("it is an integer from ", min, " to ", max, unit));
-    return absl::nullopt;
-  }
-
-  // An integer, or a string such as "0x8001".
-  absl::optional<int64_t> IntegerOrString(absl::string_view key, int64_t min, int64_t max, absl::string_view right) const {
-    if (!Has(key)) return absl::nullopt;
-    const toml::node& node = *Find(key);
-    int64_t value = -1;
-    if (const auto* number = node.as_integer()) value = number->get();
-    if (const auto* text = node.as_string(); text != nullptr && !ParseNumber(text->get(), &value)) value = -1;
-    if (value >= min && value <= max) return value;
-    Wrong(key, right);
-    return absl::nullopt;
-  }
-
-  absl::optional<Vid> Vlan(absl::string_view key) const {
-    const absl::optional<int64_t> value = Integer(key, 0, Vid::kMax, " (0: untagged)");
-    if (!value.has_value()) return absl::nullopt;
-    return Vid(static_cast<uint16_t>(*value));
-  }
-
-  absl::optional<VlanSet> Vlans(absl::string_view key) const {
-    if (!Has(key)) return absl::nullopt;
-    const toml::node& node = *Find(key);
-    if (const auto* text = node.as_string(); text != nullptr && text->get() == "all") return VlanSet::All();
-    const auto* array = node.as_array();
-    if (array == nullptr || array->empty()) {
-      Mistake(key, absl::StrCat(key, " is ", array == nullptr ? Describe(node) : "an empty array", "; ", VlansExample(key)));
-      return absl::nullopt;
-    }
-    VlanSet vlans = VlanSet::None();
-    bool good = true;
-    for (const toml::node& element : *array) good = AddVlans(key, element, &vlans) && good;
-    return good ? absl::make_optional(vlans) : absl::nullopt;
-  }
-
-  absl::optional<MacAddr> Mac(absl::string_view key) const { return Has(key) ? Mac(key, *Find(key)) : absl::nullopt; }
-
-  std::vector<MacAddr> Macs(absl::string_view key) const {
-    if (!Has(key)) return {};
-    const auto* array = Find(key)->as_array();
-    if (array == nullptr) Wrong(key, absl::StrCat("write ", key, " = [\"02:00:5e:10:00:01\"]"));
-    if (array == nullptr) return {};
-    std::vector<MacAddr> macs;
-    for (const toml::node& element : *array) {
-      const absl::optional<MacAddr> mac = Mac(key, element);
-      if (!mac.has_value()) continue;
-      if (std::find(macs.begin(), macs.end(), *mac) == macs.end()) {
-        macs.push_back(*mac);
-      } else {
-        mistakes_->Add(LineOf(element), absl::StrCat(key, " names ", mac->ToString(), " twice; remove one"));
-      }
-    }
-    return macs;
-  }
-
- private:
-  const toml::node* Find(absl::string_view key) const { return table_.get(std::string_view(key.data(), key.size())); }
-
-  static bool ParseNumber(absl::string_view text, int64_t* value) {
-    if (absl::StartsWithIgnoreCase(text, "0x")) return absl::SimpleHexAtoi(text, value);
-    return absl::SimpleAtoi(text, value);
-  }
-
-  static std::string VlansExample(absl::string_view key) {
-    return absl::StrCat("write ", key, " = [0, 10, \"100-199\"] (0: untagged), or \"all\"");
-  }
-
-  static absl::optional<Vid> OneVid(absl::string_view text) {
-    int value;
-    if (!absl::SimpleAtoi(text, &value) || value < 0 || value > Vid::kMax) return absl::nullopt;
-    return Vid(static_cast<uint16_t>(value));
-  }
-
-  static bool AddVlanText(absl::string_view text, VlanSet* vlans) {
-    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(text, absl::MaxSplits('-', 1));
-    const absl::optional<Vid> first = OneVid(ends.first);
-    const absl::optional<Vid> last = absl::StrContains(text, '-') ? OneVid(ends.second) : first;
-    if (!first.has_value() || !last.has_value() || *last < *first) return false;
-    vlans->AddRange(*first, *last);
-    return true;
-  }
-
-  bool AddVlans(absl::string_view key, const toml::node& element, VlanSet* vlans) const {
-    const auto* number = element.as_integer();
-    const auto* text = element.as_string();
-    if (number != nullptr && number->get() >= 0 && number->get() <= Vid::kMax) {
-      vlans->Add(Vid(static_cast<uint16_t>(number->get())));
-      return true;
-    }
-    if (text != nullptr && AddVlanText(text->get(), vlans)) return true;
-    mistakes_->Add(LineOf(element), absl::StrCat(key, " has ", Describe(element), "; a VLAN is an integer from 0 to ",
-                                                 Vid::kMax, ", a range of them a string such as \"100-199\""));
-    return false;
-  }
-
-  absl::optional<MacAddr> Mac(absl::string_view key, const toml::node& node) const {
-    const auto* text = node.as_string();
-    const absl::StatusOr<MacAddr> mac = text == nullptr ? MacAddr() : MacAddr::Parse(text->get());
-    absl::string_view right;
-    if (text == nullptr || !mac.ok()) {
-      right = "a MAC address is written \"02:00:5e:10:00:01\"";
-    } else if (mac->IsGroup()) {
-      right = "that is a group address; the first byte of a port's own is even, as in \"02:00:5e:10:00:01\"";
-    } else if (mac->IsZero()) {
-      right = "that is no address; write one such as \"02:00:5e:10:00:01\"";
-    } else {
-      return *mac;
-    }
-    mistakes_->Add(LineOf(node), absl::StrCat(key, " is ", Describe(node), "; ", right));
-    return absl::nullopt;
-  }
-
-  const toml::table& table_;
-  const std::string name_;
-  Mistakes* const mistakes_;
-};
 
 bool IsVesName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxVesName && std::all_of(name.begin(), name.end(), [](char c) {
@@ -250,21 +54,14 @@ bool IsVesName(absl::string_view name) {
   });
 }
 
-// What the kernel takes for a netdev (dev_valid_name), and no '%', which it takes for a pattern, nor a folder of
-// /proc/sys/net/ipv4/conf.
-bool IsNetdevName(absl::string_view name) {
-  if (name.empty() || name.size() > kMaxNetdevName || name == "." || name == ".." || name == "all" || name == "default")
-    return false;
-  return std::all_of(name.begin(), name.end(),
-                     [](char c) { return absl::ascii_isgraph(c) && c != '/' && c != ':' && c != '%'; });
-}
-
 // Reads one [[ves]]. A VES whose name is good is kept with its mistakes, so that its vPorts are not reported as well.
 class VesReader {
  public:
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
     CheckKeys(table, " in [[ves]]",
-              {"name", "pkey", "vlans", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing", "fdb_limit"}, mistakes);
+              {"name", "pkey", "vlans", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing", "fdb_limit",
+               "vport_fdb_limit", "move_damping", "damping_moves", "damping_window", "damping_freeze"},
+              mistakes);
     reader_.Require("name", "\"blue\"");
     reader_.Require("pkey", "0x8001, the P_Key of its partition");
   }
@@ -279,6 +76,8 @@ class VesReader {
     if (const auto ageing = reader_.Integer("ageing", 0, kMaxAgeing, " seconds (0: never)"))
       ves.ageing = absl::Seconds(*ageing);
     if (const auto limit = reader_.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) ves.fdb_limit = *limit;
+    if (const auto limit = reader_.Integer("vport_fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) ves.vport_fdb_limit = *limit;
+    ReadDamping(&ves.damping);
     return ves;
   }
 
@@ -302,6 +101,30 @@ class VesReader {
     }
   }
 
+  void ReadDamping(MoveDamper::Options* damping) {
+    using Action = MoveDamper::Action;
+    const std::map<std::string, Action> actions = {{"off", Action::kOff},
+                                                   {"warn", Action::kWarn},
+                                                   {"freeze", Action::kFreeze},
+                                                   {"freeze_until_thawed", Action::kFreezeUntilThawed}};
+    constexpr char kRight[] = "it is \"freeze\", \"freeze_until_thawed\", \"warn\" or \"off\"";
+    if (const auto name = reader_.String("move_damping", kRight)) {
+      const auto action = actions.find(*name);
+      if (action == actions.end()) return reader_.Wrong("move_damping", kRight);
+      damping->action = action->second;
+    }
+    if (const auto moves = reader_.Integer("damping_moves", 2, MoveDamper::kMostMoves, "")) {
+      damping->moves = static_cast<int>(*moves);
+    }
+    for (const auto& [key, seconds] :
+         {std::make_pair("damping_window", &damping->window), {"damping_freeze", &damping->freeze}}) {
+      if (const auto value = reader_.Integer(key, 1, kMaxDamping, " seconds")) *seconds = absl::Seconds(*value);
+    }
+    if (reader_.Has("damping_freeze") && damping->action != Action::kFreeze) {
+      reader_.Mistake("damping_freeze", "damping_freeze is for move_damping = \"freeze\"; remove one of the two");
+    }
+  }
+
   void ReadGroup(GroupParameters* group) {
     if (const auto bytes = reader_.Integer("mtu", 256, 4096, " bytes")) {
       group->mtu = static_cast<int>(*bytes);
@@ -322,7 +145,8 @@ class VPortReader {
  public:
   VPortReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "vport", mistakes) {
     CheckKeys(table, " in [[vport]]",
-              {"name", "ves", "type", "mac", "mode", "access_vlan", "trunk_vlans", "native_vlan", "static_macs", "mtu"},
+              {"name", "ves", "type", "mac", "mode", "access_vlan", "trunk_vlans", "native_vlan", "static_macs", "mtu",
+               "fdb_limit", "sticky"},
               mistakes);
     reader_.Require("name", "\"eoib0\", which is also its interface's name");
     reader_.Require("ves", "the name of a [[ves]]");
@@ -336,6 +160,8 @@ class VPortReader {
     vport.mac = reader_.Mac("mac");
     vport.static_macs = reader_.Macs("static_macs");
     if (const auto mtu = reader_.Integer("mtu", kMinMtu, kMaxMtu, " bytes")) vport.mtu = static_cast<int>(*mtu);
+    if (const auto limit = reader_.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) vport.fdb_limit = *limit;
+    vport.sticky = reader_.Bool("sticky").value_or(false);
     const VesConfig* ves = ReadVes(veses, &vport);
     if (ReadMode(&vport)) ReadVlans(ves, &vport.vlan);
     return vport;
@@ -441,30 +267,6 @@ class VPortReader {
   const TableReader reader_;
 };
 
-// The tables of [[name]]; written in another way, that is the mistake.
-std::vector<const toml::table*> Tables(const toml::table& root, absl::string_view name, Mistakes* mistakes) {
-  std::vector<const toml::table*> tables;
-  const toml::node* node = root.get(std::string_view(name.data(), name.size()));
-  if (node == nullptr) return tables;
-  const toml::array* array = node->as_array();
-  const auto mistake = [&](const toml::node& at) {
-    mistakes->Add(LineOf(at),
-                  absl::StrCat(name, " is ", Describe(at), "; write [[", name, "]], with two brackets, above its keys"));
-  };
-  if (array == nullptr) {
-    mistake(*node);
-    return tables;
-  }
-  for (const toml::node& element : *array) {
-    if (element.is_table()) {
-      tables.push_back(element.as_table());
-    } else {
-      mistake(element);
-    }
-  }
-  return tables;
-}
-
 void CheckVesesDiffer(const std::vector<VesConfig>& veses, Mistakes* mistakes) {
   std::map<std::string, int> lines;
   std::map<uint16_t, const VesConfig*> partitions;
@@ -522,24 +324,42 @@ void CheckVPortsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistake
   }
 }
 
-AgentConfig ReadRoot(const toml::table& root, Mistakes* mistakes) {
+AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, Mistakes* mistakes) {
   AgentConfig config;
-  CheckKeys(root, "", {"ves", "vport"}, mistakes);
+  std::vector<std::string> keys = {"ves", "vport", "fdb_limit"};
+  if (!extension.table.empty()) keys.push_back(extension.table);
+  CheckKeys(root, "", keys, mistakes);
+  if (const auto limit = TableReader(root, "", mistakes).Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) {
+    config.fdb_limit = *limit;
+  }
   for (const toml::table* table : Tables(root, "ves", mistakes)) config.veses.push_back(VesReader(*table, mistakes).Read());
   CheckVesesDiffer(config.veses, mistakes);
   for (const toml::table* table : Tables(root, "vport", mistakes)) {
     config.vports.push_back(VPortReader(*table, mistakes).Read(config.veses));
   }
+  extension.read(root, &config, mistakes);
   CheckVPortsDiffer(config.vports, mistakes);
   if (config.veses.empty() && mistakes->empty()) {
-    mistakes->Add(1, absl::StrCat("there is no VES; the least that works is:\n", kExample));
+    mistakes->Add(1, absl::StrCat("there is no VES; the least that works is:\n", extension.example));
   }
   return config;
+}
+
+// An agent's, which has nothing more.
+const ConfigExtension& NoExtension() {
+  static const auto* const extension = new ConfigExtension{"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}};
+  return *extension;
 }
 
 }  // namespace
 
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source) {
+  return ParseConfigWith(toml, source, NoExtension());
+}
+absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) { return LoadConfigWith(path, NoExtension()); }
+
+absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string_view source,
+                                            const ConfigExtension& extension) {
   Mistakes mistakes(source);
   const toml::parse_result parsed = toml::parse(std::string_view(toml.data(), toml.size()));
   if (!parsed) {
@@ -547,17 +367,17 @@ absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_vie
                  absl::StrCat("this is not TOML: ", std::string(parsed.error().description())));
     return mistakes.ToStatus();
   }
-  AgentConfig config = ReadRoot(parsed.table(), &mistakes);
+  AgentConfig config = ReadRoot(parsed.table(), extension, &mistakes);
   if (!mistakes.empty()) return mistakes.ToStatus();
   return config;
 }
 
-absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) {
+absl::StatusOr<AgentConfig> LoadConfigWith(const std::string& path, const ConfigExtension& extension) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return absl::ErrnoToStatus(errno, absl::StrCat("read configuration ", path));
-    return absl::NotFoundError(
-        absl::StrCat("read configuration ", path, ": there is no such file; write it, the least that works is:\n", kExample));
+    return absl::NotFoundError(absl::StrCat(
+        "read configuration ", path, ": there is no such file; write it, the least that works is:\n", extension.example));
   }
   if (!S_ISREG(info.st_mode) || info.st_size > kMaxFileSize) {
     return absl::InvalidArgumentError(
@@ -566,7 +386,7 @@ absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file.is_open() || file.bad()) return absl::ErrnoToStatus(errno, absl::StrCat("read configuration ", path));
-  return ParseConfig(text, path);
+  return ParseConfigWith(text, path, extension);
 }
 
 }  // namespace eoib

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/address.h"
+#include "fdb/move_damper.h"
 #include "vswitch/vlan_policy.h"
 
 namespace eoib {
@@ -36,8 +37,10 @@ struct VesConfig {
   absl::optional<QKey> qkey;                   // default 0x80000000 | P_Key; controlled
   GroupParameters group;                       // "mtu", "sl", "traffic_class", "hop_limit"
   absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
-  size_t fdb_limit = 65536;
-  int line = 0;  // of its table in the file
+  size_t fdb_limit = 65536;                    // MACs of the VES
+  absl::optional<size_t> vport_fdb_limit;      // of each vPort, here or elsewhere; default: only the VES's limit
+  MoveDamper::Options damping;                 // "move_damping", "damping_moves", "damping_window", "damping_freeze"
+  int line = 0;                                // of its table in the file
 };
 
 // [[vport]]: a port of a VES on this host.
@@ -49,12 +52,15 @@ struct VPortConfig {
   VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
   std::vector<MacAddr> static_macs;  // MACs behind it in its access (or native) VLAN that are never learned elsewhere
   absl::optional<int> mtu;           // of the netdev; default: the VES's
+  absl::optional<size_t> fdb_limit;  // MACs that are learned from it; default: the VES's vport_fdb_limit
+  bool sticky = false;               // what is learned from it stays there
   int line = 0;
 };
 
 struct AgentConfig {
   std::vector<VesConfig> veses;
   std::vector<VPortConfig> vports;
+  absl::optional<size_t> fdb_limit;  // MACs of all VESes together; default: only theirs
 };
 
 // `source` is what messages call the file. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.

@@ -31,7 +31,9 @@ std::string WithVes(const std::string& lines) { return absl::StrCat("[[ves]]\nna
 
 TEST(ConfigTest, ReadsEveryKeyOfAVes) {
   const auto config = ParseConfig(
-      "[[ves]]\nname = 'blue'\npkey = 0x8001\nvlans = [0, 10, '100-199']\nqkey = 0x80001234\nageing = 0\nfdb_limit = 7\n", "f");
+      "[[ves]]\nname = 'blue'\npkey = 0x8001\nvlans = [0, 10, '100-199']\nqkey = 0x80001234\nageing = 0\nfdb_limit = 7\n"
+      "vport_fdb_limit = 5\nmove_damping = 'freeze'\ndamping_moves = 3\ndamping_window = 60\ndamping_freeze = 30\n",
+      "f");
   ASSERT_EQ("OK", ErrorOf(config));
   ASSERT_EQ(1u, config->veses.size());
   const VesConfig& ves = config->veses[0];
@@ -41,6 +43,10 @@ TEST(ConfigTest, ReadsEveryKeyOfAVes) {
   EXPECT_EQ(QKey(0x80001234), ves.qkey);
   EXPECT_EQ(absl::ZeroDuration(), ves.ageing);
   EXPECT_EQ(7u, ves.fdb_limit);
+  EXPECT_EQ(5u, ves.vport_fdb_limit);
+  EXPECT_EQ(3, ves.damping.moves);
+  EXPECT_EQ(absl::Seconds(60), ves.damping.window);
+  EXPECT_EQ(absl::Seconds(30), ves.damping.freeze);
   EXPECT_EQ(1, ves.line);
   EXPECT_THAT(config->vports, IsEmpty());
 }
@@ -55,7 +61,32 @@ TEST(ConfigTest, DefaultsOfAVes) {
   EXPECT_EQ(absl::nullopt, ves.qkey);
   EXPECT_EQ(absl::Seconds(300), ves.ageing);
   EXPECT_EQ(65536u, ves.fdb_limit);
+  EXPECT_EQ(absl::nullopt, ves.vport_fdb_limit);
+  EXPECT_EQ(MoveDamper::Action::kFreeze, ves.damping.action);
+  EXPECT_EQ(5, ves.damping.moves);
+  EXPECT_EQ(absl::Seconds(180), ves.damping.window);
   EXPECT_EQ(2, ves.line);
+}
+
+TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
+  const auto config = ParseConfig("fdb_limit = 9\n" + WithVPort("fdb_limit = 3\nsticky = true\n"), "f");
+  ASSERT_EQ("OK", ErrorOf(config));
+  EXPECT_EQ(9u, config->fdb_limit);
+  EXPECT_EQ(3u, config->vports[0].fdb_limit);
+  EXPECT_TRUE(config->vports[0].sticky);
+}
+
+TEST(ConfigTest, ReadsHowMovesAreDamped) {
+  using Action = MoveDamper::Action;
+  const std::pair<const char*, Action> kActions[] = {{"off", Action::kOff},
+                                                     {"warn", Action::kWarn},
+                                                     {"freeze", Action::kFreeze},
+                                                     {"freeze_until_thawed", Action::kFreezeUntilThawed}};
+  for (const auto& [name, action] : kActions) {
+    const auto config = ParseConfig(WithVes(absl::StrCat("move_damping = '", name, "'\n")), "f");
+    ASSERT_EQ("OK", ErrorOf(config));
+    EXPECT_EQ(action, config->veses[0].damping.action) << name;
+  }
 }
 
 TEST(ConfigTest, ReadsWhatAFloodGroupIsLike) {
@@ -113,6 +144,9 @@ TEST(ConfigTest, DefaultsOfAVPort) {
   EXPECT_EQ(Vid(0), vport.vlan.access_vlan);
   EXPECT_THAT(vport.static_macs, IsEmpty());
   EXPECT_EQ(absl::nullopt, vport.mtu);
+  EXPECT_EQ(absl::nullopt, vport.fdb_limit);
+  EXPECT_FALSE(vport.sticky);
+  EXPECT_EQ(absl::nullopt, config->fdb_limit);
 }
 
 TEST(ConfigTest, TakesTheseToo) {
@@ -157,16 +191,16 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
   } kCases[] = {
       {"unknown table", "[[ves]]\nname='b'\npkey=1\n[[vprot]]\n", "f:4: unknown key \"vprot\"; did you mean \"vport\"?"},
       {"unknown key at the top", "\nrundir = '/x'\n[[ves]]\nname='b'\npkey=1\n",
-       "f:2: unknown key \"rundir\"; there are ves, vport"},
+       "f:2: unknown key \"rundir\"; there are ves, vport, fdb_limit"},
       {"unknown key of a VES", WithVes("p_key = 3\n"), "f:4: unknown key \"p_key\" in [[ves]]; did you mean \"pkey\"?"},
       {"unlike all keys of a VES", WithVes("colour = 3\n"),
        "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, ageing, "
-       "fdb_limit"},
+       "fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
       {"unknown key of a vPort", WithVPort("access-vlan = 3\n"),
        "f:8: unknown key \"access-vlan\" in [[vport]]; did you mean \"access_vlan\"?"},
       {"a key with control characters", WithVes("\"a\\n\\u001b\" = 3\n"),
        "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, "
-       "ageing, fdb_limit"},
+       "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
       {"one bracket", "[ves]\nname='b'\npkey=1\n", "f:1: ves is a table; write [[ves]], with two brackets, above its keys"},
       {"no table at all", "vport = 3\n", "f:1: vport is 3; write [[vport]], with two brackets, above its keys"},
       {"an array of numbers", "ves = [\n1]\n", "f:2: ves is 1; write [[ves]], with two brackets, above its keys"},
@@ -199,6 +233,19 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
        "f:4: ageing is \"5m\"; it is an integer from 0 to 1000000 seconds (0: never)"},
       {"a limit of nothing", WithVes("fdb_limit = 0\n"),
        "f:4: fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
+      {"a limit of nothing for each vPort", WithVes("vport_fdb_limit = 0\n"),
+       "f:4: vport_fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
+      {"a limit of nothing for the host", "fdb_limit = -1\n" + WithVes(""),
+       "f:1: fdb_limit is -1; it is an integer from 1 to 10000000 MAC addresses"},
+      {"a limit of nothing for a vPort", WithVPort("fdb_limit = 0\n"),
+       "f:8: fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
+      {"sticky no truth", WithVPort("sticky = 1\n"), "f:8: sticky is 1; it is true or false"},
+      {"another kind of damping", WithVes("move_damping = 'drop'\n"),
+       "f:4: move_damping is \"drop\"; it is \"freeze\", \"freeze_until_thawed\", \"warn\" or \"off\""},
+      {"one move", WithVes("damping_moves = 1\n"), "f:4: damping_moves is 1; it is an integer from 2 to 8"},
+      {"no window", WithVes("damping_window = 0\n"), "f:4: damping_window is 0; it is an integer from 1 to 86400 seconds"},
+      {"a time for what has none", WithVes("move_damping = 'warn'\ndamping_freeze = 5\n"),
+       "f:5: damping_freeze is for move_damping = \"freeze\"; remove one of the two"},
       {"vlans a number", WithVes("vlans = 10\n"), "f:4: vlans is 10; write vlans" + kVlansRule},
       {"vlans a string", WithVes("vlans = '1-10'\n"), "f:4: vlans is \"1-10\"; write vlans" + kVlansRule},
       {"no vlans", WithVes("vlans = []\n"), "f:4: vlans is an empty array; write vlans" + kVlansRule},
@@ -302,7 +349,7 @@ TEST(ConfigTest, ReportsAllMistakesInTheOrderOfTheFile) {
       "eoibd.toml:4: mtu is 1; it is an integer from 68 to 4074 bytes\n"
       "eoibd.toml:7: pkey is 32768; 0x8000 names no partition; its low 15 bits must not be 0\n"
       "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, "
-      "ageing, fdb_limit\n"
+      "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze\n"
       "eoibd.toml:9: unknown key \"wes\"; did you mean \"ves\"?",
       ErrorOf(config));
 }

@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "control/command_client.h"
 
 DEFINE_string(target, "", "the program to ask: NAME of the socket RUNDIR/NAME.ctl, or the PATH of a socket (default eoibd)");
@@ -21,6 +26,7 @@ DECLARE_bool(version);
 namespace {
 
 constexpr int kNoAnswer = 1, kRefused = 2;
+constexpr absl::Duration kMonitorInterval = absl::Milliseconds(200);
 
 constexpr char kUsage[] =
     "usage: eoibctl [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
@@ -29,6 +35,7 @@ constexpr char kUsage[] =
     "  eoibctl help              lists the commands of the program\n"
     "  eoibctl show              VESes and vPorts\n"
     "  eoibctl fdb show [VES]    where MAC addresses are\n"
+    "  eoibctl fdb monitor VES   what happens to them, until interrupted\n"
     "  eoibctl stats [VES]       frames and bytes\n"
     "  eoibctl drops [VES]       frames that were dropped, and why\n"
     "  eoibctl hca               counters of the HCA port\n"
@@ -46,20 +53,46 @@ std::string Target() {
   return FLAGS_target.empty() ? "eoibd" : FLAGS_target;
 }
 
-int Ask(std::string method, const std::vector<std::string>& arguments) {
+int Print(const eoib::CommandReply& reply) {
+  std::fputs(reply.text.c_str(), reply.is_error ? stderr : stdout);
+  return reply.is_error ? kRefused : 0;
+}
+
+// The program's answer. Without one it says so.
+absl::optional<eoib::CommandReply> Call(const std::string& method, const std::vector<std::string>& arguments) {
+  const std::string path = eoib::ControlSocketPath(Target(), FLAGS_rundir);
+  const auto reply = eoib::CallCommand(path, method, arguments, absl::Seconds(FLAGS_timeout));
+  if (reply.ok()) return *reply;
+  std::fprintf(stderr, "eoibctl: %s\n", std::string(reply.status().message()).c_str());
+  return absl::nullopt;
+}
+
+// `fdb monitor VES`: asks again and again for what happened since, so that the program never waits for who watches. The first
+// line of an answer says where to go on.
+int Monitor(const std::vector<std::string>& ves) {
+  for (std::vector<std::string> arguments = ves;; absl::SleepFor(kMonitorInterval)) {
+    const absl::optional<eoib::CommandReply> reply = Call("fdb/monitor", arguments);
+    if (!reply.has_value()) return kNoAnswer;
+    if (reply->is_error) return Print(*reply);
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(reply->text, absl::MaxSplits('\n', 1));
+    arguments = {ves[0], std::string(absl::StripPrefix(parts.first, "next "))};
+    if (std::fputs(std::string(parts.second).c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kNoAnswer;
+  }
+}
+
+int Ask(std::string method, std::vector<std::string> arguments) {
   if (FLAGS_timeout <= 0) {
     std::fprintf(stderr, "eoibctl: --timeout must be above 0: seconds to wait for the answer\n");
     return kNoAnswer;
   }
   if (method == "help" && arguments.empty()) method = "list-commands";
-  const std::string path = eoib::ControlSocketPath(Target(), FLAGS_rundir);
-  const auto reply = eoib::CallCommand(path, method, arguments, absl::Seconds(FLAGS_timeout));
-  if (!reply.ok()) {
-    std::fprintf(stderr, "eoibctl: %s\n", std::string(reply.status().message()).c_str());
-    return kNoAnswer;
+  if (method == "fdb" && !arguments.empty() && arguments[0] == "monitor") {
+    method = "fdb/monitor";
+    arguments.erase(arguments.begin());
   }
-  std::fputs(reply->text.c_str(), reply->is_error ? stderr : stdout);
-  return reply->is_error ? kRefused : 0;
+  if (method == "fdb/monitor" && arguments.size() == 1) return Monitor(arguments);
+  const absl::optional<eoib::CommandReply> reply = Call(method, arguments);
+  return reply.has_value() ? Print(*reply) : kNoAnswer;
 }
 
 }  // namespace

@@ -4,15 +4,9 @@
 // nothing but this main knows that a software HCA exists.
 
 #include <gflags/gflags.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,9 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
 #include "control/agent_wait.h"
-#include "control/command_server.h"
 #include "control/config.h"
-#include "control/event_loop.h"
+#include "control/daemon.h"
 #include "control/log.h"
 #include "control/program.h"
 #include "control/state_dir.h"
@@ -32,7 +25,6 @@
 #include "vswitch/port/test_port.h"
 #ifndef EOIB_WITHOUT_SOFTHCA
 #include "vswitch/fabric/softhca/fabric_client.h"
-#include "vswitch/fabric/softhca/soft_hca.h"
 #endif
 
 DEFINE_string(hca, "",
@@ -51,41 +43,16 @@ DEFINE_bool(check_config, false, "read the configuration, report its mistakes an
 
 namespace eoib {
 
-// As main got them, and --wait_for_hca: for starting anew.
-std::vector<char*> arguments_to_start_anew;
-
 namespace {
-
-#ifndef EOIB_WITHOUT_SOFTHCA
-// Waits for a stopped eoib-fabricd until this program is to stop: `signals` is readable then.
-class FabricdPatience {
- public:
-  explicit FabricdPatience(int signals) : signals_(signals) {}
-
-  bool operator()(const std::string& what, absl::Duration waited) {
-    if (waited >= next_line_) {
-      LogWarning(absl::StrCat(what, "; waiting for it"));
-      next_line_ = waited + absl::Seconds(10);
-    }
-    pollfd told = {signals_, POLLIN, 0};
-    return poll(&told, 1, 0) == 0;
-  }
-
- private:
-  const int signals_;
-  absl::Duration next_line_ = absl::Seconds(1);
-};
-#endif
 
 HcaRegistry Hcas(int signals) {
   HcaRegistry registry;
   registry.Register("verbs", OpenVerbsHca);
 #ifndef EOIB_WITHOUT_SOFTHCA
-  const std::string socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric;
-  registry.Register("soft", softhca::SoftHcaOpener([socket, signals] {
-                      return std::make_unique<softhca::FabricClient>(softhca::FabricClient::Options{
-                          .socket = socket, .wait = absl::Seconds(5), .keep_waiting = FabricdPatience(signals)});
-                    }));
+  registry.Register("soft",
+                    softhca::FabricHcaOpener({.socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric,
+                                              .wait = absl::Seconds(5),
+                                              .keep_waiting = Patience(signals)}));
 #endif
   return registry;
 }
@@ -114,52 +81,10 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   return vport;
 }
 
-absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) {
+absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu, FabricPort*) {
   if (config.type == "test") return MakeTest(config, mac);
   return MakeTap(config, mac, mtu);
 }
-
-// As after a crash: the successor takes over interfaces, MACs and LID, and the others follow its new queue pairs. It waits for
-// the device, which may be gone for as long as somebody takes to load another driver.
-[[noreturn]] void StartAnew(const std::string& why) {
-  LogWarning(absl::StrCat(why, ": starting anew"));
-  execv("/proc/self/exe", arguments_to_start_anew.data());
-  LogWarning(absl::StrCat("start anew: ", strerror(errno)));
-  _exit(1);
-}
-
-// How this program ends: by a signal, or by the command "exit".
-class Ending {
- public:
-  explicit Ending(EventLoop* loop) : loop_(loop) {}
-
-  // From now on what asks for the end is heard.
-  absl::Status Watch(int signals, CommandRegistry* commands) {
-    commands->Register(
-        {"exit", "", "stop the agent", 0, 0, [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-           loop_->CallAt(loop_->Now(), [this] { Stop(); });
-           return std::string("stopping\n");
-         }});
-    return loop_->Add(signals, EPOLLIN, [this, signals](uint32_t) {
-      signalfd_siginfo info;
-      while (read(signals, &info, sizeof(info)) > 0) Stop();
-    });
-  }
-  // `agent` leaves its groups first. It is gone when the loop has ended.
-  void Of(Agent* agent) { agent_ = agent; }
-
- private:
-  // A second request does not wait for the SA.
-  void Stop() {
-    if (agent_ == nullptr || std::exchange(stopping_, true)) return loop_->Stop();
-    agent_->Stop([this] { loop_->Stop(); });
-    loop_->CallAt(loop_->Now() + absl::Seconds(1), [this] { loop_->Stop(); });
-  }
-
-  EventLoop* const loop_;
-  Agent* agent_ = nullptr;  // null: there is none yet
-  bool stopping_ = false;
-};
 
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, int signals, StateDir* state, EventLoop* loop,
                                                  const Clock* clock) {
@@ -168,39 +93,30 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, int 
   return Agent::Create(config, *std::move(hca), state, MakePort, loop, clock);
 }
 
-absl::Status Run() {
-  const UniqueFd signals = TerminationSignals();
+absl::Status Run(FreshStart* start_anew) {
+  UsePlainLocks();
   const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
   if (FLAGS_hca.empty()) {
     return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
   }
-
-  MonotonicClock clock;
-  EventLoop loop(&clock);
-  CommandRegistry commands;
-  auto server =
-      CommandServer::Listen(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"), &commands);
-  if (!server.ok()) return server.status();
+  auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
+  if (!daemon.ok()) return daemon.status();
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
-  Ending ending(&loop);
-  absl::Status watched = ending.Watch(signals.get(), &commands);
-  watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
-  if (!watched.ok()) return watched;
 
-  const AgentMaker make = [&] { return MakeAgent(*config, signals.get(), state->get(), &loop, &clock); };
-  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, &commands, &loop, &clock) : make();
+  EventLoop* const loop = (*daemon)->loop();
+  const AgentMaker make = [&] { return MakeAgent(*config, (*daemon)->signals(), state->get(), loop, (*daemon)->clock()); };
+  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, (*daemon)->commands(), loop, (*daemon)->clock()) : make();
   if (absl::IsCancelled(agent.status())) return absl::OkStatus();  // asked to stop while it waited
   if (!agent.ok()) return agent.status();
-  ending.Of(agent->get());
-  (*agent)->OnFatal(StartAnew);
-  (*agent)->RegisterCommands(&commands);
+  (*daemon)->SetStopper([&agent](std::function<void()> done) { (*agent)->Stop(std::move(done)); });
+  (*agent)->OnFatal([start_anew](const std::string& why) { (*start_anew)(why); });
+  (*agent)->RegisterCommands((*daemon)->commands());
   (*agent)->Start();
-  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*server)->path()));
-  loop.Run();
-  loop.Remove((*server)->fd());
+  LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
+  (*daemon)->Run();
   agent->reset();
   LogInfo("stopped");
   return absl::OkStatus();
@@ -210,17 +126,12 @@ absl::Status Run() {
 }  // namespace eoib
 
 int main(int argc, char** argv) {
-  static char wait_for_hca[] = "--wait_for_hca";
-  eoib::arguments_to_start_anew.assign(argv, argv + argc);
-  if (eoib::arguments_to_start_anew.back() != absl::string_view(wait_for_hca)) {
-    eoib::arguments_to_start_anew.push_back(wait_for_hca);
-  }
-  eoib::arguments_to_start_anew.push_back(nullptr);
+  eoib::FreshStart start_anew(argc, argv, "--wait_for_hca");
   const int done =
       eoib::ParseFlags(argc, argv, "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port", "eoibd_main");
   if (done >= 0) return done;
   eoib::SetLogProgram("eoibd");
-  const absl::Status status = eoib::Run();
+  const absl::Status status = eoib::Run(&start_anew);
   if (status.ok()) return 0;
   std::fprintf(stderr, "eoibd: %s\n", std::string(status.message()).c_str());
   return 1;

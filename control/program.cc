@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "absl/synchronization/mutex.h"
+
 DECLARE_bool(help);
 DECLARE_bool(version);
 
@@ -27,6 +29,8 @@ int ParseFlags(int argc, char** argv, const char* usage, const char* source) {
   std::fprintf(stderr, "%s: unexpected argument \"%s\"; see %s --help\n", name, argv[1], name);
   return 1;
 }
+
+void UsePlainLocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
 UniqueFd TerminationSignals() {
   sigset_t signals;

@@ -10,6 +10,9 @@ namespace eoib {
 // the exit status: after --help, --version, or an argument that is no flag.
 int ParseFlags(int argc, char** argv, const char* usage, const char* source);
 
+// Locks without a search for deadlocks at each, which Abseil as Debian builds it makes by default; that is for tests.
+void UsePlainLocks();
+
 // SIGTERM and SIGINT as a descriptor that becomes readable; SIGPIPE is ignored. Before any thread starts, so that all inherit
 // the mask.
 UniqueFd TerminationSignals();

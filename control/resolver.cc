@@ -45,19 +45,30 @@ void Resolver::SetOwn(const Gid& own, PKey pkey) {
 }
 
 void Resolver::OnPunt(const Punt& punt) {
-  const absl::optional<PeerAddress> peer = directory_->Peer(punt.vport);
-  if (!peer.has_value()) return;
-  Path& path = paths_[peer->gid];
-  path.gone = false;
-  if (std::find(path.vports.begin(), path.vports.end(), punt.vport) == path.vports.end()) path.vports.push_back(punt.vport);
   const bool heard = punt.kind == Punt::Kind::kNewPeer || punt.kind == Punt::Kind::kReaddressed;
-  if (heard && punt.slid.IsValid()) {
+  absl::flat_hash_set<Gid> gids;  // of its addresses, or the one that was heard
+  for (const VPortAddress& address : directory_->Addresses(punt.vport)) {
+    if (!heard || address.peer.gid == punt.peer.gid) gids.insert(address.peer.gid);
+  }
+  for (const Gid& gid : gids) Resolve(gid, punt);
+}
+
+void Resolver::Resolve(const Gid& gid, const Punt& punt) {
+  if (paths_.size() >= kMaxPaths && !paths_.contains(gid)) {
+    ++counters_.failures;
+    return;
+  }
+  Path& path = paths_[gid];
+  path.gone = false;
+  path.punted_at = clock_->Now();
+  if (std::find(path.vports.begin(), path.vports.end(), punt.vport) == path.vports.end()) path.vports.push_back(punt.vport);
+  if (punt.kind != Punt::Kind::kUnresolved && punt.slid.IsValid()) {
     Heard(punt, &path);
   } else if (!path.ah.IsNone()) {
-    PublishTo(peer->gid, &path);  // another queue pair of a port that we know the way to
+    PublishTo(gid, &path);  // another queue pair of a port that we know the way to
     published_();
   }
-  QueryForPunt(peer->gid);
+  QueryForPunt(gid);
 }
 
 // A path that the SA gave says more than a completion does, and stays where the two lead to the same place.
@@ -91,6 +102,22 @@ void Resolver::OnOutOfService(const Gid& gid) {
   if (path == paths_.end()) return;
   path->second.gone = true;
   path->second.retry_at = absl::InfiniteFuture();
+}
+
+bool Resolver::IsOfAVPort(const Gid& gid, const Path& path) const {
+  return std::any_of(path.vports.begin(), path.vports.end(), [&](VPortId vport) {
+    const std::vector<VPortAddress> addresses = directory_->Addresses(vport);
+    return std::any_of(addresses.begin(), addresses.end(), [&gid](const auto& address) { return address.peer.gid == gid; });
+  });
+}
+
+void Resolver::Reclaim() {
+  absl::erase_if(paths_, [this, since = clock_->Now() - kIdle](const auto& entry) {
+    const Path& path = entry.second;
+    if (path.asking || path.punted_at > since || IsOfAVPort(entry.first, path)) return false;
+    handles_->Put(path.ah);
+    return true;
+  });
 }
 
 void Resolver::Run() {
@@ -225,7 +252,9 @@ void Resolver::Adopt(const PathRecord& record) {
           {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
 }
 
-void Resolver::Publish(const PathKey& key, const PathAttributes& attributes) {
+// A path whose hop limit is above 1 leads through routers, which need the GRH (IBA 1.4 §8.3.6).
+void Resolver::Publish(const PathKey& key, PathAttributes attributes) {
+  attributes.grh = source_.grh || attributes.hop_limit > 1;
   const absl::StatusOr<AhIndex> ah = handles_->Get(key, attributes);
   if (!ah.ok()) {
     ++counters_.failures;
@@ -245,12 +274,8 @@ void Resolver::Replace(const PathKey& key, AhIndex ah) {
 }
 
 void Resolver::PublishTo(const Gid& gid, Path* path) {
-  const auto is_elsewhere = [this, &gid](VPortId vport) {
-    const absl::optional<PeerAddress> peer = directory_->Peer(vport);
-    return !peer.has_value() || peer->gid != gid;
-  };
+  const auto is_elsewhere = [&](VPortId vport) { return !directory_->SetPath(vport, gid, path->ah, Lid(path->key.dlid)); };
   path->vports.erase(std::remove_if(path->vports.begin(), path->vports.end(), is_elsewhere), path->vports.end());
-  for (VPortId vport : path->vports) directory_->SetAddressHandle(vport, path->ah);
 }
 
 }  // namespace eoib

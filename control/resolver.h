@@ -34,6 +34,9 @@ class Resolver {
  public:
   // More paths than this are asked for as one table.
   static constexpr size_t kHandful = 8;
+  static constexpr absl::Duration kIdle = absl::Minutes(2);
+  // Ports that a path is kept to; half of the handles that there are, so that others get theirs whoever invents ports here.
+  static constexpr size_t kMaxPaths = AddressHandles::kMax / 2;
 
   struct Counters {
     uint64_t from_completions = 0, from_records = 0, queries = 0, tables = 0, failures = 0;
@@ -44,6 +47,7 @@ class Resolver {
     HandleMaker* maker = nullptr;
     Sl sl;
     PathAttributes attributes;
+    bool grh = true;  // also on paths that stay within the subnet
   };
   // What `source` points to outlives the object, and so do the others. `own` is this port's GID, `pkey` the VES's. `published`
   // is called after handles were published.
@@ -54,14 +58,18 @@ class Resolver {
   // This port has another GID, or its membership changed; RefreshAll follows.
   void SetOwn(const Gid& own, PKey pkey);
 
-  // A punt of kind kNewPeer, kReaddressed or kUnresolved. However many come, a port is asked for once a second at most: whoever
-  // invents peers must not press the SA through us.
+  // A punt of kind kNewPeer, kReaddressed or kUnresolved; the last one asks for the ways to all addresses of an aggregate, and
+  // so does control when it has learned of one. However many come, a port is asked for once a second at most: whoever invents
+  // peers must not press the SA through us.
   void OnPunt(const Punt& punt);
   // Asks for every peer's path again, those that failed too: LIDs or the SM changed.
   void RefreshAll();
   // The subnet says that a port is there (again), or is not. Of ports without peers nothing is noted.
   void OnInService(const Gid& gid);
   void OnOutOfService(const Gid& gid);
+  // Forgets the paths that nobody has asked for in kIdle and that no vPort has any more: whoever invents ports must not fill
+  // the table of address handles, or have us ask for them for ever. Call it when the directory has reclaimed its vPorts.
+  void Reclaim();
   // Asks again where there was no answer.
   void Run();
   absl::Time NextDeadline() const;
@@ -77,11 +85,14 @@ class Resolver {
     bool again = false;                            // asked for once more while an answer was under way
     bool gone = false;                             // out of service: no use asking until somebody hears of it
     absl::Time retry_at = absl::InfiniteFuture();  // the last question had no answer
+    absl::Time punted_at = absl::InfinitePast();
     absl::Time asked_at = absl::InfinitePast();
     absl::Time again_at = absl::InfiniteFuture();  // a punt came too soon after that
     int failures = 0;                              // one after the other; Ethernet only
   };
 
+  bool IsOfAVPort(const Gid& gid, const Path& path) const;
+  void Resolve(const Gid& gid, const Punt& punt);
   void QueryForPunt(const Gid& gid);
   void Query(const Gid& gid);
   void Make(const Gid& gid);
@@ -92,7 +103,7 @@ class Resolver {
   static absl::Status Check(const PathRecord& record);
   void Adopt(const PathRecord& record);
   void Heard(const Punt& punt, Path* path);
-  void Publish(const PathKey& key, const PathAttributes& attributes);
+  void Publish(const PathKey& key, PathAttributes attributes);
   void Replace(const PathKey& key, AhIndex ah);
   void PublishTo(const Gid& gid, Path* path);
 

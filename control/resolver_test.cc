@@ -87,6 +87,79 @@ TEST_F(ResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
   EXPECT_EQ(handles_.size(), 1u);
 }
 
+TEST_F(ResolverTest, APathThatNobodyNeedsIsForgotten) {
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  sa_.ports[GidOf(3)] = Lid(0x333);
+  Hear(2);
+  const VPortId stays = Hear(3);
+  Hear(4);  // the SA knows no such port
+  Pump();
+  const auto reclaim = [&] {
+    directory_.Reclaim([stays](VPortId vport) { return vport == stays; });
+    resolver_->Reclaim();
+    handles_.Reap();
+  };
+  reclaim();
+  reclaim();
+  EXPECT_EQ(handles_.size(), 3u) << "they may be asked for again";
+  Advance(Resolver::kIdle + absl::Seconds(1));
+  reclaim();
+  EXPECT_EQ(handles_.size(), 1u);
+  EXPECT_EQ(LidFor(stays), 0x333);
+  const size_t queries = Queries();
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(Queries(), queries) << "nobody wants to know any more";
+  EXPECT_EQ(LidFor(Hear(2)), LidOf(2).value()) << "as at first";
+  Pump();
+}
+
+TEST_F(ResolverTest, PortsWithoutEndLeaveHandlesToOthers) {
+  for (uint64_t port = 1; port <= Resolver::kMaxPaths + 10; ++port) Hear(port);
+  EXPECT_EQ(handles_.size(), Resolver::kMaxPaths);
+  EXPECT_NE(LidFor(Hear(1, 0x49)), 0) << "those that there are";
+  EXPECT_EQ(LidFor(Hear(Resolver::kMaxPaths + 1, 0x49)), 0);
+  EXPECT_EQ(resolver_->counters().failures, 11u);
+}
+
+// A peer with two addresses, of which one was heard and control was told of the other.
+TEST_F(ResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  sa_.ports[GidOf(3)] = Lid(0x333);
+  const VPortId peer = Hear(2);
+  Pump();
+  const VPortAddress addresses[] = {{.peer = {GidOf(2), Qpn(0x48)}}, {.peer = {GidOf(3), Qpn(0x49)}}};
+  ASSERT_TRUE(directory_.Announce(peer, addresses, {}));
+  Punt punt;
+  punt.kind = Punt::Kind::kUnresolved;
+  punt.vport = peer;
+  Advance(absl::Seconds(2));
+  resolver_->OnPunt(punt);
+  Pump();
+  const auto lids = [&] {
+    std::vector<Lid> lids;
+    for (const VPortAddress& address : directory_.Addresses(peer)) {
+      EXPECT_EQ(address.state(), VPortState::kUp);
+      lids.push_back(address.lid);
+    }
+    return lids;
+  };
+  EXPECT_EQ(lids(), (std::vector<Lid>{Lid(0x222), Lid(0x333)}));
+  EXPECT_EQ(handles_.size(), 2u);
+
+  sa_.ports[GidOf(3)] = Lid(0x334);
+  resolver_->RefreshAll();
+  Pump();
+  EXPECT_EQ(lids(), (std::vector<Lid>{Lid(0x222), Lid(0x334)}));
+
+  // It is heard from another LID at one of them: the other's path stays.
+  Advance(absl::Seconds(2));
+  const size_t queries = Queries();
+  punt = {Punt::Kind::kReaddressed, peer, VPortId::None(), {GidOf(3), Qpn(0x49)}, Lid(0x335), Sl(0), {}};
+  resolver_->OnPunt(punt);
+  EXPECT_EQ(lids(), (std::vector<Lid>{Lid(0x222), Lid(0x335)}));
+  EXPECT_EQ(Queries(), queries + 1) << "of that one address";
+}
+
 // An SA that says what cannot be: the path of the completion stays, and the SA is asked again.
 TEST_F(ResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
   struct Row {

@@ -14,6 +14,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "control/atomic_file.h"
 #include "control/directories.h"
 #include "fdb/check.h"
 
@@ -34,17 +35,6 @@ absl::Status ReadAll(int fd, const std::string& path, std::string* text) {
     text->append(bytes, static_cast<size_t>(size));
   }
   return absl::DataLossError(absl::StrCat("read ", path, ": it is longer than ", kMaxFileSize, " bytes"));
-}
-
-absl::Status WriteAll(int fd, const std::string& path, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t size = ::write(fd, text.data(), text.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
-    text.remove_prefix(static_cast<size_t>(size));
-  }
-  if (::fsync(fd) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
-  return absl::OkStatus();
 }
 
 // What to do is always the same: the addresses in the file are the only copy, so a human must decide.
@@ -121,15 +111,7 @@ absl::Status StateDir::Save(const std::map<std::string, MacAddr>& macs) const {
   json object = json::object();
   for (const auto& [name, mac] : macs) object[name] = mac.ToString();
   const std::string text = object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-  const std::string temporary = VportsPath() + ".new";
-  const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("write ", temporary));
-  absl::Status status = WriteAll(file.get(), temporary, text);
-  if (!status.ok()) return status;
-  if (::rename(temporary.c_str(), VportsPath().c_str()) != 0 || ::fsync(directory_.get()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("replace ", VportsPath()));
-  }
-  return absl::OkStatus();
+  return ReplaceFile(VportsPath(), text);
 }
 
 absl::StatusOr<MacAddr> StateDir::NewMac() const {

@@ -2,37 +2,37 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
 namespace {
 
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
+constexpr absl::Duration kReclaimInterval = absl::Seconds(10);
 constexpr int kPuntsPerTurn = 256;
 // A join is announced at once, and 100, 300, 700 and 1,500 ms later.
 constexpr int kAnnouncements = 5;
 constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
 // How long a port may be out of service and come back to what was known of it.
 constexpr absl::Duration kGoneForGood = absl::Seconds(3);
-constexpr uint16_t kEtherTypeRarp = 0x8035;
 // A frame for a new peer waits longer than neighbour discovery may take to find that.
 constexpr absl::Duration kHoldOnEthernet = absl::Seconds(3);
 
-const char* OriginName(FdbOrigin origin) {
-  switch (origin) {
-    case FdbOrigin::kRemoteLearned:
-    case FdbOrigin::kLocalLearned:
-      return "learned";
-    case FdbOrigin::kAnnounced:
-      return "announced";
-    case FdbOrigin::kManager:
-      return "manager";
-    case FdbOrigin::kStatic:
-      return "static";
+const char* StateName(VPortState state) {
+  switch (state) {
+    case VPortState::kLost:
+      return "lost";
+    case VPortState::kUnresolved:
+      return "unresolved";
+    case VPortState::kUp:
+      return "up";
   }
   return "?";
 }
@@ -68,42 +68,40 @@ uint8_t MtuCodeUntilJoined(const HcaPortInfo& port) {
 
 }  // namespace
 
-Ves::Ves(const VesConfig& config, const Shared& shared, const Identity& identity)
+Ves::Ves(const VesConfig& config, const Shared& shared, const Gid& gid)
     : config_(config),
       shared_(shared),
-      identity_(identity),
-      fdb_({config.ageing, config.fdb_limit}, shared.clock),
-      move_log_(shared.clock, 10, absl::Seconds(6)),
-      next_age_(shared.clock->Now() + kAgeInterval) {}
+      fdb_({config.ageing, config.fdb_limit, config.vport_fdb_limit.value_or(config.fdb_limit), config.damping,
+            shared.fdb_budget},
+           shared.fabric.clock),
+      move_log_(shared.fabric.clock, 10, absl::Seconds(6)),
+      queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, shared.fabric, shared.pool, gid),
+      next_age_(shared.fabric.clock->Now() + kAgeInterval),
+      next_reclaim_(shared.fabric.clock->Now() + kReclaimInterval) {}
 
 absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Shared& shared) {
-  const absl::StatusOr<HcaPortInfo> port = shared.hca->QueryPort();
+  const absl::StatusOr<HcaPortInfo> port = shared.fabric.hca->QueryPort();
   if (!port.ok()) return port.status();
-  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, {{0, config.pkey}, port->gid}));
+  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, port->gid));
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.flood_mgid = FloodMgid(config.pkey);
+  options.flow_seed = std::random_device()() | uint64_t{std::random_device()()} << 32;
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
   ves->forwarder_ = std::make_unique<Forwarder>(
-      options, Forwarder::Parts{shared.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, shared.clock},
+      options, Forwarder::Parts{shared.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, shared.fabric.clock},
       Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<Resolver>(ves->PathSource(), shared.handles, &ves->directory_, shared.clock, port->gid,
-                                              config.pkey, [self] { self->RetryHeld(); });
-  ves->group_ = std::make_unique<FloodGroup>(
-      FloodGroup::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, shared.hca, shared.sa, shared.handles,
-      /*endpoint=*/nullptr, shared.clock, [self](const absl::optional<FloodGroup::Joined>& joined) { self->OnGroup(joined); });
+  ves->resolver_ = std::make_unique<Resolver>(ves->PathSource(), shared.fabric.handles, &ves->directory_, shared.fabric.clock,
+                                              port->gid, config.pkey, [self] { self->RetryHeld(); });
+  ves->group_ = std::make_unique<GroupMembership>(
+      GroupMembership::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, shared.fabric.hca,
+      shared.fabric.sa, shared.fabric.handles,
+      /*endpoint=*/nullptr, shared.fabric.clock,
+      [self](const absl::optional<GroupMembership::Joined>& joined) { self->OnGroup(joined); });
   if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
   return ves;
-}
-
-absl::StatusOr<Ves::Identity> Ves::LookUp() const {
-  const absl::StatusOr<Hca::PKeyIndex> pkey = shared_.hca->FindPKey(config_.pkey);
-  if (!pkey.ok()) return absl::Status(pkey.status().code(), absl::StrCat("VES ", config_.name, ": ", pkey.status().message()));
-  const absl::StatusOr<HcaPortInfo> port = shared_.hca->QueryPort();
-  if (!port.ok()) return port.status();
-  return Identity{*pkey, port->gid};
 }
 
 // On an Ethernet link layer every path is as the configuration says.
@@ -111,19 +109,14 @@ Resolver::Source Ves::PathSource() const {
   const GroupParameters& group = config_.group;
   const PathAttributes attributes = {.traffic_class = group.traffic_class,
                                      .hop_limit = HopLimit(group, /*ethernet_link_layer=*/true)};
-  return {shared_.sa, shared_.maker, group.sl, attributes};
-}
-
-absl::StatusOr<std::unique_ptr<UdEndpoint>> Ves::MakeEndpoint(const Identity& identity) const {
-  return UdEndpoint::Create(shared_.hca, shared_.pd, shared_.pool, shared_.handles,
-                            {.pkey_index = identity.pkey.index, .qkey = QKeyOf(config_)});
+  return {shared_.fabric.sa, shared_.fabric.maker, group.sl, attributes};
 }
 
 Ves::~Ves() {
   group_.reset();
   resolver_.reset();
   forwarder_.reset();
-  endpoint_.reset();
+  queue_pair_.Drop();
 }
 
 absl::Status Ves::AddVPort(VPort vport) {
@@ -137,6 +130,7 @@ absl::Status Ves::AddVPort(VPort vport) {
                                                    ": static_macs are in the port's access or native VLAN, and ",
                                                    "it carries no VLAN ", vport.config.vlan.Untagged().ToString()));
   }
+  fdb_.SetVPortPolicy(id, {vport.config.fdb_limit, vport.config.sticky});
   for (MacAddr mac : vport.config.static_macs) {
     const absl::Status added = fdb_.AddStatic(FdbKey(vport.config.vlan.Untagged(), mac), id);
     if (!added.ok()) return absl::Status(added.code(), absl::StrCat("vPort ", vport.config.name, ": ", added.message()));
@@ -160,50 +154,29 @@ void Ves::Refresh(RefreshDepth depth) {
 }
 
 void Ves::OnPortDown(absl::string_view why) {
-  if (endpoint_ != nullptr) group_->Lost(why);
+  if (has_queue_pair()) group_->Lost(why);
 }
 
-bool Ves::NoteLoss(const ibv_async_event& event) {
-  const bool ours = endpoint_ != nullptr && endpoint_->IsLostBy(event);
-  lost_ |= ours;
-  return ours;
-}
+void Ves::NoteLoss(const ibv_async_event& event) { queue_pair_.NoteLoss(event); }
+bool Ves::NeedsRebuild() const { return queue_pair_.NeedsReplacement(); }
 
-bool Ves::NeedsRebuild() const {
-  const absl::StatusOr<Identity> now = LookUp();
-  if (lost_) return true;
-  if (absl::IsNotFound(now.status())) return endpoint_ != nullptr;
-  if (!now.ok() || endpoint_ == nullptr) return endpoint_ == nullptr;  // an HCA that does not answer has not changed anything
-  return now->gid != identity_.gid || now->pkey.index != identity_.pkey.index || now->pkey.pkey != identity_.pkey.pkey;
-}
-
-// The former queue pair goes in any case: its index in the P_Key table may be another partition's by now, and frames of this
-// VES must not get there.
 absl::Status Ves::Rebuild() {
-  lost_ = false;
-  const absl::StatusOr<Identity> now = LookUp();
-  auto endpoint = now.ok() ? MakeEndpoint(*now) : now.status();
-  if (!endpoint.ok()) {
-    TakeDown(endpoint.status().message());
-    return absl::IsNotFound(endpoint.status()) ? absl::OkStatus() : endpoint.status();
-  }
-  identity_ = *now;
-  const PKey pkey = now->pkey.pkey;
-  forwarder_->Rebind({endpoint->get(), {now->gid, (*endpoint)->qpn()}, !pkey.IsFullMember()});
-  resolver_->SetOwn(now->gid, pkey);
-  group_->Rebind(endpoint->get(), pkey);
-  endpoint_ = *std::move(endpoint);
-  LogInfo(absl::StrCat("VES ", config_.name, ": QPN ", endpoint_->qpn().ToString(), ", P_Key ", pkey.ToString(), " at index ",
-                       now->pkey.index));
-  return absl::OkStatus();
+  const absl::Status status = queue_pair_.Replace([this](UdEndpoint* endpoint) {
+    const PKey pkey = queue_pair_.pkey();
+    forwarder_->Rebind({endpoint, {queue_pair_.gid(), endpoint->qpn()}, !pkey.IsFullMember()});
+    resolver_->SetOwn(queue_pair_.gid(), pkey);
+    group_->Rebind(endpoint, pkey);
+  });
+  if (!status.ok()) TakeDown(status.message());
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 void Ves::TakeDown(absl::string_view why) {
   if (group_->trouble() != why) LogWarning(absl::StrCat(why, "; VES ", config_.name, " is down until that is mended"));
   group_->Lost(why);
-  group_->Rebind(nullptr, identity_.pkey.pkey);
-  forwarder_->Rebind({nullptr, {}, !identity_.pkey.pkey.IsFullMember()});
-  endpoint_.reset();
+  group_->Rebind(nullptr, queue_pair_.pkey());
+  forwarder_->Rebind({nullptr, {}, !queue_pair_.pkey().IsFullMember()});
+  queue_pair_.Drop();
 }
 
 // A port that is out of service takes its MACs along, but not at once: an agent that was killed is back within a second, with
@@ -217,7 +190,7 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
       gone_.erase(gid);
       return resolver_->OnInService(gid);
     case SmTrap::kGidOutOfService:
-      gone_.try_emplace(gid, shared_.clock->Now());
+      gone_.try_emplace(gid, shared_.fabric.clock->Now());
       return resolver_->OnOutOfService(gid);
     case SmTrap::kGroupCreated:
       if (gid == group_->mgid().gid()) group_->OnCreated();
@@ -230,16 +203,20 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
 
 // Of all ports whose time has come at once, since a switch that dies takes many along.
 void Ves::FlushGone() {
-  const absl::Time now = shared_.clock->Now();
+  const absl::Time now = shared_.fabric.clock->Now();
   absl::flat_hash_map<Gid, absl::Time> due;
   for (const auto& [gid, since] : gone_) {
     if (since + kGoneForGood <= now) due.emplace(gid, since);
   }
   if (due.empty()) return;
   for (const auto& [gid, since] : due) gone_.erase(gid);
+  // Of several addresses the last one that is left keeps what is known.
+  const auto is_due = [&due](const VPortAddress& address) { return due.contains(address.peer.gid); };
   absl::flat_hash_map<VPortId, Gid> behind;
   for (const VPortDirectory::Row& row : directory_.Dump()) {
-    if (row.route.kind == Route::Kind::kRemote && due.contains(row.peer.gid)) behind.emplace(row.vport, row.peer.gid);
+    const std::vector<VPortAddress>& addresses = row.addresses;
+    if (addresses.empty() || !std::all_of(addresses.begin(), addresses.end(), is_due)) continue;
+    behind.emplace(row.vport, addresses[0].peer.gid);
   }
   for (const Gid& gid : HeardSince(due, behind, now)) {
     due.erase(gid);
@@ -247,7 +224,7 @@ void Ves::FlushGone() {
   }
   size_t forgotten = 0;
   for (const auto& [vport, gid] : behind) {
-    if (due.contains(gid)) forgotten += fdb_.FlushLearned(vport);
+    if (due.contains(gid)) forgotten += fdb_.FlushLearned(vport) + fdb_.FlushSticky(vport);
   }
   if (forgotten != 0) {
     LogInfo(absl::StrCat("VES ", config_.name, ": ", due.size(), " ports are out of service; forgot ", forgotten, " MACs"));
@@ -267,7 +244,7 @@ absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Ti
   return heard;
 }
 
-void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
+void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
   for (VPort& vport : vports_) {
     const absl::Status status = vport.set_link(joined.has_value());
@@ -276,7 +253,7 @@ void Ves::OnGroup(const absl::optional<FloodGroup::Joined>& joined) {
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
   if (joined.has_value() == std::exchange(announced_, joined.has_value())) return;
   announcements_ = 0;
-  next_announcement_ = joined.has_value() ? shared_.clock->Now() : absl::InfiniteFuture();
+  next_announcement_ = joined.has_value() ? shared_.fabric.clock->Now() : absl::InfiniteFuture();
   if (joined.has_value()) Announce();
 }
 
@@ -293,7 +270,7 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
 // When the interfaces come up, so that agents who knew this one by its former queue pair learn the new one before they need it.
 // More than once: whoever joins a little later, because the subnet itself has just come back, does not hear the first.
 void Ves::Announce() {
-  next_announcement_ = shared_.clock->Now() + kAnnouncementInterval * (1 << announcements_);
+  next_announcement_ = shared_.fabric.clock->Now() + kAnnouncementInterval * (1 << announcements_);
   if (++announcements_ == kAnnouncements) next_announcement_ = absl::InfiniteFuture();
   for (const VPort& vport : vports_) {
     absl::optional<Vid> vid = AnnouncedIn(vport.config.vlan);
@@ -332,14 +309,13 @@ void Ves::RunPunts() {
 
 // The worker notifies the queue when it finds that its endpoint has failed.
 void Ves::NoteFailure() {
-  if (endpoint_ == nullptr || !endpoint_->failed() || std::exchange(lost_, true)) return;
-  LogWarning(absl::StrCat("VES ", config_.name, ": queue pair ", endpoint_->qpn().ToString(),
-                          " is in error and does not come back; making another one"));
-  shared_.on_lost();
+  if (queue_pair_.NoteFailure()) shared_.on_lost();
 }
 
 void Ves::OnPunt(const Punt& punt) {
-  if (punt.kind != Punt::Kind::kMoved) {
+  if (punt.kind == Punt::Kind::kDamped) {
+    OnDamped(punt);
+  } else if (punt.kind != Punt::Kind::kMoved) {
     resolver_->OnPunt(punt);
   } else if (move_log_.Allow()) {
     LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
@@ -347,16 +323,37 @@ void Ves::OnPunt(const Punt& punt) {
   }
 }
 
+void Ves::OnDamped(const Punt& punt) {
+  const MoveDamper::Options& damping = fdb_.options().damping;
+  const std::string mac = punt.key.mac().ToString(), vlan = punt.key.vid().ToString();
+  const bool freezes = damping.action != MoveDamper::Action::kWarn;
+  const bool for_a_time = damping.action == MoveDamper::Action::kFreeze;
+  LogWarning(absl::StrCat("VES ", config_.name, ": ", mac, " in VLAN ", vlan, " moved ", damping.moves, " times within ",
+                          absl::FormatDuration(damping.window), ", the last time from ", Behind(punt.previous), " to ",
+                          Behind(punt.vport), ": two interfaces have this address, or there is a loop behind them",
+                          freezes ? "; it is kept where it was " : "",
+                          for_a_time ? absl::StrCat("for ", absl::FormatDuration(damping.freeze), ", or ") : "",
+                          freezes ? absl::StrCat("until `eoibctl fdb thaw ", config_.name, " ", vlan, " ", mac, "`") : ""));
+}
+
 void Ves::Run() {
   group_->Run();
   resolver_->Run();
-  shared_.handles->Reap();
+  shared_.fabric.handles->Reap();
   FlushGone();
-  const absl::Time now = shared_.clock->Now();
+  const absl::Time now = shared_.fabric.clock->Now();
   if (now >= next_announcement_) Announce();
   if (now < next_age_) return;
   next_age_ = now + kAgeInterval;
   fdb_.Age();
+  if (now >= next_reclaim_) ReclaimVPorts();
+}
+
+// Who sends to a vPort has an entry of it in the FDB; so what has none and is not heard either serves nobody.
+void Ves::ReclaimVPorts() {
+  next_reclaim_ = shared_.fabric.clock->Now() + kReclaimInterval;
+  directory_.Reclaim([this](VPortId vport) { return fdb_.Held(vport) != 0; });
+  resolver_->Reclaim();
 }
 
 absl::Time Ves::NextDeadline() const {
@@ -368,24 +365,29 @@ absl::Time Ves::NextDeadline() const {
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
 std::string Ves::Behind(VPortId vport) const {
+  if (vport.IsNone()) return "no vPort";
   const Route route = directory_.Get(vport);
   if (route.kind == Route::Kind::kLocal) return absl::StrCat("vPort ", vports_[route.local_port].config.name);
-  const absl::optional<PeerAddress> peer = directory_.Peer(vport);
-  return peer.has_value() ? absl::StrCat("GID ", peer->gid.ToString(), " QPN ", peer->qpn.ToString()) : "a peer that is gone";
+  const std::vector<VPortAddress> addresses = directory_.Addresses(vport);
+  if (addresses.empty()) return "a peer that is gone";
+  return absl::StrJoin(addresses, " and ", [&addresses](std::string* out, const VPortAddress& address) {
+    absl::StrAppend(out, "GID ", address.peer.gid.ToString(), " QPN ", address.peer.qpn.ToString());
+    if (addresses.size() > 1 && address.state() != VPortState::kUp) absl::StrAppend(out, " (", StateName(address.state()), ")");
+  });
 }
 
 std::string Ves::Membership() const {
-  if (shared_.sa == nullptr) return "a name only: RoCE checks none";
-  if (endpoint_ == nullptr) return "not in use";
-  return identity_.pkey.pkey.IsFullMember() ? "full member" : "limited member";
+  if (shared_.fabric.sa == nullptr) return "a name only: RoCE checks none";
+  if (!has_queue_pair()) return "not in use";
+  return queue_pair_.pkey().IsFullMember() ? "full member" : "limited member";
 }
 
 std::string Ves::Show() const {
-  std::string text = absl::StrCat("VES ", config_.name, ": P_Key ", identity_.pkey.pkey.ToString(), " (", Membership(),
-                                  "), QPN ", endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none", ", VLANs ",
-                                  config_.vlans.ToString(), ", MTU ", forwarder_->mtu(), ", FDB ", fdb_.size(), " of ",
-                                  config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
-  const absl::optional<FloodGroup::Joined>& joined = group_->joined();
+  std::string text =
+      absl::StrCat("VES ", config_.name, ": P_Key ", queue_pair_.pkey().ToString(), " (", Membership(), "), QPN ",
+                   queue_pair_.QpnText(), ", VLANs ", config_.vlans.ToString(), ", MTU ", forwarder_->mtu(), ", FDB ",
+                   fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
+  const absl::optional<GroupMembership::Joined>& joined = group_->joined();
   if (joined.has_value()) {
     absl::StrAppend(&text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",
                     joined->qkey.ToString(), ", MTU ", joined->mtu_bytes, "\n");
@@ -409,24 +411,16 @@ std::string Ves::ShowVPort(const VPort& vport) const {
   return absl::StrCat(text, "\n");
 }
 
-std::string Ves::ShowFdb() const {
-  std::string text =
-      absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", config_.name, "VLAN", "MAC", "origin", "age", "behind");
-  for (const Fdb::Entry& entry : fdb_.Dump()) {
-    const bool ages = entry.origin != FdbOrigin::kStatic && entry.origin != FdbOrigin::kManager;
-    absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
-                          OriginName(entry.origin), ages ? absl::StrCat(absl::ToInt64Seconds(entry.age)) : "-",
-                          Behind(entry.vport));
-  }
-  return text;
-}
-
 std::string Ves::Stats() const {
   const ForwarderCounters& counters = forwarder_->counters();
   std::string text = absl::StrCat("VES ", config_.name, "\n");
   const auto line = [&text](absl::string_view name, uint64_t value) { absl::StrAppend(&text, "  ", name, " ", value, "\n"); };
 #define EOIB_X(member, help) line(#member, counters.member.value());
   EOIB_FORWARDER_COUNTERS(EOIB_X)
+#undef EOIB_X
+  const FdbCounters fdb = fdb_.counters();
+#define EOIB_X(member, help) line(#member, fdb.member);
+  EOIB_FDB_COUNTERS(EOIB_X)
 #undef EOIB_X
   line("ingress_drops", counters.DropSum(DropSide::kIngress));
   line("egress_drops", counters.DropSum(DropSide::kEgress));

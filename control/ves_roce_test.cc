@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "control/agent.h"
+#include "control/fdb_commands.h"
 #include "control/ves.h"
 #include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
@@ -51,7 +52,7 @@ class VesRoceTest : public testing::Test {
     pool_ = BufferPool::Create(&hca_, hca_.pd(), 2048, 4092).value();
     const std::string toml = "[[ves]]\nname = 'blue'\npkey = 0x8001\ntraffic_class = 104\n";
     ves_ = Ves::Create(ParseConfig(toml, "test")->veses[0],
-                       {&hca_, hca_.pd(), pool_.get(), &handles_, nullptr, &maker_, &clock_, [this] { ++losses_; }})
+                       {{&hca_, hca_.pd(), &handles_, nullptr, &maker_, &clock_}, pool_.get(), [this] { ++losses_; }})
                .value();
     VPort vport;
     vport.config.name = "v1";
@@ -113,6 +114,39 @@ TEST_F(VesRoceTest, IsThereWithoutASubnet) {
   EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
   EXPECT_THAT(ves_->Show(), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
   EXPECT_THAT(ves_->Show(), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
+}
+
+// Who came once and is gone leaves nothing behind.
+TEST_F(VesRoceTest, AVPortThatIsNotHeardAndHasNoMacsIsReclaimed) {
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  const auto pass = [this](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      clock_.Advance(absl::Seconds(1));
+      ves_->Run();
+    }
+  };
+  pass(290);
+  EXPECT_FALSE(ves_->directory()->Find(kPeer).IsNone()) << "silent, but a MAC is known behind it";
+  pass(32);
+  EXPECT_TRUE(ves_->directory()->Find(kPeer).IsNone());
+  EXPECT_EQ(ves_->directory()->Dump().size(), 1u) << "our own";
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  EXPECT_FALSE(ves_->directory()->Find(kPeer).IsNone());
+}
+
+TEST_F(VesRoceTest, TheFdbNamesAllAddressesOfAPeer) {
+  const PeerAddress other = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc)), Qpn(0x9a)};
+  VPortDirectory* const directory = ves_->directory();
+  const VPortId vport = directory->Intern(kPeer);
+  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  const std::string first = "  GID fe80:0000:0000:0000:0000:0000:0000:000b QPN 0x99";
+  EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + "\n"));
+  ASSERT_TRUE(directory->Announce(vport, {{{.peer = kPeer}, {.peer = other}}}, {}));
+  ASSERT_TRUE(directory->SetPath(vport, kPeer.gid, AhIndex(1)));
+  ASSERT_TRUE(directory->SetPath(vport, other.gid, AhIndex(1)));
+  EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + " and GID fe80:0000:0000:0000:0000:0000:0000:000c QPN 0x9a\n"));
+  ASSERT_TRUE(directory->SetLost(vport, kPeer, true));
+  EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + " (lost) and GID"));
 }
 
 // Neighbour discovery may take a second; the reply is held that long, and goes to the peer alone.

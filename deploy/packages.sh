@@ -2,12 +2,12 @@
 
 # What it takes to build; to run and show; to test, over and above; to draw flame graphs and plots; for what the FDB is compared
 # with; for all that tests/run.sh --all does.
-PACKAGES_build="build-essential cmake ninja-build ccache pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
-  libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev"
+PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
+  libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
   openvswitch-common tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
-  busybox-static cpio kmod xz-utils linux-headers-amd64 opensm"
+  busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
 PACKAGES_bench="libbenchmark-dev libdpdk-dev"
 PACKAGES_all="clang libclang-rt-14-dev llvm"

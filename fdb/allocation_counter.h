@@ -24,13 +24,14 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(con
     },
     [](const volatile void*) {});
 #else
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // they match: all three are here
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // they match: all are here
 void* operator new(size_t size) {
   if (eoib::counting_allocations) ++eoib::allocations;
   void* memory = std::malloc(size);
   if (memory == nullptr) std::abort();
   return memory;
 }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return operator new(size); }  // std::stable_sort's
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif                                                    // EOIB_SANITIZE_THREAD

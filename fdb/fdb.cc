@@ -1,17 +1,29 @@
+// Lookups and learning; who gives way is at the end.
 #include "fdb/fdb.h"
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "fdb/check.h"
 
 namespace eoib {
 namespace {
 
+using Kind = FdbEvent::Kind;
+using Scope = FdbEvent::Scope;
+
 constexpr bool IsLearned(FdbOrigin origin) { return origin == FdbOrigin::kRemoteLearned || origin == FdbOrigin::kLocalLearned; }
+constexpr bool IsFixed(FdbOrigin origin) { return origin == FdbOrigin::kStatic || origin == FdbOrigin::kManager; }
 
 // Between what was learned, the newest wins; else the stronger origin.
 constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
+
+constexpr CohortKind KindOf(const MacEntry& entry) {
+  if (IsFixed(entry.origin)) return CohortKind::kFixed;
+  return entry.pinned ? CohortKind::kPinned : CohortKind::kDynamic;
+}
 
 // Ticks are told apart modulo 2^16, and half of that has to stay for entries that nobody has erased yet.
 constexpr int64_t kMostAgeingTicks = 28'800;
@@ -36,9 +48,25 @@ uint16_t AgeingTicks(absl::Duration ageing) {
   return seconds == 0 ? AgeLimit::kNever : static_cast<uint16_t>(CeilDivide(seconds, TickSeconds(ageing)));
 }
 
+// Frames of new sources wait for the lock, so it is held for some buckets at a time.
 constexpr size_t kBucketsAtATime = 64;
+// What one call of Age does at least.
+constexpr size_t kLeastSweep = 256;
+// How far one frame looks for an entry to evict. The next one goes on from there.
+constexpr size_t kEvictionReach = 64;
+// One in so many new MACs at a limit looks for what aged out, in so many buckets; and the next one, too, if there was some.
+constexpr uint32_t kSweepEvery = 8;
+constexpr size_t kSweepReach = 8;
+// Frames from elsewhere than where a MAC is pinned, of which watchers are told, each second.
+constexpr int kRefusalsTold = 10;
 
 bool IsNobodysSource(MacAddr mac) { return mac.IsGroup() || mac.IsZero(); }
+
+std::string Attempt(absl::string_view what, FdbKey key) {
+  return absl::StrCat(what, " entry for ", key.mac().ToString(), " in VLAN ", key.vid().ToString(), ": ");
+}
+
+absl::string_view NameOf(FdbOrigin origin) { return origin == FdbOrigin::kStatic ? "static" : "manager's"; }
 
 }  // namespace
 
@@ -46,107 +74,482 @@ Fdb::Fdb(const Options& options, const Clock* clock)
     : options_(options),
       tick_seconds_(TickSeconds(options.ageing)),
       ageing_ticks_(AgeingTicks(options.ageing)),
-      clock_(clock) {}
+      clock_(clock),
+      events_(std::make_unique<FdbEvents>()),
+      cohorts_(&table_),
+      damper_(options.damping),
+      aged_(clock->Now()) {
+  if (options_.budget != nullptr) options_.budget->Add(this);
+}
+
+Fdb::~Fdb() {
+  if (options_.budget == nullptr) return;
+  options_.budget->Remove(this);
+  absl::MutexLock lock(&writer_);
+  options_.budget->Took(-static_cast<int64_t>(budgeted_));
+}
+
+void Fdb::SetVPortPolicy(VPortId vport, const VPortPolicy& policy) {
+  absl::MutexLock lock(&writer_);
+  policies_.insert_or_assign(vport, policy);
+}
 
 // An entry lives up to one tick longer than the ageing time, because both times are whole ticks, and never less.
-uint16_t Fdb::NowTick() const { return static_cast<uint16_t>(absl::ToUnixSeconds(clock_->Now()) / tick_seconds_); }
+uint16_t Fdb::TickOf(absl::Time time) const { return static_cast<uint16_t>(absl::ToUnixSeconds(time) / tick_seconds_); }
 
-void Fdb::Find(absl::Span<const FdbKey> keys, absl::Span<VPortId> out) const { table_.Find(keys, Limit(NowTick()), out); }
+// Each change reads the clock once.
+void Fdb::Begin() {
+  now_ = clock_->Now();
+  tick_ = TickOf(now_);
+}
+
+void Fdb::Find(absl::Span<const FdbKey> keys, absl::Span<VPortId> out) const { table_.Find(keys, Limit(), out); }
 
 size_t Fdb::Refresh(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, absl::Span<uint16_t> stale) const {
-  return table_.Touch(keys, vports, NowTick(), stale);
+  return table_.Touch(keys, vports, TickOf(clock_->Now()), stale);
 }
+
+// ---- An entry and what is kept of it ----------------------------------------------------------------------------------
+
+Fdb::Known Fdb::Look(FdbKey key) const {
+  Known known;
+  known.in_table = table_.Get(key, &known.entry);
+  if (!known.in_table) return known;
+  known.vport = cohorts_.VPortOf(known.entry.cohort);
+  known.live = !known.vport.IsNone() && IsLive(known.entry, Limit(tick_));
+  return known;
+}
+
+// Puts `entry`, behind `vport`, in the place of what is known. False if there is no memory.
+bool Fdb::Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) {
+  const absl::optional<CohortId> cohort = cohorts_.For(vport, key.vid(), KindOf(entry));
+  if (!cohort.has_value()) return false;
+  entry.cohort = *cohort;
+  if (!table_.Put(key, entry)) return false;
+  if (!known.in_table || known.entry.cohort != *cohort) {
+    cohorts_.Joined(*cohort, key);
+    if (known.in_table) cohorts_.Left(known.entry.cohort);
+  }
+  if (entry.origin != FdbOrigin::kAnnounced) claims_.erase(key);
+  if (known.in_table && known.entry.pinned && !entry.pinned) damper_.Thaw(key);
+  Publish();
+  return true;
+}
+
+void Fdb::Erase(FdbKey key, const MacEntry& entry) {
+  table_.Erase(key);
+  Leave(key, entry);
+  Publish();
+}
+
+// The entry is out of the table, or about to be.
+void Fdb::Leave(FdbKey key, const MacEntry& entry) {
+  cohorts_.Left(entry.cohort);
+  if (entry.origin == FdbOrigin::kAnnounced) claims_.erase(key);
+  if (entry.pinned) damper_.Thaw(key);
+}
+
+void Fdb::Publish() {
+  const size_t live = cohorts_.live();
+  size_.store(live, std::memory_order_relaxed);
+  largest_.store(cohorts_.Largest().dynamic, std::memory_order_relaxed);
+  if (options_.budget == nullptr || live == budgeted_) return;
+  options_.budget->Took(static_cast<int64_t>(live) - static_cast<int64_t>(budgeted_));
+  budgeted_ = live;
+}
+
+void Fdb::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
+  FdbEvent event;
+  event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
+  event.key = key;
+  event.from = from;
+  event.to = to;
+  event.kind = kind;
+  events_->Write(event);
+}
+
+// ---- Learning ---------------------------------------------------------------------------------------------------------
 
 Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (IsNobodysSource(key.mac())) return {Learned::kGroup, VPortId::None()};
-  const uint16_t now = NowTick();
-  const MacEntry entry{vport, now, origin};
+  size_t own = 0;
+  {
+    absl::MutexLock lock(&writer_);
+    Room room = Room::kThere;
+    const LearnResult result = LearnOnce(key, vport, origin, /*host_tried=*/false, &room);
+    if (room != Room::kHostSpent) return result;
+    own = cohorts_.Held(vport, CohortKind::kDynamic);
+  }
+  // The FDB of another VES may have to give way, and no two are locked at a time.
+  options_.budget->MakeRoom(own + 2);
   absl::MutexLock lock(&writer_);
-  MacEntry old;
-  const bool there = table_.Get(key, &old);
-  if (there && IsLive(old, Limit(now))) return LearnOverEntry(key, old, entry);
-  // Entries that aged out count until Age() has erased them: a search for room here would be work that an attacker could ask
-  // for with every frame.
-  if (!there && table_.size() >= options_.limit) return {Learned::kLimit, VPortId::None()};
-  if (!table_.Put(key, entry)) return {Learned::kLimit, VPortId::None()};
+  Room room = Room::kThere;
+  return LearnOnce(key, vport, origin, /*host_tried=*/true, &room);
+}
+
+Fdb::LearnResult Fdb::LearnOnce(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, Room* room) {
+  Begin();
+  const Known known = Look(key);
+  if (known.live) return LearnOver(key, known, vport, origin);
+  if (known.in_table) Erase(key, known.entry);
+  *room = MakeRoom(vport, host_tried);
+  if (*room == Room::kHostSpent) return {Learned::kLimit, VPortId::None()};
+  if (*room == Room::kNone || !Write(key, Known(), vport, NewEntry(vport, origin))) {
+    ++counters_.learn_limited;
+    return {Learned::kLimit, VPortId::None()};
+  }
+  ++counters_.learned;
+  Tell(Kind::kLearned, key, VPortId::None(), vport);
   return {Learned::kNew, VPortId::None()};
 }
 
-Fdb::LearnResult Fdb::LearnOverEntry(FdbKey key, const MacEntry& old, const MacEntry& entry) {
-  const bool same = old.vport == entry.vport;
-  if (!Displaces(entry.origin, old.origin)) {
-    return same ? LearnResult{Learned::kKnown, VPortId::None()} : LearnResult{Learned::kOverruled, old.vport};
-  }
-  table_.Put(key, entry);
-  return same ? LearnResult{Learned::kKnown, VPortId::None()} : LearnResult{Learned::kMoved, old.vport};
+MacEntry Fdb::NewEntry(VPortId vport, FdbOrigin origin) const {
+  MacEntry entry;
+  entry.last_seen = tick_;
+  entry.origin = origin;
+  const auto policy = policies_.find(vport);
+  entry.pinned = origin == FdbOrigin::kLocalLearned && policy != policies_.end() && policy->second.sticky;
+  return entry;
 }
 
-absl::Status Fdb::AddStatic(FdbKey key, VPortId vport) {
+Fdb::LearnResult Fdb::LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
+  const bool same = known.vport == vport;
+  if (known.entry.pinned) return same ? LearnResult{Learned::kKnown, VPortId::None()} : Refuse(key, known, vport);
+  if (!Displaces(origin, known.entry.origin)) {
+    if (same) return {Learned::kKnown, VPortId::None()};
+    ++counters_.overruled;
+    return {Learned::kOverruled, known.vport};
+  }
+  if (!same) return Move(key, known, vport, origin);
+  Write(key, known, vport, NewEntry(vport, origin));
+  return {Learned::kKnown, VPortId::None()};
+}
+
+// Moves inside a host are those of its own bridges and guests, and no sign of anything.
+Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
+  bool flapping = false;
+  const bool inside = origin == FdbOrigin::kLocalLearned && known.entry.origin == FdbOrigin::kLocalLearned;
+  if (IsLearned(known.entry.origin) && !inside) {
+    switch (damper_.OnMove(key, known.vport, vport, now_)) {
+      case MoveDamper::Verdict::kMove:
+        break;
+      case MoveDamper::Verdict::kWarn:
+        flapping = true;
+        ++counters_.flapping;
+        Tell(Kind::kFlapping, key, known.vport, vport);
+        break;
+      case MoveDamper::Verdict::kFreeze:
+        Freeze(key, known, vport);
+        return {Learned::kPinned, known.vport, /*damped=*/true};
+    }
+  }
+  const bool no_room = cohorts_.Held(vport) >= LimitOf(vport) && !EvictFrom(vport, vport);
+  if (no_room || !Write(key, known, vport, NewEntry(vport, origin))) {
+    ++counters_.learn_limited;
+    return {Learned::kLimit, VPortId::None()};
+  }
+  ++counters_.moved;
+  Tell(Kind::kMoved, key, known.vport, vport);
+  return {Learned::kMoved, known.vport, flapping};
+}
+
+Fdb::LearnResult Fdb::Refuse(FdbKey key, const Known& known, VPortId vport) {
+  ++(damper_.IsFrozen(key) ? counters_.frozen_refused : counters_.sticky_refused);
+  if (now_ - refusals_since_ >= absl::Seconds(1)) {
+    refusals_since_ = now_;
+    refusals_told_ = 0;
+  }
+  if (refusals_told_++ < kRefusalsTold) Tell(Kind::kRefused, key, known.vport, vport);
+  return {Learned::kPinned, known.vport};
+}
+
+void Fdb::ForgiveMove(FdbKey key) {
+  absl::MutexLock lock(&writer_);
+  Begin();
+  damper_.Forgive(key);
+  ThawLocked(key);
+}
+
+void Fdb::Freeze(FdbKey key, const Known& known, VPortId claimant) {
+  MacEntry frozen = known.entry;
+  frozen.pinned = true;
+  if (!Write(key, known, known.vport, frozen)) {
+    damper_.Thaw(key);
+    return;
+  }
+  ++counters_.froze;
+  Tell(Kind::kFrozen, key, known.vport, claimant);
+}
+
+bool Fdb::Thaw(FdbKey key) {
+  absl::MutexLock lock(&writer_);
+  Begin();
+  return ThawLocked(key);
+}
+
+bool Fdb::ThawLocked(FdbKey key) {
+  if (!damper_.Thaw(key)) return false;
+  const Known known = Look(key);
+  if (!known.live || !known.entry.pinned) return true;  // it was forgotten meanwhile
+  MacEntry entry = known.entry;
+  entry.pinned = false;
+  entry.last_seen = tick_;
+  Write(key, known, known.vport, entry);
+  ++counters_.thawed;
+  Tell(Kind::kThawed, key, known.vport, VPortId::None());
+  return true;
+}
+
+// ---- Announced, static and the manager's ------------------------------------------------------------------------------
+
+Fdb::LearnResult Fdb::Announce(FdbKey key, VPortId vport, const Claim& claim) {
+  if (IsNobodysSource(key.mac())) return {Learned::kGroup, VPortId::None()};
+  absl::MutexLock lock(&writer_);
+  Begin();
+  Known known = Look(key);
+  const bool same = known.vport == vport;
+  if (known.live) {
+    const bool announced = known.entry.origin == FdbOrigin::kAnnounced;
+    if (known.entry.pinned || !Displaces(FdbOrigin::kAnnounced, known.entry.origin) ||
+        (announced && !same && !Beats(key, claim))) {
+      if (same) return {Learned::kKnown, VPortId::None()};
+      ++counters_.announce_refused;
+      return {known.entry.pinned ? Learned::kPinned : Learned::kOverruled, known.vport};
+    }
+    if (announced && same && claims_[key].sequence > claim.sequence) return {Learned::kKnown, VPortId::None()};
+  } else {
+    if (known.in_table) Erase(key, known.entry);
+    known = Known();
+    if (MakeRoom(vport, /*host_tried=*/true) == Room::kNone) {
+      ++counters_.learn_limited;
+      return {Learned::kLimit, VPortId::None()};
+    }
+  }
+  if (!Write(key, known, vport, NewEntry(vport, FdbOrigin::kAnnounced))) return {Learned::kLimit, VPortId::None()};
+  claims_[key] = claim;
+  if (known.live && same) return {Learned::kKnown, VPortId::None()};
+  Tell(Kind::kAnnounced, key, known.vport, vport);
+  return known.live ? LearnResult{Learned::kMoved, known.vport} : LearnResult{Learned::kNew, VPortId::None()};
+}
+
+// Of two claims the later one; of two at once the lower address's, so that all agents come to the same.
+bool Fdb::Beats(FdbKey key, const Claim& claim) const {
+  const auto former = claims_.find(key);
+  if (former == claims_.end() || claim.sequence != former->second.sequence) {
+    return former == claims_.end() || claim.sequence > former->second.sequence;
+  }
+  return claim.by < former->second.by;
+}
+
+bool Fdb::Withdraw(FdbKey key, VPortId vport) {
+  absl::MutexLock lock(&writer_);
+  Begin();
+  const Known known = Look(key);
+  if (!known.in_table || known.entry.origin != FdbOrigin::kAnnounced || known.vport != vport) return false;
+  Erase(key, known.entry);
+  CountFlushed(1, Scope::kEntry, key, vport);
+  return true;
+}
+
+absl::Status Fdb::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin) {
+  const std::string attempt = Attempt(absl::StrCat("add ", NameOf(origin)), key);
   if (IsNobodysSource(key.mac())) {
-    return absl::InvalidArgumentError(absl::StrCat("add static entry for ", key.mac().ToString(), " in VLAN ",
-                                                   key.vid().ToString(), ": a group or zero address is behind no vPort"));
+    return absl::InvalidArgumentError(absl::StrCat(attempt, "a group or zero address is behind no vPort"));
   }
   absl::MutexLock lock(&writer_);
-  MacEntry old;
-  if (table_.Get(key, &old) && old.origin == FdbOrigin::kStatic && old.vport != vport) {
-    return absl::AlreadyExistsError(absl::StrCat("add static entry for ", key.mac().ToString(), " in VLAN ",
-                                                 key.vid().ToString(), ": another vPort has one; remove that first"));
+  Begin();
+  const Known known = Look(key);
+  if (known.live && known.entry.origin == FdbOrigin::kStatic && (origin != FdbOrigin::kStatic || known.vport != vport)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(attempt, known.vport != vport ? "another vPort has a static one" : "it is static", "; remove that first"));
   }
-  if (!table_.Put(key, {vport, 0, FdbOrigin::kStatic})) {
-    return absl::ResourceExhaustedError(absl::StrCat("add static entry for ", key.mac().ToString(), " in VLAN ",
-                                                     key.vid().ToString(), ": no room for it in the table"));
+  if (!Write(key, known, vport, NewEntry(vport, origin))) {
+    return absl::ResourceExhaustedError(absl::StrCat(attempt, "no room for it in the table"));
   }
+  Tell(Kind::kFixed, key, known.vport, vport);
   return absl::OkStatus();
 }
 
-absl::Status Fdb::RemoveStatic(FdbKey key) {
+absl::Status Fdb::RemoveFixed(FdbKey key, FdbOrigin origin) {
   absl::MutexLock lock(&writer_);
-  MacEntry old;
-  if (!table_.Get(key, &old) || old.origin != FdbOrigin::kStatic) {
-    return absl::NotFoundError(
-        absl::StrCat("remove static entry for ", key.mac().ToString(), " in VLAN ", key.vid().ToString(), ": there is none"));
+  Begin();
+  const Known known = Look(key);
+  if (!known.live || known.entry.origin != origin) {
+    return absl::NotFoundError(absl::StrCat(Attempt(absl::StrCat("remove ", NameOf(origin)), key), "there is none"));
   }
-  table_.Erase(key);
+  Erase(key, known.entry);
+  Tell(Kind::kUnfixed, key, known.vport, VPortId::None());
   return absl::OkStatus();
 }
 
-// Frames of new sources wait for the lock, so it is held for some buckets at a time.
-size_t Fdb::EraseIf(MacTable::Predicate condemned) {
-  MacTable::Cursor cursor = 0;
-  size_t erased = 0;
-  for (bool more = true; more;) {
-    absl::MutexLock lock(&writer_);
-    more = table_.EraseNext(&cursor, kBucketsAtATime, condemned, &erased);
-  }
-  return erased;
+// ---- Forgetting -------------------------------------------------------------------------------------------------------
+
+void Fdb::CountFlushed(size_t count, Scope scope, FdbKey key, VPortId vport) {
+  counters_.flushed += count;
+  Publish();
+  if (count == 0) return;
+  FdbEvent event;
+  event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
+  event.key = key;
+  event.from = vport;
+  event.count = static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
+  event.kind = Kind::kFlushed;
+  event.scope = scope;
+  events_->Write(event);
 }
 
 size_t Fdb::Flush() {
-  return EraseIf([](FdbKey, const MacEntry& entry) { return IsLearned(entry.origin); });
+  absl::MutexLock lock(&writer_);
+  Begin();
+  const size_t flushed = cohorts_.ForgetAll({CohortKind::kDynamic});
+  CountFlushed(flushed, Scope::kAll, FdbKey(), VPortId::None());
+  return flushed;
 }
 
-size_t Fdb::FlushLearned(VPortId vport) {
-  return EraseIf([vport](FdbKey, const MacEntry& entry) { return entry.vport == vport && IsLearned(entry.origin); });
+size_t Fdb::FlushVlan(Vid vid) {
+  absl::MutexLock lock(&writer_);
+  Begin();
+  const size_t flushed = cohorts_.ForgetVlan(vid, {CohortKind::kDynamic});
+  CountFlushed(flushed, Scope::kVlan, FdbKey(vid, MacAddr()), VPortId::None());
+  return flushed;
 }
 
+size_t Fdb::FlushLearned(VPortId vport) { return FlushOf(vport, {CohortKind::kDynamic}); }
+size_t Fdb::FlushSticky(VPortId vport) { return FlushOf(vport, {CohortKind::kPinned}); }
 size_t Fdb::FlushVPort(VPortId vport) {
-  return EraseIf([vport](FdbKey, const MacEntry& entry) { return entry.vport == vport; });
+  return FlushOf(vport, {CohortKind::kDynamic, CohortKind::kPinned, CohortKind::kFixed});
+}
+
+size_t Fdb::FlushOf(VPortId vport, Cohorts::Kinds kinds) {
+  absl::MutexLock lock(&writer_);
+  Begin();
+  const size_t flushed = cohorts_.ForgetVPort(vport, kinds);
+  CountFlushed(flushed, Scope::kVPort, FdbKey(), vport);
+  return flushed;
 }
 
 size_t Fdb::Age() {
-  if (ageing_ticks_ == AgeLimit::kNever) return 0;
-  const AgeLimit limit = Limit(NowTick());
-  return EraseIf([limit](FdbKey, const MacEntry& entry) { return !IsLive(entry, limit); });
+  const absl::Duration round = std::clamp(options_.ageing / 10, absl::Seconds(1), absl::Seconds(30));
+  size_t quota = 0;
+  {
+    absl::MutexLock lock(&writer_);
+    Begin();
+    const absl::Duration since = now_ - std::exchange(aged_, now_);
+    for (FdbKey key : damper_.Due(now_)) ThawLocked(key);
+    // After a sleep of half a day ticks have gone round, and the oldest entries would look young.
+    const bool slept = since > absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
+    if (slept && ageing_ticks_ != AgeLimit::kNever)
+      CountFlushed(cohorts_.ForgetAll({CohortKind::kDynamic}), Scope::kAll, {}, {});
+    if (ageing_ticks_ == AgeLimit::kNever && cohorts_.forgotten() == 0) return 0;
+    const double share = std::min(1.0, absl::FDivDuration(since, round));
+    quota = std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + 1);
+  }
+  size_t aged = 0;
+  for (size_t done = 0; done < quota; done += kBucketsAtATime) {
+    absl::MutexLock lock(&writer_);
+    Begin();
+    aged += Sweep(&age_at_, kBucketsAtATime);
+    if (age_at_ == 0) break;  // that was a round
+  }
+  return aged;
 }
 
+// Takes out what aged out or was forgotten; returns how many aged out.
+size_t Fdb::Sweep(MacTable::Cursor* cursor, size_t buckets) {
+  const AgeLimit limit = Limit(tick_);
+  size_t erased = 0, aged = 0;
+  const auto condemned = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+    const VPortId vport = cohorts_.VPortOf(entry.cohort);
+    if (!vport.IsNone() && IsLive(entry, limit)) return false;
+    if (!vport.IsNone()) {
+      ++aged;
+      Tell(Kind::kAged, key, vport, VPortId::None());
+    }
+    Leave(key, entry);
+    return true;
+  };
+  table_.EraseNext(cursor, buckets, condemned, &erased);
+  counters_.aged += aged;
+  if (erased != 0) Publish();
+  return aged;
+}
+
+// ---- Who gives way ----------------------------------------------------------------------------------------------------
+
+size_t Fdb::LimitOf(VPortId vport) const {
+  if (policies_.empty()) return options_.vport_limit;
+  const auto policy = policies_.find(vport);
+  return policy != policies_.end() && policy->second.limit.has_value() ? *policy->second.limit : options_.vport_limit;
+}
+
+// For a new entry of `vport`. The search for it is bounded: it is work that anybody can ask for with every frame.
+Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
+  if (cohorts_.Held(vport) >= LimitOf(vport)) return EvictFrom(vport, vport) ? Room::kThere : Room::kNone;
+  const auto is_full = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.live() >= options_.limit; };
+  const auto is_spent = [this] { return options_.budget != nullptr && options_.budget->IsSpent(); };
+  if (!is_full() && !is_spent()) return Room::kThere;
+  if (sweep_pays_ || cohorts_.forgotten() != 0 || rooms_made_++ % kSweepEvery == 0) {
+    const size_t before = table_.size();
+    Sweep(&evict_at_, kSweepReach);
+    sweep_pays_ = table_.size() != before;
+  }
+  if (!is_full() && !is_spent()) return Room::kThere;
+  if (!is_full() && !host_tried) return Room::kHostSpent;
+  return EvictFor(vport) ? Room::kThere : Room::kNone;
+}
+
+// From the vPort that holds most, if it will still hold as many as `vport` then; else `vport`'s own. So entries go from one
+// vPort to another only as long as that makes them more equal, and not to and fro.
+bool Fdb::EvictFor(VPortId vport) {
+  const size_t own = cohorts_.Held(vport, CohortKind::kDynamic);
+  const Cohorts::Holder largest = cohorts_.Largest();
+  if (largest.dynamic > own + 1) return EvictFrom(largest.vport, vport);
+  return own != 0 && EvictFrom(vport, vport);
+}
+
+// The newest that is remembered: of a vPort that brings ever new addresses it is one of those, and what it had before stays. If
+// none is, some entry of it, if one is found soon.
+bool Fdb::EvictFrom(VPortId victim, VPortId vport) {
+  const auto is_evictable = [this, victim](const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+    return cohorts_.VPortOf(entry.cohort) == victim && cohorts_.KindOf(entry.cohort) == CohortKind::kDynamic;
+  };
+  const auto evict = [this, victim, vport](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+    Erase(key, entry);
+    ++counters_.evicted;
+    Tell(Kind::kEvicted, key, victim, vport);
+    return true;
+  };
+  MacEntry entry;
+  for (absl::optional<FdbKey> key; (key = cohorts_.TakeNewest(victim)).has_value();) {
+    if (table_.Get(*key, &entry) && is_evictable(entry)) return evict(*key, entry);
+  }
+  FdbKey key;
+  const auto wanted = [&is_evictable](FdbKey, const MacEntry& entry)
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return is_evictable(entry); };
+  if (!table_.FindNext(&evict_at_, kEvictionReach, wanted, &key)) return false;
+  table_.Get(key, &entry);
+  return evict(key, entry);
+}
+
+bool Fdb::EvictLargest(size_t least) {
+  absl::MutexLock lock(&writer_);
+  Begin();
+  const Cohorts::Holder largest = cohorts_.Largest();
+  return largest.dynamic >= std::max<size_t>(least, 1) && EvictFrom(largest.vport, VPortId::None());
+}
+
+// ---- For the operator -------------------------------------------------------------------------------------------------
+
 std::vector<Fdb::Entry> Fdb::Dump() const {
-  const AgeLimit limit = Limit(NowTick());
+  const AgeLimit limit = Limit();
   std::vector<Entry> rows;
-  const auto add = [&](FdbKey key, const MacEntry& entry) {
-    if (!IsLive(entry, limit)) return;
+  const auto add = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+    const VPortId vport = cohorts_.VPortOf(entry.cohort);
+    if (vport.IsNone() || !IsLive(entry, limit)) return;
     // A worker may have touched the entry after `now` was read.
-    const int age = Ages(entry.origin) ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
-    rows.push_back({key, entry.vport, entry.origin, absl::Seconds(int64_t{age} * tick_seconds_)});
+    const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
+    const bool frozen = entry.pinned && damper_.IsFrozen(key);
+    rows.push_back({key, vport, entry.origin, absl::Seconds(int64_t{age} * tick_seconds_), entry.pinned && !frozen, frozen});
   };
   MacTable::Cursor cursor = 0;
   for (bool more = true; more;) {
@@ -155,6 +558,31 @@ std::vector<Fdb::Entry> Fdb::Dump() const {
   }
   std::sort(rows.begin(), rows.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
   return rows;
+}
+
+std::vector<Fdb::Holding> Fdb::Holdings() const {
+  absl::MutexLock lock(&writer_);
+  std::vector<Holding> rows;
+  for (const Cohorts::Holder& holder : cohorts_.Holders()) {
+    rows.push_back({holder.vport, holder.dynamic, cohorts_.Held(holder.vport, CohortKind::kPinned),
+                    cohorts_.Held(holder.vport, CohortKind::kFixed), std::min(LimitOf(holder.vport), options_.limit)});
+  }
+  return rows;
+}
+
+size_t Fdb::Held(VPortId vport) const {
+  absl::MutexLock lock(&writer_);
+  return cohorts_.Held(vport);
+}
+
+absl::flat_hash_map<FdbKey, MoveDamper::Frozen> Fdb::frozen() const {
+  absl::MutexLock lock(&writer_);
+  return damper_.frozen();
+}
+
+FdbCounters Fdb::counters() const {
+  absl::MutexLock lock(&writer_);
+  return counters_;
 }
 
 }  // namespace eoib

@@ -93,13 +93,6 @@ TEST_F(FdbTest, AgeingZeroNeverAges) {
   EXPECT_EQ(Find(&fdb, Key(1)), kV1);
 }
 
-TEST_F(FdbTest, AFullTableRefusesNewAndKeepsOld) {
-  for (uint64_t i = 1; i <= 4; ++i) EXPECT_EQ(Learn(Key(i), kV1), Learned::kNew);
-  EXPECT_EQ(Learn(Key(5), kV1), Learned::kLimit);
-  EXPECT_EQ(Learn(Key(1), kV2), Learned::kMoved) << "known MACs still move";
-  EXPECT_TRUE(fdb_.AddStatic(Key(6), kV1).ok()) << "static entries are the operator's will";
-}
-
 struct PrecedenceRow {
   const char* description;
   FdbOrigin holder, claim;
@@ -179,8 +172,7 @@ TEST(FdbModelTest, RandomOperations) {
   };
   FakeClock clock;
   constexpr int64_t kAgeing = 50;
-  constexpr size_t kLimit = 60;
-  Fdb fdb({absl::Seconds(kAgeing), kLimit}, &clock);
+  Fdb fdb({.ageing = absl::Seconds(kAgeing), .damping = {.action = MoveDamper::Action::kOff}}, &clock);
   std::map<FdbKey, Row> model;
   std::mt19937 random(2013);
   int64_t now = 0;
@@ -197,8 +189,6 @@ TEST(FdbModelTest, RandomOperations) {
         Learned expected = Learned::kNew;
         if (key.mac().IsZero())
           expected = Learned::kGroup;
-        else if (!present && model.size() >= kLimit)
-          expected = Learned::kLimit;
         else if (live && row->second.vport == vport)
           expected = Learned::kKnown;
         else if (live && row->second.fixed)
@@ -245,13 +235,15 @@ TEST(FdbModelTest, RandomOperations) {
   }
 }
 
-TEST_F(FdbTest, RemoteTakesOverWhatAgedOutHereAndItsRoomIsFreeAfterAge) {
+TEST_F(FdbTest, WhatAgedOutIsNewElsewhereAndGivesWayFirst) {
   for (uint64_t i = 1; i <= 4; ++i) Learn(Key(i), kV1, FdbOrigin::kLocalLearned);
   clock_.Advance(absl::Seconds(301));
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kNew) << "nothing was known of it any more";
-  EXPECT_EQ(Learn(Key(5), kV2), Learned::kLimit) << "room is made by Age alone";
-  EXPECT_EQ(fdb_.Age(), 3u);
   EXPECT_EQ(Learn(Key(5), kV2), Learned::kNew);
+  EXPECT_EQ(fdb_.counters().evicted, 0u);
+  EXPECT_EQ(fdb_.counters().aged + fdb_.Age(), 3u) << "the first was replaced";
+  EXPECT_EQ(Find(Key(5)), kV2);
+  EXPECT_EQ(fdb_.size(), 2u);
 }
 
 // Workers look up, refresh and learn while control ages and flushes. A MAC is only ever behind the vPort of its own number, so
@@ -259,7 +251,7 @@ TEST_F(FdbTest, RemoteTakesOverWhatAgedOutHereAndItsRoomIsFreeAfterAge) {
 TEST(FdbThreadsTest, WorkersBesideControl) {
   constexpr uint32_t kMacs = 300;
   FakeClock clock;
-  Fdb fdb({absl::Seconds(5), kMacs}, &clock);
+  Fdb fdb({absl::Seconds(5), kMacs / 2}, &clock);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> known{0}, wrong{0};
   auto work = [&](uint32_t seed) {
@@ -270,7 +262,7 @@ TEST(FdbThreadsTest, WorkersBesideControl) {
     while (!stop.load()) {
       for (size_t i = 0; i < keys.size(); ++i) {
         vports[i] = VPortId(random() % kMacs + 1);
-        keys[i] = Key(vports[i].value());
+        keys[i] = Key(vports[i].value(), vports[i].value() % 3);
       }
       const size_t stale_count = fdb.Refresh(keys, vports, absl::MakeSpan(stale));
       for (size_t i = 0; i < stale_count; ++i) fdb.Learn(keys[stale[i]], vports[stale[i]], FdbOrigin::kRemoteLearned);
@@ -281,12 +273,21 @@ TEST(FdbThreadsTest, WorkersBesideControl) {
       }
     }
   };
+  uint64_t next = 0;
+  std::vector<FdbEvent> events;
   std::thread workers[] = {std::thread(work, 1), std::thread(work, 2)};
   for (int i = 0; i < 500 || known.load() < 1000; ++i) {
     clock.Advance(absl::Seconds(1));
     fdb.Age();
     if (i % 10 == 0) fdb.FlushVPort(VPortId(i % kMacs + 1));
     if (i % 100 == 0) fdb.Flush();
+    if (i % 7 == 0) fdb.FlushVlan(Vid(static_cast<uint16_t>(i % 3)));
+    fdb.events().Read(&next, 1000, &events);
+    for (const FdbEvent& event : events) {
+      const bool learned = event.kind == FdbEvent::Kind::kLearned;
+      wrong += learned && event.to.value() != (event.key.mac().ToUint64() & 0xffff);
+    }
+    events.clear();
     for (const Fdb::Entry& entry : fdb.Dump()) wrong += entry.vport.value() != (entry.key.mac().ToUint64() & 0xffff);
   }
   stop = true;

@@ -1,8 +1,8 @@
-// The kinds of search: how a chunk of keys is looked up in the buckets, with AVX-512, AVX2, or plain instructions.
+// The kinds of search: how a batch of keys is looked up in the buckets, with AVX-512, AVX2, or plain instructions.
 //
-// A search makes one pass over the primary buckets of its keys and one over the secondary ones of those few that took a detour.
-// It decides what it can from buckets that were stable, and leaves to the table (MacTable::Lookup) what it met in the middle of
-// a change.
+// A search looks into the primary buckets of its keys, and later into the secondary ones of those few that took a detour. It
+// decides what it can from buckets that were stable, and leaves to the table (MacTable::Lookup) what it met in the middle of a
+// change.
 #ifndef EOIB_FDB_MAC_SEARCH_H_
 #define EOIB_FDB_MAC_SEARCH_H_
 
@@ -12,12 +12,14 @@
 
 #include "absl/types/span.h"
 #include "fdb/bucket_map.h"
+#include "fdb/cohort_vports.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_bucket.h"
 
 namespace eoib {
 
 constexpr size_t kSearchChunk = 32;  // keys a search takes at most
+constexpr size_t kSearchGroup = 8;   // at a time
 
 // What the writer publishes of the table's shape, in a cache line of its own.
 struct alignas(64) MacShape {
@@ -47,13 +49,14 @@ struct alignas(64) MacShape {
 // the wrong place; keys found there are right all the same, and misses are checked (MacTable::IsMissFinal).
 struct MacView {
   const MacBucket* buckets;
+  CohortVPorts::Reader cohorts;
   const KeyHash* hash;
   const MacShape* shape;
   BucketMap map;
   uint64_t version, step_from;
 
-  static MacView Of(const MacBucket* buckets, const KeyHash* hash, const MacShape* shape) {
-    MacView view{buckets, hash, shape, {}, shape->version.load(std::memory_order_acquire), 0};
+  static MacView Of(const MacBucket* buckets, CohortVPorts::Reader cohorts, const KeyHash* hash, const MacShape* shape) {
+    MacView view{buckets, cohorts, hash, shape, {}, shape->version.load(std::memory_order_acquire), 0};
     view.map = shape->Map();
     std::atomic_thread_fence(std::memory_order_acquire);
     view.step_from = shape->step_from.load(std::memory_order_acquire);
@@ -67,30 +70,55 @@ struct AgeLimit {
   uint16_t now = 0;
   uint16_t most = kNever;
 
+  // Ages that are over are those above `most` up to kNever, ages beyond are of the future: one comparison, with kNever - now
+  // and kNever - most.
+  static bool IsOver(uint16_t seen, uint16_t shift, uint16_t range) {
+    return (static_cast<uint16_t>(seen + shift) < range) & (seen != 0);
+  }
   // Of an entry that was last seen at `seen`; 0 is one that does not age.
   bool IsOver(uint16_t seen) const {
-    // Ages that are over are those above `most` up to kNever, ages beyond are of the future: one comparison.
-    return static_cast<uint16_t>(seen + kNever - now) < static_cast<uint16_t>(kNever - most) && seen != 0;
+    return IsOver(seen, static_cast<uint16_t>(kNever - now), static_cast<uint16_t>(kNever - most));
   }
 };
 
-// Sets of keys of a chunk, a bit each. A key in neither was found.
-struct SearchOutcome {
-  uint32_t missed = 0;  // not found. Final if the shape did not change meanwhile
-  uint32_t undecided = 0;
+// A batch of keys on its way through a search.
+struct MacBatch {
+  // Of `count` keys; those behind them, up to a multiple of kSearchGroup, are looked up as well and mean nothing.
+  const uint64_t* keys;
+  size_t count;
+  MacView view;
+
+  // Where they belong.
+  alignas(64) uint64_t positions[kSearchChunk];
+  alignas(64) const MacBucket* buckets[kSearchChunk];  // primary; secondary of those found there
+  alignas(64) uint64_t heads[kSearchChunk];            // of primary buckets that do not have their key
+
+  // What was found: meaningless for keys that are undecided.
+  alignas(64) uint32_t vports[kSearchChunk];
+  alignas(64) uint16_t seen[kSearchChunk];
+  // A bit each.
+  uint32_t missed;     // not found. Final if the shape did not change since the view was taken
+  uint32_t undecided;  // met in the middle of a change
+
+  uint32_t away;  // keys that took a detour
+  const MacBucket* secondaries[kSearchChunk];
+
+  // The asker's.
+  AgeLimit limit;  // set before look_away
+  uint32_t* out;
+  uint64_t copy[kSearchChunk];
 };
 
+// The stages of a search. Between two of them the memory needs time, in which others batches have theirs.
 struct MacSearch {
   const char* name;
-  // `keys` has room for kSearchChunk, of which `count` are looked for.
-  //
-  // out[i] is the value of keys[i], or kNoValue if it aged out or was not found.
-  SearchOutcome (*find)(const MacView& view, const uint64_t* keys, size_t count, AgeLimit limit, uint32_t* out);
-  // Marks what is found with value values[i] as seen at `now`. wrong[i] is then 0, and 1 for what has another value.
-  SearchOutcome (*touch)(const MacView& view, const uint64_t* keys, const uint32_t* values, size_t count, uint16_t now,
-                         uint8_t* wrong);
-  // Asks for the cache lines of the keys' primary buckets.
-  void (*prefetch)(const MacView& view, const uint64_t* keys, size_t count);
+  // Where the keys belong; asks for the cache lines of their primary buckets.
+  void (*place)(MacBatch* batch);
+  // Looks into the primary buckets, and asks for the cache lines of those that a detour leads to. Meanwhile places `next`, if
+  // that is not null.
+  void (*look)(MacBatch* batch, MacBatch* next);
+  // Looks where detours lead, and takes away the vPorts of what aged out by the batch's limit, or was not found.
+  void (*look_away)(MacBatch* batch);
 };
 
 // Those that this build and this processor have, the fastest first; the last one is plain.

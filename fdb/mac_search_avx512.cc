@@ -8,29 +8,30 @@ namespace eoib {
 namespace {
 
 struct Avx512 {
-  // Eight at a time.
-  __attribute__((always_inline)) static void Place(const MacView& view, const uint64_t* keys, size_t count, Places* places) {
-    const __m512i add = _mm512_set1_epi64(static_cast<int64_t>(view.hash->add()));
-    const __m512i mix = _mm512_set1_epi64(static_cast<int64_t>(view.hash->mix()));
-    const __m512i low = _mm512_set1_epi64(view.map.low), high = _mm512_set1_epi64(view.map.high);
-    const __m512i cutoff = _mm512_set1_epi64(static_cast<int64_t>(view.map.cutoff));
-    const __m512i buckets = _mm512_set1_epi64(reinterpret_cast<int64_t>(view.buckets));
-    for (size_t i = 0; i < count; i += 8) {
-      // KeyHash::Position.
-      const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(keys + i), add);
-      const __m512i first = _mm512_mul_epu32(sum, _mm512_srli_epi64(sum, 32));
-      const __m512i mixed = _mm512_xor_si512(first, mix);
-      const __m512i second = _mm512_mul_epu32(mixed, _mm512_srli_epi64(mixed, 32));
-      const __m512i folded = _mm512_xor_si512(_mm512_xor_si512(second, _mm512_srli_epi64(second, 32)), first);
-      const __m512i position = _mm512_maskz_mov_epi32(0x5555, folded);
-      _mm512_store_si512(places->positions + i, position);
-      // BucketMap::Index.
-      const __m512i count_there = _mm512_mask_mov_epi64(high, _mm512_cmplt_epu64_mask(position, cutoff), low);
-      const __m512i index = _mm512_srli_epi64(_mm512_mul_epu32(position, count_there), 32);
-      _mm512_store_si512(places->homes + i, _mm512_add_epi64(_mm512_slli_epi64(index, 6), buckets));
-#pragma GCC unroll 8
-      for (size_t j = 0; j < 8; ++j) __builtin_prefetch(places->homes[i + j]);
-    }
+  struct Way {
+    __attribute__((always_inline)) explicit Way(const MacView& view)
+        : add(_mm512_set1_epi64(static_cast<int64_t>(view.hash->add()))),
+          mix(_mm512_set1_epi64(static_cast<int64_t>(view.hash->mix()))),
+          low(_mm512_set1_epi64(view.map.low)),
+          high(_mm512_set1_epi64(view.map.high)),
+          cutoff(_mm512_set1_epi64(static_cast<int64_t>(view.map.cutoff))),
+          buckets(_mm512_set1_epi64(reinterpret_cast<int64_t>(view.buckets))) {}
+    const __m512i add, mix, low, high, cutoff, buckets;
+  };
+  // A group at a time.
+  __attribute__((always_inline)) static void Place(const Way& way, MacBatch* batch, size_t from) {
+    // KeyHash::Position.
+    const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(batch->keys + from), way.add);
+    const __m512i first = _mm512_mul_epu32(sum, _mm512_srli_epi64(sum, 32));
+    const __m512i mixed = _mm512_xor_si512(first, way.mix);
+    const __m512i second = _mm512_mul_epu32(mixed, _mm512_srli_epi64(mixed, 32));
+    const __m512i folded = _mm512_xor_si512(_mm512_xor_si512(second, _mm512_srli_epi64(second, 32)), first);
+    const __m512i position = _mm512_maskz_mov_epi32(0x5555, folded);
+    _mm512_store_si512(batch->positions + from, position);
+    // BucketMap::Index.
+    const __m512i count_there = _mm512_mask_mov_epi64(way.high, _mm512_cmplt_epu64_mask(position, way.cutoff), way.low);
+    const __m512i index = _mm512_srli_epi64(_mm512_mul_epu32(position, count_there), 32);
+    _mm512_store_si512(batch->buckets + from, _mm512_add_epi64(_mm512_slli_epi64(index, 6), way.buckets));
   }
   __attribute__((always_inline)) static uint32_t Match(const MacBucket& bucket, uint64_t key) {
     const __m256i keys = _mm256_load_si256(reinterpret_cast<const __m256i*>(bucket.keys));
@@ -38,7 +39,7 @@ struct Avx512 {
   }
 };
 
-constexpr MacSearch kAvx512{"AVX-512", FindChunk<Avx512>, TouchChunk<Avx512>, PrefetchChunk<Avx512>};
+constexpr MacSearch kAvx512 = SearchOf<Avx512>("AVX-512");
 
 }  // namespace
 

@@ -4,18 +4,21 @@ namespace eoib {
 namespace {
 
 struct Plain {
-  static void Place(const MacView& view, const uint64_t* keys, size_t count, Places* places) {
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t position = view.hash->Position(keys[i]);
-      places->positions[i] = position;
-      places->homes[i] = view.buckets + view.map.Index(position);
-      __builtin_prefetch(places->homes[i]);
+  struct Way {
+    explicit Way(const MacView& of) : view(of) {}
+    const MacView& view;
+  };
+  static void Place(const Way& way, MacBatch* batch, size_t from) {
+    for (size_t i = from; i < from + kSearchGroup; ++i) {
+      const uint32_t position = way.view.hash->Position(batch->keys[i]);
+      batch->positions[i] = position;
+      batch->buckets[i] = way.view.buckets + way.view.map.Index(position);
     }
   }
   static uint32_t Match(const MacBucket& bucket, uint64_t key) { return bucket.Match(key); }
 };
 
-constexpr MacSearch kPlain{"plain", FindChunk<Plain>, TouchChunk<Plain>, PrefetchChunk<Plain>};
+constexpr MacSearch kPlain = SearchOf<Plain>("plain");
 
 }  // namespace
 

@@ -9,10 +9,10 @@
 #include "fdb/mac_table.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "fdb/check.h"
+#include "fdb/mac_lookup.h"
 
 namespace eoib {
 namespace {
@@ -21,66 +21,26 @@ constexpr size_t kMostBuckets = size_t{1} << 26;  // positions have 32 bits, and
 // Larger than a table that is as empty as it gets before it shrinks, with as many entries.
 constexpr size_t kSlotsPerEntry = 2;
 
-// Looked up one by one. For so few, a vector that is loaded before the words in it are written costs more than it saves.
+// Looked up one by one.
 constexpr size_t kFewKeys = 4;
 
 // From here on, what cannot be placed in a half-empty table has met others of the same few positions, which no growth parts.
 constexpr uint32_t kManyBuckets = 1024;
 
-constexpr uint8_t kStickyFlag = 8;
+constexpr uint8_t kPinnedFlag = 8;
 
 constexpr uint8_t ToFlags(const MacEntry& entry) {
-  return static_cast<uint8_t>(static_cast<uint8_t>(entry.origin) | (entry.sticky ? kStickyFlag : 0));
+  return static_cast<uint8_t>(static_cast<uint8_t>(entry.origin) | (entry.pinned ? kPinnedFlag : 0));
 }
 
 MacRecord ToRecord(FdbKey key, const MacEntry& entry) {
-  const uint16_t seen = Ages(entry.origin) ? std::max<uint16_t>(entry.last_seen, 1) : 0;
-  return {key.packed(), entry.vport.value(), seen, ToFlags(entry)};
+  const uint16_t seen = entry.Ages() ? std::max<uint16_t>(entry.last_seen, 1) : 0;
+  return {key.packed(), entry.cohort.value(), seen, ToFlags(entry)};
 }
 
 MacEntry ToEntry(const MacRecord& record) {
-  return {VPortId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kStickyFlag - 1)),
-          (record.flags & kStickyFlag) != 0};
-}
-
-// Spans of strong types as the words that they are.
-static_assert(sizeof(FdbKey) == sizeof(uint64_t) && std::is_standard_layout_v<FdbKey>);
-static_assert(sizeof(VPortId) == sizeof(uint32_t) && std::is_standard_layout_v<VPortId>);
-static_assert(VPortId::None().value() == MacBucket::kNoValue);
-const uint64_t* Words(absl::Span<const FdbKey> keys) { return reinterpret_cast<const uint64_t*>(keys.data()); }
-const uint32_t* Words(absl::Span<const VPortId> vports) { return reinterpret_cast<const uint32_t*>(vports.data()); }
-uint32_t* Words(absl::Span<VPortId> vports) { return reinterpret_cast<uint32_t*>(vports.data()); }
-
-// A chunk of keys with room behind, as a search wants them.
-class Chunk {
- public:
-  Chunk(absl::Span<const FdbKey> keys, size_t at) : count_(std::min(kSearchChunk, keys.size() - at)), keys_(Words(keys) + at) {
-    if (count_ == kSearchChunk) return;
-    std::memcpy(copy_, keys_, count_ * sizeof(uint64_t));
-    std::fill(copy_ + count_, copy_ + (count_ + 7) / 8 * 8, 0);
-    keys_ = copy_;
-  }
-  size_t count() const { return count_; }
-  const uint64_t* keys() const { return keys_; }
-
- private:
-  const size_t count_;
-  const uint64_t* keys_;
-  uint64_t copy_[kSearchChunk];
-};
-
-enum class Look { kFound, kAbsent, kChanging };
-
-// What `bucket` has of `key`, at one moment; *head is the head of that moment.
-Look LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, int* slot, MacRecord* record) {
-  *head = bucket.head.load(std::memory_order_acquire);
-  *slot = bucket.SlotOf(key);
-  if (*slot >= 0) {
-    *record = {key, bucket.values[*slot].load(std::memory_order_relaxed), bucket.seen[*slot].load(std::memory_order_relaxed),
-               static_cast<uint8_t>(MacBucket::Flags(*head, *slot))};
-  }
-  if (!bucket.IsStillAt(*head)) return Look::kChanging;
-  return *slot >= 0 ? Look::kFound : Look::kAbsent;
+  return {CohortId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kPinnedFlag - 1)),
+          (record.flags & kPinnedFlag) != 0};
 }
 
 }  // namespace
@@ -88,7 +48,8 @@ Look LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, int* slot, 
 MacTable::MacTable(const Options& options)
     : search_(options.search),
       hash_(options.seed),
-      memory_(std::clamp<size_t>(options.most_entries / MacBucket::kSlots * kSlotsPerEntry, kLeastBuckets, kMostBuckets)) {
+      memory_(std::clamp<size_t>(options.most_entries / MacBucket::kSlots * kSlotsPerEntry, kLeastBuckets, kMostBuckets)),
+      cohorts_(options.most_entries) {
   for (MacBucket& bucket : stash_) InitBucket(&bucket);
   EOIB_CHECK(memory_.Grow(kLeastBuckets));
   InitBuckets(0, kLeastBuckets);
@@ -103,23 +64,16 @@ void MacTable::Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VP
     for (size_t i = 0; i < keys.size(); ++i) out[i] = FindOne(keys[i], limit);
     return;
   }
+  MacLookup lookup(this);
   for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
-    const Chunk chunk(keys, at);
-    const MacView view = View();
-    const SearchOutcome outcome = search_->find(view, chunk.keys(), chunk.count(), limit, Words(out) + at);
-    for (uint32_t rest = Uncertain(view, chunk.keys(), outcome); rest != 0; rest &= rest - 1) {
-      const size_t i = at + static_cast<size_t>(__builtin_ctz(rest));
-      out[i] = FindOne(keys[i], limit);
-    }
+    lookup.Ask(keys.subspan(at, kSearchChunk), limit, out.subspan(at));
   }
+  lookup.Finish();
 }
 
 void MacTable::Prefetch(absl::Span<const FdbKey> keys) const {
-  const MacView view = View();
-  for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
-    const Chunk chunk(keys, at);
-    search_->prefetch(view, chunk.keys(), chunk.count());
-  }
+  MacLookup lookup(this);
+  for (size_t at = 0; at < keys.size(); at += kSearchChunk) lookup.Place(keys.subspan(at, kSearchChunk));
 }
 
 VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
@@ -133,39 +87,62 @@ VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
     const int slot = __builtin_ctz(match);
     const uint32_t value = home.values[slot].load(std::memory_order_relaxed);
     const uint16_t seen = home.seen[slot].load(std::memory_order_relaxed);
-    if (home.IsStillAt(head)) return limit.IsOver(seen) ? VPortId::None() : VPortId(value);
+    const uint32_t vport = cohorts_.reader().VPortOf(value);
+    if (home.IsStillAt(head)) return limit.IsOver(seen) ? VPortId::None() : VPortId(vport);
   } else if (!MacBucket::IsMarked(head, position) && home.IsStillAt(head) && shape_.IsStillAt(version)) {
     return VPortId::None();
   }
   const Sighting sighting = Lookup(key);
-  return sighting.found && !limit.IsOver(sighting.record.seen) ? VPortId(sighting.record.value) : VPortId::None();
+  return sighting.found && !limit.IsOver(sighting.record.seen) ? sighting.vport : VPortId::None();
 }
 
 size_t MacTable::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now,
                        absl::Span<uint16_t> stale) const {
   EOIB_DCHECK(vports.size() >= keys.size() && stale.size() >= keys.size() && keys.size() <= 65536);
   now = std::max<uint16_t>(now, 1);
-  size_t stale_count = 0;
-  for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
-    const Chunk chunk(keys, at);
-    uint8_t wrong[kSearchChunk];
-    const MacView view = View();
-    const SearchOutcome outcome = search_->touch(view, chunk.keys(), Words(vports) + at, chunk.count(), now, wrong);
-    for (uint32_t rest = Uncertain(view, chunk.keys(), outcome); rest != 0; rest &= rest - 1) {
-      const size_t i = static_cast<size_t>(__builtin_ctz(rest));
-      wrong[i] = !TouchOne(keys[at + i], vports[at + i], now);
-    }
-    for (size_t i = 0; i < chunk.count(); ++i) {
+  size_t at = 0, stale_count = 0;
+  const auto settle = [&](const MacBatch& batch) {
+    const uint32_t right = TouchBatch(batch, vports.subspan(at), now);
+    for (size_t i = 0; i < batch.count; ++i) {
       stale[stale_count] = static_cast<uint16_t>(at + i);
-      stale_count += wrong[i];
+      stale_count += (right >> i & 1) == 0;
     }
+    at += batch.count;
+  };
+  MacLookup lookup(this);
+  for (size_t next = 0; next < keys.size(); next += kSearchChunk) {
+    if (const MacBatch* const done = lookup.Take(keys.subspan(next, kSearchChunk))) settle(*done);
   }
+  while (const MacBatch* const done = lookup.Drain()) settle(*done);
   return stale_count;
+}
+
+// The keys of a batch that are behind vports[i], a bit each.
+uint32_t MacTable::TouchBatch(const MacBatch& batch, absl::Span<const VPortId> vports, uint16_t now) const {
+  const uint32_t uncertain = Uncertain(batch);
+  uint32_t right = 0, older = 0;
+  for (size_t i = 0; i < batch.count; ++i) {
+    const uint16_t seen = batch.seen[i];
+    right |= static_cast<uint32_t>(VPortId(batch.vports[i]) == vports[i]) << i;
+    older |= static_cast<uint32_t>(seen != now && seen != 0) << i;
+  }
+  right &= ~(batch.missed | uncertain);
+  for (uint32_t marked = right & older; marked != 0; marked &= marked - 1) {
+    const int i = __builtin_ctz(marked);
+    const int slot = batch.buckets[i]->SlotOf(batch.keys[i]);
+    if (slot >= 0) batch.buckets[i]->MarkSeen(slot, batch.seen[i], now);  // else it has just moved, and is not old yet
+  }
+  for (uint32_t rest = uncertain; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const VPortId vport = vports[static_cast<size_t>(i)];
+    right |= static_cast<uint32_t>(TouchOne(FdbKey::FromPacked(batch.keys[i]), vport, now)) << i;
+  }
+  return right;
 }
 
 bool MacTable::TouchOne(FdbKey key, VPortId vport, uint16_t now) const {
   const Sighting sighting = Lookup(key);
-  if (!sighting.found || sighting.record.value != vport.value()) return false;
+  if (!sighting.found || sighting.vport != vport) return false;
   if (sighting.record.seen != 0 && sighting.record.seen != now) {
     sighting.bucket->MarkSeen(sighting.slot, sighting.record.seen, now);
   }
@@ -178,13 +155,13 @@ bool MacTable::Get(FdbKey key, MacEntry* entry) const {
   return sighting.found;
 }
 
-// Those of a chunk that have to be looked up again, one by one.
-uint32_t MacTable::Uncertain(const MacView& view, const uint64_t* keys, const SearchOutcome& outcome) const {
-  uint32_t uncertain = outcome.undecided;
-  if (outcome.missed == 0 || shape_.IsStillAt(view.version)) return uncertain;
-  for (uint32_t missed = outcome.missed; missed != 0; missed &= missed - 1) {
+// Those of a batch that have to be looked up again, one by one.
+uint32_t MacTable::Uncertain(const MacBatch& batch) const {
+  uint32_t uncertain = batch.undecided;
+  if (batch.missed == 0 || shape_.IsStillAt(batch.view.version)) return uncertain;
+  for (uint32_t missed = batch.missed; missed != 0; missed &= missed - 1) {
     const int i = __builtin_ctz(missed);
-    if (!IsMissFinal(view, hash_.Position(keys[i]))) uncertain |= 1u << i;
+    if (!IsMissFinal(batch.view, static_cast<uint32_t>(batch.positions[i]))) uncertain |= 1u << i;
   }
   return uncertain;
 }
@@ -203,6 +180,20 @@ bool MacTable::IsMissFinal(const MacView& view, uint32_t position) const {
   return !moved(position) && !moved(hash_.Detour(position));
 }
 
+// What `bucket` has of `key`, at one moment; *head is the head of that moment.
+MacTable::Look MacTable::LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, Sighting* sighting) const {
+  *head = bucket.head.load(std::memory_order_acquire);
+  const int slot = bucket.SlotOf(key);
+  if (slot >= 0) {
+    const uint32_t value = bucket.values[slot].load(std::memory_order_relaxed);
+    const uint16_t seen = bucket.seen[slot].load(std::memory_order_relaxed);
+    const VPortId vport(cohorts_.reader().VPortOf(value));
+    *sighting = {true, &bucket, slot, {key, value, seen, static_cast<uint8_t>(MacBucket::Flags(*head, slot))}, vport};
+  }
+  if (!bucket.IsStillAt(*head)) return Look::kChanging;
+  return slot >= 0 ? Look::kFound : Look::kAbsent;
+}
+
 MacTable::Sighting MacTable::Lookup(FdbKey key) const {
   const uint32_t position = hash_.Position(key);
   Sighting sighting;
@@ -219,8 +210,7 @@ bool MacTable::LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) c
   sighting->found = false;
   uint64_t home_head;
   const auto decided = [&](const MacBucket& bucket, uint64_t* head, Look* look) {
-    *look = LookInto(bucket, key, head, &sighting->slot, &sighting->record);
-    sighting->bucket = &bucket;
+    *look = LookInto(bucket, key, head, sighting);
     sighting->found = *look == Look::kFound;
     return *look != Look::kAbsent;
   };

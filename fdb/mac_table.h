@@ -15,6 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "fdb/bucket_memory.h"
+#include "fdb/cohort_vports.h"
 #include "fdb/fdb_key.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_bucket.h"
@@ -26,18 +27,18 @@ namespace eoib {
 // Who vouches for an entry, weakest first: a stronger origin is never displaced by a weaker one.
 enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kManager, kStatic };
 
-// What the operator or the manager says stands until they take it back.
-constexpr bool Ages(FdbOrigin origin) { return origin != FdbOrigin::kStatic && origin != FdbOrigin::kManager; }
-
 struct MacEntry {
-  VPortId vport = VPortId::None();
+  CohortId cohort;
   // In ticks of the owner's clock, modulo 2^16. The table keeps 0 for what does not age, and 1 in place of 0 for what does.
   uint16_t last_seen = 0;
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
-  bool sticky = false;  // for the owner; the table only keeps it
+  bool pinned = false;  // it stays where it is, until the owner takes that back
+
+  // What the operator or the manager says stands until they take it back.
+  bool Ages() const { return !pinned && origin != FdbOrigin::kStatic && origin != FdbOrigin::kManager; }
 };
 
-// Find, Touch, Get, size, memory_bytes: any thread. Everything else: one writer at a time.
+// Find, Touch, Get, VPortOf, size, memory_bytes: any thread. Everything else: one writer at a time.
 class MacTable {
  public:
   struct Options {
@@ -51,21 +52,26 @@ class MacTable {
   MacTable& operator=(const MacTable&) = delete;
 
   // out[i] is the vPort of keys[i], or VPortId::None() if there is no entry, or one that aged out by `limit`. Requires
-  // out.size()
-  // >= keys.size(). Best in batches of 32 or more.
+  // out.size() >= keys.size(). Best for 32 keys or more; for a stream of batches MacLookup is better.
   void Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) const;
 
-  // Asks for the cache lines of keys that Find or Touch will be asked for soon: the next batch, while this one is looked up.
-  // Then the memory never rests between batches.
+  // Asks for the cache lines of keys that Find or Touch will be asked for soon: the destinations of a burst, before its sources
+  // are looked up.
   void Prefetch(absl::Span<const FdbKey> keys) const;
 
-  // Marks keys[i] as seen at tick `now` where its entry points to vports[i]; an entry is written to only if that changes it.
+  // Marks keys[i] as seen at tick `now` where it is behind vports[i]; an entry is written to only if that changes it.
   // Writes to `stale` the indices of all others (absent, or behind another vPort), ascending, and returns their number.
   // Requires vports and stale as long as keys, and no more than 65,536 keys.
   size_t Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now, absl::Span<uint16_t> stale) const;
 
   // Copies the entry of `key` to *entry; false if there is none.
   bool Get(FdbKey key, MacEntry* entry) const;
+
+  // All entries of a cohort are behind its vPort: one store moves or forgets (VPortId::None()) them all. A cohort of which
+  // there is no entry may become another vPort's; a reader that comes late does not take one for the other. False if there is
+  // no memory. Requires cohort.value() < the most entries.
+  bool SetCohort(CohortId cohort, VPortId vport) { return cohorts_.Set(cohort, vport); }
+  VPortId VPortOf(CohortId cohort) const { return cohorts_.Get(cohort); }
 
   // False if there is no room: all that was reserved is in use, or there is no memory. Replacing an entry never fails.
   bool Put(FdbKey key, const MacEntry& entry);
@@ -90,6 +96,8 @@ class MacTable {
   // A whole round of VisitNext.
   void ForEach(Visitor visit) const;
 
+  // How many there are now; a round of a cursor goes over about as many.
+  size_t buckets() const { return shape_.high.load(std::memory_order_relaxed); }
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // What the table occupies: buckets in use, and itself.
   size_t memory_bytes() const;
@@ -100,6 +108,7 @@ class MacTable {
   Occupancy MeasureOccupancy() const;
 
  private:
+  friend class MacLookup;
   friend class MacTablePeer;  // tests: loses a bucket on purpose
 
   struct Slot {
@@ -117,16 +126,20 @@ class MacTable {
     const MacBucket* bucket = nullptr;
     int slot = 0;
     MacRecord record;
+    VPortId vport;
   };
+  enum class Look { kFound, kAbsent, kChanging };
 
   // Readers.
-  MacView View() const { return MacView::Of(memory_.buckets(), &hash_, &shape_); }
+  MacView View() const { return MacView::Of(memory_.buckets(), cohorts_.reader(), &hash_, &shape_); }
+  Look LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, Sighting* sighting) const;
   Sighting Lookup(FdbKey key) const;
   bool LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) const;
   VPortId FindOne(FdbKey key, AgeLimit limit) const;
   bool TouchOne(FdbKey key, VPortId vport, uint16_t now) const;
   bool IsMissFinal(const MacView& view, uint32_t position) const;
-  uint32_t Uncertain(const MacView& view, const uint64_t* keys, const SearchOutcome& outcome) const;
+  uint32_t Uncertain(const MacBatch& batch) const;
+  uint32_t TouchBatch(const MacBatch& batch, absl::Span<const VPortId> vports, uint16_t now) const;
 
   // The writer.
   BucketMap map() const { return shape_.Map(); }
@@ -166,6 +179,7 @@ class MacTable {
   const MacSearch* const search_;
   const KeyHash hash_;
   BucketMemory memory_;
+  CohortVPorts cohorts_;
   MacShape shape_;
   std::atomic<size_t> size_{0};
 

@@ -19,15 +19,16 @@ constexpr uint32_t kFewBuckets = 64;
 constexpr uint32_t LargerCount(uint32_t count) { return count < kFewBuckets ? 2 * count : count + count / 8; }
 constexpr uint32_t SmallerCount(uint32_t count) { return count <= kFewBuckets ? count / 2 : count - count / 9; }
 
-// Entries in a hundred slots. Above the first a table grows: at 75, one entry in seven is away from home. Below the second it
+// Entries in a hundred slots. Above the first a table grows: at 62, one entry in fifteen is away from home. Below the second it
 // shrinks, to less than the first by a margin. A table of few buckets is halved, so it has to be emptier.
-constexpr size_t kGrowAbove = 75;
-constexpr size_t kShrinkBelow = 58;
+constexpr size_t kGrowAbove = 62;
+constexpr size_t kShrinkBelow = 51;
 constexpr size_t kShrinkFewBelow = 30;
 
-// Each change of the table works off as many buckets of a resizing under way. It is done before the next one is due: that
-// is 0.3 entries a bucket away at least.
-constexpr int kStepsPerChange = 4;
+// Each change of the table works off as many buckets of a resizing under way. It is done before the next one is due, which is
+// 0.3 entries a bucket away at least. Erasing without end, a table of which so many are worked off keeps up: while a sixth of
+// an entry a bucket goes, a ninth of the buckets does.
+constexpr int kStepsPerChange = 6;
 
 size_t Share(uint64_t buckets, size_t hundredths) { return buckets * MacBucket::kSlots * hundredths / 100; }
 

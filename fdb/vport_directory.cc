@@ -1,32 +1,27 @@
 #include "fdb/vport_directory.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
 #include "fdb/check.h"
 
 namespace eoib {
 namespace {
 
 constexpr size_t kMaxLimit = size_t{1} << 20;
+constexpr int kKindBits = 2;
 constexpr int kFieldBits = 24;
 constexpr uint64_t kFieldMask = (uint64_t{1} << kFieldBits) - 1;
+constexpr int kAhShift = kKindBits + kFieldBits;
+constexpr int kHcaPortShift = kAhShift + kFieldBits;
+// Of vPorts that Reclaim looks at while workers wait for the lock.
+constexpr uint32_t kReclaimedAtATime = 256;
 
-uint64_t Pack(const Route& route) {
-  const uint64_t where = route.kind == Route::Kind::kLocal ? route.local_port : route.qpn.value();
-  EOIB_DCHECK(where <= kFieldMask);
-  EOIB_DCHECK(route.ah.value() <= kFieldMask);
-  return static_cast<uint64_t>(route.kind) << (2 * kFieldBits) | uint64_t{route.ah.value()} << kFieldBits | where;
-}
-
-Route Unpack(uint64_t word) {
-  Route route;
-  route.kind = static_cast<Route::Kind>(word >> (2 * kFieldBits));
-  const uint32_t where = static_cast<uint32_t>(word & kFieldMask);
-  if (route.kind == Route::Kind::kLocal) {
-    route.local_port = where;
-  } else if (route.kind == Route::Kind::kRemote) {
-    route.qpn = Qpn(where);
-    route.ah = AhIndex(static_cast<uint32_t>(word >> kFieldBits & kFieldMask));
-  }
-  return route;
+// Not a hash of this process: which flows an address takes is the same after a restart.
+uint64_t KeyOf(const PeerAddress& peer) {
+  const uint64_t gid = peer.gid.prefix() * 0x9e37'79b9'7f4a'7c15 + peer.gid.guid().value();
+  return gid * 0xc2b2'ae3d'27d4'eb4f + peer.qpn.value();
 }
 
 }  // namespace
@@ -40,34 +35,87 @@ VPortDirectory::~VPortDirectory() {
   for (size_t i = 0; i * kChunk < limit_; ++i) delete chunks_[i].load(std::memory_order_relaxed);
 }
 
-// Null for None, and for what never came from this directory.
-std::atomic<uint64_t>* VPortDirectory::Slot(VPortId vport) const {
-  if (vport.value() >= limit_) return nullptr;
-  Chunk* const chunk = chunks_[vport.value() / kChunk].load(std::memory_order_acquire);
-  return chunk == nullptr ? nullptr : &(*chunk)[vport.value() % kChunk];
+// ---- Words ------------------------------------------------------------------------------------------------------------
+
+uint64_t VPortDirectory::Pack(const Route& route) {
+  const uint64_t where = route.kind == Route::Kind::kLocal ? route.local_port : route.qpn.value();
+  EOIB_DCHECK(where <= kFieldMask);
+  EOIB_DCHECK(route.ah.value() <= kFieldMask);
+  return static_cast<uint64_t>(route.kind) | where << kKindBits | uint64_t{route.ah.value()} << kAhShift |
+         uint64_t{route.hca_port} << kHcaPortShift;
 }
 
-Route VPortDirectory::Get(VPortId vport) const {
-  const std::atomic<uint64_t>* const slot = Slot(vport);
-  return slot == nullptr ? Route() : Unpack(slot->load(std::memory_order_acquire));
+Route VPortDirectory::Unpack(uint64_t word) {
+  Route route;
+  route.kind = KindOf(word);
+  const uint32_t where = static_cast<uint32_t>(word >> kKindBits & kFieldMask);
+  if (route.kind == Route::Kind::kLocal) {
+    route.local_port = where;
+  } else if (route.kind == Route::Kind::kRemote) {
+    route.qpn = Qpn(where);
+    route.ah = AhIndex(static_cast<uint32_t>(word >> kAhShift & kFieldMask));
+    route.hca_port = static_cast<uint8_t>(word >> kHcaPortShift);
+  }
+  return route;
 }
 
-void VPortDirectory::Publish(VPortId vport, const Route& route) { Slot(vport)->store(Pack(route), std::memory_order_release); }
+Route VPortDirectory::Get(VPortId vport) const { return Unpack(Word(vport)); }
+
+// Stored once between two calls of Reclaim: the cache line stays everybody's.
+void VPortDirectory::NoteHeard(VPortId vport) const {
+  Chunk* const chunk = ChunkOf(vport);
+  if (chunk == nullptr) return;
+  std::atomic<bool>& heard = chunk->heard[vport.value() % kChunk];
+  if (ABSL_PREDICT_FALSE(!heard.load(std::memory_order_relaxed))) heard.store(true, std::memory_order_relaxed);
+}
+
+void VPortDirectory::Store(VPortId vport, uint64_t word) {
+  ChunkOf(vport)->words[vport.value() % kChunk].store(word, std::memory_order_release);
+}
+
+Route VPortDirectory::RouteTo(const Address& address) {
+  return {.kind = Route::Kind::kRemote,
+          .qpn = address.peer.qpn,
+          .ah = address.state() == VPortState::kUp ? address.ah : AhIndex::None(),
+          .hca_port = address.hca_port};
+}
+
+// An aggregate's block is complete before its word leads there.
+void VPortDirectory::Publish(VPortId vport) {
+  const Entry& entry = entries_[vport.value()];
+  if (entry.addresses.size() == 1) return Store(vport, Pack(RouteTo(entry.addresses[0])));
+  Aggregate* const aggregate = aggregates_.at(vport).get();
+  PublishAggregate(entry, aggregate);
+  const uint64_t word = reinterpret_cast<uintptr_t>(&aggregate->block) | static_cast<uint64_t>(Route::Kind::kAggregate);
+  if (Word(vport) != word) Store(vport, word);
+}
+
+void VPortDirectory::PublishAggregate(const Entry& entry, Aggregate* aggregate) {
+  uint32_t usable = 0;
+  for (size_t i = 0; i < entry.addresses.size(); ++i) usable |= (entry.addresses[i].state() == VPortState::kUp) << i;
+  for (size_t share = 0; share < FlowSpread::kShares; ++share) {
+    const int taker = aggregate->spread->Pick(share, usable);
+    const uint64_t word = Pack(taker >= 0 ? RouteTo(entry.addresses[taker]) : Route{.kind = Route::Kind::kRemote});
+    std::atomic<uint64_t>& published = aggregate->block.words[share];
+    if (published.load(std::memory_order_relaxed) != word) published.store(word, std::memory_order_release);
+  }
+}
+
+// ---- Making and finding -----------------------------------------------------------------------------------------------
 
 // An id that stands for nothing yet. A removed one comes back as late as possible: a worker may still have it in a batch, and
 // learn it once more after the FDB was flushed of it.
 VPortId VPortDirectory::Allocate() {
-  if (peers_.size() < limit_) {
-    const VPortId vport(static_cast<uint32_t>(peers_.size()));
+  if (entries_.size() < limit_) {
+    const VPortId vport(static_cast<uint32_t>(entries_.size()));
     std::atomic<Chunk*>& chunk = chunks_[vport.value() / kChunk];
     if (chunk.load(std::memory_order_relaxed) == nullptr) chunk.store(new Chunk(), std::memory_order_release);
-    peers_.push_back({});
+    entries_.emplace_back();
     return vport;
   }
-  if (removed_.empty()) return VPortId::None();
-  const VPortId vport = removed_.front();
-  removed_.pop_front();
-  peers_[vport.value()] = {};
+  if (free_.empty()) return VPortId::None();
+  const VPortId vport = free_.front();
+  free_.pop_front();
   return vport;
 }
 
@@ -75,7 +123,7 @@ VPortId VPortDirectory::AddLocal(uint32_t local_port) {
   EOIB_CHECK(local_port <= kFieldMask);
   absl::MutexLock lock(&mutex_);
   const VPortId vport = Allocate();
-  if (!vport.IsNone()) Publish(vport, {.kind = Route::Kind::kLocal, .local_port = local_port});
+  if (!vport.IsNone()) Store(vport, Pack({.kind = Route::Kind::kLocal, .local_port = local_port}));
   return vport;
 }
 
@@ -83,13 +131,23 @@ VPortId VPortDirectory::Intern(const PeerAddress& peer, bool* created) {
   absl::MutexLock lock(&mutex_);
   if (created != nullptr) *created = false;
   const auto known = by_peer_.find(peer);
-  if (known != by_peer_.end()) return known->second;
+  if (known != by_peer_.end()) {
+    NoteHeard(known->second);
+    return known->second;
+  }
+  const auto quota = data_only_.find(peer.gid);
+  if (quota != data_only_.end() && quota->second >= kDataOnlyPerPort) return VPortId::None();
   const VPortId vport = Allocate();
   if (vport.IsNone()) return vport;
   if (created != nullptr) *created = true;
   by_peer_.emplace(peer, vport);
-  peers_[vport.value()] = peer;
-  Publish(vport, {.kind = Route::Kind::kRemote, .qpn = peer.qpn});
+  ++data_only_[peer.gid];
+  Address address;
+  address.peer = peer;
+  address.key = KeyOf(peer);
+  entries_[vport.value()].addresses.assign(1, address);
+  NoteHeard(vport);
+  Publish(vport);
   return vport;
 }
 
@@ -99,55 +157,223 @@ VPortId VPortDirectory::Find(const PeerAddress& peer) const {
   return known == by_peer_.end() ? VPortId::None() : known->second;
 }
 
+bool VPortDirectory::IsRemote(VPortId vport) const {
+  return vport.value() < entries_.size() && !entries_[vport.value()].addresses.empty();
+}
+
+// Which of the addresses of `vport` is at port `gid`, if one is.
+absl::optional<size_t> VPortDirectory::OnlyAddressAt(VPortId vport, const Gid& gid) const {
+  if (!IsRemote(vport)) return absl::nullopt;
+  const std::vector<Address>& addresses = entries_[vport.value()].addresses;
+  const auto is_there = [&gid](const Address& address) { return address.peer.gid == gid; };
+  const auto found = std::find_if(addresses.begin(), addresses.end(), is_there);
+  if (found == addresses.end() || std::any_of(found + 1, addresses.end(), is_there)) return absl::nullopt;
+  return found - addresses.begin();
+}
+
 absl::optional<PeerAddress> VPortDirectory::Peer(VPortId vport) const {
   absl::ReaderMutexLock lock(&mutex_);
-  if (Get(vport).kind != Route::Kind::kRemote) return absl::nullopt;
-  return peers_[vport.value()];
+  if (!IsRemote(vport)) return absl::nullopt;
+  return entries_[vport.value()].addresses[0].peer;
+}
+
+absl::optional<PeerAddress> VPortDirectory::AddressAt(VPortId vport, const Gid& gid) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const absl::optional<size_t> at = OnlyAddressAt(vport, gid);
+  if (!at.has_value()) return absl::nullopt;
+  return entries_[vport.value()].addresses[*at].peer;
+}
+
+std::vector<VPortAddress> VPortDirectory::Addresses(VPortId vport) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  if (!IsRemote(vport)) return {};
+  const std::vector<Address>& addresses = entries_[vport.value()].addresses;
+  return {addresses.begin(), addresses.end()};
+}
+
+// ---- Changes ----------------------------------------------------------------------------------------------------------
+
+bool VPortDirectory::IsOfAnotherAnnounced(VPortId vport, const PeerAddress& peer) const {
+  const auto owner = by_peer_.find(peer);
+  return owner != by_peer_.end() && owner->second != vport && entries_[owner->second.value()].capabilities.announced;
+}
+
+// `peer` no longer leads to `vport`; perhaps it leads to another one since.
+void VPortDirectory::Forget(VPortId vport, const PeerAddress& peer) {
+  const auto known = by_peer_.find(peer);
+  if (known != by_peer_.end() && known->second == vport) by_peer_.erase(known);
+}
+
+void VPortDirectory::LeaveQuota(const Gid& gid) {
+  const auto quota = data_only_.find(gid);
+  if (--quota->second == 0) data_only_.erase(quota);
+}
+
+bool VPortDirectory::MayAnnounce(VPortId vport, absl::Span<const VPortAddress> addresses) const {
+  if (!IsRemote(vport) || addresses.empty() || addresses.size() > kMaxAddresses) return false;
+  absl::flat_hash_set<PeerAddress> distinct;
+  for (const VPortAddress& address : addresses) {
+    if (!distinct.insert(address.peer).second || IsOfAnotherAnnounced(vport, address.peer)) return false;
+  }
+  return true;
+}
+
+bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addresses, const VPortCapabilities& capabilities) {
+  absl::MutexLock lock(&mutex_);
+  if (!MayAnnounce(vport, addresses)) return false;
+  Entry& entry = entries_[vport.value()];
+  if (!entry.capabilities.announced) LeaveQuota(entry.addresses[0].peer.gid);
+  entry.capabilities = capabilities;
+  entry.capabilities.announced = true;
+
+  const auto before = std::exchange(entry.addresses, {});
+  for (const Address& address : before) Forget(vport, address.peer);
+  bool others = before.size() != addresses.size();  // than it had
+  for (const VPortAddress& announced : addresses) {
+    const auto had =
+        std::find_if(before.begin(), before.end(), [&](const Address& address) { return address.peer == announced.peer; });
+    others |= had == before.end();
+    Address address = had != before.end() ? *had : Address{{.peer = announced.peer}, KeyOf(announced.peer)};
+    address.hca_port = announced.hca_port;
+    entry.addresses.push_back(address);
+    by_peer_[announced.peer] = vport;
+  }
+  if (entry.addresses.size() > 1) Spread(vport, entry);
+  Publish(vport);
+  if (others) generation_.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+void VPortDirectory::Spread(VPortId vport, const Entry& entry) {
+  std::vector<uint64_t> keys;
+  for (const Address& address : entry.addresses) keys.push_back(address.key);
+  auto& aggregate = aggregates_[vport];
+  if (aggregate == nullptr) aggregate = std::make_unique<Aggregate>();
+  aggregate->spread.emplace(keys);
 }
 
 bool VPortDirectory::Readdress(VPortId vport, const PeerAddress& peer) {
   absl::MutexLock lock(&mutex_);
-  Route route = Get(vport);
-  if (route.kind != Route::Kind::kRemote) return false;
-  PeerAddress& current = peers_[vport.value()];
-  if (current.gid != peer.gid) return false;
-  const auto former = by_peer_.find(current);
-  if (former != by_peer_.end() && former->second == vport) by_peer_.erase(former);
+  const absl::optional<size_t> at = OnlyAddressAt(vport, peer.gid);
+  if (!at.has_value() || IsOfAnotherAnnounced(vport, peer)) return false;
+  PeerAddress& current = entries_[vport.value()].addresses[*at].peer;
+  Forget(vport, current);
   by_peer_[peer] = vport;
   current = peer;
-  route.qpn = peer.qpn;
-  Publish(vport, route);
+  NoteHeard(vport);
+  Publish(vport);
   generation_.fetch_add(1, std::memory_order_release);
   return true;
 }
 
-bool VPortDirectory::SetAddressHandle(VPortId vport, AhIndex ah) {
+bool VPortDirectory::SetPath(VPortId vport, const Gid& gid, AhIndex ah, Lid lid) {
   absl::MutexLock lock(&mutex_);
-  Route route = Get(vport);
-  if (route.kind != Route::Kind::kRemote) return false;
-  route.ah = ah;
-  Publish(vport, route);
-  return true;
+  if (!IsRemote(vport)) return false;
+  bool any = false;
+  for (Address& address : entries_[vport.value()].addresses) {
+    if (address.peer.gid != gid) continue;
+    address.ah = ah;
+    address.lid = lid;
+    any = true;
+  }
+  if (any) Publish(vport);
+  return any;
+}
+
+bool VPortDirectory::SetLost(VPortId vport, const PeerAddress& peer, bool lost) {
+  absl::MutexLock lock(&mutex_);
+  if (!IsRemote(vport)) return false;
+  for (Address& address : entries_[vport.value()].addresses) {
+    if (address.peer != peer) continue;
+    address.lost = lost;
+    Publish(vport);
+    return true;
+  }
+  return false;
 }
 
 void VPortDirectory::Remove(VPortId vport) {
   absl::MutexLock lock(&mutex_);
-  const Route::Kind kind = Get(vport).kind;
-  if (kind == Route::Kind::kNone) return;
-  Publish(vport, Route());
+  RemoveLocked(vport);
+}
+
+// A former aggregate's block stays as it is: whoever is reading it began before.
+void VPortDirectory::RemoveLocked(VPortId vport) {
+  if (KindOf(Word(vport)) == Route::Kind::kNone) return;
+  Entry& entry = entries_[vport.value()];
+  for (const Address& address : entry.addresses) Forget(vport, address.peer);
+  if (!entry.addresses.empty() && !entry.capabilities.announced) LeaveQuota(entry.addresses[0].peer.gid);
+  entry = Entry();
+  Store(vport, 0);
   removed_.push_back(vport);
   generation_.fetch_add(1, std::memory_order_release);
-  if (kind != Route::Kind::kRemote) return;
-  const auto known = by_peer_.find(peers_[vport.value()]);
-  if (known != by_peer_.end() && known->second == vport) by_peer_.erase(known);
 }
+
+// ---- Reclaiming -------------------------------------------------------------------------------------------------------
+
+size_t VPortDirectory::Reclaim(absl::FunctionRef<bool(VPortId)> in_use) {
+  FreeRemoved(in_use);  // first: what is removed now waits for another call
+  size_t removed = 0;
+  std::vector<VPortId> silent;
+  for (uint32_t first = 0; TakeSilent(first, &silent); first += kReclaimedAtATime) {
+    for (VPortId vport : silent) removed += !in_use(vport) && RemoveIfSilent(vport);
+  }
+  return removed;
+}
+
+void VPortDirectory::FreeRemoved(absl::FunctionRef<bool(VPortId)> in_use) {
+  std::deque<VPortId> removed;
+  {
+    absl::MutexLock lock(&mutex_);
+    removed.swap(removed_);
+  }
+  const auto free = std::stable_partition(removed.begin(), removed.end(), in_use);
+  absl::MutexLock lock(&mutex_);
+  free_.insert(free_.end(), free, removed.end());
+  removed_.insert(removed_.begin(), removed.begin(), free);
+}
+
+bool VPortDirectory::IsSilent(VPortId vport) const {
+  if (!IsRemote(vport) || entries_[vport.value()].capabilities.announced) return false;
+  return !ChunkOf(vport)->heard[vport.value() % kChunk].load(std::memory_order_relaxed);
+}
+
+// Of kReclaimedAtATime vPorts from `first` on, those that were not heard; the others are from now on. False behind the last.
+bool VPortDirectory::TakeSilent(uint32_t first, std::vector<VPortId>* silent) {
+  silent->clear();
+  absl::MutexLock lock(&mutex_);
+  const uint32_t end = std::min<uint32_t>(first + kReclaimedAtATime, static_cast<uint32_t>(entries_.size()));
+  for (uint32_t i = first; i < end; ++i) {
+    const VPortId vport(i);
+    if (IsSilent(vport)) silent->push_back(vport);
+    ChunkOf(vport)->heard[i % kChunk].store(false, std::memory_order_relaxed);
+  }
+  return first < entries_.size();
+}
+
+bool VPortDirectory::RemoveIfSilent(VPortId vport) {
+  absl::MutexLock lock(&mutex_);
+  if (!IsSilent(vport)) return false;
+  RemoveLocked(vport);
+  return true;
+}
+
+// ---- For the operator -------------------------------------------------------------------------------------------------
 
 std::vector<VPortDirectory::Row> VPortDirectory::Dump() const {
   absl::ReaderMutexLock lock(&mutex_);
   std::vector<Row> rows;
-  for (uint32_t i = 0; i < peers_.size(); ++i) {
-    const Route route = Get(VPortId(i));
-    if (route.kind != Route::Kind::kNone) rows.push_back({VPortId(i), route, peers_[i]});
+  for (uint32_t i = 0; i < entries_.size(); ++i) {
+    const VPortId vport(i);
+    const Route route = Get(vport);
+    if (route.kind == Route::Kind::kNone) continue;
+    const Entry& entry = entries_[i];
+    Row row{vport, route, entry.addresses.empty() ? VPortState::kUp : VPortState::kLost, {}, entry.capabilities};
+    for (const Address& address : entry.addresses) {
+      row.addresses.push_back(address);
+      row.state = std::max(row.state, address.state());
+    }
+    rows.push_back(std::move(row));
   }
   return rows;
 }

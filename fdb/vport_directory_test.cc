@@ -1,15 +1,23 @@
 #include "fdb/vport_directory.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
+#include "fdb/seed_for_test.h"
 #include "gtest/gtest.h"
 
 namespace eoib {
 namespace {
+
+constexpr auto kInUse = [](VPortId) { return true; };
+constexpr auto kNotInUse = [](VPortId) { return false; };
 
 PeerAddress Peer(uint64_t guid, uint32_t qpn) { return {Gid::FromPrefixAndGuid(0xfe80ull << 48, Guid(guid)), Qpn(qpn)}; }
 
@@ -26,9 +34,9 @@ TEST(VPortDirectoryTest, LocalPortsAndPeers) {
   EXPECT_EQ(directory.Get(remote).kind, Route::Kind::kRemote);
   EXPECT_EQ(directory.Get(remote).qpn, Qpn(0x48));
   EXPECT_TRUE(directory.Get(remote).ah.IsNone());
-  EXPECT_TRUE(directory.SetAddressHandle(remote, AhIndex(9)));
+  EXPECT_TRUE(directory.SetPath(remote, Peer(1, 0).gid, AhIndex(9)));
   EXPECT_EQ(directory.Get(remote).ah, AhIndex(9));
-  EXPECT_FALSE(directory.SetAddressHandle(local, AhIndex(9)));
+  EXPECT_FALSE(directory.SetPath(local, Peer(1, 0).gid, AhIndex(9)));
   EXPECT_EQ(directory.Get(VPortId::None()).kind, Route::Kind::kNone);
   EXPECT_EQ(directory.Peer(remote), Peer(1, 0x48));
   EXPECT_FALSE(directory.Peer(local).has_value());
@@ -37,7 +45,7 @@ TEST(VPortDirectoryTest, LocalPortsAndPeers) {
 TEST(VPortDirectoryTest, ReaddressMovesThePeerAndKeepsItsPath) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 0x48));
-  directory.SetAddressHandle(vport, AhIndex(3));
+  directory.SetPath(vport, Peer(1, 0).gid, AhIndex(3));
   const uint64_t generation = directory.generation();
   EXPECT_TRUE(directory.Readdress(vport, Peer(1, 0x99)));
   EXPECT_NE(directory.generation(), generation);
@@ -103,7 +111,7 @@ TEST(VPortDirectoryTest, BehavesAsAMap) {
 TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 1));
-  directory.SetAddressHandle(vport, AhIndex(1));
+  directory.SetPath(vport, Peer(1, 0).gid, AhIndex(1));
   std::atomic<bool> stop{false};
   std::thread worker([&] {
     while (!stop.load()) {
@@ -114,7 +122,7 @@ TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
     }
   });
   for (uint32_t i = 0; i < 20000; ++i) {
-    directory.SetAddressHandle(vport, AhIndex(1 + i % 2));
+    directory.SetPath(vport, Peer(1, 0).gid, AhIndex(1 + i % 2));
     if (i % 16 == 0) directory.Readdress(vport, Peer(1, 1 + i / 16 % 2));
     if (i % 64 == 0) directory.Intern(Peer(1000 + i, 1));
   }
@@ -136,7 +144,7 @@ TEST(VPortDirectoryTest, ManyVPortsAndTheirRows) {
   const std::vector<VPortDirectory::Row> rows = directory.Dump();
   ASSERT_EQ(rows.size(), 2999u);
   EXPECT_EQ(rows[0].route.kind, Route::Kind::kLocal);
-  EXPECT_EQ(rows[1].peer, Peer(0, 0xffffff));
+  EXPECT_EQ(rows[1].addresses[0].peer, Peer(0, 0xffffff));
   EXPECT_EQ(rows[1].vport, remotes[0]);
 }
 
@@ -144,23 +152,37 @@ TEST(VPortDirectoryTest, OnlyAFullDirectoryGivesARemovedNumberAgainAndTheOldestF
   VPortDirectory directory(3);
   const VPortId first = directory.Intern(Peer(1, 1));
   directory.Remove(first);
+  directory.Reclaim(kInUse);
   const VPortId second = directory.Intern(Peer(2, 1));
   const VPortId third = directory.Intern(Peer(3, 1));
   EXPECT_NE(second, first);
   EXPECT_NE(third, first);
   directory.Remove(second);
   directory.Remove(second);
+  directory.Reclaim([third](VPortId vport) { return vport == third; });
   EXPECT_EQ(directory.Intern(Peer(4, 1)), first);
   EXPECT_EQ(directory.Intern(Peer(5, 1)), second);
   EXPECT_TRUE(directory.Intern(Peer(6, 1)).IsNone()) << "removed twice is removed once";
   EXPECT_EQ(directory.Peer(first), Peer(4, 1));
 }
 
+// A worker may learn it once more after the FDB was flushed of it: its MACs must not come to be another's.
+TEST(VPortDirectoryTest, ARemovedNumberIsNotUsedAgainWhileTheFdbHasIt) {
+  VPortDirectory directory(1);
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  directory.Remove(vport);
+  EXPECT_TRUE(directory.Intern(Peer(2, 1)).IsNone()) << "nobody has looked yet";
+  directory.Reclaim(kInUse);
+  EXPECT_TRUE(directory.Intern(Peer(2, 1)).IsNone());
+  directory.Reclaim(kNotInUse);
+  EXPECT_EQ(directory.Intern(Peer(2, 1)), vport);
+}
+
 TEST(VPortDirectoryTest, TheGenerationChangesWithWhatAnAddressStandsFor) {
   VPortDirectory directory;
   const VPortId restarted = directory.Intern(Peer(1, 1));
   const VPortId newcomer = directory.Intern(Peer(1, 2));
-  directory.SetAddressHandle(restarted, AhIndex(5));
+  directory.SetPath(restarted, Peer(1, 0).gid, AhIndex(5));
   EXPECT_EQ(directory.generation(), 0u) << "nothing that a worker remembers became wrong";
   EXPECT_TRUE(directory.Readdress(restarted, Peer(1, 2)));
   EXPECT_EQ(directory.generation(), 1u);
@@ -170,6 +192,83 @@ TEST(VPortDirectoryTest, TheGenerationChangesWithWhatAnAddressStandsFor) {
   directory.Remove(newcomer);
   EXPECT_EQ(directory.generation(), 2u);
   EXPECT_EQ(directory.Find(Peer(1, 2)), restarted) << "the address is still the other's";
+}
+
+// ---- Quota and reclaim ------------------------------------------------------------------------------------------------
+
+TEST(VPortDirectoryTest, APortThatChangesItsQueuePairsTakesNoneFromOthers) {
+  VPortDirectory directory;
+  size_t given = 0;
+  for (uint32_t qpn = 1; qpn <= 70000; ++qpn) given += !directory.Intern(Peer(666, qpn)).IsNone();
+  EXPECT_EQ(given, VPortDirectory::kDataOnlyPerPort);
+  EXPECT_FALSE(directory.Intern(Peer(666, 1)).IsNone()) << "those that it has are found";
+  for (uint64_t guid = 1; guid <= 500; ++guid) ASSERT_FALSE(directory.Intern(Peer(guid, 1)).IsNone());
+}
+
+TEST(VPortDirectoryTest, TheQuotaIsOfDataOnlyVPortsThatThereAre) {
+  VPortDirectory directory;
+  std::vector<VPortId> vports;
+  for (uint32_t qpn = 0; qpn < VPortDirectory::kDataOnlyPerPort; ++qpn) vports.push_back(directory.Intern(Peer(1, qpn)));
+  EXPECT_TRUE(directory.Intern(Peer(1, 100)).IsNone());
+  EXPECT_TRUE(directory.Readdress(vports[0], Peer(1, 100))) << "who restarts needs no other one";
+  EXPECT_TRUE(directory.Intern(Peer(1, 101)).IsNone());
+  directory.Remove(vports[1]);
+  EXPECT_FALSE(directory.Intern(Peer(1, 101)).IsNone());
+  EXPECT_TRUE(directory.Intern(Peer(1, 102)).IsNone());
+  EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 2)}}}, {}));
+  EXPECT_FALSE(directory.Intern(Peer(1, 102)).IsNone());
+  directory.Remove(vports[2]);
+  EXPECT_TRUE(directory.Intern(Peer(1, 103)).IsNone()) << "an announced one leaves no room";
+}
+
+TEST(VPortDirectoryTest, ReclaimTakesWhoIsNeitherHeardNorInUse) {
+  VPortDirectory directory;
+  const VPortId local = directory.AddLocal(0);
+  const VPortId silent = directory.Intern(Peer(1, 1));
+  const VPortId heard = directory.Intern(Peer(2, 1));
+  const VPortId used = directory.Intern(Peer(3, 1));
+  const VPortId announced = directory.Intern(Peer(4, 1));
+  ASSERT_TRUE(directory.Announce(announced, {{{.peer = Peer(4, 1)}}}, {}));
+  const auto in_use = [used](VPortId vport) { return vport == used; };
+  EXPECT_EQ(directory.Reclaim(in_use), 0u) << "all of them have only just come";
+  const uint64_t generation = directory.generation();
+  directory.NoteHeard(heard);
+  EXPECT_EQ(directory.Reclaim(in_use), 1u);
+  EXPECT_EQ(directory.Get(silent).kind, Route::Kind::kNone);
+  EXPECT_TRUE(directory.Find(Peer(1, 1)).IsNone());
+  EXPECT_NE(directory.generation(), generation) << "workers must not go on taking it for the peer's";
+  for (VPortId vport : {local, heard, used, announced}) EXPECT_NE(directory.Get(vport).kind, Route::Kind::kNone);
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 2u) << "what was heard is not for ever, nor is what is in use";
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 0u);
+  directory.NoteHeard(VPortId::None());
+}
+
+TEST(VPortDirectoryTest, WhoIsHeardWhileTheFdbIsAskedStays) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  const std::vector<std::function<void()>> ways = {
+      [&] { directory.NoteHeard(vport); },
+      [&] { directory.Intern(directory.Peer(vport).value()); },
+      [&] { directory.Readdress(vport, Peer(1, 2)); },
+      [&] { directory.Announce(vport, {{{.peer = Peer(1, 2)}}}, {}); },
+  };
+  for (const auto& way : ways) {
+    directory.Reclaim(kInUse);  // so that nothing was heard since
+    EXPECT_EQ(directory.Reclaim([&way](VPortId) {
+      way();
+      return false;
+    }),
+              0u);
+    EXPECT_EQ(directory.Get(vport).kind, Route::Kind::kRemote);
+  }
+}
+
+TEST(VPortDirectoryTest, ReclaimReachesAllOfALargeDirectory) {
+  VPortDirectory directory;
+  for (uint64_t guid = 0; guid < 5000; ++guid) directory.Intern(Peer(guid, 1));
+  directory.Reclaim(kNotInUse);
+  EXPECT_EQ(directory.Reclaim([](VPortId vport) { return vport.value() % 2 == 0; }), 2500u);
+  EXPECT_EQ(directory.Dump().size(), 2500u);
 }
 
 }  // namespace

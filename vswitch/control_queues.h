@@ -24,6 +24,7 @@ struct Punt {
     kReaddressed,  // the agent at `peer` came back with another QPN: verify its path
     kUnresolved,   // a frame waits for the path to `vport`
     kMoved,        // `key` is behind `vport` now, was behind `previous`
+    kDamped,       // `key` moves too often, the last time from `previous` to `vport`
   };
   Kind kind = Kind::kNewPeer;
   VPortId vport;

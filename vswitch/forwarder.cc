@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "vswitch/wire/flow_hash.h"
 
 namespace eoib {
 namespace {
@@ -25,6 +26,11 @@ void PadToMinimum(Frame* frame, bool tagged) {
 bool EndsAtLink(MacAddr destination) {
   const int group = LinkLocalGroup(destination);
   return group == 1 || group == 2;
+}
+
+// The frame that a request sends.
+absl::Span<const uint8_t> FrameOf(const SendRequest& request) {
+  return {request.payload + kEoibHeaderSize, request.length - kEoibHeaderSize};
 }
 
 bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.source() && a.slid == b.slid; }
@@ -143,7 +149,7 @@ bool Forwarder::PollInjected() {
 
 void Forwarder::RetryHeld() {
   held_.TakeIf([this](const HeldFrames::Held& held) {
-    const Route route = parts_.directory->Get(held.vport);
+    const Route route = RouteTo(held.vport, FrameOf(held.request));
     if (route.ah.IsNone() || send_count_ == kBatch) return false;
     parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
     sends_[send_count_] = held.request;
@@ -325,23 +331,21 @@ void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPort
   for (size_t i = 0; i < stale; ++i) {
     const FdbKey key = keys[stale_[i]];
     const VPortId vport = vports[stale_[i]];
-    if (vport.IsNone()) continue;  // the directory is full: the sender's frames are delivered, its MACs flood
-    const Fdb::LearnResult result = parts_.fdb->Learn(key, vport, origin);
-    switch (result.what) {
-      case Fdb::Learned::kNew:
-        counters_.learned.Add();
-        break;
-      case Fdb::Learned::kMoved:
-        counters_.moved.Add();
-        if (origin == FdbOrigin::kRemoteLearned && peers_.FollowsRestart(vport, result.previous)) break;
-        SendPunt({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
-        break;
-      case Fdb::Learned::kLimit:
-        counters_.learn_limited.Add();
-        break;
-      default:
-        break;
+    if (vport.IsNone()) {  // the directory is full, or its port's part: its frames are delivered, its MACs flood
+      counters_.unknown_senders.Add();
+      continue;
     }
+    const Fdb::LearnResult result = parts_.fdb->Learn(key, vport, origin);
+    if (result.what == Fdb::Learned::kMoved || result.damped) {
+      if (origin == FdbOrigin::kRemoteLearned && peers_.FollowsRestart(vport, result.previous)) {
+        parts_.fdb->ForgiveMove(key);
+        continue;
+      }
+    }
+    if (result.what == Fdb::Learned::kMoved) {
+      SendPunt({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
+    }
+    if (result.damped) SendPunt({Punt::Kind::kDamped, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
   }
 }
 
@@ -365,6 +369,7 @@ DropReason Forwarder::ResolveOne(uint32_t ingress, Packet* packet) const {
     case Route::Kind::kLocal:
       return route.local_port == ingress ? DropReason::kSamePort : DropReason::kNone;
     case Route::Kind::kRemote:
+    case Route::Kind::kAggregate:
       return ingress == kFabric ? DropReason::kFabricToFabric : DropReason::kNone;
     case Route::Kind::kNone:
       break;
@@ -412,21 +417,29 @@ void Forwarder::TransmitFlood(uint32_t ingress, Packet* packet) {
     return;
   }
   counters_.egress_copies.Add();
-  const AhIndex flood(flood_ah_.load(std::memory_order_acquire));
-  if (flood.IsNone()) {
+  const Route flood = FloodRoute();
+  if (flood.ah.IsNone()) {
     Discard(packet->frame.buffer, DropReason::kFabricDown);
   } else {
-    QueueToFabric(packet, VPortId::None(), flood, Qpn(Qpn::kMulticast));
+    QueueToFabric(packet, VPortId::None(), flood.ah, flood.qpn);
   }
+}
+
+Route Forwarder::FloodRoute() const {
+  return {.kind = Route::Kind::kRemote, .qpn = Qpn(Qpn::kMulticast), .ah = AhIndex(flood_ah_.load(std::memory_order_acquire))};
+}
+
+// Of an aggregate the address that takes the frame's flow.
+Route Forwarder::RouteTo(VPortId vport, absl::Span<const uint8_t> frame) const {
+  return parts_.directory->Get(vport, [this, frame] { return FlowHash(options_.flow_seed, frame); });
 }
 
 void Forwarder::TransmitKnown(Packet* packet) {
   counters_.egress_copies.Add();
-  const Route route = parts_.directory->Get(packet->to);
-  if (route.kind == Route::Kind::kRemote) {
-    QueueToFabric(packet, packet->to, route.ah, route.qpn);
-    return;
-  }
+  const Route route = RouteTo(packet->to, packet->frame.bytes());
+  if (route.kind == Route::Kind::kRemote) return QueueToFabric(packet, packet->to, route.ah, route.qpn);
+  // It was there when the frame was resolved.
+  if (ABSL_PREDICT_FALSE(route.kind == Route::Kind::kNone)) return Discard(packet->frame.buffer, DropReason::kUnresolved);
   LocalPort& port = ports_[route.local_port];
   bool strip = false;
   if (packet->datagram == nullptr && uplink_.limited_member) {
@@ -503,8 +516,8 @@ void Forwarder::Hold(const SendRequest& request, VPortId vport) {
   parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
 }
 
-// A handle that control has replaced since the frame's route was looked up is retired, and the better one is published: such
-// frames are sent once more.
+// A handle that control has replaced since the frame's route was looked up is retired, and the better one is published (or
+// another address of the aggregate, if that one is lost): such frames are sent once more.
 void Forwarder::FlushToFabric() {
   for (bool first = true; send_count_ != 0; first = false) {
     if (ABSL_PREDICT_TRUE(uplink_.endpoint != nullptr)) {
@@ -527,9 +540,10 @@ void Forwarder::FlushToFabric() {
 }
 
 bool Forwarder::FollowsHandle(SendRequest* request, VPortId vport) const {
-  const AhIndex now = vport.IsNone() ? AhIndex(flood_ah_.load(std::memory_order_acquire)) : parts_.directory->Get(vport).ah;
-  if (now.IsNone() || now == request->ah) return false;
-  request->ah = now;
+  const Route now = vport.IsNone() ? FloodRoute() : RouteTo(vport, FrameOf(*request));
+  if (now.ah.IsNone() || now.ah == request->ah) return false;
+  request->ah = now.ah;
+  request->qpn = now.qpn;
   return true;
 }
 

@@ -66,6 +66,7 @@ class Forwarder {
     Mgid flood_mgid;
     HeaderForm header_form = HeaderForm::kEoib;
     absl::Duration hold = absl::Seconds(1);  // how long a frame waits for a path
+    uint64_t flow_seed = 0;                  // of the hash that chooses an aggregate's address; a secret
   };
   // The forwarder's place on the fabric.
   struct Uplink {
@@ -155,6 +156,8 @@ class Forwarder {
   bool FloodReachesSomebody(uint32_t ingress, Vid vid) const;
   void TransmitFlood(uint32_t ingress, Packet* packet);
   void TransmitKnown(Packet* packet);
+  Route RouteTo(VPortId vport, absl::Span<const uint8_t> frame) const;
+  Route FloodRoute() const;
   void TransmitToPort(LocalPort* port, const Packet& packet, bool strip);
   void CountLost(LocalPort* port, size_t frames, DropReason reason);
   void QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn);

@@ -55,10 +55,10 @@ class ForwarderCompletionTest : public testing::Test {
   }
 
   // A datagram to this agent's QP with a broadcast of kRemoteMac in it, from its GRH on.
-  static std::vector<uint8_t> BroadcastFromPeer() {
+  static std::vector<uint8_t> BroadcastFromPeer(const Gid& peer = kPeer) {
     std::vector<uint8_t> bytes(kGrhSize + kEoibHeaderSize + kMinFrameSize, 0);
     bytes[0] = 0x60;  // IP version 6
-    kPeer.ToWire(&bytes[8]);
+    peer.ToWire(&bytes[8]);
     kOwn.ToWire(&bytes[24]);
     EncodeEoibHeader(EoibHeader(), &bytes[kGrhSize]);
     uint8_t* frame = &bytes[kGrhSize + kEoibHeaderSize];
@@ -69,6 +69,12 @@ class ForwarderCompletionTest : public testing::Test {
   }
   void Deliver(ibv_wc_status status, unsigned flags) {
     hca_.Deliver(BroadcastFromPeer(), {.status = status, .src_qp = 0x77, .wc_flags = flags, .slid = 5});
+    EXPECT_TRUE(forwarder_->PollFabric());
+    forwarder_->Housekeep();
+  }
+  // From queue pair `qpn` at LID `slid` of port `peer`.
+  void Hear(uint32_t qpn, uint16_t slid = 5, const Gid& peer = kPeer) {
+    hca_.Deliver(BroadcastFromPeer(peer), {.status = IBV_WC_SUCCESS, .src_qp = qpn, .wc_flags = IBV_WC_GRH, .slid = slid});
     EXPECT_TRUE(forwarder_->PollFabric());
     forwarder_->Housekeep();
   }
@@ -137,16 +143,48 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
 
 // Each time costs us all that we know of others.
 TEST_F(ForwarderCompletionTest, APeerThatSwitchesItsQueuePairWithEachFrameIsFollowedSoOftenASecond) {
-  const auto hear = [this](uint32_t qpn) {
-    hca_.Deliver(BroadcastFromPeer(), {.status = IBV_WC_SUCCESS, .src_qp = qpn, .wc_flags = IBV_WC_GRH, .slid = 5});
-    EXPECT_TRUE(forwarder_->PollFabric());
-    forwarder_->Housekeep();
-  };
-  for (uint32_t i = 0; i < 1000; ++i) hear(0x100 + i % 2);
+  for (uint32_t i = 0; i < 1000; ++i) Hear(0x100 + i % 2);
   EXPECT_EQ(forwarder_->counters().readdressed_peers.value(), 64u);
   clock_.Advance(absl::Seconds(1));
-  hear(0x102);
+  Hear(0x102);
   EXPECT_EQ(forwarder_->counters().readdressed_peers.value(), 65u);
+}
+
+// It once took all vPorts there are, and nobody who came later was learned from.
+TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairTakesNothingFromOthers) {
+  const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
+  constexpr uint32_t kQueuePairs = 70'000;
+  for (uint32_t qpn = 1; qpn <= kQueuePairs; ++qpn) {
+    Hear(qpn);
+    if (qpn % 64 == 0) port_.TakeTransmitted();
+  }
+  port_.TakeTransmitted();
+  const uint64_t made = VPortDirectory::kDataOnlyPerPort;
+  EXPECT_EQ(directory_.Dump().size(), 1 + made) << "its own port's vPort is one more";
+  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made - PeerTracker::kReaddressesPerSecond);
+  Hear(kQueuePairs);
+  EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1)) << "its frames are delivered all the same";
+  const FdbKey key(Vid(0), kRemoteMac);
+  EXPECT_TRUE(fdb_.Thaw(key)) << "it came from too many places";
+  Hear(0x77, 6, other);
+  EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1));
+  EXPECT_FALSE(directory_.Find({other, Qpn(0x77)}).IsNone());
+  VPortId behind;
+  fdb_.Find({&key, 1}, {&behind, 1});
+  EXPECT_EQ(behind, directory_.Find({other, Qpn(0x77)})) << "and learned from";
+}
+
+// What a worker knows of a peer's path outlives a change of the directory: another LID is noticed whenever it comes.
+TEST_F(ForwarderCompletionTest, AnotherLidIsReportedAlsoRightAfterAChangeOfTheDirectory) {
+  Hear(0x77);
+  Punt punt;
+  while (punts_.Pop(&punt)) continue;
+  directory_.Remove(directory_.Intern({kOwn, Qpn(1)}));  // somebody else's
+  Hear(0x77, 6);
+  ASSERT_TRUE(punts_.Pop(&punt));
+  EXPECT_EQ(punt.kind, Punt::Kind::kReaddressed);
+  EXPECT_EQ(punt.slid, Lid(6));
+  EXPECT_EQ(punt.vport, directory_.Find({kPeer, Qpn(0x77)}));
 }
 
 }  // namespace

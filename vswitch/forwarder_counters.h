@@ -39,11 +39,9 @@ class Counter {
   X(transmitted, "copies that a port took or whose send completed")                 \
   X(transmitted_fabric, "of these, datagrams to the fabric")                        \
   X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")     \
-  X(learned, "addresses learned")                                                   \
-  X(moved, "addresses that moved to another vPort")                                 \
-  X(learn_limited, "addresses not learned because the FDB is full")                 \
   X(new_peers, "remote vPorts seen for the first time")                             \
   X(readdressed_peers, "remote vPorts that came back with another QPN")             \
+  X(unknown_senders, "frames not learned from because their sender got no vPort")   \
   X(punts_lost, "messages to control that found the queue full")
 
 struct ForwarderCounters {

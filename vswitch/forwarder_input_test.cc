@@ -171,7 +171,7 @@ TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndADropAllocatesNothing) {
       if (datagram.size() > 20 && i % 4 == 0) datagram[16] = 0x81, datagram[17] = 0, datagram[18] = 0, datagram[19] = 10;
     }
     peer->SendRawTo(*h2, datagram);
-    const uint64_t before = h2->counters().forwarded.value(), learned = h2->counters().learned.value();
+    const uint64_t before = h2->counters().forwarded.value(), learned = h2->fdb()->counters().learned;
     counting_allocations = true;
     allocations = 0;
     h2->Turn();
@@ -181,7 +181,7 @@ TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndADropAllocatesNothing) {
     else
       ++dropped;
     // A MAC seen for the first time takes its entry.
-    if (h2->counters().learned.value() == learned) {
+    if (h2->fdb()->counters().learned == learned) {
       ASSERT_EQ(allocations, 0u) << "datagram " << i;
     }
     Settle();

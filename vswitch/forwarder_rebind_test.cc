@@ -104,7 +104,7 @@ TEST_F(ForwarderRebindTest, FramesThatWaitForAPathGoThroughTheNewQueuePair) {
   forwarder_->Rebind(Uplink());
   former.reset();
   EXPECT_TRUE(forwarder_->HasHeldFrames());
-  directory_.SetAddressHandle(vport, handles_->Get({peer.gid, 2, Sl()}, {}).value());
+  directory_.SetPath(vport, peer.gid, handles_->Get({peer.gid, 2, Sl()}, {}).value());
   injected_.Push(Injected{});
   forwarder_->PollInjected();
   ASSERT_EQ(hca_.qp()->sends.size(), 1u);

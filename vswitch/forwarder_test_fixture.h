@@ -4,9 +4,11 @@
 #define EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fdb/clock.h"
@@ -55,6 +57,19 @@ inline VlanPolicy Trunk(std::initializer_list<uint16_t> vids, uint16_t native = 
   policy.native_vlan = Vid(native);
   return policy;
 }
+
+// Does something once, after a stage: between a frame's lookup, its route and its post.
+class OnceAfter final : public StageProbe {
+ public:
+  OnceAfter(Stage stage, std::function<void()> then) : stage_(stage), then_(std::move(then)) {}
+  void Passed(Stage stage) noexcept override {
+    if (stage == stage_ && then_ != nullptr) std::exchange(then_, nullptr)();
+  }
+
+ private:
+  const Stage stage_;
+  std::function<void()> then_;
+};
 
 // One agent's data path of one VES, with control played by the test.
 class Host {
@@ -120,7 +135,8 @@ class Host {
     bool any = false;
     while (punts_.Pop(&punt)) {
       if (punt.kind != Punt::Kind::kNewPeer && punt.kind != Punt::Kind::kReaddressed) continue;
-      directory_.SetAddressHandle(punt.vport, handles_->Get({punt.peer.gid, punt.slid.value(), punt.sl}, {}).value());
+      directory_.SetPath(punt.vport, punt.peer.gid, handles_->Get({punt.peer.gid, punt.slid.value(), punt.sl}, {}).value(),
+                         punt.slid);
       injected_.Push(Injected{});
       any = true;
     }
@@ -133,8 +149,32 @@ class Host {
     const VPortId vport = directory_.Find({port.gid, other.endpoint_->qpn()});
     const AhIndex before = directory_.Get(vport).ah;
     handles_->Renew();
-    directory_.SetAddressHandle(vport, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value());
+    directory_.SetPath(vport, port.gid, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), port.lid);
     handles_->Put(before);
+    handles_->Reap();
+  }
+
+  // Control's part: one peer is at all of `hosts`, and (if `resolve`) how to get there is known. Returns its vPort.
+  VPortId AggregateOf(const std::vector<const Host*>& hosts, bool resolve = true) {
+    std::vector<VPortAddress> addresses;
+    for (const Host* host : hosts) addresses.push_back({.peer = host->address()});
+    const VPortId vport = directory_.Intern(addresses[0].peer);
+    EXPECT_TRUE(directory_.Announce(vport, addresses, {}));
+    for (const Host* host : hosts) {
+      if (resolve) SetPathTo(*host, vport);
+    }
+    return vport;
+  }
+  void SetPathTo(const Host& other, VPortId vport) {
+    const HcaPortInfo port = other.hca_->QueryPort().value();
+    directory_.SetPath(vport, port.gid, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), port.lid);
+    injected_.Push(Injected{});
+  }
+  // The handle that SetPathTo published goes.
+  void ForgetPathTo(const Host& other) {
+    const HcaPortInfo port = other.hca_->QueryPort().value();
+    const AhIndex ah = handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value();
+    for (int user = 0; user < 2; ++user) handles_->Put(ah);
     handles_->Reap();
   }
 
@@ -176,10 +216,12 @@ class Host {
     SendRaw(payload, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), other.endpoint_->qpn());
   }
 
+  PeerAddress address() const { return {hca_->QueryPort().value().gid, endpoint_->qpn()}; }
   const ForwarderCounters& counters() const { return forwarder_->counters(); }
   uint64_t dropped(DropReason reason) const { return counters().drop(reason); }
   Forwarder* forwarder() { return forwarder_.get(); }
   Fdb* fdb() { return &fdb_; }
+  VPortDirectory* directory() { return &directory_; }
   InjectQueue* injected() { return &injected_; }
 
  private:

@@ -7,17 +7,28 @@ namespace eoib {
 
 VPortId PeerTracker::VPortOf(const Datagram& datagram, const FdbKey& source) {
   const uint64_t generation = directory_->generation();
-  if (ABSL_PREDICT_FALSE(generation != generation_)) {
-    known_.clear();
-    generation_ = generation;
-  }
   const auto known = known_.find(datagram.source());
-  if (ABSL_PREDICT_TRUE(known != known_.end())) {
-    if (ABSL_PREDICT_FALSE(known->second.slid != datagram.slid)) NotePath(datagram, &known->second);
-    return known->second.vport;
+  if (ABSL_PREDICT_FALSE(known == known_.end() || known->second.generation != generation)) {
+    return Introduce(datagram, source, generation);
   }
-  const VPortId vport = Introduce(datagram, source);
-  if (!vport.IsNone()) known_.insert_or_assign(datagram.source(), Known{vport, datagram.slid});
+  if (ABSL_PREDICT_FALSE(known->second.slid != datagram.slid)) NotePath(datagram, &known->second);
+  directory_->NoteHeard(known->second.vport);
+  return known->second.vport;
+}
+
+// Of a peer that was known in an earlier generation the path is still remembered: it may have changed since.
+VPortId PeerTracker::Introduce(const Datagram& datagram, const FdbKey& source, uint64_t generation) {
+  VPortId vport = directory_->Find(datagram.source());
+  const bool found = !vport.IsNone();
+  if (!found) vport = Make(datagram, source);
+  if (vport.IsNone()) return vport;
+  directory_->NoteHeard(vport);
+  if (known_.size() >= kMostKnown) known_.clear();
+  Known& known = known_.try_emplace(datagram.source(), Known{vport, generation, datagram.slid}).first->second;
+  known.vport = vport;
+  known.generation = generation;
+  if (!found) known.slid = datagram.slid;  // which control is told with the peer
+  if (known.slid != datagram.slid) NotePath(datagram, &known);
   return vport;
 }
 
@@ -34,14 +45,11 @@ void PeerTracker::NotePath(const Datagram& datagram, Known* peer) {
 
 // The first frame of a peer. If its MAC is known behind another QPN of the same port, that agent restarted. Evidence is asked
 // for, because two agents may share a port (and so a GID).
-VPortId PeerTracker::Introduce(const Datagram& datagram, const FdbKey& source) {
+VPortId PeerTracker::Make(const Datagram& datagram, const FdbKey& source) {
   Punt punt{Punt::Kind::kNewPeer, {}, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, source};
-  punt.vport = directory_->Find(datagram.source());
-  if (!punt.vport.IsNone()) return punt.vport;
   VPortId before = VPortId::None();
   fdb_->Find({&source, 1}, {&before, 1});
-  const absl::optional<PeerAddress> peer = directory_->Peer(before);
-  if (peer.has_value() && peer->gid == datagram.sgid && Readdress(before, datagram.source())) {
+  if (directory_->AddressAt(before, datagram.sgid).has_value() && Readdress(before, datagram.source())) {
     punt.kind = Punt::Kind::kReaddressed;
     punt.vport = before;
   } else {
@@ -54,11 +62,12 @@ VPortId PeerTracker::Introduce(const Datagram& datagram, const FdbKey& source) {
   return punt.vport;
 }
 
+// The directory refuses if `vport` was announced: then it is no restart that nobody spoke of.
 bool PeerTracker::FollowsRestart(VPortId vport, VPortId previous) {
   const absl::optional<PeerAddress> now = directory_->Peer(vport);
-  const absl::optional<PeerAddress> before = directory_->Peer(previous);
-  if (!now.has_value() || !before.has_value() || now->gid != before->gid || now->qpn == before->qpn) return false;
-  return Readdress(previous, *now);
+  if (!now.has_value()) return false;
+  const absl::optional<PeerAddress> before = directory_->AddressAt(previous, now->gid);
+  return before.has_value() && before->qpn != now->qpn && Readdress(previous, *now);
 }
 
 bool PeerTracker::Readdress(VPortId vport, const PeerAddress& peer) {

@@ -2,7 +2,8 @@
 //
 // A peer is an agent's queue pair: (GID, QPN). Control hears of each new one, for its path, and of each whose path has changed.
 // A MAC that is known behind one queue pair of a port and comes from another tells of an agent that restarted there: its former
-// vPort is the same agent's, and with its address in the directory all that is behind it is reached where the agent is now.
+// vPort is the same agent's, and with its address in the directory all that is behind it is reached where the agent is now. All
+// addresses of an aggregate are one vPort's, and each of them may restart.
 #ifndef EOIB_VSWITCH_PEER_TRACKER_H_
 #define EOIB_VSWITCH_PEER_TRACKER_H_
 
@@ -30,20 +31,25 @@ class PeerTracker {
   PeerTracker(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock, ForwarderCounters* counters)
       : fdb_(fdb), directory_(directory), punts_(punts), clock_(clock), counters_(counters) {}
 
-  // The vPort of the peer that sent the datagram, in which is a frame of `source`. None if the directory is full.
+  // Peers that are known at a time. Who invents more makes the tracker forget.
+  static constexpr size_t kMostKnown = 65536;
+
+  // The vPort of the peer that sent the datagram, in which is a frame of `source`. None if the directory has no room for it.
   VPortId VPortOf(const Datagram& datagram, const FdbKey& source);
   // A MAC has moved from `previous` to `vport`. True if it is an agent that restarted, and `previous` follows it.
   bool FollowsRestart(VPortId vport, VPortId previous);
 
  private:
-  // What the directory answered for a peer, and where its datagrams came from last.
+  // What the directory answered for a peer in one of its generations, and where its datagrams came from last.
   struct Known {
     VPortId vport;
+    uint64_t generation;
     Lid slid;
     absl::Time reported = absl::InfinitePast();  // when control last heard of another LID
   };
 
-  VPortId Introduce(const Datagram& datagram, const FdbKey& source);
+  VPortId Introduce(const Datagram& datagram, const FdbKey& source, uint64_t generation);
+  VPortId Make(const Datagram& datagram, const FdbKey& source);
   void NotePath(const Datagram& datagram, Known* peer);
   bool Readdress(VPortId vport, const PeerAddress& peer);
 
@@ -52,9 +58,7 @@ class PeerTracker {
   PuntQueue* const punts_;
   const Clock* const clock_;
   ForwarderCounters* const counters_;
-  // Valid for one generation of the directory.
   absl::flat_hash_map<PeerAddress, Known> known_;
-  uint64_t generation_ = 0;
   uint32_t readdresses_ = 0;  // in the second from
   absl::Time readdresses_since_ = absl::InfinitePast();
 };

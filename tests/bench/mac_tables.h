@@ -13,6 +13,7 @@
 namespace eoib::bench {
 
 constexpr size_t kBatch = 32;
+constexpr uint32_t kVPorts = 4096;  // values are below
 constexpr uint32_t kNotFound = ~uint32_t{0};
 
 // A table of (VID, MAC) to 32 bits. One writer; lookups beside it only if IsConcurrent().
@@ -31,6 +32,8 @@ class BenchTable {
 };
 
 // All have room for `entries` at least; only rte_hash needs to know.
+// The table with all of the policy around it (fdb/fdb.h): its Put is Learn, at a limit of `entries`.
+std::unique_ptr<BenchTable> MakeFdb(size_t entries);
 std::unique_ptr<BenchTable> MakeEoib(size_t entries);
 std::unique_ptr<BenchTable> MakeAbsl(size_t entries);
 std::unique_ptr<BenchTable> MakeRte(size_t entries);

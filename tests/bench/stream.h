@@ -1,4 +1,4 @@
-// Stream: one TCP stream from a host of a lab to another, as iperf3 makes it.
+// Stream: one TCP stream from a host of a lab to another, as iperf3 makes it; and what else is measured between two hosts.
 #ifndef EOIB_TESTS_BENCH_STREAM_H_
 #define EOIB_TESTS_BENCH_STREAM_H_
 
@@ -11,6 +11,13 @@ namespace eoib::bench {
 
 // Gives the hosts the addresses SUBNET.1 and SUBNET.2 ("10.1.0.") on `interface`, and waits until they reach each other.
 void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const std::string& subnet);
+
+// Thousands of UDP datagrams a second that arrive, of those that one program sends as fast as it can: to `address`, which is
+// one of `to`'s, with `payload` bytes each.
+double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds);
+
+// Microseconds: the median round trip of so many pings, 500 a second.
+double MedianRoundTrip(lab::Host* from, const std::string& address, int pings);
 
 class Stream {
  public:

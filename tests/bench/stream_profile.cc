@@ -16,8 +16,8 @@
 #include "tests/bench/report.h"
 #include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
-#include "tests/lab/soft_fabric.h"
 #include "tests/lab/lab.h"
+#include "tests/lab/soft_fabric.h"
 
 namespace eoib::bench {
 namespace {

@@ -1,9 +1,6 @@
 #include "tests/lab/agent.h"
 
-#include <signal.h>
-#include <sys/stat.h>
-
-#include <utility>
+#include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -12,8 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
-#include "control/command_client.h"
 #include "gtest/gtest.h"
 #include "vswitch/wire/drop_reason.h"
 
@@ -70,7 +65,7 @@ uint64_t Sum(const Counters& drops, DropSide side) {
 }  // namespace
 
 std::string ToToml(const AgentSpec& spec) {
-  std::string toml;
+  std::string toml = spec.top;
   for (const VesSpec& ves : spec.veses) {
     absl::StrAppend(&toml, "[[ves]]\nname = \"", ves.name, "\"\npkey = ", ves.pkey, "\n", ves.more, "\n");
   }
@@ -81,29 +76,19 @@ std::string ToToml(const AgentSpec& spec) {
 }
 
 Agent::Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec)
-    : fabric_(fabric), host_(host), spec_(spec), directory_(lab->Path(host->name())) {
-  for (const char* part : {"", "/run", "/state"}) {
-    if (mkdir((directory_ + part).c_str(), 0755) != 0) DieErrno("make " + directory_ + part);
-  }
-  WriteFile(directory_ + "/eoibd.toml", ToToml(spec));
+    : Daemon(lab, fabric, host, "eoibd",
+             {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
+              absl::StrCat("--config=", lab->Path(host->name()), "/eoibd.toml")}),
+      spec_(spec) {
+  WriteFile(directory() + "/eoibd.toml", ToToml(spec));
 }
-
-void Agent::Launch() {
-  Argv argv = fabric_->AgentCommand(host_->name());
-  for (const auto& [flag, path] : {std::pair("--rundir=", "/run"), {"--statedir=", "/state"}, {"--config=", "/eoibd.toml"}}) {
-    argv.push_back(absl::StrCat(flag, directory_, path));
-  }
-  process_ = host_->Start(argv);
-}
-
-std::string Agent::ctl_path() const { return directory_ + "/run/eoibd.ctl"; }
 
 void Agent::WaitUntilReady() {
-  if (!EventuallyTrue(kPatience, [this] { return !Alive() || Ready(); }) || !Alive()) {
-    Die(absl::StrCat("eoibd on ", host_->name(), " does not come up: `show` says ", Ctl({"show"}).ToString(), "its log says\n",
-                     Log()));
-  }
-  for (const VPortSpec& vport : spec_.vports) host_->SetUp(vport.name);
+  WaitUntil({"show"}, [this](const std::string& show) {
+    const auto is_there = [this](const VPortSpec& vport) { return host()->HasInterface(vport.name); };
+    return Joined(show) && std::all_of(spec_.vports.begin(), spec_.vports.end(), is_there);
+  });
+  for (const VPortSpec& vport : spec_.vports) host()->SetUp(vport.name);
 }
 
 // Announcements, five for each vPort, are the frames from ports that no port has received.
@@ -118,15 +103,7 @@ void Agent::WaitUntilAnnounced() {
     return from_ports >= received_and_announced;
   };
   if (!EventuallyTrue(kPatience, announced))
-    Die("eoibd on " + host_->name() + " does not announce itself: " + Ctl({"stats"}).out);
-}
-
-bool Agent::Ready() {
-  for (const VPortSpec& vport : spec_.vports) {
-    if (!host_->HasInterface(vport.name)) return false;
-  }
-  const RunResult show = Ctl({"show"});
-  return show.ok() && Joined(show.out);
+    Die("eoibd on " + host()->name() + " does not announce itself: " + Ctl({"stats"}).out);
 }
 
 // Every VES has a line "flood group MGID: joined, ...".
@@ -136,42 +113,6 @@ bool Agent::Joined(const std::string& show) const {
     if (absl::StrContains(line, "flood group") && absl::StrContains(line, ": joined")) ++joined;
   }
   return joined == spec_.veses.size();
-}
-
-void Agent::Kill(int signal) {
-  EXPECT_TRUE(Alive()) << "eoibd on " << host_->name() << " has died:\n" << Log();
-  process_->Kill(signal);
-}
-
-void Agent::Terminate() {
-  Kill(SIGCONT);
-  Kill(SIGTERM);
-}
-
-int Agent::Wait() { return process_->Wait().value_or(-1); }
-
-int Agent::Stop() {
-  Terminate();
-  return Wait();
-}
-
-// What eoibctl does, without a process for each question. That program itself is tested where an operator uses it.
-RunResult Agent::Ctl(const Argv& command) {
-  const auto reply = CallCommand(ctl_path(), command[0], {command.begin() + 1, command.end()}, absl::Seconds(10));
-  RunResult result;
-  result.exit_code = !reply.ok() ? 1 : reply->is_error ? 2 : 0;
-  if (!reply.ok()) {
-    result.err = std::string(reply.status().message());
-  } else {
-    (reply->is_error ? result.err : result.out) = reply->text;
-  }
-  return result;
-}
-
-std::string Agent::MustCtl(const Argv& command) {
-  const RunResult result = Ctl(command);
-  EXPECT_TRUE(result.ok()) << "eoibctl " << absl::StrJoin(command, " ") << " on " << host_->name() << ": " << result.ToString();
-  return result.ok() ? result.out : "";
 }
 
 std::map<std::string, Counters> Agent::Stats() { return ParseCounters(MustCtl({"stats"})); }
@@ -216,7 +157,7 @@ uint64_t Agent::ResidentKilobytes() const {
     uint64_t kilobytes = 0;
     if (words.size() == 3 && words[0] == "VmRSS:" && absl::SimpleAtoi(words[1], &kilobytes)) return kilobytes;
   }
-  Die("no memory of eoibd on " + host_->name());
+  Die("no memory of eoibd on " + host()->name());
 }
 
 void ExpectConservation(Agent* agent) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/lab/daemon.h"
 #include "tests/lab/fabric.h"
 #include "tests/lab/lab.h"
 
@@ -28,6 +29,7 @@ struct VPortSpec {
 struct AgentSpec {
   std::vector<VesSpec> veses = {VesSpec()};
   std::vector<VPortSpec> vports = {VPortSpec()};
+  std::string top;  // lines of TOML above all: "fdb_limit = 100\n"
 };
 
 std::string ToToml(const AgentSpec& spec);
@@ -44,13 +46,10 @@ struct FdbRow {
   std::string behind;  // "vPort v1", "GID ... QPN ..."
 };
 
-// Its HCA port bears its host's name, and its directories are the host's, so that it comes back as the same agent.
-class Agent {
+class Agent final : public Daemon {
  public:
   Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec);
 
-  // Runs eoibd; returns at once.
-  void Launch();
   // Waits until it answers, is in the groups of all its VESes, and its interfaces are there; sets these up. Aborts the test,
   // with the log, if that does not come to pass.
   void WaitUntilReady();
@@ -60,24 +59,7 @@ class Agent {
     Launch();
     WaitUntilReady();
   }
-  // Fails the test if it is dead already: it has died of something that nobody did to it.
-  void Kill(int signal);
-  // SIGTERM, also to one that is stopped.
-  void Terminate();
-  // Its exit code, -1 if it does not end.
-  int Wait();
-  int Stop();  // both
-  bool Alive() { return process_ != nullptr && process_->Alive(); }
-  pid_t pid() const { return process_->pid(); }
-  std::string Log() const { return process_->Log(); }
-
-  Host* host() const { return host_; }
   const AgentSpec& spec() const { return spec_; }
-  std::string ctl_path() const;
-
-  RunResult Ctl(const Argv& command);
-  // Fails the test, and returns "", if the command fails.
-  std::string MustCtl(const Argv& command);
 
   // By VES. Empty if the agent does not answer.
   std::map<std::string, Counters> Stats();
@@ -93,14 +75,9 @@ class Agent {
   uint64_t ResidentKilobytes() const;
 
  private:
-  bool Ready();
   bool Joined(const std::string& show) const;
 
-  Fabric* const fabric_;
-  Host* const host_;
   const AgentSpec spec_;
-  const std::string directory_;
-  std::unique_ptr<Process> process_;
 };
 
 // Waits until the agent is at rest, and expects of every VES that

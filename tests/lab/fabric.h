@@ -26,8 +26,8 @@ class Fabric {
  public:
   virtual ~Fabric() = default;
 
-  // What to run for an agent on the port of that host: program and flags. The same port for the same name.
-  virtual Argv AgentCommand(const std::string& host) = 0;
+  // What to run for a daemon on the port of that host: program ("eoibd", ...) and flags. The same port for the same name.
+  virtual Argv DaemonCommand(const std::string& program, const std::string& host) = 0;
   // By how much what runs here is slower than on a machine's own processor: large numbers are to be so much smaller.
   virtual size_t Slowdown() const { return 1; }
   // At the end of a test, before its agents end: they must be able to say goodbye.

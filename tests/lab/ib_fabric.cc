@@ -79,8 +79,8 @@ int IbFabric::AdapterOf(const std::string& host) {
   return adapters_[host] = adapter;
 }
 
-Argv IbFabric::AgentCommand(const std::string& host) {
-  return {Binary("eoibd"), absl::StrCat("--hca=verbs:", IbSubnet::Device(AdapterOf(host)), "/1")};
+Argv IbFabric::DaemonCommand(const std::string& program, const std::string& host) {
+  return {Binary(program), absl::StrCat("--hca=verbs:", IbSubnet::Device(AdapterOf(host)), "/1")};
 }
 
 }  // namespace eoib::lab

@@ -16,11 +16,11 @@ namespace eoib::lab {
 // of it puts that back. Host hN has adapter N - 1, other hosts the next that is free.
 class IbFabric final : public Fabric {
  public:
-  static constexpr int kAdapters = 6;
+  static constexpr int kAdapters = 8;
 
   explicit IbFabric(const std::vector<PartitionSpec>& partitions);
 
-  Argv AgentCommand(const std::string& host) override;
+  Argv DaemonCommand(const std::string& program, const std::string& host) override;
   size_t Slowdown() const override { return 20; }  // in QEMU's emulation
 
   static IbSubnet& subnet();

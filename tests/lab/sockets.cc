@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
 
 namespace eoib::lab {
 namespace {
@@ -79,10 +80,14 @@ bool ReceiveSome(int fd, size_t* received, bool* damaged) {
 
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port) { return OpenBound(host, address, port, SOCK_DGRAM); }
 
-UniqueFd UdpConnect(Host* host, const std::string& text, uint16_t port) {
+void SetPeer(int socket, const std::string& text, uint16_t port) {
   const Address address = Resolve(text, port);
-  UniqueFd fd = OpenIn(host, address.storage.ss_family, SOCK_DGRAM);
-  if (connect(fd.get(), address.get(), address.length) != 0) DieErrno(absl::StrCat("connect to ", text, " on ", host->name()));
+  if (connect(socket, address.get(), address.length) != 0) DieErrno("connect to " + text);
+}
+
+UniqueFd UdpConnect(Host* host, const std::string& address, uint16_t port) {
+  UniqueFd fd = OpenIn(host, Resolve(address, port).storage.ss_family, SOCK_DGRAM);
+  SetPeer(fd.get(), address, port);
   return fd;
 }
 
@@ -112,12 +117,18 @@ UniqueFd TcpListener(Host* host, const std::string& address, uint16_t port) {
 UniqueFd TcpConnect(Host* host, const std::string& text, uint16_t port, absl::Duration limit) {
   const Address address = Resolve(text, port);
   UniqueFd fd = OpenIn(host, address.storage.ss_family, SOCK_STREAM);
-  if (connect(fd.get(), address.get(), address.length) == 0) return fd;
-  if (errno != EINPROGRESS || !WaitUntil(fd.get(), POLLOUT, limit)) return UniqueFd();
-  int error = 0;
-  socklen_t size = sizeof(error);
-  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error == 0 ? std::move(fd) : UniqueFd();
+  int error = connect(fd.get(), address.get(), address.length) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    socklen_t size = sizeof(error);
+    if (!WaitUntil(fd.get(), POLLOUT, limit)) {
+      error = ETIMEDOUT;
+    } else {
+      getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  if (error == 0) return fd;
+  ADD_FAILURE() << host->name() << " connects to " << text << ": " << strerror(error);
+  return UniqueFd();
 }
 
 UniqueFd TcpAccept(int listener, absl::Duration limit) {

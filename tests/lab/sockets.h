@@ -17,13 +17,15 @@ namespace eoib::lab {
 // A UDP socket bound to `address` and `port` (0: any).
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port);
 void SendUdp(int socket, const std::string& address, uint16_t port, const Bytes& payload);
+// Gives a UDP socket a peer.
+void SetPeer(int socket, const std::string& address, uint16_t port);
 // One that has a peer: only such a socket hears of ICMP errors.
 UniqueFd UdpConnect(Host* host, const std::string& address, uint16_t port);
 // Nothing if none came in time.
 absl::optional<Bytes> ReceiveUdp(int socket, absl::Duration limit = kPatience);
 
 UniqueFd TcpListener(Host* host, const std::string& address, uint16_t port);
-// Invalid if the connection is not made in time.
+// Invalid, and a failed test that says why, if the connection is not made in time.
 UniqueFd TcpConnect(Host* host, const std::string& address, uint16_t port, absl::Duration limit = kPatience);
 UniqueFd TcpAccept(int listener, absl::Duration limit = kPatience);
 // Sends `bytes` of a pattern from one end and reads them at the other; "" or what went wrong.

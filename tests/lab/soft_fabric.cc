@@ -66,8 +66,8 @@ void SoftFabric::Kill(int signal) {
   process_->Kill(signal);
 }
 
-Argv SoftFabric::AgentCommand(const std::string& host) {
-  return {Binary("eoibd"), "--hca=soft:" + host, "--fabric=" + socket()};
+Argv SoftFabric::DaemonCommand(const std::string& program, const std::string& host) {
+  return {Binary(program), "--hca=soft:" + host, "--fabric=" + socket()};
 }
 
 void SoftFabric::End() {

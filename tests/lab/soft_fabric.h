@@ -18,7 +18,7 @@ class SoftFabric final : public Fabric {
  public:
   SoftFabric(Lab* lab, const std::vector<PartitionSpec>& partitions);
 
-  Argv AgentCommand(const std::string& host) override;
+  Argv DaemonCommand(const std::string& program, const std::string& host) override;
   void Resume() override { Kill(SIGCONT); }
   void End() override;
 

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/lab/packet_socket.h"
 
 namespace eoib::lab {
 
@@ -65,6 +66,14 @@ std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& sp
     if (options.ipv6) agent->host()->AddAddress("v1", Address6(i) + "/64");
   }
   return added;
+}
+
+void WaitUntilHeard(Host* from, Host* at, const std::string& interface) {
+  PacketSocket mouth(from, interface), ear(at, interface);
+  constexpr uint32_t kMarker = 0x68656172;
+  const Bytes frame = TestFrame(MacAddr::Broadcast(), Mac(from->Mac(interface)), kMarker);
+  const auto heard = [&] { return mouth.Send(frame), ear.WaitFor(Marked(kMarker), 1, absl::Milliseconds(50)); };
+  if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat(at->name(), " does not hear ", from->name(), " at ", interface));
 }
 
 std::string Address(int number) { return absl::StrCat("10.0.0.", number); }

@@ -48,6 +48,11 @@ class SwitchTest : public ::testing::Test {
 std::string Address(int number);
 std::string Address6(int number);
 
+// Sends broadcasts at `from`'s `interface` until `at` hears one at its own. An agent that is ready has joined its group; that
+// those before it send to it comes a moment later, as with a switch that is told of a member, and what they flood until then is
+// lost.
+void WaitUntilHeard(Host* from, Host* at, const std::string& interface = "v1");
+
 // Pings once every `interval` and expects `count` answers to `count` requests.
 void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01");
 // The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.

@@ -1,6 +1,5 @@
 #include "tests/lab/traffic.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -18,14 +17,6 @@ constexpr size_t kInARow = 10;
 // Large enough that what a stopped peer does not take soon fills a ring.
 constexpr size_t kPayload = 1400;
 constexpr uint16_t kFirstPort = 7000;
-
-sockaddr_in SocketAddress(const std::string& text, uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (inet_pton(AF_INET, text.c_str(), &address.sin_addr) != 1) Die(text + " is no IPv4 address");
-  return address;
-}
 
 void Enable(int socket, int option) {
   const int one = 1;
@@ -50,9 +41,7 @@ Stream::Stream(Host* from, const std::string& from_address, Host* to, const std:
     : out_(UdpSocket(from, from_address, 0)), in_(UdpSocket(to, to_address, port)) {
   Enable(out_.get(), SO_BROADCAST);
   Enable(in_.get(), SO_TIMESTAMPNS);
-  const sockaddr_in address = SocketAddress(to_address, port);
-  if (connect(out_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    DieErrno("connect to " + to_address);
+  SetPeer(out_.get(), to_address, port);
 }
 
 // A datagram that the kernel does not take, for whichever reason, is lost like any other.

@@ -19,8 +19,8 @@
 
 namespace eoib::lab {
 
-// UDP from one host to another, or to a broadcast address as that other host hears it. Times are of absl::Now's clock; arrivals
-// are as the receiver's kernel saw them. Any thread may ask; Traffic's writes.
+// UDP over IPv4 or IPv6 from one host to another, or to a broadcast address as that other host hears it. Times are of
+// absl::Now's clock; arrivals are as the receiver's kernel saw them. Any thread may ask; Traffic's writes.
 class Stream {
  public:
   // When forwarding had begun again after `since`: the arrival of the first of ten datagrams in a row that were sent after it.

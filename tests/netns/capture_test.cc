@@ -198,7 +198,9 @@ class CaptureTest : public SwitchTest {
     const std::string show = one_->MustCtl({"show"}), peer = two_->MustCtl({"show"});
     EXPECT_EQ(Number(packet["erf.types.type"]), 21u);
     EXPECT_EQ(Number(packet["erf.flags.cap"]), IsSoft() ? 0u : 1u) << "0: as on the cable, 1: rebuilt";
-    if (!IsSoft()) EXPECT_EQ(Number(packet["infiniband.bth.psn"]), 0u) << "which nobody knows";
+    if (!IsSoft()) {
+      EXPECT_EQ(Number(packet["infiniband.bth.psn"]), 0u) << "which nobody knows";
+    }
     for (const char* field : {"lrh.vl", "lrh.lver", "lrh.sl", "bth.tver"}) {
       EXPECT_EQ(Number(packet[absl::StrCat("infiniband.", field)]), 0u) << field;
     }
@@ -360,8 +362,9 @@ TEST_F(CaptureTest, ARunOfKernelTrafficIsDecodedWhole) {
   StopCaptures();
   ExpectNothingMalformed();
   for (Agent* agent : {one_, two_}) {
-    EXPECT_EQ(Packets(*agent, With("icmp.type", 8)).size(), 20u) << agent->host()->name();
-    EXPECT_EQ(Packets(*agent, With("icmp.type", 0)).size(), 20u) << agent->host()->name();
+    // ping asks once more where an answer is late.
+    EXPECT_GE(Packets(*agent, With("icmp.type", 8)).size(), 20u) << agent->host()->name();
+    EXPECT_GE(Packets(*agent, With("icmp.type", 0)).size(), 20u) << agent->host()->name();
     EXPECT_GE(Packets(*agent, [](const Packet& p) { return p.at("arp.opcode") != ""; }).size(), 2u) << agent->host()->name();
   }
 }

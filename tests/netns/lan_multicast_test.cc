@@ -1,16 +1,11 @@
 // IP multicast between hosts: what members hear, how often, and what others do not.
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
-#include <cstring>
-#include <utility>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/lab/sockets.h"
+#include "tests/lab/multicast_station.h"
 #include "tests/lab/switch_test.h"
 
 namespace eoib::lab {
@@ -23,97 +18,6 @@ using ::testing::UnorderedElementsAreArray;
 constexpr char kGroup4[] = "239.1.2.3";
 constexpr char kGroup6[] = "ff15::1:2:3";
 
-template <typename Value>
-void SetOption(int fd, int level, int name, const Value& value, const char* what) {
-  if (setsockopt(fd, level, name, &value, sizeof(value)) != 0) DieErrno(what);
-}
-
-// A UDP socket at one host's v1 that speaks to groups, and hears those that it joined and no others. IPv4 or IPv6.
-class Station {
- public:
-  Station(Host* host, bool ipv6, uint16_t port) : ipv6_(ipv6), port_(port) {
-    fd_ = UdpSocket(host, ipv6 ? "::" : "0.0.0.0", port);
-    host->InNamespace([this] { index_ = static_cast<int>(if_nametoindex("v1")); });
-    const ip_mreqn out = {{}, {}, index_};
-    if (ipv6_) {
-      SetOption(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_IF, index_, "set IPV6_MULTICAST_IF");
-      SetOption(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_ALL, int{0}, "set IPV6_MULTICAST_ALL");
-      SetOption(fd_.get(), IPPROTO_IPV6, IPV6_RECVHOPLIMIT, int{1}, "set IPV6_RECVHOPLIMIT");
-    } else {
-      SetOption(fd_.get(), IPPROTO_IP, IP_MULTICAST_IF, out, "set IP_MULTICAST_IF");
-      SetOption(fd_.get(), IPPROTO_IP, IP_MULTICAST_ALL, int{0}, "set IP_MULTICAST_ALL");
-      SetOption(fd_.get(), IPPROTO_IP, IP_RECVTTL, int{1}, "set IP_RECVTTL");
-    }
-  }
-
-  void Join(const std::string& group) { Change(group, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP); }
-  void Leave(const std::string& group) { Change(group, IP_DROP_MEMBERSHIP, IPV6_LEAVE_GROUP); }
-  void SetHops(int hops) { Set(IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hops); }
-  void SetLoop(bool loop) { Set(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP, loop); }
-
-  // A datagram that tells `text`, followed by zeros up to `size`.
-  void Send(const std::string& group, const std::string& text, size_t size = 0) {
-    Bytes payload(text.begin(), text.end());
-    payload.resize(std::max(size, text.size()));
-    SendUdp(fd_.get(), group, port_, payload);
-  }
-
-  // What has arrived once it is `count` datagrams, or too few of them in time: "TEXT, SIZE bytes, HOPS hops".
-  std::vector<std::string> Heard(size_t count) {
-    EventuallyTrue(kPatience, [&] {
-      while (TakeOne()) {
-      }
-      return heard_.size() >= count;
-    });
-    return std::exchange(heard_, {});
-  }
-
- private:
-  void Set(int name4, int name6, int value) {
-    SetOption(fd_.get(), ipv6_ ? IPPROTO_IPV6 : IPPROTO_IP, ipv6_ ? name6 : name4, value, "set a multicast option");
-  }
-
-  void Change(const std::string& group, int name4, int name6) {
-    if (ipv6_) {
-      ipv6_mreq request{};
-      std::memcpy(&request.ipv6mr_multiaddr, Ip6(group).data(), 16);
-      request.ipv6mr_interface = static_cast<unsigned>(index_);
-      SetOption(fd_.get(), IPPROTO_IPV6, name6, request, "join or leave an IPv6 group");
-    } else {
-      ip_mreqn request{};
-      std::memcpy(&request.imr_multiaddr, Ip4(group).data(), 4);
-      request.imr_ifindex = index_;
-      SetOption(fd_.get(), IPPROTO_IP, name4, request, "join or leave an IPv4 group");
-    }
-  }
-
-  bool TakeOne() {
-    char payload[65536];
-    alignas(cmsghdr) char control[256];
-    iovec part = {payload, sizeof(payload)};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    const ssize_t size = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
-    if (size < 0) return false;
-    int hops = -1;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_type == (ipv6_ ? IPV6_HOPLIMIT : IP_TTL)) std::memcpy(&hops, CMSG_DATA(header), sizeof(hops));
-    }
-    const std::string text(payload, strnlen(payload, static_cast<size_t>(size)));
-    heard_.push_back(absl::StrCat(text, ", ", size, " bytes, ", hops, " hops"));
-    return true;
-  }
-
-  const bool ipv6_;
-  const uint16_t port_;
-  UniqueFd fd_;
-  int index_ = 0;
-  std::vector<std::string> heard_;
-};
-
 // Both families: the name of a test says which.
 class MulticastTest : public SwitchTest, public ::testing::WithParamInterface<bool> {
  protected:
@@ -122,13 +26,15 @@ class MulticastTest : public SwitchTest, public ::testing::WithParamInterface<bo
 
   // One station on each of as many hosts.
   void AddStations(int count, uint16_t port = 4000) {
-    for (Agent* agent : AddNumberedAgents(count, {}, {.ipv6 = ipv6()})) {
-      stations_.push_back(std::make_unique<Station>(agent->host(), ipv6(), port));
+    const std::vector<Agent*> agents = AddNumberedAgents(count, {}, {.ipv6 = ipv6()});
+    for (Agent* agent : agents) {
+      if (agent != agents[0]) WaitUntilHeard(agents[0]->host(), agent->host());
+      stations_.push_back(std::make_unique<MulticastStation>(agent->host(), ipv6(), port));
     }
   }
-  Station& station(int number) { return *stations_[number - 1]; }
+  MulticastStation& station(int number) { return *stations_[number - 1]; }
 
-  std::vector<std::unique_ptr<Station>> stations_;
+  std::vector<std::unique_ptr<MulticastStation>> stations_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, MulticastTest, ::testing::Bool(),

@@ -120,7 +120,7 @@ TEST_F(TaggedGuestsTest, APriorityTaggedGuestMeetsAnUntaggedHost) {
   }));
   // The priority arrives.
   EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(WithTag(echo, 0, 5))));
-  EXPECT_TRUE(agents()[2]->Knows(guest.ToString(), "QPN", 0));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[2]->Knows(guest.ToString(), "QPN", 0); }));
 }
 
 // A provider's tag (IEEE 802.1ad) is payload, at every length, in a VLAN and outside.

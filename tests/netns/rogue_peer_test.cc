@@ -11,7 +11,6 @@
 #include "tests/lab/switch_test.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
-#include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/ud_endpoint.h"
 
 namespace eoib::lab {
@@ -43,9 +42,7 @@ std::unique_ptr<Hca> OpenPortOf(const Argv& command) {
   }
   HcaRegistry registry;
   registry.Register("verbs", OpenVerbsHca);
-  registry.Register("soft", softhca::SoftHcaOpener([socket] {
-                      return std::make_unique<softhca::FabricClient>(softhca::FabricClient::Options{.socket = socket});
-                    }));
+  registry.Register("soft", softhca::FabricHcaOpener({.socket = socket}));
   return Value(registry.Open(port));
 }
 
@@ -120,7 +117,7 @@ class RoguePeerTest : public SwitchTest {
     AgentSpec trunk;
     trunk.vports[0].more = "mode = \"trunk\"\n";
     agent_ = &AddAgent("h1", trunk);
-    rogue_ = std::make_unique<RoguePeer>(OpenPortOf(fabric().AgentCommand("rogue")), agent_);
+    rogue_ = std::make_unique<RoguePeer>(OpenPortOf(fabric().DaemonCommand("eoibd", "rogue")), agent_);
     v1_ = std::make_unique<PacketSocket>(agent_->host(), "v1");
     mac_ = Mac(agent_->host()->Mac("v1"));
   }

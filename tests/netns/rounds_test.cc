@@ -127,7 +127,9 @@ class RoundsTest : public SwitchTest {
     stopped->Kill(SIGCONT);
   }
 
-  std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), {host(kA), host(kB), host(kC), soft_fabric().host()}); }
+  std::string LyingAbout() {
+    return OutsideOfProcesses(lab().directory(), {host(kA), host(kB), host(kC), soft_fabric().host()});
+  }
 
   // Plays `rounds` rounds and looks at the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,

@@ -19,25 +19,27 @@ production_objects() {
 
 # check_seam BUILD_DIR PREFIX OBJECT LIBRARY: of the names that begin so, only that object may leave any to the library.
 check_seam() {
-  seam=0
-  bad=0
-  for object in $(production_objects "$1"); do
-    symbols=$(nm -u "$object" 2>/dev/null | awk -v prefix="$2" 'index($NF, prefix) == 1 { print $NF }' | tr '\n' ' ')
-    case "$object" in
-      */"$3") [ -n "$symbols" ] && seam=1 ;;
-      *)
-        if [ -n "$symbols" ]; then
-          echo "$object: undefined $symbols: only $3 may call $4"
-          bad=1
-        fi
-        ;;
-    esac
-  done
-  if [ "$seam" -eq 0 ]; then
-    echo "$1: no $3 with undefined $2* symbols found: not built?"
-    return 1
-  fi
-  return "$bad"
+  # "OBJECT: U SYMBOL"; all objects at once, since a process for each takes longer than all the rest.
+  production_objects "$1" | xargs nm -A -u 2>/dev/null | awk -v build="$1" -v prefix="$2" -v only="$3" -v library="$4" '
+    index($NF, prefix) == 1 {
+      object = $1
+      sub(/:$/, "", object)
+      name = object
+      sub(/^.*\//, "", name)
+      if (name == only) seam = 1
+      else symbols[object] = symbols[object] " " $NF
+    }
+    END {
+      for (object in symbols) {
+        print object ": undefined" symbols[object] ": only " only " may call " library
+        bad = 1
+      }
+      if (!seam) {
+        print build ": no " only " with undefined " prefix "* symbols found: not built?"
+        bad = 1
+      }
+      exit bad
+    }'
 }
 
 check_softhca() {

@@ -72,10 +72,11 @@ class ReadmeTest : public InfinibandTest {
   std::unique_ptr<Process> StartUnit(const std::string& unit, Host* host, int adapter) {
     EXPECT_EQ(LineOf(unit, "LimitMEMLOCK="), "infinity");
     EXPECT_EQ(LineOf(unit, "CapabilityBoundingSet="), "CAP_NET_ADMIN CAP_NET_RAW");
+    EXPECT_EQ(LineOf(unit, "Environment=EOIB_HCA="), "verbs:mlx5_0/1");
     Argv argv = {"prlimit", "--memlock=unlimited:unlimited", "setpriv", "--bounding-set=-all,+net_admin,+net_raw"};
     for (absl::string_view word : absl::StrSplit(LineOf(unit, "ExecStart="), ' ')) {
-      argv.push_back(
-          absl::StrReplaceAll(word, {{"/usr/local/bin/eoibd", Binary("eoibd")}, {"mlx5_0", IbSubnet::Device(adapter)}}));
+      argv.push_back(absl::StrReplaceAll(word, {{"/usr/local/bin/eoibd", Binary("eoibd")},
+                                                {"${EOIB_HCA}", absl::StrCat("verbs:", IbSubnet::Device(adapter), "/1")}}));
     }
     // Of each host its own: they share this machine's files.
     const std::string directory = lab().Path(host->name());
@@ -97,7 +98,7 @@ TEST_F(ReadmeTest, LeadsFromPartitionsConfToTheFirstPing) {
     const RunResult result = RunToEnd({.argv = {"sh", "-ec", command + LineOf(first_ping, command)}});
     ASSERT_TRUE(result.ok()) << result.ToString();
   }
-  const std::string unit = Listing("**2. Each host**");
+  const std::string unit = ReadFile("deploy/systemd/eoibd.service");
   const char* const membership[kHosts] = {"full", "full", "limited"};
   std::map<int, Host*> hosts;
   std::vector<std::unique_ptr<Process>> agents;

@@ -65,7 +65,7 @@ class RxePorts final : public Fabric {
   }
   ~RxePorts() override { OnMachine("ip link delete va"); }  // takes vb and the ports along
 
-  Argv AgentCommand(const std::string& host) override {
+  Argv DaemonCommand(const std::string&, const std::string& host) override {
     return {"nsenter", "--net=/proc/1/ns/net", Binary("eoibd-verbs"), "--hca=verbs:" + PortOf(host)};
   }
   static std::string PortOf(const std::string& host) { return host == "h1" ? "rxva/1" : "rxvb/1"; }

@@ -44,7 +44,7 @@ AhIndex AddressHandles::IndexOf(uint32_t slot) const {
 
 absl::StatusOr<ibv_ah*> AddressHandles::Make(const PathKey& key, const PathAttributes& attributes) const {
   ibv_ah_attr attr = {};
-  attr.is_global = 1;
+  attr.is_global = attributes.grh;
   key.dgid.ToWire(attr.grh.dgid.raw);
   attr.grh.sgid_index = static_cast<uint8_t>(hca_->gid_index());
   attr.grh.flow_label = attributes.flow_label;

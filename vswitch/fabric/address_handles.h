@@ -22,12 +22,12 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "fdb/address.h"
-#include "fdb/vport_directory.h"  // AhIndex
+#include "fdb/vport_address.h"
 #include "vswitch/fabric/hca.h"
 
 namespace eoib {
 
-// How to reach a port: what goes into an address handle. Every datagram carries a GRH.
+// How to reach a port: what goes into an address handle.
 struct PathKey {
   Gid dgid;
   uint16_t dlid = 0;  // a LID or an MLID; 0 on RoCE
@@ -44,11 +44,12 @@ struct PathAttributes {
   uint8_t hop_limit = 0;
   uint32_t flow_label = 0;
   uint8_t rate = 0;  // static rate, IBA code; 0: the port's
+  bool grh = true;   // of EoIB always; IPoIB may leave it out of unicast within a subnet (RFC 4391 §6)
 
   friend constexpr auto operator<=>(const PathAttributes&, const PathAttributes&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const PathAttributes& a) {
-    return H::combine(std::move(h), a.traffic_class, a.hop_limit, a.flow_label, a.rate);
+    return H::combine(std::move(h), a.traffic_class, a.hop_limit, a.flow_label, a.rate, a.grh);
   }
 };
 

@@ -92,7 +92,7 @@ void RebuiltCapture::Sent(const QueuePair& qp, const PathKey& path, const PathAt
   packet.slid = port_.lid;
   packet.sgid = port_.gid;
   packet.pkey = PKeyAt(qp.pkey_index);
-  capture_->Record({MakeUdHeaders(packet)}, payload.size(),
+  capture_->Record({.headers = MakeUdHeaders(packet), .global = attributes.grh}, payload.size(),
                    [payload](uint8_t* to) { std::memcpy(to, payload.data(), payload.size()); });
 }
 

@@ -98,7 +98,7 @@ class Node {
   UdEndpoint& endpoint() { return *endpoint_; }
   BufferPool& pool() { return *pool_; }
 
-  void JoinFloodGroup() {
+  void JoinGroupMembership() {
     McMemberRecord record;
     record.mgid = kMgid;
     record.port_gid = gid();
@@ -172,7 +172,7 @@ class Node {
 class UdEndpointSofthcaTest : public testing::Test {
  protected:
   UdEndpointSofthcaTest() {
-    for (Node* node : {&a_, &b_, &c_}) node->JoinFloodGroup();
+    for (Node* node : {&a_, &b_, &c_}) node->JoinGroupMembership();
   }
 
   softhca::Subnet subnet_;

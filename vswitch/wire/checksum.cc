@@ -1,60 +1,17 @@
 #include "vswitch/wire/checksum.h"
 
-#include <array>
 #include <cstring>
 
 #include "absl/base/config.h"
 #include "fdb/address.h"
 #include "vswitch/wire/byte_order.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip_headers.h"
+#include "vswitch/wire/ipv6_extensions.h"
 
 namespace eoib {
 namespace {
 
-// RFC 791 §3.1.
-struct Ipv4Wire {
-  uint8_t version_ihl = 0;
-  uint8_t tos = 0;
-  be16 total_length;
-  be16 id;
-  be16 fragment;  // flags 3 | offset 13
-  uint8_t ttl = 0;
-  uint8_t protocol = 0;
-  be16 checksum;
-  be32 source;
-  be32 destination;
-};
-static_assert(sizeof(Ipv4Wire) == 20);
-
-// RFC 8200 §3.
-struct Ipv6Wire {
-  be32 version_class_flow;
-  be16 payload_length;
-  uint8_t next_header = 0;
-  uint8_t hop_limit = 0;
-  std::array<uint8_t, 16> source{};
-  std::array<uint8_t, 16> destination{};
-};
-static_assert(sizeof(Ipv6Wire) == 40);
-
-// The common start of IPv6 hop-by-hop, routing and destination options headers (RFC 8200 §4).
-struct Ipv6ExtensionWire {
-  uint8_t next_header = 0;
-  uint8_t length = 0;  // in units of 8 bytes, the first not counted
-  uint8_t routing_type = 0;
-  uint8_t segments_left = 0;
-};
-static_assert(sizeof(Ipv6ExtensionWire) == 4);
-
-constexpr uint8_t kProtocolHopByHop = 0;
-constexpr uint8_t kProtocolTcp = 6;
-constexpr uint8_t kProtocolUdp = 17;
-constexpr uint8_t kProtocolRouting = 43;
-constexpr uint8_t kProtocolDestinationOptions = 60;
-constexpr uint16_t kIpv4MoreFragmentsOrOffset = 0x3fff;
-constexpr uint8_t kOptionPad1 = 0;
-constexpr uint8_t kOptionHomeAddress = 0xc9;
-constexpr int kMaxIpv6Extensions = 8;
 constexpr size_t kTcpHeaderSize = 20;
 constexpr size_t kUdpHeaderSize = 8;
 constexpr size_t kUdpLengthOffset = 4;
@@ -131,25 +88,6 @@ L4Location FindIpv4L4(absl::Span<const uint8_t> frame, size_t ip) {
   return LocateL4(frame, header.protocol, ip, ip + header_length, ip + total_length);
 }
 
-// True if the options in `bytes` have a home address, or cannot be read. RFC 6275 §11.3.1: the sum is then of another address.
-bool HasHomeAddress(absl::Span<const uint8_t> options) {
-  while (!options.empty()) {
-    if (options[0] == kOptionPad1) {
-      options.remove_prefix(1);
-      continue;
-    }
-    if (options[0] == kOptionHomeAddress || options.size() < 2 || options.size() < size_t{2} + options[1]) return true;
-    options.remove_prefix(size_t{2} + options[1]);
-  }
-  return false;
-}
-
-// Whether the pseudo-header of what follows `extension` (all of its bytes) has the addresses of the IPv6 header.
-bool KeepsAddresses(uint8_t protocol, absl::Span<const uint8_t> extension) {
-  if (protocol == kProtocolRouting) return ReadWire<Ipv6ExtensionWire>(extension.data()).segments_left == 0;
-  return protocol != kProtocolDestinationOptions || !HasHomeAddress(extension.subspan(2));
-}
-
 L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t ip) {
   if (frame.size() < ip + sizeof(Ipv6Wire)) return {};
   const auto header = ReadWire<Ipv6Wire>(&frame[ip]);
@@ -159,14 +97,10 @@ L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t ip) {
 
   uint8_t protocol = header.next_header;
   for (int extensions = 0; extensions <= kMaxIpv6Extensions; ++extensions) {
-    if (protocol != kProtocolHopByHop && protocol != kProtocolRouting && protocol != kProtocolDestinationOptions) {
-      return LocateL4(frame, protocol, ip, l4, end);
-    }
-    if (end - l4 < 8) return {};
-    const auto extension = ReadWire<Ipv6ExtensionWire>(&frame[l4]);
-    const size_t length = size_t{8} * (extension.length + 1);
-    if (end - l4 < length || !KeepsAddresses(protocol, frame.subspan(l4, length))) return {};
-    protocol = extension.next_header;
+    if (!IsIpv6Extension(protocol)) return LocateL4(frame, protocol, ip, l4, end);
+    const size_t length = Ipv6ExtensionSize(frame.subspan(l4, end - l4));
+    if (length == 0 || !KeepsAddresses(protocol, frame.subspan(l4, length))) return {};
+    protocol = frame[l4];
     l4 += length;
   }
   return {};

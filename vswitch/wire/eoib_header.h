@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "fdb/vport_address.h"  // HeaderForm
 #include "vswitch/wire/byte_order.h"
 #include "vswitch/wire/drop_reason.h"
 
@@ -15,9 +16,6 @@ inline constexpr size_t kEoibHeaderSize = 4;
 inline constexpr size_t kSegmentExtensionSize = 8;
 // The other 4-byte header that stands in the same place: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
 inline constexpr uint16_t kAlternativeMagic = 0x8919;
-
-// Which of the two headers a frame carries.
-enum class HeaderForm : uint8_t { kEoib, kAlternative };
 
 // What the sender vouches for. "Ok" vouches for a checksum that may not be in the frame (wire_format.md, Checksums).
 enum class L4Checksum : uint8_t { kNone = 0, kTcpOk = 1, kUdpOk = 2 };

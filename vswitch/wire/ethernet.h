@@ -20,6 +20,7 @@ inline constexpr size_t kMacsSize = 12;  // destination and source
 
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
+inline constexpr uint16_t kEtherTypeRarp = 0x8035;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;  // payload to this switch: provider tags are not read
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;

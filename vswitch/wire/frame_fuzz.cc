@@ -8,6 +8,7 @@
 #include "vswitch/wire/checksum.h"
 #include "vswitch/wire/eoib_header.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/flow_hash.h"
 
 namespace eoib {
 namespace {
@@ -100,6 +101,23 @@ void CheckSum(absl::Span<const uint8_t> bytes) {
   Require(OnesComplementSum(bytes) == sum);
 }
 
+// The way a frame takes does not depend on its priority, nor on whether it says that it has none.
+void CheckFlowHash(absl::Span<const uint8_t> frame) {
+  constexpr uint64_t kSeed = 0x5eed;
+  const uint32_t hash = FlowHash(kSeed, Bytes(frame.begin(), frame.end()));  // its own memory, of just that size
+  EthernetInfo info;
+  if (ParseEthernet(frame, &info) != DropReason::kNone) return;
+  Bytes buffer(kVlanTagSize);
+  buffer.insert(buffer.end(), frame.begin(), frame.end());
+  if (info.tagged) {
+    buffer[kVlanTagSize + kMacsSize + 2] ^= 0xe0;  // the priority
+    Require(FlowHash(kSeed, absl::MakeConstSpan(buffer).subspan(kVlanTagSize)) == hash);
+  } else if (PayloadBehindTags(frame) == kEthernetHeaderSize) {
+    InsertVlanTag(&buffer[kVlanTagSize], Vid(0), 5);
+    Require(FlowHash(kSeed, buffer) == hash);
+  }
+}
+
 }  // namespace
 }  // namespace eoib
 
@@ -119,5 +137,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckAccept(frame, L4Checksum::kNone);
   CheckPrepare(frame, request);
   CheckSum(frame);
+  CheckFlowHash(frame);
   return 0;
 }

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "vswitch/fabric/softhca/port_name.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
 
 namespace eoib::softhca {
 namespace {
@@ -409,6 +410,10 @@ absl::Status FabricClient::TakeFaults(const Packet& packet) {
   if (!rules.ok()) return rules.status();
   sink_->OnFaults(*rules);
   return absl::OkStatus();
+}
+
+HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options) {
+  return SoftHcaOpener([options] { return std::make_unique<FabricClient>(options); });
 }
 
 }  // namespace eoib::softhca

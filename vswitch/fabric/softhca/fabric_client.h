@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/address.h"
+#include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
@@ -106,6 +107,9 @@ class FabricClient final : public SubnetLink {
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered
 };
+
+// What a main registers for the scheme "soft": opens "soft:NAME", a port of the subnet of whichever fabricd `options` lead to.
+HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options);
 
 }  // namespace eoib::softhca
 

@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
 }
 
 absl::Status Run() {
+  UsePlainLocks();
   const UniqueFd signals = TerminationSignals();
   AllowManyDescriptors();
   Subnet::Options options;

@@ -1,0 +1,76 @@
+#include "control/daemon.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+#include "control/program.h"
+
+namespace eoib {
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_path) {
+  auto daemon = std::unique_ptr<Daemon>(new Daemon());
+  Daemon* const self = daemon.get();
+  self->signals_ = TerminationSignals();
+  self->commands_.Register(
+      {"exit", "", "stop the program", 0, 0, [self](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+         self->loop_.CallAt(self->loop_.Now(), [self] { self->Stop(); });
+         return std::string("stopping\n");
+       }});
+  auto server = CommandServer::Listen(socket_path, &self->commands_);
+  if (!server.ok()) return server.status();
+  self->server_ = *std::move(server);
+  absl::Status status = self->loop_.Add(self->signals(), EPOLLIN, [self](uint32_t) {
+    signalfd_siginfo info;
+    while (read(self->signals(), &info, sizeof(info)) > 0) self->Stop();
+  });
+  status.Update(self->loop_.Add(self->server_->fd(), EPOLLIN, [self](uint32_t) { self->server_->Run(); }));
+  if (!status.ok()) return status;
+  return daemon;
+}
+
+Daemon::~Daemon() = default;
+
+// A second request does not wait for the subnet administrator.
+void Daemon::Stop() {
+  if (stopper_ == nullptr || std::exchange(stopping_, true)) return loop_.Stop();
+  stopper_([this] { loop_.Stop(); });
+  loop_.CallAt(loop_.Now() + absl::Seconds(1), [this] { loop_.Stop(); });
+}
+
+void Daemon::Run() {
+  loop_.Run();
+  loop_.Remove(server_->fd());
+}
+
+bool Patience::operator()(const std::string& what, absl::Duration waited) {
+  if (waited >= next_line_) {
+    LogWarning(absl::StrCat(what, "; waiting for it"));
+    next_line_ = waited + absl::Seconds(10);
+  }
+  pollfd told = {signals_, POLLIN, 0};
+  return poll(&told, 1, 0) == 0;
+}
+
+FreshStart::FreshStart(int argc, char** argv, const char* wait_flag) : arguments_(argv, argv + argc) {
+  if (arguments_.back() != wait_flag) arguments_.push_back(wait_flag);
+}
+
+void FreshStart::operator()(const std::string& why) {
+  LogWarning(absl::StrCat(why, ": starting anew"));
+  std::vector<char*> argv;
+  for (std::string& argument : arguments_) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execv("/proc/self/exe", argv.data());
+  LogWarning(absl::StrCat("start anew: ", strerror(errno)));
+  _exit(1);
+}
+
+}  // namespace eoib

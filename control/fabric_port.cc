@@ -1,0 +1,292 @@
+#include "control/fabric_port.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "control/log.h"
+#include "vswitch/fabric/roce_gid.h"
+
+namespace eoib {
+namespace {
+
+constexpr absl::Duration kRebuildAgain = absl::Seconds(1);
+// A P_Key that is not there is waited for by event. Not every driver raises one each time.
+constexpr absl::Duration kLookForPKeys = absl::Seconds(10);
+
+// A transaction ID that the SA has not seen from this port: a restarted agent must not take its predecessor's answers.
+uint64_t RandomTid() {
+  std::random_device random;
+  return static_cast<uint64_t>(random()) << 8 | 1;
+}
+
+// "20 packets, 0 missed"
+std::string Counts(const CaptureReport& capture) {
+  return absl::StrCat(capture.packets, " packets, ", capture.missed, " missed");
+}
+
+}  // namespace
+
+FabricPort::FabricPort(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock)
+    : loop_(loop), clock_(clock), hca_(std::move(hca)) {}
+
+absl::StatusOr<std::unique_ptr<FabricPort>> FabricPort::Open(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock) {
+  auto port = std::unique_ptr<FabricPort>(new FabricPort(std::move(hca), loop, clock));
+  absl::Status status = port->AllocateShared();
+  if (status.ok()) status = port->WatchDescriptors();
+  if (!status.ok()) return status;
+  return port;
+}
+
+FabricPort::~FabricPort() {
+  for (EventLoop::TimerId timer : timers_) loop_->Cancel(timer);
+  for (int fd : watched_) loop_->Remove(fd);
+  subscriptions_.reset();
+  sa_.reset();
+  maker_.reset();
+  handles_.reset();
+  if (pd_ != nullptr) hca_->verbs().dealloc_pd(pd_);
+}
+
+absl::Status FabricPort::AllocateShared() {
+  pd_ = hca_->verbs().alloc_pd(hca_->context());
+  if (pd_ == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("allocate a protection domain on ", hca_->name()));
+  handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
+  if (hca_->mads() != nullptr) {
+    sa_ = std::make_unique<SaClient>(hca_->mads(), clock_, SaClient::Options{.first_tid = RandomTid()});
+    sa_->OnNotice([this](const Notice& notice) { OnNotice(notice); });
+    subscriptions_ = std::make_unique<Subscriptions>(sa_.get(), clock_);
+  } else {
+    maker_ = std::make_unique<HandleMaker>(handles_.get());
+  }
+  tools_ = {hca_.get(), pd_, handles_.get(), sa_.get(), maker_.get(), clock_};
+  return absl::OkStatus();
+}
+
+absl::Status FabricPort::WatchDescriptors() {
+  absl::Status status;
+  const auto watch = [this, &status](int fd, std::function<void()> handler) {
+    status.Update(loop_->Add(fd, EPOLLIN, [handler = std::move(handler)](uint32_t) { handler(); }));
+    watched_.push_back(fd);
+  };
+  if (maker_ != nullptr) watch(maker_->fd(), [this] { maker_->Run(); });
+  if (sa_ != nullptr) watch(sa_->fd(), [this] { sa_->Run(); });
+  const int async_fd = hca_->context()->async_fd;
+  fcntl(async_fd, F_SETFL, fcntl(async_fd, F_GETFL) | O_NONBLOCK);
+  watch(async_fd, [this] { RunAsyncEvents(); });
+  return status;
+}
+
+void FabricPort::Remove(PartitionMember* member) { members_.erase(std::find(members_.begin(), members_.end(), member)); }
+
+void FabricPort::Start() {
+  running_ = true;
+  for (PartitionMember* member : members_) member->Start();
+  timers_.push_back(loop_->AddDeadline([this] { return NextOfMembers(); }, [this] { RunMembers(); }));
+  WaitForPKeys();
+  timers_.push_back(loop_->AddDeadline([this] { return rebuild_again_at_; }, [this] { RetryRebuild(); }));
+  if (sa_ == nullptr) return;
+  timers_.push_back(loop_->AddDeadline([this] { return sa_->NextDeadline(); }, [this] { sa_->Run(); }));
+  subscriptions_->Renew();
+  timers_.push_back(loop_->AddDeadline([this] { return subscriptions_->NextDeadline(); }, [this] { subscriptions_->Run(); }));
+}
+
+absl::Time FabricPort::NextOfMembers() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const PartitionMember* member : members_) next = std::min(next, member->NextDeadline());
+  return next;
+}
+
+void FabricPort::RunMembers() {
+  for (PartitionMember* member : members_) {
+    if (member->NextDeadline() <= clock_->Now()) member->Run();
+  }
+}
+
+void FabricPort::Stop(std::function<void()> done) {
+  running_ = false;
+  rebuild_again_at_ = absl::InfiniteFuture();
+  auto waiting = std::make_shared<size_t>(members_.size() + 1);
+  const auto one_done = [waiting, done = std::move(done)] {
+    if (--*waiting == 0) done();
+  };
+  for (PartitionMember* member : members_) member->Stop(one_done);
+  if (subscriptions_ == nullptr) return one_done();
+  subscriptions_->End(one_done);
+}
+
+// ---- The subnet -------------------------------------------------------------------------------------------------------
+
+// Events come in groups (a restarted subnet manager raises three), and are answered together, as deep as the deepest.
+void FabricPort::RunAsyncEvents() {
+  RefreshDepth depth = RefreshDepth::kNone;
+  bool fatal = false;
+  ibv_async_event event;
+  while (hca_->verbs().get_async_event(hca_->context(), &event) == 0) {
+    depth = std::max(depth, Note(event));
+    fatal |= event.event_type == IBV_EVENT_DEVICE_FATAL;
+    hca_->verbs().ack_async_event(&event);
+  }
+  // The kernel answers EIO for ever when it has taken the device away from its users (ib_uverbs_disassociate_ucontext).
+  const int error = errno;
+  if (fatal) return LoseHca(absl::StrCat(hca_->name(), " reports that it is lost"));
+  if (error != EAGAIN && error != EINTR) return LoseHca(absl::StrCat(hca_->name(), " is gone: ", strerror(error)));
+  if (depth != RefreshDepth::kNone) Refresh(depth);
+}
+
+void FabricPort::LoseHca(const std::string& why) {
+  LogWarning(why);
+  lost_ = why;
+  loop_->Remove(hca_->context()->async_fd);  // which is readable from now on
+  rebuild_again_at_ = absl::InfiniteFuture();
+  running_ = false;
+  for (PartitionMember* member : members_) member->OnPortDown(why);
+  on_fatal_(why);
+}
+
+RefreshDepth FabricPort::Note(const ibv_async_event& event) {
+  if (event.event_type == IBV_EVENT_GID_CHANGE) hca_->OnGidChange();
+  for (PartitionMember* member : members_) member->NoteLoss(event);
+  const RefreshDepth depth = DepthOf(event.event_type);
+  if (depth != RefreshDepth::kNone) {
+    LogInfo(absl::StrCat(hca_->name(), ": ", EventName(event.event_type), ", ", RefreshDepthName(depth), " refresh"));
+  }
+  return depth;
+}
+
+void FabricPort::Refresh(RefreshDepth depth) {
+  if (!running_) return;
+  hca_->OnPortChange();
+  if (depth == RefreshDepth::kHeavy) RebuildMembers();
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (port.ok() && !port->active) {
+    const std::string why = PortTrouble(*port);
+    LogWarning(absl::StrCat(hca_->name(), ": ", why));
+    for (PartitionMember* member : members_) member->OnPortDown(why);
+    return;  // it will be told when it is active again
+  }
+  if (depth >= RefreshDepth::kNormal) handles_->Renew();
+  for (PartitionMember* member : members_) member->Refresh(depth);
+  if (subscriptions_ != nullptr) subscriptions_->Renew();
+}
+
+// The worker stops for a millisecond meanwhile; what arrives waits in the interfaces and the remaining queue pairs.
+void FabricPort::RebuildMembers() {
+  rebuild_again_at_ = absl::InfiniteFuture();
+  std::vector<PartitionMember*> concerned;
+  std::copy_if(members_.begin(), members_.end(), std::back_inserter(concerned),
+               [](const PartitionMember* member) { return member->NeedsRebuild(); });
+  if (concerned.empty()) return WaitForPKeys();
+  rebuilt_at_ = clock_->Now();
+  worker_.pause();
+  for (PartitionMember* member : concerned) {
+    if (!Rebuild(member).ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
+  }
+  WaitForPKeys();
+  worker_.resume();
+}
+
+absl::Status FabricPort::Rebuild(PartitionMember* member) {
+  absl::Status status = member->Rebuild();
+  status.Update(worker_.rebuilt(member));
+  return status;
+}
+
+void FabricPort::WaitForPKeys() {
+  const bool waits =
+      std::any_of(members_.begin(), members_.end(), [](const auto* member) { return !member->has_queue_pair(); });
+  if (waits) rebuild_again_at_ = std::min(rebuild_again_at_, clock_->Now() + kLookForPKeys);
+}
+
+// A queue pair that fails as soon as it is made must not keep the worker stopped.
+void FabricPort::RebuildSoon() {
+  if (running_) rebuild_again_at_ = std::min(rebuild_again_at_, std::max(clock_->Now(), rebuilt_at_ + kRebuildAgain));
+}
+
+bool FabricPort::NeedsRebuild() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto* member) { return member->NeedsRebuild(); });
+}
+
+void FabricPort::RetryRebuild() {
+  rebuild_again_at_ = absl::InfiniteFuture();
+  if (NeedsRebuild()) {
+    Refresh(RefreshDepth::kHeavy);
+  } else {
+    WaitForPKeys();
+  }
+}
+
+void FabricPort::OnNotice(const Notice& notice) {
+  if (!running_ || !notice.generic || notice.producer != Notice::kProducerClassManager) return;
+  for (PartitionMember* member : members_) member->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
+}
+
+// ---- Commands ---------------------------------------------------------------------------------------------------------
+
+std::string FabricPort::ShowPort() const {
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (!port.ok()) return std::string(port.status().message());
+  const std::string state = port->active ? "active" : PortTrouble(*port);
+  const std::string mtu = absl::StrCat(", MTU ", MtuBytes(port->mtu));
+  if (!port->ethernet_link_layer) {
+    return absl::StrCat(state, ", LID ", port->lid.ToString(), ", SM LID ", port->sm_lid.ToString(), ", GID ",
+                        port->gid.ToString(), mtu);
+  }
+  const absl::StatusOr<ibv_gid_entry> gid = hca_->QueryGidEntry();
+  return absl::StrCat(state, ", ", gid.ok() ? RoceGid::FromEntry(*gid).ToString() : gid.status().message(), mtu);
+}
+
+std::string FabricPort::Show() const {
+  std::string text = absl::StrCat("HCA ", hca_->name(), ": ", ShowPort(), "\n");
+  if (!lost_.empty()) absl::StrAppend(&text, "lost: ", lost_, "\n");
+  if (const absl::optional<CaptureReport> capture = hca_->Capture()) {
+    absl::StrAppend(&text, "capture to ", capture->path, ": ", Counts(*capture), "\n");
+    if (!capture->status.ok()) absl::StrAppend(&text, "  ended: ", capture->status.message(), "\n");
+  }
+  if (subscriptions_ != nullptr) absl::StrAppend(&text, "notices of the subnet: ", subscriptions_->Show(), "\n");
+  return text;
+}
+
+std::string FabricPort::HcaCounters() const {
+  std::string text = absl::StrCat("HCA ", hca_->name(), "\n");
+  for (const Hca::PortCounter& counter : hca_->PortCounters()) {
+    absl::StrAppendFormat(&text, "  %-22s %12d  %s\n", counter.name, counter.value, counter.help);
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> FabricPort::StartCapture(const std::string& path) {
+  if (!absl::StartsWith(path, "/")) {
+    return absl::InvalidArgumentError(absl::StrCat("capture to ", path,
+                                                   ": name the file by its whole path, from / on: the agent writes it, and has "
+                                                   "another working directory than you"));
+  }
+  if (absl::Status status = hca_->StartCapture(path); !status.ok()) return status;
+  const std::string note = hca_->CaptureNote();
+  return absl::StrCat("capturing to ", path, "\n", note, note.empty() ? "" : "\n");
+}
+
+absl::StatusOr<std::string> FabricPort::StopCapture() {
+  const absl::StatusOr<CaptureReport> report = hca_->StopCapture();
+  if (!report.ok()) return report.status();
+  return absl::StrCat("stopped: ", Counts(*report), " in ", report->path, "\n");
+}
+
+void FabricPort::RegisterCommands(CommandRegistry* registry) {
+  using Arguments = CommandRegistry::Arguments;
+  registry->Register({"hca", "", "counters of the HCA port", 0, 0,
+                      [this](const Arguments&) -> absl::StatusOr<std::string> { return HcaCounters(); }});
+  registry->Register({"capture/start", "PATH", "write every packet of the HCA port to an ERF capture for tshark", 1, 1,
+                      [this](const Arguments& arguments) { return StartCapture(arguments[0]); }});
+  registry->Register({"capture/stop", "", "end the capture", 0, 0, [this](const Arguments&) { return StopCapture(); }});
+}
+
+}  // namespace eoib

@@ -1,0 +1,122 @@
+// FabricPort: one HCA port and what those who have queue pairs on it share: a protection domain, address handles, the SA
+// client, subscriptions. It hears what happens to the port and the subnet, and tells its members how much of what they know is
+// void.
+//
+// Control thread (whoever runs the EventLoop). Workers are outside: they are paused through a WorkerControl while queue pairs
+// are made anew.
+#ifndef EOIB_CONTROL_FABRIC_PORT_H_
+#define EOIB_CONTROL_FABRIC_PORT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "control/command_registry.h"
+#include "control/event_loop.h"
+#include "control/partition_member.h"
+#include "control/refresh_depth.h"
+#include "control/subscriptions.h"
+#include "vswitch/fabric/address_handles.h"
+#include "vswitch/fabric/handle_maker.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/sa_client.h"
+
+namespace eoib {
+
+class FabricPort {
+ public:
+  // What members work with.
+  struct Tools {
+    Hca* hca = nullptr;
+    ibv_pd* pd = nullptr;
+    AddressHandles* handles = nullptr;
+    SaClient* sa = nullptr;        // null on an Ethernet link layer
+    HandleMaker* maker = nullptr;  // null on InfiniBand
+    const Clock* clock = nullptr;
+  };
+  // How to hold the data path still. The default is for programs whose data path is the control thread.
+  struct WorkerControl {
+    std::function<void()> pause = [] {};
+    // While it is paused: `member` has another queue pair, or none.
+    std::function<absl::Status(PartitionMember* member)> rebuilt = [](PartitionMember*) { return absl::OkStatus(); };
+    std::function<void()> resume = [] {};
+  };
+
+  // `loop` and `clock` outlive the object.
+  static absl::StatusOr<std::unique_ptr<FabricPort>> Open(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock);
+  // All members are gone by then.
+  ~FabricPort();
+  FabricPort(const FabricPort&) = delete;
+  FabricPort& operator=(const FabricPort&) = delete;
+
+  const Tools& tools() const { return tools_; }
+  Hca* hca() const { return hca_.get(); }
+
+  // Before Start. Members are told, and stopped, in the order in which they were added.
+  void Add(PartitionMember* member) { members_.push_back(member); }
+  void Remove(PartitionMember* member);
+  void SetWorker(WorkerControl worker) { worker_ = std::move(worker); }
+  // `on_fatal` hears, from the loop and once, that the HCA is lost: only a program made anew can go on. Before Start.
+  void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
+
+  // Members join their groups.
+  void Start();
+  // Members leave them; `done` is called, from the loop, when the SA has been told.
+  void Stop(std::function<void()> done);
+
+  // A member found that its queue pair is lost. It NeedsRebuild, and is rebuilt when it may be.
+  void RebuildSoon();
+
+  // Text for the operator: the port, a capture, subscriptions.
+  std::string Show() const;
+  // hca, capture/start, capture/stop. The registry must not be asked after the object is gone.
+  void RegisterCommands(CommandRegistry* registry);
+
+ private:
+  FabricPort(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock);
+
+  absl::Status AllocateShared();
+  absl::Status WatchDescriptors();
+  absl::Time NextOfMembers() const;
+  void RunMembers();
+  void RunAsyncEvents();
+  void LoseHca(const std::string& why);
+  void RetryRebuild();
+  void WaitForPKeys();
+  RefreshDepth Note(const ibv_async_event& event);
+  void Refresh(RefreshDepth depth);
+  void RebuildMembers();
+  absl::Status Rebuild(PartitionMember* member);
+  bool NeedsRebuild() const;
+  void OnNotice(const Notice& notice);
+  std::string ShowPort() const;
+  std::string HcaCounters() const;
+  absl::StatusOr<std::string> StartCapture(const std::string& path);
+  absl::StatusOr<std::string> StopCapture();
+
+  EventLoop* const loop_;
+  const Clock* const clock_;
+  std::unique_ptr<Hca> hca_;
+  ibv_pd* pd_ = nullptr;
+  std::unique_ptr<AddressHandles> handles_;
+  std::unique_ptr<HandleMaker> maker_;            // null on InfiniBand
+  std::unique_ptr<SaClient> sa_;                  // null without an SA
+  std::unique_ptr<Subscriptions> subscriptions_;  // null without an SA
+  Tools tools_;
+  WorkerControl worker_;
+  std::vector<PartitionMember*> members_;
+  bool running_ = false;                                  // between Start and Stop
+  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or there is no P_Key to make one for
+  absl::Time rebuilt_at_ = absl::InfinitePast();
+  std::string lost_;  // why the HCA is
+  std::vector<int> watched_;
+  std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
+  std::vector<EventLoop::TimerId> timers_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_FABRIC_PORT_H_

@@ -1,0 +1,298 @@
+#include "control/group_membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+
+namespace eoib {
+namespace {
+
+const absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLastBackoff = absl::Seconds(16);
+// A member that is refused three times, within 300 ms, is none any more.
+const absl::Duration kForgiven = 2 * kFirstBackoff;
+
+// What joins a group that exists; RFC 4391 §5 does the same for IPoIB's broadcast group.
+constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
+// What creates one (IBA 1.4 §15.2.5.17.2), with the MTU and rate that this port has.
+constexpr uint64_t kCreateMask = kJoinMask | mcm::kQKey | mcm::kMtuSelector | mcm::kMtu | mcm::kTrafficClass |
+                                 mcm::kRateSelector | mcm::kRate | mcm::kSl | mcm::kFlowLabel | mcm::kHopLimit | mcm::kScope;
+// RFC 1700's default, and the kernel's. A GRH with hop limit 1 is not to be routed; what has 0 may not be sent as IP at all.
+constexpr uint8_t kEthernetHopLimit = 64;
+
+std::string TooLarge(int group_mtu, int port_mtu) {
+  return absl::StrCat("the group's MTU is ", group_mtu, " and this port's is ", port_mtu,
+                      ": raise the port's (settings of OpenSM, switch and HCA), or make the group with the mtu= of the "
+                      "smallest port (OpenSM: partitions.conf)");
+}
+
+}  // namespace
+
+uint8_t HopLimit(const GroupParameters& parameters, bool ethernet_link_layer) {
+  if (!ethernet_link_layer) return parameters.hop_limit.value_or(0);
+  return std::max<uint8_t>(parameters.hop_limit.value_or(kEthernetHopLimit), 1);
+}
+
+GroupMembership::GroupMembership(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint,
+                                 const Clock* clock, OnChange on_change)
+    : options_(options),
+      hca_(hca),
+      sa_(sa),
+      handles_(handles),
+      endpoint_(endpoint),
+      clock_(clock),
+      on_change_(std::move(on_change)),
+      backoff_(kFirstBackoff) {}
+
+GroupMembership::~GroupMembership() { *alive_ = false; }
+
+void GroupMembership::Join() {
+  if (leaving_ || endpoint_ == nullptr) return;
+  backoff_ = kFirstBackoff;
+  Request(/*create=*/false);
+}
+
+void GroupMembership::Renew() {
+  renew_ = true;
+  Join();
+}
+
+void GroupMembership::OnCreated() {
+  if (joined_.has_value() && trouble_.empty()) return;  // it is our own doing, or was there before
+  AskSoon();
+}
+
+void GroupMembership::OnDeleted() { AskSoon(); }
+
+void GroupMembership::AskSoon() {
+  if (asking_) {
+    again_ = true;
+  } else {
+    Join();
+  }
+}
+
+void GroupMembership::Run() {
+  if (leaving_ || clock_->Now() < retry_at_) return;
+  Request(/*create=*/false);
+}
+
+void GroupMembership::Lost(absl::string_view why) {
+  ++attempt_;
+  asking_ = again_ = false;
+  retry_at_ = absl::InfiniteFuture();
+  trouble_ = std::string(why);
+  Forget();
+}
+
+void GroupMembership::Rebind(UdEndpoint* endpoint, PKey pkey) {
+  endpoint_ = endpoint;
+  options_.pkey = pkey;
+  const absl::optional<Mlid> before = std::exchange(attached_, absl::nullopt);
+  if (endpoint_ == nullptr || !before.has_value() || !joined_.has_value()) return;
+  // What fails here is tried again, and told, when the SA has answered.
+  if (endpoint_->SetQKey(joined_->qkey).ok() && endpoint_->Attach(options_.mgid, *before).ok()) attached_ = before;
+}
+
+// The forwarder stops using the handle before it is given back.
+void GroupMembership::Forget() {
+  if (!joined_.has_value()) return;
+  const AhIndex ah = joined_->ah;
+  joined_.reset();
+  on_change_(joined_);
+  handles_->Put(ah);
+}
+
+McMemberRecord GroupMembership::BaseRecord(const HcaPortInfo& port) const {
+  McMemberRecord record = options_.like.value_or(McMemberRecord());
+  record.mgid = options_.mgid;
+  record.mlid = Mlid();
+  record.port_gid = port.gid;
+  record.pkey = options_.pkey;
+  record.scope = options_.mgid.gid().bytes()[1] & 0xf;
+  record.join_state = options_.join_state;
+  if (!IsConstitution()) return record;
+  const GroupParameters& parameters = options_.parameters;
+  record.qkey = options_.qkey;
+  record.mtu = parameters.mtu.has_value() ? MtuCode(*parameters.mtu) : port.mtu;
+  record.rate = port.ethernet_link_layer ? 0 : port.rate;  // there it would be a limit that not every HCA can keep
+  record.sl = parameters.sl;
+  record.traffic_class = parameters.traffic_class;
+  record.hop_limit = HopLimit(parameters, port.ethernet_link_layer);
+  return record;
+}
+
+absl::Status GroupMembership::CheckMtu(const HcaPortInfo& port) const {
+  if (options_.parameters.mtu.value_or(0) <= MtuBytes(port.mtu)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the VES's mtu is ", *options_.parameters.mtu, " and the port's active MTU ", MtuBytes(port.mtu),
+                   port.ethernet_link_layer ? "; raise the MTU of its network device, then take "
+                                              "that down and up"
+                                            : ""));
+}
+
+void GroupMembership::Request(bool create) {
+  retry_at_ = absl::InfiniteFuture();
+  const uint64_t attempt = ++attempt_;
+  asked_ = true;
+  asking_ = false;
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (!port.ok()) return Fail(port.status());
+  if (!port->active) return Fail(absl::UnavailableError(PortTrouble(*port)));
+  const absl::Status fits = CheckMtu(*port);
+  if (!fits.ok() && (create || sa_ == nullptr)) return Fail(fits);
+  if (sa_ == nullptr) return Adopt(BaseRecord(*port));
+  asking_ = true;
+  // A speed that has no code (of a port that is newer than this program): the SA may choose.
+  const McMemberRecord record = BaseRecord(*port);
+  const uint64_t create_mask = IsRateCode(record.rate) ? kCreateMask : kCreateMask & ~(mcm::kRateSelector | mcm::kRate);
+  sa_->Join(record, create ? create_mask : kJoinMask,
+            [this, alive = alive_, create, attempt](absl::StatusOr<McMemberRecord> answer) {
+              if (*alive) Answered(create, attempt, std::move(answer));
+            });
+}
+
+void GroupMembership::Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer) {
+  if (attempt != attempt_) return;
+  asking_ = false;
+  if (answer.ok()) return Adopt(*answer);
+  if (std::exchange(again_, false)) return Join();
+  const bool refused = !absl::IsDeadlineExceeded(answer.status());
+  if (refused && !create && Creates()) return Request(/*create=*/true);
+  if (!refused) return Fail(answer.status());
+  Explain(answer.status(), attempt);
+}
+
+// Asks what group it is that does not take us. Whatever comes, we are refused.
+void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
+  McMemberRecord record;
+  record.mgid = options_.mgid;
+  asking_ = true;
+  sa_->QueryGroup(record, mcm::kMgid, [this, alive = alive_, refusal, attempt](absl::StatusOr<McMemberRecord> group) {
+    if (!*alive || attempt != attempt_) return;
+    asking_ = false;
+    if (std::exchange(again_, false)) return Join();
+    std::string more;
+    if (group.ok()) {
+      more = std::string(Check(*group).message());
+    } else if (!options_.pkey.IsFullMember() && !absl::IsDeadlineExceeded(group.status())) {
+      more = "a limited member cannot create the group: a full member has to be there first";
+    }
+    Refused(absl::Status(refusal.code(), absl::StrCat(refusal.message(), more.empty() ? "" : "; ", more)));
+  });
+}
+
+// An SM that does not answer may come back and know us; one that goes on refusing does not. For a limited member a restarted SM
+// has no group to join until a full member has created it.
+void GroupMembership::Refused(const absl::Status& why) {
+  if (backoff_ > kForgiven) Forget();
+  Fail(why);
+}
+
+// What a group that we can use has, whoever says otherwise.
+absl::Status GroupMembership::Check(const McMemberRecord& record) const {
+  const int mtu = MtuBytes(record.mtu);
+  if (mtu == 0) return absl::InternalError(absl::StrCat("the group's record has MTU code ", record.mtu, ", which is none"));
+  if (record.rate != 0 && !IsRateCode(record.rate)) {
+    return absl::InternalError(absl::StrCat("the group's record has rate code ", record.rate, ", which is none"));
+  }
+  if (!record.pkey.SamePartition(options_.pkey)) {
+    return absl::InternalError(
+        absl::StrCat("the group's record has P_Key ", record.pkey.ToString(), ", which is another partition"));
+  }
+  if (!record.mlid.IsValid()) {
+    return absl::InternalError(
+        absl::StrCat("the group's record has MLID ", record.mlid.ToString(), ", which is no multicast LID"));
+  }
+  if (const absl::Status unlike = CheckLike(record); !unlike.ok()) return unlike;
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (!port.ok()) return port.status();
+  if (MtuBytes(port->mtu) < mtu) return absl::FailedPreconditionError(TooLarge(mtu, MtuBytes(port->mtu)));
+  return absl::OkStatus();
+}
+
+// RFC 4391 §10: "The MGID MUST use the same P_Key, Q_Key, SL, MTU, and HopLimit as those used in the broadcast-GID." SL and hop
+// limit are for who sends to take from the record.
+absl::Status GroupMembership::CheckLike(const McMemberRecord& record) const {
+  if (IsConstitution()) return absl::OkStatus();
+  if (record.qkey != options_.like->qkey) {
+    return absl::FailedPreconditionError(absl::StrCat("the group's Q_Key is ", record.qkey.ToString(), ", not ",
+                                                      options_.like->qkey.ToString(), " as that of the link"));
+  }
+  if (MtuBytes(record.mtu) < MtuBytes(options_.like->mtu)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the group's MTU is ", MtuBytes(record.mtu), ", below the link's ", MtuBytes(options_.like->mtu)));
+  }
+  return absl::OkStatus();
+}
+
+// A failure leaves the membership as it was, unless it goes on.
+void GroupMembership::Adopt(const McMemberRecord& record) {
+  if (sa_ != nullptr) {
+    if (const absl::Status unfit = Check(record); !unfit.ok()) return Refused(unfit);
+  }
+  const int mtu = MtuBytes(record.mtu);
+  const absl::StatusOr<AhIndex> ah = handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
+                                                   {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+  if (!ah.ok()) return Fail(ah.status());
+  const absl::Status status = PutIntoEffect(record);
+  if (!status.ok()) {
+    handles_->Put(*ah);
+    return Fail(status);
+  }
+  const absl::optional<Joined> before = joined_;
+  joined_ = Joined{*ah, record.mlid, record.qkey, mtu, record};
+  trouble_.clear();
+  backoff_ = kFirstBackoff;
+  again_ = false;
+  on_change_(joined_);
+  if (before.has_value()) handles_->Put(before->ah);
+}
+
+absl::Status GroupMembership::PutIntoEffect(const McMemberRecord& record) {
+  absl::Status status = IsConstitution() ? endpoint_->SetQKey(record.qkey) : absl::OkStatus();
+  if (!status.ok() || !Attaches()) return status;
+  if (std::exchange(renew_, false) && attached_ == record.mlid) {
+    endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+    attached_.reset();
+  }
+  if (attached_ == record.mlid) return absl::OkStatus();
+  // HCAs know an attachment by its MGID: to detach from the former MLID afterwards would undo what was attached meanwhile.
+  const absl::optional<Mlid> before = std::exchange(attached_, absl::nullopt);
+  if (before.has_value()) endpoint_->Detach(options_.mgid, *before).IgnoreError();
+  status = endpoint_->Attach(options_.mgid, record.mlid);
+  if (status.ok()) {
+    attached_ = record.mlid;
+  } else if (before.has_value() && endpoint_->Attach(options_.mgid, *before).ok()) {
+    attached_ = before;
+  }
+  return status;
+}
+
+void GroupMembership::Fail(const absl::Status& why) {
+  if (trouble_ != why.message() && !options_.quiet) {
+    LogWarning(absl::StrCat("join ", options_.what, " ", options_.mgid.ToString(), ": ", why.message(), "; will go on trying"));
+  }
+  trouble_ = std::string(why.message());
+  // Who waited for an answer in vain has not pressed the SA, and wants to be there when it comes back.
+  if (absl::IsDeadlineExceeded(why)) backoff_ = kFirstBackoff;
+  retry_at_ = clock_->Now() + backoff_;
+  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+  options_.on_refused();
+}
+
+void GroupMembership::Leave(std::function<void()> done) {
+  leaving_ = true;
+  ++attempt_;
+  retry_at_ = absl::InfiniteFuture();
+  if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
+  attached_.reset();
+  Forget();
+  const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
+  if (sa_ == nullptr || !port.ok() || !asked_) return done();
+  sa_->Leave(BaseRecord(*port), [done = std::move(done)](absl::StatusOr<McMemberRecord>) { done(); });
+}
+
+}  // namespace eoib

@@ -1,0 +1,55 @@
+#include "control/partition_queue_pair.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+
+namespace eoib {
+
+PartitionQueuePair::PartitionQueuePair(const Options& options, const FabricPort::Tools& tools, BufferPool* pool, const Gid& gid)
+    : options_(options), tools_(tools), pool_(pool), identity_{{0, options.pkey}, gid} {}
+
+std::string PartitionQueuePair::QpnText() const { return endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none"; }
+
+absl::StatusOr<PartitionQueuePair::Identity> PartitionQueuePair::LookUp() const {
+  const absl::StatusOr<Hca::PKeyIndex> pkey = tools_.hca->FindPKey(options_.pkey);
+  if (!pkey.ok()) return absl::Status(pkey.status().code(), absl::StrCat(options_.owner, ": ", pkey.status().message()));
+  const absl::StatusOr<HcaPortInfo> port = tools_.hca->QueryPort();
+  if (!port.ok()) return port.status();
+  return Identity{*pkey, port->gid};
+}
+
+void PartitionQueuePair::NoteLoss(const ibv_async_event& event) { lost_ |= endpoint_ != nullptr && endpoint_->IsLostBy(event); }
+
+bool PartitionQueuePair::NoteFailure() {
+  if (endpoint_ == nullptr || !endpoint_->failed() || std::exchange(lost_, true)) return false;
+  LogWarning(
+      absl::StrCat(options_.owner, ": queue pair ", QpnText(), " is in error and does not come back; making another one"));
+  return true;
+}
+
+bool PartitionQueuePair::NeedsReplacement() const {
+  const absl::StatusOr<Identity> now = LookUp();
+  if (lost_) return true;
+  if (absl::IsNotFound(now.status())) return endpoint_ != nullptr;
+  if (!now.ok() || endpoint_ == nullptr) return endpoint_ == nullptr;  // an HCA that does not answer has not changed anything
+  return now->gid != identity_.gid || now->pkey.index != identity_.pkey.index || now->pkey.pkey != identity_.pkey.pkey;
+}
+
+absl::Status PartitionQueuePair::Replace(absl::FunctionRef<void(UdEndpoint* endpoint)> rebind) {
+  lost_ = false;
+  const absl::StatusOr<Identity> now = LookUp();
+  if (!now.ok()) return now.status();
+  UdEndpoint::Options options = options_.endpoint;
+  options.pkey_index = now->pkey.index;
+  auto endpoint = UdEndpoint::Create(tools_.hca, tools_.pd, pool_, tools_.handles, options);
+  if (!endpoint.ok()) return endpoint.status();
+  identity_ = *now;
+  rebind(endpoint->get());
+  endpoint_ = *std::move(endpoint);
+  LogInfo(absl::StrCat(options_.owner, ": QPN ", QpnText(), ", P_Key ", pkey().ToString(), " at index ", now->pkey.index));
+  return absl::OkStatus();
+}
+
+}  // namespace eoib

@@ -1,0 +1,40 @@
+#include "fdb/cohort_vports.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "fdb/check.h"
+
+namespace eoib {
+namespace {
+
+constexpr size_t kLeastWritable = 4096;
+
+}  // namespace
+
+CohortVPorts::CohortVPorts(size_t most)
+    : mask_(static_cast<uint32_t>(std::max(std::bit_ceil(most + 1), kLeastWritable / sizeof(uint32_t)) - 1)) {
+  EOIB_CHECK(most <= size_t{1} << 31);
+  // Readable as zeros, and no memory until it is written to.
+  void* const reserved = mmap(nullptr, bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  EOIB_CHECK(reserved != MAP_FAILED);
+  words_ = static_cast<std::atomic<uint32_t>*>(reserved);
+}
+
+CohortVPorts::~CohortVPorts() { munmap(static_cast<void*>(words_), bytes()); }
+
+bool CohortVPorts::Set(CohortId cohort, VPortId vport) {
+  EOIB_DCHECK(cohort.value() < mask_);
+  const size_t end = (size_t{cohort.value()} + 1) * sizeof(uint32_t);
+  if (end > writable_) {
+    const size_t ask = std::min(std::max(std::bit_ceil(end), kLeastWritable), bytes());
+    if (mprotect(words_, ask, PROT_READ | PROT_WRITE) != 0) return false;
+    writable_ = ask;
+  }
+  words_[cohort.value()].store(vport.value(), std::memory_order_release);
+  return true;
+}
+
+}  // namespace eoib

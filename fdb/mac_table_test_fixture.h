@@ -1,0 +1,57 @@
+// What the tests of MacTable share.
+#ifndef EOIB_FDB_MAC_TABLE_TEST_FIXTURE_H_
+#define EOIB_FDB_MAC_TABLE_TEST_FIXTURE_H_
+
+#include <algorithm>
+#include <string>
+
+#include "absl/types/span.h"
+#include "fdb/mac_lookup.h"
+#include "fdb/mac_table.h"
+#include "fdb/seed_for_test.h"
+#include "gtest/gtest.h"
+
+namespace eoib {
+
+#if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
+inline constexpr int kSlowdown = 10;  // fewer operations: each takes ten times as long
+#else
+inline constexpr int kSlowdown = 1;
+#endif
+
+// Consecutive MACs in seven VLANs, as vendors and clusters have them.
+inline FdbKey Key(uint64_t i) {
+  return FdbKey(Vid(static_cast<uint16_t>(i % 7)), MacAddr::FromUint64(0x0200'0000'0000 + i / 7));
+}
+
+inline VPortId Find(const MacTable& table, FdbKey key) {
+  VPortId out;
+  table.Find({&key, 1}, AgeLimit(), {&out, 1});
+  return out;
+}
+
+// As Find, through a stream of batches of `at_once` keys.
+inline void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, size_t at_once, AgeLimit limit, VPortId* out) {
+  MacLookup lookup(&table);
+  for (size_t at = 0; at < keys.size(); at += at_once) {
+    const size_t count = std::min(at_once, keys.size() - at);
+    lookup.Ask(keys.subspan(at, count), limit, {out + at, count});
+  }
+  lookup.Finish();
+}
+
+// A test for each kind of search that this processor has.
+class MacTableTest : public testing::TestWithParam<const MacSearch*> {
+ protected:
+  MacTable::Options Options() const { return {.seed = SeedForTest(), .search = GetParam()}; }
+};
+
+inline std::string SearchName(const testing::TestParamInfo<const MacSearch*>& info) {
+  std::string name = info.param->name;
+  name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+  return name;
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_MAC_TABLE_TEST_FIXTURE_H_

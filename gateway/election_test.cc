@@ -1,0 +1,152 @@
+#include "gateway/election.h"
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace eoib::gateway {
+namespace {
+
+using State = Election::State;
+
+Election::Rank RankOf(int number, uint8_t priority = 100) {
+  return {priority, IpoibAddress(Qpn(0x100), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)))};
+}
+
+// Gateways on a link that can lose and delay what they say.
+class Gateways {
+ public:
+  Election& Start(int number, uint8_t priority = 100) {
+    Election& election = elections_[number];
+    election.OnLinkUp(RankOf(number, priority), now_);
+    return election;
+  }
+  Election& operator[](int number) { return elections_.at(number); }
+  void Kill(int number) { elections_.erase(number); }
+  // Of every so many, lost at random.
+  void Lose(double share) { lost_ = share; }
+  void Part(int number, bool parted) { parted_[number] = parted; }
+
+  void Pass(absl::Duration time) {
+    for (const absl::Time end = now_ + time; now_ < end;) {
+      now_ += absl::Milliseconds(10);
+      std::vector<std::pair<int, Election::Hello>> said;
+      for (auto& [number, election] : elections_) {
+        if (const auto hello = election.Run(now_)) said.emplace_back(number, *hello);
+      }
+      for (const auto& [from, hello] : said) Deliver(from, hello);
+      most_active_ = std::max(most_active_, Active());
+    }
+  }
+  int Active() const {
+    int active = 0;
+    for (const auto& [number, election] : elections_) active += election.active();
+    return active;
+  }
+  int most_active() const { return most_active_; }
+  std::mt19937 random{std::random_device()()};
+
+ private:
+  void Deliver(int from, const Election::Hello& hello) {
+    for (auto& [number, election] : elections_) {
+      if (parted_[number] != parted_[from] || std::generate_canonical<double, 32>(random) < lost_) continue;
+      election.OnHello(hello, now_);
+    }
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  std::map<int, Election> elections_;
+  std::map<int, bool> parted_;
+  double lost_ = 0;
+  int most_active_ = 0;
+};
+
+TEST(ElectionTest, OneAloneWorksAfterHavingListened) {
+  Gateways gateways;
+  Election& one = gateways.Start(1);
+  EXPECT_EQ(one.state(), State::kListening);
+  gateways.Pass(Election::kSilence);
+  EXPECT_EQ(one.state(), State::kCandidate);
+  gateways.Pass(Election::kClaim);
+  EXPECT_EQ(one.state(), State::kActive);
+  gateways.Pass(absl::Seconds(10));
+  EXPECT_TRUE(one.active());
+}
+
+TEST(ElectionTest, WhoComesLaterStandsByThoughItIsBetter) {
+  Gateways gateways;
+  gateways.Start(2);
+  gateways.Pass(absl::Seconds(3));
+  gateways.Start(1, 200);
+  gateways.Pass(absl::Seconds(10));
+  EXPECT_TRUE(gateways[2].active());
+  EXPECT_EQ(gateways[1].state(), State::kStandby);
+  EXPECT_EQ(gateways[1].other(), RankOf(2));
+  EXPECT_EQ(gateways.most_active(), 1);
+}
+
+TEST(ElectionTest, OfManyThatStartAtOnceTheBestWorks) {
+  Gateways gateways;
+  for (int i = 1; i <= 5; ++i) gateways.Start(i, i == 3 ? 101 : 100);
+  gateways.Pass(absl::Seconds(5));
+  EXPECT_TRUE(gateways[3].active()) << "of higher priority";
+  EXPECT_EQ(gateways.most_active(), 1);
+  gateways.Kill(3);
+  gateways.Pass(Election::kSilence + Election::kClaim + absl::Milliseconds(300));
+  EXPECT_TRUE(gateways[1].active()) << "of the lowest GID";
+  EXPECT_EQ(gateways.most_active(), 1);
+}
+
+TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
+  Gateways gateways;
+  gateways.Part(2, true);
+  gateways.Start(1);
+  gateways.Start(2);
+  gateways.Pass(absl::Seconds(3));
+  EXPECT_EQ(gateways.Active(), 2);
+  gateways.Part(2, false);
+  gateways.Pass(Election::kInterval);
+  EXPECT_TRUE(gateways[1].active());
+  EXPECT_EQ(gateways[2].state(), State::kStandby);
+}
+
+TEST(ElectionTest, WithoutALinkThereIsNothingToDo) {
+  Gateways gateways;
+  gateways.Start(1);
+  gateways.Pass(absl::Seconds(3));
+  gateways[1].OnLinkDown();
+  EXPECT_EQ(gateways[1].state(), State::kDown);
+  gateways[1].OnHello({RankOf(2), true}, absl::UnixEpoch());
+  EXPECT_EQ(gateways[1].NextDeadline(), absl::InfiniteFuture());
+  gateways.Start(1);
+  EXPECT_EQ(gateways[1].state(), State::kListening) << "others may work by now";
+}
+
+// Whatever comes and goes, and a fifth of what they say lost: at rest one works.
+TEST(ElectionTest, OneWorksWhateverHappens) {
+  Gateways gateways;
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  gateways.random.seed(seed);
+  for (int round = 0; round < 50; ++round) {
+    gateways.Lose(0.2);
+    for (int i = 1; i <= 4; ++i) {
+      if (gateways.random() % 2 == 0) gateways.Start(i, static_cast<uint8_t>(gateways.random() % 3));
+    }
+    gateways.Start(5);
+    gateways.Part(static_cast<int>(gateways.random() % 5), true);
+    gateways.Pass(absl::Milliseconds(gateways.random() % 5000));
+    for (int i = 0; i <= 5; ++i) gateways.Part(i, false);
+    gateways.Lose(0);
+    gateways.Pass(absl::Seconds(5));
+    ASSERT_EQ(gateways.Active(), 1) << "round " << round;
+    gateways.Kill(static_cast<int>(1 + gateways.random() % 4));
+  }
+}
+
+}  // namespace
+}  // namespace eoib::gateway

@@ -1,0 +1,230 @@
+#include "gateway/endpoint/addresses.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+
+namespace eoib::endpoint {
+namespace {
+
+std::string Rival(const absl::optional<IpoibAddress>& rival) {
+  return rival.has_value() ? rival->ToString() : "another interface of the link";
+}
+
+// The better of two to ask from.
+int Fitness(const InterfaceAddress& own, const IpAddr& target) {
+  if (own.address.is_ipv4()) return own.OnLink(target) ? 2 : 1;
+  return own.address.IsLinkLocal() ? 2 : 1;  // RFC 4861 §7.2.2 takes any; a router's answer comes back only to one of the link
+}
+
+}  // namespace
+
+const char* ToString(AddressOrigin origin) {
+  switch (origin) {
+    case AddressOrigin::kLinkLocal:
+      return "link-local";
+    case AddressOrigin::kOperator:
+      return "flag";
+    case AddressOrigin::kDhcp:
+      return "dhcp";
+    case AddressOrigin::kKernel:
+      return "kernel";
+  }
+  return "?";
+}
+
+const char* ToString(AddressState state) {
+  switch (state) {
+    case AddressState::kTentative:
+      return "tentative";
+    case AddressState::kAssigned:
+      return "assigned";
+    case AddressState::kDuplicate:
+      return "duplicate";
+    case AddressState::kRemoved:
+      return "removed";
+    case AddressState::kRefused:
+      return "refused";
+  }
+  return "?";
+}
+
+void Addresses::Want(const InterfaceAddress& address, AddressOrigin origin) {
+  const auto [at, is_new] = items_.try_emplace(address.address);
+  at->second.origin = origin;
+  if (!is_new) return;
+  at->second.address = address;
+  Begin(&at->second);
+}
+
+void Addresses::KeepUntil(const IpAddr& address, absl::Time until) {
+  Item* item = FindItem(address);
+  if (item == nullptr || std::exchange(item->until, until) == until) return;
+  if (item->state == AddressState::kAssigned) Log(kernel_->Add(item->address, until));
+}
+
+void Addresses::Release(const IpAddr& address) {
+  const Item* item = Find(address);
+  if (item == nullptr) return;
+  if (item->in_kernel) Log(kernel_->Remove(item->address));
+  Erase(address);
+}
+
+void Addresses::OnKernelAdded(const InterfaceAddress& address) {
+  if (Item* item = FindItem(address.address); item != nullptr) {
+    // Added once more by hand after it was found to be somebody's: looked for once more.
+    const bool again = !item->in_kernel && item->state != AddressState::kAssigned;
+    item->in_kernel = true;
+    if (again) Begin(item);
+    return;
+  }
+  Item& item = items_[address.address];
+  item.address = address;
+  item.in_kernel = true;
+  Begin(&item);
+}
+
+void Addresses::OnKernelChanged(const InterfaceAddress& address) {
+  Item* item = FindItem(address.address);
+  if (item == nullptr) return;
+  if (item->origin == AddressOrigin::kKernel) item->address = address;
+  if (item->state == AddressState::kDuplicate) Log(kernel_->Remove(address));
+}
+
+void Addresses::OnKernelRemoved(const IpAddr& address) {
+  Item* item = FindItem(address);
+  if (item == nullptr || !std::exchange(item->in_kernel, false)) return;
+  if (item->state == AddressState::kDuplicate) return;  // it was we who removed it
+  if (item->origin == AddressOrigin::kKernel) return Erase(address);
+  item->state = AddressState::kRemoved;
+  dad_->Stop(address);
+  Tell(address);
+}
+
+void Addresses::OnTunUp() {
+  BeginAll([](AddressState state) { return state == AddressState::kRemoved || state == AddressState::kRefused; });
+}
+
+void Addresses::OnLinkUp() {
+  BeginAll([](AddressState state) { return state == AddressState::kRefused; });
+}
+
+void Addresses::BeginAll(absl::FunctionRef<bool(AddressState)> which) {
+  std::vector<IpAddr> again;
+  for (const auto& [address, item] : items_) {
+    if (which(item.state)) again.push_back(address);
+  }
+  for (const IpAddr& address : again) {
+    if (Item* item = FindItem(address); item != nullptr) Begin(item);
+  }
+}
+
+void Addresses::Begin(Item* item) {
+  item->state = AddressState::kTentative;
+  item->rival = absl::nullopt;
+  item->refusal.clear();
+  const IpAddr address = item->address.address;
+  dad_->Start(address);
+  Tell(address);
+}
+
+void Addresses::Erase(const IpAddr& address) {
+  const IpAddr gone = address;
+  dad_->Stop(gone);
+  items_.erase(gone);
+  Tell(gone);
+}
+
+void Addresses::OnUnique(const IpAddr& address) {
+  Item* item = FindItem(address);
+  if (item == nullptr) return;
+  // One that a killed program left ends when its lease would have.
+  const bool ends = item->until != absl::InfiniteFuture();
+  const absl::Status status = !item->in_kernel || ends ? kernel_->Add(item->address, item->until) : absl::OkStatus();
+  if (!status.ok() && !item->in_kernel) return Refuse(item, status);
+  Log(status);
+  item->state = AddressState::kAssigned;
+  Tell(item->address.address);
+}
+
+// Free, but this host would not hear what is sent to it.
+void Addresses::Refuse(Item* item, const absl::Status& status) {
+  Log(status);
+  item->state = AddressState::kRefused;
+  item->refusal = std::string(status.message());
+  const IpAddr address = item->address.address;
+  dad_->Stop(address);
+  Tell(address);
+}
+
+void Addresses::OnDuplicate(const IpAddr& address, const absl::optional<IpoibAddress>& rival) {
+  Item* item = FindItem(address);
+  if (item == nullptr) return;
+  item->state = AddressState::kDuplicate;
+  item->rival = rival;
+  LogWarning(absl::StrCat("address ", item->address.ToString(), " is used by ", Rival(rival), ": not used here"));
+  if (item->in_kernel) Log(kernel_->Remove(item->address));
+  Tell(item->address.address);
+}
+
+void Addresses::OnContested(const IpAddr& address, const absl::optional<IpoibAddress>& rival, bool announced) {
+  Item* item = FindItem(address);
+  if (item == nullptr) return;
+  ++item->contests;
+  item->rival = rival;
+  // As often as Dad announces, however often others say so.
+  if (!announced) return;
+  LogWarning(absl::StrCat("address ", address.ToString(), " of this host is used by ", Rival(rival), ", too: defending it"));
+}
+
+bool Addresses::IsAssigned(const IpAddr& address) const {
+  const Item* item = Find(address);
+  return item != nullptr && item->state == AddressState::kAssigned;
+}
+
+bool Addresses::IsTentative(const IpAddr& address) const {
+  const Item* item = Find(address);
+  return item != nullptr && item->state == AddressState::kTentative;
+}
+
+const Addresses::Item* Addresses::Find(const IpAddr& address) const {
+  const auto found = items_.find(address);
+  return found == items_.end() ? nullptr : &found->second;
+}
+
+Addresses::Item* Addresses::FindItem(const IpAddr& address) {
+  const auto found = items_.find(address);
+  return found == items_.end() ? nullptr : &found->second;
+}
+
+bool Addresses::IsSubnetBroadcast(Ipv4Addr destination) const {
+  for (const auto& [address, item] : items_) {
+    if (item.state == AddressState::kAssigned && item.address.SubnetBroadcast() == destination) return true;
+  }
+  return false;
+}
+
+absl::optional<IpAddr> Addresses::SourceFor(const IpAddr& target) const {
+  absl::optional<IpAddr> best;
+  int fitness = 0;
+  for (const auto& [address, item] : items_) {
+    if (item.state != AddressState::kAssigned || address.is_ipv4() != target.is_ipv4()) continue;
+    if (const int other = Fitness(item.address, target); other > fitness) {
+      best = address;
+      fitness = other;
+    }
+  }
+  return best;
+}
+
+void Addresses::Log(const absl::Status& status) const {
+  if (!status.ok()) LogWarning(status.message());
+}
+
+void Addresses::Tell(const IpAddr& address) {
+  const IpAddr copy = address;
+  for (const Changed& changed : changed_) changed(copy);
+}
+
+}  // namespace eoib::endpoint

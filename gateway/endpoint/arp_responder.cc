@@ -1,0 +1,58 @@
+#include "gateway/endpoint/arp_responder.h"
+
+namespace eoib::endpoint {
+
+void ArpResponder::OnArp(const IpoibArp& packet) {
+  // What a loop beyond this link brings back.
+  if (packet.sender == link_->own()) return;
+  const IpAddr sender(packet.sender_ip), target(packet.target_ip);
+  const ArpPurpose purpose = PurposeOf(packet);
+  if (purpose == ArpPurpose::kReverseRequest || purpose == ArpPurpose::kReverseReply) return;
+  // RFC 5227 §2.1.1, §2.4: any ARP packet that has it as the sender's address says so.
+  if (!sender.IsUnspecified()) dad_->OnClaim(sender, packet.sender);
+  if (purpose == ArpPurpose::kProbe) dad_->OnProbe(target, packet.sender, {});
+  if (packet.operation == ArpOperation::kRequest && purpose != ArpPurpose::kGratuitous) return OnRequest(packet);
+  neighbors_->OnAnswer(sender, packet.sender, addresses_->IsAssigned(target), /*overrides=*/true);
+}
+
+// RFC 826: who asks for this host's address is learned; of others' questions only what is known already is kept up to date.
+void ArpResponder::OnRequest(const IpoibArp& packet) {
+  const IpAddr sender(packet.sender_ip);
+  if (!addresses_->IsAssigned(IpAddr(packet.target_ip))) {
+    return neighbors_->OnAnswer(sender, packet.sender, /*solicited=*/false, /*overrides=*/true);
+  }
+  if (!sender.IsUnspecified() && !addresses_->IsAssigned(sender)) neighbors_->OnQuestion(sender, packet.sender);
+  Reply(packet);
+}
+
+void ArpResponder::Reply(const IpoibArp& request) {
+  const auto own = link_->own();
+  if (!own.has_value()) return;
+  link_->SendArp({ArpOperation::kReply, *own, request.target_ip, request.sender, request.sender_ip}, request.sender);
+}
+
+bool ArpResponder::Ask(Ipv4Addr target, const absl::optional<IpoibAddress>& at) {
+  const auto own = link_->own();
+  const auto source = addresses_->SourceFor(IpAddr(target));
+  if (!own.has_value() || !source.has_value()) return false;
+  const IpoibArp request{ArpOperation::kRequest, *own, source->ipv4(), IpoibAddress(), target};
+  if (at.has_value()) {
+    link_->SendArp(request, *at);
+  } else {
+    link_->BroadcastArp(request);
+  }
+  return true;
+}
+
+bool ArpResponder::Probe(Ipv4Addr address) {
+  const auto own = link_->own();
+  if (own.has_value()) link_->BroadcastArp({ArpOperation::kRequest, *own, Ipv4Addr(), IpoibAddress(), address});
+  return own.has_value();
+}
+
+void ArpResponder::Announce(Ipv4Addr address) {
+  const auto own = link_->own();
+  if (own.has_value()) link_->BroadcastArp({ArpOperation::kRequest, *own, address, IpoibAddress(), address});
+}
+
+}  // namespace eoib::endpoint

@@ -1,0 +1,361 @@
+#include "gateway/endpoint/dhcp_client.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "vswitch/wire/udp.h"
+
+namespace eoib::endpoint {
+namespace {
+
+constexpr absl::Duration kFirstWait = absl::Seconds(1);
+constexpr absl::Duration kLongestWait = absl::Seconds(64);
+constexpr absl::Duration kShortestRenewal = absl::Seconds(60);  // RFC 2131 §4.4.5
+constexpr absl::Duration kSoonestRenewal = absl::Seconds(5);    // whatever T1 and T2 a server gives
+constexpr absl::Duration kAfterDecline = absl::Seconds(10);     // §3.1.5
+constexpr int kRequests = 4;                                    // then another server is looked for
+constexpr uint32_t kForEver = 0xffff'ffff;                      // §3.3
+constexpr size_t kMessageSize = 548;                            // §2: what every server takes
+constexpr uint16_t kLargestAnswer = 1500;
+constexpr std::array<uint8_t, 6> kWished = {
+    static_cast<uint8_t>(DhcpOption::kSubnetMask),        static_cast<uint8_t>(DhcpOption::kRouters),
+    static_cast<uint8_t>(DhcpOption::kDomainNameServers), static_cast<uint8_t>(DhcpOption::kDomainName),
+    static_cast<uint8_t>(DhcpOption::kRenewalTime),       static_cast<uint8_t>(DhcpOption::kRebindingTime)};
+
+// 255.255.255.0: 24. Nothing if the ones are not all at the left.
+absl::optional<int> PrefixLength(uint32_t mask) {
+  const int ones = __builtin_popcount(mask);
+  if (mask != (ones == 0 ? 0 : ~uint32_t{0} << (32 - ones))) return absl::nullopt;
+  return ones;
+}
+
+// Of a server that does not say: the address' class, as hosts did before there were masks (RFC 2131 §4.3.1 has servers say it).
+int DefaultPrefixLength(Ipv4Addr address) {
+  const uint32_t top = address.value() >> 29;
+  return top < 4 ? 8 : top < 6 ? 16 : 24;
+}
+
+bool IsHostAddress(Ipv4Addr address) {
+  return address.value() >> 24 != 0 && address.value() >> 24 != 127 && address.value() >> 28 < 0xe;
+}
+
+std::vector<Ipv4Addr> HostAddressesOf(const DhcpMessage& message, DhcpOption option) {
+  std::vector<Ipv4Addr> addresses = message.FindAddresses(option);
+  addresses.erase(std::remove_if(addresses.begin(), addresses.end(), [](Ipv4Addr each) { return !IsHostAddress(each); }),
+                  addresses.end());
+  return addresses;
+}
+
+// What is shown to an operator, whatever a server says.
+std::string Printable(const std::vector<uint8_t>& bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes) {
+    if (byte > 0x20 && byte < 0x7f) text.push_back(static_cast<char>(byte));
+  }
+  return text;
+}
+
+}  // namespace
+
+const char* ToString(DhcpState state) {
+  switch (state) {
+    case DhcpState::kInit:
+      return "init";
+    case DhcpState::kSelecting:
+      return "selecting";
+    case DhcpState::kRequesting:
+      return "requesting";
+    case DhcpState::kChecking:
+      return "checking";
+    case DhcpState::kBound:
+      return "bound";
+    case DhcpState::kRenewing:
+      return "renewing";
+    case DhcpState::kRebinding:
+      return "rebinding";
+    case DhcpState::kStopped:
+      return "stopped";
+  }
+  return "?";
+}
+
+DhcpClient::DhcpClient(std::vector<uint8_t> client_identifier, std::string host_name, const Clock* clock,
+                       std::function<uint64_t()> random, Owner* owner)
+    : identifier_(std::move(client_identifier)),
+      host_name_(std::move(host_name)),
+      clock_(clock),
+      random_(std::move(random)),
+      owner_(owner) {}
+
+void DhcpClient::OnLinkUp() {
+  if (state_ == DhcpState::kStopped || std::exchange(link_up_, true)) return;
+  if (state_ == DhcpState::kInit) return StartOver(absl::ZeroDuration());
+  if (state_ == DhcpState::kBound || state_ == DhcpState::kRenewing || state_ == DhcpState::kRebinding) {
+    Confirm(DhcpState::kRebinding);
+  }
+}
+
+// A lease is kept, and runs out if the link stays down; what has not come to a lease begins anew.
+void DhcpClient::OnLinkDown() {
+  link_up_ = false;
+  if (state_ == DhcpState::kSelecting || state_ == DhcpState::kRequesting) Enter(DhcpState::kInit);
+  if (state_ == DhcpState::kInit) timer_ = absl::InfiniteFuture();
+}
+
+void DhcpClient::Enter(DhcpState state) {
+  state_ = state;
+  tries_ = 0;
+}
+
+void DhcpClient::StartOver(absl::Duration wait) {
+  Enter(DhcpState::kInit);
+  timer_ = link_up_ ? clock_->Now() + wait : absl::InfiniteFuture();
+}
+
+void DhcpClient::Tick() {
+  if (timer_ > clock_->Now()) return;
+  switch (state_) {
+    case DhcpState::kInit:
+      Enter(DhcpState::kSelecting);
+      began_ = clock_->Now();
+      transaction_ = static_cast<uint32_t>(random_());
+      return Discover();
+    case DhcpState::kSelecting:
+      return Discover();
+    case DhcpState::kRequesting:
+      return tries_ < kRequests ? Request() : StartOver(absl::ZeroDuration());
+    case DhcpState::kChecking:
+      return EndAndStartOver();
+    case DhcpState::kBound:
+    case DhcpState::kRenewing:
+    case DhcpState::kRebinding:
+      return TickLease();
+    case DhcpState::kStopped:
+      timer_ = absl::InfiniteFuture();
+  }
+}
+
+void DhcpClient::EndAndStartOver() {
+  StartOver(absl::ZeroDuration());
+  EndLease();
+}
+
+void DhcpClient::TickLease() {
+  const absl::Time now = clock_->Now();
+  if (now >= lease_->expiry) return EndAndStartOver();
+  const DhcpState state = now < lease_->rebind ? DhcpState::kRenewing : DhcpState::kRebinding;
+  if (state_ == state || state_ == DhcpState::kRebinding) return Renew();
+  Confirm(state);
+}
+
+// RFC 2131 §4.1: doubled, and a second of chance.
+absl::Duration DhcpClient::Backoff() {
+  const absl::Duration wait = std::min(kFirstWait * (1 << std::min(tries_, 6)), kLongestWait);
+  ++tries_;
+  return wait + absl::Milliseconds(random_() % 500) - absl::Milliseconds(250);
+}
+
+void DhcpClient::Discover() {
+  timer_ = clock_->Now() + Backoff();
+  Send(DhcpMessageType::kDiscover, Ipv4Addr(), {}, [](DhcpWriter*) {});
+}
+
+// §4.3.2: of the server that made the offer.
+void DhcpClient::Request() {
+  timer_ = clock_->Now() + Backoff();
+  asked_ = clock_->Now();
+  Send(DhcpMessageType::kRequest, Ipv4Addr(), {}, [this](DhcpWriter* writer) {
+    writer->AddAddress(DhcpOption::kRequestedAddress, offered_);
+    writer->AddAddress(DhcpOption::kServerIdentifier, server_);
+  });
+}
+
+void DhcpClient::Confirm(DhcpState state) {
+  Enter(state);
+  transaction_ = static_cast<uint32_t>(random_());
+  began_ = clock_->Now();
+  Renew();
+}
+
+// §4.3.2: the server that has leased it, then any. In neither case the message names a server or asks for an address: it is
+// in use.
+void DhcpClient::Renew() {
+  const bool renewing = state_ == DhcpState::kRenewing;
+  const absl::Time next_state = renewing ? lease_->rebind : lease_->expiry;
+  timer_ = NotTooSoon(link_up_ ? RenewalRetry(next_state) : next_state);
+  if (!link_up_) return;
+  asked_ = clock_->Now();
+  const Ipv4Addr own = lease_->address.address.ipv4();
+  Send(DhcpMessageType::kRequest, own, {own, renewing ? lease_->server : Ipv4Addr::Broadcast()}, [](DhcpWriter*) {});
+}
+
+// §4.4.5: half of what is left, not less than a minute.
+absl::Time DhcpClient::RenewalRetry(absl::Time next_state) const {
+  if (next_state == absl::InfiniteFuture()) return clock_->Now() + kLongestWait;
+  return std::min(next_state, clock_->Now() + std::max(kShortestRenewal, (next_state - clock_->Now()) / 2));
+}
+
+// A server that gives times of no or few seconds is not asked as fast as it answers.
+absl::Time DhcpClient::NotTooSoon(absl::Time renewal) const {
+  return std::min(lease_->expiry, std::max(renewal, clock_->Now() + kSoonestRenewal));
+}
+
+// §4.4.1: to all, with the address and the server in options.
+void DhcpClient::Decline() {
+  Send(DhcpMessageType::kDecline, Ipv4Addr(), {}, [this](DhcpWriter* writer) {
+    writer->AddAddress(DhcpOption::kRequestedAddress, lease_->address.address.ipv4());
+    writer->AddAddress(DhcpOption::kServerIdentifier, lease_->server);
+  });
+}
+
+void DhcpClient::Stop() {
+  const DhcpState before = std::exchange(state_, DhcpState::kStopped);
+  timer_ = absl::InfiniteFuture();
+  if (!lease_.has_value()) return;
+  if (link_up_ && before != DhcpState::kChecking) {
+    transaction_ = static_cast<uint32_t>(random_());
+    const Ipv4Addr own = lease_->address.address.ipv4();
+    Send(DhcpMessageType::kRelease, own, {own, lease_->server},
+         [this](DhcpWriter* writer) { writer->AddAddress(DhcpOption::kServerIdentifier, lease_->server); });
+  }
+  EndLease();
+}
+
+void DhcpClient::EndLease() {
+  if (!lease_.has_value()) return;
+  const DhcpLease ended = *std::exchange(lease_, absl::nullopt);
+  owner_->OnLeaseEnd(ended);
+}
+
+bool DhcpClient::OnPacket(const Ipv4Packet& packet) {
+  const auto datagram = ParseUdp(packet);
+  if (!datagram.has_value() || datagram->destination_port != kDhcpClientPort) return false;
+  const auto message = DhcpMessage::Parse(datagram->payload);
+  if (!message.has_value() || !IsForUs(*message)) return true;
+  switch (message->type().value_or(DhcpMessageType::kInform)) {
+    case DhcpMessageType::kOffer:
+      OnOffer(*message);
+      break;
+    case DhcpMessageType::kAck:
+      OnAck(*message);
+      break;
+    case DhcpMessageType::kNak:
+      OnNak();
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+// Answers are broadcast to all clients of the link, none of which has a hardware address in it: the transaction tells them
+// apart (RFC 4390 §2.2), and the identifier, which servers return (RFC 6842 §3).
+bool DhcpClient::IsForUs(const DhcpMessage& message) const {
+  if (message.fields().operation != BootpOperation::kReply || message.fields().transaction != transaction_) return false;
+  const auto identifier = message.FindOption(DhcpOption::kClientIdentifier);
+  return !identifier.has_value() || *identifier == identifier_;
+}
+
+void DhcpClient::OnOffer(const DhcpMessage& offer) {
+  const auto server = offer.FindAddress(DhcpOption::kServerIdentifier);
+  if (state_ != DhcpState::kSelecting || !server.has_value() || !IsHostAddress(offer.fields().yours)) return;
+  offered_ = offer.fields().yours;
+  server_ = *server;
+  Enter(DhcpState::kRequesting);
+  Request();
+}
+
+void DhcpClient::OnAck(const DhcpMessage& ack) {
+  const bool renewal = state_ == DhcpState::kRenewing || state_ == DhcpState::kRebinding;
+  if (state_ != DhcpState::kRequesting && !renewal) return;
+  absl::optional<DhcpLease> lease = ReadLease(ack);
+  if (!lease.has_value()) return;
+  const bool same = lease_.has_value() && lease_->address == lease->address;
+  if (renewal && !same) {  // another address than the one that is in use
+    StartOver(absl::ZeroDuration());
+    return EndLease();
+  }
+  lease_ = *std::move(lease);
+  Enter(renewal ? DhcpState::kBound : DhcpState::kChecking);
+  timer_ = renewal ? NotTooSoon(lease_->renew) : lease_->expiry;
+  const DhcpLease told = *lease_;
+  if (renewal) return owner_->OnLease(told);
+  owner_->CheckAddress(told);
+}
+
+// §4.4.5. Times that make no sense are the defaults, 0.5 and 0.875 of the lease.
+absl::optional<DhcpLease> DhcpClient::ReadLease(const DhcpMessage& ack) const {
+  const auto server = ack.FindAddress(DhcpOption::kServerIdentifier);
+  const auto seconds = ack.FindNumber(DhcpOption::kLeaseTime);
+  const Ipv4Addr yours = ack.fields().yours;
+  if (!server.has_value() || !seconds.has_value() || *seconds == 0 || !IsHostAddress(yours)) return absl::nullopt;
+  const auto mask = ack.FindAddress(DhcpOption::kSubnetMask);
+  const auto length = mask.has_value() ? PrefixLength(mask->value()) : DefaultPrefixLength(yours);
+  if (!length.has_value()) return absl::nullopt;
+  DhcpLease lease{.address = {IpAddr(yours), *length}, .server = *server};
+  lease.routers = HostAddressesOf(ack, DhcpOption::kRouters);
+  lease.name_servers = HostAddressesOf(ack, DhcpOption::kDomainNameServers);
+  lease.domain = Printable(ack.FindOption(DhcpOption::kDomainName).value_or(std::vector<uint8_t>()));
+  lease.renew = lease.rebind = lease.expiry = absl::InfiniteFuture();
+  lease.length = absl::InfiniteDuration();
+  if (*seconds == kForEver) return lease;
+  uint32_t t2 = ack.FindNumber(DhcpOption::kRebindingTime).value_or(0);
+  if (t2 == 0 || t2 >= *seconds) t2 = static_cast<uint32_t>(uint64_t{*seconds} * 7 / 8);
+  uint32_t t1 = ack.FindNumber(DhcpOption::kRenewalTime).value_or(0);
+  if (t1 == 0 || t1 >= t2) t1 = std::min(*seconds / 2, t2);
+  lease.length = absl::Seconds(*seconds);
+  lease.renew = asked_ + absl::Seconds(t1);
+  lease.rebind = asked_ + absl::Seconds(t2);
+  lease.expiry = asked_ + lease.length;
+  return lease;
+}
+
+void DhcpClient::OnNak() {
+  const bool renewal = state_ == DhcpState::kRenewing || state_ == DhcpState::kRebinding;
+  if (state_ != DhcpState::kRequesting && !renewal) return;
+  // Not at once: two servers of different minds would keep the link busy.
+  StartOver(kFirstWait);
+  EndLease();
+}
+
+void DhcpClient::OnAddressFree(Ipv4Addr address) {
+  if (state_ != DhcpState::kChecking || lease_->address.address != IpAddr(address)) return;
+  Enter(DhcpState::kBound);
+  timer_ = NotTooSoon(lease_->renew);
+  const DhcpLease told = *lease_;
+  owner_->OnLease(told);
+}
+
+void DhcpClient::OnAddressTaken(Ipv4Addr address) {
+  if (state_ != DhcpState::kChecking || lease_->address.address != IpAddr(address)) return;
+  Decline();
+  StartOver(kAfterDecline);
+  EndLease();
+}
+
+void DhcpClient::Send(DhcpMessageType type, Ipv4Addr client, const Where& where, absl::FunctionRef<void(DhcpWriter*)> add) {
+  std::array<uint8_t, kUdp4HeadersSize + kMessageSize> bytes{};
+  DhcpFields fields = IpoibDhcpRequest(transaction_, client);
+  fields.seconds = static_cast<uint16_t>(std::min<int64_t>(absl::ToInt64Seconds(clock_->Now() - began_), 0xffff));
+  DhcpWriter writer(fields, absl::MakeSpan(bytes).subspan(kUdp4HeadersSize));
+  writer.Add(type);
+  writer.Add(DhcpOption::kClientIdentifier, identifier_);
+  add(&writer);
+  if (type == DhcpMessageType::kDiscover || type == DhcpMessageType::kRequest) {
+    writer.AddNumber16(DhcpOption::kMaximumMessageSize, kLargestAnswer);
+    writer.Add(DhcpOption::kParameterRequestList, kWished);
+    if (!host_name_.empty()) {
+      writer.Add(DhcpOption::kHostName, {reinterpret_cast<const uint8_t*>(host_name_.data()), host_name_.size()});
+    }
+  }
+  const absl::Span<const uint8_t> packet = BuildUdp4({.source = where.source,
+                                                      .destination = where.destination,
+                                                      .source_port = kDhcpClientPort,
+                                                      .destination_port = kDhcpServerPort,
+                                                      .id = static_cast<uint16_t>(random_())},
+                                                     writer.Finish(), absl::MakeSpan(bytes));
+  if (!packet.empty()) owner_->SendDhcp(packet);
+}
+
+}  // namespace eoib::endpoint

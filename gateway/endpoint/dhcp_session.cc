@@ -1,0 +1,90 @@
+#include "gateway/endpoint/dhcp_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/log.h"
+
+namespace eoib::endpoint {
+namespace {
+
+std::string Join(const std::vector<Ipv4Addr>& addresses) {
+  return absl::StrJoin(addresses, " ", [](std::string* out, Ipv4Addr address) { out->append(address.ToString()); });
+}
+
+std::string Left(absl::Time until, absl::Time now) {
+  return until == absl::InfiniteFuture() ? "never" : absl::StrCat("in ", absl::ToInt64Seconds(until - now), " s");
+}
+
+}  // namespace
+
+DhcpSession::DhcpSession(Guid port, PKey pkey, std::string host_name, const Clock* clock, std::function<uint64_t()> random,
+                         IpHost* host, SetRouter set_router)
+    : host_(host),
+      set_router_(std::move(set_router)),
+      client_(DhcpClientIdentifier(pkey.Full().value(), DuidOf(port)), std::move(host_name), clock, std::move(random), this) {
+  host_->Intercept([this](const Ipv4Packet& packet) { return client_.OnPacket(packet); });
+  host_->addresses().OnChange([this](const IpAddr& address) { OnAddressChange(address); });
+}
+
+void DhcpSession::OnLinkState() {
+  if (host_->link_state().has_value()) return client_.OnLinkUp();
+  client_.OnLinkDown();
+}
+
+void DhcpSession::SendDhcp(absl::Span<const uint8_t> packet) { host_->FromTun(packet); }
+
+void DhcpSession::CheckAddress(const DhcpLease& lease) {
+  host_->addresses().Want(lease.address, AddressOrigin::kDhcp);
+  host_->addresses().KeepUntil(lease.address.address, lease.expiry);
+  OnAddressChange(lease.address.address);  // it may have been there before, by hand
+}
+
+void DhcpSession::OnAddressChange(const IpAddr& address) {
+  const Addresses::Item* const item = host_->addresses().Find(address);
+  if (client_.lease().has_value() && client_.lease()->address.address == address) RestoreRouter();
+  if (client_.state() != DhcpState::kChecking || item == nullptr) return;
+  if (item->state == AddressState::kAssigned) client_.OnAddressFree(address.ipv4());
+  if (item->state == AddressState::kDuplicate) client_.OnAddressTaken(address.ipv4());
+}
+
+void DhcpSession::OnLease(const DhcpLease& lease) {
+  LogInfo(absl::StrCat("DHCP: ", lease.address.ToString(), " of ", lease.server.ToString(),
+                       lease.routers.empty() ? "" : ", router ", Join(lease.routers)));
+  host_->addresses().KeepUntil(lease.address.address, lease.expiry);
+  UseRouter(lease.routers.empty() ? absl::nullopt : absl::optional<Ipv4Addr>(lease.routers[0]), lease);
+}
+
+void DhcpSession::OnLeaseEnd(const DhcpLease& lease) {
+  LogInfo(absl::StrCat("DHCP: ", lease.address.ToString(), " is not leased any more"));
+  UseRouter(absl::nullopt, lease);
+  host_->addresses().Release(lease.address.address);
+}
+
+void DhcpSession::UseRouter(absl::optional<Ipv4Addr> router, const DhcpLease& lease) {
+  if (!std::exchange(router_, router).has_value() && !router.has_value()) return;
+  // Also one that is the same: it may have been taken away meanwhile.
+  const absl::Status status = set_router_(router, lease.address.address.ipv4());
+  if (!status.ok()) LogWarning(status.message());
+}
+
+// Without its address there is no way to a router.
+void DhcpSession::RestoreRouter() {
+  if (router_.has_value() && host_->addresses().IsAssigned(client_.lease()->address.address))
+    UseRouter(router_, *client_.lease());
+}
+
+std::string DhcpSession::Show(absl::Time now) const {
+  std::string text = absl::StrCat("DHCP: ", ToString(client_.state()), "\n");
+  if (!client_.lease().has_value()) return text;
+  const DhcpLease& lease = *client_.lease();
+  absl::StrAppend(&text, "  ", lease.address.ToString(), " of ", lease.server.ToString(), ", renewed ", Left(lease.renew, now),
+                  ", ends ", Left(lease.expiry, now), "\n");
+  if (!lease.routers.empty()) absl::StrAppend(&text, "  routers ", Join(lease.routers), "\n");
+  if (!lease.name_servers.empty()) absl::StrAppend(&text, "  name servers ", Join(lease.name_servers), "\n");
+  if (!lease.domain.empty()) absl::StrAppend(&text, "  domain ", lease.domain, "\n");
+  return text;
+}
+
+}  // namespace eoib::endpoint

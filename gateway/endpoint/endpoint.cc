@@ -1,0 +1,140 @@
+#include "gateway/endpoint/endpoint.h"
+
+#include <sys/epoll.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gateway/endpoint/endpoint_commands.h"
+#include "gateway/endpoint/kernel_groups.h"
+
+namespace eoib::endpoint {
+namespace {
+
+constexpr size_t kLargestPacket = 65535;
+constexpr int kPacketsARound = 64;  // then others have their turn
+constexpr absl::Duration kGroupsInterval = absl::Seconds(1);
+constexpr absl::Duration kReleaseWait = absl::Milliseconds(200);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Create(const Options& options, ipoib::Interface* link, EventLoop* loop,
+                                                           const Clock* clock) {
+  auto tun = TunDevice::Open(options.netdev);
+  if (!tun.ok()) return tun.status();
+  auto addresses = HostAddresses::Open((*tun)->index(), clock);
+  if (!addresses.ok()) return addresses.status();
+  auto routes = HostRoutes::Open((*tun)->index(), clock);
+  if (!routes.ok()) return routes.status();
+  auto endpoint = std::unique_ptr<Endpoint>(
+      new Endpoint(options, {*std::move(tun), *std::move(addresses), *std::move(routes)}, link, loop, clock));
+  const absl::Status status = endpoint->Start(options);
+  if (!status.ok()) return status;
+  return endpoint;
+}
+
+Endpoint::Endpoint(const Options& options, Parts parts, ipoib::Interface* link, EventLoop* loop, const Clock* clock)
+    : clock_(clock),
+      loop_(loop),
+      wants_dhcp_(options.dhcp),
+      host_name_(options.host_name),
+      random_(options.random),
+      flush_(options.flush),
+      tun_(std::move(parts.tun)),
+      addresses_(std::move(parts.addresses)),
+      routes_(std::move(parts.routes)),
+      host_(options.host, {clock, link, tun_.get(), routes_.get(), addresses_.get(), options.random}),
+      buffer_(kLargestPacket) {}
+
+absl::Status Endpoint::Start(const Options& options) {
+  absl::Status status = addresses_->Start(&host_.addresses());
+  // Of a lease that may have ended since this program was killed.
+  if (wants_dhcp_) status.Update(addresses_->RemoveDefaultRoutes());
+  addresses_->OnTunUp([this] {
+    if (dhcp_ != nullptr) dhcp_->OnTunUp();
+  });
+  const auto read = [this](EventLoop::Callback work) { return [work = Flushing(std::move(work))](uint32_t) { work(); }; };
+  status.Update(loop_->Add(addresses_->fd(), EPOLLIN, read([this] { addresses_->Run(); })));
+  status.Update(loop_->Add(routes_->fd(), EPOLLIN, read([this] { routes_->Run(); })));
+  status.Update(loop_->Add(tun_->fd(), EPOLLIN, read([this] { ReadTun(); })));
+  timers_.push_back(loop_->AddDeadline([this] { return host_.Next(); }, Flushing([this] { host_.Tick(); })));
+  timers_.push_back(loop_->AddDeadline([this] { return next_groups_; }, Flushing([this] { ReadGroups(); })));
+  timers_.push_back(loop_->AddDeadline([this] { return dhcp_ ? dhcp_->client().Next() : absl::InfiniteFuture(); },
+                                       Flushing([this] { dhcp_->client().Tick(); })));
+  host_.OnLinkChange([this] { OnLinkChange(); });
+  // The report is the first word of a change; what the kernel has by now is the last.
+  host_.OnGroupReport([this] { next_groups_ = clock_->Now(); });
+  for (const InterfaceAddress& address : options.addresses) host_.addresses().Want(address, AddressOrigin::kOperator);
+  host_.OnLinkState();
+  return status;
+}
+
+Endpoint::~Endpoint() {
+  for (const EventLoop::TimerId timer : timers_) loop_->Cancel(timer);
+  for (const int fd : {addresses_->fd(), routes_->fd(), tun_->fd()}) loop_->Remove(fd);
+}
+
+EventLoop::Callback Endpoint::Flushing(EventLoop::Callback work) const {
+  return [this, work = std::move(work)] {
+    work();
+    flush_();
+  };
+}
+
+// The server has been heard by broadcast only, perhaps: then its address is asked for before the message can go.
+void Endpoint::Stop(std::function<void()> done) {
+  const bool leased = dhcp_ != nullptr && dhcp_->client().lease().has_value();
+  if (dhcp_ != nullptr) dhcp_->client().Stop();
+  flush_();
+  loop_->CallAt(clock_->Now() + (leased ? kReleaseWait : absl::ZeroDuration()), std::move(done));
+}
+
+// Which port it is, of which the client identifier is made, is known when the link is up.
+void Endpoint::OnLinkChange() {
+  if (wants_dhcp_ && dhcp_ == nullptr && host_.link_state().has_value()) {
+    dhcp_ = std::make_unique<DhcpSession>(
+        host_.link_state()->own.gid().guid(), host_.link_state()->link.pkey, host_name_, clock_, random_, &host_,
+        [this](absl::optional<Ipv4Addr> router, Ipv4Addr source) { return SetRouter(router, source); });
+  }
+  if (dhcp_ != nullptr) dhcp_->OnLinkState();
+}
+
+absl::Status Endpoint::SetRouter(absl::optional<Ipv4Addr> router, Ipv4Addr source) {
+  const absl::optional<Ipv4Addr> before = std::exchange(router_, router);
+  if (router.has_value()) return addresses_->SetDefaultRoute(*router, source);
+  return before.has_value() ? addresses_->RemoveDefaultRoute(*before) : absl::OkStatus();
+}
+
+void Endpoint::RegisterCommands(CommandRegistry* registry) {
+  RegisterHostCommands(
+      &host_, [this] { return ShowMore(); }, registry);
+}
+
+std::string Endpoint::ShowMore() const {
+  return absl::StrCat("  netdev ", tun_->name(), "\n", dhcp_ == nullptr ? "" : dhcp_->Show(clock_->Now()));
+}
+
+void Endpoint::ReadTun() {
+  for (int i = 0; i < kPacketsARound; ++i) {
+    absl::Span<const uint8_t> packet;
+    switch (tun_->Read(absl::MakeSpan(buffer_), &packet)) {
+      case TunDevice::ReadResult::kPacket:
+        host_.FromTun(packet);
+        break;
+      case TunDevice::ReadResult::kNothing:
+        return;
+      case TunDevice::ReadResult::kDeleted:
+        loop_->Remove(tun_->fd());  // or it would be readable for ever
+        if (on_tun_deleted_) on_tun_deleted_();
+        return;
+    }
+  }
+}
+
+void Endpoint::ReadGroups() {
+  next_groups_ = clock_->Now() + kGroupsInterval;
+  // Without /proc, reports have to do.
+  if (const auto groups = ReadKernelGroups(tun_->name())) host_.memberships().SetKernelGroups(*groups);
+}
+
+}  // namespace eoib::endpoint

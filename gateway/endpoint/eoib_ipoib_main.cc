@@ -1,0 +1,241 @@
+// eoib-ipoib: an IPoIB interface (RFC 4391) for a host whose kernel has none: a TUN netdev on one side, a queue pair on the
+// other.
+//
+// Everything is on one thread, which is the control thread and the data path's.
+#include <gflags/gflags.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "control/daemon.h"
+#include "control/fabric_port.h"
+#include "control/log.h"
+#include "control/program.h"
+#include "gateway/endpoint/endpoint.h"
+#include "gateway/endpoint/interface_address.h"
+#include "gateway/ipoib/link.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/softhca/fabric_client.h"
+
+DEFINE_string(
+    hca, "",
+    "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software subnet; InfiniBand, not RoCE");
+DEFINE_string(pkey, "0xffff", "the partition: its IPoIB link");
+DEFINE_string(netdev, "ib0", "the name of the TUN");
+DEFINE_string(
+    address, "",
+    "an address with its prefix length, 10.0.0.1/24 or fd00::1/64, that the TUN gets if nobody else has it; more with "
+    "commas, or with more of these flags");
+DEFINE_bool(dhcp, false, "have an IPv4 address leased by a DHCP server of the link (RFC 4390), with its default route");
+DEFINE_bool(dhcp_server, false, "a DHCP server of this host, dnsmasq on the TUN, serves the link");
+DEFINE_bool(link_local, true, "make the link-local IPv6 address of the port's GUID");
+DEFINE_bool(create, true, "create the broadcast group of the link if there is none");
+DEFINE_bool(grh, true, "send unicast with a global route header");
+DEFINE_string(rundir, "/run/eoib",
+              "directory of the control socket eoib-ipoib.ctl, and of fabricd.sock unless --fabric says otherwise");
+DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
+DEFINE_string(name, "", "the control socket is RUNDIR/eoib-ipoib.NAME.ctl then: for several of them on one host");
+DEFINE_bool(wait_for_hca, false,
+            "wait for an HCA that is not there, instead of ending with an error: for units that start at boot, and what it "
+            "starts itself anew with");
+
+namespace eoib::endpoint {
+namespace {
+
+constexpr absl::Duration kHcaInterval = absl::Seconds(1);
+
+HcaRegistry Hcas(int signals) {
+  HcaRegistry registry;
+  registry.Register("verbs", OpenVerbsHca);
+  registry.Register("soft",
+                    softhca::FabricHcaOpener({.socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric,
+                                              .wait = absl::Seconds(5),
+                                              .keep_waiting = Patience(signals)}));
+  return registry;
+}
+
+struct Config {
+  PKey pkey;
+  std::vector<InterfaceAddress> addresses;
+};
+
+absl::StatusOr<Config> ReadFlags() {
+  if (FLAGS_hca.empty()) {
+    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
+  }
+  Config config;
+  const auto pkey = PKey::Parse(FLAGS_pkey);
+  if (!pkey.ok()) return pkey.status();
+  config.pkey = *pkey;
+  for (const absl::string_view text : absl::StrSplit(FLAGS_address, ',', absl::SkipEmpty())) {
+    const auto address = InterfaceAddress::Parse(text);
+    if (!address.ok()) return address.status();
+    config.addresses.push_back(*address);
+  }
+  return config;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+// The port, the link on it, and the host on that.
+class Interface {
+ public:
+  static absl::StatusOr<std::unique_ptr<Interface>> Make(const Config& config, Daemon* daemon) {
+    auto hca = Hcas(daemon->signals()).Open(FLAGS_hca);
+    if (!hca.ok()) return hca.status();
+    auto fabric = FabricPort::Open(*std::move(hca), daemon->loop(), daemon->clock());
+    if (!fabric.ok()) return fabric.status();
+    auto interface = std::unique_ptr<Interface>(new Interface(daemon, *std::move(fabric)));
+    absl::Status status = interface->OpenLink(config);
+    status.Update(status.ok() ? interface->OpenHost(config) : status);
+    if (!status.ok()) return status;
+    return interface;
+  }
+  ~Interface() {
+    host_.reset();
+    if (link_ == nullptr) return;
+    daemon_->loop()->Cancel(timer_);
+    daemon_->loop()->Remove(link_->wishes_fd());
+    daemon_->loop()->Remove(link_->channel()->fd());
+    fabric_->Remove(link_.get());
+  }
+
+  FabricPort* fabric() { return fabric_.get(); }
+  Endpoint* host() { return host_.get(); }
+
+  void RegisterCommands(CommandRegistry* commands) {
+    fabric_->RegisterCommands(commands);
+    host_->RegisterCommands(commands);
+    const auto text = [commands](const char* name, const char* help, std::function<std::string()> show) {
+      commands->Register(
+          {name, "", help, 0, 0, [show](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return show(); }});
+    };
+    text("link/show", "the HCA port and the IPoIB link", [this] { return fabric_->Show() + link_->Show(); });
+    text("link/groups", "the multicast groups of the link that this port is in", [this] { return link_->ShowGroups(); });
+    text("link/stats", "counters of the IPoIB link", [this] { return ipoib::StatsText(link_->channel()->counters()); });
+    text("link/drops", "what the IPoIB link dropped and why",
+         [this] { return ipoib::DropsText(link_->channel()->counters()); });
+  }
+  void Stop(std::function<void()> done) {
+    host_->Stop([this, done = std::move(done)] { fabric_->Stop(done); });
+  }
+
+ private:
+  Interface(Daemon* daemon, std::unique_ptr<FabricPort> fabric) : daemon_(daemon), fabric_(std::move(fabric)) {}
+
+  absl::Status OpenLink(const Config& config) {
+    ipoib::Link::Options options;
+    options.name = FLAGS_netdev;
+    options.pkey = config.pkey;
+    options.create = FLAGS_create;
+    options.grh = FLAGS_grh;
+    options.on_lost = [this] { fabric_->RebuildSoon(); };
+    auto link = ipoib::Link::Create(options, fabric_->tools());
+    if (!link.ok()) return link.status();
+    link_ = *std::move(link);
+    fabric_->Add(link_.get());
+    ipoib::Channel* const channel = link_->channel();
+    timer_ = daemon_->loop()->AddDeadline([channel] { return channel->NextDeadline(); }, [channel] { channel->Expire(); });
+    absl::Status status = daemon_->loop()->Add(link_->wishes_fd(), EPOLLIN, [this](uint32_t) { link_->RunWishes(); });
+    status.Update(daemon_->loop()->Add(channel->fd(), EPOLLIN, [channel](uint32_t) { channel->Work(); }));
+    return status;
+  }
+
+  absl::Status OpenHost(const Config& config) {
+    Endpoint::Options options;
+    options.netdev = FLAGS_netdev;
+    options.addresses = config.addresses;
+    options.dhcp = FLAGS_dhcp;
+    options.host_name = HostName();
+    options.host.dhcp_server = FLAGS_dhcp_server;
+    options.host.link_local = FLAGS_link_local;
+    options.random = [this] { return random_(); };
+    options.flush = [this] { link_->channel()->Flush(); };
+    auto host = Endpoint::Create(options, link_->channel(), daemon_->loop(), daemon_->clock());
+    if (!host.ok()) return host.status();
+    host_ = *std::move(host);
+    link_->channel()->SetListener(host_->listener());
+    return absl::OkStatus();
+  }
+
+  Daemon* const daemon_;
+  std::mt19937_64 random_{std::random_device()() | uint64_t{std::random_device()()} << 32};
+  std::unique_ptr<FabricPort> fabric_;
+  std::unique_ptr<ipoib::Link> link_;
+  std::unique_ptr<Endpoint> host_;
+  EventLoop::TimerId timer_ = 0;
+};
+
+// The same, and again once a second while the HCA is not there, if that is wanted. kCancelled if the end is wanted meanwhile.
+absl::StatusOr<std::unique_ptr<Interface>> MakePatiently(const Config& config, Daemon* daemon) {
+  bool stop = false;
+  daemon->SetStopper([&stop](std::function<void()> done) {
+    stop = true;
+    done();
+  });
+  for (;;) {
+    auto interface = Interface::Make(config, daemon);
+    const bool hopeless = absl::IsInvalidArgument(interface.status()) || absl::IsFailedPrecondition(interface.status()) ||
+                          absl::IsAlreadyExists(interface.status());
+    if (interface.ok() || hopeless || !FLAGS_wait_for_hca) return interface;
+    LogWarning(absl::StrCat(interface.status().message(), "; waiting for it"));
+    const absl::Time again = daemon->clock()->Now() + kHcaInterval;
+    while (!stop && daemon->clock()->Now() < again) daemon->loop()->RunOnce(again);
+    if (stop) return absl::CancelledError("asked to stop");
+  }
+}
+
+absl::Status Run(FreshStart* start_anew) {
+  UsePlainLocks();
+  const absl::StatusOr<Config> config = ReadFlags();
+  if (!config.ok()) return config.status();
+  auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-ipoib", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
+  if (!daemon.ok()) return daemon.status();
+  auto interface = MakePatiently(*config, daemon->get());
+  if (absl::IsCancelled(interface.status())) return absl::OkStatus();
+  if (!interface.ok()) return interface.status();
+  absl::Status deleted;
+  (*interface)->host()->OnTunDeleted([&] {
+    deleted = absl::UnavailableError(absl::StrCat("somebody has deleted the netdev ", FLAGS_netdev));
+    (*daemon)->loop()->Stop();
+  });
+  (*daemon)->SetStopper([&](std::function<void()> done) { (*interface)->Stop(std::move(done)); });
+  (*interface)->fabric()->OnFatal([start_anew](const std::string& why) { (*start_anew)(why); });
+  (*interface)->RegisterCommands((*daemon)->commands());
+  (*interface)->fabric()->Start();
+  LogInfo(absl::StrCat("IPoIB on ", FLAGS_hca, ", netdev ", FLAGS_netdev, "; control socket ", (*daemon)->socket_path()));
+  (*daemon)->Run();
+  interface->reset();
+  LogInfo("stopped");
+  return deleted;
+}
+
+}  // namespace
+}  // namespace eoib::endpoint
+
+int main(int argc, char** argv) {
+  eoib::FreshStart start_anew(argc, argv, "--wait_for_hca");
+  static std::vector<std::string> arguments = eoib::endpoint::JoinAddressFlags({argv, argv + argc});
+  static std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const int done = eoib::ParseFlags(static_cast<int>(arguments.size()), pointers.data(),
+                                    "an IPoIB interface for a host whose kernel has none", "eoib_ipoib_main");
+  if (done >= 0) return done;
+  eoib::SetLogProgram("eoib-ipoib");
+  const absl::Status status = eoib::endpoint::Run(&start_anew);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "eoib-ipoib: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

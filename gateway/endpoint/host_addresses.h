@@ -1,0 +1,78 @@
+// HostAddresses: the addresses of the TUN in the kernel, both ways: what is put there and taken off is told to Addresses, and
+// Addresses puts there and takes off.
+//
+// One thread, in the TUN's network namespace; the event loop calls Run when fd() is readable. Addresses stays the caller's.
+#ifndef EOIB_GATEWAY_ENDPOINT_HOST_ADDRESSES_H_
+#define EOIB_GATEWAY_ENDPOINT_HOST_ADDRESSES_H_
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "fdb/clock.h"
+#include "gateway/endpoint/addresses.h"
+#include "gateway/endpoint/interface_address.h"
+#include "gateway/endpoint/netlink.h"
+#include "vswitch/wire/ip_addr.h"
+
+namespace eoib::endpoint {
+
+class HostAddresses final : public KernelAddresses {
+ public:
+  // Of the interface with this index. The clock stays the caller's.
+  static absl::StatusOr<std::unique_ptr<HostAddresses>> Open(int interface_index, const Clock* clock);
+
+  // Tells what is there, and from now on what changes.
+  absl::Status Start(Addresses* addresses);
+  int fd() const { return events_->fd(); }
+  void Run();
+  // Runs when the TUN is up again, and Addresses knows.
+  void OnTunUp(std::function<void()> callback) { on_tun_up_ = std::move(callback); }
+
+  // KernelAddresses.
+  absl::Status Add(const InterfaceAddress& address, absl::Time until) override;
+  absl::Status Remove(const InterfaceAddress& address) override;
+
+  // A route to everything that is nowhere else, as DHCP has it: by `gateway`. Replaces one that was set so, and no other: the
+  // metric is this interface's own, 1024 and its index, behind the host's default route without a metric. The kernel takes it
+  // off together with `source`, an address of the interface.
+  absl::Status SetDefaultRoute(Ipv4Addr gateway, Ipv4Addr source);
+  absl::Status RemoveDefaultRoute(Ipv4Addr gateway);
+  // All of this interface that were set so, by whichever process.
+  absl::Status RemoveDefaultRoutes();
+
+ private:
+  struct DefaultRoute {
+    Ipv4Addr gateway;
+    absl::optional<Ipv4Addr> source;
+    uint32_t metric = 0;
+  };
+
+  HostAddresses(int index, const Clock* clock, std::unique_ptr<Netlink> requests, std::unique_ptr<Netlink> events)
+      : index_(index), clock_(clock), requests_(std::move(requests)), events_(std::move(events)) {}
+
+  uint32_t OwnMetric() const;
+  void PutInterfaceAddress(const InterfaceAddress& address, NetlinkRequest* request) const;
+  absl::Status ChangeDefaultRoute(uint16_t type, uint16_t flags, const DefaultRoute& route, absl::string_view what);
+  absl::Status Compare();
+  void OnMessage(const nlmsghdr* message);
+  void OnAddress(const nlmsghdr* message);
+  void OnLink(const nlmsghdr* message);
+  void OnGone(const InterfaceAddress& address);
+
+  const int index_;
+  const Clock* const clock_;
+  const std::unique_ptr<Netlink> requests_;
+  const std::unique_ptr<Netlink> events_;
+  Addresses* addresses_ = nullptr;
+  std::set<InterfaceAddress> known_;  // what was told; IPv4 has an address several times, with different lengths
+  bool up_ = true;
+  std::function<void()> on_tun_up_ = [] {};
+};
+
+}  // namespace eoib::endpoint
+
+#endif  // EOIB_GATEWAY_ENDPOINT_HOST_ADDRESSES_H_

@@ -1,0 +1,81 @@
+#include "gateway/endpoint/host_routes.h"
+
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "vswitch/wire/byte_order.h"
+
+namespace eoib::endpoint {
+namespace {
+
+constexpr absl::Duration kKept = absl::Seconds(10);
+
+absl::optional<IpAddr> AddressOf(const void* bytes, size_t size) {
+  if (size == Ipv4Addr::kSize) return IpAddr(Ipv4Addr(ReadWire<be32>(bytes).value()));
+  if (size == Ipv6Addr::kSize) return IpAddr(Ipv6Addr::FromWire(bytes));
+  return absl::nullopt;
+}
+
+// The gateway in the answer; nothing if the destination is on the link.
+absl::optional<IpAddr> GatewayOf(const nlmsghdr* message) {
+  absl::optional<IpAddr> gateway;
+  ForEachAttribute(message, sizeof(rtmsg), [&](const nlattr* attribute) {
+    const auto* const payload = static_cast<const char*>(mnl_attr_get_payload(attribute));
+    const size_t size = mnl_attr_get_payload_len(attribute);
+    if (mnl_attr_get_type(attribute) == RTA_GATEWAY) gateway = AddressOf(payload, size);
+    // Of the other family (RFC 8950): a family of two bytes before it.
+    if (mnl_attr_get_type(attribute) == RTA_VIA && size > 2) gateway = AddressOf(payload + 2, size - 2);
+  });
+  return gateway;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostRoutes>> HostRoutes::Open(int interface_index, const Clock* clock) {
+  auto requests = Netlink::Open(0);
+  if (!requests.ok()) return requests.status();
+  constexpr uint32_t kIpv6Rule = 1u << (RTNLGRP_IPV6_RULE - 1);  // linux/rtnetlink.h has no RTMGRP_ for it
+  auto events = Netlink::Open(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE |
+                              RTMGRP_IPV4_RULE | kIpv6Rule);
+  if (!events.ok()) return events.status();
+  return std::unique_ptr<HostRoutes>(new HostRoutes(interface_index, clock, *std::move(requests), *std::move(events)));
+}
+
+absl::optional<IpAddr> HostRoutes::NextHop(const IpAddr& destination) {
+  const auto found = known_.find(destination);
+  if (found != known_.end() && found->second.until > clock_->Now()) return found->second.next_hop;
+  if (known_.size() >= kLimit) known_.clear();
+  Known& known = known_[destination];
+  known = {AskKernel(destination), clock_->Now() + kKept};
+  return known.next_hop;
+}
+
+absl::optional<IpAddr> HostRoutes::AskKernel(const IpAddr& destination) {
+  NetlinkRequest request(RTM_GETROUTE, 0);
+  auto* const header = request.Put<rtmsg>();
+  header->rtm_family = destination.is_ipv4() ? AF_INET : AF_INET6;
+  header->rtm_dst_len = destination.is_ipv4() ? 32 : 128;
+  if (destination.is_ipv4()) {
+    const be32 wire(destination.ipv4().value());
+    mnl_attr_put(request.message(), RTA_DST, sizeof(wire), &wire);
+  } else {
+    mnl_attr_put(request.message(), RTA_DST, Ipv6Addr::kSize, destination.ipv6().bytes().data());
+  }
+  // It has come to the TUN already, so it is asked for a way from there.
+  mnl_attr_put_u32(request.message(), RTA_OIF, static_cast<uint32_t>(index_));
+  absl::optional<IpAddr> next_hop;
+  const absl::Status status = requests_->Ask(&request, "ask for a route", [&](const nlmsghdr* message) {
+    if (message->nlmsg_type == RTM_NEWROUTE) next_hop = GatewayOf(message).value_or(destination);
+  });
+  return status.ok() ? next_hop : absl::nullopt;
+}
+
+void HostRoutes::Run() {
+  events_->Hear([](const nlmsghdr*) {});
+  known_.clear();
+}
+
+}  // namespace eoib::endpoint

@@ -1,0 +1,54 @@
+// HostRoutes: by whom the kernel sends what it writes to the TUN.
+//
+// A packet from a TUN does not say which next hop the kernel's routing has chosen for it; an Ethernet interface would have
+// asked for that neighbour itself. So the kernel is asked, once for each destination, and the answer is kept for ten seconds,
+// or until a route, a rule, an address or an interface changes. The time is for what the kernel tells nobody: routes learned
+// from redirects.
+//
+// One thread, in the TUN's network namespace; the event loop calls Run when fd() is readable.
+#ifndef EOIB_GATEWAY_ENDPOINT_HOST_ROUTES_H_
+#define EOIB_GATEWAY_ENDPOINT_HOST_ROUTES_H_
+
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "fdb/clock.h"
+#include "gateway/endpoint/ip_host.h"
+#include "gateway/endpoint/netlink.h"
+
+namespace eoib::endpoint {
+
+class HostRoutes final : public NextHops {
+ public:
+  static constexpr size_t kLimit = 4096;  // destinations; when there are more, all are forgotten
+
+  static absl::StatusOr<std::unique_ptr<HostRoutes>> Open(int interface_index, const Clock* clock);
+
+  absl::optional<IpAddr> NextHop(const IpAddr& destination) override;
+
+  int fd() const { return events_->fd(); }
+  void Run();
+  size_t size() const { return known_.size(); }
+
+ private:
+  struct Known {
+    absl::optional<IpAddr> next_hop;
+    absl::Time until;
+  };
+
+  HostRoutes(int index, const Clock* clock, std::unique_ptr<Netlink> requests, std::unique_ptr<Netlink> events)
+      : index_(index), clock_(clock), requests_(std::move(requests)), events_(std::move(events)) {}
+  absl::optional<IpAddr> AskKernel(const IpAddr& destination);
+
+  const int index_;
+  const Clock* const clock_;
+  const std::unique_ptr<Netlink> requests_;
+  const std::unique_ptr<Netlink> events_;
+  absl::flat_hash_map<IpAddr, Known> known_;
+};
+
+}  // namespace eoib::endpoint
+
+#endif  // EOIB_GATEWAY_ENDPOINT_HOST_ROUTES_H_

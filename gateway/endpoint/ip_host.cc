@@ -1,0 +1,283 @@
+#include "gateway/endpoint/ip_host.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "vswitch/wire/dhcp4.h"
+#include "vswitch/wire/group_report.h"
+#include "vswitch/wire/icmp_error.h"
+
+namespace eoib::endpoint {
+namespace {
+
+uint8_t VersionOf(absl::Span<const uint8_t> packet) { return packet.empty() ? 0 : packet[0] >> 4; }
+
+// What an error says it comes from: the destination. This host's own address the kernel would not believe, which sees
+// it come from outside.
+absl::Span<const uint8_t> UnreachableError(absl::Span<const uint8_t> packet, IcmpErrorBuffer* buffer) {
+  if (const auto ipv4 = ParseIpv4Packet(packet)) return BuildHostUnreachable(*ipv4, ipv4->destination, buffer);
+  if (const auto ipv6 = ParseIpv6Packet(packet)) return BuildAddressUnreachable(*ipv6, ipv6->destination, buffer);
+  return {};
+}
+
+absl::Span<const uint8_t> TooLargeError(absl::Span<const uint8_t> packet, size_t mtu, IcmpErrorBuffer* buffer) {
+  if (const auto ipv4 = ParseIpv4Packet(packet)) return BuildFragmentationNeeded(*ipv4, mtu, ipv4->destination, buffer);
+  if (const auto ipv6 = ParseIpv6Packet(packet)) return BuildPacketTooBig(*ipv6, mtu, ipv6->destination, buffer);
+  return {};
+}
+
+bool StaysOnHost(const Ipv6Addr& group) { return (group.bytes()[1] & 0xf) <= 1; }
+
+}  // namespace
+
+IpHost::IpHost(const Options& options, const Seams& seams)
+    : options_(options),
+      link_(seams.link),
+      tun_(seams.tun),
+      routes_(seams.routes),
+      sender_(seams.link),
+      addresses_(seams.addresses),
+      dad_(options.dad, seams.clock, seams.random, this, &addresses_),
+      neighbors_(options.neighbors, seams.clock, this),
+      arp_(&sender_, &addresses_, &neighbors_, &dad_),
+      nd_(&sender_, &addresses_, &memberships_, &neighbors_, &dad_),
+      memberships_(seams.link) {
+  addresses_.Connect(&dad_);
+  addresses_.OnChange([this](const IpAddr&) { OnAddressChange(); });
+}
+
+// ---- From the TUN.
+
+void IpHost::FromTun(absl::Span<const uint8_t> packet) {
+  ++counters_.from_tun;
+  if (!state_.has_value()) return Drop(EndpointDrop::kLinkDown);
+  if (VersionOf(packet) == 4) return Ipv4FromTun(packet);
+  if (VersionOf(packet) == 6) return Ipv6FromTun(packet);
+  Drop(EndpointDrop::kNotIp);
+}
+
+void IpHost::Ipv4FromTun(absl::Span<const uint8_t> bytes) {
+  const auto packet = ParseIpv4Packet(bytes);
+  if (!packet.has_value()) return Drop(EndpointDrop::kNotIp);
+  if (!MaySend(IpAddr(packet->source), packet->bytes)) return;
+  const Ipv4Addr destination = packet->destination;
+  if (destination.IsMulticast()) {
+    FollowReport(*packet);
+    return ToGroup(IpoibType::kIpv4, packet->bytes, GroupOf(state_->link, destination), IsBeyondLink(IpAddr(destination)));
+  }
+  if (destination.IsBroadcast() || addresses_.IsSubnetBroadcast(destination)) {
+    return ToGroup(IpoibType::kIpv4, packet->bytes, BroadcastGroup(state_->link), /*beyond_link=*/false);
+  }
+  ToHost(IpAddr(destination), packet->bytes);
+}
+
+void IpHost::Ipv6FromTun(absl::Span<const uint8_t> bytes) {
+  const auto packet = ParseIpv6Packet(bytes);
+  if (!packet.has_value()) return Drop(EndpointDrop::kNotIp);
+  if (!MaySend(IpAddr(packet->source), packet->bytes)) return;
+  NdMessage message;
+  if (ParseNeighborDiscovery(packet->bytes, &message) == NdVerdict::kGood &&
+      (message.type == NdType::kNeighborSolicitation || message.type == NdType::kNeighborAdvertisement)) {
+    return Drop(EndpointDrop::kKernelDiscovery);
+  }
+  if (!packet->destination.IsMulticast()) return ToHost(IpAddr(packet->destination), packet->bytes);
+  if (StaysOnHost(packet->destination)) return Drop(EndpointDrop::kHostDestination);
+  FollowReport(*packet);
+  ToGroup(IpoibType::kIpv6, packet->bytes, GroupOf(state_->link, packet->destination),
+          IsBeyondLink(IpAddr(packet->destination)));
+}
+
+bool IpHost::MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes) {
+  if (addresses_.IsTentative(source)) {
+    Drop(EndpointDrop::kTentativeSource);
+    return false;
+  }
+  if (bytes.size() <= state_->mtu) return true;
+  // The kernel knows the TUN's MTU, but what waited in the TUN's queue was made for a former one.
+  Drop(EndpointDrop::kTooLarge);
+  IcmpErrorBuffer buffer;
+  const auto error = TooLargeError(bytes, state_->mtu, &buffer);
+  if (!error.empty()) ToTun(error);
+  return false;
+}
+
+void IpHost::FollowReport(const Ipv4Packet& packet) {
+  IgmpMessage message;
+  if (ParseGroupMessage(packet, &message) != GroupVerdict::kReport) return;
+  ForEachGroup(message, [this](Ipv4Addr group, bool wanted) { memberships_.OnReport(IpAddr(group), wanted); });
+  if (on_group_report_) on_group_report_();
+}
+
+void IpHost::FollowReport(const Ipv6Packet& packet) {
+  MldMessage message;
+  if (ParseGroupMessage(packet, &message) != GroupVerdict::kReport) return;
+  ForEachGroup(message, [this](const Ipv6Addr& group, bool wanted) { memberships_.OnReport(IpAddr(group), wanted); });
+  if (on_group_report_) on_group_report_();
+}
+
+void IpHost::ToGroup(IpoibType type, absl::Span<const uint8_t> bytes, const absl::optional<IpoibGroup>& group,
+                     bool beyond_link) {
+  if (!group.has_value()) return Drop(EndpointDrop::kHostDestination);
+  ++counters_.to_link;
+  link_->SendToGroup(type, bytes, *group, beyond_link);
+}
+
+void IpHost::ToHost(const IpAddr& destination, absl::Span<const uint8_t> bytes) {
+  const absl::optional<IpAddr> next_hop = routes_->NextHop(destination);
+  if (!next_hop.has_value()) return Drop(EndpointDrop::kNoRoute);
+  neighbors_.Send(*next_hop, bytes);
+}
+
+// ---- From the link.
+
+void IpHost::OnPacket(const ipoib::Packet& packet) {
+  ++counters_.from_link;
+  switch (packet.type) {
+    case IpoibType::kArp:
+      return ArpFromLink(packet);
+    case IpoibType::kRarp:
+      return Drop(EndpointDrop::kRarp);
+    case IpoibType::kIpv4:
+      return Ipv4FromLink(packet);
+    case IpoibType::kIpv6:
+      return Ipv6FromLink(packet);
+  }
+}
+
+void IpHost::ArpFromLink(const ipoib::Packet& packet) {
+  const auto arp = ParseIpoibArp(packet.payload);
+  // Nobody is at a group's address, or at none.
+  if (!arp.has_value() || !CanBeInterface(arp->sender)) return Drop(EndpointDrop::kArpMalformed);
+  ++counters_.arp_received;
+  Heard(packet, IpAddr(arp->sender_ip));
+  arp_.OnArp(*arp);
+}
+
+void IpHost::Ipv4FromLink(const ipoib::Packet& packet) {
+  const auto ipv4 = ParseIpv4Packet(packet.payload);
+  if (!ipv4.has_value()) return Drop(EndpointDrop::kIpMalformed);
+  Heard(packet, IpAddr(ipv4->source));
+  const Ipv4Addr to = ipv4->destination;
+  const bool for_all = to.IsMulticast() || to.IsBroadcast() || addresses_.IsSubnetBroadcast(to);
+  if (interceptor_ && interceptor_(*ipv4)) return;
+  if (packet.group && !for_all) return Drop(EndpointDrop::kGroupUnicast);
+  if (options_.dhcp_server) AskForBroadcast(packet.payload.first(ipv4->bytes.size()));
+  ToTun(ipv4->bytes);
+}
+
+void IpHost::Ipv6FromLink(const ipoib::Packet& packet) {
+  const auto ipv6 = ParseIpv6Packet(packet.payload);
+  if (!ipv6.has_value()) return Drop(EndpointDrop::kIpMalformed);
+  Heard(packet, IpAddr(ipv6->source));
+  NdMessage message;
+  switch (ParseNeighborDiscovery(ipv6->bytes, &message)) {
+    case NdVerdict::kGood:
+      return DiscoveryFromLink(packet, message);
+    case NdVerdict::kBad:
+      return Drop(EndpointDrop::kNdMalformed);
+    case NdVerdict::kOther:
+      break;
+  }
+  if (packet.group && !ipv6->destination.IsMulticast()) return Drop(EndpointDrop::kGroupUnicast);
+  ToTun(ipv6->bytes);
+}
+
+void IpHost::DiscoveryFromLink(const ipoib::Packet& packet, const NdMessage& message) {
+  ++counters_.nd_received;
+  switch (nd_.OnMessage(message, packet.source)) {
+    case NdResponder::Outcome::kDone:
+      return;
+    case NdResponder::Outcome::kInvalid:
+      return Drop(EndpointDrop::kNdMalformed);
+    case NdResponder::Outcome::kForKernel:
+      return ToTun(WithoutLinkAddresses(packet.payload, message));
+  }
+}
+
+void IpHost::Heard(const ipoib::Packet& packet, const IpAddr& source) {
+  if (packet.source.has_value()) neighbors_.OnHeard(*packet.source, source);
+}
+
+void IpHost::ToTun(absl::Span<const uint8_t> packet) {
+  const EndpointDrop drop = tun_->Write(packet);
+  if (drop != EndpointDrop::kNone) return Drop(drop);
+  ++counters_.to_tun;
+}
+
+// ---- What the neighbour cache and Dad ask for.
+
+void IpHost::Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) {
+  const bool asked = target.is_ipv4() ? arp_.Ask(target.ipv4(), at) : nd_.Ask(target.ipv6(), at);
+  if (asked) ++counters_.questions;
+}
+
+void IpHost::Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) {
+  ++counters_.to_link;
+  link_->Send(VersionOf(packet) == 4 ? IpoibType::kIpv4 : IpoibType::kIpv6, packet, to);
+}
+
+// RFC 1122 §2.3.2.2, §3.3.2; RFC 4861 §7.2.2.
+void IpHost::Unreachable(const IpAddr&, absl::Span<const uint8_t> packet) {
+  Drop(EndpointDrop::kUnreachable);
+  IcmpErrorBuffer buffer;
+  const auto error = UnreachableError(packet, &buffer);
+  if (!error.empty()) ToTun(error);
+}
+
+void IpHost::Displaced(absl::Span<const uint8_t>) { Drop(EndpointDrop::kDisplaced); }
+
+bool IpHost::Probe(const IpAddr& address, const DadNonce& nonce) {
+  if (address.is_ipv4()) return arp_.Probe(address.ipv4());
+  return nd_.Probe(address.ipv6(), nonce);
+}
+
+void IpHost::Announce(const IpAddr& address) {
+  if (address.is_ipv4()) return arp_.Announce(address.ipv4());
+  nd_.Announce(address.ipv6());
+}
+
+// ---- Time, and the link.
+
+void IpHost::Tick() {
+  dad_.Tick();
+  neighbors_.Tick();
+}
+
+absl::Time IpHost::Next() const { return std::min(dad_.Next(), neighbors_.Next()); }
+
+void IpHost::OnLinkState() {
+  const auto before = std::exchange(state_, link_->state());
+  tun_->SetLink(state_.has_value() ? state_->mtu : 0);
+  if (state_.has_value()) {
+    // On another link, neighbours are others.
+    if (before.has_value() && !(before->link == state_->link)) neighbors_.Clear();
+    memberships_.OnLinkState();
+    dad_.OnLinkUp();
+    addresses_.OnLinkUp();
+    if (options_.link_local) MakeLinkLocal();
+  } else {
+    dad_.OnLinkDown();
+  }
+  if (on_link_change_) on_link_change_();
+}
+
+// It changes with the port only, not with the queue pair.
+void IpHost::MakeLinkLocal() {
+  const IpAddr link_local(Ipv6Addr::LinkLocal(ToInterfaceId(state_->own.gid().guid())));
+  if (link_local_ == link_local) return;
+  if (link_local_.has_value()) addresses_.Release(*link_local_);
+  link_local_ = link_local;
+  addresses_.Want({link_local, 64}, AddressOrigin::kLinkLocal);
+}
+
+void IpHost::OnAddressChange() {
+  std::set<Ipv6Addr> ipv6;
+  for (const auto& [address, item] : addresses_.items()) {
+    const bool ours = item.state == AddressState::kTentative || item.state == AddressState::kAssigned;
+    if (ours && !address.is_ipv4()) ipv6.insert(address.ipv6());
+  }
+  memberships_.SetAddresses(ipv6);
+}
+
+}  // namespace eoib::endpoint

@@ -1,0 +1,157 @@
+// IpHost: a host's place on an IPoIB link (RFC 4391), between the TUN, where its kernel has IP packets for the link and takes
+// those from it, and ipoib::Interface.
+//
+//     from the TUN: multicast and broadcasts to their group; the rest to the next hop's address, when that is known
+//     from the link: ARP and neighbour discovery are answered here; IP goes to the TUN
+//
+// It makes and owns the parts that know more: neighbours, addresses with duplicate address detection, memberships, responders.
+//
+// One thread: the one that runs the event loop. The Interface, the TUN and the kernel's sides stay the caller's.
+#ifndef EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
+#define EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "fdb/clock.h"
+#include "gateway/endpoint/addresses.h"
+#include "gateway/endpoint/arp_responder.h"
+#include "gateway/endpoint/dad.h"
+#include "gateway/endpoint/drop_reason.h"
+#include "gateway/endpoint/link_sender.h"
+#include "gateway/endpoint/memberships.h"
+#include "gateway/endpoint/nd_responder.h"
+#include "gateway/endpoint/neighbor_cache.h"
+#include "gateway/ipoib/interface.h"
+#include "vswitch/wire/ip_packet.h"
+
+namespace eoib::endpoint {
+
+// Where packets for this host's kernel go.
+class Tun {
+ public:
+  virtual ~Tun() = default;
+  virtual EndpointDrop Write(absl::Span<const uint8_t> packet) = 0;
+  // The link's MTU and whether it is up are the TUN's. 0: down.
+  virtual void SetLink(uint32_t mtu) = 0;
+};
+
+// Where a packet for a unicast destination goes first. Nothing: nowhere.
+class NextHops {
+ public:
+  virtual ~NextHops() = default;
+  virtual absl::optional<IpAddr> NextHop(const IpAddr& destination) = 0;
+};
+
+struct HostCounters {
+  uint64_t from_tun = 0, to_tun = 0;    // packets of IP
+  uint64_t from_link = 0, to_link = 0;  // packets; without those that this program sends for itself
+  uint64_t arp_received = 0, nd_received = 0, questions = 0;
+  std::array<uint64_t, kEndpointDrops> drops{};
+
+  uint64_t& operator[](EndpointDrop reason) { return drops[static_cast<size_t>(reason)]; }
+  uint64_t operator[](EndpointDrop reason) const { return drops[static_cast<size_t>(reason)]; }
+};
+
+class IpHost final : public ipoib::Listener, public NeighborCache::Link, public Dad::Speaker {
+ public:
+  struct Options {
+    NeighborCache::Options neighbors;
+    Dad::Options dad;
+    bool link_local = true;  // make fe80:: of the port's GUID (RFC 4391 §8)
+    // A DHCP server of this host serves the link by its TUN. It reads hardware type 32 and copies it, as it does with any; but
+    // what it would send to an address that no client has yet would find nobody. So it is asked to broadcast.
+    bool dhcp_server = false;
+  };
+  struct Seams {
+    const Clock* clock;
+    ipoib::Interface* link;
+    Tun* tun;
+    NextHops* routes;
+    KernelAddresses* addresses;
+    Dad::Random random;
+  };
+  // True: it was taken, and is not the kernel's.
+  using Interceptor = std::function<bool(const Ipv4Packet&)>;
+
+  // The caller makes this the Interface's listener, and calls OnLinkState once.
+  IpHost(const Options& options, const Seams& seams);
+
+  // What the kernel has sent on the TUN: an IP packet.
+  void FromTun(absl::Span<const uint8_t> packet);
+  // Sees IPv4 packets from the link before the kernel does.
+  void Intercept(Interceptor interceptor) { interceptor_ = std::move(interceptor); }
+  // Runs when link_state() has changed and all here know it.
+  void OnLinkChange(std::function<void()> callback) { on_link_change_ = std::move(callback); }
+  // Runs when the kernel has said by IGMP or MLD that its memberships change.
+  void OnGroupReport(std::function<void()> callback) { on_group_report_ = std::move(callback); }
+
+  // ipoib::Listener.
+  void OnPacket(const ipoib::Packet& packet) override;
+  void OnLinkState() override;
+
+  void Tick();
+  absl::Time Next() const;
+
+  NeighborCache& neighbors() { return neighbors_; }
+  const NeighborCache& neighbors() const { return neighbors_; }
+  Addresses& addresses() { return addresses_; }
+  const Addresses& addresses() const { return addresses_; }
+  Memberships& memberships() { return memberships_; }
+  const Memberships& memberships() const { return memberships_; }
+  const HostCounters& counters() const { return counters_; }
+  const absl::optional<ipoib::LinkState>& link_state() const { return state_; }
+
+ private:
+  // NeighborCache::Link.
+  void Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) override;
+  void Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) override;
+  void Unreachable(const IpAddr& target, absl::Span<const uint8_t> packet) override;
+  void Displaced(absl::Span<const uint8_t> packet) override;
+  // Dad::Speaker.
+  bool Probe(const IpAddr& address, const DadNonce& nonce) override;
+  void Announce(const IpAddr& address) override;
+
+  void Drop(EndpointDrop reason) { ++counters_[reason]; }
+  void Ipv4FromTun(absl::Span<const uint8_t> bytes);
+  void Ipv6FromTun(absl::Span<const uint8_t> bytes);
+  void FollowReport(const Ipv4Packet& packet);
+  void FollowReport(const Ipv6Packet& packet);
+  bool MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes);
+  void ToGroup(IpoibType type, absl::Span<const uint8_t> bytes, const absl::optional<IpoibGroup>& group, bool beyond_link);
+  void ToHost(const IpAddr& destination, absl::Span<const uint8_t> bytes);
+  void ArpFromLink(const ipoib::Packet& packet);
+  void Ipv4FromLink(const ipoib::Packet& packet);
+  void Ipv6FromLink(const ipoib::Packet& packet);
+  void MakeLinkLocal();
+  void DiscoveryFromLink(const ipoib::Packet& packet, const NdMessage& message);
+  void Heard(const ipoib::Packet& packet, const IpAddr& source);
+  void ToTun(absl::Span<const uint8_t> packet);
+  void OnAddressChange();
+
+  const Options options_;
+  ipoib::Interface* const link_;
+  Tun* const tun_;
+  NextHops* const routes_;
+  LinkSender sender_;
+  Addresses addresses_;
+  Dad dad_;
+  NeighborCache neighbors_;
+  ArpResponder arp_;
+  NdResponder nd_;
+  Memberships memberships_;
+  absl::optional<ipoib::LinkState> state_;
+  absl::optional<IpAddr> link_local_;
+  Interceptor interceptor_;
+  std::function<void()> on_group_report_;
+  std::function<void()> on_link_change_;
+  HostCounters counters_;
+};
+
+}  // namespace eoib::endpoint
+
+#endif  // EOIB_GATEWAY_ENDPOINT_IP_HOST_H_

@@ -1,0 +1,132 @@
+// A host whose link, TUN, routes and kernel are the test's. Test only.
+#ifndef EOIB_GATEWAY_ENDPOINT_IP_HOST_TEST_FIXTURE_H_
+#define EOIB_GATEWAY_ENDPOINT_IP_HOST_TEST_FIXTURE_H_
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fdb/seed_for_test.h"
+#include "gateway/endpoint/fake_interface_for_test.h"
+#include "gateway/endpoint/ip_host.h"
+#include "gtest/gtest.h"
+#include "vswitch/wire/golden_frames.h"
+
+namespace eoib::endpoint {
+
+inline IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
+inline Ipv4Addr Ip4(const char* text) { return *Ipv4Addr::Parse(text); }
+inline Ipv6Addr Ip6(const char* text) { return *Ipv6Addr::Parse(text); }
+
+// Two adapters, as in golden_ipoib.h.
+inline const IpoibAddress kOwn(Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0101)));
+inline const IpoibAddress kPeer(Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001)));
+inline constexpr IpoibLink kLink{PKey(0xffff), MulticastScope::LinkLocal()};
+inline constexpr char kOwnLinkLocal[] = "fe80::253:494d:4942:101";
+
+// A golden datagram without its IPoIB header.
+inline Bytes PacketOf(const char* golden) {
+  Bytes bytes = FromHex(golden);
+  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
+  return bytes;
+}
+
+class FakeTun final : public Tun {
+ public:
+  EndpointDrop Write(absl::Span<const uint8_t> packet) override {
+    written.emplace_back(packet.begin(), packet.end());
+    return refusal;
+  }
+  void SetLink(uint32_t link_mtu) override { mtu = link_mtu; }
+  std::vector<Bytes> Take() { return std::exchange(written, {}); }
+
+  std::vector<Bytes> written;
+  EndpointDrop refusal = EndpointDrop::kNone;
+  uint32_t mtu = 0;
+};
+
+// All is on the link but what has a route.
+class FakeRoutes final : public NextHops {
+ public:
+  absl::optional<IpAddr> NextHop(const IpAddr& destination) override {
+    const auto found = routes.find(destination);
+    return found == routes.end() ? absl::optional<IpAddr>(destination) : found->second;
+  }
+  std::map<IpAddr, absl::optional<IpAddr>> routes;
+};
+
+class FakeKernel final : public KernelAddresses {
+ public:
+  absl::Status Add(const InterfaceAddress& address, absl::Time until) override {
+    if (!refusal.ok()) return refusal;
+    addresses.insert(address.ToString());
+    ends[address.ToString()] = until;
+    return absl::OkStatus();
+  }
+  absl::Status Remove(const InterfaceAddress& address) override {
+    addresses.erase(address.ToString());
+    return absl::OkStatus();
+  }
+  std::set<std::string> addresses;
+  std::map<std::string, absl::Time> ends;
+  absl::Status refusal;
+};
+
+class IpHostTestFixture : public testing::Test {
+ protected:
+  explicit IpHostTestFixture(IpHost::Options options = {}) : host_(options, Seams()) {}
+
+  IpHost::Seams Seams() {
+    return {&clock_, &link_, &tun_, &routes_, &kernel_, [this] { return random_(); }};
+  }
+
+  void LinkUp(const IpoibAddress& own = kOwn) {
+    link_.SetState(ipoib::LinkState{own, kLink, 2044});
+    host_.OnLinkState();
+  }
+  void LinkDown() {
+    link_.SetState(absl::nullopt);
+    host_.OnLinkState();
+  }
+  void Run(absl::Duration time) {
+    const absl::Time end = clock_.Now() + time;
+    while (host_.Next() <= end) {
+      if (host_.Next() > clock_.Now()) clock_.Advance(host_.Next() - clock_.Now());
+      host_.Tick();
+    }
+    clock_.Advance(end - clock_.Now());
+  }
+  // The link is up, and the addresses are assigned; what that sent is forgotten.
+  void Assign(const std::vector<const char*>& addresses) {
+    LinkUp();
+    for (const char* address : addresses) host_.addresses().Want(*InterfaceAddress::Parse(address), AddressOrigin::kOperator);
+    Run(absl::Seconds(10));
+    link_.Take();
+  }
+  void Receive(IpoibType type, Bytes payload, bool group = false, absl::optional<IpoibAddress> from = kPeer) {
+    host_.OnPacket({type, absl::MakeSpan(payload), from, group});
+  }
+  // A datagram, from the IPoIB header on.
+  void ReceiveDatagram(Bytes datagram, bool group = false, absl::optional<IpoibAddress> from = kPeer) {
+    const auto type = DecodeIpoibHeader(datagram);
+    ASSERT_TRUE(type.has_value());
+    datagram.erase(datagram.begin(), datagram.begin() + kIpoibHeaderSize);
+    Receive(*type, std::move(datagram), group, from);
+  }
+  uint64_t Dropped(EndpointDrop reason) const { return host_.counters()[reason]; }
+
+  FakeClock clock_;
+  FakeInterface link_;
+  FakeTun tun_;
+  FakeRoutes routes_;
+  FakeKernel kernel_;
+  std::mt19937_64 random_{SeedForTest()};
+  IpHost host_;
+};
+
+}  // namespace eoib::endpoint
+
+#endif  // EOIB_GATEWAY_ENDPOINT_IP_HOST_TEST_FIXTURE_H_

@@ -1,0 +1,46 @@
+// LinkSender: the few ways in which a host speaks of itself on its link.
+//
+// Between the responders, which know what to say, and ipoib::Interface, which knows how it gets there. Nothing is sent while
+// the link is down. One thread; the Interface stays the caller's.
+#ifndef EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_
+#define EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_
+
+#include "absl/types/optional.h"
+#include "gateway/endpoint/neighbor_messages.h"
+#include "gateway/ipoib/interface.h"
+
+namespace eoib::endpoint {
+
+class LinkSender {
+ public:
+  explicit LinkSender(ipoib::Interface* link) : link_(link) {}
+
+  // This host's address on the link; nothing while that is down.
+  absl::optional<IpoibAddress> own() const {
+    const auto state = link_->state();
+    return state.has_value() ? absl::optional<IpoibAddress>(state->own) : absl::nullopt;
+  }
+
+  void BroadcastArp(const IpoibArp& packet) { link_->Broadcast(IpoibType::kArp, ArpBytes(packet)); }
+  void SendArp(const IpoibArp& packet, const IpoibAddress& to) { link_->Send(IpoibType::kArp, ArpBytes(packet), to); }
+  void SendIpv6(const Bytes& packet, const IpoibAddress& to) { link_->Send(IpoibType::kIpv6, packet, to); }
+  // A group of link-local scope: whether what is sent to it goes to its members.
+  bool Reaches(const Ipv6Addr& group) {
+    const auto state = link_->state();
+    const auto at = state.has_value() ? GroupOf(state->link, group) : absl::nullopt;
+    return at.has_value() && link_->Reaches(*at);
+  }
+  // To a group of link-local scope.
+  void SendIpv6ToGroup(const Bytes& packet, const Ipv6Addr& group) {
+    const auto state = link_->state();
+    if (!state.has_value()) return;
+    if (const auto at = GroupOf(state->link, group)) link_->SendToGroup(IpoibType::kIpv6, packet, *at, /*beyond_link=*/false);
+  }
+
+ private:
+  ipoib::Interface* const link_;
+};
+
+}  // namespace eoib::endpoint
+
+#endif  // EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_

@@ -1,0 +1,82 @@
+#include "gateway/endpoint/memberships.h"
+
+#include <utility>
+
+namespace eoib::endpoint {
+namespace {
+
+absl::optional<IpoibGroup> GroupOn(const IpoibLink& link, const IpAddr& group) {
+  return group.is_ipv4() ? GroupOf(link, group.ipv4()) : GroupOf(link, group.ipv6());
+}
+
+// Groups that do not leave their host: ff00::/16, ff01::/16 (RFC 4291 §2.7).
+bool StaysOnHost(const IpAddr& group) { return !group.is_ipv4() && (group.ipv6().bytes()[1] & 0xf) <= 1; }
+
+}  // namespace
+
+void Memberships::OnLinkState() { Update(); }
+
+void Memberships::SetAddresses(const std::set<Ipv6Addr>& addresses) {
+  solicited_.clear();
+  for (const Ipv6Addr& address : addresses) solicited_.insert(SolicitedNodeGroup(address));
+  Update();
+}
+
+void Memberships::OnReport(const IpAddr& group, bool wanted) {
+  if (!group.IsMulticast() || StaysOnHost(group)) return;
+  if (!wanted) {
+    kernel_.erase(group);
+  } else if (kernel_.size() < kLimit || kernel_.contains(group)) {
+    kernel_.insert(group);
+  } else {
+    ++refused_;
+  }
+  Update();
+}
+
+void Memberships::SetKernelGroups(const std::set<IpAddr>& groups) {
+  if (groups == kernel_) return;
+  kernel_.clear();
+  for (const IpAddr& group : groups) {
+    if (!group.IsMulticast() || StaysOnHost(group)) continue;
+    if (kernel_.size() == kLimit) {
+      ++refused_;
+      break;
+    }
+    kernel_.insert(group);
+  }
+  Update();
+}
+
+std::set<IpAddr> Memberships::Groups() const {
+  std::set<IpAddr> groups = kernel_;
+  groups.insert(IpAddr(kAllHosts));
+  groups.insert(IpAddr(kAllNodes));
+  for (const Ipv6Addr& group : solicited_) groups.insert(IpAddr(group));
+  return groups;
+}
+
+std::map<Mgid, IpoibGroup> Memberships::Wanted(const IpoibLink& link) const {
+  std::map<Mgid, IpoibGroup> wanted;
+  for (const IpAddr& address : Groups()) {
+    if (const auto group = GroupOn(link, address)) wanted.emplace(ToMgid(*group), *group);
+  }
+  return wanted;
+}
+
+// While the link is down nobody knows what its groups are called; those of before are kept, because it will come back as it
+// was.
+void Memberships::Update() {
+  const auto state = link_->state();
+  if (!state.has_value()) return;
+  std::map<Mgid, IpoibGroup> wanted = Wanted(state->link);
+  for (const auto& [mgid, group] : listened_) {
+    if (!wanted.contains(mgid)) link_->Unlisten(group);
+  }
+  for (const auto& [mgid, group] : wanted) {
+    if (!listened_.contains(mgid)) link_->Listen(group);
+  }
+  listened_ = std::move(wanted);
+}
+
+}  // namespace eoib::endpoint

@@ -1,0 +1,136 @@
+#include "gateway/endpoint/memberships.h"
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "fdb/seed_for_test.h"
+#include "gateway/endpoint/fake_interface_for_test.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace eoib::endpoint {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
+Ipv6Addr Ip6(const char* text) { return *Ipv6Addr::Parse(text); }
+std::string MgidText(const char* text) { return Mgid::Parse(text)->ToString(); }
+
+class MembershipsTest : public testing::Test {
+ protected:
+  MembershipsTest() {
+    link_.SetState(ipoib::LinkState{{}, {PKey(0x8001)}, 2044});
+    memberships_.OnLinkState();
+  }
+  ~MembershipsTest() override { EXPECT_EQ(link_.listened_twice(), 0); }
+
+  FakeInterface link_;
+  Memberships memberships_{&link_};
+  const std::string all_hosts_ = MgidText("ff12:401b:8001::1");
+  const std::string all_nodes_ = MgidText("ff12:601b:8001::1");
+};
+
+TEST_F(MembershipsTest, EveryHostIsInTwoGroups) { EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_)); }
+
+TEST_F(MembershipsTest, AddressesHaveASolicitedNodeGroupEach) {
+  memberships_.SetAddresses({Ip6("fe80::253:494d:4942:101"), Ip6("fd00::4942:101"), Ip6("fd00::7")});
+  EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_, MgidText("ff12:601b:8001::1:ff42:101"),
+                                                   MgidText("ff12:601b:8001::1:ff00:7")));
+  memberships_.SetAddresses({Ip6("fd00::4942:101")});
+  EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_, MgidText("ff12:601b:8001::1:ff42:101")));
+}
+
+TEST_F(MembershipsTest, ReportsJoinAndLeave) {
+  memberships_.OnReport(Ip("239.1.2.3"), true);
+  memberships_.OnReport(Ip("ff05::123"), true);
+  EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_, MgidText("ff12:401b:8001::f01:203"),
+                                                   MgidText("ff12:601b:8001::123")));
+  memberships_.OnReport(Ip("239.1.2.3"), false);
+  memberships_.OnReport(Ip("ff05::123"), false);
+  EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_));
+}
+
+TEST_F(MembershipsTest, TheKernelsListReplacesReports) {
+  memberships_.OnReport(Ip("239.1.2.3"), true);
+  memberships_.SetKernelGroups({Ip("239.9.9.9")});
+  EXPECT_THAT(memberships_.Groups(), ElementsAre(Ip("224.0.0.1"), Ip("239.9.9.9"), Ip("ff02::1")));
+  EXPECT_THAT(link_.groups(), Not(Contains(MgidText("ff12:401b:8001::f01:203"))));
+}
+
+TEST_F(MembershipsTest, GoldenGroupsThatAreNone) {
+  for (const char* group : {"ff01::1", "ff00::1", "10.0.0.1", "fd00::1", "255.255.255.255"}) {
+    memberships_.OnReport(Ip(group), true);
+    memberships_.SetKernelGroups({Ip(group)});
+    EXPECT_EQ(link_.groups().size(), 2) << group;
+  }
+}
+
+// RFC 4391 §4: IPv6 groups that differ in their scope have one MGID. It is left when the last of them is.
+TEST_F(MembershipsTest, GroupsThatShareAnMgidAreJoinedOnce) {
+  memberships_.OnReport(Ip("ff05::99"), true);
+  memberships_.OnReport(Ip("ff08::99"), true);
+  memberships_.OnReport(Ip("ff05::99"), false);
+  EXPECT_THAT(link_.groups(), Contains(MgidText("ff12:601b:8001::99")));
+  memberships_.OnReport(Ip("ff08::99"), false);
+  EXPECT_THAT(link_.groups(), Not(Contains(MgidText("ff12:601b:8001::99"))));
+}
+
+TEST_F(MembershipsTest, GroupsAreKeptWhileTheLinkIsDownAndFollowItsScope) {
+  link_.SetState(absl::nullopt);
+  memberships_.OnLinkState();
+  EXPECT_EQ(link_.groups().size(), 2);
+  memberships_.OnReport(Ip("239.1.2.3"), true);
+  link_.SetState(ipoib::LinkState{{}, {PKey(0x8001), MulticastScope::SiteLocal()}, 2044});
+  memberships_.OnLinkState();
+  EXPECT_THAT(link_.groups(), UnorderedElementsAre(MgidText("ff15:401b:8001::1"), MgidText("ff15:601b:8001::1"),
+                                                   MgidText("ff15:401b:8001::f01:203")));
+}
+
+TEST_F(MembershipsTest, ThereIsALimit) {
+  for (uint32_t i = 0; i < Memberships::kLimit + 5; ++i) memberships_.OnReport(IpAddr(Ipv4Addr(0xef00'0000 + i)), true);
+  EXPECT_EQ(link_.groups().size(), 2 + Memberships::kLimit);
+  EXPECT_EQ(memberships_.refused(), 5);
+}
+
+TEST_F(MembershipsTest, RandomOperationsAgainstTheUnionOfSets) {
+  std::mt19937_64 random(SeedForTest());
+  std::set<IpAddr> kernel;
+  std::set<Ipv6Addr> addresses;
+  const auto draw_group = [&] {
+    const uint32_t number = static_cast<uint32_t>(random() % 6);
+    return random() % 2 == 0 ? IpAddr(Ipv4Addr(0xef00'0000 + number))
+                             : Ip(absl::StrCat("ff0", 4 + number % 2, "::", number).c_str());
+  };
+  for (int step = 0; step < 3000; ++step) {
+    if (const auto kind = random() % 4; kind < 2) {
+      const IpAddr group = draw_group();
+      if (kind == 0)
+        kernel.insert(group);
+      else
+        kernel.erase(group);
+      memberships_.OnReport(group, kind == 0);
+    } else if (kind == 2) {
+      kernel = {draw_group(), draw_group()};
+      memberships_.SetKernelGroups(kernel);
+    } else {
+      addresses = {Ipv6Addr::LinkLocal(InterfaceId(random() % 4)), Ipv6Addr::LinkLocal(InterfaceId(random() % 4))};
+      memberships_.SetAddresses(addresses);
+    }
+    std::set<std::string> expected = {all_hosts_, all_nodes_};
+    for (const IpAddr& group : kernel) {
+      expected.insert(
+          ToMgid(group.is_ipv4() ? *GroupOf({PKey(0x8001)}, group.ipv4()) : *GroupOf({PKey(0x8001)}, group.ipv6())).ToString());
+    }
+    for (const Ipv6Addr& address : addresses) {
+      expected.insert(ToMgid(*GroupOf({PKey(0x8001)}, SolicitedNodeGroup(address))).ToString());
+    }
+    ASSERT_EQ(link_.groups(), expected) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace eoib::endpoint

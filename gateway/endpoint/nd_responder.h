@@ -1,0 +1,56 @@
+// NdResponder: all that a host has to do with the link-layer addresses of neighbour discovery (RFC 4861 §7.2; RFC 4391 §9.3):
+// it answers solicitations for this host's addresses, solicits others, and tells the neighbour cache and Dad what others say.
+//
+// Routers are the kernel's business: router solicitations, router advertisements and redirects are learned from here, and go to
+// the TUN without their link-layer addresses (see WithoutLinkAddresses). One thread; everything given to it stays the caller's.
+#ifndef EOIB_GATEWAY_ENDPOINT_ND_RESPONDER_H_
+#define EOIB_GATEWAY_ENDPOINT_ND_RESPONDER_H_
+
+#include "absl/types/optional.h"
+#include "gateway/endpoint/addresses.h"
+#include "gateway/endpoint/dad.h"
+#include "gateway/endpoint/link_sender.h"
+#include "gateway/endpoint/memberships.h"
+#include "gateway/endpoint/neighbor_cache.h"
+#include "vswitch/wire/neighbor_discovery.h"
+
+namespace eoib::endpoint {
+
+class NdResponder {
+ public:
+  enum class Outcome : uint8_t {
+    kDone,
+    kInvalid,    // no host is to act on it: RFC 4861 §7.1, §6.1, §8.1
+    kForKernel,  // to be handed to the TUN without link-layer addresses
+  };
+
+  NdResponder(LinkSender* link, const Addresses* addresses, const Memberships* memberships, NeighborCache* neighbors, Dad* dad)
+      : link_(link), addresses_(addresses), memberships_(memberships), neighbors_(neighbors), dad_(dad) {}
+
+  // What came from the link, from `from` as far as that is known.
+  Outcome OnMessage(const NdMessage& message, const absl::optional<IpoibAddress>& from);
+
+  // Who has `target`? Of one neighbour, or of all. False if this host has no address to ask from.
+  bool Ask(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at);
+  bool Probe(const Ipv6Addr& address, const DadNonce& nonce);  // RFC 4862 §5.4.2, RFC 7527 §4.1
+  void Announce(const Ipv6Addr& address);                      // RFC 4861 §7.2.6
+
+ private:
+  Outcome OnSolicitation(const NdMessage& message, const absl::optional<IpoibAddress>& from);
+  Outcome OnDadSolicitation(const NdMessage& message, const absl::optional<IpoibAddress>& from);
+  Outcome OnAdvertisement(const NdMessage& message, const absl::optional<IpoibAddress>& from);
+  Outcome OnRouterMessage(const NdMessage& message);
+  Bytes AnswerTo(const NdMessage& solicitation, const Ipv6Addr& destination) const;
+  bool IsRouter() const;
+  void Learn(const Ipv6Addr& ip, const absl::optional<IpoibAddress>& address);
+
+  LinkSender* const link_;
+  const Addresses* const addresses_;
+  const Memberships* const memberships_;
+  NeighborCache* const neighbors_;
+  Dad* const dad_;
+};
+
+}  // namespace eoib::endpoint
+
+#endif  // EOIB_GATEWAY_ENDPOINT_ND_RESPONDER_H_

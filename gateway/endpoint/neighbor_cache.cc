@@ -1,0 +1,263 @@
+#include "gateway/endpoint/neighbor_cache.h"
+
+#include <algorithm>
+
+namespace eoib::endpoint {
+namespace {
+
+// What somebody says is his address may be anything.
+bool IsInterface(const IpoibAddress& address) { return !address.IsZero() && !address.IsGroup(); }
+
+}  // namespace
+
+const char* ToString(NeighborState state) {
+  switch (state) {
+    case NeighborState::kIncomplete:
+      return "incomplete";
+    case NeighborState::kReachable:
+      return "reachable";
+    case NeighborState::kStale:
+      return "stale";
+    case NeighborState::kDelay:
+      return "delay";
+    case NeighborState::kProbe:
+      return "probe";
+  }
+  return "?";
+}
+
+NeighborCache::NeighborCache(const Options& options, const Clock* clock, Link* link)
+    : options_(options), clock_(clock), link_(link) {}
+
+void NeighborCache::Send(const IpAddr& next_hop, absl::Span<const uint8_t> packet) {
+  const auto found = entries_.find(next_hop);
+  if (found != entries_.end()) {
+    Touch(&found->second);
+    return DeliverTo(next_hop, packet, &found->second);
+  }
+  Entry& entry = Make(next_hop, IpoibAddress());
+  Queue(packet, &entry);
+  Ask(next_hop, &entry);
+}
+
+// RFC 4861 §7.3.3; freshness is looked at when a packet asks for it.
+void NeighborCache::DeliverTo(const IpAddr& ip, absl::Span<const uint8_t> packet, Entry* entry) {
+  if (entry->state == NeighborState::kIncomplete) return Queue(packet, entry);
+  if (IsFresh(*entry)) {
+    if (entry->state != NeighborState::kReachable) SetState(ip, NeighborState::kReachable, entry);
+  } else if (entry->state == NeighborState::kReachable || entry->state == NeighborState::kStale) {
+    SetState(ip, NeighborState::kDelay, entry);
+  }
+  link_->Deliver(packet, entry->address);
+}
+
+void NeighborCache::Queue(absl::Span<const uint8_t> packet, Entry* entry) {
+  entry->waiting.emplace_back(packet.begin(), packet.end());
+  if (entry->waiting.size() <= options_.queue) return;
+  // RFC 4861 §7.2.2: the oldest gives way.
+  link_->Displaced(entry->waiting.front());
+  entry->waiting.erase(entry->waiting.begin());
+}
+
+void NeighborCache::DeliverWaiting(const IpAddr& ip, Entry* entry) {
+  const std::vector<Packet> waiting = std::exchange(entry->waiting, {});
+  for (const Packet& packet : waiting) DeliverTo(ip, packet, entry);
+}
+
+void NeighborCache::OnHeard(const IpoibAddress& from, const IpAddr& source) {
+  const auto owner = owners_.find(from);
+  if (owner == owners_.end() || !IsInterface(from)) return;
+  owner->second.heard = clock_->Now();
+  const auto found = entries_.find(source);
+  if (found != entries_.end() && found->second.address == from) found->second.confirmed = clock_->Now();
+}
+
+void NeighborCache::OnQuestion(const IpAddr& ip, const IpoibAddress& address) {
+  if (!IsInterface(address)) return;
+  const auto found = entries_.find(ip);
+  if (found == entries_.end()) {
+    Entry& entry = Make(ip, address);
+    SetState(ip, NeighborState::kStale, &entry);
+  } else if (found->second.address != address) {
+    Update(ip, address, NeighborState::kStale, &found->second);
+  }
+}
+
+// RFC 4861 §7.2.5.
+void NeighborCache::OnAnswer(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited, bool overrides) {
+  const auto found = entries_.find(ip);
+  if (found == entries_.end() || (address.has_value() && !IsInterface(*address))) return;
+  Entry& entry = found->second;
+  const bool incomplete = entry.state == NeighborState::kIncomplete;
+  if (incomplete && !address.has_value()) return;
+  const bool differs = address.has_value() && *address != entry.address;
+  if (differs && !incomplete && !overrides) {
+    if (entry.state == NeighborState::kReachable) SetState(ip, NeighborState::kStale, &entry);
+    return;
+  }
+  if (solicited) entry.confirmed = clock_->Now();
+  if (differs) return Update(ip, *address, solicited ? NeighborState::kReachable : NeighborState::kStale, &entry);
+  if (solicited) SetState(ip, NeighborState::kReachable, &entry);
+}
+
+// What was confirmed of the former address says nothing of this one, unless it was this answer.
+void NeighborCache::Update(const IpAddr& ip, const IpoibAddress& address, NeighborState state, Entry* entry) {
+  if (state != NeighborState::kReachable) entry->confirmed = absl::InfinitePast();
+  Move(ip, address, entry);
+  SetState(ip, state, entry);
+  DeliverWaiting(ip, entry);
+}
+
+void NeighborCache::Tick() {
+  const absl::Time now = clock_->Now();
+  while (!timers_.empty() && timers_.begin()->first <= now) RunTimer(IpAddr(timers_.begin()->second));
+}
+
+void NeighborCache::RunTimer(const IpAddr& ip) {
+  const auto found = entries_.find(ip);
+  Entry& entry = found->second;
+  switch (entry.state) {
+    case NeighborState::kIncomplete:
+      return AskAgain(found);
+    case NeighborState::kDelay:
+    case NeighborState::kProbe:
+      if (IsFresh(entry)) return SetState(ip, NeighborState::kReachable, &entry);
+      return AskAgain(found);
+    case NeighborState::kReachable:
+    case NeighborState::kStale:
+      if (entry.used + options_.idle <= clock_->Now()) return Remove(found);
+      return SetTimer(ip, entry.used + options_.idle, &entry);
+  }
+}
+
+void NeighborCache::AskAgain(Entries::iterator found) {
+  Entry& entry = found->second;
+  if (entry.asked >= options_.questions) return GiveUp(found);
+  if (entry.state == NeighborState::kDelay) entry.state = NeighborState::kProbe;
+  Ask(found->first, &entry);
+}
+
+void NeighborCache::Ask(const IpAddr& ip, Entry* entry) {
+  const bool first_probe = entry->state == NeighborState::kProbe && entry->asked == 0;
+  ++entry->asked;
+  SetTimer(ip, clock_->Now() + options_.retransmit, entry);
+  link_->Solicit(ip, first_probe ? absl::optional<IpoibAddress>(entry->address) : absl::nullopt);
+}
+
+void NeighborCache::GiveUp(Entries::iterator found) {
+  const IpAddr ip = found->first;
+  const std::vector<Packet> waiting = std::move(found->second.waiting);
+  found->second.waiting.clear();
+  Remove(found);
+  for (const Packet& packet : waiting) link_->Unreachable(ip, packet);
+}
+
+NeighborCache::Entry& NeighborCache::Make(const IpAddr& ip, const IpoibAddress& owner) {
+  if (entries_.size() >= options_.limit) RemoveWaste();
+  Entry& entry = entries_[ip];
+  Join(ip, owner, &entry);
+  entry.used = clock_->Now();
+  return entry;
+}
+
+void NeighborCache::RemoveWaste() {
+  const absl::optional<uint32_t> largest = ranking_.Largest();
+  if (!largest.has_value()) return;
+  Remove(entries_.find(owners_.find(ranked_[*largest])->second.entries.front()));
+}
+
+void NeighborCache::Remove(Entries::iterator found) {
+  for (const Packet& packet : found->second.waiting) link_->Displaced(packet);
+  timers_.erase({found->second.timer, found->first});
+  Leave(&found->second);
+  entries_.erase(found);
+}
+
+void NeighborCache::Join(const IpAddr& ip, const IpoibAddress& address, Entry* entry) {
+  const auto [at, is_new] = owners_.try_emplace(address);
+  Owner& owner = at->second;
+  if (is_new && !free_ranks_.empty()) {
+    owner.rank = free_ranks_.back();
+    free_ranks_.pop_back();
+    ranked_[owner.rank] = address;
+  } else if (is_new) {
+    owner.rank = static_cast<uint32_t>(ranked_.size());
+    ranked_.push_back(address);
+  }
+  // Word from it has brought it here, or it is nobody.
+  owner.heard = clock_->Now();
+  entry->address = address;
+  entry->place = owner.entries.insert(owner.entries.end(), ip);
+  ranking_.Set(owner.rank, owner.entries.size());
+}
+
+void NeighborCache::Leave(Entry* entry) {
+  const auto at = owners_.find(entry->address);
+  Owner& owner = at->second;
+  owner.entries.erase(entry->place);
+  ranking_.Set(owner.rank, owner.entries.size());
+  if (!owner.entries.empty()) return;
+  free_ranks_.push_back(owner.rank);
+  owners_.erase(at);
+}
+
+void NeighborCache::Move(const IpAddr& ip, const IpoibAddress& owner, Entry* entry) {
+  if (entry->address == owner) return;
+  Leave(entry);
+  Join(ip, owner, entry);
+}
+
+void NeighborCache::Touch(Entry* entry) {
+  entry->used = clock_->Now();
+  std::list<IpAddr>& entries = owners_.find(entry->address)->second.entries;
+  entries.splice(entries.end(), entries, entry->place);
+}
+
+absl::Time NeighborCache::HeardOf(const Entry& entry) const {
+  if (entry.confirmed + options_.vouched <= clock_->Now()) return entry.confirmed;
+  return std::max(entry.confirmed, owners_.find(entry.address)->second.heard);
+}
+
+bool NeighborCache::IsFresh(const Entry& entry) const { return HeardOf(entry) + options_.reachable > clock_->Now(); }
+
+void NeighborCache::SetState(const IpAddr& ip, NeighborState state, Entry* entry) {
+  entry->state = state;
+  entry->asked = 0;
+  SetTimer(ip, state == NeighborState::kDelay ? clock_->Now() + options_.delay : entry->used + options_.idle, entry);
+}
+
+void NeighborCache::SetTimer(const IpAddr& ip, absl::Time when, Entry* entry) {
+  timers_.erase({entry->timer, ip});
+  entry->timer = when;
+  timers_.insert({when, ip});
+}
+
+void NeighborCache::Clear() {
+  while (!entries_.empty()) Remove(entries_.begin());
+}
+
+NeighborCache::Neighbor NeighborCache::Describe(const IpAddr& ip, const Entry& entry) const {
+  Neighbor neighbor{ip, absl::nullopt, entry.state, absl::InfiniteDuration(), entry.waiting.size()};
+  if (entry.state == NeighborState::kIncomplete) return neighbor;
+  neighbor.address = entry.address;
+  neighbor.heard = clock_->Now() - std::max(entry.confirmed, owners_.find(entry.address)->second.heard);
+  // Nobody looks at its age but who sends to it.
+  if (entry.state == NeighborState::kReachable && !IsFresh(entry)) neighbor.state = NeighborState::kStale;
+  return neighbor;
+}
+
+absl::optional<NeighborCache::Neighbor> NeighborCache::Find(const IpAddr& ip) const {
+  const auto found = entries_.find(ip);
+  if (found == entries_.end()) return absl::nullopt;
+  return Describe(ip, found->second);
+}
+
+std::vector<NeighborCache::Neighbor> NeighborCache::All() const {
+  std::vector<Neighbor> all;
+  all.reserve(entries_.size());
+  for (const auto& [ip, entry] : entries_) all.push_back(Describe(ip, entry));
+  std::sort(all.begin(), all.end(), [](const Neighbor& a, const Neighbor& b) { return a.ip < b.ip; });
+  return all;
+}
+
+}  // namespace eoib::endpoint

@@ -1,0 +1,209 @@
+#include "gateway/endpoint/tun_device.h"
+
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <linux/if_tun.h>
+#include <linux/ip.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+#include "gateway/endpoint/netlink.h"
+
+namespace eoib::endpoint {
+namespace {
+
+// What a netdev of ours is known by, also after its process was killed: `ip link` shows it.
+constexpr char kAlias[] = "eoib-ipoib";
+
+absl::Status Failed(absl::string_view what, absl::string_view name) {
+  const int error = errno;
+  return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
+}
+
+ifreq RequestFor(const std::string& name) {
+  ifreq request{};
+  std::memcpy(request.ifr_name, name.data(), name.size());
+  return request;
+}
+
+absl::Status CheckName(const std::string& name) {
+  // The kernel would replace a '%' by a number of its own.
+  if (!name.empty() && name.size() < IFNAMSIZ && name.find_first_of("/:% \t\n") == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\" cannot name a netdev: 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' and '%' can"));
+}
+
+absl::StatusOr<UniqueFd> OpenTun(const std::string& name) {
+  UniqueFd tun(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!tun.valid()) {
+    return absl::UnavailableError(absl::StrCat("open /dev/net/tun for ", name, ": ", strerror(errno),
+                                               "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
+  }
+  ifreq request = RequestFor(name);
+  request.ifr_flags = static_cast<short>(IFF_TUN | IFF_NO_PI);
+  if (ioctl(tun.get(), TUNSETIFF, &request) == 0) return tun;
+  if (errno == EBUSY || errno == EINVAL) {
+    return absl::AlreadyExistsError(absl::StrCat("make TUN ", name, ": a netdev of that name exists, and ",
+                                                 errno == EBUSY ? "a process has it open" : "is no TUN",
+                                                 "; choose another name"));
+  }
+  return Failed("make TUN", name);
+}
+
+absl::StatusOr<std::string> AliasOf(int index) {
+  auto netlink = Netlink::Open(0);
+  if (!netlink.ok()) return netlink.status();
+  NetlinkRequest request(RTM_GETLINK, 0);
+  request.Put<ifinfomsg>()->ifi_index = index;
+  std::string alias;
+  const absl::Status status = (*netlink)->Ask(&request, "read the alias of the TUN", [&](const nlmsghdr* message) {
+    if (message->nlmsg_type != RTM_NEWLINK) return;
+    ForEachAttribute(message, sizeof(ifinfomsg), [&](const nlattr* attribute) {
+      if (mnl_attr_get_type(attribute) == IFLA_IFALIAS) alias = mnl_attr_get_str(attribute);
+    });
+  });
+  if (!status.ok()) return status;
+  return alias;
+}
+
+absl::Status SetAlias(int index) {
+  auto netlink = Netlink::Open(0);
+  if (!netlink.ok()) return netlink.status();
+  NetlinkRequest request(RTM_SETLINK, 0);
+  request.Put<ifinfomsg>()->ifi_index = index;
+  mnl_attr_put_str(request.message(), IFLA_IFALIAS, kAlias);
+  return (*netlink)->Ask(&request, "set the alias of the TUN");
+}
+
+// Sets a number in what a family of protocols keeps for the interface: IFLA_AF_SPEC. `put` adds its attribute.
+absl::Status Configure(int index, uint16_t family, absl::string_view what, absl::FunctionRef<void(nlmsghdr*)> put) {
+  auto netlink = Netlink::Open(0);
+  if (!netlink.ok()) return netlink.status();
+  NetlinkRequest request(RTM_SETLINK, 0);
+  request.Put<ifinfomsg>()->ifi_index = index;
+  nlattr* const families = mnl_attr_nest_start(request.message(), IFLA_AF_SPEC);
+  nlattr* const ours = mnl_attr_nest_start(request.message(), family);
+  put(request.message());
+  mnl_attr_nest_end(request.message(), ours);
+  mnl_attr_nest_end(request.message(), families);
+  return (*netlink)->Ask(&request, what);
+}
+
+// The kernel would make up a link-local address of its own.
+absl::Status NoLinkLocal(int index) {
+  return Configure(index, AF_INET6, "have the kernel make no link-local address",
+                   [](nlmsghdr* message) { mnl_attr_put_u8(message, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE); });
+}
+
+// An IPv4 address that is taken off because it is another's would take along all others of its subnet.
+absl::Status PromoteSecondaries(int index) {
+  return Configure(index, AF_INET, "have addresses outlive the first of their subnet", [](nlmsghdr* message) {
+    nlattr* const numbers = mnl_attr_nest_start(message, IFLA_INET_CONF);
+    mnl_attr_put_u32(message, IPV4_DEVCONF_PROMOTE_SECONDARIES, 1);
+    mnl_attr_nest_end(message, numbers);
+  });
+}
+
+EndpointDrop WriteFailure(int error) {
+  switch (error) {
+    case EAGAIN:
+      return EndpointDrop::kTunFull;
+    case EIO:     // the netdev is down
+    case EBADFD:  // the netdev was deleted
+      return EndpointDrop::kTunDown;
+    default:
+      return EndpointDrop::kTunError;
+  }
+}
+
+}  // namespace
+
+TunDevice::TunDevice(std::string name, UniqueFd tun, bool made) : name_(std::move(name)), tun_(std::move(tun)), made_(made) {}
+
+absl::StatusOr<std::unique_ptr<TunDevice>> TunDevice::Open(const std::string& name) {
+  const absl::Status good = CheckName(name);
+  if (!good.ok()) return good;
+  const unsigned before = if_nametoindex(name.c_str());
+  bool made = before == 0;
+  if (!made) {
+    const auto alias = AliasOf(static_cast<int>(before));
+    made = alias.ok() && *alias == kAlias;
+  }
+  auto tun = OpenTun(name);
+  if (!tun.ok()) return tun.status();
+  auto device = std::unique_ptr<TunDevice>(new TunDevice(name, *std::move(tun), made));
+  const absl::Status status = device->Configure();
+  if (!status.ok()) return status;
+  return device;
+}
+
+absl::Status TunDevice::Configure() {
+  index_ = static_cast<int>(if_nametoindex(name_.c_str()));
+  absl::Status status = SetCarrier(false);
+  if (status.ok() && made_) status = SetAlias(index_);
+  // Without IPv6 in the kernel there is nothing to be turned off.
+  if (const absl::Status off = NoLinkLocal(index_); !off.ok()) LogWarning(off.message());
+  if (status.ok()) status = PromoteSecondaries(index_);
+  if (status.ok()) status = SetUp();
+  if (status.ok() && ioctl(tun_.get(), TUNSETPERSIST, 1) != 0) return Failed("keep over a crash the netdev", name_);
+  return status;
+}
+
+TunDevice::~TunDevice() {
+  if (made_) ioctl(tun_.get(), TUNSETPERSIST, 0);
+}
+
+absl::Status TunDevice::SetUp() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = RequestFor(name_);
+  if (!socket.valid() || ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return Failed("read the flags of", name_);
+  request.ifr_flags |= IFF_UP;
+  if (ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0) return Failed("set up", name_);
+  return absl::OkStatus();
+}
+
+absl::Status TunDevice::SetMtu(uint32_t mtu) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = RequestFor(name_);
+  request.ifr_mtu = static_cast<int>(mtu);
+  if (!socket.valid() || ioctl(socket.get(), SIOCSIFMTU, &request) != 0) {
+    return Failed(absl::StrCat("set MTU ", mtu, " of"), name_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TunDevice::SetCarrier(bool up) {
+  int carrier = up;
+  if (ioctl(tun_.get(), TUNSETCARRIER, &carrier) != 0) return Failed("set the carrier of", name_);
+  return absl::OkStatus();
+}
+
+void TunDevice::SetLink(uint32_t mtu) {
+  absl::Status status;
+  if (mtu != 0 && mtu != std::exchange(mtu_, mtu)) status = SetMtu(mtu);
+  status.Update(SetCarrier(mtu != 0));
+  if (!status.ok()) LogWarning(status.message());
+}
+
+TunDevice::ReadResult TunDevice::Read(absl::Span<uint8_t> buffer, absl::Span<const uint8_t>* packet) {
+  const ssize_t size = read(tun_.get(), buffer.data(), buffer.size());
+  if (size > 0) {
+    *packet = buffer.first(static_cast<size_t>(size));
+    return ReadResult::kPacket;
+  }
+  return size < 0 && errno == EBADFD ? ReadResult::kDeleted : ReadResult::kNothing;
+}
+
+EndpointDrop TunDevice::Write(absl::Span<const uint8_t> packet) {
+  return write(tun_.get(), packet.data(), packet.size()) >= 0 ? EndpointDrop::kNone : WriteFailure(errno);
+}
+
+}  // namespace eoib::endpoint

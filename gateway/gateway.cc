@@ -1,0 +1,222 @@
+#include "gateway/gateway.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "control/log.h"
+
+namespace eoib::gateway {
+namespace {
+
+using translation::NeighborRow;
+
+// What changes goes to disk at once, and then no more often than that, nor so often that the control thread is busy with it for
+// more than a twentieth of its time. What a gateway that is killed learned since is forgotten.
+constexpr absl::Duration kSaveInterval = absl::Milliseconds(100);
+constexpr absl::Duration kAgesInterval =
+    absl::Minutes(1);  // without changes: hosts that are busy are not to look old after a restart
+constexpr int kSaveShare = 20;
+
+const char* SideName(NeighborRow::Side side) { return side == NeighborRow::Side::kEthernet ? "ethernet" : "ipoib"; }
+
+const char* StateName(NeighborRow::State state) {
+  switch (state) {
+    case NeighborRow::State::kReachable:
+      return "reachable";
+    case NeighborRow::State::kStale:
+      return "stale";
+    case NeighborRow::State::kSilent:
+      return "silent";
+  }
+  return "?";
+}
+
+std::string RowText(const NeighborRow& row) {
+  return absl::StrFormat("  %-39s  %-8s  %s  %s  %6ds  %s\n", row.ip.ToString(), SideName(row.side), row.mac.ToString(),
+                         row.ipoib.ToString(), absl::ToInt64Seconds(row.age), StateName(row.state));
+}
+
+}  // namespace
+
+void Gateways::Remove(Gateway* gateway) { all_.erase(std::remove(all_.begin(), all_.end(), gateway), all_.end()); }
+
+absl::StatusOr<std::vector<Gateway*>> Gateways::Find(absl::string_view name) const {
+  std::vector<Gateway*> found;
+  std::copy_if(all_.begin(), all_.end(), std::back_inserter(found),
+               [name](const Gateway* gateway) { return name.empty() || gateway->name() == name; });
+  if (!found.empty()) return found;
+  const auto append_name = [](std::string* out, const Gateway* gateway) { absl::StrAppend(out, gateway->name()); };
+  return absl::NotFoundError(absl::StrCat("no gateway \"", name, "\"; there is: ", absl::StrJoin(all_, ", ", append_name)));
+}
+
+Gateway::Gateway(const GatewayConfig& config, PKey ves, const Context& context)
+    : config_(config),
+      ves_(ves),
+      context_(context),
+      file_(absl::StrCat(context.state_directory, "/gateway-", config.name, ".json")) {
+  context_.registry->Add(this);
+}
+
+Gateway::~Gateway() {
+  *alive_ = false;
+  context_.registry->Remove(this);
+  context_.loop->Cancel(timer_);
+  if (link_ == nullptr) return;
+  context_.loop->Remove(link_->wishes_fd());
+  context_.fabric->Remove(link_.get());
+}
+
+absl::StatusOr<VPort> Gateway::MakeVPort(const GatewayConfig& config, const VPortConfig& vport_config, PKey ves, int mtu,
+                                         const Context& context) {
+  std::shared_ptr<Gateway> gateway(new Gateway(config, ves, context));
+  if (absl::Status status = gateway->OpenLink(); !status.ok()) return status;
+  auto port = gateway->MakePort(mtu);
+  if (!port.ok()) return port.status();
+  VPort vport;
+  vport.config = vport_config;
+  vport.companion = gateway;
+  vport.set_mtu = [port = port->get()](int bytes) {
+    port->Post([bytes](const GatewayPort::Parts& parts) { parts.translator->SetEthernetMtu(static_cast<uint32_t>(bytes)); });
+    return absl::OkStatus();
+  };
+  vport.set_link = [port = port->get()](bool up) {
+    port->Post([port, up](const GatewayPort::Parts&) { port->SetVesUp(up); });
+    return absl::OkStatus();
+  };
+  vport.port = *std::move(port);
+  return vport;
+}
+
+absl::Status Gateway::OpenLink() {
+  ipoib::Link::Options options;
+  options.name = absl::StrCat("IPoIB link of gateway ", config_.name);
+  options.pkey = config_.pkey;
+  options.scope = config_.scope;
+  options.grh = config_.grh;
+  options.all_groups = config_.all_groups;
+  options.on_lost = [this] { context_.fabric->RebuildSoon(); };
+  auto link = ipoib::Link::Create(options, context_.fabric->tools());
+  if (!link.ok()) return link.status();
+  link_ = *std::move(link);
+  context_.fabric->Add(link_.get());
+  return context_.loop->Add(link_->wishes_fd(), EPOLLIN, [this](uint32_t) { link_->RunWishes(); });
+}
+
+absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
+  GatewayPort::Options options = {config_.name, {ves_, config_.vlan}, config_.priority, config_.translation};
+  options.translation.ethernet_mtu = static_cast<uint32_t>(mtu);
+  auto port = GatewayPort::Create(options, link_->channel(), context_.clock);
+  if (!port.ok()) return port.status();
+  port_ = port->get();
+  const absl::StatusOr<translation::SavedTables> saved = file_.Load(absl::Now());
+  if (saved.ok()) {
+    port_->RunWithoutWorker([&](const GatewayPort::Parts& parts) { parts.translator->Restore(*saved); });
+    LogInfo(absl::StrCat("gateway ", config_.name, ": ", saved->stations.size(), " IPoIB hosts and ", saved->neighbors.size(),
+                         " Ethernet addresses are known from before"));
+  } else {
+    LogWarning(absl::StrCat("gateway ", config_.name, ": ", saved.status().message(), "; hosts are learned anew"));
+  }
+  port_->OnChange([this, alive = alive_, loop = context_.loop] {
+    loop->Post([this, alive] {
+      if (*alive) SaveSoon();
+    });
+  });
+  timer_ = context_.loop->AddDeadline([this] { return save_at_; }, [this] { AskForTables(); });
+  return port;
+}
+
+// ---- On disk ----------------------------------------------------------------------------------------------------------
+
+void Gateway::SaveSoon() { save_at_ = std::max(context_.clock->Now(), saved_at_ + save_interval_); }
+
+void Gateway::AskForTables() {
+  save_at_ = context_.clock->Now() + kAgesInterval;
+  saved_at_ = context_.clock->Now();
+  port_->Post([this, alive = alive_, port = port_, loop = context_.loop](const GatewayPort::Parts& parts) {
+    port->Saved();
+    loop->Post([this, alive, tables = parts.translator->Save()] {
+      if (*alive) Save(tables);
+    });
+  });
+}
+
+void Gateway::Save(const translation::SavedTables& tables) {
+  const absl::Time begin = context_.clock->Now();
+  const absl::Status status = file_.Save(tables, absl::Now());
+  save_interval_ = std::max(kSaveInterval, kSaveShare * (context_.clock->Now() - begin));
+  if (!status.ok() && !save_failed_) {
+    LogWarning(absl::StrCat("gateway ", config_.name, ": ", status.message(),
+                            "; a restart will find what was kept before, and IPoIB hosts may get other MAC addresses"));
+  }
+  save_failed_ = !status.ok();
+}
+
+void Gateway::SaveAtTheEnd() {
+  port_->RunWithoutWorker([this](const GatewayPort::Parts& parts) { Save(parts.translator->Save()); });
+}
+
+// ---- For the operator -------------------------------------------------------------------------------------------------
+
+absl::StatusOr<std::string> Gateway::Show() {
+  std::string text = absl::StrCat("gateway ", config_.name, ": VES ", config_.ves, ", VLAN ", config_.vlan.ToString(),
+                                  ", priority ", config_.priority);
+  const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
+    absl::StrAppend(&text, ", ", eoib::gateway::StateName(parts.election->state()));
+    if (const auto& other = parts.election->other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
+    const translation::Knowledge& known = parts.translator->knowledge();
+    absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n");
+  });
+  if (!asked.ok()) return asked;
+  return absl::StrCat(text, link_->Show());
+}
+
+absl::StatusOr<std::string> Gateway::ShowNeighbors() {
+  std::vector<NeighborRow> rows;
+  const absl::Status asked = port_->Ask([&rows](const GatewayPort::Parts& parts) { rows = parts.translator->Dump(); });
+  if (!asked.ok()) return asked;
+  std::sort(rows.begin(), rows.end(), [](const NeighborRow& a, const NeighborRow& b) { return a.ip < b.ip; });
+  std::string text = absl::StrCat("gateway ", config_.name, ": ", rows.size(), " addresses\n");
+  for (const NeighborRow& row : rows) text += RowText(row);
+  return text;
+}
+
+absl::StatusOr<std::string> Gateway::Stats() {
+  std::string text = absl::StrCat("gateway ", config_.name, "\n");
+  const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
+    for (size_t i = 0; i < translation::kEvents; ++i) {
+      absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
+                      parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
+    }
+    absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n");
+  });
+  if (!asked.ok()) return asked;
+  return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::StatsText(link_->channel()->counters()));
+}
+
+absl::StatusOr<std::string> Gateway::Drops() {
+  std::string text = absl::StrCat("gateway ", config_.name, "\n");
+  const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
+    for (size_t i = 0; i < translation::kDrops; ++i) {
+      const uint64_t count = parts.translator->counters()[static_cast<translation::Drop>(i)];
+      const translation::CounterInfo& info = translation::kDropInfo[i];
+      if (count != 0) absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", info.label, count, info.help);
+    }
+  });
+  if (!asked.ok()) return asked;
+  return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::DropsText(link_->channel()->counters()));
+}
+
+absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet) {
+  PacketTrace trace(config_.translation, config_.vlan, context_.clock);
+  const absl::Status asked = port_->Ask([&trace](const GatewayPort::Parts& parts) { trace.Imitate(*parts.translator); });
+  if (!asked.ok()) return asked;
+  return absl::StrCat("gateway ", config_.name, ": ", trace.Run(std::move(packet)));
+}
+
+}  // namespace eoib::gateway

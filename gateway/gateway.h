@@ -1,0 +1,97 @@
+// Gateway: one VLAN of a VES and one IPoIB link as one IP subnet. The control half: it owns the link, keeps the tables on disk,
+// and tells the operator. The data path is its GatewayPort, a vPort of the VES.
+//
+// Control thread.
+#ifndef EOIB_GATEWAY_GATEWAY_H_
+#define EOIB_GATEWAY_GATEWAY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "control/event_loop.h"
+#include "control/fabric_port.h"
+#include "control/ves.h"
+#include "gateway/gateway_config.h"
+#include "gateway/gateway_port.h"
+#include "gateway/ipoib/link.h"
+#include "gateway/packet_trace.h"
+#include "gateway/table_file.h"
+
+namespace eoib::gateway {
+
+class Gateway;
+
+// The gateways that there are, in the order of the configuration.
+class Gateways {
+ public:
+  void Add(Gateway* gateway) { all_.push_back(gateway); }
+  void Remove(Gateway* gateway);
+  const std::vector<Gateway*>& all() const { return all_; }
+  // All of them with an empty name; an error says which there are.
+  absl::StatusOr<std::vector<Gateway*>> Find(absl::string_view name) const;
+
+ private:
+  std::vector<Gateway*> all_;
+};
+
+class Gateway {
+ public:
+  // Outlives the gateway.
+  struct Context {
+    FabricPort* fabric;
+    EventLoop* loop;
+    const Clock* clock;
+    std::string state_directory;
+    Gateways* registry;
+  };
+  // Makes a gateway and its port. `ves` is the P_Key of its VES, `vport` its place there, `mtu` of an IP packet to it. The
+  // gateway lives as long as the vPort.
+  static absl::StatusOr<VPort> MakeVPort(const GatewayConfig& config, const VPortConfig& vport, PKey ves, int mtu,
+                                         const Context& context);
+  ~Gateway();
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
+
+  const std::string& name() const { return config_.name; }
+  // While no worker runs any more, and before the end.
+  void SaveAtTheEnd();
+
+  // Text for the operator. kDeadlineExceeded if the worker does not answer.
+  absl::StatusOr<std::string> Show();
+  absl::StatusOr<std::string> ShowNeighbors();
+  absl::StatusOr<std::string> Stats();
+  absl::StatusOr<std::string> Drops();
+  std::string Groups() const { return link_->ShowGroups(); }
+  // What would become of `packet`; nothing becomes of it.
+  absl::StatusOr<std::string> Trace(TracedPacket packet);
+
+ private:
+  Gateway(const GatewayConfig& config, PKey ves, const Context& context);
+
+  absl::Status OpenLink();
+  absl::StatusOr<std::unique_ptr<GatewayPort>> MakePort(int mtu);
+  void SaveSoon();
+  void AskForTables();
+  void Save(const translation::SavedTables& tables);
+
+  const GatewayConfig config_;
+  const PKey ves_;
+  const Context context_;
+  const TableFile file_;
+  std::unique_ptr<ipoib::Link> link_;
+  GatewayPort* port_ = nullptr;  // the vPort's; gone before this
+  bool save_failed_ = false;
+  absl::Time saved_at_ = absl::InfinitePast();
+  absl::Duration save_interval_;
+  absl::Time save_at_ = absl::InfiniteFuture();
+  EventLoop::TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace eoib::gateway
+
+#endif  // EOIB_GATEWAY_GATEWAY_H_

@@ -1,0 +1,15 @@
+// What an operator can ask of gateways: gateway/show, neigh/show, groups, stats, drops, trace.
+#ifndef EOIB_GATEWAY_GATEWAY_COMMANDS_H_
+#define EOIB_GATEWAY_GATEWAY_COMMANDS_H_
+
+#include "control/command_registry.h"
+#include "gateway/gateway.h"
+
+namespace eoib::gateway {
+
+// `gateways` outlives the commands.
+void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry);
+
+}  // namespace eoib::gateway
+
+#endif  // EOIB_GATEWAY_GATEWAY_COMMANDS_H_

@@ -1,0 +1,221 @@
+#include "gateway/gateway_config.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+// After everything else.
+#include "control/config_reader.h"
+
+namespace eoib::gateway {
+namespace {
+
+using translation::Prefix;
+
+constexpr char kExample[] =
+    "[[ves]]\n"
+    "name = \"blue\"\n"
+    "pkey = 0x8001\n"
+    "\n"
+    "[[gateway]]\n"
+    "name = \"gw0\"\n"
+    "ves = \"blue\"\n";
+constexpr char kPKeyIs[] = "it is a partition of the subnet, 0x8001 to 0xffff (or without the membership bit, 0x1 to 0x7fff)";
+
+absl::optional<IpAddr> ParseIp(absl::string_view text) {
+  if (const auto ipv4 = Ipv4Addr::Parse(text); ipv4.ok()) return IpAddr(*ipv4);
+  if (const auto ipv6 = Ipv6Addr::Parse(text); ipv6.ok()) return IpAddr(*ipv6);
+  return absl::nullopt;
+}
+
+absl::optional<Prefix> ParsePrefix(absl::string_view text) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
+  const absl::optional<IpAddr> address = ParseIp(parts.first);
+  int length = 0;
+  if (!address.has_value() || !absl::SimpleAtoi(parts.second, &length)) return absl::nullopt;
+  if (length < 0 || length > (address->is_ipv6() ? 128 : 32)) return absl::nullopt;
+  return Prefix{*address, static_cast<uint8_t>(length)};
+}
+
+// Reads one [[gateway]].
+class GatewayReader {
+ public:
+  GatewayReader(const toml::table& table, Mistakes* mistakes)
+      : table_(table), reader_(table, "gateway", mistakes), mistakes_(mistakes) {}
+
+  GatewayConfig Read(const std::vector<VesConfig>& veses) {
+    CheckKeys(table_, " in [[gateway]]",
+              {"name", "ves", "vlan", "pkey", "scope", "priority", "grh", "all_groups", "prefixes", "routers", "icmp_source",
+               "stations", "neighbors", "asks_per_second", "query_groups"},
+              mistakes_);
+    config_.line = reader_.line();
+    ReadPlace(veses);
+    ReadLink();
+    ReadSubnet();
+    ReadLimits();
+    return std::move(config_);
+  }
+
+ private:
+  void ReadPlace(const std::vector<VesConfig>& veses) {
+    reader_.Require("name", "\"gw0\"");
+    reader_.Require("ves", "\"blue\"");
+    if (const auto name = reader_.String("name", "it is the gateway's name")) {
+      if (IsNetdevName(*name)) config_.name = *name;
+      if (config_.name.empty()) reader_.Wrong("name", "it is 1 to 15 letters, digits and signs other than / : %");
+    }
+    if (const auto ves = reader_.String("ves", "it is the name of a [[ves]]")) config_.ves = *ves;
+    const auto found =
+        std::find_if(veses.begin(), veses.end(), [this](const VesConfig& ves) { return ves.name == config_.ves; });
+    if (const auto vlan = reader_.Vlan("vlan")) config_.vlan = *vlan;
+    if (found == veses.end()) {
+      if (!config_.ves.empty()) reader_.Wrong("ves", "there is no [[ves]] of that name");
+      return;
+    }
+    config_.pkey = found->pkey;
+    if (!found->vlans.Contains(config_.vlan)) {
+      reader_.Mistake("vlan", absl::StrCat("VES ", found->name, " does not carry VLAN ", config_.vlan.ToString(),
+                                           "; its vlans are ", found->vlans.ToString()));
+    }
+  }
+
+  void ReadLink() {
+    if (const auto pkey = reader_.IntegerOrString("pkey", 1, 0xffff, kPKeyIs))
+      config_.pkey = PKey(static_cast<uint16_t>(*pkey)).Full();
+    if (reader_.Has("pkey") && !config_.pkey.IsValid()) reader_.Wrong("pkey", kPKeyIs);
+    if (const auto scope =
+            reader_.IntegerOrString("scope", 1, 14, "it is the scope of the broadcast group, 1 to 14 (2: link-local)")) {
+      config_.scope = MulticastScope(static_cast<uint8_t>(*scope));
+    }
+    if (const auto priority = reader_.Integer("priority", 1, 255, "; of several gateways the highest works")) {
+      config_.priority = static_cast<uint8_t>(*priority);
+    }
+    if (const auto grh = reader_.Bool("grh")) config_.grh = *grh;
+    if (const auto all = reader_.Bool("all_groups")) config_.all_groups = *all;
+  }
+
+  void ReadSubnet() {
+    for (const std::string& text : Texts("prefixes", "[\"10.0.0.0/24\", \"fd00::/64\"]")) {
+      if (const auto prefix = ParsePrefix(text)) {
+        config_.translation.prefixes.push_back(*prefix);
+      } else {
+        reader_.Mistake("prefixes", absl::StrCat("prefixes has ", Quote(text), "; a prefix is written \"10.0.0.0/24\""));
+      }
+    }
+    for (const std::string& text : Texts("routers", "[\"10.0.0.1\", \"fe80::1\"]")) {
+      const auto router = ParseIp(text);
+      if (router.has_value() && router->CanBeHost()) {
+        config_.translation.routers.push_back(*router);
+      } else {
+        reader_.Mistake("routers", absl::StrCat("routers has ", Quote(text), "; a router is written \"10.0.0.1\""));
+      }
+    }
+    for (const std::string& text : Texts("icmp_source", "[\"10.0.0.250\"]")) {
+      const auto source = ParseIp(text);
+      if (!source.has_value() || !source->CanBeHost()) {
+        reader_.Mistake("icmp_source", absl::StrCat("icmp_source has ", Quote(text), "; an address is written \"10.0.0.250\""));
+      } else if (source->is_ipv6()) {
+        config_.translation.icmp_source6 = source->ipv6();
+      } else {
+        config_.translation.icmp_source4 = source->ipv4();
+      }
+    }
+  }
+
+  void ReadLimits() {
+    translation::Options& options = config_.translation;
+    if (const auto limit = reader_.Integer("stations", 1, 65536, " IPoIB interfaces")) {
+      options.max_stations = *limit;
+      options.max_station_ips = *limit * 4;
+    }
+    if (const auto limit = reader_.Integer("neighbors", 1, 1 << 20, " addresses of Ethernet hosts"))
+      options.max_neighbors = *limit;
+    if (const auto rate = reader_.Integer("asks_per_second", 1, 1'000'000, " questions for hosts that nobody knows")) {
+      options.asks_per_second = options.ask_burst = static_cast<double>(*rate);
+      options.asks_per_second_each = static_cast<double>(*rate) * 0.4;
+      options.ask_burst_each = std::max(1.0, options.asks_per_second_each);
+    }
+    if (const auto query = reader_.Bool("query_groups")) options.query_groups = *query;
+  }
+
+  std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const {
+    if (!reader_.Has(key)) return {};
+    std::vector<std::string> texts;
+    const toml::array* array = table_.get(std::string_view(key.data(), key.size()))->as_array();
+    if (array != nullptr) {
+      for (const toml::node& element : *array) {
+        if (const auto* text = element.as_string()) texts.push_back(text->get());
+      }
+    }
+    if (array == nullptr || texts.size() != array->size()) reader_.Wrong(key, absl::StrCat("write ", key, " = ", example));
+    return texts;
+  }
+
+  const toml::table& table_;
+  const TableReader reader_;
+  Mistakes* const mistakes_;
+  GatewayConfig config_;
+};
+
+// Two gateways of one process between the same two would be the loop that standing by prevents between processes.
+void CheckPairsDiffer(const std::vector<GatewayConfig>& gateways, Mistakes* mistakes) {
+  std::map<std::tuple<std::string, Vid, PKey>, const GatewayConfig*> pairs;
+  for (const GatewayConfig& gateway : gateways) {
+    const auto [first, fresh] = pairs.try_emplace({gateway.ves, gateway.vlan, gateway.pkey.Full()}, &gateway);
+    if (fresh) continue;
+    mistakes->Add(gateway.line, absl::StrCat("gateway \"", gateway.name, "\" is between the same VES, VLAN and P_Key as \"",
+                                             first->second->name, "\"; one of them is enough, two are a loop"));
+  }
+}
+
+VPortConfig VPortOf(const GatewayConfig& gateway) {
+  VPortConfig vport;
+  vport.name = gateway.name;
+  vport.ves = gateway.ves;
+  vport.type = "ipoib";
+  vport.vlan.mode = PortMode::kAccess;
+  vport.vlan.access_vlan = gateway.vlan;
+  vport.line = gateway.line;
+  return vport;
+}
+
+ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
+  return {"gateway", kExample, [gateways](const toml::table& root, AgentConfig* config, Mistakes* mistakes) {
+            for (const VPortConfig& vport : config->vports) {
+              mistakes->Add(vport.line, "a gateway has no vPorts of its own; interfaces are an agent's: run eoibd for them");
+            }
+            for (const toml::table* table : Tables(root, "gateway", mistakes)) {
+              gateways->push_back(GatewayReader(*table, mistakes).Read(config->veses));
+              config->vports.push_back(VPortOf(gateways->back()));
+            }
+            if (gateways->empty() && mistakes->empty()) {
+              mistakes->Add(1, absl::StrCat("there is no gateway; the least that works is:\n", kExample));
+            }
+            CheckPairsDiffer(*gateways, mistakes);
+          }};
+}
+
+}  // namespace
+
+absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source) {
+  GatewaysConfig config;
+  absl::StatusOr<AgentConfig> agent = ParseConfigWith(toml, source, Extension(&config.gateways));
+  if (!agent.ok()) return agent.status();
+  config.agent = *std::move(agent);
+  return config;
+}
+
+absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path) {
+  GatewaysConfig config;
+  absl::StatusOr<AgentConfig> agent = LoadConfigWith(path, Extension(&config.gateways));
+  if (!agent.ok()) return agent.status();
+  config.agent = *std::move(agent);
+  return config;
+}
+
+}  // namespace eoib::gateway

@@ -1,0 +1,122 @@
+#include "gateway/gateway_config.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace eoib::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr char kVes[] = "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, 10]\n";
+
+TEST(GatewayConfigTest, TheLeastThatWorks) {
+  const GatewaysConfig config =
+      ParseGatewaysConfig(absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n"), "f").value();
+  ASSERT_THAT(config.gateways, SizeIs(1));
+  const GatewayConfig& gateway = config.gateways[0];
+  EXPECT_EQ(gateway.pkey, PKey(0x8001)) << "the VES's";
+  EXPECT_EQ(gateway.vlan, Vid(0));
+  EXPECT_EQ(gateway.priority, 100);
+  EXPECT_TRUE(gateway.grh);
+  ASSERT_THAT(config.agent.vports, SizeIs(1)) << "its place in the VES";
+  EXPECT_EQ(config.agent.vports[0].name, "gw0");
+  EXPECT_EQ(config.agent.vports[0].type, "ipoib");
+}
+
+TEST(GatewayConfigTest, ReadsEveryKey) {
+  const GatewaysConfig config =
+      ParseGatewaysConfig(absl::StrCat(kVes,
+                                       "[[gateway]]\nname = 'gw0'\nves = 'blue'\nvlan = 10\npkey = '0x2'\nscope = 5\n"
+                                       "priority = 7\ngrh = false\nall_groups = true\nprefixes = ['10.0.0.0/24', 'fd00::/64']\n"
+                                       "routers = ['10.0.0.1', 'fe80::1']\nicmp_source = ['10.0.0.250', 'fd00::250']\n"
+                                       "stations = 10\nneighbors = 20\nasks_per_second = 50\nquery_groups = false\n"),
+                          "f")
+          .value();
+  const GatewayConfig& gateway = config.gateways[0];
+  EXPECT_EQ(gateway.vlan, Vid(10));
+  EXPECT_EQ(gateway.pkey, PKey(0x8002));
+  EXPECT_EQ(gateway.scope, MulticastScope::SiteLocal());
+  EXPECT_EQ(gateway.priority, 7);
+  EXPECT_FALSE(gateway.grh);
+  EXPECT_TRUE(gateway.all_groups);
+  EXPECT_THAT(gateway.translation.prefixes, SizeIs(2));
+  EXPECT_EQ(gateway.translation.prefixes[1].length, 64);
+  EXPECT_THAT(gateway.translation.routers, SizeIs(2));
+  EXPECT_EQ(gateway.translation.icmp_source4, Ipv4Addr(0x0a0000fa));
+  EXPECT_TRUE(gateway.translation.icmp_source6.has_value());
+  EXPECT_EQ(gateway.translation.max_stations, 10u);
+  EXPECT_EQ(gateway.translation.max_neighbors, 20u);
+  EXPECT_EQ(gateway.translation.asks_per_second, 50);
+  EXPECT_FALSE(gateway.translation.query_groups);
+  EXPECT_EQ(config.agent.vports[0].vlan.access_vlan, Vid(10));
+}
+
+// Below one it would never be one question.
+TEST(GatewayConfigTest, TheLowestRateOfQuestionsLetsOnePass) {
+  const auto config =
+      ParseGatewaysConfig(absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\nasks_per_second = 1\n"), "f").value();
+  const translation::Options& options = config.gateways[0].translation;
+  EXPECT_EQ(options.ask_burst_each, 1);
+  EXPECT_EQ(options.asks_per_second_each, 0.4);
+}
+
+TEST(GatewayConfigTest, EveryMistakeSaysWhatWouldBeRight) {
+  const std::string place = absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n");
+  const struct {
+    std::string toml;
+    const char* says;
+  } rows[] = {
+      {kVes, "there is no gateway; the least that works"},
+      {absl::StrCat(kVes, "[[gateway]]\nves = 'blue'\n"), "f:5: [[gateway]] has no name"},
+      {absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'red'\n"), "there is no [[ves]] of that name"},
+      {absl::StrCat(kVes, "[[gateway]]\nname = 'a/b'\nves = 'blue'\n"), "1 to 15 letters"},
+      {place + "vlan = 11\n", "does not carry VLAN 11"},
+      {place + "pkey = 0\n", "pkey is 0"},
+      {place + "pkey = 0x8000\n", "it is a partition of the subnet"},
+      {place + "scope = 15\n", "1 to 14"},
+      {place + "priority = 0\n", "of several gateways the highest works"},
+      {place + "prefixes = '10.0.0.0/24'\n", "write prefixes = ["},
+      {place + "prefixes = ['10.0.0.0/33']\n", "a prefix is written"},
+      {place + "routers = ['ff02::2']\n", "a router is written"},
+      {place + "icmp_source = ['0.0.0.0']\n", "an address is written"},
+      {place + "router = ['10.0.0.1']\n", "did you mean \"routers\"?"},
+      {place + "[[gateway]]\nname = 'gw1'\nves = 'blue'\n", "two are a loop"},
+      {place + "[[gateway]]\nname = 'gw0'\nves = 'blue'\nvlan = 10\n", "the first is on line 5"},
+      {place + "[[vport]]\nname = 'v1'\nves = 'blue'\n", "run eoibd for them"},
+  };
+  for (const auto& row : rows) {
+    const auto config = ParseGatewaysConfig(row.toml, "f");
+    ASSERT_FALSE(config.ok()) << row.toml;
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr(row.says));
+  }
+}
+
+// Each default that the comments name is the one that a gateway without that key has.
+TEST(GatewayConfigExampleTest, TheShippedExampleParses) {
+  const auto config = LoadGatewaysConfig(EOIB_EXAMPLES "/eoib-gateway.toml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  ASSERT_THAT(config->gateways, SizeIs(2));
+  const GatewayConfig& all = config->gateways[0];
+  const GatewayConfig& least = config->gateways[1];
+  EXPECT_EQ(all.vlan, Vid(10));
+  EXPECT_EQ(all.pkey, PKey(0x8002));
+  EXPECT_EQ(all.priority, 150);
+  EXPECT_THAT(all.translation.prefixes, SizeIs(2));
+  EXPECT_THAT(all.translation.routers, SizeIs(2));
+  EXPECT_EQ(least.pkey, PKey(0x8001));
+  EXPECT_EQ(least.scope, all.scope);
+  EXPECT_EQ(least.grh, all.grh);
+  EXPECT_EQ(least.all_groups, all.all_groups);
+  EXPECT_EQ(least.translation.query_groups, all.translation.query_groups);
+  EXPECT_EQ(least.translation.max_stations, all.translation.max_stations);
+  EXPECT_EQ(least.translation.max_neighbors, all.translation.max_neighbors);
+  EXPECT_EQ(least.translation.asks_per_second, all.translation.asks_per_second);
+}
+
+}  // namespace
+}  // namespace eoib::gateway

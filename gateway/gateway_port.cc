@@ -1,0 +1,297 @@
+#include "gateway/gateway_port.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+#include "vswitch/wire/byte_order.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib::gateway {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(2);
+constexpr absl::Duration kForgetGateway = absl::Seconds(10);
+constexpr size_t kMacsSize = 2 * MacAddr::kSize;
+
+// Whether there was anything.
+bool Clear(int fd) {
+  uint64_t count;
+  return read(fd, &count, sizeof(count)) > 0;
+}
+
+}  // namespace
+
+GatewayPort::GatewayPort(const Options& options, ipoib::Channel* channel, const Clock* clock)
+    : options_(options),
+      channel_(channel),
+      clock_(clock),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      translator_(options.translation, clock, this),
+      others_(kMaxOthers) {
+  translator_.SetActive(false);
+  channel_->SetListener(this);
+}
+
+GatewayPort::~GatewayPort() = default;
+
+absl::StatusOr<std::unique_ptr<GatewayPort>> GatewayPort::Create(const Options& options, ipoib::Channel* channel,
+                                                                 const Clock* clock) {
+  auto port = std::unique_ptr<GatewayPort>(new GatewayPort(options, channel, clock));
+  if (absl::Status status = port->Watch(); !status.ok()) return status;
+  return port;
+}
+
+absl::Status GatewayPort::Watch() {
+  for (const int fd : {wake_.get(), timer_.get(), channel_->fd()}) {
+    epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) continue;
+    return absl::ErrnoToStatus(errno, absl::StrCat("gateway ", options_.name, ": wait for what it is to do"));
+  }
+  Wake();  // there are timers to set
+  return absl::OkStatus();
+}
+
+void GatewayPort::Wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+// ---- To the VES -------------------------------------------------------------------------------------------------------
+
+size_t GatewayPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+  receiving_ = {pool, out, 0};
+  Clear(wake_.get());
+  if (Clear(timer_.get())) timer_at_ = absl::InfiniteFuture();
+  RunTasks();
+  HandPending();
+  channel_->Work(1);
+  RunDue();
+  EndTurn();
+  if (!pending_.empty()) Wake();
+  counts->would_block = true;
+  return std::exchange(receiving_, {}).count;
+}
+
+// A frame's place in a buffer that the switch gets; null if nobody asks for frames now, or there is no room for it.
+uint8_t* GatewayPort::Room(size_t size) {
+  if (receiving_.count == receiving_.out.size() || size > receiving_.pool->frame_size()) return nullptr;
+  const BufferId buffer = receiving_.pool->Allocate();
+  if (buffer.IsNone()) return nullptr;
+  uint8_t* const data = receiving_.pool->Frame(buffer);
+  receiving_.out[receiving_.count++] = {buffer, data, static_cast<uint32_t>(size), {}};
+  return data;
+}
+
+void GatewayPort::HandPending() {
+  while (!pending_.empty()) {
+    const std::vector<uint8_t>& frame = pending_.front();
+    uint8_t* const room = Room(frame.size());
+    if (room == nullptr) return;
+    std::memcpy(room, frame.data(), frame.size());
+    pending_.pop_front();
+  }
+}
+
+void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload) {
+  const size_t size = kEthernetHeaderSize + payload.size();
+  uint8_t* frame = pending_.empty() ? Room(size) : nullptr;  // else behind those
+  if (frame == nullptr) {
+    if (receiving_.pool == nullptr) Wake();
+    if (pending_.size() == kMaxPending) {
+      ++pending_dropped_;
+      return;
+    }
+    frame = pending_.emplace_back(size).data();
+  }
+  destination.ToWire(frame);
+  source.ToWire(frame + MacAddr::kSize);
+  WriteWire(be16(ethertype), frame + kMacsSize);
+  std::memcpy(frame + kEthernetHeaderSize, payload.data(), payload.size());
+}
+
+// ---- To the IPoIB link ------------------------------------------------------------------------------------------------
+
+// The frame may be in other ports' hands as well, and the translation changes it: so a copy, without its tag.
+DropReason GatewayPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
+  ChecksumRequest checksum = frame.checksum;
+  const bool tagged =
+      frame.length >= kEthernetHeaderSize + kVlanTagSize && ReadWire<be16>(frame.data + kMacsSize).value() == kEtherTypeVlan;
+  transmitted_.assign(frame.data, frame.data + kMacsSize);
+  const size_t rest = kMacsSize + (strip_tag || tagged ? kVlanTagSize : 0);
+  transmitted_.insert(transmitted_.end(), frame.data + rest, frame.data + frame.length);
+  if (checksum.needed) checksum.start = static_cast<uint16_t>(checksum.start - (rest - kMacsSize));
+  translator_.FromEthernet(absl::MakeSpan(transmitted_), checksum);
+  return DropReason::kNone;
+}
+
+size_t GatewayPort::Flush(DropReason* reason) noexcept {
+  EndTurn();
+  *reason = DropReason::kNone;
+  return 0;
+}
+
+void GatewayPort::ToIpoib(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) {
+  channel_->Send(type, payload, to);
+}
+void GatewayPort::ToIpoibGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) {
+  channel_->SendToGroup(type, payload, group, beyond_link);
+}
+void GatewayPort::Listen(const IpoibGroup& group) { channel_->Listen(group); }
+void GatewayPort::Unlisten(const IpoibGroup& group) { channel_->Unlisten(group); }
+
+// ---- What the link says -----------------------------------------------------------------------------------------------
+
+void GatewayPort::OnPacket(const ipoib::Packet& packet) {
+  if (packet.type == IpoibType::kIpv6 && packet.group && IsHello(packet.payload)) return OnHello(packet.payload);
+  translator_.FromIpoib(packet);
+}
+
+void GatewayPort::OnLinkState() {
+  const absl::optional<ipoib::LinkState> before = std::exchange(link_, channel_->state());
+  translator_.OnLinkState(link_);
+  if (link_.has_value() && before.has_value() && before->own == link_->own) return;
+  if (link_.has_value()) channel_->Listen(*GroupOf(link_->link, HelloGroup()));
+  RestartElection();
+}
+
+void GatewayPort::SetVesUp(bool up) {
+  if (std::exchange(ves_up_, up) != up) RestartElection();
+}
+
+// ---- Which gateway works ----------------------------------------------------------------------------------------------
+
+void GatewayPort::OnHello(absl::Span<const uint8_t> packet) {
+  const absl::optional<Election::Hello> hello = DecodeHello(packet, options_.pair);
+  if (!hello.has_value() || !link_.has_value() || hello->from.address == link_->own) return;
+  if (others_.Hear(hello->from.address, clock_->Now()) == nullptr) {
+    others_.MakeRoom();
+    others_.Add(hello->from.address, {}, clock_->Now());
+    TellOthers();
+  }
+  election_.OnHello(*hello, clock_->Now());
+  NoteElection();
+}
+
+void GatewayPort::ForgetSilentGateways() {
+  while (const auto* const silent = others_.SilentSince(clock_->Now() - kForgetGateway))
+    others_.Erase(IpoibAddress(silent->key));
+  TellOthers();
+}
+
+void GatewayPort::TellOthers() {
+  std::vector<IpoibAddress> addresses;
+  others_.ForEach([&addresses](const auto& other) { addresses.push_back(other.key); });
+  translator_.SetOtherGateways(std::move(addresses));
+}
+
+// Who has lost one of its two sides gives way to a gateway that has both.
+void GatewayPort::RestartElection() {
+  if (link_.has_value() && ves_up_) {
+    election_.OnLinkUp({options_.priority, link_->own}, clock_->Now());
+  } else {
+    election_.OnLinkDown();
+  }
+  NoteElection();
+}
+
+void GatewayPort::RunElection() {
+  if (const absl::optional<Election::Hello> hello = election_.Run(clock_->Now()); hello.has_value() && link_.has_value()) {
+    channel_->SendToGroup(IpoibType::kIpv6, EncodeHello(*hello, options_.pair), *GroupOf(link_->link, HelloGroup()),
+                          /*beyond_link=*/false);
+  }
+  NoteElection();
+}
+
+void GatewayPort::NoteElection() {
+  if (was_active_ == election_.active()) return;
+  was_active_ = election_.active();
+  translator_.SetActive(was_active_);
+  const std::string because =
+      election_.other().has_value() ? absl::StrCat(": gateway ", election_.other()->address.ToString(), " works") : "";
+  LogInfo(absl::StrCat("gateway ", options_.name, ": ", StateName(election_.state()), because));
+}
+
+// ---- Time, and other threads ------------------------------------------------------------------------------------------
+
+absl::Time GatewayPort::NextForget() const { return others_.oldest() + kForgetGateway; }
+
+absl::Time GatewayPort::NextDeadline() const {
+  return std::min({channel_->NextDeadline(), translator_.NextDeadline(), election_.NextDeadline(), NextForget()});
+}
+
+void GatewayPort::RunDue() {
+  const absl::Time now = clock_->Now();
+  if (channel_->NextDeadline() <= now) channel_->Expire();
+  if (translator_.NextDeadline() <= now) translator_.Tick();
+  if (election_.NextDeadline() <= now) RunElection();
+  if (NextForget() <= now) ForgetSilentGateways();
+}
+
+void GatewayPort::EndTurn() {
+  channel_->Flush();
+  SetTimer();
+  const uint64_t before = std::exchange(changes_, translator_.changes());
+  if (before == changes_ || std::exchange(told_of_change_, true)) return;
+  on_change_();
+}
+
+void GatewayPort::SetTimer() {
+  const absl::Time next = NextDeadline();
+  if (next == timer_at_ && next > clock_->Now()) return;
+  timer_at_ = next;
+  itimerspec when = {};
+  if (next != absl::InfiniteFuture()) {
+    when.it_value = absl::ToTimespec(std::max(next - clock_->Now(), absl::Microseconds(1)));
+  }
+  timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void GatewayPort::Post(Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  Wake();
+}
+
+absl::Status GatewayPort::Ask(Task task) {
+  struct Asked {
+    absl::Mutex mutex;
+    Task task ABSL_GUARDED_BY(mutex);  // null: given up
+    bool done ABSL_GUARDED_BY(mutex) = false;
+  };
+  auto asked = std::make_shared<Asked>();
+  absl::MutexLock lock(&asked->mutex);
+  asked->task = std::move(task);
+  Post([asked](const Parts& parts) {
+    absl::MutexLock worker_lock(&asked->mutex);
+    if (asked->task != nullptr) asked->task(parts);
+    asked->done = true;
+  });
+  if (asked->mutex.AwaitWithTimeout(absl::Condition(&asked->done), kPatience)) return absl::OkStatus();
+  asked->task = nullptr;
+  return absl::DeadlineExceededError(absl::StrCat("gateway ", options_.name, " is too busy to answer; try again"));
+}
+
+void GatewayPort::RunTasks() {
+  std::vector<Task> tasks;
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const Task& task : tasks) task(parts());
+}
+
+}  // namespace eoib::gateway

@@ -1,0 +1,260 @@
+// Whole gateways on a software subnet, between an agent's port and an IPoIB interface.
+#include "gateway/gateway.h"
+
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "gateway/gateway_test_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/wire/arp.h"
+#include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/golden_frames.h"
+#include "vswitch/wire/ip_checksum.h"
+
+namespace eoib::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const MacAddr kMac = MacAddr::FromUint64(0x02'00'00'00'00'0a);
+const Ipv4Addr kEthernetIp(0x0a00'0001), kIpoibIp(0x0a00'0002);
+
+Bytes EthernetFrame(MacAddr to, MacAddr from, uint16_t ethertype, const Bytes& payload) {
+  Bytes frame(kEthernetHeaderSize + payload.size());
+  to.ToWire(&frame[0]);
+  from.ToWire(&frame[6]);
+  frame[12] = static_cast<uint8_t>(ethertype >> 8);
+  frame[13] = static_cast<uint8_t>(ethertype);
+  std::memcpy(&frame[14], payload.data(), payload.size());
+  return frame;
+}
+
+Bytes ArpFrame(const EthernetArp& arp, MacAddr to) {
+  Bytes payload(EthernetArp::kSize);
+  EXPECT_TRUE(EncodeArp(arp, absl::MakeSpan(payload)));
+  return EthernetFrame(to, arp.sender, kEtherTypeArp, payload);
+}
+
+class GatewayPathTest : public GatewayTest {
+ protected:
+  void Start() {
+    host_ = AddHost("h1");
+    node_ = AddNode("s1");
+    gateway_ = AddGateway("gw");
+    ASSERT_TRUE(Until([this] { return gateway_->Active() && host_->Joined() && node_->channel()->state().has_value(); }));
+  }
+  TestPort* port() { return host_->port("v1"); }
+
+  // An answer that the host has received since.
+  absl::optional<EthernetArp> TakeReply() {
+    absl::optional<EthernetArp> reply;
+    for (const auto& sent : port()->TakeTransmitted()) {
+      const auto arp = ParseEthernetArp(absl::MakeConstSpan(sent.bytes).subspan(kEthernetHeaderSize));
+      if (arp.has_value() && arp->operation == ArpOperation::kReply) reply = arp;
+    }
+    return reply;
+  }
+  absl::optional<IpoibArp> HeardArp() {
+    for (const ipoib::Heard& heard : node_->heard) {
+      if (heard.type != IpoibType::kArp) continue;
+      if (const auto arp = ParseIpoibArp(ipoib::Node::Bytes(heard.payload)); arp.has_value() && arp->target_ip == kIpoibIp)
+        return arp;
+    }
+    return absl::nullopt;
+  }
+  // The Ethernet host asks for the IPoIB host, and is answered.
+  void Meet() {
+    const EthernetArp question = {ArpOperation::kRequest, kMac, kEthernetIp, MacAddr(), kIpoibIp};
+    ASSERT_TRUE(Until([&] {
+      port()->Inject(ArpFrame(question, MacAddr::Broadcast()));
+      return HeardArp().has_value();
+    }));
+    gateway_address_ = HeardArp()->sender;
+    const IpoibArp answer = {ArpOperation::kReply, node_->address(), kIpoibIp, gateway_address_, kEthernetIp};
+    Bytes bytes(IpoibArp::kSize);
+    ASSERT_TRUE(EncodeArp(answer, absl::MakeSpan(bytes)));
+    absl::optional<EthernetArp> got;
+    ASSERT_TRUE(Until([&] {
+      node_->channel()->Send(IpoibType::kArp, bytes, gateway_address_);
+      return (got = TakeReply()).has_value();
+    }));
+    EXPECT_EQ(got->sender_ip, kIpoibIp);
+    EXPECT_EQ(got->target, kMac);
+    ipoib_mac_ = got->sender;
+  }
+
+  Host* host_ = nullptr;
+  ipoib::Node* node_ = nullptr;
+  GatewayNode* gateway_ = nullptr;
+  IpoibAddress gateway_address_;
+  MacAddr ipoib_mac_;
+};
+
+TEST_F(GatewayPathTest, TwoHostsMeet) {
+  Start();
+  Meet();
+  EXPECT_EQ(ipoib_mac_.ToUint64() >> 40 & 3, 2u) << "locally administered, no group: " << ipoib_mac_.ToString();
+  EXPECT_THAT(gateway_->Command("gateway/neigh/show"),
+              testing::AllOf(HasSubstr("10.0.0.1 "), HasSubstr("10.0.0.2 "), HasSubstr(ipoib_mac_.ToString()),
+                             HasSubstr(node_->address().ToString()), HasSubstr(kMac.ToString())));
+  EXPECT_THAT(gateway_->Command("gateway/stats"), HasSubstr("arp_translated"));
+  EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr("MTU 4096"));
+}
+
+std::string Hex(const Bytes& bytes) {
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+// The packet that is asked about is not sent, counted or learned from.
+TEST_F(GatewayPathTest, AnOperatorAsksWhatWouldBecomeOfAPacket) {
+  Start();
+  Meet();
+  const EthernetArp question = {ArpOperation::kRequest, kMac, kEthernetIp, ipoib_mac_, kIpoibIp};
+  const std::string before = gateway_->Command("gateway/neigh/show");
+  const auto trace = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), "gw0");
+    return gateway_->Command("gateway/trace", words);
+  };
+  node_->heard.clear();
+  EXPECT_THAT(trace({"ethernet", Hex(ArpFrame(question, ipoib_mac_))}),
+              testing::AllOf(HasSubstr("gateway gw0: frame from the VES"), HasSubstr("  crosses\n"),
+                             HasSubstr("to " + node_->address().ToString() + ", type 0x0806, 56 bytes")));
+  EXPECT_THAT(trace({"ethernet", Hex(ArpFrame(question, MacAddr::FromUint64(0x02'00'00'00'00'ff)))}),
+              HasSubstr("unknown_station"));
+  EXPECT_THAT(trace({"ipoib", "123400", "-"}), HasSubstr("IPoIB header"));
+  EXPECT_THAT(trace({"ethernet", "xyz"}), HasSubstr("error: a packet is written in hexadecimal"));
+  EXPECT_THAT(gateway_->Command("gateway/trace", {"gw7", "ethernet", "00"}), HasSubstr("no gateway \"gw7\""));
+  EXPECT_EQ(gateway_->Command("gateway/neigh/show"), before);
+  EXPECT_FALSE(HeardArp().has_value());
+}
+
+// The addresses of both sides are known again after a restart, and said again by the gateway that has another QPN now.
+TEST_F(GatewayPathTest, ARestartedGatewayKnowsItsHosts) {
+  Start();
+  Meet();
+  const IpoibAddress before = gateway_address_;
+  const std::string state = directories_.back()->path();
+  gateway_->Stop();
+  gateways_.clear();
+  node_->heard.clear();
+  gateway_ = AddGateway("gw", kOneGateway, state);
+  ASSERT_TRUE(Until([this] { return gateway_->Active(); }));
+  EXPECT_THAT(gateway_->Command("gateway/neigh/show"), HasSubstr(ipoib_mac_.ToString()));
+  // The IPoIB host hears at which address the Ethernet host is now.
+  IpoibAddress now;
+  ASSERT_TRUE(Until([&] {
+    for (const ipoib::Heard& heard : node_->heard) {
+      const auto arp = heard.type == IpoibType::kArp ? ParseIpoibArp(ipoib::Node::Bytes(heard.payload)) : absl::nullopt;
+      if (arp.has_value() && arp->sender_ip == kEthernetIp) now = arp->sender;
+    }
+    return !now.IsZero();
+  }));
+  EXPECT_NE(now, before);
+  EXPECT_EQ(now.gid(), before.gid());
+}
+
+// Of an Ethernet host: MLDv1's report (131) or done (132) of `group` (RFC 2710 §3).
+Bytes MldFrame(uint8_t type, const Ipv6Addr& group) {
+  const Ipv6Addr to = type == 131 ? group : *Ipv6Addr::Parse("ff02::2");
+  Bytes packet = FromHex("60000000 0020 00 01 fe80000000000000 0000000000000001");
+  packet.insert(packet.end(), to.bytes().begin(), to.bytes().end());
+  const Bytes router_alert = FromHex("3a00 0502 0000 0100");
+  packet.insert(packet.end(), router_alert.begin(), router_alert.end());
+  packet.insert(packet.end(), {type, 0, 0, 0, 0, 0, 0, 0});
+  packet.insert(packet.end(), group.bytes().begin(), group.bytes().end());
+  EXPECT_TRUE(WriteSum(absl::MakeSpan(packet)));
+  return EthernetFrame(translation::GroupMac(to), kMac, kEtherTypeIpv6, packet);
+}
+
+// A host can join the gateways' group and leave it, and gateways hear each other nonetheless.
+TEST_F(GatewayPathTest, NoHostEndsTheGatewaysOwnGroup) {
+  Start();
+  Meet();
+  const auto listens = [this](const Ipv6Addr& group) {
+    const Mgid mgid = ToMgid(*GroupOf(IpoibLink{PKey(0x8002)}, group));
+    return absl::StrContains(gateway_->Command("gateway/groups"), absl::StrCat(mgid.ToString(), "  member"));
+  };
+  const Ipv6Addr other = *Ipv6Addr::Parse("ff02::4321"), hello = *Ipv6Addr::Parse("ff02::e01b:6777");
+  port()->Inject(MldFrame(131, other));
+  ASSERT_TRUE(Until([&] { return listens(other); }));
+  port()->Inject(MldFrame(131, hello));
+  port()->Inject(MldFrame(132, hello));
+  port()->Inject(MldFrame(132, other));
+  ASSERT_TRUE(Until([&] { return !listens(other); }));
+  EXPECT_TRUE(listens(hello));
+}
+
+// What says hello is no host for ten seconds, and not for ever; nor are there gateways without end.
+TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
+  Start();
+  const auto say = [this](const IpoibAddress& from) {
+    const Election::Hello hello = {{1, from}, true};
+    node_->channel()->SendToGroup(IpoibType::kIpv6, EncodeHello(hello, {PKey(0x8001), Vid(0)}),
+                                  *GroupOf(IpoibLink{PKey(0x8002)}, HelloGroup()), false);
+  };
+  const auto drops = [this] { return absl::StrContains(gateway_->Command("gateway/drops"), "other_gateway"); };
+  const auto announce = [this] {
+    Bytes bytes(IpoibArp::kSize);
+    const IpoibArp arp = {ArpOperation::kRequest, node_->address(), kIpoibIp, IpoibAddress(), kIpoibIp};
+    ASSERT_TRUE(EncodeArp(arp, absl::MakeSpan(bytes)));
+    node_->channel()->Broadcast(IpoibType::kArp, bytes);
+  };
+  const auto known = [this] { return absl::StrContains(gateway_->Command("gateway/neigh/show"), "10.0.0.2 "); };
+  ASSERT_TRUE(Until([&] { return say(node_->address()), announce(), drops(); }));
+  EXPECT_TRUE(gateway_->Active()) << "the other is no better";
+  const absl::Time last = clock_.Now();
+  ASSERT_TRUE(Until([&] { return announce(), known(); }));
+  EXPECT_GE(clock_.Now() - last, absl::Seconds(9));
+
+  ASSERT_TRUE(Until([&] { return say(node_->address()), !known(); }));
+  const absl::Time again = clock_.Now();
+  for (uint32_t n = 1; n <= GatewayPort::kMaxOthers; ++n) say({Qpn(n), node_->address().gid()});
+  ASSERT_TRUE(Until([&] { return announce(), known(); }));
+  EXPECT_LT(clock_.Now() - again, absl::Seconds(9));
+}
+
+// Of two gateways the one that works has both sides; and who comes back says again where the hosts are.
+TEST_F(GatewayPathTest, AGatewayWhoseVesIsDownDoesNotWork) {
+  Start();
+  Meet();
+  const auto shows = [this](const char* state) {
+    return [this, state] { return absl::StrContains(gateway_->Command("gateway/show"), state); };
+  };
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "gw").ok());
+  ASSERT_TRUE(Until(shows(", down")));
+  EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr(": joined")) << "the IPoIB link is up";
+  node_->heard.clear();
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "gw", softhca::Membership::kFull).ok());
+  ASSERT_TRUE(Until(shows(", active")));
+  ASSERT_TRUE(Until([this] {
+    return std::any_of(node_->heard.begin(), node_->heard.end(), [](const ipoib::Heard& heard) {
+      const auto arp = heard.type == IpoibType::kArp ? ParseIpoibArp(ipoib::Node::Bytes(heard.payload)) : absl::nullopt;
+      return arp.has_value() && arp->sender_ip == kEthernetIp;
+    });
+  }));
+
+  GatewayNode* const second = AddGateway("gw2");
+  ASSERT_TRUE(Until([&] { return absl::StrContains(second->Command("gateway/show"), "standby"); }));
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "gw").ok());
+  ASSERT_TRUE(Until([&] { return second->Active(); }));
+}
+
+// Two at once would be a loop.
+TEST_F(GatewayPathTest, OneOfTwoWorks) {
+  Start();
+  GatewayNode* const second = AddGateway("gw2");
+  ASSERT_TRUE(Until([&] { return absl::StrContains(second->Command("gateway/show"), "standby"); }));
+  EXPECT_TRUE(gateway_->Active());
+  EXPECT_THAT(second->Command("gateway/show"), HasSubstr(" works"));
+  Meet();
+  EXPECT_TRUE(Until([&] { return absl::StrContains(second->Command("gateway/neigh/show"), "10.0.0.1 "); }))
+      << "it learns from what it overhears";
+  gateways_.erase(gateways_.begin());
+  gateway_ = second;
+  ASSERT_TRUE(Until([&] { return second->Active(); }));
+}
+
+}  // namespace
+}  // namespace eoib::gateway

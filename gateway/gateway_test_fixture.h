@@ -1,0 +1,109 @@
+// Gateways on ports of an in-process subnet, for tests: workers are threads, control is pumped by the test.
+#ifndef EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
+#define EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/agent_test_fixture.h"
+#include "gateway/gateway.h"
+#include "gateway/gateway_commands.h"
+#include "gateway/gateway_config.h"
+#include "gateway/ipoib/link_test_fixture.h"
+#include "gtest/gtest.h"
+
+namespace eoib::gateway {
+
+inline constexpr char kOneGateway[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n"
+    "[[gateway]]\nname = \"gw0\"\nves = \"blue\"\npkey = 0x8002\nprefixes = [\"10.0.0.0/24\"]\n";
+
+class GatewayNode {
+ public:
+  GatewayNode(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const std::string& state_directory,
+              const Clock* clock)
+      : loop_(clock), state_(StateDir::Open(state_directory).value()), config_(ParseGatewaysConfig(toml, "test").value()) {
+    const auto make_port = [this, clock, state_directory](const VPortConfig& vport, MacAddr, int mtu, FabricPort* fabric) {
+      const auto config = std::find_if(config_.gateways.begin(), config_.gateways.end(),
+                                       [&](const GatewayConfig& gateway) { return gateway.name == vport.name; });
+      return Gateway::MakeVPort(*config, vport, config_.agent.veses[0].pkey, mtu,
+                                {fabric, &loop_, clock, state_directory, &gateways_});
+    };
+    agent_ = Agent::Create(config_.agent, softhca::OpenSoftHca(subnet->Connect(), name).value(), state_.get(), make_port,
+                           &loop_, clock)
+                 .value();
+    agent_->RegisterCommands(&commands_);
+    RegisterGatewayCommands(&gateways_, &commands_);
+    agent_->Start();
+  }
+
+  void Pump() { loop_.RunOnce(absl::InfinitePast()); }
+  std::string Command(const std::string& name, const CommandRegistry::Arguments& arguments = {}) {
+    const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
+    return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
+  }
+  bool Active() { return absl::StrContains(Command("gateway/show"), ", active"); }
+  // As the program's orderly end.
+  void Stop() {
+    agent_->Stop([] {});
+    for (Gateway* gateway : gateways_.all()) gateway->SaveAtTheEnd();
+  }
+
+ private:
+  EventLoop loop_;
+  std::unique_ptr<StateDir> state_;
+  const GatewaysConfig config_;
+  CommandRegistry commands_;
+  Gateways gateways_;
+  std::unique_ptr<Agent> agent_;
+};
+
+class GatewayTest : public testing::Test {
+ protected:
+  GatewayTest() : subnet_(SubnetOptions()) {}
+
+  static softhca::Subnet::Options SubnetOptions() {
+    softhca::Subnet::Options options;
+    options.config = softhca::ParseSubnetConfig(kPartitions, "test").value();
+    return options;
+  }
+
+  GatewayNode* AddGateway(const std::string& name, const std::string& toml = kOneGateway, const std::string& state = "") {
+    if (state.empty()) directories_.push_back(std::make_unique<TempDir>());
+    gateways_.push_back(
+        std::make_unique<GatewayNode>(&subnet_, name, toml, state.empty() ? directories_.back()->path() : state, &clock_));
+    return gateways_.back().get();
+  }
+  Host* AddHost(const std::string& name) {
+    hosts_.push_back(std::make_unique<Host>(&subnet_, name, kOneVes, &clock_, [](FaultyHca*) {}));
+    return hosts_.back().get();
+  }
+  ipoib::Node* AddNode(const std::string& name) {
+    nodes_.push_back(std::make_unique<ipoib::Node>(&subnet_, name, &clock_, ipoib::Link::Options{.pkey = PKey(0x8002)}));
+    return nodes_.back().get();
+  }
+  // While time passes, a hundredth of a second a turn.
+  template <typename Predicate>
+  bool Until(Predicate predicate) {
+    return softhca::Eventually([&] {
+      clock_.Advance(absl::Milliseconds(10));
+      for (auto& gateway : gateways_) gateway->Pump();
+      for (auto& host : hosts_) host->Pump();
+      for (auto& node : nodes_) node->Turn();
+      return predicate();
+    });
+  }
+
+  FakeClock clock_;
+  softhca::Subnet subnet_;
+  std::vector<std::unique_ptr<TempDir>> directories_;
+  std::vector<std::unique_ptr<GatewayNode>> gateways_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<ipoib::Node>> nodes_;
+};
+
+}  // namespace eoib::gateway
+
+#endif  // EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_

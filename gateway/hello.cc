@@ -1,0 +1,94 @@
+#include "gateway/hello.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gateway/translation/groups.h"
+#include "vswitch/wire/byte_order.h"
+#include "vswitch/wire/checksum.h"
+#include "vswitch/wire/ip_headers.h"
+
+namespace eoib::gateway {
+namespace {
+
+struct Udp {
+  be16 source_port;
+  be16 destination_port;
+  be16 length;
+  be16 checksum;
+};
+struct Message {
+  be32 magic;
+  uint8_t version = 0;
+  uint8_t state = 0;
+  uint8_t priority = 0;
+  uint8_t reserved = 0;
+  be16 pkey;
+  be16 vlan;
+  std::array<uint8_t, IpoibAddress::kSize> address{};
+};
+struct Packet {
+  Ipv6Wire ip;
+  Udp udp;
+  Message message;
+};
+static_assert(sizeof(Packet) == 40 + 8 + 32);
+
+constexpr uint32_t kMagic = 0x656f'6962;  // "eoib"
+constexpr uint8_t kVersion = 1;
+constexpr uint8_t kCandidate = 1, kActive = 2;
+constexpr uint8_t kHopLimit = 255;  // so that nothing from beyond the link counts
+constexpr size_t kUdpLength = sizeof(Udp) + sizeof(Message);
+
+// Of pseudo-header, UDP header and message (RFC 8200 §8.1); 0 with a right checksum in it.
+uint16_t Checksum(const Packet& packet) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&packet);
+  const uint32_t sum = OnesComplementSum(absl::MakeSpan(bytes + offsetof(Ipv6Wire, source), 32), kUdpLength + kProtocolUdp);
+  return static_cast<uint16_t>(~OnesComplementSum(absl::MakeSpan(bytes + sizeof(Ipv6Wire), kUdpLength), sum));
+}
+
+}  // namespace
+
+Ipv6Addr HelloGroup() { return translation::kHelloGroup; }
+
+std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair) {
+  Packet packet;
+  packet.ip.version_class_flow = 6u << 28;
+  packet.ip.payload_length = kUdpLength;
+  packet.ip.next_header = kProtocolUdp;
+  packet.ip.hop_limit = kHopLimit;
+  const IpoibAddress& own = hello.from.address;
+  Ipv6Addr::LinkLocal(ToInterfaceId(own.gid().guid())).ToWire(packet.ip.source.data());
+  HelloGroup().ToWire(packet.ip.destination.data());
+  packet.udp.source_port = packet.udp.destination_port = kHelloPort;
+  packet.udp.length = kUdpLength;
+  packet.message.magic = kMagic;
+  packet.message.version = kVersion;
+  packet.message.state = hello.active ? kActive : kCandidate;
+  packet.message.priority = hello.from.priority;
+  packet.message.pkey = pair.ves.Full().value();
+  packet.message.vlan = pair.vlan.value();
+  own.ToWire(packet.message.address.data());
+  const uint16_t checksum = Checksum(packet);
+  packet.udp.checksum = checksum == 0 ? 0xffff : checksum;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&packet);
+  return {bytes, bytes + sizeof(packet)};
+}
+
+bool IsHello(absl::Span<const uint8_t> packet) {
+  if (packet.size() < sizeof(Ipv6Wire) || packet[0] >> 4 != 6) return false;
+  return Ipv6Addr::FromWire(packet.data() + offsetof(Ipv6Wire, destination)) == HelloGroup();
+}
+
+// A gateway has one way to say something; so what is not said in it is not a gateway's.
+absl::optional<Election::Hello> DecodeHello(absl::Span<const uint8_t> bytes, const Pair& pair) {
+  if (bytes.size() != sizeof(Packet)) return absl::nullopt;
+  Message message;
+  std::memcpy(&message, bytes.data() + offsetof(Packet, message), sizeof(message));
+  const Election::Rank from = {message.priority, IpoibAddress::FromWire(message.address.data())};
+  const Election::Hello hello = {from, message.state == kActive};
+  if (absl::MakeConstSpan(EncodeHello(hello, pair)) != bytes) return absl::nullopt;
+  return hello;
+}
+
+}  // namespace eoib::gateway

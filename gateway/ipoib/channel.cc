@@ -1,0 +1,409 @@
+#include "gateway/ipoib/channel.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "vswitch/wire/ip_addr.h"
+
+namespace eoib::ipoib {
+namespace {
+
+constexpr absl::Duration kLook = absl::Milliseconds(100);  // at what waits, for what has waited too long
+
+void Clear(int eventfd) {
+  uint64_t count;
+  [[maybe_unused]] ssize_t got = read(eventfd, &count, sizeof(count));
+}
+
+}  // namespace
+
+Channel::Channel(const Parts& parts)
+    : parts_(parts),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      more_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wishes_(parts.wishes),
+      new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, parts.clock->Now()),
+      next_idle_look_(parts.clock->Now() + kAbsentGroupIdle) {
+  Watch(more_.get()).IgnoreError();
+  Watch(parts.news->fd()).IgnoreError();
+}
+
+Channel::~Channel() {
+  for (size_t i = 0; i < posting_; ++i) parts_.pool->Free(requests_[i].buffer);
+  for (const HeldForGroup& held : held_for_groups_) parts_.pool->Free(held.request.buffer);
+  held_.TakeIf([this](const HeldFrames::Held& held) { return parts_.pool->Free(held.request.buffer), true; });
+}
+
+absl::Status Channel::Watch(int fd) {
+  epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "wait for an IPoIB queue pair");
+}
+
+absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
+  for (; posting_ > 0; --posting_) Drop(DropReason::kLinkDown, requests_[posting_ - 1].buffer);
+  if (endpoint_ != nullptr) {
+    Reap();
+    counters_.drop(DropReason::kLinkDown).Add(endpoint_->sends_in_flight());
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched_, nullptr);
+  }
+  endpoint_ = endpoint;
+  own_ = own;
+  state_changed_ |= std::exchange(state_, absl::nullopt).has_value();
+  groups_.clear();
+  sources_.Clear();
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(more_.get(), &one, sizeof(one));
+  if (endpoint_ == nullptr) return absl::OkStatus();
+  watched_ = endpoint_->event_fd();
+  endpoint_->Refill();
+  return Watch(watched_);
+}
+
+// ---- Received ---------------------------------------------------------------------------------------------------------
+
+void Channel::Work(int batches) {
+  Clear(more_.get());
+  wishes_.Retry();
+  TakeNews();
+  bool more = false;
+  if (endpoint_ != nullptr) {
+    endpoint_->DrainEvents();
+    while ((more = Receive()) && --batches > 0) {
+    }
+    if (!more) Arm();
+  }
+  Flush();
+  if (!more) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(more_.get(), &one, sizeof(one));
+}
+
+// What arrives between the last look and arming raises no event; so once more.
+void Channel::Arm() {
+  if (!endpoint_->Arm().ok()) return;
+  Receive();
+  Reap();
+}
+
+// One batch. Whether there may be more.
+bool Channel::Receive() {
+  const size_t count = endpoint_->Receive(absl::MakeSpan(batch_));
+  for (size_t i = 0; i < count; ++i) {
+    Deliver(batch_[i]);
+    parts_.pool->Free(batch_[i].buffer);
+  }
+  Reap();
+  endpoint_->Refill();
+  return count == kBatch;
+}
+
+bool Channel::IsOwn(const Datagram& datagram) const {
+  return datagram.has_grh && datagram.sgid == own_.gid() && datagram.source_qpn == own_.qpn();
+}
+
+void Channel::Deliver(const Datagram& datagram) {
+  if (!datagram.ok) return counters_.drop(DropReason::kReceiveError).Add();
+  if (IsOwn(datagram)) return counters_.drop(DropReason::kOwnMulticast).Add();
+  uint8_t* const bytes = parts_.pool->Frame(datagram.buffer) - kIpoibHeaderSize;
+  const absl::optional<IpoibType> type = DecodeIpoibHeader({bytes, datagram.length});
+  if (!type.has_value()) return counters_.drop(DropReason::kNotIpoib).Add();
+  Packet packet;
+  packet.type = *type;
+  packet.payload = {bytes + kIpoibHeaderSize, datagram.length - kIpoibHeaderSize};
+  packet.group = datagram.has_grh && datagram.dgid.IsMulticast();
+  packet.source = Identify(datagram, *type, packet.payload);
+  counters_.received.Add();
+  counters_.received_bytes.Add(packet.payload.size());
+  if (packet.group) counters_.received_groups.Add();
+  if (packet.source.has_value()) {
+    NoteHeard(*packet.source, datagram);
+  } else {
+    counters_.unknown_sources.Add();
+  }
+  if (state_.has_value()) listener_->OnPacket(packet);
+}
+
+absl::optional<IpoibAddress> Channel::Identify(const Datagram& datagram, IpoibType type, absl::Span<const uint8_t> payload) {
+  if (datagram.has_grh) {
+    const IpoibAddress address(datagram.source_qpn, datagram.sgid);
+    if (datagram.dgid.IsMulticast()) sources_.Learn(datagram.slid, datagram.source_qpn, address);
+    return address;
+  }
+  counters_.received_without_grh.Add();
+  if (const absl::optional<IpoibAddress> told = SenderOf(type, payload)) {
+    sources_.Learn(datagram.slid, datagram.source_qpn, *told);
+  }
+  return sources_.Find(datagram.slid, datagram.source_qpn);
+}
+
+// The completion is a path back (IBA 1.4 §11.2.2.5), which serves until the SA has said more.
+void Channel::NoteHeard(const IpoibAddress& source, const Datagram& datagram) {
+  bool created = false;
+  Peer* const peer = FindPeer(source, &created);
+  if (peer == nullptr) return;
+  parts_.directory->NoteHeard(peer->vport);
+  if (!created && peer->slid == datagram.slid) return;
+  peer->slid = datagram.slid;
+  AskForPath(created ? Punt::Kind::kNewPeer : Punt::Kind::kReaddressed, *peer, source, datagram.sl);
+}
+
+Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
+  if (const uint64_t now = parts_.directory->generation(); now != generation_) {
+    peers_.clear();
+    generation_ = now;
+  }
+  const auto found = peers_.find(address);
+  if (found != peers_.end()) return &found->second;
+  const VPortId vport = parts_.directory->Intern(address.peer());
+  if (vport.IsNone()) return nullptr;
+  *created = true;
+  return &peers_.emplace(address, Peer{vport, Lid()}).first->second;
+}
+
+void Channel::AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Sl sl) {
+  wishes_.Push({Wish::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), peer.slid, sl, {}}, {}});
+}
+
+// ---- What the Link says -----------------------------------------------------------------------------------------------
+
+void Channel::TakeNews() {
+  parts_.news->Clear();
+  News news;
+  bool paths = false;
+  while (parts_.news->Pop(&news)) {
+    if (news.kind == News::Kind::kState) TakeState(news);
+    if (news.kind == News::Kind::kGroup) TakeGroup(news);
+    paths |= news.kind == News::Kind::kPaths;
+  }
+  if (paths) RetryHeld();
+  if (std::exchange(state_changed_, false)) listener_->OnLinkState();
+}
+
+void Channel::TakeState(const News& news) {
+  state_changed_ |= state_ != news.state;
+  state_ = news.state;
+  groups_.clear();
+  if (!state_.has_value()) return;
+  TakeGroup({News::Kind::kGroup, {}, ToMgid(BroadcastGroup(state_->link)), news.ah});
+}
+
+void Channel::TakeGroup(const News& news) {
+  Group& group = groups_[news.mgid];
+  group.ah = news.ah;
+  group.what = news.ah.IsNone() ? Group::What::kAbsent : Group::What::kThere;
+  group.used = parts_.clock->Now();
+  std::vector<HeldForGroup> waited;
+  for (HeldForGroup& held : std::exchange(held_for_groups_, {})) {
+    (held.mgid == news.mgid ? waited : held_for_groups_).push_back(held);
+  }
+  for (const HeldForGroup& held : waited) SendToMgid(held.mgid, held.beyond_link, held.request);
+}
+
+// ---- To send ----------------------------------------------------------------------------------------------------------
+
+void Channel::Drop(DropReason reason, BufferId buffer) {
+  counters_.drop(reason).Add();
+  parts_.pool->Free(buffer);
+}
+
+BufferId Channel::Allocate() {
+  const BufferId buffer = parts_.pool->Allocate();
+  if (!buffer.IsNone()) return buffer;
+  Flush();
+  return parts_.pool->Allocate();
+}
+
+absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const uint8_t> payload) {
+  if (!state_.has_value() || endpoint_ == nullptr) {
+    counters_.drop(DropReason::kLinkDown).Add();
+  } else if (payload.size() > state_->mtu) {
+    counters_.drop(DropReason::kTooLarge).Add();
+  } else if (const BufferId buffer = Allocate(); buffer.IsNone()) {
+    counters_.drop(DropReason::kNoBuffer).Add();
+  } else {
+    uint8_t* const bytes = parts_.pool->Frame(buffer) - kIpoibHeaderSize;
+    EncodeIpoibHeader(type, bytes);
+    std::memcpy(bytes + kIpoibHeaderSize, payload.data(), payload.size());
+    return SendRequest{buffer, bytes, static_cast<uint32_t>(kIpoibHeaderSize + payload.size()), AhIndex::None(), Qpn()};
+  }
+  return absl::nullopt;
+}
+
+void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) {
+  const absl::optional<SendRequest> request = Prepare(type, payload);
+  if (!request.has_value()) return;
+  bool created = false;
+  const Peer* const peer = FindPeer(to, &created);
+  if (peer == nullptr) return Drop(DropReason::kUnresolved, request->buffer);
+  if (created) AskForPath(Punt::Kind::kUnresolved, *peer, to, Sl());
+  parts_.directory->NoteHeard(peer->vport);  // who is sent to is in use as well
+  SendTo(peer->vport, *request);
+}
+
+void Channel::SendTo(VPortId vport, SendRequest request) {
+  const Route route = parts_.directory->Get(vport);
+  if (!route.ah.IsNone()) {
+    request.ah = route.ah;
+    request.qpn = route.qpn;
+    return Post(request);
+  }
+  parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
+  counters_.held.Add();
+  ExpireSoon(kHold);
+  if (!held_.Add({vport, request, parts_.clock->Now() + kHold})) Drop(DropReason::kUnresolved, request.buffer);
+}
+
+void Channel::RetryHeld() {
+  held_.TakeIf([this](HeldFrames::Held& held) {
+    const Route route = parts_.directory->Get(held.vport);
+    if (route.ah.IsNone()) return false;
+    held.request.ah = route.ah;
+    held.request.qpn = route.qpn;
+    parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
+    Post(held.request);
+    return true;
+  });
+}
+
+void Channel::SendToGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) {
+  if (const absl::optional<SendRequest> request = Prepare(type, payload)) SendToMgid(ToMgid(group), beyond_link, *request);
+}
+
+absl::optional<DropReason> Channel::LookForGroup(const Mgid& mgid) {
+  const absl::Time now = parts_.clock->Now();
+  if (groups_.size() >= kGroups) return DropReason::kGroupUnresolved;
+  if (!listened_.contains(mgid) && !new_groups_.Take(now)) return DropReason::kTooManyGroups;
+  groups_[mgid].used = now;
+  wishes_.Push({Wish::Kind::kSendTo, {}, mgid});
+  return absl::nullopt;
+}
+
+bool Channel::Reaches(const IpoibGroup& group) {
+  if (!state_.has_value() || endpoint_ == nullptr) return false;
+  const auto found = groups_.find(ToMgid(group));
+  if (found != groups_.end()) return found->second.what == Group::What::kThere;
+  LookForGroup(ToMgid(group));
+  return false;
+}
+
+// RFC 4391 §10.
+void Channel::SendToMgid(const Mgid& mgid, bool beyond_link, const SendRequest& request) {
+  const auto found = groups_.find(mgid);
+  if (found == groups_.end()) {
+    if (const auto reason = LookForGroup(mgid)) return Drop(*reason, request.buffer);
+    return HoldForGroup(mgid, beyond_link, request);
+  }
+  Group& group = found->second;
+  group.used = parts_.clock->Now();
+  if (group.what == Group::What::kAsked) return HoldForGroup(mgid, beyond_link, request);
+  if (group.what == Group::What::kAbsent) {
+    return beyond_link ? SendToRouters(mgid, request) : Drop(DropReason::kNoGroup, request.buffer);
+  }
+  SendRequest posted = request;
+  posted.ah = group.ah;
+  posted.qpn = Qpn(Qpn::kMulticast);
+  counters_.sent_groups.Add();
+  Post(posted);
+}
+
+void Channel::SendToRouters(const Mgid& absent, const SendRequest& request) {
+  const absl::optional<IpoibGroup> group = ParseIpoibMgid(absent);
+  if (!group.has_value()) return Drop(DropReason::kNoGroup, request.buffer);
+  const bool is_ipv4 = group->family == IpoibGroup::Family::kIpv4;
+  counters_.to_all_routers.Add();
+  SendToMgid(ToMgid(is_ipv4 ? *GroupOf(group->link, kAllRouters4) : *GroupOf(group->link, kAllRouters6)), false, request);
+}
+
+void Channel::HoldForGroup(const Mgid& mgid, bool beyond_link, const SendRequest& request) {
+  counters_.held.Add();
+  ExpireSoon(kHold);
+  if (held_for_groups_.size() == kHeldForGroups) return Drop(DropReason::kGroupUnresolved, request.buffer);
+  held_for_groups_.push_back({mgid, beyond_link, request, parts_.clock->Now() + kHold});
+}
+
+void Channel::Listen(const IpoibGroup& group) {
+  const Mgid mgid = ToMgid(group);
+  listened_.insert(mgid);
+  // Who was a sender in it becomes a member: until then nothing is known of it.
+  if (state_.has_value() && mgid != ToMgid(BroadcastGroup(state_->link))) groups_.erase(mgid);
+  wishes_.Push({Wish::Kind::kListen, {}, mgid});
+}
+
+void Channel::Unlisten(const IpoibGroup& group) {
+  listened_.erase(ToMgid(group));
+  wishes_.Push({Wish::Kind::kUnlisten, {}, ToMgid(group)});
+}
+
+void Channel::Post(const SendRequest& request) {
+  requests_[posting_++] = request;
+  counters_.sent_bytes.Add(request.length - kIpoibHeaderSize);
+  if (posting_ == kBatch) Flush();
+}
+
+void Channel::Flush() {
+  const size_t count = std::exchange(posting_, 0);
+  if (endpoint_ == nullptr) {
+    for (size_t i = 0; i < count; ++i) Drop(DropReason::kLinkDown, requests_[i].buffer);
+    return;
+  }
+  if (count != 0) endpoint_->Send({requests_.data(), count}, {results_.data(), count});
+  for (size_t i = 0; i < count; ++i) {
+    if (results_[i] == eoib::DropReason::kNone) continue;
+    const bool full = results_[i] == eoib::DropReason::kSendQueueFull;
+    const bool stale = results_[i] == eoib::DropReason::kUnresolved;  // the handle was replaced a moment ago
+    Drop(full ? DropReason::kSendQueueFull : stale ? DropReason::kUnresolved : DropReason::kSendError, requests_[i].buffer);
+  }
+  Reap();
+}
+
+void Channel::Reap() {
+  size_t failed = 0;
+  const size_t completed = endpoint_->ReapSends(&failed);
+  counters_.sent.Add(completed - failed);
+  if (failed != 0) counters_.drop(DropReason::kSendError).Add(failed);
+}
+
+// ---- Time -------------------------------------------------------------------------------------------------------------
+
+void Channel::ExpireSoon(absl::Duration wait) { expire_at_ = std::min(expire_at_, parts_.clock->Now() + wait); }
+
+void Channel::Expire() {
+  const absl::Time now = parts_.clock->Now();
+  expire_at_ = absl::InfiniteFuture();
+  wishes_.Retry();
+  held_.TakeIf([&](const HeldFrames::Held& held) {
+    if (held.deadline > now) return false;
+    Drop(DropReason::kUnresolved, held.request.buffer);
+    return true;
+  });
+  for (const HeldForGroup& held : std::exchange(held_for_groups_, {})) {
+    if (held.deadline > now) {
+      held_for_groups_.push_back(held);
+    } else {
+      Drop(DropReason::kGroupUnresolved, held.request.buffer);
+    }
+  }
+  if (!held_.empty() || !held_for_groups_.empty() || wishes_.waiting() != 0) ExpireSoon(kLook);
+  if (now >= next_idle_look_) ForgetIdleGroups();
+}
+
+void Channel::ForgetIdleGroups() {
+  const absl::Time now = parts_.clock->Now();
+  next_idle_look_ = now + kAbsentGroupIdle;
+  const Mgid broadcast = state_.has_value() ? ToMgid(BroadcastGroup(state_->link)) : Mgid();
+  absl::erase_if(groups_, [&](const auto& entry) {
+    const absl::Duration patience = entry.second.what == Group::What::kAbsent ? kAbsentGroupIdle : kGroupIdle;
+    if (entry.first == broadcast || entry.second.used + patience > now) return false;
+    wishes_.Push({Wish::Kind::kForget, {}, entry.first});
+    return true;
+  });
+}
+
+}  // namespace eoib::ipoib

@@ -1,0 +1,351 @@
+#include "gateway/ipoib/link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/log.h"
+
+namespace eoib::ipoib {
+namespace {
+
+constexpr int kDepth = 512;  // of each of the queue pair's queues
+constexpr size_t kBuffers = 2 * kDepth + 2 * Channel::kBatch + HeldFrames::kCapacity + Channel::kHeldForGroups;
+const size_t kLargestPacket = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kIpoibHeaderSize;
+constexpr int kWishesPerTurn = 256;
+constexpr absl::Duration kReclaimInterval = absl::Minutes(1);
+
+const char* RoleName(uint8_t join_state) {
+  if (join_state == kFullMember) return "member";
+  return (join_state & kNonMember) != 0 ? "listener" : "sender";
+}
+
+}  // namespace
+
+Link::Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid)
+    : options_(options),
+      tools_(tools),
+      news_(&news_queue_),
+      pool_(std::move(pool)),
+      queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}}, tools,
+                  pool_.get(), gid),
+      channel_({pool_.get(), &directory_, &wishes_, &news_queue_, tools.clock}),
+      next_reclaim_(tools.clock->Now() + kReclaimInterval) {}
+
+absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const FabricPort::Tools& tools) {
+  if (tools.sa == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.name, ": ", tools.hca->name(),
+                     " is RoCE, and there is no IPoIB on an Ethernet link layer; name an InfiniBand port"));
+  }
+  const absl::StatusOr<HcaPortInfo> port = tools.hca->QueryPort();
+  if (!port.ok()) return port.status();
+  auto pool = BufferPool::Create(tools.hca, tools.pd, kBuffers, kLargestPacket);
+  if (!pool.ok()) return pool.status();
+  auto link = std::unique_ptr<Link>(new Link(options, tools, *std::move(pool), port->gid));
+  Link* const self = link.get();
+  link->resolver_ = std::make_unique<Resolver>(Resolver::Source{.sa = tools.sa, .grh = options.grh}, tools.handles,
+                                               &link->directory_, tools.clock, port->gid, options.pkey,
+                                               [self] { self->news_.Push({.kind = News::Kind::kPaths}); });
+  link->broadcast_ = std::make_unique<GroupMembership>(
+      GroupMembership::Options{.mgid = ToMgid(BroadcastGroup(link->link())),
+                               .pkey = options.pkey,
+                               .qkey = options.qkey,
+                               .parameters = options.group,
+                               .may_create = options.create,
+                               .what = "IPoIB broadcast group"},
+      tools.hca, tools.sa, tools.handles, /*endpoint=*/nullptr, tools.clock,
+      [self](const absl::optional<GroupMembership::Joined>& joined) { self->OnBroadcast(joined); });
+  if (absl::Status status = link->Rebuild(); !status.ok()) return status;
+  return link;
+}
+
+Link::~Link() {
+  *alive_ = false;
+  groups_.clear();
+  broadcast_.reset();
+  resolver_.reset();
+  channel_.Rebind(nullptr, {}).IgnoreError();
+}
+
+// ---- The queue pair ---------------------------------------------------------------------------------------------------
+
+void Link::NoteLoss(const ibv_async_event& event) { queue_pair_.NoteLoss(event); }
+bool Link::NeedsRebuild() const { return queue_pair_.NeedsReplacement(); }
+
+absl::Status Link::Rebuild() {
+  absl::Status rebound;
+  const absl::Status status = queue_pair_.Replace([&](UdEndpoint* endpoint) {
+    rebound = channel_.Rebind(endpoint, {endpoint->qpn(), queue_pair_.gid()});
+    TellState(absl::nullopt, AhIndex::None());
+    resolver_->SetOwn(queue_pair_.gid(), queue_pair_.pkey());
+    RebindGroups(endpoint);
+  });
+  if (status.ok()) return rebound;
+  TakeDown(status.message());
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+void Link::TakeDown(absl::string_view why) {
+  if (broadcast_->trouble() != why) LogWarning(absl::StrCat(why, "; it is down until that is mended"));
+  OnPortDown(why);
+  RebindGroups(nullptr);
+  channel_.Rebind(nullptr, {}).IgnoreError();
+  queue_pair_.Drop();
+}
+
+void Link::RebindGroups(UdEndpoint* endpoint) {
+  broadcast_->Rebind(endpoint, queue_pair_.pkey());
+  for (auto& [mgid, group] : groups_) group.membership->Rebind(endpoint, queue_pair_.pkey());
+}
+
+void Link::NoteFailure() {
+  if (queue_pair_.NoteFailure()) options_.on_lost();
+}
+
+// ---- The subnet -------------------------------------------------------------------------------------------------------
+
+void Link::Start() { broadcast_->Join(); }
+
+void Link::Stop(std::function<void()> done) {
+  auto waiting = std::make_shared<size_t>(groups_.size() + 1);
+  const auto one_done = [waiting, done = std::move(done)] {
+    if (--*waiting == 0) done();
+  };
+  for (auto& [mgid, group] : groups_) group.membership->Leave(one_done);
+  broadcast_->Leave(one_done);
+}
+
+void Link::Refresh(RefreshDepth depth) {
+  if (depth == RefreshDepth::kLight) {
+    broadcast_->Join();
+    for (auto& [mgid, group] : groups_) group.membership->Join();
+  } else {
+    broadcast_->Renew();
+    for (auto& [mgid, group] : groups_) group.membership->Renew();
+  }
+  resolver_->RefreshAll();
+}
+
+void Link::OnPortDown(absl::string_view why) {
+  broadcast_->Lost(why);
+  for (auto& [mgid, group] : groups_) group.membership->Lost(why);
+}
+
+void Link::OnNotice(SmTrap trap, const Gid& gid) {
+  if (trap == SmTrap::kGidInService) return resolver_->OnInService(gid);
+  if (trap == SmTrap::kGidOutOfService) return resolver_->OnOutOfService(gid);
+  const Mgid mgid(gid);
+  const auto group = groups_.find(mgid);
+  GroupMembership* const membership = mgid == broadcast_->mgid() ? broadcast_.get()
+                                      : group != groups_.end()   ? group->second.membership.get()
+                                                                 : nullptr;
+  if (membership == nullptr) {
+    if (trap == SmTrap::kGroupCreated && options_.all_groups && IsOfLink(mgid)) Join(mgid, kNonMember);
+  } else if (trap == SmTrap::kGroupCreated) {
+    membership->OnCreated();
+  } else {
+    membership->OnDeleted();
+  }
+}
+
+void Link::OnBroadcast(const absl::optional<GroupMembership::Joined>& joined) {
+  if (!joined.has_value()) return TellState(absl::nullopt, AhIndex::None());
+  const IpoibAddress own(queue_pair_.get()->qpn(), queue_pair_.gid());
+  TellState(LinkState{own, link(), static_cast<uint32_t>(joined->mtu_bytes) - static_cast<uint32_t>(kIpoibHeaderSize)},
+            joined->ah);
+  RenewGroups(joined->record);
+}
+
+void Link::TellState(const absl::optional<LinkState>& state, AhIndex ah) {
+  if (told_ == state && told_ah_ == ah && state.has_value()) return;
+  told_ = state;
+  told_ah_ = ah;
+  news_.Push({.kind = News::Kind::kState, .state = state, .ah = ah});
+}
+
+// What the broadcast group has become holds for all others (§10).
+void Link::RenewGroups(const McMemberRecord& constitution) {
+  const bool same = constitution_.has_value() && constitution_->qkey == constitution.qkey &&
+                    constitution_->mtu == constitution.mtu && constitution_->sl == constitution.sl;
+  constitution_ = constitution;
+  for (auto& [mgid, group] : groups_) {
+    if (!same) MakeMembership(mgid, &group);
+    if (!group.membership->joined().has_value()) group.membership->Join();
+    Tell(mgid, group);
+  }
+  if (options_.all_groups) LookForGroups();
+}
+
+// ---- Groups -----------------------------------------------------------------------------------------------------------
+
+void Link::RunWishes() {
+  wishes_.Clear();
+  news_.Retry();
+  Wish wish;
+  for (int taken = 0; taken < kWishesPerTurn; ++taken) {
+    if (!wishes_.Pop(&wish)) return NoteFailure();
+    OnWish(wish);
+  }
+  wishes_.Notify();  // to be called again
+}
+
+void Link::OnWish(const Wish& wish) {
+  switch (wish.kind) {
+    case Wish::Kind::kPeer:
+      return resolver_->OnPunt(wish.punt);
+    case Wish::Kind::kListen:
+      return Join(wish.mgid, kFullMember);
+    case Wish::Kind::kUnlisten:
+      return Unlisten(wish.mgid);
+    case Wish::Kind::kSendTo:
+      Join(wish.mgid, kSendOnlyNonMember);
+      if (const auto group = groups_.find(wish.mgid); group != groups_.end()) {
+        group->second.told = true;
+        Tell(wish.mgid, group->second);
+      }
+      return;
+    case Wish::Kind::kForget:
+      return Forget(wish.mgid);
+  }
+}
+
+// A full member may do all that the others may. A non-member of §11 may not be sure of sending, and a send-only one hears
+// nothing: who is one of all groups and sends to some is both everywhere.
+void Link::Join(const Mgid& mgid, uint8_t join_state) {
+  if (mgid == broadcast_->mgid()) return;
+  if (options_.all_groups && join_state != kFullMember) join_state = kNonMember | kSendOnlyNonMember;
+  const auto found = groups_.find(mgid);
+  if (found != groups_.end() && (found->second.join_state == kFullMember || found->second.join_state == join_state)) return;
+  if (found == groups_.end() && groups_.size() >= options_.groups_limit) {
+    news_.Push({.kind = News::Kind::kGroup, .mgid = mgid});
+    return LogWarning(absl::StrCat(options_.name, ": no room for group ", mgid.ToString(), ": there are ", groups_.size()));
+  }
+  Group& group = groups_[mgid];
+  group.join_state = join_state;
+  MakeMembership(mgid, &group);
+  if (broadcast_->joined().has_value()) group.membership->Join();
+}
+
+void Link::MakeMembership(const Mgid& mgid, Group* group) {
+  if (group->membership != nullptr) group->membership->Leave([] {});
+  GroupMembership::Options options;
+  options.mgid = mgid;
+  options.pkey = queue_pair_.pkey();
+  options.like = constitution_.value_or(McMemberRecord());
+  options.join_state = group->join_state;
+  options.what = "IPoIB group";
+  options.quiet = group->join_state != kFullMember;
+  const auto tell = [this, mgid] {
+    if (const auto found = groups_.find(mgid); found != groups_.end()) Tell(mgid, found->second);
+  };
+  options.on_refused = [this, mgid, tell] {
+    if (const auto found = groups_.find(mgid); found != groups_.end()) {
+      retries_.emplace(found->second.membership->NextDeadline(), mgid);
+    }
+    tell();
+  };
+  group->membership =
+      std::make_unique<GroupMembership>(options, tools_.hca, tools_.sa, tools_.handles, queue_pair_.get(), tools_.clock,
+                                        [tell](const absl::optional<GroupMembership::Joined>&) { tell(); });
+}
+
+// Nothing as long as the SA has not answered.
+void Link::Tell(const Mgid& mgid, const Group& group) {
+  if (!group.told || !told_.has_value()) return;
+  const absl::optional<GroupMembership::Joined>& joined = group.membership->joined();
+  if (!joined.has_value() && !group.membership->refused()) return;
+  news_.Push({.kind = News::Kind::kGroup, .mgid = mgid, .ah = joined.has_value() ? joined->ah : AhIndex::None()});
+}
+
+void Link::Unlisten(const Mgid& mgid) {
+  const auto found = groups_.find(mgid);
+  if (found == groups_.end() || found->second.join_state != kFullMember) return;
+  const bool sends = found->second.told;
+  found->second.membership->Leave([] {});
+  groups_.erase(found);
+  if (options_.all_groups) Join(mgid, kNonMember);
+  if (sends) OnWish({Wish::Kind::kSendTo, {}, mgid});
+}
+
+void Link::Forget(const Mgid& mgid) {
+  const auto found = groups_.find(mgid);
+  if (found == groups_.end()) return;
+  found->second.told = false;
+  // One to listen to stays; but with all_groups also one that there is not has been wished to.
+  const Group& group = found->second;
+  if (group.join_state == kFullMember || (group.join_state != kSendOnlyNonMember && !group.membership->refused())) return;
+  found->second.membership->Leave([] {});
+  groups_.erase(found);
+}
+
+bool Link::IsOfLink(const Mgid& mgid) const {
+  const absl::optional<IpoibGroup> group = ParseIpoibMgid(mgid);
+  return group.has_value() && group->link == link();
+}
+
+// §11 A and B. An SA does not look for a signature in the middle of an MGID: it is asked for all groups of the partition.
+void Link::LookForGroups() {
+  McMemberRecord record;
+  record.pkey = queue_pair_.pkey().Full();
+  tools_.sa->QueryGroups(record, mcm::kPKey, [this, alive = alive_](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
+    if (!*alive) return;
+    if (!answer.ok()) return LogWarning(absl::StrCat(options_.name, ": ", answer.status().message()));
+    for (const McMemberRecord& group : *answer) {
+      if (IsOfLink(group.mgid)) Join(group.mgid, kNonMember);
+    }
+  });
+}
+
+// ---- Time, and the operator -------------------------------------------------------------------------------------------
+
+void Link::Run() {
+  broadcast_->Run();
+  RetryGroups();
+  resolver_->Run();
+  news_.Retry();
+  tools_.handles->Reap();
+  if (tools_.clock->Now() < next_reclaim_) return;
+  next_reclaim_ = tools_.clock->Now() + kReclaimInterval;
+  directory_.Reclaim([](VPortId) { return false; });
+  resolver_->Reclaim();
+}
+
+absl::Time Link::NextDeadline() const {
+  if (news_.waiting() != 0) return tools_.clock->Now() + absl::Milliseconds(10);
+  const absl::Time retry = retries_.empty() ? absl::InfiniteFuture() : retries_.begin()->first;
+  return std::min({next_reclaim_, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
+}
+
+// There may be thousands of groups, most of them in no need of anything.
+void Link::RetryGroups() {
+  while (!retries_.empty() && retries_.begin()->first <= tools_.clock->Now()) {
+    const auto group = groups_.find(retries_.extract(retries_.begin()).mapped());
+    if (group != groups_.end()) group->second.membership->Run();
+  }
+}
+
+std::string Link::Show() const {
+  std::string text = absl::StrCat(options_.name, ": P_Key ", queue_pair_.pkey().ToString(), ", QPN ", queue_pair_.QpnText(),
+                                  "\n  broadcast group ", broadcast_->mgid().ToString());
+  if (const absl::optional<GroupMembership::Joined>& joined = broadcast_->joined()) {
+    absl::StrAppend(&text, ": joined, MLID ", joined->mlid.ToString(), ", Q_Key ", joined->qkey.ToString(), ", MTU ",
+                    joined->mtu_bytes, "\n  address ", IpoibAddress(queue_pair_.get()->qpn(), queue_pair_.gid()).ToString(),
+                    "\n");
+  } else {
+    absl::StrAppend(&text, ": not joined: ", broadcast_->trouble(), "\n");
+  }
+  return text;
+}
+
+std::string Link::ShowGroups() const {
+  std::string text;
+  for (const auto& [mgid, group] : groups_) {
+    const bool joined = group.membership->joined().has_value();
+    absl::StrAppend(&text, mgid.ToString(), "  ", RoleName(group.join_state),
+                    joined ? "" : "  not joined: ", joined ? "" : group.membership->trouble(), "\n");
+  }
+  return text;
+}
+
+}  // namespace eoib::ipoib

@@ -1,0 +1,323 @@
+// IPoIB interfaces among themselves: each clause of RFC 4391 that a Link and its Channel obey.
+#include "gateway/ipoib/link.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gateway/ipoib/link_test_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/wire/arp.h"
+
+namespace eoib::ipoib {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const IpoibLink kLink = {PKey(0x8001), MulticastScope::LinkLocal()};
+const IpoibGroup kGroup = *GroupOf(kLink, Ipv4Addr(0xef01'0203));  // 239.1.2.3
+const IpoibGroup kRouters = *GroupOf(kLink, Ipv4Addr(0xe000'0002));
+
+class LinkTest : public testing::Test {
+ protected:
+  LinkTest() : subnet_(SubnetOptions()) {}
+
+  static softhca::Subnet::Options SubnetOptions() {
+    softhca::Subnet::Options options;
+    options.config = softhca::ParseSubnetConfig(
+                         "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n"
+                         "[[partition]]\npkey = 0x8002\nfull = [\"a\"]\nlimited = [\"b\"]\n",
+                         "test")
+                         .value();
+    return options;
+  }
+  Node* AddNode(const std::string& name, const Link::Options& options = {}) {
+    nodes_.push_back(std::make_unique<Node>(&subnet_, name, &clock_, options));
+    return nodes_.back().get();
+  }
+  // Two, with their links up.
+  void AddPair(const Link::Options& options = {}) {
+    a_ = AddNode("a", options);
+    ASSERT_TRUE(Until([this] { return a_->link()->up(); }));
+    b_ = AddNode("b", options);
+    ASSERT_TRUE(Until([this] { return a_->channel()->state().has_value() && b_->channel()->state().has_value(); }));
+  }
+  template <typename Predicate>
+  bool Until(Predicate predicate) {
+    return softhca::Eventually([&] {
+      for (auto& node : nodes_) node->Turn();
+      return predicate();
+    });
+  }
+  // Whatever is under way arrives: `to` hears a broadcast that is sent behind it.
+  void Settle(Node* from, Node* to) {
+    const auto hears = [&](const std::string& text) {
+      return std::any_of(to->heard.begin(), to->heard.end(), [&](const Heard& heard) { return heard.payload == text; });
+    };
+    ASSERT_TRUE(Until([&] { return Broadcast(from, "settling"), hears("settling"); })) << "the switch knows both";
+    Broadcast(from, "settled");
+    ASSERT_TRUE(Until([&] { return hears("settled"); }));
+    const auto is_ours = [](const Heard& heard) { return absl::StartsWith(heard.payload, "settl"); };
+    to->heard.erase(std::remove_if(to->heard.begin(), to->heard.end(), is_ours), to->heard.end());
+  }
+  static void Broadcast(Node* from, const std::string& text) {
+    from->channel()->Broadcast(IpoibType::kArp, Node::Bytes(text));
+    from->channel()->Flush();
+  }
+
+  FakeClock clock_;
+  softhca::Subnet subnet_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  Node* a_ = nullptr;
+  Node* b_ = nullptr;
+};
+
+// §5, §7: the record of the broadcast group makes the link.
+TEST_F(LinkTest, TheBroadcastGroupMakesTheLink) {
+  AddPair();
+  const LinkState state = *a_->channel()->state();
+  EXPECT_EQ(state.link, kLink);
+  EXPECT_EQ(state.mtu, 4092u);
+  EXPECT_EQ(state.own.qpn(), a_->channel()->qpn());
+  EXPECT_THAT(a_->link()->Show(), HasSubstr("ff12:401b:8001:0000:0000:0000:ffff:ffff: joined"));
+  EXPECT_THAT(a_->link()->Show(), HasSubstr("Q_Key 0x80000b1b"));
+  Settle(a_, b_);
+  Broadcast(a_, "to all");
+  ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
+  EXPECT_EQ(b_->heard[0].type, IpoibType::kArp);
+  EXPECT_EQ(b_->heard[0].payload, "to all");
+  EXPECT_TRUE(b_->heard[0].group);
+  EXPECT_EQ(b_->heard[0].source, a_->address());
+  EXPECT_THAT(a_->heard, IsEmpty()) << "its own comes back from the switch, and not from the interface";
+  EXPECT_GE(a_->dropped(DropReason::kOwnMulticast), 1u);
+}
+
+// §6: receivers take unicast with a GRH and without. Without, the sender is who its own ARP said it is.
+TEST_F(LinkTest, UnicastIsTakenWithAndWithoutAGrh) {
+  for (const bool grh : {true, false}) {
+    SCOPED_TRACE(grh ? "with" : "without");
+    AddPair({.grh = grh});
+    a_->Say("first", b_->address());
+    ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
+    EXPECT_FALSE(b_->heard[0].group);
+    EXPECT_EQ(b_->heard[0].source.has_value(), grh);
+    if (!grh) {
+      const IpoibArp arp = {ArpOperation::kReply, a_->address(), Ipv4Addr(1), b_->address(), Ipv4Addr(2)};
+      std::vector<uint8_t> bytes(IpoibArp::kSize);
+      ASSERT_TRUE(EncodeArp(arp, absl::MakeSpan(bytes)));
+      a_->channel()->Send(IpoibType::kArp, bytes, b_->address());
+      a_->Say("second", b_->address());
+      ASSERT_TRUE(Until([this] { return b_->heard.size() == 3; }));
+      EXPECT_EQ(b_->heard[1].source, a_->address());
+    }
+    EXPECT_EQ(b_->heard.back().source, a_->address());
+    EXPECT_EQ(b_->channel()->counters().received_without_grh.value(), grh ? 0u : 3u);
+    nodes_.clear();
+  }
+}
+
+// §10: who listens is a full member, and makes the group; who sends is a send-only one of a group that exists.
+TEST_F(LinkTest, AGroupReachesItsListeners) {
+  AddPair();
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] {
+    a_->SayTo(kGroup, "hello");
+    return !b_->heard.empty();
+  }));
+  EXPECT_EQ(b_->heard[0].payload, "hello");
+  EXPECT_TRUE(b_->heard[0].group);
+  EXPECT_THAT(a_->link()->ShowGroups(), HasSubstr("sender"));
+
+  Settle(a_, b_);
+  b_->channel()->Unlisten(kGroup);
+  ASSERT_TRUE(Until([this] { return b_->link()->ShowGroups().empty(); }));
+  b_->heard.clear();
+  a_->SayTo(kGroup, "to nobody");
+  Settle(a_, b_);
+  EXPECT_THAT(b_->heard, IsEmpty());
+}
+
+// §10: "else drop the packet", and when a listener shows up later, the group is found without delay.
+TEST_F(LinkTest, ToAGroupThatDoesNotExistNothingIsSent) {
+  AddPair();
+  a_->SayTo(kGroup, "to nobody");
+  ASSERT_TRUE(Until([this] { return a_->dropped(DropReason::kNoGroup) == 1; }));
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] {
+    a_->SayTo(kGroup, "to b");
+    return !b_->heard.empty();
+  })) << "the subnet tells that there is a group now (trap 66)";
+}
+
+// Who scans by IPv6 asks in as many groups as there are addresses.
+TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
+  AddPair();
+  const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
+  const uint64_t before = a_->dropped(DropReason::kTooManyGroups);
+  for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(group(i), "to nobody");
+  EXPECT_EQ(a_->dropped(DropReason::kTooManyGroups) - before, 1000u - Channel::kNewGroupsPerSecond);
+  const auto remembered = [this] {
+    const std::string groups = a_->link()->ShowGroups();
+    return std::count(groups.begin(), groups.end(), '\n');
+  };
+  ASSERT_TRUE(Until([&] { return remembered() == Channel::kNewGroupsPerSecond; }));
+  // One of them comes to life, and others have been forgotten when there is need of them again.
+  b_->channel()->Listen(group(0));
+  ASSERT_TRUE(Until([&] {
+    a_->SayTo(group(0), "to b");
+    return !b_->heard.empty();
+  }));
+  clock_.Advance(2 * Channel::kAbsentGroupIdle);
+  ASSERT_TRUE(Until([&] { return remembered() == 1; })) << a_->link()->ShowGroups();
+}
+
+// Duplicate address detection asks in the solicited-node group that it has just begun to listen to.
+TEST_F(LinkTest, AGroupThatIsListenedToIsReachedSoonBesideAScan) {
+  AddPair();
+  for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(*GroupOf(kLink, Ipv4Addr(0xef02'0000 + i)), "to nobody");
+  EXPECT_FALSE(a_->channel()->Reaches(kGroup)) << "neither listened to nor asked for";
+  a_->channel()->Listen(kGroup);
+  EXPECT_FALSE(a_->channel()->Reaches(kGroup)) << "nobody has answered yet";
+  ASSERT_TRUE(Until([this] { return a_->channel()->Reaches(kGroup); }));
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  Settle(a_, b_);
+  a_->SayTo(kGroup, "to the members");
+  ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
+}
+
+// What it was as a sender says nothing of whether it has joined.
+TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
+  AddPair();
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return a_->channel()->Reaches(kGroup) || (clock_.Advance(absl::Milliseconds(100)), false); }));
+  a_->channel()->Listen(kGroup);
+  EXPECT_FALSE(a_->channel()->Reaches(kGroup));
+  ASSERT_TRUE(Until([this] { return a_->channel()->Reaches(kGroup); }));
+  EXPECT_THAT(a_->link()->ShowGroups(), HasSubstr("member"));
+  EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink)));
+  a_->channel()->Listen(BroadcastGroup(kLink));
+  EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink))) << "that makes the link, and needs no listening";
+}
+
+// §10: beyond the link, to all routers.
+TEST_F(LinkTest, BeyondTheLinkRoutersGetWhatHasNoGroup) {
+  AddPair();
+  a_->SayTo(kGroup, "no router either", true);
+  ASSERT_TRUE(Until([this] { return a_->dropped(DropReason::kNoGroup) == 1; }));
+  b_->channel()->Listen(kRouters);
+  ASSERT_TRUE(Until([this] {
+    a_->SayTo(kGroup, "for the router", true);
+    return !b_->heard.empty();
+  }));
+  EXPECT_EQ(b_->heard[0].payload, "for the router");
+  EXPECT_GE(a_->channel()->counters().to_all_routers.value(), 1u);
+}
+
+// §11: promiscuous multicast.
+TEST_F(LinkTest, ARouterHearsAllGroups) {
+  AddPair();
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  Node* const router = AddNode("router", {.all_groups = true});
+  const IpoibGroup later = *GroupOf(kLink, Ipv4Addr(0xef01'0204));
+  ASSERT_TRUE(Until([&] { return absl::StrContains(router->link()->ShowGroups(), "listener"); })) << "those that there are";
+  b_->channel()->Listen(later);
+  for (const IpoibGroup& group : {kGroup, later}) {
+    router->heard.clear();
+    EXPECT_TRUE(Until([&] {
+      a_->SayTo(group, "anything");
+      return !router->heard.empty();
+    })) << group.ipv4.ToString();
+  }
+}
+
+TEST_F(LinkTest, ARouterHearsTheGroupsThatItSendsTo) {
+  AddPair();
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  Node* const router = AddNode("router", {.all_groups = true});
+  ASSERT_TRUE(Until([&] { return absl::StrContains(router->link()->ShowGroups(), "listener"); }));
+  ASSERT_TRUE(Until([&] {
+    router->SayTo(kGroup, "of the router");
+    return !b_->heard.empty();
+  }));
+  Settle(a_, router);
+  router->heard.clear();
+  EXPECT_TRUE(Until([&] {
+    a_->SayTo(kGroup, "anything");
+    return !router->heard.empty();
+  })) << router->link()->ShowGroups();
+}
+
+// §9.4: nothing keeps a QPN that has changed.
+TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
+  AddPair();
+  a_->Say("one", b_->address());
+  ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
+  const IpoibAddress before = b_->address();
+  nodes_.pop_back();
+  b_ = AddNode("b");
+  ASSERT_TRUE(Until([this] { return b_->channel()->state().has_value(); }));
+  ASSERT_NE(b_->address(), before);
+  EXPECT_EQ(b_->address().gid(), before.gid());
+  a_->Say("lost", before);
+  ASSERT_TRUE(Until([this] {
+    a_->Say("two", b_->address());
+    return !b_->heard.empty();
+  }));
+  EXPECT_EQ(b_->heard[0].payload, "two");
+}
+
+TEST_F(LinkTest, WhatCannotBeSentIsCounted) {
+  AddPair();
+  a_->Say(std::string(4093, 'x'), b_->address());
+  EXPECT_EQ(a_->dropped(DropReason::kTooLarge), 1u);
+  a_->Say(std::string(4092, 'x'), b_->address());
+  ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
+  EXPECT_EQ(b_->heard[0].payload.size(), 4092u);
+  // A peer that nobody knows: its packets wait a second, and so many of them.
+  Gid nobody = b_->address().gid();
+  nobody = Gid::FromPrefixAndGuid(nobody.prefix(), Guid(nobody.guid().value() + 77));
+  for (size_t i = 0; i < HeldFrames::kPerVPort + 1; ++i) a_->Say("x", {Qpn(5), nobody});
+  EXPECT_EQ(a_->dropped(DropReason::kUnresolved), 1u);
+  a_->Turn();
+  clock_.Advance(absl::Seconds(2));
+  ASSERT_TRUE(Until([this] { return a_->dropped(DropReason::kUnresolved) == HeldFrames::kPerVPort + 1; }));
+}
+
+TEST_F(LinkTest, TheLinkGoesDownAndComesBack) {
+  AddPair();
+  const int before = a_->state_changes;
+  ASSERT_TRUE(subnet_.SetLink("a", false).ok());
+  ASSERT_TRUE(Until([this] { return !a_->channel()->state().has_value(); }));
+  EXPECT_EQ(a_->state_changes, before + 1);
+  a_->Say("x", {Qpn(5), Gid()});
+  EXPECT_EQ(a_->dropped(DropReason::kLinkDown), 1u);
+  ASSERT_TRUE(subnet_.SetLink("a", true).ok());
+  ASSERT_TRUE(Until([this] { return a_->channel()->state().has_value(); }));
+  ASSERT_TRUE(Until([this] {
+    a_->Say("back", b_->address());
+    return !b_->heard.empty();
+  }));
+}
+
+// A limited member cannot create the broadcast group, and is in it as soon as a full one has.
+TEST_F(LinkTest, ALimitedMemberWaitsForTheGroup) {
+  b_ = AddNode("b", {.pkey = PKey(0x8002)});
+  ASSERT_TRUE(Until([this] {
+    return absl::StrContains(b_->link()->Show(), "not joined: ") && !absl::StrContains(b_->link()->Show(), "not asked");
+  }));
+  EXPECT_FALSE(b_->link()->up());
+  a_ = AddNode("a", {.pkey = PKey(0x8002)});
+  ASSERT_TRUE(Until([this] {
+    clock_.Advance(absl::Milliseconds(100));
+    return a_->link()->up() && b_->link()->up();
+  }));
+}
+
+}  // namespace
+}  // namespace eoib::ipoib

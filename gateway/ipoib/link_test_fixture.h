@@ -1,0 +1,90 @@
+// IPoIB interfaces on ports of an in-process subnet, for tests.
+#ifndef EOIB_GATEWAY_IPOIB_LINK_TEST_FIXTURE_H_
+#define EOIB_GATEWAY_IPOIB_LINK_TEST_FIXTURE_H_
+
+#include <sys/epoll.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/event_loop.h"
+#include "control/fabric_port.h"
+#include "fdb/clock.h"
+#include "gateway/ipoib/link.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/fabric/softhca/soft_node_for_test.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+
+namespace eoib::ipoib {
+
+// A packet as it was received.
+struct Heard {
+  IpoibType type;
+  std::string payload;
+  absl::optional<IpoibAddress> source;
+  bool group;
+};
+
+class Node final : private Listener {
+ public:
+  Node(softhca::Subnet* subnet, const std::string& name, const Clock* clock, Link::Options options = {})
+      : loop_(clock), fabric_(FabricPort::Open(softhca::OpenSoftHca(subnet->Connect(), name).value(), &loop_, clock).value()) {
+    if (options.name.empty()) options.name = "IPoIB";
+    if (options.pkey == PKey()) options.pkey = PKey(0x8001);
+    options.on_lost = [this] { fabric_->RebuildSoon(); };
+    link_ = Link::Create(options, fabric_->tools()).value();
+    fabric_->Add(link_.get());
+    channel()->SetListener(this);
+    EXPECT_TRUE(loop_.Add(link_->wishes_fd(), EPOLLIN, [this](uint32_t) { link_->RunWishes(); }).ok());
+    EXPECT_TRUE(loop_.Add(channel()->fd(), EPOLLIN, [this](uint32_t) { channel()->Work(); }).ok());
+    loop_.AddDeadline([this] { return channel()->NextDeadline(); }, [this] { channel()->Expire(); });
+    fabric_->Start();
+  }
+  ~Node() override {
+    loop_.Remove(link_->wishes_fd());
+    loop_.Remove(channel()->fd());
+    fabric_->Remove(link_.get());
+  }
+
+  // A few rounds: for use in softhca::Eventually.
+  void Turn() {
+    for (int i = 0; i < 3; ++i) loop_.RunOnce(absl::InfinitePast());
+    channel()->Flush();
+  }
+  Channel* channel() { return link_->channel(); }
+  Link* link() { return link_.get(); }
+  FabricPort* fabric() { return fabric_.get(); }
+  IpoibAddress address() { return channel()->state()->own; }
+  uint64_t dropped(DropReason reason) { return channel()->counters().drop(reason); }
+  void Say(const std::string& text, const IpoibAddress& to, IpoibType type = IpoibType::kIpv4) {
+    channel()->Send(type, Bytes(text), to);
+    channel()->Flush();
+  }
+  void SayTo(const IpoibGroup& group, const std::string& text, bool beyond_link = false) {
+    channel()->SendToGroup(IpoibType::kIpv4, Bytes(text), group, beyond_link);
+    channel()->Flush();
+  }
+  static absl::Span<const uint8_t> Bytes(const std::string& text) {
+    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+  }
+
+  std::vector<Heard> heard;
+  int state_changes = 0;
+
+ private:
+  void OnPacket(const Packet& packet) override {
+    heard.push_back({packet.type, std::string(packet.payload.begin(), packet.payload.end()), packet.source, packet.group});
+  }
+  void OnLinkState() override { ++state_changes; }
+
+  EventLoop loop_;
+  std::unique_ptr<FabricPort> fabric_;
+  std::unique_ptr<Link> link_;
+};
+
+}  // namespace eoib::ipoib
+
+#endif  // EOIB_GATEWAY_IPOIB_LINK_TEST_FIXTURE_H_

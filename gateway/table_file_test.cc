@@ -1,0 +1,121 @@
+#include "gateway/table_file.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "fdb/temp_dir_for_test.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace eoib::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using translation::SavedTables;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'795'000'000);
+
+SavedTables Tables() {
+  SavedTables tables;
+  translation::SavedStation station;
+  station.gid = Gid::Parse("fe80::2:c903:e:b72").value();
+  station.ordinal = 3;
+  station.qpn = Qpn(0x48);
+  station.mac = MacAddr::FromUint64(0x02'11'22'33'44'55);
+  station.age = absl::Seconds(90);
+  station.confirmed = true;
+  station.ips = {{Ipv4Addr(0x0a000002), absl::Seconds(5), true},
+                 {Ipv6Addr::Parse("fd00::2").value(), absl::Hours(1), false, /*router=*/true}};
+  tables.stations = {station};
+  tables.neighbors = {{{Ipv4Addr(0x0a000001), absl::Seconds(2), true}, MacAddr::FromUint64(0x02'00'00'00'00'0a)}};
+  tables.prefixes = {{Ipv4Addr(0x0a000000), 24, absl::Hours(1)},
+                     {Ipv6Addr::Parse("fd00::").value(), 64, absl::InfiniteDuration()}};
+  tables.routers = {{Ipv4Addr(0x0a0000fe), -1, absl::Minutes(30)}};
+  return tables;
+}
+
+std::string Read(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+class TableFileTest : public testing::Test {
+ protected:
+  TempDir directory_;
+  const std::string path_ = directory_.path() + "/gateway-gw0.json";
+  const TableFile file_{path_};
+};
+
+TEST_F(TableFileTest, WhatIsSavedIsLoaded) {
+  ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
+  EXPECT_EQ(file_.Load(kNow).value(), Tables());
+}
+
+TEST_F(TableFileTest, TimePassesWhileNobodyRuns) {
+  ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
+  const SavedTables later = file_.Load(kNow + absl::Minutes(10)).value();
+  EXPECT_EQ(later.stations[0].age, absl::Seconds(690));
+  EXPECT_EQ(later.neighbors[0].ip.age, absl::Seconds(602));
+  EXPECT_EQ(file_.Load(kNow - absl::Hours(1))->neighbors[0].ip.age, absl::ZeroDuration()) << "the clock was set back";
+}
+
+TEST_F(TableFileTest, WhatIsOverIsOver) {
+  ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
+  const SavedTables later = file_.Load(kNow + absl::Minutes(40)).value();
+  EXPECT_EQ(later.prefixes[0].left, absl::Minutes(20));
+  EXPECT_EQ(later.prefixes[1].left, absl::InfiniteDuration());
+  EXPECT_EQ(later.routers[0].left, absl::ZeroDuration());
+}
+
+// One of before, with hosts and no more.
+TEST_F(TableFileTest, AFileWithoutPrefixesAndRoutersIsRead) {
+  Write(path_, "{\"version\": 1, \"stations\": [], \"neighbors\": []}");
+  EXPECT_EQ(file_.Load(kNow).value(), SavedTables());
+}
+
+TEST_F(TableFileTest, NoFileIsNoTables) { EXPECT_EQ(file_.Load(kNow).value(), SavedTables()); }
+
+// A file whose every byte may be anything never stops a gateway, and is not lost.
+TEST_F(TableFileTest, AFileThatCannotBeReadIsSetAside) {
+  const std::string good = ToJson(Tables(), kNow);
+  const struct {
+    const char* description;
+    std::string text;
+    const char* says;
+  } rows[] = {
+      {"no JSON", good.substr(0, good.size() / 2), "it is not JSON"},
+      {"another version", "{\"version\": 2}", "another version"},
+      {"not an object", "[1, 2]", "version is missing"},
+      {"no lists", "{\"version\": 1}", "stations is no list"},
+      {"a station that is none", "{\"version\": 1, \"stations\": [7], \"neighbors\": []}", "station 1: gid is missing"},
+      {"an address that is none", "{\"version\": 1, \"stations\": [], \"neighbors\": [{\"ip\": \"10.0.0\", \"mac\": 5}]}",
+       "neighbor 1: ip is no address"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.description);
+    Write(path_, row.text);
+    const auto loaded = file_.Load(kNow);
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(row.says));
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(path_ + ".bad"));
+    EXPECT_EQ(Read(path_ + ".bad"), row.text);
+    EXPECT_EQ(file_.Load(kNow).value(), SavedTables());
+  }
+}
+
+TEST_F(TableFileTest, EveryDamagedMemberIsToldOf) {
+  const std::string good = ToJson(Tables(), kNow);
+  for (const char* member : {"version", "stations", "gid", "ordinal", "qpn", "mac", "heard", "ips", "ip", "confirmed",
+                             "neighbors", "length", "until", "preference"}) {
+    std::string text = good;
+    text.replace(text.find(absl::StrCat("\"", member, "\"")) + 1, 1, "X");
+    const auto loaded = FromJson(text, kNow);
+    ASSERT_FALSE(loaded.ok()) << member;
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(member));
+  }
+}
+
+}  // namespace
+}  // namespace eoib::gateway

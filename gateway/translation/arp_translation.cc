@@ -1,0 +1,147 @@
+#include "gateway/translation/arp_translation.h"
+
+#include <array>
+
+namespace eoib::translation {
+namespace {
+
+bool IsReverse(ArpOperation operation) {
+  return operation == ArpOperation::kReverseRequest || operation == ArpOperation::kReverseReply;
+}
+
+// Behind which EtherType an operation may be (RFC 903).
+bool Agrees(ArpOperation operation, uint16_t ethertype) { return IsReverse(operation) == (ethertype == kEtherTypeRarp); }
+
+bool IsHostOrNobody(Ipv4Addr ip) { return ip.IsZero() || IpAddr(ip).CanBeHost(); }
+
+}  // namespace
+
+Drop ArpTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
+  const absl::optional<EthernetArp> arp = ParseEthernetArp(payload);
+  if (!arp.has_value() || !Agrees(arp->operation, frame.ethertype) || !IsHostOrNobody(arp->sender_ip)) return Drop::kMalformed;
+  if (const Drop drop = k_.CheckEthernetSource(arp->sender); drop != Drop::kNone) return drop;
+  const bool direct = !frame.destination.IsGroup();
+  Learn(*arp, direct);
+  const Station* const to = direct ? k_.stations.FindByMac(frame.destination) : nullptr;
+  if (direct && to == nullptr) return Drop::kUnknownStation;
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop drop = direct ? Drop::kNone : MayCross(*arp, frame.source); drop != Drop::kNone) return drop;
+
+  Remember(*arp);
+  std::array<uint8_t, IpoibArp::kSize> out;
+  EncodeArp(IpoibArp{arp->operation, k_.output.own(), arp->sender_ip, ToIpoib(arp->target), arp->target_ip},
+            absl::MakeSpan(out));
+  k_.counters.Add(Event::kArp);
+  const IpoibType type = TypeOf(frame);
+  to != nullptr ? k_.output.ToIpoib(type, out, to->address()) : k_.output.Broadcast(type, out);
+  return Drop::kNone;
+}
+
+void ArpTranslation::Learn(const EthernetArp& arp, bool direct) {
+  const bool answers = arp.operation == ArpOperation::kReply && direct;
+  if (!IsReverse(arp.operation)) {
+    k_.LearnNeighbor(arp.sender_ip, arp.sender, answers ? Neighbors::Claim::kAnswer : Neighbors::Claim::kHas);
+  }
+}
+
+// Who asks what goes across now.
+void ArpTranslation::Remember(const EthernetArp& arp) {
+  if (arp.operation == ArpOperation::kRequest) k_.pending.Add(arp.target_ip, arp.sender, k_.now);
+  if (arp.operation == ArpOperation::kReverseRequest) k_.pending.Add(Ipv4Addr(), arp.sender, k_.now);
+}
+
+// Whether a broadcast may go to IPoIB. Announcements always may: nobody answers them, and who knows the sender has to hear.
+Drop ArpTranslation::MayCross(const EthernetArp& arp, MacAddr asker) {
+  const ArpPurpose purpose = PurposeOf(arp);
+  if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
+  const absl::Time there = k_.stations.IpHeard(arp.target_ip), here = k_.neighbors.Heard(arp.target_ip);
+  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
+  const bool probe = purpose == ArpPurpose::kProbe;
+  if (!probe && here >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
+  return k_.asks_of_ipoib.MayAsk(arp.target_ip, asker, KindOf(probe, there), k_.now);
+}
+
+IpoibAddress ArpTranslation::ToIpoib(MacAddr mac) const {
+  if (mac.IsZero()) return {};
+  if (mac.IsGroup()) return IpoibAddress::OfGroup(ToMgid(BroadcastGroup(k_.output.link()->link)));
+  const Station* const station = k_.stations.FindByMac(mac);
+  return station != nullptr ? station->address() : k_.output.own();
+}
+
+IpoibType ArpTranslation::TypeOf(const EthernetInfo& frame) const {
+  return frame.ethertype == kEtherTypeRarp ? IpoibType::kRarp : IpoibType::kArp;
+}
+
+Drop ArpTranslation::FromIpoib(const ipoib::Packet& packet) {
+  const absl::optional<IpoibArp> arp = ParseIpoibArp(packet.payload);
+  const auto ethertype = static_cast<uint16_t>(packet.type);
+  if (!arp.has_value() || !Agrees(arp->operation, ethertype) || !IsHostOrNobody(arp->sender_ip)) return Drop::kMalformed;
+  if (const Drop drop = k_.CheckStationAddress(arp->sender); drop != Drop::kNone) return drop;
+  const Station* const sender = Learn(*arp, !packet.group);
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (!packet.group) return Deliver(packet.type, *arp, *sender);
+  if (const Drop drop = MayCross(*arp, sender->mac); drop != Drop::kNone) return drop;
+  Send(packet.type, *arp, *sender, MacAddr::Broadcast(), ToEthernet(arp->target));
+  return Drop::kNone;
+}
+
+const Station* ArpTranslation::Learn(const IpoibArp& arp, bool direct) {
+  using Claim = Stations::Claim;
+  if (IsReverse(arp.operation)) return k_.LearnStation(arp.sender, Ipv4Addr(), Claim::kProbe);
+  if (PurposeOf(arp) == ArpPurpose::kProbe) return k_.LearnStation(arp.sender, arp.target_ip, Claim::kProbe);
+  const bool answers = arp.operation == ArpOperation::kReply && direct;
+  return k_.LearnStation(arp.sender, arp.sender_ip, answers ? Claim::kAnswer : Claim::kHas);
+}
+
+Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr asker) {
+  const ArpPurpose purpose = PurposeOf(arp);
+  if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
+  const absl::Time there = k_.neighbors.Heard(arp.target_ip), here = k_.stations.IpHeard(arp.target_ip);
+  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
+  const bool probe = purpose == ArpPurpose::kProbe;
+  if (!probe && here >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
+  return k_.asks_of_ethernet.MayAsk(arp.target_ip, asker, KindOf(probe, there), k_.now);
+}
+
+// The gateway's own address stands for every Ethernet host, so it says nothing here; nor does one that nobody has.
+MacAddr ArpTranslation::ToEthernet(const IpoibAddress& address) const {
+  if (address.IsGroup()) return MacAddr::Broadcast();
+  const Station* const station = k_.stations.FindByAddress(address);
+  return station != nullptr ? station->mac : MacAddr();
+}
+
+// What came to the gateway alone is for one Ethernet host: a question for who has the target address, an answer for who asked.
+Drop ArpTranslation::Deliver(IpoibType type, const IpoibArp& arp, const Station& sender) {
+  if (arp.operation != ArpOperation::kRequest) {
+    if (arp.operation != ArpOperation::kReverseRequest) return Answer(type, arp, sender);
+    Send(type, arp, sender, MacAddr::Broadcast(), ToEthernet(arp.target));
+    return Drop::kNone;
+  }
+  const absl::optional<MacAddr> mac = k_.neighbors.Find(arp.target_ip);
+  if (!mac.has_value()) {
+    if (const Drop drop = MayCross(arp, sender.mac); drop != Drop::kNone) return drop;
+  }
+  Send(type, arp, sender, mac.value_or(MacAddr::Broadcast()), mac.value_or(MacAddr()));
+  return Drop::kNone;
+}
+
+Drop ArpTranslation::Answer(IpoibType type, const IpoibArp& arp, const Station& sender) {
+  const bool reverse = arp.operation == ArpOperation::kReverseReply;
+  const absl::optional<MacAddr> mac = reverse ? absl::nullopt : k_.neighbors.Find(arp.target_ip);
+  if (mac.has_value()) {
+    Send(type, arp, sender, *mac, *mac);
+    return Drop::kNone;
+  }
+  const auto askers = k_.pending.Askers(reverse ? Ipv4Addr() : arp.sender_ip, k_.now);
+  for (const MacAddr asker : askers) Send(type, arp, sender, asker, asker);
+  return askers.empty() ? Drop::kUnknownAsker : Drop::kNone;
+}
+
+void ArpTranslation::Send(IpoibType type, const IpoibArp& arp, const Station& sender, MacAddr destination, MacAddr target) {
+  std::array<uint8_t, EthernetArp::kSize> out;
+  EncodeArp(EthernetArp{arp.operation, sender.mac, arp.sender_ip, target, arp.target_ip}, absl::MakeSpan(out));
+  k_.counters.Add(Event::kArp);
+  k_.output.ToEthernet(destination, sender.mac, static_cast<uint16_t>(type), out);
+}
+
+}  // namespace eoib::translation

@@ -1,0 +1,49 @@
+// ArpTranslation: ARP and RARP across the gateway (RFC 826, RFC 903, RFC 5227; RFC 4391 §9.2).
+//
+// Operation and IP addresses stay, hardware addresses become those of the other side: an Ethernet host's the gateway's own
+// IPoIB address, a station's its MAC address. Broadcast stays broadcast, and what is sent to one host alone (the questions by
+// which neighbours are revalidated, most answers) goes to one host alone.
+//
+// Used by the Translator, on its thread.
+#ifndef EOIB_GATEWAY_TRANSLATION_ARP_TRANSLATION_H_
+#define EOIB_GATEWAY_TRANSLATION_ARP_TRANSLATION_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "fdb/address.h"
+#include "gateway/ipoib/interface.h"
+#include "gateway/translation/counters.h"
+#include "gateway/translation/knowledge.h"
+#include "vswitch/wire/arp.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib::translation {
+
+class ArpTranslation {
+ public:
+  explicit ArpTranslation(Knowledge* knowledge) : k_(*knowledge) {}
+
+  Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload);
+  Drop FromIpoib(const ipoib::Packet& packet);
+
+ private:
+  void Learn(const EthernetArp& arp, bool direct);
+  void Remember(const EthernetArp& arp);
+  Drop MayCross(const EthernetArp& arp, MacAddr asker);
+  IpoibAddress ToIpoib(MacAddr mac) const;
+  IpoibType TypeOf(const EthernetInfo& frame) const;
+
+  const Station* Learn(const IpoibArp& arp, bool direct);
+  Drop MayCross(const IpoibArp& arp, MacAddr asker);
+  MacAddr ToEthernet(const IpoibAddress& address) const;
+  Drop Deliver(IpoibType type, const IpoibArp& arp, const Station& sender);
+  Drop Answer(IpoibType type, const IpoibArp& arp, const Station& sender);
+  void Send(IpoibType type, const IpoibArp& arp, const Station& sender, MacAddr destination, MacAddr target);
+
+  Knowledge& k_;
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_ARP_TRANSLATION_H_

@@ -1,0 +1,7 @@
+// Packets of ARP, across the gateway both ways.
+#include "gateway/translation/fuzz_for_test.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  eoib::translation::FuzzedGateway(eoib::kEtherTypeArp).Run(absl::MakeConstSpan(data, size));
+  return 0;
+}

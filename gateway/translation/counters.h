@@ -1,0 +1,119 @@
+// What the translation counts: how packets ended that did not cross, and what else happened.
+//
+// One list makes the enumerators, the counters, the labels and the rows of the manual. The law of conservation, tested:
+//
+//     frames_in + packets_in = crossed + held + sum of drops at the input
+//
+// where the last two reasons of the list belong to the output: they end packets that were held, or copies that were made.
+#ifndef EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
+#define EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace eoib::translation {
+
+// X(enumerator, label, what happened and what an operator can do)
+#define EOIB_TRANSLATION_DROPS(X)                                                                                              \
+  X(kMalformed, "malformed", "packet whose lengths, checksum or addresses no host would accept")                               \
+  X(kNotIp, "not_ip", "frame of another EtherType than IPv4, IPv6, ARP and RARP: IPoIB has no room for it")                    \
+  X(kControlEthertype, "control_ethertype", "EtherType 0x88b5 or 0x8919, which are the switch's own")                          \
+  X(kBadChecksumRequest, "bad_checksum_request", "frame that asks for a checksum outside of its packet")                       \
+  X(kLinkDown, "link_down", "the IPoIB link is down")                                                                          \
+  X(kStandby, "standby", "another gateway does the work of this one")                                                          \
+  X(kOtherGateway, "other_gateway", "from another gateway to the same link")                                                   \
+  X(kLoop, "loop", "from an address of the gateway's own: a loop, or somebody who pretends to be the gateway")                 \
+  X(kUnknownSource, "unknown_source", "IPoIB packet without a global route header whose sender has not been heard yet")        \
+  X(kUnknownStation, "unknown_station", "frame for a MAC address that no IPoIB host has")                                      \
+  X(kSameSide, "same_side", "IPoIB packet for a host of the IPoIB link itself")                                                \
+  X(kGroupMismatch, "group_mismatch", "the link-layer address is a group's and the IP address is not of that group")           \
+  X(kHelloGroup, "hello_group", "frame for the group of IPoIB in which gateways say hello to each other, and nobody else")     \
+  X(kLocalTarget, "local_target", "question for a host that answers it on its own side")                                       \
+  X(kSilentTarget, "silent_target", "question for a host that did not answer the last ones")                                   \
+  X(kThrottled, "throttled", "more questions than asks_per_second for hosts that nobody knows")                                \
+  X(kUnknownAsker, "unknown_asker", "answer to a question that nobody is known to have asked")                                 \
+  X(kSend, "send", "Secure Neighbor Discovery: a changed message would fail its signature; use plain ND across the gateway")   \
+  X(kBadLinkOption, "bad_link_option", "neighbour discovery with a link-layer address of another link's length, or a group's") \
+  X(kTooBig, "too_big", "larger than the other side's MTU, and must not be fragmented; the sender has been told if it may be") \
+  X(kNoRoute, "no_route", "IPoIB packet for a host beyond the link, and no router is known")                                   \
+  X(kHeldFull, "held_full", "too many packets wait for hosts that have not answered yet")                                      \
+  X(kUnanswered, "unanswered", "held for a host that did not answer")                                                          \
+  X(kOutputTooBig, "output_too_big", "what the gateway made is larger than the MTU")
+
+enum class Drop : uint8_t {
+#define EOIB_X(name, label, help) name,
+  EOIB_TRANSLATION_DROPS(EOIB_X)
+#undef EOIB_X
+      kCount,
+  kNone = 255,  // crossed
+  kHeld = 254,  // waits for an answer, then crosses or ends as kUnanswered
+};
+inline constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
+
+// X(enumerator, label, what happened)
+#define EOIB_TRANSLATION_EVENTS(X)                                                                                      \
+  X(kFramesIn, "frames_in", "frames from the VES")                                                                      \
+  X(kPacketsIn, "packets_in", "packets from the IPoIB link")                                                            \
+  X(kCrossed, "crossed", "of both, what went to the other side")                                                        \
+  X(kHeldPackets, "held", "of both, what waited for an answer")                                                         \
+  X(kFramesOut, "frames_out", "frames to the VES, the gateway's own among them")                                        \
+  X(kPacketsOut, "packets_out", "packets to the IPoIB link, the gateway's own among them")                              \
+  X(kArp, "arp_translated", "ARP and RARP packets that crossed")                                                        \
+  X(kNd, "nd_translated", "messages of neighbour discovery that crossed")                                               \
+  X(kAsks, "asks", "questions of the gateway's own, on behalf of packets")                                              \
+  X(kSuppressed, "suppressed", "questions of the gateway's own that the limits withheld")                               \
+  X(kFragmented, "fragmented", "IPv4 packets that crossed as fragments")                                                \
+  X(kFragments, "fragments", "the fragments")                                                                           \
+  X(kTooBigSent, "too_big_sent", "ICMP 'fragmentation needed' and 'packet too big' sent")                               \
+  X(kTooBigLimited, "too_big_limited", "those that were not sent because of their rate limit")                          \
+  X(kDhcpBroadcast, "dhcp_broadcast", "DHCP requests of Ethernet clients that got the broadcast flag")                  \
+  X(kLearnedStations, "learned_stations", "IPoIB interfaces met for the first time")                                    \
+  X(kMovedStations, "moved_stations", "IPoIB interfaces that came back with another QPN")                               \
+  X(kLearnedNeighbors, "learned_neighbors", "addresses of Ethernet hosts met for the first time")                       \
+  X(kMovedNeighbors, "moved_neighbors", "addresses of Ethernet hosts that went to another MAC")                         \
+  X(kAttributed, "attributed", "packets of unknown senders that were known by their IP address")                        \
+  X(kAnnounced, "announced", "addresses announced again")                                                               \
+  X(kListenLimited, "listen_limited", "groups that were reported, and not listened to yet because of their rate limit") \
+  X(kQueries, "queries", "general queries of the gateway's own for IGMP and MLD")                                       \
+  X(kEvicted, "evicted", "entries that went for others because a table was full")
+
+enum class Event : uint8_t {
+#define EOIB_X(name, label, help) name,
+  EOIB_TRANSLATION_EVENTS(EOIB_X)
+#undef EOIB_X
+      kCount,
+};
+inline constexpr size_t kEvents = static_cast<size_t>(Event::kCount);
+
+struct CounterInfo {
+  const char* label;  // stable: scripts and dashboards use it
+  const char* help;
+};
+inline constexpr std::array<CounterInfo, kDrops> kDropInfo = {{
+#define EOIB_X(name, label, help) {label, help},
+    EOIB_TRANSLATION_DROPS(EOIB_X)
+#undef EOIB_X
+}};
+inline constexpr std::array<CounterInfo, kEvents> kEventInfo = {{
+#define EOIB_X(name, label, help) {label, help},
+    EOIB_TRANSLATION_EVENTS(EOIB_X)
+#undef EOIB_X
+}};
+
+// One writer, the thread of the translation. By value for who reads.
+class Counters {
+ public:
+  void Add(Drop drop) { ++drops_[static_cast<size_t>(drop)]; }
+  void Add(Event event, uint64_t count = 1) { events_[static_cast<size_t>(event)] += count; }
+  uint64_t operator[](Drop drop) const { return drops_[static_cast<size_t>(drop)]; }
+  uint64_t operator[](Event event) const { return events_[static_cast<size_t>(event)]; }
+
+ private:
+  std::array<uint64_t, kDrops> drops_{};
+  std::array<uint64_t, kEvents> events_{};
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_COUNTERS_H_

@@ -1,0 +1,81 @@
+// Liveness: asks for IPoIB stations that packets go to and that say nothing.
+//
+// An interface that was restarted has another queue pair, and what is sent to the old one is lost without a word (RFC 4391
+// §9.4). Ethernet hosts keep its MAC address and would find out after their own timeouts only, which need an answer that never
+// comes. So the gateway asks for a silent station's address while packets flow to it: once at its old queue pair, for it may
+// just have nothing to say, then everybody. The intervals grow, but not above a few seconds: a station that comes back and
+// waits to be talked to is to be reached in three.
+//
+// Owned by the translation, on its thread.
+#ifndef EOIB_GATEWAY_TRANSLATION_LIVENESS_H_
+#define EOIB_GATEWAY_TRANSLATION_LIVENESS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "gateway/translation/aged_table.h"
+#include "gateway/translation/options.h"
+#include "gateway/translation/resolver.h"
+#include "vswitch/wire/ip_addr.h"
+
+namespace eoib::translation {
+
+class Liveness {
+ public:
+  explicit Liveness(const Options& options) : options_(options), suspects_(options.max_suspects) {}
+
+  // A packet goes to question.target, whose station has been silent for suspect_after. The first asks at the next Tick.
+  void Suspect(const Question& question, absl::Time now) {
+    if (suspects_.Hear(question.target, now) != nullptr) return;
+    suspects_.MakeRoom();
+    suspects_.Add(question.target, {question, 0, now}, now);
+    next_ = now;
+  }
+
+  // Calls ask(question) for each that is due, but for those that is_alive(target) clears.
+  void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive, absl::FunctionRef<void(const Question&)> ask) {
+    if (now < next_) return;
+    std::vector<IpAddr> cleared;
+    std::vector<Question> due;
+    next_ = absl::InfiniteFuture();
+    suspects_.ForEach([&](auto& entry) {
+      auto& suspect = entry.value;
+      if (suspect.next <= now) {
+        if (is_alive(entry.key) || now - entry.heard > options_.suspect_flow) return cleared.push_back(entry.key);
+        due.push_back(Due(&suspect, now));
+      }
+      next_ = std::min(next_, suspect.next);
+    });
+    for (const IpAddr& target : cleared) suspects_.Erase(target);
+    for (const Question& question : due) ask(question);
+  }
+  absl::Time NextDeadline() const { return suspects_.size() == 0 ? absl::InfiniteFuture() : next_; }
+  size_t size() const { return suspects_.size(); }
+
+ private:
+  struct SuspectState {
+    Question question;
+    int tries = 0;
+    absl::Time next;
+  };
+
+  Question Due(SuspectState* suspect, absl::Time now) const {
+    Question question = suspect->question;
+    question.direct = suspect->tries == 0;
+    constexpr int kSteady = 4;  // so many at the first interval, then twice as long each
+    const int doublings = std::clamp(++suspect->tries - kSteady, 0, 8);
+    suspect->next = now + std::min(options_.suspect_interval * (1 << doublings), options_.suspect_interval_most);
+    return question;
+  }
+
+  const Options options_;
+  AgedTable<IpAddr, SuspectState> suspects_;
+  absl::Time next_ = absl::InfiniteFuture();  // none is due before
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_LIVENESS_H_

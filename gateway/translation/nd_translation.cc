@@ -1,0 +1,167 @@
+#include "gateway/translation/nd_translation.h"
+
+#include "gateway/translation/nd_packet.h"
+
+namespace eoib::translation {
+namespace {
+
+// Where a message has the sender's link-layer address: in a target option if it speaks of its own target, else in a source one.
+NdOptionType SenderOption(NdType type) {
+  return type == NdType::kNeighborAdvertisement ? NdOptionType::kTargetLinkAddress : NdOptionType::kSourceLinkAddress;
+}
+
+bool IsSolicitation(const NdMessage& message) { return message.type == NdType::kNeighborSolicitation; }
+bool IsAdvertisement(const NdMessage& message) { return message.type == NdType::kNeighborAdvertisement; }
+// RFC 4861 §4.3: from ::, who looks for a duplicate of his own.
+bool IsProbe(const NdMessage& message) { return IsSolicitation(message) && message.source.IsUnspecified(); }
+bool IsAnswer(const NdMessage& message) { return (AdvertisementFlags(message) & kNaSolicited) != 0; }
+bool IsOfRouter(const NdMessage& message) { return (AdvertisementFlags(message) & kNaRouter) != 0; }
+bool Overrides(const NdMessage& message) { return (AdvertisementFlags(message) & kNaOverride) != 0; }
+
+bool IsForGroup(const NdMessage& message) { return message.destination.IsMulticast(); }
+
+bool HasSourceAddress(const NdMessage& message) {
+  for (const NdOption& option : message.options) {
+    if (option.type == NdOptionType::kSourceLinkAddress) return true;
+  }
+  return false;
+}
+
+// RFC 4861 §7.1.1, §7.1.2, §8.1: no host acts on these, so nobody is to see them. A look for a duplicate goes to a group, and
+// has no source option.
+bool IsSane(const NdMessage& message) {
+  if (message.source.IsMulticast()) return false;
+  switch (message.type) {
+    case NdType::kNeighborSolicitation:
+      return !message.target.IsMulticast() && (!IsProbe(message) || (IsForGroup(message) && !HasSourceAddress(message)));
+    case NdType::kNeighborAdvertisement:
+      return !message.target.IsMulticast() && !(IsForGroup(message) && IsAnswer(message));
+    case NdType::kRouterAdvertisement:
+    case NdType::kRedirect:
+      return message.source.IsLinkLocal();
+    case NdType::kRouterSolicitation:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message) {
+  if (!IsSane(message)) return Drop::kMalformed;
+  if (frame.destination.IsGroup() && !IsForGroup(message)) return Drop::kGroupMismatch;
+  if (const auto own = EthernetAddressIn(message, SenderOption(message.type)); own.has_value()) {
+    if (const Drop drop = k_.CheckEthernetSource(*own); drop != Drop::kNone) return drop;
+  }
+  Learn(frame, message);
+  LearnRouter(message);
+  const Station* const to = frame.destination.IsGroup() ? nullptr : k_.stations.FindByMac(frame.destination);
+  if (!frame.destination.IsGroup() && to == nullptr) return Drop::kUnknownStation;
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  const auto to_ipoib = [this](const NdOption&, MacAddr mac) { return ToIpoib(mac); };
+  const NdMtus mtus{k_.output.ethernet_mtu(), k_.output.ipoib_mtu()};
+  if (const Drop drop = TranslateToIpoib(packet, message, mtus, to_ipoib, &out_); drop != Drop::kNone) return drop;
+  if (const Drop drop = MayCrossToIpoib(message, frame.source); drop != Drop::kNone) return drop;
+  k_.counters.Add(Event::kNd);
+  to != nullptr ? k_.output.ToIpoib(IpoibType::kIpv6, out_, to->address())
+                : k_.output.ToIpoibGroup(IpoibType::kIpv6, out_, message.destination);
+  return Drop::kNone;
+}
+
+void NdTranslation::Learn(const EthernetInfo& frame, const NdMessage& message) {
+  using Claim = Neighbors::Claim;
+  // Who looks whether an address is free will have it in a second, and then be asked for it.
+  if (IsProbe(message)) k_.groups.Report(SolicitedNodeGroup(message.target), true, k_.now);
+  if (message.type == NdType::kRouterAdvertisement) k_.on_link.LearnAdvertisement(message, k_.now);
+  const absl::optional<MacAddr> mac = EthernetAddressIn(message, SenderOption(message.type));
+  if (!mac.has_value()) return k_.neighbors.HearFrom(message.source, frame.source, k_.now);
+  if (message.type == NdType::kRedirect) return;
+  if (!IsAdvertisement(message)) return k_.LearnNeighbor(message.source, *mac, Claim::kHas);
+  k_.LearnNeighbor(message.target, *mac, !Overrides(message) ? Claim::kWeak : IsAnswer(message) ? Claim::kAnswer : Claim::kHas);
+}
+
+void NdTranslation::LearnRouter(const NdMessage& message) {
+  if (message.type == NdType::kRouterAdvertisement) k_.NoteRouter(message.source, true);
+  if (IsAdvertisement(message)) k_.NoteRouter(message.target, IsOfRouter(message));
+}
+
+Drop NdTranslation::MayCrossToIpoib(const NdMessage& message, MacAddr asker) {
+  if (!IsSolicitation(message) || !IsForGroup(message)) return Drop::kNone;
+  const absl::Time there = k_.stations.IpHeard(message.target);
+  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
+  const bool probe = IsProbe(message);
+  if (!probe && k_.neighbors.Heard(message.target) >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
+  return k_.asks_of_ipoib.MayAsk(message.target, asker, KindOf(probe, there), k_.now);
+}
+
+// A redirect may send an IPoIB host to another one: then it says where that is, and the gateway is no longer between them.
+absl::optional<IpoibAddress> NdTranslation::ToIpoib(MacAddr mac) const {
+  if (mac.IsGroup() || mac.IsZero()) return absl::nullopt;
+  const Station* const station = k_.stations.FindByMac(mac);
+  return station != nullptr ? station->address() : k_.output.own();
+}
+
+Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& message) {
+  if (!IsSane(message)) return Drop::kMalformed;
+  IpoibAddress sender;
+  if (const Drop drop = Sender(packet, message, &sender); drop != Drop::kNone) return drop;
+  const Station* const station = Learn(sender, message);
+  LearnRouter(message);
+  const MacAddr from = station->mac;
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  const auto to_ethernet = [&](const NdOption&, const IpoibAddress& address) { return ToEthernet(message, address); };
+  const NdMtus mtus{k_.output.ipoib_mtu(), k_.output.ethernet_mtu()};
+  if (const Drop drop = TranslateToEthernet(packet.payload, message, mtus, to_ethernet, &out_); drop != Drop::kNone)
+    return drop;
+  if (const Drop drop = MayCrossToEthernet(message, from); drop != Drop::kNone) return drop;
+  k_.counters.Add(Event::kNd);
+  if (!IsForGroup(message)) return delivery_.ToNeighbor({message.source, message.destination, from, kEtherTypeIpv6}, out_);
+  k_.output.ToEthernet(GroupMac(message.destination), from, kEtherTypeIpv6, out_);
+  return Drop::kNone;
+}
+
+// Who sent the message: what its own link-layer address option says; else what the datagram says; else, Linux' answers to one
+// host having neither, who has its IP address.
+Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const {
+  const auto option = IpoibAddressIn(message, SenderOption(message.type));
+  const Station* const known = k_.stations.FindByIp(message.source);
+  if (option.has_value() && message.type != NdType::kRedirect) {
+    *sender = *option;
+  } else if (packet.source.has_value()) {
+    *sender = *packet.source;
+  } else if (known != nullptr) {
+    *sender = known->address();
+  } else {
+    return Drop::kUnknownSource;
+  }
+  return k_.CheckStationAddress(*sender);
+}
+
+const Station* NdTranslation::Learn(const IpoibAddress& sender, const NdMessage& message) {
+  using Claim = Stations::Claim;
+  const bool has_option = IpoibAddressIn(message, SenderOption(message.type)).has_value();
+  if (IsProbe(message)) return k_.LearnStation(sender, message.target, Claim::kProbe);
+  if (IsAdvertisement(message) && has_option) {
+    const bool moves = Overrides(message) || k_.stations.FindByIp(message.target) == nullptr;
+    return k_.LearnStation(sender, message.target, !moves ? Claim::kProbe : IsAnswer(message) ? Claim::kAnswer : Claim::kHas);
+  }
+  return k_.LearnStation(sender, message.source, has_option ? Claim::kHas : Claim::kProbe);
+}
+
+Drop NdTranslation::MayCrossToEthernet(const NdMessage& message, MacAddr asker) {
+  if (!IsSolicitation(message) || !IsForGroup(message)) return Drop::kNone;
+  const absl::Time there = k_.neighbors.Heard(message.target);
+  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
+  const bool probe = IsProbe(message);
+  if (!probe && k_.stations.IpHeard(message.target) >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
+  return k_.asks_of_ethernet.MayAsk(message.target, asker, KindOf(probe, there), k_.now);
+}
+
+// The gateway's own address stands for an Ethernet host in a redirect of an IPoIB router: for the one it is redirected to.
+absl::optional<MacAddr> NdTranslation::ToEthernet(const NdMessage& message, const IpoibAddress& address) const {
+  if (address == k_.output.own()) return k_.neighbors.Find(message.target);
+  const Station* const station = k_.stations.FindByAddress(address);
+  return station != nullptr ? absl::make_optional(station->mac) : absl::nullopt;
+}
+
+}  // namespace eoib::translation

@@ -1,0 +1,51 @@
+// NdTranslation: IPv6 neighbour discovery across the gateway (RFC 4861; RFC 4391 §9.3).
+//
+// nd_packet.h rewrites the messages; here is who learns what from them, and where they go. A question (solicitation of a
+// neighbour) is limited like one of ARP. What is sent to a group goes to that group of the other side, what is sent to one host
+// to that host. Looks for duplicates come from :: and are answered to all nodes, so they cross like anything else.
+//
+// Used by the Translator, on its thread.
+#ifndef EOIB_GATEWAY_TRANSLATION_ND_TRANSLATION_H_
+#define EOIB_GATEWAY_TRANSLATION_ND_TRANSLATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "gateway/ipoib/interface.h"
+#include "gateway/translation/counters.h"
+#include "gateway/translation/delivery.h"
+#include "gateway/translation/knowledge.h"
+#include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/neighbor_discovery.h"
+
+namespace eoib::translation {
+
+class NdTranslation {
+ public:
+  NdTranslation(Knowledge* knowledge, Delivery* delivery) : k_(*knowledge), delivery_(*delivery) {}
+
+  // `packet` is an IPv6 packet that was read as `message`.
+  Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message);
+  Drop FromIpoib(const ipoib::Packet& packet, const NdMessage& message);
+
+ private:
+  void LearnRouter(const NdMessage& message);
+  void Learn(const EthernetInfo& frame, const NdMessage& message);
+  Drop MayCrossToIpoib(const NdMessage& message, MacAddr asker);
+  absl::optional<IpoibAddress> ToIpoib(MacAddr mac) const;
+
+  Drop Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const;
+  const Station* Learn(const IpoibAddress& sender, const NdMessage& message);
+  Drop MayCrossToEthernet(const NdMessage& message, MacAddr asker);
+  absl::optional<MacAddr> ToEthernet(const NdMessage& message, const IpoibAddress& address) const;
+
+  Knowledge& k_;
+  Delivery& delivery_;
+  std::vector<uint8_t> out_;
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_ND_TRANSLATION_H_

@@ -1,0 +1,86 @@
+// OnLink: which addresses are on the link that the gateway makes one, and who is the router to the others.
+//
+// An Ethernet host sends a packet for a host far away to its router's MAC address, so nobody needs to look into it. An IPoIB
+// host does likewise; but the link-layer address of every Ethernet router is the gateway's, so the gateway has to choose the
+// router again. It knows routers and prefixes from its configuration, from router advertisements of Ethernet routers (RFC 4861
+// §4.2, §4.6.2, with RFC 4191's preferences), and from what DHCP servers tell their clients (RFC 2132 §3.3, §3.5).
+//
+// Owned by the translation, on its thread.
+#ifndef EOIB_GATEWAY_TRANSLATION_ON_LINK_H_
+#define EOIB_GATEWAY_TRANSLATION_ON_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "gateway/translation/options.h"
+#include "gateway/translation/saved_tables.h"
+#include "vswitch/wire/dhcp4.h"
+#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/neighbor_discovery.h"
+
+namespace eoib::translation {
+
+class OnLink {
+ public:
+  enum class Where : uint8_t { kHere, kBeyond, kUnknown };
+  // RFC 4191 §2.1, lowest first.
+  enum class Preference : int8_t { kLow = -1, kMedium = 0, kHigh = 1, kConfigured = 2 };
+
+  explicit OnLink(const Options& options);
+
+  // kUnknown: nobody has said which prefix the link has in this family.
+  Where WhereIs(const IpAddr& ip, absl::Time now) const;
+  // The router of that family with the highest preference, among them one that `reachable` says is known; nothing if there is
+  // none at all.
+  absl::optional<IpAddr> Router(bool ipv6, absl::FunctionRef<bool(const IpAddr&)> reachable, absl::Time now) const;
+
+  void LearnAdvertisement(const NdMessage& advertisement, absl::Time now);
+  // From an offer or acknowledgement of a server; of other messages nothing.
+  void LearnDhcp(const DhcpMessage& reply, absl::Time now);
+
+  // What was learned and still holds. What is configured is not saved.
+  void Save(absl::Time now, SavedTables* saved) const;
+  void Restore(const SavedTables& saved, absl::Time now);
+
+  // See Translator.
+  void Imitate(const OnLink& other) {
+    prefixes_ = other.prefixes_;
+    routers_ = other.routers_;
+  }
+
+  size_t size() const { return prefixes_.size() + routers_.size(); }
+
+ private:
+  struct KnownPrefix {
+    Prefix prefix;
+    absl::Time until;
+    absl::Time heard;
+    bool configured = false;
+    bool is_configured() const { return configured; }
+  };
+  struct KnownRouter {
+    IpAddr ip;
+    Preference preference = Preference::kMedium;
+    absl::Time until;
+    absl::Time heard;
+    bool is_configured() const { return preference == Preference::kConfigured; }
+  };
+
+  void LearnPrefix(const Prefix& prefix, absl::Duration lifetime, absl::Time now);
+  void LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime, absl::Time now);
+  void LearnPrefixOption(const NdOption& option, absl::Time now);
+  template <typename Known>
+  bool MakeRoom(std::vector<Known>* table, absl::Time now) const;
+
+  size_t limit_;
+  std::vector<KnownPrefix> prefixes_;
+  std::vector<KnownRouter> routers_;
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_ON_LINK_H_

@@ -1,0 +1,184 @@
+#include "gateway/translation/on_link.h"
+
+#include <gtest/gtest.h>
+
+#include "vswitch/wire/golden_frames.h"
+#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/ip_checksum.h"
+#include "vswitch/wire/ipoib_header.h"
+
+namespace eoib::translation {
+namespace {
+
+using Where = OnLink::Where;
+using Bytes = std::vector<uint8_t>;
+
+IpAddr Ip(absl::string_view text) {
+  if (const auto ipv4 = Ipv4Addr::Parse(text); ipv4.ok()) return *ipv4;
+  return *Ipv6Addr::Parse(text);
+}
+
+TEST(PrefixTest, Contains) {
+  const struct {
+    const char* prefix;
+    uint8_t length;
+    const char* ip;
+    bool contains;
+  } kRows[] = {
+      {"10.0.0.0", 24, "10.0.0.255", true}, {"10.0.0.0", 24, "10.0.1.0", false},   {"10.0.0.128", 25, "10.0.0.127", false},
+      {"10.0.0.7", 32, "10.0.0.7", true},   {"10.0.0.7", 32, "10.0.0.6", false},   {"0.0.0.0", 0, "192.0.2.1", true},
+      {"0.0.0.0", 0, "::", false},          {"fd00::", 64, "fd00::1:2:3:4", true}, {"fd00::", 64, "fd00:0:0:1::", false},
+      {"fd00::", 9, "fd7f::", true},        {"fd00::", 9, "fd80::", false},        {"fd00::1", 128, "fd00::1", true},
+      {"fd00::1", 128, "fd00::2", false},
+  };
+  for (const auto& row : kRows) {
+    EXPECT_EQ((Prefix{Ip(row.prefix), row.length}.Contains(Ip(row.ip))), row.contains) << row.prefix << " " << row.ip;
+  }
+}
+
+class OnLinkTest : public testing::Test {
+ protected:
+  static Bytes Advertisement(absl::string_view message, const char* source = "fe80::1") {
+    Bytes packet = FromHex("60000000 0000 3aff");
+    const Bytes body = FromHex(message);
+    WriteWire(be16(static_cast<uint16_t>(body.size())), &packet[4]);
+    for (const auto* const address : {source, "ff02::1"}) {
+      const auto bytes = Ipv6Addr::Parse(address)->bytes();
+      packet.insert(packet.end(), bytes.begin(), bytes.end());
+    }
+    packet.insert(packet.end(), body.begin(), body.end());
+    EXPECT_TRUE(WriteSum(absl::MakeSpan(packet)));
+    return packet;
+  }
+  void Learn(const Bytes& packet) {
+    NdMessage message;
+    ASSERT_EQ(ParseNeighborDiscovery(packet, &message), NdVerdict::kGood);
+    on_link_.LearnAdvertisement(message, now_);
+  }
+  absl::optional<IpAddr> Router(bool ipv6, absl::optional<IpAddr> reachable = {}) const {
+    return on_link_.Router(
+        ipv6, [&](const IpAddr& ip) { return reachable == ip; }, now_);
+  }
+  absl::Time now_ = absl::UnixEpoch();
+  OnLink on_link_{Options()};
+};
+
+TEST_F(OnLinkTest, NobodyHasSaid) {
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown);
+  EXPECT_EQ(on_link_.WhereIs(Ip("fe80::1"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(Ip("169.254.1.2"), now_), Where::kHere);
+  EXPECT_EQ(Router(true), absl::nullopt);
+}
+
+TEST_F(OnLinkTest, Advertised) {
+  Bytes golden = FromHex(kRfcRouterAdvertisement);
+  golden.erase(golden.begin(), golden.begin() + kIpoibHeaderSize);
+  Learn(golden);
+  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db9::7"), now_), Where::kBeyond);
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown) << "of IPv4 it says nothing";
+  EXPECT_EQ(Router(true), Ip("fe80::202:c903:e:b72"));
+  EXPECT_EQ(Router(false), absl::nullopt);
+  now_ += absl::Seconds(1801);
+  EXPECT_EQ(Router(true), absl::nullopt);
+  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kHere) << "30 days";
+  now_ += absl::Hours(24 * 31);
+  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kUnknown);
+}
+
+TEST_F(OnLinkTest, PreferencesAndReachability) {
+  Learn(Advertisement("86000000 40 18 0708 0000000000000000", "fe80::1"));  // low (RFC 4191 §2.2)
+  Learn(Advertisement("86000000 40 00 0708 0000000000000000", "fe80::2"));
+  Learn(Advertisement("86000000 40 08 0708 0000000000000000", "fe80::3"));  // high
+  EXPECT_EQ(Router(true), Ip("fe80::3"));
+  EXPECT_EQ(Router(true, Ip("fe80::1")), Ip("fe80::1")) << "one that is known before one that is preferred";
+  Learn(Advertisement("86000000 40 08 0000 0000000000000000", "fe80::3"));
+  EXPECT_EQ(Router(true), Ip("fe80::2")) << "lifetime 0: no router any more";
+}
+
+TEST_F(OnLinkTest, RefusedPrefixes) {
+  const struct {
+    const char* description;
+    const char* option;
+  } kRows[] = {
+      {"not on-link", "03044040ffffffffffffffff00000000fd000000000000000000000000000000"},
+      {"longer than an address", "03048180ffffffffffffffff00000000fd000000000000000000000000000000"},
+      {"link-local", "03044080ffffffffffffffff00000000fe800000000000000000000000000000"},
+      {"a group's", "03044080ffffffffffffffff00000000ff020000000000000000000000000000"},
+      {"over already", "0304408000000000ffffffff00000000fd000000000000000000000000000000"},
+      {"of another length", "03054080ffffffffffffffff00000000fd0000000000000000000000000000000000000000000000"},
+  };
+  for (const auto& row : kRows) {
+    Learn(Advertisement(absl::StrCat("86000000400000000000000000000000", row.option)));
+    EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kUnknown) << row.description;
+  }
+  Learn(Advertisement("8600000040000000000000000000000003044080ffffffffffffffff00000000fd000000000000000000000000000000"));
+  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kHere) << "and is believed when it is right";
+  Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
+  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kUnknown) << "withdrawn";
+}
+
+TEST_F(OnLinkTest, Leased) {
+  Bytes offer(236);
+  offer[0] = 2, offer[1] = 1, offer[2] = 6, offer[16] = 10, offer[19] = 5;
+  const Bytes options = FromHex("63825363 350102 0104ffffff00 03040a000001 330400000e10 ff");
+  offer.insert(offer.end(), options.begin(), options.end());
+  on_link_.LearnDhcp(*DhcpMessage::Parse(offer), now_);
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.99"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.1.1"), now_), Where::kBeyond);
+  EXPECT_EQ(Router(false), Ip("10.0.0.1"));
+  now_ += absl::Seconds(3601);
+  EXPECT_EQ(Router(false), absl::nullopt);
+}
+
+TEST_F(OnLinkTest, ConfiguredOnesStay) {
+  Options options;
+  options.prefixes = {{Ip("fd00::"), 64}};
+  options.routers = {Ip("fe80::1")};
+  on_link_ = OnLink(options);
+  Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
+  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_ + absl::Hours(1)), Where::kHere);
+  EXPECT_EQ(Router(true), Ip("fe80::1"));
+}
+
+// Who invents prefixes or routers that never end does not keep the others out.
+TEST_F(OnLinkTest, WhatWasHeardOfLongestAgoGoesForANewOne) {
+  Options options;
+  options.prefixes = {{Ip("fd00::"), 64}};
+  options.routers = {Ip("fe80::1")};
+  on_link_ = OnLink(options);
+  const auto prefix = [](int n) {
+    return absl::StrCat("86000000400007080000000000000000", "03044080ffffffffffffffff00000000fd01000000000000",
+                        "0000000000000000")
+        .replace(64 + 12, 4, absl::StrCat(absl::Hex(n, absl::kZeroPad4)));
+  };
+  const auto source = [](int n) { return absl::StrCat("fe80::1:", absl::Hex(n)); };
+  const auto here = [this](int n) {
+    return on_link_.WhereIs(Ip(absl::StrCat("fd01:0:0:", absl::Hex(n), "::5")), now_) == Where::kHere;
+  };
+  Learn(Advertisement(prefix(0), source(0).c_str()));
+  for (int n = 1; n < 200; ++n) {
+    now_ += absl::Seconds(1);
+    Learn(Advertisement(prefix(n), source(n).c_str()));
+    EXPECT_TRUE(here(n)) << n;
+    EXPECT_EQ(Router(true, Ip(source(n))), Ip(source(n))) << n;
+    Learn(Advertisement(prefix(0), source(0).c_str()));
+  }
+  EXPECT_TRUE(here(0)) << "heard of all the time";
+  EXPECT_EQ(Router(true, Ip(source(0))), Ip(source(0)));
+  EXPECT_FALSE(here(1));
+  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kHere) << "configured";
+  EXPECT_EQ(Router(true), Ip("fe80::1"));
+  EXPECT_EQ(on_link_.size(), 2 * Options().max_prefixes);
+}
+
+TEST_F(OnLinkTest, Bounded) {
+  for (int i = 1; i < 1000; ++i) {
+    Learn(Advertisement("86000000400007080000000000000000", absl::StrCat("fe80::", absl::Hex(i)).c_str()));
+  }
+  EXPECT_LE(on_link_.size(), Options().max_prefixes);
+}
+
+}  // namespace
+}  // namespace eoib::translation

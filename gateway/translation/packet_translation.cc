@@ -1,0 +1,239 @@
+#include "gateway/translation/packet_translation.h"
+
+#include "vswitch/wire/byte_order.h"
+#include "vswitch/wire/dhcp4.h"
+#include "vswitch/wire/group_report.h"
+#include "vswitch/wire/icmp_error.h"
+#include "vswitch/wire/ip_fragment.h"
+#include "vswitch/wire/ip_headers.h"
+#include "vswitch/wire/udp.h"
+
+namespace eoib::translation {
+namespace {
+
+// Whether a packet can come from an address: no group's, and not 255.255.255.255 (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
+bool CanSend(const IpAddr& ip) { return !ip.IsMulticast() && !ip.ipv4().IsBroadcast(); }
+
+}  // namespace
+
+PacketTranslation::PacketTranslation(Knowledge* knowledge, Delivery* delivery, Querier* querier)
+    : k_(*knowledge),
+      delivery_(*delivery),
+      querier_(*querier),
+      errors_(k_.options.errors_per_second, k_.options.error_burst, k_.now) {}
+
+Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload) {
+  const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(payload);
+  if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
+  k_.neighbors.HearFrom(packet->source, frame.source, k_.now);
+  if (const Drop drop = LearnGroups(*packet, true); drop != Drop::kNone) return drop;
+  FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
+  if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
+  LearnDhcp(*packet, true);
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  Suspect(from);
+  if (AskForBroadcast(payload.first(packet->bytes.size()))) k_.counters.Add(Event::kDhcpBroadcast);
+  const auto send = [&](absl::Span<const uint8_t> bytes) { return Send(from, IpoibType::kIpv4, bytes); };
+  const auto report = [&](absl::Span<const uint8_t> error) {
+    k_.output.ToEthernet(frame.source, frame.destination, kEtherTypeIpv4, error);
+  };
+  return Fit(*packet, k_.output.ipoib_mtu(), from.station == nullptr, send, report);
+}
+
+Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
+  const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(payload);
+  if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
+  k_.neighbors.HearFrom(packet->source, frame.source, k_.now);
+  if (const Drop drop = LearnGroups(*packet, true); drop != Drop::kNone) return drop;
+  FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
+  if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  Suspect(from);
+  const auto send = [&](absl::Span<const uint8_t> bytes) { return Send(from, IpoibType::kIpv6, bytes); };
+  const auto report = [&](absl::Span<const uint8_t> error) {
+    const MacAddr reporter = from.station != nullptr ? frame.destination : k_.own_mac;
+    k_.output.ToEthernet(frame.source, reporter, kEtherTypeIpv6, error);
+  };
+  return Fit(*packet, k_.output.ipoib_mtu(), send, report);
+}
+
+// A multicast packet to one MAC address is for that station alone (RFC 6085). A broadcast frame with a unicast address of IPv4
+// is taken for a broadcast to its subnet, 192.0.2.255, whose mask nobody here knows.
+Drop PacketTranslation::FindTarget(FromEthernet* packet) const {
+  const MacAddr to = packet->frame.destination;
+  if (!to.IsGroup()) {
+    packet->station = k_.stations.FindByMac(to);
+    return packet->station != nullptr ? Drop::kNone : Drop::kUnknownStation;
+  }
+  packet->group = packet->destination;
+  if (packet->destination.IsMulticast()) {
+    if (IsOfHelloGroup(packet->destination)) return Drop::kHelloGroup;
+    return to.IsBroadcast() || to == GroupMac(packet->destination) ? Drop::kNone : Drop::kGroupMismatch;
+  }
+  packet->group = Ipv4Addr::Broadcast();
+  return to.IsBroadcast() && !packet->destination.is_ipv6() ? Drop::kNone : Drop::kGroupMismatch;
+}
+
+void PacketTranslation::Suspect(const FromEthernet& packet) {
+  const Station* const station = packet.station;
+  if (station == nullptr || k_.now - station->heard < k_.options.suspect_after || station->ips.empty()) return;
+  // The packet may be for a host behind the station: then any address of the station's own will do.
+  const bool own = k_.stations.FindByIp(packet.destination) == station;
+  const IpAddr& target = own ? packet.destination : station->ips.front();
+  const bool of_link = k_.neighbors.Find(packet.source) == packet.frame.source && packet.source.is_ipv6() == target.is_ipv6();
+  const IpAddr nobody = target.is_ipv6() ? IpAddr(Ipv6Addr()) : IpAddr(Ipv4Addr());
+  k_.liveness.Suspect({target, of_link ? packet.source : nobody, packet.frame.source, false}, k_.now);
+}
+
+Drop PacketTranslation::Send(const FromEthernet& packet, IpoibType type, absl::Span<const uint8_t> bytes) {
+  if (packet.station == nullptr) {
+    k_.output.ToIpoibGroup(type, bytes, packet.group);
+  } else {
+    k_.output.ToIpoib(type, bytes, packet.station->address());
+  }
+  return Drop::kNone;
+}
+
+Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
+  const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(from.payload);
+  if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
+  const Station* station = nullptr;
+  if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups(*packet, false); drop != Drop::kNone) return drop;
+  LearnDhcp(*packet, false);
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  // What came through a group and is no group's is a broadcast to its subnet.
+  const bool group = from.group || packet->destination.IsMulticast() || packet->destination.IsBroadcast();
+  const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv4};
+  const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
+  const auto report = [&](absl::Span<const uint8_t> error) { k_.output.ToIpoib(IpoibType::kIpv4, error, station->address()); };
+  return Fit(*packet, k_.output.ethernet_mtu(), group, send, report);
+}
+
+Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
+  const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(from.payload);
+  if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
+  const Station* station = nullptr;
+  if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups(*packet, false); drop != Drop::kNone) return drop;
+  const bool group = packet->destination.IsMulticast();
+  if (from.group && !group) return Drop::kGroupMismatch;
+  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv6};
+  const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
+  const auto report = [&](absl::Span<const uint8_t> error) { k_.output.ToIpoib(IpoibType::kIpv6, error, station->address()); };
+  return Fit(*packet, k_.output.ethernet_mtu(), send, report);
+}
+
+// A packet without sender is its IP address' station's, as far as its MAC address goes. It is no sign that the station is still
+// at the queue pair where it was.
+Drop PacketTranslation::FindSender(const ipoib::Packet& packet, const IpAddr& ip, const Station** sender) {
+  if (!packet.source.has_value()) {
+    *sender = k_.stations.FindByIp(ip);
+    if (*sender != nullptr) k_.counters.Add(Event::kAttributed);
+    return *sender != nullptr ? Drop::kNone : Drop::kUnknownSource;
+  }
+  if (const Drop drop = k_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
+  *sender = k_.stations.FindByAddress(*packet.source);
+  if (*sender == nullptr || packet.group) {
+    *sender = k_.LearnStation(*packet.source, ip, Stations::Claim::kProbe);
+  } else {
+    k_.stations.HearFrom(**sender, ip, k_.now);
+  }
+  return Drop::kNone;
+}
+
+Drop PacketTranslation::SendToEthernet(const Delivery::Packet& packet, bool group, absl::Span<const uint8_t> bytes) {
+  if (!group) return delivery_.ToNeighbor(packet, bytes);
+  k_.output.ToEthernet(GroupMac(packet.destination), packet.station, packet.ethertype, bytes);
+  return Drop::kNone;
+}
+
+Drop PacketTranslation::Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, Emit emit, Report report) {
+  if (packet.bytes.size() <= mtu) return emit(packet.bytes);
+  Drop result = Drop::kNone;
+  const FragmentVerdict verdict = FragmentIpv4(packet, mtu, [&](absl::Span<const uint8_t> part) {
+    k_.counters.Add(Event::kFragments);
+    result = emit(part);
+  });
+  if (verdict == FragmentVerdict::kBad) return Drop::kMalformed;
+  if (verdict == FragmentVerdict::kDone) {
+    k_.counters.Add(Event::kFragmented);
+    return result;
+  }
+  if (group) return Drop::kTooBig;  // RFC 1122 §3.2.2: no error about what came as a broadcast
+  IcmpErrorBuffer buffer;
+  Tell(BuildFragmentationNeeded(packet, mtu, k_.options.icmp_source4.value_or(packet.destination), &buffer), report);
+  return Drop::kTooBig;
+}
+
+Drop PacketTranslation::Fit(const Ipv6Packet& packet, uint32_t mtu, Emit emit, Report report) {
+  if (packet.bytes.size() <= mtu) return emit(packet.bytes);
+  IcmpErrorBuffer buffer;
+  Tell(BuildPacketTooBig(packet, mtu, k_.options.icmp_source6.value_or(packet.destination), &buffer), report);
+  return Drop::kTooBig;
+}
+
+void PacketTranslation::Tell(absl::Span<const uint8_t> error, Report report) {
+  if (error.empty()) return;
+  const bool may = errors_.Take(k_.now);
+  k_.counters.Add(may ? Event::kTooBigSent : Event::kTooBigLimited);
+  if (may) report(error);
+}
+
+Drop PacketTranslation::LearnGroups(const Ipv4Packet& packet, bool from_ethernet) {
+  IgmpMessage message;
+  const GroupVerdict verdict = ParseGroupMessage(packet, &message);
+  if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
+  if (verdict == GroupVerdict::kQuery) querier_.HeardIgmp(k_.now);
+  if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < 3)) {
+    ForEachGroup(message, [&](Ipv4Addr group, bool wanted) { Heard(group, wanted, from_ethernet); });
+  }
+  return Drop::kNone;
+}
+
+Drop PacketTranslation::LearnGroups(const Ipv6Packet& packet, bool from_ethernet) {
+  MldMessage message;
+  const GroupVerdict verdict = ParseGroupMessage(packet, &message);
+  if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
+  if (verdict == GroupVerdict::kQuery) querier_.HeardMld(k_.now);
+  if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < 2)) {
+    ForEachGroup(message, [&](const Ipv6Addr& group, bool wanted) { Heard(group, wanted, from_ethernet); });
+  }
+  return Drop::kNone;
+}
+
+// In the first versions a host that hears another's report keeps its own back.
+void PacketTranslation::Heard(const IpAddr& group, bool wanted, bool from_ethernet) {
+  if (!from_ethernet) {
+    if (wanted) k_.groups.Suppressed(group, k_.now);
+    return;
+  }
+  if (k_.groups.Report(group, wanted, k_.now)) querier_.AskFor(group, k_.now);
+}
+
+// RFC 2131 §4.1: servers, and relays of theirs, send from port 67; to a client, or to a relay of another link, which is nothing
+// to learn from. Nor is what a client beyond the routers gets that renews its lease.
+void PacketTranslation::LearnDhcp(const Ipv4Packet& packet, bool from_ethernet) {
+  if (packet.protocol != kProtocolUdp || packet.payload.size() < sizeof(be16) || !packet.fragment.IsWhole()) return;
+  if (ReadWire<be16>(packet.payload.data()).value() != kDhcpServerPort) return;
+  const absl::optional<UdpDatagram> datagram = ParseUdp(packet);
+  if (!datagram.has_value() || datagram->destination_port != kDhcpClientPort) return;
+  const absl::optional<DhcpMessage> message = DhcpMessage::Parse(datagram->payload);
+  if (!message.has_value() || message->fields().operation != BootpOperation::kReply) return;
+  const IpAddr client = packet.destination;
+  const bool here = packet.destination.IsBroadcast() || k_.stations.FindByIp(client) != nullptr || k_.neighbors.Find(client);
+  if (here) k_.on_link.LearnDhcp(*message, k_.now);
+  if (!from_ethernet) LearnClient(message->fields(), packet.destination);
+}
+
+// A server that does not heed the broadcast flag sends to the address that its client will have, and could not ask for it yet:
+// but who that is, the message says (RFC 2131 §4.1). One that has its address already (§4.3.5) can be asked, and may be far
+// away.
+void PacketTranslation::LearnClient(const DhcpFields& reply, Ipv4Addr destination) {
+  if (reply.hardware_type != kDhcpEthernet || reply.hardware_length != MacAddr::kSize || reply.yours != destination) return;
+  if (!reply.client.IsZero()) return;
+  k_.LearnNeighbor(destination, MacAddr::FromWire(reply.hardware_address.data()), Neighbors::Claim::kWeak);
+}
+
+}  // namespace eoib::translation

@@ -1,0 +1,75 @@
+// PendingAsks: who asked for what, for the few seconds in which an answer may come.
+//
+// On IPoIB all Ethernet hosts are at the gateway's one address, so an answer says by its target IP address for whom it is. One
+// to a probe (RFC 5227 §2.1.1) has 0.0.0.0 there, one to RARP nothing that was there before (RFC 903): these go to who asked.
+//
+// Owned by the translation, on its thread.
+#ifndef EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_
+#define EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "fdb/address.h"
+#include "gateway/translation/aged_table.h"
+#include "gateway/translation/options.h"
+#include "vswitch/wire/ip_addr.h"
+
+namespace eoib::translation {
+
+class PendingAsks {
+ public:
+  static constexpr size_t kMaxAskers = 4;  // of one target; then the one who asked first goes
+
+  explicit PendingAsks(const Options& options) : age_(options.pending_age), asks_(options.max_pending_asks) {}
+
+  // `target` is 0.0.0.0 for RARP, which asks for nothing known.
+  void Add(const IpAddr& target, MacAddr asker, absl::Time now) {
+    auto* ask = asks_.Hear(target, now);
+    if (ask == nullptr) {
+      asks_.MakeRoom();
+      ask = asks_.Add(target, {}, now);
+    }
+    ask->value.Add(asker);
+  }
+
+  // Those who asked for `target`. Good until the next call.
+  absl::Span<const MacAddr> Askers(const IpAddr& target, absl::Time now) {
+    Expire(now);
+    const auto* const ask = asks_.Find(target);
+    return ask == nullptr ? absl::Span<const MacAddr>() : ask->value.span();
+  }
+
+  void Expire(absl::Time now) {
+    while (const auto* const old = asks_.SilentSince(now - age_)) asks_.Erase(IpAddr(old->key));
+  }
+  // See Translator.
+  void Imitate(const PendingAsks& other) { asks_.Imitate(other.asks_); }
+  absl::Time NextExpiry() const { return asks_.oldest() + age_; }
+  size_t size() const { return asks_.size(); }
+
+ private:
+  struct Macs {
+    std::array<MacAddr, kMaxAskers> macs;
+    size_t count = 0;
+    size_t next = 0;
+
+    absl::Span<const MacAddr> span() const { return absl::MakeConstSpan(macs).first(count); }
+    void Add(MacAddr mac) {
+      if (std::find(macs.begin(), macs.begin() + count, mac) != macs.begin() + count) return;
+      macs[next] = mac;
+      next = (next + 1) % kMaxAskers;
+      count = std::min(count + 1, kMaxAskers);
+    }
+  };
+
+  const absl::Duration age_;
+  AgedTable<IpAddr, Macs> asks_;
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_

@@ -1,0 +1,63 @@
+// Querier: asks Ethernet hosts which groups they want, where nobody else does.
+//
+// Hosts report a group when they join it, and from then on only if they are asked (RFC 3376 §5, RFC 3810 §6). A VES need not
+// have a router, and a gateway that has just started has not heard what was reported before. So it asks: at its start, and then
+// at the intervals of a querier for as long as it hears no other one (RFC 3376 §8.5); it does not take part in their election,
+// in which it would have to have an address. IGMP is asked from 0.0.0.0 (RFC 4541 §2.1.1), MLD from a link-local address made
+// of the gateway's own MAC address (RFC 4291 appendix A), because hosts ignore other questions (RFC 3810 §5.1.14).
+//
+// Owned by the Translator, on its thread.
+#ifndef EOIB_GATEWAY_TRANSLATION_QUERIER_H_
+#define EOIB_GATEWAY_TRANSLATION_QUERIER_H_
+
+#include "absl/time/time.h"
+#include "gateway/translation/counters.h"
+#include "gateway/translation/options.h"
+#include "gateway/translation/output.h"
+#include "vswitch/wire/ip_addr.h"
+
+namespace eoib::translation {
+
+// fe80::/64 and the modified EUI-64 of a MAC address.
+Ipv6Addr LinkLocalOf(MacAddr mac);
+
+class Querier {
+ public:
+  Querier(const Options& options, Output* output, Counters* counters, const MacAddr* own_mac)
+      : options_(options), output_(output), counters_(counters), own_mac_(*own_mac) {}
+
+  // Asks at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Once the output can send. Who
+  // else asked before that is forgotten: it may have been the gateway that worked until now.
+  void Start(absl::Time now);
+  // A query of another querier passed.
+  void HeardIgmp(absl::Time now) { other_igmp_ = now; }
+  void HeardMld(absl::Time now) { other_mld_ = now; }
+  // A host left `group`: do others want it still?
+  void AskFor(const IpAddr& group, absl::Time now);
+
+  // See Translator.
+  void Imitate(const Querier& other);
+
+  void Tick(absl::Time now);
+  absl::Time NextDeadline() const { return options_.query_groups ? next_ : absl::InfiniteFuture(); }
+
+ private:
+  bool IsIgmpQuerier(absl::Time now) const { return now - other_igmp_ >= OtherPresent(); }
+  bool IsMldQuerier(absl::Time now) const { return now - other_mld_ >= OtherPresent(); }
+  absl::Duration OtherPresent() const { return 2 * options_.query_interval + absl::Seconds(5); }
+  void AskIgmp(Ipv4Addr group, absl::Duration max_response);
+  void AskMld(const Ipv6Addr& group, absl::Duration max_response);
+
+  const Options options_;
+  Output* const output_;
+  Counters* const counters_;
+  const MacAddr& own_mac_;
+  int started_ = 0;  // general queries since Start()
+  absl::Time next_ = absl::InfiniteFuture();
+  absl::Time other_igmp_ = absl::InfinitePast();
+  absl::Time other_mld_ = absl::InfinitePast();
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_QUERIER_H_

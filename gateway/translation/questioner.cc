@@ -1,0 +1,61 @@
+#include "gateway/translation/questioner.h"
+
+#include <array>
+
+#include "gateway/translation/nd_packet.h"
+#include "vswitch/wire/arp.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib::translation {
+namespace {
+
+template <typename LinkAddress>
+std::array<uint8_t, ArpPacket<LinkAddress>::kSize> ArpRequest(const LinkAddress& sender, Ipv4Addr sender_ip,
+                                                              const LinkAddress& target, Ipv4Addr target_ip) {
+  std::array<uint8_t, ArpPacket<LinkAddress>::kSize> bytes;
+  EncodeArp(ArpPacket<LinkAddress>{ArpOperation::kRequest, sender, sender_ip, target, target_ip}, absl::MakeSpan(bytes));
+  return bytes;
+}
+
+}  // namespace
+
+void Questioner::AskEthernet(const Question& question) {
+  if (!question.target.is_ipv6()) {
+    const auto arp = ArpRequest(question.asker, question.on_behalf.ipv4(), MacAddr(), question.target.ipv4());
+    return output_->ToEthernet(MacAddr::Broadcast(), question.asker, kEtherTypeArp, arp);
+  }
+  BuildSolicitation(question.on_behalf.ipv6(), question.asker, question.target.ipv6(), false, &packet_);
+  output_->ToEthernet(GroupMac(SolicitedNodeGroup(question.target.ipv6())), question.asker, kEtherTypeIpv6, packet_);
+}
+
+void Questioner::AskIpoib(const Question& question, const Station* at) {
+  const IpoibAddress own = output_->own();
+  if (!question.target.is_ipv6()) {
+    const IpoibAddress target = at != nullptr ? at->address() : IpoibAddress();
+    const auto arp = ArpRequest(own, question.on_behalf.ipv4(), target, question.target.ipv4());
+    return at != nullptr ? output_->ToIpoib(IpoibType::kArp, arp, target) : output_->Broadcast(IpoibType::kArp, arp);
+  }
+  // RFC 4861 §7.1.1: from nobody it has to be to the group, whichever way it gets there.
+  const bool direct = at != nullptr && !question.on_behalf.IsUnspecified();
+  BuildSolicitation(question.on_behalf.ipv6(), own, question.target.ipv6(), direct, &packet_);
+  if (at != nullptr) return output_->ToIpoib(IpoibType::kIpv6, packet_, at->address());
+  output_->ToIpoibGroup(IpoibType::kIpv6, packet_, SolicitedNodeGroup(question.target.ipv6()));
+}
+
+void Questioner::AnnounceToEthernet(const IpAddr& ip, bool router, MacAddr mac) {
+  if (!ip.is_ipv6()) {
+    return output_->ToEthernet(MacAddr::Broadcast(), mac, kEtherTypeArp, ArpRequest(mac, ip.ipv4(), MacAddr(), ip.ipv4()));
+  }
+  BuildAdvertisement(ip.ipv6(), router, mac, &packet_);
+  output_->ToEthernet(GroupMac(kAllNodes), mac, kEtherTypeIpv6, packet_);
+}
+
+void Questioner::AnnounceToIpoib(const IpAddr& ip, bool router) {
+  if (!ip.is_ipv6()) {
+    return output_->Broadcast(IpoibType::kArp, ArpRequest(output_->own(), ip.ipv4(), IpoibAddress(), ip.ipv4()));
+  }
+  BuildAdvertisement(ip.ipv6(), router, output_->own(), &packet_);
+  output_->ToIpoibGroup(IpoibType::kIpv6, packet_, kAllNodes);
+}
+
+}  // namespace eoib::translation

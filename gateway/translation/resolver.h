@@ -1,0 +1,112 @@
+// Resolver: packets from IPoIB that wait until an Ethernet host says at which MAC address it is.
+//
+// IPoIB hosts resolve a neighbour themselves, and the answer crosses; so the gateway has to ask only when it forgot, or started
+// later than its hosts, or the packet is for a host beyond a router. RFC 1122 §2.3.2.2 and RFC 4861 §7.2.2: a few packets are
+// held for each address, the latest rather than the first; three questions, a second apart.
+//
+// Owned by the translation, on its thread. Copies packets.
+#ifndef EOIB_GATEWAY_TRANSLATION_RESOLVER_H_
+#define EOIB_GATEWAY_TRANSLATION_RESOLVER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "fdb/address.h"
+#include "gateway/translation/aged_table.h"
+#include "gateway/translation/options.h"
+#include "vswitch/wire/ip_addr.h"
+
+namespace eoib::translation {
+
+// A packet that waits.
+struct HeldPacket {
+  uint16_t ethertype = 0;
+  MacAddr source;  // its station's
+  std::vector<uint8_t> bytes;
+};
+
+// A question for `target` of the gateway's own.
+struct Question {
+  IpAddr target;
+  IpAddr on_behalf;     // who would like to know; unspecified if that is nobody of this link: then it looks like a probe
+  MacAddr asker;        // its MAC address
+  bool direct = false;  // to the address that the target had, rather than to all
+};
+
+class Resolver {
+ public:
+  explicit Resolver(const Options& options) : options_(options), targets_(options.max_held_targets) {}
+
+  bool IsWaitingFor(const IpAddr& target) const { return targets_.Find(target) != nullptr; }
+  bool full() const { return targets_.full(); }
+  // Begins to wait for question.target, which has just been asked for. Requires !full() and !IsWaitingFor(target).
+  void Start(const Question& question, absl::Time now) {
+    targets_.Add(question.target, Target{question, 1, now + options_.resolve_interval, {}}, now);
+    next_ = std::min(next_, now + options_.resolve_interval);
+  }
+  // Adds a packet that waits for `target`; returns how many older ones went for it. Requires IsWaitingFor(target).
+  size_t Hold(const IpAddr& target, HeldPacket packet) {
+    std::deque<HeldPacket>& packets = targets_.Find(target)->value.packets;
+    packets.push_back(std::move(packet));
+    if (packets.size() <= options_.max_held_per_target) return 0;
+    packets.pop_front();
+    return 1;
+  }
+  // What waited for `target`, in its order; from now on nothing waits for it.
+  std::deque<HeldPacket> Take(const IpAddr& target) {
+    auto* const entry = targets_.Find(target);
+    if (entry == nullptr) return {};
+    std::deque<HeldPacket> packets = std::move(entry->value.packets);
+    targets_.Erase(target);
+    return packets;
+  }
+
+  // Calls ask(question) for each that is due again, and give_up(target) for each that had its last; which then Takes it.
+  void Tick(absl::Time now, absl::FunctionRef<void(const Question&)> ask, absl::FunctionRef<void(const IpAddr&)> give_up) {
+    if (now < next_) return;
+    std::vector<Question> due;
+    std::vector<IpAddr> over;
+    next_ = absl::InfiniteFuture();
+    targets_.ForEach([&](auto& entry) {
+      auto& target = entry.value;
+      if (target.next <= now) {
+        target.tries < options_.resolve_tries ? due.push_back(target.question) : over.push_back(entry.key);
+        ++target.tries;
+        target.next = now + options_.resolve_interval;
+      }
+      next_ = std::min(next_, target.next);
+    });
+    for (const Question& question : due) ask(question);
+    for (const IpAddr& target : over) give_up(target);
+  }
+  // See Translator.
+  void Imitate(const Resolver& other) {
+    targets_.Imitate(other.targets_);
+    next_ = other.next_;
+  }
+  absl::Time NextDeadline() const { return targets_.size() == 0 ? absl::InfiniteFuture() : next_; }
+  size_t size() const { return targets_.size(); }
+
+ private:
+  struct Target {
+    Question question;
+    int tries = 0;
+    absl::Time next;
+    std::deque<HeldPacket> packets;
+  };
+
+  const Options options_;
+  AgedTable<IpAddr, Target> targets_;
+  absl::Time next_ = absl::InfiniteFuture();  // no target is due before
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_RESOLVER_H_

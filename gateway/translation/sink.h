@@ -1,0 +1,32 @@
+// Sink: where the translation's packets go. The daemon implements it with a VES and an IPoIB interface, tests with lists.
+//
+// Called from within Translator's functions, on their thread, and must not call back into the Translator. The bytes are the
+// caller's, and are good until the function returns.
+#ifndef EOIB_GATEWAY_TRANSLATION_SINK_H_
+#define EOIB_GATEWAY_TRANSLATION_SINK_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "fdb/address.h"
+#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/wire/ipoib_group.h"
+#include "vswitch/wire/ipoib_header.h"
+
+namespace eoib::translation {
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // A frame without VLAN tag, not padded; all its checksums are right.
+  virtual void ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload) = 0;
+  // As ipoib::Interface's functions Send, SendToGroup, Listen and Unlisten.
+  virtual void ToIpoib(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) = 0;
+  virtual void ToIpoibGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) = 0;
+  virtual void Listen(const IpoibGroup& group) = 0;
+  virtual void Unlisten(const IpoibGroup& group) = 0;
+};
+
+}  // namespace eoib::translation
+
+#endif  // EOIB_GATEWAY_TRANSLATION_SINK_H_

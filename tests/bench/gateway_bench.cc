@@ -1,0 +1,141 @@
+// What passes between an Ethernet host and an IPoIB host through a gateway, beside what passes between the same two network
+// namespaces through a third one that routes (Linux, two veth pairs), and beside two Ethernet hosts of the VES, in interleaved
+// rounds.
+//
+//   gateway_bench OUTPUT.json
+//
+// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) may be set. The veths have the MTU of the VES's interface.
+// Routing passes super-frames of 64 KiB from end to end, because veths take them; "frames" is the same routing over veths that
+// take, as the gateway's hosts do, frames of the MTU only.
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/bench/report.h"
+#include "tests/bench/stream.h"
+#include "tests/lab/agent.h"
+#include "tests/lab/gateway.h"
+#include "tests/lab/lab.h"
+#include "tests/lab/soft_fabric.h"
+
+namespace eoib::bench {
+namespace {
+
+using lab::Host;
+
+constexpr uint16_t kVes = 0x8001, kIpoib = 0x8002;
+constexpr int kMtu = 4074;
+constexpr int kPayload = 22;  // of a datagram: with headers of UDP, IPv4 and Ethernet 64 bytes
+constexpr int kPings = 500;
+
+// The last of each name is what a gateway is compared with. More is better in all but rtt.
+constexpr Report::RatioSpec kRatios[] = {
+    {"tcp_vs_route", "tcp_gateway (Gb/s)", "tcp_route (Gb/s)", {}},
+    {"tcp_back_vs_route", "tcp_back_gateway (Gb/s)", "tcp_back_route (Gb/s)", {}},
+    {"udp_vs_route", "udp_gateway (kpps)", "udp_route (kpps)", {}},
+    {"rtt_vs_route", "rtt_gateway (us)", "rtt_route (us)", {}},
+    {"tcp_vs_frames", "tcp_gateway (Gb/s)", "tcp_frames (Gb/s)", {}},
+    {"tcp_back_vs_frames", "tcp_back_gateway (Gb/s)", "tcp_back_frames (Gb/s)", {}},
+    {"tcp_ipv6_vs_frames", "tcp_gateway6 (Gb/s)", "tcp_frames (Gb/s)", {}},
+    {"tcp_vs_switch", "tcp_gateway (Gb/s)", "tcp_switch (Gb/s)", {}},
+    {"tcp_back_vs_switch", "tcp_back_gateway (Gb/s)", "tcp_back_switch (Gb/s)", {}},
+    {"udp_vs_switch", "udp_gateway (kpps)", "udp_switch (kpps)", {}},
+    {"rtt_vs_switch", "rtt_gateway (us)", "rtt_switch (us)", {}},
+};
+
+// A way from one host to another, and their addresses on it.
+struct Path {
+  std::string name;
+  Host* from;
+  Host* to;
+  std::string from_address, to_address;
+};
+
+class GatewayBench {
+ public:
+  GatewayBench() {
+    gateway_.Launch();
+    station_.Launch();
+    ethernet_.Start();
+    second_.Start();
+    gateway_.WaitUntilActive();
+    station_.WaitUntilReady();
+    ethernet_.host()->AddAddress("v1", "10.0.0.1/24");
+    second_.host()->AddAddress("v1", "10.0.0.2/24");
+    ethernet_.host()->AddAddress("v1", "fd00::1/64");
+    AddRouter("routed", 8);
+    AddRouter("frames", 9);
+    for (const std::string end : {"left", "right"}) WithoutOffloads(router_, end + "9");
+    for (Host* host : {ethernet_.host(), station_.host()}) WithoutOffloads(host, "frames");
+    for (const Path& path : paths_)
+      path.from->MustRun({"ping", "-n", "-q", "-c", "3", "-i", "0.2", "-W", "5", path.to_address});
+  }
+
+  void Round(Report* report, int seconds) {
+    for (const Path& path : paths_) {
+      report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"), Stream(path.from, path.to, path.to_address, seconds).Finish());
+    }
+    for (const Path& path : paths_) {
+      report->Add(absl::StrCat("tcp_back_", path.name, " (Gb/s)"),
+                  Stream(path.to, path.from, path.from_address, seconds).Finish());
+    }
+    for (const Path& path : paths_) {
+      report->Add(absl::StrCat("udp_", path.name, " (kpps)"),
+                  DatagramRate(path.from, path.to, path.to_address, kPayload, seconds));
+    }
+    for (const Path& path : paths_) {
+      report->Add(absl::StrCat("rtt_", path.name, " (us)"), MedianRoundTrip(path.from, path.to_address, kPings));
+    }
+  }
+
+ private:
+  // A network of its own between each of the two and the router: 10.`number`.1.0/24, 10.`number`.2.0/24.
+  void AddRouter(const std::string& interface, int number) {
+    router_->Sysctl("ipv4/ip_forward", "1");
+    const std::string left = absl::StrCat("left", number), right = absl::StrCat("right", number);
+    const std::string network = absl::StrCat("10.", number, ".");
+    ethernet_.host()->AddVeth(interface, router_, left, kMtu);
+    station_.host()->AddVeth(interface, router_, right, kMtu);
+    ethernet_.host()->AddAddress(interface, network + "1.1/24");
+    router_->AddAddress(left, network + "1.254/24");
+    station_.host()->AddAddress(interface, network + "2.1/24");
+    router_->AddAddress(right, network + "2.254/24");
+    ethernet_.host()->MustIp(absl::StrCat("route add ", network, "2.0/24 via ", network, "1.254"));
+    station_.host()->MustIp(absl::StrCat("route add ", network, "1.0/24 via ", network, "2.254"));
+  }
+  static void WithoutOffloads(Host* host, const std::string& interface) {
+    host->MustRun({"ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off"});
+  }
+
+  lab::Lab lab_;
+  lab::SoftFabric fabric_{&lab_, {{kVes}, {kIpoib}}};
+  Host* const router_ = lab_.AddHost("router");
+  lab::Agent ethernet_{&lab_, &fabric_, lab_.AddHost("h1", {.ipv6 = true}), {}};
+  lab::Agent second_{&lab_, &fabric_, lab_.AddHost("h2"), {}};
+  lab::GatewayDaemon gateway_{&lab_, &fabric_, lab_.AddHost("gw"), {lab::GatewaySpec{.ves_pkey = kVes, .pkey = kIpoib}}};
+  lab::IpoibHost station_{
+      &lab_, &fabric_, lab_.AddHost("s1", {.ipv6 = true}), {.pkey = kIpoib, .addresses = {"10.0.0.11/24", "fd00::11/64"}}};
+  const Path paths_[5] = {{"gateway", ethernet_.host(), station_.host(), "10.0.0.1", "10.0.0.11"},
+                          {"gateway6", ethernet_.host(), station_.host(), "fd00::1", "fd00::11"},
+                          {"route", ethernet_.host(), station_.host(), "10.8.1.1", "10.8.2.1"},
+                          {"frames", ethernet_.host(), station_.host(), "10.9.1.1", "10.9.2.1"},
+                          {"switch", ethernet_.host(), second_.host(), "10.0.0.1", "10.0.0.2"}};
+};
+
+bool Run(const std::string& output) {
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
+  GatewayBench bench;
+  Report report("gateway", "");
+  for (int round = 0; round < rounds; ++round) {
+    std::printf("round %d of %d\n", round + 1, rounds);
+    std::fflush(stdout);
+    bench.Round(&report, seconds);
+  }
+  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+  return report.Finish(output);
+}
+
+}  // namespace
+}  // namespace eoib::bench
+
+int main(int argc, char** argv) { return eoib::bench::Main(argc, argv, eoib::bench::Run); }

@@ -1,0 +1,73 @@
+#include "tests/lab/daemon.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "control/command_client.h"
+#include "gtest/gtest.h"
+
+namespace eoib::lab {
+
+Daemon::Daemon(Lab* lab, Fabric* fabric, Host* host, const std::string& program, const Argv& flags)
+    : fabric_(fabric), host_(host), program_(program), flags_(flags), directory_(lab->Path(host->name())) {
+  for (const char* part : {"", "/run", "/state"}) {
+    if (mkdir((directory_ + part).c_str(), 0755) != 0 && errno != EEXIST) DieErrno("make " + directory_ + part);
+  }
+}
+
+void Daemon::Launch() {
+  Argv argv = fabric_->DaemonCommand(program_, host_->name());
+  argv.push_back(absl::StrCat("--rundir=", directory_, "/run"));
+  argv.insert(argv.end(), flags_.begin(), flags_.end());
+  process_ = host_->Start(argv);
+}
+
+std::string Daemon::ctl_path() const { return absl::StrCat(directory_, "/run/", program_, ".ctl"); }
+
+void Daemon::DieOf(const Argv& command) {
+  Die(absl::StrCat(program_, " on ", host_->name(), " does not come up: `", absl::StrJoin(command, " "), "` says ",
+                   Ctl(command).ToString(), "its log says\n", Log()));
+}
+
+void Daemon::Kill(int signal) {
+  EXPECT_TRUE(Alive()) << program_ << " on " << host_->name() << " has died:\n" << Log();
+  process_->Kill(signal);
+}
+
+void Daemon::Terminate() {
+  Kill(SIGCONT);
+  Kill(SIGTERM);
+}
+
+int Daemon::Wait() { return process_->Wait().value_or(-1); }
+
+int Daemon::Stop() {
+  Terminate();
+  return Wait();
+}
+
+// What eoibctl does, without a process for each question. That program itself is tested where an operator uses it.
+RunResult Daemon::Ctl(const Argv& command) {
+  const auto reply = CallCommand(ctl_path(), command[0], {command.begin() + 1, command.end()}, absl::Seconds(10));
+  RunResult result;
+  result.exit_code = !reply.ok() ? 1 : reply->is_error ? 2 : 0;
+  if (!reply.ok()) {
+    result.err = std::string(reply.status().message());
+  } else {
+    (reply->is_error ? result.err : result.out) = reply->text;
+  }
+  return result;
+}
+
+std::string Daemon::MustCtl(const Argv& command) {
+  const RunResult result = Ctl(command);
+  EXPECT_TRUE(result.ok()) << "eoibctl " << absl::StrJoin(command, " ") << " on " << host_->name() << ": " << result.ToString();
+  return result.ok() ? result.out : "";
+}
+
+}  // namespace eoib::lab

@@ -1,0 +1,97 @@
+#include "tests/lab/gateway.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+
+namespace eoib::lab {
+namespace {
+
+std::string ToToml(const std::vector<GatewaySpec>& specs) {
+  std::string toml;
+  std::vector<std::string> veses;
+  for (const GatewaySpec& spec : specs) {
+    if (std::find(veses.begin(), veses.end(), spec.ves) == veses.end()) {
+      absl::StrAppend(&toml, "[[ves]]\nname = \"", spec.ves, "\"\npkey = ", spec.ves_pkey, "\n");
+      veses.push_back(spec.ves);
+    }
+    absl::StrAppend(&toml, "[[gateway]]\nname = \"", spec.name, "\"\nves = \"", spec.ves, "\"\npkey = ", spec.pkey, "\n",
+                    spec.more);
+  }
+  return toml;
+}
+
+// The sum of all values of that name in lines of "name value ...".
+uint64_t SumOf(const std::string& text, const std::string& name, bool* found) {
+  uint64_t sum = 0, value = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (words.size() < 2 || words[0] != name || !absl::SimpleAtoi(words[1], &value)) continue;
+    sum += value;
+    *found = true;
+  }
+  return sum;
+}
+
+Argv FlagsOf(const IpoibSpec& spec) {
+  Argv flags = {absl::StrCat("--pkey=0x", absl::Hex(spec.pkey)), absl::StrCat("--netdev=", spec.netdev)};
+  if (!spec.addresses.empty()) flags.push_back(absl::StrCat("--address=", absl::StrJoin(spec.addresses, ",")));
+  flags.insert(flags.end(), spec.more.begin(), spec.more.end());
+  return flags;
+}
+
+}  // namespace
+
+GatewayDaemon::GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs)
+    : Daemon(lab, fabric, host, "eoib-gateway",
+             {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
+              absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}) {
+  WriteFile(directory() + "/eoib-gateway.toml", ToToml(specs));
+}
+
+std::string GatewayDaemon::State(const std::string& gateway) {
+  const std::string show = Ctl({"gateway", "show", gateway}).out;
+  const std::string first = show.substr(0, show.find('\n'));
+  for (const char* state : {"active", "standby", "candidate", "listening", "down"}) {
+    if (absl::StrContains(first, absl::StrCat(", ", state))) return state;
+  }
+  return "";
+}
+
+uint64_t GatewayDaemon::Stat(const std::string& name) {
+  bool found = false;
+  const uint64_t value = SumOf(MustCtl({"gateway", "stats"}), name, &found);
+  EXPECT_TRUE(found) << "no counter " << name << " in `gateway stats`";
+  return value;
+}
+
+uint64_t GatewayDaemon::Drop(const std::string& reason) {
+  bool found = false;
+  return SumOf(MustCtl({"gateway", "drops"}), reason, &found);
+}
+
+IpoibHost::IpoibHost(Lab* lab, Fabric* fabric, Host* host, const IpoibSpec& spec)
+    : Daemon(lab, fabric, host, "eoib-ipoib", FlagsOf(spec)), spec_(spec) {}
+
+void IpoibHost::WaitUntilReady() {
+  WaitUntil({"show"}, [this](const std::string& show) {
+    return absl::StrContains(show, "IPoIB link: up") &&
+           std::all_of(spec_.addresses.begin(), spec_.addresses.end(), [&](const std::string& address) {
+             return absl::StrContains(show, absl::StrCat("address ", address, ": assigned"));
+           });
+  });
+}
+
+std::string IpoibHost::Address() {
+  const std::string show = MustCtl({"show"});
+  const size_t at = show.find("own address ");
+  return at == std::string::npos ? "" : show.substr(at + 12, 59);
+}
+
+}  // namespace eoib::lab

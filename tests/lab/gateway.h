@@ -1,0 +1,66 @@
+// What tests of the gateway to IPoIB run beside agents: gateways, and hosts that speak IPoIB in user space.
+#ifndef EOIB_TESTS_LAB_GATEWAY_H_
+#define EOIB_TESTS_LAB_GATEWAY_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/lab/daemon.h"
+
+namespace eoib::lab {
+
+struct GatewaySpec {
+  std::string name = "gw0";
+  std::string ves = "red";
+  uint16_t ves_pkey = 0x8001;
+  uint16_t pkey = 0x8002;  // of the IPoIB link
+  std::string more;        // further lines of TOML: "vlan = 10\n"
+};
+
+// eoib-gateway, on a host that has no interface in either network.
+class GatewayDaemon final : public Daemon {
+ public:
+  GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs);
+
+  // "active", "standby", ... of one of its gateways; "" if it does not answer.
+  std::string State(const std::string& gateway = "gw0");
+  void WaitUntilActive() {
+    WaitUntil({"gateway", "show"}, [](const std::string& show) { return show.find(", active") != std::string::npos; });
+  }
+  void Start() {
+    Launch();
+    WaitUntilActive();
+  }
+  // A counter of `gateway stats`, or a reason of `gateway drops` (0 if it never happened), of all its gateways.
+  uint64_t Stat(const std::string& name);
+  uint64_t Drop(const std::string& reason);
+};
+
+struct IpoibSpec {
+  uint16_t pkey = 0x8002;
+  std::string netdev = "ib0";
+  std::vector<std::string> addresses;  // "10.0.0.11/24", either family
+  Argv more;                           // "--dhcp"
+};
+
+// eoib-ipoib, with its interface in the host's namespace.
+class IpoibHost final : public Daemon {
+ public:
+  IpoibHost(Lab* lab, Fabric* fabric, Host* host, const IpoibSpec& spec);
+
+  // Until its link is up and all its addresses are in use.
+  void WaitUntilReady();
+  void Start() {
+    Launch();
+    WaitUntilReady();
+  }
+  // Its link-layer address.
+  std::string Address();
+
+ private:
+  const IpoibSpec spec_;
+};
+
+}  // namespace eoib::lab
+
+#endif  // EOIB_TESTS_LAB_GATEWAY_H_

@@ -1,0 +1,244 @@
+// What an operator sees of the forwarding database's policy, and what attackers get out of it.
+#include <signal.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const MacAddr kGuest = MacAddr::FromUint64(0x02'aa'00'00'00'42);
+const MacAddr kOther = MacAddr::FromUint64(0x02'aa'00'00'00'43);
+
+MacAddr Invented(size_t i) { return MacAddr::FromUint64(0x06'00'00'00'00'00 + i); }
+
+class FdbTest : public SwitchTest {
+ protected:
+  static AgentSpec WithVes(const std::string& more, const std::string& vport = "") {
+    AgentSpec spec;
+    spec.veses[0].more = more;
+    spec.vports[0].more = vport;
+    return spec;
+  }
+  // Each of them hears all others.
+  std::vector<Agent*> AddHosts(int count, const AgentSpec& spec = {}) {
+    std::vector<Agent*> hosts = AddNumberedAgents(count, spec);
+    for (Agent* from : hosts) {
+      for (Agent* at : hosts) {
+        if (at != from) WaitUntilHeard(from->host(), at->host());
+      }
+    }
+    return hosts;
+  }
+  // `socket` sends frames of `count` invented sources, and all of them arrive at `at`.
+  static void Invent(PacketSocket* socket, size_t first, size_t count, PacketSocket* at) {
+    constexpr size_t kPiece = 50;
+    for (size_t begin = first; begin < first + count; begin += kPiece) {
+      std::vector<Bytes> frames;
+      for (size_t i = begin; i < begin + kPiece; ++i) {
+        frames.push_back(TestFrame(MacAddr::Broadcast(), Invented(i), static_cast<uint32_t>(100 + begin), 60));
+      }
+      socket->SendAll(frames);
+      ASSERT_TRUE(at->WaitFor(Marked(static_cast<uint32_t>(100 + begin)), kPiece)) << begin;
+    }
+  }
+  // A frame of `mac` from `socket`, which all of `heard_by` hear.
+  void Speak(PacketSocket* socket, MacAddr mac, const std::vector<PacketSocket*>& heard_by) {
+    socket->Send(TestFrame(MacAddr::Broadcast(), mac, ++marker_));
+    for (PacketSocket* other : heard_by) ASSERT_TRUE(other->WaitFor(Marked(marker_)));
+  }
+
+ private:
+  uint32_t marker_ = 1'000'000;
+};
+class SoftFdbTest : public FdbTest {};
+
+TEST_F(FdbTest, WhoInventsAddressesDisplacesNobodyElses) {
+  const size_t limit = fabric().Slowdown() > 1 ? 100 : 500;
+  auto hosts = AddHosts(3, WithVes(absl::StrCat("fdb_limit = ", limit, "\n")));
+  for (int from : {1, 2, 3}) ExpectPing(hosts[static_cast<size_t>(from - 1)]->host(), Address(from % 3 + 1), 1);
+  PacketSocket attacker(hosts[0]->host(), "v1"), witness(hosts[2]->host(), "v1");
+  Invent(&attacker, 0, 10 * limit, &witness);
+  const uint64_t flooded = hosts[1]->Stat("flooded_unknown");
+  ExpectPing(hosts[1]->host(), Address(3), 10);
+  EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), flooded) << "both are known as ever";
+  for (Agent* agent : hosts) {
+    SCOPED_TRACE(agent->host()->name());
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("evicted") >= 9 * limit; })) << "each in its own time";
+    EXPECT_EQ(agent->Stat("fdb_entries"), limit);
+    for (Agent* other : hosts) EXPECT_TRUE(agent->Knows(other->host()->Mac("v1"))) << other->host()->name();
+    EXPECT_THAT(agent->MustCtl({"fdb", "stats"}),
+                AllOf(HasSubstr(absl::StrCat(limit, " of ", limit, " addresses")), ContainsRegex("evicted +[0-9]+")));
+  }
+  EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats", "red"}),
+              ContainsRegex(absl::StrCat(limit - 2, " +0 +0 +", limit, "  vPort v1")))
+      << "all but those of the other two";
+}
+
+TEST_F(FdbTest, AVPortHasALimitOfItsOwn) {
+  auto hosts = AddHosts(2, WithVes("vport_fdb_limit = 100\n", "fdb_limit = 10\n"));
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
+  Invent(&one, 0, 250, &two);
+  EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats"}), ContainsRegex(" 10 +0 +0 +10  vPort v1"));
+  EXPECT_THAT(hosts[1]->MustCtl({"fdb", "stats"}), ContainsRegex(" 100 +0 +0 +100  GID"));
+}
+
+TEST_F(FdbTest, AHostHasALimitForAllItsVeses) {
+  StartFabric({{0x8001}, {0x8002}});
+  AgentSpec spec;
+  spec.top = "fdb_limit = 100\n";
+  spec.veses = {{"red", 0x8001}, {"blue", 0x8002}};
+  spec.vports = {{"v1", "red"}, {"v2", "blue"}};
+  Agent& agent = AddAgent("h1", spec);
+  Agent& peer = AddAgent("h2", spec);
+  for (const char* interface : {"v1", "v2"}) WaitUntilHeard(agent.host(), peer.host(), interface);
+  PacketSocket red(agent.host(), "v1"), blue(agent.host(), "v2"), red_peer(peer.host(), "v1"), blue_peer(peer.host(), "v2");
+  Invent(&red, 0, 250, &red_peer);
+  EXPECT_THAT(agent.MustCtl({"fdb", "stats", "red"}), HasSubstr("all VESes: 100 of 100"));
+  Invent(&blue, 0, 250, &blue_peer);
+  EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "red")), 50, 3) << "both have as many";
+  EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "blue")), 50, 3);
+}
+
+TEST_F(FdbTest, WhatIsFlushedIsLearnedAnew) {
+  AgentSpec spec;
+  spec.vports = {{"v1", "red", "mode = \"trunk\"\n"}, {"v2", "red", ""}};
+  Agent& agent = AddAgent("h1", spec);
+  Agent& peer = AddAgent("h2", spec);
+  WaitUntilHeard(agent.host(), peer.host());
+  PacketSocket trunk(agent.host(), "v1"), access(agent.host(), "v2"), far(peer.host(), "v1");
+  const auto speak = [&] {
+    trunk.Send(WithTag(TestFrame(MacAddr::Broadcast(), kGuest, 1), 10));
+    trunk.Send(TestFrame(MacAddr::Broadcast(), kGuest, 2));
+    access.Send(TestFrame(MacAddr::Broadcast(), kOther, 3));
+    for (uint32_t marker : {1, 2, 3}) ASSERT_TRUE(far.WaitFor(Marked(marker)));
+    far.Clear();
+  };
+  const std::string guest = kGuest.ToString(), other = kOther.ToString();
+  speak();
+  EXPECT_EQ(agent.MustCtl({"fdb", "flush", "red", "vlan", "10"}), "VES red: 1 addresses flushed\n");
+  EXPECT_FALSE(agent.Knows(guest, "", 10));
+  EXPECT_TRUE(agent.Knows(guest, "", 0));
+  EXPECT_TRUE(agent.Knows(other));
+  speak();
+  agent.MustCtl({"fdb", "flush", "red", "vport", "v1"});
+  EXPECT_FALSE(agent.Knows(guest, "", 10));
+  EXPECT_FALSE(agent.Knows(guest, "", 0));
+  EXPECT_TRUE(agent.Knows(other));
+  speak();
+  EXPECT_TRUE(agent.Knows(guest, "v1", 10));
+  agent.MustCtl({"fdb", "flush", "red"});
+  EXPECT_FALSE(agent.Knows(guest, "", 10));
+  EXPECT_FALSE(agent.Knows(other));
+  EXPECT_GE(agent.Stat("flushed"), 5u);
+  for (const Argv& wrong : {Argv{"fdb", "flush", "green"}, Argv{"fdb", "flush", "red", "vlan", "5000"},
+                            Argv{"fdb", "flush", "red", "vport", "v9"}, Argv{"fdb", "flush", "red", "port", "v1"}}) {
+    EXPECT_EQ(agent.Ctl(wrong).exit_code, 2) << agent.Ctl(wrong).ToString();
+  }
+  EXPECT_THAT(agent.Ctl({"fdb", "flush", "red", "vport", "v9"}).err, HasSubstr("v1, v2"));
+}
+
+TEST_F(FdbTest, WhatAStickyPortHasStaysThere) {
+  AgentSpec spec;
+  spec.vports[0].more = "sticky = true\nfdb_limit = 2\n";
+  Agent& agent = AddAgent("h1", spec);
+  Agent& peer = AddAgent("h2");
+  WaitUntilHeard(agent.host(), peer.host());
+  PacketSocket port(agent.host(), "v1"), far(peer.host(), "v1");
+  const std::string own = agent.host()->Mac("v1");
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Knows(own); })) << "its own is the first";
+  Speak(&port, kGuest, {&far});
+  Speak(&port, kOther, {&far});
+  EXPECT_FALSE(agent.Knows(kOther.ToString())) << "the third, over the limit: heard, not learned";
+  Speak(&far, kGuest, {&port});  // a thief
+  EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1"));
+  EXPECT_THAT(agent.MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(kGuest.ToString(), "  sticky +-  vPort v1")));
+  EXPECT_EQ(agent.Stat("sticky_refused"), 1u);
+  agent.MustCtl({"fdb", "flush", "red"});
+  EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1")) << "no flush takes it";
+  agent.MustCtl({"fdb", "flush", "red", "sticky", "v1"});
+  Speak(&far, kGuest, {&port});
+  EXPECT_TRUE(agent.Knows(kGuest.ToString(), "GID"));
+}
+
+TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
+  auto hosts = AddHosts(3, WithVes("move_damping = \"freeze_until_thawed\"\n"));
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  Agent* const watched = hosts[2];
+  auto monitor = watched->host()->Start({Binary("eoibctl"), "-t", watched->ctl_path(), "fdb", "monitor", "red"});
+  Speak(&one, kGuest, {&two, &three});
+  for (int i = 0; i < 2; ++i) {
+    Speak(&two, kGuest, {&one, &three});
+    Speak(&one, kGuest, {&two, &three});
+  }
+  EXPECT_EQ(watched->Stat("froze"), 0u) << "four moves";
+  Speak(&two, kGuest, {&one, &three});
+  EXPECT_EQ(watched->Stat("froze"), 1u);
+  const std::string guest = kGuest.ToString();
+  const std::string both = absl::StrCat(guest, " in VLAN 0.* GID .* QPN .* to GID .* QPN ");
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "frozen "); })) << monitor->Log();
+  EXPECT_THAT(monitor->Log(),
+              AllOf(ContainsRegex(absl::StrCat("learned +", guest)), ContainsRegex(absl::StrCat("moved +", guest)),
+                    ContainsRegex(absl::StrCat("frozen +", both))));
+  EXPECT_THAT(watched->Log(), ContainsRegex(absl::StrCat(both, ".*thaw")));
+  EXPECT_THAT(watched->MustCtl({"fdb", "frozen"}), HasSubstr(guest));
+  EXPECT_THAT(watched->MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(guest, "  frozen")));
+
+  // It is reached where it was before the last move, and traffic goes on.
+  three.Send(TestFrame(kGuest, kOther, 1));
+  ASSERT_TRUE(one.WaitFor(Marked(1)));
+  EXPECT_EQ(two.Count(Marked(1)), 0u);
+  EXPECT_EQ(watched->Ctl({"fdb", "thaw", "red", "0", kOther.ToString()}).exit_code, 2) << "it is not frozen";
+  for (Agent* agent : hosts) agent->MustCtl({"fdb", "thaw", "red", "0", guest});
+  Speak(&two, kGuest, {&one, &three});
+  three.Send(TestFrame(kGuest, kOther, 2));
+  ASSERT_TRUE(two.WaitFor(Marked(2)));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "thawed "); })) << monitor->Log();
+  monitor->Kill(SIGTERM);
+  monitor->Wait();
+}
+
+// Neither a watcher that is stopped nor events without end hold anything up; what was lost is told.
+TEST_F(SoftFdbTest, WhoWatchesHoldsNothingUp) {
+  auto hosts = AddHosts(2, WithVes("fdb_limit = 300\n"));
+  Agent* const agent = hosts[0];
+  auto monitor = agent->host()->Start({Binary("eoibctl"), "-t", agent->ctl_path(), "fdb", "monitor", "red"});
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "learned"); }));
+  monitor->Kill(SIGSTOP);
+  PacketSocket one(agent->host(), "v1"), two(hosts[1]->host(), "v1");
+  Invent(&one, 0, 10'000, &two);
+  ExpectPing(agent->host(), Address(2), 10);
+  monitor->Kill(SIGCONT);
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "events before these were lost"); }));
+  Speak(&one, kGuest, {&two});
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), kGuest.ToString()); }));
+  monitor->Kill(SIGTERM);
+  monitor->Wait();
+}
+
+TEST_F(FdbTest, StaticEntriesCanBeMadeAndRemoved) {
+  auto hosts = AddHosts(2);
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
+  Agent* const agent = hosts[0];
+  agent->MustCtl({"fdb", "add", "red", "0", kGuest.ToString(), "v1"});
+  Speak(&two, kGuest, {&one});
+  EXPECT_TRUE(agent->Knows(kGuest.ToString(), "vPort v1"));
+  EXPECT_EQ(agent->Stat("overruled"), 1u);
+  agent->MustCtl({"fdb", "del", "red", "0", kGuest.ToString()});
+  EXPECT_EQ(agent->Ctl({"fdb", "del", "red", "0", kGuest.ToString()}).exit_code, 2);
+  Speak(&two, kGuest, {&one});
+  EXPECT_TRUE(agent->Knows(kGuest.ToString(), "GID"));
+  EXPECT_EQ(agent->Ctl({"fdb", "add", "red", "0", "ff:ff:ff:ff:ff:ff", "v1"}).exit_code, 2);
+  EXPECT_EQ(agent->Ctl({"fdb", "add", "red", "0", "02:00", "v1"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace eoib::lab

@@ -1,0 +1,89 @@
+// Networks beyond the subnet that a gateway makes of two links: behind a router on either side.
+#include <signal.h>
+
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/netns/gateway_test_fixture.h"
+
+namespace eoib::lab {
+namespace {
+
+// Addresses of the router itself that are not of the subnet: to reach them is to be routed.
+constexpr char kElsewhere4[] = "192.0.2.1", kElsewhere6[] = "2001:db8:2::1";
+
+class GatewayRouterTest : public GatewayTest {
+ protected:
+  // Makes `host` a router that advertises itself and fd00::/64 on its interface.
+  void MakeRouter(Host* host, const std::string& interface) {
+    host->Sysctl("ipv6/conf/all/forwarding", "1");
+    host->AddAddress("lo", absl::StrCat(kElsewhere4, "/32"));
+    host->AddAddress("lo", absl::StrCat(kElsewhere6, "/128"));
+    WriteFile(lab().Path("radvd.conf"),
+              absl::StrCat("interface ", interface,
+                           " { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; AdvDefaultLifetime 600;\n",
+                           "  prefix fd00::/64 { AdvOnLink on; AdvAutonomous on; }; };\n"));
+    radvd_ = host->Start({"radvd", "--nodaemon", "--logmethod=stderr", "--debug=1", "--config=" + lab().Path("radvd.conf"),
+                          "--pidfile=" + lab().Path("radvd.pid")});
+  }
+  void ExpectDefaultRoute(Host* host) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(host->MustIp("-6 route show default"), "proto ra"); }))
+        << host->MustIp("-6 route show") << radvd_->Log() << gateway()->MustCtl({"gateway", "drops"});
+  }
+
+  // Once the address is usable that the advertisement has given `from`: others may not have it, which takes a second to find
+  // out.
+  static void ExpectToReach(Host* from, const std::string& to) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "1", to}).ok(); })) << to;
+    ExpectPing(from, to);
+  }
+
+  std::unique_ptr<Process> radvd_;
+};
+
+// Packets of IPoIB hosts say nothing of their next hop: the gateway learned the router from its advertisements, and the IPv4
+// one from its own configuration.
+TEST_F(GatewayRouterTest, IpoibHostsReachWhatIsBehindAnEthernetRouter) {
+  AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
+  StartCapture();
+  MakeRouter(ethernet_host(1), "v1");
+  ExpectDefaultRoute(ipoib_host(1));
+  ExpectToReach(ipoib_host(1), kElsewhere6);
+  ipoib_host(1)->MustIp(absl::StrCat("route add default via ", Address(1), " dev ib0"));
+  ExpectPing(ipoib_host(1), kElsewhere4);
+  ExpectCaptureDecodes(10);
+}
+
+TEST_F(GatewayRouterTest, EthernetHostsReachWhatIsBehindAnIpoibRouter) {
+  AddHosts(1, 1);
+  // Without an address of its own yet, which the advertisement gives it.
+  Host* const client = AddAgent("h2", {}, {.ipv6 = true}).host();
+  MakeRouter(ipoib_host(1), "ib0");
+  ExpectDefaultRoute(client);
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(client->MustIp("-6 address show dev v1 scope global -tentative"), "fd00:"); }));
+  ExpectToReach(client, kElsewhere6);
+  client->AddAddress("v1", Address(2) + "/24");
+  client->MustIp(absl::StrCat("route add default via ", Address(11), " dev v1"));
+  ExpectPing(client, kElsewhere4);
+}
+
+// RFC 4861 §7.2.5: a gateway that comes back and announces a router must not say that it is none, and it still knows it.
+TEST_F(GatewayRouterTest, ARestartedGatewayLeavesHostsTheirRouters) {
+  AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
+  MakeRouter(ethernet_host(1), "v1");
+  ExpectDefaultRoute(ipoib_host(1));
+  ExpectToReach(ipoib_host(1), kElsewhere6);
+  radvd_->Kill(SIGKILL);  // no advertisement will help
+  gateway()->Kill(SIGKILL);
+  gateway()->Wait();
+  gateway()->Start();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("announced") >= 2; }));
+  ExpectToReach(ipoib_host(1), kElsewhere6);
+  EXPECT_TRUE(absl::StrContains(ipoib_host(1)->MustIp("-6 route show default"), "proto ra"));
+}
+
+}  // namespace
+}  // namespace eoib::lab

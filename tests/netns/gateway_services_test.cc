@@ -1,0 +1,333 @@
+// What hosts of one subnet do besides talking, with a gateway between them: multicast, DHCP, duplicate addresses, scans.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/dhcp_client.h"
+#include "tests/lab/dhcpv6_client.h"
+#include "tests/lab/multicast_station.h"
+#include "tests/lab/sockets.h"
+#include "tests/netns/gateway_test_fixture.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// ---- Multicast --------------------------------------------------------------------------------------------------------
+
+class GatewayMulticastTest : public GatewayTest, public testing::WithParamInterface<bool> {
+ protected:
+  bool ipv6() const { return GetParam(); }
+  const char* group() const { return ipv6() ? "ff15::1:2:3" : "239.1.2.3"; }
+  // Sends until `to` hears one: joins, leaves and groups need a moment on their way.
+  static bool Hears(MulticastStation* from, MulticastStation* to, const std::string& group, const std::string& text) {
+    return EventuallyTrue(kPatience, [&] {
+      from->Send(group, text);
+      for (const std::string& heard : to->HeardSoFar()) {
+        if (absl::StartsWith(heard, text)) return true;
+      }
+      return false;
+    });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, GatewayMulticastTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
+
+TEST_P(GatewayMulticastTest, GroupsReachTheOtherSideWhileSomebodyListensThere) {
+  AddHosts(2, 2);
+  MulticastStation ethernet(ethernet_host(1), ipv6(), 4000), other(ethernet_host(2), ipv6(), 4000);
+  MulticastStation ipoib(ipoib_host(1), ipv6(), 4000, "ib0"), far(ipoib_host(2), ipv6(), 4000, "ib0");
+  for (MulticastStation* station : {&ethernet, &ipoib}) station->SetHops(3);
+
+  StartCapture();
+  // Reports become joins: an IPoIB host's packets find the Ethernet listeners.
+  other.Join(group());
+  EXPECT_TRUE(Hears(&ipoib, &other, group(), "to Ethernet"));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "groups"}), HasSubstr("member"));
+  // And the other way.
+  far.Join(group());
+  EXPECT_TRUE(Hears(&ethernet, &far, group(), "to IPoIB"));
+
+  // Who has left hears no more, and the gateway leaves with the last.
+  other.Leave(group());
+  const std::string mgid = ipv6() ? "ff12:601b:8002" : "ff12:401b:8002:0000:0000:0000:0f01:0203";
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    for (absl::string_view line : absl::StrSplit(gateway()->MustCtl({"gateway", "groups"}), '\n')) {
+      if (absl::StartsWith(line, mgid) && absl::StrContains(line, "member") &&
+          (!ipv6() || absl::StrContains(line, "0002:0003"))) {
+        return false;
+      }
+    }
+    return true;
+  })) << gateway()->MustCtl({"gateway", "groups"});
+  other.HeardSoFar();
+  ipoib.Send(group(), "to nobody");
+  EXPECT_TRUE(Hears(&ethernet, &far, group(), "still to IPoIB"));
+  EXPECT_THAT(other.HeardSoFar(), Not(Contains(HasSubstr("to nobody"))));
+
+  // On IPoIB the group goes with the last who leaves, and what is for it goes to the routers of the link, if there are any. A
+  // kernel that has sent to a group stays in it for minutes.
+  far.Leave(group());
+  const auto without_group = [this] { return gateway()->Stat("to_all_routers") + gateway()->Drop("no_group"); };
+  const uint64_t before = without_group();
+  EXPECT_TRUE(HasKernelIpoib() || EventuallyTrue(kPatience,
+                                                 [&] {
+                                                   ethernet.Send(group(), "to nobody either");
+                                                   return without_group() > before;
+                                                 }))
+      << gateway()->MustCtl({"gateway", "groups"});
+  ExpectCaptureDecodes(10);
+}
+
+// ---- DHCP -------------------------------------------------------------------------------------------------------------
+
+Argv Dnsmasq(const std::string& interface, const std::string& leases) {
+  return {"dnsmasq",
+          "--no-daemon",
+          "--conf-file=/dev/null",
+          "--no-resolv",
+          "--no-hosts",
+          "--port=0",
+          "--no-ping",
+          "--dhcp-authoritative",
+          "--interface=" + interface,
+          "--bind-interfaces",
+          "--dhcp-leasefile=" + leases,
+          "--pid-file=",
+          "--dhcp-range=10.0.0.100,10.0.0.150,120",
+          "--dhcp-option=option:T1,3",  // when clients renew; their shortest lease would be two minutes
+          "--dhcp-option=option:T2,60",
+          "--dhcp-range=fd00::100,fd00::150,64,120",
+          "--dhcp-duid=1,65:6f:69:62"};  // a TUN has no link-layer address to make one of
+}
+
+size_t CountOf(const std::string& text, const std::string& what) {
+  return std::vector<std::string>(absl::StrSplit(text, what)).size() - 1;
+}
+
+class GatewayDhcpTest : public GatewayTest {};
+
+// RFC 4390: an IPoIB client of hardware type 32, and a stock server on Ethernet.
+TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
+  AddGateway()->Launch();
+  AddNumberedAgents(1, {}, {.ipv6 = true});
+  auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
+  gateway()->WaitUntilActive();
+  StartCapture();
+  IpoibHost* const client = LaunchIpoibHost(1, /*numbered=*/false, {"--dhcp"});
+  ASSERT_TRUE(
+      EventuallyTrue(kPatience, [&] { return absl::StrContains(station(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
+      << client->Log() << dnsmasq->Log();
+  EXPECT_THAT(client->MustCtl({"show"}), HasSubstr("10.0.0.1"));
+  ExpectPing(station(1)->host(), Address(1));
+  // And renews it, from its address to the server's.
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
+  EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), 1u) << dnsmasq->Log();
+  ExpectCaptureDecodes(8);
+}
+
+// An Ethernet client, and a stock server on the IPoIB link, at a TUN or at the kernel's interface.
+TEST_F(GatewayDhcpTest, AnEthernetClientGetsALeaseFromAnIpoibServer) {
+  AddHosts(0, 1, kPrefixes, {"--dhcp_server"});
+  auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
+  StartCapture();
+  Agent& agent = AddAgent("h1", {}, {.ipv6 = true});
+  DhcpClient client(&lab(), agent.host(), "v1", "-4");
+  client.Start();
+  const std::string address = client.AddressAt("BOUND");
+  EXPECT_THAT(address, HasSubstr("10.0.0.1")) << dnsmasq->Log();
+  ExpectPing(agent.host(), Address(11));
+  EXPECT_EQ(client.AddressAt("RENEW"), address) << dnsmasq->Log();
+  client.Stop();
+  EXPECT_GE(gateway()->Stat("dhcp_broadcast"), 1u);
+  ExpectCaptureDecodes(8);
+}
+
+TEST_F(GatewayDhcpTest, AnEthernetClientGetsADhcpv6LeaseFromAnIpoibServer) {
+  AddHosts(0, 1);
+  auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
+  StartCapture();
+  AgentSpec printable;
+  printable.vports = {{"v1", "red", "mac = \"02:65:6f:69:62:31\"\n"}};
+  Agent& agent = AddAgent("h1", printable, {.ipv6 = true});
+  DhcpClient client(&lab(), agent.host(), "v1", "-6");
+  client.Start();
+  EXPECT_THAT(client.AddressAt("BOUND6"), HasSubstr("fd00::1")) << dnsmasq->Log();
+  client.Stop();
+  ExpectCaptureDecodes(4);
+}
+
+TEST_F(GatewayDhcpTest, AnIpoibClientGetsADhcpv6LeaseFromAnEthernetServer) {
+  AddGateway()->Launch();
+  AddNumberedAgents(1, {}, {.ipv6 = true});
+  auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
+  LaunchIpoibHost(1)->WaitUntilReady();
+  gateway()->WaitUntilActive();
+  StartCapture();
+  Dhcpv6Client client(station(1)->host(), "ib0");
+  EXPECT_THAT(client.Lease(), HasSubstr("fd00::1")) << dnsmasq->Log();
+  EXPECT_THAT(dnsmasq->Log(), HasSubstr("DHCPREPLY(v1) fd00::1"));
+  ExpectCaptureDecodes(4);
+}
+
+// ---- Duplicate addresses ----------------------------------------------------------------------------------------------
+
+class GatewayDadTest : public GatewayTest {};
+
+TEST_F(GatewayDadTest, AnEthernetHostFindsThatAnIpoibHostHasItsAddress) {
+  AddHosts(0, 1);
+  StartCapture();
+  Host* const latecomer = AddAgent("h1", {}, {.ipv6 = true, .dad = true}).host();
+  latecomer->AddAddress("v1", Address6(11) + "/64");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
+  })) << latecomer->MustIp("-6 address show dev v1");
+  const RunResult probe = latecomer->Run({"arping", "-D", "-c", "2", "-w", "5", "-I", "v1", Address(11)});
+  EXPECT_EQ(probe.exit_code, 1) << probe.ToString();
+  EXPECT_EQ(latecomer->Run({"arping", "-D", "-c", "2", "-w", "2", "-I", "v1", Address(77)}).exit_code, 0) << "nobody's";
+  ExpectCaptureDecodes(4);
+}
+
+TEST_F(GatewayDadTest, AnIpoibHostFindsThatAnEthernetHostHasItsAddress) {
+  AddGateway()->Launch();
+  AddNumberedAgents(1, {}, {.ipv6 = true});
+  gateway()->WaitUntilActive();
+  for (const std::string& address : {Address(1) + "/24", Address6(1) + "/64"}) {
+    SCOPED_TRACE(address);
+    IpoibHost* const latecomer =
+        LaunchIpoibHost(absl::StrContains(address, ':') ? 2 : 1, /*numbered=*/false, {"--address=" + address});
+    latecomer->WaitUntil({"show"}, [](const std::string& show) { return absl::StrContains(show, ": duplicate"); });
+    EXPECT_THAT(latecomer->host()->MustIp("address show dev ib0"), Not(HasSubstr(address)));
+    EXPECT_THAT(latecomer->Log(), HasSubstr(address.substr(0, address.find('/'))));
+  }
+  if (!HasKernelIpoib()) return;
+  Host* const kernel = AddKernelIpoibHost(3, {.ipv6 = true, .dad = true});
+  kernel->AddAddress("ib0", Address6(1) + "/64");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(kernel->MustIp("-6 address show dev ib0"), "dadfailed");
+  })) << kernel->MustIp("-6 address show dev ib0");
+}
+
+// ---- Scans ------------------------------------------------------------------------------------------------------------
+
+class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<bool> {
+ protected:
+  static constexpr int kScanned = 10'000;
+
+  bool ipv6() const { return GetParam(); }
+  std::string AddressOf(int host) const { return ipv6() ? Address6(host) : Address(host); }
+  // Addresses that nobody has: two ranges, a number in them.
+  std::string Nobody(int range, int i) const {
+    return ipv6() ? absl::StrCat("fd00::", range, ":", absl::Hex(1 + i))
+                  : absl::StrCat("10.0.", 50 * range + i / 250, ".", 1 + i % 250);
+  }
+  Bytes Question(MacAddr from, const std::string& about) const {
+    return ipv6() ? NeighborSolicitation(from, Ip6(AddressOf(1)), Ip6(about)) : ArpRequest(from, Ip4(AddressOf(1)), Ip4(about));
+  }
+
+  // Questions of an Ethernet host for all of them, as fast as it can.
+  void AskForEach(Host* from) {
+    PacketSocket socket(from, "v1");
+    const MacAddr mac = Mac(from->Mac("v1"));
+    std::vector<Bytes> questions;
+    for (int i = 0; i < kScanned; ++i) questions.push_back(Question(mac, Nobody(1, i)));
+    for (size_t at = 0; at < questions.size(); at += 500) {
+      socket.SendAll({questions.begin() + static_cast<long>(at), questions.begin() + static_cast<long>(at) + 500});
+    }
+  }
+  // A datagram of an IPoIB host for each of them, not faster than its TUN takes them.
+  void SendToEach(Host* from) {
+    const UniqueFd socket = UdpSocket(from, ipv6() ? "::" : "0.0.0.0", 0);
+    for (int i = 0; i < kScanned; ++i) {
+      SetPeer(socket.get(), Nobody(2, i), 9);
+      (void)!send(socket.get(), "x", 1, MSG_DONTWAIT);
+      if (i % 50 == 0) internal::SleepOnePoll();
+    }
+  }
+  // The second hosts of both sides. Beside a scan, which takes what the machine has, a few may be lost.
+  void ExpectToTalk() {
+    for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(station(2)->host(), AddressOf(2))}) {
+      const PingCounts counts = ParsePing(from->Run(PingCommand(to, 50, "0.02")).out);
+      EXPECT_LE(counts.lost(), 10) << "of " << counts.transmitted << " from " << from->name() << " to " << to << "\n"
+                                   << gateway()->MustCtl({"gateway", "drops"}) << station(2)->MustCtl({"drops"})
+                                   << station(2)->MustCtl({"link", "drops"});
+    }
+  }
+  // Of what has come out at one side since it was `before`.
+  void ExpectNoStorm(const std::string& counter, uint64_t before, absl::Time begin) {
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    const uint64_t count = gateway()->Stat(counter) - before;
+    std::cout << counter << " " << count << " in " << seconds << " s, with " << kScanned << " addresses scanned\n";
+    EXPECT_LT(static_cast<double>(count), 200 + 150 * seconds) << "its burst, its rate, and the conversation";
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, GatewayScanTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
+
+// Ten thousand addresses that nobody has, scanned by the first host of either side: the other side is asked at the gateway's
+// rate, and others go on talking.
+TEST_P(GatewayScanTest, AScanIsNoStorm) {
+  AddGateway("gw", {{.more = "prefixes = [\"10.0.0.0/16\", \"fd00::/64\"]\n"}})->Launch();
+  for (const int number : {1, 2}) LaunchIpoibHost(number);
+  AddNumberedAgents(2, {}, {.ipv6 = true});
+  for (const size_t number : {1, 2}) station(number)->WaitUntilReady();
+  gateway()->WaitUntilActive();
+  ExpectPing(ethernet_host(2), AddressOf(12));
+  const uint64_t out = gateway()->Stat("packets_out"), in = gateway()->Stat("frames_in");
+  const absl::Time begin = absl::Now();
+  AskForEach(ethernet_host(1));
+  ExpectToTalk();
+  ExpectNoStorm("packets_out", out, begin);
+  const uint64_t heard = gateway()->Stat("frames_in") - in;
+  EXPECT_GT(heard, 1'000u) << "of a slow gateway's agent some are lost";
+  EXPECT_GT(gateway()->Drop("throttled"), heard * 8 / 10);
+
+  // From IPoIB. A question by IPv6 goes to the group of its target, which does not exist on the link if nobody has the address.
+  station(1)->host()->MustIp("route add 10.0.0.0/16 dev ib0");
+  const uint64_t frames = gateway()->Stat("frames_out"), packets = gateway()->Stat("packets_in");
+  const absl::Time again = absl::Now();
+  SendToEach(station(1)->host());
+  ExpectToTalk();
+  ExpectNoStorm("frames_out", frames, again);
+  EXPECT_GT(gateway()->Stat("packets_in") - packets, ipv6() ? 50u : 1'000u);
+}
+
+// ---- RARP -------------------------------------------------------------------------------------------------------------
+
+// RFC 903: who asks for its own address is heard on the IPoIB link, as RFC 4391 §9.1 has it there.
+TEST_F(GatewayTest, RarpCrosses) {
+  AddGateway()->Launch();
+  AddNumberedAgents(1);
+  gateway()->WaitUntilActive();
+  const std::string path = lab().Path("gateway.erf");
+  gateway()->MustCtl({"capture", "start", path});
+  PacketSocket socket(ethernet_host(1), "v1");
+  const MacAddr mac = Mac(ethernet_host(1)->Mac("v1"));
+  Bytes request = ArpReply(mac, {}, mac, {});
+  request[12] = 0x80, request[13] = 0x35;  // EtherType
+  request[21] = 3;                         // "request reverse"
+  std::fill(request.begin(), request.begin() + 6, 0xff);
+  const uint64_t before = gateway()->Stat("arp_translated");
+  socket.Send(request);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("arp_translated") > before; }));
+  gateway()->MustCtl({"capture", "stop"});
+  const RunResult tshark =
+      gateway()->host()->Run({"tshark", "-n", "-r", path, "-Y", "arp.opcode == 3", "-T", "fields", "-e", "infiniband.bth.p_key",
+                              "-e", "arp.hw.type", "-e", "arp.hw.size", "-e", "_ws.malformed"});
+  EXPECT_THAT(tshark.out, HasSubstr(absl::StrCat(kVesPKey, "\t1\t6\t\n"))) << tshark.err;
+  EXPECT_THAT(tshark.out, HasSubstr(absl::StrCat(kIpoibPKey, "\t32\t20\t\n"))) << tshark.err;
+}
+
+}  // namespace
+}  // namespace eoib::lab

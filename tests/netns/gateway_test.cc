@@ -1,0 +1,232 @@
+// The gateway to IPoIB: hosts of both sides as neighbours of one IP subnet.
+#include <signal.h>
+
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/traffic.h"
+#include "tests/netns/gateway_test_fixture.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Of both families, each from either side.
+struct Direction {
+  Host* from;
+  Host* to;
+  std::string to_address;
+};
+
+class GatewayIpTest : public GatewayTest {
+ protected:
+  std::vector<Direction> Directions() {
+    return {{ethernet_host(1), ipoib_host(1), Address(11)},
+            {ethernet_host(1), ipoib_host(1), Address6(11)},
+            {ipoib_host(1), ethernet_host(1), Address(1)},
+            {ipoib_host(1), ethernet_host(1), Address6(1)}};
+  }
+};
+
+// A TCP connection and both its ends.
+struct Connection {
+  // As TcpTransfer.
+  std::string Send(size_t bytes) const { return TcpTransfer(out.get(), in.get(), bytes); }
+  std::string SendBack(size_t bytes) const { return TcpTransfer(in.get(), out.get(), bytes); }
+
+  UniqueFd out, in;  // invalid: it was not made
+};
+
+Connection Connect(const Direction& direction) {
+  const UniqueFd listener = TcpListener(direction.to, direction.to_address, 5001);
+  Connection connection;
+  connection.out = TcpConnect(direction.from, direction.to_address, 5001);
+  if (connection.out.valid()) connection.in = TcpAccept(listener.get());
+  return connection;
+}
+
+class SoftGatewayIpTest : public GatewayIpTest {};  // whose IPoIB hosts are all eoib-ipoib
+
+TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
+  AddHosts(3, 3);
+  for (int e = 1; e <= 3; ++e) {
+    for (int s = 1; s <= 3; ++s) {
+      SCOPED_TRACE(absl::StrCat("h", e, " and s", s));
+      ExpectPing(ethernet_host(e), Address(10 + s));
+      ExpectPing(ethernet_host(e), Address6(10 + s));
+      ExpectPing(ipoib_host(s), Address(e));
+      ExpectPing(ipoib_host(s), Address6(e));
+    }
+  }
+  // The kernel's IPoIB and ours, where both are. The first waits for an answer; some of those behind it may not.
+  for (const std::string& to : {Address(11), Address6(11)}) {
+    EXPECT_TRUE(ipoib_host(3)->Run({"ping", "-n", "-c", "1", "-W", "5", to}).ok()) << to;
+    ExpectPing(ipoib_host(3), to);
+  }
+  for (const std::string& to : {Address(13), Address6(13)}) {
+    EXPECT_TRUE(ipoib_host(1)->Run({"ping", "-n", "-c", "1", "-W", "5", to}).ok()) << to;
+    ExpectPing(ipoib_host(1), to);
+  }
+}
+
+// The first packet to a fresh address takes no extra second, which a lost question or a group that is not there would cost.
+TEST_F(GatewayIpTest, TheFirstPacketIsNotLost) {
+  AddHosts(1, 1);
+  for (const Direction& direction : Directions()) {
+    SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
+    const RunResult ping = direction.from->Run({"ping", "-n", "-c", "1", "-W", "5", direction.to_address});
+    EXPECT_TRUE(ping.ok()) << ping.ToString();
+    const size_t at = ping.out.find("time=");
+    ASSERT_NE(at, std::string::npos) << ping.out;
+    EXPECT_LT(std::stod(ping.out.substr(at + 5)), 900) << ping.out;
+  }
+}
+
+// 64 to 9,000 bytes, whole, in fragments, and by finding the path's MTU.
+TEST_F(GatewayIpTest, DatagramsOfAllSizesArrive) {
+  AddHosts(1, 1);
+  for (const Direction& direction : Directions()) {
+    const UniqueFd receiver = UdpSocket(direction.to, direction.to_address, 5000);
+    const UniqueFd sender = UdpSocket(direction.from, absl::StrContains(direction.to_address, ':') ? "::" : "0.0.0.0", 0);
+    for (const size_t size : {64, 512, 1400, 1472, 1500, 2044, 4000, 4060, 4100, 9000}) {
+      SCOPED_TRACE(absl::StrCat(size, " bytes to ", direction.to_address));
+      Bytes payload(size, static_cast<uint8_t>(size));
+      bool arrived = false;
+      // The first of a size may be what finds out the path's MTU.
+      for (int i = 0; i < 4 && !arrived; ++i) {
+        SendUdp(sender.get(), direction.to_address, 5000, payload);
+        while (const absl::optional<Bytes> got = ReceiveUdp(receiver.get(), absl::Seconds(i == 3 ? 10 : 1))) {
+          if ((arrived = *got == payload)) break;  // else a former one that was late
+        }
+      }
+      EXPECT_TRUE(arrived);
+    }
+  }
+  // IPv4 hosts of IPoIB are told at 4060 bytes, which is one packet there and more than Ethernet's MTU; IPv6 hosts at larger
+  // ones.
+  EXPECT_GE(gateway()->Stat("too_big_sent"), 2u);
+}
+
+TEST_F(GatewayIpTest, TcpGoesBothWays) {
+  AddHosts(1, 1);
+  for (const Direction& direction : Directions()) {
+    SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
+    const Connection connection = Connect(direction);
+    ASSERT_TRUE(connection.in.valid());
+    EXPECT_EQ(connection.Send(4 << 20), "");
+    EXPECT_EQ(connection.SendBack(4 << 20), "");
+  }
+}
+
+TEST_F(SoftGatewayIpTest, AnOperatorSeesBothAddressesOfEveryHost) {
+  AddHosts(1, 1);
+  ExpectPing(ethernet_host(1), Address(11));
+  const std::string shown = gateway()->MustCtl({"gateway", "neigh", "show"});
+  EXPECT_THAT(shown, HasSubstr(Address(11) + " "));
+  EXPECT_THAT(shown, HasSubstr(Address(1) + " "));
+  EXPECT_THAT(shown, HasSubstr(station(1)->Address()));
+  EXPECT_THAT(shown, HasSubstr(ethernet_host(1)->Mac("v1")));
+}
+
+TEST_F(GatewayIpTest, EveryPacketDecodesOnBothSides) {
+  AddHosts(1, 1);
+  StartCapture();
+  for (const Direction& direction : Directions()) {
+    ExpectPing(direction.from, direction.to_address);
+    const bool ipv6 = absl::StrContains(direction.to_address, ':');
+    const UniqueFd receiver = UdpSocket(direction.to, direction.to_address, 5000);
+    const UniqueFd sender = UdpSocket(direction.from, ipv6 ? "::" : "0.0.0.0", 0);
+    for (const size_t size : {10, 4000, 9000}) SendUdp(sender.get(), direction.to_address, 5000, Bytes(size, 'x'));
+    const Connection connection = Connect(direction);
+    ASSERT_TRUE(connection.in.valid());
+    EXPECT_EQ(connection.Send(100'000), "");
+  }
+  ExpectCaptureDecodes(50);
+}
+
+// ---- Coming back ------------------------------------------------------------------------------------------------------
+
+class GatewayReturnTest : public GatewayTest, public testing::WithParamInterface<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, GatewayReturnTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
+
+// RFC 4391 §9.4: another queue pair, which the host says by itself or not.
+TEST_P(GatewayReturnTest, AnIpoibHostThatComesBackIsReached) {
+  AddHosts(1, 1);
+  const std::string ours = GetParam() ? Address6(1) : Address(1), theirs = GetParam() ? Address6(11) : Address(11);
+  ExpectPing(ethernet_host(1), theirs);
+  const std::string before = IpoibAddressOf(1);
+  Traffic traffic;
+  Stream* const to = traffic.Add(ethernet_host(1), ours, ipoib_host(1), theirs);
+  Stream* const from = traffic.Add(ipoib_host(1), theirs, ethernet_host(1), ours);
+  traffic.Start();
+  ReplaceIpoibInterface(1);
+  const absl::Time back = absl::Now();
+  EXPECT_NE(IpoibAddressOf(1), before);
+  for (const Stream* stream : {to, from}) {
+    EXPECT_TRUE(EventuallyTrue(absl::Seconds(3), [&] { return stream->ForwardsSince(back).has_value(); }));
+  }
+}
+
+// Connections survive the gateway.
+TEST_F(GatewayIpTest, AGatewayThatIsKilledComesBackUnderTcp) {
+  AddHosts(1, 1);
+  for (const Direction& direction : Directions()) {
+    SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
+    const Connection connection = Connect(direction);
+    ASSERT_TRUE(connection.in.valid());
+    const size_t size = (64 << 20) / fabric().Slowdown();
+    std::string result = "not sent";
+    const uint64_t before = gateway()->Stat("crossed");
+    std::thread transfer([&] { result = connection.Send(size); });
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("crossed") > before + 100; }));
+    gateway()->Kill(SIGKILL);
+    gateway()->Wait();
+    gateway()->Start();
+    transfer.join();
+    EXPECT_EQ(result, "");
+    EXPECT_EQ(connection.SendBack(1 << 20), "");
+  }
+}
+
+// ---- Two gateways -----------------------------------------------------------------------------------------------------
+
+TEST_F(GatewayIpTest, TwoGatewaysAreNoLoop) {
+  AddHosts(1, 1);
+  GatewayDaemon* const second = AddGateway("gx");
+  second->Launch();
+  second->WaitUntil({"gateway", "show"}, [](const std::string& show) { return absl::StrContains(show, ", standby"); });
+  EXPECT_EQ(gateway()->State(), "active");
+  for (const std::string& to : {Address(11), Address6(11)}) ExpectPing(ethernet_host(1), to);
+  const uint64_t before = gateway()->Stat("frames_out");
+  PacketSocket socket(ethernet_host(1), "v1");
+  const MacAddr mac = Mac(ethernet_host(1)->Mac("v1"));
+  for (int i = 0; i < 50; ++i) {
+    socket.Send(ArpRequest(mac, Ip4(Address(1)), Ip4(Address(100 + i))));
+    socket.Send(NeighborSolicitation(mac, Ip6(Address6(1)), Ip6(Address6(100 + i))));
+  }
+  for (const std::string& to : {Address(11), Address6(11)}) ExpectPing(ethernet_host(1), to, 20);
+  EXPECT_LT(gateway()->Stat("frames_out") - before, 150u) << "what goes round comes out again and again";
+  EXPECT_EQ(second->Stat("frames_out"), 0u);
+
+  // The first dies, and the other takes over within the times of the election.
+  gateway()->Kill(SIGKILL);
+  gateway()->Wait();
+  second->WaitUntilActive();
+  for (const std::string& to : {Address(11), Address6(11)}) {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      return ethernet_host(1)->Run({"ping", "-n", "-c", "1", "-W", "1", to}).ok();
+    })) << to;
+  }
+}
+
+}  // namespace
+}  // namespace eoib::lab

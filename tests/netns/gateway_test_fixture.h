@@ -1,0 +1,185 @@
+// A gateway between up to three Ethernet hosts and as many IPoIB hosts, which are one IP subnet: 10.0.0.N and fd00::N, N from 1
+// on the one side and from 11 on the other.
+#ifndef EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_
+#define EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_
+
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/lab/gateway.h"
+#include "tests/lab/ib_fabric.h"
+#include "tests/lab/ib_subnet.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+
+inline constexpr uint16_t kVesPKey = 0x8001, kIpoibPKey = 0x8002;
+inline constexpr char kPrefixes[] = "prefixes = [\"10.0.0.0/24\", \"fd00::/64\"]\n";
+
+class GatewayTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    StartFabric(Partitions());
+  }
+  virtual std::vector<PartitionSpec> Partitions() const { return {{.pkey = kVesPKey}, {.pkey = kIpoibPKey, .ipoib = true}}; }
+  void TearDown() override {
+    // A namespace ends some time after its last process, and until then its interface would answer in the next test.
+    for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
+    for (auto& host : ipoib_) ExpectOrderlyEnd(host.get());
+    for (auto& gateway : gateways_) ExpectOrderlyEnd(gateway.get());
+    SwitchTest::TearDown();
+  }
+
+  GatewayDaemon* AddGateway(const std::string& host = "gw", const std::vector<GatewaySpec>& specs = {{.more = kPrefixes}}) {
+    gateways_.push_back(std::make_unique<GatewayDaemon>(&lab(), &fabric(), lab().AddHost(host), specs));
+    return gateways_.back().get();
+  }
+  // On a new host s`number`, launched. With `numbered`, its addresses are 10.0.0.`10 + number` and fd00::`10 + number`.
+  IpoibHost* LaunchIpoibHost(int number, bool numbered = true, const Argv& more = {}) {
+    IpoibSpec spec;
+    if (numbered) spec.addresses = {Address(10 + number) + "/24", Address6(10 + number) + "/64"};
+    spec.more = more;
+    return LaunchIpoibHost(number, spec);
+  }
+  IpoibHost* LaunchIpoibHost(int number, const IpoibSpec& spec) {
+    Host* const host = lab().AddHost(absl::StrCat("s", number), {.ipv6 = true});
+    ipoib_.push_back(std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec));
+    ipoib_.back()->Launch();
+    return ipoib_.back().get();
+  }
+  // A gateway of this configuration, and as many hosts on either side, all of them ready. In a virtual machine, IPoIB hosts are
+  // the kernel's own ib_ipoib, but for the third; `more` is for eoib-ipoib.
+  void AddHosts(int ethernet, int ipoib, const std::string& configuration = kPrefixes, const Argv& more = {}) {
+    AddGateway("gw", {{.more = configuration}})->Launch();
+    for (int i = 1; i <= ipoib; ++i) {
+      ipoib_hosts_.push_back(HasKernelIpoib() && i < 3 ? AddKernelIpoibHost(i)
+                                                       : LaunchIpoibHost(i, /*numbered=*/true, more)->host());
+    }
+    AddNumberedAgents(ethernet, {}, {.ipv6 = true});
+    for (auto& host : ipoib_) host->WaitUntilReady();
+    gateway()->WaitUntilActive();
+  }
+  bool HasKernelIpoib() { return dynamic_cast<IbFabric*>(&fabric()) != nullptr; }
+  // Host s`number`, with ib0 of ib_ipoib.
+  Host* AddKernelIpoibHost(int number, const HostOptions& options = {.ipv6 = true}) {
+    Host* const host = lab().AddHost(absl::StrCat("s", number), options);
+    MakeKernelInterface(host, number);
+    kernel_hosts_.push_back(host);
+    return host;
+  }
+  // IPoIB host `number` of AddHosts loses its interface and has it again, with another queue pair.
+  void ReplaceIpoibInterface(int number) {
+    Host* const host = ipoib_host(static_cast<size_t>(number));
+    if (HasKernelIpoib() && number < 3) {
+      host->MustIp("link del ib0");
+      return MakeKernelInterface(host, number);
+    }
+    IpoibHost* const program = station(static_cast<size_t>(number));
+    program->Kill(SIGKILL);
+    program->Wait();
+    program->Start();
+  }
+  // The IPoIB address of one of both.
+  std::string IpoibAddressOf(int number) {
+    if (!HasKernelIpoib() || number >= 3) return station(static_cast<size_t>(number))->Address();
+    const std::string link = ipoib_host(static_cast<size_t>(number))->MustIp("-o link show ib0");
+    const size_t at = link.find("link/infiniband ");
+    return at == std::string::npos ? "" : link.substr(at + 16, 59);
+  }
+
+  // A gateway's port carries both encapsulations. tshark is the referee.
+  void StartCapture() { gateway()->MustCtl({"capture", "start", capture_path()}); }
+  // And there are that many packets of either side.
+  void ExpectCaptureDecodes(size_t least);
+
+  GatewayDaemon* gateway(size_t number = 1) { return gateways_[number - 1].get(); }
+  IpoibHost* station(size_t number) { return ipoib_[number - 1].get(); }
+  Host* ethernet_host(size_t number) { return agents()[number - 1]->host(); }
+  // Of AddHosts.
+  Host* ipoib_host(size_t number) { return ipoib_hosts_[number - 1]; }
+
+ private:
+  // A child of ib_ipoib in the host's namespace, up and with its addresses.
+  void MakeKernelInterface(Host* host, int number) {
+    const std::string parent = IbSubnet::IpoibInterface(dynamic_cast<IbFabric&>(fabric()).AdapterOf(host->name()));
+    const std::string child = absl::StrCat("ibs", number);
+    for (const std::string& arguments :
+         {absl::StrCat("link add link ", parent, " name ", child, " type ipoib pkey 0x", absl::Hex(kIpoibPKey)),
+          absl::StrCat("link set ", child, " netns ", host->holder(), " name ib0")}) {
+      SpawnOptions options;
+      options.argv = absl::StrSplit(absl::StrCat("ip ", arguments), ' ');
+      const RunResult result = RunToEnd(std::move(options));
+      if (!result.ok()) Die(absl::StrCat("ip ", arguments, ": ", result.ToString()));
+    }
+    host->SetUp("ib0");
+    host->AddAddress("ib0", Address(10 + number) + "/24");
+    host->AddAddress("ib0", Address6(10 + number) + "/64");
+    if (!EventuallyTrue(kPatience, [&] { return absl::StrContains(host->MustIp("link show ib0"), "LOWER_UP"); })) {
+      Die(absl::StrCat("ib0 of ", host->name(), " does not come up: ", host->MustIp("link show ib0")));
+    }
+  }
+  std::string capture_path() { return lab().Path("gateway.erf"); }
+  static void ExpectOrderlyEnd(Daemon* daemon) {
+    if (!daemon->Alive()) return;
+    EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
+  }
+
+  std::vector<std::unique_ptr<GatewayDaemon>> gateways_;
+  std::vector<std::unique_ptr<IpoibHost>> ipoib_;
+  std::vector<Host*> ipoib_hosts_;
+  std::vector<Host*> kernel_hosts_;
+};
+
+inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
+  gateway()->MustCtl({"capture", "stop"});
+  const RunResult tshark = gateway()->host()->Run({"tshark", "-n",
+                                                   "-r",     capture_path(),
+                                                   "-o",     "ip.check_checksum:TRUE",
+                                                   "-o",     "tcp.check_checksum:TRUE",
+                                                   "-o",     "udp.check_checksum:TRUE",
+                                                   "-o",     "ip.defragment:FALSE",
+                                                   "-o",     "ipv6.defragment:FALSE",
+                                                   "-T",     "fields",
+                                                   "-e",     "infiniband.bth.p_key",
+                                                   "-e",     "frame.protocols",
+                                                   "-e",     "_ws.malformed",
+                                                   "-e",     "infiniband.eoib.tcp_chk",
+                                                   "-e",     "ip.checksum.status",
+                                                   "-e",     "tcp.checksum.status",
+                                                   "-e",     "udp.checksum.status",
+                                                   "-e",     "icmp.checksum.status",
+                                                   "-e",     "icmpv6.checksum.status"});
+  ASSERT_TRUE(tshark.ok()) << tshark.err;
+  size_t ves = 0, ipoib = 0;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
+    const std::vector<std::string> fields = absl::StrSplit(line, '\t');
+    ASSERT_EQ(fields.size(), 9u) << line;
+    if (fields[1] == "erf") continue;  // what a capture on real verbs says of itself
+    const bool is_ves = fields[0] == absl::StrCat(kVesPKey);
+    ++(is_ves ? ves : ipoib);
+    EXPECT_TRUE(is_ves || fields[0] == absl::StrCat(kIpoibPKey)) << line;
+    const bool decodes =
+        absl::StartsWith(fields[1], is_ves ? "erf:infiniband:infiniband.eoib:eth:ethertype:" : "erf:infiniband:ethertype:");
+    EXPECT_TRUE(decodes) << line;
+    EXPECT_EQ(fields[2], "") << line;
+    const bool vouched = is_ves && fields[3] != "0x0000";  // TCP's and UDP's are not in it yet
+    for (size_t i = 4; i < fields.size(); ++i) {
+      const bool bad = absl::StrContains(fields[i], '0');
+      EXPECT_FALSE(bad && (i == 4 || !vouched || i > 6)) << line;
+    }
+  }
+  EXPECT_GE(ves, least);
+  EXPECT_GE(ipoib, least);
+}
+
+}  // namespace eoib::lab
+
+#endif  // EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Checks the systemd units of deploy/systemd against systemd and against the programs that they start: systemd understands every
+# line, every program is one that is built, and knows every flag.
+#
+# check_units.sh BUILD_DIR    checks the units of the tree that this script is in
+# check_units.sh --self-test  shows that the check finds what it should
+set -eu
+
+# Prints what is wrong with the units in $1, whose programs are in $2; a line for each mistake.
+find_mistakes() {
+  staged=$(mktemp -d)
+  for unit in "$1"/*.service; do
+    [ -e "$unit" ] || { echo "$1: no units"; continue; }
+    # systemd looks whether the program is there: it is, elsewhere. A template needs an instance.
+    name=$(basename "$unit" | sed 's/@\.service$/@x.service/')
+    sed "s#/usr/local/bin/#$2/#" "$unit" >"$staged/$name"
+    # systemd-analyze ends with 0 also when it does not know a line.
+    systemd-analyze verify --man=no "$staged/$name" 2>&1 | grep -F -e "$name" -e "$staged" || true
+    find_unknown_flags "$unit" "$2"
+  done
+  rm -rf "$staged"
+}
+
+find_unknown_flags() {
+  command=$(sed -n 's/^ExecStart=//p' "$1")
+  program=$2/$(basename "${command%% *}")
+  [ -x "$program" ] || { echo "$1: starts $program, which is not built"; return; }
+  help=$("$program" --help)
+  for word in $command; do
+    case "$word" in --*) ;; *) continue ;; esac
+    flag=$(echo "$word" | sed 's/^--//; s/=.*//')
+    echo "$help" | grep -q -e "^ *-$flag (" || echo "$1: $(basename "$program") has no flag --$flag"
+  done
+}
+
+check() {
+  mistakes=$(find_mistakes "$(dirname "$0")/../../deploy/systemd" "$1/bin")
+  if [ -n "$mistakes" ]; then
+    echo "$mistakes"
+    return 1
+  fi
+  echo "units: systemd and the programs understand them"
+}
+
+# expect WHAT TEXT UNIT_LINES: the check says TEXT of such a unit, or nothing if that is empty.
+expect() {
+  printf '[Service]\n%b\n' "$3" >"$directory/units/a@.service"
+  output=$(find_mistakes "$directory/units" "$directory/bin" 2>&1)
+  if [ -z "$2" ] && [ -z "$output" ]; then return; fi
+  if [ -n "$2" ] && echo "$output" | grep -q -F -e "$2"; then return; fi
+  echo "self-test: $1: expected \"$2\", got: $output"
+  failed=1
+}
+
+self_test() {
+  failed=0
+  directory=$(mktemp -d)
+  mkdir "$directory/units" "$directory/bin"
+  printf '#!/bin/sh\necho "    -name (what it is called) type: string"\n' >"$directory/bin/program"
+  chmod +x "$directory/bin/program"
+  expect "a good unit" "" 'ExecStart=/usr/local/bin/program --name=%i'
+  expect "a key that systemd does not have" "Unknown key" 'ExecStart=/usr/local/bin/program\nLimitMemory=1'
+  expect "a value that it does not take" "Failed to parse" 'ExecStart=/usr/local/bin/program\nRestart=sometimes'
+  expect "a flag that the program does not have" "program has no flag --nam" 'ExecStart=/usr/local/bin/program --nam=%i'
+  expect "a flag in another's help text" "program has no flag --string" 'ExecStart=/usr/local/bin/program --string'
+  expect "a program that is not built" "which is not built" 'ExecStart=/usr/local/bin/other'
+  rm "$directory/units/a@.service"
+  [ "$(find_mistakes "$directory/units" "$directory/bin")" = "$directory/units: no units" ] || { echo "self-test: no units"; failed=1; }
+  rm -rf "$directory"
+  [ "$failed" -eq 0 ] && echo "the check finds what it should"
+}
+
+case "${1:-}" in
+  "")
+    echo "usage: $0 BUILD_DIR | --self-test" >&2
+    exit 2
+    ;;
+  --self-test) self_test ;;
+  *) check "$1" ;;
+esac

@@ -1,0 +1,88 @@
+#include "vswitch/wire/flow_hash.h"
+
+#include <cstring>
+
+#include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip_headers.h"
+
+namespace eoib {
+namespace {
+
+constexpr size_t kPortsSize = 4;  // source and destination, where TCP and UDP have them (RFC 9293 §3.1, RFC 768)
+constexpr size_t kExtensionUnit = 8;
+
+template <typename Integer>
+Integer Load(const uint8_t* bytes) {
+  Integer value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+// Both halves of a product, each factor of which the secret is in: one multiplication for 16 bytes.
+uint64_t Absorb(uint64_t state, uint64_t first, uint64_t second) {
+  const auto product =
+      static_cast<unsigned __int128>(state ^ first) * static_cast<unsigned __int128>((state + 0x9e37'79b9'7f4a'7c15) ^ second);
+  return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
+}
+
+// The ports at the start of `l4`, as they lie there; 0 if the protocol has none or the frame ends before.
+uint32_t PortsOf(uint8_t protocol, absl::Span<const uint8_t> l4) {
+  const bool has_ports = protocol == kProtocolTcp || protocol == kProtocolUdp;
+  return has_ports && l4.size() >= kPortsSize ? Load<uint32_t>(l4.data()) : 0;
+}
+
+uint64_t AbsorbIpv4(uint64_t state, absl::Span<const uint8_t> packet) {
+  if (packet.size() < sizeof(Ipv4Wire) || packet[0] >> 4 != 4) return state;
+  const auto header = ReadWire<Ipv4Wire>(packet.data());
+  const size_t header_size = size_t{4} * (header.version_ihl & 0xf);
+  const bool fragment = (header.fragment.value() & kIpv4MoreFragmentsOrOffset) != 0;
+  const bool reads_on = !fragment && header_size >= sizeof(Ipv4Wire) && header_size <= packet.size();
+  const uint64_t ports = reads_on ? PortsOf(header.protocol, packet.subspan(header_size)) : 0;
+  return Absorb(state, Load<uint64_t>(packet.data() + offsetof(Ipv4Wire, source)), ports << 8 | header.protocol);
+}
+
+bool IsExtension(uint8_t protocol) {
+  return protocol == kProtocolHopByHop || protocol == kProtocolRouting || protocol == kProtocolDestinationOptions;
+}
+
+// What follows the extension headers; the protocol of the first that cannot be read. A fragment header is such a one: behind it
+// every fragment of a datagram may name another protocol (RFC 8200 §4.5).
+uint8_t SkipExtensions(uint8_t protocol, absl::Span<const uint8_t>* rest) {
+  for (int i = 0; i < kMaxIpv6Extensions && IsExtension(protocol) && rest->size() >= kExtensionUnit; ++i) {
+    const auto extension = ReadWire<Ipv6ExtensionWire>(rest->data());
+    const size_t size = kExtensionUnit * (extension.length + size_t{1});
+    if (size > rest->size()) break;
+    protocol = extension.next_header;
+    rest->remove_prefix(size);
+  }
+  return protocol;
+}
+
+uint64_t AbsorbIpv6(uint64_t state, absl::Span<const uint8_t> packet) {
+  if (packet.size() < sizeof(Ipv6Wire) || packet[0] >> 4 != 6) return state;
+  const uint8_t* const addresses = packet.data() + offsetof(Ipv6Wire, source);
+  state = Absorb(state, Load<uint64_t>(addresses), Load<uint64_t>(addresses + 8));
+  state = Absorb(state, Load<uint64_t>(addresses + 16), Load<uint64_t>(addresses + 24));
+  absl::Span<const uint8_t> rest = packet.subspan(sizeof(Ipv6Wire));
+  const uint8_t protocol = SkipExtensions(packet[offsetof(Ipv6Wire, next_header)], &rest);
+  return Absorb(state, PortsOf(protocol, rest), protocol);
+}
+
+}  // namespace
+
+uint32_t FlowHash(uint64_t seed, absl::Span<const uint8_t> frame) noexcept {
+  EthernetInfo info;
+  const DropReason reason = ParseEthernet(frame, &info);
+  if (reason == DropReason::kRunt) return 0;
+  uint64_t state = Absorb(seed, Load<uint64_t>(&frame[0]), uint64_t{Load<uint32_t>(&frame[8])} << 16 | info.vid.value());
+  const size_t payload = PayloadBehindTags(frame);
+  if (payload < frame.size()) {
+    const uint16_t ethertype = ReadWire<be16>(&frame[payload - sizeof(be16)]).value();
+    const auto packet = frame.subspan(payload);
+    if (ethertype == kEtherTypeIpv4) state = AbsorbIpv4(state, packet);
+    if (ethertype == kEtherTypeIpv6) state = AbsorbIpv6(state, packet);
+  }
+  return static_cast<uint32_t>(Absorb(state, 0, 0));  // once more, for flows that are numbered one after the other
+}
+
+}  // namespace eoib

@@ -1,0 +1,34 @@
+// The IPoIB encapsulation header: four bytes before each IP or ARP packet in a UD datagram (RFC 4391 §6). See wire_format.md.
+#ifndef EOIB_VSWITCH_WIRE_IPOIB_HEADER_H_
+#define EOIB_VSWITCH_WIRE_IPOIB_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+
+// What the link MTU is less than the broadcast group's (RFC 4391 §7).
+inline constexpr size_t kIpoibHeaderSize = 4;
+
+// What follows the header: RFC 4391 §6, table 1. Other EtherTypes are out of that document's scope, and of ours.
+enum class IpoibType : uint16_t {
+  kIpv4 = kEtherTypeIpv4,
+  kArp = kEtherTypeArp,
+  kRarp = kEtherTypeRarp,
+  kIpv6 = kEtherTypeIpv6,
+};
+
+// Reads the header at the start of `datagram` (a UD payload, GRH not included). Nothing if it is shorter than the header, or of
+// another type. The reserved field is ignored on receipt (§6): some senders put something there.
+absl::optional<IpoibType> DecodeIpoibHeader(absl::Span<const uint8_t> datagram) noexcept;
+
+// Writes kIpoibHeaderSize bytes, the reserved field as zero.
+void EncodeIpoibHeader(IpoibType type, uint8_t* out) noexcept;
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_IPOIB_HEADER_H_
