@@ -147,14 +147,10 @@ void Resolver::QueryForPunt(const Gid& gid) {
 
 void Resolver::Query(const Gid& gid) {
   Path& path = paths_.at(gid);
-  if (path.asking) {
-    path.again = true;
-    return;
-  }
-  path.asking = true;
-  path.again = false;
-  path.asked_at = clock_->Now();
   path.retry_at = path.again_at = absl::InfiniteFuture();
+  path.again = path.asking;
+  if (std::exchange(path.asking, true)) return;
+  path.asked_at = clock_->Now();
   if (sa_ == nullptr) return Make(gid);
   ++counters_.queries;
   sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {

@@ -206,6 +206,19 @@ TEST_F(ResolverTest, APortIsAskedForOnceASecondAtMost) {
   EXPECT_LE(Queries(), 5u);
 }
 
+// Who waits until then must not be called again and again.
+TEST_F(ResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
+  sa_.silent = true;
+  const VPortId peer = Hear(2, 0x48);
+  Hear(2, 0x49);
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
+  sa_.silent = false;
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  Advance(absl::Minutes(1));
+  EXPECT_EQ(LidFor(peer), 0x222);
+}
+
 // The record has more in it (rate, traffic class) than a completion.
 TEST_F(ResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
   sa_.ports[GidOf(2)] = LidOf(2);

@@ -387,13 +387,11 @@ TEST_F(EndpointTest, AnAddressInUseIsDeclined) {
   });
   ASSERT_TRUE(a_->AwaitState("10.0.0.1", AddressState::kAssigned));
   ASSERT_TRUE(a_->AwaitState("10.0.0.50", AddressState::kAssigned));
-  const std::string pid = directory.path() + "/pid";
+  const std::string pid = directory.path() + "/pid", log = directory.path() + "/log";
   a_->Run(absl::StrCat(
       "dnsmasq --conf-file=/dev/null --port=0 --interface=ib0 --bind-interfaces --user=root --no-ping --pid-file=", pid,
-      " --dhcp-leasefile=", directory.path(), "/leases --dhcp-range=10.0.0.50,10.0.0.50,120"));
-  EXPECT_TRUE(b_->Await([](Endpoint& endpoint) {
-    return endpoint.dhcp() != nullptr && endpoint.dhcp()->client().state() == DhcpState::kChecking;
-  }));
+      " --log-facility=", log, " --dhcp-leasefile=", directory.path(), "/leases --dhcp-range=10.0.0.50,10.0.0.50,120"));
+  EXPECT_TRUE(b_->Await([&](Endpoint&) { return absl::StrContains(a_->Run("cat " + log), "DHCPDECLINE(ib0) 10.0.0.50"); }));
   EXPECT_TRUE(b_->Await([](Endpoint& endpoint) { return endpoint.dhcp()->client().state() == DhcpState::kInit; }));
   EXPECT_THAT(b_->Run("ip address show dev ib0"), Not(HasSubstr("10.0.0.50")));
   a_->Run(absl::StrCat("kill $(cat ", pid, ")"));

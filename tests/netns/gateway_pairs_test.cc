@@ -25,11 +25,14 @@ class GatewayPairsTest : public GatewayTest {
   }
 
   // s1 on the first link and s2 on the other, both 10.0.0.11 and fd00::11.
-  void LaunchIpoibHosts() {
-    IpoibSpec spec = {.pkey = kIpoibPKey, .addresses = {Address(11) + "/24", Address6(11) + "/64"}};
-    LaunchIpoibHost(1, spec);
-    spec.pkey = kOtherIpoibPKey;
-    LaunchIpoibHost(2, spec);
+  void AddIpoibHosts() {
+    AddIpoibHost(1, OnLink(kIpoibPKey));
+    AddIpoibHost(2, OnLink(kOtherIpoibPKey));
+  }
+  static IpoibSpec OnLink(uint16_t pkey) {
+    IpoibSpec spec = Numbered(1);
+    spec.pkey = pkey;
+    return spec;
   }
   // h1 and h2, both 10.0.0.1 and fd00::1 on v1.
   void AddEthernetHosts(const AgentSpec& first, const AgentSpec& second) {
@@ -41,7 +44,7 @@ class GatewayPairsTest : public GatewayTest {
     }
   }
   void WaitUntilAllAreReady() {
-    for (const size_t number : {1, 2}) station(number)->WaitUntilReady();
+    WaitUntilIpoibIsReady();
     for (const char* name : {"gw0", "gw1"}) {
       EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->State(name) == "active"; }));
     }
@@ -49,21 +52,21 @@ class GatewayPairsTest : public GatewayTest {
 
   // h1 and s1, h2 and s2 know each other, and nobody knows anybody else.
   void ExpectTwoNetworks() {
-    for (const size_t number : {1, 2}) {
+    for (const int number : {1, 2}) {
       SCOPED_TRACE(absl::StrCat("network ", number));
       for (const std::string& to : {Address(11), Address6(11)}) ExpectPing(ethernet_host(number), to);
-      for (const std::string& to : {Address(1), Address6(1)}) ExpectPing(station(number)->host(), to);
-      const size_t other = 3 - number;
+      for (const std::string& to : {Address(1), Address6(1)}) ExpectPing(ipoib_host(number), to);
+      const int other = 3 - number;
       const std::string shown = gateway()->MustCtl({"gateway", "neigh", "show", absl::StrCat("gw", number - 1)});
-      EXPECT_THAT(shown, HasSubstr(station(number)->Address()));
-      EXPECT_THAT(shown, Not(HasSubstr(station(other)->Address())));
+      EXPECT_THAT(shown, HasSubstr(IpoibAddressOf(number)));
+      EXPECT_THAT(shown, Not(HasSubstr(IpoibAddressOf(other))));
       EXPECT_THAT(shown, HasSubstr(ethernet_host(number)->Mac("v1")));
       EXPECT_THAT(shown, Not(HasSubstr(ethernet_host(other)->Mac("v1"))));
     }
     // A broadcast of the one network is heard in it, on both sides, and not in the other.
     PacketSocket here(ethernet_host(1), "v1"), there(ethernet_host(2), "v1");
-    MulticastStation first(station(1)->host(), /*ipv6=*/false, 4000, "ib0");
-    MulticastStation second(station(2)->host(), /*ipv6=*/false, 4000, "ib0");
+    MulticastStation first(ipoib_host(1), /*ipv6=*/false, 4000, "ib0");
+    MulticastStation second(ipoib_host(2), /*ipv6=*/false, 4000, "ib0");
     for (MulticastStation* host : {&first, &second}) host->SetHops(1);
     const auto says = [](const std::string& text) {
       return [text](const Bytes& frame) { return std::string(frame.begin(), frame.end()).find(text) != std::string::npos; };
@@ -81,7 +84,7 @@ TEST_F(GatewayPairsTest, OneProcessJoinsTwoVesesToTwoLinks) {
   AddGateway("gw", {{.more = kPrefixes},
                     {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
       ->Launch();
-  LaunchIpoibHosts();
+  AddIpoibHosts();
   AddEthernetHosts({}, {.veses = {{"blue", kOtherVesPKey}}, .vports = {{"v1", "blue"}}});
   WaitUntilAllAreReady();
   ExpectTwoNetworks();
@@ -91,7 +94,7 @@ TEST_F(GatewayPairsTest, OneProcessJoinsTwoVlansOfAVesToTwoLinks) {
   AddGateway("gw", {{.more = absl::StrCat("vlan = ", kFirstVlan, "\n", kPrefixes)},
                     {.name = "gw1", .pkey = kOtherIpoibPKey, .more = absl::StrCat("vlan = ", kSecondVlan, "\n", kPrefixes)}})
       ->Launch();
-  LaunchIpoibHosts();
+  AddIpoibHosts();
   const auto in_vlan = [](int vlan) {
     return AgentSpec{.vports = {{"v1", "red", absl::StrCat("access_vlan = ", vlan, "\n")}}};
   };
@@ -125,7 +128,8 @@ TEST_F(GatewayPairsTest, AGatewayOfAllGroupsNeedsNoReport) {
   AddGateway("gw", {{.more = absl::StrCat("all_groups = true\n", kPrefixes)},
                     {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
       ->Launch();
-  LaunchIpoibHosts();
+  LaunchIpoibHost(1, OnLink(kIpoibPKey));
+  LaunchIpoibHost(2, OnLink(kOtherIpoibPKey));
   AddEthernetHosts({}, {.veses = {{"blue", kOtherVesPKey}}, .vports = {{"v1", "blue"}}});
   WaitUntilAllAreReady();
   const std::string group = "239.7.7.7";

@@ -124,7 +124,7 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
   auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
   gateway()->WaitUntilActive();
   StartCapture();
-  IpoibHost* const client = LaunchIpoibHost(1, /*numbered=*/false, {"--dhcp"});
+  IpoibHost* const client = LaunchIpoibHost(1, {.more = {"--dhcp"}});
   ASSERT_TRUE(
       EventuallyTrue(kPatience, [&] { return absl::StrContains(station(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
       << client->Log() << dnsmasq->Log();
@@ -133,6 +133,17 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
   // And renews it, from its address to the server's.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
   EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), 1u) << dnsmasq->Log();
+  // A stock client at the kernel's interface.
+  if (HasKernelIpoib()) {
+    Host* const host = AddKernelIpoibHost(2, {});
+    DhcpClient stock(&lab(), host, "ib0", "-4");
+    stock.Start();
+    const std::string address = stock.AddressAt("BOUND");
+    EXPECT_THAT(address, HasSubstr("10.0.0.1")) << dnsmasq->Log();
+    ExpectPing(host, Address(1));
+    EXPECT_EQ(stock.AddressAt("RENEW"), address) << dnsmasq->Log();
+    stock.Stop();
+  }
   ExpectCaptureDecodes(8);
 }
 
@@ -177,6 +188,12 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsADhcpv6LeaseFromAnEthernetServer) {
   Dhcpv6Client client(station(1)->host(), "ib0");
   EXPECT_THAT(client.Lease(), HasSubstr("fd00::1")) << dnsmasq->Log();
   EXPECT_THAT(dnsmasq->Log(), HasSubstr("DHCPREPLY(v1) fd00::1"));
+  if (HasKernelIpoib()) {
+    DhcpClient stock(&lab(), AddKernelIpoibHost(2, {}), "ib0", "-6");
+    stock.Start();
+    EXPECT_THAT(stock.AddressAt("BOUND6"), HasSubstr("fd00::1")) << dnsmasq->Log();
+    stock.Stop();
+  }
   ExpectCaptureDecodes(4);
 }
 
@@ -204,14 +221,13 @@ TEST_F(GatewayDadTest, AnIpoibHostFindsThatAnEthernetHostHasItsAddress) {
   gateway()->WaitUntilActive();
   for (const std::string& address : {Address(1) + "/24", Address6(1) + "/64"}) {
     SCOPED_TRACE(address);
-    IpoibHost* const latecomer =
-        LaunchIpoibHost(absl::StrContains(address, ':') ? 2 : 1, /*numbered=*/false, {"--address=" + address});
+    IpoibHost* const latecomer = LaunchIpoibHost(absl::StrContains(address, ':') ? 2 : 1, {.addresses = {address}});
     latecomer->WaitUntil({"show"}, [](const std::string& show) { return absl::StrContains(show, ": duplicate"); });
     EXPECT_THAT(latecomer->host()->MustIp("address show dev ib0"), Not(HasSubstr(address)));
     EXPECT_THAT(latecomer->Log(), HasSubstr(address.substr(0, address.find('/'))));
   }
   if (!HasKernelIpoib()) return;
-  Host* const kernel = AddKernelIpoibHost(3, {.ipv6 = true, .dad = true});
+  Host* const kernel = AddKernelIpoibHost(3, {}, {.ipv6 = true, .dad = true});
   kernel->AddAddress("ib0", Address6(1) + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(kernel->MustIp("-6 address show dev ib0"), "dadfailed");
@@ -245,7 +261,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
       socket.SendAll({questions.begin() + static_cast<long>(at), questions.begin() + static_cast<long>(at) + 500});
     }
   }
-  // A datagram of an IPoIB host for each of them, not faster than its TUN takes them.
+  // A datagram of an IPoIB host for each of them, not faster than its interface takes them.
   void SendToEach(Host* from) {
     const UniqueFd socket = UdpSocket(from, ipv6() ? "::" : "0.0.0.0", 0);
     for (int i = 0; i < kScanned; ++i) {
@@ -254,13 +270,16 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
       if (i % 50 == 0) internal::SleepOnePoll();
     }
   }
+  // Of the second IPoIB host, if it is ours.
+  std::string StationDrops() {
+    return IsKernelIpoib(2) ? "" : station(2)->MustCtl({"drops"}) + station(2)->MustCtl({"link", "drops"});
+  }
   // The second hosts of both sides. Beside a scan, which takes what the machine has, a few may be lost.
   void ExpectToTalk() {
-    for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(station(2)->host(), AddressOf(2))}) {
+    for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
       const PingCounts counts = ParsePing(from->Run(PingCommand(to, 50, "0.02")).out);
       EXPECT_LE(counts.lost(), 10) << "of " << counts.transmitted << " from " << from->name() << " to " << to << "\n"
-                                   << gateway()->MustCtl({"gateway", "drops"}) << station(2)->MustCtl({"drops"})
-                                   << station(2)->MustCtl({"link", "drops"});
+                                   << gateway()->MustCtl({"gateway", "drops"}) << StationDrops();
     }
   }
   // Of what has come out at one side since it was `before`.
@@ -278,11 +297,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GatewayScanTest, ::testing::Bool(),
 // Ten thousand addresses that nobody has, scanned by the first host of either side: the other side is asked at the gateway's
 // rate, and others go on talking.
 TEST_P(GatewayScanTest, AScanIsNoStorm) {
-  AddGateway("gw", {{.more = "prefixes = [\"10.0.0.0/16\", \"fd00::/64\"]\n"}})->Launch();
-  for (const int number : {1, 2}) LaunchIpoibHost(number);
-  AddNumberedAgents(2, {}, {.ipv6 = true});
-  for (const size_t number : {1, 2}) station(number)->WaitUntilReady();
-  gateway()->WaitUntilActive();
+  AddHosts(2, 2, "prefixes = [\"10.0.0.0/16\", \"fd00::/64\"]\n");
   ExpectPing(ethernet_host(2), AddressOf(12));
   const uint64_t out = gateway()->Stat("packets_out"), in = gateway()->Stat("frames_in");
   const absl::Time begin = absl::Now();
@@ -294,10 +309,10 @@ TEST_P(GatewayScanTest, AScanIsNoStorm) {
   EXPECT_GT(gateway()->Drop("throttled"), heard * 8 / 10);
 
   // From IPoIB. A question by IPv6 goes to the group of its target, which does not exist on the link if nobody has the address.
-  station(1)->host()->MustIp("route add 10.0.0.0/16 dev ib0");
+  ipoib_host(1)->MustIp("route add 10.0.0.0/16 dev ib0");
   const uint64_t frames = gateway()->Stat("frames_out"), packets = gateway()->Stat("packets_in");
   const absl::Time again = absl::Now();
-  SendToEach(station(1)->host());
+  SendToEach(ipoib_host(1));
   ExpectToTalk();
   ExpectNoStorm("frames_out", frames, again);
   EXPECT_GT(gateway()->Stat("packets_in") - packets, ipv6() ? 50u : 1'000u);

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,7 +34,7 @@ class GatewayTest : public SwitchTest {
   void TearDown() override {
     // A namespace ends some time after its last process, and until then its interface would answer in the next test.
     for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
-    for (auto& host : ipoib_) ExpectOrderlyEnd(host.get());
+    for (auto& [number, host] : ipoib_) ExpectOrderlyEnd(host.get());
     for (auto& gateway : gateways_) ExpectOrderlyEnd(gateway.get());
     SwitchTest::TearDown();
   }
@@ -42,55 +43,58 @@ class GatewayTest : public SwitchTest {
     gateways_.push_back(std::make_unique<GatewayDaemon>(&lab(), &fabric(), lab().AddHost(host), specs));
     return gateways_.back().get();
   }
-  // On a new host s`number`, launched. With `numbered`, its addresses are 10.0.0.`10 + number` and fd00::`10 + number`.
-  IpoibHost* LaunchIpoibHost(int number, bool numbered = true, const Argv& more = {}) {
-    IpoibSpec spec;
-    if (numbered) spec.addresses = {Address(10 + number) + "/24", Address6(10 + number) + "/64"};
-    spec.more = more;
-    return LaunchIpoibHost(number, spec);
+  // With the addresses 10.0.0.`10 + number` and fd00::`10 + number`.
+  static IpoibSpec Numbered(int number, const Argv& more = {}) {
+    return {.addresses = {Address(10 + number) + "/24", Address6(10 + number) + "/64"}, .more = more};
   }
+  // eoib-ipoib on a new host s`number`, launched.
+  IpoibHost* LaunchIpoibHost(int number) { return LaunchIpoibHost(number, Numbered(number)); }
   IpoibHost* LaunchIpoibHost(int number, const IpoibSpec& spec) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), {.ipv6 = true});
-    ipoib_.push_back(std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec));
-    ipoib_.back()->Launch();
-    return ipoib_.back().get();
+    const auto& program = ipoib_[number] = std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec);
+    program->Launch();
+    return program.get();
   }
-  // A gateway of this configuration, and as many hosts on either side, all of them ready. In a virtual machine, IPoIB hosts are
-  // the kernel's own ib_ipoib, but for the third; `more` is for eoib-ipoib.
+  // A gateway of this configuration, and as many hosts on either side, all of them ready. `more` is for eoib-ipoib.
   void AddHosts(int ethernet, int ipoib, const std::string& configuration = kPrefixes, const Argv& more = {}) {
     AddGateway("gw", {{.more = configuration}})->Launch();
-    for (int i = 1; i <= ipoib; ++i) {
-      ipoib_hosts_.push_back(HasKernelIpoib() && i < 3 ? AddKernelIpoibHost(i)
-                                                       : LaunchIpoibHost(i, /*numbered=*/true, more)->host());
-    }
+    for (int i = 1; i <= ipoib; ++i) AddIpoibHost(i, Numbered(i, more));
     AddNumberedAgents(ethernet, {}, {.ipv6 = true});
-    for (auto& host : ipoib_) host->WaitUntilReady();
+    WaitUntilIpoibIsReady();
     gateway()->WaitUntilActive();
   }
+  // IPoIB host `number`, the next: in a virtual machine the kernel's own ib_ipoib, but for the third, and else eoib-ipoib.
+  void AddIpoibHost(int number, const IpoibSpec& spec) {
+    ipoib_hosts_.push_back(IsKernelIpoib(number) ? AddKernelIpoibHost(number, spec) : LaunchIpoibHost(number, spec)->host());
+  }
+  void WaitUntilIpoibIsReady() {
+    for (auto& [number, host] : ipoib_) host->WaitUntilReady();
+  }
   bool HasKernelIpoib() { return dynamic_cast<IbFabric*>(&fabric()) != nullptr; }
+  bool IsKernelIpoib(int number) { return HasKernelIpoib() && number < 3; }
   // Host s`number`, with ib0 of ib_ipoib.
-  Host* AddKernelIpoibHost(int number, const HostOptions& options = {.ipv6 = true}) {
+  Host* AddKernelIpoibHost(int number, const IpoibSpec& spec, const HostOptions& options = {.ipv6 = true}) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), options);
-    MakeKernelInterface(host, number);
+    MakeKernelInterface(host, number, spec);
     kernel_hosts_.push_back(host);
     return host;
   }
   // IPoIB host `number` of AddHosts loses its interface and has it again, with another queue pair.
   void ReplaceIpoibInterface(int number) {
-    Host* const host = ipoib_host(static_cast<size_t>(number));
-    if (HasKernelIpoib() && number < 3) {
+    Host* const host = ipoib_host(number);
+    if (IsKernelIpoib(number)) {
       host->MustIp("link del ib0");
-      return MakeKernelInterface(host, number);
+      return MakeKernelInterface(host, number, Numbered(number));
     }
-    IpoibHost* const program = station(static_cast<size_t>(number));
+    IpoibHost* const program = station(number);
     program->Kill(SIGKILL);
     program->Wait();
     program->Start();
   }
   // The IPoIB address of one of both.
   std::string IpoibAddressOf(int number) {
-    if (!HasKernelIpoib() || number >= 3) return station(static_cast<size_t>(number))->Address();
-    const std::string link = ipoib_host(static_cast<size_t>(number))->MustIp("-o link show ib0");
+    if (!IsKernelIpoib(number)) return station(number)->Address();
+    const std::string link = ipoib_host(number)->MustIp("-o link show ib0");
     const size_t at = link.find("link/infiniband ");
     return at == std::string::npos ? "" : link.substr(at + 16, 59);
   }
@@ -101,18 +105,19 @@ class GatewayTest : public SwitchTest {
   void ExpectCaptureDecodes(size_t least);
 
   GatewayDaemon* gateway(size_t number = 1) { return gateways_[number - 1].get(); }
-  IpoibHost* station(size_t number) { return ipoib_[number - 1].get(); }
+  // Host s`number`, of those that are eoib-ipoib.
+  IpoibHost* station(int number) { return ipoib_.at(number).get(); }
   Host* ethernet_host(size_t number) { return agents()[number - 1]->host(); }
-  // Of AddHosts.
+  // Of AddHosts and AddIpoibHost.
   Host* ipoib_host(size_t number) { return ipoib_hosts_[number - 1]; }
 
  private:
   // A child of ib_ipoib in the host's namespace, up and with its addresses.
-  void MakeKernelInterface(Host* host, int number) {
+  void MakeKernelInterface(Host* host, int number, const IpoibSpec& spec) {
     const std::string parent = IbSubnet::IpoibInterface(dynamic_cast<IbFabric&>(fabric()).AdapterOf(host->name()));
     const std::string child = absl::StrCat("ibs", number);
     for (const std::string& arguments :
-         {absl::StrCat("link add link ", parent, " name ", child, " type ipoib pkey 0x", absl::Hex(kIpoibPKey)),
+         {absl::StrCat("link add link ", parent, " name ", child, " type ipoib pkey 0x", absl::Hex(spec.pkey)),
           absl::StrCat("link set ", child, " netns ", host->holder(), " name ib0")}) {
       SpawnOptions options;
       options.argv = absl::StrSplit(absl::StrCat("ip ", arguments), ' ');
@@ -120,8 +125,7 @@ class GatewayTest : public SwitchTest {
       if (!result.ok()) Die(absl::StrCat("ip ", arguments, ": ", result.ToString()));
     }
     host->SetUp("ib0");
-    host->AddAddress("ib0", Address(10 + number) + "/24");
-    host->AddAddress("ib0", Address6(10 + number) + "/64");
+    for (const std::string& address : spec.addresses) host->AddAddress("ib0", address);
     if (!EventuallyTrue(kPatience, [&] { return absl::StrContains(host->MustIp("link show ib0"), "LOWER_UP"); })) {
       Die(absl::StrCat("ib0 of ", host->name(), " does not come up: ", host->MustIp("link show ib0")));
     }
@@ -133,7 +137,7 @@ class GatewayTest : public SwitchTest {
   }
 
   std::vector<std::unique_ptr<GatewayDaemon>> gateways_;
-  std::vector<std::unique_ptr<IpoibHost>> ipoib_;
+  std::map<int, std::unique_ptr<IpoibHost>> ipoib_;
   std::vector<Host*> ipoib_hosts_;
   std::vector<Host*> kernel_hosts_;
 };

@@ -12,6 +12,8 @@ mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null
 ln -sf /proc/self/fd /dev/fd
 hostname eoib-vm
 ip link set lo up
+# Neighbours of all hosts together: some scan ten thousand addresses.
+for family in ipv4 ipv6; do echo 65536 | tee /proc/sys/net/$family/neigh/default/gc_thresh[123] >/dev/null; done
 # Every program of libibverbs would load the drivers of all adapters there are. Here are rdma_rxe and simib, which has libipathverbs.
 for driver in /etc/libibverbs.d/*.driver; do
   case ${driver##*/} in
