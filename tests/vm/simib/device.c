@@ -270,6 +270,7 @@ static void simib_init_ibdev(struct simib_adapter *adapter)
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = 1;
 	ibdev->local_dma_lkey = 0;
+	ibdev->dev.parent = simib_fabric->bus;
 	snprintf(ibdev->node_desc, sizeof(ibdev->node_desc), "simib%d", adapter->index);
 }
 

@@ -2,6 +2,7 @@
 /*
  * The module: its parameters, and the fabric's birth and end.
  */
+#include <linux/device.h>
 #include <linux/module.h>
 
 #include "simib.h"
@@ -66,6 +67,7 @@ static void simib_free_all(void)
 	for (i = 0; i < SIMIB_MAX_ADAPTERS; i++)
 		if (simib_fabric->adapters[i])
 			simib_destroy_adapter(simib_fabric->adapters[i]);
+	root_device_unregister(simib_fabric->bus);
 	kvfree(simib_fabric);
 	simib_fabric = NULL;
 }
@@ -121,6 +123,12 @@ static int __init simib_init(void)
 	simib_fabric = kvzalloc(sizeof(*simib_fabric), GFP_KERNEL);
 	if (!simib_fabric)
 		return -ENOMEM;
+	simib_fabric->bus = root_device_register("simib");
+	if (IS_ERR(simib_fabric->bus)) {
+		ret = PTR_ERR(simib_fabric->bus);
+		kvfree(simib_fabric);
+		return ret;
+	}
 	spin_lock_init(&simib_fabric->lock);
 	simib_fabric->mtu = ib_mtu_int_to_enum(mtu);
 	simib_fabric->async = async;

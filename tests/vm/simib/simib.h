@@ -190,6 +190,7 @@ struct simib_fabric {
 	spinlock_t lock;
 	enum ib_mtu mtu;
 	bool async;			/* sends complete in the worker */
+	struct device *bus;		/* of the adapters: without one, ib_ipoib dies of being asked (ethtool -i) what it is plugged into */
 	int adapter_count;
 	struct simib_adapter *adapters[SIMIB_MAX_ADAPTERS];
 	struct simib_switch sw;
