@@ -1,6 +1,6 @@
 // FaultyHca: another HCA with faults on demand, for tests of what an agent does about them. Everything works on the HCA behind
 // it (a software one, on which datagrams arrive) until a test says otherwise: verbs fail, the port looks different,
-// asynchronous events come, work completes with errors, the device is gone.
+// asynchronous events come, work completes with errors, questions to the SA are lost, the device is gone.
 #ifndef EOIB_CONTROL_FAULTY_HCA_FOR_TEST_H_
 #define EOIB_CONTROL_FAULTY_HCA_FOR_TEST_H_
 
@@ -22,9 +22,31 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/mad_transport.h"
 #include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
+
+// Loses MADs on their way to the SA. Control thread.
+class FaultyMads final : public MadTransport {
+ public:
+  // `behind` may be null, and then this is not to be used.
+  explicit FaultyMads(MadTransport* behind) : behind_(behind) {}
+
+  // Those for which `lost` says so, from now on.
+  void Lose(std::function<bool(const Mad&)> lost) { lost_ = std::move(lost); }
+
+  absl::Status Send(const Mad& mad) override { return lost_(mad) ? absl::OkStatus() : behind_->Send(mad); }
+  absl::Status Reply(const Mad& mad) override { return behind_->Reply(mad); }
+  bool ReceivesReports() const override { return behind_->ReceivesReports(); }
+  bool Receive(Mad* mad) override { return behind_->Receive(mad); }
+  int fd() const override { return behind_->fd(); }
+  bool lost() const override { return behind_->lost(); }
+
+ private:
+  MadTransport* const behind_;
+  std::function<bool(const Mad&)> lost_ = [](const Mad&) { return false; };
+};
 
 // All HCAs behind FaultyHcas of a program are of one kind. Any thread.
 class FaultyHca final : public Hca {
@@ -37,7 +59,7 @@ class FaultyHca final : public Hca {
   uint8_t port() const override { return hca_->port(); }
   int gid_index() const override { return hca_->gid_index(); }
   std::string name() const override { return hca_->name(); }
-  MadTransport* mads() override { return hca_->mads(); }
+  MadTransport* mads() override { return hca_->mads() != nullptr ? &mads_ : nullptr; }
   absl::Status StartCapture(const std::string& path) override { return hca_->StartCapture(path); }
   absl::StatusOr<CaptureReport> StopCapture() override { return hca_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return hca_->Capture(); }
@@ -51,6 +73,8 @@ class FaultyHca final : public Hca {
     absl::MutexLock lock(&mutex_);
     errors_.erase(verb);
   }
+  // What is sent to the SA and `lost` says is not to arrive.
+  void LoseMads(std::function<bool(const Mad&)> lost) { mads_.Lose(std::move(lost)); }
   // As when the driver is unloaded: from now on every verb fails with EIO. Those that destroy free their objects all the same,
   // as libibverbs does.
   void Vanish() {
@@ -129,6 +153,7 @@ class FaultyHca final : public Hca {
   }
 
   const std::unique_ptr<Hca> hca_;
+  FaultyMads mads_{hca_->mads()};
   const int async_fd_;  // of the HCA behind
   int (*const poll_)(ibv_cq*, int, ibv_wc*);
   const UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};

@@ -168,6 +168,7 @@ absl::StatusOr<std::string> Gateway::Show() {
                                   ", priority ", config_.priority);
   const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
     absl::StrAppend(&text, ", ", eoib::gateway::StateName(parts.election->state()));
+    if (*parts.why_down != '\0') absl::StrAppend(&text, ": ", parts.why_down);
     if (const auto& other = parts.election->other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
     const translation::Knowledge& known = parts.translator->knowledge();
     absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n");

@@ -162,7 +162,6 @@ void GatewayPort::OnLinkState() {
   const absl::optional<ipoib::LinkState> before = std::exchange(link_, channel_->state());
   translator_.OnLinkState(link_);
   if (link_.has_value() && before.has_value() && before->own == link_->own) return;
-  if (link_.has_value()) channel_->Listen(*GroupOf(link_->link, HelloGroup()));
   RestartElection();
 }
 
@@ -196,9 +195,18 @@ void GatewayPort::TellOthers() {
   translator_.SetOtherGateways(std::move(addresses));
 }
 
-// Who has lost one of its two sides gives way to a gateway that has both.
+// Who has lost one of its two sides gives way to a gateway that has both. Limited members of the link's partition do not hear
+// each other: of two gateways that are, each would think that it is alone.
+const char* GatewayPort::WhyDown() const {
+  if (!link_.has_value()) return "the IPoIB link is down";
+  if (!ves_up_) return "the VES is down";
+  if (!link_->limited) return "";
+  return "this port is a limited member of the IPoIB link's partition, and such gateways would not hear each other: make it a "
+         "full member (OpenSM: partitions.conf)";
+}
+
 void GatewayPort::RestartElection() {
-  if (link_.has_value() && ves_up_) {
+  if (*WhyDown() == '\0') {
     election_.OnLinkUp({options_.priority, link_->own}, clock_->Now());
   } else {
     election_.OnLinkDown();
@@ -208,8 +216,7 @@ void GatewayPort::RestartElection() {
 
 void GatewayPort::RunElection() {
   if (const absl::optional<Election::Hello> hello = election_.Run(clock_->Now()); hello.has_value() && link_.has_value()) {
-    channel_->SendToGroup(IpoibType::kIpv6, EncodeHello(*hello, options_.pair), *GroupOf(link_->link, HelloGroup()),
-                          /*beyond_link=*/false);
+    channel_->Broadcast(IpoibType::kIpv6, EncodeHello(*hello, options_.pair));
   }
   NoteElection();
 }

@@ -71,6 +71,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   struct Parts {
     translation::Translator* translator;
     const Election* election;
+    const char* why_down;  // the election is; else empty
     uint64_t pending_dropped;
   };
   using Task = std::function<void(const Parts&)>;
@@ -107,6 +108,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void HandPending();
   void RunTasks() ABSL_LOCKS_EXCLUDED(mutex_);
   void RunDue();
+  const char* WhyDown() const;
   void RestartElection();
   void RunElection();
   void NoteElection();
@@ -117,7 +119,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void EndTurn();
   void SetTimer();
   void Wake() const;
-  Parts parts() { return {&translator_, &election_, pending_dropped_}; }
+  Parts parts() { return {&translator_, &election_, WhyDown(), pending_dropped_}; }
 
   const Options options_;
   ipoib::Channel* const channel_;

@@ -11,6 +11,8 @@
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/golden_frames.h"
 #include "vswitch/wire/ip_checksum.h"
+#include "vswitch/wire/mgid.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::gateway {
 namespace {
@@ -20,6 +22,7 @@ using ::testing::Not;
 
 const MacAddr kMac = MacAddr::FromUint64(0x02'00'00'00'00'0a);
 const Ipv4Addr kEthernetIp(0x0a00'0001), kIpoibIp(0x0a00'0002);
+constexpr IpoibLink kIpoibLink = {PKey(0x8002)};
 
 Bytes EthernetFrame(MacAddr to, MacAddr from, uint16_t ethertype, const Bytes& payload) {
   Bytes frame(kEthernetHeaderSize + payload.size());
@@ -168,22 +171,18 @@ Bytes MldFrame(uint8_t type, const Ipv6Addr& group) {
   return EthernetFrame(translation::GroupMac(to), kMac, kEtherTypeIpv6, packet);
 }
 
-// A host can join the gateways' group and leave it, and gateways hear each other nonetheless.
-TEST_F(GatewayPathTest, NoHostEndsTheGatewaysOwnGroup) {
+TEST_F(GatewayPathTest, WhatAnEthernetHostListensToIsJoined) {
   Start();
   Meet();
-  const auto listens = [this](const Ipv6Addr& group) {
-    const Mgid mgid = ToMgid(*GroupOf(IpoibLink{PKey(0x8002)}, group));
+  const Ipv6Addr group = *Ipv6Addr::Parse("ff02::4321");
+  const auto listens = [&] {
+    const Mgid mgid = ToMgid(*GroupOf(kIpoibLink, group));
     return absl::StrContains(gateway_->Command("gateway/groups"), absl::StrCat(mgid.ToString(), "  member"));
   };
-  const Ipv6Addr other = *Ipv6Addr::Parse("ff02::4321"), hello = *Ipv6Addr::Parse("ff02::e01b:6777");
-  port()->Inject(MldFrame(131, other));
-  ASSERT_TRUE(Until([&] { return listens(other); }));
-  port()->Inject(MldFrame(131, hello));
-  port()->Inject(MldFrame(132, hello));
-  port()->Inject(MldFrame(132, other));
-  ASSERT_TRUE(Until([&] { return !listens(other); }));
-  EXPECT_TRUE(listens(hello));
+  port()->Inject(MldFrame(131, group));
+  ASSERT_TRUE(Until(listens));
+  port()->Inject(MldFrame(132, group));
+  ASSERT_TRUE(Until([&] { return !listens(); }));
 }
 
 // What says hello is no host for ten seconds, and not for ever; nor are there gateways without end.
@@ -191,8 +190,7 @@ TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
   Start();
   const auto say = [this](const IpoibAddress& from) {
     const Election::Hello hello = {{1, from}, true};
-    node_->channel()->SendToGroup(IpoibType::kIpv6, EncodeHello(hello, {PKey(0x8001), Vid(0)}),
-                                  *GroupOf(IpoibLink{PKey(0x8002)}, HelloGroup()), false);
+    node_->channel()->Broadcast(IpoibType::kIpv6, EncodeHello(hello, {PKey(0x8001), Vid(0)}));
   };
   const auto drops = [this] { return absl::StrContains(gateway_->Command("gateway/drops"), "other_gateway"); };
   const auto announce = [this] {
@@ -254,6 +252,57 @@ TEST_F(GatewayPathTest, OneOfTwoWorks) {
   gateways_.erase(gateways_.begin());
   gateway_ = second;
   ASSERT_TRUE(Until([&] { return second->Active(); }));
+}
+
+// Joins of other groups than those without which nothing is up are lost.
+bool JoinsAnotherGroup(const Mad& mad) {
+  const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
+  if (!header.ok() || header->method != MadMethod::kSet || header->attribute != SaAttribute::kMcMemberRecord) return false;
+  const Mgid group = DecodeMcMemberRecord(SaRecord(mad))->mgid;
+  return group != FloodMgid(PKey(0x8001)) && group != ToMgid(BroadcastGroup(kIpoibLink));
+}
+
+// Whatever the subnet administrator refuses or delays: a gateway that has a link hears the others on it.
+TEST_F(GatewayPathTest, OneOfTwoWorksThoughTheyCanJoinNoOtherGroup) {
+  const auto lose_joins = [](FaultyHca* hca) { hca->LoseMads(JoinsAnotherGroup); };
+  GatewayNode* const first = AddGateway("gw", kOneGateway, "", lose_joins);
+  GatewayNode* const second = AddGateway("gw2", kOneGateway, "", lose_joins);
+  const auto stands_by = [](GatewayNode* gateway) { return absl::StrContains(gateway->Command("gateway/show"), "standby"); };
+  ASSERT_TRUE(Until([&] { return (first->Active() && stands_by(second)) || (second->Active() && stands_by(first)); }));
+}
+
+TEST_F(GatewayPathTest, AGatewayWhoseLinkIsLateStandsBy) {
+  Start();
+  const auto lost = std::make_shared<bool>(true);
+  GatewayNode* const second = AddGateway("gw2", kOneGateway, "", [lost](FaultyHca* hca) {
+    hca->LoseMads([lost](const Mad& mad) {
+      const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
+      return *lost && header.ok() && header->attribute == SaAttribute::kMcMemberRecord &&
+             DecodeMcMemberRecord(SaRecord(mad))->mgid == ToMgid(BroadcastGroup(kIpoibLink));
+    });
+  });
+  const absl::Time then = clock_.Now();
+  ASSERT_TRUE(Until([&] { return clock_.Now() > then + absl::Seconds(5); }));
+  EXPECT_THAT(second->Command("gateway/show"), HasSubstr(", down: the IPoIB link is down"));
+  *lost = false;
+  ASSERT_TRUE(Until([&] { return absl::StrContains(second->Command("gateway/show"), "standby"); }));
+}
+
+TEST_F(GatewayPathTest, AGatewayThatLosesItsLinkDoesNotWork) {
+  Start();
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8002), "gw").ok());
+  ASSERT_TRUE(Until([this] { return absl::StrContains(gateway_->Command("gateway/show"), ", down: the IPoIB link is down"); }));
+}
+
+// Limited members of a partition do not hear each other.
+TEST_F(GatewayPathTest, ALimitedMemberOfTheLinkDoesNotWork) {
+  Start();
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8002), "gw", softhca::Membership::kLimited).ok());
+  ASSERT_TRUE(
+      Until([this] { return absl::StrContains(gateway_->Command("gateway/show"), ", down: this port is a limited member"); }));
+  EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr(": joined"));
+  ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8002), "gw", softhca::Membership::kFull).ok());
+  ASSERT_TRUE(Until([this] { return gateway_->Active(); }));
 }
 
 }  // namespace

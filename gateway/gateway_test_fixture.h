@@ -3,6 +3,7 @@
 #define EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,9 @@ inline constexpr char kOneGateway[] =
 
 class GatewayNode {
  public:
+  // `prepare` is called before the agent gets the HCA.
   GatewayNode(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const std::string& state_directory,
-              const Clock* clock)
+              const Clock* clock, const std::function<void(FaultyHca*)>& prepare)
       : loop_(clock), state_(StateDir::Open(state_directory).value()), config_(ParseGatewaysConfig(toml, "test").value()) {
     const auto make_port = [this, clock, state_directory](const VPortConfig& vport, MacAddr, int mtu, FabricPort* fabric) {
       const auto config = std::find_if(config_.gateways.begin(), config_.gateways.end(),
@@ -31,9 +33,9 @@ class GatewayNode {
       return Gateway::MakeVPort(*config, vport, config_.agent.veses[0].pkey, mtu,
                                 {fabric, &loop_, clock, state_directory, &gateways_});
     };
-    agent_ = Agent::Create(config_.agent, softhca::OpenSoftHca(subnet->Connect(), name).value(), state_.get(), make_port,
-                           &loop_, clock)
-                 .value();
+    auto hca = std::make_unique<FaultyHca>(softhca::OpenSoftHca(subnet->Connect(), name).value());
+    prepare(hca.get());
+    agent_ = Agent::Create(config_.agent, std::move(hca), state_.get(), make_port, &loop_, clock).value();
     agent_->RegisterCommands(&commands_);
     RegisterGatewayCommands(&gateways_, &commands_);
     agent_->Start();
@@ -70,10 +72,12 @@ class GatewayTest : public testing::Test {
     return options;
   }
 
-  GatewayNode* AddGateway(const std::string& name, const std::string& toml = kOneGateway, const std::string& state = "") {
+  GatewayNode* AddGateway(
+      const std::string& name, const std::string& toml = kOneGateway, const std::string& state = "",
+      const std::function<void(FaultyHca*)>& prepare = [](FaultyHca*) {}) {
     if (state.empty()) directories_.push_back(std::make_unique<TempDir>());
-    gateways_.push_back(
-        std::make_unique<GatewayNode>(&subnet_, name, toml, state.empty() ? directories_.back()->path() : state, &clock_));
+    gateways_.push_back(std::make_unique<GatewayNode>(&subnet_, name, toml, state.empty() ? directories_.back()->path() : state,
+                                                      &clock_, prepare));
     return gateways_.back().get();
   }
   Host* AddHost(const std::string& name) {

@@ -1,6 +1,10 @@
 // The message of gateways to each other: a UDP datagram over IPv6 on the IPoIB link, from the gateway's link-local address to a
 // group of link-local scope, so that every capture shows it as the ordinary packet that it is. No host listens there.
 //
+// It goes to the link's broadcast group, and not to the group that RFC 4391 §4 maps its address to: who is on the link is in
+// that one, and in no other for certain. So a gateway that has a link hears hellos, without anything more to join, and the
+// broadcasts that two of them would pass round for ever take the way that hellos take.
+//
 //     magic "eoib" 4 | version 1 | state 1 (1: candidate, 2: active) | priority 1 | 0 | VES P_Key 2 | VLAN 2 | address 20
 //
 // The pair says which gateways concern each other: several VESes, or VLANs, may share an IPoIB link. See README.md.
@@ -26,7 +30,7 @@ struct Pair {
   friend constexpr bool operator==(const Pair&, const Pair&) = default;
 };
 
-// ff12::e01b:6777: transient, of the link.
+// ff12::e01b:6777: transient, of the link. The destination in the packet.
 Ipv6Addr HelloGroup();
 inline constexpr uint16_t kHelloPort = 0xe01b;
 

@@ -18,8 +18,9 @@ namespace eoib::ipoib {
 // What membership in the broadcast group makes of a port: RFC 4391 §5.
 struct LinkState {
   IpoibAddress own;
-  IpoibLink link;    // P_Key, and the scope of the broadcast group
-  uint32_t mtu = 0;  // of an IP packet, bytes: the broadcast group's less 4 (§7)
+  IpoibLink link;        // P_Key, and the scope of the broadcast group
+  uint32_t mtu = 0;      // of an IP packet, bytes: the broadcast group's less 4 (§7)
+  bool limited = false;  // a limited member of the partition: two such do not hear each other
 
   friend bool operator==(const LinkState&, const LinkState&) = default;
 };

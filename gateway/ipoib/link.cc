@@ -152,8 +152,8 @@ void Link::OnNotice(SmTrap trap, const Gid& gid) {
 void Link::OnBroadcast(const absl::optional<GroupMembership::Joined>& joined) {
   if (!joined.has_value()) return TellState(absl::nullopt, AhIndex::None());
   const IpoibAddress own(queue_pair_.get()->qpn(), queue_pair_.gid());
-  TellState(LinkState{own, link(), static_cast<uint32_t>(joined->mtu_bytes) - static_cast<uint32_t>(kIpoibHeaderSize)},
-            joined->ah);
+  const uint32_t mtu = static_cast<uint32_t>(joined->mtu_bytes) - static_cast<uint32_t>(kIpoibHeaderSize);
+  TellState(LinkState{own, link(), mtu, !queue_pair_.pkey().IsFullMember()}, joined->ah);
   RenewGroups(joined->record);
 }
 

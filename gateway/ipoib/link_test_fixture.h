@@ -11,6 +11,7 @@
 
 #include "control/event_loop.h"
 #include "control/fabric_port.h"
+#include "control/faulty_hca_for_test.h"
 #include "fdb/clock.h"
 #include "gateway/ipoib/link.h"
 #include "gtest/gtest.h"
@@ -31,7 +32,7 @@ struct Heard {
 class Node final : private Listener {
  public:
   Node(softhca::Subnet* subnet, const std::string& name, const Clock* clock, Link::Options options = {})
-      : loop_(clock), fabric_(FabricPort::Open(softhca::OpenSoftHca(subnet->Connect(), name).value(), &loop_, clock).value()) {
+      : loop_(clock), fabric_(FabricPort::Open(MakeHca(subnet, name), &loop_, clock).value()) {
     if (options.name.empty()) options.name = "IPoIB";
     if (options.pkey == PKey()) options.pkey = PKey(0x8001);
     options.on_lost = [this] { fabric_->RebuildSoon(); };
@@ -57,6 +58,7 @@ class Node final : private Listener {
   Channel* channel() { return link_->channel(); }
   Link* link() { return link_.get(); }
   FabricPort* fabric() { return fabric_.get(); }
+  FaultyHca* hca() { return hca_; }
   IpoibAddress address() { return channel()->state()->own; }
   uint64_t dropped(DropReason reason) { return channel()->counters().drop(reason); }
   void Say(const std::string& text, const IpoibAddress& to, IpoibType type = IpoibType::kIpv4) {
@@ -79,8 +81,14 @@ class Node final : private Listener {
     heard.push_back({packet.type, std::string(packet.payload.begin(), packet.payload.end()), packet.source, packet.group});
   }
   void OnLinkState() override { ++state_changes; }
+  std::unique_ptr<Hca> MakeHca(softhca::Subnet* subnet, const std::string& name) {
+    auto hca = std::make_unique<FaultyHca>(softhca::OpenSoftHca(subnet->Connect(), name).value());
+    hca_ = hca.get();
+    return hca;
+  }
 
   EventLoop loop_;
+  FaultyHca* hca_ = nullptr;
   std::unique_ptr<FabricPort> fabric_;
   std::unique_ptr<Link> link_;
 };

@@ -28,7 +28,7 @@ namespace eoib::translation {
   X(kUnknownStation, "unknown_station", "frame for a MAC address that no IPoIB host has")                                      \
   X(kSameSide, "same_side", "IPoIB packet for a host of the IPoIB link itself")                                                \
   X(kGroupMismatch, "group_mismatch", "the link-layer address is a group's and the IP address is not of that group")           \
-  X(kHelloGroup, "hello_group", "frame for the group of IPoIB in which gateways say hello to each other, and nobody else")     \
+  X(kHelloGroup, "hello_group", "frame for the group to which gateways say hello on the IPoIB link, and nobody else")          \
   X(kLocalTarget, "local_target", "question for a host that answers it on its own side")                                       \
   X(kSilentTarget, "silent_target", "question for a host that did not answer the last ones")                                   \
   X(kThrottled, "throttled", "more questions than asks_per_second for hosts that nobody knows")                                \

@@ -50,11 +50,6 @@ uint32_t SolicitedOf(const IpAddr& group) {
 
 }  // namespace
 
-bool IsOfHelloGroup(const IpAddr& ip) {
-  static const IpoibGroup& group = *new IpoibGroup(*GroupOf(kHelloGroup));
-  return ip.is_ipv6() && GroupOf(ip) == group;
-}
-
 Groups::Groups(const Options& options, Counters* counters, Sink* sink, absl::Time now)
     : options_(options),
       counters_(counters),
@@ -75,7 +70,7 @@ void Groups::SetLink(const absl::optional<IpoibLink>& link) {
 
 bool Groups::Report(const IpAddr& ip, bool wanted, absl::Time now) {
   const absl::optional<IpoibGroup> group = GroupOf(ip);
-  if (!group.has_value() || group->IsBroadcast() || IsFixed(*group) || IsOfHelloGroup(ip)) return false;
+  if (!group.has_value() || group->IsBroadcast() || IsFixed(*group)) return false;
   const Mgid key = ToMgid(*group);
   auto* const known = wanted ? members_.Confirm(key, now) : members_.Find(key);
   const absl::Time until = now + (wanted ? options_.membership_interval : options_.last_member_time);

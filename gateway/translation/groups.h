@@ -36,11 +36,9 @@
 
 namespace eoib::translation {
 
-// ff12::e01b:6777, transient and of the link: where gateways say hello to each other (gateway/hello.h), and nobody else.
+// ff12::e01b:6777, transient and of the link: to whom gateways say hello (gateway/hello.h), and nobody else.
 inline constexpr Ipv6Addr kHelloGroup(std::array<uint8_t, 16>{0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, 0x1b, 0x67,
                                                               0x77});
-// Whether what is sent to `ip` reaches who listens there: addresses that differ in flags or scope share a group of the link.
-bool IsOfHelloGroup(const IpAddr& ip);
 
 class Groups {
  public:
@@ -51,8 +49,7 @@ class Groups {
   void SetLink(const absl::optional<IpoibLink>& link);
 
   // An Ethernet host wants the group, or has left it. True if it was a leave of a group that is listened to: who is a querier
-  // asks whether others want it still. Requires a multicast address. The gateways' own group is none of the hosts': if their
-  // leave ended it, gateways would not hear each other any more.
+  // asks whether others want it still. Requires a multicast address.
   bool Report(const IpAddr& group, bool wanted, absl::Time now);
   // An IPoIB host reported the group where Ethernet hosts hear it, and those may then keep silent (RFC 2236 §3, RFC 2710 §4):
   // so if one of them wanted it, it wants it still.

@@ -65,19 +65,6 @@ TEST_F(GroupsTest, FixedGroupsStay) {
   EXPECT_EQ(listener_.groups, fixed);
 }
 
-// Whose leave would end it for the gateways as well.
-TEST_F(GroupsTest, TheGatewaysOwnGroupIsNotTheHosts) {
-  groups_.SetLink(kLink);
-  const auto fixed = listener_.groups;
-  for (const char* const group : {"ff12::e01b:6777", "ff02::e01b:6777", "ff0e::e01b:6777"}) {
-    groups_.Report(Ip6(group), true, now_);
-    EXPECT_FALSE(groups_.Report(Ip6(group), false, now_)) << group;
-  }
-  EXPECT_EQ(groups_.size(), 0u);
-  groups_.Tick(now_ += absl::Hours(1));
-  EXPECT_EQ(listener_.groups, fixed);
-}
-
 TEST_F(GroupsTest, KnownNeighborsKeepTheirSolicitedNodeGroup) {
   groups_.SetLink(kLink);
   const Ipv6Addr one = Ip6("fd00::12:3456"), other = Ip6("fe80::12:3456");

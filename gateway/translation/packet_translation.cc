@@ -67,7 +67,7 @@ Drop PacketTranslation::FindTarget(FromEthernet* packet) const {
   }
   packet->group = packet->destination;
   if (packet->destination.IsMulticast()) {
-    if (IsOfHelloGroup(packet->destination)) return Drop::kHelloGroup;
+    if (packet->destination == IpAddr(kHelloGroup)) return Drop::kHelloGroup;
     return to.IsBroadcast() || to == GroupMac(packet->destination) ? Drop::kNone : Drop::kGroupMismatch;
   }
   packet->group = Ipv4Addr::Broadcast();

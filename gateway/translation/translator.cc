@@ -73,7 +73,7 @@ Drop Translator::TranslateIpv6Frame(const EthernetInfo& info, absl::Span<uint8_t
     case NdVerdict::kBad:
       return Drop::kMalformed;
     case NdVerdict::kGood:
-      if (info.destination.IsGroup() && IsOfHelloGroup(message.destination)) return Drop::kHelloGroup;
+      if (info.destination.IsGroup() && message.destination == kHelloGroup) return Drop::kHelloGroup;
       return nd_.FromEthernet(info, payload, message);
     case NdVerdict::kOther:
       break;
