@@ -54,16 +54,21 @@ absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched_, nullptr);
   }
   endpoint_ = endpoint;
+  told_of_failure_ = false;
   own_ = own;
   state_changed_ |= std::exchange(state_, absl::nullopt).has_value();
   groups_.clear();
   sources_.Clear();
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = write(more_.get(), &one, sizeof(one));
+  WorkSoon();
   if (endpoint_ == nullptr) return absl::OkStatus();
   watched_ = endpoint_->event_fd();
   endpoint_->Refill();
   return Watch(watched_);
+}
+
+void Channel::WorkSoon() {
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(more_.get(), &one, sizeof(one));
 }
 
 // ---- Received ---------------------------------------------------------------------------------------------------------
@@ -77,20 +82,14 @@ void Channel::Work(int batches) {
     endpoint_->DrainEvents();
     while ((more = Receive()) && --batches > 0) {
     }
-    if (!more) Arm();
+    if (!more) more = Arm();
   }
   Flush();
-  if (!more) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = write(more_.get(), &one, sizeof(one));
+  if (more) WorkSoon();
 }
 
-// What arrives between the last look and arming raises no event; so once more.
-void Channel::Arm() {
-  if (!endpoint_->Arm().ok()) return;
-  Receive();
-  Reap();
-}
+// What arrives between the last look and arming raises no event; so one batch more. Whether there may be more.
+bool Channel::Arm() { return endpoint_->Arm().ok() && Receive(); }
 
 // One batch. Whether there may be more.
 bool Channel::Receive() {
@@ -368,6 +367,7 @@ void Channel::Reap() {
   const size_t completed = endpoint_->ReapSends(&failed);
   counters_.sent.Add(completed - failed);
   if (failed != 0) counters_.drop(DropReason::kSendError).Add(failed);
+  if (endpoint_->failed() && !std::exchange(told_of_failure_, true)) parts_.wishes->Notify();  // Link::NoteFailure
 }
 
 // ---- Time -------------------------------------------------------------------------------------------------------------
@@ -391,7 +391,9 @@ void Channel::Expire() {
     }
   }
   if (!held_.empty() || !held_for_groups_.empty() || wishes_.waiting() != 0) ExpireSoon(kLook);
-  if (now >= next_idle_look_) ForgetIdleGroups();
+  if (now < next_idle_look_) return;
+  ForgetIdleGroups();
+  WorkSoon();  // a queue pair may have failed without an event
 }
 
 void Channel::ForgetIdleGroups() {

@@ -133,7 +133,8 @@ class Channel final : public Interface {
   void Post(const SendRequest& request);
   void Reap();
   void Drop(DropReason reason, BufferId buffer);
-  void Arm();
+  bool Arm();
+  void WorkSoon();
   absl::Status Watch(int fd);
 
   const Parts parts_;
@@ -141,7 +142,8 @@ class Channel final : public Interface {
   UniqueFd epoll_;
   UniqueFd more_;  // an eventfd: there is more to do
   UdEndpoint* endpoint_ = nullptr;
-  int watched_ = -1;  // its descriptor
+  bool told_of_failure_ = false;  // of endpoint_'s
+  int watched_ = -1;              // its descriptor
   IpoibAddress own_;
   absl::optional<LinkState> state_;
   bool state_changed_ = false;

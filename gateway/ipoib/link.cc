@@ -99,6 +99,7 @@ void Link::RebindGroups(UdEndpoint* endpoint) {
   for (auto& [mgid, group] : groups_) group.membership->Rebind(endpoint, queue_pair_.pkey());
 }
 
+// The channel notifies the queue of wishes when it finds that its endpoint has failed.
 void Link::NoteFailure() {
   if (queue_pair_.NoteFailure()) options_.on_lost();
 }

@@ -1,6 +1,7 @@
 // IPoIB interfaces among themselves: each clause of RFC 4391 that a Link and its Channel obey.
 #include "gateway/ipoib/link.h"
 
+#include <functional>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -270,6 +271,34 @@ TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
     return !b_->heard.empty();
   }));
   EXPECT_EQ(b_->heard[0].payload, "two");
+}
+
+struct FailureRow {
+  const char* description;
+  std::function<void(FaultyHca*)> fault;
+  bool arrives = true;  // something for that queue pair, then
+};
+
+// No event tells of it, and nobody wishes anything of the link.
+TEST_F(LinkTest, AQueuePairThatFailsIsMadeAnew) {
+  const FailureRow rows[] = {
+      {"a receive failed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},
+      {"receives were flushed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR); }},
+      {"a completion queue was overrun, and nothing arrives", [](FaultyHca* hca) { hca->OverrunQueues(); }, false},
+  };
+  AddPair();
+  for (const FailureRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    Settle(a_, b_);
+    const Qpn before = b_->channel()->qpn();
+    row.fault(b_->hca());
+    if (row.arrives) Broadcast(a_, "to all");
+    ASSERT_TRUE(Until([&] {
+      clock_.Advance(absl::Milliseconds(100));
+      return b_->channel()->qpn() != before && b_->channel()->state().has_value();
+    }));
+  }
+  Settle(a_, b_);
 }
 
 TEST_F(LinkTest, WhatCannotBeSentIsCounted) {

@@ -1,0 +1,115 @@
+// A channel by itself, on verbs that say what the test wants; the test is its Link.
+#include "gateway/ipoib/channel.h"
+
+#include <poll.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/wire/arp.h"
+
+namespace eoib::ipoib {
+namespace {
+
+constexpr IpoibLink kLink = {PKey(0x8001)};
+constexpr Lid kSlid(5);
+
+IpoibAddress AddressOf(uint32_t number, uint32_t qpn = 0x77) {
+  return {Qpn(qpn), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number))};
+}
+
+class ChannelTest : public testing::Test, protected Listener {
+ protected:
+  ChannelTest() {
+    channel_.SetListener(this);
+    EXPECT_TRUE(channel_.Rebind(endpoint_.get(), own_).ok());
+    Tell({.kind = News::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
+  }
+  ~ChannelTest() override { EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok()); }
+
+  void OnPacket(const Packet& packet) override {
+    sources_.push_back(packet.source);
+    if (const auto once = std::exchange(on_packet_, nullptr)) once();
+  }
+  void OnLinkState() override {}
+
+  void Tell(const News& news) {
+    ASSERT_TRUE(news_->Push(news));
+    channel_.Work();
+  }
+  AhIndex GroupHandle(const IpoibGroup& group) { return *handles_.Get({ToMgid(group).gid(), 0xc001, Sl(0)}, {}); }
+  // A datagram arrives: with a GRH through the broadcast group, or without.
+  void Arrive(const IpoibAddress& from, bool grh, const std::vector<uint8_t>& payload = {}, IpoibType type = IpoibType::kIpv4,
+              Lid slid = kSlid) {
+    std::vector<uint8_t> bytes(kGrhSize + kIpoibHeaderSize);
+    if (grh) {
+      from.gid().ToWire(&bytes[8]);
+      ToMgid(BroadcastGroup(kLink)).gid().ToWire(&bytes[24]);
+    }
+    EncodeIpoibHeader(type, &bytes[kGrhSize]);
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS,
+                         .src_qp = from.qpn().value(),
+                         .wc_flags = grh ? unsigned{IBV_WC_GRH} : 0u,
+                         .slid = slid.value()});
+  }
+  void Hear(const IpoibAddress& from, Lid slid = kSlid) {
+    Arrive(from, true, {}, IpoibType::kIpv4, slid);
+    channel_.Work();
+  }
+  std::vector<Wish> TakeWishes() {
+    std::vector<Wish> wishes;
+    for (Wish wish; wishes_->Pop(&wish);) wishes.push_back(wish);
+    return wishes;
+  }
+  static bool IsReadable(int fd) {
+    pollfd polled = {fd, POLLIN, 0};
+    return poll(&polled, 1, 0) == 1;
+  }
+
+  FakeClock clock_;
+  FakeHca hca_;
+  AddressHandles handles_{&hca_, hca_.pd()};
+  std::unique_ptr<BufferPool> pool_ = BufferPool::Create(&hca_, hca_.pd(), 1024, 2044).value();
+  std::unique_ptr<UdEndpoint> endpoint_ =
+      UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), &handles_, {.receive_depth = 256, .send_depth = 64}).value();
+  const IpoibAddress own_ = AddressOf(1, 0x48);
+  VPortDirectory directory_;
+  std::unique_ptr<Wishes> wishes_ = std::make_unique<Wishes>();
+  std::unique_ptr<NewsQueue> news_ = std::make_unique<NewsQueue>();
+  std::vector<absl::optional<IpoibAddress>> sources_;
+  std::function<void()> on_packet_;  // called once
+  Channel channel_{{pool_.get(), &directory_, wishes_.get(), news_.get(), &clock_}};
+};
+
+// Of more than a batch that arrives between the last look and arming, the rest raises no event.
+TEST_F(ChannelTest, WhatArrivesWhileItArmsIsTaken) {
+  constexpr size_t kMany = Channel::kBatch + 10;
+  Arrive(AddressOf(2), true);
+  on_packet_ = [this] {
+    for (size_t i = 0; i < kMany; ++i) Arrive(AddressOf(2), true);
+  };
+  channel_.Work();
+  while (IsReadable(channel_.fd())) channel_.Work();
+  EXPECT_EQ(sources_.size(), kMany + 1);
+}
+
+// The Link looks at what has failed when it is woken.
+TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
+  TakeWishes();
+  wishes_->Clear();
+  hca_.FailNext("poll_cq", EIO);
+  channel_.Work();
+  EXPECT_TRUE(endpoint_->failed());
+  EXPECT_TRUE(IsReadable(wishes_->fd()));
+  wishes_->Clear();
+  channel_.Work();
+  EXPECT_FALSE(IsReadable(wishes_->fd()));
+}
+
+}  // namespace
+}  // namespace eoib::ipoib
