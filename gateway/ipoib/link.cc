@@ -14,6 +14,7 @@ constexpr size_t kBuffers = 2 * kDepth + 2 * Channel::kBatch + HeldFrames::kCapa
 const size_t kLargestPacket = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kIpoibHeaderSize;
 constexpr int kWishesPerTurn = 256;
 constexpr absl::Duration kReclaimInterval = absl::Minutes(1);
+constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between looks for room in a full queue
 
 const char* RoleName(uint8_t join_state) {
   if (join_state == kFullMember) return "member";
@@ -44,9 +45,9 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const
   if (!pool.ok()) return pool.status();
   auto link = std::unique_ptr<Link>(new Link(options, tools, *std::move(pool), port->gid));
   Link* const self = link.get();
-  link->resolver_ = std::make_unique<Resolver>(Resolver::Source{.sa = tools.sa, .grh = options.grh}, tools.handles,
-                                               &link->directory_, tools.clock, port->gid, options.pkey,
-                                               [self] { self->news_.Push({.kind = News::Kind::kPaths}); });
+  link->resolver_ =
+      std::make_unique<Resolver>(Resolver::Source{.sa = tools.sa, .grh = options.grh}, tools.handles, &link->directory_,
+                                 tools.clock, port->gid, options.pkey, [self] { self->TellPaths(); });
   link->broadcast_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{.mgid = ToMgid(BroadcastGroup(link->link())),
                                .pkey = options.pkey,
@@ -182,7 +183,7 @@ void Link::RenewGroups(const McMemberRecord& constitution) {
 
 void Link::RunWishes() {
   wishes_.Clear();
-  news_.Retry();
+  RetryNews();
   Wish wish;
   for (int taken = 0; taken < kWishesPerTurn; ++taken) {
     if (!wishes_.Pop(&wish)) return NoteFailure();
@@ -304,7 +305,7 @@ void Link::Run() {
   broadcast_->Run();
   RetryGroups();
   resolver_->Run();
-  news_.Retry();
+  RetryNews();
   tools_.handles->Reap();
   if (tools_.clock->Now() < next_reclaim_) return;
   next_reclaim_ = tools_.clock->Now() + kReclaimInterval;
@@ -313,9 +314,21 @@ void Link::Run() {
 }
 
 absl::Time Link::NextDeadline() const {
-  if (news_.waiting() != 0) return tools_.clock->Now() + absl::Milliseconds(10);
+  const absl::Time news = news_.waiting() != 0 ? news_retried_at_ + kNewsInterval : absl::InfiniteFuture();
   const absl::Time retry = retries_.empty() ? absl::InfiniteFuture() : retries_.begin()->first;
-  return std::min({next_reclaim_, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
+  return std::min({next_reclaim_, news, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
+}
+
+void Link::RetryNews() {
+  news_.Retry();
+  news_retried_at_ = tools_.clock->Now();
+  if (paths_untold_) TellPaths();
+}
+
+// The channel looks at all that waits for a path: while it takes no news, there is no use in more than one of these.
+void Link::TellPaths() {
+  paths_untold_ = news_.waiting() != 0;
+  if (!paths_untold_) news_.Push({.kind = News::Kind::kPaths});
 }
 
 // There may be thousands of groups, most of them in no need of anything.

@@ -109,6 +109,8 @@ class Link final : public PartitionMember {
   void Forget(const Mgid& mgid);
   void Unlisten(const Mgid& mgid);
   void Tell(const Mgid& mgid, const Group& group);
+  void TellPaths();
+  void RetryNews();
   void LookForGroups();
   void RetryGroups();
   bool IsOfLink(const Mgid& mgid) const;
@@ -119,6 +121,8 @@ class Link final : public PartitionMember {
   Wishes wishes_;
   NewsQueue news_queue_;
   Outbox<News, NewsQueue> news_;
+  absl::Time news_retried_at_ = absl::InfinitePast();
+  bool paths_untold_ = false;  // until what waits in news_ is gone
   VPortDirectory directory_;
   std::unique_ptr<BufferPool> pool_;
   PartitionQueuePair queue_pair_;

@@ -273,6 +273,35 @@ TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
   EXPECT_EQ(b_->heard[0].payload, "two");
 }
 
+// More news than the queue holds: the link goes on, and the rest is told when there is room.
+TEST_F(LinkTest, AChannelThatStandsStillHoldsUpNobody) {
+  AddPair();
+  b_->StandStill();
+  const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
+  constexpr uint32_t kMany = 300;
+  const auto answered = [&](int count) {
+    const std::string groups = b_->link()->ShowGroups();
+    return std::count(groups.begin(), groups.end(), '\n') == count && !absl::StrContains(groups, "not asked");
+  };
+  for (uint32_t i = 0; i < kMany; ++i) {
+    if (i == Channel::kNewGroupsPerSecond) clock_.Advance(absl::Seconds(1));
+    b_->SayTo(group(i), "to nobody");
+  }
+  ASSERT_TRUE(Until([&] { return answered(kMany); }));
+  clock_.Advance(absl::Milliseconds(10));
+  EXPECT_LE(b_->link()->NextDeadline(), clock_.Now()) << "it is time to look whether there is room";
+  for (auto& node : nodes_) node->Turn();
+  EXPECT_GT(b_->link()->NextDeadline(), clock_.Now()) << "and not yet again";
+
+  b_->channel()->Work();
+  clock_.Advance(absl::Milliseconds(10));
+  for (auto& node : nodes_) node->Turn();
+  b_->channel()->Work();
+  const uint64_t before = b_->dropped(DropReason::kNoGroup);
+  for (uint32_t i = 0; i < kMany; ++i) b_->SayTo(group(i), "to nobody");
+  EXPECT_EQ(b_->dropped(DropReason::kNoGroup) - before, kMany) << "of all of them it is known that they are not there";
+}
+
 struct FailureRow {
   const char* description;
   std::function<void(FaultyHca*)> fault;

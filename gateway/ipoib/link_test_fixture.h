@@ -46,10 +46,15 @@ class Node final : private Listener {
   }
   ~Node() override {
     loop_.Remove(link_->wishes_fd());
-    loop_.Remove(channel()->fd());
+    if (!stands_still_) StandStill();
     fabric_->Remove(link_.get());
   }
 
+  // From now on nobody works the channel.
+  void StandStill() {
+    loop_.Remove(channel()->fd());
+    stands_still_ = true;
+  }
   // A few rounds: for use in softhca::Eventually.
   void Turn() {
     for (int i = 0; i < 3; ++i) loop_.RunOnce(absl::InfinitePast());
@@ -89,6 +94,7 @@ class Node final : private Listener {
 
   EventLoop loop_;
   FaultyHca* hca_ = nullptr;
+  bool stands_still_ = false;
   std::unique_ptr<FabricPort> fabric_;
   std::unique_ptr<Link> link_;
 };
