@@ -15,6 +15,7 @@ namespace eoib::ipoib {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // at what waits, for what has waited too long
+constexpr absl::Duration kPause = absl::Seconds(1);        // between two wishes for the path to a peer
 
 void Clear(int eventfd) {
   uint64_t count;
@@ -142,32 +143,39 @@ absl::optional<IpoibAddress> Channel::Identify(const Datagram& datagram, IpoibTy
   return sources_.Find(datagram.slid, datagram.source_qpn);
 }
 
-// The completion is a path back (IBA 1.4 §11.2.2.5), which serves until the SA has said more.
+// The completion is a path back (IBA 1.4 §11.2.2.5), which serves until the SA has said more. With several LIDs at a port (LMC)
+// a peer may use them in turn, and control hears of that once a second.
 void Channel::NoteHeard(const IpoibAddress& source, const Datagram& datagram) {
   bool created = false;
   Peer* const peer = FindPeer(source, &created);
   if (peer == nullptr) return;
   parts_.directory->NoteHeard(peer->vport);
-  if (!created && peer->slid == datagram.slid) return;
+  if (peer->slid == datagram.slid) return;
+  const absl::Time now = parts_.clock->Now();
+  if (now - peer->told < kPause) return;
+  const Punt::Kind kind = created ? Punt::Kind::kNewPeer : Punt::Kind::kReaddressed;
+  if (!AskForPath(kind, *peer, source, datagram.slid, datagram.sl)) return;
   peer->slid = datagram.slid;
-  AskForPath(created ? Punt::Kind::kNewPeer : Punt::Kind::kReaddressed, *peer, source, datagram.sl);
+  peer->told = now;
 }
 
+// Null: the directory has no room for it. Of a vPort that it has just made, *created, control knows nothing yet.
 Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
-  if (const uint64_t now = parts_.directory->generation(); now != generation_) {
-    peers_.clear();
-    generation_ = now;
-  }
+  const uint64_t generation = parts_.directory->generation();
   const auto found = peers_.find(address);
-  if (found != peers_.end()) return &found->second;
-  const VPortId vport = parts_.directory->Intern(address.peer());
+  if (found != peers_.end() && found->second.generation == generation) return &found->second;
+  const VPortId vport = parts_.directory->Intern(address.peer(), created);
   if (vport.IsNone()) return nullptr;
-  *created = true;
-  return &peers_.emplace(address, Peer{vport, Lid()}).first->second;
+  if (found == peers_.end() && peers_.size() >= kMostKnown) peers_.clear();
+  Peer& peer = peers_[address];
+  if (*created) peer = Peer();
+  peer.vport = vport;
+  peer.generation = generation;
+  return &peer;
 }
 
-void Channel::AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Sl sl) {
-  wishes_.Push({Wish::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), peer.slid, sl, {}}, {}});
+bool Channel::AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl) {
+  return wishes_.Offer({Wish::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), slid, sl, {}}, {}});
 }
 
 // ---- What the Link says -----------------------------------------------------------------------------------------------
@@ -239,20 +247,21 @@ void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const Ipoi
   const absl::optional<SendRequest> request = Prepare(type, payload);
   if (!request.has_value()) return;
   bool created = false;
-  const Peer* const peer = FindPeer(to, &created);
+  Peer* const peer = FindPeer(to, &created);
   if (peer == nullptr) return Drop(DropReason::kUnresolved, request->buffer);
-  if (created) AskForPath(Punt::Kind::kUnresolved, *peer, to, Sl());
   parts_.directory->NoteHeard(peer->vport);  // who is sent to is in use as well
-  SendTo(peer->vport, *request);
+  if (const Route route = parts_.directory->Get(peer->vport); !route.ah.IsNone()) {
+    SendRequest posted = *request;
+    posted.ah = route.ah;
+    posted.qpn = route.qpn;
+    return Post(posted);
+  }
+  const absl::Time now = parts_.clock->Now();
+  if (now - peer->asked >= kPause && AskForPath(Punt::Kind::kUnresolved, *peer, to, Lid(), Sl())) peer->asked = now;
+  Hold(peer->vport, *request);
 }
 
-void Channel::SendTo(VPortId vport, SendRequest request) {
-  const Route route = parts_.directory->Get(vport);
-  if (!route.ah.IsNone()) {
-    request.ah = route.ah;
-    request.qpn = route.qpn;
-    return Post(request);
-  }
+void Channel::Hold(VPortId vport, const SendRequest& request) {
   parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
   counters_.held.Add();
   ExpireSoon(kHold);

@@ -46,6 +46,8 @@ class Channel final : public Interface {
   // Of them, so many that were not known, or the SA would be asked for each address that somebody scans by IPv6. Those that
   // this port listens to cost no question.
   static constexpr int kNewGroupsPerSecond = 200;
+  // Peers that are known at a time. Who invents more makes the channel forget.
+  static constexpr size_t kMostKnown = 65536;
   static constexpr absl::Duration kHold = absl::Seconds(1);
   static constexpr absl::Duration kGroupIdle = absl::Minutes(5);
   static constexpr absl::Duration kAbsentGroupIdle = absl::Seconds(10);
@@ -92,9 +94,14 @@ class Channel final : public Interface {
   Qpn qpn() const { return own_.qpn(); }
 
  private:
+  // What the directory answered for a peer in one of its generations, and what control has been told, as in a PeerTracker. That
+  // holds for all generations, as paths do.
   struct Peer {
     VPortId vport;
-    Lid slid;  // the latest it was heard from
+    uint64_t generation = 0;
+    Lid slid;                                 // where it was heard from, as control was told last
+    absl::Time told = absl::InfinitePast();   // when
+    absl::Time asked = absl::InfinitePast();  // when control was asked for a way to it
   };
   struct Group {
     enum class What : uint8_t { kAsked, kThere, kAbsent } what = What::kAsked;
@@ -117,16 +124,16 @@ class Channel final : public Interface {
   void TakeState(const News& news);
   void TakeGroup(const News& news);
   Peer* FindPeer(const IpoibAddress& address, bool* created);
-  void AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Sl sl);
+  bool AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
   // A buffer with header and payload. None, and counted, if it cannot be sent at all.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();
-  void SendTo(VPortId vport, SendRequest request);
   // What to drop a packet for; nothing: it waits.
   absl::optional<DropReason> LookForGroup(const Mgid& mgid);
   void SendToMgid(const Mgid& mgid, bool beyond_link, const SendRequest& request);
   void SendToRouters(const Mgid& absent, const SendRequest& request);
   void HoldForGroup(const Mgid& mgid, bool beyond_link, const SendRequest& request);
+  void Hold(VPortId vport, const SendRequest& request);
   void RetryHeld();
   void ExpireSoon(absl::Duration wait);
   void ForgetIdleGroups();
@@ -150,7 +157,6 @@ class Channel final : public Interface {
   Outbox<Wish, Wishes> wishes_;
   SourceTable sources_;
   absl::flat_hash_map<IpoibAddress, Peer> peers_;
-  uint64_t generation_ = 0;  // of the directory, when peers_ was made
   absl::flat_hash_map<Mgid, Group> groups_;
   absl::flat_hash_set<Mgid> listened_;
   TokenBucket new_groups_;

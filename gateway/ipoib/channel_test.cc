@@ -15,6 +15,10 @@
 namespace eoib::ipoib {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
 constexpr IpoibLink kLink = {PKey(0x8001)};
 constexpr Lid kSlid(5);
 
@@ -109,6 +113,68 @@ TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
   wishes_->Clear();
   channel_.Work();
   EXPECT_FALSE(IsReadable(wishes_->fd()));
+}
+
+// ---- Peers
+
+std::vector<Punt::Kind> KindsOf(const std::vector<Wish>& wishes) {
+  std::vector<Punt::Kind> kinds;
+  for (const Wish& wish : wishes) kinds.push_back(wish.punt.kind);
+  return kinds;
+}
+
+// With LMC above 0 a peer may use several paths in turn.
+TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
+  Hear(AddressOf(2));
+  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer));
+  clock_.Advance(absl::Seconds(1));
+  for (int i = 0; i < 100; ++i) Hear(AddressOf(2), Lid(static_cast<uint16_t>(6 + i % 2)));
+  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kReaddressed));
+  clock_.Advance(absl::Seconds(1));
+  Hear(AddressOf(2), Lid(7));
+  const std::vector<Wish> wishes = TakeWishes();
+  EXPECT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kReaddressed));
+  EXPECT_EQ(wishes[0].punt.slid, Lid(7));
+}
+
+// Where it is heard after a packet for it has waited is told at once: the SA may be gone.
+TEST_F(ChannelTest, APeerThatIsAskedForAndThenHeardIsToldOf) {
+  channel_.Send(IpoibType::kIpv4, {}, AddressOf(2));
+  Hear(AddressOf(2));
+  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kUnresolved, Punt::Kind::kReaddressed));
+}
+
+// Once a minute some vPort or other has gone, which says nothing of the rest.
+TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
+  Hear(AddressOf(2));
+  TakeWishes();
+  directory_.Remove(directory_.Intern(AddressOf(3).peer()));
+  clock_.Advance(absl::Minutes(1));
+  Hear(AddressOf(2));
+  EXPECT_THAT(TakeWishes(), IsEmpty());
+  directory_.Remove(directory_.Intern(AddressOf(2).peer()));
+  Hear(AddressOf(2));
+  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer)) << "its path is gone with its vPort";
+}
+
+// Nobody takes wishes: those for peers are lost, and come again; those for groups wait.
+TEST_F(ChannelTest, WishesForPeersAreBounded) {
+  const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
+  for (uint32_t i = 0; i < 1030; ++i) Hear(AddressOf(2 + i));
+  channel_.Listen(group);
+  Hear(AddressOf(2000));
+  EXPECT_EQ(TakeWishes().size(), 1024u);
+  clock_.Advance(absl::Seconds(1));
+  channel_.Work();
+  std::vector<Wish> wishes = TakeWishes();
+  ASSERT_THAT(wishes, SizeIs(1));
+  EXPECT_EQ(wishes[0].mgid, ToMgid(group));
+  Hear(AddressOf(2000));
+  channel_.Send(IpoibType::kIpv4, {}, AddressOf(3000));
+  wishes = TakeWishes();
+  ASSERT_THAT(wishes, SizeIs(2));
+  EXPECT_EQ(wishes[0].punt.peer, AddressOf(2000).peer());
+  EXPECT_EQ(wishes[1].punt.peer, AddressOf(3000).peer());
 }
 
 }  // namespace

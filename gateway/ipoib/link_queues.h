@@ -2,7 +2,8 @@
 // control thread. In a program that has one thread for both they talk in the same way.
 //
 // Neither side waits. A queue that is full keeps what is behind it at its producer (Outbox), which tries again: what is said
-// here must not be lost.
+// here must not be lost. A peer is wished for again when it is heard or sent to again, so that wish may be, and there is no end
+// to the peers that somebody invents.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 #define EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 
@@ -57,6 +58,12 @@ class Outbox {
   void Push(const Item& item) {
     if (!waiting_.empty() || !queue_->Push(item)) waiting_.push_back(item);
     queue_->Notify();
+  }
+  // False if there is no room for it, and then it is lost.
+  bool Offer(const Item& item) {
+    if (!waiting_.empty() || !queue_->Push(item)) return false;
+    queue_->Notify();
+    return true;
   }
   // Call it now and then.
   void Retry() {
