@@ -29,6 +29,7 @@ Channel::Channel(const Parts& parts)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       more_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       wishes_(parts.wishes),
+      sources_(parts.clock),
       new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, parts.clock->Now()),
       next_idle_look_(parts.clock->Now() + kAbsentGroupIdle) {
   Watch(more_.get()).IgnoreError();
@@ -118,45 +119,63 @@ void Channel::Deliver(const Datagram& datagram) {
   packet.type = *type;
   packet.payload = {bytes + kIpoibHeaderSize, datagram.length - kIpoibHeaderSize};
   packet.group = datagram.has_grh && datagram.dgid.IsMulticast();
-  packet.source = Identify(datagram, *type, packet.payload);
+  const absl::optional<SourceTable::Source> source = Identify(datagram, *type, packet.payload);
+  if (source.has_value()) packet.source = source->address;
   counters_.received.Add();
   counters_.received_bytes.Add(packet.payload.size());
   if (packet.group) counters_.received_groups.Add();
-  if (packet.source.has_value()) {
-    NoteHeard(*packet.source, datagram);
+  if (source.has_value()) {
+    NoteHeard(*source, datagram);
   } else {
     counters_.unknown_sources.Add();
   }
   if (state_.has_value()) listener_->OnPacket(packet);
 }
 
-absl::optional<IpoibAddress> Channel::Identify(const Datagram& datagram, IpoibType type, absl::Span<const uint8_t> payload) {
+absl::optional<SourceTable::Source> Channel::Identify(const Datagram& datagram, IpoibType type,
+                                                      absl::Span<const uint8_t> payload) {
   if (datagram.has_grh) {
     const IpoibAddress address(datagram.source_qpn, datagram.sgid);
-    if (datagram.dgid.IsMulticast()) sources_.Learn(datagram.slid, datagram.source_qpn, address);
-    return address;
+    if (datagram.dgid.IsMulticast()) sources_.Learn(datagram.slid, address);
+    return SourceTable::Source{address, true, {}};
   }
   counters_.received_without_grh.Add();
   if (const absl::optional<IpoibAddress> told = SenderOf(type, payload)) {
-    sources_.Learn(datagram.slid, datagram.source_qpn, *told);
+    sources_.LearnByWord(datagram.slid, datagram.source_qpn, *told);
   }
   return sources_.Find(datagram.slid, datagram.source_qpn);
 }
 
-// The completion is a path back (IBA 1.4 §11.2.2.5), which serves until the SA has said more. With several LIDs at a port (LMC)
-// a peer may use them in turn, and control hears of that once a second.
-void Channel::NoteHeard(const IpoibAddress& source, const Datagram& datagram) {
+// A path belongs to a GID. So the way that a datagram came is one to the port that an HCA named; to one that the sender named
+// the SA knows the way.
+void Channel::NoteHeard(const SourceTable::Source& source, const Datagram& datagram) {
   bool created = false;
-  Peer* const peer = FindPeer(source, &created);
+  Peer* const peer = FindPeer(source.address, &created);
   if (peer == nullptr) return;
   parts_.directory->NoteHeard(peer->vport);
+  if (source.by_grh) {
+    NotePath(datagram, source.address, created, peer);
+  } else if (created) {
+    AskForPath(source.address, peer);
+  }
+}
+
+// The completion is a path back (IBA 1.4 §11.2.2.5), which serves until the SA has said more. With several LIDs at a port (LMC)
+// a peer may use them in turn, and control hears of that once a second.
+void Channel::NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer) {
   if (peer->slid == datagram.slid) return;
   const absl::Time now = parts_.clock->Now();
   if (now - peer->told < kPause) return;
   const Punt::Kind kind = created ? Punt::Kind::kNewPeer : Punt::Kind::kReaddressed;
-  if (!AskForPath(kind, *peer, source, datagram.slid, datagram.sl)) return;
+  if (!WishFor(kind, *peer, address, datagram.slid, datagram.sl)) return;
   peer->slid = datagram.slid;
   peer->told = now;
+}
+
+void Channel::AskForPath(const IpoibAddress& address, Peer* peer) {
+  const absl::Time now = parts_.clock->Now();
+  if (now - peer->asked < kPause) return;
+  if (WishFor(Punt::Kind::kUnresolved, *peer, address, Lid(), Sl())) peer->asked = now;
 }
 
 // Null: the directory has no room for it. Of a vPort that it has just made, *created, control knows nothing yet.
@@ -174,7 +193,7 @@ Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
   return &peer;
 }
 
-bool Channel::AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl) {
+bool Channel::WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl) {
   return wishes_.Offer({Wish::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), slid, sl, {}}, {}});
 }
 
@@ -256,8 +275,7 @@ void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const Ipoi
     posted.qpn = route.qpn;
     return Post(posted);
   }
-  const absl::Time now = parts_.clock->Now();
-  if (now - peer->asked >= kPause && AskForPath(Punt::Kind::kUnresolved, *peer, to, Lid(), Sl())) peer->asked = now;
+  AskForPath(to, peer);
   Hold(peer->vport, *request);
 }
 

@@ -118,13 +118,15 @@ class Channel final : public Interface {
   bool Receive();
   void Deliver(const Datagram& datagram);
   bool IsOwn(const Datagram& datagram) const;
-  absl::optional<IpoibAddress> Identify(const Datagram& datagram, IpoibType type, absl::Span<const uint8_t> payload);
-  void NoteHeard(const IpoibAddress& source, const Datagram& datagram);
+  absl::optional<SourceTable::Source> Identify(const Datagram& datagram, IpoibType type, absl::Span<const uint8_t> payload);
+  void NoteHeard(const SourceTable::Source& source, const Datagram& datagram);
+  void NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer);
+  void AskForPath(const IpoibAddress& address, Peer* peer);
   void TakeNews();
   void TakeState(const News& news);
   void TakeGroup(const News& news);
   Peer* FindPeer(const IpoibAddress& address, bool* created);
-  bool AskForPath(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
+  bool WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
   // A buffer with header and payload. None, and counted, if it cannot be sent at all.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();

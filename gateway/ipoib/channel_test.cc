@@ -133,7 +133,7 @@ TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
   clock_.Advance(absl::Seconds(1));
   Hear(AddressOf(2), Lid(7));
   const std::vector<Wish> wishes = TakeWishes();
-  EXPECT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kReaddressed));
+  ASSERT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kReaddressed));
   EXPECT_EQ(wishes[0].punt.slid, Lid(7));
 }
 
@@ -155,6 +155,36 @@ TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
   directory_.Remove(directory_.Intern(AddressOf(2).peer()));
   Hear(AddressOf(2));
   EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer)) << "its path is gone with its vPort";
+}
+
+std::vector<uint8_t> ArpOf(const IpoibAddress& sender) {
+  std::vector<uint8_t> bytes(IpoibArp::kSize);
+  EXPECT_TRUE(EncodeArp({ArpOperation::kReply, sender, Ipv4Addr(1), AddressOf(1, 0x48), Ipv4Addr(2)}, absl::MakeSpan(bytes)));
+  return bytes;
+}
+
+// Whoever named a GID that is not its own would have what is for that port sent to itself.
+TEST_F(ChannelTest, TheWayOfADatagramIsNoneToAGidThatItsSenderNamed) {
+  Arrive(AddressOf(2), false, ArpOf(AddressOf(2)), IpoibType::kArp);
+  channel_.Work();
+  EXPECT_EQ(sources_.back(), AddressOf(2)) << "but it is known by that";
+  std::vector<Wish> wishes = TakeWishes();
+  ASSERT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kUnresolved)) << "the SA is asked";
+  EXPECT_EQ(wishes[0].punt.slid, Lid());
+  Arrive(AddressOf(2), false, ArpOf(AddressOf(3)), IpoibType::kArp);
+  channel_.Work();
+  EXPECT_EQ(sources_.back(), AddressOf(2)) << "and by no other";
+  EXPECT_THAT(TakeWishes(), IsEmpty());
+
+  Hear(AddressOf(2));
+  wishes = TakeWishes();
+  ASSERT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kReaddressed));
+  EXPECT_EQ(wishes[0].punt.slid, kSlid);
+  clock_.Advance(absl::Seconds(1));
+  Arrive(AddressOf(2), false);
+  channel_.Work();
+  EXPECT_EQ(sources_.back(), AddressOf(2));
+  EXPECT_THAT(TakeWishes(), IsEmpty());
 }
 
 // Nobody takes wishes: those for peers are lost, and come again; those for groups wait.

@@ -29,28 +29,38 @@ absl::optional<IpoibAddress> SenderOf(IpoibType type, absl::Span<const uint8_t> 
   return arp.has_value() ? absl::optional<IpoibAddress>(arp->sender) : absl::nullopt;
 }
 
-bool SourceTable::Learn(Lid lid, Qpn qpn, const IpoibAddress& address) {
+SourceTable::SourceTable(const Clock* clock, size_t limit)
+    : clock_(clock), limit_(limit), new_by_word_(kNewPerSecond, kNewAtOnce, clock->Now()) {}
+
+void SourceTable::Learn(Lid lid, const IpoibAddress& address) { Insert({lid, address.qpn()}, {address, true, clock_->Now()}); }
+
+bool SourceTable::LearnByWord(Lid lid, Qpn qpn, const IpoibAddress& address) {
   if (address.qpn() != qpn || address.gid().IsZero() || address.IsGroup()) return false;
-  Insert({lid, qpn}, address);
+  const absl::optional<Source> known = Find(lid, qpn);
+  if (known.has_value() && known->address == address) return true;
+  const absl::Time now = clock_->Now();
+  if (known.has_value() && now - known->since < kRename) return false;
+  if (!new_by_word_.Take(now)) return false;
+  Insert({lid, qpn}, {address, false, now});
   return true;
 }
 
-absl::optional<IpoibAddress> SourceTable::Find(Lid lid, Qpn qpn) {
+absl::optional<SourceTable::Source> SourceTable::Find(Lid lid, Qpn qpn) {
   const Key key(lid, qpn);
   if (const auto found = young_.find(key); found != young_.end()) return found->second;
   const auto found = old_.find(key);
   if (found == old_.end()) return absl::nullopt;
-  const IpoibAddress address = found->second;
-  Insert(key, address);
-  return address;
+  const Source source = found->second;
+  Insert(key, source);
+  return source;
 }
 
-void SourceTable::Insert(const Key& key, const IpoibAddress& address) {
+void SourceTable::Insert(const Key& key, const Source& source) {
   if (young_.size() >= limit_ && !young_.contains(key)) {
     old_ = std::move(young_);
     young_.clear();
   }
-  young_[key] = address;
+  young_[key] = source;
 }
 
 void SourceTable::Clear() {

@@ -17,23 +17,71 @@ IpoibAddress AddressOf(uint32_t number) {
 }
 
 TEST(SourceTableTest, BelievesNobodyWhoSpeaksForAnotherQueuePair) {
-  SourceTable table;
-  EXPECT_FALSE(table.Learn(Lid(1), Qpn(5), AddressOf(6)));
-  EXPECT_FALSE(table.Learn(Lid(1), Qpn(5), IpoibAddress(Qpn(5), Gid())));
-  EXPECT_EQ(table.Find(Lid(1), Qpn(5)), absl::nullopt);
-  EXPECT_TRUE(table.Learn(Lid(1), Qpn(5), AddressOf(5)));
-  EXPECT_EQ(table.Find(Lid(1), Qpn(5)), AddressOf(5));
-  EXPECT_EQ(table.Find(Lid(2), Qpn(5)), absl::nullopt) << "another port";
+  const FakeClock clock;
+  SourceTable table(&clock);
+  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), AddressOf(6)));
+  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), IpoibAddress(Qpn(5), Gid())));
+  EXPECT_FALSE(table.Find(Lid(1), Qpn(5)).has_value());
+  EXPECT_TRUE(table.LearnByWord(Lid(1), Qpn(5), AddressOf(5)));
+  EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOf(5));
+  EXPECT_FALSE(table.Find(Lid(2), Qpn(5)).has_value()) << "another port";
   table.Clear();
-  EXPECT_EQ(table.Find(Lid(1), Qpn(5)), absl::nullopt);
+  EXPECT_FALSE(table.Find(Lid(1), Qpn(5)).has_value());
+}
+
+// Each GID is a vPort and a path: nobody makes them without end.
+TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
+  FakeClock clock;
+  SourceTable table(&clock);
+  const auto says = [&](uint32_t number) { return table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(number).gid()}); };
+  EXPECT_TRUE(says(1));
+  EXPECT_FALSE(says(2));
+  EXPECT_TRUE(says(1));
+  clock.Advance(SourceTable::kRename);
+  EXPECT_TRUE(says(2)) << "the LID may be another port's by now";
+  EXPECT_FALSE(says(1));
+}
+
+TEST(SourceTableTest, WhatAGrhHasJustSaidHoldsAgainstWords) {
+  FakeClock clock;
+  SourceTable table(&clock);
+  EXPECT_TRUE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
+  table.Learn(Lid(1), AddressOf(5));
+  clock.Advance(SourceTable::kRename / 2);
+  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOf(5));
+  EXPECT_TRUE(table.Find(Lid(1), Qpn(5))->by_grh);
+  table.Learn(Lid(1), AddressOf(5));
+  clock.Advance(SourceTable::kRename / 2);
+  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  clock.Advance(SourceTable::kRename / 2);
+  EXPECT_TRUE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()})) << "the LID may be another port's by now";
+  EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
+}
+
+TEST(SourceTableTest, OfThoseWhoAreKnownByWordThereAreNotTooManyNewOnes) {
+  FakeClock clock;
+  SourceTable table(&clock);
+  const auto learned = [&](uint32_t first) {
+    int count = 0;
+    for (uint32_t i = first; i < first + 1000; ++i) count += table.LearnByWord(Lid(1), Qpn(i), AddressOf(i));
+    return count;
+  };
+  EXPECT_EQ(learned(1), SourceTable::kNewAtOnce);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(learned(2001), SourceTable::kNewPerSecond);
+  table.Learn(Lid(1), AddressOf(5000));
+  EXPECT_TRUE(table.Find(Lid(1), Qpn(5000)).has_value()) << "a GRH needs no room among them";
 }
 
 TEST(SourceTableTest, ForgetsTheOldestAndKeepsWhoIsLookedUp) {
   constexpr size_t kLimit = 100;
-  SourceTable table(kLimit);
+  const FakeClock clock;
+  SourceTable table(&clock, kLimit);
   for (uint32_t i = 0; i < 10 * kLimit; ++i) {
-    ASSERT_TRUE(table.Learn(Lid(1), Qpn(i), AddressOf(i)));
-    ASSERT_EQ(table.Find(Lid(1), Qpn(0)), AddressOf(0)) << "after " << i;
+    table.Learn(Lid(1), AddressOf(i));
+    ASSERT_EQ(table.Find(Lid(1), Qpn(0))->address, AddressOf(0)) << "after " << i;
   }
   size_t known = 0;
   for (uint32_t i = 0; i < 10 * kLimit; ++i) known += table.Find(Lid(1), Qpn(i)).has_value();
