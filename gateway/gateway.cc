@@ -194,7 +194,7 @@ absl::StatusOr<std::string> Gateway::Stats() {
       absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
                       parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
     }
-    absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n");
+    absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n  forged_hellos ", parts.forged_hellos, "\n");
   });
   if (!asked.ok()) return asked;
   return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::StatsText(link_->channel()->counters()));

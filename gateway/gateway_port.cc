@@ -154,7 +154,7 @@ void GatewayPort::Unlisten(const IpoibGroup& group) { channel_->Unlisten(group);
 // ---- What the link says -----------------------------------------------------------------------------------------------
 
 void GatewayPort::OnPacket(const ipoib::Packet& packet) {
-  if (packet.type == IpoibType::kIpv6 && packet.group && IsHello(packet.payload)) return OnHello(packet.payload);
+  if (packet.type == IpoibType::kIpv6 && packet.group && IsHello(packet.payload)) return OnHello(packet);
   translator_.FromIpoib(packet);
 }
 
@@ -171,9 +171,14 @@ void GatewayPort::SetVesUp(bool up) {
 
 // ---- Which gateway works ----------------------------------------------------------------------------------------------
 
-void GatewayPort::OnHello(absl::Span<const uint8_t> packet) {
-  const absl::optional<Election::Hello> hello = DecodeHello(packet, options_.pair);
-  if (!hello.has_value() || !link_.has_value() || hello->from.address == link_->own) return;
+// Through a group everything comes with a GRH, which the sender's HCA made: so nobody says hello for another.
+void GatewayPort::OnHello(const ipoib::Packet& packet) {
+  const absl::optional<Election::Hello> hello = DecodeHello(packet.payload, options_.pair);
+  if (!hello.has_value() || !link_.has_value()) return;
+  if (packet.source != hello->from.address) {
+    ++forged_hellos_;
+    return;
+  }
   if (others_.Hear(hello->from.address, clock_->Now()) == nullptr) {
     others_.MakeRoom();
     others_.Add(hello->from.address, {}, clock_->Now());

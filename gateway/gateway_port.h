@@ -73,6 +73,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
     const Election* election;
     const char* why_down;  // the election is; else empty
     uint64_t pending_dropped;
+    uint64_t forged_hellos;
   };
   using Task = std::function<void(const Parts&)>;
   // Runs `task` on the worker, some time.
@@ -103,7 +104,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void OnPacket(const ipoib::Packet& packet) override;
   void OnLinkState() override;
 
-  void OnHello(absl::Span<const uint8_t> packet);
+  void OnHello(const ipoib::Packet& packet);
   uint8_t* Room(size_t size);
   void HandPending();
   void RunTasks() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -119,7 +120,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void EndTurn();
   void SetTimer();
   void Wake() const;
-  Parts parts() { return {&translator_, &election_, WhyDown(), pending_dropped_}; }
+  Parts parts() { return {&translator_, &election_, WhyDown(), pending_dropped_, forged_hellos_}; }
 
   const Options options_;
   ipoib::Channel* const channel_;
@@ -138,6 +139,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   std::vector<uint8_t> transmitted_;          // the frame that the switch transmits
   std::deque<std::vector<uint8_t>> pending_;  // frames for which there was no room, or nobody who asked
   uint64_t pending_dropped_ = 0;
+  uint64_t forged_hellos_ = 0;
   std::function<void()> on_change_ = [] {};
   uint64_t changes_ = 0;  // of the translator, when last looked at
   bool told_of_change_ = false;
