@@ -77,7 +77,8 @@ class GroupMembership {
   // Another queue pair takes the former one's place, with that P_Key; null: there is none now, Lost with a reason comes before.
   // It is attached at once if the former one was; Renew follows.
   void Rebind(UdEndpoint* endpoint, PKey pkey);
-  // Detaches and tells the SA; `done` is called when it has answered or given up.
+  // Detaches and tells the SA; `done` is called when it has answered or given up: at once, if there is nobody to tell. It may
+  // destroy this object.
   void Leave(std::function<void()> done);
 
   // Repeats what is due.

@@ -18,6 +18,7 @@ constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between loo
 
 const char* RoleName(uint8_t join_state) {
   if (join_state == kFullMember) return "member";
+  if (join_state == 0) return "leaving";
   return (join_state & kNonMember) != 0 ? "listener" : "sender";
 }
 
@@ -139,9 +140,9 @@ void Link::OnNotice(SmTrap trap, const Gid& gid) {
   if (trap == SmTrap::kGidOutOfService) return resolver_->OnOutOfService(gid);
   const Mgid mgid(gid);
   const auto group = groups_.find(mgid);
-  GroupMembership* const membership = mgid == broadcast_->mgid() ? broadcast_.get()
-                                      : group != groups_.end()   ? group->second.membership.get()
-                                                                 : nullptr;
+  GroupMembership* const membership = mgid == broadcast_->mgid()                         ? broadcast_.get()
+                                      : group != groups_.end() && !group->second.leaving ? group->second.membership.get()
+                                                                                         : nullptr;
   if (membership == nullptr) {
     if (trap == SmTrap::kGroupCreated && options_.all_groups && IsOfLink(mgid)) Join(mgid, kNonMember);
   } else if (trap == SmTrap::kGroupCreated) {
@@ -172,8 +173,11 @@ void Link::RenewGroups(const McMemberRecord& constitution) {
                     constitution_->mtu == constitution.mtu && constitution_->sl == constitution.sl;
   constitution_ = constitution;
   for (auto& [mgid, group] : groups_) {
-    if (!same) MakeMembership(mgid, &group);
-    if (!group.membership->joined().has_value()) group.membership->Join();
+    if (!same) {
+      Become(mgid, group.join_state);
+    } else if (!group.membership->joined().has_value()) {
+      group.membership->Join();
+    }
     Tell(mgid, group);
   }
   if (options_.all_groups) LookForGroups();
@@ -218,19 +222,40 @@ void Link::Join(const Mgid& mgid, uint8_t join_state) {
   if (mgid == broadcast_->mgid()) return;
   if (options_.all_groups && join_state != kFullMember) join_state = kNonMember | kSendOnlyNonMember;
   const auto found = groups_.find(mgid);
-  if (found != groups_.end() && (found->second.join_state == kFullMember || found->second.join_state == join_state)) return;
+  const uint8_t before = found == groups_.end() ? kNoMember : found->second.join_state;
+  if (before == kFullMember || before == join_state) return;
   if (found == groups_.end() && groups_.size() >= options_.groups_limit) {
     news_.Push({.kind = News::Kind::kGroup, .mgid = mgid});
     return LogWarning(absl::StrCat(options_.name, ": no room for group ", mgid.ToString(), ": there are ", groups_.size()));
   }
+  Become(mgid, join_state);
+}
+
+// Another membership of a group, or none, begins when the SA has answered that we have left the former. It may hear, or repeat,
+// one question after the other, and a Delete that came after the Set would take us out of the group without a word.
+void Link::Become(Mgid mgid, uint8_t join_state) {
   Group& group = groups_[mgid];
   group.join_state = join_state;
+  if (group.membership == nullptr) return Left(mgid);
+  if (std::exchange(group.leaving, true)) return;
+  group.membership->Leave([this, alive = alive_, mgid] {
+    if (*alive) Left(mgid);
+  });
+}
+
+void Link::Left(const Mgid& mgid) {
+  const auto found = groups_.find(mgid);
+  Group& group = found->second;
+  group.leaving = false;
+  if (group.join_state == kNoMember) {
+    groups_.erase(found);
+    return;
+  }
   MakeMembership(mgid, &group);
   if (broadcast_->joined().has_value()) group.membership->Join();
 }
 
 void Link::MakeMembership(const Mgid& mgid, Group* group) {
-  if (group->membership != nullptr) group->membership->Leave([] {});
   GroupMembership::Options options;
   options.mgid = mgid;
   options.pkey = queue_pair_.pkey();
@@ -263,11 +288,8 @@ void Link::Tell(const Mgid& mgid, const Group& group) {
 void Link::Unlisten(const Mgid& mgid) {
   const auto found = groups_.find(mgid);
   if (found == groups_.end() || found->second.join_state != kFullMember) return;
-  const bool sends = found->second.told;
-  found->second.membership->Leave([] {});
-  groups_.erase(found);
-  if (options_.all_groups) Join(mgid, kNonMember);
-  if (sends) OnWish({Wish::Kind::kSendTo, {}, mgid});
+  const uint8_t sender = found->second.told ? kSendOnlyNonMember : kNoMember;
+  Become(mgid, options_.all_groups ? kNonMember | kSendOnlyNonMember : sender);
 }
 
 void Link::Forget(const Mgid& mgid) {
@@ -277,8 +299,7 @@ void Link::Forget(const Mgid& mgid) {
   // One to listen to stays; but with all_groups also one that there is not has been wished to.
   const Group& group = found->second;
   if (group.join_state == kFullMember || (group.join_state != kSendOnlyNonMember && !group.membership->refused())) return;
-  found->second.membership->Leave([] {});
-  groups_.erase(found);
+  Become(mgid, kNoMember);
 }
 
 bool Link::IsOfLink(const Mgid& mgid) const {

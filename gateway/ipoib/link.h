@@ -88,11 +88,13 @@ class Link final : public PartitionMember {
   std::string ShowGroups() const;
 
  private:
+  static constexpr uint8_t kNoMember = 0;
   // Why we are in a group. A full member may send as well; with all_groups a non-member is a send-only one, too.
   struct Group {
     std::unique_ptr<GroupMembership> membership;
-    uint8_t join_state = kSendOnlyNonMember;
-    bool told = false;  // the channel wants to know of it
+    uint8_t join_state = kNoMember;  // that we want
+    bool told = false;               // the channel wants to know of it
+    bool leaving = false;            // the membership has been left, and the SA has not yet answered
   };
 
   Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid);
@@ -105,6 +107,8 @@ class Link final : public PartitionMember {
   void RenewGroups(const McMemberRecord& constitution);
   void TellState(const absl::optional<LinkState>& state, AhIndex ah);
   void Join(const Mgid& mgid, uint8_t join_state);
+  void Become(Mgid mgid, uint8_t join_state);
+  void Left(const Mgid& mgid);
   void MakeMembership(const Mgid& mgid, Group* group);
   void Forget(const Mgid& mgid);
   void Unlisten(const Mgid& mgid);

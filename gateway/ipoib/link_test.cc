@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/wire/arp.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::ipoib {
 namespace {
@@ -202,6 +203,42 @@ TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
   EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink)));
   a_->channel()->Listen(BroadcastGroup(kLink));
   EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink))) << "that makes the link, and needs no listening";
+}
+
+// The SA is asked to forget us, and asked again while it does not answer; meanwhile we want to be in the group once more.
+TEST_F(LinkTest, WhoLeavesAGroupAndJoinsItAgainIsInIt) {
+  AddPair();
+  const auto is = [this](const char* what) {
+    return [this, what] { return b_->link()->ShowGroups() == absl::StrCat(ToMgid(kGroup).ToString(), "  ", what, "\n"); };
+  };
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until(is("member")));
+  const auto asks = [](MadMethod method) {
+    return [method](const Mad& mad) {
+      const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
+      return header.ok() && header->method == method && header->attribute == SaAttribute::kMcMemberRecord;
+    };
+  };
+  int joins = 0;
+  b_->hca()->LoseMads([&joins, is_leave = asks(MadMethod::kDelete), is_join = asks(MadMethod::kSet)](const Mad& mad) {
+    joins += is_join(mad);
+    return is_leave(mad);
+  });
+  b_->channel()->Unlisten(kGroup);
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([&] { return absl::StrContains(b_->link()->ShowGroups(), "not joined"); }));
+  for (int i = 0; i < 10; ++i) b_->Turn();
+  EXPECT_EQ(joins, 0) << "the SA might hear of the leaving afterwards";
+  b_->hca()->LoseMads([](const Mad&) { return false; });
+  ASSERT_TRUE(Until([&] {
+    clock_.Advance(absl::Milliseconds(100));
+    return is("member")();
+  }));
+  Settle(a_, b_);
+  ASSERT_TRUE(Until([this] {
+    a_->SayTo(kGroup, "hello");
+    return !b_->heard.empty();
+  }));
 }
 
 // §10: beyond the link, to all routers.
