@@ -206,6 +206,7 @@ void Channel::TakeNews() {
   while (parts_.news->Pop(&news)) {
     if (news.kind == News::Kind::kState) TakeState(news);
     if (news.kind == News::Kind::kGroup) TakeGroup(news);
+    if (news.kind == News::Kind::kNoRoom) TakeNoRoom(news.mgid);
     paths |= news.kind == News::Kind::kPaths;
   }
   if (paths) RetryHeld();
@@ -225,11 +226,20 @@ void Channel::TakeGroup(const News& news) {
   group.ah = news.ah;
   group.what = news.ah.IsNone() ? Group::What::kAbsent : Group::What::kThere;
   group.used = parts_.clock->Now();
+  for (const HeldForGroup& held : TakeHeldFor(news.mgid)) SendToMgid(held.mgid, held.beyond_link, held.request);
+}
+
+void Channel::TakeNoRoom(const Mgid& mgid) {
+  groups_.erase(mgid);
+  for (const HeldForGroup& held : TakeHeldFor(mgid)) Drop(DropReason::kTooManyGroups, held.request.buffer);
+}
+
+std::vector<Channel::HeldForGroup> Channel::TakeHeldFor(const Mgid& mgid) {
   std::vector<HeldForGroup> waited;
   for (HeldForGroup& held : std::exchange(held_for_groups_, {})) {
-    (held.mgid == news.mgid ? waited : held_for_groups_).push_back(held);
+    (held.mgid == mgid ? waited : held_for_groups_).push_back(held);
   }
-  for (const HeldForGroup& held : waited) SendToMgid(held.mgid, held.beyond_link, held.request);
+  return waited;
 }
 
 // ---- To send ----------------------------------------------------------------------------------------------------------

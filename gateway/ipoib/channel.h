@@ -125,6 +125,8 @@ class Channel final : public Interface {
   void TakeNews();
   void TakeState(const News& news);
   void TakeGroup(const News& news);
+  void TakeNoRoom(const Mgid& mgid);
+  std::vector<HeldForGroup> TakeHeldFor(const Mgid& mgid);
   Peer* FindPeer(const IpoibAddress& address, bool* created);
   bool WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
   // A buffer with header and payload. None, and counted, if it cannot be sent at all.

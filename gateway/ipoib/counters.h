@@ -13,19 +13,20 @@
 namespace eoib::ipoib {
 
 // X(enumerator, label, what happened and what an operator can do)
-#define EOIB_IPOIB_DROP_REASONS(X)                                                                               \
-  X(kReceiveError, "receive_error", "receive completed with an error")                                           \
-  X(kNotIpoib, "not_ipoib", "datagram too short for an IPoIB header, or of a type that RFC 4391 does not have")  \
-  X(kOwnMulticast, "own_multicast", "looped copy of a multicast this interface sent")                            \
-  X(kLinkDown, "link_down", "to send while the link is down: see what the broadcast group says in `show`")       \
-  X(kTooLarge, "too_large", "packet to send is longer than the link's MTU")                                      \
-  X(kNoBuffer, "no_buffer", "to send while all buffers are on their way")                                        \
-  X(kUnresolved, "unresolved", "no path to the peer came in time, or too many packets wait for one")             \
-  X(kNoGroup, "no_group", "to a multicast group that does not exist on the link: nobody there listens")          \
-  X(kGroupUnresolved, "group_unresolved",                                                                        \
-    "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")      \
-  X(kTooManyGroups, "too_many_groups", "to more new multicast groups than 200 a second: somebody scans by IPv6") \
-  X(kSendQueueFull, "send_queue_full", "the QP's send queue is full")                                            \
+#define EOIB_IPOIB_DROP_REASONS(X)                                                                              \
+  X(kReceiveError, "receive_error", "receive completed with an error")                                          \
+  X(kNotIpoib, "not_ipoib", "datagram too short for an IPoIB header, or of a type that RFC 4391 does not have") \
+  X(kOwnMulticast, "own_multicast", "looped copy of a multicast this interface sent")                           \
+  X(kLinkDown, "link_down", "to send while the link is down: see what the broadcast group says in `show`")      \
+  X(kTooLarge, "too_large", "packet to send is longer than the link's MTU")                                     \
+  X(kNoBuffer, "no_buffer", "to send while all buffers are on their way")                                       \
+  X(kUnresolved, "unresolved", "no path to the peer came in time, or too many packets wait for one")            \
+  X(kNoGroup, "no_group", "to a multicast group that does not exist on the link: nobody there listens")         \
+  X(kGroupUnresolved, "group_unresolved",                                                                       \
+    "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")     \
+  X(kTooManyGroups, "too_many_groups",                                                                          \
+    "to more new multicast groups than 200 a second, or than there is room for: somebody scans by IPv6")        \
+  X(kSendQueueFull, "send_queue_full", "the QP's send queue is full")                                           \
   X(kSendError, "send_error", "the HCA refused the send, or completed it with an error")
 
 enum class DropReason : uint8_t {

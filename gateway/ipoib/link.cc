@@ -32,6 +32,7 @@ Link::Link(const Options& options, const FabricPort::Tools& tools, std::unique_p
       queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}}, tools,
                   pool_.get(), gid),
       channel_({pool_.get(), &directory_, &wishes_, &news_queue_, tools.clock}),
+      room_log_(tools.clock, 1, absl::Minutes(1)),
       next_reclaim_(tools.clock->Now() + kReclaimInterval) {}
 
 absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const FabricPort::Tools& tools) {
@@ -205,15 +206,18 @@ void Link::OnWish(const Wish& wish) {
     case Wish::Kind::kUnlisten:
       return Unlisten(wish.mgid);
     case Wish::Kind::kSendTo:
-      Join(wish.mgid, kSendOnlyNonMember);
-      if (const auto group = groups_.find(wish.mgid); group != groups_.end()) {
-        group->second.told = true;
-        Tell(wish.mgid, group->second);
-      }
-      return;
+      return JoinToSend(wish.mgid);
     case Wish::Kind::kForget:
       return Forget(wish.mgid);
   }
+}
+
+void Link::JoinToSend(const Mgid& mgid) {
+  Join(mgid, kSendOnlyNonMember);
+  const auto group = groups_.find(mgid);
+  if (group == groups_.end()) return news_.Push({.kind = News::Kind::kNoRoom, .mgid = mgid});
+  group->second.told = true;
+  Tell(mgid, group->second);
 }
 
 // A full member may do all that the others may. A non-member of §11 may not be sure of sending, and a send-only one hears
@@ -224,11 +228,44 @@ void Link::Join(const Mgid& mgid, uint8_t join_state) {
   const auto found = groups_.find(mgid);
   const uint8_t before = found == groups_.end() ? kNoMember : found->second.join_state;
   if (before == kFullMember || before == join_state) return;
-  if (found == groups_.end() && groups_.size() >= options_.groups_limit) {
-    news_.Push({.kind = News::Kind::kGroup, .mgid = mgid});
-    return LogWarning(absl::StrCat(options_.name, ": no room for group ", mgid.ToString(), ": there are ", groups_.size()));
-  }
+  if (found == groups_.end() && !HasRoomFor(join_state)) return Refuse(mgid, join_state);
+  if (join_state == kFullMember) crowded_out_.erase(mgid);
   Become(mgid, join_state);
+}
+
+// Who sends to groups without end leaves some to those who listen.
+bool Link::HasRoomFor(uint8_t join_state) const {
+  return groups_.size() < (join_state == kFullMember ? options_.groups_limit : options_.groups_limit / 4 * 3);
+}
+
+void Link::Refuse(const Mgid& mgid, uint8_t join_state) {
+  if (join_state == kFullMember) {
+    crowded_out_.insert(mgid);
+    Evict();
+  }
+  int suppressed = 0;
+  if (!room_log_.Allow(&suppressed)) return;
+  LogWarning(absl::StrCat(options_.name, ": no room for group ", mgid.ToString(), " (and ", suppressed, " others) beside ",
+                          groups_.size(),
+                          "; to listen, it waits until another goes: if nobody scans the link, divide its hosts "
+                          "among several links"));
+}
+
+// The first of the groups that are not there and to which somebody only sends.
+void Link::Evict() {
+  const auto idle = std::find_if(groups_.begin(), groups_.end(), [this](const auto& entry) { return MayGo(entry.second); });
+  if (idle != groups_.end()) LetGo(idle->first, idle->second);
+}
+
+void Link::LetGo(const Mgid& mgid, const Group& group) {
+  if (group.told) news_.Push({.kind = News::Kind::kNoRoom, .mgid = mgid});
+  Become(mgid, kNoMember);
+}
+
+// Such a one stays only for who sends to it, and as long as there is room.
+bool Link::MayGo(const Group& group) const {
+  if (group.join_state == kFullMember || group.leaving || !group.membership->refused()) return false;
+  return !group.told || !crowded_out_.empty();
 }
 
 // Another membership of a group, or none, begins when the SA has answered that we have left the former. It may hear, or repeat,
@@ -249,6 +286,7 @@ void Link::Left(const Mgid& mgid) {
   group.leaving = false;
   if (group.join_state == kNoMember) {
     groups_.erase(found);
+    if (!crowded_out_.empty()) Join(crowded_out_.extract(crowded_out_.begin()).value(), kFullMember);
     return;
   }
   MakeMembership(mgid, &group);
@@ -286,6 +324,7 @@ void Link::Tell(const Mgid& mgid, const Group& group) {
 }
 
 void Link::Unlisten(const Mgid& mgid) {
+  crowded_out_.erase(mgid);
   const auto found = groups_.find(mgid);
   if (found == groups_.end() || found->second.join_state != kFullMember) return;
   const uint8_t sender = found->second.told ? kSendOnlyNonMember : kNoMember;
@@ -356,7 +395,12 @@ void Link::TellPaths() {
 void Link::RetryGroups() {
   while (!retries_.empty() && retries_.begin()->first <= tools_.clock->Now()) {
     const auto group = groups_.find(retries_.extract(retries_.begin()).mapped());
-    if (group != groups_.end()) group->second.membership->Run();
+    if (group == groups_.end()) continue;
+    if (MayGo(group->second)) {
+      LetGo(group->first, group->second);
+    } else {
+      group->second.membership->Run();
+    }
   }
 }
 

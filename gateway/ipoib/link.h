@@ -20,12 +20,14 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "control/fabric_port.h"
 #include "control/group_membership.h"
+#include "control/log.h"
 #include "control/partition_member.h"
 #include "control/partition_queue_pair.h"
 #include "control/resolver.h"
@@ -48,7 +50,7 @@ class Link final : public PartitionMember {
     GroupParameters group;  // likewise
     bool grh = true;        // in unicast within the subnet; Linux sends none
     bool all_groups = false;
-    size_t groups_limit = 4096;
+    size_t groups_limit = 4096;             // a quarter of them only for those that the channel listens to
     std::function<void()> on_lost = [] {};  // the channel found that its queue pair is lost: NeedsRebuild
   };
   // Controlled, as §13 wants it; the lower half is the one that OpenSM gives its IPoIB groups.
@@ -106,7 +108,13 @@ class Link final : public PartitionMember {
   void OnBroadcast(const absl::optional<GroupMembership::Joined>& joined);
   void RenewGroups(const McMemberRecord& constitution);
   void TellState(const absl::optional<LinkState>& state, AhIndex ah);
+  void JoinToSend(const Mgid& mgid);
   void Join(const Mgid& mgid, uint8_t join_state);
+  bool HasRoomFor(uint8_t join_state) const;
+  void Refuse(const Mgid& mgid, uint8_t join_state);
+  void Evict();
+  void LetGo(const Mgid& mgid, const Group& group);
+  bool MayGo(const Group& group) const;
   void Become(Mgid mgid, uint8_t join_state);
   void Left(const Mgid& mgid);
   void MakeMembership(const Mgid& mgid, Group* group);
@@ -134,10 +142,12 @@ class Link final : public PartitionMember {
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<GroupMembership> broadcast_;
   absl::flat_hash_map<Mgid, Group> groups_;
+  absl::flat_hash_set<Mgid> crowded_out_;        // to be listened to when there is room in groups_
   absl::optional<McMemberRecord> constitution_;  // the record that groups_ are like
   absl::optional<LinkState> told_;
   AhIndex told_ah_ = AhIndex::None();
   std::multimap<absl::Time, Mgid> retries_;  // of refused joins: when they may be due
+  LogLimiter room_log_;
   absl::Time next_reclaim_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

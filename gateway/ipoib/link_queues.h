@@ -38,9 +38,10 @@ using Wishes = SpscQueue<Wish, 1024>;
 // Link to Channel.
 struct News {
   enum class Kind : uint8_t {
-    kState,  // `state`, and `ah` of the broadcast group; all other groups are void
-    kPaths,  // paths were published in the directory
-    kGroup,  // `mgid` can be sent to through `ah`; or, without one, does not exist (which may change)
+    kState,   // `state`, and `ah` of the broadcast group; all other groups are void
+    kPaths,   // paths were published in the directory
+    kGroup,   // `mgid` can be sent to through `ah`; or, without one, does not exist (which may change)
+    kNoRoom,  // for `mgid`, to send to it: whoever has something for it asks again
   };
   Kind kind = Kind::kState;
   absl::optional<LinkState> state;

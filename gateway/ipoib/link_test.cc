@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "gateway/ipoib/link_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -174,6 +175,33 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
   }));
   clock_.Advance(2 * Channel::kAbsentGroupIdle);
   ASSERT_TRUE(Until([&] { return remembered() == 1; })) << a_->link()->ShowGroups();
+}
+
+// To listen is more than to send to what is not there, and waits rather than being lost.
+TEST_F(LinkTest, WhoListensFindsRoom) {
+  constexpr size_t kLimit = 8, kSenders = 6;
+  AddPair({.groups_limit = kLimit});
+  const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
+  const auto rows = [this](const char* what) {
+    size_t count = 0;
+    for (absl::string_view row : absl::StrSplit(b_->link()->ShowGroups(), '\n')) count += absl::StrContains(row, what);
+    return count;
+  };
+  for (uint32_t i = 0; i < 2 * kSenders; ++i) b_->SayTo(group(i), "to nobody");
+  ASSERT_TRUE(Until([&] { return rows("sender") == kSenders && rows("not asked") == 0; }));
+  EXPECT_TRUE(Until([&] { return b_->dropped(DropReason::kTooManyGroups) == kSenders; })) << "they do not wait for anything";
+
+  for (uint32_t i = 100; i < 100 + kLimit + 1; ++i) b_->channel()->Listen(group(i));
+  ASSERT_TRUE(Until([&] {
+    clock_.Advance(absl::Milliseconds(100));
+    return rows("member") == kLimit && rows("not joined") == 0;
+  })) << b_->link()->ShowGroups();
+  const auto listens = [&](uint32_t number) { return rows(ToMgid(group(number)).ToString().c_str()) == 1; };
+  uint32_t waits = 100;
+  while (listens(waits)) ++waits;
+  ASSERT_LT(waits, 100 + kLimit + 1);
+  b_->channel()->Unlisten(group(waits == 100 ? 101 : 100));
+  EXPECT_TRUE(Until([&] { return listens(waits); })) << "there is room for it now";
 }
 
 // Duplicate address detection asks in the solicited-node group that it has just begun to listen to.
