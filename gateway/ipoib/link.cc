@@ -14,6 +14,8 @@ constexpr size_t kBuffers = 2 * kDepth + 2 * Channel::kBatch + HeldFrames::kCapa
 const size_t kLargestPacket = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kIpoibHeaderSize;
 constexpr int kWishesPerTurn = 256;
 constexpr absl::Duration kReclaimInterval = absl::Minutes(1);
+constexpr absl::Duration kLookInterval = absl::Minutes(1);        // for groups
+constexpr absl::Duration kLookAgain = absl::Seconds(5);           // after a failure
 constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between looks for room in a full queue
 
 const char* RoleName(uint8_t join_state) {
@@ -33,6 +35,7 @@ Link::Link(const Options& options, const FabricPort::Tools& tools, std::unique_p
                   pool_.get(), gid),
       channel_({pool_.get(), &directory_, &wishes_, &news_queue_, tools.clock}),
       room_log_(tools.clock, 1, absl::Minutes(1)),
+      look_log_(tools.clock, 1, absl::Minutes(1)),
       next_reclaim_(tools.clock->Now() + kReclaimInterval) {}
 
 absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const FabricPort::Tools& tools) {
@@ -348,15 +351,21 @@ bool Link::IsOfLink(const Mgid& mgid) const {
 
 // §11 A and B. An SA does not look for a signature in the middle of an MGID: it is asked for all groups of the partition.
 void Link::LookForGroups() {
+  next_look_ = absl::InfiniteFuture();
   McMemberRecord record;
   record.pkey = queue_pair_.pkey().Full();
   tools_.sa->QueryGroups(record, mcm::kPKey, [this, alive = alive_](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
-    if (!*alive) return;
-    if (!answer.ok()) return LogWarning(absl::StrCat(options_.name, ": ", answer.status().message()));
-    for (const McMemberRecord& group : *answer) {
-      if (IsOfLink(group.mgid)) Join(group.mgid, kNonMember);
-    }
+    if (*alive) FoundGroups(answer);
   });
+}
+
+void Link::FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found) {
+  next_look_ = tools_.clock->Now() + (found.ok() ? kLookInterval : kLookAgain);
+  if (!found.ok() && look_log_.Allow()) LogWarning(absl::StrCat(options_.name, ": ", found.status().message()));
+  if (!found.ok()) return;
+  for (const McMemberRecord& group : *found) {
+    if (IsOfLink(group.mgid)) Join(group.mgid, kNonMember);
+  }
 }
 
 // ---- Time, and the operator -------------------------------------------------------------------------------------------
@@ -364,6 +373,7 @@ void Link::LookForGroups() {
 void Link::Run() {
   broadcast_->Run();
   RetryGroups();
+  if (tools_.clock->Now() >= next_look_) LookForGroups();
   resolver_->Run();
   RetryNews();
   tools_.handles->Reap();
@@ -376,7 +386,7 @@ void Link::Run() {
 absl::Time Link::NextDeadline() const {
   const absl::Time news = news_.waiting() != 0 ? news_retried_at_ + kNewsInterval : absl::InfiniteFuture();
   const absl::Time retry = retries_.empty() ? absl::InfiniteFuture() : retries_.begin()->first;
-  return std::min({next_reclaim_, news, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
+  return std::min({next_reclaim_, next_look_, news, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
 }
 
 void Link::RetryNews() {

@@ -8,7 +8,8 @@
 // once and then again as GroupMembership does, and at once when the subnet says that the group was created (trap 66).
 //
 // With `all_groups` it is a promiscuous multicast router of §11: a non-member (which receives all the same) of every group of
-// the link that there is or will be.
+// the link that there is or will be. It hears of new ones by trap 66, and because nothing may depend on traps (another program
+// may have them) looks for itself once a minute. Of one that is gone nothing is kept.
 //
 // Control thread, except the channel, which belongs to the data path's.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_H_
@@ -18,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -124,6 +126,7 @@ class Link final : public PartitionMember {
   void TellPaths();
   void RetryNews();
   void LookForGroups();
+  void FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found);
   void RetryGroups();
   bool IsOfLink(const Mgid& mgid) const;
   IpoibLink link() const { return {queue_pair_.pkey().Full(), options_.scope}; }
@@ -147,7 +150,8 @@ class Link final : public PartitionMember {
   absl::optional<LinkState> told_;
   AhIndex told_ah_ = AhIndex::None();
   std::multimap<absl::Time, Mgid> retries_;  // of refused joins: when they may be due
-  LogLimiter room_log_;
+  LogLimiter room_log_, look_log_;
+  absl::Time next_look_ = absl::InfiniteFuture();  // for groups
   absl::Time next_reclaim_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

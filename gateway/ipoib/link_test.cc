@@ -301,6 +301,48 @@ TEST_F(LinkTest, ARouterHearsAllGroups) {
   }
 }
 
+// It may have been deaf to trap 66, and the first look may have been in vain.
+TEST_F(LinkTest, ARouterFindsGroupsWithoutBeingTold) {
+  AddPair();
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  bool loses = true;
+  Node* const router = AddNode("router", {.all_groups = true});
+  router->hca()->LoseMads([&loses](const Mad& mad) {
+    const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
+    const bool is_table = header.ok() && header->method == MadMethod::kGetTable;
+    return (loses && is_table) || (header.ok() && header->attribute == SaAttribute::kInformInfo);
+  });
+  const auto finds = [&](const IpoibGroup& group) {
+    return Until([&] {
+      clock_.Advance(absl::Milliseconds(100));
+      return absl::StrContains(router->link()->ShowGroups(), absl::StrCat(ToMgid(group).ToString(), "  listener\n"));
+    });
+  };
+  const absl::Time begin = clock_.Now();
+  ASSERT_TRUE(Until([&] { return clock_.Advance(absl::Milliseconds(100)), clock_.Now() > begin + absl::Seconds(10); }));
+  EXPECT_EQ(router->link()->ShowGroups(), "") << "it has been lost";
+  loses = false;
+  EXPECT_TRUE(finds(kGroup));
+  const IpoibGroup later = *GroupOf(kLink, Ipv4Addr(0xef01'0204));
+  b_->channel()->Listen(later);
+  EXPECT_TRUE(finds(later));
+  router->hca()->LoseMads([](const Mad&) { return false; });
+}
+
+TEST_F(LinkTest, ARouterForgetsAGroupThatIsGone) {
+  AddPair();
+  b_->channel()->Listen(kGroup);
+  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  Node* const router = AddNode("router", {.all_groups = true});
+  ASSERT_TRUE(Until([&] { return absl::StrContains(router->link()->ShowGroups(), "listener"); }));
+  b_->channel()->Unlisten(kGroup);
+  ASSERT_TRUE(Until([&] {
+    clock_.Advance(absl::Milliseconds(100));
+    return router->link()->ShowGroups().empty();
+  }));
+}
+
 TEST_F(LinkTest, ARouterHearsTheGroupsThatItSendsTo) {
   AddPair();
   b_->channel()->Listen(kGroup);
