@@ -426,8 +426,8 @@ class EthernetGroupMembershipTest : public GroupMembershipTest {
   }
   void Join(const GroupParameters& parameters) {
     group_ = std::make_unique<GroupMembership>(
-        GroupMembership::Options{FloodMgid(PKey(0x8001), 0xff12'e0fc), PKey(0x8001), QKey(0x8000'1234), parameters}, &hca_, nullptr,
-        &handles_, endpoint_.get(), &clock_,
+        GroupMembership::Options{FloodMgid(PKey(0x8001), 0xff12'e0fc), PKey(0x8001), QKey(0x8000'1234), parameters}, &hca_,
+        nullptr, &handles_, endpoint_.get(), &clock_,
         [this](const absl::optional<GroupMembership::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
     group_->Join();
   }
@@ -471,8 +471,9 @@ TEST_F(EthernetGroupMembershipTest, WaitsForAPortThatCarriesTheVessMtu) {
 
 TEST_F(GroupMembershipTest, NoGroupIsCreatedThatThePortCannotCarry) {
   group_ = std::make_unique<GroupMembership>(
-      GroupMembership::Options{mgid_, PKey(0x8001), QKey(0x8000'8001), {.mtu = 4096}}, &hca_, &client_, &handles_, endpoint_.get(),
-      &clock_, [this](const absl::optional<GroupMembership::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
+      GroupMembership::Options{mgid_, PKey(0x8001), QKey(0x8000'8001), {.mtu = 4096}}, &hca_, &client_, &handles_,
+      endpoint_.get(), &clock_,
+      [this](const absl::optional<GroupMembership::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
   hca_.port_attr.active_mtu = IBV_MTU_2048;
   group_->Join();
   Pump();

@@ -207,6 +207,7 @@ void Channel::TakeNews() {
     if (news.kind == News::Kind::kState) TakeState(news);
     if (news.kind == News::Kind::kGroup) TakeGroup(news);
     if (news.kind == News::Kind::kNoRoom) TakeNoRoom(news.mgid);
+    if (news.kind == News::Kind::kLids) sources_.Clear();
     paths |= news.kind == News::Kind::kPaths;
   }
   if (paths) RetryHeld();

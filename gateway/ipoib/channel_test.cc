@@ -187,6 +187,18 @@ TEST_F(ChannelTest, TheWayOfADatagramIsNoneToAGidThatItsSenderNamed) {
   EXPECT_THAT(TakeWishes(), IsEmpty());
 }
 
+// Another host may have that LID now, and the same QPN.
+TEST_F(ChannelTest, WhoSendsWithoutAGrhIsForgottenWhenLidsHaveChanged) {
+  Hear(AddressOf(2));
+  Arrive(AddressOf(2), false);
+  channel_.Work();
+  EXPECT_EQ(sources_.back(), AddressOf(2));
+  Tell({.kind = News::Kind::kLids});
+  Arrive(AddressOf(2), false);
+  channel_.Work();
+  EXPECT_EQ(sources_.back(), absl::nullopt);
+}
+
 // Nobody takes wishes: those for peers are lost, and come again; those for groups wait.
 TEST_F(ChannelTest, WishesForPeersAreBounded) {
   const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));

@@ -123,7 +123,9 @@ void Link::Stop(std::function<void()> done) {
   broadcast_->Leave(one_done);
 }
 
+// Also another subnet manager may have given other LIDs, to other ports. Who sends without a GRH says who it is soon again.
 void Link::Refresh(RefreshDepth depth) {
+  news_.Push({.kind = News::Kind::kLids});
   if (depth == RefreshDepth::kLight) {
     broadcast_->Join();
     for (auto& [mgid, group] : groups_) group.membership->Join();

@@ -40,6 +40,7 @@ struct News {
   enum class Kind : uint8_t {
     kState,   // `state`, and `ah` of the broadcast group; all other groups are void
     kPaths,   // paths were published in the directory
+    kLids,    // LIDs may be other ports' than they were
     kGroup,   // `mgid` can be sent to through `ah`; or, without one, does not exist (which may change)
     kNoRoom,  // for `mgid`, to send to it: whoever has something for it asks again
   };

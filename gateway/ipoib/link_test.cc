@@ -437,6 +437,20 @@ TEST_F(LinkTest, AQueuePairThatFailsIsMadeAnew) {
   Settle(a_, b_);
 }
 
+TEST_F(LinkTest, AfterAChangeOfLidsNobodyIsKnownByItsFormerOne) {
+  AddPair({.grh = false});
+  Settle(a_, b_);
+  const auto say = [this] {
+    b_->heard.clear();
+    a_->Say("who", b_->address());
+    EXPECT_TRUE(Until([this] { return b_->heard.size() == 1; }));
+    return b_->heard[0].source;
+  };
+  EXPECT_EQ(say(), a_->address()) << "by its broadcast";
+  ASSERT_TRUE(subnet_.Reregister("b").ok());
+  EXPECT_TRUE(Until([&] { return !say().has_value(); }));
+}
+
 TEST_F(LinkTest, WhatCannotBeSentIsCounted) {
   AddPair();
   a_->Say(std::string(4093, 'x'), b_->address());
