@@ -369,7 +369,7 @@ void Channel::Listen(const IpoibGroup& group) {
   const Mgid mgid = ToMgid(group);
   listened_.insert(mgid);
   // Who was a sender in it becomes a member: until then nothing is known of it.
-  if (state_.has_value() && mgid != ToMgid(BroadcastGroup(state_->link))) groups_.erase(mgid);
+  if (state_.has_value() && !IsBroadcast(mgid)) groups_.erase(mgid);
   wishes_.Push({Wish::Kind::kListen, {}, mgid});
 }
 
@@ -395,6 +395,7 @@ void Channel::Flush() {
     if (results_[i] == eoib::DropReason::kNone) continue;
     const bool full = results_[i] == eoib::DropReason::kSendQueueFull;
     const bool stale = results_[i] == eoib::DropReason::kUnresolved;  // the handle was replaced a moment ago
+    if (stale && requests_[i].qpn == Qpn(Qpn::kMulticast)) ForgetHandle(requests_[i].ah);
     Drop(full ? DropReason::kSendQueueFull : stale ? DropReason::kUnresolved : DropReason::kSendError, requests_[i].buffer);
   }
   Reap();
@@ -434,13 +435,20 @@ void Channel::Expire() {
   WorkSoon();  // a queue pair may have failed without an event
 }
 
+bool Channel::IsBroadcast(const Mgid& mgid) const { return state_.has_value() && mgid == ToMgid(BroadcastGroup(state_->link)); }
+
+// What the link said of a group may have crossed with our forgetting it, and then it says no more: so the next packet asks
+// again. The broadcast group's handle comes with each state.
+void Channel::ForgetHandle(AhIndex ah) {
+  absl::erase_if(groups_, [&](const auto& entry) { return entry.second.ah == ah && !IsBroadcast(entry.first); });
+}
+
 void Channel::ForgetIdleGroups() {
   const absl::Time now = parts_.clock->Now();
   next_idle_look_ = now + kAbsentGroupIdle;
-  const Mgid broadcast = state_.has_value() ? ToMgid(BroadcastGroup(state_->link)) : Mgid();
   absl::erase_if(groups_, [&](const auto& entry) {
     const absl::Duration patience = entry.second.what == Group::What::kAbsent ? kAbsentGroupIdle : kGroupIdle;
-    if (entry.first == broadcast || entry.second.used + patience > now) return false;
+    if (IsBroadcast(entry.first) || entry.second.used + patience > now) return false;
     wishes_.Push({Wish::Kind::kForget, {}, entry.first});
     return true;
   });

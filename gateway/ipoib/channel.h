@@ -141,6 +141,8 @@ class Channel final : public Interface {
   void RetryHeld();
   void ExpireSoon(absl::Duration wait);
   void ForgetIdleGroups();
+  void ForgetHandle(AhIndex ah);
+  bool IsBroadcast(const Mgid& mgid) const;
   void Post(const SendRequest& request);
   void Reap();
   void Drop(DropReason reason, BufferId buffer);

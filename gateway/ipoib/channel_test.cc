@@ -219,5 +219,34 @@ TEST_F(ChannelTest, WishesForPeersAreBounded) {
   EXPECT_EQ(wishes[1].punt.peer, AddressOf(3000).peer());
 }
 
+// ---- Groups
+
+// The link has said where it is when it did not know yet that nobody sends to it any more.
+TEST_F(ChannelTest, AGroupWhoseHandleIsGoneIsAskedForAgain) {
+  const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
+  const auto say = [&] {
+    channel_.SendToGroup(IpoibType::kIpv4, {}, group, false);
+    channel_.Flush();
+  };
+  const AhIndex ah = GroupHandle(group);
+  Tell({.kind = News::Kind::kGroup, .mgid = ToMgid(group), .ah = ah});
+  say();
+  EXPECT_EQ(hca_.qp()->sends.size(), 1u);
+  hca_.CompleteSend();
+  channel_.Flush();
+  handles_.Put(ah);
+  say();
+  EXPECT_EQ(channel_.counters().drop(DropReason::kUnresolved), 1u);
+  EXPECT_THAT(TakeWishes(), IsEmpty());
+  say();
+  const std::vector<Wish> wishes = TakeWishes();
+  ASSERT_THAT(wishes, SizeIs(1));
+  EXPECT_EQ(wishes[0].kind, Wish::Kind::kSendTo);
+  Tell({.kind = News::Kind::kGroup, .mgid = ToMgid(group), .ah = GroupHandle(group)});
+  EXPECT_EQ(hca_.qp()->sends.size(), 1u) << "what has waited is sent";
+  hca_.CompleteSend();
+  channel_.Flush();
+}
+
 }  // namespace
 }  // namespace eoib::ipoib
