@@ -94,7 +94,7 @@ absl::Status Link::Rebuild() {
 
 void Link::TakeDown(absl::string_view why) {
   if (broadcast_->trouble() != why) LogWarning(absl::StrCat(why, "; it is down until that is mended"));
-  OnPortDown(why);
+  LoseGroups(why);
   RebindGroups(nullptr);
   channel_.Rebind(nullptr, {}).IgnoreError();
   queue_pair_.Drop();
@@ -137,6 +137,10 @@ void Link::Refresh(RefreshDepth depth) {
 }
 
 void Link::OnPortDown(absl::string_view why) {
+  if (has_queue_pair()) LoseGroups(why);  // else there was another reason before
+}
+
+void Link::LoseGroups(absl::string_view why) {
   broadcast_->Lost(why);
   for (auto& [mgid, group] : groups_) group.membership->Lost(why);
 }

@@ -104,6 +104,7 @@ class Link final : public PartitionMember {
   Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid);
 
   void TakeDown(absl::string_view why);
+  void LoseGroups(absl::string_view why);
   void RebindGroups(UdEndpoint* endpoint);
   void NoteFailure();
   void OnWish(const Wish& wish);

@@ -484,6 +484,16 @@ TEST_F(LinkTest, TheLinkGoesDownAndComesBack) {
   }));
 }
 
+TEST_F(LinkTest, APortThatGoesDownDoesNotHideWhyThereIsNoLink) {
+  AddPair();
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "a").ok());
+  ASSERT_TRUE(Until([this] { return absl::StrContains(a_->link()->Show(), "not in its table"); }));
+  ASSERT_TRUE(subnet_.SetLink("a", false).ok());
+  ASSERT_TRUE(Until([this] { return absl::StrContains(a_->fabric()->Show(), "the port is down"); }));
+  for (int i = 0; i < 10; ++i) a_->Turn();
+  EXPECT_THAT(a_->link()->Show(), HasSubstr("not in its table"));
+}
+
 // A limited member cannot create the broadcast group, and is in it as soon as a full one has.
 TEST_F(LinkTest, ALimitedMemberWaitsForTheGroup) {
   b_ = AddNode("b", {.pkey = PKey(0x8002)});
