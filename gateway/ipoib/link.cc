@@ -1,6 +1,7 @@
 #include "gateway/ipoib/link.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,12 @@ constexpr absl::Duration kReclaimInterval = absl::Minutes(1);
 constexpr absl::Duration kLookInterval = absl::Minutes(1);        // for groups
 constexpr absl::Duration kLookAgain = absl::Seconds(5);           // after a failure
 constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between looks for room in a full queue
+
+// What other groups have from the broadcast group's record (GroupMembership::BaseRecord); all are of its partition.
+auto Constituted(const McMemberRecord& record) {
+  return std::make_tuple(record.qkey, record.mtu, record.rate, record.life, record.sl, record.traffic_class, record.flow_label,
+                         record.hop_limit);
+}
 
 const char* RoleName(uint8_t join_state) {
   if (join_state == kFullMember) return "member";
@@ -179,8 +186,7 @@ void Link::TellState(const absl::optional<LinkState>& state, AhIndex ah) {
 
 // What the broadcast group has become holds for all others (§10).
 void Link::RenewGroups(const McMemberRecord& constitution) {
-  const bool same = constitution_.has_value() && constitution_->qkey == constitution.qkey &&
-                    constitution_->mtu == constitution.mtu && constitution_->sl == constitution.sl;
+  const bool same = constitution_.has_value() && Constituted(*constitution_) == Constituted(constitution);
   constitution_ = constitution;
   for (auto& [mgid, group] : groups_) {
     if (!same) {

@@ -484,6 +484,34 @@ TEST_F(LinkTest, TheLinkGoesDownAndComesBack) {
   }));
 }
 
+// §10: "The MGID MUST use the same P_Key, Q_Key, SL, MTU, and HopLimit as those used in the broadcast-GID."
+TEST_F(LinkTest, GroupsFollowTheBroadcastGroup) {
+  a_ = AddNode("a");
+  ASSERT_TRUE(Until([this] { return a_->channel()->state().has_value(); }));
+  a_->channel()->Listen(kGroup);
+  const auto hop_limit = [this]() -> int {
+    for (const auto& group : subnet_.Groups()) {
+      if (group.record.mgid == ToMgid(kGroup)) return group.record.hop_limit;
+    }
+    return -1;
+  };
+  ASSERT_TRUE(Until([&] { return hop_limit() == 0; }));
+  // A subnet manager that starts anew finds another host first.
+  bool late = true;
+  a_->hca()->LoseMads([&late](const Mad&) { return late; });
+  Link::Options options;
+  options.group.hop_limit = 5;
+  subnet_.RestartSm();
+  b_ = AddNode("b", options);
+  ASSERT_TRUE(Until([this] { return b_->channel()->state().has_value(); }));
+  late = false;
+  EXPECT_TRUE(Until([&] {
+    clock_.Advance(absl::Milliseconds(100));
+    return hop_limit() == 5;
+  }));
+  a_->hca()->LoseMads([](const Mad&) { return false; });
+}
+
 TEST_F(LinkTest, APortThatGoesDownDoesNotHideWhyThereIsNoLink) {
   AddPair();
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "a").ok());
