@@ -81,7 +81,7 @@ void GroupMembership::Run() {
 
 void GroupMembership::Lost(absl::string_view why) {
   ++attempt_;
-  asking_ = again_ = false;
+  asking_ = again_ = refused_ = false;
   retry_at_ = absl::InfiniteFuture();
   trouble_ = std::string(why);
   Forget();
@@ -137,7 +137,7 @@ void GroupMembership::Request(bool create) {
   retry_at_ = absl::InfiniteFuture();
   const uint64_t attempt = ++attempt_;
   asked_ = true;
-  asking_ = false;
+  asking_ = refused_ = false;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
   if (!port->active) return Fail(absl::UnavailableError(PortTrouble(*port)));
@@ -188,6 +188,7 @@ void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
 // has no group to join until a full member has created it.
 void GroupMembership::Refused(const absl::Status& why) {
   if (backoff_ > kForgiven) Forget();
+  refused_ = true;
   Fail(why);
 }
 
@@ -280,11 +281,12 @@ void GroupMembership::Fail(const absl::Status& why) {
   if (absl::IsDeadlineExceeded(why)) backoff_ = kFirstBackoff;
   retry_at_ = clock_->Now() + backoff_;
   backoff_ = std::min(backoff_ * 2, kLastBackoff);
-  options_.on_refused();
+  options_.on_failed();
 }
 
 void GroupMembership::Leave(std::function<void()> done) {
   leaving_ = true;
+  refused_ = false;
   ++attempt_;
   retry_at_ = absl::InfiniteFuture();
   if (attached_.has_value()) endpoint_->Detach(options_.mgid, *attached_).IgnoreError();

@@ -45,9 +45,9 @@ class GroupMembership {
     absl::optional<McMemberRecord> like;
     uint8_t join_state = kFullMember;  // or kNonMember, kSendOnlyNonMember; only a full member creates
     bool may_create = true;
-    const char* what = "flood group";          // in messages
-    bool quiet = false;                        // a refusal is nothing that an operator has to know of
-    std::function<void()> on_refused = [] {};  // a join was refused or not answered: there is no such group, for now
+    const char* what = "flood group";         // in messages
+    bool quiet = false;                       // a refusal is nothing that an operator has to know of
+    std::function<void()> on_failed = [] {};  // a join was refused or not answered
   };
   // What the record says, for the forwarder and the ports.
   struct Joined {
@@ -86,8 +86,8 @@ class GroupMembership {
   absl::Time NextDeadline() const { return retry_at_; }
 
   const absl::optional<Joined>& joined() const { return joined_; }
-  // Not joined, and what there was to try has been: there is no such group, or none for us, until a later attempt succeeds.
-  bool refused() const { return !joined_.has_value() && !asking_ && retry_at_ != absl::InfiniteFuture(); }
+  // Not joined, and the SA had no group, or none for us, when it was asked last. An SA that does not answer refuses nothing.
+  bool refused() const { return refused_ && !joined_.has_value(); }
   const Mgid& mgid() const { return options_.mgid; }
   // Why there is no membership, for `eoibctl show`.
   const std::string& trouble() const { return trouble_; }
@@ -126,6 +126,7 @@ class GroupMembership {
   bool asking_ = false;   // the SA has our question
   bool again_ = false;    // and a refusal may be from before the group was created
   bool asked_ = false;    // the SA may have made us a member
+  bool refused_ = false;  // by the last answer
   uint64_t attempt_ = 0;  // answers to earlier attempts are stale
   absl::Duration backoff_;
   absl::Time retry_at_ = absl::InfiniteFuture();

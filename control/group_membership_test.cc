@@ -123,6 +123,21 @@ TEST_F(GroupMembershipTest, AnSaThatWasSilentIsAskedAgainWithoutBackingOff) {
   EXPECT_LE(clock_.Now(), back + absl::Milliseconds(4200)) << "the last of a join's repetitions waits 4 s";
 }
 
+TEST_F(GroupMembershipTest, AnSaThatIsSilentRefusesNothing) {
+  sa_.silent = true;
+  MakeGroup(PKey(0x0001));
+  for (int i = 0; i < 100; ++i) Advance(absl::Milliseconds(100));
+  EXPECT_THAT(group_->trouble(), HasSubstr("no answer"));
+  EXPECT_FALSE(group_->refused());
+  sa_.silent = false;
+  for (int i = 0; i < 100; ++i) Advance(absl::Milliseconds(100));
+  EXPECT_TRUE(group_->refused());
+  Create();
+  group_->OnCreated();
+  Pump();
+  EXPECT_FALSE(group_->refused());
+}
+
 TEST_F(GroupMembershipTest, TheReportOfOnesOwnGroupIsNoNews) {
   MakeGroup(PKey(0x8001));
   EXPECT_EQ(joins_, 1);

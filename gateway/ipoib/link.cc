@@ -319,7 +319,7 @@ void Link::MakeMembership(const Mgid& mgid, Group* group) {
   const auto tell = [this, mgid] {
     if (const auto found = groups_.find(mgid); found != groups_.end()) Tell(mgid, found->second);
   };
-  options.on_refused = [this, mgid, tell] {
+  options.on_failed = [this, mgid, tell] {
     if (const auto found = groups_.find(mgid); found != groups_.end()) {
       retries_.emplace(found->second.membership->NextDeadline(), mgid);
     }

@@ -155,6 +155,26 @@ TEST_F(LinkTest, ToAGroupThatDoesNotExistNothingIsSent) {
   })) << "the subnet tells that there is a group now (trap 66)";
 }
 
+// That the SA does not answer says nothing of the group.
+TEST_F(LinkTest, AGroupThatTheSaSaysNothingOfIsNotAbsent) {
+  AddPair();
+  a_->hca()->LoseMads([](const Mad&) { return true; });
+  a_->SayTo(kGroup, "to nobody", /*beyond_link=*/true);
+  const absl::Time begin = clock_.Now();
+  ASSERT_TRUE(Until([&] { return clock_.Advance(absl::Milliseconds(100)), clock_.Now() > begin + absl::Seconds(10); }));
+  a_->SayTo(kGroup, "to nobody", /*beyond_link=*/true);
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(Until([this] { return a_->dropped(DropReason::kGroupUnresolved) == 2; }));
+  EXPECT_EQ(a_->channel()->counters().to_all_routers.value(), 0u);
+  a_->hca()->LoseMads([](const Mad&) { return false; });
+  b_->channel()->Listen(kGroup);
+  EXPECT_TRUE(Until([&] {
+    clock_.Advance(absl::Milliseconds(10));
+    a_->SayTo(kGroup, "to b");
+    return !b_->heard.empty();
+  }));
+}
+
 // Who scans by IPv6 asks in as many groups as there are addresses.
 TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
   AddPair();
