@@ -129,11 +129,12 @@ class GatewayReader {
 
   void ReadLimits() {
     translation::Options& options = config_.translation;
-    if (const auto limit = reader_.Integer("stations", 1, 65536, " IPoIB interfaces")) {
+    if (const auto limit = reader_.Integer("stations", 1, translation::Options::kMostStations, " IPoIB interfaces")) {
       options.max_stations = *limit;
-      options.max_station_ips = *limit * 4;
+      options.max_station_ips = *limit * (translation::Options::kMostStationIps / translation::Options::kMostStations);
     }
-    if (const auto limit = reader_.Integer("neighbors", 1, 1 << 20, " addresses of Ethernet hosts"))
+    if (const auto limit =
+            reader_.Integer("neighbors", 1, translation::Options::kMostNeighbors, " addresses of Ethernet hosts"))
       options.max_neighbors = *limit;
     if (const auto rate = reader_.Integer("asks_per_second", 1, 1'000'000, " questions for hosts that nobody knows")) {
       options.asks_per_second = options.ask_burst = static_cast<double>(*rate);

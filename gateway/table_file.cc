@@ -23,7 +23,6 @@ using translation::SavedStation;
 using translation::SavedTables;
 
 constexpr int kVersion = 1;
-constexpr std::streamsize kMaxFileSize = 64 << 20;
 
 constexpr char kForEver[] = "for ever";
 
@@ -216,8 +215,11 @@ absl::StatusOr<SavedTables> TableFile::Load(absl::Time now) const {
     if (errno == ENOENT) return SavedTables();
     return absl::ErrnoToStatus(errno, absl::StrCat("read ", path_));
   }
-  absl::StatusOr<SavedTables> tables = absl::InvalidArgumentError("it is no regular file of a size that this program writes");
-  if (S_ISREG(info.st_mode) && info.st_size <= kMaxFileSize) {
+  absl::StatusOr<SavedTables> tables = absl::InvalidArgumentError("it is no regular file");
+  if (S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) > kMaxSize) {
+    tables = absl::InvalidArgumentError(
+        absl::StrCat("it has ", info.st_size, " bytes, and this program writes no more than ", size_t{kMaxSize}));
+  } else if (S_ISREG(info.st_mode)) {
     std::ifstream file(path_, std::ios::binary);
     tables = FromJson(std::string(std::istreambuf_iterator<char>(file), {}), now);
   }

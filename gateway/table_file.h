@@ -7,12 +7,14 @@
 #ifndef EOIB_GATEWAY_TABLE_FILE_H_
 #define EOIB_GATEWAY_TABLE_FILE_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
 
 namespace eoib::gateway {
@@ -23,6 +25,10 @@ absl::StatusOr<translation::SavedTables> FromJson(absl::string_view text, absl::
 
 class TableFile {
  public:
+  // Bytes; above it a file is none of this program's. What the largest tables take, with room for the few routers and prefixes.
+  static constexpr size_t kMaxSize = translation::Options::kMostNeighbors * 256 + translation::Options::kMostStations * 512 +
+                                     translation::Options::kMostStationIps * 256 + (1 << 20);
+
   explicit TableFile(std::string path) : path_(std::move(path)) {}
 
   // Empty tables if there is no file. An error if it cannot be read, or is not one; it has been set aside then.

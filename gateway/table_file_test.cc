@@ -1,5 +1,6 @@
 #include "gateway/table_file.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -73,6 +74,42 @@ TEST_F(TableFileTest, WhatIsOverIsOver) {
 TEST_F(TableFileTest, AFileWithoutPrefixesAndRoutersIsRead) {
   Write(path_, "{\"version\": 1, \"stations\": [], \"neighbors\": []}");
   EXPECT_EQ(file_.Load(kNow).value(), SavedTables());
+}
+
+// Whatever a configuration allows is known again after a restart.
+TEST_F(TableFileTest, TheLargestTablesAreRead) {
+  using translation::Options;
+  const translation::SavedIp ip = {Ipv6Addr::Parse("2001:db8:1234:5678:9abc:def0:1234:5678").value(), absl::Hours(1), false,
+                                   true};
+  translation::SavedStation station = Tables().stations[0];
+  station.gid = Gid::Parse("fe80::1234:5678:9abc:def0").value();
+  station.ordinal = 65535;
+  station.qpn = Qpn(0xffffff);
+  station.confirmed = false;
+  station.ips.clear();
+  const auto size_of = [](const SavedTables& tables) { return ToJson(tables, kNow).size(); };
+  SavedTables two, one, none;
+  const auto add = [&](auto member, const auto& element) {
+    (two.*member).assign(2, element);
+    (one.*member).assign(1, element);
+    const size_t size = size_of(two) - size_of(one);
+    (two.*member).clear();
+    (one.*member).clear();
+    return size;
+  };
+  size_t size = size_of(none);
+  size += Options::kMostNeighbors * add(&SavedTables::neighbors, translation::SavedNeighbor{ip, station.mac});
+  const size_t without = add(&SavedTables::stations, station);
+  station.ips.assign(2, ip);
+  size += Options::kMostStations * without;
+  size += Options::kMostStationIps * ((add(&SavedTables::stations, station) - without + 1) / 2);
+  EXPECT_LE(size, TableFile::kMaxSize);
+}
+
+TEST_F(TableFileTest, AFileOfAnotherSizeIsSaidToBe) {
+  Write(path_, "");
+  std::filesystem::resize_file(path_, TableFile::kMaxSize + 1);  // a hole
+  EXPECT_THAT(std::string(file_.Load(kNow).status().message()), HasSubstr(absl::StrCat("it has ", TableFile::kMaxSize + 1)));
 }
 
 TEST_F(TableFileTest, NoFileIsNoTables) { EXPECT_EQ(file_.Load(kNow).value(), SavedTables()); }

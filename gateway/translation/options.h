@@ -22,6 +22,11 @@ struct Prefix {
 };
 
 struct Options {
+  // What an operator may ask for, and so what there may be to keep on disk.
+  static constexpr size_t kMostStations = 65536;
+  static constexpr size_t kMostStationIps = 4 * kMostStations;
+  static constexpr size_t kMostNeighbors = 1 << 20;
+
   // Tables. At a limit, what nobody confirmed and has been silent for longest goes.
   size_t max_stations = 4096;        // IPoIB interfaces
   size_t max_station_ips = 16384;    // all of them together
