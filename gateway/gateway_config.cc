@@ -1,12 +1,11 @@
 #include "gateway/gateway_config.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 // After everything else.
@@ -163,14 +162,49 @@ class GatewayReader {
   GatewayConfig config_;
 };
 
-// Two gateways of one process between the same two would be the loop that standing by prevents between processes.
-void CheckPairsDiffer(const std::vector<GatewayConfig>& gateways, Mistakes* mistakes) {
-  std::map<std::tuple<std::string, Vid, PKey>, const GatewayConfig*> pairs;
+using Way = std::vector<const GatewayConfig*>;
+
+// What a gateway joins, by names that are the same for what is the same.
+std::pair<std::string, std::string> SidesOf(const GatewayConfig& gateway) {
+  return {absl::StrCat("VLAN ", gateway.vlan.ToString(), " of VES ", gateway.ves),
+          absl::StrCat("link ", gateway.pkey.Full().ToString(), " of scope ", gateway.scope.value())};
+}
+
+// Appends the gateways of `joined`, among which there is no loop, by which one comes from side `from` to side `to`, if one
+// does.
+bool FindWay(const std::string& from, const std::string& to, const Way& joined, Way* way) {
+  if (from == to) return true;
+  for (const GatewayConfig* const gateway : joined) {
+    const auto [one, other] = SidesOf(*gateway);
+    if ((one != from && other != from) || (!way->empty() && way->back() == gateway)) continue;
+    way->push_back(gateway);
+    if (FindWay(one == from ? other : one, to, joined, way)) return true;
+    way->pop_back();
+  }
+  return false;
+}
+
+// Two gateways of one process between the same two would be the loop that standing by prevents between processes; and so would
+// be more of them that lead round.
+void CheckThereIsNoLoop(const std::vector<GatewayConfig>& gateways, Mistakes* mistakes) {
+  Way joined;
   for (const GatewayConfig& gateway : gateways) {
-    const auto [first, fresh] = pairs.try_emplace({gateway.ves, gateway.vlan, gateway.pkey.Full()}, &gateway);
-    if (fresh) continue;
-    mistakes->Add(gateway.line, absl::StrCat("gateway \"", gateway.name, "\" is between the same VES, VLAN and P_Key as \"",
-                                             first->second->name, "\"; one of them is enough, two are a loop"));
+    const auto [ethernet, ipoib] = SidesOf(gateway);
+    Way way;
+    if (!FindWay(ethernet, ipoib, joined, &way)) {
+      joined.push_back(&gateway);
+    } else if (way.size() == 1) {
+      mistakes->Add(gateway.line,
+                    absl::StrCat("gateway \"", gateway.name, "\" is between the same VES, VLAN, P_Key and scope as \"",
+                                 way[0]->name, "\"; one of them is enough, two are a loop"));
+    } else {
+      const auto append_name = [](std::string* out, const GatewayConfig* other) {
+        absl::StrAppend(out, "\"", other->name, "\"");
+      };
+      mistakes->Add(gateway.line, absl::StrCat("gateway \"", gateway.name, "\" between ", ethernet, " and ", ipoib,
+                                               " closes a loop with ", absl::StrJoin(way, ", ", append_name),
+                                               ", in which every broadcast would go round for ever; leave one of them out"));
+    }
   }
 }
 
@@ -197,7 +231,7 @@ ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
             if (gateways->empty() && mistakes->empty()) {
               mistakes->Add(1, absl::StrCat("there is no gateway; the least that works is:\n", kExample));
             }
-            CheckPairsDiffer(*gateways, mistakes);
+            CheckThereIsNoLoop(*gateways, mistakes);
           }};
 }
 

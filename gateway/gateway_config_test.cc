@@ -96,6 +96,24 @@ TEST(GatewayConfigTest, EveryMistakeSaysWhatWouldBeRight) {
   }
 }
 
+std::string GatewayToml(const char* name, int vlan, int pkey, int scope = 2) {
+  return absl::StrCat("[[gateway]]\nname = '", name, "'\nves = 'blue'\nvlan = ", vlan, "\npkey = ", pkey, "\nscope = ", scope,
+                      "\n");
+}
+
+TEST(GatewayConfigTest, GatewaysThatLeadRoundAreRefused) {
+  const std::string ves = "[[ves]]\nname = 'blue'\npkey = 0x8001\n";
+  const std::string tree =
+      absl::StrCat(ves, GatewayToml("gw0", 10, 0x8002), GatewayToml("gw1", 20, 0x8002), GatewayToml("gw2", 10, 0x8003));
+  EXPECT_TRUE(ParseGatewaysConfig(tree, "f").ok()) << "two VLANs on one link, one VLAN on two: no way leads back";
+  EXPECT_TRUE(ParseGatewaysConfig(tree + GatewayToml("gw3", 10, 0x8002, 5), "f").ok()) << "another scope is another link";
+  const auto loop = ParseGatewaysConfig(tree + GatewayToml("gw3", 20, 0x8003), "f");
+  ASSERT_FALSE(loop.ok());
+  EXPECT_THAT(std::string(loop.status().message()),
+              HasSubstr("gateway \"gw3\" between VLAN 20 of VES blue and link 0x8003 of scope 2 closes a loop with \"gw1\", "
+                        "\"gw0\", \"gw2\", in which"));
+}
+
 // Each default that the comments name is the one that a gateway without that key has.
 TEST(GatewayConfigExampleTest, TheShippedExampleParses) {
   const auto config = LoadGatewaysConfig(EOIB_EXAMPLES "/eoib-gateway.toml");
