@@ -163,23 +163,27 @@ void Gateway::SaveAtTheEnd() {
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
-absl::StatusOr<std::string> Gateway::Show() {
+absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, ": VES ", config_.ves, ", VLAN ", config_.vlan.ToString(),
                                   ", priority ", config_.priority);
-  const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
-    absl::StrAppend(&text, ", ", eoib::gateway::StateName(parts.election->state()));
-    if (*parts.why_down != '\0') absl::StrAppend(&text, ": ", parts.why_down);
-    if (const auto& other = parts.election->other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
-    const translation::Knowledge& known = parts.translator->knowledge();
-    absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n");
-  });
+  const absl::Status asked = port_->Ask(
+      [&text](const GatewayPort::Parts& parts) {
+        absl::StrAppend(&text, ", ", eoib::gateway::StateName(parts.election->state()));
+        if (*parts.why_down != '\0') absl::StrAppend(&text, ": ", parts.why_down);
+        if (const auto& other = parts.election->other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
+        const translation::Knowledge& known = parts.translator->knowledge();
+        absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(),
+                        "\n");
+      },
+      deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat(text, link_->Show());
 }
 
-absl::StatusOr<std::string> Gateway::ShowNeighbors() {
+absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
   std::vector<NeighborRow> rows;
-  const absl::Status asked = port_->Ask([&rows](const GatewayPort::Parts& parts) { rows = parts.translator->Dump(); });
+  const absl::Status asked =
+      port_->Ask([&rows](const GatewayPort::Parts& parts) { rows = parts.translator->Dump(); }, deadline);
   if (!asked.ok()) return asked;
   std::sort(rows.begin(), rows.end(), [](const NeighborRow& a, const NeighborRow& b) { return a.ip < b.ip; });
   std::string text = absl::StrCat("gateway ", config_.name, ": ", rows.size(), " addresses\n");
@@ -187,35 +191,40 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors() {
   return text;
 }
 
-absl::StatusOr<std::string> Gateway::Stats() {
+absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
-  const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
-    for (size_t i = 0; i < translation::kEvents; ++i) {
-      absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
-                      parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
-    }
-    absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n  forged_hellos ", parts.forged_hellos, "\n");
-  });
+  const absl::Status asked = port_->Ask(
+      [&text](const GatewayPort::Parts& parts) {
+        for (size_t i = 0; i < translation::kEvents; ++i) {
+          absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
+                          parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
+        }
+        absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n  forged_hellos ", parts.forged_hellos, "\n");
+      },
+      deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::StatsText(link_->channel()->counters()));
 }
 
-absl::StatusOr<std::string> Gateway::Drops() {
+absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
-  const absl::Status asked = port_->Ask([&text](const GatewayPort::Parts& parts) {
-    for (size_t i = 0; i < translation::kDrops; ++i) {
-      const uint64_t count = parts.translator->counters()[static_cast<translation::Drop>(i)];
-      const translation::CounterInfo& info = translation::kDropInfo[i];
-      if (count != 0) absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", info.label, count, info.help);
-    }
-  });
+  const absl::Status asked = port_->Ask(
+      [&text](const GatewayPort::Parts& parts) {
+        for (size_t i = 0; i < translation::kDrops; ++i) {
+          const uint64_t count = parts.translator->counters()[static_cast<translation::Drop>(i)];
+          const translation::CounterInfo& info = translation::kDropInfo[i];
+          if (count != 0) absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", info.label, count, info.help);
+        }
+      },
+      deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::DropsText(link_->channel()->counters()));
 }
 
-absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet) {
+absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet, absl::Time deadline) {
   PacketTrace trace(config_.translation, config_.vlan, context_.clock);
-  const absl::Status asked = port_->Ask([&trace](const GatewayPort::Parts& parts) { trace.Imitate(*parts.translator); });
+  const absl::Status asked =
+      port_->Ask([&trace](const GatewayPort::Parts& parts) { trace.Imitate(*parts.translator); }, deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat("gateway ", config_.name, ": ", trace.Run(std::move(packet)));
 }

@@ -60,14 +60,14 @@ class Gateway {
   // While no worker runs any more, and before the end.
   void SaveAtTheEnd();
 
-  // Text for the operator. kDeadlineExceeded if the worker does not answer.
-  absl::StatusOr<std::string> Show();
-  absl::StatusOr<std::string> ShowNeighbors();
-  absl::StatusOr<std::string> Stats();
-  absl::StatusOr<std::string> Drops();
+  // Text for the operator. kDeadlineExceeded if the worker has not answered by then, of the time of day.
+  absl::StatusOr<std::string> Show(absl::Time deadline);
+  absl::StatusOr<std::string> ShowNeighbors(absl::Time deadline);
+  absl::StatusOr<std::string> Stats(absl::Time deadline);
+  absl::StatusOr<std::string> Drops(absl::Time deadline);
   std::string Groups() const { return link_->ShowGroups(); }
   // What would become of `packet`; nothing becomes of it.
-  absl::StatusOr<std::string> Trace(TracedPacket packet);
+  absl::StatusOr<std::string> Trace(TracedPacket packet, absl::Time deadline);
 
  private:
   Gateway(const GatewayConfig& config, PKey ves, const Context& context);

@@ -19,7 +19,6 @@
 namespace eoib::gateway {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(2);
 constexpr absl::Duration kForgetGateway = absl::Seconds(10);
 constexpr size_t kMacsSize = 2 * MacAddr::kSize;
 
@@ -278,7 +277,7 @@ void GatewayPort::Post(Task task) {
   Wake();
 }
 
-absl::Status GatewayPort::Ask(Task task) {
+absl::Status GatewayPort::Ask(Task task, absl::Time deadline) {
   struct Asked {
     absl::Mutex mutex;
     Task task ABSL_GUARDED_BY(mutex);  // null: given up
@@ -292,7 +291,7 @@ absl::Status GatewayPort::Ask(Task task) {
     if (asked->task != nullptr) asked->task(parts);
     asked->done = true;
   });
-  if (asked->mutex.AwaitWithTimeout(absl::Condition(&asked->done), kPatience)) return absl::OkStatus();
+  if (asked->mutex.AwaitWithDeadline(absl::Condition(&asked->done), deadline)) return absl::OkStatus();
   asked->task = nullptr;
   return absl::DeadlineExceededError(absl::StrCat("gateway ", options_.name, " is too busy to answer; try again"));
 }

@@ -78,8 +78,9 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   using Task = std::function<void(const Parts&)>;
   // Runs `task` on the worker, some time.
   void Post(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, and waits for it. kDeadlineExceeded, and the task is not run any more, if the worker has no time for it.
-  absl::Status Ask(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, and waits for it, until `deadline` of the time of day. kDeadlineExceeded, and the task is not run any more, if
+  // the worker has no time for it.
+  absl::Status Ask(Task task, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
   // While no worker runs: runs it at once.
   void RunWithoutWorker(const Task& task) { task(parts()); }
 

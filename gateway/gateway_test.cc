@@ -263,6 +263,14 @@ bool JoinsAnotherGroup(const Mad& mad) {
   return group != FloodMgid(PKey(0x8001)) && group != ToMgid(BroadcastGroup(kIpoibLink));
 }
 
+// One deadline for all that a command asks: it holds up the control thread.
+TEST_F(GatewayPathTest, AWorkerThatHangsIsNotWaitedForBeyondTheDeadline) {
+  Start();
+  gateway_->Stop();
+  EXPECT_EQ(gateway_->gateway()->Show(absl::InfinitePast()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr("gateway gw0 is too busy"));
+}
+
 // Whatever the subnet administrator refuses or delays: a gateway that has a link hears the others on it.
 TEST_F(GatewayPathTest, OneOfTwoWorksThoughTheyCanJoinNoOtherGroup) {
   const auto lose_joins = [](FaultyHca* hca) { hca->LoseMads(JoinsAnotherGroup); };

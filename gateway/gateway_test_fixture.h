@@ -47,6 +47,7 @@ class GatewayNode {
     return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
   }
   bool Active() { return absl::StrContains(Command("gateway/show"), ", active"); }
+  Gateway* gateway() { return gateways_.all().front(); }
   // As the program's orderly end.
   void Stop() {
     agent_->Stop([] {});
