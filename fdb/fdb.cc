@@ -178,7 +178,7 @@ Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
     Room room = Room::kThere;
     const LearnResult result = LearnOnce(key, vport, origin, /*host_tried=*/false, &room);
     if (room != Room::kHostSpent) return result;
-    own = cohorts_.Held(vport, CohortKind::kDynamic);
+    own = ShareOf(vport);
   }
   // The FDB of another VES may have to give way, and no two are locked at a time.
   options_.budget->MakeRoom(own + 2);
@@ -498,13 +498,18 @@ Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
   return EvictFor(vport) ? Room::kThere : Room::kNone;
 }
 
-// From the vPort that holds most, if it will still hold as many as `vport` then; else `vport`'s own. So entries go from one
-// vPort to another only as long as that makes them more equal, and not to and fro.
+// What `vport` holds of the room that is shared fairly. What is pinned counts: else a sticky port, all of whose MACs are, would
+// seem to have none, and take those of all others for good.
+size_t Fdb::ShareOf(VPortId vport) const {
+  return cohorts_.Held(vport, CohortKind::kDynamic) + cohorts_.Held(vport, CohortKind::kPinned);
+}
+
+// From the vPort that holds most, if it will still hold as many as `vport` then; else `vport`'s own, if it has some that are
+// not pinned. So entries go from one vPort to another only as long as that makes them more equal, and not to and fro.
 bool Fdb::EvictFor(VPortId vport) {
-  const size_t own = cohorts_.Held(vport, CohortKind::kDynamic);
   const Cohorts::Holder largest = cohorts_.Largest();
-  if (largest.dynamic > own + 1) return EvictFrom(largest.vport, vport);
-  return own != 0 && EvictFrom(vport, vport);
+  if (largest.dynamic > ShareOf(vport) + 1) return EvictFrom(largest.vport, vport);
+  return cohorts_.Held(vport, CohortKind::kDynamic) != 0 && EvictFrom(vport, vport);
 }
 
 // The newest that is remembered: of a vPort that brings ever new addresses it is one of those, and what it had before stays. If

@@ -10,8 +10,8 @@
 //
 // Room. A VES, each vPort, and the host have limits. At its own limit a vPort gives up an entry for each new one, at the VES's
 // or the host's the vPort that holds most: so whoever invents source addresses soon holds most, and displaces what he brought
-// himself, the newest first; the MACs that others, and that he had before, stay. Static entries count, and are never refused
-// or evicted.
+// himself, the newest first; the MACs that others, and that he had before, stay. What is pinned counts as its vPort's, and is
+// not evicted: who has his share pinned gets no more. Static entries count, and are never refused or evicted.
 //
 // Threads. Find and Refresh belong to the data path: any thread, batched, no lock held by the caller. Learn and the other
 // changes may come from any thread too and are serialised inside; the work of each is bounded, but for flushes, which take a
@@ -223,6 +223,7 @@ class Fdb {
 
   size_t LimitOf(VPortId vport) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   Room MakeRoom(VPortId vport, bool host_tried) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  size_t ShareOf(VPortId vport) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool EvictFor(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool EvictFrom(VPortId victim, VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   size_t Sweep(MacTable::Cursor* cursor, size_t buckets) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);

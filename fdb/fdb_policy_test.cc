@@ -144,6 +144,45 @@ TEST_F(FdbPolicyTest, AHostsLimitIsSharedByItsVeses) {
   EXPECT_EQ(fdb->size(), 100u);
 }
 
+// A sticky vPort pins all that it learns, so none of it could be evicted again.
+TEST_F(FdbPolicyTest, AStickyVPortGetsItsShareAndNoMore) {
+  Make({.limit = 100});
+  fdb_->SetVPortPolicy(kV3, {.sticky = true});
+  LearnMany(1, 20, kV1);
+  LearnMany(101, 60, kV2);
+  for (uint64_t i = 0; i < 1000; ++i) Learn(Key(1000 + i), kV3, FdbOrigin::kLocalLearned);
+  EXPECT_EQ(Known(1, 20, kV1), 20u);
+  EXPECT_EQ(Known(101, 60, kV2), 40u);
+  EXPECT_EQ(fdb_->Held(kV3), 40u) << "the first that it brought";
+  EXPECT_EQ(Known(1000, 40, kV3), 40u);
+  EXPECT_EQ(Learn(Key(500), kV1), Learned::kNew) << "who has less than his share learns on";
+}
+
+// Freezing makes entries pinned, too, and whoever has MACs flap can have it happen.
+TEST_F(FdbPolicyTest, FrozenEntriesCountAsTheirVPorts) {
+  Make({.limit = 100, .damping = {.moves = 2}});
+  LearnMany(1, 60, kV1);
+  for (uint64_t i = 1001; i <= 1040; ++i) {
+    Learn(Key(i), kV1);
+    Learn(Key(i), kV2);
+    ASSERT_EQ(Learn(Key(i), kV1), Learned::kPinned);
+  }
+  ASSERT_EQ(fdb_->Holdings()[1].pinned, 40u);
+  for (uint64_t i = 2001; i <= 3000; ++i) Learn(Key(i), kV2);
+  EXPECT_EQ(fdb_->Held(kV1), 50u);
+  EXPECT_EQ(fdb_->Held(kV2), 50u);
+}
+
+TEST_F(FdbPolicyTest, AStickyVPortTakesNoMoreThanItsShareFromOtherVeses) {
+  Fdb* const fdb = Make({.limit = 1000, .budget = &budget_});
+  Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
+  other.SetVPortPolicy(kV1, {.sticky = true});
+  LearnMany(1, 80, kV1);
+  for (uint64_t i = 1; i <= 200; ++i) other.Learn(Key(i), kV1, FdbOrigin::kLocalLearned);
+  EXPECT_EQ(fdb->size(), 50u);
+  EXPECT_EQ(other.size(), 50u);
+}
+
 // Learning at random, with limits, against what is allowed to happen: at most one entry goes for one that comes, it belongs to
 // who has most, and nobody is counted wrong.
 TEST(FdbRoomModelTest, RandomLearning) {
