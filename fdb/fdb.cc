@@ -243,8 +243,7 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
         return {Learned::kPinned, known.vport, /*damped=*/true};
     }
   }
-  const bool no_room = cohorts_.Held(vport) >= LimitOf(vport) && !EvictFrom(vport, vport);
-  if (no_room || !Write(key, known, vport, NewEntry(vport, origin))) {
+  if (!MakeRoomAt(vport) || !Write(key, known, vport, NewEntry(vport, origin))) {
     ++counters_.learn_limited;
     return {Learned::kLimit, VPortId::None()};
   }
@@ -484,18 +483,31 @@ size_t Fdb::LimitOf(VPortId vport) const {
 
 // For a new entry of `vport`. The search for it is bounded: it is work that anybody can ask for with every frame.
 Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
-  if (cohorts_.Held(vport) >= LimitOf(vport)) return EvictFrom(vport, vport) ? Room::kThere : Room::kNone;
+  if (cohorts_.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? Room::kThere : Room::kNone;
   const auto is_full = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.live() >= options_.limit; };
   const auto is_spent = [this] { return options_.budget != nullptr && options_.budget->IsSpent(); };
   if (!is_full() && !is_spent()) return Room::kThere;
-  if (sweep_pays_ || cohorts_.forgotten() != 0 || rooms_made_++ % kSweepEvery == 0) {
-    const size_t before = table_.size();
-    Sweep(&evict_at_, kSweepReach);
-    sweep_pays_ = table_.size() != before;
-  }
+  SweepSome();
   if (!is_full() && !is_spent()) return Room::kThere;
   if (!is_full() && !host_tried) return Room::kHostSpent;
   return EvictFor(vport) ? Room::kThere : Room::kNone;
+}
+
+// For one more entry of `vport`, within its own limit.
+bool Fdb::MakeRoomAt(VPortId vport) {
+  const auto has_room = [this, vport]()
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.Held(vport) < LimitOf(vport); };
+  if (has_room()) return true;
+  SweepSome();
+  return has_room() || EvictFrom(vport, vport);
+}
+
+// What aged out or was flushed goes before anything that is known.
+void Fdb::SweepSome() {
+  if (!sweep_pays_ && cohorts_.forgotten() == 0 && rooms_made_++ % kSweepEvery != 0) return;
+  const size_t before = table_.size();
+  Sweep(&evict_at_, kSweepReach);
+  sweep_pays_ = table_.size() != before;
 }
 
 // What `vport` holds of the room that is shared fairly. What is pinned counts: else a sticky port, all of whose MACs are, would

@@ -223,6 +223,8 @@ class Fdb {
 
   size_t LimitOf(VPortId vport) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   Room MakeRoom(VPortId vport, bool host_tried) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  bool MakeRoomAt(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void SweepSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   size_t ShareOf(VPortId vport) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool EvictFor(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool EvictFrom(VPortId victim, VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);

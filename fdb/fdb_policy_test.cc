@@ -124,6 +124,16 @@ TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpItsOwn) {
   EXPECT_EQ(Known(1, 9, kV1), 9u);
 }
 
+// Else the newest would displace each other while what nobody has heard for long keeps its place.
+TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpWhatAgedOutFirst) {
+  Make({.limit = 1000, .vport_limit = 100});
+  LearnMany(1, 100, kV1);
+  clock_.Advance(absl::Seconds(301));
+  LearnMany(1001, 50, kV1);
+  EXPECT_EQ(Known(1001, 50, kV1), 50u);
+  EXPECT_EQ(fdb_->counters().evicted, 0u);
+}
+
 TEST_F(FdbPolicyTest, AHostsLimitIsSharedByItsVeses) {
   Fdb* const fdb = Make({.limit = 1000, .budget = &budget_});
   {
