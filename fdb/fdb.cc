@@ -225,8 +225,13 @@ Fdb::LearnResult Fdb::LearnOver(FdbKey key, const Known& known, VPortId vport, F
   return {Learned::kKnown, VPortId::None()};
 }
 
-// Moves inside a host are those of its own bridges and guests, and no sign of anything.
+// Moves inside a host are those of its own bridges and guests, and no sign of anything. One for which there is no room is not
+// made, and none that counts.
 Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
+  if (!MakeRoomAt(vport)) {
+    ++counters_.learn_limited;
+    return {Learned::kLimit, VPortId::None()};
+  }
   bool flapping = false;
   const bool inside = origin == FdbOrigin::kLocalLearned && known.entry.origin == FdbOrigin::kLocalLearned;
   if (IsLearned(known.entry.origin) && !inside) {
@@ -243,7 +248,7 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
         return {Learned::kPinned, known.vport, /*damped=*/true};
     }
   }
-  if (!MakeRoomAt(vport) || !Write(key, known, vport, NewEntry(vport, origin))) {
+  if (!Write(key, known, vport, NewEntry(vport, origin))) {
     ++counters_.learn_limited;
     return {Learned::kLimit, VPortId::None()};
   }

@@ -407,6 +407,17 @@ TEST_F(FdbPolicyTest, SlowMovesAndThoseInsideAHostAreNotDamped) {
   EXPECT_EQ(fdb_->counters().froze, 0u);
 }
 
+TEST_F(FdbPolicyTest, AMoveForWhichThereIsNoRoomDoesNotCount) {
+  Make({});
+  fdb_->SetVPortPolicy(kV1, {.limit = 1, .sticky = true});
+  Learn(Key(9), kV1, FdbOrigin::kLocalLearned);
+  Learn(Key(1), kV2);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(Learn(Key(1), kV1, FdbOrigin::kLocalLearned), Learned::kLimit) << i;
+  EXPECT_EQ(fdb_->counters().learn_limited, 10u);
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+  EXPECT_EQ(Learn(Key(1), kV3), Learned::kMoved) << "where there is room";
+}
+
 TEST_F(FdbPolicyTest, AMoveToTheSameAgentIsForgiven) {
   Make({});
   Learn(Key(1), kV1);
