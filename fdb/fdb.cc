@@ -491,11 +491,20 @@ Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
   if (cohorts_.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? Room::kThere : Room::kNone;
   const auto is_full = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.live() >= options_.limit; };
   const auto is_spent = [this] { return options_.budget != nullptr && options_.budget->IsSpent(); };
-  if (!is_full() && !is_spent()) return Room::kThere;
+  if (!is_full() && !is_spent() && !IsCrowded()) return Room::kThere;
   SweepSome();
   if (!is_full() && !is_spent()) return Room::kThere;
   if (!is_full() && !host_tried) return Room::kHostSpent;
   return EvictFor(vport) ? Room::kThere : Room::kNone;
+}
+
+// What was flushed has its place in the table until it is reclaimed. Where flushes come often, as at a port that goes up and
+// down, that would be any number of times the limit, if new entries did not reclaim some.
+bool Fdb::IsCrowded() const {
+  const size_t flushed = cohorts_.forgotten();
+  const FdbBudget* const budget = options_.budget;
+  return flushed != 0 &&
+         (cohorts_.live() + flushed >= options_.limit || (budget != nullptr && budget->used() + flushed >= budget->limit()));
 }
 
 // For one more entry of `vport`, within its own limit.

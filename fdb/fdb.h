@@ -223,6 +223,7 @@ class Fdb {
 
   size_t LimitOf(VPortId vport) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   Room MakeRoom(VPortId vport, bool host_tried) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  bool IsCrowded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool MakeRoomAt(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void SweepSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   size_t ShareOf(VPortId vport) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);

@@ -282,6 +282,21 @@ TEST_F(FdbPolicyTest, AFlushIsSeenAtOnceAndReclaimedLater) {
   EXPECT_LT(fdb_->memory_bytes(), full * 3 / 4);
 }
 
+// A port that goes down is flushed, and learns as much again before anybody comes to reclaim.
+TEST_F(FdbPolicyTest, WhatWasFlushedDoesNotPileUp) {
+  for (const bool host : {false, true}) {
+    Make({.limit = host ? 100'000u : 1000u, .budget = host ? &budget_ : nullptr});
+    const size_t limit = host ? budget_.limit() : 1000;
+    for (uint64_t round = 0; round < 20; ++round) {
+      LearnMany(1 + round * limit, limit, kV1);
+      EXPECT_EQ(fdb_->size(), limit);
+      ASSERT_LE(fdb_->table().size(), 2 * limit) << round;
+      fdb_->FlushLearned(kV1);
+    }
+    EXPECT_EQ(fdb_->counters().evicted, 0u);
+  }
+}
+
 TEST_F(FdbPolicyTest, AgeingIsSpreadOverTime) {
   Make({.ageing = absl::Seconds(300), .limit = 40'000});
   LearnMany(1, 40'000, kV1);
