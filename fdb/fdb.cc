@@ -78,7 +78,8 @@ Fdb::Fdb(const Options& options, const Clock* clock)
       events_(std::make_unique<FdbEvents>()),
       cohorts_(&table_),
       damper_(options.damping),
-      aged_(clock->Now()) {
+      aged_(clock->Now()),
+      refusals_told_(kRefusalsTold) {
   if (options_.budget != nullptr) options_.budget->Add(this);
 }
 
@@ -259,11 +260,7 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
 
 Fdb::LearnResult Fdb::Refuse(FdbKey key, const Known& known, VPortId vport) {
   ++(damper_.IsFrozen(key) ? counters_.frozen_refused : counters_.sticky_refused);
-  if (now_ - refusals_since_ >= absl::Seconds(1)) {
-    refusals_since_ = now_;
-    refusals_told_ = 0;
-  }
-  if (refusals_told_++ < kRefusalsTold) Tell(Kind::kRefused, key, known.vport, vport);
+  if (refusals_told_.TakeOne(now_)) Tell(Kind::kRefused, key, known.vport, vport);
   return {Learned::kPinned, known.vport};
 }
 

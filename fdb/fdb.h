@@ -39,6 +39,7 @@
 #include "fdb/fdb_key.h"
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"
+#include "fdb/per_second.h"
 #include "fdb/vport.h"
 
 namespace eoib {
@@ -255,9 +256,8 @@ class Fdb {
   bool sweep_pays_ ABSL_GUARDED_BY(writer_) = false;
   MacTable::Cursor evict_at_ ABSL_GUARDED_BY(writer_) = 0;
   MacTable::Cursor age_at_ ABSL_GUARDED_BY(writer_) = 0;
-  absl::Time aged_ ABSL_GUARDED_BY(writer_);                                   // when Age was last called
-  absl::Time refusals_since_ ABSL_GUARDED_BY(writer_) = absl::InfinitePast();  // the second in which so many were told of
-  int refusals_told_ ABSL_GUARDED_BY(writer_) = 0;
+  absl::Time aged_ ABSL_GUARDED_BY(writer_);  // when Age was last called
+  PerSecond refusals_told_ ABSL_GUARDED_BY(writer_);
 };
 
 }  // namespace eoib
