@@ -321,10 +321,11 @@ Fdb::LearnResult Fdb::Announce(FdbKey key, VPortId vport, const Claim& claim) {
   } else {
     if (known.in_table) Erase(key, known.entry);
     known = Known();
-    if (MakeRoom(vport, /*host_tried=*/true) == Room::kNone) {
-      ++counters_.learn_limited;
-      return {Learned::kLimit, VPortId::None()};
-    }
+  }
+  const bool has_room = known.live ? same || MakeRoomAt(vport) : MakeRoom(vport, /*host_tried=*/true) != Room::kNone;
+  if (!has_room) {
+    ++counters_.learn_limited;
+    return {Learned::kLimit, VPortId::None()};
   }
   if (!Write(key, known, vport, NewEntry(vport, FdbOrigin::kAnnounced))) return {Learned::kLimit, VPortId::None()};
   claims_[key] = claim;

@@ -570,6 +570,18 @@ TEST_F(FdbPolicyTest, TheLaterAnnouncementWinsThenTheLowerAddress) {
   EXPECT_EQ(fdb_->Announce(FdbKey(Vid(0), MacAddr::Broadcast()), kV2, {1, Peer(1)}).what, Learned::kGroup);
 }
 
+TEST_F(FdbPolicyTest, AnAnnouncementThatTakesAMacOverKeepsToTheVPortsLimit) {
+  Make({.limit = 100, .vport_limit = 3});
+  LearnMany(1, 3, kV1);
+  LearnMany(11, 3, kV2);
+  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {1, Peer(1)}).what, Learned::kMoved);
+  EXPECT_EQ(fdb_->Held(kV2), 3u);
+  EXPECT_EQ(Known(11, 2, kV2), 2u) << "the newest went";
+  ASSERT_TRUE(fdb_->AddStatic(Key(21), kV3).ok() && fdb_->AddStatic(Key(22), kV3).ok() && fdb_->AddStatic(Key(23), kV3).ok());
+  EXPECT_EQ(fdb_->Announce(Key(2), kV3, {1, Peer(1)}).what, Learned::kLimit);
+  EXPECT_EQ(Find(Key(2)), kV1);
+}
+
 // ---- Events -----------------------------------------------------------------------------------------------------------
 
 TEST_F(FdbPolicyTest, EachChangeIsTold) {

@@ -119,6 +119,21 @@ TEST(VPortAggregateTest, APathDoesNotBringALostAddressBack) {
   EXPECT_EQ(by_the_new_path, kFlows / 2);
 }
 
+// Whoever is heard is there, whatever was said of the queue pair that it had.
+TEST(VPortAggregateTest, ALostAddressThatIsHeardIsUsedAgain) {
+  VPortDirectory directory;
+  const VPortId vport = MakeAggregate(&directory, 2);
+  const auto before = Takers(directory, vport);
+  directory.SetLost(vport, Peer(2, 2), true);
+  ASSERT_TRUE(directory.Readdress(vport, Peer(2, 99)));
+  auto expected = before;
+  std::replace(expected.begin(), expected.end(), 2u, 99u);
+  EXPECT_EQ(Takers(directory, vport), expected);
+  directory.SetLost(vport, Peer(2, 99), true);
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 1), At(2, 99)}}, {}));
+  EXPECT_EQ(Takers(directory, vport), expected);
+}
+
 TEST(VPortAggregateTest, ASingleAddressThatIsLostIsNotUsed) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 1);

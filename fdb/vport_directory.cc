@@ -235,6 +235,7 @@ bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addr
     others |= had == before.end();
     Address address = had != before.end() ? *had : Address{{.peer = announced.peer}, KeyOf(announced.peer)};
     address.hca_port = announced.hca_port;
+    address.lost = false;  // it was heard
     entry.addresses.push_back(address);
     by_peer_[announced.peer] = vport;
   }
@@ -256,10 +257,11 @@ bool VPortDirectory::Readdress(VPortId vport, const PeerAddress& peer) {
   absl::MutexLock lock(&mutex_);
   const absl::optional<size_t> at = OnlyAddressAt(vport, peer.gid);
   if (!at.has_value() || IsOfAnotherAnnounced(vport, peer)) return false;
-  PeerAddress& current = entries_[vport.value()].addresses[*at].peer;
-  Forget(vport, current);
+  Address& address = entries_[vport.value()].addresses[*at];
+  Forget(vport, address.peer);
   by_peer_[peer] = vport;
-  current = peer;
+  address.peer = peer;
+  address.lost = false;  // it was heard
   NoteHeard(vport);
   Publish(vport);
   generation_.fetch_add(1, std::memory_order_release);

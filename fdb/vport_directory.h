@@ -100,14 +100,14 @@ class VPortDirectory {
 
   // `vport`, a remote peer's, has announced what it can and that it is at `addresses`, of which peer and hca_port count here.
   // The caller has heard so from each of them: whoever announces an address first has it. What is known of the paths to those
-  // that it had stays; for the new ones there are none yet. An address of a data-only vPort becomes this one's (that vPort
-  // still leads there, until the MACs behind it have been heard from here and it is reclaimed). False, and nothing changed, if
-  // `vport` is not a remote's, there are none or more than kMaxAddresses, two are the same, or one is another announced
-  // vPort's.
+  // that it had stays; for the new ones there are none yet. None of them is lost. An address of a data-only vPort becomes this
+  // one's (that vPort still leads there, until the MACs behind it have been heard from here and it is reclaimed). False, and
+  // nothing changed, if `vport` is not a remote's, there are none or more than kMaxAddresses, two are the same, or one is
+  // another announced vPort's.
   bool Announce(VPortId vport, absl::Span<const VPortAddress> addresses, const VPortCapabilities& capabilities);
-  // `vport`'s address at the port of `peer` is now `peer`. Its address handle stays: the path is the port's, not the QP's. If
-  // `peer` had a vPort already, that one now means `vport`'s new address too. False if AddressAt finds none there, or `peer` is
-  // an announced vPort's: what is inferred does not displace what was said.
+  // `vport`'s address at the port of `peer` is now `peer`, which was heard. Its address handle stays: the path is the port's,
+  // not the QP's. If `peer` had a vPort already, that one now means `vport`'s new address too. False if AddressAt finds none
+  // there, or `peer` is an announced vPort's: what is inferred does not displace what was said.
   bool Readdress(VPortId vport, const PeerAddress& peer);
   // The path to port `gid`, for the addresses that `vport` has there. False if there are none.
   bool SetPath(VPortId vport, const Gid& gid, AhIndex ah, Lid lid = Lid());
