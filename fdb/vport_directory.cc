@@ -136,12 +136,12 @@ VPortId VPortDirectory::Intern(const PeerAddress& peer, bool* created) {
     return known->second;
   }
   const auto quota = data_only_.find(peer.gid);
-  if (quota != data_only_.end() && quota->second >= kDataOnlyPerPort) return VPortId::None();
+  if (quota != data_only_.end() && quota->second.size() >= kDataOnlyPerPort) return VPortId::None();
   const VPortId vport = Allocate();
   if (vport.IsNone()) return vport;
   if (created != nullptr) *created = true;
   by_peer_.emplace(peer, vport);
-  ++data_only_[peer.gid];
+  data_only_[peer.gid].push_back(vport);
   Address address;
   address.peer = peer;
   address.key = KeyOf(peer);
@@ -184,6 +184,20 @@ absl::optional<PeerAddress> VPortDirectory::AddressAt(VPortId vport, const Gid& 
   return entries_[vport.value()].addresses[*at].peer;
 }
 
+std::vector<VPortId> VPortDirectory::LeadingTo(const PeerAddress& peer) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  std::vector<VPortId> vports;
+  const auto owner = by_peer_.find(peer);
+  if (owner != by_peer_.end()) vports.push_back(owner->second);
+  const auto others = data_only_.find(peer.gid);
+  if (others == data_only_.end()) return vports;
+  for (VPortId vport : others->second) {
+    if (entries_[vport.value()].addresses[0].peer != peer) continue;
+    if (owner == by_peer_.end() || owner->second != vport) vports.push_back(vport);
+  }
+  return vports;
+}
+
 std::vector<VPortAddress> VPortDirectory::Addresses(VPortId vport) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (!IsRemote(vport)) return {};
@@ -204,9 +218,10 @@ void VPortDirectory::Forget(VPortId vport, const PeerAddress& peer) {
   if (known != by_peer_.end() && known->second == vport) by_peer_.erase(known);
 }
 
-void VPortDirectory::LeaveQuota(const Gid& gid) {
-  const auto quota = data_only_.find(gid);
-  if (--quota->second == 0) data_only_.erase(quota);
+void VPortDirectory::LeaveQuota(VPortId vport) {
+  const auto quota = data_only_.find(entries_[vport.value()].addresses[0].peer.gid);
+  quota->second.erase(std::find(quota->second.begin(), quota->second.end(), vport));
+  if (quota->second.empty()) data_only_.erase(quota);
 }
 
 bool VPortDirectory::MayAnnounce(VPortId vport, absl::Span<const VPortAddress> addresses) const {
@@ -222,7 +237,7 @@ bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addr
   absl::MutexLock lock(&mutex_);
   if (!MayAnnounce(vport, addresses)) return false;
   Entry& entry = entries_[vport.value()];
-  if (!entry.capabilities.announced) LeaveQuota(entry.addresses[0].peer.gid);
+  if (!entry.capabilities.announced) LeaveQuota(vport);
   entry.capabilities = capabilities;
   entry.capabilities.announced = true;
 
@@ -304,7 +319,7 @@ void VPortDirectory::RemoveLocked(VPortId vport) {
   if (KindOf(Word(vport)) == Route::Kind::kNone) return;
   Entry& entry = entries_[vport.value()];
   for (const Address& address : entry.addresses) Forget(vport, address.peer);
-  if (!entry.addresses.empty() && !entry.capabilities.announced) LeaveQuota(entry.addresses[0].peer.gid);
+  if (!entry.addresses.empty() && !entry.capabilities.announced) LeaveQuota(vport);
   entry = Entry();
   Store(vport, 0);
   removed_.push_back(vport);

@@ -95,7 +95,10 @@ class VPortDirectory {
   absl::optional<PeerAddress> Peer(VPortId vport) const;
   // Its address at port `gid`; nothing if it has none there, or several.
   absl::optional<PeerAddress> AddressAt(VPortId vport, const Gid& gid) const;
-  // All of them; none if it is local or gone.
+  // All vPorts that lead to `peer`. The one that it stands for is the first; others did when they were readdressed, or before
+  // it was announced whose it is.
+  std::vector<VPortId> LeadingTo(const PeerAddress& peer) const;
+  // All addresses of `vport`; none if it is local or gone.
   std::vector<VPortAddress> Addresses(VPortId vport) const;
 
   // `vport`, a remote peer's, has announced what it can and that it is at `addresses`, of which peer and hca_port count here.
@@ -175,7 +178,7 @@ class VPortDirectory {
   bool MayAnnounce(VPortId vport, absl::Span<const VPortAddress> addresses) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool IsOfAnotherAnnounced(VPortId vport, const PeerAddress& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Forget(VPortId vport, const PeerAddress& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LeaveQuota(const Gid& gid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveQuota(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveLocked(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSilent(VPortId vport) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
@@ -188,8 +191,8 @@ class VPortDirectory {
   std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // appended to only
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PeerAddress, VPortId> by_peer_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<Gid, size_t> data_only_ ABSL_GUARDED_BY(mutex_);  // vPorts of a port
-  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);                  // by VPortId
+  absl::flat_hash_map<Gid, std::vector<VPortId>> data_only_ ABSL_GUARDED_BY(mutex_);  // vPorts of a port
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);                                // by VPortId
   // By VPortId, of all that ever were aggregates.
   absl::flat_hash_map<VPortId, std::unique_ptr<Aggregate>> aggregates_ ABSL_GUARDED_BY(mutex_);
   std::deque<VPortId> removed_ ABSL_GUARDED_BY(mutex_);  // the FDB may have them yet

@@ -57,6 +57,23 @@ TEST(VPortDirectoryTest, ReaddressMovesThePeerAndKeepsItsPath) {
   EXPECT_FALSE(directory.Readdress(vport, Peer(2, 0x99))) << "another port's: its path would be wrong";
 }
 
+// An agent that restarts may be known by two vPorts: a frame of an unknown MAC made one before a known MAC led to the other.
+TEST(VPortDirectoryTest, AllVPortsThatLeadToAQueuePairAreFound) {
+  VPortDirectory directory;
+  const VPortId before = directory.Intern(Peer(1, 1));
+  const VPortId newcomer = directory.Intern(Peer(1, 2));
+  const VPortId another = directory.Intern(Peer(1, 3));
+  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({newcomer}));
+  ASSERT_TRUE(directory.Readdress(before, Peer(1, 2)));
+  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({before, newcomer}));
+  EXPECT_TRUE(directory.LeadingTo(Peer(1, 1)).empty());
+  ASSERT_TRUE(directory.Announce(another, {{{.peer = Peer(1, 2)}, {.peer = Peer(2, 3)}}}, {}));
+  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({another, before, newcomer}));
+  EXPECT_EQ(directory.LeadingTo(Peer(2, 3)), std::vector<VPortId>({another}));
+  directory.Remove(before);
+  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({another, newcomer}));
+}
+
 TEST(VPortDirectoryTest, AFullDirectorySaysSo) {
   VPortDirectory directory(3);
   directory.AddLocal(0);

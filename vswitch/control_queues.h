@@ -36,13 +36,15 @@ struct Punt {
 };
 using PuntQueue = SpscQueue<Punt, 1024>;
 
-// The worker's side. A punt that finds the queue full is counted and lost: what it is about comes up again with the next frame.
-inline void SendPunt(const Punt& punt, PuntQueue* punts, ForwarderCounters* counters) {
+// The worker's side. A punt that finds the queue full is counted and lost: false. Who has something to say that does not come
+// up again by itself says it again.
+inline bool SendPunt(const Punt& punt, PuntQueue* punts, ForwarderCounters* counters) {
   if (punts->Push(punt)) {
     punts->Notify();
-  } else {
-    counters->punts_lost.Add();
+    return true;
   }
+  counters->punts_lost.Add();
+  return false;
 }
 
 // Control to worker.

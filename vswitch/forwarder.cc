@@ -309,9 +309,7 @@ void Forwarder::LearnLocal(LocalPort* port) {
     keys_[i] = batch_[i].source;
     vports_[i] = batch_[i].from = port->vport;
   }
-  const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
-  const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
-  LearnStale(keys, vports, parts_.fdb->Refresh(keys, vports, absl::MakeSpan(stale_)), FdbOrigin::kLocalLearned);
+  LearnBatch(FdbOrigin::kLocalLearned);
   Passed(Stage::kLearn);
 }
 
@@ -321,32 +319,40 @@ void Forwarder::LearnRemote() {
     const bool same = i > 0 && SamePath(*batch_[i].datagram, *batch_[i - 1].datagram);  // a peer's datagrams come in a row
     vports_[i] = batch_[i].from = same ? vports_[i - 1] : peers_.VPortOf(*batch_[i].datagram, keys_[i]);
   }
-  const absl::Span<const FdbKey> keys(keys_.data(), batch_size_);
-  const absl::Span<const VPortId> vports(vports_.data(), batch_size_);
-  LearnStale(keys, vports, parts_.fdb->Refresh(keys, vports, absl::MakeSpan(stale_)), FdbOrigin::kRemoteLearned);
+  LearnBatch(FdbOrigin::kRemoteLearned);
   Passed(Stage::kLearn);
 }
 
-void Forwarder::LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin) {
+// keys_[i] was heard from vports_[i]. What is not known so is learned one by one.
+void Forwarder::LearnBatch(FdbOrigin origin) {
+  const size_t stale = parts_.fdb->Refresh({keys_.data(), batch_size_}, {vports_.data(), batch_size_}, absl::MakeSpan(stale_));
   for (size_t i = 0; i < stale; ++i) {
-    const FdbKey key = keys[stale_[i]];
-    const VPortId vport = vports[stale_[i]];
-    if (vport.IsNone()) {  // the directory is full, or its port's part: its frames are delivered, its MACs flood
+    const size_t at = stale_[i];
+    if (vports_[at].IsNone()) {  // the directory is full, or its port's part: its frames are delivered, its MACs flood
       counters_.unknown_senders.Add();
       continue;
     }
-    const Fdb::LearnResult result = parts_.fdb->Learn(key, vport, origin);
-    if (result.what == Fdb::Learned::kMoved || result.damped) {
-      if (origin == FdbOrigin::kRemoteLearned && peers_.FollowsRestart(vport, result.previous)) {
-        parts_.fdb->ForgiveMove(key);
-        continue;
-      }
-    }
-    if (result.what == Fdb::Learned::kMoved) {
-      SendPunt({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
-    }
-    if (result.damped) SendPunt({Punt::Kind::kDamped, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
+    if (origin == FdbOrigin::kRemoteLearned) FollowRestart(at);
+    LearnOne(keys_[at], vports_[at], origin);
   }
+}
+
+// The rest of the batch, too, is from the vPort that followed.
+void Forwarder::FollowRestart(size_t at) {
+  const VPortId newcomer = vports_[at];
+  const VPortId vport = peers_.Follow(newcomer, keys_[at]);
+  if (ABSL_PREDICT_TRUE(vport == newcomer)) return;
+  std::replace(vports_.begin() + static_cast<ptrdiff_t>(at), vports_.begin() + static_cast<ptrdiff_t>(batch_size_), newcomer,
+               vport);
+}
+
+void Forwarder::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
+  const Fdb::LearnResult result = parts_.fdb->Learn(key, vport, origin);
+  const bool moved = result.what == Fdb::Learned::kMoved;
+  if (!moved && !result.damped) return;
+  if (origin == FdbOrigin::kRemoteLearned && peers_.AreOneAgents(vport, result.previous)) return parts_.fdb->ForgiveMove(key);
+  if (moved) SendPunt({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
+  if (result.damped) SendPunt({Punt::Kind::kDamped, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
 }
 
 void Forwarder::Resolve(uint32_t ingress) {

@@ -168,7 +168,9 @@ class Forwarder {
   void Discard(BufferId buffer, DropReason reason);
 
   // Learning.
-  void LearnStale(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, size_t stale, FdbOrigin origin);
+  void LearnBatch(FdbOrigin origin);
+  void FollowRestart(size_t at);
+  void LearnOne(FdbKey key, VPortId vport, FdbOrigin origin);
 
   template <typename Step>
   void KeepIf(Step step);

@@ -1,4 +1,5 @@
-// What an HCA may report of datagrams, beside those that are well: the forwarder on verbs that say what the test wants.
+// What an HCA may report of datagrams, beside those that are well, and from which queue pairs they come: the forwarder on verbs
+// that say what the test wants.
 #include <memory>
 #include <vector>
 
@@ -13,7 +14,9 @@
 namespace eoib {
 namespace {
 
+using ::testing::Contains;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr uint32_t kMtu = 2040;
@@ -24,7 +27,7 @@ const MacAddr kRemoteMac = MacAddr::FromUint64(0x02'00'00'00'00'0b);
 
 class ForwarderCompletionTest : public testing::Test {
  protected:
-  ForwarderCompletionTest() : fdb_({absl::Seconds(300), 1024}, &clock_) {
+  ForwarderCompletionTest() : fdb_({absl::Seconds(300), 4096}, &clock_) {
     pool_ = *BufferPool::Create(&hca_, pd_, 100, kMtu);
     handles_ = std::make_unique<AddressHandles>(&hca_, pd_);
     endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(),
@@ -54,8 +57,8 @@ class ForwarderCompletionTest : public testing::Test {
     handles_.reset();
   }
 
-  // A datagram to this agent's QP with a broadcast of kRemoteMac in it, from its GRH on.
-  static std::vector<uint8_t> BroadcastFromPeer(const Gid& peer = kPeer) {
+  // A datagram to this agent's QP with a broadcast of `mac` in it, from its GRH on.
+  static std::vector<uint8_t> BroadcastFromPeer(const Gid& peer = kPeer, MacAddr mac = kRemoteMac) {
     std::vector<uint8_t> bytes(kGrhSize + kEoibHeaderSize + kMinFrameSize, 0);
     bytes[0] = 0x60;  // IP version 6
     peer.ToWire(&bytes[8]);
@@ -63,7 +66,7 @@ class ForwarderCompletionTest : public testing::Test {
     EncodeEoibHeader(EoibHeader(), &bytes[kGrhSize]);
     uint8_t* frame = &bytes[kGrhSize + kEoibHeaderSize];
     MacAddr::Broadcast().ToWire(frame);
-    kRemoteMac.ToWire(frame + 6);
+    mac.ToWire(frame + 6);
     frame[12] = 0x88, frame[13] = 0xb6;
     return bytes;
   }
@@ -72,11 +75,39 @@ class ForwarderCompletionTest : public testing::Test {
     EXPECT_TRUE(forwarder_->PollFabric());
     forwarder_->Housekeep();
   }
-  // From queue pair `qpn` at LID `slid` of port `peer`.
-  void Hear(uint32_t qpn, uint16_t slid = 5, const Gid& peer = kPeer) {
-    hca_.Deliver(BroadcastFromPeer(peer), {.status = IBV_WC_SUCCESS, .src_qp = qpn, .wc_flags = IBV_WC_GRH, .slid = slid});
+  // From queue pair `qpn` at LID `slid` of port `peer`: arrived, and handled with what else has.
+  void Arrive(uint32_t qpn, uint16_t slid = 5, const Gid& peer = kPeer, MacAddr mac = kRemoteMac) {
+    hca_.Deliver(BroadcastFromPeer(peer, mac), {.status = IBV_WC_SUCCESS, .src_qp = qpn, .wc_flags = IBV_WC_GRH, .slid = slid});
+  }
+  void Handle() {
     EXPECT_TRUE(forwarder_->PollFabric());
     forwarder_->Housekeep();
+    port_.TakeTransmitted();
+  }
+  void Hear(uint32_t qpn, uint16_t slid = 5, const Gid& peer = kPeer, MacAddr mac = kRemoteMac) {
+    Arrive(qpn, slid, peer, mac);
+    EXPECT_TRUE(forwarder_->PollFabric());
+    forwarder_->Housekeep();
+  }
+  // Two agents share kPeer, or one restarts there.
+  static MacAddr Mac(uint64_t number) { return MacAddr::FromUint64(0x02'00'00'00'01'00 + number); }
+  void Say(uint32_t qpn, uint64_t mac) {
+    Arrive(qpn, 5, kPeer, Mac(mac));
+    Handle();
+  }
+  VPortId Behind(uint64_t mac) const {
+    const FdbKey key(Vid(0), Mac(mac));
+    VPortId behind = VPortId::None();
+    fdb_.Find({&key, 1}, {&behind, 1});
+    return behind;
+  }
+  // The queue pair where frames for `mac` go; 0: they flood.
+  uint32_t WayTo(uint64_t mac) const { return directory_.Get(Behind(mac)).qpn.value(); }
+  uint64_t restarts() const { return forwarder_->counters().readdressed_peers.value(); }
+  std::vector<Punt::Kind> Punts() {
+    std::vector<Punt::Kind> kinds;
+    for (Punt punt; punts_.Pop(&punt);) kinds.push_back(punt.kind);
+    return kinds;
   }
   uint64_t dropped(DropReason reason) const { return forwarder_->counters().drop(reason); }
 
@@ -141,13 +172,128 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
   EXPECT_EQ(dropped(DropReason::kSendError), 1u);
 }
 
+// ---- Agents that restart, and agents that share a port ----------------------------------------------------------------
+
 // Each time costs us all that we know of others.
-TEST_F(ForwarderCompletionTest, APeerThatSwitchesItsQueuePairWithEachFrameIsFollowedSoOftenASecond) {
-  for (uint32_t i = 0; i < 1000; ++i) Hear(0x100 + i % 2);
-  EXPECT_EQ(forwarder_->counters().readdressed_peers.value(), 64u);
+TEST_F(ForwarderCompletionTest, APortWhereEveryFrameIsFromANewQueuePairIsFollowedSoOftenASecond) {
+  for (uint32_t i = 0; i < 30; ++i) Say(0x100 + i, 1);
+  EXPECT_EQ(restarts(), 8u);
+  const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
+  Hear(0x10, 5, other);
+  Hear(0x11, 5, other);
+  EXPECT_EQ(restarts(), 9u) << "it takes none of another port's";
   clock_.Advance(absl::Seconds(1));
-  Hear(0x102);
-  EXPECT_EQ(forwarder_->counters().readdressed_peers.value(), 65u);
+  Say(0x201, 2);
+  Say(0x202, 2);
+  EXPECT_EQ(restarts(), 10u);
+}
+
+TEST_F(ForwarderCompletionTest, AnAgentThatSharesItsPortRestarts) {
+  for (uint64_t mac : {1, 2}) Say(0x10, mac);
+  for (uint64_t mac : {11, 12}) Say(0x20, mac);
+  for (uint32_t qpn = 0x30; qpn < 0x38; ++qpn) {
+    Say(qpn, 1);
+    EXPECT_EQ(WayTo(2), qpn) << "at once, though it has not spoken since";
+    EXPECT_EQ(WayTo(11), 0x20u);
+    Say(0x20, 12);
+  }
+  EXPECT_EQ(restarts(), 8u);
+  EXPECT_EQ(fdb_.counters().moved, 0u);
+}
+
+// Both have been heard since the later one came, so neither can be what the other restarted as.
+TEST_F(ForwarderCompletionTest, AMacThatMovesBetweenTwoAgentsOfOnePortMovesAlone) {
+  for (uint64_t mac : {1, 2}) Say(0x10, mac);
+  for (uint64_t mac : {11, 12}) Say(0x20, mac);
+  Say(0x10, 1);
+  Punts();
+  for (int i = 0; i < 10; ++i) {
+    Say(0x10, 11);  // borrowed
+    Say(0x20, 11);
+    Say(0x20, 1);
+    Say(0x10, 1);
+    EXPECT_EQ(WayTo(2), 0x10u);
+    EXPECT_EQ(WayTo(12), 0x20u);
+  }
+  EXPECT_EQ(restarts(), 0u);
+  EXPECT_EQ(fdb_.counters().froze, 2u) << "it is damped like any other";
+}
+
+// Nobody can know yet that it is another agent's first frame.
+TEST_F(ForwarderCompletionTest, WhatSeemedToBeARestartIsTakenBackWhenTheFormerQueuePairIsHeard) {
+  for (uint64_t mac : {1, 2}) Say(0x10, mac);
+  const VPortId one = Behind(1);
+  Say(0x20, 1);
+  EXPECT_EQ(WayTo(2), 0x20u);
+  Say(0x20, 11);
+  Say(0x10, 3);
+  EXPECT_EQ(directory_.Find({kPeer, Qpn(0x10)}), one);
+  EXPECT_EQ(WayTo(3), 0x10u);
+  for (uint64_t mac : {1, 2, 11}) EXPECT_TRUE(Behind(mac).IsNone()) << mac << ": of either of them";
+  Say(0x20, 11);
+  EXPECT_EQ(WayTo(11), 0x20u);
+  for (int i = 0; i < 20; ++i) {
+    Say(0x10, 2);
+    Say(0x20, 2);
+    EXPECT_EQ(WayTo(3), 0x10u);
+    EXPECT_EQ(WayTo(11), 0x20u);
+  }
+  EXPECT_EQ(restarts(), 1u) << "and never taken for one again";
+  Say(0x30, 3);
+  EXPECT_EQ(WayTo(3), 0x30u) << "but a restart is one";
+  EXPECT_EQ(WayTo(11), 0x20u);
+}
+
+// The first that is heard of it then is a MAC that was not known, so that it gets a vPort; and then a whole batch comes.
+TEST_F(ForwarderCompletionTest, ARestartIsNoMoveOfAnyMac) {
+  for (uint64_t mac = 1; mac <= 8; ++mac) Say(0x10, mac);
+  const VPortId agent = Behind(1);
+  for (uint32_t qpn = 0x20; qpn < 0x27; ++qpn) {
+    Say(qpn, 0x100 + qpn);
+    for (uint64_t mac = 1; mac <= 7; ++mac) Arrive(qpn, 5, kPeer, Mac(mac));
+    Arrive(qpn, 5, kPeer, Mac(0x200 + qpn));
+    Handle();
+    for (uint64_t mac = 1; mac <= 8; ++mac) EXPECT_EQ(Behind(mac), agent) << mac;
+    EXPECT_EQ(Behind(0x200 + qpn), agent) << "what is new in the batch, too";
+    for (uint32_t former = 0x20; former <= qpn; ++former) EXPECT_EQ(WayTo(0x100 + former), qpn) << "a stranger that is silent";
+    EXPECT_EQ(fdb_.counters().moved, 0u);
+    clock_.Advance(absl::Seconds(1));
+  }
+  for (uint32_t former = 0x20; former < 0x27; ++former) Say(0x26, 0x100 + former);
+  EXPECT_EQ(Behind(0x120), agent) << "when it speaks it comes to the others";
+  EXPECT_THAT(Punts(), Not(Contains(Punt::Kind::kMoved)));
+}
+
+// That it is frozen says where it is, and not by which queue pair that is reached.
+TEST_F(ForwarderCompletionTest, ARestartTakesFrozenMacsAlong) {
+  const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
+  for (int i = 0; i < 3; ++i) {
+    Hear(0x10, 5, other, Mac(1));
+    Say(0x10, 1);
+  }
+  ASSERT_EQ(directory_.Peer(fdb_.frozen().at(FdbKey(Vid(0), Mac(1))).at)->gid, other);
+  Hear(0x20, 5, other, Mac(9));  // a stranger, so that it has a vPort
+  Hear(0x20, 5, other, Mac(1));
+  EXPECT_EQ(WayTo(1), 0x20u);
+  EXPECT_EQ(fdb_.frozen().size(), 1u) << "frozen it stays";
+}
+
+// ---- What control is told ---------------------------------------------------------------------------------------------
+
+TEST_F(ForwarderCompletionTest, APeerOfWhichControlCouldNotBeToldIsReportedWithALaterFrame) {
+  while (punts_.Push(Punt{Punt::Kind::kUnresolved, {}, {}, {}, {}, {}, {}})) continue;
+  Say(0x10, 1);
+  Say(0x10, 1);
+  EXPECT_EQ(forwarder_->counters().punts_lost.value(), 2u);
+  EXPECT_THAT(Punts(), Not(Contains(Punt::Kind::kNewPeer)));
+  Say(0x10, 1);
+  Punt punt;
+  ASSERT_TRUE(punts_.Pop(&punt));
+  EXPECT_EQ(punt.kind, Punt::Kind::kNewPeer);
+  EXPECT_EQ(punt.vport, Behind(1));
+  EXPECT_EQ(punt.slid, Lid(5));
+  Say(0x10, 1);
+  EXPECT_THAT(Punts(), IsEmpty()) << "once";
 }
 
 // It once took all vPorts there are, and nobody who came later was learned from.
@@ -161,7 +307,7 @@ TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairTakesNothingFrom
   port_.TakeTransmitted();
   const uint64_t made = VPortDirectory::kDataOnlyPerPort;
   EXPECT_EQ(directory_.Dump().size(), 1 + made) << "its own port's vPort is one more";
-  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made - PeerTracker::kReaddressesPerSecond);
+  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made - PeerTracker::kRestartsAtAPort);
   Hear(kQueuePairs);
   EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1)) << "its frames are delivered all the same";
   const FdbKey key(Vid(0), kRemoteMac);

@@ -303,6 +303,20 @@ TEST_F(ForwarderTest, AnAgentThatRestartsIsFollowedWithAllMacsBehindIt) {
     EXPECT_THAT(Frames(p2), ElementsAre(MakeFrame(kC, kA)));
     EXPECT_EQ(hosts_[0]->counters().flooded_unknown.value(), 0u);
     EXPECT_EQ(hosts_[0]->counters().readdressed_peers.value(), 1u);
+
+    hosts_[1]->ExpectConservation();
+    hosts_.pop_back();
+    p2 = AddHost("h2")->AddPort("p2");
+    p2->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+    Settle();
+    for (MacAddr mac : row.macs) {
+      p1->Inject(MakeFrame(mac, kA));
+      Settle();
+      EXPECT_THAT(Frames(p2), ElementsAre(MakeFrame(mac, kA))) << "where it is since it restarted once more";
+    }
+    EXPECT_EQ(hosts_[0]->counters().flooded_unknown.value(), 0u);
+    EXPECT_EQ(hosts_[0]->counters().readdressed_peers.value(), 2u);
+    EXPECT_EQ(hosts_[0]->fdb()->counters().moved, 0u);
     for (auto& host : hosts_) host->ExpectConservation();
     hosts_.clear();
   }
