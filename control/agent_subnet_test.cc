@@ -1,6 +1,7 @@
 // What the subnet does to whole agents: it reports ports and groups (traps 64 to 67), forgets its members, moves, is gone. All
 // traps are the in-process subnet's own. The agents' clock stands still, so that what happens at once is told from what
 // happens in time.
+#include "absl/strings/str_replace.h"
 #include "control/agent_test_fixture.h"
 #include "vswitch/wire/mgid.h"
 #include "vswitch/wire/sa_mad.h"
@@ -196,6 +197,32 @@ TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
   h1->port("v1")->Inject(MakeFrame(kC, kA));
   EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kC, kA))) << "it may be anywhere";
   EXPECT_EQ(h1->Stat("flooded_unknown"), flooded + 1);
+}
+
+// Whoever has MACs flap does not fill the log with it.
+TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
+  const std::string damped = absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}});
+  Host* h1 = AddHost("h1", damped);
+  Host* h2 = AddHost("h2", kOneVes);
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  uint64_t mac = 0x02'00'00'00'01'00;
+  const auto freeze_one = [&] {
+    ++mac;
+    for (Host* host : {h2, h3, h2}) Speak(host, MacAddr::FromUint64(mac));
+    Pass(absl::Milliseconds(200));
+  };
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 20; ++i) freeze_one();
+  const std::vector<std::string> first = absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
+  const auto is_told = [](const std::string& line) { return absl::StrContains(line, "moved 2 times within"); };
+  EXPECT_EQ(std::count_if(first.begin(), first.end(), is_told), 10);
+  EXPECT_THAT(first, Contains(HasSubstr("it is kept where it was for 3m, or until `eoibctl fdb thaw blue 0 02:")));
+  EXPECT_EQ(h1->Stat("froze"), 20u);
+  Pass(absl::Seconds(6));
+  testing::internal::CaptureStderr();
+  freeze_one();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("; 10 more like this since the last message"));
 }
 
 // Trap 64. The port comes back with another LID; its agent says so, but h1 cannot hear it, and goes by the report alone.

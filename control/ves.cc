@@ -75,6 +75,7 @@ Ves::Ves(const VesConfig& config, const Shared& shared, const Gid& gid)
             shared.fdb_budget},
            shared.fabric.clock),
       move_log_(shared.fabric.clock, 10, absl::Seconds(6)),
+      damped_log_(shared.fabric.clock, 10, absl::Seconds(6)),
       queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, shared.fabric, shared.pool, gid),
       next_age_(shared.fabric.clock->Now() + kAgeInterval),
       next_reclaim_(shared.fabric.clock->Now() + kReclaimInterval) {}
@@ -313,7 +314,7 @@ void Ves::NoteFailure() {
 }
 
 void Ves::OnPunt(const Punt& punt) {
-  if (punt.kind == Punt::Kind::kDamped) {
+  if (punt.kind == Punt::Kind::kFrozen || punt.kind == Punt::Kind::kFlapping) {
     OnDamped(punt);
   } else if (punt.kind != Punt::Kind::kMoved) {
     resolver_->OnPunt(punt);
@@ -323,17 +324,25 @@ void Ves::OnPunt(const Punt& punt) {
   }
 }
 
+// Somebody can make MACs flap with each frame that he sends. The FDB counts them all.
 void Ves::OnDamped(const Punt& punt) {
+  if (!damped_log_.Allow()) return;
+  const FdbCounters counters = fdb_.counters();
+  const uint64_t damped = counters.froze + counters.flapping;
+  const uint64_t others = std::max<uint64_t>(damped - std::exchange(damped_logged_, damped), 1) - 1;
   const MoveDamper::Options& damping = fdb_.options().damping;
   const std::string mac = punt.key.mac().ToString(), vlan = punt.key.vid().ToString();
-  const bool freezes = damping.action != MoveDamper::Action::kWarn;
+  const bool frozen = punt.kind == Punt::Kind::kFrozen;
   const bool for_a_time = damping.action == MoveDamper::Action::kFreeze;
-  LogWarning(absl::StrCat("VES ", config_.name, ": ", mac, " in VLAN ", vlan, " moved ", damping.moves, " times within ",
-                          absl::FormatDuration(damping.window), ", the last time from ", Behind(punt.previous), " to ",
-                          Behind(punt.vport), ": two interfaces have this address, or there is a loop behind them",
-                          freezes ? "; it is kept where it was " : "",
-                          for_a_time ? absl::StrCat("for ", absl::FormatDuration(damping.freeze), ", or ") : "",
-                          freezes ? absl::StrCat("until `eoibctl fdb thaw ", config_.name, " ", vlan, " ", mac, "`") : ""));
+  LogWarning(absl::StrCat(
+      "VES ", config_.name, ": ", mac, " in VLAN ", vlan, " moved ", damping.moves, " times within ",
+      absl::FormatDuration(damping.window), ", the last time from ", Behind(punt.previous), " to ", Behind(punt.vport),
+      ": two interfaces have this address, or there is a loop behind them", frozen ? "; it is kept where it was " : "",
+      frozen && for_a_time ? absl::StrCat("for ", absl::FormatDuration(damping.freeze), ", or ") : "",
+      frozen ? absl::StrCat("until `eoibctl fdb thaw ", config_.name, " ", vlan, " ", mac, "`") : "",
+      !frozen && damping.action != MoveDamper::Action::kWarn ? "; it is not kept where it was, because as many are as may be"
+                                                             : "",
+      others != 0 ? absl::StrCat("; ", others, " more like this since the last message") : ""));
 }
 
 void Ves::Run() {

@@ -132,7 +132,8 @@ class Ves final : public PartitionMember {
   VPortDirectory directory_;
   PuntQueue punts_;
   InjectQueue injected_;
-  LogLimiter move_log_;
+  LogLimiter move_log_, damped_log_;
+  uint64_t damped_logged_ = 0;     // MACs that moved too often, when that was last logged
   PartitionQueuePair queue_pair_;  // none: taken down
   std::vector<VPort> vports_;
   std::unique_ptr<Forwarder> forwarder_;  // before vports_ in destruction: it refers to their ports

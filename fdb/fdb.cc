@@ -245,8 +245,7 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
         Tell(Kind::kFlapping, key, known.vport, vport);
         break;
       case MoveDamper::Verdict::kFreeze:
-        Freeze(key, known, vport);
-        return {Learned::kPinned, known.vport, /*damped=*/true};
+        return {Learned::kPinned, known.vport, /*damped=*/Freeze(key, known, vport)};
     }
   }
   if (!Write(key, known, vport, NewEntry(vport, origin))) {
@@ -271,15 +270,17 @@ void Fdb::ForgiveMove(FdbKey key) {
   ThawLocked(key);
 }
 
-void Fdb::Freeze(FdbKey key, const Known& known, VPortId claimant) {
+// False if there is no memory.
+bool Fdb::Freeze(FdbKey key, const Known& known, VPortId claimant) {
   MacEntry frozen = known.entry;
   frozen.pinned = true;
   if (!Write(key, known, known.vport, frozen)) {
     damper_.Thaw(key);
-    return;
+    return false;
   }
   ++counters_.froze;
   Tell(Kind::kFrozen, key, known.vport, claimant);
+  return true;
 }
 
 bool Fdb::Thaw(FdbKey key) {

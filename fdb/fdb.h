@@ -94,7 +94,7 @@ class Fdb {
   struct LearnResult {
     Learned what;
     VPortId previous;     // where the MAC was: kMoved, kOverruled and kPinned; else none
-    bool damped = false;  // it moves too often: with kPinned frozen just now, with kMoved not
+    bool damped = false;  // it moves too often: with kPinned it was frozen just now, with kMoved it was not
   };
 
   // Who announced an entry, and when: the sequence number of its vPort's incarnation, and its address.
@@ -215,7 +215,7 @@ class Fdb {
   LearnResult Refuse(FdbKey key, const Known& known, VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   MacEntry NewEntry(VPortId vport, FdbOrigin origin) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool Beats(FdbKey key, const Claim& claim) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  void Freeze(FdbKey key, const Known& known, VPortId claimant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  bool Freeze(FdbKey key, const Known& known, VPortId claimant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool ThawLocked(FdbKey key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
   absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);

@@ -351,8 +351,12 @@ void Forwarder::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
   const bool moved = result.what == Fdb::Learned::kMoved;
   if (!moved && !result.damped) return;
   if (origin == FdbOrigin::kRemoteLearned && peers_.AreOneAgents(vport, result.previous)) return parts_.fdb->ForgiveMove(key);
-  if (moved) SendPunt({Punt::Kind::kMoved, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
-  if (result.damped) SendPunt({Punt::Kind::kDamped, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
+  const absl::Time now = parts_.clock->Now();
+  const auto tell = [&](Punt::Kind kind, PerSecond* told) {
+    if (told->TakeOne(now)) SendPunt({kind, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
+  };
+  if (moved) tell(Punt::Kind::kMoved, &moves_told_);
+  if (result.damped) tell(moved ? Punt::Kind::kFlapping : Punt::Kind::kFrozen, &damped_told_);
 }
 
 void Forwarder::Resolve(uint32_t ingress) {

@@ -30,6 +30,7 @@
 #include "absl/types/span.h"
 #include "fdb/clock.h"
 #include "fdb/fdb.h"
+#include "fdb/per_second.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/buffer_pool.h"
@@ -189,6 +190,9 @@ class Forwarder {
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;
   PeerTracker peers_;
+  // Of moves control is told for its log alone. They can come with each frame, and must leave it room for what it has to do.
+  static constexpr int kMovesTold = 10;
+  PerSecond moves_told_{kMovesTold}, damped_told_{kMovesTold};
   HeldFrames held_;
   StageProbe* probe_ = nullptr;
 

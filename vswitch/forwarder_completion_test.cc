@@ -217,6 +217,7 @@ TEST_F(ForwarderCompletionTest, AMacThatMovesBetweenTwoAgentsOfOnePortMovesAlone
   }
   EXPECT_EQ(restarts(), 0u);
   EXPECT_EQ(fdb_.counters().froze, 2u) << "it is damped like any other";
+  EXPECT_THAT(Punts(), Contains(Punt::Kind::kFrozen).Times(2));
 }
 
 // Nobody can know yet that it is another agent's first frame.
@@ -294,6 +295,46 @@ TEST_F(ForwarderCompletionTest, APeerOfWhichControlCouldNotBeToldIsReportedWithA
   EXPECT_EQ(punt.slid, Lid(5));
   Say(0x10, 1);
   EXPECT_THAT(Punts(), IsEmpty()) << "once";
+}
+
+// Moves between ports of this host are not damped, and a loop behind two of them makes one with each frame.
+TEST_F(ForwarderCompletionTest, MovesLeaveControlRoomForWhatItHasToDo) {
+  TestPort other("p2", MacAddr());
+  forwarder_->AddPort(&other, {});
+  forwarder_->SetFloodHandle(AhIndex::None());
+  std::vector<uint8_t> frame(kMinFrameSize, 0);
+  MacAddr::Broadcast().ToWire(&frame[0]);
+  kLocalMac.ToWire(&frame[6]);
+  frame[12] = 0x88, frame[13] = 0xb6;
+  for (int i = 0; i < 2000; ++i) {
+    TestPort* const port = i % 2 == 0 ? &port_ : &other;
+    port->Inject(frame);
+    EXPECT_TRUE(forwarder_->PollPort(i % 2));
+    port_.TakeTransmitted();
+    other.TakeTransmitted();
+  }
+  EXPECT_EQ(fdb_.counters().moved, 1999u);
+  EXPECT_EQ(Punts().size(), 10u);
+  EXPECT_EQ(forwarder_->counters().punts_lost.value(), 0u);
+}
+
+// As many are frozen as may be: then the others move on.
+TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
+  const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
+  const size_t most = fdb_.options().damping.most_frozen;
+  for (uint64_t mac = 0; mac <= most; ++mac) {
+    Punts();
+    if (mac == most) clock_.Advance(absl::Seconds(1));
+    for (int i = 0; i < 3; ++i) {
+      Hear(0x10, 5, other, Mac(mac));
+      Hear(0x10, 5, kPeer, Mac(mac));
+      port_.TakeTransmitted();
+    }
+  }
+  EXPECT_EQ(fdb_.frozen().size(), most);
+  const std::vector<Punt::Kind> punts = Punts();
+  EXPECT_THAT(punts, Contains(Punt::Kind::kFlapping));
+  EXPECT_THAT(punts, Not(Contains(Punt::Kind::kFrozen)));
 }
 
 // It once took all vPorts there are, and nobody who came later was learned from.
