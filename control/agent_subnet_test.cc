@@ -199,6 +199,35 @@ TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
   EXPECT_EQ(h1->Stat("flooded_unknown"), flooded + 1);
 }
 
+// An entry that does not age has no time at which it was heard.
+TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
+  const std::string damped = absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}});
+  Host* h1 = AddHost("h1", damped);
+  Host* h2 = AddHost("h2", kOneVes);
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  Speak(h2, kC);
+  Speak(h3, kC);
+  Speak(h2, kC);
+  ASSERT_THAT(h1->Command("fdb/frozen"), HasSubstr(kC.ToString()));
+  ASSERT_TRUE(AllReportsHeard());
+  SetLink("h3", false);
+  Pass(kGoneForGood);
+  EXPECT_FALSE(h1->Knows(kC));
+}
+
+// Without ageing the FDB counts minutes.
+TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
+  Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 0\n"}}));
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  Speak(h3, kC);
+  ASSERT_TRUE(AllReportsHeard());
+  SetLink("h3", false);
+  Pass(kGoneForGood);
+  EXPECT_FALSE(h1->Knows(kC));
+}
+
 // Whoever has MACs flap does not fill the log with it.
 TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
   const std::string damped = absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}});

@@ -233,14 +233,14 @@ void Ves::FlushGone() {
 }
 
 // Those of `ports` from which a frame came after their time, as the FDB knows without a word from the worker. It counts in
-// whole seconds: an entry whose age is N was heard up to N + 1 ago, and in case of doubt it was before.
+// whole ticks: an entry was heard up to one more than its age ago, and in case of doubt it was before. Frozen ones do not tell.
 absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
                                          const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
   absl::flat_hash_set<Gid> heard;
   for (const Fdb::Entry& entry : fdb_.Dump()) {
     const auto gid = behind.find(entry.vport);
-    if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned) continue;
-    if (now - entry.age - absl::Seconds(1) >= ports.at(gid->second)) heard.insert(gid->second);
+    if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned || entry.frozen) continue;
+    if (now - entry.age - fdb_.tick() >= ports.at(gid->second)) heard.insert(gid->second);
   }
   return heard;
 }

@@ -178,6 +178,8 @@ class Fdb {
   // Dynamic entries of the vPort that has most.
   size_t largest_holding() const { return largest_.load(std::memory_order_relaxed); }
   size_t memory_bytes() const { return table_.memory_bytes(); }
+  // In which it counts ages.
+  absl::Duration tick() const { return absl::Seconds(tick_seconds_); }
   FdbCounters counters() const;
   absl::flat_hash_map<FdbKey, MoveDamper::Frozen> frozen() const;
   const FdbEvents& events() const { return *events_; }
