@@ -275,6 +275,22 @@ TEST_F(AgentTest, WithoutASubnetManagerARefreshKeepsWhatThereIs) {
   subnet_.SetSmAbsent(false);
 }
 
+TEST_F(AgentTest, AStaticEntryIsOfAVlanThatItsPortCarries) {
+  Host* host = AddHost("h1",
+                       "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, \"10-30\"]\n"
+                       "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\naccess_vlan = 10\n"
+                       "[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\nmode = \"trunk\"\n"
+                       "trunk_vlans = [\"20-40\"]\n");
+  ASSERT_TRUE(AllJoined());
+  EXPECT_EQ(host->Command("fdb/add", {"blue", "20", kA.ToString(), "v1"}),
+            "error: vPort v1 carries no VLAN 20 of VES blue; it carries: 10");
+  EXPECT_EQ(host->Command("fdb/add", {"blue", "40", kA.ToString(), "v2"}),
+            "error: vPort v2 carries no VLAN 40 of VES blue; it carries: 20-30");
+  EXPECT_FALSE(host->Knows(kA));
+  EXPECT_THAT(host->Command("fdb/add", {"blue", "10", kA.ToString(), "v1"}), testing::HasSubstr("is at vPort v1"));
+  EXPECT_THAT(host->Command("fdb/add", {"blue", "20", kB.ToString(), "v2"}), testing::HasSubstr("is at vPort v2"));
+}
+
 // Through the SA's RMPP: fifteen records are five segments.
 TEST_F(AgentTest, ManyPathsAreRefreshedAsATable) {
   Host* h1 = AddHost("h1", kOneVes);

@@ -59,14 +59,26 @@ absl::StatusOr<FdbKey> ParseKey(const std::string& vlan, const std::string& mac)
   return FdbKey(*vid, *address);
 }
 
-absl::StatusOr<VPortId> FindVPort(const Ves& ves, const std::string& name) {
+absl::StatusOr<const VPort*> FindVPort(const Ves& ves, const std::string& name) {
   std::vector<std::string> names;
   for (const VPort& vport : ves.vports()) {
-    if (vport.config.name == name) return ves.IdOf(vport);
+    if (vport.config.name == name) return &vport;
     names.push_back(vport.config.name);
   }
   return absl::NotFoundError(
       absl::StrCat("VES ", ves.config().name, " has no vPort \"", name, "\" here; there is: ", absl::StrJoin(names, ", ")));
+}
+
+// No frame of another VLAN reaches the port, so an entry there would be a hole.
+absl::Status CheckCarries(const Ves& ves, const VPort& vport, Vid vid) {
+  VlanSet carried;
+  for (uint16_t i = 0; i <= Vid::kMax; ++i) {
+    bool strip;
+    if (ves.config().vlans.Contains(Vid(i)) && vport.config.vlan.Egress(Vid(i), &strip)) carried.Add(Vid(i));
+  }
+  if (carried.Contains(vid)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("vPort ", vport.config.name, " carries no VLAN ", vid.ToString(), " of VES ",
+                                                 ves.config().name, "; it carries: ", carried.ToString()));
 }
 
 std::string Flushed(const Ves& ves, size_t count) {
@@ -83,9 +95,10 @@ Text Flush(Ves* ves, const Arguments& arguments) {
     return Flushed(*ves, ves->fdb()->FlushVlan(*vid));
   }
   if (arguments[1] != "vport" && arguments[1] != "sticky") return absl::InvalidArgumentError(kWhat);
-  const absl::StatusOr<VPortId> vport = FindVPort(*ves, arguments[2]);
+  const absl::StatusOr<const VPort*> vport = FindVPort(*ves, arguments[2]);
   if (!vport.ok()) return vport.status();
-  return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(*vport) : ves->fdb()->FlushSticky(*vport));
+  const VPortId id = ves->IdOf(**vport);
+  return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
 Text Thaw(Ves* ves, const Arguments& arguments) {
@@ -98,9 +111,10 @@ Text Thaw(Ves* ves, const Arguments& arguments) {
 Text Add(Ves* ves, const Arguments& arguments) {
   const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
   if (!key.ok()) return key.status();
-  const absl::StatusOr<VPortId> vport = FindVPort(*ves, arguments[3]);
+  const absl::StatusOr<const VPort*> vport = FindVPort(*ves, arguments[3]);
   if (!vport.ok()) return vport.status();
-  absl::Status status = ves->fdb()->AddStatic(*key, *vport);
+  absl::Status status = CheckCarries(*ves, **vport, key->vid());
+  if (status.ok()) status = ves->fdb()->AddStatic(*key, ves->IdOf(**vport));
   if (!status.ok()) return status;
   return absl::StrCat(Name(*key), " is at vPort ", arguments[3], " until it is deleted or the agent ends\n");
 }
