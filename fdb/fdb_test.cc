@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "fdb/seed_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -174,7 +175,9 @@ TEST(FdbModelTest, RandomOperations) {
   constexpr int64_t kAgeing = 50;
   Fdb fdb({.ageing = absl::Seconds(kAgeing), .damping = {.action = MoveDamper::Action::kOff}}, &clock);
   std::map<FdbKey, Row> model;
-  std::mt19937 random(2013);
+  const uint64_t seed = SeedForTest();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(static_cast<uint32_t>(seed));
   int64_t now = 0;
   for (int step = 0; step < 40000; ++step) {
     const FdbKey key = Key(random() % 80, random() % 2);
