@@ -16,7 +16,7 @@ class Clock {
   virtual absl::Time Now() const = 0;
 };
 
-// CLOCK_MONOTONIC.
+// CLOCK_MONOTONIC: it goes on while a process is stopped, and stands still while the host is suspended.
 class MonotonicClock final : public Clock {
  public:
   absl::Time Now() const override {

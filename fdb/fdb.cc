@@ -439,9 +439,9 @@ size_t Fdb::Age() {
     Begin();
     const absl::Duration since = now_ - std::exchange(aged_, now_);
     for (FdbKey key : damper_.Due(now_)) ThawLocked(key);
-    // After a sleep of half a day ticks have gone round, and the oldest entries would look young.
-    const bool slept = since > absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
-    if (slept && ageing_ticks_ != AgeLimit::kNever)
+    // If this process was stopped for half a day, ticks have gone round, and the oldest entries would look young.
+    const bool stopped = since > absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
+    if (stopped && ageing_ticks_ != AgeLimit::kNever)
       CountFlushed(cohorts_.ForgetAll({CohortKind::kDynamic}), Scope::kAll, {}, {});
     if (ageing_ticks_ == AgeLimit::kNever && cohorts_.forgotten() == 0) return 0;
     const double share = std::min(1.0, absl::FDivDuration(since, round));

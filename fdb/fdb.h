@@ -159,7 +159,7 @@ class Fdb {
   size_t FlushLearned(VPortId vport);
   // All that `vport` has, pinned and static entries too: it is going away.
   size_t FlushVPort(VPortId vport);
-  // Lets go of what is sticky at `vport`; it is learned anew.
+  // Lets go of what is pinned at `vport`, sticky or frozen; it is learned anew.
   size_t FlushSticky(VPortId vport);
   // Ends the freeze of `key`; false if it is not frozen.
   bool Thaw(FdbKey key);

@@ -322,8 +322,8 @@ TEST_F(FdbPolicyTest, AgeingIsSpreadOverTime) {
   EXPECT_EQ(fdb_->counters().aged, 80'000u);
 }
 
-// Ticks go round after 65,536; a host that was suspended that long must not find the oldest entries young.
-TEST_F(FdbPolicyTest, NothingSurvivesALongSleep) {
+// Ticks go round after 65,536; an agent that was stopped that long must not find the oldest entries young.
+TEST_F(FdbPolicyTest, NothingSurvivesALongStop) {
   Make({});
   Learn(Key(1), kV1);
   clock_.Advance(absl::Seconds(65536));

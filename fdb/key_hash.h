@@ -13,7 +13,7 @@ namespace eoib {
 // A keyed hash of 60 bits to a position: a 32-bit fraction of the hash space. Two rounds, each the product of two 32-bit
 // halves, so that AVX2 and AVX-512 make four and eight at once (there is no wider vector multiplication to be had cheaply), and
 // a plain processor needs two multiplications. Whoever does not know the secret cannot choose MACs that meet in one place;
-// consecutive ones, which vendors hand out, are spread as random ones are (key_hash_test.cc).
+// consecutive ones, which vendors hand out, are spread as random ones are (mac_table_test.cc).
 //
 // Each position has one detour, a second place. Positions that agree in their low bits (the tag) share its distance, so that
 // all keys which took the same detour out of a bucket are found in two or three buckets side by side.
