@@ -71,6 +71,7 @@ void PeerTracker::Arrive(const PeerAddress& peer) {
 
 // `peer` is heard. If it was taken for one that had restarted, it is another agent than the one that it was taken for. Its
 // vPorts are its own again, but what is behind them may be either's by now: it is forgotten, floods, and is learned anew.
+// (Also if a new queue pair has the number of an old one.)
 void PeerTracker::TakeBack(const PeerAddress& peer) {
   const auto known = known_.find(peer);
   if (known == known_.end()) return;
