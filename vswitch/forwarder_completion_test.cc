@@ -176,29 +176,33 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
 
 // Each time costs us all that we know of others.
 TEST_F(ForwarderCompletionTest, APortWhereEveryFrameIsFromANewQueuePairIsFollowedSoOftenASecond) {
-  for (uint32_t i = 0; i < 30; ++i) Say(0x100 + i, 1);
-  EXPECT_EQ(restarts(), 8u);
+  for (uint32_t i = 0; i < 60; ++i) Say(0x100 + i, 1);
+  EXPECT_EQ(restarts(), 32u);
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   Hear(0x10, 5, other);
   Hear(0x11, 5, other);
-  EXPECT_EQ(restarts(), 9u) << "it takes none of another port's";
+  EXPECT_EQ(restarts(), 33u) << "it takes none of another port's";
   clock_.Advance(absl::Seconds(1));
   Say(0x201, 2);
   Say(0x202, 2);
-  EXPECT_EQ(restarts(), 10u);
+  EXPECT_EQ(restarts(), 34u);
 }
 
 TEST_F(ForwarderCompletionTest, AnAgentThatSharesItsPortRestarts) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
   for (uint64_t mac : {11, 12}) Say(0x20, mac);
-  for (uint32_t qpn = 0x30; qpn < 0x38; ++qpn) {
+  for (uint32_t qpn = 0x30; qpn < 0x30 + 2 * PeerTracker::kMostAtAPort; ++qpn) {
+    clock_.Advance(absl::Milliseconds(100));
     Say(qpn, 1);
     EXPECT_EQ(WayTo(2), qpn) << "at once, though it has not spoken since";
     EXPECT_EQ(WayTo(11), 0x20u);
     Say(0x20, 12);
   }
-  EXPECT_EQ(restarts(), 8u);
+  EXPECT_EQ(restarts(), 2 * PeerTracker::kMostAtAPort);
   EXPECT_EQ(fdb_.counters().moved, 0u);
+  Say(0x20, 1);
+  EXPECT_EQ(WayTo(2), 0x2f + 2 * PeerTracker::kMostAtAPort)
+      << "a MAC that moves, as the other agent is known to be there still";
 }
 
 // Both have been heard since the later one came, so neither can be what the other restarted as.

@@ -62,8 +62,10 @@ void PeerTracker::Arrive(const PeerAddress& peer) {
   ++arrivals_;
   std::vector<Qpn>& others = ports_[peer.gid].known;
   if (others.size() >= kMostAtAPort) {
-    known_.erase({peer.gid, others.front()});
-    others.erase(others.begin());
+    const auto heard = [&](Qpn qpn) { return known_.at({peer.gid, qpn}).heard; };
+    const auto silent = std::min_element(others.begin(), others.end(), [&heard](Qpn a, Qpn b) { return heard(a) < heard(b); });
+    known_.erase({peer.gid, *silent});
+    others.erase(silent);
   }
   for (Qpn qpn : others) known_.at({peer.gid, qpn}).generation = kAskAnew;
   others.push_back(peer.qpn);

@@ -34,14 +34,15 @@ class PeerTracker {
   // Agents that seem to have restarted, in any second, whose MACs are moved in one step: at all ports, and at one. Each makes
   // the tracker look anew for all that it knows. Beyond that a peer gets a vPort for each queue pair, and MACs move one by one.
   static constexpr int kRestartsPerSecond = 64;
-  static constexpr int kRestartsAtAPort = 8;
+  static constexpr int kRestartsAtAPort = 32;
 
   PeerTracker(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock, ForwarderCounters* counters)
       : fdb_(fdb), directory_(directory), punts_(punts), clock_(clock), counters_(counters) {}
 
-  // Peers that are known at a time, and queue pairs of one port. Who invents more makes the tracker forget: the port's oldest.
+  // Peers that are known at a time, and queue pairs of one port: of these as many as live beside each other at a port, and few
+  // enough that a new one seldom has the number of one that is dead. Of more the one that is silent for longest is forgotten.
   static constexpr size_t kMostKnown = 65536;
-  static constexpr size_t kMostAtAPort = 2 * VPortDirectory::kDataOnlyPerPort;
+  static constexpr size_t kMostAtAPort = 32;
 
   // The vPort of the peer that sent the datagram, in which is a frame of `source`. None if the directory has no room for it.
   VPortId VPortOf(const Datagram& datagram, const FdbKey& source);
@@ -64,7 +65,7 @@ class PeerTracker {
     std::vector<VPortId> taken;  // its vPorts, which followed what seemed to be its restart
   };
   struct Port {
-    std::vector<Qpn> known;  // in known_, the oldest first
+    std::vector<Qpn> known;  // in known_
     PerSecond restarts{kRestartsAtAPort};
   };
   // No generation of the directory's.
