@@ -222,6 +222,7 @@ class Outbox {
   bool TakeBack(const Subject& subject);
   absl::Status Flush(int socket);
   bool empty() const { return waiting_.empty(); }
+  size_t size() const { return waiting_.size(); }
   void Clear();
 
  private:

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "vswitch/fabric/softhca/counters_page.h"
+#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {
@@ -77,6 +78,8 @@ class FabricServer::Client final : public PortSink {
     MadMessage message;
     message.lid = source.value();
     std::memcpy(message.mad, mad.data(), mad.size());
+    const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
+    if (header.ok() && header->method == MadMethod::kReport) return PostReport(message, header->tid);
     Post(message);
   }
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {
@@ -119,6 +122,13 @@ class FabricServer::Client final : public PortSink {
   void OnSubnetLost() override {}  // the subnet is in this process
 
  private:
+  // Others cause reports, and each comes several times: one that still waits is not repeated, and none takes the room of what
+  // must arrive. As on a wire, what finds too much before it is lost.
+  void PostReport(const MadMessage& message, uint64_t tid) {
+    absl::MutexLock lock(&mutex_);
+    if (broken_ || outbox_.size() >= kQueue) return;
+    Settle(outbox_.SendLatest(socket_.get(), Encode(message), {MessageType::kMad, tid}));
+  }
   static Outbox::Subject RingSubject(uint64_t ring) { return {MessageType::kRingOffered, ring}; }
   bool TakeBack(const Outbox::Subject& subject) {
     absl::MutexLock lock(&mutex_);

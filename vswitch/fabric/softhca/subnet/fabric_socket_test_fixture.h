@@ -39,8 +39,10 @@ class SocketDir {
 // A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one is like a stopped process.
 class Fabricd {
  public:
-  explicit Fabricd(const std::string& socket, LidFile* lids = nullptr)
-      : subnet_(Subnet::Options{.lids = lids}), wake_(eventfd(0, EFD_CLOEXEC)) {
+  explicit Fabricd(const std::string& socket, Subnet::Options options = {})
+      : clock_(options.clock != nullptr ? options.clock : &system_clock_),
+        subnet_(std::move(options)),
+        wake_(eventfd(0, EFD_CLOEXEC)) {
     auto server = FabricServer::Listen(socket, &subnet_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -58,7 +60,7 @@ class Fabricd {
     thread_ = std::thread([this] {
       for (;;) {
         pollfd polled[] = {{server_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-        const absl::Duration left = subnet_.NextDeadline() - clock_.Now();
+        const absl::Duration left = subnet_.NextDeadline() - clock_->Now();
         poll(polled, 2, left == absl::InfiniteDuration() ? -1 : static_cast<int>(left / absl::Milliseconds(1)) + 1);
         uint64_t woken;
         if (polled[1].revents != 0) return void(read(wake_.get(), &woken, sizeof(woken)) > 0);
@@ -84,7 +86,8 @@ class Fabricd {
   }
 
  private:
-  const MonotonicClock clock_;
+  const MonotonicClock system_clock_;
+  const Clock* const clock_;
   Subnet subnet_;
   std::unique_ptr<FabricServer> server_;
   UniqueFd wake_;
@@ -172,6 +175,17 @@ inline Mad JoinMad(const PortConfig& port, uint64_t tid = 1, MadMethod method = 
   Mad mad;
   EncodeSaHeader(header, &mad);
   EncodeMcMemberRecord(group, SaRecord(&mad));
+  return mad;
+}
+
+// Asks for all reports.
+inline Mad SubscribeMad() {
+  SaHeader header;
+  header.method = MadMethod::kSet;
+  header.attribute = SaAttribute::kInformInfo;
+  Mad mad;
+  EncodeSaHeader(header, &mad);
+  EncodeInformInfo(InformInfo(), SaRecord(&mad));
   return mad;
 }
 
