@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, int 
 
 absl::Status Run(FreshStart* start_anew) {
   UsePlainLocks();
+  RaiseDescriptorLimit();
   const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();

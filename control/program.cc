@@ -1,6 +1,7 @@
 #include "control/program.h"
 
 #include <gflags/gflags.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 
 #include <csignal>
@@ -31,6 +32,13 @@ int ParseFlags(int argc, char** argv, const char* usage, const char* source) {
 }
 
 void UsePlainLocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 UniqueFd TerminationSignals() {
   sigset_t signals;

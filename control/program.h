@@ -13,6 +13,10 @@ int ParseFlags(int argc, char** argv, const char* usage, const char* source);
 // Locks without a search for deadlocks at each, which Abseil as Debian builds it makes by default; that is for tests.
 void UsePlainLocks();
 
+// As many descriptors as the system lets this process have. Each peer on the software fabric costs four, each interface some;
+// the usual 1,024 are for the sake of select(), which none of ours calls.
+void RaiseDescriptorLimit();
+
 // SIGTERM and SIGINT as a descriptor that becomes readable; SIGPIPE is ignored. Before any thread starts, so that all inherit
 // the mask.
 UniqueFd TerminationSignals();

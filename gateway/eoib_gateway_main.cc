@@ -72,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const GatewaysConfig& config, D
 
 absl::Status Run(FreshStart* start_anew) {
   UsePlainLocks();
+  RaiseDescriptorLimit();
   const absl::StatusOr<GatewaysConfig> config = LoadGatewaysConfig(FLAGS_config);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();

@@ -198,6 +198,7 @@ absl::StatusOr<std::unique_ptr<Interface>> MakePatiently(const Config& config, D
 
 absl::Status Run(FreshStart* start_anew) {
   UsePlainLocks();
+  RaiseDescriptorLimit();
   const absl::StatusOr<Config> config = ReadFlags();
   if (!config.ok()) return config.status();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-ipoib", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));

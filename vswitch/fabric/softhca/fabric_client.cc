@@ -210,6 +210,9 @@ absl::Status FabricClient::SendRegistration() {
   if (use_ == PortUse::kOwn) {
     fds.push_back(Duplicate(doorbell_.get()));
     fds.push_back(Duplicate(counters_->fd()));
+    if (!fds[0].valid() || !fds[1].valid()) {
+      return absl::ResourceExhaustedError(absl::StrCat("register port ", name_, ": ", kNoDescriptor));
+    }
   }
   absl::MutexLock lock(&mutex_);
   return outbox_.Send(socket_.get(), Encode(message, std::move(fds)));
@@ -354,11 +357,13 @@ absl::Status FabricClient::TakeMad(const Packet& packet) {
 }
 
 absl::Status FabricClient::TakeRingOffered(Packet packet) {
-  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet, kRingDescriptors);
+  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
   if (!message.ok()) return message.status();
   const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
   if (!source.ok()) return source.status();
-  sink_->OnRingOffered(message->ring, *source, FromDescriptors(message->capacity, std::move(packet.fds)));
+  RingEnd end;
+  if (!packet.fds_lost) end = FromDescriptors(message->capacity, std::move(packet.fds));
+  sink_->OnRingOffered(message->ring, *source, std::move(end));
   return absl::OkStatus();
 }
 
@@ -377,11 +382,11 @@ bool FabricClient::Forget(uint64_t request) {
 }
 
 absl::Status FabricClient::TakeRingOpened(Packet packet) {
-  const absl::StatusOr<RingOpenedMessage> message = Decode<RingOpenedMessage>(packet, 1);
+  const absl::StatusOr<RingOpenedMessage> message = Decode<RingOpenedMessage>(packet, packet.fds_lost ? 0 : 1);
   if (!message.ok()) return message.status();
-  if (Forget(message->request)) {
-    sink_->OnRingOpened(message->request, message->ring, std::make_shared<UniqueFd>(std::move(packet.fds[0])));
-  }
+  std::shared_ptr<UniqueFd> doorbell;
+  if (!packet.fds_lost) doorbell = std::make_shared<UniqueFd>(std::move(packet.fds[0]));
+  if (Forget(message->request)) sink_->OnRingOpened(message->request, message->ring, std::move(doorbell));
   return absl::OkStatus();
 }
 

@@ -312,7 +312,12 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
 
   Packet packet;
   TakeDescriptors(&message, &packet.fds);
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return absl::InvalidArgumentError("a message is too long");
+  const bool fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if ((message.msg_flags & MSG_TRUNC) != 0) return absl::InvalidArgumentError("a message is too long");
+  if (fds_cut && packet.fds.size() == kRingDescriptors) return absl::InvalidArgumentError("a message has too many descriptors");
+  // Where there was room in the message, there is none in this process: nobody's fault but its limit's.
+  packet.fds_lost = fds_cut;
+  if (fds_cut) packet.fds.clear();
   // An empty packet looks like the end of the connection, and nobody sends one.
   if (received == 0) return absl::DataLossError("the other end has closed the connection");
   packet.bytes.assign(buffer.data(), static_cast<size_t>(received));

@@ -41,6 +41,7 @@ inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's su
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kRingDescriptors = 4;      // data, index, space, liveness
 inline constexpr size_t kRegisterDescriptors = 2;  // doorbell, counters
+inline constexpr char kNoDescriptor[] = "no descriptor is left: raise LimitNOFILE (ulimit -n)";
 
 enum class MessageType : uint32_t {
   kRegister = 1,
@@ -152,6 +153,7 @@ inline constexpr size_t kMaxMessage = std::max(sizeof(GroupMessage), sizeof(Faul
 struct Packet {
   std::string bytes;
   std::vector<UniqueFd> fds;
+  bool fds_lost = false;  // received without those that were sent: this process has no room for them
 
   // kRegister for an empty packet, which nobody makes.
   MessageType type() const;
@@ -202,7 +204,7 @@ UniqueFd Duplicate(int fd);
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path);
 
 // Takes a packet from a non-blocking socket: kUnavailable if there is none now, kDataLoss if the other end is gone,
-// kInvalidArgument if it was cut short.
+// kInvalidArgument if it was cut short. One whose descriptors are lost comes without any.
 absl::StatusOr<Packet> ReceivePacket(int socket);
 
 // Packets on their way into a non-blocking socket. What the kernel does not take waits here, in order, up to a limit, so that

@@ -30,7 +30,8 @@ namespace eoib::softhca {
   X(rcv_simulated_delays, "received later, as was asked for")                                               \
   X(rcv_simulated_overflows, "not received: no room to keep them as long as was asked for")                 \
   X(corrupt_rings, "rings closed since the other side broke their rules")                                   \
-  X(capture_drops, "packets that a capture missed")
+  X(capture_drops, "packets that a capture missed")                                                         \
+  X(ring_failures, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")
 
 struct PortCounters {
 #define EOIB_X(name, help) uint64_t name = 0;

@@ -91,7 +91,7 @@ void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEn
   }
   absl::MutexLock lock(&mutex_);
   if (!usable) {
-    ++counters_.corrupt_rings;
+    ++(end.data.valid() ? counters_.corrupt_rings : counters_.ring_failures);
     outbound_.WishToClose(ring);
     Kick();
     return;
@@ -127,10 +127,13 @@ void SoftPort::OnRingClosed(uint64_t ring) {
 
 void SoftPort::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
   absl::MutexLock lock(&mutex_);
-  if (RingSender* sender = outbound_.FindByRequest(request)) {
+  RingSender* sender = outbound_.FindByRequest(request);
+  if (sender != nullptr && doorbell != nullptr) {
     sender->OnOpened(ring, std::move(doorbell));
   } else {
     outbound_.WishToClose(ring);  // given up on, or of a destination that was dropped
+    counters_.ring_failures += doorbell == nullptr;
+    if (sender != nullptr) sender->OnRefused();
   }
   Kick();
 }
@@ -206,7 +209,10 @@ void SoftPort::OpenRingTo(Lid destination) {
     absl::MutexLock lock(&mutex_);
     RingSender* sender = Wishing(destination);
     if (sender == nullptr) return;
-    if (!status.ok()) return sender->OnRefused();
+    if (!status.ok()) {
+      ++counters_.ring_failures;
+      return sender->OnRefused();
+    }
     request = next_request_++;
     sender->BeginOpening(request, std::move(memory), std::move(liveness));
   }

@@ -101,7 +101,8 @@ class PortSink {
   // A MAD for this port: an answer to one that this process has sent, or a report, which all processes of the port hear of.
   // `source` is the sender's LID as a completion would show it: of an answer along a directed route, kPermissiveLid.
   virtual void OnMad(Lid source, const Mad& mad) = 0;
-  // `source` has made a ring to this port: consume it from now on. Ring identifiers are the subnet's and never reused.
+  // `source` has made a ring to this port: consume it from now on. Ring identifiers are the subnet's and never reused. An end
+  // that is empty has found no room among this process's descriptors: the ring is only to be closed.
   virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) = 0;
   // The identity behind a ring changed (LID, P_Keys).
   virtual void OnSourceChanged(uint64_t ring, const SourceIdentity& source) = 0;
@@ -109,7 +110,8 @@ class PortSink {
   // what is still in it, then drops it.
   virtual void OnRingClosed(uint64_t ring) = 0;
   // The answer to OpenRing(request): the ring's identifier and the destination's doorbell, which the producer rings after
-  // writing. Or a refusal: no such LID, or that port is down.
+  // writing (null if this process had no room for it: the ring is only to be closed). Or a refusal: no such LID, or that port
+  // is down.
   virtual void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) = 0;
   virtual void OnRingRefused(uint64_t request, const std::string& why) = 0;
   // The member ports of a multicast group: every port that joined as full member or non-member, this one too if it did. An

@@ -1,11 +1,14 @@
 // FabricClient, and who it waits for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
@@ -15,6 +18,35 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// The other end of a client's connection, in the test's hands.
+class FakeFabricd {
+ public:
+  explicit FakeFabricd(const std::string& path) : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    const sockaddr_un address = UnixAddress(path).value();
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(listener_.get(), 1), 0);
+  }
+  // Waits for a client's registration.
+  RegisterMessage Accept() {
+    client_.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    pollfd polled{client_.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&polled, 1, 10'000), 1);
+    return Decode<RegisterMessage>(ReceivePacket(client_.get()).value(), kRegisterDescriptors).value();
+  }
+  void Admit() {
+    Send(ToMessage(PortConfig()));
+    Send(RegisteredMessage());
+  }
+  template <typename Message>
+  void Send(const Message& message, std::vector<UniqueFd> fds = {}) {
+    EXPECT_TRUE(Outbox(1).Send(client_.get(), Encode(message, std::move(fds))).ok());
+  }
+
+ private:
+  const UniqueFd listener_;
+  UniqueFd client_;
+};
+
 TEST(FabricClientTest, NoFabricdIsUnavailable) {
   SocketDir dir;
   TestPort h1(dir.socket());
@@ -22,6 +54,40 @@ TEST(FabricClientTest, NoFabricdIsUnavailable) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("start eoib-fabricd --rundir /tmp/"));
   EXPECT_EQ(h1.client()->SendMad(Mad{}).code(), absl::StatusCode::kUnavailable);
+}
+
+// It was the end of the registration, and of the next one, as long as a peer had something to send.
+TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
+  SocketDir dir;
+  FakeFabricd fabricd(dir.socket());
+  TestPort h1(dir.socket());
+  std::thread admitting([&] {
+    fabricd.Accept();
+    fabricd.Admit();
+  });
+  const absl::Status registered = h1.Register("h1");
+  admitting.join();
+  ASSERT_TRUE(registered.ok()) << registered;
+  ASSERT_TRUE(h1.client()->OpenRing(5, Lid(2), MakeRingEnd()).ok());
+  SourceMessage offer = ToMessage(MessageType::kRingOffered, 7, SourceIdentity());
+  offer.capacity = 65536;
+  RingOpenedMessage opened;
+  opened.request = 5;
+  std::vector<UniqueFd> ring = ToDescriptors(MakeRingEnd()), doorbell;
+  doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));
+  {
+    const NoDescriptors none;
+    fabricd.Send(offer, std::move(ring));
+    fabricd.Send(opened, std::move(doorbell));
+    EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));
+  }
+  EXPECT_FALSE(h1.record().offers[7]->end.data.valid());
+  EXPECT_EQ(h1.record().opened[5].second, nullptr);
+  offer.ring = 8;
+  fabricd.Send(offer, ToDescriptors(MakeRingEnd()));
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 2; })) << "on the same connection";
+  EXPECT_TRUE(h1.record().offers[8]->end.liveness.valid());
+  EXPECT_EQ(h1.record().lost, 0);
 }
 
 TEST(FabricClientTest, AClientWaitsForFabricdIfAskedTo) {

@@ -39,6 +39,11 @@ std::string ShowPort(const Subnet::PortStatus& port) {
     absl::StrAppendFormat(&text, "  sent %u datagrams, discarded %u; received %u, delivered %u, corrupt rings %u\n",
                           counters.xmit_packets, counters.xmit_discards, counters.rcv_packets, counters.rcv_delivered,
                           counters.corrupt_rings);
+    if (counters.ring_failures != 0) {
+      absl::StrAppendFormat(&text,
+                            "  rings that failed for want of descriptors or memory %u: raise its process's LimitNOFILE\n",
+                            counters.ring_failures);
+    }
   }
   return text;
 }

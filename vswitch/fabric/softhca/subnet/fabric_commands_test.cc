@@ -29,7 +29,7 @@ class FabricCommandsTest : public ::testing::Test {
     commands_ = std::make_unique<FabricCommands>(&subnet_, server_.get(), nullptr);
     commands_->Register(&registry_);
     link_ = subnet_.Connect();
-    EXPECT_TRUE(link_->Register("h1", {doorbell_.get(), nullptr}, PortUse::kOwn, &sink_).ok());
+    EXPECT_TRUE(link_->Register("h1", {doorbell_.get(), counters_}, PortUse::kOwn, &sink_).ok());
   }
 
   absl::StatusOr<std::string> Run(const std::string& method, const CommandRegistry::Arguments& arguments = {}) {
@@ -57,6 +57,7 @@ class FabricCommandsTest : public ::testing::Test {
   Subnet subnet_;
   RecordingSink sink_;
   const UniqueFd doorbell_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const std::shared_ptr<CountersPage> counters_ = CountersPage::Create().value();
   std::unique_ptr<SubnetLink> link_;
   std::unique_ptr<FabricServer> server_;
   std::unique_ptr<FabricCommands> commands_;
@@ -67,7 +68,11 @@ TEST_F(FabricCommandsTest, Show) {
   const std::string text = Text("show");
   EXPECT_THAT(text, AllOf(HasSubstr("h1 "), HasSubstr("lid 0x2"), HasSubstr("active"), HasSubstr("pkeys 0xffff")));
   EXPECT_THAT(text, HasSubstr("SM present, lid 0x1: 0 MADs answered"));
-  EXPECT_THAT(text, Not(HasSubstr("survive")));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("survive")), Not(HasSubstr("LimitNOFILE"))));
+  PortCounters counters;
+  counters.ring_failures = 3;
+  counters_->Store(counters);
+  EXPECT_THAT(Text("show"), HasSubstr("memory 3: raise its process's LimitNOFILE"));
 }
 
 TEST_F(FabricCommandsTest, GroupsAndSubscriptions) {

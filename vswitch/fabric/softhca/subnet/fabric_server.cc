@@ -104,6 +104,8 @@ class FabricServer::Client final : public PortSink {
     message.ring = ring;
     std::vector<UniqueFd> fds;
     fds.push_back(Duplicate(doorbell->get()));
+    // The liveness descriptor tells the other end that the producer makes nothing of its ring.
+    if (!fds[0].valid()) return OnRingRefused(request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
     Post(message, std::move(fds));
   }
   void OnRingRefused(uint64_t request, const std::string& why) override {
@@ -353,21 +355,27 @@ absl::Status FabricServer::Handle(Client* client, Packet packet) {
   return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(type)));
 }
 
+// Of an owner's descriptors, which stay the packet's.
+absl::StatusOr<PortResources> FabricServer::ResourcesIn(const Packet& packet) {
+  PortResources resources;
+  if (packet.fds.empty()) return resources;
+  resources.doorbell = packet.fds[0].get();
+  if (!IsEventFd(resources.doorbell)) return absl::InvalidArgumentError("a doorbell is not an eventfd");
+  auto counters = CountersPage::Map(packet.fds[1].get());
+  if (!counters.ok()) return counters.status();
+  resources.counters = *std::move(counters);
+  return resources;
+}
+
 absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   const PortUse use = *UseOf(packet.type());
-  const bool owns = use == PortUse::kOwn;
-  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, owns ? kRegisterDescriptors : 0);
+  const bool has_fds = use == PortUse::kOwn && !packet.fds_lost;
+  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, has_fds ? kRegisterDescriptors : 0);
   if (!message.ok()) return message.status();
   if (client->registered()) return absl::InvalidArgumentError("a client registers twice");
   const std::string name = TextOf(message->name, sizeof(message->name));
-  PortResources resources;
-  if (owns) {
-    resources.doorbell = packet.fds[0].get();
-    if (!IsEventFd(resources.doorbell)) return absl::InvalidArgumentError("a doorbell is not an eventfd");
-    auto counters = CountersPage::Map(packet.fds[1].get());
-    if (!counters.ok()) return counters.status();
-    resources.counters = *std::move(counters);
-  }
+  const absl::StatusOr<PortResources> resources = ResourcesIn(packet);
+  if (!resources.ok()) return resources.status();
   RegistrationWish wish;
   if (message->wished_lid <= Lid::kMax) wish.lid = Lid(static_cast<uint16_t>(message->wished_lid));
   wish.qpns = QpnRange{Qpn(message->wished_qpn), message->wished_qpns};
@@ -377,11 +385,14 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   if (message->version != kProtocolVersion) {
     status = absl::FailedPreconditionError(
         absl::StrCat("register port ", name, ": eoib-fabricd speaks version ", kProtocolVersion, ", not ", message->version));
+  } else if (packet.fds_lost) {
+    ++counters_.refused;
+    status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": eoib-fabricd: ", kNoDescriptor));
   } else if (registered() >= kMaxClients) {
     ++counters_.refused;
     status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": ", kMaxClients, " processes are registered"));
   } else {
-    status = client->Register(subnet_->Connect(wish), name, resources, use);
+    status = client->Register(subnet_->Connect(wish), name, *resources, use);
   }
   RegisteredMessage answer;
   answer.code = static_cast<uint32_t>(status.code());
@@ -391,8 +402,13 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
 }
 
 absl::Status FabricServer::HandleOpenRing(Client* client, Packet packet) {
-  const absl::StatusOr<OpenRingMessage> message = Decode<OpenRingMessage>(packet, kRingDescriptors);
+  const absl::StatusOr<OpenRingMessage> message = Decode<OpenRingMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
   if (!message.ok()) return message.status();
+  if (packet.fds_lost) {
+    last_error_ = absl::StrCat("a ring was refused: ", kNoDescriptor);
+    client->OnRingRefused(message->request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
+    return absl::OkStatus();
+  }
   RingEnd end = FromDescriptors(message->capacity, std::move(packet.fds));
   if (absl::Status status = CheckRingEnd(end); !status.ok()) return status;
   if (message->destination > Lid::kMax) {

@@ -68,6 +68,7 @@ class FabricServer {
   void Drop(uint64_t id, const absl::Status& why);
   void DropDead(uint64_t except);
   absl::Status Handle(Client* client, Packet packet);
+  static absl::StatusOr<PortResources> ResourcesIn(const Packet& packet);
   absl::Status HandleRegister(Client* client, Packet packet);
   absl::Status HandleOpenRing(Client* client, Packet packet);
   size_t registered() const;

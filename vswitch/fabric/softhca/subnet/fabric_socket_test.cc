@@ -214,6 +214,19 @@ TEST_F(FabricSocketTest, ARingToNobodyIsRefused) {
   EXPECT_THAT(h1.record().refused[9], HasSubstr("0x63"));
 }
 
+TEST_F(FabricSocketTest, ARingForWhichFabricdHasNoDescriptorsIsRefused) {
+  TestPort h1(dir_.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  RingEnd end = MakeRingEnd();
+  {
+    const NoDescriptors none;
+    ASSERT_TRUE(h1.client()->OpenRing(9, h1.config().lid, std::move(end)).ok());
+    EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(9) != 0; }));
+  }
+  EXPECT_THAT(h1.record().refused[9], HasSubstr("LimitNOFILE"));
+  EXPECT_EQ(fabricd_->counters().malformed, 0u);
+}
+
 TEST_F(FabricSocketTest, ADeadProcessClosesItsRingsAtTheOtherEnd) {
   TestPort h1(dir_.socket()), h2(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -147,6 +148,23 @@ inline RingEnd MakeRingEnd() {
   close(pair[1]);
   return end;
 }
+
+// While it lives, this process gets no more descriptors; those that it has go on.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit none = {STDERR_FILENO + 1, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_FALSE(Duplicate(STDERR_FILENO).valid());
+  }
+  ~NoDescriptors() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_;
+};
 
 // A port that registers and then reads nothing.
 inline UniqueFd RegisterDeafPort(const std::string& socket, const std::string& name) {

@@ -4,7 +4,6 @@
 
 #include <gflags/gflags.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -35,14 +34,6 @@ DEFINE_string(pidfile, "", "write the process ID to this file, and remove it at 
 namespace eoib::softhca {
 namespace {
 
-// Rings pass through here as four descriptors each, and wait here for ports that are slow to read.
-void AllowManyDescriptors() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 absl::Status WritePidFile(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::ofstream file(path);
@@ -61,7 +52,7 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
 absl::Status Run() {
   UsePlainLocks();
   const UniqueFd signals = TerminationSignals();
-  AllowManyDescriptors();
+  RaiseDescriptorLimit();  // rings pass through here as four each, and wait here for ports that are slow to read
   Subnet::Options options;
   if (!FLAGS_config.empty()) {
     absl::StatusOr<SubnetConfig> config = LoadSubnetConfig(FLAGS_config);
