@@ -22,7 +22,7 @@
 namespace eoib::softhca {
 namespace {
 
-constexpr int kEventsPerRun = 64;
+constexpr int kEventsPerRun = FabricServer::kMaxClients + FabricServer::kMaxStrangers + 1;  // everybody's
 constexpr int kAcceptsPerRun = 16;
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
@@ -37,7 +37,8 @@ absl::Status SystemError(absl::StatusCode code, const std::string& what) {
 // that fails shuts the socket down, and the server's thread then finds it dead.
 class FabricServer::Client final : public PortSink {
  public:
-  Client(uint64_t id, int epoll, UniqueFd socket) : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
+  Client(uint64_t id, int epoll, UniqueFd socket, absl::Time connected)
+      : id_(id), epoll_(epoll), socket_(std::move(socket)), connected_(connected) {}
   ~Client() override { link_.reset(); }  // before the socket and the queue
 
   uint64_t id() const { return id_; }
@@ -56,6 +57,13 @@ class FabricServer::Client final : public PortSink {
     return status;
   }
   bool registered() const { return registered_; }
+  // When it must have registered.
+  absl::Time deadline() const { return registered_ ? absl::InfiniteFuture() : connected_ + kSilence; }
+  // It has not registered, and nothing that it has said waits to be read.
+  bool is_silent() const {
+    pollfd state{socket_.get(), POLLIN, 0};
+    return !registered_ && poll(&state, 1, 0) == 0;
+  }
 
   template <typename Message>
   void Post(const Message& message, std::vector<UniqueFd> fds = {}, absl::optional<Outbox::Subject> subject = absl::nullopt) {
@@ -156,6 +164,7 @@ class FabricServer::Client final : public PortSink {
   const uint64_t id_;
   const int epoll_;
   const UniqueFd socket_;
+  const absl::Time connected_;
   std::unique_ptr<SubnetLink> link_;
   bool registered_ = false;
 
@@ -166,13 +175,15 @@ class FabricServer::Client final : public PortSink {
   bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet) {
-  std::unique_ptr<FabricServer> server(new FabricServer(path, subnet));
+absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet,
+                                                                   const Clock* clock) {
+  std::unique_ptr<FabricServer> server(new FabricServer(path, subnet, clock));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }
 
-FabricServer::FabricServer(std::string path, Subnet* subnet) : path_(std::move(path)), subnet_(subnet) {}
+FabricServer::FabricServer(std::string path, Subnet* subnet, const Clock* clock)
+    : path_(std::move(path)), subnet_(subnet), clock_(clock != nullptr ? clock : &system_clock_) {}
 
 // Rings outlive the server: no client may hear, as the registrations end one by one, that the others' rings are closed.
 FabricServer::~FabricServer() {
@@ -248,6 +259,35 @@ void FabricServer::Run() {
       Serve(events[i].data.u64, events[i].events);
     }
   }
+  DropOverdue();
+}
+
+// Identifiers grow: the first that has not registered has had the most time.
+absl::Time FabricServer::NextDeadline() const {
+  for (const auto& [id, client] : clients_) {
+    if (!client->registered()) return client->deadline();
+  }
+  return absl::InfiniteFuture();
+}
+
+// After the turn's messages: whoever was stopped meanwhile, fabricd or the other end, has been heard.
+void FabricServer::DropOverdue() {
+  const absl::Time now = clock_->Now();
+  for (auto next = clients_.begin(); next != clients_.end();) {
+    const auto client = next++;
+    if (now < client->second->deadline()) continue;
+    Drop(client->first, absl::DeadlineExceededError("a client did not register in time"));
+  }
+}
+
+// Whoever says nothing gives way to whoever comes, the oldest first. False if nobody is silent.
+bool FabricServer::MakeRoom() {
+  for (const auto& [id, client] : clients_) {
+    if (!client->is_silent()) continue;
+    Drop(id, absl::DeadlineExceededError("a client did not register before others came"));
+    return true;
+  }
+  return false;
 }
 
 // So many at once: whoever connects and disconnects without end must not keep the others waiting.
@@ -260,7 +300,7 @@ void FabricServer::Accept() {
       return;
     }
     ++counters_.accepted;
-    if (clients_.size() >= kMaxClients + kMaxStrangers) {
+    if (clients_.size() >= kMaxClients + kMaxStrangers && !MakeRoom()) {
       ++counters_.refused;
       continue;
     }
@@ -269,7 +309,7 @@ void FabricServer::Accept() {
     event.events = EPOLLIN;
     event.data.u64 = id;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
-    clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket));
+    clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket), clock_->Now());
   }
   WatchListener(EPOLL_CTL_MOD);  // tells of those that still wait
 }
@@ -307,7 +347,7 @@ void FabricServer::Drop(uint64_t id, const absl::Status& why) {
     ++counters_.stuck;
     last_error_ = "a client did not read its messages";
   } else if (!absl::IsDataLoss(why)) {
-    ++counters_.malformed;
+    ++(absl::IsDeadlineExceeded(why) ? counters_.silent : counters_.malformed);
     last_error_ = std::string(why.message());
   }
   // Out of the map first: ending the registration tells the other clients.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,7 +150,7 @@ TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
   EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version"));
 }
 
-TEST(FabricServerTest, OneFabricdAPath) {
+TEST(FabricServerSocketTest, OneFabricdAPath) {
   SocketDir dir;
   Subnet subnet;
   auto first = FabricServer::Listen(dir.socket(), &subnet);
@@ -159,7 +160,7 @@ TEST(FabricServerTest, OneFabricdAPath) {
   EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
 }
 
-TEST(FabricServerTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
+TEST(FabricServerSocketTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
   SocketDir dir;
   Subnet subnet;
   const sockaddr_un address = UnixAddress(dir.socket()).value();
@@ -172,7 +173,7 @@ TEST(FabricServerTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
   EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
 }
 
-TEST(FabricServerTest, AFileInTheWayIsLeftAlone) {
+TEST(FabricServerSocketTest, AFileInTheWayIsLeftAlone) {
   SocketDir dir;
   Subnet subnet;
   const UniqueFd file(open(dir.socket().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
@@ -182,7 +183,7 @@ TEST(FabricServerTest, AFileInTheWayIsLeftAlone) {
 }
 
 // Whoever connects without end must not keep those waiting who are connected.
-TEST(FabricServerTest, SoManyConnectionsAreAcceptedInATurnAndTheOthersInTheNext) {
+TEST(FabricServerSocketTest, SoManyConnectionsAreAcceptedInATurnAndTheOthersInTheNext) {
   SocketDir dir;
   Subnet subnet;
   auto server = FabricServer::Listen(dir.socket(), &subnet);
@@ -201,8 +202,68 @@ TEST(FabricServerTest, SoManyConnectionsAreAcceptedInATurnAndTheOthersInTheNext)
   }
 }
 
+class FabricServerTest : public ::testing::Test {
+ protected:
+  FabricServerTest() : server_(FabricServer::Listen(dir_.socket(), &subnet_, &clock_).value()) {}
+
+  UniqueFd Connect() {
+    UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const sockaddr_un address = UnixAddress(dir_.socket()).value();
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    server_->Run();
+    return client;
+  }
+  void Register(const UniqueFd& client, const std::string& name) {
+    RegisterMessage hello;
+    PutText(name, hello.name, sizeof(hello.name));
+    EXPECT_TRUE(Outbox(1).Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
+  }
+
+  SocketDir dir_;
+  FakeClock clock_;
+  Subnet subnet_;
+  std::unique_ptr<FabricServer> server_;
+};
+
+TEST_F(FabricServerTest, WhoDoesNotRegisterWithinASecondIsDropped) {
+  const UniqueFd registered = Connect(), late = Connect();
+  Register(registered, "registered");
+  server_->Run();
+  EXPECT_EQ(server_->NextDeadline(), clock_.Now() + absl::Seconds(1));
+  clock_.Advance(absl::Milliseconds(500));
+  const UniqueFd silent = Connect();
+  clock_.Advance(absl::Milliseconds(500));
+  Register(late, "late");
+  server_->Run();
+  EXPECT_EQ(server_->clients(), 3u) << "what it said was there in time";
+  clock_.Advance(absl::Milliseconds(499));
+  server_->Run();
+  EXPECT_EQ(server_->clients(), 3u);
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(server_->NextDeadline(), clock_.Now());
+  server_->Run();
+  EXPECT_EQ(server_->clients(), 2u);
+  EXPECT_EQ(server_->counters().silent, 1u);
+  EXPECT_TRUE(absl::IsDataLoss(ReceivePacket(silent.get()).status()));
+  EXPECT_EQ(server_->NextDeadline(), absl::InfiniteFuture());
+}
+
+// As many as there is room for, all of which would have kept an agent out that was killed and comes back.
+TEST_F(FabricServerTest, TheOldestSilentConnectionMakesRoom) {
+  std::vector<UniqueFd> silent;
+  while (server_->clients() < FabricServer::kMaxClients + FabricServer::kMaxStrangers) silent.push_back(Connect());
+  Register(silent[0], "first");  // not silent: it is only not heard yet
+  const UniqueFd comes_back = Connect();
+  Register(comes_back, "agent");
+  server_->Run();
+  EXPECT_EQ(subnet_.Ports().size(), 2u);
+  EXPECT_EQ(server_->counters().silent, 1u);
+  EXPECT_EQ(server_->counters().refused, 0u);
+  EXPECT_TRUE(absl::IsDataLoss(ReceivePacket(silent[1].get()).status()));
+}
+
 // While another thread may not have descriptors either, so there is none here.
-TEST(FabricServerTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
+TEST(FabricServerSocketTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
   SocketDir dir;
   Subnet subnet;
   auto server = FabricServer::Listen(dir.socket(), &subnet);
@@ -240,7 +301,7 @@ TEST(FabricServerTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
   EXPECT_EQ((*server)->clients(), 1u);
 }
 
-TEST(FabricServerTest, PathsMustFit) {
+TEST(FabricServerSocketTest, PathsMustFit) {
   Subnet subnet;
   EXPECT_EQ(FabricServer::Listen("/tmp/" + std::string(120, 'x'), &subnet).status().code(), absl::StatusCode::kInvalidArgument);
 }

@@ -87,6 +87,7 @@ absl::Status Run() {
   watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
   watched.Update(loop.Add((*control)->fd(), EPOLLIN, [&](uint32_t) { (*control)->Run(); }));
   loop.AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
+  loop.AddDeadline([&] { return (*server)->NextDeadline(); }, [&] { (*server)->Run(); });
   watched.Update(WritePidFile(FLAGS_pidfile));
   if (!watched.ok()) return watched;
   loop.Run();

@@ -83,13 +83,24 @@ absl::Status LidFile::ParseLine(const std::string& line, int number) {
   return absl::OkStatus();
 }
 
-absl::Status LidFile::Keep(const std::string& name, const KeptPort& port) {
+LidFile::~LidFile() {
+  if (changed_) Save().IgnoreError();
+}
+
+void LidFile::Keep(const std::string& name, const KeptPort& port) {
   ports_[name] = port;
-  status_ = Save();
+  changed_ = true;
+}
+
+void LidFile::Forget(const std::string& name) { changed_ |= ports_.erase(name) != 0; }
+
+absl::Status LidFile::Save() {
+  status_ = Write();
+  changed_ = !status_.ok();
   return status_;
 }
 
-absl::Status LidFile::Save() const {
+absl::Status LidFile::Write() const {
   std::string text = kHeading;
   for (const auto& [name, port] : ports_) {
     absl::StrAppend(&text, name, " ", port.lid.ToString(), " ", port.guid.ToString(), "\n");

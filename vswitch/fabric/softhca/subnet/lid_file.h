@@ -29,12 +29,19 @@ struct KeptPort {
 // beside, synced, renamed), so a crash leaves the old one or the new one. One that cannot be read is never overwritten.
 class LidFile {
  public:
+  // Saves what is not saved yet.
+  ~LidFile();
   // The directory exists. kAlreadyExists if another subnet uses it; kDataLoss: "DIRECTORY/lids:3: ...".
   static absl::StatusOr<std::unique_ptr<LidFile>> Open(const std::string& directory);
 
   const std::map<std::string, KeptPort>& ports() const { return ports_; }
-  // On disk when this returns; else, with the error, known only here, and tried again with the next one.
-  absl::Status Keep(const std::string& name, const KeptPort& port);
+  // Known here, and on disk with the next Save.
+  void Keep(const std::string& name, const KeptPort& port);
+  void Forget(const std::string& name);
+  // There is something to save.
+  bool changed() const { return changed_; }
+  // On disk when this returns; if not, there still is something to save.
+  absl::Status Save();
   // The last one's.
   const absl::Status& status() const { return status_; }
 
@@ -43,12 +50,13 @@ class LidFile {
   absl::Status Lock();
   absl::Status Load();
   absl::Status ParseLine(const std::string& line, int number);
-  absl::Status Save() const;
+  absl::Status Write() const;
 
   const std::string directory_;
   const std::string path_;
   UniqueFd lock_;  // of the directory
   std::map<std::string, KeptPort> ports_;
+  bool changed_ = false;
   absl::Status status_;
 };
 

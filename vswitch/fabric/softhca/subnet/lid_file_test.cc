@@ -38,9 +38,15 @@ TEST_F(LidFileTest, WhatIsKeptIsFoundAgain) {
     const auto file = LidFile::Open(directory_.path());
     ASSERT_TRUE(file.ok()) << file.status();
     EXPECT_THAT((*file)->ports(), IsEmpty());
-    ASSERT_TRUE((*file)->Keep("h1", KeptPort{Lid(9), h1.guid}).ok());
-    ASSERT_TRUE((*file)->Keep("h2", h2).ok());
-    ASSERT_TRUE((*file)->Keep("h1", h1).ok()) << "its LID was changed";
+    (*file)->Keep("h1", KeptPort{Lid(9), h1.guid});
+    (*file)->Keep("h3", KeptPort{Lid(10), Guid(8)});
+    ASSERT_TRUE((*file)->Save().ok());
+    EXPECT_THAT(Read(), AllOf(HasSubstr("h1 0x9 "), HasSubstr("h3 0xa ")));
+    EXPECT_FALSE((*file)->changed());
+    (*file)->Keep("h1", h1);
+    (*file)->Keep("h2", h2);
+    (*file)->Forget("h3");
+    EXPECT_TRUE((*file)->changed()) << "and saved at its end";
   }
   EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(), ElementsAre(Pair("h1", h1), Pair("h2", h2)));
   EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
@@ -102,10 +108,13 @@ TEST_F(LidFileTest, WhatCouldNotBeWrittenIsTriedAgain) {
   const auto file = LidFile::Open(directory_.path());
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);  // in the way
-  EXPECT_FALSE((*file)->Keep("h1", KeptPort{Lid(2), Guid(1)}).ok());
+  (*file)->Keep("h1", KeptPort{Lid(2), Guid(1)});
+  EXPECT_FALSE((*file)->Save().ok());
   EXPECT_FALSE((*file)->status().ok());
+  EXPECT_TRUE((*file)->changed());
   ASSERT_EQ(rmdir((path_ + ".new").c_str()), 0);
-  EXPECT_TRUE((*file)->Keep("h2", KeptPort{Lid(3), Guid(2)}).ok());
+  (*file)->Keep("h2", KeptPort{Lid(3), Guid(2)});
+  EXPECT_TRUE((*file)->Save().ok());
   EXPECT_TRUE((*file)->status().ok());
   EXPECT_THAT(Read(), AllOf(HasSubstr("h1 0x2 "), HasSubstr("h2 0x3 ")));
 }

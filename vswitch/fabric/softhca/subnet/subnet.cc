@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -18,6 +19,9 @@ uint64_t SystemSeed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
 }
+
+// A write of LIDs costs two syncs of a disk, and whoever connects can cause one.
+constexpr absl::Duration kSaveInterval = absl::Seconds(1);
 
 // FNV-1a. A port's GUID follows from its name alone, so it survives everything.
 uint64_t HashName(absl::string_view name, uint64_t salt) {
@@ -100,11 +104,12 @@ const ManagedSwitch& Subnet::PortView::Switch() const ABSL_NO_THREAD_SAFETY_ANAL
 
 Subnet::Subnet(Options options)
     : options_(std::move(options)),
+      clock_(options_.clock != nullptr ? options_.clock : &system_clock_),
       partitions_(options_.config.partitions),
       random_(options_.seed != 0 ? options_.seed : SystemSeed()),
       agents_(
-          &view_, [this](const ManagedPort& port) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ReadCounters(port); },
-          options_.clock != nullptr ? options_.clock : &system_clock_, options_.last_mlid,
+          &view_, [this](const ManagedPort& port) ABSL_NO_THREAD_SAFETY_ANALYSIS { return ReadCounters(port); }, clock_,
+          options_.last_mlid,
           /*first_tid=*/random_()) {
   absl::MutexLock lock(&mutex_);
   // Ring identifiers are never reused, by a restarted subnet neither: ports still hold rings of its predecessor.
@@ -142,10 +147,10 @@ absl::Status Subnet::Register(const std::string& name, const PortResources& reso
     Port* port = FindOrMakePort(name, wish);
     if (port == nullptr) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("register port ", name, ": no LID is left, or the subnet knows ", kMaxPorts, " names already"));
+          absl::StrCat("register port ", name, ": no LID is left, or processes have ", kMaxPorts, " names already"));
     }
     made->port = port;
-    made->process = next_process_++;
+    made->process = port->last_used = next_process_++;
     if (use == PortUse::kOwn) {
       if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
       made->sink = sink;
@@ -169,8 +174,9 @@ Subnet::Port* Subnet::FindPort(const std::string& name) const {
 
 Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const RegistrationWish& wish) {
   if (Port* port = FindPort(name)) return port;
+  if (ports_.size() >= kMaxPorts && !ForgetIdlePort()) return nullptr;
   const absl::StatusOr<Lid> lid = AllocateLid(wish.lid);
-  if (!lid.ok() || ports_.size() >= kMaxPorts) return nullptr;
+  if (!lid.ok()) return nullptr;
   Port* port = MakePort(name, KeptPort{*lid, MakeGuid(name)});
   Keep(*port);
   return port;
@@ -179,7 +185,7 @@ Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const Registration
 Subnet::Port* Subnet::MakePort(const std::string& name, const KeptPort& kept) {
   auto port = std::make_unique<Port>();
   port->name = name;
-  if (ports_.size() < ManagedSwitch::kPorts) port->switch_port = static_cast<uint8_t>(ports_.size() + 1);
+  port->switch_port = FreeSwitchPort();
   PortConfig& config = port->config;
   config.node_guid = config.port_guid = kept.guid;
   config.gid = Gid::FromPrefixAndGuid(options_.gid_prefix, config.port_guid);
@@ -193,9 +199,33 @@ Subnet::Port* Subnet::MakePort(const std::string& name, const KeptPort& kept) {
   return (ports_[name] = std::move(port)).get();
 }
 
-// A subnet that cannot write goes on: what is lost is lost only if it is restarted, and `show` tells the operator.
+uint8_t Subnet::FreeSwitchPort() const {
+  std::array<bool, ManagedSwitch::kPorts + 1> taken{};
+  for (const auto& [name, port] : ports_) taken[port->switch_port] = true;
+  const auto free = std::find(taken.begin() + 1, taken.end(), false);
+  return free == taken.end() ? 0 : static_cast<uint8_t>(free - taken.begin());
+}
+
+// Whoever may connect may take a name, so names must not run out: the one that no process has had for longest is free again.
+// Such a port is in no group and has no rings. False if all have processes.
+bool Subnet::ForgetIdlePort() {
+  const Port* idle = nullptr;
+  for (const auto& [name, port] : ports_) {
+    const bool is_idle = port->owner == nullptr && port->guests.empty();
+    if (is_idle && (idle == nullptr || port->last_used < idle->last_used)) idle = port.get();
+  }
+  if (idle == nullptr) return false;
+  const std::string name = idle->name;
+  by_lid_.erase(idle->config.lid);
+  by_gid_.erase(idle->config.gid);
+  agents_.CountersBegin(*idle);
+  if (options_.lids != nullptr) options_.lids->Forget(name);
+  ports_.erase(name);
+  return true;
+}
+
 void Subnet::Keep(const Port& port) {
-  if (options_.lids != nullptr) options_.lids->Keep(port.name, KeptPort{port.config.lid, port.config.port_guid}).IgnoreError();
+  if (options_.lids != nullptr) options_.lids->Keep(port.name, KeptPort{port.config.lid, port.config.port_guid});
 }
 
 bool Subnet::LidIsFree(Lid lid) const { return lid != kSmLid && lid != switch_.lid && by_lid_.count(lid) == 0; }
@@ -293,6 +323,7 @@ void Subnet::Unregister(const std::shared_ptr<Session>& session) {
   {
     absl::MutexLock lock(&mutex_);
     session->sink = nullptr;
+    session->port->last_used = next_process_++;
     if (session->use == PortUse::kOwn) {
       Disown(session->port);
     } else {
@@ -409,9 +440,15 @@ void Subnet::CloseRing(const std::shared_ptr<Session>& session, uint64_t ring) {
   Deliver();
 }
 
+// A subnet that cannot write goes on: what is lost is lost only if it is restarted, and `show` tells the operator.
 void Subnet::Run() {
   {
     absl::MutexLock lock(&mutex_);
+    const absl::Time now = clock_->Now();
+    if (options_.lids != nullptr && options_.lids->changed() && now >= next_save_) {
+      options_.lids->Save().IgnoreError();
+      next_save_ = now + kSaveInterval;
+    }
     agents_.Run();
     TellNews();
   }
@@ -420,7 +457,8 @@ void Subnet::Run() {
 
 absl::Time Subnet::NextDeadline() const {
   absl::MutexLock lock(&mutex_);
-  return agents_.NextDeadline();
+  const bool saves = options_.lids != nullptr && options_.lids->changed();
+  return std::min(agents_.NextDeadline(), saves ? next_save_ : absl::InfiniteFuture());
 }
 
 PortCounters Subnet::ReadCounters(const ManagedPort& port) const {

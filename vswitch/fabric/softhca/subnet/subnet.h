@@ -55,7 +55,7 @@ class Subnet {
   static constexpr uint32_t kQpnsPerPort = 4096;
   // From one port to another; two are enough while one replaces the other. More are refused.
   static constexpr size_t kMaxRingsOfPair = 8;
-  static constexpr size_t kMaxPorts = 4096;  // names, with those of former runs
+  static constexpr size_t kMaxPorts = 4096;  // names, with those of former runs; beyond, the one that was idle for longest goes
 
   struct Options {
     SubnetConfig config = SubnetConfig::Default();
@@ -134,7 +134,8 @@ class Subnet {
   // Asks a port, or "ALL", to join and subscribe anew.
   absl::Status Reregister(const std::string& name);
 
-  // Repeats what ports have not confirmed in time. Whoever wants reports and tables to survive losses calls it at NextDeadline.
+  // Repeats what ports have not confirmed in time, and writes LIDs down. Whoever wants reports and tables to survive losses,
+  // and LIDs a restart, calls it at NextDeadline.
   void Run();
   absl::Time NextDeadline() const;
 
@@ -184,6 +185,7 @@ class Subnet {
     std::set<std::shared_ptr<Session>> guests;  // processes that use it without owning it
     std::shared_ptr<const CountersPage> counters;
     std::vector<FaultRule> faults;  // that it was told
+    uint64_t last_used = 0;         // by its last process to come or go, in the order of these; 0: in a former run
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
   };
   struct Ring {
@@ -218,6 +220,8 @@ class Subnet {
 
   Port* FindOrMakePort(const std::string& name, const RegistrationWish& wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Port* MakePort(const std::string& name, const KeptPort& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint8_t FreeSwitchPort() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ForgetIdlePort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(const Port& port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Port* FindPort(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool LidIsFree(Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -268,15 +272,17 @@ class Subnet {
 
   const Options options_;
   const MonotonicClock system_clock_;
+  const Clock* const clock_;
   const PortView view_{this};
   mutable absl::Mutex mutex_;
   ManagedSwitch switch_ ABSL_GUARDED_BY(mutex_);
   std::vector<Partition> partitions_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // for ever, and those that are kept
+  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // by name, with those that are kept
   std::map<Lid, Port*> by_lid_ ABSL_GUARDED_BY(mutex_);
   std::map<Gid, Port*> by_gid_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Ring> rings_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_process_ ABSL_GUARDED_BY(mutex_) = 1;
+  absl::Time next_save_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // LIDs are not written before
   uint64_t next_ring_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   MadAgents agents_ ABSL_GUARDED_BY(mutex_);

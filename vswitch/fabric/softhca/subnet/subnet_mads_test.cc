@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,11 @@
 namespace eoib::softhca {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // A registered port that says what a host says to an SA.
@@ -453,6 +458,34 @@ TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
   EXPECT_EQ(h1.config().gid, before.gid);
   EXPECT_EQ(h2.config().lid, Lid(77));
   EXPECT_TRUE(h2.config().active);
+}
+
+// A write is two syncs of a disk, in the subnet's only thread.
+TEST(SubnetLidFileTest, LidsAreWrittenOnceASecondHoweverManyPortsCome) {
+  TempDir directory;
+  const auto written = [&] {
+    std::stringstream text;
+    text << std::ifstream(directory.path() + "/lids").rdbuf();
+    return text.str();
+  };
+  FakeClock clock;
+  const auto lids = LidFile::Open(directory.path());
+  ASSERT_TRUE(lids.ok()) << lids.status();
+  Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
+  EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
+  Host h1(&subnet, "h1"), h2(&subnet, "h2");
+  EXPECT_EQ(written(), "");
+  EXPECT_LE(subnet.NextDeadline(), clock.Now());
+  subnet.Run();
+  EXPECT_THAT(written(), AllOf(HasSubstr("h1 0x2 "), HasSubstr("h2 0x3 ")));
+  EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
+  Host h3(&subnet, "h3");
+  subnet.Run();
+  EXPECT_THAT(written(), Not(HasSubstr("h3")));
+  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Seconds(1));
+  clock.Advance(absl::Seconds(1));
+  subnet.Run();
+  EXPECT_THAT(written(), HasSubstr("h3 0x4 "));
 }
 
 }  // namespace

@@ -217,11 +217,20 @@ TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
   EXPECT_FALSE(query.config().active) << "nobody wants it up";
 }
 
-TEST(SubnetTest, SoManyNamesAreKnownAndTheirPortsComeBack) {
+// Who takes name after name keeps no newcomer away, and takes none from a process.
+TEST(SubnetTest, SoManyNamesAreKnownAndTheLongestIdleOneIsForgotten) {
   Subnet subnet;
-  for (size_t i = 0; i < Subnet::kMaxPorts; ++i) ASSERT_TRUE(TestPort(&subnet, absl::StrCat("h", i)).status().ok()) << i;
-  EXPECT_EQ(TestPort(&subnet, "one-more").status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(TestPort(&subnet, "h7").status().ok());
+  TestPort living(&subnet, "living");
+  const auto lid_of = [&](const std::string& name) { return TestPort(&subnet, name, PortUse::kManage).config().lid; };
+  const Lid h1 = lid_of("h1"), h2 = lid_of("h2"), h3 = lid_of("h3");
+  for (size_t i = 4; i < Subnet::kMaxPorts; ++i) lid_of(absl::StrCat("h", i));
+  EXPECT_EQ(lid_of("h1"), h1);
+  EXPECT_EQ(lid_of("newcomer"), h2) << "h2 was idle for longest";
+  EXPECT_EQ(subnet.Ports().size(), Subnet::kMaxPorts);
+  EXPECT_EQ(lid_of("h1"), h1);
+  EXPECT_EQ(lid_of("h2"), h3) << "its own has gone to another";
+  EXPECT_TRUE(subnet.Ports().at(0).alive);
+  EXPECT_EQ(subnet.Ports().at(0).name, "living");
 }
 
 TEST(SubnetTest, NamesAreChecked) {
