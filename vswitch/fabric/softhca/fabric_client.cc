@@ -134,12 +134,18 @@ void FabricClient::CloseRing(uint64_t ring) {
 }
 
 absl::Status FabricClient::Send(Packet packet) {
-  if (!registered_) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
+  if (!registered_) return WhyNotRegistered();
   const bool idle = outbox_.empty();
   const absl::Status status = outbox_.Send(socket_.get(), std::move(packet));
   // The thread polls for room as long as something waits, and finds a broken socket by itself.
   if (idle && !outbox_.empty()) Wake();
   return absl::IsDataLoss(status) ? absl::UnavailableError(status.message()) : status;
+}
+
+absl::Status FabricClient::WhyNotRegistered() const {
+  if (refusal_.ok()) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
+  return absl::UnavailableError(absl::StrCat("eoib-fabricd at ", options_.socket, " does not take port ", name_,
+                                             " back: ", absl::string_view(refusal_.message())));
 }
 
 void FabricClient::Wake() {
@@ -174,7 +180,7 @@ void FabricClient::Run() {
       Finish(std::move(status));
       break;
     }
-    if (Lose()) retry = options_.first_retry;
+    if (Lose(status)) retry = options_.first_retry;
     Pause(retry);
     retry = std::min(2 * retry, options_.last_retry);
   }
@@ -276,12 +282,14 @@ void FabricClient::Disconnect() {
 }
 
 // The connection is gone: requests get their answer, then the port hears of it. Whether it was registered.
-bool FabricClient::Lose() {
+bool FabricClient::Lose(const absl::Status& why) {
   std::set<uint64_t> unanswered;
   bool registered;
   {
     absl::MutexLock lock(&mutex_);
     registered = registered_;
+    // One that is not there, or ends, says nothing of why.
+    refusal_ = absl::IsUnavailable(why) || absl::IsDataLoss(why) ? absl::OkStatus() : why;
     unanswered.swap(requests_);
   }
   Disconnect();

@@ -49,7 +49,8 @@ class FabricClient final : public SubnetLink {
   // Options::wait, and the message says what to start; kDeadlineExceeded if it does not answer, unless Options::keep_waiting.
   absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override;
   void Unregister() override;
-  // kUnavailable while there is no fabricd; kResourceExhausted while it does not read.
+  // kUnavailable while there is no fabricd, or it refuses the port, and the message says why; kResourceExhausted while it does
+  // not read.
   absl::Status SendMadTo(Lid destination, const Mad& mad) override;
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override;
   void CloseRing(uint64_t ring) override;
@@ -75,7 +76,7 @@ class FabricClient final : public SubnetLink {
   absl::Status TakeRingRefused(const Packet& packet);
   absl::Status TakeGroup(const Packet& packet);
   absl::Status TakeFaults(const Packet& packet);
-  bool Lose();
+  bool Lose(const absl::Status& why);
   void Disconnect();
   void Pause(absl::Duration time);
   void Finish(absl::Status result);
@@ -83,6 +84,7 @@ class FabricClient final : public SubnetLink {
   bool stopping() const;
   bool was_registered() const;
   absl::Status Send(Packet packet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WhyNotRegistered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Forget(uint64_t request);
 
   const Options options_;
@@ -103,6 +105,7 @@ class FabricClient final : public SubnetLink {
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;  // on this connection
   bool ever_registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);                 // how a fabricd that is there has ended the last connection
   absl::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);  // of Register
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered

@@ -107,6 +107,13 @@ MessageType Packet::type() const {
   return type;
 }
 
+absl::optional<uint32_t> Packet::version() const {
+  uint32_t version;
+  if (bytes.size() < sizeof(MessageType) + sizeof(version)) return absl::nullopt;
+  std::memcpy(&version, bytes.data() + sizeof(MessageType), sizeof(version));
+  return version;
+}
+
 absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds) {
   if (packet.bytes.size() == size && packet.fds.size() == fds) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("message of type ", static_cast<uint32_t>(packet.type()), ": ",

@@ -157,6 +157,8 @@ struct Packet {
 
   // kRegister for an empty packet, which nobody makes.
   MessageType type() const;
+  // Of a registration: behind the type, whatever else another version has.
+  absl::optional<uint32_t> version() const;
 };
 
 template <typename Message>

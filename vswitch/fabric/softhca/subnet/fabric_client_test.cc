@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -88,6 +90,33 @@ TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
   EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 2; })) << "on the same connection";
   EXPECT_TRUE(h1.record().offers[8]->end.liveness.valid());
   EXPECT_EQ(h1.record().lost, 0);
+}
+
+// Its fabricd was replaced by one that does not want it: "there is no eoib-fabricd" would send an operator the wrong way.
+TEST(FabricClientTest, WhoIsNotTakenBackIsToldWhy) {
+  SocketDir dir;
+  auto fabricd = std::make_unique<Fabricd>(dir.socket());
+  TestPort h1(dir.socket());
+  ASSERT_TRUE(h1.Register("h1").ok());
+  fabricd.reset();
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.lost == 1; }));
+  const auto said = [&] { return std::string(h1.client()->SendMad(Mad{}).message()); };
+  EXPECT_THAT(said(), HasSubstr("there is no eoib-fabricd"));
+  {
+    FakeFabricd another(dir.socket());
+    for (int i = 0; i < 2; ++i) {  // the second comes when the client has heard the first
+      another.Accept();
+      RegisteredMessage refusal;
+      refusal.code = static_cast<uint32_t>(absl::StatusCode::kFailedPrecondition);
+      PutText("too old", refusal.text, sizeof(refusal.text));
+      another.Send(refusal);
+    }
+    EXPECT_THAT(said(), HasSubstr("does not take port h1 back: too old"));
+  }
+  unlink(dir.socket().c_str());
+  fabricd = std::make_unique<Fabricd>(dir.socket());
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.size() == 2; }));
+  EXPECT_TRUE(h1.client()->SendMad(Mad{}).ok());
 }
 
 TEST(FabricClientTest, AClientWaitsForFabricdIfAskedTo) {

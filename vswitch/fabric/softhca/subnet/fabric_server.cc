@@ -408,6 +408,12 @@ absl::StatusOr<PortResources> FabricServer::ResourcesIn(const Packet& packet) {
 }
 
 absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
+  // Before the size, which is another version's.
+  const uint32_t version = packet.version().value_or(kProtocolVersion);
+  if (version != kProtocolVersion) {
+    return Answer(client, absl::FailedPreconditionError(absl::StrCat("register a port: eoib-fabricd speaks version ",
+                                                                     kProtocolVersion, ", not ", version)));
+  }
   const PortUse use = *UseOf(packet.type());
   const bool has_fds = use == PortUse::kOwn && !packet.fds_lost;
   const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, has_fds ? kRegisterDescriptors : 0);
@@ -422,10 +428,7 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
 
   DropDead(client->id());
   absl::Status status;
-  if (message->version != kProtocolVersion) {
-    status = absl::FailedPreconditionError(
-        absl::StrCat("register port ", name, ": eoib-fabricd speaks version ", kProtocolVersion, ", not ", message->version));
-  } else if (packet.fds_lost) {
+  if (packet.fds_lost) {
     ++counters_.refused;
     status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": eoib-fabricd: ", kNoDescriptor));
   } else if (registered() >= kMaxClients) {
@@ -434,11 +437,16 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   } else {
     status = client->Register(subnet_->Connect(wish), name, *resources, use);
   }
+  return Answer(client, status);
+}
+
+// Who is refused hears why, and closes.
+absl::Status FabricServer::Answer(Client* client, const absl::Status& status) {
   RegisteredMessage answer;
   answer.code = static_cast<uint32_t>(status.code());
   PutText(absl::string_view(status.message()), answer.text, sizeof(answer.text));
   client->Post(answer);
-  return absl::OkStatus();  // who is refused hears why, and closes
+  return absl::OkStatus();
 }
 
 absl::Status FabricServer::HandleOpenRing(Client* client, Packet packet) {

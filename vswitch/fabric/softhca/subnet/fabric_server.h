@@ -79,6 +79,7 @@ class FabricServer {
   absl::Status Handle(Client* client, Packet packet);
   static absl::StatusOr<PortResources> ResourcesIn(const Packet& packet);
   absl::Status HandleRegister(Client* client, Packet packet);
+  static absl::Status Answer(Client* client, const absl::Status& status);
   absl::Status HandleOpenRing(Client* client, Packet packet);
   size_t registered() const;
 

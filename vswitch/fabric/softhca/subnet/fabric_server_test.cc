@@ -133,21 +133,25 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
   EXPECT_TRUE(another.Register("another").ok());
 }
 
+// Also if its registration is longer or shorter than ours.
 TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
-  const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const sockaddr_un address = UnixAddress(dir_.socket()).value();
-  ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   RegisterMessage hello;
   hello.type = MessageType::kQuery;
   hello.version = kProtocolVersion + 1;
-  PutText("h1", hello.name, sizeof(hello.name));
-  Outbox outbox(1);
-  ASSERT_TRUE(outbox.Send(client.get(), Encode(hello)).ok());
-  pollfd polled{client.get(), POLLIN, 0};
-  ASSERT_EQ(poll(&polled, 1, 10'000), 1);
-  const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version"));
+  for (const size_t size : {sizeof(hello), sizeof(hello) + 8, size_t{8}}) {
+    const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    Packet packet = Encode(hello);
+    packet.bytes.resize(size);
+    Outbox outbox(1);
+    ASSERT_TRUE(outbox.Send(client.get(), std::move(packet)).ok());
+    pollfd polled{client.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&polled, 1, 10'000), 1);
+    const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version 3, not 4"));
+  }
 }
 
 TEST(FabricServerSocketTest, OneFabricdAPath) {
