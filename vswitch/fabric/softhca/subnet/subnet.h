@@ -120,10 +120,11 @@ class Subnet {
   absl::Status SetLink(const std::string& name, bool up);
   // kAlreadyExists if another port has that LID.
   absl::Status SetLid(const std::string& name, Lid lid);
-  // `name`: a port's, registered or not, or "ALL". A P_Key that was there before keeps its index in the table, and one that
-  // goes leaves an invalid entry (0x0000): queue pairs name partitions by index.
+  // `name`: a port's, registered or not, or "ALL", which also brings back whoever was removed by name. A P_Key that was there
+  // before keeps its index in the table, and one that goes leaves an invalid entry (0x0000): queue pairs name partitions by
+  // index.
   absl::Status AddToPartition(PKey pkey, const std::string& name, Membership membership);
-  // kNotFound if it is not a member. Memberships of groups stay, as with OpenSM.
+  // kNotFound if it is not a member. A partition ends with its last member. Memberships of groups stay, as with OpenSM.
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
   // While it is absent, nobody answers for the SM and the SA, and reports wait; agents of ports answer.
   void SetSmAbsent(bool absent);

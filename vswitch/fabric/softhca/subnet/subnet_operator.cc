@@ -6,6 +6,28 @@
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
+namespace {
+
+// Of ports that are not members though "ALL" is one.
+void ForgetExclusions(Partition* partition) {
+  std::erase_if(partition->listed, [](const auto& entry) { return entry.second == Membership::kNone; });
+}
+
+void AddMember(const std::string& name, Membership membership, Partition* partition) {
+  if (name != kAllPorts) {
+    partition->listed[name] = membership;
+    return;
+  }
+  partition->all = membership;
+  ForgetExclusions(partition);  // all means all
+}
+
+void RemoveMember(const std::string& name, Partition* partition) {
+  (name == kAllPorts ? partition->all : partition->listed[name]) = Membership::kNone;
+  if (partition->all == Membership::kNone) ForgetExclusions(partition);
+}
+
+}  // namespace
 
 // ---- Changed.
 
@@ -71,7 +93,7 @@ absl::Status Subnet::AddToPartition(PKey pkey, const std::string& name, Membersh
       partition = &partitions_.emplace_back();
       partition->pkey = pkey.Full();
     }
-    (name == kAllPorts ? partition->all : partition->listed[name]) = membership;
+    AddMember(name, membership, partition);
     UpdateAllPKeys();
   }
   Deliver();
@@ -87,7 +109,11 @@ absl::Status Subnet::RemoveFromPartition(PKey pkey, const std::string& name) {
       return absl::NotFoundError(
           absl::StrCat("remove ", name, " from partition ", pkey.Full().ToString(), ": it is not a member"));
     }
-    (name == kAllPorts ? partition->all : partition->listed[name]) = Membership::kNone;
+    RemoveMember(name, partition);
+    // The default partition stays, since its place in P_Key tables is the first.
+    std::erase_if(partitions_, [](const Partition& each) {
+      return each.all == Membership::kNone && each.listed.empty() && each.pkey != kDefaultPKey;
+    });
     UpdateAllPKeys();
   }
   Deliver();

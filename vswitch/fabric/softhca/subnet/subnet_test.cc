@@ -17,9 +17,11 @@
 namespace eoib::softhca {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
@@ -284,6 +286,33 @@ TEST(SubnetTest, PKeysKeepTheirIndexWhenOthersComeAndGo) {
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0x8003), "h2").ok()) << "out of what ALL are in";
   EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0)));
   EXPECT_EQ(subnet.AddToPartition(PKey(0x8000), "h1", Membership::kFull).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SubnetTest, APartitionEndsWithItsLastMember) {
+  Subnet subnet;
+  TestPort h1(&subnet, "h1");
+  for (uint16_t pkey = 0x8001; pkey < 0x8001 + 2 * kMaxPKeys; ++pkey) {
+    ASSERT_TRUE(subnet.AddToPartition(PKey(pkey), "ALL", Membership::kFull).ok()) << pkey;
+    ASSERT_TRUE(subnet.RemoveFromPartition(PKey(pkey), "h1").ok());
+    ASSERT_TRUE(subnet.RemoveFromPartition(PKey(pkey), "ALL").ok());
+  }
+  ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), "ALL").ok());
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), "ALL", Membership::kFull).ok());
+  TestPort h2(&subnet, "h2");
+  EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001))) << "the default partition has kept its place";
+}
+
+TEST(SubnetTest, AllBringsBackWhoWasRemovedByName) {
+  Subnet subnet;
+  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "h1", Membership::kLimited).ok());
+  ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0x8001), "h2").ok());
+  EXPECT_THAT(h2.config().pkeys, Not(Contains(PKey(0x8001))));
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
+  EXPECT_THAT(h2.config().pkeys, Contains(PKey(0x8001)));
+  EXPECT_THAT(h1.config().pkeys, Contains(PKey(0x0001))) << "it is what its name says";
 }
 
 TEST(SubnetTest, APortMayBeConfiguredBeforeItIsThere) {
