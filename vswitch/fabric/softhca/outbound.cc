@@ -51,7 +51,7 @@ void RingSender::MetFull() {
     // A destination that spoils its rings must not have the sender make it one after the other.
     ++shared_->counters->corrupt_rings;
     Close();
-    refused_until_ = shared_->clock->Now() + options().refusal_pause;
+    spoilt_until_ = shared_->clock->Now() + options().refusal_pause;
     return;
   }
   if (current_->producer.Publish()) RingSharedEventFd(current_->doorbell->get());
@@ -71,7 +71,7 @@ void RingSender::Publish() {
 
 void RingSender::Park(const RecordHeader& header, const Gather& gather) {
   const absl::Time now = shared_->clock->Now();
-  if (!current_.has_value() && now < refused_until_) {
+  if (!current_.has_value() && IsPausing(now)) {
     ++shared_->counters->xmit_discards;
     return;
   }
@@ -138,7 +138,7 @@ void RingSender::Flush() {
 // ---- Rings.
 
 void RingSender::WishForRing(uint64_t capacity) {
-  if (wish_ != 0 || opening_.has_value() || shared_->clock->Now() < refused_until_) return;
+  if (wish_ != 0 || opening_.has_value() || IsPausing(shared_->clock->Now())) return;
   wish_ = std::min(capacity, options().largest_capacity);
   shared_->wishes.rings.push_back(lid_);
 }

@@ -63,6 +63,7 @@ TEST_F(RingSenderTest, ASpoiltRingIsClosedAndTheNextIsMadeAfterAPause) {
   // Nothing is kept for it either.
   const uint64_t discards = counters_.xmit_discards;
   clock_.Advance(absl::Milliseconds(100) - absl::Nanoseconds(1));
+  sender_.OnPeerSeen();  // it makes rings to us meanwhile
   Send();
   sender_.Maintain(clock_.Now());
   EXPECT_TRUE(shared_.wishes.empty()) << "not yet";
@@ -72,6 +73,16 @@ TEST_F(RingSenderTest, ASpoiltRingIsClosedAndTheNextIsMadeAfterAPause) {
   Send();
   EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
   EXPECT_TRUE(sender_.parked());
+}
+
+TEST_F(RingSenderTest, WhoIsSeenAfterARefusalIsAskedAtOnce) {
+  sender_.OnClosed();
+  sender_.OnRefused();
+  Send();
+  EXPECT_TRUE(shared_.wishes.empty());
+  sender_.OnPeerSeen();
+  Send();
+  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
 }
 
 TEST_F(RingSenderTest, WhoSpoilsEveryRingGetsTenInASecond) {
