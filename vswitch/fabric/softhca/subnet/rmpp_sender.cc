@@ -64,7 +64,7 @@ bool RmppSender::Start(const MadEndpoint& to, const SaHeader& header, std::vecto
 }
 
 void RmppSender::SendWindow(const MadEndpoint& to, Transfer* transfer, absl::Time now, std::vector<OutgoingMad>* out) {
-  const uint32_t last = std::min(transfer->window, transfer->segments);
+  const uint32_t last = std::min({transfer->window, transfer->segments, transfer->acked + options_.ahead});
   while (transfer->sent < last) {
     ++transfer->sent;
     ++counters_.segments;

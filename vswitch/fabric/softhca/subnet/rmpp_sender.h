@@ -27,6 +27,7 @@ class RmppSender {
     absl::Duration timeout = absl::Milliseconds(500);  // for an ACK
     int transmissions = 4;                             // of a segment
     absl::Duration total = absl::Seconds(40);          // for all of a table, however busily it is acknowledged
+    uint32_t ahead = 64;                               // segments beyond the last that was acknowledged, whatever the window
     size_t tables_per_port = 8;                        // at once
     size_t bytes = 16 << 20;                           // of all tables together
   };

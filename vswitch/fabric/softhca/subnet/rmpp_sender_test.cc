@@ -14,8 +14,11 @@
 namespace eoib::softhca {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 const Gid kPort = Gid::FromPrefixAndGuid(1, Guid(1));
 const Gid kOther = Gid::FromPrefixAndGuid(1, Guid(2));
@@ -142,6 +145,20 @@ TEST_F(RmppSenderTest, TheReceiversWindowIsKept) {
   EXPECT_EQ(sender_.under_way(), 0u);
   EXPECT_EQ(sender_.NextDeadline(), absl::InfiniteFuture());
   EXPECT_EQ(sender_.counters().repeated, 0u);
+}
+
+// A window as large as the table would be the whole table in the queue of whoever reads nothing more.
+TEST_F(RmppSenderTest, WhateverTheWindowSixtyFourSegmentsAreAheadOfTheAcknowledgement) {
+  ASSERT_TRUE(Start(1, 200 * 1000));
+  Segments();
+  Ack(1, 1, 1'000'000);
+  EXPECT_THAT(Segments(), AllOf(SizeIs(64), Contains(65)));
+  Ack(1, 33, 1'000'000);
+  EXPECT_THAT(Segments(), AllOf(SizeIs(32), Contains(97)));
+  for (uint32_t acked = 97; acked < 1000; acked += 64) Ack(1, acked, 1'000'000);
+  EXPECT_THAT(Segments(), Contains(1000));
+  Ack(1, 1000, 1'000'000);
+  EXPECT_EQ(sender_.counters().completed, 1u);
 }
 
 TEST_F(RmppSenderTest, WhatIsNotAcknowledgedIsRepeatedFromThere) {
