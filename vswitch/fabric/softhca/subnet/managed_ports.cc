@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "vswitch/fabric/softhca/link_rate.h"
 #include "vswitch/fabric/softhca/subnet/subnet_config.h"
 
 namespace eoib::softhca {
@@ -10,27 +11,7 @@ namespace {
 // PortInfo's CapabilityMask (IBA 1.4 §14.2.5.6).
 constexpr uint32_t kIsSm = 1u << 1;
 constexpr uint32_t kIsClientReregistrationSupported = 1u << 25;
-
-struct LinkForm {
-  uint8_t width, speed;  // PortInfo's codes
-};
-
-// The link that has a rate: 1x or 4x, single, double or quad data rate. Faster ones have no code of this age.
-LinkForm LinkFormOf(uint8_t rate) {
-  constexpr uint8_t k1x = 1, k4x = 2, kSdr = 1, kDdr = 2, kQdr = 4;
-  switch (rate) {
-    case 2:
-      return {k1x, kSdr};
-    case 5:
-      return {k1x, kDdr};
-    case 6:
-      return {k4x, kDdr};
-    case 7:
-      return {k4x, kQdr};
-    default:
-      return {k4x, kSdr};
-  }
-}
+constexpr uint8_t kQdr = 4;  // LinkSpeedActive
 
 void SetActive(PortInfo* info) {
   info->state = PortState::kActive;
@@ -81,7 +62,8 @@ PortInfo PortInfoOf(const ManagedPort& port) {
   info.sm_lid = port.config.sm_lid.value();
   info.capability_mask = kIsClientReregistrationSupported;
   info.local_port = kHcaPort;
-  const LinkForm form = LinkFormOf(port.config.rate);
+  LinkForm form = LinkFormOf(port.config.rate);
+  form.speed = std::min(form.speed, kQdr);  // of faster links, too: theirs is in a field that this PortInfo has not
   info.width_enabled = info.width_supported = info.width_active = form.width;
   info.speed_enabled = info.speed_supported = info.speed_active = form.speed;
   info.neighbor_mtu = info.mtu_cap = port.config.mtu;

@@ -210,5 +210,19 @@ TEST_F(SmpResponderTest, WhatIsRefused) {
   }
 }
 
+// As ibv_query_port has it, but for speeds that PortInfo has in another field.
+TEST(ManagedPortsTest, PortInfoHasTheLinkOfARate) {
+  const struct {
+    uint8_t rate, width, speed;
+  } kRows[] = {{2, 1, 1}, {3, 2, 1}, {4, 8, 1}, {7, 2, 4}, {9, 4, 4}, {10, 8, 4}, {12, 2, 4}, {16, 2, 4}};
+  for (const auto& row : kRows) {
+    ManagedPort port = MakeManagedPort(2, {});
+    port.config.rate = row.rate;
+    const PortInfo info = PortInfoOf(port);
+    EXPECT_EQ(info.width_active, row.width) << int{row.rate};
+    EXPECT_EQ(info.speed_active, row.speed) << int{row.rate};
+  }
+}
+
 }  // namespace
 }  // namespace eoib::softhca
