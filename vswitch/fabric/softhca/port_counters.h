@@ -31,7 +31,9 @@ namespace eoib::softhca {
   X(rcv_simulated_overflows, "not received: no room to keep them as long as was asked for")                 \
   X(corrupt_rings, "rings closed since the other side broke their rules")                                   \
   X(capture_drops, "packets that a capture missed")                                                         \
-  X(ring_failures, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")
+  X(ring_failures, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")     \
+  X(xmit_data, "what was sent, in words of four bytes from the LRH to the ICRC")                            \
+  X(rcv_data, "what was received, likewise")
 
 struct PortCounters {
 #define EOIB_X(name, help) uint64_t name = 0;

@@ -318,6 +318,7 @@ bool QueuePairs::CheckSource(const SourceIdentity& source, const RecordHeader& h
 void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
   ++counters_->rcv_packets;
   counters_->rcv_bytes += header.length;
+  counters_->rcv_data += WireWords(header);
   counters_->rcv_multicast_packets += header.dlid >= Mlid::kMin ? 1 : 0;
   if (!CheckSource(source, header)) return;
   if (header.dlid >= Mlid::kMin) return DeliverMulticast(source, header, payload);

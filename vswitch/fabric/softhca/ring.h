@@ -24,6 +24,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/fabric/softhca/ring_memory.h"
+#include "vswitch/wire/ib_headers.h"
 
 namespace eoib::softhca {
 
@@ -56,6 +57,13 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == kRecordAlignment && sizeof(RecordHeader) == sizeof(RingHeaderWords));
 // No padding: nothing of the producer's memory goes into a ring by accident.
 static_assert(std::has_unique_object_representations_v<RecordHeader>);
+
+// Its packet's on a wire, in words of four bytes: all but the VCRC, as ports count their data (IBA 1.4 §16.1.3.5).
+constexpr uint64_t WireWords(const RecordHeader& header) {
+  const size_t absent = (header.flags & RecordHeader::kGlobal) != 0 ? 0 : kGrhSize;
+  const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0;
+  return (UdPacketSize(header.length) - kVcrcSize - absent + immediate) / 4;
+}
 
 constexpr size_t RecordSize(size_t payload) {
   return sizeof(RecordHeader) + (payload + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;

@@ -372,6 +372,7 @@ void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
   }
   ++counters_.xmit_packets;
   counters_.xmit_bytes += header.length;
+  counters_.xmit_data += WireWords(header);
   if (capture_ != nullptr) CapturePacket(header, config.lid, config.gid, gather);
   if (header.dlid < Mlid::kMin) {
     outbound_.Send(Lid(header.dlid), header, gather);

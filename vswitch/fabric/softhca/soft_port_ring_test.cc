@@ -36,6 +36,19 @@ TEST_P(SoftPortTest, ARingWhoseDescriptorsFoundNoRoomIsCounted) {
   EXPECT_EQ(a->port().rings().inbound, 0u);
 }
 
+TEST_P(SoftPortTest, DataIsCountedInWordsFromTheLrhToTheIcrc) {
+  auto a = Open("a"), b = Open("b");
+  ASSERT_EQ(a->Send(b->Address(), "12345"), 0);
+  b->Receive();
+  constexpr uint64_t kWords = (8 + 12 + 8 + 5 + 3 + 4) / 4;  // LRH, BTH, DETH, payload, pad, ICRC
+  EXPECT_EQ(a->counters().xmit_data, kWords);
+  EXPECT_EQ(b->counters().rcv_data, kWords);
+  ASSERT_EQ(a->Send(b->GlobalAddress(), "12345"), 0);
+  b->Receive();
+  EXPECT_EQ(a->counters().xmit_data, 2 * kWords + 40 / 4);
+  EXPECT_EQ(b->counters().rcv_data, 2 * kWords + 40 / 4);
+}
+
 TEST_P(SoftPortTest, AStoppedPeerCostsItsMessagesAfterTheHeadOfQueueLifetime) {
   options_.outbound.parking_capacity = 64 * 1024;
   auto a = Open("a"), b = Open("b");

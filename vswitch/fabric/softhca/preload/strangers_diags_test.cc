@@ -223,7 +223,7 @@ TEST_F(StrangersDiagsTest, PerfqueryCountsAndClears) {
   }
   std::string output = Run("asker", ask);
   EXPECT_THAT(output, Shows("PortXmitPkts", "3"));
-  EXPECT_THAT(output, Shows("PortXmitData", "300")) << "in units of four bytes";
+  EXPECT_THAT(output, Shows("PortXmitData", "324")) << "3 * (8 + 12 + 8 + 400 + 4) / 4";
   EXPECT_THAT(Run("asker", absl::StrCat("perfquery ", LidOf("host2"), " 1")), Shows("PortRcvPkts", "3"));
   EXPECT_THAT(Run("asker", absl::StrCat("perfquery -x ", LidOf("host1"), " 1")), Shows("PortUnicastXmitPkts", "3"));
   Run("asker", absl::StrCat("perfquery -R ", LidOf("host1"), " 1"));

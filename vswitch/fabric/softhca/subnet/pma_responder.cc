@@ -41,8 +41,8 @@ PortCountersAttribute PmaResponder::ToAttribute(const PortCounters& counters) {
   attribute.xmit_discards = counters.xmit_discards;
   attribute.xmit_constraint_errors = counters.xmit_pkey_errors;
   attribute.rcv_constraint_errors = counters.rcv_pkey_violations;
-  attribute.xmit_data = counters.xmit_bytes / 4;
-  attribute.rcv_data = counters.rcv_bytes / 4;
+  attribute.xmit_data = counters.xmit_data;
+  attribute.rcv_data = counters.rcv_data;
   attribute.xmit_packets = counters.xmit_packets;
   attribute.rcv_packets = counters.rcv_packets;
   attribute.multicast_xmit_packets = counters.xmit_multicast_packets;

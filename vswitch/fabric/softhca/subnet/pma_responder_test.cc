@@ -53,18 +53,18 @@ class PmaResponderTest : public ::testing::Test {
 
 TEST_F(PmaResponderTest, CountersHaveTheirPlaces) {
   counters_.xmit_packets = 1;
-  counters_.xmit_bytes = 4 * 2;
+  counters_.xmit_data = 2;
   counters_.xmit_discards = 3;
   counters_.xmit_pkey_errors = 4;
   counters_.rcv_packets = 5;
-  counters_.rcv_bytes = 4 * 6;
+  counters_.rcv_data = 6;
   counters_.rcv_pkey_violations = 7;
   counters_.rcv_bad_address = 8;
   counters_.corrupt_rings = 100;
   for (const PerfAttribute attribute : {PerfAttribute::kPortCounters, PerfAttribute::kPortCountersExtended}) {
     const PortCountersAttribute answer = Get(attribute);
     EXPECT_EQ(answer.xmit_packets, 1u);
-    EXPECT_EQ(answer.xmit_data, 2u) << "in words of four bytes";
+    EXPECT_EQ(answer.xmit_data, 2u);
     EXPECT_EQ(answer.rcv_packets, 5u);
     EXPECT_EQ(answer.rcv_data, 6u);
     EXPECT_EQ(answer.port, 1);
