@@ -1,7 +1,6 @@
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,9 +14,6 @@
 
 namespace eoib::softhca {
 namespace {
-
-constexpr uint64_t kMinRing = 1024;
-constexpr uint64_t kMaxRing = uint64_t{1} << 30;
 
 PKeyTable ToTable(const std::vector<PKey>& pkeys) {
   PKeyTable table;
@@ -36,19 +32,6 @@ absl::StatusOr<std::vector<PKey>> FromTable(const PKeyTable& table) {
 absl::Status CheckQpns(uint32_t first, uint32_t count) {
   if (first <= Qpn::kMax && count <= Qpn::kMax + 1 - first) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a range of ", count, " QPNs from ", first));
-}
-
-absl::Status CheckMemfd(const char* what, int fd, uint64_t size) {
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) {
-    return absl::InvalidArgumentError(absl::StrCat("a ring's ", what, " is not a memfd sealed against shrinking and growing"));
-  }
-  struct stat status;
-  if (fstat(fd, &status) != 0 || static_cast<uint64_t>(status.st_size) < size) {
-    return absl::InvalidArgumentError(absl::StrCat("a ring's ", what, " is smaller than ", size, " bytes"));
-  }
-  return absl::OkStatus();
 }
 
 bool IsPipe(int fd) {
@@ -270,12 +253,7 @@ RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds) {
 }
 
 absl::Status CheckRingEnd(const RingEnd& end) {
-  const bool power_of_two = (end.capacity & (end.capacity - 1)) == 0;
-  if (end.capacity < kMinRing || end.capacity > kMaxRing || !power_of_two) {
-    return absl::InvalidArgumentError(absl::StrCat("a ring of ", end.capacity, " bytes"));
-  }
-  if (absl::Status status = CheckMemfd("data", end.data.get(), end.capacity); !status.ok()) return status;
-  if (absl::Status status = CheckMemfd("index", end.index.get(), sizeof(RingIndex)); !status.ok()) return status;
+  if (absl::Status status = RingMemory::Check(end.data.get(), end.index.get(), end.capacity); !status.ok()) return status;
   if (!IsEventFd(end.space.get())) return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
   if (!IsPipe(end.liveness.get())) return absl::InvalidArgumentError("a ring's liveness descriptor is not a pipe");
   return absl::OkStatus();

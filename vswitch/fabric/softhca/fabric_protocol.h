@@ -195,8 +195,7 @@ std::string TextOf(const char* field, size_t size);
 // The ends of a ring, in the order of RingEnd. FromDescriptors requires four.
 std::vector<UniqueFd> ToDescriptors(RingEnd end);
 RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds);
-// Whether a stranger's ring may be handed to another port: memfds that can neither shrink nor grow and are large enough, an
-// eventfd, a pipe.
+// Whether a stranger's ring may be handed to another port: memory that its consumer will map, an eventfd, a pipe.
 absl::Status CheckRingEnd(const RingEnd& end);
 bool IsEventFd(int fd);
 // A duplicate, closed at exec; invalid if the process is out of descriptors.

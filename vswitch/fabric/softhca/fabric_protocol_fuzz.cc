@@ -133,13 +133,13 @@ void CheckMessages(const Packet& packet) {
 }
 
 // Descriptors of all kinds that a stranger may send, in place of a ring's and of a doorbell.
-enum Kind : size_t { kSealed, kUnsealed, kSmall, kEvents, kPipe, kFile, kKinds };
+enum Kind : size_t { kData, kUnsealed, kSmall, kEvents, kPipe, kFile, kIndex, kKinds };
 constexpr uint64_t kMemory = 64 * 1024;
 
 UniqueFd MakeMemory(uint64_t size, bool sealed) {
   UniqueFd fd(memfd_create("fuzz", MFD_ALLOW_SEALING | MFD_CLOEXEC));
   EOIB_CHECK(fd.valid() && ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
-  if (sealed) EOIB_CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  if (sealed) EOIB_CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
   return fd;
 }
 
@@ -156,7 +156,8 @@ int Descriptor(Kind kind) {
                                                           MakeMemory(4, true),
                                                           UniqueFd(eventfd(0, EFD_CLOEXEC)),
                                                           MakePipe(),
-                                                          UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
+                                                          UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+                                                          MakeMemory(4096, true)};
   return fds[kind].get();
 }
 
@@ -166,9 +167,7 @@ void CheckEnd(const std::vector<Kind>& kinds, Packet packet) {
   if (!message.ok()) return;
   const uint64_t capacity = message->capacity;
   RingEnd end = FromDescriptors(capacity, std::move(packet.fds));
-  const bool good_capacity = capacity >= 1024 && (capacity & (capacity - 1)) == 0;
-  const bool good = good_capacity && capacity <= kMemory && kinds[0] == kSealed && kinds[1] == kSealed && kinds[2] == kEvents &&
-                    kinds[3] == kPipe;
+  const bool good = capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents && kinds[3] == kPipe;
   const absl::Status status = CheckRingEnd(end);
   EOIB_CHECK(status.ok() == good);
   if (!good) CheckRefusal(status);

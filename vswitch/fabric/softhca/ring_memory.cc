@@ -25,7 +25,7 @@ bool IsRingCapacity(uint64_t capacity) {
 }
 
 absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::CreateShared(uint64_t capacity) {
-  EOIB_CHECK(IsRingCapacity(capacity));
+  EOIB_CHECK(IsRingCapacity(capacity) && capacity <= kMaxShared);
   std::shared_ptr<RingMemory> memory(new RingMemory(capacity));
   memory->mapped_ = true;
   absl::StatusOr<SealedFile> data = MakeSealedFile("ring's data", capacity, SealedFile::Writers::kMaker);
@@ -39,10 +39,16 @@ absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::CreateShared(uint64_t ca
   return memory;
 }
 
-absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::Map(int data_fd, int index_fd, uint64_t capacity) {
-  if (!IsRingCapacity(capacity)) return absl::InvalidArgumentError(absl::StrCat("map a ring: no ring has capacity ", capacity));
+absl::Status RingMemory::Check(int data_fd, int index_fd, uint64_t capacity) {
+  if (!IsRingCapacity(capacity) || capacity > kMaxShared) {
+    return absl::InvalidArgumentError(absl::StrCat("map a ring: no ring has capacity ", capacity));
+  }
   if (absl::Status status = CheckSealedFile("ring's data", data_fd, capacity); !status.ok()) return status;
-  if (absl::Status status = CheckSealedFile("ring's index", index_fd, kIndexFileSize); !status.ok()) return status;
+  return CheckSealedFile("ring's index", index_fd, kIndexFileSize);
+}
+
+absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::Map(int data_fd, int index_fd, uint64_t capacity) {
+  if (absl::Status status = Check(data_fd, index_fd, capacity); !status.ok()) return status;
   std::shared_ptr<RingMemory> memory(new RingMemory(capacity));
   memory->mapped_ = true;
   const absl::StatusOr<void*> data = MapFile("ring's data", data_fd, capacity, PROT_READ);

@@ -37,12 +37,16 @@ class RingMemory {
  public:
   static constexpr uint64_t kMinCapacity = 16 * 1024;
   static constexpr uint64_t kMaxCapacity = 64 * 1024 * 1024;
+  // Of what one process maps of another's: no producer of ours makes a larger ring, and a stranger may offer eight.
+  static constexpr uint64_t kMaxShared = 4 * 1024 * 1024;
 
-  // A producer's, in memory files. `capacity`: a power of two from kMinCapacity to kMaxCapacity.
+  // A producer's, in memory files. `capacity`: a power of two from kMinCapacity to kMaxShared.
   static absl::StatusOr<std::shared_ptr<RingMemory>> CreateShared(uint64_t capacity);
   // A consumer's view of what another process made. kInvalidArgument if the files are not sealed or not of the right size.
   static absl::StatusOr<std::shared_ptr<RingMemory>> Map(int data_fd, int index_fd, uint64_t capacity);
-  // For both ends in this process.
+  // Whether Map would take it: for whoever hands it on.
+  static absl::Status Check(int data_fd, int index_fd, uint64_t capacity);
+  // For both ends in this process: up to kMaxCapacity.
   static std::shared_ptr<RingMemory> CreateLocal(uint64_t capacity);
 
   ~RingMemory();

@@ -305,6 +305,8 @@ TEST(RingMemoryTest, AConsumerMapsOnlySealedFilesOfTheRightSize) {
       {"index too small", kCapacity, 0, kSeals, kSeals, kCapacity, false},
       {"no power of two", 3 * 64 * 1024, 4096, kSeals, kSeals, 3 * 64 * 1024, false},
       {"no capacity", 0, 4096, kSeals, kSeals, 0, false},
+      {"the largest", 4 << 20, 4096, kSeals, kSeals, 4 << 20, true},
+      {"larger than any of ours", 8 << 20, 4096, kSeals, kSeals, 8 << 20, false},
       {"larger than any ring", kCapacity, 4096, kSeals, kSeals, uint64_t{1} << 40, false},
   };
   for (const Row& row : kRows) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "vswitch/fabric/softhca/ring_memory.h"
 #include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
 
 namespace eoib::softhca {
@@ -88,10 +89,22 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"a ring without descriptors", true, [&] { return Encode(OpenRingMessage()); }},
       {"a ring of an odd size", true, [&] { return ring([](RingEnd* end) { end->capacity = 65535; }); }},
       {"a ring of no size", true, [&] { return ring([](RingEnd* end) { end->capacity = 0; }); }},
+      {"a ring larger than any of ours", true,
+       [&] {
+         return ring([=](RingEnd* end) {
+           end->capacity = 2 * RingMemory::kMaxShared;
+           end->data = MakeMemfd(end->capacity, kBothSeals | F_SEAL_SEAL);
+         });
+       }},
+      {"memory larger than its ring", true,
+       [&] { return ring([=](RingEnd* end) { end->data = MakeMemfd(131072, kBothSeals | F_SEAL_SEAL); }); }},
       {"a ring larger than its memory", true, [&] { return ring([](RingEnd* end) { end->capacity = 131072; }); }},
-      {"data that may shrink", true, [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_GROW); }); }},
-      {"data that may grow", true, [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_SHRINK); }); }},
-      {"an index that may shrink", true, [&] { return ring([](RingEnd* end) { end->index = MakeMemfd(4096, F_SEAL_GROW); }); }},
+      {"data that may shrink", true,
+       [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_GROW | F_SEAL_SEAL); }); }},
+      {"data that may grow", true,
+       [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_SHRINK | F_SEAL_SEAL); }); }},
+      {"an index that may shrink", true,
+       [&] { return ring([](RingEnd* end) { end->index = MakeMemfd(4096, F_SEAL_GROW | F_SEAL_SEAL); }); }},
       {"an empty index", true, [&] { return ring([=](RingEnd* end) { end->index = MakeMemfd(0, kBothSeals); }); }},
       {"data that is no memory file", true,
        [&] { return ring([](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); }); }},

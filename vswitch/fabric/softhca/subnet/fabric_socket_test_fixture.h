@@ -140,8 +140,8 @@ inline std::vector<UniqueFd> MakePortDescriptors() {
 inline RingEnd MakeRingEnd() {
   RingEnd end;
   end.capacity = 65536;
-  end.data = MakeMemfd(end.capacity, F_SEAL_SHRINK | F_SEAL_GROW);
-  end.index = MakeMemfd(4096, F_SEAL_SHRINK | F_SEAL_GROW);
+  end.data = MakeMemfd(end.capacity, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  end.index = MakeMemfd(4096, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   end.space = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   int pair[2];
   EXPECT_EQ(pipe2(pair, O_CLOEXEC), 0);
