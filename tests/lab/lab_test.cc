@@ -49,6 +49,8 @@ TEST_F(LabTest, RunTellsWhatAProgramSaidAndHowItEnded) {
   EXPECT_EQ(host->Run({"sh", "-c", "kill -9 $$"}).exit_code, 128 + SIGKILL);
   EXPECT_EQ(host->Run({"no-such-program"}).exit_code, 127);
   EXPECT_EQ(host->Run({"sleep", "60"}, "", absl::Milliseconds(20)).exit_code, 128 + SIGKILL);
+  const RunResult mute = host->Run({"sh", "-c", "exec sleep 60 >&- 2>&-"}, "", absl::Milliseconds(20));
+  EXPECT_EQ(mute.exit_code, 128 + SIGKILL) << "though there is nothing to hear any more";
 }
 
 TEST_F(LabTest, HostsHaveNothingButAWorkingLoopback) {

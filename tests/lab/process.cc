@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -118,6 +120,18 @@ bool Converse(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err,
   return true;
 }
 
+// Whether a child has ended by then. It may have closed its outputs long before.
+bool EndsBy(pid_t pid, absl::Time deadline) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) DieErrno("pidfd_open");
+  pollfd ended = {process.get(), POLLIN, 0};
+  int ready;
+  do {
+    ready = poll(&ended, 1, static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(deadline - Now()), 0)));
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
+}
+
 }  // namespace
 
 void Die(const std::string& what) {
@@ -159,7 +173,8 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input, absl::Duratio
   out.write.reset();
   err.write.reset();
   RunResult result;
-  if (!Converse(std::move(in.write), input, std::move(out.read), std::move(err.read), deadline, &result)) {
+  const bool heard = Converse(std::move(in.write), input, std::move(out.read), std::move(err.read), deadline, &result);
+  if (!heard || !EndsBy(pid, deadline)) {
     absl::StrAppend(&result.err, "killed after ", absl::FormatDuration(limit), ": ", absl::StrJoin(options.argv, " "), "\n");
     kill(-pid, SIGKILL);
   }
