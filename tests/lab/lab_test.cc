@@ -6,12 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "fdb/child_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/frames.h"
@@ -190,8 +192,12 @@ TEST(LabCrashTest, NothingStaysBehindWhenATestIsKilled) {
   ASSERT_EQ(MissingOnThisMachine(), "");
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);
-  const pid_t doomed = fork();
-  if (doomed == 0) RunDoomedTest(fds[1]);
+  const pid_t test = getpid(), pid = fork();
+  if (pid == 0) {
+    DieWithTest(test);
+    RunDoomedTest(fds[1]);
+  }
+  ChildForTest doomed(pid);
   close(fds[1]);
   std::string said;
   char bytes[512];
@@ -203,10 +209,36 @@ TEST(LabCrashTest, NothingStaysBehindWhenATestIsKilled) {
   EXPECT_TRUE(std::filesystem::exists(words[0]));
   for (int i = 1; i < 4; ++i) EXPECT_TRUE(Running(words[i])) << words[i];
 
-  kill(doomed, SIGKILL);
-  waitpid(doomed, nullptr, 0);
+  doomed.Kill();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !std::filesystem::exists(words[0]); }));
   for (int i = 1; i < 4; ++i) EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Running(words[i]); })) << words[i];
+}
+
+// What tests fork without the lab.
+TEST(LabCrashTest, AForkedChildDiesWithItsTest) {
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  const pid_t crashing = fork();
+  if (crashing == 0) {
+    const pid_t test = getpid(), child = fork();
+    if (child == 0) {
+      DieWithTest(test);
+      (void)!write(fds[1], "x", 1);
+    }
+    if (child != 0) (void)!write(fds[1], &child, sizeof(child));
+    while (true) pause();
+  }
+  ChildForTest crash(crashing);
+  std::string said;
+  char bytes[16];
+  while (said.size() < 1 + sizeof(pid_t)) said.append(bytes, read(fds[0], bytes, sizeof(bytes)));
+  close(fds[0]);
+  close(fds[1]);
+  pid_t child;
+  std::memcpy(&child, said.data() + (said[0] == 'x'), sizeof(child));
+  EXPECT_TRUE(Running(absl::StrCat(child)));
+  crash.Kill();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Running(absl::StrCat(child)); }));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "fdb/child_for_test.h"
 #include "fdb/clock.h"
 #include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
@@ -33,7 +34,9 @@ namespace {
 std::unique_ptr<SoftNode> Open(const std::string& socket, const std::string& name) {
   FabricClient::Options options;
   options.socket = socket;
-  absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(std::make_unique<FabricClient>(options), name);
+  SoftPort::Options port;
+  port.outbound.idle_close = absl::Hours(1);  // tests count rings, and may be slow
+  absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(std::make_unique<FabricClient>(options), name, port);
   EXPECT_TRUE(hca.ok()) << hca.status();
   return std::make_unique<SoftNode>(*std::move(hca));
 }
@@ -131,8 +134,9 @@ TEST(SoftFabricChild, DISABLED_SendsForEver) {
 
 pid_t StartChild(const std::string& socket, const Destination& to) {
   const std::string lid = std::to_string(to.dlid), qpn = std::to_string(to.qpn.value());
-  const pid_t child = fork();
+  const pid_t test = getpid(), child = fork();
   if (child != 0) return child;
+  DieWithTest(test);
   setenv("SOFT_FABRIC_TEST_SOCKET", socket.c_str(), 1);
   setenv("SOFT_FABRIC_TEST_LID", lid.c_str(), 1);
   setenv("SOFT_FABRIC_TEST_QPN", qpn.c_str(), 1);
@@ -147,7 +151,7 @@ TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
   for (const bool fabricd_dies_first : {false, true}) {
     SCOPED_TRACE(fabricd_dies_first);
     const uint64_t before = a->counters().rcv_delivered;
-    const pid_t child = StartChild(socket_, a->Address());
+    ChildForTest child(StartChild(socket_, a->Address()));
     const auto receive = [&] {
       // Bounded: whoever sends for ever may be faster.
       for (int i = 0; i < 256; ++i) {
@@ -161,8 +165,7 @@ TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
       return a->counters().rcv_delivered > before + 100;
     }));
     if (fabricd_dies_first) fabricd_.reset();
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    child.Kill();
     EXPECT_TRUE(Eventually([&] {
       receive();
       return a->port().rings().inbound == 1;  // b's alone
@@ -270,8 +273,10 @@ class Process {
     int input[2], output[2];
     EXPECT_EQ(pipe2(input, O_CLOEXEC), 0);
     EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
+    const pid_t test = getpid();
     pid_ = fork();
     if (pid_ == 0) {
+      DieWithTest(test);
       dup2(input[0], STDIN_FILENO);
       fcntl(output[1], F_SETFD, 0);
       setenv("SOFT_FABRIC_TEST_SOCKET", socket.c_str(), 1);

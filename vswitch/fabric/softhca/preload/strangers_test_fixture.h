@@ -33,6 +33,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "fdb/child_for_test.h"
 #include "fdb/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
@@ -52,8 +53,10 @@ class Program {
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     const std::string fabric = directory + "/" + socket;
+    const pid_t test = getpid();
     pid_ = fork();
     if (pid_ != 0) return;
+    DieWithTest(test);
     const int fd = open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(fd, 1);
     dup2(fd, 2);

@@ -1,0 +1,42 @@
+// Child processes of tests, none of which outlives its test, however that ends.
+#ifndef EOIB_FDB_CHILD_FOR_TEST_H_
+#define EOIB_FDB_CHILD_FOR_TEST_H_
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace eoib {
+
+// In a child, right after the fork from `test`, by a thread that lives as long as that one: a test that crashes leaves no child
+// behind.
+inline void DieWithTest(pid_t test) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != test) _exit(127);  // it ended before the child could be bound to it
+}
+
+// A child that is killed with its scope.
+class ChildForTest {
+ public:
+  explicit ChildForTest(pid_t pid) : pid_(pid) {}
+  ~ChildForTest() { Kill(); }
+  ChildForTest(const ChildForTest&) = delete;
+  ChildForTest& operator=(const ChildForTest&) = delete;
+
+  // Returns when it is gone.
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_CHILD_FOR_TEST_H_
