@@ -56,13 +56,13 @@ class Dhcpv6Client {
       message.insert(message.end(), part.begin(), part.end());
     }
     absl::optional<Bytes> answer;
-    EventuallyTrue(kPatience, [&] {
+    const bool answered = EventuallyTrue(kPatience, [&] {
       SendUdp(socket_.get(), servers_, 547, message);
       answer = ReceiveUdp(socket_.get(), absl::Seconds(1));
       return answer.has_value() && answer->size() > 4 && (*answer)[0] == expected &&
              std::equal(answer->begin() + 1, answer->begin() + 4, message.begin() + 1);
     });
-    return answer;
+    return answered ? answer : absl::nullopt;
   }
 
   const UniqueFd socket_;
