@@ -333,8 +333,11 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
 }
 
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {
-  auto hosts = AddNumberedAgents(2);  // in the group, but they have not spoken to each other's station yet
+  Fault({"fault", "*", "*", "loss", "1000000"});  // or they hear what their stations say of themselves
+  auto hosts = AddNumberedAgents(2);              // in the group
   Fault({"sm", "off"});
+  for (Agent* agent : hosts) ASSERT_EQ(agent->Stat("new_peers"), 0u) << agent->host()->name();
+  Fault({"fault/clear"});
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[1]->host(), Address(1));
   Fault({"sm", "on"});
