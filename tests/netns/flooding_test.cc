@@ -84,7 +84,7 @@ TEST_F(FloodingTest, NoReplyOfABurstOfNewSourcesFloods) {
 
 TEST_F(FloodingTest, AnAgedOutMacFloodsAgain) {
   AgentSpec spec;
-  spec.veses[0].more = "ageing = 1\n";
+  spec.veses[0].more = "ageing = 5\n";  // in which a slow machine sends three frames
   AddThree(spec);
   b().Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(a().WaitFor(Marked(1)));
@@ -106,13 +106,13 @@ TEST_F(FloodingTest, AnAgedOutMacFloodsAgain) {
 
 TEST_F(FloodingTest, AMacThatIsHeardDoesNotAgeOut) {
   AgentSpec spec;
-  spec.veses[0].more = "ageing = 2\n";
+  spec.veses[0].more = "ageing = 5\n";
   AddThree(spec);
   b().Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(a().WaitFor(Marked(1)));
   // Twice the ageing time, heard all the while.
   uint32_t marker = 2;
-  EXPECT_FALSE(EventuallyTrue(absl::Seconds(4), [&] {
+  EXPECT_FALSE(EventuallyTrue(absl::Seconds(10), [&] {
     b().Send(TestFrame(MacAddr::Broadcast(), kB, marker++));
     return !agents()[0]->Knows(kB.ToString());
   }));
