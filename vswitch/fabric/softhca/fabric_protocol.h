@@ -4,10 +4,11 @@
 // Messages are structs of fixed size in host order, since both ends are on one machine; a version stands in the first one.
 // Nothing in them is believed before Decode and the From functions have checked it: sizes, counts, numbers of descriptors.
 //
-//   port to fabricd    kRegister (2 descriptors: doorbell, counters), kManage, kQuery, kMad, kOpenRing (4: see RingEnd),
-//   kCloseRing fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4),
-//   kSourceChanged,
+// clang-format off
+//   port to fabricd    kRegister (2 descriptors: doorbell, counters), kManage, kQuery, kMad, kOpenRing (4: RingEnd), kCloseRing
+//   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4: RingEnd), kSourceChanged,
 //                      kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
+// clang-format on
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
 
