@@ -26,9 +26,9 @@ std::string JoinStates(uint8_t bits) {
 }
 
 std::string ShowPort(const Subnet::PortStatus& port) {
-  const char* state = !port.link_up ? "link down" : port.alive ? "active" : "no process";
+  const char* state = !port.link_up ? "link down" : port.alive ? "active" : port.config.active ? "managed only" : "no process";
   std::string text =
-      absl::StrFormat("%-16s lid %-6s %-10s guid %s qpns %s+%u\n", port.name, port.config.lid.ToString(), state,
+      absl::StrFormat("%-16s lid %-6s %-12s guid %s qpns %s+%u\n", port.name, port.config.lid.ToString(), state,
                       port.config.port_guid.ToString(), port.config.qpns.first.ToString(), port.config.qpns.count);
   absl::StrAppend(&text, "  pkeys");
   for (const PKey pkey : port.config.pkeys) absl::StrAppend(&text, " ", pkey.IsValid() ? pkey.ToString() : "-");

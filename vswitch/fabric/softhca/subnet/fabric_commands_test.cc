@@ -75,6 +75,15 @@ TEST_F(FabricCommandsTest, Show) {
   EXPECT_THAT(Text("show"), HasSubstr("memory 3: raise its process's LimitNOFILE"));
 }
 
+TEST_F(FabricCommandsTest, ShowTellsWhoHoldsAPort) {
+  link_->Unregister();
+  EXPECT_THAT(Text("show"), HasSubstr(" no process "));
+  RecordingSink sink;
+  const auto manager = subnet_.Connect();
+  ASSERT_TRUE(manager->Register("h1", {}, PortUse::kManage, &sink).ok());
+  EXPECT_THAT(Text("show"), HasSubstr(" managed only "));
+}
+
 TEST_F(FabricCommandsTest, GroupsAndSubscriptions) {
   EXPECT_EQ(Text("groups"), "");
   EXPECT_EQ(Text("subscriptions"), "");
