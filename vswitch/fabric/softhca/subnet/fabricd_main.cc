@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -38,7 +39,7 @@ absl::Status WritePidFile(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::ofstream file(path);
   file << getpid() << "\n" << std::flush;
-  return file ? absl::OkStatus() : absl::InternalError(absl::StrCat("write the process ID to ", path));
+  return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("write the process ID to ", path));
 }
 
 // Null if nothing is to be kept.
