@@ -22,7 +22,7 @@
 namespace eoib::softhca {
 namespace {
 
-constexpr int kEventsPerRun = FabricServer::kMaxClients + FabricServer::kMaxStrangers + 1;  // everybody's
+constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // everybody's
 constexpr int kAcceptsPerRun = 16;
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
@@ -52,11 +52,13 @@ class FabricServer::Client final : public PortSink {
   absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, const PortResources& resources,
                         PortUse use) {
     link_ = std::move(link);
+    use_ = use;
     const absl::Status status = link_->Register(name, resources, use, this);
     registered_ = status.ok();
     return status;
   }
   bool registered() const { return registered_; }
+  PortUse use() const { return use_; }
   // When it must have registered.
   absl::Time deadline() const { return registered_ ? absl::InfiniteFuture() : connected_ + kSilence; }
   // It has not registered, and nothing that it has said waits to be read.
@@ -167,6 +169,7 @@ class FabricServer::Client final : public PortSink {
   const absl::Time connected_;
   std::unique_ptr<SubnetLink> link_;
   bool registered_ = false;
+  PortUse use_ = PortUse::kOwn;
 
   mutable absl::Mutex mutex_;
   Outbox outbox_ ABSL_GUARDED_BY(mutex_){kQueue};
@@ -203,7 +206,7 @@ absl::Status FabricServer::Start() {
     return SystemError(absl::StatusCode::kInternal, "bind to " + path_);
   }
   listener_ = std::move(listener);
-  if (chmod(path_.c_str(), 0660) != 0 || listen(listener_.get(), kMaxClients) != 0) {
+  if (chmod(path_.c_str(), 0660) != 0 || listen(listener_.get(), kMaxOwners) != 0) {
     return SystemError(absl::StatusCode::kInternal, "listen on " + path_);
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
@@ -300,7 +303,7 @@ void FabricServer::Accept() {
       return;
     }
     ++counters_.accepted;
-    if (clients_.size() >= kMaxClients + kMaxStrangers && !MakeRoom()) {
+    if (clients_.size() >= kMaxConnections && !MakeRoom()) {
       ++counters_.refused;
       continue;
     }
@@ -366,10 +369,18 @@ void FabricServer::DropDead(uint64_t except) {
   }
 }
 
-size_t FabricServer::registered() const {
-  size_t count = 0;
-  for (const auto& [id, client] : clients_) count += client->registered();
-  return count;
+absl::Status FabricServer::CheckRoom(PortUse use) const {
+  size_t owners = 0, guests = 0;
+  for (const auto& [id, client] : clients_) {
+    if (client->registered()) ++(client->use() == PortUse::kOwn ? owners : guests);
+  }
+  if (use == PortUse::kOwn && owners >= kMaxOwners) {
+    return absl::ResourceExhaustedError(absl::StrCat(owners, " processes own ports already"));
+  }
+  if (use != PortUse::kOwn && guests >= kMaxGuests) {
+    return absl::ResourceExhaustedError(absl::StrCat(guests, " processes manage or query ports already"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FabricServer::Handle(Client* client, Packet packet) {
@@ -427,17 +438,13 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   wish.qpns = QpnRange{Qpn(message->wished_qpn), message->wished_qpns};
 
   DropDead(client->id());
-  absl::Status status;
-  if (packet.fds_lost) {
+  const absl::Status room = packet.fds_lost ? absl::ResourceExhaustedError(kNoDescriptor) : CheckRoom(use);
+  if (!room.ok()) {
     ++counters_.refused;
-    status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": eoib-fabricd: ", kNoDescriptor));
-  } else if (registered() >= kMaxClients) {
-    ++counters_.refused;
-    status = absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": ", kMaxClients, " processes are registered"));
-  } else {
-    status = client->Register(subnet_->Connect(wish), name, *resources, use);
+    return Answer(client, absl::ResourceExhaustedError(
+                              absl::StrCat("register port ", name, " with eoib-fabricd: ", absl::string_view(room.message()))));
   }
-  return Answer(client, status);
+  return Answer(client, client->Register(subnet_->Connect(wish), name, *resources, use));
 }
 
 // Who is refused hears why, and closes.

@@ -27,14 +27,16 @@ namespace eoib::softhca {
 // Owns the listening socket, its file and the connections. One thread runs it; the Subnet's changes may come from any thread.
 class FabricServer {
  public:
-  static constexpr size_t kMaxClients = 64;                     // registered
-  static constexpr size_t kMaxStrangers = 16;                   // connected above that, to be told why they are refused
+  static constexpr size_t kMaxOwners = 64;     // processes that own a port
+  static constexpr size_t kMaxGuests = 128;    // that manage or query one: of an owner, too, for its MADs
+  static constexpr size_t kMaxStrangers = 16;  // connected above that, to be told why they are refused
+  static constexpr size_t kMaxConnections = kMaxOwners + kMaxGuests + kMaxStrangers;
   static constexpr size_t kQueue = 1024;                        // messages that wait for a client which does not read
   static constexpr absl::Duration kSilence = absl::Seconds(1);  // for which a connection may wait before it registers
 
   struct Counters {
     uint64_t accepted = 0;
-    uint64_t refused = 0;    // above kMaxClients, or for want of a descriptor
+    uint64_t refused = 0;    // above these, or for want of a descriptor
     uint64_t malformed = 0;  // disconnected for a message that was not in order
     uint64_t stuck = 0;      // disconnected because they did not read for too long
     uint64_t silent = 0;     // disconnected because they did not register
@@ -81,7 +83,7 @@ class FabricServer {
   absl::Status HandleRegister(Client* client, Packet packet);
   static absl::Status Answer(Client* client, const absl::Status& status);
   absl::Status HandleOpenRing(Client* client, Packet packet);
-  size_t registered() const;
+  absl::Status CheckRoom(PortUse use) const;
 
   const std::string path_;
   Subnet* const subnet_;

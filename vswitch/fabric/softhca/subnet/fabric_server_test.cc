@@ -268,7 +268,7 @@ TEST_F(FabricServerTest, WhoDoesNotRegisterWithinASecondIsDropped) {
 // As many as there is room for, all of which would have kept an agent out that was killed and comes back.
 TEST_F(FabricServerTest, TheOldestSilentConnectionMakesRoom) {
   std::vector<UniqueFd> silent;
-  while (server_->clients() < FabricServer::kMaxClients + FabricServer::kMaxStrangers) silent.push_back(Connect());
+  while (server_->clients() < FabricServer::kMaxConnections) silent.push_back(Connect());
   Register(silent[0], "first");  // not silent: it is only not heard yet
   const UniqueFd comes_back = Connect();
   Register(comes_back, "agent");

@@ -378,9 +378,23 @@ TEST_F(FabricSocketTest, ThereIsRoomForSixtyFourProcesses) {
   TestPort one_more(dir_.socket());
   const absl::Status status = one_more.Register("one-more");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("64 processes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("64 processes own ports"));
   ports.pop_back();
   EXPECT_TRUE(one_more.Register("one-more").ok());
+}
+
+// A preloaded program takes two connections, one for its MADs. Neither they nor who looks on take an owner's place.
+TEST_F(FabricSocketTest, OwnersAndGuestsHaveRoomOfTheirOwn) {
+  std::vector<std::unique_ptr<TestPort>> guests;
+  for (size_t i = 0; i < FabricServer::kMaxGuests; ++i) {
+    guests.push_back(std::make_unique<TestPort>(dir_.socket()));
+    ASSERT_TRUE(guests.back()->Register("h1", i % 2 == 0 ? PortUse::kManage : PortUse::kQuery).ok()) << i;
+  }
+  TestPort guest(dir_.socket()), owner(dir_.socket());
+  const absl::Status status = guest.Register("h1", PortUse::kQuery);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("128 processes manage or query ports"));
+  EXPECT_TRUE(owner.Register("h1").ok());
 }
 
 }  // namespace
