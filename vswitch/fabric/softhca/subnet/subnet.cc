@@ -20,8 +20,10 @@ uint64_t SystemSeed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
-// A write of LIDs costs two syncs of a disk, and whoever connects can cause one.
-constexpr absl::Duration kSaveInterval = absl::Seconds(1);
+// A write of LIDs costs two syncs of a disk, and whoever connects can cause one. But what is not written when fabricd is
+// killed, a newcomer may take.
+constexpr absl::Duration kSaveInterval = absl::Milliseconds(100);
+constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
 // FNV-1a. A port's GUID follows from its name alone, so it survives everything.
 uint64_t HashName(absl::string_view name, uint64_t salt) {
@@ -446,8 +448,7 @@ void Subnet::Run() {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = clock_->Now();
     if (options_.lids != nullptr && options_.lids->changed() && now >= next_save_) {
-      options_.lids->Save().IgnoreError();
-      next_save_ = now + kSaveInterval;
+      next_save_ = now + (options_.lids->Save().ok() ? kSaveInterval : kSaveRetry);
     }
     agents_.Run();
     TellNews();

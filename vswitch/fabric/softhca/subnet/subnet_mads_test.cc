@@ -461,7 +461,7 @@ TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
 }
 
 // A write is two syncs of a disk, in the subnet's only thread.
-TEST(SubnetLidFileTest, LidsAreWrittenOnceASecondHoweverManyPortsCome) {
+TEST(SubnetLidFileTest, LidsAreWrittenTenTimesASecondHoweverManyPortsCome) {
   TempDir directory;
   const auto written = [&] {
     std::stringstream text;
@@ -482,8 +482,8 @@ TEST(SubnetLidFileTest, LidsAreWrittenOnceASecondHoweverManyPortsCome) {
   Host h3(&subnet, "h3");
   subnet.Run();
   EXPECT_THAT(written(), Not(HasSubstr("h3")));
-  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Seconds(1));
-  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Milliseconds(100));
+  clock.Advance(absl::Milliseconds(100));
   subnet.Run();
   EXPECT_THAT(written(), HasSubstr("h3 0x4 "));
 }
