@@ -164,6 +164,8 @@ class VPortReader {
     vport.sticky = reader_.Bool("sticky").value_or(false);
     const VesConfig* ves = ReadVes(veses, &vport);
     if (ReadMode(&vport)) ReadVlans(ves, &vport.vlan);
+    const bool is_limited = vport.fdb_limit.has_value() || (ves != nullptr && ves->vport_fdb_limit.has_value());
+    if (vport.sticky && !is_limited) vport.fdb_limit = VPortConfig::kStickyLimit;
     return vport;
   }
 

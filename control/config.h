@@ -45,6 +45,8 @@ struct VesConfig {
 
 // [[vport]]: a port of a VES on this host.
 struct VPortConfig {
+  static constexpr size_t kStickyLimit = 1024;  // else who sends from ever new MACs would keep all the room of the VES for good
+
   std::string name;                  // unique; also the netdev's name: at most 15 bytes
   std::string ves;                   // the name of its VES
   std::string type = "tap";          // "tap" or "test"
@@ -52,7 +54,7 @@ struct VPortConfig {
   VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
   std::vector<MacAddr> static_macs;  // MACs behind it in its access (or native) VLAN that are never learned elsewhere
   absl::optional<int> mtu;           // of the netdev; default: the VES's
-  absl::optional<size_t> fdb_limit;  // MACs that are learned from it; default: the VES's vport_fdb_limit
+  absl::optional<size_t> fdb_limit;  // MACs that are learned from it; default: vport_fdb_limit, or if sticky kStickyLimit
   bool sticky = false;               // what is learned from it stays there
   int line = 0;
 };

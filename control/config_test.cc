@@ -74,6 +74,11 @@ TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
   EXPECT_EQ(9u, config->fdb_limit);
   EXPECT_EQ(3u, config->vports[0].fdb_limit);
   EXPECT_TRUE(config->vports[0].sticky);
+  // What is sticky has a limit in any case.
+  EXPECT_EQ(VPortConfig::kStickyLimit, ParseConfig(WithVPort("sticky = true\n"), "f")->vports[0].fdb_limit);
+  EXPECT_EQ(absl::nullopt, ParseConfig(WithVPort(""), "f")->vports[0].fdb_limit);
+  const auto of_ves = ParseConfig(WithVes("vport_fdb_limit = 7\n[[vport]]\nname = 'p1'\nves = 'blue'\nsticky = true\n"), "f");
+  EXPECT_EQ(absl::nullopt, of_ves->vports[0].fdb_limit);
 }
 
 TEST(ConfigTest, ReadsHowMovesAreDamped) {

@@ -79,7 +79,7 @@ Fdb::Fdb(const Options& options, const Clock* clock)
       cohorts_(&table_),
       damper_(options.damping),
       aged_(clock->Now()),
-      refusals_told_(kRefusalsTold) {
+      refusals_told_(kRefusalsTold, kRefusalsTold, clock->Now()) {
   if (options_.budget != nullptr) options_.budget->Add(this);
 }
 
@@ -259,7 +259,7 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
 
 Fdb::LearnResult Fdb::Refuse(FdbKey key, const Known& known, VPortId vport) {
   ++(damper_.IsFrozen(key) ? counters_.frozen_refused : counters_.sticky_refused);
-  if (refusals_told_.TakeOne(now_)) Tell(Kind::kRefused, key, known.vport, vport);
+  if (refusals_told_.Take(now_)) Tell(Kind::kRefused, key, known.vport, vport);
   return {Learned::kPinned, known.vport};
 }
 

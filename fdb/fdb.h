@@ -39,7 +39,7 @@
 #include "fdb/fdb_key.h"
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"
-#include "fdb/per_second.h"
+#include "fdb/token_bucket.h"
 #include "fdb/vport.h"
 
 namespace eoib {
@@ -259,7 +259,7 @@ class Fdb {
   MacTable::Cursor evict_at_ ABSL_GUARDED_BY(writer_) = 0;
   MacTable::Cursor age_at_ ABSL_GUARDED_BY(writer_) = 0;
   absl::Time aged_ ABSL_GUARDED_BY(writer_);  // when Age was last called
-  PerSecond refusals_told_ ABSL_GUARDED_BY(writer_);
+  TokenBucket refusals_told_ ABSL_GUARDED_BY(writer_);
 };
 
 }  // namespace eoib

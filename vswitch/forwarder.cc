@@ -41,7 +41,9 @@ Forwarder::Forwarder(const Options& options, const Parts& parts, const Uplink& u
     : options_(options),
       parts_(parts),
       uplink_(uplink),
-      peers_(parts.fdb, parts.directory, parts.punts, parts.clock, &counters_) {}
+      peers_(parts.fdb, parts.directory, parts.punts, parts.clock, &counters_),
+      moves_told_(kMovesTold, kMovesTold, parts.clock->Now()),
+      damped_told_(moves_told_) {}
 
 Forwarder::~Forwarder() {
   held_.TakeIf([this](const HeldFrames::Held& held) {
@@ -352,8 +354,8 @@ void Forwarder::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (!moved && !result.damped) return;
   if (origin == FdbOrigin::kRemoteLearned && peers_.AreOneAgents(vport, result.previous)) return parts_.fdb->ForgiveMove(key);
   const absl::Time now = parts_.clock->Now();
-  const auto tell = [&](Punt::Kind kind, PerSecond* told) {
-    if (told->TakeOne(now)) SendPunt({kind, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
+  const auto tell = [&](Punt::Kind kind, TokenBucket* told) {
+    if (told->Take(now)) SendPunt({kind, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
   };
   if (moved) tell(Punt::Kind::kMoved, &moves_told_);
   if (result.damped) tell(moved ? Punt::Kind::kFlapping : Punt::Kind::kFrozen, &damped_told_);

@@ -30,7 +30,7 @@
 #include "absl/types/span.h"
 #include "fdb/clock.h"
 #include "fdb/fdb.h"
-#include "fdb/per_second.h"
+#include "fdb/token_bucket.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/buffer_pool.h"
@@ -191,8 +191,8 @@ class Forwarder {
   ForwarderCounters counters_;
   PeerTracker peers_;
   // Of moves control is told for its log alone. They can come with each frame, and must leave it room for what it has to do.
-  static constexpr int kMovesTold = 10;
-  PerSecond moves_told_{kMovesTold}, damped_told_{kMovesTold};
+  static constexpr int kMovesTold = 10;  // a second
+  TokenBucket moves_told_, damped_told_;
   HeldFrames held_;
   StageProbe* probe_ = nullptr;
 

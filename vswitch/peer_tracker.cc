@@ -60,7 +60,7 @@ PeerTracker::Known* PeerTracker::Remember(const PeerAddress& peer, Lid slid) {
 // The first frame of a peer. The others at its port are asked for anew, so that it is noticed, once, if they are heard since.
 void PeerTracker::Arrive(const PeerAddress& peer) {
   ++arrivals_;
-  std::vector<Qpn>& others = ports_[peer.gid].known;
+  std::vector<Qpn>& others = PortOf(peer.gid).known;
   if (others.size() >= kMostAtAPort) {
     const auto heard = [&](Qpn qpn) { return known_.at({peer.gid, qpn}).heard; };
     const auto silent = std::min_element(others.begin(), others.end(), [&heard](Qpn a, Qpn b) { return heard(a) < heard(b); });
@@ -138,15 +138,15 @@ bool PeerTracker::MayHaveRestarted(const PeerAddress& former, const PeerAddress&
 bool PeerTracker::FollowTo(const PeerAddress& former, const PeerAddress& peer) {
   if (former == peer || !MayHaveRestarted(former, peer)) return false;
   const absl::Time now = clock_->Now();
-  PerSecond& at_port = ports_[peer.gid].restarts;
-  if (!restarts_.HasLeft(now) || !at_port.HasLeft(now)) return false;
+  TokenBucket& at_port = PortOf(peer.gid).restarts;
+  if (!restarts_.Has(now) || !at_port.Has(now)) return false;
   std::vector<VPortId> taken = directory_->LeadingTo(former);
   std::reverse(taken.begin(), taken.end());  // so that `peer` stands for the one for which `former` stood
   taken.erase(std::remove_if(taken.begin(), taken.end(), [&](VPortId vport) { return !directory_->Readdress(vport, peer); }),
               taken.end());
   if (taken.empty()) return false;
-  restarts_.Take();
-  at_port.Take();
+  restarts_.Take(now);
+  at_port.Take(now);
   counters_->readdressed_peers.Add();
   if (const auto known = known_.find(former); known != known_.end()) known->second.taken = std::move(taken);
   return true;

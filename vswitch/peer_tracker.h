@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "fdb/clock.h"
 #include "fdb/fdb.h"
-#include "fdb/per_second.h"
+#include "fdb/token_bucket.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/ud_endpoint.h"
@@ -37,7 +37,12 @@ class PeerTracker {
   static constexpr int kRestartsAtAPort = 32;
 
   PeerTracker(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock, ForwarderCounters* counters)
-      : fdb_(fdb), directory_(directory), punts_(punts), clock_(clock), counters_(counters) {}
+      : fdb_(fdb),
+        directory_(directory),
+        punts_(punts),
+        clock_(clock),
+        counters_(counters),
+        restarts_(kRestartsPerSecond, kRestartsPerSecond, clock->Now()) {}
 
   // Peers that are known at a time, and queue pairs of one port: of these as many as live beside each other at a port, and few
   // enough that a new one seldom has the number of one that is dead. Of more the one that is silent for longest is forgotten.
@@ -65,8 +70,10 @@ class PeerTracker {
     std::vector<VPortId> taken;  // its vPorts, which followed what seemed to be its restart
   };
   struct Port {
+    explicit Port(absl::Time now) : restarts(kRestartsAtAPort, kRestartsAtAPort, now) {}
+
     std::vector<Qpn> known;  // in known_
-    PerSecond restarts{kRestartsAtAPort};
+    TokenBucket restarts;
   };
   // No generation of the directory's.
   static constexpr uint64_t kAskAnew = ~uint64_t{0};
@@ -77,6 +84,7 @@ class PeerTracker {
   void TakeBack(const PeerAddress& peer);
   VPortId Make(const Datagram& datagram, const FdbKey& source, Punt::Kind* news);
   void NotePath(const Datagram& datagram, Known* peer);
+  Port& PortOf(const Gid& gid) { return ports_.try_emplace(gid, clock_->Now()).first->second; }
   bool MayHaveRestarted(const PeerAddress& former, const PeerAddress& peer) const;
   bool FollowTo(const PeerAddress& former, const PeerAddress& peer);
 
@@ -88,7 +96,7 @@ class PeerTracker {
   absl::flat_hash_map<PeerAddress, Known> known_;
   absl::flat_hash_map<Gid, Port> ports_;  // of those
   uint64_t arrivals_ = 0;
-  PerSecond restarts_{kRestartsPerSecond};
+  TokenBucket restarts_;
 };
 
 }  // namespace eoib

@@ -30,7 +30,7 @@
 #include "gateway/ipoib/interface.h"
 #include "gateway/ipoib/link_queues.h"
 #include "gateway/ipoib/source_table.h"
-#include "gateway/token_bucket.h"
+#include "fdb/token_bucket.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/fabric/unique_fd.h"

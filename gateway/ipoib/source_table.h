@@ -24,7 +24,7 @@
 #include "absl/types/span.h"
 #include "fdb/address.h"
 #include "fdb/clock.h"
-#include "gateway/token_bucket.h"
+#include "fdb/token_bucket.h"
 #include "vswitch/wire/ipoib_address.h"
 #include "vswitch/wire/ipoib_header.h"
 

@@ -15,7 +15,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "gateway/token_bucket.h"
+#include "fdb/token_bucket.h"
 #include "gateway/translation/options.h"
 #include "vswitch/wire/ip_addr.h"
 

@@ -20,7 +20,7 @@
 
 #include "absl/time/time.h"
 #include "fdb/address.h"
-#include "gateway/token_bucket.h"
+#include "fdb/token_bucket.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"

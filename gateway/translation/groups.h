@@ -26,7 +26,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/address.h"
-#include "gateway/token_bucket.h"
+#include "fdb/token_bucket.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"

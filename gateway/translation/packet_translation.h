@@ -15,7 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "gateway/ipoib/interface.h"
-#include "gateway/token_bucket.h"
+#include "fdb/token_bucket.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
 #include "gateway/translation/knowledge.h"

@@ -1,6 +1,6 @@
 // TokenBucket: so many a second, and so many at once after a pause.
-#ifndef EOIB_GATEWAY_TOKEN_BUCKET_H_
-#define EOIB_GATEWAY_TOKEN_BUCKET_H_
+#ifndef EOIB_FDB_TOKEN_BUCKET_H_
+#define EOIB_FDB_TOKEN_BUCKET_H_
 
 #include <algorithm>
 
@@ -44,4 +44,4 @@ class TokenBucket {
 
 }  // namespace eoib
 
-#endif  // EOIB_GATEWAY_TOKEN_BUCKET_H_
+#endif  // EOIB_FDB_TOKEN_BUCKET_H_

@@ -1,0 +1,205 @@
+// Who gives way in a full FDB, and for whom.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "fdb/fdb_policy_test_fixture.h"
+#include "fdb/seed_for_test.h"
+#include "gtest/gtest.h"
+
+namespace eoib {
+namespace {
+
+using Learned = Fdb::Learned;
+
+TEST_F(FdbPolicyTest, AnAttackerDisplacesNobodyElsesEntryNorHisOwnOldOnes) {
+  Make({.limit = 1000});
+  LearnMany(1, 100, kV1);
+  LearnMany(1001, 50, kV2);
+  LearnMany(2001, 200, kV3);
+  for (uint64_t i = 0; i < 100'000; ++i) Learn(Key(1'000'000 + i), kV3);
+  EXPECT_EQ(Known(1, 100, kV1), 100u);
+  EXPECT_EQ(Known(1001, 50, kV2), 50u);
+  EXPECT_EQ(Known(2001, 200, kV3), 200u) << "what he had before";
+  EXPECT_EQ(fdb_->size(), 1000u);
+  EXPECT_EQ(fdb_->counters().evicted, 100'000u - (1000 - 350));
+  EXPECT_EQ(fdb_->counters().learn_limited, 0u);
+}
+
+TEST_F(FdbPolicyTest, WhoHasFewGetsRoomFromWhoHasMost) {
+  Make({.limit = 100});
+  LearnMany(1, 30, kV1);
+  LearnMany(101, 70, kV2);
+  LearnMany(201, 40, kV3);
+  EXPECT_EQ(Known(1, 30, kV1), 30u) << "never had most";
+  EXPECT_EQ(fdb_->Held(kV2), 35u);
+  EXPECT_EQ(fdb_->Held(kV3), 35u);
+  EXPECT_EQ(fdb_->size(), 100u);
+}
+
+// Two that have as many do not take turns at each other's cost.
+TEST_F(FdbPolicyTest, EqualsLeaveEachOtherAlone) {
+  Make({.limit = 100});
+  LearnMany(1, 50, kV1);
+  LearnMany(101, 50, kV2);
+  Learn(Key(500), kV1);
+  Learn(Key(501), kV2);
+  EXPECT_EQ(fdb_->Held(kV1), 50u);
+  EXPECT_EQ(fdb_->Held(kV2), 50u);
+  EXPECT_EQ(Find(Key(500)), kV1);
+  EXPECT_EQ(Find(Key(501)), kV2);
+}
+
+TEST_F(FdbPolicyTest, WhereAllHaveOneNobodyIsDisplaced) {
+  Make({.limit = 50});
+  for (uint32_t i = 1; i <= 50; ++i) ASSERT_EQ(Learn(Key(i), VPortId(i)), Learned::kNew);
+  EXPECT_EQ(Learn(Key(51), VPortId(51)), Learned::kLimit);
+  EXPECT_EQ(fdb_->counters().learn_limited, 1u);
+  EXPECT_EQ(Learn(Key(1), VPortId(51)), Learned::kMoved) << "known MACs still move";
+  EXPECT_TRUE(fdb_->AddStatic(Key(52), VPortId(52)).ok()) << "static entries are the operator's will";
+}
+
+TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpItsOwn) {
+  Make({.limit = 1000, .vport_limit = 10});
+  fdb_->SetVPortPolicy(kV2, {.limit = 20});
+  LearnMany(1, 15, kV1);
+  LearnMany(101, 25, kV2);
+  EXPECT_EQ(fdb_->Held(kV1), 10u);
+  EXPECT_EQ(fdb_->Held(kV2), 20u);
+  EXPECT_EQ(fdb_->counters().evicted, 10u);
+  EXPECT_EQ(Learn(Key(101), kV1), Learned::kMoved) << "a move counts, too";
+  EXPECT_EQ(fdb_->Held(kV1), 10u);
+  EXPECT_EQ(Known(1, 9, kV1), 9u);
+}
+
+// Else the newest would displace each other while what nobody has heard for long keeps its place.
+TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpWhatAgedOutFirst) {
+  Make({.limit = 1000, .vport_limit = 100});
+  LearnMany(1, 100, kV1);
+  clock_.Advance(absl::Seconds(301));
+  LearnMany(1001, 50, kV1);
+  EXPECT_EQ(Known(1001, 50, kV1), 50u);
+  EXPECT_EQ(fdb_->counters().evicted, 0u);
+}
+
+TEST_F(FdbPolicyTest, AHostsLimitIsSharedByItsVeses) {
+  Fdb* const fdb = Make({.limit = 1000, .budget = &budget_});
+  {
+    Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
+    LearnMany(1, 80, kV1);
+    for (uint64_t i = 1; i <= 200; ++i) other.Learn(Key(i), kV1, FdbOrigin::kRemoteLearned);
+    EXPECT_EQ(budget_.used(), 100u);
+    EXPECT_EQ(fdb->size(), 50u) << "the other took from who had more, until both had as many";
+    EXPECT_EQ(other.size(), 50u);
+    LearnMany(1001, 500, kV2);
+    EXPECT_EQ(budget_.used(), 100u);
+    EXPECT_EQ(fdb->Held(kV2), 33u);
+    EXPECT_NEAR(static_cast<double>(fdb->Held(kV1)), 33, 1);
+    EXPECT_NEAR(static_cast<double>(other.size()), 33, 1);
+  }
+  EXPECT_EQ(budget_.used(), fdb->size()) << "what the other had is free again";
+  LearnMany(5001, 500, kV1);
+  EXPECT_EQ(fdb->size(), 100u);
+}
+
+// A sticky vPort pins all that it learns, so none of it could be evicted again.
+TEST_F(FdbPolicyTest, AStickyVPortGetsItsShareAndNoMore) {
+  Make({.limit = 100});
+  fdb_->SetVPortPolicy(kV3, {.sticky = true});
+  LearnMany(1, 20, kV1);
+  LearnMany(101, 60, kV2);
+  for (uint64_t i = 0; i < 1000; ++i) Learn(Key(1000 + i), kV3, FdbOrigin::kLocalLearned);
+  EXPECT_EQ(Known(1, 20, kV1), 20u);
+  EXPECT_EQ(Known(101, 60, kV2), 40u);
+  EXPECT_EQ(fdb_->Held(kV3), 40u) << "the first that it brought";
+  EXPECT_EQ(Known(1000, 40, kV3), 40u);
+  EXPECT_EQ(Learn(Key(500), kV1), Learned::kNew) << "who has less than his share learns on";
+}
+
+// Freezing makes entries pinned, too, and whoever has MACs flap can have it happen.
+TEST_F(FdbPolicyTest, FrozenEntriesCountAsTheirVPorts) {
+  Make({.limit = 100, .damping = {.moves = 2}});
+  LearnMany(1, 60, kV1);
+  for (uint64_t i = 1001; i <= 1040; ++i) {
+    Learn(Key(i), kV1);
+    Learn(Key(i), kV2);
+    ASSERT_EQ(Learn(Key(i), kV1), Learned::kPinned);
+  }
+  ASSERT_EQ(fdb_->Holdings()[1].pinned, 40u);
+  for (uint64_t i = 2001; i <= 3000; ++i) Learn(Key(i), kV2);
+  EXPECT_EQ(fdb_->Held(kV1), 50u);
+  EXPECT_EQ(fdb_->Held(kV2), 50u);
+}
+
+TEST_F(FdbPolicyTest, AStickyVPortTakesNoMoreThanItsShareFromOtherVeses) {
+  Fdb* const fdb = Make({.limit = 1000, .budget = &budget_});
+  Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
+  other.SetVPortPolicy(kV1, {.sticky = true});
+  LearnMany(1, 80, kV1);
+  for (uint64_t i = 1; i <= 200; ++i) other.Learn(Key(i), kV1, FdbOrigin::kLocalLearned);
+  EXPECT_EQ(fdb->size(), 50u);
+  EXPECT_EQ(other.size(), 50u);
+}
+
+// Learning at random, with limits, against what is allowed to happen: at most one entry goes for one that comes, it belongs to
+// who has most, and nobody is counted wrong.
+TEST(FdbRoomModelTest, RandomLearning) {
+  const uint64_t seed = SeedForTest();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  FakeClock clock;
+  constexpr size_t kLimit = 60, kVPortLimit = 30;
+  Fdb fdb({.ageing = absl::Seconds(40),
+           .limit = kLimit,
+           .vport_limit = kVPortLimit,
+           .damping = {.action = MoveDamper::Action::kOff}},
+          &clock);
+  std::map<FdbKey, VPortId> before;
+  for (int step = 0; step < 6000; ++step) {
+    const FdbKey key = Key(1 + random() % 200, random() % 3);
+    const VPortId vport(static_cast<uint32_t>(std::min(random() % 8, random() % 8)));
+    std::map<VPortId, size_t> held;
+    for (const auto& [k, v] : before) ++held[v];
+    size_t most = 0;
+    for (const auto& [v, count] : held) most = std::max(most, count);
+    const size_t own = held[vport];
+    const Learned what = fdb.Learn(key, vport, FdbOrigin::kRemoteLearned).what;
+    std::map<FdbKey, VPortId> after;
+    for (const Fdb::Entry& entry : fdb.Dump()) after.emplace(entry.key, entry.vport);
+    std::vector<VPortId> gone;
+    for (const auto& [k, v] : before) {
+      if (k != key && !after.contains(k)) gone.push_back(v);
+    }
+    ASSERT_LE(gone.size(), 1u) << step;
+    ASSERT_LE(after.size(), kLimit) << step;
+    ASSERT_EQ(after.contains(key), what != Learned::kLimit || before.contains(key)) << step;
+    if (!gone.empty()) {
+      const size_t victim = held[gone[0]];
+      ASSERT_TRUE(gone[0] == vport ? own >= kVPortLimit || (before.size() >= kLimit && most <= own + 1)
+                                   : before.size() >= kLimit && victim == most && most > own + 1)
+          << step << ": of " << gone[0].value() << " with " << victim << " for " << vport.value() << " with " << own;
+    }
+    std::map<VPortId, size_t> counted;
+    for (const auto& [k, v] : after) ++counted[v];
+    for (const auto& [v, count] : counted) {
+      ASSERT_EQ(fdb.Held(v), count) << step;
+      ASSERT_LE(count, kVPortLimit);
+    }
+    ASSERT_EQ(fdb.size(), after.size());
+    if (random() % 200 == 0) fdb.FlushVlan(Vid(random() % 3));
+    if (random() % 200 == 0) fdb.FlushLearned(VPortId(random() % 8));
+    if (random() % 10 == 0) {
+      clock.Advance(absl::Seconds(1));
+      fdb.Age();  // in one call: the table is small
+    }
+    before.clear();
+    for (const Fdb::Entry& entry : fdb.Dump()) before.emplace(entry.key, entry.vport);
+    ASSERT_EQ(fdb.size(), before.size());
+  }
+  EXPECT_GT(fdb.counters().evicted, 100u);
+  EXPECT_GT(fdb.counters().aged, 10u);
+}
+
+}  // namespace
+}  // namespace eoib
