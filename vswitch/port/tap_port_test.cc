@@ -75,8 +75,29 @@ class TapPortTest : public testing::Test {
     address.sll_protocol = htons(ETH_P_ALL);
     address.sll_ifindex = static_cast<int>(if_nametoindex("tap0"));
     ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_TRUE(AwaitKernel());
   }
 
+  // The kernel drops what it is to send before it has noticed, in its own time, that the carrier is on. Frames of another
+  // EtherType than the tests' find out.
+  bool AwaitKernel() {
+    Bytes probe = MakeFrame(50);
+    probe[kMacsSize + 1] = 0xb5;
+    for (int tries = 0; tries < 1000; ++tries) {
+      KernelSends(probe);
+      pollfd waiting{port_->receive_fd(), POLLIN, 0};
+      poll(&waiting, 1, 10);
+      bool came = false;
+      Frame frame;
+      PortReceiveCounts counts;
+      while (port_->Receive(pool_.get(), absl::MakeSpan(&frame, 1), &counts) == 1) {
+        came |= frame.data[kMacsSize + 1] == 0xb5;
+        pool_->Free(frame.buffer);
+      }
+      if (came) return true;
+    }
+    return false;
+  }
   void KernelSends(const Bytes& frame) {
     ASSERT_EQ(send(socket_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
   }
