@@ -267,7 +267,7 @@ absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const ui
   } else {
     uint8_t* const bytes = parts_.pool->Frame(buffer) - kIpoibHeaderSize;
     EncodeIpoibHeader(type, bytes);
-    std::memcpy(bytes + kIpoibHeaderSize, payload.data(), payload.size());
+    std::copy(payload.begin(), payload.end(), bytes + kIpoibHeaderSize);
     return SendRequest{buffer, bytes, static_cast<uint32_t>(kIpoibHeaderSize + payload.size()), AhIndex::None(), Qpn()};
   }
   return absl::nullopt;

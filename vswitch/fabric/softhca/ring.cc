@@ -71,8 +71,9 @@ RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payl
       *payload = data_ + position + sizeof(*header);
       return Next::kRecord;
     }
-    // A skip record stands before a record at the beginning, never alone.
+    // A skip record stands before a record at the beginning that would not fit in its place, never alone.
     if (header->kind != RecordHeader::kSkip || position == 0 || to_end >= available) return Next::kCorrupt;
+    if (to_end >= RecordSize(kMaxRecordPayload)) return Next::kCorrupt;
     tail_ += to_end;
   }
 }

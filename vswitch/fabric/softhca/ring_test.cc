@@ -213,6 +213,21 @@ TEST_P(RingTest, ACorruptRingIsReportedAndNeverRead) {
   }
 }
 
+// An honest producer skips what is too short for a record.
+TEST_P(RingTest, ASkipOfMoreThanAnyRecordIsCorrupt) {
+  Pair pair = MakePair(GetParam());
+  RingConsumer consumer(pair.consumed);
+  RingMemory* const memory = pair.produced.get();
+  const uint8_t* payload;
+  WriteHeader(memory, 0, RecordHeader::kDatagram, 0);
+  memory->index()->head = 64;
+  ASSERT_EQ(consumer.Peek(&header_, &payload), Next::kRecord);
+  consumer.Release();
+  WriteHeader(memory, 64, RecordHeader::kSkip, 0);
+  memory->index()->head = kCapacity + 64;
+  EXPECT_EQ(consumer.Peek(&header_, &payload), Next::kCorrupt);
+}
+
 TEST_P(RingTest, ARecordAcrossTheEndIsCorrupt) {
   const std::string payload(4096, 'x');
   while (Produce(&producer_, payload)) {

@@ -76,9 +76,9 @@ TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
   RingOpenedMessage opened;
   opened.request = 5;
   std::vector<UniqueFd> ring = ToDescriptors(MakeRingEnd()), doorbell;
-  doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));
+  for (int i = 0; i < 3; ++i) doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));  // one is right, but has room
   {
-    const NoDescriptors none;
+    const TwoDescriptors too_few;
     fabricd.Send(offer, std::move(ring));
     fabricd.Send(opened, std::move(doorbell));
     EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));

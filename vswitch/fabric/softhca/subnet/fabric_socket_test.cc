@@ -219,7 +219,7 @@ TEST_F(FabricSocketTest, ARingForWhichFabricdHasNoDescriptorsIsRefused) {
   ASSERT_TRUE(h1.Register("h1").ok());
   RingEnd end = MakeRingEnd();
   {
-    const NoDescriptors none;
+    const TwoDescriptors too_few;
     ASSERT_TRUE(h1.client()->OpenRing(9, h1.config().lid, std::move(end)).ok());
     EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(9) != 0; }));
   }

@@ -150,18 +150,28 @@ inline RingEnd MakeRingEnd() {
   return end;
 }
 
-// While it lives, this process gets no more descriptors; those that it has go on.
-class NoDescriptors {
+// The lowest two descriptors of this process, for TwoDescriptors.
+inline UniqueFd g_lowest = Duplicate(STDERR_FILENO), g_second_lowest = Duplicate(STDERR_FILENO);
+
+// While it lives, this process gets two more descriptors at most, which are not enough for a ring's; those that it has go on.
+// Two, because the sanitizer makes a pipe to look at an object.
+class TwoDescriptors {
  public:
-  NoDescriptors() {
+  TwoDescriptors() {
     EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit none = {STDERR_FILENO + 1, before_.rlim_max};
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const rlimit two = {static_cast<rlim_t>(g_second_lowest.get()) + 1, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &two), 0);
     EXPECT_FALSE(Duplicate(STDERR_FILENO).valid());
+    g_lowest.reset();
+    g_second_lowest.reset();
   }
-  ~NoDescriptors() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~TwoDescriptors() {
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0);
+    g_lowest = Duplicate(STDERR_FILENO);
+    g_second_lowest = Duplicate(STDERR_FILENO);
+  }
+  TwoDescriptors(const TwoDescriptors&) = delete;
+  TwoDescriptors& operator=(const TwoDescriptors&) = delete;
 
  private:
   rlimit before_;
