@@ -66,18 +66,18 @@ extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mute
   __tsan_acquire(mutex);
 }
 
-// bool Mutex::AwaitWithTimeout(const Condition&, absl::Duration)
-extern "C" bool __real__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(void*, const void*,
-                                                                                                absl::Duration);
-extern "C" bool __wrap__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(void* mutex,
-                                                                                                const void* condition,
-                                                                                                absl::Duration timeout) {
-  __tsan_release(mutex);
-  bool met;
-  {
-    IgnoreReads ignore;
-    met = __real__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(mutex, condition, timeout);
+// The same, and whether the condition was met in time.
+#define EOIB_WRAP_TIMED_AWAIT(symbol, Limit)                                         \
+  extern "C" bool __real_##symbol(void*, const void*, Limit);                        \
+  extern "C" bool __wrap_##symbol(void* mutex, const void* condition, Limit limit) { \
+    __tsan_release(mutex);                                                           \
+    bool met;                                                                        \
+    {                                                                                \
+      IgnoreReads ignore;                                                            \
+      met = __real_##symbol(mutex, condition, limit);                                \
+    }                                                                                \
+    __tsan_acquire(mutex);                                                           \
+    return met;                                                                      \
   }
-  __tsan_acquire(mutex);
-  return met;
-}
+EOIB_WRAP_TIMED_AWAIT(_ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE, absl::Duration)
+EOIB_WRAP_TIMED_AWAIT(_ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE, absl::Time)
