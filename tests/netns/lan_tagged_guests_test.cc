@@ -62,7 +62,9 @@ class TaggedGuestsTest : public SwitchTest {
     SwitchTest::SetUp();
     AgentSpec trunk;
     trunk.vports[0].more = "mode = \"trunk\"\ntrunk_vlans = [0, 10, 20]\n";
-    for (Agent* agent : AddNumberedAgents(3, trunk)) ports_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
+    const std::vector<Agent*> all = AddNumberedAgents(3, trunk);
+    for (Agent* agent : {all[1], all[2]}) WaitUntilHeard(all[0]->host(), agent->host());
+    for (Agent* agent : all) ports_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
   }
   PacketSocket* port(int number) { return ports_[number - 1].get(); }
 
