@@ -101,12 +101,14 @@ std::vector<SavedStation> Stations::Save(absl::Time now) const {
   return saved;
 }
 
+// In the order in which Restore has them back, so that the next restart knows the same.
 std::vector<SavedIp> Stations::SaveIps(const Station& station, absl::Time now) const {
   std::vector<SavedIp> saved;
   for (const IpAddr& ip : station.ips) {
     const auto* const entry = ips_.Find(ip);
     saved.push_back({ip, now - entry->heard, entry->confirmed});
   }
+  std::stable_sort(saved.begin(), saved.end(), [](const SavedIp& a, const SavedIp& b) { return a.age > b.age; });
   return saved;
 }
 
