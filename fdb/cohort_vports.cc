@@ -14,8 +14,7 @@ constexpr size_t kLeastWritable = 4096;
 
 }  // namespace
 
-CohortVPorts::CohortVPorts(size_t most)
-    : mask_(static_cast<uint32_t>(std::max(std::bit_ceil(most + 1), kLeastWritable / sizeof(uint32_t)) - 1)) {
+CohortVPorts::CohortVPorts(size_t most) : size_(std::max(std::bit_ceil(most), kLeastWritable / sizeof(uint32_t))) {
   EOIB_CHECK(most <= size_t{1} << 31);
   // Readable as zeros, and no memory until it is written to.
   void* const reserved = mmap(nullptr, bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -26,7 +25,7 @@ CohortVPorts::CohortVPorts(size_t most)
 CohortVPorts::~CohortVPorts() { munmap(static_cast<void*>(words_), bytes()); }
 
 bool CohortVPorts::Set(CohortId cohort, VPortId vport) {
-  EOIB_DCHECK(cohort.value() < mask_);
+  EOIB_CHECK(Has(cohort));
   const size_t end = (size_t{cohort.value()} + 1) * sizeof(uint32_t);
   if (end > writable_) {
     const size_t ask = std::min(std::max(std::bit_ceil(end), kLeastWritable), bytes());

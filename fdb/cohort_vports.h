@@ -28,14 +28,13 @@ class CohortVPorts {
    public:
     Reader() = default;  // of nothing
     // Of a cohort as a reader found it in a bucket. Take this before the look that says whether the bucket was stable: what it
-    // answers for numbers that were no cohort's at that moment means nothing.
-    uint32_t VPortOf(uint32_t cohort) const { return words_[cohort & mask_].load(std::memory_order_acquire); }
+    // answers for numbers that were no cohort's at that moment means nothing. Requires Has(cohort).
+    uint32_t VPortOf(size_t cohort) const { return words_[cohort].load(std::memory_order_acquire); }
 
    private:
     friend class CohortVPorts;
-    Reader(const std::atomic<uint32_t>* words, uint32_t mask) : words_(words), mask_(mask) {}
+    explicit Reader(const std::atomic<uint32_t>* words) : words_(words) {}
     const std::atomic<uint32_t>* words_;
-    uint32_t mask_;
   };
 
   // Cohorts below `most`, which is at most 2^31. Terminates the program if there is no address space.
@@ -46,13 +45,16 @@ class CohortVPorts {
 
   // False if there is no memory.
   bool Set(CohortId cohort, VPortId vport);
+  // True if it is below the most, so that there is a word for it.
+  bool Has(CohortId cohort) const { return cohort.value() < size_; }
+  // Requires Has(cohort).
   VPortId Get(CohortId cohort) const { return VPortId(reader().VPortOf(cohort.value())); }
-  Reader reader() const { return Reader(words_, mask_); }
+  Reader reader() const { return Reader(words_); }
 
  private:
-  size_t bytes() const { return (size_t{mask_} + 1) * sizeof(uint32_t); }
+  size_t bytes() const { return size_ * sizeof(uint32_t); }
 
-  const uint32_t mask_;  // one less than a power of two, which is more than `most`
+  const size_t size_;
   size_t writable_ = 0;  // bytes
   std::atomic<uint32_t>* words_;
 };

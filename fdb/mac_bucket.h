@@ -18,8 +18,8 @@ namespace eoib {
 
 struct alignas(64) MacBucket {
   static constexpr int kSlots = 4;
-  static constexpr uint64_t kNoKey = ~uint64_t{0};    // no key has more than 60 bits
-  static constexpr uint32_t kNoValue = ~uint32_t{0};  // no cohort's
+  static constexpr uint64_t kNoKey = ~uint64_t{0};  // no key has more than 60 bits
+  static constexpr uint32_t kNoValue = 0;           // of a free slot: some cohort's, so that a reader may look for its vPort
 
   // The head: stable 1 bit, sequence number 31, marks 16 (one a tag), flags 4 a slot.
   static constexpr uint64_t kStable = 1;

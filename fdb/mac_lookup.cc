@@ -20,53 +20,78 @@ uint32_t* Words(absl::Span<VPortId> vports) { return reinterpret_cast<uint32_t*>
 
 }  // namespace
 
+MacLookup::MacLookup(const MacTable* table)
+    : table_(table), changes_(table->shape_.changes.load(std::memory_order_acquire)), view_(table->View()) {}
+
+// The number of changes of the table, or that it is not known: for some batches after it was seen to change, it is likely to
+// change again, and its line to be in the writer's cache.
+inline uint64_t MacLookup::Changes() {
+  if (wary_ != 0) {
+    --wary_;
+    return MacBatch::kUnknown;
+  }
+  const uint64_t changes = table_->shape_.changes.load(std::memory_order_acquire);
+  if (changes == changes_) return changes;
+  changes_ = changes;
+  wary_ = kWaryBatches;
+  return MacBatch::kUnknown;
+}
+
+__attribute__((always_inline)) inline MacBatch* MacLookup::Begin(absl::Span<const FdbKey> keys) {
+  MacBatch* const batch = turn_;
+  turn_ = batch == std::end(batches_) - 1 ? batches_ : batch + 1;
+  batch->changes = Changes();
+  if (!view_.IsCurrent()) view_ = table_->View();
+  batch->view = view_;
+  batch->keys = Words(keys);
+  batch->count = keys.size();
+  batch->vports = batch->own_vports;
+  if (__builtin_expect(keys.size() != kSearchChunk, 0)) FillUp(batch);
+  return batch;
+}
+
+// A batch of few keys has room of its own, for as many as are looked up at a time.
+void MacLookup::FillUp(MacBatch* batch) {
+  std::copy_n(batch->keys, batch->count, batch->own_keys);
+  std::fill(batch->own_keys + batch->count, std::end(batch->own_keys), batch->count == 0 ? 0 : batch->own_keys[0]);
+  batch->keys = batch->own_keys;
+}
+
+// Returns the batch that has been through all stages now, or null.
+__attribute__((always_inline)) inline MacBatch* MacLookup::TakeTurn(MacBatch* next) {
+  MacBatch* const done = looked_;
+  table_->search_->take_turn(next, taken_, done);
+  looked_ = taken_;
+  taken_ = next;
+  return done;
+}
+
 void MacLookup::Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) {
   EOIB_DCHECK(keys.size() <= kMostKeys && out.size() >= keys.size());
-  MacBatch* const done = Take(keys);
-  taken_->limit = limit;
-  taken_->out = Words(out);
-  if (done != nullptr) Answer(*done);
+  MacBatch* const batch = Begin(keys);
+  batch->limit = limit;
+  batch->out = Words(out);
+  if (keys.size() == kSearchChunk) batch->vports = batch->out;
+  const MacBatch* const done = TakeTurn(batch);
+  if (done != nullptr && (done->vports != done->out || (done->missed | done->undecided) != 0)) Answer(*done);
 }
 
 void MacLookup::Finish() {
   while (const MacBatch* const done = Drain()) Answer(*done);
 }
 
-MacBatch* MacLookup::Begin(absl::Span<const FdbKey> keys) {
-  MacBatch* const batch = &batches_[turn_];
-  turn_ = (turn_ + 1) % 3;
-  batch->view = table_->View();
-  batch->limit = AgeLimit();
-  batch->keys = Words(keys);
-  batch->count = keys.size();
-  if (keys.size() == kSearchChunk) return batch;
-  std::copy_n(batch->keys, keys.size(), batch->copy);
-  std::fill(batch->copy + keys.size(), std::end(batch->copy), keys.empty() ? 0 : batch->copy[0]);
-  batch->keys = batch->copy;
-  return batch;
-}
+MacBatch* MacLookup::Take(absl::Span<const FdbKey> keys) { return TakeTurn(Begin(keys)); }
 
 void MacLookup::Place(absl::Span<const FdbKey> keys) { table_->search_->place(Begin(keys)); }
 
-MacBatch* MacLookup::Take(absl::Span<const FdbKey> keys) {
-  MacBatch* const next = Begin(keys);
-  const MacSearch& search = *table_->search_;
-  taken_ != nullptr ? search.look(taken_, next) : search.place(next);
-  MacBatch* const done = std::exchange(looked_, std::exchange(taken_, next));
-  if (done != nullptr) search.look_away(done);
-  return done;
-}
-
 MacBatch* MacLookup::Drain() {
-  if (taken_ != nullptr) table_->search_->look(taken_, nullptr);
-  MacBatch* done = std::exchange(looked_, std::exchange(taken_, nullptr));
-  if (done == nullptr) done = std::exchange(looked_, nullptr);
-  if (done != nullptr) table_->search_->look_away(done);
-  return done;
+  MacBatch* const done = TakeTurn(nullptr);
+  return done == nullptr && looked_ != nullptr ? TakeTurn(nullptr) : done;
 }
 
+// What is not where the asker wants it yet, or not certain.
 void MacLookup::Answer(const MacBatch& batch) const {
-  std::copy_n(batch.vports, batch.count, batch.out);
+  if (batch.vports != batch.out) std::copy_n(batch.vports, batch.count, batch.out);
   for (uint32_t rest = table_->Uncertain(batch); rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     batch.out[i] = table_->FindOne(FdbKey::FromPacked(batch.keys[i]), batch.limit).value();

@@ -25,7 +25,7 @@ class MacLookup {
   static constexpr size_t kMostKeys = kSearchChunk;
 
   // `table` must outlive *this.
-  explicit MacLookup(const MacTable* table) : table_(table) {}
+  explicit MacLookup(const MacTable* table);
   MacLookup(const MacLookup&) = delete;
   MacLookup& operator=(const MacLookup&) = delete;
 
@@ -37,18 +37,27 @@ class MacLookup {
  private:
   friend class MacTable;  // whose Touch goes the same way
 
+  static constexpr int kWaryBatches = 8;
+
   // Takes up keys. Returns the batch that has been through all stages now, or null.
   MacBatch* Take(absl::Span<const FdbKey> keys);
   // The first stage alone, of keys that will be asked for later.
   void Place(absl::Span<const FdbKey> keys);
   // The next one that still had a stage to go, or null.
   MacBatch* Drain();
+
+  uint64_t Changes();
   MacBatch* Begin(absl::Span<const FdbKey> keys);
+  static void FillUp(MacBatch* batch);
+  MacBatch* TakeTurn(MacBatch* next);
   void Answer(const MacBatch& batch) const;
 
   const MacTable* const table_;
+  uint64_t changes_;  // of the table, as last seen
+  int wary_ = 0;      // batches to go before they are looked at again
+  MacView view_;      // as last taken
   MacBatch batches_[3];
-  size_t turn_ = 0;
+  MacBatch* turn_ = batches_;   // the one to begin with next
   MacBatch* taken_ = nullptr;   // and placed
   MacBatch* looked_ = nullptr;  // the one before that
 };

@@ -31,6 +31,9 @@ struct alignas(64) MacShape {
   std::atomic<uint64_t> cutoff{BucketMap::kEnd};
   std::atomic<uint64_t> step_from{BucketMap::kEnd}, step_to{BucketMap::kEnd};  // of the last step: from which cutoff to which
   std::atomic<uint32_t> stashed{0};                                            // entries in the stash
+  // Twice the number of changes of the table so far, and one more while one is made. In a line of its own, because readers can
+  // do without it while it changes all the time.
+  alignas(64) std::atomic<uint64_t> changes{0};
 
   // True if no step was under way at `before`, and none began since. For readers, after they read.
   bool IsStillAt(uint64_t before) const {
@@ -62,6 +65,8 @@ struct MacView {
     view.step_from = shape->step_from.load(std::memory_order_acquire);
     return view;
   }
+  // True if it is as one that is taken now.
+  bool IsCurrent() const { return shape->version.load(std::memory_order_acquire) == version; }
 };
 
 // Older than `most` ticks at `now`: aged out. Ticks count modulo 2^16; an entry seen a moment after `now` was read is young.
@@ -87,6 +92,11 @@ struct MacBatch {
   const uint64_t* keys;
   size_t count;
   MacView view;
+  uint64_t changes;  // the table's when the view was taken; kUnknown: nobody looked
+
+  static constexpr uint64_t kUnknown = 1;
+  // True if nothing has changed since the view was taken, so that all buckets looked at since then are of one moment.
+  bool IsTableQuiet() const { return changes % 2 == 0 && view.shape->changes.load(std::memory_order_acquire) == changes; }
 
   // Where they belong.
   alignas(64) uint64_t positions[kSearchChunk];
@@ -94,7 +104,7 @@ struct MacBatch {
   alignas(64) uint64_t heads[kSearchChunk];            // of primary buckets that do not have their key
 
   // What was found: meaningless for keys that are undecided.
-  alignas(64) uint32_t vports[kSearchChunk];
+  uint32_t* vports;
   alignas(64) uint16_t seen[kSearchChunk];
   // A bit each.
   uint32_t missed;     // not found. Final if the shape did not change since the view was taken
@@ -104,9 +114,12 @@ struct MacBatch {
   const MacBucket* secondaries[kSearchChunk];
 
   // The asker's.
-  AgeLimit limit;  // set before look_away
+  AgeLimit limit;  // set before the last stage
   uint32_t* out;
-  uint64_t copy[kSearchChunk];
+
+  // What `keys` and `vports` lead to if the asker's room is not for a whole chunk.
+  uint64_t own_keys[kSearchChunk];
+  uint32_t own_vports[kSearchChunk];
 };
 
 // The stages of a search. Between two of them the memory needs time, in which others batches have theirs.
@@ -114,11 +127,10 @@ struct MacSearch {
   const char* name;
   // Where the keys belong; asks for the cache lines of their primary buckets.
   void (*place)(MacBatch* batch);
-  // Looks into the primary buckets, and asks for the cache lines of those that a detour leads to. Meanwhile places `next`, if
-  // that is not null.
-  void (*look)(MacBatch* batch, MacBatch* next);
-  // Looks where detours lead, and takes away the vPorts of what aged out by the batch's limit, or was not found.
-  void (*look_away)(MacBatch* batch);
+  // Each of three batches, any of which may be null, goes through a stage: `next` is placed; meanwhile the primary buckets of
+  // `placed` are looked at, and the lines asked for of those that a detour leads to; where detours lead is looked at of
+  // `looked`, and the vPorts are taken away of what aged out by its limit, or was not found.
+  void (*take_turn)(MacBatch* next, MacBatch* placed, MacBatch* looked);
 };
 
 // Those that this build and this processor have, the fastest first; the last one is plain.

@@ -1,23 +1,33 @@
-// The loop of a search, compiled once for each kind with that kind's instructions; to be included by mac_search_*.cc only. All
-// of it has internal linkage, so that the linker never takes one kind's code for another's.
+// The loop of a search, compiled once for each kind with that kind's instructions; to be included by mac_search_*.cc only, and
+// their test. All of it has internal linkage, so that the linker never takes one kind's code for another's.
 //
 // A kind has:
 //   Way: of a view what Place needs, in registers;
 //   Place(way, batch, from): positions and primary buckets of the group of keys from `from` on;
 //   Match(bucket, key): the set of slots that have `key`, a bit each.
 //
-// While one batch is looked at, the next one's lines are asked for, one by one in turn. A processor has some 250 instructions
-// under way; with one request in each 40 of them it always has several out, which are as many as it can translate addresses
-// for. Eight requests in a row, and then eight looks, took a tenth longer at ten million entries (AMD EPYC, Zen 3, 2026-11-22).
+// While one batch is looked at, the next one's lines are asked for, in turn, and the last of them while the other stages have
+// theirs. A request whose address is not in the TLB stays among the processor's 256 (Zen 3) instructions under way until the
+// page walk has ended, so a stream of lookups is as fast as there are requests among these: evenly spread, and with few
+// instructions between them. That is why they are counted here. Eight requests in a row, and then eight looks, took a tenth
+// longer at ten million entries; all of them during the looks, and none during the rest, a twentieth (AMD EPYC, Zen 3,
+// 2026-11-22).
 //
 // Vector loads race with the writer's stores, which C++ does not define. What is relied on is x86's: loads are not reordered
-// with loads, so what a vector load returns lies between the two loads of the head around it; the compiler keeps that order
-// because of the acquire load before and the fence after; and a word that changed in between, torn or not, goes with a head
-// that changed too. With ThreadSanitizer only the plain kind is built, which reads each word as the atomic that it is.
+// with loads, so what a vector load returns lies between the two loads of the head around it, or of the table's count of
+// changes; the compiler keeps that order because of the acquire load before and the fence after; and a word that changed in
+// between, torn or not, goes with a head and a count that changed too. With ThreadSanitizer only the plain kind is built, which
+// reads each word as the atomic that it is.
 #ifndef EOIB_FDB_MAC_SEARCH_LOOP_H_
 #define EOIB_FDB_MAC_SEARCH_LOOP_H_
 
 #include "fdb/mac_search.h"
+
+// The compiler makes an instruction of its own of each atomic load, and takes small indices for large ones. Each instruction
+// counts here, so with BMI's these few are written down.
+#if defined(__x86_64__) && defined(__BMI__) && !defined(EOIB_SANITIZE_THREAD)
+#define EOIB_SEARCH_ASSEMBLY
+#endif
 
 namespace eoib {
 
@@ -36,50 +46,94 @@ struct LookSums {
   uint32_t missing = 0;            // keys that were not found, a bit each
 };
 
-// The lowest slot of a set; the last one of none. The compiler does not see that it is small, and so adds to it in addresses.
-inline size_t SlotOrLast(uint32_t match) {
-  size_t slot = static_cast<size_t>(__builtin_ctz(match | 1u << (MacBucket::kSlots - 1)));
-  asm("" : "+r"(slot));
+// The lowest slot of a set, any of none. Shifts *none and adds whether it is none.
+inline size_t SlotOf(uint32_t match, uint32_t* none) {
+#if defined(EOIB_SEARCH_ASSEMBLY)
+  size_t slot;
+  asm("tzcntl %2, %k0\n\tadcl %1, %1\n\tandl $3, %k0" : "=&r"(slot), "+r"(*none) : "r"(match) : "cc");  // of 0: 32, and carry
+  static_assert(MacBucket::kSlots == 4);
   return slot;
+#else
+  *none += *none + static_cast<uint32_t>(match == 0);
+  return static_cast<size_t>(__builtin_ctz(match | 1u << (MacBucket::kSlots - 1)));
+#endif
 }
 
-// Shifts *set and adds whether `match` is none.
-inline void AddIfZero(uint32_t match, uint32_t* set) {
-#if defined(__x86_64__)
-  asm("cmpl $1, %1\n\tadcl %0, %0" : "+r"(*set) : "r"(match) : "cc");  // the borrow is the bit
+inline size_t ValueAt(const MacBucket& bucket, size_t slot) {
+#if defined(EOIB_SEARCH_ASSEMBLY)
+  size_t value;
+  asm("movl %c3(%1,%2,4), %k0" : "=r"(value) : "r"(&bucket), "r"(slot), "i"(offsetof(MacBucket, values)), "m"(bucket.values));
+  return value;
 #else
-  *set += *set + static_cast<uint32_t>(match == 0);
+  return bucket.values[slot].load(std::memory_order_relaxed);
 #endif
+}
+
+inline uint16_t SeenAt(const MacBucket& bucket, size_t slot) {
+#if defined(EOIB_SEARCH_ASSEMBLY)
+  uint32_t seen;
+  asm("movzwl %c3(%1,%2,2), %0" : "=r"(seen) : "r"(&bucket), "r"(slot), "i"(offsetof(MacBucket, seen)), "m"(bucket.seen));
+  return static_cast<uint16_t>(seen);
+#else
+  return bucket.seen[slot].load(std::memory_order_relaxed);
+#endif
+}
+
+// The bits in which the bucket's head is not `head`.
+inline uint64_t HeadChange(const MacBucket& bucket, uint64_t head) {
+#if defined(EOIB_SEARCH_ASSEMBLY)
+  asm("xorq %1, %0" : "+r"(head) : "m"(bucket.head) : "cc");
+  return head;
+#else
+  return head ^ bucket.head.load(std::memory_order_relaxed);
+#endif
+}
+
+// Of a whole batch, three quarters of the lines are asked for while the one before is looked at, at three looks of four; the
+// others afterwards, half of them before detours are followed and half after. The looks are as large a part of the work.
+constexpr size_t kAskedAtGroup = kSearchGroup - kSearchGroup / 4;
+constexpr size_t kAskedAtLooks = kSearchChunk / kSearchGroup * kAskedAtGroup;
+constexpr size_t kAskedBetween = kAskedAtLooks + (kSearchChunk - kAskedAtLooks) / 2;
+
+// Of `next`, which is null or a whole batch, the lines of the keys from `from` on, below `to`. Inlined always: GCC 12
+// takes a function that does nothing but this for one that does nothing.
+__attribute__((always_inline)) inline void AskFor(const MacBatch* next, size_t from, size_t to) {
+  if (next == nullptr) return;
+#pragma GCC unroll 8
+  for (size_t i = from; i < to; ++i) __builtin_prefetch(next->buckets[i]);
 }
 
 // No branch depends on what is found: a few in a hundred keys are not at home, which ones cannot be predicted, and after a
 // wrong guess the processor would have to begin anew to look ahead. From the group's last key to its first, because each shifts
-// those before it to their bits.
-template <typename Kind>
-__attribute__((always_inline)) inline void LookAtGroup(MacBatch* batch, MacBatch* next, const uint64_t* keys,
+// those before it to their bits. In a quiet table, heads need not be looked at.
+template <typename Kind, bool kQuiet>
+__attribute__((always_inline)) inline void LookAtGroup(MacBatch* batch, const MacBatch* next, const uint64_t* keys,
                                                        CohortVPorts::Reader cohorts, size_t from, LookSums* sums) {
+  uint32_t* const vports = batch->vports;
+  const size_t ask = from / kSearchGroup * kAskedAtGroup;
   uint32_t missing = 0;
 #pragma GCC unroll 8
-  for (size_t j = 1; j <= kSearchGroup; ++j) {
-    const size_t i = from + kSearchGroup - j;
-    if (next != nullptr) __builtin_prefetch(next->buckets[i]);
+  for (size_t j = 0; j < kSearchGroup; ++j) {
+    const size_t i = from + kSearchGroup - 1 - j;
+    if (j % 4 != 3) AskFor(next, ask + j - j / 4, ask + j - j / 4 + 1);
     const MacBucket& bucket = *batch->buckets[i];
-    const uint64_t head = bucket.head.load(std::memory_order_acquire);
-    const uint32_t match = Kind::Match(bucket, keys[i]);
-    const size_t slot = SlotOrLast(match);
-    batch->vports[i] = cohorts.VPortOf(bucket.values[slot].load(std::memory_order_relaxed));
-    batch->seen[i] = bucket.seen[slot].load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    sums->changed |= head ^ bucket.head.load(std::memory_order_relaxed);
-    sums->stable &= head;
-    AddIfZero(match, &missing);
-    asm("" : "+r"(sums->changed), "+r"(sums->stable), "+r"(missing));  // now: kept for later, they would be spilled
+    const uint64_t head = kQuiet ? 0 : bucket.head.load(std::memory_order_acquire);
+    const size_t slot = SlotOf(Kind::Match(bucket, keys[i]), &missing);
+    vports[i] = cohorts.VPortOf(ValueAt(bucket, slot));
+    batch->seen[i] = SeenAt(bucket, slot);
+    if (!kQuiet) {
+      sums->stable &= head;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      sums->changed |= HeadChange(bucket, head);
+      asm("" : "+r"(sums->changed), "+r"(sums->stable));  // now: kept for later, they would be spilled
+    }
+    asm("" : "+r"(missing));
   }
   sums->missing |= missing << from;
 }
 
 // Groups in the order of memory, which the processor foresees.
-template <typename Kind>
+template <typename Kind, bool kQuiet>
 __attribute__((always_inline)) inline LookSums LookAtHomes(MacBatch* batch, MacBatch* next, size_t count) {
   const uint64_t* const keys = batch->keys;
   const CohortVPorts::Reader cohorts = batch->view.cohorts;
@@ -87,7 +141,7 @@ __attribute__((always_inline)) inline LookSums LookAtHomes(MacBatch* batch, MacB
   LookSums sums;
   for (size_t at = 0; at < count; at += kSearchGroup) {
     if (next != nullptr) Kind::Place(way, next, at);
-    LookAtGroup<Kind>(batch, next, keys, cohorts, at, &sums);
+    LookAtGroup<Kind, kQuiet>(batch, next, keys, cohorts, at, &sums);
   }
   return sums;
 }
@@ -106,81 +160,106 @@ void PlaceBatch(MacBatch* batch) {
 template <typename Kind>
 __attribute__((always_inline)) inline void FollowMarks(MacBatch* batch, uint32_t missing) {
   const MacView& view = batch->view;
+  batch->away = missing;
+  uint32_t missed = 0;
   for (; missing != 0; missing &= missing - 1) {
     const int i = __builtin_ctz(missing);
     const uint32_t position = static_cast<uint32_t>(batch->positions[i]);
     const MacBucket& home = *batch->buckets[i];
-    const uint64_t head = batch->heads[i] = home.head.load(std::memory_order_acquire);
-    const bool came = Kind::Match(home, batch->keys[i]) != 0;  // meanwhile
-    if (__builtin_expect(came || !home.IsStillAt(head), 0)) batch->undecided |= 1u << i;
+    const uint64_t head = home.head.load(std::memory_order_acquire);
     if (MacBucket::IsMarked(head, position)) {
-      batch->away |= 1u << i;
+      batch->heads[i] = head;
       batch->secondaries[i] = view.buckets + view.map.Index(view.hash->Detour(position));
       __builtin_prefetch(batch->secondaries[i]);
-    } else {
-      batch->missed |= 1u << i;
+      continue;
     }
+    missed |= 1u << i;
+    const bool came = Kind::Match(home, batch->keys[i]) != 0;  // meanwhile
+    if (__builtin_expect(came || !home.IsStillAt(head), 0)) batch->undecided |= 1u << i;
   }
+  batch->missed = missed;
+  batch->away &= ~missed;
 }
 
+// `next`, if it is not null, is as whole as `batch`.
 template <typename Kind>
-void LookBatch(MacBatch* batch, MacBatch* next) {
+__attribute__((always_inline)) inline void LookHome(MacBatch* batch, MacBatch* next) {
   LookSums sums;
-  if (batch->count == kSearchChunk && next != nullptr && next->count == kSearchChunk) {
-    sums = LookAtHomes<Kind>(batch, next, kSearchChunk);
-  } else {
-    if (next != nullptr) PlaceBatch<Kind>(next);
-    sums = LookAtHomes<Kind>(batch, nullptr, RoundUp(batch->count));
+  bool look = true;
+  if (next != nullptr && batch->IsTableQuiet()) {
+    sums = LookAtHomes<Kind, true>(batch, next, kSearchChunk);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    look = !batch->IsTableQuiet();
+    next = nullptr;
+  }
+  if (__builtin_expect(look, 0)) {
+    sums = next != nullptr ? LookAtHomes<Kind, false>(batch, next, kSearchChunk)
+                           : LookAtHomes<Kind, false>(batch, nullptr, RoundUp(batch->count));
   }
   const uint32_t all = SetOf(batch->count);
   const bool same = sums.changed == 0 && (sums.stable & MacBucket::kStable) != 0;
   // A bucket that is being changed is rare, and which one it was is not worth remembering.
   batch->undecided = __builtin_expect(same, 1) ? 0 : all;
-  batch->missed = batch->away = 0;
   FollowMarks<Kind>(batch, sums.missing & all);
 }
 
 // No vPort for what aged out or was not found. The loops are of a fixed length and without branches, for the compiler to make
 // vectors of.
-inline void Settle(MacBatch* batch) {
-  const AgeLimit limit = batch->limit;
-  const uint16_t shift = AgeLimit::kNever - limit.now, range = AgeLimit::kNever - limit.most;
-  uint16_t over[kSearchChunk];
-  for (size_t i = 0; i < kSearchChunk; ++i) over[i] = AgeLimit::IsOver(batch->seen[i], shift, range) ? 0xffff : 0;
-  for (size_t i = 0; i < kSearchChunk; ++i) batch->vports[i] |= static_cast<uint32_t>(static_cast<int16_t>(over[i]));
-  const uint32_t missed = batch->missed;
+inline void Settle(const MacBatch& batch) {
+  const uint16_t shift = AgeLimit::kNever - batch.limit.now, range = AgeLimit::kNever - batch.limit.most;
+  uint16_t over[kSearchChunk], any = 0;
+  for (size_t i = 0; i < kSearchChunk; ++i) any |= over[i] = AgeLimit::IsOver(batch.seen[i], shift, range) ? 0xffff : 0;
+  uint32_t* const vports = batch.vports;
+  if (any != 0) {
+    for (size_t i = 0; i < kSearchChunk; ++i) vports[i] |= static_cast<uint32_t>(static_cast<int16_t>(over[i]));
+  }
+  const uint32_t missed = batch.missed;
   if (missed == 0) return;
-  for (uint32_t i = 0; i < kSearchChunk; ++i) batch->vports[i] |= 0 - (missed >> i & 1);
+  for (uint32_t i = 0; i < kSearchChunk; ++i) vports[i] |= 0 - (missed >> i & 1);
 }
 static_assert(CohortVPorts::kNone == ~uint32_t{0}, "or with it gives it");
 
 template <typename Kind>
-void LookAway(MacBatch* batch) {
+__attribute__((always_inline)) inline void LookAway(MacBatch* batch) {
   for (uint32_t away = batch->away; away != 0; away &= away - 1) {
     const int i = __builtin_ctz(away);
     const MacBucket& bucket = *batch->secondaries[i];
     const uint64_t head = bucket.head.load(std::memory_order_acquire);
     const uint32_t match = Kind::Match(bucket, batch->keys[i]);
-    const int slot = __builtin_ctz(match | 1u << (MacBucket::kSlots - 1));
-    batch->vports[i] = batch->view.cohorts.VPortOf(bucket.values[slot].load(std::memory_order_relaxed));
-    batch->seen[i] = bucket.seen[slot].load(std::memory_order_relaxed);
-    bool decided = bucket.IsStillAt(head);
-    if (__builtin_expect(match == 0, 0)) {
-      // It may have come home, or gone to the stash, while we looked for it.
-      decided = decided && batch->buckets[i]->IsStillAt(batch->heads[i]) &&
-                batch->view.shape->stashed.load(std::memory_order_relaxed) == 0;
-      batch->missed |= 1u << i;
-    } else {
+    bool decided = true;
+    if (__builtin_expect(match != 0, 1)) {
+      const size_t slot = static_cast<size_t>(__builtin_ctz(match));
+      batch->vports[i] = batch->view.cohorts.VPortOf(ValueAt(bucket, slot));
+      batch->seen[i] = SeenAt(bucket, slot);
       batch->buckets[i] = &bucket;
+    } else {
+      // It may have gone to the stash, or come home (also from there), while we looked for it: in this order.
+      const MacBucket& home = *batch->buckets[i];
+      decided = batch->view.shape->stashed.load(std::memory_order_acquire) == 0 && Kind::Match(home, batch->keys[i]) == 0 &&
+                home.IsStillAt(batch->heads[i]);
+      batch->missed |= 1u << i;
     }
-    if (__builtin_expect(!decided, 0)) batch->undecided |= 1u << i;
+    if (__builtin_expect(!decided || !bucket.IsStillAt(head), 0)) batch->undecided |= 1u << i;
   }
-  Settle(batch);
+}
+
+template <typename Kind>
+void TakeTurn(MacBatch* next, MacBatch* placed, MacBatch* looked) {
+  const bool are_whole = placed != nullptr && next != nullptr && (placed->count & next->count) == kSearchChunk;
+  if (!are_whole) {
+    if (next != nullptr) PlaceBatch<Kind>(next);
+    next = nullptr;
+  }
+  if (placed != nullptr) LookHome<Kind>(placed, next);
+  AskFor(next, kAskedAtLooks, kAskedBetween);
+  if (looked != nullptr) LookAway<Kind>(looked);
+  AskFor(next, kAskedBetween, kSearchChunk);
+  if (looked != nullptr) Settle(*looked);
 }
 
 template <typename Kind>
 constexpr MacSearch SearchOf(const char* name) {
-  return {name, PlaceBatch<Kind>, LookBatch<Kind>, LookAway<Kind>};
+  return {name, PlaceBatch<Kind>, TakeTurn<Kind>};
 }
 
 }  // namespace

@@ -29,6 +29,22 @@ constexpr uint32_t kManyBuckets = 1024;
 
 constexpr uint8_t kPinnedFlag = 8;
 
+// A change of the table, from its first to its last store, to readers who look at many buckets at once.
+class TableChange {
+ public:
+  explicit TableChange(MacShape* shape) : shape_(shape), changes_(shape->changes.load(std::memory_order_relaxed)) {
+    shape_->changes.store(changes_ + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);  // before all that follows
+  }
+  ~TableChange() { shape_->changes.store(changes_ + 2, std::memory_order_release); }
+  TableChange(const TableChange&) = delete;
+  TableChange& operator=(const TableChange&) = delete;
+
+ private:
+  MacShape* const shape_;
+  const uint64_t changes_;
+};
+
 constexpr uint8_t ToFlags(const MacEntry& entry) {
   return static_cast<uint8_t>(static_cast<uint8_t>(entry.origin) | (entry.pinned ? kPinnedFlag : 0));
 }
@@ -220,7 +236,7 @@ bool MacTable::LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) c
   if (!MacBucket::IsMarked(home_head, position)) return IsMissFinal(view, position);
   uint64_t head;
   if (decided(view.buckets[view.map.Index(hash_.Detour(position))], &head, &look)) return sighting->found;
-  if (shape_.stashed.load(std::memory_order_relaxed) != 0) {
+  if (shape_.stashed.load(std::memory_order_acquire) != 0) {
     for (const MacBucket& bucket : stash_) {
       if (decided(bucket, &head, &look)) return sighting->found;
     }
@@ -249,8 +265,10 @@ MacTable::Slot MacTable::Locate(uint64_t key) const {
 
 bool MacTable::Put(FdbKey key, const MacEntry& entry) {
   EOIB_DCHECK(key.packed() >> 60 == 0);
+  EOIB_CHECK(cohorts_.Has(entry.cohort));  // readers take the number for what it is
   const MacRecord record = ToRecord(key, entry);
   const Slot there = Locate(record.key);
+  const TableChange change(&shape_);
   if (there.bucket != nullptr) {
     BucketChange(there.bucket).Set(there.slot, record);
     return true;
@@ -270,6 +288,7 @@ bool MacTable::Put(FdbKey key, const MacEntry& entry) {
 bool MacTable::Erase(FdbKey key) {
   const Slot there = Locate(key.packed());
   if (there.bucket == nullptr) return false;
+  const TableChange change(&shape_);
   Remove(there);
   size_.store(size() - 1, std::memory_order_relaxed);
   const uint32_t position = hash_.Position(key);
@@ -357,7 +376,7 @@ bool MacTable::MoveOut(const Slot& from, MacBucket* to) {
 bool MacTable::Stash(const MacRecord& record) {
   for (MacBucket& bucket : stash_) {
     if (!InsertInto(&bucket, record)) continue;
-    shape_.stashed.store(stashed() + 1, std::memory_order_relaxed);
+    shape_.stashed.store(stashed() + 1, std::memory_order_release);
     return true;
   }
   return false;
@@ -367,7 +386,7 @@ bool MacTable::Stash(const MacRecord& record) {
 void MacTable::Remove(const Slot& where) {
   const uint32_t position = hash_.Position(where.bucket->Key(where.slot));
   BucketChange(where.bucket).Clear(where.slot);
-  if (IsStash(where.bucket)) shape_.stashed.store(stashed() - 1, std::memory_order_relaxed);
+  if (IsStash(where.bucket)) shape_.stashed.store(stashed() - 1, std::memory_order_release);
   MacBucket* const home = BucketAt(position);
   if (where.bucket == home) return;
   bool last = true;

@@ -73,7 +73,8 @@ class MacTable {
   bool SetCohort(CohortId cohort, VPortId vport) { return cohorts_.Set(cohort, vport); }
   VPortId VPortOf(CohortId cohort) const { return cohorts_.Get(cohort); }
 
-  // False if there is no room: all that was reserved is in use, or there is no memory. Replacing an entry never fails.
+  // False if there is no room: all that was reserved is in use, or there is no memory. Replacing an entry never fails. Requires
+  // entry.cohort.value() < the most entries, as SetCohort does.
   bool Put(FdbKey key, const MacEntry& entry);
   bool Erase(FdbKey key);
 
