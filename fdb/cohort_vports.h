@@ -45,7 +45,7 @@ class CohortVPorts {
 
   // False if there is no memory.
   bool Set(CohortId cohort, VPortId vport);
-  // True if it is below the most, so that there is a word for it.
+  // True if there is a word for it, as there is for all below the most.
   bool Has(CohortId cohort) const { return cohort.value() < size_; }
   // Requires Has(cohort).
   VPortId Get(CohortId cohort) const { return VPortId(reader().VPortOf(cohort.value())); }

@@ -1,4 +1,4 @@
-// Lookups and learning; who gives way is at the end.
+// Lookups, learning and what the operator asks for. What goes when, and who gives way, is in fdb_room.cc.
 #include "fdb/fdb.h"
 
 #include <algorithm>
@@ -48,15 +48,6 @@ uint16_t AgeingTicks(absl::Duration ageing) {
   return seconds == 0 ? AgeLimit::kNever : static_cast<uint16_t>(CeilDivide(seconds, TickSeconds(ageing)));
 }
 
-// Frames of new sources wait for the lock, so it is held for some buckets at a time.
-constexpr size_t kBucketsAtATime = 64;
-// What one call of Age does at least.
-constexpr size_t kLeastSweep = 256;
-// How far one frame looks for an entry to evict. The next one goes on from there.
-constexpr size_t kEvictionReach = 64;
-// One in so many new MACs at a limit looks for what aged out, in so many buckets; and the next one, too, if there was some.
-constexpr uint32_t kSweepEvery = 8;
-constexpr size_t kSweepReach = 8;
 // Frames from elsewhere than where a MAC is pinned, of which watchers are told, each second.
 constexpr int kRefusalsTold = 10;
 
@@ -429,143 +420,6 @@ size_t Fdb::FlushOf(VPortId vport, Cohorts::Kinds kinds) {
   const size_t flushed = cohorts_.ForgetVPort(vport, kinds);
   CountFlushed(flushed, Scope::kVPort, FdbKey(), vport);
   return flushed;
-}
-
-size_t Fdb::Age() {
-  const absl::Duration round = std::clamp(options_.ageing / 10, absl::Seconds(1), absl::Seconds(30));
-  size_t quota = 0;
-  {
-    absl::MutexLock lock(&writer_);
-    Begin();
-    const absl::Duration since = now_ - std::exchange(aged_, now_);
-    for (FdbKey key : damper_.Due(now_)) ThawLocked(key);
-    // If this process was stopped for half a day, ticks have gone round, and the oldest entries would look young.
-    const bool stopped = since > absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
-    if (stopped && ageing_ticks_ != AgeLimit::kNever)
-      CountFlushed(cohorts_.ForgetAll({CohortKind::kDynamic}), Scope::kAll, {}, {});
-    if (ageing_ticks_ == AgeLimit::kNever && cohorts_.forgotten() == 0) return 0;
-    const double share = std::min(1.0, absl::FDivDuration(since, round));
-    quota = std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + 1);
-  }
-  size_t aged = 0;
-  for (size_t done = 0; done < quota; done += kBucketsAtATime) {
-    absl::MutexLock lock(&writer_);
-    Begin();
-    aged += Sweep(&age_at_, kBucketsAtATime);
-    if (age_at_ == 0) break;  // that was a round
-  }
-  return aged;
-}
-
-// Takes out what aged out or was forgotten; returns how many aged out.
-size_t Fdb::Sweep(MacTable::Cursor* cursor, size_t buckets) {
-  const AgeLimit limit = Limit(tick_);
-  size_t erased = 0, aged = 0;
-  const auto condemned = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    const VPortId vport = cohorts_.VPortOf(entry.cohort);
-    if (!vport.IsNone() && IsLive(entry, limit)) return false;
-    if (!vport.IsNone()) {
-      ++aged;
-      Tell(Kind::kAged, key, vport, VPortId::None());
-    }
-    Leave(key, entry);
-    return true;
-  };
-  table_.EraseNext(cursor, buckets, condemned, &erased);
-  counters_.aged += aged;
-  if (erased != 0) Publish();
-  return aged;
-}
-
-// ---- Who gives way ----------------------------------------------------------------------------------------------------
-
-size_t Fdb::LimitOf(VPortId vport) const {
-  if (policies_.empty()) return options_.vport_limit;
-  const auto policy = policies_.find(vport);
-  return policy != policies_.end() && policy->second.limit.has_value() ? *policy->second.limit : options_.vport_limit;
-}
-
-// For a new entry of `vport`. The search for it is bounded: it is work that anybody can ask for with every frame.
-Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
-  if (cohorts_.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? Room::kThere : Room::kNone;
-  const auto is_full = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.live() >= options_.limit; };
-  const auto is_spent = [this] { return options_.budget != nullptr && options_.budget->IsSpent(); };
-  if (!is_full() && !is_spent() && !IsCrowded()) return Room::kThere;
-  SweepSome();
-  if (!is_full() && !is_spent()) return Room::kThere;
-  if (!is_full() && !host_tried) return Room::kHostSpent;
-  return EvictFor(vport) ? Room::kThere : Room::kNone;
-}
-
-// What was flushed has its place in the table until it is reclaimed. Where flushes come often, as at a port that goes up and
-// down, that would be any number of times the limit, if new entries did not reclaim some.
-bool Fdb::IsCrowded() const {
-  const size_t flushed = cohorts_.forgotten();
-  const FdbBudget* const budget = options_.budget;
-  return flushed != 0 &&
-         (cohorts_.live() + flushed >= options_.limit || (budget != nullptr && budget->used() + flushed >= budget->limit()));
-}
-
-// For one more entry of `vport`, within its own limit.
-bool Fdb::MakeRoomAt(VPortId vport) {
-  const auto has_room = [this, vport]()
-                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.Held(vport) < LimitOf(vport); };
-  if (has_room()) return true;
-  SweepSome();
-  return has_room() || EvictFrom(vport, vport);
-}
-
-// What aged out or was flushed goes before anything that is known.
-void Fdb::SweepSome() {
-  if (!sweep_pays_ && cohorts_.forgotten() == 0 && rooms_made_++ % kSweepEvery != 0) return;
-  const size_t before = table_.size();
-  Sweep(&evict_at_, kSweepReach);
-  sweep_pays_ = table_.size() != before;
-}
-
-// What `vport` holds of the room that is shared fairly. What is pinned counts: else a sticky port, all of whose MACs are, would
-// seem to have none, and take those of all others for good.
-size_t Fdb::ShareOf(VPortId vport) const {
-  return cohorts_.Held(vport, CohortKind::kDynamic) + cohorts_.Held(vport, CohortKind::kPinned);
-}
-
-// From the vPort that holds most, if it will still hold as many as `vport` then; else `vport`'s own, if it has some that are
-// not pinned. So entries go from one vPort to another only as long as that makes them more equal, and not to and fro.
-bool Fdb::EvictFor(VPortId vport) {
-  const Cohorts::Holder largest = cohorts_.Largest();
-  if (largest.dynamic > ShareOf(vport) + 1) return EvictFrom(largest.vport, vport);
-  return cohorts_.Held(vport, CohortKind::kDynamic) != 0 && EvictFrom(vport, vport);
-}
-
-// The newest that is remembered: of a vPort that brings ever new addresses it is one of those, and what it had before stays. If
-// none is, some entry of it, if one is found soon.
-bool Fdb::EvictFrom(VPortId victim, VPortId vport) {
-  const auto is_evictable = [this, victim](const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    return cohorts_.VPortOf(entry.cohort) == victim && cohorts_.KindOf(entry.cohort) == CohortKind::kDynamic;
-  };
-  const auto evict = [this, victim, vport](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    Erase(key, entry);
-    ++counters_.evicted;
-    Tell(Kind::kEvicted, key, victim, vport);
-    return true;
-  };
-  MacEntry entry;
-  for (absl::optional<FdbKey> key; (key = cohorts_.TakeNewest(victim)).has_value();) {
-    if (table_.Get(*key, &entry) && is_evictable(entry)) return evict(*key, entry);
-  }
-  FdbKey key;
-  const auto wanted = [&is_evictable](FdbKey, const MacEntry& entry)
-                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return is_evictable(entry); };
-  if (!table_.FindNext(&evict_at_, kEvictionReach, wanted, &key)) return false;
-  table_.Get(key, &entry);
-  return evict(key, entry);
-}
-
-bool Fdb::EvictLargest(size_t least) {
-  absl::MutexLock lock(&writer_);
-  Begin();
-  const Cohorts::Holder largest = cohorts_.Largest();
-  return largest.dynamic >= std::max<size_t>(least, 1) && EvictFrom(largest.vport, VPortId::None());
 }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------

@@ -189,6 +189,9 @@ class Fdb {
   bool EvictLargest(size_t least);
 
  private:
+  // Frames of new sources wait for the lock, so it is held for some buckets at a time.
+  static constexpr size_t kBucketsAtATime = 64;
+
   // How a place for a new entry was found.
   enum class Room : uint8_t { kThere, kNone, kHostSpent };
 

@@ -20,19 +20,18 @@ uint32_t* Words(absl::Span<VPortId> vports) { return reinterpret_cast<uint32_t*>
 
 }  // namespace
 
-MacLookup::MacLookup(const MacTable* table)
-    : table_(table), changes_(table->shape_.changes.load(std::memory_order_acquire)), view_(table->View()) {}
+MacLookup::MacLookup(const MacTable* table) : table_(table), view_(table->View()) {}
 
 // The number of changes of the table, or that it is not known: for some batches after it was seen to change, it is likely to
 // change again, and its line to be in the writer's cache.
-inline uint64_t MacLookup::Changes() {
+inline uint64_t MacLookup::LookAtChanges() {
   if (wary_ != 0) {
     --wary_;
     return MacBatch::kUnknown;
   }
   const uint64_t changes = table_->shape_.changes.load(std::memory_order_acquire);
-  if (changes == changes_) return changes;
-  changes_ = changes;
+  const uint64_t before = std::exchange(changes_, changes);
+  if (changes == before || before == MacBatch::kUnknown) return changes;
   wary_ = kWaryBatches;
   return MacBatch::kUnknown;
 }
@@ -40,13 +39,15 @@ inline uint64_t MacLookup::Changes() {
 __attribute__((always_inline)) inline MacBatch* MacLookup::Begin(absl::Span<const FdbKey> keys) {
   MacBatch* const batch = turn_;
   turn_ = batch == std::end(batches_) - 1 ? batches_ : batch + 1;
-  batch->changes = Changes();
+  const bool is_whole = keys.size() == kSearchChunk;
+  // Before the view is seen to be current: if the number stays, so does the view.
+  batch->changes = is_whole ? LookAtChanges() : MacBatch::kUnknown;
   if (!view_.IsCurrent()) view_ = table_->View();
   batch->view = view_;
   batch->keys = Words(keys);
   batch->count = keys.size();
   batch->vports = batch->own_vports;
-  if (__builtin_expect(keys.size() != kSearchChunk, 0)) FillUp(batch);
+  if (__builtin_expect(!is_whole, 0)) FillUp(batch);
   return batch;
 }
 
@@ -55,6 +56,9 @@ void MacLookup::FillUp(MacBatch* batch) {
   std::copy_n(batch->keys, batch->count, batch->own_keys);
   std::fill(batch->own_keys + batch->count, std::end(batch->own_keys), batch->count == 0 ? 0 : batch->own_keys[0]);
   batch->keys = batch->own_keys;
+  // Whatever is done to a whole chunk is done to them, too.
+  std::fill(std::begin(batch->own_vports), std::end(batch->own_vports), 0);
+  std::fill(std::begin(batch->seen), std::end(batch->seen), 0);
 }
 
 // Returns the batch that has been through all stages now, or null.
@@ -80,9 +84,16 @@ void MacLookup::Finish() {
   while (const MacBatch* const done = Drain()) Answer(*done);
 }
 
-MacBatch* MacLookup::Take(absl::Span<const FdbKey> keys) { return TakeTurn(Begin(keys)); }
+MacBatch* MacLookup::Take(absl::Span<const FdbKey> keys) {
+  MacBatch* const batch = Begin(keys);
+  batch->limit = AgeLimit();
+  return TakeTurn(batch);
+}
 
-void MacLookup::Place(absl::Span<const FdbKey> keys) { table_->search_->place(Begin(keys)); }
+void MacLookup::Place(absl::Span<const FdbKey> keys) {
+  EOIB_DCHECK(taken_ == nullptr && looked_ == nullptr);
+  table_->search_->place(Begin(keys));
+}
 
 MacBatch* MacLookup::Drain() {
   MacBatch* const done = TakeTurn(nullptr);

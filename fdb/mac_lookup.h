@@ -30,14 +30,13 @@ class MacLookup {
   MacLookup& operator=(const MacLookup&) = delete;
 
   // As MacTable::Find, of kMostKeys at most. `keys` and `out` have to stay until the answers are there: when Ask has been
-  // called twice more, or Finish. They are of a moment between.
+  // called twice more, or Finish. They are of a moment between. Until then `out` is used, and means nothing: batches under way
+  // need rooms of their own.
   void Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out);
   void Finish();
 
  private:
   friend class MacTable;  // whose Touch goes the same way
-
-  static constexpr int kWaryBatches = 8;
 
   // Takes up keys. Returns the batch that has been through all stages now, or null.
   MacBatch* Take(absl::Span<const FdbKey> keys);
@@ -46,16 +45,18 @@ class MacLookup {
   // The next one that still had a stage to go, or null.
   MacBatch* Drain();
 
-  uint64_t Changes();
+  static constexpr int kWaryBatches = 8;
+
+  uint64_t LookAtChanges();
   MacBatch* Begin(absl::Span<const FdbKey> keys);
   static void FillUp(MacBatch* batch);
   MacBatch* TakeTurn(MacBatch* next);
   void Answer(const MacBatch& batch) const;
 
   const MacTable* const table_;
-  uint64_t changes_;  // of the table, as last seen
-  int wary_ = 0;      // batches to go before they are looked at again
-  MacView view_;      // as last taken
+  uint64_t changes_ = MacBatch::kUnknown;  // of the table, as last seen
+  int wary_ = 0;                           // batches to go before they are looked at again
+  MacView view_;                           // as last taken
   MacBatch batches_[3];
   MacBatch* turn_ = batches_;   // the one to begin with next
   MacBatch* taken_ = nullptr;   // and placed

@@ -21,7 +21,7 @@ namespace eoib {
 constexpr size_t kSearchChunk = 32;  // keys a search takes at most
 constexpr size_t kSearchGroup = 8;   // at a time
 
-// What the writer publishes of the table's shape, in a cache line of its own.
+// What the writer publishes of the table's shape, in a cache line of its own, and of its changes, in another.
 struct alignas(64) MacShape {
   // In the low half of the version: the fields are being changed for a resizing to begin or end.
   static constexpr uint64_t kReshaping = 0xffff'ffff;
@@ -31,8 +31,8 @@ struct alignas(64) MacShape {
   std::atomic<uint64_t> cutoff{BucketMap::kEnd};
   std::atomic<uint64_t> step_from{BucketMap::kEnd}, step_to{BucketMap::kEnd};  // of the last step: from which cutoff to which
   std::atomic<uint32_t> stashed{0};                                            // entries in the stash
-  // Twice the number of changes of the table so far, and one more while one is made. In a line of its own, because readers can
-  // do without it while it changes all the time.
+  // Twice the number of changes of the table so far, and one more while one is made. Readers can do without it, so that a line
+  // which changes all the time does not go to and fro.
   alignas(64) std::atomic<uint64_t> changes{0};
 
   // True if no step was under way at `before`, and none began since. For readers, after they read.
@@ -65,7 +65,7 @@ struct MacView {
     view.step_from = shape->step_from.load(std::memory_order_acquire);
     return view;
   }
-  // True if it is as one that is taken now.
+  // True if it is as good as one that is taken now: no step of resizing has begun or ended.
   bool IsCurrent() const { return shape->version.load(std::memory_order_acquire) == version; }
 };
 
@@ -92,16 +92,16 @@ struct MacBatch {
   const uint64_t* keys;
   size_t count;
   MacView view;
-  uint64_t changes;  // the table's when the view was taken; kUnknown: nobody looked
+  uint64_t changes;  // the table's before the view was last found current; kUnknown: nobody looked
 
   static constexpr uint64_t kUnknown = 1;
-  // True if nothing has changed since the view was taken, so that all buckets looked at since then are of one moment.
+  // True if nothing has changed since then, so that all buckets looked at meanwhile are of one moment.
   bool IsTableQuiet() const { return changes % 2 == 0 && view.shape->changes.load(std::memory_order_acquire) == changes; }
 
   // Where they belong.
   alignas(64) uint64_t positions[kSearchChunk];
   alignas(64) const MacBucket* buckets[kSearchChunk];  // primary; secondary of those found there
-  alignas(64) uint64_t heads[kSearchChunk];            // of primary buckets that do not have their key
+  alignas(64) uint64_t heads[kSearchChunk];            // of primary buckets that are marked for their key
 
   // What was found: meaningless for keys that are undecided.
   uint32_t* vports;

@@ -47,7 +47,7 @@ struct LookSums {
 };
 
 // The lowest slot of a set, any of none. Shifts *none and adds whether it is none.
-inline size_t SlotOf(uint32_t match, uint32_t* none) {
+inline size_t AnySlotOf(uint32_t match, uint32_t* none) {
 #if defined(EOIB_SEARCH_ASSEMBLY)
   size_t slot;
   asm("tzcntl %2, %k0\n\tadcl %1, %1\n\tandl $3, %k0" : "=&r"(slot), "+r"(*none) : "r"(match) : "cc");  // of 0: 32, and carry
@@ -118,7 +118,7 @@ __attribute__((always_inline)) inline void LookAtGroup(MacBatch* batch, const Ma
     if (j % 4 != 3) AskFor(next, ask + j - j / 4, ask + j - j / 4 + 1);
     const MacBucket& bucket = *batch->buckets[i];
     const uint64_t head = kQuiet ? 0 : bucket.head.load(std::memory_order_acquire);
-    const size_t slot = SlotOf(Kind::Match(bucket, keys[i]), &missing);
+    const size_t slot = AnySlotOf(Kind::Match(bucket, keys[i]), &missing);
     vports[i] = cohorts.VPortOf(ValueAt(bucket, slot));
     batch->seen[i] = SeenAt(bucket, slot);
     if (!kQuiet) {
@@ -181,20 +181,22 @@ __attribute__((always_inline)) inline void FollowMarks(MacBatch* batch, uint32_t
   batch->away &= ~missed;
 }
 
-// `next`, if it is not null, is as whole as `batch`.
+// If `next` is not null, both are whole.
+template <typename Kind, bool kQuiet>
+__attribute__((always_inline)) inline LookSums LookAtHomes(MacBatch* batch, MacBatch* next) {
+  return next != nullptr ? LookAtHomes<Kind, kQuiet>(batch, next, kSearchChunk)
+                         : LookAtHomes<Kind, kQuiet>(batch, nullptr, RoundUp(batch->count));
+}
+
 template <typename Kind>
 __attribute__((always_inline)) inline void LookHome(MacBatch* batch, MacBatch* next) {
   LookSums sums;
-  bool look = true;
-  if (next != nullptr && batch->IsTableQuiet()) {
-    sums = LookAtHomes<Kind, true>(batch, next, kSearchChunk);
+  if (batch->IsTableQuiet()) {
+    sums = LookAtHomes<Kind, true>(batch, next);
     std::atomic_thread_fence(std::memory_order_acquire);
-    look = !batch->IsTableQuiet();
-    next = nullptr;
-  }
-  if (__builtin_expect(look, 0)) {
-    sums = next != nullptr ? LookAtHomes<Kind, false>(batch, next, kSearchChunk)
-                           : LookAtHomes<Kind, false>(batch, nullptr, RoundUp(batch->count));
+    if (__builtin_expect(!batch->IsTableQuiet(), 0)) sums = LookAtHomes<Kind, false>(batch, nullptr);
+  } else {
+    sums = LookAtHomes<Kind, false>(batch, next);
   }
   const uint32_t all = SetOf(batch->count);
   const bool same = sums.changed == 0 && (sums.stable & MacBucket::kStable) != 0;

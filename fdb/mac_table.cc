@@ -182,8 +182,8 @@ uint32_t MacTable::Uncertain(const MacBatch& batch) const {
   return uncertain;
 }
 
-// Whether a key of `position`, that was not found with `view`, was absent at some moment since the view was taken. True unless
-// a step of resizing was under way since then that moved entries of this position or its detour.
+// Whether a key of `position`, that was not found with `view`, was absent at some moment since the view was current. True
+// unless a step of resizing was under way since then that moved entries of this position or its detour.
 bool MacTable::IsMissFinal(const MacView& view, uint32_t position) const {
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t step_to = shape_.step_to.load(std::memory_order_acquire);
