@@ -2,6 +2,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -74,6 +77,24 @@ void WaitUntilHeard(Host* from, Host* at, const std::string& interface) {
   const Bytes frame = TestFrame(MacAddr::Broadcast(), Mac(from->Mac(interface)), kMarker);
   const auto heard = [&] { return mouth.Send(frame), ear.WaitFor(Marked(kMarker), 1, absl::Milliseconds(50)); };
   if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat(at->name(), " does not hear ", from->name(), " at ", interface));
+}
+
+void WaitUntilAllHear(const std::vector<HostInterface>& places) {
+  for (const HostInterface& from : places) {
+    PacketSocket mouth(from.host, from.interface);
+    std::vector<std::unique_ptr<PacketSocket>> ears;
+    for (const HostInterface& at : places) {
+      if (at.host != from.host) ears.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
+    }
+    // Each time another marker: what is sent at one agent arrives in order, so that nothing sent before the last is under way.
+    uint32_t marker = 0x68656172;
+    const auto heard = [&] {
+      mouth.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
+      return std::all_of(ears.begin(), ears.end(),
+                         [marker](const auto& ear) { return ear->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
+    };
+    if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat("not everybody hears ", from.host->name(), " at ", from.interface));
+  }
 }
 
 std::string Address(int number) { return absl::StrCat("10.0.0.", number); }

@@ -53,6 +53,13 @@ std::string Address6(int number);
 // lost.
 void WaitUntilHeard(Host* from, Host* at, const std::string& interface = "v1");
 
+// The same for all of one switch: each hears each of the others, and none of the frames sent for that is under way any more.
+struct HostInterface {
+  Host* host;
+  std::string interface = "v1";
+};
+void WaitUntilAllHear(const std::vector<HostInterface>& places);
+
 // Pings once every `interval` and expects `count` answers to `count` requests.
 void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01");
 // The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.

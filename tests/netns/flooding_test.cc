@@ -23,7 +23,9 @@ class FloodingTest : public SwitchTest {
  protected:
   // Hosts h1 to h3 and a socket at v1 of each.
   void AddThree(const AgentSpec& spec = {}) {
-    for (Agent* agent : AddNumberedAgents(3, spec)) {
+    const std::vector<Agent*> hosts = AddNumberedAgents(3, spec);
+    WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
+    for (Agent* agent : hosts) {
       sockets_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
     }
   }
