@@ -1,4 +1,6 @@
 // Bridges with a spanning tree around the switch: it is a wire to them, over which they find the loop and cut it.
+#include <map>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -47,8 +49,17 @@ class SpanningTreeTest : public SwitchTest {
     other->Send(TestFrame(MacAddr::Broadcast(), kStation, marker + 1));
     EXPECT_TRUE(one->WaitFor(Marked(marker + 1)));
     for (const auto& agent : agents()) ExpectConservation(agent.get());  // which waits for the counters to rest
-    EXPECT_THAT(other->Markers(), ElementsAre(Pair(marker, 1)));
-    EXPECT_THAT(one->Markers(), ElementsAre(Pair(marker + 1, 1)));
+    EXPECT_THAT(Copies(other, marker), ElementsAre(Pair(marker, 1)));
+    EXPECT_THAT(Copies(one, marker), ElementsAre(Pair(marker + 1, 1)));
+  }
+
+  // Of these two frames. Of those before, a bridge may have had one in its hands yet, which the counters do not tell.
+  static std::map<uint32_t, size_t> Copies(PacketSocket* socket, uint32_t marker) {
+    std::map<uint32_t, size_t> copies;
+    for (const auto& [seen, count] : socket->Markers()) {
+      if (seen == marker || seen == marker + 1) copies[seen] = count;
+    }
+    return copies;
   }
 };
 
