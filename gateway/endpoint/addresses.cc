@@ -144,6 +144,7 @@ void Addresses::OnUnique(const IpAddr& address) {
   const absl::Status status = !item->in_kernel || ends ? kernel_->Add(item->address, item->until) : absl::OkStatus();
   if (!status.ok() && !item->in_kernel) return Refuse(item, status);
   Log(status);
+  item->in_kernel = true;
   item->state = AddressState::kAssigned;
   Tell(item->address.address);
 }

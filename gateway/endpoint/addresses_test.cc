@@ -202,6 +202,13 @@ TEST_F(AddressesTest, WhatSomebodyTookOffComesBackWithTheTun) {
   EXPECT_THAT(kernel_.addresses, Contains("fd00::2/64"));
 }
 
+// Linux tells of a new IPv6 address a while after it is there, and not at all of one that is gone by then.
+TEST_F(AddressesTest, WhatGoesBeforeTheKernelConfirmedItIsGone) {
+  Assign({"fd00::2/64"});
+  host_.addresses().OnKernelRemoved(Ip("fd00::2"));
+  EXPECT_EQ(host_.addresses().Find(Ip("fd00::2"))->state, AddressState::kRemoved);
+}
+
 TEST_F(AddressesTest, AnotherQueuePairIsAnnounced) {
   Assign({"10.0.0.2/24", "fd00::2/64"});
   const IpoibAddress other(Qpn(0x77), kOwn.gid());

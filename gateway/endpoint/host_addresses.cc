@@ -137,7 +137,11 @@ absl::Status HostAddresses::Add(const InterfaceAddress& address, absl::Time unti
   const ifa_cacheinfo lifetime = {.ifa_prefered = seconds, .ifa_valid = seconds, .cstamp = 0, .tstamp = 0};
   mnl_attr_put(request.message(), IFA_CACHEINFO, sizeof(lifetime), &lifetime);
   const absl::Status status = requests_->Ask(&request, absl::StrCat("add address ", address.ToString(), " to the TUN"));
-  return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
+  if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
+  // Of an IPv6 address Linux tells that it is there when a worker of its has got round to it, and never if it is gone by then;
+  // that it is gone it tells always.
+  known_.insert(address);
+  return absl::OkStatus();
 }
 
 absl::Status HostAddresses::Remove(const InterfaceAddress& address) {

@@ -68,7 +68,7 @@ class HostAddresses final : public KernelAddresses {
   const std::unique_ptr<Netlink> requests_;
   const std::unique_ptr<Netlink> events_;
   Addresses* addresses_ = nullptr;
-  std::set<InterfaceAddress> known_;  // what was told; IPv4 has an address several times, with different lengths
+  std::set<InterfaceAddress> known_;  // what was told, or added here; IPv4 has an address several times, with different lengths
   bool up_ = true;
   std::function<void()> on_tun_up_ = [] {};
 };
