@@ -83,4 +83,17 @@ std::string OutsideOfProcesses(const std::string& directory, const std::vector<H
   return text;
 }
 
+std::string SettledOutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts) {
+  std::string text;
+  int alike = 0;
+  const bool settled = EventuallyTrue(kPatience, [&] {
+    const std::string now = OutsideOfProcesses(directory, hosts);
+    alike = now == text && !absl::StrContains(now, ".new\n") ? alike + 1 : 0;
+    text = now;
+    return alike == 20;
+  });
+  if (!settled) Die("see what is outside of processes come to rest; the last look:\n" + text);
+  return text;
+}
+
 }  // namespace eoib::lab

@@ -34,6 +34,10 @@ std::string Interfaces(Host* host);
 // text, to be compared with another.
 std::string OutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts);
 
+// The same, once nothing there is under way: no file being replaced, and twenty looks in a row alike. For a text that others
+// will be compared with: the connection of a command that has just ended is among the sockets for a moment.
+std::string SettledOutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts);
+
 }  // namespace eoib::lab
 
 #endif  // EOIB_TESTS_LAB_VITALS_H_

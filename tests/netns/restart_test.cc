@@ -87,11 +87,10 @@ TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNo
 TEST_F(SoftRestartTest, TenRestartsInARowLeaveNothingBehind) {
   AddThree();
   const std::string lid = agent(2).Lid();
-  const auto outside = [this] {
-    return OutsideOfProcesses(lab().directory(), {host(1), host(2), host(3), soft_fabric().host()});
-  };
+  const std::vector<Host*> all = {host(1), host(2), host(3), soft_fabric().host()};
+  const auto outside = [&] { return OutsideOfProcesses(lab().directory(), all); };
   const auto descriptors = [this] { return VitalsOf(soft_fabric().pid()).descriptors; };
-  const std::string outside_before = outside();
+  const std::string outside_before = SettledOutsideOfProcesses(lab().directory(), all);
   const int64_t descriptors_before = descriptors();
   for (int i = 0; i < 10; ++i) {
     const bool killed = i % 2 == 0;

@@ -127,14 +127,13 @@ class RoundsTest : public SwitchTest {
     stopped->Kill(SIGCONT);
   }
 
-  std::string LyingAbout() {
-    return OutsideOfProcesses(lab().directory(), {host(kA), host(kB), host(kC), soft_fabric().host()});
-  }
+  std::vector<Host*> AllHosts() { return {host(kA), host(kB), host(kC), soft_fabric().host()}; }
+  std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), AllHosts()); }
 
   // Plays `rounds` rounds and looks at the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
                   const std::function<void(int round)>& play) {
-    const std::string before = LyingAbout();
+    const std::string before = SettledOutsideOfProcesses(lab().directory(), AllHosts());
     std::map<std::string, std::vector<Vitals>> histories;
     absl::Duration longest;
     for (int round = 0; round < rounds; ++round) {
