@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/sockets.h"
 #include "tests/lab/switch_test.h"
+#include "tests/lab/tshark.h"
 #include "vswitch/wire/erf_for_test.h"
 #include "vswitch/wire/ib_headers.h"
 
@@ -163,7 +164,8 @@ class CaptureTest : public SwitchTest {
   const std::vector<Packet>& Dissect(const Agent& agent) {
     std::vector<Packet>& records = dissected_[&agent];
     if (!records.empty()) return records;
-    Argv argv = {"tshark", "-n", "-r", CaptureOf(agent), "-T", "fields", "-E", "separator=;"};
+    Argv argv = TsharkOf(CaptureOf(agent));
+    argv.insert(argv.end(), {"-T", "fields", "-E", "separator=;"});
     for (const std::string& field : kFields) argv.insert(argv.end(), {"-e", field});
     const RunResult result = agent.host()->Run(argv);
     EXPECT_TRUE(result.ok()) << result.ToString();

@@ -18,6 +18,7 @@
 #include "tests/lab/ib_fabric.h"
 #include "tests/lab/ib_subnet.h"
 #include "tests/lab/switch_test.h"
+#include "tests/lab/tshark.h"
 
 namespace eoib::lab {
 
@@ -145,23 +146,18 @@ class GatewayTest : public SwitchTest {
 
 inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   gateway()->MustCtl({"capture", "stop"});
-  const RunResult tshark = gateway()->host()->Run({"tshark", "-n",
-                                                   "-r",     capture_path(),
-                                                   "-o",     "ip.check_checksum:TRUE",
-                                                   "-o",     "tcp.check_checksum:TRUE",
-                                                   "-o",     "udp.check_checksum:TRUE",
-                                                   "-o",     "ip.defragment:FALSE",
-                                                   "-o",     "ipv6.defragment:FALSE",
-                                                   "-T",     "fields",
-                                                   "-e",     "infiniband.bth.p_key",
-                                                   "-e",     "frame.protocols",
-                                                   "-e",     "_ws.malformed",
-                                                   "-e",     "infiniband.eoib.tcp_chk",
-                                                   "-e",     "ip.checksum.status",
-                                                   "-e",     "tcp.checksum.status",
-                                                   "-e",     "udp.checksum.status",
-                                                   "-e",     "icmp.checksum.status",
-                                                   "-e",     "icmpv6.checksum.status"});
+  Argv argv = TsharkOf(capture_path());
+  for (const char* preference : {"ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE",
+                                 "ip.defragment:FALSE", "ipv6.defragment:FALSE"}) {
+    argv.insert(argv.end(), {"-o", preference});
+  }
+  argv.insert(argv.end(), {"-T", "fields"});
+  for (const char* field :
+       {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk", "ip.checksum.status",
+        "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status", "icmpv6.checksum.status"}) {
+    argv.insert(argv.end(), {"-e", field});
+  }
+  const RunResult tshark = gateway()->host()->Run(argv);
   ASSERT_TRUE(tshark.ok()) << tshark.err;
   size_t ves = 0, ipoib = 0;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
