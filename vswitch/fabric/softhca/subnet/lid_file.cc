@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -83,28 +84,46 @@ absl::Status LidFile::ParseLine(const std::string& line, int number) {
   return absl::OkStatus();
 }
 
-LidFile::~LidFile() {
-  if (changed_) Save().IgnoreError();
-}
+LidFile::~LidFile() { Save().IgnoreError(); }
 
 void LidFile::Keep(const std::string& name, const KeptPort& port) {
   ports_[name] = port;
-  changed_ = true;
+  ++changes_;
 }
 
-void LidFile::Forget(const std::string& name) { changed_ |= ports_.erase(name) != 0; }
+void LidFile::Forget(const std::string& name) { changes_ += ports_.erase(name); }
+
+void LidFile::StartSave() {
+  if (write_.valid()) {
+    if (write_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    CollectWrite();
+  }
+  if (!unsaved()) return;
+  writing_ = changes_;
+  write_ = std::async(std::launch::async, [this, text = Text()] { return Write(text); });
+}
 
 absl::Status LidFile::Save() {
-  status_ = Write();
-  changed_ = !status_.ok();
+  if (write_.valid()) CollectWrite();
+  StartSave();
+  if (write_.valid()) CollectWrite();
   return status_;
 }
 
-absl::Status LidFile::Write() const {
+void LidFile::CollectWrite() {
+  status_ = write_.get();
+  if (status_.ok()) saved_ = writing_;
+}
+
+std::string LidFile::Text() const {
   std::string text = kHeading;
   for (const auto& [name, port] : ports_) {
     absl::StrAppend(&text, name, " ", port.lid.ToString(), " ", port.guid.ToString(), "\n");
   }
+  return text;
+}
+
+absl::Status LidFile::Write(const std::string& text) const {
   const std::string temporary = path_ + ".new";
   const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file.valid()) return SystemError("write " + temporary);

@@ -3,6 +3,8 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LID_FILE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LID_FILE_H_
 
+#include <cstdint>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,23 +28,26 @@ struct KeptPort {
 // under its mutex.
 //
 // `lids` in the directory has a line "NAME LID GUID" for each port, and comments behind "#". It is replaced as a whole (written
-// beside, synced, renamed), so a crash leaves the old one or the new one. One that cannot be read is never overwritten.
+// beside, synced, renamed), so a crash leaves the old one or the new one. One that cannot be read is never overwritten. It is
+// written in a thread of its own, because a busy disk can take seconds for a sync, and the subnet has only one.
 class LidFile {
  public:
-  // Saves what is not saved yet.
+  // Saves what is not saved yet, and returns when that is on disk.
   ~LidFile();
   // The directory exists. kAlreadyExists if another subnet uses it; kDataLoss: "DIRECTORY/lids:3: ...".
   static absl::StatusOr<std::unique_ptr<LidFile>> Open(const std::string& directory);
 
   const std::map<std::string, KeptPort>& ports() const { return ports_; }
-  // Known here, and on disk with the next Save.
+  // Known here, and on disk with the next write.
   void Keep(const std::string& name, const KeptPort& port);
   void Forget(const std::string& name);
-  // There is something to save.
-  bool changed() const { return changed_; }
-  // On disk when this returns; if not, there still is something to save.
+  // Begins to write what is kept now, if it is not on disk; nothing while a write is under way.
+  void StartSave();
+  // The same, and returns when it is on disk; if not, there still is something to save.
   absl::Status Save();
-  // The last one's.
+  // Something is not on disk, as far as is known: of a write that has ended the next call of StartSave or Save learns.
+  bool unsaved() const { return changes_ != saved_; }
+  // Of the last write whose end is known.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -50,14 +55,20 @@ class LidFile {
   absl::Status Lock();
   absl::Status Load();
   absl::Status ParseLine(const std::string& line, int number);
-  absl::Status Write() const;
+  std::string Text() const;
+  absl::Status Write(const std::string& text) const;
+  // The end of the write under way, which has come or is waited for.
+  void CollectWrite();
 
   const std::string directory_;
   const std::string path_;
   UniqueFd lock_;  // of the directory
   std::map<std::string, KeptPort> ports_;
-  bool changed_ = false;
+  uint64_t changes_ = 0;
+  uint64_t saved_ = 0;    // of the changes, those on disk
+  uint64_t writing_ = 0;  // those that will be when `write_` is done
   absl::Status status_;
+  std::future<absl::Status> write_;  // invalid: none under way
 };
 
 }  // namespace eoib::softhca

@@ -42,11 +42,11 @@ TEST_F(LidFileTest, WhatIsKeptIsFoundAgain) {
     (*file)->Keep("h3", KeptPort{Lid(10), Guid(8)});
     ASSERT_TRUE((*file)->Save().ok());
     EXPECT_THAT(Read(), AllOf(HasSubstr("h1 0x9 "), HasSubstr("h3 0xa ")));
-    EXPECT_FALSE((*file)->changed());
+    EXPECT_FALSE((*file)->unsaved());
     (*file)->Keep("h1", h1);
     (*file)->Keep("h2", h2);
     (*file)->Forget("h3");
-    EXPECT_TRUE((*file)->changed()) << "and saved at its end";
+    EXPECT_TRUE((*file)->unsaved()) << "and saved at its end";
   }
   EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(), ElementsAre(Pair("h1", h1), Pair("h2", h2)));
   EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
@@ -111,7 +111,7 @@ TEST_F(LidFileTest, WhatCouldNotBeWrittenIsTriedAgain) {
   (*file)->Keep("h1", KeptPort{Lid(2), Guid(1)});
   EXPECT_FALSE((*file)->Save().ok());
   EXPECT_FALSE((*file)->status().ok());
-  EXPECT_TRUE((*file)->changed());
+  EXPECT_TRUE((*file)->unsaved());
   ASSERT_EQ(rmdir((path_ + ".new").c_str()), 0);
   (*file)->Keep("h2", KeptPort{Lid(3), Guid(2)});
   EXPECT_TRUE((*file)->Save().ok());

@@ -447,8 +447,9 @@ void Subnet::Run() {
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = clock_->Now();
-    if (options_.lids != nullptr && options_.lids->changed() && now >= next_save_) {
-      next_save_ = now + (options_.lids->Save().ok() ? kSaveInterval : kSaveRetry);
+    if (options_.lids != nullptr && options_.lids->unsaved() && now >= next_save_) {
+      options_.lids->StartSave();
+      next_save_ = now + (options_.lids->status().ok() ? kSaveInterval : kSaveRetry);
     }
     agents_.Run();
     TellNews();
@@ -458,7 +459,7 @@ void Subnet::Run() {
 
 absl::Time Subnet::NextDeadline() const {
   absl::MutexLock lock(&mutex_);
-  const bool saves = options_.lids != nullptr && options_.lids->changed();
+  const bool saves = options_.lids != nullptr && options_.lids->unsaved();
   return std::min(agents_.NextDeadline(), saves ? next_save_ : absl::InfiniteFuture());
 }
 
