@@ -71,11 +71,13 @@ void Resolver::Resolve(const Gid& gid, const Punt& punt) {
   QueryForPunt(gid);
 }
 
-// A path that the SA gave says more than a completion does, and stays where the two lead to the same place.
+// A path that the SA gave says more than a completion does, and stays where the two lead to the same place. Where they do not,
+// an answer that is under way is from before: nobody would report again that it leads astray.
 void Resolver::Heard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
   ++counters_.from_completions;
   if (path->ah.IsNone() || path->key != key) {
+    path->moved = ++steps_;
     Publish(key, {});
   } else {
     PublishTo(key.dgid, path);
@@ -150,6 +152,7 @@ void Resolver::Query(const Gid& gid) {
   path.retry_at = path.again_at = absl::InfiniteFuture();
   path.again = path.asking;
   if (std::exchange(path.asking, true)) return;
+  path.asked = ++steps_;
   path.asked_at = clock_->Now();
   if (sa_ == nullptr) return Make(gid);
   ++counters_.queries;
@@ -199,7 +202,8 @@ absl::Status Resolver::Check(const PathRecord& record) {
 void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
   path.asking = false;
-  if (path.again) return Query(gid);  // the answer may be from before what made us ask again
+  if (path.again) return Query(gid);    // the answer may be from before what made us ask again
+  if (path.moved > path.asked) return;  // and is; `again_at` is set
   const absl::Status status = answer.ok() ? Check(*answer) : answer.status();
   if (!status.ok()) {
     ++counters_.failures;
@@ -218,6 +222,7 @@ void Resolver::QueryTable() {
   table_again_ = asking_table_;
   if (std::exchange(asking_table_, true)) return;
   ++counters_.tables;
+  table_asked_ = ++steps_;
   sa_->QueryPaths(own_, pkey_, [this, alive = alive_](absl::StatusOr<std::vector<PathRecord>> answer) {
     if (*alive) AnsweredTable(answer);
   });
@@ -230,9 +235,11 @@ void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answ
   absl::flat_hash_set<Gid> lacking;
   for (const auto& [gid, path] : paths_) lacking.insert(gid);
   if (answer.ok()) {
-    // Of several paths to a port (LMC) the first.
+    // Of several paths to a port (LMC) the first. What was heard from elsewhere meanwhile stays lacking.
     for (const PathRecord& record : *answer) {
-      if (Check(record).ok() && lacking.erase(record.dgid) != 0) Adopt(record);
+      const auto path = paths_.find(record.dgid);
+      const bool overtaken = path != paths_.end() && path->second.moved > table_asked_;
+      if (!overtaken && Check(record).ok() && lacking.erase(record.dgid) != 0) Adopt(record);
     }
     published_();
   } else {

@@ -88,6 +88,7 @@ class Resolver {
     absl::Time punted_at = absl::InfinitePast();
     absl::Time asked_at = absl::InfinitePast();
     absl::Time again_at = absl::InfiniteFuture();  // a punt came too soon after that
+    uint64_t moved = 0, asked = 0;                 // when it was last heard from elsewhere, and asked for, by steps_
     int failures = 0;                              // one after the other; Ethernet only
   };
 
@@ -118,6 +119,8 @@ class Resolver {
   absl::flat_hash_map<Gid, Path> paths_;
   bool asking_table_ = false;
   bool table_again_ = false;
+  uint64_t steps_ = 0;  // counts what answers are older or younger than
+  uint64_t table_asked_ = 0;
   Counters counters_;
   LogLimiter log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -237,6 +237,19 @@ TEST_F(ResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
   EXPECT_EQ(LidFor(peer), 0x333);
 }
 
+// Its LID changes while the SA is asked for it.
+TEST_F(ResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
+  sa_.ports[GidOf(2)] = Lid(0x222);
+  const VPortId peer = Hear(2);
+  Hear(2, 0x48, Lid(0x333));
+  Pump();
+  EXPECT_EQ(LidFor(peer), 0x333);
+  sa_.ports[GidOf(2)] = Lid(0x334);
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(LidFor(peer), 0x334) << "and the SA is asked again";
+  EXPECT_EQ(Queries(), 2u);
+}
+
 TEST_F(ResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
   const VPortId peer = Hear(2);
   Pump();
@@ -308,6 +321,24 @@ TEST_F(ResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
   Pump();
   EXPECT_EQ(TableQueries(), 2u) << "the first answer may be from before";
   EXPECT_EQ(Queries(), 0u);
+}
+
+TEST_F(ResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
+  std::vector<VPortId> peers;
+  for (uint64_t port = 2; port < 30; ++port) {
+    sa_.ports[GidOf(port)] = LidOf(port);
+    peers.push_back(Hear(port));
+  }
+  Pump();
+  sa_.asked.clear();
+  resolver_->RefreshAll();
+  sa_.ports[GidOf(2)] = Lid(0x333);
+  Hear(2, 0x48, Lid(0x333));
+  Pump();
+  EXPECT_EQ(LidFor(peers[0]), 0x333);
+  EXPECT_EQ(LidFor(peers[1]), LidOf(3).value());
+  EXPECT_EQ(TableQueries(), 1u);
+  EXPECT_EQ(Queries(), 1u) << "for this one alone";
 }
 
 // ---- What the subnet reports.

@@ -147,8 +147,8 @@ void Ves::Refresh(RefreshDepth depth) {
   if (depth == RefreshDepth::kLight) {
     group_->Join();
   } else {
+    StartAnnouncing();  // by the handle that there is: an SA may be long in answering, and others lose frames until they know
     announced_ = false;
-    next_announcement_ = absl::InfiniteFuture();
     group_->Renew();
   }
   resolver_->RefreshAll();
@@ -247,15 +247,21 @@ absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Ti
 
 void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
-  for (VPort& vport : vports_) {
-    const absl::Status status = vport.set_link(joined.has_value());
-    if (!status.ok()) LogWarning(status.message());
-  }
+  SetCarrier(joined.has_value());
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
-  if (joined.has_value() == std::exchange(announced_, joined.has_value())) return;
-  announcements_ = 0;
-  next_announcement_ = joined.has_value() ? shared_.fabric.clock->Now() : absl::InfiniteFuture();
-  if (joined.has_value()) Announce();
+  if (joined.has_value() != std::exchange(announced_, joined.has_value())) StartAnnouncing();
+}
+
+// Only where it changes: the kernel takes the lock of all network configuration for it, which others may hold for long.
+void Ves::SetCarrier(bool up) {
+  if (carrier_ == up) return;
+  carrier_ = up;
+  for (VPort& vport : vports_) {
+    const absl::Status status = vport.set_link(up);
+    if (status.ok()) continue;
+    LogWarning(status.message());
+    carrier_.reset();
+  }
 }
 
 void Ves::AdoptMtu(int group_mtu_bytes) {
@@ -268,8 +274,15 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
   }
 }
 
-// When the interfaces come up, so that agents who knew this one by its former queue pair learn the new one before they need it.
-// More than once: whoever joins a little later, because the subnet itself has just come back, does not hear the first.
+// When the interfaces come up, or are reached by another LID, so that agents who knew the former queue pair or LID learn the
+// new one before they need it. More than once: whoever joins a little later, because the subnet itself has just come back, does
+// not hear the first.
+void Ves::StartAnnouncing() {
+  announcements_ = 0;
+  next_announcement_ = absl::InfiniteFuture();
+  if (group_->joined().has_value()) Announce();
+}
+
 void Ves::Announce() {
   next_announcement_ = shared_.fabric.clock->Now() + kAnnouncementInterval * (1 << announcements_);
   if (++announcements_ == kAnnouncements) next_announcement_ = absl::InfiniteFuture();

@@ -117,6 +117,8 @@ class Ves final : public PartitionMember {
 
   void OnGroup(const absl::optional<GroupMembership::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
+  void SetCarrier(bool up);
+  void StartAnnouncing();
   void Announce();
   absl::optional<Vid> AnnouncedIn(const VlanPolicy& vlan) const;
   void RetryHeld();
@@ -126,8 +128,9 @@ class Ves final : public PartitionMember {
 
   const VesConfig config_;
   const Shared shared_;
-  bool announced_ = false;  // the interfaces' MACs, since the queue pair or the link came up
-  int adopted_mtu_ = 0;     // the group's, when it was last put into effect
+  bool announced_ = false;        // the interfaces' MACs, since the queue pair or the link came up
+  absl::optional<bool> carrier_;  // of the interfaces, if all have it
+  int adopted_mtu_ = 0;           // the group's, when it was last put into effect
   Fdb fdb_;
   VPortDirectory directory_;
   PuntQueue punts_;
