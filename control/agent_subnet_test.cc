@@ -216,6 +216,22 @@ TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
   EXPECT_FALSE(h1->Knows(kC));
 }
 
+// Though nothing else is known there any more.
+TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
+  const std::string damped =
+      absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\nageing = 10\n"}});
+  Host* h1 = AddHost("h1", damped);
+  Host* h2 = AddHost("h2", kOneVes);
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  Speak(h2, kC);
+  Speak(h3, kC);
+  Speak(h2, kC);
+  ASSERT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
+  Pass(absl::Seconds(60));
+  EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
+}
+
 // Without ageing the FDB counts minutes.
 TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 0\n"}}));

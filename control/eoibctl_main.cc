@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -68,15 +67,17 @@ absl::optional<eoib::CommandReply> Call(const std::string& method, const std::ve
 }
 
 // `fdb monitor VES`: asks again and again for what happened since, so that the program never waits for who watches. The first
-// line of an answer says where to go on.
+// line of an answer says where to go on: "more 2000" if there is more already, else "next 17".
 int Monitor(const std::vector<std::string>& ves) {
-  for (std::vector<std::string> arguments = ves;; absl::SleepFor(kMonitorInterval)) {
+  for (std::vector<std::string> arguments = ves;;) {
     const absl::optional<eoib::CommandReply> reply = Call("fdb/monitor", arguments);
     if (!reply.has_value()) return kNoAnswer;
     if (reply->is_error) return Print(*reply);
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(reply->text, absl::MaxSplits('\n', 1));
-    arguments = {ves[0], std::string(absl::StripPrefix(parts.first, "next "))};
+    const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(parts.first, ' ');
+    arguments = {ves[0], std::string(words.second)};
     if (std::fputs(std::string(parts.second).c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kNoAnswer;
+    if (words.first != "more") absl::SleepFor(kMonitorInterval);
   }
 }
 

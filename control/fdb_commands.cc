@@ -140,8 +140,10 @@ std::string ShowFrozen(const Ves& ves) {
   return text;
 }
 
-// The first line says where to go on, so that what follows can be shown as it is.
-Text Monitor(const Ves& ves, const Arguments& arguments) {
+// The first line says where to go on, and whether there is more already, so that what follows can be shown as it is.
+Text Monitor(Ves* watched, const Arguments& arguments) {
+  watched->fdb()->Watch();
+  const Ves& ves = *watched;
   const FdbEvents& events = ves.fdb().events();
   uint64_t next = events.end() - std::min(events.end(), kHistory);
   if (arguments.size() == 2 && !absl::SimpleAtoi(arguments[1], &next)) {
@@ -151,7 +153,7 @@ Text Monitor(const Ves& ves, const Arguments& arguments) {
   }
   std::vector<FdbEvent> some;
   const uint64_t lost = events.Read(&next, kMostEvents, &some);
-  std::string text = absl::StrCat("next ", next, "\n");
+  std::string text = absl::StrCat(some.size() == kMostEvents ? "more " : "next ", next, "\n");
   if (lost != 0) absl::StrAppend(&text, lost, " events before these were lost: they came faster than they were read\n");
   const absl::Time now = ves.clock().Now(), date = absl::Now();
   for (const FdbEvent& event : some) {
@@ -263,8 +265,8 @@ void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
   registry->Register({"fdb/thaw", "VES VLAN MAC", "let a frozen MAC move again", 3, 3, change(Thaw)});
   registry->Register({"fdb/add", "VES VLAN MAC VPORT", "a static entry", 4, 4, change(Add)});
   registry->Register({"fdb/del", "VES VLAN MAC", "remove a static entry", 3, 3, change(Delete)});
-  registry->Register({"fdb/monitor", "VES [NEXT]", "what happened to MACs; eoibctl goes on until it is interrupted", 1, 2,
-                      change([](Ves* ves, const Arguments& arguments) { return Monitor(*ves, arguments); })});
+  registry->Register(
+      {"fdb/monitor", "VES [NEXT]", "what happened to MACs; eoibctl goes on until it is interrupted", 1, 2, change(Monitor)});
 }
 
 }  // namespace eoib

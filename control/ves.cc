@@ -219,6 +219,7 @@ void Ves::FlushGone() {
     if (addresses.empty() || !std::all_of(addresses.begin(), addresses.end(), is_due)) continue;
     behind.emplace(row.vport, addresses[0].peer.gid);
   }
+  if (behind.empty()) return;
   for (const Gid& gid : HeardSince(due, behind, now)) {
     due.erase(gid);
     resolver_->OnInService(gid);
@@ -237,11 +238,11 @@ void Ves::FlushGone() {
 absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
                                          const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
   absl::flat_hash_set<Gid> heard;
-  for (const Fdb::Entry& entry : fdb_.Dump()) {
+  fdb_.Visit([&](const Fdb::Entry& entry) {
     const auto gid = behind.find(entry.vport);
-    if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned || entry.frozen) continue;
+    if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned || entry.frozen) return;
     if (now - entry.age - fdb_.tick() >= ports.at(gid->second)) heard.insert(gid->second);
-  }
+  });
   return heard;
 }
 
@@ -371,10 +372,13 @@ void Ves::Run() {
   if (now >= next_reclaim_) ReclaimVPorts();
 }
 
-// Who sends to a vPort has an entry of it in the FDB; so what has none and is not heard either serves nobody.
+// Who sends to a vPort has an entry of it in the FDB; so what has none and is not heard either serves nobody, but the operator
+// who asks where a frozen MAC would have moved.
 void Ves::ReclaimVPorts() {
   next_reclaim_ = shared_.fabric.clock->Now() + kReclaimInterval;
-  directory_.Reclaim([this](VPortId vport) { return fdb_.Held(vport) != 0; });
+  absl::flat_hash_set<VPortId> claimants;
+  for (const auto& [key, frozen] : fdb_.frozen()) claimants.insert(frozen.claimant);
+  directory_.Reclaim([&](VPortId vport) { return fdb_.Held(vport) != 0 || claimants.contains(vport); });
   resolver_->Reclaim();
 }
 

@@ -158,13 +158,8 @@ Cohorts::Holder Cohorts::Largest() const {
   return {holdings_[*largest].vport, ranking_.Count(*largest)};
 }
 
-std::vector<Cohorts::Holder> Cohorts::Holders() const {
-  std::vector<Holder> holders;
-  for (const auto& [vport, holding] : by_vport_) holders.push_back({vport, holdings_[holding].held[0]});
-  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
-    return std::make_pair(b.dynamic, a.vport) < std::make_pair(a.dynamic, b.vport);
-  });
-  return holders;
+void Cohorts::VisitHolders(absl::FunctionRef<void(VPortId vport, const Counts& held)> visit) const {
+  for (const auto& [vport, holding] : by_vport_) visit(vport, holdings_[holding].held);
 }
 
 absl::optional<FdbKey> Cohorts::TakeNewest(VPortId vport) {

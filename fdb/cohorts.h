@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "fdb/fdb_key.h"
 #include "fdb/mac_table.h"
@@ -72,8 +73,9 @@ class Cohorts {
   size_t forgotten() const { return forgotten_; }
   // Who has most dynamic entries.
   Holder Largest() const;
-  // All vPorts with entries, those with most dynamic ones first.
-  std::vector<Holder> Holders() const;
+  // Calls `visit` on all vPorts with entries, in no order.
+  using Counts = std::array<size_t, kCohortKinds>;  // by kind
+  void VisitHolders(absl::FunctionRef<void(VPortId vport, const Counts& held)> visit) const;
 
   // The key that `vport` brought last, of the few that are remembered of it, and forgets it; it may have left since.
   absl::optional<FdbKey> TakeNewest(VPortId vport);
@@ -95,7 +97,7 @@ class Cohorts {
   // What a vPort has. It is known as long as it has cohorts.
   struct Holding {
     VPortId vport = VPortId::None();
-    std::array<size_t, kCohortKinds> held{};
+    Counts held{};
     absl::flat_hash_set<uint32_t> cohorts;
     Newest newest;
   };

@@ -1,30 +1,43 @@
-// EventRing: the last N events of one writer, for readers that come when they like.
+// EventRing: the last events of one writer, for readers that come when they like.
 //
 // The writer never waits and never fails: it overwrites the oldest. A reader says how far it has come and is told how many it
-// came too late for.
+// came too late for. A ring may go on where a smaller one ends.
 #ifndef EOIB_FDB_EVENT_RING_H_
 #define EOIB_FDB_EVENT_RING_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 namespace eoib {
 
-template <typename Event, size_t kSize>
+template <typename Event>
 class EventRing {
   static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) % sizeof(uint64_t) == 0);
   static constexpr size_t kWords = sizeof(Event) / sizeof(uint64_t);
 
  public:
+  // Of the last `size` events.
+  explicit EventRing(size_t size) : size_(size), slots_(std::make_unique<Slot[]>(size)) {}
+  // With those of `former`, which is not written to meanwhile or any more, and with its numbers.
+  EventRing(size_t size, const EventRing& former) : EventRing(size) {
+    std::vector<Event> events;
+    uint64_t next = former.end() - std::min<uint64_t>(former.end(), former.size_);
+    end_.store(next, std::memory_order_relaxed);
+    former.Read(&next, former.size_, &events);
+    for (const Event& event : events) Write(event);
+  }
+
   // One thread at a time.
   void Write(const Event& event) {
     const uint64_t number = end_.load(std::memory_order_relaxed);
-    Slot& slot = slots_[number % kSize];
+    Slot& slot = slots_[number % size_];
     slot.number.store(kChanging, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     std::array<uint64_t, kWords> words;
@@ -42,7 +55,7 @@ class EventRing {
   uint64_t Read(uint64_t* next, size_t most, std::vector<Event>* events) const {
     uint64_t lost = 0;
     for (uint64_t end = this->end(); *next < end && most != 0; ++*next) {
-      const uint64_t oldest = end < kSize ? 0 : end - kSize;
+      const uint64_t oldest = end < size_ ? 0 : end - size_;
       if (*next < oldest) {
         lost += oldest - *next;
         *next = oldest;
@@ -68,7 +81,7 @@ class EventRing {
   };
 
   bool Copy(uint64_t number, Event* event) const {
-    const Slot& slot = slots_[number % kSize];
+    const Slot& slot = slots_[number % size_];
     if (slot.number.load(std::memory_order_acquire) != number) return false;
     std::array<uint64_t, kWords> words;
     for (size_t i = 0; i < kWords; ++i) words[i] = slot.words[i].load(std::memory_order_relaxed);
@@ -78,7 +91,8 @@ class EventRing {
     return true;
   }
 
-  std::array<Slot, kSize> slots_;
+  const size_t size_;
+  const std::unique_ptr<Slot[]> slots_;
   std::atomic<uint64_t> end_{0};
 };
 

@@ -13,7 +13,7 @@ TEST(EventRingTest, WhoComesLateIsToldHowManyAreLost) {
   struct Event {
     uint64_t number;
   };
-  EventRing<Event, 8> ring;
+  EventRing<Event> ring(8);
   uint64_t next = 0;
   std::vector<Event> events;
   EXPECT_EQ(ring.Read(&next, 100, &events), 0u);
@@ -30,12 +30,29 @@ TEST(EventRingTest, WhoComesLateIsToldHowManyAreLost) {
   EXPECT_EQ(next, 20u) << "not been yet";
 }
 
+TEST(EventRingTest, ALargerOneGoesOnWhereASmallerOneEnds) {
+  struct Event {
+    uint64_t number;
+  };
+  EventRing<Event> small(4);
+  for (uint64_t i = 0; i < 10; ++i) small.Write({i});
+  EventRing<Event> large(16, small);
+  for (uint64_t i = 10; i < 20; ++i) large.Write({i});
+  uint64_t next = 0;
+  std::vector<Event> events;
+  EXPECT_EQ(large.Read(&next, 100, &events), 6u);
+  ASSERT_EQ(events.size(), 14u);
+  for (uint64_t i = 0; i < 14; ++i) EXPECT_EQ(events[i].number, 6 + i);
+  EventRing<Event> empty(4), after(8, empty);
+  EXPECT_EQ(after.end(), 0u);
+}
+
 // Beside a writer each event is read whole, in order, once, or counted as lost.
 TEST(EventRingTest, ReadersBesideAWriterMissNothingUnnoticed) {
   struct Event {
     uint64_t number, copy, other;
   };
-  EventRing<Event, 64> ring;
+  EventRing<Event> ring(64);
   constexpr uint64_t kEvents = 200'000;
   std::thread writer([&ring] {
     for (uint64_t i = 0; i < kEvents; ++i) ring.Write({i, i, ~i});

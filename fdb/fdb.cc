@@ -66,7 +66,6 @@ Fdb::Fdb(const Options& options, const Clock* clock)
       tick_seconds_(TickSeconds(options.ageing)),
       ageing_ticks_(AgeingTicks(options.ageing)),
       clock_(clock),
-      events_(std::make_unique<FdbEvents>()),
       cohorts_(&table_),
       damper_(options.damping),
       aged_(clock->Now()),
@@ -141,6 +140,17 @@ void Fdb::Leave(FdbKey key, const MacEntry& entry) {
   if (entry.pinned) damper_.Thaw(key);
 }
 
+// What is known is gone: it was forgotten, or it aged out and nobody has come by yet.
+void Fdb::Reclaim(FdbKey key, const Known& known) {
+  if (!known.vport.IsNone()) CountAged(key, known.vport);
+  Erase(key, known.entry);
+}
+
+void Fdb::CountAged(FdbKey key, VPortId vport) {
+  ++counters_.aged;
+  Tell(Kind::kAged, key, vport, VPortId::None());
+}
+
 void Fdb::Publish() {
   const size_t live = cohorts_.live();
   size_.store(live, std::memory_order_relaxed);
@@ -157,18 +167,31 @@ void Fdb::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
   event.from = from;
   event.to = to;
   event.kind = kind;
-  events_->Write(event);
+  events_.load(std::memory_order_relaxed)->Write(event);
+}
+
+void Fdb::Watch() {
+  absl::MutexLock lock(&writer_);
+  if (watched_events_ != nullptr) return;
+  watched_events_ = std::make_unique<FdbEvents>(kWatchedEvents, recent_events_);
+  events_.store(watched_events_.get(), std::memory_order_release);
 }
 
 // ---- Learning ---------------------------------------------------------------------------------------------------------
 
 Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (IsNobodysSource(key.mac())) return {Learned::kGroup, VPortId::None()};
+  return MakingRoom(vport, [=, this](bool host_tried, Room* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+    return LearnOnce(key, vport, origin, host_tried, room);
+  });
+}
+
+Fdb::LearnResult Fdb::MakingRoom(VPortId vport, Try attempt) {
   size_t own = 0;
   {
     absl::MutexLock lock(&writer_);
     Room room = Room::kThere;
-    const LearnResult result = LearnOnce(key, vport, origin, /*host_tried=*/false, &room);
+    const LearnResult result = attempt(/*host_tried=*/false, &room);
     if (room != Room::kHostSpent) return result;
     own = ShareOf(vport);
   }
@@ -176,14 +199,14 @@ Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
   options_.budget->MakeRoom(own + 2);
   absl::MutexLock lock(&writer_);
   Room room = Room::kThere;
-  return LearnOnce(key, vport, origin, /*host_tried=*/true, &room);
+  return attempt(/*host_tried=*/true, &room);
 }
 
 Fdb::LearnResult Fdb::LearnOnce(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, Room* room) {
   Begin();
   const Known known = Look(key);
   if (known.live) return LearnOver(key, known, vport, origin);
-  if (known.in_table) Erase(key, known.entry);
+  if (known.in_table) Reclaim(key, known);
   *room = MakeRoom(vport, host_tried);
   if (*room == Room::kHostSpent) return {Learned::kLimit, VPortId::None()};
   if (*room == Room::kNone || !Write(key, Known(), vport, NewEntry(vport, origin))) {
@@ -297,7 +320,12 @@ bool Fdb::ThawLocked(FdbKey key) {
 
 Fdb::LearnResult Fdb::Announce(FdbKey key, VPortId vport, const Claim& claim) {
   if (IsNobodysSource(key.mac())) return {Learned::kGroup, VPortId::None()};
-  absl::MutexLock lock(&writer_);
+  return MakingRoom(vport, [=, this](bool host_tried, Room* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+    return AnnounceOnce(key, vport, claim, host_tried, room);
+  });
+}
+
+Fdb::LearnResult Fdb::AnnounceOnce(FdbKey key, VPortId vport, const Claim& claim, bool host_tried, Room* room) {
   Begin();
   Known known = Look(key);
   const bool same = known.vport == vport;
@@ -311,18 +339,20 @@ Fdb::LearnResult Fdb::Announce(FdbKey key, VPortId vport, const Claim& claim) {
     }
     if (announced && same && claims_[key].sequence > claim.sequence) return {Learned::kKnown, VPortId::None()};
   } else {
-    if (known.in_table) Erase(key, known.entry);
+    if (known.in_table) Reclaim(key, known);
     known = Known();
+    *room = MakeRoom(vport, host_tried);
+    if (*room == Room::kHostSpent) return {Learned::kLimit, VPortId::None()};
   }
-  const bool has_room = known.live ? same || MakeRoomAt(vport) : MakeRoom(vport, /*host_tried=*/true) != Room::kNone;
-  if (!has_room) {
+  const bool has_room = known.live ? same || MakeRoomAt(vport) : *room == Room::kThere;
+  if (!has_room || !Write(key, known, vport, NewEntry(vport, FdbOrigin::kAnnounced))) {
     ++counters_.learn_limited;
     return {Learned::kLimit, VPortId::None()};
   }
-  if (!Write(key, known, vport, NewEntry(vport, FdbOrigin::kAnnounced))) return {Learned::kLimit, VPortId::None()};
   claims_[key] = claim;
   if (known.live && same) return {Learned::kKnown, VPortId::None()};
   Tell(Kind::kAnnounced, key, known.vport, vport);
+  ++(known.live ? counters_.moved : counters_.announced);
   return known.live ? LearnResult{Learned::kMoved, known.vport} : LearnResult{Learned::kNew, VPortId::None()};
 }
 
@@ -389,7 +419,7 @@ void Fdb::CountFlushed(size_t count, Scope scope, FdbKey key, VPortId vport) {
   event.count = static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
   event.kind = Kind::kFlushed;
   event.scope = scope;
-  events_->Write(event);
+  events_.load(std::memory_order_relaxed)->Write(event);
 }
 
 size_t Fdb::Flush() {
@@ -424,33 +454,42 @@ size_t Fdb::FlushOf(VPortId vport, Cohorts::Kinds kinds) {
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
-std::vector<Fdb::Entry> Fdb::Dump() const {
+void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
   const AgeLimit limit = Limit();
-  std::vector<Entry> rows;
-  const auto add = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+  const auto show = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
     const VPortId vport = cohorts_.VPortOf(entry.cohort);
     if (vport.IsNone() || !IsLive(entry, limit)) return;
     // A worker may have touched the entry after `now` was read.
     const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
     const bool frozen = entry.pinned && damper_.IsFrozen(key);
-    rows.push_back({key, vport, entry.origin, absl::Seconds(int64_t{age} * tick_seconds_), entry.pinned && !frozen, frozen});
+    visit({key, vport, entry.origin, absl::Seconds(int64_t{age} * tick_seconds_), entry.pinned && !frozen, frozen});
   };
   MacTable::Cursor cursor = 0;
   for (bool more = true; more;) {
     absl::MutexLock lock(&writer_);
-    more = table_.VisitNext(&cursor, kBucketsAtATime, add);
+    more = table_.VisitNext(&cursor, kBucketsAtATime, show);
   }
+}
+
+std::vector<Fdb::Entry> Fdb::Dump() const {
+  std::vector<Entry> rows;
+  Visit([&rows](const Entry& entry) { rows.push_back(entry); });
   std::sort(rows.begin(), rows.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
   return rows;
 }
 
 std::vector<Fdb::Holding> Fdb::Holdings() const {
-  absl::MutexLock lock(&writer_);
   std::vector<Holding> rows;
-  for (const Cohorts::Holder& holder : cohorts_.Holders()) {
-    rows.push_back({holder.vport, holder.dynamic, cohorts_.Held(holder.vport, CohortKind::kPinned),
-                    cohorts_.Held(holder.vport, CohortKind::kFixed), std::min(LimitOf(holder.vport), options_.limit)});
+  {
+    absl::MutexLock lock(&writer_);
+    cohorts_.VisitHolders([&](VPortId vport, const Cohorts::Counts& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+      rows.push_back({vport, held[static_cast<size_t>(CohortKind::kDynamic)], held[static_cast<size_t>(CohortKind::kPinned)],
+                      held[static_cast<size_t>(CohortKind::kFixed)], std::min(LimitOf(vport), options_.limit)});
+    });
   }
+  std::sort(rows.begin(), rows.end(), [](const Holding& a, const Holding& b) {
+    return std::make_pair(b.dynamic, a.vport) < std::make_pair(a.dynamic, b.vport);
+  });
   return rows;
 }
 

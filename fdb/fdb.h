@@ -27,6 +27,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -52,6 +53,7 @@ namespace eoib {
   X(flushed, "addresses flushed")                                                       \
   X(evicted, "addresses that made room for others, at a limit")                         \
   X(learn_limited, "addresses not learned because of a limit")                          \
+  X(announced, "addresses announced, by agents or their successors")                    \
   X(overruled, "addresses heard elsewhere than static, manager's or local entries say") \
   X(sticky_refused, "addresses heard elsewhere than at the vPort that keeps them")      \
   X(frozen_refused, "addresses heard elsewhere than where they are frozen")             \
@@ -140,7 +142,7 @@ class Fdb {
   // The last move of `key`, made or frozen, was none: both vPorts are the same agent's.
   void ForgiveMove(FdbKey key);
 
-  // `vport` is said to own `key`. kNew, kMoved, kKnown, kOverruled, kLimit or kGroup.
+  // `vport` is said to own `key`. kNew, kMoved, kKnown, kOverruled, kPinned, kLimit or kGroup.
   LearnResult Announce(FdbKey key, VPortId vport, const Claim& claim);
   // Takes that back; false if `vport` does not own it by announcement.
   bool Withdraw(FdbKey key, VPortId vport);
@@ -169,6 +171,8 @@ class Fdb {
   // it took out that had aged out.
   size_t Age();
 
+  // Calls `visit` on all entries, in no order, with none locked for long. `visit` must not call the FDB.
+  void Visit(absl::FunctionRef<void(const Entry&)> visit) const;
   std::vector<Entry> Dump() const;        // sorted by VID, then MAC
   std::vector<Holding> Holdings() const;  // those with most dynamic entries first
   // Entries that a vPort has.
@@ -182,7 +186,9 @@ class Fdb {
   absl::Duration tick() const { return absl::Seconds(tick_seconds_); }
   FdbCounters counters() const;
   absl::flat_hash_map<FdbKey, MoveDamper::Frozen> frozen() const;
-  const FdbEvents& events() const { return *events_; }
+  // The last that happened: few until somebody watches, since a ring for whoever reads late is larger than many an FDB.
+  const FdbEvents& events() const { return *events_.load(std::memory_order_acquire); }
+  void Watch();
   const Options& options() const { return options_; }
 
   // For the budget: the vPort that holds most gives up an entry, if it has at least `least` dynamic ones.
@@ -191,9 +197,14 @@ class Fdb {
  private:
   // Frames of new sources wait for the lock, so it is held for some buckets at a time.
   static constexpr size_t kBucketsAtATime = 64;
+  // Remembered of what happened, without and with somebody who watches.
+  static constexpr size_t kRecentEvents = 64, kWatchedEvents = 8192;
 
   // How a place for a new entry was found.
   enum class Room : uint8_t { kThere, kNone, kHostSpent };
+  // Learns or announces, once or, if another VES of the host had to give way first, twice.
+  using Try = absl::FunctionRef<LearnResult(bool host_tried, Room* room)>;
+  LearnResult MakingRoom(VPortId vport, Try attempt);
 
   // An entry as the writer sees it.
   struct Known {
@@ -212,8 +223,12 @@ class Fdb {
   bool Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void Erase(FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void Leave(FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void Reclaim(FdbKey key, const Known& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void CountAged(FdbKey key, VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   LearnResult LearnOnce(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, Room* room)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  LearnResult AnnounceOnce(FdbKey key, VPortId vport, const Claim& claim, bool host_tried, Room* room)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   LearnResult LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   LearnResult Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
@@ -245,7 +260,9 @@ class Fdb {
   const uint16_t ageing_ticks_;  // AgeLimit::kNever: never
   const Clock* const clock_;
   MacTable table_;
-  const std::unique_ptr<FdbEvents> events_;
+  FdbEvents recent_events_{kRecentEvents};
+  std::unique_ptr<FdbEvents> watched_events_;  // from the first Watch on
+  std::atomic<FdbEvents*> events_{&recent_events_};
   std::atomic<size_t> size_{0}, largest_{0};
 
   mutable absl::Mutex writer_;               // serialises changes of table_

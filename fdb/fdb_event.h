@@ -36,7 +36,7 @@ struct FdbEvent {
   uint16_t unused = 0;
 };
 
-using FdbEvents = EventRing<FdbEvent, 8192>;
+using FdbEvents = EventRing<FdbEvent>;
 
 }  // namespace eoib
 

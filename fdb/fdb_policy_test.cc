@@ -84,6 +84,18 @@ TEST_F(FdbPolicyTest, AgeingIsSpreadOverTime) {
   EXPECT_EQ(fdb_->counters().aged, 80'000u);
 }
 
+// Wherever in the table the last call of Age has stopped.
+TEST_F(FdbPolicyTest, AfterAPauseAllOfTheTableIsDue) {
+  Make({.ageing = absl::Seconds(300), .limit = 40'000});
+  LearnMany(1, 40'000, kV1);
+  for (int i = 0; i < 10; ++i) {
+    clock_.Advance(absl::Seconds(1));
+    fdb_->Age();
+  }
+  clock_.Advance(absl::Seconds(300));
+  EXPECT_EQ(fdb_->Age(), 40'000u);
+}
+
 // Ticks go round after 65,536; an agent that was stopped that long must not find the oldest entries young.
 TEST_F(FdbPolicyTest, NothingSurvivesALongStop) {
   Make({});
@@ -92,6 +104,29 @@ TEST_F(FdbPolicyTest, NothingSurvivesALongStop) {
   fdb_->Age();
   EXPECT_TRUE(Find(Key(1)).IsNone());
   EXPECT_EQ(fdb_->size(), 0u);
+}
+
+// Half as long is too long for what had aged out before, and was not yet reclaimed.
+TEST_F(FdbPolicyTest, WhatAgedOutBeforeALongStopDoesNotComeBack) {
+  Make({.ageing = absl::Seconds(300), .limit = 40'000});
+  LearnMany(1, 40'000, kV1);
+  for (int i = 0; i < 310; ++i) {
+    clock_.Advance(absl::Seconds(1));
+    fdb_->Age();
+  }
+  ASSERT_NE(fdb_->size(), 0u) << "not yet reclaimed";
+  clock_.Advance(absl::Seconds(32'460));
+  fdb_->Age();
+  EXPECT_EQ(fdb_->size(), 0u);
+}
+
+TEST_F(FdbPolicyTest, WhatIsLearnedAgainHadAgedOut) {
+  Make({.ageing = absl::Seconds(300)});
+  Learn(Key(1), kV1);
+  clock_.Advance(absl::Seconds(301));
+  EXPECT_EQ(Learn(Key(1), kV2), Learned::kNew);
+  EXPECT_THAT(Events(), ElementsAre(Kind::kLearned, Kind::kAged, Kind::kLearned));
+  EXPECT_EQ(fdb_->counters().aged, 1u);
 }
 
 // ---- Sticky -----------------------------------------------------------------------------------------------------------
@@ -319,6 +354,17 @@ TEST_F(FdbPolicyTest, AnAnnouncementThatTakesAMacOverKeepsToTheVPortsLimit) {
   EXPECT_EQ(Find(Key(2)), kV1);
 }
 
+TEST_F(FdbPolicyTest, AnAnnouncementAtTheHostsLimitTakesFromTheVesThatHoldsMost) {
+  Make({.limit = 1000, .budget = &budget_});
+  Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
+  LearnMany(1, 100, kV1);
+  EXPECT_EQ(other.Announce(Key(1), kV2, {1, Peer(1)}).what, Learned::kNew);
+  EXPECT_EQ(other.counters().announced, 1u);
+  EXPECT_EQ(other.Announce(Key(1), kV3, {2, Peer(2)}).what, Learned::kMoved);
+  EXPECT_EQ(other.counters().moved, 1u);
+  EXPECT_EQ(fdb_->size(), 99u);
+}
+
 // ---- Events -----------------------------------------------------------------------------------------------------------
 
 TEST_F(FdbPolicyTest, EachChangeIsTold) {
@@ -337,6 +383,26 @@ TEST_F(FdbPolicyTest, EachChangeIsTold) {
   fdb_->Age();
   EXPECT_THAT(Events(), ElementsAre(Kind::kAged, Kind::kAged, Kind::kAged));
   EXPECT_EQ(last_event_.nanoseconds, static_cast<uint64_t>(absl::ToUnixNanos(clock_.Now())));
+}
+
+// A ring for whoever reads late would be most of a small FDB's memory.
+TEST_F(FdbPolicyTest, TheLastEventsAreThereForWhoeverBeginsToWatch) {
+  Fdb fdb({}, &clock_);
+  const auto learn = [&](uint64_t first, uint64_t count) {
+    for (uint64_t i = first; i < first + count; ++i) fdb.Learn(Key(i), kV1, FdbOrigin::kRemoteLearned);
+  };
+  std::vector<FdbEvent> events;
+  learn(1, 1000);
+  uint64_t next = 0;
+  EXPECT_EQ(fdb.events().Read(&next, 10'000, &events), 1000u - 64);
+  EXPECT_EQ(events.size(), 64u);
+  fdb.Watch();
+  fdb.Watch();
+  learn(1001, 5000);
+  EXPECT_EQ(fdb.events().Read(&next, 10'000, &events), 0u);
+  ASSERT_EQ(events.size(), 64u + 5000);
+  EXPECT_EQ(events[63].key, Key(1000));
+  EXPECT_EQ(events[64].key, Key(1001));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ class FdbPolicyTest : public testing::Test {
  protected:
   Fdb* Make(const Fdb::Options& options) {
     fdb_ = std::make_unique<Fdb>(options, &clock_);
+    fdb_->Watch();
     return fdb_.get();
   }
   static VPortId Find(const Fdb& fdb, FdbKey key) {

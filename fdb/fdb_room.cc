@@ -27,20 +27,23 @@ size_t Fdb::Age() {
     Begin();
     const absl::Duration since = now_ - std::exchange(aged_, now_);
     for (FdbKey key : damper_.Due(now_)) ThawLocked(key);
-    // If this process was stopped for half a day, ticks have gone round, and the oldest entries would look young.
-    const bool stopped = since > absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
-    if (stopped && ageing_ticks_ != AgeLimit::kNever)
-      CountFlushed(cohorts_.ForgetAll({CohortKind::kDynamic}), Scope::kAll, {}, {});
+    // If this process was stopped for half a day, ticks have gone round, and the oldest entries would look young: those that
+    // had aged out before and were not yet reclaimed, for which there was as much as a round and what was late of it.
+    const absl::Duration ticks_left = absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
+    if (since > ticks_left - 2 * round && ageing_ticks_ != AgeLimit::kNever) {
+      CountFlushed(cohorts_.ForgetAll({CohortKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
+    }
     if (ageing_ticks_ == AgeLimit::kNever && cohorts_.forgotten() == 0) return 0;
     const double share = std::min(1.0, absl::FDivDuration(since, round));
-    quota = std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + 1);
+    // The piece at the end of the table may be a small one.
+    quota = std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + kBucketsAtATime);
   }
   size_t aged = 0;
   for (size_t done = 0; done < quota; done += kBucketsAtATime) {
     absl::MutexLock lock(&writer_);
     Begin();
     aged += Sweep(&age_at_, kBucketsAtATime);
-    if (age_at_ == 0) break;  // that was a round
+    if (age_at_ == 0 && table_.buckets() <= kBucketsAtATime) break;  // that was a round
   }
   return aged;
 }
@@ -54,13 +57,12 @@ size_t Fdb::Sweep(MacTable::Cursor* cursor, size_t buckets) {
     if (!vport.IsNone() && IsLive(entry, limit)) return false;
     if (!vport.IsNone()) {
       ++aged;
-      Tell(Kind::kAged, key, vport, VPortId::None());
+      CountAged(key, vport);
     }
     Leave(key, entry);
     return true;
   };
   table_.EraseNext(cursor, buckets, condemned, &erased);
-  counters_.aged += aged;
   if (erased != 0) Publish();
   return aged;
 }

@@ -244,7 +244,8 @@ TEST_F(FdbTest, WhatAgedOutIsNewElsewhereAndGivesWayFirst) {
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kNew) << "nothing was known of it any more";
   EXPECT_EQ(Learn(Key(5), kV2), Learned::kNew);
   EXPECT_EQ(fdb_.counters().evicted, 0u);
-  EXPECT_EQ(fdb_.counters().aged + fdb_.Age(), 3u) << "the first was replaced";
+  fdb_.Age();
+  EXPECT_EQ(fdb_.counters().aged, 4u);
   EXPECT_EQ(Find(Key(5)), kV2);
   EXPECT_EQ(fdb_.size(), 2u);
 }

@@ -273,11 +273,11 @@ bool MacTable::Put(FdbKey key, const MacEntry& entry) {
     BucketChange(there.bucket).Set(there.slot, record);
     return true;
   }
-  while (!Insert(record, false)) {
+  while (!Insert(record, 0)) {
     // A table of a few buckets may have no way to place a key even if it is far from full. More buckets help.
     const bool should_grow = map().high < kManyBuckets || size() > Capacity(map().high) / 2;
     if (should_grow && GrowNow()) continue;
-    if (!Insert(record, true)) return false;
+    if (!Insert(record, kStashed - kStashedByStep)) return false;
     break;
   }
   size_.store(size() + 1, std::memory_order_relaxed);
@@ -298,15 +298,16 @@ bool MacTable::Erase(FdbKey key) {
   return true;
 }
 
-// Puts an entry that is not in the table where there is room, making some if need be. May use the stash if `may_stash`.
-bool MacTable::Insert(const MacRecord& record, bool may_stash) {
+// Puts an entry that is not in the table where there is room, making some if need be; in the stash, if that would not have more
+// than `most_stashed` then.
+bool MacTable::Insert(const MacRecord& record, size_t most_stashed) {
   const uint32_t position = hash_.Position(record.key);
   MacBucket* const home = BucketAt(position);
   MacBucket* const secondary = BucketAt(hash_.Detour(position));
   if (InsertInto(home, record)) return true;
   if (secondary->SlotOf(MacBucket::kNoKey) < 0 && MakeRoom(home, secondary) && InsertInto(home, record)) return true;
   if (secondary != home ? !InsertInto(secondary, record) : true) {
-    if (!may_stash || !Stash(record)) return false;
+    if (stashed() >= most_stashed || !Stash(record)) return false;
   }
   BucketChange(home).Mark(KeyHash::Tag(position));
   return true;

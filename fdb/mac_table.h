@@ -149,7 +149,7 @@ class MacTable {
   bool IsStash(const MacBucket* bucket) const { return bucket >= stash_.data() && bucket < stash_.data() + stash_.size(); }
   uint32_t stashed() const { return shape_.stashed.load(std::memory_order_relaxed); }
   Slot Locate(uint64_t key) const;
-  bool Insert(const MacRecord& record, bool may_stash);
+  bool Insert(const MacRecord& record, size_t most_stashed);
   static bool InsertInto(MacBucket* bucket, const MacRecord& record);
   bool MakeRoom(MacBucket* home, MacBucket* secondary);
   bool MoveOut(const Slot& from, MacBucket* to);
@@ -185,7 +185,9 @@ class MacTable {
   std::atomic<size_t> size_{0};
 
   // The stash: entries for which neither bucket, nor any bucket that theirs could have gone to, had room. Nearly always empty.
-  static constexpr int kStashBuckets = 16;
+  static constexpr size_t kStashBuckets = 16, kStashed = kStashBuckets * MacBucket::kSlots;
+  // Of them those that are kept for entries that a step of resizing finds no other place for.
+  static constexpr size_t kStashedByStep = kStashed / 2;
   mutable std::array<MacBucket, kStashBuckets> stash_;
 
   // The writer's own.

@@ -77,7 +77,7 @@ bool MacTable::Step() {
   const uint64_t to = growing_ ? BucketMap::First(BucketMap::At(now.cutoff - 1, now.low), now.low)
                                : BucketMap::First(uint64_t{BucketMap::At(now.cutoff, now.low)} + 1, now.low);
   TakeUp({std::min(now.cutoff, to), std::max(now.cutoff, to)});
-  if (hand_.size() > kStashBuckets * MacBucket::kSlots - stashed()) return false;
+  if (hand_.size() > kStashed - stashed()) return false;
   BeginStep(now.cutoff, to);
   for (MacRecord& record : hand_) {
     const Slot where = Locate(record.key);
@@ -90,7 +90,7 @@ bool MacTable::Step() {
     fresh_ = std::min(fresh_, first);
   }
   shape_.cutoff.store(to, std::memory_order_relaxed);
-  for (const MacRecord& record : hand_) EOIB_CHECK(Insert(record, true));
+  for (const MacRecord& record : hand_) EOIB_CHECK(Insert(record, kStashed));
   EndStep();
   if (to == (growing_ ? 0 : BucketMap::kEnd)) FinishResizing();
   return true;

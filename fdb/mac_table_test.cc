@@ -34,6 +34,11 @@ class MacTablePeer {
     }
   }
   uint32_t buckets() const { return table_->map().high; }
+  // Whoever writes to a bucket that is protected against it crashes.
+  void Protect(bool read_only) {
+    const size_t bytes = buckets() * sizeof(MacBucket);
+    ASSERT_EQ(mprotect(table_->memory_.buckets(), bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE), 0);
+  }
   // A table that grows initialises the buckets that it adds when it comes to them.
   bool IsInUse(uint32_t index) const {
     return !table_->IsResizing() || !table_->growing_ || index < table_->map().low || index >= table_->fresh_;
@@ -250,6 +255,26 @@ TEST_P(MacTableTest, ALostBucketIsNoticed) {
   ASSERT_EQ(run.Run(10000, 5000, 80), "") << "EOIB_TEST_SEED=" << seed;
   MacTablePeer(&table).LoseBucket(seed);
   EXPECT_NE(run.Run(10000, 5000, 50), "") << "EOIB_TEST_SEED=" << seed;
+}
+
+// Many cores refresh entries at a time: a store would take the line away from all others.
+TEST_P(MacTableTest, ATouchInTheSameTickWritesNothing) {
+  MacTable table(Options());
+  ASSERT_TRUE(table.SetCohort(CohortId(1), VPortId(7)));
+  std::vector<FdbKey> keys;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    keys.push_back(Key(i));
+    ASSERT_TRUE(table.Put(keys.back(), {CohortId(1), 5}));
+  }
+  const std::vector<VPortId> vports(keys.size(), VPortId(7));
+  std::vector<uint16_t> stale(keys.size());
+  MacTablePeer(&table).Protect(true);
+  EXPECT_EQ(table.Touch(keys, vports, 5, absl::MakeSpan(stale)), 0u);
+  MacTablePeer(&table).Protect(false);
+  EXPECT_EQ(table.Touch(keys, vports, 6, absl::MakeSpan(stale)), 0u);
+  MacEntry entry;
+  ASSERT_TRUE(table.Get(keys[0], &entry));
+  EXPECT_EQ(entry.last_seen, 6);
 }
 
 // Up to the last slot: address space for so many, and no more.

@@ -7,13 +7,15 @@
 
 namespace eoib {
 
-MoveDamper::Set* MoveDamper::SetOf(FdbKey key) {
+std::unique_ptr<MoveDamper::Set>& MoveDamper::SetOf(FdbKey key) {
   if (movers_.empty()) movers_.resize(kSets);
-  return &movers_[absl::Hash<FdbKey>()(key) % kSets];
+  return movers_[absl::Hash<FdbKey>()(key) % kSets];
 }
 
 MoveDamper::Mover* MoveDamper::Find(FdbKey key) {
-  Set& set = *SetOf(key);
+  const std::unique_ptr<Set>& there = SetOf(key);
+  if (there == nullptr) return nullptr;
+  Set& set = *there;
   const auto mover = std::find_if(set.begin(), set.end(), [key](const Mover& m) { return m.count != 0 && m.key == key; });
   return mover == set.end() ? nullptr : &*mover;
 }
@@ -28,7 +30,9 @@ int MoveDamper::MovesWithin(const Mover& mover, absl::Time now) const {
 
 MoveDamper::Mover* MoveDamper::FindOrMake(FdbKey key, absl::Time now) {
   if (Mover* const known = Find(key)) return known;
-  Set& set = *SetOf(key);
+  std::unique_ptr<Set>& there = SetOf(key);
+  if (there == nullptr) there = std::make_unique<Set>();
+  Set& set = *there;
   const auto least = [this, now](const Mover& a, const Mover& b) {
     return std::make_pair(MovesWithin(a, now), a.count == 0 ? absl::InfinitePast() : a.Last()) <
            std::make_pair(MovesWithin(b, now), b.count == 0 ? absl::InfinitePast() : b.Last());

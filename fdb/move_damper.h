@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -72,13 +73,13 @@ class MoveDamper {
   static constexpr size_t kSets = 512, kWays = 8;
   using Set = std::array<Mover, kWays>;
 
-  Set* SetOf(FdbKey key);
+  std::unique_ptr<Set>& SetOf(FdbKey key);
   Mover* Find(FdbKey key);
   Mover* FindOrMake(FdbKey key, absl::Time now);
   int MovesWithin(const Mover& mover, absl::Time now) const;
 
   const Options options_;
-  std::vector<Set> movers_;  // kSets, from the first move on
+  std::vector<std::unique_ptr<Set>> movers_;  // kSets, from the first move on; null: nobody moved
   absl::flat_hash_map<FdbKey, Frozen> frozen_;
 };
 
