@@ -25,9 +25,21 @@ absl::optional<CohortId> Cohorts::For(VPortId vport, Vid vid, CohortKind kind) {
     free_.pop_front();
     cohorts_[number] = cohort;
   }
-  holdings_[cohort.holding].cohorts.insert(number);
-  by_vlan_[vid].insert(number);
+  Link(number, &Cohort::of_vport, &holdings_[cohort.holding].first);
+  Link(number, &Cohort::of_vlan, &by_vlan_.try_emplace(vid, kNone).first->second);
   return CohortId(number);
+}
+
+void Cohorts::Link(uint32_t number, Links Cohort::*list, uint32_t* first) {
+  cohorts_[number].*list = {kNone, *first};
+  if (*first != kNone) (cohorts_[*first].*list).before = number;
+  *first = number;
+}
+
+void Cohorts::Unlink(uint32_t number, Links Cohort::*list, uint32_t* first) {
+  const Links links = cohorts_[number].*list;
+  (links.before == kNone ? *first : (cohorts_[links.before].*list).after) = links.after;
+  if (links.after != kNone) (cohorts_[links.after].*list).before = links.before;
 }
 
 uint32_t Cohorts::HoldingFor(VPortId vport) {
@@ -93,19 +105,20 @@ void Cohorts::Unlist(uint32_t number) {
   const Cohort& cohort = cohorts_[number];
   by_name_.erase(NameOf(cohort));
   const auto vlan = by_vlan_.find(cohort.vid);
-  vlan->second.erase(number);
-  if (vlan->second.empty()) by_vlan_.erase(vlan);
+  Unlink(number, &Cohort::of_vlan, &vlan->second);
+  if (vlan->second == kNone) by_vlan_.erase(vlan);
   Holding& holding = holdings_[cohort.holding];
-  holding.cohorts.erase(number);
-  if (!holding.cohorts.empty()) return;
+  Unlink(number, &Cohort::of_vport, &holding.first);
+  if (holding.first != kNone) return;
   by_vport_.erase(holding.vport);
   if (found_ == holding.vport) found_ = VPortId::None();
   holding = {};
   free_holdings_.push_back(cohort.holding);
 }
 
-size_t Cohorts::ForgetOne(uint32_t number) {
+size_t Cohorts::ForgetOne(uint32_t number, Kinds kinds) {
   Cohort& cohort = cohorts_[number];
+  if (std::find(kinds.begin(), kinds.end(), cohort.kind) == kinds.end()) return 0;
   table_->SetCohort(CohortId(number), VPortId::None());
   Count(cohort, -int64_t{cohort.entries});
   live_ -= cohort.entries;
@@ -116,30 +129,31 @@ size_t Cohorts::ForgetOne(uint32_t number) {
   return cohort.entries;
 }
 
-// The numbers are copied, because `all` changes meanwhile.
-size_t Cohorts::Forget(const absl::flat_hash_set<uint32_t>& all, Kinds kinds) {
-  const std::vector<uint32_t> numbers(all.begin(), all.end());
+size_t Cohorts::ForgetList(uint32_t first, Links Cohort::*list, Kinds kinds) {
   size_t entries = 0;
-  for (uint32_t number : numbers) {
-    if (std::find(kinds.begin(), kinds.end(), cohorts_[number].kind) != kinds.end()) entries += ForgetOne(number);
+  for (uint32_t number = first, after; number != kNone; number = after) {
+    after = (cohorts_[number].*list).after;  // before it leaves the list
+    entries += ForgetOne(number, kinds);
   }
   return entries;
 }
 
 size_t Cohorts::ForgetVPort(VPortId vport, Kinds kinds) {
   const Holding* const known = Find(vport);
-  return known == nullptr ? 0 : Forget(known->cohorts, kinds);
+  return known == nullptr ? 0 : ForgetList(known->first, &Cohort::of_vport, kinds);
 }
 
 size_t Cohorts::ForgetVlan(Vid vid, Kinds kinds) {
   const auto known = by_vlan_.find(vid);
-  return known == by_vlan_.end() ? 0 : Forget(known->second, kinds);
+  return known == by_vlan_.end() ? 0 : ForgetList(known->second, &Cohort::of_vlan, kinds);
 }
 
 size_t Cohorts::ForgetAll(Kinds kinds) {
-  absl::flat_hash_set<uint32_t> all;
-  for (const auto& [name, number] : by_name_) all.insert(number);
-  return Forget(all, kinds);
+  size_t entries = 0;
+  for (uint32_t number = 0; number < cohorts_.size(); ++number) {
+    if (!cohorts_[number].vport.IsNone()) entries += ForgetOne(number, kinds);
+  }
+  return entries;
 }
 
 size_t Cohorts::Held(VPortId vport, CohortKind kind) const {

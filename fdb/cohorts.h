@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "fdb/fdb_key.h"
@@ -81,12 +80,18 @@ class Cohorts {
   absl::optional<FdbKey> TakeNewest(VPortId vport);
 
  private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  // A cohort's place among those of its vPort, or of its VLAN.
+  struct Links {
+    uint32_t before = kNone, after = kNone;
+  };
   struct Cohort {
     VPortId vport = VPortId::None();  // none: forgotten, or free
     Vid vid;
     CohortKind kind = CohortKind::kDynamic;
     uint32_t holding = 0;
     uint32_t entries = 0;
+    Links of_vport, of_vlan;
   };
   // Keys, the newest of which is before `next`.
   struct Newest {
@@ -98,7 +103,7 @@ class Cohorts {
   struct Holding {
     VPortId vport = VPortId::None();
     Counts held{};
-    absl::flat_hash_set<uint32_t> cohorts;
+    uint32_t first = kNone;  // cohort
     Newest newest;
   };
   using Name = std::pair<uint32_t, uint32_t>;  // vPort; VID and kind
@@ -109,19 +114,21 @@ class Cohorts {
   uint32_t HoldingFor(VPortId vport);
   const Holding* Find(VPortId vport) const;
   void Count(const Cohort& cohort, int64_t change);
-  size_t Forget(const absl::flat_hash_set<uint32_t>& cohorts, Kinds kinds);
-  size_t ForgetOne(uint32_t cohort);
+  void Link(uint32_t cohort, Links Cohort::*list, uint32_t* first);
+  void Unlink(uint32_t cohort, Links Cohort::*list, uint32_t* first);
+  size_t ForgetList(uint32_t first, Links Cohort::*list, Kinds kinds);
+  size_t ForgetOne(uint32_t cohort, Kinds kinds);
   void Unlist(uint32_t cohort);
 
   MacTable* const table_;
-  std::vector<Cohort> cohorts_;  // by number
+  std::deque<Cohort> cohorts_;  // by number; a deque, which does not take twice of what it needs
   std::deque<uint32_t> free_;
   absl::flat_hash_map<Name, uint32_t> by_name_;
-  std::vector<Holding> holdings_;
+  std::deque<Holding> holdings_;
   std::vector<uint32_t> free_holdings_;
   absl::flat_hash_map<VPortId, uint32_t> by_vport_;
-  absl::flat_hash_map<Vid, absl::flat_hash_set<uint32_t>> by_vlan_;
-  Ranking ranking_;  // of holdings, by dynamic entries
+  absl::flat_hash_map<Vid, uint32_t> by_vlan_;  // the first cohort
+  Ranking ranking_;                             // of holdings, by dynamic entries
   size_t live_ = 0, forgotten_ = 0;
   // The last answer of Find: who learns does so many times in a row.
   mutable VPortId found_ = VPortId::None();

@@ -198,7 +198,7 @@ class Fdb {
   // Frames of new sources wait for the lock, so it is held for some buckets at a time.
   static constexpr size_t kBucketsAtATime = 64;
   // Remembered of what happened, without and with somebody who watches.
-  static constexpr size_t kRecentEvents = 64, kWatchedEvents = 8192;
+  static constexpr size_t kRecentEvents = 32, kWatchedEvents = 8192;
 
   // How a place for a new entry was found.
   enum class Room : uint8_t { kThere, kNone, kHostSpent };

@@ -394,15 +394,15 @@ TEST_F(FdbPolicyTest, TheLastEventsAreThereForWhoeverBeginsToWatch) {
   std::vector<FdbEvent> events;
   learn(1, 1000);
   uint64_t next = 0;
-  EXPECT_EQ(fdb.events().Read(&next, 10'000, &events), 1000u - 64);
-  EXPECT_EQ(events.size(), 64u);
+  EXPECT_EQ(fdb.events().Read(&next, 10'000, &events), 1000u - 32);
+  EXPECT_EQ(events.size(), 32u);
   fdb.Watch();
   fdb.Watch();
   learn(1001, 5000);
   EXPECT_EQ(fdb.events().Read(&next, 10'000, &events), 0u);
-  ASSERT_EQ(events.size(), 64u + 5000);
-  EXPECT_EQ(events[63].key, Key(1000));
-  EXPECT_EQ(events[64].key, Key(1001));
+  ASSERT_EQ(events.size(), 32u + 5000);
+  EXPECT_EQ(events[31].key, Key(1000));
+  EXPECT_EQ(events[32].key, Key(1001));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kQueries = size_t{1} << 20;  // a stream of them is read over and over
 constexpr size_t kQueriesAtOnce = 4096;
+constexpr double kUpdateRate = 100'000, kFloodRate = 1'000'000;  // changes a second
 
 struct Size {
   const char* name;
@@ -59,11 +60,14 @@ const Report::RatioSpec kRatios[] = {
     {"hit_batch_10M_vs_limit", "eoib_hit_batch_10M", "limit_hit_batch_10M", {0.7, 0.85}},
     {"hit_batch_1M_beside_writer", "eoib_hit_batch_1M_beside_writer", "eoib_hit_batch_1M", {0.667, 0.9}},
     {"hit_batch_1M_under_flood", "fdb_hit_batch_1M_under_flood", "fdb_hit_batch_1M", {0.667, absl::nullopt}},
+    {"updates_reached", "eoib_hit_batch_1M_beside_writer_changes", "asked_beside_writer", {absl::nullopt, 0.95}},
+    {"flood_reached", "fdb_hit_batch_1M_under_flood_changes", "asked_under_flood", {absl::nullopt, 0.95}},
     {"hit_batch_1M_during_growth", "eoib_hit_batch_1M_during_growth", "eoib_hit_batch_1M", {}},
     {"hit_single_1M_vs_absl", "eoib_hit_single_1M", "absl_hit_single_1M", {}},
     {"bytes_per_entry_1M", "fdb_bytes_1M", "entries_1M", {40.0, 24.0, true}},
     {"bytes_per_entry_1M_table", "eoib_bytes_1M", "entries_1M", {40.0, 24.0, true}},
-    {"bytes_per_entry_most", "eoib_bytes_most", "entries_most", {40.0, 24.0, true}},
+    {"bytes_per_entry_most", "fdb_bytes_most", "fdb_entries_most", {40.0, 24.0, true}},
+    {"bytes_per_entry_most_table", "eoib_bytes_most", "eoib_entries_most", {40.0, 24.0, true}},
 };
 
 // Who brought a MAC, by its first byte: a neighbour, whose MACs are in the tables; nobody; an attacker.
@@ -97,18 +101,30 @@ class Zipf {
   double zeta_ = 0, eta_ = 0;
 };
 
-// The keys of a measurement, in the order in which they are asked for: "hit", "miss" or "zipf".
-std::vector<FdbKey> MakeQueries(const std::string& what, size_t entries) {
+// Where the MAC of that number is.
+uint32_t VPortOf(uint64_t number) { return static_cast<uint32_t>(number % kVPorts); }
+
+// The keys of a measurement, in the order in which they are asked for, and the right answers.
+struct Queries {
+  std::vector<FdbKey> keys;
+  std::vector<uint32_t> answers;
+};
+
+// "hit", "miss" or "zipf"; "limit", whose answers are not looked at.
+Queries MakeQueries(const std::string& what, size_t entries) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> uniform;
-  std::vector<FdbKey> queries(kQueries);
-  if (what == "zipf") {
-    const Zipf zipf(entries);
-    for (FdbKey& key : queries) key = KeyOf(zipf(uniform(random)));
-  } else if (what == "limit") {
-    for (FdbKey& key : queries) key = FdbKey::FromPacked(random() % LimitLines(entries));
-  } else {
-    for (FdbKey& key : queries) key = KeyOf(random() % entries, what == "miss" ? From::kNobody : From::kNeighbour);
+  Queries queries;
+  const bool is_zipf = what == "zipf", is_miss = what == "miss";
+  const Zipf zipf(is_zipf ? entries : 1);
+  for (size_t i = 0; i < kQueries; ++i) {
+    if (what == "limit") {
+      queries.keys.push_back(FdbKey::FromPacked(random() % LimitLines(entries)));
+    } else {
+      const uint64_t number = is_zipf ? zipf(uniform(random)) : random() % entries;
+      queries.keys.push_back(KeyOf(number, is_miss ? From::kNobody : From::kNeighbour));
+      queries.answers.push_back(is_miss ? kNotFound : VPortOf(number));
+    }
   }
   return queries;
 }
@@ -161,36 +177,57 @@ class Stage {
       // Room for a writer's entries; rte_hash cannot grow, and some of it cannot be filled.
       table = kind.make(size.entries * 5 / 4);
       if (kind.make != MakeLimit) {
-        for (uint64_t i = 0; i < size.entries; ++i) table->Put(KeyOf(i), static_cast<uint32_t>(i % kVPorts));
+        for (uint64_t i = 0; i < size.entries; ++i) table->Put(KeyOf(i), VPortOf(i));
       }
     }
     return table.get();
   }
-  const std::vector<FdbKey>& Queries(const std::string& what, const Size& size) {
-    std::vector<FdbKey>& queries = queries_[absl::StrCat(what, "_", size.name)];
-    if (queries.empty()) queries = MakeQueries(what, size.entries);
+  const Queries& QueriesFor(const std::string& what, const Size& size) {
+    Queries& queries = queries_[absl::StrCat(what, "_", size.name)];
+    if (queries.keys.empty()) queries = MakeQueries(what, size.entries);
     return queries;
   }
 
  private:
   std::map<std::string, std::unique_ptr<BenchTable>> tables_;
-  std::map<std::string, std::vector<FdbKey>> queries_;
+  std::map<std::string, Queries> queries_;
 };
 
+// What the row of a table says of its answers.
+enum class Answers : uint8_t { kExact, kOfSomeVPort, kAny };
+
+// Asks for all keys, and looks at every answer; returns how many are wrong.
+size_t WrongAnswers(const BenchTable& table, const Queries& queries, bool batch, Answers answers) {
+  if (answers == Answers::kAny) return 0;
+  size_t wrong = 0;
+  uint32_t out[kBatch];
+  for (size_t at = 0; at < kQueries; at += kBatch) {
+    const absl::Span<const FdbKey> some = absl::MakeConstSpan(queries.keys).subspan(at, kBatch);
+    batch ? table.FindInBatches(some, out) : table.FindSingly(some, out);
+    for (size_t i = 0; i < kBatch; ++i) {
+      const uint32_t right = queries.answers[at + i];
+      const bool moved = answers == Answers::kOfSomeVPort && right != kNotFound && out[i] < kVPorts;
+      wrong += out[i] != right && !moved;
+    }
+  }
+  return wrong;
+}
+
 // One row: lookups in `table`. Rates are by the processor time of this thread: what other programs of the machine take is not
-// counted, what a writer costs a reader is.
-void Measure(benchmark::State& state, const BenchTable& table, absl::Span<const FdbKey> queries, bool batch, bool miss) {
-  size_t at = 0, wrong = 0, asked = 0;
+// counted, what a writer costs a reader is. The answers are looked at afterwards, beside the same writer.
+void Measure(benchmark::State& state, const BenchTable& table, const Queries& queries, bool batch, Answers answers) {
+  size_t at = 0, asked = 0;
   uint32_t out[kBatch];
   for (auto _ : state) {
-    const absl::Span<const FdbKey> some = queries.subspan(at, kQueriesAtOnce);
+    const absl::Span<const FdbKey> some = absl::MakeConstSpan(queries.keys).subspan(at, kQueriesAtOnce);
     batch ? table.FindInBatches(some, out) : table.FindSingly(some, out);
-    for (uint32_t value : out) wrong += miss != (value == kNotFound);
+    benchmark::DoNotOptimize(out);
     asked += some.size();
-    at = (at + kQueriesAtOnce) % queries.size();
+    at = (at + kQueriesAtOnce) % kQueries;
   }
   state.SetItemsProcessed(static_cast<int64_t>(asked));
-  if (wrong != 0) state.SkipWithError("wrong answers");
+  const size_t wrong = WrongAnswers(table, queries, batch, answers);
+  if (wrong != 0) state.SkipWithError(absl::StrCat(wrong, " wrong answers of ", kQueries).c_str());
 }
 
 // Who changes the table while a row is measured; null for nobody.
@@ -202,17 +239,22 @@ std::unique_ptr<Writer> Updates(BenchTable* table, size_t entries) {
     const FdbKey extra = KeyOf(entries + i / 4);
     if (i % 4 == 0) table->Put(extra, 1);
     if (i % 4 == 1) table->Erase(extra);
-    if (i % 4 >= 2) table->Put(KeyOf(i * 0x9e37'79b1 % entries), static_cast<uint32_t>(i % kVPorts));
+    if (i % 4 >= 2) table->Put(KeyOf(i * 0x9e37'79b1 % entries), VPortOf(i));
   };
-  return std::make_unique<Writer>(100'000, change, [=](uint64_t i) { table->Erase(KeyOf(entries + i / 4)); });
+  return std::make_unique<Writer>(kUpdateRate, change, [=](uint64_t i) { table->Erase(KeyOf(entries + i / 4)); });
 }
 
-// A million new MACs a second from one vPort, at the limit, of which it holds a fifth. The policy evicts; that no MAC of
-// another vPort goes is seen by the lookups, which must find them all.
+// New MACs from one vPort, never the same again.
+void PutOfAttacker(BenchTable* table) {
+  static std::atomic<uint64_t> number{0};
+  table->Put(KeyOf(number++, From::kAttacker), kVPorts);
+}
+
+// A million of them a second, at the limit, of which that vPort holds a fifth. The policy evicts; that no MAC of another vPort
+// goes is seen by the lookups, which must find them all.
 std::unique_ptr<Writer> Flood(BenchTable* table, size_t) {
-  static std::atomic<uint64_t> number{0};  // never the same MAC again
-  const auto change = [table](uint64_t) { table->Put(KeyOf(number++, From::kAttacker), kVPorts); };
-  return std::make_unique<Writer>(1'000'000, change, [](uint64_t) {});
+  return std::make_unique<Writer>(
+      kFloodRate, [table](uint64_t) { PutOfAttacker(table); }, [](uint64_t) {});
 }
 
 // To one and a half times the entries, and back.
@@ -264,6 +306,8 @@ class FdbBench {
     const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", full_ ? 5 : 15);
     for (int round = 0; round < rounds; ++round) {
       benchmark::RunSpecifiedBenchmarks(&collector);
+      report.Add("asked_beside_writer", kUpdateRate / 1e6);
+      report.Add("asked_under_flood", kFloodRate / 1e6);
       std::fprintf(stderr, "round %d of %d\n", round + 1, rounds);
     }
     MeasureBytes(&report);
@@ -320,43 +364,51 @@ class FdbBench {
   }
 
   void RunRow(const Row& row, benchmark::State& state) {
-    const bool miss = absl::string_view(row.what) == "miss";
     if (row.writer == nullptr) {
       const bool is_limit = row.kind.make == MakeLimit;
-      Measure(state, *stage_.Table(row.kind, row.size), stage_.Queries(is_limit ? "limit" : row.what, row.size), row.batch,
-              miss);
+      Measure(state, *stage_.Table(row.kind, row.size), stage_.QueriesFor(is_limit ? "limit" : row.what, row.size), row.batch,
+              is_limit ? Answers::kAny : Answers::kExact);
       return;
     }
     // A table of its own, so that those of other rows stay as they are.
     std::unique_ptr<BenchTable>& table = changed_[absl::StrCat(row.kind.name, row.size.name, row.beside)];
     if (table == nullptr) {
       table = row.kind.make(row.size.entries * 5 / 4);
-      for (uint64_t i = 0; i < row.size.entries; ++i) table->Put(KeyOf(i), static_cast<uint32_t>(i % kVPorts));
+      for (uint64_t i = 0; i < row.size.entries; ++i) table->Put(KeyOf(i), VPortOf(i));
+      if (row.writer == Flood) {
+        for (uint64_t i = 0; i < row.size.entries / 2; ++i) PutOfAttacker(table.get());  // up to the limit, and beyond
+      }
     }
     const std::unique_ptr<Writer> writer = row.writer(table.get(), row.size.entries);
-    Measure(state, *table, stage_.Queries(row.what, row.size), row.batch, miss);
+    Measure(state, *table, stage_.QueriesFor(row.what, row.size), row.batch,
+            row.writer == Updates ? Answers::kOfSomeVPort : Answers::kExact);
     state.counters["changes"] = writer->Rate();
   }
 
-  // Bytes an entry: of a table of a million entries, and the most while one grows from a thousand to a million.
-  void MeasureBytes(Report* report) {
-    MacTable table;
+  // Bytes an entry: of a million, and the most while there come to be as many, from a thousand on. A vPort has 64 in one VLAN,
+  // as a host of guests does: what is kept of each vPort counts.
+  static void MeasureBytesOf(const Kind& kind, Report* report) {
+    const std::unique_ptr<BenchTable> table = kind.make(kSizes[2].entries);
     double most = 0, at = 1;
-    for (uint64_t i = 1; i <= 1'000'000; ++i) {
-      if (!table.Put(KeyOf(i), {CohortId(1), 1})) return;
-      const double entries = static_cast<double>(i), bytes = static_cast<double>(table.memory_bytes());
-      if (i >= 1000 && bytes / entries > most / at) {
+    for (uint64_t i = 1; i <= kSizes[2].entries; ++i) {
+      const uint32_t vport = VPortOf(i / 64);
+      table->Put(FdbKey(Vid(static_cast<uint16_t>(vport % 16)), KeyOf(i).mac()), vport);
+      if (i < 1000 || i % (i / 500) != 0) continue;  // looking is not for nothing
+      const double entries = static_cast<double>(i), bytes = static_cast<double>(table->bytes());
+      if (bytes / entries > most / at) {
         most = bytes;
         at = entries;
       }
     }
-    report->Add("eoib_bytes_1M", static_cast<double>(table.memory_bytes()));
-    report->Add("entries_1M", static_cast<double>(table.size()));
-    report->Add("eoib_bytes_most", most);
-    const std::unique_ptr<BenchTable> fdb = MakeFdb(1'000'000);
-    for (uint64_t i = 0; i < 1'000'000; ++i) fdb->Put(KeyOf(i), static_cast<uint32_t>(i % kVPorts));
-    report->Add("fdb_bytes_1M", static_cast<double>(fdb->bytes()));
-    report->Add("entries_most", at);
+    report->Add(absl::StrCat(kind.name, "_bytes_1M"), static_cast<double>(table->bytes()));
+    report->Add(absl::StrCat(kind.name, "_bytes_most"), most);
+    report->Add(absl::StrCat(kind.name, "_entries_most"), at);
+  }
+
+  void MeasureBytes(Report* report) {
+    report->Add("entries_1M", static_cast<double>(kSizes[2].entries));
+    MeasureBytesOf(kKinds[0], report);
+    MeasureBytesOf(kFdb, report);
     for (const Kind& kind : kKinds) {
       if (kind.make == MakeLimit) continue;
       report->Add(absl::StrCat(kind.name, "_bytes_an_entry_1M"),
