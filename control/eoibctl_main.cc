@@ -81,17 +81,36 @@ int Monitor(const std::vector<std::string>& ves) {
   }
 }
 
+// `fdb show`: where the answer has a line "more: fdb show blue 7 02:00:00:00:00:0a", what that command shows.
+int ShowFdb(const std::vector<std::string>& arguments) {
+  static const std::string kMore = "more: fdb show ";
+  absl::optional<eoib::CommandReply> reply = Call("fdb/show", arguments);
+  if (!reply.has_value()) return kNoAnswer;
+  if (reply->is_error) return Print(*reply);
+  std::string text = std::move(reply->text);
+  reply.reset();
+  for (size_t at = text.find(kMore); at != std::string::npos; at = text.find(kMore)) {
+    if (std::fputs(text.substr(0, at).c_str(), stdout) < 0) return kNoAnswer;
+    const size_t end = std::min(text.find('\n', at), text.size() - 1);
+    const std::vector<std::string> next = absl::StrSplit(text.substr(at, end - at).substr(kMore.size()), ' ');
+    text = text.substr(end + 1);
+    if (const int status = ShowFdb(next); status != 0) return status;
+  }
+  return std::fputs(text.c_str(), stdout) < 0 ? kNoAnswer : 0;
+}
+
 int Ask(std::string method, std::vector<std::string> arguments) {
   if (FLAGS_timeout <= 0) {
     std::fprintf(stderr, "eoibctl: --timeout must be above 0: seconds to wait for the answer\n");
     return kNoAnswer;
   }
   if (method == "help" && arguments.empty()) method = "list-commands";
-  if (method == "fdb" && !arguments.empty() && arguments[0] == "monitor") {
-    method = "fdb/monitor";
+  if (method == "fdb" && !arguments.empty() && (arguments[0] == "monitor" || arguments[0] == "show")) {
+    method += "/" + arguments[0];
     arguments.erase(arguments.begin());
   }
   if (method == "fdb/monitor" && arguments.size() == 1) return Monitor(arguments);
+  if (method == "fdb/show") return ShowFdb(arguments);
   const absl::optional<eoib::CommandReply> reply = Call(method, arguments);
   return reply.has_value() ? Print(*reply) : kNoAnswer;
 }

@@ -61,6 +61,19 @@ TEST_F(EoibctlTest, AsksTheProgramThatIsNamed) {
   }
 }
 
+// In place, so that the next VES comes after all of the first.
+TEST_F(EoibctlTest, ShowsAForwardingDatabaseInAsManyAnswersAsItTakes) {
+  CommandRegistry registry;
+  registry.Register({"fdb/show", "", "", 0, 3, [](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
+                       if (arguments.empty()) return std::string("VES a\n1\nmore: fdb show a 0 m1\nVES b\n9\n");
+                       if (arguments[2] == "m1") return std::string("2\nmore: fdb show a 0 m2\n");
+                       if (arguments[2] == "m2") return std::string("3\n");
+                       return absl::NotFoundError(arguments[2]);
+                     }});
+  const RunningServer eoibd(rundir_ + "/eoibd.ctl", &registry);
+  EXPECT_EQ(Eoibctl("fdb show").out, "VES a\n1\n2\n3\nVES b\n9\n");
+}
+
 TEST_F(EoibctlTest, SaysWhetherTheProgramRuns) {
   const ProgramResult result = Eoibctl("show");
   EXPECT_EQ(1, result.exit_status);

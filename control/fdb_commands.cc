@@ -15,6 +15,8 @@ namespace {
 using Arguments = CommandRegistry::Arguments;
 using Text = absl::StatusOr<std::string>;
 
+// An answer of `fdb/show` has as many entries of a VES at most.
+constexpr size_t kMostRows = 20'000;
 // An answer of `fdb/monitor` has as many events at most.
 constexpr size_t kMostEvents = 2000;
 // And at first those that were before.
@@ -101,6 +103,16 @@ Text Flush(Ves* ves, const Arguments& arguments) {
   return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
+// Where an answer before has ended.
+Text ShowMore(Ves* ves, const Arguments& arguments) {
+  if (arguments.size() == 1) return ShowFdb(*ves);
+  if (arguments.size() == 2)
+    return absl::InvalidArgumentError("show all entries, or those behind a VLAN and a MAC: VES [VLAN MAC]");
+  const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
+  if (!key.ok()) return key.status();
+  return ShowFdb(*ves, *key);
+}
+
 Text Thaw(Ves* ves, const Arguments& arguments) {
   const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
   if (!key.ok()) return key.status();
@@ -165,13 +177,20 @@ Text Monitor(Ves* watched, const Arguments& arguments) {
 
 }  // namespace
 
-std::string ShowFdb(const Ves& ves) {
-  std::string text =
-      absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "origin", "age", "behind");
-  for (const Fdb::Entry& entry : ves.fdb().Dump()) {
+std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after) {
+  std::string text;
+  if (!after.has_value()) {
+    text = absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "origin", "age", "behind");
+  }
+  const std::vector<Fdb::Entry> rows = ves.fdb().Dump(after, kMostRows);
+  for (const Fdb::Entry& entry : rows) {
     absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
                           OriginName(entry), Ages(entry) ? absl::StrCat(absl::ToInt64Seconds(entry.age)) : "-",
                           ves.Behind(entry.vport));
+  }
+  if (rows.size() == kMostRows) {
+    const FdbKey last = rows.back().key;
+    absl::StrAppend(&text, "more: fdb show ", ves.config().name, " ", last.vid().ToString(), " ", last.mac().ToString(), "\n");
   }
   return text;
 }
@@ -258,7 +277,9 @@ void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
       return veses.ok() ? one(veses->front(), arguments) : veses.status();
     };
   };
-  registry->Register({"fdb/show", "[VES]", "where each MAC is", 0, 1, show(ShowFdb)});
+  registry->Register({"fdb/show", "[VES [VLAN MAC]]", "where each MAC is, or each behind that one", 0, 3,
+                      [all = show([](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowMore)](
+                          const Arguments& arguments) { return arguments.empty() ? all(arguments) : one(arguments); }});
   registry->Register({"fdb/stats", "[VES]", "limits, counters, and which vPorts hold how many MACs", 0, 1, show(ShowFdbStats)});
   registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are kept where they were", 0, 1, show(ShowFrozen)});
   registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "forget learned MACs", 1, 3, change(Flush)});

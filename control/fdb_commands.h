@@ -22,10 +22,12 @@ class VesFinder {
 // `finder` outlives the commands.
 void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry);
 
-// Text for the operator: a table of the entries; limits, counters and who holds how much; an event in words.
-std::string ShowFdb(const Ves& ves);
+// Text for the operator: limits, counters and who holds how much; an event in words; a table of the entries.
 std::string ShowFdbStats(const Ves& ves);
 std::string Describe(const FdbEvent& event, const Ves& ves);
+// Of the entries behind `after`; if there are many, the last line is the command for the next ones, "more: fdb show blue 7
+// 02:00:00:00:00:0a": an agent is not to be busy with one question for long.
+std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after = absl::nullopt);
 
 }  // namespace eoib
 

@@ -471,10 +471,21 @@ void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
   }
 }
 
-std::vector<Fdb::Entry> Fdb::Dump() const {
-  std::vector<Entry> rows;
-  Visit([&rows](const Entry& entry) { rows.push_back(entry); });
-  std::sort(rows.begin(), rows.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
+std::vector<Fdb::Entry> Fdb::Dump(absl::optional<FdbKey> after, size_t most) const {
+  const auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
+  std::vector<Entry> rows;  // once there are `most`, a heap with the last one on top
+  Visit([&](const Entry& entry) {
+    if (after.has_value() && !(*after < entry.key)) return;
+    if (rows.size() < most) {
+      rows.push_back(entry);
+      if (rows.size() == most) std::make_heap(rows.begin(), rows.end(), before);
+    } else if (most != 0 && before(entry, rows.front())) {
+      std::pop_heap(rows.begin(), rows.end(), before);
+      rows.back() = entry;
+      std::push_heap(rows.begin(), rows.end(), before);
+    }
+  });
+  std::sort(rows.begin(), rows.end(), before);
   return rows;
 }
 

@@ -173,7 +173,8 @@ class Fdb {
 
   // Calls `visit` on all entries, in no order, with none locked for long. `visit` must not call the FDB.
   void Visit(absl::FunctionRef<void(const Entry&)> visit) const;
-  std::vector<Entry> Dump() const;        // sorted by VID, then MAC
+  // Sorted by VID, then MAC: those behind `after`, at most `most`. A walk through all of them, also for a few.
+  std::vector<Entry> Dump(absl::optional<FdbKey> after = absl::nullopt, size_t most = ~size_t{0}) const;
   std::vector<Holding> Holdings() const;  // those with most dynamic entries first
   // Entries that a vPort has.
   size_t Held(VPortId vport) const;

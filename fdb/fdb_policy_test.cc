@@ -365,6 +365,22 @@ TEST_F(FdbPolicyTest, AnAnnouncementAtTheHostsLimitTakesFromTheVesThatHoldsMost)
   EXPECT_EQ(fdb_->size(), 99u);
 }
 
+TEST_F(FdbPolicyTest, ADumpIsTakenInPieces) {
+  Make({});
+  for (uint64_t i = 1; i <= 1000; ++i) Learn(Key(i * 0x9e37'79b1 % 1009, i % 3), kV1);
+  const std::vector<Fdb::Entry> all = fdb_->Dump();
+  ASSERT_EQ(all.size(), 1000u);
+  std::vector<FdbKey> keys;
+  absl::optional<FdbKey> after;
+  for (std::vector<Fdb::Entry> some; some = fdb_->Dump(after, 64), !some.empty(); after = some.back().key) {
+    for (const Fdb::Entry& entry : some) keys.push_back(entry.key);
+    ASSERT_TRUE(some.size() == 64 || keys.size() == 1000);
+  }
+  ASSERT_EQ(keys.size(), 1000u);
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(keys[i], all[i].key);
+  EXPECT_TRUE(fdb_->Dump(absl::nullopt, 0).empty());
+}
+
 // ---- Events -----------------------------------------------------------------------------------------------------------
 
 TEST_F(FdbPolicyTest, EachChangeIsTold) {

@@ -1,8 +1,8 @@
 // MacTable: the table under the FDB, and the one place that knows how concurrent lookup works. README.md has its design.
 //
 // Lookups come in batches, from any thread, wait-free but for the rare bucket that is just being changed; a caller holds no
-// lock and no pointer into the table. There is one writer at a time. The table grows and shrinks in place, a bucket at each
-// change, and no reader ever waits for more than that one bucket.
+// lock and no pointer into the table. There is one writer at a time. The table grows and shrinks in place, some buckets at each
+// change, and no reader ever waits for more than one bucket.
 #ifndef EOIB_FDB_MAC_TABLE_H_
 #define EOIB_FDB_MAC_TABLE_H_
 
