@@ -123,12 +123,19 @@ uint64_t Agent::Drop(const std::string& reason, const std::string& ves) {
   return Drops()[ves][reason];
 }
 
+// An answer ends with the command for the next rows of a VES, if there are more: "more: fdb show blue 7 02:00:00:00:00:0a".
 std::vector<FdbRow> Agent::Fdb() {
   std::vector<FdbRow> rows;
   std::string ves;
-  for (absl::string_view line : absl::StrSplit(MustCtl({"fdb", "show"}), '\n')) {
-    const std::vector<std::string> words = Words(line);
+  std::vector<std::string> lines = absl::StrSplit(MustCtl({"fdb", "show"}), '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> words = Words(lines[i]);
     uint32_t vid = 0;
+    if (words.size() == 6 && words[0] == "more:") {
+      const std::vector<std::string> more = absl::StrSplit(MustCtl({words[1], words[2], words[3], words[4], words[5]}), '\n');
+      lines.insert(lines.begin() + static_cast<ptrdiff_t>(i) + 1, more.begin(), more.end());
+      continue;
+    }
     if (words.size() == 2 && words[0] == "VES") ves = words[1];
     if (words.size() < 5 || !absl::SimpleAtoi(words[0], &vid)) continue;  // the heading
     rows.push_back({ves, static_cast<uint16_t>(vid), words[1], words[2], absl::StrJoin(words.begin() + 4, words.end(), " ")});
