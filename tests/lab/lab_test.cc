@@ -19,6 +19,7 @@
 #include "tests/lab/frames.h"
 #include "tests/lab/packet_socket.h"
 #include "tests/lab/sockets.h"
+#include "tests/lab/steady_ping.h"
 
 namespace eoib::lab {
 namespace {
@@ -153,6 +154,23 @@ TEST_F(LabTest, TcpTransfersArriveWhole) {
   ASSERT_TRUE(client.valid());
   UniqueFd server = TcpAccept(listener.get());
   EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "");
+}
+
+TEST_F(LabTest, SteadyPingsCountWhatIsLostAndNothingElse) {
+  Connect();
+  a_->AddAddress("e0", "10.0.0.1/24");
+  b_->AddAddress("e0", "10.0.0.2/24");
+  SteadyPing lossless(a_, "10.0.0.2");
+  lossless.ExpectNoLoss();
+  // With a hole in it: of all that arrives, what is not answered.
+  SteadyPing holed(a_, "10.0.0.2");
+  const auto lost = [this] { return b_->Counter("Icmp", "InEchos") - b_->Counter("Icmp", "OutEchoReps"); };
+  b_->Sysctl("ipv4/icmp_echo_ignore_all", "1");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return lost() > 2; }));
+  b_->Sysctl("ipv4/icmp_echo_ignore_all", "0");
+  const PingCounts counts = holed.End();
+  EXPECT_GT(counts.lost(), 2);
+  EXPECT_EQ(counts.lost(), static_cast<int>(lost()));
 }
 
 TEST_F(LabTest, BridgesAndMacvlansForward) {

@@ -1,12 +1,11 @@
 // Large numbers: as many MAC addresses as the forwarding database takes and one more, and ARP as fast as a host can ask.
-#include <signal.h>
-
 #include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 
 namespace eoib::lab {
@@ -113,16 +112,14 @@ TEST_F(FullTableTest, AtItsLimitTheTableKeepsWhatItKnowsAndTheNewestGivesWay) {
 
 TEST_F(FullTableTest, AgeingEmptiesItWhileTrafficGoesOn) {
   AddThree("4");
-  auto ping = agents()[1]->host()->Start(PingCommand(Address(3), 100000, "0.01"));
+  SteadyPing ping(agents()[1]->host(), Address(3));
   Learn(0, limit() / 2);
   EXPECT_GE(agents()[1]->Stat("learned"), limit() / 2);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[0]->Stat("fdb_entries") < 10; }));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[1]->Stat("fdb_entries") < 10; }));
-  ping->Kill(SIGINT);
-  ping->Wait();
-  const PingCounts counts = ParsePing(ping->Log());
+  const PingCounts counts = ping.End();
   EXPECT_GT(counts.received, 100);
-  EXPECT_LE(counts.lost(), 1) << "the last may have been under way: " << ping->Log();
+  EXPECT_EQ(counts.lost(), 0);
 }
 
 // ---- An ARP storm -----------------------------------------------------------------------------------------------------------
@@ -159,16 +156,13 @@ TEST_F(ArpStormTest, OthersGoOnTalking) {
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("fdb_entries") == hosts.size(); }))
         << "all are known to all";
   }
-  auto ping3 = hosts[1]->host()->Start(PingCommand(Address(3), 100000, "0.01"));
-  auto ping4 = hosts[1]->host()->Start(PingCommand(Address(4), 100000, "0.01"));
+  SteadyPing ping3(hosts[1]->host(), Address(3)), ping4(hosts[1]->host(), Address(4));
   const size_t asked = Storm(&socket, mac);
-  for (Process* ping : {ping3.get(), ping4.get()}) {
-    ping->Kill(SIGINT);
-    ping->Wait();
-    const PingCounts counts = ParsePing(ping->Log());
+  for (SteadyPing* ping : {&ping3, &ping4}) {
+    const PingCounts counts = ping->End();
     EXPECT_GT(counts.received, 50);
     // The storm takes what the machine has, so some are lost; they are a part, and the conversation goes on.
-    EXPECT_LE(counts.lost(), counts.transmitted / 5) << ping->Log();
+    EXPECT_LE(counts.lost(), counts.transmitted / 5);
     std::cout << counts.received << " of " << counts.transmitted << " pings answered, beside " << asked << " questions\n";
   }
   for (size_t i = 0; i < hosts.size(); ++i) {

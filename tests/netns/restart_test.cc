@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/sockets.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/vitals.h"
 
@@ -21,22 +22,6 @@ absl::Duration Now() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return absl::DurationFromTimespec(now);
 }
-
-// A ping in the background of something, for as long as that takes. Expect ends it: not one answer is missing, but the last,
-// which may be on its way.
-class SteadyPing {
- public:
-  SteadyPing(Host* from, const std::string& to) : process_(from->Start({"ping", "-n", "-q", "-i", "0.01", to})) {}
-  void ExpectNoLoss() {
-    EXPECT_TRUE(process_->Alive()) << process_->Log();
-    process_->Kill(SIGINT);
-    EXPECT_EQ(process_->Wait(), absl::optional<int>(0)) << process_->Log();
-    EXPECT_LE(ParsePing(process_->Log()).lost(), 1) << process_->Log();
-  }
-
- private:
-  std::unique_ptr<Process> process_;
-};
 
 class RestartTest : public SwitchTest {
  protected:
