@@ -17,7 +17,12 @@ namespace eoib::lab {
 SteadyPing::SteadyPing(Host* from, const std::string& to, const std::string& interval)
     : name_(absl::StrCat("the ping from ", from->name(), " to ", to)),
       process_(from->Start({"ping", "-n", "-i", interval, to})) {
-  EXPECT_TRUE(EventuallyTrue(kPatience, [this] { return !Answered().empty(); })) << name_;
+  EXPECT_TRUE(EventuallyTrue(kPatience, [this] { return LastAnswered() > 0; })) << name_;
+}
+
+int SteadyPing::LastAnswered() const {
+  const std::set<int> answered = Answered();
+  return answered.empty() ? 0 : *answered.rbegin();
 }
 
 PingCounts SteadyPing::End() {
@@ -25,17 +30,11 @@ PingCounts SteadyPing::End() {
   process_->Kill(SIGQUIT);  // it says how many it has sent
   int sent = -1;
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return (sent = Sent()) >= 0; })) << name_;
-  const auto outlived = [&] {
-    const std::set<int> answered = Answered();
-    return !answered.empty() && *answered.rbegin() > sent;
-  };
-  EXPECT_TRUE(EventuallyTrue(kPatience, outlived)) << name_ << " has no answer behind request " << sent;
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return LastAnswered() > sent; }))
+      << name_ << " has no answer behind request " << sent;
   process_->Kill(SIGINT);
   EXPECT_EQ(process_->Wait(), absl::optional<int>(0)) << name_;
-  const std::set<int> answered = Answered();
-  PingCounts counts;
-  if (!answered.empty()) counts = {*answered.rbegin(), static_cast<int>(answered.size())};
-  return counts;
+  return {LastAnswered(), static_cast<int>(Answered().size())};
 }
 
 // Which are missing is in the log, which the lab prints of a test that failed.

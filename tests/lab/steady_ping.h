@@ -18,6 +18,8 @@ class SteadyPing {
   // Returns when there is an answer: nothing that is done from now on escapes it.
   SteadyPing(Host* from, const std::string& to, const std::string& interval = "0.01");
 
+  // The number of the last request that is answered so far; 0 if none is.
+  int LastAnswered() const;
   // Ends it, as soon as a request is answered that was sent after the call; a failed test if none is. Counts the requests up to
   // the last that is answered.
   PingCounts End();

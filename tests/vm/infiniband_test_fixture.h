@@ -6,7 +6,6 @@
 #ifndef EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
 #define EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/ib_fabric.h"
 #include "tests/lab/ib_subnet.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 
 namespace eoib::lab {
@@ -76,22 +76,14 @@ class InfinibandTest : public SwitchTest {
   IbFabric& ib_fabric() { return dynamic_cast<IbFabric&>(fabric()); }
 
   // h1 to h2 and h2 to h3, ten times a second, until ExpectNothingLost.
-  void StartPings(int count) {
-    StartPing(1, Address(2), count);
-    StartPing(2, Address(3), count);
+  void StartPings() {
+    StartPing(1, Address(2));
+    StartPing(2, Address(3));
   }
-  void StartPing(int from, const std::string& to, int count) {
-    pings_.push_back(host(from)->Start(PingCommand(to, count, "0.1")));
-  }
+  void StartPing(int from, const std::string& to) { pings_.push_back(std::make_unique<SteadyPing>(host(from), to, "0.1")); }
   void ExpectNothingLost() {
-    for (const auto& ping : pings_) {
-      ping->Wait(absl::Seconds(120));
-      EXPECT_EQ(ParsePing(ping->Log()).lost(), 0) << ping->Log();
-    }
+    for (const auto& ping : pings_) ping->ExpectNoLoss();
     pings_.clear();
-  }
-  bool PingsRun() {
-    return std::all_of(pings_.begin(), pings_.end(), [](const auto& ping) { return ping->Alive(); });
   }
 
   // Who is in the group of h1, by OpenSM's word: numbers of hosts.
@@ -114,7 +106,7 @@ class InfinibandTest : public SwitchTest {
 
  private:
   std::vector<Agent*> hosts_;
-  std::vector<std::unique_ptr<Process>> pings_;
+  std::vector<std::unique_ptr<SteadyPing>> pings_;
 };
 
 }  // namespace eoib::lab

@@ -21,7 +21,7 @@ class PortTest : public InfinibandTest {};
 // By partitions.conf and SIGHUP: no trap is raised for it.
 TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   StartHosts();
-  StartPing(1, Address(3), 100);
+  StartPing(1, Address(3));
   for (int round = 0; round < 2; ++round) {
     SetPartitions({{0x8001, {"h1", "h3"}}});
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(2); }));
@@ -38,7 +38,7 @@ TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
 
 TEST_F(PortTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) {
   StartHosts();
-  StartPing(3, Address(1), 50);
+  StartPing(3, Address(1));
   subnet().SetCable(kH2, false);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(2); }));
   EXPECT_FALSE(host(1)->Run({"ping", "-n", "-c", "2", "-i", "0.1", "-W", "0.3", Address(2)}).ok());
@@ -125,7 +125,7 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
     })) << address;
   }
   // Of each kind between h1 and h2, while on h3 each kind comes and goes.
-  for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")}) StartPing(1, address, 60);
+  for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")}) StartPing(1, address);
   agent(3).Kill(SIGKILL);
   agent(3).Start();
   host(3)->MustIp("link set ib2 down");
