@@ -119,8 +119,9 @@ PingCounts ParsePing(const std::string& log) {
 // ping waits for its last answer as long as two have taken before, which on a busy machine counts one as lost that is late.
 // With a deadline it goes on until there are `count` answers; what is judged is whether the first `count` requests are among
 // them.
-void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval) {
-  const RunResult ping = from->Run({"ping", "-n", "-c", absl::StrCat(count), "-i", interval, "-w", "20", to});
+void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval, int size) {
+  const RunResult ping =
+      from->Run({"ping", "-n", "-c", absl::StrCat(count), "-i", interval, "-w", "20", "-s", absl::StrCat(size), to});
   for (int number = 1; number <= count; ++number) {
     EXPECT_TRUE(absl::StrContains(ping.out, absl::StrCat("icmp_seq=", number, " ttl=")))
         << "ping " << number << " of " << count << " from " << from->name() << " to " << to << ": " << ping.ToString();

@@ -60,8 +60,8 @@ struct HostInterface {
 };
 void WaitUntilAllHear(const std::vector<HostInterface>& places);
 
-// Pings once every `interval` and expects `count` answers to `count` requests.
-void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01");
+// Pings once every `interval`, with so many bytes, and expects `count` answers to `count` requests.
+void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01", int size = 56);
 // The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.
 Argv PingCommand(const std::string& to, int count, const std::string& interval);
 // What a ping counted by its end; a failed test if `log` does not say so.
