@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 
 namespace eoib::lab {
@@ -238,7 +239,7 @@ TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[0]->host(), Address(3));
-  const auto others = hosts[0]->host()->Start(PingCommand(Address(3), 300, "0.01"));
+  SteadyPing others(hosts[0]->host(), Address(3));
   const auto has_carrier = [&] { return !absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER"); };
   for (int round = 0; round < 3; ++round) {
     Fault({"partition/remove", "0x8001", "h2"});
@@ -251,8 +252,7 @@ TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
     EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
     EXPECT_TRUE(Reaches(hosts[1]->host(), Address(3)));
   }
-  EXPECT_EQ(others->Wait(), absl::optional<int>(0)) << others->Log();
-  EXPECT_THAT(others->Log(), testing::HasSubstr(" 0% packet loss"));
+  others.ExpectNoLoss();
   EXPECT_THAT(hosts[1]->Log(), testing::Not(testing::HasSubstr("starting anew")));
 }
 
@@ -276,17 +276,14 @@ TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
     return absl::StrContains(agent->MustCtl({"show"}), "notices of the subnet: subscribed");
   };
   for (Agent* agent : hosts) EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
-  const auto one = hosts[0]->host()->Start(PingCommand(Address(2), 300, "0.01"));
-  const auto two = hosts[1]->host()->Start(PingCommand(Address(3), 300, "0.01"));
+  SteadyPing one(hosts[0]->host(), Address(2)), two(hosts[1]->host(), Address(3));
   for (int i = 0; i < 5; ++i) {
     const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
     Fault({"sm", "restart"});
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 20; }));
   }
-  for (const auto& ping : {one.get(), two.get()}) {
-    EXPECT_EQ(ping->Wait(), absl::optional<int>(0)) << ping->Log();
-    EXPECT_THAT(ping->Log(), testing::HasSubstr(" 0% packet loss"));
-  }
+  one.ExpectNoLoss();
+  two.ExpectNoLoss();
   for (Agent* agent : hosts) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
     EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
@@ -300,8 +297,7 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[1]->host(), Address(3));
-  const auto one = hosts[0]->host()->Start(PingCommand(Address(2), 300, "0.01"));
-  const auto two = hosts[1]->host()->Start(PingCommand(Address(3), 300, "0.01"));
+  SteadyPing one(hosts[0]->host(), Address(2)), two(hosts[1]->host(), Address(3));
   for (const char* lid : {"0xc8", "0xc9"}) {
     // The ports ask it where it is now: each has something to say to it when it reregisters.
     Fault({"sm", "move", lid});
@@ -318,11 +314,8 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
       return std::all_of(before.begin(), before.end(), [&](const auto& port) { return mads.at(port.first) > port.second; });
     })) << soft_fabric().Ctl({"show"}).out;
   }
-  EXPECT_TRUE(one->Alive() && two->Alive()) << "the pings must have covered it all";
-  for (const auto& ping : {one.get(), two.get()}) {
-    EXPECT_EQ(ping->Wait(), absl::optional<int>(0)) << ping->Log();
-    EXPECT_THAT(ping->Log(), testing::HasSubstr(" 0% packet loss"));
-  }
+  one.ExpectNoLoss();
+  two.ExpectNoLoss();
   for (Agent* agent : hosts) EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
   EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has it";
   // Who comes now asks it there.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 
 namespace eoib::lab {
@@ -96,6 +97,7 @@ TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
   Agent& second = AddAgent("h2");
   const MacAddr owner = Mac("02:aa:00:00:00:05"), caller = Mac("02:aa:00:00:00:06");
   EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
+  WaitUntilAllHear({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
   two.Send(TestFrame(MacAddr::Broadcast(), owner, 1));  // a pretender
   ASSERT_TRUE(one.WaitFor(Marked(1)));
@@ -195,9 +197,7 @@ TEST_F(SoftOperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
 TEST_F(SoftOperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
-  const auto ping = hosts[0]->host()->Start(PingCommand(Address(2), 100, "0.01"));
-  const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 5; }));
+  SteadyPing ping(hosts[0]->host(), Address(2));
   for (Agent* agent : hosts) {
     const RunResult devinfo =
         agent->host()->Run({"env", "LD_PRELOAD=" EOIB_VERBS_LIBRARY, "EOIB_FABRIC=" + soft_fabric().socket(),
@@ -208,9 +208,7 @@ TEST_F(SoftOperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
     EXPECT_THAT(devinfo.out, ContainsRegex("state:[[:space:]]+PORT_ACTIVE \\(4\\)"));
     EXPECT_THAT(devinfo.out, ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", lid, "\n")));
   }
-  EXPECT_TRUE(ping->Alive()) << "it must have covered both";
-  EXPECT_EQ(ping->Wait(), absl::optional<int>(0)) << ping->Log();
-  EXPECT_EQ(ParsePing(ping->Log()).lost(), 0) << ping->Log();
+  ping.ExpectNoLoss();
 }
 
 TEST_F(SoftOperatorTest, ASecondAgentOnThePortOfALivingOneIsRefused) {
