@@ -1,4 +1,5 @@
 // IP multicast between hosts: what members hear, how often, and what others do not.
+#include <array>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -45,20 +46,29 @@ TEST_P(MulticastTest, MembersHearEveryDatagramOnceWithItsHops) {
   station(1).SetHops(7);
   station(2).Join(group());
   station(3).Join(group());
-  // Behind the datagrams of the group one to a group that all are in.
   const std::string everybody = ipv6() ? "ff15::99" : "239.9.9.9";
   for (int i = 2; i <= 4; ++i) station(i).Join(everybody);
-  std::vector<std::string> sent;
-  for (int i = 0; i < 50; ++i) {
+  // A few at a time, and behind them one to a group that all are in, so that an agent that has to wait for a processor loses
+  // none: its ring takes fewer than all of them.
+  constexpr int kTimes = 10, kAtATime = 5;
+  std::vector<std::string> sent, ends;
+  std::array<std::vector<std::string>, 3> heard;  // at stations 2 to 4
+  for (int i = 0; i < kTimes * kAtATime; ++i) {
     const size_t size = i % 2 == 0 ? 4000 : 100;
     station(1).Send(group(), absl::StrCat("datagram ", i), size);
     sent.push_back(absl::StrCat("datagram ", i, ", ", size, " bytes, 7 hops"));
+    if (i % kAtATime != kAtATime - 1) continue;
+    station(1).Send(everybody, "end");
+    sent.push_back("end, 3 bytes, 7 hops");
+    ends.push_back(sent.back());
+    for (size_t at = 0; at < heard.size(); ++at) {
+      const std::vector<std::string> more = station(static_cast<int>(at) + 2).Heard(at == 2 ? 1 : kAtATime + 1);
+      heard[at].insert(heard[at].end(), more.begin(), more.end());
+    }
   }
-  station(1).Send(everybody, "end");
-  sent.push_back("end, 3 bytes, 7 hops");
-  EXPECT_EQ(station(2).Heard(sent.size()), sent);
-  EXPECT_EQ(station(3).Heard(sent.size()), sent);
-  EXPECT_THAT(station(4).Heard(1), ElementsAre("end, 3 bytes, 7 hops")) << "its kernel is to drop what the switch floods";
+  EXPECT_EQ(heard[0], sent);
+  EXPECT_EQ(heard[1], sent);
+  EXPECT_EQ(heard[2], ends) << "its kernel is to drop what the switch floods";
 }
 
 TEST_P(MulticastTest, WhoLeavesHearsNoMoreAndWhoJoinsHearsFromThen) {
