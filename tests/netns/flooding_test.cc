@@ -179,6 +179,7 @@ TEST_F(TwoPortFloodingTest, UnicastBetweenVPortsOfOneHostStaysOnIt) {
   ASSERT_TRUE(v1_->WaitFor(Marked(1)));
   ASSERT_TRUE(h2_->WaitFor(Marked(1)));
   agents()[0]->WaitUntilAnnounced();
+  ExpectConservation(agents()[0].get());  // the last announcement is out
   const uint64_t sent = agents()[0]->Stat("transmitted_fabric");
   v1_->Send(TestFrame(kB, kA, 2));
   ASSERT_TRUE(v2_->WaitFor(Marked(2)));
