@@ -79,22 +79,30 @@ void WaitUntilHeard(Host* from, Host* at, const std::string& interface) {
   if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat(at->name(), " does not hear ", from->name(), " at ", interface));
 }
 
-void WaitUntilAllHear(const std::vector<HostInterface>& places) {
-  for (const HostInterface& from : places) {
-    PacketSocket mouth(from.host, from.interface);
-    std::vector<std::unique_ptr<PacketSocket>> ears;
-    for (const HostInterface& at : places) {
-      if (at.host != from.host) ears.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
-    }
-    // Each time another marker: what is sent at one agent arrives in order, so that nothing sent before the last is under way.
-    uint32_t marker = 0x68656172;
-    const auto heard = [&] {
-      mouth.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
-      return std::all_of(ears.begin(), ears.end(),
-                         [marker](const auto& ear) { return ear->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
-    };
-    if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat("not everybody hears ", from.host->name(), " at ", from.interface));
+void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places) {
+  PacketSocket mouth(from.host, from.interface);
+  std::vector<std::unique_ptr<PacketSocket>> ears;
+  for (const HostInterface& at : places) {
+    if (at.host != from.host) ears.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
   }
+  // Each time another marker: what is sent at one agent arrives in order, so that nothing sent before the last is under way.
+  uint32_t marker = 0x68656172;
+  const auto heard = [&] {
+    mouth.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
+    return std::all_of(ears.begin(), ears.end(),
+                       [marker](const auto& ear) { return ear->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
+  };
+  if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat("not everybody hears ", from.host->name(), " at ", from.interface));
+}
+
+void WaitUntilAllHear(const std::vector<HostInterface>& places) {
+  for (const HostInterface& from : places) WaitUntilAllHear(from, places);
+}
+
+void WaitUntilAllHear(const std::vector<Agent*>& agents) {
+  std::vector<HostInterface> places;
+  for (const Agent* agent : agents) places.push_back({agent->host()});
+  WaitUntilAllHear(places);
 }
 
 std::string Address(int number) { return absl::StrCat("10.0.0.", number); }

@@ -59,6 +59,10 @@ struct HostInterface {
   std::string interface = "v1";
 };
 void WaitUntilAllHear(const std::vector<HostInterface>& places);
+// At v1 of each.
+void WaitUntilAllHear(const std::vector<Agent*>& agents);
+// The same for one that all others are to hear.
+void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places);
 
 // Pings once every `interval`, with so many bytes, and expects `count` answers to `count` requests.
 void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01", int size = 56);

@@ -83,6 +83,7 @@ TEST_F(ConnectivityTest, UdpCarriesDatagramsOfEverySizeInOrder) {
 
 TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveAsTheyWere) {
   auto hosts = AddNumberedAgents(2);
+  WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   struct {
     const char* description;
@@ -111,6 +112,7 @@ TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveAsTheyWere) {
 
 TEST_F(ConnectivityTest, ShortFramesArrivePaddedToTheMinimum) {
   auto hosts = AddNumberedAgents(2);
+  WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   const Bytes frame = TestFrame(StationMac(2), StationMac(1), 1, 20);
   one.Send(frame);
@@ -122,6 +124,7 @@ TEST_F(ConnectivityTest, ShortFramesArrivePaddedToTheMinimum) {
 TEST_F(ConnectivityTest, TwoHundredMacsBehindOneVPort) {
   constexpr int kStations = 200;
   auto hosts = AddNumberedAgents(3);
+  WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   for (int i = 1; i <= kStations; ++i) one.Send(TestFrame(MacAddr::Broadcast(), StationMac(i), i));
   ASSERT_TRUE(two.WaitFor(OfEtherType(kTestEtherType), kStations));
@@ -185,6 +188,7 @@ TEST_F(ConnectivityTest, MacvlansStandOnTheInterface) {
 
 TEST_F(ConnectivityTest, AMacMovesFromOneHostToAnother) {
   auto hosts = AddNumberedAgents(3);
+  WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   const MacAddr wanderer = StationMac(7), caller = StationMac(3);
 
@@ -213,6 +217,7 @@ TEST_F(ConnectivityTest, AMacMovesFromOneVPortToAnotherOfTheSameHost) {
   two_ports.vports = {{"v1"}, {"v2"}};
   Agent& first = AddAgent("h1", two_ports);
   Agent& second = AddAgent("h2");
+  WaitUntilAllHear({{first.host()}, {first.host(), "v2"}, {second.host()}});
   PacketSocket v1(first.host(), "v1"), v2(first.host(), "v2"), remote(second.host(), "v1");
   const MacAddr wanderer = StationMac(7), caller = StationMac(3);
 

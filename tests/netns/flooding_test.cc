@@ -24,7 +24,7 @@ class FloodingTest : public SwitchTest {
   // Hosts h1 to h3 and a socket at v1 of each.
   void AddThree(const AgentSpec& spec = {}) {
     const std::vector<Agent*> hosts = AddNumberedAgents(3, spec);
-    WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
+    WaitUntilAllHear(hosts);
     for (Agent* agent : hosts) {
       sockets_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
     }
@@ -128,11 +128,13 @@ class TwoPortFloodingTest : public SwitchTest {
     AgentSpec two_ports;
     two_ports.vports = {{"v1"}, {"v2"}};
     Host* first = AddAgent("h1", two_ports).host();
+    Host* second = AddAgent("h2").host();
+    Host* third = AddAgent("h3").host();
+    WaitUntilAllHear({{first, "v1"}, {first, "v2"}, {second}, {third}});
     v1_ = std::make_unique<PacketSocket>(first, "v1");
     v2_ = std::make_unique<PacketSocket>(first, "v2");
-    h2_ = std::make_unique<PacketSocket>(AddAgent("h2").host(), "v1");
-    h3_ = std::make_unique<PacketSocket>(AddAgent("h3").host(), "v1");
-    for (PacketSocket* socket : All()) socket->Clear();
+    h2_ = std::make_unique<PacketSocket>(second, "v1");
+    h3_ = std::make_unique<PacketSocket>(third, "v1");
   }
 
   std::vector<PacketSocket*> All() { return {v1_.get(), v2_.get(), h2_.get(), h3_.get()}; }
@@ -222,6 +224,7 @@ TEST_F(FloodingTest, NothingCrossesPKeys) {
   spec.vports = {{"r1", "red"}, {"b1", "blue"}};
   Host* first = AddAgent("h1", spec).host();
   Host* second = AddAgent("h2", spec).host();
+  for (const char* interface : {"r1", "b1"}) WaitUntilAllHear({{first, interface}, {second, interface}});
   PacketSocket red1(first, "r1"), blue1(first, "b1"), red2(second, "r1"), blue2(second, "b1");
 
   // kB stands in the blue VES only: in the red one it is unknown and floods.
@@ -263,6 +266,7 @@ TEST_F(FloodingTest, LimitedMembersAreIsolatedFromEachOtherAndReachFullMembers) 
   Host* full = AddAgent("h1").host();
   Host* limited = AddAgent("h2", two_ports).host();
   Host* other = AddAgent("h3").host();
+  WaitUntilAllHear({full}, {{limited, "v1"}, {limited, "v2"}, {other}});
   PacketSocket server(full, "v1"), v1(limited, "v1"), v2(limited, "v2"), client(other, "v1");
 
   // Everybody speaks up; then everybody calls everybody.
@@ -304,6 +308,7 @@ TEST_F(FloodingTest, NothingEntersOrLeavesOutsideTheVlanSet) {
   narrow.vports[0].more = wide.vports[0].more = "mode = \"trunk\"\n";
   Agent& first = AddAgent("h1", narrow);
   Agent& second = AddAgent("h2", wide);  // allows all: what it sends must be stopped where it arrives
+  WaitUntilAllHear({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
 
   for (PacketSocket* sender : {&one, &two}) {

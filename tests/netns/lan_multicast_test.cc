@@ -28,10 +28,8 @@ class MulticastTest : public SwitchTest, public ::testing::WithParamInterface<bo
   // One station on each of as many hosts.
   void AddStations(int count, uint16_t port = 4000) {
     const std::vector<Agent*> agents = AddNumberedAgents(count, {}, {.ipv6 = ipv6()});
-    for (Agent* agent : agents) {
-      if (agent != agents[0]) WaitUntilHeard(agents[0]->host(), agent->host());
-      stations_.push_back(std::make_unique<MulticastStation>(agent->host(), ipv6(), port));
-    }
+    WaitUntilAllHear(agents);
+    for (Agent* agent : agents) stations_.push_back(std::make_unique<MulticastStation>(agent->host(), ipv6(), port));
   }
   MulticastStation& station(int number) { return *stations_[number - 1]; }
 

@@ -63,7 +63,7 @@ class TaggedGuestsTest : public SwitchTest {
     AgentSpec trunk;
     trunk.vports[0].more = "mode = \"trunk\"\ntrunk_vlans = [0, 10, 20]\n";
     const std::vector<Agent*> all = AddNumberedAgents(3, trunk);
-    for (Agent* agent : {all[1], all[2]}) WaitUntilHeard(all[0]->host(), agent->host());
+    WaitUntilAllHear(all);
     for (Agent* agent : all) ports_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
   }
   PacketSocket* port(int number) { return ports_[number - 1].get(); }
