@@ -38,8 +38,8 @@ class FdbTest : public SwitchTest {
     }
     return hosts;
   }
-  // `socket` sends frames of `count` invented sources, and all of them arrive at `at`.
-  static void Invent(PacketSocket* socket, size_t first, size_t count, PacketSocket* at) {
+  // `socket` sends frames of `count` invented sources, and all of them arrive at each of `heard_by`.
+  static void Invent(PacketSocket* socket, size_t first, size_t count, const std::vector<PacketSocket*>& heard_by) {
     constexpr size_t kPiece = 50;
     for (size_t begin = first; begin < first + count; begin += kPiece) {
       std::vector<Bytes> frames;
@@ -47,7 +47,9 @@ class FdbTest : public SwitchTest {
         frames.push_back(TestFrame(MacAddr::Broadcast(), Invented(i), static_cast<uint32_t>(100 + begin), 60));
       }
       socket->SendAll(frames);
-      ASSERT_TRUE(at->WaitFor(Marked(static_cast<uint32_t>(100 + begin)), kPiece)) << begin;
+      for (PacketSocket* other : heard_by) {
+        ASSERT_TRUE(other->WaitFor(Marked(static_cast<uint32_t>(100 + begin)), kPiece)) << begin;
+      }
     }
   }
   // A frame of `mac` from `socket`, which all of `heard_by` hear.
@@ -65,8 +67,8 @@ TEST_F(FdbTest, WhoInventsAddressesDisplacesNobodyElses) {
   const size_t limit = fabric().Slowdown() > 1 ? 100 : 500;
   auto hosts = AddHosts(3, WithVes(absl::StrCat("fdb_limit = ", limit, "\n")));
   for (int from : {1, 2, 3}) ExpectPing(hosts[static_cast<size_t>(from - 1)]->host(), Address(from % 3 + 1), 1);
-  PacketSocket attacker(hosts[0]->host(), "v1"), witness(hosts[2]->host(), "v1");
-  Invent(&attacker, 0, 10 * limit, &witness);
+  PacketSocket attacker(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  Invent(&attacker, 0, 10 * limit, {&two, &three});
   const uint64_t flooded = hosts[1]->Stat("flooded_unknown");
   ExpectPing(hosts[1]->host(), Address(3), 10);
   EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), flooded) << "both are known as ever";
@@ -86,7 +88,7 @@ TEST_F(FdbTest, WhoInventsAddressesDisplacesNobodyElses) {
 TEST_F(FdbTest, AVPortHasALimitOfItsOwn) {
   auto hosts = AddHosts(2, WithVes("vport_fdb_limit = 100\n", "fdb_limit = 10\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
-  Invent(&one, 0, 250, &two);
+  Invent(&one, 0, 250, {&two});
   EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats"}), ContainsRegex(" 10 +0 +0 +10  vPort v1"));
   EXPECT_THAT(hosts[1]->MustCtl({"fdb", "stats"}), ContainsRegex(" 100 +0 +0 +100  GID"));
 }
@@ -101,9 +103,9 @@ TEST_F(FdbTest, AHostHasALimitForAllItsVeses) {
   Agent& peer = AddAgent("h2", spec);
   for (const char* interface : {"v1", "v2"}) WaitUntilHeard(agent.host(), peer.host(), interface);
   PacketSocket red(agent.host(), "v1"), blue(agent.host(), "v2"), red_peer(peer.host(), "v1"), blue_peer(peer.host(), "v2");
-  Invent(&red, 0, 250, &red_peer);
+  Invent(&red, 0, 250, {&red_peer});
   EXPECT_THAT(agent.MustCtl({"fdb", "stats", "red"}), HasSubstr("all VESes: 100 of 100"));
-  Invent(&blue, 0, 250, &blue_peer);
+  Invent(&blue, 0, 250, {&blue_peer});
   EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "red")), 50, 3) << "both have as many";
   EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "blue")), 50, 3);
 }
@@ -214,7 +216,7 @@ TEST_F(SoftFdbTest, WhoWatchesHoldsNothingUp) {
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "learned"); }));
   monitor->Kill(SIGSTOP);
   PacketSocket one(agent->host(), "v1"), two(hosts[1]->host(), "v1");
-  Invent(&one, 0, 10'000, &two);
+  Invent(&one, 0, 10'000, {&two});
   ExpectPing(agent->host(), Address(2), 10);
   monitor->Kill(SIGCONT);
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "events before these were lost"); }));
