@@ -82,11 +82,11 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
        "h1 every",
        WithTag(WithTag(plain, 20), 10),
        {{"h1 acc10", "20"}, {"h2 acc10", "20"}, {"h2 every", "10 20"}, {"h3 few", "10 20"}}},
+      {"a foreign tag into access 10", "h1 acc10", WithTag(plain, 20), {}},
       {"priority tag into access 10: the priority stays",
        "h1 acc10",
        WithTag(plain, 0, 5),
        {{"h1 every", "10/5"}, {"h2 acc10", "untagged"}, {"h2 every", "10/5"}, {"h3 few", "untagged"}}},
-      {"a foreign tag into access 10", "h1 acc10", WithTag(plain, 20), {}},
       {"untagged into access 0", "h3 acc0", plain, {{"h1 every", "untagged"}, {"h2 every", "untagged"}}},
       {"untagged into a trunk with native 0", "h1 every", plain, {{"h2 every", "untagged"}, {"h3 acc0", "untagged"}}},
       {"20 into a trunk, with priority",
@@ -102,17 +102,17 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
        "h3 few",
        plain,
        {{"h1 acc10", "untagged"}, {"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}}},
+      {"30 into a trunk of 10 and 20", "h3 few", WithTag(plain, 30), {}},
       {"20 into a trunk of 10 and 20",
        "h3 few",
        WithTag(plain, 20),
        {{"h1 every", "20"}, {"h2 acc20", "untagged"}, {"h2 every", "20"}}},
-      {"30 into a trunk of 10 and 20", "h3 few", WithTag(plain, 30), {}},
       {"two tags: the inner one is payload",
        "h1 every",
        WithTag(WithTag(plain, 99), 20),
        {{"h2 acc20", "99"}, {"h2 every", "20 99"}, {"h3 few", "20 99"}}},
-      {"4094, the highest", "h1 every", WithTag(plain, 4094), {{"h2 every", "4094"}}},
       {"4095, which is reserved", "h1 every", WithTag(plain, 4095), {}},
+      {"4094, the highest", "h1 every", WithTag(plain, 4094), {{"h2 every", "4094"}}},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.description);
@@ -123,6 +123,7 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
     EXPECT_EQ(Arrivals(1), row.arrivals);
     for (auto& [port, socket] : sockets_) socket->Clear();
   }
+  // The last row of each sender arrives somewhere, and those before it have come to their end by then.
   EXPECT_EQ(agents()[0]->Drop("vlan_not_allowed"), 3u);
   EXPECT_EQ(agents()[0]->Drop("reserved_vid"), 1u);
   EXPECT_EQ(agents()[2]->Drop("vlan_not_allowed"), 1u);
