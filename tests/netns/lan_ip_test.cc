@@ -107,8 +107,9 @@ TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketIsTooBig) {
   EXPECT_THAT(client->MustIp(absl::StrCat("-6 route get ", kServer6)), HasSubstr("mtu 1400"));
   // In fragments it passes, and so does the answer, once the server has heard the same from its side.
   for (const char* to : {kServer, kServer6}) {
-    const RunResult whole = client->Run({"ping", "-n", "-c", "3", "-i", "0.1", "-W", "1", "-M", "want", "-s", "3000", to});
-    EXPECT_TRUE(whole.ok()) << whole.ToString();
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      return client->Run({"ping", "-n", "-c", "1", "-W", "1", "-M", "want", "-s", "3000", to}).ok();
+    })) << to;
   }
 }
 
@@ -157,12 +158,12 @@ TEST_F(IpTest, FragmentsArriveAndAreNeverVouchedFor) {
     const uint64_t vouched = one_->Stat("checksums_vouched");
     EXPECT_GT(vouched, 0u) << "a whole datagram is vouched for";
     PacketSocket arrival(two_->host(), "v1");
-    for (size_t size : {4047, 8100, 60000}) {
+    for (size_t size : {4047, 8100, 40000}) {  // no more than a ring between agents takes at first
       SendUdp(sender.get(), to, 4000, Payload(size));
       EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
     }
     EXPECT_EQ(one_->Stat("checksums_vouched"), vouched);
-    EXPECT_GE(arrival.Count(Any), 2u + 2u + 15u);
+    EXPECT_GE(arrival.Count(Any), 2u + 2u + 10u);
     EXPECT_EQ(arrival.unfinished_checksums(), 0u);
   }
 }
