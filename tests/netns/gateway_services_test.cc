@@ -206,6 +206,7 @@ TEST_F(GatewayDadTest, AnEthernetHostFindsThatAnIpoibHostHasItsAddress) {
   AddHosts(0, 1);
   StartCapture();
   Host* const latecomer = AddAgent("h1", {}, {.ipv6 = true, .dad = true}).host();
+  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // one question has a second to be answered
   latecomer->AddAddress("v1", Address6(11) + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
@@ -229,6 +230,7 @@ TEST_F(GatewayDadTest, AnIpoibHostFindsThatAnEthernetHostHasItsAddress) {
   }
   if (!HasKernelIpoib()) return;
   Host* const kernel = AddKernelIpoibHost(3, {}, {.ipv6 = true, .dad = true});
+  kernel->Sysctl("ipv6/conf/ib0/dad_transmits", "5");
   kernel->AddAddress("ib0", Address6(1) + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(kernel->MustIp("-6 address show dev ib0"), "dadfailed");

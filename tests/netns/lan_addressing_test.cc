@@ -91,6 +91,7 @@ TEST_F(RouterAdvertisementTest, ADuplicateAddressIsDetectedAcrossTheSwitch) {
   Host* latecomer = AddAgent("h2", {}, kIpv6WithDad).host();
   owner->AddAddress("v1", address + "/64");
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return UsableAddress(owner, address) == address; }));
+  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // one question has a second to be answered
   latecomer->AddAddress("v1", address + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
