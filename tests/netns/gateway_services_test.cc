@@ -130,10 +130,11 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
       EventuallyTrue(kPatience, [&] { return absl::StrContains(station(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
       << client->Log() << dnsmasq->Log();
   EXPECT_THAT(client->MustCtl({"show"}), HasSubstr("10.0.0.1"));
+  const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");  // more than one if the first answer was late
   ExpectPing(station(1)->host(), Address(1));
   // And renews it, from its address to the server's.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
-  EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), 1u) << dnsmasq->Log();
+  EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), discovers) << dnsmasq->Log();
   // A stock client at the kernel's interface.
   if (HasKernelIpoib()) {
     Host* const host = AddKernelIpoibHost(2, {});
