@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tests/lab/packet_socket.h"
 
@@ -127,13 +128,21 @@ PingCounts ParsePing(const std::string& log) {
 // ping waits for its last answer as long as two have taken before, which on a busy machine counts one as lost that is late.
 // With a deadline it goes on until there are `count` answers; what is judged is whether the first `count` requests are among
 // them.
-void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval, int size) {
+PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval, int size) {
   const RunResult ping =
       from->Run({"ping", "-n", "-c", absl::StrCat(count), "-i", interval, "-w", "20", "-s", absl::StrCat(size), to});
+  PingAnswers answers;
+  answers.log = absl::StrCat("from ", from->name(), " to ", to, ": ", ping.ToString());
+  answers.transmitted = ParsePing(ping.out).transmitted;
   for (int number = 1; number <= count; ++number) {
-    EXPECT_TRUE(absl::StrContains(ping.out, absl::StrCat("icmp_seq=", number, " ttl=")))
-        << "ping " << number << " of " << count << " from " << from->name() << " to " << to << ": " << ping.ToString();
+    if (!absl::StrContains(ping.out, absl::StrCat("icmp_seq=", number, " ttl="))) answers.lost.push_back(number);
   }
+  return answers;
+}
+
+void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval, int size) {
+  const PingAnswers answers = Ping(from, to, count, interval, size);
+  EXPECT_TRUE(answers.lost.empty()) << "ping " << absl::StrJoin(answers.lost, ", ") << " of " << count << " " << answers.log;
 }
 
 }  // namespace eoib::lab

@@ -64,7 +64,14 @@ void WaitUntilAllHear(const std::vector<Agent*>& agents);
 // The same for one that all others are to hear.
 void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places);
 
-// Pings once every `interval`, with so many bytes, and expects `count` answers to `count` requests.
+// Pings once every `interval`, with so many bytes, more than `count` times if answers are late.
+struct PingAnswers {
+  int transmitted = 0;
+  std::vector<int> lost;  // the numbers, from 1 to `count`, of the requests without an answer
+  std::string log;
+};
+PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval, int size = 56);
+// The same, and expects an answer to each of the first `count` requests.
 void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01", int size = 56);
 // The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.
 Argv PingCommand(const std::string& to, int count, const std::string& interval);

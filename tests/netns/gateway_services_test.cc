@@ -283,15 +283,15 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
   // The second hosts of both sides. Beside a scan, which takes what the machine has, a few may be lost.
   void ExpectToTalk() {
     for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
-      const PingCounts counts = ParsePing(from->Run(PingCommand(to, 50, "0.02")).out);
-      EXPECT_LE(counts.lost(), 10) << "of " << counts.transmitted << " from " << from->name() << " to " << to << "\n"
-                                   << gateway()->MustCtl({"gateway", "drops"}) << StationDrops();
+      const PingAnswers answers = Ping(from, to, 50, "0.02");
+      EXPECT_LE(answers.lost.size(), 10u) << "of 50 " << answers.log << "\n"
+                                          << gateway()->MustCtl({"gateway", "drops"}) << StationDrops();
     }
   }
   // Of what has come out at one side since it was `before`.
   void ExpectNoStorm(const std::string& counter, uint64_t before, absl::Time begin) {
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
     const uint64_t count = gateway()->Stat(counter) - before;
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
     std::cout << counter << " " << count << " in " << seconds << " s, with " << kScanned << " addresses scanned\n";
     EXPECT_LT(static_cast<double>(count), 200 + 150 * seconds) << "its burst, its rate, and the conversation";
   }
