@@ -325,7 +325,7 @@ TEST_F(FabricSocketTest, AReportIsRepeated) {
   ASSERT_TRUE(h1.client()->SendMad(SubscribeMad()).ok());
   ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
   ASSERT_TRUE(h2.Register("h2").ok());
-  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 3; }));
+  ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() >= 3; }));
   EXPECT_EQ(h1.record().mads[1], h1.record().mads[2]);
   EXPECT_EQ(DecodeNotice(SaRecord(h1.record().mads[1]))->AboutGid(), h2.config().gid);
 }
