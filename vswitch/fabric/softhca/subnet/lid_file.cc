@@ -95,12 +95,13 @@ void LidFile::Forget(const std::string& name) { changes_ += ports_.erase(name); 
 
 void LidFile::StartSave() {
   if (write_.valid()) {
-    if (write_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    if (write_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
     CollectWrite();
   }
   if (!unsaved()) return;
   writing_ = changes_;
-  write_ = std::async(std::launch::async, [this, text = Text()] { return Write(text); });
+  // Where no thread can be made, CollectWrite writes.
+  write_ = std::async(std::launch::async | std::launch::deferred, [this, text = Text()] { return Write(text); });
 }
 
 absl::Status LidFile::Save() {
