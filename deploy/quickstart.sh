@@ -122,16 +122,17 @@ up() {
 
 show_pings() {
   title "Ping: VLAN 10 and VLAN 20 of VES blue, and VES red"
-  local target pid targets=(10.10.0.2 10.10.0.3 10.20.0.2 10.30.0.3) pids=()
+  local target pid failed= targets=(10.10.0.2 10.10.0.3 10.20.0.2 10.30.0.3) pids=()
   # Side by side, once a second: for as long as that, ping waits for its last answer.
   for target in "${targets[@]}"; do
     in_host h1 ping -c 3 -W 2 "$target" >"$RUN/ping-$target.log" &
     pids+=($!)
   done
-  for pid in "${pids[@]}"; do wait "$pid"; done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
   for target in "${targets[@]}"; do
     sed -n "s/^rtt/  $target: rtt/p; s/.* \([0-9]* received.*\)/  $target: \1/p" "$RUN/ping-$target.log"
   done
+  [ -z "$failed" ] || die "not every ping has an answer"
 }
 
 show_isolation() {

@@ -293,6 +293,8 @@ TEST_F(EndpointTest, WhatIsBeyondTheLinkGoesToTheRouter) {
   ASSERT_TRUE(a_->AwaitState("10.0.0.1", AddressState::kAssigned) && a_->AwaitState("fd00::1", AddressState::kAssigned));
   ASSERT_TRUE(b_->AwaitState("10.0.0.2", AddressState::kAssigned) && b_->AwaitState("fd00::2", AddressState::kAssigned));
   b_->Run("ip link set lo up && ip address add 192.0.2.1/32 dev lo && ip address add 2001:db8::1/128 dev lo");
+  // The kernel makes the route to an IPv6 address of its own a moment after it has taken the address.
+  b_->Run("timeout 20 sh -c 'until ip -6 route show table local | grep -q 2001:db8::1; do :; done'");
   a_->Run("ping -c 1 -W 1 192.0.2.1", 2);  // no route
   a_->Run("ip route add default via 10.0.0.2 && ip -6 route add default via fd00::2");
   a_->Run("ping -c 1 -w 20 192.0.2.1 && ping -c 1 -w 20 2001:db8::1");

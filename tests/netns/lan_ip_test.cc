@@ -139,8 +139,8 @@ Bytes Payload(size_t size) {
 
 TEST_F(IpTest, PingsAnswerInFragments) {
   for (const std::string& to : {Address(2), Address6(2)}) {
-    ExpectPing(one_->host(), to, 1);  // what waits for a neighbour's MAC is thrown away if it is too much
-    ExpectPing(one_->host(), to, 5, "0.01", 20000);
+    ExpectPing(one_->host(), to, 1);                 // what waits for a neighbour's MAC is thrown away if it is too much
+    ExpectPing(one_->host(), to, 5, "0.01", 10000);  // all of them fit into a ring between agents
   }
 }
 
