@@ -94,26 +94,27 @@ void LidFile::Keep(const std::string& name, const KeptPort& port) {
 void LidFile::Forget(const std::string& name) { changes_ += ports_.erase(name); }
 
 void LidFile::StartSave() {
-  if (write_.valid()) {
-    if (write_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
-    CollectWrite();
-  }
-  if (!unsaved()) return;
   writing_ = changes_;
-  // Where no thread can be made, CollectWrite writes.
+  // Where no thread can be made, AwaitWrite writes.
   write_ = std::async(std::launch::async | std::launch::deferred, [this, text = Text()] { return Write(text); });
 }
 
-absl::Status LidFile::Save() {
-  if (write_.valid()) CollectWrite();
-  StartSave();
-  if (write_.valid()) CollectWrite();
-  return status_;
+void LidFile::CollectWrite() {
+  if (writing() && write_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) AwaitWrite();
 }
 
-void LidFile::CollectWrite() {
+void LidFile::AwaitWrite() {
   status_ = write_.get();
   if (status_.ok()) saved_ = writing_;
+}
+
+absl::Status LidFile::Save() {
+  if (writing()) AwaitWrite();
+  if (unsaved()) {
+    StartSave();
+    AwaitWrite();
+  }
+  return status_;
 }
 
 std::string LidFile::Text() const {

@@ -32,7 +32,7 @@ struct KeptPort {
 // written in a thread of its own, because a busy disk can take seconds for a sync, and the subnet has only one.
 class LidFile {
  public:
-  // Saves what is not saved yet, and returns when that is on disk.
+  // Saves what is not saved yet, and returns when that is on disk, or has failed.
   ~LidFile();
   // The directory exists. kAlreadyExists if another subnet uses it; kDataLoss: "DIRECTORY/lids:3: ...".
   static absl::StatusOr<std::unique_ptr<LidFile>> Open(const std::string& directory);
@@ -41,11 +41,15 @@ class LidFile {
   // Known here, and on disk with the next write.
   void Keep(const std::string& name, const KeptPort& port);
   void Forget(const std::string& name);
-  // Begins to write what is kept now, if it is not on disk; nothing while a write is under way.
+  // Begins to write what is kept now. Requires that no write is under way.
   void StartSave();
-  // The same, and returns when it is on disk; if not, there still is something to save.
+  // Whether a write is under way, or has ended and CollectWrite has not been called since.
+  bool writing() const { return write_.valid(); }
+  // Takes note of how the write has ended; nothing if none is under way, or if it has not ended.
+  void CollectWrite();
+  // Writes what is kept now, and returns when it is on disk; if not, there still is something to save.
   absl::Status Save();
-  // Something is not on disk, as far as is known: of a write that has ended the next call of StartSave or Save learns.
+  // Something is not on disk, as far as is known.
   bool unsaved() const { return changes_ != saved_; }
   // Of the last write whose end is known.
   const absl::Status& status() const { return status_; }
@@ -58,7 +62,7 @@ class LidFile {
   std::string Text() const;
   absl::Status Write(const std::string& text) const;
   // The end of the write under way, which has come or is waited for.
-  void CollectWrite();
+  void AwaitWrite();
 
   const std::string directory_;
   const std::string path_;

@@ -447,14 +447,22 @@ void Subnet::Run() {
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = clock_->Now();
-    if (options_.lids != nullptr && options_.lids->unsaved() && now >= next_save_) {
-      options_.lids->StartSave();
-      next_save_ = now + (options_.lids->status().ok() ? kSaveInterval : kSaveRetry);
-    }
+    if (options_.lids != nullptr && options_.lids->unsaved() && now >= next_save_) next_save_ = now + SaveLids();
     agents_.Run();
     TellNews();
   }
   Deliver();
+}
+
+// Returns how long to wait until it is called again, if there is something to save then.
+absl::Duration Subnet::SaveLids() {
+  LidFile& lids = *options_.lids;
+  const bool was_writing = lids.writing();
+  lids.CollectWrite();
+  if (lids.writing()) return kSaveInterval;
+  if (was_writing && !lids.status().ok()) return kSaveRetry;
+  if (lids.unsaved()) lids.StartSave();
+  return kSaveInterval;
 }
 
 absl::Time Subnet::NextDeadline() const {

@@ -219,6 +219,7 @@ class Subnet {
   absl::Status OpenRing(const std::shared_ptr<Session>& session, uint64_t request, Lid destination, RingEnd end);
   void CloseRing(const std::shared_ptr<Session>& session, uint64_t ring);
 
+  absl::Duration SaveLids() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Port* FindOrMakePort(const std::string& name, const RegistrationWish& wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Port* MakePort(const std::string& name, const KeptPort& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint8_t FreeSwitchPort() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fdb/clock.h"
@@ -498,6 +499,34 @@ TEST(SubnetLidFileTest, LidsAreWrittenTenTimesASecondHoweverManyPortsCome) {
   EXPECT_THAT(written(), HasSubstr("h3 0x4 "));
 }
 
+TEST(SubnetLidFileTest, WhatCannotBeWrittenIsTriedOnceASecond) {
+  TempDir directory;
+  const std::string in_the_way = directory.path() + "/lids.new";
+  ASSERT_EQ(mkdir(in_the_way.c_str(), 0700), 0);
+  FakeClock clock;
+  const MonotonicClock watch;
+  const auto lids = LidFile::Open(directory.path());
+  ASSERT_TRUE(lids.ok()) << lids.status();
+  Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
+  Host h1(&subnet, "h1");
+  const auto runs_until = [&](const std::function<bool()>& done) {
+    const absl::Time deadline = watch.Now() + absl::Seconds(10);
+    while (!done() && watch.Now() < deadline) {
+      clock.Advance(absl::Milliseconds(100));
+      subnet.Run();
+    }
+    return done();
+  };
+  ASSERT_TRUE(runs_until([&] { return !(*lids)->status().ok(); }));
+  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Seconds(1));
+  ASSERT_EQ(rmdir(in_the_way.c_str()), 0);
+  clock.Advance(absl::Seconds(1));
+  subnet.Run();
+  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Milliseconds(100)) << "to see what became of it";
+  EXPECT_TRUE(runs_until([&] { return (*lids)->status().ok(); }));
+  EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
+}
+
 // A disk on which a write lasts for as long as the test wants: a pipe without a reader cannot be opened.
 TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
   TempDir directory;
@@ -506,6 +535,8 @@ TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
   FakeClock clock;
   const auto lids = LidFile::Open(directory.path());
   ASSERT_TRUE(lids.ok()) << lids.status();
+  // The write goes on in any case, so that a test that fails ends.
+  const auto let_go = absl::MakeCleanup([&] { UniqueFd(open(temporary.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); });
   Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
   Host h1(&subnet, "h1"), h2(&subnet, "h2");
   subnet.Run();
