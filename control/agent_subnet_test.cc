@@ -173,6 +173,66 @@ TEST_F(AgentSubnetTest, AgentsSubscribe) {
   EXPECT_TRUE(subnet_.AllSubscriptions().empty());
 }
 
+// The SM that gave it is gone before h2 can ask it for anything. What h2 announced when it joined is over.
+TEST_F(AgentSubnetTest, AnotherLidIsAnnouncedWithoutAnAnswerOfTheSa) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ExpectTalk(h1->port("v1"), h2->port("v1"));
+  Pass(absl::Seconds(2));
+  subnet_.SetSmAbsent(true);
+  ASSERT_TRUE(subnet_.SetLid("h2", Lid(77)).ok());
+  EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(kB, kA)));
+}
+
+TEST_F(AgentSubnetTest, WithoutALinkNothingIsAnnounced) {
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  Pass(absl::Seconds(2));
+  subnet_.SetSmAbsent(true);
+  const uint64_t before = h2->Stat("from_ports");
+  ASSERT_TRUE(subnet_.SetLid("h2", Lid(77)).ok());
+  ASSERT_TRUE(Until([&] { return h2->Stat("from_ports") > before; })) << "the LID is announced";
+  ASSERT_TRUE(subnet_.SetLink("h2", false).ok());
+  ASSERT_TRUE(Until([&] { return !h2->carrier("v1"); }));
+  Pass(absl::Seconds(2));
+  EXPECT_THAT(h2->Command("drops"), Not(HasSubstr("fabric_down")));
+  EXPECT_TRUE(h1->carrier("v1"));
+}
+
+// The kernel takes the lock of all network configuration for each.
+TEST_F(AgentSubnetTest, ACarrierIsSetWhereItChangesAndAgainIfThatFailed) {
+  AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  const int joined = h2->times_carrier_set;
+  ASSERT_TRUE(subnet_.SetLid("h2", Lid(77)).ok());
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(AllJoined());
+  EXPECT_EQ(h2->times_carrier_set, joined);
+  h2->may_set_carrier = false;
+  ASSERT_TRUE(subnet_.SetLink("h2", false).ok());
+  ASSERT_TRUE(Until([&] { return h2->times_carrier_set > joined; }));
+  h2->may_set_carrier = true;
+  ASSERT_TRUE(subnet_.SetLink("h2", true).ok());
+  ASSERT_TRUE(AllJoined());
+  EXPECT_TRUE(h2->carrier("v1"));
+  EXPECT_EQ(h2->times_carrier_set, joined + 2);
+}
+
+TEST_F(AgentSubnetTest, WhoWatchesIsToldThatThereIsMore) {
+  Host* h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  const std::string first = h1->Command("fdb/monitor", {"blue"});
+  const std::string next = first.substr(5, first.find('\n') - 5);
+  EXPECT_EQ(first.substr(0, 5), "next ");
+  for (uint64_t i = 0; i < 2001; ++i) {
+    h1->Command("fdb/add", {"blue", "0", MacAddr::FromUint64(0x02'00'00'01'00'00 + i).ToString(), "v1"});
+  }
+  EXPECT_THAT(h1->Command("fdb/monitor", {"blue", next}), testing::StartsWith("more "));
+}
+
 // Trap 65.
 TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
   Host* h1 = AddHost("h1", kOneVes);

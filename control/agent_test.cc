@@ -24,6 +24,11 @@ TEST_F(AgentTest, TwoAgentsTalk) {
   EXPECT_THAT(h1->Command("fdb/show"), HasSubstr(kB.ToString()));
   EXPECT_THAT(h1->Command("fdb", {"show", "blue"}), HasSubstr("vPort v1"));
   EXPECT_THAT(h1->Command("fdb/show", {"red"}), HasSubstr("no VES \"red\"; there is: blue"));
+  EXPECT_THAT(h1->Command("fdb/show", {"blue", "0", kA.ToString()}), HasSubstr(kB.ToString()));
+  EXPECT_THAT(h1->Command("fdb/show", {"blue", "0", kB.ToString()}), testing::Not(HasSubstr(kB.ToString())));
+  EXPECT_EQ(h1->Command("fdb/show", {"blue", "4094", kB.ToString()}), "") << "nothing is behind it";
+  EXPECT_THAT(h1->Command("fdb/show", {"blue", "0"}), HasSubstr("VES [VLAN MAC]"));
+  EXPECT_THAT(h1->Command("fdb/show", {"blue", "4095", kA.ToString()}), HasSubstr("is no VLAN"));
   EXPECT_EQ(h1->mtu("v1"), 4074);
 }
 
@@ -138,18 +143,6 @@ TEST_F(AgentTest, AnotherLidIsFollowedWithTheSameQueuePair) {
   EXPECT_EQ(h1->Stat("readdressed_peers"), 0u);
 }
 
-// The SM that gave it is gone before h2 can ask it for anything.
-TEST_F(AgentTest, AnotherLidIsAnnouncedWithoutAnAnswerOfTheSa) {
-  Host* h1 = AddHost("h1", kOneVes);
-  Host* h2 = AddHost("h2", kOneVes);
-  ASSERT_TRUE(AllJoined());
-  ExpectTalk(h1->port("v1"), h2->port("v1"));
-  subnet_.SetSmAbsent(true);
-  ASSERT_TRUE(subnet_.SetLid("h2", Lid(77)).ok());
-  EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(kB, kA)));
-}
-
-// The index is another partition's by then: what is sent with the former queue pair would get there.
 TEST_F(AgentTest, AWithdrawnPKeyTakesItsVesDownAndBackAtAnotherIndexUpAgain) {
   Host* h1 = AddHost("h1", kTwoVeses);
   Host* h2 = AddHost("h2", kTwoVeses);

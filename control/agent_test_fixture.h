@@ -111,6 +111,9 @@ class Host {
   // Why the agent wants to be started anew, each time that it said so.
   std::vector<std::string> lost;
   bool may_be_lost = false;
+  // How often a carrier was set, to what it was or not, and whether that can be done.
+  int times_carrier_set = 0;
+  bool may_set_carrier = true;
   bool carrier(const std::string& name) { return carriers_[name]; }
   int losses_of_carrier(const std::string& name) { return losses_[name]; }
   // "0x48", of a VES; "none" without one.
@@ -133,7 +136,9 @@ class Host {
       mtus_[name] = bytes;
       return absl::OkStatus();
     };
-    vport.set_link = [this, name = config.name](bool up) {
+    vport.set_link = [this, name = config.name](bool up) -> absl::Status {
+      ++times_carrier_set;
+      if (!may_set_carrier) return absl::InternalError("set the carrier of " + name);
       losses_[name] += carriers_[name] && !up;
       carriers_[name] = up;
       return absl::OkStatus();

@@ -77,7 +77,7 @@ void Resolver::Heard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
   ++counters_.from_completions;
   if (path->ah.IsNone() || path->key != key) {
-    path->moved = ++steps_;
+    if (!path->ah.IsNone()) path->moved = ++steps_;
     Publish(key, {});
   } else {
     PublishTo(key.dgid, path);

@@ -2,8 +2,9 @@
 //
 // A path leads to a port, so there is one for each GID, however many queue pairs are behind it. A new peer is answered at once:
 // the work completion of its first datagram, reversed, is a path back (IBA 1.4 §11.2.2.5). The PathRecord that the SA gives
-// later replaces it if it differs. So new peers work with the SM gone. A path that nobody knows yet (the frame's peer was never
-// heard) waits for its PathRecord. What is in use is replaced by something better, never taken away.
+// later replaces it if it differs, unless it was asked for before the peer was heard from elsewhere. So new peers work with the
+// SM gone. A path that nobody knows yet (the frame's peer was never heard) waits for its PathRecord. What is in use is replaced
+// by something better, never taken away.
 //
 // On an Ethernet link layer there is no SA, and nothing to ask it for: a GID is all there is to a path, and the kernel finds
 // the MAC of its port while the handle is made, which may take a second and is not waited for here.

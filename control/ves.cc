@@ -147,9 +147,10 @@ void Ves::Refresh(RefreshDepth depth) {
   if (depth == RefreshDepth::kLight) {
     group_->Join();
   } else {
-    StartAnnouncing();  // by the handle that there is: an SA may be long in answering, and others lose frames until they know
     announced_ = false;
     group_->Renew();
+    // By the handle that there is: an SA may be long in answering, and others lose frames until they know.
+    if (!announced_) StartAnnouncing();
   }
   resolver_->RefreshAll();
 }
@@ -238,10 +239,11 @@ void Ves::FlushGone() {
 absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
                                          const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
   absl::flat_hash_set<Gid> heard;
+  const absl::Duration tick = fdb_.tick();
   fdb_.Visit([&](const Fdb::Entry& entry) {
     const auto gid = behind.find(entry.vport);
     if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned || entry.frozen) return;
-    if (now - entry.age - fdb_.tick() >= ports.at(gid->second)) heard.insert(gid->second);
+    if (now - entry.age - tick >= ports.at(gid->second)) heard.insert(gid->second);
   });
   return heard;
 }
@@ -250,7 +252,8 @@ void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
   SetCarrier(joined.has_value());
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
-  if (joined.has_value() != std::exchange(announced_, joined.has_value())) StartAnnouncing();
+  const bool announced = std::exchange(announced_, joined.has_value());
+  if (!announced || !joined.has_value()) StartAnnouncing();
 }
 
 // Only where it changes: the kernel takes the lock of all network configuration for it, which others may hold for long.
@@ -277,7 +280,7 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
 
 // When the interfaces come up, or are reached by another LID, so that agents who knew the former queue pair or LID learn the
 // new one before they need it. More than once: whoever joins a little later, because the subnet itself has just come back, does
-// not hear the first.
+// not hear the first. Without a group nobody hears any.
 void Ves::StartAnnouncing() {
   announcements_ = 0;
   next_announcement_ = absl::InfiniteFuture();

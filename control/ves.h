@@ -128,7 +128,7 @@ class Ves final : public PartitionMember {
 
   const VesConfig config_;
   const Shared shared_;
-  bool announced_ = false;        // the interfaces' MACs, since the queue pair or the link came up
+  bool announced_ = false;        // the interfaces' MACs, since the group was joined anew
   absl::optional<bool> carrier_;  // of the interfaces, if all have it
   int adopted_mtu_ = 0;           // the group's, when it was last put into effect
   Fdb fdb_;
@@ -143,7 +143,7 @@ class Ves final : public PartitionMember {
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<GroupMembership> group_;
   absl::Time next_age_, next_reclaim_;
-  int announcements_ = 0;  // since the interfaces came up
+  int announcements_ = 0;  // of the series under way
   absl::Time next_announcement_ = absl::InfiniteFuture();
   absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and since when
 };
