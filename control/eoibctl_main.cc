@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -26,6 +27,8 @@ namespace {
 
 constexpr int kNoAnswer = 1, kRefused = 2;
 constexpr absl::Duration kMonitorInterval = absl::Milliseconds(200);
+// If there is more already: the program has other things to do as well.
+constexpr absl::Duration kMonitorPause = absl::Milliseconds(10);
 
 constexpr char kUsage[] =
     "usage: eoibctl [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
@@ -77,26 +80,34 @@ int Monitor(const std::vector<std::string>& ves) {
     const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(parts.first, ' ');
     arguments = {ves[0], std::string(words.second)};
     if (std::fputs(std::string(parts.second).c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kNoAnswer;
-    if (words.first != "more") absl::SleepFor(kMonitorInterval);
+    absl::SleepFor(words.first == "more" ? kMonitorPause : kMonitorInterval);
   }
 }
 
-// `fdb show`: where the answer has a line "more: fdb show blue 7 02:00:00:00:00:0a", what that command shows.
+// `fdb show`: where an answer has a line "more: fdb show blue 7 02:00:00:00:00:0a", what that command shows.
 int ShowFdb(const std::vector<std::string>& arguments) {
-  static const std::string kMore = "more: fdb show ";
-  absl::optional<eoib::CommandReply> reply = Call("fdb/show", arguments);
-  if (!reply.has_value()) return kNoAnswer;
-  if (reply->is_error) return Print(*reply);
-  std::string text = std::move(reply->text);
-  reply.reset();
-  for (size_t at = text.find(kMore); at != std::string::npos; at = text.find(kMore)) {
-    if (std::fputs(text.substr(0, at).c_str(), stdout) < 0) return kNoAnswer;
-    const size_t end = std::min(text.find('\n', at), text.size() - 1);
-    const std::vector<std::string> next = absl::StrSplit(text.substr(at, end - at).substr(kMore.size()), ' ');
-    text = text.substr(end + 1);
-    if (const int status = ShowFdb(next); status != 0) return status;
+  absl::optional<std::vector<std::string>> next = arguments;
+  std::string rest;  // of the answers, behind where the next one belongs
+  while (next.has_value()) {
+    const absl::optional<eoib::CommandReply> reply = Call("fdb/show", *next);
+    if (!reply.has_value()) return kNoAnswer;
+    if (reply->is_error) return Print(*reply);
+    next.reset();
+    rest.insert(0, reply->text);
+    size_t at = 0;
+    for (size_t end; at < rest.size() && !next.has_value(); at = end) {
+      end = std::min(rest.find('\n', at), rest.size() - 1) + 1;
+      const std::string line = rest.substr(at, end - at);
+      const std::vector<std::string> words = absl::StrSplit(absl::StripSuffix(line, "\n"), ' ');
+      if (words.size() == 6 && words[0] == "more:") {
+        next = {words[3], words[4], words[5]};
+      } else if (std::fputs(line.c_str(), stdout) < 0) {
+        return kNoAnswer;
+      }
+    }
+    rest.erase(0, at);
   }
-  return std::fputs(text.c_str(), stdout) < 0 ? kNoAnswer : 0;
+  return 0;
 }
 
 int Ask(std::string method, std::vector<std::string> arguments) {

@@ -16,11 +16,12 @@ using Arguments = CommandRegistry::Arguments;
 using Text = absl::StatusOr<std::string>;
 
 // An answer of `fdb/show` has as many entries of a VES at most.
-constexpr size_t kMostRows = 20'000;
+constexpr size_t kMostRows = 50'000;
 // An answer of `fdb/monitor` has as many events at most.
 constexpr size_t kMostEvents = 2000;
 // And at first those that were before.
 constexpr uint64_t kHistory = 20;
+static_assert(kHistory <= Fdb::kRecentEvents);
 constexpr size_t kMostHolders = 50;
 
 const char* OriginName(const Fdb::Entry& entry) {
@@ -103,8 +104,8 @@ Text Flush(Ves* ves, const Arguments& arguments) {
   return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
-// Where an answer before has ended.
-Text ShowMore(Ves* ves, const Arguments& arguments) {
+// From the beginning, or from where an answer before has ended.
+Text ShowFrom(Ves* ves, const Arguments& arguments) {
   if (arguments.size() == 1) return ShowFdb(*ves);
   if (arguments.size() == 2)
     return absl::InvalidArgumentError("show all entries, or those behind a VLAN and a MAC: VES [VLAN MAC]");
@@ -153,10 +154,9 @@ std::string ShowFrozen(const Ves& ves) {
 }
 
 // The first line says where to go on, and whether there is more already, so that what follows can be shown as it is.
-Text Monitor(Ves* watched, const Arguments& arguments) {
-  watched->fdb()->Watch();
-  const Ves& ves = *watched;
-  const FdbEvents& events = ves.fdb().events();
+Text Monitor(Ves* ves, const Arguments& arguments) {
+  ves->fdb()->Watch();
+  const FdbEvents& events = ves->fdb()->events();
   uint64_t next = events.end() - std::min(events.end(), kHistory);
   if (arguments.size() == 2 && !absl::SimpleAtoi(arguments[1], &next)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", arguments[1],
@@ -167,10 +167,10 @@ Text Monitor(Ves* watched, const Arguments& arguments) {
   const uint64_t lost = events.Read(&next, kMostEvents, &some);
   std::string text = absl::StrCat(some.size() == kMostEvents ? "more " : "next ", next, "\n");
   if (lost != 0) absl::StrAppend(&text, lost, " events before these were lost: they came faster than they were read\n");
-  const absl::Time now = ves.clock().Now(), date = absl::Now();
+  const absl::Time now = ves->clock().Now(), date = absl::Now();
   for (const FdbEvent& event : some) {
     const absl::Time at = date - (now - absl::FromUnixNanos(static_cast<int64_t>(event.nanoseconds)));
-    absl::StrAppend(&text, absl::FormatTime("%H:%M:%E3S ", at, absl::LocalTimeZone()), Describe(event, ves), "\n");
+    absl::StrAppend(&text, absl::FormatTime("%H:%M:%E3S ", at, absl::LocalTimeZone()), Describe(event, *ves), "\n");
   }
   return text;
 }
@@ -278,7 +278,7 @@ void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
     };
   };
   registry->Register({"fdb/show", "[VES [VLAN MAC]]", "where each MAC is, or each behind that one", 0, 3,
-                      [all = show([](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowMore)](
+                      [all = show([](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowFrom)](
                           const Arguments& arguments) { return arguments.empty() ? all(arguments) : one(arguments); }});
   registry->Register({"fdb/stats", "[VES]", "limits, counters, and which vPorts hold how many MACs", 0, 1, show(ShowFdbStats)});
   registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are kept where they were", 0, 1, show(ShowFrozen)});

@@ -25,8 +25,8 @@ class EventRing {
  public:
   // Of the last `size` events.
   explicit EventRing(size_t size) : size_(size), slots_(std::make_unique<Slot[]>(size)) {}
-  // With those of `former`, which is not written to meanwhile or any more, and with its numbers.
-  EventRing(size_t size, const EventRing& former) : EventRing(size) {
+  // Begins with those of `former`, which is not written to meanwhile or any more, and with its numbers.
+  void GoOnFrom(const EventRing& former) {
     std::vector<Event> events;
     uint64_t next = former.end() - std::min<uint64_t>(former.end(), former.size_);
     end_.store(next, std::memory_order_relaxed);

@@ -171,9 +171,12 @@ void Fdb::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
 }
 
 void Fdb::Watch() {
+  if (&events() != &recent_events_) return;
+  auto larger = std::make_unique<FdbEvents>(kWatchedEvents);  // frames of new sources wait for the lock
   absl::MutexLock lock(&writer_);
   if (watched_events_ != nullptr) return;
-  watched_events_ = std::make_unique<FdbEvents>(kWatchedEvents, recent_events_);
+  larger->GoOnFrom(recent_events_);
+  watched_events_ = std::move(larger);
   events_.store(watched_events_.get(), std::memory_order_release);
 }
 
@@ -382,7 +385,11 @@ absl::Status Fdb::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin) {
   }
   absl::MutexLock lock(&writer_);
   Begin();
-  const Known known = Look(key);
+  Known known = Look(key);
+  if (known.in_table && !known.live) {
+    Reclaim(key, known);
+    known = Known();
+  }
   if (known.live && known.entry.origin == FdbOrigin::kStatic && (origin != FdbOrigin::kStatic || known.vport != vport)) {
     return absl::AlreadyExistsError(
         absl::StrCat(attempt, known.vport != vport ? "another vPort has a static one" : "it is static", "; remove that first"));

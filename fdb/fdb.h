@@ -53,7 +53,7 @@ namespace eoib {
   X(flushed, "addresses flushed")                                                       \
   X(evicted, "addresses that made room for others, at a limit")                         \
   X(learn_limited, "addresses not learned because of a limit")                          \
-  X(announced, "addresses announced, by agents or their successors")                    \
+  X(announced, "addresses first known by an announcement")                              \
   X(overruled, "addresses heard elsewhere than static, manager's or local entries say") \
   X(sticky_refused, "addresses heard elsewhere than at the vPort that keeps them")      \
   X(frozen_refused, "addresses heard elsewhere than where they are frozen")             \
@@ -187,7 +187,9 @@ class Fdb {
   absl::Duration tick() const { return absl::Seconds(tick_seconds_); }
   FdbCounters counters() const;
   absl::flat_hash_map<FdbKey, MoveDamper::Frozen> frozen() const;
-  // The last that happened: few until somebody watches, since a ring for whoever reads late is larger than many an FDB.
+  // The last that happened: kRecentEvents until somebody watches, since a ring for whoever reads late is larger than many an
+  // FDB. Take it anew after Watch: the former one gets no more.
+  static constexpr size_t kRecentEvents = 32, kWatchedEvents = 8192;
   const FdbEvents& events() const { return *events_.load(std::memory_order_acquire); }
   void Watch();
   const Options& options() const { return options_; }
@@ -198,8 +200,6 @@ class Fdb {
  private:
   // Frames of new sources wait for the lock, so it is held for some buckets at a time.
   static constexpr size_t kBucketsAtATime = 64;
-  // Remembered of what happened, without and with somebody who watches.
-  static constexpr size_t kRecentEvents = 32, kWatchedEvents = 8192;
 
   // How a place for a new entry was found.
   enum class Room : uint8_t { kThere, kNone, kHostSpent };

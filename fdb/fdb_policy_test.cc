@@ -127,6 +127,10 @@ TEST_F(FdbPolicyTest, WhatIsLearnedAgainHadAgedOut) {
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kNew);
   EXPECT_THAT(Events(), ElementsAre(Kind::kLearned, Kind::kAged, Kind::kLearned));
   EXPECT_EQ(fdb_->counters().aged, 1u);
+  clock_.Advance(absl::Seconds(301));
+  ASSERT_TRUE(fdb_->AddStatic(Key(1), kV3).ok());
+  EXPECT_THAT(Events(), ElementsAre(Kind::kAged, Kind::kFixed));
+  EXPECT_TRUE(last_event_.from.IsNone());
 }
 
 // ---- Sticky -----------------------------------------------------------------------------------------------------------

@@ -391,7 +391,7 @@ class FdbBench {
     const std::unique_ptr<BenchTable> table = kind.make(kSizes[2].entries);
     double most = 0, at = 1;
     for (uint64_t i = 1; i <= kSizes[2].entries; ++i) {
-      const uint32_t vport = VPortOf(i / 64);
+      const uint32_t vport = static_cast<uint32_t>(i / 64);
       table->Put(FdbKey(Vid(static_cast<uint16_t>(vport % 16)), KeyOf(i).mac()), vport);
       if (i < 1000 || i % (i / 500) != 0) continue;  // looking is not for nothing
       const double entries = static_cast<double>(i), bytes = static_cast<double>(table->bytes());
