@@ -34,6 +34,17 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     Pass(absl::Seconds(2));
     return Until([host] { return host->Stat("transmitted_fabric") >= 5; });
   }
+  // h1, at which C is frozen behind h3, since it was heard from h2 as well. `more` is of its VES.
+  Host* AddHostThatFreezesC(const std::string& more = "") {
+    const std::string damped = "pkey = 0x8001\ndamping_moves = 2\n" + more;
+    Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", damped}}));
+    Host* h2 = AddHost("h2", kOneVes);
+    Host* h3 = AddHost("h3", kOneVes);
+    EXPECT_TRUE(AllJoined());
+    for (Host* host : {h2, h3, h2}) Speak(host, kC);
+    EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr(kC.ToString()));
+    return h1;
+  }
   // Every report that the subnet made has been acted upon.
   bool AllReportsHeard() {
     return Until([this] {
@@ -268,15 +279,7 @@ TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
 
 // An entry that does not age has no time at which it was heard.
 TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
-  const std::string damped = absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}});
-  Host* h1 = AddHost("h1", damped);
-  Host* h2 = AddHost("h2", kOneVes);
-  Host* h3 = AddHost("h3", kOneVes);
-  ASSERT_TRUE(AllJoined());
-  Speak(h2, kC);
-  Speak(h3, kC);
-  Speak(h2, kC);
-  ASSERT_THAT(h1->Command("fdb/frozen"), HasSubstr(kC.ToString()));
+  Host* h1 = AddHostThatFreezesC();
   ASSERT_TRUE(AllReportsHeard());
   SetLink("h3", false);
   Pass(kGoneForGood);
@@ -285,15 +288,7 @@ TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
 
 // Though nothing else is known there any more.
 TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
-  const std::string damped =
-      absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\nageing = 10\n"}});
-  Host* h1 = AddHost("h1", damped);
-  Host* h2 = AddHost("h2", kOneVes);
-  Host* h3 = AddHost("h3", kOneVes);
-  ASSERT_TRUE(AllJoined());
-  Speak(h2, kC);
-  Speak(h3, kC);
-  Speak(h2, kC);
+  Host* h1 = AddHostThatFreezesC("ageing = 10\n");
   ASSERT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
   Pass(absl::Seconds(60));
   EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));

@@ -39,6 +39,18 @@ fail() {
   echo "FAILED: $*" >&2
 }
 
+# What this script makes in TMPDIR goes with it, also when it is interrupted.
+SCRATCH=()
+trap 'rm -rf "${SCRATCH[@]}"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# scratch VARIABLE: makes such a directory.
+scratch() {
+  local -n made=$1
+  made=$(mktemp -d) && SCRATCH+=("$made")
+}
+
 title() { printf '\n==== %s\n' "$*"; }
 
 # "unit netns" -> the regular expression that ctest -L wants.
@@ -51,11 +63,12 @@ label_expression() {
 # run_ctest BUILD CTEST_ARGUMENTS...: two tests at a time that compute, or four that wait (CMakeLists.txt, PROCESSORS); keeps ctest's
 # summary for the end, under TITLE if that is set.
 run_ctest() {
-  local build=$1 log status temporary name=${TITLE:-$1}
+  local build=$1 log logs status temporary name=${TITLE:-$1}
   shift
-  log=$(mktemp)
+  scratch logs
+  log=$logs/ctest
   # What a test that was killed could not remove goes with this directory.
-  temporary=$(mktemp -d)
+  scratch temporary
   (cd "$build" && TMPDIR=$temporary TEST_TMPDIR=$temporary ctest --output-on-failure --no-tests=error -j4 "$@") 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
   rm -rf "$temporary"
@@ -67,7 +80,7 @@ run_ctest() {
     grep -E '^\[  SKIPPED \]' "$build/Testing/Temporary/LastTest.log" | sort -u
   fi
   SUMMARIES+=("$(printf '%s:\n' "$name"; sed -n '/tests passed/,$p' "$log")")
-  rm -f "$log"
+  rm -rf "$logs"
 }
 
 # build DIRECTORY "TARGET..." CMAKE_ARGUMENTS...
@@ -170,7 +183,7 @@ report_coverage() {
 cover_codecs() {
   local title="coverage of the codecs by the corpora in the tree" directory target corpus programs=()
   title "$title"
-  directory=$(mktemp -d)
+  scratch directory
   while read -r target corpus; do
     if [ -n "$target" ]; then
       replay "$target" "$corpus" "$directory"
@@ -185,7 +198,7 @@ cover_codecs() {
 cover_verbs() {
   local title="coverage of the real HCA's paths by faults at verbs and MADs" directory test programs=() path
   title "$title"
-  directory=$(mktemp -d)
+  scratch directory
   for test in "${VERBS_TESTS[@]}"; do
     path=$(find build-coverage -type f -name "$test")
     programs+=("$path")
@@ -247,7 +260,7 @@ run_fuzzers() {
   if [ "$seconds" -lt 20 ]; then seconds=20; fi
   title "fuzz: $count targets, $seconds seconds each, two at a time"
   local directory i statuses=()
-  directory=$(mktemp -d)
+  scratch directory
   for ((i = 0; i < count; i += 2)); do
     local pids=() j
     for ((j = i; j < i + 2 && j < count; ++j)); do
