@@ -1,42 +1,52 @@
 #!/bin/sh
 # Checks that includes point one way:
 #
-#     fdb <- vswitch/wire <- vswitch/fabric <- {vswitch/port, the rest of vswitch} <- control <- gateway <- mains
+#     fdb <- vswitch/wire <- vswitch/fabric <- vswitch/port <- the rest of vswitch <- control <- gateway/ipoib
+#     gateway/ipoib <- gateway/translation <- the rest of gateway,  gateway/ipoib <- gateway/endpoint
+#     vswitch/fabric <- vswitch/fabric/softhca <- {vswitch/fabric/softhca/subnet, vswitch/fabric/softhca/preload}
 #
-# ("A <- B": B may include A.) vswitch/port includes nothing of the rest of vswitch. The software HCA (vswitch/fabric/softhca) is
-# included by itself, by tests, fuzzers, benchmarks and mains only; within it, so is its subnet (vswitch/fabric/softhca/subnet),
-# which HCAs reach through subnet_link.h, and so are its preload libraries (vswitch/fabric/softhca/preload). *_main.cc, vswitch/ovs/ and tests/ may include everything, and so may the commands of
-# fabricd (vswitch/fabric/softhca/subnet/*_commands.*), which are a part of its main.
+# ("A <- B": B may include A and whatever A may include.) Tests, fuzzers and benchmarks of every room may also include the software HCA,
+# its subnet and its preload libraries. The mains named below, vswitch/ovs/ and tests/ may include everything, and so may the commands of
+# fabricd (vswitch/fabric/softhca/subnet/*_commands.*), which are a part of its main. A new folder needs a line in the table below.
 #
 # check_includes.sh [ROOT]       checks a tree, by default the one this script is in
 # check_includes.sh --self-test  shows on small trees that the check finds what it should, and no more
 set -eu
 
+MAINS="control/eoibctl_main.cc control/eoibd_main.cc gateway/eoib_gateway_main.cc gateway/endpoint/eoib_ipoib_main.cc
+  vswitch/fabric/softhca/subnet/fabricd_main.cc"
+
 # Prints "FILE:LINE: includes HEADER: why not" for each bad include below $1; how many lines it read goes to standard error.
 find_bad_includes() {
-  (cd "$1" 2>/dev/null && find fdb vswitch control gateway -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) \
-    -exec grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' {} + 2>/dev/null) | awk '
-    # The room of a path, and its place in the order.
+  (cd "$1" 2>/dev/null && find fdb vswitch control gateway -type f -regextype posix-extended \
+    -regex '.*\.(h|hh|hpp|hxx|inc|ipp|c|cc|cpp|cxx)' \
+    -exec grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' {} + 2>/dev/null) | awk -v mains="$MAINS" '
+    function add_room(name, below) {
+      known[name] = 1
+      may[name, name] = 1
+      for (other in known) if ((below, other) in may) may[name, other] = 1
+    }
+    # The room of a path: its folder. A folder that is not in the table is its own room, which may include nothing.
     function room(path) {
-      if (path ~ /^fdb\//) return "fdb"
-      if (path ~ /^vswitch\/wire\//) return "vswitch/wire"
-      if (path ~ /^vswitch\/fabric\/softhca\/subnet\//) return "vswitch/fabric/softhca/subnet"
-      if (path ~ /^vswitch\/fabric\/softhca\/preload\//) return "vswitch/fabric/softhca/preload"
-      if (path ~ /^vswitch\/fabric\/softhca\//) return "vswitch/fabric/softhca"
-      if (path ~ /^vswitch\/fabric\//) return "vswitch/fabric"
-      if (path ~ /^vswitch\/port\//) return "vswitch/port"
-      if (path ~ /^vswitch\/ovs\//) return "vswitch/ovs"
-      if (path ~ /^vswitch\//) return "vswitch"
-      if (path ~ /^control\//) return "control"
-      if (path ~ /^gateway\//) return "gateway"
-      if (path ~ /^tests\//) return "tests"
-      return ""
+      sub(/\/[^\/]*$/, "", path)
+      return path
     }
     BEGIN {
-      level["fdb"] = 0; level["vswitch/wire"] = 1; level["vswitch/fabric"] = 2; level["vswitch/fabric/softhca"] = 2.5
-      level["vswitch/fabric/softhca/subnet"] = 2.6; level["vswitch/fabric/softhca/preload"] = 2.6
-      level["vswitch/port"] = 3; level["vswitch"] = 4; level["control"] = 5; level["gateway"] = 6
-      level["vswitch/ovs"] = 7; level["tests"] = 7
+      add_room("fdb", "")
+      add_room("vswitch/wire", "fdb")
+      add_room("vswitch/fabric", "vswitch/wire")
+      add_room("vswitch/fabric/softhca", "vswitch/fabric")
+      add_room("vswitch/fabric/softhca/subnet", "vswitch/fabric/softhca")
+      add_room("vswitch/fabric/softhca/preload", "vswitch/fabric/softhca")
+      add_room("vswitch/port", "vswitch/fabric")
+      add_room("vswitch", "vswitch/port")
+      add_room("control", "vswitch")
+      add_room("gateway/ipoib", "control")
+      add_room("gateway/translation", "gateway/ipoib")
+      add_room("gateway/endpoint", "gateway/ipoib")
+      add_room("gateway", "gateway/translation")
+      count = split(mains, list, /[ \n]+/)
+      for (i = 1; i <= count; ++i) is_main[list[i]] = 1
     }
     {
       split($0, part, ":")
@@ -46,21 +56,13 @@ find_bad_includes() {
       sub(/[">].*$/, "", header)
       ++seen
       from = room(file); to = room(header)
-      test = file ~ /_(test|fuzz|bench)\.cc$/ || file ~ /_(test_fixture|for_test)\.h$/
-      why = ""
       if (header ~ /^\.\.?\//) { print file ":" part[2] ": includes " header ": includes are relative to the root"; next }
-      if (to == "" || from == "vswitch/ovs" || file ~ /_main\.cc$/) next
+      if (header !~ /^(fdb|vswitch|control|gateway|tests)\//) next  # of a library or the system
+      if (file in is_main || from ~ /^vswitch\/ovs/ || (from, to) in may) next
       if (from == "vswitch/fabric/softhca/subnet" && file ~ /_commands(_test)?\.(h|cc)$/) next
-      if (to == "vswitch/fabric/softhca/subnet") {
-        if (from != to && !test) why = "only tests, mains and the subnet itself may include the software subnet"
-      } else if (to == "vswitch/fabric/softhca/preload") {
-        if (from != to && !test) why = "only tests and the preload libraries themselves may include the preload libraries"
-      } else if (to == "vswitch/fabric/softhca") {
-        if (from !~ /^vswitch\/fabric\/softhca/ && !test) why = "only tests, mains and softhca itself may include the software HCA"
-      } else if (level[to] > level[from]) {
-        why = from " must not include " to
-      }
-      if (why != "") print file ":" part[2] ": includes " header ": " why
+      test = file ~ /_(test|fuzz|bench)\.[a-z]+$/ || file ~ /_(test_fixture|for_test)\.[a-z]+$/
+      if (test && to ~ /^vswitch\/fabric\/softhca/) next
+      print file ":" part[2] ": includes " header ": " from " must not include " to
     }
     END { print seen + 0 > "/dev/stderr" }'
 }
@@ -142,6 +144,22 @@ self_test() {
   expect pass vswitch/forwarder_bench.cc vswitch/fabric/softhca/soft_hca.h
   expect fail vswitch/forwarder_test.cc control/agent.h
   expect fail control/a.cc tests/lab/lab.h
+  expect pass gateway/translation/a.cc gateway/ipoib/link.h
+  expect pass gateway/endpoint/a.cc gateway/ipoib/link.h
+  expect pass gateway/gateway.cc gateway/translation/translator.h
+  expect pass gateway/ipoib/a_test.cc vswitch/fabric/softhca/soft_hca.h
+  expect fail gateway/ipoib/a.cc gateway/translation/translator.h
+  expect fail gateway/ipoib/a.cc gateway/gateway.h
+  expect fail gateway/endpoint/a.cc gateway/translation/translator.h
+  expect fail gateway/gateway.cc gateway/endpoint/endpoint.h
+  expect fail gateway/translation/a_test.cc gateway/gateway.h
+  expect fail vswitch/fabric/softhca/a.h vswitch/fabric/softhca/preload/umad_port.h
+  expect fail vswitch/fabric/softhca/subnet/a.cc vswitch/fabric/softhca/preload/umad_port.h
+  expect fail vswitch/wire/a.hpp vswitch/fabric/hca.h
+  expect fail vswitch/wire/a.cpp vswitch/fabric/hca.h
+  expect fail vswitch/wire/a.inc vswitch/fabric/hca.h
+  expect fail vswitch/new_room/a.cc fdb/address.h
+  expect fail control/other_main.cc gateway/uplink.h
   if check /nonexistent >/dev/null; then
     echo "self-test: a tree without includes passes"
     failed=1
