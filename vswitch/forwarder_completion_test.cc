@@ -378,5 +378,24 @@ TEST_F(ForwarderCompletionTest, AnotherLidIsReportedAlsoRightAfterAChangeOfTheDi
   EXPECT_EQ(punt.vport, directory_.Find({kPeer, Qpn(0x77)}));
 }
 
+// A port may get several LIDs in a second, for example from two subnet managers that merge. One that uses two LIDs in turn (LMC)
+// must not flood control.
+TEST_F(ForwarderCompletionTest, LidsThatFollowEachOtherAreReportedUpToALimit) {
+  Hear(0x77);
+  Punt punt;
+  const auto reported = [&] {
+    int count = 0;
+    while (punts_.Pop(&punt)) count += punt.kind == Punt::Kind::kReaddressed;
+    return count;
+  };
+  reported();
+  for (uint16_t lid = 6; lid < 11; ++lid) {
+    Hear(0x77, lid);
+    EXPECT_EQ(reported(), 1) << lid;
+  }
+  for (int i = 0; i < 50; ++i) Hear(0x77, 6 + i % 2);
+  EXPECT_LT(reported(), 10);
+}
+
 }  // namespace
 }  // namespace eoib

@@ -48,7 +48,7 @@ PeerTracker::Known* PeerTracker::Remember(const PeerAddress& peer, Lid slid) {
     ports_.clear();
   }
   if (!known_.contains(peer)) Arrive(peer);
-  const auto [known, is_new] = known_.try_emplace(peer);
+  const auto [known, is_new] = known_.try_emplace(peer, clock_->Now());
   if (is_new) {
     known->second.slid = slid;
     known->second.first = arrivals_;
@@ -84,12 +84,10 @@ void PeerTracker::TakeBack(const PeerAddress& peer) {
   }
 }
 
-// The peer's datagrams come from another LID than before: its path changed. Reported once a second at most, because with
-// several LIDs at a port (LMC) a peer may use them in turn.
+// The peer's datagrams come from another LID than before: its path changed. The reports are rate-limited, because with several LIDs
+// at a port (LMC) a peer may use them in turn.
 void PeerTracker::NotePath(const Datagram& datagram, Known* peer) {
-  const absl::Time now = clock_->Now();
-  if (now - peer->reported < absl::Seconds(1)) return;
-  peer->reported = now;
+  if (!peer->path_reports.Take(clock_->Now())) return;
   if (SendPunt({Punt::Kind::kReaddressed, peer->vport, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, {}},
                punts_, counters_)) {
     peer->slid = datagram.slid;

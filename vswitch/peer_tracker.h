@@ -60,10 +60,12 @@ class PeerTracker {
  private:
   // What the directory answered for a peer in one of its generations, and where its datagrams came from last.
   struct Known {
+    explicit Known(absl::Time now) : path_reports(1, kPathReports, now) {}
+
     VPortId vport = VPortId::None();
     uint64_t generation = kAskAnew;
     Lid slid;
-    absl::Time reported = absl::InfinitePast();  // when control last heard of another LID
+    TokenBucket path_reports;                    // to control, of another LID
     bool owed = false;                           // control's queue was full: it has not heard of this peer
     // When it was first heard, and when it was last known to be: as many arrivals of peers were before.
     uint64_t first = 0, heard = 0;
@@ -75,6 +77,8 @@ class PeerTracker {
     std::vector<Qpn> known;  // in known_
     TokenBucket restarts;
   };
+  // Changes of a peer's LID reported in a burst; after it one per second.
+  static constexpr int kPathReports = 8;
   // No generation of the directory's.
   static constexpr uint64_t kAskAnew = ~uint64_t{0};
 
