@@ -30,7 +30,7 @@ void Daemon::Launch() {
 std::string Daemon::ctl_path() const { return absl::StrCat(directory_, "/run/", program_, ".ctl"); }
 
 void Daemon::DieOf(const Argv& command) {
-  Die(absl::StrCat(program_, " on ", host_->name(), " does not come up: `", absl::StrJoin(command, " "), "` says ",
+  Die(absl::StrCat(program_, " on ", host_->name(), Alive() ? " does not come up: `" : " has ended: `", absl::StrJoin(command, " "), "` says ",
                    Ctl(command).ToString(), "its log says\n", Log()));
 }
 

@@ -18,7 +18,7 @@ using Bytes = std::vector<uint8_t>;
 using Ipv4 = std::array<uint8_t, 4>;
 using Ipv6 = std::array<uint8_t, 16>;
 
-// From text; aborts if it is none.
+// From text; ends the test if it is none.
 MacAddr Mac(const std::string& text);
 Ipv4 Ip4(const std::string& text);
 Ipv6 Ip6(const std::string& text);

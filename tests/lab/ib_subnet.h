@@ -37,7 +37,7 @@ struct IbSubnetOptions {
   std::vector<IbPartition> partitions = {IbPartition{0xffff}};
 };
 
-// What fails here is the set-up: it aborts the test program and says why (lab::Die). Needs root, in a virtual machine: the
+// What fails here is the set-up: it ends the test program and says why (lab::Die). Needs root, in a virtual machine: the
 // module is one for the whole kernel. The environment variable EOIB_SIMIB names simib.ko. Subnet managers that run here are its
 // own and end with it. One thread, which must outlive everything started.
 class IbSubnet {

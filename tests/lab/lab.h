@@ -44,7 +44,7 @@ class Host {
 
   // Runs a program in the host.
   RunResult Run(const Argv& argv, const std::string& input = "", absl::Duration limit = absl::Seconds(60));
-  // The same; a failure aborts the test program: for set-up whose failure is not what is tested.
+  // The same; a failure ends the test program: for set-up whose failure is not what is tested.
   std::string MustRun(const Argv& argv);
   // MustRun, with `command` split at spaces: MustIp("link set v1 up").
   std::string MustIp(const std::string& arguments);

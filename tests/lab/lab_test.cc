@@ -15,11 +15,13 @@
 #include "absl/strings/str_split.h"
 #include "fdb/child_for_test.h"
 #include "gmock/gmock.h"
+#include "gtest/gtest-spi.h"
 #include "gtest/gtest.h"
 #include "tests/lab/frames.h"
 #include "tests/lab/packet_socket.h"
 #include "tests/lab/sockets.h"
 #include "tests/lab/steady_ping.h"
+#include "tests/lab/traffic.h"
 
 namespace eoib::lab {
 namespace {
@@ -72,14 +74,15 @@ TEST_F(LabTest, BackgroundProcessesAreSeenToEnd) {
   EXPECT_FALSE(process->Alive());
 }
 
-TEST_F(LabTest, CablesCarryPingsOverIpv4AndIpv6WithoutDelay) {
+TEST_F(LabTest, CablesCarryPingsOverIpv4AndIpv6) {
   Connect({.ipv6 = true});
   a_->AddAddress("e0", "10.0.0.1/24");
   b_->AddAddress("e0", "10.0.0.2/24");
   a_->AddAddress("e0", "fd00::1/64");
   b_->AddAddress("e0", "fd00::2/64");
-  EXPECT_TRUE(a_->Run({"ping", "-c", "1", "-W", "2", "10.0.0.2"}).ok());
-  EXPECT_TRUE(a_->Run({"ping", "-c", "1", "-W", "2", "fd00::2"}).ok());
+  // The kernel may report a carrier a second late.
+  EXPECT_TRUE(a_->Run({"ping", "-c", "1", "-w", "5", "10.0.0.2"}).ok());
+  EXPECT_TRUE(a_->Run({"ping", "-c", "1", "-w", "5", "fd00::2"}).ok());
 }
 
 TEST_F(LabTest, PacketSocketsCarryFramesUnchangedWithTheirTags) {
@@ -171,6 +174,37 @@ TEST_F(LabTest, SteadyPingsCountWhatIsLostAndNothingElse) {
   const PingCounts counts = holed.End();
   EXPECT_GT(counts.lost(), 2);
   EXPECT_EQ(counts.lost(), static_cast<int>(lost()));
+}
+
+TEST_F(LabTest, StreamsCountLostDatagramsByNumber) {
+  Connect();
+  a_->AddAddress("e0", "10.0.0.1/24");
+  b_->AddAddress("e0", "10.0.0.2/24");
+  Traffic traffic;
+  const Stream* stream = traffic.Add(a_, "10.0.0.1", b_, "10.0.0.2");
+  traffic.Start();
+  const auto forwards_since = [&](absl::Time since) {
+    return EventuallyTrue(kPatience, [&] { return stream->ForwardsSince(since).has_value(); });
+  };
+  const absl::Time start = absl::Now();
+  ASSERT_TRUE(forwards_since(start));
+  EXPECT_EQ(stream->LostSince(start), 0u);
+  b_->MustIp("link set e0 down");
+  const absl::Time down = absl::Now();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::Now() > down + absl::Milliseconds(20); }));
+  b_->MustIp("link set e0 up");
+  const absl::Time up = absl::Now();
+  ASSERT_TRUE(forwards_since(up));
+  EXPECT_GT(stream->LostSince(start), 1u);
+  EXPECT_EQ(stream->LostSince(absl::Now()), 0u);
+}
+
+TEST_F(LabTest, ACrashOfAProgramFailsTheTest) {
+  Host* host = lab_.AddHost("a");
+  EXPECT_NONFATAL_FAILURE(host->Run({"sh", "-c", "kill -SEGV $$"}), "crashed: sh");
+  std::unique_ptr<Process> process = host->Start({"sh", "-c", "kill -ABRT $$"});
+  EXPECT_NONFATAL_FAILURE(process->Wait(), "crashed: sh");
+  EXPECT_FALSE(host->Run({"sh", "-c", "kill -TERM $$"}).ok()) << "which is an ordinary end";
 }
 
 TEST_F(LabTest, BridgesAndMacvlansForward) {

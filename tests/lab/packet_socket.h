@@ -26,7 +26,7 @@ class PacketSocket {
 
   PacketSocket(Host* host, const std::string& interface);
 
-  // Waits while the interface's queue is full. A frame longer than the interface's MTU allows aborts the test.
+  // Waits while the interface's queue is full. A frame longer than the interface's MTU allows ends the test.
   void Send(const Bytes& frame);
   // The same for many, in a fraction of the time.
   void SendAll(const std::vector<Bytes>& frames);

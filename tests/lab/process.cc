@@ -16,10 +16,12 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
 #include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::lab {
@@ -134,15 +136,24 @@ bool EndsBy(pid_t pid, absl::Time deadline) {
 
 }  // namespace
 
+// No abort: what failed is the scenario, not the test program, and a crash gets no second try.
 void Die(const std::string& what) {
   std::fprintf(stderr, "lab: %s\n", what.c_str());
-  std::fflush(stderr);
-  std::abort();
+  std::fflush(nullptr);
+  std::_Exit(1);
 }
 
 void DieErrno(const std::string& what) { Die(absl::StrCat(what, ": ", strerror(errno))); }
 
 std::string RunResult::ToString() const { return absl::StrCat("exit code ", exit_code, "\n", out, err); }
+
+// tests/run/ctest.sh looks for "crashed: ".
+void ExpectNoCrash(int status, const std::string& program, const std::string& output) {
+  if (!WIFSIGNALED(status)) return;
+  constexpr int kCrashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+  if (std::count(std::begin(kCrashes), std::end(kCrashes), WTERMSIG(status)) == 0) return;
+  ADD_FAILURE() << "crashed: " << program << ", by signal " << WTERMSIG(status) << "\n" << output;
+}
 
 int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
@@ -182,10 +193,11 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input, absl::Duratio
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   result.exit_code = ExitCode(status);
+  ExpectNoCrash(status, options.argv[0], result.err);
   return result;
 }
 
-Process::Process(SpawnOptions options, std::string log_path) : log_path_(std::move(log_path)) {
+Process::Process(SpawnOptions options, std::string log_path) : program_(options.argv.at(0)), log_path_(std::move(log_path)) {
   UniqueFd log(open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.valid()) DieErrno("open " + log_path_);
   options.out = options.err = log.get();
@@ -200,7 +212,10 @@ bool Process::Reap(int options) {
   if (exit_code_) return true;
   int status = 0;
   pid_t got = waitpid(pid_, &status, options);
-  if (got == pid_) exit_code_ = ExitCode(status);
+  if (got == pid_) {
+    exit_code_ = ExitCode(status);
+    ExpectNoCrash(status, program_, Log());
+  }
   return exit_code_.has_value();
 }
 

@@ -21,7 +21,7 @@ using Argv = std::vector<std::string>;
 // passing test ever waits this long.
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Prints "what: errno's text" and aborts: the lab itself is broken, not what it tests.
+// Prints "what: errno's text" and exits with 1: the lab itself is broken, not what it tests.
 [[noreturn]] void Die(const std::string& what);
 [[noreturn]] void DieErrno(const std::string& what);
 
@@ -53,6 +53,8 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input = "", absl::Du
 
 // The end of a child as RunResult counts it, from a status of waitpid.
 int ExitCode(int status);
+// Fails the test if a child was ended by a signal that only its own fault can raise (SIGSEGV, SIGABRT, ...).
+void ExpectNoCrash(int status, const std::string& program, const std::string& output);
 
 // A program in the background, with its output in a log file. Killed (with its process group) by the destructor. One thread.
 class Process {
@@ -76,7 +78,7 @@ class Process {
  private:
   bool Reap(int options);
 
-  const std::string log_path_;
+  const std::string program_, log_path_;
   pid_t pid_ = -1;
   absl::optional<int> exit_code_;
 };

@@ -1,5 +1,5 @@
 // What `ip link` and `ip address` do, without a process: labs do it for every host of every test, and in an emulated machine a
-// process takes a third of a second. In the calling thread's network namespace. What cannot be done aborts the test.
+// process takes a third of a second. In the calling thread's network namespace. What cannot be done ends the test program.
 #ifndef EOIB_TESTS_LAB_RTNETLINK_H_
 #define EOIB_TESTS_LAB_RTNETLINK_H_
 

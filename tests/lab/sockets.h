@@ -12,7 +12,7 @@
 
 namespace eoib::lab {
 
-// Addresses are numeric, IPv4 or IPv6. Everything here aborts the test where the kernel refuses what set-up needs.
+// Addresses are numeric, IPv4 or IPv6. Everything here ends the test program where the kernel refuses what set-up needs.
 
 // A UDP socket bound to `address` and `port` (0: any).
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port);

@@ -72,12 +72,24 @@ void Stream::ReceiveAll() {
   }
 }
 
+std::vector<Stream::Arrival>::const_iterator Stream::FirstSentAt(absl::Time since) const {
+  return std::partition_point(arrived_.begin(), arrived_.end(),
+                              [&](const Arrival& arrival)
+                                  ABSL_NO_THREAD_SAFETY_ANALYSIS { return sent_[arrival.number] < since; });
+}
+
+size_t Stream::LostSince(absl::Time since) const {
+  absl::MutexLock lock(&mutex_);
+  const size_t arrived = arrived_.end() - FirstSentAt(since);
+  if (arrived == 0) return 0;
+  const size_t first_sent = std::lower_bound(sent_.begin(), sent_.end(), since) - sent_.begin();
+  return arrived_.back().number + 1 - first_sent - arrived;
+}
+
 absl::optional<absl::Time> Stream::ForwardsSince(absl::Time since) const {
   absl::MutexLock lock(&mutex_);
   size_t in_a_row = 0;
-  const auto first = std::partition_point(arrived_.begin(), arrived_.end(),
-                                          [&](const Arrival& arrival)
-                                              ABSL_NO_THREAD_SAFETY_ANALYSIS { return sent_[arrival.number] < since; });
+  const auto first = FirstSentAt(since);
   for (auto arrival = first; arrival != arrived_.end(); ++arrival) {
     const bool follows = in_a_row > 0 && arrival->number == (arrival - 1)->number + 1;
     in_a_row = follows ? in_a_row + 1 : 1;
@@ -127,13 +139,13 @@ void Traffic::NoteStall(absl::Time due, absl::Time now) {
   stalls_.emplace_back(now, now - due);
 }
 
-absl::Duration Traffic::LongestStall(absl::Time since) const {
+absl::Duration Traffic::StallAllowance(absl::Time since) const {
   absl::MutexLock lock(&mutex_);
   absl::Duration longest;
   for (const auto& [end, stall] : stalls_) {
     if (end >= since) longest = std::max(longest, stall);
   }
-  return longest;
+  return std::min(longest, kMostAllowance);
 }
 
 void Traffic::Run() {

@@ -293,6 +293,7 @@ TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   EXPECT_THAT(hosts[1]->Log(), testing::Not(testing::HasSubstr("starting anew")));
 }
 
+// By sequence numbers: one datagram is sent in each direction every 5 ms, and those sent to the former LID are lost.
 TEST_F(FaultsTest, AnotherLidCostsLessThanAThirdOfASecond) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -305,18 +306,18 @@ TEST_F(FaultsTest, AnotherLidCostsLessThanAThirdOfASecond) {
   };
   traffic.Start();
   ASSERT_TRUE(both_forward(absl::InfinitePast()));
-  // One of five times: beside what the machine itself stood still, each of three programs may have waited for a processor.
-  absl::Duration shortest = absl::InfiniteDuration();
-  for (int lid = 88; lid < 93 && shortest > absl::Milliseconds(300); ++lid) {
+  for (int lid = 88; lid < 93; ++lid) {
+    SCOPED_TRACE(absl::StrCat("LID ", lid));
     const absl::Time start = absl::Now();
     Fault({"lid", "h2", absl::StrCat(lid)});
     const std::string told = absl::StrCat("0x", absl::Hex(lid));
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == told; })) << hosts[1]->Lid();
     ASSERT_TRUE(both_forward(absl::Now()));
-    const absl::Duration longest = std::max(there->LongestGap(start), back->LongestGap(start));
-    shortest = std::min(shortest, longest - traffic.LongestStall(start));
+    constexpr size_t kMost = 300 / 5;
+    EXPECT_LE(there->LostSince(start), kMost);
+    EXPECT_LE(back->LostSince(start), kMost);
+    std::cout << "LID " << lid << ": " << there->LostSince(start) << " and " << back->LostSince(start) << " lost\n";
   }
-  EXPECT_LE(shortest, absl::Milliseconds(300));
 }
 
 // It has forgotten groups and subscriptions, and asks for reregistration: a light refresh, which takes nothing away.

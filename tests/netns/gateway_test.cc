@@ -82,17 +82,14 @@ TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
 // The first packet to a fresh address takes no extra second, which a lost question or a group that is not there would cost.
 TEST_F(GatewayIpTest, TheFirstPacketIsNotLost) {
   AddHosts(1, 1);
-  Traffic none;  // it tells how long the machine stood still
-  none.Start();
   for (const Direction& direction : Directions()) {
     SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
-    const absl::Time start = absl::Now();
     const RunResult ping = direction.from->Run({"ping", "-n", "-c", "1", "-W", "5", direction.to_address});
     EXPECT_TRUE(ping.ok()) << ping.ToString();
     const size_t at = ping.out.find("time=");
     ASSERT_NE(at, std::string::npos) << ping.out;
     const absl::Duration took = absl::Milliseconds(std::stod(ping.out.substr(at + 5)));
-    EXPECT_LT(took, absl::Milliseconds(900) + none.LongestStall(start)) << ping.out;
+    EXPECT_LT(took, absl::Milliseconds(900)) << ping.out;
   }
 }
 
@@ -181,7 +178,7 @@ TEST_P(GatewayReturnTest, AnIpoibHostThatComesBackIsReached) {
   for (const Stream* stream : {to, from}) {
     absl::optional<absl::Time> forwards;
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return (forwards = stream->ForwardsSince(back)).has_value(); }));
-    EXPECT_LE(*forwards - back, absl::Seconds(3) + traffic.LongestStall(back));
+    EXPECT_LE(*forwards - back, absl::Seconds(3) + traffic.StallAllowance(back));
   }
 }
 

@@ -174,6 +174,10 @@ class MortalityTest : public SwitchTest {
     return std::max(bystanders_[0]->LongestGap(since), bystanders_[1]->LongestGap(since));
   }
 
+  size_t BystandersLoss(absl::Time since) const {
+    return bystanders_[0]->LostSince(since) + bystanders_[1]->LostSince(since);
+  }
+
   // After each step some traffic passes in the state that it leads to. An agent that has forwarded forwards whenever it runs,
   // whatever fabricd does; one that was started needs fabricd first.
   void Play(const Scenario& scenario) {
@@ -196,7 +200,8 @@ class MortalityTest : public SwitchTest {
     }
     const std::string outages = ExpectAllForward(stepped);
     const absl::Duration gap = BystandersGap(start);
-    EXPECT_LE(gap, kBystandersGap + traffic_->LongestStall(start)) << "bystanders depend on neither";
+    EXPECT_LE(gap, kBystandersGap + traffic_->StallAllowance(start)) << "bystanders depend on neither";
+    EXPECT_EQ(BystandersLoss(start), 0u);
     std::printf("%-75s %s; bystanders' longest gap %d ms\n", ToString(scenario).c_str(), outages.c_str(),
                 static_cast<int>(absl::ToInt64Milliseconds(gap)));
   }
@@ -300,7 +305,8 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   std::printf("both continued: %s\n", ExpectAllForward(back).c_str());
   for (const int number : {kA, kB, kC}) reaches(kD, number, kBackWithin);
   EXPECT_EQ(soft_fabric().Ctl({"show"}).exit_code, 0);
-  EXPECT_LE(BystandersGap(start), kBystandersGap + traffic_->LongestStall(start));
+  EXPECT_LE(BystandersGap(start), kBystandersGap + traffic_->StallAllowance(start));
+  EXPECT_EQ(BystandersLoss(start), 0u);
 }
 
 // Found, but silent: not the same as not there, and no reason to give up.
