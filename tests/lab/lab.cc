@@ -304,6 +304,19 @@ uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
   Die(absl::StrCat("no counter ", protocol, " ", name, " on ", name_));
 }
 
+// proc(5), /proc/net/dev: "v1: ", eight numbers of receiving and eight of sending; the fourth of each is "drop".
+uint64_t Host::InterfaceDrops(const std::string& interface) {
+  std::string text;
+  InNamespace([&] { text = ReadFile("/proc/thread-self/net/dev"); });
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" :"), absl::SkipEmpty());
+    uint64_t received = 0, sent = 0;
+    if (words.size() < 17 || words[0] != interface) continue;
+    if (absl::SimpleAtoi(words[4], &received) && absl::SimpleAtoi(words[12], &sent)) return received + sent;
+  }
+  Die(absl::StrCat("no counters of ", interface, " on ", name_));
+}
+
 bool Host::HasInterface(const std::string& interface) {
   bool has = false;
   InNamespace([&] { has = HasLink(interface); });

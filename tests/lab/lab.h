@@ -58,6 +58,8 @@ class Host {
   void Sysctl(const std::string& path, const std::string& value);
   // A counter of /proc/net/snmp ("Udp", "InCsumErrors") or /proc/net/snmp6 ("", "Udp6InCsumErrors").
   uint64_t Counter(const std::string& protocol, const std::string& name);
+  // Packets that the kernel dropped at an interface, in both directions: a TAP's queue that is full counts here.
+  uint64_t InterfaceDrops(const std::string& interface);
 
   // Devices. Names are within the host.
   bool HasInterface(const std::string& interface);
