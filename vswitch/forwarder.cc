@@ -268,16 +268,19 @@ DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) co
 }
 
 void Forwarder::AdmitFromFabric() {
-  KeepIf([this](Packet* packet) {
-    const Vid vid = packet->ethernet.vid;
-    if (ABSL_PREDICT_FALSE(packet->ethernet.ethertype == kEtherTypeControl)) return DropReason::kControlUnknown;
-    if (!options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
-    packet->source = FdbKey(vid, packet->ethernet.source);
-    packet->destination = FdbKey(vid, packet->ethernet.destination);
-    packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
-    return DropReason::kNone;
-  });
+  KeepIf([this](Packet* packet) { return AdmitOneFromFabric(packet); });
   Passed(Stage::kAdmit);
+}
+
+DropReason Forwarder::AdmitOneFromFabric(Packet* packet) const {
+  const Vid vid = packet->ethernet.vid;
+  if (ABSL_PREDICT_FALSE(packet->ethernet.ethertype == kEtherTypeControl)) return DropReason::kControlUnknown;
+  if (EndsAtLink(packet->ethernet.destination)) return DropReason::kLinkLocalControl;
+  if (!options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
+  packet->source = FdbKey(vid, packet->ethernet.source);
+  packet->destination = FdbKey(vid, packet->ethernet.destination);
+  packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
+  return DropReason::kNone;
 }
 
 void Forwarder::Canonicalise() {

@@ -152,6 +152,7 @@ class Forwarder {
   // Steps of one frame.
   DropReason DecapsulateOne(const Datagram& datagram, Packet* packet);
   DropReason AdmitOneFromPort(const LocalPort& port, Packet* packet) const;
+  DropReason AdmitOneFromFabric(Packet* packet) const;
   DropReason CanonicaliseOne(Packet* packet);
   DropReason ResolveOne(uint32_t ingress, Packet* packet) const;
   bool FloodReachesSomebody(uint32_t ingress, Vid vid) const;

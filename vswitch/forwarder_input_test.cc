@@ -13,16 +13,24 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct PortDropRow {
+struct FrameDropRow {
   const char* description;
   Bytes frame;
   DropReason reason;
 };
 
+// A datagram of an encapsulation header and a frame.
+Bytes Encapsulated(uint32_t header, const Bytes& frame) {
+  Bytes datagram(kEoibHeaderSize);
+  WriteWire(be32(header), datagram.data());
+  datagram.insert(datagram.end(), frame.begin(), frame.end());
+  return datagram;
+}
+
 TEST_F(ForwarderTest, WhatAPortMayNotSend) {
   Bytes qinq = MakeFrame(kB, kA, -1, 46, 0x88a8);
   qinq[14] = 0, qinq[15] = 5, qinq[16] = 0x88, qinq[17] = 0xb5;
-  const PortDropRow rows[] = {
+  const FrameDropRow rows[] = {
       {"control messages", MakeFrame(kB, kA, -1, 46, kEtherTypeControl), DropReason::kControlEthertype},
       {"control messages behind a tag", MakeFrame(kB, kA, 0, 46, kEtherTypeControl), DropReason::kControlEthertype},
       {"control messages behind a provider tag", qinq, DropReason::kControlEthertype},
@@ -38,7 +46,7 @@ TEST_F(ForwarderTest, WhatAPortMayNotSend) {
   Host* h1 = AddHost("h1");
   TestPort* p1 = h1->AddPort("p1");
   TestPort* p2 = AddHost("h2")->AddPort("p2");
-  for (const PortDropRow& row : rows) {
+  for (const FrameDropRow& row : rows) {
     SCOPED_TRACE(row.description);
     const uint64_t before = h1->dropped(row.reason);
     p1->Inject(row.frame);
@@ -48,6 +56,33 @@ TEST_F(ForwarderTest, WhatAPortMayNotSend) {
   }
   for (uint64_t passes : {0x0180c2000000, 0x0180c200000e}) {  // STP, LLDP
     p1->Inject(MakeFrame(MacAddr::FromUint64(passes), kA));
+    Settle();
+    EXPECT_THAT(Frames(p2), SizeIs(1));
+  }
+}
+
+TEST_F(ForwarderTest, WhatAPeerMayNotSend) {
+  const MacAddr pause = MacAddr::FromUint64(0x0180c2000001), slow = MacAddr::FromUint64(0x0180c2000002);
+  const FrameDropRow rows[] = {
+      {"pause", MakeFrame(pause, kC, -1, 46, 0x8808), DropReason::kLinkLocalControl},
+      {"pause behind a tag", MakeFrame(pause, kC, 10, 46, 0x8808), DropReason::kLinkLocalControl},
+      {"LACP", MakeFrame(slow, kC, -1, 46, 0x8809), DropReason::kLinkLocalControl},
+      {"LACP behind a tag", MakeFrame(slow, kC, 10, 46, 0x8809), DropReason::kLinkLocalControl},
+  };
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2", Trunk({0, 10}));
+  for (const FrameDropRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    const uint64_t before = h2->dropped(row.reason);
+    peer->SendRawToGroup(Encapsulated(0xc0000000, row.frame));
+    Settle();
+    EXPECT_EQ(h2->dropped(row.reason), before + 1);
+    EXPECT_THAT(Frames(p2), IsEmpty());
+  }
+  EXPECT_EQ(h2->fdb()->size(), 0u) << "nothing is learned from them";
+  for (uint64_t passes : {0x0180c2000000, 0x0180c200000e}) {  // STP, LLDP
+    peer->SendRawToGroup(Encapsulated(0xc0000000, MakeFrame(MacAddr::FromUint64(passes), kC)));
     Settle();
     EXPECT_THAT(Frames(p2), SizeIs(1));
   }
@@ -102,12 +137,8 @@ TEST_F(ForwarderTest, HeaderFieldsAtTheirExtremes) {
   TestPort* p2 = h2->AddPort("p2");
   for (const WireDropRow& row : rows) {
     SCOPED_TRACE(row.description);
-    Bytes datagram = {static_cast<uint8_t>(row.header >> 24), static_cast<uint8_t>(row.header >> 16),
-                      static_cast<uint8_t>(row.header >> 8), static_cast<uint8_t>(row.header)};
-    const Bytes frame = MakeFrame(kB, kA);
-    datagram.insert(datagram.end(), frame.begin(), frame.end());
     const uint64_t before = h2->dropped(row.reason);
-    peer->SendRawTo(*h2, datagram);
+    peer->SendRawTo(*h2, Encapsulated(row.header, MakeFrame(kB, kA)));
     Settle();
     EXPECT_EQ(h2->dropped(row.reason), before + 1);
     EXPECT_THAT(Frames(p2), IsEmpty());
@@ -121,10 +152,7 @@ TEST_F(ForwarderTest, AFrameThroughAGroupThatIsNotItsVlansIsDropped) {
   const MacAddr group = MacAddr::FromUint64(0x0100'5e00'0001);
   const AhIndex ah = peer->JoinOtherGroup(group);
   h2->JoinOtherGroup(group);
-  Bytes datagram = {0xc0, 0, 0, 0};
-  const Bytes frame = MakeFrame(group, kA);
-  datagram.insert(datagram.end(), frame.begin(), frame.end());
-  peer->SendRaw(datagram, ah, Qpn(Qpn::kMulticast));
+  peer->SendRaw(Encapsulated(0xc0000000, MakeFrame(group, kA)), ah, Qpn(Qpn::kMulticast));
   Settle();
   EXPECT_EQ(h2->dropped(DropReason::kGroupMismatch), 1u);
   EXPECT_THAT(Frames(p2), IsEmpty());
@@ -145,10 +173,7 @@ TEST_F(ForwarderTest, ControlMessagesOfAnUnknownKindStopAtTheSwitch) {
   Host* peer = AddHost("h1");
   Host* h2 = AddHost("h2");
   TestPort* p2 = h2->AddPort("p2");
-  Bytes datagram = {0xc0, 0, 0, 0};
-  const Bytes frame = MakeFrame(kB, kA, -1, 46, kEtherTypeControl);
-  datagram.insert(datagram.end(), frame.begin(), frame.end());
-  peer->SendRawToGroup(datagram);
+  peer->SendRawToGroup(Encapsulated(0xc0000000, MakeFrame(kB, kA, -1, 46, kEtherTypeControl)));
   Settle();
   EXPECT_EQ(h2->dropped(DropReason::kControlUnknown), 1u);
   EXPECT_THAT(Frames(p2), IsEmpty());

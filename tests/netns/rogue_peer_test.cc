@@ -168,12 +168,16 @@ TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
       {"a source of zeros", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr(), 2)), "bad_source"},
       {"a control message of no kind", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff))),
        "control_unknown"},
+      {"a pause frame", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:01"), kRogue, 2)), "link_local_control"},
+      {"LACP", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:02"), kRogue, 2)), "link_local_control"},
       {"a frame for a MAC that is on the fabric", Encapsulated(0xc0000000, TestFrame(kRogue, kRogue, 2)), "fabric_to_fabric"},
       {"a frame of addresses and type only", Encapsulated(0xc0000000, header_only), nullptr},
       {"TCP ok claimed of what is no TCP", Encapsulated(0xc4000000, good), nullptr},
       {"UDP ok claimed of what is no UDP", Encapsulated(0xc9000000, good), nullptr},
       {"the alternative header", Encapsulated(0x89190000, good), nullptr},
       {"the alternative header, reserved bytes set", Encapsulated(0x8919ffff, good), nullptr},
+      {"spanning tree", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:00"), kRogue, 2)), nullptr},
+      {"LLDP", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:0e"), kRogue, 2)), nullptr},
       {"the largest datagram", Encapsulated(0xc0000000, TestFrame(mac_, kRogue, 1, kDatagram - 4)), nullptr},
   };
   agent_->WaitUntilAnnounced();
