@@ -28,6 +28,9 @@ bool EndsAtLink(MacAddr destination) {
   return group == 1 || group == 2;
 }
 
+// A control message has no tag.
+bool IsControlMessage(const EthernetInfo& ethernet) { return !ethernet.tagged && ethernet.ethertype == kEtherTypeControl; }
+
 // The frame that a request sends.
 absl::Span<const uint8_t> FrameOf(const SendRequest& request) {
   return {request.payload + kEoibHeaderSize, request.length - kEoibHeaderSize};
@@ -274,7 +277,9 @@ void Forwarder::AdmitFromFabric() {
 
 DropReason Forwarder::AdmitOneFromFabric(Packet* packet) const {
   const Vid vid = packet->ethernet.vid;
-  if (ABSL_PREDICT_FALSE(packet->ethernet.ethertype == kEtherTypeControl)) return DropReason::kControlUnknown;
+  if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes()))) {
+    return IsControlMessage(packet->ethernet) ? DropReason::kControlUnknown : DropReason::kControlEthertype;
+  }
   if (EndsAtLink(packet->ethernet.destination)) return DropReason::kLinkLocalControl;
   if (!options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
   packet->source = FdbKey(vid, packet->ethernet.source);

@@ -29,7 +29,7 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                          \
   X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN not in the port's mode or not in the VES's VLAN set")                \
   X(kGroupMismatch, "group_mismatch", kIngress, "multicast of another group than the one its VES and VLAN have")              \
-  X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919 from a port: only the switch speaks these") \
+  X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919, which only the switch itself speaks")      \
   X(kControlUnknown, "control_unknown", kIngress, "control message of a kind this agent does not know")                       \
   X(kLinkLocalControl, "link_local_control", kIngress, "pause or LACP frame (01:80:c2:00:00:01, :02), which end at a link")   \
   X(kBadChecksumRequest, "bad_checksum_request", kIngress, "checksum offload request outside of the frame")                   \
