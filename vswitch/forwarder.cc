@@ -21,6 +21,12 @@ void PadToMinimum(Frame* frame, bool tagged) {
   frame->length = minimum;
 }
 
+DropReason StripFcs(Frame* frame) {
+  if (!EndsWithFcs(frame->bytes())) return DropReason::kBadFcs;
+  frame->length -= kFcsSize;
+  return DropReason::kNone;
+}
+
 // Pause (IEEE 802.3-2018 annex 31B) and the slow protocols, LACP first of them (annex 57A), end at a link: the
 // switch is one bridge, and its fabric is not that link. STP and LLDP pass, as a VM's owner expects of a plain wire.
 bool EndsAtLink(MacAddr destination) {
@@ -242,7 +248,7 @@ DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
   packet->frame.data = frame;
   packet->frame.length = datagram.length - kEoibHeaderSize;
   packet->vouched = header.l4_checksum;
-  return DropReason::kNone;
+  return ABSL_PREDICT_FALSE(header.fcs_present) ? StripFcs(&packet->frame) : DropReason::kNone;
 }
 
 void Forwarder::ParseHeaders() {

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/forwarder_test_fixture.h"
+#include "vswitch/wire/ib_headers.h"
 
 namespace eoib {
 namespace {
@@ -154,7 +155,8 @@ TEST_F(ForwarderTest, HeaderFieldsAtTheirExtremes) {
       {"last segment", 0xc01f0000, DropReason::kSegment},
       {"segment id alone", 0xc000ffff, DropReason::kSegment},
       {"extension", 0xc0800000, DropReason::kHeaderReserved},
-      {"FCS present", 0xc0400000, DropReason::kHeaderReserved},
+      {"FCS present, which the frame does not end with", 0xc0400000, DropReason::kBadFcs},
+      {"FCS of a segment", 0xc0600000, DropReason::kSegment},
       {"reserved checksum status", 0xcc000000, DropReason::kHeaderReserved},
       {"all ones", 0xffffffff, DropReason::kBadVersion},
   };
@@ -302,6 +304,51 @@ Bytes PreparedUdp(ChecksumRequest* request) {
   frame[40] = static_cast<uint8_t>(pseudo >> 8), frame[41] = static_cast<uint8_t>(pseudo);
   *request = {true, 34, 6};
   return frame;
+}
+
+Bytes WithFcs(Bytes frame) {
+  const auto fcs = FinishIcrc(UpdateIcrc(kIcrcSeed, frame));
+  frame.insert(frame.end(), fcs.begin(), fcs.end());
+  return frame;
+}
+
+TEST_F(ForwarderTest, AnFcsIsVerifiedAndStripped) {
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2", Trunk({0, 10}));
+  const Bytes frames[] = {MakeFrame(kB, kA), MakeFrame(kB, kA, 10), MakeFrame(kB, kA, -1, 4), MakeFrame(kB, kA, -1, 1500)};
+  uint64_t dropped = 0;
+  for (const Bytes& frame : frames) {
+    SCOPED_TRACE(frame.size());
+    Bytes with_fcs = WithFcs(frame);
+    peer->SendRawTo(*h2, Encapsulated(0xc0400000, with_fcs));
+    Settle();
+    EXPECT_THAT(Frames(p2), ElementsAre(frame));
+    with_fcs[frame.size() / 2] ^= 1;
+    peer->SendRawTo(*h2, Encapsulated(0xc0400000, with_fcs));
+    Settle();
+    EXPECT_EQ(h2->dropped(DropReason::kBadFcs), ++dropped);
+    EXPECT_THAT(Frames(p2), IsEmpty());
+  }
+  peer->SendRawTo(*h2, Encapsulated(0xc0400000, {0, 0, 0}));
+  peer->SendRawTo(*h2, Encapsulated(0xc0400000, WithFcs(Bytes(13))));
+  Settle();
+  EXPECT_EQ(h2->dropped(DropReason::kBadFcs), dropped + 1) << "less than an FCS";
+  EXPECT_EQ(h2->dropped(DropReason::kRunt), 1u) << "less than a header, without the FCS";
+}
+
+TEST_F(ForwarderTest, AnFcsCoversAFrameWhoseChecksumIsNotInIt) {
+  Host* peer = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2");
+  ChecksumRequest request;
+  const Bytes frame = PreparedUdp(&request);
+  peer->SendRawTo(*h2, Encapsulated(0xc8400000, WithFcs(frame)));
+  Settle();
+  const auto sent = p2->TakeTransmitted();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].bytes, frame);
+  EXPECT_EQ(sent[0].checksum, request);
 }
 
 bool UdpSumVerifies(const Bytes& frame, size_t ip) {

@@ -12,6 +12,7 @@
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/ud_endpoint.h"
+#include "vswitch/wire/ib_headers.h"
 
 namespace eoib::lab {
 namespace {
@@ -110,6 +111,12 @@ Bytes Encapsulated(uint32_t header, const Bytes& frame) {
   return payload;
 }
 
+Bytes WithFcs(Bytes frame) {
+  const auto fcs = FinishIcrc(UpdateIcrc(kIcrcSeed, frame));
+  frame.insert(frame.end(), fcs.begin(), fcs.end());
+  return frame;
+}
+
 class RoguePeerTest : public SwitchTest {
  protected:
   void SetUp() override {
@@ -154,7 +161,9 @@ TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
       {"IP checksum status 10", Encapsulated(0xc2000000, good), "header_reserved"},
       {"IP checksum status 11", Encapsulated(0xc3000000, good), "header_reserved"},
       {"an extension", Encapsulated(0xc0800000, good), "header_reserved"},
-      {"an FCS", Encapsulated(0xc0400000, good), "header_reserved"},
+      {"a wrong FCS", Encapsulated(0xc0400000, good), "bad_fcs"},
+      {"less than an FCS", Encapsulated(0xc0400000, {1, 2, 3}), "bad_fcs"},
+      {"a segment with its FCS", Encapsulated(0xc0600000, WithFcs(good)), "segment"},
       {"more segments", Encapsulated(0xc0200000, good), "segment"},
       {"segment offset 1", Encapsulated(0xc0010000, good), "segment"},
       {"segment offset 31", Encapsulated(0xc01f0000, good), "segment"},
@@ -181,6 +190,7 @@ TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
       {"a frame of addresses and type only", Encapsulated(0xc0000000, header_only), nullptr},
       {"TCP ok claimed of what is no TCP", Encapsulated(0xc4000000, good), nullptr},
       {"UDP ok claimed of what is no UDP", Encapsulated(0xc9000000, good), nullptr},
+      {"its FCS behind it", Encapsulated(0xc0400000, WithFcs(good)), nullptr},
       {"the alternative header", Encapsulated(0x89190000, good), nullptr},
       {"the alternative header, reserved bytes set", Encapsulated(0x8919ffff, good), nullptr},
       {"spanning tree", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:00"), kRogue, 2)), nullptr},

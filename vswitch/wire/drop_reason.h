@@ -20,6 +20,7 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kNotEoib, "not_eoib", kIngress, "datagram from the fabric too short for, or without, an EoIB header")                     \
   X(kBadVersion, "bad_version", kIngress, "EoIB header of a version this agent does not speak")                               \
   X(kHeaderReserved, "header_reserved", kIngress, "EoIB header with an extension or reserved field this agent cannot read")   \
+  X(kBadFcs, "bad_fcs", kIngress, "frame from the fabric with a wrong FCS: it was damaged before its sender encapsulated it") \
   X(kSegment, "segment", kIngress, "segment of a larger frame; this VES does not reassemble")                                 \
   X(kNoGrh, "no_grh", kIngress, "datagram from the fabric without a global route header")                                     \
   X(kReceiveError, "receive_error", kIngress, "receive completed with an error")                                              \

@@ -21,9 +21,9 @@ DropReason DecodeEoibForm(uint32_t word, EoibHeader* header) {
   const uint32_t ip = word >> kIpChecksumShift & kChecksumMask;
   if ((word & kVersionMask) != 0) return DropReason::kBadVersion;
   if ((word & kSegmentMask) != 0) return DropReason::kSegment;
-  if ((word & (kExtension | kFcsPresent)) != 0) return DropReason::kHeaderReserved;
+  if ((word & kExtension) != 0) return DropReason::kHeaderReserved;
   if (l4 > kLargestL4Checksum || ip > kIpChecksumOk) return DropReason::kHeaderReserved;
-  *header = {HeaderForm::kEoib, static_cast<L4Checksum>(l4), ip == kIpChecksumOk};
+  *header = {HeaderForm::kEoib, static_cast<L4Checksum>(l4), ip == kIpChecksumOk, (word & kFcsPresent) != 0};
   return DropReason::kNone;
 }
 
@@ -34,7 +34,7 @@ DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* head
   const uint32_t word = ReadWire<be32>(datagram.data()).value();
   if ((word & kSignatureMask) == kSignature) return DecodeEoibForm(word, header);
   if (word >> 16 != kAlternativeMagic) return DropReason::kNotEoib;
-  *header = {HeaderForm::kAlternative, L4Checksum::kNone, false};
+  *header = {.form = HeaderForm::kAlternative};
   return DropReason::kNone;
 }
 
@@ -42,7 +42,7 @@ void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept {
   uint32_t word = uint32_t{kAlternativeMagic} << 16;
   if (header.form == HeaderForm::kEoib) {
     word = kSignature | static_cast<uint32_t>(header.l4_checksum) << kL4ChecksumShift |
-           static_cast<uint32_t>(header.ip_checksum_ok) << kIpChecksumShift;
+           static_cast<uint32_t>(header.ip_checksum_ok) << kIpChecksumShift | (header.fcs_present ? kFcsPresent : 0);
   }
   WriteWire(be32(word), out);
 }

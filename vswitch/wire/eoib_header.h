@@ -26,13 +26,14 @@ struct EoibHeader {
   HeaderForm form = HeaderForm::kEoib;
   L4Checksum l4_checksum = L4Checksum::kNone;
   bool ip_checksum_ok = false;
+  bool fcs_present = false;  // the frame ends with its FCS (EndsWithFcs); ours do not
 
   friend constexpr bool operator==(const EoibHeader&, const EoibHeader&) = default;
 };
 
 // Decodes the header at the start of `datagram` (a UD payload, GRH not included). On success *header is set and kNone returned.
 // Else: kNotEoib (short, or no signature of either form), kBadVersion, kSegment (more-segments bit, segment offset or id set),
-// kHeaderReserved (extension, FCS present, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
+// kHeaderReserved (extension, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
 DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept;
 
 // Writes kEoibHeaderSize bytes. The alternative form has no place to vouch for a sum: finish it before (CompleteChecksum).

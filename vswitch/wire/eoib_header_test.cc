@@ -23,6 +23,8 @@ TEST(EoibHeaderTest, Decode) {
       {"UDP ok", "c8000000", DropReason::kNone, {kEoib, L4Checksum::kUdpOk, false}},
       {"IP ok", "c1000000", DropReason::kNone, {kEoib, kNone, true}},
       {"TCP ok, IP ok", "c5000000", DropReason::kNone, {kEoib, L4Checksum::kTcpOk, true}},
+      {"FCS present", "c0400000", DropReason::kNone, {kEoib, kNone, false, true}},
+      {"UDP ok, IP ok, FCS present", "c9400000", DropReason::kNone, {kEoib, L4Checksum::kUdpOk, true, true}},
       {"a frame behind it", "c9000000 02005e100002", DropReason::kNone, {kEoib, L4Checksum::kUdpOk, true}},
       {"alternative", "89190000", DropReason::kNone, {HeaderForm::kAlternative, kNone, false}},
       {"alternative, its reserved bytes are ignored", "8919ffff", DropReason::kNone, {HeaderForm::kAlternative, kNone, false}},
@@ -39,9 +41,9 @@ TEST(EoibHeaderTest, Decode) {
       {"segment offset 16", "c0100000", DropReason::kSegment, {}},
       {"segment id 1", "c0000001", DropReason::kSegment, {}},
       {"segment id 0x8000", "c0008000", DropReason::kSegment, {}},
+      {"a piece with its FCS", "c0600007", DropReason::kSegment, {}},
       {"a piece with its extension", "c4a00007", DropReason::kSegment, {}},
       {"extension", "c0800000", DropReason::kHeaderReserved, {}},
-      {"FCS present", "c0400000", DropReason::kHeaderReserved, {}},
       {"TCP/UDP checksum status 11", "cc000000", DropReason::kHeaderReserved, {}},
       {"IP checksum status 10", "c2000000", DropReason::kHeaderReserved, {}},
       {"IP checksum status 11", "c3000000", DropReason::kHeaderReserved, {}},
@@ -64,7 +66,8 @@ TEST(EoibHeaderTest, Encode) {
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kNone, false})), "c0000000");
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kTcpOk, true})), "c5000000");
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kUdpOk, false})), "c8000000");
-  EXPECT_EQ(ToHex(Encode({HeaderForm::kAlternative, L4Checksum::kTcpOk, true})), "89190000") << "it has no place for sums";
+  EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kNone, false, true})), "c0400000");
+  EXPECT_EQ(ToHex(Encode({HeaderForm::kAlternative, L4Checksum::kTcpOk, true, true})), "89190000") << "it has no place for any";
 }
 
 TEST(EoibHeaderTest, EveryAcceptedHeaderEncodesTheSame) {
@@ -80,7 +83,8 @@ TEST(EoibHeaderTest, EveryAcceptedHeaderEncodesTheSame) {
       EXPECT_EQ(ToHex(Encode(header)), ToHex(bytes));
     }
   }
-  EXPECT_EQ(accepted, 3 * 2 + 4) << "three TCP/UDP states by two IP states, and the alternative with any reserved bytes";
+  EXPECT_EQ(accepted, 3 * 2 * 2 + 4)
+      << "three TCP/UDP states by two IP states by FCS or none, and the alternative with any reserved bytes";
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "vswitch/wire/ethernet.h"
 
+#include <array>
 #include <cstring>
+
+#include "vswitch/wire/ib_headers.h"
 
 namespace eoib {
 namespace {
@@ -65,6 +68,14 @@ bool CarriesControlEtherType(absl::Span<const uint8_t> frame) noexcept {
 size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept {
   size_t offset;
   return SkipTags(frame, &offset) == Tags::kSkipped ? offset + sizeof(be16) : frame.size();
+}
+
+// The ICRC's polynomial, seed and order of bits and bytes are Ethernet's (IBA 1.4 §7.8.1).
+bool EndsWithFcs(absl::Span<const uint8_t> frame_and_fcs) noexcept {
+  if (frame_and_fcs.size() < kFcsSize) return false;
+  const size_t length = frame_and_fcs.size() - kFcsSize;
+  const std::array<uint8_t, kFcsSize> fcs = FinishIcrc(UpdateIcrc(kIcrcSeed, frame_and_fcs.first(length)));
+  return std::memcmp(fcs.data(), frame_and_fcs.data() + length, kFcsSize) == 0;
 }
 
 int LinkLocalGroup(MacAddr mac) noexcept {

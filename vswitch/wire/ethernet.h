@@ -16,6 +16,7 @@ inline constexpr size_t kEthernetHeaderSize = 14;
 inline constexpr size_t kVlanTagSize = 4;
 inline constexpr size_t kMinFrameSize = 60;  // without FCS (IEEE 802.3-2018 §4.2.3.3)
 inline constexpr size_t kMinTaggedFrameSize = 64;
+inline constexpr size_t kFcsSize = 4;
 inline constexpr size_t kMacsSize = 12;  // destination and source
 
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
@@ -49,6 +50,9 @@ bool CarriesControlEtherType(absl::Span<const uint8_t> frame) noexcept;
 // Offset of what follows the EtherType behind every 802.1Q and 802.1ad tag; the frame's size if it ends before, or has more
 // than eight.
 size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept;
+
+// True if the last four bytes are the frame check sequence of those before them (IEEE 802.3-2018 §3.2.9).
+bool EndsWithFcs(absl::Span<const uint8_t> frame_and_fcs) noexcept;
 
 // 01:80:c2:00:00:0x, which bridges do not forward (IEEE 802.1Q-2018 §8.6.3); returns x, or -1 for any other address.
 int LinkLocalGroup(MacAddr mac) noexcept;

@@ -106,6 +106,39 @@ TEST(PayloadBehindTagsTest, Frames) {
   for (const auto& row : kRows) EXPECT_EQ(PayloadBehindTags(FromHex(kMacs + row.hex)), row.payload) << row.description;
 }
 
+TEST(EndsWithFcsTest, Frames) {
+  const struct {
+    const char* description;
+    const char* hex;
+    const char* fcs;
+  } kRows[] = {
+      {"no frame", "", "00000000"},
+      {"the CRC's check value", "313233343536373839", "2639f4cb"},
+      {"TCP, padded to 60",
+       "02005e10000202005e10000108004500002c123400004006e494c0000201c00002029c400050000000010000000250180400"
+       "bc5f0000656f69620000",
+       "eaa083e2"},
+      {"UDP behind an 802.1Q tag, padded to 64",
+       "02005e10000202005e10000181006064080045000021123400004011e494c0000201c00002029c400009000d9bb468656c6c"
+       "6f00000000000000000000000000",
+       "f7146f80"},
+      {"ARP, not padded", "02005e10000202005e1000010806000108000604000102005e100001c0000201000000000000c0000202", "3224018a"},
+  };
+  for (const auto& row : kRows) {
+    SCOPED_TRACE(row.description);
+    std::vector<uint8_t> frame = FromHex(absl::StrCat(row.hex, row.fcs));
+    EXPECT_TRUE(EndsWithFcs(frame));
+    for (uint8_t& byte : frame) {
+      byte ^= 0x10;
+      EXPECT_FALSE(EndsWithFcs(frame));
+      byte ^= 0x10;
+    }
+    frame.push_back(0);
+    EXPECT_FALSE(EndsWithFcs(frame)) << "zeros behind it are no part of it";
+  }
+  for (size_t size = 0; size < kFcsSize; ++size) EXPECT_FALSE(EndsWithFcs(std::vector<uint8_t>(size, 0))) << size;
+}
+
 TEST(LinkLocalGroupTest, Addresses) {
   EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c2000000)), 0);
   EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c2000001)), 1);

@@ -41,6 +41,20 @@ void CheckEthernet(absl::Span<const uint8_t> frame) {
   Require(group == (destination >> 4 == 0x0180'c200'000 ? static_cast<int>(destination & 0xf) : -1));
 }
 
+// The CRC-32 of IEEE 802.3-2018 §3.2.9, bit by bit.
+void CheckFcs(absl::Span<const uint8_t> frame) {
+  uint32_t crc = 0xffff'ffff;
+  for (uint8_t byte : frame) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb8'8320 : 0);
+  }
+  Bytes with_fcs(frame.begin(), frame.end());
+  for (int shift = 0; shift < 32; shift += 8) with_fcs.push_back(static_cast<uint8_t>(~crc >> shift));
+  Require(EndsWithFcs(with_fcs));
+  with_fcs.back() ^= 1;
+  Require(!EndsWithFcs(with_fcs));
+}
+
 // A tag put in and taken out again leaves the frame as it was, and does not hide what it carries.
 void CheckTags(absl::Span<const uint8_t> frame) {
   if (frame.size() < kEthernetHeaderSize) return;
@@ -131,6 +145,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (datagram.size() < kEoibHeaderSize) return 0;
   const auto frame = datagram.subspan(kEoibHeaderSize);
   CheckEthernet(frame);
+  CheckFcs(frame);
   CheckTags(frame);
   CheckAccept(frame, L4Checksum::kTcpOk);
   CheckAccept(frame, L4Checksum::kUdpOk);
