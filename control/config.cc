@@ -59,8 +59,8 @@ class VesReader {
  public:
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
     CheckKeys(table, " in [[ves]]",
-              {"name", "pkey", "vlans", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing", "fdb_limit",
-               "vport_fdb_limit", "move_damping", "damping_moves", "damping_window", "damping_freeze"},
+              {"name", "pkey", "vlans", "group_fwd_mask", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing",
+               "fdb_limit", "vport_fdb_limit", "move_damping", "damping_moves", "damping_window", "damping_freeze"},
               mistakes);
     reader_.Require("name", "\"blue\"");
     reader_.Require("pkey", "0x8001, the P_Key of its partition");
@@ -73,6 +73,7 @@ class VesReader {
     ReadKeys(&ves);
     ReadGroup(&ves.group);
     if (const auto vlans = reader_.Vlans("vlans")) ves.vlans = *vlans;
+    ReadGroupForwardMask(&ves.group_fwd_mask);
     if (const auto ageing = reader_.Integer("ageing", 0, kMaxAgeing, " seconds (0: never)"))
       ves.ageing = absl::Seconds(*ageing);
     if (const auto limit = reader_.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) ves.fdb_limit = *limit;
@@ -99,6 +100,18 @@ class VesReader {
                                                   "it is a controlled Q_Key, from 0x80000000 to 0xffffffff")) {
       ves->qkey = QKey(static_cast<uint32_t>(*qkey));
     }
+  }
+
+  void ReadGroupForwardMask(uint16_t* mask) {
+    const auto value = reader_.IntegerOrString("group_fwd_mask", 0, 0xffff,
+                                               "it is a number from 0x0000 to 0xffff, in which bit x passes frames to "
+                                               "01:80:c2:00:00:0x; the default, 0xfff9, is all but pause and LACP");
+    if (!value.has_value()) return;
+    *mask = static_cast<uint16_t>(*value);
+    if ((*mask & kPauseGroupBit) == 0) return;
+    reader_.Wrong("group_fwd_mask", absl::StrCat("bit 1 is 01:80:c2:00:00:01: pause frames are for the two ends of a link and ",
+                                                 "never pass a switch; without that bit it is 0x",
+                                                 absl::Hex(*mask & ~kPauseGroupBit, absl::kZeroPad4)));
   }
 
   void ReadDamping(MoveDamper::Options* damping) {

@@ -17,6 +17,7 @@
 #include "fdb/address.h"
 #include "fdb/move_damper.h"
 #include "vswitch/vlan_policy.h"
+#include "vswitch/wire/ethernet.h"
 
 namespace eoib {
 
@@ -41,6 +42,8 @@ struct VesConfig {
   absl::optional<size_t> vport_fdb_limit;      // of each vPort, here or elsewhere; default: only the VES's limit
   MoveDamper::Options damping;                 // "move_damping", "damping_moves", "damping_window", "damping_freeze"
   int line = 0;                                // of its table in the file
+  // "group_fwd_mask = 0xfff9": bit x passes frames to 01:80:c2:00:00:0x; never bit 1, pause.
+  uint16_t group_fwd_mask = kDefaultGroupForwardMask;
 };
 
 // [[vport]]: a port of a VES on this host.

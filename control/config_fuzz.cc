@@ -25,6 +25,7 @@ void CheckAccepted(const AgentConfig& config) {
     EOIB_CHECK(!ves.name.empty() && veses.insert(ves.name).second);
     EOIB_CHECK(ves.pkey.IsValid() && partitions.insert(ves.pkey.base()).second);
     EOIB_CHECK(!ves.group.mtu.has_value() || MtuCode(*ves.group.mtu) != 0);
+    EOIB_CHECK((ves.group_fwd_mask & kPauseGroupBit) == 0);
     EOIB_CHECK(!ves.vlans.empty() && (!ves.qkey.has_value() || ves.qkey->IsControlled()));
   }
   for (const VPortConfig& vport : config.vports) {

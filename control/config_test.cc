@@ -81,6 +81,17 @@ TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
   EXPECT_EQ(absl::nullopt, of_ves->vports[0].fdb_limit);
 }
 
+TEST(ConfigTest, ReadsWhichReservedGroupsPass) {
+  EXPECT_EQ(0xfff9, ParseConfig(WithVes(""), "f")->veses[0].group_fwd_mask);
+  const std::pair<const char*, uint16_t> kMasks[] = {
+      {"0", 0}, {"0x4", 4}, {"'0x4001'", 0x4001}, {"0xfffd", 0xfffd}, {"0b100", 4}};
+  for (const auto& [text, mask] : kMasks) {
+    const auto config = ParseConfig(WithVes(absl::StrCat("group_fwd_mask = ", text, "\n")), "f");
+    ASSERT_EQ("OK", ErrorOf(config)) << text;
+    EXPECT_EQ(mask, config->veses[0].group_fwd_mask) << text;
+  }
+}
+
 TEST(ConfigTest, ReadsHowMovesAreDamped) {
   using Action = MoveDamper::Action;
   const std::pair<const char*, Action> kActions[] = {{"off", Action::kOff},
@@ -188,6 +199,9 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
   const std::string kNetdevRule =
       "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
   const std::string kVlanRule = "; a VLAN is an integer from 0 to 4094, a range of them a string such as \"100-199\"";
+  const std::string kMaskRule =
+      "; it is a number from 0x0000 to 0xffff, in which bit x passes frames to 01:80:c2:00:00:0x; the default, 0xfff9, is all "
+      "but pause and LACP";
   const std::string kVlansRule = " = [0, 10, \"100-199\"] (0: untagged), or \"all\"";
   const struct {
     const char* description;
@@ -199,12 +213,14 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
        "f:2: unknown key \"rundir\"; there are ves, vport, fdb_limit"},
       {"unknown key of a VES", WithVes("p_key = 3\n"), "f:4: unknown key \"p_key\" in [[ves]]; did you mean \"pkey\"?"},
       {"unlike all keys of a VES", WithVes("colour = 3\n"),
-       "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, ageing, "
+       "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, group_fwd_mask, qkey, mtu, sl, traffic_class, "
+       "hop_limit, ageing, "
        "fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
       {"unknown key of a vPort", WithVPort("access-vlan = 3\n"),
        "f:8: unknown key \"access-vlan\" in [[vport]]; did you mean \"access_vlan\"?"},
       {"a key with control characters", WithVes("\"a\\n\\u001b\" = 3\n"),
-       "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, "
+       "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, group_fwd_mask, qkey, mtu, sl, traffic_class, "
+       "hop_limit, "
        "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
       {"one bracket", "[ves]\nname='b'\npkey=1\n", "f:1: ves is a table; write [[ves]], with two brackets, above its keys"},
       {"no table at all", "vport = 3\n", "f:1: vport is 3; write [[vport]], with two brackets, above its keys"},
@@ -245,6 +261,18 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
       {"a limit of nothing for a vPort", WithVPort("fdb_limit = 0\n"),
        "f:8: fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
       {"sticky no truth", WithVPort("sticky = 1\n"), "f:8: sticky is 1; it is true or false"},
+      {"pause that passes", WithVes("group_fwd_mask = 0xffff\n"),
+       "f:4: group_fwd_mask is 65535; bit 1 is 01:80:c2:00:00:01: pause frames are for the two ends of a link and never pass a "
+       "switch; without that bit it is 0xfffd"},
+      {"pause alone", WithVes("group_fwd_mask = '0x2'\n"),
+       "f:4: group_fwd_mask is \"0x2\"; bit 1 is 01:80:c2:00:00:01: pause frames are for the two ends of a link and never pass "
+       "a "
+       "switch; without that bit it is 0x0000"},
+      {"more groups than there are", WithVes("group_fwd_mask = 0x10000\n"), "f:4: group_fwd_mask is 65536" + kMaskRule},
+      {"a reserved group by name", WithVes("group_fwd_mask = 'lacp'\n"), "f:4: group_fwd_mask is \"lacp\"" + kMaskRule},
+      {"reserved groups as a list", WithVes("group_fwd_mask = [2]\n"), "f:4: group_fwd_mask is an array" + kMaskRule},
+      {"the mask's key misspelt", WithVes("group_forward_mask = 4\n"),
+       "f:4: unknown key \"group_forward_mask\" in [[ves]]; did you mean \"group_fwd_mask\"?"},
       {"another kind of damping", WithVes("move_damping = 'drop'\n"),
        "f:4: move_damping is \"drop\"; it is \"freeze\", \"freeze_until_thawed\", \"warn\" or \"off\""},
       {"one move", WithVes("damping_moves = 1\n"), "f:4: damping_moves is 1; it is an integer from 2 to 8"},
@@ -353,7 +381,8 @@ TEST(ConfigTest, ReportsAllMistakesInTheOrderOfTheFile) {
       "eoibd.toml:3: there is no VES \"red\"; there are: blue\n"
       "eoibd.toml:4: mtu is 1; it is an integer from 68 to 4074 bytes\n"
       "eoibd.toml:7: pkey is 32768; 0x8000 names no partition; its low 15 bits must not be 0\n"
-      "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, qkey, mtu, sl, traffic_class, hop_limit, "
+      "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, group_fwd_mask, qkey, mtu, sl, "
+      "traffic_class, hop_limit, "
       "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze\n"
       "eoibd.toml:9: unknown key \"wes\"; did you mean \"ves\"?",
       ErrorOf(config));

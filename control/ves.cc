@@ -86,6 +86,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   auto ves = std::unique_ptr<Ves>(new Ves(config, shared, port->gid));
   Forwarder::Options options;
   options.vlans = config.vlans;
+  options.group_fwd_mask = config.group_fwd_mask;
   options.flood_mgid = FloodMgid(config.pkey);
   options.flow_seed = std::random_device()() | uint64_t{std::random_device()()} << 32;
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;

@@ -27,11 +27,11 @@ DropReason StripFcs(Frame* frame) {
   return DropReason::kNone;
 }
 
-// Pause (IEEE 802.3-2018 annex 31B) and the slow protocols, LACP first of them (annex 57A), end at a link: the
-// switch is one bridge, and its fabric is not that link. STP and LLDP pass, as a VM's owner expects of a plain wire.
-bool EndsAtLink(MacAddr destination) {
+// Reserved groups are for the bridges at the two ends of a link. The switch is one bridge, and its fabric is not that link. STP
+// and LLDP pass by default, as a VM's owner expects of a plain wire.
+bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
   const int group = LinkLocalGroup(destination);
-  return group == 1 || group == 2;
+  return group >= 0 && (group_fwd_mask >> group & 1) == 0;
 }
 
 // A control message has no tag.
@@ -267,7 +267,7 @@ void Forwarder::AdmitFromPort(const LocalPort& port) {
 
 DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) const {
   if (CarriesControlEtherType(packet->frame.bytes())) return DropReason::kControlEthertype;
-  if (EndsAtLink(packet->ethernet.destination)) return DropReason::kLinkLocalControl;
+  if (EndsAtLink(packet->ethernet.destination, options_.group_fwd_mask)) return DropReason::kLinkLocalControl;
   Vid vid;
   if (!port.vlan.Classify(packet->ethernet, &vid) || !options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
   packet->source = FdbKey(vid, packet->ethernet.source);
@@ -286,7 +286,7 @@ DropReason Forwarder::AdmitOneFromFabric(Packet* packet) const {
   if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes()))) {
     return IsControlMessage(packet->ethernet) ? DropReason::kControlUnknown : DropReason::kControlEthertype;
   }
-  if (EndsAtLink(packet->ethernet.destination)) return DropReason::kLinkLocalControl;
+  if (EndsAtLink(packet->ethernet.destination, options_.group_fwd_mask)) return DropReason::kLinkLocalControl;
   if (!options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
   packet->source = FdbKey(vid, packet->ethernet.source);
   packet->destination = FdbKey(vid, packet->ethernet.destination);

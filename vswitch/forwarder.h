@@ -64,6 +64,7 @@ class Forwarder {
 
   struct Options {
     VlanSet vlans = VlanSet::All();  // the VES's
+    uint16_t group_fwd_mask = kDefaultGroupForwardMask;
     Mgid flood_mgid;
     HeaderForm header_form = HeaderForm::kEoib;
     absl::Duration hold = absl::Seconds(1);  // how long a frame waits for a path

@@ -1,6 +1,7 @@
 // What frames may be: refused input from ports and from the fabric, sizes, checksums, and that none of it allocates.
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "fdb/allocation_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -113,6 +114,31 @@ TEST_F(ForwarderTest, WhatAPeerMayNotSend) {
   peer->SendRawToGroup(Encapsulated(0xc0000000, behind_eight));
   Settle();
   EXPECT_THAT(Frames(p2), ElementsAre(behind_eight)) << "as many tags as are looked behind";
+}
+
+TEST_F(ForwarderTest, TheMaskSaysWhichReservedGroupsPassFromBothSides) {
+  for (uint16_t mask : {0x0000, 0x0004, 0x4001, 0x8000, 0xfffd}) {
+    Host::Options options;
+    options.group_fwd_mask = mask;
+    Host* host = AddHost(absl::StrCat("masked", mask), options);
+    Host* peer = AddHost(absl::StrCat("peer", mask));
+    TestPort* p1 = host->AddPort("p1");
+    TestPort* p2 = host->AddPort("p2");
+    for (int group = 0; group < 16; ++group) {
+      SCOPED_TRACE(absl::StrCat("mask ", mask, ", group ", group));
+      const Bytes frame = MakeFrame(MacAddr::FromUint64(0x0180c2000000 + group), kA);
+      const bool passes = (mask >> group & 1) != 0;
+      const uint64_t before = host->dropped(DropReason::kLinkLocalControl);
+      p1->Inject(frame);
+      host->Turn();
+      EXPECT_THAT(Frames(p2), SizeIs(passes ? 1 : 0));
+      peer->SendRawTo(*host, Encapsulated(0xc0000000, frame));
+      host->Turn();
+      EXPECT_THAT(Frames(p2), SizeIs(passes ? 1 : 0));
+      EXPECT_EQ(host->dropped(DropReason::kLinkLocalControl), before + (passes ? 0 : 2));
+    }
+  }
+  Settle();
 }
 
 TEST_F(ForwarderTest, TheLargestFrameArrivesWholeAndItsTagMustFit) {

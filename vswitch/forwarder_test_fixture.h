@@ -79,6 +79,7 @@ class Host {
     VlanSet vlans = VlanSet::All();
     size_t fdb_limit = 1024;
     uint32_t mtu = kMtu;
+    uint16_t group_fwd_mask = kDefaultGroupForwardMask;
   };
 
   Host(softhca::Subnet* subnet, const std::string& name, const Clock* clock, const Options& options)
@@ -95,6 +96,7 @@ class Host {
     const HcaPortInfo port = hca_->QueryPort().value();
     Forwarder::Options forwarder;
     forwarder.vlans = options.vlans;
+    forwarder.group_fwd_mask = options.group_fwd_mask;
     forwarder.flood_mgid = FloodMgid(options.pkey);
     forwarder_ = std::make_unique<Forwarder>(
         forwarder, Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, clock},

@@ -138,6 +138,34 @@ TEST_F(LimitsTest, OfTheReservedGroupsStpAndLldpPassPauseAndLacpDoNot) {
   EXPECT_EQ(one_->Drop("link_local_control"), dropped + 2);
 }
 
+class ReservedGroupsTest : public SwitchTest {};
+
+TEST_F(ReservedGroupsTest, AVesPassesThoseOfItsMaskInBothDirections) {
+  // h1 passes LACP and not STP; h2 the other way round.
+  AgentSpec lacp, stp;
+  lacp.veses[0].more = "group_fwd_mask = 0xfffc\n";
+  stp.veses[0].more = "group_fwd_mask = 0xfff9\n";
+  Agent& one = AddAgent("h1", lacp);
+  Agent& two = AddAgent("h2", stp);
+  WaitUntilAllHear({{one.host()}, {two.host()}});
+  PacketSocket a(one.host(), "v1"), b(two.host(), "v1");
+  const auto send = [](PacketSocket* from, MacAddr source, PacketSocket* to) {
+    uint32_t marker = 0;
+    for (const char* group : {"01:80:c2:00:00:00", "01:80:c2:00:00:01", "01:80:c2:00:00:02", "01:80:c2:00:00:0e"}) {
+      from->Send(TestFrame(Mac(group), source, ++marker));
+    }
+    from->Send(TestFrame(MacAddr::Broadcast(), source, 999));
+    ASSERT_TRUE(to->WaitFor(Marked(999)));
+    EXPECT_THAT(to->Markers(), ElementsAre(Pair(4, 1), Pair(999, 1))) << "LLDP passes both";
+  };
+  send(&a, kA, &b);
+  EXPECT_EQ(one.Drop("link_local_control"), 2u) << "STP and pause, from the port";
+  EXPECT_EQ(two.Drop("link_local_control"), 1u) << "LACP, from the fabric";
+  send(&b, kB, &a);
+  EXPECT_EQ(two.Drop("link_local_control"), 3u) << "pause and LACP, from the port";
+  EXPECT_EQ(one.Drop("link_local_control"), 3u) << "STP, from the fabric";
+}
+
 TEST_F(LimitsTest, SourcesThatAreNobodysAreDropped) {
   const uint64_t dropped = one_->Drop("bad_source");
   a_->Send(TestFrame(kB, MacAddr::Broadcast(), 1));

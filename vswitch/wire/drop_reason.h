@@ -32,7 +32,7 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kGroupMismatch, "group_mismatch", kIngress, "multicast of another group than the one its VES and VLAN have")              \
   X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919, which only the switch itself speaks")      \
   X(kControlUnknown, "control_unknown", kIngress, "control message of a kind this agent does not know")                       \
-  X(kLinkLocalControl, "link_local_control", kIngress, "pause or LACP frame (01:80:c2:00:00:01, :02), which end at a link")   \
+  X(kLinkLocalControl, "link_local_control", kIngress, "to 01:80:c2:00:00:0x, which group_fwd_mask does not pass")            \
   X(kBadChecksumRequest, "bad_checksum_request", kIngress, "checksum offload request outside of the frame")                   \
   X(kOwnMulticast, "own_multicast", kIngress, "looped copy of a multicast this agent sent")                                   \
   X(kSamePort, "same_port", kIngress, "destination is behind the port the frame came from")                                   \

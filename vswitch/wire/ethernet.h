@@ -57,6 +57,11 @@ bool EndsWithFcs(absl::Span<const uint8_t> frame_and_fcs) noexcept;
 // 01:80:c2:00:00:0x, which bridges do not forward (IEEE 802.1Q-2018 §8.6.3); returns x, or -1 for any other address.
 int LinkLocalGroup(MacAddr mac) noexcept;
 
+// Which of these groups pass: bit x is for 01:80:c2:00:00:0x, as in the group_fwd_mask of a Linux bridge. By default all pass
+// but pause (IEEE 802.3-2018 annex 31B) and the slow protocols, LACP first of them (annex 57A).
+inline constexpr uint16_t kPauseGroupBit = 1 << 1;
+inline constexpr uint16_t kDefaultGroupForwardMask = 0xfff9;
+
 // Puts an 802.1Q tag behind the addresses of a frame: moves the 12 bytes of MACs at `frame` down by 4 and writes the tag. The
 // frame then starts at frame - 4, which must be writable.
 void InsertVlanTag(uint8_t* frame, Vid vid, uint8_t priority) noexcept;
