@@ -59,7 +59,7 @@ class VesReader {
  public:
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
     CheckKeys(table, " in [[ves]]",
-              {"name", "pkey", "vlans", "group_fwd_mask", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing",
+              {"name", "pkey", "vlans", "header", "group_fwd_mask", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing",
                "fdb_limit", "vport_fdb_limit", "move_damping", "damping_moves", "damping_window", "damping_freeze"},
               mistakes);
     reader_.Require("name", "\"blue\"");
@@ -73,6 +73,7 @@ class VesReader {
     ReadKeys(&ves);
     ReadGroup(&ves.group);
     if (const auto vlans = reader_.Vlans("vlans")) ves.vlans = *vlans;
+    ReadHeader(&ves.header);
     ReadGroupForwardMask(&ves.group_fwd_mask);
     if (const auto ageing = reader_.Integer("ageing", 0, kMaxAgeing, " seconds (0: never)"))
       ves.ageing = absl::Seconds(*ageing);
@@ -100,6 +101,14 @@ class VesReader {
                                                   "it is a controlled Q_Key, from 0x80000000 to 0xffffffff")) {
       ves->qkey = QKey(static_cast<uint32_t>(*qkey));
     }
+  }
+
+  void ReadHeader(HeaderForm* header) {
+    constexpr char kRight[] = "it is \"eoib\" or \"xve\"";
+    const auto name = reader_.String("header", kRight);
+    if (!name.has_value()) return;
+    if (*name == "xve") *header = HeaderForm::kAlternative;
+    if (*name != "eoib" && *name != "xve") reader_.Wrong("header", kRight);
   }
 
   void ReadGroupForwardMask(uint16_t* mask) {

@@ -16,6 +16,7 @@
 #include "absl/types/optional.h"
 #include "fdb/address.h"
 #include "fdb/move_damper.h"
+#include "fdb/vport_address.h"  // HeaderForm
 #include "vswitch/vlan_policy.h"
 #include "vswitch/wire/ethernet.h"
 
@@ -44,6 +45,7 @@ struct VesConfig {
   int line = 0;                                // of its table in the file
   // "group_fwd_mask = 0xfff9": bit x passes frames to 01:80:c2:00:00:0x; never bit 1, pause.
   uint16_t group_fwd_mask = kDefaultGroupForwardMask;
+  HeaderForm header = HeaderForm::kEoib;  // "header = \"eoib\"" or "xve": what this agent sends; it takes both
 };
 
 // [[vport]]: a port of a VES on this host.

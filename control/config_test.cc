@@ -81,6 +81,12 @@ TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
   EXPECT_EQ(absl::nullopt, of_ves->vports[0].fdb_limit);
 }
 
+TEST(ConfigTest, ReadsWhichHeaderAVesSends) {
+  EXPECT_EQ(HeaderForm::kEoib, ParseConfig(WithVes(""), "f")->veses[0].header);
+  EXPECT_EQ(HeaderForm::kEoib, ParseConfig(WithVes("header = 'eoib'\n"), "f")->veses[0].header);
+  EXPECT_EQ(HeaderForm::kAlternative, ParseConfig(WithVes("header = 'xve'\n"), "f")->veses[0].header);
+}
+
 TEST(ConfigTest, ReadsWhichReservedGroupsPass) {
   EXPECT_EQ(0xfff9, ParseConfig(WithVes(""), "f")->veses[0].group_fwd_mask);
   const std::pair<const char*, uint16_t> kMasks[] = {
@@ -213,13 +219,15 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
        "f:2: unknown key \"rundir\"; there are ves, vport, fdb_limit"},
       {"unknown key of a VES", WithVes("p_key = 3\n"), "f:4: unknown key \"p_key\" in [[ves]]; did you mean \"pkey\"?"},
       {"unlike all keys of a VES", WithVes("colour = 3\n"),
-       "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, group_fwd_mask, qkey, mtu, sl, traffic_class, "
+       "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
+       "traffic_class, "
        "hop_limit, ageing, "
        "fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
       {"unknown key of a vPort", WithVPort("access-vlan = 3\n"),
        "f:8: unknown key \"access-vlan\" in [[vport]]; did you mean \"access_vlan\"?"},
       {"a key with control characters", WithVes("\"a\\n\\u001b\" = 3\n"),
-       "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, group_fwd_mask, qkey, mtu, sl, traffic_class, "
+       "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
+       "traffic_class, "
        "hop_limit, "
        "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
       {"one bracket", "[ves]\nname='b'\npkey=1\n", "f:1: ves is a table; write [[ves]], with two brackets, above its keys"},
@@ -261,6 +269,10 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
       {"a limit of nothing for a vPort", WithVPort("fdb_limit = 0\n"),
        "f:8: fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
       {"sticky no truth", WithVPort("sticky = 1\n"), "f:8: sticky is 1; it is true or false"},
+      {"another header", WithVes("header = 'XVE'\n"), "f:4: header is \"XVE\"; it is \"eoib\" or \"xve\""},
+      {"a header by its magic", WithVes("header = 0x8919\n"), "f:4: header is 35097; it is \"eoib\" or \"xve\""},
+      {"the header's key misspelt", WithVes("headers = 'xve'\n"),
+       "f:4: unknown key \"headers\" in [[ves]]; did you mean \"header\"?"},
       {"pause that passes", WithVes("group_fwd_mask = 0xffff\n"),
        "f:4: group_fwd_mask is 65535; bit 1 is 01:80:c2:00:00:01: pause frames are for the two ends of a link and never pass a "
        "switch; without that bit it is 0xfffd"},
@@ -381,7 +393,7 @@ TEST(ConfigTest, ReportsAllMistakesInTheOrderOfTheFile) {
       "eoibd.toml:3: there is no VES \"red\"; there are: blue\n"
       "eoibd.toml:4: mtu is 1; it is an integer from 68 to 4074 bytes\n"
       "eoibd.toml:7: pkey is 32768; 0x8000 names no partition; its low 15 bits must not be 0\n"
-      "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, group_fwd_mask, qkey, mtu, sl, "
+      "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
       "traffic_class, hop_limit, "
       "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze\n"
       "eoibd.toml:9: unknown key \"wes\"; did you mean \"ves\"?",

@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.group_fwd_mask = config.group_fwd_mask;
+  options.header_form = config.header;
   options.flood_mgid = FloodMgid(config.pkey);
   options.flow_seed = std::random_device()() | uint64_t{std::random_device()()} << 32;
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
@@ -183,7 +184,7 @@ void Ves::TakeDown(absl::string_view why) {
 }
 
 // A port that is out of service takes its MACs along, but not at once: an agent that was killed is back within a second, with
-// the same GID, and then all that was behind it is found again in one step (PeerTracker::FollowsRestart). If its entries were
+// the same GID, and then all that was behind it is found again in one step (PeerTracker::Follow). If its entries were
 // gone by then, what is behind a bridge there would be flooded until it speaks. Until they are, frames for it are lost, as they
 // would be without the report. Afterwards a MAC that has moved without saying so is found by flooding, and not only when its
 // entry has aged. A port that is heard meanwhile is there after all, and keeps what is known of it. The path stays in any case.
@@ -413,10 +414,10 @@ std::string Ves::Membership() const {
 }
 
 std::string Ves::Show() const {
-  std::string text =
-      absl::StrCat("VES ", config_.name, ": P_Key ", queue_pair_.pkey().ToString(), " (", Membership(), "), QPN ",
-                   queue_pair_.QpnText(), ", VLANs ", config_.vlans.ToString(), ", MTU ", forwarder_->mtu(), ", FDB ",
-                   fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
+  std::string text = absl::StrCat("VES ", config_.name, ": P_Key ", queue_pair_.pkey().ToString(), " (", Membership(),
+                                  "), QPN ", queue_pair_.QpnText(), ", VLANs ", config_.vlans.ToString(), ", MTU ",
+                                  forwarder_->mtu(), config_.header == HeaderForm::kAlternative ? ", header xve" : "", ", FDB ",
+                                  fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
   const absl::optional<GroupMembership::Joined>& joined = group_->joined();
   if (joined.has_value()) {
     absl::StrAppend(&text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",

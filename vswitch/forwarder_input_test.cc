@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/forwarder_test_fixture.h"
+#include "vswitch/wire/golden_frames.h"
 #include "vswitch/wire/ib_headers.h"
 
 namespace eoib {
@@ -404,6 +405,50 @@ TEST_F(ForwarderTest, AnUnfinishedChecksumTravelsAsVouchedForAndIsFinishedAtTheE
     EXPECT_FALSE(UdpSumVerifies(sent[0].bytes, row.ip));
     CompleteChecksum(absl::MakeSpan(sent[0].bytes), sent[0].checksum);
     EXPECT_TRUE(UdpSumVerifies(sent[0].bytes, row.ip));
+  }
+}
+
+// The alternative header has no place to vouch in: the fabric's copy is finished, that for a local port need not be.
+TEST_F(ForwarderTest, TheAlternativeHeaderCarriesFinishedChecksums) {
+  Host::Options alternative;
+  alternative.header_form = HeaderForm::kAlternative;
+  Host* h1 = AddHost("h1", alternative);
+  Host* h2 = AddHost("h2");
+  TestPort* p1 = h1->AddPort("p1", Access(10));
+  TestPort* local = h1->AddPort("local", Access(10));
+  ChecksumRequest request;
+  const Bytes frame = PreparedUdp(&request);
+  p1->Inject(frame, request);
+  h1->Turn();
+  const std::vector<Bytes> datagrams = h2->ReceiveRaw();
+  ASSERT_THAT(datagrams, SizeIs(1));
+  EXPECT_EQ(ToHex(absl::MakeConstSpan(datagrams[0]).first(kEoibHeaderSize)), "89190000");
+  const Bytes sent(datagrams[0].begin() + kEoibHeaderSize, datagrams[0].end());
+  EXPECT_TRUE(UdpSumVerifies(sent, 18));
+  EXPECT_EQ(h1->counters().checksums_vouched.value(), 0u);
+  const auto copies = local->TakeTransmitted();
+  ASSERT_THAT(copies, SizeIs(1));
+  EXPECT_EQ(copies[0].bytes, frame);
+  EXPECT_EQ(copies[0].checksum, request);
+}
+
+TEST_F(ForwarderTest, AgentsOfBothHeadersUnderstandEachOther) {
+  Host::Options alternative;
+  alternative.header_form = HeaderForm::kAlternative;
+  TestPort* p1 = AddHost("h1", alternative)->AddPort("p1");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  ChecksumRequest request;
+  const Bytes prepared = PreparedUdp(&request);  // from A to B
+  for (int round = 0; round < 2; ++round) {      // unknown, then known
+    p1->Inject(prepared, request);
+    Settle();
+    const auto sent = p2->TakeTransmitted();
+    ASSERT_THAT(sent, SizeIs(1));
+    EXPECT_FALSE(sent[0].checksum.needed);
+    EXPECT_TRUE(UdpSumVerifies(sent[0].bytes, 14));
+    p2->Inject(MakeFrame(kA, kB));
+    Settle();
+    EXPECT_THAT(Frames(p1), ElementsAre(MakeFrame(kA, kB)));
   }
 }
 

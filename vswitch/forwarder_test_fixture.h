@@ -3,6 +3,7 @@
 #ifndef EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -80,6 +81,7 @@ class Host {
     size_t fdb_limit = 1024;
     uint32_t mtu = kMtu;
     uint16_t group_fwd_mask = kDefaultGroupForwardMask;
+    HeaderForm header_form = HeaderForm::kEoib;
   };
 
   Host(softhca::Subnet* subnet, const std::string& name, const Clock* clock, const Options& options)
@@ -97,6 +99,7 @@ class Host {
     Forwarder::Options forwarder;
     forwarder.vlans = options.vlans;
     forwarder.group_fwd_mask = options.group_fwd_mask;
+    forwarder.header_form = options.header_form;
     forwarder.flood_mgid = FloodMgid(options.pkey);
     forwarder_ = std::make_unique<Forwarder>(
         forwarder, Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, clock},
@@ -216,6 +219,19 @@ class Host {
   void SendRawTo(const Host& other, const Bytes& payload) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     SendRaw(payload, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), other.endpoint_->qpn());
+  }
+
+  // The UD payloads that arrived, past the forwarder.
+  std::vector<Bytes> ReceiveRaw() {
+    std::array<Datagram, 64> datagrams;
+    std::vector<Bytes> payloads;
+    const size_t received = endpoint_->Receive(absl::MakeSpan(datagrams));
+    for (size_t i = 0; i < received; ++i) {
+      const uint8_t* payload = pool_->Frame(datagrams[i].buffer) - kEoibHeaderSize;
+      payloads.emplace_back(payload, payload + datagrams[i].length);
+      pool_->Free(datagrams[i].buffer);
+    }
+    return payloads;
   }
 
   PeerAddress address() const { return {hca_->QueryPort().value().gid, endpoint_->qpn()}; }

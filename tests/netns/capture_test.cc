@@ -124,9 +124,12 @@ Filter With(const std::string& field, uint64_t number) {
 
 class CaptureTest : public SwitchTest {
  protected:
+  explicit CaptureTest(const std::string& ves_options = "") : ves_options_(ves_options) {}
+
   void SetUp() override {
     SwitchTest::SetUp();
     AgentSpec trunk;
+    trunk.veses[0].more = ves_options_;
     trunk.vports[0].more = "mode = \"trunk\"\n";
     auto hosts = AddNumberedAgents(2, trunk);
     one_ = hosts[0];
@@ -264,6 +267,7 @@ class CaptureTest : public SwitchTest {
   std::unique_ptr<PacketSocket> a_, b_;
 
  private:
+  const std::string ves_options_;
   std::map<const Agent*, std::vector<Packet>> dissected_;
 };
 
@@ -394,6 +398,24 @@ TEST_F(CaptureTest, VouchedChecksumsAreInTheHeader) {
       Packets(*one_, [](const Packet& p) { return Has(p, "udp.dstport", 40401) && p.at("icmp.type") == ""; });
   ASSERT_EQ(datagrams.size(), 1u);
   EXPECT_EQ(Number(datagrams[0]["infiniband.eoib.tcp_chk"]), 2u);
+}
+
+// tshark knows EoIB's header only; behind the alternative one all is data to it.
+class AlternativeHeaderCaptureTest : public CaptureTest {
+ protected:
+  AlternativeHeaderCaptureTest() : CaptureTest("header = \"xve\"\n") {}
+};
+
+TEST_F(AlternativeHeaderCaptureTest, ItIsInFrontOfTheFrame) {
+  EXPECT_THAT(one_->MustCtl({"show"}), HasSubstr(", header xve,"));
+  const Bytes frame = TestFrame(kB, kA, 0xfeedf00d, 100);
+  StartCaptures();
+  a_->Send(frame);
+  ASSERT_TRUE(b_->WaitFor(ExactlyFrame(frame)));
+  StopCaptures();
+  const std::string hex = absl::StrCat("89190000", absl::StrReplaceAll(Hex(frame), {{" ", ""}, {"\n", ""}}));
+  const Packet packet = Only([&hex](const Packet& p) { return absl::StrContains(p.at("data.data"), hex); });
+  EXPECT_TRUE(absl::StartsWith(packet.at("data.data"), hex));
 }
 
 TEST_F(CaptureTest, AFileThatCannotBeWrittenIsRefusedWithTheReason) {

@@ -164,6 +164,42 @@ TEST_F(RouterTest, TcpLeavesTheRouterWithItsChecksumFinished) {
   ExpectOnlyFinishedChecksums();
 }
 
+// The headers of a VES's agents may differ. What is behind the alternative one has its checksums in it.
+TEST_F(ChecksumTest, AgentsOfBothHeadersExchangeTcpAndUdp) {
+  StartFabric({{0x8001, {"ALL"}}, {0x8002, {"ALL"}}});
+  AgentSpec eoib, xve;
+  eoib.veses = {{"red", 0x8001, ""}, {"blue", 0x8002, "header = \"xve\"\n"}};
+  xve.veses = {{"red", 0x8001, "header = \"xve\"\n"}, {"blue", 0x8002, "header = \"xve\"\n"}};
+  eoib.vports = xve.vports = {{"v1", "red", ""}, {"v2", "blue", ""}};
+  one_ = &AddAgent("h1", eoib);
+  two_ = &AddAgent("h2", xve);
+  for (Agent* agent : {one_, two_}) {
+    const std::string number = agent == one_ ? "1" : "2";
+    agent->host()->AddAddress("v1", "10.0.1." + number + "/24");
+    agent->host()->AddAddress("v2", "10.0.2." + number + "/24");
+  }
+  for (const std::string net : {"10.0.1.", "10.0.2."}) {
+    SCOPED_TRACE(net);
+    UniqueFd listener = TcpListener(two_->host(), net + "2", 5000);
+    UniqueFd client = TcpConnect(one_->host(), net + "2", 5000);
+    ASSERT_TRUE(client.valid());
+    UniqueFd server = TcpAccept(listener.get());
+    EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+    EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+    UniqueFd there = UdpSocket(two_->host(), net + "2", 4000), here = UdpSocket(one_->host(), net + "1", 4000);
+    for (size_t size : {0, 1, 19, 1471, 4026, 9001}) {
+      SendUdp(here.get(), net + "2", 4000, Payload(size));
+      EXPECT_EQ(ReceiveUdp(there.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to h2";
+      SendUdp(there.get(), net + "1", 4000, Payload(size));
+      EXPECT_EQ(ReceiveUdp(here.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to h1";
+    }
+  }
+  EXPECT_GT(one_->Stat("checksums_vouched", "red"), 0u);
+  EXPECT_EQ(two_->Stat("checksums_vouched", "red"), 0u);
+  for (Agent* agent : {one_, two_}) EXPECT_EQ(agent->Stat("checksums_vouched", "blue"), 0u);
+  EXPECT_EQ(ChecksumErrorsOf(one_->host()) + ChecksumErrorsOf(two_->host()), 0u);
+}
+
 TEST_F(ChecksumTest, AWrongChecksumIsNeverMadeGood) {
   AddTwo();
   PacketSocket raw(one_->host(), "v1");
