@@ -297,6 +297,17 @@ TEST_F(TsharkTest, ReadsEveryHeaderField) {
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(packets[0][i], kFields[i].value) << names[i];
 }
 
+// It shows the bit, and does not look at the FCS.
+TEST_F(TsharkTest, ReadsThatAnFcsIsPresent) {
+  const Bytes frame_and_fcs = FromHex(
+      "02005e10000202005e10000108004500002c123400004006e494c0000201c00002029c400050000000010000000250180400"
+      "bc5f0000656f69620000 eaa083e2");
+  Capture({.fcs_present = true}, frame_and_fcs);
+  const auto packets = Dissect({"infiniband.eoib.fcs", "infiniband.eoib.ms", "ip.len"});
+  ASSERT_EQ(packets.size(), 1u);
+  EXPECT_EQ(packets[0], (std::vector<std::string>{"1", "0", "44"}));
+}
+
 TEST_F(TsharkTest, ReadsTheCommentAndTheInterface) {
   Comment("InfiniBand headers rebuilt");
   Capture({}, Bytes(60));
