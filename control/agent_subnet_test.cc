@@ -10,6 +10,7 @@ namespace eoib {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -41,9 +42,17 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     Host* h2 = AddHost("h2", kOneVes);
     Host* h3 = AddHost("h3", kOneVes);
     EXPECT_TRUE(AllJoined());
-    for (Host* host : {h2, h3, h2}) Speak(host, kC);
+    for (Host* host : {h3, h2, h3}) Speak(host, kC);
     EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr(kC.ToString()));
     return h1;
+  }
+  // The peer behind which `host` knows `mac`; empty if it does not.
+  static std::string PeerBehind(Host* host, MacAddr mac) {
+    for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) {
+      const size_t at = line.find("GID");
+      if (absl::StrContains(line, mac.ToString()) && at != line.npos) return std::string(line.substr(at));
+    }
+    return "";
   }
   // Every report that the subnet made has been acted upon.
   bool AllReportsHeard() {
@@ -294,6 +303,23 @@ TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
   EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
 }
 
+// Its vPort has no entry while another has its MAC. Were it reclaimed, the MAC would be held where nobody is.
+TEST_F(AgentSubnetTest, ASilentHomeIsRemembered) {
+  Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 10\n"}}));
+  Host* victim = AddHost("h2", kOneVes);
+  Host* thieves[] = {AddHost("h3", kOneVes), AddHost("h4", kOneVes)};
+  ASSERT_TRUE(AllJoined());
+  Speak(victim, kC);
+  const std::string home = PeerBehind(h1, kC);
+  Speak(thieves[0], kC);
+  EXPECT_NE(PeerBehind(h1, kC), home);
+  Pass(absl::Seconds(60));
+  for (int i = 0; i < 4; ++i) Speak(thieves[i % 2], kC);
+  Speak(victim, kC);
+  EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr(kC.ToString()));
+  EXPECT_EQ(PeerBehind(h1, kC), home);
+}
+
 // Without ageing the FDB counts minutes.
 TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 0\n"}}));
@@ -324,7 +350,7 @@ TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
   const std::vector<std::string> first = absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
   const auto is_told = [](const std::string& line) { return absl::StrContains(line, "moved 2 times within"); };
   EXPECT_EQ(std::count_if(first.begin(), first.end(), is_told), 10);
-  EXPECT_THAT(first, Contains(HasSubstr("it is kept where it was for 3m, or until `eoibctl fdb thaw blue 0 02:")));
+  EXPECT_THAT(first, Contains(ContainsRegex("it is held at GID .* for 3m, or until `eoibctl fdb thaw blue 0 02:")));
   EXPECT_EQ(h1->Stat("froze"), 20u);
   Pass(absl::Seconds(6));
   testing::internal::CaptureStderr();

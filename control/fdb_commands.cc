@@ -242,7 +242,7 @@ std::string Describe(const FdbEvent& event, const Ves& ves) {
       }
       break;
     case FdbEvent::Kind::kFrozen:
-      return absl::StrCat("frozen     ", name, " at ", from, ": it moved too often, the last time to ", to);
+      return absl::StrCat("frozen     ", name, " at ", from, ", its home: it moved too often, and was heard from ", to);
     case FdbEvent::Kind::kThawed:
       return absl::StrCat("thawed     ", name, " at ", from);
     case FdbEvent::Kind::kFlapping:
@@ -281,7 +281,7 @@ void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
                       [all = show([](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowFrom)](
                           const Arguments& arguments) { return arguments.empty() ? all(arguments) : one(arguments); }});
   registry->Register({"fdb/stats", "[VES]", "limits, counters, and which vPorts hold how many MACs", 0, 1, show(ShowFdbStats)});
-  registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are kept where they were", 0, 1, show(ShowFrozen)});
+  registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1, show(ShowFrozen)});
   registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "forget learned MACs", 1, 3, change(Flush)});
   registry->Register({"fdb/thaw", "VES VLAN MAC", "let a frozen MAC move again", 3, 3, change(Thaw)});
   registry->Register({"fdb/add", "VES VLAN MAC VPORT", "a static entry", 4, 4, change(Add)});

@@ -72,7 +72,9 @@ Ves::Ves(const VesConfig& config, const Shared& shared, const Gid& gid)
     : config_(config),
       shared_(shared),
       fdb_({config.ageing, config.fdb_limit, config.vport_fdb_limit.value_or(config.fdb_limit), config.damping,
-            shared.fdb_budget},
+            shared.fdb_budget,
+            // Our own vPorts are the zero GID's together.
+            [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; }},
            shared.fabric.clock),
       move_log_(shared.fabric.clock, 10, absl::Seconds(6)),
       damped_log_(shared.fabric.clock, 10, absl::Seconds(6)),
@@ -350,18 +352,25 @@ void Ves::OnDamped(const Punt& punt) {
   const uint64_t damped = counters.froze + counters.flapping;
   const uint64_t others = std::max<uint64_t>(damped - std::exchange(damped_logged_, damped), 1) - 1;
   const MoveDamper::Options& damping = fdb_.options().damping;
-  const std::string mac = punt.key.mac().ToString(), vlan = punt.key.vid().ToString();
-  const bool frozen = punt.kind == Punt::Kind::kFrozen;
-  const bool for_a_time = damping.action == MoveDamper::Action::kFreeze;
-  LogWarning(absl::StrCat(
-      "VES ", config_.name, ": ", mac, " in VLAN ", vlan, " moved ", damping.moves, " times within ",
-      absl::FormatDuration(damping.window), ", the last time from ", Behind(punt.previous), " to ", Behind(punt.vport),
-      ": two interfaces have this address, or there is a loop behind them", frozen ? "; it is kept where it was " : "",
-      frozen && for_a_time ? absl::StrCat("for ", absl::FormatDuration(damping.freeze), ", or ") : "",
-      frozen ? absl::StrCat("until `eoibctl fdb thaw ", config_.name, " ", vlan, " ", mac, "`") : "",
-      !frozen && damping.action != MoveDamper::Action::kWarn ? "; it is not kept where it was, because as many are as may be"
-                                                             : "",
-      others != 0 ? absl::StrCat("; ", others, " more like this since the last message") : ""));
+  LogWarning(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
+                          " moved ", damping.moves, " times within ", absl::FormatDuration(damping.window),
+                          ", the last time from ", Behind(punt.previous), " to ", Behind(punt.vport),
+                          ": two interfaces have this address, or there is a loop behind them", Consequence(punt),
+                          others != 0 ? absl::StrCat("; ", others, " more like this since the last message") : ""));
+}
+
+std::string Ves::Consequence(const Punt& punt) const {
+  const MoveDamper::Options& damping = fdb_.options().damping;
+  if (damping.action == MoveDamper::Action::kWarn) return "";
+  if (punt.kind == Punt::Kind::kFlapping) {
+    return "; it is not frozen: a port of this host is one of them, its home has no room, or as many are frozen as may be";
+  }
+  const auto frozen = fdb_.frozen();
+  const auto at = frozen.find(punt.key);
+  return absl::StrCat(
+      "; it is held at ", at == frozen.end() ? "its home" : Behind(at->second.at),
+      damping.action == MoveDamper::Action::kFreeze ? absl::StrCat(" for ", absl::FormatDuration(damping.freeze), ", or") : "",
+      " until `eoibctl fdb thaw ", config_.name, " ", punt.key.vid().ToString(), " ", punt.key.mac().ToString(), "`");
 }
 
 void Ves::Run() {
@@ -377,13 +386,12 @@ void Ves::Run() {
   if (now >= next_reclaim_) ReclaimVPorts();
 }
 
-// Who sends to a vPort has an entry of it in the FDB; so what has none and is not heard either serves nobody, but the operator
-// who asks where a frozen MAC would have moved.
+// What is sent to a vPort has an entry of it in the FDB; so a vPort that has none and is not heard either serves nobody. But it
+// may be the home of a MAC that was taken away from it, and an operator asks where a frozen MAC was heard.
 void Ves::ReclaimVPorts() {
   next_reclaim_ = shared_.fabric.clock->Now() + kReclaimInterval;
-  absl::flat_hash_set<VPortId> claimants;
-  for (const auto& [key, frozen] : fdb_.frozen()) claimants.insert(frozen.claimant);
-  directory_.Reclaim([&](VPortId vport) { return fdb_.Held(vport) != 0 || claimants.contains(vport); });
+  const absl::flat_hash_set<VPortId> damped = fdb_.DampedVPorts();
+  directory_.Reclaim([&](VPortId vport) { return fdb_.Held(vport) != 0 || damped.contains(vport); });
   resolver_->Reclaim();
 }
 

@@ -124,6 +124,7 @@ class Ves final : public PartitionMember {
   void RetryHeld();
   std::string Membership() const;
   void OnDamped(const Punt& punt);
+  std::string Consequence(const Punt& punt) const;
   std::string ShowVPort(const VPort& vport) const;
 
   const VesConfig config_;

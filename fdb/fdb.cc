@@ -13,9 +13,12 @@ namespace {
 
 using Kind = FdbEvent::Kind;
 using Scope = FdbEvent::Scope;
+using Verdict = MoveDamper::Verdict;
 
 constexpr bool IsLearned(FdbOrigin origin) { return origin == FdbOrigin::kRemoteLearned || origin == FdbOrigin::kLocalLearned; }
 constexpr bool IsFixed(FdbOrigin origin) { return origin == FdbOrigin::kStatic || origin == FdbOrigin::kManager; }
+
+constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned; }
 
 // Between what was learned, the newest wins; else the stronger origin.
 constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
@@ -67,7 +70,7 @@ Fdb::Fdb(const Options& options, const Clock* clock)
       ageing_ticks_(AgeingTicks(options.ageing)),
       clock_(clock),
       cohorts_(&table_),
-      damper_(options.damping),
+      damper_(options.damping, options.gid_of),
       aged_(clock->Now()),
       refusals_told_(kRefusalsTold, kRefusalsTold, clock->Now()) {
   if (options_.budget != nullptr) options_.budget->Add(this);
@@ -232,7 +235,12 @@ MacEntry Fdb::NewEntry(VPortId vport, FdbOrigin origin) const {
 
 Fdb::LearnResult Fdb::LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
   const bool same = known.vport == vport;
-  if (known.entry.pinned) return same ? LearnResult{Learned::kKnown, VPortId::None()} : Refuse(key, known, vport);
+  if (known.entry.pinned) {
+    if (same) return {Learned::kKnown, VPortId::None()};
+    // A freeze must not keep a station away from its own port.
+    if (origin != FdbOrigin::kLocalLearned || !ThawLocked(key)) return Refuse(key, known, vport);
+    return Move(key, Look(key), vport, origin);
+  }
   if (!Displaces(origin, known.entry.origin)) {
     if (same) return {Learned::kKnown, VPortId::None()};
     ++counters_.overruled;
@@ -250,19 +258,18 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
     ++counters_.learn_limited;
     return {Learned::kLimit, VPortId::None()};
   }
-  bool flapping = false;
-  const bool inside = origin == FdbOrigin::kLocalLearned && known.entry.origin == FdbOrigin::kLocalLearned;
-  if (IsLearned(known.entry.origin) && !inside) {
-    switch (damper_.OnMove(key, known.vport, vport, now_)) {
-      case MoveDamper::Verdict::kMove:
-        break;
-      case MoveDamper::Verdict::kWarn:
-        flapping = true;
-        ++counters_.flapping;
-        Tell(Kind::kFlapping, key, known.vport, vport);
-        break;
-      case MoveDamper::Verdict::kFreeze:
-        return {Learned::kPinned, known.vport, /*damped=*/Freeze(key, known, vport)};
+  Damped damped = Damped::kNo;
+  if (IsLearned(known.entry.origin) && !(IsLocal(origin) && IsLocal(known.entry.origin))) {
+    const MoveDamper::Judgement judged =
+        damper_.OnMove(key, {known.vport, IsLocal(known.entry.origin)}, {vport, IsLocal(origin)}, now_);
+    const bool freezes = judged.verdict == Verdict::kFreeze;
+    if ((freezes || judged.verdict == Verdict::kHold) && HoldAtHome(key, known, vport, judged)) {
+      return {Learned::kPinned, known.vport, freezes ? Damped::kFrozen : Damped::kFlapping};
+    }
+    if (judged.verdict != Verdict::kMove) {
+      damped = Damped::kFlapping;
+      ++counters_.flapping;
+      Tell(Kind::kFlapping, key, known.vport, vport);
     }
   }
   if (!Write(key, known, vport, NewEntry(vport, origin))) {
@@ -271,7 +278,37 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
   }
   ++counters_.moved;
   Tell(Kind::kMoved, key, known.vport, vport);
-  return {Learned::kMoved, known.vport, flapping};
+  return {Learned::kMoved, known.vport, damped};
+}
+
+// Takes `key` to its home, where it is not yet. False if there is no room or no memory.
+bool Fdb::HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged) {
+  const VPortId home = judged.home.vport;
+  const bool was_there = known.vport == home;
+  MacEntry entry = known.entry;
+  if (!was_there) entry = NewEntry(home, judged.home.local ? FdbOrigin::kLocalLearned : FdbOrigin::kRemoteLearned);
+  entry.pinned |= judged.verdict == Verdict::kFreeze;
+  if ((!was_there && !MakeRoomAt(home)) || !Write(key, known, home, entry)) {
+    damper_.Thaw(key);
+    return false;
+  }
+  TellHeld(key, known.vport, claimant, judged);
+  return true;
+}
+
+void Fdb::TellHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged) {
+  const VPortId home = judged.home.vport;
+  if (from != home) {
+    ++counters_.moved;
+    Tell(Kind::kMoved, key, from, home);
+  }
+  if (judged.verdict == Verdict::kFreeze) {
+    ++counters_.froze;
+    Tell(Kind::kFrozen, key, home, damper_.frozen().at(key).claimant);
+  } else {
+    ++counters_.flapping;
+    if (refusals_told_.Take(now_)) Tell(Kind::kFlapping, key, from, claimant);
+  }
 }
 
 Fdb::LearnResult Fdb::Refuse(FdbKey key, const Known& known, VPortId vport) {
@@ -285,19 +322,6 @@ void Fdb::ForgiveMove(FdbKey key) {
   Begin();
   damper_.Forgive(key);
   ThawLocked(key);
-}
-
-// False if there is no memory.
-bool Fdb::Freeze(FdbKey key, const Known& known, VPortId claimant) {
-  MacEntry frozen = known.entry;
-  frozen.pinned = true;
-  if (!Write(key, known, known.vport, frozen)) {
-    damper_.Thaw(key);
-    return false;
-  }
-  ++counters_.froze;
-  Tell(Kind::kFrozen, key, known.vport, claimant);
-  return true;
 }
 
 bool Fdb::Thaw(FdbKey key) {
@@ -454,6 +478,7 @@ size_t Fdb::FlushVPort(VPortId vport) {
 size_t Fdb::FlushOf(VPortId vport, Cohorts::Kinds kinds) {
   absl::MutexLock lock(&writer_);
   Begin();
+  damper_.ForgetHome(vport);
   const size_t flushed = cohorts_.ForgetVPort(vport, kinds);
   CountFlushed(flushed, Scope::kVPort, FdbKey(), vport);
   return flushed;
@@ -519,6 +544,13 @@ size_t Fdb::Held(VPortId vport) const {
 absl::flat_hash_map<FdbKey, MoveDamper::Frozen> Fdb::frozen() const {
   absl::MutexLock lock(&writer_);
   return damper_.frozen();
+}
+
+absl::flat_hash_set<VPortId> Fdb::DampedVPorts() const {
+  absl::flat_hash_set<VPortId> vports;
+  absl::MutexLock lock(&writer_);
+  damper_.VisitVPorts(clock_->Now(), [&vports](VPortId vport) { vports.insert(vport); });
+  return vports;
 }
 
 FdbCounters Fdb::counters() const {

@@ -5,8 +5,9 @@
 // remote learned) is never displaced by a weaker one; among learned entries the newest wins, which is how a MAC moves from a
 // host to another; among announced ones the higher sequence number, then the lower address.
 //
-// Moves. A MAC that moves too often freezes (move_damper.h). A sticky vPort keeps for good what was learned from it. What is
-// pinned so neither moves nor ages nor is flushed or evicted.
+// Moves. A MAC that moves too often freezes at its home (move_damper.h). A sticky vPort keeps for good what was learned from
+// it. What is pinned so neither moves nor ages nor is flushed or evicted; but a frame from a local port ends a freeze
+// elsewhere.
 //
 // Room. A VES, each vPort, and the host have limits. At its own limit a vPort gives up an entry for each new one, at the VES's
 // or the host's the vPort that holds most: so whoever invents source addresses soon holds most, and displaces what he brought
@@ -27,6 +28,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
@@ -76,7 +78,8 @@ class Fdb {
     size_t limit = 65536;
     size_t vport_limit = ~size_t{0};  // of each vPort, unless SetVPortPolicy says otherwise
     MoveDamper::Options damping = {};
-    FdbBudget* budget = nullptr;  // the host's; outlives the FDB
+    FdbBudget* budget = nullptr;         // the host's; outlives the FDB
+    MoveDamper::GidOf gid_of = nullptr;  // whose claims make a MAC freeze; called with the FDB's lock held
   };
   struct VPortPolicy {
     absl::optional<size_t> limit;
@@ -89,14 +92,19 @@ class Fdb {
     kMoved,      // a learned entry was behind another vPort
     kKnown,      // the entry was right already, and was refreshed
     kOverruled,  // a stronger entry says otherwise and stays
-    kPinned,     // it is sticky or frozen elsewhere, and stays
+    kPinned,     // it is sticky elsewhere, or moves too often and is at its home now
     kLimit,      // a limit
     kGroup,      // a group or zero address is nobody's source
   };
+  enum class Damped : uint8_t {
+    kNo,
+    kFlapping,  // it moves too often, and is not frozen
+    kFrozen,    // it moves too often, and was frozen just now
+  };
   struct LearnResult {
     Learned what;
-    VPortId previous;     // where the MAC was: kMoved, kOverruled and kPinned; else none
-    bool damped = false;  // it moves too often: with kPinned it was frozen just now, with kMoved it was not
+    VPortId previous;  // where the MAC was: kMoved, kOverruled and kPinned; else none
+    Damped damped = Damped::kNo;
   };
 
   // Who announced an entry, and when: the sequence number of its vPort's incarnation, and its address.
@@ -187,6 +195,9 @@ class Fdb {
   absl::Duration tick() const { return absl::Seconds(tick_seconds_); }
   FdbCounters counters() const;
   absl::flat_hash_map<FdbKey, MoveDamper::Frozen> frozen() const;
+  // vPorts that may have no entry, and whose number must stay theirs: homes of MACs that moved lately, claimants of frozen
+  // ones.
+  absl::flat_hash_set<VPortId> DampedVPorts() const;
   // The last that happened: kRecentEvents until somebody watches, since a ring for whoever reads late is larger than many an
   // FDB. Take it anew after Watch: the former one gets no more.
   static constexpr size_t kRecentEvents = 32, kWatchedEvents = 8192;
@@ -236,7 +247,10 @@ class Fdb {
   LearnResult Refuse(FdbKey key, const Known& known, VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   MacEntry NewEntry(VPortId vport, FdbOrigin origin) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool Beats(FdbKey key, const Claim& claim) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  bool Freeze(FdbKey key, const Known& known, VPortId claimant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  bool HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void TellHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   bool ThawLocked(FdbKey key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
   absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);

@@ -17,9 +17,9 @@ struct FdbEvent {
     kAged,       // was at `from`
     kEvicted,    // was at `from`; made room for an entry of `to`
     kFlushed,    // `count` entries; of `from`, or of the VLAN of `key`, or all: see `scope`
-    kFrozen,     // stays at `from`; moved too often, would have moved to `to`
+    kFrozen,     // held at `from`, its home; moved too often, and was heard from `to`
     kThawed,     // at `from`
-    kFlapping,   // moved too often, from `from` to `to`, and is not frozen
+    kFlapping,   // moved too often, the last time from `from` to `to`, and is not frozen
     kRefused,    // sticky or frozen at `from`; heard from `to`
     kFixed,      // by the operator or the manager, to `to`
     kUnfixed,    // no more; was at `from`

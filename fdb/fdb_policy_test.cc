@@ -186,14 +186,14 @@ TEST_F(FdbPolicyTest, TheFifthMoveFreezes) {
   clock_.Advance(absl::Seconds(19));
   const Fdb::LearnResult fifth = fdb_->Learn(Key(1), kV2, FdbOrigin::kRemoteLearned);
   EXPECT_EQ(fifth.what, Learned::kPinned);
-  EXPECT_TRUE(fifth.damped);
+  EXPECT_EQ(fifth.damped, Fdb::Damped::kFrozen);
   EXPECT_THAT(Events(), ElementsAre(Kind::kFrozen));
   EXPECT_EQ(last_event_.from, kV1);
   EXPECT_EQ(last_event_.to, kV2);
-  EXPECT_EQ(Find(Key(1)), kV1) << "where it was before the fifth";
+  EXPECT_EQ(Find(Key(1)), kV1) << "at home";
   EXPECT_TRUE(fdb_->Dump()[0].frozen);
   EXPECT_EQ(fdb_->frozen().at(Key(1)).at, kV1);
-  EXPECT_FALSE(fdb_->Learn(Key(1), kV2, FdbOrigin::kRemoteLearned).damped) << "it is told once";
+  EXPECT_EQ(fdb_->Learn(Key(1), kV2, FdbOrigin::kRemoteLearned).damped, Fdb::Damped::kNo) << "it is told once";
   EXPECT_EQ(fdb_->counters().froze, 1u);
   EXPECT_EQ(fdb_->counters().frozen_refused, 1u);
   // For so long, also if it is silent for more than the ageing time.
@@ -207,6 +207,172 @@ TEST_F(FdbPolicyTest, TheFifthMoveFreezes) {
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kMoved);
   EXPECT_EQ(fdb_->counters().thawed, 1u);
   EXPECT_THAT(fdb_->frozen(), IsEmpty());
+}
+
+// Two vPorts that work together take turns with a victim's MAC, so that the victim's own frame is the fifth move. Here kV1 is
+// the victim's, and it is a local port or not.
+class HijackTest : public FdbPolicyTest, public testing::WithParamInterface<FdbOrigin> {
+ protected:
+  void SetUp() override {
+    Make({});
+    Speak();
+    Events();
+  }
+  Learned Speak() { return Learn(Key(1), kV1, GetParam()); }
+  void StealFourTimes() {
+    for (VPortId thief : {kV2, kV3, kV2, kV3}) ASSERT_EQ(Learn(Key(1), thief), Learned::kMoved);
+  }
+  void ExpectHeldAtHome() {
+    EXPECT_EQ(Find(Key(1)), kV1);
+    EXPECT_EQ(fdb_->counters().froze, 1u);
+    EXPECT_EQ(fdb_->frozen().at(Key(1)).at, kV1);
+    const Fdb::Entry entry = fdb_->Dump()[0];
+    EXPECT_TRUE(entry.frozen);
+    EXPECT_EQ(entry.origin, GetParam());
+    for (VPortId thief : {kV2, kV3}) EXPECT_EQ(Learn(Key(1), thief), Learned::kPinned);
+    uint16_t stale;
+    const FdbKey key = Key(1);
+    EXPECT_EQ(fdb_->Refresh({&key, 1}, {&kV1, 1}, {&stale, 1}), 0u) << "the victim is known at its home";
+    clock_.Advance(absl::Seconds(180));
+    fdb_->Age();
+    EXPECT_EQ(Find(Key(1)), kV1) << "also when the freeze is over";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(VictimsOwnAgentAndAThirdOne, HijackTest,
+                         testing::Values(FdbOrigin::kLocalLearned, FdbOrigin::kRemoteLearned));
+
+TEST_P(HijackTest, TheVictimsOwnFrameIsTheFifthMove) {
+  StealFourTimes();
+  Events();
+  const Fdb::LearnResult fifth = fdb_->Learn(Key(1), kV1, GetParam());
+  EXPECT_EQ(fifth.what, Learned::kPinned);
+  EXPECT_EQ(fifth.damped, Fdb::Damped::kFrozen);
+  EXPECT_EQ(fifth.previous, kV3);
+  EXPECT_THAT(Events(), ElementsAre(Kind::kMoved, Kind::kFrozen));
+  EXPECT_EQ(last_event_.from, kV1);
+  EXPECT_EQ(last_event_.to, kV3) << "which took it, and not the victim, which took it back";
+  ExpectHeldAtHome();
+}
+
+TEST_P(HijackTest, TheVictimIsSilent) {
+  StealFourTimes();
+  EXPECT_EQ(Learn(Key(1), kV2), Learned::kPinned);
+  EXPECT_EQ(fdb_->frozen().at(Key(1)).claimant, kV2);
+  ExpectHeldAtHome();
+}
+
+TEST_P(HijackTest, TheHomeHasMovedMeanwhile) {
+  clock_.Advance(absl::Seconds(10));
+  ASSERT_EQ(Learn(Key(1), VPortId(4)), Learned::kMoved);  // the guest migrates
+  clock_.Advance(absl::Seconds(180));
+  StealFourTimes();
+  EXPECT_EQ(Learn(Key(1), VPortId(4)), Learned::kPinned);
+  EXPECT_EQ(Find(Key(1)), VPortId(4));
+}
+
+// A home that is gone must not attract what it cannot receive.
+TEST_P(HijackTest, TheHomeLeavesTheFabric) {
+  for (VPortId thief : {kV2, kV3, kV2}) Learn(Key(1), thief);
+  fdb_->FlushLearned(kV1);
+  for (VPortId thief : {kV3, kV2, kV3, kV2}) EXPECT_EQ(Learn(Key(1), thief), Learned::kMoved) << "counted anew";
+  EXPECT_EQ(Learn(Key(1), kV3), Learned::kPinned);
+  EXPECT_EQ(Find(Key(1)), kV2) << "where it was when its home left";
+  fdb_->FlushLearned(kV2);
+  fdb_->FlushSticky(kV2);
+  EXPECT_TRUE(Find(Key(1)).IsNone()) << "and what is frozen at a home goes with it";
+  EXPECT_EQ(Speak(), Learned::kNew);
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+}
+
+TEST_P(HijackTest, TheHomeIsFull) {
+  fdb_->SetVPortPolicy(kV1, {.limit = 1});
+  StealFourTimes();
+  Learn(Key(2), kV1, GetParam());
+  EXPECT_EQ(Speak(), Learned::kPinned);
+  EXPECT_EQ(Find(Key(1)), kV1);
+  EXPECT_TRUE(Find(Key(2)).IsNone()) << "the newest made room";
+  EXPECT_EQ(fdb_->Held(kV1), 1u);
+}
+
+TEST_P(HijackTest, AHomeWithoutRoomHoldsNothing) {
+  fdb_->SetVPortPolicy(kV1, {.limit = 1});
+  StealFourTimes();
+  ASSERT_TRUE(fdb_->AddStatic(Key(2), kV1).ok());
+  const Fdb::LearnResult fifth = fdb_->Learn(Key(1), kV2, FdbOrigin::kRemoteLearned);
+  EXPECT_EQ(fifth.what, Learned::kMoved);
+  EXPECT_EQ(fifth.damped, Fdb::Damped::kFlapping);
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+}
+
+// Beyond the limit of frozen ones the MAC stays at home as well, as long as the thieves go on.
+TEST_P(HijackTest, AsManyAreFrozenAsMayBe) {
+  Make({.damping = {.most_frozen = 0}});
+  Speak();
+  StealFourTimes();
+  Events();
+  for (int i = 0; i < 100; ++i) {
+    const Fdb::LearnResult stolen = fdb_->Learn(Key(1), i % 2 == 0 ? kV2 : kV3, FdbOrigin::kRemoteLearned);
+    EXPECT_EQ(stolen.what, Learned::kPinned);
+    EXPECT_EQ(stolen.damped, Fdb::Damped::kFlapping);
+    EXPECT_EQ(Find(Key(1)), kV1);
+  }
+  EXPECT_EQ(Events().size(), 1u + 10u) << "the move home, and some of the attempts";
+  EXPECT_EQ(fdb_->counters().flapping, 100u);
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+  EXPECT_FALSE(fdb_->Dump()[0].frozen);
+  clock_.Advance(absl::Seconds(180));
+  EXPECT_EQ(Learn(Key(1), kV2), Learned::kMoved) << "a guest that migrates";
+}
+
+// A thief who spoke first is the first home. The station's own agent does not keep the MAC away from it all the same.
+TEST_F(FdbPolicyTest, AFreezeDoesNotKeepAStationAwayFromItsOwnPort) {
+  Make({});
+  const auto speak = [this](VPortId port) { return Learn(Key(1), port, FdbOrigin::kLocalLearned); };
+  for (VPortId thief : {kV2, kV3, kV2, kV3, kV2}) Learn(Key(1), thief);
+  ASSERT_EQ(Learn(Key(1), kV3), Learned::kPinned);
+  EXPECT_EQ(speak(kV1), Learned::kMoved);
+  EXPECT_EQ(Find(Key(1)), kV1);
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+  for (int i = 0; i < 100; ++i) {
+    Learn(Key(1), i % 2 == 0 ? kV2 : kV3);
+    EXPECT_NE(speak(kV1), Learned::kPinned);
+    ASSERT_EQ(Find(Key(1)), kV1) << i;
+  }
+  // Nor at another port of the host, to which it moved.
+  Make({});
+  speak(kV1);
+  for (VPortId thief : {kV2, kV3, kV2, kV3, kV2}) Learn(Key(1), thief);
+  ASSERT_TRUE(fdb_->Dump()[0].frozen);
+  EXPECT_EQ(speak(VPortId(4)), Learned::kMoved);
+  EXPECT_EQ(Find(Key(1)), VPortId(4));
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+}
+
+TEST_F(FdbPolicyTest, AClaimantsFreezesAreCountedByItsGid) {
+  const auto gid_of = [](VPortId vport) { return Gid::FromPrefixAndGuid(0, Guid(vport == kV1 ? 1 : 2)); };
+  Make({.limit = 1000, .damping = {.moves = 2, .most_frozen_per_gid = 2}, .gid_of = gid_of});
+  const auto steal = [this](uint64_t mac, VPortId thief) {
+    Learn(Key(mac), kV1);
+    Learn(Key(mac), thief);
+    return fdb_->Learn(Key(mac), kV1, FdbOrigin::kRemoteLearned).damped;
+  };
+  EXPECT_EQ(steal(1, kV2), Fdb::Damped::kFrozen);
+  EXPECT_EQ(steal(2, kV3), Fdb::Damped::kFrozen);
+  EXPECT_EQ(steal(3, kV2), Fdb::Damped::kFlapping);
+  for (uint64_t mac : {1, 2, 3}) EXPECT_EQ(Find(Key(mac)), kV1);
+  EXPECT_TRUE(fdb_->Thaw(Key(1)));
+  EXPECT_EQ(steal(4, kV3), Fdb::Damped::kFrozen);
+}
+
+TEST_F(FdbPolicyTest, HomesAndClaimantsKeepTheirNumbers) {
+  Make({.damping = {.moves = 2}});
+  Learn(Key(1), kV1);
+  Learn(Key(1), kV2);
+  EXPECT_THAT(fdb_->DampedVPorts(), ElementsAre(kV1));
+  Learn(Key(1), kV1);
+  EXPECT_THAT(fdb_->DampedVPorts(), ElementsAre(kV2));
+  fdb_->Thaw(Key(1));
+  EXPECT_THAT(fdb_->DampedVPorts(), IsEmpty());
 }
 
 TEST_F(FdbPolicyTest, SlowMovesAndThoseInsideAHostAreNotDamped) {
@@ -254,10 +420,10 @@ TEST_F(FdbPolicyTest, AFreezeLastsUntilItIsThawedIfSoConfigured) {
   ASSERT_EQ(Learn(Key(1), kV1), Learned::kPinned);
   clock_.Advance(absl::Hours(100));
   fdb_->Age();
-  EXPECT_EQ(Find(Key(1)), kV2);
+  EXPECT_EQ(Find(Key(1)), kV1);
   EXPECT_FALSE(fdb_->Thaw(Key(2)));
   EXPECT_TRUE(fdb_->Thaw(Key(1)));
-  EXPECT_EQ(Learn(Key(1), kV1), Learned::kMoved);
+  EXPECT_EQ(Learn(Key(1), kV2), Learned::kMoved);
 }
 
 TEST_F(FdbPolicyTest, AWarningLetsItMove) {
@@ -268,10 +434,10 @@ TEST_F(FdbPolicyTest, AWarningLetsItMove) {
   Events();
   const Fdb::LearnResult third = fdb_->Learn(Key(1), kV2, FdbOrigin::kRemoteLearned);
   EXPECT_EQ(third.what, Learned::kMoved);
-  EXPECT_TRUE(third.damped);
+  EXPECT_EQ(third.damped, Fdb::Damped::kFlapping);
   EXPECT_THAT(Events(), ElementsAre(Kind::kFlapping, Kind::kMoved));
   EXPECT_EQ(fdb_->counters().flapping, 1u);
-  EXPECT_FALSE(fdb_->Learn(Key(1), kV1, FdbOrigin::kRemoteLearned).damped) << "counted anew";
+  EXPECT_EQ(fdb_->Learn(Key(1), kV1, FdbOrigin::kRemoteLearned).damped, Fdb::Damped::kNo) << "counted anew";
 }
 
 TEST_F(FdbPolicyTest, AFreezeEndsWithItsEntry) {
@@ -283,8 +449,8 @@ TEST_F(FdbPolicyTest, AFreezeEndsWithItsEntry) {
   }
   ASSERT_TRUE(fdb_->AddStatic(Key(1), kV3).ok());
   EXPECT_EQ(fdb_->frozen().size(), 2u);
-  fdb_->FlushVPort(kV2);
-  EXPECT_EQ(Learn(Key(2), kV1), Learned::kNew);
+  fdb_->FlushVPort(kV1);
+  EXPECT_EQ(Learn(Key(2), kV2), Learned::kNew);
   fdb_->Age();
   EXPECT_THAT(fdb_->frozen(), IsEmpty());
 }

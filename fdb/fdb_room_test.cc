@@ -122,9 +122,9 @@ TEST_F(FdbPolicyTest, FrozenEntriesCountAsTheirVPorts) {
   Make({.limit = 100, .damping = {.moves = 2}});
   LearnMany(1, 60, kV1);
   for (uint64_t i = 1001; i <= 1040; ++i) {
-    Learn(Key(i), kV1);
     Learn(Key(i), kV2);
-    ASSERT_EQ(Learn(Key(i), kV1), Learned::kPinned);
+    Learn(Key(i), kV1);
+    ASSERT_EQ(Learn(Key(i), kV2), Learned::kPinned);
   }
   ASSERT_EQ(fdb_->Holdings()[1].pinned, 40u);
   for (uint64_t i = 2001; i <= 3000; ++i) Learn(Key(i), kV2);

@@ -16,7 +16,7 @@ MoveDamper::Mover* MoveDamper::Find(FdbKey key) {
   const std::unique_ptr<Set>& there = SetOf(key);
   if (there == nullptr) return nullptr;
   Set& set = *there;
-  const auto mover = std::find_if(set.begin(), set.end(), [key](const Mover& m) { return m.count != 0 && m.key == key; });
+  const auto mover = std::find_if(set.begin(), set.end(), [key](const Mover& m) { return !m.IsFree() && m.key == key; });
   return mover == set.end() ? nullptr : &*mover;
 }
 
@@ -34,8 +34,8 @@ MoveDamper::Mover* MoveDamper::FindOrMake(FdbKey key, absl::Time now) {
   if (there == nullptr) there = std::make_unique<Set>();
   Set& set = *there;
   const auto least = [this, now](const Mover& a, const Mover& b) {
-    return std::make_pair(MovesWithin(a, now), a.count == 0 ? absl::InfinitePast() : a.Last()) <
-           std::make_pair(MovesWithin(b, now), b.count == 0 ? absl::InfinitePast() : b.Last());
+    return std::make_pair(MovesWithin(a, now), a.IsFree() ? absl::InfinitePast() : a.Last()) <
+           std::make_pair(MovesWithin(b, now), b.IsFree() ? absl::InfinitePast() : b.Last());
   };
   Mover& mover = *std::min_element(set.begin(), set.end(), least);
   mover = {};
@@ -43,28 +43,89 @@ MoveDamper::Mover* MoveDamper::FindOrMake(FdbKey key, absl::Time now) {
   return &mover;
 }
 
-MoveDamper::Verdict MoveDamper::OnMove(FdbKey key, VPortId at, VPortId claimant, absl::Time now) {
-  if (options_.action == Action::kOff) return Verdict::kMove;
+void MoveDamper::Mover::Note(absl::Time now) {
+  times[next] = now;
+  next = static_cast<uint8_t>((next + 1) % kMostMoves);
+  count = static_cast<uint8_t>(std::min(count + 1, kMostMoves));
+}
+
+// Where `mover`, which is about to move from `at` to `claimant`, is at home. Moves between local ports are not counted, so the
+// port that its local station spoke at last is told by the moves from and to it.
+void MoveDamper::Settle(Mover* mover, Place at, Place claimant, absl::Time now) const {
+  if (mover->IsFree() || now - mover->Last() >= options_.window) mover->SetHome(at);
+  if (!mover->home_is_local) return;
+  if (at.local) mover->SetHome(at);
+  if (claimant.local) mover->SetHome(claimant);
+}
+
+MoveDamper::Judgement MoveDamper::OnMove(FdbKey key, Place at, Place claimant, absl::Time now) {
+  if (options_.action == Action::kOff) return {Verdict::kMove, {}};
   Mover& mover = *FindOrMake(key, now);
-  mover.times[mover.next] = now;
-  mover.next = static_cast<uint8_t>((mover.next + 1) % kMostMoves);
-  mover.count = static_cast<uint8_t>(std::min(mover.count + 1, kMostMoves));
-  if (MovesWithin(mover, now) < options_.moves) return Verdict::kMove;
-  mover = {};  // it is counted anew
-  if (options_.action == Action::kWarn || frozen_.size() >= options_.most_frozen) return Verdict::kWarn;
+  Settle(&mover, at, claimant, now);
+  mover.Note(now);
+  if (MovesWithin(mover, now) < options_.moves) return {Verdict::kMove, {}};
+  const Place home = mover.Home();
+  const bool is_local_stations = !home.local && (at.local || claimant.local);
+  if (options_.action == Action::kWarn || is_local_stations) {
+    mover.count = 0;  // counted anew, and at home where it was
+    return {Verdict::kWarn, {}};
+  }
+  // The station at home, which takes its MAC back, is not to blame for the move.
+  const VPortId blamed = claimant == home ? at.vport : claimant.vport;
+  const Gid gid = gid_of_ ? gid_of_(blamed) : Gid::FromPrefixAndGuid(0, Guid(blamed.value()));
+  if (!MayFreeze(gid)) return {Verdict::kHold, home};
   const bool for_a_time = options_.action == Action::kFreeze;
-  frozen_.insert_or_assign(key, Frozen{at, claimant, now, for_a_time ? now + options_.freeze : absl::InfiniteFuture()});
-  return Verdict::kFreeze;
+  Freeze(key, {home.vport, blamed, gid, now, for_a_time ? now + options_.freeze : absl::InfiniteFuture()});
+  mover = {};
+  return {Verdict::kFreeze, home};
+}
+
+bool MoveDamper::MayFreeze(const Gid& claimant) const {
+  const auto held = frozen_by_.find(claimant);
+  return frozen_.size() < options_.most_frozen && (held == frozen_by_.end() || held->second < options_.most_frozen_per_gid);
+}
+
+void MoveDamper::Freeze(FdbKey key, const Frozen& frozen) {
+  Thaw(key);
+  frozen_.emplace(key, frozen);
+  ++frozen_by_[frozen.claimant_gid];
+}
+
+bool MoveDamper::Thaw(FdbKey key) {
+  const auto frozen = frozen_.find(key);
+  if (frozen == frozen_.end()) return false;
+  const auto held = frozen_by_.find(frozen->second.claimant_gid);
+  if (--held->second == 0) frozen_by_.erase(held);
+  frozen_.erase(frozen);
+  return true;
 }
 
 void MoveDamper::Forgive(FdbKey key) {
   Mover* const mover = movers_.empty() ? nullptr : Find(key);
-  if (mover == nullptr) return;
+  if (mover == nullptr || mover->count == 0) return;
   mover->next = static_cast<uint8_t>((mover->next + kMostMoves - 1) % kMostMoves);
-  --mover->count;
+  if (--mover->count == 0) *mover = {};
 }
 
-bool MoveDamper::Thaw(FdbKey key) { return frozen_.erase(key) != 0; }
+void MoveDamper::VisitMovers(absl::FunctionRef<void(Mover*)> visit) const {
+  for (const std::unique_ptr<Set>& set : movers_) {
+    if (set == nullptr) continue;
+    for (Mover& mover : *set) visit(&mover);
+  }
+}
+
+void MoveDamper::ForgetHome(VPortId vport) {
+  VisitMovers([vport](Mover* mover) {
+    if (mover->home == vport) *mover = {};
+  });
+}
+
+void MoveDamper::VisitVPorts(absl::Time now, absl::FunctionRef<void(VPortId)> visit) const {
+  VisitMovers([&](Mover* mover) {
+    if (!mover->IsFree() && now - mover->Last() < options_.window) visit(mover->home);
+  });
+  for (const auto& [key, frozen] : frozen_) visit(frozen.claimant);
+}
 
 std::vector<FdbKey> MoveDamper::Due(absl::Time now) const {
   std::vector<FdbKey> due;

@@ -24,8 +24,8 @@ struct Punt {
     kReaddressed,  // the agent at `peer` came back with another QPN: verify its path
     kUnresolved,   // a frame waits for the path to `vport`
     kMoved,        // `key` is behind `vport` now, was behind `previous`
-    kFrozen,       // `key` moves too often, would have moved to `vport`, and stays at `previous`
-    kFlapping,     // `key` moves too often, and has moved from `previous` to `vport` all the same
+    kFrozen,       // `key` moves too often, the last time from `previous` to `vport`, and is frozen at its home
+    kFlapping,     // `key` moves too often, the last time from `previous` to `vport`, and is not frozen
   };
   Kind kind = Kind::kNewPeer;
   VPortId vport;

@@ -364,15 +364,17 @@ void Forwarder::FollowRestart(size_t at) {
 
 void Forwarder::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
   const Fdb::LearnResult result = parts_.fdb->Learn(key, vport, origin);
+  using Damped = Fdb::Damped;
   const bool moved = result.what == Fdb::Learned::kMoved;
-  if (!moved && !result.damped) return;
+  if (!moved && result.damped == Damped::kNo) return;
   if (origin == FdbOrigin::kRemoteLearned && peers_.AreOneAgents(vport, result.previous)) return parts_.fdb->ForgiveMove(key);
   const absl::Time now = parts_.clock->Now();
   const auto tell = [&](Punt::Kind kind, TokenBucket* told) {
     if (told->Take(now)) SendPunt({kind, vport, result.previous, {}, {}, {}, key}, parts_.punts, &counters_);
   };
   if (moved) tell(Punt::Kind::kMoved, &moves_told_);
-  if (result.damped) tell(moved ? Punt::Kind::kFlapping : Punt::Kind::kFrozen, &damped_told_);
+  if (result.damped == Damped::kFrozen) tell(Punt::Kind::kFrozen, &damped_told_);
+  if (result.damped == Damped::kFlapping) tell(Punt::Kind::kFlapping, &damped_told_);
 }
 
 void Forwarder::Resolve(uint32_t ingress) {

@@ -322,10 +322,10 @@ TEST_F(ForwarderCompletionTest, MovesLeaveControlRoomForWhatItHasToDo) {
   EXPECT_EQ(forwarder_->counters().punts_lost.value(), 0u);
 }
 
-// As many are frozen as may be: then the others move on.
+// As many are frozen as may be: then the others stay at home unfrozen.
 TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
-  const size_t most = fdb_.options().damping.most_frozen;
+  const size_t most = fdb_.options().damping.most_frozen_per_gid;
   for (uint64_t mac = 0; mac <= most; ++mac) {
     Punts();
     if (mac == most) clock_.Advance(absl::Seconds(1));
@@ -336,6 +336,7 @@ TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
     }
   }
   EXPECT_EQ(fdb_.frozen().size(), most);
+  EXPECT_EQ(Behind(most), directory_.Find({other, Qpn(0x10)}));
   const std::vector<Punt::Kind> punts = Punts();
   EXPECT_THAT(punts, Contains(Punt::Kind::kFlapping));
   EXPECT_THAT(punts, Not(Contains(Punt::Kind::kFrozen)));

@@ -185,7 +185,7 @@ TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
   Speak(&two, kGuest, {&one, &three});
   EXPECT_EQ(watched->Stat("froze"), 1u);
   const std::string guest = kGuest.ToString();
-  const std::string both = absl::StrCat(guest, " in VLAN 0.* GID .* QPN .* to GID .* QPN ");
+  const std::string both = absl::StrCat(guest, " in VLAN 0.* GID .* QPN .* GID .* QPN ");
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "frozen "); })) << monitor->Log();
   EXPECT_THAT(monitor->Log(),
               AllOf(ContainsRegex(absl::StrCat("learned +", guest)), ContainsRegex(absl::StrCat("moved +", guest)),
@@ -194,18 +194,47 @@ TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
   EXPECT_THAT(watched->MustCtl({"fdb", "frozen"}), HasSubstr(guest));
   EXPECT_THAT(watched->MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(guest, "  frozen")));
 
-  // It is reached where it was before the last move, and traffic goes on.
+  // It is reached where it was first, and traffic goes on.
   three.Send(TestFrame(kGuest, kOther, 1));
   ASSERT_TRUE(one.WaitFor(Marked(1)));
   EXPECT_EQ(two.Count(Marked(1)), 0u);
   EXPECT_EQ(watched->Ctl({"fdb", "thaw", "red", "0", kOther.ToString()}).exit_code, 2) << "it is not frozen";
-  for (Agent* agent : hosts) agent->MustCtl({"fdb", "thaw", "red", "0", guest});
+  EXPECT_EQ(hosts[1]->Stat("froze"), 0u) << "its own station is not kept away from it";
+  for (Agent* agent : {hosts[0], hosts[2]}) agent->MustCtl({"fdb", "thaw", "red", "0", guest});
   Speak(&two, kGuest, {&one, &three});
   three.Send(TestFrame(kGuest, kOther, 2));
   ASSERT_TRUE(two.WaitFor(Marked(2)));
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "thawed "); })) << monitor->Log();
   monitor->Kill(SIGTERM);
   monitor->Wait();
+}
+
+// Two hosts take a guest's MAC in turn, so that its own next frame is the fifth move.
+TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
+  auto hosts = AddHosts(4);
+  PacketSocket victim(hosts[0]->host(), "v1"), one(hosts[1]->host(), "v1"), two(hosts[2]->host(), "v1");
+  PacketSocket caller(hosts[3]->host(), "v1");
+  Speak(&victim, kGuest, {&one, &two, &caller});
+  for (int i = 0; i < 2; ++i) {
+    Speak(&one, kGuest, {&victim, &two, &caller});
+    Speak(&two, kGuest, {&victim, &one, &caller});
+  }
+  Speak(&victim, kGuest, {&one, &two, &caller});
+  for (int i = 0; i < 3; ++i) {
+    Speak(&one, kGuest, {&victim, &two, &caller});
+    Speak(&two, kGuest, {&victim, &one, &caller});
+    caller.Send(TestFrame(kGuest, kOther, static_cast<uint32_t>(i + 1)));
+    ASSERT_TRUE(victim.WaitFor(Marked(static_cast<uint32_t>(i + 1)))) << "it is reached all the same";
+  }
+  Speak(&caller, kOther, {&victim, &one, &two});  // what went elsewhere is there by now
+  for (PacketSocket* thief : {&one, &two}) {
+    for (uint32_t marker : {1, 2, 3}) EXPECT_EQ(thief->Count(Marked(marker)), 0u);
+  }
+  EXPECT_TRUE(hosts[0]->Knows(kGuest.ToString(), "vPort v1")) << hosts[0]->MustCtl({"fdb", "show"});
+  for (Agent* agent : {hosts[0], hosts[3]}) {
+    EXPECT_EQ(agent->Stat("froze"), 1u);
+    EXPECT_THAT(agent->MustCtl({"fdb", "frozen"}), HasSubstr(kGuest.ToString()));
+  }
 }
 
 // Neither a watcher that is stopped nor events without end hold anything up; what was lost is told.
