@@ -168,7 +168,7 @@ class VPortReader {
   VPortReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "vport", mistakes) {
     CheckKeys(table, " in [[vport]]",
               {"name", "ves", "type", "mac", "mode", "access_vlan", "trunk_vlans", "native_vlan", "static_macs", "mtu",
-               "fdb_limit", "sticky"},
+               "fdb_limit", "sticky", "pin_mac"},
               mistakes);
     reader_.Require("name", "\"eoib0\", which is also its interface's name");
     reader_.Require("ves", "the name of a [[ves]]");
@@ -184,6 +184,7 @@ class VPortReader {
     if (const auto mtu = reader_.Integer("mtu", kMinMtu, kMaxMtu, " bytes")) vport.mtu = static_cast<int>(*mtu);
     if (const auto limit = reader_.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) vport.fdb_limit = *limit;
     vport.sticky = reader_.Bool("sticky").value_or(false);
+    vport.pin_mac = reader_.Bool("pin_mac").value_or(true);
     const VesConfig* ves = ReadVes(veses, &vport);
     if (ReadMode(&vport)) ReadVlans(ves, &vport.vlan);
     const bool is_limited = vport.fdb_limit.has_value() || (ves != nullptr && ves->vport_fdb_limit.has_value());

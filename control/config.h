@@ -61,6 +61,7 @@ struct VPortConfig {
   absl::optional<int> mtu;           // of the netdev; default: the VES's
   absl::optional<size_t> fdb_limit;  // MACs that are learned from it; default: vport_fdb_limit, or if sticky kStickyLimit
   bool sticky = false;               // what is learned from it stays there
+  bool pin_mac = true;               // frames with the netdev's MAC as source are dropped if they come from elsewhere
   int line = 0;
 };
 

@@ -168,6 +168,8 @@ TEST(ConfigTest, DefaultsOfAVPort) {
   EXPECT_EQ(absl::nullopt, vport.mtu);
   EXPECT_EQ(absl::nullopt, vport.fdb_limit);
   EXPECT_FALSE(vport.sticky);
+  EXPECT_TRUE(vport.pin_mac);
+  EXPECT_FALSE(ParseConfig(WithVPort("pin_mac = false\n"), "f")->vports[0].pin_mac);
   EXPECT_EQ(absl::nullopt, config->fdb_limit);
 }
 
@@ -285,6 +287,7 @@ TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
       {"reserved groups as a list", WithVes("group_fwd_mask = [2]\n"), "f:4: group_fwd_mask is an array" + kMaskRule},
       {"the mask's key misspelt", WithVes("group_forward_mask = 4\n"),
        "f:4: unknown key \"group_forward_mask\" in [[ves]]; did you mean \"group_fwd_mask\"?"},
+      {"pin_mac no truth", WithVPort("pin_mac = 'no'\n"), "f:8: pin_mac is \"no\"; it is true or false"},
       {"another kind of damping", WithVes("move_damping = 'drop'\n"),
        "f:4: move_damping is \"drop\"; it is \"freeze\", \"freeze_until_thawed\", \"warn\" or \"off\""},
       {"one move", WithVes("damping_moves = 1\n"), "f:4: damping_moves is 1; it is an integer from 2 to 8"},

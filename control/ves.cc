@@ -125,7 +125,8 @@ Ves::~Ves() {
 }
 
 absl::Status Ves::AddVPort(VPort vport) {
-  vport.index = forwarder_->AddPort(vport.port.get(), vport.config.vlan);
+  const MacAddr pinned = vport.config.pin_mac ? vport.port->mac() : MacAddr();
+  vport.index = forwarder_->AddPort(vport.port.get(), vport.config.vlan, pinned);
   const VPortId id = forwarder_->ports()[vport.index].vport;
   if (id.IsNone())
     return absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport.config.name));

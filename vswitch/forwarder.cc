@@ -70,13 +70,14 @@ void Forwarder::Rebind(const Uplink& uplink) {
   told_of_failure_ = false;
 }
 
-uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan) {
+uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned) {
   const uint32_t index = static_cast<uint32_t>(ports_.size());
   LocalPort local;
   local.port = port;
   local.vlan = vlan;
   local.vport = parts_.directory->AddLocal(index);
   ports_.push_back(std::move(local));
+  if (!pinned.IsZero()) pinned_.emplace(pinned, index);
   return index;
 }
 
@@ -339,11 +340,17 @@ void Forwarder::LearnRemote() {
   Passed(Stage::kLearn);
 }
 
-// keys_[i] was heard from vports_[i]. What is not known so is learned one by one.
+// keys_[i] was heard from vports_[i]. What is not known so is learned one by one. A pinned MAC is never learned elsewhere, so
+// an impostor's frame is always among these, and others do not pay for the check.
 void Forwarder::LearnBatch(FdbOrigin origin) {
   const size_t stale = parts_.fdb->Refresh({keys_.data(), batch_size_}, {vports_.data(), batch_size_}, absl::MakeSpan(stale_));
+  bool any_impostor = false;
   for (size_t i = 0; i < stale; ++i) {
     const size_t at = stale_[i];
+    if (ABSL_PREDICT_FALSE(IsPinnedElsewhere(keys_[at], vports_[at]))) {
+      any_impostor = batch_[at].is_impostor = true;
+      continue;
+    }
     if (vports_[at].IsNone()) {  // the directory is full, or its port's part: its frames are delivered, its MACs flood
       counters_.unknown_senders.Add();
       continue;
@@ -351,6 +358,16 @@ void Forwarder::LearnBatch(FdbOrigin origin) {
     if (origin == FdbOrigin::kRemoteLearned) FollowRestart(at);
     LearnOne(keys_[at], vports_[at], origin);
   }
+  if (ABSL_PREDICT_TRUE(!any_impostor)) return;
+  KeepIf([](Packet* packet) { return packet->is_impostor ? DropReason::kPinnedMac : DropReason::kNone; });
+}
+
+bool Forwarder::IsPinnedElsewhere(FdbKey source, VPortId from) const {
+  const auto pinned = pinned_.find(source.mac());
+  if (ABSL_PREDICT_TRUE(pinned == pinned_.end())) return false;
+  const LocalPort& port = ports_[pinned->second];
+  bool strip;
+  return port.vport != from && port.vlan.Egress(source.vid(), &strip);
 }
 
 // The rest of the batch, too, is from the vPort that followed.

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "fdb/clock.h"
 #include "fdb/fdb.h"
@@ -92,8 +93,9 @@ class Forwarder {
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
 
-  // Before the worker runs. Returns the port's index.
-  uint32_t AddPort(Port* port, const VlanPolicy& vlan);
+  // Before the worker runs. Returns the port's index. In the VLANs that the port carries, a frame whose source is `pinned` is
+  // dropped if it comes from anywhere else; zero: none is.
+  uint32_t AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned = MacAddr());
   // The worker: `probe`, which outlives its use, is told of each stage from now on; null: nobody is.
   void SetProbe(StageProbe* probe) { probe_ = probe; }
 
@@ -132,6 +134,7 @@ class Forwarder {
     VPortId to = VPortId::None();  // None: flood
     L4Checksum vouched = L4Checksum::kNone;
     const Datagram* datagram = nullptr;  // kFabric only
+    bool is_impostor = false;            // its source is pinned elsewhere
   };
   static constexpr uint32_t kFabric = 0xffffffff;
 
@@ -172,6 +175,7 @@ class Forwarder {
 
   // Learning.
   void LearnBatch(FdbOrigin origin);
+  bool IsPinnedElsewhere(FdbKey source, VPortId from) const;
   void FollowRestart(size_t at);
   void LearnOne(FdbKey key, VPortId vport, FdbOrigin origin);
 
@@ -188,6 +192,7 @@ class Forwarder {
   Uplink uplink_;
   bool told_of_failure_ = false;  // control knows that the uplink's endpoint has failed
   std::vector<LocalPort> ports_;
+  absl::flat_hash_map<MacAddr, uint32_t> pinned_;  // which of ports_ has the MAC
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;

@@ -408,6 +408,54 @@ TEST_F(ForwarderTest, AStaticEntryIsNotDisplaced) {
   EXPECT_THAT(Frames(p2), IsEmpty());
 }
 
+TEST_F(ForwarderTest, APinnedMacIsHeardFromItsOwnPortOnly) {
+  Host* h1 = AddHost("h1");
+  TestPort* p1 = h1->AddPort("p1", {}, /*pinned=*/kA);
+  TestPort* p1b = h1->AddPort("p1b");
+  TestPort* p2 = AddHost("h2")->AddPort("p2");
+  TestPort* p3 = AddHost("h3")->AddPort("p3");
+  p1->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  Settle();
+  for (TestPort* port : {p1b, p2, p3}) EXPECT_THAT(Frames(port), SizeIs(1));
+  // From the fabric, between frames of other sources.
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kB, -1, 50));
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kB, -1, 51));
+  Settle();
+  EXPECT_EQ(h1->dropped(DropReason::kPinnedMac), 1u);
+  EXPECT_THAT(Frames(p1),
+              ElementsAre(MakeFrame(MacAddr::Broadcast(), kB, -1, 50), MakeFrame(MacAddr::Broadcast(), kB, -1, 51)));
+  EXPECT_THAT(Frames(p3), SizeIs(3)) << "another agent does not know whose it is";
+  // From another port.
+  p1b->Inject(MakeFrame(kB, kA));
+  Settle();
+  EXPECT_EQ(h1->dropped(DropReason::kPinnedMac), 2u);
+  EXPECT_THAT(Frames(p2), IsEmpty());
+  // It is where it was, and stays there when it has aged out.
+  p1b->Inject(MakeFrame(kA, kC));
+  Settle();
+  EXPECT_THAT(Frames(p1), ElementsAre(MakeFrame(kA, kC)));
+  clock_.Advance(absl::Seconds(301));
+  h1->fdb()->Age();
+  p2->Inject(MakeFrame(MacAddr::Broadcast(), kA));
+  Settle();
+  EXPECT_EQ(h1->dropped(DropReason::kPinnedMac), 3u);
+  p1->Inject(MakeFrame(kB, kA));
+  Settle();
+  EXPECT_THAT(Frames(p2), SizeIs(1));
+}
+
+TEST_F(ForwarderTest, AMacIsPinnedInTheVlansOfItsPort) {
+  Host* h1 = AddHost("h1");
+  h1->AddPort("p1", Trunk({10}, 10), /*pinned=*/kA);
+  TestPort* p1b = h1->AddPort("p1b", Trunk({10, 20}));
+  TestPort* p2 = AddHost("h2")->AddPort("p2", Trunk({10, 20}));
+  for (int vid : {10, 20}) p2->Inject(MakeFrame(MacAddr::Broadcast(), kA, vid));
+  Settle();
+  EXPECT_EQ(h1->dropped(DropReason::kPinnedMac), 1u);
+  EXPECT_THAT(Frames(p1b), ElementsAre(MakeFrame(MacAddr::Broadcast(), kA, 20)));
+}
+
 TEST_F(ForwarderTest, WithoutTheGroupFloodsAreCountedAndLocalPortsStillTalk) {
   Host* h1 = AddHost("h1");
   TestPort* p1 = h1->AddPort("p1");

@@ -118,9 +118,9 @@ class Host {
     hca_->verbs().dealloc_pd(pd_);
   }
 
-  TestPort* AddPort(const std::string& name, const VlanPolicy& vlan = {}) {
-    ports_.push_back(std::make_unique<TestPort>(name, MacAddr()));
-    forwarder_->AddPort(ports_.back().get(), vlan);
+  TestPort* AddPort(const std::string& name, const VlanPolicy& vlan = {}, MacAddr pinned = MacAddr()) {
+    ports_.push_back(std::make_unique<TestPort>(name, pinned));
+    forwarder_->AddPort(ports_.back().get(), vlan, pinned);
     return ports_.back().get();
   }
 

@@ -237,6 +237,41 @@ TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
   }
 }
 
+// One forged frame took it away in the FDB of its own agent, until the interface spoke.
+TEST_F(FdbTest, AnInterfacesOwnAddressCannotBeClaimed) {
+  AgentSpec spec;
+  spec.vports = {{"v1"}, {"v2"}};
+  auto hosts = AddHosts(3, spec);
+  PacketSocket owner(hosts[0]->host(), "v1"), beside(hosts[0]->host(), "v2"), far(hosts[1]->host(), "v1");
+  PacketSocket caller(hosts[2]->host(), "v1");
+  const MacAddr own = Mac(hosts[0]->host()->Mac("v1"));
+  Speak(&owner, own, {&far, &caller});
+  Speak(&beside, kGuest, {&far, &caller});
+  const uint64_t floods = hosts[1]->Stat("flooded_unknown");
+  uint64_t forged = 0;
+  for (uint32_t i = 1; i <= 20; ++i) {
+    far.Send(TestFrame(kGuest, own, 1000 + i));     // known to be behind h1, so no other host hears of it
+    beside.Send(TestFrame(kOther, own, 2000 + i));  // and from this host
+    forged += 2;
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Drop("pinned_mac") == forged; }))
+        << hosts[0]->MustCtl({"drops"});
+    caller.Send(TestFrame(own, kOther, i));
+    ASSERT_TRUE(owner.WaitFor(Marked(i))) << "nothing is lost";
+  }
+  EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), floods);
+  EXPECT_TRUE(hosts[0]->Knows(own.ToString(), "vPort v1"));
+  EXPECT_EQ(beside.Count(Marked(1001)), 0u);
+}
+
+TEST_F(FdbTest, AnAddressThatIsNotPinnedMoves) {
+  auto hosts = AddHosts(2, WithVes("", "pin_mac = false\n"));
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
+  const MacAddr own = Mac(hosts[0]->host()->Mac("v1"));
+  Speak(&two, own, {&one});
+  EXPECT_TRUE(hosts[0]->Knows(own.ToString(), "GID"));
+  EXPECT_EQ(hosts[0]->Drop("pinned_mac"), 0u);
+}
+
 // Neither a watcher that is stopped nor events without end hold anything up; what was lost is told.
 TEST_F(SoftFdbTest, WhoWatchesHoldsNothingUp) {
   auto hosts = AddHosts(2, WithVes("fdb_limit = 300\n"));

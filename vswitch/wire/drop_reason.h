@@ -27,6 +27,8 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                                              \
   X(kTooLarge, "too_large", kIngress, "frame larger than the VES MTU; lower the interface's MTU")                             \
   X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")                                      \
+  X(kPinnedMac, "pinned_mac", kIngress,                                                                                       \
+    "source MAC address is that of an interface of this host, behind another vPort (pin_mac)")                                \
   X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                          \
   X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN not in the port's mode or not in the VES's VLAN set")                \
   X(kGroupMismatch, "group_mismatch", kIngress, "multicast of another group than the one its VES and VLAN have")              \
