@@ -159,18 +159,24 @@ bool Forwarder::PollInjected() {
   return true;
 }
 
+// In batches, until none is left whose path is known.
 void Forwarder::RetryHeld() {
-  held_.TakeIf([this](const HeldFrames::Held& held) {
-    const Route route = RouteTo(held.vport, FrameOf(held.request));
-    if (route.ah.IsNone() || send_count_ == kBatch) return false;
-    parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
-    sends_[send_count_] = held.request;
-    sends_[send_count_].ah = route.ah;
-    sends_[send_count_].qpn = route.qpn;
-    send_vports_[send_count_++] = held.vport;
-    return true;
-  });
-  FlushToFabric();
+  for (bool full = true; full;) {
+    held_.TakeIf([this](const HeldFrames::Held& held) { return send_count_ != kBatch && RetryOne(held); });
+    full = send_count_ == kBatch;
+    FlushToFabric();
+  }
+}
+
+bool Forwarder::RetryOne(const HeldFrames::Held& held) {
+  const Route route = RouteTo(held.vport, FrameOf(held.request));
+  if (route.ah.IsNone()) return false;
+  parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
+  sends_[send_count_] = held.request;
+  sends_[send_count_].ah = route.ah;
+  sends_[send_count_].qpn = route.qpn;
+  send_vports_[send_count_++] = held.vport;
+  return true;
 }
 
 void Forwarder::ForwardInjected(const Injected& message) {

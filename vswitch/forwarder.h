@@ -142,6 +142,7 @@ class Forwarder {
   void ForwardFromPort(uint32_t port);
   void ForwardFromFabric();
   void RetryHeld();
+  bool RetryOne(const HeldFrames::Held& held);
   void ForwardInjected(const Injected& message);
   void Decapsulate(size_t received);
   void ParseHeaders();

@@ -100,6 +100,27 @@ TEST_F(ForwarderTest, HeldFramesAreBoundedAndExpire) {
   EXPECT_FALSE(h2->forwarder()->HasHeldFrames());
 }
 
+// One word from control does for all of them, and they are more than a batch.
+TEST_F(ForwarderTest, AllHeldFramesWhosePathIsKnownGo) {
+  Host* h1 = AddHost("h1");
+  Host* h2 = AddHost("h2");
+  TestPort* p1 = h1->AddPort("p1");
+  constexpr size_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerVPort;
+  std::vector<VPortId> peers;
+  for (uint32_t i = 0; i < kPeers; ++i) {
+    peers.push_back(h1->directory()->Intern({h2->address().gid, Qpn(0x1000 + i)}));
+    const MacAddr mac = MacAddr::FromUint64(kB.ToUint64() + 0x100 * i);
+    ASSERT_TRUE(h1->fdb()->AddStatic(FdbKey(Vid(0), mac), peers[i]).ok());
+    for (size_t frame = 0; frame < HeldFrames::kPerVPort; ++frame) p1->Inject(MakeFrame(mac, kA));
+  }
+  Settle(/*resolve=*/false);
+  EXPECT_EQ(h1->counters().UnderWay(), HeldFrames::kCapacity);
+  for (VPortId peer : peers) h1->SetPathTo(*h2, peer, /*tell=*/peer == peers.back());
+  Settle(/*resolve=*/false);
+  EXPECT_FALSE(h1->forwarder()->HasHeldFrames());
+  EXPECT_EQ(h1->counters().transmitted_fabric.value(), HeldFrames::kCapacity);
+}
+
 TEST_F(ForwarderTest, AnAgedOutAddressFloodsAgain) {
   Host* h1 = AddHost("h1");
   Host* h2 = AddHost("h2");

@@ -170,10 +170,11 @@ class Host {
     }
     return vport;
   }
-  void SetPathTo(const Host& other, VPortId vport) {
+  // With `tell` the worker is told of it.
+  void SetPathTo(const Host& other, VPortId vport, bool tell = true) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     directory_.SetPath(vport, port.gid, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), port.lid);
-    injected_.Push(Injected{});
+    if (tell) injected_.Push(Injected{});
   }
   // The handle that SetPathTo published goes.
   void ForgetPathTo(const Host& other) {
