@@ -41,7 +41,6 @@ const char* StateName(VPortState state) {
 // every switch on the way learns where the address is now, and no host answers.
 Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
   Injected message;
-  message.kind = Injected::Kind::kFrame;
   message.port = port;
   message.length = kMinFrameSize;
   uint8_t* frame = message.frame.data() + kVlanTagSize;
@@ -315,7 +314,7 @@ absl::optional<Vid> Ves::AnnouncedIn(const VlanPolicy& vlan) const {
 }
 
 void Ves::RetryHeld() {
-  injected_.Push(Injected{});
+  injected_.RetryHeld();
   injected_.Notify();
 }
 

@@ -1,12 +1,14 @@
 // What a worker and control tell each other about one VES.
 //
 // The worker decides everything that a frame needs at once (learning, flooding) and punts what takes time: resolving a peer's
-// path, and knowing of a move. Control answers through the directory (a published address handle) and wakes the worker with an
-// injected message.
+// path, and knowing of a move. Control answers through the directory (a published address handle) and asks the worker to retry
+// what waits for it.
 #ifndef EOIB_VSWITCH_CONTROL_QUEUES_H_
 #define EOIB_VSWITCH_CONTROL_QUEUES_H_
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "fdb/address.h"
@@ -48,19 +50,40 @@ inline bool SendPunt(const Punt& punt, PuntQueue* punts, ForwarderCounters* coun
   return false;
 }
 
-// Control to worker.
+// Control to worker: a frame to forward as if local port `port` had sent it.
 struct Injected {
   static constexpr size_t kMaxFrame = 128;
-  enum class Kind : uint8_t {
-    kRetryHeld,  // a path was published: send what waits for it
-    kFrame,      // forward `frame` as if local port `port` had sent it
-  };
-  Kind kind = Kind::kRetryHeld;
+
   uint32_t port = 0;
   uint32_t length = 0;
   std::array<uint8_t, kMaxFrame> frame{};
 };
-using InjectQueue = SpscQueue<Injected, 256>;
+
+// What control asks a worker for. A frame that finds the queue full is counted, and the worker gives it its disposition. The
+// request to retry held frames is a flag, which finds room always.
+class InjectQueue {
+ public:
+  // Control. Notify once after a burst.
+  void Push(const Injected& frame) {
+    if (!frames_.Push(frame)) refused_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // A path was published: send what waits for it.
+  void RetryHeld() { retry_held_.store(true, std::memory_order_release); }
+  void Notify() { frames_.Notify(); }
+
+  // The worker.
+  bool Pop(Injected* frame) { return frames_.Pop(frame); }
+  // Whether RetryHeld was called, how many frames were refused, since the last call.
+  bool TakeRetryHeld() { return retry_held_.exchange(false, std::memory_order_acquire); }
+  uint64_t TakeRefused() { return refused_.exchange(0, std::memory_order_relaxed); }
+  int fd() const { return frames_.fd(); }
+  void Clear() { frames_.Clear(); }
+
+ private:
+  SpscQueue<Injected, 256> frames_;
+  std::atomic<bool> retry_held_{false};
+  std::atomic<uint64_t> refused_{0};
+};
 
 }  // namespace eoib
 

@@ -146,17 +146,22 @@ bool Forwarder::PollFabric() {
 }
 
 bool Forwarder::PollInjected() {
+  CountNotInjected(parts_.injected->TakeRefused(), DropReason::kInjectQueueFull);
+  if (parts_.injected->TakeRetryHeld()) {
+    RetryHeld();
+    return true;
+  }
   Injected message;
   if (!parts_.injected->Pop(&message)) return false;
-  switch (message.kind) {
-    case Injected::Kind::kRetryHeld:
-      RetryHeld();
-      break;
-    case Injected::Kind::kFrame:
-      ForwardInjected(message);
-      break;
-  }
+  ForwardInjected(message);
   return true;
+}
+
+// Frames that control wanted to inject: they entered, and ended here.
+void Forwarder::CountNotInjected(uint64_t frames, DropReason reason) {
+  if (frames == 0) return;
+  CountIn(frames, &counters_.from_ports);
+  counters_.drop(reason).Add(frames);
 }
 
 // In batches, until none is left whose path is known.
@@ -181,7 +186,7 @@ bool Forwarder::RetryOne(const HeldFrames::Held& held) {
 
 void Forwarder::ForwardInjected(const Injected& message) {
   const BufferId buffer = parts_.pool->Allocate();
-  if (buffer.IsNone()) return;  // an announcement: the next one will do
+  if (buffer.IsNone()) return CountNotInjected(1, DropReason::kNoBuffer);
   CountIn(1, &counters_.from_ports);
   batch_[0] = Packet();
   batch_[0].frame = {buffer, parts_.pool->Frame(buffer), message.length, {}};

@@ -144,6 +144,7 @@ class Forwarder {
   void RetryHeld();
   bool RetryOne(const HeldFrames::Held& held);
   void ForwardInjected(const Injected& message);
+  void CountNotInjected(uint64_t frames, DropReason reason);
   void Decapsulate(size_t received);
   void ParseHeaders();
   void AdmitFromPort(const LocalPort& port);

@@ -105,7 +105,7 @@ TEST_F(ForwarderRebindTest, FramesThatWaitForAPathGoThroughTheNewQueuePair) {
   former.reset();
   EXPECT_TRUE(forwarder_->HasHeldFrames());
   directory_.SetPath(vport, peer.gid, handles_->Get({peer.gid, 2, Sl()}, {}).value());
-  injected_.Push(Injected{});
+  injected_.RetryHeld();
   forwarder_->PollInjected();
   ASSERT_EQ(hca_.qp()->sends.size(), 1u);
   EXPECT_EQ(hca_.qp()->sends[0].remote_qpn, 0x77u);

@@ -488,18 +488,57 @@ TEST_F(ForwarderTest, WithoutTheGroupFloodsAreCountedAndLocalPortsStillTalk) {
   EXPECT_EQ(h1->dropped(DropReason::kFabricDown), 1u);
 }
 
+Injected ToInject(const Bytes& frame) {
+  Injected message;
+  message.length = static_cast<uint32_t>(frame.size());
+  std::copy(frame.begin(), frame.end(), message.frame.begin());
+  return message;
+}
+
 TEST_F(ForwarderTest, AnInjectedFrameGoesTheWayOfThePortsFrames) {
   Host* h1 = AddHost("h1");
   h1->AddPort("p1");
   TestPort* p2 = AddHost("h2")->AddPort("p2");
-  Injected message;
-  message.kind = Injected::Kind::kFrame;
   const Bytes frame = MakeFrame(MacAddr::Broadcast(), kA);
-  message.length = static_cast<uint32_t>(frame.size());
-  std::copy(frame.begin(), frame.end(), message.frame.begin());
-  ASSERT_TRUE(h1->injected()->Push(message));
+  h1->injected()->Push(ToInject(frame));
   Settle();
   EXPECT_THAT(Frames(p2), ElementsAre(frame));
+}
+
+// The fixture holds the conservation law.
+TEST_F(ForwarderTest, AFrameThatCannotBeInjectedIsCounted) {
+  Host* h1 = AddHost("h1");
+  h1->AddPort("p1");
+  const Injected message = ToInject(MakeFrame(MacAddr::Broadcast(), kA));
+  std::vector<BufferId> taken;
+  for (BufferId buffer; !(buffer = h1->pool()->Allocate()).IsNone();) taken.push_back(buffer);
+  for (int i = 0; i < 3; ++i) h1->injected()->Push(message);
+  Settle();
+  for (BufferId buffer : taken) h1->pool()->Free(buffer);
+  EXPECT_EQ(h1->dropped(DropReason::kNoBuffer), 3u);
+  EXPECT_EQ(h1->counters().frames_in.value(), 3u);
+  constexpr uint64_t kMany = 1000;
+  for (uint64_t i = 0; i < kMany; ++i) h1->injected()->Push(message);
+  Settle();
+  const uint64_t refused = h1->dropped(DropReason::kInjectQueueFull);
+  EXPECT_GT(refused, 0u);
+  EXPECT_LT(refused, kMany);
+  EXPECT_EQ(h1->counters().from_ports.value(), 3 + kMany);
+}
+
+TEST_F(ForwarderTest, HeldFramesAreRetriedWhateverIsToBeInjected) {
+  TestPort* p1 = AddHost("h1")->AddPort("p1");
+  Host* h2 = AddHost("h2");
+  TestPort* p2 = h2->AddPort("p2");
+  p1->Inject(MakeFrame(kB, kA));
+  Settle(/*resolve=*/false);
+  p2->Inject(MakeFrame(kA, kB));
+  Settle(/*resolve=*/false);
+  ASSERT_TRUE(h2->forwarder()->HasHeldFrames());
+  for (int i = 0; i < 1000; ++i) h2->injected()->Push(ToInject(MakeFrame(MacAddr::Broadcast(), kB)));
+  EXPECT_TRUE(h2->ResolvePunts()) << "while the queue is full";
+  Settle();
+  EXPECT_THAT(Frames(p1), Contains(MakeFrame(kA, kB)));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ class Host {
       if (punt.kind != Punt::Kind::kNewPeer && punt.kind != Punt::Kind::kReaddressed) continue;
       directory_.SetPath(punt.vport, punt.peer.gid, handles_->Get({punt.peer.gid, punt.slid.value(), punt.sl}, {}).value(),
                          punt.slid);
-      injected_.Push(Injected{});
+      injected_.RetryHeld();
       any = true;
     }
     return any;
@@ -174,7 +174,7 @@ class Host {
   void SetPathTo(const Host& other, VPortId vport, bool tell = true) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     directory_.SetPath(vport, port.gid, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), port.lid);
-    if (tell) injected_.Push(Injected{});
+    if (tell) injected_.RetryHeld();
   }
   // The handle that SetPathTo published goes.
   void ForgetPathTo(const Host& other) {
@@ -242,6 +242,7 @@ class Host {
   Fdb* fdb() { return &fdb_; }
   VPortDirectory* directory() { return &directory_; }
   InjectQueue* injected() { return &injected_; }
+  BufferPool* pool() { return pool_.get(); }
 
  private:
   // Joins, attaches, and returns the group's handle. The first to join creates the group.

@@ -37,6 +37,8 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kLinkLocalControl, "link_local_control", kIngress, "to 01:80:c2:00:00:0x, which group_fwd_mask does not pass")            \
   X(kBadChecksumRequest, "bad_checksum_request", kIngress, "checksum offload request outside of the frame")                   \
   X(kOwnMulticast, "own_multicast", kIngress, "looped copy of a multicast this agent sent")                                   \
+  X(kInjectQueueFull, "inject_queue_full", kIngress, "announcement of an interface's MAC that found the worker's queue full") \
+  X(kNoBuffer, "no_buffer", kIngress, "announcement of an interface's MAC for which there was no free buffer")                \
   X(kSamePort, "same_port", kIngress, "destination is behind the port the frame came from")                                   \
   X(kFabricToFabric, "fabric_to_fabric", kIngress, "frame from the fabric for a MAC that is on the fabric")                   \
   X(kNoEgress, "no_egress", kIngress, "no port of this agent carries the frame's VLAN")                                       \
