@@ -1,0 +1,91 @@
+#!/bin/sh
+# Checks that programs and libraries were built hardened (CMakeLists.txt, EOIB_HARDENED): programs are position-independent; all
+# have full RELRO (relocated at the start, read-only after it), call the stack protector and use glibc's fortified functions.
+#
+# check_hardening.sh BUILD_DIR    checks BUILD_DIR/bin and BUILD_DIR/lib
+# check_hardening.sh --self-test  shows on small programs that the check finds what it should
+set -eu
+
+# require FILE WHAT PATTERN READELF_OPTION...: readelf's output has such a line.
+require() {
+  file=$1 what=$2 pattern=$3
+  shift 3
+  readelf -W "$@" "$file" 2>/dev/null | grep -qE -e "$pattern" || echo "$file: $what"
+}
+
+# Prints a line for each thing that the file lacks.
+find_faults_of() {
+  require "$1" "no full RELRO: no BIND_NOW" '\((FLAGS|FLAGS_1)\).*(BIND_NOW| NOW)' --dynamic
+  require "$1" "no full RELRO: no GNU_RELRO segment" '^ +GNU_RELRO ' --program-headers
+  require "$1" "no stack protector: __stack_chk_fail is not called" ' __stack_chk_fail(@|$)' --dyn-syms
+  require "$1" "not fortified: no __*_chk function is called" ' __[a-z0-9_]+_chk(@|$)' --dyn-syms
+}
+
+find_faults() {
+  for program in "$1"/bin/*; do
+    [ -e "$program" ] || { echo "$1/bin: no programs: not built?"; continue; }
+    require "$program" "no position-independent executable" '\(FLAGS_1\).* PIE' --dynamic
+    find_faults_of "$program"
+  done
+  for library in "$1"/lib/*.so; do
+    [ -e "$library" ] || { echo "$1/lib: no libraries: not built?"; continue; }
+    find_faults_of "$library"
+  done
+}
+
+check() {
+  faults=$(find_faults "$1")
+  if [ -n "$faults" ]; then
+    echo "$faults"
+    return 1
+  fi
+  echo "programs and libraries are hardened"
+}
+
+HARDENED="-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fPIE -pie -Wl,-z,relro,-z,now"
+
+# expect WHAT TEXT FLAGS...: the check says TEXT of a program built with FLAGS over those that harden, or nothing if that is empty.
+expect() {
+  what=$1 text=$2
+  shift 2
+  # shellcheck disable=SC2086
+  printf '#include <cstdio>\n#include <cstring>\nint main(int, char** v) { char b[64]; strcpy(b, v[0]); puts(b); }\n' |
+    "${CXX:-c++}" -x c++ $HARDENED "$@" -o "$directory/bin/program" -
+  output=$(find_faults "$directory")
+  case "$output" in
+    *"$text"*) if [ -n "$text" ] || [ -z "$output" ]; then return; fi ;;
+  esac
+  echo "self-test: $what: expected \"$text\", got: $output"
+  failed=1
+}
+
+self_test() {
+  failed=0
+  directory=$(mktemp -d)
+  mkdir "$directory/bin" "$directory/lib"
+  # shellcheck disable=SC2086
+  printf '#include <cstring>\nint size(char* t, char* f) { char b[64]; strcpy(b, f); return *strcpy(t, b); }\n' |
+    "${CXX:-c++}" -x c++ $HARDENED -fPIC -shared -o "$directory/lib/good.so" -
+  expect "a good program" ""
+  expect "a fixed address" "program: no position-independent" -no-pie -fno-pie
+  expect "late binding" "program: no full RELRO: no BIND_NOW" -Wl,-z,lazy
+  expect "writable relocations" "program: no full RELRO: no GNU_RELRO" -Wl,-z,norelro
+  expect "no stack protector" "program: no stack protector" -fno-stack-protector
+  expect "no fortified functions" "program: not fortified" -U_FORTIFY_SOURCE
+  printf 'int one() { return 1; }\n' | "${CXX:-c++}" -x c++ -fPIC -shared -o "$directory/lib/bad.so" -
+  expect "a library" "bad.so: not fortified"
+  rm -r "$directory/bin"
+  [ "$(find_faults "$directory" | head -n 1)" = "$directory/bin: no programs: not built?" ] ||
+    { echo "self-test: no programs"; failed=1; }
+  rm -rf "$directory"
+  [ "$failed" -eq 0 ] && echo "the check finds what it should"
+}
+
+case "${1:-}" in
+  "")
+    echo "usage: $0 BUILD_DIR | --self-test" >&2
+    exit 2
+    ;;
+  --self-test) self_test ;;
+  *) check "$1" ;;
+esac
