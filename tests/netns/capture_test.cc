@@ -1,7 +1,11 @@
 // The capture of an HCA port, as tshark reads it: every layer from the LRH to the payload, field by field as sent. On real
 // verbs, where headers are rebuilt, that is what an agent can know of them.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <functional>
 #include <map>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -424,14 +428,51 @@ TEST_F(CaptureTest, AFileThatCannotBeWrittenIsRefusedWithTheReason) {
   EXPECT_THAT(result.out + result.err, HasSubstr("/no/such/directory/x.erf"));
 }
 
+// The agent runs as root, and others may put links and files into /tmp.
+TEST_F(CaptureTest, AFileOrLinkThatExistsIsRefusedAndUntouched) {
+  const std::string file = lab().Path("precious"), link = lab().Path("link.erf");
+  WriteFile(file, "precious");
+  ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
+  StartCaptures();
+  for (const std::string& path : {file, link, CaptureOf(*one_)}) {
+    const RunResult result = one_->Ctl({"capture", "start", path});
+    EXPECT_FALSE(result.ok());
+    EXPECT_THAT(result.out + result.err, HasSubstr(path + ": a file or link of that name exists"));
+    EXPECT_THAT(result.out + result.err, HasSubstr("remove it or choose another path"));
+  }
+  EXPECT_EQ(ReadFile(file), "precious");
+  StopCaptures();  // which went on
+}
+
+// A file system without room for a byte, in the mount namespace of a process that ends with it.
+class FullDisk {
+ public:
+  FullDisk(Host* host, const std::string& directory) : directory_(directory) {
+    EXPECT_EQ(mkdir(directory.c_str(), 0700), 0);
+    process_ = host->Start({"unshare", "--mount", "sh", "-ec",
+                            absl::StrCat("mount -t tmpfs -o size=4k none ", directory, "; head -c 4096 /dev/zero >", directory,
+                                         "/filler; echo full; exec sleep 1000")});
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(process_->Log(), "full\n"); })) << process_->Log();
+  }
+  std::string Path(const std::string& name) const {
+    return absl::StrCat("/proc/", process_->pid(), "/root", directory_, "/", name);
+  }
+
+ private:
+  const std::string directory_;
+  std::unique_ptr<Process> process_;
+};
+
 TEST_F(CaptureTest, AFullDiskIsToldAndHarmless) {
-  one_->MustCtl({"capture", "start", "/dev/full"});
+  const FullDisk disk(one_->host(), lab().Path("full"));
+  const std::string path = disk.Path("x.erf");
+  one_->MustCtl({"capture", "start", path});
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "No space left"); }));
   ExpectPing(one_->host(), Address(2));
   const RunResult result = one_->Ctl({"capture", "stop"});
   EXPECT_FALSE(result.ok());
-  EXPECT_THAT(result.out + result.err, HasSubstr("write capture /dev/full: No space left on device"));
-  EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr("/dev/full")));
+  EXPECT_THAT(result.out + result.err, HasSubstr(absl::StrCat("write capture ", path, ": No space left on device")));
+  EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr(path)));
 }
 
 }  // namespace

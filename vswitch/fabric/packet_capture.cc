@@ -58,13 +58,17 @@ absl::StatusOr<std::unique_ptr<PacketCapture>> PacketCapture::Open(const std::st
   if (!comment.empty()) {
     if (absl::Status status = (*writer)->WriteComment(absl::Now(), comment); !status.ok()) return status;
   }
-  std::unique_ptr<PacketCapture> capture(new PacketCapture(path, *std::move(writer)));
+  return Adopt(*std::move(writer));
+}
+
+std::unique_ptr<PacketCapture> PacketCapture::Adopt(std::unique_ptr<ErfWriter> writer) {
+  std::unique_ptr<PacketCapture> capture(new PacketCapture(std::move(writer)));
   capture->Start();
   return capture;
 }
 
-PacketCapture::PacketCapture(const std::string& path, std::unique_ptr<ErfWriter> writer)
-    : path_(path),
+PacketCapture::PacketCapture(std::unique_ptr<ErfWriter> writer)
+    : path_(writer->path()),
       filling_(std::make_unique<uint8_t[]>(kCapacity)),
       writer_(std::move(writer)),
       writing_(std::make_unique<uint8_t[]>(kCapacity)) {}

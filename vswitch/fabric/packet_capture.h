@@ -39,9 +39,11 @@ class PacketCapture {
     absl::optional<be32> immediate;
   };
 
-  // Creates or truncates `path`. `comment`, if any, is the file's first record.
+  // Creates `path`, as ErfWriter::Open does: nothing is overwritten. `comment`, if any, is the file's first record.
   static absl::StatusOr<std::unique_ptr<PacketCapture>> Open(const std::string& path, Origin origin = Origin::kCable,
                                                              absl::string_view comment = {});
+  // Writes by `writer`, what is there already included.
+  static std::unique_ptr<PacketCapture> Adopt(std::unique_ptr<ErfWriter> writer);
   // Closes; an error is lost.
   ~PacketCapture();
   PacketCapture(const PacketCapture&) = delete;
@@ -71,7 +73,7 @@ class PacketCapture {
   };
   static constexpr absl::Duration kTick = absl::Milliseconds(20);
 
-  PacketCapture(const std::string& path, std::unique_ptr<ErfWriter> writer);
+  explicit PacketCapture(std::unique_ptr<ErfWriter> writer);
   void Start();
   void Run();
   bool WaitForWork() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -126,12 +126,11 @@ TEST_F(PacketCaptureTest, TellsWhyAFileCannotBeOpened) {
 }
 
 TEST_F(PacketCaptureTest, AFullDiskEndsItAndIsTold) {
-  auto capture = PacketCapture::Open("/dev/full");
-  ASSERT_TRUE(capture.ok()) << capture.status();
-  ASSERT_TRUE(EventuallyFails(**capture)) << "the file's header is too much already";
-  EXPECT_FALSE(Record(capture->get(), "one"));
-  EXPECT_FALSE(Record(capture->get(), "two"));
-  const CaptureReport report = (*capture)->Close();
+  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full"));
+  ASSERT_TRUE(EventuallyFails(*capture)) << "the file's header is too much already";
+  EXPECT_FALSE(Record(capture.get(), "one"));
+  EXPECT_FALSE(Record(capture.get(), "two"));
+  const CaptureReport report = capture->Close();
   EXPECT_EQ(report.status.message(), "write capture /dev/full: No space left on device");
   EXPECT_EQ(report.packets, 0u);
   EXPECT_EQ(report.missed, 2u);
@@ -151,12 +150,11 @@ TEST_F(PacketCaptureTest, ASlowFileHoldsUpNobody) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ASSERT_TRUE(reader.valid());
-  auto capture = PacketCapture::Open(path_);
-  ASSERT_TRUE(capture.ok()) << capture.status();
+  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open(path_.c_str(), O_WRONLY | O_CLOEXEC), path_));
   const std::string payload(4096, 'x');
   constexpr size_t kTries = 5 * PacketCapture::kCapacity / 4096;
   size_t accepted = 0;
-  for (size_t i = 0; i < kTries; ++i) accepted += Record(capture->get(), payload) ? 1 : 0;
+  for (size_t i = 0; i < kTries; ++i) accepted += Record(capture.get(), payload) ? 1 : 0;
   EXPECT_GE(accepted, PacketCapture::kCapacity / 4096 / 2);
   EXPECT_LE(accepted, 2 * PacketCapture::kCapacity / 4096 + 64) << "two buffers, and what is in the pipe";
 
@@ -171,7 +169,7 @@ TEST_F(PacketCaptureTest, ASlowFileHoldsUpNobody) {
       if (n > 0) file.insert(file.end(), block, block + n);
     }
   });
-  const CaptureReport report = (*capture)->Close();
+  const CaptureReport report = capture->Close();
   drain.join();
   EXPECT_TRUE(report.status.ok()) << report.status;
   EXPECT_EQ(report.packets, accepted);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <deque>
@@ -283,10 +284,12 @@ TEST_F(VerbsHcaTest, CapturesOnInfiniBand) {
   ASSERT_TRUE(hca.ok()) << hca.status();
   EXPECT_THAT((*hca)->CaptureNote(), HasSubstr("rebuilt"));
   EXPECT_EQ((*hca)->StopCapture().status().code(), absl::StatusCode::kFailedPrecondition);
-  ASSERT_TRUE((*hca)->StartCapture("/dev/null").ok());
+  const std::string path = absl::StrCat(testing::TempDir(), "/verbs_hca_test_", getpid(), ".erf");
+  ASSERT_TRUE((*hca)->StartCapture(path).ok());
+  unlink(path.c_str());
   EXPECT_TRUE((*hca)->rebuilt_capture()->on());
   ASSERT_TRUE((*hca)->Capture().has_value());
-  EXPECT_EQ((*hca)->Capture()->path, "/dev/null");
+  EXPECT_EQ((*hca)->Capture()->path, path);
   EXPECT_TRUE((*hca)->StopCapture().ok());
   EXPECT_FALSE((*hca)->rebuilt_capture()->on());
 }

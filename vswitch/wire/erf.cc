@@ -74,6 +74,13 @@ std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
 
 absl::Span<const uint8_t> Bytes(const void* bytes, size_t length) { return {static_cast<const uint8_t*>(bytes), length}; }
 
+absl::Status CannotCreate(int error, const std::string& path) {
+  if (error != EEXIST) return absl::ErrnoToStatus(error, absl::StrCat("open capture ", path));
+  return absl::AlreadyExistsError(
+      absl::StrCat("open capture ", path,
+                   ": a file or link of that name exists, and a capture overwrites none; remove it or choose another path"));
+}
+
 bool FitsUint32Seconds(absl::Time timestamp) {
   return timestamp >= absl::UnixEpoch() && absl::ToUnixSeconds(timestamp) <= 0xffff'ffff;
 }
@@ -84,8 +91,12 @@ absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& pa
   if (interface > kMaxInterface) {
     return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
   }
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return CannotCreate(errno, path);
+  return Adopt(fd, path, stamps, interface);
+}
+
+std::unique_ptr<ErfWriter> ErfWriter::Adopt(int fd, const std::string& path, Stamps stamps, uint8_t interface) {
   auto writer = std::unique_ptr<ErfWriter>(new ErfWriter(path, fd, stamps, interface));
   writer->AppendFileHeader();
   return writer;

@@ -30,10 +30,14 @@ class ErfWriter {
   // Of the pcap record headers. The ERF record's own stamp has 32 bits of fraction either way.
   enum class Stamps { kMicroseconds, kNanoseconds };
 
-  // Creates or truncates `path` (readable by its owner only: a capture shows people's traffic) and buffers the file header.
-  // Packets are marked as those of capture interface `interface`, 0 to 3.
+  // Creates `path` (readable by its owner only: a capture shows people's traffic) and buffers the file header. Packets are
+  // marked as those of capture interface `interface`, 0 to 3. kAlreadyExists if anything has that name, also a symbolic link,
+  // which is not followed: the agent writes as root, in directories where others may write.
   static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, Stamps stamps = Stamps::kNanoseconds,
                                                          uint8_t interface = 0);
+  // The same for a file that is open, and closed with the writer. `path` is its name in messages.
+  static std::unique_ptr<ErfWriter> Adopt(int fd, const std::string& path, Stamps stamps = Stamps::kNanoseconds,
+                                          uint8_t interface = 0);
   // Flushes; an error is lost, so call Close to hear of it.
   ~ErfWriter();
   ErfWriter(const ErfWriter&) = delete;
@@ -51,6 +55,7 @@ class ErfWriter {
   absl::Status Close();
 
   uint64_t packets() const { return packets_; }
+  const std::string& path() const { return path_; }
   // The file's size once flushed.
   uint64_t bytes() const { return bytes_; }
 

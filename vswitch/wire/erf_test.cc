@@ -1,5 +1,6 @@
 #include "vswitch/wire/erf.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -135,6 +136,23 @@ TEST(ErfWriterTest, OnlyItsOwnerMayReadACapture) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
+// Another user could have put it there to have root's file overwritten.
+TEST(ErfWriterTest, OverwritesNothingAndFollowsNoLink) {
+  TemporaryFile victim, file, link, dangling;
+  std::ofstream(victim.path()) << "precious";
+  ASSERT_EQ(symlink(victim.path().c_str(), link.path().c_str()), 0);
+  ASSERT_EQ(symlink(file.path().c_str(), dangling.path().c_str()), 0);
+  for (const std::string& path : {victim.path(), link.path(), dangling.path()}) {
+    const absl::Status status = ErfWriter::Open(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(status.message(), absl::StrCat("open capture ", path,
+                                             ": a file or link of that name exists, and a capture "
+                                             "overwrites none; remove it or choose another path"));
+  }
+  EXPECT_EQ(victim.Read().size(), 8u);
+  EXPECT_NE(access(file.path().c_str(), F_OK), 0) << "made through a link";
+}
+
 TEST(ErfWriterTest, Errors) {
   EXPECT_EQ(ErfWriter::Open("/nonexistent/capture.pcap").status().message(),
             "open capture /nonexistent/capture.pcap: No such file or directory");
@@ -156,13 +174,12 @@ TEST(ErfWriterTest, Errors) {
 }
 
 TEST(ErfWriterTest, AFullDiskEndsTheCapture) {
-  auto writer = ErfWriter::Open("/dev/full");
-  ASSERT_TRUE(writer.ok()) << writer.status();
-  EXPECT_TRUE(WritePiece(writer->get(), Stamp(), {}).ok()) << "buffered";
-  const absl::Status status = (*writer)->Flush();
+  auto writer = ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full");
+  EXPECT_TRUE(WritePiece(writer.get(), Stamp(), {}).ok()) << "buffered";
+  const absl::Status status = writer->Flush();
   EXPECT_EQ(status.message(), "write capture /dev/full: No space left on device");
-  EXPECT_EQ(WritePiece(writer->get(), Stamp(), {}), status);
-  EXPECT_EQ((*writer)->Close(), status);
+  EXPECT_EQ(WritePiece(writer.get(), Stamp(), {}), status);
+  EXPECT_EQ(writer->Close(), status);
 }
 
 // What tshark, which knows nothing of us, makes of our packets.

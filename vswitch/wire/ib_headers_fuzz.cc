@@ -1,4 +1,5 @@
 // Whole InfiniBand packets, the GRH of a receive buffer, and captures of packets.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,11 +8,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "vswitch/wire/byte_order.h"
 #include "vswitch/wire/erf.h"
@@ -89,7 +89,7 @@ void CheckRepaired(absl::Span<const uint8_t> bytes) {
 
 // A file without a name.
 struct MemoryFile {
-  MemoryFile() : fd(memfd_create("fuzz", MFD_CLOEXEC)), path(absl::StrCat("/proc/self/fd/", fd)) { Require(fd >= 0); }
+  MemoryFile() : fd(memfd_create("fuzz", MFD_CLOEXEC)) { Require(fd >= 0); }
   ~MemoryFile() { close(fd); }
   Bytes Read() const {
     Bytes bytes(lseek(fd, 0, SEEK_END));
@@ -97,8 +97,11 @@ struct MemoryFile {
     return bytes;
   }
 
+  std::unique_ptr<ErfWriter> Writer(ErfWriter::Stamps stamps, uint8_t interface = 0) const {
+    return ErfWriter::Adopt(fcntl(fd, F_DUPFD_CLOEXEC, 0), "fuzz", stamps, interface);
+  }
+
   const int fd;
-  const std::string path;
 };
 
 constexpr size_t kPcapFileHeader = 24, kPcapRecordHeader = 16, kErfHeader = 16;
@@ -109,17 +112,16 @@ void CheckCapture(absl::Span<const uint8_t> bytes, ErfWriter::Stamps stamps) {
   if (bytes.size() < sizeof(be64)) return;
   const absl::Time stamp = absl::UnixEpoch() + absl::Nanoseconds(static_cast<int64_t>(ReadWire<be64>(bytes.data()).value()));
   const MemoryFile file;
-  const auto writer = ErfWriter::Open(file.path, stamps);
-  Require(writer.ok());
+  const std::unique_ptr<ErfWriter> writer = file.Writer(stamps);
   const absl::Span<const uint8_t> halves[] = {bytes.first(bytes.size() / 2), bytes.subspan(bytes.size() / 2)};
   const bool fits =
       bytes.size() <= ErfWriter::kMaxPacket && stamp >= absl::UnixEpoch() && stamp < absl::FromUnixSeconds(1ll << 32);
-  Require((*writer)->Write(stamp, halves).ok() == fits && (*writer)->Write(stamp, halves).ok() == fits);
-  Require((*writer)->packets() == (fits ? 2 : 0));
-  Require((*writer)->Flush().ok() && (*writer)->Close().ok() && !(*writer)->Write(stamp, halves).ok());
+  Require(writer->Write(stamp, halves).ok() == fits && writer->Write(stamp, halves).ok() == fits);
+  Require(writer->packets() == (fits ? 2 : 0));
+  Require(writer->Flush().ok() && writer->Close().ok() && !writer->Write(stamp, halves).ok());
   const Bytes written = file.Read();
   const size_t record = kPcapRecordHeader + kErfHeader + bytes.size();
-  Require(written.size() == (*writer)->bytes() && written.size() == kPcapFileHeader + (fits ? 2 * record : 0));
+  Require(written.size() == writer->bytes() && written.size() == kPcapFileHeader + (fits ? 2 * record : 0));
   for (size_t at = kPcapFileHeader; at < written.size(); at += record) {
     const uint8_t* const erf = &written[at + kPcapRecordHeader];
     Require(ReadWire<be16>(erf + 10).value() == kErfHeader + bytes.size() && ReadWire<be16>(erf + 14).value() == bytes.size());
@@ -131,10 +133,9 @@ void CheckCapture(absl::Span<const uint8_t> bytes, ErfWriter::Stamps stamps) {
 void CheckComment(absl::Span<const uint8_t> bytes) {
   const absl::string_view comment(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const MemoryFile file;
-  const auto writer = ErfWriter::Open(file.path, ErfWriter::Stamps::kNanoseconds, 1);
-  Require(writer.ok());
-  if (!(*writer)->WriteComment(absl::UnixEpoch(), comment).ok()) return Require(bytes.size() > ErfWriter::kMaxComment);
-  Require((*writer)->Close().ok());
+  const std::unique_ptr<ErfWriter> writer = file.Writer(ErfWriter::Stamps::kNanoseconds, /*interface=*/1);
+  if (!writer->WriteComment(absl::UnixEpoch(), comment).ok()) return Require(bytes.size() > ErfWriter::kMaxComment);
+  Require(writer->Close().ok());
   const Bytes written = file.Read();
   const size_t record = kPcapFileHeader + kPcapRecordHeader;
   Require(written.size() % 4 == 0 && ReadWire<be16>(&written[record + 10]).value() == written.size() - record);

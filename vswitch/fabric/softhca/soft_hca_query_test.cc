@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <functional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
 #include "vswitch/wire/erf_for_test.h"
 #include "vswitch/wire/ib_headers.h"
@@ -118,7 +120,7 @@ TEST_F(SoftHcaTest, ChangesOfThePortAreEvents) {
 
 TEST_F(SoftHcaTest, ACaptureHasThePacketsOfBothDirections) {
   SoftNode a(Open("a")), b(Open("b"));
-  const std::string path = testing::TempDir() + "/soft_hca_test.erf";
+  const std::string path = absl::StrCat(testing::TempDir(), "/soft_hca_test_", getpid(), ".erf");
   ASSERT_TRUE(a.hca().StartCapture(path).ok());
   ASSERT_EQ(a.Send(b.GlobalAddress(), "from a"), 0);
   ASSERT_EQ(b.Receive().payload, "from a");
