@@ -342,7 +342,7 @@ void Link::Unlisten(const Mgid& mgid) {
   crowded_out_.erase(mgid);
   const auto found = groups_.find(mgid);
   if (found == groups_.end() || found->second.join_state != kFullMember) return;
-  const uint8_t sender = found->second.told ? kSendOnlyNonMember : kNoMember;
+  const uint8_t sender = found->second.told ? uint8_t{kSendOnlyNonMember} : kNoMember;
   Become(mgid, options_.all_groups ? kNonMember | kSendOnlyNonMember : sender);
 }
 
