@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
+#include "control/predecessor.h"
 #include "control/program.h"
 
 namespace eoib {
@@ -19,24 +19,39 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_p
   auto daemon = std::unique_ptr<Daemon>(new Daemon());
   Daemon* const self = daemon.get();
   self->signals_ = TerminationSignals();
+  self->hangups_ = HangupSignals();
   self->commands_.Register(
       {"exit", "", "stop the program", 0, 0, [self](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
          self->loop_.CallAt(self->loop_.Now(), [self] { self->Stop(); });
          return std::string("stopping\n");
        }});
-  auto server = CommandServer::Listen(socket_path, &self->commands_);
+  auto server = StartAfterPredecessor(PredecessorWait(self->signals(), self->clock()),
+                                      [&] { return CommandServer::Listen(socket_path, &self->commands_); });
   if (!server.ok()) return server.status();
   self->server_ = *std::move(server);
-  absl::Status status = self->loop_.Add(self->signals(), EPOLLIN, [self](uint32_t) {
-    signalfd_siginfo info;
-    while (read(self->signals(), &info, sizeof(info)) > 0) self->Stop();
-  });
+  absl::Status status = self->WatchSignals();
   status.Update(self->loop_.Add(self->server_->fd(), EPOLLIN, [self](uint32_t) { self->server_->Run(); }));
   if (!status.ok()) return status;
   return daemon;
 }
 
 Daemon::~Daemon() = default;
+
+absl::Status Daemon::WatchSignals() {
+  absl::Status status = loop_.Add(signals(), EPOLLIN, [this](uint32_t) {
+    signalfd_siginfo info;
+    while (read(signals(), &info, sizeof(info)) > 0) Stop();
+  });
+  status.Update(loop_.Add(hangups_.get(), EPOLLIN, [this](uint32_t) { IgnoreHangups(); }));
+  return status;
+}
+
+void Daemon::IgnoreHangups() {
+  signalfd_siginfo info;
+  while (read(hangups_.get(), &info, sizeof(info)) > 0) continue;
+  if (!hangup_lines_.Allow()) return;
+  LogWarning("SIGHUP ignored: this version cannot reload its configuration; restart it to apply changes");
+}
 
 // A second request does not wait for the subnet administrator.
 void Daemon::Stop() {

@@ -16,6 +16,7 @@
 #include "control/command_registry.h"
 #include "control/command_server.h"
 #include "control/event_loop.h"
+#include "control/log.h"
 #include "fdb/clock.h"
 #include "vswitch/fabric/unique_fd.h"
 
@@ -26,7 +27,8 @@ class Daemon {
   // Stops what runs, and calls `done` when that has ended.
   using Stopper = std::function<void(std::function<void()> done)>;
 
-  // Takes signals and listens on the control socket, which answers as soon as the loop runs. Before any thread starts.
+  // Takes signals and listens on the control socket, which answers as soon as the loop runs. Before any thread starts. A
+  // predecessor that serves the socket has kPredecessorPatience to end.
   static absl::StatusOr<std::unique_ptr<Daemon>> Open(const std::string& socket_path);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -47,11 +49,15 @@ class Daemon {
   Daemon() : loop_(&clock_) {}
 
   void Stop();
+  absl::Status WatchSignals();
+  void IgnoreHangups();
 
   MonotonicClock clock_;
   EventLoop loop_;
   CommandRegistry commands_;
   UniqueFd signals_;
+  UniqueFd hangups_;
+  LogLimiter hangup_lines_{&clock_, 1, absl::Seconds(10)};
   std::unique_ptr<CommandServer> server_;
   Stopper stopper_;
   bool stopping_ = false;

@@ -1,11 +1,19 @@
 // The program eoibd as its operator sees it when its HCA is not there: EOIBD and EOIBCTL are the paths of those just built. No
 // test machine has a device of that name.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "control/running_server_for_test.h"
 #include "fdb/clock.h"
 #include "gmock/gmock.h"
@@ -16,6 +24,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
@@ -24,10 +34,11 @@ class EoibdTest : public ::testing::Test {
   EoibdTest() : directory_(MakeTemporaryDirectory()) {
     std::ofstream(directory_ + "/eoibd.toml") << "[[ves]]\nname = \"blue\"\npkey = 0x8001\n";
   }
-  ProgramResult Eoibd(const std::string& arguments) const {
-    return RunProgram(absl::StrCat(EOIBD " --config=", directory_, "/eoibd.toml --rundir=", directory_,
-                                   " --statedir=", directory_, " ", arguments));
+  std::string Command(const std::string& arguments) const {
+    return absl::StrCat(EOIBD " --config=", directory_, "/eoibd.toml --rundir=", directory_, " --statedir=", directory_, " ",
+                        arguments);
   }
+  ProgramResult Eoibd(const std::string& arguments) const { return RunProgram(Command(arguments)); }
   ProgramResult Eoibctl(const std::string& arguments) const {
     return RunProgram(absl::StrCat(EOIBCTL " --rundir=", directory_, " ", arguments));
   }
@@ -59,6 +70,46 @@ TEST_F(EoibdTest, AnAgentThatIsToWaitAnswersMeanwhileAndMayBeStopped) {
   program.join();
   EXPECT_EQ(result.exit_status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("InfiniBand device"));
+}
+
+TEST_F(EoibdTest, ASighupIsSaidOnceAndIgnored) {
+  ProgramResult result;
+  std::thread program([&] {
+    result = RunProgram(absl::StrCat("{ ", Command("--hca=verbs:nosuchdevice/1 --wait_for_hca"), " & echo $! >", directory_,
+                                     "/pid; wait $!; }"));
+  });
+  EXPECT_TRUE(Shows("waiting for the HCA: "));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(RunProgram("kill -HUP $(cat " + directory_ + "/pid)").exit_status, 0);
+  EXPECT_EQ(Eoibctl("exit").out, "stopping\n");
+  program.join();
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  const std::vector<std::string> parts = absl::StrSplit(result.err, "SIGHUP ignored: ");
+  EXPECT_THAT(parts, SizeIs(2)) << result.err;
+}
+
+TEST_F(EoibdTest, ALivingAgentIsNamed) {
+  const CommandRegistry none;
+  const RunningServer other(directory_ + "/eoibd.ctl", &none);
+  const ProgramResult result = Eoibd("--hca=verbs:nosuchdevice/1");
+  EXPECT_EQ(result.exit_status, 1);
+  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("(process ", getpid(), ") serves it already; stop that program first")));
+}
+
+// It has found one that lives, which then goes as a process that was killed does: without a word, and leaving its socket file.
+TEST_F(EoibdTest, AnAgentThatWasJustKilledIsSucceeded) {
+  const UniqueFd before(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, (directory_ + "/eoibd.ctl").c_str(), sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(before.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(before.get(), 100), 0);
+  ProgramResult result;
+  std::thread program([&] { result = Eoibd("--hca=verbs:nosuchdevice/1"); });
+  pollfd probed = {before.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&probed, 1, 20'000), 1);
+  shutdown(before.get(), SHUT_RDWR);
+  program.join();
+  EXPECT_THAT(result.err, AllOf(HasSubstr("InfiniBand device"), Not(HasSubstr("serves it already"))));
 }
 
 TEST_F(EoibdTest, AnHcaThatCannotBeIsNotWaitedFor) {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 
 #include "absl/synchronization/mutex.h"
 
@@ -14,6 +15,17 @@ DECLARE_bool(help);
 DECLARE_bool(version);
 
 namespace eoib {
+namespace {
+
+UniqueFd DescriptorOf(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : signals) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
 
 int ParseFlags(int argc, char** argv, const char* usage, const char* source) {
   const char* slash = std::strrchr(argv[0], '/');
@@ -41,13 +53,10 @@ void RaiseDescriptorLimit() {
 }
 
 UniqueFd TerminationSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  return DescriptorOf({SIGTERM, SIGINT});
 }
+
+UniqueFd HangupSignals() { return DescriptorOf({SIGHUP}); }
 
 }  // namespace eoib

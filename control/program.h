@@ -21,6 +21,9 @@ void RaiseDescriptorLimit();
 // the mask.
 UniqueFd TerminationSignals();
 
+// SIGHUP, which ends no program of ours, in the same way.
+UniqueFd HangupSignals();
+
 }  // namespace eoib
 
 #endif  // EOIB_CONTROL_PROGRAM_H_

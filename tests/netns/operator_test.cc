@@ -1,13 +1,16 @@
 // What an operator meets: names and MACs that stay, mistakes that are explained, a control socket that ovs-appctl knows.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/gateway.h"
 #include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 
@@ -57,6 +60,24 @@ TEST_F(OperatorTest, WhoWaitsForNoTimeIsToldSo) {
   const RunResult result = lab().AddHost("h1")->Run({Binary("eoibctl"), "--timeout=0", "show"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("--timeout must be above 0"));
+}
+
+TEST_F(SoftOperatorTest, ASighupEndsNoProgram) {
+  StartFabric({{.pkey = 0x8001}, {.pkey = 0x8002}});
+  Agent& agent = AddAgent("h1");
+  GatewayDaemon gateway(&lab(), &fabric(), lab().AddHost("gw"), {{.more = "prefixes = [\"10.0.0.0/24\"]\n"}});
+  gateway.Start();
+  IpoibHost ipoib(&lab(), &fabric(), lab().AddHost("s1"), {.addresses = {"10.0.0.11/24"}});
+  ipoib.Start();
+  soft_fabric().Kill(SIGHUP);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(soft_fabric().Log(), "SIGHUP ignored: "); }));
+  for (Daemon* daemon : std::initializer_list<Daemon*>{&agent, &gateway, &ipoib}) {
+    daemon->Kill(SIGHUP);
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(daemon->Log(), "SIGHUP ignored: "); }))
+        << daemon->program();
+    EXPECT_TRUE(daemon->Ctl({"show"}).ok()) << daemon->program();
+  }
+  for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
 }
 
 TEST_F(OperatorTest, ACaptureIsToHaveAWholePath) {

@@ -23,6 +23,13 @@ absl::Duration Now() {
   return absl::DurationFromTimespec(now);
 }
 
+AgentSpec WithVPorts(int count) {
+  AgentSpec spec;
+  spec.vports.clear();
+  for (int i = 1; i <= count; ++i) spec.vports.push_back({absl::StrCat("v", i)});
+  return spec;
+}
+
 class RestartTest : public SwitchTest {
  protected:
   // h1 to h3, all known to each other.
@@ -100,6 +107,18 @@ TEST_F(SoftRestartTest, TenRestartsInARowLeaveNothingBehind) {
                                                                                       << outside();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return descriptors() <= descriptors_before; }))
       << "eoib-fabricd had " << descriptors_before << ", and has " << descriptors();
+}
+
+// As an impatient operator does it: the killed agent may hold its socket and its interfaces for a moment.
+TEST_F(RestartTest, AStartRightAfterAKillTakesOver) {
+  Agent& agent = AddAgent("h1", WithVPorts(50));
+  const std::string mac = agent.host()->Mac("v50");
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(kill(agent.pid(), SIGKILL), 0);
+    agent.Launch();
+    agent.WaitUntilReady();
+    EXPECT_EQ(agent.host()->Mac("v50"), mac);
+  }
 }
 
 TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {

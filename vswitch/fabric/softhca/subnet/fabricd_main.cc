@@ -13,12 +13,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "control/command_registry.h"
-#include "control/command_server.h"
+#include "control/daemon.h"
 #include "control/directories.h"
 #include "control/event_loop.h"
+#include "control/log.h"
+#include "control/predecessor.h"
 #include "control/program.h"
-#include "fdb/clock.h"
 #include "vswitch/fabric/softhca/subnet/fabric_commands.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/fault_commands.h"
@@ -52,7 +52,6 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
 
 absl::Status Run() {
   UsePlainLocks();
-  const UniqueFd signals = TerminationSignals();
   RaiseDescriptorLimit();  // rings pass through here as four each, and wait here for ports that are slow to read
   Subnet::Options options;
   if (!FLAGS_config.empty()) {
@@ -60,38 +59,28 @@ absl::Status Run() {
     if (!config.ok()) return config.status();
     options.config = *std::move(config);
   }
-  if (absl::Status status = MakeDirectories(FLAGS_rundir, 0755); !status.ok()) return status;
+  const auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/fabricd.ctl"));
+  if (!daemon.ok()) return daemon.status();
   const absl::StatusOr<std::unique_ptr<LidFile>> lids = OpenLidFile();
   if (!lids.ok()) return lids.status();
   options.lids = lids->get();
   Subnet subnet(std::move(options));
-  auto server = FabricServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.sock"), &subnet);
+  auto server = StartAfterPredecessor(PredecessorWait((*daemon)->signals(), (*daemon)->clock()), [&subnet] {
+    return FabricServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.sock"), &subnet);
+  });
   if (!server.ok()) return server.status();
 
-  MonotonicClock clock;
-  EventLoop loop(&clock);
-  CommandRegistry registry;
   FabricCommands commands(&subnet, server->get(), lids->get());
-  commands.Register(&registry);
+  commands.Register((*daemon)->commands());
   FaultCommands faults(&subnet);
-  faults.Register(&registry);
-  registry.Register(
-      {"exit", "", "stop the subnet", 0, 0, [&](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-         // After the answer is out.
-         loop.CallAt(clock.Now(), [&loop] { loop.Stop(); });
-         return std::string("stopping\n");
-       }});
-  auto control = CommandServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.ctl"), &registry);
-  if (!control.ok()) return control.status();
-
-  absl::Status watched = loop.Add(signals.get(), EPOLLIN, [&](uint32_t) { loop.Stop(); });
-  watched.Update(loop.Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); }));
-  watched.Update(loop.Add((*control)->fd(), EPOLLIN, [&](uint32_t) { (*control)->Run(); }));
-  loop.AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
-  loop.AddDeadline([&] { return (*server)->NextDeadline(); }, [&] { (*server)->Run(); });
+  faults.Register((*daemon)->commands());
+  EventLoop* const loop = (*daemon)->loop();
+  absl::Status watched = loop->Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); });
+  loop->AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
+  loop->AddDeadline([&] { return (*server)->NextDeadline(); }, [&] { (*server)->Run(); });
   watched.Update(WritePidFile(FLAGS_pidfile));
   if (!watched.ok()) return watched;
-  loop.Run();
+  (*daemon)->Run();
   if (!FLAGS_pidfile.empty()) unlink(FLAGS_pidfile.c_str());
   return absl::OkStatus();
 }
@@ -103,6 +92,7 @@ int main(int argc, char** argv) {
   const int done = eoib::ParseFlags(
       argc, argv, "the software InfiniBand subnet of this machine: subnet manager, SA and switch control", "fabricd_main");
   if (done >= 0) return done;
+  eoib::SetLogProgram("eoib-fabricd");
   const absl::Status status = eoib::softhca::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "eoib-fabricd: %s\n", std::string(status.message()).c_str());
