@@ -1,7 +1,9 @@
 #include "control/command_server.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -179,10 +181,15 @@ absl::Status CommandServer::Bind() {
   return Watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
 }
 
+// Nobody can connect any more once the file is gone; who has done so before is still told.
 CommandServer::~CommandServer() {
   struct stat info;
   const bool ours = inode_ != 0 && ::lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
   if (ours) ::unlink(path_.c_str());
+  if (!refuser_.joinable()) return;
+  const uint64_t one = 1;
+  (void)!::write(end_of_refuser_.get(), &one, sizeof(one));
+  refuser_.join();
 }
 
 absl::Status CommandServer::Watch(int op, int fd, uint32_t events) {
@@ -229,6 +236,27 @@ void CommandServer::RefuseForWantOfDescriptors() {
   if (socket.valid()) Refuse(socket.get(), "the program is out of file descriptors; raise its limit (ulimit -n)");
   socket.reset();
   spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+// Who has a part of an answer would take the error for its rest.
+void CommandServer::RefuseFromNowOn(const std::string& why) {
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.output.empty()) Refuse(fd, why);
+  }
+  connections_.clear();
+  end_of_refuser_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (end_of_refuser_.valid()) refuser_ = std::thread([this, why] { RefuseAll(why); });
+}
+
+// Out of descriptors, it gives up: clients wait until the socket is closed then.
+void CommandServer::RefuseAll(const std::string& why) {
+  pollfd fds[] = {{listener_.get(), POLLIN, 0}, {end_of_refuser_.get(), POLLIN, 0}};
+  do {
+    if (::poll(fds, 2, -1) < 0) return;
+    UniqueFd socket;
+    while ((socket = UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC))).valid()) Refuse(socket.get(), why);
+    if (errno != EAGAIN && errno != ECONNABORTED) return;
+  } while (fds[1].revents == 0);
 }
 
 void CommandServer::Serve(Connection* connection) {

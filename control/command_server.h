@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -45,6 +46,9 @@ class CommandServer {
   int fd() const { return epoll_.get(); }
   // Handles what is ready: accepts, reads, runs handlers, writes. Never blocks. Handlers must not destroy the server.
   void Run();
+  // Answers every request, by a thread of its own, with the error `why`, until the server is destroyed: for a program whose end
+  // takes a while. Run must not be called any more.
+  void RefuseFromNowOn(const std::string& why);
 
   const std::string& path() const { return path_; }
   size_t connections() const { return connections_.size(); }
@@ -64,6 +68,7 @@ class CommandServer {
   absl::Status Watch(int op, int fd, uint32_t events);
   void AcceptAll();
   void RefuseForWantOfDescriptors();
+  void RefuseAll(const std::string& why);
   void Serve(Connection* connection);
   // False if the connection is to be closed: end of stream, or an error.
   bool Read(Connection* connection);
@@ -78,6 +83,8 @@ class CommandServer {
   dev_t device_ = 0;  // of the socket file that is ours
   ino_t inode_ = 0;
   std::map<int, Connection> connections_;  // by descriptor
+  std::thread refuser_;
+  UniqueFd end_of_refuser_;  // an eventfd
 };
 
 }  // namespace eoib

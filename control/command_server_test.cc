@@ -25,6 +25,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 UniqueFd ConnectTo(const std::string& path) {
   sockaddr_un address = {};
@@ -77,6 +78,12 @@ class CommandServerTest : public ::testing::Test {
       if (size <= 0) return text;
       text.append(bytes.data(), static_cast<size_t>(size));
     }
+  }
+  // Until the server closes.
+  static std::string ReceiveAll(const UniqueFd& client, bool* closed) {
+    std::string text;
+    for (pollfd fd = {client.get(), POLLIN, 0}; !*closed && ::poll(&fd, 1, 20'000) == 1;) text += Receive(client, closed);
+    return text;
   }
   std::string Ask(const UniqueFd& client, absl::string_view request, bool* closed = nullptr) {
     Send(client, request);
@@ -302,6 +309,29 @@ TEST_F(CommandServerTest, TheSocketIsForItsUserOnly) {
   ASSERT_EQ(0, ::stat(path_.c_str(), &info));
   EXPECT_TRUE(S_ISSOCK(info.st_mode));
   EXPECT_EQ(0600u, info.st_mode & 07777);
+}
+
+TEST_F(CommandServerTest, AProgramThatIsStoppingSaysSo) {
+  const UniqueFd idle = ConnectTo(path_), asking = ConnectTo(path_), halfway = ConnectTo(path_);
+  Ask(idle, R"({"method":"echo","params":["a"],"id":0})");
+  Send(halfway, R"({"method":"big","params":[],"id":0})");
+  server_->Run();
+  std::string part = Receive(halfway);
+  Send(asking, R"({"method":"echo","params":["a"],"id":0})");
+  const UniqueFd waiting = ConnectTo(path_);
+  server_->RefuseFromNowOn("test is stopping");
+  const UniqueFd late = ConnectTo(path_);
+  for (const UniqueFd* client : {&idle, &asking, &waiting, &late}) {
+    bool closed = false;
+    const std::string answer = ReceiveAll(*client, &closed);
+    EXPECT_EQ(json::parse(answer, nullptr, false)["error"], "test is stopping\n") << answer;
+    EXPECT_TRUE(closed);
+  }
+  bool closed = false;
+  EXPECT_THAT(part + ReceiveAll(halfway, &closed), Not(HasSubstr("is stopping"))) << "it would be taken for the answer's rest";
+  EXPECT_TRUE(closed);
+  server_.reset();
+  EXPECT_NE(0, ::access(path_.c_str(), F_OK));
 }
 
 TEST_F(CommandServerTest, ALivingServerIsNotReplaced) {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,7 @@ void Daemon::Stop() {
 void Daemon::Run() {
   loop_.Run();
   loop_.Remove(server_->fd());
+  server_->RefuseFromNowOn(absl::StrCat(std::filesystem::path(socket_path()).stem().string(), " is stopping"));
 }
 
 bool Patience::operator()(const std::string& what, absl::Duration waited) {

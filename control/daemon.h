@@ -42,7 +42,7 @@ class Daemon {
 
   // What SIGTERM, SIGINT and the command "exit" have to stop first; nothing until this is called. It has a second for it.
   void SetStopper(Stopper stopper) { stopper_ = std::move(stopper); }
-  // Until the end was asked for. The control socket is closed then.
+  // Until the end was asked for. Then, as long as this object lives, the control socket says that the program is stopping.
   void Run();
 
  private:

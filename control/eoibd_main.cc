@@ -22,6 +22,7 @@
 #include "control/state_dir.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/port/tap_port.h"
+#include "vswitch/port/tap_set.h"
 #include "vswitch/port/test_port.h"
 #ifndef EOIB_WITHOUT_SOFTHCA
 #include "vswitch/fabric/softhca/fabric_client.h"
@@ -57,8 +58,8 @@ HcaRegistry Hcas(int signals) {
   return registry;
 }
 
-absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu) {
-  auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu});
+absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, TapSet* taps) {
+  auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu, .set = taps});
   if (!opened.ok()) return opened.status();
   TapPort* tap = opened->get();
   VPort vport;
@@ -81,16 +82,14 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   return vport;
 }
 
-absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu, FabricPort*) {
-  if (config.type == "test") return MakeTest(config, mac);
-  return MakeTap(config, mac, mtu);
-}
-
-absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, int signals, StateDir* state, EventLoop* loop,
-                                                 const Clock* clock) {
-  auto hca = Hcas(signals).Open(FLAGS_hca);
+absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon, StateDir* state, TapSet* taps) {
+  auto hca = Hcas(daemon->signals()).Open(FLAGS_hca);
   if (!hca.ok()) return hca.status();
-  return Agent::Create(config, *std::move(hca), state, MakePort, loop, clock);
+  const auto make_port = [taps](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) -> absl::StatusOr<VPort> {
+    if (vport.type == "test") return MakeTest(vport, mac);
+    return MakeTap(vport, mac, mtu, taps);
+  };
+  return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }
 
 absl::Status Run(FreshStart* start_anew) {
@@ -107,9 +106,9 @@ absl::Status Run(FreshStart* start_anew) {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  EventLoop* const loop = (*daemon)->loop();
-  const AgentMaker make = [&] { return MakeAgent(*config, (*daemon)->signals(), state->get(), loop, (*daemon)->clock()); };
-  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, (*daemon)->commands(), loop, (*daemon)->clock()) : make();
+  TapSet taps;
+  const AgentMaker make = [&] { return MakeAgent(*config, daemon->get(), state->get(), &taps); };
+  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, (*daemon)->commands(), (*daemon)->loop(), (*daemon)->clock()) : make();
   if (absl::IsCancelled(agent.status())) return absl::OkStatus();  // asked to stop while it waited
   if (!agent.ok()) return agent.status();
   (*daemon)->SetStopper([&agent](std::function<void()> done) { (*agent)->Stop(std::move(done)); });
@@ -118,6 +117,7 @@ absl::Status Run(FreshStart* start_anew) {
   (*agent)->Start();
   LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
+  if (absl::Status status = taps.DeleteNetdevs(); !status.ok()) LogWarning(status.message());
   agent->reset();
   LogInfo("stopped");
   return absl::OkStatus();

@@ -15,6 +15,9 @@
 namespace eoib::lab {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
 const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 
 absl::Duration Now() {
@@ -119,6 +122,28 @@ TEST_F(RestartTest, AStartRightAfterAKillTakesOver) {
     agent.WaitUntilReady();
     EXPECT_EQ(agent.host()->Mac("v50"), mac);
   }
+}
+
+// They took 12 s when each was deleted by itself, and take half a second together. No client hangs meanwhile. (tap_set_test.cc
+// shows without a clock that they are one batch.)
+TEST_F(RestartTest, SixHundredInterfacesGoTogether) {
+  Agent& agent = LaunchAgent("h1", WithVPorts(600));
+  ASSERT_TRUE(EventuallyTrue(5 * kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "vPort v600"); }))
+      << agent.Log();
+  const absl::Duration start = Now();
+  agent.Terminate();
+  while (agent.Alive()) {
+    const RunResult answer = agent.Ctl({"show"});
+    if (!answer.ok()) {
+      EXPECT_THAT(answer.err,
+                  AnyOf(HasSubstr("eoibd is stopping"), HasSubstr("eoibd does not run"), HasSubstr("closed the connection")));
+    }
+  }
+  EXPECT_EQ(agent.Wait(), 0) << agent.Log();
+  EXPECT_LT(Now() - start, absl::Seconds(8));
+  EXPECT_FALSE(agent.host()->HasInterface("v1"));
+  EXPECT_FALSE(agent.host()->HasInterface("v600"));
+  agent.Start();
 }
 
 TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {

@@ -102,7 +102,9 @@ DropReason WriteFailure(int error) {
 }  // namespace
 
 TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
-    : name_(options.name), mac_(options.mac), tap_(std::move(tap)), nothing_(std::move(nothing)) {}
+    : name_(options.name), mac_(options.mac), set_(options.set), tap_(std::move(tap)), nothing_(std::move(nothing)) {
+  if (set_ != nullptr) set_->ports_.insert(this);
+}
 
 absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
   absl::StatusOr<UniqueFd> tap = OpenTap(options.name, options.mac);
@@ -137,7 +139,10 @@ absl::Status TapPort::Configure(const Options& options) {
 }
 
 // An orderly end takes the netdev along; a killed process leaves it, with all that stands on it, to its successor.
-TapPort::~TapPort() { ioctl(tap_.get(), TUNSETPERSIST, 0); }
+TapPort::~TapPort() {
+  if (set_ != nullptr) set_->ports_.erase(this);
+  ioctl(tap_.get(), TUNSETPERSIST, 0);
+}
 
 // A socket in the network namespace where the netdev is: by ioctls on it the netdev is configured.
 absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
@@ -157,6 +162,15 @@ absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
   if (there.valid()) return there;
   errno = error;
   return Failed("enter the network namespace of", name_);
+}
+
+absl::optional<std::string> TapPort::NameHere() const {
+  const UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
+  const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
+  ifreq current{};
+  if (!SameFile(own.get(), netdevs.get()) || ioctl(tap_.get(), TUNGETIFF, &current) != 0) return absl::nullopt;
+  return std::string(current.ifr_name);
 }
 
 // Runs an ioctl of `socket` on the netdev, by the name that it has now.

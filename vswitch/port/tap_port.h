@@ -19,8 +19,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/port/port.h"
+#include "vswitch/port/tap_set.h"
 #include "vswitch/port/tcp_coalescer.h"
 
 namespace eoib {
@@ -31,6 +33,7 @@ class TapPort final : public Port {
     std::string name;  // of the netdev: 1 to 15 bytes, exactly as it is to be
     MacAddr mac;
     int mtu = 1500;
+    TapSet* set = nullptr;  // which this port is in as long as it lives
   };
 
   // Makes the netdev in the calling thread's network namespace, sets MAC and MTU, and sets it up, without carrier until
@@ -42,6 +45,8 @@ class TapPort final : public Port {
   // Control. Both reach the netdev in whatever network namespace and under whatever name it is by now.
   absl::Status SetLinkUp(bool up);  // the carrier
   absl::Status SetMtu(int mtu);
+  // What the netdev is called now; nothing if it is deleted, or in another network namespace than the calling thread.
+  absl::optional<std::string> NameHere() const;
 
   const std::string& name() const override { return name_; }
   int receive_fd() const override { return tap_.get(); }
@@ -73,6 +78,7 @@ class TapPort final : public Port {
 
   const std::string name_;
   const MacAddr mac_;
+  TapSet* const set_;  // or null
   const UniqueFd tap_;
   const UniqueFd nothing_;            // /dev/null: takes the TAP's place when somebody deletes the netdev
   std::atomic<uint32_t> largest_{0};  // frame that the netdev takes, from the destination MAC on, tag included

@@ -1,0 +1,116 @@
+// TAPs in the network namespace that tap_port_test.cc makes.
+#include "vswitch/port/tap_set.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/port/tap_port.h"
+
+namespace eoib {
+namespace {
+
+std::unique_ptr<TapPort> OpenTap(int number, TapSet* set) {
+  const MacAddr mac = MacAddr::FromUint64(0x02'00'5e'10'01'00 + static_cast<uint64_t>(number));
+  return TapPort::Open({.name = absl::StrCat("set", number), .mac = mac, .set = set}).value();
+}
+
+bool Exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
+
+// What the kernel tells of netdevs, from the construction on.
+class LinkMonitor {
+ public:
+  LinkMonitor() : socket_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+    sockaddr_nl address = {};
+    address.nl_family = AF_NETLINK;
+    address.nl_groups = RTMGRP_LINK;
+    EXPECT_EQ(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  struct Event {
+    bool deleted;
+    int index;
+    bool up;
+  };
+  std::vector<Event> Take() const {
+    std::vector<Event> events;
+    alignas(nlmsghdr) char bytes[1 << 16];
+    for (ssize_t size; (size = recv(socket_.get(), bytes, sizeof(bytes), 0)) > 0;) {
+      auto left = static_cast<unsigned>(size);
+      for (auto* at = reinterpret_cast<nlmsghdr*>(bytes); NLMSG_OK(at, left); at = NLMSG_NEXT(at, left)) {
+        const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(at));
+        events.push_back({at->nlmsg_type == RTM_DELLINK, link->ifi_index, (link->ifi_flags & IFF_UP) != 0});
+      }
+    }
+    return events;
+  }
+
+ private:
+  const UniqueFd socket_;
+};
+
+// The kernel takes a batch down as a whole before it deletes the first; one by one, each is down and deleted before the next.
+TEST(TapSetTest, NetdevsAreDeletedInOneBatch) {
+  constexpr int kCount = 20;
+  TapSet set;
+  std::vector<std::unique_ptr<TapPort>> ports;
+  for (int i = 0; i < kCount; ++i) ports.push_back(OpenTap(i, &set));
+  const LinkMonitor monitor;
+  ASSERT_TRUE(set.DeleteNetdevs().ok());
+  for (int i = 0; i < kCount; ++i) EXPECT_FALSE(Exists(absl::StrCat("set", i)));
+  int down = 0, deleted = 0;
+  std::map<int, bool> up;
+  for (const LinkMonitor::Event& event : monitor.Take()) {
+    if (event.deleted && deleted++ == 0) {
+      EXPECT_EQ(down, kCount) << "down before the first is deleted";
+    }
+    if (!event.deleted && std::exchange(up[event.index], event.up) && !event.up) ++down;
+  }
+  EXPECT_EQ(deleted, kCount);
+  ports.clear();
+}
+
+TEST(TapSetTest, OthersStay) {
+  TapSet set;
+  const auto others = OpenTap(1, nullptr);
+  auto gone = OpenTap(2, &set);
+  gone.reset();
+  const auto ours = OpenTap(3, &set);
+  ASSERT_TRUE(set.DeleteNetdevs().ok());
+  EXPECT_TRUE(Exists("set1"));
+  EXPECT_FALSE(Exists("set3"));
+  EXPECT_TRUE(set.DeleteNetdevs().ok()) << "nothing is left to delete";
+}
+
+// Renamed, or moved to another namespace where another has its name: the latter goes with its port.
+TEST(TapSetTest, FollowsNamesAndSparesOtherNamespaces) {
+  TapSet set;
+  const auto renamed = OpenTap(4, &set);
+  auto moved = OpenTap(5, &set);
+  const std::string netns = absl::StrCat("tap-set-test-", getpid());
+  ASSERT_EQ(system(("ip netns add " + netns + "; ip link set set5 netns " + netns).c_str()), 0);
+  ASSERT_EQ(system("ip link set set4 down; ip link set set4 name other4; ip link set other4 up; ip link add set5 type veth peer name peer5"),
+            0);
+  const std::string there = "ip -n " + netns + " link show set5 >/dev/null 2>&1";
+  EXPECT_TRUE(set.DeleteNetdevs().ok());
+  EXPECT_FALSE(Exists("other4"));
+  EXPECT_TRUE(Exists("set5")) << "a stranger's";
+  EXPECT_EQ(system(there.c_str()), 0);
+  moved.reset();
+  EXPECT_NE(system(there.c_str()), 0);
+  ASSERT_EQ(system(("ip link delete set5; ip netns delete " + netns).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace eoib
