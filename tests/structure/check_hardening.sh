@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks that programs and libraries were built hardened (CMakeLists.txt, EOIB_HARDENED): programs are position-independent; all
-# have full RELRO (relocated at the start, read-only after it), call the stack protector and use glibc's fortified functions.
+# have full RELRO (relocated at the start, read-only after it), call the stack protector, use glibc's fortified functions and check
+# libstdc++'s assertions.
 #
 # check_hardening.sh BUILD_DIR    checks BUILD_DIR/bin and BUILD_DIR/lib
 # check_hardening.sh --self-test  shows on small programs that the check finds what it should
@@ -19,6 +20,7 @@ find_faults_of() {
   require "$1" "no full RELRO: no GNU_RELRO segment" '^ +GNU_RELRO ' --program-headers
   require "$1" "no stack protector: __stack_chk_fail is not called" ' __stack_chk_fail(@|$)' --dyn-syms
   require "$1" "not fortified: no __*_chk function is called" ' __[a-z0-9_]+_chk(@|$)' --dyn-syms
+  require "$1" "no libstdc++ assertions: __glibcxx_assert_fail is not called" '__glibcxx_assert_fail' --dyn-syms
 }
 
 find_faults() {
@@ -42,14 +44,15 @@ check() {
   echo "programs and libraries are hardened"
 }
 
-HARDENED="-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fPIE -pie -Wl,-z,relro,-z,now"
+HARDENED="-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong -fPIE -pie -Wl,-z,relro,-z,now"
 
 # expect WHAT TEXT FLAGS...: the check says TEXT of a program built with FLAGS over those that harden, or nothing if that is empty.
 expect() {
   what=$1 text=$2
   shift 2
   # shellcheck disable=SC2086
-  printf '#include <cstdio>\n#include <cstring>\nint main(int, char** v) { char b[64]; strcpy(b, v[0]); puts(b); }\n' |
+  printf '%s\n' '#include <array>' '#include <cstdio>' '#include <cstring>' \
+    'int main(int c, char** v) { std::array<char, 64> b; strcpy(b.data(), v[0]); return puts(b.data()) + b[c]; }' |
     "${CXX:-c++}" -x c++ $HARDENED "$@" -o "$directory/bin/program" -
   output=$(find_faults "$directory")
   case "$output" in
@@ -64,7 +67,8 @@ self_test() {
   directory=$(mktemp -d)
   mkdir "$directory/bin" "$directory/lib"
   # shellcheck disable=SC2086
-  printf '#include <cstring>\nint size(char* t, char* f) { char b[64]; strcpy(b, f); return *strcpy(t, b); }\n' |
+  printf '%s\n' '#include <array>' '#include <cstring>' \
+    'int f(int i, char* t, char* f) { std::array<char, 64> b; strcpy(b.data(), f); return *strcpy(t, b.data()) + b[i]; }' |
     "${CXX:-c++}" -x c++ $HARDENED -fPIC -shared -o "$directory/lib/good.so" -
   expect "a good program" ""
   expect "a fixed address" "program: no position-independent" -no-pie -fno-pie
@@ -72,6 +76,7 @@ self_test() {
   expect "writable relocations" "program: no full RELRO: no GNU_RELRO" -Wl,-z,norelro
   expect "no stack protector" "program: no stack protector" -fno-stack-protector
   expect "no fortified functions" "program: not fortified" -U_FORTIFY_SOURCE
+  expect "no assertions" "program: no libstdc++ assertions" -U_GLIBCXX_ASSERTIONS
   printf 'int one() { return 1; }\n' | "${CXX:-c++}" -x c++ -fPIC -shared -o "$directory/lib/bad.so" -
   expect "a library" "bad.so: not fortified"
   rm -r "$directory/bin"
