@@ -133,8 +133,8 @@ class Forwarder {
     VPortId from = VPortId::None();
     VPortId to = VPortId::None();  // None: flood
     L4Checksum vouched = L4Checksum::kNone;
-    const Datagram* datagram = nullptr;  // kFabric only
     bool is_impostor = false;            // its source is pinned elsewhere
+    const Datagram* datagram = nullptr;  // kFabric only
   };
   static constexpr uint32_t kFabric = 0xffffffff;
 
