@@ -22,6 +22,9 @@ constexpr absl::Duration kSaveInterval = absl::Milliseconds(100);
 constexpr absl::Duration kAgesInterval =
     absl::Minutes(1);  // without changes: hosts that are busy are not to look old after a restart
 constexpr int kSaveShare = 20;
+constexpr char kNoPeers[] =
+    "without `peers`, any full member of the IPoIB link's partition can silence this gateway by a hello of a higher priority; "
+    "list the GIDs of the pair's gateways in the configuration, peers = [\"GID\", ...], or write peers = [] if it is alone";
 
 const char* SideName(NeighborRow::Side side) { return side == NeighborRow::Side::kEthernet ? "ethernet" : "ipoib"; }
 
@@ -109,7 +112,8 @@ absl::Status Gateway::OpenLink() {
 }
 
 absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
-  GatewayPort::Options options = {config_.name, {ves_, config_.vlan}, config_.priority, config_.translation};
+  if (!config_.peers.has_value()) LogWarning(absl::StrCat("gateway ", config_.name, ": ", kNoPeers));
+  GatewayPort::Options options = {config_.name, {{ves_, config_.vlan}, config_.priority, config_.peers}, config_.translation};
   options.translation.ethernet_mtu = static_cast<uint32_t>(mtu);
   auto port = GatewayPort::Create(options, link_->channel(), context_.clock);
   if (!port.ok()) return port.status();
@@ -167,17 +171,25 @@ absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, ": VES ", config_.ves, ", VLAN ", config_.vlan.ToString(),
                                   ", priority ", config_.priority);
   const absl::Status asked = port_->Ask(
-      [&text](const GatewayPort::Parts& parts) {
-        absl::StrAppend(&text, ", ", eoib::gateway::StateName(parts.election->state()));
-        if (*parts.why_down != '\0') absl::StrAppend(&text, ": ", parts.why_down);
-        if (const auto& other = parts.election->other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
+      [this, &text](const GatewayPort::Parts& parts) {
+        const Election& election = parts.hellos->election();
+        absl::StrAppend(&text, ", ", eoib::gateway::StateName(election.state()));
+        if (const char* why = parts.hellos->WhyDown(); *why != '\0') absl::StrAppend(&text, ": ", why);
+        if (const auto& other = election.other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
         const translation::Knowledge& known = parts.translator->knowledge();
-        absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(),
-                        "\n");
+        absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n",
+                        PeersText(parts.hellos->counters()));
       },
       deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat(text, link_->Show());
+}
+
+std::string Gateway::PeersText(const HelloProtocol::Counters& hellos) const {
+  if (!config_.peers.has_value()) return absl::StrCat("  warning: ", kNoPeers, "\n");
+  const auto append_gid = [](std::string* out, const Gid& gid) { absl::StrAppend(out, " ", gid.ToString()); };
+  return absl::StrCat("  peers", config_.peers->empty() ? " none" : absl::StrJoin(*config_.peers, "", append_gid), "; ",
+                      hellos.unlisted, " hellos of other GIDs were ignored\n");
 }
 
 absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
@@ -199,7 +211,8 @@ absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
           absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
                           parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
         }
-        absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n  forged_hellos ", parts.forged_hellos, "\n");
+        absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n  forged_hellos ",
+                        parts.hellos->counters().forged, "\n  unlisted_hellos ", parts.hellos->counters().unlisted, "\n");
       },
       deadline);
   if (!asked.ok()) return asked;

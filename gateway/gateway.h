@@ -74,6 +74,7 @@ class Gateway {
 
   absl::Status OpenLink();
   absl::StatusOr<std::unique_ptr<GatewayPort>> MakePort(int mtu);
+  std::string PeersText(const HelloProtocol::Counters& hellos) const;
   void SaveSoon();
   void AskForTables();
   void Save(const translation::SavedTables& tables);

@@ -24,6 +24,7 @@ constexpr char kExample[] =
     "[[gateway]]\n"
     "name = \"gw0\"\n"
     "ves = \"blue\"\n";
+constexpr char kPeersExample[] = "[\"fe80::2:c903:e:b72\"]";
 constexpr char kPKeyIs[] = "it is a partition of the subnet, 0x8001 to 0xffff (or without the membership bit, 0x1 to 0x7fff)";
 
 absl::optional<IpAddr> ParseIp(absl::string_view text) {
@@ -49,8 +50,8 @@ class GatewayReader {
 
   GatewayConfig Read(const std::vector<VesConfig>& veses) {
     CheckKeys(table_, " in [[gateway]]",
-              {"name", "ves", "vlan", "pkey", "scope", "priority", "grh", "all_groups", "prefixes", "routers", "icmp_source",
-               "stations", "neighbors", "asks_per_second", "query_groups"},
+              {"name", "ves", "vlan", "pkey", "scope", "priority", "peers", "grh", "all_groups", "prefixes", "routers",
+               "icmp_source", "stations", "neighbors", "asks_per_second", "query_groups"},
               mistakes_);
     config_.line = reader_.line();
     ReadPlace(veses);
@@ -94,8 +95,25 @@ class GatewayReader {
     if (const auto priority = reader_.Integer("priority", 1, 255, "; of several gateways the highest works")) {
       config_.priority = static_cast<uint8_t>(*priority);
     }
+    if (reader_.Has("peers")) config_.peers = ReadPeers();
     if (const auto grh = reader_.Bool("grh")) config_.grh = *grh;
     if (const auto all = reader_.Bool("all_groups")) config_.all_groups = *all;
+  }
+
+  // The port's own GID may be among them: then all gateways of the pair have the same file.
+  std::vector<Gid> ReadPeers() {
+    std::vector<Gid> peers;
+    for (const std::string& text : Texts("peers", kPeersExample)) {
+      const absl::StatusOr<Gid> gid = Gid::Parse(text);
+      if (gid.ok() && !gid->IsZero() && !gid->IsMulticast()) {
+        peers.push_back(*gid);
+      } else {
+        reader_.Mistake("peers", absl::StrCat("peers has ", Quote(text),
+                                              "; a peer is the GID of another gateway's port, "
+                                              "\"fe80::2:c903:e:b72\""));
+      }
+    }
+    return peers;
   }
 
   void ReadSubnet() {

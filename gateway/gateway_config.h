@@ -24,8 +24,9 @@ struct GatewayConfig {
   Vid vlan;          // of the VES; default 0, untagged
   PKey pkey;         // of the IPoIB link; default the VES's
   MulticastScope scope = MulticastScope::LinkLocal();
-  uint8_t priority = 100;   // of several gateways of the same pair the highest works
-  bool grh = true;          // in unicast to IPoIB hosts
+  uint8_t priority = 100;                  // of several gateways of the same pair the highest works
+  absl::optional<std::vector<Gid>> peers;  // whose hellos count; nothing: everybody's
+  bool grh = true;                         // in unicast to IPoIB hosts
   bool all_groups = false;  // receive every multicast group of the IPoIB link (RFC 4391 §11), not only those asked for
   translation::Options translation;
   int line = 0;  // of its table in the file

@@ -22,6 +22,7 @@ TEST(GatewayConfigTest, TheLeastThatWorks) {
   EXPECT_EQ(gateway.pkey, PKey(0x8001)) << "the VES's";
   EXPECT_EQ(gateway.vlan, Vid(0));
   EXPECT_EQ(gateway.priority, 100);
+  EXPECT_FALSE(gateway.peers.has_value()) << "everybody's hellos count";
   EXPECT_TRUE(gateway.grh);
   ASSERT_THAT(config.agent.vports, SizeIs(1)) << "its place in the VES";
   EXPECT_EQ(config.agent.vports[0].name, "gw0");
@@ -32,7 +33,8 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   const GatewaysConfig config =
       ParseGatewaysConfig(absl::StrCat(kVes,
                                        "[[gateway]]\nname = 'gw0'\nves = 'blue'\nvlan = 10\npkey = '0x2'\nscope = 5\n"
-                                       "priority = 7\ngrh = false\nall_groups = true\nprefixes = ['10.0.0.0/24', 'fd00::/64']\n"
+                                       "priority = 7\npeers = ['fe80::1', 'fe80::2']\ngrh = false\nall_groups = true\n"
+                                       "prefixes = ['10.0.0.0/24', 'fd00::/64']\n"
                                        "routers = ['10.0.0.1', 'fe80::1']\nicmp_source = ['10.0.0.250', 'fd00::250']\n"
                                        "stations = 10\nneighbors = 20\nasks_per_second = 50\nquery_groups = false\n"),
                           "f")
@@ -42,6 +44,7 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   EXPECT_EQ(gateway.pkey, PKey(0x8002));
   EXPECT_EQ(gateway.scope, MulticastScope::SiteLocal());
   EXPECT_EQ(gateway.priority, 7);
+  EXPECT_EQ(gateway.peers, (std::vector<Gid>{*Gid::Parse("fe80::1"), *Gid::Parse("fe80::2")}));
   EXPECT_FALSE(gateway.grh);
   EXPECT_TRUE(gateway.all_groups);
   EXPECT_THAT(gateway.translation.prefixes, SizeIs(2));
@@ -54,6 +57,13 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   EXPECT_EQ(gateway.translation.asks_per_second, 50);
   EXPECT_FALSE(gateway.translation.query_groups);
   EXPECT_EQ(config.agent.vports[0].vlan.access_vlan, Vid(10));
+}
+
+TEST(GatewayConfigTest, AGatewayMayBeSaidToBeAlone) {
+  const auto config = ParseGatewaysConfig(absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\npeers = []\n"), "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  ASSERT_TRUE(config->gateways[0].peers.has_value());
+  EXPECT_THAT(*config->gateways[0].peers, testing::IsEmpty());
 }
 
 // Below one it would never be one question.
@@ -80,6 +90,12 @@ TEST(GatewayConfigTest, EveryMistakeSaysWhatWouldBeRight) {
       {place + "pkey = 0x8000\n", "it is a partition of the subnet"},
       {place + "scope = 15\n", "1 to 14"},
       {place + "priority = 0\n", "of several gateways the highest works"},
+      {place + "peers = 'fe80::1'\n", "write peers = ["},
+      {place + "peers = [1]\n", "write peers = ["},
+      {place + "peers = ['fe80::1', 'gw2']\n", "peers has \"gw2\"; a peer is the GID of another gateway's port"},
+      {place + "peers = ['10.0.0.1']\n", "a peer is the GID"},
+      {place + "peers = ['::']\n", "a peer is the GID"},
+      {place + "peers = ['ff02::1']\n", "a peer is the GID"},
       {place + "prefixes = '10.0.0.0/24'\n", "write prefixes = ["},
       {place + "prefixes = ['10.0.0.0/33']\n", "a prefix is written"},
       {place + "routers = ['ff02::2']\n", "a router is written"},
@@ -124,6 +140,8 @@ TEST(GatewayConfigExampleTest, TheShippedExampleParses) {
   EXPECT_EQ(all.vlan, Vid(10));
   EXPECT_EQ(all.pkey, PKey(0x8002));
   EXPECT_EQ(all.priority, 150);
+  EXPECT_THAT(*all.peers, SizeIs(2));
+  EXPECT_FALSE(least.peers.has_value());
   EXPECT_THAT(all.translation.prefixes, SizeIs(2));
   EXPECT_THAT(all.translation.routers, SizeIs(2));
   EXPECT_EQ(least.pkey, PKey(0x8001));

@@ -19,7 +19,6 @@
 namespace eoib::gateway {
 namespace {
 
-constexpr absl::Duration kForgetGateway = absl::Seconds(10);
 constexpr size_t kMacsSize = 2 * MacAddr::kSize;
 
 // Whether there was anything.
@@ -38,7 +37,8 @@ GatewayPort::GatewayPort(const Options& options, ipoib::Channel* channel, const 
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       translator_(options.translation, clock, this),
-      others_(kMaxOthers) {
+      hellos_(options.hellos, channel, clock,
+              [this](std::vector<IpoibAddress> others) { translator_.SetOtherGateways(std::move(others)); }) {
   translator_.SetActive(false);
   channel_->SetListener(this);
 }
@@ -153,101 +153,44 @@ void GatewayPort::Unlisten(const IpoibGroup& group) { channel_->Unlisten(group);
 // ---- What the link says -----------------------------------------------------------------------------------------------
 
 void GatewayPort::OnPacket(const ipoib::Packet& packet) {
-  if (packet.type == IpoibType::kIpv6 && packet.group && IsHello(packet.payload)) return OnHello(packet);
-  translator_.FromIpoib(packet);
+  if (!hellos_.OnPacket(packet)) return translator_.FromIpoib(packet);
+  NoteElection();
 }
 
 void GatewayPort::OnLinkState() {
-  const absl::optional<ipoib::LinkState> before = std::exchange(link_, channel_->state());
-  translator_.OnLinkState(link_);
-  if (link_.has_value() && before.has_value() && before->own == link_->own) return;
-  RestartElection();
+  translator_.OnLinkState(channel_->state());
+  hellos_.OnLinkState();
+  NoteElection();
 }
 
 void GatewayPort::SetVesUp(bool up) {
-  if (std::exchange(ves_up_, up) != up) RestartElection();
-}
-
-// ---- Which gateway works ----------------------------------------------------------------------------------------------
-
-// Through a group everything comes with a GRH, which the sender's HCA made: so nobody says hello for another.
-void GatewayPort::OnHello(const ipoib::Packet& packet) {
-  const absl::optional<Election::Hello> hello = DecodeHello(packet.payload, options_.pair);
-  if (!hello.has_value() || !link_.has_value()) return;
-  if (packet.source != hello->from.address) {
-    ++forged_hellos_;
-    return;
-  }
-  if (others_.Hear(hello->from.address, clock_->Now()) == nullptr) {
-    others_.MakeRoom();
-    others_.Add(hello->from.address, {}, clock_->Now());
-    TellOthers();
-  }
-  election_.OnHello(*hello, clock_->Now());
-  NoteElection();
-}
-
-void GatewayPort::ForgetSilentGateways() {
-  while (const auto* const silent = others_.SilentSince(clock_->Now() - kForgetGateway))
-    others_.Erase(IpoibAddress(silent->key));
-  TellOthers();
-}
-
-void GatewayPort::TellOthers() {
-  std::vector<IpoibAddress> addresses;
-  others_.ForEach([&addresses](const auto& other) { addresses.push_back(other.key); });
-  translator_.SetOtherGateways(std::move(addresses));
-}
-
-// Who has lost one of its two sides gives way to a gateway that has both. Limited members of the link's partition do not hear
-// each other: of two gateways that are, each would think that it is alone.
-const char* GatewayPort::WhyDown() const {
-  if (!link_.has_value()) return "the IPoIB link is down";
-  if (!ves_up_) return "the VES is down";
-  if (!link_->limited) return "";
-  return "this port is a limited member of the IPoIB link's partition, and such gateways would not hear each other: make it a "
-         "full member (OpenSM: partitions.conf)";
-}
-
-void GatewayPort::RestartElection() {
-  if (*WhyDown() == '\0') {
-    election_.OnLinkUp({options_.priority, link_->own}, clock_->Now());
-  } else {
-    election_.OnLinkDown();
-  }
-  NoteElection();
-}
-
-void GatewayPort::RunElection() {
-  if (const absl::optional<Election::Hello> hello = election_.Run(clock_->Now()); hello.has_value() && link_.has_value()) {
-    channel_->Broadcast(IpoibType::kIpv6, EncodeHello(*hello, options_.pair));
-  }
+  hellos_.SetVesUp(up);
   NoteElection();
 }
 
 void GatewayPort::NoteElection() {
-  if (was_active_ == election_.active()) return;
-  was_active_ = election_.active();
+  const Election& election = hellos_.election();
+  if (was_active_ == election.active()) return;
+  was_active_ = election.active();
   translator_.SetActive(was_active_);
   const std::string because =
-      election_.other().has_value() ? absl::StrCat(": gateway ", election_.other()->address.ToString(), " works") : "";
-  LogInfo(absl::StrCat("gateway ", options_.name, ": ", StateName(election_.state()), because));
+      election.other().has_value() ? absl::StrCat(": gateway ", election.other()->address.ToString(), " works") : "";
+  LogInfo(absl::StrCat("gateway ", options_.name, ": ", StateName(election.state()), because));
 }
 
 // ---- Time, and other threads ------------------------------------------------------------------------------------------
 
-absl::Time GatewayPort::NextForget() const { return others_.oldest() + kForgetGateway; }
-
 absl::Time GatewayPort::NextDeadline() const {
-  return std::min({channel_->NextDeadline(), translator_.NextDeadline(), election_.NextDeadline(), NextForget()});
+  return std::min({channel_->NextDeadline(), translator_.NextDeadline(), hellos_.NextDeadline()});
 }
 
 void GatewayPort::RunDue() {
   const absl::Time now = clock_->Now();
   if (channel_->NextDeadline() <= now) channel_->Expire();
   if (translator_.NextDeadline() <= now) translator_.Tick();
-  if (election_.NextDeadline() <= now) RunElection();
-  if (NextForget() <= now) ForgetSilentGateways();
+  if (hellos_.NextDeadline() > now) return;
+  hellos_.Run();
+  NoteElection();
 }
 
 void GatewayPort::EndTurn() {

@@ -5,7 +5,7 @@
 //     Transmit: frame -> Translator -> Channel            Flush: one post for the batch
 //     Receive:  Channel -> Translator -> frames           also: what is due, what other threads asked for
 //
-// It also says and hears the hellos of the election, and tells the translator whether this gateway works.
+// Hellos of other gateways go to a HelloProtocol, whose election tells the translator whether this gateway works.
 //
 // Threads. Port's functions: the worker that owns the port. Ask, Post and the snapshots of counters: any other.
 #ifndef EOIB_GATEWAY_GATEWAY_PORT_H_
@@ -16,7 +16,6 @@
 #include <deque>
 #include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -25,10 +24,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "fdb/clock.h"
-#include "gateway/election.h"
-#include "gateway/hello.h"
+#include "gateway/hello_protocol.h"
 #include "gateway/ipoib/channel.h"
-#include "gateway/translation/aged_table.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/port/port.h"
@@ -38,12 +35,10 @@ namespace eoib::gateway {
 class GatewayPort final : public Port, private translation::Sink, private ipoib::Listener {
  public:
   static constexpr size_t kMaxPending = 1024;
-  static constexpr size_t kMaxOthers = 64;
 
   struct Options {
     std::string name;
-    Pair pair;
-    uint8_t priority = 100;
+    HelloProtocol::Options hellos;
     translation::Options translation;
   };
   // `channel` and `clock` outlive it.
@@ -64,16 +59,14 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   // On the worker: what there was has been taken.
   void Saved() { told_of_change_ = false; }
 
-  // On the worker: whether the VES has its flood group. Not at first; a gateway between one side and nothing stands back.
+  // On the worker: see HelloProtocol.
   void SetVesUp(bool up);
 
   // What a task may use, on the worker.
   struct Parts {
     translation::Translator* translator;
-    const Election* election;
-    const char* why_down;  // the election is; else empty
+    const HelloProtocol* hellos;
     uint64_t pending_dropped;
-    uint64_t forged_hellos;
   };
   using Task = std::function<void(const Parts&)>;
   // Runs `task` on the worker, some time.
@@ -105,23 +98,16 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void OnPacket(const ipoib::Packet& packet) override;
   void OnLinkState() override;
 
-  void OnHello(const ipoib::Packet& packet);
   uint8_t* Room(size_t size);
   void HandPending();
   void RunTasks() ABSL_LOCKS_EXCLUDED(mutex_);
   void RunDue();
-  const char* WhyDown() const;
-  void RestartElection();
-  void RunElection();
   void NoteElection();
-  void ForgetSilentGateways();
-  void TellOthers();
-  absl::Time NextForget() const;
   absl::Time NextDeadline() const;
   void EndTurn();
   void SetTimer();
   void Wake() const;
-  Parts parts() { return {&translator_, &election_, WhyDown(), pending_dropped_, forged_hellos_}; }
+  Parts parts() { return {&translator_, &hellos_, pending_dropped_}; }
 
   const Options options_;
   ipoib::Channel* const channel_;
@@ -131,16 +117,12 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   UniqueFd timer_;  // a timerfd
   absl::Time timer_at_ = absl::InfiniteFuture();
   translation::Translator translator_;
-  Election election_;
-  bool ves_up_ = false;
+  HelloProtocol hellos_;
   bool was_active_ = false;
-  translation::AgedTable<IpoibAddress, std::monostate> others_;  // gateways of the same pair
-  absl::optional<ipoib::LinkState> link_;
   Receiving receiving_;
   std::vector<uint8_t> transmitted_;          // the frame that the switch transmits
   std::deque<std::vector<uint8_t>> pending_;  // frames for which there was no room, or nobody who asked
   uint64_t pending_dropped_ = 0;
-  uint64_t forged_hellos_ = 0;
   std::function<void()> on_change_ = [] {};
   uint64_t changes_ = 0;  // of the translator, when last looked at
   bool told_of_change_ = false;

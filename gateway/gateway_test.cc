@@ -220,6 +220,37 @@ TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
   EXPECT_TRUE(known());
 }
 
+// Any full member of the partition can say hello with a priority above the gateway's.
+TEST_F(GatewayPathTest, AMemberThatIsNoPeerDoesNotSilenceTheGateway) {
+  host_ = AddHost("h1");
+  node_ = AddNode("s1");
+  gateway_ = AddGateway("gw", absl::StrCat(kOneGateway, "peers = [\"fe80::1\", \"fe80::2\"]\n"));
+  ASSERT_TRUE(Until([this] { return gateway_->Active() && host_->Joined() && node_->channel()->state().has_value(); }));
+  const auto say = [this] {
+    const Election::Hello hello = {{255, node_->address()}, true};
+    node_->channel()->Broadcast(IpoibType::kIpv6, EncodeHello(hello, {PKey(0x8001), Vid(0)}));
+  };
+  const auto ignored = [this] {
+    const std::string stats = gateway_->Command("gateway/stats");
+    return absl::StrContains(stats, "unlisted_hellos ") && !absl::StrContains(stats, "unlisted_hellos 0\n");
+  };
+  EXPECT_TRUE(Until([&] { return say(), ignored(); }));
+  const absl::Time then = clock_.Now();
+  EXPECT_TRUE(Until([&] {
+    say();
+    EXPECT_TRUE(gateway_->Active());
+    return clock_.Now() > then + absl::Seconds(2);
+  }));
+  EXPECT_THAT(gateway_->Command("gateway/show"),
+              HasSubstr("  peers fe80:0000:0000:0000:0000:0000:0000:0001 fe80:0000:0000:0000:0000:0000:0000:0002; "));
+  Meet();
+}
+
+TEST_F(GatewayPathTest, AGatewayWithoutPeersWarns) {
+  Start();
+  EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr("  warning: without `peers`, any full member"));
+}
+
 // Of two gateways the one that works has both sides; and who comes back says again where the hosts are.
 TEST_F(GatewayPathTest, AGatewayWhoseVesIsDownDoesNotWork) {
   Start();
