@@ -20,44 +20,61 @@ const char* StateName(Election::State state) {
   return "?";
 }
 
-void Election::Enter(State state, absl::Time until) {
+void Election::Enter(State state, absl::Time until, absl::Time next_hello) {
   state_ = state;
   until_ = until;
-  next_hello_ = absl::InfiniteFuture();
+  next_hello_ = next_hello;
   if (state != State::kStandby) other_.reset();
 }
 
 void Election::OnLinkUp(const Rank& rank, absl::Time now) {
   own_ = rank;
-  Enter(State::kListening, now + kSilence);
+  company_until_ = absl::InfinitePast();
+  Enter(State::kListening, now + kSilence, now);
 }
 
-void Election::OnLinkDown() { Enter(State::kDown, absl::InfiniteFuture()); }
+void Election::OnLinkDown() { Enter(State::kDown, absl::InfiniteFuture(), absl::InfiniteFuture()); }
 
 // A candidate gives way to one that works and to a better candidate; one that works to a better one that does.
+bool Election::GivesWayTo(const Hello& hello) const {
+  const bool better = hello.from.IsBetterThan(own_);
+  if (active()) return hello.claim == Claim::kActive && better;
+  return hello.claim == Claim::kActive || (hello.claim == Claim::kCandidate && better);
+}
+
 void Election::OnHello(const Hello& hello, absl::Time now) {
   if (state_ == State::kDown || hello.from.address == own_.address) return;
-  const bool better = hello.from.IsBetterThan(own_);
-  const bool gives_way = active() ? hello.active && better : hello.active || better;
-  if (!gives_way) {
-    if (state_ == State::kCandidate || active()) next_hello_ = now;  // it does not know of us yet
+  const bool was_alone = IsAlone(now);
+  company_until_ = now + kCompany;
+  if (GivesWayTo(hello)) {
+    Enter(State::kStandby, now + kSilence, state_ == State::kStandby ? next_hello_ : now);
+    other_ = hello.from;
     return;
   }
-  Enter(State::kStandby, now + kSilence);
-  other_ = hello.from;
+  const bool contends = hello.claim != Claim::kNone && (state_ == State::kCandidate || active());
+  if (was_alone || contends) next_hello_ = now;  // it does not know of us yet
+}
+
+Election::Claim Election::OwnClaim() const {
+  if (active()) return Claim::kActive;
+  return state_ == State::kCandidate ? Claim::kCandidate : Claim::kNone;
+}
+
+absl::Duration Election::Interval(absl::Time now) const {
+  const bool slow = state_ == State::kStandby || (active() && IsAlone(now));
+  return slow ? kSlowInterval : kInterval;
 }
 
 absl::optional<Election::Hello> Election::Say(absl::Time now) {
   if (now < next_hello_) return absl::nullopt;
-  next_hello_ = now + kInterval;
-  return Hello{own_, active()};
+  next_hello_ = now + Interval(now);
+  return Hello{own_, OwnClaim()};
 }
 
 absl::optional<Election::Hello> Election::Run(absl::Time now) {
   if (now >= until_) {
     const bool claimed = state_ == State::kCandidate;
-    Enter(claimed ? State::kActive : State::kCandidate, claimed ? absl::InfiniteFuture() : now + kClaim);
-    next_hello_ = now;
+    Enter(claimed ? State::kActive : State::kCandidate, claimed ? absl::InfiniteFuture() : now + kClaim, now);
   }
   return Say(now);
 }

@@ -3,15 +3,18 @@
 //
 // Gateways say hello to each other on the IPoIB link, in UDP datagrams to a group of their own (hello.h). One that starts, or
 // whose link comes up, listens first; then it says that it would like to work, and works when for a while nobody better has
-// said the same, or that it works already. Who works goes on: a better one that comes later stands by. Two that work, because
-// they could not hear each other, find out with the first hello, and the worse one stands by at once. Who is better: higher
-// priority, then lower GID and QPN.
+// said the same, or that it works already. The one that works goes on: a better one that comes later stands by. Two that work,
+// because they could not hear each other, find out with the first hello, and the worse one stands by at once. Better is the
+// one of higher priority, then of lower GID and QPN.
 //
 //     kDown --link up--> kListening --1 s of silence--> kCandidate --0.6 s--> kActive
 //                            ^  hello of one that works, or of a better candidate: stand by
 //                            |                                                     |
 //                        kStandby <-------- hello of a better one that works ------+
 //                   (1 s without a hello of one that works: kCandidate)
+//
+// The active gateway says hello five times a second, or once a second while it has heard no other gateway for 10 s. So that it
+// hears them, those that listen or stand by say hello as well, without a claim; its first answer is immediate.
 //
 // One thread; time is the caller's.
 #ifndef EOIB_GATEWAY_ELECTION_H_
@@ -29,9 +32,13 @@ class Election {
  public:
   enum class State : uint8_t { kDown, kListening, kCandidate, kActive, kStandby };
   static constexpr absl::Duration kInterval = absl::Milliseconds(200);  // between hellos
+  static constexpr absl::Duration kSlowInterval = absl::Seconds(1);     // of one that is alone, or stands by
+  static constexpr absl::Duration kCompany = absl::Seconds(10);         // how long one is not alone after a hello
   static constexpr absl::Duration kSilence = absl::Seconds(1);          // after which one that worked works no more
   static constexpr absl::Duration kClaim = absl::Milliseconds(600);     // how long a candidate is one
 
+  // kNone: it listens, or stands by.
+  enum class Claim : uint8_t { kCandidate, kActive, kNone };
   // What a gateway says of itself.
   struct Rank {
     uint8_t priority = 100;
@@ -44,7 +51,7 @@ class Election {
   };
   struct Hello {
     Rank from;
-    bool active = false;  // else a candidate
+    Claim claim = Claim::kCandidate;
   };
 
   // Both sides are up: the IPoIB link and the VES. This gateway is at `rank.address` there; it was perhaps at another before.
@@ -62,7 +69,11 @@ class Election {
   const absl::optional<Rank>& other() const { return other_; }
 
  private:
-  void Enter(State state, absl::Time until);
+  void Enter(State state, absl::Time until, absl::Time next_hello);
+  bool GivesWayTo(const Hello& hello) const;
+  bool IsAlone(absl::Time now) const { return now >= company_until_; }
+  absl::Duration Interval(absl::Time now) const;
+  Claim OwnClaim() const;
   absl::optional<Hello> Say(absl::Time now);
 
   State state_ = State::kDown;
@@ -70,6 +81,7 @@ class Election {
   absl::optional<Rank> other_;
   absl::Time until_ = absl::InfiniteFuture();  // the state, if nothing is heard
   absl::Time next_hello_ = absl::InfiniteFuture();
+  absl::Time company_until_ = absl::InfinitePast();
 };
 
 const char* StateName(Election::State state);

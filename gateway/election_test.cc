@@ -3,6 +3,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ namespace eoib::gateway {
 namespace {
 
 using State = Election::State;
+using Claim = Election::Claim;
 
 Election::Rank RankOf(int number, uint8_t priority = 100) {
   return {priority, IpoibAddress(Qpn(0x100), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)))};
@@ -37,6 +39,7 @@ class Gateways {
       std::vector<std::pair<int, Election::Hello>> said;
       for (auto& [number, election] : elections_) {
         if (const auto hello = election.Run(now_)) said.emplace_back(number, *hello);
+        said_[number] += !said.empty() && said.back().first == number;
       }
       for (const auto& [from, hello] : said) Deliver(from, hello);
       most_active_ = std::max(most_active_, Active());
@@ -48,6 +51,8 @@ class Gateways {
     return active;
   }
   int most_active() const { return most_active_; }
+  // Hellos since it was asked last.
+  int TakeSaid(int number) { return std::exchange(said_[number], 0); }
   std::mt19937 random{std::random_device()()};
 
  private:
@@ -61,6 +66,7 @@ class Gateways {
   absl::Time now_ = absl::UnixEpoch();
   std::map<int, Election> elections_;
   std::map<int, bool> parted_;
+  std::map<int, int> said_;
   double lost_ = 0;
   int most_active_ = 0;
 };
@@ -101,11 +107,13 @@ TEST(ElectionTest, OfManyThatStartAtOnceTheBestWorks) {
   EXPECT_EQ(gateways.most_active(), 1);
 }
 
+// Within the time of a hello. Of the two that part, one has just heard the other.
 TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
   Gateways gateways;
-  gateways.Part(2, true);
   gateways.Start(1);
   gateways.Start(2);
+  gateways.Pass(absl::Seconds(3));
+  gateways.Part(2, true);
   gateways.Pass(absl::Seconds(3));
   EXPECT_EQ(gateways.Active(), 2);
   gateways.Part(2, false);
@@ -114,13 +122,78 @@ TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
   EXPECT_EQ(gateways[2].state(), State::kStandby);
 }
 
+TEST(ElectionTest, TwoThatNeverHeardEachOtherFindOutWithTheFirstHello) {
+  Gateways gateways;
+  gateways.Part(2, true);
+  gateways.Start(1);
+  gateways.Start(2);
+  gateways.Pass(absl::Seconds(3));
+  EXPECT_EQ(gateways.Active(), 2);
+  gateways.Part(2, false);
+  gateways.Pass(Election::kSlowInterval);
+  EXPECT_TRUE(gateways[1].active());
+  EXPECT_EQ(gateways[2].state(), State::kStandby);
+}
+
+TEST(ElectionTest, OneAloneSaysHelloOnceASecond) {
+  Gateways gateways;
+  gateways.Start(1);
+  gateways.Pass(absl::Seconds(3));
+  gateways.TakeSaid(1);
+  gateways.Pass(absl::Seconds(10));
+  EXPECT_EQ(gateways.TakeSaid(1), 10);
+  // From when another is there it says so at once and five times a second, until that has been silent for 10 s.
+  gateways.Start(2);
+  gateways.Pass(absl::Milliseconds(20));
+  EXPECT_EQ(gateways.TakeSaid(1), 1);
+  EXPECT_EQ(gateways[2].state(), State::kStandby);
+  gateways.TakeSaid(2);
+  gateways.Pass(absl::Seconds(20));
+  EXPECT_EQ(gateways.TakeSaid(1), 100);
+  EXPECT_EQ(gateways.TakeSaid(2), 20) << "one that stands by says that it is there";
+  EXPECT_EQ(gateways[2].state(), State::kStandby);
+  gateways.Kill(2);
+  gateways.Pass(Election::kCompany);
+  gateways.TakeSaid(1);
+  gateways.Pass(absl::Seconds(10));
+  EXPECT_EQ(gateways.TakeSaid(1), 10);
+}
+
+// Whenever it starts between two hellos of the one that is alone.
+TEST(ElectionTest, OneThatStartsFindsTheOneThatIsAlone) {
+  for (int offset = 0; offset < 1000; offset += 10) {
+    SCOPED_TRACE(absl::StrCat("after ", offset, " ms"));
+    Gateways gateways;
+    gateways.Start(2);
+    gateways.Pass(absl::Seconds(3) + absl::Milliseconds(offset));
+    gateways.Start(1, 200);
+    gateways.Pass(Election::kSilence);
+    EXPECT_EQ(gateways[1].state(), State::kStandby);
+    EXPECT_EQ(gateways[1].other(), RankOf(2));
+    EXPECT_EQ(gateways.most_active(), 1);
+  }
+}
+
+// The better one does not claim: it stands by because it hears one that works.
+TEST(ElectionTest, NobodyGivesWayToOneWithoutAClaim) {
+  Election election;
+  election.OnLinkUp(RankOf(2), absl::UnixEpoch());
+  absl::Time now = absl::UnixEpoch();
+  for (; !election.active(); now += absl::Milliseconds(10)) {
+    election.Run(now);
+    election.OnHello({RankOf(1), Claim::kNone}, now);
+    ASSERT_LT(now, absl::UnixEpoch() + absl::Seconds(2));
+  }
+  EXPECT_LE(now, absl::UnixEpoch() + Election::kSilence + Election::kClaim + absl::Milliseconds(20));
+}
+
 TEST(ElectionTest, WithoutALinkThereIsNothingToDo) {
   Gateways gateways;
   gateways.Start(1);
   gateways.Pass(absl::Seconds(3));
   gateways[1].OnLinkDown();
   EXPECT_EQ(gateways[1].state(), State::kDown);
-  gateways[1].OnHello({RankOf(2), true}, absl::UnixEpoch());
+  gateways[1].OnHello({RankOf(2), Claim::kActive}, absl::UnixEpoch());
   EXPECT_EQ(gateways[1].NextDeadline(), absl::InfiniteFuture());
   gateways.Start(1);
   EXPECT_EQ(gateways[1].state(), State::kListening) << "others may work by now";

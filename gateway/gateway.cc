@@ -178,7 +178,8 @@ absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
         if (const auto& other = election.other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
         const translation::Knowledge& known = parts.translator->knowledge();
         absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n",
-                        PeersText(parts.hellos->counters()));
+                        PeersText(parts.hellos->counters()), "  hellos go through ",
+                        parts.hellos->in_group() ? "their own group\n" : "the broadcast group: their own is not joined\n");
       },
       deadline);
   if (!asked.ok()) return asked;
@@ -211,8 +212,10 @@ absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
           absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
                           parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
         }
-        absl::StrAppend(&text, "  pending_dropped ", parts.pending_dropped, "\n  forged_hellos ",
-                        parts.hellos->counters().forged, "\n  unlisted_hellos ", parts.hellos->counters().unlisted, "\n");
+        const HelloProtocol::Counters& hellos = parts.hellos->counters();
+        absl::StrAppend(&text, "  hellos_sent ", hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ",
+                        hellos.forged, "\n  unlisted_hellos ", hellos.unlisted, "\n  pending_dropped ", parts.pending_dropped,
+                        "\n");
       },
       deadline);
   if (!asked.ok()) return asked;

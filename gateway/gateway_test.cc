@@ -195,7 +195,7 @@ TEST_F(GatewayPathTest, WhatAnEthernetHostListensToIsJoined) {
 TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
   Start();
   const auto say = [this](const IpoibAddress& from, uint8_t priority = 1) {
-    const Election::Hello hello = {{priority, from}, true};
+    const Election::Hello hello = {{priority, from}, Election::Claim::kActive};
     node_->channel()->Broadcast(IpoibType::kIpv6, EncodeHello(hello, {PKey(0x8001), Vid(0)}));
   };
   const auto drops = [this] { return absl::StrContains(gateway_->Command("gateway/drops"), "other_gateway"); };
@@ -227,7 +227,7 @@ TEST_F(GatewayPathTest, AMemberThatIsNoPeerDoesNotSilenceTheGateway) {
   gateway_ = AddGateway("gw", absl::StrCat(kOneGateway, "peers = [\"fe80::1\", \"fe80::2\"]\n"));
   ASSERT_TRUE(Until([this] { return gateway_->Active() && host_->Joined() && node_->channel()->state().has_value(); }));
   const auto say = [this] {
-    const Election::Hello hello = {{255, node_->address()}, true};
+    const Election::Hello hello = {{255, node_->address()}, Election::Claim::kActive};
     node_->channel()->Broadcast(IpoibType::kIpv6, EncodeHello(hello, {PKey(0x8001), Vid(0)}));
   };
   const auto ignored = [this] {
@@ -308,13 +308,52 @@ TEST_F(GatewayPathTest, AWorkerThatHangsIsNotWaitedForBeyondTheDeadline) {
   EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr("gateway gw0 is too busy"));
 }
 
-// Whatever the subnet administrator refuses or delays: a gateway that has a link hears the others on it.
+size_t CountHellos(const ipoib::Node& node) {
+  return static_cast<size_t>(std::count_if(node.heard.begin(), node.heard.end(), [](const ipoib::Heard& heard) {
+    return heard.type == IpoibType::kIpv6 && IsHello(ipoib::Node::Bytes(heard.payload));
+  }));
+}
+
+// RFC 4391 §4: the group of their address is another than the broadcast group.
+TEST_F(GatewayPathTest, HostsDoNotHearWhatGatewaysSayToEachOther) {
+  Start();
+  const auto through_group = [this] {
+    return absl::StrContains(gateway_->Command("gateway/show"), "  hellos go through their own group\n");
+  };
+  ASSERT_TRUE(Until(through_group));
+  EXPECT_THAT(gateway_->Command("gateway/groups"), HasSubstr("ff12:601b:8002:0000:0000:0000:e01b:6777  member\n"));
+  for (int i = 0; i < 3; ++i) node_->Turn();
+  node_->heard.clear();
+  const absl::Time then = clock_.Now();
+  ASSERT_TRUE(Until([&] {
+    EXPECT_TRUE(through_group());  // its worker is awake while the clock runs
+    return clock_.Now() > then + absl::Seconds(5);
+  }));
+  EXPECT_EQ(CountHellos(*node_), 0u);
+}
+
+// Whatever the subnet administrator refuses or delays: two gateways that have a link hear each other on it.
 TEST_F(GatewayPathTest, OneOfTwoWorksThoughTheyCanJoinNoOtherGroup) {
-  const auto lose_joins = [](FaultyHca* hca) { hca->LoseMads(JoinsAnotherGroup); };
-  GatewayNode* const first = AddGateway("gw", kOneGateway, "", lose_joins);
-  GatewayNode* const second = AddGateway("gw2", kOneGateway, "", lose_joins);
-  const auto stands_by = [](GatewayNode* gateway) { return absl::StrContains(gateway->Command("gateway/show"), "standby"); };
-  ASSERT_TRUE(Until([&] { return (first->Active() && stands_by(second)) || (second->Active() && stands_by(first)); }));
+  const auto fault = [](bool joins) {
+    return [joins](FaultyHca* hca) { hca->LoseMads([joins](const Mad& mad) { return !joins && JoinsAnotherGroup(mad); }); };
+  };
+  for (const bool first_joins : {false, true}) {
+    for (const bool second_joins : {false, true}) {
+      SCOPED_TRACE(absl::StrCat("first joins: ", first_joins, ", second: ", second_joins));
+      GatewayNode* const first = AddGateway("gw", kOneGateway, "", fault(first_joins));
+      ASSERT_TRUE(Until([&] { return first->Active(); }));
+      GatewayNode* const second = AddGateway("gw2", kOneGateway, "", fault(second_joins));
+      const auto stands_by = [&] { return absl::StrContains(second->Command("gateway/show"), "standby"); };
+      ASSERT_TRUE(Until([&] {
+        EXPECT_TRUE(first->Active());
+        EXPECT_FALSE(second->Active());
+        return stands_by();
+      }));
+      gateways_.erase(gateways_.begin());
+      EXPECT_TRUE(Until([&] { return second->Active(); }));
+      gateways_.clear();
+    }
+  }
 }
 
 TEST_F(GatewayPathTest, AGatewayWhoseLinkIsLateStandsBy) {

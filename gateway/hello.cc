@@ -36,9 +36,20 @@ static_assert(sizeof(Packet) == 40 + 8 + 32);
 
 constexpr uint32_t kMagic = 0x656f'6962;  // "eoib"
 constexpr uint8_t kVersion = 1;
-constexpr uint8_t kCandidate = 1, kActive = 2;
+constexpr uint8_t kCandidate = 1, kActive = 2, kNoClaim = 3;
 constexpr uint8_t kHopLimit = 255;  // so that nothing from beyond the link counts
 constexpr size_t kUdpLength = sizeof(Udp) + sizeof(Message);
+
+uint8_t StateOf(Election::Claim claim) {
+  if (claim == Election::Claim::kNone) return kNoClaim;
+  return claim == Election::Claim::kActive ? kActive : kCandidate;
+}
+
+// Of one that is none of these, any: what it makes differs from what came.
+Election::Claim ClaimOf(uint8_t state) {
+  if (state == kNoClaim) return Election::Claim::kNone;
+  return state == kActive ? Election::Claim::kActive : Election::Claim::kCandidate;
+}
 
 // Of pseudo-header, UDP header and message (RFC 8200 §8.1); 0 with a right checksum in it.
 uint16_t Checksum(const Packet& packet) {
@@ -64,7 +75,7 @@ std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair)
   packet.udp.length = kUdpLength;
   packet.message.magic = kMagic;
   packet.message.version = kVersion;
-  packet.message.state = hello.active ? kActive : kCandidate;
+  packet.message.state = StateOf(hello.claim);
   packet.message.priority = hello.from.priority;
   packet.message.pkey = pair.ves.Full().value();
   packet.message.vlan = pair.vlan.value();
@@ -86,7 +97,7 @@ absl::optional<Election::Hello> DecodeHello(absl::Span<const uint8_t> bytes, con
   Message message;
   std::memcpy(&message, bytes.data() + offsetof(Packet, message), sizeof(message));
   const Election::Rank from = {message.priority, IpoibAddress::FromWire(message.address.data())};
-  const Election::Hello hello = {from, message.state == kActive};
+  const Election::Hello hello = {from, ClaimOf(message.state)};
   if (absl::MakeConstSpan(EncodeHello(hello, pair)) != bytes) return absl::nullopt;
   return hello;
 }

@@ -1,11 +1,12 @@
 // The message of gateways to each other: a UDP datagram over IPv6 on the IPoIB link, from the gateway's link-local address to a
 // group of link-local scope, so that every capture shows it as the ordinary packet that it is. No host listens there.
 //
-// It goes to the link's broadcast group, and not to the group that RFC 4391 §4 maps its address to: who is on the link is in
-// that one, and in no other for certain. So a gateway that has a link hears hellos, without anything more to join, and the
-// broadcasts that two of them would pass round for ever take the way that hellos take.
+// It goes to the group that RFC 4391 §4 maps its address to, which gateways alone join, and to the broadcast group where that
+// one does not do: see hello_protocol.h.
 //
-//     magic "eoib" 4 | version 1 | state 1 (1: candidate, 2: active) | priority 1 | 0 | VES P_Key 2 | VLAN 2 | address 20
+//     magic "eoib" 4 | version 1 | state 1 | priority 1 | 0 | VES P_Key 2 | VLAN 2 | address 20
+//
+// State: 1 of a candidate, 2 of the active one, 3 of one without a claim.
 //
 // The pair says which gateways concern each other: several VESes, or VLANs, may share an IPoIB link. See README.md.
 #ifndef EOIB_GATEWAY_HELLO_H_

@@ -7,6 +7,10 @@ namespace eoib::gateway {
 namespace {
 
 constexpr absl::Duration kForget = absl::Seconds(10);
+// A member of the group says each hello there first. So one in the broadcast group that follows by less is a copy.
+const absl::Duration kCopy = Election::kInterval / 2;
+
+IpoibGroup HelloGroupOf(const IpoibLink& link) { return *GroupOf(link, HelloGroup()); }
 
 }  // namespace
 
@@ -15,6 +19,7 @@ HelloProtocol::HelloProtocol(const Options& options, ipoib::Interface* link, con
 
 bool HelloProtocol::OnPacket(const ipoib::Packet& packet) {
   if (packet.type != IpoibType::kIpv6 || !packet.group || !IsHello(packet.payload)) return false;
+  ++counters_.received;
   OnHello(packet);
   return true;
 }
@@ -31,7 +36,7 @@ void HelloProtocol::OnHello(const ipoib::Packet& packet) {
     ++counters_.forged;
     return;
   }
-  Remember(hello->from.address);
+  Remember(*hello, packet.broadcast);
   election_.OnHello(*hello, clock_->Now());
 }
 
@@ -40,11 +45,22 @@ bool HelloProtocol::IsPeer(const Gid& gid) const {
   return std::find(options_.peers->begin(), options_.peers->end(), gid) != options_.peers->end();
 }
 
-void HelloProtocol::Remember(const IpoibAddress& other) {
-  if (others_.Hear(other, clock_->Now()) != nullptr) return;
-  others_.MakeRoom();
-  others_.Add(other, {}, clock_->Now());
-  TellOthers();
+void HelloProtocol::Remember(const Election::Hello& hello, bool broadcast) {
+  const absl::Time now = clock_->Now();
+  const IpoibAddress& address = hello.from.address;
+  auto* known = others_.Hear(address, now);
+  if (known == nullptr) {
+    others_.MakeRoom();
+    known = others_.Add(address, {}, now);
+    TellOthers();
+  }
+  Other& other = known->value;
+  if (!broadcast) {
+    other = {now, false};
+    return;
+  }
+  other.outside |= now - other.in_group > kCopy;
+  if (hello.claim == Election::Claim::kCandidate) answer_all_until_ = now + Election::kSilence;
 }
 
 void HelloProtocol::ForgetSilent() {
@@ -60,8 +76,20 @@ void HelloProtocol::TellOthers() const {
 
 void HelloProtocol::OnLinkState() {
   const absl::optional<ipoib::LinkState> before = std::exchange(state_, link_->state());
+  Listen();
   if (state_.has_value() && before.has_value() && before->own == state_->own) return;
   RestartElection();
+}
+
+// The join takes a moment, so it is begun with the link. A limited member cannot create the group, and says nothing.
+void HelloProtocol::Listen() {
+  if (!state_.has_value()) return;  // the interface keeps what it was told
+  const absl::optional<IpoibLink> before = listened_;
+  listened_ = state_->limited ? absl::nullopt : absl::make_optional(state_->link);
+  if (before.has_value() && before != listened_) link_->Unlisten(HelloGroupOf(*before));
+  if (!listened_.has_value()) return;
+  if (before != listened_) link_->Listen(HelloGroupOf(*listened_));
+  link_->Reaches(HelloGroupOf(*listened_));
 }
 
 void HelloProtocol::SetVesUp(bool up) {
@@ -92,7 +120,27 @@ void HelloProtocol::Run() {
   if (hello.has_value() && state_.has_value()) Say(*hello);
 }
 
-void HelloProtocol::Say(const Election::Hello& hello) { link_->Broadcast(IpoibType::kIpv6, EncodeHello(hello, options_.pair)); }
+// Reaches: the subnet administrator has made this port a full member, and nothing has been heard to the contrary.
+void HelloProtocol::Say(const Election::Hello& hello) {
+  const IpoibGroup group = HelloGroupOf(state_->link);
+  const std::vector<uint8_t> packet = EncodeHello(hello, options_.pair);
+  in_group_ = link_->Reaches(group);
+  if (in_group_) SendTo(group, packet);
+  if (NeedsBroadcast()) SendTo(BroadcastGroup(state_->link), packet);
+}
+
+void HelloProtocol::SendTo(const IpoibGroup& group, absl::Span<const uint8_t> packet) {
+  ++counters_.sent;
+  link_->SendToGroup(IpoibType::kIpv6, packet, group, /*beyond_link=*/false);
+}
+
+bool HelloProtocol::NeedsBroadcast() const {
+  if (!in_group_) return election_.state() != Election::State::kListening;  // it may still be joining
+  if (election_.state() == Election::State::kCandidate && others_.size() != 0) return true;
+  bool needed = clock_->Now() < answer_all_until_;
+  others_.ForEach([&needed](const auto& other) { needed |= other.value.outside; });
+  return needed;
+}
 
 absl::Time HelloProtocol::NextForget() const { return others_.oldest() + kForget; }
 

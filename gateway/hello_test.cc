@@ -10,16 +10,16 @@ namespace {
 
 const Pair kPair = {PKey(0x8001), Vid(10)};
 const IpoibAddress kAddress(Qpn(0x123456), Gid::Parse("fe80::2:c903:e:b72").value());
-const Election::Hello kHello = {{150, kAddress}, true};
+const Election::Hello kHello = {{150, kAddress}, Election::Claim::kActive};
 
 TEST(HelloTest, ComesBackAsItWent) {
-  for (const bool active : {false, true}) {
-    const std::vector<uint8_t> packet = EncodeHello({kHello.from, active}, kPair);
+  for (const Election::Claim claim : {Election::Claim::kCandidate, Election::Claim::kActive, Election::Claim::kNone}) {
+    const std::vector<uint8_t> packet = EncodeHello({kHello.from, claim}, kPair);
     EXPECT_TRUE(IsHello(packet));
     const auto hello = DecodeHello(packet, kPair);
     ASSERT_TRUE(hello.has_value());
     EXPECT_EQ(hello->from, kHello.from);
-    EXPECT_EQ(hello->active, active);
+    EXPECT_EQ(hello->claim, claim);
   }
 }
 

@@ -87,7 +87,8 @@ TEST_F(PacketTraceTest, SaysWhatGoesOutWhere) {
                     Peer(1)),
        {"waits until its destination answers", "to the VES: to ff:ff:ff:ff:ff:ff", "type 0x0806"}},
       {"a hello",
-       absl::StrCat("ipoib ", Datagram("86dd", EncodeHello({{1, translation::PeerAddr(2)}, true}, {})), " ", Peer(2), " group"),
+       absl::StrCat("ipoib ", Datagram("86dd", EncodeHello({{1, translation::PeerAddr(2)}, Election::Claim::kActive}, {})), " ",
+                    Peer(2), " group"),
        {"is a hello of gateways"}},
   };
   for (const auto& row : rows) {

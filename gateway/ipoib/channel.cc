@@ -119,6 +119,7 @@ void Channel::Deliver(const Datagram& datagram) {
   packet.type = *type;
   packet.payload = {bytes + kIpoibHeaderSize, datagram.length - kIpoibHeaderSize};
   packet.group = datagram.has_grh && datagram.dgid.IsMulticast();
+  packet.broadcast = packet.group && IsBroadcast(Mgid(datagram.dgid));
   const absl::optional<SourceTable::Source> source = Identify(datagram, *type, packet.payload);
   if (source.has_value()) packet.source = source->address;
   counters_.received.Add();

@@ -32,7 +32,8 @@ struct Packet {
   // Who sent it. With a GRH, what that and the source QPN say. Without (Linux sends unicast so: §6) the address that the sender
   // has given in its ARP and neighbour discovery, known by SLID and QPN; nothing if none came yet.
   absl::optional<IpoibAddress> source;
-  bool group = false;  // came through a multicast group; else to this queue pair alone
+  bool group = false;      // came through a multicast group; else to this queue pair alone
+  bool broadcast = false;  // and that was the broadcast group
 };
 
 // Who hears of what happens at an Interface.

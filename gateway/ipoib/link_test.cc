@@ -92,6 +92,7 @@ TEST_F(LinkTest, TheBroadcastGroupMakesTheLink) {
   EXPECT_EQ(b_->heard[0].type, IpoibType::kArp);
   EXPECT_EQ(b_->heard[0].payload, "to all");
   EXPECT_TRUE(b_->heard[0].group);
+  EXPECT_TRUE(b_->heard[0].broadcast);
   EXPECT_EQ(b_->heard[0].source, a_->address());
   EXPECT_THAT(a_->heard, IsEmpty()) << "its own comes back from the switch, and not from the interface";
   EXPECT_GE(a_->dropped(DropReason::kOwnMulticast), 1u);
@@ -132,6 +133,7 @@ TEST_F(LinkTest, AGroupReachesItsListeners) {
   }));
   EXPECT_EQ(b_->heard[0].payload, "hello");
   EXPECT_TRUE(b_->heard[0].group);
+  EXPECT_FALSE(b_->heard[0].broadcast);
   EXPECT_THAT(a_->link()->ShowGroups(), HasSubstr("sender"));
 
   Settle(a_, b_);

@@ -27,6 +27,7 @@ struct Heard {
   std::string payload;
   absl::optional<IpoibAddress> source;
   bool group;
+  bool broadcast;
 };
 
 class Node final : private Listener {
@@ -83,7 +84,8 @@ class Node final : private Listener {
 
  private:
   void OnPacket(const Packet& packet) override {
-    heard.push_back({packet.type, std::string(packet.payload.begin(), packet.payload.end()), packet.source, packet.group});
+    heard.push_back({packet.type, std::string(packet.payload.begin(), packet.payload.end()), packet.source, packet.group,
+                     packet.broadcast});
   }
   void OnLinkState() override { ++state_changes; }
   std::unique_ptr<Hca> MakeHca(softhca::Subnet* subnet, const std::string& name) {

@@ -37,6 +37,12 @@ bool IsFixed(const IpoibGroup& group) {
   return std::find(fixed.begin(), fixed.end(), group) != fixed.end();
 }
 
+// Whether gateways say hello there: the gateway is in it anyway, and stays.
+bool IsHelloGroup(const IpoibGroup& group) {
+  static const IpoibGroup hello = *GroupOf(kHelloGroup);
+  return group == hello;
+}
+
 uint32_t SolicitedBits(const Ipv6Addr& address) {
   const auto& bytes = address.bytes();
   return kSolicited | uint32_t{bytes[13]} << 16 | uint32_t{bytes[14]} << 8 | bytes[15];
@@ -70,7 +76,7 @@ void Groups::SetLink(const absl::optional<IpoibLink>& link) {
 
 bool Groups::Report(const IpAddr& ip, bool wanted, absl::Time now) {
   const absl::optional<IpoibGroup> group = GroupOf(ip);
-  if (!group.has_value() || group->IsBroadcast() || IsFixed(*group)) return false;
+  if (!group.has_value() || group->IsBroadcast() || IsFixed(*group) || IsHelloGroup(*group)) return false;
   const Mgid key = ToMgid(*group);
   auto* const known = wanted ? members_.Confirm(key, now) : members_.Find(key);
   const absl::Time until = now + (wanted ? options_.membership_interval : options_.last_member_time);

@@ -65,6 +65,20 @@ TEST_F(GroupsTest, FixedGroupsStay) {
   EXPECT_EQ(listener_.groups, fixed);
 }
 
+// Gateways are in it, whatever Ethernet hosts report; some other address may share it.
+TEST_F(GroupsTest, TheGroupOfGatewaysIsNoneOfHosts) {
+  groups_.SetLink(kLink);
+  const auto fixed = listener_.groups;
+  for (const IpAddr& shares : {IpAddr(kHelloGroup), IpAddr(Ip6("ff15::e01b:6777"))}) {
+    groups_.Report(shares, true, now_);
+    groups_.Report(shares, false, now_);
+  }
+  now_ += absl::Hours(1);
+  groups_.Tick(now_);
+  EXPECT_EQ(groups_.size(), 0u);
+  EXPECT_EQ(listener_.groups, fixed);
+}
+
 TEST_F(GroupsTest, KnownNeighborsKeepTheirSolicitedNodeGroup) {
   groups_.SetLink(kLink);
   const Ipv6Addr one = Ip6("fd00::12:3456"), other = Ip6("fe80::12:3456");

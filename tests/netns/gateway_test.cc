@@ -1,9 +1,11 @@
 // The gateway to IPoIB: hosts of both sides as neighbours of one IP subnet.
 #include <signal.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -11,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/multicast_station.h"
 #include "tests/lab/sockets.h"
 #include "tests/lab/traffic.h"
 #include "tests/netns/gateway_test_fixture.h"
@@ -203,6 +206,43 @@ TEST_F(GatewayIpTest, AGatewayThatIsKilledComesBackUnderTcp) {
   }
 }
 
+// ---- Hellos ----------------------------------------------------------------------------------------------------------
+
+bool IsHello(const Bytes& packet) {
+  const std::string magic = std::string("eoib") + '\1';
+  return std::search(packet.begin(), packet.end(), magic.begin(), magic.end()) != packet.end();
+}
+
+// They go to a group that gateways alone join, once a second while there is one of them.
+TEST_F(GatewayIpTest, HostsDoNotHearTheHellosOfAGateway) {
+  AddHosts(1, 1);
+  PacketSocket host(ipoib_host(1), "ib0");
+  const uint64_t before = gateway()->Stat("hellos_sent");
+  const absl::Time begin = absl::Now();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("hellos_sent") >= before + 4; }));
+  EXPECT_GE(absl::Now() - begin, absl::Seconds(2)) << "as slowly as while there is no other gateway";
+  ExpectPing(ethernet_host(1), Address(11));
+  EXPECT_EQ(host.Count(IsHello), 0u);
+  EXPECT_GT(host.Count(Any), 0u);
+}
+
+// A full member of the partition, such as any IPoIB host, says hello as a gateway that works and is better.
+TEST_F(SoftGatewayIpTest, AHostDoesNotSilenceAGatewayOfListedPeers) {
+  AddHosts(1, 1, absl::StrCat("peers = []\n", kPrefixes));
+  station(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // a hello has none
+  std::string hello = std::string("eoib") + '\1' + '\2' + '\xff' + std::string("\0\x80\x01\0\0", 5);
+  for (absl::string_view byte : absl::StrSplit(station(1)->Address(), ':')) hello += absl::HexStringToBytes(byte);
+  MulticastStation mouth(station(1)->host(), /*ipv6=*/true, 57371, "ib0");
+  mouth.SetHops(255);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    mouth.Send("ff12::e01b:6777", hello);
+    EXPECT_EQ(gateway()->State(), "active");
+    return gateway()->Stat("unlisted_hellos") >= 5;
+  }));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("peers none; "));
+  ExpectPing(ethernet_host(1), Address(11));
+}
+
 // ---- Two gateways -----------------------------------------------------------------------------------------------------
 
 TEST_F(GatewayIpTest, TwoGatewaysAreNoLoop) {
@@ -211,6 +251,7 @@ TEST_F(GatewayIpTest, TwoGatewaysAreNoLoop) {
   second->Launch();
   second->WaitUntil({"gateway", "show"}, [](const std::string& show) { return absl::StrContains(show, ", standby"); });
   EXPECT_EQ(gateway()->State(), "active");
+  PacketSocket host(ipoib_host(1), "ib0");
   for (const std::string& to : {Address(11), Address6(11)}) ExpectPing(ethernet_host(1), to);
   const uint64_t before = gateway()->Stat("frames_out");
   PacketSocket socket(ethernet_host(1), "v1");
@@ -227,6 +268,8 @@ TEST_F(GatewayIpTest, TwoGatewaysAreNoLoop) {
   }
   EXPECT_LT(gateway()->Stat("frames_out") - before, 110u + asked) << "what goes round comes out again and again";
   EXPECT_EQ(second->Stat("frames_out"), 0u);
+  EXPECT_GT(second->Stat("hellos_received"), 0u);
+  EXPECT_EQ(host.Count(IsHello), 0u) << "they speak where no host listens";
 
   // The first dies, and the other takes over within the times of the election.
   gateway()->Kill(SIGKILL);
