@@ -40,6 +40,10 @@ const char* StateName(NeighborRow::State state) {
   return "?";
 }
 
+void AppendDrop(const translation::CounterInfo& info, uint64_t count, std::string* text) {
+  if (count != 0) absl::StrAppendFormat(text, "  %-20s %10d  %s\n", info.label, count, info.help);
+}
+
 std::string RowText(const NeighborRow& row) {
   return absl::StrFormat("  %-39s  %-8s  %s  %s  %6ds  %s\n", row.ip.ToString(), SideName(row.side), row.mac.ToString(),
                          row.ipoib.ToString(), absl::ToInt64Seconds(row.age), StateName(row.state));
@@ -214,8 +218,7 @@ absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
         }
         const HelloProtocol::Counters& hellos = parts.hellos->counters();
         absl::StrAppend(&text, "  hellos_sent ", hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ",
-                        hellos.forged, "\n  unlisted_hellos ", hellos.unlisted, "\n  pending_dropped ", parts.pending_dropped,
-                        "\n");
+                        hellos.forged, "\n  unlisted_hellos ", hellos.unlisted, "\n");
       },
       deadline);
   if (!asked.ok()) return asked;
@@ -228,9 +231,9 @@ absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
       [&text](const GatewayPort::Parts& parts) {
         for (size_t i = 0; i < translation::kDrops; ++i) {
           const uint64_t count = parts.translator->counters()[static_cast<translation::Drop>(i)];
-          const translation::CounterInfo& info = translation::kDropInfo[i];
-          if (count != 0) absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", info.label, count, info.help);
+          AppendDrop(translation::kDropInfo[i], count, &text);
         }
+        for (size_t i = 0; i < kPortDrops; ++i) AppendDrop(kPortDropInfo[i], parts.port.drops[i], &text);
       },
       deadline);
   if (!asked.ok()) return asked;

@@ -90,15 +90,20 @@ uint8_t* GatewayPort::Room(size_t size) {
   if (buffer.IsNone()) return nullptr;
   uint8_t* const data = receiving_.pool->Frame(buffer);
   receiving_.out[receiving_.count++] = {buffer, data, static_cast<uint32_t>(size), {}};
+  ++counters_.handed;
   return data;
 }
 
 void GatewayPort::HandPending() {
   while (!pending_.empty()) {
     const std::vector<uint8_t>& frame = pending_.front();
-    uint8_t* const room = Room(frame.size());
-    if (room == nullptr) return;
-    std::memcpy(room, frame.data(), frame.size());
+    if (frame.size() > receiving_.pool->frame_size()) {
+      counters_.Drop(PortDrop::kFrameTooLong);
+    } else if (uint8_t* const room = Room(frame.size()); room != nullptr) {
+      std::memcpy(room, frame.data(), frame.size());
+    } else {
+      return;
+    }
     pending_.pop_front();
   }
 }
@@ -108,10 +113,7 @@ void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ether
   uint8_t* frame = pending_.empty() ? Room(size) : nullptr;  // else behind those
   if (frame == nullptr) {
     if (receiving_.pool == nullptr) Wake();
-    if (pending_.size() == kMaxPending) {
-      ++pending_dropped_;
-      return;
-    }
+    if (pending_.size() == kMaxPending) return counters_.Drop(PortDrop::kQueueFull);
     frame = pending_.emplace_back(size).data();
   }
   destination.ToWire(frame);
@@ -210,6 +212,11 @@ void GatewayPort::SetTimer() {
     when.it_value = absl::ToTimespec(std::max(next - clock_->Now(), absl::Microseconds(1)));
   }
   timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+GatewayPort::Parts GatewayPort::parts() {
+  counters_.waiting = pending_.size();
+  return {&translator_, &hellos_, channel_, counters_};
 }
 
 void GatewayPort::Post(Task task) {

@@ -26,6 +26,7 @@
 #include "fdb/clock.h"
 #include "gateway/hello_protocol.h"
 #include "gateway/ipoib/channel.h"
+#include "gateway/port_counters.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/fabric/unique_fd.h"
 #include "vswitch/port/port.h"
@@ -66,7 +67,8 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   struct Parts {
     translation::Translator* translator;
     const HelloProtocol* hellos;
-    uint64_t pending_dropped;
+    const ipoib::Channel* channel;
+    PortCounters port;
   };
   using Task = std::function<void(const Parts&)>;
   // Runs `task` on the worker, some time.
@@ -107,7 +109,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void EndTurn();
   void SetTimer();
   void Wake() const;
-  Parts parts() { return {&translator_, &hellos_, pending_dropped_}; }
+  Parts parts();
 
   const Options options_;
   ipoib::Channel* const channel_;
@@ -122,7 +124,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   Receiving receiving_;
   std::vector<uint8_t> transmitted_;          // the frame that the switch transmits
   std::deque<std::vector<uint8_t>> pending_;  // frames for which there was no room, or nobody who asked
-  uint64_t pending_dropped_ = 0;
+  PortCounters counters_;
   std::function<void()> on_change_ = [] {};
   uint64_t changes_ = 0;  // of the translator, when last looked at
   bool told_of_change_ = false;

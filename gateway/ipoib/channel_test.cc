@@ -80,7 +80,7 @@ class ChannelTest : public testing::Test, protected Listener {
   AddressHandles handles_{&hca_, hca_.pd()};
   std::unique_ptr<BufferPool> pool_ = BufferPool::Create(&hca_, hca_.pd(), 1024, 2044).value();
   std::unique_ptr<UdEndpoint> endpoint_ =
-      UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), &handles_, {.receive_depth = 256, .send_depth = 64}).value();
+      UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), &handles_, {.receive_depth = 256, .send_depth = 256}).value();
   const IpoibAddress own_ = AddressOf(1, 0x48);
   VPortDirectory directory_;
   std::unique_ptr<Wishes> wishes_ = std::make_unique<Wishes>();
@@ -155,6 +155,26 @@ TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
   directory_.Remove(directory_.Intern(AddressOf(2).peer()));
   Hear(AddressOf(2));
   EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer)) << "its path is gone with its vPort";
+}
+
+// More than a batch of them.
+TEST_F(ChannelTest, AllThatWaitsForPathsIsSentWhenTheyAreThere) {
+  constexpr uint32_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerVPort;
+  for (size_t i = 0; i < HeldFrames::kCapacity; ++i)
+    channel_.Send(IpoibType::kIpv4, {}, AddressOf(2 + static_cast<uint32_t>(i) % kPeers));
+  channel_.Flush();
+  EXPECT_THAT(hca_.qp()->sends, IsEmpty());
+  EXPECT_EQ(channel_.counters().held.value(), HeldFrames::kCapacity);
+  const AhIndex ah = GroupHandle(BroadcastGroup(kLink));
+  for (uint32_t i = 0; i < kPeers; ++i) {
+    const IpoibAddress peer = AddressOf(2 + i);
+    EXPECT_TRUE(directory_.SetPath(directory_.Intern(peer.peer()), peer.gid(), ah));
+  }
+  Tell({.kind = News::Kind::kPaths});
+  EXPECT_THAT(hca_.qp()->sends, SizeIs(HeldFrames::kCapacity));
+  while (!hca_.qp()->sends.empty()) hca_.CompleteSend();
+  channel_.Flush();
+  EXPECT_EQ(channel_.counters().sent.value(), HeldFrames::kCapacity);
 }
 
 std::vector<uint8_t> ArpOf(const IpoibAddress& sender) {
