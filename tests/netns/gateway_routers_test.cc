@@ -2,9 +2,12 @@
 #include <signal.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "tests/netns/gateway_test_fixture.h"
 
@@ -33,8 +36,21 @@ class GatewayRouterTest : public GatewayTest {
         << host->MustIp("-6 route show") << radvd_->Log() << gateway()->MustCtl({"gateway", "drops"});
   }
 
-  // Once the address is usable that the advertisement has given `from`: others may not have it, which takes a second to find
-  // out.
+  // Until IPoIB host `number` uses the address that the advertisement has given it: a second later, when no other has it.
+  // Before it hears of the address, eoib-ipoib lets packets from there pass.
+  void WaitForAdvertisedAddress(int number) {
+    const auto count = [](const std::string& text, const char* what) {
+      return std::vector<std::string>(absl::StrSplit(text, what)).size() - 1;
+    };
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      return count(ipoib_host(number)->MustIp("-6 address show dev ib0 scope global -tentative"), "inet6 fd00:") == 2;
+    }));
+    if (IsKernelIpoib(number)) return;
+    station(number)->WaitUntil({"show"}, [&](const std::string& show) {
+      return count(show, "address fd00:") == 2 && !absl::StrContains(show, ": tentative");
+    });
+  }
+  // Others may not have the address that the advertisement has given `from`, which takes a second to find out.
   static void ExpectToReach(Host* from, const std::string& to) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "1", to}).ok(); })) << to;
     ExpectPing(from, to);
@@ -50,6 +66,7 @@ TEST_F(GatewayRouterTest, IpoibHostsReachWhatIsBehindAnEthernetRouter) {
   StartCapture();
   MakeRouter(ethernet_host(1), "v1");
   ExpectDefaultRoute(ipoib_host(1));
+  WaitForAdvertisedAddress(1);
   ExpectToReach(ipoib_host(1), kElsewhere6);
   ipoib_host(1)->MustIp(absl::StrCat("route add default via ", Address(1), " dev ib0"));
   ExpectPing(ipoib_host(1), kElsewhere4);
@@ -75,6 +92,7 @@ TEST_F(GatewayRouterTest, ARestartedGatewayLeavesHostsTheirRouters) {
   AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
   MakeRouter(ethernet_host(1), "v1");
   ExpectDefaultRoute(ipoib_host(1));
+  WaitForAdvertisedAddress(1);
   ExpectToReach(ipoib_host(1), kElsewhere6);
   radvd_->Kill(SIGKILL);  // no advertisement will help
   gateway()->Kill(SIGKILL);
