@@ -44,6 +44,25 @@ void AppendDrop(const translation::CounterInfo& info, uint64_t count, std::strin
   if (count != 0) absl::StrAppendFormat(text, "  %-20s %10d  %s\n", info.label, count, info.help);
 }
 
+void AppendCounters(const GatewayPort::Parts& parts, std::string* text) {
+  const translation::Counters& counters = parts.translator->counters();
+  const auto line = [text](const char* name, uint64_t value) { absl::StrAppend(text, "  ", name, " ", value, "\n"); };
+  for (size_t i = 0; i < translation::kEvents; ++i) {
+    line(translation::kEventInfo[i].label, counters[static_cast<translation::Event>(i)]);
+  }
+  line("input_drops", counters.InputDrops());
+  line("unanswered", counters[translation::Drop::kUnanswered]);
+  line("held_now", parts.translator->knowledge().resolver.held());
+  line("frames_handed", parts.port.handed);
+  line("frames_waiting", parts.port.waiting);
+  line("frame_drops", parts.port.DropSum());
+  const HelloProtocol::Counters& hellos = parts.hellos->counters();
+  line("hellos_sent", hellos.sent);
+  line("hellos_received", hellos.received);
+  line("forged_hellos", hellos.forged);
+  line("unlisted_hellos", hellos.unlisted);
+}
+
 std::string RowText(const NeighborRow& row) {
   return absl::StrFormat("  %-39s  %-8s  %s  %s  %6ds  %s\n", row.ip.ToString(), SideName(row.side), row.mac.ToString(),
                          row.ipoib.ToString(), absl::ToInt64Seconds(row.age), StateName(row.state));
@@ -208,21 +227,18 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
   return text;
 }
 
+// All on the worker, between two batches: so every frame has come to an end, or waits.
 absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
   const absl::Status asked = port_->Ask(
-      [&text](const GatewayPort::Parts& parts) {
-        for (size_t i = 0; i < translation::kEvents; ++i) {
-          absl::StrAppend(&text, "  ", translation::kEventInfo[i].label, " ",
-                          parts.translator->counters()[static_cast<translation::Event>(i)], "\n");
-        }
-        const HelloProtocol::Counters& hellos = parts.hellos->counters();
-        absl::StrAppend(&text, "  hellos_sent ", hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ",
-                        hellos.forged, "\n  unlisted_hellos ", hellos.unlisted, "\n");
+      [&text, this](const GatewayPort::Parts& parts) {
+        AppendCounters(parts, &text);
+        absl::StrAppend(&text, "IPoIB link of gateway ", config_.name, "\n",
+                        ipoib::StatsText(parts.channel->counters(), parts.channel->UnderWay()));
       },
       deadline);
   if (!asked.ok()) return asked;
-  return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::StatsText(link_->channel()->counters()));
+  return text;
 }
 
 absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {

@@ -35,7 +35,11 @@ class GatewayPortTest : public testing::Test {
     }
     EXPECT_TRUE(Active());
   }
-  ~GatewayPortTest() override { EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok()); }
+  ~GatewayPortTest() override {
+    const PortCounters counters = Counters();
+    EXPECT_EQ(frames_out_, counters.handed + counters.waiting + counters.DropSum());
+    EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
+  }
 
   bool Active() {
     bool active = false;
@@ -44,7 +48,10 @@ class GatewayPortTest : public testing::Test {
   }
   PortCounters Counters() {
     PortCounters counters;
-    port_->RunWithoutWorker([&](const GatewayPort::Parts& parts) { counters = parts.port; });
+    port_->RunWithoutWorker([&](const GatewayPort::Parts& parts) {
+      counters = parts.port;
+      frames_out_ = parts.translator->counters()[translation::Event::kFramesOut];
+    });
     return counters;
   }
   // A broadcast of an IPoIB host arrives, with that many bytes behind its headers.
@@ -72,6 +79,7 @@ class GatewayPortTest : public testing::Test {
     return sizes;
   }
 
+  uint64_t frames_out_ = 0;  // of the translator, when Counters looked
   FakeClock clock_;
   FakeHca hca_;
   AddressHandles handles_{&hca_, hca_.pd()};

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "control/agent_test_fixture.h"
+#include "gateway/conservation_for_test.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_commands.h"
 #include "gateway/gateway_config.h"
 #include "gateway/ipoib/link_test_fixture.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace eoib::gateway {
@@ -41,6 +43,10 @@ class GatewayNode {
     agent_->Start();
   }
 
+  ~GatewayNode() {
+    if (!stopped_) ExpectConservation();
+  }
+
   void Pump() { loop_.RunOnce(absl::InfinitePast()); }
   std::string Command(const std::string& name, const CommandRegistry::Arguments& arguments = {}) {
     const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
@@ -48,8 +54,16 @@ class GatewayNode {
   }
   bool Active() { return absl::StrContains(Command("gateway/show"), ", active"); }
   Gateway* gateway() { return gateways_.all().front(); }
+  // While its worker runs.
+  void ExpectConservation() {
+    const std::string stats = Command("gateway/stats");
+    EXPECT_THAT(ParseGatewayStats(stats), testing::Contains(testing::Key("gw0")));
+    EXPECT_EQ(NotConserved(stats), "");
+  }
   // As the program's orderly end.
   void Stop() {
+    ExpectConservation();
+    stopped_ = true;
     agent_->Stop([] {});
     for (Gateway* gateway : gateways_.all()) gateway->SaveAtTheEnd();
   }
@@ -61,6 +75,7 @@ class GatewayNode {
   CommandRegistry commands_;
   Gateways gateways_;
   std::unique_ptr<Agent> agent_;
+  bool stopped_ = false;
 };
 
 class GatewayTest : public testing::Test {

@@ -1,13 +1,16 @@
 // What a gateway's port of the VES counts: the frames that the translation makes, and how those end that the VES does not get.
 // At any time
 //
-//     frames_out of the translation = handed + sum of drops + those that wait
+//     frames_out of the translation = frames_handed + frame_drops + frames_waiting
+//
+// as `gateway stats` calls them.
 #ifndef EOIB_GATEWAY_PORT_COUNTERS_H_
 #define EOIB_GATEWAY_PORT_COUNTERS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include "gateway/translation/counters.h"
 
@@ -40,6 +43,7 @@ struct PortCounters {
 
   void Drop(PortDrop reason) { ++drops[static_cast<size_t>(reason)]; }
   uint64_t operator[](PortDrop reason) const { return drops[static_cast<size_t>(reason)]; }
+  uint64_t DropSum() const { return std::accumulate(drops.begin(), drops.end(), uint64_t{0}); }
 };
 
 }  // namespace eoib::gateway

@@ -75,15 +75,21 @@ std::string ShowStats(const IpHost& host) {
   line("to_tun", counters.to_tun);
   line("from_link", counters.from_link);
   line("to_link", counters.to_link);
+  line("said", host.said());
+  line("answers", host.answers());
+  line("waiting", host.neighbors().waiting());
+  line("consumed", counters.consumed);
+  line("errors", counters.errors);
   line("arp_received", counters.arp_received);
   line("nd_received", counters.nd_received);
   line("questions", counters.questions);
   line("neighbors", host.neighbors().size());
   line("groups", host.memberships().Groups().size());
   line("groups_refused", host.memberships().refused());
-  uint64_t drops = 0;
-  for (const uint64_t count : counters.drops) drops += count;
-  line("drops", drops);
+  const uint64_t to_link = counters.DropSum(EndpointSide::kToLink), to_tun = counters.DropSum(EndpointSide::kToTun);
+  line("to_link_drops", to_link);
+  line("to_tun_drops", to_tun);
+  line("drops", to_link + to_tun);
   return text;
 }
 

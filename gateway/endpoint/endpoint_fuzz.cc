@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "gateway/endpoint/conservation_for_test.h"
 #include "gateway/endpoint/dhcp_session.h"
 #include "gateway/endpoint/endpoint_commands.h"
 #include "gateway/endpoint/ip_host.h"
@@ -118,6 +119,7 @@ class Player {
     CommandRegistry registry;
     RegisterHostCommands(
         &host_, [this] { return dhcp_.Show(clock_.Now()); }, &registry);
+    Require(ipoib::BrokenLaws(ipoib::ParseNumbers(ShowStats(host_)), HostLaws()).empty());
     for (const char* command : {"show", "neigh", "groups", "stats", "drops"}) Require(registry.Run(command, {}).ok());
   }
 

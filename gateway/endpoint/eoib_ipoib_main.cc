@@ -123,7 +123,8 @@ class Interface {
     };
     text("link/show", "the HCA port and the IPoIB link", [this] { return fabric_->Show() + link_->Show(); });
     text("link/groups", "the multicast groups of the link that this port is in", [this] { return link_->ShowGroups(); });
-    text("link/stats", "counters of the IPoIB link", [this] { return ipoib::StatsText(link_->channel()->counters()); });
+    text("link/stats", "counters of the IPoIB link",
+         [this] { return ipoib::StatsText(link_->channel()->counters(), link_->channel()->UnderWay()); });
     text("link/drops", "what the IPoIB link dropped and why",
          [this] { return ipoib::DropsText(link_->channel()->counters()); });
   }

@@ -25,9 +25,11 @@ class FakeInterface final : public ipoib::Interface {
   void SetState(absl::optional<ipoib::LinkState> state) { state_ = std::move(state); }
 
   void Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) override {
+    ++requested_;
     sent_.push_back({type, {payload.begin(), payload.end()}, to, absl::nullopt});
   }
   void SendToGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) override {
+    ++requested_;
     sent_.push_back({type, {payload.begin(), payload.end()}, absl::nullopt, group, beyond_link});
   }
   bool Reaches(const IpoibGroup&) override { return reaches_; }
@@ -41,6 +43,7 @@ class FakeInterface final : public ipoib::Interface {
 
   std::vector<Sent> Take() { return std::exchange(sent_, {}); }
   const std::vector<Sent>& sent() const { return sent_; }
+  uint64_t requested() const { return requested_; }
   // MGIDs as text.
   const std::set<std::string>& groups() const { return groups_; }
   int listened_twice() const { return listened_twice_; }  // or unlistened without having listened
@@ -48,6 +51,7 @@ class FakeInterface final : public ipoib::Interface {
  private:
   absl::optional<ipoib::LinkState> state_;
   std::vector<Sent> sent_;
+  uint64_t requested_ = 0;
   std::set<std::string> groups_;
   int listened_twice_ = 0;
   bool reaches_ = true;

@@ -31,6 +31,12 @@ bool StaysOnHost(const Ipv6Addr& group) { return (group.bytes()[1] & 0xf) <= 1; 
 
 }  // namespace
 
+uint64_t HostCounters::DropSum(EndpointSide side) const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kEndpointDrops; ++i) sum += kEndpointDropInfo[i].side == side ? drops[i] : 0;
+  return sum;
+}
+
 IpHost::IpHost(const Options& options, const Seams& seams)
     : options_(options),
       link_(seams.link),
@@ -97,8 +103,7 @@ bool IpHost::MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes) {
   // The kernel knows the TUN's MTU, but what waited in the TUN's queue was made for a former one.
   Drop(EndpointDrop::kTooLarge);
   IcmpErrorBuffer buffer;
-  const auto error = TooLargeError(bytes, state_->mtu, &buffer);
-  if (!error.empty()) ToTun(error);
+  ErrorToTun(TooLargeError(bytes, state_->mtu, &buffer));
   return false;
 }
 
@@ -150,6 +155,7 @@ void IpHost::ArpFromLink(const ipoib::Packet& packet) {
   // Nobody is at a group's address, or at none.
   if (!arp.has_value() || !CanBeInterface(arp->sender)) return Drop(EndpointDrop::kArpMalformed);
   ++counters_.arp_received;
+  ++counters_.consumed;
   Heard(packet, IpAddr(arp->sender_ip));
   arp_.OnArp(*arp);
 }
@@ -160,7 +166,10 @@ void IpHost::Ipv4FromLink(const ipoib::Packet& packet) {
   Heard(packet, IpAddr(ipv4->source));
   const Ipv4Addr to = ipv4->destination;
   const bool for_all = to.IsMulticast() || to.IsBroadcast() || addresses_.IsSubnetBroadcast(to);
-  if (interceptor_ && interceptor_(*ipv4)) return;
+  if (interceptor_ && interceptor_(*ipv4)) {
+    ++counters_.consumed;
+    return;
+  }
   if (packet.group && !for_all) return Drop(EndpointDrop::kGroupUnicast);
   if (options_.dhcp_server) AskForBroadcast(packet.payload.first(ipv4->bytes.size()));
   ToTun(ipv4->bytes);
@@ -187,6 +196,7 @@ void IpHost::DiscoveryFromLink(const ipoib::Packet& packet, const NdMessage& mes
   ++counters_.nd_received;
   switch (nd_.OnMessage(message, packet.source)) {
     case NdResponder::Outcome::kDone:
+      ++counters_.consumed;
       return;
     case NdResponder::Outcome::kInvalid:
       return Drop(EndpointDrop::kNdMalformed);
@@ -205,6 +215,13 @@ void IpHost::ToTun(absl::Span<const uint8_t> packet) {
   ++counters_.to_tun;
 }
 
+// Empty: the packet calls for none.
+void IpHost::ErrorToTun(absl::Span<const uint8_t> error) {
+  if (error.empty()) return;
+  ++counters_.errors;
+  ToTun(error);
+}
+
 // ---- What the neighbour cache and Dad ask for.
 
 void IpHost::Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) {
@@ -221,8 +238,7 @@ void IpHost::Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) {
 void IpHost::Unreachable(const IpAddr&, absl::Span<const uint8_t> packet) {
   Drop(EndpointDrop::kUnreachable);
   IcmpErrorBuffer buffer;
-  const auto error = UnreachableError(packet, &buffer);
-  if (!error.empty()) ToTun(error);
+  ErrorToTun(UnreachableError(packet, &buffer));
 }
 
 void IpHost::Displaced(absl::Span<const uint8_t>) { Drop(EndpointDrop::kDisplaced); }

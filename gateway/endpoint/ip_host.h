@@ -47,11 +47,24 @@ class NextHops {
   virtual absl::optional<IpAddr> NextHop(const IpAddr& destination) = 0;
 };
 
+// Each packet has one disposition. At any time, with the drops of either side (EndpointSide),
+//
+//     from_tun + answers = to_link + waiting + drops to the link
+//     from_link + errors = to_tun + consumed + drops to the TUN
+//
+// where `waiting` are the neighbour cache's, and `answers` the NdResponder's. And of the ipoib::Interface's counters
+//
+//     received = from_link,  requested = to_link + said (LinkSender's)
 struct HostCounters {
-  uint64_t from_tun = 0, to_tun = 0;    // packets of IP
-  uint64_t from_link = 0, to_link = 0;  // packets; without those that this program sends for itself
+  uint64_t from_tun = 0;  // packets of IP, those of the DHCP client among them
+  uint64_t to_tun = 0;
+  uint64_t from_link = 0, to_link = 0;
+  uint64_t consumed = 0;  // of from_link, what ended here: ARP, neighbour discovery, DHCP
+  uint64_t errors = 0;    // ICMP errors made here for the TUN
   uint64_t arp_received = 0, nd_received = 0, questions = 0;
   std::array<uint64_t, kEndpointDrops> drops{};
+
+  uint64_t DropSum(EndpointSide side) const;
 
   uint64_t& operator[](EndpointDrop reason) { return drops[static_cast<size_t>(reason)]; }
   uint64_t operator[](EndpointDrop reason) const { return drops[static_cast<size_t>(reason)]; }
@@ -104,6 +117,8 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   Memberships& memberships() { return memberships_; }
   const Memberships& memberships() const { return memberships_; }
   const HostCounters& counters() const { return counters_; }
+  uint64_t answers() const { return nd_.answers(); }
+  uint64_t said() const { return sender_.said(); }
   const absl::optional<ipoib::LinkState>& link_state() const { return state_; }
 
  private:
@@ -131,6 +146,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void DiscoveryFromLink(const ipoib::Packet& packet, const NdMessage& message);
   void Heard(const ipoib::Packet& packet, const IpAddr& source);
   void ToTun(absl::Span<const uint8_t> packet);
+  void ErrorToTun(absl::Span<const uint8_t> error);
   void OnAddressChange();
 
   const Options options_;

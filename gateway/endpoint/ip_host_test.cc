@@ -131,6 +131,18 @@ TEST_F(IpHostTest, SolicitsAtTheSolicitedNodeGroup) {
   EXPECT_EQ(link_.Take()[0].to, kPeer);
 }
 
+// RFC 4861 §7.2.2: the latest three wait.
+TEST_F(IpHostTest, WhatGivesWayToALaterPacketIsCounted) {
+  Assign({"10.0.0.2/24"});
+  for (int i = 0; i < 5; ++i) host_.FromTun(Udp("10.0.0.2", "10.0.0.9"));
+  EXPECT_EQ(host_.neighbors().waiting(), 3u);
+  EXPECT_EQ(Dropped(EndpointDrop::kDisplaced), 2u);
+  Run(absl::Seconds(10));
+  EXPECT_EQ(host_.neighbors().waiting(), 0u);
+  EXPECT_EQ(Dropped(EndpointDrop::kUnreachable), 3u);
+  EXPECT_EQ(host_.counters().errors, 3u);
+}
+
 TEST_F(IpHostTest, NobodyThereIsToldToTheKernel) {
   Assign({"10.0.0.2/24", "fd00::2/64"});
   host_.FromTun(Udp("10.0.0.2", "10.0.0.9"));

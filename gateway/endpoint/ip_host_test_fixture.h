@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "fdb/seed_for_test.h"
+#include "gateway/endpoint/conservation_for_test.h"
+#include "gateway/endpoint/endpoint_commands.h"
 #include "gateway/endpoint/fake_interface_for_test.h"
 #include "gateway/endpoint/ip_host.h"
 #include "gtest/gtest.h"
@@ -78,6 +80,14 @@ class FakeKernel final : public KernelAddresses {
 class IpHostTestFixture : public testing::Test {
  protected:
   explicit IpHostTestFixture(IpHost::Options options = {}) : host_(options, Seams()) {}
+
+  void TearDown() override {
+    ipoib::Numbers numbers = ipoib::ParseNumbers(ShowStats(host_));
+    numbers["link.requested"] = link_.requested();
+    std::vector<std::string> laws = HostLaws();
+    laws.push_back("link.requested = to_link + said");
+    EXPECT_EQ(ipoib::BrokenLaws(numbers, laws), "");
+  }
 
   IpHost::Seams Seams() {
     return {&clock_, &link_, &tun_, &routes_, &kernel_, [this] { return random_(); }};

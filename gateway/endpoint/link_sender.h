@@ -5,7 +5,10 @@
 #ifndef EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_
 #define EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_
 
+#include <cstdint>
+
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "gateway/endpoint/neighbor_messages.h"
 #include "gateway/ipoib/interface.h"
 
@@ -21,9 +24,11 @@ class LinkSender {
     return state.has_value() ? absl::optional<IpoibAddress>(state->own) : absl::nullopt;
   }
 
-  void BroadcastArp(const IpoibArp& packet) { link_->Broadcast(IpoibType::kArp, ArpBytes(packet)); }
-  void SendArp(const IpoibArp& packet, const IpoibAddress& to) { link_->Send(IpoibType::kArp, ArpBytes(packet), to); }
-  void SendIpv6(const Bytes& packet, const IpoibAddress& to) { link_->Send(IpoibType::kIpv6, packet, to); }
+  void BroadcastArp(const IpoibArp& packet) {
+    if (const auto state = link_->state()) SendToGroup(IpoibType::kArp, ArpBytes(packet), BroadcastGroup(state->link));
+  }
+  void SendArp(const IpoibArp& packet, const IpoibAddress& to) { Send(IpoibType::kArp, ArpBytes(packet), to); }
+  void SendIpv6(const Bytes& packet, const IpoibAddress& to) { Send(IpoibType::kIpv6, packet, to); }
   // A group of link-local scope: whether what is sent to it goes to its members.
   bool Reaches(const Ipv6Addr& group) {
     const auto state = link_->state();
@@ -34,11 +39,23 @@ class LinkSender {
   void SendIpv6ToGroup(const Bytes& packet, const Ipv6Addr& group) {
     const auto state = link_->state();
     if (!state.has_value()) return;
-    if (const auto at = GroupOf(state->link, group)) link_->SendToGroup(IpoibType::kIpv6, packet, *at, /*beyond_link=*/false);
+    if (const auto at = GroupOf(state->link, group)) SendToGroup(IpoibType::kIpv6, packet, *at);
   }
+  // How many packets this has given to the link.
+  uint64_t said() const { return said_; }
 
  private:
+  void Send(IpoibType type, absl::Span<const uint8_t> packet, const IpoibAddress& to) {
+    ++said_;
+    link_->Send(type, packet, to);
+  }
+  void SendToGroup(IpoibType type, absl::Span<const uint8_t> packet, const IpoibGroup& group) {
+    ++said_;
+    link_->SendToGroup(type, packet, group, /*beyond_link=*/false);
+  }
+
   ipoib::Interface* const link_;
+  uint64_t said_ = 0;
 };
 
 }  // namespace eoib::endpoint

@@ -25,6 +25,7 @@ NdResponder::Outcome NdResponder::OnSolicitation(const NdMessage& message, const
   if (!addresses_->IsAssigned(IpAddr(message.target))) return Outcome::kDone;
   Learn(message.source, FindLinkAddress(message, NdOptionType::kSourceLinkAddress));
   if (addresses_->IsAssigned(IpAddr(message.source))) return Outcome::kDone;  // no answer would leave this host
+  ++answers_;
   neighbors_->Send(IpAddr(message.source), AnswerTo(message, message.source));
   return Outcome::kDone;
 }

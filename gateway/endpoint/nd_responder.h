@@ -34,6 +34,8 @@ class NdResponder {
   bool Ask(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at);
   bool Probe(const Ipv6Addr& address, const DadNonce& nonce);  // RFC 4862 §5.4.2, RFC 7527 §4.1
   void Announce(const Ipv6Addr& address);                      // RFC 4861 §7.2.6
+  // Advertisements given to the neighbour cache, for the neighbour that asked.
+  uint64_t answers() const { return answers_; }
 
  private:
   Outcome OnSolicitation(const NdMessage& message, const absl::optional<IpoibAddress>& from);
@@ -49,6 +51,7 @@ class NdResponder {
   const Memberships* const memberships_;
   NeighborCache* const neighbors_;
   Dad* const dad_;
+  uint64_t answers_ = 0;
 };
 
 }  // namespace eoib::endpoint

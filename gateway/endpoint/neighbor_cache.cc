@@ -236,6 +236,12 @@ void NeighborCache::Clear() {
   while (!entries_.empty()) Remove(entries_.begin());
 }
 
+size_t NeighborCache::waiting() const {
+  size_t waiting = 0;
+  for (const auto& [ip, entry] : entries_) waiting += entry.waiting.size();
+  return waiting;
+}
+
 NeighborCache::Neighbor NeighborCache::Describe(const IpAddr& ip, const Entry& entry) const {
   Neighbor neighbor{ip, absl::nullopt, entry.state, absl::InfiniteDuration(), entry.waiting.size()};
   if (entry.state == NeighborState::kIncomplete) return neighbor;

@@ -106,6 +106,8 @@ class NeighborCache {
   // Forgets everything, and what waits: the link is another.
   void Clear();
 
+  // Packets that wait for an address.
+  size_t waiting() const;
   size_t size() const { return entries_.size(); }
   absl::optional<Neighbor> Find(const IpAddr& ip) const;
   // In the order of addresses.

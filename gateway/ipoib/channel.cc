@@ -110,6 +110,7 @@ bool Channel::IsOwn(const Datagram& datagram) const {
 }
 
 void Channel::Deliver(const Datagram& datagram) {
+  counters_.arrived.Add();
   if (!datagram.ok) return counters_.drop(DropReason::kReceiveError).Add();
   if (IsOwn(datagram)) return counters_.drop(DropReason::kOwnMulticast).Add();
   uint8_t* const bytes = parts_.pool->Frame(datagram.buffer) - kIpoibHeaderSize;
@@ -121,16 +122,21 @@ void Channel::Deliver(const Datagram& datagram) {
   packet.group = datagram.has_grh && datagram.dgid.IsMulticast();
   packet.broadcast = packet.group && IsBroadcast(Mgid(datagram.dgid));
   const absl::optional<SourceTable::Source> source = Identify(datagram, *type, packet.payload);
-  if (source.has_value()) packet.source = source->address;
+  if (source.has_value()) {
+    packet.source = source->address;
+    NoteHeard(*source, datagram);
+  }
+  if (!state_.has_value()) return counters_.drop(DropReason::kReceivedDown).Add();
+  CountReceived(packet, datagram.has_grh);
+  listener_->OnPacket(packet);
+}
+
+void Channel::CountReceived(const Packet& packet, bool has_grh) {
   counters_.received.Add();
   counters_.received_bytes.Add(packet.payload.size());
   if (packet.group) counters_.received_groups.Add();
-  if (source.has_value()) {
-    NoteHeard(*source, datagram);
-  } else {
-    counters_.unknown_sources.Add();
-  }
-  if (state_.has_value()) listener_->OnPacket(packet);
+  if (!has_grh) counters_.received_without_grh.Add();
+  if (!packet.source.has_value()) counters_.unknown_sources.Add();
 }
 
 absl::optional<SourceTable::Source> Channel::Identify(const Datagram& datagram, IpoibType type,
@@ -140,7 +146,6 @@ absl::optional<SourceTable::Source> Channel::Identify(const Datagram& datagram, 
     if (datagram.dgid.IsMulticast()) sources_.Learn(datagram.slid, address);
     return SourceTable::Source{address, true, {}};
   }
-  counters_.received_without_grh.Add();
   if (const absl::optional<IpoibAddress> told = SenderOf(type, payload)) {
     sources_.LearnByWord(datagram.slid, datagram.source_qpn, *told);
   }
@@ -259,6 +264,7 @@ BufferId Channel::Allocate() {
 }
 
 absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const uint8_t> payload) {
+  counters_.requested.Add();
   if (!state_.has_value() || endpoint_ == nullptr) {
     counters_.drop(DropReason::kLinkDown).Add();
   } else if (payload.size() > state_->mtu) {
@@ -400,6 +406,10 @@ void Channel::Flush() {
     Drop(full ? DropReason::kSendQueueFull : stale ? DropReason::kUnresolved : DropReason::kSendError, requests_[i].buffer);
   }
   Reap();
+}
+
+size_t Channel::UnderWay() const {
+  return posting_ + held_.size() + held_for_groups_.size() + (endpoint_ != nullptr ? endpoint_->sends_in_flight() : 0);
 }
 
 void Channel::Reap() {

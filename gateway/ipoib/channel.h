@@ -25,12 +25,12 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "fdb/clock.h"
+#include "fdb/token_bucket.h"
 #include "fdb/vport_directory.h"
 #include "gateway/ipoib/counters.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/ipoib/link_queues.h"
 #include "gateway/ipoib/source_table.h"
-#include "fdb/token_bucket.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/fabric/unique_fd.h"
@@ -91,6 +91,8 @@ class Channel final : public Interface {
   absl::Status Rebind(UdEndpoint* endpoint, const IpoibAddress& own);
 
   const Counters& counters() const { return counters_; }
+  // Packets to send that have neither been sent nor dropped.
+  size_t UnderWay() const;
   Qpn qpn() const { return own_.qpn(); }
 
  private:
@@ -119,6 +121,7 @@ class Channel final : public Interface {
   void Deliver(const Datagram& datagram);
   bool IsOwn(const Datagram& datagram) const;
   absl::optional<SourceTable::Source> Identify(const Datagram& datagram, IpoibType type, absl::Span<const uint8_t> payload);
+  void CountReceived(const Packet& packet, bool has_grh);
   void NoteHeard(const SourceTable::Source& source, const Datagram& datagram);
   void NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer);
   void AskForPath(const IpoibAddress& address, Peer* peer);

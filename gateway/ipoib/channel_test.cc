@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "gateway/ipoib/conservation_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/fake_verbs.h"
@@ -33,7 +34,14 @@ class ChannelTest : public testing::Test, protected Listener {
     EXPECT_TRUE(channel_.Rebind(endpoint_.get(), own_).ok());
     Tell({.kind = News::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
   }
-  ~ChannelTest() override { EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok()); }
+  ~ChannelTest() override {
+    ExpectConservation();
+    EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
+    ExpectConservation();
+  }
+  void ExpectConservation() {
+    EXPECT_EQ(BrokenLaws(ParseNumbers(StatsText(channel_.counters(), channel_.UnderWay()), "link."), LinkLaws()), "");
+  }
 
   void OnPacket(const Packet& packet) override {
     sources_.push_back(packet.source);
@@ -113,6 +121,30 @@ TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
   wishes_->Clear();
   channel_.Work();
   EXPECT_FALSE(IsReadable(wishes_->fd()));
+}
+
+// Its sender is known afterwards all the same.
+TEST_F(ChannelTest, WhatArrivesWhileTheLinkIsDownIsCounted) {
+  Tell({.kind = News::Kind::kState});
+  Hear(AddressOf(2));
+  EXPECT_THAT(sources_, IsEmpty());
+  EXPECT_EQ(channel_.counters().drop(DropReason::kReceivedDown), 1u);
+  EXPECT_EQ(channel_.counters().received.value(), 0u);
+  Tell({.kind = News::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
+  Arrive(AddressOf(2), false);
+  channel_.Work();
+  EXPECT_THAT(sources_, ElementsAre(AddressOf(2)));
+}
+
+// One send that has not completed, one that has not been posted.
+TEST_F(ChannelTest, WhatIsUnderWayWhenTheQueuePairGoesIsCounted) {
+  channel_.Broadcast(IpoibType::kIpv4, {});
+  channel_.Flush();
+  channel_.Broadcast(IpoibType::kIpv4, {});
+  EXPECT_EQ(channel_.UnderWay(), 2u);
+  EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
+  EXPECT_EQ(channel_.UnderWay(), 0u);
+  EXPECT_EQ(channel_.counters().drop(DropReason::kLinkDown), 2u);
 }
 
 // ---- Peers

@@ -1,4 +1,10 @@
-// What an IPoIB interface counts: datagrams in and out, and every way in which one can end without being delivered.
+// What an IPoIB interface counts: datagrams in and out, and every way in which one can end without being delivered. At any
+// time, seen from the thread of the data path,
+//
+//     arrived   = received + sum of drops of received datagrams
+//     requested = sent + sum of drops of packets to send + under_way
+//
+// where `under_way` waits for a path or a group, or its send has not completed; at rest it is 0. A test checks both lines.
 #ifndef EOIB_GATEWAY_IPOIB_COUNTERS_H_
 #define EOIB_GATEWAY_IPOIB_COUNTERS_H_
 
@@ -12,25 +18,27 @@
 
 namespace eoib::ipoib {
 
-// X(enumerator, label, what happened and what an operator can do)
-#define EOIB_IPOIB_DROP_REASONS(X)                                                                              \
-  X(kReceiveError, "receive_error", "receive completed with an error")                                          \
-  X(kNotIpoib, "not_ipoib", "datagram too short for an IPoIB header, or of a type that RFC 4391 does not have") \
-  X(kOwnMulticast, "own_multicast", "looped copy of a multicast this interface sent")                           \
-  X(kLinkDown, "link_down", "to send while the link is down: see what the broadcast group says in `show`")      \
-  X(kTooLarge, "too_large", "packet to send is longer than the link's MTU")                                     \
-  X(kNoBuffer, "no_buffer", "to send while all buffers are on their way")                                       \
-  X(kUnresolved, "unresolved", "no path to the peer came in time, or too many packets wait for one")            \
-  X(kNoGroup, "no_group", "to a multicast group that does not exist on the link: nobody there listens")         \
-  X(kGroupUnresolved, "group_unresolved",                                                                       \
-    "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")     \
-  X(kTooManyGroups, "too_many_groups",                                                                          \
-    "to more new multicast groups than 200 a second, or than there is room for: somebody scans by IPv6")        \
-  X(kSendQueueFull, "send_queue_full", "the QP's send queue is full")                                           \
-  X(kSendError, "send_error", "the HCA refused the send, or completed it with an error")
+// X(enumerator, side, label, what happened and what an operator can do)
+#define EOIB_IPOIB_DROP_REASONS(X)                                                                                         \
+  X(kReceiveError, kReceived, "receive_error", "receive completed with an error")                                          \
+  X(kNotIpoib, kReceived, "not_ipoib", "datagram too short for an IPoIB header, or of a type that RFC 4391 does not have") \
+  X(kOwnMulticast, kReceived, "own_multicast", "looped copy of a multicast this interface sent")                           \
+  X(kReceivedDown, kReceived, "received_down", "received while the link was down")                                         \
+  X(kLinkDown, kToSend, "link_down", "to send while the link is down: see what the broadcast group says in `show`")        \
+  X(kTooLarge, kToSend, "too_large", "packet to send is longer than the link's MTU")                                       \
+  X(kNoBuffer, kToSend, "no_buffer", "to send while all buffers are on their way")                                         \
+  X(kUnresolved, kToSend, "unresolved", "no path to the peer came in time, or too many packets wait for one")              \
+  X(kNoGroup, kToSend, "no_group", "to a multicast group that does not exist on the link: nobody there listens")           \
+  X(kGroupUnresolved, kToSend, "group_unresolved",                                                                         \
+    "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")                \
+  X(kTooManyGroups, kToSend, "too_many_groups",                                                                            \
+    "to more new multicast groups than 200 a second, or than there is room for: somebody scans by IPv6")                   \
+  X(kSendQueueFull, kToSend, "send_queue_full", "the QP's send queue is full")                                             \
+  X(kSendError, kToSend, "send_error", "the HCA refused the send, or completed it with an error")
 
+enum class DropSide : uint8_t { kReceived, kToSend };
 enum class DropReason : uint8_t {
-#define EOIB_X(name, label, help) name,
+#define EOIB_X(name, side, label, help) name,
   EOIB_IPOIB_DROP_REASONS(EOIB_X)
 #undef EOIB_X
       kCount,
@@ -38,11 +46,13 @@ enum class DropReason : uint8_t {
 
 // X(member, help)
 #define EOIB_IPOIB_COUNTERS(X)                                                             \
-  X(received, "datagrams received, without own multicast")                                 \
+  X(arrived, "receives that completed")                                                    \
+  X(received, "datagrams handed to the host or the gateway")                               \
   X(received_bytes, "bytes of these, IPoIB header not counted")                            \
   X(received_groups, "of these, through a multicast group")                                \
   X(received_without_grh, "of these, without a global route header")                       \
   X(unknown_sources, "of these, from a sender that has not said yet which address it has") \
+  X(requested, "packets to be sent")                                                       \
   X(sent, "datagrams whose send completed")                                                \
   X(sent_bytes, "bytes of datagrams that were posted, IPoIB header not counted")           \
   X(sent_groups, "datagrams posted to a multicast group")                                  \
@@ -57,10 +67,11 @@ struct Counters {
 
   Counter& drop(DropReason reason) { return drops[static_cast<size_t>(reason)]; }
   uint64_t drop(DropReason reason) const { return drops[static_cast<size_t>(reason)].value(); }
+  uint64_t DropSum(DropSide side) const;
 };
 
-// Text for the operator: a line for each counter; and one for each reason that occurred.
-std::string StatsText(const Counters& counters);
+// Text for the operator: a line for each counter; and one for each reason that occurred. `under_way`: see above.
+std::string StatsText(const Counters& counters, size_t under_way);
 std::string DropsText(const Counters& counters);
 
 }  // namespace eoib::ipoib

@@ -13,6 +13,7 @@
 #include "control/fabric_port.h"
 #include "control/faulty_hca_for_test.h"
 #include "fdb/clock.h"
+#include "gateway/ipoib/conservation_for_test.h"
 #include "gateway/ipoib/link.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
@@ -46,6 +47,7 @@ class Node final : private Listener {
     fabric_->Start();
   }
   ~Node() override {
+    EXPECT_EQ(BrokenLaws(ParseNumbers(StatsText(channel()->counters(), channel()->UnderWay()), "link."), LinkLaws()), "");
     loop_.Remove(link_->wishes_fd());
     if (!stands_still_) StandStill();
     fabric_->Remove(link_.get());

@@ -1,10 +1,11 @@
 // What the translation counts: how packets ended that did not cross, and what else happened.
 //
-// One list makes the enumerators, the counters, the labels and the rows of the manual. The law of conservation, tested:
+// One list makes the enumerators, the counters, the labels and the rows of the manual. The laws of conservation, tested:
 //
 //     frames_in + packets_in = crossed + held + sum of drops at the input
+//     waited = released + unanswered + those that still wait
 //
-// where the last two reasons of the list belong to the output: they end packets that were held, or copies that were made.
+// The last three reasons of the list are not at the input: they end packets that were held, or that the gateway made.
 #ifndef EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
 #define EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
 
@@ -39,7 +40,8 @@ namespace eoib::translation {
   X(kNoRoute, "no_route", "IPoIB packet for a host beyond the link, and no router is known")                                   \
   X(kHeldFull, "held_full", "too many packets wait for hosts that have not answered yet")                                      \
   X(kUnanswered, "unanswered", "held for a host that did not answer")                                                          \
-  X(kOutputTooBig, "output_too_big", "what the gateway made is larger than the MTU")
+  X(kOutputTooBig, "output_too_big", "what the gateway made is larger than the MTU")                                           \
+  X(kOutputWithheld, "output_withheld", "what the gateway made while it stood by, or while the IPoIB link was down")
 
 enum class Drop : uint8_t {
 #define EOIB_X(name, label, help) name,
@@ -50,6 +52,7 @@ enum class Drop : uint8_t {
   kHeld = 254,  // waits for an answer, then crosses or ends as kUnanswered
 };
 inline constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
+constexpr bool IsAtInput(Drop drop) { return drop < Drop::kUnanswered; }
 
 // X(enumerator, label, what happened)
 #define EOIB_TRANSLATION_EVENTS(X)                                                                                      \
@@ -57,6 +60,8 @@ inline constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
   X(kPacketsIn, "packets_in", "packets from the IPoIB link")                                                            \
   X(kCrossed, "crossed", "of both, what went to the other side")                                                        \
   X(kHeldPackets, "held", "of both, what waited for an answer")                                                         \
+  X(kWaited, "waited", "the packets that were held, or the fragments that they had become")                             \
+  X(kReleased, "released", "of these, what was answered for")                                                           \
   X(kFramesOut, "frames_out", "frames to the VES, the gateway's own among them")                                        \
   X(kPacketsOut, "packets_out", "packets to the IPoIB link, the gateway's own among them")                              \
   X(kArp, "arp_translated", "ARP and RARP packets that crossed")                                                        \
@@ -107,12 +112,19 @@ class Counters {
   void Add(Drop drop) { ++drops_[static_cast<size_t>(drop)]; }
   void Add(Event event, uint64_t count = 1) { events_[static_cast<size_t>(event)] += count; }
   uint64_t operator[](Drop drop) const { return drops_[static_cast<size_t>(drop)]; }
+  uint64_t InputDrops() const;
   uint64_t operator[](Event event) const { return events_[static_cast<size_t>(event)]; }
 
  private:
   std::array<uint64_t, kDrops> drops_{};
   std::array<uint64_t, kEvents> events_{};
 };
+
+inline uint64_t Counters::InputDrops() const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kDrops; ++i) sum += IsAtInput(static_cast<Drop>(i)) ? drops_[i] : 0;
+  return sum;
+}
 
 }  // namespace eoib::translation
 

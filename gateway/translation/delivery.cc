@@ -37,6 +37,7 @@ Drop Delivery::Hold(const IpAddr& next_hop, const Packet& packet, absl::Span<con
     if (const Drop drop = Ask(next_hop, packet); drop != Drop::kNone) return drop;
   }
   const size_t gone = k_.resolver.Hold(next_hop, {packet.ethertype, packet.station, {bytes.begin(), bytes.end()}});
+  k_.counters.Add(Event::kWaited);
   for (size_t i = 0; i < gone; ++i) k_.counters.Add(Drop::kUnanswered);
   return Drop::kHeld;
 }
@@ -75,8 +76,11 @@ void Delivery::GiveUp(const IpAddr& target) {
   const absl::optional<MacAddr> mac = router.has_value() ? k_.neighbors.Find(*router) : absl::nullopt;
   k_.asks_of_ethernet.Failed(target, k_.now);
   for (const HeldPacket& held : k_.resolver.Take(target)) {
-    if (!mac.has_value()) k_.counters.Add(Drop::kUnanswered);
-    if (mac.has_value()) k_.output.ToEthernet(*mac, held.source, held.ethertype, held.bytes);
+    if (mac.has_value()) {
+      k_.Send(*mac, held);
+    } else {
+      k_.counters.Add(Drop::kUnanswered);
+    }
   }
 }
 

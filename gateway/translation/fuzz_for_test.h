@@ -233,12 +233,8 @@ class FuzzedGateway {
 
   void CheckConservation() const {
     const Counters& c = translator_.counters();
-    uint64_t ends = c[Event::kCrossed] + c[Event::kHeldPackets];
-    for (size_t i = 0; i < kDrops; ++i) {
-      const auto drop = static_cast<Drop>(i);
-      if (drop != Drop::kUnanswered && drop != Drop::kOutputTooBig) ends += c[drop];
-    }
-    Require(c[Event::kFramesIn] + c[Event::kPacketsIn] == ends);
+    Require(c[Event::kFramesIn] + c[Event::kPacketsIn] == c[Event::kCrossed] + c[Event::kHeldPackets] + c.InputDrops());
+    Require(c[Event::kWaited] == c[Event::kReleased] + c[Drop::kUnanswered] + translator_.knowledge().resolver.held());
     Require(c[Drop::kOutputTooBig] == 0);
   }
 

@@ -86,7 +86,12 @@ void Knowledge::OnNeighborGone(const IpAddr& ip) {
 
 void Knowledge::Release(const IpAddr& ip, MacAddr mac) {
   if (!resolver.IsWaitingFor(ip)) return;
-  for (const HeldPacket& held : resolver.Take(ip)) output.ToEthernet(mac, held.source, held.ethertype, held.bytes);
+  for (const HeldPacket& held : resolver.Take(ip)) Send(mac, held);
+}
+
+void Knowledge::Send(MacAddr mac, const HeldPacket& held) {
+  counters.Add(Event::kReleased);
+  output.ToEthernet(mac, held.source, held.ethertype, held.bytes);
 }
 
 }  // namespace eoib::translation

@@ -50,6 +50,9 @@ class Knowledge final : private Neighbors::Observer {
   // Other gateways to this link, whose packets say nothing about where hosts are.
   void SetOtherGateways(std::vector<IpoibAddress> gateways);
 
+  // Sends a packet to the Ethernet host for which it waited.
+  void Send(MacAddr mac, const HeldPacket& held);
+
   // See Translator. Requires the same stations, neighbors and link.
   void Imitate(const Knowledge& other);
 

@@ -18,9 +18,9 @@ MacAddr GroupMac(const IpAddr& group) {
 }
 
 bool Output::CanSend(size_t size, uint32_t mtu) {
-  if (Obstacle() != Drop::kNone) return false;
-  if (size <= mtu) return true;
-  counters_->Add(Drop::kOutputTooBig);
+  const bool withheld = Obstacle() != Drop::kNone;
+  if (!withheld && size <= mtu) return true;
+  counters_->Add(withheld ? Drop::kOutputWithheld : Drop::kOutputTooBig);
   return false;
 }
 

@@ -93,6 +93,12 @@ class Resolver {
   }
   absl::Time NextDeadline() const { return targets_.size() == 0 ? absl::InfiniteFuture() : next_; }
   size_t size() const { return targets_.size(); }
+  // Packets that wait.
+  size_t held() const {
+    size_t held = 0;
+    targets_.ForEach([&held](const auto& target) { held += target.value.packets.size(); });
+    return held;
+  }
 
  private:
   struct Target {

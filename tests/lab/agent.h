@@ -84,6 +84,10 @@ class Agent final : public Daemon {
 //   frames_in = forwarded + ingress_drops   and   egress_copies = transmitted + egress_drops
 // and that the sums are those of `drops`.
 void ExpectConservation(Agent* agent);
+// The same of the VESes of a daemon that is an agent.
+void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses);
+// A daemon's counters by VES; empty if it does not answer.
+std::map<std::string, Counters> VesStats(Daemon* agent);
 
 }  // namespace eoib::lab
 

@@ -1,6 +1,8 @@
 #include "tests/lab/gateway.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -8,7 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "gateway/conservation_for_test.h"
+#include "gateway/endpoint/conservation_for_test.h"
 #include "gtest/gtest.h"
+#include "tests/lab/agent.h"
 
 namespace eoib::lab {
 namespace {
@@ -51,7 +56,8 @@ Argv FlagsOf(const IpoibSpec& spec) {
 GatewayDaemon::GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs)
     : Daemon(lab, fabric, host, "eoib-gateway",
              {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
-              absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}) {
+              absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}),
+      specs_(specs) {
   WriteFile(directory() + "/eoib-gateway.toml", ToToml(specs));
 }
 
@@ -74,6 +80,55 @@ uint64_t GatewayDaemon::Stat(const std::string& name) {
 uint64_t GatewayDaemon::Drop(const std::string& reason) {
   bool found = false;
   return SumOf(MustCtl({"gateway", "drops"}), reason, &found);
+}
+
+namespace {
+
+// Whether nothing waits on its way out, and the VES has counted what went to the gateway and came from it.
+bool IsAtRest(const std::map<std::string, ipoib::Numbers>& gateways, std::map<std::string, Counters> veses,
+              const std::vector<GatewaySpec>& specs) {
+  return std::all_of(specs.begin(), specs.end(), [&](const GatewaySpec& spec) {
+    const auto gateway = gateways.find(spec.name);
+    if (gateway == gateways.end()) return false;
+    ipoib::Numbers numbers = gateway->second;
+    const Counters& ves = veses[spec.ves];
+    numbers.insert(ves.begin(), ves.end());
+    return numbers["link.under_way"] == 0 && numbers["frames_waiting"] == 0 &&
+           ipoib::BrokenLaws(numbers, {absl::StrCat("frames_in = ", spec.name, ".transmitted"),
+                                       absl::StrCat("frames_handed = ", spec.name, ".received")})
+               .empty();
+  });
+}
+
+}  // namespace
+
+void ExpectConservation(GatewayDaemon* gateway) {
+  SCOPED_TRACE(absl::StrCat("conservation of packets at the gateways on ", gateway->host()->name()));
+  std::set<std::string> veses;
+  for (const GatewaySpec& spec : gateway->specs()) veses.insert(spec.ves);
+  ExpectConservation(gateway, {veses.begin(), veses.end()});
+  std::string stats;
+  const bool at_rest = EventuallyTrue(kPatience, [&] {
+    stats = gateway->MustCtl({"gateway", "stats"});
+    return IsAtRest(gateway::ParseGatewayStats(stats), VesStats(gateway), gateway->specs()) || !gateway->Alive();
+  });
+  EXPECT_TRUE(at_rest) << "they do not come to rest: " << stats << gateway->Ctl({"stats"}).out;
+  EXPECT_EQ(gateway::NotConserved(stats), "") << stats;
+}
+
+// Two looks at the host, and at its link between them: nothing has happened meanwhile.
+void ExpectConservation(IpoibHost* host) {
+  SCOPED_TRACE(absl::StrCat("conservation of packets at eoib-ipoib on ", host->host()->name()));
+  std::string stats, link;
+  const bool at_rest = EventuallyTrue(kPatience, [&] {
+    stats = host->MustCtl({"stats"});
+    link = host->MustCtl({"link", "stats"});
+    return (host->MustCtl({"stats"}) == stats && ipoib::ParseNumbers(link)["under_way"] == 0) || !host->Alive();
+  });
+  EXPECT_TRUE(at_rest) << "it does not come to rest: " << stats << link;
+  ipoib::Numbers numbers = ipoib::ParseNumbers(stats);
+  numbers.merge(ipoib::ParseNumbers(link, "link."));
+  EXPECT_EQ(ipoib::BrokenLaws(numbers, endpoint::HostAndLinkLaws()), "") << stats << link;
 }
 
 IpoibHost::IpoibHost(Lab* lab, Fabric* fabric, Host* host, const IpoibSpec& spec)

@@ -31,10 +31,18 @@ class GatewayDaemon final : public Daemon {
     Launch();
     WaitUntilActive();
   }
+  const std::vector<GatewaySpec>& specs() const { return specs_; }
   // A counter of `gateway stats`, or a reason of `gateway drops` (0 if it never happened), of all its gateways.
   uint64_t Stat(const std::string& name);
   uint64_t Drop(const std::string& reason);
+
+ private:
+  const std::vector<GatewaySpec> specs_;
 };
+
+// Waits until nothing is under way in a gateway, and expects its laws of conservation (gateway/conservation_for_test.h), those
+// of its VESes, and that these count the frames of its ports as it does.
+void ExpectConservation(GatewayDaemon* gateway);
 
 struct IpoibSpec {
   uint16_t pkey = 0x8002;
@@ -60,6 +68,9 @@ class IpoibHost final : public Daemon {
  private:
   const IpoibSpec spec_;
 };
+
+// The same of a host (gateway/endpoint/conservation_for_test.h).
+void ExpectConservation(IpoibHost* host);
 
 }  // namespace eoib::lab
 

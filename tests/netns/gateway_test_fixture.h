@@ -33,6 +33,12 @@ class GatewayTest : public SwitchTest {
   }
   virtual std::vector<PartitionSpec> Partitions() const { return {{.pkey = kVesPKey}, {.pkey = kIpoibPKey, .ipoib = true}}; }
   void TearDown() override {
+    for (auto& gateway : gateways_) {
+      if (gateway->Alive()) ExpectConservation(gateway.get());
+    }
+    for (auto& [number, host] : ipoib_) {
+      if (host->Alive()) ExpectConservation(host.get());
+    }
     // A namespace ends some time after its last process, and until then its interface would answer in the next test.
     for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
     for (auto& [number, host] : ipoib_) ExpectOrderlyEnd(host.get());

@@ -1,0 +1,57 @@
+// The laws of conservation of a gateway, of what `gateway stats` shows. Test only.
+#ifndef EOIB_GATEWAY_CONSERVATION_FOR_TEST_H_
+#define EOIB_GATEWAY_CONSERVATION_FOR_TEST_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "gateway/ipoib/conservation_for_test.h"
+
+namespace eoib::gateway {
+
+// See README.md, "Conservation". Those of the link have LinkLaws as well.
+inline std::vector<std::string> GatewayLaws() {
+  std::vector<std::string> laws = ipoib::LinkLaws();
+  laws.insert(laws.end(), {"frames_in + packets_in = crossed + held + input_drops",  //
+                           "waited = released + unanswered + held_now",              //
+                           "frames_out = frames_handed + frames_waiting + frame_drops",
+                           "link.received = packets_in + hellos_received",  //
+                           "link.requested = packets_out + hellos_sent"});
+  return laws;
+}
+
+// The counters of each gateway in `stats`, those of its link as "link.NAME".
+inline std::map<std::string, ipoib::Numbers> ParseGatewayStats(absl::string_view stats) {
+  constexpr absl::string_view kGateway = "gateway ", kLink = "IPoIB link of gateway ";
+  std::map<std::string, ipoib::Numbers> gateways;
+  std::string name, prefix;
+  for (absl::string_view line : absl::StrSplit(stats, '\n')) {
+    if (absl::StartsWith(line, kGateway)) {
+      name = std::string(line.substr(kGateway.size()));
+      prefix = "";
+      gateways[name];
+    } else if (absl::StartsWith(line, kLink)) {
+      prefix = "link.";
+    } else {
+      gateways[name].merge(ipoib::ParseNumbers(line, prefix));
+    }
+  }
+  return gateways;
+}
+
+// What `stats` shows that is not conserved; empty if all is. Between two batches all is, whatever is under way.
+inline std::string NotConserved(absl::string_view stats) {
+  std::string broken;
+  for (const auto& [name, numbers] : ParseGatewayStats(stats)) {
+    if (!name.empty()) broken += ipoib::BrokenLaws(numbers, GatewayLaws());
+  }
+  return broken;
+}
+
+}  // namespace eoib::gateway
+
+#endif  // EOIB_GATEWAY_CONSERVATION_FOR_TEST_H_
