@@ -201,7 +201,9 @@ absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
         if (const auto& other = election.other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
         const translation::Knowledge& known = parts.translator->knowledge();
         absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n",
-                        PeersText(parts.hellos->counters()), "  hellos go through ",
+                        PeersText(parts.hellos->counters()));
+        if (election.state() == Election::State::kDown) return;
+        absl::StrAppend(&text, "  hellos go through ",
                         parts.hellos->in_group() ? "their own group\n" : "the broadcast group: their own is not joined\n");
       },
       deadline);
