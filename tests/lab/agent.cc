@@ -190,7 +190,7 @@ void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses) {
     }
     return idle || !agent->Alive();
   });
-  EXPECT_TRUE(at_rest) << where << " does not come to rest: " << agent->Ctl({"stats"}).ToString();
+  EXPECT_TRUE(at_rest) << "conservation of frames: " << where << " does not come to rest: " << agent->Ctl({"stats"}).ToString();
   for (const std::string& ves : veses) {
     SCOPED_TRACE(absl::StrCat("conservation of frames on ", where, ", VES ", ves));
     const Counters& counters = stats[ves];
