@@ -116,7 +116,7 @@ absl::optional<FaultInjector::Kept> FaultInjector::Keep(const Datagram& datagram
   kept_bytes_ += size;
   next_due_ = std::min(next_due_, datagram.due);
   Kept kept{datagram.header, std::make_unique<uint8_t[]>(datagram.header.length), datagram.copies, datagram.due};
-  CopyFromShared(kept.payload.get(), datagram.payload, datagram.header.length);
+  std::memcpy(kept.payload.get(), datagram.payload, datagram.header.length);
   return kept;
 }
 

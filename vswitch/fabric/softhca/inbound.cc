@@ -9,7 +9,7 @@ namespace eoib::softhca {
 void InboundRing::Publish() {
   if (!consumer.Publish()) return;
   const int fd = space.valid() ? space.get() : memory->space() != nullptr ? memory->space()->get() : -1;
-  if (fd >= 0) RingSharedEventFd(fd);
+  if (fd >= 0) RingEventFd(fd);
 }
 
 bool Inbound::Add(std::unique_ptr<InboundRing> ring) {
@@ -49,10 +49,6 @@ std::vector<std::unique_ptr<InboundRing>> Inbound::TakeFinished() {
   }
   rings_.erase(std::remove(rings_.begin(), rings_.end(), nullptr), rings_.end());
   return finished;
-}
-
-bool Inbound::HasPeers() const {
-  return std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->liveness.valid(); });
 }
 
 bool Inbound::Arm() {

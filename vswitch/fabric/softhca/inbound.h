@@ -38,7 +38,7 @@ struct InboundRing {
 
 class Inbound {
  public:
-  // More rings of one source than that are refused: two are enough while one replaces the other.
+  // More rings of one source than that are refused: two are enough while one replaces the other, and DrainRing recurses.
   static constexpr size_t kMaxRingsOfSource = 8;
 
   // False if the source has too many.
@@ -48,20 +48,17 @@ class Inbound {
   // Takes what is finished (closed and empty, or corrupt) out of the set, for the caller to destroy without the mutex.
   std::vector<std::unique_ptr<InboundRing>> TakeFinished();
   bool has_finished() const { return finished_; }
-  // What the ring holds now is still delivered; what its producer writes from now on is not, or it could keep the ring for
-  // ever.
+  // What the ring holds now is still delivered; what its producer writes from now on is not.
   void Close(InboundRing* ring);
 
-  // Hands records to `deliver(ring, header, payload)` until `done()` or no ring has any. True if none has. A producer can keep
-  // its ring from ever being empty, so `done` must come true after a bounded number of records.
+  // Hands records to `deliver(ring, header, payload)` until `done()` or no ring has any. True if none has. A fast producer can
+  // keep its ring from ever being empty, so `done` must come true after a bounded number of records.
   template <typename Deliver, typename Done>
   bool Drain(Deliver deliver, Done done);
   // Asks for the doorbell on every ring. True if some have records already.
   bool Arm();
 
   size_t size() const { return rings_.size(); }
-  // There are rings from other processes.
-  bool HasPeers() const;
   template <typename Function>
   void ForEach(Function function) {
     for (auto& ring : rings_) function(ring.get());

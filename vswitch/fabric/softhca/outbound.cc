@@ -48,13 +48,10 @@ uint8_t* RingSender::Reserve(size_t length) {
 // empties need not grow.
 void RingSender::MetFull() {
   if (current_->producer.corrupt()) {
-    // A destination that spoils its rings must not have the sender make it one after the other.
     ++shared_->counters->corrupt_rings;
-    Close();
-    spoilt_until_ = shared_->clock->Now() + options().refusal_pause;
-    return;
+    return Close();
   }
-  if (current_->producer.Publish()) RingSharedEventFd(current_->doorbell->get());
+  if (current_->producer.Publish()) RingEventFd(current_->doorbell->get());
   const uint64_t tail = current_->producer.tail();
   const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
   if (current_->tail_when_full != tail) current_->full_since = shared_->clock->Now();
@@ -64,7 +61,7 @@ void RingSender::MetFull() {
 
 void RingSender::Publish() {
   blocked_ = false;
-  if (current_.has_value() && current_->producer.Publish()) RingSharedEventFd(current_->doorbell->get());
+  if (current_.has_value() && current_->producer.Publish()) RingEventFd(current_->doorbell->get());
 }
 
 // ---- Parking.

@@ -87,7 +87,7 @@ class RingSender {
   bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
   void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback = false);
   void OnRefused();
-  // The destination was heard of: a refusal from before says nothing any more. That it spoils rings does.
+  // The destination was heard of: a refusal from before says nothing any more.
   void OnPeerSeen() { refused_until_ = absl::InfinitePast(); }
   // The other end is gone. What was in the ring is lost; what is parked goes into the next one.
   void OnClosed() { current_.reset(); }
@@ -140,7 +140,7 @@ class RingSender {
   void Unpark();
   void DiscardParked();
   absl::Time Deadline(int64_t stamp) const;
-  bool IsPausing(absl::Time now) const { return now < refused_until_ || now < spoilt_until_; }
+  bool IsPausing(absl::Time now) const { return now < refused_until_; }
   bool IsIdle(absl::Time now) const;
   void CloseIfIdle(absl::Time now);
 
@@ -152,7 +152,6 @@ class RingSender {
   absl::optional<Opening> opening_;
   uint64_t wish_ = 0;
   absl::Time refused_until_ = absl::InfinitePast();
-  absl::Time spoilt_until_ = absl::InfinitePast();  // nothing that the destination does makes it shorter
   std::unique_ptr<Parking> parking_;
   size_t parked_ = 0;
   bool blocked_ = false;  // what is parked found no room in this burst, so what follows would find none

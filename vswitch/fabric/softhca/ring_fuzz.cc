@@ -122,7 +122,7 @@ class Game {
       EOIB_CHECK((payload - in_->data()) % kRecordAlignment == 0);
       // Every byte may be read.
       std::vector<uint8_t> copy(header.length);
-      eoib::softhca::CopyFromShared(copy.data(), payload, header.length);
+      std::memcpy(copy.data(), payload, header.length);
       consumer_.Release();
     }
     const uint64_t before = tail_;

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -85,16 +84,6 @@ RingHeaderWords LoadHeader(const uint8_t* from) {
   const auto* shared = reinterpret_cast<const SharedWord*>(from);
   for (size_t i = 0; i < words.size(); ++i) words[i] = __atomic_load_n(&shared[i], __ATOMIC_RELAXED);
   return words;
-}
-
-void CopyFromShared(void* to, const uint8_t* from, size_t size) {
-#ifdef EOIB_SANITIZE_THREAD
-  // To ThreadSanitizer a race is one unless every access is atomic.
-  auto* bytes = static_cast<uint8_t*>(to);
-  for (size_t i = 0; i < size; ++i) bytes[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-#else
-  if (size > 0) std::memcpy(to, from, size);  // of nothing, @to may be null
-#endif
 }
 
 }  // namespace eoib::softhca

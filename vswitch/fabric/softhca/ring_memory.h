@@ -81,11 +81,10 @@ class RingMemory {
 
 bool IsRingCapacity(uint64_t capacity);
 
-// How a consumer reads `data`, which the other side may be writing at that moment. Nothing is read twice: what is decided upon
-// is what was copied. A record's header in 8-byte loads; anything may have become of the rest.
+// How a consumer reads a record's header in `data`, which the other side may be writing at that moment: once, in 8-byte loads.
+// What is decided upon is the copy.
 using RingHeaderWords = std::array<uint64_t, 8>;
 RingHeaderWords LoadHeader(const uint8_t* from);
-void CopyFromShared(void* to, const uint8_t* from, size_t size);
 
 }  // namespace eoib::softhca
 

@@ -62,7 +62,6 @@ SoftPort::SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Opt
       options_(options),
       clock_(options.clock != nullptr ? options.clock : &system_clock_),
       doorbell_(MakeSharedEventFd()),
-      own_bell_(MakeEventFd()),
       space_(MakeSharedEventFd()),
       kick_(MakeEventFd()),
       mad_event_(MakeEventFd()),
@@ -78,7 +77,7 @@ absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetL
 }
 
 absl::Status SoftPort::Register() {
-  if (!doorbell_->valid() || !own_bell_.valid() || !space_->valid() || !kick_.valid() || !mad_event_.valid()) {
+  if (!doorbell_->valid() || !space_->valid() || !kick_.valid() || !mad_event_.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("open port ", name_, ": make an eventfd"));
   }
   absl::StatusOr<std::shared_ptr<CountersPage>> counters = CountersPage::Create();
@@ -260,7 +259,7 @@ int SoftPort::AddChannel(SoftChannel* channel) {
   channel->event = MakeEventFd();
   channel->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!channel->event.valid() || !channel->epoll.valid()) return errno;
-  for (const int fd : {channel->event.get(), doorbell_->get(), own_bell_.get()}) {
+  for (const int fd : {channel->event.get(), doorbell_->get()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (epoll_ctl(channel->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
@@ -401,11 +400,6 @@ int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
 void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
   ++records_taken_;
   if (ring->loopback) return queue_pairs_.Deliver(ring->source, header, payload);
-  if (IsReadTwice(header)) {
-    // The other side may be writing: all who look must see the same.
-    CopyFromShared(stable_.data(), payload, header.length);
-    payload = stable_.data();
-  }
   if (capture_ != nullptr && header.length <= kMaxDatagram) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
     CapturePacket(header, ring->source.lid, ring->source.gid, Gather{&piece, 1});
@@ -414,10 +408,6 @@ void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint
   faults_.Take(ring->source, header, payload,
                [this](const SourceIdentity& source, const RecordHeader& taken, const uint8_t* bytes)
                    ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_pairs_.Deliver(source, taken, bytes); });
-}
-
-bool SoftPort::IsReadTwice(const RecordHeader& header) const {
-  return capture_ != nullptr || faults_.active() || header.dlid >= Mlid::kMin;
 }
 
 void SoftPort::CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather) {
@@ -453,21 +443,21 @@ void SoftPort::WakeReceivers(bool has_records) {
   const absl::Time due = faults_.next_due();
   const bool is_due = due != absl::InfiniteFuture() && due <= clock_->Now();
   // All rings are armed, whatever one of them has.
-  if (inbound_.Arm() || has_records || is_due) RingOwnBell();
+  if (inbound_.Arm() || has_records || is_due) RingDoorbell();
 }
 
 // Who has been told already will come here again.
 void SoftPort::WatchDueTime() {
-  if (!own_bell_rung_ && faults_.next_due() < background_wakes_) Kick();
+  if (!doorbell_rung_ && faults_.next_due() < background_wakes_) Kick();
 }
 
-void SoftPort::RingOwnBell() {
-  if (!std::exchange(own_bell_rung_, true)) RingEventFd(own_bell_.get());
+void SoftPort::RingDoorbell() {
+  if (!std::exchange(doorbell_rung_, true)) RingEventFd(doorbell_->get());
 }
 
-void SoftPort::SilenceBells() {
+void SoftPort::SilenceDoorbell() {
+  doorbell_rung_ = false;
   ClearEventFd(doorbell_->get());
-  if (std::exchange(own_bell_rung_, false)) ClearEventFd(own_bell_.get());
 }
 
 int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
@@ -518,7 +508,7 @@ int SoftPort::GetCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) {
     {
       absl::MutexLock lock(&mutex_);
       if (TakeCqEvent(channel, cq, cq_context)) return 0;
-      SilenceBells();
+      SilenceDoorbell();
       DrainInbound(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
       if (TakeCqEvent(channel, cq, cq_context)) return 0;
     }

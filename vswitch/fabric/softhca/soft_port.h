@@ -13,7 +13,6 @@
 
 #include <infiniband/verbs.h>
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -134,9 +133,7 @@ class SoftPort final : public PortSink {
   };
   struct Vigil {
     std::vector<Watched> rings;
-    bool space = false;       // whether it listens for room
-    bool space_rung = false;  // and was told of some
-    bool timed_out = false;   // it has slept its time
+    bool space = false;  // whether it listens for room
     absl::Duration time;
   };
 
@@ -152,15 +149,14 @@ class SoftPort final : public PortSink {
   template <typename Done>
   void DrainInbound(uint64_t limit, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsReadTwice(const RecordHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A loopback is captured once, as it is sent.
   void CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The sleeping receivers of this port hear of all that is there, and the background of what will be due.
   void WakeReceivers(bool has_records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchDueTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RingOwnBell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SilenceBells() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RingDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SilenceDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int PollOnce(SoftCq* cq, int count, ibv_wc* completions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddInbound(std::unique_ptr<InboundRing> ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -195,8 +191,7 @@ class SoftPort final : public PortSink {
   const Options options_;
   const MonotonicClock system_clock_;
   const Clock* const clock_;
-  const std::shared_ptr<UniqueFd> doorbell_;  // what producers ring when they were asked to
-  const UniqueFd own_bell_;                   // what this port rings itself: a peer could steal from the doorbell
+  const std::shared_ptr<UniqueFd> doorbell_;  // what producers ring when they were asked to, and this port itself
   const std::shared_ptr<UniqueFd> space_;     // what consumers ring when they made room that was wanted
   const UniqueFd kick_;                       // the background's own
   const UniqueFd mad_event_;
@@ -214,11 +209,10 @@ class SoftPort final : public PortSink {
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;                     // out of rings, or received late
-  std::array<uint8_t, kMaxRecordPayload> stable_ ABSL_GUARDED_BY(mutex_);  // a payload that nobody writes
-  uint32_t polls_in_vain_ ABSL_GUARDED_BY(mutex_) = 0;                     // in a row, of any completion queue
-  bool own_bell_rung_ ABSL_GUARDED_BY(mutex_) = false;                     // and not silenced since
-  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;                  // looks after parked messages without being kicked
+  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;     // out of rings, or received late
+  uint32_t polls_in_vain_ ABSL_GUARDED_BY(mutex_) = 0;     // in a row, of any completion queue
+  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;     // by this port, and not silenced since
+  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // looks after parked messages without being kicked
   absl::Time background_wakes_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
 

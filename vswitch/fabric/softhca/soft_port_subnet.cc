@@ -18,8 +18,6 @@ namespace eoib::softhca {
 namespace {
 
 constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
-// How long a sleeping receiver whose doorbell a peer has silenced waits for what is in its rings.
-constexpr absl::Duration kDoorbellPatience = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -282,13 +280,10 @@ bool SoftPort::BackgroundTurn(Vigil* vigil) {
     ++counters_.corrupt_rings;
     outbound_.WishToClose(ring->id);
   }
-  const size_t parked = outbound_.parked();
   outbound_.Maintain();
-  // Whoever rings for room that is not there is not listened to before the next tick.
-  vigil->space = outbound_.parked() != 0 && (!vigil->space_rung || outbound_.parked() < parked);
-  background_awake_ = outbound_.parked() != 0;
-  // Something is due, or a peer has stolen from the doorbell.
-  if (vigil->timed_out && queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
+  vigil->space = background_awake_ = outbound_.parked() != 0;
+  // Something may be due, or a producer may have died before it rang.
+  if (queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
   counters_page_->Store(counters_);
   const absl::Time now = clock_->Now();
   vigil->time = SleepTime(now);
@@ -301,10 +296,8 @@ absl::Duration SoftPort::SleepTime(absl::Time now) {
   absl::Duration time = absl::InfiniteDuration();
   if (outbound_.HasRings()) time = options_.outbound.idle_close / 4;
   if (outbound_.parked() != 0) time = std::min(time, kParkedTick);
-  // Also if nobody sleeps now: whoever goes to sleep does not wake this thread.
-  if (inbound_.HasPeers()) time = std::min(time, kDoorbellPatience);
-  // Who has been told already need not be told again.
-  if (queue_pairs_.receiver_armed() && !own_bell_rung_) time = std::min(time, faults_.next_due() - now);
+  // A receiver that has been told already need not be told again.
+  if (queue_pairs_.receiver_armed() && !doorbell_rung_) time = std::min(time, faults_.next_due() - now);
   return std::max(time, absl::ZeroDuration());
 }
 
@@ -325,13 +318,9 @@ void SoftPort::Sleep(Vigil* vigil) {
   const size_t before_rings = fds.size();
   for (const Watched& each : vigil->rings) fds.push_back({each.fd, POLLIN, 0});
   const timespec time = absl::ToTimespec(vigil->time);
-  vigil->space_rung = false;
-  const int ready = ppoll(fds.data(), fds.size(), vigil->time == absl::InfiniteDuration() ? nullptr : &time, nullptr);
-  vigil->timed_out = ready == 0;
-  if (ready <= 0) return;
+  if (ppoll(fds.data(), fds.size(), vigil->time == absl::InfiniteDuration() ? nullptr : &time, nullptr) <= 0) return;
   if (fds[0].revents != 0) ClearEventFd(kick_.get());
-  vigil->space_rung = fds[1].revents != 0;
-  if (vigil->space_rung) ClearEventFd(space_->get());
+  if (fds[1].revents != 0) ClearEventFd(space_->get());
   // Whatever is to be seen there: a peer has nothing to say but that it ends.
   for (size_t i = 0; i < vigil->rings.size(); ++i) {
     if (fds[before_rings + i].revents != 0) PeerDied(vigil->rings[i]);
