@@ -309,39 +309,31 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
   return packet;
 }
 
-absl::Status Outbox::Send(int socket, Packet packet, absl::optional<Subject> subject) {
+absl::Status Outbox::Send(int socket, Packet packet) {
   if (counted_ >= limit_) {
     return absl::ResourceExhaustedError(absl::StrCat("send a message: ", limit_, " are waiting already"));
   }
-  return Add(socket, {std::move(packet), subject, /*counts=*/true});
+  ++counted_;
+  return Add(socket, {std::move(packet), absl::nullopt});
 }
 
 absl::Status Outbox::SendLatest(int socket, Packet packet, const Subject& subject) {
   const auto before = by_subject_.find(subject);
-  if (before == by_subject_.end()) return Add(socket, {std::move(packet), subject, /*counts=*/false});
+  if (before == by_subject_.end()) return Add(socket, {std::move(packet), subject});
   before->second->packet = std::move(packet);
   return Flush(socket);
 }
 
 absl::Status Outbox::Add(int socket, Waiting waiting) {
   waiting_.push_back(std::move(waiting));
-  const auto last = std::prev(waiting_.end());
-  if (last->subject.has_value()) by_subject_[*last->subject] = last;
-  counted_ += last->counts;
+  if (waiting_.back().subject.has_value()) by_subject_[*waiting_.back().subject] = std::prev(waiting_.end());
   return Flush(socket);
 }
 
-bool Outbox::TakeBack(const Subject& subject) {
-  const auto found = by_subject_.find(subject);
-  if (found == by_subject_.end()) return false;
-  Remove(found->second);
-  return true;
-}
-
-void Outbox::Remove(std::list<Waiting>::iterator waiting) {
-  counted_ -= waiting->counts;
-  if (waiting->subject.has_value()) by_subject_.erase(*waiting->subject);
-  waiting_.erase(waiting);
+void Outbox::RemoveFirst() {
+  const absl::optional<Subject>& subject = waiting_.front().subject;
+  subject.has_value() ? void(by_subject_.erase(*subject)) : void(--counted_);
+  waiting_.pop_front();
 }
 
 void Outbox::Clear() {
@@ -355,7 +347,7 @@ absl::Status Outbox::Flush(int socket) {
     const int error = SendNow(socket, waiting_.front().packet);
     if (error == EAGAIN || error == EWOULDBLOCK) return absl::OkStatus();
     if (error != 0) return absl::DataLossError(absl::StrCat("send a message: ", std::strerror(error)));
-    Remove(waiting_.begin());
+    RemoveFirst();
   }
   return absl::OkStatus();
 }

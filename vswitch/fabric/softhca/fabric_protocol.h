@@ -213,17 +213,15 @@ absl::StatusOr<Packet> ReceivePacket(int socket);
 // a stopped process at the other end blocks nobody. Not thread-safe.
 class Outbox {
  public:
-  // What a message is about: a group, a ring.
+  // What a message is about: a group, a report.
   using Subject = std::pair<MessageType, uint64_t>;
 
   explicit Outbox(size_t limit) : limit_(limit) {}
 
-  // kResourceExhausted if it is full; another error if the socket is broken. TakeBack finds it by its subject.
-  absl::Status Send(int socket, Packet packet, absl::optional<Subject> subject = absl::nullopt);
+  // kResourceExhausted if it is full; another error if the socket is broken.
+  absl::Status Send(int socket, Packet packet);
   // Takes the place of a message on the same subject that still waits: there is room however full it is.
   absl::Status SendLatest(int socket, Packet packet, const Subject& subject);
-  // False if nothing on that subject waits any more.
-  bool TakeBack(const Subject& subject);
   absl::Status Flush(int socket);
   bool empty() const { return waiting_.empty(); }
   size_t size() const { return waiting_.size(); }
@@ -232,12 +230,11 @@ class Outbox {
  private:
   struct Waiting {
     Packet packet;
-    absl::optional<Subject> subject;
-    bool counts;
+    absl::optional<Subject> subject;  // none: it counts
   };
 
   absl::Status Add(int socket, Waiting waiting);
-  void Remove(std::list<Waiting>::iterator waiting);
+  void RemoveFirst();
 
   const size_t limit_;
   size_t counted_ = 0;  // those of Send

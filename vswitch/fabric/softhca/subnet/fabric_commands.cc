@@ -104,9 +104,8 @@ FabricCommands::Answer FabricCommands::Show() const {
     absl::StrAppend(&text, "LIDs will not survive a restart: ", absl::string_view(lids_->status().message()), "\n");
   }
   const FabricServer::Counters& counters = server_->counters();
-  absl::StrAppendFormat(&text, "connections %u: accepted %u, refused %u, dropped for bad messages %u, for not reading %u, ",
+  absl::StrAppendFormat(&text, "connections %u: accepted %u, refused %u, dropped for bad messages %u, for not reading %u\n",
                         server_->clients(), counters.accepted, counters.refused, counters.malformed, counters.stuck);
-  absl::StrAppendFormat(&text, "for not registering %u\n", counters.silent);
   if (!server_->last_error().empty()) absl::StrAppend(&text, "last dropped for: ", server_->last_error(), "\n");
   for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, "fault ", FormatFault(fault), "\n");
   return text;

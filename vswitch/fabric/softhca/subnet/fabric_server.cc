@@ -23,7 +23,6 @@ namespace eoib::softhca {
 namespace {
 
 constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // everybody's
-constexpr int kAcceptsPerRun = 16;
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
 
@@ -37,8 +36,7 @@ absl::Status SystemError(absl::StatusCode code, const std::string& what) {
 // that fails shuts the socket down, and the server's thread then finds it dead.
 class FabricServer::Client final : public PortSink {
  public:
-  Client(uint64_t id, int epoll, UniqueFd socket, absl::Time connected)
-      : id_(id), epoll_(epoll), socket_(std::move(socket)), connected_(connected) {}
+  Client(uint64_t id, int epoll, UniqueFd socket) : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
   ~Client() override { link_.reset(); }  // before the socket and the queue
 
   uint64_t id() const { return id_; }
@@ -59,19 +57,12 @@ class FabricServer::Client final : public PortSink {
   }
   bool registered() const { return registered_; }
   PortUse use() const { return use_; }
-  // When it must have registered.
-  absl::Time deadline() const { return registered_ ? absl::InfiniteFuture() : connected_ + kSilence; }
-  // It has not registered, and nothing that it has said waits to be read.
-  bool is_silent() const {
-    pollfd state{socket_.get(), POLLIN, 0};
-    return !registered_ && poll(&state, 1, 0) == 0;
-  }
 
   template <typename Message>
-  void Post(const Message& message, std::vector<UniqueFd> fds = {}, absl::optional<Outbox::Subject> subject = absl::nullopt) {
+  void Post(const Message& message, std::vector<UniqueFd> fds = {}) {
     absl::MutexLock lock(&mutex_);
     if (broken_) return;
-    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds)), subject));
+    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
   }
   // Says nothing more.
   void Mute() {
@@ -95,14 +86,12 @@ class FabricServer::Client final : public PortSink {
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {
     SourceMessage message = ToMessage(MessageType::kRingOffered, ring, source);
     message.capacity = end.capacity;
-    Post(message, ToDescriptors(std::move(end)), RingSubject(ring));
+    Post(message, ToDescriptors(std::move(end)));
   }
   void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override {
     Post(ToMessage(MessageType::kSourceChanged, ring, source));
   }
-  // An offer that was not yet read is not made, or who opens and closes rings in turn would fill the queue.
   void OnRingClosed(uint64_t ring) override {
-    if (TakeBack(RingSubject(ring))) return;
     RingMessage message;
     message.type = MessageType::kRingClosed;
     message.ring = ring;
@@ -141,11 +130,6 @@ class FabricServer::Client final : public PortSink {
     if (broken_ || outbox_.size() >= kQueue) return;
     Settle(outbox_.SendLatest(socket_.get(), Encode(message), {MessageType::kMad, tid}));
   }
-  static Outbox::Subject RingSubject(uint64_t ring) { return {MessageType::kRingOffered, ring}; }
-  bool TakeBack(const Outbox::Subject& subject) {
-    absl::MutexLock lock(&mutex_);
-    return outbox_.TakeBack(subject);
-  }
   // After a write: closes a socket that failed, and asks for EPOLLOUT as long as something waits.
   void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!status.ok()) {
@@ -166,7 +150,6 @@ class FabricServer::Client final : public PortSink {
   const uint64_t id_;
   const int epoll_;
   const UniqueFd socket_;
-  const absl::Time connected_;
   std::unique_ptr<SubnetLink> link_;
   bool registered_ = false;
   PortUse use_ = PortUse::kOwn;
@@ -178,15 +161,13 @@ class FabricServer::Client final : public PortSink {
   bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet,
-                                                                   const Clock* clock) {
-  std::unique_ptr<FabricServer> server(new FabricServer(path, subnet, clock));
+absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet) {
+  std::unique_ptr<FabricServer> server(new FabricServer(path, subnet));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }
 
-FabricServer::FabricServer(std::string path, Subnet* subnet, const Clock* clock)
-    : path_(std::move(path)), subnet_(subnet), clock_(clock != nullptr ? clock : &system_clock_) {}
+FabricServer::FabricServer(std::string path, Subnet* subnet) : path_(std::move(path)), subnet_(subnet) {}
 
 // Rings outlive the server: no client may hear, as the registrations end one by one, that the others' rings are closed.
 FabricServer::~FabricServer() {
@@ -210,18 +191,18 @@ absl::Status FabricServer::Start() {
     return SystemError(absl::StatusCode::kInternal, "listen on " + path_);
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid() || !WatchListener(EPOLL_CTL_ADD)) return SystemError(absl::StatusCode::kInternal, "watch " + path_);
+  if (!epoll_.valid() || !WatchListener()) return SystemError(absl::StatusCode::kInternal, "watch " + path_);
   spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!spare_.valid()) return SystemError(absl::StatusCode::kInternal, "open /dev/null");
   return absl::OkStatus();
 }
 
 // Edge-triggered: connections that cannot be accepted must not keep the thread awake.
-bool FabricServer::WatchListener(int how) {
+bool FabricServer::WatchListener() {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kListenerId;
-  return epoll_ctl(epoll_.get(), how, listener_.get(), &event) == 0;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) == 0;
 }
 
 // The lock settles who serves the path when two start at once; the socket file alone cannot.
@@ -262,40 +243,10 @@ void FabricServer::Run() {
       Serve(events[i].data.u64, events[i].events);
     }
   }
-  DropOverdue();
 }
 
-// Identifiers grow: the first that has not registered has had the most time.
-absl::Time FabricServer::NextDeadline() const {
-  for (const auto& [id, client] : clients_) {
-    if (!client->registered()) return client->deadline();
-  }
-  return absl::InfiniteFuture();
-}
-
-// After the turn's messages: whoever was stopped meanwhile, fabricd or the other end, has been heard.
-void FabricServer::DropOverdue() {
-  const absl::Time now = clock_->Now();
-  for (auto next = clients_.begin(); next != clients_.end();) {
-    const auto client = next++;
-    if (now < client->second->deadline()) continue;
-    Drop(client->first, absl::DeadlineExceededError("a client did not register in time"));
-  }
-}
-
-// Whoever says nothing gives way to whoever comes, the oldest first. False if nobody is silent.
-bool FabricServer::MakeRoom() {
-  for (const auto& [id, client] : clients_) {
-    if (!client->is_silent()) continue;
-    Drop(id, absl::DeadlineExceededError("a client did not register before others came"));
-    return true;
-  }
-  return false;
-}
-
-// So many at once: whoever connects and disconnects without end must not keep the others waiting.
 void FabricServer::Accept() {
-  for (int i = 0; i < kAcceptsPerRun; ++i) {
+  for (;;) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
       const bool more = errno == EINTR || errno == ECONNABORTED || ((errno == EMFILE || errno == ENFILE) && RefuseOne());
@@ -303,7 +254,7 @@ void FabricServer::Accept() {
       return;
     }
     ++counters_.accepted;
-    if (clients_.size() >= kMaxConnections && !MakeRoom()) {
+    if (clients_.size() >= kMaxConnections) {
       ++counters_.refused;
       continue;
     }
@@ -312,9 +263,8 @@ void FabricServer::Accept() {
     event.events = EPOLLIN;
     event.data.u64 = id;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
-    clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket), clock_->Now());
+    clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket));
   }
-  WatchListener(EPOLL_CTL_MOD);  // tells of those that still wait
 }
 
 // Without a descriptor for it, a connection would wait in vain; who is disconnected tries again. False if none waits.
@@ -350,7 +300,7 @@ void FabricServer::Drop(uint64_t id, const absl::Status& why) {
     ++counters_.stuck;
     last_error_ = "a client did not read its messages";
   } else if (!absl::IsDataLoss(why)) {
-    ++(absl::IsDeadlineExceeded(why) ? counters_.silent : counters_.malformed);
+    ++counters_.malformed;
     last_error_ = std::string(why.message());
   }
   // Out of the map first: ending the registration tells the other clients.

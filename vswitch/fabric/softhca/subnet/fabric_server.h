@@ -16,8 +16,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "fdb/clock.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/fabric/unique_fd.h"
@@ -31,22 +29,18 @@ class FabricServer {
   static constexpr size_t kMaxGuests = 128;    // that manage or query one: of an owner, too, for its MADs
   static constexpr size_t kMaxStrangers = 16;  // connected above that, to be told why they are refused
   static constexpr size_t kMaxConnections = kMaxOwners + kMaxGuests + kMaxStrangers;
-  static constexpr size_t kQueue = 1024;                        // messages that wait for a client which does not read
-  static constexpr absl::Duration kSilence = absl::Seconds(1);  // for which a connection may wait before it registers
+  static constexpr size_t kQueue = 1024;  // messages that wait for a client which does not read
 
   struct Counters {
     uint64_t accepted = 0;
     uint64_t refused = 0;    // above these, or for want of a descriptor
     uint64_t malformed = 0;  // disconnected for a message that was not in order
     uint64_t stuck = 0;      // disconnected because they did not read for too long
-    uint64_t silent = 0;     // disconnected because they did not register
   };
 
   // Listens on `path`, whose directory must exist. A socket file that nobody serves is replaced; kAlreadyExists if a living
-  // fabricd serves it. `subnet` outlives the server and has no ports but the server's; `clock` outlives it too, null:
-  // CLOCK_MONOTONIC.
-  static absl::StatusOr<std::unique_ptr<FabricServer>> Listen(const std::string& path, Subnet* subnet,
-                                                              const Clock* clock = nullptr);
+  // fabricd serves it. `subnet` outlives the server and has no ports but the server's.
+  static absl::StatusOr<std::unique_ptr<FabricServer>> Listen(const std::string& path, Subnet* subnet);
   // Ends all connections and removes the socket file.
   ~FabricServer();
   FabricServer(const FabricServer&) = delete;
@@ -54,9 +48,8 @@ class FabricServer {
 
   // Readable whenever Run has something to do: to be put into the owner's epoll set.
   int fd() const { return epoll_.get(); }
-  // Handles what is ready, and drops who should have registered by NextDeadline. Never blocks.
+  // Handles what is ready. Never blocks.
   void Run();
-  absl::Time NextDeadline() const;
 
   size_t clients() const { return clients_.size(); }
   const Counters& counters() const { return counters_; }
@@ -66,18 +59,16 @@ class FabricServer {
  private:
   class Client;
 
-  FabricServer(std::string path, Subnet* subnet, const Clock* clock);
+  FabricServer(std::string path, Subnet* subnet);
   absl::Status Start();
   absl::Status Lock();
   absl::Status RemoveStaleSocket() const;
-  bool WatchListener(int how);
+  bool WatchListener();
   void Accept();
   bool RefuseOne();
   void Serve(uint64_t id, uint32_t events);
   void Drop(uint64_t id, const absl::Status& why);
   void DropDead(uint64_t except);
-  void DropOverdue();
-  bool MakeRoom();
   absl::Status Handle(Client* client, Packet packet);
   static absl::StatusOr<PortResources> ResourcesIn(const Packet& packet);
   absl::Status HandleRegister(Client* client, Packet packet);
@@ -87,8 +78,6 @@ class FabricServer {
 
   const std::string path_;
   Subnet* const subnet_;
-  const MonotonicClock system_clock_;
-  const Clock* const clock_;
   UniqueFd lock_;  // of path_ + ".lock", held as long as the server lives
   UniqueFd epoll_;
   UniqueFd listener_;

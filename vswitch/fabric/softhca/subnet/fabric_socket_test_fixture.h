@@ -45,7 +45,7 @@ class Fabricd {
       : clock_(options.clock != nullptr ? options.clock : &system_clock_),
         subnet_(std::move(options)),
         wake_(eventfd(0, EFD_CLOEXEC)) {
-    auto server = FabricServer::Listen(socket, &subnet_, clock_);
+    auto server = FabricServer::Listen(socket, &subnet_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     Continue();
@@ -62,7 +62,7 @@ class Fabricd {
     thread_ = std::thread([this] {
       for (;;) {
         pollfd polled[] = {{server_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-        const absl::Duration left = std::min(subnet_.NextDeadline(), server_->NextDeadline()) - clock_->Now();
+        const absl::Duration left = subnet_.NextDeadline() - clock_->Now();
         poll(polled, 2, left == absl::InfiniteDuration() ? -1 : static_cast<int>(left / absl::Milliseconds(1)) + 1);
         uint64_t woken;
         if (polled[1].revents != 0) return void(read(wake_.get(), &woken, sizeof(woken)) > 0);

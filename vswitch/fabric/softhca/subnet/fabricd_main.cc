@@ -77,7 +77,6 @@ absl::Status Run() {
   EventLoop* const loop = (*daemon)->loop();
   absl::Status watched = loop->Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); });
   loop->AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
-  loop->AddDeadline([&] { return (*server)->NextDeadline(); }, [&] { (*server)->Run(); });
   watched.Update(WritePidFile(FLAGS_pidfile));
   if (!watched.ok()) return watched;
   (*daemon)->Run();

@@ -91,8 +91,6 @@ void LidFile::Keep(const std::string& name, const KeptPort& port) {
   ++changes_;
 }
 
-void LidFile::Forget(const std::string& name) { changes_ += ports_.erase(name); }
-
 void LidFile::StartSave() {
   writing_ = changes_;
   // Where no thread can be made, AwaitWrite writes.

@@ -40,7 +40,6 @@ class LidFile {
   const std::map<std::string, KeptPort>& ports() const { return ports_; }
   // Known here, and on disk with the next write.
   void Keep(const std::string& name, const KeptPort& port);
-  void Forget(const std::string& name);
   // Begins to write what is kept now. Requires that no write is under way.
   void StartSave();
   // Whether a write is under way, or has ended and CollectWrite has not been called since.

@@ -89,7 +89,6 @@ SaStatus MulticastGroups::CreateGroup(const PortConfig& requester, uint64_t mask
   const absl::optional<uint8_t> mtu = Best(MtuDemand(mask, wanted), requester.mtu, MtuOrder);
   const absl::optional<uint8_t> rate = Best(RateDemand(mask, wanted), requester.rate, RateMbps);
   if (!mtu.has_value() || !rate.has_value()) return SaStatus::kRequestInvalid;
-  if (IsInManyGroups(requester.gid)) return SaStatus::kNoResources;
   const absl::optional<Mlid> mlid = AllocateMlid((mask & mcm::kMlid) != 0 ? absl::optional<Mlid>(wanted.mlid) : absl::nullopt);
   if (!mlid.has_value()) return SaStatus::kNoResources;
 
@@ -112,12 +111,6 @@ SaStatus MulticastGroups::CreateGroup(const PortConfig& requester, uint64_t mask
   changed_.insert(*mlid);
   events_.push_back({SmTrap::kGroupCreated, wanted.mgid, group.pkey});
   return SaStatus::kOk;
-}
-
-bool MulticastGroups::IsInManyGroups(const Gid& port) const {
-  size_t groups = 0;
-  for (const auto& [mgid, group] : groups_) groups += group.members.count(port);
-  return groups >= kMaxGroupsOfPort;
 }
 
 void MulticastGroups::ReceiversChanged() {

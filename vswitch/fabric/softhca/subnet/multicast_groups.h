@@ -34,8 +34,6 @@ class MulticastGroups {
   static constexpr Mlid kFirstMlid{0xc001};
   static constexpr uint16_t kMaxGroups = 4096;  // as many as a switch's multicast forwarding table might hold
   static constexpr Mlid kLastMlid{0xc000 + kMaxGroups};
-  // That a port may be a member of when it makes another: no port uses up all MLIDs.
-  static constexpr size_t kMaxGroupsOfPort = 512;
 
   // A group that was made (trap 66) or ended (67), and its partition.
   struct Event {
@@ -71,7 +69,6 @@ class MulticastGroups {
 
  private:
   SaStatus CreateGroup(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted);
-  bool IsInManyGroups(const Gid& port) const;
   absl::optional<Mlid> AllocateMlid(absl::optional<Mlid> wanted);
   void RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group, const Gid& port, uint8_t bits);
 

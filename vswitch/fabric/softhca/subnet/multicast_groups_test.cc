@@ -127,22 +127,6 @@ TEST_F(MulticastGroupsTest, AFullMemberThatStaysAsANonMemberEndsTheGroup) {
   EXPECT_THAT(groups_.groups(), IsEmpty());
 }
 
-// Or one port could use up all MLIDs.
-TEST_F(MulticastGroupsTest, APortMakesSoManyGroups) {
-  MulticastGroups groups(MulticastGroups::kLastMlid);
-  const auto join = [&](const PortConfig& port, size_t number) {
-    McMemberRecord record = Record(port, kFullMember);
-    std::array<uint8_t, Gid::kSize> bytes{0xff, 0x12};
-    bytes[14] = static_cast<uint8_t>(number >> 8), bytes[15] = static_cast<uint8_t>(number);
-    record.mgid = Mgid(Gid(bytes));
-    return groups.Join(port, kCreate, &record);
-  };
-  for (size_t i = 0; i < MulticastGroups::kMaxGroupsOfPort; ++i) ASSERT_EQ(join(h1_, i), SaStatus::kOk);
-  EXPECT_EQ(join(h1_, MulticastGroups::kMaxGroupsOfPort), SaStatus::kNoResources);
-  EXPECT_EQ(join(h2_, MulticastGroups::kMaxGroupsOfPort), SaStatus::kOk);
-  EXPECT_EQ(join(h1_, MulticastGroups::kMaxGroupsOfPort), SaStatus::kOk) << "to join what others made is not limited";
-}
-
 TEST_F(MulticastGroupsTest, ForgettingTellsWhatChangedAndReportsNothing) {
   ASSERT_EQ(Join(h1_, kFullMember), SaStatus::kOk);
   groups_.TakeChanged();

@@ -148,11 +148,10 @@ absl::Status Subnet::Register(const std::string& name, const PortResources& reso
     }
     Port* port = FindOrMakePort(name, wish);
     if (port == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("register port ", name, ": no LID is left, or processes have ", kMaxPorts, " names already"));
+      return absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": no LID is left"));
     }
     made->port = port;
-    made->process = port->last_used = next_process_++;
+    made->process = next_process_++;
     if (use == PortUse::kOwn) {
       if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
       made->sink = sink;
@@ -176,7 +175,6 @@ Subnet::Port* Subnet::FindPort(const std::string& name) const {
 
 Subnet::Port* Subnet::FindOrMakePort(const std::string& name, const RegistrationWish& wish) {
   if (Port* port = FindPort(name)) return port;
-  if (ports_.size() >= kMaxPorts && !ForgetIdlePort()) return nullptr;
   const absl::StatusOr<Lid> lid = AllocateLid(wish.lid);
   if (!lid.ok()) return nullptr;
   Port* port = MakePort(name, KeptPort{*lid, MakeGuid(name)});
@@ -206,24 +204,6 @@ uint8_t Subnet::FreeSwitchPort() const {
   for (const auto& [name, port] : ports_) taken[port->switch_port] = true;
   const auto free = std::find(taken.begin() + 1, taken.end(), false);
   return free == taken.end() ? 0 : static_cast<uint8_t>(free - taken.begin());
-}
-
-// Whoever may connect may take a name, so names must not run out: the one that no process has had for longest is free again.
-// Such a port is in no group and has no rings. False if all have processes.
-bool Subnet::ForgetIdlePort() {
-  const Port* idle = nullptr;
-  for (const auto& [name, port] : ports_) {
-    const bool is_idle = port->owner == nullptr && port->guests.empty();
-    if (is_idle && (idle == nullptr || port->last_used < idle->last_used)) idle = port.get();
-  }
-  if (idle == nullptr) return false;
-  const std::string name = idle->name;
-  by_lid_.erase(idle->config.lid);
-  by_gid_.erase(idle->config.gid);
-  agents_.CountersBegin(*idle);
-  if (options_.lids != nullptr) options_.lids->Forget(name);
-  ports_.erase(name);
-  return true;
 }
 
 void Subnet::Keep(const Port& port) {
@@ -325,7 +305,6 @@ void Subnet::Unregister(const std::shared_ptr<Session>& session) {
   {
     absl::MutexLock lock(&mutex_);
     session->sink = nullptr;
-    session->port->last_used = next_process_++;
     if (session->use == PortUse::kOwn) {
       Disown(session->port);
     } else {
@@ -414,17 +393,11 @@ absl::Status Subnet::OpenRing(const std::shared_ptr<Session>& session, uint64_t 
   return absl::OkStatus();
 }
 
-std::string Subnet::WhyNoRing(const Port* source, const Port* destination, Lid lid) const {
+std::string Subnet::WhyNoRing(const Port* source, const Port* destination, Lid lid) {
   if (!source->config.active) return absl::StrCat("port ", source->name, " is down");
   if (destination == nullptr) return absl::StrCat("no port has LID ", lid.ToString());
   if (destination->owner == nullptr) return absl::StrCat("no process runs port ", destination->name);
   if (!destination->config.active) return absl::StrCat("port ", destination->name, " is down");
-  const auto rings = std::count_if(rings_.begin(), rings_.end(), [&](const auto& ring) {
-    return ring.second.source == source && ring.second.destination == destination;
-  });
-  if (static_cast<size_t>(rings) >= kMaxRingsOfPair) {
-    return absl::StrCat("there are ", rings, " rings from ", source->name, " to ", destination->name);
-  }
   return "";
 }
 

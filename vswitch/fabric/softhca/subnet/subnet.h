@@ -53,9 +53,6 @@ class Subnet {
   static constexpr uint64_t kDefaultGidPrefix = 0xfe80'0000'0000'0000;
   static constexpr Lid kSmLid = ManagedSwitch::kDefaultLid;  // until MoveSm
   static constexpr uint32_t kQpnsPerPort = 4096;
-  // From one port to another; two are enough while one replaces the other. More are refused.
-  static constexpr size_t kMaxRingsOfPair = 8;
-  static constexpr size_t kMaxPorts = 4096;  // names, with those of former runs; beyond, the one that was idle for longest goes
 
   struct Options {
     SubnetConfig config = SubnetConfig::Default();
@@ -186,7 +183,6 @@ class Subnet {
     std::set<std::shared_ptr<Session>> guests;  // processes that use it without owning it
     std::shared_ptr<const CountersPage> counters;
     std::vector<FaultRule> faults;  // that it was told
-    uint64_t last_used = 0;         // by its last process to come or go, in the order of these; 0: in a former run
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
   };
   struct Ring {
@@ -223,7 +219,6 @@ class Subnet {
   Port* FindOrMakePort(const std::string& name, const RegistrationWish& wish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Port* MakePort(const std::string& name, const KeptPort& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint8_t FreeSwitchPort() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool ForgetIdlePort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(const Port& port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Port* FindPort(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool LidIsFree(Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -248,7 +243,7 @@ class Subnet {
   // After link_up, owner or guests have changed.
   void UpdateActive(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PortCounters ReadCounters(const ManagedPort& port) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string WhyNoRing(const Port* source, const Port* destination, Lid lid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::string WhyNoRing(const Port* source, const Port* destination, Lid lid);
   static SourceIdentity IdentityOf(const Port& port);
 
   // Queue what ports are to be told; Deliver runs without the mutex.

@@ -219,22 +219,6 @@ TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
   EXPECT_FALSE(query.config().active) << "nobody wants it up";
 }
 
-// Who takes name after name keeps no newcomer away, and takes none from a process.
-TEST(SubnetTest, SoManyNamesAreKnownAndTheLongestIdleOneIsForgotten) {
-  Subnet subnet;
-  TestPort living(&subnet, "living");
-  const auto lid_of = [&](const std::string& name) { return TestPort(&subnet, name, PortUse::kManage).config().lid; };
-  const Lid h1 = lid_of("h1"), h2 = lid_of("h2"), h3 = lid_of("h3");
-  for (size_t i = 4; i < Subnet::kMaxPorts; ++i) lid_of(absl::StrCat("h", i));
-  EXPECT_EQ(lid_of("h1"), h1);
-  EXPECT_EQ(lid_of("newcomer"), h2) << "h2 was idle for longest";
-  EXPECT_EQ(subnet.Ports().size(), Subnet::kMaxPorts);
-  EXPECT_EQ(lid_of("h1"), h1);
-  EXPECT_EQ(lid_of("h2"), h3) << "its own has gone to another";
-  EXPECT_TRUE(subnet.Ports().at(0).alive);
-  EXPECT_EQ(subnet.Ports().at(0).name, "living");
-}
-
 TEST(SubnetTest, NamesAreChecked) {
   Subnet subnet;
   EXPECT_EQ(TestPort(&subnet, "ALL").status().code(), absl::StatusCode::kInvalidArgument);
@@ -524,18 +508,6 @@ TEST(SubnetTest, FaultsAreChecked) {
   for (size_t i = 0; i < kMaxFaultRules; ++i) ASSERT_TRUE(subnet.SetFault({absl::StrCat("p", i), "*", Loss(1)}).ok());
   EXPECT_EQ(subnet.SetFault({"one-more", "*", Loss(1)}).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(subnet.SetFault({"p0", "*", Loss(2)}).ok()) << "in place of another";
-}
-
-TEST(SubnetTest, RingsOfAPairAreLimited) {
-  Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3");
-  for (uint64_t request = 1; request <= Subnet::kMaxRingsOfPair; ++request) {
-    EXPECT_NE(h1.OpenRing(request, h2.config().lid), 0u);
-  }
-  ASSERT_TRUE(h1.link()->OpenRing(100, h2.config().lid, RingEnd()).ok());
-  EXPECT_THAT(h1.record().refused[100], HasSubstr("8 rings from h1 to h2"));
-  EXPECT_NE(h1.OpenRing(101, h3.config().lid), 0u);
-  EXPECT_NE(h3.OpenRing(1, h2.config().lid), 0u);
 }
 
 TEST(SubnetTest, AnAbsentSmAnswersNobody) {
