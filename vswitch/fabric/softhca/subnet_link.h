@@ -115,7 +115,8 @@ class PortSink {
   virtual void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) = 0;
   virtual void OnRingRefused(uint64_t request, const std::string& why) = 0;
   // The member ports of a multicast group: every port that joined as full member or non-member, this one too if it did. An
-  // empty list ends the group. Sent to all ports, since any member of the partition may send.
+  // empty list ends the group. Any member of the group's partition may send, so all of them are told; other ports are told that
+  // the group has no members.
   virtual void OnGroup(Mlid mlid, const std::vector<Lid>& members) = 0;
   // The faults to simulate on datagrams to this port, in place of those it was told before.
   virtual void OnFaults(const std::vector<FaultRule>& rules) = 0;

@@ -272,7 +272,7 @@ void Subnet::Activate(Port* port) {
   TellFaults(port);
   TellChangedFaults();  // a rule may have waited for it
   for (const auto& [mgid, group] : agents_.groups().groups()) {
-    TellGroup(port->owner, group.record.mlid, ReceiverLids(group.record.mlid));
+    TellGroup(*port, group.record.mlid, ReceiverLids(group.record.mlid));
   }
   TellNews();
 }

@@ -255,7 +255,7 @@ class Subnet {
   // What the agents have to say: who is in which group now, and MADs.
   void TellNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMad(const OutgoingMad& outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
+  void TellGroup(const Port& port, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const std::vector<Lid>> ReceiverLids(Mlid mlid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells ports whose rules are others than they were told.

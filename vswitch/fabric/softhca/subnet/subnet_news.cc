@@ -36,7 +36,7 @@ void Subnet::TellRingClosed(Port* port, uint64_t ring) {
 void Subnet::TellNews() {
   for (const Mlid mlid : agents_.groups().TakeChanged()) {
     const auto members = ReceiverLids(mlid);
-    for (const auto& [name, port] : ports_) TellGroup(port->owner, mlid, members);
+    for (const auto& [name, port] : ports_) TellGroup(*port, mlid, members);
   }
   for (const OutgoingMad& outgoing : agents_.TakeOutgoing()) TellMad(outgoing);
 }
@@ -53,8 +53,13 @@ void Subnet::TellMad(const OutgoingMad& outgoing) {
   for (const auto& guest : port.guests) tell(guest);
 }
 
-void Subnet::TellGroup(const std::shared_ptr<Session>& session, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members) {
-  Tell(session, [mlid, members = std::move(members)](PortSink* to) { to->OnGroup(mlid, *members); });
+// A port outside the group's partition is told that the group has no members: it may have left the partition just now.
+void Subnet::TellGroup(const Port& port, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members) {
+  const MulticastGroup* group = agents_.groups().FindByMlid(mlid);
+  if (group != nullptr && !IsMemberOfPartition(port.config, group->record.pkey)) {
+    members = std::make_shared<const std::vector<Lid>>();
+  }
+  Tell(port.owner, [mlid, members = std::move(members)](PortSink* to) { to->OnGroup(mlid, *members); });
 }
 
 std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {

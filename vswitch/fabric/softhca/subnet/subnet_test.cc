@@ -52,7 +52,7 @@ class TestPort {
   SubnetLink* link() { return link_.get(); }
   int doorbell() const { return doorbell_.get(); }
 
-  absl::Status Ask(MadMethod method, uint8_t mgid, uint8_t join_state) {
+  absl::Status Ask(MadMethod method, uint8_t mgid, uint8_t join_state, PKey pkey = PKey(0xffff)) {
     SaHeader header;
     header.method = method;
     header.attribute = SaAttribute::kMcMemberRecord;
@@ -60,7 +60,7 @@ class TestPort {
     McMemberRecord group;
     group.mgid = MakeMgid(mgid);
     group.port_gid = config().gid;
-    group.pkey = PKey(0xffff);
+    group.pkey = pkey;
     group.join_state = join_state;
     Mad mad;
     EncodeSaHeader(header, &mad);
@@ -68,8 +68,8 @@ class TestPort {
     return link_->SendMad(mad);
   }
   // True if the SA agreed.
-  bool Join(uint8_t mgid, uint8_t join_state = kFullMember) {
-    if (!Ask(MadMethod::kSet, mgid, join_state).ok() || record().mads.empty()) return false;
+  bool Join(uint8_t mgid, uint8_t join_state = kFullMember, PKey pkey = PKey(0xffff)) {
+    if (!Ask(MadMethod::kSet, mgid, join_state, pkey).ok() || record().mads.empty()) return false;
     return DecodeSaHeader(record().mads.back())->status == 0;
   }
   bool Leave(uint8_t mgid) {
@@ -306,7 +306,7 @@ TEST(SubnetTest, APortMayBeConfiguredBeforeItIsThere) {
   EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001)));
 }
 
-TEST(SubnetTest, GroupsArePushedToAllPorts) {
+TEST(SubnetTest, GroupsArePushedToAllPortsOfThePartition) {
   Subnet subnet;
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3");
   const Mlid mlid(0xc001);
@@ -320,6 +320,26 @@ TEST(SubnetTest, GroupsArePushedToAllPorts) {
   EXPECT_THAT(late.record().groups[mlid], ElementsAre(h1.config().lid, h2.config().lid));
   ASSERT_TRUE(h1.Leave(1));
   for (const TestPort* port : {&h1, &h2, &h3, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
+}
+
+// It could send to them, and count them, otherwise.
+TEST(SubnetTest, APortOutsideThePartitionIsToldOfNoMember) {
+  Subnet subnet(Subnet::Options{.config = TwoPartitions()});
+  TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"), outsider(&subnet, "outsider");
+  const Mlid of_8001(0xc001), of_8002(0xc002);
+  ASSERT_TRUE(h1.Join(1, kFullMember, PKey(0x8001)));
+  ASSERT_TRUE(h1.Join(2, kFullMember, PKey(0x8002)));
+  TestPort late(&subnet, "late");
+  for (const TestPort* port : {&h2, &h3}) {
+    EXPECT_THAT(port->record().groups[of_8001], ElementsAre(h1.config().lid)) << "also a limited member";
+    EXPECT_THAT(port->record().groups[of_8002], IsEmpty());
+  }
+  for (const TestPort* port : {&outsider, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
+
+  ASSERT_TRUE(subnet.AddToPartition(PKey(0x8002), "h2", Membership::kFull).ok());
+  EXPECT_THAT(h2.record().groups[of_8002], ElementsAre(h1.config().lid));
+  ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0x8001), "h3").ok());
+  EXPECT_THAT(h3.record().groups, IsEmpty());
 }
 
 TEST(SubnetTest, TheGroupIsKnownBeforeTheJoinIsAnswered) {
