@@ -169,7 +169,7 @@ TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   const Mad mad = SubscribeMad();
   std::memcpy(subscription.mad, mad.data(), mad.size());
   ASSERT_TRUE(Outbox(1).Send(deaf.get(), Encode(subscription)).ok());
-  while (fabricd.subnet()->AllSubscriptions().empty()) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); })) << "the subscription is not taken";
   size_t answers = 0;
   for (uint64_t i = 0; i < FabricServer::kQueue; ++i) {
     clock.Advance(absl::Milliseconds(10));
@@ -335,12 +335,15 @@ TEST_F(FabricSocketTest, APortThatDoesNotReadIsDroppedAlone) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   const UniqueFd deaf = RegisterDeafPort(dir_.socket(), "deaf");
-  while (fabricd_->subnet()->Ports().size() < 2 || !fabricd_->subnet()->Ports()[1].alive) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] {
+    const auto ports = fabricd_->subnet()->Ports();
+    return ports.size() == 2 && ports[1].alive;
+  })) << "the port is not registered";
   for (uint32_t i = 0; fabricd_->subnet()->Ports()[1].alive; ++i) {
     ASSERT_LT(i, 1'000'000u);
     ASSERT_TRUE(fabricd_->subnet()->SetFault({"*", "*", FaultRule{.seed = i}}).ok());
     if (i % 256 != 255) continue;
-    h1.WaitFor([i](const auto& record) { return record.faults.back() == std::vector{FaultRule{.seed = i}}; });
+    ASSERT_TRUE(h1.WaitFor([i](const auto& record) { return record.faults.back() == std::vector{FaultRule{.seed = i}}; }));
   }
   EXPECT_EQ(fabricd_->counters().stuck, 1u);
   EXPECT_EQ(h1.record().lost, 0);
