@@ -36,11 +36,14 @@ class CountersPage {
   PortCounters Load() const;
   // Of a page that was created: for fabricd.
   int fd() const { return fd_.get(); }
+  // The same counters, however they were mapped.
+  bool IsSameAs(const CountersPage& other) const { return file_ == other.file_; }
 
  private:
-  CountersPage(std::atomic<uint64_t>* words, UniqueFd fd);
+  CountersPage(std::atomic<uint64_t>* words, uint64_t file, UniqueFd fd);
 
-  std::atomic<uint64_t>* const words_;  // in the order of EOIB_PORT_COUNTERS
+  std::atomic<uint64_t>* const words_;  // in the order of EOIB_PORT_COUNTERS, the other members behind them
+  const uint64_t file_;                 // its inode
   const UniqueFd fd_;
 };
 

@@ -37,7 +37,7 @@
 
 namespace eoib::softhca {
 
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kRingDescriptors = 4;      // data, index, space, liveness

@@ -1,5 +1,7 @@
 #include "vswitch/fabric/softhca/inbound.h"
 
+#include <poll.h>
+
 #include <algorithm>
 
 #include "vswitch/fabric/softhca/event_fd.h"
@@ -10,6 +12,12 @@ void InboundRing::Publish() {
   if (!consumer.Publish()) return;
   const int fd = space.valid() ? space.get() : memory->space() != nullptr ? memory->space()->get() : -1;
   if (fd >= 0) RingEventFd(fd);
+}
+
+uint64_t InboundRing::Leave() {
+  const bool producer_has_left = consumer.Leave();
+  pollfd producer = {liveness.get(), 0, 0};  // POLLHUP is told unasked; a ring in one process has no pipe
+  return producer_has_left || poll(&producer, 1, 0) > 0 ? consumer.Discard() : 0;
 }
 
 bool Inbound::Add(std::unique_ptr<InboundRing> ring) {

@@ -33,7 +33,10 @@ struct InboundRing {
 
   InboundRing(uint64_t id, SourceIdentity source, std::shared_ptr<RingMemory> memory)
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}
+  ~InboundRing() { consumer.Leave(); }
   void Publish();
+  // The port is done with the ring. How many records it is to count as dropped, since their producer does not: it has ended.
+  uint64_t Leave();
 };
 
 class Inbound {
@@ -48,13 +51,16 @@ class Inbound {
   // Takes what is finished (closed and empty, or corrupt) out of the set, for the caller to destroy without the mutex.
   std::vector<std::unique_ptr<InboundRing>> TakeFinished();
   bool has_finished() const { return finished_; }
+  // All rings, for a port that ends.
+  std::vector<std::unique_ptr<InboundRing>> TakeAll() { return std::exchange(rings_, {}); }
   // What the ring holds now is still delivered; what its producer writes from now on is not.
   void Close(InboundRing* ring);
 
   // Hands records to `deliver(ring, header, payload)` until `done()` or no ring has any. True if none has. A fast producer can
-  // keep its ring from ever being empty, so `done` must come true after a bounded number of records.
-  template <typename Deliver, typename Done>
-  bool Drain(Deliver deliver, Done done);
+  // keep its ring from ever being empty, so `done` must come true after a bounded number of records. Calls `settle()` before it
+  // frees records: whoever dies in between has counted what it took.
+  template <typename Deliver, typename Done, typename Settle>
+  bool Drain(Deliver deliver, Done done, Settle settle);
   // Asks for the doorbell on every ring. True if some have records already.
   bool Arm();
 
@@ -68,8 +74,8 @@ class Inbound {
   // One ring's records in a row before the next ring's turn.
   static constexpr size_t kBurst = 64;
 
-  template <typename Deliver, typename Done>
-  bool DrainRing(InboundRing* ring, Deliver& deliver, Done& done);
+  template <typename Deliver, typename Done, typename Settle>
+  bool DrainRing(InboundRing* ring, Deliver& deliver, Done& done, Settle& settle);
 
   std::vector<std::unique_ptr<InboundRing>> rings_;  // in the order in which they were offered
   size_t next_ = 0;                                  // whose turn it is
@@ -77,13 +83,13 @@ class Inbound {
 };
 
 // True if the ring may have more.
-template <typename Deliver, typename Done>
-bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done) {
+template <typename Deliver, typename Done, typename Settle>
+bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done, Settle& settle) {
   // What the older ring holds was sent first. It was published before anything in this ring, so whoever sees this ring's
   // records sees those as well.
   if (ring->predecessor != nullptr) {
     if (!ring->consumer.HasData()) return false;
-    if (DrainRing(ring->predecessor, deliver, done)) return true;
+    if (DrainRing(ring->predecessor, deliver, done, settle)) return true;
   }
   if (ring->corrupt) return false;
   RecordHeader header;
@@ -97,22 +103,27 @@ bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done) {
     ring->consumer.Release();
     ++taken;
   }
-  if (taken != 0) ring->Publish();
+  if (taken != 0) {
+    settle();
+    ring->Publish();
+  }
   if (next == RingConsumer::Next::kCorrupt) ring->corrupt = true;
   if (next == RingConsumer::Next::kRecord) return true;
   if (ring->corrupt || ring->closing) finished_ = true;
-  return false;
+  if (!ring->consumer.Released()) return false;
+  Close(ring);
+  return !ring->corrupt && ring->consumer.HasData();  // what was published just before it was released
 }
 
-template <typename Deliver, typename Done>
-bool Inbound::Drain(Deliver deliver, Done done) {
+template <typename Deliver, typename Done, typename Settle>
+bool Inbound::Drain(Deliver deliver, Done done, Settle settle) {
   const size_t count = rings_.size();
   for (bool more = true; more;) {
     more = false;
     for (size_t i = 0; i < count; ++i) {
       if (done()) return false;
       if (next_ >= count) next_ = 0;
-      more |= DrainRing(rings_[next_++].get(), deliver, done);
+      more |= DrainRing(rings_[next_++].get(), deliver, done, settle);
     }
   }
   return true;

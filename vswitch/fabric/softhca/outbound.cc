@@ -1,9 +1,12 @@
 #include "vswitch/fabric/softhca/outbound.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
 
@@ -12,6 +15,34 @@ void Gather::CopyTo(uint8_t* to) const {
     if (sges[i].length == 0) continue;
     std::memcpy(to, reinterpret_cast<const void*>(sges[i].addr), sges[i].length);
     to += sges[i].length;
+  }
+}
+
+// ---- What is in rings.
+
+bool OutboundRing::ConsumerIsGone() const {
+  if (producer.ConsumerHasLeft()) return true;
+  pollfd consumer = {liveness.get(), 0, 0};  // POLLERR is told unasked; a ring in one process has no pipe
+  return poll(&consumer, 1, 0) > 0;
+}
+
+void OutboundShared::CountSent(OutboundRing* ring) {
+  const uint64_t records = std::exchange(ring->unpublished, 0);
+  counters->xmit_sent += records;
+  if (ring->loopback) {
+    counters->loopback_queued += records;
+  } else if (SubnetOfRing(ring->id) == counters->ring_subnet) {
+    counters->ring_sent += records;
+  }
+  if (page != nullptr) page->Store(*counters);
+}
+
+void OutboundShared::CountLost(const OutboundRing& ring, uint64_t records) {
+  counters->xmit_lost += records;
+  if (ring.loopback) {
+    counters->loopback_queued -= records;
+  } else if (SubnetOfRing(ring.id) == counters->ring_subnet) {
+    counters->ring_lost += records;
   }
 }
 
@@ -29,6 +60,7 @@ bool RingSender::TryWrite(const RecordHeader& header, const Gather& gather) {
   std::memcpy(record, &header, sizeof(header));
   gather.CopyTo(record + sizeof(header));
   current_->producer.Commit(header.length);
+  ++current_->unpublished;
   return true;
 }
 
@@ -51,7 +83,7 @@ void RingSender::MetFull() {
     ++shared_->counters->corrupt_rings;
     return Close();
   }
-  if (current_->producer.Publish()) RingEventFd(current_->doorbell->get());
+  PublishRecords();
   const uint64_t tail = current_->producer.tail();
   const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
   if (current_->tail_when_full != tail) current_->full_since = shared_->clock->Now();
@@ -61,7 +93,13 @@ void RingSender::MetFull() {
 
 void RingSender::Publish() {
   blocked_ = false;
-  if (current_.has_value() && current_->producer.Publish()) RingEventFd(current_->doorbell->get());
+  if (current_.has_value()) PublishRecords();
+}
+
+void RingSender::PublishRecords() {
+  if (current_->unpublished == 0) return;
+  shared_->CountSent(&*current_);
+  if (current_->producer.Publish()) RingEventFd(current_->doorbell->get());
 }
 
 // ---- Parking.
@@ -69,7 +107,7 @@ void RingSender::Publish() {
 void RingSender::Park(const RecordHeader& header, const Gather& gather) {
   const absl::Time now = shared_->clock->Now();
   if (!current_.has_value() && IsPausing(now)) {
-    ++shared_->counters->xmit_discards;
+    ++shared_->counters->xmit_unreachable;
     return;
   }
   // Who has taken nothing for as long as a message may wait is not waited for (a stalled VL, IBA 1.4 §18.2.5.4): a stopped
@@ -101,8 +139,8 @@ void RingSender::Unpark() {
   --shared_->parked;
 }
 
-void RingSender::DiscardParked() {
-  shared_->counters->xmit_discards += parked_;
+void RingSender::DiscardParked(uint64_t PortCounters::*reason) {
+  shared_->counters->*reason += parked_;
   shared_->parked -= parked_;
   parked_ = 0;
   parking_.reset();
@@ -127,7 +165,7 @@ void RingSender::Flush() {
       blocked_ = true;
       break;
     }
-    if (!written) ++shared_->counters->xmit_discards;
+    if (!written) ++(current_.has_value() ? shared_->counters->xmit_discards : shared_->counters->xmit_unreachable);
     Unpark();
   }
 }
@@ -151,8 +189,8 @@ void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memo
 void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback) {
   Publish();
   Close();
-  current_.emplace(Ring{ring, RingProducer(std::move(opening_->memory)), std::move(opening_->liveness), std::move(doorbell),
-                        shared_->clock->Now(), loopback});
+  current_.emplace(OutboundRing{ring, RingProducer(std::move(opening_->memory)), std::move(opening_->liveness),
+                                std::move(doorbell), shared_->clock->Now(), loopback});
   opening_.reset();
   stale_ = false;
   Flush();
@@ -164,7 +202,7 @@ void RingSender::OnRefused() {
   wish_ = 0;
   opening_.reset();
   refused_until_ = shared_->clock->Now() + options().refusal_pause;
-  if (!current_.has_value()) DiscardParked();
+  if (!current_.has_value()) DiscardParked(&PortCounters::xmit_unreachable);
 }
 
 void RingSender::Renew() {
@@ -175,6 +213,15 @@ void RingSender::Renew() {
 void RingSender::Close() {
   if (!current_.has_value()) return;
   (current_->loopback ? shared_->wishes.loopback_closes : shared_->wishes.closes).push_back(current_->id);
+  OnClosed();
+}
+
+// What the ring holds is the consumer's, or it is lost: SettleEnding finds out which.
+void RingSender::OnClosed() {
+  if (!current_.has_value()) return;
+  PublishRecords();
+  if (current_->producer.Release()) RingEventFd(current_->doorbell->get());
+  if (!current_->producer.Drained()) shared_->ending.push_back(*std::move(current_));
   current_.reset();
 }
 
@@ -240,11 +287,32 @@ RingSender* Outbound::FindByRing(uint64_t ring) {
 void Outbound::Maintain() {
   const absl::Time now = shared_.clock->Now();
   for (auto& [lid, sender] : senders_) sender->Maintain(now);
+  SettleEnding();
+}
+
+void Outbound::SettleEnding() {
+  shared_.ending.remove_if([this](const OutboundRing& ring) {
+    if (ring.producer.Drained()) return true;
+    if (!ring.ConsumerIsGone()) return false;
+    shared_.CountLost(ring, ring.producer.CountUntaken());
+    return true;
+  });
 }
 
 bool Outbound::HasRings() const {
   return std::any_of(senders_.begin(), senders_.end(),
                      [](const auto& entry) { return entry.second->open() || entry.second->opening(); });
+}
+
+void Outbound::End() {
+  last_ = nullptr;
+  dirty_.clear();
+  for (auto& [lid, sender] : senders_) sender->OnClosed();
+  senders_.clear();
+  for (OutboundRing& ring : shared_.ending) {
+    if (ring.producer.Leave() || ring.ConsumerIsGone()) shared_.CountLost(ring, ring.producer.CountUntaken());
+  }
+  shared_.ending.clear();
 }
 
 void Outbound::Drop(Lid destination) {

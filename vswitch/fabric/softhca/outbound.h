@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "absl/types/optional.h"
 #include "fdb/address.h"
 #include "fdb/clock.h"
+#include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/unique_fd.h"
@@ -46,13 +48,35 @@ struct LinkWishes {
   bool empty() const { return rings.empty() && closes.empty() && loopback_closes.empty(); }
 };
 
+// A ring to another port, or to this one itself.
+struct OutboundRing {
+  uint64_t id;
+  RingProducer producer;
+  UniqueFd liveness;
+  std::shared_ptr<UniqueFd> doorbell;
+  absl::Time opened;
+  bool loopback;
+  uint64_t unpublished = 0;                                 // records
+  absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last met full
+  absl::Time full_since = absl::InfiniteFuture();           // with the consumer at that position
+
+  // The consumer takes nothing more: it has left, or it died.
+  bool ConsumerIsGone() const;
+};
+
 // What all senders of a port share.
 struct OutboundShared {
   const OutboundOptions* options;
   const Clock* clock;
   PortCounters* counters;
-  LinkWishes wishes;
-  size_t parked = 0;  // messages, of all destinations
+  CountersPage* page = nullptr;  // null: the counters are stored nowhere
+  LinkWishes wishes = {};
+  size_t parked = 0;                    // messages, of all destinations
+  std::list<OutboundRing> ending = {};  // let go of, but not emptied by their consumers yet
+
+  // Counts what is in `ring` and unpublished, and stores the counters: whoever dies in between has counted what others take.
+  void CountSent(OutboundRing* ring);
+  void CountLost(const OutboundRing& ring, uint64_t records);
 };
 
 // The bytes of a message, where the work request has them.
@@ -67,7 +91,7 @@ struct Gather {
 class RingSender {
  public:
   RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
-  ~RingSender() { DiscardParked(); }
+  ~RingSender() { DiscardParked(&PortCounters::xmit_discards); }
   RingSender(const RingSender&) = delete;
   RingSender& operator=(const RingSender&) = delete;
 
@@ -89,8 +113,8 @@ class RingSender {
   void OnRefused();
   // The destination was heard of: a refusal from before says nothing any more.
   void OnPeerSeen() { refused_until_ = absl::InfinitePast(); }
-  // The other end is gone. What was in the ring is lost; what is parked goes into the next one.
-  void OnClosed() { current_.reset(); }
+  // The other end is gone, or takes what is in the ring and nothing more. What is parked goes into the next one.
+  void OnClosed();
   // Wants a new ring in place of its ring, if it has one, until it gets it.
   void Renew();
   // Closes the ring.
@@ -110,16 +134,6 @@ class RingSender {
   void Maintain(absl::Time now);
 
  private:
-  struct Ring {
-    uint64_t id;
-    RingProducer producer;
-    UniqueFd liveness;
-    std::shared_ptr<UniqueFd> doorbell;
-    absl::Time opened;
-    bool loopback;
-    absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last met full
-    absl::Time full_since = absl::InfiniteFuture();           // with the consumer at that position
-  };
   struct Opening {
     uint64_t request;
     std::shared_ptr<RingMemory> memory;
@@ -135,10 +149,11 @@ class RingSender {
   bool TryWrite(const RecordHeader& header, const Gather& gather);
   uint8_t* Reserve(size_t length);
   void MetFull();
+  void PublishRecords();
   void WishForRing(uint64_t capacity);
   void Park(const RecordHeader& header, const Gather& gather);
   void Unpark();
-  void DiscardParked();
+  void DiscardParked(uint64_t PortCounters::*reason);
   absl::Time Deadline(int64_t stamp) const;
   bool IsPausing(absl::Time now) const { return now < refused_until_; }
   bool IsIdle(absl::Time now) const;
@@ -148,7 +163,7 @@ class RingSender {
 
   const Lid lid_;
   OutboundShared* const shared_;
-  absl::optional<Ring> current_;
+  absl::optional<OutboundRing> current_;
   absl::optional<Opening> opening_;
   uint64_t wish_ = 0;
   absl::Time refused_until_ = absl::InfinitePast();
@@ -163,8 +178,10 @@ class RingSender {
 
 class Outbound {
  public:
-  Outbound(const OutboundOptions* options, const Clock* clock, PortCounters* counters)
-      : shared_{options, clock, counters, {}, 0} {}
+  Outbound(const OutboundOptions* options, const Clock* clock, PortCounters* counters) : shared_{options, clock, counters} {}
+
+  // Where the counters are stored; it outlives this.
+  void set_page(CountersPage* page) { shared_.page = page; }
 
   // A burst: Send to any destinations, then PublishAll.
   void Send(Lid destination, const RecordHeader& header, const Gather& gather);
@@ -181,9 +198,15 @@ class Outbound {
 
   void Maintain();
   size_t parked() const { return shared_.parked; }
+  // There are rings that were let go of, but are not emptied yet.
+  bool has_ending() const { return !shared_.ending.empty(); }
+  // Maintain is to be called soon.
+  bool is_busy() const { return parked() != 0 || has_ending(); }
   bool HasRings() const;
   // Forgets a destination; its parked messages are discarded.
   void Drop(Lid destination);
+  // The port ends: discards what is parked, and lets go of all rings.
+  void End();
 
   template <typename Function>
   void ForEach(Function function) {
@@ -192,6 +215,7 @@ class Outbound {
 
  private:
   RingSender* FindOrAdd(Lid destination);
+  void SettleEnding();
 
   OutboundShared shared_;
   absl::flat_hash_map<Lid, std::unique_ptr<RingSender>> senders_;

@@ -42,7 +42,7 @@ class RingSenderTest : public testing::Test {
   OutboundOptions options_;
   FakeClock clock_;
   PortCounters counters_;
-  OutboundShared shared_{&options_, &clock_, &counters_, {}, 0};
+  OutboundShared shared_{&options_, &clock_, &counters_};
   RingSender sender_{kDestination, &shared_};
   std::shared_ptr<RingMemory> memory_;
   std::string payload_ = std::string(4096, 'x');

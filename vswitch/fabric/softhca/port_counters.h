@@ -1,4 +1,5 @@
-// What a port of the software HCA counts. One list makes the members, their names and their meaning.
+// What a port of the software HCA counts. One list makes the members, their names, their part in conservation and their
+// meaning.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
 
@@ -6,39 +7,86 @@
 
 namespace eoib::softhca {
 
-// X(member, what it counts). Where the InfiniBand port counters have a name for it, that is the name (IBA 1.4 §16.1.3.5).
-#define EOIB_PORT_COUNTERS(X)                                                                               \
-  X(xmit_packets, "datagrams sent; a multicast counts once")                                                \
-  X(xmit_bytes, "their payload")                                                                            \
-  X(xmit_multicast_packets, "those of them to a group")                                                     \
-  X(xmit_discards, "copies not sent: no credit for the head-of-queue lifetime, no such LID, link down")     \
-  X(xmit_pkey_errors, "datagrams not sent: the QP's P_Key index holds no valid P_Key")                      \
-  X(rcv_packets, "datagrams received, each copy of a loopback too")                                         \
-  X(rcv_bytes, "their payload")                                                                             \
-  X(rcv_multicast_packets, "those of them to a group")                                                      \
-  X(rcv_delivered, "receives completed")                                                                    \
-  X(rcv_no_receive, "not delivered: no receive posted, or no room in the completion queue")                 \
-  X(rcv_too_long, "not delivered: longer than the posted receive, or than the MTU")                         \
-  X(rcv_pkey_violations, "not delivered: no matching P_Key, or one its source does not have")               \
-  X(rcv_qkey_violations, "not delivered: wrong Q_Key")                                                      \
-  X(rcv_no_qp, "not delivered: no such QP in a state to receive, or none attached to the group")            \
-  X(rcv_bad_address, "not delivered: source QPN outside of its port's range, DLID or DGID not this port's") \
-  X(rcv_link_down, "not delivered: the link is down")                                                       \
-  X(rcv_simulated_losses, "not received: a loss that was asked for")                                        \
-  X(rcv_simulated_duplicates, "received twice, as was asked for")                                           \
-  X(rcv_simulated_reorders, "received behind their successor, as was asked for")                            \
-  X(rcv_simulated_delays, "received later, as was asked for")                                               \
-  X(rcv_simulated_overflows, "not received: no room to keep them as long as was asked for")                 \
-  X(corrupt_rings, "rings closed since the other side broke their rules")                                   \
-  X(capture_drops, "packets that a capture missed")                                                         \
-  X(ring_failures, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")     \
-  X(xmit_data, "what was sent, in words of four bytes from the LRH to the ICRC")                            \
-  X(rcv_data, "what was received, likewise")
+// A counter's part in the law of conservation (README.md).
+enum class Part {
+  kNone,
+  kMade,           // copies that a receiver makes
+  kDelivered,      // copies that complete a receive
+  kDroppedBefore,  // copies that a sender drops before they are in a ring
+  kDroppedBehind,  // copies that a receiver drops, taken out of a ring
+};
+
+// X(member, part, what it counts). Where the InfiniBand port counters have a name for it, that is the name (IBA 1.4 §16.1.3.5).
+#define EOIB_PORT_COUNTERS(X)                                                                                               \
+  X(xmit_packets, kNone, "datagrams sent; a multicast counts once")                                                         \
+  X(xmit_bytes, kNone, "their payload")                                                                                     \
+  X(xmit_multicast_packets, kNone, "those of them to a group")                                                              \
+  X(xmit_copies, kNone, "copies of posted datagrams: a multicast counts once for each member port, at least once")          \
+  X(xmit_sent, kNone, "copies put into a ring")                                                                             \
+  X(xmit_discards, kDroppedBefore, "copies not sent: no credit for the head-of-queue lifetime, link down")                  \
+  X(xmit_unreachable, kDroppedBefore, "copies not sent: no port at that LID, or no ring to it")                             \
+  X(xmit_no_group, kDroppedBefore, "copies not sent: no port receives what is sent to that MLID")                           \
+  X(xmit_pkey_errors, kDroppedBefore, "datagrams not sent: the QP's P_Key index holds no valid P_Key")                      \
+  X(xmit_lost, kNone, "copies sent, but not taken out of their ring: its receiver ended, or it closed the ring")            \
+  X(rcv_taken, kNone, "copies taken out of a ring")                                                                         \
+  X(rcv_packets, kNone, "datagrams received, each copy of a loopback too")                                                  \
+  X(rcv_bytes, kNone, "their payload")                                                                                      \
+  X(rcv_multicast_packets, kNone, "those of them to a group")                                                               \
+  X(rcv_replicated, kMade, "copies of a received multicast for the second QP attached, and each after it")                  \
+  X(rcv_delivered, kDelivered, "receives completed")                                                                        \
+  X(rcv_no_receive, kDroppedBehind, "not delivered: no receive posted, or no room in the completion queue")                 \
+  X(rcv_too_long, kDroppedBehind, "not delivered: longer than the posted receive, or than the MTU")                         \
+  X(rcv_bad_memory, kDroppedBehind, "not delivered: the posted receive is not in a region that may be written")             \
+  X(rcv_pkey_violations, kDroppedBehind, "not delivered: no matching P_Key, or one its source does not have")               \
+  X(rcv_qkey_violations, kDroppedBehind, "not delivered: wrong Q_Key")                                                      \
+  X(rcv_no_qp, kDroppedBehind, "not delivered: no such QP in a state to receive, or none attached to the group")            \
+  X(rcv_bad_address, kDroppedBehind, "not delivered: source QPN outside of its port's range, DLID or DGID not this port's") \
+  X(rcv_link_down, kDroppedBehind, "not delivered: the link is down")                                                       \
+  X(rcv_ring_closed, kDroppedBehind, "not received: left in a ring that was closed, by a port that has ended")              \
+  X(rcv_simulated_losses, kDroppedBehind, "not received: a loss that was asked for")                                        \
+  X(rcv_simulated_duplicates, kMade, "received twice, as was asked for")                                                    \
+  X(rcv_simulated_reorders, kNone, "received behind their successor, as was asked for")                                     \
+  X(rcv_simulated_delays, kNone, "received later, as was asked for")                                                        \
+  X(rcv_simulated_overflows, kDroppedBehind, "not received: no room to keep them as long as was asked for")                 \
+  X(corrupt_rings, kNone, "rings closed since the other side broke their rules")                                            \
+  X(capture_drops, kNone, "packets that a capture missed")                                                                  \
+  X(ring_failures, kNone, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")              \
+  X(xmit_data, kNone, "what was sent, in words of four bytes from the LRH to the ICRC")                                     \
+  X(rcv_data, kNone, "what was received, likewise")                                                                         \
+  X(ring_sent, kNone, "of xmit_sent those in rings to other ports that the running subnet made")                            \
+  X(ring_taken, kNone, "of rcv_taken those out of such rings")                                                              \
+  X(ring_lost, kNone, "of xmit_lost those in such rings")                                                                   \
+  X(loopback_queued, kNone, "copies in the port's ring to itself now")
 
 struct PortCounters {
-#define EOIB_X(name, help) uint64_t name = 0;
+#define EOIB_X(name, part, help) uint64_t name = 0;
   EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
+  // The subnet whose rings ring_sent, ring_taken and ring_lost are of: SubnetOfRing(ring).
+  uint64_t ring_subnet = 0;
+  // The port has ended in order: nothing that it knew of is left uncounted.
+  uint64_t ended = 0;
+
+  // A subnet made a ring from or to this port. What was counted of a predecessor's rings is of no more use: what the processes
+  // counted that ended before the restart is not known.
+  void OnRingOf(uint64_t subnet) {
+    if (subnet == ring_subnet) return;
+    ring_subnet = subnet;
+    ring_sent = ring_taken = ring_lost = 0;
+  }
+  uint64_t Sum(Part part) const {
+    uint64_t sum = 0;
+#define EOIB_X(name, its_part, help) sum += Part::its_part == part ? name : 0;
+    EOIB_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+    return sum;
+  }
+  // Copies that the port has to send yet.
+  int64_t Sending() const { return static_cast<int64_t>(xmit_copies - xmit_sent - Sum(Part::kDroppedBefore)); }
+  // Copies that it has taken, or made, and neither delivered nor dropped yet.
+  int64_t Receiving() const {
+    return static_cast<int64_t>(rcv_taken + Sum(Part::kMade) - Sum(Part::kDelivered) - Sum(Part::kDroppedBehind));
+  }
 };
 
 }  // namespace eoib::softhca

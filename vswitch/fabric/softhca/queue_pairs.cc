@@ -347,6 +347,7 @@ void QueuePairs::DeliverMulticast(const SourceIdentity& source, const RecordHead
     ++counters_->rcv_no_qp;
     return;
   }
+  counters_->rcv_replicated += found->second.size() - 1;
   for (SoftQp* qp : found->second) DeliverTo(qp, source, header, payload);
 }
 
@@ -375,6 +376,7 @@ void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const Recor
     if (sges[i].length == 0) continue;
     const SoftMr* region = FindRegion(*qp, sges[i]);
     if (region != nullptr && region->local_write) continue;
+    ++counters_->rcv_bad_memory;
     CompleteReceive(qp, source.lid, header, IBV_WC_LOC_PROT_ERR);
     qp->state = IBV_QPS_ERR;
     Flush(qp);

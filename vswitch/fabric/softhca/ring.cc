@@ -41,11 +41,30 @@ bool RingProducer::Publish() {
   if (head_ == published_) return false;
   published_ = head_;
   index_->head.store(head_, std::memory_order_seq_cst);
+  return TakeArmed();
+}
+
+bool RingProducer::TakeArmed() {
   return index_->armed.load(std::memory_order_seq_cst) != 0 && index_->armed.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+bool RingProducer::Release() {
+  index_->released.store(1, std::memory_order_seq_cst);
+  return TakeArmed();
+}
+
+uint64_t RingProducer::CountUntaken() const {
+  const uint64_t tail = index_->tail.load(std::memory_order_seq_cst);
+  const bool possible = tail >= cached_tail_ && tail <= published_;
+  return RingConsumer(memory_, possible ? tail : cached_tail_).DiscardUpTo(published_);
 }
 
 RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory)
     : memory_(std::move(memory)), data_(memory_->data()), index_(memory_->index()), capacity_(memory_->capacity()) {}
+
+RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail) : RingConsumer(std::move(memory)) {
+  tail_ = published_ = cached_head_ = tail;
+}
 
 // False if the producer's position is nonsense.
 bool RingConsumer::Refill() {
@@ -78,6 +97,15 @@ RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payl
   }
 }
 
+uint64_t RingConsumer::DiscardUpTo(uint64_t head) {
+  last_head_ = head;
+  RecordHeader header;
+  const uint8_t* payload;
+  uint64_t count = 0;
+  for (; Peek(&header, &payload) == Next::kRecord; ++count) Release();
+  return count;
+}
+
 bool RingConsumer::Publish() {
   if (tail_ == published_) return false;
   published_ = tail_;
@@ -91,7 +119,7 @@ bool RingConsumer::Publish() {
 
 bool RingConsumer::Arm() {
   if (index_->armed.load(std::memory_order_relaxed) == 0) index_->armed.store(1, std::memory_order_seq_cst);
-  return HasData();
+  return HasData() || (!last_head_.has_value() && Released());
 }
 
 }  // namespace eoib::softhca

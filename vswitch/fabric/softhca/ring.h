@@ -85,6 +85,15 @@ class RingProducer {
   void WantSpace() {
     if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) index_->space_wanted.store(1, std::memory_order_seq_cst);
   }
+  // Nothing more will be published. True if the consumer wants its doorbell rung.
+  bool Release();
+  // The consumer has left: it takes nothing more.
+  bool ConsumerHasLeft() const { return (index_->left.load(std::memory_order_seq_cst) & RingIndex::kConsumer) != 0; }
+  // The producer leaves. True if the consumer had left before: what it has not taken is the producer's to count, else the
+  // consumer's.
+  bool Leave() { return (index_->left.fetch_or(RingIndex::kProducer, std::memory_order_seq_cst) & RingIndex::kConsumer) != 0; }
+  // The records that the consumer has not taken. Exact once it has left, or died.
+  uint64_t CountUntaken() const;
   // The consumer has taken all that was published.
   bool Drained() const { return index_->tail.load(std::memory_order_acquire) == published_; }
   // The consumer's position was nonsense: the ring is of no more use.
@@ -94,6 +103,7 @@ class RingProducer {
 
  private:
   bool HasRoom(uint64_t bytes);
+  bool TakeArmed();
 
   std::shared_ptr<RingMemory> memory_;
   uint8_t* const data_;
@@ -111,6 +121,8 @@ class RingConsumer {
   enum class Next { kRecord, kEmpty, kCorrupt };
 
   explicit RingConsumer(std::shared_ptr<RingMemory> memory);
+  // One that begins at a position of its own.
+  RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail);
 
   // The next record: a copy of its header, checked, and where its payload is. The other side may still scribble over the
   // payload.
@@ -120,11 +132,19 @@ class RingConsumer {
   // Frees released records for the producer. True if it wants its space eventfd rung.
   bool Publish();
 
-  // Asks for the doorbell. True if there are records already, for which it may not ring.
+  // Asks for the doorbell. True if there are records already, or the producer has released the ring: it may not ring for that.
   bool Arm();
   bool HasData() const { return Head() != tail_; }
   // The producer is done: what it publishes from now on is not looked at.
   void Close() { last_head_ = Head(); }
+  // The producer has said so itself.
+  bool Released() const { return index_->released.load(std::memory_order_seq_cst) != 0; }
+  // The consumer leaves. True if the producer had left before: what is not taken is the consumer's to count, else the
+  // producer's.
+  bool Leave() { return (index_->left.fetch_or(RingIndex::kConsumer, std::memory_order_seq_cst) & RingIndex::kProducer) != 0; }
+  // Takes all that was published, also behind Close, and returns how many records that were.
+  uint64_t Discard() { return DiscardUpTo(index_->head.load(std::memory_order_seq_cst)); }
+  uint64_t DiscardUpTo(uint64_t head);
 
  private:
   bool Refill();

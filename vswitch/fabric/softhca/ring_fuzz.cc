@@ -81,6 +81,7 @@ class Game {
         return Produce(input);
       default:
         producer_.Publish();
+        EOIB_CHECK(producer_.CountUntaken() <= kCapacity / kRecordAlignment);
         return true;
     }
   }

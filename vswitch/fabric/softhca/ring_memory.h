@@ -28,9 +28,13 @@ struct RingIndex {
   alignas(64) std::atomic<uint64_t> tail{0};          // consumer: everything before it is free again
   alignas(64) std::atomic<uint32_t> armed{0};         // consumer: ring my doorbell when head moves
   alignas(64) std::atomic<uint32_t> space_wanted{0};  // producer: ring my space eventfd when tail moves
+  alignas(64) std::atomic<uint32_t> released{0};      // producer: head moves no more
+  alignas(64) std::atomic<uint32_t> left{0};          // kProducer, kConsumer: has nothing to do with the ring any more
+
+  static constexpr uint32_t kProducer = 1, kConsumer = 2;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
-static_assert(sizeof(RingIndex) == 256);
+static_assert(sizeof(RingIndex) == 384);
 
 // Immutable but for the bytes it holds; any thread.
 class RingMemory {

@@ -397,6 +397,43 @@ TEST_P(RingTest, AClosedRingEndsWhereItsHeadStood) {
   EXPECT_FALSE(consumer_.Arm());
 }
 
+// Who leaves last counts what was not taken.
+TEST_P(RingTest, TheEndThatLeavesLastFindsWhatWasNotTaken) {
+  const auto produce = [this](int records) {
+    for (int i = 0; i < records; ++i) ASSERT_TRUE(Produce(&producer_, "record"));
+    producer_.Publish();
+  };
+  produce(3);
+  ASSERT_TRUE(Consume(&consumer_, &header_).has_value());
+  EXPECT_EQ(producer_.CountUntaken(), 3u) << "it is not free before it is published";
+  consumer_.Publish();
+  EXPECT_EQ(producer_.CountUntaken(), 2u);
+  EXPECT_FALSE(producer_.ConsumerHasLeft());
+  if (GetParam()) {
+    EXPECT_FALSE(consumer_.Leave());
+    produce(1);
+    EXPECT_TRUE(producer_.ConsumerHasLeft());
+    EXPECT_TRUE(producer_.Leave());
+    EXPECT_EQ(producer_.CountUntaken(), 3u);
+  } else {
+    consumer_.Close();
+    produce(1);
+    EXPECT_FALSE(producer_.Leave());
+    EXPECT_TRUE(consumer_.Leave());
+    EXPECT_EQ(consumer_.Discard(), 3u) << "also what came after it was closed";
+  }
+}
+
+TEST_P(RingTest, AReleasedRingNeedsNoDoorbell) {
+  EXPECT_FALSE(consumer_.Arm());
+  EXPECT_FALSE(consumer_.Released());
+  EXPECT_TRUE(producer_.Release()) << "the consumer sleeps";
+  EXPECT_TRUE(consumer_.Released());
+  EXPECT_TRUE(consumer_.Arm()) << "it is to be closed";
+  consumer_.Close();
+  EXPECT_FALSE(consumer_.Arm());
+}
+
 TEST(RingMemoryDeathTest, AConsumerCannotWriteData) {
   Pair pair = MakePair(/*shared=*/true);
   EXPECT_DEATH(*static_cast<volatile uint8_t*>(pair.consumed->data()) = 1, "");

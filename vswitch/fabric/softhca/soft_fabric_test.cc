@@ -119,7 +119,8 @@ TEST_F(SoftFabricTest, RingsOutliveFabricdAndItsSuccessorLearnsOfThem) {
   EXPECT_EQ(a->counters().xmit_discards + b->counters().xmit_discards, 0u);
 }
 
-// Not a test: what the child process of the next one does. It sends to the address it is given until it is killed.
+// Not a test: what the child process of the next ones does. It sends to the address it is given, and receives, until it is
+// killed.
 TEST(SoftFabricChild, DISABLED_SendsForEver) {
   const char* socket = std::getenv("SOFT_FABRIC_TEST_SOCKET");
   ASSERT_NE(socket, nullptr);
@@ -129,6 +130,7 @@ TEST(SoftFabricChild, DISABLED_SendsForEver) {
   for (;;) {
     node->Send(to, std::string(3000, 'c'));
     node->PollSend();
+    while (const auto got = node->Poll()) node->PostReceive(got->wc.wr_id);
   }
 }
 
@@ -172,6 +174,40 @@ TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
     }));
     receive();  // what the child's ring still held when it was dropped
     Exchange(a.get(), b.get());
+  }
+}
+
+// What is in the rings of a process at the moment of its death, the other end counts: of what it posted and took before,
+// nothing is missing, and nothing is there twice.
+TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
+  auto a = Open(socket_, "a");
+  for (int round = 1; round <= 10; ++round) {
+    SCOPED_TRACE(round);
+    ChildForTest child(StartChild(socket_, a->Address()));
+    const auto exchange = [&] {
+      for (int i = 0; i < 64; ++i) {
+        const auto got = a->Poll();
+        if (!got.has_value()) break;
+        a->PostReceive(got->wc.wr_id);
+        a->Send({got->wc.slid, Qpn(got->wc.src_qp), 0x1234, absl::nullopt}, std::string(1000, 'a'));
+        a->PollSend();
+      }
+    };
+    const uint64_t before = a->counters().rcv_delivered;
+    EXPECT_TRUE(Eventually([&] {
+      exchange();
+      return a->counters().rcv_delivered > before + 100;
+    }));
+    child.Kill();
+    Subnet::Conservation now;
+    EXPECT_TRUE(Eventually([&] {
+      exchange();
+      now = fabricd_->subnet().GetConservation();
+      return now.sending == 0 && now.receiving == 0 && now.in_rings == 0;
+    })) << now.sending
+        << " in queues of senders, " << now.in_rings << " in rings, " << now.receiving << " in queues of receivers";
+    EXPECT_EQ(now.joint_deaths, 0u);
+    EXPECT_EQ(now.copies, now.delivered + now.dropped + static_cast<uint64_t>(now.died));
   }
 }
 

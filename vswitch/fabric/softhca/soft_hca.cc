@@ -39,7 +39,7 @@ class SoftHca final : public Hca {
   std::vector<PortCounter> PortCounters() const override {
     const softhca::PortCounters counters = port_->counters();
     return {
-#define EOIB_X(name, help) {#name, counters.name, help},
+#define EOIB_X(name, part, help) {#name, counters.name, help},
         EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
     };

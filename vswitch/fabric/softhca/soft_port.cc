@@ -85,6 +85,7 @@ absl::Status SoftPort::Register() {
   {
     absl::MutexLock lock(&mutex_);
     counters_page_ = *counters;
+    outbound_.set_page(counters_page_.get());
   }
   const PortResources resources = {doorbell_->get(), *counters};
   const PortUse use = options_.query_only ? PortUse::kQuery : PortUse::kOwn;
@@ -107,6 +108,13 @@ SoftPort::~SoftPort() {
   if (background_.joinable()) {
     Kick();
     background_.join();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    outbound_.End();
+    for (const auto& ring : inbound_.TakeAll()) LeaveRing(ring.get());
+    counters_.ended = 1;
+    if (counters_page_ != nullptr) counters_page_->Store(counters_);
   }
   link_->Unregister();
   StopCapture().status().IgnoreError();
@@ -339,7 +347,7 @@ int SoftPort::PostSend(SoftQp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
     outbound_.PublishAll();
     counters_page_->Store(counters_);
     link_work = outbound_.HasWishes();
-    kick = outbound_.parked() != 0 && !std::exchange(background_awake_, true);
+    kick = outbound_.is_busy() && !std::exchange(background_awake_, true);
   }
   if (error != 0) *bad = request;
   if (link_work) RunLinkWork();
@@ -356,6 +364,7 @@ int SoftPort::SendOne(SoftQp* qp, const ibv_send_wr& request) {
     if (queue_pairs_.MakeHeader(qp, request, length, &header)) {
       Transmit(header, Gather{request.sg_list, request.num_sge});
     } else {
+      ++counters_.xmit_copies;
       ++counters_.xmit_pkey_errors;
     }
   }
@@ -366,6 +375,7 @@ int SoftPort::SendOne(SoftQp* qp, const ibv_send_wr& request) {
 void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
   const PortConfig& config = queue_pairs_.config();
   if (!config.active) {
+    ++counters_.xmit_copies;
     ++counters_.xmit_discards;
     return;
   }
@@ -374,12 +384,18 @@ void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
   counters_.xmit_data += WireWords(header);
   if (capture_ != nullptr) CapturePacket(header, config.lid, config.gid, gather);
   if (header.dlid < Mlid::kMin) {
+    ++counters_.xmit_copies;
     outbound_.Send(Lid(header.dlid), header, gather);
     return;
   }
   ++counters_.xmit_multicast_packets;
   const auto group = groups_.find(Mlid(header.dlid));
-  if (group == groups_.end()) return;
+  if (group == groups_.end()) {
+    ++counters_.xmit_copies;
+    ++counters_.xmit_no_group;
+    return;
+  }
+  counters_.xmit_copies += group->second.size();
   // Each member has its own ring and its own queue: one that is stopped delays none of the others.
   for (const Lid member : group->second) outbound_.Send(member, header, gather);
 }
@@ -397,8 +413,24 @@ int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
   return 0;
 }
 
+void SoftPort::CountTaken(const InboundRing& ring, uint64_t records) {
+  counters_.rcv_taken += records;
+  if (ring.loopback) {
+    counters_.loopback_queued -= records;
+  } else if (SubnetOfRing(ring.id) == counters_.ring_subnet) {
+    counters_.ring_taken += records;
+  }
+}
+
+void SoftPort::LeaveRing(InboundRing* ring) {
+  const uint64_t records = ring->Leave();
+  CountTaken(*ring, records);
+  counters_.rcv_ring_closed += records;
+}
+
 void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
   ++records_taken_;
+  CountTaken(*ring, 1);
   if (ring->loopback) return queue_pairs_.Deliver(ring->source, header, payload);
   if (capture_ != nullptr && header.length <= kMaxDatagram) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
@@ -429,10 +461,10 @@ void SoftPort::DrainInbound(uint64_t limit, Done done) {
                                    ++records_taken_;
                                    queue_pairs_.Deliver(source, header, payload);
                                  });
+  if (records_taken_ != before) counters_page_->Store(counters_);
   const bool empty = inbound_.Drain([this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload)
                                         ABSL_NO_THREAD_SAFETY_ANALYSIS { Receive(ring, header, payload); },
-                                    enough);
-  if (records_taken_ != before) counters_page_->Store(counters_);
+                                    enough, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { counters_page_->Store(counters_); });
   if (inbound_.has_finished()) Kick();
   if (!queue_pairs_.receiver_armed()) return;
   WakeReceivers(/*has_records=*/!empty);

@@ -149,6 +149,8 @@ class SoftPort final : public PortSink {
   template <typename Done>
   void DrainInbound(uint64_t limit, Done done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountTaken(const InboundRing& ring, uint64_t records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveRing(InboundRing* ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A loopback is captured once, as it is sent.
   void CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -163,7 +165,7 @@ class SoftPort final : public PortSink {
 
   // The subnet's news.
   void TellChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CloseUnknownRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseEndedRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Raise(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeBackEventsOf(const SoftQp* qp) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

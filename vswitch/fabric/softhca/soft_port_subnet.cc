@@ -18,6 +18,7 @@ namespace eoib::softhca {
 namespace {
 
 constexpr absl::Duration kParkedTick = absl::Milliseconds(1);
+constexpr absl::Duration kEndingTick = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -59,11 +60,13 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   Kick();
 }
 
-// Whoever keeps to the rules has replaced its ring by then. Who does not could keep the identity that it had.
-void SoftPort::CloseUnknownRings() {
+// Also rings that nobody drains. Whoever keeps to the rules has replaced a ring that the subnet does not know by then; who does
+// not could keep the identity that it had.
+void SoftPort::CloseEndedRings() {
   const absl::Time now = clock_->Now();
   inbound_.ForEach([this, now](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (now - ring->unknown_since >= options_.unknown_ring_patience) inbound_.Close(ring);
+    const bool is_unknown = now - ring->unknown_since >= options_.unknown_ring_patience;
+    if (is_unknown || ring->consumer.Released()) inbound_.Close(ring);
   });
 }
 
@@ -99,6 +102,7 @@ void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEn
   auto inbound = std::make_unique<InboundRing>(ring, source, std::move(memory));
   inbound->space = std::move(end.space);
   inbound->liveness = std::move(end.liveness);
+  counters_.OnRingOf(SubnetOfRing(ring));
   AddInbound(std::move(inbound));
 }
 
@@ -127,6 +131,7 @@ void SoftPort::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<Uni
   absl::MutexLock lock(&mutex_);
   RingSender* sender = outbound_.FindByRequest(request);
   if (sender != nullptr && doorbell != nullptr) {
+    counters_.OnRingOf(SubnetOfRing(ring));
     sender->OnOpened(ring, std::move(doorbell));
   } else {
     outbound_.WishToClose(ring);  // given up on, or of a destination that was dropped
@@ -273,15 +278,17 @@ bool SoftPort::BackgroundTurn(Vigil* vigil) {
   std::vector<std::unique_ptr<InboundRing>> finished;
   absl::MutexLock lock(&mutex_);
   if (stopping_) return false;
-  CloseUnknownRings();
+  CloseEndedRings();
   finished = inbound_.TakeFinished();
   for (const auto& ring : finished) {
+    LeaveRing(ring.get());
     if (!ring->corrupt || ring->loopback) continue;
     ++counters_.corrupt_rings;
     outbound_.WishToClose(ring->id);
   }
   outbound_.Maintain();
-  vigil->space = background_awake_ = outbound_.parked() != 0;
+  vigil->space = outbound_.parked() != 0;
+  background_awake_ = outbound_.is_busy();
   // Something may be due, or a producer may have died before it rang.
   if (queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
   counters_page_->Store(counters_);
@@ -295,6 +302,7 @@ bool SoftPort::BackgroundTurn(Vigil* vigil) {
 absl::Duration SoftPort::SleepTime(absl::Time now) {
   absl::Duration time = absl::InfiniteDuration();
   if (outbound_.HasRings()) time = options_.outbound.idle_close / 4;
+  if (outbound_.has_ending()) time = std::min(time, kEndingTick);
   if (outbound_.parked() != 0) time = std::min(time, kParkedTick);
   // A receiver that has been told already need not be told again.
   if (queue_pairs_.receiver_armed() && !doorbell_rung_) time = std::min(time, faults_.next_due() - now);

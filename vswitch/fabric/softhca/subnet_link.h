@@ -38,6 +38,9 @@ struct QpnRange {
   bool Contains(Qpn qpn) const { return qpn.value() >= first.value() && qpn.value() - first.value() < count; }
 };
 
+// Which subnet has made a ring: the upper half of its identifier, at random for each run of a subnet.
+constexpr uint64_t SubnetOfRing(uint64_t ring) { return ring >> 32; }
+
 inline constexpr Lid kPermissiveLid{0xffff};  // of packets along a directed route (IBA 1.4 §14.2.1.2)
 inline constexpr size_t kMaxPKeys = 128;      // of a port's P_Key table
 

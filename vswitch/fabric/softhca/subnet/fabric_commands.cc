@@ -36,9 +36,9 @@ std::string ShowPort(const Subnet::PortStatus& port) {
                         port.registrations, port.mads, port.rings_out, port.rings_in, port.rings_made, port.rings_refused);
   if (port.counters.has_value()) {
     const PortCounters& counters = *port.counters;
-    absl::StrAppendFormat(&text, "  sent %u datagrams, discarded %u; received %u, delivered %u, corrupt rings %u\n",
-                          counters.xmit_packets, counters.xmit_discards, counters.rcv_packets, counters.rcv_delivered,
-                          counters.corrupt_rings);
+    absl::StrAppendFormat(&text, "  sent %u datagrams, copies not sent %u; received %u, delivered %u, corrupt rings %u\n",
+                          counters.xmit_packets, counters.Sum(Part::kDroppedBefore), counters.rcv_packets,
+                          counters.rcv_delivered, counters.corrupt_rings);
     if (counters.ring_failures != 0) {
       absl::StrAppendFormat(&text,
                             "  rings that failed for want of descriptors or memory %u: raise its process's LimitNOFILE\n",

@@ -163,7 +163,7 @@ TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);
     const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
     ASSERT_TRUE(answer.ok()) << answer.status();
-    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version 3, not 4"));
+    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version 4, not 5"));
   }
 }
 

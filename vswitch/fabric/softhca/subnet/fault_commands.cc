@@ -34,9 +34,26 @@ absl::Status ParseOption(const std::string& word, const std::string& value, Faul
   return absl::InvalidArgumentError(absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
 }
 
+std::string FormatConservation(const Subnet::Conservation& conservation) {
+  std::string text = "conservation\n";
+  const auto add = [&text](const char* name, auto value, const char* help) {
+    absl::StrAppendFormat(&text, "  %-26s %12d  %s\n", name, value, help);
+  };
+  add("copies", conservation.copies, "of datagrams that all ports posted, and that receivers made");
+  add("delivered", conservation.delivered, "receives completed");
+  add("dropped", conservation.dropped, "for a reason that a port counts");
+  add("sending", conservation.sending, "in queues of senders now");
+  add("in_rings", conservation.in_rings, "now");
+  add("receiving", conservation.receiving, "in queues of receivers now");
+  add("died", conservation.died, "in queues of ports whose processes ended");
+  add("joint_deaths", conservation.joint_deaths,
+      "processes that died while another port had none: in_rings keeps what was between them");
+  return text;
+}
+
 std::string FormatCounters(const PortCounters& counters) {
   std::string text;
-#define EOIB_X(name, help) absl::StrAppendFormat(&text, "  %-26s %12u  %s\n", #name, counters.name, help);
+#define EOIB_X(name, part, help) absl::StrAppendFormat(&text, "  %-26s %12u  %s\n", #name, counters.name, help);
   EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
   return text;
@@ -72,7 +89,7 @@ void FaultCommands::Register(CommandRegistry* registry) {
   registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0, [this](const Arguments&) { return Show(); }});
   registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
                       [this](const Arguments& arguments) { return Clear(arguments); }});
-  registry->Register({"counters", "[PORT]", "what ports count, or counted until they died", 0, 1,
+  registry->Register({"counters", "[PORT]", "what ports count, or counted until they died, and where all datagrams are", 0, 1,
                       [this](const Arguments& arguments) { return Counters(arguments); }});
 }
 
@@ -108,6 +125,7 @@ FaultCommands::Answer FaultCommands::Counters(const Arguments& arguments) const 
   if (text.empty() && !arguments.empty()) {
     return absl::NotFoundError(absl::StrCat("counters of port ", arguments[0], ": no process has registered it"));
   }
+  if (arguments.empty()) text += FormatConservation(subnet_->GetConservation());
   return text;
 }
 

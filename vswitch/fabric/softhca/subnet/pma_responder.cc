@@ -38,7 +38,7 @@ PortCountersAttribute PmaResponder::ToAttribute(const PortCounters& counters) {
   PortCountersAttribute attribute;
   attribute.port = kHcaPort;
   attribute.rcv_errors = counters.rcv_bad_address + counters.corrupt_rings;
-  attribute.xmit_discards = counters.xmit_discards;
+  attribute.xmit_discards = counters.xmit_discards + counters.xmit_unreachable;
   attribute.xmit_constraint_errors = counters.xmit_pkey_errors;
   attribute.rcv_constraint_errors = counters.rcv_pkey_violations;
   attribute.xmit_data = counters.xmit_data;

@@ -155,7 +155,7 @@ absl::Status Subnet::Register(const std::string& name, const PortResources& reso
     if (use == PortUse::kOwn) {
       if (absl::Status status = Own(port, wish, made); !status.ok()) return status;
       made->sink = sink;
-      port->counters = resources.counters;
+      SetCounters(port, resources.counters);
       agents_.CountersBegin(*port);
       Activate(port);
     } else {
@@ -330,6 +330,7 @@ void Subnet::CloseRingsOf(Port* port) {
 void Subnet::Disown(Port* port) {
   CloseRingsOf(port);
   port->owner = nullptr;
+  CountEnd(*port);
   // Its memberships end with it, also if somebody keeps the port up.
   if (std::exchange(port->config.active, false)) agents_.PortOutOfService(*port);
   UpdateActive(port);

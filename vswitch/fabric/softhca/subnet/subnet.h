@@ -96,6 +96,15 @@ class Subnet {
     SmpResponder::Counters smp;
     PmaResponder::Counters pma;
   };
+  // Where the copies of all datagrams are that ports have posted since this subnet began (README.md, "Conservation"):
+  // copies = delivered + dropped + sending + receiving + in_rings + died, unless ports counted before it began.
+  struct Conservation {
+    uint64_t copies = 0, delivered = 0, dropped = 0;
+    int64_t sending = 0, receiving = 0;  // in queues of ports
+    int64_t in_rings = 0;
+    int64_t died = 0;           // in queues of ports whose processes ended
+    uint64_t joint_deaths = 0;  // processes that died while another's port had none: what was between them stays in in_rings
+  };
   struct RingStatus {
     uint64_t ring = 0;
     std::string source, destination;
@@ -163,6 +172,7 @@ class Subnet {
   // What a port counts, or counted up to its death. Nothing if it never registered or showed no counters.
   absl::optional<PortCounters> CountersOf(const std::string& name) const;
   absl::optional<PortCounters> CountersOf(Lid lid) const;
+  Conservation GetConservation() const;
 
  private:
   class Link;
@@ -243,6 +253,9 @@ class Subnet {
   // After link_up, owner or guests have changed.
   void UpdateActive(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PortCounters ReadCounters(const ManagedPort& port) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetCounters(Port* port, std::shared_ptr<const CountersPage> counters) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Account(const PortCounters& counters, bool ended, Conservation* sum) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountEnd(const Port& ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::string WhyNoRing(const Port* source, const Port* destination, Lid lid);
   static SourceIdentity IdentityOf(const Port& port);
 
@@ -285,6 +298,7 @@ class Subnet {
   MadAgents agents_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, FaultRule> faults_ ABSL_GUARDED_BY(mutex_);  // by source, destination
   bool told_faults_ ABSL_GUARDED_BY(mutex_) = false;  // some port may have been told of rules
+  Conservation of_former_ ABSL_GUARDED_BY(mutex_);    // of registrations whose names have another process now
 
   std::deque<Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;

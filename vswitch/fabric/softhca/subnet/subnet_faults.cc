@@ -134,4 +134,47 @@ absl::optional<PortCounters> Subnet::CountersOf(Lid lid) const {
   return CountersOf(name);
 }
 
+// ---- Conservation.
+
+// A process that lost its connection and is back goes on counting.
+void Subnet::SetCounters(Port* port, std::shared_ptr<const CountersPage> counters) {
+  const bool goes_on = port->counters != nullptr && counters != nullptr && port->counters->IsSameAs(*counters);
+  if (port->counters != nullptr && !goes_on) Account(port->counters->Load(), /*ended=*/true, &of_former_);
+  port->counters = std::move(counters);
+}
+
+void Subnet::Account(const PortCounters& counters, bool ended, Conservation* sum) const {
+  sum->copies += counters.xmit_copies + counters.Sum(Part::kMade);
+  sum->delivered += counters.Sum(Part::kDelivered);
+  sum->dropped += counters.Sum(Part::kDroppedBefore) + counters.Sum(Part::kDroppedBehind) + counters.xmit_lost;
+  const auto loopback = static_cast<int64_t>(counters.loopback_queued);
+  if (ended) {
+    sum->died += counters.Sending() + counters.Receiving() + loopback;
+  } else {
+    sum->sending += counters.Sending();
+    sum->receiving += counters.Receiving();
+    sum->in_rings += loopback;
+  }
+  if (counters.ring_subnet != SubnetOfRing(next_ring_)) return;
+  sum->in_rings += static_cast<int64_t>(counters.ring_sent - counters.ring_taken - counters.ring_lost);
+}
+
+// Of a ring the end that is left counts what is in it. Nobody does if a process dies and the other end has ended before.
+void Subnet::CountEnd(const Port& ended) {
+  if (ended.counters == nullptr || ended.counters->Load().ended != 0) return;
+  of_former_.joint_deaths += std::any_of(ports_.begin(), ports_.end(), [&ended](const auto& entry) {
+    const Port& other = *entry.second;
+    return &other != &ended && other.owner == nullptr && other.registrations != 0;
+  });
+}
+
+Subnet::Conservation Subnet::GetConservation() const {
+  absl::MutexLock lock(&mutex_);
+  Conservation sum = of_former_;
+  for (const auto& [name, port] : ports_) {
+    if (port->counters != nullptr) Account(port->counters->Load(), /*ended=*/port->owner == nullptr, &sum);
+  }
+  return sum;
+}
+
 }  // namespace eoib::softhca

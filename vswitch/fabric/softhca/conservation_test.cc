@@ -1,0 +1,239 @@
+// Every copy of a datagram that a port posts is delivered, or dropped for a reason that a port counts (README.md,
+// "Conservation").
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/soft_port_test_fixture.h"
+
+namespace eoib::softhca {
+namespace {
+
+class ConservationTest : public SoftPortTest {
+ protected:
+  using Nodes = std::vector<std::unique_ptr<SoftNode>>;
+
+  Nodes OpenAll(const std::vector<std::string>& names) {
+    Nodes nodes;
+    for (const std::string& name : names) nodes.push_back(Open(name));
+    return nodes;
+  }
+  static void Drain(SoftNode* node) {
+    while (const absl::optional<Received> got = node->Poll()) {
+      if (got->wc.status == IBV_WC_SUCCESS) node->PostReceive(got->wc.wr_id);
+    }
+  }
+  static std::string ToString(const Subnet::Conservation& now) {
+    return absl::StrCat("copies ", now.copies, " = delivered ", now.delivered, " + dropped ", now.dropped, " + sending ",
+                        now.sending, " + in rings ", now.in_rings, " + receiving ", now.receiving, " + died ", now.died);
+  }
+  // Takes what is under way, until nothing is.
+  void ExpectConservation(const Nodes& nodes) {
+    Subnet::Conservation now;
+    EXPECT_TRUE(Eventually([&] {
+      clock_.Advance(absl::Milliseconds(100));  // what is parked, or delayed, has waited long enough
+      for (const auto& node : nodes) Drain(node.get());
+      now = subnet_.GetConservation();
+      return now.sending == 0 && now.in_rings == 0 && now.receiving == 0;
+    })) << ToString(now);
+    EXPECT_EQ(now.copies, now.delivered + now.dropped + static_cast<uint64_t>(now.died)) << ToString(now);
+    for (const auto& node : nodes) {
+      EXPECT_EQ(node->counters().Sending(), 0);
+      EXPECT_EQ(node->counters().Receiving(), 0);
+    }
+  }
+  static FaultRule SomeOfEach(absl::Duration delay) {
+    constexpr uint32_t kSome = 200'000;  // of a million
+    return FaultRule{.loss_ppm = kSome, .duplicate_ppm = kSome, .reorder_ppm = kSome, .delay = delay};
+  }
+  // What became of one datagram.
+  PortCounters Counted(const SoftNode& node, const PortCounters& before) {
+    PortCounters counted = node.counters();
+#define EOIB_X(name, part, help) counted.name -= before.name;
+    EOIB_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+    return counted;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Memory, ConservationTest, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Files" : "InProcess"; });
+
+TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
+  const Nodes nodes = OpenAll({"a", "b", "c"});
+  SoftNode &a = *nodes[0], &b = *nodes[1], &c = *nodes[2];
+  const Mlid mlid = b.Join(kMgid);
+  ASSERT_EQ(c.Join(kMgid), mlid);
+  ASSERT_EQ(b.Attach(b.qp(), kMgid, mlid), 0);
+  ASSERT_EQ(b.Attach(b.MakeQp(), kMgid, mlid), 0);  // where no receive is posted; c's is not attached
+  struct Row {
+    const char* description;
+    Destination to;
+    uint64_t PortCounters::*at_a;  // null: none
+    uint64_t PortCounters::*at_b;
+    uint64_t copies;
+  };
+  const Row kRows[] = {
+      {"a datagram", b.Address(), nullptr, &PortCounters::rcv_delivered, 1},
+      {"to its own port", a.Address(), &PortCounters::rcv_delivered, nullptr, 1},
+      {"to an unknown LID", {999, b.qpn()}, &PortCounters::xmit_unreachable, nullptr, 1},
+      {"to an unknown MLID", {0xc0ff, Qpn(Qpn::kMulticast), 0x1234, kMgid}, &PortCounters::xmit_no_group, nullptr, 1},
+      {"to an unknown QPN", {b.config().lid.value(), Qpn(1)}, nullptr, &PortCounters::rcv_no_qp, 1},
+      {"with another Q_Key", {b.config().lid.value(), b.qpn(), 0x4321}, nullptr, &PortCounters::rcv_qkey_violations, 1},
+      {"to a group", {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, nullptr, &PortCounters::rcv_replicated, 2},
+  };
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.description);
+    const PortCounters a_before = a.counters(), b_before = b.counters();
+    ASSERT_EQ(a.Send(row.to, "datagram"), 0);
+    ExpectConservation(nodes);
+    ASSERT_FALSE(HasFailure());
+    const PortCounters at_a = Counted(a, a_before), at_b = Counted(b, b_before);
+    EXPECT_EQ(at_a.xmit_copies, row.copies);
+    EXPECT_TRUE(row.at_a == nullptr || at_a.*row.at_a == 1);
+    EXPECT_TRUE(row.at_b == nullptr || at_b.*row.at_b == 1);
+  }
+  EXPECT_EQ(c.counters().rcv_no_qp, 1u) << "its copy of the multicast";
+
+  // What was there before and has gone, and a P_Key that was withdrawn.
+  const Destination group = {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid};
+  ASSERT_TRUE(subnet_.SetLink("b", false).ok());
+  ASSERT_TRUE(subnet_.SetLink("c", false).ok());
+  ASSERT_EQ(a.Send(group, "to nobody"), 0);
+  ASSERT_EQ(b.Send(a.Address(), "from a port that is down"), 0);
+  ExpectConservation(nodes);
+  EXPECT_EQ(a.counters().xmit_no_group, 2u);
+  EXPECT_EQ(b.counters().xmit_discards, 1u);
+  ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
+  ASSERT_EQ(a.Send(a.Address(), "without a P_Key"), 0);
+  ExpectConservation(nodes);
+  EXPECT_EQ(a.counters().xmit_pkey_errors, 1u);
+}
+
+TEST_P(ConservationTest, FaultsCount) {
+  const Nodes nodes = OpenAll({"a", "b"});
+  for (const FaultRule& rule : {FaultRule{.loss_ppm = 300'000}, FaultRule{.duplicate_ppm = 300'000},
+                                FaultRule{.reorder_ppm = 300'000}, FaultRule{.delay = absl::Milliseconds(50)}}) {
+    ASSERT_TRUE(subnet_.SetFault({"a", "b", rule}).ok());
+    for (int turn = 0; turn < 10; ++turn) {
+      Fill(nodes[0].get(), nodes[1]->Address(), 5);
+      Drain(nodes[1].get());
+    }
+    ExpectConservation(nodes);
+    ASSERT_FALSE(HasFailure());
+  }
+  const PortCounters counters = nodes[1]->counters();
+  EXPECT_GT(counters.rcv_simulated_losses, 0u);
+  EXPECT_GT(counters.rcv_simulated_duplicates, 0u);
+  EXPECT_GT(counters.rcv_simulated_reorders, 0u);
+  EXPECT_GT(counters.rcv_simulated_delays, 0u);
+}
+
+TEST_P(ConservationTest, WhatAPortThatEndsHasNotTakenIsLostAtItsSender) {
+  Nodes nodes = OpenAll({"a", "b"});
+  Introduce(nodes[0].get(), nodes[1].get());
+  Fill(nodes[0].get(), nodes[1]->Address(), 5);
+  nodes.pop_back();
+  ExpectConservation(nodes);
+  EXPECT_EQ(nodes[0]->counters().xmit_lost, 5u);
+  // And what it had posted itself, and could not send, is discarded.
+  nodes.push_back(Open("b"));
+  Introduce(nodes[1].get(), nodes[0].get());
+  Fill(nodes[1].get(), nodes[0]->Address(), 40);
+  ASSERT_GT(nodes[1]->port().rings().parked, 0u);
+  nodes.pop_back();
+  ExpectConservation(nodes);
+  EXPECT_EQ(subnet_.GetConservation().died, 0);
+  EXPECT_EQ(subnet_.GetConservation().joint_deaths, 0u);
+}
+
+TEST_P(ConservationTest, WhatIsInTheRingsOfALinkThatGoesDownIsDropped) {
+  const Nodes nodes = OpenAll({"a", "b"});
+  SoftNode &a = *nodes[0], &b = *nodes[1];
+  for (int turn = 0; turn < 20; ++turn) {
+    ASSERT_TRUE(Eventually([&] {  // a refusal from before holds for a while
+      clock_.Advance(options_.outbound.refusal_pause);
+      Fill(&a, b.Address(), 1);
+      return a.port().rings().outbound == 1;
+    }));
+    Fill(&a, b.Address(), 3);
+    ASSERT_TRUE(subnet_.SetLink("b", false).ok());
+    Fill(&a, b.Address(), 3);
+    ASSERT_TRUE(subnet_.SetLink("b", true).ok());
+    ExpectConservation(nodes);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// Every kind of event between ports, in any order.
+TEST_P(ConservationTest, AfterAnythingThatHappened) {
+  constexpr int kSteps = 3000;
+  const std::vector<std::string> names = {"a", "b", "c"};
+  options_.outbound.idle_close = absl::Milliseconds(200);
+  options_.outbound.parking_capacity = 64 * 1024;
+  Nodes nodes = OpenAll(names);
+  std::mt19937 random(1);
+  uint16_t next_lid = 100;
+  Mlid mlid;
+  const auto join = [&](SoftNode* node) {
+    mlid = node->Join(kMgid);
+    ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
+  };
+  for (const auto& node : nodes) join(node.get());
+  const auto step = [&](size_t number) {
+    SoftNode* node = nodes[number].get();
+    switch (random() % 24) {
+      case 0:
+        ASSERT_TRUE(subnet_.SetLink(names[number], random() % 2 == 0).ok());
+        break;
+      case 1:
+        ASSERT_TRUE(subnet_.SetLid(names[number], Lid(next_lid++)).ok());
+        break;
+      case 2:
+        subnet_.ClearFaults();
+        break;
+      case 3:
+        ASSERT_TRUE(subnet_.SetFault({"*", names[number], SomeOfEach(absl::Milliseconds(random() % 20))}).ok());
+        break;
+      case 4:
+        nodes[number].reset();
+        nodes[number] = Open(names[number]);
+        break;
+      case 5:
+        if (node->config().active) join(node);
+        break;
+      case 6:
+      case 7:
+        clock_.Advance(absl::Milliseconds(random() % 20));
+        break;
+      case 8:
+      case 9:
+      case 10:
+      case 11:
+        Drain(node);
+        break;
+      case 12:
+      case 13:
+      case 14:
+        Fill(node, {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, static_cast<int>(random() % 20));
+        break;
+      default:
+        Fill(node, nodes[random() % nodes.size()]->Address(), static_cast<int>(random() % 20));
+    }
+  };
+  for (int i = 0; i < kSteps; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_NO_FATAL_FAILURE(step(random() % nodes.size()));
+    if (i % 100 == 99) ExpectConservation(nodes);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_EQ(subnet_.GetConservation().joint_deaths, 0u);
+  EXPECT_GT(subnet_.GetConservation().delivered, 1000u);
+}
+
+}  // namespace
+}  // namespace eoib::softhca
