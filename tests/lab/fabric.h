@@ -32,6 +32,9 @@ class Fabric {
   virtual size_t Slowdown() const { return 1; }
   // At the end of a test, before its agents end: they must be able to say goodbye.
   virtual void Resume() {}
+  // Waits until nothing is under way, and expects that every datagram that was posted was delivered, or dropped for a reason
+  // that was counted. Nothing where a fabric cannot tell.
+  virtual void ExpectConservation() {}
   // After its agents have ended. Fails the test if something of the fabric ended badly.
   virtual void End() {}
 };

@@ -6,9 +6,12 @@
 #include <sys/un.h>
 
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 
 namespace eoib::lab {
@@ -73,6 +76,31 @@ Argv SoftFabric::DaemonCommand(const std::string& program, const std::string& ho
 void SoftFabric::End() {
   if (!Alive()) return;
   EXPECT_EQ(Stop(), 0) << "eoib-fabricd ended badly:\n" << Log();
+}
+
+// The lines "name value meaning" behind "conservation", which follow those of the ports.
+std::map<std::string, int64_t> SoftFabric::Conservation() {
+  std::map<std::string, int64_t> counters;
+  bool is_there = false;
+  for (absl::string_view line : absl::StrSplit(Ctl({"counters"}).out, '\n')) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int64_t value = 0;
+    is_there = is_there || line == "conservation";
+    if (is_there && words.size() >= 2 && absl::SimpleAtoi(words[1], &value)) counters[words[0]] = value;
+  }
+  return counters;
+}
+
+// What was in a ring between two processes that died stays in in_rings: nobody is left to count it.
+void SoftFabric::ExpectConservation() {
+  std::map<std::string, int64_t> now;
+  const auto is_at_rest = [&] {
+    const std::map<std::string, int64_t> before = std::exchange(now, Conservation());
+    if (now.count("joint_deaths") == 0 || now != before) return false;
+    const bool rings_rest = now["in_rings"] == 0 || (now["joint_deaths"] > 0 && now["in_rings"] > 0);
+    return now["sending"] == 0 && now["receiving"] == 0 && rings_rest;
+  };
+  EXPECT_TRUE(EventuallyTrue(kPatience, is_at_rest)) << "conservation of datagrams: " << Ctl({"counters"}).ToString();
 }
 
 int SoftFabric::Stop() {

@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +22,8 @@ class SoftFabric final : public Fabric {
 
   Argv DaemonCommand(const std::string& program, const std::string& host) override;
   void Resume() override { Kill(SIGCONT); }
+  // By what `counters` says of the whole fabric (vswitch/fabric/softhca/README.md, "Conservation").
+  void ExpectConservation() override;
   void End() override;
 
   // Runs fabricd; returns at once.
@@ -42,6 +46,7 @@ class SoftFabric final : public Fabric {
 
  private:
   bool Answers() const;
+  std::map<std::string, int64_t> Conservation();
 
   Host* const host_;
   const std::string directory_;

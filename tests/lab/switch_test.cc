@@ -20,6 +20,7 @@ void SwitchTest::TearDown() {
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->Alive()) ExpectConservation(agent.get());
   }
+  if (fabric_ != nullptr) fabric_->ExpectConservation();
   std::vector<Agent*> ending;
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->Alive()) ending.push_back(agent.get());

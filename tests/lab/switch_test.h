@@ -15,8 +15,9 @@
 
 namespace eoib::lab {
 
-// After each test every agent that runs must conserve frames. All agents and fabricd must be alive, and end without complaint
-// (also of a sanitizer) when they are asked to: who kills one starts it again. Who is stopped is continued first.
+// After each test every agent that runs must conserve frames, and the fabric datagrams. All agents and fabricd must be alive,
+// and end without complaint (also of a sanitizer) when they are asked to: who kills one starts it again. Who is stopped is
+// continued first.
 class SwitchTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(MissingOnThisMachine(), ""); }

@@ -129,6 +129,12 @@ class RoguePeerTest : public SwitchTest {
     mac_ = Mac(agent_->host()->Mac("v1"));
   }
 
+  // It receives nothing, so that what agents send to it would be under way for ever.
+  void TearDown() override {
+    rogue_.reset();
+    SwitchTest::TearDown();
+  }
+
   // A frame that arrives shows that all before it has been dealt with.
   void Flush(uint32_t marker) {
     rogue_->Send(Encapsulated(0xc0000000, TestFrame(mac_, kRogue, marker)));
