@@ -100,7 +100,8 @@ TEST(TapSetTest, FollowsNamesAndSparesOtherNamespaces) {
   auto moved = OpenTap(5, &set);
   const std::string netns = absl::StrCat("tap-set-test-", getpid());
   ASSERT_EQ(system(("ip netns add " + netns + "; ip link set set5 netns " + netns).c_str()), 0);
-  ASSERT_EQ(system("ip link set set4 down; ip link set set4 name other4; ip link set other4 up; ip link add set5 type veth peer name peer5"),
+  ASSERT_EQ(system("ip link set set4 down; ip link set set4 name other4; ip link set other4 up; ip link add set5 type veth "
+                   "peer name peer5"),
             0);
   const std::string there = "ip -n " + netns + " link show set5 >/dev/null 2>&1";
   EXPECT_TRUE(set.DeleteNetdevs().ok());
