@@ -1,5 +1,5 @@
-// The README's "On real hardware", taken at its word: its partitions.conf, its eoibd.toml, its unit's command and privileges
-// lead to the first ping. What is not here are its device and its ports' GUIDs.
+// Follows "On real hardware" of deploy/README.md to the letter: its partitions.conf, its eoibd.toml, its unit's command and
+// privileges lead to the first ping. Only the device and the ports' GUIDs are replaced by those of the virtual machine.
 #include <signal.h>
 
 #include <map>
@@ -30,7 +30,7 @@ class ReadmeTest : public InfinibandTest {
   static constexpr int kHosts = 3;
 
   ReadmeTest() {
-    const std::string text = ReadFile("README.md");
+    const std::string text = ReadFile("deploy/README.md");
     const size_t begin = text.find("\n## On real hardware\n");
     EXPECT_NE(begin, std::string::npos);
     section_ = text.substr(begin, text.find("\n## ", begin + 1) - begin);
