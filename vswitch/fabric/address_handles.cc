@@ -11,7 +11,7 @@
 namespace eoib {
 namespace {
 
-// "address handle to fe80:... (LID 0x5, SL 0) on mlx5_0/1", for messages.
+// For messages: "address handle to fe80:... (LID 0x5, SL 0) on mlx5_0/1".
 std::string Describe(const PathKey& key, const Hca& hca) {
   return absl::StrFormat("address handle to %s (LID 0x%x, SL %d) on %s", key.dgid.ToString(), key.dlid, key.sl.value(),
                          hca.name());
@@ -19,9 +19,9 @@ std::string Describe(const PathKey& key, const Hca& hca) {
 
 }  // namespace
 
-// Acquire against Put and Reap. The worker counts its send first and looks at the handle second; control takes the handle out
-// of the slot first and looks at the count second. All four are sequentially consistent, so when control sees no send, no
-// worker that has not counted yet can still see the handle.
+// Acquire against Put and Reap. The worker counts its send first, then loads the handle; control takes the handle out of the
+// slot first, then loads the count. All four accesses are sequentially consistent: if control reads zero sends, a worker that
+// counts later reads a null handle.
 
 AddressHandles::AddressHandles(Hca* hca, ibv_pd* pd, size_t limit)
     : hca_(hca), pd_(pd), limit_(std::min(limit, kMax)), slots_(new Slot[limit_]) {
@@ -69,11 +69,12 @@ absl::StatusOr<AhIndex> AddressHandles::Get(const PathKey& key, const PathAttrib
       if (!found.ok() || !found->IsNone()) return found;
       renewals = renewals_;
     }
+    // Without the mutex: on RoCE this may take a second, and other callers must not wait for it.
     const absl::StatusOr<ibv_ah*> ah = Make(key, attributes);
     if (!ah.ok()) return ah.status();
     absl::MutexLock lock(&mutex_);
     if (renewals == renewals_ && !free_.empty() && !by_key_.contains(wanted)) return Insert(wanted, *ah);
-    hca_->verbs().destroy_ah(*ah);  // another thread was faster, or it is made from what was
+    hca_->verbs().destroy_ah(*ah);  // another thread was faster, or Renew made it obsolete
   }
 }
 
@@ -103,6 +104,7 @@ void AddressHandles::Put(AhIndex index) {
   const uint32_t slot = SlotOf(index);
   EOIB_CHECK(slot < limit_ && index == IndexOf(slot) && slots_[slot].users > 0);
   if (--slots_[slot].users > 0) return;
+  // After Renew the key may be gone, or name the slot of a newer handle.
   const auto current = by_key_.find(slots_[slot].key);
   if (current != by_key_.end() && current->second == slot) by_key_.erase(current);
   retired_.push_back({slot, slots_[slot].ah.exchange(nullptr)});
@@ -129,6 +131,7 @@ void AddressHandles::ReapLocked() {
       continue;
     }
     hca_->verbs().destroy_ah(retired.ah);
+    // The slot gets a new generation, so an index that a worker still holds is unknown from now on.
     slot.generation.store((slot.generation.load(std::memory_order_relaxed) + 1) % kGenerations, std::memory_order_relaxed);
     free_.push_back(retired.slot);
   }
@@ -141,7 +144,7 @@ ibv_ah* AddressHandles::Acquire(AhIndex index) {
   Slot& slot = slots_[at];
   slot.sends.fetch_add(1);
   ibv_ah* ah = slot.ah.load();
-  // A handle that was there after the send was counted stays until it is released, and so does its generation.
+  // A handle that is present after its send was counted stays until Release, and so does its generation.
   if (ah != nullptr && slot.generation.load(std::memory_order_relaxed) == GenerationOf(index)) return ah;
   slot.sends.fetch_sub(1);
   return nullptr;

@@ -1,12 +1,12 @@
-// AddressHandles: the table of address handles of one protection domain, shared between control (which makes and retires them)
-// and the worker (which posts with them by index).
+// AddressHandles: the address handles of one protection domain. Control makes and retires them; workers post with them by
+// index.
 //
-// A handle is keyed (DGID, DLID, SL) and what else the path's record says: many vPorts behind one port share it. It is made off
-// the data path (creating one may take a second on RoCE) and destroyed after its last send has completed: the worker counts its
-// sends in each slot, and Reap destroys retired handles whose count is zero.
+// The key is (DGID, DLID, SL) and the other attributes of the path record, so the vPorts behind one port share a handle.
+// Handles are made off the data path, because making one can take a second on RoCE. Reap destroys a retired handle when the
+// slot counts no more sends that use it.
 //
-// Threads. Acquire and Release: the worker, wait-free. All else: control threads, serialised inside; a Get that waits for the
-// HCA to make a handle holds up nobody else.
+// Threads: workers call Acquire and Release, which are wait-free. All other members are for control threads and serialise
+// inside. A Get that waits for the HCA blocks no other caller.
 #ifndef EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
 #define EOIB_VSWITCH_FABRIC_ADDRESS_HANDLES_H_
 
@@ -27,7 +27,7 @@
 
 namespace eoib {
 
-// How to reach a port: what goes into an address handle.
+// What identifies an address handle: the port or group that it reaches.
 struct PathKey {
   Gid dgid;
   uint16_t dlid = 0;  // a LID or an MLID; 0 on RoCE
@@ -44,7 +44,7 @@ struct PathAttributes {
   uint8_t hop_limit = 0;
   uint32_t flow_label = 0;
   uint8_t rate = 0;  // static rate, IBA code; 0: the port's
-  bool grh = true;   // of EoIB always; IPoIB may leave it out of unicast within a subnet (RFC 4391 §6)
+  bool grh = true;   // EoIB: always; IPoIB may leave it out of unicast within a subnet (RFC 4391 §6)
 
   friend constexpr auto operator<=>(const PathAttributes&, const PathAttributes&) = default;
   template <typename H>
@@ -63,38 +63,37 @@ class AddressHandles {
   AddressHandles(const AddressHandles&) = delete;
   AddressHandles& operator=(const AddressHandles&) = delete;
 
-  // The handle for `key` with these attributes, made if there is none; each Get adds a user. Errors say what was attempted and
-  // why it failed.
+  // Returns the handle for `key` and `attributes`, and makes it if there is none. Each Get adds a user; Put removes one.
   absl::StatusOr<AhIndex> Get(const PathKey& key, const PathAttributes& attributes);
-  // Takes a user away; without users the handle is retired and destroyed by a later Reap.
+  // Removes a user. A handle without users is retired; a later Reap destroys it.
   void Put(AhIndex index);
-  // From now on, Get makes new handles: what the present ones were made from (the port's LID or GID) has changed. They serve
-  // their users until these have put them back.
+  // Makes Get create new handles from now on, because the port's LID or GID changed. Present users keep their handles until
+  // Put.
   void Renew();
-  // Destroys retired handles that no send uses; returns how many are still waiting.
+  // Destroys the retired handles that no send uses. Returns how many are still in use.
   size_t Reap();
 
-  // Worker: the handle to post with, or null if the index is none, retired or unknown. After a non-null return the worker owes
-  // one Release.
+  // Worker: returns the handle to post with, or null if the index is none, retired or unknown. The worker must Release a
+  // handle that is not null.
   ibv_ah* Acquire(AhIndex index);
   void Release(AhIndex index);
-  // Worker, between Acquire and Release: what the handle was made from.
+  // Worker, between Acquire and Release: the key of the handle.
   using Key = std::pair<PathKey, PathAttributes>;
   const Key& KeyOf(AhIndex acquired) const { return slots_[SlotOf(acquired)].key; }
 
   size_t size() const;
 
  private:
-  // An AhIndex is a slot and, above it, the slot's generation: a worker that still holds the index of a handle that is gone
-  // must not send through the next one in the same slot. Generation 0xff is never used, so that no index is AhIndex::None().
+  // An AhIndex holds a slot and the slot's generation, so a stale index never selects a later handle in the same slot.
+  // Generation 0xff is unused: no valid index equals AhIndex::None().
   static constexpr uint32_t kSlotBits = 16;
   static constexpr uint32_t kGenerations = 0xff;
 
   struct Slot {
     std::atomic<ibv_ah*> ah{nullptr};
     std::atomic<uint32_t> sends{0};
-    std::atomic<uint32_t> generation{0};  // changes only while `ah` is null and `sends` was seen to be 0
-    Key key;                              // control; the worker reads it while it owes a Release, when it does not change
+    std::atomic<uint32_t> generation{0};  // changes only while `ah` is null and no send uses the slot
+    Key key;                              // written by control; constant between Acquire and Release
     uint32_t users = 0;                   // control only
   };
 
@@ -102,7 +101,7 @@ class AddressHandles {
   static uint32_t GenerationOf(AhIndex index) { return index.value() >> kSlotBits; }
   AhIndex IndexOf(uint32_t slot) const;
   absl::StatusOr<ibv_ah*> Make(const PathKey& key, const PathAttributes& attributes) const;
-  // The handle that there is, with one user more; none if it has to be made. An error if there is no room for it.
+  // Returns the existing handle with one more user; None if it must be made; an error if the table is full.
   absl::StatusOr<AhIndex> Find(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AhIndex Insert(const Key& key, ibv_ah* ah) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -18,7 +18,7 @@ constexpr size_t kMaxFrameSize = size_t{1} << 20;
 
 constexpr size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-// Whether the state machine of buffer_pool.h has this move.
+// Returns whether the state machine of buffer_pool.h allows this move.
 [[maybe_unused]] constexpr bool MayMove(BufferPool::State from, BufferPool::State to) {
   using State = BufferPool::State;
   switch (from) {
@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd*
   std::unique_ptr<BufferPool> pool(new BufferPool());
   pool->hca_ = hca;
   pool->frame_size_ = frame_size;
+  // One byte more than a frame, so that a longer datagram shows by its length.
   pool->stride_ = RoundUp(kFrameOffset + frame_size + 1, kCacheLine);
   const size_t bytes = pool->stride_ * buffers;
   const size_t mapped = RoundUp(bytes, bytes >= kHugePage ? kHugePage : kPage);
@@ -81,7 +82,7 @@ uint32_t BufferPool::lkey() const { return mr_->lkey; }
 
 BufferId BufferPool::Take(State to) {
   if (free_.empty()) return BufferId::None();
-  const BufferId id(free_.back());  // the one freed last: most likely still in the cache
+  const BufferId id(free_.back());  // freed last, so most likely in the cache
   free_.pop_back();
   EOIB_DCHECK(MayMove(State::kFree, to));
   EOIB_DCHECK(state_[id.value()] == State::kFree);

@@ -1,29 +1,28 @@
-// BufferPool: the registered memory that every frame of a worker lives in, and who owns which buffer when.
+// BufferPool: the registered memory of a worker's frames. It records the state, and so the owner, of each buffer.
 //
 // Layout of a buffer (stride bytes, cache-line aligned):
 //
 //     0          20                60         64                                     stride
 //     | headroom | GRH (40 bytes)  | EoIB (4) | Ethernet frame from its destination MAC ...
 //
-// A receive is posted at offset 20, so a datagram's frame starts at 64; a port reads its frames to 64 as well. Whatever comes
-// before a frame (a VLAN tag, which moves the MACs down by 4, then the EoIB header) finds room in front of it, and no frame is
-// ever moved.
+// A receive is posted at offset 20, so a received frame starts at 64; ports read their frames to offset 64 as well. The headroom
+// takes what is put in front of a frame: a VLAN tag, which moves the MACs down by 4, then the EoIB header. Frames never move.
 //
-// Ownership. A buffer is in exactly one state, and the function that moves it is named here:
+// A buffer is in exactly one state. These functions move it:
 //
 //     free      --Allocate-->              batch      (the worker fills or forwards it)
 //     free      --UdEndpoint::Refill-->    posted     (the HCA may write to it)
 //     posted    --UdEndpoint::Receive-->   batch
-//     batch     --UdEndpoint::Send-->      in flight  (the HCA reads from it; nobody writes)
+//     batch     --UdEndpoint::Send-->      in flight  (the HCA reads from it; do not write)
 //     in flight --UdEndpoint::ReapSends--> free
 //     batch     --Forwarder's held queue-> held       (waits for a path, then goes back to batch)
 //     batch     --Free-->                  free
 //     held      --Free-->                  free       (given up: the forwarder is destroyed)
 //
-// A destroyed endpoint's posted and in-flight buffers go to free as well. Builds with EOIB_CHECKS check that a move is one of
-// these; other builds only count. The counts of all states add up to size(): a test.
+// A destroyed endpoint moves its posted and in-flight buffers to free. Builds with EOIB_CHECKS check every move; other builds
+// only count the buffers in each state. The counts add up to size().
 //
-// One thread (the worker that owns the pool).
+// Thread: the worker that owns the pool.
 #ifndef EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_
 #define EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_
 
@@ -55,17 +54,17 @@ class BufferPool {
 
   enum class State : uint8_t { kFree, kBatch, kPosted, kInFlight, kHeld, kCount };
 
-  // `buffers` buffers for frames of up to `frame_size` bytes (and one to spare, so that a larger one is noticed), registered
-  // on `pd` for local writes. `hca` and `pd` outlive the pool.
+  // Registers memory for `buffers` frames of up to `frame_size` bytes on `pd`, for local writes. Each buffer has at least one
+  // byte more, so that a longer datagram is noticed. `hca` and `pd` outlive the pool.
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(Hca* hca, ibv_pd* pd, size_t buffers, size_t frame_size);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // A free buffer, in state kBatch; None if there is none.
+  // Returns a free buffer in state kBatch, or None.
   BufferId Allocate() { return Take(State::kBatch); }
   void Free(BufferId id) { Move(id, State::kFree); }
-  // Named moves for the endpoint and the forwarder.
+  // State moves for the endpoint and the forwarder.
   BufferId Take(State to);
   void Move(BufferId id, State to);
 

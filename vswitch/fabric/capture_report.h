@@ -1,4 +1,4 @@
-// CaptureReport: how a capture of an HCA port stands.
+// CaptureReport: the state of a capture of an HCA port.
 #ifndef EOIB_VSWITCH_FABRIC_CAPTURE_REPORT_H_
 #define EOIB_VSWITCH_FABRIC_CAPTURE_REPORT_H_
 
@@ -12,8 +12,8 @@ namespace eoib {
 struct CaptureReport {
   std::string path;
   uint64_t packets = 0;  // written
-  uint64_t missed = 0;   // for which there was no room, or no file any more
-  absl::Status status;   // what has ended it before it was stopped
+  uint64_t missed = 0;   // not written: no buffer space, or the file has failed
+  absl::Status status;   // the error that ended it before it was stopped
 };
 
 }  // namespace eoib

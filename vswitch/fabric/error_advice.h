@@ -1,5 +1,5 @@
-// What an operator can do about errors of InfiniBand devices whose reason the system's own words do not tell. Each function
-// returns a clause for the end of a message, or nothing if it knows no better.
+// Advice for operators on errors of InfiniBand devices that the system's message does not explain. Each function returns a
+// clause for the end of a message, or an empty string.
 #ifndef EOIB_VSWITCH_FABRIC_ERROR_ADVICE_H_
 #define EOIB_VSWITCH_FABRIC_ERROR_ADVICE_H_
 
@@ -11,15 +11,16 @@
 
 namespace eoib {
 
-// absl::ErrnoToStatus, with the clause: "WHAT: REASON; ADVICE".
+// Like absl::ErrnoToStatus, with the advice: "WHAT: REASON; ADVICE".
 absl::Status ErrnoWithAdvice(int error, absl::string_view what, absl::string_view advice);
 
-// ENOMEM of a verb that pins memory (reg_mr, create_cq, create_qp): the limit of locked memory.
+// For ENOMEM from a verb that pins memory (reg_mr, create_cq, create_qp): the locked-memory limit.
 std::string LockedMemoryAdvice(int error);
-// EPERM of a modify_qp that sets `qkey`: newer kernels (ib_uverbs_cmd.c, since Linux 6.3 and in stable ones) let only
-// CAP_NET_RAW set a controlled Q_Key (IBA 1.4 §10.2.5).
+// For EPERM from a modify_qp that sets `qkey`. Since Linux 6.3 (ib_uverbs_cmd.c; also in stable kernels) only CAP_NET_RAW may
+// set a controlled Q_Key (IBA 1.4 §10.2.5).
 std::string ControlledQKeyAdvice(int error, QKey qkey);
-// ENOENT, ENODEV and the like, or EACCES, of opening `node` ("/dev/infiniband/umad0", which kernel module `module` makes).
+// For ENOENT, ENODEV, EACCES and similar errors from opening `node` ("/dev/infiniband/umad0"), which kernel module `module`
+// creates.
 std::string DeviceNodeAdvice(int error, absl::string_view node, absl::string_view module);
 
 }  // namespace eoib

@@ -17,6 +17,7 @@ HandleMaker::~HandleMaker() {
   }
   for (std::thread& thread : threads_) thread.join();
   absl::MutexLock lock(&mutex_);
+  // Put the handles that no callback will take.
   for (const Made& made : made_) {
     if (made.ah.ok()) handles_->Put(*made.ah);
   }
@@ -51,7 +52,7 @@ void HandleMaker::Run() {
     absl::MutexLock lock(&mutex_);
     made.swap(made_);
   }
-  for (Made& each : made) each.done(std::move(each.ah));  // may ask for more
+  for (Made& each : made) each.done(std::move(each.ah));  // may call Make
 }
 
 }  // namespace eoib

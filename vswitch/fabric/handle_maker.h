@@ -1,10 +1,10 @@
-// HandleMaker: makes address handles on threads of its own, for where making one waits for the network.
+// HandleMaker: makes address handles on its own threads, because making one may wait for the network.
 //
-// On an Ethernet link layer the kernel finds a peer's MAC by neighbour discovery while it makes the handle
-// (ib_resolve_eth_dmac): a second for a neighbour that is cold, and for one that is gone a second until it fails. Control has
-// other things to do meanwhile, and peers that are gone must not hold up many that are there; hence several threads.
+// On an Ethernet link layer the kernel resolves a peer's MAC by neighbour discovery inside create_ah (ib_resolve_eth_dmac).
+// That takes up to a second for a cold neighbour, and fails after a second for an absent one. There are several threads, so
+// that absent peers do not delay the others.
 //
-// Everything is called by one thread, control.
+// Threads: control calls all members.
 #ifndef EOIB_VSWITCH_FABRIC_HANDLE_MAKER_H_
 #define EOIB_VSWITCH_FABRIC_HANDLE_MAKER_H_
 
@@ -24,20 +24,20 @@ namespace eoib {
 class HandleMaker {
  public:
   static constexpr int kThreads = 4;
-  // Of AddressHandles::Get. Who is told of a handle is its user.
+  // The result of AddressHandles::Get. The callback's owner becomes a user of the handle and must Put it.
   using Done = std::function<void(absl::StatusOr<AhIndex> ah)>;
 
   // `handles` outlives the object.
   explicit HandleMaker(AddressHandles* handles);
-  // Waits for those that are being made. Who has not been told yet never is; handles that are ready are put back.
+  // Waits for the handles that are being made. Callbacks that have not run never run; finished handles are put back.
   ~HandleMaker();
   HandleMaker(const HandleMaker&) = delete;
   HandleMaker& operator=(const HandleMaker&) = delete;
 
-  // Run calls `done`, once.
+  // Starts making a handle. Run calls `done` once.
   void Make(const PathKey& key, const PathAttributes& attributes, Done done);
 
-  // Readable when there is something to tell; then Run.
+  // Readable when results are waiting; then call Run.
   int fd() const { return ready_fd_.get(); }
   void Run();
 

@@ -10,7 +10,7 @@
 namespace eoib {
 namespace {
 
-// Gigabits per second of one lane, in tenths, as IBA 1.4 §14.2.5.6 names the speeds; 0 for a code that is none.
+// Speed of one lane in tenths of Gb/s, by PortInfo's speed codes (IBA 1.4 §14.2.5.6); 0 for an unknown code.
 int LaneRate(uint8_t active_speed) {
   switch (active_speed) {
     case 1:
@@ -33,6 +33,7 @@ int LaneRate(uint8_t active_speed) {
   }
 }
 
+// Number of lanes, by PortInfo's width codes (same section); 0 for an unknown code.
 int Lanes(uint8_t active_width) {
   switch (active_width) {
     case 1:
@@ -50,7 +51,7 @@ int Lanes(uint8_t active_width) {
   }
 }
 
-// The IBA rate code (§15.2.5.16) of a speed and width; 0, "the port's", for a combination that has none.
+// The IBA rate code (§15.2.5.16) of a speed and width; 0, "the port's rate", if the combination has none.
 uint8_t RateCode(uint8_t active_speed, uint8_t active_width) {
   struct Rate {
     int tenths;
@@ -80,7 +81,7 @@ absl::StatusOr<ibv_port_attr> QueryAttributes(const Hca& hca) {
 
 absl::StatusOr<PKey> QueryPKey(const Hca& hca, int index) {
   uint16_t wire = 0;
-  errno = 0;
+  errno = 0;  // query_pkey returns -1 and need not set errno
   if (hca.verbs().query_pkey(hca.context(), hca.port(), index, &wire) == 0) return PKey(ntohs(wire));
   return absl::ErrnoToStatus(errno != 0 ? errno : EIO, absl::StrCat("query P_Key ", index, " of port ", hca.name()));
 }

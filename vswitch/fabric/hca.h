@@ -1,6 +1,5 @@
-// Hca: one port of one opened HCA, real or software, and what belongs to it: verbs, MADs, capture.
-//
-// This is where the two seams come together: whoever holds an Hca cannot tell, and need not know, what fills them.
+// Hca: one port of an opened HCA, real or software, with its verbs, its MADs and its packet capture. Callers cannot tell the
+// two kinds apart.
 #ifndef EOIB_VSWITCH_FABRIC_HCA_H_
 #define EOIB_VSWITCH_FABRIC_HCA_H_
 
@@ -23,7 +22,7 @@ namespace eoib {
 
 class RebuiltCapture;
 
-// A port's state as a subnet manager left it.
+// A port's state, as the subnet manager configured it.
 struct HcaPortInfo {
   bool active = false;
   ibv_port_state state = IBV_PORT_NOP;
@@ -35,13 +34,13 @@ struct HcaPortInfo {
   uint8_t rate = 0;  // active speed times width as an IBA rate code
 };
 
-// Why a port that is not active is not, and what to do about it: "the port is down: no link (...)".
+// Explains why a port is not active and what to do: "the port is down: no link (...)".
 std::string PortTrouble(const HcaPortInfo& port);
 
-// What StopCapture answers on an HCA of that name where there is nothing to stop: kFailedPrecondition.
+// StopCapture's error if no capture runs: kFailedPrecondition.
 absl::Status NoCaptureRuns(absl::string_view hca_name);
 
-// All members may be called from any thread unless their comment says otherwise; the MAD transport from one.
+// Any thread may call all members unless their comment says otherwise. One thread uses the MAD transport.
 class Hca {
  public:
   virtual ~Hca() = default;
@@ -49,30 +48,30 @@ class Hca {
   virtual const VerbsTable& verbs() const = 0;
   virtual ibv_context* context() const = 0;
   virtual uint8_t port() const = 0;
-  // Of the GID that datagrams come from: 0 on InfiniBand; on RoCE as roce_gid.h says.
+  // Index of the source GID: 0 on InfiniBand; on RoCE the one that roce_gid.h chooses.
   virtual int gid_index() const = 0;
-  // The GID table has changed: another index may be the right one now. Control only.
+  // Control calls this when the GID table changed; the HCA may choose another index.
   virtual void OnGidChange() {}
   virtual std::string name() const = 0;  // "mlx5_0/1" or "soft:host1"
-  // Null on a link layer without a subnet administrator.
+  // Null on an Ethernet link layer, which has no subnet administrator.
   virtual MadTransport* mads() = 0;
 
-  // Starts writing every packet this port sends and receives to `path` as ERF records (see wire/erf.h). kFailedPrecondition
-  // where there is a better way, which the message says. A capture that runs already is closed, whatever becomes of it.
+  // Writes every packet that this port sends and receives to `path` as ERF records (wire/erf.h). A running capture is closed
+  // when the new one starts. kFailedPrecondition on a port that other tools capture better; the message names them.
   virtual absl::Status StartCapture(const std::string& path) = 0;
-  // Waits for the file. kFailedPrecondition if none runs; the error of a write that has failed meanwhile.
+  // Closes the capture and waits for its file. kFailedPrecondition if none runs; else the write error that ended it, if any.
   virtual absl::StatusOr<CaptureReport> StopCapture() = 0;
-  // Of the capture that has been started and not been stopped.
+  // The capture that was started and not stopped, if any.
   virtual absl::optional<CaptureReport> Capture() const = 0;
-  // What who reads a capture of this HCA has to know; empty if packets are in it as they are on the cable.
+  // Caveats for readers of this HCA's captures; empty if packets are captured as they are on the cable.
   virtual std::string CaptureNote() const { return ""; }
-  // For UdEndpoint: where it tells what it sends and receives. Null if the HCA knows by itself.
+  // For UdEndpoint: where to report sent and received packets. Null if the HCA captures packets itself.
   virtual RebuiltCapture* rebuilt_capture() { return nullptr; }
-  // The port's LID, GID or P_Keys may have changed. Control only.
+  // Control calls this when the port's LID, GID or P_Keys may have changed.
   virtual void OnPortChange() {}
 
-  // What the port counts, under names of the InfiniBand port counters where there is one; empty where they are read elsewhere
-  // (a real HCA's with perfquery).
+  // The port's counters, under the names of the InfiniBand port counters where those exist. Empty for a real HCA: perfquery
+  // reads its counters.
   struct PortCounter {
     const char* name;
     uint64_t value;
@@ -81,13 +80,13 @@ class Hca {
   virtual std::vector<PortCounter> PortCounters() const { return {}; }
 
   absl::StatusOr<HcaPortInfo> QueryPort() const;
-  // The entry of the GID table at gid_index(): type and network device are RoCE's.
+  // The entry of the GID table at gid_index(). Its type and network device matter on RoCE only.
   absl::StatusOr<ibv_gid_entry> QueryGidEntry() const;
-  // The port's table of P_Keys, also those that are not valid.
+  // The port's P_Key table, including invalid entries.
   absl::StatusOr<std::vector<PKey>> QueryPKeys() const;
-  // The index of the P_Key of that partition in the port's table (full member preferred), and whether it is a full member's.
-  // kNotFound, listing the table, if the port is not a member. On an Ethernet link layer nothing checks P_Keys, its table may
-  // be a single 0xffff, and every port counts as a full member.
+  // Finds the partition's P_Key in the port's table, preferring a full member's. kNotFound, with the table, if the port is not
+  // a member. On an Ethernet link layer nothing checks P_Keys and the table may be a single 0xffff, so every port counts as a
+  // full member.
   struct PKeyIndex {
     uint16_t index;
     PKey pkey;
@@ -95,21 +94,21 @@ class Hca {
   absl::StatusOr<PKeyIndex> FindPKey(PKey pkey) const;
 };
 
-// Which HCAs a program can open: scheme ("verbs", "soft") -> opener of what follows the colon. Mains fill it, so that a
-// program decides at its link which HCAs it carries.
+// The HCA kinds that a program can open: scheme ("verbs", "soft") -> opener of the text after the colon. Each main registers
+// the kinds that it links.
 class HcaRegistry {
  public:
   using Opener = std::function<absl::StatusOr<std::unique_ptr<Hca>>(absl::string_view rest)>;
   void Register(std::string scheme, Opener opener) { openers_[std::move(scheme)] = std::move(opener); }
-  // `name`: "verbs:DEVICE/PORT" or "soft:PORTNAME". kInvalidArgument lists the schemes this program knows.
+  // `name`: "verbs:DEVICE/PORT" or "soft:PORTNAME". kInvalidArgument lists the registered schemes.
   absl::StatusOr<std::unique_ptr<Hca>> Open(absl::string_view name) const;
 
  private:
   std::map<std::string, Opener> openers_;
 };
 
-// Opens "DEVICE/PORT", or "DEVICE/PORT?gid=INDEX" on an Ethernet link layer, through libibverbs and, on an InfiniBand link
-// layer, libibumad. kNotFound lists the devices there are.
+// Opens "DEVICE/PORT", or "DEVICE/PORT?gid=INDEX" on an Ethernet link layer, through libibverbs and, on InfiniBand, libibumad.
+// kNotFound lists the devices.
 absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port);
 
 }  // namespace eoib

@@ -1,7 +1,7 @@
-// MadTransport: the second seam. Sends and receives 256-byte MADs between this port and the subnet administrator.
+// MadTransport: sends and receives 256-byte MADs between a port and the subnet administrator.
 //
-// The SA client is written once against it. It is filled by libibumad (umad_transport.h: a real OpenSM answers) and by the
-// software subnet (softhca/soft_mad_transport.h). An HCA port without an SA (RoCE) has none.
+// There are two: libibumad (umad_transport.h), through which a real OpenSM answers, and the software subnet
+// (softhca/soft_hca.cc). A RoCE port has none, because its link layer has no SA.
 #ifndef EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
 #define EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
 
@@ -15,24 +15,24 @@ class MadTransport {
  public:
   virtual ~MadTransport() = default;
 
-  // Of a request's transaction ID the low 24 bits are the caller's. The rest is the transport's (on real HCAs the kernel and
-  // umad_transport.h use it), so a response is its request's if these 24 bits are the same.
+  // The caller chooses the low 24 bits of a request's transaction ID; the transport may use the rest (the kernel and
+  // umad_transport.h do). A response belongs to the request with the same 24 bits.
   static constexpr uint64_t kTidMask = 0xff'ffff;
 
-  // Sends a request to the port's SA (its LID is the transport's affair). kUnavailable if there is no SA now; the caller
-  // retries later. A MAD that was sent may still be lost: the caller keeps the timeout.
+  // Sends a request to the port's SA; the transport finds its LID. kUnavailable if there is no SA now; the caller retries. A
+  // MAD may be lost after it was sent, so the caller keeps a timeout.
   virtual absl::Status Send(const Mad& mad) = 0;
-  // Sends what continues an exchange, under the transaction ID that a MAD of the SA's came with, all 64 bits of it: an
-  // acknowledgement of RMPP, a ReportResp. Nothing answers it.
+  // Continues an exchange that the SA began (an RMPP acknowledgement, a ReportResp), with all 64 bits of its transaction ID.
+  // Expects no answer.
   virtual absl::Status Reply(const Mad& mad) = 0;
-  // Whether reports come to this transport. Not if another program has asked for this port's before.
+  // False if another program registered for this port's reports first.
   virtual bool ReceivesReports() const = 0;
-  // Takes the next MAD that arrived, if any; does not block.
+  // Takes the next received MAD, if any. Does not block.
   virtual bool Receive(Mad* mad) = 0;
   // Readable while Receive has something.
   virtual int fd() const = 0;
-  // True once the device is gone for good (it was removed, its driver unloaded). Nothing arrives or leaves any more; only
-  // another transport, opened anew, can go on.
+  // True once the device is gone for good (removed, or its driver unloaded). Nothing is sent or received any more; open a new
+  // transport.
   virtual bool lost() const { return false; }
 };
 

@@ -11,7 +11,7 @@ MadsWhenThere::MadsWhenThere(Opener open) : open_(std::move(open)), epoll_(epoll
 
 MadsWhenThere::~MadsWhenThere() = default;
 
-// Whatever the reason, the caller may ask again.
+// Any failure is kUnavailable, so that the caller retries.
 absl::Status MadsWhenThere::OpenIfNeeded() {
   if (mads_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<MadTransport>> mads = open_();
@@ -25,9 +25,9 @@ absl::Status MadsWhenThere::OpenIfNeeded() {
   return absl::OkStatus();
 }
 
-// A device that is gone is readable for ever (EPOLLERR), so its descriptor must not stay.
+// A removed device reports EPOLLERR for ever, so its descriptor must leave epoll_.
 void MadsWhenThere::CloseIfLost() {
-  if (mads_->lost()) mads_.reset();  // closes the descriptor, which so leaves epoll_
+  if (mads_->lost()) mads_.reset();  // closing the descriptor removes it from epoll_
 }
 
 absl::Status MadsWhenThere::Send(const Mad& mad) {

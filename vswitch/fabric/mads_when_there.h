@@ -1,6 +1,6 @@
-// MadsWhenThere: the MADs of a port whose MAD device may not be there yet (ib_umad is loaded later, or udev is slow), and may
-// go (the driver is loaded anew). It is opened by the first Send that finds it, and again after it was lost; until then Send
-// says why not.
+// MadsWhenThere: a MadTransport whose device may appear later (ib_umad loads late, udev is slow) and may disappear (the driver
+// is reloaded). The first Send that finds the device opens it, also after a loss; until then Send returns the reason as an
+// error.
 #ifndef EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
 #define EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
 
@@ -32,7 +32,7 @@ class MadsWhenThere final : public MadTransport {
   void CloseIfLost();
 
   const Opener open_;
-  const UniqueFd epoll_;  // over the device's descriptor, which comes and goes
+  const UniqueFd epoll_;  // over the device's descriptor; valid without a device
   std::unique_ptr<MadTransport> mads_;
 };
 

@@ -12,6 +12,7 @@
 namespace eoib {
 namespace {
 
+// The MGID is the group's IPv6 address.
 ipv6_mreq Request(int netdev, const Mgid& mgid) {
   ipv6_mreq request = {};
   mgid.gid().ToWire(&request.ipv6mr_multiaddr);
@@ -34,7 +35,7 @@ absl::Status NetdevMulticast::AddSocket() {
   return absl::OkStatus();
 }
 
-// 0, or the error.
+// Returns 0 or an errno.
 int NetdevMulticast::JoinAt(size_t socket, int netdev, const Mgid& mgid) {
   const ipv6_mreq request = Request(netdev, mgid);
   if (setsockopt(sockets_[socket].get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof(request)) != 0) return errno;
@@ -45,7 +46,7 @@ int NetdevMulticast::JoinAt(size_t socket, int netdev, const Mgid& mgid) {
 absl::Status NetdevMulticast::Join(int netdev, const Mgid& mgid) {
   Leave(mgid);
   int error = ENOMEM;
-  // A full socket answers ENOMEM (ipv6_sock_mc_join); one that was left has room.
+  // A full socket returns ENOMEM (ipv6_sock_mc_join). An earlier socket may have room again after a Leave.
   for (size_t i = 0; i < sockets_.size() && error == ENOMEM; ++i) error = JoinAt(i, netdev, mgid);
   if (error == ENOMEM) {
     if (absl::Status status = AddSocket(); !status.ok()) return status;
@@ -55,7 +56,7 @@ absl::Status NetdevMulticast::Join(int netdev, const Mgid& mgid) {
   return absl::ErrnoToStatus(error, absl::StrCat("join IPv6 group ", mgid.ToString(), " on network device ", Describe(netdev)));
 }
 
-// Also of a network device that is gone: the socket's place is free then.
+// The kernel frees the socket's slot even if the network device is gone.
 void NetdevMulticast::Leave(const Mgid& mgid) {
   const auto found = memberships_.find(mgid);
   if (found == memberships_.end()) return;

@@ -1,12 +1,8 @@
-// NetdevMulticast: the memberships of a network device in IPv6 multicast groups that a RoCE queue pair needs.
+// NetdevMulticast: the IPv6 multicast memberships of a network device that a RoCE queue pair needs to receive its groups.
 //
-// A RoCE v2 datagram for an MGID is a UDP packet to the IPv6 address that the MGID spells, and its MAC is 33:33 and the MGID's
-// low 32 bits (RFC 2464 §7, ib_resolve_eth_dmac in drivers/infiniband/core/verbs.c). Attaching a queue pair tells the HCA. The
-// network device's receive filter, switches that snoop MLD, and the IP layer, through which software RoCE (rdma_rxe) receives,
-// hear only of memberships that a socket holds. librdmacm holds them too, for IPv4 groups only (cma_igmp_send).
-//
-// A socket's memberships end with it. It can hold a few hundred (net.core.optmem_max), so there are as many sockets as it
-// takes.
+// Attaching a queue pair to an MGID tells only the HCA. The device's receive filter, switches that snoop MLD, and the IP layer
+// below software RoCE (rdma_rxe) learn of groups from sockets alone. A socket holds a few hundred memberships
+// (net.core.optmem_max), so more sockets are opened as needed. See README.md, "RoCE".
 //
 // One thread at a time.
 #ifndef EOIB_VSWITCH_FABRIC_NETDEV_MULTICAST_H_
@@ -24,10 +20,10 @@ namespace eoib {
 
 class NetdevMulticast {
  public:
-  // Makes the network device with that interface index a member of the group. Once for each group; a group that was joined
-  // already is left first, at whatever device it was.
+  // Joins the group on the network device with interface index `netdev`. A group that is already joined is left first, on
+  // whichever device that was.
   absl::Status Join(int netdev, const Mgid& mgid);
-  // Of a group that was not joined nothing happens.
+  // Does nothing if the group is not joined.
   void Leave(const Mgid& mgid);
 
   size_t groups() const { return memberships_.size(); }

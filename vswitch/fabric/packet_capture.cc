@@ -20,7 +20,7 @@ Bytes AsBytes(const Wire& wire) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&wire), sizeof(wire));
 }
 
-// Makes the headers those of a packet without a GRH (LNH "IBA local"); the GRH is then left out.
+// Turns the headers into those of a packet without a GRH (LNH "IBA local"). The writer then leaves the GRH out.
 void MakeLocal(UdHeaders* headers) {
   headers->lrh.sl_lnh = static_cast<uint8_t>((headers->lrh.sl_lnh & ~3) | kLnhIbaLocal);
   headers->lrh.packet_length = static_cast<uint16_t>(headers->lrh.packet_length.value() - sizeof(Grh) / 4);
@@ -73,7 +73,7 @@ PacketCapture::PacketCapture(std::unique_ptr<ErfWriter> writer)
       writer_(std::move(writer)),
       writing_(std::make_unique<uint8_t[]>(kCapacity)) {}
 
-// Signals are for the program's other threads.
+// The capture thread takes no signals: those belong to the program's own threads.
 void PacketCapture::Start() {
   sigset_t all, before;
   sigfillset(&all);
@@ -131,7 +131,7 @@ void PacketCapture::Run() {
   }
 }
 
-// Takes what was recorded, in exchange for the buffer that was written. Whether it was the last.
+// Swaps the buffers: takes what was recorded and hands back the empty one. True if this was the last time.
 bool PacketCapture::WaitForWork() {
   const auto urgent = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return ending_ || filled_ >= kCapacity / 2; };
   absl::MutexLock lock(&mutex_);
@@ -153,7 +153,7 @@ absl::Status PacketCapture::WriteAll() {
 }
 
 absl::Status PacketCapture::WritePacket(const Note& note, Bytes data) {
-  // ImmDt is an extended header of its own, but lies where a payload begins.
+  // ImmDt is an extended header, but it lies where the payload begins.
   const Bytes payload[] = {note.has_immediate ? AsBytes(note.immediate) : Bytes(), data};
   UdHeaders headers = note.headers;
   if (note.has_immediate) headers.bth.opcode = kBthUdSendOnlyWithImmediate;

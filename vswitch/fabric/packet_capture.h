@@ -1,8 +1,8 @@
-// PacketCapture: writes the packets of a port to a file, from LRH to VCRC.
+// PacketCapture: writes a port's packets to a file, from LRH to VCRC, as ERF records (wire/erf.h).
 //
-// Who sends and receives hands over headers and payload, which are copied; a thread of the capture's own adds the CRCs and
-// writes ERF records (wire/erf.h). There are two buffers of a fixed size: one is filled while the other is written. When the
-// one is full because the file is slow, packets are missing from the capture and counted; nobody waits for the file.
+// Callers hand over headers and payload, which are copied into a buffer of fixed size. A thread of the capture adds the CRCs
+// and writes the other buffer meanwhile. If the file is slow and the buffer fills up, packets are dropped from the capture and
+// counted; callers never wait for the file.
 #ifndef EOIB_VSWITCH_FABRIC_PACKET_CAPTURE_H_
 #define EOIB_VSWITCH_FABRIC_PACKET_CAPTURE_H_
 
@@ -30,41 +30,41 @@ namespace eoib {
 
 class PacketCapture {
  public:
-  // Where the headers come from: as on the cable, or rebuilt (wire_format.md, "Captures").
+  // The origin of the headers: as on the cable, or rebuilt (wire_format.md, "Captures").
   enum class Origin : uint8_t { kCable = 0, kRebuilt = 1 };
 
   struct Packet {
-    UdHeaders headers;   // made for the payload's length, with an immediate's four bytes
-    bool global = true;  // false: no GRH. `headers` are those of the packet with one all the same
+    UdHeaders headers;   // their lengths count the payload and an immediate's 4 bytes
+    bool global = true;  // false: no GRH, but `headers` are made as if it had one
     absl::optional<be32> immediate;
   };
 
-  // Creates `path`, as ErfWriter::Open does: nothing is overwritten. `comment`, if any, is the file's first record.
+  // Creates `path`; like ErfWriter::Open it overwrites nothing. `comment`, if not empty, is the first record.
   static absl::StatusOr<std::unique_ptr<PacketCapture>> Open(const std::string& path, Origin origin = Origin::kCable,
                                                              absl::string_view comment = {});
-  // Writes by `writer`, what is there already included.
+  // Continues the file of `writer`.
   static std::unique_ptr<PacketCapture> Adopt(std::unique_ptr<ErfWriter> writer);
-  // Closes; an error is lost.
+  // Closes the file and ignores an error.
   ~PacketCapture();
   PacketCapture(const PacketCapture&) = delete;
   PacketCapture& operator=(const PacketCapture&) = delete;
 
-  // Any thread; holds a mutex for the copy. `copy` writes the payload, `length` bytes, to where it is told, at once. False if
-  // the packet is missing from the capture.
+  // Any thread. Holds a mutex during the copy. `copy` writes the `length` bytes of payload and returns. False if the packet
+  // was dropped from the capture.
   bool Record(const Packet& packet, size_t length, absl::FunctionRef<void(uint8_t* to)> copy) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Any thread.
   CaptureReport report() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Writes what was recorded and ends the capture; waits for the file. One thread.
+  // Writes what was recorded, ends the capture and waits for the file. One thread.
   CaptureReport Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Of each buffer: bytes.
+  // Bytes in each of the two buffers.
   static constexpr size_t kCapacity = 4 * 1024 * 1024;
 
  private:
-  // Stands before each payload in a buffer.
+  // Precedes each payload in a buffer.
   struct Note {
-    int64_t nanos;  // of the wall clock
+    int64_t nanos;  // wall-clock time
     uint32_t length;
     bool global;
     bool has_immediate;
@@ -91,7 +91,7 @@ class PacketCapture {
   uint64_t missed_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 
-  // The thread's.
+  // Used by the capture's thread only.
   const std::unique_ptr<ErfWriter> writer_;
   std::unique_ptr<uint8_t[]> writing_;
   size_t to_write_ = 0;

@@ -27,7 +27,7 @@ absl::Status RebuiltCapture::Start(const Hca& hca, const std::string& path) {
   if (!capture.ok()) return capture.status();
   absl::MutexLock lock(&mutex_);
   port_ = *std::move(port);
-  capture_.swap(*capture);  // a former one is closed when the mutex is free
+  capture_.swap(*capture);  // the old capture is closed after the mutex is released
   on_.store(true, std::memory_order_relaxed);
   return absl::OkStatus();
 }
@@ -54,7 +54,7 @@ absl::optional<CaptureReport> RebuiltCapture::report() const {
 void RebuiltCapture::OnPortChange(const Hca& hca) {
   if (!on()) return;
   absl::StatusOr<Port> port = Ask(hca);
-  if (!port.ok()) return;  // what was known is the best that there is
+  if (!port.ok()) return;  // keep the last known values
   absl::MutexLock lock(&mutex_);
   port_ = *std::move(port);
 }
@@ -88,7 +88,7 @@ void RebuiltCapture::Sent(const QueuePair& qp, const PathKey& path, const PathAt
   packet.qkey = qp.qkey;
   packet.payload_length = payload.size();
   absl::MutexLock lock(&mutex_);
-  if (capture_ == nullptr) return;  // stopped since the worker has looked
+  if (capture_ == nullptr) return;  // stopped after the worker read the flag
   packet.slid = port_.lid;
   packet.sgid = port_.gid;
   packet.pkey = PKeyAt(qp.pkey_index);
@@ -106,9 +106,10 @@ void RebuiltCapture::Received(const QueuePair& qp, const ibv_wc& completion, con
   packet.sl = Sl(completion.sl);
   packet.destination_qpn = Gid(grh.dgid).IsMulticast() ? Qpn(Qpn::kMulticast) : qp.qpn;
   packet.source_qpn = Qpn(completion.src_qp);
-  packet.qkey = qp.qkey;  // or the HCA would not have let it in
+  packet.qkey = qp.qkey;  // the HCA checked it
   packet.payload_length = length + (immediate ? sizeof(be32) : 0);
   absl::MutexLock lock(&mutex_);
+  // Our own multicast that loops back was captured when it was sent.
   if (capture_ == nullptr || IsOwnMulticast(qp, completion, grh)) return;
   packet.dlid = DlidOf(completion, Gid(grh.dgid));
   packet.pkey = PKeyAt(qp.pkey_index).Full();
@@ -122,7 +123,8 @@ bool RebuiltCapture::IsOwnMulticast(const QueuePair& qp, const ibv_wc& completio
   return Gid(grh.dgid).IsMulticast() && Gid(grh.sgid) == port_.gid && completion.src_qp == qp.qpn.value();
 }
 
-// A completion shows of the DLID only what is below the port's own; 0 for a group that the queue pair has just left.
+// A completion shows only the path bits of the DLID; the port's LID gives the rest. 0 for a group that the queue pair has just
+// left.
 uint16_t RebuiltCapture::DlidOf(const ibv_wc& completion, const Gid& dgid) const {
   if (!dgid.IsMulticast()) return static_cast<uint16_t>(port_.lid.value() | completion.dlid_path_bits);
   const auto group = groups_.find(Mgid(dgid));

@@ -26,7 +26,7 @@ std::string NetdevName(int netdev) {
   return absl::StrCat("network device ", netdev);  // in another network namespace
 }
 
-// The IPv6 addresses of this host's network devices, by interface index.
+// The IPv6 addresses of this host's network devices, with the interface index of each.
 absl::StatusOr<std::set<std::pair<int, Gid>>> AssignedAddresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return absl::ErrnoToStatus(errno, "list the addresses of network devices");
@@ -40,7 +40,7 @@ absl::StatusOr<std::set<std::pair<int, Gid>>> AssignedAddresses() {
   return assigned;
 }
 
-// The lower, the better; kUnfit for one that will not do.
+// Lower is better; kUnfit cannot be used. roce_gid.h gives the reasons.
 constexpr int kUnfit = 100;
 int Rank(const RoceGid& gid) {
   if (gid.IsIpv4() || gid.gid.IsZero() || gid.netdev == 0) return kUnfit;

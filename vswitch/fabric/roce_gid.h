@@ -1,13 +1,5 @@
-// Which entry of its GID table a RoCE port speaks from.
-//
-// The kernel fills that table (drivers/infiniband/core/roce_gid_mgmt.c): for each RoCE version that the HCA speaks an entry for
-// every IP address of the port's network device, and default entries made of its MAC. The GID is the source address of what is
-// sent, and its type decides about the packet's headers. So for a VES it has to be
-//   - of RoCE v2: v1 frames have an EtherType of their own, which nothing but an HCA of the same wire understands;
-//   - an IPv6 address: the groups of a VES are, and the source and destination of a packet are of one kind;
-//   - one that the network device has: neighbour discovery finds others at no host, and address handles to them cannot be made.
-//     A default entry is none if the host makes its link-local address otherwise (addr_gen_mode stable-privacy).
-// A link-local address is preferred, because the scope of a VES's groups is the link too.
+// Chooses the entry of a RoCE port's GID table that datagrams use as their source: RoCE v2, an IPv6 address, assigned to the
+// port's network device, and preferably link-local. README.md, "RoCE", gives the reasons.
 #ifndef EOIB_VSWITCH_FABRIC_ROCE_GID_H_
 #define EOIB_VSWITCH_FABRIC_ROCE_GID_H_
 
@@ -23,7 +15,7 @@
 
 namespace eoib {
 
-// Further entries of a table are out of an address handle's reach: it has a byte for the index (ibv_global_route).
+// An address handle has one byte for the index (ibv_global_route), so later entries cannot be used.
 inline constexpr int kMaxRoceGids = 256;
 
 struct RoceGid {
@@ -31,7 +23,7 @@ struct RoceGid {
   Gid gid;
   ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
   int netdev = 0;         // interface index; 0: none
-  bool assigned = false;  // an address of that network device, now
+  bool assigned = false;  // the network device has this address now
 
   static RoceGid FromEntry(const ibv_gid_entry& entry);
   bool IsIpv4() const;  // ::ffff:a.b.c.d
@@ -39,13 +31,14 @@ struct RoceGid {
   std::string ToString() const;
 };
 
-// The GID table of the port. IPv6 addresses of network devices are looked up once.
+// Reads the port's GID table. Looks up the addresses of the network devices once.
 absl::StatusOr<std::vector<RoceGid>> ReadRoceGids(const Hca& hca);
 
-// The index that a port named `port` takes by itself. While its network device has no IPv6 address (it is down), the one that
-// it will have if it makes them of its MAC. kFailedPrecondition, listing the table, if no entry will do.
+// Returns the best index for the port named `port`. While its network device is down and has no IPv6 address, that is the
+// default entry, which becomes valid if the host derives the address from the MAC. kFailedPrecondition, with the table, if no
+// entry fits.
 absl::StatusOr<int> ChooseRoceGid(const std::vector<RoceGid>& table, absl::string_view port);
-// Whether `index`, which the operator has chosen, will do.
+// Checks `index`, which the operator has chosen.
 absl::Status CheckRoceGid(const std::vector<RoceGid>& table, int index, absl::string_view port);
 
 }  // namespace eoib

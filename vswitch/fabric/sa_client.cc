@@ -8,21 +8,21 @@
 namespace eoib {
 namespace {
 
-// How much one Run takes in, so that a flood of MADs does not keep its caller from everything else.
+// MADs that one Run handles, so that a flood of MADs does not starve the caller's other work.
 constexpr int kMadsPerRun = 256;
 
-// How long the SA may take from a segment of a table to the next. It waits itself for acknowledgements that were lost.
+// Timeout between two segments of a table. The SA itself repeats segments whose acknowledgement was lost.
 constexpr absl::Duration kSegmentTimeout = absl::Seconds(2);
 
-// A report of the same transaction ID and content is the same one again if it comes this soon. An SA repeats for seconds, and a
-// restarted one may count its transactions from the beginning.
+// A report with the same transaction ID and content within this time is a repetition. An SA repeats for seconds, and a
+// restarted SA may reuse transaction IDs.
 constexpr absl::Duration kRepeats = absl::Seconds(10);
 constexpr size_t kReportsKept = 64;
 
-// Tables whose last acknowledgement we can repeat.
+// Finished tables whose last acknowledgement is kept, to repeat it on demand.
 constexpr size_t kTablesKept = 16;
 
-// Writes the transaction ID into a request that is complete otherwise.
+// Writes the transaction ID into a request that is otherwise complete.
 void StampTid(uint64_t tid, Mad* mad) {
   absl::StatusOr<MadHeader> header = DecodeMadHeader(*mad);
   header->tid = tid;
@@ -80,7 +80,7 @@ void SaClient::AskGroup(absl::string_view verb, MadMethod method, const McMember
                         GroupCallback done) {
   Request request = GroupRequest(verb, method, record, component_mask);
   const auto is_asked = [mgid = record.mgid](const McMemberRecord& answer) {
-    return mgid.gid().IsZero() || answer.mgid == mgid;  // zero: the SA was to choose one (IBA 1.4 §15.2.5.17)
+    return mgid.gid().IsZero() || answer.mgid == mgid;  // zero: the SA chose the MGID (IBA 1.4 §15.2.5.17)
   };
   request.handlers = ForOne<McMemberRecord>(&DecodeMcMemberRecord, is_asked, std::move(done));
   Start(std::move(request));
@@ -121,7 +121,7 @@ void SaClient::QueryPaths(const Gid& sgid, PKey pkey, PathsCallback done) {
   Start(std::move(request));
 }
 
-// Of source `record.sgid`, with `component_mask` besides.
+// Makes a request for reversible paths from `record.sgid`. `component_mask` is added to the components of every path request.
 SaClient::Request SaClient::PathRequest(std::string what, MadMethod method, const PathRecord& record,
                                         uint64_t component_mask) const {
   Request request;
@@ -166,7 +166,7 @@ SaClient::Handlers SaClient::ForOne(Decoder<Record> decode, std::function<bool(c
   return handlers;
 }
 
-// Records that are malformed or not what was asked for are left out.
+// Leaves out records that are malformed or were not asked for.
 template <typename Record>
 SaClient::Handlers SaClient::ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
                                      std::function<void(absl::StatusOr<std::vector<Record>>)> done) {
@@ -183,7 +183,7 @@ SaClient::Handlers SaClient::ForMany(Decoder<Record> decode, std::function<bool(
   return handlers;
 }
 
-// A transaction ID that is neither 0 nor in use.
+// Returns a transaction ID that is neither 0 nor in use.
 uint64_t SaClient::NewTid() {
   uint64_t tid = 0;
   do {
@@ -212,6 +212,7 @@ void SaClient::StartWaiting() {
 
 void SaClient::Transmit(Request* request) {
   if (request->table.has_value()) {
+    // A retry starts the table from its first segment, so end the old transfer.
     if (absl::optional<Mad> abort = request->table->GiveUp(); abort.has_value()) mads_->Reply(*abort).IgnoreError();
   }
   if (request->header.method == MadMethod::kGetTable) request->table.emplace(options_.table);
@@ -230,7 +231,7 @@ void SaClient::Run() {
   StartWaiting();
 }
 
-// Repeats or gives up what is due. Callbacks may start requests, so nothing is held into the table across one.
+// Retries or fails the requests whose deadline has passed. Callbacks may start requests, so no iterator is held across one.
 void SaClient::TransmitDue() {
   const absl::Time now = clock_->Now();
   std::vector<uint64_t> due;
@@ -253,7 +254,7 @@ void SaClient::TransmitDue() {
   }
 }
 
-// False if the MAD is no answer to anything that was asked.
+// Returns false if the MAD answers no request.
 bool SaClient::Accept(const Mad& mad) {
   absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   if (!header.ok()) return false;
@@ -262,6 +263,7 @@ bool SaClient::Accept(const Mad& mad) {
   if (it == outstanding_.end()) return AcceptLateSegment(*header);
   const Request& request = it->second;
   if (header->method != ResponseTo(request.header.method) || header->attribute != request.header.attribute) return false;
+  // A busy SA wants a retry later, which the request's timeout gives.
   if (header->status == static_cast<uint16_t>(SaStatus::kBusy)) return false;
   if (header->status != static_cast<uint16_t>(SaStatus::kOk)) {
     ++counters_.errors;
@@ -274,7 +276,7 @@ bool SaClient::Accept(const Mad& mad) {
   return FitsOneMad(rmpp) && AcceptRecords(it, {SaRecord(mad), kMaxSaRecord});
 }
 
-// A report is acknowledged each time it comes (IBA 1.4 §13.4.11): the SA goes on repeating it until it hears us.
+// Acknowledges every copy of a report (IBA 1.4 §13.4.11), because the SA repeats it until it receives an acknowledgement.
 bool SaClient::AcceptReport(const SaHeader& header, const Mad& mad) {
   const absl::StatusOr<Notice> notice = DecodeNotice(SaRecord(mad));
   if (header.attribute != SaAttribute::kNotice || !notice.ok()) return false;
@@ -307,7 +309,7 @@ bool SaClient::AcceptSegment(Outstanding::iterator it, const SaHeader& header, c
   Request& request = it->second;
   absl::optional<Mad> reply;
   const RmppReceiver::Progress progress = request.table->Accept(mad, &reply);
-  if (reply.has_value()) mads_->Reply(*reply).IgnoreError();  // if it is lost, the SA repeats what we have
+  if (reply.has_value()) mads_->Reply(*reply).IgnoreError();  // if it is lost, the SA repeats the segment
   switch (progress) {
     case RmppReceiver::Progress::kIgnored:
       return reply.has_value();
@@ -327,7 +329,7 @@ bool SaClient::AcceptSegment(Outstanding::iterator it, const SaHeader& header, c
   return AcceptTable(it, header);
 }
 
-// The SA has not heard the acknowledgement that ended the transfer of a table.
+// The SA lost the acknowledgement that ended the transfer of a table: repeat it.
 bool SaClient::AcceptLateSegment(const SaHeader& header) {
   for (const auto& [tid, acknowledgement] : finished_) {
     if (tid != header.tid || header.method != MadMethod::kGetTableResp) continue;
@@ -341,6 +343,7 @@ bool SaClient::AcceptTable(Outstanding::iterator it, const SaHeader& header) {
   const Request& request = it->second;
   const absl::Span<const uint8_t> table = request.table->table();
   const size_t stride = header.attribute_offset * size_t{8};
+  // Records closer together than one record's size would overlap.
   if (table.empty() || stride >= SaRecordStride(request.header.attribute)) return AcceptRecords(it, {table, stride});
   ++counters_.errors;
   Fail(it,

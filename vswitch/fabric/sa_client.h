@@ -1,19 +1,9 @@
-// SaClient: asks the subnet administrator, over a MadTransport: joins and leaves multicast groups, resolves paths, one by one
-// or as a table, and subscribes to what the subnet says unasked.
+// SaClient: the client of the subnet administrator. Over a MadTransport it joins and leaves multicast groups, queries paths
+// and groups, and subscribes to reports.
 //
-// Asynchronous and single-threaded: requests return at once, callbacks run from Run(). Every request is answered exactly once:
-// by the SA's record, by the SA's error, or by kDeadlineExceeded after the last retry. A request that the transport refused or
-// the SA did not answer is repeated with the same transaction ID (IBA 1.4 §13.4.6.4), at doubling intervals. A response with an
-// unknown transaction ID, of another attribute, for another group or path, in segments though no table was asked for, or
-// malformed is counted and ignored. SA status "busy" counts as no answer. Requests still outstanding when the client is
-// destroyed are not answered.
-//
-// Tables come in segments (rmpp_receiver.h), and each new segment gives the SA more time. Reports are acknowledged and handed
-// to one handler, once each, however often the SA repeats them.
-//
-// Only so many single paths are asked for at a time; further questions wait, in order. Whoever sends us frames from many new
-// addresses makes us ask for as many paths, and the SA serves the whole subnet. Joins and subscriptions are as few as VESes and
-// do not wait behind them.
+// It is asynchronous and single-threaded: requests return at once, and Run() calls the callbacks. Every request gets exactly
+// one answer: the SA's record, the SA's error, or kDeadlineExceeded after the last retry. Requests that are outstanding when
+// the client is destroyed get none. README.md, "SA client", describes retries, tables, reports and the limit on path queries.
 #ifndef EOIB_VSWITCH_FABRIC_SA_CLIENT_H_
 #define EOIB_VSWITCH_FABRIC_SA_CLIENT_H_
 
@@ -47,7 +37,7 @@ class SaClient {
     absl::Duration first_timeout = absl::Milliseconds(250);
     int attempts = 5;           // 250, 500, 1000, 2000, 4000 ms
     uint64_t first_tid = 1;     // its low 24 bits (MadTransport::kTidMask)
-    size_t path_queries = 256;  // single paths asked for at a time
+    size_t path_queries = 256;  // outstanding queries for single paths; more wait in order
     RmppReceiver::Options table = {};
   };
   struct Counters {
@@ -65,14 +55,14 @@ class SaClient {
   SaClient(const SaClient&) = delete;
   SaClient& operator=(const SaClient&) = delete;
 
-  // SubnAdmSet(MCMemberRecord): joins, creating the group if `component_mask` has what that takes. The record in the answer is
-  // the group's.
+  // SubnAdmSet(MCMemberRecord): joins the group, and creates it if `component_mask` has all components that creation needs.
+  // The answer is the group's record.
   void Join(const McMemberRecord& record, uint64_t component_mask, GroupCallback done);
   // SubnAdmDelete(MCMemberRecord).
   void Leave(const McMemberRecord& record, GroupCallback done);
   // SubnAdmGet(MCMemberRecord).
   void QueryGroup(const McMemberRecord& record, uint64_t component_mask, GroupCallback done);
-  // SubnAdmGet(PathRecord) from `sgid` to `dgid` in the partition of `pkey`, one reversible path.
+  // SubnAdmGet(PathRecord): one reversible path from `sgid` to `dgid` in the partition of `pkey`.
   void QueryPath(const Gid& sgid, const Gid& dgid, PKey pkey, PathCallback done);
 
   // SubnAdmGetTable(PathRecord): one reversible path from `sgid` to each port in the partition of `pkey`.
@@ -80,17 +70,17 @@ class SaClient {
   // SubnAdmGetTable(MCMemberRecord).
   void QueryGroups(const McMemberRecord& record, uint64_t component_mask, GroupsCallback done);
 
-  // SubnAdmSet(InformInfo): reports of `trap`, of any port, are to come to this port, or no longer.
+  // SubnAdmSet(InformInfo): starts or stops reports of `trap`, from any port, to this port.
   void Subscribe(SmTrap trap, SubscriptionCallback done);
   void Unsubscribe(SmTrap trap, SubscriptionCallback done);
-  // Who hears of reports, from Run().
+  // Sets the handler of reports. Run() calls it once for each report.
   void OnNotice(NoticeHandler handler) { on_notice_ = std::move(handler); }
-  // False if reports would go to another program: to subscribe is no use then.
+  // False if another program receives the reports, so that a subscription would be useless.
   bool ReceivesReports() const { return mads_->ReceivesReports(); }
 
-  // Takes what arrived, repeats what is due, runs callbacks.
+  // Handles received MADs, retries what is due and runs callbacks.
   void Run();
-  // When Run has something to do though nothing arrives; InfiniteFuture if never.
+  // When to call Run even if no MAD arrives; InfiniteFuture if never.
   absl::Time NextDeadline() const;
   int fd() const { return mads_->fd(); }
   const Counters& counters() const { return counters_; }
@@ -101,11 +91,11 @@ class SaClient {
     absl::Span<const uint8_t> bytes;
     size_t stride;
   };
-  // What is left to do with an answer that was accepted.
+  // Calls the user's callback with an accepted answer.
   using Completion = std::function<void()>;
-  // What an answer means to who asked.
+  // The typed end of a request: decodes the answer, or reports a failure.
   struct Handlers {
-    std::function<Completion(const Records&)> take;  // null: the records are not about what was asked for
+    std::function<Completion(const Records&)> take;  // returns null if the records do not answer the request
     std::function<void(const absl::Status&)> fail;
   };
   struct Request {
@@ -113,12 +103,12 @@ class SaClient {
     SaHeader header;
     Mad mad;
     Handlers handlers;
-    absl::optional<RmppReceiver> table;  // what has come of one, if one was asked for
-    bool waits_in_order = false;         // a single path
+    absl::optional<RmppReceiver> table;  // of a GetTable request: the segments received so far
+    bool waits_in_order = false;         // a query for a single path
     int attempts_left = 0;
     absl::Duration timeout;
     absl::Time deadline;
-    absl::Status last_error;  // of the transport
+    absl::Status last_error;  // the transport's
   };
   using Outstanding = absl::flat_hash_map<uint64_t, Request>;
   struct HeardReport {
@@ -161,7 +151,7 @@ class SaClient {
   const Options options_;
   uint64_t next_tid_;
   Outstanding outstanding_;  // by transaction ID
-  size_t path_queries_ = 0;  // of these
+  size_t path_queries_ = 0;  // single paths among these
   std::deque<Request> waiting_;
   NoticeHandler on_notice_ = [](const Notice&) {};
   std::deque<HeardReport> heard_;                  // the latest, oldest first

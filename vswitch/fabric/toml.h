@@ -1,6 +1,6 @@
-// toml++ 3.3 as this tree uses it: header-only and without exceptions, whatever the build says (the packaged shared library is
-// built with them), and without two faults that an operator's file can hit. Include this last, and never <toml++/toml.h> itself
-// beside it in one program: the same inline functions would exist in two forms.
+// toml++ 3.3 for this tree: header-only, without exceptions (the packaged shared library has them), and without two faults
+// that an operator's file can trigger. Include this header last. Do not include <toml++/toml.h> elsewhere in the same program:
+// its inline functions would then exist in two versions.
 #ifndef EOIB_VSWITCH_FABRIC_TOML_H_
 #define EOIB_VSWITCH_FABRIC_TOML_H_
 
@@ -9,12 +9,12 @@
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 
-// An assertion of parse_key fails for "[[" at the end of a line, a mistake that the code behind it reports well. NDEBUG would
-// not do: it makes assumptions for the optimiser of all assertions.
+// parse_key asserts on "[[" at the end of a line, a mistake that the code after it reports well. NDEBUG does not help: it
+// turns assertions into assumptions for the optimiser.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
 
-// is_non_ascii_horizontal_whitespace comes to its "unreachable" end for the letters U+00A1 to U+0499, where "false" is right.
+// is_non_ascii_horizontal_whitespace reaches its "unreachable" end for U+00A1 to U+0499, where it should return false.
 #include <toml++/impl/preprocessor.h>
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE

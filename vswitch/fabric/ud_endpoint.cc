@@ -17,13 +17,14 @@ namespace {
 
 constexpr int kPollBatch = 32;
 constexpr size_t kReceiveBatch = 64;
+// In a work request: use the QP's own Q_Key (IBA 1.4 §10.2.5).
 constexpr uint32_t kOwnQKey = 0x8000'0000;
 
 // IBA 1.4 §8.3: in a GRH the SGID is at byte 8 and the DGID at byte 24.
 constexpr size_t kGrhSgid = 8;
 constexpr size_t kGrhDgid = 24;
 
-// "ff12:e01b:... (MLID 0xc001)", for messages.
+// For messages: "ff12:e01b:... (MLID 0xc001)".
 std::string Describe(const Mgid& mgid, Mlid mlid) { return absl::StrCat(mgid.ToString(), " (MLID ", mlid.ToString(), ")"); }
 
 }  // namespace
@@ -115,17 +116,17 @@ absl::Status UdEndpoint::Failed(int error, absl::string_view what) const {
   return absl::ErrnoToStatus(error, absl::StrCat(what, " on ", hca_->name()));
 }
 
-// The same of a verb that pins memory.
+// Like Failed, for a verb that pins memory.
 absl::Status UdEndpoint::FailedToMake(int error, absl::string_view what) const {
   return ErrnoWithAdvice(error, absl::StrCat(what, " on ", hca_->name()), LockedMemoryAdvice(error));
 }
 
-// After the device is gone verbs that destroy fail (EIO), and libibverbs frees its own side; there is nothing to do about it.
+// If the device is gone, the destroy verbs fail with EIO, but libibverbs still frees its own objects.
 UdEndpoint::~UdEndpoint() {
   const VerbsTable& verbs = hca_->verbs();
   if (qp_ != nullptr) {
     DetachAll();                                               // a QP that is attached to a group cannot be destroyed
-    [[maybe_unused]] const int error = verbs.destroy_qp(qp_);  // from here on the HCA touches no buffer
+    [[maybe_unused]] const int error = verbs.destroy_qp(qp_);  // the HCA touches no buffer after this
     EOIB_DCHECK(error != EBUSY);
   }
   if (send_cq_ != nullptr) verbs.destroy_cq(send_cq_);
@@ -161,7 +162,7 @@ size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
   return received;
 }
 
-// One system call for a batch with a failure in it, and none once it is known that the QP is in ERR.
+// Costs one system call for a batch with a failed receive, and none once the QP is known to be in ERR.
 void UdEndpoint::LookAtFailedReceives() {
   receive_failed_ = false;
   if (failed()) return;
@@ -177,7 +178,7 @@ bool UdEndpoint::QueryState(ibv_qp_state* state) {
   return true;
 }
 
-// Makes *out of a completion. False for a receive that was flushed because the QP is in error: it was no datagram.
+// Fills *out from a completion. Returns false for a receive that the QP flushed in ERR: no datagram arrived.
 bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   const BufferId buffer(static_cast<uint32_t>(wc.wr_id));
   EOIB_DCHECK(use_[buffer.value()] == Use::kReceive);
@@ -194,13 +195,14 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   out->buffer = buffer;
   out->ok = wc.status == IBV_WC_SUCCESS && wc.byte_len >= kGrhSize;
   if (!out->ok) return true;
-  out->length = wc.byte_len - kGrhSize;  // the first 40 bytes are the GRH's, used or not (IBA 1.4 §11.4.1.2)
+  out->length = wc.byte_len - kGrhSize;  // the GRH's 40 bytes count, used or not (IBA 1.4 §11.4.1.2)
   out->has_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
   if (out->has_grh) {
     out->sgid = Gid::FromWire(pool_->Grh(buffer) + kGrhSgid);
     out->dgid = Gid::FromWire(pool_->Grh(buffer) + kGrhDgid);
   }
   out->source_qpn = Qpn(wc.src_qp);
+  // RoCE has no LIDs and SLs.
   if (ethernet_) return true;
   out->slid = Lid(wc.slid);
   out->path_bits = wc.dlid_path_bits;
@@ -209,7 +211,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
 }
 
 void UdEndpoint::Refill() {
-  if (ABSL_PREDICT_FALSE(failed())) return;  // in ERR what is posted is flushed at once, again and again
+  if (ABSL_PREDICT_FALSE(failed())) return;  // in ERR the HCA flushes each receive at once
   for (;;) {
     const size_t prepared = PrepareReceives();
     if (prepared == 0) return;
@@ -225,7 +227,7 @@ void UdEndpoint::Refill() {
   }
 }
 
-// Chains receives into free buffers, as many as are missing and fit; returns how many.
+// Builds a chain of receives into free buffers and returns its length.
 size_t UdEndpoint::PrepareReceives() {
   const size_t missing = std::min(receive_depth_ - posted_, kReceiveBatch);
   size_t count = 0;
@@ -255,7 +257,7 @@ size_t UdEndpoint::Send(absl::Span<const SendRequest> requests, absl::Span<DropR
   return prepared == 0 ? 0 : PostSends(requests, prepared, result);
 }
 
-// Builds the work request `at` and takes its address handle; or says why not.
+// Builds work request `at` and acquires its address handle, or returns the reason why not.
 DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
   if (ABSL_PREDICT_FALSE(send_failed_ || failed())) return DropReason::kSendError;
   if (in_flight_ + at >= send_depth_) return DropReason::kSendQueueFull;
@@ -275,10 +277,11 @@ DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
   return DropReason::kNone;
 }
 
-// Posts the chain of `prepared` work requests; what the HCA refuses goes back to the batch.
+// Posts the chain of `prepared` work requests. Buffers that the HCA refuses stay the batch's.
 size_t UdEndpoint::PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result) {
   ibv_send_wr* bad = &send_wrs_[0];
   const int error = ibv_post_send(qp_, &send_wrs_[0], &bad);
+  // The requests before `bad` are posted.
   const size_t posted = error == 0 ? prepared : static_cast<size_t>(bad - &send_wrs_[0]);
   for (size_t i = 0; i < posted; ++i) {
     const SendRequest& request = requests[send_requests_[i]];
@@ -299,7 +302,7 @@ RebuiltCapture::QueuePair UdEndpoint::CaptureIdentity() const {
   return {qpn(), QKey(qkey_.load(std::memory_order_relaxed)), pkey_index_};
 }
 
-// The first `posted` of the requests that were prepared. Nobody writes to their buffers before they are reaped.
+// Reports the first `posted` of the prepared requests. Their buffers do not change before ReapSends frees them.
 void UdEndpoint::CaptureSent(absl::Span<const SendRequest> requests, size_t posted) {
   const RebuiltCapture::QueuePair qp = CaptureIdentity();
   for (size_t i = 0; i < posted; ++i) {
@@ -346,8 +349,7 @@ void UdEndpoint::FinishSend(BufferId buffer) {
   pool_->Move(buffer, BufferPool::State::kFree);
 }
 
-// All sends are flushed: takes the send queue from SQE back to RTS. Where the failure has left the queue in RTS there is
-// nothing to do.
+// All sends are flushed: takes the send queue from SQE back to RTS. Does nothing if the failure left the queue in RTS.
 void UdEndpoint::RecoverSendQueue() {
   send_failed_ = false;
   ibv_qp_state state;
@@ -373,7 +375,7 @@ void UdEndpoint::DrainEvents() {
   ibv_cq* cq = nullptr;
   void* cq_context = nullptr;
   while (hca_->verbs().get_cq_event(channel_, &cq, &cq_context) == 0) ++(cq == receive_cq_ ? receive_events : send_events);
-  if (errno != EAGAIN && errno != EINTR) SetFailed();  // EIO: the device is gone, and its channel readable for ever
+  if (errno != EAGAIN && errno != EINTR) SetFailed();  // EIO: the device is gone, and its channel stays readable
   if (receive_events > 0) hca_->verbs().ack_cq_events(receive_cq_, receive_events);
   if (send_events > 0) hca_->verbs().ack_cq_events(send_cq_, send_events);
 }

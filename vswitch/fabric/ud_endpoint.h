@@ -1,27 +1,11 @@
 // UdEndpoint: one Unreliable Datagram QP with its completion queues, as a worker uses it.
 //
-// Shape of a worker's turn: Receive a batch, forward it, Send, ReapSends, Refill; when there is nothing left, Arm, then once
-// more Receive and ReapSends (an arrival between the last poll and Arm raises no event), then sleep on event_fd(); after
-// waking, DrainEvents. The QP's Q_Key is the flood group's; sends use it by passing a Q_Key with the high-order bit set
-// (IBA 1.4 §10.2.5).
+// A worker's turn: Receive a batch, forward it, Send, ReapSends, Refill. When nothing is left: Arm, then Receive and ReapSends
+// once more (an arrival between the last poll and Arm raises no event), then sleep on event_fd(). After waking: DrainEvents.
+// README.md, "Queue pairs", describes the Q_Key, failed sends and failed receives.
 //
-// Every send asks for a completion: its buffer and its count on the address handle come back as soon as the HCA has taken it.
-//
-// A send that fails leaves a UD QP's send queue in the state SQE (IBA 1.4 §10.3.1.6): sends already posted are flushed. Until
-// they are, Send refuses with kSendError; then ReapSends takes the queue back to RTS.
-//
-// On an Ethernet link layer a group is also joined by the network device (netdev_multicast.h), and a completion's LID and SL
-// mean nothing.
-//
-// A receive that fails takes the whole QP to ERR, where all receives are flushed (§10.3.1.7). Then, and if the send queue does
-// not come back, or a completion queue cannot be read, the endpoint has failed: it sends and posts nothing more, and whoever
-// owns it makes another one.
-//
-// Where the HCA does not capture packets by itself, the endpoint tells a RebuiltCapture of them: that is one look at a flag for
-// each batch while there is no capture.
-//
-// One thread: the worker that owns the QP, except SetQKey, Attach and Detach, which control calls. Nothing here allocates after
-// Create.
+// Threads: the worker that owns the QP. Control calls SetQKey, Attach and Detach. No member allocates after Create, except
+// those three.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
 #define EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
 
@@ -48,23 +32,23 @@
 
 namespace eoib {
 
-// A datagram that arrived. Its payload is at BufferPool::Grh(buffer) + 40 == Frame(buffer) - 4, `length` bytes.
+// A received datagram. Its payload is `length` bytes at BufferPool::Grh(buffer) + 40 == Frame(buffer) - 4.
 struct Datagram {
   BufferId buffer;
-  uint32_t length = 0;  // of the UD payload: EoIB header and frame
-  bool ok = true;       // false: completed with an error; only `buffer` is meaningful
+  uint32_t length = 0;  // UD payload: EoIB header and frame
+  bool ok = true;       // false: the receive failed; only `buffer` is valid
   bool has_grh = false;
   Gid sgid;  // from the GRH
   Gid dgid;  // from the GRH: the group's MGID, or this port's GID
   Qpn source_qpn;
-  Lid slid;  // this, path_bits and sl: 0 on RoCE
+  Lid slid;  // slid, path_bits and sl are 0 on RoCE
   uint8_t path_bits = 0;
   Sl sl;
 
   PeerAddress source() const { return {sgid, source_qpn}; }
 };
 
-// A datagram to send: `length` bytes at `payload`, which lie in `buffer`.
+// A datagram to send: `length` bytes at `payload`, which lies in `buffer`.
 struct SendRequest {
   BufferId buffer;
   const uint8_t* payload = nullptr;
@@ -91,36 +75,36 @@ class UdEndpoint {
   UdEndpoint& operator=(const UdEndpoint&) = delete;
 
   Qpn qpn() const;
-  // Whether an asynchronous event tells of the loss of this queue pair or of one of its completion queues.
+  // Returns whether an asynchronous event reports the loss of this QP or of one of its completion queues.
   bool IsLostBy(const ibv_async_event& event) const;
-  // Any thread. Whether the worker found that this queue pair is of no use any more. Events may tell of it as well, or not.
+  // Any thread. True once the worker found the QP unusable; an asynchronous event may or may not report the same.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  // Up to out.size() datagrams that arrived; their buffers now belong to the batch.
+  // Takes up to out.size() received datagrams. Their buffers now belong to the batch.
   size_t Receive(absl::Span<Datagram> out);
-  // Posts free buffers until receive_depth are posted or the pool is empty; call it after the batch's buffers were freed.
+  // Posts free buffers until receive_depth are posted or the pool is empty. Call it after freeing the batch's buffers.
   void Refill();
 
-  // Posts `requests`. result[i] says what became of the i-th: kNone (its buffer is in flight), kUnresolved (no such handle),
-  // kSendQueueFull or kSendError; a buffer that was not posted stays the batch's. Returns how many were posted.
+  // Posts `requests` and returns how many were posted. result[i] is kNone (the buffer is in flight), kUnresolved (no such
+  // handle), kSendQueueFull or kSendError; a buffer that was not posted stays the batch's.
   size_t Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result);
-  // Frees the buffers of completed sends; returns how many completed, and in *failed how many of these with an error.
+  // Frees the buffers of completed sends. Returns how many completed; *failed is how many of those failed.
   size_t ReapSends(size_t* failed);
   size_t sends_in_flight() const { return in_flight_; }
 
   int event_fd() const;
   // Asks for an event at the next completion of either queue.
   absl::Status Arm();
-  // Takes and acknowledges the events that woke the worker; does not block.
+  // Takes and acknowledges the events that woke the worker. Does not block.
   void DrainEvents();
 
-  // Control: the Q_Key that the flood group's record asks for, in place of the one the endpoint was created with.
+  // Control: sets the Q_Key of the flood group's record, in place of the one given to Create.
   absl::Status SetQKey(QKey qkey);
   absl::Status Attach(const Mgid& mgid, Mlid mlid);
   absl::Status Detach(const Mgid& mgid, Mlid mlid);
 
  private:
-  // What the endpoint holds a buffer for.
+  // Why the endpoint holds a buffer.
   enum class Use : uint8_t { kNone, kReceive, kSend };
 
   UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, const Options& options);
@@ -163,18 +147,18 @@ class UdEndpoint {
   bool receive_failed_ = false;  // the QP may be in ERR
   bool ethernet_ = false;        // the port's link layer
   std::atomic<bool> failed_{false};
-  std::atomic<uint32_t> qkey_;         // of the QP
+  std::atomic<uint32_t> qkey_;         // the QP's
   std::vector<Use> use_;               // by BufferId; the pool may serve other endpoints too
-  std::vector<AhIndex> ah_of_buffer_;  // by BufferId: to release at completion
-  // Work requests are built here; elements of the same index belong together.
+  std::vector<AhIndex> ah_of_buffer_;  // by BufferId; released at completion
+  // Work requests are built here. Elements with the same index belong together.
   std::vector<ibv_recv_wr> receive_wrs_;
   std::vector<ibv_sge> receive_sges_;
   std::vector<ibv_send_wr> send_wrs_;
   std::vector<ibv_sge> send_sges_;
-  std::vector<uint32_t> send_requests_;  // which of Send's requests it is
+  std::vector<uint32_t> send_requests_;  // index into Send's requests
 
   absl::Mutex mutex_;
-  std::vector<std::pair<Mgid, Mlid>> groups_ ABSL_GUARDED_BY(mutex_);  // attached to: control only
+  std::vector<std::pair<Mgid, Mlid>> groups_ ABSL_GUARDED_BY(mutex_);  // attached groups; control only
   NetdevMulticast netdev_groups_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,17 +18,17 @@ namespace {
 
 constexpr uint32_t kSaQpn = 1;                    // the general services interface
 constexpr uint32_t kWellKnownQKey = 0x8001'0000;  // IBA 1.4 §10.2.5: QP1's
-constexpr int kKernelTimeoutMs = 30'000;          // longer than SaClient waits
+constexpr int kKernelTimeoutMs = 30'000;          // longer than any wait of SaClient
 constexpr size_t kTidOffset = 8;                  // IBA 1.4 §13.4.3: 64 bits, network order
 constexpr size_t kAttemptByte = kTidOffset + 4;   // bits 31 to 24
 constexpr size_t kMethodByte = 3;                 // IBA 1.4 §13.4.3
-constexpr uint8_t kNoRmpp = 0;                    // we put tables together ourselves
+constexpr uint8_t kNoRmpp = 0;                    // RmppReceiver reassembles tables
 constexpr size_t kBitsOfLong = 8 * sizeof(long);
 
-// libibumad returns a general error where a system call failed and leaves the reason in errno.
+// libibumad returns -EIO or -EPERM where a system call failed, and leaves the reason in errno.
 int Reason(int result) { return (result == -EIO || result == -EPERM) && errno != 0 ? errno : -result; }
 
-// Registers for responses, and for reports if asked to.
+// Registers for responses and, if `reports`, for reports.
 int RegisterAgent(int port_id, bool reports) {
   constexpr size_t kReport = static_cast<size_t>(MadMethod::kReport);
   long methods[16 / sizeof(long)] = {};
@@ -43,15 +43,16 @@ void UmadTransport::SetAttempt(uint8_t attempt, Mad* mad) { (*mad)[kAttemptByte]
 
 absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::string& device, uint8_t port, FindSm find_sm) {
   const std::string name = absl::StrCat(device, "/", port);
-  umad_init();  // does nothing in this version of the library, and nothing else may come first in others
+  umad_init();  // a no-op in this version; must come first in others
   errno = 0;
   const int port_id = umad_open_port(device.c_str(), port);
   if (port_id < 0) {
     return ErrnoWithAdvice(Reason(port_id), absl::StrCat("open the MAD device of port ", name),
                            DeviceNodeAdvice(Reason(port_id), "/dev/infiniband/umadN", "ib_umad"));
   }
-  fcntl(umad_get_fd(port_id), F_SETFD, FD_CLOEXEC);  // libibumad does not; a program that executes itself must not keep it
+  fcntl(umad_get_fd(port_id), F_SETFD, FD_CLOEXEC);  // libibumad does not; a re-executed program must not inherit it
   int agent = RegisterAgent(port_id, /*reports=*/true);
+  // Registration fails if another program receives the reports.
   const bool reports = agent >= 0;
   if (!reports) agent = RegisterAgent(port_id, /*reports=*/false);
   if (agent < 0) {
@@ -106,7 +107,7 @@ absl::Status UmadTransport::SendToSm(const Mad& mad, int timeout_ms) {
 
 void UmadTransport::NoteLoss(int error) { lost_ |= error == EIO || error == ENODEV; }
 
-// Whether what is in receive_ came from where the subnet manager is now.
+// Returns whether the MAD in receive_ came from the subnet manager's present LID.
 bool UmadTransport::IsFromSm() const {
   const absl::StatusOr<SmAddress> sm = find_sm_();
   const ib_mad_addr_t* from = umad_get_mad_addr(const_cast<uint8_t*>(receive_.data()));
@@ -118,14 +119,14 @@ bool UmadTransport::Receive(Mad* mad) {
     int length = static_cast<int>(receive_.size() - umad_size());
     const int agent = umad_recv(port_id_, receive_.data(), &length, /*timeout_ms=*/0);
     if (agent == -ENOSPC && length > static_cast<int>(receive_.size() - umad_size())) {
-      receive_.resize(umad_size() + static_cast<size_t>(length));  // it stays the first in the queue until it is read
+      receive_.resize(umad_size() + static_cast<size_t>(length));  // it stays first in the queue until it is read
       continue;
     }
     if (agent < 0) {
       NoteLoss(-agent);
       return false;
     }
-    // Requests of ours that the kernel has waited for long enough.
+    // Skip our own requests, which the kernel returns after its timeout, and MADs of another size.
     if (umad_status(receive_.data()) != 0 || length != static_cast<int>(kMadSize)) continue;
     std::memcpy(mad->data(), umad_get_mad(receive_.data()), kMadSize);
     if ((*mad)[kMethodByte] == static_cast<uint8_t>(MadMethod::kReport) && !IsFromSm()) continue;

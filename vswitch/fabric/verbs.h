@@ -1,11 +1,9 @@
-// VerbsTable: the first seam. The data path is written once, against libibverbs' API.
+// VerbsTable: the verbs that are not inline, as a table of functions that libibverbs or the software HCA fills. The data path
+// is written once, against libibverbs' API.
 //
-// The inline verbs (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) reach an HCA through its context's `ops` and
-// are called as they are. All others go through this table of plain functions, filled either by libibverbs
-// (verbs_libibverbs.cc, the one object of the whole build with undefined ibv_* symbols: a test) or by the software HCA
-// (softhca/soft_verbs.cc). Members have the signature, error returns (errno, or the errno value) and threading rules of the
-// function they are named after; the libibverbs ones are small wrappers, never raw addresses, since some of those names are
-// macros or compatibility functions.
+// The inline verbs (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) reach the HCA through its context's `ops`
+// and are called directly. A member has the signature, error returns (errno, or the errno value) and threading rules of the
+// function it is named after. Only verbs_libibverbs.cc may have undefined ibv_* symbols; a test checks that.
 #ifndef EOIB_VSWITCH_FABRIC_VERBS_H_
 #define EOIB_VSWITCH_FABRIC_VERBS_H_
 
@@ -58,7 +56,7 @@ struct VerbsTable {
   const char* (*wc_status_str)(ibv_wc_status status);
 };
 
-// libibverbs, for real devices (and whatever is preloaded in its place).
+// libibverbs, for real devices, or for a library that is preloaded in its place.
 const VerbsTable& LibibverbsTable();
 
 }  // namespace eoib

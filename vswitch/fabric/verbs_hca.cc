@@ -22,10 +22,10 @@
 namespace eoib {
 namespace {
 
-// A port of a device that libibverbs knows. Owns the context.
+// A port of a libibverbs device. Owns the context.
 class VerbsHca final : public Hca {
  public:
-  // `gid_index`: as the operator has chosen it; none: by itself.
+  // `gid_index`: the operator's choice; nullopt: the HCA chooses.
   VerbsHca(const VerbsHcaParts& parts, ibv_context* context, std::string device, uint8_t port, absl::optional<int> gid_index)
       : parts_(parts),
         context_(context),
@@ -34,7 +34,7 @@ class VerbsHca final : public Hca {
         chosen_gid_index_(gid_index),
         gid_index_(gid_index.value_or(0)) {}
   ~VerbsHca() override {
-    mads_.reset();  // it asks the context where the SM is
+    mads_.reset();  // its FindSm queries the context
     verbs().close_device(context_);
   }
 
@@ -42,9 +42,9 @@ class VerbsHca final : public Hca {
   ibv_context* context() const override { return context_; }
   uint8_t port() const override { return port_; }
   int gid_index() const override { return gid_index_.load(std::memory_order_relaxed); }
-  // On InfiniBand it is always the first.
+  // InfiniBand always uses index 0.
   void OnGidChange() override {
-    if (mads_ == nullptr) ChooseGid().IgnoreError();  // while there is none that will do, the last is kept
+    if (mads_ == nullptr) ChooseGid().IgnoreError();  // if no GID fits, keep the last one
   }
   std::string name() const override { return absl::StrCat(device_, "/", port_); }
   MadTransport* mads() override { return mads_.get(); }
@@ -56,7 +56,7 @@ class VerbsHca final : public Hca {
   RebuiltCapture* rebuilt_capture() override { return &capture_; }
   void OnPortChange() override { capture_.OnPortChange(*this); }
 
-  // Whether the port is there and one for us, and what kind it is: InfiniBand has MADs, Ethernet a choice of GIDs.
+  // Checks that the port exists and is InfiniBand or RoCE, and sets up MADs (InfiniBand) or chooses a GID (RoCE).
   absl::Status Initialize();
 
  private:
@@ -75,7 +75,7 @@ class VerbsHca final : public Hca {
   RebuiltCapture capture_;
 };
 
-// On an Ethernet link layer there is no LRH to start with, and others see the packets better than we do.
+// A RoCE packet has no LRH for an ERF record to start with, and tcpdump captures it as Ethernet anyway.
 absl::Status VerbsHca::StartCapture(const std::string& path) {
   if (mads_ != nullptr) return capture_.Start(*this, path);
   const absl::StatusOr<ibv_gid_entry> gid = QueryGidEntry();
@@ -93,7 +93,7 @@ absl::StatusOr<ibv_port_attr> VerbsHca::Attributes() const {
   return attr;
 }
 
-// The kernel answers EINVAL for a port that is not there, which says too little.
+// For a port that does not exist the kernel returns a bare EINVAL, which would not help an operator.
 absl::Status VerbsHca::CheckPortNumber() const {
   ibv_device_attr attr = {};
   const int error = verbs().query_device(context_, &attr);
@@ -108,7 +108,7 @@ absl::Status VerbsHca::Initialize() {
   absl::StatusOr<ibv_port_attr> attr = Attributes();
   if (!attr.ok()) return attr.status();
   const bool infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
-  // iWARP and such have an Ethernet link layer, but neither datagrams nor groups.
+  // iWARP and others have an Ethernet link layer, but neither datagrams nor groups.
   const bool transport = context_->device->transport_type == IBV_TRANSPORT_IB;
   if (!transport || (!infiniband && attr->link_layer != IBV_LINK_LAYER_ETHERNET)) {
     return absl::FailedPreconditionError(
@@ -140,7 +140,7 @@ absl::StatusOr<SmAddress> VerbsHca::FindSm() const {
   return SmAddress{Lid(attr->sm_lid), Sl(attr->sm_sl)};
 }
 
-// The open context of `device`. kNotFound lists the devices there are.
+// Opens `device`. kNotFound lists the devices.
 absl::StatusOr<ibv_context*> OpenContext(const VerbsTable& verbs, const std::string& device) {
   int count = 0;
   errno = 0;

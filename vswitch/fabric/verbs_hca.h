@@ -1,4 +1,4 @@
-// OpenVerbsHca (hca.h) with what it works on given, so that tests can play devices that no test machine has.
+// OpenVerbsHca (hca.h) with its dependencies as parameters, so that tests can simulate devices.
 #ifndef EOIB_VSWITCH_FABRIC_VERBS_HCA_H_
 #define EOIB_VSWITCH_FABRIC_VERBS_HCA_H_
 
@@ -20,8 +20,8 @@ struct VerbsHcaParts {
       open_mads;
 };
 
-// kInvalidArgument: not of the form DEVICE/PORT. kNotFound: no such device, listing those there are, or no such port of it.
-// kFailedPrecondition: no port for us (iWARP and such).
+// kInvalidArgument: not of the form DEVICE/PORT. kNotFound: no such device (the message lists the devices) or no such port of
+// it. kFailedPrecondition: neither InfiniBand nor RoCE (iWARP, for example).
 absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port, const VerbsHcaParts& parts);
 
 }  // namespace eoib

@@ -2,8 +2,8 @@
 
 namespace eoib {
 
-// Wrappers, since some of these names are macros over several functions (ibv_query_port, ibv_reg_mr) and their addresses are
-// those of compatibility functions.
+// Small wrappers, never raw addresses: some names are macros over several functions (ibv_query_port, ibv_reg_mr), and their
+// addresses are those of compatibility functions.
 const VerbsTable& LibibverbsTable() {
   static constexpr VerbsTable kTable = {
       .get_device_list = [](int* count) { return ibv_get_device_list(count); },
