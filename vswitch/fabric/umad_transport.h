@@ -23,7 +23,7 @@ struct SmAddress {
 
 class UmadTransport final : public MadTransport {
  public:
-  // Called before each Send and Reply, since the SM may move.
+  // Called for each Send, Reply and report, since the SM may move.
   using FindSm = std::function<absl::StatusOr<SmAddress>()>;
 
   static absl::StatusOr<std::unique_ptr<MadTransport>> Open(const std::string& device, uint8_t port, FindSm find_sm);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr char kWhat[] = "port's counters";
 
+// Identifies the memory file, however a process got its descriptor.
 uint64_t InodeOf(int fd) {
   struct stat status {};
   fstat(fd, &status);

@@ -1,10 +1,8 @@
-// CountersPage: a port's counters where its subnet can read them at any time, also after the port has died.
+// CountersPage: a port's counters on a page that its subnet can read at any time, also after the port has died.
 //
-// Across processes it is a memory file of one page, which the port's process writes and fabricd maps read-only; it is sealed
-// against shrinking and growing, so that a port cannot make fabricd fault. In one process both hold the same object. Each
-// counter is read and written on its own: a reader may see one of a batch's counts before another.
-//
-// A port that lies about its counters deceives whoever looks at its counters, nobody else.
+// Across processes it is a memory file of one page (sealed_file.h): the port's process writes it, fabricd maps it read-only.
+// In one process both hold the same object. Counters are read and written one by one, so a reader may see one count of a batch
+// before another. A port that writes false counters misleads only their readers.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_COUNTERS_PAGE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_COUNTERS_PAGE_H_
 
@@ -19,14 +17,14 @@
 
 namespace eoib::softhca {
 
-// Any thread may Load; one thread at a time stores.
+// Any thread may Load; one thread at a time may Store.
 class CountersPage {
  public:
   static constexpr size_t kSize = 4096;
 
-  // The port's.
+  // Makes the port's own page.
   static absl::StatusOr<std::shared_ptr<CountersPage>> Create();
-  // fabricd's view. kInvalidArgument if the file is not a sealed one of kSize bytes.
+  // Maps fabricd's view of a port's page. kInvalidArgument if the file is not sealed or not kSize bytes long.
   static absl::StatusOr<std::shared_ptr<const CountersPage>> Map(int fd);
   ~CountersPage();
   CountersPage(const CountersPage&) = delete;
@@ -34,15 +32,15 @@ class CountersPage {
 
   void Store(const PortCounters& counters);
   PortCounters Load() const;
-  // Of a page that was created: for fabricd.
+  // The descriptor to send to fabricd; valid after Create only.
   int fd() const { return fd_.get(); }
-  // The same counters, however they were mapped.
+  // True if both map the same file.
   bool IsSameAs(const CountersPage& other) const { return file_ == other.file_; }
 
  private:
   CountersPage(std::atomic<uint64_t>* words, uint64_t file, UniqueFd fd);
 
-  std::atomic<uint64_t>* const words_;  // in the order of EOIB_PORT_COUNTERS, the other members behind them
+  std::atomic<uint64_t>* const words_;  // in the order of EOIB_PORT_COUNTERS, then the other members
   const uint64_t file_;                 // its inode
   const UniqueFd fd_;
 };

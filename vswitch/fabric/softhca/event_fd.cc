@@ -17,6 +17,7 @@ void RingEventFd(int fd) {
 
 void ClearEventFd(int fd) {
   uint64_t count;
+  // RWF_NOWAIT: does not block even if the program has cleared O_NONBLOCK.
   iovec bytes{&count, sizeof(count)};
   [[maybe_unused]] const ssize_t got = preadv2(fd, &bytes, 1, -1, RWF_NOWAIT);
 }

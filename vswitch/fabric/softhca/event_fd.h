@@ -1,4 +1,4 @@
-// Eventfds: how ports wake each other up.
+// Eventfds, by which ports wake each other.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
 
@@ -6,14 +6,13 @@
 
 namespace eoib::softhca {
 
-// Non-blocking, closed at exec. Invalid, with errno set, if there is no descriptor left.
+// Makes a non-blocking eventfd, closed at exec. Invalid, with errno set, if no descriptor is left.
 UniqueFd MakeEventFd();
 
-// Never blocks on an eventfd that MakeEventFd made: one whose counter is full has rung already.
+// Makes an eventfd readable. Never blocks: a full counter means that it is readable already.
 void RingEventFd(int fd);
 
-// Silences an eventfd; never blocks, not even if the program that was given it (an asynchronous event's, umad's) has made it
-// blocking.
+// Reads an eventfd. Never blocks, even if the program that holds it (for asynchronous events, or from umad) made it blocking.
 void ClearEventFd(int fd);
 
 }  // namespace eoib::softhca

@@ -23,10 +23,11 @@
 namespace eoib::softhca {
 namespace {
 
-// How often Register asks whether to go on waiting.
+// How often Register calls keep_waiting.
 constexpr absl::Duration kAskInterval = absl::Milliseconds(100);
 
-// Signals are for the program's own threads: most of all in a program that was preloaded and knows nothing of this one.
+// The thread takes no signals: those belong to the program's own threads, above all in a preloaded program, which does not
+// know of this one.
 std::thread StartWithoutSignals(std::function<void()> run) {
   sigset_t all, before;
   sigfillset(&all);
@@ -130,14 +131,14 @@ void FabricClient::CloseRing(uint64_t ring) {
   RingMessage message;
   message.ring = ring;
   absl::MutexLock lock(&mutex_);
-  Send(Encode(message)).IgnoreError();  // without fabricd there is nobody to tell: the peer sees the liveness descriptor
+  Send(Encode(message)).IgnoreError();  // without fabricd the peer sees the liveness descriptor
 }
 
 absl::Status FabricClient::Send(Packet packet) {
   if (!registered_) return WhyNotRegistered();
   const bool idle = outbox_.empty();
   const absl::Status status = outbox_.Send(socket_.get(), std::move(packet));
-  // The thread polls for room as long as something waits, and finds a broken socket by itself.
+  // While something waits, the thread polls for room. It also finds a broken socket.
   if (idle && !outbox_.empty()) Wake();
   return absl::IsDataLoss(status) ? absl::UnavailableError(status.message()) : status;
 }
@@ -150,7 +151,7 @@ absl::Status FabricClient::WhyNotRegistered() const {
 
 void FabricClient::Wake() {
   const uint64_t one = 1;
-  if (write(wake_.get(), &one, sizeof(one)) < 0) return;  // full: it is awake
+  if (write(wake_.get(), &one, sizeof(one)) < 0) return;  // full: the thread is awake
 }
 
 bool FabricClient::stopping() const {
@@ -172,7 +173,7 @@ void FabricClient::Run() {
     absl::Status status = Connect();
     if (status.ok()) status = Serve();
     if (stopping()) break;
-    // One that was there a moment ago, or is but takes no connections, is worth the whole wait.
+    // A fabricd that just died, or that takes no connections now, gets the whole wait again.
     const bool was_there = absl::IsDataLoss(status) || absl::IsAborted(status);
     if (was_there) deadline = absl::Now() + options_.wait;
     const bool worth_a_retry = was_there || absl::IsUnavailable(status);
@@ -281,14 +282,14 @@ void FabricClient::Disconnect() {
   requests_.clear();
 }
 
-// The connection is gone: requests get their answer, then the port hears of it. Whether it was registered.
+// The connection is lost: fails the open requests, then tells the port. Returns whether it was registered.
 bool FabricClient::Lose(const absl::Status& why) {
   std::set<uint64_t> unanswered;
   bool registered;
   {
     absl::MutexLock lock(&mutex_);
     registered = registered_;
-    // One that is not there, or ends, says nothing of why.
+    // A fabricd that is absent or has ended gives no reason.
     refusal_ = absl::IsUnavailable(why) || absl::IsDataLoss(why) ? absl::OkStatus() : why;
     unanswered.swap(requests_);
   }
@@ -346,7 +347,7 @@ absl::Status FabricClient::TakeConfig(const Packet& packet) {
   if (!config.ok()) return config.status();
   config_ = *config;
   {
-    // fabricd has nothing to say to a port that it does not take. The port may send from now on.
+    // fabricd configures only registered ports. From now on the port may send.
     absl::MutexLock lock(&mutex_);
     registered_ = ever_registered_ = true;
   }
@@ -394,6 +395,7 @@ absl::Status FabricClient::TakeRingOpened(Packet packet) {
   if (!message.ok()) return message.status();
   std::shared_ptr<UniqueFd> doorbell;
   if (!packet.fds_lost) doorbell = std::make_shared<UniqueFd>(std::move(packet.fds[0]));
+  // Only requests of this connection count: Lose has failed the others.
   if (Forget(message->request)) sink_->OnRingOpened(message->request, message->ring, std::move(doorbell));
   return absl::OkStatus();
 }

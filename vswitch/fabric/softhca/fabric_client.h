@@ -1,7 +1,7 @@
 // FabricClient: a port's link to eoib-fabricd over its socket (fabric_protocol.h).
 //
-// fabricd may stop, die and come back: a stopped one blocks nobody, since messages wait in a bounded queue; a restarted one is
-// found again within 100 ms, and the port registers anew with the wish to keep its LID and its QPNs.
+// A stopped fabricd blocks no caller, because messages wait in a bounded queue. The client finds a restarted fabricd within
+// 100 ms and registers again, asking for the same LID and QPNs.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_CLIENT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_CLIENT_H_
 
@@ -26,31 +26,31 @@
 
 namespace eoib::softhca {
 
-// Members may be called from any thread, but Register and Unregister from one at a time. While registered it runs one thread of
-// its own, which makes all calls to the sink and takes no signals.
+// Any thread may call all members, but only one thread at a time Register and Unregister. While registered, the client's own
+// thread makes all calls to the sink; it takes no signals.
 class FabricClient final : public SubnetLink {
  public:
   struct Options {
     std::string socket = "/run/eoib/fabricd.sock";
-    absl::Duration wait = absl::ZeroDuration();  // how long Register waits for a fabricd that is not there
-    absl::Duration answer = absl::Seconds(5);    // how long it waits for the answer of one that is
-    // If set, Register waits without end for the answer of a fabricd that is there (it may be stopped), and asks this every
-    // 100 ms: told what it waits for and how long it has, false ends the wait with kCancelled.
+    absl::Duration wait = absl::ZeroDuration();  // how long Register waits for an absent fabricd
+    absl::Duration answer = absl::Seconds(5);    // how long it waits for the answer of a present one
+    // If set, Register waits without limit for the answer of a present fabricd, which may be stopped. It calls this every 100
+    // ms with what it waits for and the time waited; false ends the wait with kCancelled.
     std::function<bool(const std::string& what, absl::Duration waited)> keep_waiting;
     absl::Duration first_retry = absl::Milliseconds(20);
     absl::Duration last_retry = absl::Milliseconds(100);
-    size_t queue = 1024;  // messages that wait for a fabricd which does not read
+    size_t queue = 1024;  // messages that may wait for a fabricd that does not read
   };
 
   explicit FabricClient(Options options);
   ~FabricClient() override;
 
-  // Returns with the first answer: OnPortConfig has been called by then. kUnavailable if there is no fabricd within
-  // Options::wait, and the message says what to start; kDeadlineExceeded if it does not answer, unless Options::keep_waiting.
+  // Returns with the first answer, after OnPortConfig. kUnavailable if no fabricd appears within Options::wait; the message
+  // says what to start. kDeadlineExceeded if it does not answer, unless Options::keep_waiting is set.
   absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override;
   void Unregister() override;
-  // kUnavailable while there is no fabricd, or it refuses the port, and the message says why; kResourceExhausted while it does
-  // not read.
+  // kUnavailable while there is no fabricd, or while it refuses the port (the message says why). kResourceExhausted while it
+  // does not read.
   absl::Status SendMadTo(Lid destination, const Mad& mad) override;
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override;
   void CloseRing(uint64_t ring) override;
@@ -62,7 +62,7 @@ class FabricClient final : public SubnetLink {
   void Run();
   absl::Status Connect();
   absl::Status SendRegistration();
-  // Serves one connection until it ends; the reason.
+  // Serves one connection until it ends. Returns the reason.
   absl::Status Serve();
   void WaitForEvents();
   absl::Status ReceiveAll();
@@ -97,21 +97,21 @@ class FabricClient final : public SubnetLink {
   UniqueFd wake_;  // an eventfd
   std::thread thread_;
 
-  // The thread's own.
-  PortConfig config_;  // the last one: what a re-registration wishes to keep
+  // Used by the thread only.
+  PortConfig config_;  // the last one; a new registration asks for the same LID and QPNs
 
   mutable absl::Mutex mutex_;
-  UniqueFd socket_ ABSL_GUARDED_BY(mutex_);          // the thread alone changes it
+  UniqueFd socket_ ABSL_GUARDED_BY(mutex_);          // only the thread changes it
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;  // on this connection
   bool ever_registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);                 // how a fabricd that is there has ended the last connection
-  absl::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);  // of Register
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);                 // why a present fabricd ended the last connection
+  absl::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);  // Register's
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered
 };
 
-// What a main registers for the scheme "soft": opens "soft:NAME", a port of the subnet of whichever fabricd `options` lead to.
+// The opener that a main registers for the scheme "soft". It opens "soft:NAME" on the subnet of the fabricd in `options`.
 HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options);
 
 }  // namespace eoib::softhca

@@ -45,7 +45,7 @@ union ControlBuffer {
   char bytes[CMSG_SPACE(kRingDescriptors * sizeof(int))];
 };
 
-// 0, or the errno.
+// Returns 0 or an errno.
 int SendNow(int socket, const Packet& packet) {
   iovec bytes{const_cast<char*>(packet.bytes.data()), packet.bytes.size()};
   msghdr message{};
@@ -270,7 +270,7 @@ UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // A path that begins with a zero byte would be no file's: an abstract socket.
+  // A leading zero byte would name an abstract socket.
   if (path.empty() || path.size() >= sizeof(address.sun_path) || path.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("socket path ", path, ": must have 1 to ", sizeof(address.sun_path) - 1, " bytes, none of them zero"));
@@ -297,13 +297,14 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
 
   Packet packet;
   TakeDescriptors(&message, &packet.fds);
+  // The kernel cuts descriptors off if the message has too many, or if this process has reached its limit.
   const bool fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
   if ((message.msg_flags & MSG_TRUNC) != 0) return absl::InvalidArgumentError("a message is too long");
   if (fds_cut && packet.fds.size() == kRingDescriptors) return absl::InvalidArgumentError("a message has too many descriptors");
-  // Where there was room in the message, there is none in this process: nobody's fault but its limit's.
+  // The message had room, so this process is out of descriptors. The sender has done nothing wrong.
   packet.fds_lost = fds_cut;
   if (fds_cut) packet.fds.clear();
-  // An empty packet looks like the end of the connection, and nobody sends one.
+  // An empty packet looks like the end of the connection, and no peer sends one.
   if (received == 0) return absl::DataLossError("the other end has closed the connection");
   packet.bytes.assign(buffer.data(), static_cast<size_t>(received));
   return packet;

@@ -1,8 +1,8 @@
-// What a port and eoib-fabricd say to each other: one message a packet on an AF_UNIX SOCK_SEQPACKET socket, descriptors beside
-// it.
+// The messages between a port and eoib-fabricd: one message in each packet of an AF_UNIX SOCK_SEQPACKET socket, with
+// descriptors beside it.
 //
-// Messages are structs of fixed size in host order, since both ends are on one machine; a version stands in the first one.
-// Nothing in them is believed before Decode and the From functions have checked it: sizes, counts, numbers of descriptors.
+// Messages are structs of fixed size in host byte order, since both ends run on one machine. The registration carries a
+// version. Decode and the From functions check sizes, counts and numbers of descriptors before anything is used.
 //
 // clang-format off
 //   port to fabricd    kRegister (2 descriptors: doorbell, counters), kManage, kQuery, kMad, kOpenRing (4: RingEnd), kCloseRing
@@ -72,7 +72,7 @@ struct RegisterMessage {
 };
 struct MadMessage {
   MessageType type = MessageType::kMad;
-  uint32_t lid = 0;  // to fabricd: the destination's, 0 for the subnet manager's; from it: the source's
+  uint32_t lid = 0;  // to fabricd: the destination, 0: the SM; from fabricd: the source
   uint8_t mad[kMadSize] = {};
 };
 struct OpenRingMessage {
@@ -81,7 +81,7 @@ struct OpenRingMessage {
   uint64_t request = 0;
   uint64_t capacity = 0;
 };
-// kCloseRing and kRingClosed.
+// For kCloseRing and kRingClosed.
 struct RingMessage {
   MessageType type = MessageType::kCloseRing;
   uint32_t reserved = 0;
@@ -89,7 +89,7 @@ struct RingMessage {
 };
 struct RegisteredMessage {
   MessageType type = MessageType::kRegistered;
-  uint32_t code = 0;  // of absl::StatusCode
+  uint32_t code = 0;  // absl::StatusCode
   char text[kMaxText] = {};
 };
 struct PKeyTable {
@@ -107,7 +107,7 @@ struct PortConfigMessage {
   uint32_t reregistrations = 0;
   uint32_t padding = 0;
 };
-// kRingOffered, and kSourceChanged without a capacity and descriptors.
+// For kRingOffered, and for kSourceChanged without capacity and descriptors.
 struct SourceMessage {
   MessageType type = MessageType::kRingOffered;
   uint32_t lid = 0;
@@ -138,7 +138,7 @@ struct GroupMessage {
 };
 struct FaultMessage {
   uint8_t source[Gid::kSize] = {};
-  uint32_t any_source = 0;  // `source` means nothing
+  uint32_t any_source = 0;  // not 0: `source` is not used
   uint32_t loss_ppm = 0, duplicate_ppm = 0, reorder_ppm = 0;
   uint64_t delay_nanos = 0;
   uint64_t seed = 0;
@@ -154,21 +154,21 @@ inline constexpr size_t kMaxMessage = std::max(sizeof(GroupMessage), sizeof(Faul
 struct Packet {
   std::string bytes;
   std::vector<UniqueFd> fds;
-  bool fds_lost = false;  // received without those that were sent: this process has no room for them
+  bool fds_lost = false;  // descriptors were sent, but this process had no room for them
 
-  // kRegister for an empty packet, which nobody makes.
+  // The first word; kRegister for an empty packet, which no peer sends.
   MessageType type() const;
-  // Of a registration: behind the type, whatever else another version has.
+  // The version in a registration. It follows the type in every version of the protocol.
   absl::optional<uint32_t> version() const;
 };
 
 template <typename Message>
 Packet Encode(const Message& message, std::vector<UniqueFd> fds = {}) {
-  // No padding: nothing of this process's memory goes to another one by accident.
+  // No padding, so that no uninitialised memory leaks to another process.
   static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) <= kMaxMessage);
   return Packet{std::string(reinterpret_cast<const char*>(&message), sizeof(message)), std::move(fds)};
 }
-// kInvalidArgument unless the packet is exactly that struct with that many descriptors.
+// kInvalidArgument unless the packet has exactly this size and this many descriptors.
 absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds);
 template <typename Message>
 absl::StatusOr<Message> Decode(const Packet& packet, size_t fds = 0) {
@@ -178,7 +178,7 @@ absl::StatusOr<Message> Decode(const Packet& packet, size_t fds = 0) {
   return message;
 }
 
-// By what message a process registers for a use; and which use that is, if it is one of these.
+// The message that registers a use, and the reverse.
 MessageType RegistrationFor(PortUse use);
 absl::optional<PortUse> UseOf(MessageType type);
 PortConfigMessage ToMessage(const PortConfig& config);
@@ -189,38 +189,38 @@ GroupMessage ToMessage(Mlid mlid, const std::vector<Lid>& members);
 absl::StatusOr<std::vector<Lid>> MembersOf(const GroupMessage& message);
 FaultsMessage ToMessage(const std::vector<FaultRule>& rules);
 absl::StatusOr<std::vector<FaultRule>> RulesOf(const FaultsMessage& message);
-// Text fields are cut to size and always end with a zero byte; reading stops at the field's end.
+// PutText cuts the text to the field and ends it with a zero byte. TextOf stops at the field's end.
 void PutText(absl::string_view text, char* field, size_t size);
 std::string TextOf(const char* field, size_t size);
 
-// The ends of a ring, in the order of RingEnd. FromDescriptors requires four.
+// The descriptors of a RingEnd, in the order of its members. FromDescriptors needs all four.
 std::vector<UniqueFd> ToDescriptors(RingEnd end);
 RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds);
-// Whether a stranger's ring may be handed to another port: memory that its consumer will map, an eventfd, a pipe.
+// Checks a ring from another process before it is passed on: memory that the consumer can map, an eventfd, a pipe.
 absl::Status CheckRingEnd(const RingEnd& end);
 bool IsEventFd(int fd);
-// A duplicate, closed at exec; invalid if the process is out of descriptors.
+// Duplicates a descriptor, closed at exec. Invalid if the process is out of descriptors.
 UniqueFd Duplicate(int fd);
 
 // kInvalidArgument if the path does not fit.
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path);
 
-// Takes a packet from a non-blocking socket: kUnavailable if there is none now, kDataLoss if the other end is gone,
-// kInvalidArgument if it was cut short. One whose descriptors are lost comes without any.
+// Takes a packet from a non-blocking socket. kUnavailable: none now. kDataLoss: the other end is gone. kInvalidArgument: the
+// packet was cut short. A packet whose descriptors were lost comes without any.
 absl::StatusOr<Packet> ReceivePacket(int socket);
 
-// Packets on their way into a non-blocking socket. What the kernel does not take waits here, in order, up to a limit, so that
-// a stopped process at the other end blocks nobody. Not thread-safe.
+// A bounded queue in front of a non-blocking socket: packets that the kernel does not take wait in order. A stopped process at
+// the other end therefore blocks no sender. Not thread-safe.
 class Outbox {
  public:
-  // What a message is about: a group, a report.
+  // The subject of a message: a group or a report.
   using Subject = std::pair<MessageType, uint64_t>;
 
   explicit Outbox(size_t limit) : limit_(limit) {}
 
-  // kResourceExhausted if it is full; another error if the socket is broken.
+  // kResourceExhausted if the queue is full; another error if the socket is broken.
   absl::Status Send(int socket, Packet packet);
-  // Takes the place of a message on the same subject that still waits: there is room however full it is.
+  // Replaces a waiting message on the same subject. Not subject to the limit.
   absl::Status SendLatest(int socket, Packet packet, const Subject& subject);
   absl::Status Flush(int socket);
   bool empty() const { return waiting_.empty(); }
@@ -230,14 +230,14 @@ class Outbox {
  private:
   struct Waiting {
     Packet packet;
-    absl::optional<Subject> subject;  // none: it counts
+    absl::optional<Subject> subject;  // none: counts against the limit
   };
 
   absl::Status Add(int socket, Waiting waiting);
   void RemoveFirst();
 
   const size_t limit_;
-  size_t counted_ = 0;  // those of Send
+  size_t counted_ = 0;  // messages of Send
   std::list<Waiting> waiting_;
   std::map<Subject, std::list<Waiting>::iterator> by_subject_;
 };

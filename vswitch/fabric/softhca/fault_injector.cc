@@ -37,6 +37,7 @@ void FaultInjector::Begin(Lane* lane) const {
   for (const FaultRule& rule : rules_) {
     if (rule.source.value_or(gid) != gid) continue;
     lane->rule = rule;
+    // A rule that names the source goes before a rule for any source.
     if (rule.source.has_value()) break;
   }
   lane->chance = lane->rule.seed * kGolden ^ gid.guid().value();
@@ -55,7 +56,7 @@ FaultInjector::Lane* FaultInjector::LaneOf(const SourceIdentity& source) {
 
 void FaultInjector::Take(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload, Deliver deliver) {
   Lane* lane = LaneOf(source);
-  // All are drawn whatever the rule, so that one fault does not change where another strikes.
+  // Draw for every fault, so that enabling one does not change where another strikes.
   const auto strikes = [lane](uint32_t ppm) { return Draw(&lane->chance) % kMillion < ppm; };
   const bool lost = strikes(lane->rule.loss_ppm);
   const bool twice = strikes(lane->rule.duplicate_ppm);
@@ -75,13 +76,13 @@ void FaultInjector::Take(const SourceIdentity& source, const RecordHeader& heade
   PassOrQueueOvertaken(lane, datagram.due, deliver);
 }
 
-// Never before what came before it.
+// A datagram is never due before one that arrived before it.
 absl::Time FaultInjector::DueTime(const Lane& lane) const {
   const absl::Time due = clock_->Now() + lane.rule.delay;
   return lane.queue.empty() ? due : std::max(due, lane.queue.back().due);
 }
 
-// False if there was no room to keep it.
+// Returns false if there was no room to queue it.
 bool FaultInjector::PassOrQueue(Lane* lane, const Datagram& datagram, Deliver deliver) {
   if (lane->queue.empty() && datagram.due <= clock_->Now()) {
     Pass(*lane, datagram, deliver);
@@ -106,7 +107,7 @@ void FaultInjector::Pass(const Lane& lane, const Datagram& datagram, Deliver del
   for (int i = 0; i < datagram.copies; ++i) deliver(lane.source, datagram.header, datagram.payload);
 }
 
-// Nothing, and counted, if there is no room.
+// Copies a datagram. Returns nullopt, and counts it, if there is no room.
 absl::optional<FaultInjector::Kept> FaultInjector::Keep(const Datagram& datagram) {
   const size_t size = RecordSize(datagram.header.length);
   if (kept_bytes_ + size > kCapacity) {
@@ -131,7 +132,7 @@ void FaultInjector::DeliverDue(absl::FunctionRef<bool()> done, Deliver deliver) 
   }
 }
 
-// The lane whose first datagram is due first of all; finds next_due_ anew.
+// Returns the lane with the earliest datagram and updates next_due_.
 FaultInjector::Lane* FaultInjector::FirstDue() {
   Lane* first = nullptr;
   next_due_ = absl::InfiniteFuture();
@@ -143,7 +144,7 @@ FaultInjector::Lane* FaultInjector::FirstDue() {
   return first;
 }
 
-// What waits to be overtaken came behind what is in the queue.
+// The datagram that waits to be overtaken arrived after those in the queue.
 void FaultInjector::DeliverFirst(Lane* lane, Deliver deliver) {
   Kept kept;
   if (lane->queue.empty()) {

@@ -1,15 +1,14 @@
-// FaultInjector: what a receiving port does to datagrams on purpose, between its rings and its queue pairs: loses them,
-// receives them twice, late or in another order, as the subnet asks (FaultRule).
+// FaultInjector: simulates loss, duplication, delay and reordering at a receiving port, between its rings and its queue pairs,
+// as the subnet's FaultRules ask.
 //
-// Each source has a lane of its own: a random sequence, the datagrams that are kept to be received later, in order, and at most
-// one that waits to be overtaken. What is kept is a copy, so its ring goes on. A lane delivers in the order of arrival unless
-// reordering was asked for, also across changes of the rules. A datagram meets one rule at each port: the copies of a multicast
-// are lost one by one. What a port sends to itself meets none.
+// Each source has a lane: a random sequence, a queue of delayed datagrams, and at most one datagram that waits to be
+// overtaken. Delayed datagrams are copies, so their ring can go on. A lane delivers in order of arrival unless a rule
+// reorders, also when the rules change. Each port applies one rule to a datagram, so the copies of a multicast are lost one by
+// one. A port's datagrams to itself are exempt.
 //
-// The time is the clock's that is given; nobody here waits. Whoever takes datagrams calls DeliverDue, and the port's background
-// wakes those who sleep when next_due() has come.
-//
-// No lock of its own: all members are called under the port's mutex. Without a rule it costs a look at active().
+// Time comes from the given clock, and no member blocks. The port calls DeliverDue when it takes datagrams; its background
+// thread wakes sleeping receivers at next_due(). No lock of its own: all members are called under the port's mutex. Without
+// rules the cost is one call of active().
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_INJECTOR_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_INJECTOR_H_
 
@@ -33,23 +32,24 @@ namespace eoib::softhca {
 
 class FaultInjector {
  public:
-  // Of all that is kept, with its headers. What does not fit is dropped and counted in rcv_simulated_overflows.
+  // Bytes of all delayed datagrams, headers included. A datagram that does not fit is dropped and counted in
+  // rcv_simulated_overflows.
   static constexpr size_t kCapacity = 4 * 1024 * 1024;
 
   using Deliver = absl::FunctionRef<void(const SourceIdentity&, const RecordHeader&, const uint8_t* payload)>;
 
   FaultInjector(const Clock* clock, PortCounters* counters) : clock_(clock), counters_(counters) {}
 
-  // In place of those there were; every random sequence begins anew. What is kept stays so.
+  // Replaces the rules and restarts every random sequence. Delayed datagrams stay queued.
   void SetRules(std::vector<FaultRule> rules);
-  // Datagrams must come this way: there are rules, or datagrams kept under former ones.
+  // True if datagrams must pass through here: there are rules, or datagrams delayed by former rules.
   bool active() const { return !rules_.empty() || kept_bytes_ != 0; }
 
-  // A datagram from another port. The payload is not used any more when it returns.
+  // Takes a datagram from another port. `payload` is used during the call only.
   void Take(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload, Deliver deliver);
-  // Delivers what is due until `done()`. To be called before datagrams are taken from rings.
+  // Delivers due datagrams until `done()`. Call it before taking datagrams from rings.
   void DeliverDue(absl::FunctionRef<bool()> done, Deliver deliver);
-  // When to look again; InfiniteFuture if nothing is kept.
+  // When to call DeliverDue next; InfiniteFuture if nothing is delayed.
   absl::Time next_due() const { return next_due_; }
   size_t kept_bytes() const { return kept_bytes_; }
 
@@ -67,11 +67,11 @@ class FaultInjector {
     absl::Time due;
   };
   struct Lane {
-    SourceIdentity source;  // as the subnet said last
+    SourceIdentity source;  // as the subnet last reported it
     FaultRule rule;
     uint64_t chance = 0;
     std::deque<Kept> queue;
-    absl::optional<Kept> overtaken;  // to be delivered behind its successor
+    absl::optional<Kept> overtaken;  // delivered after its successor
 
     absl::Time first_due() const {
       return !queue.empty() ? queue.front().due : overtaken.has_value() ? overtaken->due : absl::InfiniteFuture();
@@ -90,10 +90,10 @@ class FaultInjector {
 
   const Clock* const clock_;
   PortCounters* const counters_;
-  std::vector<FaultRule> rules_;  // none at all if they ask for nothing
+  std::vector<FaultRule> rules_;  // empty if no rule asks for a fault
   absl::flat_hash_map<Gid, std::unique_ptr<Lane>> lanes_;
   size_t kept_bytes_ = 0;
-  absl::Time next_due_ = absl::InfiniteFuture();  // or before: of a datagram that has been delivered since
+  absl::Time next_due_ = absl::InfiniteFuture();  // may be too early: that datagram may have been delivered
 };
 
 }  // namespace eoib::softhca

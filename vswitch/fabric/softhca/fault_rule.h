@@ -1,5 +1,5 @@
-// A fault to simulate on the way from one port to another: what an operator asks for, the subnet tells and the fault injector
-// does.
+// FaultRule: the faults to simulate between two ports. An operator sets them, the subnet passes them to the receiving port,
+// and its FaultInjector applies them.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_RULE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_RULE_H_
 
@@ -13,16 +13,16 @@
 
 namespace eoib::softhca {
 
-// What a receiving port does to datagrams on their way from a source, before it looks at them. All zero: nothing. A port has
-// a rule for any source, and rules for sources by GID, which go before it.
+// The faults that a receiving port applies to datagrams of a source. All zero: none. A rule for a source goes before the rule
+// for any source.
 //
-// Probabilities in parts per million, decided for each datagram by a random sequence of its own that begins at `seed` whenever
-// the rules are told: the same traffic meets the same fate.
+// Probabilities are in parts per million. Each datagram draws from a random sequence that restarts at `seed` whenever the port
+// gets its rules, so the same traffic meets the same faults.
 struct FaultRule {
-  absl::optional<Gid> source;  // nothing: every source that has no rule of its own
+  absl::optional<Gid> source;  // nullopt: every source without a rule of its own
   uint32_t loss_ppm = 0;
   uint32_t duplicate_ppm = 0;  // delivered twice
-  uint32_t reorder_ppm = 0;    // kept back until the source's next datagram has been delivered, or for kReorderPatience
+  uint32_t reorder_ppm = 0;    // held until the source's next datagram is delivered, or for kReorderPatience
   absl::Duration delay;        // each datagram, in order; at most kMaxDelay
   uint64_t seed = 1;
 
@@ -32,7 +32,7 @@ struct FaultRule {
   bool IsNone() const { return loss_ppm == 0 && duplicate_ppm == 0 && reorder_ppm == 0 && delay == absl::ZeroDuration(); }
   friend bool operator==(const FaultRule&, const FaultRule&) = default;
 };
-// That a port is told at most.
+// The most rules that a port gets.
 inline constexpr size_t kMaxFaultRules = 128;
 // kInvalidArgument if a probability or the delay is out of range.
 absl::Status CheckFaultRule(const FaultRule& rule);

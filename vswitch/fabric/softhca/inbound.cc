@@ -16,7 +16,7 @@ void InboundRing::Publish() {
 
 uint64_t InboundRing::Leave() {
   const bool producer_has_left = consumer.Leave();
-  pollfd producer = {liveness.get(), 0, 0};  // POLLHUP is told unasked; a ring in one process has no pipe
+  pollfd producer = {liveness.get(), 0, 0};  // poll reports POLLHUP unasked; a ring in one process has no pipe
   return producer_has_left || poll(&producer, 1, 0) > 0 ? consumer.Discard() : 0;
 }
 
@@ -24,6 +24,7 @@ bool Inbound::Add(std::unique_ptr<InboundRing> ring) {
   size_t of_source = 0;
   for (const auto& other : rings_) {
     if (other->source.gid != ring->source.gid || other->corrupt) continue;
+    // The newest of the source's rings: rings of one source are emptied in the order in which they were offered.
     ring->predecessor = other.get();
     ++of_source;
   }

@@ -1,6 +1,4 @@
-// The receiving half of a port: the rings that other ports have made to it, and what the subnet says of their sources.
-//
-// No lock of its own: all members are called under the port's mutex.
+// Inbound: the receiving half of a port, the rings that other ports have made to it.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_INBOUND_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_INBOUND_H_
 
@@ -17,51 +15,52 @@
 
 namespace eoib::softhca {
 
-// A ring to this port.
+// A ring to this port, and what the subnet says about its source.
 struct InboundRing {
   uint64_t id = 0;
   SourceIdentity source;
   RingConsumer consumer;
   std::shared_ptr<RingMemory> memory;
-  UniqueFd space;  // in one process the memory's own
+  UniqueFd space;  // invalid in one process: RingMemory::space
   UniqueFd liveness;
-  bool loopback = false;  // this port's own
-  bool closing = false;   // dropped once what it held is taken
+  bool loopback = false;  // from this port to itself
+  bool closing = false;   // removed once it is empty
   bool corrupt = false;
-  absl::Time unknown_since = absl::InfiniteFuture();  // the subnet was restarted, and knows nothing of this ring
-  InboundRing* predecessor = nullptr;                 // an older ring of the same source, to be emptied first
+  absl::Time unknown_since = absl::InfiniteFuture();  // a restarted subnet does not know this ring
+  InboundRing* predecessor = nullptr;                 // an older ring of the same source; empty it first
 
   InboundRing(uint64_t id, SourceIdentity source, std::shared_ptr<RingMemory> memory)
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}
   ~InboundRing() { consumer.Leave(); }
   void Publish();
-  // The port is done with the ring. How many records it is to count as dropped, since their producer does not: it has ended.
+  // Leaves the ring. Returns how many records this port must count as dropped: those left in it, if the producer has left and
+  // cannot count them.
   uint64_t Leave();
 };
 
 class Inbound {
  public:
-  // More rings of one source than that are refused: two are enough while one replaces the other, and DrainRing recurses.
+  // Limit of rings from one source, because DrainRing recurses. Two are enough while one replaces the other.
   static constexpr size_t kMaxRingsOfSource = 8;
 
-  // False if the source has too many.
+  // Returns false if the source has too many rings.
   bool Add(std::unique_ptr<InboundRing> ring);
-  // Null if there is none. Loopback rings have numbers of their own.
+  // Null if there is none. Loopback rings have their own numbers.
   InboundRing* Find(uint64_t ring, bool loopback = false);
-  // Takes what is finished (closed and empty, or corrupt) out of the set, for the caller to destroy without the mutex.
+  // Removes the finished rings (closed and empty, or corrupt). The caller destroys them without the mutex.
   std::vector<std::unique_ptr<InboundRing>> TakeFinished();
   bool has_finished() const { return finished_; }
-  // All rings, for a port that ends.
+  // Removes all rings, for a port that ends.
   std::vector<std::unique_ptr<InboundRing>> TakeAll() { return std::exchange(rings_, {}); }
-  // What the ring holds now is still delivered; what its producer writes from now on is not.
+  // Closes a ring: its present records are still delivered, later ones are not.
   void Close(InboundRing* ring);
 
-  // Hands records to `deliver(ring, header, payload)` until `done()` or no ring has any. True if none has. A fast producer can
-  // keep its ring from ever being empty, so `done` must come true after a bounded number of records. Calls `settle()` before it
-  // frees records: whoever dies in between has counted what it took.
+  // Calls `deliver(ring, header, payload)` for records until `done()` or until all rings are empty. Returns true if they are.
+  // A fast producer can keep its ring non-empty for ever, so `done` must become true after a bounded number of records.
+  // `settle()` is called before records are freed, so that a process that dies in between has counted what it took.
   template <typename Deliver, typename Done, typename Settle>
   bool Drain(Deliver deliver, Done done, Settle settle);
-  // Asks for the doorbell on every ring. True if some have records already.
+  // Asks every producer to ring the doorbell. True if some ring has records already.
   bool Arm();
 
   size_t size() const { return rings_.size(); }
@@ -71,22 +70,22 @@ class Inbound {
   }
 
  private:
-  // One ring's records in a row before the next ring's turn.
+  // Records of one ring in a row before the next ring's turn.
   static constexpr size_t kBurst = 64;
 
   template <typename Deliver, typename Done, typename Settle>
   bool DrainRing(InboundRing* ring, Deliver& deliver, Done& done, Settle& settle);
 
   std::vector<std::unique_ptr<InboundRing>> rings_;  // in the order in which they were offered
-  size_t next_ = 0;                                  // whose turn it is
+  size_t next_ = 0;                                  // the ring whose turn it is
   bool finished_ = false;
 };
 
-// True if the ring may have more.
+// Returns true if the ring may have more records.
 template <typename Deliver, typename Done, typename Settle>
 bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done, Settle& settle) {
-  // What the older ring holds was sent first. It was published before anything in this ring, so whoever sees this ring's
-  // records sees those as well.
+  // Records in the older ring were sent first. They were published before anything in this ring, so a consumer that sees this
+  // ring's records sees those as well.
   if (ring->predecessor != nullptr) {
     if (!ring->consumer.HasData()) return false;
     if (DrainRing(ring->predecessor, deliver, done, settle)) return true;
@@ -112,7 +111,7 @@ bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done, Settle&
   if (ring->corrupt || ring->closing) finished_ = true;
   if (!ring->consumer.Released()) return false;
   Close(ring);
-  return !ring->corrupt && ring->consumer.HasData();  // what was published just before it was released
+  return !ring->corrupt && ring->consumer.HasData();  // published just before the release
 }
 
 template <typename Deliver, typename Done, typename Settle>

@@ -1,4 +1,4 @@
-// Rates of a link: IBA's codes for them (IBA 1.4 §15.2.5.16), and the width and speed behind each.
+// Link rates: IBA's rate codes (IBA 1.4 §15.2.5.16), with the width, speed and Mb/s of each.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_LINK_RATE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_LINK_RATE_H_
 
@@ -10,10 +10,10 @@ namespace eoib::softhca {
 struct LinkForm {
   uint8_t width, speed;
 };
-// 4x at single data rate for a code that is none.
+// 4x at single data rate for an unknown code.
 LinkForm LinkFormOf(uint8_t rate);
 
-// In Mb/s, since codes are not in the order of speeds; 0 for a code that is none.
+// In Mb/s, because the codes are not in order of speed; 0 for an unknown code.
 uint32_t RateMbps(uint8_t rate);
 
 }  // namespace eoib::softhca

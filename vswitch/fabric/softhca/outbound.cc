@@ -22,7 +22,7 @@ void Gather::CopyTo(uint8_t* to) const {
 
 bool OutboundRing::ConsumerIsGone() const {
   if (producer.ConsumerHasLeft()) return true;
-  pollfd consumer = {liveness.get(), 0, 0};  // POLLERR is told unasked; a ring in one process has no pipe
+  pollfd consumer = {liveness.get(), 0, 0};  // poll reports POLLERR unasked; a ring in one process has no pipe
   return poll(&consumer, 1, 0) > 0;
 }
 
@@ -73,11 +73,11 @@ uint8_t* RingSender::Reserve(size_t length) {
   MetFull();
   if (!current_.has_value()) return nullptr;
   current_->producer.WantSpace();
-  return current_->producer.Reserve(length);  // the consumer may have made room before it could see the wish
+  return current_->producer.Reserve(length);  // the consumer may have made room before it saw WantSpace
 }
 
-// A ring that is full again though its consumer has taken some since the last time is too small for the load. One that nobody
-// empties need not grow.
+// The ring grows if it is full again although its consumer took records since the last time: then it is too small for the
+// load. A ring that no consumer empties need not grow.
 void RingSender::MetFull() {
   if (current_->producer.corrupt()) {
     ++shared_->counters->corrupt_rings;
@@ -110,8 +110,8 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
     ++shared_->counters->xmit_unreachable;
     return;
   }
-  // Who has taken nothing for as long as a message may wait is not waited for (a stalled VL, IBA 1.4 §18.2.5.4): a stopped
-  // destination costs neither copies nor a background that looks after them.
+  // Discard at once if the consumer took nothing for a whole head-of-queue lifetime (IBA 1.4 §18.2.5.4, a stalled VL). A
+  // stopped destination then costs neither copies nor background work.
   if (current_.has_value() && now - current_->full_since >= options().head_of_queue_lifetime) {
     ++shared_->counters->xmit_discards;
     return;
@@ -146,7 +146,7 @@ void RingSender::DiscardParked(uint64_t PortCounters::*reason) {
   parking_.reset();
 }
 
-// A message's time in the queue does not begin before there is a ring that it could wait for.
+// The lifetime of a message starts when there is a ring that it can wait for.
 absl::Time RingSender::Deadline(int64_t stamp) const {
   const absl::Time since = absl::FromUnixNanos(stamp);
   if (!current_.has_value()) return since + options().opening_patience;
@@ -159,7 +159,7 @@ void RingSender::Flush() {
   const absl::Time now = shared_->clock->Now();
   while (parked() && parking_->consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
-    const int64_t stamp = std::exchange(header.stamp, 0);  // nobody else's business
+    const int64_t stamp = std::exchange(header.stamp, 0);  // internal to this port
     const bool written = TryWrite(header, Gather{&piece, 1});
     if (!written && now < Deadline(stamp)) {
       blocked_ = true;
@@ -183,9 +183,7 @@ void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memo
   opening_ = Opening{request, std::move(memory), std::move(liveness)};
 }
 
-// The consumer empties rings of one source in the order in which it was offered them, so a bigger ring may be used at once.
-//
-// One that nobody has used for so long was asked for only to see that the subnet answers.
+// The new ring can be used at once, because the consumer empties rings of one source in the order in which they were offered.
 void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback) {
   Publish();
   Close();
@@ -195,6 +193,7 @@ void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, boo
   stale_ = false;
   Flush();
   Publish();
+  // Still idle: CloseIfIdle asked for this ring only to learn whether the subnet answers.
   if (IsIdle(shared_->clock->Now())) Close();
 }
 
@@ -216,7 +215,7 @@ void RingSender::Close() {
   OnClosed();
 }
 
-// What the ring holds is the consumer's, or it is lost: SettleEnding finds out which.
+// The consumer takes the remaining records, or they are lost; SettleEnding finds out which.
 void RingSender::OnClosed() {
   if (!current_.has_value()) return;
   PublishRecords();
@@ -241,6 +240,7 @@ void RingSender::CloseIfIdle(absl::Time now) {
   if (!IsIdle(now)) return;
   parking_.reset();
   if (!current_.has_value() || !current_->producer.Drained() || now < next_close_) return;
+  // A loopback needs no subnet, so it can be opened again at any time.
   if (current_->loopback) return Close();
   next_close_ = now + options().idle_close;
   WishForRing(options().first_capacity);

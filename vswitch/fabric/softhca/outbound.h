@@ -1,7 +1,7 @@
-// The sending half of a port: a RingSender for each destination, and Outbound, which holds them.
+// Outbound: the sending half of a port, with a RingSender for each destination.
 //
-// Neither has a lock: all members are called under the port's mutex, and none calls the subnet or blocks. What they need of the
-// subnet they note as wishes, which the port carries out without its mutex.
+// Neither class has a lock: all members are called under the port's mutex. None calls the subnet or blocks. Requests to the
+// subnet are noted as LinkWishes, which the port carries out without its mutex.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
 
@@ -30,25 +30,25 @@ struct OutboundOptions {
   uint64_t first_capacity = 64 * 1024;
   uint64_t largest_capacity = 4 * 1024 * 1024;
   uint64_t parking_capacity = 512 * 1024;
-  // How long a message waits for room in its ring: IBA 1.4 §18.2.5.4 (head of queue lifetime limit).
+  // How long a message waits for room in its ring: IBA's head-of-queue lifetime limit (IBA 1.4 §18.2.5.4).
   absl::Duration head_of_queue_lifetime = absl::Milliseconds(5);
-  // How long the first messages wait for the subnet to introduce the two ports.
+  // How long the first messages wait for the subnet to open a ring.
   absl::Duration opening_patience = absl::Seconds(1);
-  // How long a destination that was refused is not asked for again.
+  // How long the port does not ask for a ring again after a refusal.
   absl::Duration refusal_pause = absl::Milliseconds(100);
   absl::Duration idle_close = absl::Seconds(10);
 };
 
-// What the sending half wants of the subnet.
+// Requests of the sending half to the subnet.
 struct LinkWishes {
-  std::vector<Lid> rings;                 // destinations that want a (bigger) ring: RingSender::wish()
+  std::vector<Lid> rings;                 // destinations that need a ring, or a bigger one: RingSender::wish()
   std::vector<uint64_t> closes;           // rings to close
-  std::vector<uint64_t> loopback_closes;  // rings to this port itself, which the port numbers
+  std::vector<uint64_t> loopback_closes;  // rings to this port itself; the port numbers them
 
   bool empty() const { return rings.empty() && closes.empty() && loopback_closes.empty(); }
 };
 
-// A ring to another port, or to this one itself.
+// A ring to another port or to this one.
 struct OutboundRing {
   uint64_t id;
   RingProducer producer;
@@ -57,29 +57,30 @@ struct OutboundRing {
   absl::Time opened;
   bool loopback;
   uint64_t unpublished = 0;                                 // records
-  absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last met full
-  absl::Time full_since = absl::InfiniteFuture();           // with the consumer at that position
+  absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last found full
+  absl::Time full_since = absl::InfiniteFuture();           // since when, with the consumer at that position
 
-  // The consumer takes nothing more: it has left, or it died.
+  // The consumer has left or died and takes no more records.
   bool ConsumerIsGone() const;
 };
 
-// What all senders of a port share.
+// State that all senders of a port share.
 struct OutboundShared {
   const OutboundOptions* options;
   const Clock* clock;
   PortCounters* counters;
-  CountersPage* page = nullptr;  // null: the counters are stored nowhere
+  CountersPage* page = nullptr;  // null: the counters are not published
   LinkWishes wishes = {};
-  size_t parked = 0;                    // messages, of all destinations
-  std::list<OutboundRing> ending = {};  // let go of, but not emptied by their consumers yet
+  size_t parked = 0;                    // messages to all destinations
+  std::list<OutboundRing> ending = {};  // released, but not yet emptied by their consumers
 
-  // Counts what is in `ring` and unpublished, and stores the counters: whoever dies in between has counted what others take.
+  // Counts the unpublished records of `ring` and stores the counters, so that a process that dies has counted what others
+  // take.
   void CountSent(OutboundRing* ring);
   void CountLost(const OutboundRing& ring, uint64_t records);
 };
 
-// The bytes of a message, where the work request has them.
+// The bytes of a message, in the work request's buffers.
 struct Gather {
   const ibv_sge* sges;
   int count;
@@ -87,7 +88,7 @@ struct Gather {
   void CopyTo(uint8_t* to) const;
 };
 
-// Everything towards one destination: its ring, a bigger one that is being opened, and the messages that wait for room.
+// The path to one destination: its ring, a bigger ring that is being opened, and the messages that wait for room ("parked").
 class RingSender {
  public:
   RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
@@ -97,25 +98,25 @@ class RingSender {
 
   Lid lid() const { return lid_; }
 
-  // Takes a message: into the ring, or the parking queue behind those that wait, or it is discarded and counted.
+  // Writes a message into the ring, parks it behind those that wait, or discards and counts it.
   void Send(const RecordHeader& header, const Gather& gather);
-  // Makes what was written visible and rings the consumer if it sleeps.
+  // Publishes the written records and rings the consumer's doorbell if it sleeps.
   void Publish();
-  // Moves parked messages into the ring and discards those whose time is over.
+  // Moves parked messages into the ring and discards those whose lifetime is over.
   void Flush();
   bool parked() const { return parked_ != 0; }
 
-  // A ring comes in stages: wish() tells its capacity, BeginOpening that it was asked for, then OnOpened or OnRefused.
+  // Opening a ring: wish() is the wanted capacity, BeginOpening notes the request, then OnOpened or OnRefused ends it.
   uint64_t wish() const { return wish_; }
   void BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness);
   bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
   void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback = false);
   void OnRefused();
-  // The destination was heard of: a refusal from before says nothing any more.
+  // The destination made a ring to this port, so an earlier refusal is outdated.
   void OnPeerSeen() { refused_until_ = absl::InfinitePast(); }
-  // The other end is gone, or takes what is in the ring and nothing more. What is parked goes into the next one.
+  // The other end is gone or has closed the ring. Parked messages go into the next ring.
   void OnClosed();
-  // Wants a new ring in place of its ring, if it has one, until it gets it.
+  // Asks for a new ring in place of the present one, until it gets it.
   void Renew();
   // Closes the ring.
   void Close();
@@ -127,10 +128,9 @@ class RingSender {
   int liveness_fd() const { return current_.has_value() ? current_->liveness.get() : -1; }
   uint64_t ring() const { return current_.has_value() ? current_->id : 0; }
 
-  // The background's turn: flushes, and closes a ring that idles.
-  //
-  // A ring that idles is closed only once the subnet has opened another in its place (and that one, still empty, with it): a
-  // subnet that is dead or stopped could not introduce the two again, and they know each other.
+  // Called by the background thread: flushes, and closes an idle ring. An idle ring is closed only after the subnet has opened
+  // another one in its place (which is empty and is closed with it): a dead or stopped subnet could not connect the two ports
+  // again.
   void Maintain(absl::Time now);
 
  private:
@@ -139,7 +139,7 @@ class RingSender {
     std::shared_ptr<RingMemory> memory;
     UniqueFd liveness;
   };
-  // A ring of the port's own. A record's stamp says when it was parked.
+  // A ring inside this port. A record's stamp is the time at which it was parked.
   struct Parking {
     explicit Parking(const std::shared_ptr<RingMemory>& memory) : producer(memory), consumer(memory) {}
     RingProducer producer;
@@ -169,18 +169,18 @@ class RingSender {
   absl::Time refused_until_ = absl::InfinitePast();
   std::unique_ptr<Parking> parking_;
   size_t parked_ = 0;
-  bool blocked_ = false;  // what is parked found no room in this burst, so what follows would find none
-  bool used_ = false;     // since Maintain last looked
-  bool stale_ = false;    // the subnet does not know the ring
+  bool blocked_ = false;  // Flush found no room in this burst: do not try again
+  bool used_ = false;     // since the last Maintain
+  bool stale_ = false;    // a restarted subnet does not know the ring
   absl::Time last_used_;
-  absl::Time next_close_ = absl::InfinitePast();  // an idle ring is not offered to the subnet before
+  absl::Time next_close_ = absl::InfinitePast();  // do not try to close an idle ring before
 };
 
 class Outbound {
  public:
   Outbound(const OutboundOptions* options, const Clock* clock, PortCounters* counters) : shared_{options, clock, counters} {}
 
-  // Where the counters are stored; it outlives this.
+  // Where the counters are published. `page` outlives this object.
   void set_page(CountersPage* page) { shared_.page = page; }
 
   // A burst: Send to any destinations, then PublishAll.
@@ -198,14 +198,14 @@ class Outbound {
 
   void Maintain();
   size_t parked() const { return shared_.parked; }
-  // There are rings that were let go of, but are not emptied yet.
+  // True if there are released rings that are not empty yet.
   bool has_ending() const { return !shared_.ending.empty(); }
-  // Maintain is to be called soon.
+  // True if Maintain must be called soon.
   bool is_busy() const { return parked() != 0 || has_ending(); }
   bool HasRings() const;
   // Forgets a destination; its parked messages are discarded.
   void Drop(Lid destination);
-  // The port ends: discards what is parked, and lets go of all rings.
+  // The port ends: discards parked messages and releases all rings.
   void End();
 
   template <typename Function>
@@ -219,7 +219,7 @@ class Outbound {
 
   OutboundShared shared_;
   absl::flat_hash_map<Lid, std::unique_ptr<RingSender>> senders_;
-  RingSender* last_ = nullptr;      // of the last Send: bursts go to one destination
+  RingSender* last_ = nullptr;      // the last Send's; a burst goes to one destination
   std::vector<RingSender*> dirty_;  // sent to since PublishAll
 };
 

@@ -1,5 +1,5 @@
-// What a port of the software HCA counts. One list makes the members, their names, their part in conservation and their
-// meaning.
+// The counters of a port of the software HCA. One list defines the members, their names, their part in conservation and their
+// help texts.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
 
@@ -12,11 +12,11 @@ enum class Part {
   kNone,
   kMade,           // copies that a receiver makes
   kDelivered,      // copies that complete a receive
-  kDroppedBefore,  // copies that a sender drops before they are in a ring
-  kDroppedBehind,  // copies that a receiver drops, taken out of a ring
+  kDroppedBefore,  // copies that a sender drops before writing them into a ring
+  kDroppedBehind,  // copies that a receiver drops after taking them out of a ring
 };
 
-// X(member, part, what it counts). Where the InfiniBand port counters have a name for it, that is the name (IBA 1.4 §16.1.3.5).
+// X(member, part, help). The names are those of the InfiniBand port counters where there is one (IBA 1.4 §16.1.3.5).
 #define EOIB_PORT_COUNTERS(X)                                                                                               \
   X(xmit_packets, kNone, "datagrams sent; a multicast counts once")                                                         \
   X(xmit_bytes, kNone, "their payload")                                                                                     \
@@ -62,13 +62,13 @@ struct PortCounters {
 #define EOIB_X(name, part, help) uint64_t name = 0;
   EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
-  // The subnet whose rings ring_sent, ring_taken and ring_lost are of: SubnetOfRing(ring).
+  // SubnetOfRing() of the rings that ring_sent, ring_taken and ring_lost count.
   uint64_t ring_subnet = 0;
-  // The port has ended in order: nothing that it knew of is left uncounted.
+  // 1 once the port has shut down properly: everything is counted.
   uint64_t ended = 0;
 
-  // A subnet made a ring from or to this port. What was counted of a predecessor's rings is of no more use: what the processes
-  // counted that ended before the restart is not known.
+  // A ring was made by subnet `subnet`. A restarted subnet starts the three counters again, because it does not know the
+  // counts of processes that ended before the restart.
   void OnRingOf(uint64_t subnet) {
     if (subnet == ring_subnet) return;
     ring_subnet = subnet;
@@ -81,9 +81,9 @@ struct PortCounters {
 #undef EOIB_X
     return sum;
   }
-  // Copies that the port has to send yet.
+  // Copies that the port has still to send.
   int64_t Sending() const { return static_cast<int64_t>(xmit_copies - xmit_sent - Sum(Part::kDroppedBefore)); }
-  // Copies that it has taken, or made, and neither delivered nor dropped yet.
+  // Copies that the port has taken or made, and neither delivered nor dropped yet.
   int64_t Receiving() const {
     return static_cast<int64_t>(rcv_taken + Sum(Part::kMade) - Sum(Part::kDelivered) - Sum(Part::kDroppedBehind));
   }

@@ -1,4 +1,4 @@
-// Names of ports of a software subnet, by which ports register, a subnet's file lists them and an operator means them.
+// The names of a software subnet's ports, as used in registrations, in the partition file and in commands.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_NAME_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_NAME_H_
 
@@ -9,7 +9,7 @@
 
 namespace eoib::softhca {
 
-inline constexpr absl::string_view kAllPorts = "ALL";  // every port; the name of none
+inline constexpr absl::string_view kAllPorts = "ALL";  // every port; no port may have this name
 inline constexpr size_t kMaxPortName = 63;
 
 // kInvalidArgument unless it is [A-Za-z0-9_.:-]{1,63} and not "ALL".

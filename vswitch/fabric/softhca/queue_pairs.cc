@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kGrhArea = sizeof(Grh);
 
-// Transitions of a UD queue pair and the attributes each needs and allows (IBA 1.4 §11.2.5.2, table 96).
+// The transitions of a UD queue pair, with the attributes that each requires and allows (IBA 1.4 §11.2.5.2, table 96).
 struct Transition {
   ibv_qp_state from, to;
   int required, optional;
@@ -42,7 +42,7 @@ bool IsAllowed(ibv_qp_state from, ibv_qp_state to, int mask) {
 
 bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end(); }
 
-// The GRH that the receiver's HCA puts before the message: the source as the subnet knows it (IBA 1.4 §8.3).
+// The GRH that the receiver's HCA puts before the message (IBA 1.4 §8.3). The SGID is the one that the subnet reported.
 Grh MakeReceivedGrh(const SourceIdentity& source, const RecordHeader& header) {
   const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? 4 : 0;
   const size_t behind = sizeof(Bth) + sizeof(Deth) + immediate + header.length + UdPadCount(header.length) + kIcrcSize;
@@ -56,13 +56,13 @@ Grh MakeReceivedGrh(const SourceIdentity& source, const RecordHeader& header) {
   return grh;
 }
 
-// Writes through a list of buffers, which has room enough.
+// Writes into a list of buffers that is long enough.
 class Scatter {
  public:
   explicit Scatter(const ibv_sge* sge) : sge_(sge) {}
   void Write(const uint8_t* bytes, size_t length) {
     Walk(length, [&](uint8_t* to, size_t size) {
-      if (size > 0) std::memcpy(to, bytes, size);  // of nothing, `to` may be null
+      if (size > 0) std::memcpy(to, bytes, size);  // `to` may be null if size is 0
       bytes += size;
     });
   }
@@ -116,7 +116,7 @@ void QueuePairs::RemoveRegion(SoftMr* region) {
   free_regions_.push_back(region->handle);
 }
 
-// The region that covers `sge`, or null.
+// Returns the region that covers `sge`, or null.
 const SoftMr* QueuePairs::FindRegion(const SoftQp& qp, const ibv_sge& sge) const {
   const uint32_t index = (sge.lkey >> 8) - 1;
   if (index >= regions_.size()) return nullptr;
@@ -179,7 +179,7 @@ void QueuePairs::RemoveEntries(SoftCq* cq, const SoftQp* qp) {
   cq->tail = kept;
 }
 
-// Work requests of a queue pair in error complete as flushed (IBA 1.4 §10.3.1.6).
+// A queue pair in ERR completes its work requests as flushed (IBA 1.4 §10.3.1.6).
 void QueuePairs::Flush(SoftQp* qp) {
   while (qp->has_receive()) {
     CompleteReceive(qp, Lid(), RecordHeader(), IBV_WC_WR_FLUSH_ERR);
@@ -214,11 +214,12 @@ int QueuePairs::PostReceive(SoftQp* qp, const ibv_recv_wr& request) {
     length += sges[i].length;
   }
   qp->receives[qp->slot(qp->receive_tail++)] = {request.wr_id, length, request.num_sge};
+  // A receive that is posted in ERR is flushed at once.
   if (qp->state == IBV_QPS_ERR) Flush(qp);
   return 0;
 }
 
-// An index whose P_Key was withdrawn holds an invalid one, which matches nothing.
+// If the P_Key was withdrawn, its entry holds an invalid P_Key, which matches nothing.
 PKey QueuePairs::PKeyOf(const SoftQp& qp) const {
   return qp.pkey_index < config_.pkeys.size() ? config_.pkeys[qp.pkey_index] : PKey();
 }
@@ -298,7 +299,8 @@ void QueuePairs::CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_sta
 
 // ---- Receiving.
 
-// What the subnet says of the source decides, not what the record says (DLID and DGID are this port's own affair).
+// Checks a datagram against what the subnet reported about its source. The record's bytes are not trusted (DLID and DGID are
+// checked against this port).
 bool QueuePairs::CheckSource(const SourceIdentity& source, const RecordHeader& header) {
   if (!config_.active) {
     ++counters_->rcv_link_down;
@@ -419,7 +421,7 @@ void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& hea
 // ---- Completions.
 
 void QueuePairs::Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited) {
-  if (cq->full()) return;  // only flushed receives come here without having looked for room
+  if (cq->full()) return;  // only flushed receives get here without a check for room
   cq->at(cq->tail++) = entry;
   if (cq->armed == SoftCq::Armed::kNo || (cq->armed == SoftCq::Armed::kSolicited && !solicited)) return;
   Disarm(cq);
@@ -441,7 +443,7 @@ int QueuePairs::Poll(SoftCq* cq, int count, ibv_wc* completions) {
 
 void QueuePairs::Arm(SoftCq* cq, bool solicited_only) {
   if (cq->armed == SoftCq::Armed::kNo && cq->receivers != 0) ++receivers_armed_;
-  // IBA 1.4 §11.4.2.2: "any" is not taken back by a later "solicited only".
+  // IBA 1.4 §11.4.2.2: a later "solicited only" does not revoke "any".
   if (cq->armed != SoftCq::Armed::kAny) cq->armed = solicited_only ? SoftCq::Armed::kSolicited : SoftCq::Armed::kAny;
 }
 

@@ -1,7 +1,7 @@
-// QueuePairs: the transport half of a port. Its queue pairs, memory regions and completion queues: what is checked before a
-// datagram leaves, and which receive a datagram that has arrived completes.
+// QueuePairs: the transport half of a port, with its queue pairs, memory regions and completion queues. It checks a datagram
+// before it leaves, and it decides which posted receive an arriving datagram completes.
 //
-// No lock of its own: all members are called under the port's mutex. The objects belong to whoever made them (soft_verbs.cc).
+// No lock of its own: all members are called under the port's mutex. The objects belong to their maker (soft_verbs.cc).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_QUEUE_PAIRS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_QUEUE_PAIRS_H_
 
@@ -27,7 +27,7 @@ class QueuePairs {
   void set_config(const PortConfig& config);
   const PortConfig& config() const { return config_; }
 
-  // Memory regions: Add gives the key.
+  // Memory regions. AddRegion assigns the keys.
   void AddRegion(SoftMr* region);
   void RemoveRegion(SoftMr* region);
 
@@ -38,32 +38,32 @@ class QueuePairs {
   }
 
   // Queue pairs. Errors are errno values, as the verbs return them.
-  int Add(SoftQp* qp);  // gives the QPN
+  int Add(SoftQp* qp);  // assigns the QPN
   int Modify(SoftQp* qp, const ibv_qp_attr& attributes, int mask);
-  // EBUSY while attached to a group. What is in the completion queues of it disappears.
+  // EBUSY while attached to a group. Removes the queue pair's entries from its completion queues.
   int Remove(SoftQp* qp);
   int Attach(SoftQp* qp, const Gid& mgid);
   int Detach(SoftQp* qp, const Gid& mgid);
   int PostReceive(SoftQp* qp, const ibv_recv_wr& request);
 
-  // What the verb itself refuses, before there is a work queue entry.
+  // Errors that the verb itself returns, before there is a work queue entry.
   int CheckSend(const SoftQp& qp, const ibv_send_wr& request) const;
-  // What fails when the entry is executed: IBV_WC_SUCCESS, or the status it completes with. *length gets the message's.
+  // Errors that the entry completes with, or IBV_WC_SUCCESS; *length is then the message's.
   ibv_wc_status CheckMessage(const SoftQp& qp, const ibv_send_wr& request, uint32_t* length) const;
-  // The entry's datagram. False if the QP's P_Key index holds no P_Key now.
+  // Makes the header of the entry's datagram. False if the QP's P_Key index holds no valid P_Key now.
   bool MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length, RecordHeader* header) const;
-  // Counts the entry and completes it, if it is to be. An error stops the send queue.
+  // Counts the entry and completes it if it is signaled or failed. An error stops the send queue.
   void CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status);
 
-  // A datagram that has arrived: checks it against its source's identity and gives it to its queue pairs. The payload may be in
-  // a ring; it is read once for each of them.
+  // Checks a received datagram against its source's identity and delivers it to its queue pairs. The payload may lie in a
+  // ring; it is read once for each queue pair.
   void Deliver(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
 
   int Poll(SoftCq* cq, int count, ibv_wc* completions);
-  // The next completion (or the next solicited one) of `cq` is to raise an event.
+  // Makes the next completion of `cq` (or the next solicited one) raise an event.
   void Arm(SoftCq* cq, bool solicited_only);
   void Disarm(SoftCq* cq);
-  // A completion queue with queue pairs that receive waits for an event, so the port must hear of arrivals.
+  // True if a completion queue into which queue pairs receive is armed, so that the port must wake up for arrivals.
   bool receiver_armed() const { return receivers_armed_ != 0; }
 
  private:
@@ -87,7 +87,7 @@ class QueuePairs {
   absl::flat_hash_map<Gid, std::vector<SoftQp*>> groups_;
   std::vector<SoftMr*> regions_;  // by key, without its low byte
   std::vector<uint32_t> free_regions_;
-  uint8_t next_tag_ = 1;  // low byte of the next key: a stale key is noticed
+  uint8_t next_tag_ = 1;  // low byte of the next key, so that stale keys are detected
   int receivers_armed_ = 0;
 };
 

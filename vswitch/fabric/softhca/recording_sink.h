@@ -1,4 +1,4 @@
-// RecordingSink: a PortSink for tests, which writes down what the subnet says.
+// RecordingSink: a PortSink for tests that records the subnet's calls.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
 
@@ -16,7 +16,7 @@
 
 namespace eoib::softhca {
 
-// Thread-safe. A test looks at the record with Get, or waits for it to look as it should.
+// Thread-safe. A test reads the record with Get, or waits for a condition on it.
 class RecordingSink final : public PortSink {
  public:
   struct Offer {
@@ -26,23 +26,23 @@ class RecordingSink final : public PortSink {
   struct Record {
     std::vector<PortConfig> configs;
     std::vector<Mad> mads;
-    std::vector<Lid> mad_sources;                       // of each of them
+    std::vector<Lid> mad_sources;                       // one for each MAD
     std::map<uint64_t, std::shared_ptr<Offer>> offers;  // by ring
-    std::map<uint64_t, SourceIdentity> changed;         // by ring, the last
+    std::map<uint64_t, SourceIdentity> changed;         // by ring, the latest
     std::vector<uint64_t> closed;
     std::map<uint64_t, std::pair<uint64_t, std::shared_ptr<UniqueFd>>> opened;  // request -> ring, doorbell
     std::map<uint64_t, std::string> refused;                                    // by request
-    std::map<Mlid, std::vector<Lid>> groups;                                    // those that are not empty
+    std::map<Mlid, std::vector<Lid>> groups;                                    // groups with members
     std::vector<std::vector<FaultRule>> faults;
     int lost = 0;
-    std::string order;  // one letter a call
+    std::string order;  // one letter for each call
   };
 
   Record Get() const {
     absl::MutexLock lock(&mutex_);
     return record_;
   }
-  // False if the record does not look like that within ten seconds.
+  // False if the condition is not met within ten seconds.
   bool WaitFor(std::function<bool(const Record&)> looks_right) const {
     absl::MutexLock lock(&mutex_);
     const auto done = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return looks_right(record_); };

@@ -14,6 +14,7 @@ RingProducer::RingProducer(std::shared_ptr<RingMemory> memory)
 bool RingProducer::HasRoom(uint64_t bytes) {
   if (head_ - cached_tail_ + bytes <= capacity_) return true;
   const uint64_t tail = index_->tail.load(std::memory_order_seq_cst);
+  // The consumer can only move forward, and not past what was published.
   if (tail < cached_tail_ || tail > published_) {
     corrupt_ = true;
     return false;
@@ -66,7 +67,7 @@ RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail) : 
   tail_ = published_ = cached_head_ = tail;
 }
 
-// False if the producer's position is nonsense.
+// Returns false if the producer's position is impossible.
 bool RingConsumer::Refill() {
   const uint64_t head = Head();
   if (head - tail_ > capacity_ || head % kRecordAlignment != 0) return false;
@@ -90,7 +91,7 @@ RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payl
       *payload = data_ + position + sizeof(*header);
       return Next::kRecord;
     }
-    // A skip record stands before a record at the beginning that would not fit in its place, never alone.
+    // A skip record is valid only if the next record would not fit before the end of the ring, and if that record follows it.
     if (header->kind != RecordHeader::kSkip || position == 0 || to_end >= available) return Next::kCorrupt;
     if (to_end >= RecordSize(kMaxRecordPayload)) return Next::kCorrupt;
     tail_ += to_end;
@@ -111,7 +112,8 @@ bool RingConsumer::Publish() {
   published_ = tail_;
   index_->tail.store(tail_, std::memory_order_seq_cst);
   if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) return false;
-  // Waking a producer for every record taken would cost more than it gives: half of the ring, or all there is.
+  // Wake the producer only when half of the ring, or all of it, is free: waking it for each record would cost more than it
+  // gains.
   const uint64_t head = Head();
   if (head != tail_ && head - tail_ > capacity_ / 2) return false;
   return index_->space_wanted.exchange(0, std::memory_order_seq_cst) != 0;

@@ -1,18 +1,18 @@
-// A single-producer, single-consumer ring of datagrams.
+// A single-producer, single-consumer ring of datagrams in memory that two processes may share.
 //
-// Records are whole: a 64-byte header, the payload, padding to the next 64 bytes. A record that would cross the end of the ring
-// is preceded by a skip record to the end. The producer writes records, then publishes them with one store of `head`; the
-// consumer reads them in place, then frees them with one store of `tail`. Each side keeps the other's position in a cache and
-// looks again only when it seems to have run out.
+// A record is a 64-byte header and the payload, padded to 64 bytes. A record never wraps: if it does not fit before the end of
+// the ring, a skip record to the end precedes it. The producer publishes records with one store of `head`; the consumer reads
+// them in place and frees them with one store of `tail`. Each side caches the other's position and reloads it only when it
+// seems to have run out.
 //
-// Sleeping. A consumer that is about to sleep sets `armed`, then looks once more for records; a producer that has published
-// looks at `armed`, takes it and rings the doorbell. All four accesses are sequentially consistent, so one of the two sees the
-// other. `space_wanted` works alike in the other direction.
+// Sleeping. Before it sleeps, a consumer sets `armed` and looks for records once more. After it published, a producer reads
+// `armed`, clears it and rings the doorbell. All four accesses are sequentially consistent, so one side sees the other's
+// store. `space_wanted` works the same way in the other direction.
 //
-// Trust. The two ends may belong to different processes, and the other one may write any bytes that it can at any time. A
-// consumer reads every header once, believes no length or position before it has checked it, and reports a ring that breaks the
-// rules as corrupt; so does a producer with the consumer's position. No member loops for longer than one record takes. (A
-// producer that never stops publishing keeps its consumer busy for ever all the same: whoever calls Peek bounds its turn.)
+// Trust. The other end may write any bytes at any time. A consumer reads every header once, checks every length and position
+// before using it, and reports a ring that breaks the rules as corrupt; a producer checks the consumer's position likewise. No
+// member loops for longer than one record takes, but a producer that never stops keeps its consumer busy: callers of Peek must
+// bound their turn.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 
@@ -29,14 +29,14 @@
 namespace eoib::softhca {
 
 inline constexpr size_t kRecordAlignment = 64;
-inline constexpr size_t kMaxRecordPayload = 4096 + 64;  // a datagram of the largest MTU, and some
+inline constexpr size_t kMaxRecordPayload = 4096 + 64;  // a datagram of the largest MTU, and some room
 
 // In host byte order: both ends are on one host.
 struct RecordHeader {
   enum Kind : uint8_t { kDatagram = 1, kSkip = 2 };
   enum Flags : uint8_t { kGlobal = 1, kSolicited = 2, kImmediate = 4 };
 
-  uint32_t length = 0;  // of the payload; of a skip record 0
+  uint32_t length = 0;  // of the payload; 0 in a skip record
   uint8_t kind = kDatagram;
   uint8_t flags = 0;
   uint8_t sl = 0;
@@ -46,19 +46,19 @@ struct RecordHeader {
   uint32_t qkey = 0;
   uint16_t pkey = 0;
   uint16_t dlid = 0;
-  uint32_t immediate = 0;  // as in the work request: network order
+  uint32_t immediate = 0;  // network order, as in the work request
   uint32_t flow_label = 0;
   uint32_t psn = 0;
   uint8_t traffic_class = 0;
   std::array<uint8_t, 3> reserved{};
   std::array<uint8_t, 16> dgid{};
-  int64_t stamp = 0;  // of a queue inside one port: when the record was put there
+  int64_t stamp = 0;  // used in a port's parking queue only: when the record was parked
 };
 static_assert(sizeof(RecordHeader) == kRecordAlignment && sizeof(RecordHeader) == sizeof(RingHeaderWords));
-// No padding: nothing of the producer's memory goes into a ring by accident.
+// No padding, so that no uninitialised memory leaks into a ring.
 static_assert(std::has_unique_object_representations_v<RecordHeader>);
 
-// Its packet's on a wire, in words of four bytes: all but the VCRC, as ports count their data (IBA 1.4 §16.1.3.5).
+// The length of its packet in words of four bytes, without the VCRC, as port counters count data (IBA 1.4 §16.1.3.5).
 constexpr uint64_t WireWords(const RecordHeader& header) {
   const size_t absent = (header.flags & RecordHeader::kGlobal) != 0 ? 0 : kGrhSize;
   const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0;
@@ -74,29 +74,29 @@ class RingProducer {
  public:
   explicit RingProducer(std::shared_ptr<RingMemory> memory);
 
-  // Room for a record with `payload` <= kMaxRecordPayload bytes: where its header goes, the payload right behind it. Null if
-  // there is none now. Commit must follow.
+  // Returns room for a record with `payload` <= kMaxRecordPayload bytes: the header's place, with the payload right behind it.
+  // Null if there is no room now. Commit must follow.
   uint8_t* Reserve(size_t payload);
   void Commit(size_t payload) { head_ += RecordSize(payload); }
   // Makes committed records visible. True if the consumer wants its doorbell rung.
   bool Publish();
 
-  // Asks for the space eventfd when the consumer has made room. The caller then tries Reserve once more before it waits.
+  // Asks the consumer to ring the space eventfd when it has made room. The caller tries Reserve once more before it waits.
   void WantSpace() {
     if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) index_->space_wanted.store(1, std::memory_order_seq_cst);
   }
-  // Nothing more will be published. True if the consumer wants its doorbell rung.
+  // Promises that nothing more will be published. True if the consumer wants its doorbell rung.
   bool Release();
-  // The consumer has left: it takes nothing more.
+  // True if the consumer has left and takes nothing more.
   bool ConsumerHasLeft() const { return (index_->left.load(std::memory_order_seq_cst) & RingIndex::kConsumer) != 0; }
-  // The producer leaves. True if the consumer had left before: what it has not taken is the producer's to count, else the
-  // consumer's.
+  // Leaves the ring. True if the consumer left first; then the producer counts the records that were not taken, else the
+  // consumer counts them.
   bool Leave() { return (index_->left.fetch_or(RingIndex::kProducer, std::memory_order_seq_cst) & RingIndex::kConsumer) != 0; }
-  // The records that the consumer has not taken. Exact once it has left, or died.
+  // The number of records that the consumer has not taken. Exact once it has left or died.
   uint64_t CountUntaken() const;
-  // The consumer has taken all that was published.
+  // True if the consumer has taken all published records.
   bool Drained() const { return index_->tail.load(std::memory_order_acquire) == published_; }
-  // The consumer's position was nonsense: the ring is of no more use.
+  // True if the consumer's position was impossible: the ring is unusable.
   bool corrupt() const { return corrupt_; }
   uint64_t tail() const { return index_->tail.load(std::memory_order_acquire); }
   uint64_t capacity() const { return memory_->capacity(); }
@@ -121,28 +121,28 @@ class RingConsumer {
   enum class Next { kRecord, kEmpty, kCorrupt };
 
   explicit RingConsumer(std::shared_ptr<RingMemory> memory);
-  // One that begins at a position of its own.
+  // Starts at position `tail` instead of 0.
   RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail);
 
-  // The next record: a copy of its header, checked, and where its payload is. The other side may still scribble over the
-  // payload.
+  // Returns the next record: a checked copy of its header, and the address of its payload, which the other side may still
+  // overwrite.
   Next Peek(RecordHeader* header, const uint8_t** payload);
   // Takes the record last peeked at.
   void Release() { tail_ += record_size_; }
   // Frees released records for the producer. True if it wants its space eventfd rung.
   bool Publish();
 
-  // Asks for the doorbell. True if there are records already, or the producer has released the ring: it may not ring for that.
+  // Asks for the doorbell. True if there are records already, or if the producer has released the ring and may not ring again.
   bool Arm();
   bool HasData() const { return Head() != tail_; }
-  // The producer is done: what it publishes from now on is not looked at.
+  // Ignores what the producer publishes from now on.
   void Close() { last_head_ = Head(); }
-  // The producer has said so itself.
+  // True if the producer has released the ring.
   bool Released() const { return index_->released.load(std::memory_order_seq_cst) != 0; }
-  // The consumer leaves. True if the producer had left before: what is not taken is the consumer's to count, else the
-  // producer's.
+  // Leaves the ring. True if the producer left first; then the consumer counts the records that were not taken, else the
+  // producer counts them.
   bool Leave() { return (index_->left.fetch_or(RingIndex::kConsumer, std::memory_order_seq_cst) & RingIndex::kProducer) != 0; }
-  // Takes all that was published, also behind Close, and returns how many records that were.
+  // Takes all published records, also those after Close, and returns how many there were.
   uint64_t Discard() { return DiscardUpTo(index_->head.load(std::memory_order_seq_cst)); }
   uint64_t DiscardUpTo(uint64_t head);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kIndexFileSize = 4096;
 
-// What may be read wherever bytes lie.
+// A word that may alias any bytes.
 using SharedWord = uint64_t __attribute__((may_alias));
 
 }  // namespace
@@ -55,7 +55,7 @@ absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::Map(int data_fd, int ind
   memory->data_ = static_cast<uint8_t*>(*data);
   const absl::StatusOr<void*> index = MapFile("ring's index", index_fd, kIndexFileSize, PROT_READ | PROT_WRITE);
   if (!index.ok()) return index.status();
-  // The producer has constructed it; to this process it is all atomics, whatever they hold.
+  // The producer constructed it. To this process it is a set of atomics with arbitrary values.
   memory->index_ = std::launder(static_cast<RingIndex*>(*index));
   return memory;
 }

@@ -31,7 +31,8 @@ absl::StatusOr<SealedFile> MakeSealedFile(const char* what, size_t size, SealedF
   const absl::StatusOr<void*> address = MapFile(what, fd, size, PROT_READ | PROT_WRITE);
   if (!address.ok()) return address.status();
   file.address = *address;
-  // The mapping there is stays writable. (Before Linux 5.1 all others may be so as well: their bytes are never read back.)
+  // The present mapping stays writable. (Before Linux 5.1 others can be writable too, but the maker never reads their bytes
+  // back.)
   if (writers == SealedFile::Writers::kMaker) fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
   if (fcntl(fd, F_ADD_SEALS, kSeals) == 0) return file;
   const absl::Status status = SystemError(absl::StrCat("seal the ", what));

@@ -7,7 +7,7 @@
 namespace eoib::softhca {
 namespace {
 
-// The port's way to the subnet's SA.
+// The MAD transport from the port to the subnet's SA.
 class SoftMadTransport final : public MadTransport {
  public:
   explicit SoftMadTransport(SoftPort* port) : port_(port) {}

@@ -12,16 +12,16 @@
 
 namespace eoib::softhca {
 
-// Registers port `name` through `link` and opens it. The Hca owns link, port and context; what was made of its verbs must be
-// destroyed first. kAlreadyExists if another living process owns the port.
+// Registers port `name` through `link` and opens it. The Hca owns link, port and context; destroy the objects of its verbs
+// first. kAlreadyExists if another living process owns the port.
 absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name);
 absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name,
                                                  const SoftPort::Options& options);
 
-// The port behind an Hca of OpenSoftHca: its counters. Null for any other.
+// The port of an Hca that OpenSoftHca opened, for its counters. Null for any other Hca.
 SoftPort* SoftPortOf(const Hca& hca);
 
-// What a main registers for the scheme "soft": opens "soft:NAME" with a link of `factory`.
+// The opener that a main registers for the scheme "soft". It opens "soft:NAME" with a link of `factory`.
 HcaRegistry::Opener SoftHcaOpener(LinkFactory factory);
 
 }  // namespace eoib::softhca

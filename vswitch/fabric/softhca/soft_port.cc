@@ -25,13 +25,13 @@ constexpr uint32_t kMaxDatagram = 4096;  // IBA's largest MTU
 
 std::shared_ptr<UniqueFd> MakeSharedEventFd() { return std::make_shared<UniqueFd>(MakeEventFd()); }
 
-// How many records one call takes before others of the port have their turn at the mutex.
+// The records that one call takes before it releases the mutex to the port's other users.
 constexpr int kLeastRecordsAPoll = 32;
 constexpr uint64_t kMostRecordsAnEvent = 1024;
 
 bool IsNonBlocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
-// What a capture makes of a message.
+// A message as captures record it.
 UdPacket PacketOf(const RecordHeader& header, Lid slid, const Gid& sgid) {
   UdPacket packet;
   packet.slid = slid;
@@ -146,7 +146,7 @@ absl::Status SoftPort::StartCapture(const std::string& path) {
   absl::StatusOr<std::unique_ptr<PacketCapture>> opened = PacketCapture::Open(path);
   if (!opened.ok()) return opened.status();
   absl::MutexLock lock(&mutex_);
-  opened->swap(capture_);  // a former one is closed when the mutex is free
+  opened->swap(capture_);  // the old capture is closed after the mutex is released
   return absl::OkStatus();
 }
 
@@ -172,7 +172,7 @@ absl::optional<CaptureReport> SoftPort::Capture() const {
 
 void SoftPort::OnMad(Lid source, const Mad& mad) {
   absl::MutexLock lock(&mad_mutex_);
-  if (mads_.size() >= kMaxMads) return;  // lost, as a MAD may be
+  if (mads_.size() >= kMaxMads) return;  // drop it, as a wire might
   mads_.push_back(mad);
   RingEventFd(mad_event_.get());
 }
@@ -208,7 +208,7 @@ void SoftPort::Raise(ibv_event_type type) {
   }
 }
 
-// One event for each queue pair, to the context that made it.
+// Raises one event for each queue pair, in the context that made it.
 void SoftPort::RaiseForQueuePairs(ibv_event_type type) {
   queue_pairs_.ForEach([this, type](SoftQp* qp) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto owner = std::find_if(contexts_.begin(), contexts_.end(),
@@ -222,8 +222,8 @@ void SoftPort::RaiseForQueuePairs(ibv_event_type type) {
   });
 }
 
-// The eventfd counts events one by one, and blocks or not as its reader has set it up. An event may be taken back between the
-// two steps.
+// The eventfd counts events one by one, and blocks if its reader made it blocking. TakeBackEventsOf may remove an event
+// between the read and the lock.
 int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
   for (;;) {
     uint64_t one;
@@ -236,7 +236,8 @@ int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
   }
 }
 
-// Nobody is to hear of a queue pair that is gone (ibv_destroy_qp: its events have been acknowledged).
+// Removes the pending events of a destroyed queue pair, so that no program gets an event with a dangling pointer.
+// ibv_destroy_qp would wait for acknowledgements.
 void SoftPort::TakeBackEventsOf(const SoftQp* qp) {
   for (SoftContext* context : contexts_) {
     std::deque<ibv_async_event>& events = context->events;
@@ -246,7 +247,7 @@ void SoftPort::TakeBackEventsOf(const SoftQp* qp) {
         continue;
       }
       event = events.erase(event);
-      ClearEventFd(context->async.get());  // counts one
+      ClearEventFd(context->async.get());  // takes one from its count
     }
   }
 }
@@ -396,7 +397,7 @@ void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
     return;
   }
   counters_.xmit_copies += group->second.size();
-  // Each member has its own ring and its own queue: one that is stopped delays none of the others.
+  // Each member has its own ring and queue, so a stopped member delays none of the others.
   for (const Lid member : group->second) outbound_.Send(member, header, gather);
 }
 
@@ -450,8 +451,8 @@ void SoftPort::CapturePacket(const RecordHeader& header, Lid slid, const Gid& sg
   if (!capture_->Record(packet, header.length, [&gather](uint8_t* to) { gather.CopyTo(to); })) ++counters_.capture_drops;
 }
 
-// Takes at most `limit` records, until `done()`, then sees to it that nobody who waits for an event is forgotten: what is left
-// in the rings may be theirs, and what was taken may have used up the doorbell that they had asked for.
+// Takes at most `limit` records, until `done()`, then wakes sleeping receivers: records that are left may be theirs, and
+// records that were taken may have used up the doorbell that they asked for.
 template <typename Done>
 void SoftPort::DrainInbound(uint64_t limit, Done done) {
   const uint64_t before = records_taken_;
@@ -474,11 +475,11 @@ void SoftPort::DrainInbound(uint64_t limit, Done done) {
 void SoftPort::WakeReceivers(bool has_records) {
   const absl::Time due = faults_.next_due();
   const bool is_due = due != absl::InfiniteFuture() && due <= clock_->Now();
-  // All rings are armed, whatever one of them has.
+  // Arm() first, since it must arm all rings in any case.
   if (inbound_.Arm() || has_records || is_due) RingDoorbell();
 }
 
-// Who has been told already will come here again.
+// A receiver that was woken will come here again.
 void SoftPort::WatchDueTime() {
   if (!doorbell_rung_ && faults_.next_due() < background_wakes_) Kick();
 }
@@ -501,13 +502,15 @@ int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
     polls_in_vain_ = polled == 0 ? polls_in_vain_ + 1 : 0;
     give_way = options_.polls_before_yield != 0 && polls_in_vain_ > options_.polls_before_yield;
   }
+  // The thread that would send may need this processor.
   if (give_way) sched_yield();
   return polled;
 }
 
 int SoftPort::PollOnce(SoftCq* cq, int count, ibv_wc* completions) {
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
-    // Bounded also by what is taken for others: polling an idle queue must not run a busy one of this port out of receives.
+    // Also limits what is taken for other queues: polling an idle queue must not run a busy queue of this port out of
+    // receives.
     DrainInbound(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
                  [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
   }
@@ -518,7 +521,7 @@ int SoftPort::RequestNotify(SoftCq* cq, bool solicited_only) {
   absl::MutexLock lock(&mutex_);
   queue_pairs_.Arm(cq, solicited_only);
   if (!queue_pairs_.receiver_armed()) return 0;
-  // Whoever arms polls once more before sleeping, so what is there already needs no event.
+  // A caller polls once more after arming, so present records need no event.
   inbound_.Arm();
   WatchDueTime();
   return 0;

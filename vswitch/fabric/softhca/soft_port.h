@@ -1,13 +1,12 @@
 // SoftPort: one port of the software HCA.
 //
-// It puts three parts under one mutex: Outbound (rings to other ports), Inbound (rings from them) and QueuePairs (what the
-// verbs see). Workers call PostSend and Poll; the subnet calls the PortSink half; a background thread of the port does what
-// neither may wait for: it moves parked messages when room was made or their time is over, notices dead peers, closes idle
-// rings.
+// One mutex guards its three parts: Outbound (rings to other ports), Inbound (rings from them) and QueuePairs (the verbs'
+// objects). Workers call PostSend and Poll; the subnet calls the PortSink half. A background thread does what neither may wait
+// for: it flushes parked messages, notices dead peers and closes idle rings.
 //
-// Threads. All public members may be called from any thread. The mutex is never held across a call to the SubnetLink or to
-// another port, so ports that send to one another cannot block each other. Whoever drops the last reference must not be the
-// link's thread or the background's.
+// Threads. Any thread may call all public members. The mutex is never held across a call to the SubnetLink or to another port,
+// so ports that send to each other cannot deadlock. The last reference must not be dropped by the link's thread or the
+// background thread.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 
@@ -47,30 +46,29 @@ class SoftPort final : public PortSink {
   struct Options {
     OutboundOptions outbound;
     const Clock* clock = nullptr;  // null: CLOCK_MONOTONIC. Outlives the port.
-    // Only asks for the port's configuration, beside the process that owns the port.
+    // Only queries the port's configuration, beside the process that owns the port.
     bool query_only = false;
     // How long Open waits for the first configuration.
     absl::Duration patience = absl::Seconds(10);
-    // After so many polls in vain, each further one lets other threads run: those that are polled for may need the processor.
-    // 0: never.
+    // After so many empty polls in a row, each further one yields the processor: the sender may need it. 0: never.
     uint32_t polls_before_yield = 0;
-    // How long the port's end waits until the messages that it has taken have left: a program may end with its last completion.
+    // How long the destructor waits for parked messages to leave: a program may end right after its last completion.
     absl::Duration linger = absl::ZeroDuration();
-    // How long a ring is received from that a restarted subnet does not know.
+    // How long the port receives from a ring that a restarted subnet does not know.
     absl::Duration unknown_ring_patience = absl::Seconds(10);
   };
 
-  // Registers port `name`; returns once it is configured. kAlreadyExists if another living process owns it.
+  // Registers port `name` and returns once it is configured. kAlreadyExists if another living process owns it.
   static absl::StatusOr<std::shared_ptr<SoftPort>> Open(std::unique_ptr<SubnetLink> link, const std::string& name,
                                                         const Options& options);
-  // Unregisters it. Its contexts are closed and its objects destroyed.
+  // Unregisters the port. Its contexts must be closed and its objects destroyed.
   ~SoftPort() override;
 
   const std::string& name() const { return name_; }
   bool query_only() const { return options_.query_only; }
   PortConfig config() const;
   PortCounters counters() const;
-  // Of the rings to and from other ports and this one itself.
+  // The rings to and from other ports, and to this port itself.
   struct RingStatus {
     size_t outbound = 0;
     size_t inbound = 0;
@@ -79,7 +77,7 @@ class SoftPort final : public PortSink {
   };
   RingStatus rings() const;
 
-  // MADs: OnMad's queue, whose eventfd is readable while there are any.
+  // The queue of received MADs; mad_fd is readable while it is not empty.
   absl::Status SendMad(const Mad& mad) { return link_->SendMad(mad); }
   bool ReceiveMad(Mad* mad);
   int mad_fd() const { return mad_event_.get(); }
@@ -88,7 +86,7 @@ class SoftPort final : public PortSink {
   absl::StatusOr<CaptureReport> StopCapture();
   absl::optional<CaptureReport> Capture() const;
 
-  // The verbs, with their return values. Objects stay their maker's.
+  // The verbs, with their return values. Objects belong to their maker.
   void AddContext(SoftContext* context);
   void RemoveContext(SoftContext* context);
   int GetAsyncEvent(SoftContext* context, ibv_async_event* event);
@@ -97,7 +95,7 @@ class SoftPort final : public PortSink {
   void RemoveRegion(SoftMr* region);
 
   int AddChannel(SoftChannel* channel);  // fills its descriptors
-  void RemoveCq(SoftCq* cq);             // no queue pair uses it
+  void RemoveCq(SoftCq* cq);             // while no queue pair uses it
   int Poll(SoftCq* cq, int count, ibv_wc* completions);
   int RequestNotify(SoftCq* cq, bool solicited_only);
   int GetCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context);
@@ -125,7 +123,7 @@ class SoftPort final : public PortSink {
   void OnSubnetLost() override;
 
  private:
-  // What the background sleeps on.
+  // What the background thread sleeps on.
   struct Watched {
     int fd;
     uint64_t ring;
@@ -133,7 +131,7 @@ class SoftPort final : public PortSink {
   };
   struct Vigil {
     std::vector<Watched> rings;
-    bool space = false;  // whether it listens for room
+    bool space = false;  // also wait for room in rings
     absl::Duration time;
   };
 
@@ -151,10 +149,10 @@ class SoftPort final : public PortSink {
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountTaken(const InboundRing& ring, uint64_t records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveRing(InboundRing* ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A loopback is captured once, as it is sent.
+  // A loopback is captured once, when it is sent.
   void CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The sleeping receivers of this port hear of all that is there, and the background of what will be due.
+  // Wakes sleeping receivers if there are records, and the background thread in time for delayed ones.
   void WakeReceivers(bool has_records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchDueTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RingDoorbell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -163,7 +161,7 @@ class SoftPort final : public PortSink {
   bool TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddInbound(std::unique_ptr<InboundRing> ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // The subnet's news.
+  // What the subnet reports.
   void TellChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseEndedRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -171,12 +169,12 @@ class SoftPort final : public PortSink {
   void TakeBackEventsOf(const SoftQp* qp) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RaiseForQueuePairs(ibv_event_type type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Carries out what Outbound wishes of the subnet.
+  // Carries out Outbound's LinkWishes.
   void RunLinkWork() ABSL_LOCKS_EXCLUDED(mutex_);
   void OpenRingTo(Lid destination) ABSL_LOCKS_EXCLUDED(mutex_);
   void OpenLoopback(Lid destination) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness);
-  // The sender to `destination` if it still wants a ring, else null.
+  // Returns the sender to `destination` if it still wants a ring, else null.
   RingSender* Wishing(Lid destination) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The background thread.
@@ -193,9 +191,9 @@ class SoftPort final : public PortSink {
   const Options options_;
   const MonotonicClock system_clock_;
   const Clock* const clock_;
-  const std::shared_ptr<UniqueFd> doorbell_;  // what producers ring when they were asked to, and this port itself
-  const std::shared_ptr<UniqueFd> space_;     // what consumers ring when they made room that was wanted
-  const UniqueFd kick_;                       // the background's own
+  const std::shared_ptr<UniqueFd> doorbell_;  // rung by producers that were asked to, and by this port
+  const std::shared_ptr<UniqueFd> space_;     // rung by consumers that made room for a waiting producer
+  const UniqueFd kick_;                       // wakes the background thread
   const UniqueFd mad_event_;
 
   mutable absl::Mutex mutex_;
@@ -211,10 +209,10 @@ class SoftPort final : public PortSink {
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;     // out of rings, or received late
-  uint32_t polls_in_vain_ ABSL_GUARDED_BY(mutex_) = 0;     // in a row, of any completion queue
-  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;     // by this port, and not silenced since
-  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // looks after parked messages without being kicked
+  uint64_t records_taken_ ABSL_GUARDED_BY(mutex_) = 0;     // out of rings, or after a simulated delay
+  uint32_t polls_in_vain_ ABSL_GUARDED_BY(mutex_) = 0;     // in a row, on any completion queue
+  bool doorbell_rung_ ABSL_GUARDED_BY(mutex_) = false;     // by this port, and not cleared since
+  bool background_awake_ ABSL_GUARDED_BY(mutex_) = false;  // it watches parked messages and needs no kick
   absl::Time background_wakes_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
 

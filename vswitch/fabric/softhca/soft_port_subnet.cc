@@ -1,4 +1,4 @@
-// SoftPort's side towards the subnet: what it is told, the rings it makes, and the thread that sees to both. Its data side is
+// SoftPort, subnet side: what the subnet reports, the rings that the port makes, and the background thread. The data side is
 // in soft_port.cc.
 #include <fcntl.h>
 #include <poll.h>
@@ -47,12 +47,13 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   if (before.gid != after.gid) Raise(IBV_EVENT_GID_CHANGE);
   if (before.pkeys != after.pkeys) Raise(IBV_EVENT_PKEY_CHANGE);
   if (before.sm_lid != after.sm_lid) Raise(IBV_EVENT_SM_CHANGE);
-  // Others will not believe queue pairs outside of the new range: they are lost.
+  // Peers reject datagrams from QPNs outside the new range, so the old queue pairs are lost.
   if (before.qpns.first != after.qpns.first) RaiseForQueuePairs(IBV_EVENT_QP_FATAL);
   const bool restarted = std::exchange(subnet_lost_, false);
   if (restarted || before.reregistrations != after.reregistrations) Raise(IBV_EVENT_CLIENT_REREGISTER);
   if (!restarted) return;
-  // A restarted subnet knows neither our subscriptions nor our rings. Rings it does not know would miss changes of identity.
+  // A restarted subnet knows neither our subscriptions nor our rings, and would not report changes of identity for unknown
+  // rings.
   outbound_.ForEach([](RingSender* sender) { sender->Renew(); });
   inbound_.ForEach([now = clock_->Now()](InboundRing* ring) {
     if (!ring->loopback) ring->unknown_since = now;
@@ -60,8 +61,8 @@ void SoftPort::TellChanges(const PortConfig& before, const PortConfig& after) {
   Kick();
 }
 
-// Also rings that nobody drains. Whoever keeps to the rules has replaced a ring that the subnet does not know by then; who does
-// not could keep the identity that it had.
+// Closes released rings, also those that no worker drains, and rings that a restarted subnet still does not know: a correct
+// peer has replaced them by now, and another one could keep an outdated identity.
 void SoftPort::CloseEndedRings() {
   const absl::Time now = clock_->Now();
   inbound_.ForEach([this, now](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -70,8 +71,7 @@ void SoftPort::CloseEndedRings() {
   });
 }
 
-// What others send to the old LID, through the rings they have, must not arrive here; they find the new LID and make rings to
-// it.
+// Datagrams to the old LID, in existing rings, must not arrive here. Peers find the new LID and make rings to it.
 void SoftPort::MoveToLid(Lid before, Lid after) {
   outbound_.Drop(before);
   outbound_.Drop(after);
@@ -97,7 +97,7 @@ void SoftPort::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEn
     Kick();
     return;
   }
-  // Who is back asks before we do (ARP, most of all), and is owed an answer at once.
+  // A peer that is back often asks first (ARP), and needs an answer at once.
   if (RingSender* sender = outbound_.Find(source.lid)) sender->OnPeerSeen();
   auto inbound = std::make_unique<InboundRing>(ring, source, std::move(memory));
   inbound->space = std::move(end.space);
@@ -110,7 +110,7 @@ void SoftPort::AddInbound(std::unique_ptr<InboundRing> ring) {
   const uint64_t id = ring->id;
   const bool loopback = ring->loopback;
   if (!inbound_.Add(std::move(ring)) && !loopback) outbound_.WishToClose(id);
-  // Those who wait armed the rings there were.
+  // Sleeping receivers have armed the former rings only.
   if (queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
   Kick();
 }
@@ -134,7 +134,7 @@ void SoftPort::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<Uni
     counters_.OnRingOf(SubnetOfRing(ring));
     sender->OnOpened(ring, std::move(doorbell));
   } else {
-    outbound_.WishToClose(ring);  // given up on, or of a destination that was dropped
+    outbound_.WishToClose(ring);  // the request was given up, or its destination dropped
     counters_.ring_failures += doorbell == nullptr;
     if (sender != nullptr) sender->OnRefused();
   }
@@ -192,7 +192,7 @@ RingSender* SoftPort::Wishing(Lid destination) {
   return sender != nullptr && sender->wish() != 0 ? sender : nullptr;
 }
 
-// The system calls are made without the mutex, and the sender is looked for again after each.
+// System calls are made without the mutex, and the sender is looked up again after each.
 void SoftPort::OpenRingTo(Lid destination) {
   uint64_t capacity;
   {
@@ -223,7 +223,7 @@ void SoftPort::OpenRingTo(Lid destination) {
   if (!status.ok()) OnRingRefused(request, std::string(status.message()));
 }
 
-// This port's ring to itself is the same thing, without a subnet in between.
+// Makes this port's ring to itself, without the subnet.
 void SoftPort::OpenLoopback(Lid destination) {
   absl::MutexLock lock(&mutex_);
   RingSender* sender = Wishing(destination);
@@ -249,8 +249,8 @@ absl::Status SoftPort::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr
   if (!shared.ok()) return shared.status();
   *memory = std::move(*shared);
   int ends[2];
-  // Each end of a pipe tells of the other's. A socket pair does so too, but the kernel makes whoever passes sockets on wait for
-  // its garbage collection while two thousand are on their way, fabricd first of all.
+  // Each end of the pipe shows that the other has died. A socket pair would too, but its kernel garbage collection delays a
+  // process that passes on sockets, fabricd above all, while two thousand are in flight.
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "make a pipe");
   end->liveness = UniqueFd(ends[0]);
   *liveness = UniqueFd(ends[1]);
@@ -273,7 +273,7 @@ void SoftPort::Background() {
   }
 }
 
-// One look at everything. False if the port ends.
+// One round of maintenance. Returns false if the port ends.
 bool SoftPort::BackgroundTurn(Vigil* vigil) {
   std::vector<std::unique_ptr<InboundRing>> finished;
   absl::MutexLock lock(&mutex_);
@@ -289,7 +289,7 @@ bool SoftPort::BackgroundTurn(Vigil* vigil) {
   outbound_.Maintain();
   vigil->space = outbound_.parked() != 0;
   background_awake_ = outbound_.is_busy();
-  // Something may be due, or a producer may have died before it rang.
+  // A delayed datagram may be due, or a producer may have died before it rang.
   if (queue_pairs_.receiver_armed()) WakeReceivers(/*has_records=*/false);
   counters_page_->Store(counters_);
   const absl::Time now = clock_->Now();
@@ -304,7 +304,7 @@ absl::Duration SoftPort::SleepTime(absl::Time now) {
   if (outbound_.HasRings()) time = options_.outbound.idle_close / 4;
   if (outbound_.has_ending()) time = std::min(time, kEndingTick);
   if (outbound_.parked() != 0) time = std::min(time, kParkedTick);
-  // A receiver that has been told already need not be told again.
+  // A receiver that was woken need not be woken again.
   if (queue_pairs_.receiver_armed() && !doorbell_rung_) time = std::min(time, faults_.next_due() - now);
   return std::max(time, absl::ZeroDuration());
 }
@@ -319,8 +319,7 @@ void SoftPort::WatchPeers(std::vector<Watched>* watched) {
   });
 }
 
-// The descriptors may be closed by now, by another thread; then the ring's identifier finds nothing, and the next turn looks
-// anew.
+// Another thread may have closed these descriptors. Then PeerDied finds no such ring, and the next turn builds the list again.
 void SoftPort::Sleep(Vigil* vigil) {
   std::vector<pollfd> fds = {{kick_.get(), POLLIN, 0}, {vigil->space ? space_->get() : -1, POLLIN, 0}};
   const size_t before_rings = fds.size();
@@ -329,7 +328,7 @@ void SoftPort::Sleep(Vigil* vigil) {
   if (ppoll(fds.data(), fds.size(), vigil->time == absl::InfiniteDuration() ? nullptr : &time, nullptr) <= 0) return;
   if (fds[0].revents != 0) ClearEventFd(kick_.get());
   if (fds[1].revents != 0) ClearEventFd(space_->get());
-  // Whatever is to be seen there: a peer has nothing to say but that it ends.
+  // Any event means that the peer has ended; it sends nothing here.
   for (size_t i = 0; i < vigil->rings.size(); ++i) {
     if (fds[before_rings + i].revents != 0) PeerDied(vigil->rings[i]);
   }

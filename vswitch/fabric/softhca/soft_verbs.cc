@@ -18,7 +18,7 @@
 namespace eoib::softhca {
 namespace {
 
-// A port that can be opened. A device that only names the port of an Hca has no factory.
+// A device with one port that can be opened. A device that only names the port of an Hca has no factory.
 struct SoftDevice : ibv_device {
   std::string port_name;
   LinkFactory factory;
@@ -27,7 +27,7 @@ struct SoftDevice : ibv_device {
   std::weak_ptr<SoftPort> port ABSL_GUARDED_BY(mutex);  // while a context is open
 };
 
-// Devices that were added, for ever.
+// The added devices. The list is never destroyed.
 struct DeviceList {
   absl::Mutex mutex;
   std::vector<std::shared_ptr<SoftDevice>> devices ABSL_GUARDED_BY(mutex);
@@ -44,7 +44,7 @@ std::shared_ptr<SoftDevice> MakeDevice(const std::string& name) {
   device->transport_type = IBV_TRANSPORT_IB;
   std::snprintf(device->name, sizeof(device->name), "%s", name.c_str());
   std::snprintf(device->dev_name, sizeof(device->dev_name), "soft-%.50s", name.c_str());
-  // There is nothing at these paths: whoever reads attributes there finds none.
+  // Nothing exists at these paths: a program that reads attributes there finds none.
   std::snprintf(device->dev_path, sizeof(device->dev_path), "/sys/class/infiniband_verbs/soft-%.50s", name.c_str());
   std::snprintf(device->ibdev_path, sizeof(device->ibdev_path), "/sys/class/infiniband/%.50s", name.c_str());
   return device;
@@ -56,7 +56,7 @@ SoftCq* AsSoft(ibv_cq* cq) { return static_cast<SoftCq*>(cq); }
 SoftPd* AsSoft(ibv_pd* pd) { return static_cast<SoftPd*>(pd); }
 SoftPort& Port(ibv_context* context) { return *AsSoft(context)->port; }
 
-// A failed verb that returns a pointer says why in errno.
+// A failed verb that returns a pointer leaves the reason in errno.
 std::nullptr_t Fail(int error) {
   errno = error;
   return nullptr;
@@ -129,6 +129,7 @@ ibv_context* OpenDevice(ibv_device* handle) {
   std::shared_ptr<SoftPort> port = device->port.lock();
   if (port == nullptr) {
     absl::StatusOr<std::shared_ptr<SoftPort>> opened = OpenPort(*device, /*query_only=*/false);
+    // Another process owns the port: it can still be queried.
     if (absl::IsAlreadyExists(opened.status())) opened = OpenPort(*device, /*query_only=*/true);
     if (!opened.ok()) {
       std::fprintf(stderr, "%s: %s\n", device->name, std::string(opened.status().message()).c_str());
@@ -310,7 +311,7 @@ ibv_cq* CreateCq(ibv_context* context, int entries, void* cq_context, ibv_comp_c
   return cq;
 }
 
-// Events that get_cq_event has handed out are waited for, as ibv_destroy_cq does.
+// Waits until the events that get_cq_event returned are acknowledged, like ibv_destroy_cq.
 int DestroyCq(ibv_cq* handle) {
   SoftCq* cq = AsSoft(handle);
   if (cq->users.load() != 0) return EBUSY;
@@ -346,7 +347,7 @@ bool IsWithinLimits(const ibv_qp_cap& wanted) {
 }
 
 std::unique_ptr<SoftQp> MakeQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  // As ibv_create_qp: the caller is told what it got, which may be more than it asked for.
+  // Like ibv_create_qp: reports what was granted, which may be more than requested.
   attr->cap.max_inline_data = std::max(attr->cap.max_inline_data, kDefaultInline);
   auto qp = std::make_unique<SoftQp>();
   qp->context = pd->context;
@@ -422,7 +423,7 @@ int DestroyAh(ibv_ah* ah) {
   return 0;
 }
 
-// As libibverbs: the reply goes to where the datagram came from, and leaves from the GID it was sent to.
+// Like libibverbs: the reply goes to the datagram's source and leaves from the GID that it was sent to.
 int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
   *attr = ibv_ah_attr{};
   attr->dlid = wc->slid;
@@ -430,7 +431,7 @@ int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh, i
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
-  // A group's GID is no source address; the port's own serves then.
+  // A group's GID cannot be a source address; use the port's own.
   const Gid dgid = Gid::FromWire(grh->dgid.raw);
   if (!dgid.IsMulticast() && dgid != Port(context).config().gid) {
     errno = EINVAL;
@@ -453,7 +454,7 @@ int GetAsyncEvent(ibv_context* context, ibv_async_event* event) {
   return soft->port->GetAsyncEvent(soft, event);
 }
 
-// This HCA raises events of its port only, which nobody waits for.
+// Nothing waits for acknowledgements: destroy_qp takes back the events that were not delivered yet.
 void AckAsyncEvent(ibv_async_event*) {}
 
 const char* WcStatusStr(ibv_wc_status status) {
@@ -534,7 +535,7 @@ ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& devi
   soft->async = std::move(async);
   std::shared_ptr<SoftDevice> device = MakeDevice(device_name);
   soft->keeps_device = device;
-  // The inline verbs look into all of these (see infiniband/verbs.h); what stays null is answered with EOPNOTSUPP there.
+  // The inline verbs read all of these (infiniband/verbs.h). They return EOPNOTSUPP for members that stay null.
   soft->sz = sizeof(verbs_context);
   soft->query_port = QueryPortOp;
   soft->query_device_ex = QueryDeviceEx;

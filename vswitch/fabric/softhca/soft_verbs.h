@@ -1,8 +1,8 @@
-// The software HCA as a VerbsTable, and the devices it lists.
+// The software HCA as a VerbsTable, and the devices that it lists.
 //
-// A SoftDevice stands for one port of the software fabric. Opening it registers the port with the subnet; contexts opened later
-// in the same process share that port. In a program with an Hca (soft_hca.h) there is no need to list devices; the preload
-// library (verbs_preload.cc) lists the one that its environment names.
+// A device stands for one port of the software fabric. Opening it registers the port with the subnet; later contexts in the
+// same process share that port. A program with an Hca (soft_hca.h) lists no devices; the preload library (verbs_preload.cc)
+// lists the one that its environment names.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_VERBS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_VERBS_H_
 
@@ -23,14 +23,14 @@ using LinkFactory = std::function<absl::StatusOr<std::unique_ptr<SubnetLink>>()>
 // The verbs of the software HCA. Stateless; valid for the life of the process.
 const VerbsTable& SoftVerbsTable();
 
-// Opens a context on a port that is registered already; closed by close_device. The port lives as long as its contexts.
-// `device_name` is what ibv_devinfo would print.
+// Opens a context on a registered port; close_device closes it. The port lives as long as its contexts. `device_name` is the
+// name that ibv_devinfo prints.
 ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& device_name);
 // The port behind a context of this HCA.
 SoftPort* PortOf(ibv_context* context);
 
-// Adds a device to those that get_device_list returns, for the life of the process. open_device registers `port_name` through a
-// link of `factory`; while another living process owns that port, the context can only be queried (create_qp: EBUSY).
+// Adds a device to get_device_list, for the life of the process. open_device registers `port_name` through a link of
+// `factory`. While another living process owns that port, the context can only be queried (create_qp: EBUSY).
 void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory,
                const SoftPort::Options& options = SoftPort::Options());
 

@@ -1,12 +1,12 @@
-// The seam inside the software fabric, between an HCA (rings, queue pairs: soft_port.h) and the subnet (LIDs, P_Keys, groups,
-// SA: subnet.h).
+// SubnetLink and PortSink: the seam inside the software fabric, between an HCA (rings, queue pairs: soft_port.h) and the
+// subnet (LIDs, P_Keys, groups, SA: subnet.h).
 //
-// A port holds a SubnetLink and gives it a PortSink. In one process the link is a direct call into a Subnet; across processes
-// it is a socket to eoib-fabricd (fabric_client.h and fabric_server.h), which holds the Subnet. Either way the subnet never
-// sees a datagram: it introduces ports to one another, and rings between them carry the datagrams.
+// A port holds a SubnetLink and gives it a PortSink. In one process the link calls a Subnet directly; across processes it is a
+// socket (fabric_client.h, fabric_server.h) to eoib-fabricd, which holds the Subnet. The subnet never sees a datagram: it
+// connects ports, and rings between them carry the datagrams.
 //
-// Trust. What a receiver believes about a datagram's source (LID, GID, P_Keys, QPN range) is what the subnet said in
-// SourceIdentity, never what the ring's bytes say.
+// Trust. A receiver takes a datagram's source (LID, GID, P_Keys, QPN range) from the subnet's SourceIdentity, never from the
+// ring's bytes.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LINK_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LINK_H_
 
@@ -29,8 +29,8 @@ namespace eoib::softhca {
 class CountersPage;  // counters_page.h
 class RingMemory;    // ring_memory.h
 
-// The range of queue pair numbers a registration may use; a new one, at random, for each registration, so that a restarted
-// process never has the QPNs of its predecessor.
+// The queue pair numbers that a registration may use. A new process gets a range at random, never its predecessor's; a process
+// that registers again with a restarted fabricd may keep its own.
 struct QpnRange {
   Qpn first;
   uint32_t count = 0;
@@ -38,11 +38,11 @@ struct QpnRange {
   bool Contains(Qpn qpn) const { return qpn.value() >= first.value() && qpn.value() - first.value() < count; }
 };
 
-// Which subnet has made a ring: the upper half of its identifier, at random for each run of a subnet.
+// The subnet that made a ring: the upper half of the ring's identifier, which is random for each run of a subnet.
 constexpr uint64_t SubnetOfRing(uint64_t ring) { return ring >> 32; }
 
-inline constexpr Lid kPermissiveLid{0xffff};  // of packets along a directed route (IBA 1.4 §14.2.1.2)
-inline constexpr size_t kMaxPKeys = 128;      // of a port's P_Key table
+inline constexpr Lid kPermissiveLid{0xffff};  // for directed-route packets (IBA 1.4 §14.2.1.2)
+inline constexpr size_t kMaxPKeys = 128;      // entries of a port's P_Key table
 
 // A port as the subnet manager has configured it.
 struct PortConfig {
@@ -50,16 +50,16 @@ struct PortConfig {
   Guid node_guid;
   Guid port_guid;
   Gid gid;  // default subnet prefix and port GUID
-  Lid lid;  // stays with the port's name over restarts of its process
+  Lid lid;  // belongs to the port's name; survives restarts of its process
   Lid sm_lid;
   uint8_t mtu = 5;          // IbMtu's code: 4096
   uint8_t rate = 3;         // IBA rate code
   std::vector<PKey> pkeys;  // the P_Key table; index 0 is the default partition unless configured otherwise
   QpnRange qpns;
-  uint32_t reregistrations = 0;  // how often the port was asked to join and subscribe anew (CLIENT_REREGISTER)
+  uint32_t reregistrations = 0;  // how often the port was asked to rejoin and resubscribe (CLIENT_REREGISTER)
 };
 
-// The source of a ring, in the subnet's words.
+// The source of a ring, as the subnet reports it.
 struct SourceIdentity {
   Lid lid;
   Gid gid;
@@ -67,10 +67,10 @@ struct SourceIdentity {
   QpnRange qpns;
 };
 
-// One end of a ring on its way to the other port. Across processes the descriptors are set; in one process `local` is.
-// Descriptors: `data` (the records; the consumer maps it read-only), `index` (head, tail and flags), `space` (the producer's
-// eventfd, rung when a consumer made room that was wanted), `liveness` (a pipe's reading end: it hangs up when the producer has
-// died, and the writing end, which the producer keeps, is in error when the consumer has).
+// One end of a ring, on its way to the other port. In one process `local` is set; across processes these descriptors are:
+// `data` (the records; the consumer maps it read-only), `index` (head, tail and flags), `space` (the producer's eventfd, which
+// the consumer rings when it has made room), and `liveness` (the reading end of a pipe: it hangs up when the producer dies,
+// and the producer's writing end reports an error when the consumer does).
 struct RingEnd {
   uint64_t capacity = 0;  // bytes of data, a power of two
   UniqueFd data;
@@ -80,73 +80,73 @@ struct RingEnd {
   std::shared_ptr<RingMemory> local;
 };
 
-// What a port shows of itself at its registration. The link duplicates the descriptors and shares the pages.
+// What an owner passes at registration. The link duplicates the descriptor and shares the page.
 struct PortResources {
-  int doorbell = -1;                             // an eventfd; an owner's only
-  std::shared_ptr<const CountersPage> counters;  // what the port counts, for the subnet to read at any time; likewise
+  int doorbell = -1;                             // an eventfd; owners only
+  std::shared_ptr<const CountersPage> counters;  // readable by the subnet at any time; owners only
 };
 
-// What a process wants of a port.
+// How a process uses a port.
 enum class PortUse : uint8_t {
-  kOwn,     // to send and receive datagrams: one process at a time
-  kManage,  // to send MADs, beside the owner or without one: any number. While there is one, the port is up
-  kQuery,   // to be told its configuration: any number. Such a process makes no port
+  kOwn,     // sends and receives datagrams: one process at a time
+  kManage,  // sends MADs, with or without an owner: any number. Keeps the port up
+  kQuery,   // reads the configuration: any number. Does not create the port
 };
 
-// What a subnet tells a port. Calls come one at a time, from the link's thread (socket) or from inside a SubnetLink call or
-// another port's (in process); an implementation must not call its SubnetLink from within.
+// The subnet's calls to a port. They come one at a time: from the link's thread (socket), or from inside a SubnetLink call of
+// this or another port (in process). An implementation must not call its SubnetLink from within.
 class PortSink {
  public:
   virtual ~PortSink() = default;
 
-  // The port's configuration, at registration and whenever it changes. The link is up or down by `active`.
+  // The port's configuration, at registration and at each change. `active` says whether the link is up.
   virtual void OnPortConfig(const PortConfig& config) = 0;
-  // A MAD for this port: an answer to one that this process has sent, or a report, which all processes of the port hear of.
-  // `source` is the sender's LID as a completion would show it: of an answer along a directed route, kPermissiveLid.
+  // A MAD for this port: an answer to this process, or a report, which all processes of the port get. `source` is the sender's
+  // LID as a completion would show it; kPermissiveLid for an answer along a directed route.
   virtual void OnMad(Lid source, const Mad& mad) = 0;
-  // `source` has made a ring to this port: consume it from now on. Ring identifiers are the subnet's and never reused. An end
-  // that is empty has found no room among this process's descriptors: the ring is only to be closed.
+  // `source` has made a ring to this port: consume it from now on. The subnet assigns ring identifiers and never reuses them.
+  // If `end` is empty, this process had no descriptors left; just close the ring.
   virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) = 0;
   // The identity behind a ring changed (LID, P_Keys).
   virtual void OnSourceChanged(uint64_t ring, const SourceIdentity& source) = 0;
-  // The other end of a ring is gone, or closed it: a producer drops it and opens another when it needs one; a consumer takes
-  // what is still in it, then drops it.
+  // The other end of a ring is gone or closed it. A producer drops it and opens another when needed; a consumer takes the
+  // records that are left, then drops it.
   virtual void OnRingClosed(uint64_t ring) = 0;
-  // The answer to OpenRing(request): the ring's identifier and the destination's doorbell, which the producer rings after
-  // writing (null if this process had no room for it: the ring is only to be closed). Or a refusal: no such LID, or that port
-  // is down.
+  // OpenRing(request) succeeded: the ring's identifier, and the destination's doorbell, which the producer rings after
+  // writing. If the doorbell is null, this process had no descriptor left; just close the ring. OnRingRefused: there is no
+  // such LID, or that port is down.
   virtual void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) = 0;
   virtual void OnRingRefused(uint64_t request, const std::string& why) = 0;
-  // The member ports of a multicast group: every port that joined as full member or non-member, this one too if it did. An
-  // empty list ends the group. Any member of the group's partition may send, so all of them are told; other ports are told that
-  // the group has no members.
+  // The ports that receive a group's datagrams: each full member and non-member, including this port if it joined. An empty
+  // list ends the group. All ports of the group's partition get the list, because any of them may send; other ports get an
+  // empty list.
   virtual void OnGroup(Mlid mlid, const std::vector<Lid>& members) = 0;
-  // The faults to simulate on datagrams to this port, in place of those it was told before.
+  // Replaces the faults to simulate on datagrams to this port.
   virtual void OnFaults(const std::vector<FaultRule>& rules) = 0;
-  // The link to the subnet is lost (fabricd died). Rings go on. The link re-registers by itself, and OnPortConfig tells when.
+  // The link to the subnet is lost (fabricd died). Rings go on. The link registers again by itself; then OnPortConfig is
+  // called.
   virtual void OnSubnetLost() = 0;
 };
 
-// What a port tells its subnet. Any thread; never blocks for longer than a socket write to a local process.
+// The port's calls to its subnet. Any thread. A call blocks no longer than a socket write to a local process takes.
 class SubnetLink {
  public:
   virtual ~SubnetLink() = default;
 
-  // True if the other ports live in this process: RingEnd::local is then enough, and no descriptors are made.
+  // True if the other ports are in this process; then RingEnd::local suffices and no descriptors are made.
   virtual bool in_process() const { return false; }
 
-  // Registers the port under its name, offering `resources.doorbell` to those who will make rings to it. The
-  // configuration comes by OnPortConfig, from within this call or soon after. kAlreadyExists: a living process owns the port;
-  // kNotFound: it is only to be queried, and there is none of that name.
+  // Registers the port under its name. The configuration comes by OnPortConfig, from within this call or soon after.
+  // kAlreadyExists: a living process owns the port. kNotFound: a query names a port that does not exist.
   virtual absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) = 0;
-  // No call to the sink is made after it returns. An owner's rings, groups and QPN range end; the LID stays with the name.
+  // The sink is not called after it returns. An owner's rings, groups and QPN range end; the LID stays with the name.
   virtual void Unregister() = 0;
 
-  // Sends a MAD to whatever answers its class at a LID, or along its directed route; 0: the subnet manager's. The answer, if
-  // there is one, comes by OnMad.
+  // Sends a MAD to the agent of its class at a LID, or along its directed route; LID 0 is the subnet manager's. The answer, if
+  // any, comes by OnMad.
   virtual absl::Status SendMadTo(Lid destination, const Mad& mad) = 0;
   absl::Status SendMad(const Mad& mad) { return SendMadTo(Lid(), mad); }
-  // Asks for a ring to the port of `destination`; answered by OnRingOpened or OnRingRefused(request). The producer may write
+  // Asks for a ring to the port with LID `destination`. OnRingOpened or OnRingRefused(request) answers. The producer may write
   // into the ring at once.
   virtual absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) = 0;
   virtual void CloseRing(uint64_t ring) = 0;

@@ -1,6 +1,6 @@
-// The objects behind the verbs' handles. Each derives from its handle, so the handle is the object.
+// The objects behind the verbs' handles. Each derives from its handle type, so a handle is the object.
 //
-// All but immutable members are guarded by the mutex of the port they belong to.
+// The mutex of the port guards all members that are not immutable or atomic.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_
 
@@ -39,7 +39,7 @@ struct SoftContext : verbs_context {
 };
 
 struct SoftPd : ibv_pd {
-  std::atomic<int> users{0};  // objects that name it
+  std::atomic<int> users{0};  // objects that refer to it
 };
 
 struct SoftMr : ibv_mr {
@@ -53,7 +53,7 @@ struct SoftAh : ibv_ah {
 struct SoftCq;
 
 struct SoftChannel : ibv_comp_channel {
-  UniqueFd epoll;  // fd: over the port's doorbell and `event`
+  UniqueFd epoll;  // `fd`: watches the port's doorbell and `event`
   UniqueFd event;  // readable while `pending` is not empty
   std::deque<SoftCq*> pending;
   std::atomic<int> users{0};  // completion queues
@@ -62,11 +62,11 @@ struct SoftChannel : ibv_comp_channel {
 struct SoftCq : ibv_cq {
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
 
-  // A completion that nobody has polled yet.
+  // A completion that was not polled yet.
   struct Entry {
     ibv_wc wc;
     SoftQp* qp;
-    uint32_t send_number;  // of a send: its poll frees the send queue up to it
+    uint32_t send_number;  // for a send: polling it frees the send queue up to here
     bool is_send;
   };
 
@@ -76,7 +76,7 @@ struct SoftCq : ibv_cq {
   Armed armed = Armed::kNo;
   int receivers = 0;           // QPs that receive into it
   std::atomic<int> users{0};   // queue pairs
-  uint32_t events_raised = 0;  // that get_cq_event has handed out
+  uint32_t events_raised = 0;  // returned by get_cq_event
 
   size_t size() const { return tail - head; }
   bool full() const { return size() >= static_cast<size_t>(cqe); }
@@ -87,8 +87,8 @@ struct SoftCq : ibv_cq {
 struct SoftQp : ibv_qp {
   struct Receive {
     uint64_t wr_id;
-    uint64_t length;  // sum of its sges
-    int count;        // of its sges
+    uint64_t length;  // of all its sges
+    int count;        // of sges
   };
 
   ibv_qp_cap capabilities{};
@@ -98,12 +98,12 @@ struct SoftQp : ibv_qp {
   uint32_t psn = 0;  // of the next send
   uint8_t port_num = 0;
 
-  // Sends complete as they are posted; a slot is free again when a completion of it, or of a later one, has been polled.
+  // Sends complete when they are posted. A slot is free again when its completion, or a later one, was polled.
   uint32_t sends_posted = 0;
   uint32_t sends_freed = 0;
 
   std::vector<Receive> receives;      // a circular buffer of a power of two
-  std::vector<ibv_sge> receive_sges;  // max_recv_sge for each
+  std::vector<ibv_sge> receive_sges;  // max_recv_sge for each receive
   uint64_t receive_head = 0;
   uint64_t receive_tail = 0;
 

@@ -1,4 +1,4 @@
-// Which port a preloaded program has: EOIB_FABRIC is fabricd's socket, EOIB_PORT the port's name.
+// The port of a preloaded program: EOIB_FABRIC is fabricd's socket, EOIB_PORT the port's name.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_ENVIRONMENT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_ENVIRONMENT_H_
 
@@ -10,7 +10,7 @@
 
 namespace eoib::softhca {
 
-// The one device of a preloaded program, under whichever library it looks.
+// The only device that a preloaded program sees, through either library.
 inline constexpr char kDeviceName[] = "eoib0";
 inline constexpr char kBoardId[] = "EOIB_SOFTHCA";
 inline constexpr char kFirmwareVersion[] = "0.1.0";
@@ -22,7 +22,7 @@ struct Environment {
   std::unique_ptr<SubnetLink> Connect() const;
 };
 
-// Nothing if one of the two is missing; then `library` has said so on standard error.
+// Returns nullopt, after a message from `library` on standard error, if one of the two variables is missing.
 absl::optional<Environment> ReadEnvironment(const char* library);
 
 }  // namespace eoib::softhca

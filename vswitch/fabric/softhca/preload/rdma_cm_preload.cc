@@ -1,5 +1,6 @@
-// rdma_cm is not there on the software HCA: librdmacm talks to a kernel device of its own (/dev/infiniband/rdma_cm), which
-// knows nothing of ours. Where its programs begin, libeoib-verbs.so says so and fails, before librdmacm waits for anything.
+// rdma_cm is not supported on the software HCA: librdmacm uses its own kernel device (/dev/infiniband/rdma_cm), which does not
+// know our devices. libeoib-verbs.so replaces the functions that programs call first and fails them with a message, before
+// librdmacm waits for anything.
 #include <cerrno>
 #include <cstdio>
 

@@ -16,7 +16,7 @@ namespace {
 // The common header, IBA 1.4 §13.4.3.
 constexpr size_t kClassByte = 1, kVersionByte = 2, kMethodByte = 3, kTidOffset = 8, kHeaderSize = 24;
 constexpr uint8_t kResponseBit = 0x80;
-constexpr absl::Duration kKeepAnswered = absl::Seconds(10);  // as mad_rmpp.c
+constexpr absl::Duration kKeepAnswered = absl::Seconds(10);  // like mad_rmpp.c
 
 bool IsDirected(uint8_t mgmt_class) { return mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnDirected); }
 
@@ -24,7 +24,7 @@ bool IsSubnetManagement(uint8_t mgmt_class) {
   return IsDirected(mgmt_class) || mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnLid);
 }
 
-// TrapRepress is a response without the bit (§13.4.5).
+// TrapRepress is a response without the response bit (§13.4.5).
 bool IsResponse(const Mad& mad) {
   return (mad[kMethodByte] & kResponseBit) != 0 || mad[kMethodByte] == static_cast<uint8_t>(MadMethod::kTrapRepress);
 }
@@ -44,7 +44,7 @@ bool IsOfTable(const Mad& mad) {
   return mad[kClassByte] == static_cast<uint8_t>(MgmtClass::kSubnAdm) && DecodeRmppHeader(mad).active;
 }
 
-// The headers of a segment, and the whole table behind them (as ib_umad's copy_recv_mad).
+// Joins a segment's headers and the whole table (like copy_recv_mad in user_mad.c).
 std::vector<uint8_t> PutTogether(const Mad& segment, absl::Span<const uint8_t> table) {
   std::vector<uint8_t> whole(segment.begin(), segment.begin() + kSaRecordOffset);
   whole.insert(whole.end(), table.begin(), table.end());
@@ -111,6 +111,7 @@ int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout,
   if (!IsResponse(wire.mad)) SetTid(uint64_t{agent->first} << 32 | (TidOf(wire.mad) & 0xffff'ffff), &wire.mad);
   if (timeout > absl::ZeroDuration() && !IsResponse(wire.mad)) {
     Question& question = questions_[{mgmt_class, TidOf(wire.mad)}];
+    // The kernel refuses a second request with the transaction ID of one that it waits for.
     if (question.deadline > now && !question.answered) return EINVAL;
     question = Question{packet, wire, timeout, retries, now + timeout};
     question.packet.mad.assign(wire.mad.begin(), wire.mad.begin() + kHeaderSize);
@@ -158,7 +159,7 @@ void UmadAgents::Receive(Lid source, const Mad& mad, absl::Time now) {
   if (agent == agents_.end()) return;
   const auto question = QuestionOf(source, mad);
   if (IsOfTable(mad) && !agent->second.registration.rmpp) {
-    // The first segment ends the wait; the others come all the same.
+    // Like the kernel: the first segment ends the wait, and later ones are delivered all the same.
     if (question != questions_.end()) questions_.erase(question);
     Arrive(agent->second, source, {mad.begin(), mad.end()});
   } else if (question != questions_.end()) {
@@ -166,7 +167,7 @@ void UmadAgents::Receive(Lid source, const Mad& mad, absl::Time now) {
   }
 }
 
-// Only who was asked may answer; along a directed route there is nobody else (mad.c, ib_find_send_mad).
+// Only the LID that was asked may answer; a directed route is not checked (mad.c, ib_find_send_mad).
 UmadAgents::Questions::iterator UmadAgents::QuestionOf(Lid source, const Mad& mad) {
   const auto question = questions_.find({mad[kClassByte], TidOf(mad)});
   if (question == questions_.end() || IsDirected(mad[kClassByte])) return question;

@@ -1,17 +1,16 @@
-// UmadAgents: what the kernel does with MADs between programs and a port (drivers/infiniband/core, mad.c and user_mad.c of
-// Linux 6.x), for one process and its one port.
+// UmadAgents: the kernel's handling of MADs between programs and a port (mad.c and user_mad.c in drivers/infiniband/core,
+// Linux 6.x), for one process and one port.
 //
-// A file is what a program has opened (/dev/infiniband/umadN there): it has agents, and a queue of what arrived for them. As
-// the kernel:
+// A file stands for an open /dev/infiniband/umadN: it has agents and a queue of received MADs. Like the kernel:
 //
-// - A request has the number of its agent in the upper 32 bits of its transaction ID; a response keeps its own, by which
-//   the answer finds its agent. What comes unasked goes to the agent that registered for its class, version and method.
-// - A response is taken only while a request waits for it, from the LID that was asked. A request that nobody answers is sent
-//   again as often as its sender said, then comes back with status ETIMEDOUT and the 24 bytes of its header.
-// - An agent that registered with RMPP gets a table put together, behind the headers of its first segment; segments are
-//   acknowledged here. One without gets segments as they come, and acknowledges them itself.
+// - A request carries its agent's number in the upper 32 bits of its transaction ID, by which the answer finds the agent. An
+//   unsolicited MAD goes to the agent that registered for its class, version and method.
+// - A response is accepted only while a request waits for it, and only from the LID that was asked. A request without an
+//   answer is retried as often as its sender asked, then returned with status ETIMEDOUT and the 24 bytes of its header.
+// - An agent that registered with RMPP gets a whole table behind the headers of its first segment; segments are acknowledged
+//   here. An agent without RMPP gets each segment and acknowledges it itself.
 //
-// Otherwise than there: no request is longer than one MAD, and RMPP is known in the class SubnAdm only.
+// Unlike the kernel: a request is at most one MAD long, and RMPP is supported in class SubnAdm only.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_AGENTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_AGENTS_H_
 
@@ -33,50 +32,50 @@
 
 namespace eoib::softhca {
 
-// What umad_send is given and umad_recv gives.
+// The packet of umad_send and umad_recv.
 struct UmadPacket {
   int agent = 0;
   int status = 0;            // 0, or ETIMEDOUT
-  ib_mad_addr_t address{};   // where to, or where from
-  std::vector<uint8_t> mad;  // 256 bytes; longer: a table; 24: the header of what was not answered
+  ib_mad_addr_t address{};   // destination, or source
+  std::vector<uint8_t> mad;  // 256 bytes; more: a table; 24: the header of an unanswered request
 };
 
-// No threads and no clock: who owns it says what time it is.
+// No threads and no clock: the owner passes the time.
 class UmadAgents {
  public:
   static constexpr size_t kMaxAgents = UMAD_CA_MAX_AGENTS;  // of a file
-  static constexpr size_t kMaxWaiting = 1024;               // arrivals that a file keeps for a program which does not read
+  static constexpr size_t kMaxWaiting = 1024;               // received MADs that a file keeps for a program that does not read
 
   struct Registration {
     uint8_t mgmt_class = 0;
     uint8_t class_version = 0;
-    std::bitset<128> methods;  // that come unasked
+    std::bitset<128> methods;  // unsolicited methods
     bool rmpp = false;
   };
   struct Outgoing {
-    Lid destination;  // not valid along a directed route
+    Lid destination;  // invalid along a directed route
     Mad mad;
   };
 
-  // Files are named by their owner. Errors are errno values.
+  // The owner chooses the file numbers. Errors are errno values.
   void OpenFile(int file) { files_[file]; }
   void CloseFile(int file);
-  // *agent is the lowest number that is free. EINVAL: another agent has one of the methods; ENOMEM: too many agents.
+  // *agent is the lowest free number. EINVAL: another agent registered one of the methods. ENOMEM: too many agents.
   int Register(int file, const Registration& registration, int* agent);
-  // What waits for its answers is forgotten. EINVAL: there is no such agent.
+  // Drops the agent's waiting requests. EINVAL: no such agent.
   int Unregister(int file, int agent);
 
-  // EINVAL: no such agent, not the size of a MAD, no destination, or the same question is being asked already. Without a
-  // timeout nobody waits for an answer.
+  // EINVAL: no such agent, not the size of a MAD, no destination, or a request with this transaction ID is waiting. Without a
+  // timeout no answer is expected.
   int Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries, absl::Time now);
   void Receive(Lid source, const Mad& mad, absl::Time now);
-  // Sends again, or gives up, what was not answered in time.
+  // Retries or gives up requests whose deadline has passed.
   void Run(absl::Time now);
-  absl::Time NextDeadline() const;  // InfiniteFuture: nothing waits
+  absl::Time NextDeadline() const;  // InfiniteFuture if no request waits
 
-  // To be sent, in this order.
+  // The MADs to send, in this order.
   std::vector<Outgoing> TakeOutgoing() { return std::exchange(outgoing_, {}); }
-  // The first that arrived at a file, or null; it stays until Pop.
+  // The first MAD in a file's queue, or null. It stays until Pop.
   const UmadPacket* Front(int file) const;
   void Pop(int file);
 
@@ -91,12 +90,12 @@ class UmadAgents {
     Outgoing wire;
     absl::Duration timeout;
     int retries_left;
-    absl::Time deadline;                  // for the answer; once it has come, for what its sender repeats
+    absl::Time deadline;                  // for the answer; afterwards, until repetitions are no longer acknowledged
     bool answered = false;                // kept to acknowledge the table's last segment again
     std::unique_ptr<RmppReceiver> table;  // null until a segment comes
     Mad first_segment{};
   };
-  using AgentNumber = uint32_t;                                        // of all agents that ever were: the upper half of a TID
+  using AgentNumber = uint32_t;                                        // never reused; the upper half of a TID
   using Questions = std::map<std::pair<uint8_t, uint64_t>, Question>;  // by class and transaction ID
 
   std::map<AgentNumber, Agent>::iterator Find(int file, int agent);

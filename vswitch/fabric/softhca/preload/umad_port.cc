@@ -106,7 +106,7 @@ int UmadPort::Receive(int file, size_t room, UmadPacket* packet) {
   return 0;
 }
 
-// What does not leave is lost, as it may be on a cable: whoever waits for its answer is told in time.
+// A MAD that cannot be sent is lost, as on a cable; its request times out.
 void UmadPort::SendOut(const std::vector<UmadAgents::Outgoing>& outgoing) {
   for (const UmadAgents::Outgoing& mad : outgoing) link_->SendMadTo(mad.destination, mad.mad).IgnoreError();
 }
@@ -119,7 +119,7 @@ void UmadPort::OnPortConfig(const PortConfig& config) {
   configured_ = true;
 }
 
-// The link must not be called from here: acknowledgements are the thread's.
+// A sink must not call its link, so the thread sends the acknowledgements.
 void UmadPort::OnMad(Lid source, const Mad& mad) {
   absl::MutexLock lock(&mutex_);
   agents_.Receive(source, mad, clock_.Now());

@@ -1,8 +1,8 @@
-// UmadPort: the port behind libeoib-umad.so. It joins a link to the subnet, what the kernel does with MADs (umad_agents.h), and
-// the descriptors that a program waits on.
+// UmadPort: the port behind libeoib-umad.so. It connects a link to the subnet, the kernel's MAD handling (umad_agents.h) and
+// the descriptors on which programs wait.
 //
-// It manages its port (PortUse::kManage) and never owns it: so a program may ask beside an agent that runs, or beside its own
-// queue pairs on libeoib-verbs.so.
+// It manages its port (PortUse::kManage) and never owns it. So a program can send MADs beside a running agent, or beside its
+// own queue pairs on libeoib-verbs.so.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_PORT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_PORT_H_
 
@@ -24,7 +24,7 @@
 
 namespace eoib::softhca {
 
-// Any thread. It has one of its own, which repeats what is not answered and wakes those who wait.
+// Any thread. Its own thread retries requests and wakes readers.
 class UmadPort final : public PortSink {
  public:
   // Returns once the port is configured.
@@ -33,18 +33,18 @@ class UmadPort final : public PortSink {
 
   PortConfig config() const;
 
-  // A file is its descriptor: readable while Receive has something. -1 with errno if there is none left.
+  // Opens a file. Its number is a descriptor, readable while Receive has a MAD. -1 with errno if no descriptor is left.
   int OpenFile();
-  // Returns errno values, as all below. EBADF: no such file.
+  // This and all members below return errno values. EBADF: no such file.
   int CloseFile(int file);
   int Register(int file, const UmadAgents::Registration& registration, int* agent);
   int Unregister(int file, int agent);
   int Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries);
-  // Takes the next arrival. EWOULDBLOCK: there is none. ENOSPC: its MAD is longer than `room`; it stays, and by *packet
-  // the program is told how long it is.
+  // Takes the next received MAD. EWOULDBLOCK: there is none. ENOSPC: it is longer than `room`; it stays in the queue, and
+  // *packet shows its length.
   int Receive(int file, size_t room, UmadPacket* packet);
 
-  // PortSink. Rings, groups and faults are an owner's affair.
+  // PortSink. Only an owner has rings, groups and faults.
   void OnPortConfig(const PortConfig& config) override;
   void OnMad(Lid source, const Mad& mad) override;
   void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
@@ -71,9 +71,9 @@ class UmadPort final : public PortSink {
   PortConfig config_ ABSL_GUARDED_BY(mutex_);
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   UmadAgents agents_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, UniqueFd> files_ ABSL_GUARDED_BY(mutex_);  // eventfds, set while something has arrived
+  std::map<int, UniqueFd> files_ ABSL_GUARDED_BY(mutex_);  // eventfds, readable while MADs are queued
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_work_ ABSL_GUARDED_BY(mutex_) = false;  // for the thread: something to send, or another deadline
+  bool has_work_ ABSL_GUARDED_BY(mutex_) = false;  // for the thread: MADs to send, or a new deadline
   std::thread background_;
 };
 

@@ -1,12 +1,12 @@
-// libeoib-umad.so: libibumad's names over the software subnet, for unmodified programs:
+// libeoib-umad.so: libibumad's functions on the software subnet, for unmodified programs:
 //
-//   LD_PRELOAD=libeoib-umad.so EOIB_FABRIC=/run/eoib/fabricd.sock EOIB_PORT=host1 saquery
+//       LD_PRELOAD=libeoib-umad.so EOIB_FABRIC=/run/eoib/fabricd.sock EOIB_PORT=host1 saquery
 //
-// The names carry no symbol versions, so they stand in for any version of them. They list one device, eoib0, whose one port is
-// EOIB_PORT of the fabric behind EOIB_FABRIC; without these two there is no device. Return values and errno are libibumad's own
-// (rdma-core 44, libibumad/umad.c). Functions that need no device (names of classes and statuses, dumps) are left to libibumad.
+// The symbols are unversioned, so they replace every version. The only device is eoib0 with one port, EOIB_PORT; without the
+// two variables there is none. Return values and errno are those of rdma-core 44 (libibumad/umad.c). Functions that need no
+// device (names of classes and statuses, dumps) stay libibumad's.
 //
-// A port is up as long as some process has it. The program's first question takes it, and its end gives it back.
+// A port is up while some process uses it: the program's first call registers the port, and its exit releases it.
 #include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/umad.h>
@@ -37,10 +37,10 @@ using eoib::softhca::UmadPort;
 constexpr char kLibrary[] = "libeoib-umad";
 constexpr int kPortNumber = 1;
 
-// The port of this process, from the first question on; null, with a word on standard error, if there is none.
+// Opens the port of this process at the first call. Null, after one message on standard error, if that fails.
 UmadPort* Port() {
   static absl::Mutex mutex(absl::kConstInit);
-  static UmadPort* port = nullptr;  // for ever: the program's other threads may be asking when it ends
+  static UmadPort* port = nullptr;  // never freed: other threads may use it at exit
   static bool warned = false;
   absl::MutexLock lock(&mutex);
   if (port != nullptr) return port;
@@ -56,14 +56,14 @@ UmadPort* Port() {
 }
 
 bool IsOurDevice(const char* name) { return name == nullptr || std::strcmp(name, eoib::softhca::kDeviceName) == 0; }
-// Port 0 is "any".
+// Port number 0 means any port.
 bool IsOurPort(const char* device, int number) {
   return IsOurDevice(device) && (number == UMAD_ANY_PORT || number == kPortNumber);
 }
 
 void Copy(const char* text, char* field, size_t size) { std::snprintf(field, size, "%s", text); }
 
-// As sysfs has it (drivers/infiniband/core/sysfs.c). -1 if there is no memory.
+// Fills *port as sysfs shows it (drivers/infiniband/core/sysfs.c). -1 if there is no memory.
 int FillPort(const PortConfig& config, umad_port_t* port) {
   constexpr unsigned kDown = 1, kActive = 4, kPolling = 2, kLinkUp = 5;  // PortState, PortPhysicalState
   constexpr uint32_t kIsClientReregistrationSupported = 1u << 25;
@@ -89,20 +89,20 @@ int FillPort(const PortConfig& config, umad_port_t* port) {
 
 ib_user_mad* AsMad(void* umad) { return static_cast<ib_user_mad*>(umad); }
 
-// A failed call's errno, and what libibumad returns for a failed system call.
+// Sets errno and returns `result`, which is libibumad's value for a failed system call.
 int Fail(int error, int result) {
   errno = error;
   return result;
 }
 
-// 0, or what umad_poll and umad_recv return while nothing comes.
+// Returns 0, or what umad_poll and umad_recv return if nothing arrives.
 int WaitFor(int file, int timeout_ms) {
   pollfd ready = {file, POLLIN, 0};
   const int count = poll(&ready, 1, timeout_ms);
   return count == 1 ? 0 : count == 0 ? -ETIMEDOUT : -EIO;
 }
 
-// A mask as the kernel's ABI has it: bit M of the array of longs is method M.
+// In the kernel's ABI bit M of the array of longs stands for method M.
 UmadAgents::Registration MakeRegistration(int mgmt_class, int version, bool rmpp, const void* mask) {
   UmadAgents::Registration registration;
   registration.mgmt_class = static_cast<uint8_t>(mgmt_class);
@@ -116,7 +116,7 @@ UmadAgents::Registration MakeRegistration(int mgmt_class, int version, bool rmpp
   return registration;
 }
 
-// The agent's number, or a negative value as umad_register's.
+// Returns the agent's number, or umad_register's negative value.
 int RegisterAgent(int file, const UmadAgents::Registration& registration) {
   UmadPort* port = Port();
   int agent = 0;
@@ -155,7 +155,7 @@ EOIB_UMAD(void, free_ca_device_list, (umad_device_node * head)) {
   }
 }
 
-// One device is in order.
+// A list of one device is sorted.
 EOIB_UMAD(int, sort_ca_device_list, (umad_device_node * *head, size_t)) { return head == nullptr ? EINVAL : 0; }
 
 EOIB_UMAD(int, release_port, (umad_port_t * port)) {
@@ -203,7 +203,7 @@ EOIB_UMAD(int, get_ca, (const char* device, umad_ca_t* ca)) {
   return -ENOMEM;
 }
 
-// By port number; 0 is a switch's only.
+// Indexed by port number; port 0 exists on switches only.
 EOIB_UMAD(int, get_ca_portguids, (const char* device, __be64* guids, int max)) {
   UmadPort* port = IsOurDevice(device) ? Port() : nullptr;
   if (port == nullptr) return -ENODEV;
@@ -214,7 +214,7 @@ EOIB_UMAD(int, get_ca_portguids, (const char* device, __be64* guids, int max)) {
   return kPortNumber + 1;
 }
 
-// There is no device that says "a subnet manager runs here": fabricd's does.
+// There is no issm device: the subnet manager runs in fabricd.
 EOIB_UMAD(int, get_issm_path, (const char* device, int number, char*, int)) {
   return IsOurPort(device, number) && Port() != nullptr ? -EINVAL : -ENODEV;
 }
@@ -239,18 +239,18 @@ EOIB_UMAD(int, register, (int file, int mgmt_class, int version, uint8_t rmpp, l
   return RegisterAgent(file, MakeRegistration(mgmt_class, version, rmpp != 0, mask));
 }
 
-// Agents of one vendor class are told apart by method only, not by OUI: no two vendors share a preloaded process.
+// Agents of one vendor class are told apart by method, not by OUI: a preloaded process serves no two vendors.
 EOIB_UMAD(int, register_oui, (int file, int mgmt_class, uint8_t rmpp, uint8_t*, long mask[16 / sizeof(long)])) {
   constexpr int kFirstOfRange2 = 0x30, kLastOfRange2 = 0x4f;  // IBA 1.4 §13.4.4: vendor classes with an OUI
   if (mgmt_class < kFirstOfRange2 || mgmt_class > kLastOfRange2) return -EINVAL;
   return RegisterAgent(file, MakeRegistration(mgmt_class, /*version=*/1, rmpp != 0, mask));
 }
 
-// With UMAD_USER_RMPP the program puts tables together itself, whatever version it names.
+// With UMAD_USER_RMPP the program reassembles tables itself, whatever RMPP version it names.
 EOIB_UMAD(int, register2, (int file, umad_reg_attr* attributes, uint32_t* agent)) {
   if (attributes == nullptr || agent == nullptr) return EINVAL;
   if ((attributes->flags & ~uint32_t{UMAD_USER_RMPP}) != 0) {
-    attributes->flags = UMAD_USER_RMPP;  // what is understood here
+    attributes->flags = UMAD_USER_RMPP;  // report the supported flags
     return EINVAL;
   }
   const bool rmpp = attributes->rmpp_version != 0 && (attributes->flags & UMAD_USER_RMPP) == 0;
@@ -332,7 +332,7 @@ EOIB_UMAD(int, set_addr, (void* umad, int dlid, int qpn, int sl, int qkey)) {
                               htonl(static_cast<uint32_t>(qkey)));
 }
 
-// Without an address: no GRH.
+// A null address means no GRH.
 EOIB_UMAD(int, set_grh, (void* umad, void* from)) {
   ib_mad_addr_t* address = &AsMad(umad)->addr;
   const auto* grh = static_cast<const ib_mad_addr_t*>(from);

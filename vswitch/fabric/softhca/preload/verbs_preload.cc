@@ -1,13 +1,11 @@
-// libeoib-verbs.so: libibverbs' names over the software HCA, for unmodified programs:
+// libeoib-verbs.so: libibverbs' functions on the software HCA, for unmodified programs:
 //
-//   LD_PRELOAD=libeoib-verbs.so EOIB_FABRIC=/run/eoib/fabricd.sock EOIB_PORT=host1 ibv_devinfo
+//       LD_PRELOAD=libeoib-verbs.so EOIB_FABRIC=/run/eoib/fabricd.sock EOIB_PORT=host1 ibv_devinfo
 //
-// The names carry no symbol versions, so they stand in for any version of them. They list one device, eoib0, whose one port is
-// EOIB_PORT of the fabric behind EOIB_FABRIC; without these two there is no device. While another process owns the port, it can
-// be queried but has no queue pairs (EBUSY). A program that also calls functions of libibverbs which need no device (names of
-// rates, say) gets those from libibverbs itself.
-//
-// Only UD queue pairs, and no rdma_cm (rdma_cm_preload.cc says so to who asks).
+// The symbols are unversioned, so they replace every version. The only device is eoib0 with one port, EOIB_PORT; without the
+// two variables there is none. While another process owns the port, programs can query it but create no queue pairs (EBUSY).
+// Functions that need no device (names of rates, for example) stay libibverbs'. Only UD queue pairs are supported, and no
+// rdma_cm (rdma_cm_preload.cc).
 #include <endian.h>
 #include <infiniband/verbs.h>
 
@@ -28,9 +26,9 @@ using eoib::softhca::kDeviceName;
 using eoib::softhca::SoftPort;
 using eoib::softhca::SubnetLink;
 
-// An agent must not wait for a stopped peer, and has many. Who writes a program against hardware has two hosts and a subnet
-// manager that lets packets wait for a second (OpenSM's head_of_queue_lifetime is 0x12: 4.096 us * 2^18), and measures with
-// tools that poll without a pause and wait for ever for a datagram that was lost.
+// More patience than an agent has, which must not wait for a stopped peer. Programs written for hardware expect two hosts and
+// a subnet manager that lets packets wait for a second (OpenSM's head_of_queue_lifetime is 0x12: 4.096 us * 2^18). Their tools
+// poll without a pause and wait for ever for a lost datagram.
 SoftPort::Options PatientOptions() {
   SoftPort::Options options;
   options.polls_before_yield = 100;
@@ -41,7 +39,7 @@ SoftPort::Options PatientOptions() {
   return options;
 }
 
-// Adds the device that the environment names, once.
+// Adds the device that the environment names. Called once.
 bool AddDeviceOfEnvironment() {
   const auto environment = eoib::softhca::ReadEnvironment("libeoib-verbs");
   if (!environment.has_value()) return false;
@@ -62,7 +60,7 @@ std::nullptr_t NullUnsupported() {
   return nullptr;
 }
 
-// A device's own context, for what is asked of a device that the program has not opened.
+// Opens a temporary context to query a device that the program has not opened.
 eoib::softhca::PortConfig ConfigOf(ibv_device* device) {
   ibv_context* context = Table().open_device(device);
   if (context == nullptr) return eoib::softhca::PortConfig();
@@ -93,7 +91,7 @@ EOIB_VERB(const char*, get_device_name, (ibv_device * device)) { return Table().
 EOIB_VERB(ibv_context*, open_device, (ibv_device * device)) { return Table().open_device(device); }
 EOIB_VERB(int, close_device, (ibv_context * context)) { return Table().close_device(context); }
 EOIB_VERB(int, query_device, (ibv_context * context, ibv_device_attr* attr)) { return Table().query_device(context, attr); }
-// What the inline ibv_query_port falls back to, with the attributes as they were before port_cap_flags2.
+// The fallback of the inline ibv_query_port. The attributes end before port_cap_flags2.
 EOIB_VERB(int, query_port, (ibv_context * context, uint8_t port, _compat_ibv_port_attr* attr)) {
   return eoib::softhca::QueryPortAttributes(context, port, reinterpret_cast<ibv_port_attr*>(attr),
                                             offsetof(ibv_port_attr, port_cap_flags2));
@@ -110,7 +108,7 @@ EOIB_VERB(ibv_mr*, reg_mr, (ibv_pd * pd, void* address, size_t length, int acces
   return Table().reg_mr(pd, address, length, access);
 }
 EOIB_VERB(ibv_mr*, reg_mr_iova2, (ibv_pd * pd, void* address, size_t length, uint64_t iova, unsigned int access)) {
-  // A UD program's buffers are named by their addresses.
+  // UD work requests name buffers by address, so another iova has no use here.
   if (iova != reinterpret_cast<uint64_t>(address)) return NullUnsupported();
   return Table().reg_mr(pd, address, length, static_cast<int>(access & ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE)));
 }
@@ -162,7 +160,7 @@ EOIB_VERB(void, ack_async_event, (ibv_async_event * event)) { Table().ack_async_
 // ---- Queries beside them.
 
 EOIB_VERB(__be64, get_device_guid, (ibv_device * device)) { return htobe64(ConfigOf(device).node_guid.value()); }
-EOIB_VERB(int, get_device_index, (ibv_device*)) { return -1; }  // as where the kernel cannot tell
+EOIB_VERB(int, get_device_index, (ibv_device*)) { return -1; }  // as with a kernel that does not report it
 EOIB_VERB(int, get_pkey_index, (ibv_context * context, uint8_t port, __be16 pkey)) {
   uint16_t entry;
   for (int index = 0; Table().query_pkey(context, port, index, &entry) == 0; ++index) {
@@ -170,7 +168,7 @@ EOIB_VERB(int, get_pkey_index, (ibv_context * context, uint8_t port, __be16 pkey
   }
   return -1;
 }
-// A private function of libibverbs that ibv_devinfo uses. 0 is "InfiniBand, or version 1 of RoCE".
+// Private function of libibverbs that ibv_devinfo calls. Type 0 is "InfiniBand, or RoCE v1".
 EOIB_VERB(int, query_gid_type, (ibv_context*, uint8_t port, unsigned int index, int* type)) {
   if (port != 1 || index != 0) {
     errno = EINVAL;
@@ -189,7 +187,7 @@ EOIB_EXPORTED(ssize_t, "_ibv_query_gid_table", query_gid_table,
   return FillGidEntry(context, 1, 0, entries, size) == 0 ? 1 : -EINVAL;
 }
 
-// There is no sysfs behind the device; of other directories, the file's first line.
+// The device has no sysfs directory. For other directories, return the file's first line.
 EOIB_VERB(int, read_sysfs_file, (const char* directory, const char* file, char* buffer, size_t size)) {
   const std::string path = std::string(directory) + "/" + file;
   if (path == std::string("/sys/class/infiniband/") + kDeviceName + "/board_id") {
@@ -240,7 +238,7 @@ EOIB_VERB(const char*, event_type_str, (ibv_event_type type)) {
   }
 }
 
-// ---- What this HCA has not. Without these, the objects above would fall into libibverbs, which looks for its own behind them.
+// ---- Unsupported. Without these, libibverbs' own functions would run on our objects and expect their own data behind them.
 
 EOIB_VERB(int, fork_init, ()) { return 0; }
 EOIB_VERB(ibv_fork_status, is_fork_initialized, ()) { return IBV_FORK_UNNEEDED; }

@@ -1,5 +1,5 @@
-// FabricCommands: what an operator can ask and tell eoib-fabricd of its subnet; fault_commands.h has faults and counters. Part
-// of its main, apart from it to be tested.
+// FabricCommands: eoib-fabricd's commands that show and change its subnet. fault_commands.h has those for faults and counters.
+// Part of the daemon's main, but separate so that tests can use it.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_COMMANDS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_COMMANDS_H_
 
@@ -13,10 +13,10 @@
 
 namespace eoib::softhca {
 
-// Used by the thread that runs the server. All that it is given outlives it, and it outlives the registry's last command.
+// Thread: the one that runs the server. The arguments outlive the object, and the object outlives the registry's last command.
 class FabricCommands {
  public:
-  // `lids` may be null: nothing is kept.
+  // `lids` is null if LIDs are not kept.
   FabricCommands(Subnet* subnet, const FabricServer* server, const LidFile* lids)
       : subnet_(subnet), server_(server), lids_(lids) {}
 

@@ -22,7 +22,7 @@
 namespace eoib::softhca {
 namespace {
 
-constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // everybody's
+constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // one for every connection and the listener
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
 
@@ -32,8 +32,8 @@ absl::Status SystemError(absl::StatusCode code, const std::string& what) {
 
 }  // namespace
 
-// One connection. The server's thread reads it; as a sink, it is written to from whichever thread changes the subnet. A write
-// that fails shuts the socket down, and the server's thread then finds it dead.
+// One connection. The server's thread reads it; any thread that changes the subnet writes to it, through PortSink. If a write
+// fails, the socket is shut down, and the server's thread finds it dead.
 class FabricServer::Client final : public PortSink {
  public:
   Client(uint64_t id, int epoll, UniqueFd socket) : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
@@ -64,7 +64,7 @@ class FabricServer::Client final : public PortSink {
     if (broken_) return;
     Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
   }
-  // Says nothing more.
+  // Sends nothing from now on.
   void Mute() {
     absl::MutexLock lock(&mutex_);
     broken_ = true;
@@ -103,7 +103,8 @@ class FabricServer::Client final : public PortSink {
     message.ring = ring;
     std::vector<UniqueFd> fds;
     fds.push_back(Duplicate(doorbell->get()));
-    // The liveness descriptor tells the other end that the producer makes nothing of its ring.
+    // The end that was passed to the consumer closes with this refusal; its liveness descriptor shows that the producer
+    // dropped the ring.
     if (!fds[0].valid()) return OnRingRefused(request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
     Post(message, std::move(fds));
   }
@@ -113,7 +114,8 @@ class FabricServer::Client final : public PortSink {
     PutText(why, message.text, sizeof(message.text));
     Post(message);
   }
-  // There are more groups than the queue has room, and their members come and go as ports like: only the latest matters.
+  // There may be more groups than room in the queue, and members change as ports like, so only the latest list of a group is
+  // sent.
   void OnGroup(Mlid mlid, const std::vector<Lid>& members) override {
     const Outbox::Subject subject(MessageType::kGroup, mlid.value());
     absl::MutexLock lock(&mutex_);
@@ -123,14 +125,14 @@ class FabricServer::Client final : public PortSink {
   void OnSubnetLost() override {}  // the subnet is in this process
 
  private:
-  // Others cause reports, and each comes several times: one that still waits is not repeated, and none takes the room of what
-  // must arrive. As on a wire, what finds too much before it is lost.
+  // Other ports cause reports, and each is repeated. So a waiting report is not queued twice, and reports never use the room
+  // of messages that must arrive: with a full queue they are dropped, as on a wire.
   void PostReport(const MadMessage& message, uint64_t tid) {
     absl::MutexLock lock(&mutex_);
     if (broken_ || outbox_.size() >= kQueue) return;
     Settle(outbox_.SendLatest(socket_.get(), Encode(message), {MessageType::kMad, tid}));
   }
-  // After a write: closes a socket that failed, and asks for EPOLLOUT as long as something waits.
+  // After a write: shuts down a socket that failed, and polls for EPOLLOUT while messages wait.
   void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!status.ok()) {
       broken_ = true;
@@ -169,7 +171,7 @@ absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::st
 
 FabricServer::FabricServer(std::string path, Subnet* subnet) : path_(std::move(path)), subnet_(subnet) {}
 
-// Rings outlive the server: no client may hear, as the registrations end one by one, that the others' rings are closed.
+// Mute all clients first: rings outlive the server, so no client may be told that rings close while the registrations end.
 FabricServer::~FabricServer() {
   for (auto& [id, client] : clients_) client->Mute();
   clients_.clear();
@@ -197,7 +199,7 @@ absl::Status FabricServer::Start() {
   return absl::OkStatus();
 }
 
-// Edge-triggered: connections that cannot be accepted must not keep the thread awake.
+// Edge-triggered, so that connections that cannot be accepted do not keep the thread awake.
 bool FabricServer::WatchListener() {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
@@ -205,7 +207,7 @@ bool FabricServer::WatchListener() {
   return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) == 0;
 }
 
-// The lock settles who serves the path when two start at once; the socket file alone cannot.
+// The lock decides between two servers that start at once; the socket file alone cannot.
 absl::Status FabricServer::Lock() {
   const std::string file = path_ + ".lock";
   lock_.reset(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -267,7 +269,8 @@ void FabricServer::Accept() {
   }
 }
 
-// Without a descriptor for it, a connection would wait in vain; who is disconnected tries again. False if none waits.
+// Accepts and closes one connection with the spare descriptor: otherwise it would wait for ever, but a refused client retries.
+// Returns false if none is waiting.
 bool FabricServer::RefuseOne() {
   if (!spare_.valid()) return false;
   spare_.reset();
@@ -303,12 +306,12 @@ void FabricServer::Drop(uint64_t id, const absl::Status& why) {
     ++counters_.malformed;
     last_error_ = std::string(why.message());
   }
-  // Out of the map first: ending the registration tells the other clients.
+  // Remove the client from the map first: ending its registration notifies the other clients.
   const std::unique_ptr<Client> ended = std::move(client->second);
   clients_.erase(client);
 }
 
-// A process that has just died may stand behind its successor in this turn's events. Its port must be free by then.
+// A dead process may come after its successor in this turn's events, and its port must be free for the successor.
 void FabricServer::DropDead(uint64_t except) {
   for (auto next = clients_.begin(); next != clients_.end();) {
     const auto client = next++;
@@ -356,7 +359,7 @@ absl::Status FabricServer::Handle(Client* client, Packet packet) {
   return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(type)));
 }
 
-// Of an owner's descriptors, which stay the packet's.
+// Reads an owner's descriptors, which remain the packet's.
 absl::StatusOr<PortResources> FabricServer::ResourcesIn(const Packet& packet) {
   PortResources resources;
   if (packet.fds.empty()) return resources;
@@ -369,7 +372,7 @@ absl::StatusOr<PortResources> FabricServer::ResourcesIn(const Packet& packet) {
 }
 
 absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
-  // Before the size, which is another version's.
+  // Check the version before the size, which may differ in another version.
   const uint32_t version = packet.version().value_or(kProtocolVersion);
   if (version != kProtocolVersion) {
     return Answer(client, absl::FailedPreconditionError(absl::StrCat("register a port: eoib-fabricd speaks version ",
@@ -397,7 +400,7 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   return Answer(client, client->Register(subnet_->Connect(wish), name, *resources, use));
 }
 
-// Who is refused hears why, and closes.
+// A refused client gets the reason and closes the connection.
 absl::Status FabricServer::Answer(Client* client, const absl::Status& status) {
   RegisteredMessage answer;
   answer.code = static_cast<uint32_t>(status.code());

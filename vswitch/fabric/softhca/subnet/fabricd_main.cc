@@ -1,6 +1,7 @@
 // eoib-fabricd: the software subnet. Ports of other processes on this machine register with it over RUNDIR/fabricd.sock.
 //
-// One thread. Datagrams never come here: stopped, it stops nothing that is known; killed and started again, it is found again.
+// It has one thread, and datagrams do not pass through it. While it is stopped, known ports go on exchanging datagrams; when
+// it is restarted, ports find it again.
 
 #include <gflags/gflags.h>
 #include <sys/epoll.h>
@@ -42,7 +43,7 @@ absl::Status WritePidFile(const std::string& path) {
   return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("write the process ID to ", path));
 }
 
-// Null if nothing is to be kept.
+// Returns null if LIDs are not kept.
 absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
   if (FLAGS_statedir.empty()) return nullptr;
   const std::string directory = absl::StrCat(FLAGS_statedir, "/fabricd");
@@ -52,7 +53,7 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
 
 absl::Status Run() {
   UsePlainLocks();
-  RaiseDescriptorLimit();  // rings pass through here as four each, and wait here for ports that are slow to read
+  RaiseDescriptorLimit();  // each ring passes as four descriptors, which wait here for slow ports
   Subnet::Options options;
   if (!FLAGS_config.empty()) {
     absl::StatusOr<SubnetConfig> config = LoadSubnetConfig(FLAGS_config);

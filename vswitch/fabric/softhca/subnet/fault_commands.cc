@@ -10,7 +10,7 @@
 namespace eoib::softhca {
 namespace {
 
-// Two ends, and five pairs of a word and its value.
+// Two port names, and five options with a value each.
 constexpr size_t kMostWords = 12;
 
 template <typename Integer>

@@ -1,4 +1,4 @@
-// FaultCommands: the commands by which an operator makes ports simulate faults, and sees what ports count.
+// FaultCommands: eoib-fabricd's commands that make ports simulate faults and that show the ports' counters.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FAULT_COMMANDS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FAULT_COMMANDS_H_
 
@@ -11,17 +11,17 @@
 
 namespace eoib::softhca {
 
-// "SOURCE DESTINATION [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]": ports' names, or * for any; a
-// duration as "2ms". kInvalidArgument tells which word is not understood.
+// Parses "SOURCE DESTINATION [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]": names of ports, or * for
+// any; a duration such as "2ms". kInvalidArgument names the wrong word.
 absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words);
-// The same the other way, without what is not asked for.
+// Formats a fault in that form, without options at their defaults.
 std::string FormatFault(const Subnet::Fault& fault);
 
-// Control thread only. `subnet` outlives it, and it the registry.
+// Control thread only. `subnet` outlives the object, which outlives the registry.
 class FaultCommands {
  public:
   explicit FaultCommands(Subnet* subnet) : subnet_(subnet) {}
-  // fault, fault/show, fault/clear, counters.
+  // Registers fault, fault/show, fault/clear and counters.
   void Register(CommandRegistry* registry);
 
  private:

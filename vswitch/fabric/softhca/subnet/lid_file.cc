@@ -93,7 +93,7 @@ void LidFile::Keep(const std::string& name, const KeptPort& port) {
 
 void LidFile::StartSave() {
   writing_ = changes_;
-  // Where no thread can be made, AwaitWrite writes.
+  // If no thread can be started, AwaitWrite does the write.
   write_ = std::async(std::launch::async | std::launch::deferred, [this, text = Text()] { return Write(text); });
 }
 
@@ -124,6 +124,7 @@ std::string LidFile::Text() const {
 }
 
 absl::Status LidFile::Write(const std::string& text) const {
+  // Write, sync, rename, sync the directory: a crash leaves the old file or the new one.
   const std::string temporary = path_ + ".new";
   const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file.valid()) return SystemError("write " + temporary);

@@ -1,5 +1,5 @@
-// LidFile: which port has which LID and GUID, for a subnet that is restarted: a newcomer must not take the LID of a port that
-// has not come back yet.
+// LidFile: keeps the LID and GUID of every port over a restart of the subnet, so that a new port does not take the LID of one
+// that has not come back yet.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LID_FILE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LID_FILE_H_
 
@@ -24,33 +24,32 @@ struct KeptPort {
   friend bool operator==(const KeptPort&, const KeptPort&) = default;
 };
 
-// Owns the directory for as long as it lives: a second subnet that opens it is refused. Not thread-safe: the Subnet calls it
-// under its mutex.
+// Locks the directory: a second subnet that opens it is refused. Not thread-safe: the Subnet calls it under its mutex.
 //
-// `lids` in the directory has a line "NAME LID GUID" for each port, and comments behind "#". It is replaced as a whole (written
-// beside, synced, renamed), so a crash leaves the old one or the new one. One that cannot be read is never overwritten. It is
-// written in a thread of its own, because a busy disk can take seconds for a sync, and the subnet has only one.
+// The file `lids` has a line "NAME LID GUID" for each port, and comments after "#". It is replaced as a whole (written,
+// synced, renamed), so a crash leaves the old one or the new one. A file that cannot be read is never overwritten. A separate
+// thread writes it, because a sync on a busy disk can take seconds and the subnet has only one thread.
 class LidFile {
  public:
-  // Saves what is not saved yet, and returns when that is on disk, or has failed.
+  // Saves all changes and waits until they are on disk or the write has failed.
   ~LidFile();
-  // The directory exists. kAlreadyExists if another subnet uses it; kDataLoss: "DIRECTORY/lids:3: ...".
+  // `directory` must exist. kAlreadyExists if another subnet uses it; kDataLoss: "DIRECTORY/lids:3: ...".
   static absl::StatusOr<std::unique_ptr<LidFile>> Open(const std::string& directory);
 
   const std::map<std::string, KeptPort>& ports() const { return ports_; }
-  // Known here, and on disk with the next write.
+  // Records a port; the next write saves it.
   void Keep(const std::string& name, const KeptPort& port);
-  // Begins to write what is kept now. Requires that no write is under way.
+  // Starts a write of the present state. No other write may be running.
   void StartSave();
-  // Whether a write is under way, or has ended and CollectWrite has not been called since.
+  // True while a write runs, and until CollectWrite has taken its result.
   bool writing() const { return write_.valid(); }
-  // Takes note of how the write has ended; nothing if none is under way, or if it has not ended.
+  // Takes the result of a write that has ended; otherwise does nothing.
   void CollectWrite();
-  // Writes what is kept now, and returns when it is on disk; if not, there still is something to save.
+  // Writes the present state and waits until it is on disk. After an error unsaved() stays true.
   absl::Status Save();
-  // Something is not on disk, as far as is known.
+  // True if changes are not known to be on disk.
   bool unsaved() const { return changes_ != saved_; }
-  // Of the last write whose end is known.
+  // The result of the last write that is known to have ended.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -60,18 +59,18 @@ class LidFile {
   absl::Status ParseLine(const std::string& line, int number);
   std::string Text() const;
   absl::Status Write(const std::string& text) const;
-  // The end of the write under way, which has come or is waited for.
+  // Waits for the write and takes its result.
   void AwaitWrite();
 
   const std::string directory_;
   const std::string path_;
-  UniqueFd lock_;  // of the directory
+  UniqueFd lock_;  // the directory's
   std::map<std::string, KeptPort> ports_;
   uint64_t changes_ = 0;
-  uint64_t saved_ = 0;    // of the changes, those on disk
-  uint64_t writing_ = 0;  // those that will be when `write_` is done
+  uint64_t saved_ = 0;    // changes that are on disk
+  uint64_t writing_ = 0;  // changes that are on disk when `write_` is done
   absl::Status status_;
-  std::future<absl::Status> write_;  // invalid: none under way
+  std::future<absl::Status> write_;  // invalid: no write is running
 };
 
 }  // namespace eoib::softhca

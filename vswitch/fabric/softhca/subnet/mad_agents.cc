@@ -27,7 +27,7 @@ void MadAgents::ReceiveAtSma(const ManagedPort& from, const MadEndpoint& sender,
   if (reply.has_value()) outgoing_.push_back(OutgoingMad{sender, *reply, directed ? kPermissiveLid : destination});
 }
 
-// General management passes the P_Key check of queue pair 1 (§10.9.8), and the switch counts nothing.
+// General management MADs pass the P_Key check of queue pair 1 (§10.9.8). The switch has no counters.
 void MadAgents::ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad) {
   const ManagedPort* port = ports_->FindByLid(destination);
   if (port == nullptr || !MayKnow(from.config, port->config)) return;
@@ -48,6 +48,7 @@ void MadAgents::ReceiveAtSa(const ManagedPort& from, const MadEndpoint& sender, 
 
 void MadAgents::Answer(const MadEndpoint& to, SaAnswer answer) {
   if (!answer.IsTable()) return outgoing_.push_back(OutgoingMad{to, answer.ToMad()});
+  // If too many tables are being sent, the answer is "no resources".
   if (tables_.Start(to, answer.header, std::move(answer.records), clock_->Now(), &outgoing_)) return;
   answer.header.status = static_cast<uint16_t>(SaStatus::kNoResources);
   answer.records.clear();

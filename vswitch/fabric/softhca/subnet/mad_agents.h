@@ -1,8 +1,8 @@
-// MadAgents: everything that answers MADs in a software subnet, behind one door: the subnet administrator with its tables and
-// notices, the subnet management agents of ports and switch, the performance management agents of ports.
+// MadAgents: everything in a software subnet that answers MADs: the subnet administrator with its tables and notices, the
+// subnet management agents of ports and switch, and the performance management agents of ports.
 //
-// A MAD that a port sends goes to the agent of its class at its destination. Answers, reports and segments are put out one by
-// one: the Subnet takes them and tells them to their ports.
+// A MAD from a port goes to the agent of its class at its destination. Answers, reports and segments are queued; the Subnet
+// takes them and delivers them.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MAD_AGENTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MAD_AGENTS_H_
 
@@ -26,8 +26,8 @@ namespace eoib::softhca {
 // Not thread-safe: the Subnet calls it under its mutex.
 class MadAgents {
  public:
-  // `ports` and `clock` outlive the agents. `first_tid` is of reports: one at random, since ports take a report with a number
-  // that they know for a repeated one, also of a subnet manager's predecessor.
+  // `ports` and `clock` outlive the agents. `first_tid` numbers the reports; it must be random, because a port ignores a
+  // report whose transaction ID it knows, even from a former subnet manager.
   MadAgents(const ManagedPorts* ports, PmaResponder::CountersOf counters_of, const Clock* clock, Mlid last_mlid,
             uint64_t first_tid)
       : ports_(ports),
@@ -40,24 +40,23 @@ class MadAgents {
   MadAgents(const MadAgents&) = delete;
   MadAgents& operator=(const MadAgents&) = delete;
 
-  // `from` is active; `process` is the one of its processes that asks, and hears the answer. A destination of 0 is the subnet
-  // manager's LID. While the switch runs no subnet manager, nothing of an
-  // SA happens; agents of ports answer all the same.
+  // Handles a MAD of the active port `from`. The answer goes to `process`, one of its processes. Destination 0 is the subnet
+  // manager's LID. While the switch runs no subnet manager, the SA does nothing, but agents of ports still answer.
   void Receive(const ManagedPort& from, uint64_t process, Lid destination, const Mad& mad);
   // The port became active: trap 64.
   void PortInService(const ManagedPort& port);
-  // The port, whose configuration says so already, was active and is no more: its memberships, its subscriptions and what it
-  // was being told end. Trap 65.
+  // The port is no longer active, and its configuration says so already. Its memberships, subscriptions and transfers end:
+  // trap 65.
   void PortOutOfService(const ManagedPort& port);
-  // A process has taken the port, whose counters are that process's from now on.
+  // A new process owns the port, and its counters start again.
   void CountersBegin(const ManagedPort& port) { pma_.ForgetPort(port.config.gid); }
-  // Groups, subscriptions and tables under way are forgotten.
+  // Forgets groups, subscriptions and transfers of tables.
   void RestartSm();
 
-  // Repeats what was not confirmed in time. NextDeadline says when; InfiniteFuture if never.
+  // Retries what was not confirmed in time. NextDeadline says when to call it; InfiniteFuture if never.
   void Run();
   absl::Time NextDeadline() const;
-  // MADs to be told to their ports, in this order.
+  // The MADs to deliver, in this order.
   std::vector<OutgoingMad> TakeOutgoing() { return std::exchange(outgoing_, {}); }
 
   MulticastGroups& groups() { return groups_; }

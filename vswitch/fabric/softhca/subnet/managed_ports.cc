@@ -63,7 +63,7 @@ PortInfo PortInfoOf(const ManagedPort& port) {
   info.capability_mask = kIsClientReregistrationSupported;
   info.local_port = kHcaPort;
   LinkForm form = LinkFormOf(port.config.rate);
-  form.speed = std::min(form.speed, kQdr);  // of faster links, too: theirs is in a field that this PortInfo has not
+  form.speed = std::min(form.speed, kQdr);  // faster links use a field that this PortInfo lacks
   info.width_enabled = info.width_supported = info.width_active = form.width;
   info.speed_enabled = info.speed_supported = info.speed_active = form.speed;
   info.neighbor_mtu = info.mtu_cap = port.config.mtu;

@@ -1,5 +1,5 @@
-// What the managers of a software subnet (SA, SMP and performance responders) know of its ports and its one virtual switch, and
-// the attributes that they report of them.
+// ManagedPorts: the view of ports and of the one virtual switch that the managers of a software subnet have (SA, SMP and
+// performance responders), and the attributes that they report.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MANAGED_PORTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MANAGED_PORTS_H_
 
@@ -19,13 +19,13 @@ namespace eoib::softhca {
 struct ManagedPort {
   std::string name;  // its node description
   PortConfig config;
-  uint8_t switch_port = 0;  // where its cable is plugged in; 0: beyond the switch's last port, and reached by LID only
+  uint8_t switch_port = 0;  // its port on the switch; 0: the switch is full, so it is reached by LID only
 };
 
-// All ports hang on one switch, on whose port 0 the subnet manager runs.
+// All ports are connected to one switch. The subnet manager runs on its port 0.
 struct ManagedSwitch {
   static constexpr uint8_t kPorts = 254;
-  static constexpr Lid kDefaultLid{1};  // no port's, wherever the subnet manager moves
+  static constexpr Lid kDefaultLid{1};  // never a port's, even after the subnet manager has moved
 
   Guid guid;
   Gid gid;
@@ -37,50 +37,50 @@ class ManagedPorts {
  public:
   virtual ~ManagedPorts() = default;
 
-  // The active ports. Results live until the subnet changes; null if there is no such port, or it is not active.
+  // Active ports only; null if there is no such port. Results are valid until the subnet changes.
   virtual const ManagedPort* FindByGid(const Gid& gid) const = 0;
   virtual const ManagedPort* FindByLid(Lid lid) const = 0;
   virtual std::vector<const ManagedPort*> Active() const = 0;  // by LID
   virtual const ManagedSwitch& Switch() const = 0;
 };
 
-// Who sent a MAD, and hears the answer to it: a process of a port.
+// The sender of a MAD, which gets the answer: a process of a port.
 struct MadEndpoint {
   MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT: mostly all of a port's
 
   Gid port;
-  uint64_t process;  // 0: all of the port's
+  uint64_t process;  // 0: all processes of the port
 
   friend bool operator==(const MadEndpoint&, const MadEndpoint&) = default;
   friend auto operator<=>(const MadEndpoint&, const MadEndpoint&) = default;
 };
 
-// A MAD on its way to a port.
+// A MAD to deliver to a port.
 struct OutgoingMad {
   MadEndpoint to;
   Mad mad;
-  Lid from = Lid();  // not valid: the subnet manager's
+  Lid from = Lid();  // invalid: the subnet manager's
 };
 
-// Whether two P_Key tables have entries that match: their ports can reach each other.
+// True if two P_Key tables have matching entries, so that their ports can reach each other.
 bool ShareAPartition(const std::vector<PKey>& a, const std::vector<PKey>& b);
-// Whether the managers let one port know of the other: they share a partition, or are the same.
+// True if the managers may tell one port about the other: they share a partition, or are the same port.
 bool MayKnow(const PortConfig& port, const PortConfig& other);
-// Full or limited.
+// True for full and limited members.
 bool IsMemberOfPartition(const PortConfig& port, PKey pkey);
 
-inline constexpr uint8_t kHcaPort = 1;  // its only one
+inline constexpr uint8_t kHcaPort = 1;  // an HCA has one port
 inline constexpr char kSwitchDescription[] = "eoib-fabricd";
 
 NodeInfo NodeInfoOf(const ManagedPort& port);
-// As seen through the switch port by which the question came in.
+// `local_port`: the switch port by which the request came in.
 NodeInfo NodeInfoOf(const ManagedSwitch& node, uint8_t local_port);
 PortInfo PortInfoOf(const ManagedPort& port);
-// The switch's port 0, which all its LID and SM matters are about.
+// Port 0 of the switch, which has the LID and the SM.
 PortInfo PortInfoOf(const ManagedSwitch& node);
-// Number `block` of 32 entries; nothing if it is beyond the table's capacity.
+// Block number `block` of 32 entries; nullopt beyond the table's capacity.
 absl::optional<PKeyTableBlock> PKeyBlockOf(const PortConfig& port, size_t block);
-// Those that have entries.
+// The number of blocks with entries.
 size_t PKeyBlocks(const PortConfig& port);
 
 }  // namespace eoib::softhca

@@ -21,7 +21,7 @@ Demand LifeDemand(uint64_t mask, const McMemberRecord& r) {
   return Demand(mask, mcm::kLifeSelector, mcm::kLife, r.life_selector, r.life);
 }
 
-// Whether a group is what the components present in a request say (o15-0.2.4: else the join is refused).
+// True if a group matches the components of a request (o15-0.2.4: else the join is refused).
 bool GroupIs(const McMemberRecord& group, uint64_t mask, const McMemberRecord& wanted) {
   const auto is = [mask](uint64_t bit, bool equal) { return (mask & bit) == 0 || equal; };
   return is(mcm::kQKey, group.qkey == wanted.qkey) && is(mcm::kMlid, group.mlid == wanted.mlid) &&
@@ -33,8 +33,8 @@ bool GroupIs(const McMemberRecord& group, uint64_t mask, const McMemberRecord& w
          Accepts(LifeDemand(mask, wanted), group.life, LifeOrder);
 }
 
-// Whether a port can take part: a limited member may, since a group's traffic reaches it through the full members (RFC 4391
-// §4), and its link must carry the group's MTU and rate.
+// True if a port may join. A limited member may, since the group's traffic reaches it through full members (RFC 4391 §4). Its
+// link must carry the group's MTU and rate.
 bool PortFits(const PortConfig& port, const McMemberRecord& group) {
   return IsMemberOfPartition(port, group.pkey) && MtuOrder(group.mtu) <= MtuOrder(port.mtu) &&
          RateMbps(group.rate) <= RateMbps(port.rate);
@@ -63,7 +63,7 @@ SaStatus MulticastGroups::Join(const PortConfig& requester, uint64_t mask, McMem
 
   auto found = groups_.find(record->mgid);
   if (found == groups_.end()) {
-    // o15-0.1.9: only a full member's join makes a group.
+    // o15-0.1.9: only a full member's join creates a group.
     if ((bits & kFullMember) == 0) return SaStatus::kRequestInvalid;
     const SaStatus status = CreateGroup(requester, mask, *record);
     if (status != SaStatus::kOk) return status;
@@ -82,7 +82,7 @@ SaStatus MulticastGroups::Join(const PortConfig& requester, uint64_t mask, McMem
 }
 
 SaStatus MulticastGroups::CreateGroup(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted) {
-  // §15.2.5.17.2: what nobody but the creator can decide must be there.
+  // §15.2.5.17.2: the components that only the creator can decide are mandatory.
   constexpr uint64_t kNeeded = mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
   if ((mask & kNeeded) != kNeeded) return SaStatus::kInsufficientComponents;
   if (!wanted.pkey.IsValid() || !IsMemberOfPartition(requester, wanted.pkey)) return SaStatus::kRequestInvalid;
@@ -95,7 +95,7 @@ SaStatus MulticastGroups::CreateGroup(const PortConfig& requester, uint64_t mask
   McMemberRecord group = wanted;
   group.port_gid = Gid();
   group.mlid = *mlid;
-  // A group belongs to a partition, not to a member of it, so its P_Key is the partition's, in the full form.
+  // A group belongs to a partition, so its P_Key is in the full form.
   group.pkey = wanted.pkey.Full();
   group.mtu = *mtu;
   group.rate = *rate;
@@ -117,8 +117,8 @@ void MulticastGroups::ReceiversChanged() {
   for (const auto& [mlid, mgid] : mlids_) changed_.insert(mlid);
 }
 
-// A creator may name the MLID it would like, as with OpenSM: after a restart of the subnet, groups come back under the MLIDs
-// that senders still use. It gets it if it is free.
+// A creator may name the MLID that it would like, as with OpenSM, and gets it if it is free. After a restart of the subnet,
+// groups so come back under the MLIDs that senders still use.
 absl::optional<Mlid> MulticastGroups::AllocateMlid(absl::optional<Mlid> wanted) {
   if (wanted.has_value() && *wanted >= kFirstMlid && *wanted <= last_mlid_ && mlids_.count(*wanted) == 0) return wanted;
   Mlid candidate = kFirstMlid;
@@ -142,7 +142,7 @@ SaStatus MulticastGroups::Leave(const PortConfig& requester, uint64_t mask, McMe
   if (bits == 0) return SaStatus::kRequestInvalid;
   *record = group->second.record;
   record->port_gid = requester.gid;
-  record->join_state = bits;  // what was deleted
+  record->join_state = bits;  // the join states that were removed
   RemoveMembership(group, requester.gid, bits);
   return SaStatus::kOk;
 }
@@ -168,8 +168,7 @@ void MulticastGroups::RemovePort(const Gid& port) {
   }
 }
 
-// Without trust, a query shows groups and one's own membership, never who else is in a group (§15.2.5.17.1), and only groups
-// of one's own partitions.
+// An untrusted port sees groups of its own partitions and its own membership in them, never other members (§15.2.5.17.1).
 std::vector<McMemberRecord> MulticastGroups::Query(const PortConfig& requester, uint64_t mask,
                                                    const McMemberRecord& wanted) const {
   std::vector<McMemberRecord> found;

@@ -1,7 +1,7 @@
-// MulticastGroups: the multicast groups of a software subnet and who is in them (IBA 1.4 §15.2.5.17).
+// MulticastGroups: the multicast groups of a software subnet and their members (IBA 1.4 §15.2.5.17).
 //
-// A membership is a set of join states, each with its own join and leave. A full member makes a group and keeps it alive; a
-// non-member receives; a send-only non-member does neither. With its last full member a group ends, whoever else is in it.
+// A membership is a set of join states, each with its own join and leave. A full member creates a group and keeps it alive; a
+// non-member receives; a send-only non-member does neither. A group ends with its last full member.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MULTICAST_GROUPS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MULTICAST_GROUPS_H_
 
@@ -20,11 +20,11 @@
 namespace eoib::softhca {
 
 struct MulticastGroup {
-  McMemberRecord record;           // the group's: PortGID zero, no join state; the P_Key in its full form
+  McMemberRecord record;           // PortGID zero, no join state, the P_Key in its full form
   std::map<Gid, uint8_t> members;  // port GID -> JoinState bits, never 0
 
   bool HasFullMember() const;
-  // Those that receive: full members and non-members, not send-only ones.
+  // Full members and non-members, but not send-only non-members.
   std::vector<Gid> Receivers() const;
 };
 
@@ -32,10 +32,10 @@ struct MulticastGroup {
 class MulticastGroups {
  public:
   static constexpr Mlid kFirstMlid{0xc001};
-  static constexpr uint16_t kMaxGroups = 4096;  // as many as a switch's multicast forwarding table might hold
+  static constexpr uint16_t kMaxGroups = 4096;  // a plausible size of a switch's multicast forwarding table
   static constexpr Mlid kLastMlid{0xc000 + kMaxGroups};
 
-  // A group that was made (trap 66) or ended (67), and its partition.
+  // A group was created (trap 66) or deleted (trap 67).
   struct Event {
     SmTrap trap;
     Mgid mgid;
@@ -47,23 +47,23 @@ class MulticastGroups {
   // MLIDs run from kFirstMlid to `last_mlid`.
   explicit MulticastGroups(Mlid last_mlid) : last_mlid_(last_mlid) {}
 
-  // Set and Delete of a record by the port of `requester`; the record becomes the answer's. Nobody joins or leaves for
-  // somebody else here: there are no trusted hosts.
+  // Set and Delete of a record by the port of `requester`; the record becomes the answer's. A port joins and leaves only for
+  // itself, because there are no trusted hosts.
   SaStatus Join(const PortConfig& requester, uint64_t mask, McMemberRecord* record);
   SaStatus Leave(const PortConfig& requester, uint64_t mask, McMemberRecord* record);
-  // What `requester` may know of the groups that are what the record's components say, by MGID.
+  // The groups that match the record's components and that `requester` may see, by MGID.
   std::vector<McMemberRecord> Query(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted) const;
-  // A port went down or away: its memberships end.
+  // Ends the memberships of a port that went down or away.
   void RemovePort(const Gid& port);
-  // Forgets everything, as a subnet manager does that is restarted: without a word of ended groups.
+  // Forgets everything, like a restarted subnet manager: without events for deleted groups.
   void Clear();
 
   const std::map<Mgid, MulticastGroup>& groups() const { return groups_; }
   // Null if no group has that MLID.
   const MulticastGroup* FindByMlid(Mlid mlid) const;
-  // The MLIDs of groups that were made, changed their receivers or ended since the last call.
+  // The MLIDs of groups that were created, deleted or changed their receivers since the last call.
   std::set<Mlid> TakeChanged() { return std::exchange(changed_, {}); }
-  // Receivers have other LIDs or P_Keys: every group counts as changed.
+  // Marks every group as changed, because LIDs or P_Keys of receivers changed.
   void ReceiversChanged();
   std::vector<Event> TakeEvents() { return std::exchange(events_, {}); }
 

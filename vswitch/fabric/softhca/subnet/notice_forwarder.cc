@@ -5,8 +5,8 @@
 namespace eoib::softhca {
 namespace {
 
-// What makes two subscriptions of a port the same. The QPN says who of its clients is meant, but all reports go to the general
-// services QP; the response time is a wish.
+// True if two subscriptions of a port are the same. The QPN names a client of the port, but all reports go to the general
+// services QP; the response time is only a wish.
 bool SameSubscription(const InformInfo& a, const InformInfo& b) {
   return a.gid == b.gid && a.lid_begin == b.lid_begin && a.lid_end == b.lid_end && a.generic == b.generic && a.type == b.type &&
          a.trap == b.trap && a.producer == b.producer;
@@ -21,7 +21,7 @@ bool LidInRange(const InformInfo& info, uint16_t lid) {
   return lid >= info.lid_begin && lid <= std::max(info.lid_begin, info.lid_end);
 }
 
-// §13.4.8.3: GID and LIDs are the issuer's, not those of whom the notice is about.
+// §13.4.8.3: GID and LIDs select the issuer of the notice, not its subject.
 bool Matches(const InformInfo& info, const Notice& notice) {
   const bool issuer = info.gid.IsZero() ? LidInRange(info, notice.issuer_lid) : info.gid == notice.issuer_gid;
   return issuer && info.generic == notice.generic &&

@@ -8,14 +8,14 @@
 namespace eoib::softhca {
 namespace {
 
-// ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, also of unicast and multicast apart.
+// ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, also for unicast and multicast separately.
 constexpr uint16_t kExtendedWidth = 1u << 9;
 constexpr uint8_t kAllPorts = 0xff;
 
 struct Counter {
   uint64_t PortCountersAttribute::*value;
-  uint16_t bit;           // in CounterSelect of PortCounters (§16.1.3.5), 0 if it is not there
-  uint16_t extended_bit;  // in that of PortCountersExtended (§16.1.4.11), likewise
+  uint16_t bit;           // in CounterSelect of PortCounters (§16.1.3.5); 0: absent
+  uint16_t extended_bit;  // in CounterSelect of PortCountersExtended (§16.1.4.11); 0: absent
 };
 constexpr Counter kCounters[] = {
     {&PortCountersAttribute::rcv_errors, 1u << 3, 0},
@@ -47,7 +47,7 @@ PortCountersAttribute PmaResponder::ToAttribute(const PortCounters& counters) {
   attribute.rcv_packets = counters.rcv_packets;
   attribute.multicast_xmit_packets = counters.xmit_multicast_packets;
   attribute.multicast_rcv_packets = counters.rcv_multicast_packets;
-  // A page is read while its port counts: the part may be ahead of the whole.
+  // The port may count while its page is read, so the part can exceed the whole.
   attribute.unicast_xmit_packets = counters.xmit_packets - std::min(counters.xmit_packets, counters.xmit_multicast_packets);
   attribute.unicast_rcv_packets = counters.rcv_packets - std::min(counters.rcv_packets, counters.rcv_multicast_packets);
   return attribute;
@@ -105,7 +105,7 @@ MadStatus PmaResponder::AnswerCounters(const ManagedPort& port, bool extended, c
     const uint64_t now = answer.*counter.value;
     const uint16_t bit = extended ? counter.extended_bit : counter.bit;
     if (request.method == MadMethod::kSet && (asked->select & bit) != 0) baseline.*counter.value = now;
-    // The numbers lie in memory of the port's process, so they may even go back.
+    // The port's process can write any value, so a counter may even go back.
     answer.*counter.value = now - std::min(now, baseline.*counter.value);
   }
   extended ? EncodePortCountersExtended(answer, PerfData(reply)) : EncodePortCounters(answer, PerfData(reply));

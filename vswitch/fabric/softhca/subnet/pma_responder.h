@@ -1,8 +1,8 @@
-// PmaResponder: answers performance management MADs (IBA 1.4 §16.1) on behalf of the ports of a software subnet: ClassPortInfo,
+// PmaResponder: answers performance management MADs (IBA 1.4 §16.1) for the ports of a software subnet: ClassPortInfo,
 // PortCounters and PortCountersExtended.
 //
-// What a port counts, only its process changes. A Set clears by remembering the value to be subtracted from then on; the two
-// attributes are cleared apart from each other.
+// Only a port's process can change its counters. So a Set clears a counter by remembering its value, which is subtracted from
+// then on. The two attributes are cleared separately.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_
 
@@ -29,13 +29,13 @@ class PmaResponder {
 
   explicit PmaResponder(CountersOf counters_of) : counters_of_(std::move(counters_of)) {}
 
-  // The answer of `port` to `mad`, or none if that is no request of this class.
+  // Returns the answer of `port` to `mad`, or nullopt if `mad` is no request of this class.
   absl::optional<Mad> Respond(const ManagedPort& port, const Mad& mad);
-  // The port has a new process, which counts from zero.
+  // The port has a new process, whose counters start from zero.
   void ForgetPort(const Gid& port) { baselines_.erase(port); }
   const Counters& counters() const { return counters_; }
 
-  // In the terms of the attribute, before anything was cleared.
+  // Converts to the attribute, before baselines are subtracted.
   static PortCountersAttribute ToAttribute(const PortCounters& counters);
 
  private:

@@ -1,5 +1,5 @@
-// What a request to an SA demands of an MTU, a rate or a packet lifetime: a selector and a value (IBA 1.4 §15.2.5.16), which
-// MCMemberRecords and PathRecords have in common.
+// Demand: a request's condition on an MTU, a rate or a packet lifetime, as a selector and a value (IBA 1.4 §15.2.5.16).
+// MCMemberRecord and PathRecord share it.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_
 
@@ -11,7 +11,7 @@
 
 namespace eoib::softhca {
 
-// It demands something only if both the selector and the value are present, except that "the largest" needs no value.
+// A condition needs both the selector and the value, except that "the largest" needs no value.
 struct Demand {
   bool given = false;
   Selector selector = Selector::kExactly;
@@ -22,16 +22,16 @@ struct Demand {
   }
 };
 
-// Codes of a kind in the order of what they stand for; 0 for a code that is none.
+// Maps a code to a number in the order of what the codes mean; 0 for an unknown code.
 using CodeOrder = uint32_t (*)(uint8_t code);
 uint32_t MtuOrder(uint8_t code);
 uint32_t LifeOrder(uint8_t code);  // and RateMbps of link_rate.h
 
 bool Accepts(const Demand& demand, uint8_t actual, CodeOrder order);
-// The largest code up to `limit` that meets the demand.
+// Returns the largest code up to `limit` that meets the demand.
 absl::optional<uint8_t> Best(const Demand& demand, uint8_t limit, CodeOrder order);
 
-inline constexpr uint8_t kPacketLife = 18;  // 4.096 us * 2^18: about a second, as OpenSM has it
+inline constexpr uint8_t kPacketLife = 18;  // 4.096 us * 2^18, about a second: OpenSM's default
 
 }  // namespace eoib::softhca
 

@@ -8,13 +8,13 @@
 namespace eoib::softhca {
 namespace {
 
-// The port that a GID, or else a LID, names; null also if they contradict each other.
+// Returns the port that a GID, or else a LID, names; null if there is none or the two disagree.
 const ManagedPort* FindPort(const ManagedPorts& ports, bool has_gid, const Gid& gid, bool has_lid, Lid lid) {
   const ManagedPort* port = has_gid ? ports.FindByGid(gid) : ports.FindByLid(lid);
   return port != nullptr && has_lid && port->config.lid != lid ? nullptr : port;
 }
 
-// The source's P_Keys by which it reaches the destination, in the order of its table.
+// The source's P_Keys that reach the destination, in the order of its table.
 std::vector<PKey> CommonPKeys(const PortConfig& source, const PortConfig& destination, absl::optional<PKey> wanted) {
   std::vector<PKey> common;
   for (const PKey own : source.pkeys) {
@@ -24,7 +24,7 @@ std::vector<PKey> CommonPKeys(const PortConfig& source, const PortConfig& destin
   return common;
 }
 
-// The path between two ports but for its P_Key; nothing if it cannot be what is wanted.
+// The path between two ports, without its P_Key; nullopt if it does not meet the demands.
 absl::optional<PathRecord> PathBetween(const PortConfig& source, const PortConfig& destination, uint64_t mask,
                                        const PathRecord& wanted) {
   const uint8_t mtu_limit = MtuOrder(source.mtu) < MtuOrder(destination.mtu) ? source.mtu : destination.mtu;
@@ -48,7 +48,7 @@ absl::optional<PathRecord> PathBetween(const PortConfig& source, const PortConfi
   return record;
 }
 
-// The ports at one end: who is named, or else everybody, so far as the requester may know of them.
+// The ports at one end of the paths: the named one, or else all, without those that the requester may not know.
 std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortConfig& requester, bool has_gid, const Gid& gid,
                                          bool has_lid, Lid lid) {
   std::vector<const ManagedPort*> ends;
@@ -62,7 +62,7 @@ std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortCo
   return ends;
 }
 
-// The paths between two ports, one in each partition that lets them talk.
+// Adds the paths between two ports, one for each partition that they share.
 void AddPaths(const PortConfig& source, const PortConfig& destination, uint64_t mask, const PathRecord& wanted, size_t per_pair,
               std::vector<PathRecord>* found) {
   absl::optional<PathRecord> record = PathBetween(source, destination, mask, wanted);
@@ -71,13 +71,13 @@ void AddPaths(const PortConfig& source, const PortConfig& destination, uint64_t 
   std::vector<PKey> pkeys = CommonPKeys(source, destination, wants_pkey ? absl::optional<PKey>(wanted.pkey) : absl::nullopt);
   pkeys.resize(std::min(pkeys.size(), per_pair));
   for (const PKey pkey : pkeys) {
-    // As it was asked for: a caller may know a partition by its full P_Key and be a limited member.
+    // Use the P_Key of the request: a limited member may know the partition by its full P_Key.
     record->pkey = wants_pkey ? wanted.pkey : pkey;
     found->push_back(*record);
   }
 }
 
-// The path to a group is the group's, whatever its members can do: they had to be able to join.
+// The path to a group has the group's parameters; members had to support them in order to join.
 absl::optional<PathRecord> PathToGroup(const PortConfig& source, const McMemberRecord& group, uint64_t mask,
                                        const PathRecord& wanted) {
   const Demand mtu(mask, path::kMtuSelector, path::kMtu, wanted.mtu_selector, wanted.mtu);

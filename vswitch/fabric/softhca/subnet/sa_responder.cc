@@ -21,7 +21,7 @@ void Append(const Record& record, size_t stride, Encoder<Record> encode, std::ve
   encode(record, absl::MakeSpan(*records).last(stride));
 }
 
-// What was found, as its method wants it: Get exactly one record, GetTable all of them.
+// Answers with the records found: exactly one for Get, all of them for GetTable.
 template <typename Record>
 SaStatus AnswerWith(const std::vector<Record>& found, const SaHeader& request, Encoder<Record> encode,
                     std::vector<uint8_t>* records) {
@@ -31,10 +31,11 @@ SaStatus AnswerWith(const std::vector<Record>& found, const SaHeader& request, E
   return SaStatus::kOk;
 }
 
-// Whether component `bit` of a request is left open, or `equal`.
+// True if the request leaves component `bit` open, or it is `equal`.
 bool Is(uint64_t mask, uint64_t bit, bool equal) { return (mask & bit) == 0 || equal; }
 
-// With bit 31 of the attribute modifier, the wanted capabilities are among the port's; else they are all of them (§15.2.5.3).
+// With bit 31 of the attribute modifier, the port must have at least the wanted capabilities; without it, exactly these
+// (§15.2.5.3).
 bool HasCapabilities(const PortInfoRecord& record, const SaHeader& request, const PortInfoRecord& wanted) {
   constexpr uint32_t kAmongOthers = 1u << 31;
   const uint32_t mask = (request.attribute_modifier & kAmongOthers) != 0 ? wanted.info.capability_mask : ~0u;
@@ -67,7 +68,7 @@ absl::optional<SaAnswer> SaResponder::Respond(const PortConfig& requester, const
   SaAnswer answer;
   answer.header = *request;
   answer.header.method = ResponseTo(request->method);
-  answer.header.attribute_offset = 0;  // the encoder's affair
+  answer.header.attribute_offset = 0;  // the encoder sets it
   const SaStatus status = Dispatch(requester, *request, mad, &answer.records);
   answer.header.status = static_cast<uint16_t>(status);
   ++counters_.requests;
@@ -126,7 +127,7 @@ SaStatus SaResponder::DispatchQuery(const PortConfig& requester, const SaHeader&
   }
 }
 
-// The answer is the request's record (§15.2.2.2: as Set has it).
+// The answer repeats the request's record, as for any Set (§15.2.2.2).
 SaStatus SaResponder::Inform(const PortConfig& requester, const Mad& mad, Records* records) {
   const absl::StatusOr<InformInfo> info = DecodeInformInfo(SaRecord(mad));
   if (!info.ok()) return SaStatus::kRequestInvalid;
@@ -137,7 +138,7 @@ SaStatus SaResponder::Inform(const PortConfig& requester, const Mad& mad, Record
 
 SaStatus SaResponder::FindGroups(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const {
   Mad query = mad;
-  // A query may leave the MGID open, and whatever stands there need not be one.
+  // If the query leaves the MGID open, its bytes may be anything: make them a valid MGID for the decoder.
   if ((request.component_mask & mcm::kMgid) == 0) SaRecord(&query)[0] = 0xff;
   const absl::StatusOr<McMemberRecord> wanted = DecodeMcMemberRecord(SaRecord(query));
   if (!wanted.ok()) return SaStatus::kRequestInvalid;
@@ -149,7 +150,7 @@ SaStatus SaResponder::FindPaths(const PortConfig& requester, const SaHeader& req
   if (!wanted.ok()) return SaStatus::kRequestInvalid;
   const uint64_t mask = request.component_mask;
   const bool get = request.method == MadMethod::kGet;
-  // One path is what Get asks for, from somewhere to somewhere.
+  // Get asks for one path, so it must name both ends.
   if (get && ((mask & (path::kDgid | path::kDlid)) == 0 || (mask & (path::kSgid | path::kSlid)) == 0))
     return SaStatus::kInsufficientComponents;
   const bool limited = !get && (mask & path::kNumbPath) != 0;
@@ -208,7 +209,7 @@ SaStatus SaResponder::FindPKeyTables(const PortConfig& requester, const SaHeader
   std::vector<PKeyTableRecord> found;
   const uint64_t mask = request.component_mask;
   for (size_t block = 0; block < PKeyBlocks(requester); ++block) {
-    // The port number is a switch's affair (§15.2.5.11).
+    // Ports other than a switch's ignore the port number (§15.2.5.11).
     if (!Is(mask, pkey_table::kLid, wanted->lid == requester.lid)) continue;
     if (!Is(mask, pkey_table::kBlock, wanted->block == block)) continue;
     found.push_back(

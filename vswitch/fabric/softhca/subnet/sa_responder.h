@@ -1,16 +1,15 @@
-// SaResponder: the subnet administrator of a software subnet, asked in real MADs.
+// SaResponder: the subnet administrator of a software subnet. It takes a MAD and returns the answer; it knows no sockets,
+// threads or sinks. It answers (IBA 1.4 §15.2.5)
 //
-// It knows nothing of sockets, threads or sinks: a MAD in, an answer out. Answered are (IBA 1.4 §15.2.5)
+//       Set, Delete      MCMemberRecord (multicast_groups.h); Set of InformInfo (notice_forwarder.h)
+//       Get, GetTable    MCMemberRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
+//       Get              ClassPortInfo
 //
-//   Set, Delete      MCMemberRecord (multicast_groups.h); Set of InformInfo (notice_forwarder.h)
-//   Get, GetTable    MCMemberRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
-//   Get              ClassPortInfo
+// and refuses other methods and attributes with the status for that. A MAD that is no request of SubnAdm's class and version
+// is counted and dropped.
 //
-// Other methods and attributes get the status that says so. What is not a request in SubnAdm's class and version is counted and
-// dropped.
-//
-// Trust. There are no trusted hosts (§15.4.1): a port learns of ports with which it shares a partition, of groups of its own
-// partitions but not of their members, and of no P_Key table but its own. The switch is nobody's secret.
+// Trust. There are no trusted hosts (§15.4.1). A port learns of the ports with which it shares a partition, of the groups of
+// its partitions but not of their members, and of its own P_Key table only. All ports may know the switch.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
 
@@ -26,13 +25,13 @@
 
 namespace eoib::softhca {
 
-// What is answered to a request: a MAD with at most one record, or a table of records, which RMPP carries.
+// The answer to a request: a MAD with at most one record, or a table of records, which RMPP carries.
 struct SaAnswer {
   SaHeader header;
   std::vector<uint8_t> records;  // SaRecordStride(header.attribute) apart
 
   bool IsTable() const { return header.method == MadMethod::kGetTableResp && header.status == 0; }
-  // Of an answer that is no table.
+  // Only for an answer that is not a table.
   Mad ToMad() const;
 };
 
@@ -41,7 +40,7 @@ class SaResponder {
  public:
   struct Counters {
     uint64_t requests = 0;   // answered, with whatever status
-    uint64_t errors = 0;     // of these, those answered with another status than 0
+    uint64_t errors = 0;     // of these, answered with a status other than 0
     uint64_t malformed = 0;  // dropped
   };
 
@@ -49,7 +48,7 @@ class SaResponder {
   SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices)
       : ports_(ports), groups_(groups), notices_(notices) {}
 
-  // The answer to `mad` from the port of `requester`, or none if the MAD was dropped.
+  // Returns the answer to `mad` from the port of `requester`, or nullopt if the MAD was dropped.
   absl::optional<SaAnswer> Respond(const PortConfig& requester, const Mad& mad);
   const Counters& counters() const { return counters_; }
 

@@ -10,7 +10,7 @@
 namespace eoib::softhca {
 namespace {
 
-// SwitchInfo (IBA 1.4 §14.2.5.4): what is not here is zero.
+// The start of SwitchInfo (IBA 1.4 §14.2.5.4); the other fields are zero.
 struct SwitchInfoWire {
   be16 linear_fdb_cap;
   be16 random_fdb_cap;
@@ -53,8 +53,8 @@ absl::optional<SmpResponder::Node> SmpResponder::NodeOfLid(const ManagedPort& fr
   return Node{port, kHcaPort};
 }
 
-// §14.2.2: what hops and switches on the way do to the packet, there and back, so that it returns with the hop pointer it
-// was sent with.
+// §14.2.2: does what hops and switches do to the packet on the way there and back. It returns with the hop pointer that it was
+// sent with.
 absl::optional<SmpResponder::Node> SmpResponder::Walk(const ManagedPort& from, SmpHeader* header) const {
   const bool whole_way = header->dr_slid == SmpHeader::kPermissiveLid && header->dr_dlid == SmpHeader::kPermissiveLid;
   if (!whole_way || header->hop_pointer != 0 || header->hop_count > 2) return absl::nullopt;
@@ -92,12 +92,12 @@ MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& r
     case SmpAttribute::kGuidInfo:
       return AnswerGuidInfo(request.attribute_modifier, port.config.port_guid, data);
     case SmpAttribute::kPortInfo:
-      // 0 is the port that the packet came in by, which is the only one.
+      // 0 means the port by which the packet came in, and there is only one.
       if (request.attribute_modifier > kHcaPort) return MadStatus::kInvalidField;
       EncodePortInfo(PortInfoOf(port), data);
       return MadStatus::kOk;
     case SmpAttribute::kPKeyTable: {
-      // The high half is a switch's port number.
+      // The high half is a port number, used by switches only.
       const absl::optional<PKeyTableBlock> block = PKeyBlockOf(port.config, request.attribute_modifier & 0xffff);
       if (!block.has_value()) return MadStatus::kInvalidField;
       EncodePKeyTable(*block, data);
@@ -143,8 +143,8 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
   }
 }
 
-// The outer ports have neither LID nor capabilities of their own (§14.2.5.6): a link that is up or down, as at its other end.
-// LocalPortNum is where the question came in, whichever port it is about.
+// The outer ports have neither LID nor capabilities (§14.2.5.6). Their link state is that of the port at the other end.
+// LocalPortNum is the port by which the request came in, whichever port the request is about.
 MadStatus SmpResponder::SwitchPortInfo(uint8_t number, uint8_t entered_by, absl::Span<uint8_t> data) const {
   if (number > ManagedSwitch::kPorts) return MadStatus::kInvalidField;
   PortInfo info;

@@ -1,11 +1,12 @@
-// SmpResponder: answers subnet management packets (IBA 1.4 §14) on behalf of all ports of a software subnet and of its switch.
+// SmpResponder: answers subnet management packets (IBA 1.4 §14) for all ports of a software subnet and for its switch.
 //
-// A packet routed by LID goes to a port, or to the switch under the subnet manager's LID. Along a directed route, hop 0 is the
-// port that asks, one hop by port 1 the switch, and one more by port N of the switch what is plugged in there.
+// A packet routed by LID goes to a port, or to the switch if it has the subnet manager's LID. On a directed route, hop 0 is
+// the sending port, one hop through port 1 leads to the switch, and another through port N of the switch to the port connected
+// there.
 //
-// Get only, of NodeInfo, NodeDescription, PortInfo, P_KeyTable, GUIDInfo, of the switch SwitchInfo too, and SMInfo while it
-// runs the subnet manager. As on a fabric without M_Keys, everybody may read everything; nobody may set anything, since the
-// subnet is fabricd's to configure. A packet to where nobody is, or along a route that leads nowhere, is lost.
+// Only Get is supported: NodeInfo, NodeDescription, PortInfo, P_KeyTable and GUIDInfo; for the switch also SwitchInfo, and
+// SMInfo while it runs the subnet manager. As on a fabric without M_Keys every port may read everything. No port may set
+// anything, since fabricd configures the subnet. A packet without a destination is lost.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 
@@ -23,25 +24,26 @@ class SmpResponder {
  public:
   struct Counters {
     uint64_t requests = 0;  // answered, with whatever status
-    uint64_t lost = 0;      // malformed, no request, or no way to where it was sent
+    uint64_t lost = 0;      // malformed, no request, or no route to its destination
   };
 
   // `ports` outlives the responder.
   explicit SmpResponder(const ManagedPorts* ports) : ports_(ports) {}
 
-  // The answer to `mad` that the port `from` sent to `destination` (which a directed route does not look at), if there is one.
+  // Returns the answer to `mad`, which port `from` sent to `destination` (ignored for a directed route); nullopt if the packet
+  // is lost.
   absl::optional<Mad> Respond(const ManagedPort& from, Lid destination, const Mad& mad);
   const Counters& counters() const { return counters_; }
 
  private:
-  // Where a packet has arrived.
+  // The node at which a packet has arrived.
   struct Node {
     const ManagedPort* port;  // null: the switch
-    uint8_t entered_by;       // its port
+    uint8_t entered_by;       // the port by which it arrived
   };
 
   absl::optional<Node> NodeOfLid(const ManagedPort& from, Lid destination) const;
-  // Fills in the return path.
+  // Follows a directed route and fills in the return path.
   absl::optional<Node> Walk(const ManagedPort& from, SmpHeader* header) const;
   const ManagedPort* PluggedInto(uint8_t switch_port) const;
 

@@ -20,12 +20,12 @@ uint64_t SystemSeed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
-// A write of LIDs costs two syncs of a disk, and whoever connects can cause one. But what is not written when fabricd is
-// killed, a newcomer may take.
+// A write of LIDs costs two disk syncs, and any process that connects can cause one, so writes are rate-limited. If fabricd is
+// killed before a write, a new port may take the LID.
 constexpr absl::Duration kSaveInterval = absl::Milliseconds(100);
 constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
-// FNV-1a. A port's GUID follows from its name alone, so it survives everything.
+// FNV-1a. A port's GUID depends on its name only, so it survives every restart.
 uint64_t HashName(absl::string_view name, uint64_t salt) {
   uint64_t hash = 0xcbf2'9ce4'8422'2325ull ^ salt;
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100'0000'01b3ull;
@@ -33,7 +33,7 @@ uint64_t HashName(absl::string_view name, uint64_t salt) {
   return hash * 0x9e37'79b9'7f4a'7c15ull;
 }
 
-// An EUI-64 with the bit of local administration, and no group bit.
+// A locally administered EUI-64 without the group bit.
 Guid LocalGuid(uint64_t hash) { return Guid((hash & 0x00ff'ffff'ffff'ffffull) | 0x0200'0000'0000'0000ull); }
 
 absl::Status DuplicateDoorbell(const std::string& name, int doorbell, std::shared_ptr<UniqueFd>* duplicate) {
@@ -45,7 +45,7 @@ absl::Status DuplicateDoorbell(const std::string& name, int doorbell, std::share
 
 }  // namespace
 
-// The direct link. All state is the Subnet's.
+// The in-process link. All state is in the Subnet.
 class Subnet::Link final : public SubnetLink {
  public:
   Link(Subnet* subnet, const RegistrationWish& wish) : subnet_(subnet), wish_(wish) {}
@@ -114,9 +114,9 @@ Subnet::Subnet(Options options)
           options_.last_mlid,
           /*first_tid=*/random_()) {
   absl::MutexLock lock(&mutex_);
-  // Ring identifiers are never reused, by a restarted subnet neither: ports still hold rings of its predecessor.
+  // Ring identifiers must not repeat those of a former subnet: ports may still hold its rings.
   next_ring_ = (random_() << 32) + 1;
-  switch_.guid = LocalGuid(HashName("", 0));  // no port's name
+  switch_.guid = LocalGuid(HashName("", 0));  // a name that no port has
   switch_.gid = Gid::FromPrefixAndGuid(options_.gid_prefix, switch_.guid);
   if (options_.lids == nullptr) return;
   for (const auto& [name, kept] : options_.lids->ports()) MakePort(name, kept);
@@ -240,8 +240,8 @@ absl::Status Subnet::Own(Port* port, const RegistrationWish& wish, const std::sh
   return absl::OkStatus();
 }
 
-// Ranges are aligned, so two of them are the same or disjoint. The first and the last are not given: they hold the special QPNs
-// 0, 1 and 0xffffff. `former` is the range of the name's last registration, which no successor gets.
+// Ranges are aligned, so two of them are equal or disjoint. The first and the last are reserved, since they contain the
+// special QPNs 0, 1 and 0xffffff. `former` is the range of the name's last registration; the next one must not get it.
 absl::StatusOr<QpnRange> Subnet::AllocateQpns(const QpnRange& wish, const QpnRange& former) {
   constexpr uint32_t kSlots = (Qpn::kMax + 1) / kQpnsPerPort;
   const uint32_t wished = wish.first.value();
@@ -263,14 +263,14 @@ bool Subnet::QpnsAreFree(uint32_t first) const {
   });
 }
 
-// Tells a port that has just registered all there is to know, its configuration first.
+// Tells a newly registered port everything, its configuration first.
 void Subnet::Activate(Port* port) {
   const bool was_active = port->config.active;
   UpdateActive(port);
-  if (was_active) agents_.PortInService(*port);  // guests kept it up, but datagrams arrive from now on
+  if (was_active) agents_.PortInService(*port);  // guests kept it up, but only now can it receive datagrams
   TellConfig(port);
   TellFaults(port);
-  TellChangedFaults();  // a rule may have waited for it
+  TellChangedFaults();  // a rule may name it as a source
   for (const auto& [mgid, group] : agents_.groups().groups()) {
     TellGroup(*port, group.record.mlid, ReceiverLids(group.record.mlid));
   }
@@ -310,7 +310,7 @@ void Subnet::Unregister(const std::shared_ptr<Session>& session) {
     } else {
       Leave(session->port, session);
     }
-    // The sink may be in a call on another thread.
+    // Another thread may be calling the sink.
     const auto not_being_told = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return being_told_ != session; };
     mutex_.Await(absl::Condition(&not_being_told));
   }
@@ -331,10 +331,10 @@ void Subnet::Disown(Port* port) {
   CloseRingsOf(port);
   port->owner = nullptr;
   CountEnd(*port);
-  // Its memberships end with it, also if somebody keeps the port up.
+  // Its memberships end, even if a guest keeps the port up.
   if (std::exchange(port->config.active, false)) agents_.PortOutOfService(*port);
   UpdateActive(port);
-  TellConfig(port);  // its guests
+  TellConfig(port);  // for its guests
   TellNews();
 }
 
@@ -356,7 +356,7 @@ absl::Status Subnet::SendMad(const std::shared_ptr<Session>& session, Lid destin
   {
     absl::MutexLock lock(&mutex_);
     Port* port = session->port;
-    // As on a cable: what nobody receives is lost, and the sender's timeout tells.
+    // As on a cable, a MAD without a receiver is lost, and the sender times out.
     if (session->sink == nullptr || !port->config.active) return absl::OkStatus();
     ++port->mads;
     agents_.Receive(*port, session->process, destination, mad);
@@ -416,7 +416,7 @@ void Subnet::CloseRing(const std::shared_ptr<Session>& session, uint64_t ring) {
   Deliver();
 }
 
-// A subnet that cannot write goes on: what is lost is lost only if it is restarted, and `show` tells the operator.
+// A subnet that cannot write LIDs goes on. They are lost only at a restart, and `show` reports the error.
 void Subnet::Run() {
   {
     absl::MutexLock lock(&mutex_);
@@ -428,7 +428,7 @@ void Subnet::Run() {
   Deliver();
 }
 
-// Returns how long to wait until it is called again, if there is something to save then.
+// Returns the time until the next call, if there is something to save then.
 absl::Duration Subnet::SaveLids() {
   LidFile& lids = *options_.lids;
   const bool was_writing = lids.writing();

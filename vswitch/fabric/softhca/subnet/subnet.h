@@ -1,14 +1,12 @@
 // Subnet: subnet manager, subnet administrator and switch control of a software fabric.
 //
-// It knows ports by name, gives them LIDs, GUIDs, P_Key tables and ranges of QPNs, answers their MADs (mad_agents.h), tells all
-// of them who is in which multicast group, and introduces a producer of datagrams to its consumer. It never sees a datagram.
-// It is used in process (tests, simulations: Connect) and inside eoib-fabricd, which offers Connect over a socket
-// (fabric_server.h).
+// It knows ports by name. It assigns LIDs, GUIDs, P_Key tables and ranges of QPNs, answers MADs (mad_agents.h), tells all
+// ports the members of multicast groups, and connects producers of datagrams to consumers. It never sees a datagram. Tests and
+// simulations use it in process (Connect); eoib-fabricd offers it over a socket (fabric_server.h).
 //
-// Threads. Every member may be called from any thread. What ports are to be told is queued under the mutex and delivered
-// without it, by whichever thread finds nobody else delivering: so every port sees events in the order in which they
-// happened, one at a time, and a sink may take its own locks. A call may therefore return while another thread is still
-// delivering what the call caused.
+// Threads. Any thread may call every member. Calls to ports are queued under the mutex and delivered without it, by one thread
+// at a time. So every port sees events in order and one at a time, and a sink may take its own locks. A call may return while
+// another thread still delivers its effects.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_H_
 
@@ -42,10 +40,10 @@
 
 namespace eoib::softhca {
 
-// What a port would like to keep when it registers with a subnet that was restarted beneath it. Granted where it is free.
+// What a port asks to keep when it registers with a restarted subnet. Granted if free.
 struct RegistrationWish {
   Lid lid;        // 0: any
-  QpnRange qpns;  // count 0: a new one
+  QpnRange qpns;  // count 0: a new range
 };
 
 class Subnet {
@@ -59,18 +57,18 @@ class Subnet {
     uint64_t gid_prefix = kDefaultGidPrefix;
     uint8_t mtu = 5;                              // IbMtu's code: 4096
     uint8_t rate = 3;                             // IBA rate code: 10 Gb/s
-    Mlid last_mlid = MulticastGroups::kLastMlid;  // tests run out of MLIDs sooner
-    uint64_t seed = 0;                            // of QPN ranges and ring identifiers; 0: from the system
-    const Clock* clock = nullptr;                 // null: CLOCK_MONOTONIC. Outlives the subnet, as the file does.
-    LidFile* lids = nullptr;                      // what a predecessor gave to whom; null: nothing is kept
+    Mlid last_mlid = MulticastGroups::kLastMlid;  // tests use fewer MLIDs
+    uint64_t seed = 0;                            // for QPN ranges and ring identifiers; 0: from the system
+    const Clock* clock = nullptr;                 // null: CLOCK_MONOTONIC. Clock and file outlive the subnet.
+    LidFile* lids = nullptr;                      // the LIDs of a former run; null: LIDs are not kept
   };
 
-  // What an operator is shown of a port.
+  // A port as an operator sees it.
   struct PortStatus {
     std::string name;
     PortConfig config;
     bool alive = false;    // a process owns it
-    bool link_up = false;  // as SetLink left it; `config.active` is both
+    bool link_up = false;  // set by SetLink; `config.active` needs both
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
     size_t rings_out = 0, rings_in = 0;
     absl::optional<PortCounters> counters;
@@ -88,7 +86,7 @@ class Subnet {
     std::string port;
     std::vector<InformInfo> infos;
   };
-  // What became of MADs. Those of a kind that nothing answers count as malformed with the SA.
+  // Counters of MADs. A MAD of a class without an agent counts as malformed with the SA.
   struct MadCounters {
     SaResponder::Counters sa;
     NoticeForwarder::Counters notices;
@@ -96,14 +94,14 @@ class Subnet {
     SmpResponder::Counters smp;
     PmaResponder::Counters pma;
   };
-  // Where the copies of all datagrams are that ports have posted since this subnet began (README.md, "Conservation"):
-  // copies = delivered + dropped + sending + receiving + in_rings + died, unless ports counted before it began.
+  // The whereabouts of all datagram copies posted since this subnet started (README.md, "Conservation"): copies = delivered +
+  // dropped + sending + receiving + in_rings + died, unless ports counted before the start.
   struct Conservation {
     uint64_t copies = 0, delivered = 0, dropped = 0;
     int64_t sending = 0, receiving = 0;  // in queues of ports
     int64_t in_rings = 0;
     int64_t died = 0;           // in queues of ports whose processes ended
-    uint64_t joint_deaths = 0;  // processes that died while another's port had none: what was between them stays in in_rings
+    uint64_t joint_deaths = 0;  // deaths while another port had no process: copies between the two stay in in_rings
   };
   struct RingStatus {
     uint64_t ring = 0;
@@ -113,36 +111,35 @@ class Subnet {
 
   explicit Subnet(Options options);
   Subnet() : Subnet(Options()) {}
-  // All links must have been destroyed.
+  // All links must be destroyed before.
   ~Subnet();
   Subnet(const Subnet&) = delete;
   Subnet& operator=(const Subnet&) = delete;
 
-  // A link for one port. The subnet outlives it. Destroying it unregisters the port.
+  // Makes a link for one port. The subnet outlives it. Its destructor unregisters the port.
   std::unique_ptr<SubnetLink> Connect(const RegistrationWish& wish);
   std::unique_ptr<SubnetLink> Connect() { return Connect(RegistrationWish()); }
 
-  // Changes while the subnet runs; each tells the ports it concerns. `name` is kNotFound if no port of it ever registered.
+  // Changes while the subnet runs. Each notifies the affected ports. kNotFound if no port `name` ever registered.
   absl::Status SetLink(const std::string& name, bool up);
   // kAlreadyExists if another port has that LID.
   absl::Status SetLid(const std::string& name, Lid lid);
-  // `name`: a port's, registered or not, or "ALL", which also brings back whoever was removed by name. A P_Key that was there
-  // before keeps its index in the table, and one that goes leaves an invalid entry (0x0000): queue pairs name partitions by
-  // index.
+  // `name`: a port's, registered or not, or "ALL", which also restores ports that were removed by name. Queue pairs select
+  // partitions by index, so a P_Key keeps its index in the table, and a removed one leaves an invalid entry (0x0000).
   absl::Status AddToPartition(PKey pkey, const std::string& name, Membership membership);
   // kNotFound if it is not a member. A partition ends with its last member. Memberships of groups stay, as with OpenSM.
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
-  // While it is absent, nobody answers for the SM and the SA, and reports wait; agents of ports answer.
+  // While the SM is absent, SM and SA do not answer and reports wait; agents of ports still answer.
   void SetSmAbsent(bool absent);
-  // As if it had died and started anew: groups and subscriptions are forgotten, and every port is asked to reregister.
+  // Acts like a restarted SM: forgets groups and subscriptions and asks every port to reregister.
   void RestartSm();
-  // kAlreadyExists if a port has that LID. Every port hears of it.
+  // kAlreadyExists if a port has that LID. Notifies every port.
   absl::Status MoveSm(Lid lid);
-  // Asks a port, or "ALL", to join and subscribe anew.
+  // Asks a port, or "ALL", to rejoin and resubscribe.
   absl::Status Reregister(const std::string& name);
 
-  // Repeats what ports have not confirmed in time, and writes LIDs down. Whoever wants reports and tables to survive losses,
-  // and LIDs a restart, calls it at NextDeadline.
+  // Retries unconfirmed reports and segments, and writes LIDs. Call it at NextDeadline, or lost reports and tables are not
+  // repeated and LIDs do not survive a restart.
   void Run();
   absl::Time NextDeadline() const;
 
@@ -155,12 +152,12 @@ class Subnet {
   bool sm_absent() const;
   Lid sm_lid() const;
 
-  // Faults that receiving ports simulate (FaultRule), by name: of a port, registered or not, or kAnyPort. Of several rules that
-  // fit a datagram the one with both names counts, else the one with its source's, else the one with its destination's. A rule
-  // replaces the one of the same names; one that asks for nothing exempts them. kResourceExhausted above kMaxFaultRules.
+  // Faults that receiving ports simulate (FaultRule), by name: a port's, registered or not, or kAnyPort. The rule with both
+  // names goes before the one with the source's, that before the one with the destination's. A new rule replaces the one with
+  // the same names; an empty one exempts them. kResourceExhausted above kMaxFaultRules.
   struct Fault {
     std::string source, destination;
-    FaultRule rule;  // `source` is not used
+    FaultRule rule;  // its `source` is not used
   };
   static constexpr char kAnyPort[] = "*";
   absl::Status SetFault(const Fault& fault);
@@ -169,7 +166,7 @@ class Subnet {
   void ClearFaults();
   std::vector<Fault> Faults() const;
 
-  // What a port counts, or counted up to its death. Nothing if it never registered or showed no counters.
+  // A port's counters, also after its death. nullopt if it never registered or has no counters.
   absl::optional<PortCounters> CountersOf(const std::string& name) const;
   absl::optional<PortCounters> CountersOf(Lid lid) const;
   Conservation GetConservation() const;
@@ -178,21 +175,21 @@ class Subnet {
   class Link;
   struct Port;
 
-  // One registration of one link. `sink` is null once it has ended.
+  // One registration of one link. `sink` is null after it has ended.
   struct Session {
     Port* port = nullptr;
     PortSink* sink = nullptr;
     PortUse use = PortUse::kOwn;
-    uint64_t process = 0;  // a number of its own, not 0
+    uint64_t process = 0;  // unique; not 0
     std::shared_ptr<UniqueFd> doorbell;
   };
-  // A name, from its first registration on.
+  // A port, from the first registration of its name on.
   struct Port : ManagedPort {
     bool link_up = true;
     std::shared_ptr<Session> owner;             // null: no process owns the port
     std::set<std::shared_ptr<Session>> guests;  // processes that use it without owning it
     std::shared_ptr<const CountersPage> counters;
-    std::vector<FaultRule> faults;  // that it was told
+    std::vector<FaultRule> faults;  // the last ones sent to it
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
   };
   struct Ring {
@@ -204,7 +201,7 @@ class Subnet {
     std::shared_ptr<Session> session;
     absl::AnyInvocable<void(PortSink*)> call;
   };
-  // The view of ports_ that what answers MADs has; used under mutex_ only.
+  // The view of ports_ for the MAD agents. Used under mutex_ only.
   class PortView : public ManagedPorts {
    public:
     explicit PortView(const Subnet* subnet) : subnet_(subnet) {}
@@ -240,17 +237,17 @@ class Subnet {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(Port* port, const std::shared_ptr<Session>& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Disown(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All rings from and to the port, at both ends.
+  // Closes all rings from and to the port, at both ends.
   void CloseRingsOf(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // True if the table changed.
+  // Returns true if the table changed.
   bool UpdatePKeys(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateAllPKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Partition* FindPartition(PKey pkey) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Visit(Port* port, const std::shared_ptr<Session>& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Activate(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether any process wants it up.
+  // True if some process wants the port up.
   static bool IsUsed(const Port& port);
-  // After link_up, owner or guests have changed.
+  // Call after link_up, owner or guests have changed.
   void UpdateActive(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PortCounters ReadCounters(const ManagedPort& port) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetCounters(Port* port, std::shared_ptr<const CountersPage> counters) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -259,19 +256,19 @@ class Subnet {
   static std::string WhyNoRing(const Port* source, const Port* destination, Lid lid);
   static SourceIdentity IdentityOf(const Port& port);
 
-  // Queue what ports are to be told; Deliver runs without the mutex.
+  // The Tell functions queue calls to ports; Deliver makes them without the mutex.
   void Tell(const std::shared_ptr<Session>& session, absl::AnyInvocable<void(PortSink*)> call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellConfig(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellSource(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellRingClosed(Port* port, uint64_t ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the agents have to say: who is in which group now, and MADs.
+  // Queues what the agents produced: changed groups and MADs.
   void TellNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellMad(const OutgoingMad& outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellGroup(const Port& port, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const std::vector<Lid>> ReceiverLids(Mlid mlid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells ports whose rules are others than they were told.
+  // Tells the ports whose rules differ from the last ones sent.
   void TellChangedFaults() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellFaults(Port* port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<FaultRule> FaultsTo(const std::string& destination) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -287,18 +284,18 @@ class Subnet {
   mutable absl::Mutex mutex_;
   ManagedSwitch switch_ ABSL_GUARDED_BY(mutex_);
   std::vector<Partition> partitions_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // by name, with those that are kept
+  std::map<std::string, std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mutex_);  // by name; includes ports of the LID file
   std::map<Lid, Port*> by_lid_ ABSL_GUARDED_BY(mutex_);
   std::map<Gid, Port*> by_gid_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Ring> rings_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_process_ ABSL_GUARDED_BY(mutex_) = 1;
-  absl::Time next_save_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // LIDs are not written before
+  absl::Time next_save_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // do not write LIDs before
   uint64_t next_ring_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   MadAgents agents_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, FaultRule> faults_ ABSL_GUARDED_BY(mutex_);  // by source, destination
-  bool told_faults_ ABSL_GUARDED_BY(mutex_) = false;  // some port may have been told of rules
-  Conservation of_former_ ABSL_GUARDED_BY(mutex_);    // of registrations whose names have another process now
+  bool told_faults_ ABSL_GUARDED_BY(mutex_) = false;  // some port may have rules
+  Conservation of_former_ ABSL_GUARDED_BY(mutex_);    // of processes that a later one of the same port replaced
 
   std::deque<Delivery> deliveries_ ABSL_GUARDED_BY(mutex_);
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;

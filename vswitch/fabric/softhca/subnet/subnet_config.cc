@@ -18,7 +18,7 @@
 namespace eoib::softhca {
 namespace {
 
-// Collects every mistake of a file, so that an operator corrects them in one go.
+// Collects all mistakes of a file, so that an operator can correct them together.
 class Parser {
  public:
   explicit Parser(absl::string_view source) : source_(source) {}
@@ -47,7 +47,7 @@ class Parser {
       return;
     }
     for (const toml::node& table : *tables) ReadPartition(*table.as_table());
-    // One entry is kept for the default partition.
+    // Keep one entry for the default partition.
     if (tables->size() >= kMaxPKeys) Mistake(node.source(), absl::StrCat("more than ", kMaxPKeys - 1, " partitions"));
   }
 

@@ -1,12 +1,12 @@
-// The partitions of a software subnet, from a TOML file:
+// SubnetConfig: the partitions of a software subnet, from a TOML file:
 //
-//   [[partition]]
-//   pkey = 0x8001             # either membership form
-//   full = ["h1", "h2"]       # names of ports, or "ALL"
-//   limited = ["h3"]
+//       [[partition]]
+//       pkey = 0x8001             # either membership form
+//       full = ["h1", "h2"]       # names of ports, or "ALL"
+//       limited = ["h3"]
 //
-// A port listed by name is what its name says, whatever "ALL" says. A file that does not mention the default partition has it
-// all the same, first in every P_Key table, with every port a full member.
+// A port's own name goes before "ALL". If the file does not mention the default partition, it comes first in every P_Key
+// table, with every port as a full member.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_CONFIG_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_CONFIG_H_
 
@@ -29,23 +29,23 @@ inline constexpr PKey kDefaultPKey{0xffff};
 enum class Membership : uint8_t { kNone, kLimited, kFull };
 
 struct Partition {
-  PKey pkey;                                 // in its full form
-  Membership all = Membership::kNone;        // of ports that are not listed
-  std::map<std::string, Membership> listed;  // by name; kNone excludes the port though "ALL" is a member
+  PKey pkey;                                 // in the full form
+  Membership all = Membership::kNone;        // ports that are not listed
+  std::map<std::string, Membership> listed;  // by name; kNone excludes the port from "ALL"
 
   Membership Of(const std::string& name) const;
-  // The P_Key of a port of that name in this partition, if it is a member.
+  // The P_Key of the port of that name, if it is a member.
   absl::optional<PKey> PKeyOf(const std::string& name) const;
 };
 
 struct SubnetConfig {
-  std::vector<Partition> partitions;  // in the order of P_Key tables; no P_Key twice
+  std::vector<Partition> partitions;  // in the order of P_Key tables; P_Keys are unique
 
-  // The default partition only, with every port a full member.
+  // Only the default partition, with every port as a full member.
   static SubnetConfig Default();
 };
 
-// `source` is what messages call the file. kInvalidArgument: "fabric.toml:12: ...", one line for each mistake.
+// `source` names the file in messages. kInvalidArgument: "fabric.toml:12: ...", one line for each mistake.
 absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source);
 absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path);
 

@@ -1,4 +1,4 @@
-// What the subnet asks of ports and hears of them beside their traffic: faults to simulate, and counters.
+// Subnet: the faults that ports simulate, the ports' counters, and conservation.
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +31,7 @@ absl::Status Subnet::SetFault(const Fault& fault) {
     rule = fault.rule;
     rule.source = absl::nullopt;
     for (const auto& [name, port] : ports_) {
-      // Who asks for the same again wants the same sequence again.
+      // Tell even unchanged rules: the operator who repeats a rule wants its random sequence to restart.
       const bool meant = fault.destination == kAnyPort || fault.destination == name;
       if (meant) TellFaults(port.get());
     }
@@ -69,7 +69,7 @@ std::vector<Subnet::Fault> Subnet::Faults() const {
 }
 
 void Subnet::TellChangedFaults() {
-  // A port that comes costs nothing as long as nobody asks for faults: there may be thousands.
+  // Without faults this must cost nothing per new port: there may be thousands.
   if (faults_.empty() && !told_faults_) return;
   told_faults_ = false;
   for (const auto& [name, port] : ports_) {
@@ -89,7 +89,7 @@ const FaultRule* Subnet::FindFault(const std::string& source, const std::string&
   return found == faults_.end() ? nullptr : &found->second;
 }
 
-// The rule for any source, if there is one, and one for each source that a rule names and that has a GID already.
+// Returns the rule for any source, if there is one, and one rule for each named source that has a GID already.
 std::vector<FaultRule> Subnet::FaultsTo(const std::string& destination) const {
   std::vector<FaultRule> rules;
   const FaultRule* any = FindFault(kAnyPort, destination);
@@ -136,7 +136,7 @@ absl::optional<PortCounters> Subnet::CountersOf(Lid lid) const {
 
 // ---- Conservation.
 
-// A process that lost its connection and is back goes on counting.
+// A process that reconnects goes on counting on the same page.
 void Subnet::SetCounters(Port* port, std::shared_ptr<const CountersPage> counters) {
   const bool goes_on = port->counters != nullptr && counters != nullptr && port->counters->IsSameAs(*counters);
   if (port->counters != nullptr && !goes_on) Account(port->counters->Load(), /*ended=*/true, &of_former_);
@@ -159,7 +159,8 @@ void Subnet::Account(const PortCounters& counters, bool ended, Conservation* sum
   sum->in_rings += static_cast<int64_t>(counters.ring_sent - counters.ring_taken - counters.ring_lost);
 }
 
-// Of a ring the end that is left counts what is in it. Nobody does if a process dies and the other end has ended before.
+// The surviving end of a ring counts the records in it. If a process dies and the other end has already ended, no port counts
+// them.
 void Subnet::CountEnd(const Port& ended) {
   if (ended.counters == nullptr || ended.counters->Load().ended != 0) return;
   of_former_.joint_deaths += std::any_of(ports_.begin(), ports_.end(), [&ended](const auto& entry) {

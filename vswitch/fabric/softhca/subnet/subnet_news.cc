@@ -1,4 +1,4 @@
-// Subnet's side towards its ports: what they are told, and in what order. The rest is in subnet.cc.
+// Subnet: what it tells its ports, and in which order. The rest is in subnet.cc.
 #include <algorithm>
 #include <utility>
 
@@ -32,7 +32,7 @@ void Subnet::TellRingClosed(Port* port, uint64_t ring) {
   Tell(port->owner, [ring](PortSink* to) { to->OnRingClosed(ring); });
 }
 
-// Groups first, so that whoever is told that it has joined also reaches the others.
+// Groups first, so that a port whose join is confirmed can already reach the other members.
 void Subnet::TellNews() {
   for (const Mlid mlid : agents_.groups().TakeChanged()) {
     const auto members = ReceiverLids(mlid);
@@ -53,7 +53,7 @@ void Subnet::TellMad(const OutgoingMad& outgoing) {
   for (const auto& guest : port.guests) tell(guest);
 }
 
-// A port outside the group's partition is told that the group has no members: it may have left the partition just now.
+// A port outside the group's partition gets an empty list, because it may just have left the partition.
 void Subnet::TellGroup(const Port& port, Mlid mlid, std::shared_ptr<const std::vector<Lid>> members) {
   const MulticastGroup* group = agents_.groups().FindByMlid(mlid);
   if (group != nullptr && !IsMemberOfPartition(port.config, group->record.pkey)) {
@@ -66,8 +66,8 @@ std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {
   auto lids = std::make_shared<std::vector<Lid>>();
   if (const MulticastGroup* group = agents_.groups().FindByMlid(mlid)) {
     for (const Gid& member : group->Receivers()) {
-      // A member that lost the P_Key stays one (as with OpenSM), but senders have no switch that would keep from it what it may
-      // not have.
+      // A member that lost the P_Key stays a member, as with OpenSM. Senders must leave it out themselves, because no switch
+      // does.
       const PortConfig& config = by_gid_.at(member)->config;
       if (IsMemberOfPartition(config, group->record.pkey)) lids->push_back(config.lid);
     }

@@ -1,4 +1,4 @@
-// Subnet: what an operator, or a test, changes in it and sees of it.
+// Subnet: what an operator or a test changes and inspects.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +8,7 @@
 namespace eoib::softhca {
 namespace {
 
-// Of ports that are not members though "ALL" is one.
+// Removes the ports that are excluded from "ALL".
 void ForgetExclusions(Partition* partition) {
   std::erase_if(partition->listed, [](const auto& entry) { return entry.second == Membership::kNone; });
 }
@@ -19,7 +19,7 @@ void AddMember(const std::string& name, Membership membership, Partition* partit
     return;
   }
   partition->all = membership;
-  ForgetExclusions(partition);  // all means all
+  ForgetExclusions(partition);  // "ALL" includes ports that were removed by name
 }
 
 void RemoveMember(const std::string& name, Partition* partition) {
@@ -39,7 +39,7 @@ absl::Status Subnet::SetLink(const std::string& name, bool up) {
       return absl::NotFoundError(absl::StrCat("set the link of port ", name, ": there is no such port; \"show\" lists them"));
     if (port->link_up == up) return absl::OkStatus();
     port->link_up = up;
-    // Not left to the port: what it has of rings is as good as a cable.
+    // Not left to the port: as long as it has rings, datagrams pass.
     if (!up) CloseRingsOf(port);
     UpdateActive(port);
     TellConfig(port);
@@ -110,7 +110,7 @@ absl::Status Subnet::RemoveFromPartition(PKey pkey, const std::string& name) {
           absl::StrCat("remove ", name, " from partition ", pkey.Full().ToString(), ": it is not a member"));
     }
     RemoveMember(name, partition);
-    // The default partition stays, since its place in P_Key tables is the first.
+    // The default partition stays, because it is the first entry of P_Key tables.
     std::erase_if(partitions_, [](const Partition& each) {
       return each.all == Membership::kNone && each.listed.empty() && each.pkey != kDefaultPKey;
     });
@@ -152,7 +152,7 @@ void Subnet::SetSmAbsent(bool absent) {
   {
     absl::MutexLock lock(&mutex_);
     switch_.runs_sm = !absent;
-    agents_.Run();  // what waited for its return
+    agents_.Run();  // sends what waited for its return
     TellNews();
   }
   Deliver();
