@@ -27,7 +27,7 @@
 
 namespace eoib {
 
-// What identifies an address handle: the port or group that it reaches.
+// The key of an address handle: the port or group that it reaches.
 struct PathKey {
   Gid dgid;
   uint16_t dlid = 0;  // a LID or an MLID; 0 on RoCE

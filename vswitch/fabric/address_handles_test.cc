@@ -152,8 +152,8 @@ TEST_F(AddressHandlesTest, SaysWhyThereIsNone) {
   EXPECT_TRUE(handles.Get(Key(2), {}).ok()) << "what is retired and idle makes room";
 }
 
-// Two workers send through handles that control keeps retiring and making: a handle that a worker has acquired is never
-// destroyed, and once control and workers rest nothing is left. ThreadSanitizer watches the same test.
+// Two workers send through handles that control keeps retiring and making. A handle that a worker has acquired is never
+// destroyed, and at rest no handle is left. ThreadSanitizer runs this test too.
 TEST_F(AddressHandlesTest, NoHandleIsDestroyedUnderASend) {
   AddressHandles handles(&hca_, pd_, 8);
   constexpr uint64_t kRounds = 100'000;
@@ -167,7 +167,7 @@ TEST_F(AddressHandlesTest, NoHandleIsDestroyedUnderASend) {
       const AhIndex index(published.load(std::memory_order_acquire));
       auto* ah = static_cast<FakeAh*>(handles.Acquire(index));
       if (ah == nullptr) continue;
-      std::this_thread::yield();  // a long send: control gets on meanwhile
+      std::this_thread::yield();  // a long send, during which control runs
       used_after_destruction += ah->destroyed.load(std::memory_order_relaxed);
       handles.Release(index);
       sends.fetch_add(1, std::memory_order_relaxed);
@@ -179,7 +179,7 @@ TEST_F(AddressHandlesTest, NoHandleIsDestroyedUnderASend) {
   for (uint64_t round = 0; round < kRounds && (round < 20'000 || sends.load() < 1000); ++round) {
     absl::StatusOr<AhIndex> index = handles.Get(Key(round), {});
     if (index.ok()) published.store(index->value(), std::memory_order_release);
-    handles.Put(previous);  // retired while the workers may still be looking at it
+    handles.Put(previous);  // retired while the workers may still use it
     previous = index.value_or(AhIndex::None());
     handles.Reap();
   }

@@ -5,8 +5,9 @@
 //     0          20                60         64                                     stride
 //     | headroom | GRH (40 bytes)  | EoIB (4) | Ethernet frame from its destination MAC ...
 //
-// A receive is posted at offset 20, so a received frame starts at 64; ports read their frames to offset 64 as well. The headroom
-// takes what is put in front of a frame: a VLAN tag, which moves the MACs down by 4, then the EoIB header. Frames never move.
+// A receive is posted at offset 20, so a received frame starts at 64; ports read their frames to offset 64 as well. The
+// headroom takes what is put in front of a frame: a VLAN tag, which moves the MACs down by 4, then the EoIB header. Frames
+// never move.
 //
 // A buffer is in exactly one state. These functions move it:
 //

@@ -1,7 +1,7 @@
-// FakeHca: an HCA that does nothing by itself, for tests of what lies on top of verbs: error paths, and who owns what when.
+// FakeHca: an HCA that does nothing by itself, for tests of error paths and of ownership above verbs.
 //
-// A test makes any verb fail (FailNext), looks at what was posted, says what completes, and counts the objects that are alive.
-// The software HCA (softhca/) is the one for tests in which datagrams should arrive.
+// A test makes any verb fail (FailNext), inspects what was posted, completes work requests, and counts live objects. For tests
+// in which datagrams arrive, use the software HCA (softhca/).
 #ifndef EOIB_VSWITCH_FABRIC_FAKE_VERBS_H_
 #define EOIB_VSWITCH_FABRIC_FAKE_VERBS_H_
 
@@ -31,7 +31,7 @@
 
 namespace eoib {
 
-// What the fake verbs work on. Each fake object is the verbs struct and what a test wants to know of it.
+// The objects of the fake verbs: each is the verbs struct and what tests inspect.
 struct FakeAh : ibv_ah {
   ibv_ah_attr attr = {};
   std::atomic<bool> destroyed{false};
@@ -63,10 +63,10 @@ struct FakeQp : ibv_qp {
   std::vector<FakeTransition> transitions;
   std::deque<FakeReceive> receives;
   std::deque<FakeSend> sends;
-  std::map<Gid, uint16_t> groups;  // and the MLID that each was attached with
+  std::map<Gid, uint16_t> groups;  // with the MLID of each attachment
 };
 
-// One thread, except that create_ah and destroy_ah may run on any, and beside a worker that looks at `destroyed`.
+// One thread, but create_ah and destroy_ah may run on any thread, beside a worker that reads `destroyed`.
 class FakeHca final : public Hca {
  public:
   FakeHca();
@@ -84,40 +84,40 @@ class FakeHca final : public Hca {
   RebuiltCapture* rebuilt_capture() override { return &capture_; }
   void OnPortChange() override { capture_.OnPortChange(*this); }
 
-  // The `skip`+1-th call of the verb of that name from now on fails with `error`.
+  // The call number `skip` + 1 of the named verb from now on fails with `error`.
   void FailNext(const std::string& verb, int error, int skip = 0) {
     absl::MutexLock lock(&failures_mutex_);
     failures_[verb] = {skip, error};
   }
-  // A protection domain that is always there, so that a test need not make one.
+  // A protection domain that tests need not make.
   ibv_pd* pd() { return &pd_; }
-  // Objects that verbs made and did not yet destroy, all kinds together.
+  // Objects of all kinds that verbs made and did not destroy yet.
   int alive() const { return alive_; }
 
-  // The queue pair made last, and a completion of it.
+  // The queue pair made last.
   FakeQp* qp() const { return qp_; }
   static FakeCq* receive_cq(FakeQp* qp) { return static_cast<FakeCq*>(qp->recv_cq); }
   static FakeCq* send_cq(FakeQp* qp) { return static_cast<FakeCq*>(qp->send_cq); }
   static void Complete(FakeCq* cq, const ibv_wc& wc);
   // Completes the oldest send.
   void CompleteSend(ibv_wc_status status = IBV_WC_SUCCESS);
-  // Writes `bytes` (from the GRH on) to the oldest posted receive and completes it.
+  // Writes `bytes`, which start with the GRH, into the oldest posted receive and completes it.
   void Deliver(absl::Span<const uint8_t> bytes, const ibv_wc& wc = {.status = IBV_WC_SUCCESS, .wc_flags = IBV_WC_GRH});
 
-  // What queries answer.
+  // The answers to queries.
   ibv_port_attr port_attr = {};
   std::vector<uint16_t> pkeys;
   Gid gid;
   int chosen_gid_index = 0;
-  std::map<int, ibv_gid_entry> gids;  // by index, as query_gid_ex tells them
-  // How many work requests one post call takes before it fails with ENOMEM; -1: all.
+  std::map<int, ibv_gid_entry> gids;  // query_gid_ex's entries, by index
+  // How many work requests one post call accepts before it fails with ENOMEM; -1: all.
   int post_room = -1;
   int post_send_calls = 0;
   int post_receive_calls = 0;
   size_t registered_bytes = 0;
   int registered_access = 0;
-  std::vector<std::unique_ptr<FakeAh>> ahs;  // the destroyed ones too
-  // Called by create_ah, which may wait in it, before it makes anything.
+  std::vector<std::unique_ptr<FakeAh>> ahs;  // includes destroyed ones
+  // create_ah calls this before it makes anything. It may block.
   std::function<void(const ibv_ah_attr& attr)> while_creating_ah;
 
  private:
@@ -126,7 +126,7 @@ class FakeHca final : public Hca {
   };
 
   static FakeHca* Of(ibv_context* context) { return static_cast<FakeContext*>(context)->hca; }
-  // 0, or the error with which this call is to fail (in errno as well).
+  // Returns 0, or the error (also in errno) with which this call must fail.
   int Failure(const std::string& verb);
   template <typename T>
   T* Alive(T* object) {
@@ -298,7 +298,7 @@ inline const VerbsTable& FakeHca::verbs() const {
       channel->fd = eventfd(0, EFD_CLOEXEC);
       return Of(context)->Alive(channel);
     };
-    // Verbs that destroy do so, as libibverbs does on a device that is gone, whatever error they are to return.
+    // Destroy verbs destroy even if they return an error, like libibverbs on a device that is gone.
     t.destroy_comp_channel = [](ibv_comp_channel* channel) {
       close(channel->fd);
       const int error = Of(channel->context)->Failure("destroy_comp_channel");
@@ -313,7 +313,7 @@ inline const VerbsTable& FakeHca::verbs() const {
       cq->cqe = entries;
       return Of(context)->Alive(cq);
     };
-    // As libibverbs does, destroying a CQ with unacknowledged events would wait for ever; here it fails.
+    // libibverbs would wait for ever to destroy a CQ with unacknowledged events; this verb fails instead.
     t.destroy_cq = [](ibv_cq* cq) {
       if (static_cast<FakeCq*>(cq)->unacknowledged > 0) return EBUSY;
       const int error = Of(cq->context)->Failure("destroy_cq");
@@ -362,7 +362,7 @@ inline const VerbsTable& FakeHca::verbs() const {
       attr->qp_state = qp->state;
       return 0;
     };
-    // As the kernel does, it keeps a QP that is attached to a group.
+    // Like the kernel, refuses to destroy a QP that is attached to a group.
     t.destroy_qp = [](ibv_qp* qp) {
       const int error = Of(qp->context)->Failure("destroy_qp");
       if (error == 0 && !static_cast<FakeQp*>(qp)->groups.empty()) return EBUSY;

@@ -25,7 +25,7 @@ class HandleMakerTest : public testing::Test {
   void Make(uint64_t number) {
     maker_->Make(KeyOf(number), {}, [this, number](const absl::StatusOr<AhIndex>& ah) { made_.emplace(number, ah); });
   }
-  // Runs the maker until so many have been told, a minute at most.
+  // Runs the maker until `told` callbacks have run, for at most a minute.
   bool RunUntil(size_t told) {
     while (made_.size() < told) {
       pollfd ready = {maker_->fd(), POLLIN, 0};
@@ -68,7 +68,7 @@ TEST_F(HandleMakerTest, TellsOfAFailure) {
       "create address handle to fe80:0000:0000:0000:0000:0000:0000:0001 (LID 0x0, SL 0) on fake0/1: Connection timed out");
 }
 
-// A neighbour that is cold holds up neither control, nor other handles, nor the workers' reaping.
+// A cold neighbour delays neither control, nor other handles, nor Reap.
 TEST_F(HandleMakerTest, OneThatWaitsHoldsUpNobody) {
   absl::Notification found;
   const Gid cold = KeyOf(1).dgid;
@@ -88,7 +88,7 @@ TEST_F(HandleMakerTest, OneThatWaitsHoldsUpNobody) {
   PutAll();
 }
 
-// What it was made from has changed meanwhile: it is made again.
+// Renew came meanwhile, so the handle is made again.
 TEST_F(HandleMakerTest, AHandleFromBeforeARenewalIsNotKept) {
   absl::Notification making, renewed;
   hca_.while_creating_ah = [&](const ibv_ah_attr&) {

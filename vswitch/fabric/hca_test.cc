@@ -127,7 +127,7 @@ TEST(FindPKey, ListsTheTable) {
   EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(), "query P_Key 0 of port fake0/1: Input/output error");
 }
 
-// RoCE: rdma_rxe has one P_Key, 0xffff, and looks at none.
+// RoCE: rdma_rxe has one P_Key, 0xffff, and checks none.
 TEST(FindPKey, IsEveryonesOnAnEthernetLinkLayer) {
   FakeHca hca;
   hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;

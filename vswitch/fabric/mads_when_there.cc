@@ -11,7 +11,7 @@ MadsWhenThere::MadsWhenThere(Opener open) : open_(std::move(open)), epoll_(epoll
 
 MadsWhenThere::~MadsWhenThere() = default;
 
-// Any failure is kUnavailable, so that the caller retries.
+// A failure to open is kUnavailable, whatever its cause, so that the caller retries.
 absl::Status MadsWhenThere::OpenIfNeeded() {
   if (mads_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<MadTransport>> mads = open_();

@@ -11,7 +11,7 @@
 namespace eoib {
 namespace {
 
-// A MAD device that a test makes, fills and takes away.
+// A MAD device that tests create, fill and remove.
 class FakeMads final : public MadTransport {
  public:
   explicit FakeMads(int* alive) : alive_(alive) { ++*alive_; }
@@ -91,7 +91,7 @@ TEST_F(MadsWhenThereTest, OpensItWhenItIsThere) {
   EXPECT_FALSE(mads_.Receive(&mad_));
 }
 
-// A lost device is readable for ever; who waits for MADs must not spin.
+// A lost device stays readable, and a waiting program must not spin.
 TEST_F(MadsWhenThereTest, LetsGoOfADeviceThatIsLostAndTakesTheNext) {
   const auto by_sending = [this] { EXPECT_FALSE(mads_.Send(mad_).ok()); };
   const auto by_replying = [this] { EXPECT_FALSE(mads_.Reply(mad_).ok()); };

@@ -16,11 +16,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// Groups that no other test uses, since the loopback device is everybody's. A P_Key makes them differ in the upper bits only.
+// Groups that no other test uses, since all tests share the loopback device. The P_Key changes their upper bits only.
 constexpr uint32_t kTestPrefix = 0xff12'e0fe;
 Mgid Group(uint16_t number) { return FloodMgid(PKey(static_cast<uint16_t>(0x8000 | number)), kTestPrefix); }
 
-// The groups among these that the kernel knows of at `netdev`, as hex digits.
+// The groups with this prefix that the kernel has at `netdev`, as hex digits.
 std::set<std::string> KernelGroups(const std::string& netdev) {
   std::ifstream file("/proc/net/igmp6");
   std::set<std::string> groups;
@@ -82,7 +82,7 @@ TEST_F(NetdevMulticastTest, TakesMoreSocketsWhereOneIsFull) {
   }
   ASSERT_EQ(groups.sockets(), 3u);
   EXPECT_TRUE(KernelGroups("lo").contains(Hex(Group(kFirst + count - 1))));
-  // What was left makes room.
+  // A Leave makes room.
   groups.Leave(Group(kFirst));
   for (uint16_t i = 0; i < 10; ++i) groups.Leave(Group(kFirst + count - 1 - i));
   ASSERT_TRUE(groups.Join(lo_, Group(kFirst)).ok());

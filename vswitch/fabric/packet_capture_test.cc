@@ -46,7 +46,7 @@ class PacketCaptureTest : public testing::Test {
   static bool Record(PacketCapture* capture, const std::string& payload, uint32_t psn = 0) {
     return Record(capture, {MakeUdHeaders(Headers(payload.size(), psn))}, payload);
   }
-  // The thread notices within a tick.
+  // The thread notices the error within a tick.
   static bool EventuallyFails(const PacketCapture& capture) {
     for (const absl::Time end = absl::Now() + absl::Seconds(30); capture.report().status.ok(); std::this_thread::yield()) {
       if (absl::Now() > end) return false;
@@ -145,7 +145,7 @@ TEST_F(PacketCaptureTest, NothingComesAfterItsEnd) {
   EXPECT_THAT(ReadErf(path_), SizeIs(0));
 }
 
-// Nobody reads the pipe: what fits in memory is accepted, everything else is missing, and Record returns.
+// The pipe has no reader: the buffers fill up, further packets are dropped, and Record returns.
 TEST_F(PacketCaptureTest, ASlowFileHoldsUpNobody) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));

@@ -1,4 +1,4 @@
-// What an endpoint on verbs sends and receives, as a capture has it: here verbs are a FakeHca's.
+// RebuiltCapture: packets of an endpoint on a FakeHca.
 #include "vswitch/fabric/rebuilt_capture.h"
 
 #include <arpa/inet.h>
@@ -30,7 +30,7 @@ const Gid kPeerGid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
 const Mgid kGroup = *Mgid::Parse("ff12:e01b:8001:ffff:ffff:ffff::");
 constexpr Mlid kMlid(0xc003);
 
-// While it lives, this process cannot write to a file: what a full disk is to it.
+// While it lives, this process cannot write to files, as with a full disk.
 class FilesStayEmpty {
  public:
   FilesStayEmpty() {
@@ -57,7 +57,7 @@ class RebuiltCaptureTest : public UdEndpointTest {
 
   void Start() { ASSERT_TRUE(hca_.StartCapture(path_).ok()); }
 
-  // Stops the capture; its packets. It must begin with the note that it is rebuilt.
+  // Stops the capture and returns its packets. Its first record must be the note.
   std::vector<std::vector<uint8_t>> Stop() {
     const absl::StatusOr<CaptureReport> report = hca_.StopCapture();
     EXPECT_TRUE(report.ok()) << report.status();
@@ -80,7 +80,7 @@ class RebuiltCaptureTest : public UdEndpointTest {
     }
     return packets;
   }
-  // The one packet of the capture, which is stopped.
+  // Stops the capture and returns its only packet.
   UdPacket Only(const std::string& payload) {
     const auto packets = Stop();
     EXPECT_THAT(packets, SizeIs(1));
@@ -91,7 +91,7 @@ class RebuiltCaptureTest : public UdEndpointTest {
     return view.packet;
   }
 
-  // Sends `payload` and has it completed.
+  // Sends `payload` and completes the send.
   void SendText(const std::string& payload, AhIndex ah, Qpn qpn) {
     SendRequest request = Request(pool_->Allocate());
     std::memcpy(pool_->Frame(request.buffer) - 4, payload.data(), payload.size());
@@ -103,7 +103,7 @@ class RebuiltCaptureTest : public UdEndpointTest {
     ASSERT_EQ(Reap(), 1u);
   }
 
-  // What a peer sends; the endpoint receives it.
+  // A packet from a peer, which the endpoint receives.
   static UdPacket FromPeer() {
     UdPacket packet;
     packet.slid = Lid(0x21);
@@ -278,7 +278,7 @@ TEST_F(RebuiltCaptureTest, ReceivedWithAnImmediate) {
             "four");
 }
 
-// What a capture is for: a GRH that we refuse is shown as it came.
+// A capture shows even a GRH that the endpoint rejects.
 TEST_F(RebuiltCaptureTest, AGrhIsTheOneInTheBuffer) {
   std::vector<uint8_t> bytes = Bytes(4);
   Start();
@@ -296,7 +296,7 @@ TEST_F(RebuiltCaptureTest, FailedReceivesAreNoPackets) {
   EXPECT_THAT(Stop(), SizeIs(0));
 }
 
-// A limited member sends its own P_Key, and hears full members only.
+// A limited member sends its own P_Key and receives from full members only.
 TEST_F(RebuiltCaptureTest, PKeyOfALimitedMember) {
   hca_.pkeys[3] = 0x0001;
   Start();

@@ -92,7 +92,7 @@ class ReadRoceGidsTest : public testing::Test {
   FakeHca hca_;
 };
 
-// The loopback device has ::1, and no link-local address.
+// The loopback device has ::1 and no link-local address.
 TEST_F(ReadRoceGidsTest, KnowsWhichEntriesAreAddresses) {
   hca_.port_attr.gid_tbl_len = 300;
   Add(0, Gid::Parse("fe80::1").value(), kV2);

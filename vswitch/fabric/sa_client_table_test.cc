@@ -1,4 +1,4 @@
-// SaClient: answers of several records, and what nobody asked for.
+// SaClient: tables and reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class SaClientTableTest : public SaClientTest {
     client_.QueryPaths(kSgid, PKey(0x8001),
                        [this](absl::StatusOr<std::vector<PathRecord>> table) { tables_.push_back(std::move(table)); });
   }
-  // A segment of the answer to the request that was sent i-th.
+  // Segment `segment` of the answer to request number `i`.
   Mad Segment(size_t i, const std::vector<PathRecord>& records, uint32_t segment) const {
     std::vector<uint8_t> table(records.size() * kPathStride);
     for (size_t at = 0; at < records.size(); ++at) {
@@ -145,7 +145,7 @@ TEST_F(SaClientTableTest, ATableAgainstTheRulesIsAnError) {
   EXPECT_EQ(LastReply().status, static_cast<uint8_t>(RmppStatus::kSegmentTooBig));
 }
 
-// They would overlap.
+// The records would overlap.
 TEST_F(SaClientTableTest, RecordsCloserThanTheirSizeAreAnError) {
   AskPaths();
   Mad mad = Segment(0, {PathTo(2)}, 1);

@@ -164,7 +164,7 @@ TEST_F(SaClientTest, BusyIsNoAnswer) {
   EXPECT_EQ(mads_.sent.size(), 2u);
 }
 
-// Whatever does not answer the question is counted and changes nothing: the true answer still counts.
+// A MAD that does not answer a request is counted and changes nothing: the right answer is still accepted.
 TEST_F(SaClientTest, IgnoresWhatIsNoAnswer) {
   struct Row {
     const char* description;
@@ -254,7 +254,7 @@ TEST_F(SaClientTest, CallbacksMayAskAgain) {
   SaClient::GroupCallback again = [&](absl::StatusOr<McMemberRecord> record) {
     EXPECT_TRUE(record.ok());
     if (++answers < 100) client_.Join(Group(), kJoinMask, again);
-    for (int i = 0; i < 20; ++i) Path();  // so that the table grows under whoever holds on to it
+    for (int i = 0; i < 20; ++i) Path();  // so that the table grows during a callback
   };
   client_.Join(Group(), kJoinMask, again);
   for (size_t i = 0; i < mads_.sent.size(); ++i) {
@@ -293,7 +293,7 @@ TEST_F(SaClientTest, TransactionIdsAreNeverZeroNorInUse) {
   EXPECT_EQ(mads_.header(3).tid, 1u);
 }
 
-// A flood of answers that nobody asked for does not keep Run from coming back, nor from what is due.
+// A flood of unsolicited answers neither keeps Run from returning nor delays retries.
 TEST_F(SaClientTest, RunTakesABoundedNumber) {
   Join();
   for (int i = 0; i < 10'000; ++i) mads_.arriving.push_back(Mad{});
@@ -302,9 +302,9 @@ TEST_F(SaClientTest, RunTakesABoundedNumber) {
   EXPECT_EQ(mads_.sent.size(), 2u);
 }
 
-// ---- What many ask.
+// ---- Path queries in bulk.
 
-// Peers that nobody has heard of before come by the thousand if somebody wants them to.
+// An attacker can invent new peers by the thousand.
 TEST_F(SaClientTest, AFloodOfNewPeersWaitsInOrder) {
   SaClient client(&mads_, &clock_, {.attempts = 1, .path_queries = 3});
   std::vector<int> answered;

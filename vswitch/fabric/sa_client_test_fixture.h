@@ -1,4 +1,4 @@
-// An SaClient on a transport that a test plays the SA's part on, MAD by MAD.
+// SaClientTest: an SaClient on a transport whose SA the test plays, MAD by MAD.
 #ifndef EOIB_VSWITCH_FABRIC_SA_CLIENT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SA_CLIENT_TEST_FIXTURE_H_
 
@@ -11,7 +11,7 @@
 
 namespace eoib {
 
-// Remembers what was sent; the test says what arrives.
+// Records what was sent. The test supplies what arrives.
 class FakeMadTransport final : public MadTransport {
  public:
   absl::Status Send(const Mad& mad) override {
@@ -65,7 +65,7 @@ class SaClientTest : public testing::Test {
                       [this](absl::StatusOr<PathRecord> record) { paths_.push_back(std::move(record)); });
   }
 
-  // A response to the request that was sent i-th.
+  // The header of a response to request number `i`.
   SaHeader ResponseHeader(size_t i) const {
     SaHeader header = mads_.header(i);
     header.method = header.method == MadMethod::kDelete ? MadMethod::kDeleteResp : MadMethod::kGetResp;

@@ -1,4 +1,4 @@
-// An endpoint on an Ethernet link layer (RoCE).
+// UdEndpoint on an Ethernet link layer (RoCE).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -29,7 +29,7 @@ class EthernetEndpointTest : public UdEndpointTest {
     const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     return absl::StrContains(all, "lo              ff12e0fd8001ffffffffffff00000000");
   }
-  const Mgid mgid_ = FloodMgid(PKey(0x8001), 0xff12'e0fd);  // nobody else's
+  const Mgid mgid_ = FloodMgid(PKey(0x8001), 0xff12'e0fd);  // used by no other test
 };
 
 TEST_F(EthernetEndpointTest, TheNetworkDeviceJoinsTheGroupsToo) {
@@ -52,7 +52,7 @@ TEST_F(EthernetEndpointTest, WhereTheNetworkDeviceCannotJoinTheQueuePairIsNotAtt
   EXPECT_TRUE(hca_.qp()->groups.empty());
 }
 
-// Some HCAs leave parts of the source MAC there.
+// Some HCAs put parts of the source MAC there.
 TEST_F(EthernetEndpointTest, LidAndSlOfACompletionMeanNothing) {
   endpoint_->Refill();
   hca_.Deliver(

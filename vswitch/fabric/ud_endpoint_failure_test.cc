@@ -1,4 +1,4 @@
-// An endpoint whose queue pair, completion queues or device fail.
+// UdEndpoint: failures of its queue pair, completion queues or device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using State = BufferPool::State;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// ---- Failures that only another queue pair ends.
+// ---- Failures that need a new queue pair.
 
 TEST_F(UdEndpointTest, ASendQueueThatDoesNotComeBackHasFailed) {
   struct Row {
@@ -114,7 +114,7 @@ TEST_F(UdEndpointTest, AControlledQKeyTakesAPrivilegeOnNewerKernels) {
   EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(1)).message()), testing::Not(testing::HasSubstr("CAP_NET_RAW")));
 }
 
-// As when its driver was unloaded under the process: what cannot be destroyed any more is let go.
+// The driver was unloaded under the process: objects that cannot be destroyed are dropped.
 TEST_F(UdEndpointTest, DestructionOnADeviceThatIsGoneNeitherHangsNorKeepsABuffer) {
   const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 4, .send_depth = 4};
   auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);

@@ -1,4 +1,4 @@
-// UdEndpoint, AddressHandles, BufferPool and SaClient together, on the software HCA: datagrams arrive.
+// UdEndpoint, AddressHandles, BufferPool and SaClient together, on the software HCA, where datagrams arrive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -41,7 +41,7 @@ bool Eventually(Step step) {
   return true;
 }
 
-// A software HCA whose packets are captured as they are on the cable, to PATH.cable, and rebuilt, to PATH.
+// A software HCA that captures its packets twice: from the cable to PATH.cable, and rebuilt to PATH.
 class TwiceCapturedHca final : public Hca {
  public:
   explicit TwiceCapturedHca(std::unique_ptr<Hca> hca) : hca_(std::move(hca)) {}
@@ -70,7 +70,7 @@ class TwiceCapturedHca final : public Hca {
   RebuiltCapture capture_;
 };
 
-// An agent's worth of fabric on one port.
+// The fabric objects of an agent, on one port.
 class Node {
  public:
   Node(softhca::Subnet* subnet, const std::string& name)
@@ -126,7 +126,7 @@ class Node {
   }
 
   AhIndex flood() const { return flood_; }
-  // The way back to where a datagram came from.
+  // A handle for the way back to a datagram's source.
   AhIndex Reverse(const Datagram& datagram) { return *handles_->Get({datagram.sgid, datagram.slid.value(), datagram.sl}, {}); }
 
   void PutHandle(AhIndex ah) { handles_->Put(ah); }
@@ -145,7 +145,7 @@ class Node {
     ASSERT_TRUE(Eventually([&] { return endpoint_->ReapSends(&failed) == 1; }));
     EXPECT_EQ(failed, 0u);
   }
-  // Waits for the next datagram and returns its text; *datagram (if given) is what came with it.
+  // Waits for the next datagram and returns its text; *datagram, if given, gets the rest.
   std::string Receive(Datagram* datagram = nullptr) {
     Datagram got;
     if (!Eventually([&] { return endpoint_->Receive({&got, 1}) == 1; })) return "nothing came";
@@ -254,7 +254,7 @@ TEST_F(UdEndpointSofthcaTest, ADetachedQpHearsTheGroupNoMore) {
   EXPECT_EQ(b_.Receive(), "unicast") << "the first it hears";
 }
 
-// The packets of a capture, without a note at its beginning.
+// The packets of a capture, without the note at its start.
 std::vector<ErfRecord> PacketsOf(const std::string& path) {
   std::vector<ErfRecord> records = ReadErf(path);
   std::remove(path.c_str());
@@ -262,7 +262,7 @@ std::vector<ErfRecord> PacketsOf(const std::string& path) {
   return records;
 }
 
-// What an agent on a real HCA makes of its packets, beside what was on the cable.
+// Compares rebuilt packets with those on the cable.
 TEST_F(UdEndpointSofthcaTest, RebuiltPacketsAreThoseOfTheCableButForTheirSequenceNumbers) {
   const std::string directory = absl::StrCat(testing::TempDir(), "/ud_endpoint_softhca_test_", getpid(), "_");
   Node* const nodes[] = {&a_, &b_, &c_};

@@ -38,7 +38,7 @@ TEST_F(UdEndpointTest, EveryFailureOfCreateIsToldAndLeavesNothing) {
   struct Row {
     const char* verb;
     int skip;
-    bool pins;  // memory, of which there may be too little that may be pinned
+    bool pins;  // pins memory, which the locked-memory limit may forbid
     const char* message;
   };
   static constexpr Row kRows[] = {
@@ -274,7 +274,7 @@ TEST_F(UdEndpointTest, AHandleLivesUntilItsSendHasCompleted) {
   EXPECT_EQ(handles_->Reap(), 0u);
 }
 
-// A send in error takes a real UD QP to SQE: what is posted already is flushed, then the queue must be taken back to RTS.
+// A failed send moves a real UD QP to SQE: posted sends are flushed, then the queue must be moved back to RTS.
 TEST_F(UdEndpointTest, AFailedSendIsFlushedAndTheQueueRecovers) {
   EXPECT_EQ(Send(Requests(3)), 3u);
   hca_.CompleteSend(IBV_WC_LOC_LEN_ERR);
@@ -353,7 +353,7 @@ TEST_F(UdEndpointTest, AttachesAndDetaches) {
             "attach QP 0x48 to " + mgid.ToString() + " (MLID 0xc001) on fake0/1: Cannot allocate memory");
 }
 
-// The kernel destroys no QP that is attached to a group; the fixture sees that everything is gone.
+// The kernel does not destroy a QP that is attached to a group. The fixture checks that no object is left.
 TEST_F(UdEndpointTest, DestructionDetaches) {
   const Mgid mgid(Gid::FromPrefixAndGuid(0xff12'e01b'8001'ffff, Guid(1)));
   const Mgid other(Gid::FromPrefixAndGuid(0xff12'e01b'8001'ffff, Guid(2)));
@@ -374,7 +374,7 @@ TEST_F(UdEndpointTest, TakesTheGroupsQKey) {
               HasSubstr("modify QP 0x48 to Q_Key " + QKey(2).ToString() + " on fake0/1: Operation not permitted"));
 }
 
-// The destructor of the fixture finds the pool whole and the handles idle.
+// The fixture's destructor checks that all buffers are free and no handle is in use.
 TEST_F(UdEndpointTest, DestructionTakesBackWhatIsPostedAndInFlight) {
   endpoint_->Refill();
   EXPECT_EQ(Send(Requests(5)), 5u);

@@ -1,4 +1,4 @@
-// UdEndpointTest: an endpoint on a FakeHca. What it holds at its end is counted.
+// UdEndpointTest: an endpoint on a FakeHca. At the end it checks that every buffer and object was given back.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_UD_ENDPOINT_TEST_FIXTURE_H_
 

@@ -1,5 +1,5 @@
-// UmadTransport over a libibumad of this file's own: its functions that would open, read and write /dev/infiniband/umadN are
-// defined here, and so the linker takes these. Those that only write to memory are the library's.
+// UmadTransport on a libibumad of this file's own: the functions that would open, read and write /dev/infiniband/umadN are
+// defined here, so the linker uses these. Functions that only access memory are the library's.
 #include "vswitch/fabric/umad_transport.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// What /dev/infiniband/umad0 does.
+// The behaviour of /dev/infiniband/umad0.
 struct FakeUmad {
   struct Sent {
     std::vector<uint8_t> umad;  // umad header and MAD
@@ -38,7 +38,7 @@ struct FakeUmad {
     int length = static_cast<int>(kMadSize);
   };
   int open_error = 0;          // as umad_open_port returns it: -EIO, with the reason in errno
-  int register_error = 0;      // of every registration
+  int register_error = 0;      // for every registration
   bool reports_taken = false;  // another program has this port's reports
   int send_error = 0;          // errno of a write
   int receive_error = EAGAIN;  // errno of a read that finds nothing
@@ -209,7 +209,7 @@ TEST_F(UmadTransportTest, ADeviceThatIsGoneIsLost) {
 }  // namespace
 }  // namespace eoib
 
-// ---- libibumad, as far as it does I/O.
+// ---- The functions of libibumad that do I/O.
 
 extern "C" {
 
@@ -247,7 +247,7 @@ int umad_send(int, int, void* umad, int length, int timeout_ms, int) {
   return 0;
 }
 
-// As umad_recv(3) says: what does not fit stays, its length is told, and the result is -ENOSPC.
+// umad_recv(3): a MAD that does not fit stays queued, its length is returned, and the result is -ENOSPC.
 int umad_recv(int, void* umad, int* length, int) {
   if (eoib::device->arrivals.empty()) {
     errno = eoib::device->receive_error;

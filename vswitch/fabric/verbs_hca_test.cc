@@ -34,7 +34,7 @@ TEST(OpenVerbsHca, WantsDeviceAndPort) {
   }
 }
 
-// On a machine without InfiniBand libibverbs reports no list at all (ENOSYS), else a list without this name.
+// Without InfiniBand, libibverbs returns no list (ENOSYS) or one without this name.
 TEST(OpenVerbsHca, SaysThatThereIsNoSuchDevice) {
   const absl::Status status = OpenVerbsHca("nosuchdevice/1").status();
   ASSERT_FALSE(status.ok());
@@ -64,9 +64,9 @@ TEST(UmadTransport, KeepsTheCallersTransactionId) {
   EXPECT_EQ(DecodeSaHeader(mad)->tid & MadTransport::kTidMask, 0xab'cdefu);
 }
 
-// ---- Devices that no test machine has.
+// ---- Simulated devices.
 
-// What libibverbs lists and opens; its contexts are a FakeHca's.
+// The devices that libibverbs lists and opens. Their contexts are a FakeHca's.
 class FakeDevices {
  public:
   FakeDevices() { instance_ = this; }
@@ -128,7 +128,7 @@ class FakeDevices {
 };
 FakeDevices* FakeDevices::instance_ = nullptr;
 
-// Answers nothing, and knows where the SM is.
+// Never receives; records how to find the SM.
 class DeafMads final : public MadTransport {
  public:
   explicit DeafMads(UmadTransport::FindSm find_sm) : find_sm_(std::move(find_sm)) {}
@@ -270,7 +270,7 @@ TEST_F(VerbsHcaTest, AnEthernetLinkLayerHasNoMads) {
   devices_.hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   devices_.hca.port_attr.gid_tbl_len = 1;
   devices_.hca.gids[0].gid_type = IBV_GID_TYPE_ROCE_V2;
-  devices_.hca.gids[0].gid.raw[0] = 0xfe;  // some address
+  devices_.hca.gids[0].gid.raw[0] = 0xfe;  // any address
   devices_.hca.gids[0].ndev_ifindex = if_nametoindex("lo");
   auto hca = Open("mlx5_0/1");
   ASSERT_TRUE(hca.ok()) << hca.status();

@@ -1,4 +1,4 @@
-// Every copy of a datagram that a port posts is delivered, or dropped for a reason that a port counts (README.md,
+// Conservation: each copy of a posted datagram is delivered, or dropped for a reason that a port counts (README.md,
 // "Conservation").
 #include <gtest/gtest.h>
 
@@ -32,11 +32,11 @@ class ConservationTest : public SoftPortTest {
     return absl::StrCat("copies ", now.copies, " = delivered ", now.delivered, " + dropped ", now.dropped, " + sending ",
                         now.sending, " + in rings ", now.in_rings, " + receiving ", now.receiving, " + died ", now.died);
   }
-  // Takes what is under way, until nothing is.
+  // Receives until nothing is in flight.
   void ExpectConservation(const Nodes& nodes) {
     Subnet::Conservation now;
     EXPECT_TRUE(Eventually([&] {
-      clock_.Advance(absl::Milliseconds(100));  // what is parked, or delayed, has waited long enough
+      clock_.Advance(absl::Milliseconds(100));  // ends the wait of parked and delayed datagrams
       for (const auto& node : nodes) Drain(node.get());
       now = subnet_.GetConservation();
       return now.sending == 0 && now.in_rings == 0 && now.receiving == 0;
@@ -51,7 +51,7 @@ class ConservationTest : public SoftPortTest {
     constexpr uint32_t kSome = 200'000;  // of a million
     return FaultRule{.loss_ppm = kSome, .duplicate_ppm = kSome, .reorder_ppm = kSome, .delay = delay};
   }
-  // What became of one datagram.
+  // The change of the counters by one datagram.
   PortCounters Counted(const SoftNode& node, const PortCounters& before) {
     PortCounters counted = node.counters();
 #define EOIB_X(name, part, help) counted.name -= before.name;
@@ -99,7 +99,7 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
   }
   EXPECT_EQ(c.counters().rcv_no_qp, 1u) << "its copy of the multicast";
 
-  // What was there before and has gone, and a P_Key that was withdrawn.
+  // Destinations that have gone, and a P_Key that was withdrawn.
   const Destination group = {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid};
   ASSERT_TRUE(subnet_.SetLink("b", false).ok());
   ASSERT_TRUE(subnet_.SetLink("c", false).ok());
@@ -140,7 +140,7 @@ TEST_P(ConservationTest, WhatAPortThatEndsHasNotTakenIsLostAtItsSender) {
   nodes.pop_back();
   ExpectConservation(nodes);
   EXPECT_EQ(nodes[0]->counters().xmit_lost, 5u);
-  // And what it had posted itself, and could not send, is discarded.
+  // Its own datagrams that it could not send are discarded.
   nodes.push_back(Open("b"));
   Introduce(nodes[1].get(), nodes[0].get());
   Fill(nodes[1].get(), nodes[0]->Address(), 40);
@@ -155,7 +155,7 @@ TEST_P(ConservationTest, WhatIsInTheRingsOfALinkThatGoesDownIsDropped) {
   const Nodes nodes = OpenAll({"a", "b"});
   SoftNode &a = *nodes[0], &b = *nodes[1];
   for (int turn = 0; turn < 20; ++turn) {
-    ASSERT_TRUE(Eventually([&] {  // a refusal from before holds for a while
+    ASSERT_TRUE(Eventually([&] {  // an earlier refusal holds for a while
       clock_.Advance(options_.outbound.refusal_pause);
       Fill(&a, b.Address(), 1);
       return a.port().rings().outbound == 1;

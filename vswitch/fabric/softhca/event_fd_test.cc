@@ -36,7 +36,7 @@ TEST(EventFdTest, WakesAPoller) {
   sleeper.join();
 }
 
-// A worker that rings must not block: the test's time limit ends one that does.
+// A worker that rings must not block. If it does, the test's time limit ends it.
 TEST(EventFdTest, AFullOneHasRungAlready) {
   const UniqueFd fd = MakeEventFd();
   const uint64_t full = ~uint64_t{1};

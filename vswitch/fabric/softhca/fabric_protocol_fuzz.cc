@@ -1,5 +1,5 @@
-// Messages between a port and eoib-fabricd, of which either end may be a stranger: any bytes with any descriptors through a
-// socket, read as each message. What is accepted re-encodes the same, but for the bytes that carry nothing.
+// Fuzzes the messages between a port and eoib-fabricd, either end of which may be hostile: arbitrary bytes with arbitrary
+// descriptors through a socket, decoded as each message. An accepted message re-encodes the same, apart from unused bytes.
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@
 namespace eoib::softhca {
 namespace {
 
-constexpr size_t kLongest = 2 * kMaxMessage;  // packet; what is too long is refused
+constexpr size_t kLongest = 2 * kMaxMessage;  // longest packet; longer ones are refused
 
 template <typename Message>
 std::string BytesOf(const Message& message) {
@@ -36,11 +36,11 @@ void ClearUnused(PKeyTable* table) {
   for (size_t i = table->count; i < kMaxPKeys; ++i) table->pkeys[i] = 0;
 }
 
-// The value that a message means, as a message again. FromMessage has accepted it.
+// Decodes a message that FromMessage accepts and encodes it again.
 PortConfigMessage Again(const PortConfigMessage& message) { return ToMessage(*FromMessage(message)); }
 SourceMessage Again(const SourceMessage& message) {
   SourceMessage again = ToMessage(message.type, message.ring, *FromMessage(message));
-  again.capacity = message.capacity;  // which goes with the ring's descriptors
+  again.capacity = message.capacity;  // part of the RingEnd
   return again;
 }
 template <typename Message>
@@ -48,7 +48,7 @@ auto Again(const Message& message) -> decltype(ToMessage(*FromMessage(message)))
   return ToMessage(*FromMessage(message));
 }
 
-// `message` without what carries nothing.
+// `message` without its unused bytes.
 PortConfigMessage Meaning(PortConfigMessage message) {
   message.type = MessageType::kPortConfig;
   message.active = message.active != 0;
@@ -62,7 +62,7 @@ SourceMessage Meaning(SourceMessage message) {
   ClearUnused(&message.pkeys);
   return message;
 }
-// Of other messages it is enough that the second time changes nothing.
+// For other messages, a second round trip must change nothing.
 template <typename Message>
 Message Meaning(const Message& message) {
   return Again(message);
@@ -118,7 +118,7 @@ void CheckMessage(const Packet& packet) {
   if constexpr (requires { message->name; }) CheckText(message->name);
 }
 
-// The packet as it is, then made as long as each message: a fuzzer hardly guesses the sizes.
+// Tries the packet as it is, then with the size of each message: a fuzzer hardly guesses the sizes.
 template <typename... Messages>
 void CheckMessages(const Packet& packet) {
   const absl::optional<PortUse> use = UseOf(packet.type());
@@ -132,7 +132,7 @@ void CheckMessages(const Packet& packet) {
   (CheckMessage<Messages>(cut(sizeof(Messages))), ...);
 }
 
-// Descriptors of all kinds that a stranger may send, in place of a ring's and of a doorbell.
+// The kinds of descriptors that a hostile peer may send for a ring or a doorbell.
 enum Kind : size_t { kData, kUnsealed, kSmall, kEvents, kPipe, kFile, kIndex, kKinds };
 constexpr uint64_t kMemory = 64 * 1024;
 
@@ -161,7 +161,7 @@ int Descriptor(Kind kind) {
   return fds[kind].get();
 }
 
-// Whether a ring's end may be handed on is a matter of its capacity and of the kinds of its descriptors, nothing else.
+// Only its capacity and the kinds of its descriptors decide whether a RingEnd is accepted.
 void CheckEnd(const std::vector<Kind>& kinds, Packet packet) {
   const auto message = Decode<OpenRingMessage>(packet, kRingDescriptors);
   if (!message.ok()) return;
@@ -181,7 +181,7 @@ struct SocketPair {
     EOIB_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     near = UniqueFd(ends[0]);
     far = UniqueFd(ends[1]);
-    const int size = kLongest;  // twice of which the kernel gives: some packets, not many
+    const int size = kLongest;  // the kernel doubles it: room for a few packets
     EOIB_CHECK(setsockopt(near.get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
   }
   UniqueFd near, far;
@@ -193,7 +193,7 @@ Packet MakePacket(absl::string_view bytes, const std::vector<Kind>& kinds) {
   return packet;
 }
 
-// What an outbox takes arrives, once and in order, though its reader is slow; what it has no room for it refuses.
+// Packets that an outbox takes arrive once and in order, even if the reader is slow. It refuses packets beyond its limit.
 void CheckOutbox(absl::string_view bytes) {
   constexpr size_t kRoom = 2, kPackets = 12;
   SocketPair sockets;
@@ -217,7 +217,7 @@ void CheckOutbox(absl::string_view bytes) {
   EOIB_CHECK(outbox.empty());
 }
 
-// One packet to the other end of a socket.
+// Sends one packet through a socket.
 absl::StatusOr<Packet> Transfer(Packet packet) {
   SocketPair sockets;
   Outbox outbox(1);
@@ -235,7 +235,8 @@ void CheckPath(absl::string_view bytes) {
 }  // namespace
 }  // namespace eoib::softhca
 
-// The input: a byte, how many descriptors (of five: one too many for any message); a byte for the kind of each; then a message.
+// Input: a byte for the number of descriptors (up to five, one more than any message has), a byte for the kind of each, then a
+// message.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib::softhca;  // NOLINT: the entry point has no namespace
   if (size == 0) return 0;

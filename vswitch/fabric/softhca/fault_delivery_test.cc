@@ -1,5 +1,5 @@
-// Faults between two ports, from what an operator asks of the subnet to what a program receives. (What the injector does in
-// detail is in fault_injector_test.cc; losses are in soft_port_test.cc.)
+// Simulated faults between two ports, from the operator's command to the receiving program. fault_injector_test.cc tests the
+// injector in detail; soft_port_test.cc tests losses.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ using testing::ElementsAre;
 
 constexpr uint32_t kAlways = 1'000'000;
 
-// Every test runs with rings in this process's memory and with rings in memory files.
+// Every test runs twice: with rings in this process's memory, and with rings in memory files.
 class FaultDeliveryTest : public testing::TestWithParam<bool> {
  protected:
-  // Two ports that have met. `clock`: theirs.
+  // Opens two ports that have rings to each other. `clock` is theirs.
   void Open(const Clock* clock) {
     options_.clock = clock;
-    options_.outbound.idle_close = absl::Hours(1);  // nor does the background look at rings before what is due is due
+    options_.outbound.idle_close = absl::Hours(1);  // the background must not look at rings early
     a_ = OpenPort("a");
     b_ = OpenPort("b");
     for (const auto& [from, to] : {std::pair(a_.get(), b_.get()), std::pair(b_.get(), a_.get())}) {
@@ -40,13 +40,13 @@ class FaultDeliveryTest : public testing::TestWithParam<bool> {
   static void Send(SoftNode* from, SoftNode* to, const std::vector<std::string>& payloads) {
     for (const std::string& payload : payloads) ASSERT_EQ(from->Send(to->Address(), payload), 0);
   }
-  // All that is there to be received. What was sent is in the ring when the send has returned, so a few polls take all.
+  // Receives everything. A datagram is in the ring when its send returns, so a few polls suffice.
   static std::vector<std::string> PollAll(SoftNode* node) {
     std::vector<std::string> payloads;
     while (const auto got = node->Poll()) payloads.push_back(got->payload);
     return payloads;
   }
-  // Sleeps on the completion channel until there is an event, as a program does that got nothing from its last poll.
+  // Sleeps on the completion channel until there is an event, like a program whose last poll found nothing.
   static void SleepUntilEvent(SoftNode* node) {
     fcntl(node->channel()->fd, F_SETFL, O_NONBLOCK);
     ibv_cq* cq;
@@ -121,7 +121,7 @@ TEST_P(FaultDeliveryTest, WhatNothingOvertakesIsKeptForTheReorderPatience) {
   EXPECT_THAT(PollAll(b_.get()), ElementsAre("alone"));
 }
 
-// Nothing follows, nobody polls: only the port itself can tell the sleeper.
+// No datagram follows and no thread polls, so only the port can wake the sleeper.
 TEST_P(FaultDeliveryTest, WhoSleepsIsWokenForWhatNothingOvertakes) {
   Open(&real_);
   SetFault({.reorder_ppm = kAlways});
@@ -149,7 +149,7 @@ TEST_P(FaultDeliveryTest, ADelayKeepsOrderAlsoWhenItEnds) {
   EXPECT_EQ(b_->counters().rcv_simulated_delays, 3u);
   clock_.Advance(absl::Milliseconds(30));
   EXPECT_THAT(PollAll(b_.get()), ElementsAre("1", "2"));
-  // Without the rule: not before what is still on its way.
+  // Datagrams still must not overtake the delayed ones.
   subnet_.ClearFaults();
   Send(a_.get(), b_.get(), {"4"});
   EXPECT_THAT(PollAll(b_.get()), ElementsAre());

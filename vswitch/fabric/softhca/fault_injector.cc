@@ -121,7 +121,7 @@ absl::optional<FaultInjector::Kept> FaultInjector::Keep(const Datagram& datagram
   return kept;
 }
 
-// ---- What is due.
+// ---- Due datagrams.
 
 void FaultInjector::DeliverDue(absl::FunctionRef<bool()> done, Deliver deliver) {
   if (next_due_ == absl::InfiniteFuture()) return;

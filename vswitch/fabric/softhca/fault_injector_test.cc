@@ -27,7 +27,7 @@ class FaultInjectorTest : public testing::Test {
   void Take(const std::string& payload, uint64_t from = 1) {
     RecordHeader header;
     header.length = static_cast<uint32_t>(payload.size());
-    // In memory that is gone afterwards, as a ring's may be.
+    // In memory that is freed afterwards, as a ring's may be.
     std::vector<uint8_t> bytes(payload.begin(), payload.end());
     faults_.Take(Source(from), header, bytes.data(), deliver_);
     std::fill(bytes.begin(), bytes.end(), 0xee);
@@ -165,8 +165,8 @@ TEST_F(FaultInjectorTest, WhatIsKeptIsBounded) {
   EXPECT_EQ(faults_.kept_bytes(), 0u);
 }
 
-// Whatever is asked for and whenever it changes: each source's datagrams arrive as often as the counters say, and in order
-// unless reordering was asked for.
+// With any rules, changed at any time, the arrivals of each source match the counters, and they stay in order unless a rule
+// reorders.
 TEST_F(FaultInjectorTest, NothingIsInventedForgottenOrPutOutOfOrder) {
   std::mt19937 random(1);
   for (const bool reorder : {false, true}) {

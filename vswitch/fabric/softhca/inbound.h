@@ -33,8 +33,8 @@ struct InboundRing {
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}
   ~InboundRing() { consumer.Leave(); }
   void Publish();
-  // Leaves the ring. Returns how many records this port must count as dropped: those left in it, if the producer has left and
-  // cannot count them.
+  // Leaves the ring. Returns how many records this port must count as dropped: those left in it, if the producer has left or
+  // died and so does not count them.
   uint64_t Leave();
 };
 

@@ -1,4 +1,4 @@
-// As many ports in one process as a simulation has.
+// As many ports in one process as a simulation uses.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -33,7 +33,7 @@ void AllowDescriptors(rlim_t count) {
   ASSERT_GE(files.rlim_max, count) << "this test needs more descriptors: raise the hard limit (ulimit -Hn)";
 }
 
-// Bytes of this process that are in memory now.
+// The resident memory of this process.
 size_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   size_t pages = 0, resident = 0;

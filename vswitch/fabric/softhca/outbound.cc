@@ -18,7 +18,7 @@ void Gather::CopyTo(uint8_t* to) const {
   }
 }
 
-// ---- What is in rings.
+// ---- Counting.
 
 bool OutboundRing::ConsumerIsGone() const {
   if (producer.ConsumerHasLeft()) return true;

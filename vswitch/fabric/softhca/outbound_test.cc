@@ -19,12 +19,12 @@ using testing::ElementsAre;
 constexpr Lid kDestination(7);
 constexpr uint64_t kRing = 42;
 
-// A sender and, by turns, its consumer and the subnet.
+// A RingSender; the test plays its consumer and the subnet.
 class RingSenderTest : public testing::Test {
  protected:
   RingSenderTest() { Open(1, kRing); }
 
-  // What the port does about a wish that the subnet grants.
+  // What a port does when the subnet grants a ring.
   void Open(uint64_t request, uint64_t ring) {
     memory_ = RingMemory::CreateLocal(options_.first_capacity);
     sender_.BeginOpening(request, memory_, UniqueFd());
@@ -50,7 +50,7 @@ class RingSenderTest : public testing::Test {
 
 TEST_F(RingSenderTest, ARingWhoseConsumerBreaksTheRulesIsClosed) {
   memory_->index()->tail.store(~uint64_t{0});
-  while (sender_.open()) Send();  // until it comes to look at it
+  while (sender_.open()) Send();  // until it looks at the consumer's position
   EXPECT_EQ(counters_.corrupt_rings, 1u);
   EXPECT_THAT(TakeWishes().closes, ElementsAre(kRing));
 }

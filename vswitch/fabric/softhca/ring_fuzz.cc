@@ -1,9 +1,8 @@
-// What a hostile peer can make of a ring: any bytes anywhere it can write, between any two steps of ours. Whatever it does, the
-// consumer and the producer stay inside the ring, come to an end and never go back.
+// Fuzzes a ring against a hostile peer, which writes any bytes that it can, between any two steps of ours. Consumer and
+// producer must stay inside the ring, terminate, and never go back.
 //
-// Input: steps, each a byte that says which and its arguments in host order; a step that is cut short is the last. There are
-// two rings: of `in` we are the consumer, and the peer writes data and index; of `out` we are the producer, and it writes the
-// index.
+// Input: steps, each a byte for the kind and its arguments in host byte order; a step that is cut short is the last. There are
+// two rings. We consume `in`, whose data and index the peer writes; we produce into `out`, whose index it writes.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -46,7 +45,7 @@ class Input {
   size_t size_;
 };
 
-// Of memory on the heap, so that AddressSanitizer sees every byte beyond it.
+// On the heap, so that AddressSanitizer detects every access beyond it.
 std::shared_ptr<RingMemory> MakeZeros() {
   std::shared_ptr<RingMemory> memory = RingMemory::CreateLocal(kCapacity);
   std::memset(memory->data(), 0, kCapacity);
@@ -55,7 +54,7 @@ std::shared_ptr<RingMemory> MakeZeros() {
 
 class Game {
  public:
-  // False at the input's end.
+  // Returns false at the end of the input.
   bool Step(Input* input) {
     enum : uint8_t { kWriteInIndex, kWriteOutIndex, kWriteData, kConsume, kCloseIn, kArm, kProduce, kPublish, kSteps };
     uint8_t step;
@@ -121,16 +120,16 @@ class Game {
       EOIB_CHECK(header.length <= kMaxRecordPayload);
       EOIB_CHECK(payload >= in_->data() + sizeof(header) && payload + header.length <= in_->data() + kCapacity);
       EOIB_CHECK((payload - in_->data()) % kRecordAlignment == 0);
-      // Every byte may be read.
+      // Every byte must be readable.
       std::vector<uint8_t> copy(header.length);
       std::memcpy(copy.data(), payload, header.length);
       consumer_.Release();
     }
     const uint64_t before = tail_;
-    in_->index()->tail = before;  // as we left it, to see where we go
+    in_->index()->tail = before;  // restore our position, to check the next one
     consumer_.Publish();
     tail_ = in_->index()->tail;
-    // Forward, by a record and the skip before it at most.
+    // Forward, by at most a record and the skip before it.
     EOIB_CHECK(tail_ >= before && tail_ - before <= 2 * RecordSize(kMaxRecordPayload));
   }
 

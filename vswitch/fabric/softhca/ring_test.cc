@@ -42,7 +42,7 @@ absl::optional<std::string> Consume(RingConsumer* consumer, RecordHeader* header
   return text;
 }
 
-// Both kinds of memory, and what a consumer of another process sees of the second.
+// Both kinds of memory; for shared memory also the mapping of a consumer in another process.
 struct Pair {
   std::shared_ptr<RingMemory> produced;
   std::shared_ptr<RingMemory> consumed;
@@ -158,7 +158,7 @@ TEST_P(RingTest, ADrainedRingSaysSo) {
   EXPECT_TRUE(producer_.Drained());
 }
 
-// What a producer that breaks the rules may write.
+// A record as a hostile producer may write it.
 struct Corruption {
   const char* description;
   std::function<void(RingMemory*)> corrupt;
@@ -213,7 +213,7 @@ TEST_P(RingTest, ACorruptRingIsReportedAndNeverRead) {
   }
 }
 
-// An honest producer skips what is too short for a record.
+// A correct producer skips only a rest that is too short for the record.
 TEST_P(RingTest, ASkipOfMoreThanAnyRecordIsCorrupt) {
   Pair pair = MakePair(GetParam());
   RingConsumer consumer(pair.consumed);
@@ -235,7 +235,7 @@ TEST_P(RingTest, ARecordAcrossTheEndIsCorrupt) {
   producer_.Publish();
   while (Consume(&consumer_, &header_).has_value()) {
   }
-  // 15 records leave 3,136 bytes to the end: a skip goes there, not this.
+  // 15 records leave 3,136 bytes to the end: a skip record fits there, this record does not.
   WriteHeader(pair_.produced.get(), 15 * RecordSize(4096), RecordHeader::kDatagram, 4096);
   index().head = 16 * RecordSize(4096);
   const uint8_t* read;
@@ -364,7 +364,7 @@ TEST(RingMemoryTest, NobodyElseCanMapAProducersDataWritable) {
   munmap(readable, kCapacity);
 }
 
-// Nothing of a producer's memory but what it sends: headers and payloads, and zeros between them.
+// A consumer sees the producer's headers and payloads, with zeros between them, and nothing else of its memory.
 TEST(RingMemoryTest, WhatWasNotSentIsZero) {
   Pair pair = MakePair(/*shared=*/true);
   RingProducer producer(pair.produced);
@@ -397,7 +397,7 @@ TEST_P(RingTest, AClosedRingEndsWhereItsHeadStood) {
   EXPECT_FALSE(consumer_.Arm());
 }
 
-// Who leaves last counts what was not taken.
+// The end that leaves last counts the records that were not taken.
 TEST_P(RingTest, TheEndThatLeavesLastFindsWhatWasNotTaken) {
   const auto produce = [this](int records) {
     for (int i = 0; i < records; ++i) ASSERT_TRUE(Produce(&producer_, "record"));

@@ -1,5 +1,4 @@
-// A peer that does not keep to the rules, played by the test: one rule a test. (ring_fuzz.cc breaks those of a ring all at
-// once.)
+// A peer that breaks the rules, played by the test: one rule in each test. ring_fuzz.cc breaks those of a ring all at once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +26,7 @@ namespace {
 
 using Received = SoftNode::Received;
 
-// A port of which the test is the HCA.
+// A port whose HCA is the test.
 class RawPort : public PortSink {
  public:
   RawPort(Subnet* subnet, const std::string& name) : link_(subnet->Connect()) {
@@ -58,8 +57,8 @@ class RawPort : public PortSink {
   std::unique_ptr<SubnetLink> link_;
   UniqueFd doorbell_;
   PortConfig config_;
-  RingEnd offer_;  // the first to it
-  // The subnet tells from whatever thread is at it.
+  RingEnd offer_;  // the first one to this port
+  // The subnet may call from any thread.
   std::atomic<bool> configured_{false};
   std::atomic<bool> opened_{false};
   std::atomic<bool> offered_{false};
@@ -167,7 +166,7 @@ TEST_F(RoguePeerTest, UnsealedMemoryIsRefused) {
 TEST_F(RoguePeerTest, ADeadPeersRingIsEmptiedAndDropped) {
   Offer();
   Write(GoodHeader());
-  liveness_.reset();  // what the kernel does when the process ends
+  liveness_.reset();  // as the kernel does when the process ends
   EXPECT_EQ(victim_.Receive().wc.status, IBV_WC_SUCCESS);
   EXPECT_TRUE(Eventually([this] {
     victim_.Poll();
@@ -175,7 +174,7 @@ TEST_F(RoguePeerTest, ADeadPeersRingIsEmptiedAndDropped) {
   }));
 }
 
-// The holes of huge pages could not be read where no huge page is free, and whatever is no memory file has no seals.
+// Holes in huge pages cannot be read while no huge page is free. Other files have no seals.
 TEST_F(RoguePeerTest, OnlyARingOfOrdinaryPagesIsMapped) {
   constexpr off_t kHugePage = 2 * 1024 * 1024;
   const char* reason = "its pages are not ordinary ones";
@@ -191,7 +190,7 @@ TEST_F(RoguePeerTest, OnlyARingOfOrdinaryPagesIsMapped) {
   end_.capacity = kHugePage;
   ASSERT_EQ(ftruncate(end_.data.get(), kHugePage), 0);
   fcntl(end_.data.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  // The reason counts: where no huge page is free at all, the kernel itself refuses to map them.
+  // Check the message: if no huge page is free at all, the kernel itself refuses the mapping.
   EXPECT_THAT(std::string(RingMemory::Map(end_.data.get(), end_.index.get(), kHugePage).status().message()),
               testing::HasSubstr(reason));
   ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
@@ -200,7 +199,7 @@ TEST_F(RoguePeerTest, OnlyARingOfOrdinaryPagesIsMapped) {
   EXPECT_EQ(victim_.port().rings().inbound, 0u);
 }
 
-// One call takes its share and leaves the port to others, however fast a producer is.
+// One call takes a bounded number of records, however fast a producer is.
 TEST_F(RoguePeerTest, AnEventIsDrainedInBoundedTime) {
   Offer();
   ASSERT_EQ(ibv_req_notify_cq(victim_.receive_cq(), 0), 0);
@@ -232,7 +231,7 @@ TEST_F(RoguePeerTest, AnEventIsDrainedInBoundedTime) {
   EXPECT_EQ(victim_.Receive().payload, "unharmed");
 }
 
-// As when it is killed between the two: `armed` is taken back, and nothing else would wake the sleeper.
+// The producer is killed between the two steps: it cleared `armed`, and nothing else would wake the sleeper.
 TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNobodyAsleep) {
   Offer();
   fcntl(victim_.channel()->fd, F_SETFL, O_NONBLOCK);
@@ -249,7 +248,7 @@ TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNobodyAsleep) {
   victim_.Receive();
 }
 
-// Emptying them in order takes a bounded stack.
+// Draining them in order recurses, so the stack must stay bounded.
 TEST_F(RoguePeerTest, RingsOfOneSourceAreLimited) {
   Offer();
   for (uint64_t request = 2; request < 20; ++request) {

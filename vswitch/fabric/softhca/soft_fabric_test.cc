@@ -1,4 +1,4 @@
-// Ports in several processes on a fabricd, as far as that is more than ports in one: sockets, death, restart.
+// Ports in several processes on a fabricd: sockets, death, restart.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::unique_ptr<SoftNode> Open(const std::string& socket, const std::string& nam
   FabricClient::Options options;
   options.socket = socket;
   SoftPort::Options port;
-  port.outbound.idle_close = absl::Hours(1);  // tests count rings, and may be slow
+  port.outbound.idle_close = absl::Hours(1);  // tests count rings and may be slow
   absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(std::make_unique<FabricClient>(options), name, port);
   EXPECT_TRUE(hca.ok()) << hca.status();
   return std::make_unique<SoftNode>(*std::move(hca));
@@ -73,7 +73,7 @@ size_t OpenDescriptors() {
 
 class SoftFabricTest : public testing::Test {
  protected:
-  const TempDir directory_;  // outlives what is in it
+  const TempDir directory_;  // outlives its contents
   SoftFabricTest() {
     socket_ = directory_.path() + "/fabricd.sock";
     fabricd_ = std::make_unique<Fabricd>(socket_);
@@ -119,8 +119,7 @@ TEST_F(SoftFabricTest, RingsOutliveFabricdAndItsSuccessorLearnsOfThem) {
   EXPECT_EQ(a->counters().xmit_discards + b->counters().xmit_discards, 0u);
 }
 
-// Not a test: what the child process of the next ones does. It sends to the address it is given, and receives, until it is
-// killed.
+// Not a test: the child process of the next tests. It sends to the given address and receives until it is killed.
 TEST(SoftFabricChild, DISABLED_SendsForEver) {
   const char* socket = std::getenv("SOFT_FABRIC_TEST_SOCKET");
   ASSERT_NE(socket, nullptr);
@@ -149,13 +148,13 @@ pid_t StartChild(const std::string& socket, const Destination& to) {
 
 TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
   auto a = Open(socket_, "a"), b = Open(socket_, "b");
-  Exchange(a.get(), b.get());  // b's ring to a is there from now on
+  Exchange(a.get(), b.get());  // b's ring to a exists from now on
   for (const bool fabricd_dies_first : {false, true}) {
     SCOPED_TRACE(fabricd_dies_first);
     const uint64_t before = a->counters().rcv_delivered;
     ChildForTest child(StartChild(socket_, a->Address()));
     const auto receive = [&] {
-      // Bounded: whoever sends for ever may be faster.
+      // Bounded, because the sender may be faster.
       for (int i = 0; i < 256; ++i) {
         const auto got = a->Poll();
         if (!got.has_value()) break;
@@ -170,15 +169,15 @@ TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
     child.Kill();
     EXPECT_TRUE(Eventually([&] {
       receive();
-      return a->port().rings().inbound == 1;  // b's alone
+      return a->port().rings().inbound == 1;  // b's only
     }));
-    receive();  // what the child's ring still held when it was dropped
+    receive();  // the rest of the child's ring
     Exchange(a.get(), b.get());
   }
 }
 
-// What is in the rings of a process at the moment of its death, the other end counts: of what it posted and took before,
-// nothing is missing, and nothing is there twice.
+// The other ends count what is in the rings of a process when it dies. Nothing that it posted and took before is missing or
+// counted twice.
 TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
   auto a = Open(socket_, "a");
   for (int round = 1; round <= 10; ++round) {
@@ -215,7 +214,7 @@ TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
 
 constexpr int kProcesses = 64;
 
-// One line of words a message.
+// Each message is a line of words.
 void Say(FILE* to, const std::string& line) {
   std::fprintf(to, "%s\n", line.c_str());
   std::fflush(to);
@@ -226,7 +225,7 @@ std::string Hear(FILE* from) {
   return std::string(absl::StripAsciiWhitespace(line));
 }
 
-// One of many: sends to all others until each has answered, and answers whoever sends.
+// One of many processes: sends to all others until each has answered, and answers every sender.
 class Member {
  public:
   Member(SoftNode* node, std::vector<Destination> all)
@@ -271,8 +270,8 @@ class Member {
   size_t answers_ = 0, meetings_ = 0;
 };
 
-// Not a test: a process of the next one. Says its address, hears all, says "done" with the number of its descriptors, and goes
-// on to answer until its input ends.
+// Not a test: one process of the next test. It says its address, reads all others', says "done" with the number of its
+// descriptors, and goes on answering until its input ends.
 TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
   const char* socket = std::getenv("SOFT_FABRIC_TEST_SOCKET");
   const char* name = std::getenv("SOFT_FABRIC_TEST_NAME");
@@ -289,7 +288,7 @@ TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
   }
   Member member(node.get(), all);
   pollfd input = {STDIN_FILENO, POLLIN, 0};
-  // Sixty-four share the processors: nobody greets again before the others have had time to answer.
+  // 64 processes share the processors, so do not greet again before the others could answer.
   const MonotonicClock clock;
   absl::Time next_greeting = absl::InfinitePast();
   for (bool said = false; poll(&input, 1, 10) == 0;) {
@@ -302,7 +301,7 @@ TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
   }
 }
 
-// The parent's view of such a process.
+// The parent's handle of such a process.
 class Process {
  public:
   Process(const std::string& socket, const std::string& name) {
@@ -332,12 +331,12 @@ class Process {
     std::fclose(from_);
   }
   FILE* to() const { return to_; }
-  // Its next line, which it says alone; nothing if it says none for a minute.
+  // Returns its next line; nullopt if none comes within a minute.
   std::string HearLine() {
     pollfd said = {fileno(from_), POLLIN, 0};
     return poll(&said, 1, 60'000) > 0 ? Hear(from_) : "";
   }
-  // Closes its input, which ends it; the exit status.
+  // Closes its input, so that it ends, and returns the exit status.
   int End() {
     std::fclose(std::exchange(to_, nullptr));
     int status = -1;
@@ -372,7 +371,7 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   for (const auto& process : processes) {
     const std::vector<std::string> words = absl::StrSplit(process->HearLine(), ' ');
     ASSERT_EQ(words[0], "done");
-    // To each of the others two descriptors, from each two, and some of its own.
+    // Two descriptors for the ring to each other process, two for the ring from it, and some of its own.
     EXPECT_LT(std::stoi(words.at(1)), 4 * kProcesses + 50);
   }
   EXPECT_EQ(fabricd_->subnet().Rings().size(), static_cast<size_t>(kProcesses * (kProcesses - 1)));
@@ -381,7 +380,7 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   EXPECT_TRUE(Eventually([&] { return fabricd_->subnet().Rings().empty(); }));
   for (const Subnet::PortStatus& port : fabricd_->subnet().Ports()) {
     EXPECT_FALSE(port.alive);
-    // What the dead have counted can still be read.
+    // The counters of ended processes can still be read.
     EXPECT_GE(port.counters.value_or(PortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
   }
 }

@@ -1,6 +1,6 @@
-// Datagrams a second, and bits, from one port to another, each with a thread of its own that does nothing else.
+// Datagrams and bits per second from one port to another, each on its own thread.
 //
-//   softhca_bench [SECONDS]
+//       softhca_bench [SECONDS]
 #include <pthread.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::unique_ptr<SoftNode> Open(Subnet* subnet, const std::string& name, bool fil
                                     NodeOptions{.receives = kDepth, .sends = kDepth});
 }
 
-// Two threads that spin must not share a processor.
+// Two spinning threads must not share a processor.
 void PinTo(unsigned cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -33,7 +33,7 @@ void PinTo(unsigned cpu) {
   pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-// Posts batches of which the last is signaled.
+// Posts batches; only the last send of each is signaled.
 class Sender {
  public:
   Sender(SoftNode* node, const Destination& to, uint32_t length) : node_(node), ah_(node->MakeAh(to)) {
@@ -77,7 +77,7 @@ uint64_t ReceiveBurst(SoftNode* node) {
   return static_cast<uint64_t>(got);
 }
 
-// `window`: how many bytes the sender may be ahead of the receiver; 0: it does not look.
+// `window`: how many bytes the sender may be ahead of the receiver; 0: no limit.
 void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
   Subnet subnet;
   auto a = Open(&subnet, "a", files), b = Open(&subnet, "b", files);

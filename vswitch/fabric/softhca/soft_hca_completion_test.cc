@@ -1,4 +1,4 @@
-// What completes how, and what the verbs refuse.
+// Software HCA: statuses of completions, and errors of verbs.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Which datagrams the software HCA delivers, with what, and which not and how they are counted.
+// Software HCA: which datagrams are delivered, with which completion, and how the others are counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ TEST_F(SoftHcaTest, InlineDataNeedsNoMemoryRegion) {
   a.verbs().destroy_ah(ah);
 }
 
-// One rule a row: what is changed about a datagram that would arrive, and which of the receiver's counters tells.
+// One rule in each row: the change to a datagram that would arrive, and the counter that the receiver increments.
 TEST_F(SoftHcaTest, DeliveryRules) {
   struct Row {
     const char* description;
@@ -301,7 +301,7 @@ TEST_F(SoftHcaTest, MulticastReachesEveryAttachedQueuePairOfEveryMember) {
   EXPECT_EQ(c.counters().rcv_packets, 0u);
 }
 
-// Joins through the SA, as programs do; the group's MLID.
+// Joins through the SA, as programs do. Returns the group's MLID.
 Mlid JoinAs(SoftNode* node, uint8_t join_state) {
   const MonotonicClock clock;
   SaClient sa(node->hca().mads(), &clock, {});
@@ -321,7 +321,7 @@ Mlid JoinAs(SoftNode* node, uint8_t join_state) {
   return (**answer).mlid;
 }
 
-// IBA 1.4 §15.2.5.17: join state 4. The same program receives once it is a non-member (2) as well.
+// IBA 1.4 §15.2.5.17: join state 4. The same program receives once it is also a non-member (2).
 TEST_F(SoftHcaTest, ASendOnlyNonMemberReachesTheMembersAndReceivesNothing) {
   SoftNode member(Open("a")), other(Open("b")), sender(Open("c"));
   const Mlid mlid = member.Join(kMgid);
@@ -333,7 +333,7 @@ TEST_F(SoftHcaTest, ASendOnlyNonMemberReachesTheMembersAndReceivesNothing) {
   EXPECT_EQ(member.Receive().payload, "to members");
   EXPECT_EQ(other.Receive().payload, "to members");
 
-  // What a port sends to another arrives in order.
+  // Datagrams from one port to another arrive in order.
   ASSERT_EQ(member.Send(group, "not for all"), 0);
   ASSERT_EQ(member.Send(sender.Address(), "for you"), 0);
   EXPECT_EQ(other.Receive().payload, "not for all");

@@ -1,4 +1,4 @@
-// Completion events: who is woken, and that nobody is forgotten.
+// Completion events: which sleepers are woken, and that none is forgotten.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace eoib::softhca {
 namespace {
 
-// Takes and acknowledges an event, or errno.
+// Takes and acknowledges an event. Returns 0 or errno.
 int TakeEvent(SoftNode* node) {
   fcntl(node->channel()->fd, F_SETFL, O_NONBLOCK);
   ibv_cq* cq;
@@ -67,7 +67,7 @@ TEST_F(SoftHcaTest, WhatIsDroppedDoesNotUseUpTheEvent) {
   EXPECT_EQ(TakeEvent(&b), 0);
 }
 
-// Two queue pairs of a port, each with its own channel: whoever takes what arrived wakes the other for its part.
+// Two queue pairs of a port with a channel each: the one that takes the records wakes the other for its share.
 TEST_F(SoftHcaTest, EachChannelHearsOfItsOwn) {
   SoftNode a(Open("a"));
   std::unique_ptr<Hca> hca = Open("b");
@@ -106,8 +106,7 @@ TEST_F(SoftHcaTest, EachChannelHearsOfItsOwn) {
   EXPECT_EQ(verbs.destroy_comp_channel(channel), 0);
 }
 
-// The datagrams of a busy queue pair wait in the ring until it has receives again, however often another queue is polled
-// meanwhile.
+// The datagrams of a busy queue pair wait in the ring until it has receives again, however often another queue is polled.
 TEST_F(SoftHcaTest, PollingAnIdleQueueDoesNotRunABusyOneOutOfReceives) {
   SoftNode a(Open("a"), {.sends = 512}), b(Open("b"), {.receives = 64});
   ibv_cq* idle = b.verbs().create_cq(b.hca().context(), 8, nullptr, nullptr, 0);
@@ -134,7 +133,7 @@ TEST_F(SoftHcaTest, PollingAnIdleQueueDoesNotRunABusyOneOutOfReceives) {
   EXPECT_EQ(b.verbs().destroy_cq(idle), 0);
 }
 
-// Poll, arm, poll once more, sleep: no arrival is slept through, whenever it comes.
+// Poll, arm, poll once more, sleep: no arrival is missed, whenever it comes.
 TEST_F(SoftHcaTest, NoWakeUpIsLost) {
   constexpr int kMessages = 3000;
   SoftNode a(Open("a")), b(Open("b"));
@@ -161,7 +160,7 @@ TEST_F(SoftHcaTest, NoWakeUpIsLost) {
   for (int i = 0; i < kMessages; ++i) {
     ASSERT_EQ(a.Send(b.Address(), std::to_string(i)), 0);
     a.PollSend();
-    // Waiting for each now and then makes the receiver go to sleep; else it lags behind and finds some at once.
+    // Waiting now and then makes the receiver sleep; otherwise it lags behind and finds some records at once.
     if (i % 3 == 0) continue;
     ASSERT_TRUE(Eventually([&] { return b.counters().rcv_delivered >= static_cast<uint64_t>(i); }));
   }

@@ -1,4 +1,4 @@
-// What the software HCA tells of its port: queries, asynchronous events, captures.
+// Software HCA: queries, asynchronous events, captures.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST_F(SoftHcaTest, QueriesShowWhatTheSubnetConfigured) {
   EXPECT_FALSE(a.hca().FindPKey(PKey(0x8002)).ok());
   EXPECT_EQ(a.hca().name(), "soft:a");
 
-  // Through the inline verbs, which look into the context.
+  // Through the inline verbs, which read the context.
   ibv_port_attr port;
   ASSERT_EQ(verbs_get_ctx_op(a.hca().context(), query_port)->query_port(a.hca().context(), 1, &port, sizeof(port)), 0);
   EXPECT_EQ(port.lid, config.lid.value());

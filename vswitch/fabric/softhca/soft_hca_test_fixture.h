@@ -1,4 +1,4 @@
-// What the tests of the software HCA's verbs share: a subnet with two partitions, and two groups.
+// SoftHcaTest: a subnet with two partitions and two groups, for tests of the software HCA's verbs.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_HCA_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_HCA_TEST_FIXTURE_H_
 

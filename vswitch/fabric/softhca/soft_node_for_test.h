@@ -1,4 +1,4 @@
-// A program with one UD queue pair on a port of the software fabric, for tests: raw verbs, no endpoint in between.
+// SoftNode: a program with one UD queue pair on a port of the software fabric, for tests: raw verbs without an endpoint.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_NODE_FOR_TEST_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_NODE_FOR_TEST_H_
 
@@ -32,7 +32,7 @@ bool Eventually(Step step) {
   return true;
 }
 
-// A link to an in-process subnet that behaves as one to another process: rings are memory files.
+// A link to an in-process subnet that acts like a link to another process: rings are memory files.
 class DescriptorLink final : public SubnetLink {
  public:
   explicit DescriptorLink(std::unique_ptr<SubnetLink> link) : link_(std::move(link)) {}
@@ -59,12 +59,12 @@ struct NodeOptions {
   bool post_receives = true;
 };
 
-// Where to and how; everything else is the node's.
+// A destination. The rest comes from the node.
 struct Destination {
   uint16_t dlid = 0;
   Qpn qpn;
   uint32_t qkey = 0x1234;
-  absl::optional<Gid> dgid;  // with a GRH
+  absl::optional<Gid> dgid;  // set: send with a GRH
   uint8_t sl = 0;
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
@@ -109,7 +109,7 @@ class SoftNode {
   ibv_cq* send_cq() const { return send_cq_; }
   ibv_comp_channel* channel() const { return channel_; }
 
-  // Another queue pair on the same completion queues, ready to send.
+  // Makes another queue pair on the same completion queues, ready to send.
   ibv_qp* MakeQp() {
     ibv_qp_init_attr init{};
     init.send_cq = send_cq_;
@@ -164,7 +164,7 @@ class SoftNode {
     return verbs().create_ah(pd_, &attr);
   }
 
-  // Posts one signaled send of `payload`; the errno value.
+  // Posts one signaled send of `payload` and returns the errno value.
   int Send(const Destination& to, const std::string& payload, unsigned flags = IBV_SEND_SIGNALED) {
     return Send(qp_, to, payload, flags);
   }
@@ -188,7 +188,7 @@ class SoftNode {
     return error;
   }
 
-  // The next send completion; there is none if *wc.wr_id is 0.
+  // Returns the next send completion; *wc.wr_id is 0 if there is none.
   ibv_wc PollSend() {
     ibv_wc wc{};
     ibv_poll_cq(send_cq_, 1, &wc);
@@ -209,13 +209,13 @@ class SoftNode {
     received.payload.assign(bytes + 40, received.wc.byte_len - 40);
     return received;
   }
-  // The next datagram; a failure if none arrives.
+  // Returns the next datagram; fails the test if none arrives.
   Received Receive() {
     absl::optional<Received> received;
     EXPECT_TRUE(Eventually([&] { return (received = Poll()).has_value(); })) << "nothing arrived";
     return received.value_or(Received{});
   }
-  // True once the port has counted `count` of `counter`. Polls, since only polling takes what has arrived.
+  // Returns true once `counter` is `count`. Polls, since only polling takes records from rings.
   bool Counts(uint64_t PortCounters::*counter, uint64_t count) {
     return Eventually([&] {
       EXPECT_FALSE(Poll().has_value()) << "delivered";
@@ -238,7 +238,7 @@ class SoftNode {
     return verbs().detach_mcast(qp, &gid, 0);
   }
 
-  // Joins (creates) a group; its MLID. PKey index 0.
+  // Joins or creates a group with P_Key index 0. Returns its MLID.
   Mlid Join(const Gid& mgid, PKey pkey = PKey(0xffff)) {
     McMemberRecord record;
     record.mgid = Mgid(mgid);
@@ -261,7 +261,7 @@ class SoftNode {
     return DecodeMcMemberRecord(SaRecord(mad)).value().mlid;
   }
 
-  // How to reach this node's queue pair.
+  // The address of this node's queue pair.
   Destination Address() const { return {config().lid.value(), qpn(), options_.qkey, absl::nullopt}; }
   Destination GlobalAddress() const { return {config().lid.value(), qpn(), options_.qkey, config().gid}; }
 

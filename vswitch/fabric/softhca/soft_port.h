@@ -123,7 +123,7 @@ class SoftPort final : public PortSink {
   void OnSubnetLost() override;
 
  private:
-  // What the background thread sleeps on.
+  // The descriptors and the time that the background thread waits for.
   struct Watched {
     int fd;
     uint64_t ring;
@@ -161,7 +161,7 @@ class SoftPort final : public PortSink {
   bool TakeCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddInbound(std::unique_ptr<InboundRing> ring) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // What the subnet reports.
+  // Reports of the subnet.
   void TellChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseEndedRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,4 +1,4 @@
-// Rings between ports as the load wants them: credit, parking, growth, order, idle ones.
+// Rings between ports under load: credit, parking, growth, order, idle rings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST_P(SoftPortTest, AStoppedPeerCostsItsMessagesAfterTheHeadOfQueueLifetime) {
   options_.outbound.parking_capacity = 64 * 1024;
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
-  // 15 go into the ring and 15 into the queue; the next finds it full.
+  // 15 fit into the ring and 15 into the parking queue; the next one finds it full.
   Fill(a.get(), b->Address(), 31);
   EXPECT_EQ(a->port().rings().parked, 15u);
   EXPECT_EQ(a->counters().xmit_discards, 1u);
@@ -78,7 +78,7 @@ TEST_P(SoftPortTest, APeerThatHasTakenNothingForTheHeadOfQueueLifetimeIsNotWaite
   Fill(a.get(), b->Address(), 1, 16);
   EXPECT_EQ(a->port().rings().parked, 0u);
   EXPECT_EQ(a->counters().xmit_discards, 2u) << "at once";
-  // It takes some: it lives, and is worth the wait again.
+  // It takes some, so it is alive, and messages wait for it again.
   EXPECT_EQ(NumberOf(b->Receive()), 0);
   clock_.Advance(absl::Seconds(1));
   Fill(a.get(), b->Address(), 20, 17);
@@ -117,7 +117,7 @@ TEST_P(SoftPortTest, RingsGrowUnderLoadAndKeepOrder) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   int sent = 0, received = 0;
-  // Bursts that outrun the receiver, which takes some between them.
+  // Bursts that are faster than the receiver, which takes some records between them.
   for (int burst = 0; burst < 60; ++burst) {
     Fill(a.get(), b->Address(), 30, sent);
     sent += 30;
@@ -145,7 +145,7 @@ TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
   options_.outbound.idle_close = absl::Milliseconds(40);  // the background looks four times in this real time
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
-  // The fake clock stands still: nothing idles.
+  // The fake clock stands still, so no ring idles.
   EXPECT_EQ(a->port().rings().outbound, 1u);
   EXPECT_TRUE(Eventually([&] {
     clock_.Advance(absl::Seconds(1));
@@ -156,7 +156,7 @@ TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
   EXPECT_EQ(b->counters().rcv_delivered, 2u);
 }
 
-// To a subnet in another process that is stopped: it takes requests, and answers them when it goes on.
+// A link to a stopped subnet in another process: it accepts requests and answers them when it continues.
 class StoppableLink final : public SubnetLink {
  public:
   explicit StoppableLink(std::unique_ptr<SubnetLink> link) : link_(std::move(link)) {}
@@ -221,7 +221,7 @@ TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgai
   Introduce(c.get(), b.get());
   const auto time_goes_on = [this] {
     clock_.Advance(absl::Milliseconds(500));
-    EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok());  // so that backgrounds look at the clock
+    EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok());  // makes background threads read the clock
   };
   link->Stop();
   for (int i = 0; i < 3; ++i) {
@@ -235,7 +235,7 @@ TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgai
   EXPECT_EQ(a.port().rings().outbound, 1u);
   EXPECT_EQ(link->waiting(), 1u) << "asked for once, however long it takes";
   Introduce(&a, b.get());
-  // It goes when the subnet answers again and it has idled anew.
+  // The ring is closed after the subnet answered and the ring has idled again.
   link->Continue();
   EXPECT_TRUE(Eventually([&] {
     time_goes_on();
@@ -246,7 +246,7 @@ TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgai
   Introduce(&a, b.get());
 }
 
-// What a port holds of rings: memory files that are mapped, and descriptors.
+// A port's resources for rings: mapped memory files and descriptors.
 size_t RingMappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
@@ -271,7 +271,7 @@ TEST_P(SoftPortTest, ARingGrowsToItsLargestAndAfterTenIdleSecondsNothingIsLeftOf
   })) << a->port().rings().largest_outbound;
   while (const absl::optional<Received> got = b->Poll()) b->PostReceive(got->wc.wr_id);
   EXPECT_EQ(subnet_.Rings().at(0).capacity, 4u * 1024 * 1024);
-  // It looks whenever the port is told of faults.
+  // The background thread looks whenever the port gets fault rules.
   const auto background_looks = [this] { EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok()); };
   background_looks();
   clock_.Advance(absl::Seconds(9));

@@ -22,7 +22,7 @@ constexpr absl::Duration kEndingTick = absl::Milliseconds(10);
 
 }  // namespace
 
-// ---- What the subnet tells.
+// ---- Calls from the subnet.
 
 SourceIdentity SoftPort::OwnIdentity() const {
   const PortConfig& config = queue_pairs_.config();

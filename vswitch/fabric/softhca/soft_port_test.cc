@@ -1,4 +1,4 @@
-// Ports: faults, links and LIDs that change, death, threads.
+// SoftPort: faults, changes of links and LIDs, death, threads.
 #include "vswitch/fabric/softhca/soft_port.h"
 
 #include <fcntl.h>
@@ -80,7 +80,7 @@ TEST_P(SoftPortTest, WhoSleepsIsWokenWhenWhatIsDelayedIsDue) {
     Fill(a.get(), b->Address(), 1, turn);
     ibv_cq* cq;
     void* context;
-    ASSERT_EQ(b->verbs().get_cq_event(b->channel(), &cq, &context), 0);  // sleeps, and nothing but the delay's end ends it
+    ASSERT_EQ(b->verbs().get_cq_event(b->channel(), &cq, &context), 0);  // sleeps; only the end of the delay wakes it
     EXPECT_GE(real.Now() - sent, kDelay);
     EXPECT_LT(real.Now() - sent, kDelay + absl::Seconds(2));
     b->verbs().ack_cq_events(cq, 1);
@@ -165,7 +165,7 @@ TEST_P(SoftPortTest, ANewLidIsReachedAndTheOldOneIsNot) {
   EXPECT_TRUE(Eventually([&] { return a->counters().xmit_unreachable == 1; }));
   Introduce(a.get(), b.get());
   Introduce(b.get(), b.get());
-  // The source's identity follows as well.
+  // The source's identity is updated as well.
   ASSERT_EQ(b->Send(a->Address(), "from the new LID"), 0);
   EXPECT_EQ(a->Receive().wc.slid, 0x50);
 }
@@ -203,7 +203,7 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
   EXPECT_EQ(a->counters().xmit_discards, 0u);
 }
 
-// As ibv_destroy_qp has it: after it, no event names the queue pair.
+// Like ibv_destroy_qp: no later event names the queue pair.
 TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
   auto a = Open("a");
   const VerbsTable& verbs = a->verbs();
@@ -226,7 +226,7 @@ TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-// A program on hardware may end with its last completion: the HCA has the message.
+// A program on hardware may end with its last completion, since the HCA has the message.
 TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
   options_.linger = absl::Seconds(20);
   auto a = Open("a"), b = Open("b");
@@ -239,7 +239,7 @@ TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
   end.join();
 }
 
-// Its producer would have renewed it. Who does not wants to keep what it had before: another LID, a P_Key.
+// A correct producer would have renewed it. Another one may want to keep an outdated LID or P_Key.
 TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
@@ -247,7 +247,7 @@ TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
   b->port().OnPortConfig(b->port().config());
   EXPECT_EQ(b->port().rings().inbound, 1u);
   clock_.Advance(absl::Seconds(10));
-  b->port().OnFaults({});  // so that the background looks at the clock
+  b->port().OnFaults({});  // makes the background thread read the clock
   EXPECT_TRUE(Eventually([&] {
     b->Poll();
     return b->port().rings().inbound == 0;
@@ -256,7 +256,7 @@ TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
 
 // ---- Threads.
 
-// Several threads on each of two ports, with all that happens beside the data path. For ThreadSanitizer.
+// Several threads on each of two ports, with everything that runs beside the data path. For ThreadSanitizer.
 TEST_P(SoftPortTest, ManyThreads) {
   const MonotonicClock real;
   options_.clock = &real;
@@ -283,7 +283,7 @@ TEST_P(SoftPortTest, ManyThreads) {
         ibv_req_notify_cq(node->receive_cq(), 0);
       }
     });
-    threads.emplace_back([=, &stop] {  // somebody who looks
+    threads.emplace_back([=, &stop] {  // an observer
       while (!stop) {
         node->counters();
         node->hca().QueryPort().IgnoreError();

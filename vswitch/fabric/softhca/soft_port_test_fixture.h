@@ -1,4 +1,4 @@
-// Ports of one subnet on a fake clock.
+// SoftPortTest: ports of one subnet on a fake clock.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_TEST_FIXTURE_H_
 
@@ -18,7 +18,7 @@ using Received = SoftNode::Received;
 
 inline const Gid kMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xffff'ffff'0000'0000));
 
-// Every test runs with rings in this process's memory and with rings in memory files.
+// Every test runs twice: with rings in this process's memory, and with rings in memory files.
 class SoftPortTest : public testing::TestWithParam<bool> {
  protected:
   SoftPortTest() { options_.clock = &clock_; }
@@ -33,7 +33,7 @@ class SoftPortTest : public testing::TestWithParam<bool> {
     EXPECT_TRUE(hca.ok()) << hca.status();
     return std::make_unique<SoftNode>(*std::move(hca), node);
   }
-  // A ring from `a` to `b` that is empty.
+  // Makes an empty ring from `a` to `b`.
   void Introduce(SoftNode* a, SoftNode* b) {
     ASSERT_EQ(a->Send(b->Address(), "introduction"), 0);
     a->PollSend();

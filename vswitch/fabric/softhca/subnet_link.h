@@ -80,7 +80,7 @@ struct RingEnd {
   std::shared_ptr<RingMemory> local;
 };
 
-// What an owner passes at registration. The link duplicates the descriptor and shares the page.
+// An owner's resources, passed at registration. The link duplicates the descriptor and shares the page.
 struct PortResources {
   int doorbell = -1;                             // an eventfd; owners only
   std::shared_ptr<const CountersPage> counters;  // readable by the subnet at any time; owners only

@@ -1,5 +1,5 @@
-// infiniband-diags on our subnet: ibstat, sminfo, saquery, smpquery, perfquery, ibnetdiscover, through libibumad. Each answer
-// is looked at before and after what it tells of has changed.
+// infiniband-diags on our subnet: ibstat, sminfo, saquery, smpquery, perfquery and ibnetdiscover, through libibumad. Each
+// output is checked before and after a change of the subnet.
 #include <string>
 
 #include "absl/strings/match.h"
@@ -22,7 +22,7 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// "lid: 2" and "lid.....2" alike.
+// Matches both "lid: 2" and "lid.....2".
 testing::Matcher<std::string> Shows(const std::string& name, const std::string& value) {
   return ContainsRegex(absl::StrCat(name, "[.: ]+", value, "( |\n|$)"));
 }
@@ -82,7 +82,7 @@ TEST_F(StrangersDiagsTest, IbstatShowsThePort) {
   EXPECT_EQ(Run("host1", "ibstat -p"), Hex(before.port_guid) + "\n");
 }
 
-// A shell script that reads sysfs, where there is nothing of ours.
+// ibstatus is a shell script that reads sysfs, where we have nothing.
 TEST_F(StrangersDiagsTest, IbstatusFindsNoDevice) { EXPECT_THAT(RunInVain("host1", "ibstatus"), HasSubstr("No devices")); }
 
 TEST_F(StrangersDiagsTest, SminfoFindsTheSubnetManagerWhereItIs) {
@@ -186,7 +186,7 @@ TEST_F(StrangersDiagsTest, SmpqueryByLidAndAlongDirectedRoutes) {
   Run("host1", "ibstat");
   const std::string lid = absl::StrCat(LidOf("host2"));
   const Guid guid = other->config().port_guid;
-  // host2 is in the switch's first port, since it came first.
+  // host2 is on the switch's first port, since it registered first.
   for (const std::string& to : {lid, std::string("-D 0,1,1")}) {
     const auto ask = [&](const std::string& attribute, const std::string& modifier = "") {
       return to == lid ? Run("host1", absl::StrCat("smpquery ", attribute, " ", to, modifier))
@@ -240,7 +240,7 @@ TEST_F(StrangersDiagsTest, IbnetdiscoverWalksTheSubnet) {
   EXPECT_THAT(Run("host1", "ibnetdiscover"), Not(HasSubstr("host2")));
 }
 
-// As an operator does it beside a running agent.
+// As an operator would do it, beside a running agent.
 TEST_F(StrangersDiagsTest, ASecondProcessAsksBesideTheOwnerAndDoesNotDisturbIt) {
   auto owner = OpenNode("host1"), peer = OpenNode("host2");
   const Gid mgid = Gid::Parse("ff12:e01b:ffff::1").value();
@@ -270,7 +270,7 @@ TEST_F(StrangersDiagsTest, WithoutAFabricThereIsNoDevice) {
   EXPECT_THAT(sminfo.output(), HasSubstr("set EOIB_FABRIC"));
 }
 
-// Whatever libibumad of this machine has, but what needs no device.
+// All functions of this machine's libibumad, except those that need no device.
 TEST_F(StrangersDiagsTest, TheLibraryHasAllOfLibibumadsNames) {
   const std::string listed = Run("host1", "nm -D --defined-only --no-demangle " EOIB_UMAD_LIBRARY);
   const std::string needed = Run("host1", "nm -D --defined-only /usr/lib/x86_64-linux-gnu/libibumad.so.3");

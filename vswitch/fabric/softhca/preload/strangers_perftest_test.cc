@@ -1,4 +1,4 @@
-// perftest on our HCA: it waits for every datagram that was sent, so none may be lost. And rdma_cm, which is not there.
+// perftest on our HCA. It waits for every datagram, so none may be lost. Also rdma_cm, which is not supported.
 #include <string>
 
 #include "vswitch/fabric/softhca/preload/strangers_test_fixture.h"
@@ -26,7 +26,7 @@ class StrangersPerftestTest : public StrangersTest {
       }
     }
   }
-  // Every datagram came to a receive, and nothing was given up on the way.
+  // Every datagram was delivered, and no sender discarded any.
   void ExpectNoLosses() const {
     for (const char* name : {"server", "client"}) {
       const PortCounters counters = subnet_.CountersOf(name).value();
@@ -48,7 +48,7 @@ TEST_F(StrangersPerftestTest, BandwidthAtAllSizes) {
 }
 
 TEST_F(StrangersPerftestTest, LatencyAtAllSizes) {
-  // In cycles: else it measures for each size how fast the processor is.
+  // -C: print cycles; otherwise it measures the processor's frequency for each size.
   ExpectRows(RunPair({"ib_send_lat", "-c", "UD", "-a", "-C", "-n", "100"}), AllSizes(), 100);
   ExpectNoLosses();
 }
@@ -68,7 +68,8 @@ TEST_F(StrangersPerftestTest, LatencyOfInlineData) {
   ExpectNoLosses();
 }
 
-// Joined through libibumad, beside the queue pairs of the same process. The sender hears itself too, and never looks.
+// The program joins through libibumad, beside its own queue pairs. The sender also receives its own datagrams and never polls
+// them.
 TEST_F(StrangersPerftestTest, BandwidthToAGroupAndTheGroupEnds) {
   const char kMgid[] = "255:18:224:27:255:255:0:0:0:0:0:0:0:0:0:1";
   ExpectRows(RunPair({"ib_send_bw", "-c", "UD", "-g", "-M", kMgid}), {4096});

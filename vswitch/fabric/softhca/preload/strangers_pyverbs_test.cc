@@ -1,4 +1,4 @@
-// Programs in Python (python3-pyverbs) on our HCA: group_peer_for_test.py.
+// A Python program (python3-pyverbs) on our HCA: group_peer_for_test.py.
 #include <string>
 
 #include "vswitch/fabric/softhca/preload/strangers_test_fixture.h"

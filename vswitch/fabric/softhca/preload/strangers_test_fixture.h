@@ -1,6 +1,6 @@
-// Programs of strangers: unmodified, with our preload libraries, on one software subnet.
+// StrangersTest: unmodified programs by others, with our preload libraries, on one software subnet.
 //
-// The test program moves into a network namespace of its own, since some of them meet by TCP first.
+// The test program moves into its own network namespace, since some of the programs first meet by TCP.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_STRANGERS_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_STRANGERS_TEST_FIXTURE_H_
 
@@ -42,7 +42,7 @@
 
 namespace eoib::softhca {
 
-// A child process with the preload libraries, whose output goes to a file. Killed at the end.
+// A child process with the preload libraries. Its output goes to a file; the destructor kills it.
 class Program {
  public:
   Program(const std::string& directory, const std::string& port, std::vector<std::string> arguments,
@@ -74,7 +74,7 @@ class Program {
 
   static constexpr int kKilled = 256;
 
-  // The exit status, kKilled and the number of a signal, or -1 if it does not end in time.
+  // Returns the exit status, kKilled plus the number of a signal, or -1 if it does not end in time.
   int Wait() {
     constexpr int kPatienceMs = 30'000;
     const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
@@ -124,13 +124,13 @@ class StrangersTest : public testing::Test {
     server_.reset();
   }
 
-  // What a program that is to succeed has to say; else a failure, and what it said.
+  // Runs a program that must succeed and returns its output; otherwise fails the test with the output.
   std::string Run(const std::string& port, const std::string& command) {
     Program program(directory_, port, absl::StrSplit(command, ' '));
     EXPECT_EQ(program.Wait(), 0) << command << "\n" << program.output();
     return program.output();
   }
-  // What one that is to fail by itself says.
+  // Runs a program that must fail by itself and returns its output.
   std::string RunInVain(const std::string& port, const std::string& command) {
     Program program(directory_, port, absl::StrSplit(command, ' '));
     const int status = program.Wait();
@@ -140,7 +140,7 @@ class StrangersTest : public testing::Test {
     return program.output();
   }
 
-  // A client that talks to a server by TCP first. Until the server listens, it finds nobody and says so.
+  // A client that first talks TCP to a server. While the server does not listen yet, the client fails, with a message.
   struct Pair {
     int server_status = -1, client_status = -1;
     std::string server, client;
@@ -165,7 +165,7 @@ class StrangersTest : public testing::Test {
     return pair;
   }
 
-  // A process of ours with that port, as an agent is one.
+  // Opens a node of ours on that port, like an agent.
   std::unique_ptr<SoftNode> OpenNode(const std::string& name, NodeOptions options = {}) const {
     FabricClient::Options client;
     client.socket = directory_ + "/fabricd.sock";

@@ -109,7 +109,7 @@ TEST_F(StrangersVerbsTest, PingPongAboveTheMtuIsRefused) {
   EXPECT_THAT(RunInVain("host1", "ibv_ud_pingpong -s 4097"), HasSubstr("Requested size larger than port MTU (4096)"));
 }
 
-// On hardware the datagrams of another partition are dropped and counted, and both sides wait for ever. So here.
+// As on hardware, datagrams of another partition are dropped and counted, and both sides wait for ever.
 TEST_F(StrangersVerbsTest, PingPongBetweenPartitionsHearsNothing) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "server", Membership::kFull).ok());
@@ -130,12 +130,12 @@ TEST_F(StrangersVerbsTest, PingPongBetweenPartitionsHearsNothing) {
   EXPECT_TRUE(client->IsRunning()) << client->output();
 }
 
-// A client of ours, which says what ibv_ud_pingpong says over TCP, and then sends what it likes.
+// Our own client: it says over TCP what ibv_ud_pingpong says, then sends whatever the test wants.
 class PingPongPeer {
  public:
   explicit PingPongPeer(SoftNode* node) : node_(node) {}
 
-  // True once the server at that TCP port has taken us for its client; its address is *server.
+  // Returns true once the server at that TCP port has accepted us as its client; its address is *server.
   bool Meet(uint16_t tcp_port, Destination* server) {
     const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};

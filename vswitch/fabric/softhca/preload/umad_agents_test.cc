@@ -1,4 +1,4 @@
-// UmadAgents: what the kernel does with MADs, step by step.
+// UmadAgents: the kernel's handling of MADs, step by step.
 #include "vswitch/fabric/softhca/preload/umad_agents.h"
 
 #include <arpa/inet.h>
@@ -51,7 +51,7 @@ class UmadAgentsTest : public ::testing::Test {
   int Send(const UmadPacket& packet, int timeout_ms = 1000, int retries = 0) {
     return agents_.Send(kFile, packet, absl::Milliseconds(timeout_ms), retries, clock_.Now());
   }
-  // The one MAD that leaves.
+  // The only outgoing MAD.
   Mad Sent() {
     const auto outgoing = agents_.TakeOutgoing();
     EXPECT_THAT(outgoing, SizeIs(1));
@@ -245,7 +245,7 @@ TEST_F(UmadAgentsTest, SoManyAgentsAndArrivals) {
 
 class UmadTableTest : public UmadAgentsTest {
  protected:
-  // Segment `number` of `segments`, of which the last has 10 bytes.
+  // Segment `number` of `segments`; the last has 10 bytes.
   Mad Segment(const Mad& request, uint32_t number, uint32_t segments) const {
     SaHeader header;
     header.method = MadMethod::kGetTableResp;

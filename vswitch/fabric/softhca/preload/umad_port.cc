@@ -51,7 +51,7 @@ PortConfig UmadPort::config() const {
   return config_;
 }
 
-// ---- What programs call.
+// ---- Calls from programs.
 
 int UmadPort::OpenFile() {
   UniqueFd event = MakeEventFd();
@@ -111,7 +111,7 @@ void UmadPort::SendOut(const std::vector<UmadAgents::Outgoing>& outgoing) {
   for (const UmadAgents::Outgoing& mad : outgoing) link_->SendMadTo(mad.destination, mad.mad).IgnoreError();
 }
 
-// ---- What the subnet tells.
+// ---- Calls from the subnet.
 
 void UmadPort::OnPortConfig(const PortConfig& config) {
   absl::MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-// UmadPort: descriptors, waiting and a real SA behind it.
+// UmadPort: descriptors, waiting, and a real SA behind it.
 #include "vswitch/fabric/softhca/preload/umad_port.h"
 
 #include <arpa/inet.h>

@@ -157,7 +157,7 @@ EOIB_VERB(int, get_async_event, (ibv_context * context, ibv_async_event* event))
 }
 EOIB_VERB(void, ack_async_event, (ibv_async_event * event)) { Table().ack_async_event(event); }
 
-// ---- Queries beside them.
+// ---- Further queries.
 
 EOIB_VERB(__be64, get_device_guid, (ibv_device * device)) { return htobe64(ConfigOf(device).node_guid.value()); }
 EOIB_VERB(int, get_device_index, (ibv_device*)) { return -1; }  // as with a kernel that does not report it

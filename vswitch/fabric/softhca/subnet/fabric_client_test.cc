@@ -1,4 +1,4 @@
-// FabricClient, and who it waits for.
+// FabricClient: registration, retries, and the fabricd that it waits for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The other end of a client's connection, in the test's hands.
+// The other end of a client's connection, played by the test.
 class FakeFabricd {
  public:
   explicit FakeFabricd(const std::string& path) : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
@@ -58,7 +58,7 @@ TEST(FabricClientTest, NoFabricdIsUnavailable) {
   EXPECT_EQ(h1.client()->SendMad(Mad{}).code(), absl::StatusCode::kUnavailable);
 }
 
-// It was the end of the registration, and of the next one, as long as a peer had something to send.
+// It used to end the registration, and the next one, while a peer had something to send.
 TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
   SocketDir dir;
   FakeFabricd fabricd(dir.socket());
@@ -76,7 +76,7 @@ TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
   RingOpenedMessage opened;
   opened.request = 5;
   std::vector<UniqueFd> ring = ToDescriptors(MakeRingEnd()), doorbell;
-  for (int i = 0; i < 3; ++i) doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));  // one is right, but has room
+  for (int i = 0; i < 3; ++i) doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));  // one is correct, but would fit
   {
     const TwoDescriptors too_few;
     fabricd.Send(offer, std::move(ring));
@@ -92,7 +92,7 @@ TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
   EXPECT_EQ(h1.record().lost, 0);
 }
 
-// Its fabricd was replaced by one that does not want it: "there is no eoib-fabricd" would send an operator the wrong way.
+// Its fabricd was replaced by one that refuses it: "there is no eoib-fabricd" would mislead an operator.
 TEST(FabricClientTest, WhoIsNotTakenBackIsToldWhy) {
   SocketDir dir;
   auto fabricd = std::make_unique<Fabricd>(dir.socket());
@@ -104,7 +104,7 @@ TEST(FabricClientTest, WhoIsNotTakenBackIsToldWhy) {
   EXPECT_THAT(said(), HasSubstr("there is no eoib-fabricd"));
   {
     FakeFabricd another(dir.socket());
-    for (int i = 0; i < 2; ++i) {  // the second comes when the client has heard the first
+    for (int i = 0; i < 2; ++i) {  // the second attempt follows the first refusal
       another.Accept();
       RegisteredMessage refusal;
       refusal.code = static_cast<uint32_t>(absl::StatusCode::kFailedPrecondition);
@@ -167,11 +167,11 @@ TEST(FabricClientTest, AStoppedFabricdThatDiesIsWaitedForLikeOneThatIsNotThere) 
   SocketDir dir;
   auto fabricd = std::make_unique<Fabricd>(dir.socket());
   fabricd->Pause();
-  constexpr absl::Duration kWait = absl::Seconds(1);  // longer than this test takes to start another
+  constexpr absl::Duration kWait = absl::Seconds(1);  // longer than starting another one takes
   bool died = false;
   TestPort h1(FabricClient::Options{
       .socket = dir.socket(), .wait = kWait, .keep_waiting = [&](const std::string&, absl::Duration waited) {
-        // The wait is over by then: it begins anew.
+        // The first wait is over by then, so a new one has begun.
         if (waited > 2 * kWait && !std::exchange(died, true)) {
           fabricd.reset();
           fabricd = std::make_unique<Fabricd>(dir.socket());

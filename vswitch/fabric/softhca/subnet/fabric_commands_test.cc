@@ -157,7 +157,7 @@ TEST_F(FabricCommandsTest, ShowTellsThatLidsAreNotKept) {
   CommandRegistry registry;
   commands.Register(&registry);
   EXPECT_THAT(*registry.Run("show", {}), Not(HasSubstr("survive")));
-  ASSERT_EQ(mkdir((directory_.path() + "/lids.new").c_str(), 0700), 0);  // in the way
+  ASSERT_EQ(mkdir((directory_.path() + "/lids.new").c_str(), 0700), 0);  // makes the write fail
   (*lids)->Keep("h1", KeptPort{Lid(2), Guid(1)});
   (*lids)->Save().IgnoreError();
   EXPECT_THAT(*registry.Run("show", {}), HasSubstr("LIDs will not survive a restart: write "));

@@ -103,8 +103,7 @@ class FabricServer::Client final : public PortSink {
     message.ring = ring;
     std::vector<UniqueFd> fds;
     fds.push_back(Duplicate(doorbell->get()));
-    // The end that was passed to the consumer closes with this refusal; its liveness descriptor shows that the producer
-    // dropped the ring.
+    // The consumer already has the ring. Its liveness descriptor shows that the producer drops it.
     if (!fds[0].valid()) return OnRingRefused(request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
     Post(message, std::move(fds));
   }

@@ -1,4 +1,4 @@
-// FabricServer: its socket, and clients that do not keep to the protocol.
+// FabricServer: its socket, and clients that break the protocol.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -132,7 +132,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       ASSERT_TRUE(outbox.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
     }
     ASSERT_TRUE(outbox.Send(client.get(), row.make()).ok());
-    // Whatever was said before, the connection's end follows.
+    // The connection ends, whatever came before.
     for (;;) {
       pollfd polled{client.get(), POLLIN, 0};
       ASSERT_EQ(poll(&polled, 1, 10'000), 1);
@@ -146,7 +146,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
   EXPECT_TRUE(another.Register("another").ok());
 }
 
-// Also if its registration is longer or shorter than ours.
+// Even if its registration has another length than ours.
 TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
   const sockaddr_un address = UnixAddress(dir_.socket()).value();
   RegisterMessage hello;
@@ -199,7 +199,7 @@ TEST(FabricServerSocketTest, AFileInTheWayIsLeftAlone) {
   EXPECT_EQ(access(dir.socket().c_str(), F_OK), 0);
 }
 
-// While another thread may not have descriptors either, so there is none here.
+// The descriptor limit is the process's, so no other thread may need descriptors meanwhile.
 TEST(FabricServerSocketTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
   SocketDir dir;
   Subnet subnet;

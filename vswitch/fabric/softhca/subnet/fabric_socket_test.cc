@@ -156,7 +156,7 @@ TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
   EXPECT_THAT(h2.record().closed, IsEmpty());
 }
 
-// Groups that others make and leave do not fill the queue of a stopped port, which hears of all of them, and of each four
+// Groups that other ports create and delete do not fill the queue of a stopped port, although it is told of every group four
 // times.
 TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   SocketDir dir;
@@ -247,7 +247,7 @@ TEST_F(FabricSocketTest, ARestartedFabricdFindsItsPortsAgain) {
   EXPECT_NE(h1.record().opened[3].first, first_ring) << "ring identifiers are never reused";
 }
 
-// The one that has been away wishes for nothing, since it is a new process; the newcomer is first.
+// The returning port asks for no LID, since it is a new process, and the new port registers first.
 TEST(FabricLidsTest, LidsSurviveARestart) {
   SocketDir dir;
   TempDir state;
@@ -363,7 +363,7 @@ TEST_F(FabricSocketTest, ThereIsRoomForSixtyFourProcesses) {
   EXPECT_TRUE(one_more.Register("one-more").ok());
 }
 
-// A preloaded program takes two connections, one for its MADs. Neither they nor who looks on take an owner's place.
+// A preloaded program takes two connections, one of them for its MADs. Neither these nor queries use an owner's place.
 TEST_F(FabricSocketTest, OwnersAndGuestsHaveRoomOfTheirOwn) {
   std::vector<std::unique_ptr<TestPort>> guests;
   for (size_t i = 0; i < FabricServer::kMaxGuests; ++i) {

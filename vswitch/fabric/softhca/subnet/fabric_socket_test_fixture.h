@@ -1,4 +1,4 @@
-// A fabricd in a thread, ports that register with it, and what they hand over.
+// A fabricd in a thread, ports that register with it, and the descriptors that they pass.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_SOCKET_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_SOCKET_TEST_FIXTURE_H_
 
@@ -38,7 +38,7 @@ class SocketDir {
   TempDir directory_;
 };
 
-// A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one is like a stopped process.
+// A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one acts like a stopped process.
 class Fabricd {
  public:
   explicit Fabricd(const std::string& socket, Subnet::Options options = {})
@@ -72,7 +72,7 @@ class Fabricd {
     });
   }
   Subnet* subnet() { return &subnet_; }
-  // While paused.
+  // Use only while paused.
   FabricServer* server() { return server_.get(); }
   FabricServer::Counters counters() {
     Pause();
@@ -129,7 +129,7 @@ inline UniqueFd MakeMemfd(uint64_t size, int seals) {
   return fd;
 }
 
-// What a port registers with.
+// The descriptors of a registration.
 inline std::vector<UniqueFd> MakePortDescriptors() {
   std::vector<UniqueFd> fds;
   fds.emplace_back(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -150,11 +150,11 @@ inline RingEnd MakeRingEnd() {
   return end;
 }
 
-// The lowest two descriptors of this process, for TwoDescriptors.
+// Two low descriptors of this process, for TwoDescriptors.
 inline UniqueFd g_lowest = Duplicate(STDERR_FILENO), g_second_lowest = Duplicate(STDERR_FILENO);
 
-// While it lives, this process gets two more descriptors at most, which are not enough for a ring's; those that it has go on.
-// Two, because the sanitizer makes a pipe to look at an object.
+// While it lives, this process gets at most two more descriptors, too few for a ring; open ones keep working. Two, because the
+// sanitizer makes a pipe to inspect an object.
 class TwoDescriptors {
  public:
   TwoDescriptors() {
@@ -177,7 +177,7 @@ class TwoDescriptors {
   rlimit before_;
 };
 
-// A port that registers and then reads nothing.
+// Registers a port that then reads nothing.
 inline UniqueFd RegisterDeafPort(const std::string& socket, const std::string& name) {
   UniqueFd deaf(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const sockaddr_un address = UnixAddress(socket).value();
@@ -207,7 +207,7 @@ inline Mad JoinMad(const PortConfig& port, uint64_t tid = 1, MadMethod method = 
   return mad;
 }
 
-// Asks for all reports.
+// A subscription to all reports.
 inline Mad SubscribeMad() {
   SaHeader header;
   header.method = MadMethod::kSet;

@@ -1,4 +1,4 @@
-// FakePorts: the ports of a subnet for tests of what answers MADs.
+// FakePorts: the ports of a subnet, for tests of the MAD agents.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FAKE_PORTS_FOR_TEST_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FAKE_PORTS_FOR_TEST_H_
 
@@ -13,7 +13,7 @@
 
 namespace eoib::softhca {
 
-// An active port, "h" and its LID, in switch port LID.
+// Makes an active port named "h" and its LID, on switch port LID.
 inline ManagedPort MakeManagedPort(uint16_t lid, std::vector<PKey> pkeys) {
   ManagedPort port;
   port.name = absl::StrCat("h", lid);
@@ -43,7 +43,7 @@ class FakePorts final : public ManagedPorts {
     hub.gid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000u, hub.guid);
   }
 
-  // In the order of LIDs.
+  // Call in the order of LIDs.
   ManagedPort* Add(ManagedPort port) {
     ports.push_back(std::move(port));
     return &ports.back();

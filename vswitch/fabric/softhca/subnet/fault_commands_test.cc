@@ -57,7 +57,7 @@ TEST(FaultCommandsTest, WhatIsNotUnderstoodIsNamed) {
 class FaultCommandsRun : public testing::Test {
  protected:
   FaultCommandsRun() { commands_.Register(&registry_); }
-  // The answer, or the error's message.
+  // Returns the answer, or the error's message.
   std::string Run(const std::string& method, absl::string_view arguments = "") {
     const absl::StatusOr<std::string> answer = registry_.Run(method, Words(arguments));
     return answer.ok() ? *answer : std::string(answer.status().message());
@@ -83,7 +83,7 @@ TEST_F(FaultCommandsRun, FaultsAreSetShownAndCleared) {
   EXPECT_THAT(Run("fault", "a b delay 2s"), HasSubstr("0 to 1s"));
 }
 
-// A line of the answer, as it is aligned.
+// A line of the answer, with its alignment.
 std::string Line(const std::string& name, uint64_t value) { return absl::StrFormat("\n  %-26s %12u  ", name, value); }
 
 TEST_F(FaultCommandsRun, CountersAreShownAlsoOfTheDead) {

@@ -105,7 +105,7 @@ TEST_F(LidFileTest, OneSubnetADirectory) {
 TEST_F(LidFileTest, WhatCouldNotBeWrittenIsTriedAgain) {
   const auto file = LidFile::Open(directory_.path());
   ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);  // in the way
+  ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);  // makes the write fail
   (*file)->Keep("h1", KeptPort{Lid(2), Guid(1)});
   EXPECT_FALSE((*file)->Save().ok());
   EXPECT_FALSE((*file)->status().ok());

@@ -35,7 +35,7 @@ class MulticastGroupsTest : public ::testing::Test {
     record_ = Record(port, states);
     return groups_.Leave(port, kIdentify, &record_);
   }
-  // 0 if it is no member.
+  // Returns 0 if the port is no member.
   uint8_t StateOf(const PortConfig& port) const {
     if (groups_.groups().empty()) return 0;
     const auto& members = groups_.groups().begin()->second.members;
@@ -54,7 +54,7 @@ class MulticastGroupsTest : public ::testing::Test {
   McMemberRecord record_;
 };
 
-// IBA 1.4 §15.2.5.17: every membership, and what every Set and Delete makes of it. Another port keeps the group alive.
+// IBA 1.4 §15.2.5.17: every membership, with the effect of every Set and Delete. Another port keeps the group alive.
 TEST_F(MulticastGroupsTest, AllTransitions) {
   for (uint8_t before = 0; before <= kAllStates; ++before) {
     for (uint8_t asked = 0; asked <= 0x0f; ++asked) {
@@ -98,7 +98,7 @@ TEST_F(MulticastGroupsTest, OnlyAFullMemberMakesAGroup) {
   }
 }
 
-// Whoever remains, and by whichever way the last full member goes.
+// For any remaining members, and however the last full member leaves.
 TEST_F(MulticastGroupsTest, OnlyAFullMemberKeepsAGroupAlive) {
   for (uint8_t states = 1; states <= kAllStates; ++states) {
     for (const bool leaves : {true, false}) {

@@ -17,7 +17,7 @@ using ::testing::UnorderedElementsAre;
 
 class NoticeForwarderTest : public ::testing::Test {
  protected:
-  // What the forwarder transmits now.
+  // Returns what the forwarder transmits now.
   std::vector<OutgoingMad> Run() {
     std::vector<OutgoingMad> out;
     notices_.Run(clock_.Now(), &out);
@@ -34,7 +34,7 @@ class NoticeForwarderTest : public ::testing::Test {
   static uint64_t TidOf(const OutgoingMad& mad) { return DecodeSaHeader(mad.mad)->tid; }
 
   FakePorts ports_;
-  // Two partitions; `both` is in both, `limited` a limited member of the first.
+  // Two partitions: `both_` is in both, `limited_` is a limited member of the first.
   ManagedPort* const blue_ = ports_.Add(MakeManagedPort(2, {PKey(0x8001)}));
   ManagedPort* const red_ = ports_.Add(MakeManagedPort(3, {PKey(0x8002)}));
   ManagedPort* const both_ = ports_.Add(MakeManagedPort(4, {PKey(0x8001), PKey(0x8002)}));
@@ -44,7 +44,7 @@ class NoticeForwarderTest : public ::testing::Test {
   NoticeForwarder notices_{&ports_};
 };
 
-// A port that has confirmed a report takes another with its number for a repeated one: a restarted SM begins elsewhere.
+// A port ignores a report whose number it has confirmed, so a restarted SM must start elsewhere.
 TEST_F(NoticeForwarderTest, NumbersBeginWhereTheyAreTold) {
   NoticeForwarder restarted(&ports_, {.first_tid = 0x1234'5678});
   ASSERT_EQ(restarted.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
@@ -73,7 +73,7 @@ TEST_F(NoticeForwarderTest, AReportSaysWhoAndWhat) {
   EXPECT_EQ(notice.issuer_gid, ports_.hub.gid);
 }
 
-// IBA 1.4 §13.4.8.3: who is told of a trap 66 (generic, type 3, producer 4) that the subnet manager (LID 1) issues.
+// IBA 1.4 §13.4.8.3: which subscriptions match a trap 66 (generic, type 3, producer 4) of the subnet manager (LID 1).
 TEST_F(NoticeForwarderTest, WhatASubscriptionMatches) {
   const struct {
     const char* description;
@@ -126,7 +126,7 @@ TEST_F(NoticeForwarderTest, GidsStayWithinTheirPartitions) {
   const Gid limited = limited_->config.gid, limited2 = limited2_->config.gid;
   const struct {
     const char* description;
-    std::vector<PKey> pkeys;  // of what it is about
+    std::vector<PKey> pkeys;  // the subject's
     std::vector<Gid> told;
   } kRows[] = {
       {"a full member", {PKey(0x8001)}, {blue, both, limited, limited2}},

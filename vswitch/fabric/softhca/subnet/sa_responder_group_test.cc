@@ -1,4 +1,4 @@
-// SaResponder: MCMemberRecords, by which groups are made, joined, left and found.
+// SaResponder: MCMemberRecords, which create, join, leave and query groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -167,7 +167,7 @@ TEST_F(SaResponderTest, AStrangerToThePartitionCannotJoin) {
   EXPECT_EQ(Join(h1_, kIdentify, Wanted(h1_)), static_cast<uint16_t>(SaStatus::kRequestInvalid));
 }
 
-// RFC 4391 §4 has the full P_Key in a broadcast group's MGID, whoever makes it. A deliberate divergence from the letter of
+// The MGID of a broadcast group contains the full P_Key (RFC 4391 §4), whichever port creates it. Deliberate divergence from
 // o15: the first port of a partition may be a limited member.
 TEST_F(SaResponderTest, AGroupOfALimitedMemberBelongsToThePartition) {
   McMemberRecord wanted = Wanted(h3_);

@@ -258,7 +258,7 @@ TEST_F(SaResponderTest, APathToAGroupIsTheGroups) {
   EXPECT_EQ(AskPath(stranger.config, kPair, wanted), no_records) << "of a partition that the source is not in";
 }
 
-// h9 is in no partition of the others.
+// h9 shares no partition with the others.
 TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
   const ManagedPort h9 = *ports_.Add(MakeManagedPort(9, {PKey(0x8009)}));
   PathRecord wanted;
@@ -267,7 +267,7 @@ TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
   EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
   wanted.sgid = h9.config.gid;
   EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
-  // Nor does h1, through h2's other partition.
+  // Nor does h1 learn of h10 through h2's other partition.
   const ManagedPort h10 = *ports_.Add(MakeManagedPort(10, {PKey(0x8002)}));
   wanted.sgid = h2_.gid;
   wanted.dgid = h10.config.gid;
@@ -275,7 +275,7 @@ TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
   EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
   const struct {
     SaAttribute attribute;
-    size_t records;  // its own and, but for P_Keys, the switch's
+    size_t records;  // its own and, except for P_Keys, the switch's
   } kRows[] = {{SaAttribute::kNodeRecord, 2}, {SaAttribute::kPortInfoRecord, 2}, {SaAttribute::kPKeyTableRecord, 1}};
   for (const auto& row : kRows) {
     SaHeader header;

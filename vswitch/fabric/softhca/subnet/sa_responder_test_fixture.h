@@ -1,4 +1,4 @@
-// An SaResponder with four ports, and a test that asks it as one of them.
+// SaResponderTest: an SaResponder with four ports; the test queries it as one of them.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_TEST_FIXTURE_H_
 
@@ -70,7 +70,7 @@ class SaResponderTest : public ::testing::Test {
     if (status == 0) path_ = DecodePathRecord(SaRecord(reply_)).value();
     return status;
   }
-  // The status of the answer; 0xffff if there was none.
+  // Returns the status of the answer; 0xffff if there is none.
   uint16_t Send(const PortConfig& port, const Mad& mad) {
     const absl::optional<SaAnswer> answer = sa_.Respond(port, mad);
     if (!answer.has_value()) return 0xffff;
@@ -103,7 +103,7 @@ class SaResponderTest : public ::testing::Test {
   PathRecord path_;
 };
 
-// A table's records, as they were sent.
+// The records of a table, as sent.
 template <typename Record>
 std::vector<Record> Table(const std::vector<uint8_t>& bytes, SaAttribute attribute,
                           absl::StatusOr<Record> (*decode)(absl::Span<const uint8_t>)) {

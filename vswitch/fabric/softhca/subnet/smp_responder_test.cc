@@ -26,7 +26,7 @@ class SmpResponderTest : public ::testing::Test {
     for (size_t i = 0; i < ports.size(); ++i) header.initial_path[i + 1] = ports[i];
     return header;
   }
-  // False if no answer came.
+  // Returns false if there is no answer.
   bool Send(const SmpHeader& header, Lid destination = Lid()) {
     Mad mad;
     EncodeSmpHeader(header, &mad);
@@ -167,7 +167,7 @@ TEST_F(SmpResponderTest, WhatTheSwitchSays) {
   ASSERT_TRUE(Send(Ask(SmpAttribute::kPortInfo, 9), Lid(1)));
   EXPECT_EQ(DecodePortInfo(SmpData(reply_))->state, PortState::kDown);
   EXPECT_EQ(answer_.status, 0);
-  // Whoever walks the fabric follows each port but the one that it came by (§14.2.5.6: LocalPortNum).
+  // A program that discovers the fabric follows each port except the one that it came by (§14.2.5.6: LocalPortNum).
   for (const uint32_t port : {0, 2, 3, 9}) {
     ASSERT_TRUE(Send(Ask(SmpAttribute::kPortInfo, port), Lid(1)));
     EXPECT_EQ(DecodePortInfo(SmpData(reply_))->local_port, 2) << port;
@@ -210,7 +210,7 @@ TEST_F(SmpResponderTest, WhatIsRefused) {
   }
 }
 
-// As ibv_query_port has it, but for speeds that PortInfo has in another field.
+// As in ibv_query_port, except for speeds that PortInfo has in another field.
 TEST(ManagedPortsTest, PortInfoHasTheLinkOfARate) {
   const struct {
     uint8_t rate, width, speed;

@@ -40,7 +40,7 @@
 
 namespace eoib::softhca {
 
-// What a port asks to keep when it registers with a restarted subnet. Granted if free.
+// A request to keep a LID and QPNs when a port registers with a restarted subnet. Granted if free.
 struct RegistrationWish {
   Lid lid;        // 0: any
   QpnRange qpns;  // count 0: a new range
@@ -214,7 +214,7 @@ class Subnet {
     const Subnet* const subnet_;
   };
 
-  // What Link calls.
+  // Called by Link.
   absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, const RegistrationWish& wish,
                         PortSink* sink, std::shared_ptr<Session>* session);
   void Unregister(const std::shared_ptr<Session>& session);

@@ -1,4 +1,4 @@
-// Any bytes as a partition file: no crash, the same answer from a file, and what is accepted keeps the promises of
+// Fuzzes the partition file: no crash, the same result from a file, and an accepted configuration keeps the promises of
 // subnet_config.h.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ void CheckAccepted(const SubnetConfig& config) {
   EOIB_CHECK(pkeys.count(kDefaultPKey) == 1);
 }
 
-// The same text in a file gives the same answer.
+// Loads the same text from a file.
 absl::StatusOr<SubnetConfig> ParseFile(absl::string_view text, std::string* path) {
   const UniqueFd file(memfd_create("fuzz", MFD_CLOEXEC));
   EOIB_CHECK(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   std::string path;
   const auto loaded = ParseFile(text, &path);
-  EOIB_CHECK(LoadSubnetConfig(path).status().code() == absl::StatusCode::kNotFound);  // closed by now
+  EOIB_CHECK(LoadSubnetConfig(path).status().code() == absl::StatusCode::kNotFound);  // the file is closed
   const auto parsed = ParseSubnetConfig(text, path);
   EOIB_CHECK(parsed.status() == loaded.status());
   if (parsed.ok()) {

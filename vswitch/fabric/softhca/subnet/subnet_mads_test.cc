@@ -1,4 +1,4 @@
-// The subnet and all that answers MADs in it, as ports see them.
+// Subnet with its MAD agents, as ports see them.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// A registered port that says what a host says to an SA.
+// A registered port that sends MADs to the SA like a host.
 class Host {
  public:
   Host(Subnet* subnet, const std::string& name, Lid wish = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
@@ -64,7 +64,7 @@ class Host {
     encode(SaRecord(&mad));
     EXPECT_TRUE(link_->SendMad(mad).ok());
   }
-  // Whether the SA agreed.
+  // Returns whether the SA accepted the subscription.
   bool Subscribe(InformInfo info = {}) {
     Ask(MadMethod::kSet, SaAttribute::kInformInfo, 0, [&](auto record) { EncodeInformInfo(info, record); });
     return DecodeSaHeader(last())->status == 0;
@@ -80,7 +80,7 @@ class Host {
     Ask(method, SaAttribute::kMcMemberRecord, kMask, [&](auto record) { EncodeMcMemberRecord(group, record); });
     return DecodeSaHeader(last())->status == 0;
   }
-  // The reports that came since the last call, as "trap GID", in order. They are confirmed.
+  // Returns the reports since the last call, in order, as "trap GID", and confirms them.
   std::vector<std::string> Reports() {
     std::vector<std::string> reports;
     const std::vector<Mad> all = mads();
@@ -149,7 +149,7 @@ TEST_F(SubnetMadsTest, ASubscriberHearsOfGroupsThatComeAndGo) {
               ElementsAre(About(66, MakeMgid(1).gid()), About(65, h2.config().gid), About(67, MakeMgid(1).gid())));
 }
 
-// IBA 1.4 §13.4.11: nothing is heard across partitions, though the default one is shared by none here.
+// IBA 1.4 §13.4.11: no report crosses partitions. No two ports share the default partition here.
 TEST_F(SubnetMadsTest, NoReportCrossesPartitions) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
   for (const char* name : {"blue1", "blue2"}) ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, Membership::kFull).ok());
@@ -301,7 +301,7 @@ TEST_F(SubnetMadsTest, AMadSaysFromWhichLidItCame) {
   EXPECT_EQ(source(), Lid(77)) << "a report";
 }
 
-// They may even number their questions alike, as those of one port's processes do who know nothing of each other.
+// Processes of one port do not know of each other and may use the same transaction IDs.
 TEST_F(SubnetMadsTest, EachProcessOfAPortHearsItsOwnAnswersAndAllHearReports) {
   Host owner(&subnet_, "h1"), manager(&subnet_, "h1", PortUse::kManage), other(&subnet_, "h1", PortUse::kManage);
   const auto ask_for_nodes = [](Host* host) { host->Ask(MadMethod::kGetTable, SaAttribute::kNodeRecord, 0, [](auto) {}); };
@@ -365,7 +365,8 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
   EXPECT_THAT(stranger.mads(), SizeIs(1)) << "its own, even without a partition";
 }
 
-// What a port shows in its page is what the PMA says. A successor counts from zero, also if its predecessor's were cleared.
+// The PMA reports the counters of a port's page. A new process counts from zero, even if its predecessor's counters were
+// cleared.
 TEST_F(SubnetMadsTest, CountersAreThePortsOwnAndASuccessorsBeginAnew) {
   Host h1(&subnet_, "h1");
   const auto xmit_packets = [&](MadMethod method, Lid of) {
@@ -466,7 +467,7 @@ TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
   EXPECT_TRUE(h2.config().active);
 }
 
-// A write is two syncs of a disk.
+// A write costs two disk syncs.
 TEST(SubnetLidFileTest, LidsAreWrittenTenTimesASecondHoweverManyPortsCome) {
   TempDir directory;
   const auto written = [&] {
@@ -527,7 +528,7 @@ TEST(SubnetLidFileTest, WhatCannotBeWrittenIsTriedOnceASecond) {
   EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
 }
 
-// A disk on which a write lasts for as long as the test wants: a pipe without a reader cannot be opened.
+// A disk whose write lasts as long as the test wants: opening a pipe without a reader blocks.
 TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
   TempDir directory;
   const std::string temporary = directory.path() + "/lids.new";
@@ -535,7 +536,7 @@ TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
   FakeClock clock;
   const auto lids = LidFile::Open(directory.path());
   ASSERT_TRUE(lids.ok()) << lids.status();
-  // The write goes on in any case, so that a test that fails ends.
+  // Releases the write in any case, so that a failing test ends.
   const auto let_go = absl::MakeCleanup([&] { UniqueFd(open(temporary.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); });
   Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
   Host h1(&subnet, "h1"), h2(&subnet, "h2");
@@ -546,7 +547,7 @@ TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
   EXPECT_TRUE(h2.Join());
   EXPECT_EQ(h2.config().lid, Lid(77));
 
-  const UniqueFd reader(open(temporary.c_str(), O_RDONLY | O_CLOEXEC));  // when the write has come that far
+  const UniqueFd reader(open(temporary.c_str(), O_RDONLY | O_CLOEXEC));  // waits until the write has opened it
   ASSERT_EQ(unlink(temporary.c_str()), 0);
   ASSERT_TRUE((*lids)->Save().ok()) << "the next write takes in what came meanwhile";
   std::stringstream text;

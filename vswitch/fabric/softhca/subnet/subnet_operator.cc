@@ -29,7 +29,7 @@ void RemoveMember(const std::string& name, Partition* partition) {
 
 }  // namespace
 
-// ---- Changed.
+// ---- Changes.
 
 absl::Status Subnet::SetLink(const std::string& name, bool up) {
   {
@@ -203,7 +203,7 @@ absl::Status Subnet::Reregister(const std::string& name) {
   return absl::OkStatus();
 }
 
-// ---- Shown.
+// ---- Status.
 
 std::vector<Subnet::PortStatus> Subnet::Ports() const {
   absl::MutexLock lock(&mutex_);

@@ -34,13 +34,13 @@ Mgid MakeMgid(uint8_t last) {
   return Mgid(Gid(bytes));
 }
 
-// A registered port with a sink that records.
+// A registered port with a recording sink.
 class TestPort {
  public:
   TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationWish& wish = {})
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(wish)) {
     status_ = link_->Register(name, {doorbell_.get(), nullptr}, use, &sink_);
-    // Another thread may be the one that delivers.
+    // Another thread may be delivering.
     if (status_.ok()) {
       EXPECT_TRUE(sink_.WaitFor([](const auto& record) { return !record.configs.empty(); }));
     }
@@ -67,7 +67,7 @@ class TestPort {
     EncodeMcMemberRecord(group, SaRecord(&mad));
     return link_->SendMad(mad);
   }
-  // True if the SA agreed.
+  // Returns true if the SA accepted the join.
   bool Join(uint8_t mgid, uint8_t join_state = kFullMember, PKey pkey = PKey(0xffff)) {
     if (!Ask(MadMethod::kSet, mgid, join_state, pkey).ok() || record().mads.empty()) return false;
     return DecodeSaHeader(record().mads.back())->status == 0;
@@ -75,7 +75,7 @@ class TestPort {
   bool Leave(uint8_t mgid) {
     return Ask(MadMethod::kDelete, mgid, kFullMember).ok() && DecodeSaHeader(record().mads.back())->status == 0;
   }
-  // The ring's identifier, or 0 if it was refused.
+  // Returns the ring's identifier, or 0 if it was refused.
   uint64_t OpenRing(uint64_t request, Lid destination) {
     RingEnd end;
     end.capacity = 65536;
@@ -191,7 +191,7 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
   EXPECT_TRUE(TestPort(&subnet, "h1").status().ok());
 }
 
-// Or whoever asks for names would use up the LIDs.
+// Otherwise queries could use up the LIDs.
 TEST(SubnetTest, AQuestionMakesNoPort) {
   Subnet subnet;
   TestPort asker(&subnet, "h1", PortUse::kQuery);
@@ -322,7 +322,7 @@ TEST(SubnetTest, GroupsArePushedToAllPortsOfThePartition) {
   for (const TestPort* port : {&h1, &h2, &h3, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
 }
 
-// It could send to them, and count them, otherwise.
+// Otherwise it could count the members and send to them.
 TEST(SubnetTest, APortOutsideThePartitionIsToldOfNoMember) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"), outsider(&subnet, "outsider");
@@ -364,7 +364,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   ASSERT_TRUE(h2.Join(1));
-  // Both ends are told: a port that does not keep to the rules would go on sending, and reading what others send.
+  // Both ends are told: otherwise a hostile port would go on sending, or reading what others send.
   const uint64_t out = h1.OpenRing(1, h2.config().lid), in = h2.OpenRing(1, h1.config().lid);
   const Lid lid = h1.config().lid;
   ASSERT_TRUE(subnet.SetLink("h1", false).ok());
@@ -387,7 +387,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   EXPECT_EQ(subnet.SetLink("nobody", true).code(), absl::StatusCode::kNotFound);
 }
 
-// Membership stays, as with OpenSM; but no switch drops what it may not have.
+// The membership stays, as with OpenSM, but no switch filters what the port may not receive.
 TEST(SubnetTest, WhoLosesThePKeyReceivesNoMoreOfTheGroup) {
   Subnet subnet;
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), std::string(kAllPorts)).ok());
@@ -562,7 +562,7 @@ TEST(SubnetTest, AnOperatorSeesPortsGroupsAndRings) {
   EXPECT_EQ(subnet.SaCounters().requests, 1u);
 }
 
-// Ports come, talk and go from several threads; each sees its own story in order and none after its end.
+// Ports register, send and unregister from several threads. Each sees its events in order, and none after its end.
 TEST(SubnetTest, ThreadsDoNotDisturbOneAnother) {
   Subnet subnet;
   std::vector<std::thread> threads;
