@@ -52,6 +52,7 @@ std::vector<std::unique_ptr<InboundRing>> Inbound::TakeFinished() {
   for (auto& ring : rings_) {
     if (!ring->corrupt && !(ring->closing && !ring->consumer.HasData())) continue;
     for (auto& other : rings_) {
+      // Rings that waited for this one now wait for its predecessor.
       if (other != nullptr && other->predecessor == ring.get()) other->predecessor = ring->predecessor;
     }
     finished.push_back(std::move(ring));

@@ -92,6 +92,7 @@ void RingSender::MetFull() {
 }
 
 void RingSender::Publish() {
+  // The burst ends: the next one tries the parked messages again.
   blocked_ = false;
   if (current_.has_value()) PublishRecords();
 }
@@ -205,6 +206,7 @@ void RingSender::OnRefused() {
 }
 
 void RingSender::Renew() {
+  // The subnet has no part in a loopback.
   stale_ = current_.has_value() && !current_->loopback;
   if (stale_) WishForRing(capacity());
 }
@@ -219,6 +221,7 @@ void RingSender::Close() {
 void RingSender::OnClosed() {
   if (!current_.has_value()) return;
   PublishRecords();
+  // Wake the consumer, which closes a released ring once it is empty.
   if (current_->producer.Release()) RingEventFd(current_->doorbell->get());
   if (!current_->producer.Drained()) shared_->ending.push_back(*std::move(current_));
   current_.reset();

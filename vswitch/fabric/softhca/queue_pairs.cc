@@ -380,6 +380,7 @@ void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const Recor
     if (region != nullptr && region->local_write) continue;
     ++counters_->rcv_bad_memory;
     CompleteReceive(qp, source.lid, header, IBV_WC_LOC_PROT_ERR);
+    // IBA 1.4 §10.3.1.7: a receive that fails takes a UD queue pair to ERR.
     qp->state = IBV_QPS_ERR;
     Flush(qp);
     return;

@@ -56,6 +56,7 @@ bool RingProducer::Release() {
 
 uint64_t RingProducer::CountUntaken() const {
   const uint64_t tail = index_->tail.load(std::memory_order_seq_cst);
+  // The consumer may have written any position.
   const bool possible = tail >= cached_tail_ && tail <= published_;
   return RingConsumer(memory_, possible ? tail : cached_tail_).DiscardUpTo(published_);
 }

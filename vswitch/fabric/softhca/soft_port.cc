@@ -366,6 +366,7 @@ int SoftPort::SendOne(SoftQp* qp, const ibv_send_wr& request) {
       Transmit(header, Gather{request.sg_list, request.num_sge});
     } else {
       ++counters_.xmit_copies;
+      // The P_Key was withdrawn: the datagram is dropped, and its send completes.
       ++counters_.xmit_pkey_errors;
     }
   }
@@ -377,6 +378,7 @@ void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
   const PortConfig& config = queue_pairs_.config();
   if (!config.active) {
     ++counters_.xmit_copies;
+    // The link is down: the datagram is dropped, and its send completes.
     ++counters_.xmit_discards;
     return;
   }
@@ -433,6 +435,7 @@ void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint
   ++records_taken_;
   CountTaken(*ring, 1);
   if (ring->loopback) return queue_pairs_.Deliver(ring->source, header, payload);
+  // A ring's record may be longer than any datagram, and QueuePairs then drops it.
   if (capture_ != nullptr && header.length <= kMaxDatagram) {
     const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
     CapturePacket(header, ring->source.lid, ring->source.gid, Gather{&piece, 1});

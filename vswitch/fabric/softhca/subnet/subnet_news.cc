@@ -79,6 +79,7 @@ std::shared_ptr<const std::vector<Lid>> Subnet::ReceiverLids(Mlid mlid) const {
 void Subnet::Deliver() {
   {
     absl::MutexLock lock(&mutex_);
+    // The other thread also makes the calls queued meanwhile.
     if (delivering_) return;
     delivering_ = true;
   }
@@ -93,6 +94,7 @@ bool Subnet::TakeDelivery(Delivery* delivery, PortSink** sink) {
     *delivery = std::move(deliveries_.front());
     deliveries_.pop_front();
     *sink = delivery->session->sink;
+    // Unregister waits for this call to end.
     being_told_ = delivery->session;
     if (*sink != nullptr) return true;
   }
