@@ -1,4 +1,4 @@
-// The laws of conservation of a gateway, of what `gateway stats` shows. Test only.
+// The conservation laws of a gateway: equations between the counters of `gateway stats`. Test only.
 #ifndef EOIB_GATEWAY_CONSERVATION_FOR_TEST_H_
 #define EOIB_GATEWAY_CONSERVATION_FOR_TEST_H_
 
@@ -13,7 +13,7 @@
 
 namespace eoib::gateway {
 
-// See README.md, "Conservation". Those of the link have LinkLaws as well.
+// README.md, "Conservation". Includes the laws of the link.
 inline std::vector<std::string> GatewayLaws() {
   std::vector<std::string> laws = ipoib::LinkLaws();
   laws.insert(laws.end(), {"frames_in + packets_in = crossed + held + input_drops",  //
@@ -24,7 +24,7 @@ inline std::vector<std::string> GatewayLaws() {
   return laws;
 }
 
-// The counters of each gateway in `stats`, those of its link as "link.NAME".
+// The counters of each gateway in the text of `stats`; a counter NAME of its link is "link.NAME".
 inline std::map<std::string, ipoib::Numbers> ParseGatewayStats(absl::string_view stats) {
   constexpr absl::string_view kGateway = "gateway ", kLink = "IPoIB link of gateway ";
   std::map<std::string, ipoib::Numbers> gateways;
@@ -43,7 +43,7 @@ inline std::map<std::string, ipoib::Numbers> ParseGatewayStats(absl::string_view
   return gateways;
 }
 
-// What `stats` shows that is not conserved; empty if all is. Between two batches all is, whatever is under way.
+// The laws that `stats` breaks; empty if all hold. Between two batches all must hold, even while packets are under way.
 inline std::string NotConserved(absl::string_view stats) {
   std::string broken;
   for (const auto& [name, numbers] : ParseGatewayStats(stats)) {

@@ -35,7 +35,7 @@ void Election::OnLinkUp(const Rank& rank, absl::Time now) {
 
 void Election::OnLinkDown() { Enter(State::kDown, absl::InfiniteFuture(), absl::InfiniteFuture()); }
 
-// A candidate gives way to one that works and to a better candidate; one that works to a better one that does.
+// A candidate gives way to an active gateway and to a better candidate; an active gateway only to a better active one.
 bool Election::GivesWayTo(const Hello& hello) const {
   const bool better = hello.from.IsBetterThan(own_);
   if (active()) return hello.claim == Claim::kActive && better;
@@ -47,12 +47,13 @@ void Election::OnHello(const Hello& hello, absl::Time now) {
   const bool was_alone = IsAlone(now);
   company_until_ = now + kCompany;
   if (GivesWayTo(hello)) {
+    // A gateway that begins to stand by says hello at once: the other one learns that it is not alone.
     Enter(State::kStandby, now + kSilence, state_ == State::kStandby ? next_hello_ : now);
     other_ = hello.from;
     return;
   }
   const bool contends = hello.claim != Claim::kNone && (state_ == State::kCandidate || active());
-  if (was_alone || contends) next_hello_ = now;  // it does not know of us yet
+  if (was_alone || contends) next_hello_ = now;  // the other gateway may not know of this one
 }
 
 Election::Claim Election::OwnClaim() const {

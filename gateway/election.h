@@ -1,22 +1,19 @@
-// Election: which of several gateways between the same VES and VLAN and the same IPoIB link does the work. Two at once would be
-// a loop, in which every broadcast goes round for ever; so one is active and the others stand by.
+// Election: decides which of several gateways between the same VES and VLAN and the same IPoIB link is active. Two active
+// gateways would be a loop in which every broadcast circulates for ever, so one is active and the others stand by. Gateways
+// elect by hellos on the IPoIB link (hello.h).
 //
-// Gateways say hello to each other on the IPoIB link, in UDP datagrams to a group of their own (hello.h). One that starts, or
-// whose link comes up, listens first; then it says that it would like to work, and works when for a while nobody better has
-// said the same, or that it works already. The one that works goes on: a better one that comes later stands by. Two that work,
-// because they could not hear each other, find out with the first hello, and the worse one stands by at once. Better is the
-// one of higher priority, then of lower GID and QPN.
+//     kDown --link up--> kListening --1 s--> kCandidate --0.6 s--> kActive
+//     kListening, kCandidate --hello of an active gateway or of a better candidate--> kStandby
+//     kActive --hello of a better active gateway--> kStandby
+//     kStandby --1 s without such a hello--> kCandidate
 //
-//     kDown --link up--> kListening --1 s of silence--> kCandidate --0.6 s--> kActive
-//                            ^  hello of one that works, or of a better candidate: stand by
-//                            |                                                     |
-//                        kStandby <-------- hello of a better one that works ------+
-//                   (1 s without a hello of one that works: kCandidate)
+// Better means higher priority, then lower GID and QPN. The active gateway stays active when a better one joins. Two gateways
+// that could not hear each other may both be active: the first hello makes the worse one stand by.
 //
-// The active gateway says hello five times a second, or once a second while it has heard no other gateway for 10 s. So that it
-// hears them, those that listen or stand by say hello as well, without a claim; its first answer is immediate.
+// The active gateway says hello five times a second, or once a second while it has heard no other gateway for 10 s. Gateways
+// that listen or stand by say hello without a claim, so that the active one hears them; it answers the first one at once.
 //
-// One thread; time is the caller's.
+// One thread; the caller supplies the time.
 #ifndef EOIB_GATEWAY_ELECTION_H_
 #define EOIB_GATEWAY_ELECTION_H_
 
@@ -32,14 +29,14 @@ class Election {
  public:
   enum class State : uint8_t { kDown, kListening, kCandidate, kActive, kStandby };
   static constexpr absl::Duration kInterval = absl::Milliseconds(200);  // between hellos
-  static constexpr absl::Duration kSlowInterval = absl::Seconds(1);     // of one that is alone, or stands by
-  static constexpr absl::Duration kCompany = absl::Seconds(10);         // how long one is not alone after a hello
-  static constexpr absl::Duration kSilence = absl::Seconds(1);          // after which one that worked works no more
-  static constexpr absl::Duration kClaim = absl::Milliseconds(600);     // how long a candidate is one
+  static constexpr absl::Duration kSlowInterval = absl::Seconds(1);     // while alone and active, or standing by
+  static constexpr absl::Duration kCompany = absl::Seconds(10);         // a gateway is not alone for so long after a hello
+  static constexpr absl::Duration kSilence = absl::Seconds(1);          // then the active gateway counts as gone
+  static constexpr absl::Duration kClaim = absl::Milliseconds(600);     // a candidate waits so long for objections
 
-  // kNone: it listens, or stands by.
+  // kNone: the gateway listens or stands by.
   enum class Claim : uint8_t { kCandidate, kActive, kNone };
-  // What a gateway says of itself.
+  // A gateway's identity in the election.
   struct Rank {
     uint8_t priority = 100;
     IpoibAddress address;
@@ -54,18 +51,18 @@ class Election {
     Claim claim = Claim::kCandidate;
   };
 
-  // Both sides are up: the IPoIB link and the VES. This gateway is at `rank.address` there; it was perhaps at another before.
+  // Both sides are up: the IPoIB link and the VES. `rank.address` is this gateway's address on the link; it may be a new one.
   void OnLinkUp(const Rank& rank, absl::Time now);
   void OnLinkDown();
-  // Of another gateway of the same pair.
+  // A hello of another gateway of the same pair.
   void OnHello(const Hello& hello, absl::Time now);
-  // What is to be said now, if anything. Call it at NextDeadline.
+  // Returns the hello that is due now, if any. Call it at NextDeadline.
   absl::optional<Hello> Run(absl::Time now);
   absl::Time NextDeadline() const;
 
   State state() const { return state_; }
   bool active() const { return state_ == State::kActive; }
-  // The one that works, or that would like to and is better, if this one stands by.
+  // While this gateway stands by: the active gateway, or the better candidate.
   const absl::optional<Rank>& other() const { return other_; }
 
  private:
@@ -79,7 +76,7 @@ class Election {
   State state_ = State::kDown;
   Rank own_;
   absl::optional<Rank> other_;
-  absl::Time until_ = absl::InfiniteFuture();  // the state, if nothing is heard
+  absl::Time until_ = absl::InfiniteFuture();  // the state ends then unless a hello extends it
   absl::Time next_hello_ = absl::InfiniteFuture();
   absl::Time company_until_ = absl::InfinitePast();
 };

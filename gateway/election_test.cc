@@ -19,7 +19,7 @@ Election::Rank RankOf(int number, uint8_t priority = 100) {
   return {priority, IpoibAddress(Qpn(0x100), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)))};
 }
 
-// Gateways on a link that can lose and delay what they say.
+// Gateways on a link that can lose and delay their hellos.
 class Gateways {
  public:
   Election& Start(int number, uint8_t priority = 100) {
@@ -29,7 +29,7 @@ class Gateways {
   }
   Election& operator[](int number) { return elections_.at(number); }
   void Kill(int number) { elections_.erase(number); }
-  // Of every so many, lost at random.
+  // One hello in so many is lost at random.
   void Lose(double share) { lost_ = share; }
   void Part(int number, bool parted) { parted_[number] = parted; }
 
@@ -51,7 +51,7 @@ class Gateways {
     return active;
   }
   int most_active() const { return most_active_; }
-  // Hellos since it was asked last.
+  // The number of hellos since the last call.
   int TakeSaid(int number) { return std::exchange(said_[number], 0); }
   std::mt19937 random{std::random_device()()};
 
@@ -107,7 +107,7 @@ TEST(ElectionTest, OfManyThatStartAtOnceTheBestWorks) {
   EXPECT_EQ(gateways.most_active(), 1);
 }
 
-// Within the time of a hello. Of the two that part, one has just heard the other.
+// It takes the time of one hello. Of the two partitions, one has just heard the other.
 TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
   Gateways gateways;
   gateways.Start(1);
@@ -142,7 +142,7 @@ TEST(ElectionTest, OneAloneSaysHelloOnceASecond) {
   gateways.TakeSaid(1);
   gateways.Pass(absl::Seconds(10));
   EXPECT_EQ(gateways.TakeSaid(1), 10);
-  // From when another is there it says so at once and five times a second, until that has been silent for 10 s.
+  // Once another gateway is heard, it says hello at once and five times a second, until that has been silent for 10 s.
   gateways.Start(2);
   gateways.Pass(absl::Milliseconds(20));
   EXPECT_EQ(gateways.TakeSaid(1), 1);
@@ -159,7 +159,7 @@ TEST(ElectionTest, OneAloneSaysHelloOnceASecond) {
   EXPECT_EQ(gateways.TakeSaid(1), 10);
 }
 
-// Whenever it starts between two hellos of the one that is alone.
+// At whatever time between two hellos of the lonely gateway it starts.
 TEST(ElectionTest, OneThatStartsFindsTheOneThatIsAlone) {
   for (int offset = 0; offset < 1000; offset += 10) {
     SCOPED_TRACE(absl::StrCat("after ", offset, " ms"));
@@ -174,7 +174,7 @@ TEST(ElectionTest, OneThatStartsFindsTheOneThatIsAlone) {
   }
 }
 
-// The better one does not claim: it stands by because it hears one that works.
+// The better gateway does not become a candidate: it stands by because it hears an active one.
 TEST(ElectionTest, NobodyGivesWayToOneWithoutAClaim) {
   Election election;
   election.OnLinkUp(RankOf(2), absl::UnixEpoch());
@@ -199,7 +199,7 @@ TEST(ElectionTest, WithoutALinkThereIsNothingToDo) {
   EXPECT_EQ(gateways[1].state(), State::kListening) << "others may work by now";
 }
 
-// Whatever comes and goes, and a fifth of what they say lost: at rest one works.
+// Gateways come and go at random, and a fifth of the hellos is lost; at rest exactly one is active.
 TEST(ElectionTest, OneWorksWhateverHappens) {
   Gateways gateways;
   const unsigned seed = std::random_device()();

@@ -1,4 +1,4 @@
-// eoib-gateway: joins VESes to plain IPoIB links, so that both sides believe that they share one IP subnet.
+// eoib-gateway: joins VLANs of VESes to plain IPoIB links, so that the hosts of both sides share one IP subnet.
 #include <gflags/gflags.h>
 
 #include <algorithm>

@@ -16,11 +16,11 @@ namespace {
 
 using translation::NeighborRow;
 
-// What changes goes to disk at once, and then no more often than that, nor so often that the control thread is busy with it for
-// more than a twentieth of its time. What a gateway that is killed learned since is forgotten.
+// A change is saved at once, then at most once per kSaveInterval, and saving takes at most 1/kSaveShare of the control
+// thread's time. A gateway that is killed loses what it learned since the last save.
 constexpr absl::Duration kSaveInterval = absl::Milliseconds(100);
-constexpr absl::Duration kAgesInterval =
-    absl::Minutes(1);  // without changes: hosts that are busy are not to look old after a restart
+// Without changes the tables are saved for their ages, so that a busy host does not look old after a restart.
+constexpr absl::Duration kAgesInterval = absl::Minutes(1);
 constexpr int kSaveShare = 20;
 constexpr char kNoPeers[] =
     "without `peers`, any full member of the IPoIB link's partition can silence this gateway by a hello of a higher priority; "
@@ -106,7 +106,7 @@ absl::StatusOr<VPort> Gateway::MakeVPort(const GatewayConfig& config, const VPor
   if (!port.ok()) return port.status();
   VPort vport;
   vport.config = vport_config;
-  vport.companion = gateway;
+  vport.companion = gateway;  // destroyed after vport.port
   vport.set_mtu = [port = port->get()](int bytes) {
     port->Post([bytes](const GatewayPort::Parts& parts) { parts.translator->SetEthernetMtu(static_cast<uint32_t>(bytes)); });
     return absl::OkStatus();
@@ -149,6 +149,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
   } else {
     LogWarning(absl::StrCat("gateway ", config_.name, ": ", saved.status().message(), "; hosts are learned anew"));
   }
+  // The worker calls this, so it only posts to the control thread.
   port_->OnChange([this, alive = alive_, loop = context_.loop] {
     loop->Post([this, alive] {
       if (*alive) SaveSoon();
@@ -162,6 +163,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
 
 void Gateway::SaveSoon() { save_at_ = std::max(context_.clock->Now(), saved_at_ + save_interval_); }
 
+// The worker copies its tables between two batches; the control thread writes the copy to disk.
 void Gateway::AskForTables() {
   save_at_ = context_.clock->Now() + kAgesInterval;
   saved_at_ = context_.clock->Now();
@@ -229,7 +231,7 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
   return text;
 }
 
-// All on the worker, between two batches: so every frame has come to an end, or waits.
+// The worker reads all counters between two batches, when each frame has its disposition or waits: so the sums agree.
 absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
   const absl::Status asked = port_->Ask(

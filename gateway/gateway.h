@@ -1,5 +1,5 @@
-// Gateway: one VLAN of a VES and one IPoIB link as one IP subnet. The control half: it owns the link, keeps the tables on disk,
-// and tells the operator. The data path is its GatewayPort, a vPort of the VES.
+// Gateway: joins one VLAN of a VES and one IPoIB link into one IP subnet. This is the control half: it owns the link, saves
+// the tables on disk and answers the operator. The data path is its GatewayPort, a vPort of the VES.
 //
 // Control thread.
 #ifndef EOIB_GATEWAY_GATEWAY_H_
@@ -25,13 +25,13 @@ namespace eoib::gateway {
 
 class Gateway;
 
-// The gateways that there are, in the order of the configuration.
+// The registry of this process's gateways, in the order of the configuration.
 class Gateways {
  public:
   void Add(Gateway* gateway) { all_.push_back(gateway); }
   void Remove(Gateway* gateway);
   const std::vector<Gateway*>& all() const { return all_; }
-  // All of them with an empty name; an error says which there are.
+  // The gateway of that name, or all if `name` is empty. The error lists the existing ones.
   absl::StatusOr<std::vector<Gateway*>> Find(absl::string_view name) const;
 
  private:
@@ -48,8 +48,8 @@ class Gateway {
     std::string state_directory;
     Gateways* registry;
   };
-  // Makes a gateway and its port. `ves` is the P_Key of its VES, `vport` its place there, `mtu` of an IP packet to it. The
-  // gateway lives as long as the vPort.
+  // Makes a gateway and its port. `ves` is the P_Key of the VES, `vport` the configuration of the gateway's vPort, `mtu` the
+  // largest IP packet that the VES carries. The vPort keeps the gateway alive.
   static absl::StatusOr<VPort> MakeVPort(const GatewayConfig& config, const VPortConfig& vport, PKey ves, int mtu,
                                          const Context& context);
   ~Gateway();
@@ -57,16 +57,16 @@ class Gateway {
   Gateway& operator=(const Gateway&) = delete;
 
   const std::string& name() const { return config_.name; }
-  // While no worker runs any more, and before the end.
+  // Saves the tables a last time. Call it after the workers have stopped.
   void SaveAtTheEnd();
 
-  // Text for the operator. kDeadlineExceeded if the worker has not answered by then, of the time of day.
+  // Text for the operator. kDeadlineExceeded if the worker has not answered by `deadline`, a time of day.
   absl::StatusOr<std::string> Show(absl::Time deadline);
   absl::StatusOr<std::string> ShowNeighbors(absl::Time deadline);
   absl::StatusOr<std::string> Stats(absl::Time deadline);
   absl::StatusOr<std::string> Drops(absl::Time deadline);
   std::string Groups() const { return link_->ShowGroups(); }
-  // What would become of `packet`; nothing becomes of it.
+  // Says what the gateway would do with `packet`, without doing it.
   absl::StatusOr<std::string> Trace(TracedPacket packet, absl::Time deadline);
 
  private:
@@ -84,12 +84,13 @@ class Gateway {
   const Context context_;
   const TableFile file_;
   std::unique_ptr<ipoib::Link> link_;
-  GatewayPort* port_ = nullptr;  // the vPort's; gone before this
+  GatewayPort* port_ = nullptr;  // owned by the vPort, which destroys it before the gateway
   bool save_failed_ = false;
   absl::Time saved_at_ = absl::InfinitePast();
   absl::Duration save_interval_;
   absl::Time save_at_ = absl::InfiniteFuture();
   EventLoop::TimerId timer_ = 0;
+  // False after destruction; tasks that wait in the event loop check it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -12,10 +12,10 @@ namespace {
 
 using Text = std::function<absl::StatusOr<std::string>(Gateway*, absl::Time deadline)>;
 
-// How long one command may hold up the control thread, whatever hangs. A worker answers between two batches.
+// A command blocks the control thread for at most this long. A worker answers between two batches.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
-// The text of the gateway that the first argument names, or of all.
+// Handles "[GATEWAY]": the text of the gateway that the first argument names, or of all of them.
 CommandRegistry::Handler ForGateways(const Gateways* gateways, Text text) {
   return [gateways, text = std::move(text)](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
     const absl::StatusOr<std::vector<Gateway*>> found = gateways->Find(arguments.empty() ? "" : arguments[0]);

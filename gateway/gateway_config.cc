@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-// After everything else.
+// Must be the last include, like control/table_reader.h.
 #include "control/config_reader.h"
 
 namespace eoib::gateway {
@@ -100,7 +100,7 @@ class GatewayReader {
     if (const auto all = reader_.Bool("all_groups")) config_.all_groups = *all;
   }
 
-  // The port's own GID may be among them: then all gateways of the pair have the same file.
+  // The list may contain the port's own GID, so that all gateways of the pair can share one file.
   std::vector<Gid> ReadPeers() {
     std::vector<Gid> peers;
     for (const std::string& text : Texts("peers", kPeersExample)) {
@@ -155,7 +155,7 @@ class GatewayReader {
       options.max_neighbors = *limit;
     if (const auto rate = reader_.Integer("asks_per_second", 1, 1'000'000, " questions for hosts that nobody knows")) {
       options.asks_per_second = options.ask_burst = static_cast<double>(*rate);
-      options.asks_per_second_each = static_cast<double>(*rate) * 0.4;
+      options.asks_per_second_each = static_cast<double>(*rate) * 0.4;  // the ratio of the defaults in options.h
       options.ask_burst_each = std::max(1.0, options.asks_per_second_each);
     }
     if (const auto query = reader_.Bool("query_groups")) options.query_groups = *query;
@@ -182,14 +182,14 @@ class GatewayReader {
 
 using Way = std::vector<const GatewayConfig*>;
 
-// What a gateway joins, by names that are the same for what is the same.
+// Names of the two sides that a gateway joins; equal names mean the same side.
 std::pair<std::string, std::string> SidesOf(const GatewayConfig& gateway) {
   return {absl::StrCat("VLAN ", gateway.vlan.ToString(), " of VES ", gateway.ves),
           absl::StrCat("link ", gateway.pkey.Full().ToString(), " of scope ", gateway.scope.value())};
 }
 
-// Appends the gateways of `joined`, among which there is no loop, by which one comes from side `from` to side `to`, if one
-// does.
+// Appends to `way` the gateways of `joined` that lead from side `from` to side `to`; false if there is no such path. `joined`
+// has no loop, so the recursion ends.
 bool FindWay(const std::string& from, const std::string& to, const Way& joined, Way* way) {
   if (from == to) return true;
   for (const GatewayConfig* const gateway : joined) {
@@ -202,8 +202,8 @@ bool FindWay(const std::string& from, const std::string& to, const Way& joined, 
   return false;
 }
 
-// Two gateways of one process between the same two would be the loop that standing by prevents between processes; and so would
-// be more of them that lead round.
+// The election prevents loops between processes only. So the configuration of one process must not have two gateways between
+// the same sides, nor a longer cycle of gateways.
 void CheckThereIsNoLoop(const std::vector<GatewayConfig>& gateways, Mistakes* mistakes) {
   Way joined;
   for (const GatewayConfig& gateway : gateways) {

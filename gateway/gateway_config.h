@@ -1,5 +1,5 @@
-// The configuration of eoib-gateway: VESes (and, if there are any, vPorts) as an agent's, and gateways between them and IPoIB
-// links. See README.md.
+// The configuration of eoib-gateway: VESes as in an agent's configuration, and the gateways between them and IPoIB links.
+// gateway_config.cc refuses [[vport]] tables: a gateway's only vPorts are its gateways.
 #ifndef EOIB_GATEWAY_GATEWAY_CONFIG_H_
 #define EOIB_GATEWAY_GATEWAY_CONFIG_H_
 
@@ -17,19 +17,19 @@
 
 namespace eoib::gateway {
 
-// [[gateway]]: one VLAN of a VES and one IPoIB link are the same IP subnet.
+// [[gateway]]: makes one VLAN of a VES and one IPoIB link one IP subnet.
 struct GatewayConfig {
-  std::string name;  // unique, also among vPorts: it is the vPort's name as well
+  std::string name;  // also the vPort's name, so unique among vPorts
   std::string ves;   // the name of its VES
   Vid vlan;          // of the VES; default 0, untagged
   PKey pkey;         // of the IPoIB link; default the VES's
   MulticastScope scope = MulticastScope::LinkLocal();
-  uint8_t priority = 100;                  // of several gateways of the same pair the highest works
-  absl::optional<std::vector<Gid>> peers;  // whose hellos count; nothing: everybody's
-  bool grh = true;                         // in unicast to IPoIB hosts
-  bool all_groups = false;  // receive every multicast group of the IPoIB link (RFC 4391 §11), not only those asked for
+  uint8_t priority = 100;                  // the highest of a pair's gateways becomes active
+  absl::optional<std::vector<Gid>> peers;  // GIDs whose hellos count; absent: hellos of any GID count
+  bool grh = true;                         // send unicast to IPoIB hosts with a GRH
+  bool all_groups = false;  // receive every multicast group of the IPoIB link (RFC 4391 §11), not only requested ones
   translation::Options translation;
-  int line = 0;  // of its table in the file
+  int line = 0;  // of the table in the file
 };
 
 struct GatewaysConfig {
@@ -37,7 +37,7 @@ struct GatewaysConfig {
   std::vector<GatewayConfig> gateways;
 };
 
-// As ParseConfig and LoadConfig.
+// Like ParseConfig and LoadConfig of control/config.h.
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source);
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path);
 

@@ -66,7 +66,7 @@ TEST(GatewayConfigTest, AGatewayMayBeSaidToBeAlone) {
   EXPECT_THAT(*config->gateways[0].peers, testing::IsEmpty());
 }
 
-// Below one it would never be one question.
+// A burst below one would let no solicitation pass.
 TEST(GatewayConfigTest, TheLowestRateOfQuestionsLetsOnePass) {
   const auto config =
       ParseGatewaysConfig(absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\nasks_per_second = 1\n"), "f").value();
@@ -130,7 +130,7 @@ TEST(GatewayConfigTest, GatewaysThatLeadRoundAreRefused) {
                         "\"gw0\", \"gw2\", in which"));
 }
 
-// Each default that the comments name is the one that a gateway without that key has.
+// Each default named in the example's comments is the one that a gateway without that key gets.
 TEST(GatewayConfigExampleTest, TheShippedExampleParses) {
   const auto config = LoadGatewaysConfig(EOIB_EXAMPLES "/eoib-gateway.toml");
   ASSERT_TRUE(config.ok()) << config.status();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMacsSize = 2 * MacAddr::kSize;
 
-// Whether there was anything.
+// Resets an eventfd or timerfd; true if it was readable.
 bool Clear(int fd) {
   uint64_t count;
   return read(fd, &count, sizeof(count)) > 0;
@@ -39,7 +39,7 @@ GatewayPort::GatewayPort(const Options& options, ipoib::Channel* channel, const 
       translator_(options.translation, clock, this),
       hellos_(options.hellos, channel, clock,
               [this](std::vector<IpoibAddress> others) { translator_.SetOtherGateways(std::move(others)); }) {
-  translator_.SetActive(false);
+  translator_.SetActive(false);  // until the election says otherwise
   channel_->SetListener(this);
 }
 
@@ -58,7 +58,7 @@ absl::Status GatewayPort::Watch() {
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) continue;
     return absl::ErrnoToStatus(errno, absl::StrCat("gateway ", options_.name, ": wait for what it is to do"));
   }
-  Wake();  // there are timers to set
+  Wake();  // the first Receive sets the timer
   return absl::OkStatus();
 }
 
@@ -79,11 +79,11 @@ size_t GatewayPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceive
   RunDue();
   EndTurn();
   if (!pending_.empty()) Wake();
-  counts->would_block = true;
+  counts->would_block = true;  // while there is more to do, fd() is readable
   return std::exchange(receiving_, {}).count;
 }
 
-// A frame's place in a buffer that the switch gets; null if nobody asks for frames now, or there is no room for it.
+// Space for a frame in a buffer of the VES; null outside Receive, without a free buffer, or if the frame is too long.
 uint8_t* GatewayPort::Room(size_t size) {
   if (receiving_.count == receiving_.out.size() || size > receiving_.pool->frame_size()) return nullptr;
   const BufferId buffer = receiving_.pool->Allocate();
@@ -110,7 +110,7 @@ void GatewayPort::HandPending() {
 
 void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload) {
   const size_t size = kEthernetHeaderSize + payload.size();
-  uint8_t* frame = pending_.empty() ? Room(size) : nullptr;  // else behind those
+  uint8_t* frame = pending_.empty() ? Room(size) : nullptr;  // frames keep their order
   if (frame == nullptr) {
     if (receiving_.pool == nullptr) Wake();
     if (pending_.size() == kMaxPending) return counters_.Drop(PortDrop::kQueueFull);
@@ -124,7 +124,7 @@ void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ether
 
 // ---- To the IPoIB link ------------------------------------------------------------------------------------------------
 
-// The frame may be in other ports' hands as well, and the translation changes it: so a copy, without its tag.
+// Other ports may transmit the same frame, and the translation changes it. So this copies the frame, without its tag.
 DropReason GatewayPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
   ChecksumRequest checksum = frame.checksum;
   const bool tagged =
@@ -137,6 +137,7 @@ DropReason GatewayPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
   return DropReason::kNone;
 }
 
+// No frame is reported as lost here: the translator has counted each one.
 size_t GatewayPort::Flush(DropReason* reason) noexcept {
   EndTurn();
   *reason = DropReason::kNone;
@@ -152,7 +153,7 @@ void GatewayPort::ToIpoibGroup(IpoibType type, absl::Span<const uint8_t> payload
 void GatewayPort::Listen(const IpoibGroup& group) { channel_->Listen(group); }
 void GatewayPort::Unlisten(const IpoibGroup& group) { channel_->Unlisten(group); }
 
-// ---- What the link says -----------------------------------------------------------------------------------------------
+// ---- From the IPoIB link ----------------------------------------------------------------------------------------------
 
 void GatewayPort::OnPacket(const ipoib::Packet& packet) {
   if (!hellos_.OnPacket(packet)) return translator_.FromIpoib(packet);
@@ -199,7 +200,7 @@ void GatewayPort::EndTurn() {
   channel_->Flush();
   SetTimer();
   const uint64_t before = std::exchange(changes_, translator_.changes());
-  if (before == changes_ || std::exchange(told_of_change_, true)) return;
+  if (before == changes_ || std::exchange(told_of_change_, true)) return;  // one notice until Saved()
   on_change_();
 }
 
@@ -209,7 +210,7 @@ void GatewayPort::SetTimer() {
   timer_at_ = next;
   itimerspec when = {};
   if (next != absl::InfiniteFuture()) {
-    when.it_value = absl::ToTimespec(std::max(next - clock_->Now(), absl::Microseconds(1)));
+    when.it_value = absl::ToTimespec(std::max(next - clock_->Now(), absl::Microseconds(1)));  // zero would disarm the timer
   }
   timerfd_settime(timer_.get(), 0, &when, nullptr);
 }
@@ -227,6 +228,7 @@ void GatewayPort::Post(Task task) {
   Wake();
 }
 
+// The state is shared, because the worker may reach the task after this caller has given up.
 absl::Status GatewayPort::Ask(Task task, absl::Time deadline) {
   struct Asked {
     absl::Mutex mutex;

@@ -1,13 +1,13 @@
-// GatewayPort: the data path of a gateway, as a port of a VES. What the switch transmits to it is translated and sent to the
-// IPoIB link; what arrives there is translated and received from it. So a gateway is in the VES what an interface is: it has
-// its VLAN, its addresses are learned, its counters and limits are a vPort's.
+// GatewayPort: the data path of a gateway, as a port of a VES. It translates the frames that the switch transmits to it and
+// sends them to the IPoIB link, and hands translated packets of the link to the switch. The VES treats it like any interface:
+// it has a VLAN, its addresses are learned, its counters and limits are a vPort's.
 //
 //     Transmit: frame -> Translator -> Channel            Flush: one post for the batch
-//     Receive:  Channel -> Translator -> frames           also: what is due, what other threads asked for
+//     Receive:  Channel -> Translator -> frames           also runs timers and tasks of other threads
 //
-// Hellos of other gateways go to a HelloProtocol, whose election tells the translator whether this gateway works.
+// Hellos of other gateways go to a HelloProtocol, whose election tells the translator whether this gateway is active.
 //
-// Threads. Port's functions: the worker that owns the port. Ask, Post and the snapshots of counters: any other.
+// Threads: the worker that owns the port calls Port's functions. Other threads call Ask and Post.
 #ifndef EOIB_GATEWAY_GATEWAY_PORT_H_
 #define EOIB_GATEWAY_GATEWAY_PORT_H_
 
@@ -55,15 +55,15 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return {}; }
 
-  // `on_change` hears, on the worker, that there is something new to save; not again before Saved. Before the worker runs.
+  // The worker calls `on_change` when the tables have changed, and not again before Saved(). Set it before the worker runs.
   void OnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
-  // On the worker: what there was has been taken.
+  // On the worker: the caller has taken the tables.
   void Saved() { told_of_change_ = false; }
 
   // On the worker: see HelloProtocol.
   void SetVesUp(bool up);
 
-  // What a task may use, on the worker.
+  // The objects that a task may use, on the worker.
   struct Parts {
     translation::Translator* translator;
     const HelloProtocol* hellos;
@@ -71,18 +71,18 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
     PortCounters port;
   };
   using Task = std::function<void(const Parts&)>;
-  // Runs `task` on the worker, some time.
+  // Runs `task` on the worker, between two batches.
   void Post(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, and waits for it, until `deadline` of the time of day. kDeadlineExceeded, and the task is not run any more, if
-  // the worker has no time for it.
+  // The same, and waits for it until `deadline`, a time of day. kDeadlineExceeded if the worker did not get to it by then; the
+  // task will not run later.
   absl::Status Ask(Task task, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
-  // While no worker runs: runs it at once.
+  // Runs `task` at once. Requires that no worker runs.
   void RunWithoutWorker(const Task& task) { task(parts()); }
 
  private:
-  // Where frames go while the switch asks for them.
+  // The arguments of Receive while it runs.
   struct Receiving {
-    BufferPool* pool = nullptr;  // null: it does not
+    BufferPool* pool = nullptr;  // null outside Receive
     absl::Span<Frame> out;
     size_t count = 0;
   };
@@ -123,10 +123,10 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   bool was_active_ = false;
   Receiving receiving_;
   std::vector<uint8_t> transmitted_;          // the frame that the switch transmits
-  std::deque<std::vector<uint8_t>> pending_;  // frames for which there was no room, or nobody who asked
+  std::deque<std::vector<uint8_t>> pending_;  // frames that found no buffer, or were made outside Receive
   PortCounters counters_;
   std::function<void()> on_change_ = [] {};
-  uint64_t changes_ = 0;  // of the translator, when last looked at
+  uint64_t changes_ = 0;  // the translator's changes() at the last EndTurn
   bool told_of_change_ = false;
 
   absl::Mutex mutex_;

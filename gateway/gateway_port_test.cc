@@ -1,4 +1,4 @@
-// A gateway's port by itself: the test is its switch and its link's control half, and verbs say what the test wants.
+// A gateway's port by itself: the test plays the switch and the control half of the link, on scripted verbs.
 #include "gateway/gateway_port.h"
 
 #include <memory>
@@ -54,7 +54,7 @@ class GatewayPortTest : public testing::Test {
     });
     return counters;
   }
-  // A broadcast of an IPoIB host arrives, with that many bytes behind its headers.
+  // A broadcast of an IPoIB host arrives, with that many bytes after its headers.
   void Arrive(size_t payload) {
     Bytes bytes(kGrhSize + kIpoibHeaderSize);
     const IpoibAddress from = translation::PeerAddr(1);
@@ -65,7 +65,7 @@ class GatewayPortTest : public testing::Test {
     bytes.insert(bytes.end(), packet.begin(), packet.end());
     hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS, .src_qp = from.qpn().value(), .wc_flags = IBV_WC_GRH, .slid = 5});
   }
-  // The sizes of the frames that the switch gets, of `room` that it has place for.
+  // The sizes of the frames that the switch receives, with room for `room` frames.
   std::vector<size_t> Take(size_t room) {
     std::vector<Frame> frames(room);
     PortReceiveCounts counts;
@@ -79,7 +79,7 @@ class GatewayPortTest : public testing::Test {
     return sizes;
   }
 
-  uint64_t frames_out_ = 0;  // of the translator, when Counters looked
+  uint64_t frames_out_ = 0;  // the translator's, when Counters read it
   FakeClock clock_;
   FakeHca hca_;
   AddressHandles handles_{&hca_, hca_.pd()};
@@ -92,7 +92,7 @@ class GatewayPortTest : public testing::Test {
   std::unique_ptr<ipoib::Wishes> wishes_ = std::make_unique<ipoib::Wishes>();
   std::unique_ptr<ipoib::NewsQueue> news_ = std::make_unique<ipoib::NewsQueue>();
   ipoib::Channel channel_{{pool_.get(), &directory_, wishes_.get(), news_.get(), &clock_}};
-  // Without queries, which would be frames of its own.
+  // Without queries, which would be frames of the gateway's own.
   std::unique_ptr<GatewayPort> port_ =
       GatewayPort::Create({"gw0", {.pair = {PKey(0x8001), Vid(0)}}, {.query_groups = false}}, &channel_, &clock_).value();
 };
@@ -109,7 +109,7 @@ TEST_F(GatewayPortTest, AFrameThatTheSwitchHasNoRoomForWaits) {
   EXPECT_EQ(Counters().handed, 2u);
 }
 
-// The VES's MTU may have become smaller meanwhile.
+// The VES's MTU may have shrunk since the frame was made.
 TEST_F(GatewayPortTest, AFrameAboveTheBuffersOfTheSwitchHoldsUpNoOther) {
   Arrive(20);
   Arrive(kVesFrame);

@@ -52,7 +52,7 @@ class GatewayPathTest : public GatewayTest {
   }
   TestPort* port() { return host_->port("v1"); }
 
-  // An answer that the host has received since.
+  // A reply that the host has received since the last call.
   absl::optional<EthernetArp> TakeReply() {
     absl::optional<EthernetArp> reply;
     for (const auto& sent : port()->TakeTransmitted()) {
@@ -69,7 +69,7 @@ class GatewayPathTest : public GatewayTest {
     }
     return absl::nullopt;
   }
-  // The Ethernet host asks for the IPoIB host, and is answered.
+  // The Ethernet host sends an ARP request for the IPoIB host, and gets the reply.
   void Meet() {
     const EthernetArp question = {ArpOperation::kRequest, kMac, kEthernetIp, MacAddr(), kIpoibIp};
     ASSERT_TRUE(Until([&] {
@@ -112,12 +112,12 @@ std::string Hex(const Bytes& bytes) {
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-// The packet that is asked about is not sent, counted or learned from.
+// A traced packet is neither sent, counted nor learned from.
 TEST_F(GatewayPathTest, AnOperatorAsksWhatWouldBecomeOfAPacket) {
   Start();
   Meet();
   const EthernetArp question = {ArpOperation::kRequest, kMac, kEthernetIp, ipoib_mac_, kIpoibIp};
-  // But for ages: somebody may be heard of meanwhile.
+  // Except ages: a host may be heard meanwhile.
   const auto shown = [this] {
     return std::regex_replace(gateway_->Command("gateway/neigh/show"), std::regex(" +[0-9]+s "), " ");
   };
@@ -139,7 +139,7 @@ TEST_F(GatewayPathTest, AnOperatorAsksWhatWouldBecomeOfAPacket) {
   EXPECT_FALSE(HeardArp().has_value());
 }
 
-// The addresses of both sides are known again after a restart, and said again by the gateway that has another QPN now.
+// A restarted gateway knows the addresses of both sides, and announces them with its new QPN.
 TEST_F(GatewayPathTest, ARestartedGatewayKnowsItsHosts) {
   Start();
   Meet();
@@ -151,7 +151,7 @@ TEST_F(GatewayPathTest, ARestartedGatewayKnowsItsHosts) {
   gateway_ = AddGateway("gw", kOneGateway, state);
   ASSERT_TRUE(Until([this] { return gateway_->Active(); }));
   EXPECT_THAT(gateway_->Command("gateway/neigh/show"), HasSubstr(ipoib_mac_.ToString()));
-  // The IPoIB host hears at which address the Ethernet host is now.
+  // The IPoIB host learns the new address for the Ethernet host.
   IpoibAddress now;
   ASSERT_TRUE(Until([&] {
     for (const ipoib::Heard& heard : node_->heard) {
@@ -164,7 +164,7 @@ TEST_F(GatewayPathTest, ARestartedGatewayKnowsItsHosts) {
   EXPECT_EQ(now.gid(), before.gid());
 }
 
-// Of an Ethernet host: MLDv1's report (131) or done (132) of `group` (RFC 2710 §3).
+// An MLDv1 report (131) or done (132) of an Ethernet host for `group` (RFC 2710 §3).
 Bytes MldFrame(uint8_t type, const Ipv6Addr& group) {
   const Ipv6Addr to = type == 131 ? group : *Ipv6Addr::Parse("ff02::2");
   Bytes packet = FromHex("60000000 0020 00 01 fe80000000000000 0000000000000001");
@@ -191,7 +191,7 @@ TEST_F(GatewayPathTest, WhatAnEthernetHostListensToIsJoined) {
   ASSERT_TRUE(Until([&] { return !listens(); }));
 }
 
-// What says hello is no host for ten seconds, and not for ever; and it says so for nobody else.
+// A sender of hellos is not learned as a host for ten seconds, but only at its own address.
 TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
   Start();
   const auto say = [this](const IpoibAddress& from, uint8_t priority = 1) {
@@ -220,7 +220,7 @@ TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
   EXPECT_TRUE(known());
 }
 
-// Any full member of the partition can say hello with a priority above the gateway's.
+// Any full member of the partition can send a hello with a higher priority than the gateway's.
 TEST_F(GatewayPathTest, AMemberThatIsNoPeerDoesNotSilenceTheGateway) {
   host_ = AddHost("h1");
   node_ = AddNode("s1");
@@ -251,7 +251,7 @@ TEST_F(GatewayPathTest, AGatewayWithoutPeersWarns) {
   EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr("  warning: without `peers`, any full member"));
 }
 
-// Of two gateways the one that works has both sides; and who comes back says again where the hosts are.
+// The active one of two gateways has both sides; a gateway that becomes active again announces the hosts.
 TEST_F(GatewayPathTest, AGatewayWhoseVesIsDownDoesNotWork) {
   Start();
   Meet();
@@ -277,7 +277,7 @@ TEST_F(GatewayPathTest, AGatewayWhoseVesIsDownDoesNotWork) {
   ASSERT_TRUE(Until([&] { return second->Active(); }));
 }
 
-// Two at once would be a loop.
+// Two active gateways would be a loop.
 TEST_F(GatewayPathTest, OneOfTwoWorks) {
   Start();
   GatewayNode* const second = AddGateway("gw2");
@@ -292,7 +292,7 @@ TEST_F(GatewayPathTest, OneOfTwoWorks) {
   ASSERT_TRUE(Until([&] { return second->Active(); }));
 }
 
-// Joins of other groups than those without which nothing is up are lost.
+// True for a join of any group except those that bring the link and the VES up.
 bool JoinsAnotherGroup(const Mad& mad) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   if (!header.ok() || header->method != MadMethod::kSet || header->attribute != SaAttribute::kMcMemberRecord) return false;
@@ -300,7 +300,7 @@ bool JoinsAnotherGroup(const Mad& mad) {
   return group != FloodMgid(PKey(0x8001)) && group != ToMgid(BroadcastGroup(kIpoibLink));
 }
 
-// One deadline for all that a command asks: it holds up the control thread.
+// One deadline covers the whole command, because it blocks the control thread.
 TEST_F(GatewayPathTest, AWorkerThatHangsIsNotWaitedForBeyondTheDeadline) {
   Start();
   gateway_->Stop();
@@ -314,7 +314,7 @@ size_t CountHellos(const ipoib::Node& node) {
   }));
 }
 
-// RFC 4391 §4: the group of their address is another than the broadcast group.
+// RFC 4391 §4: the hello address maps to another group than the broadcast group.
 TEST_F(GatewayPathTest, HostsDoNotHearWhatGatewaysSayToEachOther) {
   Start();
   const auto through_group = [this] {
@@ -326,13 +326,13 @@ TEST_F(GatewayPathTest, HostsDoNotHearWhatGatewaysSayToEachOther) {
   node_->heard.clear();
   const absl::Time then = clock_.Now();
   ASSERT_TRUE(Until([&] {
-    EXPECT_TRUE(through_group());  // its worker is awake while the clock runs
+    EXPECT_TRUE(through_group());  // the worker is awake while the clock runs
     return clock_.Now() > then + absl::Seconds(5);
   }));
   EXPECT_EQ(CountHellos(*node_), 0u);
 }
 
-// Whatever the subnet administrator refuses or delays: two gateways that have a link hear each other on it.
+// Whatever joins the SA refuses or delays, two gateways with a link hear each other on it.
 TEST_F(GatewayPathTest, OneOfTwoWorksThoughTheyCanJoinNoOtherGroup) {
   const auto fault = [](bool joins) {
     return [joins](FaultyHca* hca) { hca->LoseMads([joins](const Mad& mad) { return !joins && JoinsAnotherGroup(mad); }); };

@@ -1,4 +1,4 @@
-// Gateways on ports of an in-process subnet, for tests: workers are threads, control is pumped by the test.
+// Gateways on ports of an in-process subnet, for tests. Workers are threads; the test drives the control side with Pump().
 #ifndef EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
 #define EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
 
@@ -54,13 +54,13 @@ class GatewayNode {
   }
   bool Active() { return absl::StrContains(Command("gateway/show"), ", active"); }
   Gateway* gateway() { return gateways_.all().front(); }
-  // While its worker runs.
+  // Works while the worker runs.
   void ExpectConservation() {
     const std::string stats = Command("gateway/stats");
     EXPECT_THAT(ParseGatewayStats(stats), testing::Contains(testing::Key("gw0")));
     EXPECT_EQ(NotConserved(stats), "");
   }
-  // As the program's orderly end.
+  // Like the program's orderly end.
   void Stop() {
     ExpectConservation();
     stopped_ = true;
@@ -104,7 +104,7 @@ class GatewayTest : public testing::Test {
     nodes_.push_back(std::make_unique<ipoib::Node>(&subnet_, name, &clock_, ipoib::Link::Options{.pkey = PKey(0x8002)}));
     return nodes_.back().get();
   }
-  // While time passes, a hundredth of a second a turn.
+  // Turns all nodes, 10 ms of fake time a turn, until `predicate` holds.
   template <typename Predicate>
   bool Until(Predicate predicate) {
     return softhca::Eventually([&] {

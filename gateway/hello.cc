@@ -37,7 +37,7 @@ static_assert(sizeof(Packet) == 40 + 8 + 32);
 constexpr uint32_t kMagic = 0x656f'6962;  // "eoib"
 constexpr uint8_t kVersion = 1;
 constexpr uint8_t kCandidate = 1, kActive = 2, kNoClaim = 3;
-constexpr uint8_t kHopLimit = 255;  // so that nothing from beyond the link counts
+constexpr uint8_t kHopLimit = 255;  // a router would have decremented it
 constexpr size_t kUdpLength = sizeof(Udp) + sizeof(Message);
 
 uint8_t StateOf(Election::Claim claim) {
@@ -45,13 +45,13 @@ uint8_t StateOf(Election::Claim claim) {
   return claim == Election::Claim::kActive ? kActive : kCandidate;
 }
 
-// Of one that is none of these, any: what it makes differs from what came.
+// An unknown state may map to anything: DecodeHello encodes the result and finds that it differs from the input.
 Election::Claim ClaimOf(uint8_t state) {
   if (state == kNoClaim) return Election::Claim::kNone;
   return state == kActive ? Election::Claim::kActive : Election::Claim::kCandidate;
 }
 
-// Of pseudo-header, UDP header and message (RFC 8200 §8.1); 0 with a right checksum in it.
+// The checksum of pseudo-header, UDP header and message (RFC 8200 §8.1).
 uint16_t Checksum(const Packet& packet) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(&packet);
   const uint32_t sum = OnesComplementSum(absl::MakeSpan(bytes + offsetof(Ipv6Wire, source), 32), kUdpLength + kProtocolUdp);
@@ -81,7 +81,7 @@ std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair)
   packet.message.vlan = pair.vlan.value();
   own.ToWire(packet.message.address.data());
   const uint16_t checksum = Checksum(packet);
-  packet.udp.checksum = checksum == 0 ? 0xffff : checksum;
+  packet.udp.checksum = checksum == 0 ? 0xffff : checksum;  // RFC 8200 §8.1: zero would mean no checksum
   const auto* bytes = reinterpret_cast<const uint8_t*>(&packet);
   return {bytes, bytes + sizeof(packet)};
 }
@@ -91,7 +91,7 @@ bool IsHello(absl::Span<const uint8_t> packet) {
   return Ipv6Addr::FromWire(packet.data() + offsetof(Ipv6Wire, destination)) == HelloGroup();
 }
 
-// A gateway has one way to say something; so what is not said in it is not a gateway's.
+// A hello has one encoding. So decoding encodes the fields again and requires the same bytes.
 absl::optional<Election::Hello> DecodeHello(absl::Span<const uint8_t> bytes, const Pair& pair) {
   if (bytes.size() != sizeof(Packet)) return absl::nullopt;
   Message message;

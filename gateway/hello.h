@@ -1,14 +1,11 @@
-// The message of gateways to each other: a UDP datagram over IPv6 on the IPoIB link, from the gateway's link-local address to a
-// group of link-local scope, so that every capture shows it as the ordinary packet that it is. No host listens there.
-//
-// It goes to the group that RFC 4391 §4 maps its address to, which gateways alone join, and to the broadcast group where that
-// one does not do: see hello_protocol.h.
+// The codec of the hello by which gateways elect the active one: a UDP datagram over IPv6 on the IPoIB link, from the
+// gateway's link-local address to a multicast address of link-local scope. A capture shows it as an ordinary packet. The wire
+// format is in README.md:
 //
 //     magic "eoib" 4 | version 1 | state 1 | priority 1 | 0 | VES P_Key 2 | VLAN 2 | address 20
 //
-// State: 1 of a candidate, 2 of the active one, 3 of one without a claim.
-//
-// The pair says which gateways concern each other: several VESes, or VLANs, may share an IPoIB link. See README.md.
+// State: 1 candidate, 2 active, 3 no claim. The P_Key and VLAN name the pair, because several VESes or VLANs may share an
+// IPoIB link. hello_protocol.h says which group a hello goes to.
 #ifndef EOIB_GATEWAY_HELLO_H_
 #define EOIB_GATEWAY_HELLO_H_
 
@@ -31,16 +28,15 @@ struct Pair {
   friend constexpr bool operator==(const Pair&, const Pair&) = default;
 };
 
-// ff12::e01b:6777: transient, of the link. The destination in the packet.
+// ff12::e01b:6777, a transient address of link-local scope: the destination of each hello.
 Ipv6Addr HelloGroup();
 inline constexpr uint16_t kHelloPort = 0xe01b;
 
 // The whole packet, from the IPv6 header on.
 std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair);
-// Whether `packet` is one of gateways among themselves, of whichever pair; hosts of neither side are to see it.
+// True if `packet` is a hello of any pair. Such a packet must not reach a host of either side.
 bool IsHello(absl::Span<const uint8_t> packet);
-// Nothing unless it is, to the last bit, what a gateway of that pair says: from the link (hop limit 255), with the right
-// checksum.
+// The hello, if `packet` equals bit for bit what a gateway of that pair sends: so the hop limit is 255 and the checksum right.
 absl::optional<Election::Hello> DecodeHello(absl::Span<const uint8_t> packet, const Pair& pair);
 
 }  // namespace eoib::gateway

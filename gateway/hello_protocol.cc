@@ -7,7 +7,7 @@ namespace eoib::gateway {
 namespace {
 
 constexpr absl::Duration kForget = absl::Seconds(10);
-// A member of the group says each hello there first. So one in the broadcast group that follows by less is a copy.
+// A member sends each hello to the hello group first. A hello in the broadcast group within this time is a copy of that one.
 const absl::Duration kCopy = Election::kInterval / 2;
 
 IpoibGroup HelloGroupOf(const IpoibLink& link) { return *GroupOf(link, HelloGroup()); }
@@ -24,7 +24,7 @@ bool HelloProtocol::OnPacket(const ipoib::Packet& packet) {
   return true;
 }
 
-// Through a group everything comes with a GRH, which the sender's HCA made: so a source GID is not forged.
+// A multicast datagram has a GRH, which the sender's HCA writes: so software cannot forge the source GID.
 void HelloProtocol::OnHello(const ipoib::Packet& packet) {
   const absl::optional<Election::Hello> hello = DecodeHello(packet.payload, options_.pair);
   if (!hello.has_value() || !state_.has_value() || !packet.source.has_value()) return;
@@ -81,9 +81,9 @@ void HelloProtocol::OnLinkState() {
   RestartElection();
 }
 
-// The join takes a moment, so it is begun with the link. A limited member cannot create the group, and says nothing.
+// The join takes a moment, so it begins when the link comes up. A limited member cannot create the group, and sends no hellos.
 void HelloProtocol::Listen() {
-  if (!state_.has_value()) return;  // the interface keeps what it was told
+  if (!state_.has_value()) return;  // the interface keeps its groups while the link is down
   const absl::optional<IpoibLink> before = listened_;
   listened_ = state_->limited ? absl::nullopt : absl::make_optional(state_->link);
   if (before.has_value() && before != listened_) link_->Unlisten(HelloGroupOf(*before));
@@ -96,8 +96,8 @@ void HelloProtocol::SetVesUp(bool up) {
   if (std::exchange(ves_up_, up) != up) RestartElection();
 }
 
-// A gateway that has lost one of its two sides gives way to one that has both. Limited members of the link's partition do not
-// hear each other: of two such gateways, each would think that it is alone.
+// A gateway that has lost one side gives way to one that has both. Limited members of the link's partition do not hear each
+// other, so two such gateways would both become active.
 const char* HelloProtocol::WhyDown() const {
   if (!state_.has_value()) return "the IPoIB link is down";
   if (!ves_up_) return "the VES is down";
@@ -120,7 +120,7 @@ void HelloProtocol::Run() {
   if (hello.has_value() && state_.has_value()) Say(*hello);
 }
 
-// Reaches: the subnet administrator has made this port a full member, and nothing has been heard to the contrary.
+// Reaches() is true once the SA has made this port a full member of the group, until the port learns otherwise.
 void HelloProtocol::Say(const Election::Hello& hello) {
   const IpoibGroup group = HelloGroupOf(state_->link);
   const std::vector<uint8_t> packet = EncodeHello(hello, options_.pair);
@@ -135,7 +135,7 @@ void HelloProtocol::SendTo(const IpoibGroup& group, absl::Span<const uint8_t> pa
 }
 
 bool HelloProtocol::NeedsBroadcast() const {
-  if (!in_group_) return election_.state() != Election::State::kListening;  // it may still be joining
+  if (!in_group_) return election_.state() != Election::State::kListening;  // while listening, the join may still complete
   if (election_.state() == Election::State::kCandidate && others_.size() != 0) return true;
   bool needed = clock_->Now() < answer_all_until_;
   others_.ForEach([&needed](const auto& other) { needed |= other.value.outside; });

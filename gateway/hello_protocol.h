@@ -1,16 +1,15 @@
-// HelloProtocol: what the gateways of a pair say to each other on their IPoIB link, and the election that follows from it.
+// HelloProtocol: exchanges hellos with the other gateways of the pair on the IPoIB link, and runs the election on them. It
+// sends this gateway's hellos, checks received ones, and remembers the other gateways for 10 s. A hello counts if it is this
+// pair's, its sender's address is the one in it, and its GID is listed in `peers`, if there is such a list.
 //
-// It says this gateway's hellos, judges those of others, and remembers for a while who the others are. A hello counts if it is
-// this pair's, comes from the address that is in it, and from a GID among the peers, if the operator has listed them.
-//
-// Hellos go through the group that RFC 4391 §4 maps their address to, which gateways alone join, and hosts receive none. Every
-// gateway hears hellos in both that group and the link's broadcast group. It says its own
-//   - in their group while it is a member of that;
-//   - in the broadcast group while it is not, once it has listened;
-//   - in the broadcast group too while another gateway says hello there and not in the group: that one is no member;
-//   - in the broadcast group too as a candidate that has heard another gateway in the last 10 s, and for 1 s as an answer to
-//     such a candidate. What two active ones would pass round for ever goes through the broadcast group; so none takes over
-//     just because nothing arrives in their own.
+// Hellos go to a group of their own, which RFC 4391 §4 derives from their destination and only gateways join, so hosts receive
+// none. Every gateway also listens in the link's broadcast group. It sends its hellos
+//   - to the hello group while it is a member of that;
+//   - to the broadcast group while it is not a member, after it has listened;
+//   - to both while another gateway sends to the broadcast group only: that one is not a member;
+//   - to both while it is a candidate that has heard another gateway in the last 10 s, and for 1 s to answer such a candidate.
+//     Two active gateways would forward each other's broadcasts through the broadcast group, so a candidate also has to hear
+//     no objection there.
 //
 // One thread: the one that owns the link's data path.
 #ifndef EOIB_GATEWAY_HELLO_PROTOCOL_H_
@@ -38,40 +37,40 @@ class HelloProtocol {
   struct Options {
     Pair pair;
     uint8_t priority = 100;
-    // GIDs of the ports of the pair's gateways, this one's own perhaps among them. Nothing: a hello of any GID counts.
+    // Port GIDs of the pair's gateways; may include this one's own. Absent: a hello of any GID counts.
     absl::optional<std::vector<Gid>> peers;
   };
   struct Counters {
-    uint64_t sent = 0;      // hellos given to the link: two if one goes to both groups
-    uint64_t received = 0;  // of whichever pair, damaged ones among them
-    uint64_t unlisted = 0;  // of these, of this pair from a GID that is not among the peers
-    uint64_t forged = 0;    // of these, from another address than the one in them
+    uint64_t sent = 0;      // hellos given to the link; a hello to both groups counts twice
+    uint64_t received = 0;  // of any pair, including damaged ones
+    uint64_t unlisted = 0;  // of these: of this pair, from a GID that `peers` does not list
+    uint64_t forged = 0;    // of these: the sender's address is not the one in the hello
   };
   using OnOthers = std::function<void(std::vector<IpoibAddress>)>;
 
-  // `link` and `clock` outlive it. `on_others` hears the addresses of the other gateways whenever they change.
+  // `link` and `clock` outlive it. It calls `on_others` with the other gateways' addresses when they change.
   HelloProtocol(const Options& options, ipoib::Interface* link, const Clock* clock, OnOthers on_others);
 
-  // Whether `packet` is a hello, of whichever pair; then it is nobody else's to have.
+  // Handles `packet` if it is a hello of any pair. True if it was; the caller must not pass it on.
   bool OnPacket(const ipoib::Packet& packet);
   // The link's state has changed.
   void OnLinkState();
-  // Whether the VES has its flood group. Not at first; a gateway between one side and nothing stands back.
+  // Whether the VES has its flood group; initially false. A gateway without a VES does not stand for election.
   void SetVesUp(bool up);
-  // To be called at NextDeadline().
+  // Call it at NextDeadline().
   void Run();
   absl::Time NextDeadline() const;
 
   const Election& election() const { return election_; }
-  const char* WhyDown() const;  // the election is; else empty
+  const char* WhyDown() const;  // why this gateway does not stand for election; empty if it does
   const Counters& counters() const { return counters_; }
-  // Whether this gateway was in the hellos' own group when it said hello last.
+  // Whether this gateway was a member of the hello group when it last sent a hello.
   bool in_group() const { return in_group_; }
 
  private:
   struct Other {
-    absl::Time in_group = absl::InfinitePast();  // when it was last heard in the hellos' own group
-    bool outside = false;                        // it says hello in the broadcast group alone
+    absl::Time in_group = absl::InfinitePast();  // when it was last heard in the hello group
+    bool outside = false;                        // it sends to the broadcast group only
   };
 
   void OnHello(const ipoib::Packet& packet);
@@ -94,9 +93,9 @@ class HelloProtocol {
   absl::optional<ipoib::LinkState> state_;
   bool ves_up_ = false;
   translation::AgedTable<IpoibAddress, Other> others_{kMaxOthers};
-  absl::optional<IpoibLink> listened_;  // to the hellos' group there
+  absl::optional<IpoibLink> listened_;  // the link whose hello group is listened to
   bool in_group_ = false;
-  absl::Time answer_all_until_ = absl::InfinitePast();  // a candidate asks in the broadcast group
+  absl::Time answer_all_until_ = absl::InfinitePast();  // answer a candidate of the broadcast group until then
   Counters counters_;
 };
 

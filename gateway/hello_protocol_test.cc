@@ -1,4 +1,4 @@
-// Gateways of one pair on a link that keeps a list of what was said.
+// The gateways of one pair, on a link that records the hellos.
 #include "gateway/hello_protocol.h"
 
 #include <algorithm>
@@ -30,14 +30,14 @@ const Pair kPair = {PKey(0x8001), Vid(10)};
 Gid GidOf(int number) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(static_cast<uint64_t>(number))); }
 IpoibAddress AddressOf(int number) { return {Qpn(0x100), GidOf(number)}; }
 
-// What somebody said, and where.
+// A recorded packet, with its sender and group.
 struct Said {
   IpoibAddress from;
   IpoibGroup group;
   std::vector<uint8_t> packet;
 };
 
-// One gateway's place on the link.
+// One gateway's interface to the link.
 class Place final : public ipoib::Interface {
  public:
   Place(int number, std::vector<Said>* said) : own_(AddressOf(number)), said_(said) {}
@@ -56,8 +56,8 @@ class Place final : public ipoib::Interface {
   const IpoibAddress& own() const { return own_; }
   bool Hears(const Said& said) const { return said.group != kHellos || (listens_ && joins && !deaf); }
 
-  bool joins = true;  // the group of the hellos, if it wants to
-  bool deaf = false;  // in it nothing arrives here
+  bool joins = true;  // can join the hello group
+  bool deaf = false;  // receives nothing from that group
 
  private:
   bool listens_ = false;
@@ -78,7 +78,7 @@ class HelloProtocolTest : public testing::Test {
     gateway.protocol->OnLinkState();
     return *gateway.protocol;
   }
-  // As long as `time`, a hundredth of a second a turn; in each turn what was said in it is heard.
+  // Runs for `time`, 10 ms a turn; packets of a turn are delivered in that turn.
   void Pass(absl::Duration time) {
     for (const absl::Time end = clock_.Now() + time; clock_.Now() < end;) {
       clock_.Advance(absl::Milliseconds(10));
@@ -106,10 +106,10 @@ class HelloProtocolTest : public testing::Test {
   }
   void SetJoins(int number, bool joins) { gateways_.at(number).place->joins = joins; }
   void Kill(int number) { gateways_.erase(number); }
-  // Hellos since it was asked last; in the broadcast group every host has them.
+  // The number of hellos since the last call; hosts receive those in the broadcast group.
   int TakeCount(const IpoibGroup& group) { return std::exchange(counts_[group == kAll], 0); }
   State StateOf(int number) { return gateways_.at(number).protocol->election().state(); }
-  // A hello that works, of a member of the partition that is no gateway, in its own name.
+  // A valid hello from a member of the partition that is no gateway, with its own address.
   void Forge(int number, uint8_t priority) {
     said_.push_back({AddressOf(number), kAll, EncodeHello({{priority, AddressOf(number)}, Election::Claim::kActive}, kPair)});
   }
@@ -142,7 +142,7 @@ TEST_F(HelloProtocolTest, HostsHearNothingOfOneGateway) {
   EXPECT_EQ(TakeCount(kAll), 0);
 }
 
-// A second one finds the first through their own group, and answers there.
+// A second gateway finds the first through the hello group, and answers there.
 TEST_F(HelloProtocolTest, HostsHearNothingOfTwoGateways) {
   Start(1);
   Pass(absl::Seconds(2));
@@ -168,7 +168,7 @@ TEST_F(HelloProtocolTest, ASecondOneTakesOverInTime) {
   EXPECT_EQ(TakeCount(kAll), 0);
 }
 
-// Whichever of them cannot join, and whichever was there first; and so with those that both cannot.
+// Either gateway, or both, cannot join the hello group, and either starts first.
 TEST_F(HelloProtocolTest, OneWorksThoughTheOtherCannotJoinTheGroup) {
   for (const std::set<int>& cannot_join : {std::set<int>{1}, std::set<int>{2}, std::set<int>{1, 2}}) {
     for (const int first : {1, 2}) {
@@ -193,7 +193,7 @@ TEST_F(HelloProtocolTest, OneWorksThoughTheOtherCannotJoinTheGroup) {
   }
 }
 
-// One that is alone and cannot join says so to all, and no more when it can.
+// A lonely gateway that cannot join sends to the broadcast group, until it can join.
 TEST_F(HelloProtocolTest, TheBroadcastGroupIsUsedWhileTheirOwnCannotBeJoined) {
   cannot_join_ = {1};
   const HelloProtocol& alone = Start(1);
@@ -210,7 +210,7 @@ TEST_F(HelloProtocolTest, TheBroadcastGroupIsUsedWhileTheirOwnCannotBeJoined) {
   EXPECT_EQ(TakeCount(kHellos), 10);
 }
 
-// The one that works, and the one that stands by.
+// For the active gateway, and for the one that stands by.
 TEST_F(HelloProtocolTest, TheGroupIsLostAndRegained) {
   Start(1);
   Pass(absl::Seconds(2));
@@ -231,8 +231,8 @@ TEST_F(HelloProtocolTest, TheGroupIsLostAndRegained) {
   EXPECT_EQ(most_active_, 1);
 }
 
-// As while a subnet manager that has just started knows the broadcast group again, and theirs not yet. Both are members, as far
-// as they know.
+// A subnet manager that has just started knows the broadcast group again, and the hello group not yet. Both gateways believe
+// that they are members.
 TEST_F(HelloProtocolTest, AGroupThatDoesNotDeliverMakesNoSecondOneWork) {
   Start(1);
   Pass(absl::Seconds(2));
@@ -252,7 +252,7 @@ TEST_F(HelloProtocolTest, AGroupThatDoesNotDeliverMakesNoSecondOneWork) {
   EXPECT_EQ(TakeCount(kAll), 0);
 }
 
-// Gateways come and go, and their group is refused and granted; the broadcast group reaches everybody.
+// Gateways come and go, and the SA refuses and grants the hello group; the broadcast group always works.
 TEST_F(HelloProtocolTest, OneWorksWhateverBecomesOfTheGroup) {
   std::mt19937 random(SeedForTest());
   for (int round = 0; round < 100; ++round) {
@@ -316,7 +316,7 @@ TEST_F(HelloProtocolTest, AGatewayThatIsSaidToBeAloneHearsNobody) {
   EXPECT_EQ(alone.counters().unlisted, 300u);
 }
 
-// The GRH, which the sender's HCA made, says whose it is.
+// The sender's HCA writes the GRH, which names the sender.
 TEST_F(HelloProtocolTest, APeersNameInTheHelloOfAnotherCountsForNothing) {
   const HelloProtocol& first = Start(1, 100, std::vector<Gid>{GidOf(1), GidOf(2)});
   Pass(absl::Seconds(2));

@@ -23,7 +23,7 @@ TEST(HelloTest, ComesBackAsItWent) {
   }
 }
 
-// Typed from the comment in hello.h and RFC 8200, RFC 768; the checksum is Wireshark's.
+// Typed from the comment in hello.h and RFC 8200, RFC 768; Wireshark computed the checksum.
 TEST(HelloTest, Golden) {
   const std::vector<uint8_t> packet = EncodeHello(kHello, kPair);
   const std::vector<uint8_t> head(packet.begin(), packet.begin() + 46);

@@ -75,7 +75,7 @@ std::string PacketTrace::Run(TracedPacket packet) {
                       before_.empty() ? Verdict(before) : before_, outputs_);
 }
 
-// What the VES hands over has the gateway's VLAN, and no tag (GatewayPort::Transmit).
+// The VES transmits only frames of the gateway's VLAN, and GatewayPort::Transmit removes the tag.
 void PacketTrace::RunFrame(absl::Span<uint8_t> frame) {
   EthernetInfo info;
   if (ParseEthernet(frame, &info) == DropReason::kNone && info.tagged) {
@@ -90,7 +90,7 @@ void PacketTrace::RunFrame(absl::Span<uint8_t> frame) {
   translator_.FromEthernet(frame, {});
 }
 
-// As Channel::Deliver and GatewayPort::OnPacket.
+// Repeats what Channel::Deliver and GatewayPort::OnPacket do.
 void PacketTrace::RunDatagram(const TracedPacket& packet, absl::Span<uint8_t> datagram) {
   const absl::optional<IpoibType> type = DecodeIpoibHeader(datagram);
   if (!type.has_value()) {

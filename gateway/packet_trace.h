@@ -1,10 +1,10 @@
-// PacketTrace: what a gateway would do with a packet now, in words for an operator, without doing it.
+// PacketTrace: tells an operator what a gateway would do with a packet now, without doing it (`gateway trace`).
 //
-// The packet goes through a translation that imitates the gateway's, and what comes out is written down instead of sent; so the
-// answer is that of the code that will decide, and nothing is learned, counted or asked. What the gateway's port does before
-// its translation (tags, hellos) is repeated here.
+// It copies the state of the gateway's Translator into one of its own, feeds the packet to that, and prints the output instead
+// of sending it. So the same code decides, and the gateway learns, counts and sends nothing. The steps of GatewayPort before
+// the translation (tags, hellos) are repeated here.
 //
-// Imitate: the thread of the gateway's translation. Everything else: one thread, control's.
+// Imitate runs on the thread of the gateway's translation, everything else on the control thread.
 #ifndef EOIB_GATEWAY_PACKET_TRACE_H_
 #define EOIB_GATEWAY_PACKET_TRACE_H_
 
@@ -21,13 +21,13 @@
 
 namespace eoib::gateway {
 
-// A packet that an operator asks about.
+// A packet to trace, as the operator gave it.
 struct TracedPacket {
   enum class Side : uint8_t { kEthernet, kIpoib };
   Side side = Side::kEthernet;
   std::vector<uint8_t> bytes;           // from the destination MAC on, or from the 4-byte IPoIB header on
-  absl::optional<IpoibAddress> source;  // of one from IPoIB, unless the gateway would not know it
-  bool group = false;                   // of one from IPoIB: it came through a multicast group
+  absl::optional<IpoibAddress> source;  // kIpoib: the sender; absent if the gateway would not know it
+  bool group = false;                   // kIpoib: came through a multicast group
 
   // "ethernet HEX", or "ipoib HEX SOURCE|- [group]". HEX may have colons.
   static absl::StatusOr<TracedPacket> Parse(absl::Span<const std::string> words);
@@ -39,7 +39,7 @@ class PacketTrace final : private translation::Sink {
   PacketTrace(const translation::Options& options, Vid vlan, const Clock* clock);
 
   void Imitate(const translation::Translator& gateway);
-  // What becomes of it. Once.
+  // The text for the operator. Call it once.
   std::string Run(TracedPacket packet);
 
  private:
@@ -55,8 +55,8 @@ class PacketTrace final : private translation::Sink {
 
   const Vid vlan_;
   translation::Translator translator_;
-  std::string before_;   // why it does not come to the translation; empty if it does
-  std::string outputs_;  // a line or two for each
+  std::string before_;   // why the packet does not reach the translation; empty if it does
+  std::string outputs_;  // one or two lines for each packet that would be sent
 };
 
 }  // namespace eoib::gateway

@@ -1,7 +1,5 @@
-// Whatever an operator writes behind `gateway trace GATEWAY`: an error that says how to write it, or what becomes of the
-// packet, the same the second time; and a traced packet is the digits that were written.
-//
-// The input: the words, with spaces between them.
+// Fuzzes the arguments of `gateway trace GATEWAY`. Any text gives an error message or a trace, a second trace gives the same,
+// and the traced bytes are the hexadecimal digits of the input. The input is the words, separated by spaces.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

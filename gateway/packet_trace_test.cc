@@ -37,7 +37,7 @@ class PacketTraceTest : public translation::TranslatorTest {
  protected:
   PacketTraceTest() { Introduce(1, 1); }
 
-  // What the gateway, of VLAN 10, says about a packet given as words.
+  // The trace of a packet, given as words, by a gateway of VLAN 10.
   std::string Trace(const std::string& words) {
     const auto packet = TracedPacket::Parse(std::vector<std::string>(absl::StrSplit(words, ' ')));
     if (!packet.ok()) return absl::StrCat("error: ", packet.status().message());

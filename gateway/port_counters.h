@@ -1,9 +1,8 @@
-// What a gateway's port of the VES counts: the frames that the translation makes, and how those end that the VES does not get.
-// At any time
+// Counters of a gateway's port: frames from the translation to the VES, and the reasons for dropping them. At any time
 //
 //     frames_out of the translation = frames_handed + frame_drops + frames_waiting
 //
-// as `gateway stats` calls them.
+// in the names of `gateway stats`.
 #ifndef EOIB_GATEWAY_PORT_COUNTERS_H_
 #define EOIB_GATEWAY_PORT_COUNTERS_H_
 
@@ -35,10 +34,10 @@ inline constexpr std::array<translation::CounterInfo, kPortDrops> kPortDropInfo 
 #undef EOIB_X
 }};
 
-// The worker that owns the port writes it.
+// One writer: the worker that owns the port.
 struct PortCounters {
   uint64_t handed = 0;  // to the VES
-  uint64_t waiting = 0;
+  uint64_t waiting = 0;  // for a buffer of the VES
   std::array<uint64_t, kPortDrops> drops{};
 
   void Drop(PortDrop reason) { ++drops[static_cast<size_t>(reason)]; }

@@ -61,7 +61,7 @@ json ToObject(const SavedRouter& router, absl::Time now) {
   return {{"ip", router.ip.ToString()}, {"preference", router.preference}, {"until", EndOf(router.left, now)}};
 }
 
-// Reads the members of one object. The first that is wrong is what status() says.
+// Reads the members of one object. status() is the first error.
 class Reader {
  public:
   Reader(const json& object, std::string where, absl::Time now) : object_(object), where_(std::move(where)), now_(now) {}
@@ -79,15 +79,15 @@ class Reader {
       return fits ? found->get<Value>() : Fail<Value>(key, "is no such number");
     }
   }
-  // Of what files of before do not have.
+  // A member that files of older versions do not have.
   bool Flag(const char* key) { return object_.is_object() && object_.contains(key) && Get<bool>(key); }
   int Preference() {
     const auto found = object_.is_object() ? object_.find("preference") : object_.end();
     const bool is_one = object_.is_object() && found != object_.end() && found->is_number_integer();
-    const int64_t number = is_one ? found->get<int64_t>() : 2;
+    const int64_t number = is_one ? found->get<int64_t>() : 2;  // 2 is invalid
     return number >= -1 && number <= 1 ? static_cast<int>(number) : Fail<int>("preference", "is none of -1, 0, 1");
   }
-  // What is left; nothing of what is over.
+  // The time left until "until"; zero if it has passed.
   absl::Duration Left() {
     const std::string text = Get<std::string>("until");
     if (text == kForEver) return absl::InfiniteDuration();
@@ -96,7 +96,7 @@ class Reader {
     if (!absl::ParseTime(absl::RFC3339_sec, text, &until, &error)) return Fail<absl::Duration>("until", error);
     return std::max(until - now_, absl::ZeroDuration());
   }
-  // Of text.
+  // A member whose text Value::Parse reads.
   template <typename Value>
   Value Parse(const char* key) {
     const std::string text = Get<std::string>(key);
@@ -109,7 +109,7 @@ class Reader {
     const auto ipv6 = Ipv6Addr::Parse(text);
     return ipv6.ok() ? IpAddr(*ipv6) : Fail<IpAddr>("ip", "is no address");
   }
-  // A time to come (somebody has set the clock back) counts as now.
+  // A time in the future (the clock was set back) counts as now.
   absl::Duration Age() {
     absl::Time heard;
     std::string error;
@@ -119,6 +119,7 @@ class Reader {
     return Fail<absl::Duration>("heard", error);
   }
   SavedIp ReadIp() { return {Ip(), Age(), Get<bool>("confirmed"), Flag("router")}; }
+  // Files of older versions have no "prefixes" and "routers": those are not required.
   const json& Array(const char* key, bool required = true) {
     static const auto* const empty = new json(json::array());
     const auto found = object_.is_object() ? object_.find(key) : object_.end();

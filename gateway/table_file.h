@@ -1,9 +1,9 @@
-// TableFile: where a gateway keeps what it has to know again after a restart (SavedTables): GATEWAY.json in its state
+// TableFile: the JSON file in which a gateway keeps its tables (SavedTables) over a restart: gateway-NAME.json in the state
 // directory.
 //
-// It is replaced as a whole (written beside, synced, renamed), so a crash leaves the old one or the new one. Ages are kept as
-// times of day: what was heard a minute before the gateway stopped is older by the time that it was away. A file that cannot be
-// read is set aside and never lost (GATEWAY.json.bad); the gateway then learns anew.
+// A save replaces the whole file (write beside it, sync, rename), so a crash leaves the old file or the new one. Ages are
+// saved as times of day, so they include the time that the gateway was down. A file that cannot be parsed is renamed to
+// gateway-NAME.json.bad; the gateway then starts with empty tables.
 #ifndef EOIB_GATEWAY_TABLE_FILE_H_
 #define EOIB_GATEWAY_TABLE_FILE_H_
 
@@ -19,19 +19,19 @@
 
 namespace eoib::gateway {
 
-// The text of such a file, and back. `now` is the time of day. kInvalidArgument says what is wrong, and where.
+// Converts tables to the text of such a file, and back. `now` is the time of day. kInvalidArgument names the faulty member.
 std::string ToJson(const translation::SavedTables& tables, absl::Time now);
 absl::StatusOr<translation::SavedTables> FromJson(absl::string_view text, absl::Time now);
 
 class TableFile {
  public:
-  // Bytes; above it a file is none of this program's. What the largest tables take, with room for the few routers and prefixes.
+  // Bytes. The largest possible tables fit, with 1 MiB for routers and prefixes; a longer file is not this program's.
   static constexpr size_t kMaxSize = translation::Options::kMostNeighbors * 256 + translation::Options::kMostStations * 512 +
                                      translation::Options::kMostStationIps * 256 + (1 << 20);
 
   explicit TableFile(std::string path) : path_(std::move(path)) {}
 
-  // Empty tables if there is no file. An error if it cannot be read, or is not one; it has been set aside then.
+  // Empty tables if there is no file. An error if the file cannot be read; a faulty file has then been renamed to *.bad.
   absl::StatusOr<translation::SavedTables> Load(absl::Time now) const;
   absl::Status Save(const translation::SavedTables& tables, absl::Time now) const;
   const std::string& path() const { return path_; }

@@ -70,13 +70,13 @@ TEST_F(TableFileTest, WhatIsOverIsOver) {
   EXPECT_EQ(later.routers[0].left, absl::ZeroDuration());
 }
 
-// One of before, with hosts and no more.
+// A file of an older version has hosts only.
 TEST_F(TableFileTest, AFileWithoutPrefixesAndRoutersIsRead) {
   Write(path_, "{\"version\": 1, \"stations\": [], \"neighbors\": []}");
   EXPECT_EQ(file_.Load(kNow).value(), SavedTables());
 }
 
-// Whatever a configuration allows is known again after a restart.
+// The largest tables that a configuration allows survive a restart.
 TEST_F(TableFileTest, TheLargestTablesAreRead) {
   using translation::Options;
   const translation::SavedIp ip = {Ipv6Addr::Parse("2001:db8:1234:5678:9abc:def0:1234:5678").value(), absl::Hours(1), false,
@@ -108,13 +108,13 @@ TEST_F(TableFileTest, TheLargestTablesAreRead) {
 
 TEST_F(TableFileTest, AFileOfAnotherSizeIsSaidToBe) {
   Write(path_, "");
-  std::filesystem::resize_file(path_, TableFile::kMaxSize + 1);  // a hole
+  std::filesystem::resize_file(path_, TableFile::kMaxSize + 1);  // a sparse file
   EXPECT_THAT(std::string(file_.Load(kNow).status().message()), HasSubstr(absl::StrCat("it has ", TableFile::kMaxSize + 1)));
 }
 
 TEST_F(TableFileTest, NoFileIsNoTables) { EXPECT_EQ(file_.Load(kNow).value(), SavedTables()); }
 
-// A file whose every byte may be anything never stops a gateway, and is not lost.
+// Whatever bytes a file has, it never stops a gateway, and is not lost.
 TEST_F(TableFileTest, AFileThatCannotBeReadIsSetAside) {
   const std::string good = ToJson(Tables(), kNow);
   const struct {
