@@ -14,7 +14,7 @@
 namespace eoib::ipoib {
 namespace {
 
-constexpr absl::Duration kLook = absl::Milliseconds(100);  // at what waits, for what has waited too long
+constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of waiting packets for expiry
 constexpr absl::Duration kPause = absl::Seconds(1);        // between two wishes for the path to a peer
 
 void Clear(int eventfd) {
@@ -48,6 +48,7 @@ absl::Status Channel::Watch(int fd) {
   return absl::ErrnoToStatus(errno, "wait for an IPoIB queue pair");
 }
 
+// Address handles and source LIDs of the former queue pair may be void, so groups_ and sources_ are cleared.
 absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
   for (; posting_ > 0; --posting_) Drop(DropReason::kLinkDown, requests_[posting_ - 1].buffer);
   if (endpoint_ != nullptr) {
@@ -90,10 +91,10 @@ void Channel::Work(int batches) {
   if (more) WorkSoon();
 }
 
-// What arrives between the last look and arming raises no event; so one batch more. Whether there may be more.
+// A completion between the last poll and arming raises no event, so poll once more. True if there may be more.
 bool Channel::Arm() { return endpoint_->Arm().ok() && Receive(); }
 
-// One batch. Whether there may be more.
+// Receives one batch. True if there may be more.
 bool Channel::Receive() {
   const size_t count = endpoint_->Receive(absl::MakeSpan(batch_));
   for (size_t i = 0; i < count; ++i) {
@@ -152,8 +153,8 @@ absl::optional<SourceTable::Source> Channel::Identify(const Datagram& datagram, 
   return sources_.Find(datagram.slid, datagram.source_qpn);
 }
 
-// A path belongs to a GID. So the way that a datagram came is one to the port that an HCA named; to one that the sender named
-// the SA knows the way.
+// A GRH proves that the datagram came from that GID, so the reversed completion is a path to it. A GID that the sender only
+// claims needs a path record from the SA.
 void Channel::NoteHeard(const SourceTable::Source& source, const Datagram& datagram) {
   bool created = false;
   Peer* const peer = FindPeer(source.address, &created);
@@ -166,8 +167,8 @@ void Channel::NoteHeard(const SourceTable::Source& source, const Datagram& datag
   }
 }
 
-// The completion is a path back (IBA 1.4 §11.2.2.5), which serves until the SA has said more. With several LIDs at a port (LMC)
-// a peer may use them in turn, and control hears of that once a second.
+// The completion is a path back (IBA 1.4 §11.2.2.5), good until the SA answers. A peer with several LIDs (LMC) may use them in
+// turn, so control is told at most once a second.
 void Channel::NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer) {
   if (peer->slid == datagram.slid) return;
   const absl::Time now = parts_.clock->Now();
@@ -184,7 +185,7 @@ void Channel::AskForPath(const IpoibAddress& address, Peer* peer) {
   if (WishFor(Punt::Kind::kUnresolved, *peer, address, Lid(), Sl())) peer->asked = now;
 }
 
-// Null: the directory has no room for it. Of a vPort that it has just made, *created, control knows nothing yet.
+// Null if the directory is full. *created: the vPort is new, and control does not know it yet.
 Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
   const uint64_t generation = parts_.directory->generation();
   const auto found = peers_.find(address);
@@ -203,7 +204,7 @@ bool Channel::WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& add
   return wishes_.Offer({Wish::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), slid, sl, {}}, {}});
 }
 
-// ---- What the Link says -----------------------------------------------------------------------------------------------
+// ---- News from the Link -----------------------------------------------------------------------------------------------
 
 void Channel::TakeNews() {
   parts_.news->Clear();
@@ -216,14 +217,14 @@ void Channel::TakeNews() {
     if (news.kind == News::Kind::kLids) sources_.Clear();
     paths |= news.kind == News::Kind::kPaths;
   }
-  if (paths) RetryHeld();
+  if (paths) RetryHeld();  // once, however many news of paths there were
   if (std::exchange(state_changed_, false)) listener_->OnLinkState();
 }
 
 void Channel::TakeState(const News& news) {
   state_changed_ |= state_ != news.state;
   state_ = news.state;
-  groups_.clear();
+  groups_.clear();  // handles of the former state; the next packet to a group asks for it again
   if (!state_.has_value()) return;
   TakeGroup({News::Kind::kGroup, {}, ToMgid(BroadcastGroup(state_->link)), news.ah});
 }
@@ -259,7 +260,7 @@ void Channel::Drop(DropReason reason, BufferId buffer) {
 BufferId Channel::Allocate() {
   const BufferId buffer = parts_.pool->Allocate();
   if (!buffer.IsNone()) return buffer;
-  Flush();
+  Flush();  // posts the batch and frees the buffers of completed sends
   return parts_.pool->Allocate();
 }
 
@@ -286,7 +287,7 @@ void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const Ipoi
   bool created = false;
   Peer* const peer = FindPeer(to, &created);
   if (peer == nullptr) return Drop(DropReason::kUnresolved, request->buffer);
-  parts_.directory->NoteHeard(peer->vport);  // who is sent to is in use as well
+  parts_.directory->NoteHeard(peer->vport);  // a peer that is sent to must not be reclaimed either
   if (const Route route = parts_.directory->Get(peer->vport); !route.ah.IsNone()) {
     SendRequest posted = *request;
     posted.ah = route.ah;
@@ -337,7 +338,7 @@ bool Channel::Reaches(const IpoibGroup& group) {
   return false;
 }
 
-// RFC 4391 §10.
+// RFC 4391 §10: a packet for a group that does not exist goes to all routers, if its scope is larger than the link.
 void Channel::SendToMgid(const Mgid& mgid, bool beyond_link, const SendRequest& request) {
   const auto found = groups_.find(mgid);
   if (found == groups_.end()) {
@@ -375,7 +376,7 @@ void Channel::HoldForGroup(const Mgid& mgid, bool beyond_link, const SendRequest
 void Channel::Listen(const IpoibGroup& group) {
   const Mgid mgid = ToMgid(group);
   listened_.insert(mgid);
-  // Who was a sender in it becomes a member: until then nothing is known of it.
+  // A send-only membership becomes a full one, with another handle; the next packet asks for that.
   if (state_.has_value() && !IsBroadcast(mgid)) groups_.erase(mgid);
   wishes_.Push({Wish::Kind::kListen, {}, mgid});
 }
@@ -401,7 +402,7 @@ void Channel::Flush() {
   for (size_t i = 0; i < count; ++i) {
     if (results_[i] == eoib::DropReason::kNone) continue;
     const bool full = results_[i] == eoib::DropReason::kSendQueueFull;
-    const bool stale = results_[i] == eoib::DropReason::kUnresolved;  // the handle was replaced a moment ago
+    const bool stale = results_[i] == eoib::DropReason::kUnresolved;  // control has just replaced the address handle
     if (stale && requests_[i].qpn == Qpn(Qpn::kMulticast)) ForgetHandle(requests_[i].ah);
     Drop(full ? DropReason::kSendQueueFull : stale ? DropReason::kUnresolved : DropReason::kSendError, requests_[i].buffer);
   }
@@ -448,8 +449,8 @@ void Channel::Expire() {
 
 bool Channel::IsBroadcast(const Mgid& mgid) const { return state_.has_value() && mgid == ToMgid(BroadcastGroup(state_->link)); }
 
-// What the link said of a group may have crossed with our forgetting it, and then it says no more: so the next packet asks
-// again. The broadcast group's handle comes with each state.
+// The Link's news of a group's new handle may have crossed with our kForget wish; the Link would then not repeat it. So the
+// group is forgotten here, and the next packet asks again. The broadcast group's handle comes with each state.
 void Channel::ForgetHandle(AhIndex ah) {
   absl::erase_if(groups_, [&](const auto& entry) { return entry.second.ah == ah && !IsBroadcast(entry.first); });
 }

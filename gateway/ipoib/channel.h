@@ -1,15 +1,13 @@
-// Channel: the half of an IPoIB interface that datagrams go through. Headers come off and on here, senders are identified,
-// packets wait for a path or a group. What takes time (joins, path records) is its Link's, to which it sends Wishes and whose
-// News it takes.
+// Channel: the data half of an IPoIB interface. It adds and removes IPoIB headers, identifies senders, and holds packets that
+// wait for a path or a group. Slow work (joins, path records) is its Link's: the channel sends it Wishes and takes its News.
 //
-//     received:  Identify  (drop what is not ours to have)  Listener::OnPacket
-//     to send:   unicast: peer -> vPort -> path;  group: mgid -> handle;  else hold and ask;  then one post for each batch
+//     received:  Identify, drop or Listener::OnPacket
+//     to send:   unicast: peer -> vPort -> path;  group: MGID -> handle;  else hold and ask;  then one post for each batch
 //
-// A peer is a vPort of a VPortDirectory, as in a VES: so paths are the Resolver's. A group that does not exist is remembered as
-// such; the Link says when that changes.
+// A peer is a vPort of a VPortDirectory, as in a VES, so the Resolver finds its path. The channel remembers that a group does
+// not exist; the Link says when that changes.
 //
-// Threads. One, the data path's, which is the one that its Listener is called on; Rebind by control, while that thread is
-// paused. It owns `pool`.
+// Threads: the data path's, which also calls the Listener and owns `pool`. Control calls Rebind while that thread is paused.
 #ifndef EOIB_GATEWAY_IPOIB_CHANNEL_H_
 #define EOIB_GATEWAY_IPOIB_CHANNEL_H_
 
@@ -42,11 +40,11 @@ class Channel final : public Interface {
  public:
   static constexpr size_t kBatch = 64;
   static constexpr size_t kHeldForGroups = 64;
-  static constexpr size_t kGroups = 4096;  // that can be sent to
-  // Of them, so many that were not known, or the SA would be asked for each address that somebody scans by IPv6. Those that
-  // this port listens to cost no question.
+  static constexpr size_t kGroups = 4096;  // to send to
+  // A host that scans by IPv6 sends to a new solicited-node group for each address; the limit keeps those queries off the SA.
+  // Groups that this port listens to need no query and are exempt.
   static constexpr int kNewGroupsPerSecond = 200;
-  // Peers that are known at a time. Who invents more makes the channel forget.
+  // Peers in the cache. A full cache is cleared, so that invented source addresses cannot make it grow.
   static constexpr size_t kMostKnown = 65536;
   static constexpr absl::Duration kHold = absl::Seconds(1);
   static constexpr absl::Duration kGroupIdle = absl::Minutes(5);
@@ -61,15 +59,15 @@ class Channel final : public Interface {
     const Clock* clock;
   };
   explicit Channel(const Parts& parts);
-  // Frees the buffers of packets that wait.
+  // Frees the buffers of waiting packets.
   ~Channel() override;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Before the first Work; outlives it.
+  // Call it before the first Work. `listener` outlives the channel.
   void SetListener(Listener* listener) { listener_ = listener; }
 
-  // Interface. What is sent is posted by Flush, or when a batch is full.
+  // Interface. Packets are posted by Flush, or when a batch is full.
   absl::optional<LinkState> state() const override { return state_; }
   void Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) override;
   void SendToGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) override;
@@ -80,30 +78,30 @@ class Channel final : public Interface {
 
   // Readable when Work has something to do.
   int fd() const { return epoll_.get(); }
-  // Takes news and up to `batches` batches of datagrams, and posts what was sent meanwhile. What is left makes fd() readable.
+  // Takes news, receives up to `batches` batches of datagrams, and flushes. If there is more to receive, fd() stays readable.
   void Work(int batches = 4);
-  // Gives up what has waited too long. At NextDeadline at the latest.
+  // Drops packets that have waited too long. Call it at NextDeadline().
   void Expire();
   absl::Time NextDeadline() const { return std::min(expire_at_, next_idle_look_); }
 
-  // Control, while the channel's thread is paused: another queue pair, or none. The link is down until news come. Packets wait
-  // on; sends of the former endpoint that have not completed are counted as dropped.
+  // Control, while the channel's thread is paused: replaces the queue pair, or takes it away. The link is down until the next
+  // news. Held packets stay held; sends of the former endpoint that have not completed are counted as dropped.
   absl::Status Rebind(UdEndpoint* endpoint, const IpoibAddress& own);
 
   const Counters& counters() const { return counters_; }
-  // Packets to send that have neither been sent nor dropped.
+  // Packets requested that have been neither sent nor dropped yet.
   size_t UnderWay() const;
   Qpn qpn() const { return own_.qpn(); }
 
  private:
-  // What the directory answered for a peer in one of its generations, and what control has been told, as in a PeerTracker. That
-  // holds for all generations, as paths do.
+  // A peer's vPort in one generation of the directory, and what control has been told of the peer, as in a PeerTracker. The
+  // latter holds for all generations, as paths do.
   struct Peer {
     VPortId vport;
     uint64_t generation = 0;
-    Lid slid;                                 // where it was heard from, as control was told last
-    absl::Time told = absl::InfinitePast();   // when
-    absl::Time asked = absl::InfinitePast();  // when control was asked for a way to it
+    Lid slid;                                 // the source LID that control was last told
+    absl::Time told = absl::InfinitePast();   // when control was told
+    absl::Time asked = absl::InfinitePast();  // when control was asked for a path
   };
   struct Group {
     enum class What : uint8_t { kAsked, kThere, kAbsent } what = What::kAsked;
@@ -132,10 +130,10 @@ class Channel final : public Interface {
   std::vector<HeldForGroup> TakeHeldFor(const Mgid& mgid);
   Peer* FindPeer(const IpoibAddress& address, bool* created);
   bool WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
-  // A buffer with header and payload. None, and counted, if it cannot be sent at all.
+  // A buffer with header and payload; nothing, and a drop is counted, if it cannot be sent.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();
-  // What to drop a packet for; nothing: it waits.
+  // Asks the Link for a group. The reason to drop the packet, or nothing if the packet may wait.
   absl::optional<DropReason> LookForGroup(const Mgid& mgid);
   void SendToMgid(const Mgid& mgid, bool beyond_link, const SendRequest& request);
   void SendToRouters(const Mgid& absent, const SendRequest& request);
@@ -158,8 +156,8 @@ class Channel final : public Interface {
   UniqueFd epoll_;
   UniqueFd more_;  // an eventfd: there is more to do
   UdEndpoint* endpoint_ = nullptr;
-  bool told_of_failure_ = false;  // of endpoint_'s
-  int watched_ = -1;              // its descriptor
+  bool told_of_failure_ = false;  // the Link knows that endpoint_ has failed
+  int watched_ = -1;              // endpoint_'s descriptor, in epoll_
   IpoibAddress own_;
   absl::optional<LinkState> state_;
   bool state_changed_ = false;
@@ -171,7 +169,7 @@ class Channel final : public Interface {
   TokenBucket new_groups_;
   absl::Time next_idle_look_;
   HeldFrames held_;
-  absl::Time expire_at_ = absl::InfiniteFuture();  // something waits
+  absl::Time expire_at_ = absl::InfiniteFuture();  // finite while a packet or a wish waits
   std::vector<HeldForGroup> held_for_groups_;
   std::array<Datagram, kBatch> batch_;
   std::array<SendRequest, kBatch> requests_;

@@ -1,4 +1,4 @@
-// A channel by itself, on verbs that say what the test wants; the test is its Link.
+// A channel by itself, on scripted verbs; the test plays its Link.
 #include "gateway/ipoib/channel.h"
 
 #include <poll.h>
@@ -98,7 +98,7 @@ class ChannelTest : public testing::Test, protected Listener {
   Channel channel_{{pool_.get(), &directory_, wishes_.get(), news_.get(), &clock_}};
 };
 
-// Of more than a batch that arrives between the last look and arming, the rest raises no event.
+// If more than a batch arrives between the last poll and arming, the rest raises no event.
 TEST_F(ChannelTest, WhatArrivesWhileItArmsIsTaken) {
   constexpr size_t kMany = Channel::kBatch + 10;
   Arrive(AddressOf(2), true);
@@ -110,7 +110,7 @@ TEST_F(ChannelTest, WhatArrivesWhileItArmsIsTaken) {
   EXPECT_EQ(sources_.size(), kMany + 1);
 }
 
-// The Link looks at what has failed when it is woken.
+// The Link checks for a failed endpoint when it is woken.
 TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
   TakeWishes();
   wishes_->Clear();
@@ -123,7 +123,7 @@ TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
   EXPECT_FALSE(IsReadable(wishes_->fd()));
 }
 
-// Its sender is known afterwards all the same.
+// The sender is learned all the same.
 TEST_F(ChannelTest, WhatArrivesWhileTheLinkIsDownIsCounted) {
   Tell({.kind = News::Kind::kState});
   Hear(AddressOf(2));
@@ -136,7 +136,7 @@ TEST_F(ChannelTest, WhatArrivesWhileTheLinkIsDownIsCounted) {
   EXPECT_THAT(sources_, ElementsAre(AddressOf(2)));
 }
 
-// One send that has not completed, one that has not been posted.
+// One send has not completed, and one has not been posted.
 TEST_F(ChannelTest, WhatIsUnderWayWhenTheQueuePairGoesIsCounted) {
   channel_.Broadcast(IpoibType::kIpv4, {});
   channel_.Flush();
@@ -155,7 +155,7 @@ std::vector<Punt::Kind> KindsOf(const std::vector<Wish>& wishes) {
   return kinds;
 }
 
-// With LMC above 0 a peer may use several paths in turn.
+// With LMC above 0, a peer may use several LIDs in turn.
 TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
   Hear(AddressOf(2));
   EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer));
@@ -169,14 +169,14 @@ TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
   EXPECT_EQ(wishes[0].punt.slid, Lid(7));
 }
 
-// Where it is heard after a packet for it has waited is told at once: the SA may be gone.
+// A datagram of the peer, after a packet for it began to wait, is news for control at once: the SA may be gone.
 TEST_F(ChannelTest, APeerThatIsAskedForAndThenHeardIsToldOf) {
   channel_.Send(IpoibType::kIpv4, {}, AddressOf(2));
   Hear(AddressOf(2));
   EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kUnresolved, Punt::Kind::kReaddressed));
 }
 
-// Once a minute some vPort or other has gone, which says nothing of the rest.
+// The directory reclaims vPorts once a minute; that says nothing about the others.
 TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
   Hear(AddressOf(2));
   TakeWishes();
@@ -189,7 +189,7 @@ TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
   EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer)) << "its path is gone with its vPort";
 }
 
-// More than a batch of them.
+// More than a batch of waiting packets.
 TEST_F(ChannelTest, AllThatWaitsForPathsIsSentWhenTheyAreThere) {
   constexpr uint32_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerVPort;
   for (size_t i = 0; i < HeldFrames::kCapacity; ++i)
@@ -215,7 +215,7 @@ std::vector<uint8_t> ArpOf(const IpoibAddress& sender) {
   return bytes;
 }
 
-// Whoever named a GID that is not its own would have what is for that port sent to itself.
+// Otherwise a sender that names another port's GID would get that port's packets.
 TEST_F(ChannelTest, TheWayOfADatagramIsNoneToAGidThatItsSenderNamed) {
   Arrive(AddressOf(2), false, ArpOf(AddressOf(2)), IpoibType::kArp);
   channel_.Work();
@@ -251,7 +251,7 @@ TEST_F(ChannelTest, WhoSendsWithoutAGrhIsForgottenWhenLidsHaveChanged) {
   EXPECT_EQ(sources_.back(), absl::nullopt);
 }
 
-// Nobody takes wishes: those for peers are lost, and come again; those for groups wait.
+// While the Link takes no wishes, those for peers are lost and repeated; those for groups wait.
 TEST_F(ChannelTest, WishesForPeersAreBounded) {
   const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
   for (uint32_t i = 0; i < 1030; ++i) Hear(AddressOf(2 + i));
@@ -273,7 +273,7 @@ TEST_F(ChannelTest, WishesForPeersAreBounded) {
 
 // ---- Groups
 
-// The link has said where it is when it did not know yet that nobody sends to it any more.
+// The Link's news of the handle crossed with the channel's kForget.
 TEST_F(ChannelTest, AGroupWhoseHandleIsGoneIsAskedForAgain) {
   const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
   const auto say = [&] {

@@ -1,4 +1,4 @@
-// Laws of conservation: equations between the counters that a `stats` command shows. Test only.
+// Conservation laws: equations between the counters of a `stats` command, and a check of them. Test only.
 #ifndef EOIB_GATEWAY_IPOIB_CONSERVATION_FOR_TEST_H_
 #define EOIB_GATEWAY_IPOIB_CONSERVATION_FOR_TEST_H_
 
@@ -16,7 +16,7 @@ namespace eoib::ipoib {
 
 using Numbers = std::map<std::string, uint64_t>;
 
-// Of Counters.
+// The laws of Counters (counters.h).
 inline const std::vector<std::string>& LinkLaws() {
   static const auto& laws = *new std::vector<std::string>(
       {"link.arrived = link.received + link.receive_drops", "link.requested = link.sent + link.send_drops + link.under_way"});
@@ -34,8 +34,7 @@ inline Numbers ParseNumbers(absl::string_view text, absl::string_view prefix = "
   return numbers;
 }
 
-// Those of `laws`, each "a + b = c + d", that do not hold, with their numbers; one that names a counter that there is not is
-// among them.
+// The laws, each "a + b = c + d", that do not hold, with their numbers. A law that names an unknown counter does not hold.
 inline std::string BrokenLaws(const Numbers& numbers, const std::vector<std::string>& laws) {
   std::string broken;
   for (const std::string& law : laws) {

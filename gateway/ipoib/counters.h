@@ -1,10 +1,10 @@
-// What an IPoIB interface counts: datagrams in and out, and every way in which one can end without being delivered. At any
-// time, seen from the thread of the data path,
+// Counters of an IPoIB interface: datagrams in and out, and the reasons for dropping them. At any time, seen from the thread
+// of the data path,
 //
 //     arrived   = received + sum of drops of received datagrams
 //     requested = sent + sum of drops of packets to send + under_way
 //
-// where `under_way` waits for a path or a group, or its send has not completed; at rest it is 0. A test checks both lines.
+// where `under_way` counts packets that wait for a path or a group, or whose send has not completed. At rest it is 0.
 #ifndef EOIB_GATEWAY_IPOIB_COUNTERS_H_
 #define EOIB_GATEWAY_IPOIB_COUNTERS_H_
 
@@ -70,7 +70,7 @@ struct Counters {
   uint64_t DropSum(DropSide side) const;
 };
 
-// Text for the operator: a line for each counter; and one for each reason that occurred. `under_way`: see above.
+// Text for the operator: a line for each counter, and a line for each drop reason that occurred. `under_way`: see above.
 std::string StatsText(const Counters& counters, size_t under_way);
 std::string DropsText(const Counters& counters);
 

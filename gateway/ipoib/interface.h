@@ -1,5 +1,5 @@
-// Interface: an IPoIB link (RFC 4391) as those see it who have packets for it: the IP stack of a host, the translation of a
-// gateway. Addresses in, datagrams out; partitions, queue pairs, paths and memberships are behind it.
+// Interface: an IPoIB link (RFC 4391) as its users see it, which are the IP stack of a host and the translation of a gateway.
+// They name IPoIB addresses and groups; partitions, queue pairs, paths and memberships are hidden.
 //
 // One thread: the one that owns the data path of the link.
 #ifndef EOIB_GATEWAY_IPOIB_INTERFACE_H_
@@ -15,34 +15,34 @@
 
 namespace eoib::ipoib {
 
-// What membership in the broadcast group makes of a port: RFC 4391 §5.
+// The parameters of a link that is up. The broadcast group's record sets them (RFC 4391 §5).
 struct LinkState {
   IpoibAddress own;
   IpoibLink link;        // P_Key, and the scope of the broadcast group
   uint32_t mtu = 0;      // of an IP packet, bytes: the broadcast group's less 4 (§7)
-  bool limited = false;  // a limited member of the partition: two such do not hear each other
+  bool limited = false;  // this port is a limited member of the partition: two limited members do not hear each other
 
   friend bool operator==(const LinkState&, const LinkState&) = default;
 };
 
-// What came, behind the IPoIB header. The bytes are the receiver's until its callback returns.
+// A received packet, without its IPoIB header. The listener may use and change the bytes until its callback returns.
 struct Packet {
   IpoibType type = IpoibType::kIpv4;
   absl::Span<uint8_t> payload;
-  // Who sent it. With a GRH, what that and the source QPN say. Without (Linux sends unicast so: §6) the address that the sender
-  // has given in its ARP and neighbour discovery, known by SLID and QPN; nothing if none came yet.
+  // The sender: with a GRH, its SGID and the source QPN. Linux sends unicast without a GRH (§6): then the address that the
+  // sender at this SLID and QPN has given in its ARP or neighbour discovery; absent if none came yet.
   absl::optional<IpoibAddress> source;
   bool group = false;      // came through a multicast group; else to this queue pair alone
-  bool broadcast = false;  // and that was the broadcast group
+  bool broadcast = false;  // came through the broadcast group
 };
 
-// Who hears of what happens at an Interface.
+// Receives the packets and state changes of an Interface.
 class Listener {
  public:
   virtual ~Listener() = default;
   virtual void OnPacket(const Packet& packet) = 0;
-  // state() has changed: the link is up, is down, has another MTU, or this port is at another address, of which then nobody
-  // knows yet.
+  // state() has changed: the link is up or down, its MTU has changed, or this port has another address, which its peers do not
+  // know yet.
   virtual void OnLinkState() = 0;
 };
 
@@ -50,25 +50,25 @@ class Interface {
  public:
   virtual ~Interface() = default;
 
-  // Nothing while the link is down: no P_Key, port down, broadcast group not joined.
+  // Absent while the link is down: no P_Key, port down, or broadcast group not joined.
   virtual absl::optional<LinkState> state() const = 0;
 
-  // Sends `payload` with a header of `type`. What cannot be sent (link down, longer than the MTU, queue full, no path within a
-  // second) is counted and lost: datagrams are. Copies.
+  // Copies `payload` and sends it with a header of `type`. A packet that cannot be sent (link down, longer than the MTU, queue
+  // full, no path within a second) is dropped and counted.
   virtual void Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) = 0;
-  // To the members of a group of this link; which includes this port if it listens, but what it sent itself is never received.
-  // A group that this port has not sent to is looked for first (§10): if it does not exist, the packet goes to all routers if
-  // `beyond_link` (the scope of its IP address is larger than the link), or to nobody.
+  // Sends to the members of a group of this link; this port never receives its own copy. The SA is first asked for a group
+  // that is new to this port (§10). If the group does not exist, the packet goes to all routers if `beyond_link` (the scope of
+  // its IP address is larger than the link), else it is dropped.
   virtual void SendToGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) = 0;
-  // Whether what is sent to `group` now goes to its members: false while nobody knows yet whether and where it is, or if it is
-  // not there. It is looked for then, so that the answer may soon be another.
+  // True if a packet to `group` would reach its members now; false if the group does not exist or is not looked up yet. The
+  // call starts the lookup, so a later call may return true.
   virtual bool Reaches(const IpoibGroup& group) = 0;
   void Broadcast(IpoibType type, absl::Span<const uint8_t> payload) {
     if (const absl::optional<LinkState> link = state()) SendToGroup(type, payload, BroadcastGroup(link->link), false);
   }
 
-  // Full membership (§10): what is sent to `group` is received, from soon on, and it exists, so that others find it. Kept over
-  // changes of the link. Each once: listening is not counted. The broadcast group needs none.
+  // Joins `group` as a full member (§10), so that this port soon receives its packets and others find the group. The
+  // membership survives changes of the link. Calls are not counted: one Unlisten ends it. The broadcast group needs no Listen.
   virtual void Listen(const IpoibGroup& group) = 0;
   virtual void Unlisten(const IpoibGroup& group) = 0;
 };

@@ -10,16 +10,16 @@
 namespace eoib::ipoib {
 namespace {
 
-constexpr int kDepth = 512;  // of each of the queue pair's queues
+constexpr int kDepth = 512;  // of the send queue, and of the receive queue
 constexpr size_t kBuffers = 2 * kDepth + 2 * Channel::kBatch + HeldFrames::kCapacity + Channel::kHeldForGroups;
 const size_t kLargestPacket = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kIpoibHeaderSize;
 constexpr int kWishesPerTurn = 256;
 constexpr absl::Duration kReclaimInterval = absl::Minutes(1);
-constexpr absl::Duration kLookInterval = absl::Minutes(1);        // for groups
-constexpr absl::Duration kLookAgain = absl::Seconds(5);           // after a failure
-constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between looks for room in a full queue
+constexpr absl::Duration kLookInterval = absl::Minutes(1);        // between queries for groups
+constexpr absl::Duration kLookAgain = absl::Seconds(5);           // after a failed query
+constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between attempts to push into a full queue
 
-// What other groups have from the broadcast group's record (GroupMembership::BaseRecord); all are of its partition.
+// The parameters that other groups take from the broadcast group's record (GroupMembership::BaseRecord).
 auto Constituted(const McMemberRecord& record) {
   return std::make_tuple(record.qkey, record.mtu, record.rate, record.life, record.sl, record.traffic_class, record.flow_label,
                          record.hop_limit);
@@ -112,7 +112,7 @@ void Link::RebindGroups(UdEndpoint* endpoint) {
   for (auto& [mgid, group] : groups_) group.membership->Rebind(endpoint, queue_pair_.pkey());
 }
 
-// The channel notifies the queue of wishes when it finds that its endpoint has failed.
+// RunWishes calls this, because the channel notifies the queue of wishes when its endpoint has failed.
 void Link::NoteFailure() {
   if (queue_pair_.NoteFailure()) options_.on_lost();
 }
@@ -130,7 +130,8 @@ void Link::Stop(std::function<void()> done) {
   broadcast_->Leave(one_done);
 }
 
-// Also another subnet manager may have given other LIDs, to other ports. Who sends without a GRH says who it is soon again.
+// Another subnet manager may have given LIDs to other ports, so the channel clears its SourceTable even on a light refresh.
+// Senders without a GRH soon name themselves again in ARP or neighbour discovery.
 void Link::Refresh(RefreshDepth depth) {
   news_.Push({.kind = News::Kind::kLids});
   if (depth == RefreshDepth::kLight) {
@@ -144,7 +145,7 @@ void Link::Refresh(RefreshDepth depth) {
 }
 
 void Link::OnPortDown(absl::string_view why) {
-  if (has_queue_pair()) LoseGroups(why);  // else there was another reason before
+  if (has_queue_pair()) LoseGroups(why);  // without one, the reason for that stays the one to show
 }
 
 void Link::LoseGroups(absl::string_view why) {
@@ -184,7 +185,7 @@ void Link::TellState(const absl::optional<LinkState>& state, AhIndex ah) {
   news_.Push({.kind = News::Kind::kState, .state = state, .ah = ah});
 }
 
-// What the broadcast group has become holds for all others (§10).
+// The other groups follow the broadcast group's record (§10): if it has changed, leave and join them again.
 void Link::RenewGroups(const McMemberRecord& constitution) {
   const bool same = constitution_.has_value() && Constituted(*constitution_) == Constituted(constitution);
   constitution_ = constitution;
@@ -235,8 +236,8 @@ void Link::JoinToSend(const Mgid& mgid) {
   Tell(mgid, group->second);
 }
 
-// A full member may do all that the others may. A non-member of §11 may not be sure of sending, and a send-only one hears
-// nothing: who is one of all groups and sends to some is both everywhere.
+// A full member may send and receive, so it never needs another membership. With all_groups, others join as non-member and
+// send-only at once: §11 does not promise a non-member that it can send, and a send-only member does not receive.
 void Link::Join(const Mgid& mgid, uint8_t join_state) {
   if (mgid == broadcast_->mgid()) return;
   if (options_.all_groups && join_state != kFullMember) join_state = kNonMember | kSendOnlyNonMember;
@@ -248,7 +249,7 @@ void Link::Join(const Mgid& mgid, uint8_t join_state) {
   Become(mgid, join_state);
 }
 
-// Who sends to groups without end leaves some to those who listen.
+// A sender to ever new groups cannot use up the quarter that is reserved for listening.
 bool Link::HasRoomFor(uint8_t join_state) const {
   return groups_.size() < (join_state == kFullMember ? options_.groups_limit : options_.groups_limit / 4 * 3);
 }
@@ -266,7 +267,7 @@ void Link::Refuse(const Mgid& mgid, uint8_t join_state) {
                           "among several links"));
 }
 
-// The first of the groups that are not there and to which somebody only sends.
+// Frees one entry: the first group that is only sent to and does not exist.
 void Link::Evict() {
   const auto idle = std::find_if(groups_.begin(), groups_.end(), [this](const auto& entry) { return MayGo(entry.second); });
   if (idle != groups_.end()) LetGo(idle->first, idle->second);
@@ -277,14 +278,14 @@ void Link::LetGo(const Mgid& mgid, const Group& group) {
   Become(mgid, kNoMember);
 }
 
-// Such a one stays only for who sends to it, and as long as there is room.
+// A group that does not exist stays only while the channel sends to it and no group to listen to waits for room.
 bool Link::MayGo(const Group& group) const {
   if (group.join_state == kFullMember || group.leaving || !group.membership->refused()) return false;
   return !group.told || !crowded_out_.empty();
 }
 
-// Another membership of a group, or none, begins when the SA has answered that we have left the former. It may hear, or repeat,
-// one question after the other, and a Delete that came after the Set would take us out of the group without a word.
+// Changes or ends a membership. The next join waits for the SA's answer to the leave: MADs may be repeated or reordered, and a
+// Delete that arrives after the Set would silently end the new membership.
 void Link::Become(Mgid mgid, uint8_t join_state) {
   Group& group = groups_[mgid];
   group.join_state = join_state;
@@ -330,7 +331,7 @@ void Link::MakeMembership(const Mgid& mgid, Group* group) {
                                         [tell](const absl::optional<GroupMembership::Joined>&) { tell(); });
 }
 
-// Nothing as long as the SA has not answered.
+// Tells the channel once the SA has answered; until then packets to the group wait.
 void Link::Tell(const Mgid& mgid, const Group& group) {
   if (!group.told || !told_.has_value()) return;
   const absl::optional<GroupMembership::Joined>& joined = group.membership->joined();
@@ -350,7 +351,8 @@ void Link::Forget(const Mgid& mgid) {
   const auto found = groups_.find(mgid);
   if (found == groups_.end()) return;
   found->second.told = false;
-  // One to listen to stays; but with all_groups also one that there is not has been wished to.
+  // A group to listen to stays. With all_groups an existing group stays, too, but one that was only sent to and does not exist
+  // goes.
   const Group& group = found->second;
   if (group.join_state == kFullMember || (group.join_state != kSendOnlyNonMember && !group.membership->refused())) return;
   Become(mgid, kNoMember);
@@ -361,7 +363,7 @@ bool Link::IsOfLink(const Mgid& mgid) const {
   return group.has_value() && group->link == link();
 }
 
-// §11 A and B. An SA does not look for a signature in the middle of an MGID: it is asked for all groups of the partition.
+// §11 A and B. An SA cannot match the IPoIB signature inside an MGID, so the query is for all groups of the partition.
 void Link::LookForGroups() {
   next_look_ = absl::InfiniteFuture();
   McMemberRecord record;
@@ -407,13 +409,13 @@ void Link::RetryNews() {
   if (paths_untold_) TellPaths();
 }
 
-// The channel looks at all that waits for a path: while it takes no news, there is no use in more than one of these.
+// kPaths makes the channel try all held packets, so while it takes no news a second kPaths would add nothing.
 void Link::TellPaths() {
   paths_untold_ = news_.waiting() != 0;
   if (!paths_untold_) news_.Push({.kind = News::Kind::kPaths});
 }
 
-// There may be thousands of groups, most of them in no need of anything.
+// Runs only memberships whose join was refused: there may be thousands of groups, and most need nothing.
 void Link::RetryGroups() {
   while (!retries_.empty() && retries_.begin()->first <= tools_.clock->Now()) {
     const auto group = groups_.find(retries_.extract(retries_.begin()).mapped());

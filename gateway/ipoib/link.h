@@ -1,17 +1,17 @@
-// Link: the control half of an IPoIB interface (RFC 4391): its place in a partition, its membership in the broadcast group and
-// in the groups that its Channel listens or sends to, the paths to its peers.
+// Link: the control half of an IPoIB interface (RFC 4391). It owns the queue pair, joins the broadcast group and the groups
+// that its Channel listens or sends to, and resolves the paths to peers.
 //
-// The broadcast group is the link's constitution (§5): Q_Key, MTU, SL, rate, traffic class and hop limit come from its record,
-// the scope of all groups from its MGID. Other groups are created like it (§10).
+// The record of the broadcast group sets Q_Key, MTU, SL, rate, traffic class and hop limit of the link (§5), its MGID the
+// scope of all groups. Other groups are created with the same parameters (§10).
 //
-// What a Channel sends to it need not be a member of: it becomes a send-only one, if the group exists. Whether it does is asked
-// once and then again as GroupMembership does, and at once when the subnet says that the group was created (trap 66).
+// To send to a group, the link joins it send-only if it exists. If it does not, the link retries as GroupMembership does, and
+// at once when the subnet reports that the group was created (trap 66).
 //
-// With `all_groups` it is a promiscuous multicast router of §11: a non-member (which receives all the same) of every group of
-// the link that there is or will be. It hears of new ones by trap 66, and because nothing may depend on traps (another program
-// may have them) looks for itself once a minute. Of one that is gone nothing is kept.
+// With `all_groups` the link acts as the promiscuous multicast router of §11: it joins every group of the link as a
+// non-member, which receives as well. It learns of new groups by trap 66 and, since another program on the port may take the
+// traps, by a query once a minute. It leaves groups that are gone.
 //
-// Control thread, except the channel, which belongs to the data path's.
+// Control thread, except the channel, which belongs to the data path's thread.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_H_
 #define EOIB_GATEWAY_IPOIB_LINK_H_
 
@@ -47,19 +47,19 @@ class Link final : public PartitionMember {
     std::string name;  // in messages
     PKey pkey;
     MulticastScope scope = MulticastScope::LinkLocal();  // of the broadcast group: §4 leaves it to the administrator
-    bool create = true;     // the broadcast group, if there is none; §5 recommends that an administrator does
-    QKey qkey = kQKey;      // of one that is created
+    bool create = true;     // create the broadcast group if it does not exist; §5 would have an administrator do it
+    QKey qkey = kQKey;      // of a broadcast group that is created
     GroupParameters group;  // likewise
-    bool grh = true;        // in unicast within the subnet; Linux sends none
+    bool grh = true;        // send unicast within the subnet with a GRH; Linux does not
     bool all_groups = false;
-    size_t groups_limit = 4096;             // a quarter of them only for those that the channel listens to
-    std::function<void()> on_lost = [] {};  // the channel found that its queue pair is lost: NeedsRebuild
+    size_t groups_limit = 4096;             // a quarter is reserved for groups that the channel listens to
+    std::function<void()> on_lost = [] {};  // called when the channel has lost its queue pair: NeedsRebuild() is true then
   };
-  // Controlled, as §13 wants it; the lower half is the one that OpenSM gives its IPoIB groups.
+  // A controlled Q_Key, as §13 asks for. The lower half is that of OpenSM's IPoIB groups.
   static constexpr QKey kQKey = QKey(0x8000'0b1b);
 
-  // Makes the queue pair, if the port is in the partition; else Rebuild does when it is. `tools` outlive the link.
-  // kFailedPrecondition on an Ethernet link layer: IPoIB is InfiniBand's.
+  // Makes the queue pair if the port is in the partition; otherwise Rebuild does so later. `tools` outlive the link.
+  // kFailedPrecondition on an Ethernet link layer, which has no IPoIB.
   static absl::StatusOr<std::unique_ptr<Link>> Create(const Options& options, const FabricPort::Tools& tools);
   ~Link() override;
   Link(const Link&) = delete;
@@ -68,11 +68,11 @@ class Link final : public PartitionMember {
   Channel* channel() { return &channel_; }
   const Channel& channel() const { return channel_; }
 
-  // Readable when the channel wishes something; then RunWishes.
+  // Readable when the channel has sent wishes; then call RunWishes.
   int wishes_fd() const { return wishes_.fd(); }
   void RunWishes();
 
-  // PartitionMember. Rebuild while the channel's thread is paused.
+  // PartitionMember. Rebuild requires that the channel's thread is paused.
   void Start() override;
   void Stop(std::function<void()> done) override;
   void Run() override;
@@ -85,7 +85,7 @@ class Link final : public PartitionMember {
   bool has_queue_pair() const override { return queue_pair_.get() != nullptr; }
   absl::Status Rebuild() override;
 
-  // Whether it is in the broadcast group.
+  // True while the port is in the broadcast group.
   bool up() const { return broadcast_->joined().has_value(); }
   // Text for the operator.
   std::string Show() const;
@@ -93,12 +93,12 @@ class Link final : public PartitionMember {
 
  private:
   static constexpr uint8_t kNoMember = 0;
-  // Why we are in a group. A full member may send as well; with all_groups a non-member is a send-only one, too.
+  // A group and the membership that we want. A full member may send as well; with all_groups a non-member is send-only, too.
   struct Group {
     std::unique_ptr<GroupMembership> membership;
-    uint8_t join_state = kNoMember;  // that we want
-    bool told = false;               // the channel wants to know of it
-    bool leaving = false;            // the membership has been left, and the SA has not yet answered
+    uint8_t join_state = kNoMember;  // the wanted one
+    bool told = false;               // the channel sends to the group and gets news of it
+    bool leaving = false;            // the SA has not yet answered our Delete
   };
 
   Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid);
@@ -138,7 +138,7 @@ class Link final : public PartitionMember {
   NewsQueue news_queue_;
   Outbox<News, NewsQueue> news_;
   absl::Time news_retried_at_ = absl::InfinitePast();
-  bool paths_untold_ = false;  // until what waits in news_ is gone
+  bool paths_untold_ = false;  // kPaths is due once news_ is empty
   VPortDirectory directory_;
   std::unique_ptr<BufferPool> pool_;
   PartitionQueuePair queue_pair_;
@@ -146,13 +146,13 @@ class Link final : public PartitionMember {
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<GroupMembership> broadcast_;
   absl::flat_hash_map<Mgid, Group> groups_;
-  absl::flat_hash_set<Mgid> crowded_out_;        // to be listened to when there is room in groups_
-  absl::optional<McMemberRecord> constitution_;  // the record that groups_ are like
+  absl::flat_hash_set<Mgid> crowded_out_;        // groups to listen to that wait for room in groups_
+  absl::optional<McMemberRecord> constitution_;  // the broadcast group's record, whose parameters groups_ have
   absl::optional<LinkState> told_;
   AhIndex told_ah_ = AhIndex::None();
-  std::multimap<absl::Time, Mgid> retries_;  // of refused joins: when they may be due
+  std::multimap<absl::Time, Mgid> retries_;  // refused joins, by the time of the next try
   LogLimiter room_log_, look_log_;
-  absl::Time next_look_ = absl::InfiniteFuture();  // for groups
+  absl::Time next_look_ = absl::InfiniteFuture();  // with all_groups: the next query for groups
   absl::Time next_reclaim_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -1,9 +1,9 @@
-// What the two halves of an IPoIB interface tell each other: its Channel, on the thread of the data path, and its Link, on the
-// control thread. In a program that has one thread for both they talk in the same way.
+// The messages between the two halves of an IPoIB interface: its Channel, on the data path's thread, and its Link, on the
+// control thread. A program with one thread for both uses them in the same way.
 //
-// Neither side waits. A queue that is full keeps what is behind it at its producer (Outbox), which tries again: what is said
-// here must not be lost. A peer is wished for again when it is heard or sent to again, so that wish may be, and there is no end
-// to the peers that somebody invents.
+// Neither side blocks. While a queue is full, its producer keeps messages in an Outbox and retries, because they must not be
+// lost. A kPeer wish may be lost (Outbox::Offer): the next packet from or to the peer repeats it, and invented peers must not
+// fill the outbox.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 #define EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 
@@ -23,11 +23,11 @@ namespace eoib::ipoib {
 // Channel to Link.
 struct Wish {
   enum class Kind : uint8_t {
-    kPeer,      // `punt`: a peer is new, is elsewhere, or packets wait for the path to it
-    kListen,    // to be a full member of `mgid`
-    kUnlisten,  // not any more
-    kSendTo,    // a packet for `mgid` waits: to be a member that may send, if it exists
-    kForget,    // nothing was sent to `mgid` for long
+    kPeer,      // `punt`: a peer is new, has another LID, or packets wait for the path to it
+    kListen,    // join `mgid` as a full member
+    kUnlisten,  // end that membership
+    kSendTo,    // a packet for `mgid` waits: join it to send, if it exists
+    kForget,    // the channel has not sent to `mgid` for long
   };
   Kind kind = Kind::kPeer;
   Punt punt;
@@ -38,11 +38,11 @@ using Wishes = SpscQueue<Wish, 1024>;
 // Link to Channel.
 struct News {
   enum class Kind : uint8_t {
-    kState,   // `state`, and `ah` of the broadcast group; all other groups are void
-    kPaths,   // paths were published in the directory
-    kLids,    // LIDs may be other ports' than they were
-    kGroup,   // `mgid` can be sent to through `ah`; or, without one, does not exist (which may change)
-    kNoRoom,  // for `mgid`, to send to it: whoever has something for it asks again
+    kState,   // the new `state`, and `ah` of the broadcast group; news of all other groups are void
+    kPaths,   // the Resolver has published paths in the directory
+    kLids,    // LIDs may belong to other ports than before
+    kGroup,   // send to `mgid` through `ah`; without `ah` the group does not exist now
+    kNoRoom,  // no room for a membership of `mgid`: drop the packets for it; the next one asks again
   };
   Kind kind = Kind::kState;
   absl::optional<LinkState> state;
@@ -51,7 +51,7 @@ struct News {
 };
 using NewsQueue = SpscQueue<News, 256>;
 
-// The producer's end of a queue.
+// The producer's end of a queue. Only the producer's thread uses it.
 template <typename Item, typename Queue>
 class Outbox {
  public:
@@ -61,13 +61,13 @@ class Outbox {
     if (!waiting_.empty() || !queue_->Push(item)) waiting_.push_back(item);
     queue_->Notify();
   }
-  // False if there is no room for it, and then it is lost.
+  // False, and the item is lost, if the queue is full.
   bool Offer(const Item& item) {
     if (!waiting_.empty() || !queue_->Push(item)) return false;
     queue_->Notify();
     return true;
   }
-  // Call it now and then.
+  // Moves waiting items into the queue. Call it now and then.
   void Retry() {
     if (waiting_.empty()) return;
     while (!waiting_.empty() && queue_->Push(waiting_.front())) waiting_.pop_front();

@@ -1,4 +1,4 @@
-// IPoIB interfaces among themselves: each clause of RFC 4391 that a Link and its Channel obey.
+// IPoIB interfaces on one subnet: each clause of RFC 4391 that Link and Channel obey.
 #include "gateway/ipoib/link.h"
 
 #include <functional>
@@ -40,7 +40,7 @@ class LinkTest : public testing::Test {
     nodes_.push_back(std::make_unique<Node>(&subnet_, name, &clock_, options));
     return nodes_.back().get();
   }
-  // Two, with their links up.
+  // Brings two nodes up.
   void AddPair(const Link::Options& options = {}) {
     a_ = AddNode("a", options);
     ASSERT_TRUE(Until([this] { return a_->link()->up(); }));
@@ -54,7 +54,7 @@ class LinkTest : public testing::Test {
       return predicate();
     });
   }
-  // Whatever is under way arrives: `to` hears a broadcast that is sent behind it.
+  // Waits until all packets under way have arrived: `to` hears a broadcast that is sent after them.
   void Settle(Node* from, Node* to) {
     const auto hears = [&](const std::string& text) {
       return std::any_of(to->heard.begin(), to->heard.end(), [&](const Heard& heard) { return heard.payload == text; });
@@ -98,7 +98,7 @@ TEST_F(LinkTest, TheBroadcastGroupMakesTheLink) {
   EXPECT_GE(a_->dropped(DropReason::kOwnMulticast), 1u);
 }
 
-// §6: receivers take unicast with a GRH and without. Without, the sender is who its own ARP said it is.
+// §6: receivers accept unicast with a GRH and without. Without one, the sender's own ARP identifies it.
 TEST_F(LinkTest, UnicastIsTakenWithAndWithoutAGrh) {
   for (const bool grh : {true, false}) {
     SCOPED_TRACE(grh ? "with" : "without");
@@ -122,7 +122,7 @@ TEST_F(LinkTest, UnicastIsTakenWithAndWithoutAGrh) {
   }
 }
 
-// §10: who listens is a full member, and makes the group; who sends is a send-only one of a group that exists.
+// §10: a listener is a full member, and creates the group; a sender joins an existing group send-only.
 TEST_F(LinkTest, AGroupReachesItsListeners) {
   AddPair();
   b_->channel()->Listen(kGroup);
@@ -145,7 +145,7 @@ TEST_F(LinkTest, AGroupReachesItsListeners) {
   EXPECT_THAT(b_->heard, IsEmpty());
 }
 
-// §10: "else drop the packet", and when a listener shows up later, the group is found without delay.
+// §10: "else drop the packet". When a listener joins later, the sender finds the group without delay.
 TEST_F(LinkTest, ToAGroupThatDoesNotExistNothingIsSent) {
   AddPair();
   a_->SayTo(kGroup, "to nobody");
@@ -157,7 +157,7 @@ TEST_F(LinkTest, ToAGroupThatDoesNotExistNothingIsSent) {
   })) << "the subnet tells that there is a group now (trap 66)";
 }
 
-// That the SA does not answer says nothing of the group.
+// A missing answer of the SA says nothing about the group.
 TEST_F(LinkTest, AGroupThatTheSaSaysNothingOfIsNotAbsent) {
   AddPair();
   a_->hca()->LoseMads([](const Mad&) { return true; });
@@ -177,7 +177,7 @@ TEST_F(LinkTest, AGroupThatTheSaSaysNothingOfIsNotAbsent) {
   }));
 }
 
-// Who scans by IPv6 asks in as many groups as there are addresses.
+// An IPv6 scan sends to as many groups as there are addresses.
 TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
   AddPair();
   const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
@@ -189,7 +189,7 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
     return std::count(groups.begin(), groups.end(), '\n');
   };
   ASSERT_TRUE(Until([&] { return remembered() == Channel::kNewGroupsPerSecond; }));
-  // One of them comes to life, and others have been forgotten when there is need of them again.
+  // One of the groups comes to life, and others have been forgotten to make room.
   b_->channel()->Listen(group(0));
   ASSERT_TRUE(Until([&] {
     a_->SayTo(group(0), "to b");
@@ -199,7 +199,7 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
   ASSERT_TRUE(Until([&] { return remembered() == 1; })) << a_->link()->ShowGroups();
 }
 
-// To listen is more than to send to what is not there, and waits rather than being lost.
+// Listening has precedence over sending to a missing group, and waits for room instead of being lost.
 TEST_F(LinkTest, WhoListensFindsRoom) {
   constexpr size_t kLimit = 8, kSenders = 6;
   AddPair({.groups_limit = kLimit});
@@ -226,7 +226,7 @@ TEST_F(LinkTest, WhoListensFindsRoom) {
   EXPECT_TRUE(Until([&] { return listens(waits); })) << "there is room for it now";
 }
 
-// Duplicate address detection asks in the solicited-node group that it has just begun to listen to.
+// Duplicate address detection probes in the solicited-node group that the host has just begun to listen to.
 TEST_F(LinkTest, AGroupThatIsListenedToIsReachedSoonBesideAScan) {
   AddPair();
   for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(*GroupOf(kLink, Ipv4Addr(0xef02'0000 + i)), "to nobody");
@@ -241,7 +241,7 @@ TEST_F(LinkTest, AGroupThatIsListenedToIsReachedSoonBesideAScan) {
   ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
 }
 
-// What it was as a sender says nothing of whether it has joined.
+// Its state as a sender does not show whether it has joined as a member.
 TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
   AddPair();
   b_->channel()->Listen(kGroup);
@@ -255,7 +255,7 @@ TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
   EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink))) << "that makes the link, and needs no listening";
 }
 
-// The SA is asked to forget us, and asked again while it does not answer; meanwhile we want to be in the group once more.
+// The SA does not answer the Delete, which is repeated; meanwhile the host wants to be in the group again.
 TEST_F(LinkTest, WhoLeavesAGroupAndJoinsItAgainIsInIt) {
   AddPair();
   const auto is = [this](const char* what) {
@@ -291,7 +291,7 @@ TEST_F(LinkTest, WhoLeavesAGroupAndJoinsItAgainIsInIt) {
   }));
 }
 
-// §10: beyond the link, to all routers.
+// §10: packets for beyond the link go to all routers.
 TEST_F(LinkTest, BeyondTheLinkRoutersGetWhatHasNoGroup) {
   AddPair();
   a_->SayTo(kGroup, "no router either", true);
@@ -323,7 +323,7 @@ TEST_F(LinkTest, ARouterHearsAllGroups) {
   }
 }
 
-// It may have been deaf to trap 66, and the first look may have been in vain.
+// Trap 66 may have been lost, and the first query may have failed.
 TEST_F(LinkTest, ARouterFindsGroupsWithoutBeingTold) {
   AddPair();
   b_->channel()->Listen(kGroup);
@@ -383,7 +383,7 @@ TEST_F(LinkTest, ARouterHearsTheGroupsThatItSendsTo) {
   })) << router->link()->ShowGroups();
 }
 
-// §9.4: nothing keeps a QPN that has changed.
+// §9.4: a changed QPN must not be cached anywhere.
 TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
   AddPair();
   a_->Say("one", b_->address());
@@ -402,7 +402,7 @@ TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
   EXPECT_EQ(b_->heard[0].payload, "two");
 }
 
-// More news than the queue holds: the link goes on, and the rest is told when there is room.
+// More news than the queue holds: the link goes on, and tells the rest when there is room.
 TEST_F(LinkTest, AChannelThatStandsStillHoldsUpNobody) {
   AddPair();
   b_->StandStill();
@@ -434,10 +434,10 @@ TEST_F(LinkTest, AChannelThatStandsStillHoldsUpNobody) {
 struct FailureRow {
   const char* description;
   std::function<void(FaultyHca*)> fault;
-  bool arrives = true;  // something for that queue pair, then
+  bool arrives = true;  // a datagram for the queue pair follows the fault
 };
 
-// No event tells of it, and nobody wishes anything of the link.
+// No event reports the failure, and the channel sends no wish.
 TEST_F(LinkTest, AQueuePairThatFailsIsMadeAnew) {
   const FailureRow rows[] = {
       {"a receive failed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},
@@ -480,7 +480,7 @@ TEST_F(LinkTest, WhatCannotBeSentIsCounted) {
   a_->Say(std::string(4092, 'x'), b_->address());
   ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
   EXPECT_EQ(b_->heard[0].payload.size(), 4092u);
-  // A peer that nobody knows: its packets wait a second, and so many of them.
+  // Packets to an unknown peer wait a second, and only a limited number of them.
   Gid nobody = b_->address().gid();
   nobody = Gid::FromPrefixAndGuid(nobody.prefix(), Guid(nobody.guid().value() + 77));
   for (size_t i = 0; i < HeldFrames::kPerVPort + 1; ++i) a_->Say("x", {Qpn(5), nobody});
@@ -518,7 +518,7 @@ TEST_F(LinkTest, GroupsFollowTheBroadcastGroup) {
     return -1;
   };
   ASSERT_TRUE(Until([&] { return hop_limit() == 0; }));
-  // A subnet manager that starts anew finds another host first.
+  // After a restart, the subnet manager hears another host first.
   bool late = true;
   a_->hca()->LoseMads([&late](const Mad&) { return late; });
   Link::Options options;
@@ -544,7 +544,7 @@ TEST_F(LinkTest, APortThatGoesDownDoesNotHideWhyThereIsNoLink) {
   EXPECT_THAT(a_->link()->Show(), HasSubstr("not in its table"));
 }
 
-// A limited member cannot create the broadcast group, and is in it as soon as a full one has.
+// A limited member cannot create the broadcast group; it joins as soon as a full member has created it.
 TEST_F(LinkTest, ALimitedMemberWaitsForTheGroup) {
   b_ = AddNode("b", {.pkey = PKey(0x8002)});
   ASSERT_TRUE(Until([this] {

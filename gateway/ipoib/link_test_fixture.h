@@ -53,12 +53,12 @@ class Node final : private Listener {
     fabric_->Remove(link_.get());
   }
 
-  // From now on nobody works the channel.
+  // From now on Turn() does not work the channel.
   void StandStill() {
     loop_.Remove(channel()->fd());
     stands_still_ = true;
   }
-  // A few rounds: for use in softhca::Eventually.
+  // Runs a few rounds of the loop; for use in softhca::Eventually.
   void Turn() {
     for (int i = 0; i < 3; ++i) loop_.RunOnce(absl::InfinitePast());
     channel()->Flush();

@@ -6,7 +6,7 @@
 namespace eoib::ipoib {
 namespace {
 
-// RFC 4861 §4.4: an advertisement tells its target's address, which is the sender's own unless it is a proxy's.
+// RFC 4861 §4.4: an advertisement has the target's link-layer address, which is the sender's own unless a proxy sent it.
 NdOptionType SenderOption(NdType type) {
   return type == NdType::kNeighborAdvertisement ? NdOptionType::kTargetLinkAddress : NdOptionType::kSourceLinkAddress;
 }

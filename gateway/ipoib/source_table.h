@@ -1,17 +1,16 @@
-// SourceTable: who sends datagrams without a GRH.
+// SourceTable: identifies the senders of datagrams without a GRH by source LID and QPN.
 //
-// Unicast within a subnet may come without one (RFC 4391 §6), and from Linux it does. All there is of its sender then is a LID
-// and a QPN. The sender's link-layer address, and with it its GID, is in the ARP and neighbour discovery that it sends itself
-// (§9.1.1), where the QPN must be the one that the datagram came from: so nobody speaks for another queue pair.
+// Unicast within a subnet may come without a GRH (RFC 4391 §6); Linux sends it so. The sender's link-layer address, and so its
+// GID, is in its own ARP and neighbour discovery (§9.1.1). The QPN there must be the one that the datagram came from, so no
+// sender can claim another queue pair.
 //
-// What a GRH says is the HCA's word. A GID in a packet is the word of whoever made it, and each new one costs a vPort and a
-// path: so by word a queue pair is at another GID only kRename after it was last at one (its LID may be another port's by
-// then), and of senders that are known by word alone there are so many new ones a second. Linux's broadcasts have a GRH, so who
-// asks by ARP is known by that.
+// The HCA writes a GRH, so its GID is trusted. A GID in a packet is only claimed, and each new one costs a vPort and a path.
+// So a queue pair may claim another GID only kRename after its entry was made (its LID may belong to another port by then),
+// and there is a limit on new claims per second. Linux sends broadcasts with a GRH, so a host that broadcasts ARP is known by
+// that.
 //
-// Bounded: of two halves the older one goes when the younger is full, and who is looked up moves to the younger.
-//
-// One thread.
+// Bounded: when the younger half is full, the older half is dropped. A lookup moves an entry into the younger half. One
+// thread.
 #ifndef EOIB_GATEWAY_IPOIB_SOURCE_TABLE_H_
 #define EOIB_GATEWAY_IPOIB_SOURCE_TABLE_H_
 
@@ -30,32 +29,32 @@
 
 namespace eoib::ipoib {
 
-// The sender's link-layer address in ARP, RARP (the sender's) or neighbour discovery (a source link-layer address option of
-// solicitations and router advertisements, the target's of neighbour advertisements). Nothing if `packet` is something else,
-// says nothing of it, or is malformed.
+// The sender's link-layer address: the sender hardware address of ARP and RARP, the target link-layer address option of a
+// neighbour advertisement, the source link-layer address option of other neighbour discovery. Absent if `packet` is something
+// else, has no such address, or is malformed.
 absl::optional<IpoibAddress> SenderOf(IpoibType type, absl::Span<const uint8_t> packet);
 
 class SourceTable {
  public:
-  static constexpr int kNewPerSecond = 50;  // by word alone
+  static constexpr int kNewPerSecond = 50;  // claims without a GRH
   static constexpr int kNewAtOnce = 500;
   static constexpr absl::Duration kRename = absl::Seconds(30);
 
   struct Source {
     IpoibAddress address;
-    bool by_grh = false;  // else by its own word
-    absl::Time since;
+    bool by_grh = false;  // else only claimed
+    absl::Time since;     // when the entry was made
   };
 
-  // `clock` outlives it. `limit` is of either half.
+  // `clock` outlives it. `limit` holds for each half.
   explicit SourceTable(const Clock* clock, size_t limit = 4096);
 
-  // A GRH says who the sender at `lid` is.
+  // A GRH from `lid` named the sender.
   void Learn(Lid lid, const IpoibAddress& address);
-  // It says so itself. Not believed, and false, if its QPN is not the one it sends from, or see above.
+  // The sender claims an address. False, and ignored, if its QPN is not the one it sends from or a limit above applies.
   bool LearnByWord(Lid lid, Qpn qpn, const IpoibAddress& address);
   absl::optional<Source> Find(Lid lid, Qpn qpn);
-  // LIDs have changed.
+  // Forgets all senders: LIDs may have changed.
   void Clear();
 
  private:

@@ -29,7 +29,7 @@ TEST(SourceTableTest, BelievesNobodyWhoSpeaksForAnotherQueuePair) {
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5)).has_value());
 }
 
-// Each GID is a vPort and a path: nobody makes them without end.
+// Each GID costs a vPort and a path, so a sender cannot make them without bound.
 TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
   FakeClock clock;
   SourceTable table(&clock);
@@ -99,7 +99,7 @@ TEST(SourceTableTest, TheSenderIsInItsArp) {
   EXPECT_EQ(SenderOf(IpoibType::kArp, bytes), absl::nullopt);
 }
 
-// What the kernel's ib_ipoib sent, behind its encapsulation header. All of one interface say the same.
+// Datagrams that the kernel's ib_ipoib sent, after the encapsulation header, all from one interface.
 TEST(SourceTableTest, TheSenderIsInLinuxsNeighborDiscovery) {
   const struct {
     const char* hex;
