@@ -1,12 +1,12 @@
-// AgedTable: a hash map of bounded size that knows which of its entries was heard of last.
+// AgedTable: a hash map of bounded size that keeps its entries in the order in which they were last heard.
 //
-// All that the gateway remembers of others is in such tables, so that whoever invents addresses cannot make it remember without
-// end. An entry is confirmed once its owner did what an inventor of addresses does not: answered, or was talked with. When the
-// table is full, the one that goes is the one not heard of for longest among those that nobody confirmed; a confirmed one only
-// if there are no others. So known entries survive a scan.
+// The gateway keeps all state about other hosts in such tables, so a host that invents addresses cannot make it grow without
+// bound. An entry is confirmed once its owner has answered or taken part in a conversation, which an invented address does
+// not. A full table evicts the unconfirmed entry that was silent for longest, and a confirmed one only if no other is left. So
+// known entries survive a scan.
 //
-// Finding, hearing of and removing an entry cost one look into the hash map; hearing allocates nothing. Entries stay where they
-// are in memory until they go. Not thread-safe. The caller's `now` never goes back.
+// Find, Hear and Erase cost one hash lookup; Hear allocates nothing. An entry does not move in memory until it is removed. Not
+// thread-safe. The caller's `now` never goes back.
 #ifndef EOIB_GATEWAY_TRANSLATION_AGED_TABLE_H_
 #define EOIB_GATEWAY_TRANSLATION_AGED_TABLE_H_
 
@@ -33,7 +33,7 @@ class AgedTable {
 
   // Requires limit > 0.
   explicit AgedTable(size_t limit) : limit_(limit) {}
-  AgedTable(const AgedTable&) = delete;  // Imitate copies what can be
+  AgedTable(const AgedTable&) = delete;  // index_ holds iterators; Imitate copies the entries
   AgedTable& operator=(const AgedTable&) = delete;
 
   size_t size() const { return index_.size(); }
@@ -45,13 +45,13 @@ class AgedTable {
   }
   const Entry* Find(const Key& key) const { return const_cast<AgedTable*>(this)->Find(key); }
 
-  // The entry, from now on the one last heard of; null if there is none.
+  // Marks the entry as heard now and returns it; null if there is none.
   Entry* Hear(const Key& key, absl::Time now) {
     const auto at = index_.find(key);
     return at == index_.end() ? nullptr : Renew(at->second, now);
   }
 
-  // The same, and from now on confirmed.
+  // The same, and marks the entry as confirmed.
   Entry* Confirm(const Key& key, absl::Time now) {
     const auto at = index_.find(key);
     if (at == index_.end()) return nullptr;
@@ -59,7 +59,7 @@ class AgedTable {
     return Renew(at->second, now);
   }
 
-  // Adds an entry, which must not be there. If the table is full, the one that Victim() names must have been removed before.
+  // Adds an entry. Requires that the key is not in the table, and that the table is not full: remove Victim() first.
   Entry* Add(const Key& key, Value value, absl::Time now) {
     std::list<Entry>& claimed = rank_[0];
     claimed.push_back(Entry{key, std::move(value), now});
@@ -67,7 +67,7 @@ class AgedTable {
     return &claimed.back();
   }
 
-  // Takes the entries of another table, with its order, instead of its own. Requires the same limit.
+  // Replaces its entries by a copy of another table's, in the same order. Requires the same limit.
   void Imitate(const AgedTable& other) {
     index_.clear();
     for (const bool confirmed : {false, true}) {
@@ -77,7 +77,7 @@ class AgedTable {
     }
   }
 
-  // Who has to go for another one; null while there is room.
+  // The entry to evict before the next Add; null while there is room.
   const Entry* Victim() const { return full() ? Oldest() : nullptr; }
   void MakeRoom() {
     if (const Entry* const victim = Victim()) Erase(Key(victim->key));
@@ -92,14 +92,14 @@ class AgedTable {
     return true;
   }
 
-  // An entry that has not been heard of since `deadline`, null if there is none.
+  // An entry that was last heard at `deadline` or before; null if there is none.
   const Entry* SilentSince(absl::Time deadline) const {
     for (const std::list<Entry>& rank : rank_) {
       if (!rank.empty() && rank.front().heard <= deadline) return &rank.front();
     }
     return nullptr;
   }
-  // When the entry was heard of that has not been for longest; InfiniteFuture() of an empty table.
+  // When the longest silent entry was last heard; InfiniteFuture() if the table is empty.
   absl::Time oldest() const {
     absl::Time oldest = absl::InfiniteFuture();
     for (const std::list<Entry>& rank : rank_) {
@@ -108,15 +108,15 @@ class AgedTable {
     return oldest;
   }
 
-  // Calls visit(entry) for each, the confirmed ones first, and of each kind those heard of last. `visit` must not add or remove
-  // entries.
+  // Calls visit(entry) for each entry: confirmed ones first, and within each rank the last heard first. `visit` must not add
+  // or remove entries.
   template <typename Visit>
   void ForEach(Visit visit) const {
     for (const bool confirmed : {true, false}) {
       for (auto entry = rank_[confirmed].rbegin(); entry != rank_[confirmed].rend(); ++entry) visit(*entry);
     }
   }
-  // The same for who changes values.
+  // The same; `visit` may change values.
   template <typename Visit>
   void ForEach(Visit visit) {
     std::as_const(*this).ForEach([&](const Entry& entry) { visit(const_cast<Entry&>(entry)); });
@@ -141,7 +141,7 @@ class AgedTable {
   }
 
   const size_t limit_;
-  std::list<Entry> rank_[2];  // not confirmed, confirmed; each with the one heard of last at its end
+  std::list<Entry> rank_[2];  // unconfirmed, confirmed; the last heard is at the end
   absl::flat_hash_map<Key, Iterator> index_;
 };
 

@@ -44,7 +44,7 @@ TEST(AgedTableTest, Ages) {
   EXPECT_EQ(table.oldest(), start + absl::Seconds(2));
 }
 
-// Against a map, and a victim that is looked for among all.
+// Compares with a map in which the victim is found by a full search.
 TEST(AgedTableTest, Model) {
   std::mt19937_64 random(SeedForTest());
   struct Modelled {

@@ -1,8 +1,9 @@
-// Announcements: says again, a few at a time, where everybody is.
+// Announcements: announces all known addresses, at a limited rate.
 //
-// After a restart the gateway has another queue pair, so every IPoIB host has a stale address for every Ethernet host; and the
-// switches on the way to it have forgotten the stations' MAC addresses. All entries are announced, those heard of last first,
-// since with these somebody may just be talking, and not all at once, since each is a broadcast.
+// After a restart the gateway has another queue pair, so each IPoIB host has a stale link-layer address for each Ethernet
+// host, and the switches of the VES may have forgotten the stations' MAC addresses. The gateway announces the last heard
+// addresses first, because conversations with them may be going on. The rate is limited because each announcement is a
+// broadcast.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ANNOUNCEMENTS_H_
@@ -23,7 +24,7 @@ namespace eoib::translation {
 
 struct Announcement {
   IpAddr ip;
-  bool of_station = false;  // of an IPoIB host, to Ethernet; else of an Ethernet host, to IPoIB
+  bool of_station = false;  // true: an IPoIB host's address, announced on Ethernet; false: the other way round
   absl::Time heard;
 };
 
@@ -32,13 +33,13 @@ class Announcements {
   Announcements(const Options& options, absl::Time now)
       : bucket_(options.announcements_per_second, options.announcement_burst, now) {}
 
-  // Announces these, instead of what was left of the last ones.
+  // Queues `all` for announcement, instead of what is left of the previous call.
   void Start(std::vector<Announcement> all) {
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.heard < b.heard; });
-    left_ = std::move(all);  // the next one is the last
+    left_ = std::move(all);  // Tick takes from the end
   }
   void Stop() { left_.clear(); }
-  // Calls announce(announcement) for those whose turn it is.
+  // Calls announce(announcement) for as many as the rate allows now.
   void Tick(absl::Time now, absl::FunctionRef<void(const Announcement&)> announce) {
     while (!left_.empty() && bucket_.Take(now)) {
       const Announcement next = left_.back();

@@ -9,7 +9,7 @@ bool IsReverse(ArpOperation operation) {
   return operation == ArpOperation::kReverseRequest || operation == ArpOperation::kReverseReply;
 }
 
-// Behind which EtherType an operation may be (RFC 903).
+// RFC 903: RARP operations have their own EtherType.
 bool Agrees(ArpOperation operation, uint16_t ethertype) { return IsReverse(operation) == (ethertype == kEtherTypeRarp); }
 
 bool IsHostOrNobody(Ipv4Addr ip) { return ip.IsZero() || IpAddr(ip).CanBeHost(); }
@@ -44,13 +44,14 @@ void ArpTranslation::Learn(const EthernetArp& arp, bool direct) {
   }
 }
 
-// Who asks what goes across now.
+// Notes who requests what, so that a reply that does not name its destination finds the requester (pending_asks.h).
 void ArpTranslation::Remember(const EthernetArp& arp) {
   if (arp.operation == ArpOperation::kRequest) k_.pending.Add(arp.target_ip, arp.sender, k_.now);
   if (arp.operation == ArpOperation::kReverseRequest) k_.pending.Add(Ipv4Addr(), arp.sender, k_.now);
 }
 
-// Whether a broadcast may go to IPoIB. Announcements always may: nobody answers them, and who knows the sender has to hear.
+// Whether a broadcast may cross to IPoIB. Announcements always may: they cause no replies, and hosts that know the sender must
+// receive them.
 Drop ArpTranslation::MayCross(const EthernetArp& arp, MacAddr asker) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
@@ -93,6 +94,7 @@ const Station* ArpTranslation::Learn(const IpoibArp& arp, bool direct) {
   return k_.LearnStation(arp.sender, arp.sender_ip, answers ? Claim::kAnswer : Claim::kHas);
 }
 
+// The same for a request from IPoIB, with the sides exchanged.
 Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr asker) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
@@ -103,14 +105,15 @@ Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr asker) {
   return k_.asks_of_ethernet.MayAsk(arp.target_ip, asker, KindOf(probe, there), k_.now);
 }
 
-// The gateway's own address stands for every Ethernet host, so it says nothing here; nor does one that nobody has.
+// The gateway's own address stands for all Ethernet hosts, so it maps to no MAC address; neither does an unknown one.
 MacAddr ArpTranslation::ToEthernet(const IpoibAddress& address) const {
   if (address.IsGroup()) return MacAddr::Broadcast();
   const Station* const station = k_.stations.FindByAddress(address);
   return station != nullptr ? station->mac : MacAddr();
 }
 
-// What came to the gateway alone is for one Ethernet host: a question for who has the target address, an answer for who asked.
+// Unicast to the gateway is for one Ethernet host: a request goes to the host that has the target address, a reply to the host
+// that asked.
 Drop ArpTranslation::Deliver(IpoibType type, const IpoibArp& arp, const Station& sender) {
   if (arp.operation != ArpOperation::kRequest) {
     if (arp.operation != ArpOperation::kReverseRequest) return Answer(type, arp, sender);

@@ -8,7 +8,7 @@ namespace {
 
 class ArpTranslationTest : public TranslatorTest {
  protected:
-  // The one packet that came out, as ARP.
+  // The only output, as ARP.
   EthernetArp OneFrame(MacAddr destination, MacAddr source, uint16_t ethertype = kEtherTypeArp) {
     const auto outputs = sink_.Take();
     EXPECT_EQ(outputs.size(), 1u);
@@ -44,7 +44,7 @@ class ArpTranslationTest : public TranslatorTest {
 TEST_F(ArpTranslationTest, AskedFromEthernet) {
   HostAsks(1, PeerIp(1));
   EXPECT_EQ(OnePacket(absl::nullopt), (IpoibArp{ArpOperation::kRequest, own_, HostIp(1), IpoibAddress(), PeerIp(1)}));
-  // The answer came without a global route header; its body says who it is of.
+  // The reply came without a GRH; its body names the sender.
   PeerSays({ArpOperation::kReply, PeerAddr(1), PeerIp(1), own_, HostIp(1)}, false);
   EXPECT_EQ(OneFrame(HostMac(1), PeerMac(1)),
             (EthernetArp{ArpOperation::kReply, PeerMac(1), PeerIp(1), HostMac(1), HostIp(1)}));
@@ -60,7 +60,7 @@ TEST_F(ArpTranslationTest, AskedFromIpoib) {
   EXPECT_EQ(OnePacket(PeerAddr(1)), (IpoibArp{ArpOperation::kReply, own_, HostIp(1), PeerAddr(1), PeerIp(1)}));
 }
 
-// From outside of our codec: what ib_ipoib of Linux sends.
+// Packets that Linux's ib_ipoib sends, as a check from outside of our codec.
 TEST_F(ArpTranslationTest, Linux) {
   const IpoibAddress first(Qpn(2), *Gid::Parse("fe80::253:494d:4942:1"));
   const MacAddr mac = StationMac({first.gid(), 0}, 0);
@@ -76,7 +76,7 @@ TEST_F(ArpTranslationTest, Linux) {
             (EthernetArp{ArpOperation::kRequest, mac, Ip4("10.0.0.1"), MacAddr::Broadcast(), Ip4("10.0.0.1")}));
 }
 
-// RFC 1122 §2.3.2.1: neighbours are revalidated one by one; so nobody else is asked.
+// RFC 1122 §2.3.2.1: hosts revalidate a neighbour by unicast; the request must not become a broadcast.
 TEST_F(ArpTranslationTest, UnicastStaysUnicast) {
   Introduce(1, 1);
   HostSays({ArpOperation::kRequest, HostMac(1), HostIp(1), PeerMac(1), PeerIp(1)}, PeerMac(1));
@@ -90,7 +90,7 @@ TEST_F(ArpTranslationTest, UnicastStaysUnicast) {
       << "a gateway that has forgotten the target asks everybody";
 }
 
-// RFC 5227: the answer to a probe does not say for whom it is.
+// RFC 5227: the reply to a probe does not name its destination.
 TEST_F(ArpTranslationTest, Probes) {
   for (const int asker : {1, 2}) {
     HostSays({ArpOperation::kRequest, HostMac(asker), Ipv4Addr(), MacAddr(), PeerIp(1)}, MacAddr::Broadcast());
@@ -122,8 +122,8 @@ TEST_F(ArpTranslationTest, GratuitousOnes) {
             (EthernetArp{ArpOperation::kReply, PeerMac(1), PeerIp(1), PeerMac(1), PeerIp(1)}));
 }
 
-// RFC 903. To an IPoIB server every Ethernet client is at the gateway: it can tell none from another, but the answer gets
-// there.
+// RFC 903. All Ethernet clients have the gateway's address, so an IPoIB server cannot tell them apart; but its reply reaches
+// the client.
 TEST_F(ArpTranslationTest, Reverse) {
   HostSays({ArpOperation::kReverseRequest, HostMac(1), Ipv4Addr(), HostMac(1), Ipv4Addr()}, MacAddr::Broadcast(),
            kEtherTypeRarp);
@@ -216,7 +216,7 @@ TEST_F(ArpTranslationTest, Refused) {
   }
 }
 
-// Both live on the asker's side; the answer comes there.
+// Asker and target are on one side, where the reply comes.
 TEST_F(ArpTranslationTest, LocalTargetsStayLocal) {
   Introduce(1, 1);
   Introduce(2, 2);

@@ -6,7 +6,7 @@ namespace eoib::translation {
 namespace {
 
 constexpr size_t kMaxAskers = 1024;
-// An early question by so much is no early one: hosts ask again after a second, by clocks and through queues of their own.
+// The back-off ends early by so much: hosts retry after one second of their own clock, and queues shift that.
 constexpr absl::Duration kSlack = absl::Milliseconds(100);
 
 }  // namespace
@@ -21,6 +21,7 @@ Drop Asks::MayAsk(const IpAddr& target, MacAddr asker, Kind kind, absl::Time now
   const bool regardless = kind == Kind::kRegardless || kind == Kind::kOwn;
   if (!regardless && IsSilent(target, now)) return Drop::kSilentTarget;
   TokenBucket* const own = BucketOf(asker, now);
+  // Both must have a token before either loses one.
   if (!own->Has(now) || !all_.Take(now)) return Drop::kThrottled;
   own->Take(now);
   Asked(target, kind, now);
@@ -39,7 +40,7 @@ void Asks::Failed(const IpAddr& target, absl::Time now) {
 bool Asks::HasFailed(const IpAddr& target, absl::Time now) {
   const auto* const silence = silent_.Find(target);
   if (silence == nullptr || !silence->value.failed) return false;
-  silent_.Hear(target, now);
+  silent_.Hear(target, now);  // still in use: Expire keeps it
   return true;
 }
 
@@ -68,7 +69,7 @@ void Asks::Asked(const IpAddr& target, Kind kind, absl::Time now) {
     silent_.MakeRoom();
     silence = silent_.Add(target, {}, now);
   }
-  constexpr int kMostDoublings = 16;
+  constexpr int kMostDoublings = 16;  // the shift below must not overflow
   const int doublings = std::min(silence->value.asked++, kMostDoublings);
   const bool known = kind == Kind::kKnown || kind == Kind::kOwn;
   const absl::Duration most = known ? options_.suspect_interval_most : options_.silent_most;

@@ -1,15 +1,13 @@
-// Asks: how often one side is asked for hosts that nobody knows. One for each side of the gateway.
+// Asks: limits the rate of ARP requests and neighbour solicitations towards one side of the gateway; each side has its own.
 //
-// Every ARP request and neighbour solicitation that crosses for an unknown target is a broadcast on the other side, and on
-// IPoIB a question to the subnet administrator besides; so a scan of ten thousand addresses on one side would be a storm on the
-// other. Three limits stand before that:
-// - a silent target, one that did not answer, is not asked for again for a second, then two, four and so on up to half a
-//   minute (a known one: up to a few seconds), whoever asks; who looks whether an address is free (RFC 5227, RFC 4862 §5.4) is
-//   exempt, since silence is what he hopes for;
-// - one asker gets so many questions a second;
-// - all together get so many more.
-// Targets that were heard lately are not limited at all: the caller does not come here with them. The gateway's own questions
-// do.
+// A solicitation for an unknown target is a broadcast on the other side, and on IPoIB a query to the SA as well. So a scan of
+// one side would become a broadcast storm on the other. There are three limits:
+// - a target that did not answer is not solicited again for 1 s, then 2, 4 and so on up to 30 s (a known target: a few
+//   seconds). Probes for a free address (RFC 5227, RFC 4862 §5.4) are exempt, because silence is their good answer;
+// - each asker has a limit per second;
+// - all askers together have a limit per second.
+// The caller does not ask here for targets that were heard lately, so these are not limited. The gateway's own solicitations
+// are.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ASKS_H_
@@ -31,22 +29,21 @@ namespace eoib::translation {
 class Asks {
  public:
   enum class Kind : uint8_t {
-    kQuestion,
-    kKnown,       // the target is known, but has been silent lately: it may come back, so it is not left alone for long
-    kRegardless,  // also of a silent target
-    kOwn,         // the gateway's own, of a known target: as both
+    kQuestion,    // for a target that the gateway does not know
+    kKnown,       // for a known target that was silent lately: it may come back, so the back-off stays short
+    kRegardless,  // allowed for a silent target, too
+    kOwn,         // the gateway's own, for a known target: like kKnown and kRegardless together
   };
 
   Asks(const Options& options, absl::Time now);
 
-  // Whether `asker` may ask for `target` now: kNone, or why not. What is allowed counts as asked.
+  // Whether `asker` may solicit `target` now: kNone, or the reason to drop. Counts an allowed solicitation as sent.
   Drop MayAsk(const IpAddr& target, MacAddr asker, Kind kind, absl::Time now);
-  // The target was heard: it may be asked for at once again.
+  // The target was heard: its back-off ends.
   void Heard(const IpAddr& target) { silent_.Erase(target); }
-  // True if the target has been asked for and may not be again yet.
+  // True if the target was solicited and its back-off is not over.
   bool IsSilent(const IpAddr& target, absl::Time now) const;
-  // A question and its repetitions were not answered; true while that is remembered, which is as long as somebody wants to
-  // know.
+  // Failed: a solicitation and its retries found no answer. HasFailed: true until that is forgotten; each call renews it.
   void Failed(const IpAddr& target, absl::Time now);
   bool HasFailed(const IpAddr& target, absl::Time now);
   void Expire(absl::Time now);
@@ -59,7 +56,7 @@ class Asks {
   struct Silence {
     int asked = 0;
     bool failed = false;
-    absl::Time until;  // no question before
+    absl::Time until;  // end of the back-off
   };
 
   TokenBucket* BucketOf(MacAddr asker, absl::Time now);
@@ -71,7 +68,7 @@ class Asks {
   AgedTable<IpAddr, Silence> silent_;
 };
 
-// The kind of a question: a look whether an address is free, or one for a target that was heard last at that time.
+// The kind of a solicitation: a probe, or one for a target that was last heard at `heard`.
 inline Asks::Kind KindOf(bool probe, absl::Time heard) {
   if (probe) return Asks::Kind::kRegardless;
   return heard == absl::InfinitePast() ? Asks::Kind::kQuestion : Asks::Kind::kKnown;

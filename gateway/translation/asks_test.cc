@@ -81,7 +81,7 @@ TEST_F(AsksTest, ForgetsInTime) {
   EXPECT_EQ(asks_.NextExpiry(), absl::InfiniteFuture());
 }
 
-// Never two questions for a target within the pause that its silence has earned, never more than the rate.
+// Never two solicitations for a target within its back-off, never more than the rate.
 TEST_F(AsksTest, Model) {
   std::mt19937_64 random(SeedForTest());
   struct Silence {

@@ -1,11 +1,10 @@
-// What the translation counts: how packets ended that did not cross, and what else happened.
-//
-// One list makes the enumerators, the counters, the labels and the rows of the manual. The laws of conservation, tested:
+// Counters of the translation: reasons for dropping packets, and other events. One list makes the enumerators, the counters,
+// the labels and the rows of the manual. The conservation laws, which tests check:
 //
 //     frames_in + packets_in = crossed + held + sum of drops at the input
-//     waited = released + unanswered + those that still wait
+//     waited = released + unanswered + packets that still wait
 //
-// The last three reasons of the list are not at the input: they end packets that were held, or that the gateway made.
+// The last three drop reasons are not at the input: they count held packets and packets that the gateway made.
 #ifndef EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
 #define EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
 
@@ -48,8 +47,8 @@ enum class Drop : uint8_t {
   EOIB_TRANSLATION_DROPS(EOIB_X)
 #undef EOIB_X
       kCount,
-  kNone = 255,  // crossed
-  kHeld = 254,  // waits for an answer, then crosses or ends as kUnanswered
+  kNone = 255,  // not dropped: the packet crossed
+  kHeld = 254,  // the packet waits for an answer; it then crosses, or counts as kUnanswered
 };
 inline constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
 constexpr bool IsAtInput(Drop drop) { return drop < Drop::kUnanswered; }
@@ -106,7 +105,7 @@ inline constexpr std::array<CounterInfo, kEvents> kEventInfo = {{
 #undef EOIB_X
 }};
 
-// One writer, the thread of the translation. By value for who reads.
+// One writer: the thread of the translation. Readers get a copy.
 class Counters {
  public:
   void Add(Drop drop) { ++drops_[static_cast<size_t>(drop)]; }

@@ -10,7 +10,7 @@ Drop Delivery::ToNeighbor(const Packet& packet, absl::Span<const uint8_t> bytes)
     k_.output.ToEthernet(*mac, packet.station, packet.ethertype, bytes);
     return Drop::kNone;
   }
-  // A station not heard for longer may have left the address to an Ethernet host.
+  // Only for alive_for: after a longer silence an Ethernet host may have the address.
   if (k_.stations.IpHeard(to) >= k_.now - k_.options.alive_for) return Drop::kSameSide;
   const OnLink::Where where = k_.on_link.WhereIs(to, k_.now);
   if (where == OnLink::Where::kBeyond) return ToRouter(packet, bytes);
@@ -47,7 +47,7 @@ Drop Delivery::Ask(const IpAddr& next_hop, const Packet& packet) {
   if (k_.resolver.full()) return Drop::kHeldFull;
   const Drop drop = k_.asks_of_ethernet.MayAsk(next_hop, packet.station, Asks::Kind::kQuestion, k_.now);
   if (drop != Drop::kNone) return drop;
-  // The sender's own address if it is one of this station; a router's packets are of hosts far away.
+  // Solicit from the packet's source address only if the sending station has it: a router forwards packets of other hosts.
   const Station* const sender = k_.stations.FindByIp(packet.source);
   const bool own = sender != nullptr && sender->mac == packet.station;
   const IpAddr nobody = next_hop.is_ipv6() ? IpAddr(Ipv6Addr()) : IpAddr(Ipv4Addr());
@@ -70,7 +70,7 @@ void Delivery::AskAgain(const Question& question) {
 }
 
 void Delivery::GiveUp(const IpAddr& target) {
-  // Where nobody knows what is on the link, who did not answer may be beyond it.
+  // If no prefix of the link is known, a silent target may be beyond the link.
   const bool try_router = k_.on_link.WhereIs(target, k_.now) == OnLink::Where::kUnknown;
   const absl::optional<IpAddr> router = try_router ? Router(target.is_ipv6()) : absl::nullopt;
   const absl::optional<MacAddr> mac = router.has_value() ? k_.neighbors.Find(*router) : absl::nullopt;

@@ -1,8 +1,8 @@
-// Delivery: brings a packet from IPoIB to the one Ethernet host that it is for.
+// Delivery: sends a unicast packet from IPoIB to its Ethernet host.
 //
-// The host is known by its IP address, or asked for while the packet waits; or it is beyond the link, and the packet goes to a
-// router (see OnLink). Where nobody has said which addresses are on the link, the host itself is tried first, the router if it
-// does not answer.
+// The host's MAC address comes from Neighbors; if it is unknown, the gateway solicits it while the packet waits. A packet for
+// an address beyond the link goes to a router (see OnLink). If no prefix of the link is known, the gateway tries the host
+// first, and a router if the host does not answer.
 //
 // Used by the translations, on their thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_DELIVERY_H_
@@ -30,9 +30,9 @@ class Delivery {
 
   explicit Delivery(Knowledge* knowledge) : k_(*knowledge), questioner_(&k_.output) {}
 
-  // kNone: sent. kHeld: waits. Or why neither. Requires k->output.Obstacle() == kNone.
+  // kNone if sent, kHeld if the packet waits, else the reason to drop it. Requires k_.output.Obstacle() == kNone.
   Drop ToNeighbor(const Packet& packet, absl::Span<const uint8_t> bytes);
-  // Asks again for what is waited for, and gives up.
+  // Retries solicitations, and gives up those without an answer.
   void Tick();
 
  private:

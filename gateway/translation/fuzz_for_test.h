@@ -1,7 +1,7 @@
-// The body of the fuzz targets of this room: whatever comes in, what comes out is well-formed or nothing comes out. Test only.
+// The body of this room's fuzz targets. The invariant: for any input, each packet that comes out is well-formed. Test only.
 //
-// The input is a list of packets: a byte of flags, two of length, the bytes. They go into one gateway, one after the other, so
-// that they meet what the earlier ones taught it.
+// The input is a list of packets: a byte of flags, two bytes of length, the packet. One gateway takes them in turn, so later
+// packets meet the state that earlier ones made.
 #ifndef EOIB_GATEWAY_TRANSLATION_FUZZ_FOR_TEST_H_
 #define EOIB_GATEWAY_TRANSLATION_FUZZ_FOR_TEST_H_
 
@@ -32,7 +32,7 @@ inline SumVerdict SumOf(absl::Span<const uint8_t> bytes) {
   return SumVerdict::kUnknown;
 }
 
-// Reads all that comes out, as strictly as the hosts of that side would.
+// Checks each output as strictly as a host of that side would.
 class StrictSink final : public Sink {
  public:
   static constexpr uint32_t kEthernetMtu = 1500, kIpoibMtu = 2044;
@@ -56,7 +56,7 @@ class StrictSink final : public Sink {
 
   static constexpr IpoibLink link{PKey(0x8001), MulticastScope::LinkLocal()};
   const IpoibAddress own{Qpn(0x99), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x99))};
-  bool wrong_sums = false;  // a sum that was wrong before it came is no fault of the gateway's
+  bool wrong_sums = false;  // an input had a wrong checksum, so an output may have one
   int listening = 0;
 
  private:
@@ -100,7 +100,7 @@ class FuzzedGateway {
   explicit FuzzedGateway(uint16_t ethertype) : ethertype_(ethertype), translator_(SmallTables(), &clock_, &sink_) {
     translator_.OnLinkState(ipoib::LinkState{sink_.own, StrictSink::link, StrictSink::kIpoibMtu});
     translator_.Tick();
-    // An Ethernet host 10.0.0.1 and an IPoIB host 10.0.0.2, as whose neighbours the others act.
+    // The gateway knows an Ethernet host 10.0.0.1 and an IPoIB host 10.0.0.2.
     std::vector<uint8_t> arp(EthernetArp::kSize);
     EncodeArp(EthernetArp{ArpOperation::kRequest, kHost, Ipv4Addr(0x0a000001), {}, Ipv4Addr(0x0a000001)}, absl::MakeSpan(arp));
     FromEthernet(MacAddr::Broadcast(), kEtherTypeArp, arp, {});
@@ -109,9 +109,9 @@ class FuzzedGateway {
     translator_.FromIpoib({IpoibType::kArp, absl::MakeSpan(arp), peer_, true});
   }
 
-  // Bits of flags: 1 from IPoIB; 2 to everybody; 4 without source (IPoIB), or with a checksum to be finished (Ethernet); 8 made
-  // right where a fuzzer cannot guess; 16 a second later; 32 from another queue pair of the port (IPoIB); 64 no packet: see
-  // Control.
+  // Bits of flags: 1 from IPoIB; 2 to a group; 4 without source (IPoIB), or with a checksum to complete (Ethernet); 8 with
+  // repaired lengths and checksums; 16 one second later; 32 from another queue pair of the port (IPoIB); 64 not a packet but
+  // an event: see Control.
   void Run(absl::Span<const uint8_t> input) {
     while (input.size() > 3) {
       const uint8_t flags = input[0];
@@ -136,7 +136,7 @@ class FuzzedGateway {
   }
 
  private:
-  // So that they fill.
+  // Small limits, so that the tables fill up.
   static Options SmallTables() {
     Options options;
     options.max_stations = options.max_stations_per_gid = 3;
@@ -148,7 +148,7 @@ class FuzzedGateway {
   }
   static constexpr MacAddr kHost = MacAddr::FromUint64(0x0200'5e10'0001);
 
-  // What happens to a gateway besides packets; the first byte says what.
+  // Events other than packets; the first byte selects one.
   void Control(absl::Span<const uint8_t> what) {
     const ipoib::LinkState link{sink_.own, StrictSink::link, StrictSink::kIpoibMtu};
     if (what.empty()) return;
@@ -161,7 +161,7 @@ class FuzzedGateway {
     if (what[0] == 7) CheckRestore();
     translator_.Tick();
   }
-  // A gateway that starts with what this one knows knows the same, and says so.
+  // A gateway that restores this one's tables has the same tables, and announces them.
   void CheckRestore() {
     const SavedTables saved = translator_.Save();
     StrictSink sink;
@@ -172,7 +172,7 @@ class FuzzedGateway {
     restored.Tick();
     Require(restored.counters()[Event::kAnnounced] == CountOfLatest(saved));
   }
-  // Of an address that both sides have had, the later word is said.
+  // How many addresses are announced: one that both sides have had is announced for the side that was heard last.
   static size_t CountOfLatest(const SavedTables& saved) {
     std::vector<SavedIp> all;
     for (const SavedStation& station : saved.stations) all.insert(all.end(), station.ips.begin(), station.ips.end());
@@ -204,7 +204,7 @@ class FuzzedGateway {
     frame.insert(frame.end(), payload.begin(), payload.end());
     translator_.FromEthernet(absl::MakeSpan(frame), checksum);
   }
-  // The MAC address of the group that a packet is for; else the broadcast address.
+  // The MAC address of the packet's destination group; else the broadcast address.
   static MacAddr GroupOfPayload(absl::Span<const uint8_t> payload) {
     const auto ipv4 = ParseIpv4Packet(payload);
     if (ipv4.has_value() && ipv4->destination.IsMulticast()) return GroupMac(ipv4->destination);
@@ -213,7 +213,7 @@ class FuzzedGateway {
     return MacAddr::Broadcast();
   }
 
-  // Lengths and checksums.
+  // Corrects lengths and checksums, which a fuzzer would not guess.
   void Repair(std::vector<uint8_t>* packet) const {
     const size_t size = std::min<size_t>(packet->size(), 0xffff);
     if (ethertype_ == kEtherTypeIpv4 && size >= sizeof(Ipv4Wire)) {

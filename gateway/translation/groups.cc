@@ -8,13 +8,13 @@ namespace {
 
 constexpr uint32_t kSolicited = 1u << 24;
 
-// Where hosts and routers send what Ethernet's side has to hear, whoever reports what: all hosts (questions of an IPoIB
-// querier), all routers (leaves of IGMPv2; and packets for groups that do not exist, RFC 4391 §10), reports of IGMPv3 and
-// MLDv2, all nodes (advertisements), all routers (solicitations; "done" of MLDv1).
+// Groups that the gateway always listens to. IPv4: all hosts (queries of an IPoIB querier), all routers (IGMPv2 leaves, and
+// packets for groups that do not exist, RFC 4391 §10), IGMPv3 reports. IPv6: all nodes (advertisements), all routers
+// (solicitations, MLDv1 "done"), MLDv2 reports.
 constexpr Ipv4Addr kFixedIpv4[] = {Ipv4Addr(0xe000'0001), Ipv4Addr(0xe000'0002), Ipv4Addr(0xe000'0016)};
 constexpr uint8_t kFixedIpv6[] = {0x01, 0x02, 0x16};  // ff02::1 and so on
 
-// A group's name without a link: any will do, since it is the same in all names.
+// The link in a key of members_. Any value will do, because it is the same in all keys.
 constexpr IpoibLink kNoLink{PKey(0xffff), MulticastScope(2)};
 
 absl::optional<IpoibGroup> GroupOf(const IpAddr& ip) {
@@ -37,7 +37,7 @@ bool IsFixed(const IpoibGroup& group) {
   return std::find(fixed.begin(), fixed.end(), group) != fixed.end();
 }
 
-// Whether gateways say hello there: the gateway is in it anyway, and stays.
+// HelloProtocol manages the membership of the hello group.
 bool IsHelloGroup(const IpoibGroup& group) {
   static const IpoibGroup hello = *GroupOf(kHelloGroup);
   return group == hello;
@@ -48,7 +48,7 @@ uint32_t SolicitedBits(const Ipv6Addr& address) {
   return kSolicited | uint32_t{bytes[13]} << 16 | uint32_t{bytes[14]} << 8 | bytes[15];
 }
 
-// Of a solicited-node group its last 24 bits; of another address 0.
+// The last 24 bits of a solicited-node group, and kSolicited; 0 for another address.
 uint32_t SolicitedOf(const IpAddr& group) {
   if (!group.is_ipv6() || SolicitedNodeGroup(group.ipv6()) != group.ipv6()) return 0;
   return SolicitedBits(group.ipv6());
@@ -105,7 +105,7 @@ void Groups::RemoveNeighbor(const Ipv6Addr& address) {
 }
 
 void Groups::Imitate(const Groups& other) {
-  link_ = other.link_;  // which it keeps while the link is down
+  link_ = other.link_;  // SetLink does not clear it while the link is down
   listens_ = other.listens_;
   members_.Imitate(other.members_);
   next_ = other.next_;

@@ -1,17 +1,14 @@
-// Groups: the IPoIB groups that the gateway listens to, because Ethernet hosts want what is sent there.
+// Groups: the IPoIB groups that the gateway joins on behalf of Ethernet hosts.
 //
-// On Ethernet a group needs no subscription that the gateway would have to make; on IPoIB nothing arrives that the port has not
-// joined, and a group that nobody joined does not exist (RFC 4391 §10). So what IGMP and MLD report on Ethernet becomes full
-// membership, aged as a router would age it (RFC 3376 §8.4, RFC 3810 §9.4), and ended by a leave a little later, unless another
-// host says that it wants the group still (RFC 3376 §6.4.2).
+// On IPoIB a port receives only the groups that it has joined, and a group without members does not exist (RFC 4391 §10). So
+// an IGMP or MLD report on Ethernet makes the gateway a full member. The membership ages as a router's would (RFC 3376 §8.4,
+// RFC 3810 §9.4). After a leave it ends within last_member_time, unless another host reports the group (RFC 3376 §6.4.2).
 //
-// An IPv6 address is asked for at its solicited-node group, so for each known address of an Ethernet host that group is kept,
-// and joined before anybody reports it: the first question would be lost otherwise.
+// Solicitations for an IPv6 address go to its solicited-node group. So the gateway joins that group for each known address of
+// an Ethernet host, before a host reports it: otherwise the first solicitation would be lost.
 //
-// To listen is a question to the subnet administrator, so who reports groups without end is slowed down: what was reported too
-// fast is listened to when it is reported again.
-//
-// Several IPv6 addresses share a group of the link (see GroupOf); it is listened to once.
+// Each join is a query to the SA, so joins are rate-limited; a group over the limit is joined when it is reported again.
+// Several IPv6 addresses may share a group of the link (see GroupOf), which is joined once.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_GROUPS_H_
@@ -36,7 +33,7 @@
 
 namespace eoib::translation {
 
-// ff12::e01b:6777, transient and of the link: to whom gateways say hello (gateway/hello.h), and nobody else.
+// ff12::e01b:6777, a transient address of link-local scope: only gateways send hellos there (gateway/hello.h).
 inline constexpr Ipv6Addr kHelloGroup(std::array<uint8_t, 16>{0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, 0x1b, 0x67,
                                                               0x77});
 
@@ -44,17 +41,17 @@ class Groups {
  public:
   Groups(const Options& options, Counters* counters, Sink* sink, absl::Time now);
 
-  // Listens on this link from now on, to what was wanted on the last one; nothing: the link is down, and the interface keeps
-  // what it was told. A link that is the last one again changes nothing.
+  // Moves all memberships to this link. Nothing happens if it is absent (the link is down, and the interface keeps its groups)
+  // or the same as before.
   void SetLink(const absl::optional<IpoibLink>& link);
 
-  // An Ethernet host wants the group, or has left it. True if it was a leave of a group that is listened to: who is a querier
-  // asks whether others want it still. Requires a multicast address.
+  // An Ethernet host wants the group, or has left it. True if it left a group that is listened to: a querier then asks whether
+  // other hosts still want it. Requires a multicast address.
   bool Report(const IpAddr& group, bool wanted, absl::Time now);
-  // An IPoIB host reported the group where Ethernet hosts hear it, and those may then keep silent (RFC 2236 §3, RFC 2710 §4):
-  // so if one of them wanted it, it wants it still.
+  // An IPoIB host reported the group, and Ethernet hosts that hear it may suppress their own reports (RFC 2236 §3, RFC 2710
+  // §4). So a membership for Ethernet hosts is renewed.
   void Suppressed(const IpAddr& group, absl::Time now);
-  // An Ethernet host has this IPv6 address, or has it no more.
+  // An Ethernet host has this IPv6 address, or no longer has it.
   void AddNeighbor(const Ipv6Addr& address, absl::Time now);
   void RemoveNeighbor(const Ipv6Addr& address);
   // See Translator. Requires the same neighbors.
@@ -66,9 +63,9 @@ class Groups {
 
  private:
   struct Member {
-    IpoibGroup group;  // of no link in particular
+    IpoibGroup group;  // its link is a placeholder
     absl::Time until;
-    uint32_t solicited = 0;  // of a solicited-node group: its last 24 bits, and kSolicited
+    uint32_t solicited = 0;  // for a solicited-node group, its last 24 bits and kSolicited; else 0
   };
 
   void Add(const Mgid& key, const Member& member, absl::Time now);
@@ -83,8 +80,8 @@ class Groups {
   absl::optional<IpoibLink> link_;
   TokenBucket listens_;
   AgedTable<Mgid, Member> members_;
-  absl::flat_hash_map<uint32_t, size_t> neighbors_;  // how many known addresses have a solicited-node group
-  absl::Time next_ = absl::InfiniteFuture();         // none ends before
+  absl::flat_hash_map<uint32_t, size_t> neighbors_;  // the number of known addresses of a solicited-node group
+  absl::Time next_ = absl::InfiniteFuture();         // no membership ends before
 };
 
 }  // namespace eoib::translation

@@ -46,7 +46,7 @@ TEST_F(GroupsTest, WaitsForTheLink) {
   EXPECT_EQ(listener_.groups.size(), 7u) << "the interface has kept them";
 }
 
-// RFC 4391 §4: of IPv6 addresses the lower 80 bits are the group's.
+// RFC 4391 §4: an MGID has the lower 80 bits of the IPv6 address.
 TEST_F(GroupsTest, AddressesThatShareAGroup) {
   groups_.SetLink(kLink);
   groups_.Report(Ip6("ff05::77"), true, now_);
@@ -65,7 +65,7 @@ TEST_F(GroupsTest, FixedGroupsStay) {
   EXPECT_EQ(listener_.groups, fixed);
 }
 
-// Gateways are in it, whatever Ethernet hosts report; some other address may share it.
+// HelloProtocol joins it, whatever Ethernet hosts report; another address may map to it.
 TEST_F(GroupsTest, TheGroupOfGatewaysIsNoneOfHosts) {
   groups_.SetLink(kLink);
   const auto fixed = listener_.groups;
@@ -118,7 +118,7 @@ TEST_F(GroupsTest, SuppressedReports) {
   EXPECT_EQ(groups_.size(), 1u);
 }
 
-// Reports, leaves and time against a map of when each group ends.
+// Random reports, leaves and time, compared with a map of the end of each group.
 TEST_F(GroupsTest, Model) {
   std::mt19937_64 random(SeedForTest());
   Options options;

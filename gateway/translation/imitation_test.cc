@@ -1,5 +1,5 @@
-// A translator that imitates another one does with the next packet what the other one does, whatever that has seen: here
-// random packets of both sides, tables that are full, links that go and come. And asking it changes nothing in the other one.
+// A translator that imitates another one treats the next packet like the other one, whatever that has seen: here random
+// packets of both sides, full tables, and links that go down and up. Imitation changes nothing in the other one.
 #include <algorithm>
 #include <random>
 #include <tuple>
@@ -106,7 +106,7 @@ class ImitationTest : public TranslatorTest, public testing::WithParamInterface<
     BuildAdvertisement(PeerIp6(n), false, PeerAddr(n), &packet);
     return {false, IpoibType::kIpv6, packet, PeerAddr(n), true};
   }
-  // A host's report of a group, after RFC 1112, appendix I.
+  // A host's report of a group, as in RFC 1112, appendix I.
   Input Report() {
     const Ipv4Addr group(0xef01'0200 + static_cast<uint32_t>(Below(20)));
     Bytes packet = Udp4(HostIp(Host()), group, 0);
@@ -120,7 +120,7 @@ class ImitationTest : public TranslatorTest, public testing::WithParamInterface<
     WriteWire(be16(static_cast<uint16_t>(~header)), &packet[10]);
     return {true, {}, Frame(GroupMac(group), HostMac(Host()), kEtherTypeIpv4, packet), {}, false};
   }
-  // A frame of the gateway's own that comes back.
+  // One of the gateway's own frames comes back.
   Input Loop() {
     const MacAddr own = translator_.knowledge().own_mac;
     return {true, {}, Frame(PeerMac(1), own, kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), {}, false};
@@ -172,13 +172,13 @@ class ImitationTest : public TranslatorTest, public testing::WithParamInterface<
     Advance(absl::Milliseconds(Below(300)));
   }
 
-  // What the packet would do, as an imitation says; with the difference of the counters.
+  // The outputs and the change of the counters that an imitation predicts.
   std::pair<std::vector<SinkForTest::Output>, std::vector<uint64_t>> Try(const Input& input) {
     trial_ = SinkForTest();
     Translator imitation(QuietOptions(SmallTables()), &clock_, &trial_);
     imitation.Imitate(translator_);
     trial_ = SinkForTest();
-    // What it heard while it became an imitation is nothing; from now on it is to hear of the same changes.
+    // Its sink's calls during Imitate mean nothing; from here on both must make the same calls.
     trial_.listening = sink_.listening;
     const std::vector<uint64_t> before = Values(imitation.counters());
     Feed(input, &imitation);

@@ -1,4 +1,4 @@
-// Packets of IPv4, with IGMP and DHCP, across the gateway both ways.
+// Fuzzes the translation of IPv4 packets, with IGMP and DHCP, in both directions.
 #include "gateway/translation/fuzz_for_test.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

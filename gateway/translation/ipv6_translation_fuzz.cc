@@ -1,4 +1,4 @@
-// Packets of IPv6, with neighbour discovery and MLD, across the gateway both ways.
+// Fuzzes the translation of IPv6 packets, with neighbour discovery and MLD, in both directions.
 #include "gateway/translation/fuzz_for_test.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -32,9 +32,10 @@ const Station* Knowledge::LearnStation(const IpoibAddress& address, const IpAddr
   const uint64_t known = counters[Event::kLearnedStations];
   const Station* const station =
       ip.CanBeHost() ? stations.HearClaim(address, ip, claim, now, taken) : stations.Hear(address, now, taken);
-  // A gateway that stands by may see the other one's frames with this MAC address before it hears the station itself.
+  // The active gateway sends frames from this MAC address. A gateway that stands by may have taken it for an Ethernet host's
+  // before it heard the station.
   if (counters[Event::kLearnedStations] != known) neighbors.ForgetMac(station->mac);
-  for (const IpAddr& its : station->ips) asks_of_ipoib.Heard(its);  // one sign of life is one for all of them
+  for (const IpAddr& its : station->ips) asks_of_ipoib.Heard(its);  // the station is alive, so each of its addresses is
   return station;
 }
 

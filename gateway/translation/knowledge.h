@@ -1,10 +1,10 @@
-// Knowledge: all that the gateway knows of the hosts of both sides, and the one place where it learns.
+// Knowledge: the state that the translations of ARP, of neighbour discovery and of other packets share: the tables of both
+// sides' hosts, limits, counters and the output.
 //
-// The translations of ARP, of neighbour discovery and of other packets share it; each learns what its packets say before it
-// decides what becomes of them, so that a gateway that stands by knows as much as the one that works. What is learned has
-// consequences (packets that waited go on, questions end), and they are drawn here.
+// Each translation learns from a packet before it decides what to do with it, so a gateway that stands by learns as much as
+// the active one. Learn functions also do what follows from the news: release held packets, end back-offs.
 //
-// Owned by the Translator, on its thread. Members are open to the translations: this is their common memory.
+// Owned by the Translator, on its thread. The members are public to the translations.
 #ifndef EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
 #define EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
 
@@ -34,20 +34,21 @@ class Knowledge final : private Neighbors::Observer {
  public:
   Knowledge(const Options& options, const Clock* clock, Sink* sink);
 
-  // `ip` is an Ethernet host's at `mac`, if both can be.
+  // An Ethernet host at `mac` has `ip`. Ignored if one of them cannot be a host's.
   void LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim);
-  // An IPoIB host is at `address`, and claims `ip` if that CanBeHost(). Requires IsStationAddress(address).
+  // An IPoIB host is at `address`, and claims `ip` if that CanBeHost(). Requires CheckStationAddress(address) == kNone.
   const Station* LearnStation(const IpoibAddress& address, const IpAddr& ip, Stations::Claim claim);
-  // Whether a station can be at an address; if not, why its packet ends: a loop, another gateway, nobody's.
+  // kNone if a station can have the address; else why to drop its packet: kLoop, kMalformed or kOtherGateway.
   Drop CheckStationAddress(const IpoibAddress& address) const;
-  // Whether a frame or a claim can come from `mac`: kNone, kMalformed or kLoop.
+  // kNone if an Ethernet host can have the MAC address; else kMalformed or kLoop.
   Drop CheckEthernetSource(MacAddr mac) const;
 
-  // What a router advertisement or the flag of a neighbour advertisement says: the gateway has to repeat it in its own.
+  // Notes whether `ip` is a router, from a router advertisement or the R flag of a neighbour advertisement. The gateway's own
+  // advertisements repeat the flag.
   void NoteRouter(const Ipv6Addr& ip, bool router);
   bool IsRouter(const IpAddr& ip) const { return ip.is_ipv6() && router_ips_.contains(ip.ipv6()); }
 
-  // Other gateways to this link, whose packets say nothing about where hosts are.
+  // Sets the addresses of other gateways to this link. No host is learned from their packets.
   void SetOtherGateways(std::vector<IpoibAddress> gateways);
 
   // Sends a packet to the Ethernet host for which it waited.
@@ -69,8 +70,8 @@ class Knowledge final : private Neighbors::Observer {
   Resolver resolver;
   Liveness liveness;
   Groups groups;
-  absl::Time now;   // of what is being handled
-  MacAddr own_mac;  // of the gateway's own frames, which are few; see GatewayMac
+  absl::Time now;   // when the current call into the Translator began
+  MacAddr own_mac;  // the source of the gateway's own frames, such as queries; see GatewayMac
 
  private:
   void OnNeighbor(const IpAddr& ip) override;

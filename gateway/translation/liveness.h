@@ -1,10 +1,9 @@
-// Liveness: asks for IPoIB stations that packets go to and that say nothing.
+// Liveness: solicits IPoIB stations that are silent while packets go to them.
 //
-// An interface that was restarted has another queue pair, and what is sent to the old one is lost without a word (RFC 4391
-// §9.4). Ethernet hosts keep its MAC address and would find out after their own timeouts only, which need an answer that never
-// comes. So the gateway asks for a silent station's address while packets flow to it: once at its old queue pair, for it may
-// just have nothing to say, then everybody. The intervals grow, but not above a few seconds: a station that comes back and
-// waits to be talked to is to be reached in three.
+// A restarted interface has another queue pair, and packets to the old one are silently lost (RFC 4391 §9.4). Ethernet hosts
+// keep using its MAC address until their own timeouts. So the gateway solicits a silent station: first by unicast to its known
+// queue pair, since the station may just have nothing to send, then by multicast. The intervals grow to 2.5 s at most, so a
+// station that came back and is silent is reached within 3 s.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_LIVENESS_H_
@@ -27,7 +26,7 @@ class Liveness {
  public:
   explicit Liveness(const Options& options) : options_(options), suspects_(options.max_suspects) {}
 
-  // A packet goes to question.target, whose station has been silent for suspect_after. The first asks at the next Tick.
+  // A packet goes to question.target, whose station has been silent for suspect_after. The first call makes the next Tick ask.
   void Suspect(const Question& question, absl::Time now) {
     if (suspects_.Hear(question.target, now) != nullptr) return;
     suspects_.MakeRoom();
@@ -35,7 +34,7 @@ class Liveness {
     next_ = now;
   }
 
-  // Calls ask(question) for each that is due, but for those that is_alive(target) clears.
+  // Calls ask(question) for each suspect that is due. Forgets those that are alive, or to which packets no longer flow.
   void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive, absl::FunctionRef<void(const Question&)> ask) {
     if (now < next_) return;
     std::vector<IpAddr> cleared;
@@ -65,7 +64,7 @@ class Liveness {
   Question Due(SuspectState* suspect, absl::Time now) const {
     Question question = suspect->question;
     question.direct = suspect->tries == 0;
-    constexpr int kSteady = 4;  // so many at the first interval, then twice as long each
+    constexpr int kSteady = 4;  // so many tries at the first interval; then it doubles
     const int doublings = std::clamp(++suspect->tries - kSteady, 0, 8);
     suspect->next = now + std::min(options_.suspect_interval * (1 << doublings), options_.suspect_interval_most);
     return question;
@@ -73,7 +72,7 @@ class Liveness {
 
   const Options options_;
   AgedTable<IpAddr, SuspectState> suspects_;
-  absl::Time next_ = absl::InfiniteFuture();  // none is due before
+  absl::Time next_ = absl::InfiniteFuture();  // no suspect is due before
 };
 
 }  // namespace eoib::translation

@@ -16,7 +16,7 @@ class LivenessTest : public testing::Test {
     bool direct;
     friend bool operator==(const Asked&, const Asked&) = default;
   };
-  // What is asked in `by`, while packets flow or not.
+  // The solicitations within `by`, while packets flow or not.
   std::vector<Asked> Run(absl::Duration by, bool flows) {
     std::vector<Asked> asked;
     const absl::Time start = now_;

@@ -11,7 +11,7 @@
 namespace eoib::translation {
 namespace {
 
-constexpr size_t kUnit = 8;  // of options (RFC 4861 §4.6)
+constexpr size_t kUnit = 8;  // option lengths count units of 8 bytes (RFC 4861 §4.6)
 constexpr size_t kChecksumOffset = kIpv6HeaderSize + 2;
 constexpr size_t kMtuOffset = 4;
 constexpr size_t kRedirectedHeaderSize = 8;  // of the option, before the packet in it
@@ -39,7 +39,7 @@ void AppendMtu(uint32_t mtu, std::vector<uint8_t>* out) {
   WriteWire(be32(mtu), &(*out)[out->size() - kUnit + kMtuOffset]);
 }
 
-// The payload length and the checksum (RFC 4443 §2.3) of a whole message.
+// Fills in the payload length and the checksum (RFC 4443 §2.3).
 void Finish(std::vector<uint8_t>* packet) {
   const auto message = absl::MakeConstSpan(*packet).subspan(kIpv6HeaderSize);
   auto header = ReadWire<Ipv6Wire>(packet->data());
@@ -52,7 +52,8 @@ void Finish(std::vector<uint8_t>* packet) {
   WriteWire(be16(static_cast<uint16_t>(~sum)), &(*packet)[kChecksumOffset]);
 }
 
-// Appends what an option is on the other link, whose addresses are `To`. False if it is of another length than its own link's.
+// Appends the translation of a link-layer address option. False if the option has the wrong length for its link (`from` is
+// absent).
 template <typename From, typename To>
 bool AppendTranslated(const NdOption& option, const absl::optional<From>& from,
                       absl::FunctionRef<absl::optional<To>(const NdOption&, const From&)> translate,
@@ -62,7 +63,8 @@ bool AppendTranslated(const NdOption& option, const absl::optional<From>& from,
   return true;
 }
 
-// A redirect's copy of a packet gives way if the whole does not fit: cut to units of 8 bytes, or left out.
+// If the message is longer than the MTU, cuts the packet inside a redirected header option, in units of 8 bytes, or drops the
+// option.
 void CutRedirectedHeader(size_t at, size_t size, size_t mtu, std::vector<uint8_t>* out) {
   if (out->size() <= mtu || size == 0) return;
   const size_t excess = (out->size() - mtu + kUnit - 1) / kUnit * kUnit;
@@ -72,7 +74,7 @@ void CutRedirectedHeader(size_t at, size_t size, size_t mtu, std::vector<uint8_t
   if (left > 0) (*out)[at + 1] = static_cast<uint8_t>(left / kUnit);
 }
 
-// What both directions have in common; `append_address` appends a link-layer address option's translation.
+// The common part of both directions; `append_address` translates a link-layer address option.
 Drop Translate(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
                absl::FunctionRef<bool(const NdOption&)> append_address, std::vector<uint8_t>* out) {
   const size_t fixed = message.message.size() - message.options.bytes().size();
@@ -101,7 +103,7 @@ Drop Translate(absl::Span<const uint8_t> packet, const NdMessage& message, const
   return Drop::kNone;
 }
 
-// The headers of IPv6 and of a message of `type` about `target`.
+// Writes the IPv6 header and the fixed part of a message of `type` about `target`.
 void Begin(NdType type, uint8_t flags, const Ipv6Addr& source, const Ipv6Addr& destination, const Ipv6Addr& target,
            std::vector<uint8_t>* out) {
   Ipv6Wire header;

@@ -1,8 +1,8 @@
-// Neighbour discovery across the gateway: a message of one link becomes that of the other, and the gateway's own messages.
+// Rewrites neighbour discovery messages of one link for the other, and builds the gateway's own ones.
 //
-// What changes is what is longer or shorter there: link-layer address options (8 bytes on Ethernet, 24 on IPoIB: RFC 4391
-// §9.3), with them the length of the packet and its checksum; and what a router says of the MTU. All else, options of unknown
-// type and nonces (RFC 7527 §4.1) too, is as it was. Pure functions: what addresses become is the caller's to say.
+// A rewrite changes link-layer address options (8 bytes on Ethernet, 24 on IPoIB: RFC 4391 §9.3), the packet's length and
+// checksum, and a router's MTU option. Everything else stays, including unknown options and nonces (RFC 7527 §4.1). These are
+// pure functions; the caller maps the addresses.
 #ifndef EOIB_GATEWAY_TRANSLATION_ND_PACKET_H_
 #define EOIB_GATEWAY_TRANSLATION_ND_PACKET_H_
 
@@ -29,19 +29,19 @@ inline constexpr uint8_t kNaOverride = 0x20;
 // The flags of a neighbour advertisement.
 inline uint8_t AdvertisementFlags(const NdMessage& advertisement) { return advertisement.message[4]; }
 
-// The two links' MTUs, of an IP packet.
+// The two links' MTUs: the largest IP packet, in bytes.
 struct NdMtus {
   uint32_t from = 0;
   uint32_t to = 0;
 };
 
-// Writes to *out, whose room is used again, what `packet` is on the other link. `message` is the packet's, read and good.
-// `to_ethernet` and `to_ipoib` say what an address becomes; nothing leaves the option out. kNone, or why the message does not
-// cross: kSend; kBadLinkOption (an option of another length than its link's); kTooBig (above mtus.to, though a redirect's copy
-// of a packet was cut: RFC 4861 §8.3 has it so).
+// Writes to *out the form of `packet` on the other link. `message` is the parsed packet. `to_ipoib` and `to_ethernet` map an
+// address; if they return nothing, the option is left out. kNone, or the reason to drop the message: kSend; kBadLinkOption (an
+// option has the wrong length for its link); kTooBig (longer than mtus.to, although a redirect's copy of a packet was cut as
+// RFC 4861 §8.3 allows).
 //
-// In a router advertisement the MTU becomes the smaller of its own and both links'; where the link it comes from has the larger
-// one, and no option says so, one is added (RFC 4861 §4.6.4: links of one subnet that differ).
+// A router advertisement's MTU becomes the smallest of its own and both links'. An MTU option is added if it has none and the
+// link that it comes from has the larger MTU (RFC 4861 §4.6.4: links of one subnet that differ).
 Drop TranslateToIpoib(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
                       absl::FunctionRef<absl::optional<IpoibAddress>(const NdOption&, MacAddr)> to_ipoib,
                       std::vector<uint8_t>* out);
@@ -49,16 +49,16 @@ Drop TranslateToEthernet(absl::Span<const uint8_t> packet, const NdMessage& mess
                          absl::FunctionRef<absl::optional<MacAddr>(const NdOption&, const IpoibAddress&)> to_ethernet,
                          std::vector<uint8_t>* out);
 
-// The first source or target link-layer address option's address; nothing if there is none of that link.
+// The address in the first option of that type (source or target link-layer address); absent if there is none of that link.
 absl::optional<MacAddr> EthernetAddressIn(const NdMessage& message, NdOptionType type);
 absl::optional<IpoibAddress> IpoibAddressIn(const NdMessage& message, NdOptionType type);
 
-// Writes to *out a solicitation for `target`: with `source` an option with the sender's link-layer address, from :: none (RFC
-// 4861 §4.3). To the target's solicited-node group or, if `direct`, to the target.
+// Writes to *out a solicitation for `target`. It has a source link-layer address option unless `source` is :: (RFC 4861 §4.3).
+// It goes to the target's solicited-node group or, if `direct`, to the target.
 template <typename LinkAddress>
 void BuildSolicitation(const Ipv6Addr& source, const LinkAddress& link, const Ipv6Addr& target, bool direct,
                        std::vector<uint8_t>* out);
-// An advertisement to all nodes that nobody asked for, with the override flag (RFC 4861 §7.2.6).
+// Writes to *out an unsolicited advertisement to all nodes, with the override flag (RFC 4861 §7.2.6).
 template <typename LinkAddress>
 void BuildAdvertisement(const Ipv6Addr& target, bool router, const LinkAddress& link, std::vector<uint8_t>* out);
 

@@ -5,14 +5,14 @@
 namespace eoib::translation {
 namespace {
 
-// Where a message has the sender's link-layer address: in a target option if it speaks of its own target, else in a source one.
+// The option with the sender's link-layer address: the target option of a neighbour advertisement, else the source option.
 NdOptionType SenderOption(NdType type) {
   return type == NdType::kNeighborAdvertisement ? NdOptionType::kTargetLinkAddress : NdOptionType::kSourceLinkAddress;
 }
 
 bool IsSolicitation(const NdMessage& message) { return message.type == NdType::kNeighborSolicitation; }
 bool IsAdvertisement(const NdMessage& message) { return message.type == NdType::kNeighborAdvertisement; }
-// RFC 4861 §4.3: from ::, who looks for a duplicate of his own.
+// RFC 4861 §4.3: a solicitation from :: is part of duplicate address detection.
 bool IsProbe(const NdMessage& message) { return IsSolicitation(message) && message.source.IsUnspecified(); }
 bool IsAnswer(const NdMessage& message) { return (AdvertisementFlags(message) & kNaSolicited) != 0; }
 bool IsOfRouter(const NdMessage& message) { return (AdvertisementFlags(message) & kNaRouter) != 0; }
@@ -27,8 +27,8 @@ bool HasSourceAddress(const NdMessage& message) {
   return false;
 }
 
-// RFC 4861 §7.1.1, §7.1.2, §8.1: no host acts on these, so nobody is to see them. A look for a duplicate goes to a group, and
-// has no source option.
+// RFC 4861 §7.1.1, §7.1.2, §8.1: hosts discard messages that fail these checks, so they do not cross. A solicitation from ::
+// must go to a multicast address, without a source option.
 bool IsSane(const NdMessage& message) {
   if (message.source.IsMulticast()) return false;
   switch (message.type) {
@@ -70,7 +70,7 @@ Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uin
 
 void NdTranslation::Learn(const EthernetInfo& frame, const NdMessage& message) {
   using Claim = Neighbors::Claim;
-  // Who looks whether an address is free will have it in a second, and then be asked for it.
+  // A host that probes for an address will have it in a second, and then gets solicitations for it.
   if (IsProbe(message)) k_.groups.Report(SolicitedNodeGroup(message.target), true, k_.now);
   if (message.type == NdType::kRouterAdvertisement) k_.on_link.LearnAdvertisement(message, k_.now);
   const absl::optional<MacAddr> mac = EthernetAddressIn(message, SenderOption(message.type));
@@ -94,7 +94,7 @@ Drop NdTranslation::MayCrossToIpoib(const NdMessage& message, MacAddr asker) {
   return k_.asks_of_ipoib.MayAsk(message.target, asker, KindOf(probe, there), k_.now);
 }
 
-// A redirect may send an IPoIB host to another one: then it says where that is, and the gateway is no longer between them.
+// A redirect may name another IPoIB host: the two then talk directly, without the gateway.
 absl::optional<IpoibAddress> NdTranslation::ToIpoib(MacAddr mac) const {
   if (mac.IsGroup() || mac.IsZero()) return absl::nullopt;
   const Station* const station = k_.stations.FindByMac(mac);
@@ -120,8 +120,8 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
   return Drop::kNone;
 }
 
-// Who sent the message: what its own link-layer address option says; else what the datagram says; else, Linux' answers to one
-// host having neither, who has its IP address.
+// The sender is at the address in its link-layer address option; else at the datagram's source. Linux sends unicast answers
+// without either: then it is the station that has the IP source address.
 Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const {
   const auto option = IpoibAddressIn(message, SenderOption(message.type));
   const Station* const known = k_.stations.FindByIp(message.source);
@@ -157,7 +157,7 @@ Drop NdTranslation::MayCrossToEthernet(const NdMessage& message, MacAddr asker) 
   return k_.asks_of_ethernet.MayAsk(message.target, asker, KindOf(probe, there), k_.now);
 }
 
-// The gateway's own address stands for an Ethernet host in a redirect of an IPoIB router: for the one it is redirected to.
+// In a redirect of an IPoIB router, the gateway's own address stands for the Ethernet host that is the redirect's target.
 absl::optional<MacAddr> NdTranslation::ToEthernet(const NdMessage& message, const IpoibAddress& address) const {
   if (address == k_.output.own()) return k_.neighbors.Find(message.target);
   const Station* const station = k_.stations.FindByAddress(address);

@@ -1,8 +1,8 @@
 // NdTranslation: IPv6 neighbour discovery across the gateway (RFC 4861; RFC 4391 §9.3).
 //
-// nd_packet.h rewrites the messages; here is who learns what from them, and where they go. A question (solicitation of a
-// neighbour) is limited like one of ARP. What is sent to a group goes to that group of the other side, what is sent to one host
-// to that host. Looks for duplicates come from :: and are answered to all nodes, so they cross like anything else.
+// nd_packet.h rewrites the messages; this class learns from them and forwards them. Neighbour solicitations are limited like
+// ARP requests. A multicast message goes to the same group of the other side, a unicast message to its host. Duplicate address
+// detection needs no special case: its solicitations come from ::, and the answers go to all nodes.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ND_TRANSLATION_H_
@@ -26,7 +26,7 @@ class NdTranslation {
  public:
   NdTranslation(Knowledge* knowledge, Delivery* delivery) : k_(*knowledge), delivery_(*delivery) {}
 
-  // `packet` is an IPv6 packet that was read as `message`.
+  // `message` is the parsed form of `packet`, an IPv6 packet.
   Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message);
   Drop FromIpoib(const ipoib::Packet& packet, const NdMessage& message);
 

@@ -8,7 +8,7 @@ namespace {
 
 using Type = NdOptionType;
 
-// An IPv6 packet of neighbour discovery: `message` in hex from the type on, with its checksum as zero.
+// An IPv6 packet of neighbour discovery: `message` is hexadecimal, from the type on, with a zero checksum.
 Bytes Nd(const Ipv6Addr& source, const Ipv6Addr& destination, absl::string_view message) {
   Bytes out(40);
   const Bytes body = FromHex(message);
@@ -26,7 +26,7 @@ Bytes Nd(const Ipv6Addr& source, const Ipv6Addr& destination, absl::string_view 
 }
 
 std::string Hex(const Ipv6Addr& address) { return ToHex(address.bytes()); }
-// Link-layer address options of Ethernet host `n`, of IPoIB host `n`, of the gateway.
+// Link-layer address options of Ethernet host `n`, of IPoIB host `n`, and of the gateway.
 std::string MacOption(int type, MacAddr mac) { return absl::StrCat("0", type, "01", ToHex(mac.bytes())); }
 std::string AddressOption(int type, const IpoibAddress& address) {
   Bytes bytes(24);
@@ -49,8 +49,7 @@ class NdTranslationTest : public TranslatorTest {
   const Ipv6Addr router_ = Ip6("fe80::1"), peer_router_ = Ip6("fe80::2");
 };
 
-// Each message with all its options in one row, and what it becomes; a message is expected whole, so its length and checksum
-// are.
+// Each row has a message with all its options, and its translation. The whole message is compared, with length and checksum.
 TEST_F(NdTranslationTest, GoldenMessagesFromEthernet) {
   Introduce(1, 1);
   const std::string nonce = "0e01010203040506", unknown = "c801aabbccddeeff";
@@ -60,7 +59,7 @@ TEST_F(NdTranslationTest, GoldenMessagesFromEthernet) {
     const char* description;
     Ipv6Addr source, destination;
     std::string message, expected;
-    bool direct;  // to IPoIB host 1 alone
+    bool direct;  // unicast to IPoIB host 1
   } kRows[] = {
       {"solicitation with nonce and an unknown option", HostIp6(1), solicited,
        "8700000000000000" + Hex(PeerIp6(1)) + MacOption(1, HostMac(1)) + nonce + unknown,
@@ -116,7 +115,7 @@ TEST_F(NdTranslationTest, GoldenMessagesFromIpoib) {
     const char* description;
     Ipv6Addr source, destination;
     std::string message, expected;
-    bool direct;  // to Ethernet host 1 alone
+    bool direct;  // unicast to Ethernet host 1
   } kRows[] = {
       {"solicitation", PeerIp6(1), solicited, "8700000000000000" + Hex(HostIp6(1)) + AddressOption(1, PeerAddr(1)),
        "8700000000000000" + Hex(HostIp6(1)) + MacOption(1, PeerMac(1)), false},
@@ -148,14 +147,14 @@ TEST_F(NdTranslationTest, GoldenMessagesFromIpoib) {
   }
 }
 
-// From outside of our codec: what ib_ipoib of Linux sends.
+// Packets that Linux's ib_ipoib sends, as a check from outside of our codec.
 TEST_F(NdTranslationTest, Linux) {
   const IpoibAddress first(Qpn(2), *Gid::Parse("fe80::253:494d:4942:1"));
   const MacAddr mac = StationMac({first.gid(), 0}, 0);
   for (const char* const datagram : {kLinuxDadSolicitation, kLinuxNeighborSolicitation, kLinuxRouterSolicitation}) {
     Bytes packet = FromHex(datagram);
     packet.erase(packet.begin(), packet.begin() + kIpoibHeaderSize);
-    Advance(absl::Seconds(1));  // nobody has answered the first
+    Advance(absl::Seconds(1));  // after the first solicitation, which had no answer
     PeerSays(packet, true, first);
     const auto out = One();
     EXPECT_EQ(out.source, mac);
@@ -248,7 +247,7 @@ TEST_F(NdTranslationTest, WhatGrowsBeyondTheMtuIsDropped) {
   EXPECT_EQ((*this)[Drop::kTooBig], 1u);
 }
 
-// RFC 4861 §7.2.5: who has the address keeps it against a proxy.
+// RFC 4861 §7.2.5: the owner of an address keeps it against a proxy.
 TEST_F(NdTranslationTest, AdvertisementsWithoutOverrideMoveNothing) {
   Introduce(1, 1);
   HostSays(2, GroupMac(kAllNodes), Nd(HostIp6(1), kAllNodes, "8800000000000000" + Hex(HostIp6(1)) + MacOption(2, HostMac(2))));
@@ -261,7 +260,7 @@ TEST_F(NdTranslationTest, AdvertisementsWithoutOverrideMoveNothing) {
   EXPECT_EQ(One().destination, HostMac(2));
 }
 
-// The first question for a fresh address finds its group listened to.
+// The gateway has joined the group before the first solicitation for a fresh address.
 TEST_F(NdTranslationTest, FreshAddressesAreListenedFor) {
   const auto listens = [&](const Ipv6Addr& ip) {
     return sink_.listening.contains(ToMgid(*GroupOf(kLinkForTest.link, SolicitedNodeGroup(ip))));

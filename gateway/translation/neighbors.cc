@@ -59,6 +59,7 @@ std::vector<SavedNeighbor> Neighbors::Save(absl::Time now) const {
 }
 
 void Neighbors::Restore(const std::vector<SavedNeighbor>& saved, absl::Time now) {
+  // An AgedTable takes entries in the order in which they were heard; Save writes the last heard first.
   std::vector<const SavedNeighbor*> oldest_first;
   for (auto neighbor = saved.rbegin(); neighbor != saved.rend(); ++neighbor) oldest_first.push_back(&*neighbor);
   std::stable_sort(oldest_first.begin(), oldest_first.end(), [](auto* a, auto* b) { return a->ip.age > b->ip.age; });

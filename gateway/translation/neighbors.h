@@ -1,7 +1,7 @@
-// Neighbors: which MAC address an IP address of an Ethernet host is at, as its ARP and neighbour discovery say.
+// Neighbors: maps the IP addresses of Ethernet hosts to their MAC addresses, learned from ARP and neighbour discovery.
 //
-// IPoIB hosts see one link-layer address for all of Ethernet, the gateway's; so what tells the gateway where a packet of theirs
-// goes is its IP destination, and this table. It is learned from what crosses and from what is overheard.
+// IPoIB hosts see one link-layer address for all Ethernet hosts, the gateway's. So the gateway finds the host of a packet by
+// its IP destination in this table. It learns from packets that cross and from packets that it overhears.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_NEIGHBORS_H_
@@ -25,13 +25,13 @@ namespace eoib::translation {
 
 class Neighbors {
  public:
-  // How much a packet says about who has an address.
+  // How strongly a packet claims an address.
   enum class Claim : uint8_t {
-    kWeak,    // where nobody else is: an advertisement without the override flag (RFC 4861 §7.2.5)
-    kHas,     // says that it has it
-    kAnswer,  // says so to who asked: nobody's invention
+    kWeak,    // does not replace another MAC address: an advertisement without the override flag (RFC 4861 §7.2.5)
+    kHas,     // the sender has the address
+    kAnswer,  // the sender has it, and says so in answer to a solicitation: confirms the entry
   };
-  // Hears of addresses that are new here, and of those that go.
+  // Is told of addresses that enter and leave the table.
   class Observer {
    public:
     virtual ~Observer() = default;
@@ -46,9 +46,10 @@ class Neighbors {
   absl::Time Heard(const IpAddr& ip) const;
   bool HasMac(MacAddr mac) const { return per_mac_.contains(mac); }
 
-  // Requires an address that CanBeHost(), and a MAC address that is nobody else's: no group's, no station's.
+  // Requires an address that CanBeHost(), and a MAC address that is neither a group's nor a station's.
   void Learn(const IpAddr& ip, MacAddr mac, Claim claim, absl::Time now);
-  // A packet came from `ip` and `mac` for one host. If it is not a neighbour's (but came through a router), nothing happens.
+  // A packet came from `ip` and `mac`. Confirms the entry; ignored if the table does not have that pair (the packet came
+  // through a router).
   void HearFrom(const IpAddr& ip, MacAddr mac, absl::Time now);
   // Forgets all addresses of a MAC address that turned out to be a station's.
   void ForgetMac(MacAddr mac);
@@ -56,11 +57,11 @@ class Neighbors {
   absl::Time NextExpiry() const { return neighbors_.oldest() + options_.ip_age; }
 
   size_t size() const { return neighbors_.size(); }
-  uint64_t changes() const { return changes_; }  // how often something changed that is to be saved
-  // Those heard of last first, within each rank.
+  uint64_t changes() const { return changes_; }  // grows with each change that is to be saved
+  // Visits the last heard first, within each rank.
   void ForEach(absl::FunctionRef<void(const IpAddr&, MacAddr, absl::Time heard, bool confirmed)> visit) const;
   std::vector<SavedNeighbor> Save(absl::Time now) const;
-  // Takes what was saved into an empty table.
+  // Fills an empty table.
   void Restore(const std::vector<SavedNeighbor>& saved, absl::Time now);
 
  private:
@@ -73,7 +74,7 @@ class Neighbors {
   Counters* const counters_;
   Observer* const observer_;
   AgedTable<IpAddr, MacAddr> neighbors_;
-  absl::flat_hash_map<MacAddr, size_t> per_mac_;  // how many addresses
+  absl::flat_hash_map<MacAddr, size_t> per_mac_;  // the number of its addresses
   uint64_t changes_ = 0;
 };
 

@@ -16,7 +16,7 @@ using Claim = Neighbors::Claim;
 IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
 MacAddr Mac(uint64_t n) { return MacAddr::FromUint64(0x0200'0000'0000 + n); }
 
-// Knows what the table says that it has.
+// Keeps the addresses that the table reports.
 class Listener final : public Neighbors::Observer {
  public:
   void OnNeighbor(const IpAddr& ip) override { EXPECT_TRUE(ips.insert(ip).second); }
@@ -100,7 +100,7 @@ TEST_F(NeighborsTest, Model) {
       if (known == model.end() || claim != Claim::kWeak || known->second.first == mac) model[ip] = {mac, now_};
     }
     if (model.size() > options.max_neighbors) {
-      // Which one went is AgedTable's to choose, but it is not the one just heard.
+      // AgedTable chooses the victim, but it must not be the entry just heard.
       const auto gone =
           std::find_if(model.begin(), model.end(), [&](const auto& entry) { return !neighbors.Find(entry.first).has_value(); });
       ASSERT_NE(gone, model.end());

@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kDhcpLifetime = absl::Hours(1);  // if the server names no lease time
 constexpr uint32_t kInfinity = 0xffff'ffff;               // RFC 4861 §4.6.2, RFC 2131 §3.3
 
-// What a router advertisement begins with (RFC 4861 §4.2).
+// The start of a router advertisement (RFC 4861 §4.2).
 struct AdvertisementWire {
   be32 type_code_checksum;
   uint8_t hop_limit = 0;
@@ -45,18 +45,18 @@ constexpr std::array<uint8_t, 16> Bits(const IpAddr& ip) {
 
 absl::Duration Lifetime(uint32_t seconds) { return seconds == kInfinity ? absl::InfiniteDuration() : absl::Seconds(seconds); }
 
-// RFC 4861 §6.3.4: with lifetime 0 it is over at once.
+// RFC 4861 §6.3.4: a lifetime of 0 ends the entry at once.
 absl::Time End(absl::Duration lifetime, absl::Time now) {
   return lifetime == absl::ZeroDuration() ? absl::InfinitePast() : now + lifetime;
 }
 
-// RFC 4191 §2.2: two bits, signed; the reserved one counts as medium.
+// RFC 4191 §2.2: a signed number of two bits; the reserved value counts as medium.
 OnLink::Preference PreferenceOf(uint8_t flags) {
   const int bits = flags >> 3 & 3;
   return bits == 1 ? OnLink::Preference::kHigh : bits == 3 ? OnLink::Preference::kLow : OnLink::Preference::kMedium;
 }
 
-// RFC 4291 §2.5.6 and RFC 3927 §2.6.2: never behind a router.
+// RFC 4291 §2.5.6 and RFC 3927 §2.6.2: routers do not forward link-local addresses.
 bool IsLinkLocal(const IpAddr& ip) {
   if (!ip.is_ipv6()) return ip.ipv4().value() >> 16 == 0xa9fe;
   return ip.ipv6().bytes()[0] == 0xfe && (ip.ipv6().bytes()[1] & 0xc0) == 0x80;
@@ -96,7 +96,7 @@ absl::optional<IpAddr> OnLink::Router(bool ipv6, absl::FunctionRef<bool(const Ip
   for (const KnownRouter& router : routers_) {
     if (router.until < now || router.ip.is_ipv6() != ipv6) continue;
     const bool is_reachable = reachable(router.ip);
-    // RFC 4861 §6.3.6: one that answers before one that does not.
+    // RFC 4861 §6.3.6: a reachable router before an unreachable one, whatever the preferences.
     if (best != nullptr &&
         (best_reachable > is_reachable || (best_reachable == is_reachable && best->preference >= router.preference))) {
       continue;
@@ -109,7 +109,7 @@ absl::optional<IpAddr> OnLink::Router(bool ipv6, absl::FunctionRef<bool(const Ip
 
 void OnLink::LearnAdvertisement(const NdMessage& advertisement, absl::Time now) {
   const auto wire = ReadWire<AdvertisementWire>(advertisement.message.data());
-  // RFC 4861 §6.1.2: from a link-local address, or not to be believed.
+  // RFC 4861 §6.1.2: a valid advertisement comes from a link-local address.
   if (!advertisement.source.IsLinkLocal()) return;
   LearnRouter(advertisement.source, PreferenceOf(wire.flags), absl::Seconds(wire.router_lifetime.value()), now);
   for (const NdOption& option : advertisement.options) LearnPrefixOption(option, now);
@@ -129,7 +129,7 @@ void OnLink::LearnDhcp(const DhcpMessage& reply, absl::Time now) {
   const absl::Duration lifetime = lease.has_value() ? Lifetime(*lease) : kDhcpLifetime;
   const auto mask = reply.FindAddress(DhcpOption::kSubnetMask);
   const Ipv4Addr yours = reply.fields().yours;
-  // A mask with holes is none (RFC 950 §2.1 only recommends so, nobody does otherwise).
+  // Ignore a mask with holes. RFC 950 §2.1 only recommends against them, but a Prefix cannot hold one.
   if (mask.has_value() && IpAddr(yours).CanBeHost() && std::countl_one(mask->value()) + std::countr_zero(mask->value()) == 32) {
     LearnPrefix({yours, static_cast<uint8_t>(std::countl_one(mask->value()))}, lifetime, now);
   }
@@ -189,8 +189,8 @@ void OnLink::LearnRouter(const IpAddr& ip, Preference preference, absl::Duration
   if (lifetime != absl::ZeroDuration() && MakeRoom(&routers_, now)) routers_.push_back({ip, preference, now + lifetime, now});
 }
 
-// What is over goes for a new one; if the table is full still, of what was learned that which was heard of longest ago. False:
-// all is configured.
+// Makes room for an entry: removes expired ones, and if that is not enough, the learned one that was heard longest ago. False
+// if the table is full of configured entries.
 template <typename Known>
 bool OnLink::MakeRoom(std::vector<Known>* table, absl::Time now) const {
   table->erase(std::remove_if(table->begin(), table->end(), [now](const Known& old) { return old.until < now; }), table->end());

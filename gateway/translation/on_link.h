@@ -1,9 +1,9 @@
-// OnLink: which addresses are on the link that the gateway makes one, and who is the router to the others.
+// OnLink: knows the prefixes of the link, and the routers to addresses beyond it.
 //
-// An Ethernet host sends a packet for a host far away to its router's MAC address, so nobody needs to look into it. An IPoIB
-// host does likewise; but the link-layer address of every Ethernet router is the gateway's, so the gateway has to choose the
-// router again. It knows routers and prefixes from its configuration, from router advertisements of Ethernet routers (RFC 4861
-// §4.2, §4.6.2, with RFC 4191's preferences), and from what DHCP servers tell their clients (RFC 2132 §3.3, §3.5).
+// An IPoIB host sends a packet for a remote address to the link-layer address of its router. For each Ethernet router that is
+// the gateway's own address, so the gateway has to choose the router again. It knows routers and prefixes from its
+// configuration, from router advertisements (RFC 4861 §4.2, §4.6.2, with the preferences of RFC 4191), and from DHCP replies
+// (RFC 2132 §3.3, §3.5).
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ON_LINK_H_
@@ -32,17 +32,17 @@ class OnLink {
 
   explicit OnLink(const Options& options);
 
-  // kUnknown: nobody has said which prefix the link has in this family.
+  // kUnknown: no prefix of the address's family is known.
   Where WhereIs(const IpAddr& ip, absl::Time now) const;
-  // The router of that family with the highest preference, among them one that `reachable` says is known; nothing if there is
-  // none at all.
+  // The best router of that family: reachable before unreachable (RFC 4861 §6.3.6), then by preference. Absent if none is
+  // known.
   absl::optional<IpAddr> Router(bool ipv6, absl::FunctionRef<bool(const IpAddr&)> reachable, absl::Time now) const;
 
   void LearnAdvertisement(const NdMessage& advertisement, absl::Time now);
-  // From an offer or acknowledgement of a server; of other messages nothing.
+  // Learns from DHCPOFFER and DHCPACK; ignores other messages.
   void LearnDhcp(const DhcpMessage& reply, absl::Time now);
 
-  // What was learned and still holds. What is configured is not saved.
+  // Saves the learned entries that are still valid; configured ones are not saved.
   void Save(absl::Time now, SavedTables* saved) const;
   void Restore(const SavedTables& saved, absl::Time now);
 

@@ -142,7 +142,7 @@ TEST_F(OnLinkTest, ConfiguredOnesStay) {
   EXPECT_EQ(Router(true), Ip("fe80::1"));
 }
 
-// Who invents prefixes or routers that never end does not keep the others out.
+// A host that invents prefixes or routers without end does not keep others out.
 TEST_F(OnLinkTest, WhatWasHeardOfLongestAgoGoesForANewOne) {
   Options options;
   options.prefixes = {{Ip("fd00::"), 64}};

@@ -1,4 +1,4 @@
-// Options: the limits and times of a translation, and what an operator knows of the link. Copied once, at the start.
+// Options: the limits and times of a translation, and what an operator configures for the link. Copied once, at the start.
 #ifndef EOIB_GATEWAY_TRANSLATION_OPTIONS_H_
 #define EOIB_GATEWAY_TRANSLATION_OPTIONS_H_
 
@@ -12,7 +12,7 @@
 
 namespace eoib::translation {
 
-// An address and how many of its bits say which link it is on.
+// An IP prefix of a link.
 struct Prefix {
   IpAddr address;
   uint8_t length = 0;  // bits
@@ -22,68 +22,67 @@ struct Prefix {
 };
 
 struct Options {
-  // What an operator may ask for, and so what there may be to keep on disk.
+  // The largest limits that an operator may configure; they also bound the file on disk.
   static constexpr size_t kMostStations = 65536;
   static constexpr size_t kMostStationIps = 4 * kMostStations;
   static constexpr size_t kMostNeighbors = 1 << 20;
 
-  // Tables. At a limit, what nobody confirmed and has been silent for longest goes.
+  // Tables. A full table evicts the unconfirmed entry that was silent for longest.
   size_t max_stations = 4096;        // IPoIB interfaces
-  size_t max_station_ips = 16384;    // all of them together
-  size_t max_ips_per_station = 64;   // a host with more forgets its own oldest
-  size_t max_stations_per_gid = 64;  // so does a port with more interfaces
+  size_t max_station_ips = 16384;    // IP addresses of all IPoIB interfaces
+  size_t max_ips_per_station = 64;   // beyond it, the interface's own oldest address goes
+  size_t max_stations_per_gid = 64;  // beyond it, the port's own oldest interface goes
   size_t max_neighbors = 16384;      // addresses of Ethernet hosts
-  size_t max_pending_asks = 1024;    // questions whose asker is remembered
+  size_t max_pending_asks = 1024;    // solicitations whose asker is remembered
   size_t max_silent = 8192;          // targets that did not answer
-  size_t max_held_targets = 256;     // that packets wait for
+  size_t max_held_targets = 256;     // targets that packets wait for
   size_t max_held_per_target = 4;    // RFC 1122 §2.3.2.2: at least one
   size_t max_groups = 1024;          // IPoIB groups listened to on behalf of Ethernet hosts
-  size_t max_prefixes = 64;          // learned; also of routers
+  size_t max_prefixes = 64;          // learned prefixes; the same limit holds for routers
 
-  // Ageing: the time after which what was not heard is forgotten.
-  absl::Duration station_age = absl::Hours(24);  // with its addresses, by which it would be known again
-  absl::Duration ip_age = absl::Minutes(30);     // of Ethernet hosts
-  absl::Duration grace = absl::Minutes(10);      // nobody ages so soon after this gateway began to work
+  // Ageing: an entry that is silent for so long is removed.
+  absl::Duration station_age = absl::Hours(24);  // with its addresses, by which a station is recognized
+  absl::Duration ip_age = absl::Minutes(30);     // addresses of Ethernet hosts
+  absl::Duration grace = absl::Minutes(10);      // no ageing for so long after this gateway became active
   absl::Duration pending_age = absl::Seconds(5);
 
-  // Questions for hosts that nobody knows, to either side: forwarded and own ones together.
+  // Solicitations for unknown hosts, to either side: forwarded ones and the gateway's own together.
   double asks_per_second = 100;
   double ask_burst = 100;
-  // Of one asker, so that who scans leaves something to the others.
+  // For one asker, so that a scan leaves a share to the others.
   double asks_per_second_each = 40;
   double ask_burst_each = 40;
-  absl::Duration silent_first = absl::Seconds(1);  // no further question for a silent target; then twice as long, and so on
+  absl::Duration silent_first = absl::Seconds(1);  // back-off after the first solicitation of a silent target; then it doubles
   absl::Duration silent_most = absl::Seconds(30);
-  absl::Duration local_for = absl::Seconds(5);   // a target heard on the asker's side so lately answers there
-  absl::Duration alive_for = absl::Seconds(30);  // a target heard so lately may be asked for without limit
+  absl::Duration local_for = absl::Seconds(5);   // a target heard on the asker's side within this time answers there
+  absl::Duration alive_for = absl::Seconds(30);  // a target heard within this time is solicited without limit
 
-  // Own questions to Ethernet, for held packets.
+  // The gateway's own solicitations on Ethernet, for held packets.
   int resolve_tries = 3;
   absl::Duration resolve_interval = absl::Seconds(1);
-  // A station that packets go to and that has not been heard for so long is asked for (RFC 4391 §9.4).
+  // The gateway solicits a station to which packets go and that is silent for so long (RFC 4391 §9.4).
   absl::Duration suspect_after = absl::Seconds(1);
   absl::Duration suspect_interval = absl::Milliseconds(700);
   absl::Duration suspect_interval_most = absl::Milliseconds(2500);
-  absl::Duration suspect_flow = absl::Seconds(10);  // asked for no longer than so long after the last packet for it
+  absl::Duration suspect_flow = absl::Seconds(10);  // stop so long after the last packet for it
   size_t max_suspects = 256;
 
   double errors_per_second = 100;  // ICMP errors (RFC 4443 §2.4(f), RFC 1812 §4.3.2.8)
   double error_burst = 50;
-  absl::optional<Ipv4Addr> icmp_source4;  // default: the destination of the packet that was too big
+  absl::optional<Ipv4Addr> icmp_source4;  // default: the destination of the packet that is too big
   absl::optional<Ipv6Addr> icmp_source6;
   double announcements_per_second = 200;
   double announcement_burst = 20;
-  double listens_per_second = 100;  // each is a question to the subnet administrator
+  double listens_per_second = 100;  // each is a query to the SA
   double listen_burst = 512;
-  bool query_groups = true;                                 // be the querier of a VES that has none
+  bool query_groups = true;                                 // query for groups if the VES has no other querier
   absl::Duration query_interval = absl::Seconds(125);       // RFC 3376 §8.2
   absl::Duration membership_interval = absl::Seconds(260);  // RFC 3376 §8.4, RFC 3810 §9.4
   absl::Duration last_member_time = absl::Seconds(2);       // RFC 3376 §8.8, RFC 3810 §9.9
 
   std::vector<Prefix> prefixes;  // on-link
-  std::vector<IpAddr> routers;   // by which hosts beyond the link are reached, on the Ethernet side
-  // IP packets to Ethernet.
-  uint32_t ethernet_mtu = 1500;
+  std::vector<IpAddr> routers;   // on the Ethernet side
+  uint32_t ethernet_mtu = 1500;  // the largest IP packet, in bytes
 };
 
 }  // namespace eoib::translation

@@ -3,7 +3,7 @@
 namespace eoib::translation {
 namespace {
 
-constexpr uint64_t kIpv4Groups = 0x0100'5e00'0000;  // RFC 1112 §6.4: and 23 bits of the address
+constexpr uint64_t kIpv4Groups = 0x0100'5e00'0000;  // RFC 1112 §6.4: followed by 23 bits of the address
 constexpr uint32_t kIpv4GroupBits = 0x007f'ffff;
 
 }  // namespace

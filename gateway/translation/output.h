@@ -1,7 +1,7 @@
-// Output: the last thing that the translation's packets go through, and what it knows of both links.
+// Output: the only way out of the translation, with the state of both links. It refuses packets while another gateway is
+// active or the IPoIB link is down, and packets above the MTU of the side that they go to.
 //
-// Everything that is sent is sent here: nothing leaves while another gateway is active or the IPoIB link is down, or above the
-// MTU of the side it goes to, whoever made it. Owned by the translation, on its thread.
+// Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_OUTPUT_H_
 #define EOIB_GATEWAY_TRANSLATION_OUTPUT_H_
 
@@ -20,7 +20,8 @@
 
 namespace eoib::translation {
 
-// The Ethernet address that packets for a group go to: RFC 1112 §6.4, RFC 2464 §7; 255.255.255.255 to everybody.
+// The Ethernet address of an IP multicast group (RFC 1112 §6.4, RFC 2464 §7). Any other IPv4 address maps to the broadcast
+// address.
 MacAddr GroupMac(const IpAddr& group);
 
 class Output {
@@ -39,7 +40,7 @@ class Output {
   uint32_t ethernet_mtu() const { return ethernet_mtu_; }
   uint32_t ipoib_mtu() const { return link_.has_value() ? link_->mtu : 0; }
 
-  // kNone if packets can be sent now; or why not.
+  // kNone if packets can be sent now; else the reason to drop them.
   Drop Obstacle() const { return !link_.has_value() ? Drop::kLinkDown : active_ ? Drop::kNone : Drop::kStandby; }
 
   void ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload);

@@ -11,7 +11,7 @@
 namespace eoib::translation {
 namespace {
 
-// Whether a packet can come from an address: no group's, and not 255.255.255.255 (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
+// Whether an address can be a source: not a group's, not 255.255.255.255 (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
 bool CanSend(const IpAddr& ip) { return !ip.IsMulticast() && !ip.ipv4().IsBroadcast(); }
 
 }  // namespace
@@ -57,8 +57,8 @@ Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<c
   return Fit(*packet, k_.output.ipoib_mtu(), send, report);
 }
 
-// A multicast packet to one MAC address is for that station alone (RFC 6085). A broadcast frame with a unicast address of IPv4
-// is taken for a broadcast to its subnet, 192.0.2.255, whose mask nobody here knows.
+// A multicast packet to a unicast MAC address is for that station only (RFC 6085). A broadcast frame with an IPv4 unicast
+// destination counts as a subnet broadcast (such as 192.0.2.255): the gateway does not know the mask.
 Drop PacketTranslation::FindTarget(FromEthernet* packet) const {
   const MacAddr to = packet->frame.destination;
   if (!to.IsGroup()) {
@@ -74,10 +74,11 @@ Drop PacketTranslation::FindTarget(FromEthernet* packet) const {
   return to.IsBroadcast() && !packet->destination.is_ipv6() ? Drop::kNone : Drop::kGroupMismatch;
 }
 
+// Starts to solicit the station if it is silent. The solicitation is on behalf of the packet's sender.
 void PacketTranslation::Suspect(const FromEthernet& packet) {
   const Station* const station = packet.station;
   if (station == nullptr || k_.now - station->heard < k_.options.suspect_after || station->ips.empty()) return;
-  // The packet may be for a host behind the station: then any address of the station's own will do.
+  // The packet may be for a host behind the station, which is then a router: solicit any address of the station itself.
   const bool own = k_.stations.FindByIp(packet.destination) == station;
   const IpAddr& target = own ? packet.destination : station->ips.front();
   const bool of_link = k_.neighbors.Find(packet.source) == packet.frame.source && packet.source.is_ipv6() == target.is_ipv6();
@@ -102,7 +103,7 @@ Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
   if (const Drop drop = LearnGroups(*packet, false); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, false);
   if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
-  // What came through a group and is no group's is a broadcast to its subnet.
+  // A unicast destination that came through a group is a subnet broadcast.
   const bool group = from.group || packet->destination.IsMulticast() || packet->destination.IsBroadcast();
   const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv4};
   const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
@@ -125,8 +126,8 @@ Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
   return Fit(*packet, k_.output.ethernet_mtu(), send, report);
 }
 
-// A packet without sender is its IP address' station's, as far as its MAC address goes. It is no sign that the station is still
-// at the queue pair where it was.
+// A packet without a known link-layer source is attributed to the station that has its IP source, to give the frame its MAC
+// address. It does not prove that the station is still at the same queue pair, so the station is not marked as heard.
 Drop PacketTranslation::FindSender(const ipoib::Packet& packet, const IpAddr& ip, const Station** sender) {
   if (!packet.source.has_value()) {
     *sender = k_.stations.FindByIp(ip);
@@ -161,7 +162,7 @@ Drop PacketTranslation::Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, 
     k_.counters.Add(Event::kFragmented);
     return result;
   }
-  if (group) return Drop::kTooBig;  // RFC 1122 §3.2.2: no error about what came as a broadcast
+  if (group) return Drop::kTooBig;  // RFC 1122 §3.2.2: no ICMP error for a broadcast
   IcmpErrorBuffer buffer;
   Tell(BuildFragmentationNeeded(packet, mtu, k_.options.icmp_source4.value_or(packet.destination), &buffer), report);
   return Drop::kTooBig;
@@ -203,7 +204,8 @@ Drop PacketTranslation::LearnGroups(const Ipv6Packet& packet, bool from_ethernet
   return Drop::kNone;
 }
 
-// In the first versions a host that hears another's report keeps its own back.
+// In IGMPv1, IGMPv2 and MLDv1 a host that hears another's report suppresses its own. So a report from IPoIB also counts for
+// the Ethernet hosts in the group.
 void PacketTranslation::Heard(const IpAddr& group, bool wanted, bool from_ethernet) {
   if (!from_ethernet) {
     if (wanted) k_.groups.Suppressed(group, k_.now);
@@ -212,8 +214,8 @@ void PacketTranslation::Heard(const IpAddr& group, bool wanted, bool from_ethern
   if (k_.groups.Report(group, wanted, k_.now)) querier_.AskFor(group, k_.now);
 }
 
-// RFC 2131 §4.1: servers, and relays of theirs, send from port 67; to a client, or to a relay of another link, which is nothing
-// to learn from. Nor is what a client beyond the routers gets that renews its lease.
+// RFC 2131 §4.1: servers and relays send from port 67 to a client, or to a relay of another link. Learn only from replies to
+// clients of this link: not from those to a relay, nor to a client behind a router that renews its lease.
 void PacketTranslation::LearnDhcp(const Ipv4Packet& packet, bool from_ethernet) {
   if (packet.protocol != kProtocolUdp || packet.payload.size() < sizeof(be16) || !packet.fragment.IsWhole()) return;
   if (ReadWire<be16>(packet.payload.data()).value() != kDhcpServerPort) return;
@@ -227,9 +229,9 @@ void PacketTranslation::LearnDhcp(const Ipv4Packet& packet, bool from_ethernet) 
   if (!from_ethernet) LearnClient(message->fields(), packet.destination);
 }
 
-// A server that does not heed the broadcast flag sends to the address that its client will have, and could not ask for it yet:
-// but who that is, the message says (RFC 2131 §4.1). One that has its address already (§4.3.5) can be asked, and may be far
-// away.
+// A server that ignores the broadcast flag sends to the address that the client will have, and the client cannot answer ARP
+// for it yet. But the reply has the client's hardware address (RFC 2131 §4.1). A client that already has its address (§4.3.5)
+// answers ARP, and may be on another link.
 void PacketTranslation::LearnClient(const DhcpFields& reply, Ipv4Addr destination) {
   if (reply.hardware_type != kDhcpEthernet || reply.hardware_length != MacAddr::kSize || reply.yours != destination) return;
   if (!reply.client.IsZero()) return;

@@ -1,10 +1,10 @@
-// PacketTranslation: IPv4 and IPv6 packets across the gateway, all but neighbour discovery.
+// PacketTranslation: carries IPv4 and IPv6 packets across the gateway, except neighbour discovery.
 //
-// A packet crosses as it is: the gateway is a bridge and no router, so TTL and hop limit stay. From Ethernet its MAC
-// destination says which station or group it is for; from IPoIB its IP destination does (see Delivery). What is larger than the
-// other side's MTU is cut, or its sender told (RFC 791 §3.2, RFC 1191 §4, RFC 8201 §4); DHCP requests of Ethernet clients get
-// the broadcast flag (RFC 4390 §2.1: an IPoIB server cannot answer to a MAC address); and on the way the gateway reads what
-// IGMP, MLD and DHCP say, to listen where Ethernet hosts want to and to know routers.
+// A packet crosses unchanged: the gateway is a bridge, so TTL and hop limit stay. A frame's MAC destination names the station
+// or group, an IPoIB packet's IP destination names the Ethernet host (see Delivery). A packet above the other side's MTU is
+// fragmented, or its sender gets an ICMP error (RFC 791 §3.2, RFC 1191 §4, RFC 8201 §4). DHCP requests of Ethernet clients get
+// the broadcast flag (RFC 4390 §2.1: an IPoIB server cannot reply to a MAC address). The gateway snoops IGMP and MLD to learn
+// which groups to join, and DHCP to learn routers.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_PACKET_TRANSLATION_H_
@@ -39,12 +39,12 @@ class PacketTranslation {
   void Imitate(const PacketTranslation& other) { errors_ = other.errors_; }
 
  private:
-  // What both IPs have in common of a packet from Ethernet.
+  // A packet from Ethernet, for both IP versions.
   struct FromEthernet {
     const EthernetInfo& frame;
     IpAddr source;
     IpAddr destination;
-    const Station* station = nullptr;  // that it is for; null: for `group`
+    const Station* station = nullptr;  // its destination; null if that is `group`
     IpAddr group;
   };
   using Emit = absl::FunctionRef<Drop(absl::Span<const uint8_t>)>;

@@ -40,7 +40,7 @@ TEST_F(PacketTranslationTest, UnicastBothWays) {
   }
 }
 
-// From outside of our codec: a ping of Linux.
+// A ping of Linux, as a check from outside of our codec.
 TEST_F(PacketTranslationTest, Linux) {
   Introduce(2, 1);
   for (const char* const datagram : {kLinuxPing, kLinuxPing6}) {
@@ -175,7 +175,7 @@ TEST_F(PacketTranslationTest, ChecksumsAreFinished) {
   EXPECT_EQ((*this)[Drop::kBadChecksumRequest], 3u);
 }
 
-// The packet, the MTUs, and what comes of it.
+// The packet, the MTUs, and the result.
 TEST_F(PacketTranslationTest, TooBigFromEthernet) {
   Introduce(1, 1);
   Bytes df = Udp4(HostIp(1), PeerIp(1), 4000);
@@ -245,7 +245,7 @@ TEST_F(PacketTranslationTest, ErrorsAreLimited) {
   EXPECT_EQ((*this)[Event::kTooBigLimited], 150u);
 }
 
-// RFC 1122 §3.2.2: nobody is told about a broadcast.
+// RFC 1122 §3.2.2: no ICMP error for a broadcast.
 TEST_F(PacketTranslationTest, NoErrorsAboutGroups) {
   Introduce(1, 1);
   Bytes df = Udp4(HostIp(1), Ip4("10.0.0.255"), 4000);
@@ -290,7 +290,7 @@ TEST_F(PacketTranslationTest, ReportsBecomeListening) {
   EXPECT_FALSE(Listens(group)) << "an IPoIB host listens itself";
 }
 
-// Who could say hello in a gateway's name would silence it.
+// A host that could send hellos in a gateway's name would silence the gateway.
 TEST_F(PacketTranslationTest, NoHostReachesTheGatewaysOwnGroup) {
   Introduce(1, 1);
   const Ipv6Addr group = Ip6("ff12::e01b:6777");
@@ -310,7 +310,7 @@ TEST_F(PacketTranslationTest, NoHostReachesTheGatewaysOwnGroup) {
   One();
 }
 
-// From outside of our codec: MLDv2 of Linux' ib_ipoib, as an Ethernet host sends it too.
+// An MLDv2 report of Linux's ib_ipoib, as a check from outside of our codec; an Ethernet host sends the same.
 TEST_F(PacketTranslationTest, LinuxReport) {
   Bytes packet = FromHex(kLinuxMulticastReport);
   packet.erase(packet.begin(), packet.begin() + kIpoibHeaderSize);
@@ -343,7 +343,7 @@ TEST_F(PacketTranslationTest, DhcpOfEthernetClientsIsAnsweredByBroadcast) {
   EXPECT_EQ(message->fields().hardware_type, kDhcpEthernet);
   EXPECT_EQ((*this)[Event::kDhcpBroadcast], 1u);
 
-  // The server has not heeded it, and sends to the address that the client will have.
+  // The server has ignored the flag, and sends to the address that the client will have.
   Bytes offer = discover;
   offer[0] = 2;
   WriteWire(be32(HostIp(5).value()), &offer[16]);
@@ -354,7 +354,7 @@ TEST_F(PacketTranslationTest, DhcpOfEthernetClientsIsAnsweredByBroadcast) {
   EXPECT_EQ(One().destination, HostMac(5));
 }
 
-// What a DHCP server says of another link is nothing that holds here.
+// DHCP replies for another link do not hold here.
 TEST_F(PacketTranslationTest, DhcpTeachesOfThisLinkOnly) {
   const auto ack = [](Ipv4Addr to, uint16_t port, Ipv4Addr relay, uint8_t subnet) {
     Bytes message(236);
@@ -379,13 +379,13 @@ TEST_F(PacketTranslationTest, DhcpTeachesOfThisLinkOnly) {
   EXPECT_FALSE(translator_.knowledge().neighbors.Find(Ip4("10.0.4.7")).has_value()) << "it is not here";
   PeerSends(1, ack(HostIp(1), 68, Ipv4Addr(), 5));
   EXPECT_EQ(where("10.0.5.9"), OnLink::Where::kHere) << "to a host of this link";
-  // A relay leaves its address of this link in what it passes on to the client (RFC 1542 §4.1.2).
+  // A relay's own address on this link is in the reply that it forwards to the client (RFC 1542 §4.1.2).
   FromIpoib(IpoibType::kIpv4, ack(Ipv4Addr::Broadcast(), 68, PeerIp(1), 6), PeerAddr(1), true);
   EXPECT_EQ(where("10.0.6.9"), OnLink::Where::kHere) << "to all";
   sink_.Take();
 }
 
-// RFC 4390: an IPoIB client's message has no hardware address, and is as it was on Ethernet.
+// RFC 4390: an IPoIB client's message has no hardware address, and crosses unchanged.
 TEST_F(PacketTranslationTest, DhcpOfIpoibClientsPasses) {
   Bytes discover(240 + 8);
   discover[0] = 1, discover[1] = 32, discover[10] = 0x80;

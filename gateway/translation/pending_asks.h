@@ -1,7 +1,8 @@
-// PendingAsks: who asked for what, for the few seconds in which an answer may come.
+// PendingAsks: remembers for a few seconds which Ethernet hosts asked for a target.
 //
-// On IPoIB all Ethernet hosts are at the gateway's one address, so an answer says by its target IP address for whom it is. One
-// to a probe (RFC 5227 §2.1.1) has 0.0.0.0 there, one to RARP nothing that was there before (RFC 903): these go to who asked.
+// On IPoIB all Ethernet hosts are at the gateway's address, so an ARP reply names its host by the target IP address. The reply
+// to a probe (RFC 5227 §2.1.1) has 0.0.0.0 there, and a RARP reply an address that is new (RFC 903). These go to the hosts
+// that asked.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_
@@ -22,11 +23,11 @@ namespace eoib::translation {
 
 class PendingAsks {
  public:
-  static constexpr size_t kMaxAskers = 4;  // of one target; then the one who asked first goes
+  static constexpr size_t kMaxAskers = 4;  // for one target; a fifth replaces the first
 
   explicit PendingAsks(const Options& options) : age_(options.pending_age), asks_(options.max_pending_asks) {}
 
-  // `target` is 0.0.0.0 for RARP, which asks for nothing known.
+  // `target` is 0.0.0.0 for RARP, whose requests name no IP address.
   void Add(const IpAddr& target, MacAddr asker, absl::Time now) {
     auto* ask = asks_.Hear(target, now);
     if (ask == nullptr) {
@@ -36,7 +37,7 @@ class PendingAsks {
     ask->value.Add(asker);
   }
 
-  // Those who asked for `target`. Good until the next call.
+  // The hosts that asked for `target`. Valid until the next call.
   absl::Span<const MacAddr> Askers(const IpAddr& target, absl::Time now) {
     Expire(now);
     const auto* const ask = asks_.Find(target);

@@ -41,11 +41,11 @@ void Querier::Imitate(const Querier& other) {
 void Querier::Tick(absl::Time now) {
   if (!options_.query_groups || now < next_) return;
   const absl::Time next = now + (started_++ == 0 ? options_.query_interval / 4 : options_.query_interval);
-  // RFC 3376 §6.6.2: where another one asks, this one does as soon as that is present no more.
+  // RFC 3376 §6.6.2: if another querier is present, this one resumes when that has been silent for OtherPresent().
   next_ = std::min(IsIgmpQuerier(now) ? next : other_igmp_ + OtherPresent(),
                    IsMldQuerier(now) ? next : other_mld_ + OtherPresent());
   if (output_->Obstacle() != Drop::kNone) return;
-  // The first of a start is for what was reported before, whoever asks otherwise.
+  // The first query after Start() collects earlier reports, even if another querier is present.
   if (started_ == 1 || IsIgmpQuerier(now)) AskIgmp(Ipv4Addr(), kMaxResponse);
   if (started_ == 1 || IsMldQuerier(now)) AskMld(Ipv6Addr(), kMaxResponse);
 }

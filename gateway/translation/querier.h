@@ -1,10 +1,10 @@
-// Querier: asks Ethernet hosts which groups they want, where nobody else does.
+// Querier: sends IGMP and MLD queries to Ethernet hosts, if the VES has no other querier.
 //
-// Hosts report a group when they join it, and from then on only if they are asked (RFC 3376 §5, RFC 3810 §6). A VES need not
-// have a router, and a gateway that has just started has not heard what was reported before. So it asks: at its start, and then
-// at the intervals of a querier for as long as it hears no other one (RFC 3376 §8.5); it does not take part in their election,
-// in which it would have to have an address. IGMP is asked from 0.0.0.0 (RFC 4541 §2.1.1), MLD from a link-local address made
-// of the gateway's own MAC address (RFC 4291 appendix A), because hosts ignore other questions (RFC 3810 §5.1.14).
+// A host reports a group when it joins it, and later only in answer to a query (RFC 3376 §5, RFC 3810 §6). A VES may have no
+// router, and a gateway that has just started has missed earlier reports. So the gateway queries at its start, and then
+// periodically while it hears no other querier (RFC 3376 §8.5). It does not take part in the querier election, which needs an
+// address. IGMP queries come from 0.0.0.0 (RFC 4541 §2.1.1), MLD queries from a link-local address made of the gateway's own
+// MAC address (RFC 4291 appendix A), because hosts ignore others (RFC 3810 §5.1.14).
 //
 // Owned by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_QUERIER_H_
@@ -18,7 +18,7 @@
 
 namespace eoib::translation {
 
-// fe80::/64 and the modified EUI-64 of a MAC address.
+// fe80::/64 with the modified EUI-64 of a MAC address.
 Ipv6Addr LinkLocalOf(MacAddr mac);
 
 class Querier {
@@ -26,13 +26,13 @@ class Querier {
   Querier(const Options& options, Output* output, Counters* counters, const MacAddr* own_mac)
       : options_(options), output_(output), counters_(counters), own_mac_(*own_mac) {}
 
-  // Asks at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Once the output can send. Who
-  // else asked before that is forgotten: it may have been the gateway that worked until now.
+  // Queries at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Call it when the output can
+  // send. Forgets other queriers: the last one may have been the gateway that was active until now.
   void Start(absl::Time now);
-  // A query of another querier passed.
+  // Another querier's query was heard.
   void HeardIgmp(absl::Time now) { other_igmp_ = now; }
   void HeardMld(absl::Time now) { other_mld_ = now; }
-  // A host left `group`: do others want it still?
+  // A host left `group`: queries whether others still want it.
   void AskFor(const IpAddr& group, absl::Time now);
 
   // See Translator.

@@ -35,7 +35,7 @@ void Questioner::AskIpoib(const Question& question, const Station* at) {
     const auto arp = ArpRequest(own, question.on_behalf.ipv4(), target, question.target.ipv4());
     return at != nullptr ? output_->ToIpoib(IpoibType::kArp, arp, target) : output_->Broadcast(IpoibType::kArp, arp);
   }
-  // RFC 4861 §7.1.1: from nobody it has to be to the group, whichever way it gets there.
+  // RFC 4861 §7.1.1: a solicitation from :: must have a multicast destination, even in a unicast datagram.
   const bool direct = at != nullptr && !question.on_behalf.IsUnspecified();
   BuildSolicitation(question.on_behalf.ipv6(), own, question.target.ipv6(), direct, &packet_);
   if (at != nullptr) return output_->ToIpoib(IpoibType::kIpv6, packet_, at->address());

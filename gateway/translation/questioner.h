@@ -1,11 +1,12 @@
-// Questioner: the ARP and neighbour discovery that the gateway says by itself, for others: it has no IP address.
+// Questioner: builds and sends the gateway's own ARP requests, solicitations and announcements. The gateway has no IP address,
+// so it sends them on behalf of hosts.
 //
-// A question is asked for the host whose packet raised it: from its IP address, and from its MAC address or, on IPoIB, from the
-// gateway's, which is where the answer has to go. If that host is not of this link (its packet came through a router), the
-// question looks like a look for a duplicate (RFC 5227 §2.1.1; RFC 4862 §5.4.2), which whoever has the address answers and
-// nobody remembers.
+// A solicitation is on behalf of the host whose packet caused it: it has that host's IP address and MAC address, or on IPoIB
+// the gateway's address, to which the answer must come. If that host is not on this link (its packet came through a router),
+// the solicitation is a probe (RFC 5227 §2.1.1; RFC 4862 §5.4.2): the owner of the address answers it, and no host learns from
+// it.
 //
-// An announcement is what the host would say itself if it knew that it should: RFC 5227 §2.3, RFC 4861 §7.2.6.
+// An announcement is the one that the host itself would send: RFC 5227 §2.3, RFC 4861 §7.2.6.
 #ifndef EOIB_GATEWAY_TRANSLATION_QUESTIONER_H_
 #define EOIB_GATEWAY_TRANSLATION_QUESTIONER_H_
 
@@ -24,13 +25,13 @@ class Questioner {
  public:
   explicit Questioner(Output* output) : output_(output) {}
 
-  // Asks Ethernet for question.target.
+  // Solicits question.target on Ethernet.
   void AskEthernet(const Question& question);
-  // Asks IPoIB; the station alone at which the target was, if `at` is not null.
+  // Solicits question.target on IPoIB: by unicast to `at`, or to the broadcast or solicited-node group if `at` is null.
   void AskIpoib(const Question& question, const Station* at);
 
-  // Says to all of Ethernet that `ip` is at a station's MAC address, to all of IPoIB that it is at the gateway's; and whether
-  // it is a router's, which hosts would cease to use if it did not say so (RFC 4861 §7.2.5).
+  // Announces `ip` on Ethernet, at a station's MAC address, or on IPoIB, at the gateway's address. `router` sets the R flag:
+  // hosts stop using a router that is advertised without it (RFC 4861 §7.2.5).
   void AnnounceToEthernet(const IpAddr& ip, bool router, MacAddr mac);
   void AnnounceToIpoib(const IpAddr& ip, bool router);
 

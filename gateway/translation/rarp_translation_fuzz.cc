@@ -1,4 +1,4 @@
-// Packets of RARP, across the gateway both ways.
+// Fuzzes the translation of RARP packets, in both directions.
 #include "gateway/translation/fuzz_for_test.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,8 +1,8 @@
-// Resolver: packets from IPoIB that wait until an Ethernet host says at which MAC address it is.
+// Resolver: holds packets from IPoIB while the gateway resolves the MAC address of their Ethernet host.
 //
-// IPoIB hosts resolve a neighbour themselves, and the answer crosses; so the gateway has to ask only when it forgot, or started
-// later than its hosts, or the packet is for a host beyond a router. RFC 1122 §2.3.2.2 and RFC 4861 §7.2.2: a few packets are
-// held for each address, the latest rather than the first; three questions, a second apart.
+// IPoIB hosts resolve a neighbour themselves, and the gateway learns from the answer. So it has to solicit only if its entry
+// has aged out, if it started after its hosts, or for the router of a remote address. As RFC 1122 §2.3.2.2 and RFC 4861 §7.2.2
+// have it, the resolver holds a few packets for each address, the latest ones, and solicits three times, one second apart.
 //
 // Owned by the translation, on its thread. Copies packets.
 #ifndef EOIB_GATEWAY_TRANSLATION_RESOLVER_H_
@@ -25,19 +25,19 @@
 
 namespace eoib::translation {
 
-// A packet that waits.
+// A waiting packet.
 struct HeldPacket {
   uint16_t ethertype = 0;
   MacAddr source;  // its station's
   std::vector<uint8_t> bytes;
 };
 
-// A question for `target` of the gateway's own.
+// A solicitation of the gateway's own for `target`.
 struct Question {
   IpAddr target;
-  IpAddr on_behalf;     // who would like to know; unspecified if that is nobody of this link: then it looks like a probe
-  MacAddr asker;        // its MAC address
-  bool direct = false;  // to the address that the target had, rather than to all
+  IpAddr on_behalf;     // the host that needs the answer; unspecified if it is not on this link: then a probe is sent
+  MacAddr asker;        // that host's MAC address
+  bool direct = false;  // unicast to the target's known address, not multicast
 };
 
 class Resolver {
@@ -46,12 +46,12 @@ class Resolver {
 
   bool IsWaitingFor(const IpAddr& target) const { return targets_.Find(target) != nullptr; }
   bool full() const { return targets_.full(); }
-  // Begins to wait for question.target, which has just been asked for. Requires !full() and !IsWaitingFor(target).
+  // Begins to wait for question.target, which has just been solicited. Requires !full() and !IsWaitingFor(target).
   void Start(const Question& question, absl::Time now) {
     targets_.Add(question.target, Target{question, 1, now + options_.resolve_interval, {}}, now);
     next_ = std::min(next_, now + options_.resolve_interval);
   }
-  // Adds a packet that waits for `target`; returns how many older ones went for it. Requires IsWaitingFor(target).
+  // Holds a packet for `target`; returns how many older ones were dropped for it. Requires IsWaitingFor(target).
   size_t Hold(const IpAddr& target, HeldPacket packet) {
     std::deque<HeldPacket>& packets = targets_.Find(target)->value.packets;
     packets.push_back(std::move(packet));
@@ -59,7 +59,7 @@ class Resolver {
     packets.pop_front();
     return 1;
   }
-  // What waited for `target`, in its order; from now on nothing waits for it.
+  // Returns the packets that wait for `target`, in order, and ends the wait.
   std::deque<HeldPacket> Take(const IpAddr& target) {
     auto* const entry = targets_.Find(target);
     if (entry == nullptr) return {};
@@ -68,7 +68,8 @@ class Resolver {
     return packets;
   }
 
-  // Calls ask(question) for each that is due again, and give_up(target) for each that had its last; which then Takes it.
+  // Calls ask(question) for each retry that is due, and give_up(target) for each target that had its last one. `give_up` must
+  // Take the target.
   void Tick(absl::Time now, absl::FunctionRef<void(const Question&)> ask, absl::FunctionRef<void(const IpAddr&)> give_up) {
     if (now < next_) return;
     std::vector<Question> due;
@@ -93,7 +94,7 @@ class Resolver {
   }
   absl::Time NextDeadline() const { return targets_.size() == 0 ? absl::InfiniteFuture() : next_; }
   size_t size() const { return targets_.size(); }
-  // Packets that wait.
+  // The number of waiting packets.
   size_t held() const {
     size_t held = 0;
     targets_.ForEach([&held](const auto& target) { held += target.value.packets.size(); });

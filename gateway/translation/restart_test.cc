@@ -1,4 +1,4 @@
-// What a gateway knows and says after its restart, and when it takes over from another one.
+// The tables and announcements of a gateway after its restart, and when it takes over from another one.
 #include "absl/strings/str_cat.h"
 #include "gateway/translation/nd_packet.h"
 #include "gateway/translation/translator.h"
@@ -10,7 +10,7 @@ namespace {
 
 class RestartTest : public TranslatorTest {
  protected:
-  // Another process on the same tables, whose link is up with another queue pair; what it sends in three seconds.
+  // Another process with the same tables, whose link comes up with another queue pair; returns what it sends in three seconds.
   std::vector<SinkForTest::Output> AfterARestart() {
     SinkForTest sink;
     Translator again(QuietOptions({}), &clock_, &sink);
@@ -26,7 +26,7 @@ class RestartTest : public TranslatorTest {
     }
     return sink.Take();
   }
-  // The flags of the advertisement of `target` among them; nothing if there is none.
+  // The flags of the advertisement of `target` among the outputs; absent if there is none.
   static absl::optional<uint8_t> FlagsOf(const std::vector<SinkForTest::Output>& outputs, const Ipv6Addr& target) {
     for (const auto& out : outputs) {
       NdMessage message;
@@ -46,7 +46,7 @@ TEST_F(RestartTest, StandsBy) {
   Advance(absl::Seconds(10));
   EXPECT_TRUE(sink_.Take().empty());
   EXPECT_EQ((*this)[Drop::kStandby], 6u);
-  // What the other gateway says about its Ethernet hosts, and what it says on Ethernet for stations.
+  // The other gateway's advertisements of its Ethernet hosts on IPoIB, and of stations on Ethernet.
   const IpoibAddress other(Qpn(0x55), GidOf(0x55));
   FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kRequest, other, HostIp(1), IpoibAddress(), PeerIp(1)}), other,
             true);
@@ -97,7 +97,7 @@ TEST_F(RestartTest, AnnouncesEverythingAfterARestart) {
   }
   EXPECT_EQ(a_second.back(), 200u);
   EXPECT_LE(a_second[0], options.announcements_per_second + options.announcement_burst);
-  // The youngest first: both sides' host 50.
+  // The youngest entries first: host 50 of both sides.
   ASSERT_EQ(sink.outputs.size(), 200u);
   for (size_t i = 0; i < 4; ++i) {
     const auto& out = sink.outputs[i];
@@ -115,7 +115,7 @@ TEST_F(RestartTest, AnnouncesEverythingAfterARestart) {
       EXPECT_EQ(IpoibAddressIn(message, NdOptionType::kTargetLinkAddress), link.own);
     }
   }
-  // A packet of a station that has not spoken since, without a global route header: TCP goes on.
+  // A packet without a GRH from a station that has been silent since: TCP goes on.
   Bytes packet = Udp4(PeerIp(7), HostIp(7));
   sink.outputs.clear();
   again.FromIpoib({IpoibType::kIpv4, absl::MakeSpan(packet), absl::nullopt, false});
@@ -138,7 +138,7 @@ TEST_F(RestartTest, AnotherAddressOfItsOwnIsAnnounced) {
   EXPECT_EQ((*this)[Event::kAnnounced], 4u);
 }
 
-// RFC 4861 §7.2.5: a router that is announced as none is no host's default router any more.
+// RFC 4861 §7.2.5: hosts stop using a default router that is announced without the R flag.
 TEST_F(RestartTest, RoutersAreAnnouncedAsRouters) {
   Introduce(1, 1);
   Introduce(2, 2);
@@ -151,13 +151,13 @@ TEST_F(RestartTest, RoutersAreAnnouncedAsRouters) {
   EXPECT_EQ(FlagsOf(outputs, HostIp6(1)), kNaOverride | kNaRouter);
   EXPECT_EQ(FlagsOf(outputs, PeerIp6(1)), kNaOverride | kNaRouter);
   EXPECT_EQ(FlagsOf(outputs, HostIp6(2)), kNaOverride);
-  // It ceases to be one.
+  // The host is no longer a router.
   BuildAdvertisement(HostIp6(1), /*router=*/false, HostMac(1), &packet);
   FromEthernet(Frame(GroupMac(kAllNodes), HostMac(1), kEtherTypeIpv6, packet));
   EXPECT_EQ(FlagsOf(AfterARestart(), HostIp6(1)), kNaOverride);
 }
 
-// An address that went from one side to the other is still in the table of the former owner's.
+// An address that moved to the other side is still in the table of its former side.
 TEST_F(RestartTest, OfTwoOwnersTheLaterIsAnnounced) {
   Introduce(1, 1);
   Advance(absl::Minutes(1));
@@ -173,7 +173,7 @@ TEST_F(RestartTest, OfTwoOwnersTheLaterIsAnnounced) {
   EXPECT_EQ(to_ipoib, 1u);
 }
 
-// Packets of IPoIB hosts to a host beyond the link go to the router that was learned before the restart.
+// IPoIB hosts' packets for remote addresses go to the router that was learned before the restart.
 TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
   Introduce(1, 1);
   OnLink& link = const_cast<Knowledge&>(translator_.knowledge()).on_link;
@@ -198,7 +198,7 @@ TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
   }
 }
 
-// Those who talk with each other ask each other alone, and who stands by hears nothing of it.
+// Hosts that talk to each other revalidate by unicast, which a gateway that stands by does not hear.
 TEST_F(RestartTest, NobodyAgesWhileAnotherGatewayWorks) {
   Introduce(1, 1);
   translator_.SetActive(false);

@@ -1,6 +1,6 @@
-// SavedTables: what a gateway has to know again after a restart, as plain data. Who keeps it on disk is another.
+// SavedTables: the tables that a gateway keeps over a restart, as plain data. gateway/table_file.h puts them on disk.
 //
-// Times are ages and what is left, since the clock of the one that saves and of the one that restores need not agree.
+// Times are ages and remaining times, because the clocks of the two processes need not agree.
 #ifndef EOIB_GATEWAY_TRANSLATION_SAVED_TABLES_H_
 #define EOIB_GATEWAY_TRANSLATION_SAVED_TABLES_H_
 
@@ -22,7 +22,7 @@ struct SavedIp {
   friend bool operator==(const SavedIp&, const SavedIp&) = default;
 };
 
-// An IPoIB interface; the one of all that must never be lost is its MAC address.
+// An IPoIB interface. Its MAC address is the most important item: Ethernet hosts use it.
 struct SavedStation {
   Gid gid;
   uint16_t ordinal = 0;
@@ -43,7 +43,7 @@ struct SavedNeighbor {
   friend bool operator==(const SavedNeighbor&, const SavedNeighbor&) = default;
 };
 
-// What was learned of the link (OnLink), and for how long it still holds; absl::InfiniteDuration() is for ever.
+// A prefix and a router that OnLink has learned. `left` is the remaining lifetime; absl::InfiniteDuration() means for ever.
 struct SavedPrefix {
   IpAddr address;
   int length = 0;

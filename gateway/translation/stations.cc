@@ -6,7 +6,7 @@
 namespace eoib::translation {
 namespace {
 
-constexpr absl::Duration kProbeOf = absl::Seconds(1);  // a station silent for so long may be who probes for its address
+constexpr absl::Duration kProbeOf = absl::Seconds(1);  // after this silence, a probe for its address may be the station's own
 
 // The finalizer of SplitMix64: each bit of the input changes half of the output's.
 constexpr uint64_t Mix(uint64_t x) {
@@ -101,7 +101,7 @@ std::vector<SavedStation> Stations::Save(absl::Time now) const {
   return saved;
 }
 
-// In the order in which Restore has them back, so that the next restart knows the same.
+// In the order in which Restore adds them, so that Save after Restore gives the same.
 std::vector<SavedIp> Stations::SaveIps(const Station& station, absl::Time now) const {
   std::vector<SavedIp> saved;
   for (const IpAddr& ip : station.ips) {
@@ -112,7 +112,7 @@ std::vector<SavedIp> Stations::SaveIps(const Station& station, absl::Time now) c
   return saved;
 }
 
-// Tables want to hear of things in the order in which they were heard; what was saved has the latest first.
+// An AgedTable takes entries in the order in which they were heard; Save writes the last heard first.
 void Stations::Restore(const std::vector<SavedStation>& saved, absl::Time now, MacTaken taken) {
   std::vector<const SavedStation*> oldest_first;
   for (auto station = saved.rbegin(); station != saved.rend(); ++station) oldest_first.push_back(&*station);
@@ -156,6 +156,7 @@ Station* Stations::Create(const IpoibAddress& address, absl::Time now, MacTaken 
   station.id = {address.gid(), MakeOrdinal(address.gid())};
   station.qpn = address.qpn();
   station.heard = now;
+  // Another salt resolves a collision. The result depends on the order of arrival, so MAC addresses are saved.
   for (uint32_t salt = 0;; ++salt) {
     station.mac = StationMac(station.id, salt);
     if (!by_mac_.contains(station.mac) && !taken(station.mac)) break;
@@ -187,7 +188,7 @@ absl::optional<uint16_t> Stations::FreeOrdinal(const Gid& gid) const {
   return absl::nullopt;
 }
 
-// At the limit, the interface of this port goes that was not heard for longest: who invents interfaces displaces his own.
+// At the limit, the longest silent interface of this port is evicted: a port that invents interfaces displaces its own.
 uint16_t Stations::MakeOrdinal(const Gid& gid) {
   if (const auto free = FreeOrdinal(gid); free.has_value()) return *free;
   StationId oldest{gid, 0};
@@ -200,8 +201,9 @@ uint16_t Stations::MakeOrdinal(const Gid& gid) {
   return oldest.ordinal;
 }
 
-// True if who speaks from `address` is `owner` with another QPN. Who has addresses of its own there is another interface, which
-// takes one over. A probe alone says little: while the owner still speaks, it may be a neighbour's on the same port.
+// True if the sender at `address` is `owner` with another QPN. A sender that already has addresses of its own is another
+// interface, which takes the address over. A probe counts only if the owner is silent: otherwise it may come from another
+// interface of the same port.
 bool Stations::ComesBack(const Station& owner, const IpoibAddress& address, Claim claim, absl::Time now) const {
   const Station* const at = FindByAddress(address);
   if (owner.id.gid != address.gid() || (at != nullptr && !at->ips.empty())) return false;
@@ -209,7 +211,7 @@ bool Stations::ComesBack(const Station& owner, const IpoibAddress& address, Clai
 }
 
 Station* Stations::Rebind(StationId id, const IpoibAddress& address, absl::Time now) {
-  Forget(address);
+  Forget(address);  // the entry that the new QPN got before it claimed an address
   auto* const entry = stations_.Hear(id, now);
   by_address_.erase(entry->value.address());
   entry->value.qpn = address.qpn();

@@ -1,18 +1,12 @@
-// Stations: the IPoIB interfaces that the gateway has heard, and the MAC address under which each is known on Ethernet.
+// Stations: the IPoIB interfaces that the gateway has heard, and the MAC address of each on Ethernet. README.md describes how
+// an interface is identified, and how its MAC address is made.
 //
-// What an interface is. Its IPoIB address has a GID, which is its port's and lasts, and a QPN, which is another after every
-// restart (RFC 4391 §9.4); and several interfaces may share a GID. So an interface is (GID, ordinal), and what tells that it is
-// an old one with a new QPN are its IP addresses: who claims a known one from the same GID is the same interface come back. A
-// QPN that claims no known address at its GID is another interface, with the next ordinal.
+// An interface is (GID, ordinal). Its QPN changes with each restart (RFC 4391 §9.4), and several interfaces may share a GID,
+// so the gateway recognizes a restarted interface by its IP addresses: a QPN that claims a known address at the same GID is
+// that interface. A QPN that claims no known address is a new interface, with the next ordinal. An interface that was heard
+// before it claimed an address (a DHCP request comes from 0.0.0.0) merges into the old one when it claims an address of that.
 //
-// The MAC address is a hash of GID and ordinal, locally administered (IEEE 802c §9.3), so two gateways give an interface the
-// same, and so does one that has lost its memory. If two interfaces come to the same, or an Ethernet host has it already, the
-// later one hashes again with another salt; that is why MAC addresses are saved.
-//
-// An interface without addresses, met before it claimed any (a DHCP request comes from 0.0.0.0), turns into the old one when it
-// claims an address of that. See AgedTable for who goes when there are too many.
-//
-// Owned by the translation, on its thread. Pointers to stations are good until one is added or something expires.
+// Owned by the translation, on its thread. Pointers to stations are valid until a station is added or removed.
 #ifndef EOIB_GATEWAY_TRANSLATION_STATIONS_H_
 #define EOIB_GATEWAY_TRANSLATION_STATIONS_H_
 
@@ -33,7 +27,7 @@
 
 namespace eoib::translation {
 
-// An interface, for ever.
+// The identity of an interface, which survives its restarts.
 struct StationId {
   Gid gid;
   uint16_t ordinal = 0;
@@ -47,7 +41,7 @@ struct StationId {
 
 struct Station {
   StationId id;
-  Qpn qpn;  // today's
+  Qpn qpn;  // the current one
   MacAddr mac;
   std::vector<IpAddr> ips;  // in the order in which they were claimed
   absl::Time heard;
@@ -55,18 +49,18 @@ struct Station {
   IpoibAddress address() const { return {qpn, id.gid}; }
 };
 
-// The MAC address of an interface; the salt is 0 unless that one is taken.
+// The MAC address of an interface: a hash, locally administered (IEEE 802c §9.3). The salt is 0 unless that address is taken.
 MacAddr StationMac(const StationId& id, uint32_t salt);
 
 class Stations {
  public:
-  // How much a packet says about who has an address.
+  // How strongly a packet claims an address.
   enum class Claim : uint8_t {
-    kProbe,   // would like to have it: only tells who comes back
-    kHas,     // says that it has it
-    kAnswer,  // says so to who asked: nobody's invention
+    kProbe,   // the sender would like to have the address: may only identify a restarted interface
+    kHas,     // the sender has the address
+    kAnswer,  // the sender has it, and says so in answer to a solicitation: confirms the entry
   };
-  // Whether a MAC address is an Ethernet host's.
+  // True if an Ethernet host has the MAC address.
   using MacTaken = absl::FunctionRef<bool(MacAddr)>;
 
   Stations(const Options& options, Counters* counters);
@@ -77,31 +71,31 @@ class Stations {
   // When `ip` was last heard at its station; InfinitePast() if no station has it.
   absl::Time IpHeard(const IpAddr& ip) const;
 
-  // The station at `address`, heard now; a new one if none is there. Requires a unicast GID that is not zero, and no address of
-  // a gateway's.
+  // Marks the station at `address` as heard, and makes one if there is none. Requires a unicast GID that is not zero, and an
+  // address that is no gateway's.
   const Station* Hear(const IpoibAddress& address, absl::Time now, MacTaken taken);
-  // The same of one that claims `ip`, which CanBeHost().
+  // The same for a sender that claims `ip`, which CanBeHost().
   const Station* HearClaim(const IpoibAddress& address, const IpAddr& ip, Claim claim, absl::Time now, MacTaken taken);
-  // The same of one that is known, and sent a packet from `ip` to this gateway alone. `ip` may be another's, or a host's beyond
-  // a router: then only the station was heard.
+  // A known station sent a packet from `ip` to this gateway alone: confirms the station, and `ip` if it is the station's. `ip`
+  // may belong to another host if the station is a router.
   void HearFrom(const Station& station, const IpAddr& ip, absl::Time now);
 
   // Forgets the station at an address; false if there is none.
   bool Forget(const IpoibAddress& address);
-  // Forgets what has not been heard for as long as the options say.
+  // Forgets stations and addresses that have been silent for station_age.
   void Expire(absl::Time now);
   absl::Time NextExpiry() const;
 
   size_t size() const { return stations_.size(); }
   size_t ips() const { return ips_.size(); }
-  // How often something changed that is to be saved.
+  // Grows with each change that is to be saved.
   uint64_t changes() const { return changes_; }
 
-  // Calls visit(station, ip, heard, confirmed) for each address, those heard of last first within each rank.
+  // Calls visit(station, ip, heard, confirmed) for each address, the last heard first within each rank.
   void ForEachIp(absl::FunctionRef<void(const Station&, const IpAddr&, absl::Time heard, bool confirmed)> visit) const;
   void ForEach(absl::FunctionRef<void(const Station&)> visit) const;
   std::vector<SavedStation> Save(absl::Time now) const;
-  // Takes what was saved into an empty table. What cannot be (a MAC address or an ordinal twice) is left out.
+  // Fills an empty table. Skips invalid entries, such as a second station with the same MAC address or ordinal.
   void Restore(const std::vector<SavedStation>& saved, absl::Time now, MacTaken taken);
 
  private:
@@ -129,7 +123,7 @@ class Stations {
   AgedTable<IpAddr, StationId> ips_;
   absl::flat_hash_map<IpoibAddress, StationId> by_address_;
   absl::flat_hash_map<MacAddr, StationId> by_mac_;
-  absl::flat_hash_map<Gid, uint16_t> per_gid_;  // how many stations
+  absl::flat_hash_map<Gid, uint16_t> per_gid_;  // the number of its stations
   uint64_t changes_ = 0;
 };
 

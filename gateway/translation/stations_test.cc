@@ -31,7 +31,7 @@ class StationsTest : public testing::Test {
 };
 
 TEST_F(StationsTest, MacAddressesLast) {
-  // Typed here, so that an update of the gateway never renames everybody's neighbours.
+  // Typed here: a new version of the gateway must not change the MAC addresses.
   EXPECT_EQ(StationMac({Port(0x0002'c903'000e'0b72), 0}, 0).ToString(), "02:51:9e:ca:3f:73");
   std::set<MacAddr> macs;
   for (uint64_t port = 0; port < 1000; ++port) {
@@ -64,7 +64,7 @@ TEST_F(StationsTest, AnotherInterfaceOfThePort) {
   EXPECT_EQ(Claims(2, 0x48, 3)->id.ordinal, 0) << "of another port";
 }
 
-// A DHCP request comes before any address does.
+// A DHCP request comes before its sender has an address.
 TEST_F(StationsTest, TurnsIntoTheOldOneWhenItClaimsItsAddress) {
   const MacAddr mac = Claims(1, 0x48, 1)->mac;
   EXPECT_EQ(Hears(1, 0x99)->id.ordinal, 1);
@@ -109,7 +109,7 @@ TEST_F(StationsTest, SavedAndRestored) {
   for (const SavedStation& station : saved) {
     EXPECT_EQ(restored.FindByMac(station.mac)->id, (StationId{station.gid, station.ordinal}));
   }
-  // What cannot be is left out: a file may be damaged.
+  // Invalid entries are left out: a file may be damaged.
   auto twice = saved;
   twice.insert(twice.end(), saved.begin(), saved.end());
   twice[0].mac = MacAddr::Broadcast();
@@ -151,7 +151,7 @@ TEST_F(StationsTest, Ages) {
   EXPECT_EQ(stations_.FindByIp(Ip(1)), nullptr);
 }
 
-// Whatever is heard, the four ways to find a station agree, and an interface keeps its MAC address for as long as it is known.
+// After any input, the four ways to find a station agree, and a known interface keeps its MAC address.
 TEST_F(StationsTest, Model) {
   std::mt19937_64 random(SeedForTest());
   Options options;

@@ -9,10 +9,10 @@
 namespace eoib::translation {
 namespace {
 
-// The gateway has a station's MAC address of its own, with an ordinal that no station comes to.
+// The gateway's own MAC address is made like a station's, with an ordinal that no station reaches.
 MacAddr GatewayMac(const IpoibAddress& own) { return StationMac({own.gid(), 0xffff}, 0); }
 
-// Finishes the checksum that the frame's sender left to others; false if there is no such place in its payload.
+// Completes a checksum that the sender left to the receiver (NEEDS_CSUM); false if the field is outside the payload.
 bool FinishChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) {
   if (!request.needed) return true;
   const size_t field = size_t{request.start} + request.offset;
@@ -82,7 +82,7 @@ Drop Translator::TranslateIpv6Frame(const EthernetInfo& info, absl::Span<uint8_t
 }
 
 Drop Translator::TranslatePacket(const ipoib::Packet& packet) {
-  // No link, no packets: what comes now is from before, and whether its sender is this gateway itself is not known.
+  // While the link is down, the gateway's own address is unknown, so a looped packet of its own could not be recognized.
   if (!k_.output.link().has_value()) return Drop::kLinkDown;
   if (packet.source.has_value()) {
     if (const Drop drop = k_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
@@ -146,6 +146,7 @@ void Translator::SetActive(bool active) {
   AnnounceIfDue();
 }
 
+// Postpones the announcements while the output cannot send.
 void Translator::AnnounceIfDue() {
   if (!unannounced_ || k_.output.Obstacle() != Drop::kNone) return;
   unannounced_ = false;
@@ -160,7 +161,7 @@ void Translator::AnnounceAll() {
   announcements_.Start(std::move(all));
 }
 
-// An address may have gone from one side to the other, and not be forgotten there yet: the later word counts.
+// An address that moved to the other side may still be in both tables. Announce it for the side that was heard last.
 void Translator::Announce(const Announcement& announcement) {
   const IpAddr& ip = announcement.ip;
   const absl::Time here = k_.stations.IpHeard(ip), there = k_.neighbors.Heard(ip);
@@ -199,7 +200,8 @@ void Translator::AskIpoib(const Question& question) {
   questioner_.AskIpoib(question, at);
 }
 
-// Who stands by does not hear those who talk with one another, since they ask each other alone; so nobody ages then.
+// A gateway that stands by does not hear hosts that talk to each other, because they revalidate by unicast. So entries do not
+// age while it stands by.
 void Translator::Expire() {
   if (k_.now >= ages_from_) {
     k_.stations.Expire(k_.now);

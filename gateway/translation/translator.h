@@ -1,13 +1,12 @@
-// Translator: the gateway between the frames of one VLAN of a VES and the packets of one IPoIB link, so that both sides believe
-// that they share one IP subnet.
+// Translator: translates between the frames of one VLAN of a VES and the packets of one IPoIB link, so that the hosts of both
+// sides share one IP subnet.
 //
 // Ethernet hosts see each IPoIB host under a MAC address of its own (Stations). IPoIB hosts see all Ethernet hosts under one
-// link-layer address, the gateway's, and the gateway tells them apart by their IP addresses (Neighbors). README.md has what
-// becomes what.
+// link-layer address, the gateway's, and the gateway tells them apart by their IP addresses (Neighbors). README.md lists the
+// translations.
 //
-// It does no I/O: what it sends goes to a Sink, what time it is says a Clock, and what it has to do later it does in Tick().
-// The same inputs give the same outputs. One thread. Saving its tables, and deciding which of two gateways is active, are
-// others'.
+// It does no I/O: it sends to a Sink, reads the time from a Clock, and does later work in Tick(). The same inputs give the
+// same outputs. One thread. Saving the tables, and electing the active gateway, is left to the caller.
 #ifndef EOIB_GATEWAY_TRANSLATION_TRANSLATOR_H_
 #define EOIB_GATEWAY_TRANSLATION_TRANSLATOR_H_
 
@@ -41,50 +40,49 @@ struct NeighborRow {
   enum class State : uint8_t {
     kReachable,  // heard within alive_for
     kStale,
-    kSilent,  // asked for, and has not answered yet
+    kSilent,  // solicited, without an answer yet
   };
   IpAddr ip;
   Side side = Side::kEthernet;
-  MacAddr mac;           // under which Ethernet knows it
-  IpoibAddress ipoib;    // under which IPoIB knows it: of Ethernet hosts the gateway's own
-  uint16_t ordinal = 0;  // of an IPoIB host
+  MacAddr mac;           // its address on Ethernet
+  IpoibAddress ipoib;    // its address on IPoIB; for an Ethernet host the gateway's own
+  uint16_t ordinal = 0;  // for an IPoIB host
   absl::Duration age;
   State state = State::kReachable;
 };
 
 class Translator {
  public:
-  // `clock` and `sink` have to outlive it. Starts active, with the IPoIB link down.
+  // `clock` and `sink` outlive it. Starts active, with the IPoIB link down.
   Translator(const Options& options, const Clock* clock, Sink* sink);
 
-  // A frame of the VLAN, without its tag, from the destination MAC on. Its checksum is finished in it, if it is to be.
+  // Takes a frame of the VLAN, untagged, from the destination MAC on. Completes its checksum in place if `checksum` asks for
+  // it.
   void FromEthernet(absl::Span<uint8_t> frame, const ChecksumRequest& checksum);
-  // A packet of the link. Its bytes may change.
+  // Takes a packet of the link. Its bytes may change.
   void FromIpoib(const ipoib::Packet& packet);
 
-  // The state of the interface, at first and after each change. Where the gateway has another address now, everything is
-  // announced again.
+  // Sets the state of the interface; call it first and after each change. If the gateway's own address has changed, it
+  // announces all hosts.
   void OnLinkState(const absl::optional<ipoib::LinkState>& link);
   void SetEthernetMtu(uint32_t mtu) { k_.output.SetEthernetMtu(mtu); }
-  // Whether this gateway works, or another one does while this one learns. One that begins to work announces everything.
+  // An inactive gateway learns and sends nothing. A gateway that becomes active announces all hosts.
   void SetActive(bool active);
-  // The addresses of other gateways to this link: what comes from there is no host's. Those that are known already as stations
-  // are forgotten.
+  // Sets the addresses of other gateways to this link, whose packets are no host's. Forgets stations at these addresses.
   void SetOtherGateways(std::vector<IpoibAddress> gateways) { k_.SetOtherGateways(std::move(gateways)); }
 
-  // To be called at NextDeadline() or later, and when that changed; any call of the above may have changed it.
+  // Call it at NextDeadline(). Each of the calls above may change that.
   void Tick();
   absl::Time NextDeadline() const;
 
-  // What is to be known again after a restart, and how often it changed.
+  // The tables to keep over a restart, and a number that grows when stations or neighbors change.
   SavedTables Save() const;
   uint64_t changes() const { return k_.stations.changes() + k_.neighbors.changes(); }
-  // Takes what was saved, before anything was heard; announced as soon as the link is up.
+  // Restores saved tables. Call it before the first packet. The gateway announces the hosts as soon as the link is up.
   void Restore(const SavedTables& saved);
 
-  // Knows from now on what another one knows, as far as that decides what becomes of a packet: for who asks what would, with a
-  // sink of his own, and must not change anything. Requires the other's options, and that this one has heard nothing yet. What
-  // the sink hears meanwhile means nothing.
+  // Copies all state of `other` that decides over a packet, so that a trace can run a packet without changing `other`.
+  // Requires the same options, and that this one has had no packets. Ignore the sink's calls meanwhile.
   void Imitate(const Translator& other);
 
   const Counters& counters() const { return k_.counters; }
@@ -113,9 +111,9 @@ class Translator {
   NdTranslation nd_;
   PacketTranslation packets_;
   Announcements announcements_;
-  IpoibAddress announced_own_;  // the address that IPoIB hosts know
-  bool unannounced_ = true;     // there is something that others do not know; to be said once the output can send
-  absl::Time ages_from_ = absl::InfinitePast();  // from when on hosts that are silent are forgotten
+  IpoibAddress announced_own_;  // the own address that IPoIB hosts know
+  bool unannounced_ = true;     // announce all hosts once the output can send
+  absl::Time ages_from_ = absl::InfinitePast();  // no ageing before
 };
 
 }  // namespace eoib::translation

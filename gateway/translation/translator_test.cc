@@ -43,7 +43,7 @@ TEST_F(GatewayTest, UnicastAllocatesNothing) {
   counting_allocations = true;
   for (int i = 0; i < 100; ++i) {
     translator.FromEthernet(absl::MakeSpan(frame), {});
-    counting_allocations &= sink.bytes == frame.data() + 14;  // not a copy
+    counting_allocations &= sink.bytes == frame.data() + 14;  // the frame's own bytes, not a copy
     translator.FromIpoib({IpoibType::kIpv4, absl::MakeSpan(packet), PeerAddr(1), false});
   }
   EXPECT_TRUE(counting_allocations);
@@ -52,7 +52,7 @@ TEST_F(GatewayTest, UnicastAllocatesNothing) {
   EXPECT_EQ(sink.count, 200);
 }
 
-// RFC 4391 §9.4. The station says nothing by itself.
+// RFC 4391 §9.4. The station sends nothing by itself.
 TEST_F(GatewayTest, StationBackWithAnotherQpnIsReachedWithinThreeSeconds) {
   Introduce(1, 1);
   const IpoibAddress again(Qpn(0x777), PeerAddr(1).gid());
@@ -73,7 +73,7 @@ TEST_F(GatewayTest, StationBackWithAnotherQpnIsReachedWithinThreeSeconds) {
       flow(absl::Milliseconds(100));
       for (const auto& ask : Asks()) {
         const auto arp = ParseIpoibArp(ask.payload);
-        if (ask.kind != OutputKind::kGroup) continue;  // to the queue pair that is gone
+        if (ask.kind != OutputKind::kGroup) continue;  // to the old queue pair
         EXPECT_EQ(arp->sender_ip, HostIp(1));
         EXPECT_EQ(arp->sender, kLinkForTest.own);
         FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, after, PeerIp(1), kLinkForTest.own, HostIp(1)}),
@@ -118,7 +118,7 @@ TEST_F(GatewayTest, OneWayTrafficAsksOneHostOnly) {
   EXPECT_LE(asks, 60u) << "one a second";
 }
 
-// On behalf of a host far away the question has no sender; then it has to look like a look for a duplicate in every respect.
+// A solicitation on behalf of a remote host has no sender address; it must then be a correct probe.
 TEST_F(GatewayTest, AsksForRoutedPacketsAsNobody) {
   Introduce(1, 1);
   Advance(absl::Seconds(2));
@@ -152,7 +152,7 @@ TEST_F(GatewayTest, AnAddressMayHaveGoneToEthernet) {
   EXPECT_EQ(ParseEthernetArp(asks[0].payload)->target_ip, PeerIp(2));
 }
 
-// Whoever waits for NextDeadline() sleeps most of the time, and finds an end.
+// A caller that waits for NextDeadline() sleeps most of the time, and in the end for ever.
 TEST_F(GatewayTest, WakesUpRarely) {
   Introduce(1, 1);
   PeerSends(1, Udp4(PeerIp(1), HostIp(7)));
@@ -235,7 +235,7 @@ TEST_F(RouterTest, HostsBeyondTheLinkAreBehindIt) {
   auto outputs = sink_.Take();
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_EQ(outputs[0].destination, HostMac(9));
-  // And back: the source is nobody's of this link, and no station is asked for on its behalf.
+  // In the other direction: the source is not on this link, and no station is solicited on its behalf.
   FromEthernet(Frame(PeerMac(1), HostMac(9), kEtherTypeIpv4, Udp4(Ip4("192.0.2.1"), PeerIp(1))));
   outputs = sink_.Take();
   ASSERT_EQ(outputs.size(), 1u);
@@ -282,7 +282,7 @@ TEST_F(RouterWithoutPrefixTest, IsTriedAfterTheHostItself) {
   }
 }
 
-// A scan of ten thousand addresses from each side: what the other side sees of it, and that the others go on.
+// Each side scans ten thousand addresses: the other side sees few solicitations, and other hosts are not disturbed.
 TEST_F(GatewayTest, ScansAreNoStorms) {
   for (const bool from_ethernet : {true, false}) {
     Introduce(1, 1);
@@ -293,7 +293,7 @@ TEST_F(GatewayTest, ScansAreNoStorms) {
       const Ipv4Addr target(0x0a01'0000 + static_cast<uint32_t>(i));
       from_ethernet ? HostAsks(1, target) : PeerAsks(1, target);
       if (i % 100 == 0) {
-        // Host 2 talks with peer 2, and looks for one that was not known, meanwhile.
+        // Host 2 talks with peer 2 meanwhile, and looks for a new one.
         HostSends(2, 2, Udp4(HostIp(2), PeerIp(2)));
         PeerSends(2, Udp4(PeerIp(2), HostIp(2)));
         from_ethernet ? HostAsks(2, PeerIp(3)) : PeerAsks(2, HostIp(3));
@@ -367,7 +367,7 @@ TEST_F(GatewayTest, Dump) {
   EXPECT_EQ(rows[2].ipoib, PeerAddr(1));
 }
 
-// The gateway's own questions go unanswered meanwhile; they are no reason to leave the station alone when it is back.
+// The gateway's own solicitations go unanswered meanwhile; their back-off must not delay the station's return.
 TEST_F(GatewayTest, AStationThatWasAwayForLongIsReachedByABroadcast) {
   HostAsks(1, HostIp(1));
   PeerAsks(1, PeerIp(1));
@@ -406,7 +406,7 @@ TEST_F(GatewayTest, AsksForGroupsWhereNobodyElseDoes) {
   EXPECT_EQ(ParseGroupMessage(*ParseIpv6Packet(first[1].payload), &mld), GroupVerdict::kQuery);
   EXPECT_EQ(first[0].destination.ToString(), "01:00:5e:00:00:01");
   EXPECT_EQ(run(absl::Seconds(125 * 4)).size(), 2 * 4u);
-  // Another querier of IGMP.
+  // Another IGMP querier.
   IgmpQueryBuffer query;
   BuildGeneralQuery(HostIp(1), {}, &query);
   for (int i = 0; i < 4; ++i) {
@@ -421,7 +421,7 @@ TEST_F(GatewayTest, AsksForGroupsWhereNobodyElseDoes) {
   EXPECT_TRUE(std::any_of(late.begin(), late.end(), [](const auto& out) { return out.type == kEtherTypeIpv4; }));
 }
 
-// What it heard asking was the gateway that worked until now.
+// The querier that it heard was the gateway that was active until now.
 TEST_F(GatewayTest, WhoTakesOverAsksForGroupsAtOnce) {
   SinkForTest sink;
   Translator translator(Options(), &clock_, &sink);

@@ -1,4 +1,4 @@
-// What tests of the translation have in common: a sink that remembers, hosts on both sides, and their packets. Test only.
+// The fixture of the translation's tests: a sink that records its calls, hosts on both sides, and their packets. Test only.
 #ifndef EOIB_GATEWAY_TRANSLATION_TRANSLATOR_TEST_FIXTURE_H_
 #define EOIB_GATEWAY_TRANSLATION_TRANSLATOR_TEST_FIXTURE_H_
 
@@ -23,7 +23,7 @@ namespace eoib::translation {
 
 using Bytes = std::vector<uint8_t>;
 
-// What came out, in one line each: "frame DESTINATION SOURCE TYPE HEX", "packet TO TYPE HEX", "group MGID TYPE HEX [beyond]".
+// Records the translation's outputs, and the groups that it listens to.
 class SinkForTest final : public Sink {
  public:
   struct Output {
@@ -135,7 +135,7 @@ class TranslatorTest : public testing::Test {
     translator_.FromIpoib({type, absl::MakeSpan(payload), source, group});
   }
   void Advance(absl::Duration by) {
-    // In the steps in which the daemon would wake up.
+    // In steps: the daemon would wake up at each deadline.
     const absl::Time end = clock_.Now() + by;
     while (clock_.Now() < end) {
       const absl::Time next = std::min(end, std::max(translator_.NextDeadline(), clock_.Now() + absl::Microseconds(1)));
@@ -144,7 +144,7 @@ class TranslatorTest : public testing::Test {
     }
   }
 
-  // Ethernet host `n` asks everybody for `target`; IPoIB host `n` does.
+  // Ethernet host `n` broadcasts an ARP request for `target`; PeerAsks: IPoIB host `n` does.
   void HostAsks(int n, Ipv4Addr target) {
     FromEthernet(Frame(MacAddr::Broadcast(), HostMac(n), kEtherTypeArp,
                        ArpBytes(EthernetArp{ArpOperation::kRequest, HostMac(n), HostIp(n), MacAddr(), target})));
@@ -153,7 +153,7 @@ class TranslatorTest : public testing::Test {
     const IpoibAddress from = address.value_or(PeerAddr(n));
     FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kRequest, from, PeerIp(n), IpoibAddress(), target}), from, true);
   }
-  // Both sides are known to the gateway, over IPv4 and IPv6; nothing is remembered of how.
+  // Makes the gateway learn both hosts' IPv4 and IPv6 addresses; clears the recorded outputs.
   void Introduce(int host, int peer) {
     HostAsks(host, HostIp(host));
     PeerAsks(peer, PeerIp(peer));
@@ -173,7 +173,7 @@ class TranslatorTest : public testing::Test {
   uint64_t operator[](Drop drop) const { return translator_.counters()[drop]; }
   uint64_t operator[](Event event) const { return translator_.counters()[event]; }
 
-  // What comes in has one end each.
+  // Each packet has one disposition.
   void ExpectConservation() const {
     const auto& c = translator_.counters();
     EXPECT_EQ(c[Event::kFramesIn] + c[Event::kPacketsIn], c[Event::kCrossed] + c[Event::kHeldPackets] + c.InputDrops());
