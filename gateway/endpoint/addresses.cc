@@ -12,10 +12,11 @@ std::string Rival(const absl::optional<IpoibAddress>& rival) {
   return rival.has_value() ? rival->ToString() : "another interface of the link";
 }
 
-// The better of two to ask from.
+// The preference of an address as the source of solicitations; higher is better.
 int Fitness(const InterfaceAddress& own, const IpAddr& target) {
   if (own.address.is_ipv4()) return own.OnLink(target) ? 2 : 1;
-  return own.address.IsLinkLocal() ? 2 : 1;  // RFC 4861 §7.2.2 takes any; a router's answer comes back only to one of the link
+  // RFC 4861 §7.2.2 allows any address; the answer of a router reaches a link-local address for certain.
+  return own.address.IsLinkLocal() ? 2 : 1;
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ void Addresses::Release(const IpAddr& address) {
 
 void Addresses::OnKernelAdded(const InterfaceAddress& address) {
   if (Item* item = FindItem(address.address); item != nullptr) {
-    // Added once more by hand after it was found to be somebody's: looked for once more.
+    // An operator has added a duplicate again: start duplicate address detection again.
     const bool again = !item->in_kernel && item->state != AddressState::kAssigned;
     item->in_kernel = true;
     if (again) Begin(item);
@@ -95,7 +96,7 @@ void Addresses::OnKernelChanged(const InterfaceAddress& address) {
 void Addresses::OnKernelRemoved(const IpAddr& address) {
   Item* item = FindItem(address);
   if (item == nullptr || !std::exchange(item->in_kernel, false)) return;
-  if (item->state == AddressState::kDuplicate) return;  // it was we who removed it
+  if (item->state == AddressState::kDuplicate) return;  // OnDuplicate removed it
   if (item->origin == AddressOrigin::kKernel) return Erase(address);
   item->state = AddressState::kRemoved;
   dad_->Stop(address);
@@ -139,7 +140,7 @@ void Addresses::Erase(const IpAddr& address) {
 void Addresses::OnUnique(const IpAddr& address) {
   Item* item = FindItem(address);
   if (item == nullptr) return;
-  // One that a killed program left ends when its lease would have.
+  // Add also sets the lifetime, for an address that a killed process has left on the TUN.
   const bool ends = item->until != absl::InfiniteFuture();
   const absl::Status status = !item->in_kernel || ends ? kernel_->Add(item->address, item->until) : absl::OkStatus();
   if (!status.ok() && !item->in_kernel) return Refuse(item, status);
@@ -149,7 +150,7 @@ void Addresses::OnUnique(const IpAddr& address) {
   Tell(item->address.address);
 }
 
-// Free, but this host would not hear what is sent to it.
+// The address is free, but the kernel would drop packets to it. So it is not announced.
 void Addresses::Refuse(Item* item, const absl::Status& status) {
   Log(status);
   item->state = AddressState::kRefused;
@@ -174,7 +175,7 @@ void Addresses::OnContested(const IpAddr& address, const absl::optional<IpoibAdd
   if (item == nullptr) return;
   ++item->contests;
   item->rival = rival;
-  // As often as Dad announces, however often others say so.
+  // Log only when Dad announces, which is rate-limited.
   if (!announced) return;
   LogWarning(absl::StrCat("address ", address.ToString(), " of this host is used by ", Rival(rival), ", too: defending it"));
 }
@@ -223,6 +224,7 @@ void Addresses::Log(const absl::Status& status) const {
   if (!status.ok()) LogWarning(status.message());
 }
 
+// Copies the address, because a callback may erase the item that holds it.
 void Addresses::Tell(const IpAddr& address) {
   const IpAddr copy = address;
   for (const Changed& changed : changed_) changed(copy);

@@ -1,12 +1,12 @@
-// Addresses: which IP addresses this host has on the link, would like to have, and must not have.
+// Addresses: the IP addresses of this host on the link, with their origin and state.
 //
-// They come from four sides: the link-local address of the port (RFC 4391 §8), the operator's flags, DHCP, and `ip addr add` on
-// the TUN. The first three are put on the TUN only when duplicate address detection has found them free; the last is there
-// before anybody can ask, so it is taken off again if it is not free. Until then nothing is sent from it, and nobody answers
+// They come from four sources: the link-local address of the port (RFC 4391 §8), the operator's flags, DHCP, and `ip addr add`
+// on the TUN. The first three are added to the TUN after duplicate address detection. An address of the last kind is on the
+// TUN already, and is removed if it is a duplicate. While an address is tentative, the host neither sends from it nor answers
 // for it.
 //
-// Between the kernel (KernelAddresses tells what is on the TUN, and changes it), Dad (whose Owner this is) and who reads: the
-// responders, IpHost, Memberships, `show`. One thread.
+// It works with the kernel through KernelAddresses, and is the Owner of Dad. Readers are the responders, IpHost, Memberships
+// and `show`. One thread.
 #ifndef EOIB_GATEWAY_ENDPOINT_ADDRESSES_H_
 #define EOIB_GATEWAY_ENDPOINT_ADDRESSES_H_
 
@@ -29,7 +29,7 @@ namespace eoib::endpoint {
 class KernelAddresses {
  public:
   virtual ~KernelAddresses() = default;
-  // An address that is there already, or is not, is no error. The kernel takes it off by itself at `until`.
+  // To add an existing address, or remove a missing one, is no error. The kernel removes the address by itself at `until`.
   virtual absl::Status Add(const InterfaceAddress& address, absl::Time until) = 0;
   virtual absl::Status Remove(const InterfaceAddress& address) = 0;
 };
@@ -38,9 +38,9 @@ enum class AddressOrigin : uint8_t { kLinkLocal, kOperator, kDhcp, kKernel };
 enum class AddressState : uint8_t {
   kTentative,
   kAssigned,
-  kDuplicate,  // withheld
-  kRemoved,    // taken off the TUN by somebody, say with `ip link set down`; put there again when that is up
-  kRefused,    // by the kernel, say without IPv6: not ours; tried again when the TUN or the link comes up
+  kDuplicate,  // another interface has it: not used here
+  kRemoved,    // removed from the TUN from outside, such as by `ip link set down`; added again when the TUN is up
+  kRefused,    // the kernel refused it, for example without IPv6; retried when the TUN or the link comes up
 };
 const char* ToString(AddressOrigin origin);
 const char* ToString(AddressState state);
@@ -52,36 +52,36 @@ class Addresses final : public Dad::Owner {
     AddressOrigin origin = AddressOrigin::kKernel;
     AddressState state = AddressState::kTentative;
     bool in_kernel = false;
-    absl::Time until = absl::InfiniteFuture();  // then the kernel takes it off, if this program is dead by then
-    absl::optional<IpoibAddress> rival;         // who has a duplicate, or has last contested it
+    absl::Time until = absl::InfiniteFuture();  // the kernel removes it then, even if this program is dead
+    absl::optional<IpoibAddress> rival;         // the interface that has the duplicate, or last contested the address
     uint64_t contests = 0;
     std::string refusal;  // the kernel's reason
   };
-  // A state has changed, or there is one address more or less. Called last; may call everything here.
+  // An address was added or removed, or its state has changed. Called last, so it may call any function here.
   using Changed = std::function<void(const IpAddr&)>;
 
-  // Stays the caller's. Connect tells the one who asks others; before anything else.
+  // `kernel` and `dad` outlive it. Call Connect first.
   explicit Addresses(KernelAddresses* kernel) : kernel_(kernel) {}
   Addresses(const Addresses&) = delete;
   Addresses& operator=(const Addresses&) = delete;
   void Connect(Dad* dad) { dad_ = dad; }
   void OnChange(Changed changed) { changed_.push_back(std::move(changed)); }
 
-  // This host is to have the address, if it is free. What is there already stays as it is.
+  // Takes the address if it is free. An address that exists already only changes its origin.
   void Want(const InterfaceAddress& address, AddressOrigin origin);
-  // How long, if not for ever.
+  // Limits the lifetime of an address.
   void KeepUntil(const IpAddr& address, absl::Time until);
-  // Not any more.
+  // Gives the address up, and removes it from the TUN.
   void Release(const IpAddr& address);
 
-  // What the kernel says of the TUN.
+  // Changes of the TUN's addresses in the kernel.
   void OnKernelAdded(const InterfaceAddress& address);
-  // Of several lengths that the address had there, one is gone and this remains.
+  // The address had several prefix lengths; one was removed, and this one remains.
   void OnKernelChanged(const InterfaceAddress& address);
-  // With no length any more.
+  // The last prefix length was removed.
   void OnKernelRemoved(const IpAddr& address);
   void OnTunUp();
-  // The link has come up, perhaps with another MTU: what the kernel refused it may take now.
+  // The link has come up, perhaps with another MTU: the kernel may now accept addresses that it refused.
   void OnLinkUp();
 
   // Dad::Owner.
@@ -94,7 +94,7 @@ class Addresses final : public Dad::Owner {
   const Item* Find(const IpAddr& address) const;
   // True if a subnet of an assigned address has this broadcast address.
   bool IsSubnetBroadcast(Ipv4Addr destination) const;
-  // An assigned address to ask for `target` from: of its subnet if there is one, link-local in IPv6, or any.
+  // An assigned source address for solicitations of `target`: IPv4 prefers one of its subnet, IPv6 a link-local one.
   absl::optional<IpAddr> SourceFor(const IpAddr& target) const;
   const std::map<IpAddr, Item>& items() const { return items_; }
 

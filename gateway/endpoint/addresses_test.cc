@@ -1,4 +1,4 @@
-// Addresses of a host, from the moment that somebody wants them: what is asked, who answers, what the kernel then has.
+// The addresses of a host, from Want on: which probes it sends, which answers come, what the kernel then has.
 #include "gateway/endpoint/addresses.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TEST_F(AddressesTest, AddressesComeToTheTunWhenTheyAreFree) {
   EXPECT_THAT(kernel_.addresses, ElementsAre("10.0.0.2/24", std::string(kOwnLinkLocal) + "/64"));
 }
 
-// The probes are as Linux's and as RFC 5227 has them.
+// The probes match Linux's and RFC 5227.
 TEST_F(AddressesTest, GoldenProbes) {
   LinkUp();
   link_.Take();
@@ -59,7 +59,7 @@ TEST_F(AddressesTest, GoldenProbes) {
   EXPECT_TRUE(arp && nd);
 }
 
-// RFC 4862 §5.4.2: the solicitation is for those who have joined the group, which is joined first.
+// RFC 4862 §5.4.2: the host joins the solicited-node group before it sends the solicitation.
 TEST_F(AddressesTest, AProbeWaitsForItsGroup) {
   const auto probes = [this] {
     int count = 0;
@@ -123,7 +123,7 @@ TEST_F(AddressesTest, AnAddressOfTheKernelThatIsAnothersIsTakenOff) {
   EXPECT_EQ(kernel_.addresses.count("10.0.0.1/24"), 0);
   host_.addresses().OnKernelRemoved(address.address);
   EXPECT_EQ(host_.addresses().Find(address.address)->state, AddressState::kDuplicate);
-  // The operator insists.
+  // The operator adds the address again.
   host_.addresses().OnKernelAdded(address);
   EXPECT_TRUE(host_.addresses().IsTentative(address.address));
   Run(absl::Seconds(5));
@@ -177,7 +177,7 @@ TEST_F(AddressesTest, WhatTheKernelRefusesIsNotOurs) {
   ReceiveDatagram(FromHex(kLinuxDadSolicitation), true);
   Run(absl::Seconds(5));
   EXPECT_THAT(link_.Take(), IsEmpty()) << "answered for, or defended";
-  // It is tried again when that may have changed.
+  // The host retries when the kernel may have changed its mind.
   host_.addresses().OnTunUp();
   Run(absl::Seconds(5));
   EXPECT_EQ(host_.addresses().Find(Ip("fd00::2"))->state, AddressState::kRefused);
@@ -202,7 +202,7 @@ TEST_F(AddressesTest, WhatSomebodyTookOffComesBackWithTheTun) {
   EXPECT_THAT(kernel_.addresses, Contains("fd00::2/64"));
 }
 
-// Linux tells of a new IPv6 address a while after it is there, and not at all of one that is gone by then.
+// Linux reports a new IPv6 address some time after adding it, and not at all if it is gone by then.
 TEST_F(AddressesTest, WhatGoesBeforeTheKernelConfirmedItIsGone) {
   Assign({"fd00::2/64"});
   host_.addresses().OnKernelRemoved(Ip("fd00::2"));
@@ -230,7 +230,7 @@ TEST_F(AddressesTest, AnotherQueuePairIsAnnounced) {
     }
   }
   EXPECT_EQ(arp, 1);
-  EXPECT_EQ(nd, 2);  // and the link-local address
+  EXPECT_EQ(nd, 2);  // including the link-local address
 }
 
 }  // namespace

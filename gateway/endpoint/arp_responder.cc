@@ -3,19 +3,19 @@
 namespace eoib::endpoint {
 
 void ArpResponder::OnArp(const IpoibArp& packet) {
-  // What a loop beyond this link brings back.
+  // Our own packet, brought back by a loop beyond this link.
   if (packet.sender == link_->own()) return;
   const IpAddr sender(packet.sender_ip), target(packet.target_ip);
   const ArpPurpose purpose = PurposeOf(packet);
   if (purpose == ArpPurpose::kReverseRequest || purpose == ArpPurpose::kReverseReply) return;
-  // RFC 5227 §2.1.1, §2.4: any ARP packet that has it as the sender's address says so.
+  // RFC 5227 §2.1.1, §2.4: any ARP packet claims its sender IP address.
   if (!sender.IsUnspecified()) dad_->OnClaim(sender, packet.sender);
   if (purpose == ArpPurpose::kProbe) dad_->OnProbe(target, packet.sender, {});
   if (packet.operation == ArpOperation::kRequest && purpose != ArpPurpose::kGratuitous) return OnRequest(packet);
   neighbors_->OnAnswer(sender, packet.sender, addresses_->IsAssigned(target), /*overrides=*/true);
 }
 
-// RFC 826: who asks for this host's address is learned; of others' questions only what is known already is kept up to date.
+// RFC 826: learn the sender of a request for this host; a request for another host only updates an existing entry.
 void ArpResponder::OnRequest(const IpoibArp& packet) {
   const IpAddr sender(packet.sender_ip);
   if (!addresses_->IsAssigned(IpAddr(packet.target_ip))) {

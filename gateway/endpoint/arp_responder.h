@@ -1,8 +1,8 @@
-// ArpResponder: all that a host has to do with ARP (RFC 826, RFC 5227; RFC 4391 §9.2): it answers for this host's addresses,
-// asks for others', and tells the neighbour cache and Dad what others say.
+// ArpResponder: the ARP of a host (RFC 826, RFC 5227; RFC 4391 §9.2). It answers requests for this host's addresses, sends
+// requests, probes and announcements, and passes received ARP to the neighbour cache and Dad.
 //
-// A reply goes to the queue pair that asked; requests, probes and announcements are broadcast. One thread; everything given to
-// it stays the caller's.
+// A reply is unicast to the queue pair that asked; probes, announcements and requests are broadcast, except a request that
+// revalidates one neighbour. One thread; its arguments outlive it.
 #ifndef EOIB_GATEWAY_ENDPOINT_ARP_RESPONDER_H_
 #define EOIB_GATEWAY_ENDPOINT_ARP_RESPONDER_H_
 
@@ -20,10 +20,10 @@ class ArpResponder {
   ArpResponder(LinkSender* link, const Addresses* addresses, NeighborCache* neighbors, Dad* dad)
       : link_(link), addresses_(addresses), neighbors_(neighbors), dad_(dad) {}
 
-  // What came from the link.
+  // Handles a packet from the link.
   void OnArp(const IpoibArp& packet);
 
-  // Who has `target`? Of one neighbour, or of all. False if this host has no address to ask from.
+  // Sends a request for `target`, to one neighbour or by broadcast. False if this host has no source address for it.
   bool Ask(Ipv4Addr target, const absl::optional<IpoibAddress>& at);
   bool Probe(Ipv4Addr address);     // RFC 5227 §2.1.1
   void Announce(Ipv4Addr address);  // §2.3

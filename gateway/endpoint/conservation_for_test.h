@@ -1,4 +1,4 @@
-// The laws of conservation of a host, of what `stats` of eoib-ipoib shows (HostCounters has them). Test only.
+// The conservation laws of a host: equations between the counters of eoib-ipoib's `stats` (see HostCounters). Test only.
 #ifndef EOIB_GATEWAY_ENDPOINT_CONSERVATION_FOR_TEST_H_
 #define EOIB_GATEWAY_ENDPOINT_CONSERVATION_FOR_TEST_H_
 
@@ -13,7 +13,7 @@ inline std::vector<std::string> HostLaws() {
   return {"from_tun + answers = to_link + waiting + to_link_drops", "from_link + errors = to_tun + consumed + to_tun_drops"};
 }
 
-// Of the host and its link: the counters of that with "link." before them.
+// The laws of the host and its link. A counter NAME of the link is "link.NAME".
 inline std::vector<std::string> HostAndLinkLaws() {
   std::vector<std::string> laws = ipoib::LinkLaws();
   for (const std::string& law : HostLaws()) laws.push_back(law);

@@ -57,7 +57,7 @@ void Dad::OnClaim(const IpAddr& address, const absl::optional<IpoibAddress>& riv
 void Dad::OnProbe(const IpAddr& address, const absl::optional<IpoibAddress>& rival, absl::Span<const uint8_t> nonce) {
   const auto found = entries_.find(address);
   if (found == entries_.end() || found->second.phase != Phase::kProbing) return;
-  // RFC 7527 §4.2: it is our own.
+  // RFC 7527 §4.2: our own probe, looped back.
   if (absl::MakeConstSpan(found->second.nonce) == nonce) return;
   GiveUp(address, rival, &found->second);
 }
@@ -75,6 +75,7 @@ bool Dad::Defend(const IpAddr& address, Entry* entry) {
   return true;
 }
 
+// The owner's callbacks may start and stop addresses, so entries are looked up again one by one.
 void Dad::Tick() {
   const absl::Time now = clock_->Now();
   std::vector<IpAddr> due;
@@ -108,7 +109,7 @@ void Dad::RunProbing(const IpAddr& address, Entry* entry) {
   entry->timer = clock_->Now() + (entry->sent == probes ? last_wait : interval);
 }
 
-// Announced if the owner can use it: he may stop it.
+// Announces the address unless the owner stops it, because the kernel refused it.
 void Dad::OnFree(const IpAddr& address, Entry* entry) {
   BeginAnnouncing(entry);
   owner_->OnUnique(address);

@@ -51,7 +51,7 @@ class Recorder final : public Dad::Speaker, public Dad::Owner {
 class DadTest : public testing::Test {
  protected:
   DadTest() { dad_.OnLinkUp(); }
-  // Until nothing is due within `time`.
+  // Runs until nothing is due within `time`.
   void Run(absl::Duration time) {
     const absl::Time end = clock_.Now() + time;
     while (dad_.Next() <= end) {
@@ -217,7 +217,7 @@ TEST_F(DadTest, WhatIsNotHisDoesNotConcernHim) {
   EXPECT_THAT(recorder_.Take(), IsEmpty());
 }
 
-// Whatever happens in whatever order: an address is never used but after all its probes, a second and more without a conflict.
+// Random events in any order: an address is used only after all its probes, and a second or more without a conflict.
 class Judge final : public Dad::Speaker, public Dad::Owner {
  public:
   bool Probe(const IpAddr& address, const DadNonce&) override {

@@ -12,25 +12,25 @@ namespace {
 constexpr absl::Duration kFirstWait = absl::Seconds(1);
 constexpr absl::Duration kLongestWait = absl::Seconds(64);
 constexpr absl::Duration kShortestRenewal = absl::Seconds(60);  // RFC 2131 §4.4.5
-constexpr absl::Duration kSoonestRenewal = absl::Seconds(5);    // whatever T1 and T2 a server gives
+constexpr absl::Duration kSoonestRenewal = absl::Seconds(5);    // even if a server gives a smaller T1 or T2
 constexpr absl::Duration kAfterDecline = absl::Seconds(10);     // §3.1.5
-constexpr int kRequests = 4;                                    // then another server is looked for
+constexpr int kRequests = 4;                                    // without an answer; then discover again
 constexpr uint32_t kForEver = 0xffff'ffff;                      // §3.3
-constexpr size_t kMessageSize = 548;                            // §2: what every server takes
+constexpr size_t kMessageSize = 548;                            // §2: every server accepts this size
 constexpr uint16_t kLargestAnswer = 1500;
 constexpr std::array<uint8_t, 6> kWished = {
     static_cast<uint8_t>(DhcpOption::kSubnetMask),        static_cast<uint8_t>(DhcpOption::kRouters),
     static_cast<uint8_t>(DhcpOption::kDomainNameServers), static_cast<uint8_t>(DhcpOption::kDomainName),
     static_cast<uint8_t>(DhcpOption::kRenewalTime),       static_cast<uint8_t>(DhcpOption::kRebindingTime)};
 
-// 255.255.255.0: 24. Nothing if the ones are not all at the left.
+// 24 for 255.255.255.0. Absent if the mask has holes.
 absl::optional<int> PrefixLength(uint32_t mask) {
   const int ones = __builtin_popcount(mask);
   if (mask != (ones == 0 ? 0 : ~uint32_t{0} << (32 - ones))) return absl::nullopt;
   return ones;
 }
 
-// Of a server that does not say: the address' class, as hosts did before there were masks (RFC 2131 §4.3.1 has servers say it).
+// For a server that sends no mask, although RFC 2131 §4.3.1 wants one: the prefix length of the address class.
 int DefaultPrefixLength(Ipv4Addr address) {
   const uint32_t top = address.value() >> 29;
   return top < 4 ? 8 : top < 6 ? 16 : 24;
@@ -47,7 +47,7 @@ std::vector<Ipv4Addr> HostAddressesOf(const DhcpMessage& message, DhcpOption opt
   return addresses;
 }
 
-// What is shown to an operator, whatever a server says.
+// Only the printable characters, for the operator's terminal.
 std::string Printable(const std::vector<uint8_t>& bytes) {
   std::string text;
   for (const uint8_t byte : bytes) {
@@ -96,7 +96,7 @@ void DhcpClient::OnLinkUp() {
   }
 }
 
-// A lease is kept, and runs out if the link stays down; what has not come to a lease begins anew.
+// Keeps a lease, which expires if the link stays down. An exchange without a lease starts over.
 void DhcpClient::OnLinkDown() {
   link_up_ = false;
   if (state_ == DhcpState::kSelecting || state_ == DhcpState::kRequesting) Enter(DhcpState::kInit);
@@ -149,7 +149,7 @@ void DhcpClient::TickLease() {
   Confirm(state);
 }
 
-// RFC 2131 §4.1: doubled, and a second of chance.
+// RFC 2131 §4.1: doubles the wait each time, and randomizes it, here by 250 ms up or down.
 absl::Duration DhcpClient::Backoff() {
   const absl::Duration wait = std::min(kFirstWait * (1 << std::min(tries_, 6)), kLongestWait);
   ++tries_;
@@ -161,7 +161,7 @@ void DhcpClient::Discover() {
   Send(DhcpMessageType::kDiscover, Ipv4Addr(), {}, [](DhcpWriter*) {});
 }
 
-// §4.3.2: of the server that made the offer.
+// §4.3.2: requests the offered address, by broadcast, from the server that made the offer.
 void DhcpClient::Request() {
   timer_ = clock_->Now() + Backoff();
   asked_ = clock_->Now();
@@ -178,8 +178,8 @@ void DhcpClient::Confirm(DhcpState state) {
   Renew();
 }
 
-// §4.3.2: the server that has leased it, then any. In neither case the message names a server or asks for an address: it is
-// in use.
+// §4.3.2: renewing asks the server of the lease, rebinding any server. Neither message has a server identifier or a requested
+// address.
 void DhcpClient::Renew() {
   const bool renewing = state_ == DhcpState::kRenewing;
   const absl::Time next_state = renewing ? lease_->rebind : lease_->expiry;
@@ -190,18 +190,18 @@ void DhcpClient::Renew() {
   Send(DhcpMessageType::kRequest, own, {own, renewing ? lease_->server : Ipv4Addr::Broadcast()}, [](DhcpWriter*) {});
 }
 
-// §4.4.5: half of what is left, not less than a minute.
+// §4.4.5: retry after half of the remaining time, but not within a minute.
 absl::Time DhcpClient::RenewalRetry(absl::Time next_state) const {
   if (next_state == absl::InfiniteFuture()) return clock_->Now() + kLongestWait;
   return std::min(next_state, clock_->Now() + std::max(kShortestRenewal, (next_state - clock_->Now()) / 2));
 }
 
-// A server that gives times of no or few seconds is not asked as fast as it answers.
+// A server may give a T1 of few or no seconds; without a minimum the client would renew as fast as the server answers.
 absl::Time DhcpClient::NotTooSoon(absl::Time renewal) const {
   return std::min(lease_->expiry, std::max(renewal, clock_->Now() + kSoonestRenewal));
 }
 
-// §4.4.1: to all, with the address and the server in options.
+// §4.4.1: by broadcast, with the address and the server in options.
 void DhcpClient::Decline() {
   Send(DhcpMessageType::kDecline, Ipv4Addr(), {}, [this](DhcpWriter* writer) {
     writer->AddAddress(DhcpOption::kRequestedAddress, lease_->address.address.ipv4());
@@ -249,8 +249,8 @@ bool DhcpClient::OnPacket(const Ipv4Packet& packet) {
   return true;
 }
 
-// Answers are broadcast to all clients of the link, none of which has a hardware address in it: the transaction tells them
-// apart (RFC 4390 §2.2), and the identifier, which servers return (RFC 6842 §3).
+// Answers are broadcast and have no hardware address. So the client recognizes its own by the transaction id (RFC 4390 §2.2)
+// and by the client identifier, if the server returns it (RFC 6842 §3).
 bool DhcpClient::IsForUs(const DhcpMessage& message) const {
   if (message.fields().operation != BootpOperation::kReply || message.fields().transaction != transaction_) return false;
   const auto identifier = message.FindOption(DhcpOption::kClientIdentifier);
@@ -272,7 +272,7 @@ void DhcpClient::OnAck(const DhcpMessage& ack) {
   absl::optional<DhcpLease> lease = ReadLease(ack);
   if (!lease.has_value()) return;
   const bool same = lease_.has_value() && lease_->address == lease->address;
-  if (renewal && !same) {  // another address than the one that is in use
+  if (renewal && !same) {  // the server gives another address than the one in use: start over
     StartOver(absl::ZeroDuration());
     return EndLease();
   }
@@ -284,7 +284,7 @@ void DhcpClient::OnAck(const DhcpMessage& ack) {
   owner_->CheckAddress(told);
 }
 
-// §4.4.5. Times that make no sense are the defaults, 0.5 and 0.875 of the lease.
+// §4.4.5. Invalid T1 and T2 are replaced by the defaults, 0.5 and 0.875 of the lease.
 absl::optional<DhcpLease> DhcpClient::ReadLease(const DhcpMessage& ack) const {
   const auto server = ack.FindAddress(DhcpOption::kServerIdentifier);
   const auto seconds = ack.FindNumber(DhcpOption::kLeaseTime);
@@ -314,7 +314,7 @@ absl::optional<DhcpLease> DhcpClient::ReadLease(const DhcpMessage& ack) const {
 void DhcpClient::OnNak() {
   const bool renewal = state_ == DhcpState::kRenewing || state_ == DhcpState::kRebinding;
   if (state_ != DhcpState::kRequesting && !renewal) return;
-  // Not at once: two servers of different minds would keep the link busy.
+  // Wait a second: two servers that disagree would otherwise keep the client in a loop.
   StartOver(kFirstWait);
   EndLease();
 }

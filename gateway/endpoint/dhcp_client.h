@@ -1,21 +1,21 @@
-// DhcpClient: has an IPv4 address of the link leased from a DHCP server (RFC 2131), as IPoIB hosts do (RFC 4390): hardware type
-// 32 and no hardware address in its messages, a client identifier that does not change with the queue pair (RFC 4361), and
-// answers by broadcast.
+// DhcpClient: leases an IPv4 address from a DHCP server (RFC 2131), as an IPoIB host does (RFC 4390): its messages have
+// hardware type 32 and no hardware address, a client identifier that does not depend on the queue pair (RFC 4361), and the
+// broadcast flag.
 //
 //     init --discover--> selecting --offer, request--> requesting --ack--> checking --free--> bound --T1--> renewing --T2-->
 //     rebinding
 //                                                                            | |
 //                                                            taken: decline, 10 s later init              the lease ends: init
 //
-// An address that is leased is used when duplicate address detection has found it free (§2.2). After the link was down the
-// lease is confirmed by all servers at once, as in rebinding: the link may be another (§4.4.2 has a state for it, init-reboot;
-// the message differs in that an address is in use, which here it is).
+// The client uses a leased address after duplicate address detection (§2.2). After link down it asks all servers to confirm
+// the lease, as in rebinding, because it may be on another link. (§4.4.2 has the state init-reboot for that, whose message is
+// for a client that does not use the address yet; this one does.)
 //
-// Deliberate divergence: the first message is repeated after 1 s, not 4 (§4.1), doubled each time up to 64 s: there are no slow
-// links in InfiniBand, and a gateway in between may have come up a moment ago.
+// Deliberate divergence: the client retries after 1 s, not 4 s (§4.1), and doubles that up to 64 s. InfiniBand has no slow
+// links, and a gateway on the way may just have started.
 //
-// Knows neither TUN nor Interface; sends and hears IPv4 packets. One thread. The Owner's methods are called from within its
-// own, last, and may call everything here.
+// It sends and receives IPv4 packets, and knows neither TUN nor Interface. One thread. It calls the Owner last in its own
+// methods; the Owner may call any function here.
 #ifndef EOIB_GATEWAY_ENDPOINT_DHCP_CLIENT_H_
 #define EOIB_GATEWAY_ENDPOINT_DHCP_CLIENT_H_
 
@@ -45,7 +45,7 @@ struct DhcpLease {
   std::vector<Ipv4Addr> routers;
   std::vector<Ipv4Addr> name_servers;
   std::string domain;
-  absl::Duration length;             // infinite: for ever
+  absl::Duration length;             // InfiniteDuration(): for ever
   absl::Time renew, rebind, expiry;  // T1, T2 and the end (§4.4.5)
 };
 
@@ -55,15 +55,15 @@ class DhcpClient {
    public:
     virtual ~Owner() = default;
     virtual void SendDhcp(absl::Span<const uint8_t> packet) = 0;  // a whole IPv4 packet
-    // The lease's address is to be checked, and used if it is free. Answer with OnAddressFree or OnAddressTaken.
+    // Start duplicate address detection for the lease's address; answer with OnAddressFree or OnAddressTaken.
     virtual void CheckAddress(const DhcpLease& lease) = 0;
-    // The lease is in use, for the first time or with something new in it.
+    // The lease is in use: it is new, or was renewed.
     virtual void OnLease(const DhcpLease& lease) = 0;
-    // There is no lease any more, or the address was somebody's.
+    // The lease has ended, or its address was a duplicate.
     virtual void OnLeaseEnd(const DhcpLease& lease) = 0;
   };
 
-  // `client_identifier`: DhcpClientIdentifier. `random` is uniform over all numbers. The rest stays the caller's.
+  // `client_identifier`: see DhcpClientIdentifier. `random` is uniform over all 64-bit numbers. The pointers outlive it.
   DhcpClient(std::vector<uint8_t> client_identifier, std::string host_name, const Clock* clock,
              std::function<uint64_t()> random, Owner* owner);
   DhcpClient(const DhcpClient&) = delete;
@@ -71,18 +71,18 @@ class DhcpClient {
 
   void OnLinkUp();
   void OnLinkDown();
-  // A packet from the link. True if it was to a DHCP client: there is only one here.
+  // Takes a packet from the link. True if it was for a DHCP client, of which this is the only one.
   bool OnPacket(const Ipv4Packet& packet);
   void OnAddressFree(Ipv4Addr address);
   void OnAddressTaken(Ipv4Addr address);
-  // Gives the lease back (§4.4.6), and does nothing more.
+  // Releases the lease (§4.4.6) and stops the client.
   void Stop();
 
   void Tick();
   absl::Time Next() const { return timer_; }
 
   DhcpState state() const { return state_; }
-  // In use, or being checked.
+  // The lease that is in use or being checked.
   const absl::optional<DhcpLease>& lease() const { return lease_; }
 
  private:
@@ -109,7 +109,7 @@ class DhcpClient {
     Ipv4Addr source;
     Ipv4Addr destination = Ipv4Addr::Broadcast();
   };
-  // Begins with what all messages have; `add` adds what this one has.
+  // Sends a message with the common fields and options; `add` adds the others.
   void Send(DhcpMessageType type, Ipv4Addr client, const Where& where, absl::FunctionRef<void(DhcpWriter*)> add);
 
   const std::vector<uint8_t> identifier_;
@@ -121,8 +121,8 @@ class DhcpClient {
   bool link_up_ = false;
   absl::Time timer_ = absl::InfiniteFuture();
   uint32_t transaction_ = 0;
-  absl::Time began_;  // to look for an address: `secs`
-  absl::Time asked_;  // with the request that an ack answers: leases count from there
+  absl::Time began_;  // start of the exchange, for `secs`
+  absl::Time asked_;  // when the last DHCPREQUEST was sent: a lease counts from then (§4.4.1)
   int tries_ = 0;
   Ipv4Addr offered_, server_;
   absl::optional<DhcpLease> lease_;

@@ -47,7 +47,7 @@ class DhcpClientTest : public testing::Test {
     }
     clock_.Advance(end - clock_.Now());
   }
-  // The only packet that was sent, read: "discover", "request 10.0.0.7 of 10.0.0.1".
+  // The only packet that was sent, decoded: "discover", "request 10.0.0.7 of 10.0.0.1".
   std::string Sent() {
     if (owner_.sent.empty()) return "nothing";
     EXPECT_THAT(owner_.sent, SizeIs(1));
@@ -110,7 +110,7 @@ class DhcpClientTest : public testing::Test {
                                   writer.Finish(), absl::MakeSpan(bytes));
     return client->OnPacket(*ParseIpv4Packet(packet));
   }
-  // Until there is a lease of an hour.
+  // Runs until there is a lease of an hour.
   void Bind() { Bind(Answer()); }
   void Bind(const Answer& answer) {
     client_.OnLinkUp();
@@ -206,7 +206,7 @@ TEST_F(DhcpClientTest, ATakenAddressIsDeclined) {
   EXPECT_EQ(Sent(), "discover");
 }
 
-// Say because the kernel does not take the address.
+// For example because the kernel refuses the address.
 TEST_F(DhcpClientTest, ALeaseEndsAlsoIfItsAddressIsNeverFound) {
   client_.OnLinkUp();
   Run(absl::ZeroDuration());
@@ -240,7 +240,7 @@ TEST_F(DhcpClientTest, AnotherServerIsAskedAndThenTheLeaseEnds) {
     if (const std::string text = Sent(); text != "nothing") sent.push_back(text);
   }
   const std::string one = "request from 10.0.0.7 to 10.0.0.1", all = "request from 10.0.0.7";
-  // Half of what is left of 30 to 52.5 minutes, and of 52.5 to 60, at least a minute.
+  // Half of the rest of 30 to 52.5 minutes, and of 52.5 to 60, but at least a minute.
   EXPECT_EQ(absl::StrJoin(sent, "\n"),
             absl::StrJoin({one, one, one, one, one, one, all, all, all, all, std::string("discover")}, "\n"));
   EXPECT_THAT(owner_.Take(), ElementsAre("end 10.0.0.7/24"));
@@ -341,7 +341,7 @@ TEST_F(DhcpClientTest, GoldenLeases) {
   }
 }
 
-// A message or two a second at most, whatever the server says, and however fast.
+// At most one or two messages a second, whatever the server says, and however fast.
 TEST_F(DhcpClientTest, NoTimesOfAServerMakeAStorm) {
   const struct {
     const char* description;
@@ -393,7 +393,7 @@ TEST_F(DhcpClientTest, WhatIsForAServerIsTheKernels) {
   EXPECT_EQ(Sent(), "nothing");
 }
 
-// Whatever servers say, in whatever order: every lease that is told ends once, and none is used that was not checked.
+// Random servers in any order: each reported lease ends once, and none is used before it was checked.
 TEST_F(DhcpClientTest, RandomServers) {
   constexpr DhcpMessageType kTypes[] = {DhcpMessageType::kOffer, DhcpMessageType::kAck, DhcpMessageType::kNak};
   bool in_use = false, checking = false;

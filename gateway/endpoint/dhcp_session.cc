@@ -38,7 +38,7 @@ void DhcpSession::SendDhcp(absl::Span<const uint8_t> packet) { host_->FromTun(pa
 void DhcpSession::CheckAddress(const DhcpLease& lease) {
   host_->addresses().Want(lease.address, AddressOrigin::kDhcp);
   host_->addresses().KeepUntil(lease.address.address, lease.expiry);
-  OnAddressChange(lease.address.address);  // it may have been there before, by hand
+  OnAddressChange(lease.address.address);  // an operator may have added the address before, so that Want changes no state
 }
 
 void DhcpSession::OnAddressChange(const IpAddr& address) {
@@ -64,12 +64,12 @@ void DhcpSession::OnLeaseEnd(const DhcpLease& lease) {
 
 void DhcpSession::UseRouter(absl::optional<Ipv4Addr> router, const DhcpLease& lease) {
   if (!std::exchange(router_, router).has_value() && !router.has_value()) return;
-  // Also one that is the same: it may have been taken away meanwhile.
+  // Set an unchanged router, too: the kernel may have removed its route meanwhile.
   const absl::Status status = set_router_(router, lease.address.address.ipv4());
   if (!status.ok()) LogWarning(status.message());
 }
 
-// Without its address there is no way to a router.
+// The route needs the lease's address as its source, so it waits until that is assigned.
 void DhcpSession::RestoreRouter() {
   if (router_.has_value() && host_->addresses().IsAssigned(client_.lease()->address.address))
     UseRouter(router_, *client_.lease());

@@ -1,7 +1,7 @@
-// DhcpSession: what a lease (DhcpClient) means for this host: its address among the others, with duplicate address detection
-// and TUN; its router as the default route; names for `show`.
+// DhcpSession: applies the lease of a DhcpClient to this host: the address goes through duplicate address detection to the
+// TUN, the first router becomes the default route, name servers are only shown.
 //
-// One thread. The host and the kernel's side stay the caller's.
+// One thread. The host outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_DHCP_SESSION_H_
 #define EOIB_GATEWAY_ENDPOINT_DHCP_SESSION_H_
 
@@ -17,17 +17,17 @@ namespace eoib::endpoint {
 
 class DhcpSession final : public DhcpClient::Owner {
  public:
-  // The default route of the kernel, by the TUN, for packets from `source`; nothing: none.
+  // Sets the kernel's default route through the TUN, with the preferred source address `source`; absent: removes it.
   using SetRouter = std::function<absl::Status(absl::optional<Ipv4Addr> router, Ipv4Addr source)>;
 
-  // Sees the host's packets from now on. The client identifier is made of `port`, the DUID, and `pkey`, the
-  // IAID: which of the interfaces of the port (RFC 4361 §6.1). Both stay when the queue pair changes.
+  // Intercepts the host's packets from now on. The client identifier has `port` as its DUID, and `pkey` as the IAID of the
+  // port's interface (RFC 4361 §6.1). Neither changes with the queue pair.
   DhcpSession(Guid port, PKey pkey, std::string host_name, const Clock* clock, std::function<uint64_t()> random, IpHost* host,
               SetRouter set_router);
 
-  // The link has changed.
+  // The host's link_state() has changed.
   void OnLinkState();
-  // The TUN is up again: with `down` the kernel forgot its routes.
+  // The TUN is up again: the kernel removed its routes when it went down.
   void OnTunUp() { RestoreRouter(); }
   DhcpClient& client() { return client_; }
   const DhcpClient& client() const { return client_; }

@@ -1,4 +1,4 @@
-// A lease and what comes of it: the address, the route, and who the server believes to have it.
+// A lease and its effects: the address, the route, and the server's view.
 #include "gateway/endpoint/dhcp_session.h"
 
 #include <string>
@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 class DhcpSessionTest : public IpHostTestFixture {
  protected:
-  // Answers what the client has sent last, as a server with one address that can do without queues.
+  // Answers the client's last message, like a server with one address that needs no queues.
   void Answer(DhcpMessageType type, uint32_t seconds = 3600) {
     DhcpFields fields;
     for (const auto& sent : link_.Take()) {
@@ -52,7 +52,7 @@ class DhcpSessionTest : public IpHostTestFixture {
     Run(absl::Seconds(2));
     ASSERT_EQ(session_.client().state(), DhcpState::kBound);
   }
-  // From whoever leases it: a question to all.
+  // To any server: by broadcast.
   void Renew(uint32_t seconds = 3600) {
     session_.client().OnLinkDown();
     session_.client().OnLinkUp();
@@ -92,7 +92,7 @@ TEST_F(DhcpSessionTest, GoldenIdentifier) {
   EXPECT_EQ(ToHex(identifier_), absl::StrCat("ff00008001", duid));
 }
 
-// Or the kernel would keep for ever what a killed program had for an hour.
+// Otherwise the kernel would keep for ever an address that a killed program had leased for an hour.
 TEST_F(DhcpSessionTest, TheAddressEndsInTheKernelWithItsLease) {
   Lease();
   EXPECT_EQ(kernel_.ends.at("10.0.0.7/24"), session_.client().lease()->expiry);
@@ -117,7 +117,7 @@ TEST_F(DhcpSessionTest, TheRouteIsSetAgainWhenItMayBeGone) {
   EXPECT_THAT(TakeRoutes(), ElementsAre("10.0.0.254"));
   Renew();
   EXPECT_THAT(TakeRoutes(), ElementsAre("10.0.0.254"));
-  // Without the address the router is nowhere; with it the route comes back.
+  // Without the address the router is unreachable; with it the route comes back.
   host_.addresses().OnKernelAdded(*InterfaceAddress::Parse("10.0.0.7/24"));
   host_.addresses().OnKernelRemoved(Ip("10.0.0.7"));
   session_.OnTunUp();

@@ -1,5 +1,5 @@
-// Every way in which a packet of eoib-ipoib can end without being delivered. One list makes the enum, the counter, the label in
-// `eoibctl drops` and the manual's row.
+// The drop reasons of eoib-ipoib. One list makes the enum, the counters, the labels in `eoibctl drops` and the rows of the
+// manual.
 #ifndef EOIB_GATEWAY_ENDPOINT_DROP_REASON_H_
 #define EOIB_GATEWAY_ENDPOINT_DROP_REASON_H_
 
@@ -42,7 +42,7 @@ enum class EndpointDrop : uint8_t {
 
 inline constexpr size_t kEndpointDrops = static_cast<size_t>(EndpointDrop::kCount);
 
-// Where the packet was going.
+// The direction of the packet.
 enum class EndpointSide : uint8_t { kToLink, kToTun };
 
 struct EndpointDropInfo {

@@ -12,9 +12,9 @@ namespace eoib::endpoint {
 namespace {
 
 constexpr size_t kLargestPacket = 65535;
-constexpr int kPacketsARound = 64;  // then others have their turn
+constexpr int kPacketsARound = 64;  // then the loop serves other descriptors
 constexpr absl::Duration kGroupsInterval = absl::Seconds(1);
-constexpr absl::Duration kReleaseWait = absl::Milliseconds(200);
+constexpr absl::Duration kReleaseWait = absl::Milliseconds(200);  // see Stop
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Endpoint::Endpoint(const Options& options, Parts parts, ipoib::Interface* link, 
 
 absl::Status Endpoint::Start(const Options& options) {
   absl::Status status = addresses_->Start(&host_.addresses());
-  // Of a lease that may have ended since this program was killed.
+  // A former process that was killed may have left the route of a lease that has ended.
   if (wants_dhcp_) status.Update(addresses_->RemoveDefaultRoutes());
   addresses_->OnTunUp([this] {
     if (dhcp_ != nullptr) dhcp_->OnTunUp();
@@ -62,7 +62,7 @@ absl::Status Endpoint::Start(const Options& options) {
   timers_.push_back(loop_->AddDeadline([this] { return dhcp_ ? dhcp_->client().Next() : absl::InfiniteFuture(); },
                                        Flushing([this] { dhcp_->client().Tick(); })));
   host_.OnLinkChange([this] { OnLinkChange(); });
-  // The report is the first word of a change; what the kernel has by now is the last.
+  // A report may be incomplete or lost, so read the kernel's own list after each one.
   host_.OnGroupReport([this] { next_groups_ = clock_->Now(); });
   for (const InterfaceAddress& address : options.addresses) host_.addresses().Want(address, AddressOrigin::kOperator);
   host_.OnLinkState();
@@ -81,7 +81,8 @@ EventLoop::Callback Endpoint::Flushing(EventLoop::Callback work) const {
   };
 }
 
-// The server has been heard by broadcast only, perhaps: then its address is asked for before the message can go.
+// DHCPRELEASE is unicast. If the server was only heard by broadcast, its link-layer address must be resolved first: so the
+// wait.
 void Endpoint::Stop(std::function<void()> done) {
   const bool leased = dhcp_ != nullptr && dhcp_->client().lease().has_value();
   if (dhcp_ != nullptr) dhcp_->client().Stop();
@@ -89,7 +90,7 @@ void Endpoint::Stop(std::function<void()> done) {
   loop_->CallAt(clock_->Now() + (leased ? kReleaseWait : absl::ZeroDuration()), std::move(done));
 }
 
-// Which port it is, of which the client identifier is made, is known when the link is up.
+// The client identifier needs the port's GUID, which is known when the link is up.
 void Endpoint::OnLinkChange() {
   if (wants_dhcp_ && dhcp_ == nullptr && host_.link_state().has_value()) {
     dhcp_ = std::make_unique<DhcpSession>(
@@ -124,7 +125,7 @@ void Endpoint::ReadTun() {
       case TunDevice::ReadResult::kNothing:
         return;
       case TunDevice::ReadResult::kDeleted:
-        loop_->Remove(tun_->fd());  // or it would be readable for ever
+        loop_->Remove(tun_->fd());  // it would stay readable for ever
         if (on_tun_deleted_) on_tun_deleted_();
         return;
     }
@@ -133,7 +134,7 @@ void Endpoint::ReadTun() {
 
 void Endpoint::ReadGroups() {
   next_groups_ = clock_->Now() + kGroupsInterval;
-  // Without /proc, reports have to do.
+  // Without /proc, the kernel's reports must do.
   if (const auto groups = ReadKernelGroups(tun_->name())) host_.memberships().SetKernelGroups(*groups);
 }
 

@@ -1,8 +1,8 @@
-// Endpoint: eoib-ipoib without its main: a host on an IPoIB link by means of a TUN, in an event loop.
+// Endpoint: eoib-ipoib without its main: a host on an IPoIB link through a TUN, in an event loop.
 //
-// Ties IpHost, which knows protocols, to the kernel: the TUN and its addresses, routes and groups. The Interface and the loop
-// stay the caller's and outlive it; the caller makes listener() the Interface's listener. One thread, the loop's, in the TUN's
-// network namespace.
+// It connects IpHost, which speaks the protocols, to the kernel: the TUN with its addresses, routes and groups. The Interface
+// and the loop outlive it; the caller makes listener() the Interface's listener. One thread, the loop's, in the TUN's network
+// namespace.
 #ifndef EOIB_GATEWAY_ENDPOINT_ENDPOINT_H_
 #define EOIB_GATEWAY_ENDPOINT_ENDPOINT_H_
 
@@ -29,13 +29,13 @@ namespace eoib::endpoint {
 class Endpoint {
  public:
   struct Options {
-    std::string netdev;                       // of the TUN
-    std::vector<InterfaceAddress> addresses;  // that it is to have, if they are free
-    bool dhcp = false;                        // have an address leased
-    std::string host_name;                    // for DHCP servers to know it by; may be empty
+    std::string netdev;                       // the name of the TUN
+    std::vector<InterfaceAddress> addresses;  // to assign if they are free
+    bool dhcp = false;                        // lease an address
+    std::string host_name;                    // for DHCP messages; may be empty
     IpHost::Options host;
     Dad::Random random;
-    // Runs when this has sent something on the link, perhaps: a Channel collects datagrams to post them at once.
+    // Runs after each piece of work that may have sent on the link: a Channel collects datagrams and posts them in a batch.
     std::function<void()> flush = [] {};
   };
 
@@ -46,15 +46,15 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   ipoib::Listener* listener() { return &host_; }
-  // An orderly end: gives a lease back, and calls `done`, from the loop, when the server has been told as far as one can.
+  // Stops in an orderly way: releases a lease, gives that message 200 ms to leave, and calls `done` from the loop.
   void Stop(std::function<void()> done);
   void RegisterCommands(CommandRegistry* registry);
-  // Runs when somebody has deleted the TUN: there is nothing left to do then.
+  // `callback` runs when the TUN was deleted from outside; the endpoint is of no use then.
   void OnTunDeleted(std::function<void()> callback) { on_tun_deleted_ = std::move(callback); }
 
   IpHost& host() { return host_; }
   const IpHost& host() const { return host_; }
-  const DhcpSession* dhcp() const { return dhcp_.get(); }  // null: no link yet, or none wanted
+  const DhcpSession* dhcp() const { return dhcp_.get(); }  // null without --dhcp, and before the link was first up
   const TunDevice& tun() const { return *tun_; }
 
  private:
@@ -68,7 +68,7 @@ class Endpoint {
   absl::Status Start(const Options& options);
   void ReadTun();
   void ReadGroups();
-  // `work`, and then a flush.
+  // Runs `work`, then a flush.
   EventLoop::Callback Flushing(EventLoop::Callback work) const;
   void OnLinkChange();
   absl::Status SetRouter(absl::optional<Ipv4Addr> router, Ipv4Addr source);

@@ -1,4 +1,4 @@
-// What the control socket of eoib-ipoib can be asked: show, neigh, groups, stats, drops.
+// Commands of eoib-ipoib's control socket: show, neigh, groups, stats, drops.
 #ifndef EOIB_GATEWAY_ENDPOINT_ENDPOINT_COMMANDS_H_
 #define EOIB_GATEWAY_ENDPOINT_ENDPOINT_COMMANDS_H_
 
@@ -9,16 +9,16 @@
 
 namespace eoib::endpoint {
 
-// Texts for an operator. The link, and each address with where it is from and whether it is used; a duplicate with who has it.
+// Texts for the operator. ShowHost: the link, and each address with its state, origin and rival.
 std::string ShowHost(const IpHost& host);
-// Each neighbour: IP address, link-layer address, state, when it was last heard, packets that wait for it.
+// Each neighbour: IP address, link-layer address, state, when it was last heard, number of waiting packets.
 std::string ShowNeighbors(const IpHost& host);
-// The multicast groups of IP that are listened to, each with its MGID.
+// The IP multicast groups that the host listens to, each with its MGID.
 std::string ShowGroups(const IpHost& host);
 std::string ShowStats(const IpHost& host);
 std::string ShowDrops(const IpHost& host);
 
-// `host` stays the caller's, and outlives the commands. `more` is added to what show says.
+// `host` outlives the commands. `show` appends the text of `more`.
 void RegisterHostCommands(const IpHost* host, std::function<std::string()> more, CommandRegistry* registry);
 
 }  // namespace eoib::endpoint

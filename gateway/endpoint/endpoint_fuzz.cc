@@ -1,6 +1,7 @@
-// A host on an IPoIB link, against whatever comes from the link and from its kernel.
+// Fuzzes IpHost and DhcpSession with events from the link and from the kernel. The invariant: the host sends only well-formed
+// packets, and claims only addresses that it has.
 //
-// The input is a list of events: a byte that says which, and what it is about.
+// The input is a list of events: a byte that selects the event, two bytes of length, the event's data.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +25,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Nothing leaves this host that another could not read, or that claims what is not its.
+// Checks that each packet to the link is well-formed, and that its ARP and advertisements claim only addresses of this host.
 class Link final : public ipoib::Interface {
  public:
   absl::optional<ipoib::LinkState> state() const override { return link_state; }
@@ -53,7 +54,7 @@ class Link final : public ipoib::Interface {
     NdMessage message;
     if (ParseNeighborDiscovery(payload, &message) != NdVerdict::kGood) return;
     if (message.type != NdType::kNeighborAdvertisement) return;
-    // Announced in the moment in which it becomes ours.
+    // Also accepts an address that is just becoming assigned.
     const IpAddr target(message.target);
     Require(addresses->IsAssigned(target) || addresses->IsTentative(target));
     Require(FindLinkAddress(message, NdOptionType::kTargetLinkAddress) == kOwn);
@@ -105,7 +106,7 @@ class Player {
     }
   }
 
-  // An event and its length in `*input`, which loses them.
+  // Takes one event from the front of `*input`.
   void Play(absl::Span<const uint8_t>* input) {
     const uint8_t event = (*input)[0];
     const size_t length = std::min<size_t>(size_t{(*input)[1]} << 8 | (*input)[2], input->size() - 3);
@@ -129,7 +130,7 @@ class Player {
   void Do(uint8_t event, absl::Span<uint8_t> bytes) {
     switch (event & 7) {
       case 0:
-      case 1:  // by a group
+      case 1:  // through a group
         return host_.OnPacket({kTypes[event >> 3 & 3], bytes, (event & 0x20) != 0 ? absl::nullopt : absl::make_optional(kPeer),
                                (event & 1) != 0});
       case 2:
@@ -169,7 +170,7 @@ class Player {
   Kernel kernel_;
   IpHost host_{{.neighbors = {.limit = kNeighbors}, .dhcp_server = true},
                {&clock_, &link_, &tun_, &routes_, &kernel_, [this] { return Random(); }}};
-  // With transaction 0, so that answers to it can be in a corpus.
+  // Its transaction id is always 0, so that a corpus can contain answers.
   DhcpSession dhcp_{Guid(1),
                     PKey(0xffff),
                     "",

@@ -1,5 +1,5 @@
-// Two hosts in network namespaces of their own, with a link between them that is a pair of sockets: real kernels on both sides,
-// and nothing of InfiniBand in between.
+// Two hosts in network namespaces of their own, with a pair of sockets as the link: real kernels on both sides, without
+// InfiniBand.
 #include "gateway/endpoint/endpoint.h"
 
 #include <arpa/inet.h>
@@ -42,7 +42,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A link of two: what one sends, the other receives if it is to it, or to a group that it listens to.
+// A link of two hosts: each receives the other's packets to its address and to groups that it listens to.
 class SocketLink final : public ipoib::Interface {
  public:
   SocketLink(int socket, uint32_t qpn, uint32_t mtu = 2044)
@@ -115,7 +115,7 @@ class Host {
     thread_.join();
   }
 
-  // The output of a command there; its status must be `status`.
+  // Runs a command there and returns its output; its status must be `status`.
   std::string Run(const std::string& command, int status = 0) {
     std::string output;
     // A thread of its own in that namespace, so that the loop goes on.
@@ -128,7 +128,7 @@ class Host {
     }).join();
     return output;
   }
-  // What `question` gives in the loop's thread.
+  // Runs `question` in the loop's thread and returns the result.
   template <typename Answer>
   Answer Ask(std::function<Answer(Endpoint&)> question) {
     Answer answer;
@@ -158,7 +158,7 @@ class Host {
   bool AwaitGroup(const char* mgid, bool joined) {
     return Await([&](Endpoint&) { return link_.groups().contains(*Mgid::Parse(mgid)) == joined; });
   }
-  // Of UDP, at port 5555 there; waits five seconds.
+  // Receives a UDP datagram at port 5555 there; waits five seconds.
   UniqueFd Socket(int family) {
     UniqueFd opened;
     std::thread([&] {
@@ -231,7 +231,7 @@ TEST_F(EndpointTest, TwoKernelsPingEachOther) {
   EXPECT_THAT(b_->Run("ping -c 1 -W 2 -s 2017 -M do 10.0.0.1", 1), HasSubstr("2044"));
   b_->Run("ping -c 1 -w 20 -s 9000 10.0.0.1");            // the kernel cuts it
   a_->Run("ping -c 1 -w 20 -I ib0 fe80::202:c903:e:49");  // RFC 4391 §8: the port's
-  a_->Run("ping -c 1 -W 2 -b 10.0.0.255", 1);             // nobody answers, but it is heard
+  a_->Run("ping -c 1 -W 2 -b 10.0.0.255", 1);             // no reply, but the host receives it
   EXPECT_GE(b_->Ask<uint64_t>([](Endpoint& endpoint) { return endpoint.host().counters().from_link; }), 9u);
   EXPECT_THAT(a_->Run("ip address show dev ib0"), HasSubstr("mtu 2044"));
   EXPECT_THAT(a_->Run("ping -c 1 -W 20 10.0.0.99", 1), HasSubstr("Destination Host Unreachable"));
@@ -256,7 +256,7 @@ TEST_F(EndpointTest, AnAddressIsThereAsLongAsItHasALength) {
   ASSERT_TRUE(a_->AwaitState("10.0.0.1", AddressState::kAssigned));
   ASSERT_TRUE(b_->AwaitState("10.0.0.2", AddressState::kAssigned));
   a_->Run("ip address add 10.0.0.1/16 dev ib0 && ip address del 10.0.0.1/24 dev ib0 && ip address add 10.0.0.3/24 dev ib0");
-  ASSERT_TRUE(a_->AwaitState("10.0.0.3", AddressState::kAssigned));  // what came before is known
+  ASSERT_TRUE(a_->AwaitState("10.0.0.3", AddressState::kAssigned));  // earlier packets have been handled
   EXPECT_TRUE(a_->AwaitState("10.0.0.1", AddressState::kAssigned));
   b_->Run("ping -c 1 -w 20 10.0.0.1");
   a_->Run("ip address del 10.0.0.1/16 dev ib0");
@@ -293,7 +293,7 @@ TEST_F(EndpointTest, WhatIsBeyondTheLinkGoesToTheRouter) {
   ASSERT_TRUE(a_->AwaitState("10.0.0.1", AddressState::kAssigned) && a_->AwaitState("fd00::1", AddressState::kAssigned));
   ASSERT_TRUE(b_->AwaitState("10.0.0.2", AddressState::kAssigned) && b_->AwaitState("fd00::2", AddressState::kAssigned));
   b_->Run("ip link set lo up && ip address add 192.0.2.1/32 dev lo && ip address add 2001:db8::1/128 dev lo");
-  // The kernel makes the route to an IPv6 address of its own a moment after it has taken the address.
+  // The kernel adds the route to an own IPv6 address a moment after the address.
   b_->Run("timeout 20 sh -c 'until ip -6 route show table local | grep -q 2001:db8::1; do :; done'");
   a_->Run("ping -c 1 -W 1 192.0.2.1", 2);  // no route
   a_->Run("ip route add default via 10.0.0.2 && ip -6 route add default via fd00::2");
@@ -303,7 +303,7 @@ TEST_F(EndpointTest, WhatIsBeyondTheLinkGoesToTheRouter) {
                                                                                      : endpoint.host().neighbors().size();
   });
   EXPECT_LT(neighbors, 99u) << "asked for an address beyond the link";
-  // Another way is taken at once.
+  // A new route is used at once.
   a_->Run("ip route replace default via 10.0.0.77");
   a_->Run("ping -c 1 -W 1 192.0.2.1", 1);
 }
@@ -326,7 +326,7 @@ TEST_F(EndpointTest, MembershipsFollowTheKernels) {
   ASSERT_EQ(setsockopt(ipv6.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &join6, sizeof(join6)), 0);
   EXPECT_TRUE(a_->AwaitGroup("ff12:401b:ffff::f01:203", true));
   EXPECT_TRUE(a_->AwaitGroup("ff12:601b:ffff::123", true));
-  // What is sent to the group comes.
+  // Packets to the group arrive.
   b_->Run("ip route add 239.0.0.0/8 dev ib0 && echo hello | timeout 5 socat - UDP4-DATAGRAM:239.1.2.3:5555");
   char text[16] = {};
   EXPECT_EQ(recv(ipv4.get(), text, sizeof(text), 0), 6);
@@ -366,7 +366,7 @@ TEST_F(EndpointTest, DnsmasqLeasesAnAddress) {
   EXPECT_THAT(show, HasSubstr("address 10.0.0.50/24: assigned, dhcp"));
   b_->Run("ip link set ib0 down && ip link set ib0 up");
   EXPECT_TRUE(b_->Await([&](Endpoint&) { return absl::StrContains(b_->Run("ip route"), "default via 10.0.0.1 dev ib0"); }));
-  // It is given back.
+  // The lease is released.
   b_->Ask<bool>([](Endpoint& endpoint) {
     endpoint.Stop([] {});
     return true;
@@ -376,14 +376,14 @@ TEST_F(EndpointTest, DnsmasqLeasesAnAddress) {
   a_->Run(absl::StrCat("kill $(cat ", pid, ")"));
 }
 
-// The only address that there is to lease is somebody's who has no lease: declined, and said so.
+// The only address to lease is in use by a host without a lease: the client declines it.
 TEST_F(EndpointTest, AnAddressInUseIsDeclined) {
   const TempDir directory;
   Endpoint::Options server, client;
   server.host.dhcp_server = true;
   client.dhcp = true;
   Start({"10.0.0.1/24"}, {}, server, client);
-  // Not of the server's kernel, or the server would know.
+  // The server's kernel must not have the address, or the server would know.
   a_->Ask<bool>([](Endpoint& endpoint) {
     endpoint.host().addresses().OnKernelAdded(*InterfaceAddress::Parse("10.0.0.50/24"));
     return true;
@@ -400,7 +400,7 @@ TEST_F(EndpointTest, AnAddressInUseIsDeclined) {
   a_->Run(absl::StrCat("kill $(cat ", pid, ")"));
 }
 
-// A TUN that a killed program left, with the route of a lease that may be somebody else's by now.
+// A killed program left a TUN with the route of a lease that has ended.
 TEST(EndpointStartTest, OfAFormerLeaseNoDefaultRouteStays) {
   for (const bool dhcp : {true, false}) {
     std::thread([dhcp] {

@@ -1,7 +1,7 @@
 // eoib-ipoib: an IPoIB interface (RFC 4391) for a host whose kernel has none: a TUN netdev on one side, a queue pair on the
 // other.
 //
-// Everything is on one thread, which is the control thread and the data path's.
+// One thread does everything: it is both the control thread and the data path's.
 #include <gflags/gflags.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -88,7 +88,7 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
-// The port, the link on it, and the host on that.
+// Owns the HCA port, the IPoIB link on it, and the host on that link.
 class Interface {
  public:
   static absl::StatusOr<std::unique_ptr<Interface>> Make(const Config& config, Daemon* daemon) {
@@ -178,7 +178,7 @@ class Interface {
   EventLoop::TimerId timer_ = 0;
 };
 
-// The same, and again once a second while the HCA is not there, if that is wanted. kCancelled if the end is wanted meanwhile.
+// Calls Interface::Make; with --wait_for_hca, retries once a second while the HCA is missing. kCancelled if asked to stop.
 absl::StatusOr<std::unique_ptr<Interface>> MakePatiently(const Config& config, Daemon* daemon) {
   bool stop = false;
   daemon->SetStopper([&stop](std::function<void()> done) {

@@ -1,4 +1,4 @@
-// An IPoIB link for tests: remembers what is sent on it, and is what the test says. Test only.
+// A fake IPoIB link: records what is sent, and has the state that the test sets. Test only.
 #ifndef EOIB_GATEWAY_ENDPOINT_FAKE_INTERFACE_FOR_TEST_H_
 #define EOIB_GATEWAY_ENDPOINT_FAKE_INTERFACE_FOR_TEST_H_
 
@@ -46,7 +46,7 @@ class FakeInterface final : public ipoib::Interface {
   uint64_t requested() const { return requested_; }
   // MGIDs as text.
   const std::set<std::string>& groups() const { return groups_; }
-  int listened_twice() const { return listened_twice_; }  // or unlistened without having listened
+  int listened_twice() const { return listened_twice_; }  // also counts Unlisten without Listen
 
  private:
   absl::optional<ipoib::LinkState> state_;

@@ -16,7 +16,7 @@
 namespace eoib::endpoint {
 namespace {
 
-constexpr uint32_t kDefaultRouteMetric = 1024;  // and the interface's index
+constexpr uint32_t kDefaultRouteMetric = 1024;  // plus the interface's index
 
 void PutAddress(uint16_t type, const IpAddr& address, nlmsghdr* message) {
   if (address.is_ipv4()) {
@@ -34,7 +34,7 @@ absl::optional<IpAddr> AddressOf(uint8_t family, const nlattr* attribute) {
   return absl::nullopt;
 }
 
-// What RTM_NEWADDR and RTM_DELADDR say of the interface.
+// The address in RTM_NEWADDR or RTM_DELADDR; absent if that is for another interface.
 absl::optional<InterfaceAddress> ParseAddress(const nlmsghdr* message, int index) {
   const auto* const header = static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message));
   if (mnl_nlmsg_get_payload_len(message) < sizeof(*header) || static_cast<int>(header->ifa_index) != index) {
@@ -45,12 +45,12 @@ absl::optional<InterfaceAddress> ParseAddress(const nlmsghdr* message, int index
     if (mnl_attr_get_type(attribute) == IFA_ADDRESS) address = AddressOf(header->ifa_family, attribute);
     if (mnl_attr_get_type(attribute) == IFA_LOCAL) local = AddressOf(header->ifa_family, attribute);
   });
-  if (local.has_value()) address = local;  // IFA_ADDRESS is the peer's then
+  if (local.has_value()) address = local;  // then IFA_ADDRESS may be the peer's
   if (!address.has_value()) return absl::nullopt;
   return InterfaceAddress{*address, header->ifa_prefixlen};
 }
 
-// As the kernel counts lifetimes: all ones are for ever, and zero is none.
+// A lifetime for the kernel: all ones mean for ever, and zero is not allowed.
 uint32_t SecondsUntil(absl::Time until, absl::Time now) {
   constexpr uint32_t kForEver = 0xffff'ffff;
   if (until == absl::InfiniteFuture()) return kForEver;
@@ -75,7 +75,7 @@ absl::Status HostAddresses::Start(Addresses* addresses) {
 
 void HostAddresses::Run() {
   if (events_->Hear([this](const nlmsghdr* message) { OnMessage(message); })) return;
-  // There were more than the socket had room for.
+  // The socket's buffer has overflowed and events were lost.
   const absl::Status status = Compare();
   if (!status.ok()) LogWarning(status.message());
 }
@@ -89,7 +89,7 @@ void HostAddresses::OnAddress(const nlmsghdr* message) {
   const auto address = ParseAddress(message, index_);
   if (!address.has_value()) return;
   if (message->nlmsg_type == RTM_NEWADDR) {
-    // Told again when its flags change.
+    // The kernel sends this again when the flags of the address change.
     if (known_.insert(*address).second) addresses_->OnKernelAdded(*address);
   } else {
     OnGone(*address);
@@ -112,7 +112,7 @@ void HostAddresses::OnLink(const nlmsghdr* message) {
   on_tun_up_();
 }
 
-// Tells what differs between what was told and what is there.
+// Compares known_ with the kernel's list, and tells Addresses of the differences.
 absl::Status HostAddresses::Compare() {
   std::vector<InterfaceAddress> there;
   NetlinkRequest request(RTM_GETADDR, NLM_F_DUMP);
@@ -138,8 +138,8 @@ absl::Status HostAddresses::Add(const InterfaceAddress& address, absl::Time unti
   mnl_attr_put(request.message(), IFA_CACHEINFO, sizeof(lifetime), &lifetime);
   const absl::Status status = requests_->Ask(&request, absl::StrCat("add address ", address.ToString(), " to the TUN"));
   if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
-  // Of an IPv6 address Linux tells that it is there when a worker of its has got round to it, and never if it is gone by then;
-  // that it is gone it tells always.
+  // Linux sends RTM_NEWADDR for an IPv6 address from a work queue, and not at all if the address is gone by then. It always
+  // sends RTM_DELADDR. So note the address here, or its removal would be ignored.
   known_.insert(address);
   return absl::OkStatus();
 }
@@ -159,7 +159,7 @@ void HostAddresses::PutInterfaceAddress(const InterfaceAddress& address, Netlink
   PutAddress(IFA_LOCAL, address.address, request->message());
   PutAddress(IFA_ADDRESS, address.address, request->message());
   if (const auto broadcast = address.SubnetBroadcast()) PutAddress(IFA_BROADCAST, IpAddr(*broadcast), request->message());
-  // Duplicates were looked for here, on the link; the kernel cannot on a TUN.
+  // This program has done duplicate address detection on the link; the kernel cannot do it on a TUN.
   if (!address.address.is_ipv4()) mnl_attr_put_u32(request->message(), IFA_FLAGS, IFA_F_NODAD);
 }
 
@@ -218,7 +218,7 @@ absl::Status HostAddresses::ChangeDefaultRoute(uint16_t type, uint16_t flags, co
   PutAddress(RTA_GATEWAY, IpAddr(route.gateway), request.message());
   if (route.source.has_value()) PutAddress(RTA_PREFSRC, IpAddr(*route.source), request.message());
   mnl_attr_put_u32(request.message(), RTA_OIF, static_cast<uint32_t>(index_));
-  // NLM_F_REPLACE takes the first route of the same destination and metric, whatever its interface.
+  // NLM_F_REPLACE replaces a route of the same destination and metric even on another interface. So the metric is our own.
   mnl_attr_put_u32(request.message(), RTA_PRIORITY, route.metric);
   return requests_->Ask(&request, what);
 }

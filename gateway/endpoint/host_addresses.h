@@ -1,7 +1,7 @@
-// HostAddresses: the addresses of the TUN in the kernel, both ways: what is put there and taken off is told to Addresses, and
-// Addresses puts there and takes off.
+// HostAddresses: the addresses of the TUN in the kernel, over rtnetlink. It tells Addresses of changes, and adds and removes
+// addresses for it.
 //
-// One thread, in the TUN's network namespace; the event loop calls Run when fd() is readable. Addresses stays the caller's.
+// One thread, in the TUN's network namespace; the event loop calls Run when fd() is readable. Addresses outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_HOST_ADDRESSES_H_
 #define EOIB_GATEWAY_ENDPOINT_HOST_ADDRESSES_H_
 
@@ -22,26 +22,26 @@ namespace eoib::endpoint {
 
 class HostAddresses final : public KernelAddresses {
  public:
-  // Of the interface with this index. The clock stays the caller's.
+  // For the interface with this index. The clock outlives it.
   static absl::StatusOr<std::unique_ptr<HostAddresses>> Open(int interface_index, const Clock* clock);
 
-  // Tells what is there, and from now on what changes.
+  // Tells `addresses` of all present addresses, and from now on of changes.
   absl::Status Start(Addresses* addresses);
   int fd() const { return events_->fd(); }
   void Run();
-  // Runs when the TUN is up again, and Addresses knows.
+  // `callback` runs when the TUN is up again, after Addresses::OnTunUp.
   void OnTunUp(std::function<void()> callback) { on_tun_up_ = std::move(callback); }
 
   // KernelAddresses.
   absl::Status Add(const InterfaceAddress& address, absl::Time until) override;
   absl::Status Remove(const InterfaceAddress& address) override;
 
-  // A route to everything that is nowhere else, as DHCP has it: by `gateway`. Replaces one that was set so, and no other: the
-  // metric is this interface's own, 1024 and its index, behind the host's default route without a metric. The kernel takes it
-  // off together with `source`, an address of the interface.
+  // Sets the IPv4 default route of protocol `dhcp` via `gateway`. It replaces only a route set so before, because its metric
+  // is this interface's own (1024 + index); so it also ranks behind a default route without a metric. The kernel removes it
+  // together with `source`, an address of the interface.
   absl::Status SetDefaultRoute(Ipv4Addr gateway, Ipv4Addr source);
   absl::Status RemoveDefaultRoute(Ipv4Addr gateway);
-  // All of this interface that were set so, by whichever process.
+  // Removes all such routes of this interface, also those of former processes.
   absl::Status RemoveDefaultRoutes();
 
  private:
@@ -68,7 +68,8 @@ class HostAddresses final : public KernelAddresses {
   const std::unique_ptr<Netlink> requests_;
   const std::unique_ptr<Netlink> events_;
   Addresses* addresses_ = nullptr;
-  std::set<InterfaceAddress> known_;  // what was told, or added here; IPv4 has an address several times, with different lengths
+  // Addresses that were told or added here. IPv4 may have an address several times, with different prefix lengths.
+  std::set<InterfaceAddress> known_;
   bool up_ = true;
   std::function<void()> on_tun_up_ = [] {};
 };

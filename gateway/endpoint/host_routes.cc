@@ -19,14 +19,14 @@ absl::optional<IpAddr> AddressOf(const void* bytes, size_t size) {
   return absl::nullopt;
 }
 
-// The gateway in the answer; nothing if the destination is on the link.
+// The gateway in the answer; absent if the destination is on the link.
 absl::optional<IpAddr> GatewayOf(const nlmsghdr* message) {
   absl::optional<IpAddr> gateway;
   ForEachAttribute(message, sizeof(rtmsg), [&](const nlattr* attribute) {
     const auto* const payload = static_cast<const char*>(mnl_attr_get_payload(attribute));
     const size_t size = mnl_attr_get_payload_len(attribute);
     if (mnl_attr_get_type(attribute) == RTA_GATEWAY) gateway = AddressOf(payload, size);
-    // Of the other family (RFC 8950): a family of two bytes before it.
+    // A gateway of the other address family (RFC 8950), after two bytes with its family.
     if (mnl_attr_get_type(attribute) == RTA_VIA && size > 2) gateway = AddressOf(payload + 2, size - 2);
   });
   return gateway;
@@ -64,7 +64,7 @@ absl::optional<IpAddr> HostRoutes::AskKernel(const IpAddr& destination) {
   } else {
     mnl_attr_put(request.message(), RTA_DST, Ipv6Addr::kSize, destination.ipv6().bytes().data());
   }
-  // It has come to the TUN already, so it is asked for a way from there.
+  // The kernel has already routed the packet to the TUN, so ask for the route through that.
   mnl_attr_put_u32(request.message(), RTA_OIF, static_cast<uint32_t>(index_));
   absl::optional<IpAddr> next_hop;
   const absl::Status status = requests_->Ask(&request, "ask for a route", [&](const nlmsghdr* message) {
@@ -74,7 +74,7 @@ absl::optional<IpAddr> HostRoutes::AskKernel(const IpAddr& destination) {
 }
 
 void HostRoutes::Run() {
-  events_->Hear([](const nlmsghdr*) {});
+  events_->Hear([](const nlmsghdr*) {});  // any change may affect any route
   known_.clear();
 }
 

@@ -1,9 +1,8 @@
-// HostRoutes: by whom the kernel sends what it writes to the TUN.
+// HostRoutes: looks up the kernel's next hop for packets that it writes to the TUN.
 //
-// A packet from a TUN does not say which next hop the kernel's routing has chosen for it; an Ethernet interface would have
-// asked for that neighbour itself. So the kernel is asked, once for each destination, and the answer is kept for ten seconds,
-// or until a route, a rule, an address or an interface changes. The time is for what the kernel tells nobody: routes learned
-// from redirects.
+// The kernel chooses a next hop, but a packet from a TUN does not name it. So HostRoutes queries the kernel once for each
+// destination. It caches the answer for 10 s, or until a route, rule, address or interface changes. The 10 s are for routes
+// learned from redirects, for which the kernel sends no event.
 //
 // One thread, in the TUN's network namespace; the event loop calls Run when fd() is readable.
 #ifndef EOIB_GATEWAY_ENDPOINT_HOST_ROUTES_H_
@@ -22,7 +21,7 @@ namespace eoib::endpoint {
 
 class HostRoutes final : public NextHops {
  public:
-  static constexpr size_t kLimit = 4096;  // destinations; when there are more, all are forgotten
+  static constexpr size_t kLimit = 4096;  // destinations in the cache; a full cache is cleared
 
   static absl::StatusOr<std::unique_ptr<HostRoutes>> Open(int interface_index, const Clock* clock);
 

@@ -1,4 +1,4 @@
-// InterfaceAddress: an address that an interface has, with its subnet.
+// InterfaceAddress: an IP address of an interface, with its prefix length; and the parser of --address flags.
 #ifndef EOIB_GATEWAY_ENDPOINT_INTERFACE_ADDRESS_H_
 #define EOIB_GATEWAY_ENDPOINT_INTERFACE_ADDRESS_H_
 
@@ -12,24 +12,24 @@
 
 namespace eoib::endpoint {
 
-// An address that an interface has, with the length of its subnet's prefix.
+// An IP address of an interface, with the length of its subnet's prefix.
 struct InterfaceAddress {
   IpAddr address;
   int prefix_length = 0;
 
-  // "10.0.0.1/24", "fd00::1/64": a unicast address. Without a length it is the longest: 32, 128.
+  // Parses a unicast address like "10.0.0.1/24" or "fd00::1/64". The default length is 32 or 128.
   static absl::StatusOr<InterfaceAddress> Parse(absl::string_view text);
   bool OnLink(const IpAddr& other) const;
-  // The subnet's broadcast address, 10.0.0.255 (RFC 922 §7); subnets of one or two addresses have none (RFC 3021 §2.1), nor has
-  // IPv6.
+  // The subnet's broadcast address, such as 10.0.0.255 (RFC 922 §7). Absent for IPv6, and for IPv4 subnets of one or two
+  // addresses (RFC 3021 §2.1).
   absl::optional<Ipv4Addr> SubnetBroadcast() const;
   std::string ToString() const;
 
   friend constexpr auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
 
-// A command line, its first argument the program, with all of --address, --address=A or --address A, as one of them with
-// commas: gflags keeps the last of a flag that comes more than once.
+// Returns a command line (the first argument is the program) in which all --address flags are joined into one, separated by
+// commas. gflags would keep only the last of a repeated flag.
 std::vector<std::string> JoinAddressFlags(const std::vector<std::string>& arguments);
 
 }  // namespace eoib::endpoint

@@ -13,8 +13,8 @@ namespace {
 
 uint8_t VersionOf(absl::Span<const uint8_t> packet) { return packet.empty() ? 0 : packet[0] >> 4; }
 
-// What an error says it comes from: the destination. This host's own address the kernel would not believe, which sees
-// it come from outside.
+// The source of an ICMP error is the packet's destination: the kernel would drop a packet from outside whose source is its own
+// address.
 absl::Span<const uint8_t> UnreachableError(absl::Span<const uint8_t> packet, IcmpErrorBuffer* buffer) {
   if (const auto ipv4 = ParseIpv4Packet(packet)) return BuildHostUnreachable(*ipv4, ipv4->destination, buffer);
   if (const auto ipv6 = ParseIpv6Packet(packet)) return BuildAddressUnreachable(*ipv6, ipv6->destination, buffer);
@@ -27,6 +27,7 @@ absl::Span<const uint8_t> TooLargeError(absl::Span<const uint8_t> packet, size_t
   return {};
 }
 
+// Scopes 0 (reserved) and 1 (interface-local): RFC 4291 §2.7.
 bool StaysOnHost(const Ipv6Addr& group) { return (group.bytes()[1] & 0xf) <= 1; }
 
 }  // namespace
@@ -100,7 +101,7 @@ bool IpHost::MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes) {
     return false;
   }
   if (bytes.size() <= state_->mtu) return true;
-  // The kernel knows the TUN's MTU, but what waited in the TUN's queue was made for a former one.
+  // The kernel knows the TUN's MTU, but packets in the TUN's queue may be older than a change of it.
   Drop(EndpointDrop::kTooLarge);
   IcmpErrorBuffer buffer;
   ErrorToTun(TooLargeError(bytes, state_->mtu, &buffer));
@@ -152,7 +153,7 @@ void IpHost::OnPacket(const ipoib::Packet& packet) {
 
 void IpHost::ArpFromLink(const ipoib::Packet& packet) {
   const auto arp = ParseIpoibArp(packet.payload);
-  // Nobody is at a group's address, or at none.
+  // A sender hardware address that is a group's or zero would poison the cache.
   if (!arp.has_value() || !CanBeInterface(arp->sender)) return Drop(EndpointDrop::kArpMalformed);
   ++counters_.arp_received;
   ++counters_.consumed;
@@ -215,14 +216,14 @@ void IpHost::ToTun(absl::Span<const uint8_t> packet) {
   ++counters_.to_tun;
 }
 
-// Empty: the packet calls for none.
+// An empty `error` means that the packet must not cause one (RFC 1122 §3.2.2).
 void IpHost::ErrorToTun(absl::Span<const uint8_t> error) {
   if (error.empty()) return;
   ++counters_.errors;
   ToTun(error);
 }
 
-// ---- What the neighbour cache and Dad ask for.
+// ---- Callbacks of the neighbour cache and Dad.
 
 void IpHost::Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) {
   const bool asked = target.is_ipv4() ? arp_.Ask(target.ipv4(), at) : nd_.Ask(target.ipv6(), at);
@@ -266,7 +267,7 @@ void IpHost::OnLinkState() {
   const auto before = std::exchange(state_, link_->state());
   tun_->SetLink(state_.has_value() ? state_->mtu : 0);
   if (state_.has_value()) {
-    // On another link, neighbours are others.
+    // Another P_Key or scope is another link, with other neighbours.
     if (before.has_value() && !(before->link == state_->link)) neighbors_.Clear();
     memberships_.OnLinkState();
     dad_.OnLinkUp();
@@ -278,7 +279,7 @@ void IpHost::OnLinkState() {
   if (on_link_change_) on_link_change_();
 }
 
-// It changes with the port only, not with the queue pair.
+// The link-local address depends on the port's GUID, not on the queue pair.
 void IpHost::MakeLinkLocal() {
   const IpAddr link_local(Ipv6Addr::LinkLocal(ToInterfaceId(state_->own.gid().guid())));
   if (link_local_ == link_local) return;

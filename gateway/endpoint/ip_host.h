@@ -1,12 +1,12 @@
-// IpHost: a host's place on an IPoIB link (RFC 4391), between the TUN, where its kernel has IP packets for the link and takes
-// those from it, and ipoib::Interface.
+// IpHost: a host on an IPoIB link (RFC 4391). It moves IP packets between the TUN, which leads to the host's kernel, and
+// ipoib::Interface.
 //
-//     from the TUN: multicast and broadcasts to their group; the rest to the next hop's address, when that is known
-//     from the link: ARP and neighbour discovery are answered here; IP goes to the TUN
+//     from the TUN: multicast and broadcast go to their group; unicast goes to the next hop, after address resolution
+//     from the link: ARP and neighbour discovery are handled here; IP goes to the TUN
 //
-// It makes and owns the parts that know more: neighbours, addresses with duplicate address detection, memberships, responders.
+// It owns the neighbour cache, the addresses with duplicate address detection, the memberships and the responders.
 //
-// One thread: the one that runs the event loop. The Interface, the TUN and the kernel's sides stay the caller's.
+// One thread: the one that runs the event loop. Everything in Seams outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
 #define EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
 
@@ -31,16 +31,16 @@
 
 namespace eoib::endpoint {
 
-// Where packets for this host's kernel go.
+// Takes packets for this host's kernel.
 class Tun {
  public:
   virtual ~Tun() = default;
   virtual EndpointDrop Write(absl::Span<const uint8_t> packet) = 0;
-  // The link's MTU and whether it is up are the TUN's. 0: down.
+  // Sets the TUN's MTU and carrier to the link's. 0: the link is down.
   virtual void SetLink(uint32_t mtu) = 0;
 };
 
-// Where a packet for a unicast destination goes first. Nothing: nowhere.
+// Finds the next hop of a unicast destination; absent if there is no route.
 class NextHops {
  public:
   virtual ~NextHops() = default;
@@ -52,14 +52,14 @@ class NextHops {
 //     from_tun + answers = to_link + waiting + drops to the link
 //     from_link + errors = to_tun + consumed + drops to the TUN
 //
-// where `waiting` are the neighbour cache's, and `answers` the NdResponder's. And of the ipoib::Interface's counters
+// where `waiting` is the neighbour cache's and `answers` the NdResponder's. For the counters of the ipoib::Interface
 //
 //     received = from_link,  requested = to_link + said (LinkSender's)
 struct HostCounters {
-  uint64_t from_tun = 0;  // packets of IP, those of the DHCP client among them
+  uint64_t from_tun = 0;  // IP packets, including those of the DHCP client
   uint64_t to_tun = 0;
   uint64_t from_link = 0, to_link = 0;
-  uint64_t consumed = 0;  // of from_link, what ended here: ARP, neighbour discovery, DHCP
+  uint64_t consumed = 0;  // of from_link, packets that end here: ARP, neighbour discovery, DHCP
   uint64_t errors = 0;    // ICMP errors made here for the TUN
   uint64_t arp_received = 0, nd_received = 0, questions = 0;
   std::array<uint64_t, kEndpointDrops> drops{};
@@ -75,9 +75,9 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   struct Options {
     NeighborCache::Options neighbors;
     Dad::Options dad;
-    bool link_local = true;  // make fe80:: of the port's GUID (RFC 4391 §8)
-    // A DHCP server of this host serves the link by its TUN. It reads hardware type 32 and copies it, as it does with any; but
-    // what it would send to an address that no client has yet would find nobody. So it is asked to broadcast.
+    bool link_local = true;  // make a link-local address of the port's GUID (RFC 4391 §8)
+    // A DHCP server on this host serves the link through its TUN. A unicast reply to an address that the client does not have
+    // yet could not be delivered. So this host sets the broadcast flag in requests.
     bool dhcp_server = false;
   };
   struct Seams {
@@ -88,19 +88,19 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
     KernelAddresses* addresses;
     Dad::Random random;
   };
-  // True: it was taken, and is not the kernel's.
+  // True if it took the packet, which then does not go to the kernel.
   using Interceptor = std::function<bool(const Ipv4Packet&)>;
 
   // The caller makes this the Interface's listener, and calls OnLinkState once.
   IpHost(const Options& options, const Seams& seams);
 
-  // What the kernel has sent on the TUN: an IP packet.
+  // Takes an IP packet that the kernel has sent on the TUN.
   void FromTun(absl::Span<const uint8_t> packet);
-  // Sees IPv4 packets from the link before the kernel does.
+  // `interceptor` gets IPv4 packets from the link before the kernel.
   void Intercept(Interceptor interceptor) { interceptor_ = std::move(interceptor); }
-  // Runs when link_state() has changed and all here know it.
+  // `callback` runs when link_state() has changed, after all parts of the host know.
   void OnLinkChange(std::function<void()> callback) { on_link_change_ = std::move(callback); }
-  // Runs when the kernel has said by IGMP or MLD that its memberships change.
+  // `callback` runs when the kernel has sent an IGMP or MLD report.
   void OnGroupReport(std::function<void()> callback) { on_group_report_ = std::move(callback); }
 
   // ipoib::Listener.

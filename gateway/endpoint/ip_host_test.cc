@@ -1,4 +1,4 @@
-// Packets through a host: what comes from one side, and what is then to be seen on the other.
+// Packets through a host: input on one side, and the output on the other.
 #include "gateway/endpoint/ip_host.h"
 
 #include "gateway/endpoint/ip_host_test_fixture.h"
@@ -36,8 +36,8 @@ Bytes Empty6(const char* source, const char* destination) {
 
 class IpHostTest : public IpHostTestFixture {};
 
-// ---- ARP and neighbour discovery. The bytes received, and those expected, are Linux's, but for the flags of the connected
-// mode, which we do not speak (RFC 4391 §9.1.1: zero on send).
+// ---- ARP and neighbour discovery. Received and expected bytes are Linux's, except the flags of connected mode, which we do
+// not implement (RFC 4391 §9.1.1: zero on send).
 
 TEST_F(IpHostTest, AnswersArpAsLinuxDoes) {
   Assign({"10.0.0.2/24"});
@@ -49,7 +49,7 @@ TEST_F(IpHostTest, AnswersArpAsLinuxDoes) {
   EXPECT_EQ(ToHex(sent[0].payload), ToHex(expected));
   EXPECT_EQ(sent[0].type, IpoibType::kArp);
   EXPECT_EQ(sent[0].to, kPeer);
-  // Who asked is known.
+  // The asker is learned.
   host_.FromTun(Udp("10.0.0.2", "10.0.0.1"));
   EXPECT_EQ(link_.Take().at(0).to, kPeer);
 }
@@ -67,7 +67,7 @@ TEST_F(IpHostTest, AnswersASolicitationAsLinuxDoes) {
   EXPECT_EQ(sent[0].to, kPeer);
 }
 
-// Or hosts would give up the default router that it was to them (RFC 4861 §7.2.5).
+// Otherwise hosts would stop using it as their default router (RFC 4861 §7.2.5).
 TEST_F(IpHostTest, OfAKernelThatForwardsItSaysSo) {
   constexpr size_t kFlags = 40 + 4;  // of the advertisement
   Assign({"fd00::2/64"});
@@ -121,7 +121,7 @@ TEST_F(IpHostTest, SolicitsAtTheSolicitedNodeGroup) {
   ASSERT_EQ(ParseNeighborDiscovery(sent[0].payload, &message), NdVerdict::kGood);
   EXPECT_EQ(message.source.ToString(), kOwnLinkLocal);
   EXPECT_EQ(FindLinkAddress(message, NdOptionType::kSourceLinkAddress), kOwn);
-  // Linux's answer to that, but for the addresses of the IPv6 header.
+  // Linux's answer to that, except the addresses of the IPv6 header.
   Receive(IpoibType::kIpv6, AdvertisementBytes({.source = Ip6("fd00::1"),
                                                 .destination = Ip6(kOwnLinkLocal),
                                                 .target = Ip6("fd00::1"),
@@ -157,7 +157,7 @@ TEST_F(IpHostTest, NobodyThereIsToldToTheKernel) {
   ASSERT_TRUE(error4.has_value() && error6.has_value());
   EXPECT_EQ(ToHex(error4->payload.first(2)), "0301");  // host unreachable
   EXPECT_EQ(ToHex(error6->payload.first(2)), "0103");  // address unreachable
-  // Not from an address of this host: the kernel would not believe it.
+  // The source is not an address of this host: the kernel would not accept it.
   EXPECT_EQ(error4->source, Ip4("10.0.0.9"));
   EXPECT_EQ(error4->destination, Ip4("10.0.0.2"));
   EXPECT_EQ(error6->source, Ip6("fd00::9"));
@@ -170,7 +170,7 @@ TEST_F(IpHostTest, WhoHasAnotherQueuePairIsFoundAgain) {
   host_.FromTun(Udp("10.0.0.2", "10.0.0.1"));
   Run(absl::Milliseconds(500));
   link_.Take();
-  Run(absl::Seconds(1));  // no answer at the queue pair that is known
+  Run(absl::Seconds(1));  // the unicast probe had no answer
   ASSERT_THAT(link_.sent(), SizeIs(1));
   EXPECT_TRUE(link_.Take()[0].group.has_value());
   const IpoibAddress back(Qpn(0x99), kPeer.gid());
@@ -270,8 +270,8 @@ TEST_F(IpHostTest, GoldenSolicitationsThatAreInvalid) {  // RFC 4861 §7.1.1, §
   }
 }
 
-// What has no link-layer address in it is answered where it came from... by asking first: only a solicitation to one's own
-// address comes without (RFC 4861 §4.3).
+// Only a solicitation to one's own unicast address may lack the link-layer address option (RFC 4861 §4.3). The answer then
+// needs address resolution first.
 TEST_F(IpHostTest, ASolicitationWithoutALinkLayerAddressIsAnsweredAfterAQuestion) {
   Assign({"fd00::2/64"});
   Receive(IpoibType::kIpv6,
@@ -374,7 +374,7 @@ TEST_F(IpHostTest, ReportsOfTheKernelBecomeMemberships) {
   host_.FromTun(PacketOf(kLinuxMulticastReport));  // two records
   EXPECT_TRUE(asked);
   EXPECT_THAT(link_.groups(), Contains(Mgid::Parse("ff12:601b:ffff::1:ff42:101")->ToString()));
-  EXPECT_EQ(link_.Take().at(0).group, GroupOf(kLink, Ip6("ff02::16")));  // and routers hear of them
+  EXPECT_EQ(link_.Take().at(0).group, GroupOf(kLink, Ip6("ff02::16")));  // so that routers receive the report, too
 }
 
 // ---- From the link to the TUN.
@@ -414,7 +414,7 @@ TEST_F(IpHostTest, GoldenGroupPackets) {
   EXPECT_EQ(Dropped(Drop::kGroupUnicast), 2);
 }
 
-// The kernel's interface has no link-layer addresses; an option with one would make it drop the message.
+// The TUN has no link-layer addresses, and the kernel would drop a message with such an option.
 TEST_F(IpHostTest, RouterAdvertisementsGoToTheKernelWithoutLinkLayerAddress) {
   Assign({"fd00::2/64"});
   tun_.Take();
@@ -430,7 +430,7 @@ TEST_F(IpHostTest, RouterAdvertisementsGoToTheKernelWithoutLinkLayerAddress) {
     EXPECT_TRUE(option.type == NdOptionType::kMtu || option.type == NdOptionType::kPrefixInformation);
   }
   EXPECT_EQ(options, 2);
-  // The router is known now.
+  // The router is learned.
   EXPECT_EQ(host_.neighbors().Find(Ip("fe80::202:c903:e:b72"))->address->qpn(), Qpn(0x48));
   ReceiveDatagram(FromHex(kRfcRedirect));
   EXPECT_EQ(host_.neighbors().Find(Ip("fe80::202:c903:e:b74"))->address->qpn(), Qpn(0x49));
@@ -447,8 +447,7 @@ TEST_F(IpHostTest, AnInterceptorTakesWhatItWants) {
   EXPECT_THAT(tun_.Take(), SizeIs(1));
 }
 
-// Without a word from the peer, what was learned of an ARP request does not make a flood of questions: once each second at
-// most.
+// The peer is silent. An entry learned from an ARP request does not cause a flood of solicitations: at most one each second.
 TEST_F(IpHostTest, AScanAsksOncePerAddressAndSecond) {
   Assign({"10.0.0.2/8"});
   for (uint32_t i = 0; i < 10'000; ++i) {

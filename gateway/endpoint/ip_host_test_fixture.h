@@ -1,4 +1,4 @@
-// A host whose link, TUN, routes and kernel are the test's. Test only.
+// The fixture of IpHost's tests: a host with a fake link, TUN, routes and kernel. Test only.
 #ifndef EOIB_GATEWAY_ENDPOINT_IP_HOST_TEST_FIXTURE_H_
 #define EOIB_GATEWAY_ENDPOINT_IP_HOST_TEST_FIXTURE_H_
 
@@ -50,7 +50,7 @@ class FakeTun final : public Tun {
   uint32_t mtu = 0;
 };
 
-// All is on the link but what has a route.
+// All destinations are on the link, except those in `routes`.
 class FakeRoutes final : public NextHops {
  public:
   absl::optional<IpAddr> NextHop(const IpAddr& destination) override {
@@ -109,7 +109,7 @@ class IpHostTestFixture : public testing::Test {
     }
     clock_.Advance(end - clock_.Now());
   }
-  // The link is up, and the addresses are assigned; what that sent is forgotten.
+  // Brings the link up and assigns the addresses; clears the recorded packets.
   void Assign(const std::vector<const char*>& addresses) {
     LinkUp();
     for (const char* address : addresses) host_.addresses().Want(*InterfaceAddress::Parse(address), AddressOrigin::kOperator);

@@ -1,4 +1,4 @@
-// What tests of the kernel's sides need: commands, and a TUN in a network namespace where nothing else is.
+// Helpers for tests against the kernel: shell commands, and a TUN in an empty network namespace.
 #ifndef EOIB_GATEWAY_ENDPOINT_KERNEL_FOR_TEST_H_
 #define EOIB_GATEWAY_ENDPOINT_KERNEL_FOR_TEST_H_
 
@@ -25,7 +25,7 @@ inline std::string OutputOf(const char* command) {
   return output;
 }
 
-// With a TUN, ib0, that is up, in a network namespace where nothing else is.
+// Runs `test` in a new network namespace whose only netdev besides lo is a TUN, ib0, that is up.
 inline void WithTun(const std::function<void(int index)>& test) {
   std::thread([&test] {
     ASSERT_EQ(unshare(CLONE_NEWNET), 0);
@@ -36,7 +36,7 @@ inline void WithTun(const std::function<void(int index)>& test) {
   }).join();
 }
 
-// ib0, as a killed program leaves it in the network namespace of the calling thread.
+// Leaves a TUN ib0 in the network namespace of the calling thread, as a killed process does.
 inline void LeaveTunOfDeadProcess() {
   const pid_t child = fork();
   if (child == 0) {

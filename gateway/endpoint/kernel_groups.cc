@@ -18,7 +18,7 @@ std::vector<absl::string_view> Words(absl::string_view line) {
   return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
 }
 
-// "010000E0": the bytes of the address as a number of this machine.
+// Parses "010000E0": the kernel prints the address in network order as a number of this machine.
 absl::optional<IpAddr> ParseIpv4(absl::string_view hex) {
   uint32_t number;
   if (hex.size() != 8 || !absl::SimpleHexAtoi(hex, &number)) return absl::nullopt;
@@ -31,14 +31,14 @@ absl::optional<IpAddr> ParseIpv6(absl::string_view hex) {
   return IpAddr(Ipv6Addr::FromWire(bytes.data()));
 }
 
-// A line of each interface, and below it one of each group, which begins with white space.
+// The file has a line for each interface, and below it a line for each group, which begins with white space.
 void ParseIgmp(absl::string_view text, absl::string_view interface, std::set<IpAddr>* groups) {
   bool ours = false;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const auto words = Words(line);
     if (words.empty()) continue;
     if (!absl::ascii_isspace(static_cast<unsigned char>(line[0]))) {
-      // A name of 10 bytes or more may have the colon on it.
+      // After a name of 10 bytes or more the colon follows without a space.
       ours = words.size() >= 2 && absl::StripSuffix(words[1], ":") == interface;
     } else if (const auto group = ParseIpv4(words[0]); ours && group.has_value()) {
       groups->insert(*group);
@@ -46,7 +46,7 @@ void ParseIgmp(absl::string_view text, absl::string_view interface, std::set<IpA
   }
 }
 
-// A line of each group: index, interface, address.
+// The file has a line for each group: index, interface, address.
 void ParseIgmp6(absl::string_view text, absl::string_view interface, std::set<IpAddr>* groups) {
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const auto words = Words(line);

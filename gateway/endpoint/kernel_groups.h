@@ -1,5 +1,5 @@
-// Which multicast groups the kernel is in on an interface, as /proc/net/igmp and /proc/net/igmp6 list them. (Netlink lists
-// those of IPv6 only, before Linux 6.15.)
+// Reads the kernel's multicast groups of an interface from /proc/net/igmp and /proc/net/igmp6. (Netlink lists only those of
+// IPv6 before Linux 6.15.)
 #ifndef EOIB_GATEWAY_ENDPOINT_KERNEL_GROUPS_H_
 #define EOIB_GATEWAY_ENDPOINT_KERNEL_GROUPS_H_
 
@@ -12,11 +12,11 @@
 
 namespace eoib::endpoint {
 
-// What the two files say of `interface`.
+// The groups of `interface` in the text of the two files.
 std::set<IpAddr> ParseKernelGroups(absl::string_view igmp, absl::string_view igmp6, absl::string_view interface);
 
-// The same of the calling thread's network namespace. Nothing if there is no such file: IPv6 may be missing, IPv4 is always
-// there if /proc is.
+// The groups of `interface` in the calling thread's network namespace. Absent if /proc has no igmp file. A missing igmp6 file
+// means a kernel without IPv6.
 absl::optional<std::set<IpAddr>> ReadKernelGroups(const std::string& interface);
 
 }  // namespace eoib::endpoint

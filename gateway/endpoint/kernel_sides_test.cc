@@ -1,4 +1,5 @@
-// The kernel's sides, each by itself: addresses and routes, rules, lists, groups, the TUN. In network namespaces of their own.
+// The classes towards the kernel, each by itself, in network namespaces of their own: addresses, routes, rules, dumps, groups,
+// the TUN.
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -39,7 +40,7 @@ TEST(HostAddressesTest, AnothersDefaultRouteStays) {
     EXPECT_TRUE((*host)->SetDefaultRoute(*Ipv4Addr::Parse("10.0.0.1"), *Ipv4Addr::Parse("10.0.0.2")).ok());
     EXPECT_THAT(OutputOf("ip route"), HasSubstr("default via 192.0.2.1 dev eth0"));
     EXPECT_THAT(OutputOf("ip route"), HasSubstr("default via 10.0.0.1 dev ib0 proto dhcp"));
-    // But one of our own is replaced.
+    // But our own route is replaced.
     EXPECT_TRUE((*host)->SetDefaultRoute(*Ipv4Addr::Parse("10.0.0.9"), *Ipv4Addr::Parse("10.0.0.2")).ok());
     EXPECT_THAT(OutputOf("ip route"), HasSubstr("default via 10.0.0.9 dev ib0 proto dhcp"));
     EXPECT_THAT(OutputOf("ip route"), Not(HasSubstr("10.0.0.1 ")));
@@ -61,7 +62,7 @@ TEST(HostAddressesTest, TheKernelEndsWhatADeadProgramLeft) {
     EXPECT_TRUE((*host)->Add(*InterfaceAddress::Parse("192.0.2.2/24"), absl::InfiniteFuture()).ok());
     EXPECT_THAT(OutputOf("ip address show dev ib0 to 10.0.0.2"), HasSubstr("valid_lft forever preferred_lft forever"));
     EXPECT_TRUE((*host)->SetDefaultRoute(*Ipv4Addr::Parse("10.0.0.1"), address.address.ipv4()).ok());
-    // As a renewal does.
+    // As at a renewal.
     EXPECT_TRUE((*host)->Add(address, clock.Now() + absl::Hours(1)).ok());
     EXPECT_THAT(OutputOf("ip address show dev ib0 to 10.0.0.2"), HasSubstr("valid_lft 3600sec preferred_lft 3600sec"));
     EXPECT_TRUE((*host)->Add(address, clock.Now() + absl::Seconds(1)).ok());
@@ -106,7 +107,7 @@ TEST(NetlinkTest, AListThatChangesMeanwhileIsListedAgain) {
     const auto add = [&](uint32_t number) {
       ASSERT_TRUE((*host)->Add({IpAddr(Ipv4Addr(0x0a00'0000 + number)), 32}, absl::InfiniteFuture()).ok());
     };
-    constexpr uint32_t kAddresses = 1000;  // more than the kernel sends at once
+    constexpr uint32_t kAddresses = 1000;  // more than one piece of the kernel's dump
     for (uint32_t i = 1; i <= kAddresses; ++i) add(i);
     const auto list = [&](const std::function<void()>& meanwhile) {
       NetlinkRequest request(RTM_GETADDR, NLM_F_DUMP);
@@ -210,7 +211,7 @@ TEST(TunDeviceTest, WhatAKilledProcessLeftIsTakenOver) {
     EXPECT_EQ((*tun)->index(), static_cast<int>(left));
     tun->reset();
     EXPECT_EQ(if_nametoindex("ib0"), 0u);
-    // The operator's stays.
+    // The operator's TUN stays.
     ASSERT_EQ(system("ip tuntap add dev ib1 mode tun"), 0);
     tun = TunDevice::Open("ib1");
     ASSERT_TRUE(tun.ok()) << tun.status();

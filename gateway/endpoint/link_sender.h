@@ -1,7 +1,6 @@
-// LinkSender: the few ways in which a host speaks of itself on its link.
+// LinkSender: sends a host's own ARP and neighbour discovery to an ipoib::Interface, and counts it.
 //
-// Between the responders, which know what to say, and ipoib::Interface, which knows how it gets there. Nothing is sent while
-// the link is down. One thread; the Interface stays the caller's.
+// It sends nothing while the link is down. One thread; the Interface outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_
 #define EOIB_GATEWAY_ENDPOINT_LINK_SENDER_H_
 
@@ -18,7 +17,7 @@ class LinkSender {
  public:
   explicit LinkSender(ipoib::Interface* link) : link_(link) {}
 
-  // This host's address on the link; nothing while that is down.
+  // This host's address on the link; absent while that is down.
   absl::optional<IpoibAddress> own() const {
     const auto state = link_->state();
     return state.has_value() ? absl::optional<IpoibAddress>(state->own) : absl::nullopt;
@@ -29,19 +28,19 @@ class LinkSender {
   }
   void SendArp(const IpoibArp& packet, const IpoibAddress& to) { Send(IpoibType::kArp, ArpBytes(packet), to); }
   void SendIpv6(const Bytes& packet, const IpoibAddress& to) { Send(IpoibType::kIpv6, packet, to); }
-  // A group of link-local scope: whether what is sent to it goes to its members.
+  // Interface::Reaches for a group of link-local scope.
   bool Reaches(const Ipv6Addr& group) {
     const auto state = link_->state();
     const auto at = state.has_value() ? GroupOf(state->link, group) : absl::nullopt;
     return at.has_value() && link_->Reaches(*at);
   }
-  // To a group of link-local scope.
+  // Sends to a group of link-local scope.
   void SendIpv6ToGroup(const Bytes& packet, const Ipv6Addr& group) {
     const auto state = link_->state();
     if (!state.has_value()) return;
     if (const auto at = GroupOf(state->link, group)) SendToGroup(IpoibType::kIpv6, packet, *at);
   }
-  // How many packets this has given to the link.
+  // Packets given to the link.
   uint64_t said() const { return said_; }
 
  private:

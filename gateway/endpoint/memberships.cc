@@ -9,7 +9,7 @@ absl::optional<IpoibGroup> GroupOn(const IpoibLink& link, const IpAddr& group) {
   return group.is_ipv4() ? GroupOf(link, group.ipv4()) : GroupOf(link, group.ipv6());
 }
 
-// Groups that do not leave their host: ff00::/16, ff01::/16 (RFC 4291 §2.7).
+// IPv6 groups that do not leave their host: scopes 0 (reserved) and 1 (interface-local), RFC 4291 §2.7.
 bool StaysOnHost(const IpAddr& group) { return !group.is_ipv4() && (group.ipv6().bytes()[1] & 0xf) <= 1; }
 
 }  // namespace
@@ -64,8 +64,7 @@ std::map<Mgid, IpoibGroup> Memberships::Wanted(const IpoibLink& link) const {
   return wanted;
 }
 
-// While the link is down nobody knows what its groups are called; those of before are kept, because it will come back as it
-// was.
+// While the link is down, its MGIDs are unknown. The memberships stay, because the link usually comes back unchanged.
 void Memberships::Update() {
   const auto state = link_->state();
   if (!state.has_value()) return;

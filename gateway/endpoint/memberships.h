@@ -1,16 +1,14 @@
-// Memberships: which multicast groups of the link this host listens to. They follow from four things:
+// Memberships: the multicast groups of the link that this host listens to:
 //
-//   - every host is in 224.0.0.1 and ff02::1, of which no host reports (RFC 1112 §7.2, RFC 2710 §3);
-//   - solicitations for an IPv6 address go to its solicited-node group. The kernel joins none on a TUN, which has no neighbour
-//     discovery; so they come from Addresses, from the moment an address is tentative (RFC 4862 §5.4.2);
-//   - what the kernel joins, it reports on the TUN, by IGMP and MLD, and those reports are the first word of it (OnReport);
-//   - but a report may be lost: the queue of a TUN without carrier takes none, and no querier need be there to ask again. So
-//   each
-//     is a hint to look at the kernel's own list too, which then replaces what was heard (SetKernelGroups). The list alone
-//     would do, but nobody tells when it changes: it would be read every second, and a join would take half of that.
+//   - 224.0.0.1 and ff02::1, which each host is in without a report (RFC 1112 §7.2, RFC 2710 §3);
+//   - the solicited-node groups of its IPv6 addresses, from when an address is tentative (RFC 4862 §5.4.2). The kernel does
+//     not join these on a TUN, which has no neighbour discovery;
+//   - groups that the kernel reports on the TUN by IGMP and MLD (OnReport);
+//   - groups in the kernel's own list, which replaces the reports (SetKernelGroups). A report may be lost: a TUN without
+//     carrier drops it, and there may be no querier. The list alone would make a join wait for the next read, once a second.
 //
-// Only changes are told to the Interface, which keeps them over changes of the link; if its scope or P_Key changes, the groups'
-// MGIDs do, and all of them are listened to anew. One thread; the Interface stays the caller's.
+// The Interface is told of changes only, and keeps the groups over changes of the link. If the link's scope or P_Key changes,
+// so do the MGIDs, and all groups are joined again. One thread; the Interface outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_MEMBERSHIPS_H_
 #define EOIB_GATEWAY_ENDPOINT_MEMBERSHIPS_H_
 
@@ -27,31 +25,31 @@ namespace eoib::endpoint {
 
 class Memberships {
  public:
-  // Of the kernel's groups. An InfiniBand subnet has few multicast LIDs for all its hosts.
+  // For the kernel's groups: the hosts of an InfiniBand subnet share few multicast LIDs.
   static constexpr size_t kLimit = 1024;
 
   explicit Memberships(ipoib::Interface* link) : link_(link) {}
   Memberships(const Memberships&) = delete;
   Memberships& operator=(const Memberships&) = delete;
 
-  // The link is up, or of another kind; also the first time.
+  // The link is up, or has changed. Call it once at the start, too.
   void OnLinkState();
 
-  // The IPv6 addresses that this host has or would like to have.
+  // Sets the assigned and tentative IPv6 addresses of this host.
   void SetAddresses(const std::set<Ipv6Addr>& addresses);
-  // The kernel has said that it joins or leaves.
+  // The kernel has reported that it joins or leaves a group.
   void OnReport(const IpAddr& group, bool wanted);
-  // All groups that the kernel is in on the TUN.
+  // Sets all groups that the kernel is in on the TUN.
   void SetKernelGroups(const std::set<IpAddr>& groups);
 
-  // Whether the kernel is in it, as far as is known.
+  // True if the kernel is known to be in the group.
   bool KernelIsIn(const IpAddr& group) const { return kernel_.contains(group); }
-  // IP groups listened to, in their order. Several may share one of the link.
+  // The IP groups that are listened to. Several may share an MGID.
   std::set<IpAddr> Groups() const;
   uint64_t refused() const { return refused_; }  // joins beyond the limit
 
  private:
-  // By MGID, because IP groups may share one.
+  // The groups to listen to, by MGID, because IP groups may share one.
   std::map<Mgid, IpoibGroup> Wanted(const IpoibLink& link) const;
   void Update();
 

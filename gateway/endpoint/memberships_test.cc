@@ -69,7 +69,7 @@ TEST_F(MembershipsTest, GoldenGroupsThatAreNone) {
   }
 }
 
-// RFC 4391 §4: IPv6 groups that differ in their scope have one MGID. It is left when the last of them is.
+// RFC 4391 §4: IPv6 groups that differ in their scope share an MGID. The host leaves it with the last of them.
 TEST_F(MembershipsTest, GroupsThatShareAnMgidAreJoinedOnce) {
   memberships_.OnReport(Ip("ff05::99"), true);
   memberships_.OnReport(Ip("ff08::99"), true);

@@ -3,7 +3,7 @@
 namespace eoib::endpoint {
 
 NdResponder::Outcome NdResponder::OnMessage(const NdMessage& message, const absl::optional<IpoibAddress>& from) {
-  // What a loop beyond this link brings back.
+  // Our own message, brought back by a loop beyond this link.
   if (from.has_value() && from == link_->own()) return Outcome::kDone;
   switch (message.type) {
     case NdType::kNeighborSolicitation:
@@ -24,13 +24,13 @@ NdResponder::Outcome NdResponder::OnSolicitation(const NdMessage& message, const
   if (message.source.IsUnspecified()) return OnDadSolicitation(message, from);
   if (!addresses_->IsAssigned(IpAddr(message.target))) return Outcome::kDone;
   Learn(message.source, FindLinkAddress(message, NdOptionType::kSourceLinkAddress));
-  if (addresses_->IsAssigned(IpAddr(message.source))) return Outcome::kDone;  // no answer would leave this host
+  if (addresses_->IsAssigned(IpAddr(message.source))) return Outcome::kDone;  // the answer would be to ourselves
   ++answers_;
   neighbors_->Send(IpAddr(message.source), AnswerTo(message, message.source));
   return Outcome::kDone;
 }
 
-// RFC 4861 §7.2.4: nobody can be answered at ::, so all are.
+// RFC 4861 §7.2.4: the answer to a solicitation from :: goes to all nodes.
 NdResponder::Outcome NdResponder::OnDadSolicitation(const NdMessage& message, const absl::optional<IpoibAddress>& from) {
   if (message.destination != SolicitedNodeGroup(message.target)) return Outcome::kInvalid;
   if (FindLinkAddress(message, NdOptionType::kSourceLinkAddress).has_value()) return Outcome::kInvalid;
@@ -50,8 +50,8 @@ Bytes NdResponder::AnswerTo(const NdMessage& solicitation, const Ipv6Addr& desti
                              .target_link = link_->own()});
 }
 
-// RFC 4861 §4.4: whom hosts have as a default router must say in every advertisement that it is one, or they give it up
-// (§7.2.5). The kernel is in this group on an interface on which it forwards (RFC 4291 §2.8), and on no other.
+// RFC 4861 §4.4: a router sets the R flag in each advertisement; without it, hosts drop it from their router list (§7.2.5).
+// The kernel is in the all-routers group exactly on the interfaces on which it forwards (RFC 4291 §2.8).
 bool NdResponder::IsRouter() const { return memberships_->KernelIsIn(IpAddr(kAllRouters6)); }
 
 // RFC 4861 §7.1.2, §7.2.5; RFC 4862 §5.4.4.
@@ -65,7 +65,7 @@ NdResponder::Outcome NdResponder::OnAdvertisement(const NdMessage& message, cons
   return Outcome::kDone;
 }
 
-// RFC 4861 §6.1.1, §6.1.2, §6.3.4, §8.1, §8.3. The hop limit and the checksum have been looked at.
+// RFC 4861 §6.1.1, §6.1.2, §6.3.4, §8.1, §8.3. The parser has checked the hop limit and the checksum.
 NdResponder::Outcome NdResponder::OnRouterMessage(const NdMessage& message) {
   const bool redirect = message.type == NdType::kRedirect;
   if (message.type == NdType::kRouterSolicitation) {

@@ -1,8 +1,9 @@
-// NdResponder: all that a host has to do with the link-layer addresses of neighbour discovery (RFC 4861 §7.2; RFC 4391 §9.3):
-// it answers solicitations for this host's addresses, solicits others, and tells the neighbour cache and Dad what others say.
+// NdResponder: the address resolution of IPv6 neighbour discovery (RFC 4861 §7.2; RFC 4391 §9.3). It answers solicitations for
+// this host's addresses, sends solicitations and advertisements, and passes received ones to the neighbour cache and Dad.
 //
-// Routers are the kernel's business: router solicitations, router advertisements and redirects are learned from here, and go to
-// the TUN without their link-layer addresses (see WithoutLinkAddresses). One thread; everything given to it stays the caller's.
+// The kernel handles routers: this class learns link-layer addresses from router solicitations, router advertisements and
+// redirects, and the messages then go to the TUN without these (see WithoutLinkAddresses). One thread; its arguments outlive
+// it.
 #ifndef EOIB_GATEWAY_ENDPOINT_ND_RESPONDER_H_
 #define EOIB_GATEWAY_ENDPOINT_ND_RESPONDER_H_
 
@@ -20,21 +21,21 @@ class NdResponder {
  public:
   enum class Outcome : uint8_t {
     kDone,
-    kInvalid,    // no host is to act on it: RFC 4861 §7.1, §6.1, §8.1
-    kForKernel,  // to be handed to the TUN without link-layer addresses
+    kInvalid,    // fails the checks of RFC 4861 §7.1, §6.1, §8.1: drop it
+    kForKernel,  // pass it to the TUN, without link-layer addresses
   };
 
   NdResponder(LinkSender* link, const Addresses* addresses, const Memberships* memberships, NeighborCache* neighbors, Dad* dad)
       : link_(link), addresses_(addresses), memberships_(memberships), neighbors_(neighbors), dad_(dad) {}
 
-  // What came from the link, from `from` as far as that is known.
+  // Handles a message from the link. `from` is its link-layer source, if known.
   Outcome OnMessage(const NdMessage& message, const absl::optional<IpoibAddress>& from);
 
-  // Who has `target`? Of one neighbour, or of all. False if this host has no address to ask from.
+  // Solicits `target`, by unicast to `at` or by multicast. False if this host has no source address for it.
   bool Ask(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at);
   bool Probe(const Ipv6Addr& address, const DadNonce& nonce);  // RFC 4862 §5.4.2, RFC 7527 §4.1
   void Announce(const Ipv6Addr& address);                      // RFC 4861 §7.2.6
-  // Advertisements given to the neighbour cache, for the neighbour that asked.
+  // Solicited advertisements that the neighbour cache delivers.
   uint64_t answers() const { return answers_; }
 
  private:

@@ -5,7 +5,7 @@
 namespace eoib::endpoint {
 namespace {
 
-// What somebody says is his address may be anything.
+// A received link-layer address may have any value.
 bool IsInterface(const IpoibAddress& address) { return !address.IsZero() && !address.IsGroup(); }
 
 }  // namespace
@@ -40,7 +40,7 @@ void NeighborCache::Send(const IpAddr& next_hop, absl::Span<const uint8_t> packe
   Ask(next_hop, &entry);
 }
 
-// RFC 4861 §7.3.3; freshness is looked at when a packet asks for it.
+// RFC 4861 §7.3.3. No timer makes an entry stale: its age is checked when a packet needs it.
 void NeighborCache::DeliverTo(const IpAddr& ip, absl::Span<const uint8_t> packet, Entry* entry) {
   if (entry->state == NeighborState::kIncomplete) return Queue(packet, entry);
   if (IsFresh(*entry)) {
@@ -54,7 +54,7 @@ void NeighborCache::DeliverTo(const IpAddr& ip, absl::Span<const uint8_t> packet
 void NeighborCache::Queue(absl::Span<const uint8_t> packet, Entry* entry) {
   entry->waiting.emplace_back(packet.begin(), packet.end());
   if (entry->waiting.size() <= options_.queue) return;
-  // RFC 4861 §7.2.2: the oldest gives way.
+  // RFC 4861 §7.2.2: the oldest packet is dropped.
   link_->Displaced(entry->waiting.front());
   entry->waiting.erase(entry->waiting.begin());
 }
@@ -100,7 +100,7 @@ void NeighborCache::OnAnswer(const IpAddr& ip, const absl::optional<IpoibAddress
   if (solicited) SetState(ip, NeighborState::kReachable, &entry);
 }
 
-// What was confirmed of the former address says nothing of this one, unless it was this answer.
+// A confirmation of the former address does not hold for the new one; a solicited answer (kReachable) has just confirmed that.
 void NeighborCache::Update(const IpAddr& ip, const IpoibAddress& address, NeighborState state, Entry* entry) {
   if (state != NeighborState::kReachable) entry->confirmed = absl::InfinitePast();
   Move(ip, address, entry);
@@ -184,7 +184,7 @@ void NeighborCache::Join(const IpAddr& ip, const IpoibAddress& address, Entry* e
     owner.rank = static_cast<uint32_t>(ranked_.size());
     ranked_.push_back(address);
   }
-  // Word from it has brought it here, or it is nobody.
+  // A message from this owner has just made the entry; for the zero address the time has no meaning.
   owner.heard = clock_->Now();
   entry->address = address;
   entry->place = owner.entries.insert(owner.entries.end(), ip);
@@ -247,7 +247,7 @@ NeighborCache::Neighbor NeighborCache::Describe(const IpAddr& ip, const Entry& e
   if (entry.state == NeighborState::kIncomplete) return neighbor;
   neighbor.address = entry.address;
   neighbor.heard = clock_->Now() - std::max(entry.confirmed, owners_.find(entry.address)->second.heard);
-  // Nobody looks at its age but who sends to it.
+  // DeliverTo updates the state only when a packet is sent, so show an old entry as stale.
   if (entry.state == NeighborState::kReachable && !IsFresh(entry)) neighbor.state = NeighborState::kStale;
   return neighbor;
 }

@@ -1,27 +1,24 @@
-// NeighborCache: at which link-layer address each IP address of the link is, for IPv4 (RFC 826, RFC 1122 §2.3.2) and IPv6
-// (RFC 4861 §7.2, §7.3) alike, and what waits until that is known.
+// NeighborCache: the neighbour table of both families (RFC 826, RFC 1122 §2.3.2; RFC 4861 §7.2, §7.3), with the packets that
+// wait for address resolution. IPv4 has the states of RFC 4861, too:
 //
-// The states are RFC 4861's, for both families:
+//     incomplete --answer--> reachable --1 s of silence--> stale --packet--> delay --0.5 s--> probe --answer--> reachable
+//         |                                                                                     |
+//     3 solicitations unanswered: removed, waiting packets unreachable            3 solicitations unanswered: removed
 //
-//     incomplete --answer--> reachable --1 s without a word--> stale --packet--> delay --0.5 s--> probe --answer--> reachable
-//         |                                                                                         |
-//     3 questions unanswered: gone, and what waits is reported unreachable            3 questions unanswered: gone
+// Two rules differ from a host on Ethernet, because an IPoIB address has a QPN, which changes with each restart (RFC 4391 §9.4
+// recommends to revalidate):
+//   - An entry is reachable for 1 s after the neighbour was last heard, not for 30 s. Any packet from its queue pair counts,
+//     so an active neighbour is not probed. RFC 4861 §7.3.1 wants proof of the forward path, but here the question is only
+//     whether the queue pair still exists. Packets with another source address (the neighbour is a router or a gateway) count
+//     for 30 s; then the address itself is probed.
+//   - Only the first probe is unicast to the known address; the others are multicast, as RFC 7048 §3 recommends: the interface
+//     may have another queue pair by now.
+// An advertisement without the override flag does not change the address (RFC 4861 §7.2.5). ARP always overrides (RFC 826).
 //
-// Three things differ from a host on Ethernet, because the address of an IPoIB interface has a queue pair number in it, and is
-// another after each restart (RFC 4391 §9.4 recommends to revalidate):
-//   - An entry is reachable for 1 s after the neighbour was last heard, not for 30 s. What comes from its queue pair counts as
-//     word from it, so those who talk with each other are not asked. RFC 4861 §7.3.1 wants proof of the way there, of which a
-//     packet from there is none; but a queue pair that sends is one that still exists, and that is what is asked here. Packets
-//     with another source address (a router's, or what is behind a gateway) count for 30 s; then the address itself is asked.
-//   - Only the first probe goes to the address that is known; the others ask the link, as RFC 7048 §3 recommends: the interface
-//     may have come back with another queue pair, and has nobody yet who knows that.
-//   - An advertisement without the override flag for another address leaves the entry as RFC 4861 §7.2.5 has it; ARP has no
-//     such flag, and overrides always (RFC 826).
+// A full cache removes the least recently used entry of the neighbour (link-layer address) that has most; all unresolved
+// entries count as one neighbour's. So a host that invents addresses, or scans, displaces its own entries.
 //
-// When it is full, the neighbour (link-layer address) with most entries gives up the one least recently used, where
-// the addresses of nobody yet count as one neighbour's: who invents addresses, and who scans, displaces his own.
-//
-// One thread. Calls its Link from within its own methods; a Link must not call back.
+// One thread. It calls its Link from its own methods; a Link must not call back.
 #ifndef EOIB_GATEWAY_ENDPOINT_NEIGHBOR_CACHE_H_
 #define EOIB_GATEWAY_ENDPOINT_NEIGHBOR_CACHE_H_
 
@@ -52,25 +49,25 @@ class NeighborCache {
  public:
   struct Options {
     size_t limit = 16384;                            // entries
-    size_t queue = 3;                                // packets that wait for an address (RFC 1122 §2.3.2.2), latest kept
+    size_t queue = 3;                                // waiting packets per address (RFC 1122 §2.3.2.2); the latest are kept
     int questions = 3;                               // MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT (RFC 4861 §10)
     absl::Duration retransmit = absl::Seconds(1);    // RETRANS_TIMER
     absl::Duration reachable = absl::Seconds(1);     // since the neighbour was last heard
-    absl::Duration vouched = absl::Seconds(30);      // as long does its queue pair count for its address
-    absl::Duration delay = absl::Milliseconds(500);  // before a probe, in which the answer to the packet may come
-    absl::Duration idle = absl::Minutes(10);         // after which an entry that nobody uses goes
+    absl::Duration vouched = absl::Seconds(30);      // so long any packet of the queue pair confirms the address
+    absl::Duration delay = absl::Milliseconds(500);  // before a probe; the answer to the packet may make it needless
+    absl::Duration idle = absl::Minutes(10);         // an unused entry is removed after this time
   };
 
-  // What the cache asks of who owns it.
+  // Sends and reports for the cache.
   class Link {
    public:
     virtual ~Link() = default;
-    // Who has `target`? To one neighbour, or to all.
+    // Solicits `target`, by unicast to `at` or by multicast.
     virtual void Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) = 0;
     virtual void Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) = 0;
-    // Nobody has `target`, for which `packet` waited.
+    // `packet` waited for `target`, which did not answer.
     virtual void Unreachable(const IpAddr& target, absl::Span<const uint8_t> packet) = 0;
-    // `packet` gave way to a later one.
+    // `packet` was dropped from a full queue, or its entry was removed.
     virtual void Displaced(absl::Span<const uint8_t> packet) = 0;
   };
 
@@ -78,35 +75,36 @@ class NeighborCache {
     IpAddr ip;
     absl::optional<IpoibAddress> address;
     NeighborState state;
-    absl::Duration heard;  // how long ago; infinite: never
+    absl::Duration heard;  // since it was last heard; infinite: never
     size_t waiting;        // packets
   };
 
-  // `clock` and `link` stay the caller's.
+  // `clock` and `link` outlive it.
   NeighborCache(const Options& options, const Clock* clock, Link* link);
   NeighborCache(const NeighborCache&) = delete;
   NeighborCache& operator=(const NeighborCache&) = delete;
 
-  // Delivers an IP packet to the neighbour that has `next_hop`, at once or when its address is known. Copies what waits.
+  // Delivers an IP packet to the neighbour that has `next_hop`, at once or when its address is resolved. Copies a waiting
+  // packet.
   void Send(const IpAddr& next_hop, absl::Span<const uint8_t> packet);
 
-  // A packet came from there, whose IP header names `source`.
+  // A packet with the IP source `source` came from the interface at `from`.
   void OnHeard(const IpoibAddress& from, const IpAddr& source);
-  // `ip` asks us, and says where it is: an ARP request for an address of ours, a solicitation with its source's link-layer
-  // address (RFC 4861 §7.2.3). Makes an entry.
+  // `ip` solicits an address of ours and gives its own link-layer address: an ARP request, or a solicitation with a source
+  // link-layer address option (RFC 4861 §7.2.3). Makes an entry.
   void OnQuestion(const IpAddr& ip, const IpoibAddress& address);
-  // `ip` says where it is, answering us (`solicited`) or of itself. Makes no entry (RFC 4861 §7.2.5; RFC 826). Without an
-  // address a solicited answer confirms what is known.
+  // `ip` gives its link-layer address, in answer to us (`solicited`) or unsolicited. Makes no entry (RFC 4861 §7.2.5; RFC
+  // 826). A solicited answer without an address confirms the known one.
   void OnAnswer(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited, bool overrides);
 
-  // Runs what is due; at the latest when Next() has come.
+  // Runs due timers. Call it at Next().
   void Tick();
   absl::Time Next() const { return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first; }
 
-  // Forgets everything, and what waits: the link is another.
+  // Removes all entries and waiting packets, for another link.
   void Clear();
 
-  // Packets that wait for an address.
+  // The number of waiting packets.
   size_t waiting() const;
   size_t size() const { return entries_.size(); }
   absl::optional<Neighbor> Find(const IpAddr& ip) const;
@@ -115,7 +113,7 @@ class NeighborCache {
 
  private:
   using Packet = std::vector<uint8_t>;
-  // Who has entries: a link-layer address. The zero address: nobody yet.
+  // A link-layer address that has entries. The zero address owns unresolved entries.
   struct Owner {
     uint32_t rank = 0;  // its number in ranking_
     absl::Time heard = absl::InfinitePast();
@@ -124,7 +122,7 @@ class NeighborCache {
   struct Entry {
     NeighborState state = NeighborState::kIncomplete;
     IpoibAddress address;
-    absl::Time confirmed = absl::InfinitePast();  // by an answer, or a packet from it
+    absl::Time confirmed = absl::InfinitePast();  // by a solicited answer, or a packet with this source
     absl::Time used = absl::InfinitePast();
     absl::Time timer = absl::InfiniteFuture();
     int asked = 0;
@@ -159,9 +157,9 @@ class NeighborCache {
   Link* const link_;
   Entries entries_;
   absl::node_hash_map<IpoibAddress, Owner> owners_;
-  std::vector<IpoibAddress> ranked_;  // by their number
+  std::vector<IpoibAddress> ranked_;  // owners by their number in ranking_
   std::vector<uint32_t> free_ranks_;
-  Ranking ranking_;  // of owners, by their entries
+  Ranking ranking_;  // owners by their number of entries
   std::set<std::pair<absl::Time, IpAddr>> timers_;
 };
 

@@ -23,7 +23,7 @@ std::string Where(const IpoibAddress& address) {
   return absl::StrCat(address.qpn().value(), "@", address.gid().guid().value() & 0xffff);
 }
 
-// Writes down what is asked of it.
+// Records the calls of the cache.
 class Recorder final : public NeighborCache::Link {
  public:
   void Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) override {
@@ -100,14 +100,14 @@ TEST_P(NeighborCacheTest, WhoIsSilentIsProbedAtItsAddressAndThenByAll) {
   cache_.OnAnswer(ip_, At(0x48), true, true);
   link_.Take();
   Wait(absl::Seconds(1));
-  EXPECT_THAT(link_.Take(), IsEmpty());  // nobody asks while nobody sends
+  EXPECT_THAT(link_.Take(), IsEmpty());  // without packets there are no probes
   Send(ip_, 2);
   EXPECT_THAT(link_.Take(), ElementsAre("2 to 72@1"));
   EXPECT_EQ(State(ip_), NeighborState::kDelay);
   Wait(absl::Milliseconds(500));
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_ + " at 72@1"));
   EXPECT_EQ(State(ip_), NeighborState::kProbe);
-  Send(ip_, 3);  // still goes there
+  Send(ip_, 3);  // still to the known address
   Wait(absl::Seconds(1));
   EXPECT_THAT(link_.Take(), ElementsAre("3 to 72@1", "ask " + text_));
   cache_.OnAnswer(ip_, At(0x99), true, true);  // back with another queue pair, 2.5 s after it was last heard
@@ -141,7 +141,7 @@ TEST_P(NeighborCacheTest, WhoTalksIsNotAsked) {
   EXPECT_EQ(State(ip_), NeighborState::kReachable);
 }
 
-// Others' packets from the same queue pair say that it is there, but not for ever that the address is behind it.
+// Packets with other sources from the same queue pair show that it exists, but do not confirm the address for ever.
 TEST_P(NeighborCacheTest, ARouterIsAskedEveryThirtySeconds) {
   Send(ip_, 1);
   cache_.OnAnswer(ip_, At(0x48), true, true);
@@ -174,10 +174,10 @@ TEST_P(NeighborCacheTest, AQuestionAnswersAQuestion) {
   Send(ip_, 1);
   cache_.OnQuestion(ip_, At(0x48));
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_, "1 to 72@1"));
-  EXPECT_EQ(State(ip_), NeighborState::kDelay);  // it is asked whether it hears us
+  EXPECT_EQ(State(ip_), NeighborState::kDelay);  // its own request does not prove that it hears us
 }
 
-// RFC 4861 appendix C, of an entry that is reachable at 72@1.
+// RFC 4861 appendix C, for an entry that is reachable at 72@1.
 TEST_P(NeighborCacheTest, GoldenAdvertisements) {
   const struct {
     const char* description;
@@ -269,7 +269,7 @@ TEST_F(NeighborLimitTest, WhatWasUsedLatestIsKept) {
   EXPECT_FALSE(cache_.Find(Number(1)).has_value());
 }
 
-// What a host may rely on, whatever happens: checked against the plainest table there is.
+// The guarantees of the cache, under random events, compared with the simplest possible table.
 class Model final : public NeighborCache::Link {
  public:
   explicit Model(const Clock* clock) : clock_(clock) {}
@@ -300,7 +300,7 @@ class Model final : public NeighborCache::Link {
     int questions = 0;  // without an answer
   };
   std::map<IpAddr, Known> table;
-  std::map<uint8_t, IpAddr> in_flight;  // packets that were sent and did not end
+  std::map<uint8_t, IpAddr> in_flight;  // packets that were sent and have not ended
 
  private:
   void End(uint8_t packet) { EXPECT_EQ(in_flight.erase(packet), 1); }
@@ -357,7 +357,7 @@ TEST(NeighborCacheModelTest, RandomOperations) {
       ASSERT_LE(neighbor.waiting, options.queue);
       waiting += neighbor.waiting;
       ASSERT_TRUE(!neighbor.address.has_value() || neighbor.address == model.table[neighbor.ip].address);
-      // Whoever is not being asked for has not been asked in vain.
+      // A neighbour that is not being solicited has no unanswered solicitations.
       if (neighbor.state != NeighborState::kIncomplete && neighbor.state != NeighborState::kProbe) {
         model.table[neighbor.ip].questions = 0;
       }

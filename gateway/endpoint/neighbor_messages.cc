@@ -18,7 +18,7 @@ constexpr size_t kOptionUnit = 8;
 constexpr uint8_t kHopLimit = 255;  // RFC 4861 §4.3, §4.4
 constexpr uint8_t kRouterFlag = 0x80, kSolicitedFlag = 0x40, kOverrideFlag = 0x20;
 
-// Sets what depends on the length: the header's, and the sum (RFC 4443 §2.3).
+// Fills in the payload length and the checksum (RFC 4443 §2.3).
 void Finish(Bytes* packet) {
   auto header = ReadWire<Ipv6Wire>(packet->data());
   const size_t length = packet->size() - kMessageOffset;

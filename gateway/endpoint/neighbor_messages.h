@@ -1,6 +1,6 @@
-// What a host says about link-layer addresses, as bytes: ARP requests and replies, neighbour solicitations and advertisements.
+// Encodes a host's ARP packets, neighbour solicitations and neighbour advertisements.
 //
-// The counterpart of ParseIpoibArp and ParseNeighborDiscovery, which read what others say. Never on the packet path.
+// ParseIpoibArp and ParseNeighborDiscovery are the decoders. Not for the packet path.
 #ifndef EOIB_GATEWAY_ENDPOINT_NEIGHBOR_MESSAGES_H_
 #define EOIB_GATEWAY_ENDPOINT_NEIGHBOR_MESSAGES_H_
 
@@ -21,7 +21,7 @@ using Bytes = std::vector<uint8_t>;
 Bytes ArpBytes(const IpoibArp& packet);
 
 struct Solicitation {
-  Ipv6Addr source;  // ::, to find out whether an address is free (RFC 4862 §5.4.2)
+  Ipv6Addr source;  // :: in duplicate address detection (RFC 4862 §5.4.2)
   Ipv6Addr destination;
   Ipv6Addr target;
   absl::optional<IpoibAddress> source_link;  // not with source :: (RFC 4861 §4.3)
@@ -47,17 +47,16 @@ struct AdvertisementFlags {
 };
 AdvertisementFlags FlagsOf(const NdMessage& message);
 
-// Whether an interface can be there: not at a group's address, nor at a port without a GID.
+// True if the address can be an interface's: it is not a group's, and its GID is not zero.
 inline bool CanBeInterface(const IpoibAddress& address) { return !address.IsGroup() && !address.gid().IsZero(); }
 
 // The first option of that type with an IPoIB address.
 absl::optional<IpoibAddress> FindLinkAddress(const NdMessage& message, NdOptionType type);
-// Of the nonce option; empty without.
+// The nonce in the nonce option; empty if there is none.
 absl::Span<const uint8_t> FindNonce(const NdMessage& message);
 
-// The packet without its link-layer address options, its lengths and checksum right: for a kernel whose interface has
-// no link-layer addresses, and which takes a message with one of 24 bytes for a broken one. Requires `message` to be a view of
-// `packet`.
+// A copy of the packet without link-layer address options, with length and checksum corrected. The TUN has no link-layer
+// addresses, and the kernel would reject an option of 24 bytes. Requires `message` to be a view of `packet`.
 Bytes WithoutLinkAddresses(absl::Span<const uint8_t> packet, const NdMessage& message);
 
 }  // namespace eoib::endpoint

@@ -12,8 +12,8 @@
 namespace eoib::endpoint {
 namespace {
 
-constexpr int kTries = 10;             // of a list that changes all the time
-constexpr size_t kBufferSize = 32768;  // what the kernel sends at once in a dump
+constexpr int kTries = 10;             // for a dump that changes each time
+constexpr size_t kBufferSize = 32768;  // the kernel's largest piece of a dump
 
 int Visit(const nlmsghdr* message, void* visitor) {
   (*static_cast<Netlink::Visitor*>(visitor))(message);
@@ -65,11 +65,11 @@ absl::Status Netlink::Ask(NetlinkRequest* request, absl::string_view what, Visit
   return Failed(what, EINTR);
 }
 
-// False: what was asked for changed meanwhile.
+// False if the list changed during the dump.
 absl::StatusOr<bool> Netlink::AskOnce(NetlinkRequest* request, absl::string_view what, Visitor visit) {
   nlmsghdr* const message = request->message();
   message->nlmsg_seq = ++sequence_;
-  // Each request gets an end of its answer: a dump's own, or an acknowledgement.
+  // A dump ends with NLMSG_DONE; make other answers end with an acknowledgement.
   if ((message->nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP) message->nlmsg_flags |= NLM_F_ACK;
   if (mnl_socket_sendto(socket_, message, message->nlmsg_len) < 0) return Failed(what, errno);
   std::vector<char> buffer(kBufferSize);
@@ -80,7 +80,7 @@ absl::StatusOr<bool> Netlink::AskOnce(NetlinkRequest* request, absl::string_view
     int left = static_cast<int>(size);
     for (const auto* each = reinterpret_cast<const nlmsghdr*>(buffer.data()); mnl_nlmsg_ok(each, left);
          each = mnl_nlmsg_next(each, &left)) {
-      if (each->nlmsg_seq != sequence_) continue;  // the rest of an answer that was given up
+      if (each->nlmsg_seq != sequence_) continue;  // the rest of an earlier answer that was given up
       whole &= (each->nlmsg_flags & NLM_F_DUMP_INTR) == 0;
       if (each->nlmsg_type == NLMSG_DONE) return whole;
       if (each->nlmsg_type == NLMSG_ERROR) {

@@ -1,7 +1,6 @@
-// Netlink: a routing socket of the kernel (rtnetlink(7)), to ask, to change things, and to hear of changes.
+// Netlink: a socket of the kernel's rtnetlink(7), for queries, changes and events.
 //
-// libmnl knows how messages are laid out; what they mean is the callers' business. Of one thread, in whose network namespace it
-// is.
+// libmnl does the layout of messages; callers know their meaning. One thread, in its network namespace.
 #ifndef EOIB_GATEWAY_ENDPOINT_NETLINK_H_
 #define EOIB_GATEWAY_ENDPOINT_NETLINK_H_
 
@@ -18,7 +17,7 @@
 
 namespace eoib::endpoint {
 
-// A request that is being put together: a message of `type` with a fixed header of `Header`, then attributes (mnl_attr_put).
+// Builds a request: a message of `type` with a fixed header (Put), then attributes (mnl_attr_put).
 class NetlinkRequest {
  public:
   NetlinkRequest(uint16_t type, uint16_t flags) : header_(mnl_nlmsg_put_header(buffer_.data())) {
@@ -43,22 +42,22 @@ class Netlink {
  public:
   using Visitor = absl::FunctionRef<void(const nlmsghdr* message)>;
 
-  // `groups`: RTMGRP_* whose changes Hear tells; 0 for a socket to ask.
+  // `groups`: the RTMGRP_* whose events Hear returns; 0 for a socket for Ask.
   static absl::StatusOr<std::unique_ptr<Netlink>> Open(uint32_t groups);
   ~Netlink();
   Netlink(const Netlink&) = delete;
   Netlink& operator=(const Netlink&) = delete;
 
-  // Readable when there is something to hear.
+  // Readable when events wait for Hear.
   int fd() const { return mnl_socket_get_fd(socket_); }
 
-  // Sends the request and waits for all of the answer, which the kernel has at once. The error's message begins with `what`;
-  // its code is kAlreadyExists for EEXIST, kNotFound for ESRCH, EADDRNOTAVAIL and ENETUNREACH, else kInternal. A list that
-  // changed while the kernel made it is asked for again from its start: `visit` may see things twice, and some that are gone.
+  // Sends the request and blocks for the whole answer, which the kernel has at once. An error's message begins with `what`;
+  // its code is kAlreadyExists for EEXIST, kNotFound for ESRCH, EADDRNOTAVAIL, ENETUNREACH and EHOSTUNREACH, else kInternal. A
+  // dump that changed meanwhile is requested again from the start: `visit` may see entries twice, and entries that are gone.
   absl::Status Ask(NetlinkRequest* request, absl::string_view what, Visitor visit);
   absl::Status Ask(NetlinkRequest* request, absl::string_view what);
 
-  // Tells all changes that have come. False if some were lost, because there were too many of them.
+  // Calls `visit` for all waiting events. False if the socket's buffer has overflowed and events were lost.
   bool Hear(Visitor visit);
 
  private:
@@ -70,7 +69,7 @@ class Netlink {
   uint32_t sequence_ = 0;
 };
 
-// Calls `visit` for each attribute behind a header of `header_size`.
+// Calls `visit` for each attribute after a header of `header_size` bytes.
 void ForEachAttribute(const nlmsghdr* message, size_t header_size, absl::FunctionRef<void(const nlattr* attribute)> visit);
 
 }  // namespace eoib::endpoint

@@ -20,7 +20,7 @@
 namespace eoib::endpoint {
 namespace {
 
-// What a netdev of ours is known by, also after its process was killed: `ip link` shows it.
+// Marks a netdev that this program has made, so that a later process recognizes it. `ip link` shows it.
 constexpr char kAlias[] = "eoib-ipoib";
 
 absl::Status Failed(absl::string_view what, absl::string_view name) {
@@ -35,7 +35,7 @@ ifreq RequestFor(const std::string& name) {
 }
 
 absl::Status CheckName(const std::string& name) {
-  // The kernel would replace a '%' by a number of its own.
+  // The kernel would replace "%d" by a number.
   if (!name.empty() && name.size() < IFNAMSIZ && name.find_first_of("/:% \t\n") == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("\"", name, "\" cannot name a netdev: 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' and '%' can"));
@@ -83,7 +83,7 @@ absl::Status SetAlias(int index) {
   return (*netlink)->Ask(&request, "set the alias of the TUN");
 }
 
-// Sets a number in what a family of protocols keeps for the interface: IFLA_AF_SPEC. `put` adds its attribute.
+// Sets an attribute of one address family for the interface (IFLA_AF_SPEC). `put` adds it to the request.
 absl::Status Configure(int index, uint16_t family, absl::string_view what, absl::FunctionRef<void(nlmsghdr*)> put) {
   auto netlink = Netlink::Open(0);
   if (!netlink.ok()) return netlink.status();
@@ -97,13 +97,13 @@ absl::Status Configure(int index, uint16_t family, absl::string_view what, absl:
   return (*netlink)->Ask(&request, what);
 }
 
-// The kernel would make up a link-local address of its own.
+// The kernel would generate a link-local address of its own.
 absl::Status NoLinkLocal(int index) {
   return Configure(index, AF_INET6, "have the kernel make no link-local address",
                    [](nlmsghdr* message) { mnl_attr_put_u8(message, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE); });
 }
 
-// An IPv4 address that is taken off because it is another's would take along all others of its subnet.
+// Without this, removing a duplicate IPv4 address would remove the other addresses of its subnet as well.
 absl::Status PromoteSecondaries(int index) {
   return Configure(index, AF_INET, "have addresses outlive the first of their subnet", [](nlmsghdr* message) {
     nlattr* const numbers = mnl_attr_nest_start(message, IFLA_INET_CONF);
@@ -149,7 +149,7 @@ absl::Status TunDevice::Configure() {
   index_ = static_cast<int>(if_nametoindex(name_.c_str()));
   absl::Status status = SetCarrier(false);
   if (status.ok() && made_) status = SetAlias(index_);
-  // Without IPv6 in the kernel there is nothing to be turned off.
+  // Fails on a kernel without IPv6, where there is nothing to turn off.
   if (const absl::Status off = NoLinkLocal(index_); !off.ok()) LogWarning(off.message());
   if (status.ok()) status = PromoteSecondaries(index_);
   if (status.ok()) status = SetUp();

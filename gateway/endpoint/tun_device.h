@@ -1,12 +1,11 @@
-// TunDevice: a TUN netdev of the Linux kernel, by which a host without an IPoIB driver is on an IPoIB link: its kernel writes
-// IP packets to it and reads IP packets from it, without any link-layer address.
+// TunDevice: a TUN netdev of the Linux kernel, which carries IP packets without link-layer addresses between the kernel and
+// this program.
 //
-// No checksums are offloaded: an IPoIB datagram has no place to say that one is missing. The netdev outlives a process that is
-// killed, with its addresses, routes and connections; the next finds it by its name and takes it over, as it takes one that the
-// operator has made (`ip tuntap add dev ib0 mode tun`). An orderly end takes along what this program has made, and nothing
-// else.
+// It offloads no checksums, because an IPoIB datagram cannot say that one is missing. The netdev survives a killed process,
+// with its addresses, routes and connections. The next process finds it by its name and takes it over, as it takes a TUN of
+// the operator (`ip tuntap add dev ib0 mode tun`). An orderly end removes only a netdev that this program has made.
 //
-// One thread, in whose network namespace it is and stays.
+// One thread, in the netdev's network namespace.
 #ifndef EOIB_GATEWAY_ENDPOINT_TUN_DEVICE_H_
 #define EOIB_GATEWAY_ENDPOINT_TUN_DEVICE_H_
 
@@ -24,9 +23,9 @@ namespace eoib::endpoint {
 
 class TunDevice final : public Tun {
  public:
-  // Makes the netdev, or takes over one of this name that is a TUN and nobody has open, and sets it up, without carrier until
-  // SetLink. The kernel makes no link-local address for it: that of the link is the port's (RFC 4391 §8). kAlreadyExists if the
-  // name is taken otherwise; kUnavailable without /dev/net/tun; the message says what to do.
+  // Makes the netdev, or takes over a TUN of this name that no process has open, and sets it up, without carrier until
+  // SetLink. The kernel makes no link-local address for it, because the link's one comes from the port's GUID (RFC 4391 §8).
+  // kAlreadyExists if another netdev has the name; kUnavailable without /dev/net/tun. The message says what to do.
   static absl::StatusOr<std::unique_ptr<TunDevice>> Open(const std::string& name);
   ~TunDevice() override;
 
@@ -35,11 +34,10 @@ class TunDevice final : public Tun {
   int fd() const { return tun_.get(); }
 
   enum class ReadResult : uint8_t { kPacket, kNothing, kDeleted };
-  // Reads one packet into `buffer` and sets *packet to where it is. kDeleted: somebody has deleted the netdev, and nothing will
-  // ever come again.
+  // Reads one packet into `buffer`, and sets *packet to it. kDeleted: the netdev was deleted from outside, and is of no use.
   ReadResult Read(absl::Span<uint8_t> buffer, absl::Span<const uint8_t>* packet);
 
-  // Tun. What cannot be set is logged.
+  // Tun. SetLink logs errors.
   EndpointDrop Write(absl::Span<const uint8_t> packet) override;
   void SetLink(uint32_t mtu) override;
 
@@ -52,7 +50,7 @@ class TunDevice final : public Tun {
 
   const std::string name_;
   const UniqueFd tun_;
-  const bool made_;  // by this program, now or before it was killed
+  const bool made_;  // by this process, or by a former one that was killed
   int index_ = 0;
   uint32_t mtu_ = 0;
 };
