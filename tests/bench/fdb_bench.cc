@@ -1,10 +1,11 @@
-// The MAC table beside absl::flat_hash_map, DPDK's rte_hash and the machine's limit, in interleaved rounds of Google Benchmark.
+// Compares the MAC table with absl::flat_hash_map, DPDK's rte_hash and the machine's limit, in interleaved rounds of Google
+// Benchmark.
 //
 //   fdb_bench OUTPUT.json [--full]
 //
-// By default what the named ratios need; with --full every table at every size, hits and misses, single and in batches, uniform
-// and Zipf, alone, beside a writer and during growth. EOIB_BENCH_ROUNDS and EOIB_BENCH_MILLISECONDS (of each measurement) may
-// be set.
+// By default it measures the series of the named ratios; with --full, every table at every size, hits and misses, single and
+// in batches, uniform and Zipf, alone, beside a writer and during growth. The environment variables EOIB_BENCH_ROUNDS and
+// EOIB_BENCH_MILLISECONDS (of each measurement) set the duration.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kQueries = size_t{1} << 20;  // a stream of them is read over and over
+constexpr size_t kQueries = size_t{1} << 20;  // the stream of queries, which is repeated
 constexpr size_t kQueriesAtOnce = 4096;
 constexpr double kUpdateRate = 100'000, kFloodRate = 1'000'000;  // changes a second
 
@@ -46,9 +47,9 @@ struct Kind {
   std::unique_ptr<BenchTable> (*make)(size_t entries);
 };
 const Kind kKinds[] = {{"eoib", MakeEoib}, {"absl", MakeAbsl}, {"rte_hash", MakeRte}, {"limit", MakeLimit}};
-const Kind kFdb = {"fdb", MakeFdb};  // the table with the policy around it
+const Kind kFdb = {"fdb", MakeFdb};  // the table with the FDB's policy
 
-// What a name says. Required below or above which a ratio misses; the aim is only printed.
+// The ratios, with the required value (a miss fails the run) and the aim (only printed).
 const Report::RatioSpec kRatios[] = {
     {"hit_batch_1M_vs_absl", "eoib_hit_batch_1M", "absl_hit_batch_1M", {2.2, 3.0}},
     {"hit_batch_10M_vs_absl", "eoib_hit_batch_10M", "absl_hit_batch_10M", {3.5, 5.0}},
@@ -70,17 +71,16 @@ const Report::RatioSpec kRatios[] = {
     {"bytes_per_entry_most_table", "eoib_bytes_most", "eoib_entries_most", {40.0, 24.0, true}},
 };
 
-// Who brought a MAC, by its first byte: a neighbour, whose MACs are in the tables; nobody; an attacker.
+// The origin of a MAC, which is its first byte: a neighbour, whose MACs are in the tables; none; an attacker.
 enum class From : uint8_t { kNeighbour = 0x02, kNobody = 0x06, kAttacker = 0x0a };
 
-// Random-looking MACs, each number another one, in 16 VLANs.
+// Maps each number to another random-looking MAC, in 16 VLANs.
 FdbKey KeyOf(uint64_t number, From from = From::kNeighbour) {
   const uint64_t scattered = number * 0x9e37'79b9'7f4a'7c15 & 0xff'ffff'ffff;  // odd multiplier: one to one
   return FdbKey(Vid(static_cast<uint16_t>(number % 16)), MacAddr::FromUint64(static_cast<uint64_t>(from) << 40 | scattered));
 }
 
-// Numbers below `count` at random, the first more often: the n-th one in proportion to n^-0.99 (Gray et al., SIGMOD 1994,
-// §3.2).
+// Random numbers below `count`; the n-th has a probability proportional to n^-0.99 (Gray et al., SIGMOD 1994, §3.2).
 class Zipf {
  public:
   explicit Zipf(size_t count) : count_(static_cast<double>(count)) {
@@ -101,16 +101,16 @@ class Zipf {
   double zeta_ = 0, eta_ = 0;
 };
 
-// Where the MAC of that number is.
+// The vPort of the MAC of that number.
 uint32_t VPortOf(uint64_t number) { return static_cast<uint32_t>(number % kVPorts); }
 
-// The keys of a measurement, in the order in which they are asked for, and the right answers.
+// The keys of a measurement, in the order of the lookups, and the correct answers.
 struct Queries {
   std::vector<FdbKey> keys;
   std::vector<uint32_t> answers;
 };
 
-// "hit", "miss" or "zipf"; "limit", whose answers are not looked at.
+// `what` is "hit", "miss", "zipf", or "limit", whose answers are not checked.
 Queries MakeQueries(const std::string& what, size_t entries) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> uniform;
@@ -132,8 +132,8 @@ Queries MakeQueries(const std::string& what, size_t entries) {
 // Changes a table at a given rate, or as fast as it can, until destroyed.
 class Writer {
  public:
-  // `change` is called with the numbers from 0 on, `rate` times a second (0: without a pause), and `undo` at last with the
-  // first number that it was not.
+  // Calls change(n) for n = 0, 1, ..., `rate` times a second (0: without a pause), and at the end undo(n) with the first n
+  // that `change` did not get.
   Writer(double rate, std::function<void(uint64_t)> change, std::function<void(uint64_t)> undo)
       : change_(std::move(change)), undo_(std::move(undo)) {
     thread_ = std::thread([this, rate] { Run(rate); });
@@ -143,7 +143,7 @@ class Writer {
     thread_.join();
     undo_(done_);
   }
-  // Changes a second so far.
+  // Changes per second so far.
   double Rate() const {
     return static_cast<double>(done_.load()) / std::chrono::duration<double>(Clock::now() - start_).count();
   }
@@ -154,8 +154,8 @@ class Writer {
     while (!stop_) {
       const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
       const uint64_t due = rate == 0 ? number + 256 : static_cast<uint64_t>(elapsed * rate);
-      if (number >= due) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // waking up is not what is measured
-      // Who was not let run for a while makes up for it, but not all at once.
+      if (number >= due) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so long that waking up costs little
+      // A writer that was not scheduled for a while catches up, but not all at once.
       for (const uint64_t end = std::min(due, number + 4096); number < end; ++number) change_(number);
       done_ = number;
     }
@@ -168,13 +168,13 @@ class Writer {
   std::thread thread_;
 };
 
-// Tables and queries, made when first asked for and kept.
+// Makes tables and queries on first use, and keeps them.
 class Stage {
  public:
   BenchTable* Table(const Kind& kind, const Size& size) {
     std::unique_ptr<BenchTable>& table = tables_[absl::StrCat(kind.name, "_", size.name)];
     if (table == nullptr) {
-      // Room for a writer's entries; rte_hash cannot grow, and some of it cannot be filled.
+      // Room for a writer's entries: rte_hash cannot grow, and cannot be filled completely.
       table = kind.make(size.entries * 5 / 4);
       if (kind.make != MakeLimit) {
         for (uint64_t i = 0; i < size.entries; ++i) table->Put(KeyOf(i), VPortOf(i));
@@ -193,10 +193,10 @@ class Stage {
   std::map<std::string, Queries> queries_;
 };
 
-// What the row of a table says of its answers.
+// How the answers of a row are checked.
 enum class Answers : uint8_t { kExact, kOfSomeVPort, kAny };
 
-// Asks for all keys, and looks at every answer; returns how many are wrong.
+// Looks up all keys and returns the number of wrong answers.
 size_t WrongAnswers(const BenchTable& table, const Queries& queries, bool batch, Answers answers) {
   if (answers == Answers::kAny) return 0;
   size_t wrong = 0;
@@ -213,8 +213,8 @@ size_t WrongAnswers(const BenchTable& table, const Queries& queries, bool batch,
   return wrong;
 }
 
-// One row: lookups in `table`. Rates are by the processor time of this thread: what other programs of the machine take is not
-// counted, what a writer costs a reader is. The answers are looked at afterwards, beside the same writer.
+// One row: lookups in `table`. Rates refer to the processor time of this thread, so other programs do not count, but a
+// writer's cost to a reader does. The answers are checked afterwards, beside the same writer.
 void Measure(benchmark::State& state, const BenchTable& table, const Queries& queries, bool batch, Answers answers) {
   size_t at = 0, asked = 0;
   uint32_t out[kBatch];
@@ -230,10 +230,10 @@ void Measure(benchmark::State& state, const BenchTable& table, const Queries& qu
   if (wrong != 0) state.SkipWithError(absl::StrCat(wrong, " wrong answers of ", kQueries).c_str());
 }
 
-// Who changes the table while a row is measured; null for nobody.
+// Makes the writer that changes the table during a row; null if there is none.
 using MakeWriter = std::function<std::unique_ptr<Writer>(BenchTable*)>;
 
-// Half moves, half new MACs for old ones.
+// Half of the changes are moves, half replace a MAC by a new one.
 std::unique_ptr<Writer> Updates(BenchTable* table, size_t entries) {
   const auto change = [=](uint64_t i) {
     const FdbKey extra = KeyOf(entries + i / 4);
@@ -244,20 +244,20 @@ std::unique_ptr<Writer> Updates(BenchTable* table, size_t entries) {
   return std::make_unique<Writer>(kUpdateRate, change, [=](uint64_t i) { table->Erase(KeyOf(entries + i / 4)); });
 }
 
-// New MACs from one vPort, never the same again.
+// Adds a MAC of one vPort that was never used before.
 void PutOfAttacker(BenchTable* table) {
   static std::atomic<uint64_t> number{0};
   table->Put(KeyOf(number++, From::kAttacker), kVPorts);
 }
 
-// A million of them a second, at the limit, of which that vPort holds a fifth. The policy evicts; that no MAC of another vPort
-// goes is seen by the lookups, which must find them all.
+// A million such MACs a second, into a table at its limit, of which that vPort holds a fifth. The policy evicts. The lookups
+// must find all MACs of other vPorts, so none of these may be evicted.
 std::unique_ptr<Writer> Flood(BenchTable* table, size_t) {
   return std::make_unique<Writer>(
       kFloodRate, [table](uint64_t) { PutOfAttacker(table); }, [](uint64_t) {});
 }
 
-// To one and a half times the entries, and back.
+// Grows the table to one and a half times its entries, and shrinks it again.
 std::unique_ptr<Writer> Growth(BenchTable* table, size_t entries) {
   const uint64_t extra = entries / 2;
   const auto change = [=](uint64_t i) {
@@ -269,7 +269,7 @@ std::unique_ptr<Writer> Growth(BenchTable* table, size_t entries) {
   });
 }
 
-// Millions of lookups a second of each row, to the report.
+// Reports each row's lookups, in millions a second.
 class Collector final : public benchmark::BenchmarkReporter {
  public:
   explicit Collector(Report* report) : report_(report) {}
@@ -370,13 +370,13 @@ class FdbBench {
               is_limit ? Answers::kAny : Answers::kExact);
       return;
     }
-    // A table of its own, so that those of other rows stay as they are.
+    // A table of its own, so that other rows' tables stay unchanged.
     std::unique_ptr<BenchTable>& table = changed_[absl::StrCat(row.kind.name, row.size.name, row.beside)];
     if (table == nullptr) {
       table = row.kind.make(row.size.entries * 5 / 4);
       for (uint64_t i = 0; i < row.size.entries; ++i) table->Put(KeyOf(i), VPortOf(i));
       if (row.writer == Flood) {
-        for (uint64_t i = 0; i < row.size.entries / 2; ++i) PutOfAttacker(table.get());  // up to the limit, and beyond
+        for (uint64_t i = 0; i < row.size.entries / 2; ++i) PutOfAttacker(table.get());  // to the limit, and beyond
       }
     }
     const std::unique_ptr<Writer> writer = row.writer(table.get(), row.size.entries);
@@ -385,15 +385,15 @@ class FdbBench {
     state.counters["changes"] = writer->Rate();
   }
 
-  // Bytes an entry: of a million, and the most while there come to be as many, from a thousand on. A vPort has 64 in one VLAN,
-  // as a host of guests does: what is kept of each vPort counts.
+  // Bytes per entry: with a million entries, and the largest value on the way from a thousand to a million. Each vPort has 64
+  // MACs in one VLAN, as a host of guests does, so memory per vPort counts.
   static void MeasureBytesOf(const Kind& kind, Report* report) {
     const std::unique_ptr<BenchTable> table = kind.make(kSizes[2].entries);
     double most = 0, at = 1;
     for (uint64_t i = 1; i <= kSizes[2].entries; ++i) {
       const uint32_t vport = static_cast<uint32_t>(i / 64);
       table->Put(FdbKey(Vid(static_cast<uint16_t>(vport % 16)), KeyOf(i).mac()), vport);
-      if (i < 1000 || i % (i / 500) != 0) continue;  // looking is not for nothing
+      if (i < 1000 || i % (i / 500) != 0) continue;  // bytes() is slow
       const double entries = static_cast<double>(i), bytes = static_cast<double>(table->bytes());
       if (bytes / entries > most / at) {
         most = bytes;

@@ -1,12 +1,12 @@
-// Where the time of a frame goes in the forwarder: nanoseconds a frame for each stage, in both directions, with 1,000 and with
-// 1,000,000 MACs in the FDB.
+// Measures the forwarder's stages: nanoseconds a frame for each stage, in both directions, with 1,000 and with 1,000,000 MACs
+// in the FDB.
 //
 //   forward_bench OUTPUT.json
 //
-// Two agents' data paths on an in-process software subnet, polled by one thread: a port of the first sends batches of 64
-// frames, which the second delivers to a port of its own. Half of the MACs are behind each; a frame's source and destination
-// are drawn at random, so that a large FDB is not found in the cache. The ports are memory, not TAPs: what the kernel costs is
-// for the flame graphs. EOIB_BENCH_ROUNDS may be set.
+// One thread polls two agents' data paths on an in-process software subnet: a port of the first sends batches of 64 frames,
+// which the second delivers to its port. Half of the MACs are behind each agent. Source and destination of a frame are random,
+// so that a large FDB does not fit the cache. The ports are memory, not TAPs; the flame graphs show the kernel's cost. The
+// environment variable EOIB_BENCH_ROUNDS sets the number of rounds.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -28,8 +28,8 @@ namespace eoib::bench {
 namespace {
 
 constexpr size_t kBatch = Forwarder::kBatch;
-constexpr size_t kBatches = 500;  // of a measurement
-constexpr size_t kWarmUp = 100;   // before it: the other measurements had the caches
+constexpr size_t kBatches = 500;  // in a measurement
+constexpr size_t kWarmUp = 100;   // before it, because other measurements have used the caches
 constexpr size_t kMacCounts[] = {1'000, 1'000'000};
 constexpr size_t kFrameSizes[] = {64, 1500};
 const char* const kStageNames[] = {"receive", "decapsulate", "parse", "admit",  "canonicalise", "learn",
@@ -48,7 +48,7 @@ std::string SeriesName(const std::string& direction, size_t size, const std::str
   return absl::StrCat(direction, "_", size, "B_", count, "_", what);
 }
 
-// Adds up the time between one stage's end and the next.
+// Adds up the time from one stage's end to the next one's.
 class StageTimes final : public StageProbe {
  public:
   void Begin() { last_ = Nanoseconds(); }
@@ -82,7 +82,7 @@ struct Agent {
   Host host;
 };
 
-// Two agents that know `macs` addresses, half of them behind each.
+// Two agents that know `macs` addresses, half of them behind each agent.
 class Pair {
  public:
   explicit Pair(size_t macs)
@@ -100,18 +100,18 @@ class Pair {
     first_.port.SetFrame(lab::UdpDatagram(flow, 1, 2, lab::Bytes(size - kHeaders)), {true, kUdpStart, kUdpChecksum});
   }
 
-  // Brings caches, rings and tables to where they stay.
+  // Brings caches, rings and tables into a steady state.
   void WarmUp() {
     Run(kWarmUp, nullptr, nullptr);
     Settle();
   }
 
-  // Nanoseconds of all batches.
+  // The nanoseconds of all batches.
   struct Whole {
     int64_t from_port = 0, from_fabric = 0;
     size_t delivered = 0;
   };
-  // `batches` of them through both agents, looked at by the probes, if there are any.
+  // Sends `batches` batches through both agents; the probes, if any, measure their stages.
   Whole Run(size_t batches, StageTimes* port_times, StageTimes* fabric_times) {
     first_.host.forwarder()->SetProbe(port_times);
     second_.host.forwarder()->SetProbe(fabric_times);
@@ -142,7 +142,7 @@ class Pair {
 
   static MacAddr Mac(size_t index) { return MacAddr::FromUint64(0x02'00'00'00'00'00 + index); }
 
-  // `mac` speaks behind `agent`, and the other learns the way there.
+  // A frame from `mac` behind `agent`: the other agent learns the MAC.
   void Introduce(Agent* agent, MacAddr mac) {
     if (agent == &second_) second_.port.SetFrame(MakeFrame(MacAddr(), MacAddr()), {});
     agent->port.Queue(MacAddr::Broadcast(), mac);
@@ -150,7 +150,7 @@ class Pair {
     Settle();
   }
 
-  // Until nothing moves any more.
+  // Polls until nothing moves any more.
   void Settle() {
     while (first_.host.Turn() | second_.host.Turn() | first_.host.ResolvePunts() | second_.host.ResolvePunts()) {
     }
@@ -178,7 +178,7 @@ class Pair {
   Agent first_, second_;
 };
 
-// What the machine can do: the least that a stage which copies a frame, or looks up an address, has to cost.
+// The machine's limits: the least cost of a stage that copies a frame or looks up an address.
 class Limits {
  public:
   explicit Limits(size_t macs) : lines_(macs), keys_(kBatch), places_(kBatch) {
@@ -222,7 +222,7 @@ class Limits {
 
   uint8_t* NextBuffer() { return &buffers_[next_++ % kBuffers * kStride]; }
 
-  // Nanoseconds of a 64th of `work`; `prepare` comes before each and is not counted.
+  // Nanoseconds of a 64th of `work`; `prepare` runs before each and does not count.
   template <typename Prepare, typename Work>
   double Measure(Prepare prepare, Work work) {
     int64_t sum = 0;
@@ -246,7 +246,7 @@ class Limits {
   volatile uint64_t sink_ = 0;
 };
 
-// What a direction's batches pass.
+// The stages of a direction, in order.
 struct Direction {
   const char* name;
   std::vector<Stage> stages;
@@ -258,7 +258,7 @@ const Direction kFromFabric = {"from_fabric",
                                {Stage::kReceive, Stage::kDecapsulate, Stage::kParse, Stage::kAdmit, Stage::kLearn,
                                 Stage::kResolve, Stage::kTransmit, Stage::kFlush, Stage::kRefill, Stage::kReap}};
 
-// The names of a direction's rows: its stages, their sum, and what the same took when nobody looked.
+// The names of a direction's rows: its stages, their sum, and the time of the whole without probes.
 std::vector<std::string> RowNames(const Direction& direction) {
   std::vector<std::string> names;
   for (Stage stage : direction.stages) names.push_back(kStageNames[static_cast<size_t>(stage)]);

@@ -1,12 +1,11 @@
-// What passes between an Ethernet host and an IPoIB host through a gateway, beside what passes between the same two network
-// namespaces through a third one that routes (Linux, two veth pairs), and beside two Ethernet hosts of the VES, in interleaved
-// rounds.
+// Measures the traffic between an Ethernet host and an IPoIB host through a gateway. It compares it, in interleaved rounds,
+// with the same two network namespaces behind a Linux router (two veth pairs), and with two Ethernet hosts of the VES.
 //
 //   gateway_bench OUTPUT.json
 //
-// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) may be set. The veths have the MTU of the VES's interface.
-// Routing passes super-frames of 64 KiB from end to end, because veths take them; "frames" is the same routing over veths that
-// take, as the gateway's hosts do, frames of the MTU only.
+// The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration. The veths have
+// the MTU of the VES's interface. They carry super-frames of 64 KiB from end to end; "frames" is the same routing over veths
+// that carry only frames of the MTU, like the gateway's hosts.
 #include <cstdio>
 #include <string>
 
@@ -28,7 +27,7 @@ constexpr int kMtu = 4074;
 constexpr int kPayload = 22;  // of a datagram: with headers of UDP, IPv4 and Ethernet 64 bytes
 constexpr int kPings = 500;
 
-// The last of each name is what a gateway is compared with. More is better in all but rtt.
+// The last word of each name is the series to compare the gateway with. More is better, except for rtt.
 constexpr Report::RatioSpec kRatios[] = {
     {"tcp_vs_route", "tcp_gateway (Gb/s)", "tcp_route (Gb/s)", {}},
     {"tcp_back_vs_route", "tcp_back_gateway (Gb/s)", "tcp_back_route (Gb/s)", {}},
@@ -43,7 +42,7 @@ constexpr Report::RatioSpec kRatios[] = {
     {"rtt_vs_switch", "rtt_gateway (us)", "rtt_switch (us)", {}},
 };
 
-// A way from one host to another, and their addresses on it.
+// A path from one host to another, and their addresses on it.
 struct Path {
   std::string name;
   Host* from;
@@ -89,7 +88,7 @@ class GatewayBench {
   }
 
  private:
-  // A network of its own between each of the two and the router: 10.`number`.1.0/24, 10.`number`.2.0/24.
+  // Makes a network between each host and the router: 10.`number`.1.0/24 and 10.`number`.2.0/24.
   void AddRouter(const std::string& interface, int number) {
     router_->Sysctl("ipv4/ip_forward", "1");
     const std::string left = absl::StrCat("left", number), right = absl::StrCat("right", number);

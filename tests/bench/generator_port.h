@@ -1,5 +1,5 @@
-// GeneratorPort: a port whose outside is a benchmark. It sends frames of one kind between addresses that were drawn beforehand,
-// and forgets what it is handed.
+// GeneratorPort: a port whose outside is a benchmark. It sends frames of one kind between addresses that the benchmark queues,
+// and discards frames that it is to transmit.
 #ifndef EOIB_TESTS_BENCH_GENERATOR_PORT_H_
 #define EOIB_TESTS_BENCH_GENERATOR_PORT_H_
 
@@ -15,15 +15,15 @@ namespace eoib::bench {
 // One thread.
 class GeneratorPort final : public Port {
  public:
-  // `frame`: what every frame is but for its addresses, from these on; `checksum` is asked for with each.
+  // Sets the frame to send, from the addresses on, which are replaced; each frame asks for `checksum`.
   void SetFrame(std::vector<uint8_t> frame, const ChecksumRequest& checksum);
-  // The outside has a frame for `destination`.
+  // Queues a frame for Receive.
   void Queue(MacAddr destination, MacAddr source) { queued_.emplace_back(destination, source); }
   size_t delivered() const { return delivered_; }
 
   const std::string& name() const override { return name_; }
   int receive_fd() const override { return -1; }
-  // All that is queued, which must fit.
+  // Hands out all queued frames, which must fit.
   size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
   MacAddr mac() const override { return MacAddr(); }

@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Memory of which the kernel may make huge pages, for all tables: what is compared is the tables, not their allocators.
+// Memory for which the kernel may use huge pages. All tables use it, so that the benchmark does not compare allocators.
 template <typename T>
 struct HugeAllocator {
   using value_type = T;
@@ -53,7 +53,7 @@ const KeyHash& Hash() {
 
 VPortId* VPorts(uint32_t* out) { return reinterpret_cast<VPortId*>(out); }
 
-// Three batches are under way, and have rooms of their own. The last one's answers are for the caller.
+// Up to three batches are in flight, each with its own results. The caller gets those of the last one.
 void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, AgeLimit limit, uint32_t* out) {
   uint32_t rooms[3][kBatch];
   MacLookup lookup(&table);
@@ -78,7 +78,7 @@ class EoibTable final : public BenchTable {
     if (!table_.Put(key, {CohortId(value), 1})) std::abort();
   }
   void Erase(FdbKey key) override { table_.Erase(key); }
-  // As the FDB asks: with a limit of age.
+  // With an age limit, like the FDB's lookups.
   void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     for (size_t i = 0; i < keys.size(); ++i) table_.Find(keys.subspan(i, 1), kLimit, {VPorts(out) + i % kBatch, 1});
   }
@@ -94,14 +94,14 @@ class FdbTable final : public BenchTable {
  public:
   explicit FdbTable(size_t entries) : before_(HeapBytes()), fdb_({.limit = entries}, &clock_) {}
   void Put(FdbKey key, uint32_t value) override { fdb_.Learn(key, VPortId(value), FdbOrigin::kRemoteLearned); }
-  void Erase(FdbKey) override {}  // the policy does
+  void Erase(FdbKey) override {}  // the FDB's policy evicts
   void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     for (size_t i = 0; i < keys.size(); ++i) fdb_.Find(keys.subspan(i, 1), {VPorts(out) + i % kBatch, 1});
   }
   void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     FindInStream(fdb_.table(), keys, fdb_.Limit(), out);
   }
-  // Cohorts, counts and events too, as far as they are on the heap.
+  // Includes cohorts, counts and events, as far as they are on the heap.
   size_t bytes() const override { return fdb_.memory_bytes() + HeapBytes() - before_; }
 
  private:
@@ -120,12 +120,12 @@ class AbslTable final : public BenchTable {
   void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     for (size_t i = 0; i < keys.size(); ++i) out[i % kBatch] = Value(table_.find(keys[i]));
   }
-  // Prefetching eight keys ahead is faster than 32, and hashing twice faster than keeping the hash.
+  // Prefetching 8 keys ahead is faster than 32, and hashing twice is faster than storing the hash.
   void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     constexpr size_t kAhead = 8;
     for (size_t at = 0; at < keys.size(); at += kBatch) {
       const FdbKey* const batch = keys.data() + at;
-      // The last keys are those of the next batch, but for the last one.
+      // Prefetching reads on into the next batch, which the last batch does not have.
       const size_t last = at + kBatch < keys.size() ? kBatch : kBatch - kAhead;
       for (size_t i = 0; i < kBatch; ++i) {
         if (i < last) table_.prefetch(batch[i + kAhead]);
@@ -137,7 +137,7 @@ class AbslTable final : public BenchTable {
   size_t bytes() const override { return table_.capacity() * (sizeof(Map::slot_type) + 1); }
 
  private:
-  // flat_hash_map takes seven bits of the hash from its low end, and where to look from the others.
+  // flat_hash_map uses the low seven bits of the hash as a tag, and the others as the position.
   struct Hasher {
     size_t operator()(FdbKey key) const {
       const uint64_t position = Hash().Position(key);
@@ -185,8 +185,8 @@ class RteTable final : public BenchTable {
   void Put(FdbKey key, uint32_t value) override {
     if (rte_hash_add_key_data(table_, &key, reinterpret_cast<void*>(uintptr_t{value})) < 0) std::abort();
   }
-  // With lock-free readers the key's place is free again when the owner says that none is left who may read it. A benchmark
-  // that looks at the key only says so at once, to the advantage of rte_hash.
+  // With lock-free readers, the owner frees a key's position when no reader can use it any more. The benchmark frees it at
+  // once, to the advantage of rte_hash.
   void Erase(FdbKey key) override {
     const int32_t position = rte_hash_del_key(table_, &key);
     if (position >= 0) rte_hash_free_key_with_position(table_, position);
@@ -209,7 +209,7 @@ class RteTable final : public BenchTable {
       }
       uint64_t hits = 0;
       rte_hash_lookup_with_hash_bulk_data(table_, pointers, hashes, kBatch, &hits, data);
-      // Whoever uses it so reads `data` where `hits` says; copying it is for the last batch, which is looked at.
+      // A real caller would read `data` in place, as `hits` says. Copying is only for the last batch, which is checked.
       benchmark::DoNotOptimize(data);
       if (at + kBatch < keys.size()) continue;
       for (size_t i = 0; i < kBatch; ++i) {
@@ -253,7 +253,7 @@ class Limit final : public BenchTable {
 
 }  // namespace
 
-// At 58 in a hundred slots, which lies between the fullest and the emptiest that a growing table gets.
+// 58 % of the slots are used, between the highest and the lowest fill of a growing table.
 size_t LimitLines(size_t entries) { return entries * 100 / 58 / 4 + 1; }
 
 std::unique_ptr<BenchTable> MakeFdb(size_t entries) { return std::make_unique<FdbTable>(entries); }
@@ -268,7 +268,7 @@ void StartDpdk(size_t megabytes) {
       "-l",        "0"};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
-  // DPDK binds the calling thread to a processor. The benchmark's threads go where the kernel sends them.
+  // DPDK binds the calling thread to a processor; undo that, so that the kernel schedules the benchmark's threads freely.
   cpu_set_t processors;
   CPU_ZERO(&processors);
   sched_getaffinity(0, sizeof(processors), &processors);

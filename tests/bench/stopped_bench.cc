@@ -1,10 +1,10 @@
-// What a stopped agent costs the others: throughput and latency between two hosts, while one of them also floods and sends to a
-// third, whose agent runs or is stopped (SIGSTOP), in interleaved rounds.
+// Measures the cost of a stopped agent to the others: throughput and latency between two hosts, while one of them also floods
+// and sends to a third host, whose agent runs or is stopped (SIGSTOP), in interleaved rounds.
 //
 //   stopped_bench OUTPUT.json
 //
-// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) may be set. B sends to C, which is measured; 2,000 datagrams
-// a second to A, which is or is not there to take them; and as many broadcasts.
+// B sends to C, which is measured, 2,000 datagrams a second to A, whose agent runs or is stopped, and as many broadcasts. The
+// environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration.
 #include <signal.h>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ using lab::Host;
 constexpr absl::Duration kBesideInterval = absl::Microseconds(500);
 constexpr int kPings = 500;
 
-// Microseconds, the average of many: "rtt min/avg/max/mdev = 0.031/0.052/0.110/0.010 ms".
+// The average round trip in microseconds, from "rtt min/avg/max/mdev = 0.031/0.052/0.110/0.010 ms".
 double RoundTrip(Host* from, const std::string& address) {
   const std::string text = from->MustRun({"ping", "-n", "-q", "-c", absl::StrCat(kPings), "-i", "0.002", "-W", "5", address});
   const size_t at = text.find(" = ");
@@ -44,7 +44,7 @@ double RoundTrip(Host* from, const std::string& address) {
   return milliseconds * 1000;
 }
 
-// Processor time that the process has used so far: the first field of each thread's schedstat, in nanoseconds.
+// The processor time of the process so far: the first field of each thread's schedstat, in nanoseconds.
 absl::Duration ProcessorTime(pid_t pid) {
   int64_t sum = 0;
   for (const auto& thread : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
@@ -63,7 +63,7 @@ class StoppedBench {
     a_.host()->AddAddress("v1", "10.0.0.1/24");
     b_.host()->AddAddress("v1", "10.0.0.2/24");
     c_.host()->AddAddress("v1", "10.0.0.3/24");
-    // As long as A is stopped nobody may forget where it is, or B would stop sending to it.
+    // While A is stopped, B must not forget its address, or B would stop sending to it.
     b_.host()->MustIp(absl::StrCat("neighbor replace 10.0.0.1 lladdr ", a_.host()->Mac("v1"), " dev v1 nud permanent"));
     to_a_ = beside_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.1");
     beside_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.255");
@@ -71,7 +71,7 @@ class StoppedBench {
     AwaitA(absl::Now());
   }
 
-  // The processor time is B's agent's beside the pings, whose number is fixed: a share of one core.
+  // The processor time of B's agent during the pings, whose number is fixed, as a share of one core.
   void Measure(Report* report, const std::string& how, int seconds) {
     const double gigabits = Stream(b_.host(), c_.host(), "10.0.0.3", seconds).Finish();
     const absl::Time start = absl::Now();

@@ -20,7 +20,7 @@ std::unique_ptr<lab::Process> StartServer(lab::Host* host, const std::string& ad
   return server;
 }
 
-// A number of the client's report.
+// A number in the client's JSON report.
 double Figure(const std::string& report, const char* where) {
   const nlohmann::json json = nlohmann::json::parse(report, nullptr, /*allow_exceptions=*/false);
   const nlohmann::json::json_pointer pointer(where);

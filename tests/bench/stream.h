@@ -1,4 +1,4 @@
-// Stream: one TCP stream from a host of a lab to another, as iperf3 makes it; and what else is measured between two hosts.
+// Stream: one TCP stream of iperf3 between two hosts of a lab; and other measurements between two hosts.
 #ifndef EOIB_TESTS_BENCH_STREAM_H_
 #define EOIB_TESTS_BENCH_STREAM_H_
 
@@ -12,18 +12,18 @@ namespace eoib::bench {
 // Gives the hosts the addresses SUBNET.1 and SUBNET.2 ("10.1.0.") on `interface`, and waits until they reach each other.
 void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const std::string& subnet);
 
-// Thousands of UDP datagrams a second that arrive, of those that one program sends as fast as it can: to `address`, which is
-// one of `to`'s, with `payload` bytes each.
+// Sends UDP datagrams of `payload` bytes as fast as one program can to `address`, which is one of `to`'s. Returns the
+// thousands per second that arrive.
 double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds);
 
-// Microseconds: the median round trip of so many pings, 500 a second.
+// The median round trip of `pings` pings, 500 a second, in microseconds.
 double MedianRoundTrip(lab::Host* from, const std::string& address, int pings);
 
 class Stream {
  public:
-  // Starts it: to `address`, which is one of `to`'s, for so many seconds.
+  // Starts the stream to `address`, which is one of `to`'s, for `seconds`.
   Stream(lab::Host* from, lab::Host* to, const std::string& address, int seconds);
-  // Waits for its end. Gigabits a second that arrived.
+  // Waits for the end. Returns the gigabits per second that arrived.
   double Finish();
 
   pid_t sender() const { return client_->pid(); }

@@ -1,9 +1,9 @@
-// One TCP stream through two agents, watched by perf; tests/bench/flamegraph.sh runs it and draws what it saw.
+// Records one TCP stream through two agents with perf; tests/bench/flamegraph.sh runs it and draws the result.
 //
 //   stream_profile PREFIX
 //
-// Writes PREFIX.data (perf's), PREFIX.pids (who is who: "PID ROLE" a line) and PREFIX.json: the rate, and what each agent's
-// process spent on a frame. EOIB_BENCH_SECONDS may be set.
+// Writes PREFIX.data (perf's), PREFIX.pids (a line "PID ROLE" for each process) and PREFIX.json: the rate, and the processor
+// time of each agent per frame. The environment variable EOIB_BENCH_SECONDS sets the duration.
 #include <time.h>
 
 #include <cstdio>
@@ -25,10 +25,10 @@ namespace {
 using lab::Agent;
 using lab::Host;
 
-// Seconds of the stream before and after what is watched.
+// Seconds of the stream before and after the recording.
 constexpr int kMargin = 2;
 
-// What an agent has done so far.
+// An agent's counters so far.
 struct Work {
   absl::Duration processor;
   uint64_t frames = 0;
@@ -42,8 +42,8 @@ Work WorkOf(Agent* agent) {
   return {absl::DurationFromTimespec(time), agent->Stat("frames_in")};
 }
 
-// Every process of both cores, because what is not an agent's is somebody's too. The machine may have no hardware counters, so
-// the clock samples.
+// Records all processes on both cores, because the kernel and iperf3 take time, too. The machine may have no hardware
+// counters, so the clock triggers the samples.
 void Record(const std::string& path, int seconds) {
   lab::SpawnOptions options;
   options.argv = {"perf", "record",       "-q", "-a", "-e", "cpu-clock", "-F",    "1997",

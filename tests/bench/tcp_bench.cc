@@ -1,10 +1,10 @@
-// TCP throughput between two hosts: over eoib vPorts and over kernel VXLAN, between the same network namespaces, at the same
-// inner MTUs, in interleaved rounds.
+// Measures TCP throughput between two hosts over eoib vPorts and over kernel VXLAN, between the same network namespaces, at
+// the same inner MTUs, in interleaved rounds.
 //
 //   tcp_bench OUTPUT.json
 //
-// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) may be set. The underlay of VXLAN is a veth pair whose MTU is
-// the inner one and VXLAN's 50 bytes: what a user would set.
+// The underlay of VXLAN is a veth pair whose MTU is the inner one plus VXLAN's 50 bytes, as a user would set it. The
+// environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -22,13 +22,13 @@ namespace {
 using lab::Agent;
 using lab::Host;
 
-// What is required of ratios, and what is aimed at.
+// The required ratios, and the aims.
 const Report::RatioSpec kRatios[] = {
     {"tcp_4074_vs_vxlan", "eoib_4074", "vxlan_4074", {absl::nullopt, 0.5}},
     {"tcp_1500_vs_vxlan", "eoib_1500", "vxlan_1500", {absl::nullopt, absl::nullopt}},
 };
 
-// A way between the hosts: an interface on each with an address.
+// A path between the hosts: an interface with an address on each.
 struct Path {
   std::string series;
   std::string subnet;  // "10.1.0."; the hosts are .1 and .2
