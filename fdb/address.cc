@@ -12,7 +12,7 @@
 namespace eoib {
 namespace {
 
-// All of `text` as an unsigned integer: no sign, no space.
+// Parses all of `text` as an unsigned integer, without sign or space.
 template <typename Integer>
 bool ParseDigits(absl::string_view text, int base, Integer* value) {
   const char* const end = text.data() + text.size();
@@ -42,7 +42,8 @@ absl::StatusOr<Kind> ParseNumber(absl::string_view text, uint32_t min, uint32_t 
   return Kind(static_cast<Integer>(value));
 }
 
-// `count` groups of `min_digits` to `digits` hex digits, joined by colons, each above the next in *value.
+// Parses `count` groups of `min_digits` to `digits` hex digits, separated by colons. The first group becomes the highest in
+// *value.
 bool ParseGroups(absl::string_view text, int count, size_t min_digits, size_t digits, uint64_t* value) {
   *value = 0;
   for (int i = 0; i < count; ++i) {

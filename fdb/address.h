@@ -1,11 +1,11 @@
-// The addresses of both worlds, as types.
+// Address types for Ethernet and InfiniBand.
 //
 // An Ethernet switch over InfiniBand handles a dozen kinds of small integers that must never be mixed up: a LID is not an
-// MLID, a QPN is not a Q_Key, and two P_Keys that differ may still match. Each kind is a type of its own here: by value,
-// trivially copyable, without implicit conversion, hashable by absl::Hash, and with Parse and ToString in the form that
-// `ip`, `ibstat` and `saquery` print. Values are in host order; vswitch/wire turns them into wire bytes.
+// MLID, a QPN is not a Q_Key, and two P_Keys that differ may still match. Each kind is a separate type here: passed by value,
+// trivially copyable, without implicit conversion, hashable by absl::Hash, with Parse and ToString in the form that `ip`,
+// `ibstat` and `saquery` print. Values are in host order; vswitch/wire turns them into wire bytes.
 //
-// Every Parse returns kInvalidArgument with a message that quotes the text and says what would be right.
+// A failed Parse returns kInvalidArgument. The message quotes the text and names the right form.
 #ifndef EOIB_FDB_ADDRESS_H_
 #define EOIB_FDB_ADDRESS_H_
 
@@ -63,7 +63,7 @@ class MacAddr {
 
   void ToWire(void* wire) const { std::memcpy(wire, bytes_.data(), kSize); }
   constexpr uint64_t ToUint64() const {
-    // Not a loop, because of this compilers make two loads.
+    // Not a loop: compilers turn this form into two loads.
     const uint32_t high = uint32_t{bytes_[0]} << 24 | uint32_t{bytes_[1]} << 16 | uint32_t{bytes_[2]} << 8 | bytes_[3];
     const uint32_t low = uint32_t{bytes_[4]} << 8 | bytes_[5];
     return uint64_t{high} << 16 | low;
@@ -153,7 +153,7 @@ class PKey : public Number<struct PKeyTag, uint16_t> {
  public:
   static constexpr uint16_t kFullMember = 0x8000;
   using Number::Number;
-  // "0x8001" or decimal; both membership forms are taken as they are.
+  // "0x8001" or decimal. The membership bit is kept as written.
   static absl::StatusOr<PKey> Parse(absl::string_view text);
   constexpr bool IsFullMember() const { return (value() & kFullMember) != 0; }
   constexpr bool IsValid() const { return (value() & 0x7fff) != 0; }
@@ -224,7 +224,7 @@ class Gid {
   std::array<uint8_t, kSize> bytes_{};
 };
 
-// A multicast GID: a Gid whose first byte is 0xff. A type of its own, so that a unicast GID is never joined.
+// A multicast GID: a Gid whose first byte is 0xff. A separate type, so that code cannot join a unicast GID.
 class Mgid {
  public:
   constexpr Mgid() = default;
@@ -245,7 +245,7 @@ class Mgid {
   Gid gid_;
 };
 
-// Where a vPort's agent receives: what learning sees of a datagram's sender (GRH SGID and DETH source QPN).
+// The address at which a vPort's agent receives. Learning takes it from the GRH SGID and the DETH source QPN of a datagram.
 struct PeerAddress {
   Gid gid;
   Qpn qpn;

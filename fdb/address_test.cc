@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 struct ParseRow {
   const char* description;
   const char* text;
-  const char* printed;  // null: refused
+  const char* printed;  // null: refused by Parse
 };
 
 template <typename Address>

@@ -1,5 +1,5 @@
-// Counts a program's allocations, for tests of code that must make none. To be included by one file of a test program: it
-// replaces operator new, or, where ThreadSanitizer has replaced that itself, is told by it.
+// Counts allocations, for tests of code that must not allocate. Include it in one file of a test program only: it replaces
+// operator new. ThreadSanitizer replaces operator new itself, so there the counter is a hook.
 #ifndef EOIB_FDB_ALLOCATION_COUNTER_H_
 #define EOIB_FDB_ALLOCATION_COUNTER_H_
 
@@ -9,7 +9,7 @@
 
 namespace eoib {
 
-// Of this thread, while `counting_allocations` is set.
+// Allocations of this thread, counted while `counting_allocations` is set.
 inline thread_local bool counting_allocations = false;
 inline thread_local size_t allocations = 0;
 
@@ -24,14 +24,14 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(con
     },
     [](const volatile void*) {});
 #else
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // they match: all are here
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // both sides are replaced here, so they match
 void* operator new(size_t size) {
   if (eoib::counting_allocations) ++eoib::allocations;
   void* memory = std::malloc(size);
   if (memory == nullptr) std::abort();
   return memory;
 }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return operator new(size); }  // std::stable_sort's
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return operator new(size); }  // std::stable_sort uses it
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif                                                    // EOIB_SANITIZE_THREAD

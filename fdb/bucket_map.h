@@ -1,9 +1,9 @@
-// BucketMap: which bucket a position belongs to, also while the number of buckets changes.
+// BucketMap: maps a position to a bucket, also while the number of buckets changes.
 //
-// With n buckets, position p belongs to bucket floor(p * n / 2^32): the order of positions is the order of buckets. To go from
-// n to any larger number in place, buckets are taken from the last to the first: what is in bucket i goes to buckets at or
-// above i, all of which are vacant by then. To go to a smaller number, the same backwards. One step takes in or gives out the
-// positions of one bucket of the smaller number; `cutoff` is how far that came.
+// With n buckets, position p belongs to bucket floor(p * n / 2^32), so the order of positions is the order of buckets. To grow
+// in place, the writer works from the last bucket to the first: the entries of bucket i go to buckets at or above i, which are
+// vacant by then. To shrink, it works from the first to the last. One step moves the positions of one bucket of the smaller
+// number; `cutoff` says how far the resizing has come.
 #ifndef EOIB_FDB_BUCKET_MAP_H_
 #define EOIB_FDB_BUCKET_MAP_H_
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, which Debian 12's C library does not name
+constexpr int kCollapse = 25;  // MADV_COLLAPSE; Debian 12's C library does not define it
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 size_t ReservedBytes(size_t most) { return RoundUp(most * sizeof(MacBucket), kHugePage) + kHugePage; }
@@ -21,7 +21,7 @@ size_t ReservedBytes(size_t most) { return RoundUp(most * sizeof(MacBucket), kHu
 BucketMemory::BucketMemory(size_t most) : most_(most) {
   void* const reserved = mmap(nullptr, ReservedBytes(most), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   EOIB_CHECK(reserved != MAP_FAILED);
-  // The slack at both ends costs address space only.
+  // The slack at both ends costs only address space.
   const uintptr_t aligned = RoundUp(reinterpret_cast<uintptr_t>(reserved), kHugePage);
   const size_t before = aligned - reinterpret_cast<uintptr_t>(reserved);
   if (before != 0) munmap(reserved, before);
@@ -36,17 +36,17 @@ bool BucketMemory::Grow(size_t count) {
   char* const start = reinterpret_cast<char*>(buckets_);
   const size_t bytes = RoundUp(count * sizeof(MacBucket), kPage);
   if (bytes > writable_) {
-    // The kernel accounts what is written to, so large tables ask for more at once.
+    // The kernel charges memory only when it is written to, so a large table may ask for 2 MiB at a time.
     const size_t ask = bytes < kHugePage ? bytes : std::min(RoundUp(bytes, kHugePage), ReservedBytes(most_) - kHugePage);
     if (mprotect(start + writable_, ask - writable_, PROT_READ | PROT_WRITE) != 0) return false;
     writable_ = ask;
   }
-  // Advice: a kernel that does not take it is only slower.
+  // Only advice: the table works without huge pages, but slower.
   const size_t huge = bytes / kHugePage * kHugePage;
   if (huge > huge_) {
     madvise(start + huge_, huge - huge_, MADV_HUGEPAGE);
-    // The first of them was in use in part, in small pages. Linux 6.1 joins them now, earlier ones some day; who reads there
-    // meanwhile waits for a copy of 2 MiB.
+    // The first huge page was partly in use, as small pages. Linux 6.1 joins them at once, earlier kernels at some later time.
+    // A reader that touches it meanwhile waits for a copy of 2 MiB.
     madvise(start + huge_, kHugePage, kCollapse);
     huge_ = huge;
   }
@@ -56,7 +56,7 @@ bool BucketMemory::Grow(size_t count) {
 void BucketMemory::Shrink(size_t count) {
   const size_t bytes = RoundUp(count * sizeof(MacBucket), kPage);
   if (bytes < writable_) madvise(reinterpret_cast<char*>(buckets_) + bytes, writable_ - bytes, MADV_DONTNEED);
-  // Huge pages above the end would come back whole at the first write.
+  // Otherwise the first write above the end would bring back a whole huge page.
   const size_t huge = bytes / kHugePage * kHugePage;
   if (huge < huge_) {
     madvise(reinterpret_cast<char*>(buckets_) + huge, huge_ - huge, MADV_NOHUGEPAGE);

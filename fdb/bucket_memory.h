@@ -8,12 +8,11 @@
 
 namespace eoib {
 
-// Address space for the largest table is reserved at once, and nothing else; memory follows the number of buckets. Addresses
-// are never taken back before the destructor: a reader that comes late, holding a number of buckets that was true a moment ago,
-// reads zeros where memory was given back, which is a bucket that is not stable. So readers need no epochs and no grace
-// periods.
+// The constructor reserves address space for the largest table; memory follows the number of buckets. No address is returned
+// before the destructor: a reader that still holds a former number of buckets reads zeros where memory was given back, and a
+// zero bucket is not stable. So readers need no epochs and no grace periods.
 //
-// Large tables use huge pages where they are full: a lookup is a random cache line, and would else be a TLB miss too.
+// Full 2 MiB pieces use huge pages: a lookup touches a random cache line, which would otherwise also be a TLB miss.
 class BucketMemory {
  public:
   // Room for `most` buckets. Terminates the program if there is no address space.
@@ -22,10 +21,10 @@ class BucketMemory {
   BucketMemory(const BucketMemory&) = delete;
   BucketMemory& operator=(const BucketMemory&) = delete;
 
-  // Makes the first `count` buckets readable and writable; new ones are zero. False if the kernel refuses. Requires count <=
-  // most().
+  // Makes the first `count` buckets readable and writable. New buckets are zero. False if the kernel refuses. Requires count
+  // <= most().
   bool Grow(size_t count);
-  // Gives back what lies above `count` buckets; it stays readable, as zeros.
+  // Returns the memory above `count` buckets to the kernel. It stays readable, as zeros.
   void Shrink(size_t count);
 
   MacBucket* buckets() const { return buckets_; }
@@ -34,7 +33,7 @@ class BucketMemory {
  private:
   const size_t most_;
   size_t writable_ = 0;  // bytes
-  size_t huge_ = 0;      // bytes for which huge pages were asked
+  size_t huge_ = 0;      // bytes for which huge pages were requested
   MacBucket* buckets_;
 };
 

@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-// EOIB_CHECK(cond): an invariant of the program. When it does not hold, the place and the condition go to standard error and
-// the program aborts, in every build.
+// EOIB_CHECK(cond): an invariant of the program. If it fails, the program prints the place and the condition on standard error
+// and aborts, in every build.
 //
-// EOIB_DCHECK(cond): the same, in builds with EOIB_CHECKS only (tests and sanitizer builds). Elsewhere `cond` is compiled but
-// not evaluated, so that it costs nothing per frame and its variables count as used.
+// EOIB_DCHECK(cond): the same, only in builds with EOIB_CHECKS (tests and sanitizers). Other builds compile `cond` but do not
+// evaluate it, so it costs nothing per frame and its variables count as used.
 
 namespace eoib {
 namespace internal {

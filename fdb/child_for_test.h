@@ -1,4 +1,4 @@
-// Child processes of tests, none of which outlives its test, however that ends.
+// Child processes for tests. No child outlives its test, however the test ends.
 #ifndef EOIB_FDB_CHILD_FOR_TEST_H_
 #define EOIB_FDB_CHILD_FOR_TEST_H_
 
@@ -10,14 +10,14 @@
 
 namespace eoib {
 
-// In a child, right after the fork from `test`, by a thread that lives as long as that one: a test that crashes leaves no child
-// behind.
+// Call this in the child, right after the fork from `test`, by a thread that lives as long as the child. A test that crashes
+// then leaves no child behind.
 inline void DieWithTest(pid_t test) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != test) _exit(127);  // it ended before the child could be bound to it
+  if (getppid() != test) _exit(127);  // the test ended before prctl took effect
 }
 
-// A child that is killed with its scope.
+// A child that is killed at the end of its scope.
 class ChildForTest {
  public:
   explicit ChildForTest(pid_t pid) : pid_(pid) {}
@@ -25,7 +25,7 @@ class ChildForTest {
   ChildForTest(const ChildForTest&) = delete;
   ChildForTest& operator=(const ChildForTest&) = delete;
 
-  // Returns when it is gone.
+  // Returns when the child is gone.
   void Kill() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);

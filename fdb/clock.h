@@ -1,4 +1,4 @@
-// Time is injected, so that no test sleeps: code takes a Clock and never asks the system.
+// Injected time: code takes a Clock and never asks the system, so no test sleeps.
 #ifndef EOIB_FDB_CLOCK_H_
 #define EOIB_FDB_CLOCK_H_
 
@@ -9,14 +9,14 @@
 
 namespace eoib {
 
-// A monotonic clock. Its epoch means nothing; only differences do. Thread-safe.
+// A monotonic clock. Only differences between its times have a meaning. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
 };
 
-// CLOCK_MONOTONIC: it goes on while a process is stopped, and stands still while the host is suspended.
+// CLOCK_MONOTONIC: it runs while the process is stopped, and stands still while the host is suspended.
 class MonotonicClock final : public Clock {
  public:
   absl::Time Now() const override {

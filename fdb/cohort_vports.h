@@ -1,7 +1,7 @@
-// CohortVPorts: which vPort the entries of a cohort are behind.
+// CohortVPorts: maps each cohort to its vPort.
 //
-// An entry of the MAC table does not name its vPort but a cohort: entries that come to be somewhere else, or nowhere, together
-// (those that a vPort has in one VLAN, say). So all of them are moved or forgotten by one store here.
+// An entry of the MAC table names a cohort, not a vPort. A cohort is a set of entries that move or are forgotten together,
+// such as all entries of one vPort in one VLAN. One store here moves or forgets all of them.
 #ifndef EOIB_FDB_COHORT_VPORTS_H_
 #define EOIB_FDB_COHORT_VPORTS_H_
 
@@ -19,16 +19,17 @@ class CohortId : public Number<struct CohortIdTag, uint32_t> {
   using Number::Number;
 };
 
-// One writer. Readers take a Reader, which stays good as long as this lives: address space is reserved at once, memory follows.
+// One writer. A Reader stays valid as long as this object lives: all address space is reserved at once, and memory is taken on
+// the first write.
 class CohortVPorts {
  public:
   static constexpr uint32_t kNone = VPortId::None().value();
 
   class Reader {
    public:
-    Reader() = default;  // of nothing
-    // Of a cohort as a reader found it in a bucket. Take this before the look that says whether the bucket was stable: what it
-    // answers for numbers that were no cohort's at that moment means nothing. Requires Has(cohort).
+    Reader() = default;  // reads nothing
+    // The vPort of a cohort that the reader found in a bucket. Call this before checking that the bucket was stable: if the
+    // bucket changed, the number may belong to no cohort and the answer means nothing. Requires Has(cohort).
     uint32_t VPortOf(size_t cohort) const { return words_[cohort].load(std::memory_order_acquire); }
 
    private:
@@ -37,7 +38,7 @@ class CohortVPorts {
     const std::atomic<uint32_t>* words_;
   };
 
-  // Cohorts below `most`, which is at most 2^31. Terminates the program if there is no address space.
+  // Room for cohorts 0 to most - 1. Requires most <= 2^31. Terminates the program if there is no address space.
   explicit CohortVPorts(size_t most);
   ~CohortVPorts();
   CohortVPorts(const CohortVPorts&) = delete;
@@ -45,7 +46,7 @@ class CohortVPorts {
 
   // False if there is no memory.
   bool Set(CohortId cohort, VPortId vport);
-  // True if there is a word for it, as there is for all below the most.
+  // True if the array has a word for `cohort`, which it has for each number below `most`.
   bool Has(CohortId cohort) const { return cohort.value() < size_; }
   // Requires Has(cohort).
   VPortId Get(CohortId cohort) const { return VPortId(reader().VPortOf(cohort.value())); }

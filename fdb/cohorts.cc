@@ -11,8 +11,10 @@ absl::optional<CohortId> Cohorts::For(VPortId vport, Vid vid, CohortKind kind) {
   Cohort cohort{vport, vid, kind};
   const auto [known, is_new] = by_name_.try_emplace(NameOf(cohort), 0);
   if (!is_new) return CohortId(known->second);
+  // The oldest free number first.
   const bool fresh = free_.empty();
   const uint32_t number = fresh ? static_cast<uint32_t>(cohorts_.size()) : free_.front();
+  // The table learns of the cohort before any entry names it.
   if (!table_->SetCohort(CohortId(number), vport)) {
     by_name_.erase(known);
     return absl::nullopt;
@@ -58,6 +60,7 @@ uint32_t Cohorts::HoldingFor(VPortId vport) {
 
 const Cohorts::Holding* Cohorts::Find(VPortId vport) const {
   if (vport.IsNone()) return nullptr;
+  // Learning asks for the same vPort many times in a row, so the last answer is kept.
   if (vport != found_) {
     const auto known = by_vport_.find(vport);
     if (known == by_vport_.end()) return nullptr;
@@ -72,6 +75,7 @@ void Cohorts::Joined(CohortId id, FdbKey key) {
   ++cohort.entries;
   ++live_;
   Count(cohort, 1);
+  // Only dynamic entries can be evicted, so only their keys are remembered.
   if (cohort.kind != CohortKind::kDynamic) return;
   Newest& newest = holdings_[cohort.holding].newest;
   newest.keys[newest.next] = key;
@@ -90,6 +94,7 @@ void Cohorts::Left(CohortId id) {
     Count(cohort, -1);
   }
   if (cohort.entries != 0) return;
+  // A forgotten cohort left the lists when it was forgotten.
   if (!IsForgotten(id)) Unlist(id.value());
   cohort = {};
   free_.push_back(id.value());
@@ -132,7 +137,7 @@ size_t Cohorts::ForgetOne(uint32_t number, Kinds kinds) {
 size_t Cohorts::ForgetList(uint32_t first, Links Cohort::*list, Kinds kinds) {
   size_t entries = 0;
   for (uint32_t number = first, after; number != kNone; number = after) {
-    after = (cohorts_[number].*list).after;  // before it leaves the list
+    after = (cohorts_[number].*list).after;  // read before ForgetOne unlinks it
     entries += ForgetOne(number, kinds);
   }
   return entries;
@@ -180,6 +185,7 @@ absl::optional<FdbKey> Cohorts::TakeNewest(VPortId vport) {
   const Holding* const known = Find(vport);
   if (known == nullptr || known->newest.count == 0) return absl::nullopt;
   Newest& newest = holdings_[found_holding_].newest;
+  // Find(vport) has just set found_holding_.
   newest.next = static_cast<uint8_t>((newest.next + Newest::kMost - 1) % Newest::kMost);
   --newest.count;
   return newest.keys[newest.next];

@@ -1,10 +1,10 @@
-// Cohorts: who holds how much of an FDB, and which entries go together.
+// Cohorts: counts the entries of an FDB by vPort, and groups those that are flushed together.
 //
-// A cohort is what one vPort has in one VLAN, of one kind. All of its entries are forgotten by one store (MacTable::SetCohort),
-// without a walk through the table; what is left of them there is reclaimed later, bit by bit, and nobody finds it meanwhile. A
-// cohort's number is free for another when its last entry is out of the table.
+// A cohort is the entries of one vPort in one VLAN, of one kind. One store forgets all of them (MacTable::SetCohort) without a
+// walk through the table. Lookups no longer find them; the FDB reclaims their places later, in small pieces. A cohort's number
+// becomes free when its last entry has left the table.
 //
-// Of each vPort this knows how many entries it has, which it brought last, and which vPort has most: what fair eviction asks.
+// For fair eviction this also knows how many entries each vPort has, which entries it added last, and which vPort has most.
 #ifndef EOIB_FDB_COHORTS_H_
 #define EOIB_FDB_COHORTS_H_
 
@@ -25,16 +25,16 @@
 
 namespace eoib {
 
-// What may happen to entries of a cohort.
+// What may happen to the entries of a cohort.
 enum class CohortKind : uint8_t {
   kDynamic,  // learned or announced: they age, move, are flushed and evicted
-  kPinned,   // learned, and held where they are: sticky or frozen
-  kFixed,    // static, or the manager's
+  kPinned,   // learned, and held in place: sticky or frozen
+  kFixed,    // static, or from the manager
 };
 inline constexpr size_t kCohortKinds = 3;
 
-// The writer's, like the table that it is about, which outlives it. Each entry that comes into the table or leaves it is told
-// here, in the same breath.
+// Belongs to the table's writer. The table outlives it. The writer reports each entry that enters or leaves the table, under
+// the same lock.
 class Cohorts {
  public:
   struct Holder {
@@ -46,42 +46,42 @@ class Cohorts {
   Cohorts(const Cohorts&) = delete;
   Cohorts& operator=(const Cohorts&) = delete;
 
-  // The cohort for an entry, made if it is new. Nothing if there is no memory for it.
+  // Returns the cohort for an entry and makes it if it is new. Nothing if there is no memory for it.
   absl::optional<CohortId> For(VPortId vport, Vid vid, CohortKind kind);
-  // `key` is in the table now, in `cohort`.
+  // `key` entered the table, in `cohort`.
   void Joined(CohortId cohort, FdbKey key);
-  // An entry of `cohort` is in the table no more, or in another cohort.
+  // An entry of `cohort` left the table, or went to another cohort.
   void Left(CohortId cohort);
 
-  // Forgotten: its entries are still in the table, and nobody finds them.
+  // A forgotten cohort's entries are still in the table, but no lookup finds them.
   bool IsForgotten(CohortId cohort) const { return cohorts_[cohort.value()].vport.IsNone(); }
   VPortId VPortOf(CohortId cohort) const { return cohorts_[cohort.value()].vport; }
   CohortKind KindOf(CohortId cohort) const { return cohorts_[cohort.value()].kind; }
 
-  // Forgets all of a vPort, a VLAN, or everywhere that is of one of `kinds`; returns how many entries that were.
+  // Forgets the entries of one of `kinds`: of a vPort, of a VLAN, or all. Returns how many there were.
   using Kinds = std::initializer_list<CohortKind>;
   size_t ForgetVPort(VPortId vport, Kinds kinds);
   size_t ForgetVlan(Vid vid, Kinds kinds);
   size_t ForgetAll(Kinds kinds);
 
-  // Entries that are not forgotten: of a vPort, of all.
+  // Entries that are not forgotten: of one vPort, of all.
   size_t Held(VPortId vport, CohortKind kind) const;
   size_t Held(VPortId vport) const;
   size_t live() const { return live_; }
-  // Entries that are, and wait to be reclaimed.
+  // Forgotten entries that wait to be reclaimed.
   size_t forgotten() const { return forgotten_; }
-  // Who has most dynamic entries.
+  // The vPort with most dynamic entries.
   Holder Largest() const;
-  // Calls `visit` on all vPorts with entries, in no order.
+  // Calls `visit` on each vPort that has entries, in no order.
   using Counts = std::array<size_t, kCohortKinds>;  // by kind
   void VisitHolders(absl::FunctionRef<void(VPortId vport, const Counts& held)> visit) const;
 
-  // The key that `vport` brought last, of the few that are remembered of it, and forgets it; it may have left since.
+  // Removes and returns the newest of the few keys that are remembered for `vport`. Its entry may have left the table since.
   absl::optional<FdbKey> TakeNewest(VPortId vport);
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  // A cohort's place among those of its vPort, or of its VLAN.
+  // A cohort's place in the list of its vPort, or of its VLAN.
   struct Links {
     uint32_t before = kNone, after = kNone;
   };
@@ -93,13 +93,13 @@ class Cohorts {
     uint32_t entries = 0;
     Links of_vport, of_vlan;
   };
-  // Keys, the newest of which is before `next`.
+  // A ring of keys. The newest is before `next`.
   struct Newest {
     static constexpr size_t kMost = 8;
     std::array<FdbKey, kMost> keys;
     uint8_t next = 0, count = 0;
   };
-  // What a vPort has. It is known as long as it has cohorts.
+  // The entries of one vPort. Exists while the vPort has cohorts.
   struct Holding {
     VPortId vport = VPortId::None();
     Counts held{};
@@ -121,16 +121,16 @@ class Cohorts {
   void Unlist(uint32_t cohort);
 
   MacTable* const table_;
-  std::deque<Cohort> cohorts_;  // by number; a deque, which does not take twice of what it needs
+  std::deque<Cohort> cohorts_;  // by number; a deque, because it does not double its memory to grow
   std::deque<uint32_t> free_;
   absl::flat_hash_map<Name, uint32_t> by_name_;
   std::deque<Holding> holdings_;
   std::vector<uint32_t> free_holdings_;
   absl::flat_hash_map<VPortId, uint32_t> by_vport_;
-  absl::flat_hash_map<Vid, uint32_t> by_vlan_;  // the first cohort
+  absl::flat_hash_map<Vid, uint32_t> by_vlan_;  // the first cohort of each list
   Ranking ranking_;                             // of holdings, by dynamic entries
   size_t live_ = 0, forgotten_ = 0;
-  // The last answer of Find: who learns does so many times in a row.
+  // The last answer of Find: learning asks for one vPort many times in a row.
   mutable VPortId found_ = VPortId::None();
   mutable uint32_t found_holding_ = 0;
 };

@@ -1,7 +1,7 @@
-// EventRing: the last events of one writer, for readers that come when they like.
+// EventRing: the last events of one writer, for readers at their own pace.
 //
-// The writer never waits and never fails: it overwrites the oldest. A reader says how far it has come and is told how many it
-// came too late for. A ring may go on where a smaller one ends.
+// The writer never waits and never fails: it overwrites the oldest event. A reader passes the number of the next event it
+// wants and is told how many events were overwritten before it came. A larger ring can continue a smaller one (GoOnFrom).
 #ifndef EOIB_FDB_EVENT_RING_H_
 #define EOIB_FDB_EVENT_RING_H_
 
@@ -23,9 +23,9 @@ class EventRing {
   static constexpr size_t kWords = sizeof(Event) / sizeof(uint64_t);
 
  public:
-  // Of the last `size` events.
+  // Holds the last `size` events.
   explicit EventRing(size_t size) : size_(size), slots_(std::make_unique<Slot[]>(size)) {}
-  // Begins with those of `former`, which is not written to meanwhile or any more, and with its numbers.
+  // Starts with the events of `former` and continues its numbering. Nothing may write to `former` during this or later.
   void GoOnFrom(const EventRing& former) {
     std::vector<Event> events;
     uint64_t next = former.end() - std::min<uint64_t>(former.end(), former.size_);
@@ -34,11 +34,12 @@ class EventRing {
     for (const Event& event : events) Write(event);
   }
 
-  // One thread at a time.
+  // Call it from one thread at a time.
   void Write(const Event& event) {
     const uint64_t number = end_.load(std::memory_order_relaxed);
     Slot& slot = slots_[number % size_];
     slot.number.store(kChanging, std::memory_order_relaxed);
+    // The fence orders the mark before the words, so a reader that saw a new word also sees that the slot changes.
     std::atomic_thread_fence(std::memory_order_release);
     std::array<uint64_t, kWords> words;
     std::memcpy(words.data(), &event, sizeof(Event));
@@ -47,11 +48,11 @@ class EventRing {
     end_.store(number + 1, std::memory_order_release);
   }
 
-  // Any thread. How many were written so far, which is the number of the next one.
+  // Any thread. The number of events written so far, which is the number of the next event.
   uint64_t end() const { return end_.load(std::memory_order_acquire); }
 
-  // Any thread. Adds events from number *next on, at most `most`, and moves *next behind the last. Returns how many of those
-  // from *next on were overwritten before they could be read. A *next that has not been yet is taken for the end.
+  // Any thread. Appends at most `most` events, from number *next on, and moves *next past the last. Returns how many events
+  // from *next on were overwritten before they could be read. A *next in the future is set to the end.
   uint64_t Read(uint64_t* next, size_t most, std::vector<Event>* events) const {
     uint64_t lost = 0;
     for (uint64_t end = this->end(); *next < end && most != 0; ++*next) {
@@ -64,7 +65,7 @@ class EventRing {
       if (Copy(*next, &event)) {
         events->push_back(event);
         --most;
-      } else {  // the writer has come round
+      } else {  // the writer overwrote it during the copy
         ++lost;
         end = this->end();
       }

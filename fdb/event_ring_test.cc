@@ -1,4 +1,4 @@
-// A ring of events, its one writer and those who read along.
+// EventRing with its one writer and several readers.
 #include "fdb/event_ring.h"
 
 #include <thread>
@@ -49,7 +49,7 @@ TEST(EventRingTest, ALargerOneGoesOnWhereASmallerOneEnds) {
   EXPECT_EQ(after.end(), 0u);
 }
 
-// Beside a writer each event is read whole, in order, once, or counted as lost.
+// Beside a writer, a reader gets each event whole, in order and once, or counts it as lost.
 TEST(EventRingTest, ReadersBesideAWriterMissNothingUnnoticed) {
   struct Event {
     uint64_t number, copy, other;

@@ -1,4 +1,4 @@
-// Lookups, learning and what the operator asks for. What goes when, and who gives way, is in fdb_room.cc.
+// Lookups, learning, flushing and the operator's queries. Ageing and eviction are in fdb_room.cc.
 #include "fdb/fdb.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr bool IsFixed(FdbOrigin origin) { return origin == FdbOrigin::kStatic |
 
 constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned; }
 
-// Between what was learned, the newest wins; else the stronger origin.
+// Among learned entries the newest wins, otherwise the stronger origin.
 constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
 
 constexpr CohortKind KindOf(const MacEntry& entry) {
@@ -28,10 +28,10 @@ constexpr CohortKind KindOf(const MacEntry& entry) {
   return entry.pinned ? CohortKind::kPinned : CohortKind::kDynamic;
 }
 
-// Ticks are told apart modulo 2^16, and half of that has to stay for entries that nobody has erased yet.
+// Ticks are compared modulo 2^16. The rest of the range is for entries that have aged out and are not reclaimed yet.
 constexpr int64_t kMostAgeingTicks = 28'800;
 
-// Part of a second counts as one: an ageing time that is not zero must not come to mean "never".
+// Rounds up: an ageing time above zero must not become zero, which means "never".
 int64_t CeilSeconds(absl::Duration duration) {
   constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
   return std::clamp<int64_t>(absl::ToInt64Seconds(absl::Ceil(duration, absl::Seconds(1))), 0, kMax);
@@ -39,7 +39,8 @@ int64_t CeilSeconds(absl::Duration duration) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// A second, if that is fine enough. What never ages only has its age shown.
+// One second, or more if the ageing time would take too many ticks. Without ageing, ticks only serve to show ages, so a minute
+// will do.
 uint32_t TickSeconds(absl::Duration ageing) {
   constexpr uint32_t kMinute = 60;
   const int64_t seconds = CeilSeconds(ageing);
@@ -51,7 +52,7 @@ uint16_t AgeingTicks(absl::Duration ageing) {
   return seconds == 0 ? AgeLimit::kNever : static_cast<uint16_t>(CeilDivide(seconds, TickSeconds(ageing)));
 }
 
-// Frames from elsewhere than where a MAC is pinned, of which watchers are told, each second.
+// Refused frames of pinned MACs that become events, each second.
 constexpr int kRefusalsTold = 10;
 
 bool IsNobodysSource(MacAddr mac) { return mac.IsGroup() || mac.IsZero(); }
@@ -85,10 +86,11 @@ Fdb::~Fdb() {
 
 void Fdb::SetVPortPolicy(VPortId vport, const VPortPolicy& policy) {
   absl::MutexLock lock(&writer_);
+  // Entries that exist keep what they have: the policy is for new ones.
   policies_.insert_or_assign(vport, policy);
 }
 
-// An entry lives up to one tick longer than the ageing time, because both times are whole ticks, and never less.
+// Both times are whole ticks, so an entry lives up to one tick longer than the ageing time, never shorter.
 uint16_t Fdb::TickOf(absl::Time time) const { return static_cast<uint16_t>(absl::ToUnixSeconds(time) / tick_seconds_); }
 
 // Each change reads the clock once.
@@ -114,7 +116,7 @@ Fdb::Known Fdb::Look(FdbKey key) const {
   return known;
 }
 
-// Puts `entry`, behind `vport`, in the place of what is known. False if there is no memory.
+// Writes `entry`, behind `vport`, over the known one. False if there is no memory.
 bool Fdb::Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) {
   const absl::optional<CohortId> cohort = cohorts_.For(vport, key.vid(), KindOf(entry));
   if (!cohort.has_value()) return false;
@@ -125,6 +127,7 @@ bool Fdb::Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) {
     if (known.in_table) cohorts_.Left(known.entry.cohort);
   }
   if (entry.origin != FdbOrigin::kAnnounced) claims_.erase(key);
+  // The damper must not keep a freeze for an entry that is no longer pinned.
   if (known.in_table && known.entry.pinned && !entry.pinned) damper_.Thaw(key);
   Publish();
   return true;
@@ -136,14 +139,14 @@ void Fdb::Erase(FdbKey key, const MacEntry& entry) {
   Publish();
 }
 
-// The entry is out of the table, or about to be.
+// Drops what is kept beside the entry, which has left the table or is about to.
 void Fdb::Leave(FdbKey key, const MacEntry& entry) {
   cohorts_.Left(entry.cohort);
   if (entry.origin == FdbOrigin::kAnnounced) claims_.erase(key);
   if (entry.pinned) damper_.Thaw(key);
 }
 
-// What is known is gone: it was forgotten, or it aged out and nobody has come by yet.
+// Erases an entry that is no longer live: it was forgotten, or it aged out and was not reclaimed yet.
 void Fdb::Reclaim(FdbKey key, const Known& known) {
   if (!known.vport.IsNone()) CountAged(key, known.vport);
   Erase(key, known.entry);
@@ -175,7 +178,7 @@ void Fdb::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
 
 void Fdb::Watch() {
   if (&events() != &recent_events_) return;
-  auto larger = std::make_unique<FdbEvents>(kWatchedEvents);  // frames of new sources wait for the lock
+  auto larger = std::make_unique<FdbEvents>(kWatchedEvents);  // allocated before the lock: frames of new sources wait for it
   absl::MutexLock lock(&writer_);
   if (watched_events_ != nullptr) return;
   larger->GoOnFrom(recent_events_);
@@ -201,7 +204,7 @@ Fdb::LearnResult Fdb::MakingRoom(VPortId vport, Try attempt) {
     if (room != Room::kHostSpent) return result;
     own = ShareOf(vport);
   }
-  // The FDB of another VES may have to give way, and no two are locked at a time.
+  // The FDB of another VES may have to give up the entry, and no thread locks two FDBs at once.
   options_.budget->MakeRoom(own + 2);
   absl::MutexLock lock(&writer_);
   Room room = Room::kThere;
@@ -251,8 +254,8 @@ Fdb::LearnResult Fdb::LearnOver(FdbKey key, const Known& known, VPortId vport, F
   return {Learned::kKnown, VPortId::None()};
 }
 
-// Moves inside a host are those of its own bridges and guests, and no sign of anything. One for which there is no room is not
-// made, and none that counts.
+// Moves inside a host are ordinary (its own bridges and guests) and are not counted. A move without room is neither made nor
+// counted.
 Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
   if (!MakeRoomAt(vport)) {
     ++counters_.learn_limited;
@@ -281,7 +284,7 @@ Fdb::LearnResult Fdb::Move(FdbKey key, const Known& known, VPortId vport, FdbOri
   return {Learned::kMoved, known.vport, damped};
 }
 
-// Takes `key` to its home, where it is not yet. False if there is no room or no memory.
+// Moves `key` to its home, unless it is there already, and pins it if it freezes. False if there is no room or no memory.
 bool Fdb::HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged) {
   const VPortId home = judged.home.vport;
   const bool was_there = known.vport == home;
@@ -333,7 +336,7 @@ bool Fdb::Thaw(FdbKey key) {
 bool Fdb::ThawLocked(FdbKey key) {
   if (!damper_.Thaw(key)) return false;
   const Known known = Look(key);
-  if (!known.live || !known.entry.pinned) return true;  // it was forgotten meanwhile
+  if (!known.live || !known.entry.pinned) return true;  // it was flushed meanwhile
   MacEntry entry = known.entry;
   entry.pinned = false;
   entry.last_seen = tick_;
@@ -371,6 +374,7 @@ Fdb::LearnResult Fdb::AnnounceOnce(FdbKey key, VPortId vport, const Claim& claim
     *room = MakeRoom(vport, host_tried);
     if (*room == Room::kHostSpent) return {Learned::kLimit, VPortId::None()};
   }
+  // An entry that stays at its vPort takes no more room.
   const bool has_room = known.live ? same || MakeRoomAt(vport) : *room == Room::kThere;
   if (!has_room || !Write(key, known, vport, NewEntry(vport, FdbOrigin::kAnnounced))) {
     ++counters_.learn_limited;
@@ -383,7 +387,7 @@ Fdb::LearnResult Fdb::AnnounceOnce(FdbKey key, VPortId vport, const Claim& claim
   return known.live ? LearnResult{Learned::kMoved, known.vport} : LearnResult{Learned::kNew, VPortId::None()};
 }
 
-// Of two claims the later one; of two at once the lower address's, so that all agents come to the same.
+// The higher sequence number wins; on a tie the lower address, so that all agents decide alike.
 bool Fdb::Beats(FdbKey key, const Claim& claim) const {
   const auto former = claims_.find(key);
   if (former == claims_.end() || claim.sequence != former->second.sequence) {
@@ -478,6 +482,7 @@ size_t Fdb::FlushVPort(VPortId vport) {
 size_t Fdb::FlushOf(VPortId vport, Cohorts::Kinds kinds) {
   absl::MutexLock lock(&writer_);
   Begin();
+  // A MAC must not be taken back to a vPort that was just flushed.
   damper_.ForgetHome(vport);
   const size_t flushed = cohorts_.ForgetVPort(vport, kinds);
   CountFlushed(flushed, Scope::kVPort, FdbKey(), vport);
@@ -491,7 +496,7 @@ void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
   const auto show = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
     const VPortId vport = cohorts_.VPortOf(entry.cohort);
     if (vport.IsNone() || !IsLive(entry, limit)) return;
-    // A worker may have touched the entry after `now` was read.
+    // A worker may have refreshed the entry after `limit.now` was read, which would make its age negative.
     const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
     const bool frozen = entry.pinned && damper_.IsFrozen(key);
     visit({key, vport, entry.origin, absl::Seconds(int64_t{age} * tick_seconds_), entry.pinned && !frozen, frozen});
@@ -505,7 +510,7 @@ void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
 
 std::vector<Fdb::Entry> Fdb::Dump(absl::optional<FdbKey> after, size_t most) const {
   const auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
-  std::vector<Entry> rows;  // once there are `most`, a heap with the last one on top
+  std::vector<Entry> rows;  // once it has `most` rows: a heap with the last row on top
   Visit([&](const Entry& entry) {
     if (after.has_value() && !(*after < entry.key)) return;
     if (rows.size() < most) {

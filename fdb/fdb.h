@@ -1,22 +1,22 @@
-// Fdb: the forwarding database of one VES on one agent: which vPort a (VID, MAC) is behind, and who decides that.
+// Fdb: the forwarding database of one VES on one agent. It maps (VID, MAC) to a vPort.
 //
-// Learning. An entry lives `ageing` after the MAC was last heard (IEEE 802.1Q-2018 §8.8.3), then the MAC is unknown again and
-// floods. Group addresses are never learned. An entry of a stronger origin (static > manager > local learned > announced >
-// remote learned) is never displaced by a weaker one; among learned entries the newest wins, which is how a MAC moves from a
-// host to another; among announced ones the higher sequence number, then the lower address.
+// Learning. An entry lives `ageing` after the MAC was last heard (IEEE 802.1Q-2018 §8.8.3); then the MAC is unknown again and
+// floods. Group addresses are never learned. A weaker origin never displaces a stronger one (static > manager > local learned
+// > announced > remote learned). Among learned entries the newest wins, so a MAC can move from host to host. Among announced
+// ones the higher sequence number wins, then the lower address.
 //
-// Moves. A MAC that moves too often freezes at its home (move_damper.h). A sticky vPort keeps for good what was learned from
-// it. What is pinned so neither moves nor ages nor is flushed or evicted; but a frame from a local port ends a freeze
-// elsewhere.
+// Moves. A MAC that moves too often freezes at its home (move_damper.h). A sticky vPort keeps what was learned from it. Such
+// pinned entries do not move, age out or get evicted, and an ordinary flush leaves them. A frame from a local port ends a
+// freeze elsewhere.
 //
-// Room. A VES, each vPort, and the host have limits. At its own limit a vPort gives up an entry for each new one, at the VES's
-// or the host's the vPort that holds most: so whoever invents source addresses soon holds most, and displaces what he brought
-// himself, the newest first; the MACs that others, and that he had before, stay. What is pinned counts as its vPort's, and is
-// not evicted: who has his share pinned gets no more. Static entries count, and are never refused or evicted.
+// Room. A VES, each vPort and the host have limits. A vPort at its own limit gives up one of its entries for each new one; at
+// the limit of the VES or the host, the vPort that holds most does, its newest entry first. So a sender that invents source
+// addresses displaces its own. Pinned entries count as their vPort's share and are not evicted. Static entries count, but are
+// never refused or evicted. README.md ("Eviction") has the details.
 //
-// Threads. Find and Refresh belong to the data path: any thread, batched, no lock held by the caller. Learn and the other
-// changes may come from any thread too and are serialised inside; the work of each is bounded, but for flushes, which take a
-// store for each VLAN and vPort concerned.
+// Threads. Find and Refresh belong to the data path: any thread, in batches, without a lock held by the caller. Learn and the
+// other changes may come from any thread too; a mutex serialises them. The work of each is bounded, except for flushes, which
+// take one store for each VLAN and vPort concerned.
 #ifndef EOIB_FDB_FDB_H_
 #define EOIB_FDB_FDB_H_
 
@@ -79,35 +79,35 @@ class Fdb {
     size_t vport_limit = ~size_t{0};  // of each vPort, unless SetVPortPolicy says otherwise
     MoveDamper::Options damping = {};
     FdbBudget* budget = nullptr;         // the host's; outlives the FDB
-    MoveDamper::GidOf gid_of = nullptr;  // whose claims make a MAC freeze; called with the FDB's lock held
+    MoveDamper::GidOf gid_of = nullptr;  // the claimant's GID, for the damper; called with the FDB's lock held
   };
   struct VPortPolicy {
     absl::optional<size_t> limit;
     bool sticky = false;
   };
 
-  // What became of an attempt to learn.
+  // The result of Learn and Announce.
   enum class Learned : uint8_t {
     kNew,        // there was no entry
-    kMoved,      // a learned entry was behind another vPort
+    kMoved,      // the entry was behind another vPort
     kKnown,      // the entry was right already, and was refreshed
-    kOverruled,  // a stronger entry says otherwise and stays
-    kPinned,     // it is sticky elsewhere, or moves too often and is at its home now
-    kLimit,      // a limit
-    kGroup,      // a group or zero address is nobody's source
+    kOverruled,  // a stronger entry names another vPort and stays
+    kPinned,     // it is sticky elsewhere, or it moves too often and was held at its home
+    kLimit,      // a limit left no room
+    kGroup,      // a group or zero address is not a valid source
   };
   enum class Damped : uint8_t {
     kNo,
-    kFlapping,  // it moves too often, and is not frozen
-    kFrozen,    // it moves too often, and was frozen just now
+    kFlapping,  // it moves too often, but is not frozen
+    kFrozen,    // it moves too often, and has just been frozen
   };
   struct LearnResult {
     Learned what;
-    VPortId previous;  // where the MAC was: kMoved, kOverruled and kPinned; else none
+    VPortId previous;  // where the MAC was, for kMoved, kOverruled and kPinned; else none
     Damped damped = Damped::kNo;
   };
 
-  // Who announced an entry, and when: the sequence number of its vPort's incarnation, and its address.
+  // The claim behind an announced entry: its sequence number, and the address of the announcer.
   struct Claim {
     uint64_t sequence = 0;
     PeerAddress by;
@@ -117,7 +117,7 @@ class Fdb {
     FdbKey key;
     VPortId vport;
     FdbOrigin origin;
-    absl::Duration age;  // since last heard; zero for what does not age
+    absl::Duration age;  // since last heard; zero for entries that do not age
     bool sticky = false;
     bool frozen = false;
   };
@@ -131,96 +131,97 @@ class Fdb {
   Fdb(const Fdb&) = delete;
   Fdb& operator=(const Fdb&) = delete;
 
-  // Of what is learned from now on.
+  // Applies to entries learned from now on.
   void SetVPortPolicy(VPortId vport, const VPortPolicy& policy);
 
-  // out[i] is the vPort of keys[i], or VPortId::None() if the MAC is unknown (or aged out: expiry does not wait for Age()).
+  // out[i] is the vPort of keys[i], or VPortId::None() if the MAC is unknown or aged out (expiry does not wait for Age()).
   void Find(absl::Span<const FdbKey> keys, absl::Span<VPortId> out) const;
 
-  // For streams of batches of Find: MacLookup(&fdb.table()).Ask(keys, fdb.Limit(), out).
+  // For readers with a stream of batches: MacLookup(&fdb.table()).Ask(keys, fdb.Limit(), out).
   const MacTable& table() const { return table_; }
   AgeLimit Limit() const { return Limit(TickOf(clock_->Now())); }
 
-  // The sources of a batch: keys[i] was heard from vports[i]. Entries that say so are refreshed. The indices of the others go
-  // to `stale`, for Learn; returns their number. Requires vports and stale as long as keys, and fewer than 65,536 keys.
+  // The sources of a batch: keys[i] was heard from vports[i]. Refreshes the entries that agree, and writes the indices of the
+  // others to `stale`, for Learn. Returns their number. Requires vports and stale as long as keys, and fewer than 65,536 keys.
   size_t Refresh(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, absl::Span<uint16_t> stale) const;
 
   // `key` was heard from `vport`. `origin` is kLocalLearned or kRemoteLearned.
   LearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin);
-  // The last move of `key`, made or frozen, was none: both vPorts are the same agent's.
+  // Takes back the last move of `key`, and a freeze that it caused: both vPorts turned out to be of the same agent.
   void ForgiveMove(FdbKey key);
 
-  // `vport` is said to own `key`. kNew, kMoved, kKnown, kOverruled, kPinned, kLimit or kGroup.
+  // An announcement says that `key` is behind `vport`. Returns kNew, kMoved, kKnown, kOverruled, kPinned, kLimit or kGroup.
   LearnResult Announce(FdbKey key, VPortId vport, const Claim& claim);
-  // Takes that back; false if `vport` does not own it by announcement.
+  // Withdraws the announcement. False if the entry of `key` is not an announced one of `vport`.
   bool Withdraw(FdbKey key, VPortId vport);
 
-  // Static entries, and the manager's, neither age nor move. kInvalidArgument for a group address; kAlreadyExists if a static
-  // entry of another vPort has the key, or any for the manager; kResourceExhausted if there is no memory.
+  // Static entries, and the manager's, neither age nor move. kInvalidArgument for a group or zero address; kAlreadyExists if
+  // another vPort has a static entry for the key, or for the manager if there is any static one; kResourceExhausted if there
+  // is no memory.
   absl::Status AddStatic(FdbKey key, VPortId vport) { return AddFixed(key, vport, FdbOrigin::kStatic); }
   absl::Status AddManaged(FdbKey key, VPortId vport) { return AddFixed(key, vport, FdbOrigin::kManager); }
   absl::Status RemoveStatic(FdbKey key) { return RemoveFixed(key, FdbOrigin::kStatic); }    // kNotFound if there is none
   absl::Status RemoveManaged(FdbKey key) { return RemoveFixed(key, FdbOrigin::kManager); }  // likewise
 
-  // Forgets learned and announced entries: all, those of one VLAN, those of one vPort; returns how many. Nobody finds them any
-  // more when this returns. Pinned ones stay.
+  // Flush learned and announced entries: all, those of one VLAN, those of one vPort. Return how many. When the call returns,
+  // no lookup finds them. Pinned entries stay.
   size_t Flush();
   size_t FlushVlan(Vid vid);
   size_t FlushLearned(VPortId vport);
-  // All that `vport` has, pinned and static entries too: it is going away.
+  // Flushes all entries of `vport`, pinned and static ones too, because the vPort is going away.
   size_t FlushVPort(VPortId vport);
-  // Lets go of what is pinned at `vport`, sticky or frozen; it is learned anew.
+  // Flushes the pinned entries of `vport`, sticky or frozen. Their MACs can then be learned again.
   size_t FlushSticky(VPortId vport);
   // Ends the freeze of `key`; false if it is not frozen.
   bool Thaw(FdbKey key);
 
-  // Housekeeping, in small pieces: reclaims what aged out or was flushed, ends freezes whose time is over. Call it every second
-  // or so: an entry is reclaimed within a tenth of the ageing time, at least 1 and at most 30 seconds. Returns how many entries
-  // it took out that had aged out.
+  // Housekeeping, in small pieces: reclaims entries that aged out or were flushed, and ends freezes that are due. Call it
+  // about once a second. An entry is reclaimed within a tenth of the ageing time (at least 1, at most 30 seconds). Returns how
+  // many aged-out entries it removed.
   size_t Age();
 
-  // Calls `visit` on all entries, in no order, with none locked for long. `visit` must not call the FDB.
+  // Calls `visit` on all entries, in no order, and never holds the lock for long. `visit` must not call the FDB.
   void Visit(absl::FunctionRef<void(const Entry&)> visit) const;
-  // Sorted by VID, then MAC: those behind `after`, at most `most`. A walk through all of them, also for a few.
+  // At most `most` entries after `after`, sorted by VID, then MAC. Walks through the whole table, even for a few.
   std::vector<Entry> Dump(absl::optional<FdbKey> after = absl::nullopt, size_t most = ~size_t{0}) const;
-  std::vector<Holding> Holdings() const;  // those with most dynamic entries first
-  // Entries that a vPort has.
+  std::vector<Holding> Holdings() const;  // the vPort with most dynamic entries first
+  // The number of entries of a vPort.
   size_t Held(VPortId vport) const;
-  // Entries, without those that were flushed; those that have aged out count until they are reclaimed.
+  // The number of entries. Flushed ones do not count; aged-out ones count until they are reclaimed.
   size_t size() const { return size_.load(std::memory_order_relaxed); }
-  // Dynamic entries of the vPort that has most.
+  // The number of dynamic entries of the vPort that has most.
   size_t largest_holding() const { return largest_.load(std::memory_order_relaxed); }
   size_t memory_bytes() const { return table_.memory_bytes(); }
-  // In which it counts ages.
+  // The unit in which it counts ages.
   absl::Duration tick() const { return absl::Seconds(tick_seconds_); }
   FdbCounters counters() const;
   absl::flat_hash_map<FdbKey, MoveDamper::Frozen> frozen() const;
-  // vPorts that may have no entry, and whose number must stay theirs: homes of MACs that moved lately, claimants of frozen
-  // ones.
+  // vPorts whose number must not be reused although they may have no entry: homes of MACs that moved lately, and claimants of
+  // frozen ones.
   absl::flat_hash_set<VPortId> DampedVPorts() const;
-  // The last that happened: kRecentEvents until somebody watches, since a ring for whoever reads late is larger than many an
-  // FDB. Take it anew after Watch: the former one gets no more.
+  // The ring of events: small until Watch is called, because a large one is bigger than many an FDB. Call events() again after
+  // Watch: the former ring gets no more events.
   static constexpr size_t kRecentEvents = 32, kWatchedEvents = 8192;
   const FdbEvents& events() const { return *events_.load(std::memory_order_acquire); }
   void Watch();
   const Options& options() const { return options_; }
 
-  // For the budget: the vPort that holds most gives up an entry, if it has at least `least` dynamic ones.
+  // For the budget: evicts an entry of the vPort that holds most, if it has at least `least` dynamic ones.
   bool EvictLargest(size_t least);
 
  private:
-  // Frames of new sources wait for the lock, so it is held for some buckets at a time.
+  // Frames of new sources wait for the lock, so walks release it after so many buckets.
   static constexpr size_t kBucketsAtATime = 64;
 
-  // How a place for a new entry was found.
+  // Whether there is room for a new entry. kHostSpent: the host's budget is used up, and another VES may have to evict.
   enum class Room : uint8_t { kThere, kNone, kHostSpent };
-  // Learns or announces, once or, if another VES of the host had to give way first, twice.
+  // One attempt to learn or announce. MakingRoom calls it a second time if the host's budget had to make room first.
   using Try = absl::FunctionRef<LearnResult(bool host_tried, Room* room)>;
   LearnResult MakingRoom(VPortId vport, Try attempt);
 
-  // An entry as the writer sees it.
+  // An entry as the writer finds it.
   struct Known {
-    bool in_table = false;  // under this key, perhaps forgotten or aged out
+    bool in_table = false;  // the table has the key; the entry may be forgotten or aged out
     bool live = false;
     MacEntry entry;
     VPortId vport = VPortId::None();  // none: forgotten
@@ -271,7 +272,7 @@ class Fdb {
   void Tell(FdbEvent::Kind kind, FdbKey key, VPortId from, VPortId to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const Options options_;
-  const uint32_t tick_seconds_;  // the table counts time in these
+  const uint32_t tick_seconds_;  // unit of the table's times
   const uint16_t ageing_ticks_;  // AgeLimit::kNever: never
   const Clock* const clock_;
   MacTable table_;
@@ -281,14 +282,14 @@ class Fdb {
   std::atomic<size_t> size_{0}, largest_{0};
 
   mutable absl::Mutex writer_;               // serialises changes of table_
-  absl::Time now_ ABSL_GUARDED_BY(writer_);  // of the change under way
+  absl::Time now_ ABSL_GUARDED_BY(writer_);  // time of the change in progress
   uint16_t tick_ ABSL_GUARDED_BY(writer_) = 0;
   Cohorts cohorts_ ABSL_GUARDED_BY(writer_);
   MoveDamper damper_ ABSL_GUARDED_BY(writer_);
   FdbCounters counters_ ABSL_GUARDED_BY(writer_);
   absl::flat_hash_map<VPortId, VPortPolicy> policies_ ABSL_GUARDED_BY(writer_);
-  absl::flat_hash_map<FdbKey, Claim> claims_ ABSL_GUARDED_BY(writer_);  // of entries in the table that were announced
-  size_t budgeted_ ABSL_GUARDED_BY(writer_) = 0;                        // entries that the budget knows of
+  absl::flat_hash_map<FdbKey, Claim> claims_ ABSL_GUARDED_BY(writer_);  // of the announced entries in the table
+  size_t budgeted_ ABSL_GUARDED_BY(writer_) = 0;                        // entries reported to the budget
   uint32_t rooms_made_ ABSL_GUARDED_BY(writer_) = 0;
   bool sweep_pays_ ABSL_GUARDED_BY(writer_) = false;
   MacTable::Cursor evict_at_ ABSL_GUARDED_BY(writer_) = 0;

@@ -18,6 +18,8 @@ void FdbBudget::Remove(Fdb* fdb) {
 
 bool FdbBudget::MakeRoom(size_t least) {
   absl::MutexLock lock(&mutex_);
+  // largest_holding() takes no lock, so the choice may be slightly out of date; EvictLargest checks it again under the FDB's
+  // lock.
   const auto largest = std::max_element(fdbs_.begin(), fdbs_.end(),
                                         [](const Fdb* a, const Fdb* b) { return a->largest_holding() < b->largest_holding(); });
   return largest != fdbs_.end() && (*largest)->EvictLargest(least);

@@ -1,4 +1,4 @@
-// FdbBudget: how many entries the FDBs of one host may have together, and which of them has to give way.
+// FdbBudget: the limit on entries of all FDBs of one host together. At the limit, the vPort with most entries gives one up.
 #ifndef EOIB_FDB_FDB_BUDGET_H_
 #define EOIB_FDB_FDB_BUDGET_H_
 
@@ -24,10 +24,11 @@ class FdbBudget {
   void Add(Fdb* fdb);
   void Remove(Fdb* fdb);
 
+  // Adds `entries`, which may be negative, to the number in use.
   void Took(int64_t entries) { used_.fetch_add(static_cast<size_t>(entries), std::memory_order_relaxed); }
   bool IsSpent() const { return used_.load(std::memory_order_relaxed) >= limit_; }
-  // Has the vPort that holds most of all, in whichever FDB, give up an entry, if it holds at least `least`; no lock of an FDB
-  // may be held.
+  // Evicts an entry of the vPort that holds most, in any FDB, if it holds at least `least`. The caller must hold no FDB's
+  // lock.
   bool MakeRoom(size_t least);
 
   size_t used() const { return used_.load(std::memory_order_relaxed); }

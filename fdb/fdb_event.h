@@ -1,4 +1,4 @@
-// What happened to an FDB, for those who watch it.
+// FdbEvent: one change of an FDB, for readers of its event ring.
 #ifndef EOIB_FDB_FDB_EVENT_H_
 #define EOIB_FDB_FDB_EVENT_H_
 
@@ -15,14 +15,14 @@ struct FdbEvent {
     kLearned,    // at `to`
     kMoved,      // from `from` to `to`
     kAged,       // was at `from`
-    kEvicted,    // was at `from`; made room for an entry of `to`
-    kFlushed,    // `count` entries; of `from`, or of the VLAN of `key`, or all: see `scope`
-    kFrozen,     // held at `from`, its home; moved too often, and was heard from `to`
+    kEvicted,    // was at `from`; made room for an entry at `to`
+    kFlushed,    // `count` entries: of `from`, of the VLAN of `key`, or all; `scope` says which
+    kFrozen,     // held at `from`, its home; it moved too often and was last heard from `to`
     kThawed,     // at `from`
-    kFlapping,   // moved too often, the last time from `from` to `to`, and is not frozen
-    kRefused,    // sticky or frozen at `from`; heard from `to`
-    kFixed,      // by the operator or the manager, to `to`
-    kUnfixed,    // no more; was at `from`
+    kFlapping,   // moved too often, last from `from` to `to`, but is not frozen
+    kRefused,    // sticky or frozen at `from`, but heard from `to`
+    kFixed,      // set to `to` by the operator or the manager
+    kUnfixed,    // a fixed entry at `from` was removed
     kAnnounced,  // at `to`
   };
   enum class Scope : uint8_t { kEntry, kVPort, kVlan, kAll };

@@ -10,8 +10,8 @@
 
 namespace eoib {
 
-// (VID, MAC) in one word, VID above, so that a table compares and hashes eight bytes. Two VLANs never share an entry
-// (independent VLAN learning, IEEE 802.1Q-2018 §8.8.8).
+// (VID, MAC) in one word, the VID in the high bits, so that a table compares and hashes eight bytes. Two VLANs never share an
+// entry (independent VLAN learning, IEEE 802.1Q-2018 §8.8.8).
 class FdbKey {
  public:
   constexpr FdbKey() = default;

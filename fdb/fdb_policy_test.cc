@@ -1,5 +1,4 @@
-// What the FDB decides beyond learning: what stays, what freezes, what is forgotten, and what those who watch are told. Who
-// gives way for whom: fdb_room_test.cc.
+// FDB policy: precedence, sticky entries, freezes, flushing, ageing and events. Eviction is in fdb_room_test.cc.
 #include <vector>
 
 #include "fdb/fdb_policy_test_fixture.h"
@@ -40,11 +39,11 @@ TEST_F(FdbPolicyTest, AFlushIsSeenAtOnceAndReclaimedLater) {
     EXPECT_EQ(fdb_->Age(), 0u) << "what was flushed did not age out";
   }
   EXPECT_EQ(fdb_->size(), 5001u);
-  LearnMany(50'001, 3000, kV3);  // changes make the table smaller, bit by bit
+  LearnMany(50'001, 3000, kV3);  // changes shrink the table in small steps
   EXPECT_LT(fdb_->memory_bytes(), full * 3 / 4);
 }
 
-// A port that goes down is flushed, and learns as much again before anybody comes to reclaim.
+// A port that goes down is flushed, and learns as many MACs again before Age() reclaims the former ones.
 TEST_F(FdbPolicyTest, WhatWasFlushedDoesNotPileUp) {
   for (const bool host : {false, true}) {
     Make({.limit = host ? 100'000u : 1000u, .budget = host ? &budget_ : nullptr});
@@ -77,14 +76,14 @@ TEST_F(FdbPolicyTest, AgeingIsSpreadOverTime) {
     clock_.Advance(absl::Seconds(1));
     const size_t now = fdb_->Age();
     aged += now;
-    if (i < 10) most = std::max(most, now);  // then the table shrinks, and what is left is soon done
+    if (i < 10) most = std::max(most, now);  // after that the table shrinks, and the rest is reclaimed soon
   }
   EXPECT_EQ(aged, 40'000u);
   EXPECT_LE(most, 40'000u / 20) << "a thirtieth each second";
   EXPECT_EQ(fdb_->counters().aged, 80'000u);
 }
 
-// Wherever in the table the last call of Age has stopped.
+// This must hold wherever in the table the last call of Age stopped.
 TEST_F(FdbPolicyTest, AfterAPauseAllOfTheTableIsDue) {
   Make({.ageing = absl::Seconds(300), .limit = 40'000});
   LearnMany(1, 40'000, kV1);
@@ -96,7 +95,7 @@ TEST_F(FdbPolicyTest, AfterAPauseAllOfTheTableIsDue) {
   EXPECT_EQ(fdb_->Age(), 40'000u);
 }
 
-// Ticks go round after 65,536; an agent that was stopped that long must not find the oldest entries young.
+// Ticks wrap after 65,536. To an agent that was stopped that long, the oldest entries must not look young.
 TEST_F(FdbPolicyTest, NothingSurvivesALongStop) {
   Make({});
   Learn(Key(1), kV1);
@@ -106,7 +105,7 @@ TEST_F(FdbPolicyTest, NothingSurvivesALongStop) {
   EXPECT_EQ(fdb_->size(), 0u);
 }
 
-// Half as long is too long for what had aged out before, and was not yet reclaimed.
+// Half that time is enough to make entries look young that had aged out and were not reclaimed.
 TEST_F(FdbPolicyTest, WhatAgedOutBeforeALongStopDoesNotComeBack) {
   Make({.ageing = absl::Seconds(300), .limit = 40'000});
   LearnMany(1, 40'000, kV1);
@@ -196,7 +195,7 @@ TEST_F(FdbPolicyTest, TheFifthMoveFreezes) {
   EXPECT_EQ(fdb_->Learn(Key(1), kV2, FdbOrigin::kRemoteLearned).damped, Fdb::Damped::kNo) << "it is told once";
   EXPECT_EQ(fdb_->counters().froze, 1u);
   EXPECT_EQ(fdb_->counters().frozen_refused, 1u);
-  // For so long, also if it is silent for more than the ageing time.
+  // The freeze lasts that long, even if the MAC is silent for more than the ageing time.
   clock_.Advance(absl::Seconds(179));
   fdb_->Age();
   EXPECT_EQ(Find(Key(1)), kV1);
@@ -209,8 +208,8 @@ TEST_F(FdbPolicyTest, TheFifthMoveFreezes) {
   EXPECT_THAT(fdb_->frozen(), IsEmpty());
 }
 
-// Two vPorts that work together take turns with a victim's MAC, so that the victim's own frame is the fifth move. Here kV1 is
-// the victim's, and it is a local port or not.
+// Two vPorts of attackers take turns with a victim's MAC, so that the victim's own frame is the fifth move. kV1 is the
+// victim's, with and without being a local port.
 class HijackTest : public FdbPolicyTest, public testing::WithParamInterface<FdbOrigin> {
  protected:
   void SetUp() override {
@@ -270,7 +269,7 @@ TEST_P(HijackTest, TheHomeHasMovedMeanwhile) {
   EXPECT_EQ(Find(Key(1)), VPortId(4));
 }
 
-// A home that is gone must not attract what it cannot receive.
+// A home that is gone must not attract traffic that it cannot receive.
 TEST_P(HijackTest, TheHomeLeavesTheFabric) {
   for (VPortId thief : {kV2, kV3, kV2}) Learn(Key(1), thief);
   fdb_->FlushLearned(kV1);
@@ -304,7 +303,7 @@ TEST_P(HijackTest, AHomeWithoutRoomHoldsNothing) {
   EXPECT_THAT(fdb_->frozen(), IsEmpty());
 }
 
-// Beyond the limit of frozen ones the MAC stays at home as well, as long as the thieves go on.
+// Beyond the limit of frozen MACs the MAC also stays at home, while the attackers go on.
 TEST_P(HijackTest, AsManyAreFrozenAsMayBe) {
   Make({.damping = {.most_frozen = 0}});
   Speak();
@@ -324,7 +323,8 @@ TEST_P(HijackTest, AsManyAreFrozenAsMayBe) {
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kMoved) << "a guest that migrates";
 }
 
-// A thief who spoke first is the first home. The station's own agent does not keep the MAC away from it all the same.
+// An attacker that speaks first becomes the first home. Even then the station's own agent does not keep the MAC away from the
+// station.
 TEST_F(FdbPolicyTest, AFreezeDoesNotKeepAStationAwayFromItsOwnPort) {
   Make({});
   const auto speak = [this](VPortId port) { return Learn(Key(1), port, FdbOrigin::kLocalLearned); };
@@ -338,7 +338,7 @@ TEST_F(FdbPolicyTest, AFreezeDoesNotKeepAStationAwayFromItsOwnPort) {
     EXPECT_NE(speak(kV1), Learned::kPinned);
     ASSERT_EQ(Find(Key(1)), kV1) << i;
   }
-  // Nor at another port of the host, to which it moved.
+  // The same holds for another port of the host, to which the station moved.
   Make({});
   speak(kV1);
   for (VPortId thief : {kV2, kV3, kV2, kV3, kV2}) Learn(Key(1), thief);
@@ -380,7 +380,7 @@ TEST_F(FdbPolicyTest, SlowMovesAndThoseInsideAHostAreNotDamped) {
   Learn(Key(1), kV1);
   Learn(Key(2), kV1, FdbOrigin::kLocalLearned);
   for (int i = 1; i <= 40; ++i) {
-    clock_.Advance(absl::Seconds(45));  // five in 180 s, the first of which is just over
+    clock_.Advance(absl::Seconds(45));  // five moves in 180 s, of which the first has just left the window
     ASSERT_EQ(Learn(Key(1), i % 2 == 0 ? kV1 : kV2), Learned::kMoved) << i;
     ASSERT_EQ(Learn(Key(2), i % 2 == 0 ? kV1 : kV2, FdbOrigin::kLocalLearned), Learned::kMoved) << i;
     ASSERT_EQ(Learn(Key(2), i % 2 == 0 ? kV2 : kV1, FdbOrigin::kLocalLearned), Learned::kMoved) << i;
@@ -459,7 +459,7 @@ TEST_F(FdbPolicyTest, AFreezeEndsWithItsEntry) {
 
 PeerAddress Peer(uint32_t qpn) { return {Gid(), Qpn(qpn)}; }
 
-// Each origin against each.
+// Each origin against each other one.
 TEST_F(FdbPolicyTest, AnOriginGivesWayToStrongerOnesOnly) {
   const FdbOrigin kOrigins[] = {FdbOrigin::kRemoteLearned, FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, FdbOrigin::kManager,
                                 FdbOrigin::kStatic};
@@ -488,7 +488,7 @@ TEST_F(FdbPolicyTest, AnOriginGivesWayToStrongerOnesOnly) {
       Make({});
       claim(Key(1), kV1, first, 1);
       claim(Key(1), kV2, second, 2);
-      // Among learned ones, managed ones and later announcements the newest wins; a static one is the first's.
+      // The newest wins among learned entries, managed entries and later announcements. Among static entries the first stays.
       const bool newest = (learned(first) && learned(second)) || (first == second && first != FdbOrigin::kStatic);
       const VPortId expected = newest || second > first ? kV2 : kV1;
       EXPECT_EQ(Find(Key(1)), expected) << static_cast<int>(first) << " then " << static_cast<int>(second);
@@ -571,7 +571,7 @@ TEST_F(FdbPolicyTest, EachChangeIsTold) {
   EXPECT_EQ(last_event_.nanoseconds, static_cast<uint64_t>(absl::ToUnixNanos(clock_.Now())));
 }
 
-// A ring for whoever reads late would be most of a small FDB's memory.
+// A ring large enough for late readers would be most of a small FDB's memory.
 TEST_F(FdbPolicyTest, TheLastEventsAreThereForWhoeverBeginsToWatch) {
   Fdb fdb({}, &clock_);
   const auto learn = [&](uint64_t first, uint64_t count) {

@@ -1,4 +1,4 @@
-// FdbPolicyTest: the fixture of tests of what the FDB decides beyond learning.
+// FdbPolicyTest: the fixture of the FDB policy tests.
 #ifndef EOIB_FDB_FDB_POLICY_TEST_FIXTURE_H_
 #define EOIB_FDB_FDB_POLICY_TEST_FIXTURE_H_
 
@@ -37,7 +37,7 @@ class FdbPolicyTest : public testing::Test {
     for (uint64_t i = first; i < first + count; ++i) known += Find(Key(i)) == vport;
     return known;
   }
-  // Kinds of the events since the last call.
+  // The kinds of the events since the last call.
   std::vector<FdbEvent::Kind> Events() {
     std::vector<FdbEvent::Kind> kinds;
     std::vector<FdbEvent> events;

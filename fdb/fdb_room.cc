@@ -1,4 +1,4 @@
-// How entries of an Fdb end: by age, and for the sake of others where there is no room.
+// How an Fdb removes entries: ageing, reclaiming what was flushed, and eviction at a limit.
 #include <algorithm>
 #include <utility>
 
@@ -10,11 +10,12 @@ namespace {
 using Kind = FdbEvent::Kind;
 using Scope = FdbEvent::Scope;
 
-// What one call of Age does at least.
+// Buckets that one call of Age visits at least.
 constexpr size_t kLeastSweep = 256;
-// How far one frame looks for an entry to evict. The next one goes on from there.
+// Buckets that one frame searches for an entry to evict. The next frame continues from there.
 constexpr size_t kEvictionReach = 64;
-// One in so many new MACs at a limit looks for what aged out, in so many buckets; and the next one, too, if there was some.
+// At a limit, one new MAC in kSweepEvery sweeps kSweepReach buckets for aged-out entries. If it finds some, the next MAC
+// sweeps too.
 constexpr uint32_t kSweepEvery = 8;
 constexpr size_t kSweepReach = 8;
 }  // namespace
@@ -27,15 +28,15 @@ size_t Fdb::Age() {
     Begin();
     const absl::Duration since = now_ - std::exchange(aged_, now_);
     for (FdbKey key : damper_.Due(now_)) ThawLocked(key);
-    // If this process was stopped for half a day, ticks have gone round, and the oldest entries would look young: those that
-    // had aged out before and were not yet reclaimed, for which there was as much as a round and what was late of it.
+    // If the process was stopped for half a day, ticks have wrapped and the oldest entries would look young again. The oldest
+    // are those that had aged out and waited to be reclaimed, for up to a round, or longer if Age was late. So flush all.
     const absl::Duration ticks_left = absl::Seconds(int64_t{tick_seconds_} * (AgeLimit::kNever - ageing_ticks_));
     if (since > ticks_left - 2 * round && ageing_ticks_ != AgeLimit::kNever) {
       CountFlushed(cohorts_.ForgetAll({CohortKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
     }
     if (ageing_ticks_ == AgeLimit::kNever && cohorts_.forgotten() == 0) return 0;
     const double share = std::min(1.0, absl::FDivDuration(since, round));
-    // The piece at the end of the table may be a small one.
+    // The last piece of the table may be a small one.
     quota = std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + kBucketsAtATime);
   }
   size_t aged = 0;
@@ -43,12 +44,12 @@ size_t Fdb::Age() {
     absl::MutexLock lock(&writer_);
     Begin();
     aged += Sweep(&age_at_, kBucketsAtATime);
-    if (age_at_ == 0 && table_.buckets() <= kBucketsAtATime) break;  // that was a round
+    if (age_at_ == 0 && table_.buckets() <= kBucketsAtATime) break;  // a whole round is done
   }
   return aged;
 }
 
-// Takes out what aged out or was forgotten; returns how many aged out.
+// Removes the entries that aged out or were flushed from the next `buckets` buckets. Returns how many aged out.
 size_t Fdb::Sweep(MacTable::Cursor* cursor, size_t buckets) {
   const AgeLimit limit = Limit(tick_);
   size_t erased = 0, aged = 0;
@@ -75,7 +76,7 @@ size_t Fdb::LimitOf(VPortId vport) const {
   return policy != policies_.end() && policy->second.limit.has_value() ? *policy->second.limit : options_.vport_limit;
 }
 
-// For a new entry of `vport`. The search for it is bounded: it is work that anybody can ask for with every frame.
+// Makes room for a new entry of `vport`. Its work is bounded, because any sender can cause it with every frame.
 Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
   if (cohorts_.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? Room::kThere : Room::kNone;
   const auto is_full = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.live() >= options_.limit; };
@@ -87,8 +88,8 @@ Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
   return EvictFor(vport) ? Room::kThere : Room::kNone;
 }
 
-// What was flushed has its place in the table until it is reclaimed. Where flushes come often, as at a port that goes up and
-// down, that would be any number of times the limit, if new entries did not reclaim some.
+// Flushed entries keep their slots until they are reclaimed. A port that goes up and down often could fill the table with many
+// times the limit; so near the limit each new entry reclaims some.
 bool Fdb::IsCrowded() const {
   const size_t flushed = cohorts_.forgotten();
   const FdbBudget* const budget = options_.budget;
@@ -96,7 +97,7 @@ bool Fdb::IsCrowded() const {
          (cohorts_.live() + flushed >= options_.limit || (budget != nullptr && budget->used() + flushed >= budget->limit()));
 }
 
-// For one more entry of `vport`, within its own limit.
+// Makes room for one more entry of `vport` within the vPort's own limit.
 bool Fdb::MakeRoomAt(VPortId vport) {
   const auto has_room = [this, vport]()
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) { return cohorts_.Held(vport) < LimitOf(vport); };
@@ -105,7 +106,7 @@ bool Fdb::MakeRoomAt(VPortId vport) {
   return has_room() || EvictFrom(vport, vport);
 }
 
-// What aged out or was flushed goes before anything that is known.
+// Aged-out and flushed entries go before live ones.
 void Fdb::SweepSome() {
   if (!sweep_pays_ && cohorts_.forgotten() == 0 && rooms_made_++ % kSweepEvery != 0) return;
   const size_t before = table_.size();
@@ -113,22 +114,22 @@ void Fdb::SweepSome() {
   sweep_pays_ = table_.size() != before;
 }
 
-// What `vport` holds of the room that is shared fairly. What is pinned counts: else a sticky port, all of whose MACs are, would
-// seem to have none, and take those of all others for good.
+// What `vport` holds of the shared room. Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to
+// hold none and could displace those of all others for good.
 size_t Fdb::ShareOf(VPortId vport) const {
   return cohorts_.Held(vport, CohortKind::kDynamic) + cohorts_.Held(vport, CohortKind::kPinned);
 }
 
-// From the vPort that holds most, if it will still hold as many as `vport` then; else `vport`'s own, if it has some that are
-// not pinned. So entries go from one vPort to another only as long as that makes them more equal, and not to and fro.
+// Evicts from the vPort that holds most, if it then still holds as many as `vport` has; otherwise from `vport` itself, if it
+// has entries that are not pinned. So eviction only makes vPorts more equal, and equal ones leave each other alone.
 bool Fdb::EvictFor(VPortId vport) {
   const Cohorts::Holder largest = cohorts_.Largest();
   if (largest.dynamic > ShareOf(vport) + 1) return EvictFrom(largest.vport, vport);
   return cohorts_.Held(vport, CohortKind::kDynamic) != 0 && EvictFrom(vport, vport);
 }
 
-// The newest that is remembered: of a vPort that brings ever new addresses it is one of those, and what it had before stays. If
-// none is, some entry of it, if one is found soon.
+// Evicts the newest remembered entry of `victim`. If the vPort keeps inventing addresses, that is one of these and its older
+// entries stay. If none is remembered, evicts any entry of it that is found within kEvictionReach buckets.
 bool Fdb::EvictFrom(VPortId victim, VPortId vport) {
   const auto is_evictable = [this, victim](const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
     return cohorts_.VPortOf(entry.cohort) == victim && cohorts_.KindOf(entry.cohort) == CohortKind::kDynamic;
@@ -141,6 +142,7 @@ bool Fdb::EvictFrom(VPortId victim, VPortId vport) {
   };
   MacEntry entry;
   for (absl::optional<FdbKey> key; (key = cohorts_.TakeNewest(victim)).has_value();) {
+    // A remembered key may have left the table, moved away or been pinned since.
     if (table_.Get(*key, &entry) && is_evictable(entry)) return evict(*key, entry);
   }
   FdbKey key;

@@ -1,4 +1,4 @@
-// Who gives way in a full FDB, and for whom.
+// Limits and eviction: which vPort gives way in a full FDB.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -38,7 +38,7 @@ TEST_F(FdbPolicyTest, WhoHasFewGetsRoomFromWhoHasMost) {
   EXPECT_EQ(fdb_->size(), 100u);
 }
 
-// Two that have as many do not take turns at each other's cost.
+// Two vPorts with equally many entries do not evict each other's in turn.
 TEST_F(FdbPolicyTest, EqualsLeaveEachOtherAlone) {
   Make({.limit = 100});
   LearnMany(1, 50, kV1);
@@ -73,7 +73,7 @@ TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpItsOwn) {
   EXPECT_EQ(Known(1, 9, kV1), 9u);
 }
 
-// Else the newest would displace each other while what nobody has heard for long keeps its place.
+// Otherwise new entries would displace each other while long silent ones keep their places.
 TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpWhatAgedOutFirst) {
   Make({.limit = 1000, .vport_limit = 100});
   LearnMany(1, 100, kV1);
@@ -103,7 +103,7 @@ TEST_F(FdbPolicyTest, AHostsLimitIsSharedByItsVeses) {
   EXPECT_EQ(fdb->size(), 100u);
 }
 
-// A sticky vPort pins all that it learns, so none of it could be evicted again.
+// A sticky vPort pins all that it learns, so its entries could never be evicted.
 TEST_F(FdbPolicyTest, AStickyVPortGetsItsShareAndNoMore) {
   Make({.limit = 100});
   fdb_->SetVPortPolicy(kV3, {.sticky = true});
@@ -117,7 +117,7 @@ TEST_F(FdbPolicyTest, AStickyVPortGetsItsShareAndNoMore) {
   EXPECT_EQ(Learn(Key(500), kV1), Learned::kNew) << "who has less than his share learns on";
 }
 
-// Freezing makes entries pinned, too, and whoever has MACs flap can have it happen.
+// Freezing also pins entries, and a sender can cause it by making MACs flap.
 TEST_F(FdbPolicyTest, FrozenEntriesCountAsTheirVPorts) {
   Make({.limit = 100, .damping = {.moves = 2}});
   LearnMany(1, 60, kV1);
@@ -142,8 +142,8 @@ TEST_F(FdbPolicyTest, AStickyVPortTakesNoMoreThanItsShareFromOtherVeses) {
   EXPECT_EQ(other.size(), 50u);
 }
 
-// Learning at random, with limits, against what is allowed to happen: at most one entry goes for one that comes, it belongs to
-// who has most, and nobody is counted wrong.
+// Random learning at limits, checked against the rules: at most one entry is evicted for a new one, it belongs to the vPort
+// that has most, and all counts are right.
 TEST(FdbRoomModelTest, RandomLearning) {
   const uint64_t seed = SeedForTest();
   SCOPED_TRACE(seed);
@@ -191,7 +191,7 @@ TEST(FdbRoomModelTest, RandomLearning) {
     if (random() % 200 == 0) fdb.FlushLearned(VPortId(random() % 8));
     if (random() % 10 == 0) {
       clock.Advance(absl::Seconds(1));
-      fdb.Age();  // in one call: the table is small
+      fdb.Age();  // one call is enough: the table is small
     }
     before.clear();
     for (const Fdb::Entry& entry : fdb.Dump()) before.emplace(entry.key, entry.vport);

@@ -164,7 +164,7 @@ TEST_F(FdbTest, DumpIsSortedAndTellsAges) {
   EXPECT_EQ(fdb_.Dump()[2].age, absl::Seconds(5));
 }
 
-// Learning, refreshing, ageing and lookup at random against a model that does it the slow way.
+// Random learning, refreshing, ageing and lookups against a simple, slow model.
 TEST(FdbModelTest, RandomOperations) {
   struct Row {
     VPortId vport;
@@ -251,7 +251,7 @@ TEST_F(FdbTest, WhatAgedOutIsNewElsewhereAndGivesWayFirst) {
 }
 
 // Workers look up, refresh and learn while control ages and flushes. A MAC is only ever behind the vPort of its own number, so
-// another answer is a misplaced entry; ThreadSanitizer says the rest.
+// any other answer is a misplaced entry. ThreadSanitizer finds data races.
 TEST(FdbThreadsTest, WorkersBesideControl) {
   constexpr uint32_t kMacs = 300;
   FakeClock clock;

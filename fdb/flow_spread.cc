@@ -19,7 +19,7 @@ bool IsHigher(const Score& a, const Score& b) {
   return std::tie(a.score, a.key, a.share, a.member) > std::tie(b.score, b.key, b.share, b.member);
 }
 
-// The finaliser of splitmix64: each bit of the input changes half of the output's.
+// The finaliser of splitmix64: each input bit changes half of the output bits.
 uint64_t Mix(uint64_t value) {
   value = (value ^ value >> 30) * 0xbf58'476d'1ce4'e5b9;
   value = (value ^ value >> 27) * 0x94d0'49bb'1331'11eb;
@@ -38,7 +38,7 @@ FlowSpread::FlowSpread(absl::Span<const uint64_t> keys) : members_(keys.size()) 
   }
   std::sort(scores.begin(), scores.end(), IsHigher);
 
-  // Homes, the highest score first, until the member has its part of them; the remainder goes to whoever comes first.
+  // First places, by descending score, until each member has its part. The remainder goes to the members that come first.
   std::array<size_t, kShares> listed{};
   std::array<size_t, kMaxMembers> homes{};
   size_t remainder = kShares % members_;

@@ -1,10 +1,9 @@
-// FlowSpread: which of an aggregate's members takes which share of the flows.
+// FlowSpread: assigns the flows of an aggregate to its members.
 //
-// Flows are hashed to 64 shares. Each share has an order of preference among the members and goes to the first that is usable.
-// Who is at home in a share (comes first) is dealt out such that the members' shares differ by one at most. Behind it comes
-// whoever scores higher by a hash of share and member (rendezvous hashing). So if a member is lost its shares alone move, to
-// all the others; when it is back it has what it had; and all of that follows from the members' keys, not from what happened
-// before.
+// Flows are hashed to 64 shares. Each share has an order of preference among the members and goes to the first one that is
+// usable. The first places are dealt out evenly: the members' numbers of shares differ by at most one. A hash of share and
+// member orders the rest (rendezvous hashing). So a lost member's shares are the only ones that move, and they spread over all
+// other members; when it returns it gets them back. The result depends only on the members' keys, not on history.
 #ifndef EOIB_FDB_FLOW_SPREAD_H_
 #define EOIB_FDB_FLOW_SPREAD_H_
 
@@ -22,10 +21,10 @@ class FlowSpread {
   static constexpr size_t kShares = 64;
   static constexpr size_t kMaxMembers = 8;
 
-  // `keys` tell the members apart, from 1 to kMaxMembers of them. A member's position among them does not matter.
+  // One key for each member, 1 to kMaxMembers. The order of the keys does not change which member takes which share.
   explicit FlowSpread(absl::Span<const uint64_t> keys);
 
-  // The member (an index into the keys) that takes `share` if those in the bit mask `usable` can; -1 if there are none.
+  // The member (an index into the keys) that takes `share` when the members in the bit mask `usable` are up; -1 if none is.
   int Pick(size_t share, uint32_t usable) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace eoib {
 namespace {
 
-constexpr uint64_t kFirstKey = 0x5eed'0000;  // keys of one maker differ in few bits
+constexpr uint64_t kFirstKey = 0x5eed'0000;  // keys from one vendor differ in few bits
 
 std::vector<uint64_t> Keys(size_t members) {
   std::vector<uint64_t> keys;
@@ -37,7 +37,7 @@ TEST(FlowSpreadTest, SharesOfAllMembersDifferByOneAtMost) {
   }
 }
 
-// Of every set of members that are usable, and each that it may lose: all ways to fall and to come back.
+// Tests every set of usable members, and each member that it may lose: all ways to fail and to return.
 TEST(FlowSpreadTest, ALossMovesTheLostMembersSharesAndAReturnUndoesIt) {
   for (size_t members = 2; members <= FlowSpread::kMaxMembers; ++members) {
     const FlowSpread spread(Keys(members));
@@ -57,7 +57,7 @@ TEST(FlowSpreadTest, ALossMovesTheLostMembersSharesAndAReturnUndoesIt) {
   }
 }
 
-// Not all to one other: that one would have twice as much as before.
+// If all went to one other member, that one would have twice its load.
 TEST(FlowSpreadTest, WhatALostMemberHadGoesToAllOthers) {
   for (size_t members = 3; members <= FlowSpread::kMaxMembers; ++members) {
     const FlowSpread spread(Keys(members));

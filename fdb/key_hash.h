@@ -1,4 +1,4 @@
-// KeyHash: where in the table a key belongs, by a secret of this process.
+// KeyHash: maps a key to its position in the table, by a secret of this process.
 #ifndef EOIB_FDB_KEY_HASH_H_
 #define EOIB_FDB_KEY_HASH_H_
 
@@ -10,13 +10,13 @@
 
 namespace eoib {
 
-// A keyed hash of 60 bits to a position: a 32-bit fraction of the hash space. Two rounds, each the product of two 32-bit
-// halves, so that AVX2 and AVX-512 make four and eight at once (there is no wider vector multiplication to be had cheaply), and
-// a plain processor needs two multiplications. Whoever does not know the secret cannot choose MACs that meet in one place;
-// consecutive ones, which vendors hand out, are spread as random ones are (mac_table_test.cc).
+// A keyed hash of 60 bits to a position: a 32-bit fraction of the hash space. It has two rounds, each the product of two
+// 32-bit halves. AVX2 and AVX-512 compute four and eight of these at once (wider vector multiplications are expensive), and a
+// plain processor needs two multiplications. Without the secret a sender cannot choose MACs that collide. Consecutive MACs,
+// which vendors hand out, spread like random ones (mac_table_test.cc).
 //
-// Each position has one detour, a second place. Positions that agree in their low bits (the tag) share its distance, so that
-// all keys which took the same detour out of a bucket are found in two or three buckets side by side.
+// Each position has one detour, a second place. Positions that agree in their low bits (the tag) share its distance, so all
+// keys that took the same detour out of a bucket are in two or three adjacent buckets.
 class KeyHash {
  public:
   static constexpr int kTags = 16;
@@ -25,10 +25,10 @@ class KeyHash {
     std::mt19937_64 random(seed);
     add_ = random();
     mix_ = random();
-    // Far enough that a detour leaves the bucket, unless there are very few.
+    // Far enough that a detour leaves the bucket, except in a table of very few buckets.
     for (uint32_t& distance : distances_) distance = 0x2000'0000 + static_cast<uint32_t>(random() % 0xc000'0000);
   }
-  // A seed for this process: the same for each table that is made in it.
+  // A seed that all tables of this process share.
   static uint64_t ProcessSeed() {
     static const uint64_t seed = [] {
       std::random_device device;
@@ -51,7 +51,7 @@ class KeyHash {
   uint32_t Detour(uint32_t position) const { return position + distances_[Tag(position)]; }
   uint32_t distance(uint32_t tag) const { return distances_[tag]; }
 
-  // The secret, for those that compute Position four or eight at a time.
+  // The secret, for code that computes Position for four or eight keys at once.
   uint64_t add() const { return add_; }
   uint64_t mix() const { return mix_; }
 

@@ -1,10 +1,10 @@
-// A bucket of the MAC table: four entries in one cache line, with all that is kept of them, under a sequence lock.
+// MacBucket: a bucket of the MAC table. It holds four entries and their metadata in one cache line, under a sequence lock.
 //
 // The head says whether the bucket is stable, counts its changes, and carries what must change together with the entries: the
-// marks (which keys at home here took a detour) and the entries' flags. The writer makes the head unstable, changes the
-// entries, and publishes a head with the next sequence number. A reader takes the head, then what it wants, then the head
-// again: if it is the same and stable, what lies between is of one moment. An all-zero bucket, which is what the kernel gives
-// for a page that was given back, is not stable; so nobody takes it for an empty one.
+// marks (which tags of keys at home here took a detour) and the entries' flags. The writer makes the head unstable, changes
+// the entries, and publishes a head with the next sequence number. A reader takes the head, then the data, then the head
+// again; if both are equal and stable, the data is of one moment. An all-zero bucket, which the kernel supplies for a returned
+// page, is not stable, so no reader takes it for an empty one.
 #ifndef EOIB_FDB_MAC_BUCKET_H_
 #define EOIB_FDB_MAC_BUCKET_H_
 
@@ -19,9 +19,9 @@ namespace eoib {
 struct alignas(64) MacBucket {
   static constexpr int kSlots = 4;
   static constexpr uint64_t kNoKey = ~uint64_t{0};  // no key has more than 60 bits
-  static constexpr uint32_t kNoValue = 0;           // of a free slot: some cohort's, so that a reader may look for its vPort
+  static constexpr uint32_t kNoValue = 0;           // of a free slot: a valid cohort number, which readers may look up
 
-  // The head: stable 1 bit, sequence number 31, marks 16 (one a tag), flags 4 a slot.
+  // The head: stable 1 bit, sequence number 31, marks 16 (one per tag), flags 4 per slot.
   static constexpr uint64_t kStable = 1;
   static constexpr uint64_t kSequenceStep = 2;
   static constexpr uint64_t kSequenceMask = 0xffff'fffe;
@@ -29,40 +29,40 @@ struct alignas(64) MacBucket {
   static constexpr int kFlagsShift = 48;
   static constexpr int kFlagBits = 4;
 
-  // In the order in which AVX-512 wants them: keys in one aligned half line.
+  // The keys fill one aligned half of the line, for a single vector load.
   std::atomic<uint64_t> keys[kSlots];
   std::atomic<uint32_t> values[kSlots];
-  mutable std::atomic<uint16_t> seen[kSlots];  // the one member that readers write (Touch); 0: does not age
+  mutable std::atomic<uint16_t> seen[kSlots];  // the only member that readers write (Touch); 0: does not age
   std::atomic<uint64_t> head;
 
   static bool IsMarked(uint64_t head, uint32_t position) { return (head >> (kMarkShift + KeyHash::Tag(position)) & 1) != 0; }
   static uint32_t Flags(uint64_t head, int slot) {
     return static_cast<uint32_t>(head >> (kFlagsShift + kFlagBits * slot)) & ((1u << kFlagBits) - 1);
   }
-  // True if nothing changed since `before` was taken, and nothing was changing then. For readers, after they read.
+  // True if the bucket was stable when `before` was taken and has not changed since. Readers call it after they read the data.
   bool IsStillAt(uint64_t before) const {
     std::atomic_thread_fence(std::memory_order_acquire);
     return (before & kStable) != 0 && head.load(std::memory_order_relaxed) == before;
   }
 
-  // For readers: the entry in `slot`, last seen at `before`, is seen at `now`. Written once a tick at most, so that the line
-  // stays shared between the workers' caches. If the writer has put another entry there meanwhile, that one looks younger than
-  // it is and lives a little longer; but one that does not age is left alone.
+  // For readers: marks the entry in `slot`, last seen at `before`, as seen at `now`. Written at most once a tick, so the line
+  // stays shared between the workers' caches. If the writer replaced the entry meanwhile, the new one may look younger than it
+  // is and live a little longer; an entry that does not age (0) never equals `before`, so it stays as it is.
   void MarkSeen(int slot, uint16_t before, uint16_t now) const {
     seen[slot].compare_exchange_strong(before, now, std::memory_order_relaxed);
   }
 
-  // The writer's view, which needs no sequence lock.
+  // For the writer, which needs no sequence lock.
   uint64_t Key(int slot) const { return keys[slot].load(std::memory_order_relaxed); }
   uint64_t Head() const { return head.load(std::memory_order_relaxed); }
   uint32_t Marks() const { return static_cast<uint32_t>(Head() >> kMarkShift) & ((1u << KeyHash::kTags) - 1); }
-  // The slots that have `key`, a bit each. No branches: which slot it is cannot be predicted.
+  // A bit mask of the slots that have `key`. Without branches, because the slot is unpredictable.
   uint32_t Match(uint64_t key) const {
     uint32_t match = 0;
     for (int slot = 0; slot < kSlots; ++slot) match |= static_cast<uint32_t>(Key(slot) == key) << slot;
     return match;
   }
-  // Of `key`, or -1. SlotOf(kNoKey) is a free one.
+  // The slot of `key`, or -1. SlotOf(kNoKey) is a free slot.
   int SlotOf(uint64_t key) const {
     const uint32_t match = Match(key);
     return match == 0 ? -1 : __builtin_ctz(match);
@@ -76,7 +76,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint16_t
 static_assert(MacBucket::kFlagsShift + MacBucket::kFlagBits * MacBucket::kSlots == 64);
 static_assert(MacBucket::kMarkShift + KeyHash::kTags == MacBucket::kFlagsShift);
 
-// An entry in the writer's hand.
+// An entry outside its bucket, for the writer.
 struct MacRecord {
   uint64_t key = MacBucket::kNoKey;
   uint32_t value = MacBucket::kNoValue;
@@ -89,12 +89,12 @@ inline MacRecord RecordAt(const MacBucket& bucket, int slot) {
           bucket.seen[slot].load(std::memory_order_relaxed), static_cast<uint8_t>(MacBucket::Flags(bucket.Head(), slot))};
 }
 
-// One change of a bucket, as readers see it: all of it or nothing. For the writer.
+// One change of a bucket, for the writer. Readers see all of it or nothing.
 class BucketChange {
  public:
   explicit BucketChange(MacBucket* bucket) : bucket_(bucket), head_(bucket->Head()) {
     bucket_->head.store(head_ & ~MacBucket::kStable, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // the head before all that follows
+    std::atomic_thread_fence(std::memory_order_release);  // the unstable head is visible before the changes
   }
   ~BucketChange() {
     const uint64_t sequence = (head_ + MacBucket::kSequenceStep) & MacBucket::kSequenceMask;

@@ -1,11 +1,12 @@
-// Lookups and changes. What makes the table larger and smaller is in mac_table_resize.cc.
+// Lookups and changes. Growing and shrinking is in mac_table_resize.cc.
 //
-// Why a lookup never misses an entry that is there all the time. An entry is in its primary bucket, in its secondary one, or in
-// the stash; if not in its primary, then that is marked with its tag. The writer moves an entry by copying it first:
+// Why a lookup never misses an entry that is there all the time: an entry is in its primary bucket, in its secondary one, or
+// in the stash. If it is not in its primary bucket, that bucket is marked with the entry's tag. The writer moves an entry by
+// copying it first:
 //   home to secondary  write there; then, in one change of the primary bucket, erase it and set the mark
 //   away to home       write at home, which changes the primary's head; then erase it where it was
-// A reader looks into the primary bucket, then where the mark says, and at last whether the primary's head is still the same. A
-// step of resizing does take entries away, for a moment; misses in its range of positions wait for its end (IsMissFinal).
+// A reader looks into the primary bucket, then where the mark points, and last checks that the primary's head is still the
+// same. Only a step of resizing removes entries for a moment; misses in its range of positions wait for its end (IsMissFinal).
 #include "fdb/mac_table.h"
 
 #include <algorithm>
@@ -18,23 +19,24 @@ namespace eoib {
 namespace {
 
 constexpr size_t kMostBuckets = size_t{1} << 26;  // positions have 32 bits, and tags should be spread within a bucket
-// Larger than a table that is as empty as it gets before it shrinks, with as many entries.
+// Address space for more slots than the emptiest table has for as many entries before it shrinks.
 constexpr size_t kSlotsPerEntry = 2;
 
-// Looked up one by one.
+// Up to so many keys are looked up one by one: a batch would not pay.
 constexpr size_t kFewKeys = 4;
 
-// From here on, what cannot be placed in a half-empty table has met others of the same few positions, which no growth parts.
+// With so many buckets or more, a key that finds no place in a half-empty table collides with others at the same few
+// positions, and growing would not separate them.
 constexpr uint32_t kManyBuckets = 1024;
 
 constexpr uint8_t kPinnedFlag = 8;
 
-// A change of the table, from its first to its last store, to readers who look at many buckets at once.
+// Brackets a change of the table from its first to its last store, for readers that look at many buckets at once.
 class TableChange {
  public:
   explicit TableChange(MacShape* shape) : shape_(shape), changes_(shape->changes.load(std::memory_order_relaxed)) {
     shape_->changes.store(changes_ + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // before all that follows
+    std::atomic_thread_fence(std::memory_order_release);  // the new count is visible before the changes
   }
   ~TableChange() { shape_->changes.store(changes_ + 2, std::memory_order_release); }
   TableChange(const TableChange&) = delete;
@@ -93,7 +95,7 @@ void MacTable::Prefetch(absl::Span<const FdbKey> keys) const {
 }
 
 VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
-  // Nearly always its home decides.
+  // The home bucket nearly always decides.
   const uint32_t position = hash_.Position(key);
   const uint64_t version = shape_.version.load(std::memory_order_acquire);
   const MacBucket& home = memory_.buckets()[map().Index(position)];
@@ -133,7 +135,7 @@ size_t MacTable::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> 
   return stale_count;
 }
 
-// The keys of a batch that are behind vports[i], a bit each.
+// Returns a bit mask of the keys of a batch that are behind vports[i].
 uint32_t MacTable::TouchBatch(const MacBatch& batch, absl::Span<const VPortId> vports, uint16_t now) const {
   const uint32_t uncertain = Uncertain(batch);
   uint32_t right = 0, older = 0;
@@ -146,7 +148,7 @@ uint32_t MacTable::TouchBatch(const MacBatch& batch, absl::Span<const VPortId> v
   for (uint32_t marked = right & older; marked != 0; marked &= marked - 1) {
     const int i = __builtin_ctz(marked);
     const int slot = batch.buckets[i]->SlotOf(batch.keys[i]);
-    if (slot >= 0) batch.buckets[i]->MarkSeen(slot, batch.seen[i], now);  // else it has just moved, and is not old yet
+    if (slot >= 0) batch.buckets[i]->MarkSeen(slot, batch.seen[i], now);  // else the entry has just moved; it is recent anyway
   }
   for (uint32_t rest = uncertain; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
@@ -171,7 +173,7 @@ bool MacTable::Get(FdbKey key, MacEntry* entry) const {
   return sighting.found;
 }
 
-// Those of a batch that have to be looked up again, one by one.
+// A bit mask of the keys of a batch that must be looked up again, one by one.
 uint32_t MacTable::Uncertain(const MacBatch& batch) const {
   uint32_t uncertain = batch.undecided;
   if (batch.missed == 0 || shape_.IsStillAt(batch.view.version)) return uncertain;
@@ -182,21 +184,21 @@ uint32_t MacTable::Uncertain(const MacBatch& batch) const {
   return uncertain;
 }
 
-// Whether a key of `position`, that was not found with `view`, was absent at some moment since the view was current. True
-// unless a step of resizing was under way since then that moved entries of this position or its detour.
+// True if a key of `position` that was not found with `view` was really absent at some moment since then. False if a step of
+// resizing has since moved entries of this position or of its detour.
 bool MacTable::IsMissFinal(const MacView& view, uint32_t position) const {
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t step_to = shape_.step_to.load(std::memory_order_acquire);
   if (shape_.IsStillAt(view.version)) return true;
   if (!MacShape::IsSameResizing(view.version, shape_.version.load(std::memory_order_relaxed))) return false;
-  // Cutoffs go one way within a resizing, so all its steps since then lie between these.
+  // Within one resizing the cutoff moves in one direction, so all its steps since then lie between these.
   const uint64_t first = std::min({view.step_from, view.map.cutoff, step_to});
   const uint64_t last = std::max({view.step_from, view.map.cutoff, step_to});
   const auto moved = [first, last](uint64_t p) { return p >= first && p < last; };
   return !moved(position) && !moved(hash_.Detour(position));
 }
 
-// What `bucket` has of `key`, at one moment; *head is the head of that moment.
+// Looks for `key` in `bucket`, at one moment. *head is the head of that moment.
 MacTable::Look MacTable::LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, Sighting* sighting) const {
   *head = bucket.head.load(std::memory_order_acquire);
   const int slot = bucket.SlotOf(key);
@@ -214,13 +216,13 @@ MacTable::Sighting MacTable::Lookup(FdbKey key) const {
   const uint32_t position = hash_.Position(key);
   Sighting sighting;
   for (int attempt = 1; !LookupOnce(key.packed(), position, &sighting); ++attempt) {
-    // The writer is at this bucket right now, for some tens of nanoseconds, unless it has lost its processor.
+    // The writer is changing this bucket. That takes some tens of nanoseconds, unless it was preempted.
     if (attempt % 256 == 0) std::this_thread::yield();
   }
   return sighting;
 }
 
-// False if the key may be there all the same: something changed while we looked.
+// False if something changed during the lookup, so the key may be there although it was not found.
 bool MacTable::LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) const {
   const MacView view = View();
   sighting->found = false;
@@ -265,7 +267,7 @@ MacTable::Slot MacTable::Locate(uint64_t key) const {
 
 bool MacTable::Put(FdbKey key, const MacEntry& entry) {
   EOIB_DCHECK(key.packed() >> 60 == 0);
-  EOIB_CHECK(cohorts_.Has(entry.cohort));  // readers take the number for what it is
+  EOIB_CHECK(cohorts_.Has(entry.cohort));  // readers index by it without a check
   const MacRecord record = ToRecord(key, entry);
   const Slot there = Locate(record.key);
   const TableChange change(&shape_);
@@ -274,7 +276,7 @@ bool MacTable::Put(FdbKey key, const MacEntry& entry) {
     return true;
   }
   while (!Insert(record, 0)) {
-    // A table of a few buckets may have no way to place a key even if it is far from full. More buckets help.
+    // A table of few buckets may have no place for a key even if it is far from full. More buckets help.
     const bool should_grow = map().high < kManyBuckets || size() > Capacity(map().high) / 2;
     if (should_grow && GrowNow()) continue;
     if (!Insert(record, kStashed - kStashedByStep)) return false;
@@ -292,14 +294,15 @@ bool MacTable::Erase(FdbKey key) {
   Remove(there);
   size_.store(size() - 1, std::memory_order_relaxed);
   const uint32_t position = hash_.Position(key);
+  // The freed slot lets an entry that is away return to its home bucket.
   if (!IsStash(there.bucket)) BringHome(BucketAt(position) == there.bucket ? position : hash_.Detour(position));
   if (stashed() != 0) EmptyStash();
   ResizeIfDue();
   return true;
 }
 
-// Puts an entry that is not in the table where there is room, making some if need be; in the stash, if that would not have more
-// than `most_stashed` then.
+// Places an entry that is not in the table: at home, else in its secondary bucket, after making room if needed; else in the
+// stash, if that holds fewer than `most_stashed` entries.
 bool MacTable::Insert(const MacRecord& record, size_t most_stashed) {
   const uint32_t position = hash_.Position(record.key);
   MacBucket* const home = BucketAt(position);
@@ -320,19 +323,19 @@ bool MacTable::InsertInto(MacBucket* bucket, const MacRecord& record) {
   return true;
 }
 
-// An entry's other bucket; `bucket` itself if there is none.
+// The other bucket of an entry; `bucket` itself if both are the same.
 MacBucket* MacTable::OtherBucket(const MacBucket* bucket, uint64_t key) const {
   const uint32_t position = hash_.Position(key);
   MacBucket* const home = BucketAt(position);
   return home == bucket ? BucketAt(hash_.Detour(position)) : home;
 }
 
-// Cuckoo hashing, breadth first: looks for the shortest chain of entries each of which can go to its other bucket, the last one
-// into a free slot, and moves them, the last one first. Then one of the two buckets has a free slot.
+// Cuckoo hashing, breadth first. Finds the shortest chain of entries, each of which can move to its other bucket and the last
+// one into a free slot. Moves them, the last one first, so that `home` or `secondary` has a free slot.
 bool MacTable::MakeRoom(MacBucket* home, MacBucket* secondary) {
   struct Node {
     MacBucket* bucket;
-    int parent;  // whose entry in `slot` would go to `bucket`
+    int parent;  // node whose entry in `slot` would move to `bucket`
     int slot;
   };
   constexpr int kMostNodes = 160;
@@ -350,7 +353,7 @@ bool MacTable::MakeRoom(MacBucket* home, MacBucket* secondary) {
         continue;
       }
       for (int last = count; nodes[last].parent >= 0; last = nodes[last].parent) {
-        // A chain that crosses itself breaks off here. What was moved until then stays where it may be.
+        // A chain that crosses itself ends here. The entries moved so far are in valid places.
         if (!MoveOut({nodes[nodes[last].parent].bucket, nodes[last].slot}, nodes[last].bucket)) return false;
       }
       return true;
@@ -359,7 +362,7 @@ bool MacTable::MakeRoom(MacBucket* home, MacBucket* secondary) {
   return false;
 }
 
-// Moves an entry to its other bucket. False if that is not `to`, or full.
+// Moves an entry to its other bucket. False if `to` is not that bucket, or is full.
 bool MacTable::MoveOut(const Slot& from, MacBucket* to) {
   const MacRecord record = RecordAt(*from.bucket, from.slot);
   if (record.key == MacBucket::kNoKey || OtherBucket(from.bucket, record.key) != to || !InsertInto(to, record)) return false;
@@ -383,7 +386,7 @@ bool MacTable::Stash(const MacRecord& record) {
   return false;
 }
 
-// Takes an entry out, and the mark for it if it was the last away from home with its tag.
+// Removes an entry, and its mark if no other entry with its tag is away from that home.
 void MacTable::Remove(const Slot& where) {
   const uint32_t position = hash_.Position(where.bucket->Key(where.slot));
   BucketChange(where.bucket).Clear(where.slot);
@@ -395,15 +398,15 @@ void MacTable::Remove(const Slot& where) {
   if (last) BucketChange(home).Unmark(KeyHash::Tag(position));
 }
 
-// Positions of the bucket that has `position`.
+// The range of positions of the bucket that has `position`.
 MacTable::Range MacTable::HomeRange(uint32_t position) const {
   const BucketMap now = map();
   return {now.StartOfBucket(position), now.EndOfBucket(position)};
 }
 
-// Calls `visit` on the entries of this tag away from home, whose home is the bucket of `range` and whose position is in it,
-// until it returns false. They all took the same detour, so they are in the two or three buckets at the end of it, or in the
-// stash.
+// Calls `visit` on the entries with this tag that are away from home and whose position is in `range`, which lies within one
+// bucket. Stops when `visit` returns false. These entries all took the same detour, so they are in the two or three buckets at
+// its end, or in the stash.
 void MacTable::VisitAway(const Range& range, uint32_t tag, absl::FunctionRef<bool(const Slot&)> visit) const {
   const MacBucket* const home = BucketAt(static_cast<uint32_t>(range.from));
   const auto visit_bucket = [&](MacBucket* bucket) {
@@ -429,7 +432,7 @@ void MacTable::VisitAway(const Range& range, uint32_t tag, absl::FunctionRef<boo
   }
 }
 
-// Entries whose home is the bucket of `range` and whose position is in it, wherever they are.
+// Calls `visit` on the entries whose position is in `range`, which lies within one bucket, wherever they are stored.
 void MacTable::VisitHome(const Range& range, absl::FunctionRef<bool(const Slot&)> visit) const {
   MacBucket* const home = BucketAt(static_cast<uint32_t>(range.from));
   for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
@@ -443,7 +446,7 @@ void MacTable::VisitHome(const Range& range, absl::FunctionRef<bool(const Slot&)
   }
 }
 
-// A slot of the bucket of `position` became free: for one of those whose home it is and that are away.
+// A slot of the bucket of `position` became free: moves in one entry that is away from this home.
 void MacTable::BringHome(uint32_t position) {
   MacBucket* const bucket = BucketAt(position);
   const uint32_t marks = bucket->Marks();
@@ -456,7 +459,7 @@ void MacTable::BringHome(uint32_t position) {
   if (away.bucket != nullptr && InsertInto(bucket, RecordAt(*away.bucket, away.slot))) Remove(away);
 }
 
-// Brings home from the stash whom it can.
+// Moves entries from the stash to their home buckets where there is room.
 void MacTable::EmptyStash() {
   for (MacBucket& bucket : stash_) {
     for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
@@ -470,7 +473,7 @@ void MacTable::EmptyStash() {
   }
 }
 
-// Rounds.
+// Walks with a cursor.
 
 bool MacTable::VisitNext(Cursor* cursor, size_t buckets, Visitor visit) const {
   for (; buckets > 0 && *cursor < BucketMap::kEnd; --buckets) {

@@ -1,8 +1,8 @@
-// MacTable: the table under the FDB, and the one place that knows how concurrent lookup works. README.md has its design.
+// MacTable: the hash table under the FDB. README.md has its design.
 //
-// Lookups come in batches, from any thread, wait-free but for the rare bucket that is just being changed; a caller holds no
-// lock and no pointer into the table. There is one writer at a time. The table grows and shrinks in place, some buckets at each
-// change, and no reader ever waits for more than one bucket.
+// Lookups come in batches, from any thread. They wait only for a bucket that the writer is just changing; a caller holds no
+// lock and no pointer into the table. There is one writer at a time. The table grows and shrinks in place, a few buckets at
+// each change, and no reader waits for more than one bucket.
 #ifndef EOIB_FDB_MAC_TABLE_H_
 #define EOIB_FDB_MAC_TABLE_H_
 
@@ -24,17 +24,17 @@
 
 namespace eoib {
 
-// Who vouches for an entry, weakest first: a stronger origin is never displaced by a weaker one.
+// The source of an entry, weakest first. A weaker origin never displaces a stronger one.
 enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kManager, kStatic };
 
 struct MacEntry {
   CohortId cohort;
-  // In ticks of the owner's clock, modulo 2^16. The table keeps 0 for what does not age, and 1 in place of 0 for what does.
+  // In ticks of the owner's clock, modulo 2^16. The table stores 0 for entries that do not age, and 1 instead of 0 for others.
   uint16_t last_seen = 0;
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
-  bool pinned = false;  // it stays where it is, until the owner takes that back
+  bool pinned = false;  // stays in place until the owner unpins it
 
-  // What the operator or the manager says stands until they take it back.
+  // Static and managed entries stay until the operator or the manager removes them.
   bool Ages() const { return !pinned && origin != FdbOrigin::kStatic && origin != FdbOrigin::kManager; }
 };
 
@@ -42,7 +42,7 @@ struct MacEntry {
 class MacTable {
  public:
   struct Options {
-    size_t most_entries = size_t{1} << 26;  // address space is reserved for as many
+    size_t most_entries = size_t{1} << 26;  // address space is reserved for so many
     uint64_t seed = KeyHash::ProcessSeed();
     const MacSearch* search = MacSearches().front();
   };
@@ -55,54 +55,53 @@ class MacTable {
   // out.size() >= keys.size(). Best for 32 keys or more; for a stream of batches MacLookup is better.
   void Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) const;
 
-  // Asks for the cache lines of keys that Find or Touch will be asked for soon: the destinations of a burst, before its sources
-  // are looked up.
+  // Prefetches the cache lines of keys that Find or Touch will need soon, such as the destinations of a burst before its
+  // sources are looked up.
   void Prefetch(absl::Span<const FdbKey> keys) const;
 
-  // Marks keys[i] as seen at tick `now` where it is behind vports[i]; an entry is written to only if that changes it.
-  // Writes to `stale` the indices of all others (absent, or behind another vPort), ascending, and returns their number.
-  // Requires vports and stale as long as keys, and no more than 65,536 keys.
+  // Marks keys[i] as seen at tick `now` if it is behind vports[i]. Stores to an entry only if that changes it. Writes the
+  // indices of the other keys (absent, or behind another vPort) to `stale`, ascending, and returns their number. Requires
+  // vports and stale as long as keys, and at most 65,536 keys.
   size_t Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now, absl::Span<uint16_t> stale) const;
 
   // Copies the entry of `key` to *entry; false if there is none.
   bool Get(FdbKey key, MacEntry* entry) const;
 
-  // All entries of a cohort are behind its vPort: one store moves or forgets (VPortId::None()) them all. A cohort of which
-  // there is no entry may become another vPort's; a reader that comes late does not take one for the other. False if there is
-  // no memory. Requires cohort.value() < the most entries.
+  // Sets the vPort of all entries of a cohort: one store moves or forgets (VPortId::None()) them all. A cohort without entries
+  // may become another vPort's; a late reader does not confuse the two. False if there is no memory. Requires cohort.value() <
+  // most_entries.
   bool SetCohort(CohortId cohort, VPortId vport) { return cohorts_.Set(cohort, vport); }
   VPortId VPortOf(CohortId cohort) const { return cohorts_.Get(cohort); }
 
-  // False if there is no room: all that was reserved is in use, or there is no memory. Replacing an entry never fails. Requires
-  // entry.cohort.value() < the most entries, as SetCohort does.
+  // Adds or replaces an entry. False if there is no room: all reserved space is in use, or there is no memory. Replacing never
+  // fails. Requires entry.cohort.value() < most_entries.
   bool Put(FdbKey key, const MacEntry& entry);
   bool Erase(FdbKey key);
 
-  // A place in the table, in which each key has one that never changes, however the table grows or shrinks. 0 is the beginning.
+  // A position in the table; 0 is the beginning. A key's position never changes, however the table grows or shrinks.
   using Cursor = uint64_t;
   using Visitor = absl::FunctionRef<void(FdbKey, const MacEntry&)>;
   using Predicate = absl::FunctionRef<bool(FdbKey, const MacEntry&)>;
-  // Calls `visit` on the entries of the next `buckets` buckets after *cursor, and moves it on. False if that was the end, and
-  // the cursor is at the beginning again. An entry that is there all the time is met exactly once in each round. `visit` must
-  // not call the table.
+  // Calls `visit` on the entries of the next `buckets` buckets after *cursor and advances the cursor. At the end returns false
+  // and resets the cursor. A round visits each entry that is there all the time exactly once. `visit` must not call the table.
   bool VisitNext(Cursor* cursor, size_t buckets, Visitor visit) const;
-  // Erases those of them for which `condemned` is true, and adds their number to *erased.
+  // Likewise, but erases the entries for which `condemned` is true, and adds their number to *erased.
   bool EraseNext(Cursor* cursor, size_t buckets, Predicate condemned, size_t* erased);
-  // Sets *key to an entry among them for which `wanted` is true, leaving the cursor at its bucket; false if there is none.
-  // Costs a few nanoseconds a bucket: who looks for any entry of a vPort that holds one in N looks into about N/3 buckets.
+  // Likewise, but stops at an entry for which `wanted` is true, sets *key to it and leaves the cursor at its bucket. False if
+  // there is none. Costs a few nanoseconds a bucket. To find an entry of a vPort that holds one in N takes about N/3 buckets.
   bool FindNext(Cursor* cursor, size_t buckets, Predicate wanted, FdbKey* key) const;
 
-  // A whole round of EraseNext. Returns how many were erased.
+  // A whole round of EraseNext. Returns how many entries were erased.
   size_t EraseIf(Predicate condemned);
   // A whole round of VisitNext.
   void ForEach(Visitor visit) const;
 
-  // How many there are now; a round of a cursor goes over about as many.
+  // The number of buckets now. A round of a cursor visits about as many.
   size_t buckets() const { return shape_.high.load(std::memory_order_relaxed); }
   size_t size() const { return size_.load(std::memory_order_relaxed); }
-  // What the table occupies: buckets in use, and itself.
+  // Memory of the buckets in use and of the object itself.
   size_t memory_bytes() const;
-  // Entries that a lookup finds in the second bucket only, and slots; walks the table. For tests and benchmarks.
+  // Counts slots, entries, and entries away from home. Walks the table. For tests and benchmarks.
   struct Occupancy {
     size_t entries = 0, away = 0, stashed = 0, slots = 0;
   };
@@ -121,7 +120,7 @@ class MacTable {
     uint64_t from, to;
     bool Has(uint64_t position) const { return position >= from && position < to; }
   };
-  // What a reader saw of an entry.
+  // An entry as a reader saw it.
   struct Sighting {
     bool found = false;
     const MacBucket* bucket = nullptr;
@@ -161,7 +160,7 @@ class MacTable {
   void VisitHome(const Range& range, absl::FunctionRef<bool(const Slot&)> visit) const;
   void VisitAway(const Range& range, uint32_t tag, absl::FunctionRef<bool(const Slot&)> visit) const;
 
-  // Its resizing.
+  // Resizing.
   static constexpr uint32_t kLeastBuckets = 4;
   static constexpr uint64_t Capacity(uint32_t buckets) { return uint64_t{buckets} * MacBucket::kSlots; }
   bool IsResizing() const { return map().low != map().high; }
@@ -184,18 +183,18 @@ class MacTable {
   MacShape shape_;
   std::atomic<size_t> size_{0};
 
-  // The stash: entries for which neither bucket, nor any bucket that theirs could have gone to, had room. Nearly always empty.
+  // The stash: entries that found no room in either bucket, even by moving others. Nearly always empty.
   static constexpr size_t kStashBuckets = 16, kStashed = kStashBuckets * MacBucket::kSlots;
-  // Of them those that are kept for entries that a step of resizing finds no other place for.
+  // Stash slots reserved for entries that a step of resizing cannot place elsewhere.
   static constexpr size_t kStashedByStep = kStashed / 2;
   mutable std::array<MacBucket, kStashBuckets> stash_;
 
-  // The writer's own.
-  bool growing_ = false;           // the resizing under way
-  uint32_t fresh_ = 0;             // buckets at or above this index are initialised, of those that it adds
-  uint64_t life_ = 0;              // sequence number with which buckets begin
-  std::vector<MacRecord> hand_;    // entries that a step takes up
-  std::vector<FdbKey> condemned_;  // that EraseNext found in a bucket
+  // For the writer only.
+  bool growing_ = false;           // direction of the resizing in progress
+  uint32_t fresh_ = 0;             // of the added buckets, those from this index on are initialised
+  uint64_t life_ = 0;              // first sequence number of new buckets
+  std::vector<MacRecord> hand_;    // entries that a step of resizing moves
+  std::vector<FdbKey> condemned_;  // keys that EraseNext found in a bucket
 };
 
 }  // namespace eoib

@@ -1,4 +1,4 @@
-// MacTable read by many while one writes, or while a reader pauses.
+// MacTable with readers beside a writer, and with readers that pause.
 #include <atomic>
 #include <functional>
 #include <random>
@@ -12,15 +12,15 @@ namespace {
 
 class MacTableReadersTest : public MacTableTest {};
 
-// Whole batches go another way than others.
+// Whole batches take another code path than partial ones.
 size_t RandomBatch(std::mt19937* random) {
   return (*random)() % 2 == 0 ? MacLookup::kMostKeys : 1 + (*random)() % MacLookup::kMostKeys;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, MacTableReadersTest, testing::ValuesIn(MacSearches().begin(), MacSearches().end()), SearchName);
 
-// Readers beside a writer that makes the table grow and shrink by a factor of ten, moves entries between vPorts, and adds some
-// that stay. What was added before a reader began, and stays, is always found; what was never added never is.
+// Readers beside a writer that grows and shrinks the table by a factor of ten, moves entries between vPorts, and adds some
+// that stay. A reader always finds entries that were added before it began and stay, and never finds one that was never added.
 TEST_P(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
   constexpr uint64_t kStaying = 4000, kPassing = 30000, kBatch = 64;
   const uint64_t seed = SeedForTest();
@@ -93,13 +93,13 @@ TEST_P(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
     }
     for (uint64_t i = 0; i < kPassing; ++i) ASSERT_TRUE(table.Erase(passing(i)));
   }
-  // On a busy machine the readers may not have begun.
+  // On a busy machine the readers may not have started yet.
   while (batches.load(std::memory_order_relaxed) < 100 && !HasFailure()) std::this_thread::yield();
   stop = true;
   for (std::thread& reader : readers) reader.join();
 }
 
-// A cohort's number is given to another vPort as soon as no entry has it, while readers look for what was in it.
+// The writer gives a cohort's number to another vPort as soon as no entry has it, while readers look up its former entries.
 TEST_P(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
   constexpr uint32_t kKeys = 64, kStrangers = 1'000'000;
   MacTable table(Options());
@@ -158,7 +158,7 @@ TEST_P(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
   in_stream.join();
 }
 
-// Stages of a stream lie far apart if its reader takes its time: what the table does meanwhile must not matter.
+// If a reader pauses, much time may pass between the stages of its stream. Changes of the table meanwhile must not matter.
 TEST_P(MacTableReadersTest, AStreamMayPauseWhileTheTableChanges) {
   MacTable table(Options());
   constexpr uint64_t kKeys = 512;

@@ -1,10 +1,10 @@
-// How a MacTable grows and shrinks in place: see BucketMap for the order in which buckets are worked off, and
-// MacTable::IsMissFinal for how readers go on meanwhile.
+// How a MacTable grows and shrinks in place. BucketMap has the order in which buckets are processed; MacTable::IsMissFinal has
+// what readers do meanwhile.
 //
-// A step takes up all entries that have to do with the positions of one bucket of the smaller number (those whose home is among
-// them, wherever they are, and those from elsewhere that are in these buckets), moves the cutoff, and inserts them anew. For
-// that moment, a few hundred nanoseconds, they are nowhere: the step is announced before it takes the first, and its end after
-// it has placed the last.
+// A step collects all entries that concern the positions of one bucket of the smaller number: those whose home is there,
+// wherever they are stored, and those from elsewhere that are stored there. It moves the cutoff and inserts them again. For
+// that moment, a few hundred nanoseconds, they are in no bucket: the step is announced before it takes the first entry, and
+// ended after it has placed the last.
 #include <algorithm>
 
 #include "fdb/check.h"
@@ -13,28 +13,29 @@
 namespace eoib {
 namespace {
 
-// By an eighth, so that the table is never much larger than its entries need; in proportion to its size, so that the number of
-// times that an entry is moved does not depend on it. Few buckets are doubled.
+// The table grows by an eighth, so it is never much larger than its entries need. The step is in proportion to the size, so
+// the number of times that an entry moves does not depend on it. A table of few buckets doubles.
 constexpr uint32_t kFewBuckets = 64;
 constexpr uint32_t LargerCount(uint32_t count) { return count < kFewBuckets ? 2 * count : count + count / 8; }
 constexpr uint32_t SmallerCount(uint32_t count) { return count <= kFewBuckets ? count / 2 : count - count / 9; }
 
-// Entries in a hundred slots. Above the first a table grows: at 62, one entry in fifteen is away from home. Below the second it
-// shrinks, to less than the first by a margin. A table of few buckets is halved, so it has to be emptier.
+// Load, in entries per hundred slots. Above kGrowAbove a table grows; at 62, one entry in fifteen is away from home. Below
+// kShrinkBelow it shrinks, and then is still below kGrowAbove by a margin. A table of few buckets is halved, so it must be
+// emptier first.
 constexpr size_t kGrowAbove = 62;
 constexpr size_t kShrinkBelow = 51;
 constexpr size_t kShrinkFewBelow = 30;
 
-// Each change of the table works off as many buckets of a resizing under way. It is done before the next one is due, which is
-// 0.3 entries a bucket away at least. Erasing without end, a table of which so many are worked off keeps up: while a sixth of
-// an entry a bucket goes, a ninth of the buckets does.
+// Buckets that each change of the table processes of a resizing in progress. So a resizing ends before the next one is due,
+// which is at least 0.3 entries a bucket away. This also keeps up with endless erasing: the table loses a sixth of an entry
+// per bucket while it loses a ninth of its buckets.
 constexpr int kStepsPerChange = 6;
 
 size_t Share(uint64_t buckets, size_t hundredths) { return buckets * MacBucket::kSlots * hundredths / 100; }
 
 }  // namespace
 
-// Starts a resizing of the table if one is due, and goes on with the one under way.
+// Starts a resizing if one is due, and continues one in progress.
 void MacTable::ResizeIfDue() {
   const BucketMap now = map();
   if (now.low == now.high) {
@@ -62,7 +63,7 @@ bool MacTable::StartGrowing() {
   return true;
 }
 
-// Ends the resizing under way, or grows the table at once. False if neither is possible.
+// Finishes the resizing in progress, or grows the table at once. False if neither is possible.
 bool MacTable::GrowNow() {
   if (!IsResizing() && !StartGrowing()) return false;
   while (IsResizing()) {
@@ -71,7 +72,7 @@ bool MacTable::GrowNow() {
   return true;
 }
 
-// One step, and the end of the resizing if it is the last. False if there may not be room for what the step takes up.
+// Does one step, and finishes the resizing if it was the last. False if the stash might not hold the step's entries.
 bool MacTable::Step() {
   const BucketMap now = map();
   const uint64_t to = growing_ ? BucketMap::First(BucketMap::At(now.cutoff - 1, now.low), now.low)
@@ -80,11 +81,13 @@ bool MacTable::Step() {
   if (hand_.size() > kStashed - stashed()) return false;
   BeginStep(now.cutoff, to);
   for (MacRecord& record : hand_) {
+    // Copied again after the announcement: a reader may have marked the entry as seen.
     const Slot where = Locate(record.key);
     record = RecordAt(*where.bucket, where.slot);
     Remove(where);
   }
   if (growing_) {
+    // The added buckets that entries can reach from this step on.
     const uint32_t first = std::max(now.low, BucketMap::At(to, now.high));
     InitBuckets(first, fresh_);
     fresh_ = std::min(fresh_, first);
@@ -96,7 +99,7 @@ bool MacTable::Step() {
   return true;
 }
 
-// Fills hand_ with the entries that a step over `range` has to place anew. They stay where they are for now.
+// Fills hand_ with the entries that a step over `range` has to move. They stay in place for now.
 void MacTable::TakeUp(const Range& range) {
   hand_.clear();
   const auto add = [this](const Slot& where) {
@@ -134,7 +137,7 @@ void MacTable::InitBucket(MacBucket* bucket) {
     bucket->values[slot].store(MacBucket::kNoValue, std::memory_order_relaxed);
     bucket->seen[slot].store(0, std::memory_order_relaxed);
   }
-  // Sequence numbers go on from one life of a bucket to the next, so that a reader does not take one for the other.
+  // A bucket that comes back gets a later sequence number, so a reader does not mistake it for its former self.
   bucket->head.store((life_ & MacBucket::kSequenceMask) | MacBucket::kStable, std::memory_order_release);
 }
 
@@ -142,7 +145,8 @@ void MacTable::InitBuckets(uint32_t from, uint32_t to) {
   for (uint32_t index = from; index < to; ++index) InitBucket(memory_.buckets() + index);
 }
 
-// The shape's protocol. Fields are of one resizing if the version before and after them names it and was not kReshaping.
+// Publishes the shape. A reader's copy of the fields is consistent if the version before and after names the same resizing and
+// is not kReshaping.
 
 void MacTable::Reshape(const BucketMap& to) {
   const uint64_t number = (shape_.version.load(std::memory_order_relaxed) >> 32) + 1;
@@ -161,7 +165,7 @@ void MacTable::BeginStep(uint64_t from, uint64_t to) {
   shape_.step_from.store(from, std::memory_order_release);
   shape_.step_to.store(to, std::memory_order_release);
   shape_.version.store(shape_.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_release);  // all that before the first entry is taken up
+  std::atomic_thread_fence(std::memory_order_release);  // visible before the first entry is removed
 }
 
 void MacTable::EndStep() {

@@ -17,12 +17,12 @@
 
 namespace eoib {
 
-// What a test does to a table behind its back.
+// Access for tests to the inside of a table.
 class MacTablePeer {
  public:
   explicit MacTablePeer(MacTable* table) : table_(table) {}
 
-  // A bucket forgets its entries, as a bug would have it.
+  // Clears a bucket, as a bug might.
   void LoseBucket(uint64_t which) {
     for (uint32_t i = 0; i < buckets(); ++i) {
       const uint32_t index = static_cast<uint32_t>((which + i) % buckets());
@@ -34,12 +34,12 @@ class MacTablePeer {
     }
   }
   uint32_t buckets() const { return table_->map().high; }
-  // Whoever writes to a bucket that is protected against it crashes.
+  // Write-protects the buckets, so that a store to one crashes.
   void Protect(bool read_only) {
     const size_t bytes = buckets() * sizeof(MacBucket);
     ASSERT_EQ(mprotect(table_->memory_.buckets(), bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE), 0);
   }
-  // A table that grows initialises the buckets that it adds when it comes to them.
+  // A growing table initialises added buckets only when it reaches them.
   bool IsInUse(uint32_t index) const {
     return !table_->IsResizing() || !table_->growing_ || index < table_->map().low || index >= table_->fresh_;
   }
@@ -52,7 +52,7 @@ class MacTablePeer {
     for (unsigned char in_core : pages) resident += (in_core & 1) * page;
     return resident;
   }
-  // Every entry is where a lookup would look for it, and a mark stands for every tag that is away and for no other.
+  // Checks that every entry is where a lookup finds it, and that exactly the tags with entries away from home are marked.
   std::string Fault() const {
     for (uint32_t i = 0; i < buckets(); ++i) {
       const MacBucket& bucket = table_->memory_.buckets()[i];
@@ -93,14 +93,14 @@ class MacTablePeer {
 
 namespace {
 
-// Operations at random against std::map. Returns what went wrong, or nothing.
+// Random operations against std::map. Its functions return a description of the first fault, or an empty string.
 class ModelRun {
  public:
   ModelRun(MacTable* table, uint64_t seed) : table_(table), random_(seed) {
     for (uint32_t cohort = 0; cohort < kCohorts; ++cohort) EXPECT_EQ(MoveCohort(cohort), "");
   }
 
-  // `steps` operations of which the share of `puts` (of 100) adds, on `universe` keys; then looks at everything.
+  // Runs `steps` operations on `universe` keys, `puts` in a hundred of them adding, then compares everything.
   std::string Run(int steps, uint64_t universe, uint32_t puts) {
     universe_ = universe;
     for (int step = 0; step < steps; ++step) {
@@ -109,7 +109,7 @@ class ModelRun {
     }
     return Compare();
   }
-  // All keys of the universe at once, in batches.
+  // Looks up all keys of the universe, in batches.
   std::string Compare() {
     std::vector<FdbKey> keys;
     for (uint64_t i = 0; i < universe_; ++i) keys.push_back(Key(i));
@@ -151,7 +151,7 @@ class ModelRun {
     return "";
   }
   std::string Erase() {
-    // A key that is there, as far as that is cheap to find.
+    // Prefers a key that is in the table, if that is cheap to find.
     const FdbKey key = RandomKey();
     const auto row = random_() % 4 == 0 ? model_.find(key) : model_.lower_bound(key);
     const FdbKey victim = row == model_.end() ? key : row->first;
@@ -209,7 +209,7 @@ class ModelRun {
     return erased == std::erase_if(model_, [&](const auto& row) { return condemned(row.second); }) ? "" : "erase if";
   }
 
-  // All entries of a cohort to another vPort, perhaps one that another cohort has, too.
+  // Moves all entries of a cohort to another vPort, perhaps one that another cohort has too.
   std::string MoveCohort(uint32_t cohort) {
     vports_[cohort] = RandomVPort();
     return table_->SetCohort(CohortId(cohort), vports_[cohort]) ? "" : "no memory for a cohort";
@@ -230,8 +230,8 @@ class ModelRun {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, MacTableTest, testing::ValuesIn(MacSearches().begin(), MacSearches().end()), SearchName);
 
-// A million operations: up from nothing to tens of thousands of entries and down again, and at sizes between, so that the table
-// is at every load factor, growing and shrinking.
+// A million operations, from an empty table to tens of thousands of entries and back, and at sizes between. So the table
+// passes through every load factor, growing and shrinking.
 TEST_P(MacTableTest, BehavesAsAMap) {
   const uint64_t seed = SeedForTest();
   MacTable table(Options());
@@ -247,7 +247,7 @@ TEST_P(MacTableTest, BehavesAsAMap) {
   }
 }
 
-// A model test that would not notice is none.
+// Proves that the model test can fail.
 TEST_P(MacTableTest, ALostBucketIsNoticed) {
   const uint64_t seed = SeedForTest();
   MacTable table(Options());
@@ -257,7 +257,7 @@ TEST_P(MacTableTest, ALostBucketIsNoticed) {
   EXPECT_NE(run.Run(10000, 5000, 50), "") << "EOIB_TEST_SEED=" << seed;
 }
 
-// Many cores refresh entries at a time: a store would take the line away from all others.
+// Many cores refresh entries at once, and a store would take the cache line away from all others.
 TEST_P(MacTableTest, ATouchInTheSameTickWritesNothing) {
   MacTable table(Options());
   ASSERT_TRUE(table.SetCohort(CohortId(1), VPortId(7)));
@@ -277,7 +277,7 @@ TEST_P(MacTableTest, ATouchInTheSameTickWritesNothing) {
   EXPECT_EQ(entry.last_seen, 6);
 }
 
-// Up to the last slot: address space for so many, and no more.
+// Fills the table to the last slot of its address space.
 TEST_P(MacTableTest, AFullTableSaysSoAndLosesNothing) {
   MacTable::Options options = Options();
   options.most_entries = 1000;
@@ -342,12 +342,12 @@ TEST_P(MacTableTest, GivesMemoryBack) {
   EXPECT_EQ(table.EraseIf([](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) + table.size(), kEntries);
   while (MacTablePeer(&table).IsResizing() || table.memory_bytes() > before / 10) {
     ASSERT_TRUE(table.Put(Key(0), {CohortId(1), 1}));
-    ASSERT_TRUE(table.Erase(Key(0)));  // each change works off some more
+    ASSERT_TRUE(table.Erase(Key(0)));  // each change processes some more buckets
   }
   EXPECT_LE(MacTablePeer(&table).ResidentBytes(), before / 10);
 }
 
-// Rounds of a cursor meet each entry once, even if the table grows or shrinks under it.
+// A cursor's round visits each entry once, even if the table grows or shrinks meanwhile.
 TEST_P(MacTableTest, ARoundMeetsWhatStaysOnce) {
   MacTable table(Options());
   for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(7), 1}));
@@ -388,7 +388,7 @@ TEST_P(MacTableTest, FindsSomeEntryOfACohort) {
       &cursor, 10000, [](FdbKey, const MacEntry& entry) { return entry.cohort == CohortId(1); }, &key));
 }
 
-// A reader saw a learned entry; by the time it marks that as seen, a static one may be in its place.
+// By the time a reader marks a learned entry as seen, a static one may be in its place.
 TEST(MacBucketTest, AMarkThatComesLateDoesNotLetAnEntryAgeThatDoesNot) {
   MacBucket bucket{};
   bucket.seen[1].store(7);
@@ -419,7 +419,7 @@ TEST(BucketMapTest, RangesAreThoseOfTheIndex) {
   }
 }
 
-// MACs come in runs, and in the same run in each of many VLANs. Buckets of four overflow as with keys at random: at 2.8 keys a
+// MACs come in runs, and the same run in each of many VLANs. Buckets of four must overflow as with random keys: at 2.8 keys a
 // bucket, 9.1 in a hundred do not fit.
 TEST(KeyHashTest, ConsecutiveKeysAreSpreadAsRandomOnes) {
   constexpr uint64_t kKeys = 40000, kBuckets = kKeys * 10 / 28;

@@ -1,4 +1,4 @@
-// What the tests of MacTable share.
+// Shared parts of the MacTable tests.
 #ifndef EOIB_FDB_MAC_TABLE_TEST_FIXTURE_H_
 #define EOIB_FDB_MAC_TABLE_TEST_FIXTURE_H_
 
@@ -14,12 +14,12 @@
 namespace eoib {
 
 #if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
-inline constexpr int kSlowdown = 10;  // fewer operations: each takes ten times as long
+inline constexpr int kSlowdown = 10;  // operations take ten times as long under sanitizers, so do a tenth of them
 #else
 inline constexpr int kSlowdown = 1;
 #endif
 
-// Consecutive MACs in seven VLANs, as vendors and clusters have them.
+// Consecutive MACs in seven VLANs, as vendors and clusters assign them.
 inline FdbKey Key(uint64_t i) {
   return FdbKey(Vid(static_cast<uint16_t>(i % 7)), MacAddr::FromUint64(0x0200'0000'0000 + i / 7));
 }
@@ -30,7 +30,7 @@ inline VPortId Find(const MacTable& table, FdbKey key) {
   return out;
 }
 
-// As Find, through a stream of batches of `at_once` keys.
+// Like Find, but through a stream of batches of `at_once` keys.
 inline void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, size_t at_once, AgeLimit limit, VPortId* out) {
   MacLookup lookup(&table);
   for (size_t at = 0; at < keys.size(); at += at_once) {
@@ -40,7 +40,7 @@ inline void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, s
   lookup.Finish();
 }
 
-// A test for each kind of search that this processor has.
+// Runs each test with every kind of search that this processor supports.
 class MacTableTest : public testing::TestWithParam<const MacSearch*> {
  protected:
   MacTable::Options Options() const { return {.seed = SeedForTest(), .search = GetParam()}; }

@@ -33,6 +33,7 @@ MoveDamper::Mover* MoveDamper::FindOrMake(FdbKey key, absl::Time now) {
   std::unique_ptr<Set>& there = SetOf(key);
   if (there == nullptr) there = std::make_unique<Set>();
   Set& set = *there;
+  // The mover with the fewest moves gives way: an attacker's many MACs must not push out one that moves often.
   const auto least = [this, now](const Mover& a, const Mover& b) {
     return std::make_pair(MovesWithin(a, now), a.IsFree() ? absl::InfinitePast() : a.Last()) <
            std::make_pair(MovesWithin(b, now), b.IsFree() ? absl::InfinitePast() : b.Last());
@@ -49,8 +50,8 @@ void MoveDamper::Mover::Note(absl::Time now) {
   count = static_cast<uint8_t>(std::min(count + 1, kMostMoves));
 }
 
-// Where `mover`, which is about to move from `at` to `claimant`, is at home. Moves between local ports are not counted, so the
-// port that its local station spoke at last is told by the moves from and to it.
+// Updates the home of `mover`, which is about to move from `at` to `claimant`. Moves between local ports are not reported
+// here, so a local home takes its current port from the next move from or to a local port.
 void MoveDamper::Settle(Mover* mover, Place at, Place claimant, absl::Time now) const {
   if (mover->IsFree() || now - mover->Last() >= options_.window) mover->SetHome(at);
   if (!mover->home_is_local) return;
@@ -67,10 +68,10 @@ MoveDamper::Judgement MoveDamper::OnMove(FdbKey key, Place at, Place claimant, a
   const Place home = mover.Home();
   const bool is_local_stations = !home.local && (at.local || claimant.local);
   if (options_.action == Action::kWarn || is_local_stations) {
-    mover.count = 0;  // counted anew, and at home where it was
+    mover.count = 0;  // counting starts again; the home stays
     return {Verdict::kWarn, {}};
   }
-  // The station at home, which takes its MAC back, is not to blame for the move.
+  // The station at home that takes its MAC back is not to blame for the move.
   const VPortId blamed = claimant == home ? at.vport : claimant.vport;
   const Gid gid = gid_of_ ? gid_of_(blamed) : Gid::FromPrefixAndGuid(0, Guid(blamed.value()));
   if (!MayFreeze(gid)) return {Verdict::kHold, home};
@@ -86,6 +87,7 @@ bool MoveDamper::MayFreeze(const Gid& claimant) const {
 }
 
 void MoveDamper::Freeze(FdbKey key, const Frozen& frozen) {
+  // A MAC may be frozen again while it is still frozen; replace the record, and keep the counts per GID right.
   Thaw(key);
   frozen_.emplace(key, frozen);
   ++frozen_by_[frozen.claimant_gid];

@@ -1,4 +1,4 @@
-// Which moves are too many, and where a MAC is held that makes them.
+// When a MAC moves too often, and where it is then held.
 #include "fdb/move_damper.h"
 
 #include <map>
@@ -22,7 +22,7 @@ FdbKey Key(uint64_t mac) { return FdbKey(Vid(0), MacAddr::FromUint64(mac)); }
 
 class MoveDamperTest : public testing::Test {
  protected:
-  // `key` is heard at these places in turn, a second after each other, and is at the first one before. Returns the last answer.
+  // `key` starts at the first place and is then heard at the others in turn, one second apart. Returns the last judgement.
   MoveDamper::Judgement Hear(FdbKey key, const std::vector<Place>& places) {
     MoveDamper::Judgement judged{};
     Place at = places[0];
@@ -47,7 +47,7 @@ class MoveDamperTest : public testing::Test {
   MoveDamper damper_{MoveDamper::Options()};
 };
 
-// A thief who makes many MACs move must not make another's moves forgotten.
+// An attacker that makes many MACs move must not make the damper forget another MAC's moves.
 TEST_F(MoveDamperTest, ForgetsThoseThatMovedLeast) {
   const auto now = [this] { return now_ += absl::Milliseconds(1); };
   for (int i = 0; i < 2; ++i) damper_.OnMove(Key(7), kV, kA1, now());
@@ -60,7 +60,7 @@ TEST_F(MoveDamperTest, ForgetsThoseThatMovedLeast) {
 
 // ---- Home -------------------------------------------------------------------------------------------------------------
 
-// Two thieves choose which of them has the MAC when its station speaks; where the fifth move came from says nothing.
+// Two attackers choose which of them has the MAC when its station speaks, so the origin of the fifth move proves nothing.
 TEST_F(MoveDamperTest, AMacFreezesAtItsHome) {
   ExpectFrozen(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kV}), kV);
   EXPECT_EQ(damper_.frozen().at(Key(1)).at, kV.vport);
@@ -80,17 +80,17 @@ TEST_F(MoveDamperTest, HomeIsWhereAMacStayedForAWholeWindow) {
   ExpectFrozen(Hear(Key(2), {kB, kA1, kA2, kA1, kA2, kA1}), kB);
 }
 
-// An attempt that is only reported must not make another place home.
+// A move that is only reported must not change the home.
 TEST_F(MoveDamperTest, AWarningLeavesTheHomeAsItIs) {
   EXPECT_EQ(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kPort}).verdict, Verdict::kWarn) << "a local station speaks";
   ExpectFrozen(Hear(Key(1), {kPort, kA1, kA2, kA1, kA2, kA1}), kV);
 }
 
 TEST_F(MoveDamperTest, AStationIsNotFrozenAwayFromItsOwnPort) {
-  // A thief spoke first.
+  // An attacker spoke first.
   EXPECT_EQ(Hear(Key(1), {kA1, kPort, kA1, kPort, kA1, kPort}).verdict, Verdict::kWarn);
   EXPECT_EQ(Hear(Key(2), {kA1, kA2, kPort, kA1, kPort, kA1}).verdict, Verdict::kWarn);
-  // The station went to another port of this host, which is no move that counts.
+  // The station moved to another port of this host; that move does not count.
   Hear(Key(3), {kPort, kA1});
   ExpectFrozen(Hear(Key(3), {kA1, kOtherPort, kA1, kA2, kA1}), kOtherPort);
   Hear(Key(4), {kPort, kA1, kPort});
@@ -164,7 +164,7 @@ TEST(MoveDamperLimitsTest, OneClaimantGidHoldsSixtyFourFreezes) {
 
 // ---- A model ----------------------------------------------------------------------------------------------------------
 
-// The rule as README.md has it, from all that ever happened to a MAC.
+// The rule of README.md, computed from the whole history of a MAC.
 class DamperModel {
  public:
   explicit DamperModel(const MoveDamper::Options& options) : options_(options) {}
@@ -206,7 +206,7 @@ TEST(MoveDamperModelTest, RandomMoves) {
   const std::vector<Place> places = {kV, kA1, kA2, kB, kPort, kOtherPort};
   const MoveDamper::Options options;
   MoveDamper damper(options);
-  constexpr uint64_t kMacs = 20;  // few enough that none is forgotten
+  constexpr uint64_t kMacs = 20;  // few enough that the damper forgets none
   std::map<uint64_t, DamperModel> models;
   std::map<uint64_t, Place> at;
   absl::Time now = absl::FromUnixSeconds(1000);

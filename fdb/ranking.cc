@@ -6,7 +6,7 @@ void Ranking::Set(uint32_t member, size_t count) {
   if (member >= members_.size()) members_.resize(member + 1);
   const uint32_t former = members_[member].level;
   if (Count(member) == count) return;
-  // The new level is looked for from the former one, which goes after that if nobody is left in it.
+  // The search for the new level starts at the former one, so remove that afterwards, if it is empty.
   const uint32_t level = count == 0 ? kNone : LevelFor(count, former);
   if (former != kNone) Leave(member);
   if (former != kNone && levels_[former].first == kNone) RemoveLevel(former);
@@ -18,7 +18,7 @@ absl::optional<uint32_t> Ranking::Largest() const {
   return levels_[highest_].first;
 }
 
-// The level of `count`, made if there is none, looked for from `near` on, or from the lowest.
+// Finds the level of `count`, or makes it. Searches from `near`, or from the lowest level if that is kNone.
 uint32_t Ranking::LevelFor(size_t count, uint32_t near) {
   uint32_t lower = near == kNone ? kNone : near;  // a level below `count`, or none
   while (lower != kNone && levels_[lower].count >= count) {
@@ -33,7 +33,7 @@ uint32_t Ranking::LevelFor(size_t count, uint32_t near) {
   }
 }
 
-// Behind `lower`, or first of all.
+// Adds a level above `lower`, or as the lowest if that is kNone.
 uint32_t Ranking::NewLevel(size_t count, uint32_t lower) {
   uint32_t level = static_cast<uint32_t>(levels_.size());
   if (free_levels_.empty()) {

@@ -1,4 +1,4 @@
-// Ranking: who has most, of many whose counts change one by one.
+// Ranking: finds the member with the largest count, where counts change by one.
 #ifndef EOIB_FDB_RANKING_H_
 #define EOIB_FDB_RANKING_H_
 
@@ -10,11 +10,12 @@
 
 namespace eoib {
 
-// Members are small numbers. Those with the same count are a level, and levels are in a list by their counts; so a count that
-// changes by one, and the question for the largest, take constant time. One thread.
+// Members are small numbers. Members with the same count form a level, and the levels form a list ordered by count. So a
+// change by one and Largest take constant time. For one thread.
 class Ranking {
  public:
-  // A member's count is 0 until it is set. By one up or down: constant time; else a step for each level between.
+  // A member's count is 0 until it is set. A change by one takes constant time; a larger one takes a step for each level
+  // between.
   void Set(uint32_t member, size_t count);
   size_t Count(uint32_t member) const {
     return member < members_.size() && members_[member].level != kNone ? levels_[members_[member].level].count : 0;

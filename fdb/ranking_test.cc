@@ -26,7 +26,7 @@ TEST(RankingTest, KnowsTheLargest) {
   EXPECT_FALSE(ranking.Largest().has_value());
 }
 
-// By one as a rule, and sometimes by many, against a search through all.
+// Changes by one, sometimes by many, compared with a search through all members.
 TEST(RankingTest, RandomCounts) {
   const uint64_t seed = SeedForTest();
   std::mt19937 random(static_cast<uint32_t>(seed));

@@ -1,4 +1,4 @@
-// A seed for tests that draw at random: another one in each run, unless EOIB_TEST_SEED repeats one.
+// A seed for random tests. Each run draws a new one, unless EOIB_TEST_SEED repeats one.
 #ifndef EOIB_FDB_SEED_FOR_TEST_H_
 #define EOIB_FDB_SEED_FOR_TEST_H_
 

@@ -1,4 +1,4 @@
-// TempDir: a directory of a test's own, removed with all that is in it when the object goes.
+// TempDir: a temporary directory for a test. The destructor removes it with its contents.
 #ifndef EOIB_FDB_TEMP_DIR_FOR_TEST_H_
 #define EOIB_FDB_TEMP_DIR_FOR_TEST_H_
 

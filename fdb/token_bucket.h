@@ -1,4 +1,4 @@
-// TokenBucket: so many a second, and so many at once after a pause.
+// TokenBucket: a rate limit of so many per second, with a burst after a pause.
 #ifndef EOIB_FDB_TOKEN_BUCKET_H_
 #define EOIB_FDB_TOKEN_BUCKET_H_
 
@@ -18,13 +18,13 @@ class TokenBucket {
     Fill(now);
     return tokens_ >= 1;
   }
-  // Takes one; false if there is none.
+  // Takes a token; false if there is none.
   bool Take(absl::Time now) {
     if (!Has(now)) return false;
     tokens_ -= 1;
     return true;
   }
-  // When there will be one. A little late rather than early, or who waits for it would wait twice.
+  // When the next token will be there. Rounded up, because a caller that wakes too early would have to wait twice.
   absl::Time NextToken() const {
     if (tokens_ >= 1) return filled_;
     return filled_ + absl::Seconds((1 - tokens_) / per_second_) + absl::Microseconds(1);

@@ -1,4 +1,4 @@
-// What a VPortDirectory knows of a vPort: its addresses, its capabilities, its state.
+// What a VPortDirectory stores for a vPort: addresses, capabilities, state.
 #ifndef EOIB_FDB_VPORT_ADDRESS_H_
 #define EOIB_FDB_VPORT_ADDRESS_H_
 
@@ -8,7 +8,7 @@
 
 namespace eoib {
 
-// The index of an address handle in vswitch/fabric's table. None: not resolved yet.
+// The index of an address handle in vswitch/fabric's table. None() if it is not resolved yet.
 class AhIndex : public Number<struct AhIndexTag, uint32_t> {
  public:
   using Number::Number;
@@ -16,21 +16,21 @@ class AhIndex : public Number<struct AhIndexTag, uint32_t> {
   constexpr bool IsNone() const { return *this == None(); }
 };
 
-// Which of the two encapsulation headers a frame carries (vswitch/wire/wire_format.md).
+// The encapsulation header of a frame (vswitch/wire/wire_format.md).
 enum class HeaderForm : uint8_t { kEoib, kAlternative };
 
-// Of an address, and of a vPort: the best that one of its addresses has.
+// The state of an address. A vPort has the best state of its addresses.
 enum class VPortState : uint8_t {
-  kLost,        // said to be unreachable
+  kLost,        // reported unreachable
   kUnresolved,  // no address handle yet
   kUp,
 };
 
-// A queue pair at which a vPort receives, and the way to it.
+// A queue pair at which a vPort receives, and the path to it.
 struct VPortAddress {
   PeerAddress peer;
-  uint8_t hca_port = 1;  // ours, by which it is reached
-  Lid lid;               // as last known, from its path's record or its datagrams; 0 if that is not known, and on RoCE
+  uint8_t hca_port = 1;  // our port, through which it is reached
+  Lid lid;               // last known LID, from its path record or its datagrams; 0 if unknown, and on RoCE
   AhIndex ah = AhIndex::None();
   bool lost = false;
 
@@ -40,12 +40,12 @@ struct VPortAddress {
   }
 };
 
-// What a vPort's agent takes. Of one that has announced nothing, the defaults hold: it is data-only.
+// What a vPort's agent accepts. The defaults apply to an agent that has announced nothing (data-only).
 struct VPortCapabilities {
   bool announced = false;
   HeaderForm header_form = HeaderForm::kEoib;
-  uint8_t segments = 1;  // into how many pieces a frame for it may be cut, at most 32; 1: none
-  uint32_t mtu = 0;      // bytes of a frame, from the destination MAC on; 0: the VES's
+  uint8_t segments = 1;  // the most segments that it takes for a frame, at most 32; 1: no segmentation
+  uint32_t mtu = 0;      // bytes of a frame, from the destination MAC on; 0: the VES's MTU
 
   friend constexpr bool operator==(const VPortCapabilities&, const VPortCapabilities&) = default;
 };

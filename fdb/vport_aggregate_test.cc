@@ -1,4 +1,4 @@
-// vPorts of several addresses: which of them a flow takes, and what becomes of the flows of one that is lost.
+// vPorts with several addresses: which address a flow takes, and where flows go when an address is lost.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@ constexpr uint32_t kFlows = FlowSpread::kShares;
 VPortAddress At(uint64_t guid, uint32_t qpn) { return {.peer = Peer(guid, qpn)}; }
 AhIndex HandleOf(uint64_t guid) { return AhIndex(static_cast<uint32_t>(1000 + guid)); }
 
-// Of each flow the QPN that takes it; zero: none.
+// The QPN that takes each flow; zero: none.
 std::array<uint32_t, kFlows> Takers(const VPortDirectory& directory, VPortId vport) {
   std::array<uint32_t, kFlows> takers;
   for (uint32_t flow = 0; flow < kFlows; ++flow) {
@@ -35,7 +35,7 @@ std::array<uint32_t, kFlows> Takers(const VPortDirectory& directory, VPortId vpo
   return takers;
 }
 
-// A vPort at ports 1 to `ports`, with QPNs 1 to `ports`, all of which are up.
+// Makes a vPort at ports 1 to `ports`, with QPNs 1 to `ports`, all of them up.
 VPortId MakeAggregate(VPortDirectory* directory, uint32_t ports) {
   const VPortId vport = directory->Intern(Peer(1, 1));
   std::vector<VPortAddress> addresses;
@@ -104,7 +104,7 @@ TEST(VPortAggregateTest, WithoutAnyUsableAddressItIsUnresolved) {
   for (uint32_t qpn : Takers(directory, vport)) EXPECT_EQ(qpn, 2u);
 }
 
-// A path for a lost address is noted, and used when the address is back.
+// The directory stores a path for a lost address, and uses it when the address is back.
 TEST(VPortAggregateTest, APathDoesNotBringALostAddressBack) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 2);
@@ -119,7 +119,7 @@ TEST(VPortAggregateTest, APathDoesNotBringALostAddressBack) {
   EXPECT_EQ(by_the_new_path, kFlows / 2);
 }
 
-// Whoever is heard is there, whatever was said of the queue pair that it had.
+// An address that is heard is up, even if its former queue pair was reported lost.
 TEST(VPortAggregateTest, ALostAddressThatIsHeardIsUsedAgain) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 2);
@@ -145,7 +145,7 @@ TEST(VPortAggregateTest, ASingleAddressThatIsLostIsNotUsed) {
 
 TEST(VPortAggregateTest, AllAddressesAreInternedToIt) {
   VPortDirectory directory;
-  const VPortId before = directory.Intern(Peer(2, 2));  // heard before it was announced whose it is
+  const VPortId before = directory.Intern(Peer(2, 2));  // heard before the announcement that names its owner
   directory.SetPath(before, Peer(2, 2).gid, HandleOf(2));
   const uint64_t generation = directory.generation();
   const VPortId vport = MakeAggregate(&directory, 3);
@@ -204,7 +204,7 @@ TEST(VPortAggregateTest, AnnouncedAnewItKeepsThePathsOfAddressesThatStay) {
   EXPECT_EQ(Takers(directory, vport), before) << "an aggregate again, and the same";
 }
 
-// The agent at one of the ports restarts: what goes to it follows, and nothing else moves.
+// When the agent at one of the ports restarts, its flows follow it and no others move.
 TEST(VPortAggregateTest, AnAddressWithANewQueuePairKeepsItsFlows) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 3);
@@ -261,7 +261,7 @@ TEST(VPortAggregateTest, RowsTellAddressesCapabilitiesAndStates) {
   EXPECT_EQ(row(2).state, VPortState::kLost);
 }
 
-// What happens to an aggregate, at random, beside a model that knows of each flow who had it last.
+// Random events of an aggregate, against a model that knows which address had each flow last.
 TEST(VPortAggregateTest, BehavesAsItsModel) {
   std::mt19937_64 random(SeedForTest());
   for (int round = 0; round < 40; ++round) {
@@ -294,8 +294,8 @@ TEST(VPortAggregateTest, BehavesAsItsModel) {
   }
 }
 
-// Once for each vPort, at the moment at which it becomes an aggregate. All its flows go to the address that it had: the other
-// has no path yet.
+// Readers look at each vPort at the moment at which it becomes an aggregate. All its flows must go to the address that it had:
+// the other has no path yet.
 TEST(VPortAggregateTest, WhoeverFindsABlockFindsItComplete) {
   constexpr uint64_t kVPorts = 4000;
   VPortDirectory directory;
@@ -320,8 +320,8 @@ TEST(VPortAggregateTest, WhoeverFindsABlockFindsItComplete) {
   reader.join();
 }
 
-// Readers take routes while addresses are lost, come back, restart and are announced. A QPN says whose address it is: none of
-// those that a vPort ever had may turn up at another one. Numbers of vPorts that went are used again, with their blocks.
+// Readers take routes while addresses are lost, return, restart and are announced. A QPN identifies its vPort, so no vPort may
+// show a QPN of another one. Numbers of removed vPorts are reused, with their blocks.
 TEST(VPortAggregateTest, ReadersFindNoRouteThatTheVPortNeverHad) {
   constexpr uint32_t kVPorts = 3;
   VPortDirectory directory(kVPorts);
@@ -340,9 +340,9 @@ TEST(VPortAggregateTest, ReadersFindNoRouteThatTheVPortNeverHad) {
         return flow / kVPorts;
       });
       if (hashed) aggregated.fetch_add(1);
-      if (route.kind == Route::Kind::kNone && v == 0) continue;  // gone
+      if (route.kind == Route::Kind::kNone && v == 0) continue;  // removed at this moment
       ASSERT_EQ(route.kind, Route::Kind::kRemote);
-      if (route.qpn == Qpn(0)) continue;  // none is up
+      if (route.qpn == Qpn(0)) continue;  // no address is up
       ASSERT_EQ(route.qpn.value() >> 8, v + 1) << "another vPort's address";
       if (!route.ah.IsNone()) {
         ASSERT_EQ(route.ah.value(), route.qpn.value()) << "handle and QPN of two addresses";
@@ -369,7 +369,7 @@ TEST(VPortAggregateTest, ReadersFindNoRouteThatTheVPortNeverHad) {
         directory.SetPath(vports[v], peer.gid, AhIndex::None());
         break;
       case 7:
-        // Gone, and here again: there is no other number free for it.
+        // Removed and added again. It gets the same number, because no other is free.
         if (v == 0) {
           directory.Remove(vports[v]);
           directory.Reclaim(kInUse);

@@ -15,10 +15,10 @@ constexpr int kFieldBits = 24;
 constexpr uint64_t kFieldMask = (uint64_t{1} << kFieldBits) - 1;
 constexpr int kAhShift = kKindBits + kFieldBits;
 constexpr int kHcaPortShift = kAhShift + kFieldBits;
-// Of vPorts that Reclaim looks at while workers wait for the lock.
+// vPorts that Reclaim checks for each time it holds the lock.
 constexpr uint32_t kReclaimedAtATime = 256;
 
-// Not a hash of this process: which flows an address takes is the same after a restart.
+// Not a hash seeded by process: an address must take the same flows after a restart.
 uint64_t KeyOf(const PeerAddress& peer) {
   const uint64_t gid = peer.gid.prefix() * 0x9e37'79b9'7f4a'7c15 + peer.gid.guid().value();
   return gid * 0xc2b2'ae3d'27d4'eb4f + peer.qpn.value();
@@ -61,7 +61,7 @@ Route VPortDirectory::Unpack(uint64_t word) {
 
 Route VPortDirectory::Get(VPortId vport) const { return Unpack(Word(vport)); }
 
-// Stored once between two calls of Reclaim: the cache line stays everybody's.
+// Stores only once between two calls of Reclaim, so the cache line stays shared.
 void VPortDirectory::NoteHeard(VPortId vport) const {
   Chunk* const chunk = ChunkOf(vport);
   if (chunk == nullptr) return;
@@ -80,7 +80,7 @@ Route VPortDirectory::RouteTo(const Address& address) {
           .hca_port = address.hca_port};
 }
 
-// An aggregate's block is complete before its word leads there.
+// Completes an aggregate's block before a word leads to it.
 void VPortDirectory::Publish(VPortId vport) {
   const Entry& entry = entries_[vport.value()];
   if (entry.addresses.size() == 1) return Store(vport, Pack(RouteTo(entry.addresses[0])));
@@ -103,8 +103,8 @@ void VPortDirectory::PublishAggregate(const Entry& entry, Aggregate* aggregate) 
 
 // ---- Making and finding -----------------------------------------------------------------------------------------------
 
-// An id that stands for nothing yet. A removed one comes back as late as possible: a worker may still have it in a batch, and
-// learn it once more after the FDB was flushed of it.
+// Returns an unused number. A removed number is reused as late as possible: a worker may still have it in a batch, and learn
+// it once more after the FDB was flushed.
 VPortId VPortDirectory::Allocate() {
   if (entries_.size() < limit_) {
     const VPortId vport(static_cast<uint32_t>(entries_.size()));
@@ -136,6 +136,7 @@ VPortId VPortDirectory::Intern(const PeerAddress& peer, bool* created) {
     return known->second;
   }
   const auto quota = data_only_.find(peer.gid);
+  // Each queue pair makes a vPort, so one port could otherwise fill the directory.
   if (quota != data_only_.end() && quota->second.size() >= kDataOnlyPerPort) return VPortId::None();
   const VPortId vport = Allocate();
   if (vport.IsNone()) return vport;
@@ -161,7 +162,7 @@ bool VPortDirectory::IsRemote(VPortId vport) const {
   return vport.value() < entries_.size() && !entries_[vport.value()].addresses.empty();
 }
 
-// Which of the addresses of `vport` is at port `gid`, if one is.
+// The index of the only address that `vport` has at port `gid`. Nothing if it has none there, or several.
 absl::optional<size_t> VPortDirectory::OnlyAddressAt(VPortId vport, const Gid& gid) const {
   if (!IsRemote(vport)) return absl::nullopt;
   const std::vector<Address>& addresses = entries_[vport.value()].addresses;
@@ -212,7 +213,7 @@ bool VPortDirectory::IsOfAnotherAnnounced(VPortId vport, const PeerAddress& peer
   return owner != by_peer_.end() && owner->second != vport && entries_[owner->second.value()].capabilities.announced;
 }
 
-// `peer` no longer leads to `vport`; perhaps it leads to another one since.
+// Removes `peer` from the index, unless it already belongs to another vPort.
 void VPortDirectory::Forget(VPortId vport, const PeerAddress& peer) {
   const auto known = by_peer_.find(peer);
   if (known != by_peer_.end() && known->second == vport) by_peer_.erase(known);
@@ -243,7 +244,7 @@ bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addr
 
   const auto before = std::exchange(entry.addresses, {});
   for (const Address& address : before) Forget(vport, address.peer);
-  bool others = before.size() != addresses.size();  // than it had
+  bool others = before.size() != addresses.size();  // true if the set of addresses changes
   for (const VPortAddress& announced : addresses) {
     const auto had =
         std::find_if(before.begin(), before.end(), [&](const Address& address) { return address.peer == announced.peer; });
@@ -314,7 +315,7 @@ void VPortDirectory::Remove(VPortId vport) {
   RemoveLocked(vport);
 }
 
-// A former aggregate's block stays as it is: whoever is reading it began before.
+// A former aggregate's block stays as it is, for readers that began before.
 void VPortDirectory::RemoveLocked(VPortId vport) {
   if (KindOf(Word(vport)) == Route::Kind::kNone) return;
   Entry& entry = entries_[vport.value()];
@@ -329,7 +330,7 @@ void VPortDirectory::RemoveLocked(VPortId vport) {
 // ---- Reclaiming -------------------------------------------------------------------------------------------------------
 
 size_t VPortDirectory::Reclaim(absl::FunctionRef<bool(VPortId)> in_use) {
-  FreeRemoved(in_use);  // first: what is removed now waits for another call
+  FreeRemoved(in_use);  // first, because a vPort removed in this call must wait for the next one
   size_t removed = 0;
   std::vector<VPortId> silent;
   for (uint32_t first = 0; TakeSilent(first, &silent); first += kReclaimedAtATime) {
@@ -355,7 +356,8 @@ bool VPortDirectory::IsSilent(VPortId vport) const {
   return !ChunkOf(vport)->heard[vport.value() % kChunk].load(std::memory_order_relaxed);
 }
 
-// Of kReclaimedAtATime vPorts from `first` on, those that were not heard; the others are from now on. False behind the last.
+// Collects the unheard ones of kReclaimedAtATime vPorts from `first` on, and marks all of them as unheard for the next call.
+// False past the last vPort.
 bool VPortDirectory::TakeSilent(uint32_t first, std::vector<VPortId>* silent) {
   silent->clear();
   absl::MutexLock lock(&mutex_);
@@ -370,6 +372,7 @@ bool VPortDirectory::TakeSilent(uint32_t first, std::vector<VPortId>* silent) {
 
 bool VPortDirectory::RemoveIfSilent(VPortId vport) {
   absl::MutexLock lock(&mutex_);
+  // A datagram may have arrived while in_use was asked without the lock.
   if (!IsSilent(vport)) return false;
   RemoveLocked(vport);
   return true;

@@ -1,26 +1,18 @@
-// VPortDirectory: what a VPortId stands for, published to the workers.
+// VPortDirectory: maps a VPortId to the place of the vPort, and publishes it to the workers.
 //
-// The FDB says which vPort a MAC is behind; the directory says where that vPort is: a local port of the agent, or a remote
-// peer's addresses, each a (GID, QPN) with the address handle that reaches it. Moving a MAC changes the FDB; a peer that
-// restarts, or whose path changes, changes one directory entry however many MACs are behind it. The address handle is an opaque
-// index here: its owner is vswitch/fabric.
+// The FDB says which vPort a MAC is behind. The directory says where that vPort is: a local port of the agent, or the
+// addresses of a remote peer, each a (GID, QPN) with its address handle. Moving a MAC changes the FDB. A peer that restarts,
+// or whose path changes, changes one directory entry, however many MACs are behind it. The address handle is an opaque index
+// here; vswitch/fabric owns it.
 //
-// A peer that was never announced is one data-only vPort for each (GID, QPN). When an agent restarts it comes back with
-// another QPN at the same GID; Readdress then moves its entry, and all MACs behind it, in one step.
+// A peer that has announced nothing is one data-only vPort for each (GID, QPN). When an agent restarts, it returns with
+// another QPN at the same GID; Readdress then moves its entry, and all MACs behind it, in one step. An announced vPort may
+// have several addresses (an aggregate).
 //
-// An announced vPort may have several addresses (an aggregate): each is interned to it, so a MAC does not move between them,
-// and each flow goes to one of those that are up (flow_spread.h). An address that is lost moves its flows only.
+// README.md has the layout of the words, the spread of flows, the reasons why readers need no lock, and the bounds.
 //
-// Bounds. Whoever sends from one queue pair after the other makes a vPort with each. A port has kDataOnlyPerPort of them and no
-// more, so it takes none from others; Reclaim takes back those that nobody hears of any more.
-//
-// Readers. A vPort with one address is one 64-bit word. An aggregate's word points to a block of 64 route words, of which the
-// flow's hash takes one; to lose an address is to store those words that led to it. A block belongs to its VPortId for as long
-// as the directory lives and is not freed before. So whoever reads it through a word that has been replaced meanwhile finds a
-// route that this VPortId had when it began, or has had since, and never another one's.
-//
-// Threads. Get, NoteHeard and generation are wait-free and may be called by any worker for each frame. The rest takes a mutex:
-// slow path only (a peer seen for the first time, a resolved path). Reclaim is called by one thread at a time.
+// Threads. Get, NoteHeard and generation are wait-free; any worker may call them for each frame. The rest takes a mutex and is
+// for the slow path (a peer seen for the first time, a resolved path). One thread at a time calls Reclaim.
 #ifndef EOIB_FDB_VPORT_DIRECTORY_H_
 #define EOIB_FDB_VPORT_DIRECTORY_H_
 
@@ -46,89 +38,89 @@
 
 namespace eoib {
 
-// Where a vPort is, as a worker needs it.
+// Where a vPort is: what a worker needs to send to it.
 struct Route {
   enum class Kind : uint8_t { kNone, kLocal, kRemote, kAggregate };
 
   Kind kind = Kind::kNone;
   uint32_t local_port = 0;       // kLocal: the agent's index of the port, below 2^24
   Qpn qpn;                       // kRemote
-  AhIndex ah = AhIndex::None();  // kRemote; none: no address of the vPort is up
-  uint8_t hca_port = 0;          // kRemote: ours, through which to send
+  AhIndex ah = AhIndex::None();  // kRemote; None(): no address of the vPort is up
+  uint8_t hca_port = 0;          // kRemote: our port, through which to send
 };
 
 class VPortDirectory {
  public:
   static constexpr size_t kMaxAddresses = FlowSpread::kMaxMembers;
-  // Data-only vPorts of one GID. An agent has a queue pair for each of its workers, and a few agents may share a port; one that
-  // restarts is mostly followed, else it leaves vPorts behind until they are reclaimed. 64 is a few times what that takes, and
-  // still a thousand ports have to conspire to fill a directory.
+  // The most data-only vPorts of one GID, so that a sender cannot fill the directory by changing queue pairs. An agent has a
+  // queue pair for each worker, and a few agents may share a port. A restarted agent that is not followed (Readdress) leaves
+  // vPorts behind until they are reclaimed. 64 is a few times what that takes, and it still takes a thousand ports to fill a
+  // directory.
   static constexpr size_t kDataOnlyPerPort = 64;
 
-  // Room for `limit` vPorts, at most 2^20; memory is taken as they come.
+  // Room for `limit` vPorts, at most 2^20. Memory grows with their number.
   explicit VPortDirectory(size_t limit = 65536);
   ~VPortDirectory();
   VPortDirectory(const VPortDirectory&) = delete;
   VPortDirectory& operator=(const VPortDirectory&) = delete;
 
-  // Wait-free. `vport` must have come from this directory (or be None: kNone). Of an aggregate the kind alone.
+  // Wait-free. `vport` must come from this directory, or be None (kNone). For an aggregate only the kind is set.
   Route Get(VPortId vport) const;
-  // The same for one flow, whose hash `flow_hash()` is asked for if the vPort is an aggregate: the address that takes this
-  // flow, as kRemote.
+  // The route of one flow. For an aggregate, calls `flow_hash()` and returns the address that takes this flow, as kRemote.
   template <typename FlowHash>
   Route Get(VPortId vport, FlowHash flow_hash) const;
-  // Wait-free: a datagram of `vport` has come. See Reclaim.
+  // Wait-free. Notes that a datagram of `vport` arrived; see Reclaim.
   void NoteHeard(VPortId vport) const;
-  // Changes whenever an address may stand for another vPort than before (Readdress, Remove, Announce with other addresses):
-  // what a worker remembers of Intern is void then.
+  // Changes whenever an address may have gone to another vPort (Readdress, Remove, Announce with other addresses). A worker's
+  // cached results of Intern are then invalid.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
-  // A new vPort for the agent's local port `local_port`. None if the directory is full.
+  // Adds a vPort for the agent's local port `local_port`. Returns None if the directory is full.
   VPortId AddLocal(uint32_t local_port);
-  // The vPort that has the address `peer`, made if it is new (*created, if given, tells). None if the directory is full, or the
-  // port has as many data-only vPorts as it may have.
+  // Returns the vPort that has the address `peer`, and makes it if it is new (then sets *created, if given). None if the
+  // directory is full or the port has kDataOnlyPerPort data-only vPorts.
   VPortId Intern(const PeerAddress& peer, bool* created = nullptr);
   // The vPort that has the address `peer`, or None.
   VPortId Find(const PeerAddress& peer) const;
 
-  // The peer behind `vport`: of an aggregate its first address. Nothing if it is local or gone.
+  // The address of `vport`; for an aggregate the first one. Nothing if the vPort is local or gone.
   absl::optional<PeerAddress> Peer(VPortId vport) const;
   // Its address at port `gid`; nothing if it has none there, or several.
   absl::optional<PeerAddress> AddressAt(VPortId vport, const Gid& gid) const;
-  // All vPorts that lead to `peer`. The one that it stands for is the first; others did when they were readdressed, or before
-  // it was announced whose it is.
+  // All vPorts that lead to `peer`. The first is the one that owns the address. Others lead there because they were
+  // readdressed, or because an announcement gave the address to another vPort.
   std::vector<VPortId> LeadingTo(const PeerAddress& peer) const;
   // All addresses of `vport`; none if it is local or gone.
   std::vector<VPortAddress> Addresses(VPortId vport) const;
 
-  // `vport`, a remote peer's, has announced what it can and that it is at `addresses`, of which peer and hca_port count here.
-  // The caller has heard so from each of them: whoever announces an address first has it. What is known of the paths to those
-  // that it had stays; for the new ones there are none yet. None of them is lost. An address of a data-only vPort becomes this
-  // one's (that vPort still leads there, until the MACs behind it have been heard from here and it is reclaimed). False, and
-  // nothing changed, if `vport` is not a remote's, there are none or more than kMaxAddresses, two are the same, or one is
-  // another announced vPort's.
+  // `vport`, a remote peer's, has announced its capabilities and `addresses`, of which only peer and hca_port are used. The
+  // caller must have heard the announcement from each address: the first to announce an address keeps it. Addresses that it
+  // had before keep their paths; new ones have none yet. All of them count as heard, so none is lost. An address of a
+  // data-only vPort passes to `vport`; the data-only vPort still leads there until the MACs behind it have moved here and it
+  // is reclaimed. Returns false and changes nothing if `vport` is not remote, there are no addresses or more than
+  // kMaxAddresses, two are equal, or one belongs to another announced vPort.
   bool Announce(VPortId vport, absl::Span<const VPortAddress> addresses, const VPortCapabilities& capabilities);
-  // `vport`'s address at the port of `peer` is now `peer`, which was heard. Its address handle stays: the path is the port's,
-  // not the QP's. If `peer` had a vPort already, that one now means `vport`'s new address too. False if AddressAt finds none
-  // there, or `peer` is an announced vPort's: what is inferred does not displace what was said.
+  // Replaces `vport`'s address at the GID of `peer` by `peer`, which was heard. The address handle stays, because the path
+  // belongs to the port, not to the QP. If another vPort had the address `peer`, both lead there now. False if `vport` has no
+  // address at that GID, or several, or if `peer` belongs to another announced vPort: an inference does not override an
+  // announcement.
   bool Readdress(VPortId vport, const PeerAddress& peer);
-  // The path to port `gid`, for the addresses that `vport` has there. False if there are none.
+  // Sets the path to port `gid`, for all addresses that `vport` has there. False if it has none.
   bool SetPath(VPortId vport, const Gid& gid, AhIndex ah, Lid lid = Lid());
-  // `peer`, an address of `vport`, is lost, or is there again. False if it is not its address.
+  // Marks `peer`, an address of `vport`, as lost or as back. False if it is not an address of `vport`.
   bool SetLost(VPortId vport, const PeerAddress& peer, bool lost);
-  // The caller has flushed the FDB of it.
+  // Removes `vport`. The caller has flushed its FDB entries.
   void Remove(VPortId vport);
 
-  // Removes the data-only vPorts that were not heard since the last call and that are not `in_use` (the FDB has no entry of
-  // them; asked without a lock); returns how many. A worker may have one in its batch still and learn it once more. Such an
-  // entry floods, because its vPort is gone, until its MAC is heard anew; and the number of a vPort that was removed is not
-  // given to another before a later call has found that it is not `in_use`. Announced vPorts go when their announcer does.
-  // Call it every ten seconds or so.
+  // Removes the data-only vPorts that were not heard since the last call and are not `in_use` (the FDB has no entry of them);
+  // returns how many. Calls `in_use` without a lock. A worker may still have such a vPort in its batch and learn it once more;
+  // that entry floods until its MAC is heard again. So the number of a removed vPort is reused only after a later call has
+  // found it not `in_use`. Announced vPorts leave with their announcer. Call it about every ten seconds.
   size_t Reclaim(absl::FunctionRef<bool(VPortId)> in_use);
 
   struct Row {
     VPortId vport;
-    Route route;  // of an aggregate the kind alone
+    Route route;  // for an aggregate only the kind is set
     VPortState state;
     std::vector<VPortAddress> addresses;  // none if local
     VPortCapabilities capabilities;
@@ -136,8 +128,8 @@ class VPortDirectory {
   std::vector<Row> Dump() const;
 
  private:
-  // A route in one word: kind 2 bits, QPN or local port 24, address-handle index 24, HCA port 8, from the lowest on. Or kind
-  // kAggregate and the address of a block, whose alignment leaves room for it.
+  // A route in one word, from the lowest bit: kind 2 bits, QPN or local port 24, address-handle index 24, HCA port 8. For an
+  // aggregate: kind kAggregate and the address of its block, whose alignment leaves the low bits free.
   static constexpr uint64_t kKindMask = 3;
   static constexpr size_t kChunk = 1024;
   struct Chunk {
@@ -149,7 +141,7 @@ class VPortDirectory {
   };
 
   struct Address : VPortAddress {
-    uint64_t key = 0;  // in the spread; stays when the agent restarts
+    uint64_t key = 0;  // for FlowSpread; stays when the agent restarts
   };
   struct Entry {
     std::vector<Address> addresses;  // none if local or gone
@@ -188,15 +180,15 @@ class VPortDirectory {
 
   const size_t limit_;
   std::atomic<uint64_t> generation_{0};
-  std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // appended to only
+  std::unique_ptr<std::atomic<Chunk*>[]> chunks_;  // chunks are added, never removed
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PeerAddress, VPortId> by_peer_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Gid, std::vector<VPortId>> data_only_ ABSL_GUARDED_BY(mutex_);  // vPorts of a port
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);                                // by VPortId
-  // By VPortId, of all that ever were aggregates.
+  // By VPortId, of all vPorts that ever were aggregates: a late reader may still hold a block's address.
   absl::flat_hash_map<VPortId, std::unique_ptr<Aggregate>> aggregates_ ABSL_GUARDED_BY(mutex_);
-  std::deque<VPortId> removed_ ABSL_GUARDED_BY(mutex_);  // the FDB may have them yet
-  std::deque<VPortId> free_ ABSL_GUARDED_BY(mutex_);     // taken again, the oldest first, when no fresh ones are left
+  std::deque<VPortId> removed_ ABSL_GUARDED_BY(mutex_);  // the FDB may still have entries of them
+  std::deque<VPortId> free_ ABSL_GUARDED_BY(mutex_);     // reused, the oldest first, when no fresh number is left
 };
 
 inline VPortDirectory::Chunk* VPortDirectory::ChunkOf(VPortId vport) const {
@@ -204,7 +196,7 @@ inline VPortDirectory::Chunk* VPortDirectory::ChunkOf(VPortId vport) const {
   return chunks_[vport.value() / kChunk].load(std::memory_order_acquire);
 }
 
-// Zero, which is kNone, for None and for what never came from this directory.
+// Zero, which is kNone, for None and for a number that this directory never gave out.
 inline uint64_t VPortDirectory::Word(VPortId vport) const {
   const Chunk* const chunk = ChunkOf(vport);
   return chunk == nullptr ? 0 : chunk->words[vport.value() % kChunk].load(std::memory_order_acquire);

@@ -57,7 +57,7 @@ TEST(VPortDirectoryTest, ReaddressMovesThePeerAndKeepsItsPath) {
   EXPECT_FALSE(directory.Readdress(vport, Peer(2, 0x99))) << "another port's: its path would be wrong";
 }
 
-// An agent that restarts may be known by two vPorts: a frame of an unknown MAC made one before a known MAC led to the other.
+// A restarted agent may have two vPorts: a frame of an unknown MAC made one before a known MAC led to the other.
 TEST(VPortDirectoryTest, AllVPortsThatLeadToAQueuePairAreFound) {
   VPortDirectory directory;
   const VPortId before = directory.Intern(Peer(1, 1));
@@ -127,7 +127,8 @@ TEST(VPortDirectoryTest, BehavesAsAMap) {
   }
 }
 
-// One word: QPN and handle are of one moment. Each QPN has no handle at first, and then the one of its own number.
+// QPN and handle share one word, so both are of one moment. Each QPN has no handle at first, and then the one with its own
+// number.
 TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 1));
@@ -186,7 +187,7 @@ TEST(VPortDirectoryTest, OnlyAFullDirectoryGivesARemovedNumberAgainAndTheOldestF
   EXPECT_EQ(directory.Peer(first), Peer(4, 1));
 }
 
-// A worker may learn it once more after the FDB was flushed of it: its MACs must not come to be another's.
+// A worker may learn a removed vPort once more after its entries were flushed. Those MACs must not end up at another peer.
 TEST(VPortDirectoryTest, ARemovedNumberIsNotUsedAgainWhileTheFdbHasIt) {
   VPortDirectory directory(1);
   const VPortId vport = directory.Intern(Peer(1, 1));
@@ -273,7 +274,7 @@ TEST(VPortDirectoryTest, WhoIsHeardWhileTheFdbIsAskedStays) {
       [&] { directory.Announce(vport, {{{.peer = Peer(1, 2)}}}, {}); },
   };
   for (const auto& way : ways) {
-    directory.Reclaim(kInUse);  // so that nothing was heard since
+    directory.Reclaim(kInUse);  // so that the vPort counts as unheard
     EXPECT_EQ(directory.Reclaim([&way](VPortId) {
       way();
       return false;
