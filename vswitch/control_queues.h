@@ -1,8 +1,8 @@
-// What a worker and control tell each other about one VES.
+// The two queues between a worker and control, for one VES: Punt (worker to control) and Injected (control to worker).
 //
-// The worker decides everything that a frame needs at once (learning, flooding) and punts what takes time: resolving a peer's
-// path, and knowing of a move. Control answers through the directory (a published address handle) and asks the worker to retry
-// what waits for it.
+// The worker does at once what a frame needs (learning, flooding) and punts what takes time: resolving a peer's path,
+// reporting a move. Control answers through the directory (a published address handle) and asks the worker to retry held
+// frames.
 #ifndef EOIB_VSWITCH_CONTROL_QUEUES_H_
 #define EOIB_VSWITCH_CONTROL_QUEUES_H_
 
@@ -22,25 +22,25 @@ namespace eoib {
 // Worker to control.
 struct Punt {
   enum class Kind : uint8_t {
-    kNewPeer,      // `vport` was made for `peer`, seen for the first time: resolve it
-    kReaddressed,  // the agent at `peer` came back with another QPN: verify its path
+    kNewPeer,      // `vport` was made for `peer`, seen for the first time; resolve its path
+    kReaddressed,  // the agent at `peer` returned with another QPN or LID; verify its path
     kUnresolved,   // a frame waits for the path to `vport`
-    kMoved,        // `key` is behind `vport` now, was behind `previous`
-    kFrozen,       // `key` moves too often, the last time from `previous` to `vport`, and is frozen at its home
-    kFlapping,     // `key` moves too often, the last time from `previous` to `vport`, and is not frozen
+    kMoved,        // `key` moved to `vport` from `previous`
+    kFrozen,       // `key` moves too often, last from `previous` to `vport`, and is frozen at its home
+    kFlapping,     // `key` moves too often, last from `previous` to `vport`, but is not frozen
   };
   Kind kind = Kind::kNewPeer;
   VPortId vport;
   VPortId previous;
   PeerAddress peer;
-  Lid slid;  // kNewPeer, kReaddressed: the way back, from the work completion
+  Lid slid;  // kNewPeer, kReaddressed: the return path, from the work completion
   Sl sl;
   FdbKey key;
 };
 using PuntQueue = SpscQueue<Punt, 1024>;
 
-// The worker's side. A punt that finds the queue full is counted and lost: false. Who has something to say that does not come
-// up again by itself says it again.
+// For the worker. If the queue is full, counts the punt as lost and returns false. A caller whose punt does not recur by
+// itself must repeat it.
 inline bool SendPunt(const Punt& punt, PuntQueue* punts, ForwarderCounters* counters) {
   if (punts->Push(punt)) {
     punts->Notify();
@@ -59,21 +59,21 @@ struct Injected {
   std::array<uint8_t, kMaxFrame> frame{};
 };
 
-// What control asks a worker for. A frame that finds the queue full is counted, and the worker gives it its disposition. The
-// request to retry held frames is a flag, which finds room always.
+// Requests from control to a worker. A frame that finds the queue full is counted here, and the worker later counts it as
+// dropped. The request to retry held frames is a flag, so it cannot be lost.
 class InjectQueue {
  public:
-  // Control. Notify once after a burst.
+  // For control. Call Notify once after a burst.
   void Push(const Injected& frame) {
     if (!frames_.Push(frame)) refused_.fetch_add(1, std::memory_order_relaxed);
   }
-  // A path was published: send what waits for it.
+  // A path was published: asks the worker to send the frames that wait for it.
   void RetryHeld() { retry_held_.store(true, std::memory_order_release); }
   void Notify() { frames_.Notify(); }
 
-  // The worker.
+  // For the worker.
   bool Pop(Injected* frame) { return frames_.Pop(frame); }
-  // Whether RetryHeld was called, how many frames were refused, since the last call.
+  // Since the last call: whether RetryHeld was called; how many frames were refused.
   bool TakeRetryHeld() { return retry_held_.exchange(false, std::memory_order_acquire); }
   uint64_t TakeRefused() { return refused_.exchange(0, std::memory_order_relaxed); }
   int fd() const { return frames_.fd(); }

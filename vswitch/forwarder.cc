@@ -10,7 +10,7 @@
 namespace eoib {
 namespace {
 
-// The room in front of a frame that InsertVlanTag and the EoIB header take.
+// InsertVlanTag and the EoIB header need room in front of a frame.
 static_assert(BufferPool::kFrameOffset >= BufferPool::kGrhOffset + kGrhSize + kEoibHeaderSize);
 static_assert(BufferPool::kGrhOffset >= kVlanTagSize, "a tag moves the GRH's place down, and it must stay in the buffer");
 
@@ -27,8 +27,8 @@ DropReason StripFcs(Frame* frame) {
   return DropReason::kNone;
 }
 
-// Reserved groups are for the bridges at the two ends of a link. The switch is one bridge, and its fabric is not that link. STP
-// and LLDP pass by default, as a VM's owner expects of a plain wire.
+// Reserved groups (IEEE 802.1Q-2018 Table 8-1) end at the bridge at the other end of a link. The whole switch is one bridge,
+// so it does not forward them; but STP and LLDP pass by default, as on a plain wire.
 bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
   const int group = LinkLocalGroup(destination);
   return group >= 0 && (group_fwd_mask >> group & 1) == 0;
@@ -37,7 +37,7 @@ bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
 // A control message has no tag.
 bool IsControlMessage(const EthernetInfo& ethernet) { return !ethernet.tagged && ethernet.ethertype == kEtherTypeControl; }
 
-// The frame that a request sends.
+// The Ethernet frame in a send request.
 absl::Span<const uint8_t> FrameOf(const SendRequest& request) {
   return {request.payload + kEoibHeaderSize, request.length - kEoibHeaderSize};
 }
@@ -81,7 +81,7 @@ uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned) 
   return index;
 }
 
-// Keeps the packets for which `step` returns kNone; counts and frees the others.
+// Keeps the packets for which `step` returns kNone. Counts and frees the others.
 template <typename Step>
 void Forwarder::KeepIf(Step step) {
   size_t kept = 0;
@@ -157,14 +157,14 @@ bool Forwarder::PollInjected() {
   return true;
 }
 
-// Frames that control wanted to inject: they entered, and ended here.
+// Counts frames that control wanted to inject as received and dropped, for the conservation law.
 void Forwarder::CountNotInjected(uint64_t frames, DropReason reason) {
   if (frames == 0) return;
   CountIn(frames, &counters_.from_ports);
   counters_.drop(reason).Add(frames);
 }
 
-// In batches, until none is left whose path is known.
+// Sends the held frames whose path is known, in batches.
 void Forwarder::RetryHeld() {
   for (bool full = true; full;) {
     held_.TakeIf([this](const HeldFrames::Held& held) { return send_count_ != kBatch && RetryOne(held); });
@@ -221,7 +221,7 @@ void Forwarder::ForwardFromPort(uint32_t index) {
   LocalPort& port = ports_[index];
   ParseHeaders();
   AdmitFromPort(port);
-  Canonicalise();     // tag, minimum size, checksum: from here on as on the fabric
+  Canonicalise();     // tag, minimum size, checksum: from here on in fabric form
   LearnLocal(&port);  // before delivery, so a reply never floods
   Resolve(index);
   Transmit(index);
@@ -251,7 +251,9 @@ void Forwarder::Decapsulate(size_t received) {
 DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
   if (!datagram.ok) return DropReason::kReceiveError;
   if (!datagram.has_grh) return DropReason::kNoGrh;
+  // The HCA loops our own multicast back to us.
   if (datagram.source() == uplink_.own) return DropReason::kOwnMulticast;
+  // The flood group is the only one that this version joins.
   if (datagram.dgid.IsMulticast() && datagram.dgid != options_.flood_mgid.gid()) return DropReason::kGroupMismatch;
   uint8_t* frame = parts_.pool->Frame(datagram.buffer);
   EoibHeader header;
@@ -327,7 +329,7 @@ DropReason Forwarder::CanonicaliseOne(Packet* packet) {
   PadToMinimum(&packet->frame, packet->ethernet.tagged);
   if (!packet->frame.checksum.needed) return DropReason::kNone;
   if (!PrepareChecksum(packet->frame.bytes(), packet->frame.checksum, &packet->vouched)) return DropReason::kBadChecksumRequest;
-  if (packet->vouched == L4Checksum::kNone) packet->frame.checksum = {};  // it was finished in the frame
+  if (packet->vouched == L4Checksum::kNone) packet->frame.checksum = {};  // PrepareChecksum completed it in the frame
   return DropReason::kNone;
 }
 
@@ -344,15 +346,15 @@ void Forwarder::LearnLocal(LocalPort* port) {
 void Forwarder::LearnRemote() {
   for (size_t i = 0; i < batch_size_; ++i) {
     keys_[i] = batch_[i].source;
-    const bool same = i > 0 && SamePath(*batch_[i].datagram, *batch_[i - 1].datagram);  // a peer's datagrams come in a row
+    const bool same = i > 0 && SamePath(*batch_[i].datagram, *batch_[i - 1].datagram);  // peers send in bursts
     vports_[i] = batch_[i].from = same ? vports_[i - 1] : peers_.VPortOf(*batch_[i].datagram, keys_[i]);
   }
   LearnBatch(FdbOrigin::kRemoteLearned);
   Passed(Stage::kLearn);
 }
 
-// keys_[i] was heard from vports_[i]. What is not known so is learned one by one. A pinned MAC is never learned elsewhere, so
-// an impostor's frame is always among these, and others do not pay for the check.
+// keys_[i] was heard from vports_[i]. Refreshes known sources, and learns the others one by one. A pinned MAC is never learned
+// elsewhere, so an impostor's frame is always among the others, and known sources do not pay for the check.
 void Forwarder::LearnBatch(FdbOrigin origin) {
   const size_t stale = parts_.fdb->Refresh({keys_.data(), batch_size_}, {vports_.data(), batch_size_}, absl::MakeSpan(stale_));
   bool any_impostor = false;
@@ -362,7 +364,7 @@ void Forwarder::LearnBatch(FdbOrigin origin) {
       any_impostor = batch_[at].is_impostor = true;
       continue;
     }
-    if (vports_[at].IsNone()) {  // the directory is full, or its port's part: its frames are delivered, its MACs flood
+    if (vports_[at].IsNone()) {  // directory or port quota full: deliver its frames, let its MACs flood
       counters_.unknown_senders.Add();
       continue;
     }
@@ -381,7 +383,7 @@ bool Forwarder::IsPinnedElsewhere(FdbKey source, VPortId from) const {
   return port.vport != from && port.vlan.Egress(source.vid(), &strip);
 }
 
-// The rest of the batch, too, is from the vPort that followed.
+// If the newcomer at `at` is a restarted agent, replaces its vPort in the rest of the batch by the agent's former one.
 void Forwarder::FollowRestart(size_t at) {
   const VPortId newcomer = vports_[at];
   const VPortId vport = peers_.Follow(newcomer, keys_[at]);
@@ -413,7 +415,7 @@ void Forwarder::Resolve(uint32_t ingress) {
   Passed(Stage::kResolve);
 }
 
-// Split horizon lives here.
+// Finds the egress of one frame and applies split horizon.
 DropReason Forwarder::ResolveOne(uint32_t ingress, Packet* packet) const {
   const bool group = packet->ethernet.destination.IsGroup();
   if (group) packet->to = VPortId::None();
@@ -430,12 +432,12 @@ DropReason Forwarder::ResolveOne(uint32_t ingress, Packet* packet) const {
     case Route::Kind::kNone:
       break;
   }
-  packet->to = VPortId::None();  // the vPort went away under the entry
+  packet->to = VPortId::None();  // the vPort was removed while the entry still names it: flood
   return FloodReachesSomebody(ingress, packet->destination.vid()) ? DropReason::kNone : DropReason::kNoEgress;
 }
 
 bool Forwarder::FloodReachesSomebody(uint32_t ingress, Vid vid) const {
-  if (ingress != kFabric) return true;  // the fabric
+  if (ingress != kFabric) return true;  // a flood from a port always goes to the fabric
   bool strip;
   return std::any_of(ports_.begin(), ports_.end(), [&](const LocalPort& port) { return port.vlan.Egress(vid, &strip); });
 }
@@ -458,7 +460,7 @@ void Forwarder::Transmit(uint32_t ingress) {
   Passed(Stage::kFlush);
 }
 
-// Local copies first: they are written while the buffer is still ours; the fabric's copy takes it along.
+// Local copies go first: the send to the fabric takes the buffer over.
 void Forwarder::TransmitFlood(uint32_t ingress, Packet* packet) {
   const bool from_fabric = ingress == kFabric;
   for (uint32_t i = 0; i < ports_.size(); ++i) {
@@ -485,7 +487,7 @@ Route Forwarder::FloodRoute() const {
   return {.kind = Route::Kind::kRemote, .qpn = Qpn(Qpn::kMulticast), .ah = AhIndex(flood_ah_.load(std::memory_order_acquire))};
 }
 
-// Of an aggregate the address that takes the frame's flow.
+// For an aggregate, the route to the address that takes the frame's flow.
 Route Forwarder::RouteTo(VPortId vport, absl::Span<const uint8_t> frame) const {
   return parts_.directory->Get(vport, [this, frame] { return FlowHash(options_.flow_seed, frame); });
 }
@@ -494,7 +496,7 @@ void Forwarder::TransmitKnown(Packet* packet) {
   counters_.egress_copies.Add();
   const Route route = RouteTo(packet->to, packet->frame.bytes());
   if (route.kind == Route::Kind::kRemote) return QueueToFabric(packet, packet->to, route.ah, route.qpn);
-  // It was there when the frame was resolved.
+  // The vPort was removed after Resolve.
   if (ABSL_PREDICT_FALSE(route.kind == Route::Kind::kNone)) return Discard(packet->frame.buffer, DropReason::kUnresolved);
   LocalPort& port = ports_[route.local_port];
   bool strip = false;
@@ -510,9 +512,8 @@ void Forwarder::TransmitKnown(Packet* packet) {
 
 void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
   strip &= packet.ethernet.tagged;
-  // Where a trunk's native VLAN would be untagged but another tag is behind this one, the frame would come to be of that one's
-  // VLAN. With its tag it says the same and cannot be mistaken. At an access port there is no other VLAN: what is left is
-  // payload.
+  // If another tag follows the native VLAN's tag, removing the first would put the frame into the inner tag's VLAN. So on a
+  // trunk the tag stays; its meaning is the same. An access port knows one VLAN only, so there the inner tag is payload.
   if (packet.ethernet.ethertype == kEtherTypeVlan && port->vlan.mode == PortMode::kTrunk) strip = false;
   const DropReason reason = port->port->Transmit(packet.frame, strip);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
@@ -534,8 +535,8 @@ void Forwarder::FlushToPort(LocalPort* port) {
   port->taken = port->taken_bytes = 0;
 }
 
-// Who was behind a port that is down may be reached through another port, as behind a bridge with two: it is forgotten, once,
-// and what is for it floods until it speaks.
+// Flushes the MACs learned on a port when it goes down, once: they may be reachable through another port, as behind a bridge
+// with two links. Frames for them flood until they are heard again.
 void Forwarder::CountLost(LocalPort* port, size_t frames, DropReason reason) {
   counters_.drop(reason).Add(frames);
   port->counters->dropped.Add(frames);
@@ -547,7 +548,7 @@ void Forwarder::CountLost(LocalPort* port, size_t frames, DropReason reason) {
 void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn) {
   uint8_t* payload = packet->frame.data - kEoibHeaderSize;
   if (options_.header_form == HeaderForm::kAlternative && packet->vouched != L4Checksum::kNone) {
-    // That header has no place to vouch in. Local copies are out already, so the frame may change.
+    // The alternative header cannot vouch for a checksum. Local copies have been written already, so the frame may change.
     CompleteChecksum(packet->frame.bytes(), packet->frame.checksum);
     packet->vouched = L4Checksum::kNone;
   }
@@ -564,6 +565,7 @@ void Forwarder::QueueToFabric(Packet* packet, VPortId vport, AhIndex ah, Qpn qpn
 }
 
 void Forwarder::Hold(const SendRequest& request, VPortId vport) {
+  // One punt for each vPort is enough, not one per frame.
   if (!held_.Has(vport)) SendPunt({Punt::Kind::kUnresolved, vport, VPortId::None(), {}, {}, {}, {}}, parts_.punts, &counters_);
   if (!held_.Add({vport, request, parts_.clock->Now() + options_.hold})) {
     Discard(request.buffer, DropReason::kUnresolved);
@@ -572,8 +574,8 @@ void Forwarder::Hold(const SendRequest& request, VPortId vport) {
   parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
 }
 
-// A handle that control has replaced since the frame's route was looked up is retired, and the better one is published (or
-// another address of the aggregate, if that one is lost): such frames are sent once more.
+// Control may have replaced an address handle after the frame's route was looked up. The send then fails as unresolved, while
+// the directory already has the new handle (or another address of the aggregate). Such frames are sent once more.
 void Forwarder::FlushToFabric() {
   for (bool first = true; send_count_ != 0; first = false) {
     if (ABSL_PREDICT_TRUE(uplink_.endpoint != nullptr)) {

@@ -1,21 +1,20 @@
-// Forwarder: the data path of one VES on one worker. Frames enter from local ports and from the fabric, in batches, and leave
+// Forwarder: the data path of one VES on one worker. Frames enter in batches from local ports and from the fabric, and leave
 // to either.
 //
-// The frame's way, in both directions, is the same table of contents (forwarder.cc):
+// A batch passes these stages (ForwardFromPort and ForwardFromFabric in forwarder.cc):
 //
 //     from a port:    ParseHeaders  AdmitFromPort    Canonicalise  LearnLocal   Resolve  Transmit
 //     from the fabric: Decapsulate  ParseHeaders  AdmitFromFabric  LearnRemote  Resolve  Transmit
 //
-// Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Access and native
-// tags come on when a frame enters at a port and are left out when it leaves at one.
+// Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Ports add access
+// and native tags on entry and remove them on exit.
 //
-// Split horizon. A frame from the fabric never goes back to the fabric, a frame from a port never back to that port. Local
-// ports of one VES switch locally, unless this agent is a limited member of the partition: limited members are isolated from
-// each other, on one host as between hosts.
+// Split horizon: a frame from the fabric never returns to the fabric, and a frame from a port never returns to that port.
+// Local ports of one VES switch locally, unless this agent is a limited member of the partition: limited members are isolated
+// from each other, also on one host.
 //
-// Threads. The worker that owns the forwarder calls everything but the setters at the end of the public part, which control may
-// call at any time, and Rebind, which control calls while the worker is stopped. The forwarder knows the FDB, the directory of
-// resolved peers, and two queues; it never waits.
+// Threads. The worker that owns the forwarder calls everything, with two exceptions: control may call the setters at the end
+// of the public part at any time, and calls Rebind while the worker is stopped. The forwarder never waits.
 #ifndef EOIB_VSWITCH_FORWARDER_H_
 #define EOIB_VSWITCH_FORWARDER_H_
 
@@ -47,16 +46,16 @@
 
 namespace eoib {
 
-// A local port's place in the VES.
+// A local port and its state in the VES.
 struct LocalPort {
   Port* port = nullptr;
   VlanPolicy vlan;
   VPortId vport;
   std::unique_ptr<PortCounters> counters = std::make_unique<PortCounters>();
-  // Of the batch under way: frames that the port took, and their bytes.
+  // In the current batch: frames that the port took, and their bytes.
   size_t taken = 0;
   size_t taken_bytes = 0;
-  bool has_stations = false;  // addresses may be known behind it
+  bool has_stations = false;  // MACs may have been learned behind it
 };
 
 class Forwarder {
@@ -64,20 +63,20 @@ class Forwarder {
   static constexpr size_t kBatch = 64;
 
   struct Options {
-    VlanSet vlans = VlanSet::All();  // the VES's
+    VlanSet vlans = VlanSet::All();  // VLANs of the VES
     uint16_t group_fwd_mask = kDefaultGroupForwardMask;
     Mgid flood_mgid;
     HeaderForm header_form = HeaderForm::kEoib;
-    absl::Duration hold = absl::Seconds(1);  // how long a frame waits for a path
-    uint64_t flow_seed = 0;                  // of the hash that chooses an aggregate's address; a secret
+    absl::Duration hold = absl::Seconds(1);  // how long a frame is held for a path
+    uint64_t flow_seed = 0;                  // seed of the flow hash, which chooses an aggregate's address; secret
   };
-  // The forwarder's place on the fabric.
+  // The forwarder's connection to the fabric.
   struct Uplink {
-    UdEndpoint* endpoint = nullptr;  // its pool is the forwarder's. Null: there is none now, local ports switch on
-    PeerAddress own;                 // what our own multicast carries as its source
-    bool limited_member = false;     // of the partition: no local switching
+    UdEndpoint* endpoint = nullptr;  // uses the forwarder's pool. Null: none now; local ports still switch
+    PeerAddress own;                 // source address of our own multicast, to recognise its copies
+    bool limited_member = false;     // limited member of the partition: no local switching
   };
-  // What a forwarder works with; all outlive it.
+  // The objects that a forwarder works with. All outlive it.
   struct Parts {
     BufferPool* pool;
     Fdb* fdb;
@@ -93,13 +92,13 @@ class Forwarder {
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
 
-  // Before the worker runs. Returns the port's index. In the VLANs that the port carries, a frame whose source is `pinned` is
-  // dropped if it comes from anywhere else; zero: none is.
+  // Call it before the worker runs. Returns the port's index. In the VLANs that the port carries, a frame with source `pinned`
+  // from anywhere else is dropped; a zero MAC pins nothing.
   uint32_t AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned = MacAddr());
-  // The worker: `probe`, which outlives its use, is told of each stage from now on; null: nobody is.
+  // For the worker: reports each stage to `probe` from now on; null: to none. `probe` must outlive its use.
   void SetProbe(StageProbe* probe) { probe_ = probe; }
 
-  // Each handles one batch and returns whether there was anything.
+  // Each handles one batch and returns whether there was work.
   bool PollFabric();
   bool PollPort(uint32_t index);
   bool PollInjected();
@@ -108,8 +107,8 @@ class Forwarder {
   void Housekeep();
   bool HasHeldFrames() const { return !held_.empty(); }
 
-  // While no worker runs: takes another uplink, or none. Sends of the former endpoint that have not completed are counted as
-  // dropped; frames that wait for a path go on waiting. The former endpoint may then be destroyed.
+  // While no worker runs: changes to another uplink, or to none. Counts incomplete sends of the former endpoint as dropped;
+  // held frames stay held. The former endpoint may then be destroyed.
   void Rebind(const Uplink& uplink);
 
   UdEndpoint* endpoint() const { return uplink_.endpoint; }
@@ -117,14 +116,14 @@ class Forwarder {
   const std::vector<LocalPort>& ports() const { return ports_; }
   const ForwarderCounters& counters() const { return counters_; }
 
-  // Any thread. The handle of the flood group; none while the group is not joined.
+  // Any thread. The address handle of the flood group; None() while the group is not joined.
   void SetFloodHandle(AhIndex ah) { flood_ah_.store(ah.value(), std::memory_order_release); }
-  // Any thread. The largest frame from the destination MAC on, with its tag: the flood group's MTU less 4.
+  // Any thread. The largest frame, from the destination MAC on, with its tag: the flood group's MTU minus 4.
   void SetMtu(uint32_t bytes) { mtu_.store(bytes, std::memory_order_release); }
   uint32_t mtu() const { return mtu_.load(std::memory_order_acquire); }
 
  private:
-  // A frame in the batch, and what the stages found out about it.
+  // A frame in the batch, with the results of the stages.
   struct Packet {
     Frame frame;
     EthernetInfo ethernet;
@@ -138,7 +137,7 @@ class Forwarder {
   };
   static constexpr uint32_t kFabric = 0xffffffff;
 
-  // Stages. Each goes over the batch; a frame that ends there is counted, freed and taken out.
+  // Stages. Each goes over the batch. A frame that ends in a stage is counted, freed and removed from the batch.
   void ForwardFromPort(uint32_t port);
   void ForwardFromFabric();
   void RetryHeld();
@@ -184,7 +183,7 @@ class Forwarder {
   template <typename Step>
   void KeepIf(Step step);
   void CountIn(size_t frames, Counter* side);
-  // The last word of a stage.
+  // Reports the end of a stage to the probe.
   void Passed(Stage stage) {
     if (ABSL_PREDICT_FALSE(probe_ != nullptr)) probe_->Passed(stage);
   }
@@ -192,20 +191,20 @@ class Forwarder {
   const Options options_;
   const Parts parts_;
   Uplink uplink_;
-  bool told_of_failure_ = false;  // control knows that the uplink's endpoint has failed
+  bool told_of_failure_ = false;  // control was notified that the uplink's endpoint failed
   std::vector<LocalPort> ports_;
-  absl::flat_hash_map<MacAddr, uint32_t> pinned_;  // which of ports_ has the MAC
+  absl::flat_hash_map<MacAddr, uint32_t> pinned_;  // pinned MAC to index in ports_
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;
   PeerTracker peers_;
-  // Of moves control is told for its log alone. They can come with each frame, and must leave it room for what it has to do.
+  // Move punts are only logged and any frame may cause one, so rate-limit them: they must not crowd out other punts.
   static constexpr int kMovesTold = 10;  // a second
   TokenBucket moves_told_, damped_told_;
   HeldFrames held_;
   StageProbe* probe_ = nullptr;
 
-  // The batch under way.
+  // The current batch.
   std::array<Packet, kBatch> batch_;
   size_t batch_size_ = 0;
   std::array<Frame, kBatch> frames_;
@@ -214,7 +213,7 @@ class Forwarder {
   std::array<VPortId, kBatch> vports_;
   std::array<uint16_t, kBatch> stale_;
   std::array<SendRequest, kBatch> sends_;
-  std::array<VPortId, kBatch> send_vports_;  // None: to the group
+  std::array<VPortId, kBatch> send_vports_;  // None: the flood group
   std::array<DropReason, kBatch> results_;
   size_t send_count_ = 0;
 };

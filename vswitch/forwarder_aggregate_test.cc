@@ -1,5 +1,5 @@
-// Peers with several addresses: where each flow goes, while addresses are lost, come back and restart. Two hosts of the test's
-// subnet are the two ports of one peer.
+// Peers with several addresses: where each flow goes while addresses are lost, return and restart. Two hosts of the test's
+// subnet play the two ports of one peer.
 #include <map>
 #include <set>
 
@@ -18,7 +18,7 @@ constexpr uint64_t kFlows = 64;
 
 class ForwarderAggregateTest : public ForwarderTest {
  protected:
-  // h1 knows B behind the peer; it has not heard of it.
+  // h1 knows that B is behind the peer, without having heard from it.
   void MakePeer(bool resolve = true) {
     h1_ = AddHost("h1");
     p1_ = h1_->AddPort("p1");
@@ -29,14 +29,14 @@ class ForwarderAggregateTest : public ForwarderTest {
     peer_ = h1_->AggregateOf({h2_, h3_}, resolve);
     ASSERT_TRUE(h1_->fdb()->AddStatic(FdbKey(Vid(0), kB), peer_).ok());
   }
-  // Flow `i` is what MAC `i` sends to B.
+  // Flow `i` is the frames from MAC `i` to B.
   static MacAddr MacOf(uint64_t i) { return MacAddr::FromUint64(0x02'00'00'00'01'00 + i); }
   void Send(uint64_t flow) { p1_->Inject(MakeFrame(kB, MacOf(flow))); }
   void SendAll() {
     for (uint64_t flow = 0; flow < kFlows; ++flow) Send(flow);
     Settle();
   }
-  // The sources that arrived at a port since, in their order.
+  // The sources of the frames that arrived at a port since the last call, in order.
   static std::vector<MacAddr> SourcesAt(TestPort* port) {
     std::vector<MacAddr> sources;
     for (const Bytes& frame : Frames(port)) sources.push_back(MacAddr::FromWire(&frame[6]));
@@ -108,7 +108,7 @@ TEST_F(ForwarderAggregateTest, AllAddressesLostIsAsUnresolved) {
   EXPECT_EQ(h1_->dropped(DropReason::kUnresolved), 1u);
 }
 
-// The frame's address is lost, and its handle gone, between its route and its post.
+// The frame's address is lost and its handle removed between its route lookup and its post.
 TEST_F(ForwarderAggregateTest, AFrameWhoseAddressIsLostUnderItTakesAnother) {
   MakePeer();
   SendAll();
@@ -143,7 +143,7 @@ TEST_F(ForwarderAggregateTest, MacsHeardFromAnyOfItsAddressesDoNotMove) {
   EXPECT_EQ(behind, peer_);
 }
 
-// Heard as two data-only peers first, and known by one of them.
+// The peer is first heard as two data-only peers, and B is known behind one of them.
 TEST_F(ForwarderAggregateTest, WhatWasKnownBeforeItWasAnnouncedIsReachedAndThenFollows) {
   h1_ = AddHost("h1");
   p1_ = h1_->AddPort("p1");
@@ -171,7 +171,7 @@ TEST_F(ForwarderAggregateTest, WhatWasKnownBeforeItWasAnnouncedIsReachedAndThenF
 TEST_F(ForwarderAggregateTest, NothingFromTheFabricGoesBackToIt) {
   MakePeer();
   TestPort* p4 = AddHost("h4")->AddPort("p4");
-  p4->Inject(MakeFrame(kB, kC));  // unknown there, so h1 gets a copy, who knows B
+  p4->Inject(MakeFrame(kB, kC));  // unknown there, so h1, which knows B, gets a copy
   Settle();
   EXPECT_EQ(h1_->dropped(DropReason::kFabricToFabric), 1u);
   EXPECT_THAT(Frames(p1_), IsEmpty());
@@ -217,7 +217,7 @@ TEST_F(ForwarderAggregateTest, AFrameWhoseVPortIsRemovedUnderItIsDropped) {
   EXPECT_THAT(Frames(p1_), IsEmpty());
 }
 
-// Between the moment at which a worker finds a peer's vPort and that at which it learns, the vPort may be reclaimed.
+// A vPort may be reclaimed after a worker has found it for a peer and before it learns from it.
 TEST_F(ForwarderAggregateTest, AMacLearnedBehindAVPortThatIsGoneFloodsAndComesBack) {
   h1_ = AddHost("h1");
   p1_ = h1_->AddPort("p1");

@@ -1,5 +1,4 @@
-// What an HCA may report of datagrams, beside those that are well, and from which queue pairs they come: the forwarder on verbs
-// that say what the test wants.
+// The forwarder on fake verbs: completions with errors, and the source queue pairs of datagrams.
 #include <memory>
 #include <vector>
 
@@ -57,7 +56,7 @@ class ForwarderCompletionTest : public testing::Test {
     handles_.reset();
   }
 
-  // A datagram to this agent's QP with a broadcast of `mac` in it, from its GRH on.
+  // A datagram to this agent's QP that carries a broadcast from `mac`, from its GRH on.
   static std::vector<uint8_t> BroadcastFromPeer(const Gid& peer = kPeer, MacAddr mac = kRemoteMac) {
     std::vector<uint8_t> bytes(kGrhSize + kEoibHeaderSize + kMinFrameSize, 0);
     bytes[0] = 0x60;  // IP version 6
@@ -75,7 +74,7 @@ class ForwarderCompletionTest : public testing::Test {
     EXPECT_TRUE(forwarder_->PollFabric());
     forwarder_->Housekeep();
   }
-  // From queue pair `qpn` at LID `slid` of port `peer`: arrived, and handled with what else has.
+  // Delivers a datagram from queue pair `qpn` at LID `slid` of port `peer`; it is handled with the others that arrived.
   void Arrive(uint32_t qpn, uint16_t slid = 5, const Gid& peer = kPeer, MacAddr mac = kRemoteMac) {
     hca_.Deliver(BroadcastFromPeer(peer, mac), {.status = IBV_WC_SUCCESS, .src_qp = qpn, .wc_flags = IBV_WC_GRH, .slid = slid});
   }
@@ -89,7 +88,7 @@ class ForwarderCompletionTest : public testing::Test {
     EXPECT_TRUE(forwarder_->PollFabric());
     forwarder_->Housekeep();
   }
-  // Two agents share kPeer, or one restarts there.
+  // For tests in which two agents share kPeer, or one restarts there.
   static MacAddr Mac(uint64_t number) { return MacAddr::FromUint64(0x02'00'00'00'01'00 + number); }
   void Say(uint32_t qpn, uint64_t mac) {
     Arrive(qpn, 5, kPeer, Mac(mac));
@@ -101,7 +100,7 @@ class ForwarderCompletionTest : public testing::Test {
     fdb_.Find({&key, 1}, {&behind, 1});
     return behind;
   }
-  // The queue pair where frames for `mac` go; 0: they flood.
+  // The queue pair to which frames for `mac` go; 0: they flood.
   uint32_t WayTo(uint64_t mac) const { return directory_.Get(Behind(mac)).qpn.value(); }
   uint64_t restarts() const { return forwarder_->counters().readdressed_peers.value(); }
   std::vector<Punt::Kind> Punts() {
@@ -132,7 +131,7 @@ TEST_F(ForwarderCompletionTest, AGoodCompletionIsDelivered) {
   EXPECT_EQ(fdb_.size(), 1u);
 }
 
-// Every frame carries a GRH: without one nobody could tell whose MAC it is (EoIB peers are known by GID and QPN).
+// Every frame must carry a GRH: EoIB peers are known by GID and QPN, so without one the source's peer is unknown.
 TEST_F(ForwarderCompletionTest, ADatagramWithoutAGrhIsDroppedAndNotLearned) {
   Deliver(IBV_WC_SUCCESS, 0);
   EXPECT_EQ(dropped(DropReason::kNoGrh), 1u);
@@ -148,12 +147,12 @@ TEST_F(ForwarderCompletionTest, AReceiveThatFailedIsDroppedWhateverItsBytes) {
   }
   EXPECT_THAT(port_.TakeTransmitted(), IsEmpty());
   EXPECT_EQ(fdb_.size(), 0u);
-  // The receives are posted again, and what follows is well.
+  // The receives are posted again, and the next datagram is delivered.
   Deliver(IBV_WC_SUCCESS, IBV_WC_GRH);
   EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1));
 }
 
-// A queue pair in its error state gives back receives that nothing arrived for: no frame, so no disposition.
+// A queue pair in its error state returns unused receives. They are no frames, so they have no disposition.
 TEST_F(ForwarderCompletionTest, AFlushedReceiveIsNoFrame) {
   hca_.Deliver(BroadcastFromPeer(), {.status = IBV_WC_WR_FLUSH_ERR});
   EXPECT_FALSE(forwarder_->PollFabric());
@@ -174,7 +173,7 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
 
 // ---- Agents that restart, and agents that share a port ----------------------------------------------------------------
 
-// Each time costs us all that we know of others.
+// Each restart that is followed invalidates what the tracker knows of other peers.
 TEST_F(ForwarderCompletionTest, APortWhereEveryFrameIsFromANewQueuePairIsFollowedSoOftenASecond) {
   for (uint32_t i = 0; i < 60; ++i) Say(0x100 + i, 1);
   EXPECT_EQ(restarts(), 32u);
@@ -205,7 +204,7 @@ TEST_F(ForwarderCompletionTest, AnAgentThatSharesItsPortRestarts) {
       << "a MAC that moves, as the other agent is known to be there still";
 }
 
-// Both have been heard since the later one came, so neither can be what the other restarted as.
+// Both have been heard since the later one appeared, so neither can be the other after a restart.
 TEST_F(ForwarderCompletionTest, AMacThatMovesBetweenTwoAgentsOfOnePortMovesAlone) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
   for (uint64_t mac : {11, 12}) Say(0x20, mac);
@@ -224,7 +223,7 @@ TEST_F(ForwarderCompletionTest, AMacThatMovesBetweenTwoAgentsOfOnePortMovesAlone
   EXPECT_THAT(Punts(), Contains(Punt::Kind::kFrozen).Times(2));
 }
 
-// Nobody can know yet that it is another agent's first frame.
+// At its first frame it is still unknown that the newcomer is another agent.
 TEST_F(ForwarderCompletionTest, WhatSeemedToBeARestartIsTakenBackWhenTheFormerQueuePairIsHeard) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
   const VPortId one = Behind(1);
@@ -249,7 +248,7 @@ TEST_F(ForwarderCompletionTest, WhatSeemedToBeARestartIsTakenBackWhenTheFormerQu
   EXPECT_EQ(WayTo(11), 0x20u);
 }
 
-// The first that is heard of it then is a MAC that was not known, so that it gets a vPort; and then a whole batch comes.
+// After the restart an unknown MAC is heard first, so the agent gets a vPort; then a whole batch arrives.
 TEST_F(ForwarderCompletionTest, ARestartIsNoMoveOfAnyMac) {
   for (uint64_t mac = 1; mac <= 8; ++mac) Say(0x10, mac);
   const VPortId agent = Behind(1);
@@ -269,7 +268,7 @@ TEST_F(ForwarderCompletionTest, ARestartIsNoMoveOfAnyMac) {
   EXPECT_THAT(Punts(), Not(Contains(Punt::Kind::kMoved)));
 }
 
-// That it is frozen says where it is, and not by which queue pair that is reached.
+// A freeze holds the MAC at its vPort; the queue pair that reaches the vPort may change.
 TEST_F(ForwarderCompletionTest, ARestartTakesFrozenMacsAlong) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   for (int i = 0; i < 3; ++i) {
@@ -322,7 +321,7 @@ TEST_F(ForwarderCompletionTest, MovesLeaveControlRoomForWhatItHasToDo) {
   EXPECT_EQ(forwarder_->counters().punts_lost.value(), 0u);
 }
 
-// As many are frozen as may be: then the others stay at home unfrozen.
+// At the limit of frozen MACs the others stay at home without a freeze.
 TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   const size_t most = fdb_.options().damping.most_frozen_per_gid;
@@ -342,7 +341,7 @@ TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
   EXPECT_THAT(punts, Not(Contains(Punt::Kind::kFrozen)));
 }
 
-// It once took all vPorts there are, and nobody who came later was learned from.
+// Regression: such a port took all vPorts, and later peers got none.
 TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairTakesNothingFromOthers) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   constexpr uint32_t kQueuePairs = 70'000;
@@ -366,12 +365,12 @@ TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairTakesNothingFrom
   EXPECT_EQ(behind, directory_.Find({other, Qpn(0x77)})) << "and learned from";
 }
 
-// What a worker knows of a peer's path outlives a change of the directory: another LID is noticed whenever it comes.
+// A worker remembers a peer's LID across a change of the directory, so it notices another LID at any time.
 TEST_F(ForwarderCompletionTest, AnotherLidIsReportedAlsoRightAfterAChangeOfTheDirectory) {
   Hear(0x77);
   Punt punt;
   while (punts_.Pop(&punt)) continue;
-  directory_.Remove(directory_.Intern({kOwn, Qpn(1)}));  // somebody else's
+  directory_.Remove(directory_.Intern({kOwn, Qpn(1)}));  // another peer's vPort
   Hear(0x77, 6);
   ASSERT_TRUE(punts_.Pop(&punt));
   EXPECT_EQ(punt.kind, Punt::Kind::kReaddressed);
@@ -379,8 +378,8 @@ TEST_F(ForwarderCompletionTest, AnotherLidIsReportedAlsoRightAfterAChangeOfTheDi
   EXPECT_EQ(punt.vport, directory_.Find({kPeer, Qpn(0x77)}));
 }
 
-// A port may get several LIDs in a second, for example from two subnet managers that merge. One that uses two LIDs in turn (LMC)
-// must not flood control.
+// A port may get several LIDs in a second, for example when two subnets merge. A port that uses two LIDs in turn (LMC) must
+// not flood control.
 TEST_F(ForwarderCompletionTest, LidsThatFollowEachOtherAreReportedUpToALimit) {
   Hear(0x77);
   Punt punt;

@@ -3,8 +3,8 @@
 //   frames_in     = forwarded + sum of ingress drops                     one disposition a frame
 //   egress_copies = transmitted + sum of egress drops + copies under way one disposition a copy
 //
-// "Under way" are held frames and sends without a completion; at rest there are none. A test checks both lines after every
-// scenario.
+// Copies under way are held frames and sends without a completion; at rest there are none. The tests check both lines after
+// every scenario.
 #ifndef EOIB_VSWITCH_FORWARDER_COUNTERS_H_
 #define EOIB_VSWITCH_FORWARDER_COUNTERS_H_
 
@@ -57,7 +57,7 @@ struct ForwarderCounters {
   uint64_t UnderWay() const { return egress_copies.value() - transmitted.value() - DropSum(DropSide::kEgress); }
 };
 
-// Of one local port; from the switch's point of view.
+// Counters of one local port, from the switch's point of view.
 struct PortCounters {
   Counter received, received_bytes, transmitted, transmitted_bytes, dropped;
 };

@@ -1,4 +1,4 @@
-// What frames may be: refused input from ports and from the fabric, sizes, checksums, and that none of it allocates.
+// Input from ports and from the fabric: refused frames, sizes, checksums, and forwarding without allocations.
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +22,7 @@ struct FrameDropRow {
   DropReason reason;
 };
 
-// A datagram of an encapsulation header and a frame.
+// Makes a datagram from an encapsulation header and a frame.
 Bytes Encapsulated(uint32_t header, const Bytes& frame) {
   Bytes datagram(kEoibHeaderSize);
   WriteWire(be32(header), datagram.data());
@@ -233,7 +233,7 @@ TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndADropAllocatesNothing) {
   for (int i = 0; i < 20000; ++i) {
     Bytes datagram(random() % (i % 16 == 0 ? 4096 : 120));
     for (uint8_t& byte : datagram) byte = static_cast<uint8_t>(random());
-    // Half have a header that is right or nearly so, and half of these a tag that the port carries.
+    // Half get a valid or nearly valid header, and half of these a tag that the port carries.
     if (i % 2 == 0 && datagram.size() >= kEoibHeaderSize) {
       datagram[0] = 0xc0 | (random() % 4 == 0 ? datagram[0] & 0x3f : 0);
       datagram[1] = datagram[2] = datagram[3] = 0;
@@ -250,7 +250,7 @@ TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndADropAllocatesNothing) {
       ++forwarded;
     else
       ++dropped;
-    // A MAC seen for the first time takes its entry.
+    // Learning a new MAC may allocate its entry.
     if (h2->fdb()->counters().learned == learned) {
       ASSERT_EQ(allocations, 0u) << "datagram " << i;
     }
@@ -273,7 +273,7 @@ struct SteadyRow {
 
 Bytes PreparedUdp(ChecksumRequest* request);
 
-// Whatever kind of frame: once its addresses are known, forwarding a batch of it allocates nothing, on either side.
+// For every kind of frame: once its addresses are known, forwarding a batch allocates nothing on either side.
 TEST_F(ForwarderTest, KnownTrafficAllocatesNothingAndGoesInBatches) {
   Host* h1 = AddHost("h1");
   Host* h2 = AddHost("h2");
@@ -299,7 +299,7 @@ TEST_F(ForwarderTest, KnownTrafficAllocatesNothingAndGoesInBatches) {
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 64; ++i) p1->Inject(row.frame, row.request);
       const uint64_t before = h1->counters().frames_in.value();
-      counting_allocations = round > 0;  // the first round may warm up a ring
+      counting_allocations = round > 0;  // the first round may grow a ring
       allocations = 0;
       h1->forwarder()->PollPort(0);
       h1->forwarder()->Housekeep();
@@ -317,7 +317,7 @@ TEST_F(ForwarderTest, KnownTrafficAllocatesNothingAndGoesInBatches) {
   }
 }
 
-// An IPv4 UDP frame whose checksum is prepared, not finished: the field has the pseudo-header sum.
+// An IPv4 UDP frame with a prepared checksum: the field has the pseudo-header sum only.
 Bytes PreparedUdp(ChecksumRequest* request) {
   Bytes frame = MakeFrame(kB, kA, -1, 0, kEtherTypeIpv4);
   const uint8_t ip[] = {0x45, 0, 0, 60, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2};
@@ -408,7 +408,7 @@ TEST_F(ForwarderTest, AnUnfinishedChecksumTravelsAsVouchedForAndIsFinishedAtTheE
   }
 }
 
-// The alternative header has no place to vouch in: the fabric's copy is finished, that for a local port need not be.
+// The alternative header cannot vouch, so the fabric's copy has a complete checksum. The copy for a local port need not.
 TEST_F(ForwarderTest, TheAlternativeHeaderCarriesFinishedChecksums) {
   Host::Options alternative;
   alternative.header_form = HeaderForm::kAlternative;
@@ -458,7 +458,7 @@ TEST_F(ForwarderTest, AWrongChecksumIsDeliveredAsItIsAndNeverMarkedValid) {
   ChecksumRequest request;
   Bytes frame = PreparedUdp(&request);
   frame[40] = 0xba, frame[41] = 0xad;
-  p1->Inject(frame);  // no request: the sender says that the sum is complete
+  p1->Inject(frame);  // no request: the sender claims that the sum is complete
   Settle();
   auto sent = p2->TakeTransmitted();
   ASSERT_THAT(sent, SizeIs(1));

@@ -1,4 +1,4 @@
-// A forwarder whose queue pair goes away under it, on an HCA that completes nothing by itself.
+// A forwarder that loses its queue pair, on an HCA that completes sends only when told to.
 #include <memory>
 
 #include "fdb/clock.h"

@@ -1,4 +1,4 @@
-// Where frames go: flooding, learning, VLANs, moves and restarts.
+// Forwarding decisions: flooding, learning, VLANs, moves and restarts.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
@@ -43,7 +43,7 @@ TEST_F(ForwarderTest, PeersOfOneBatchAreToldApart) {
   TestPort* p3 = AddHost("h3")->AddPort("p3");
   p2->Inject(MakeFrame(kA, kB));
   p3->Inject(MakeFrame(kA, kC));
-  for (size_t i = hosts_.size(); i-- > 0;) hosts_[i]->Turn();  // h1 comes last, and finds both
+  for (size_t i = hosts_.size(); i-- > 0;) hosts_[i]->Turn();  // h1 runs last and finds both frames
   Settle();
   EXPECT_EQ(h1->fdb()->counters().learned, 2u);
   for (TestPort* port : {p1, p2, p3}) port->TakeTransmitted();
@@ -100,7 +100,7 @@ TEST_F(ForwarderTest, HeldFramesAreBoundedAndExpire) {
   EXPECT_FALSE(h2->forwarder()->HasHeldFrames());
 }
 
-// One word from control does for all of them, and they are more than a batch.
+// One RetryHeld sends them all, although they are more than a batch.
 TEST_F(ForwarderTest, AllHeldFramesWhosePathIsKnownGo) {
   Host* h1 = AddHost("h1");
   Host* h2 = AddHost("h2");
@@ -251,7 +251,7 @@ TEST_F(ForwarderTest, AMacThatMovesIsFollowed) {
   Settle();
   Frames(p1), Frames(p2), Frames(p3);
   p2->Inject(MakeFrame(kA, kB));
-  p1->Inject(MakeFrame(kA, kC));  // its former host, too, sends it away
+  p1->Inject(MakeFrame(kA, kC));  // its former host also sends the frame to host 3
   Settle();
   EXPECT_THAT(Frames(p3), SizeIs(2));
   EXPECT_THAT(Frames(p1), IsEmpty());
@@ -259,8 +259,8 @@ TEST_F(ForwarderTest, AMacThatMovesIsFollowed) {
   EXPECT_EQ(h2->fdb()->counters().moved, 1u);
 }
 
-// A bridge with a spanning tree behind two ports: the one that forwarded goes down, the other takes over, and whoever is behind
-// the bridge says nothing.
+// A bridge with a spanning tree stands behind two ports. The forwarding port goes down and the other takes over, while the
+// stations behind the bridge are silent.
 TEST_F(ForwarderTest, WhoWasBehindAPortThatIsDownIsLookedForElsewhere) {
   Host* h1 = AddHost("h1");
   TestPort* p1 = h1->AddPort("p1");
@@ -293,7 +293,7 @@ TEST_F(ForwarderTest, WhoWasBehindAPortThatIsDownIsLookedForElsewhere) {
   EXPECT_THAT(Frames(p1b), ElementsAre(MakeFrame(kA, kB)));
 }
 
-// What the operator said stands, also while the port is down.
+// The operator's entry stays, also while the port is down.
 TEST_F(ForwarderTest, AStaticEntryOfAPortThatIsDownStays) {
   Host* h1 = AddHost("h1");
   TestPort* p1 = h1->AddPort("p1");
@@ -352,7 +352,7 @@ TEST_F(ForwarderTest, APeerThatMovesToAnotherLidIsReported) {
   Settle();
   ASSERT_TRUE(subnet_.SetLid("h2", Lid(0x77)).ok());
   std::vector<Bytes> arrived;
-  // The ports hear of the new LID, and make rings anew, in their own time. Nothing sent to the former LID arrives any more.
+  // The ports learn the new LID and make new rings asynchronously. Nothing sent to the former LID arrives any more.
   EXPECT_TRUE(softhca::Eventually([&] {
     clock_.Advance(absl::Seconds(2));
     p2->Inject(MakeFrame(MacAddr::Broadcast(), kB));
@@ -368,11 +368,11 @@ TEST_F(ForwarderTest, APeerThatMovesToAnotherLidIsReported) {
 struct HopRow {
   const char* description;
   VlanPolicy in, out;
-  int outer;  // tag in front of one of VLAN 20
+  int outer;  // tag in front of a tag of VLAN 20
   absl::optional<int> arrives;
 };
 
-// No stack of tags carries a frame into a VLAN that its port does not carry.
+// No stack of tags gets a frame into a VLAN that its port does not carry.
 TEST_F(ForwarderTest, NoVlanHopping) {
   const HopRow rows[] = {
       {"the access VLAN's own tag in front", Access(10), Trunk({10, 20}, 10), 10, absl::nullopt},
@@ -452,7 +452,7 @@ TEST_F(ForwarderTest, APinnedMacIsHeardFromItsOwnPortOnly) {
   Settle();
   EXPECT_EQ(h1->dropped(DropReason::kPinnedMac), 2u);
   EXPECT_THAT(Frames(p2), IsEmpty());
-  // It is where it was, and stays there when it has aged out.
+  // It stays in place, also after it has aged out.
   p1b->Inject(MakeFrame(kA, kC));
   Settle();
   EXPECT_THAT(Frames(p1), ElementsAre(MakeFrame(kA, kC)));
@@ -505,7 +505,7 @@ TEST_F(ForwarderTest, AnInjectedFrameGoesTheWayOfThePortsFrames) {
   EXPECT_THAT(Frames(p2), ElementsAre(frame));
 }
 
-// The fixture holds the conservation law.
+// The fixture checks the conservation law.
 TEST_F(ForwarderTest, AFrameThatCannotBeInjectedIsCounted) {
   Host* h1 = AddHost("h1");
   h1->AddPort("p1");

@@ -1,5 +1,4 @@
-// What the tests of the data path stand on: forwarders on an in-process software subnet, polled by the test, with a clock that
-// stands still. Control is played by the test.
+// ForwarderTest: forwarders on an in-process software subnet. The test polls them, moves their clock and plays control.
 #ifndef EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 
@@ -59,7 +58,7 @@ inline VlanPolicy Trunk(std::initializer_list<uint16_t> vids, uint16_t native = 
   return policy;
 }
 
-// Does something once, after a stage: between a frame's lookup, its route and its post.
+// Runs a function once, after a stage: for example between a frame's lookup and its post.
 class OnceAfter final : public StageProbe {
  public:
   OnceAfter(Stage stage, std::function<void()> then) : stage_(stage), then_(std::move(then)) {}
@@ -72,7 +71,7 @@ class OnceAfter final : public StageProbe {
   std::function<void()> then_;
 };
 
-// One agent's data path of one VES, with control played by the test.
+// One agent's data path of one VES. The test plays control.
 class Host {
  public:
   struct Options {
@@ -134,7 +133,7 @@ class Host {
     return any;
   }
 
-  // Control's part: publishes the path to each peer that was punted. Returns whether there was any.
+  // Plays control: publishes the path to each punted peer. Returns whether there was any.
   bool ResolvePunts() {
     Punt punt;
     bool any = false;
@@ -148,7 +147,7 @@ class Host {
     return any;
   }
 
-  // Control's part: the path to `other` is another one, and the former handle goes.
+  // Plays control: replaces the path to `other` and removes the former handle.
   void ReplacePathTo(const Host& other) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     const VPortId vport = directory_.Find({port.gid, other.endpoint_->qpn()});
@@ -159,7 +158,7 @@ class Host {
     handles_->Reap();
   }
 
-  // Control's part: one peer is at all of `hosts`, and (if `resolve`) how to get there is known. Returns its vPort.
+  // Plays control: announces one peer at all of `hosts`, and sets its paths if `resolve`. Returns its vPort.
   VPortId AggregateOf(const std::vector<const Host*>& hosts, bool resolve = true) {
     std::vector<VPortAddress> addresses;
     for (const Host* host : hosts) addresses.push_back({.peer = host->address()});
@@ -170,13 +169,13 @@ class Host {
     }
     return vport;
   }
-  // With `tell` the worker is told of it.
+  // With `tell` it also asks the worker to retry held frames.
   void SetPathTo(const Host& other, VPortId vport, bool tell = true) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     directory_.SetPath(vport, port.gid, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), port.lid);
     if (tell) injected_.RetryHeld();
   }
-  // The handle that SetPathTo published goes.
+  // Removes the handle that SetPathTo published.
   void ForgetPathTo(const Host& other) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
     const AhIndex ah = handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value();
@@ -200,7 +199,7 @@ class Host {
     EXPECT_EQ(pool_->count(BufferPool::State::kInFlight), 0u);
   }
 
-  // Sends raw bytes as a UD payload to `qpn` through `ah`, past the forwarder.
+  // Sends raw bytes as a UD payload to `qpn` through `ah`, bypassing the forwarder.
   void SendRaw(const Bytes& payload, AhIndex ah, Qpn qpn) {
     const BufferId buffer = pool_->Allocate();
     uint8_t* bytes = pool_->Frame(buffer) - kEoibHeaderSize;
@@ -213,7 +212,7 @@ class Host {
     ASSERT_EQ(failed, 0u);
   }
   void SendRawToGroup(const Bytes& payload) { SendRaw(payload, flood_ah_, Qpn(Qpn::kMulticast)); }
-  // Another group of the VES, of which this version knows nothing.
+  // Joins another group of the VES, which this version does not use.
   AhIndex JoinOtherGroup(MacAddr dmac) {
     return JoinGroup(ToMgid({kDefaultMgidPrefix, PKey(0x8001), dmac, Vid(0)}), hca_->QueryPort().value(), PKey(0x8001));
   }
@@ -222,7 +221,7 @@ class Host {
     SendRaw(payload, handles_->Get({port.gid, port.lid.value(), Sl(0)}, {}).value(), other.endpoint_->qpn());
   }
 
-  // The UD payloads that arrived, past the forwarder.
+  // The UD payloads that arrived, bypassing the forwarder.
   std::vector<Bytes> ReceiveRaw() {
     std::array<Datagram, 64> datagrams;
     std::vector<Bytes> payloads;
@@ -245,7 +244,7 @@ class Host {
   BufferPool* pool() { return pool_.get(); }
 
  private:
-  // Joins, attaches, and returns the group's handle. The first to join creates the group.
+  // Joins and attaches to the group, and returns its handle. The first to join creates the group.
   AhIndex JoinGroup(const Mgid& mgid, const HcaPortInfo& port, PKey pkey) {
     SaClient sa(hca_->mads(), clock_, {});
     McMemberRecord record;
@@ -306,7 +305,7 @@ class ForwarderTest : public testing::Test {
     return hosts_.back().get();
   }
 
-  // Until nothing moves any more.
+  // Runs all hosts until none has work.
   void Settle(bool resolve = true) {
     for (bool any = true; any;) {
       any = false;
@@ -335,8 +334,8 @@ class ForwarderTest : public testing::Test {
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
-// h2 speaks for B and C, then restarts, and its new incarnation speaks for `macs`, one by one. Returns its port, and leaves
-// h1's port in *p1.
+// B and C are heard from h2. Then h2 restarts, and `macs` are heard from its new incarnation, one by one. Returns the new port
+// of h2, and sets *p1 to h1's port.
 inline TestPort* ForwarderTest::RestartHost2(std::initializer_list<MacAddr> macs, TestPort** p1) {
   *p1 = AddHost("h1")->AddPort("p1");
   TestPort* p2 = AddHost("h2")->AddPort("p2");

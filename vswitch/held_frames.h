@@ -1,8 +1,8 @@
-// HeldFrames: frames to a MAC that is known but whose peer has no address handle yet.
+// HeldFrames: a queue of frames for known MACs whose peer has no address handle yet.
 //
-// Flooding them would be wrong (a reply never floods) and dropping the first reply would cost a retransmission, so they wait,
-// as ARP lets packets wait, until control has published a path: some tens of microseconds. Bounded for the forwarder and for
-// each vPort, so that an unreachable peer cannot take the buffers of others.
+// Flooding them would be wrong (a reply never floods), and dropping the first reply would cost a retransmission. So they wait,
+// as packets wait for ARP, until control publishes a path after some tens of microseconds. The queue is bounded, in total and
+// for each vPort, so that an unreachable peer cannot take the buffers of others.
 #ifndef EOIB_VSWITCH_HELD_FRAMES_H_
 #define EOIB_VSWITCH_HELD_FRAMES_H_
 
@@ -16,7 +16,7 @@
 
 namespace eoib {
 
-// The worker that owns the forwarder.
+// For the worker that owns the forwarder.
 class HeldFrames {
  public:
   static constexpr size_t kCapacity = 128;
@@ -28,14 +28,14 @@ class HeldFrames {
     absl::Time deadline;
   };
 
-  // False if there is no room for `vport`. The caller has moved the buffer to state kHeld, or frees it.
+  // False if there is no room for the vPort. On true the caller moves the buffer to state kHeld; on false it frees the buffer.
   bool Add(const Held& held);
   // True if a frame for `vport` waits.
   bool Has(VPortId vport) const { return CountOf(vport) != 0; }
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
 
-  // Calls `take` on every held frame, oldest first; those for which it returns true are removed.
+  // Calls `take` on every held frame, oldest first, and removes those for which it returns true.
   template <typename Take>
   void TakeIf(Take take) {
     size_t kept = 0;

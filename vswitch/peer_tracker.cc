@@ -19,8 +19,8 @@ VPortId PeerTracker::VPortOf(const Datagram& datagram, const FdbKey& source) {
   return known->second.vport;
 }
 
-// Of a peer that was known in an earlier generation the path is still remembered: it may have changed since. A peer of which
-// control could not be told comes here with each frame until it is.
+// The slow path of VPortOf: a new peer, or one from an earlier generation. The latter keeps its remembered LID, so a change
+// since then is noticed. A peer whose punt was lost comes here with each frame until the punt is sent.
 VPortId PeerTracker::Introduce(const Datagram& datagram, const FdbKey& source, uint64_t generation) {
   TakeBack(datagram.source());
   Punt::Kind news = Punt::Kind::kNewPeer;
@@ -41,8 +41,9 @@ VPortId PeerTracker::Introduce(const Datagram& datagram, const FdbKey& source, u
   return vport;
 }
 
-// What is known of `peer`, which is heard.
+// Returns the entry of `peer`, which was just heard, and makes it if it is new.
 PeerTracker::Known* PeerTracker::Remember(const PeerAddress& peer, Lid slid) {
+  // Start over: a bound, not a policy. All peers are then looked up again.
   if (known_.size() >= kMostKnown) {
     known_.clear();
     ports_.clear();
@@ -57,7 +58,8 @@ PeerTracker::Known* PeerTracker::Remember(const PeerAddress& peer, Lid slid) {
   return &known->second;
 }
 
-// The first frame of a peer. The others at its port are asked for anew, so that it is noticed, once, if they are heard since.
+// Handles the first frame of a peer. Invalidates the cached vPorts of the others at its port, so that the next frame of each
+// takes the slow path once and is noted as heard after this arrival.
 void PeerTracker::Arrive(const PeerAddress& peer) {
   ++arrivals_;
   std::vector<Qpn>& others = PortOf(peer.gid).known;
@@ -71,21 +73,21 @@ void PeerTracker::Arrive(const PeerAddress& peer) {
   others.push_back(peer.qpn);
 }
 
-// `peer` is heard. If it was taken for one that had restarted, it is another agent than the one that it was taken for. Its
-// vPorts are its own again, but what is behind them may be either's by now: it is forgotten, floods, and is learned anew.
-// (Also if a new queue pair has the number of an old one.)
+// `peer` is heard. If it was presumed dead after a restart, the presumption was wrong: the newcomer is another agent. So
+// `peer` gets its vPorts back. The MACs behind them may belong to either agent by now, so they are flushed and learned again.
+// (This also covers a new queue pair with the number of an old one.)
 void PeerTracker::TakeBack(const PeerAddress& peer) {
   const auto known = known_.find(peer);
   if (known == known_.end()) return;
   for (VPortId vport : std::exchange(known->second.taken, {})) {
-    if (!directory_->Readdress(vport, peer)) continue;  // it is gone
+    if (!directory_->Readdress(vport, peer)) continue;  // the vPort was removed
     fdb_->FlushLearned(vport);
     fdb_->FlushSticky(vport);
   }
 }
 
-// The peer's datagrams come from another LID than before: its path changed. The reports are rate-limited, because with several LIDs
-// at a port (LMC) a peer may use them in turn.
+// The peer's datagrams come from another LID than before, so its path changed. Rate-limited, because a port with several LIDs
+// (LMC) may use them in turn.
 void PeerTracker::NotePath(const Datagram& datagram, Known* peer) {
   if (!peer->path_reports.Take(clock_->Now())) return;
   if (SendPunt({Punt::Kind::kReaddressed, peer->vport, VPortId::None(), datagram.source(), datagram.slid, datagram.sl, {}},
@@ -94,8 +96,8 @@ void PeerTracker::NotePath(const Datagram& datagram, Known* peer) {
   }
 }
 
-// The vPort of a peer that has none: if its MAC is known behind another QPN of the same port, that agent's. *news is what
-// control is to be told.
+// Finds or makes a vPort for a peer that has none. If its MAC is known behind another QPN of the same port, that agent's vPort
+// follows. Sets *news to the kind of punt.
 VPortId PeerTracker::Make(const Datagram& datagram, const FdbKey& source, Punt::Kind* news) {
   VPortId before = VPortId::None();
   fdb_->Find({&source, 1}, {&before, 1});
@@ -125,21 +127,21 @@ bool PeerTracker::AreOneAgents(VPortId vport, VPortId previous) const {
   return now.has_value() && directory_->AddressAt(previous, now->gid) == now;
 }
 
-// Not if `former` was heard since `peer` was first heard.
+// False if `former` was heard after `peer` was first heard: then both are alive.
 bool PeerTracker::MayHaveRestarted(const PeerAddress& former, const PeerAddress& peer) const {
   const auto one = known_.find(former), other = known_.find(peer);
   return one == known_.end() || other == known_.end() || one->second.heard < other->second.first;
 }
 
-// All that leads to `former` leads to `peer`, if it may be the same agent. The directory refuses if `peer` was announced: then
-// it is no restart that nobody spoke of.
+// Makes all vPorts that lead to `former` lead to `peer`, if it may be the same agent. The directory refuses if `peer` belongs
+// to another announced vPort.
 bool PeerTracker::FollowTo(const PeerAddress& former, const PeerAddress& peer) {
   if (former == peer || !MayHaveRestarted(former, peer)) return false;
   const absl::Time now = clock_->Now();
   TokenBucket& at_port = PortOf(peer.gid).restarts;
   if (!restarts_.Has(now) || !at_port.Has(now)) return false;
   std::vector<VPortId> taken = directory_->LeadingTo(former);
-  std::reverse(taken.begin(), taken.end());  // so that `peer` stands for the one for which `former` stood
+  std::reverse(taken.begin(), taken.end());  // the last one readdressed owns `peer`; that must be the owner of `former`
   taken.erase(std::remove_if(taken.begin(), taken.end(), [&](VPortId vport) { return !directory_->Readdress(vport, peer); }),
               taken.end());
   if (taken.empty()) return false;

@@ -1,7 +1,7 @@
-// SpscQueue: a bounded queue from one thread to one other, with an eventfd that tells the consumer of news.
+// SpscQueue: a bounded single-producer, single-consumer queue with an eventfd that wakes the consumer.
 //
-// Between a worker and control there are two of them: punts up, injected work down. Neither side ever waits for the other: a
-// full queue refuses, and the producer decides what that means.
+// A worker and control have two of them: punts up, injected frames down. Neither side waits for the other: a full queue
+// refuses, and the producer decides what to do.
 #ifndef EOIB_VSWITCH_SPSC_QUEUE_H_
 #define EOIB_VSWITCH_SPSC_QUEUE_H_
 
@@ -24,7 +24,7 @@ class SpscQueue {
  public:
   SpscQueue() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-  // Producer. False if the queue is full. Notify once after a burst.
+  // Producer. False if the queue is full. Call Notify once after a burst.
   bool Push(const T& item) {
     const size_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_.load(std::memory_order_acquire) == kCapacity) return false;

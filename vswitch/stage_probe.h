@@ -1,6 +1,6 @@
-// StageProbe: what a benchmark sees of a forwarder at work: the moment at which a batch has passed each stage.
+// StageProbe: tells a benchmark when a batch has passed each stage of a forwarder.
 //
-// A forwarder without a probe, which is every one outside of a benchmark, pays for it a branch a stage and batch.
+// Without a probe, as outside of benchmarks and tests, the cost is one branch per stage and batch.
 #ifndef EOIB_VSWITCH_STAGE_PROBE_H_
 #define EOIB_VSWITCH_STAGE_PROBE_H_
 
@@ -9,7 +9,7 @@
 
 namespace eoib {
 
-// In the order of a batch's way; no batch passes all of them. forwarder.h says what they do.
+// In the order of a batch's path. No batch passes all of them. forwarder.h says what they do.
 enum class Stage : uint8_t {
   kReceive,      // out of the port or the queue pair, into buffers
   kDecapsulate,  // from the fabric
@@ -19,7 +19,7 @@ enum class Stage : uint8_t {
   kLearn,
   kResolve,
   kTransmit,  // to each frame's port, or into the send list
-  kFlush,     // what the port kept back; the send list to the queue pair
+  kFlush,     // held-back frames to the port; the send list to the queue pair
   kRefill,    // from the fabric
   kReap,
 };
@@ -28,7 +28,7 @@ inline constexpr size_t kStages = static_cast<size_t>(Stage::kReap) + 1;
 class StageProbe {
  public:
   virtual ~StageProbe() = default;
-  // The forwarder's worker, once for each stage and batch.
+  // Called by the forwarder's worker, once per stage and batch.
   virtual void Passed(Stage stage) noexcept = 0;
 };
 

@@ -36,7 +36,8 @@ bool VlanPolicy::Classify(const EthernetInfo& info, Vid* vid) const {
   // IEEE 802.1Q-2018 §6.9: a frame without a tag, or with a priority tag, belongs to the port's own VLAN.
   *vid = info.vid.IsUntagged() ? Untagged() : info.vid;
   if (mode == PortMode::kTrunk) return trunk_vlans.Contains(*vid);
-  // A tag behind a priority tag would come to light where the VLAN's own tag is left out: no way into another VLAN.
+  // Refuses a tag behind a priority tag: at an egress that strips the outer tag the inner one would show, and the frame would
+  // enter another VLAN.
   return info.vid.IsUntagged() && !(info.tagged && info.ethertype == kEtherTypeVlan);
 }
 
@@ -45,7 +46,7 @@ bool VlanPolicy::Egress(Vid vid, bool* strip) const {
     *strip = true;
     return vid == access_vlan;
   }
-  // VLAN 0 of a trunk stays as it is: a tag in it is a priority tag that the sender meant.
+  // VLAN 0 of a trunk stays as it is: a tag there is the sender's priority tag.
   *strip = vid == native_vlan && !vid.IsUntagged();
   return trunk_vlans.Contains(vid);
 }

@@ -1,4 +1,4 @@
-// Which VLANs a port carries, and how its frames map to VLANs of the VES.
+// VlanPolicy: which VLANs a port carries, and how its frames map to VLANs of the VES.
 #ifndef EOIB_VSWITCH_VLAN_POLICY_H_
 #define EOIB_VSWITCH_VLAN_POLICY_H_
 
@@ -39,11 +39,11 @@ struct VlanPolicy {
   VlanSet trunk_vlans = VlanSet::All();  // kTrunk; with 0 it carries the untagged VLAN too
   Vid native_vlan;                       // kTrunk; 0: untagged frames stay untagged, as VLAN 0
 
-  // The VLAN that a frame received at the port belongs to; false if the port does not carry it. An access port takes untagged
-  // and priority-tagged frames and no VLAN's tag, not even its own, as Open vSwitch's does; a trunk takes untagged and
+  // Sets *vid to the VLAN of a frame received at the port; false if the port does not carry it. An access port takes untagged
+  // and priority-tagged frames, but no VLAN tag, not even its own, as in Open vSwitch. A trunk takes untagged and
   // priority-tagged frames into the native VLAN (IEEE 802.1Q-2018 §6.9.1).
   bool Classify(const EthernetInfo& info, Vid* vid) const;
-  // True if frames of `vid` leave at the port; *strip says that they leave without the tag.
+  // True if frames of `vid` leave at the port. Sets *strip if they leave without the tag.
   bool Egress(Vid vid, bool* strip) const;
   // The VLAN of untagged frames.
   Vid Untagged() const { return mode == PortMode::kAccess ? access_vlan : native_vlan; }

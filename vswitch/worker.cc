@@ -43,7 +43,7 @@ absl::Status Worker::Add(Forwarder* forwarder) {
   return status;
 }
 
-// The former endpoint's descriptor left the epoll set when it was closed.
+// Closing the former endpoint removed its descriptor from the epoll set.
 absl::Status Worker::WatchEndpointOf(const Forwarder* forwarder) {
   if (forwarder->endpoint() == nullptr) return absl::OkStatus();
   for (size_t i = 0; i < events_.size(); ++i) {
@@ -57,7 +57,7 @@ void Worker::Start() {
   stopping_.store(false);
   uint64_t stops;
   [[maybe_unused]] ssize_t got = read(stop_event_.get(), &stops, sizeof(stops));
-  // Receives are posted before anybody can be told that this agent is there.
+  // Posts receives before control can announce this agent.
   for (Forwarder* forwarder : forwarders_) forwarder->PollFabric();
   thread_ = std::thread([this] { Run(); });
 }
@@ -77,7 +77,7 @@ void Worker::Run() {
     if (!busy) {
       ArmFabrics();
       busy = PollFabrics();
-      // A send that completed before the queue was armed raises no event.
+      // A send that completed before the queue was armed raises no event, so reap it here.
       for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
     }
     const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), busy ? 0 : SleepMilliseconds());
@@ -119,7 +119,7 @@ void Worker::ArmFabrics() {
   }
 }
 
-// Held frames have a deadline, and a queue that refused to be armed has to be polled.
+// Held frames have a deadline, and a queue that could not be armed must be polled.
 int Worker::SleepMilliseconds() const {
   if (!armed_) return 1;
   for (const Forwarder* forwarder : forwarders_) {

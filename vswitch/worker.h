@@ -1,9 +1,9 @@
-// Worker: a thread that runs forwarders. It owns their queue pairs, buffers and ports' data sides; nobody else posts, polls,
-// reads or writes there.
+// Worker: a thread that runs forwarders. It owns their queue pairs, buffers and the data sides of their ports; no other thread
+// posts, polls, reads or writes there.
 //
-// A turn: take what epoll says is ready, one batch from each ready port and each queue pair, then reclaim. With nothing left
-// the worker arms the completion queues, looks once more (an arrival between the last poll and arming raises no event) and
-// sleeps. It does not spin: these hosts run virtual machines on the same cores.
+// In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
+// idle, it arms the completion queues, polls once more (an arrival between the last poll and arming raises no event) and
+// sleeps. It does not spin, because these hosts run virtual machines on the same cores.
 #ifndef EOIB_VSWITCH_WORKER_H_
 #define EOIB_VSWITCH_WORKER_H_
 
@@ -21,22 +21,22 @@ namespace eoib {
 class Worker {
  public:
   Worker();
-  // Stops.
+  // Calls Stop.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // While stopped. `forwarder`, which may have no endpoint yet, outlives the worker's thread.
+  // Call it while stopped. `forwarder` may have no endpoint yet. It outlives the worker's thread.
   absl::Status Add(Forwarder* forwarder);
-  // While stopped: `forwarder`, which was added, has another endpoint than before, or none. The former one is destroyed.
+  // Call it while stopped, after an added forwarder changed its endpoint and the former one was destroyed.
   absl::Status WatchEndpointOf(const Forwarder* forwarder);
-  // May follow a Stop.
+  // May be called again after Stop.
   void Start();
-  // Returns when the thread has ended. Any thread but the worker's own.
+  // Returns when the thread has ended. Any thread but the worker's own may call it.
   void Stop();
 
  private:
-  // What an epoll event means.
+  // The meaning of an epoll event.
   enum class Source : uint32_t { kStop, kFabric, kInjected, kPort };
   struct Event {
     Source source;
@@ -55,7 +55,7 @@ class Worker {
   UniqueFd epoll_;
   UniqueFd stop_event_;
   std::atomic<bool> stopping_{false};
-  bool armed_ = false;  // the last ArmFabrics reached every queue
+  bool armed_ = false;  // the last ArmFabrics armed every queue
   std::vector<Forwarder*> forwarders_;
   std::vector<Event> events_;
   std::thread thread_;

@@ -10,8 +10,8 @@
 
 namespace eoib {
 
-// `data` is the first byte of the destination MAC, somewhere near BufferPool::Frame(buffer). Without FCS. A frame does not own
-// its buffer: buffer_pool.h says who does.
+// `data` points to the destination MAC, near BufferPool::Frame(buffer). There is no FCS. A frame does not own its buffer;
+// buffer_pool.h has the owners.
 struct Frame {
   BufferId buffer;
   uint8_t* data = nullptr;

@@ -1,5 +1,4 @@
-// Port: where Ethernet frames enter and leave the switch. TapPort is one; TestPort is another; a physical NIC and an Open
-// vSwitch port will be others.
+// Port: the interface of a place where Ethernet frames enter and leave the switch. TapPort and TestPort implement it.
 #ifndef EOIB_VSWITCH_PORT_PORT_H_
 #define EOIB_VSWITCH_PORT_PORT_H_
 
@@ -15,33 +14,33 @@
 
 namespace eoib {
 
-// One frame that a Receive could not take as it is: counted by the caller as an ingress drop.
+// Frames that Receive refused. The caller counts them as ingress drops.
 struct PortReceiveCounts {
-  size_t too_large = 0;  // longer than the pool's frame size: read to the end and discarded, never truncated
+  size_t too_large = 0;  // longer than the pool's frame size; discarded whole, never truncated
   size_t bad_checksum_request = 0;
   size_t runt = 0;
   bool would_block = false;  // nothing more to read now
 };
 
-// Receive and Transmit: the worker that owns the port. The rest: control.
+// The worker that owns the port calls Receive, Transmit and Flush; control calls the rest.
 class Port {
  public:
   virtual ~Port() = default;
 
   virtual const std::string& name() const = 0;
-  // Readable when there are frames; what a worker puts into its epoll set (level-triggered).
+  // Readable when there are frames. The worker adds it to its epoll set (level-triggered).
   virtual int receive_fd() const = 0;
 
-  // Up to out.size() frames into buffers that it allocates from `pool`; each belongs to the batch. Stops early when the pool is
-  // empty (the frames then stay in the kernel). Returns how many, and in *counts what could not be taken.
+  // Reads up to out.size() frames into buffers from `pool`, which then belong to the batch. Stops early when the pool is
+  // empty; the frames then stay in the kernel. Returns their number, and the refused frames in *counts.
   virtual size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept = 0;
 
-  // Hands `frame` to the interface, with its checksum request. With strip_tag, the 802.1Q tag that the frame has is left out,
-  // without a change to the frame. The buffer stays the caller's. kNone, or kPortDown, kPortFull, kPortTooLarge, kPortError. A
-  // port may keep a copy back until Flush, to join it with others; it then answers kNone.
+  // Hands `frame` to the interface, with its checksum request. With strip_tag, leaves out the frame's 802.1Q tag; the frame is
+  // unchanged afterwards. The caller keeps the buffer. Returns kNone, kPortDown, kPortFull, kPortTooLarge or kPortError. A
+  // port may hold back a copy until Flush, to join it with others; it then returns kNone.
   virtual DropReason Transmit(const Frame& frame, bool strip_tag) noexcept = 0;
-  // Ends a batch: hands over what Transmit kept back. Returns how many of the frames that Transmit took since the last Flush
-  // were lost after all, and why.
+  // Ends a batch: hands over what Transmit held back. Returns how many of the frames that Transmit took since the last Flush
+  // were lost, and the reason.
   virtual size_t Flush(DropReason* reason) noexcept {
     *reason = DropReason::kNone;
     return 0;

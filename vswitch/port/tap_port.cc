@@ -23,7 +23,7 @@
 namespace eoib {
 namespace {
 
-// Of a virtio_net_hdr.
+// Values of a virtio_net_hdr.
 constexpr size_t kVnetHeaderSize = 10;
 constexpr uint8_t kNeedsChecksum = 1;
 constexpr uint8_t kGsoNone = 0;
@@ -47,7 +47,7 @@ bool SameFile(int a, int b) {
          status_a.st_ino == status_b.st_ino;
 }
 
-// True if a netdev of that name and MAC is here: what a port of this name left behind when its process was killed.
+// True if this namespace has a netdev of that name and MAC: a former process was killed and left it behind.
 bool WasLeftBehind(const std::string& name, MacAddr mac) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request = RequestFor(name);
@@ -56,7 +56,7 @@ bool WasLeftBehind(const std::string& name, MacAddr mac) {
 }
 
 absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
-  // The kernel would replace a '%' by a number of its own.
+  // The kernel would replace "%d" by a number.
   if (name.empty() || name.size() >= IFNAMSIZ || name.find_first_of("/:% \t\n") != std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", name, "\" cannot name a netdev: 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' and '%' can"));
@@ -67,8 +67,8 @@ absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
                                                "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
   }
   ifreq request = RequestFor(name);
-  // Exclusive, unless it is ours: a netdev of that name is somebody's otherwise, and must not be taken over. (Not asked for
-  // before it is known to be there: the kernel would look for a module of that name.)
+  // Tries to create the netdev exclusively: one that belongs to another program must not be taken over. The query of its MAC
+  // comes only after EBUSY, because for an unknown name the kernel would look for a module.
   request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_TUN_EXCL);
   if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
   if (errno == EBUSY && WasLeftBehind(name, mac)) {
@@ -83,14 +83,14 @@ absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
   return Failed("make TAP", name);
 }
 
-// What a failed write to the TAP means.
+// The drop reason for a failed write to the TAP.
 DropReason WriteFailure(int error) {
   switch (error) {
     case EAGAIN:
       return DropReason::kPortFull;
     case EIO:     // the netdev is down
     case EBADFD:  // the netdev was deleted
-    case EBADF:   // the same, later: see StopIfDeleted
+    case EBADF:   // the same, after StopIfDeleted
       return DropReason::kPortDown;
     case EMSGSIZE:
       return DropReason::kPortTooLarge;
@@ -138,13 +138,14 @@ absl::Status TapPort::Configure(const Options& options) {
   return status;
 }
 
-// An orderly end takes the netdev along; a killed process leaves it, with all that stands on it, to its successor.
+// Without persistence, closing the TAP deletes the netdev. A killed process never gets here, so its successor finds the
+// netdev.
 TapPort::~TapPort() {
   if (set_ != nullptr) set_->ports_.erase(this);
   ioctl(tap_.get(), TUNSETPERSIST, 0);
 }
 
-// A socket in the network namespace where the netdev is: by ioctls on it the netdev is configured.
+// Opens a socket in the netdev's network namespace, for the ioctls that configure the netdev.
 absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
   UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!here.valid()) return Failed("open a socket to configure", name_);
@@ -154,7 +155,7 @@ absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
   if (SameFile(own.get(), netdevs.get())) return here;
   UniqueFd there;
   int error = 0;
-  // A thread of its own, because no other may be left behind in that namespace.
+  // In a temporary thread, so that no other thread ends up in that namespace.
   std::thread([&] {
     if (setns(netdevs.get(), CLONE_NEWNET) == 0) there.reset(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     error = errno;
@@ -173,7 +174,7 @@ absl::optional<std::string> TapPort::NameHere() const {
   return std::string(current.ifr_name);
 }
 
-// Runs an ioctl of `socket` on the netdev, by the name that it has now.
+// Runs an ioctl of `socket` on the netdev, by its current name.
 absl::Status TapPort::Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const {
   ifreq current{};
   if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return Failed(what, name_);
@@ -198,13 +199,13 @@ absl::Status TapPort::SetMtu(int mtu) {
   return status;
 }
 
-// A TAP whose netdev was deleted reports an error to epoll for ever. Replaced, it leaves the epoll set; then reads find
-// nothing, and writes fail.
+// A TAP whose netdev was deleted signals an error to epoll for ever. Replacing the descriptor removes it from the epoll set;
+// reads then find nothing, and writes fail.
 void TapPort::StopIfDeleted(int error) noexcept {
   if (error == EBADFD) dup3(nothing_.get(), tap_.get(), O_CLOEXEC);
 }
 
-// False if the request reaches outside of the frame.
+// False if the request points outside the frame.
 bool TapPort::ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept {
   if ((header.flags & kNeedsChecksum) == 0) return true;
   frame->checksum = {true, header.checksum_start, header.checksum_offset};
@@ -213,7 +214,7 @@ bool TapPort::ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexce
 
 size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
   size_t received = 0;
-  // Bounded also when every frame is refused.
+  // Counts tries, so the loop is bounded even if every frame is refused.
   for (size_t tries = 0; tries < out.size(); ++tries) {
     const BufferId buffer = pool->Allocate();
     if (ABSL_PREDICT_FALSE(buffer.IsNone())) return received;
@@ -248,14 +249,14 @@ DropReason TapPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
   if (ABSL_PREDICT_FALSE(frame.length > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
   if (!strip_tag) {
     if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
-    WriteJoined();  // before this frame, which came later
+    WriteJoined();  // first, to keep the order of frames
     if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
     return Write(frame.checksum, {frame.data, frame.length}, {});
   }
   return TransmitStripped(frame);
 }
 
-// The same without the tag: the MACs are moved up to what is behind it for as long as this takes, and back.
+// Transmits without the tag: moves the MACs over the tag, and restores both afterwards, because the caller keeps the frame.
 DropReason TapPort::TransmitStripped(const Frame& frame) noexcept {
   uint8_t tag[kVlanTagSize];
   std::memcpy(tag, frame.data + kMacsSize, kVlanTagSize);

@@ -1,12 +1,13 @@
-// TapPort: a TAP netdev of the Linux kernel as a port. What the kernel transmits on the netdev enters the switch; what the
-// switch transmits is received by the netdev.
+// TapPort: a port on a Linux TAP netdev. Frames that the kernel transmits on the netdev enter the switch; the netdev receives
+// what the switch transmits.
 //
-// Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP with an unfinished sum, and
-// takes such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). Segmentation is not offered: a
-// frame is a frame. The netdev goes with the port, but outlives a process that is killed: its successor finds it by name and
-// MAC, with the addresses, the bridge and the macvlans that it had, and nobody has to set them up again. It may be moved to
-// another network namespace (a container's), renamed there, set down and up: the port goes on. If it is deleted under the port,
-// say with such a namespace, the port is down for good.
+// Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP frames with unfinished
+// checksums, and accepts such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). The port does not
+// offer segmentation offload, so the kernel sends no super-frames.
+//
+// The netdev is deleted with the port, but survives a killed process: the successor finds it by name and MAC, with its
+// addresses, bridge and macvlans. It may be moved to another network namespace (a container's), renamed there, and set down
+// and up. If it is deleted, for example with such a namespace, the port stays down.
 #ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 
@@ -30,22 +31,22 @@ namespace eoib {
 class TapPort final : public Port {
  public:
   struct Options {
-    std::string name;  // of the netdev: 1 to 15 bytes, exactly as it is to be
+    std::string name;  // of the netdev, 1 to 15 bytes
     MacAddr mac;
     int mtu = 1500;
-    TapSet* set = nullptr;  // which this port is in as long as it lives
+    TapSet* set = nullptr;  // the set that has this port while it lives, or null
   };
 
-  // Makes the netdev in the calling thread's network namespace, sets MAC and MTU, and sets it up, without carrier until
-  // SetLinkUp. A TAP of that name and MAC that no process has open is taken over as it is. kAlreadyExists if the name is taken
-  // otherwise; kUnavailable without /dev/net/tun; the message says what to do.
+  // Makes the netdev in the calling thread's network namespace, sets its MAC and MTU, and sets it up, without carrier until
+  // SetLinkUp. Takes over a TAP of that name and MAC that no process has open. kAlreadyExists if the name is taken otherwise;
+  // kUnavailable without /dev/net/tun; the message says what to do.
   static absl::StatusOr<std::unique_ptr<TapPort>> Open(const Options& options);
   ~TapPort() override;
 
-  // Control. Both reach the netdev in whatever network namespace and under whatever name it is by now.
+  // For control. Both find the netdev in its current network namespace, under its current name.
   absl::Status SetLinkUp(bool up);  // the carrier
   absl::Status SetMtu(int mtu);
-  // What the netdev is called now; nothing if it is deleted, or in another network namespace than the calling thread.
+  // The netdev's current name. Nothing if it was deleted, or is in another network namespace than the calling thread.
   absl::optional<std::string> NameHere() const;
 
   const std::string& name() const override { return name_; }
@@ -56,7 +57,7 @@ class TapPort final : public Port {
   MacAddr mac() const override { return mac_; }
 
  private:
-  // struct virtio_net_hdr in host order, which is what a TAP speaks (virtio 1.1 §5.1.6). linux/virtio_net.h is no C++.
+  // struct virtio_net_hdr in host order, as a TAP expects it (virtio 1.1 §5.1.6). linux/virtio_net.h does not compile as C++.
   struct VnetHeader {
     uint8_t flags = 0;
     uint8_t gso_type = 0;
@@ -80,10 +81,10 @@ class TapPort final : public Port {
   const MacAddr mac_;
   TapSet* const set_;  // or null
   const UniqueFd tap_;
-  const UniqueFd nothing_;            // /dev/null: takes the TAP's place when somebody deletes the netdev
-  std::atomic<uint32_t> largest_{0};  // frame that the netdev takes, from the destination MAC on, tag included
+  const UniqueFd nothing_;            // /dev/null: replaces the TAP's descriptor when the netdev is deleted
+  std::atomic<uint32_t> largest_{0};  // largest frame for the netdev, from the destination MAC on, with tag
   TcpCoalescer coalescer_;
-  size_t lost_ = 0;  // joined frames that a write refused, since the last Flush
+  size_t lost_ = 0;  // joined frames lost in failed writes since the last Flush
   DropReason lost_reason_ = DropReason::kNone;
 };
 

@@ -1,4 +1,4 @@
-// TAPs in a network namespace of the test's own.
+// TAPs in a separate network namespace.
 #include "vswitch/port/tap_port.h"
 
 #include <arpa/inet.h>
@@ -32,13 +32,13 @@ namespace {
 using ::testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 
-// Once a process: nothing that this test makes is seen outside of it, or outlives it.
+// Once per process: all that this test makes is invisible outside, and goes with the process.
 class OwnNamespace : public testing::Environment {
  public:
   void SetUp() override {
     ASSERT_EQ(unshare(CLONE_NEWNET | CLONE_NEWNS), 0)
         << "this test needs namespaces of its own: run it as root (CAP_SYS_ADMIN)";
-    // Where `ip netns add` keeps its names, too: they go with the process, also with one that is killed.
+    // Also for the directory where `ip netns add` keeps its names, so they go with the process, even a killed one.
     ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
     ASSERT_EQ(system("mkdir -p /run/netns"), 0);
     ASSERT_EQ(mount("none", "/run/netns", "tmpfs", 0, nullptr), 0);
@@ -78,8 +78,8 @@ class TapPortTest : public testing::Test {
     ASSERT_TRUE(AwaitKernel());
   }
 
-  // The kernel drops what it is to send before it has noticed, in its own time, that the carrier is on. Frames of another
-  // EtherType than the tests' find out.
+  // The kernel notices asynchronously that the carrier is on, and drops frames until then. Frames with another EtherType than
+  // the tests' probe for that moment.
   bool AwaitKernel() {
     Bytes probe = MakeFrame(50);
     probe[kMacsSize + 1] = 0xb5;
@@ -101,7 +101,7 @@ class TapPortTest : public testing::Test {
   void KernelSends(const Bytes& frame) {
     ASSERT_EQ(send(socket_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
   }
-  // Polls the port until a frame of our EtherType was taken or refused.
+  // Polls the port until a frame of the tests' EtherType was taken or refused.
   size_t Receive(Frame* frame, PortReceiveCounts* counts) {
     for (int tries = 0; tries < 100; ++tries) {
       pollfd waiting{port_->receive_fd(), POLLIN, 0};
@@ -109,7 +109,7 @@ class TapPortTest : public testing::Test {
       Frame frames[4];
       const size_t received = port_->Receive(pool_.get(), absl::MakeSpan(frames, 1), counts);
       if (received == 1 && (frames[0].data[12] != 0x88 || frames[0].data[13] != 0xb6)) {
-        pool_->Free(frames[0].buffer);  // the kernel's own, IPv6 for one
+        pool_->Free(frames[0].buffer);  // from the kernel itself, such as IPv6
         continue;
       }
       if (received != 0) *frame = frames[0];
@@ -210,7 +210,7 @@ TEST_F(TapPortTest, WhatTheNetdevCannotTakeIsSaid) {
 }
 
 TEST_F(TapPortTest, AnUnfinishedChecksumIsHandedOverAndTaken) {
-  // A UDP socket of the kernel: with TUN_F_CSUM its datagrams come with the sum unfinished.
+  // Datagrams of a UDP socket: with TUN_F_CSUM they arrive with an unfinished checksum.
   ifreq request{};
   strcpy(request.ifr_name, "tap0");
   const UniqueFd udp(socket(AF_INET, SOCK_DGRAM, 0));
@@ -297,8 +297,8 @@ TEST_F(TapPortTest, TheNetdevGoesWithThePort) {
   EXPECT_EQ(if_nametoindex("tap0"), 0u);
 }
 
-// What the forwarder hands over with a request reaches a socket of the kernel, which would drop a datagram with a wrong sum: so
-// the request, moved by the stripped tag, said the right thing.
+// A datagram with a checksum request reaches a socket. The kernel would drop it if the sum were wrong, so the request, shifted
+// by the stripped tag, was right.
 TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   const UniqueFd udp(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
   ifreq request{};
@@ -335,7 +335,7 @@ TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   pool_->Free(frame.buffer);
 }
 
-// An IPv4 TCP segment with 100 bytes of data and its checksum prepared, as the forwarder hands it over.
+// An IPv4 TCP segment with 100 bytes of data and a prepared checksum, as the forwarder hands it over.
 Bytes MakeSegment(uint32_t sequence) {
   Bytes frame = MakeFrame(0);
   frame[12] = 0x08, frame[13] = 0x00;
@@ -360,7 +360,7 @@ TEST_F(TapPortTest, SegmentsOfABatchArriveAsOneFrameInOrder) {
     pool_->Free(frame.buffer);
   }
   const Frame other = InBuffer(MakeFrame(50));
-  EXPECT_EQ(port_->Transmit(other, false), DropReason::kNone);  // comes after what was kept back
+  EXPECT_EQ(port_->Transmit(other, false), DropReason::kNone);  // comes after the held-back frames
   pool_->Free(other.buffer);
   DropReason reason;
   EXPECT_EQ(port_->Flush(&reason), 0u);
@@ -411,7 +411,7 @@ TEST_F(TapPortTest, NothingIsAllocated) {
   pool_->Free(tagged.buffer);
 }
 
-// A process that opens the port and dies without a word, as by SIGKILL.
+// Runs a process that opens the port and dies without cleaning up, as by SIGKILL.
 void OpenAndDie(const TapPort::Options& options) {
   const pid_t child = fork();
   if (child == 0) {
@@ -454,7 +454,8 @@ TEST(TapPortCrashTest, ANetdevThatIsNoTapIsNotTakenOver) {
   ASSERT_EQ(system("ip link delete tap9"), 0);
 }
 
-// As a container's interface is: moved to its namespace, renamed there; in the end the namespace goes, and the netdev with it.
+// Like a container's interface: the netdev is moved to another namespace and renamed there. In the end the namespace is
+// deleted, and the netdev with it.
 class TapPortInAnotherNamespaceTest : public TapPortTest {
  protected:
   void SetUp() override {

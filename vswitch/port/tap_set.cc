@@ -19,7 +19,7 @@
 namespace eoib {
 namespace {
 
-// rtnetlink(7): a group of netdevs, and the name of one.
+// A request of rtnetlink(7): a group of netdevs, and the name of one.
 struct GroupRequest {
   nlmsghdr header = {};
   ifinfomsg link = {};
@@ -30,7 +30,7 @@ struct GroupRequest {
 };
 static_assert(offsetof(GroupRequest, name_attribute) == 40 && sizeof(GroupRequest) == 60, "attributes without holes");
 
-// Errno, or 0.
+// Sends the first `length` bytes of a request. Returns an errno value, or 0.
 int Request(int netlink, uint16_t type, size_t length, GroupRequest request) {
   request.header.nlmsg_type = type;
   request.header.nlmsg_len = static_cast<uint32_t>(length);
@@ -56,7 +56,7 @@ absl::Status DeleteGroup(int netlink, uint32_t group) {
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, "delete the TAPs in one batch");
 }
 
-// All netdevs of the group will be deleted: it must be no other's. An operator's groups are small numbers.
+// All netdevs of the group will be deleted, so no other program may use it. Operators use small numbers.
 uint32_t AnyGroup() {
   std::random_device random;
   return std::uniform_int_distribution<uint32_t>(1u << 30, (1u << 31) - 1)(random);

@@ -1,4 +1,4 @@
-// TAPs in the network namespace that tap_port_test.cc makes.
+// TapSet, in the network namespace that tap_port_test.cc makes.
 #include "vswitch/port/tap_set.h"
 
 #include <linux/netlink.h>
@@ -29,7 +29,7 @@ std::unique_ptr<TapPort> OpenTap(int number, TapSet* set) {
 
 bool Exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
 
-// What the kernel tells of netdevs, from the construction on.
+// Receives the kernel's netlink messages about netdevs, from its construction on.
 class LinkMonitor {
  public:
   LinkMonitor() : socket_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
@@ -60,7 +60,8 @@ class LinkMonitor {
   const UniqueFd socket_;
 };
 
-// The kernel takes a batch down as a whole before it deletes the first; one by one, each is down and deleted before the next.
+// The kernel sets down all netdevs of a batch before it deletes the first. Deleted one by one, each is set down and deleted
+// before the next.
 TEST(TapSetTest, NetdevsAreDeletedInOneBatch) {
   constexpr int kCount = 20;
   TapSet set;
@@ -93,7 +94,8 @@ TEST(TapSetTest, OthersStay) {
   EXPECT_TRUE(set.DeleteNetdevs().ok()) << "nothing is left to delete";
 }
 
-// Renamed, or moved to another namespace where another has its name: the latter goes with its port.
+// One netdev is renamed; one is moved to another namespace, where another netdev has its name. The latter is deleted with its
+// port.
 TEST(TapSetTest, FollowsNamesAndSparesOtherNamespaces) {
   TapSet set;
   const auto renamed = OpenTap(4, &set);

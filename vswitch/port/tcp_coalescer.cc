@@ -9,7 +9,7 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kLargestPacket = 65535;  // what an IPv4 or IPv6 length field can say
+constexpr size_t kLargestPacket = 65535;  // limit of an IPv4 or IPv6 length field
 constexpr size_t kStaging = kEthernetHeaderSize + kLargestPacket + 1;
 constexpr size_t kIp = kEthernetHeaderSize;
 constexpr size_t kIpv4Size = 20;
@@ -29,13 +29,13 @@ bool Same(const uint8_t* a, const uint8_t* b, size_t from, size_t to) {
   return std::memcmp(a + from, b + from, to - from) == 0;
 }
 
-// Everything of the IP headers but the lengths, the IPv4 identification and the IPv4 header checksum.
+// Compares IP headers, except for lengths, IPv4 identification and IPv4 header checksum.
 bool SameIp(const uint8_t* a, const uint8_t* b, bool ipv6) {
   if (ipv6) return Same(a, b, 0, 4) && Same(a, b, 6, kIpv6Size);
   return Same(a, b, 0, 2) && Same(a, b, 6, 10) && Same(a, b, 12, kIpv4Size);
 }
 
-// Everything of the TCP headers but sequence, PSH and checksum.
+// Compares TCP headers, except for sequence number, PSH and checksum.
 bool SameTcp(const uint8_t* a, const uint8_t* b, size_t size) {
   return Same(a, b, 0, 4) && Same(a, b, 8, 13) && ((a[13] ^ b[13]) & ~kPush) == 0 && Same(a, b, 14, 16) && Same(a, b, 18, size);
 }
@@ -50,7 +50,7 @@ bool TcpCoalescer::Parse(absl::Span<const uint8_t> frame, const ChecksumRequest&
   switch (Read16(frame.data() + 2 * MacAddr::kSize)) {
     case kEtherTypeIpv4:
       if (ip[0] != 0x45 || ip[9] != kProtocolTcp || Read16(ip + 6) != kDontFragment) return false;
-      if (OnesComplementSum({ip, kIpv4Size}) != 0xffff) return false;  // joined, it would get a right one
+      if (OnesComplementSum({ip, kIpv4Size}) != 0xffff) return false;  // joining would hide a wrong header checksum
       layout->tcp = kIp + kIpv4Size;
       layout->end = kIp + Read16(ip + 2);
       break;
@@ -85,11 +85,12 @@ bool TcpCoalescer::Add(absl::Span<const uint8_t> frame, const ChecksumRequest& c
 
 void TcpCoalescer::Begin(absl::Span<const uint8_t> frame, const Layout& layout) noexcept {
   first_ = layout;
-  // With its padding: a run of one leaves as it came.
+  // Copied with its padding, so that a run of one frame leaves as it came.
   std::memcpy(staging_.get(), frame.data(), frame.size());
   length_ = frame.size();
   segments_ = 1;
   next_sequence_ = Read32(frame.data() + layout.tcp + 4) + static_cast<uint32_t>(layout.payload_length());
+  // Nothing can be appended after padding, and PSH ends a stretch of data.
   closed_ = layout.push || layout.end != frame.size();
 }
 
@@ -108,6 +109,7 @@ void TcpCoalescer::Append(absl::Span<const uint8_t> frame, const Layout& layout)
   length_ += size;
   ++segments_;
   next_sequence_ += static_cast<uint32_t>(size);
+  // With GSO only the last segment may be shorter.
   closed_ = layout.push || size < first_.payload_length();
   if (layout.push) staging_[first_.tcp + 13] |= kPush;
 }
@@ -132,6 +134,7 @@ TcpCoalescer::Joined TcpCoalescer::Take() noexcept {
       Write16(ip + 10, static_cast<uint16_t>(~OnesComplementSum({ip, kIpv4Size})));
     }
     const size_t address_bytes = first_.tcp - kIp - addresses;
+    // The pseudo-header sum of the whole; the kernel finishes the checksum.
     Write16(staging_.get() + first_.tcp + kTcpChecksumOffset,
             OnesComplementSum({ip + addresses, address_bytes}, static_cast<uint32_t>(kProtocolTcp + tcp_length)));
   }

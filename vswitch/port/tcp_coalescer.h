@@ -1,14 +1,11 @@
-// TcpCoalescer: joins TCP segments that arrived in one batch into one large frame for the interface, as a NIC's receive offload
-// does.
+// TcpCoalescer: joins TCP segments of one batch into one large frame for the interface, as a NIC's receive offload (GRO, LRO)
+// does. The kernel's receive path, and the write to it, cost the same for 1,500 bytes as for 64 KiB.
 //
-// A kernel's receive path costs the same for a segment of 1,500 bytes as for one of 64 KiB, and so does the write that hands it
-// over. Joined are segments that a sender's stack cut from one stretch of a stream: same addresses, ports, acknowledgement,
-// window and options, data without a gap, only ACK and PSH set, all of one length but the last, IPv4 with "don't fragment" and
-// without options or IPv6 without extension headers, a checksum that the interface is to finish anyway, no tag. The result has
-// the segments' length in it (gso_size), so that whoever forwards it cuts it the same way again; nothing is delayed beyond the
-// batch, and no order is changed.
-//
-// The worker that owns the port.
+// It joins only segments that a sender's stack cut from one stretch of a stream: equal addresses, ports, acknowledgement,
+// window and options; data without a gap; only ACK and PSH set; all of one length except the last; IPv4 with "don't fragment"
+// and without options, or IPv6 without extension headers; a checksum that the interface has to finish anyway; no tag. The
+// result carries the segments' length (gso_size), so a forwarder cuts it the same way again. Nothing is delayed beyond the
+// batch, and no order changes. For the worker that owns the port.
 #ifndef EOIB_VSWITCH_PORT_TCP_COALESCER_H_
 #define EOIB_VSWITCH_PORT_TCP_COALESCER_H_
 
@@ -23,31 +20,31 @@ namespace eoib {
 
 class TcpCoalescer {
  public:
-  // What was joined. `data` is the coalescer's and stays as it is until the next Add.
+  // The joined frame. Its bytes belong to the coalescer and stay valid until the next Add.
   struct Joined {
     absl::Span<const uint8_t> frame;
     ChecksumRequest checksum;
     uint16_t header_length = 0;   // Ethernet to TCP options
     uint16_t segment_length = 0;  // TCP payload of each segment but the last
     bool ipv6 = false;
-    size_t segments = 0;  // 1: the frame as it came
+    size_t segments = 0;  // 1: the frame is unchanged
   };
 
   TcpCoalescer();
 
-  // Takes in a copy of `frame` (untagged, without padding or with), if it begins a run or continues the one under way. False:
-  // it does neither; the caller takes what is pending, then offers the frame again or hands it over by itself.
+  // Copies `frame` (untagged, with or without padding) if it begins a run or continues the current one. Otherwise returns
+  // false: the caller then takes the pending run, and offers the frame again or transmits it by itself.
   bool Add(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) noexcept;
   bool pending() const { return segments_ != 0; }
-  // Finishes the headers of the run and gives it up. Requires pending().
+  // Completes the headers of the run, ends the run and returns it. Requires pending().
   Joined Take() noexcept;
 
  private:
-  // Where things are in a frame that can be joined.
+  // The layout of a frame that can be joined.
   struct Layout {
     size_t tcp = 0;      // offset of the TCP header
     size_t payload = 0;  // offset of its data
-    size_t end = 0;      // of the IP packet: what is behind is padding
+    size_t end = 0;      // end of the IP packet; the rest is padding
     bool ipv6 = false;
     bool push = false;
 
@@ -64,7 +61,7 @@ class TcpCoalescer {
   size_t length_ = 0;
   size_t segments_ = 0;
   uint32_t next_sequence_ = 0;
-  bool closed_ = false;  // the last segment was shorter, or pushed: nothing follows it
+  bool closed_ = false;  // the last segment was shorter or had PSH, so none may follow
 };
 
 }  // namespace eoib

@@ -30,8 +30,7 @@ void Put(Bytes* bytes, uint64_t value, int size) {
   for (int i = size - 1; i >= 0; --i) bytes->push_back(static_cast<uint8_t>(value >> (8 * i)));
 }
 
-// A frame with TCP timestamps whose payload at sequence number n is the byte n mod 251, its checksum prepared as a vouched one
-// is.
+// A frame with TCP timestamps and a prepared checksum. Its payload byte at sequence number n is n mod 251.
 Bytes Make(const Segment& s, ChecksumRequest* request) {
   Bytes frame = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
   Put(&frame, s.ipv6 ? 0x86dd : 0x0800, 2);
@@ -45,7 +44,7 @@ Bytes Make(const Segment& s, ChecksumRequest* request) {
   } else {
     Put(&frame, 0x4500, 2);
     Put(&frame, 20 + tcp_length, 2);
-    Put(&frame, s.sequence & 0xffff, 2);  // an identification of its own
+    Put(&frame, s.sequence & 0xffff, 2);  // a different identification in each frame
     Put(&frame, s.fragment, 2);
     Put(&frame, s.ttl, 1);
     Put(&frame, 6, 1);
@@ -86,7 +85,7 @@ Segment After(Segment segment, size_t payload) {
 
 struct Row {
   const char* description;
-  Segment second;  // after a first of the defaults
+  Segment second;  // follows a first one with the defaults
   bool joined;
 };
 
@@ -170,8 +169,7 @@ TEST(TcpCoalescerTest, ARunOfOneLeavesAsItCame) {
   EXPECT_FALSE(coalescer.pending());
 }
 
-// The joined frame says of itself what one large segment would: lengths, IPv4 header checksum, pseudo-header sum, data in
-// order.
+// The joined frame has the fields of one large segment: lengths, IPv4 header checksum, pseudo-header sum, data in order.
 TEST(TcpCoalescerTest, AJoinedFrameIsOneLargeSegment) {
   for (const bool ipv6 : {false, true}) {
     SCOPED_TRACE(ipv6 ? "IPv6" : "IPv4");
@@ -213,7 +211,7 @@ TEST(TcpCoalescerTest, ARunEndsBeforeTheLengthFieldDoes) {
   EXPECT_LE(coalescer.Take().frame.size(), 14u + 65535u);
 }
 
-// Hostile bytes: what is taken in is within bounds (the address sanitizer looks on) and given out whole.
+// Hostile bytes: the coalescer reads within bounds (AddressSanitizer checks) and returns all that it took.
 TEST(TcpCoalescerTest, RandomDamageIsHarmless) {
   std::mt19937 random(793);
   TcpCoalescer coalescer;
@@ -226,7 +224,7 @@ TEST(TcpCoalescerTest, RandomDamageIsHarmless) {
     for (int i = random() % 4; i > 0; --i) frame[random() % frame.size()] = static_cast<uint8_t>(random());
     frame.resize(random() % (frame.size() + 1));
     if (random() % 8 == 0) request.start = static_cast<uint16_t>(random());
-    const Bytes exact = frame;  // of exactly its size, for the sanitizer
+    const Bytes exact = frame;  // of exact size, for the sanitizer
     coalescer.Add(exact, request);
     if (coalescer.pending() && random() % 3 == 0) {
       EXPECT_GT(coalescer.Take().frame.size(), 0u);

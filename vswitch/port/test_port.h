@@ -1,4 +1,4 @@
-// TestPort: a port whose outside is a test (or nobody).
+// TestPort: a port whose outside is a test.
 #ifndef EOIB_VSWITCH_PORT_TEST_PORT_H_
 #define EOIB_VSWITCH_PORT_TEST_PORT_H_
 
@@ -13,26 +13,26 @@
 
 namespace eoib {
 
-// Inject, TakeTransmitted and the setters: any thread.
+// Any thread may call Inject, TakeTransmitted and the setters.
 class TestPort final : public Port {
  public:
   struct Transmitted {
-    std::vector<uint8_t> bytes;  // as it left: without the tag if that was stripped
-    ChecksumRequest checksum;    // its offsets count from bytes[0]
+    std::vector<uint8_t> bytes;  // as transmitted, without the tag if that was stripped
+    ChecksumRequest checksum;    // offsets count from bytes[0]
   };
 
-  // What nobody takes is kept up to this number of frames; then the port is full.
+  // It keeps up to this number of transmitted frames; then the port is full.
   static constexpr size_t kMaxKept = 4096;
 
   TestPort(std::string name, MacAddr mac);
 
-  // The outside sends a frame.
+  // Sends a frame from the outside.
   void Inject(std::vector<uint8_t> bytes, ChecksumRequest checksum = {});
-  // What the outside received since the last call.
+  // The frames that the outside received since the last call.
   std::vector<Transmitted> TakeTransmitted();
-  // Transmit refuses every frame for `reason` from now on (kNone: takes it).
+  // From now on Transmit refuses every frame for `reason` (kNone: takes it).
   void SetTransmitResult(DropReason reason);
-  // Takes frames and forgets them, without an allocation.
+  // From now on Transmit discards the frames that it takes, without an allocation.
   void SetDiscard(bool discard);
 
   const std::string& name() const override { return name_; }
