@@ -83,7 +83,7 @@ bool EncodeArp(const IpoibArp& packet, absl::Span<uint8_t> out) noexcept { retur
 ArpPurpose PurposeOf(ArpOperation operation, Ipv4Addr sender_ip, Ipv4Addr target_ip) noexcept {
   if (operation == ArpOperation::kReverseRequest) return ArpPurpose::kReverseRequest;
   if (operation == ArpOperation::kReverseReply) return ArpPurpose::kReverseReply;
-  // 0.0.0.0 is nobody's, so nobody announces it.
+  // A request from 0.0.0.0 is a probe, even for target 0.0.0.0: no host owns that address.
   if (operation == ArpOperation::kRequest && sender_ip.IsZero()) return ArpPurpose::kProbe;
   if (sender_ip == target_ip) return ArpPurpose::kGratuitous;
   return operation == ArpOperation::kRequest ? ArpPurpose::kRequest : ArpPurpose::kReply;

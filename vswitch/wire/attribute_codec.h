@@ -1,4 +1,4 @@
-// How the codecs of MAD attributes get from bytes to a wire struct and back. For the .cc files of this room only.
+// Helpers of the MAD attribute codecs: from bytes to a wire struct and back. Only for the .cc files of this directory.
 #ifndef EOIB_VSWITCH_WIRE_ATTRIBUTE_CODEC_H_
 #define EOIB_VSWITCH_WIRE_ATTRIBUTE_CODEC_H_
 
@@ -14,7 +14,7 @@
 
 namespace eoib {
 
-// The wire struct of attribute `name` at the beginning of `bytes`; kInvalidArgument if they are too few.
+// Reads the wire struct of attribute `name` from the start of `bytes`; kInvalidArgument if `bytes` is too short.
 template <typename Wire>
 absl::StatusOr<Wire> ReadAttribute(absl::Span<const uint8_t> bytes, absl::string_view name) {
   if (bytes.size() < sizeof(Wire)) {
@@ -23,7 +23,7 @@ absl::StatusOr<Wire> ReadAttribute(absl::Span<const uint8_t> bytes, absl::string
   return ReadWire<Wire>(bytes.data());
 }
 
-// Encoders are given room enough by their callers.
+// Callers of encoders provide enough room.
 template <typename Wire>
 void WriteAttribute(const Wire& wire, absl::Span<uint8_t> bytes) {
   EOIB_CHECK(bytes.size() >= sizeof(Wire));

@@ -1,6 +1,6 @@
-// Integers as they lie on the wire: network order, no alignment, no arithmetic by accident.
+// Integers in wire form: network order, no alignment, no accidental arithmetic.
 //
-// A wire struct is made of these and of byte arrays only, so it has no padding and may be laid over any byte.
+// A wire struct consists of these and of byte arrays only, so it has no padding and no alignment.
 #ifndef EOIB_VSWITCH_WIRE_BYTE_ORDER_H_
 #define EOIB_VSWITCH_WIRE_BYTE_ORDER_H_
 
@@ -40,8 +40,8 @@ using be64 = BigEndian<uint64_t>;
 static_assert(sizeof(be16) == 2 && sizeof(be24) == 3 && sizeof(be32) == 4 && sizeof(be64) == 8);
 static_assert(alignof(be64) == 1);
 
-// Copies a wire struct out of bytes; the one way from bytes to a struct. The caller has checked that sizeof(Wire) bytes are
-// there.
+// Copies a wire struct from bytes. This is the only way from bytes to a struct. The caller has checked that there are
+// sizeof(Wire) bytes.
 template <typename Wire>
 Wire ReadWire(const void* bytes) {
   static_assert(alignof(Wire) == 1, "a wire struct has no aligned member");

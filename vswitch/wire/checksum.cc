@@ -34,20 +34,20 @@ uint64_t LoadWord(const uint8_t* bytes) {
   return word;
 }
 
-// One's-complement addition of 64-bit numbers: the carry comes back in at the bottom.
+// One's-complement addition of 64-bit numbers, with end-around carry.
 uint64_t AddCarry(uint64_t a, uint64_t b) {
   const uint64_t sum = a + b;
   return sum + (sum < b ? 1 : 0);
 }
 
-// The sum of `bytes` taken as native 64-bit words, the last one filled up with zeros. RFC 1071 §2: byte order and word size do
-// not matter until the sum is folded.
+// Sums `bytes` as native 64-bit words, the last one padded with zeros. Byte order and word size do not matter until the sum is
+// folded (RFC 1071 §2).
 uint64_t NativeSum(absl::Span<const uint8_t> bytes) {
   const uint8_t* at = bytes.data();
   size_t left = bytes.size();
   uint64_t even = 0;
   uint64_t odd = 0;
-  for (; left >= 32; at += 32, left -= 32) {  // two chains of carries, so that they do not wait for each other
+  for (; left >= 32; at += 32, left -= 32) {  // two independent carry chains run in parallel
     even = AddCarry(AddCarry(even, LoadWord(at)), LoadWord(at + 16));
     odd = AddCarry(AddCarry(odd, LoadWord(at + 8)), LoadWord(at + 24));
   }
@@ -65,11 +65,12 @@ uint16_t NativeToNetwork(uint16_t value) {
 #endif
 }
 
-// A TCP or UDP header at `l4` whose packet ends at `end`, within the frame; nothing if it does not fit or says otherwise.
+// Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if it does not fit, or its
+// length field disagrees.
 L4Location LocateL4(absl::Span<const uint8_t> frame, uint8_t protocol, size_t ip, size_t l4, size_t end) {
   const size_t length = end - l4;
   const bool tcp = protocol == kProtocolTcp && length >= kTcpHeaderSize;
-  // A UDP length other than the IP packet's would make a sum that covers something else.
+  // With another UDP length the sum would cover other bytes than the IP packet's.
   const bool udp =
       protocol == kProtocolUdp && length >= kUdpHeaderSize && ReadWire<be16>(&frame[l4 + kUdpLengthOffset]).value() == length;
   if (!tcp && !udp) return {};
@@ -135,6 +136,7 @@ bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, 
   *vouched = L4Checksum::kNone;
   if (!request.needed) return true;
   if (size_t{request.start} + request.offset + sizeof(be16) > frame.size()) return false;
+  // The sender could choose a sum that overwrites a tag or an EtherType that was already checked.
   if (request.start < PayloadBehindTags(frame)) return false;
   const L4Location where = FindL4(frame);
   if (where.kind != L4Checksum::kNone && where.l4 == request.start && request.offset == ChecksumOffset(where.kind)) {
@@ -151,6 +153,7 @@ ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) no
   if (where.kind != vouched) return {};
   const ChecksumRequest request{true, where.l4, ChecksumOffset(where.kind)};
   WriteWire(be16(PseudoHeaderSum(frame, where)), &frame[size_t{request.start} + request.offset]);
+  // An interface sums to the end of the frame, so clear the padding.
   const size_t end = size_t{where.l4} + where.l4_length;
   if (end < frame.size()) std::memset(&frame[end], 0, frame.size() - end);
   return request;
@@ -163,6 +166,7 @@ void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request)
   const bool known_end = where.kind != L4Checksum::kNone && where.l4 == request.start;
   const size_t end = known_end ? size_t{where.l4} + where.l4_length : frame.size();
   const auto sum = static_cast<uint16_t>(~OnesComplementSum(frame.subspan(request.start, end - request.start)));
+  // A zero field would mean "no checksum" in UDP (RFC 768).
   WriteWire(be16(sum == 0 ? 0xffff : sum), &frame[field]);
 }
 

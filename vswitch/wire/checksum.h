@@ -1,9 +1,9 @@
-// Internet checksums at the edge of the fabric: what a sender may vouch for, and what a receiver makes of it.
+// Internet checksums at the edge of the fabric: what a sender may vouch for, and how a receiver treats it.
 //
-// A virtual interface hands over frames whose TCP or UDP checksum is only prepared (the pseudo-header sum is in the field,
-// "needs checksum" from csum_start, result to csum_start + csum_offset). On the fabric such a frame travels with TCP ok or UDP
-// ok set and the sum unfinished. The receiver never marks a wrong sum as valid: it rewrites the pseudo-header sum itself and
-// asks its interface to finish, or finishes the sum in software.
+// A virtual interface hands over frames with a prepared TCP or UDP checksum: the field has the pseudo-header sum, and
+// csum_start and csum_offset say where to finish it. Such a frame crosses the fabric unfinished, with TCP ok or UDP ok set.
+// The receiver never marks a wrong sum as valid: it rewrites the pseudo-header sum and asks its interface to finish, or
+// finishes the sum in software.
 #ifndef EOIB_VSWITCH_WIRE_CHECKSUM_H_
 #define EOIB_VSWITCH_WIRE_CHECKSUM_H_
 
@@ -15,8 +15,8 @@
 
 namespace eoib {
 
-// A checksum to be finished: one's-complement sum of the frame from `start` to the end of the L4 payload, to be stored,
-// inverted, at `start + offset`. Offsets count from the destination MAC. As virtio_net_hdr's csum_start and csum_offset.
+// A request to finish a checksum: the inverted one's-complement sum from `start` to the end of the L4 payload goes to `start +
+// offset`. Offsets count from the destination MAC, as csum_start and csum_offset of a virtio_net_hdr.
 struct ChecksumRequest {
   bool needed = false;
   uint16_t start = 0;
@@ -25,36 +25,35 @@ struct ChecksumRequest {
   friend constexpr bool operator==(const ChecksumRequest&, const ChecksumRequest&) = default;
 };
 
-// The one's-complement sum (RFC 1071) of `bytes`, folded to 16 bits, not inverted, continuing from `initial`. Host value of the
-// network-order words: an odd last byte counts as the high half.
+// The one's-complement sum (RFC 1071) of `bytes` as network-order words, folded to 16 bits, not inverted, continued from
+// `initial`. In host order. An odd last byte counts as the high half of a word.
 uint16_t OnesComplementSum(absl::Span<const uint8_t> bytes, uint32_t initial = 0) noexcept;
 
-// Where the TCP or UDP header of a frame is, by a fresh parse: IPv4 with options, IPv6 with at most eight hop-by-hop, routing
-// and destination options headers, behind at most one 802.1Q tag. None is found in a fragment, in a packet whose lengths
-// disagree with each other or with the frame, and where the addresses summed are not those of the IPv6 header (segments left to
-// route, RFC 8200 §8.1; a home address option, RFC 6275 §11.3.1).
+// Finds the TCP or UDP header of a frame by a fresh parse: IPv4 with options, or IPv6 with at most eight hop-by-hop, routing
+// and destination options headers, behind at most one 802.1Q tag. Finds none in a fragment, in a packet whose lengths disagree
+// with each other or with the frame, or where the checksum covers other addresses than the IPv6 header's (segments left, RFC
+// 8200 §8.1; a home address option, RFC 6275 §11.3.1).
 struct L4Location {
-  L4Checksum kind = L4Checksum::kNone;  // kTcpOk or kUdpOk: which protocol; kNone: neither was found
+  L4Checksum kind = L4Checksum::kNone;  // the protocol, as kTcpOk or kUdpOk; kNone: no header found
   uint16_t ip = 0;                      // offset of the IP header
   uint16_t l4 = 0;                      // offset of the TCP or UDP header
-  uint16_t l4_length = 0;               // of header and payload, from the IP header's length, within the frame
+  uint16_t l4_length = 0;               // header and payload, from the IP header's length
 };
 L4Location FindL4(absl::Span<const uint8_t> frame) noexcept;
 
-// What may be vouched for of `frame` whose sender made `request`. If csum_start is the TCP or UDP header of an unfragmented IP
-// packet: that protocol, the frame left as it is. Otherwise the sum is finished in the frame and kNone returned. False, and
-// nothing changed, if the request reaches outside of the frame or starts within its Ethernet header or tags: a finished sum is
-// a number of the sender's choice, and must not become a VLAN, a MAC address or an EtherType after these have been checked.
+// For a sender: sets *vouched to what it may vouch for. If csum_start is the TCP or UDP header of an unfragmented IP packet,
+// that is the protocol, and the frame stays as it is. Otherwise finishes the sum in the frame and sets kNone. False, with
+// nothing changed, if the request points outside the frame or starts within its Ethernet header or tags: the sender can choose
+// the sum, which must not become a VID, a MAC address or an EtherType after these were checked.
 bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, L4Checksum* vouched) noexcept;
 
-// What a receiver does with a frame whose header vouches for `vouched`: the field is set to the pseudo-header sum and the
-// request returned that makes an interface finish it. Bytes behind the IP packet are set to zero: an interface sums to the end
-// of the frame. Not needed if the frame has no such header after all (then its bytes stay as they are and nothing is claimed of
-// them).
+// For a receiver of a frame that was vouched for: sets the checksum field to the pseudo-header sum and returns the request for
+// the interface to finish it. Zeroes the bytes behind the IP packet, because an interface sums to the end of the frame. If the
+// frame has no such header, returns an empty request and leaves the frame as it is.
 ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) noexcept;
 
-// Finishes the sum in software. Requires a request that AcceptChecksum returned, or PrepareChecksum would accept. A sum of zero
-// is stored as 0xffff, which is the same number in one's complement; for UDP, zero would say that there is no sum (RFC 768).
+// Finishes the sum in software. Requires a request that AcceptChecksum returned or PrepareChecksum would accept. Stores a sum
+// of zero as 0xffff, the same number in one's complement: zero in UDP means "no checksum" (RFC 768).
 void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) noexcept;
 
 }  // namespace eoib

@@ -12,7 +12,7 @@
 namespace eoib {
 namespace {
 
-// Values of the overload option (RFC 2132 §9.3): which of the fields for names have options.
+// Values of the overload option (RFC 2132 §9.3): which of the name fields hold options.
 constexpr uint8_t kOverloadFile = 1, kOverloadServerName = 2;
 constexpr uint8_t kMaxOverload = kOverloadFile | kOverloadServerName;
 
@@ -22,7 +22,7 @@ constexpr uint16_t kHardwareEui64 = 27;
 
 using Visit = absl::FunctionRef<void(DhcpOption option, absl::Span<const uint8_t> value)>;
 
-// Calls `visit` for each option of a field, up to the end option. False if one reaches beyond the field (RFC 2132 §2).
+// Calls `visit` for each option of a field, up to the end option. False if an option reaches beyond the field (RFC 2132 §2).
 bool VisitOptions(absl::Span<const uint8_t> field, Visit visit) {
   constexpr size_t kHeader = 2;  // code and length
   while (!field.empty() && field[0] != static_cast<uint8_t>(DhcpOption::kEnd)) {
@@ -68,7 +68,7 @@ bool HasCookie(absl::Span<const uint8_t> payload) {
          ReadWire<be32>(&payload[sizeof(Dhcp4Wire)]).value() == kDhcpMagicCookie;
 }
 
-// The one byte of an option in `message`; 0 if there is none. False if it is not one byte from 1 to `max`.
+// Reads a one-byte option; *value is unchanged if there is none. False if it is not one byte from 1 to `max`.
 bool ReadByteOption(const DhcpMessage& message, DhcpOption option, uint8_t max, uint8_t* value) {
   size_t size = 0;
   message.ForEachOption([&](DhcpOption other, absl::Span<const uint8_t> bytes) {
@@ -80,7 +80,7 @@ bool ReadByteOption(const DhcpMessage& message, DhcpOption option, uint8_t max, 
   return size == 1 && *value >= 1 && *value <= max;
 }
 
-// Whether a flag would make the reply reach its client, who cannot be reached otherwise yet: RFC 2131 §4.1.
+// True if the client cannot receive unicast yet, so the reply needs the broadcast flag (RFC 2131 §4.1).
 bool NeedsBroadcast(const Dhcp4Wire& wire) { return wire.client.value() == 0 && wire.relay.value() == 0; }
 
 }  // namespace
@@ -93,7 +93,7 @@ absl::optional<DhcpMessage> DhcpMessage::Parse(absl::Span<const uint8_t> payload
   message.fields_ = FieldsOf(wire);
   if (!HasCookie(payload)) return message;
   message.payload_ = payload;
-  // The overload option counts in the options field only, where it is looked for as long as no other is known to have options.
+  // The overload option counts in the options field only. overload_ is still 0 here, so the search covers that field alone.
   uint8_t overload = 0, type = 0;
   if (!IsReadable(message.OptionField(0))) return absl::nullopt;
   if (!ReadByteOption(message, DhcpOption::kOverload, kMaxOverload, &overload)) return absl::nullopt;

@@ -1,6 +1,7 @@
-// Messages of DHCP for IPv4 and of BOOTP (RFC 2131, RFC 951), as they are in a UDP payload; on IPoIB as RFC 4390 has it.
+// DHCP for IPv4 and BOOTP messages (RFC 2131, RFC 951) in a UDP payload, also on IPoIB (RFC 4390). This file reads them;
+// dhcp4_writer.h writes them.
 //
-// Read by who has an address leased, and by who sees others' pass. dhcp4_writer.h writes them.
+// For the DHCP client of the IPoIB host, and for the gateway, which adapts the messages of others.
 #ifndef EOIB_VSWITCH_WIRE_DHCP4_H_
 #define EOIB_VSWITCH_WIRE_DHCP4_H_
 
@@ -26,7 +27,7 @@ inline constexpr uint8_t kDhcpInfiniband = 32;  // RFC 4390 §2.1
 
 enum class BootpOperation : uint8_t { kRequest = 1, kReply = 2 };
 
-// RFC 2132 §9.6. There are more (RFC 4388, RFC 6926), which are none of a client's.
+// RFC 2132 §9.6. RFC 4388 and RFC 6926 have more, which clients do not use.
 enum class DhcpMessageType : uint8_t {
   kDiscover = 1,
   kOffer = 2,
@@ -38,7 +39,7 @@ enum class DhcpMessageType : uint8_t {
   kInform = 8,
 };
 
-// RFC 2132 unless it says otherwise. There are more; they are found like these.
+// RFC 2132 unless noted. The list is not complete; other codes are found in the same way.
 enum class DhcpOption : uint8_t {
   kPad = 0,
   kSubnetMask = 1,
@@ -66,20 +67,20 @@ enum class DhcpOption : uint8_t {
 };
 
 inline constexpr size_t kDhcpHardwareAddressSize = 16;
-inline constexpr uint16_t kDhcpBroadcastFlag = 0x8000;  // RFC 2131 §2: the reply is to be broadcast
+inline constexpr uint16_t kDhcpBroadcastFlag = 0x8000;  // RFC 2131 §2: asks for a reply by broadcast
 
-// The fixed part but for the two names (RFC 2131 §2).
+// The fixed part of a message, without the two names (RFC 2131 §2).
 struct DhcpFields {
   BootpOperation operation = BootpOperation::kRequest;
   uint8_t hardware_type = 0;
-  uint8_t hardware_length = 0;  // 0 on IPoIB, whose addresses do not fit (RFC 4390 §2.1); never above 16 in what was read
+  uint8_t hardware_length = 0;  // 0 on IPoIB, whose addresses do not fit (RFC 4390 §2.1); at most 16 in a parsed message
   uint8_t hops = 0;
   uint32_t transaction = 0;
   uint16_t seconds = 0;
   uint16_t flags = 0;
-  Ipv4Addr client;                                                   // ciaddr: has it already
-  Ipv4Addr yours;                                                    // yiaddr: gets it
-  Ipv4Addr server;                                                   // siaddr: the next to ask when booting
+  Ipv4Addr client;                                                   // ciaddr: the client's current address
+  Ipv4Addr yours;                                                    // yiaddr: the address for the client
+  Ipv4Addr server;                                                   // siaddr: the next server for booting
   Ipv4Addr relay;                                                    // giaddr
   std::array<uint8_t, kDhcpHardwareAddressSize> hardware_address{};  // chaddr
 
@@ -88,31 +89,30 @@ struct DhcpFields {
   friend bool operator==(const DhcpFields&, const DhcpFields&) = default;
 };
 
-// A message that was read. A view of its bytes, but for the fields.
+// A parsed message. All but the fields is a view of its bytes.
 class DhcpMessage {
  public:
-  // `payload` is that of UDP. Nothing if it is shorter than the fixed part, its operation is neither of the two, its hardware
-  // addresses are longer than their field, an option reaches beyond the field it is in, or the options for message type or
-  // overload have a value that these cannot have. A message without RFC 2132's magic cookie is BOOTP's and has no options. A
-  // missing end option is forgiven.
+  // Parses a UDP payload. Nothing if it is shorter than the fixed part, the operation is neither of the two, the hardware
+  // length exceeds its field, an option reaches beyond its field, or the option for message type or overload has an invalid
+  // value. A message without RFC 2132's magic cookie is BOOTP and has no options. A missing end option is accepted.
   static absl::optional<DhcpMessage> Parse(absl::Span<const uint8_t> payload) noexcept;
 
   const DhcpFields& fields() const { return fields_; }
   absl::optional<DhcpMessageType> type() const { return type_; }  // nothing: BOOTP
 
-  // Calls `visit` for each option but pads and ends, as they follow each other in the options and, if an overload option says
-  // that these have options too, in the fields for the file's and the server's name (RFC 2131 §4.1).
+  // Calls `visit` for each option except pads and ends, in order: those of the options field, then, if the overload option
+  // says so, those of the file and server name fields (RFC 2131 §4.1).
   void ForEachOption(absl::FunctionRef<void(DhcpOption option, absl::Span<const uint8_t> value)> visit) const noexcept;
 
-  // An option's value. Parts of one that comes more than once are put together (RFC 3396 §7).
+  // An option's value. Concatenates the parts of an option that occurs more than once (RFC 3396 §7).
   absl::optional<std::vector<uint8_t>> FindOption(DhcpOption option) const;
-  // The same, of the form that the option should have; nothing if it has another.
-  std::vector<Ipv4Addr> FindAddresses(DhcpOption option) const;   // of all of a list; empty
+  // The same, in the form that the option should have; nothing if it has another.
+  std::vector<Ipv4Addr> FindAddresses(DhcpOption option) const;   // all of a list; or empty
   absl::optional<Ipv4Addr> FindAddress(DhcpOption option) const;  // the first of a list
-  absl::optional<uint32_t> FindNumber(DhcpOption option) const;   // of 1, 2 or 4 bytes
+  absl::optional<uint32_t> FindNumber(DhcpOption option) const;   // a number of 1, 2 or 4 bytes
 
  private:
-  absl::Span<const uint8_t> OptionField(int index) const;  // options, file, server name: those that hold options
+  absl::Span<const uint8_t> OptionField(int index) const;  // options, file, server name; empty if it holds no options
 
   DhcpFields fields_;
   absl::optional<DhcpMessageType> type_;
@@ -120,17 +120,18 @@ class DhcpMessage {
   uint8_t overload_ = 0;
 };
 
-// Sets the broadcast flag of a BOOTREQUEST, so that whoever answers need not know the client's hardware address. True if it was
-// not set: the UDP checksum is then to be updated. Of what is no request nothing changes.
+// Sets the broadcast flag of a BOOTREQUEST, so that the server need not know the client's hardware address. True if it was not
+// set before: the caller must then update the UDP checksum. Leaves other messages unchanged.
 bool SetBroadcastFlag(absl::Span<uint8_t> message) noexcept;
-// The same in a whole IPv4 packet, whose UDP checksum is kept as right as it was. True if the packet was changed: it is an
-// unfragmented one from a client (to kDhcpServerPort), is no relay's (giaddr is 0) and did not have the flag.
+// The same in a whole IPv4 packet, with an update of the UDP checksum (a wrong one stays wrong). True if the packet changed:
+// it is an unfragmented one from a client (to kDhcpServerPort), not from a relay (giaddr is 0), for a client without an
+// address (ciaddr is 0), and the flag was clear.
 bool AskForBroadcast(absl::Span<uint8_t> packet) noexcept;
 
-// RFC 4361 §6.1: type 255, an identity of the interface, one of its host.
+// RFC 4361 §6.1: type 255, an identifier of the interface (IAID), and the DUID of the host.
 std::vector<uint8_t> DhcpClientIdentifier(uint32_t interface_identity, absl::Span<const uint8_t> duid);
-// A DUID of a port, made of what it keeps for ever: of type "link-layer address" (RFC 8415 §11.4), its hardware type that of an
-// EUI-64 (27), because an IPoIB address changes with its queue pair.
+// The DUID of a port, made from its permanent GUID: type "link-layer address" (RFC 8415 §11.4) with hardware type EUI-64 (27).
+// An IPoIB address would not do, because it changes with its queue pair.
 std::vector<uint8_t> DuidOf(Guid guid);
 
 }  // namespace eoib

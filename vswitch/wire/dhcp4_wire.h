@@ -1,4 +1,4 @@
-// The fixed part of a DHCP message as it lies on the wire; for dhcp4.cc and dhcp4_writer.cc.
+// The wire form of the fixed part of a DHCP message, for dhcp4.cc and dhcp4_writer.cc.
 #ifndef EOIB_VSWITCH_WIRE_DHCP4_WIRE_H_
 #define EOIB_VSWITCH_WIRE_DHCP4_WIRE_H_
 
@@ -13,7 +13,7 @@ namespace eoib {
 
 inline constexpr size_t kDhcpServerNameSize = 64;
 inline constexpr size_t kDhcpFileSize = 128;
-inline constexpr uint32_t kDhcpMagicCookie = 0x63825363;  // RFC 2131 §3: what the options begin with
+inline constexpr uint32_t kDhcpMagicCookie = 0x63825363;  // RFC 2131 §3: start of the options
 
 // RFC 2131 §2.
 struct Dhcp4Wire {

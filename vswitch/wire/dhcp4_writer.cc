@@ -8,7 +8,7 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kMaxPart = 255;   // of an option, behind code and length
+constexpr size_t kMaxPart = 255;   // value bytes of an option, after code and length
 constexpr size_t kSmallest = 300;  // RFC 1542 §2.1
 constexpr uint8_t kPad = static_cast<uint8_t>(DhcpOption::kPad);
 constexpr uint8_t kEnd = static_cast<uint8_t>(DhcpOption::kEnd);

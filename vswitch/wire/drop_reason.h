@@ -1,4 +1,4 @@
-// Every way in which a frame, or a copy of one, can end without being delivered.
+// DropReason: every reason for which a frame, or a copy of one, is dropped.
 //
 // One list makes the enum, the counter, the label in `eoibctl drops` and metrics, and the manual's row. A reason belongs to
 // one side of the conservation law (see vswitch/README.md):

@@ -3,7 +3,7 @@
 namespace eoib {
 namespace {
 
-// The header as one 32-bit number; bits as in wire_format.md.
+// The header as one 32-bit number; wire_format.md has the bits.
 constexpr uint32_t kSignature = 3u << 30;
 constexpr uint32_t kSignatureMask = 3u << 30;
 constexpr uint32_t kVersionMask = 3u << 28;

@@ -14,29 +14,30 @@ namespace eoib {
 
 inline constexpr size_t kEoibHeaderSize = 4;
 inline constexpr size_t kSegmentExtensionSize = 8;
-// The other 4-byte header that stands in the same place: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
+// The alternative 4-byte header: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
 inline constexpr uint16_t kAlternativeMagic = 0x8919;
 
-// What the sender vouches for. "Ok" vouches for a checksum that may not be in the frame (wire_format.md, Checksums).
+// The checksum that the sender vouches for. "Ok" vouches for a checksum that may not be in the frame (wire_format.md,
+// Checksums).
 enum class L4Checksum : uint8_t { kNone = 0, kTcpOk = 1, kUdpOk = 2 };
 
-// An encapsulation header, decoded. Equality and re-encoding are exact: EncodeEoibHeader(DecodeEoibHeader(b)) == b for every b
-// that is accepted, except for the reserved bytes of the alternative form, which are ignored on receipt and sent as zero.
+// A decoded encapsulation header. Re-encoding is exact: EncodeEoibHeader(DecodeEoibHeader(b)) == b for every accepted b,
+// except for the reserved bytes of the alternative form, which are ignored on receipt and sent as zero.
 struct EoibHeader {
   HeaderForm form = HeaderForm::kEoib;
   L4Checksum l4_checksum = L4Checksum::kNone;
   bool ip_checksum_ok = false;
-  bool fcs_present = false;  // the frame ends with its FCS (EndsWithFcs); ours do not
+  bool fcs_present = false;  // the frame ends with its FCS (EndsWithFcs); our frames do not
 
   friend constexpr bool operator==(const EoibHeader&, const EoibHeader&) = default;
 };
 
-// Decodes the header at the start of `datagram` (a UD payload, GRH not included). On success *header is set and kNone returned.
-// Else: kNotEoib (short, or no signature of either form), kBadVersion, kSegment (more-segments bit, segment offset or id set),
-// kHeaderReserved (extension, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
+// Decodes the header at the start of `datagram` (a UD payload without GRH). On success sets *header and returns kNone.
+// Otherwise returns kNotEoib (too short, or no signature of either form), kBadVersion, kSegment (more-segments bit, segment
+// offset or id set), or kHeaderReserved (extension, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
 DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept;
 
-// Writes kEoibHeaderSize bytes. The alternative form has no place to vouch for a sum: finish it before (CompleteChecksum).
+// Writes kEoibHeaderSize bytes. The alternative form cannot vouch for a checksum: finish it first (CompleteChecksum).
 void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept;
 
 }  // namespace eoib

@@ -13,7 +13,7 @@
 namespace eoib {
 namespace {
 
-// The file header of libpcap's savefile format, and the header of each record; in the byte order of the host that writes.
+// The file and record headers of libpcap's savefile format, in the byte order of the writing host.
 struct PcapFileHeader {
   uint32_t magic;
   uint16_t version_major = 2;
@@ -33,19 +33,19 @@ struct PcapRecordHeader {
 };
 static_assert(sizeof(PcapRecordHeader) == 16);
 
-// Endace's extensible record format: the only little-endian number on this wire is its stamp.
+// Endace's Extensible Record Format. Its timestamp is little-endian, its other fields are big-endian.
 struct ErfHeader {
   std::array<uint8_t, 8> timestamp{};  // little-endian: seconds 32 | fraction of a second 32
   uint8_t type = kErfTypeInfiniband;
-  uint8_t flags = 0x04;  // records of varying length; in the two lowest bits the capture interface
-  be16 record_length;    // with this header
+  uint8_t flags = 0x04;  // records of varying length; the two lowest bits: capture interface
+  be16 record_length;    // includes this header
   be16 loss_counter;
   be16 wire_length;
 };
 static_assert(sizeof(ErfHeader) == 16);
 
-// A provenance record: one section, of the capture interface, with one comment. A tag is a type, its value's length, and the
-// value, filled up to four bytes; the section's own tag tells the length of all its tags.
+// A provenance record: one section, for the capture interface, with one comment. A tag has a type, the length of its value,
+// and the value padded to four bytes. The section's own tag has the length of all tags in it.
 struct ErfTag {
   be16 type;
   be16 length;

@@ -1,8 +1,8 @@
-// ErfWriter: captures of whole InfiniBand packets that tcpdump's and Wireshark's family of tools reads.
+// ErfWriter: writes captures of whole InfiniBand packets that tcpdump and Wireshark can read.
 //
-// A pcap file of link type 197 (ERF), each packet in an ERF record of type 21 (InfiniBand), from the LRH to the VCRC. Link type
-// 247 (InfiniBand proper) would be the plainer choice, but tshark 4.0 refuses it. What is to be said of all packets stands in a
-// record of ERF's own for that (type 27, provenance). See wire_format.md.
+// A capture is a pcap file of link type 197 (ERF), with each packet, from LRH to VCRC, in an ERF record of type 21
+// (InfiniBand). Link type 247 (InfiniBand) would be simpler, but tshark 4.0 refuses it. A comment on the whole capture goes
+// into a provenance record (type 27). See wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_ERF_H_
 #define EOIB_VSWITCH_WIRE_ERF_H_
 
@@ -24,32 +24,32 @@ inline constexpr uint32_t kLinkTypeErf = 197;
 inline constexpr uint8_t kErfTypeInfiniband = 21;
 inline constexpr uint8_t kErfTypeMeta = 27;
 
-// Thread-compatible: one thread at a time. Never on a worker: it writes to a file. Owns the file.
+// For one thread at a time, but never a worker, because it writes to a file. Owns the file.
 class ErfWriter {
  public:
-  // Of the pcap record headers. The ERF record's own stamp has 32 bits of fraction either way.
+  // Resolution of the pcap record headers. The ERF record's own timestamp has 32 bits of fraction in both cases.
   enum class Stamps { kMicroseconds, kNanoseconds };
 
-  // Creates `path` (readable by its owner only: a capture shows people's traffic) and buffers the file header. Packets are
-  // marked as those of capture interface `interface`, 0 to 3. kAlreadyExists if anything has that name, also a symbolic link,
-  // which is not followed: the agent writes as root, in directories where others may write.
+  // Creates `path` and buffers the file header. Only the owner may read the file, because a capture shows users' traffic.
+  // Packets are marked with capture interface `interface`, 0 to 3. kAlreadyExists if anything has that name, even a symbolic
+  // link, which is not followed: the agent writes as root, in directories where others may write.
   static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, Stamps stamps = Stamps::kNanoseconds,
                                                          uint8_t interface = 0);
-  // The same for a file that is open, and closed with the writer. `path` is its name in messages.
+  // The same for an open file, which the writer closes. `path` is its name in messages.
   static std::unique_ptr<ErfWriter> Adopt(int fd, const std::string& path, Stamps stamps = Stamps::kNanoseconds,
                                           uint8_t interface = 0);
-  // Flushes; an error is lost, so call Close to hear of it.
+  // Flushes and closes. Errors are lost, so call Close to get them.
   ~ErfWriter();
   ErfWriter(const ErfWriter&) = delete;
   ErfWriter& operator=(const ErfWriter&) = delete;
 
-  // Adds one packet, the concatenation of `pieces`. kInvalidArgument if it is longer than kMaxPacket or the stamp is not
-  // between 1970 and 2106. After a failed write to the file every later call fails the same way: a record cut in the middle
-  // ends a capture.
+  // Adds one packet, the concatenation of `pieces`. kInvalidArgument if it is longer than kMaxPacket or the timestamp is not
+  // between 1970 and 2106. After a failed write to the file every later call fails with the same error, because a truncated
+  // record ends a capture.
   absl::Status Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces);
   // Adds a provenance record: a comment, of at most kMaxComment bytes, on the capture interface. Errors are those of Write.
   absl::Status WriteComment(absl::Time timestamp, absl::string_view comment);
-  // Brings what is buffered to the file.
+  // Writes the buffer to the file.
   absl::Status Flush();
   // Flushes and closes. Later calls fail.
   absl::Status Close();
@@ -76,7 +76,7 @@ class ErfWriter {
   const uint8_t interface_;
   int fd_;  // -1 once closed
   std::vector<uint8_t> buffer_;
-  absl::Status status_;  // what the first failed write to the file said
+  absl::Status status_;  // the first failed write to the file
   uint64_t packets_ = 0;
   uint64_t bytes_ = 0;
 };

@@ -26,7 +26,7 @@ uint16_t EtherTypeAt(absl::Span<const uint8_t> frame, size_t offset) { return Re
 
 enum class Tags { kSkipped, kCut, kTooMany };
 
-// Sets *offset to the first EtherType that is no tag's. kCut: the frame ends before it.
+// Sets *offset to that of the first EtherType that is not a tag. kCut: the frame ends before it.
 Tags SkipTags(absl::Span<const uint8_t> frame, size_t* offset) {
   *offset = kMacsSize;
   for (int tags = 0; tags <= kMaxTags; ++tags, *offset += kVlanTagSize) {
@@ -70,7 +70,7 @@ size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept {
   return SkipTags(frame, &offset) == Tags::kSkipped ? offset + sizeof(be16) : frame.size();
 }
 
-// The ICRC's polynomial, seed and order of bits and bytes are Ethernet's (IBA 1.4 §7.8.1).
+// The ICRC has the polynomial, seed and bit and byte order of Ethernet's FCS (IBA 1.4 §7.8.1).
 bool EndsWithFcs(absl::Span<const uint8_t> frame_and_fcs) noexcept {
   if (frame_and_fcs.size() < kFcsSize) return false;
   const size_t length = frame_and_fcs.size() - kFcsSize;

@@ -23,51 +23,51 @@ inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeRarp = 0x8035;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
-inline constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;  // payload to this switch: provider tags are not read
+inline constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;  // payload for this switch, which does not read provider tags
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
 inline constexpr uint16_t kEtherTypeControl = 0x88b5;  // IEEE 802 local experimental 1: our control messages
 inline constexpr uint16_t kEtherTypeAlternative = 0x8919;
 
-// An Ethernet header and, if there is one, its outer 802.1Q tag.
+// An Ethernet header with its outer 802.1Q tag, if any.
 struct EthernetInfo {
   MacAddr destination;
   MacAddr source;
-  bool tagged = false;     // an 802.1Q tag is there, perhaps with VID 0 (priority-tagged)
+  bool tagged = false;     // has an 802.1Q tag, perhaps with VID 0 (priority-tagged)
   Vid vid;                 // of the tag; 0 if untagged
   uint8_t priority = 0;    // PCP of the tag
   uint16_t ethertype = 0;  // behind the tag; a value below 0x600 is an 802.3 length
-  uint16_t payload = 0;    // offset of what follows the EtherType
+  uint16_t payload = 0;    // offset of the payload, after the EtherType
 };
 
 // Reads the header of `frame` (from the destination MAC on, without FCS). kNone, or kRunt if the frame ends within its header,
-// or kReservedVid for VID 4095 (IEEE 802.1Q-2018 §9.6). Group source addresses are accepted here: that is policy.
+// or kReservedVid for VID 4095 (IEEE 802.1Q-2018 §9.6). Accepts group source addresses; refusing them is policy.
 DropReason ParseEthernet(absl::Span<const uint8_t> frame, EthernetInfo* info) noexcept;
 
-// True if the frame speaks the switch's own protocols (EtherType 0x88b5 or 0x8919), also behind up to eight 802.1Q or 802.1ad
-// tags: a VM must not be able to hide one behind a tag that somebody strips. A deeper stack of tags counts as hiding: true.
+// True if the frame has an EtherType of the switch's own protocols (0x88b5 or 0x8919), also behind up to eight 802.1Q or
+// 802.1ad tags: a VM must not hide such a frame behind a tag that a later device strips. Also true for a deeper stack of tags.
 bool CarriesControlEtherType(absl::Span<const uint8_t> frame) noexcept;
 
-// Offset of what follows the EtherType behind every 802.1Q and 802.1ad tag; the frame's size if it ends before, or has more
-// than eight.
+// Offset of the payload behind all 802.1Q and 802.1ad tags and the EtherType. The frame's size if the frame ends before, or
+// has more than eight tags.
 size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept;
 
 // True if the last four bytes are the frame check sequence of those before them (IEEE 802.3-2018 §3.2.9).
 bool EndsWithFcs(absl::Span<const uint8_t> frame_and_fcs) noexcept;
 
-// 01:80:c2:00:00:0x, which bridges do not forward (IEEE 802.1Q-2018 §8.6.3); returns x, or -1 for any other address.
+// Returns x for 01:80:c2:00:00:0x, a group that bridges do not forward (IEEE 802.1Q-2018 §8.6.3), or -1 for any other address.
 int LinkLocalGroup(MacAddr mac) noexcept;
 
-// Which of these groups pass: bit x is for 01:80:c2:00:00:0x, as in the group_fwd_mask of a Linux bridge. By default all pass
-// but pause (IEEE 802.3-2018 annex 31B) and the slow protocols, LACP first of them (annex 57A).
+// The groups that pass: bit x stands for 01:80:c2:00:00:0x, as in a Linux bridge's group_fwd_mask. By default all pass except
+// pause (IEEE 802.3-2018 annex 31B) and the slow protocols such as LACP (annex 57A).
 inline constexpr uint16_t kPauseGroupBit = 1 << 1;
 inline constexpr uint16_t kDefaultGroupForwardMask = 0xfff9;
 
-// Puts an 802.1Q tag behind the addresses of a frame: moves the 12 bytes of MACs at `frame` down by 4 and writes the tag. The
+// Inserts an 802.1Q tag after the MACs of a frame: moves the 12 bytes of MACs at `frame` down by 4 and writes the tag. The
 // frame then starts at frame - 4, which must be writable.
 void InsertVlanTag(uint8_t* frame, Vid vid, uint8_t priority) noexcept;
-// Sets the VID of the tag that `frame` has, keeping priority and drop eligibility.
+// Sets the VID in the tag of `frame`, and keeps priority and drop eligibility.
 void SetVlanId(uint8_t* frame, Vid vid) noexcept;
-// Takes the tag out by moving the MACs up by 4: the frame then starts at frame + 4.
+// Removes the tag by moving the MACs up by 4. The frame then starts at frame + 4.
 void RemoveVlanTag(uint8_t* frame) noexcept;
 
 }  // namespace eoib

@@ -18,14 +18,14 @@ Integer Load(const uint8_t* bytes) {
   return value;
 }
 
-// Both halves of a product, each factor of which the secret is in: one multiplication for 16 bytes.
+// Mixes 16 bytes with one multiplication: both halves of a product, with the secret in each factor.
 uint64_t Absorb(uint64_t state, uint64_t first, uint64_t second) {
   const auto product =
       static_cast<unsigned __int128>(state ^ first) * static_cast<unsigned __int128>((state + 0x9e37'79b9'7f4a'7c15) ^ second);
   return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
 }
 
-// The ports at the start of `l4`, as they lie there; 0 if the protocol has none or the frame ends before.
+// The ports at the start of `l4`, in wire order; 0 if the protocol has none or the frame ends before.
 uint32_t PortsOf(uint8_t protocol, absl::Span<const uint8_t> l4) {
   const bool has_ports = protocol == kProtocolTcp || protocol == kProtocolUdp;
   return has_ports && l4.size() >= kPortsSize ? Load<uint32_t>(l4.data()) : 0;
@@ -45,8 +45,8 @@ bool IsExtension(uint8_t protocol) {
   return protocol == kProtocolHopByHop || protocol == kProtocolRouting || protocol == kProtocolDestinationOptions;
 }
 
-// What follows the extension headers; the protocol of the first that cannot be read. A fragment header is such a one: behind it
-// every fragment of a datagram may name another protocol (RFC 8200 §4.5).
+// Skips extension headers in *rest. Returns the protocol of what follows, or of the first header that it does not read. That
+// includes a fragment header: the fragments of a datagram may name different protocols behind it (RFC 8200 §4.5).
 uint8_t SkipExtensions(uint8_t protocol, absl::Span<const uint8_t>* rest) {
   for (int i = 0; i < kMaxIpv6Extensions && IsExtension(protocol) && rest->size() >= kExtensionUnit; ++i) {
     const auto extension = ReadWire<Ipv6ExtensionWire>(rest->data());
@@ -82,7 +82,7 @@ uint32_t FlowHash(uint64_t seed, absl::Span<const uint8_t> frame) noexcept {
     if (ethertype == kEtherTypeIpv4) state = AbsorbIpv4(state, packet);
     if (ethertype == kEtherTypeIpv6) state = AbsorbIpv6(state, packet);
   }
-  return static_cast<uint32_t>(Absorb(state, 0, 0));  // once more, for flows that are numbered one after the other
+  return static_cast<uint32_t>(Absorb(state, 0, 0));  // a final round, for flows with consecutive numbers
 }
 
 }  // namespace eoib

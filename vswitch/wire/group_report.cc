@@ -22,7 +22,7 @@ constexpr uint8_t kMld1Report = 131;
 constexpr uint8_t kMld1Done = 132;
 constexpr uint8_t kMld2Report = 143;
 
-// What a message of IGMP and MLD begins with; a query of the last versions has QueryTailWire behind it.
+// The start of an IGMP or MLD message. In a query of the last versions QueryTailWire follows.
 struct IgmpWire {
   uint8_t type = 0;
   uint8_t max_response = 0;
@@ -49,7 +49,7 @@ struct QueryTailWire {
 static_assert(sizeof(QueryTailWire) == 4);
 constexpr uint8_t kSuppress = 8, kMaxRobustness = 7;
 
-// RFC 3376 §4.2, RFC 3810 §5.2: what comes before the records.
+// RFC 3376 §4.2, RFC 3810 §5.2: the part before the records.
 struct ReportWire {
   uint8_t type = 0;
   uint8_t reserved1 = 0;
@@ -59,7 +59,7 @@ struct ReportWire {
 };
 static_assert(sizeof(ReportWire) == 8);
 
-// What a record begins with; the group, the sources and auxiliary data are behind it.
+// The start of a record. The group, the sources and auxiliary data follow.
 struct RecordWire {
   uint8_t type = 0;
   uint8_t auxiliary = 0;  // in units of 4 bytes
@@ -83,11 +83,11 @@ Ipv6Addr ReadAddress(const uint8_t* bytes, const Ipv6Addr&) { return Ipv6Addr::F
 bool IsNone(Ipv4Addr address) { return address.IsZero(); }
 bool IsNone(const Ipv6Addr& address) { return address.IsUnspecified(); }
 
-// RFC 2710 §5: groups of a scope that ends at the host are nobody else's business.
+// RFC 2710 §5: nodes do not report groups whose scope ends at the host.
 bool LeavesItsHost(Ipv4Addr group) { return group.IsMulticast(); }
 bool LeavesItsHost(const Ipv6Addr& group) { return group.IsMulticast() && (group.bytes()[1] & 0xf) > 1; }
 
-// Takes the record at the start of *rest. False if it does not end there.
+// Takes the record at the start of *rest. False if it reaches beyond the end.
 template <typename Address>
 bool TakeRecord(absl::Span<const uint8_t>* rest, Record<Address>* record) {
   constexpr size_t kFixed = sizeof(RecordWire) + Address::kSize;
@@ -102,7 +102,7 @@ bool TakeRecord(absl::Span<const uint8_t>* rest, Record<Address>* record) {
   return true;
 }
 
-// Whether a report has all records that it says it has.
+// True if a report has as many records as its header says.
 template <typename Address>
 bool HasItsRecords(absl::Span<const uint8_t> message) {
   if (message.size() < sizeof(ReportWire)) return false;
@@ -142,8 +142,8 @@ void VisitRecords(absl::Span<const uint8_t> message, absl::FunctionRef<void(Addr
   }
 }
 
-// A number of RFC 3376 §4.1.1 and §4.1.7 or RFC 3810 §5.1.3: as it is, or from 2^(mantissa bits + 3) on a floating-point one,
-// exponent 3 bits and mantissa.
+// Codes of RFC 3376 §4.1.1 and §4.1.7 and RFC 3810 §5.1.3: a plain number below 2^(mantissa bits + 3), from there on a
+// floating-point one with a 3-bit exponent.
 constexpr int kIgmpMantissa = 4, kMldMantissa = 12;
 constexpr int kExponent = 3;
 constexpr uint32_t kMaxExponent = 7;
@@ -154,7 +154,7 @@ uint32_t FromFloat(uint32_t code, int mantissa) {
   return (hidden | (code & (hidden - 1))) << ((code >> mantissa & kMaxExponent) + kExponent);
 }
 
-// The largest code whose number is not above `value`.
+// The largest code whose number does not exceed `value`.
 uint32_t ToFloat(int64_t value, int mantissa) {
   const int64_t threshold = int64_t{1} << (mantissa + kExponent), hidden = int64_t{1} << mantissa;
   if (value < threshold) return static_cast<uint32_t>(std::max<int64_t>(value, 0));
@@ -168,7 +168,7 @@ constexpr absl::Duration kIgmpUnit = absl::Milliseconds(100);  // RFC 2236 §2.2
 constexpr absl::Duration kMldUnit = absl::Milliseconds(1);     // RFC 2710 §3.4
 constexpr absl::Duration kIgmp1Response = absl::Seconds(10);   // RFC 2236 §4
 
-// Reads what queries of the last versions have behind the group. False if it is cut, or the sources are.
+// Reads the part that queries of the last versions have after the group. False if it or its sources are truncated.
 template <typename Address>
 bool ReadQueryTail(absl::Span<const uint8_t> tail, GroupQuery<Address>* query) {
   if (tail.size() < sizeof(QueryTailWire)) return false;
@@ -185,7 +185,7 @@ GroupVerdict VerdictOfQuery(const GroupQuery<Address>& query) {
   return IsNone(query.group) || query.group.IsMulticast() ? GroupVerdict::kQuery : GroupVerdict::kBad;
 }
 
-// RFC 3376 §7.1 tells versions apart by length and by the code, of which IGMPv1 has none.
+// RFC 3376 §7.1: length and response code tell the versions apart; IGMPv1 has code 0.
 GroupVerdict ReadIgmpQuery(IgmpMessage* message) {
   const auto wire = ReadWire<IgmpWire>(message->message.data());
   const auto tail = message->message.subspan(sizeof(wire));
@@ -219,7 +219,7 @@ GroupVerdict ReadMldQuery(MldMessage* message) {
 
 GroupVerdict ReportIf(bool good) { return good ? GroupVerdict::kReport : GroupVerdict::kBad; }
 
-// The one group of a report or leave of the first versions.
+// The group of a report or leave of the first versions.
 Ipv4Addr GroupIn(const IgmpMessage& message) { return Ipv4Addr(ReadWire<IgmpWire>(message.message.data()).group.value()); }
 Ipv6Addr GroupIn(const MldMessage& message) { return Ipv6Addr(ReadWire<MldWire>(message.message.data()).group); }
 
@@ -236,7 +236,7 @@ GroupVerdict ReadIgmp(IgmpMessage* message) {
   }
 }
 
-// A querier has to have an address of the link (RFC 3810 §5.1.14); hosts may not have one yet (§5.2.13, RFC 3590).
+// A querier must use a link-local address (RFC 3810 §5.1.14). Hosts may not have one yet (§5.2.13, RFC 3590).
 bool MaySay(uint8_t type, const Ipv6Addr& source) {
   return source.IsLinkLocal() || (type != kMldQuery && source.IsUnspecified());
 }
@@ -263,7 +263,7 @@ bool IsMldType(uint8_t type) {
   return std::count(std::begin(kTypes), std::end(kTypes), type) != 0;
 }
 
-// Whether there is a message of one of the types to be read, of a protocol where the type is the first byte.
+// True if the packet starts a message of one of the types, in a protocol whose first byte is the type.
 template <typename Packet>
 bool HasType(const Packet& packet, bool (*is_type)(uint8_t)) {
   return packet.fragment.IsFirst() && !packet.payload.empty() && is_type(packet.payload[0]);
@@ -285,14 +285,14 @@ QueryTailWire TailOf(const QuerySettings& settings) {
   return wire;
 }
 
-// At least 1: 0 would be a query of IGMPv1 to hosts that do not know the last version.
+// At least 1: to hosts that do not know the last version, 0 would be an IGMPv1 query.
 uint32_t ResponseCode(absl::Duration max_response, absl::Duration unit, int mantissa) {
   return std::max<uint32_t>(1, ToFloat(max_response / unit, mantissa));
 }
 
 // RFC 2113 §2.1.
 constexpr std::array<uint8_t, 4> kIpv4RouterAlert = {0x94, 4, 0, 0};
-// A hop-by-hop header: ICMPv6 follows, no more units; router alert for MLD (RFC 2711 §2.1), two bytes of padding.
+// A hop-by-hop header: next header ICMPv6, length 0; router alert for MLD (RFC 2711 §2.1); two bytes of padding.
 constexpr std::array<uint8_t, 8> kIpv6RouterAlert = {kProtocolIcmpv6, 0, 5, 2, 0, 0, 1, 0};
 
 void WriteQueryHeader(Ipv4Addr source, Ipv4Addr destination, IgmpQueryBuffer* out) {

@@ -17,12 +17,12 @@ constexpr int kPadCountShift = 4;
 constexpr uint8_t kPadCountMask = 3;
 constexpr size_t kTransportHeadersSize = sizeof(Bth) + sizeof(Deth);
 
-// Both CRCs take the least significant bit of a byte first, so both polynomials stand here with their bits reversed.
+// Both CRCs take the least significant bit of a byte first, so the polynomials are bit-reversed here.
 constexpr uint32_t kIcrcPolynomial = 0xedb8'8320;  // 0x04c11db7 (§7.8.1)
 constexpr uint16_t kVcrcPolynomial = 0xd008;       // 0x100b (§7.8.2)
 
-// Of a byte that `i` bytes of zero follow, the i-th table has the CRC, so that eight bytes go at once: byte by byte, the CRCs
-// would be most of what a capture costs.
+// The i-th table has the CRC of a byte followed by `i` zero bytes, so eight bytes are processed at once. Byte by byte, the
+// CRCs would be most of the cost of a capture.
 constexpr size_t kCrcStride = 8;
 template <typename Crc>
 using CrcTables = std::array<std::array<Crc, 256>, kCrcStride>;
@@ -46,7 +46,7 @@ constexpr CrcTables<Crc> MakeCrcTables(Crc polynomial) {
 constexpr auto kIcrcTables = MakeCrcTables(kIcrcPolynomial);
 constexpr auto kVcrcTables = MakeCrcTables(kVcrcPolynomial);
 
-// As a compiler makes one load of it.
+// Written so that compilers make one load of it.
 uint64_t ReadLittleEndian(const uint8_t* bytes) {
   return uint64_t{bytes[0]} | uint64_t{bytes[1]} << 8 | uint64_t{bytes[2]} << 16 | uint64_t{bytes[3]} << 24 |
          uint64_t{bytes[4]} << 32 | uint64_t{bytes[5]} << 40 | uint64_t{bytes[6]} << 48 | uint64_t{bytes[7]} << 56;
@@ -69,7 +69,7 @@ absl::Span<const uint8_t> Bytes(const Wire& wire) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&wire), sizeof(wire));
 }
 
-// From behind the GRH to the ICRC's last byte.
+// Bytes after the GRH, up to and including the ICRC.
 size_t GrhPayloadLength(size_t payload_length) {
   return kTransportHeadersSize + payload_length + UdPadCount(payload_length) + kIcrcSize;
 }
@@ -160,7 +160,7 @@ DropReason ParseUdPacket(absl::Span<const uint8_t> bytes, UdView* view) noexcept
   const size_t payload_length = bytes.size() - kUdHeadersSize - trailer_size;
   if (payload_length > kMaxPayload) return DropReason::kReceiveError;
 
-  // The packet is what we would have sent, headers first: so no field of it can disagree with another.
+  // Rebuilds the packet from the parsed fields and compares. So reserved fields, lengths and CRCs are all checked at once.
   const UdView parsed{ReadPacket(headers, grh, payload_length), bytes.subspan(kUdHeadersSize, payload_length)};
   const UdHeaders expected = MakeUdHeaders(parsed.packet);
   if (std::memcmp(&expected, bytes.data(), kUdHeadersSize) != 0) return DropReason::kReceiveError;

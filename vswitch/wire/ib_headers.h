@@ -1,7 +1,7 @@
 // The InfiniBand headers of a UD packet: LRH, GRH, BTH and DETH before the payload, pad bytes and two CRCs behind it.
 //
 // A real HCA makes and checks these itself and shows a program only the GRH, in the first 40 bytes of a receive. The software
-// HCA and the capture build whole packets of them, so that anyone's dissector can check what we mean. See wire_format.md.
+// HCA and the capture build whole packets, so that any dissector can check our output. See wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_IB_HEADERS_H_
 #define EOIB_VSWITCH_WIRE_IB_HEADERS_H_
 
@@ -63,7 +63,7 @@ struct Deth {
 };
 static_assert(sizeof(Deth) == 8);
 
-// All four, as they start every packet of ours.
+// All four headers, in the order of a packet.
 struct UdHeaders {
   Lrh lrh;
   Grh grh;
@@ -78,7 +78,7 @@ inline constexpr size_t kIcrcSize = 4;
 inline constexpr size_t kVcrcSize = 2;
 inline constexpr size_t kMaxUdTrailerSize = 3 + kIcrcSize + kVcrcSize;
 
-// What the headers of a UD packet say.
+// The fields of a UD packet's headers.
 struct UdPacket {
   Lid slid;
   uint16_t dlid = 0;  // the value of a Lid or of an Mlid
@@ -100,13 +100,13 @@ struct UdPacket {
   friend constexpr bool operator==(const UdPacket&, const UdPacket&) = default;
 };
 
-// Bytes that bring a payload to a multiple of four: BTH PadCnt (§9.2.5).
+// Bytes that pad a payload to a multiple of four: BTH PadCnt (§9.2.5).
 constexpr size_t UdPadCount(size_t payload_length) { return (4 - payload_length % 4) % 4; }
 constexpr size_t UdTrailerSize(size_t payload_length) { return UdPadCount(payload_length) + kIcrcSize + kVcrcSize; }
-// Of the whole packet, from the LRH to the VCRC.
+// Size of the whole packet, from LRH to VCRC.
 constexpr size_t UdPacketSize(size_t payload_length) { return kUdHeadersSize + payload_length + UdTrailerSize(payload_length); }
 
-// The GRH of `packet` alone: what a receiver finds in the first 40 bytes of its buffer.
+// Only the GRH of `packet`, which a receiver finds in the first 40 bytes of its buffer.
 Grh MakeGrh(const UdPacket& packet) noexcept;
 // All headers of `packet`.
 UdHeaders MakeUdHeaders(const UdPacket& packet) noexcept;
@@ -118,20 +118,20 @@ struct UdTrailer {
 
   absl::Span<const uint8_t> span() const { return absl::MakeConstSpan(bytes.data(), size); }
 };
-// The trailer of the packet that starts with `headers` and goes on with the concatenation of `payload`, whose total length must
-// be the one the headers were made for.
+// The trailer of the packet that consists of `headers` and the concatenation of `payload`, whose total length must be the one
+// that the headers were made for.
 UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<const uint8_t>> payload) noexcept;
 
-// A whole packet, taken apart again.
+// A parsed packet.
 struct UdView {
   UdPacket packet;
-  absl::Span<const uint8_t> payload;  // into the bytes that were parsed; without pad bytes
+  absl::Span<const uint8_t> payload;  // points into the parsed bytes; without pad bytes
 };
-// Reads a whole packet from LRH to VCRC, as MakeUdHeaders and MakeUdTrailer make it. kNoGrh if its LNH announces no GRH,
-// kReceiveError if it is not UD SEND Only, a length disagrees, a reserved field is set, or a CRC is wrong.
+// Parses a whole packet from LRH to VCRC, as made by MakeUdHeaders and MakeUdTrailer. kNoGrh if its LNH says that there is no
+// GRH; kReceiveError if it is not UD SEND Only, a length disagrees, a reserved field is set, or a CRC is wrong.
 DropReason ParseUdPacket(absl::Span<const uint8_t> bytes, UdView* view) noexcept;
 
-// The GRH at the start of a receive buffer, which is there only if the completion says so (IBV_WC_GRH).
+// The GRH at the start of a receive buffer. It is valid only if the completion has IBV_WC_GRH.
 struct GrhInfo {
   Gid sgid;
   Gid dgid;
@@ -142,23 +142,24 @@ struct GrhInfo {
 
   friend constexpr bool operator==(const GrhInfo&, const GrhInfo&) = default;
 };
-// kNone, or kNoGrh if the bytes are fewer than 40 or not of IP version 6. NxtHdr is not looked at: RoCE v2 has 17 (UDP) there.
+// kNone, or kNoGrh if there are fewer than 40 bytes or the IP version is not 6. Ignores NxtHdr, because RoCE v2 has 17 (UDP)
+// there.
 DropReason ParseGrh(absl::Span<const uint8_t> bytes, GrhInfo* info) noexcept;
 
-// Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields that change on the way
-// replaced by ones: of a packet with a GRH all of the LRH (a router writes it anew), the GRH's traffic class, flow label and
-// hop limit, and the BTH's reserved byte. Continues from `crc`, so that a payload may be in pieces: start with IcrcOfHeaders,
-// end with FinishIcrc.
+// Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields that may change on the way
+// replaced by ones. With a GRH these are the whole LRH (a router replaces it), the GRH's traffic class, flow label and hop
+// limit, and the BTH's reserved byte. Start with IcrcOfHeaders, continue with UpdateIcrc for each piece of the payload, end
+// with FinishIcrc.
 inline constexpr uint32_t kIcrcSeed = 0xffff'ffff;
 uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept;
 uint32_t UpdateIcrc(uint32_t crc, absl::Span<const uint8_t> bytes) noexcept;
-// The four bytes as they are transmitted.
+// The four bytes in transmission order.
 std::array<uint8_t, kIcrcSize> FinishIcrc(uint32_t crc) noexcept;
 
 // Variant CRC (§7.8.2): CRC-16, polynomial 0x100b, from the LRH to the end of the ICRC. Starts with kVcrcSeed.
 inline constexpr uint16_t kVcrcSeed = 0xffff;
 uint16_t UpdateVcrc(uint16_t crc, absl::Span<const uint8_t> bytes) noexcept;
-// The two bytes as they are transmitted.
+// The two bytes in transmission order.
 std::array<uint8_t, kVcrcSize> FinishVcrc(uint16_t crc) noexcept;
 
 }  // namespace eoib

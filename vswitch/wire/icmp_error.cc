@@ -19,7 +19,7 @@ constexpr uint8_t kUnreachable6 = 1, kAddressUnreachable = 3, kPacketTooBig = 2;
 constexpr uint8_t kRedirect6 = 137;          // RFC 4861 §4.5
 constexpr uint8_t kFirstInformation6 = 128;  // below are errors: RFC 4443 §2.1
 
-// The message's start in both versions: RFC 792 with RFC 1191 §4, and RFC 4443 §3.2, where the number has 32 bits.
+// The start of the message in both versions: RFC 792 with RFC 1191 §4, and RFC 4443 §3.2, where the MTU has 32 bits.
 struct ErrorWire {
   uint8_t type = 0;
   uint8_t code = 0;
@@ -42,14 +42,15 @@ bool IsSingleHost(const Ipv6Addr& address) {
   return !address.IsUnspecified() && !is_loopback && !address.IsMulticast();
 }
 
-// Also of one that is too short to say that it is none.
+// Also true for a message too short to have a type, to be safe.
 bool IsError(const Ipv4Packet& packet) {
   constexpr uint8_t kErrors[] = {3, 4, 5, 11, 12};  // RFC 1122 §3.2.2
   if (packet.protocol != kProtocolIcmp) return false;
   return packet.payload.empty() || std::count(std::begin(kErrors), std::end(kErrors), packet.payload[0]) != 0;
 }
 
-// The type of a later fragment is not seen. It is no error's: these have at most 1,280 bytes, and nobody cuts them.
+// A later fragment does not show its type. It cannot belong to an error: errors have at most 1,280 bytes, so they are never
+// fragmented.
 bool IsError(const Ipv6Packet& packet) {
   if (!packet.reads_to_the_end) return true;
   if (packet.protocol != kProtocolIcmpv6 || !packet.fragment.IsFirst()) return false;
@@ -63,7 +64,7 @@ bool MayTell(const Ipv4Packet& packet, Ipv4Addr source) {
   return IsSingleHost(packet.source) && IsSingleHost(source);
 }
 
-// RFC 4443 §2.4(e), but for (e.3), which depends on the error.
+// RFC 4443 §2.4(e), except (e.3), which depends on the error.
 bool MayTell(const Ipv6Packet& packet, const Ipv6Addr& source) {
   return !IsError(packet) && IsSingleHost(packet.source) && IsSingleHost(source);
 }

@@ -1,7 +1,7 @@
-// IpAddr: an address of either IP, for tables that hold both; and the groups that every link has.
+// IpAddr: an IPv4 or IPv6 address, for tables that hold both; and the well-known groups of every link.
 //
-// An IPv4-mapped IPv6 address (::ffff:192.0.2.1) is an IPv6 address here like any other: it is on no wire (RFC 4942 §2.2), and
-// who puts it there is not taken for the IPv4 host.
+// An IPv4-mapped IPv6 address (::ffff:192.0.2.1) is an ordinary IPv6 address here. It must not appear on the wire (RFC 4942
+// §2.2), and its sender is not taken for the IPv4 host.
 #ifndef EOIB_VSWITCH_WIRE_IP_ADDR_H_
 #define EOIB_VSWITCH_WIRE_IP_ADDR_H_
 
@@ -18,7 +18,7 @@ namespace eoib {
 class IpAddr {
  public:
   constexpr IpAddr() = default;  // 0.0.0.0
-  // Not explicit: each of the two is one.
+  // Not explicit: each of the two is an IP address.
   constexpr IpAddr(Ipv4Addr address) : ipv4_(address) {}
   constexpr IpAddr(const Ipv6Addr& address) : is_ipv6_(true), ipv6_(address) {}
   // "10.0.0.1" or "fe80::1".
@@ -26,15 +26,15 @@ class IpAddr {
 
   constexpr bool is_ipv4() const { return !is_ipv6_; }
   constexpr bool is_ipv6() const { return is_ipv6_; }
-  constexpr Ipv4Addr ipv4() const { return ipv4_; }         // of an IPv4 address; else 0.0.0.0
-  constexpr const Ipv6Addr& ipv6() const { return ipv6_; }  // of an IPv6 address; else ::
+  constexpr Ipv4Addr ipv4() const { return ipv4_; }         // 0.0.0.0 for an IPv6 address
+  constexpr const Ipv6Addr& ipv6() const { return ipv6_; }  // :: for an IPv4 address
 
   constexpr bool IsUnspecified() const { return ipv4_.IsZero() && ipv6_.IsUnspecified(); }
   constexpr bool IsMulticast() const { return is_ipv6_ ? ipv6_.IsMulticast() : ipv4_.IsMulticast(); }
-  // Of one link only: fe80::/64, 169.254.0.0/16 (RFC 3927).
+  // Link-local: fe80::/64, 169.254.0.0/16 (RFC 3927).
   constexpr bool IsLinkLocal() const { return is_ipv6_ ? ipv6_.IsLinkLocal() : ipv4_.value() >> 16 == 0xa9fe; }
-  // Whether a host can be at it, as far as the address says: neither of a group, nor unspecified, nor loopback, nor one of
-  // IPv4's first network (RFC 1122 §3.2.1.3) or of its class E, to which 255.255.255.255 belongs.
+  // True if it can be a host's address: not a group, unspecified or loopback, not in IPv4's network 0 (RFC 1122 §3.2.1.3) or
+  // class E, which includes 255.255.255.255.
   constexpr bool CanBeHost() const {
     if (is_ipv6_) return !IsMulticast() && !IsUnspecified() && !(ipv6_.prefix() == 0 && ipv6_.interface_id().value() == 1);
     const uint32_t network = ipv4_.value() >> 24;
@@ -59,11 +59,11 @@ inline constexpr Ipv4Addr kAllHosts(0xe000'0001);     // 224.0.0.1
 inline constexpr Ipv4Addr kAllRouters4(0xe000'0002);  // 224.0.0.2
 inline constexpr Ipv6Addr kAllNodes(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
 inline constexpr Ipv6Addr kAllRouters6(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
-// ff02::1:ffXX:XXXX, where a neighbour with this address is asked for: ff02::1:ff00:0/104 and its last 24 bits.
+// The solicited-node group of `address`: ff02::1:ff00:0/104 and the last 24 bits of the address.
 Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address);
 
-// True if packets for a group go beyond the link: its scope is larger than link-local. Of IPv4, 224.0.0.0/24 is not (RFC 5771
-// §4); of IPv6, the four bits say (RFC 4291 §2.7).
+// True if packets for a group may leave the link. False for 224.0.0.0/24 (RFC 5771 §4), and for IPv6 groups of at most
+// link-local scope (RFC 4291 §2.7).
 bool IsBeyondLink(const IpAddr& group);
 
 }  // namespace eoib

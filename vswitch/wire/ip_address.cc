@@ -13,7 +13,7 @@ absl::Status Wrong(absl::string_view text, absl::string_view right) {
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not ", right));
 }
 
-// inet_pton, which would read only up to a zero byte.
+// inet_pton alone would accept text with an embedded zero byte.
 bool ParseText(int family, absl::string_view text, uint8_t* wire) {
   return text.find('\0') == absl::string_view::npos && inet_pton(family, std::string(text).c_str(), wire) == 1;
 }

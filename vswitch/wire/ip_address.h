@@ -1,4 +1,4 @@
-// The addresses of IP, as types, in the way of fdb/address.h: by value, hashable, Parse and ToString in the form that `ip`
+// IP address types, in the style of fdb/address.h: passed by value, hashable, with Parse and ToString in the form that `ip`
 // prints.
 #ifndef EOIB_VSWITCH_WIRE_IP_ADDRESS_H_
 #define EOIB_VSWITCH_WIRE_IP_ADDRESS_H_
@@ -67,7 +67,7 @@ class Ipv6Addr {
   constexpr InterfaceId interface_id() const { return InterfaceId(Gid(bytes_).guid().value()); }
   constexpr bool IsUnspecified() const { return *this == Ipv6Addr(); }
   constexpr bool IsMulticast() const { return bytes_[0] == 0xff; }
-  // Of fe80::/64: the 54 bits behind the ten of the prefix are 0 (RFC 4291 §2.5.6).
+  // In fe80::/64: the 54 bits after the ten-bit prefix are 0 (RFC 4291 §2.5.6).
   constexpr bool IsLinkLocal() const { return prefix() == kLinkLocalPrefix; }
   std::string ToString() const;  // compressed: "fe80::253:494d:4942:1"
 

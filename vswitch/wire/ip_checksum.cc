@@ -8,13 +8,13 @@
 namespace eoib {
 namespace {
 
-constexpr uint16_t kRightSum = 0xffff;  // of a message with its checksum in it: minus zero (RFC 1071 §1)
+constexpr uint16_t kRightSum = 0xffff;  // sum of a message that includes its checksum: minus zero (RFC 1071 §1)
 constexpr size_t kUdpLengthOffset = 4;
 constexpr uint16_t kNoUdpSum = 0;
 
 uint16_t Inverted(uint16_t sum) { return static_cast<uint16_t>(~sum); }
 
-// What is known of a protocol's checksum.
+// Where a protocol has its checksum, and what it covers.
 struct SumForm {
   size_t field = 0;        // offset of the checksum in a message
   size_t header_size = 0;  // the smallest message
@@ -27,7 +27,7 @@ absl::optional<SumForm> FormOf(uint8_t protocol) {
   return absl::nullopt;
 }
 
-// RFC 792, RFC 3376 §4: without addresses, and the field behind type and code.
+// RFC 792, RFC 3376 §4: ICMP and IGMP have no pseudo-header, and the field follows type and code.
 absl::optional<SumForm> FormOf(const Ipv4Packet& packet) {
   if (!packet.fragment.IsWhole()) return absl::nullopt;
   if (packet.protocol == kProtocolIcmp || packet.protocol == kProtocolIgmp) return SumForm{2, 8, false};
@@ -41,7 +41,7 @@ absl::optional<SumForm> FormOf(const Ipv6Packet& packet) {
   return FormOf(packet.protocol);
 }
 
-// Whether the message is one whose sum is where `form` says, over all of it.
+// True if the message is long enough, and a UDP length is that of the message.
 template <typename Packet>
 bool HasForm(const Packet& packet, const SumForm& form) {
   if (packet.payload.size() < form.header_size) return false;
@@ -54,7 +54,7 @@ uint16_t FieldOf(const Packet& packet, const SumForm& form) {
   return ReadWire<be16>(&packet.payload[form.field]).value();
 }
 
-// Over message, field and all, and what of a pseudo-header belongs to it.
+// The sum over the message, its checksum included, and over the pseudo-header if there is one.
 template <typename Packet>
 uint16_t SumOf(const Packet& packet, const SumForm& form) {
   const auto message = packet.payload;
@@ -68,7 +68,7 @@ SumVerdict Verify(const Packet& packet, const absl::optional<SumForm>& form) {
   return HasForm(packet, *form) && SumOf(packet, *form) == kRightSum ? SumVerdict::kRight : SumVerdict::kWrong;
 }
 
-// `packet` is what was read of `bytes`.
+// `packet` is the parsed form of `bytes`.
 template <typename Packet>
 bool Write(const absl::optional<Packet>& packet, absl::Span<uint8_t> bytes) {
   if (!packet.has_value()) return false;

@@ -18,7 +18,7 @@ constexpr uint8_t kOptionEnd = 0;
 constexpr uint8_t kOptionNoOperation = 1;
 constexpr uint8_t kOptionCopied = 0x80;
 
-// A header with options. The lengths, the fragment field and the checksum in it are those of no part yet.
+// A header with options. WritePart fills in its lengths, fragment field and checksum.
 struct Header {
   std::array<uint8_t, kMaxHeader> bytes{};
   size_t size = 0;
@@ -35,14 +35,14 @@ Header FirstHeader(const Ipv4Packet& packet) {
   return header;
 }
 
-// Bytes of the option at the start of `rest`, which is not empty; 0 if it does not end there (RFC 791 §3.1).
+// Size of the option at the start of `rest`, which is not empty; 0 if it reaches beyond the end (RFC 791 §3.1).
 size_t OptionSize(absl::Span<const uint8_t> rest) {
   if (rest[0] == kOptionNoOperation) return 1;
   return rest.size() >= 2 && rest[1] >= 2 && rest[1] <= rest.size() ? rest[1] : 0;
 }
 
-// That of all parts but the first: with the options whose copied flag is set, filled up with ends of options (which are zeros)
-// to a multiple of 4. Nothing if options cannot be read.
+// The header of all fragments except the first: it has the options whose copied flag is set, padded with zeros (end of
+// options) to a multiple of 4. Nothing if the options are malformed.
 absl::optional<Header> LaterHeader(const Ipv4Packet& packet) {
   Header header;
   header.Append(packet.header().first(sizeof(Ipv4Wire)));
@@ -57,7 +57,7 @@ absl::optional<Header> LaterHeader(const Ipv4Packet& packet) {
   return header;
 }
 
-// Writes a part: `header`, and `data` that was `offset` bytes behind the start of the datagram's.
+// Writes a fragment: `header` and `data`, which starts `offset` bytes into the datagram's data. Returns its size.
 size_t WritePart(const Header& header, size_t offset, bool more, absl::Span<const uint8_t> data, uint8_t* out) {
   const size_t size = header.size + data.size();
   std::memcpy(out, header.bytes.data(), header.size);
@@ -83,11 +83,11 @@ FragmentVerdict FragmentIpv4(const Ipv4Packet& packet, size_t mtu,
   const absl::optional<Header> later = LaterHeader(packet);
   if (mtu < kMinIpv4Mtu || !later.has_value()) return FragmentVerdict::kBad;
 
-  std::array<uint8_t, kMaxPacket> part;  // not set to zeros: no more of it is touched than parts are long
+  std::array<uint8_t, kMaxPacket> part;  // not zeroed: only the bytes of a fragment are touched
   Header header = FirstHeader(packet);
   for (size_t at = 0; at < packet.payload.size();) {
     const size_t room = (mtu - header.size) / kUnit * kUnit;
-    // Not rounded where the rest fits: the last part need not be of whole units.
+    // The last fragment need not be a multiple of 8 bytes.
     const size_t left = packet.payload.size() - at;
     const size_t size = left <= mtu - header.size ? left : room;
     const bool more = size < left || packet.fragment.more;

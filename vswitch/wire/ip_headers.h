@@ -45,7 +45,7 @@ struct Ipv6ExtensionWire {
 };
 static_assert(sizeof(Ipv6ExtensionWire) == 4);
 
-// Of IPv6 (RFC 8200 §4.5).
+// The IPv6 fragment header (RFC 8200 §4.5).
 struct Ipv6FragmentWire {
   uint8_t next_header = 0;
   uint8_t reserved = 0;
@@ -67,7 +67,7 @@ inline constexpr uint16_t kIpv4DontFragment = 0x4000;
 inline constexpr uint16_t kIpv4MoreFragments = 0x2000;
 inline constexpr uint16_t kIpv4OffsetMask = 0x1fff;  // in units of 8 bytes
 inline constexpr uint16_t kIpv4MoreFragmentsOrOffset = 0x3fff;
-inline constexpr int kMaxIpv6Extensions = 8;  // that are read before what is behind them counts as unknown
+inline constexpr int kMaxIpv6Extensions = 8;  // extension headers that are read; the rest is unknown
 
 }  // namespace eoib
 

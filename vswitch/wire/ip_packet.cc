@@ -9,12 +9,13 @@ namespace {
 
 constexpr size_t kFragmentUnit = 8;
 constexpr size_t kMaxDatagram = 0xffff;
-constexpr uint16_t kRightSum = 0xffff;  // of a header with its checksum in it: minus zero (RFC 1071 §1)
+constexpr uint16_t kRightSum = 0xffff;  // sum of a header that includes its checksum: minus zero (RFC 1071 §1)
 constexpr uint16_t kIpv6MoreFragments = 1;
-constexpr uint16_t kIpv6OffsetMask = 0xfff8;  // in bytes, as it stands
+constexpr uint16_t kIpv6OffsetMask = 0xfff8;  // in bytes, unshifted
 constexpr uint8_t kOptionRouterAlert = 5;     // RFC 2711 §2.1
 
-// Whether a part of a datagram, `size` bytes of what was cut, could have been cut so; `before` are those that no part counts.
+// True if a fragment with `size` bytes of data is possible; `before` is the size of the headers that the datagram's length
+// also counts.
 bool IsPossible(const IpFragment& fragment, size_t size, size_t before) {
   if (fragment.more && size % kFragmentUnit != 0) return false;
   return before + fragment.offset + size <= kMaxDatagram;
@@ -45,7 +46,7 @@ void ReadIpv6Fields(const Ipv6Wire& header, Ipv6Packet* packet) {
 
 bool IsReadHere(uint8_t protocol) { return protocol == kProtocolFragment || IsIpv6Extension(protocol); }
 
-// Take off the header at the start of packet->payload. False if it is not as it has to be.
+// These remove the header at the start of packet->payload. False if it is malformed.
 bool TakeFragmentHeader(Ipv6Packet* packet) {
   if (packet->has_fragment_header || packet->payload.size() < sizeof(Ipv6FragmentWire)) return false;
   const auto header = ReadWire<Ipv6FragmentWire>(packet->payload.data());
@@ -53,7 +54,7 @@ bool TakeFragmentHeader(Ipv6Packet* packet) {
   packet->fragment = {header.id.value(), size_t{field} & kIpv6OffsetMask, (field & kIpv6MoreFragments) != 0};
   packet->has_fragment_header = true;
   packet->protocol = header.next_header;
-  // RFC 8200 §4.5: what counts is the payload length of the datagram put together, without fragment headers.
+  // RFC 8200 §4.5: the limit applies to the payload length of the reassembled datagram, without fragment headers.
   const auto before = static_cast<size_t>(packet->payload.data() - packet->bytes.data()) - sizeof(Ipv6Wire);
   packet->payload.remove_prefix(sizeof(header));
   return IsPossible(packet->fragment, packet->payload.size(), before);

@@ -22,7 +22,7 @@ static_assert(sizeof(IpoibAddressWire) == IpoibAddress::kSize);
 
 constexpr uint64_t kUniversal = 0x0200'0000'0000'0000;  // RFC 4291 §2.5.1's "u"
 
-// One or two hex digits at the start of *text, which are taken from it.
+// Removes one or two hex digits from the start of *text.
 bool TakeByte(absl::string_view* text, uint8_t* byte) {
   const absl::string_view digits = text->substr(0, text->find(':'));
   const char* const end = digits.data() + digits.size();
@@ -32,7 +32,7 @@ bool TakeByte(absl::string_view* text, uint8_t* byte) {
   return true;
 }
 
-// All of `text`: groups of hex digits with colons between.
+// Parses all of `text`: groups of hex digits separated by colons.
 bool ParseBytes(absl::string_view text, std::array<uint8_t, IpoibAddress::kSize>* bytes) {
   for (size_t i = 0; i < bytes->size(); ++i) {
     if (i > 0 && !absl::ConsumePrefix(&text, ":")) return false;

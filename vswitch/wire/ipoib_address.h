@@ -15,11 +15,11 @@
 
 namespace eoib {
 
-// A queue pair and a GID of its port: 20 bytes, of which the first is reserved.
+// A queue pair and a GID of its port: 20 bytes. The first is reserved.
 //
-// That byte is not kept. RFC 4391 §9.1.1 has it ignored on receipt and zero on send; hosts that speak the connected mode too
-// (RFC 4755 §3.1) set its highest bits, as Linux does whatever its mode. So one interface has one value here, whichever way its
-// address comes.
+// The reserved byte is not kept. RFC 4391 §9.1.1 says that it is ignored on receipt and sent as zero, but hosts with connected
+// mode (RFC 4755 §3.1) set its highest bits, and Linux does so in every mode. So an interface has one value here, whatever the
+// byte is.
 class IpoibAddress {
  public:
   static constexpr size_t kSize = 20;
@@ -27,7 +27,7 @@ class IpoibAddress {
   constexpr IpoibAddress() = default;
   // Requires qpn.IsValid().
   constexpr IpoibAddress(Qpn qpn, const Gid& gid) : qpn_(qpn), gid_(gid) {}
-  // What Linux shows as the address of a group ("brd" of `ip link`): the QPN of all multicast, and the MGID.
+  // The address that Linux shows for a group ("brd" of `ip link`): the multicast QPN and the MGID.
   static constexpr IpoibAddress OfGroup(const Mgid& mgid) { return {Qpn(Qpn::kMulticast), mgid.gid()}; }
   // Reads 20 bytes at `wire`.
   static IpoibAddress FromWire(const void* wire);
@@ -53,22 +53,22 @@ class IpoibAddress {
   Gid gid_;
 };
 
-// How a GUID says that it is unique in the world. IBA leaves open which of the two a vendor assigns (RFC 4391 §8).
+// How a GUID marks that it is globally unique. IBA leaves open which form a vendor assigns (RFC 4391 §8).
 enum class GuidForm : uint8_t {
   kEui64,          // IEEE's EUI-64: the "u" bit is 0
   kModifiedEui64,  // RFC 4291 §2.5.1's Modified EUI-64: the "u" bit is 1
 };
 
-// The form of a GUID that a manufacturer assigned. One with the "u" bit is taken for modified, as Linux takes it; it could also
-// be an EUI-64 that is unique in its neighbourhood only.
+// Guesses the form of a vendor's GUID. Like Linux, takes one with the "u" bit for modified; it could also be an EUI-64 that is
+// only locally unique.
 GuidForm FormOf(Guid guid);
 
-// RFC 4391 §8: the "u" bit of an unmodified GUID is toggled, that of a modified one is not.
+// RFC 4391 §8: inverts the "u" bit of an unmodified GUID, keeps that of a modified one.
 InterfaceId ToInterfaceId(Guid guid, GuidForm form);
-// The same of a GUID whose form nobody knows: FormOf's. The "u" bit of what comes out is 1.
+// The same for a GUID of unknown form, with FormOf's guess. The "u" bit of the result is always 1.
 InterfaceId ToInterfaceId(Guid guid);
-// The reverse. An identifier does not say which form the GUID had, so who asks tries both: with the subnet prefix, each is a
-// GID that the subnet administrator knows or not.
+// The reverse. An identifier does not tell the form of the GUID, so a caller must try both: with the subnet prefix each makes
+// a GID, and the subnet administrator knows which one exists.
 Guid ToGuid(InterfaceId id, GuidForm form);
 
 }  // namespace eoib

@@ -23,7 +23,7 @@ constexpr uint16_t kTransient = 0xff10;
 constexpr uint16_t kScopeMask = 0x000f;
 constexpr uint16_t kIpv4Signature = 0x401b;
 constexpr uint16_t kIpv6Signature = 0x601b;
-constexpr size_t kIpv4Offset = IpoibGroup::kIpv6IdSize - Ipv4Addr::kSize;  // within the ID; before it there are zeros
+constexpr size_t kIpv4Offset = IpoibGroup::kIpv6IdSize - Ipv4Addr::kSize;  // within the group ID, after zeros
 constexpr uint32_t kIpv4GroupMask = 0x0fff'ffff;
 constexpr uint32_t kIpv4GroupPrefix = 0xe000'0000;
 

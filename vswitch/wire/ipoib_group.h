@@ -2,8 +2,8 @@
 //
 //     ff | flags 4 (1: transient) | scope 4 | signature 16 | P_Key 16 | group ID 80
 //
-// What an MGID says is the link, and what is in its last 80 bits: an IPv4 group whole, of an IPv6 group the lower part of its
-// address. See wire_format.md.
+// An MGID identifies the link and, in its last 80 bits, a whole IPv4 group or the lower part of an IPv6 group. See
+// wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_IPOIB_GROUP_H_
 #define EOIB_VSWITCH_WIRE_IPOIB_GROUP_H_
 
@@ -18,7 +18,7 @@
 
 namespace eoib {
 
-// How far a group reaches: four bits of an MGID, and of an MCMemberRecord (IBA 1.4 §4.1.1). 0 and 15 are reserved.
+// The scope of a group: four bits in an MGID and in an MCMemberRecord (IBA 1.4 §4.1.1). 0 and 15 are reserved.
 class MulticastScope : public Number<struct MulticastScopeTag, uint8_t> {
  public:
   using Number::Number;
@@ -31,25 +31,25 @@ class MulticastScope : public Number<struct MulticastScopeTag, uint8_t> {
   std::string ToString() const;  // "0x2"
 };
 
-// What all MGIDs of a link have in common. The scope is the broadcast group's, whatever the IP group's is: a group of all
-// routers of a site (ff05::2) is on a link of link-local scope one of ff12 (§4: "All MGIDs used in the IPoIB subnet MUST use
-// the same scop bits as in the corresponding broadcast-GID").
+// The common part of all MGIDs of a link. The scope is that of the broadcast group, not of the IP group: on a link of
+// link-local scope, ff05::2 has an MGID of ff12 (§4: "All MGIDs used in the IPoIB subnet MUST use the same scop bits as in the
+// corresponding broadcast-GID").
 struct IpoibLink {
-  PKey pkey;  // goes into MGIDs in its full-member form (§4.1), and comes from them so
+  PKey pkey;  // MGIDs have its full-member form (§4.1)
   MulticastScope scope = MulticastScope::LinkLocal();
 
   friend constexpr bool operator==(const IpoibLink&, const IpoibLink&) = default;
 };
 
-// A group of a link, as its MGID says it.
+// A group of a link, as encoded in its MGID.
 struct IpoibGroup {
   enum class Family : uint8_t { kIpv4, kIpv6 };
   static constexpr size_t kIpv6IdSize = 10;
 
   IpoibLink link;
   Family family = Family::kIpv4;
-  Ipv4Addr ipv4;                               // of kIpv4: a multicast address, or 255.255.255.255; else 0
-  std::array<uint8_t, kIpv6IdSize> ipv6_id{};  // of kIpv6: the address' lower 80 bits; else 0
+  Ipv4Addr ipv4;                               // kIpv4: a multicast address, or 255.255.255.255; else 0
+  std::array<uint8_t, kIpv6IdSize> ipv6_id{};  // kIpv6: the lower 80 bits of the address; else 0
 
   // Every interface of the link is in it: ARP and all IPv4 broadcasts go there (§5).
   constexpr bool IsBroadcast() const { return family == Family::kIpv4 && ipv4.IsBroadcast(); }
@@ -57,19 +57,19 @@ struct IpoibGroup {
   friend constexpr bool operator==(const IpoibGroup&, const IpoibGroup&) = default;
 };
 
-// The broadcast group, of which the others have their scope.
+// The broadcast group, whose scope all other groups share.
 IpoibGroup BroadcastGroup(const IpoibLink& link);
-// Where a packet for `destination` goes. Nothing for a unicast address. A broadcast address of an IP subnet, 192.0.2.255,
-// belongs to the broadcast group too, but only who knows the subnet's mask sees that it is one.
+// The group for packets to `destination`. Nothing for a unicast address. A subnet's broadcast address, such as 192.0.2.255,
+// also belongs to the broadcast group, but only a caller that knows the netmask can tell.
 absl::optional<IpoibGroup> GroupOf(const IpoibLink& link, Ipv4Addr destination);
-// The same of IPv6, where addresses that differ in their flags, in their scope or in bits 80 to 111 share a group.
+// The same for IPv6, where addresses that differ only in flags, scope or bits 80 to 111 share a group.
 absl::optional<IpoibGroup> GroupOf(const IpoibLink& link, const Ipv6Addr& destination);
 
-// Requires link.scope.IsValid(), and of IPv4 an address as IpoibGroup says.
+// Requires link.scope.IsValid(), and for IPv4 an address as described in IpoibGroup.
 Mgid ToMgid(const IpoibGroup& group);
-// The reverse; nothing unless the MGID is transient, its scope not reserved, its signature one of the two, its P_Key a full
-// member's and, with IPv4's, its group ID 28 bits or the broadcast group's. The P_Key 0x8000, which is no partition's (IBA 1.4
-// §10.9.1.1), is accepted because RFC 4391 §4 has it in its example.
+// The reverse. Nothing unless the MGID is transient, its scope is not reserved, its signature is one of the two, its P_Key is
+// in full-member form and, for IPv4, its group ID has 28 bits or is that of the broadcast group. Accepts the P_Key 0x8000,
+// which belongs to no partition (IBA 1.4 §10.9.1.1), because an example in RFC 4391 §4 has it.
 absl::optional<IpoibGroup> ParseIpoibMgid(const Mgid& mgid);
 
 }  // namespace eoib

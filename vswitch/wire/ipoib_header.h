@@ -11,10 +11,10 @@
 
 namespace eoib {
 
-// What the link MTU is less than the broadcast group's (RFC 4391 §7).
+// The link MTU is the broadcast group's MTU minus this (RFC 4391 §7).
 inline constexpr size_t kIpoibHeaderSize = 4;
 
-// What follows the header: RFC 4391 §6, table 1. Other EtherTypes are out of that document's scope, and of ours.
+// The types of RFC 4391 §6, table 1. The RFC leaves out other EtherTypes, and so do we.
 enum class IpoibType : uint16_t {
   kIpv4 = kEtherTypeIpv4,
   kArp = kEtherTypeArp,
@@ -22,8 +22,8 @@ enum class IpoibType : uint16_t {
   kIpv6 = kEtherTypeIpv6,
 };
 
-// Reads the header at the start of `datagram` (a UD payload, GRH not included). Nothing if it is shorter than the header, or of
-// another type. The reserved field is ignored on receipt (§6): some senders put something there.
+// Reads the header at the start of `datagram` (a UD payload without GRH). Nothing if it is too short or has another type.
+// Ignores the reserved field (§6), because some senders set it.
 absl::optional<IpoibType> DecodeIpoibHeader(absl::Span<const uint8_t> datagram) noexcept;
 
 // Writes kIpoibHeaderSize bytes, the reserved field as zero.

@@ -7,14 +7,14 @@ constexpr uint8_t kOptionPad1 = 0;
 constexpr uint8_t kOptionHomeAddress = 0xc9;
 constexpr size_t kOptionHeaderSize = 2;  // type and length (RFC 8200 §4.2)
 
-// Bytes of the option at the start of `rest`, which is not empty; 0 if it does not end there.
+// Size of the option at the start of `rest`, which is not empty; 0 if it reaches beyond the end.
 size_t OptionSize(absl::Span<const uint8_t> rest) {
   if (rest[0] == kOptionPad1) return 1;
   if (rest.size() < kOptionHeaderSize || rest.size() < kOptionHeaderSize + rest[1]) return 0;
   return kOptionHeaderSize + rest[1];
 }
 
-// True if the options have a home address, or cannot be read. RFC 6275 §11.3.1: the sum is then of another address.
+// True if the options have a home address or are malformed. A checksum then covers another address (RFC 6275 §11.3.1).
 bool HasHomeAddress(absl::Span<const uint8_t> options) {
   while (!options.empty()) {
     const size_t size = OptionSize(options);

@@ -1,9 +1,9 @@
 // Management datagrams: 256 bytes, whatever their class (IBA 1.4 §13.4).
 //
-// A Mad is the bytes. Here is what all classes share: the common header. Each class has a file: sa_mad.h (subnet
-// administration), smp.h (subnet management), perf_mad.h (performance management); notice.h has what the first two send
-// unasked, rmpp.h the segments of long answers. Every field that is modelled comes back from an encoder exactly as a
-// decoder read it; reserved and unmodelled fields are ignored on receipt and sent as zero.
+// A Mad holds the bytes. This file has the common header of all classes. Each class has a file: sa_mad.h (subnet
+// administration), smp.h (subnet management), perf_mad.h (performance management). notice.h has the notices of the first two,
+// rmpp.h the segments of long answers. An encoder writes every modelled field exactly as a decoder read it; reserved and
+// unmodelled fields are ignored on receipt and sent as zero.
 #ifndef EOIB_VSWITCH_WIRE_MAD_H_
 #define EOIB_VSWITCH_WIRE_MAD_H_
 
@@ -18,7 +18,7 @@ namespace eoib {
 inline constexpr size_t kMadSize = 256;
 using Mad = std::array<uint8_t, kMadSize>;
 
-// Management classes (§13.4.4) and the versions that are spoken here.
+// Management classes (§13.4.4) and their supported versions.
 enum class MgmtClass : uint8_t {
   kSubnLid = 0x01,  // subnet management, routed by LID
   kSubnAdm = 0x03,
@@ -43,7 +43,7 @@ enum class MadMethod : uint8_t {
   kGetTableResp = 0x92,
   kDeleteResp = 0x95,
 };
-// What answers a method: its response bit set, except that Set is answered by GetResp (§13.4.5).
+// The response to a method: the method with the response bit set, except that GetResp answers Set (§13.4.5).
 MadMethod ResponseTo(MadMethod method);
 
 // Status codes that all classes share (§13.4.7), in the low byte.
@@ -62,7 +62,7 @@ struct MadHeader {
   uint8_t class_version = kSaClassVersion;
   MadMethod method = MadMethod::kGet;
   uint16_t status = 0;
-  uint16_t class_specific = 0;  // of directed-route SMPs: hop pointer and hop count
+  uint16_t class_specific = 0;  // in a directed-route SMP: hop pointer and hop count
   uint64_t tid = 0;
   uint16_t attribute = 0;
   uint32_t attribute_modifier = 0;

@@ -33,7 +33,7 @@ absl::optional<VesGroup> ParseVesMgid(const Mgid& mgid) {
   const auto wire = ReadWire<MgidWire>(mgid.gid().bytes().data());
   const uint32_t last = wire.version_type_ns_vid.value();
   const VesGroup group{wire.prefix.value(), PKey(wire.pkey.value()), MacAddr(wire.dmac), Vid(static_cast<uint16_t>(last))};
-  // The upper half of the last word is covered by the comparison, since a valid VID has 12 bits.
+  // A valid VID has 12 bits, so this comparison also checks that the upper fields of the last word are 0.
   if (last > Vid::kMax || !group.pkey.IsFullMember() || !group.pkey.IsValid()) return absl::nullopt;
   return group;
 }

@@ -1,4 +1,4 @@
-// The multicast GIDs of a VES: the 2013 EoIB talk's Table 19, which this file alone defines.
+// The multicast GIDs of a VES (Table 19 of the 2013 EoIB talk). Only this file defines them.
 //
 //     prefix 32 | P_Key 16 | DMAC 48 | version 4 | type 2 | NS 2 | reserved 12 | VID 12
 #ifndef EOIB_VSWITCH_WIRE_MGID_H_
@@ -14,7 +14,7 @@ namespace eoib {
 // ff12: transient, link-local scope; e01b: this protocol's signature.
 inline constexpr uint32_t kDefaultMgidPrefix = 0xff12'e01b;
 
-// A group of a VES, as its MGID says it.
+// A group of a VES, as encoded in its MGID.
 struct VesGroup {
   uint32_t prefix = kDefaultMgidPrefix;
   PKey pkey;  // in its full-member form
@@ -24,11 +24,11 @@ struct VesGroup {
   friend constexpr bool operator==(const VesGroup&, const VesGroup&) = default;
 };
 
-// The MGID of `group`; the P_Key is put in in its full-member form, version, type, NS and reserved are 0.
+// The MGID of `group`, with the P_Key in full-member form and version, type, NS and reserved 0.
 Mgid ToMgid(const VesGroup& group);
 // The flood group of a VES: DMAC ff:ff:ff:ff:ff:ff, VID 0.
 Mgid FloodMgid(PKey pkey, uint32_t prefix = kDefaultMgidPrefix);
-// The reverse; nothing unless version, type, NS and reserved are 0, the P_Key a full member's and the VID valid.
+// The reverse. Nothing unless version, type, NS and reserved are 0, the P_Key is in full-member form and the VID is valid.
 absl::optional<VesGroup> ParseVesMgid(const Mgid& mgid);
 
 }  // namespace eoib

@@ -11,10 +11,10 @@ namespace {
 
 constexpr size_t kUnit = 8;  // of options (RFC 4861 §4.6) and of IPv6 extension headers (RFC 8200 §4)
 constexpr uint8_t kHopLimit = 255;
-constexpr uint16_t kRightSum = 0xffff;  // of a message with its checksum in it: minus zero (RFC 1071 §1)
+constexpr uint16_t kRightSum = 0xffff;  // sum of a message that includes its checksum: minus zero (RFC 1071 §1)
 constexpr uint16_t kFragmentOffsetMask = 0xfff8;
 
-// What an ICMPv6 message begins with (RFC 4443 §2.1).
+// The start of an ICMPv6 message (RFC 4443 §2.1).
 struct Icmpv6Wire {
   uint8_t type = 0;
   uint8_t code = 0;
@@ -22,7 +22,7 @@ struct Icmpv6Wire {
 };
 static_assert(sizeof(Icmpv6Wire) == 4);
 
-// Whole options with a link-layer address (RFC 4861 §4.6.1). On IPoIB two bytes of zero stand before it (RFC 4391 §9.3).
+// Whole options with a link-layer address (RFC 4861 §4.6.1). On IPoIB two zero bytes precede the address (RFC 4391 §9.3).
 struct EthernetOptionWire {
   uint8_t type = 0;
   uint8_t length = 0;
@@ -73,7 +73,8 @@ size_t FixedSize(uint8_t type) {
 bool HasTarget(NdType type) { return type != NdType::kRouterSolicitation && type != NdType::kRouterAdvertisement; }
 constexpr size_t kTargetOffset = 8;
 
-// Size of the extension header at the start of `rest`, or 0 if `protocol` is none that what follows can be found behind.
+// Size of the extension header at the start of `rest`, or 0 if `protocol` is not an extension header whose content can be
+// found.
 size_t ExtensionSize(uint8_t protocol, absl::Span<const uint8_t> rest) {
   if (rest.size() < kUnit) return 0;
   if (protocol == kProtocolFragment) return (ReadWire<be16>(&rest[2]).value() & kFragmentOffsetMask) == 0 ? kUnit : 0;
@@ -86,8 +87,8 @@ bool IsNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> message) {
   return protocol == kProtocolIcmpv6 && !message.empty() && FixedSize(message[0]) != 0;
 }
 
-// True if neighbour discovery stands behind extension headers, or anything behind more of them than are read. `rest` may be
-// longer than the header of IPv6 says: nor does a wrong length hide anything.
+// True if neighbour discovery follows extension headers, or if there are more of these than are read. `rest` may be longer
+// than the IPv6 payload length, so that a wrong length cannot hide a message either.
 bool HidesNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> rest) {
   for (int i = 0; i <= kMaxIpv6Extensions; ++i) {
     const size_t size = ExtensionSize(protocol, rest);
@@ -104,7 +105,7 @@ bool HasRightChecksum(const Ipv6Wire& header, absl::Span<const uint8_t> message)
   return OnesComplementSum(message, uint32_t{addresses} + kProtocolIcmpv6 + static_cast<uint32_t>(message.size())) == kRightSum;
 }
 
-// `bytes` are those of a message of neighbour discovery.
+// Parses `bytes`, a message of a neighbour discovery type.
 NdVerdict ParseMessage(const Ipv6Wire& header, absl::Span<const uint8_t> bytes, NdMessage* message) {
   const size_t fixed = FixedSize(bytes[0]);
   if (header.hop_limit != kHopLimit || bytes.size() < fixed || ReadWire<Icmpv6Wire>(bytes.data()).code != 0) {
@@ -121,7 +122,7 @@ NdVerdict ParseMessage(const Ipv6Wire& header, absl::Span<const uint8_t> bytes, 
   return NdVerdict::kGood;
 }
 
-// The address of a link-layer address option that is as long as `Wire`.
+// The address in a link-layer address option of the size of `Wire`; nothing for another option.
 template <typename Wire, typename LinkAddress>
 absl::optional<LinkAddress> ReadLinkAddress(const NdOption& option) {
   if (!IsLinkAddress(option.type) || option.bytes.size() != sizeof(Wire)) return absl::nullopt;

@@ -1,7 +1,7 @@
-// IPv6 neighbour discovery on both links, as far as link-layer addresses travel in it (RFC 4861; RFC 4391 §9.3).
+// IPv6 neighbour discovery on Ethernet and IPoIB, as far as it carries link-layer addresses (RFC 4861; RFC 4391 §9.3).
 //
-// Five ICMPv6 messages end with options, each of whole units of 8 bytes. Those that carry a link-layer address have one unit on
-// Ethernet (RFC 2464 §6) and three on IPoIB; the others are the same on both.
+// Five ICMPv6 messages end with options, each a multiple of 8 bytes. A link-layer address option has 8 bytes on Ethernet (RFC
+// 2464 §6) and 24 on IPoIB; the other options are the same on both.
 #ifndef EOIB_VSWITCH_WIRE_NEIGHBOR_DISCOVERY_H_
 #define EOIB_VSWITCH_WIRE_NEIGHBOR_DISCOVERY_H_
 
@@ -25,7 +25,7 @@ enum class NdType : uint8_t {
   kRedirect = 137,
 };
 
-// Options. There are more; they are walked over like these.
+// Option types. The list is not complete; iteration also visits other types.
 enum class NdOptionType : uint8_t {
   kSourceLinkAddress = 1,  // RFC 4861 §4.6.1
   kTargetLinkAddress = 2,
@@ -40,18 +40,18 @@ enum class NdOptionType : uint8_t {
   kCertificate = 16,       // §6.4.4
 };
 
-// True if the option is one of Secure Neighbor Discovery alone: it comes with a signature, so who changes its message breaks
-// it. A nonce does not count, because the detection of one's own looped solicitations has it too (RFC 7527 §4.1).
+// True if only Secure Neighbor Discovery uses the option: the message is signed, so changing it breaks the signature. A nonce
+// does not count, because Enhanced DAD uses it too (RFC 7527 §4.1).
 constexpr bool IsSendOption(NdOptionType type) {
   return type >= NdOptionType::kCga && type <= NdOptionType::kCertificate && type != NdOptionType::kNonce;
 }
 
 struct NdOption {
   NdOptionType type = NdOptionType::kSourceLinkAddress;
-  absl::Span<const uint8_t> bytes;  // all of the option, from its type on: at least 8, in whole units of 8
+  absl::Span<const uint8_t> bytes;  // the whole option, from its type on; a multiple of 8 bytes, at least 8
 };
 
-// The options of a message, in their order, each within its bounds. Does not own the bytes.
+// The options of a message, in order, each within its bounds. Does not own the bytes.
 class NdOptions {
  public:
   class Iterator {
@@ -66,8 +66,8 @@ class NdOptions {
   };
 
   NdOptions() = default;
-  // Nothing if an option has length 0, reaches beyond the end or ends within its first two bytes: the message is then not to be
-  // believed in any part of it (RFC 4861 §4.6, §7.1.1).
+  // Nothing if an option has length 0, reaches beyond the end, or is cut within its first two bytes. The whole message must
+  // then be discarded (RFC 4861 §4.6, §7.1.1).
   static absl::optional<NdOptions> Parse(absl::Span<const uint8_t> bytes) noexcept;
 
   Iterator begin() const { return Iterator(bytes_); }
@@ -80,46 +80,45 @@ class NdOptions {
   absl::Span<const uint8_t> bytes_;
 };
 
-// A message and where its parts are. Views of the packet it was read from.
+// A parsed message: views of its packet.
 struct NdMessage {
   NdType type = NdType::kRouterSolicitation;
   Ipv6Addr source;                    // of the IPv6 header
   Ipv6Addr destination;               // of the IPv6 header
-  Ipv6Addr target;                    // of solicitations and advertisements of neighbours and of redirects; else ::
+  Ipv6Addr target;                    // in neighbour solicitations and advertisements and redirects; else ::
   absl::Span<const uint8_t> message;  // from the ICMPv6 type to the last option
   NdOptions options;
 };
 
 enum class NdVerdict : uint8_t {
   kOther,  // not neighbour discovery
-  kBad,    // would be, and no host is to act on it
+  kBad,    // invalid: hosts must ignore it
   kGood,
 };
 
-// Reads `packet`, from the IPv6 header on; bytes behind its payload are padding. kGood sets *message. kBad: hop limit other
-// than 255, so it may come from beyond the link; a wrong checksum; a code other than 0; shorter than its type asks for; options
-// that NdOptions refuses (RFC 4861 §6.1, §7.1, §8.1). What these sections say of the addresses is for the host that believes
-// it.
+// Parses `packet`, from the IPv6 header on; bytes after its payload are padding. Sets *message if kGood. kBad: a hop limit
+// other than 255, so it may come from beyond the link; a wrong checksum; a code other than 0; too short for its type; options
+// that NdOptions refuses (RFC 4861 §6.1, §7.1, §8.1). It leaves the rules of these sections about addresses to the receiving
+// host.
 //
-// A deliberate divergence: a message behind extension headers, or in a first fragment, is kBad, and so is anything behind more
-// than eight of them. RFC 6980 §5 forbids fragments; other headers nobody sends but to hide a message from who looks into it on
+// A deliberate divergence: a message behind extension headers, or in a first fragment, is kBad, and so is any packet with more
+// than eight extension headers. RFC 6980 §5 forbids fragments. Other headers only serve to hide a message from inspection on
 // the way (RFC 7113 §2).
 NdVerdict ParseNeighborDiscovery(absl::Span<const uint8_t> packet, NdMessage* message) noexcept;
 
-// The address in a source or target link-layer address option of that link; nothing if the option is another, or not of that
-// link's length.
+// The address in a source or target link-layer address option. Nothing for another option, or one of the other link's length.
 absl::optional<MacAddr> EthernetLinkAddress(const NdOption& option) noexcept;    // 8 bytes
-absl::optional<IpoibAddress> IpoibLinkAddress(const NdOption& option) noexcept;  // 24 bytes, the two of padding ignored
-// The MTU option's number of bytes. Nothing if the option is another, or not of 8 bytes.
+absl::optional<IpoibAddress> IpoibLinkAddress(const NdOption& option) noexcept;  // 24 bytes; ignores the padding
+// The MTU in an MTU option. Nothing for another option, or one that does not have 8 bytes.
 absl::optional<uint32_t> LinkMtu(const NdOption& option) noexcept;
-// What the nonce option carries: 6 bytes, or 8 more for each further unit. Empty if the option is another.
+// The nonce in a nonce option: 6 bytes, plus 8 for each further unit. Empty for another option.
 absl::Span<const uint8_t> Nonce(const NdOption& option) noexcept;
 
 inline constexpr size_t kEthernetLinkAddressOptionSize = 8;
 inline constexpr size_t kIpoibLinkAddressOptionSize = 24;
 
-// Writes a link-layer address option to the start of `out`, padding as zero. False, and nothing written, if `type` is no such
-// option's or there is not the room.
+// Writes a link-layer address option, with zero padding, to the start of `out`. False, with nothing written, if `type` is not
+// a link-layer address option or `out` is too short.
 bool WriteLinkAddressOption(NdOptionType type, MacAddr address, absl::Span<uint8_t> out) noexcept;
 bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address, absl::Span<uint8_t> out) noexcept;
 

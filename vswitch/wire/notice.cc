@@ -13,9 +13,9 @@ constexpr uint8_t kTypeMask = 0x7f;
 constexpr uint16_t kToggle = 0x8000;
 constexpr uint16_t kCountMask = 0x7fff;
 constexpr uint8_t kResponseTimeMask = 0x1f;
-constexpr size_t kGidInDetails = 6;  // of traps 64 to 67: behind as many reserved bytes (§14.2.5.1)
+constexpr size_t kGidInDetails = 6;  // traps 64 to 67: offset of the GID, after reserved bytes (§14.2.5.1)
 
-// IBA 1.4 §13.4.8.2, as far as an SMP has room for it: it has no issuer GID.
+// IBA 1.4 §13.4.8.2, as in an SMP, which has no room for the issuer GID.
 struct SmpNoticeWire {
   uint8_t generic_type = 0;  // 1 | 7
   be24 producer;

@@ -1,4 +1,4 @@
-// MADs of performance management (IBA 1.4 §16.1): a port's counters.
+// Performance management MADs (IBA 1.4 §16.1): a port's counters.
 #ifndef EOIB_VSWITCH_WIRE_PERF_MAD_H_
 #define EOIB_VSWITCH_WIRE_PERF_MAD_H_
 
@@ -13,11 +13,11 @@ namespace eoib {
 
 enum class PerfAttribute : uint16_t { kClassPortInfo = 0x0001, kPortCounters = 0x0012, kPortCountersExtended = 0x001d };
 
-// §16.1.3.5 (PortCounters: saturating counters of 16 and 32 bits) and §16.1.4.11 (PortCountersExtended: of 64 bits). Values
-// here are not saturated: the encoder does that.
+// §16.1.3.5 (PortCounters: saturating counters of 8, 16 and 32 bits) and §16.1.4.11 (PortCountersExtended: 64 bits). Values
+// here are not saturated; the encoder saturates them.
 struct PortCountersAttribute {
   uint8_t port = 1;
-  uint16_t select = 0xffff;  // of a Set: which counters to clear
+  uint16_t select = 0xffff;  // in a Set: the counters to clear
   uint64_t rcv_errors = 0;
   uint64_t xmit_discards = 0;
   uint64_t xmit_constraint_errors = 0;  // P_Key, outbound

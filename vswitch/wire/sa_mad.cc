@@ -24,10 +24,10 @@ constexpr uint32_t kResponseTimeMask = 0x1f;
 
 using GidWire = std::array<uint8_t, Gid::kSize>;
 
-// §15.2.1.1, behind the common header and RMPP's.
+// §15.2.1.1, after the common header and the RMPP header.
 struct SaHeaderWire {
   be64 sm_key;
-  be16 attribute_offset;  // of a record to the next, in units of 8 bytes
+  be16 attribute_offset;  // distance between records, in units of 8 bytes
   be16 reserved;
   be64 component_mask;
 };

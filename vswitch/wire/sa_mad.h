@@ -1,4 +1,4 @@
-// MADs of a subnet administrator (IBA 1.4 §15.2): header and records.
+// MADs of the subnet administrator, SA (IBA 1.4 §15.2): header and records.
 //
 // MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Notices and subscriptions to them (InformInfo) are in notice.h.
 #ifndef EOIB_VSWITCH_WIRE_SA_MAD_H_
@@ -27,7 +27,8 @@ enum class SaAttribute : uint16_t {
   kMcMemberRecord = 0x0038,
 };
 
-// The status field of a response. The low byte is common (§13.4.7), the high byte the SA's (§15.2.7, table 185).
+// The status field of a response. The low byte is common to all classes (§13.4.7), the high byte belongs to the SA (§15.2.7,
+// table 185).
 enum class SaStatus : uint16_t {
   kOk = 0x0000,
   kBusy = 0x0001,
@@ -44,7 +45,7 @@ enum class SaStatus : uint16_t {
 };
 std::string SaStatusName(uint16_t status);  // "no records (0x0300)"
 
-// The common MAD header and the SA header behind the RMPP header.
+// The common MAD header, and the SA header that follows the RMPP header.
 struct SaHeader {
   MadMethod method = MadMethod::kGet;
   uint16_t status = 0;
@@ -52,16 +53,16 @@ struct SaHeader {
   SaAttribute attribute = SaAttribute::kPathRecord;
   uint32_t attribute_modifier = 0;
   uint64_t sm_key = 0;
-  uint16_t attribute_offset = 0;  // of a record to the next, in units of 8 bytes; Encode fills it in where it is 0
+  uint16_t attribute_offset = 0;  // distance between records, in units of 8 bytes; 0: Encode fills it in
   uint64_t component_mask = 0;
 
   bool IsResponse() const { return (static_cast<uint8_t>(method) & 0x80) != 0; }
   friend bool operator==(const SaHeader&, const SaHeader&) = default;
 };
 
-// Writes a whole MAD with that header, RMPP not in use (rmpp.h) and no record.
+// Writes a whole MAD with that header, an inactive RMPP header (rmpp.h) and no record.
 void EncodeSaHeader(const SaHeader& header, Mad* mad);
-// kInvalidArgument unless base version 1, class SubnAdm, class version 2. Says nothing of RMPP: DecodeRmppHeader does.
+// kInvalidArgument unless base version 1, class SubnAdm, class version 2. Ignores the RMPP header; DecodeRmppHeader reads it.
 absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad);
 
 // A record's place in a MAD of one segment: the last 200 bytes.
@@ -69,21 +70,21 @@ inline constexpr size_t kSaRecordOffset = 56;
 inline constexpr size_t kMaxSaRecord = kMadSize - kSaRecordOffset;
 inline absl::Span<uint8_t> SaRecord(Mad* mad) { return absl::MakeSpan(*mad).subspan(kSaRecordOffset); }
 inline absl::Span<const uint8_t> SaRecord(const Mad& mad) { return absl::MakeSpan(mad).subspan(kSaRecordOffset); }
-// Bytes from a record of a table to the next: its size, rounded up to 8 (§15.2.3, AttributeOffset). 0 for an attribute that
-// comes in no table.
+// Distance in bytes between the records of a table: their size, rounded up to 8 (§15.2.3, AttributeOffset). 0 for an attribute
+// that is never in a table.
 size_t SaRecordStride(SaAttribute attribute);
 
-// The codecs of records below write and read their bytes at the beginning of a span that has at least the record's size:
-// SaRecord(mad), or a piece of a table. Encoders zero what is reserved. Decoders: kInvalidArgument if the span is too short.
+// The record codecs below write and read at the start of a span of at least the record's size: SaRecord(mad), or a piece of a
+// table. Encoders zero reserved fields. Decoders return kInvalidArgument if the span is too short.
 
 enum class IbMtu : uint8_t { k256 = 1, k512 = 2, k1024 = 3, k2048 = 4, k4096 = 5 };
-// 256 to 4096; 0 for a code that is none.
+// 256 to 4096; 0 for an invalid code.
 int MtuBytes(uint8_t code);
-// The reverse; 0 for a number of bytes that is none.
+// The reverse; 0 for a number of bytes without a code.
 uint8_t MtuCode(int bytes);
 
-// Whether `code` is a rate's: 2 (2.5 Gb/s) to 24 (1,200 Gb/s), of which the later ones are those of later volumes of the IBA. 0
-// is none in a record, and what we write for "the port's".
+// True for a rate code: 2 (2.5 Gb/s) to 24 (1,200 Gb/s); the higher ones come from later releases of the IBA. 0 is not a rate
+// in a record; here it means "the port's rate".
 constexpr bool IsRateCode(uint8_t code) { return code >= 2 && code <= 24; }
 
 // A selector of MTU, rate or packet lifetime (§15.2.5.16).
@@ -162,7 +163,7 @@ inline constexpr size_t kPathRecordSize = 64;
 void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes);
 absl::StatusOr<PathRecord> DecodePathRecord(absl::Span<const uint8_t> bytes);
 
-// ClassPortInfo (§13.4.8.1): what an SA says of itself.
+// ClassPortInfo (§13.4.8.1): an SA's versions and capabilities.
 struct ClassPortInfo {
   uint8_t base_version = 1;
   uint8_t class_version = kSaClassVersion;

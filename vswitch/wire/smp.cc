@@ -16,7 +16,7 @@ constexpr uint8_t kClientReregister = 0x80;
 constexpr uint8_t kTimeMask = 0x1f;
 constexpr uint8_t kLmcMask = 0x7;
 
-// IBA 1.4 §14.2.1.1 and §14.2.1.2, behind the common header. A LID-routed SMP has no LIDs here.
+// IBA 1.4 §14.2.1.1 and §14.2.1.2, after the common header. In a LID-routed SMP the LIDs are reserved.
 struct SmpKeyWire {
   be64 m_key;
   be16 dr_slid;
@@ -57,7 +57,7 @@ struct PortInfoWire {
   uint8_t width_enabled = 0;
   uint8_t width_supported = 0;
   uint8_t width_active = 0;
-  uint8_t speed_supported_state = 0;  // 4 | 4, as are all pairs below of which nothing else is said
+  uint8_t speed_supported_state = 0;  // 4 | 4, as all pairs below unless noted
   uint8_t physical_state_down_default = 0;
   uint8_t protect_lmc = 0;  // M_Key protection 2 | reserved 3 | LMC 3
   uint8_t speed_active_enabled = 0;
@@ -109,14 +109,14 @@ void EncodeRoute(const SmpHeader& header, Mad* mad) {
   std::copy(header.return_path.begin(), header.return_path.end(), mad->begin() + kReturnPathOffset);
 }
 
-// A hop pointer more than one beyond the last hop is nowhere on the route (§14.2.2).
+// A hop pointer more than one beyond the last hop is not on the route (§14.2.2).
 absl::Status CheckHops(uint8_t pointer, uint8_t count) {
   if (count <= SmpHeader::kMaxHops && pointer <= count + 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("decode SMP: at hop ", pointer, " of ", count, ", expected at most ",
                                                  SmpHeader::kMaxHops, " hops and a pointer among them"));
 }
 
-// What only a directed SMP has.
+// Decodes the fields that only a directed-route SMP has.
 absl::Status DecodeRoute(const MadHeader& common, const SmpKeyWire& wire, const Mad& mad, SmpHeader* header) {
   header->returning = (common.status & kReturning) != 0;
   header->status = common.status & kDirectedStatusMask;

@@ -1,4 +1,4 @@
-// SMPs: subnet management packets (IBA 1.4 §14.2), routed by LID or along a directed route, and their attributes.
+// Subnet management packets, SMPs (IBA 1.4 §14.2), LID-routed or directed-route, and their attributes.
 #ifndef EOIB_VSWITCH_WIRE_SMP_H_
 #define EOIB_VSWITCH_WIRE_SMP_H_
 
@@ -25,20 +25,20 @@ enum class SmpAttribute : uint16_t {
   kSmInfo = 0x0020,
 };
 
-// What both forms of an SMP have before their 64 bytes of data. A directed route (§14.2.1.2) is the ports to leave by at each
-// hop, from path[1] on; hop_pointer says how far the packet is, and the return path is filled in on the way.
+// The header of both forms of an SMP, before the 64 bytes of data. A directed route (§14.2.1.2) lists the egress port of each
+// hop, from path[1] on. hop_pointer is the current hop; the return path is filled in on the way.
 struct SmpHeader {
   static constexpr size_t kMaxHops = 63;
   static constexpr uint16_t kPermissiveLid = 0xffff;
 
   bool directed = false;
   MadMethod method = MadMethod::kGet;
-  uint16_t status = 0;  // 15 bits in a directed one
+  uint16_t status = 0;  // 15 bits in a directed-route SMP
   uint64_t tid = 0;
   SmpAttribute attribute = SmpAttribute::kNodeInfo;
   uint32_t attribute_modifier = 0;
   uint64_t m_key = 0;
-  // Directed only.
+  // Directed route only.
   bool returning = false;  // the D bit
   uint8_t hop_pointer = 0;
   uint8_t hop_count = 0;
@@ -55,7 +55,7 @@ inline constexpr size_t kSmpDataOffset = 64;
 inline constexpr size_t kSmpDataSize = 64;
 // Writes a whole MAD with zeros for data.
 void EncodeSmpHeader(const SmpHeader& header, Mad* mad);
-// kInvalidArgument unless base version 1, one of the two classes, class version 1; of a directed one, at most 63 hops
+// kInvalidArgument unless base version 1, one of the two classes, class version 1, and, for a directed route, at most 63 hops
 // and a hop pointer at most one beyond the last.
 absl::StatusOr<SmpHeader> DecodeSmpHeader(const Mad& mad);
 inline absl::Span<uint8_t> SmpData(Mad* mad) { return absl::MakeSpan(*mad).subspan(kSmpDataOffset, kSmpDataSize); }
@@ -93,7 +93,7 @@ absl::StatusOr<std::string> DecodeNodeDescription(absl::Span<const uint8_t> byte
 enum class PortState : uint8_t { kNoChange = 0, kDown = 1, kInitialize = 2, kArmed = 3, kActive = 4 };
 enum class PhysicalState : uint8_t { kNoChange = 0, kSleep = 1, kPolling = 2, kDisabled = 3, kTraining = 4, kLinkUp = 5 };
 
-struct PortInfo {  // §14.2.5.6; what is not here is zero
+struct PortInfo {  // §14.2.5.6; other fields are zero
   uint64_t m_key = 0;
   uint64_t gid_prefix = 0;
   uint16_t lid = 0;

@@ -37,7 +37,7 @@ void WriteIpv4Header(const Udp4Headers& headers, size_t size, uint8_t* out) {
 
 absl::optional<UdpDatagram> ParseUdp(const Ipv4Packet& packet) noexcept {
   if (packet.protocol != kProtocolUdp || !packet.fragment.IsWhole()) return absl::nullopt;
-  if (CheckSum(packet) == SumVerdict::kWrong) return absl::nullopt;  // so it is long enough, and as long as it says
+  if (CheckSum(packet) == SumVerdict::kWrong) return absl::nullopt;  // so it is long enough, and its length field is right
   const auto wire = ReadWire<UdpWire>(packet.payload.data());
   return UdpDatagram{wire.source_port.value(), wire.destination_port.value(), packet.payload.subspan(sizeof(wire))};
 }
