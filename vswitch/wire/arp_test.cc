@@ -17,7 +17,7 @@ IpoibAddress Linux(int adapter) {
 }
 IpoibAddress BroadcastAddress() { return IpoibAddress::OfGroup(*Mgid::Parse("ff12:401b:ffff::ffff:ffff")); }
 
-// What is behind the encapsulation header of a golden datagram.
+// The part of a golden datagram after the encapsulation header.
 std::vector<uint8_t> Payload(const char* datagram) {
   auto bytes = FromHex(datagram);
   bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
@@ -31,7 +31,7 @@ std::string Encoded(const Packet& packet) {
   return ToHex(bytes);
 }
 
-// RFC 826 and, of the reverse ones, RFC 903.
+// RFC 826, and RFC 903 for the reverse operations.
 TEST(ArpTest, GoldenEthernetPackets) {
   const struct {
     const char* description;

@@ -1,5 +1,5 @@
-// The invariant of every codec of a MAD's attribute, for the fuzz targets of MADs: what is accepted re-encodes the same, but
-// for the bits that are not modelled.
+// The invariant of every MAD attribute codec, for the fuzz targets of MADs: an accepted attribute re-encodes to the same
+// bytes, except for bits that are not modelled.
 #ifndef EOIB_VSWITCH_WIRE_ATTRIBUTE_FUZZ_H_
 #define EOIB_VSWITCH_WIRE_ATTRIBUTE_FUZZ_H_
 
@@ -16,7 +16,7 @@
 
 namespace eoib {
 
-// `bits` of the bytes from `begin` to before `end`: not modelled, they come back as zero.
+// `bits` of the bytes in [begin, end) are not modelled: they come back as zero.
 struct Unmodelled {
   size_t begin, end;
   uint8_t bits = 0xff;
@@ -31,17 +31,18 @@ inline std::vector<uint8_t> Modelled(absl::Span<const uint8_t> bytes, Unmodelled
   return modelled;
 }
 
-// A text ends at its first zero byte; what stands behind it is not modelled either.
+// A text ends at its first zero byte; the rest is not modelled.
 inline void CutText(absl::Span<uint8_t> field) { std::fill(std::find(field.begin(), field.end(), 0), field.end(), 0); }
 
-// A fuzzer's input as a MAD: filled up with zeros or cut to 256 bytes.
+// A fuzzer's input as a MAD: padded with zeros or cut to 256 bytes.
 inline Mad MadOf(const uint8_t* data, size_t size) {
   Mad mad{};
   std::copy_n(data, std::min(size, mad.size()), mad.begin());
   return mad;
 }
 
-// `expected`: the attribute's bytes at the beginning of `bytes`, as far as they are modelled. False if they are refused.
+// Checks that the attribute at the start of `bytes` re-encodes to `expected`, which has only modelled bits. False if the
+// decoder refuses it.
 template <typename Attribute>
 bool CheckAttribute(absl::Span<const uint8_t> bytes, const std::vector<uint8_t>& expected,
                     absl::StatusOr<Attribute> (*decode)(absl::Span<const uint8_t>),
@@ -54,7 +55,7 @@ bool CheckAttribute(absl::Span<const uint8_t> bytes, const std::vector<uint8_t>&
   }
   std::vector<uint8_t> again(expected.size() + 1, 0xee);
   encode(*attribute, absl::MakeSpan(again));
-  EOIB_CHECK(again.back() == 0xee);  // not a byte too many
+  EOIB_CHECK(again.back() == 0xee);  // the encoder wrote no byte too many
   again.pop_back();
   EOIB_CHECK(again == expected);
   EOIB_CHECK(*decode(again) == *attribute);

@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// RFC 1071 word for word: sixteen bits at a time.
+// RFC 1071 literally: sixteen bits at a time.
 uint16_t SlowSum(absl::Span<const uint8_t> bytes, uint32_t initial = 0) {
   uint64_t sum = initial;
   for (size_t i = 0; i < bytes.size(); ++i) sum += i % 2 == 0 ? uint32_t{bytes[i]} << 8 : bytes[i];
@@ -34,14 +34,13 @@ void SetField(Bytes* frame, const ChecksumRequest& request, uint16_t value) {
   (*frame)[at + 1] = static_cast<uint8_t>(value);
 }
 
-// The pseudo-header sum of a frame whose checksum is right: what is left of 0xffff when the segment without its field is taken
-// away.
+// The pseudo-header sum of a frame with a right checksum: 0xffff minus the sum of the segment without its checksum field.
 uint16_t PseudoSumOf(Bytes frame, const L4Location& l4) {
   const ChecksumRequest request = RequestFor(l4);
   const uint16_t right = Field(frame, request);
   SetField(&frame, request, 0);
   const uint16_t segment = SlowSum(absl::MakeConstSpan(frame).subspan(l4.l4, l4.l4_length));
-  // right == ~(pseudo + segment), so pseudo == ~right - segment, and minus is plus the complement.
+  // right == ~(pseudo + segment), so pseudo == ~right - segment; subtracting is adding the complement.
   return SlowSum({}, static_cast<uint32_t>(static_cast<uint16_t>(~right)) + static_cast<uint16_t>(~segment));
 }
 
@@ -93,7 +92,7 @@ TEST(FindL4Test, FindsNothingInAFrameCutAnywhereBeforeItsPacketsEnd) {
     const Bytes frame = FromHex(row.hex);
     const size_t end = size_t{row.l4.l4} + row.l4.l4_length;
     for (size_t size = 0; size < end; ++size) {
-      const Bytes cut(frame.begin(), frame.begin() + static_cast<long>(size));  // of its own size, for the sanitizer
+      const Bytes cut(frame.begin(), frame.begin() + static_cast<long>(size));  // of exact size, for the sanitizer
       EXPECT_EQ(FindL4(cut).kind, L4Checksum::kNone) << row.description << ", " << size << " bytes";
     }
   }
@@ -153,7 +152,7 @@ TEST(PrepareChecksumTest, OtherRequests) {
   }
 }
 
-// A fragment, ICMPv6, or anything else that the header has no bits for is finished before it leaves.
+// Fragments, ICMPv6 and all else that the header cannot vouch for get a finished checksum.
 TEST(PrepareChecksumTest, FinishesWhatItMayNotVouchFor) {
   for (const GoldenFrame& row : kGoldenFrames) {
     Bytes frame = FromHex(row.hex);
@@ -197,7 +196,7 @@ TEST(AcceptChecksumTest, ClaimsNothingOfAFrameWithoutTheHeaderThatIsVouchedFor) 
   }
 }
 
-// An interface that finishes the sum adds up everything to the frame's end, so nothing may be hidden there.
+// An interface sums to the end of the frame, so bytes after the packet would spoil the checksum.
 TEST(AcceptChecksumTest, ClearsTheBytesBehindThePacket) {
   Bytes frame = FromHex(kGoldenFrames[0].hex);
   const Bytes golden = frame;

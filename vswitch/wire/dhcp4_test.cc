@@ -105,7 +105,7 @@ TEST(DhcpMessageTest, Options) {
     const char* description;
     std::string options;
     bool good;
-    const char* name;  // what option 12 says
+    const char* name;  // the value of option 12
   } kRows[] = {
       {"none", "", true, "none"},
       {"one", "0c0161ff", true, "61"},
@@ -198,7 +198,7 @@ TEST(SetBroadcastFlagTest, OfRequestsOnly) {
   EXPECT_FALSE(SetBroadcastFlag(absl::MakeSpan(expected).first(kFixed - 1)));
 }
 
-// A packet of Dhclient's, changed at an offset of its message, or of the packet; sums right.
+// A packet from Dhclient, changed at an offset of its message or of the packet, with right checksums.
 Bytes Request(size_t at, const char* hex) {
   Bytes packet = FromHex(kDhclientRequest);
   Put(&packet, at, hex);
@@ -250,7 +250,7 @@ TEST(AskForBroadcastTest, Rows) {
   }
 }
 
-// RFC 4390 §2 and RFC 4361 §6.1, typed from their text.
+// Written from the text of RFC 4390 §2 and RFC 4361 §6.1.
 TEST(DhcpWriterTest, DiscoverOnIpoib) {
   Bytes out(548, 0xee);
   DhcpWriter writer(IpoibDhcpRequest(0x12345678, Ipv4Addr()), absl::MakeSpan(out));
@@ -297,7 +297,7 @@ TEST(DhcpWriterTest, IsReadAgain) {
 
 TEST(DhcpWriterTest, WritesNothingThatDoesNotFit) {
   for (size_t size = 0; size < 400; ++size) {
-    Bytes out(size);  // of its own size, for the sanitizer
+    Bytes out(size);  // of exact size, for the sanitizer
     DhcpWriter writer(DhcpFields(), absl::MakeSpan(out));
     writer.Add(Option::kHostName, Bytes(80));
     EXPECT_EQ(writer.Finish().size(), size >= 240 + 82 + 1 ? 323u : 0u) << size;

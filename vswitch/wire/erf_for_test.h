@@ -17,10 +17,10 @@ namespace eoib {
 struct ErfRecord {
   uint8_t type = 0;
   uint8_t interface = 0;
-  std::vector<uint8_t> bytes;  // what follows the ERF header
+  std::vector<uint8_t> bytes;  // bytes after the ERF header
 };
 
-// The records of a pcap file's bytes. A file that does not end with a whole record fails the test.
+// The records in the bytes of a pcap file. A file that ends within a record fails the test.
 inline std::vector<ErfRecord> ParseErf(const std::vector<uint8_t>& file) {
   constexpr size_t kFileHeader = 24, kPcapHeader = 16, kErfHeader = 16;
   std::vector<ErfRecord> records;

@@ -33,7 +33,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// A file name that is this test's own, removed at the end.
+// A file name for one test; removes the file at the end.
 class TemporaryFile {
  public:
   TemporaryFile() : path_(absl::StrCat(testing::TempDir(), "/erf_test_", getpid(), "_", counter_++, ".pcap")) {}
@@ -56,7 +56,7 @@ absl::Status WritePiece(ErfWriter* writer, absl::Time stamp, absl::Span<const ui
   return writer->Write(stamp, absl::MakeConstSpan(&piece, 1));
 }
 
-// The numbers of a pcap file header are in host order; these expectations are of a little-endian host, as every one we build
+// The numbers in a pcap file header are in host order. These expectations are for a little-endian host, like all that we build
 // for.
 TEST(ErfWriterTest, GoldenFile) {
   const struct {
@@ -85,7 +85,7 @@ TEST(ErfWriterTest, GoldenFile) {
   }
 }
 
-// A comment, which fills its tag or does not, and a packet, both of capture interface 1.
+// A comment, with and without padding in its tag, and a packet, both of capture interface 1.
 TEST(ErfWriterTest, GoldenComment) {
   const struct {
     const char* description;
@@ -136,7 +136,7 @@ TEST(ErfWriterTest, OnlyItsOwnerMayReadACapture) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-// Another user could have put it there to have root's file overwritten.
+// Another user could place a file or link there to make root overwrite a file.
 TEST(ErfWriterTest, OverwritesNothingAndFollowsNoLink) {
   TemporaryFile victim, file, link, dangling;
   std::ofstream(victim.path()) << "precious";
@@ -182,7 +182,7 @@ TEST(ErfWriterTest, AFullDiskEndsTheCapture) {
   EXPECT_EQ(writer->Close(), status);
 }
 
-// What tshark, which knows nothing of us, makes of our packets.
+// Has tshark, an independent dissector, decode our packets.
 class TsharkTest : public testing::Test {
  protected:
   // Adds `frame` behind `header` as a datagram to the flood group.
@@ -230,7 +230,7 @@ class TsharkTest : public testing::Test {
     return packet;
   }
 
-  // The captured packets, a vector of the values of `fields` for each. Fails the test if tshark does not run.
+  // For each captured packet, the values of `fields`. Fails the test if tshark does not run.
   std::vector<std::vector<std::string>> Dissect(const std::vector<std::string>& fields) {
     EXPECT_TRUE(writer_->Flush().ok());
     std::string command = absl::StrCat("tshark -n -r '", file_.path(),
@@ -314,7 +314,7 @@ TEST_F(TsharkTest, ReadsEveryHeaderField) {
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(packets[0][i], kFields[i].value) << names[i];
 }
 
-// It shows the bit, and does not look at the FCS.
+// tshark shows the bit, but does not check the FCS.
 TEST_F(TsharkTest, ReadsThatAnFcsIsPresent) {
   const Bytes frame_and_fcs = FromHex(
       "02005e10000202005e10000108004500002c123400004006e494c0000201c00002029c400050000000010000000250180400"
@@ -333,7 +333,7 @@ TEST_F(TsharkTest, ReadsTheCommentAndTheInterface) {
   EXPECT_EQ(records, expected);
 }
 
-// Every golden frame whose checksum is asserted elsewhere is right in tshark's eyes too, and so is every pad count on the way.
+// tshark also finds every golden checksum and every pad count right.
 TEST_F(TsharkTest, FindsEveryChecksumRightAndNothingMalformed) {
   std::vector<const GoldenFrame*> captured;
   for (const GoldenFrame& row : kGoldenFrames) {
@@ -378,7 +378,7 @@ TEST_F(TsharkTest, ReadsPingsOfAllLengths) {
   }
 }
 
-// The golden datagrams are right in tshark's eyes, too, those of Linux and those put together after the RFCs.
+// tshark also finds the golden datagrams right, both those from Linux and those written from the RFCs.
 TEST_F(TsharkTest, FindsNothingWrongWithGoldenIpoib) {
   for (const char* datagram : kGoldenIpoib) Capture(FromHex(datagram));
   const auto packets = Dissect({"frame.protocols", "_ws.malformed", "icmpv6.checksum.status", "ip.checksum.status"});
@@ -418,7 +418,7 @@ TEST_F(TsharkTest, ReadsTheLinkAddressOptionThatWeWrite) {
   ASSERT_TRUE(address.has_value());
   ASSERT_TRUE(WriteLinkAddressOption(NdOptionType::kTargetLinkAddress, *address, option));
   Capture(datagram);
-  // As tshark shows it, with the padding. Linux' flag of the connected mode is gone, and the checksum not yet right.
+  // As tshark shows it, with the padding. Linux' connected-mode flag is gone, and the checksum is not updated yet.
   const auto packets = Dissect({"_ws.malformed", "icmpv6.type", "icmpv6.opt.type", "icmpv6.opt.length", "icmpv6.opt.linkaddr",
                                 "icmpv6.checksum.status"});
   const std::vector<std::vector<std::string>> expected = {
@@ -426,7 +426,7 @@ TEST_F(TsharkTest, ReadsTheLinkAddressOptionThatWeWrite) {
   EXPECT_EQ(packets, expected);
 }
 
-// An IP packet that we wrote, on an IPoIB link.
+// Puts an IP packet that we wrote on an IPoIB link.
 Bytes OnIpoib(absl::Span<const uint8_t> packet) {
   Bytes datagram(kIpoibHeaderSize);
   EncodeIpoibHeader(packet[0] >> 4 == 4 ? IpoibType::kIpv4 : IpoibType::kIpv6, datagram.data());

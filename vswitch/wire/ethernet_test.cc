@@ -157,7 +157,7 @@ TEST(VlanTagTest, InsertSetRemove) {
   EXPECT_EQ(ToHex(buffer), ToHex(FromHex(absl::StrCat(kMacs, "8100 a064 0800 4500"))));
   frame -= kVlanTagSize;
 
-  frame[14] |= 0x10;  // drop eligible
+  frame[14] |= 0x10;  // set DEI
   SetVlanId(frame, Vid(4094));
   EXPECT_EQ(ToHex(buffer), ToHex(FromHex(absl::StrCat(kMacs, "8100 bffe 0800 4500")))) << "priority and eligibility are kept";
 

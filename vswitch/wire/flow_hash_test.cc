@@ -41,7 +41,7 @@ Bytes Tagged(const Bytes& frame, const std::string& tag) {
   return tagged;
 }
 
-// `extension` goes behind the IPv6 header, whose next header becomes `protocol`.
+// Inserts `extension` after the IPv6 header, whose next header becomes `protocol`.
 Bytes Behind(const std::string& extension, uint8_t protocol) {
   Bytes frame = With(kUdp6, 20, protocol);
   const Bytes bytes = FromHex(extension);
@@ -99,7 +99,7 @@ TEST(FlowHashTest, WhatDoesNot) {
   for (const Row& row : rows) EXPECT_EQ(Hash(row.one), Hash(row.other)) << row.description;
 }
 
-// The first fragment has ports, a later one has payload there; behind an IPv6 fragment header the protocols may differ, too.
+// The first fragment has ports, where a later one has payload. Behind an IPv6 fragment header the protocols may also differ.
 TEST(FlowHashTest, FragmentsOfADatagramAreOfOneFlow) {
   const Bytes other = FromHex("0304050607080910");
   const auto later = [&other](Bytes frame, size_t l4) {
@@ -120,7 +120,7 @@ TEST(FlowHashTest, FragmentsOfADatagramAreOfOneFlow) {
   EXPECT_NE(Hash(Behind("1100000100000007", 44)), Hash(With(Behind("1100000100000007", 44), 53, 9)));
 }
 
-// Whatever is cut off, nothing behind it is read: the bytes stand in memory of just that size.
+// Nothing is read beyond the end of a truncated frame: the bytes are in memory of exact size.
 TEST(FlowHashTest, FramesThatAreCutOff) {
   const Bytes whole[] = {kUdp4,
                          kUdp6,
@@ -148,7 +148,7 @@ TEST(FlowHashTest, ANewSeedIsAnotherSpread) {
   EXPECT_LT(same, 32u) << "4 by chance";
 }
 
-// What differs in practice is a few low bits. Chi-squared of 64 cells has mean 63 and standard deviation 11.
+// In practice flows differ in a few low bits. Chi-squared of 64 cells has mean 63 and standard deviation 11.
 TEST(FlowHashTest, FlowsSpreadEvenlyInEachByteOfTheHash) {
   struct Kind {
     const char* description;

@@ -1,4 +1,4 @@
-// Everything a frame from the fabric, or from a virtual machine, is put through on the data path.
+// The parsers and edits of the data path, for frames from the fabric and from a virtual machine.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -55,7 +55,7 @@ void CheckFcs(absl::Span<const uint8_t> frame) {
   Require(!EndsWithFcs(with_fcs));
 }
 
-// A tag put in and taken out again leaves the frame as it was, and does not hide what it carries.
+// Inserting and removing a tag restores the frame, and a tag does not hide the frame's content.
 void CheckTags(absl::Span<const uint8_t> frame) {
   if (frame.size() < kEthernetHeaderSize) return;
   Bytes buffer(kVlanTagSize);
@@ -101,10 +101,10 @@ void CheckPrepare(absl::Span<const uint8_t> frame, const ChecksumRequest& reques
   const bool accepted = PrepareChecksum(absl::MakeSpan(copy), request, &vouched);
   const size_t headers = PayloadBehindTags(frame);
   Require(accepted == (request.start >= headers && size_t{request.start} + request.offset + 2 <= frame.size()));
-  // No request of a sender reaches the headers that were looked at before.
+  // No sender's request changes the headers that were checked before.
   Require(absl::MakeConstSpan(copy).first(headers) == frame.first(headers));
   if (!accepted || vouched != L4Checksum::kNone) Require(absl::MakeConstSpan(copy) == frame);
-  // What a sender vouches for, a receiver finds again.
+  // A receiver finds the header that a sender vouches for.
   if (vouched != L4Checksum::kNone) Require(AcceptChecksum(absl::MakeSpan(copy), vouched) == request);
 }
 
@@ -115,10 +115,10 @@ void CheckSum(absl::Span<const uint8_t> bytes) {
   Require(OnesComplementSum(bytes) == sum);
 }
 
-// The way a frame takes does not depend on its priority, nor on whether it says that it has none.
+// A frame's flow does not depend on its priority, or on the presence of a priority tag.
 void CheckFlowHash(absl::Span<const uint8_t> frame) {
   constexpr uint64_t kSeed = 0x5eed;
-  const uint32_t hash = FlowHash(kSeed, Bytes(frame.begin(), frame.end()));  // its own memory, of just that size
+  const uint32_t hash = FlowHash(kSeed, Bytes(frame.begin(), frame.end()));  // a copy of exact size
   EthernetInfo info;
   if (ParseEthernet(frame, &info) != DropReason::kNone) return;
   Bytes buffer(kVlanTagSize);

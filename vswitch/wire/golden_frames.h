@@ -1,6 +1,6 @@
-// Golden frames of the tests: each row a frame with right checksums, and where its TCP or UDP header is. Test only.
+// Golden frames for tests. Each row has a frame with right checksums, and the place of its TCP or UDP header.
 //
-// The bytes do not come from the code under test: erf_test has tshark check every checksum among them.
+// The bytes do not come from the code under test; erf_test has tshark check all checksums.
 #ifndef EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
 #define EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
 
@@ -16,7 +16,7 @@
 
 namespace eoib {
 
-// Bytes from hex digits; blanks and bars between them are for the reader.
+// Bytes from hex digits; ignores blanks and bars, which are for the reader.
 inline std::vector<uint8_t> FromHex(absl::string_view hex) {
   const std::string bytes = absl::HexStringToBytes(absl::StrReplaceAll(hex, {{" ", ""}, {"|", ""}}));
   return {bytes.begin(), bytes.end()};

@@ -1,10 +1,10 @@
-// Golden IP packets of the tests, from the IP header on. Test only.
+// Golden IP packets for tests, from the IP header on.
 //
-// The bytes do not come from the code under test. Those of "Linux" are what Linux 6.1 sent between network namespaces: a host
-// 10.1.0.1, fd01::1 and fe80::5eff:fe10:1, a router or bridge 10.1.0.254, fd01::254 and fe80::5eff:fe10:2 behind which the MTU
-// is 300 (IPv4) and 1280 (IPv6). Those of "Busybox", "Dhclient" and "Dnsmasq" come from these programs. tshark found their
-// checksums right and nothing malformed. Where a packet ends with numbers that count up (WithCount), only what is before them
-// is here.
+// The bytes do not come from the code under test. "Linux" marks packets that Linux 6.1 sent between network namespaces: a host
+// 10.1.0.1, fd01::1 and fe80::5eff:fe10:1; a router or bridge 10.1.0.254, fd01::254 and fe80::5eff:fe10:2, behind which the
+// MTU is 300 (IPv4) and 1280 (IPv6). "Busybox", "Dhclient" and "Dnsmasq" mark packets of these programs. tshark found their
+// checksums right and nothing malformed. If a packet ends with counting numbers (WithCount), only the bytes before them are
+// here.
 #ifndef EOIB_VSWITCH_WIRE_GOLDEN_IP_H_
 #define EOIB_VSWITCH_WIRE_GOLDEN_IP_H_
 
@@ -16,43 +16,43 @@
 
 namespace eoib {
 
-// The bytes of `hex`, and then `count` numbers from `first` on.
+// The bytes of `hex`, then `count` counting numbers from `first` on.
 inline std::vector<uint8_t> WithCount(const char* hex, size_t count, size_t first = 0) {
   std::vector<uint8_t> bytes = FromHex(hex);
   for (size_t i = first; i < first + count; ++i) bytes.push_back(static_cast<uint8_t>(i));
   return bytes;
 }
 
-// A UDP datagram, with 600 numbers; and what the router made of it, whose MTU is 300 and which counted down the TTL.
+// A UDP datagram with 600 numbers, and its fragments from the router (MTU 300), with a lower TTL.
 inline constexpr char kLinuxUdp4[] = "4500027412340000401152400a0100010a02000203e807d002600000";
 // With 272 numbers, then 280, then the last 48.
 inline constexpr char kLinuxUdp4First[] = "4500012c123420003f1134880a0100010a02000203e807d002600000";
 inline constexpr char kLinuxUdp4Second[] = "4500012c123420233f1134650a0100010a020002";
 inline constexpr char kLinuxUdp4Last[] = "45000044123400463f11552a0a0100010a020002";
-// The part of a datagram from byte 800 on, others following: 600 numbers from 0 on; and its parts of 280, 280 and 40.
+// The fragment of a datagram from byte 800 on, not the last: 600 numbers from 0 on; and its fragments of 280, 280 and 40.
 inline constexpr char kLinuxFragment4[] = "4500026c12362064401131e20a0100010a020002";
 inline constexpr char kLinuxFragment4First[] = "4500012c123620643f1134220a0100010a020002";
 inline constexpr char kLinuxFragment4Second[] = "4500012c123620873f1133ff0a0100010a020002";
 inline constexpr char kLinuxFragment4Last[] = "4500003c123620aa3f1134cc0a0100010a020002";
 // With options: no operation, a full record of the route, router alert, end; 600 numbers.
 inline constexpr char kLinuxOptions4[] = "48000280123500004011a00d0a0100010a020002010707080a0909099404000003e807d002600000";
-// Not to be cut, 600 numbers; and what the router said, which ends with the first 520 of them.
+// "Don't fragment", 600 numbers; and the router's error, which ends with the first 520 of them.
 inline constexpr char kLinuxDontFragment4[] = "45000274123840004011123c0a0100010a02000203e807d002600000";
 inline constexpr char kLinuxFragmentationNeeded[] =
     "45c002402a100000400138ed0a0100fe0a010001030461280000012c45000274123840004011123c0a0100010a02000203e8"
     "07d002600000";
-// To nobody; and what the router said, with the TTL counted down already.
+// To an absent host; and the router's error, after it decremented the TTL.
 inline constexpr char kLinuxUnreachable4[] = "4500002612390000401154280a0100010a02006303e807d00012000000010203040506070809";
 inline constexpr char kLinuxHostUnreachable[] =
     "45c000422a56000040013aa50a0100fe0a0100010301dd1b0000000045000026123900003f1155280a0100010a02006303e8"
     "07d00012000000010203040506070809";
-// A UDP datagram, with 1400 numbers; and what the router said, which ends with the first 1184 of them.
+// A UDP datagram with 1400 numbers; and the router's error, which ends with the first 1184 of them.
 inline constexpr char kLinuxUdp6[] =
     "600f685d05801140fd010000000000000000000000000001fd020000000000000000000000000002e67e07d00580693b";
 inline constexpr char kLinuxPacketTooBig[] =
     "600cae3b04d83a40fd010000000000000000000000000254fd0100000000000000000000000000010200f73d00000500600f"
     "685d05801140fd010000000000000000000000000001fd020000000000000000000000000002e67e07d00580693b";
-// To nobody; and what the router said, with the hop limit counted down already.
+// To an absent host; and the router's error, after it decremented the hop limit.
 inline constexpr char kLinuxUnreachable6[] =
     "600b777500121140fd010000000000000000000000000001fd020000000000000000000000000099e67e07d00012bc827878"
     "7878787878787878";
@@ -60,7 +60,7 @@ inline constexpr char kLinuxAddressUnreachable[] =
     "600715cd00423a40fd010000000000000000000000000254fd0100000000000000000000000000010103197900000000600b"
     "77750012113ffd010000000000000000000000000001fd020000000000000000000000000099e67e07d00012bc8278787878"
     "787878787878";
-// The second part of a ping of 1308 bytes.
+// The second fragment of a ping of 1308 bytes.
 inline constexpr char kLinuxFragment6Last[] =
     "6002e92000542c40fd010000000000000000000000000001fd0100000000000000000000000002543a0004d0dccf4647abab"
     "abababababababababababababababababababababababababababababababababababababababababababababababababab"
@@ -108,7 +108,7 @@ inline constexpr char kLinuxMld1Query[] =
 inline constexpr char kLinuxMld2Query[] =
     "6000000000240001fe8000000000000000005efffe100002ff0200000000000000000000000000013a000502000000008200"
     "f9842710000000000000000000000000000000000000027d0000";
-// Of a bridge that had no link-local address yet, which RFC 3810 §5.1.14 forbids.
+// From a bridge without a link-local address yet, which RFC 3810 §5.1.14 forbids.
 inline constexpr char kLinuxMld2QueryFromBeyond[] =
     "6000000000240001fd010000000000000000000000000254ff0200000000000000000000000000013a000502000000008200"
     "55c22710000000000000000000000000000000000000027d0000";

@@ -1,9 +1,8 @@
-// Golden IPoIB datagrams of the tests: encapsulation header and packet, as a UD payload holds them. Test only.
+// Golden IPoIB datagrams for tests: encapsulation header and packet, as in a UD payload.
 //
-// The bytes do not come from the code under test. Those of "Linux" are what ib_ipoib of Linux 6.1 sent between two adapters:
-// QPN 2, GIDs fe80::253:494d:4942:1 and :101, addresses 10.0.0.1 and .2, fd00::1 and ::2; the link-layer addresses in them say
-// that the sender speaks the connected mode, too. Those of "RFC" are put together after the clauses. erf_test has tshark judge
-// all of them.
+// The bytes do not come from the code under test. "Linux" marks datagrams that ib_ipoib of Linux 6.1 sent between two
+// adapters: QPN 2, GIDs fe80::253:494d:4942:1 and :101, addresses 10.0.0.1 and .2, fd00::1 and ::2. Their link-layer addresses
+// have the flag of the connected mode. "RFC" marks datagrams written from the clauses. erf_test has tshark check all of them.
 #ifndef EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_H_
 #define EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_H_
 
@@ -36,7 +35,7 @@ inline constexpr char kLinuxNeighborSolicitation[] =
 inline constexpr char kLinuxNeighborAdvertisement[] =
     "86dd0000 6000000000303afffd000000000000000000000000000002fd000000000000000000000000000001 "
     "88000a2360000000fd000000000000000000000000000002 0203000080000002fe800000000000000253494d49420101";
-// The answer to a solicitation that was sent to one address: who asked has the link-layer address.
+// The answer to a unicast solicitation: the solicitor already has the link-layer address.
 inline constexpr char kLinuxNeighborAdvertisementWithoutOptions[] =
     "86dd0000 6000000000183afffd000000000000000000000000000001fe800000000000000253494d49420101 "
     "8800a94440000000fd000000000000000000000000000001";
@@ -53,7 +52,7 @@ inline constexpr char kRfcRouterAdvertisement[] =
     "86dd0000 6000000000503afffe800000000000000202c903000e0b72ff020000000000000000000000000001 "
     "860043e5400007080000000000000000 0103000000000048fe800000000000000002c903000e0b72 05010000000007fc "
     "030440c000278d0000093a800000000020010db8000000000000000000000000";
-// To another router, with its link-layer address and the packet that was on the wrong way.
+// Redirects to another router, with its link-layer address and the redirected packet.
 inline constexpr char kRfcRedirect[] =
     "86dd0000 6000000000783afffe800000000000000202c903000e0b72fe800000000000000202c903000e0b73 "
     "8900521400000000fe800000000000000202c903000e0b7420010db8000100000000000000000001 "

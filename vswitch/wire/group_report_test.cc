@@ -22,7 +22,7 @@ constexpr char kAlert4[] = "94040000", kAlert6[] = "3a00050200000100";
 Verdict Parse(const Bytes& bytes, IgmpMessage* message) { return ParseGroupMessage(*ParseIpv4Packet(bytes), message); }
 Verdict Parse(const Bytes& bytes, MldMessage* message) { return ParseGroupMessage(*ParseIpv6Packet(bytes), message); }
 
-// "+239.1.1.1 -239.1.1.2": the groups that are wanted, and those that are not.
+// "+239.1.1.1 -239.1.1.2": the groups that are wanted, and those that are no longer.
 template <typename Message>
 std::string Groups(const Message& message) {
   std::vector<std::string> groups;
@@ -91,7 +91,7 @@ TEST(IgmpTest, LinuxQueries) {
   }
 }
 
-// RFC 3376 §4.2.12 and §5.1: what each type of record says, with sources and without.
+// RFC 3376 §4.2.12 and §5.1: the meaning of each record type, with sources and without.
 TEST(IgmpTest, RecordTypes) {
   const struct {
     int type;
@@ -393,7 +393,7 @@ TEST(MldTest, OtherPackets) {
   }
 }
 
-// As Linux asks, but for the padding of the hop-by-hop header, which a bridge of Linux makes of two options of one byte.
+// The same query as from Linux, except for the padding of the hop-by-hop header: a Linux bridge pads with two Pad1 options.
 TEST(BuildQueryTest, AsksAsLinuxDoes) {
   IgmpQueryBuffer igmp;
   BuildGeneralQuery(Ipv4Addr(0x0a01'00fe), {}, &igmp);

@@ -47,18 +47,18 @@ void CheckGrh(absl::Span<const uint8_t> bytes) {
   packet.hop_limit = info.hop_limit;
   Grh grh = MakeGrh(packet);
   grh.payload_length = info.payload_length;
-  grh.next_header = bytes[6];  // not looked at
+  grh.next_header = bytes[6];  // ignored by the parser
   Require(std::memcmp(&grh, bytes.data(), sizeof(grh)) == 0);
 }
 
-// What is accepted is exactly what we would have made.
+// An accepted packet is exactly the one that we would have made.
 void CheckPacket(absl::Span<const uint8_t> bytes) {
   UdView view;
   if (ParseUdPacket(bytes, &view) != DropReason::kNone) return;
   Require(absl::MakeConstSpan(Build(view.packet, view.payload)) == bytes);
 }
 
-// Makes right what a fuzzer cannot guess, the lengths and CRCs, so that it gets behind them.
+// Repairs lengths and CRCs, which a fuzzer cannot guess.
 void CheckRepaired(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < kUdHeadersSize) return;
   const auto payload = bytes.subspan(kUdHeadersSize, std::min<size_t>(bytes.size() - kUdHeadersSize, 4096));
@@ -106,8 +106,7 @@ struct MemoryFile {
 
 constexpr size_t kPcapFileHeader = 24, kPcapRecordHeader = 16, kErfHeader = 16;
 
-// What a capture was given is in its file: two packets, whose lengths are as the headers before them say. The stamp is from
-// the input.
+// A capture file has the two packets written to it, with the lengths in their headers. The timestamp is from the input.
 void CheckCapture(absl::Span<const uint8_t> bytes, ErfWriter::Stamps stamps) {
   if (bytes.size() < sizeof(be64)) return;
   const absl::Time stamp = absl::UnixEpoch() + absl::Nanoseconds(static_cast<int64_t>(ReadWire<be64>(bytes.data()).value()));
@@ -129,7 +128,7 @@ void CheckCapture(absl::Span<const uint8_t> bytes, ErfWriter::Stamps stamps) {
   }
 }
 
-// A comment is in its record whole, which is of whole words.
+// A comment is in its record completely, and the record is padded to 4 bytes.
 void CheckComment(absl::Span<const uint8_t> bytes) {
   const absl::string_view comment(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const MemoryFile file;

@@ -90,7 +90,7 @@ TEST(CrcTest, IcrcOfTheSpecificationsSample) {
   EXPECT_EQ(ToHex(FinishIcrc(UpdateIcrc(kIcrcSeed, masked))), "9625b75a");
 }
 
-// Several bytes are taken at once: wherever that begins and ends, it is the CRC of the bytes one by one.
+// The code takes several bytes at once. Wherever a piece begins and ends, the CRC must be that of the single bytes.
 TEST(CrcTest, PiecesMakeTheWhole) {
   const Bytes bytes = Payload(100);
   uint32_t icrc = kIcrcSeed;
@@ -107,8 +107,8 @@ TEST(CrcTest, PiecesMakeTheWhole) {
   }
 }
 
-// §7.8.2 as it is written: a shift register with the polynomial as printed, fed the least significant bit of each byte first;
-// its bits are sent from the highest term on.
+// §7.8.2 literally: a shift register with the printed polynomial, fed with the least significant bit of each byte first; its
+// bits are sent from the highest term on.
 std::array<uint8_t, kVcrcSize> VcrcByShiftRegister(const Bytes& bytes) {
   uint16_t shift = 0xffff;
   for (uint8_t byte : bytes) {
@@ -130,7 +130,7 @@ TEST(CrcTest, VcrcAgreesWithAShiftRegister) {
   }
 }
 
-// What the ICRC does not see may change on the way; everything else must not.
+// Fields outside the ICRC may change on the way; all others must not.
 TEST(CrcTest, IcrcCoversTheInvariantFieldsOnly) {
   const UdHeaders original = MakeUdHeaders(ExamplePacket(66));
   const struct {
@@ -240,7 +240,7 @@ TEST(ParseGrhTest, ReadsWhatMakeGrhWrites) {
 
   bytes[6] = 17;  // RoCE v2 over IPv6
   EXPECT_EQ(ParseGrh(bytes, &info), DropReason::kNone);
-  bytes[0] = 0x45;  // IPv4 cannot be one
+  bytes[0] = 0x45;  // IPv4 is no GRH
   EXPECT_EQ(ParseGrh(bytes, &info), DropReason::kNoGrh);
   bytes[0] = 0x60;
   bytes.pop_back();

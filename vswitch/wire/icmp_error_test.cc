@@ -14,7 +14,7 @@ using Bytes = std::vector<uint8_t>;
 const Ipv4Addr kRouter4(0x0a01'00fe);
 Ipv6Addr Router6() { return *Ipv6Addr::Parse("fd01::254"); }
 
-// With that TTL or hop limit, as it was when it was found out that nobody answers.
+// The packet with the TTL or hop limit that it had when the router gave up.
 Bytes CountedDown(const char* hex) {
   Bytes packet = FromHex(hex);
   --packet[packet[0] >> 4 == 4 ? kIpv4Ttl : kIpv6HopLimit];
@@ -22,7 +22,7 @@ Bytes CountedDown(const char* hex) {
   return packet;
 }
 
-// Without what everybody is free to choose: of IPv4 id and "don't fragment", of IPv6 the flow label.
+// Clears what an implementation may choose: the IPv4 id and "don't fragment", the IPv6 flow label.
 std::string Comparable(absl::Span<const uint8_t> error) {
   Bytes bytes(error.begin(), error.end());
   if (bytes.empty()) return "";

@@ -52,7 +52,7 @@ TEST(UpdateChecksumTest, IsThatOfTheBytesChanged) {
     const Bytes before(bytes.begin() + at, bytes.begin() + at + size);
     const uint16_t checksum = PlainChecksum(bytes);
     for (size_t k = 0; k < size; ++k) bytes[at + k] = static_cast<uint8_t>(random());
-    // Where both numbers end: an odd size's last byte is the high half of a word whose other half stays.
+    // With an odd size, the last byte is the high half of a word whose other half does not change.
     const auto after = absl::MakeConstSpan(bytes).subspan(at, size);
     EXPECT_EQ(UpdateChecksum(checksum, before, after), PlainChecksum(bytes)) << i;
   }

@@ -25,14 +25,14 @@ std::vector<std::string> Hex(const std::vector<Bytes>& parts) {
   return hex;
 }
 
-// As a router hands it on.
+// Decrements the TTL, as a router does.
 Bytes CountedDown(Bytes packet) {
   --packet[kIpv4Ttl];
   RepairIpv4(&packet);
   return packet;
 }
 
-// What Linux makes of the same packets.
+// Compares with Linux' fragments of the same packets.
 TEST(FragmentIpv4Test, CutsAsLinuxDoes) {
   const struct {
     const char* description;
@@ -54,7 +54,7 @@ TEST(FragmentIpv4Test, CutsAsLinuxDoes) {
   }
 }
 
-// RFC 791 §3.1. (Linux keeps the room of options that are not copied, as no operations.)
+// RFC 791 §3.1. (Linux replaces options that are not copied by no-operations.)
 TEST(FragmentIpv4Test, CopiesOptionsWhoseFlagSaysSo) {
   const struct {
     const char* description;
@@ -123,7 +123,7 @@ TEST(FragmentIpv4Test, Verdicts) {
   }
 }
 
-// Parts, and parts of parts, are the datagram again.
+// Fragments, and fragments of fragments, make up the datagram.
 TEST(FragmentIpv4Test, PartsOfPartsAreTheWhole) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {

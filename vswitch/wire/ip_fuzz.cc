@@ -1,5 +1,4 @@
-// IP packets, and what a gateway or a host without a kernel reads in them and makes of them: checksums, fragments, ICMP errors,
-// reports of groups, UDP, DHCP.
+// The IP codecs of a gateway or a host in user space: packets, checksums, fragments, ICMP errors, group reports, UDP, DHCP.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +38,7 @@ bool IsWithin(absl::Span<const uint8_t> part, absl::Span<const uint8_t> whole) {
 absl::optional<Ipv4Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv4Packet&) { return ParseIpv4Packet(bytes); }
 absl::optional<Ipv6Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv6Packet&) { return ParseIpv6Packet(bytes); }
 
-// A sum that is written is right; a written one is never other than a right one, but for the zeros of one's complement.
+// A written checksum is right, and equals a right one that was there, except for the two zeros of one's complement.
 template <typename Packet>
 void CheckSums(const Packet& packet) {
   const SumVerdict verdict = CheckSum(packet);
@@ -56,7 +55,7 @@ void CheckSums(const Packet& packet) {
   Require(copy[field] == 0 || copy[field] == 0xff);
 }
 
-// A word of the packet changed: its checksum updated is that computed again.
+// After a change of a word, the updated checksum equals the recomputed one.
 void CheckUpdate(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < 4) return;
   Bytes copy = Copy(bytes);
@@ -67,13 +66,13 @@ void CheckUpdate(absl::Span<const uint8_t> bytes) {
   Require(updated == after || (updated ^ after) == 0xffff);
 }
 
-// The options of later parts are among those of the first.
+// The options of later fragments are among those of the first.
 void CheckOptions(const Ipv4Packet& part, const Ipv4Packet& whole) {
   Require(part.options.size() <= whole.options.size());
   if (part.fragment.offset == whole.fragment.offset) Require(part.options == whole.options);
 }
 
-// Parts one behind the other are the packet that was cut.
+// The concatenated fragments are the original packet.
 void CheckFragments(const Ipv4Packet& packet, size_t mtu) {
   Bytes together;
   size_t parts = 0;
@@ -95,7 +94,8 @@ void CheckFragments(const Ipv4Packet& packet, size_t mtu) {
   if (parts > 0) Require(absl::MakeConstSpan(together) == packet.payload && more == packet.fragment.more);
 }
 
-// An error is a packet with right sums, no larger than it may be, to the sender, and ends with what it is about.
+// An error is a packet to the sender, with right checksums and a permitted size, that ends with the start of the original
+// packet.
 template <typename Packet>
 void CheckError(absl::Span<const uint8_t> error, const Packet& about, size_t headers, size_t limit) {
   if (error.empty()) return;
@@ -107,7 +107,7 @@ void CheckError(absl::Span<const uint8_t> error, const Packet& about, size_t hea
   Require(original.size() == about.bytes.size() || error.size() == limit);
 }
 
-// Nobody is told about an error: these two do not go on for ever.
+// There is no error about an error, so two nodes cannot go on for ever.
 template <typename Packet, typename Build>
 void CheckNoErrorAbout(absl::Span<const uint8_t> error, const Packet& kind, Build build) {
   if (error.empty()) return;
@@ -145,7 +145,7 @@ void CheckErrors(const Ipv6Packet& packet, size_t mtu) {
 void CheckGroupIn(Ipv4Addr group) { Require(group.IsMulticast()); }
 void CheckGroupIn(const Ipv6Addr& group) { Require(group.IsMulticast() && (group.bytes()[1] & 0xf) >= 2); }
 
-// A query written with what was read is read as the same; a version 1 or 2 one as one of the last version.
+// A query written from a parsed one parses to the same; a query of an older version becomes one of the last version.
 template <typename Address, typename Buffer>
 void CheckQuery(const Address& source, const GroupQuery<Address>& query, Buffer* out) {
   BuildQuery(source, query.group, {query.max_response, query.robustness, query.interval}, out);
@@ -180,7 +180,7 @@ void CheckGroups(const Packet& packet, Message* message) {
   Require(groups <= message->message.size() / 8 + 1);
 }
 
-// What is read is written again, and read as the same: fields, and options in their order.
+// A parsed message that is written again parses to the same fields and options, in order.
 void CheckDhcp(absl::Span<const uint8_t> payload) {
   const auto message = DhcpMessage::Parse(payload);
   if (!message.has_value()) return;
@@ -189,7 +189,7 @@ void CheckDhcp(absl::Span<const uint8_t> payload) {
   std::vector<std::pair<DhcpOption, Bytes>> options, again;
   message->ForEachOption([&](DhcpOption option, absl::Span<const uint8_t> value) {
     Require(IsWithin(value, payload) && option != DhcpOption::kPad && option != DhcpOption::kEnd);
-    if (option == DhcpOption::kOverload) return;  // what is written has none
+    if (option == DhcpOption::kOverload) return;  // a written message has none
     writer.Add(option, value);
     options.emplace_back(option, Copy(value));
   });
@@ -206,7 +206,7 @@ void CheckDhcp(absl::Span<const uint8_t> payload) {
   }
 }
 
-// A writer says that it has no room, and stays within it.
+// A writer stays within its buffer and reports a lack of room.
 void CheckWriter(absl::Span<const uint8_t> value) {
   Bytes out(240 + value.size() % 512), more(1 << 17);
   DhcpWriter small(IpoibDhcpRequest(1, Ipv4Addr()), absl::MakeSpan(out)), large(DhcpFields(), absl::MakeSpan(more));
@@ -222,7 +222,7 @@ void CheckWriter(absl::Span<const uint8_t> value) {
   Require(message.has_value() && message->FindOption(DhcpOption::kVendorClass) == Copy(value));
 }
 
-// A broadcast flag leaves everything else as it is, and the checksum as right as it was.
+// Setting the broadcast flag changes nothing else, and a right checksum stays right, a wrong one wrong.
 void CheckAskForBroadcast(const Ipv4Packet& packet) {
   Bytes copy = Copy(packet.bytes);
   if (!AskForBroadcast(absl::MakeSpan(copy))) return Require(copy == Copy(packet.bytes));
@@ -271,7 +271,7 @@ void CheckIpv6(absl::Span<const uint8_t> bytes, size_t number) {
   CheckGroups(*packet, &message);
 }
 
-// Makes right what a fuzzer cannot guess: lengths, sums, and the TTL that messages about groups have.
+// Repairs what a fuzzer cannot guess: lengths, checksums, and the TTL of IGMP.
 void CheckRepairedIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   if (bytes.size() < sizeof(Ipv4Wire)) return;
   Bytes copy = Copy(bytes.first(std::min<size_t>(bytes.size(), 0xffff)));
@@ -301,7 +301,7 @@ void CheckRepairedIpv6(absl::Span<const uint8_t> bytes, size_t number) {
 }  // namespace
 }  // namespace eoib
 
-// The input: an IP packet, as it is and repaired. It is also taken for a DHCP message.
+// The input is an IP packet, used as it is and repaired. It also serves as a DHCP message.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib;  // NOLINT: the entry point has no namespace
   const auto bytes = absl::MakeConstSpan(data, size);

@@ -149,7 +149,7 @@ TEST(Ipv6PacketTest, GoldenPackets) {
   }
 }
 
-// `count` headers of destination options, and behind them `next`.
+// `count` destination options headers, followed by `next`.
 std::string Headers(int count, uint8_t next) {
   std::string headers;
   for (int i = 0; i < count; ++i) headers += i == count - 1 ? ToHex(Bytes{next, 0}) + "010400000000" : "3c00010400000000";
@@ -238,7 +238,7 @@ TEST(Ipv6PacketTest, RouterAlert) {
   const struct {
     const char* description;
     const char* header;
-    bool mld, other;  // an alert of value 0, of value 1
+    bool mld, other;  // whether there is an alert of value 0, of value 1
   } kRows[] = {
       {"as Linux has it", "11 00 05020000 0100", true, false},
       {"as Linux' bridge has it", "11 00 05020000 0000", true, false},

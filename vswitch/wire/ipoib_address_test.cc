@@ -17,7 +17,7 @@ TEST(IpoibAddressTest, ParsesAndPrints) {
   const struct {
     const char* description;
     const char* text;
-    const char* printed;  // null: refused
+    const char* printed;  // null: refused by Parse
   } kRows[] = {
       {"as ip prints Linux' own, with the flag of the connected mode",
        "80:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01",
@@ -95,7 +95,7 @@ TEST(InterfaceIdTest, OfAGuidInBothForms) {
   } kRows[] = {
       {"an EUI-64: the bit is toggled", "0002:c903:000e:0b72", GuidForm::kEui64, "fe80::202:c903:e:b72"},
       {"a modified EUI-64: the bit is not toggled", "0202:c903:000e:0b72", GuidForm::kModifiedEui64, "fe80::202:c903:e:b72"},
-      // As Linux shows simib's.
+      // As Linux shows it for simib.
       {"of a Linux interface", "0253:494d:4942:0001", GuidForm::kModifiedEui64, "fe80::253:494d:4942:1"},
   };
   for (const auto& row : kRows) {
@@ -112,7 +112,7 @@ TEST(InterfaceIdTest, OfAGuidWhoseFormIsKnown) {
       EXPECT_EQ(ToGuid(ToInterfaceId(Guid(guid), form), form), Guid(guid));
     }
   }
-  // An EUI-64 that is unique in its neighbourhood only, which FormOf cannot see.
+  // An EUI-64 that is only locally unique, which FormOf cannot detect.
   EXPECT_EQ(ToInterfaceId(Guid(0x0202'c903'000e'0b72), GuidForm::kEui64), InterfaceId(0x0002'c903'000e'0b72));
 }
 

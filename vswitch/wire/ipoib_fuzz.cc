@@ -1,4 +1,4 @@
-// IPoIB datagrams, and what of them a gateway to Ethernet has to read: link-layer addresses, groups, ARP, neighbour discovery.
+// The IPoIB codecs of a gateway to Ethernet: link-layer addresses, groups, ARP, neighbour discovery.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ void CheckHeader(absl::Span<const uint8_t> datagram) {
   Require(std::equal(encoded, encoded + 2, datagram.begin()) && encoded[2] == 0 && encoded[3] == 0);
 }
 
-// What is printed is read back.
+// ToString and Parse are inverse.
 template <typename Address>
 void CheckText(const Address& address) {
   const auto parsed = Address::Parse(address.ToString());
@@ -49,7 +49,7 @@ void CheckParse(absl::Span<const uint8_t> bytes) {
   if (parsed.ok()) CheckText(*parsed);
 }
 
-// Everything but the flags comes back.
+// All but the flags byte survives a round trip.
 void CheckAddress(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < IpoibAddress::kSize) return;
   const auto address = IpoibAddress::FromWire(bytes.data());
@@ -65,7 +65,7 @@ void CheckAddress(absl::Span<const uint8_t> bytes) {
   Require(ToGuid(ToInterfaceId(guid), FormOf(guid)) == guid);
 }
 
-// The first 16 bytes as an MGID; what is accepted is made again of what was read.
+// Takes the first 16 bytes as an MGID. An accepted one re-encodes to the same.
 void CheckMgid(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < Gid::kSize || bytes[0] != 0xff) return;
   const Mgid mgid(Gid::FromWire(bytes.data()));
@@ -78,7 +78,7 @@ void CheckMgid(absl::Span<const uint8_t> bytes) {
   }
 }
 
-// Any 16 bytes as a destination, any four too: a multicast address' group is found again in its MGID.
+// Takes any 16 bytes, and any four, as a destination. The group of a multicast address survives a round trip through its MGID.
 void CheckGroup(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < Ipv6Addr::kSize) return;
   const IpoibLink link{PKey(bytes[15]), MulticastScope(1 + bytes[14] % 14)};
@@ -132,7 +132,7 @@ void CheckOption(const NdOption& option) {
   Require(kinds <= 1);
 }
 
-// The options are, one behind the other, the bytes they were read from.
+// The concatenated options are the bytes from which they were parsed.
 void CheckOptions(absl::Span<const uint8_t> bytes) {
   const absl::optional<NdOptions> options = NdOptions::Parse(bytes);
   if (!options.has_value()) return;
@@ -157,7 +157,7 @@ NdVerdict CheckMessage(absl::Span<const uint8_t> packet) {
   return verdict;
 }
 
-// Makes right what a fuzzer cannot guess, so that it gets to the options: then they alone decide.
+// Repairs what a fuzzer cannot guess, so that only the options decide.
 void CheckRepairedMessage(absl::Span<const uint8_t> packet) {
   constexpr size_t kSmallest = 8, kChecksum = sizeof(Ipv6Wire) + 2;
   if (packet.size() < sizeof(Ipv6Wire) + kSmallest) return;
@@ -187,7 +187,7 @@ void CheckRepairedMessage(absl::Span<const uint8_t> packet) {
 }  // namespace
 }  // namespace eoib
 
-// The input: an IPoIB datagram. Its payload is put through everything, whatever its header says, and so is all of it.
+// The input is an IPoIB datagram. Every check runs on its payload, whatever its header says, and on all of it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib;  // NOLINT: the entry point has no namespace
   const auto datagram = absl::MakeConstSpan(data, size);

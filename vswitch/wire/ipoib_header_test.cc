@@ -52,7 +52,7 @@ TEST(IpoibHeaderTest, Encode) {
   }
 }
 
-// Both protocols share a fabric, and nothing but these bytes tells their datagrams apart.
+// Both protocols share a fabric, and only these bytes tell their datagrams apart.
 TEST(IpoibHeaderTest, NoDatagramIsAlsoEoib) {
   int accepted = 0;
   for (uint32_t type = 0; type <= 0xffff; ++type) {

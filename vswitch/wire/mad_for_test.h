@@ -1,4 +1,4 @@
-// What the tests of MADs share: random values, and libibmad as the stranger who reads and writes the same bytes. Test only.
+// Shared parts of the MAD tests: random values, and libibmad as an independent codec for the same bytes.
 #ifndef EOIB_VSWITCH_WIRE_MAD_FOR_TEST_H_
 #define EOIB_VSWITCH_WIRE_MAD_FOR_TEST_H_
 
@@ -23,7 +23,7 @@ namespace eoib {
 class Random {
  public:
   uint64_t Bits(int bits) { return bits == 64 ? engine_() : engine_() & ((uint64_t{1} << bits) - 1); }
-  // Any value of an unsigned integer's type, or of its low `bits`.
+  // Sets an unsigned integer to a random value, of at most `bits` bits.
   template <typename Integer>
   void Fill(Integer* value, int bits = 8 * sizeof(Integer)) {
     *value = static_cast<Integer>(Bits(bits));
@@ -43,7 +43,7 @@ class Random {
 
 // The value of an integer field as libibmad reads it; its offset counts from the first byte.
 inline uint64_t StrangersField(absl::Span<const uint8_t> bytes, MAD_FIELDS field) {
-  uint64_t value = 0;  // of which a field of up to 32 bits fills the lower half
+  uint64_t value = 0;  // a field of up to 32 bits fills only the lower half
   mad_decode_field(const_cast<uint8_t*>(bytes.data()), field, &value);
   return value;
 }
@@ -60,7 +60,8 @@ struct FieldValue {
   uint64_t value;
 };
 
-// libibmad reads each of `fields` out of `ours`, and writes the same bytes from them, if they are all that is not zero.
+// Checks that libibmad reads `fields` from `ours`, and writes the same bytes from them. `fields` must include all that is not
+// zero.
 inline void ExpectAgreement(absl::Span<const uint8_t> ours, std::initializer_list<FieldValue> fields) {
   std::vector<uint8_t> theirs(ours.size() + 8);  // libibmad works in words of 4 bytes
   for (const FieldValue& row : fields) {

@@ -36,7 +36,7 @@ std::vector<Type> Types(const NdOptions& options) {
   return types;
 }
 
-// After a change of `packet`: its lengths and checksum are right again, and what is refused is refused for the change.
+// Repairs lengths and checksum after a change of `packet`, so that only the change can make it refused.
 void Repair(Bytes* packet) {
   const auto message = absl::MakeSpan(*packet).subspan(kIpv6Size);
   WriteWire(be16(static_cast<uint16_t>(message.size())), &(*packet)[4]);
@@ -216,7 +216,7 @@ TEST(NeighborDiscoveryTest, BytesBehindThePacketArePadding) {
   EXPECT_EQ(message.message.size(), size - kIpv6Size);
 }
 
-// Each type is refused a byte before its options begin, and accepted without any.
+// Each type is refused if it is one byte shorter than its fixed part, and accepted without options.
 TEST(NeighborDiscoveryTest, FixedSizes) {
   const struct {
     uint8_t type;
@@ -237,7 +237,7 @@ TEST(NeighborDiscoveryTest, FixedSizes) {
   }
 }
 
-// A solicitation behind `headers`, the first of which is of that protocol.
+// A solicitation behind `headers`, the first of which has type `protocol`.
 Bytes Behind(uint8_t protocol, const std::string& headers) {
   Bytes packet = FromHex(kEthernetSolicitation);
   const Bytes extension = FromHex(headers);
@@ -247,7 +247,7 @@ Bytes Behind(uint8_t protocol, const std::string& headers) {
   return packet;
 }
 
-// RFC 4861 has hosts read over extension headers. Here what is behind them is bad: RFC 6980 §5, RFC 7113 §2.
+// RFC 4861 lets hosts skip extension headers. Here a message behind them is bad: RFC 6980 §5, RFC 7113 §2.
 TEST(NeighborDiscoveryTest, DivergenceExtensionHeadersHideNothing) {
   std::string many = "3c00010400000000";
   for (int i = 0; i < 3; ++i) many += many;

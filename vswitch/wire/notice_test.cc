@@ -84,7 +84,7 @@ TEST(NoticeTest, AgreesWithLibibmad) {
   }
 }
 
-// An SMP has 64 bytes of data: everything but the issuer's GID, at the same places.
+// An SMP has 64 bytes of data: all but the issuer's GID, at the same offsets.
 TEST(NoticeTest, InAnSmpHasNoIssuerGid) {
   Random random;
   Notice notice = RandomNotice(&random);

@@ -23,7 +23,7 @@ void CheckPortCountersExtended(Bytes bytes) {
       CheckAttribute(bytes, kPortCountersExtendedSize, kUnmodelled, DecodePortCountersExtended, EncodePortCountersExtended));
 }
 
-// Counters of 64 bits, put into the smaller fields: what fits stays, what does not is the field's largest.
+// 64-bit counters in smaller fields: a value that fits stays, a larger one becomes the field's maximum.
 void CheckSaturation(Bytes bytes) {
   PortCountersAttribute counters = *DecodePortCountersExtended(bytes);
   counters.rcv_errors = counters.xmit_packets;
@@ -39,7 +39,7 @@ void CheckSaturation(Bytes bytes) {
 }  // namespace
 }  // namespace eoib
 
-// The input: a MAD, filled up with zeros or cut to 256 bytes. Its data is read as both, whatever its header says.
+// The input is a MAD, padded with zeros or cut to 256 bytes. Its data is read as both attributes, whatever its header says.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const eoib::Mad mad = eoib::MadOf(data, size);
   eoib::CheckPortCounters(eoib::PerfData(mad));

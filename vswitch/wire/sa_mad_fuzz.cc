@@ -1,4 +1,4 @@
-// MADs from a subnet administrator, or whoever says to be one: header, RMPP header, every record, and tables of records.
+// MADs that claim to come from a subnet administrator: header, RMPP header, every record, and tables of records.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ void CheckHeader(const Mad& mad) {
   }
   Mad again;
   EncodeSaHeader(*header, &again);
-  // Base version to attribute modifier, but class specific and reserved bytes; then SM_Key and component mask.
+  // Base version to attribute modifier, without class specific and reserved bytes; then SM_Key and component mask.
   const auto same = [&](size_t from, size_t to) { return std::equal(&mad[from], &mad[to], &again[from]); };
   EOIB_CHECK(same(0, 6) && same(8, 18) && same(20, 24) && same(36, 44) && same(48, 56));
   EOIB_CHECK(header->attribute_offset == 0 || same(44, 46));
@@ -77,7 +77,7 @@ void CheckInformInfo(Bytes bytes) {
 }
 
 void CheckClassPortInfo(Bytes bytes) {
-  const UnmodelledBits kUnmodelled = {{8, 72}};  // redirection, and where traps go
+  const UnmodelledBits kUnmodelled = {{8, 72}};  // redirection and trap destination
   EOIB_CHECK(CheckAttribute(bytes, kClassPortInfoSize, kUnmodelled, DecodeClassPortInfo, EncodeClassPortInfo));
 }
 
@@ -88,7 +88,7 @@ void CheckNodeRecord(Bytes bytes) {
 }
 
 void CheckPortInfoRecord(Bytes bytes) {
-  // The record's options, then what smp_fuzz.cc says of PortInfo.
+  // The record's options, then the fields of PortInfo as in smp_fuzz.cc.
   const UnmodelledBits kUnmodelled = {{3, 4},         {28, 32},       {37, 38, 0x0f}, {38, 39, 0xf8}, {41, 42, 0x0f},
                                       {42, 45},       {45, 46, 0xf0}, {46, 47},       {47, 48, 0x0f}, {48, 50},
                                       {55, 56, 0x60}, {56, 57, 0xe0}, {57, 68}};
@@ -99,7 +99,7 @@ void CheckPKeyTableRecord(Bytes bytes) {
   EOIB_CHECK(CheckAttribute(bytes, kPKeyTableRecordSize, {{5, 8}}, DecodePKeyTableRecord, EncodePKeyTableRecord));
 }
 
-// A table is its records at the stride that the answer gives.
+// A table has its records at the stride that the response gives.
 void CheckTable(const Mad& mad) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   const size_t least = header.ok() ? SaRecordStride(header->attribute) : 0;
@@ -120,7 +120,8 @@ void CheckTable(const Mad& mad) {
 }  // namespace
 }  // namespace eoib
 
-// The input: a MAD, filled up with zeros or cut to 256 bytes. Its record is read as each of them, whatever its header says.
+// The input is a MAD, padded with zeros or cut to 256 bytes. Its record is read as every record type, whatever its header
+// says.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const eoib::Mad mad = eoib::MadOf(data, size);
   eoib::CheckHeader(mad);

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kSaData = IB_SA_DATA_OFFS;
 static_assert(kSaData == 56);
 
-// libibmad's codec, the independent one. Header fields count from the MAD's start, record fields from the SA data.
+// libibmad, as an independent codec. Offsets of header fields count from the MAD's start, those of record fields from the SA
+// data.
 uint32_t Header32(Mad& mad, MAD_FIELDS field) { return mad_get_field(mad.data(), 0, field); }
 uint64_t Header64(Mad& mad, MAD_FIELDS field) { return mad_get_field64(mad.data(), 0, field); }
 uint32_t Record32(Mad& mad, MAD_FIELDS field) { return mad_get_field(mad.data() + kSaData, 0, field); }
@@ -132,7 +133,7 @@ TEST(SaHeaderTest, AgreesWithTheUmadStructure) {
 TEST(SaHeaderTest, Decode) {
   const struct {
     const char* description;
-    const char* start;  // the first 36 bytes, as far as they are not zero
+    const char* start;  // the first bytes of 36; the rest is zero
     bool accepted;
   } kRows[] = {
       {"request", "01030201", true},
@@ -155,7 +156,7 @@ TEST(SaHeaderTest, Decode) {
   }
 }
 
-// A table's stride is not the reader's to guess: whatever the answer says comes out, and 0 is filled in for who sends.
+// A reader must not guess a table's stride: the decoder returns the response's value. The encoder fills in 0.
 TEST(SaHeaderTest, AttributeOffset) {
   const struct {
     const char* description;
@@ -492,7 +493,7 @@ TEST(PKeyTableRecordTest, GoldenBytes) {
   EXPECT_EQ(*DecodePKeyTableRecord(bytes), record);
 }
 
-// Keys before an attribute, whatever the attribute holds (smp_test.cc has these).
+// A key and an attribute, whatever the attribute holds (smp_test.cc tests the attributes).
 TEST(RecordTest, RoundTripsOfTables) {
   Random random;
   for (int i = 0; i < 1000; ++i) {

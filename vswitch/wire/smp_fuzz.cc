@@ -1,4 +1,4 @@
-// SMPs, routed by LID and directed, and every attribute of theirs.
+// SMPs, LID-routed and directed-route, and all their attributes.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = absl::Span<const uint8_t>;
 
-// IBA 1.4 §14.2.1: what makes an SMP.
+// IBA 1.4 §14.2.1: the conditions for an SMP.
 bool IsSmp(const Mad& mad) {
   const bool directed = mad[1] == 0x81;
   const uint8_t hop_pointer = mad[6], hop_count = mad[7];
@@ -26,7 +26,7 @@ void CheckHeader(const Mad& mad) {
     EOIB_CHECK(header.status().code() == absl::StatusCode::kInvalidArgument && !header.status().message().empty());
     return;
   }
-  // Of one routed by LID also what would be hops, LIDs and paths; of both the data, which the header's codec leaves out.
+  // Not modelled: in a LID-routed SMP the places of hops, LIDs and paths; in both the data, which is not part of the header.
   const std::vector<uint8_t> expected =
       header->directed ? Modelled(mad, {{18, 20}, {36, 128}}) : Modelled(mad, {{6, 8}, {18, 20}, {32, 256}});
   Mad again;
@@ -63,7 +63,7 @@ void CheckPortInfo(Bytes bytes) {
 }  // namespace
 }  // namespace eoib
 
-// The input: a MAD, filled up with zeros or cut to 256 bytes. Its data is read as each attribute, whatever its header says.
+// The input is a MAD, padded with zeros or cut to 256 bytes. Its data is read as every attribute, whatever its header says.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib;  // NOLINT: the entry point has no namespace
   const Mad mad = MadOf(data, size);

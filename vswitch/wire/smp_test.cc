@@ -370,7 +370,7 @@ TEST(PortInfoTest, AgreesWithLibibmad) {
   }
 }
 
-// A port's owner may fill what is not modelled (diagnosis, leases, thresholds); it must not matter.
+// A port may fill fields that are not modelled (diagnosis, leases, thresholds); they must not matter.
 TEST(PortInfoTest, IgnoresWhatItDoesNotModel) {
   std::array<uint8_t, kPortInfoSize> plain, filled;
   EncodePortInfo(PortInfo(), absl::MakeSpan(plain));

@@ -54,7 +54,7 @@ TEST(UdpTest, Refuses) {
   }
 }
 
-// What Busybox wrote, written again.
+// Rewrites a datagram from Busybox.
 TEST(UdpTest, Writes) {
   const Bytes golden = FromHex(kBusyboxDiscover);
   const auto payload = absl::MakeConstSpan(golden).subspan(kUdp4HeadersSize);
