@@ -55,6 +55,7 @@ bool BucketMemory::Grow(size_t count) {
 
 void BucketMemory::Shrink(size_t count) {
   const size_t bytes = RoundUp(count * sizeof(MacBucket), kPage);
+  // Stays mapped, so that a late reader reads zeros instead of crashing.
   if (bytes < writable_) madvise(reinterpret_cast<char*>(buckets_) + bytes, writable_ - bytes, MADV_DONTNEED);
   // Otherwise the first write above the end would bring back a whole huge page.
   const size_t huge = bytes / kHugePage * kHugePage;

@@ -25,7 +25,7 @@
 
 namespace eoib {
 
-// What may happen to the entries of a cohort.
+// The kind of a cohort's entries: which events may change them.
 enum class CohortKind : uint8_t {
   kDynamic,  // learned or announced: they age, move, are flushed and evicted
   kPinned,   // learned, and held in place: sticky or frozen

@@ -84,6 +84,8 @@ Fdb::Room Fdb::MakeRoom(VPortId vport, bool host_tried) {
   if (!is_full() && !is_spent() && !IsCrowded()) return Room::kThere;
   SweepSome();
   if (!is_full() && !is_spent()) return Room::kThere;
+  // Only the host's budget is spent, so another VES may have to give way. That takes another FDB's lock: the caller does it
+  // without ours.
   if (!is_full() && !host_tried) return Room::kHostSpent;
   return EvictFor(vport) ? Room::kThere : Room::kNone;
 }
@@ -114,8 +116,8 @@ void Fdb::SweepSome() {
   sweep_pays_ = table_.size() != before;
 }
 
-// What `vport` holds of the shared room. Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to
-// hold none and could displace those of all others for good.
+// The share of `vport` in the common room. Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem
+// to hold none and could displace those of all others for good.
 size_t Fdb::ShareOf(VPortId vport) const {
   return cohorts_.Held(vport, CohortKind::kDynamic) + cohorts_.Held(vport, CohortKind::kPinned);
 }

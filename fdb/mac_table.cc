@@ -346,6 +346,7 @@ bool MacTable::MakeRoom(MacBucket* home, MacBucket* secondary) {
   for (int i = 0; i < count; ++i) {
     for (int slot = 0; slot < MacBucket::kSlots && count < kMostNodes; ++slot) {
       MacBucket* const other = OtherBucket(nodes[i].bucket, nodes[i].bucket->Key(slot));
+      // In a small table both places of a key may be one bucket.
       if (other == nodes[i].bucket) continue;
       nodes[count] = {other, i, slot};
       if (other->SlotOf(MacBucket::kNoKey) < 0) {

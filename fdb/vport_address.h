@@ -1,4 +1,4 @@
-// What a VPortDirectory stores for a vPort: addresses, capabilities, state.
+// The data of a vPort in a VPortDirectory: addresses, capabilities, state.
 #ifndef EOIB_FDB_VPORT_ADDRESS_H_
 #define EOIB_FDB_VPORT_ADDRESS_H_
 
@@ -40,7 +40,7 @@ struct VPortAddress {
   }
 };
 
-// What a vPort's agent accepts. The defaults apply to an agent that has announced nothing (data-only).
+// The capabilities of a vPort's agent. The defaults apply to an agent that has announced nothing (data-only).
 struct VPortCapabilities {
   bool announced = false;
   HeaderForm header_form = HeaderForm::kEoib;
