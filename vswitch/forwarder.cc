@@ -64,6 +64,7 @@ Forwarder::~Forwarder() {
 void Forwarder::Rebind(const Uplink& uplink) {
   if (uplink_.endpoint != nullptr && uplink_.endpoint != uplink.endpoint) {
     Housekeep();
+    // Their completions will never be polled, and each copy needs a disposition.
     counters_.drop(DropReason::kSendError).Add(uplink_.endpoint->sends_in_flight());
   }
   uplink_ = uplink;
@@ -140,6 +141,7 @@ bool Forwarder::PollFabric() {
     Decapsulate(received);
     ForwardFromFabric();
   }
+  // Also without frames: this posts the first receives (Worker::Start), and retries after a shortage of buffers.
   uplink_.endpoint->Refill();
   Passed(Stage::kRefill);
   return received != 0;
@@ -334,6 +336,7 @@ DropReason Forwarder::CanonicaliseOne(Packet* packet) {
 }
 
 void Forwarder::LearnLocal(LocalPort* port) {
+  // A later port-down then has something to flush (CountLost).
   port->has_stations = true;
   for (size_t i = 0; i < batch_size_; ++i) {
     keys_[i] = batch_[i].source;
@@ -465,6 +468,7 @@ void Forwarder::TransmitFlood(uint32_t ingress, Packet* packet) {
   const bool from_fabric = ingress == kFabric;
   for (uint32_t i = 0; i < ports_.size(); ++i) {
     bool strip;
+    // Limited members of a partition must not reach each other, also on one host.
     if (i == ingress || (!from_fabric && uplink_.limited_member)) continue;
     if (!ports_[i].vlan.Egress(packet->destination.vid(), &strip)) continue;
     counters_.egress_copies.Add();

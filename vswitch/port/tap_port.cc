@@ -122,6 +122,7 @@ absl::Status TapPort::Configure(const Options& options) {
   int header_size = kVnetHeaderSize;
   if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
   if (ioctl(tap_.get(), TUNSETOFFLOAD, TUN_F_CSUM) != 0) return Failed("offload checksums of", name_);
+  // The carrier stays off until control turns it on.
   absl::Status status = SetLinkUp(false);
   if (status.ok()) status = SetMtu(options.mtu);
   if (!status.ok()) return status;

@@ -20,6 +20,7 @@ DropReason DecodeEoibForm(uint32_t word, EoibHeader* header) {
   const uint32_t l4 = word >> kL4ChecksumShift & kChecksumMask;
   const uint32_t ip = word >> kIpChecksumShift & kChecksumMask;
   if ((word & kVersionMask) != 0) return DropReason::kBadVersion;
+  // Any nonzero id counts: a peer that numbers its frames may send segments of them.
   if ((word & kSegmentMask) != 0) return DropReason::kSegment;
   if ((word & kExtension) != 0) return DropReason::kHeaderReserved;
   if (l4 > kLargestL4Checksum || ip > kIpChecksumOk) return DropReason::kHeaderReserved;

@@ -91,6 +91,7 @@ absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& pa
   if (interface > kMaxInterface) {
     return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
   }
+  // O_EXCL and O_NOFOLLOW: another user may have placed a file or link here for root to overwrite.
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return CannotCreate(errno, path);
   return Adopt(fd, path, stamps, interface);

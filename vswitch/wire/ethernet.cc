@@ -60,6 +60,7 @@ DropReason ParseEthernet(absl::Span<const uint8_t> frame, EthernetInfo* info) no
 bool CarriesControlEtherType(absl::Span<const uint8_t> frame) noexcept {
   size_t offset;
   const Tags tags = SkipTags(frame, &offset);
+  // A deeper stack might hide a control frame, so it counts as one.
   if (tags != Tags::kSkipped) return tags == Tags::kTooMany;
   const uint16_t ethertype = EtherTypeAt(frame, offset);
   return ethertype == kEtherTypeControl || ethertype == kEtherTypeAlternative;

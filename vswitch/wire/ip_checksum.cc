@@ -75,6 +75,7 @@ bool Write(const absl::optional<Packet>& packet, absl::Span<uint8_t> bytes) {
   const absl::optional<SumForm> form = FormOf(*packet);
   if (!form.has_value() || !HasForm(*packet, *form)) return false;
   const size_t field = packet->bytes.size() - packet->payload.size() + form->field;
+  // The field counts as zero in its own sum.
   WriteWire(be16(), &bytes[field]);
   const uint16_t sum = Inverted(SumOf(*packet, *form));
   // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".

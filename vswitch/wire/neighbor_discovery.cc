@@ -163,6 +163,7 @@ NdVerdict ParseNeighborDiscovery(absl::Span<const uint8_t> packet, NdMessage* me
   const auto header = ReadWire<Ipv6Wire>(packet.data());
   const auto rest = packet.subspan(sizeof(Ipv6Wire));
   const size_t length = header.payload_length.value();
+  // Looks at all bytes, not only at the payload length: a wrong length must not hide a message.
   if (!IsNeighborDiscovery(header.next_header, rest)) {
     return HidesNeighborDiscovery(header.next_header, rest) ? NdVerdict::kBad : NdVerdict::kOther;
   }

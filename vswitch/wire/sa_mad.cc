@@ -159,6 +159,7 @@ std::string SaStatusName(uint16_t status) {
 }
 
 int MtuBytes(uint8_t code) {
+  // The code is log2(bytes) - 7.
   const bool valid = code >= static_cast<uint8_t>(IbMtu::k256) && code <= static_cast<uint8_t>(IbMtu::k4096);
   return valid ? 128 << code : 0;
 }
