@@ -51,26 +51,29 @@ use_no_empty_cache() {
   if ccache --print-stats 2>/dev/null | grep -qE '^cache_size_kibibyte[[:space:]]+0$'; then export CCACHE_DISABLE=1; fi
 }
 
-# Builds at the lowest priority beside other work; a later `build` of the same tree reports the errors.
+# Builds at the lowest priority, in the time that tests leave while they wait. A later `build` of the same tree reports the errors.
+AHEAD=
 build_ahead() {
   local directory=$1 targets=$2
   shift 2
   # shellcheck disable=SC2086
   (renice -n 19 "$BASHPID" >/dev/null; build_tree "$directory" $targets -- "${PLAIN[@]}" "$@") >/dev/null 2>&1 &
+  AHEAD=$!
 }
 
+ASAN=(build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON "${CLANG[@]}")
 TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread "${CLANG[@]}")
+
 run_sanitizers() {
   # Other people's programs (tshark, ibv_devinfo) run uninstrumented, with the preload libraries of the plain build. So do the programs
   # of the netns tests themselves: the instrumented programs are the agents, gateways and fabricd.
   export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-  if build build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON "${CLANG[@]}"; then
+  if build "${ASAN[@]}"; then
     run_ctest build-asan build-asan "" -L "$(label_expression unit softhca-inprocess)"
-    build_ahead "${TSAN[@]}"  # in the time that tests leave while they wait
-    local ahead=$!
+    build_ahead "${TSAN[@]}"
     run_ctest "build, with the programs of build-asan" build "EOIB_SANITIZED_BIN=$PWD/build-asan/bin" -L "$(label_expression netns)"
-    wait "$ahead"
+    timed "rest of the build ahead" wait "$AHEAD"
     timed fuzzing run_fuzzers
   fi
   build "${TSAN[@]}" &&
@@ -100,7 +103,9 @@ if build build all -DCMAKE_CXX_COMPILER=g++; then
   if [ "${#LABELS[@]}" -gt 0 ]; then
     run_ctest build build "" -L "$(label_expression "${LABELS[@]}")"
   elif [ -n "$ALL" ]; then
+    build_ahead "${ASAN[@]}"
     run_ctest build build "" -E '^vm_scenarios_'  # which are a part of vm-all
+    timed "rest of the build ahead" wait "$AHEAD"
   else
     run_ctest build build "" -LE '^vm-all$'
   fi
