@@ -1,7 +1,7 @@
 # Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/*.sh: the Debian 12 packages and the build, in one place.
 
-# What it takes to build; to run and show; to test, over and above; to draw flame graphs and plots; for what the FDB is compared
-# with; for all that tests/run.sh --all does.
+# Each set is installed on top of the ones before. build: to compile. run: for the quickstart. test: for tests/run.sh. profile:
+# flame graphs and plots. bench: the hash tables that fdb_bench compares the FDB with. all: for tests/run.sh --all.
 PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
@@ -12,7 +12,7 @@ PACKAGES_profile="linux-perf python3 python3-matplotlib"
 PACKAGES_bench="libbenchmark-dev libdpdk-dev"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 
-# install_packages SET...: installs what is missing of the sets, with as few words as apt can be brought to.
+# install_packages SET...: installs the packages of the sets that are missing, as quietly as apt allows.
 install_packages() {
   local set package missing=()
   for set in "$@"; do
@@ -36,7 +36,7 @@ install_packages() {
   return 1
 }
 
-# build_tree DIRECTORY TARGETS|all -- CMAKE_ARGUMENTS...: configures and builds this source tree there.
+# build_tree DIRECTORY TARGETS|all -- CMAKE_ARGUMENTS...: configures and builds this source tree in DIRECTORY.
 build_tree() {
   local directory=$1 root targets=()
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,16 +1,17 @@
 #!/bin/bash
-# The main job, on one machine and without InfiniBand: three hosts on a software subnet, each with an agent, two VLANs in one VES
-# and a second VES in another partition. Installs packages, builds, shows that it works, and tears all down.
+# Shows the switch on one machine, without InfiniBand: three hosts (network namespaces) on a software subnet, each with an agent.
+# One VES has two VLANs; a second VES is in another partition. The script installs packages, builds, runs pings and a TCP test,
+# prints the FDBs, and tears everything down.
 #
-#   deploy/quickstart.sh          show and tear down
-#   deploy/quickstart.sh --keep   show, leave it up and say how to play with it
+#   deploy/quickstart.sh          run, then tear down
+#   deploy/quickstart.sh --keep   run, leave the hosts up, and print commands to try
 #   deploy/quickstart.sh --down   tear down what --keep left
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${EOIB_QUICKSTART_BUILD:-$ROOT/build}
 BIN=$BUILD/bin
-NAME=${EOIB_QUICKSTART_NAME:-eoib}  # of namespaces and the run directory: another one runs beside the first
+NAME=${EOIB_QUICKSTART_NAME:-eoib}  # prefix of namespaces and run directory; with another name a second instance can run
 RUN=/run/$NAME-quickstart
 HOSTS=(h1 h2 h3)
 SECONDS_OF_TCP=${EOIB_QUICKSTART_SECONDS:-4}
@@ -20,7 +21,7 @@ die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 in_host() { local host=$1; shift; ip netns exec "$NAME-$host" "$@"; }
 ctl() { local host=$1; shift; "$BIN/eoibctl" -t "$RUN/$host/eoibd.ctl" "$@"; }
 
-# Polls a command, 20 times a second, for at most ten seconds.
+# eventually DESCRIPTION COMMAND...: retries the command 20 times a second, for at most ten seconds.
 eventually() {
   local what=$1 try
   shift
@@ -45,7 +46,7 @@ down() {
   rm -rf "$RUN"
 }
 
-start() {  # start NAME COMMAND...: in the background, with a log and a PID file
+start() {  # start NAME COMMAND...: runs it in the background, with a log and a PID file
   local name=$1
   shift
   "$@" >"$RUN/$name.log" 2>&1 </dev/null &
@@ -123,7 +124,7 @@ up() {
 show_pings() {
   title "Ping: VLAN 10 and VLAN 20 of VES blue, and VES red"
   local target pid failed= targets=(10.10.0.2 10.10.0.3 10.20.0.2 10.30.0.3) pids=()
-  # Side by side, once a second: for as long as that, ping waits for its last answer.
+  # In parallel, because each takes seconds. Not faster than once a second: ping waits one interval for its last reply.
   for target in "${targets[@]}"; do
     in_host h1 ping -c 3 -W 2 "$target" >"$RUN/ping-$target.log" &
     pids+=($!)
@@ -146,7 +147,7 @@ show_isolation() {
   echo "  h1 (P_Key 0x8001) does not reach it in P_Key 0x8002, as it must be"
 }
 
-tcp_gigabits() {  # tcp_gigabits ADDRESS: from h1 to the server on h2
+tcp_gigabits() {  # tcp_gigabits ADDRESS: prints the Gb/s from h1 to the iperf3 server on h2
   in_host h1 iperf3 -C cubic -t "$SECONDS_OF_TCP" -O 1 -f g -c "$1" | awk '/receiver/ {for (i = 1; i < NF; i++) if ($(i+1) ~ /^Gbits/) print $i}'
 }
 
@@ -177,7 +178,7 @@ show_fdbs() {
   done
 }
 
-# How to end this one.
+# The command that tears this instance down.
 DOWN="$0 --down"
 if [ "$NAME" != eoib ]; then DOWN="EOIB_QUICKSTART_NAME=$NAME $DOWN"; fi
 
