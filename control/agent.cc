@@ -11,10 +11,10 @@
 namespace eoib {
 namespace {
 
-// Packet buffers for each VES: both queues of its QP full, and a batch on its way.
+// Packet buffers for each VES: full send and receive queues of its QP, two batches in the forwarder, and all held frames.
 constexpr size_t kBuffersPerVes = 512 + 512 + 2 * Forwarder::kBatch + HeldFrames::kCapacity;
 
-// What the largest InfiniBand MTU carries, whatever the port's is now: a group may have a larger one when the port comes up.
+// Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
 const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
 
 }  // namespace
@@ -32,11 +32,11 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
 }
 
 Agent::~Agent() {
-  worker_.reset();
+  worker_.reset();  // first: it runs the forwarders of the VESes
   for (int fd : watched_) loop_->Remove(fd);
   if (fabric_ == nullptr) return;
   for (const std::unique_ptr<Ves>& ves : veses_) fabric_->Remove(ves.get());
-  veses_.clear();
+  veses_.clear();  // they return their buffers to the pool
   pool_.reset();
 }
 
@@ -72,13 +72,13 @@ absl::Status Agent::MakeWorker() {
   return status;
 }
 
-// Members that are no VES see to theirs themselves.
+// Only VESes have forwarders on the worker. Other members (IPoIB channels) poll their own endpoints.
 absl::Status Agent::WatchEndpointOf(const PartitionMember* member) {
   const auto ves = std::find_if(veses_.begin(), veses_.end(), [member](const auto& ours) { return ours.get() == member; });
   return ves == veses_.end() ? absl::OkStatus() : worker_->WatchEndpointOf((*ves)->forwarder());
 }
 
-// On an Ethernet link layer no HCA looks at P_Keys, and Q_Keys alone keep the VESes apart.
+// RoCE HCAs do not check P_Keys, so only different Q_Keys keep the VESes apart. An HCA without MADs is RoCE.
 absl::Status Agent::CheckLinkLayer(const AgentConfig& config, Hca* hca) {
   if (hca->mads() != nullptr) return absl::OkStatus();
   std::map<QKey, const VesConfig*> veses;
@@ -104,6 +104,7 @@ absl::Status Agent::OpenVPort(const VPortConfig& config, StateDir* state, const 
     if (!kept.ok()) return kept.status();
     mac = *kept;
   }
+  // A larger configured MTU is cut to what the VES carries, so that the interface sends nothing that the forwarder must drop.
   const int ves_mtu = static_cast<int>(ves->forwarder()->mtu()) - kNetdevOverhead;
   absl::StatusOr<VPort> vport = make_port(config, mac, std::min(config.mtu.value_or(ves_mtu), ves_mtu), fabric_.get());
   if (!vport.ok()) return vport.status();

@@ -1,6 +1,8 @@
-// Agent: what eoibd is, without its process: one HCA port, the VESes on it, their vPorts, one worker, and the commands.
+// Agent: the switch on one host: one HCA port, the VESes on it, their vPorts, one worker, and the operator's commands.
+// eoibd_main.cc is the process around it.
 //
-// Threads. The control thread (whoever runs the EventLoop) calls everything. The worker is inside, from Start to Stop.
+// Threads: the control thread, which runs the EventLoop, calls everything. The agent runs its worker thread from Start to
+// Stop.
 #ifndef EOIB_CONTROL_AGENT_H_
 #define EOIB_CONTROL_AGENT_H_
 
@@ -26,13 +28,12 @@ namespace eoib {
 
 class Agent final : private VesFinder {
  public:
-  // Makes the Ethernet interface of a vPort, with that MAC and MTU. `config.type` says which kind. What has queue pairs itself
-  // adds them to `fabric`, which outlives it.
+  // Makes the Ethernet interface of a vPort, with that MAC and MTU; `config.type` says which kind. A port that has queue pairs
+  // of its own adds itself to `fabric`, which outlives it.
   using PortFactory = std::function<absl::StatusOr<VPort>(const VPortConfig& config, MacAddr mac, int mtu, FabricPort* fabric)>;
 
-  // Opens everything that `config` names, or nothing: a failure leaves no interface behind. What a subnet may still have to
-  // bring (a link, a subnet manager, a P_Key) is no failure: VESes wait for it without carrier. `state`, `loop` and `clock`
-  // outlive the agent.
+  // Opens everything that `config` names, or nothing: a failure leaves no interface behind. A missing link, subnet manager or
+  // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                        const PortFactory& make_port, EventLoop* loop, const Clock* clock);
   ~Agent() override;
@@ -41,12 +42,12 @@ class Agent final : private VesFinder {
 
   // Starts the worker and joins the groups.
   void Start();
-  // `on_fatal` hears, from the loop and once, that the HCA is lost: only an agent made anew can go on. Before Start.
+  // The loop calls `on_fatal` once when the HCA is lost; only a new agent can go on. Call before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { fabric_->OnFatal(std::move(on_fatal)); }
-  // Stops forwarding and leaves the groups; `done` is called, from the loop, when the SA has been told.
+  // Stops forwarding and leaves the groups. The loop calls `done` when the SA has answered or given up.
   void Stop(std::function<void()> done);
 
-  // show, fdb/..., stats, drops, hca, capture/start, capture/stop. The registry must not be asked after the agent is gone.
+  // show, fdb/..., stats, drops, hca, capture/start, capture/stop. The registry must not run them after the agent is gone.
   void RegisterCommands(CommandRegistry* registry);
 
   const std::vector<std::unique_ptr<Ves>>& veses() const { return veses_; }

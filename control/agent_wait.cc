@@ -12,6 +12,7 @@ namespace {
 constexpr absl::Duration kTryAgain = absl::Seconds(1);
 constexpr absl::Duration kSayAgain = absl::Minutes(1);
 
+// A wrong name, a missing right or a stop request does not go away by waiting.
 bool WaitingHeals(const absl::Status& status) {
   return !absl::IsInvalidArgument(status) && !absl::IsFailedPrecondition(status) && !absl::IsCancelled(status);
 }
@@ -20,7 +21,7 @@ class Waiting {
  public:
   Waiting(const AgentMaker& make, EventLoop* loop, const Clock* clock) : make_(make), loop_(loop), clock_(clock) {}
 
-  // Whether that is the end of it, for better or worse.
+  // Tries once. True if there is nothing to wait for: it made an agent, or failed with an error that does not heal.
   bool Try() {
     agent_ = make_();
     if (agent_.ok() || !WaitingHeals(agent_.status())) return true;
@@ -44,6 +45,7 @@ class Waiting {
   std::string Show() const { return absl::StrCat("waiting for the HCA: ", said_, "\n"); }
 
  private:
+  // Logs when the reason changes, and once a minute while it stays the same.
   void Say() {
     const absl::string_view why = agent_.status().message();
     if (why == said_ && clock_->Now() < say_at_) return;

@@ -1,5 +1,5 @@
-// AwaitAgent: makes an agent, and where that fails because its HCA is not there (yet, or while its driver is loaded anew) tries
-// again once a second until it is, with the control socket in service.
+// AwaitAgent: makes an agent. While its HCA is missing (at boot, or while its driver is reloaded), retries once a second; the
+// control socket answers meanwhile.
 #ifndef EOIB_CONTROL_AGENT_WAIT_H_
 #define EOIB_CONTROL_AGENT_WAIT_H_
 
@@ -15,9 +15,9 @@ namespace eoib {
 
 using AgentMaker = std::function<absl::StatusOr<std::unique_ptr<Agent>>()>;
 
-// Runs `loop` while it waits; kCancelled if somebody stops the loop. What no waiting heals (kInvalidArgument,
-// kFailedPrecondition) is returned at once. Meanwhile the command "show" says what is waited for, and so does the log: when it
-// changes, and once a minute. Control thread.
+// Runs `loop` while it waits; returns kCancelled if the loop is stopped. Errors that do not heal (kInvalidArgument,
+// kFailedPrecondition) are returned at once. The command "show" gives the reason for waiting; the log repeats it when it
+// changes and once a minute. Control thread.
 absl::StatusOr<std::unique_ptr<Agent>> AwaitAgent(const AgentMaker& make, CommandRegistry* commands, EventLoop* loop,
                                                   const Clock* clock);
 

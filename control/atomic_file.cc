@@ -31,6 +31,7 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view text) {
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("write ", temporary));
   absl::Status status = WriteAll(file.get(), temporary, text);
   if (!status.ok()) return status;
+  // fsync of the directory makes the rename durable.
   const UniqueFd directory(::open(path.substr(0, path.rfind('/') + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (::rename(temporary.c_str(), path.c_str()) != 0 || !directory.valid() || ::fsync(directory.get()) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("replace ", path));

@@ -1,4 +1,4 @@
-// ReplaceFile: a file that is there as a whole, old or new, whenever the machine stops.
+// ReplaceFile: replaces a file so that a crash leaves either the old or the new content, never a mixture.
 #ifndef EOIB_CONTROL_ATOMIC_FILE_H_
 #define EOIB_CONTROL_ATOMIC_FILE_H_
 

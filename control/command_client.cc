@@ -25,16 +25,17 @@ namespace {
 
 using nlohmann::json;
 
+// Far above any answer of ours: it only bounds the memory that a wrong program at the socket can take.
 constexpr size_t kMaxReply = size_t{1} << 30;
 
-// "eoibd" of "/run/eoib/eoibd.ctl".
+// "eoibd" for "/run/eoib/eoibd.ctl".
 std::string ProgramOf(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
   if (absl::EndsWith(name, ".ctl")) name.resize(name.size() - 4);
   return name;
 }
 
-// The targets that could have been meant: the other sockets of the directory.
+// The other sockets in the directory: the operator may have meant one of them.
 std::string OthersBeside(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -65,7 +66,7 @@ absl::Status CannotConnect(int error, const std::string& path) {
     case EPERM:
       return absl::PermissionDeniedError(
           absl::StrCat(attempt, std::strerror(error), "; the socket is for the user who runs ", program, ": try as root"));
-    case EAGAIN:
+    case EAGAIN:  // its backlog is full (unix(7))
       return absl::UnavailableError(absl::StrCat(attempt, program, " runs but does not accept connections; it may hang"));
     default:
       return absl::ErrnoToStatus(error, absl::StrCat("connect to ", path));
@@ -97,7 +98,7 @@ class Connection {
     return result == 0 ? absl::OkStatus() : CannotConnect(errno, path_);
   }
 
-  // A program that closes early has said why, so a failure to send everything is no failure yet.
+  // Ignores a connection that the program closed early: it may have sent an error first, which ReceiveObject will read.
   absl::Status Send(absl::string_view text) {
     while (!text.empty()) {
       const ssize_t size = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);

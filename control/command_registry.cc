@@ -14,10 +14,10 @@
 namespace eoib {
 namespace {
 
-// The most words that a command's name has.
+// The most words in a command's name.
 constexpr size_t kMaxWords = 4;
 
-// In the form of Open vSwitch, whose users' scripts read it.
+// In the format of Open vSwitch, because its users' scripts parse it.
 std::string ListCommands(const std::map<std::string, CommandRegistry::Command>& commands) {
   std::string text = "The available commands are:\n";
   for (const auto& [name, command] : commands) {
@@ -28,7 +28,7 @@ std::string ListCommands(const std::map<std::string, CommandRegistry::Command>& 
   return text;
 }
 
-// Names below `method` ("fdb/show" for "fdb"), or else the one that is written nearly like it.
+// Suggestions for an unknown command: the nearest spelling, or all names below `method` ("fdb/show" for "fdb").
 std::vector<std::string> Resembling(const std::map<std::string, CommandRegistry::Command>& commands, const std::string& method,
                                     const std::string& first_argument) {
   std::vector<std::string> names, below;
@@ -69,6 +69,7 @@ void CommandRegistry::Register(Command command) {
 void CommandRegistry::Unregister(const std::string& name) { commands_.erase(name); }
 
 absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, const Arguments& arguments) const {
+  // From the longest name down, so that "fdb show" is found before a command "fdb" with an argument "show".
   for (size_t words = std::min(arguments.size(), kMaxWords - 1) + 1; words-- > 0;) {
     const Arguments rest(arguments.begin() + words, arguments.end());
     std::string name = method;

@@ -1,4 +1,4 @@
-// CommandRegistry: what the control socket can be asked. The owner of a component registers its commands here.
+// CommandRegistry: the commands of the control socket. Each component's owner registers the commands of that component.
 #ifndef EOIB_CONTROL_COMMAND_REGISTRY_H_
 #define EOIB_CONTROL_COMMAND_REGISTRY_H_
 
@@ -15,13 +15,13 @@ namespace eoib {
 class CommandRegistry {
  public:
   using Arguments = std::vector<std::string>;
-  // The answer is text for an operator; an error's message is shown as it is.
+  // Returns text for the operator. The message of an error is shown as it is.
   using Handler = std::function<absl::StatusOr<std::string>(const Arguments&)>;
 
   struct Command {
-    std::string name;   // "fdb/show"; an operator may also type "fdb show"
-    std::string usage;  // "[VES]": what list-commands prints behind the name
-    std::string help;   // a line for the manual
+    std::string name;   // "fdb/show"; the operator may also type "fdb show"
+    std::string usage;  // "[VES]": printed by list-commands after the name
+    std::string help;   // one line for the manual
     size_t min_arguments = 0;
     size_t max_arguments = 0;
     Handler handler;
@@ -32,13 +32,13 @@ class CommandRegistry {
   CommandRegistry(const CommandRegistry&) = delete;
   CommandRegistry& operator=(const CommandRegistry&) = delete;
 
-  // CHECKs that the name is new. A name is at most four words, with slashes between them.
+  // CHECKs that the name is new. A name has at most four words, separated by slashes.
   void Register(Command command);
   void Unregister(const std::string& name);
 
-  // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest name that fits
-  // wins. kInvalidArgument for an unknown command (with those that resemble it) or a wrong number of arguments (with the
-  // usage).
+  // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest matching name
+  // wins. kInvalidArgument for an unknown command (the message suggests similar ones) or a wrong number of arguments (the
+  // message gives the usage).
   absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments) const;
 
   const std::map<std::string, Command>& commands() const { return commands_; }

@@ -26,11 +26,11 @@ namespace {
 
 using nlohmann::json;
 
-// What one Run does for one connection at most, so that a busy client does not starve the control thread.
+// Limits for one connection in one Run, so that a busy client does not starve the control thread.
 constexpr size_t kReadSize = 64 << 10;
 constexpr size_t kRequestsPerRun = 16;
 constexpr size_t kAcceptsPerRun = 16;
-// Requests wait while so many bytes of answers are not read.
+// While a client leaves more than this many bytes of answers unread, its further requests wait.
 constexpr size_t kMaxUnread = 1 << 20;
 
 absl::Status Error(int error, absl::string_view path) {
@@ -60,7 +60,7 @@ std::string PeerProgram(int fd) {
   return absl::StrCat(name.empty() ? "a program" : name, " (process ", peer.pid, ")");
 }
 
-// Removes a socket file that a dead program has left. A listener whose backlog is full (EAGAIN) lives.
+// Removes the socket file of a dead program. EAGAIN means a full backlog, so that program is alive.
 absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT ? absl::OkStatus() : Error(errno, path);
@@ -79,11 +79,11 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   return absl::OkStatus();
 }
 
-// unixctl ends every text with a newline: ovs-appctl prints it as it is.
+// Every text ends with a newline, as in unixctl: ovs-appctl prints it without adding one.
 std::string Line(absl::string_view text) { return absl::StrCat(text, text.empty() || text.back() == '\n' ? "" : "\n"); }
 
 std::string Encode(const json& reply) {
-  // Bytes that are not UTF-8 must not keep an operator from the rest of the answer.
+  // Replace invalid UTF-8 instead of failing, so that the operator sees the rest of the answer.
   return absl::StrCat(reply.dump(-1, ' ', false, json::error_handler_t::replace), "\n");
 }
 
@@ -91,7 +91,7 @@ std::string ErrorReply(absl::string_view message, const json& id) {
   return Encode({{"result", nullptr}, {"error", Line(message)}, {"id", id}});
 }
 
-// A request that can be answered: its connection is in step, and has an id for the reply.
+// A well-formed request.
 struct Request {
   json id;
   std::string method;
@@ -121,6 +121,7 @@ absl::Status ParseParams(const json& object, Request* request) {
   return absl::OkStatus();
 }
 
+// Sets *id as soon as it is known, so that an error reply can carry it.
 absl::StatusOr<Request> ParseRequest(const json& object, json* id) {
   Request request;
   const auto found = object.find("id");
@@ -143,8 +144,8 @@ std::string Respond(const CommandRegistry& registry, const json& object) {
   return Encode({{"result", Line(*result)}, {"error", nullptr}, {"id", id}});
 }
 
-// To a client that is not served at all. unixctl clients number the request that they have come for 0, and ovs-appctl shows
-// only a reply to it.
+// Sends an error to a client whose request we do not read. unixctl clients give their first request the id 0, and ovs-appctl
+// shows only a reply with that id.
 void Refuse(int fd, absl::string_view why) {
   const std::string reply = ErrorReply(why, 0);
   (void)!::send(fd, reply.data(), reply.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -170,7 +171,7 @@ absl::Status CommandServer::Bind() {
   spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   listener_ = NewSocket();
   if (!epoll_.valid() || !listener_.valid()) return Error(errno, path_);
-  // Linux takes the file's mode from the socket's own, so there is no moment at which others could connect.
+  // fchmod before bind: Linux creates the file with the socket's mode, so others can connect at no moment.
   if (::fchmod(listener_.get(), 0600) != 0) return Error(errno, path_);
   if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) return Error(errno, path_);
   struct stat info;
@@ -181,7 +182,7 @@ absl::Status CommandServer::Bind() {
   return Watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
 }
 
-// Nobody can connect any more once the file is gone; who has done so before is still told.
+// Removes the file first, so that no client can connect any more; then lets the refuser answer the connections made before.
 CommandServer::~CommandServer() {
   struct stat info;
   const bool ours = inode_ != 0 && ::lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
@@ -229,7 +230,8 @@ void CommandServer::AcceptAll() {
   }
 }
 
-// Without this the listener would stay readable and the owner's loop would spin.
+// Accepts with the spare descriptor and refuses. A client left in the backlog would keep the listener readable, and the
+// owner's loop would spin.
 void CommandServer::RefuseForWantOfDescriptors() {
   spare_.reset();
   UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -238,7 +240,7 @@ void CommandServer::RefuseForWantOfDescriptors() {
   spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-// Who has a part of an answer would take the error for its rest.
+// A client with a partly sent answer gets no error: it would read the error as the rest of that answer.
 void CommandServer::RefuseFromNowOn(const std::string& why) {
   for (const auto& [fd, connection] : connections_) {
     if (connection.output.empty()) Refuse(fd, why);
@@ -248,7 +250,7 @@ void CommandServer::RefuseFromNowOn(const std::string& why) {
   if (end_of_refuser_.valid()) refuser_ = std::thread([this, why] { RefuseAll(why); });
 }
 
-// Out of descriptors, it gives up: clients wait until the socket is closed then.
+// Gives up when the process is out of descriptors; clients then wait until the socket is closed.
 void CommandServer::RefuseAll(const std::string& why) {
   pollfd fds[] = {{listener_.get(), POLLIN, 0}, {end_of_refuser_.get(), POLLIN, 0}};
   do {
@@ -262,7 +264,8 @@ void CommandServer::RefuseAll(const std::string& why) {
 void CommandServer::Serve(Connection* connection) {
   const int fd = connection->socket.get();
   bool alive = true;
-  // A client that does not read its answers is not read from: its requests wait in the kernel, and it blocks, not we.
+  // Do not read from a client that owes us reading its answers: its requests wait in the kernel, and the client blocks, not
+  // we.
   const bool owes_answers = !connection->output.empty() || connection->backlog;
   if (!owes_answers) alive = Read(connection);
   if (alive) alive = Write(connection);
@@ -294,7 +297,7 @@ void CommandServer::Answer(Connection* connection) {
     }
     const absl::StatusOr<absl::optional<std::string>> text = connection->input.Next();
     if (text.ok() && !text->has_value()) return;
-    // Where an object begins and ends is lost with the first text that is not JSON: nothing behind it can be answered.
+    // After text that is not JSON we cannot tell where the next object begins, so answer nothing further.
     const json object = text.ok() ? json::parse(**text, nullptr, false) : json(json::value_t::discarded);
     connection->closing = object.is_discarded();
     if (connection->closing) {

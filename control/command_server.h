@@ -1,10 +1,10 @@
-// The control socket: JSON-RPC over a Unix stream socket, as the unixctl of Open vSwitch speaks it, so that ovs-appctl(8) works
-// on our programs as well as eoibctl.
+// CommandServer: the server side of the control socket. It speaks JSON-RPC over a Unix stream socket like Open vSwitch's
+// unixctl, so that both ovs-appctl(8) and eoibctl work on our programs.
 //
 //   {"method": "fdb/show", "params": ["blue"], "id": 0}
 //   {"result": "text", "error": null, "id": 0}   or   {"result": null, "error": "text", "id": 0}
 //
-// A stream carries JSON objects one behind the other, without any framing.
+// The stream is a sequence of JSON objects without framing.
 #ifndef EOIB_CONTROL_COMMAND_SERVER_H_
 #define EOIB_CONTROL_COMMAND_SERVER_H_
 
@@ -24,30 +24,30 @@
 
 namespace eoib {
 
-// Serves the commands of a registry. Owns the listening socket, its file, and the connections; the registry stays the caller's
-// and must outlive the server. One thread: the one that runs the handlers.
+// Serves the commands of a registry. Owns the listening socket, its file and the connections. The registry outlives the
+// server. One thread: the one that runs the handlers.
 //
-// A client can neither block nor exhaust the program: requests above kMaxRequest and connections above kMaxConnections are
-// refused with an error, and a client that does not read its answers is not read from until it does.
+// A client can neither block nor exhaust the program. The server refuses requests longer than kMaxRequest and connections
+// above kMaxConnections with an error, and reads nothing from a client that has unread answers.
 class CommandServer {
  public:
   static constexpr size_t kMaxRequest = 1 << 20;
   static constexpr size_t kMaxConnections = 64;
 
-  // Listens on `path` (mode 0600), making its directory if that is missing (mode 0755). A socket file that nobody serves is
-  // replaced; kAlreadyExists if a living program serves it.
+  // Listens on `path` (mode 0600); makes its directory if missing (mode 0755). Replaces the socket file of a dead program;
+  // kAlreadyExists if a living program serves it.
   static absl::StatusOr<std::unique_ptr<CommandServer>> Listen(const std::string& path, const CommandRegistry* registry);
-  // Closes all connections and removes the socket file, unless another program has put its own there.
+  // Closes all connections and removes the socket file, unless another program has replaced it.
   ~CommandServer();
   CommandServer(const CommandServer&) = delete;
   CommandServer& operator=(const CommandServer&) = delete;
 
-  // Readable whenever Run has something to do: to be put into the owner's epoll set.
+  // For the owner's epoll set: readable whenever Run has something to do.
   int fd() const { return epoll_.get(); }
   // Handles what is ready: accepts, reads, runs handlers, writes. Never blocks. Handlers must not destroy the server.
   void Run();
-  // Answers every request, by a thread of its own, with the error `why`, until the server is destroyed: for a program whose end
-  // takes a while. Run must not be called any more.
+  // From now on a thread answers every request with the error `why`, until the server is destroyed. For a program that takes a
+  // while to stop. Do not call Run afterwards.
   void RefuseFromNowOn(const std::string& why);
 
   const std::string& path() const { return path_; }
@@ -57,10 +57,10 @@ class CommandServer {
   struct Connection {
     UniqueFd socket;
     JsonStream input{kMaxRequest};
-    std::string output;    // answers not yet taken by the kernel
-    bool backlog = false;  // requests wait in `input` that a later Run will answer
-    bool closing = false;  // nothing more is read; closed when `output` is out
-    bool writing = false;  // epoll watches for room, else for requests
+    std::string output;    // answers that the kernel has not taken yet
+    bool backlog = false;  // `input` holds requests for a later Run
+    bool closing = false;  // read nothing more, and close when `output` is sent
+    bool writing = false;  // epoll waits for EPOLLOUT, else for EPOLLIN
   };
 
   CommandServer(std::string path, const CommandRegistry* registry) : path_(std::move(path)), registry_(registry) {}
@@ -70,7 +70,7 @@ class CommandServer {
   void RefuseForWantOfDescriptors();
   void RefuseAll(const std::string& why);
   void Serve(Connection* connection);
-  // False if the connection is to be closed: end of stream, or an error.
+  // False at the end of the stream or after an error: close the connection.
   bool Read(Connection* connection);
   void Answer(Connection* connection);
   bool Write(Connection* connection);
@@ -79,8 +79,8 @@ class CommandServer {
   const CommandRegistry* const registry_;
   UniqueFd epoll_;
   UniqueFd listener_;
-  UniqueFd spare_;    // given up for a moment to refuse a client when the process is out of descriptors
-  dev_t device_ = 0;  // of the socket file that is ours
+  UniqueFd spare_;    // closed for a moment to accept and refuse a client when the process is out of descriptors
+  dev_t device_ = 0;  // this and inode_ identify our socket file
   ino_t inode_ = 0;
   std::map<int, Connection> connections_;  // by descriptor
   std::thread refuser_;

@@ -19,8 +19,8 @@
 
 namespace eoib {
 
-// What the kernel takes for a netdev (dev_valid_name), and no '%', which it takes for a pattern, nor a folder of
-// /proc/sys/net/ipv4/conf.
+// As the kernel's dev_valid_name. Also excludes '%', which the kernel expands as a pattern, and "all" and "default", which are
+// directories in /proc/sys/net/ipv4/conf.
 bool IsNetdevName(absl::string_view name) {
   constexpr size_t kMaxNetdevName = 15;  // IFNAMSIZ - 1
   if (name.empty() || name.size() > kMaxNetdevName || name == "." || name == ".." || name == "all" || name == "default")
@@ -45,7 +45,7 @@ constexpr int64_t kMaxAgeing = 1'000'000;  // seconds (IEEE 802.1Q-2018 §8.8.3)
 constexpr int64_t kMaxFdbLimit = 10'000'000;
 constexpr int64_t kMaxDamping = 86'400;  // seconds
 constexpr int64_t kMinMtu = 68;          // RFC 791 §3.2
-constexpr int64_t kMaxMtu = 4074;        // of an InfiniBand MTU of 4096
+constexpr int64_t kMaxMtu = 4074;        // with an InfiniBand MTU of 4096
 constexpr std::streamsize kMaxFileSize = 4 << 20;
 
 bool IsVesName(absl::string_view name) {
@@ -54,7 +54,7 @@ bool IsVesName(absl::string_view name) {
   });
 }
 
-// Reads one [[ves]]. A VES whose name is good is kept with its mistakes, so that its vPorts are not reported as well.
+// Reads one [[ves]]. Keeps a VES that has mistakes but a valid name, so that its vPorts are not reported, too.
 class VesReader {
  public:
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
@@ -162,7 +162,7 @@ class VesReader {
   const TableReader reader_;
 };
 
-// Reads one [[vport]]; `ves` is the VES that it names, nullptr if there is none such.
+// Reads one [[vport]].
 class VPortReader {
  public:
   VPortReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "vport", mistakes) {
@@ -225,7 +225,7 @@ class VPortReader {
     return nullptr;
   }
 
-  // False if the mode is a mistake, and the keys that depend on it say nothing.
+  // False if the mode is a mistake: then the keys that depend on it cannot be checked.
   bool ReadMode(VPortConfig* vport) {
     constexpr char kRight[] = "it is \"access\" or \"trunk\"";
     const auto mode = reader_.String("mode", kRight);
@@ -309,7 +309,7 @@ void CheckVesesDiffer(const std::vector<VesConfig>& veses, Mistakes* mistakes) {
   }
 }
 
-// Where a MAC has been claimed: VES, and the VLAN for static entries, which are one for each VLAN.
+// Finds MACs that two vPorts of a VES claim. Static entries are per VLAN; the MAC of a netdev is claimed in all of them.
 class MacClaims {
  public:
   explicit MacClaims(Mistakes* mistakes) : mistakes_(mistakes) {}
@@ -321,9 +321,9 @@ class MacClaims {
   }
 
  private:
-  static constexpr int kNetdev = -1;  // its netdev may send in every VLAN of the port
+  static constexpr int kNetdev = -1;  // instead of a VLAN: a netdev may send in every VLAN of its port
 
-  // True if it is this vPort's.
+  // True if no other vPort has claimed it.
   bool Claim(const VPortConfig& vport, MacAddr mac, int vlan, absl::string_view what) {
     const auto [first, fresh] = claims_.emplace(std::make_tuple(vport.ves, mac, vlan), &vport);
     if (fresh || first->second == &vport) return true;
@@ -370,7 +370,7 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, 
   return config;
 }
 
-// An agent's, which has nothing more.
+// The agent's configuration has no further tables.
 const ConfigExtension& NoExtension() {
   static const auto* const extension = new ConfigExtension{"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}};
   return *extension;

@@ -1,7 +1,7 @@
 // The configuration of an agent: VESes and vPorts, from a TOML file.
 //
-// A file is taken whole or refused whole. Every mistake is reported with its line and what would be right, and an unknown key
-// is a mistake too (with the key that was probably meant).
+// A file with any mistake is refused as a whole. The error lists every mistake with its line and what would be right. An
+// unknown key is a mistake, too; the error suggests the nearest known key.
 #ifndef EOIB_CONTROL_CONFIG_H_
 #define EOIB_CONTROL_CONFIG_H_
 
@@ -22,58 +22,59 @@
 
 namespace eoib {
 
-// What a VES's flood group, and with it every datagram of the VES, is like if this agent has to say so: on InfiniBand when it
-// creates the group, on an Ethernet link layer always.
+// Parameters of a VES's flood group, and so of every datagram of the VES. On InfiniBand they apply only if this agent creates
+// the group; on an Ethernet link layer, always.
 struct GroupParameters {
-  absl::optional<int> mtu;            // bytes, as MtuBytes has them; default: the port's active MTU
-  Sl sl;                              // on an Ethernet link layer the frames' priority
-  uint8_t traffic_class = 0;          // on an Ethernet link layer the IP traffic class, so the DSCP is in its upper six bits
+  absl::optional<int> mtu;            // bytes, as in MtuBytes; default: the port's active MTU
+  Sl sl;                              // on an Ethernet link layer: the 802.1Q priority
+  uint8_t traffic_class = 0;          // on an Ethernet link layer: the IP traffic class (the upper six bits are the DSCP)
   absl::optional<uint8_t> hop_limit;  // default: 0 on InfiniBand (never routed), 64 on an Ethernet link layer
 };
 
 // [[ves]]: one partition of the subnet as one switch.
 struct VesConfig {
   std::string name;                            // unique; [A-Za-z0-9_.-]{1,32}
-  PKey pkey;                                   // the partition; either membership form
+  PKey pkey;                                   // the partition, as a full or limited member
   VlanSet vlans = VlanSet::All();              // "vlans = [0, 10, \"100-199\"]"; default all. 0: untagged frames
   absl::optional<QKey> qkey;                   // default 0x80000000 | P_Key; controlled
   GroupParameters group;                       // "mtu", "sl", "traffic_class", "hop_limit"
   absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
   size_t fdb_limit = 65536;                    // MACs of the VES
-  absl::optional<size_t> vport_fdb_limit;      // of each vPort, here or elsewhere; default: only the VES's limit
+  absl::optional<size_t> vport_fdb_limit;      // of each vPort, local or remote; default: only the VES's limit
   MoveDamper::Options damping;                 // "move_damping", "damping_moves", "damping_window", "damping_freeze"
   int line = 0;                                // of its table in the file
-  // "group_fwd_mask = 0xfff9": bit x passes frames to 01:80:c2:00:00:0x; never bit 1, pause.
+  // "group_fwd_mask = 0xfff9": bit x forwards frames to 01:80:c2:00:00:0x. Bit 1, pause, is never set.
   uint16_t group_fwd_mask = kDefaultGroupForwardMask;
-  HeaderForm header = HeaderForm::kEoib;  // "header = \"eoib\"" or "xve": what this agent sends; it takes both
+  HeaderForm header = HeaderForm::kEoib;  // "header = \"eoib\"" or "xve": what this agent sends; it accepts both
 };
 
 // [[vport]]: a port of a VES on this host.
 struct VPortConfig {
-  static constexpr size_t kStickyLimit = 1024;  // else who sends from ever new MACs would keep all the room of the VES for good
+  // Sticky MACs never age, so without a limit one port could fill the VES's FDB for good.
+  static constexpr size_t kStickyLimit = 1024;
 
-  std::string name;                  // unique; also the netdev's name: at most 15 bytes
+  std::string name;                  // unique; also the netdev's name, so at most 15 bytes
   std::string ves;                   // the name of its VES
   std::string type = "tap";          // "tap" or "test"
-  absl::optional<MacAddr> mac;       // of the netdev; default: made once at random, kept in the state directory
+  absl::optional<MacAddr> mac;       // of the netdev; default: random, kept in the state directory
   VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
-  std::vector<MacAddr> static_macs;  // MACs behind it in its access (or native) VLAN that are never learned elsewhere
+  std::vector<MacAddr> static_macs;  // always behind it, in its access (or native) VLAN; never learned elsewhere
   absl::optional<int> mtu;           // of the netdev; default: the VES's
-  absl::optional<size_t> fdb_limit;  // MACs that are learned from it; default: vport_fdb_limit, or if sticky kStickyLimit
-  bool sticky = false;               // what is learned from it stays there
-  bool pin_mac = true;               // frames with the netdev's MAC as source are dropped if they come from elsewhere
+  absl::optional<size_t> fdb_limit;  // of MACs learned on it; default: vport_fdb_limit, or if sticky kStickyLimit
+  bool sticky = false;               // MACs learned on it neither age nor move
+  bool pin_mac = true;               // drop frames with the netdev's MAC as source that come from elsewhere
   int line = 0;
 };
 
 struct AgentConfig {
   std::vector<VesConfig> veses;
   std::vector<VPortConfig> vports;
-  absl::optional<size_t> fdb_limit;  // MACs of all VESes together; default: only theirs
+  absl::optional<size_t> fdb_limit;  // MACs of all VESes together; default: only the limits of the VESes
 };
 
-// `source` is what messages call the file. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.
+// `source` is the file's name in messages. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source);
-// kNotFound if the file is not there: the message says what to write.
+// kNotFound if there is no such file: the message shows a minimal one.
 absl::StatusOr<AgentConfig> LoadConfig(const std::string& path);
 
 }  // namespace eoib

@@ -1,6 +1,6 @@
-// ReadConfig: the configuration of a program that has VESes and something more, which it reads itself.
+// Reads the configuration of a program that has VESes, vPorts and further tables of its own, such as eoib-gateway.
 //
-// To be included after everything else, as table_reader.h.
+// Include it after everything else, for the reason that table_reader.h gives.
 #ifndef EOIB_CONTROL_CONFIG_READER_H_
 #define EOIB_CONTROL_CONFIG_READER_H_
 
@@ -18,8 +18,8 @@ namespace eoib {
 
 struct ConfigExtension {
   std::string table;    // the name of its tables: "gateway"
-  std::string example;  // the least that works, for who has nothing yet
-  // Reads them, perhaps into vPorts of `config`, whose VESes and vPorts have been read.
+  std::string example;  // a minimal file, for the message that there is none
+  // Reads those tables. The VESes and vPorts of `config` have been read; it may add vPorts.
   std::function<void(const toml::table& root, AgentConfig* config, Mistakes* mistakes)> read;
 };
 
@@ -27,7 +27,7 @@ struct ConfigExtension {
 absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string_view source, const ConfigExtension& extension);
 absl::StatusOr<AgentConfig> LoadConfigWith(const std::string& path, const ConfigExtension& extension);
 
-// What a netdev, a VES may be called.
+// Whether the kernel accepts `name` for a netdev.
 bool IsNetdevName(absl::string_view name);
 
 }  // namespace eoib

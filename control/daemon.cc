@@ -54,7 +54,7 @@ void Daemon::IgnoreHangups() {
   LogWarning("SIGHUP ignored: this version cannot reload its configuration; restart it to apply changes");
 }
 
-// A second request does not wait for the subnet administrator.
+// A second request to stop does not wait for the SA. Nor does the first, for more than a second.
 void Daemon::Stop() {
   if (stopper_ == nullptr || std::exchange(stopping_, true)) return loop_.Stop();
   stopper_([this] { loop_.Stop(); });
@@ -63,6 +63,7 @@ void Daemon::Stop() {
 
 void Daemon::Run() {
   loop_.Run();
+  // The main still deletes interfaces, without this loop: a thread of the server answers meanwhile.
   loop_.Remove(server_->fd());
   server_->RefuseFromNowOn(absl::StrCat(std::filesystem::path(socket_path()).stem().string(), " is stopping"));
 }
@@ -85,6 +86,7 @@ void FreshStart::operator()(const std::string& why) {
   std::vector<char*> argv;
   for (std::string& argument : arguments_) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  // The kernel closes all descriptors (close-on-exec), and with them the lost device; persistent interfaces stay.
   execv("/proc/self/exe", argv.data());
   LogWarning(absl::StrCat("start anew: ", strerror(errno)));
   _exit(1);

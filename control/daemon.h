@@ -1,5 +1,5 @@
-// Daemon: what our daemons are around what they do: a control thread with its event loop, signals, the control socket, an
-// orderly end.
+// Daemon: what all our daemons have in common: a control thread with its event loop, signals, the control socket, and an
+// orderly stop.
 //
 // Control thread.
 #ifndef EOIB_CONTROL_DAEMON_H_
@@ -24,11 +24,11 @@ namespace eoib {
 
 class Daemon {
  public:
-  // Stops what runs, and calls `done` when that has ended.
+  // Stops the program's work, and calls `done` when it has stopped.
   using Stopper = std::function<void(std::function<void()> done)>;
 
-  // Takes signals and listens on the control socket, which answers as soon as the loop runs. Before any thread starts. A
-  // predecessor that serves the socket has kPredecessorPatience to end.
+  // Blocks signals and listens on the control socket, which answers once the loop runs. Call before any thread starts. Waits
+  // up to kPredecessorPatience for a predecessor that still serves the socket.
   static absl::StatusOr<std::unique_ptr<Daemon>> Open(const std::string& socket_path);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -40,9 +40,11 @@ class Daemon {
   int signals() const { return signals_.get(); }
   const std::string& socket_path() const { return server_->path(); }
 
-  // What SIGTERM, SIGINT and the command "exit" have to stop first; nothing until this is called. It has a second for it.
+  // SIGTERM, SIGINT and the command "exit" call `stopper` and wait up to a second for it. Without one they stop the loop at
+  // once.
   void SetStopper(Stopper stopper) { stopper_ = std::move(stopper); }
-  // Until the end was asked for. Then, as long as this object lives, the control socket says that the program is stopping.
+  // Runs the loop until the program is told to stop. After that the control socket answers "... is stopping", until this
+  // object is destroyed.
   void Run();
 
  private:
@@ -63,12 +65,12 @@ class Daemon {
   bool stopping_ = false;
 };
 
-// Waits for a program that is there and does not answer, until a signal tells this one to end: `signals` is readable then. Says
-// so in the log after a second, and every ten seconds.
+// Decides how long to wait for another program that runs but does not answer: until a signal tells this program to end, when
+// `signals` is readable. Logs the wait after a second and then every ten seconds.
 class Patience {
  public:
   explicit Patience(int signals) : signals_(signals) {}
-  // Whether to go on waiting, `waited` so far.
+  // Whether to go on waiting. `waited`: the time so far.
   bool operator()(const std::string& what, absl::Duration waited);
 
  private:
@@ -76,11 +78,11 @@ class Patience {
   absl::Duration next_line_ = absl::Seconds(1);
 };
 
-// Starts the program anew, as after a crash: its successor takes over interfaces, MACs and LID, and the others follow its new
-// queue pairs. It waits for the device, which may be gone for as long as somebody takes to load another driver.
+// Restarts the program by executing itself, as after a crash: the new image takes over interfaces, MACs and LID, and the peers
+// follow its new queue pairs. It waits for the device, which may be missing for as long as an operator reloads its driver.
 class FreshStart {
  public:
-  // As main got them; `wait_flag` is added for the successor: "--wait_for_hca".
+  // `argc` and `argv` as main got them. `wait_flag` ("--wait_for_hca") is added for the new image.
   FreshStart(int argc, char** argv, const char* wait_flag);
   [[noreturn]] void operator()(const std::string& why);
 

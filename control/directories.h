@@ -9,9 +9,9 @@
 
 namespace eoib {
 
-// Makes the directory `path` and those above it that are missing, all with `mode` (less the umask). Succeeds if it is there.
+// Like mkdir -p: makes `path` and its missing parents, all with `mode` (less the umask).
 absl::Status MakeDirectories(const std::string& path, mode_t mode);
-// "/run/eoib" of "/run/eoib/eoibd.ctl"; "." of a bare name; "/" of "/name".
+// The directory part: "/run/eoib" for "/run/eoib/eoibd.ctl", "." for a bare name, "/" for "/name".
 std::string DirectoryOf(const std::string& path);
 
 }  // namespace eoib

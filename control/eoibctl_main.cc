@@ -1,5 +1,5 @@
-// eoibctl: asks a running program of ours through its control socket. Exit status: 0 done, 1 no answer, 2 the command was
-// refused or failed.
+// eoibctl: the operator's tool. It sends one command to a running program through its control socket and prints the answer.
+// Exit status: 0 done, 1 no answer, 2 the command was refused or failed.
 #include <gflags/gflags.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kNoAnswer = 1, kRefused = 2;
 constexpr absl::Duration kMonitorInterval = absl::Milliseconds(200);
-// If there is more already: the program has other things to do as well.
+// If more events wait already. Not zero, so that a flood of events does not take the agent's control thread.
 constexpr absl::Duration kMonitorPause = absl::Milliseconds(10);
 
 constexpr char kUsage[] =
@@ -60,7 +60,7 @@ int Print(const eoib::CommandReply& reply) {
   return reply.is_error ? kRefused : 0;
 }
 
-// The program's answer. Without one it says so.
+// The program's answer; or nullopt, after printing why there is none.
 absl::optional<eoib::CommandReply> Call(const std::string& method, const std::vector<std::string>& arguments) {
   const std::string path = eoib::ControlSocketPath(Target(), FLAGS_rundir);
   const auto reply = eoib::CallCommand(path, method, arguments, absl::Seconds(FLAGS_timeout));
@@ -69,8 +69,8 @@ absl::optional<eoib::CommandReply> Call(const std::string& method, const std::ve
   return absl::nullopt;
 }
 
-// `fdb monitor VES`: asks again and again for what happened since, so that the program never waits for who watches. The first
-// line of an answer says where to go on: "more 2000" if there is more already, else "next 17".
+// `fdb monitor VES`: polls for new events, so that the agent never waits for a slow reader. The first line of an answer gives
+// the number of the next event: "more 2000" if there are further events already, else "next 17".
 int Monitor(const std::vector<std::string>& ves) {
   for (std::vector<std::string> arguments = ves;;) {
     const absl::optional<eoib::CommandReply> reply = Call("fdb/monitor", arguments);
@@ -84,10 +84,11 @@ int Monitor(const std::vector<std::string>& ves) {
   }
 }
 
-// `fdb show`: where an answer has a line "more: fdb show blue 7 02:00:00:00:00:0a", what that command shows.
+// `fdb show`: replaces a line "more: fdb show blue 7 02:00:00:00:00:0a" in an answer by the answer to that command. The agent
+// sends a large FDB in parts, so that one command does not keep it busy for long.
 int ShowFdb(const std::vector<std::string>& arguments) {
   absl::optional<std::vector<std::string>> next = arguments;
-  std::string rest;  // of the answers, behind where the next one belongs
+  std::string rest;  // the parts of answers not yet printed
   while (next.has_value()) {
     const absl::optional<eoib::CommandReply> reply = Call("fdb/show", *next);
     if (!reply.has_value()) return kNoAnswer;
@@ -130,7 +131,7 @@ int Ask(std::string method, std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsage);
-  // gflags puts what follows "--" before the other arguments, so it is kept away from it.
+  // Hide "--" and what follows from gflags, which would move it before the other arguments.
   char** const options_end =
       std::find_if(argv, argv + argc, [](const char* argument) { return argument == std::string("--"); });
   std::vector<std::string> literal(std::min(options_end + 1, argv + argc), argv + argc);

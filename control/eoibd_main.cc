@@ -1,7 +1,7 @@
-// eoibd: the agent. One process for each host and HCA port.
+// eoibd: the agent. One process for each HCA port of a host.
 //
-// Linked twice from this file: eoibd with the software HCA, eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA), which shows that
-// nothing but this main knows that a software HCA exists.
+// This file is linked twice: into eoibd with the software HCA, and into eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA). The
+// second proves that no code outside this main depends on the software HCA.
 
 #include <gflags/gflags.h>
 #include <sys/stat.h>
@@ -70,7 +70,7 @@ absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, T
   return vport;
 }
 
-// A port with nothing behind it: a place in the VES to look at, for trying a configuration out.
+// A port without an interface, for trying out a configuration. It discards the frames that it gets.
 VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   VPort vport;
   vport.config = config;

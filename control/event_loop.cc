@@ -15,14 +15,14 @@
 namespace eoib {
 namespace {
 
-// As many as one round takes; the others are ready in the next.
+// Further ready descriptors are served in the next round.
 constexpr size_t kEventsPerRound = 64;
 
 }  // namespace
 
 EventLoop::EventLoop(const Clock* clock)
     : clock_(clock), epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  // Without them no program of ours can start; both fail only for want of descriptors or memory.
+  // Both fail only for lack of descriptors or memory, at the start of a program that cannot run without them.
   EOIB_CHECK(epoll_.valid() && wake_.valid());
   EOIB_CHECK(Add(wake_.get(), EPOLLIN, [this](uint32_t) {
                uint64_t count;
@@ -108,7 +108,7 @@ absl::Time EventLoop::NextTimer() const {
   return next;
 }
 
-// Rounded up: waking before the time would spin through its last millisecond.
+// Rounded up: rounded down, the loop would spin through the last millisecond before a timer.
 int EventLoop::WaitMilliseconds(absl::Time deadline) const {
   if (deadline == absl::InfiniteFuture()) return -1;
   const absl::Duration wait = deadline - clock_->Now();
@@ -122,7 +122,7 @@ void EventLoop::RunDescriptors(int timeout) {
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
   for (int i = 0; i < count; ++i) {
     const auto found = descriptors_.find(events[i].data.fd);
-    // An earlier callback of this round may have removed it, or put another descriptor of its number in its place.
+    // An earlier callback in this round may have removed it, or added a new descriptor with the same number.
     if (found == descriptors_.end() || found->second->added_in_round == round_) continue;
     const std::shared_ptr<Descriptor> descriptor = found->second;  // lives through its own removal
     descriptor->callback(events[i].events);
@@ -141,7 +141,7 @@ void EventLoop::RunPosted() {
 void EventLoop::RunTimers() {
   const absl::Time now = clock_->Now();
   const TimerId last = last_timer_;
-  // From the front each time: a callback may cancel any other.
+  // From the front each time, because a callback may cancel any timer. Timers above `last` were added in this round.
   for (auto timer = timers_.begin(); timer != timers_.end() && timer->first.first <= now;) {
     if (timer->first.second > last) {
       ++timer;

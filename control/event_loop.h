@@ -1,4 +1,4 @@
-// EventLoop: what a control thread waits in.
+// EventLoop: the epoll loop of a control thread, with timers and posted callbacks.
 #ifndef EOIB_CONTROL_EVENT_LOOP_H_
 #define EOIB_CONTROL_EVENT_LOOP_H_
 
@@ -19,10 +19,10 @@
 
 namespace eoib {
 
-// Calls back when a descriptor is ready, a time has come, or another thread has posted something. Descriptors and the clock
-// stay the caller's. All callbacks run on the thread that calls Run or RunOnce, one at a time; they may call everything here
-// except these two, and may remove themselves and each other: what is removed is not called any more. Only Post and Stop may be
-// called from other threads.
+// Calls back when a descriptor is ready, a timer expires, or another thread posts. The caller owns the descriptors and the
+// clock. All callbacks run on the thread that calls Run or RunOnce, one at a time. A callback may call everything here but
+// these two; it may remove itself and others, and a removed callback is not called any more. Other threads may call only Post
+// and Stop.
 class EventLoop {
  public:
   using Callback = std::function<void()>;
@@ -34,37 +34,37 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Level-triggered. Fails for a descriptor that epoll does not take, or that is there already. Remove before closing it.
+  // Level-triggered. Fails for a descriptor that epoll refuses or that was added already. Remove it before closing it.
   absl::Status Add(int fd, uint32_t events, FdCallback callback);
-  // Other events for a descriptor that is there.
+  // Changes the events of a descriptor that was added.
   absl::Status Modify(int fd, uint32_t events);
-  // Does nothing if the descriptor is not there.
+  // Does nothing if the descriptor was not added.
   void Remove(int fd);
 
-  // Once, not before `when` on the loop's clock; in the order of time, and of calls for the same time.
+  // Calls once, not before `when` on the loop's clock. Order: by time, then by order of these calls.
   TimerId CallAt(absl::Time when, Callback callback);
-  // For components that know themselves when they want to run: `callback` runs whenever the time that `next` gives has come.
-  // `next` is asked in each round; absl::InfiniteFuture(): not now.
+  // For components that track their own deadlines. Each round calls `next` and runs `callback` if the time that it returns has
+  // come. absl::InfiniteFuture() means no deadline.
   TimerId AddDeadline(DeadlineProvider next, Callback callback);
-  // Both kinds. Does nothing if the timer has run or is gone.
+  // For timers of both kinds. Does nothing if the timer has run or was cancelled.
   void Cancel(TimerId timer);
 
-  // From any thread: runs `callback` on the loop's thread, in the order of posting.
+  // From any thread: runs `callback` on the loop's thread, in the order of the posts.
   void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // One round: waits until something is ready, at the latest until `deadline` (a time that has passed: does not wait), and
-  // calls back what is. What the callbacks add runs in a later round.
+  // One round: waits until something is ready, but not beyond `deadline` (in the past: does not wait), and runs what is ready.
+  // What the callbacks add runs in a later round.
   void RunOnce(absl::Time deadline);
-  // Rounds until Stop.
+  // Runs rounds until Stop.
   void Run();
-  // From any thread, also before Run: Run returns after the round it is in.
+  // From any thread, also before Run. Run returns after its present round.
   void Stop();
 
   absl::Time Now() const { return clock_->Now(); }
 
  private:
   struct Descriptor {
-    uint64_t added_in_round;  // tells a descriptor from an earlier one of the same number
+    uint64_t added_in_round;  // distinguishes it from an earlier descriptor with the same number
     FdCallback callback;
   };
   struct Deadline {

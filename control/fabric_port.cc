@@ -19,10 +19,10 @@ namespace eoib {
 namespace {
 
 constexpr absl::Duration kRebuildAgain = absl::Seconds(1);
-// A P_Key that is not there is waited for by event. Not every driver raises one each time.
+// A P_Key that appears raises an event, but not every driver raises it each time; so also poll.
 constexpr absl::Duration kLookForPKeys = absl::Seconds(10);
 
-// A transaction ID that the SA has not seen from this port: a restarted agent must not take its predecessor's answers.
+// A random first transaction ID: a restarted agent must not accept answers to its predecessor's requests.
 uint64_t RandomTid() {
   std::random_device random;
   return static_cast<uint64_t>(random()) << 8 | 1;
@@ -80,6 +80,7 @@ absl::Status FabricPort::WatchDescriptors() {
   if (maker_ != nullptr) watch(maker_->fd(), [this] { maker_->Run(); });
   if (sa_ != nullptr) watch(sa_->fd(), [this] { sa_->Run(); });
   const int async_fd = hca_->context()->async_fd;
+  // RunAsyncEvents reads until there are no more events, and must not block then.
   fcntl(async_fd, F_SETFL, fcntl(async_fd, F_GETFL) | O_NONBLOCK);
   watch(async_fd, [this] { RunAsyncEvents(); });
   return status;
@@ -125,7 +126,7 @@ void FabricPort::Stop(std::function<void()> done) {
 
 // ---- The subnet -------------------------------------------------------------------------------------------------------
 
-// Events come in groups (a restarted subnet manager raises three), and are answered together, as deep as the deepest.
+// Events come in groups (a restarted subnet manager raises three). One refresh, as deep as the deepest, answers the group.
 void FabricPort::RunAsyncEvents() {
   RefreshDepth depth = RefreshDepth::kNone;
   bool fatal = false;
@@ -135,7 +136,7 @@ void FabricPort::RunAsyncEvents() {
     fatal |= event.event_type == IBV_EVENT_DEVICE_FATAL;
     hca_->verbs().ack_async_event(&event);
   }
-  // The kernel answers EIO for ever when it has taken the device away from its users (ib_uverbs_disassociate_ucontext).
+  // After the kernel has removed the device (ib_uverbs_disassociate_ucontext), each read fails with EIO.
   const int error = errno;
   if (fatal) return LoseHca(absl::StrCat(hca_->name(), " reports that it is lost"));
   if (error != EAGAIN && error != EINTR) return LoseHca(absl::StrCat(hca_->name(), " is gone: ", strerror(error)));
@@ -145,7 +146,7 @@ void FabricPort::RunAsyncEvents() {
 void FabricPort::LoseHca(const std::string& why) {
   LogWarning(why);
   lost_ = why;
-  loop_->Remove(hca_->context()->async_fd);  // which is readable from now on
+  loop_->Remove(hca_->context()->async_fd);  // it stays readable, and the loop would spin
   rebuild_again_at_ = absl::InfiniteFuture();
   running_ = false;
   for (PartitionMember* member : members_) member->OnPortDown(why);
@@ -171,14 +172,14 @@ void FabricPort::Refresh(RefreshDepth depth) {
     const std::string why = PortTrouble(*port);
     LogWarning(absl::StrCat(hca_->name(), ": ", why));
     for (PartitionMember* member : members_) member->OnPortDown(why);
-    return;  // it will be told when it is active again
+    return;  // an event comes when the port is active again
   }
   if (depth >= RefreshDepth::kNormal) handles_->Renew();
   for (PartitionMember* member : members_) member->Refresh(depth);
   if (subscriptions_ != nullptr) subscriptions_->Renew();
 }
 
-// The worker stops for a millisecond meanwhile; what arrives waits in the interfaces and the remaining queue pairs.
+// The worker pauses for about a millisecond. Frames that arrive wait in the interfaces and in the other queue pairs.
 void FabricPort::RebuildMembers() {
   rebuild_again_at_ = absl::InfiniteFuture();
   std::vector<PartitionMember*> concerned;
@@ -206,7 +207,7 @@ void FabricPort::WaitForPKeys() {
   if (waits) rebuild_again_at_ = std::min(rebuild_again_at_, clock_->Now() + kLookForPKeys);
 }
 
-// A queue pair that fails as soon as it is made must not keep the worker stopped.
+// At most once per kRebuildAgain: a queue pair that fails as soon as it is made must not keep the worker paused.
 void FabricPort::RebuildSoon() {
   if (running_) rebuild_again_at_ = std::min(rebuild_again_at_, std::max(clock_->Now(), rebuilt_at_ + kRebuildAgain));
 }
@@ -225,6 +226,7 @@ void FabricPort::RetryRebuild() {
 }
 
 void FabricPort::OnNotice(const Notice& notice) {
+  // Only traps of the subnet manager concern paths and groups.
   if (!running_ || !notice.generic || notice.producer != Notice::kProducerClassManager) return;
   for (PartitionMember* member : members_) member->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
 }

@@ -1,9 +1,9 @@
-// FabricPort: one HCA port and what those who have queue pairs on it share: a protection domain, address handles, the SA
-// client, subscriptions. It hears what happens to the port and the subnet, and tells its members how much of what they know is
-// void.
+// FabricPort: one HCA port, and what its members (VESes, IPoIB channels) share: a protection domain, address handles, the SA
+// client, subscriptions. It receives the events of the port and the subnet, and tells the members how deeply to refresh
+// (refresh_depth.h).
 //
-// Control thread (whoever runs the EventLoop). Workers are outside: they are paused through a WorkerControl while queue pairs
-// are made anew.
+// Control thread, which runs the EventLoop. Workers are outside; FabricPort pauses them through a WorkerControl while it
+// replaces queue pairs.
 #ifndef EOIB_CONTROL_FABRIC_PORT_H_
 #define EOIB_CONTROL_FABRIC_PORT_H_
 
@@ -28,7 +28,7 @@ namespace eoib {
 
 class FabricPort {
  public:
-  // What members work with.
+  // The shared parts, for the members. FabricPort owns them, but for the clock.
   struct Tools {
     Hca* hca = nullptr;
     ibv_pd* pd = nullptr;
@@ -37,17 +37,17 @@ class FabricPort {
     HandleMaker* maker = nullptr;  // null on InfiniBand
     const Clock* clock = nullptr;
   };
-  // How to hold the data path still. The default is for programs whose data path is the control thread.
+  // Pauses the data path. The default is for programs whose data path runs on the control thread.
   struct WorkerControl {
     std::function<void()> pause = [] {};
-    // While it is paused: `member` has another queue pair, or none.
+    // Called while paused: `member` has a new queue pair, or none.
     std::function<absl::Status(PartitionMember* member)> rebuilt = [](PartitionMember*) { return absl::OkStatus(); };
     std::function<void()> resume = [] {};
   };
 
   // `loop` and `clock` outlive the object.
   static absl::StatusOr<std::unique_ptr<FabricPort>> Open(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock);
-  // All members are gone by then.
+  // The members have been destroyed before.
   ~FabricPort();
   FabricPort(const FabricPort&) = delete;
   FabricPort& operator=(const FabricPort&) = delete;
@@ -55,24 +55,24 @@ class FabricPort {
   const Tools& tools() const { return tools_; }
   Hca* hca() const { return hca_.get(); }
 
-  // Before Start. Members are told, and stopped, in the order in which they were added.
+  // Before Start. Events and stops go to the members in the order in which they were added.
   void Add(PartitionMember* member) { members_.push_back(member); }
   void Remove(PartitionMember* member);
   void SetWorker(WorkerControl worker) { worker_ = std::move(worker); }
-  // `on_fatal` hears, from the loop and once, that the HCA is lost: only a program made anew can go on. Before Start.
+  // The loop calls `on_fatal` once when the HCA is lost; only a restart of the program helps. Call before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
 
   // Members join their groups.
   void Start();
-  // Members leave them; `done` is called, from the loop, when the SA has been told.
+  // Members leave their groups. The loop calls `done` when the SA has answered or given up.
   void Stop(std::function<void()> done);
 
-  // A member found that its queue pair is lost. It NeedsRebuild, and is rebuilt when it may be.
+  // A member found that its queue pair is lost. Rebuilds it soon, at most once a second.
   void RebuildSoon();
 
   // Text for the operator: the port, a capture, subscriptions.
   std::string Show() const;
-  // hca, capture/start, capture/stop. The registry must not be asked after the object is gone.
+  // hca, capture/start, capture/stop. The registry must not run them after the object is gone.
   void RegisterCommands(CommandRegistry* registry);
 
  private:
@@ -109,9 +109,9 @@ class FabricPort {
   WorkerControl worker_;
   std::vector<PartitionMember*> members_;
   bool running_ = false;                                  // between Start and Stop
-  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or there is no P_Key to make one for
+  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or a member waits for its P_Key
   absl::Time rebuilt_at_ = absl::InfinitePast();
-  std::string lost_;  // why the HCA is
+  std::string lost_;  // why the HCA is lost; empty: it is not
   std::vector<int> watched_;
   std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
   std::vector<EventLoop::TimerId> timers_;

@@ -15,11 +15,11 @@ namespace {
 using Arguments = CommandRegistry::Arguments;
 using Text = absl::StatusOr<std::string>;
 
-// An answer of `fdb/show` has as many entries of a VES at most.
+// The most entries of one VES in an answer to `fdb/show`: the control thread must not be busy with one command for long.
 constexpr size_t kMostRows = 50'000;
-// An answer of `fdb/monitor` has as many events at most.
+// The most events in an answer to `fdb/monitor`.
 constexpr size_t kMostEvents = 2000;
-// And at first those that were before.
+// The number of past events in the first answer to `fdb/monitor`.
 constexpr uint64_t kHistory = 20;
 static_assert(kHistory <= Fdb::kRecentEvents);
 constexpr size_t kMostHolders = 50;
@@ -72,7 +72,7 @@ absl::StatusOr<const VPort*> FindVPort(const Ves& ves, const std::string& name) 
       absl::StrCat("VES ", ves.config().name, " has no vPort \"", name, "\" here; there is: ", absl::StrJoin(names, ", ")));
 }
 
-// No frame of another VLAN reaches the port, so an entry there would be a hole.
+// The port gets no frame of a VLAN that it does not carry, so an entry there would black-hole its frames.
 absl::Status CheckCarries(const Ves& ves, const VPort& vport, Vid vid) {
   VlanSet carried;
   for (uint16_t i = 0; i <= Vid::kMax; ++i) {
@@ -104,7 +104,7 @@ Text Flush(Ves* ves, const Arguments& arguments) {
   return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
-// From the beginning, or from where an answer before has ended.
+// From the start, or after the last entry of the previous answer.
 Text ShowFrom(Ves* ves, const Arguments& arguments) {
   if (arguments.size() == 1) return ShowFdb(*ves);
   if (arguments.size() == 2)
@@ -153,7 +153,7 @@ std::string ShowFrozen(const Ves& ves) {
   return text;
 }
 
-// The first line says where to go on, and whether there is more already, so that what follows can be shown as it is.
+// The first line gives the number of the next event and whether there are more already; the rest is text to print.
 Text Monitor(Ves* ves, const Arguments& arguments) {
   ves->fdb()->Watch();
   const FdbEvents& events = ves->fdb()->events();

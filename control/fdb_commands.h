@@ -1,5 +1,4 @@
-// What an operator can ask of and do to the forwarding databases of an agent: fdb/show, stats, frozen, flush, thaw, add, del,
-// monitor.
+// The operator's commands on the forwarding databases of an agent: fdb/show, stats, frozen, flush, thaw, add, del, monitor.
 #ifndef EOIB_CONTROL_FDB_COMMANDS_H_
 #define EOIB_CONTROL_FDB_COMMANDS_H_
 
@@ -12,7 +11,7 @@
 
 namespace eoib {
 
-// VESes by name; an error says which there are. All of them with an empty name.
+// Finds VESes by name. An empty name finds all; the error for an unknown name lists them.
 class VesFinder {
  public:
   virtual ~VesFinder() = default;
@@ -22,11 +21,11 @@ class VesFinder {
 // `finder` outlives the commands.
 void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry);
 
-// Text for the operator: limits, counters and who holds how much; an event in words; a table of the entries.
+// Text for the operator: ShowFdbStats has limits, counters and entries per vPort; Describe puts an event into words.
 std::string ShowFdbStats(const Ves& ves);
 std::string Describe(const FdbEvent& event, const Ves& ves);
-// Of the entries behind `after`; if there are many, the last line is the command for the next ones, "more: fdb show blue 7
-// 02:00:00:00:00:0a": an agent is not to be busy with one question for long.
+// A table of the entries after `after`. If there are many, the last line names the command for the rest, "more: fdb show blue
+// 7 02:00:00:00:00:0a", so that one command does not keep the agent busy for long.
 std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after = absl::nullopt);
 
 }  // namespace eoib

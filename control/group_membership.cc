@@ -11,15 +11,15 @@ namespace {
 
 const absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(16);
-// A member that is refused three times, within 300 ms, is none any more.
+// Three refusals, within 300 ms, end a membership: a restarted SM may refuse until a full member has created the group again.
 const absl::Duration kForgiven = 2 * kFirstBackoff;
 
-// What joins a group that exists; RFC 4391 §5 does the same for IPoIB's broadcast group.
+// To join an existing group; as RFC 4391 §5 does for IPoIB's broadcast group.
 constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
-// What creates one (IBA 1.4 §15.2.5.17.2), with the MTU and rate that this port has.
+// To create a group (IBA 1.4 §15.2.5.17.2), with the MTU and rate of this port.
 constexpr uint64_t kCreateMask = kJoinMask | mcm::kQKey | mcm::kMtuSelector | mcm::kMtu | mcm::kTrafficClass |
                                  mcm::kRateSelector | mcm::kRate | mcm::kSl | mcm::kFlowLabel | mcm::kHopLimit | mcm::kScope;
-// RFC 1700's default, and the kernel's. A GRH with hop limit 1 is not to be routed; what has 0 may not be sent as IP at all.
+// The default of RFC 1700 and of the kernel. On RoCE the hop limit is IP's: with 1 a packet is not routed, with 0 not sent.
 constexpr uint8_t kEthernetHopLimit = 64;
 
 std::string TooLarge(int group_mtu, int port_mtu) {
@@ -60,7 +60,7 @@ void GroupMembership::Renew() {
 }
 
 void GroupMembership::OnCreated() {
-  if (joined_.has_value() && trouble_.empty()) return;  // it is our own doing, or was there before
+  if (joined_.has_value() && trouble_.empty()) return;  // we created it, or it existed before
   AskSoon();
 }
 
@@ -92,7 +92,7 @@ void GroupMembership::Rebind(UdEndpoint* endpoint, PKey pkey) {
   options_.pkey = pkey;
   const absl::optional<Mlid> before = std::exchange(attached_, absl::nullopt);
   if (endpoint_ == nullptr || !before.has_value() || !joined_.has_value()) return;
-  // What fails here is tried again, and told, when the SA has answered.
+  // If this fails, Adopt tries again and reports it when the SA has answered the following Renew.
   if (endpoint_->SetQKey(joined_->qkey).ok() && endpoint_->Attach(options_.mgid, *before).ok()) attached_ = before;
 }
 
@@ -117,7 +117,7 @@ McMemberRecord GroupMembership::BaseRecord(const HcaPortInfo& port) const {
   const GroupParameters& parameters = options_.parameters;
   record.qkey = options_.qkey;
   record.mtu = parameters.mtu.has_value() ? MtuCode(*parameters.mtu) : port.mtu;
-  record.rate = port.ethernet_link_layer ? 0 : port.rate;  // there it would be a limit that not every HCA can keep
+  record.rate = port.ethernet_link_layer ? 0 : port.rate;  // 0: no limit; not every RoCE HCA can enforce a static rate
   record.sl = parameters.sl;
   record.traffic_class = parameters.traffic_class;
   record.hop_limit = HopLimit(parameters, port.ethernet_link_layer);
@@ -145,7 +145,7 @@ void GroupMembership::Request(bool create) {
   if (!fits.ok() && (create || sa_ == nullptr)) return Fail(fits);
   if (sa_ == nullptr) return Adopt(BaseRecord(*port));
   asking_ = true;
-  // A speed that has no code (of a port that is newer than this program): the SA may choose.
+  // If the port's speed has no rate code that we know (a newer HCA), leave the rate to the SA.
   const McMemberRecord record = BaseRecord(*port);
   const uint64_t create_mask = IsRateCode(record.rate) ? kCreateMask : kCreateMask & ~(mcm::kRateSelector | mcm::kRate);
   sa_->Join(record, create ? create_mask : kJoinMask,
@@ -165,7 +165,8 @@ void GroupMembership::Answered(bool create, uint64_t attempt, absl::StatusOr<McM
   Explain(answer.status(), attempt);
 }
 
-// Asks what group it is that does not take us. Whatever comes, we are refused.
+// Reads the group's record to explain the refusal: an SA refuses a port with a smaller MTU without saying so. The answer does
+// not change the refusal.
 void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
   McMemberRecord record;
   record.mgid = options_.mgid;
@@ -184,15 +185,15 @@ void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
   });
 }
 
-// An SM that does not answer may come back and know us; one that goes on refusing does not. For a limited member a restarted SM
-// has no group to join until a full member has created it.
+// A refusal counts as a loss of the group only if it is repeated (kForgiven). A restarted SM has no group for a limited member
+// to join until a full member has created it; and an SM that is silent may come back and still know us.
 void GroupMembership::Refused(const absl::Status& why) {
   if (backoff_ > kForgiven) Forget();
   refused_ = true;
   Fail(why);
 }
 
-// What a group that we can use has, whoever says otherwise.
+// Whether the record is valid and this port can use the group. The SA's answer is input from the wire: trust none of it.
 absl::Status GroupMembership::Check(const McMemberRecord& record) const {
   const int mtu = MtuBytes(record.mtu);
   if (mtu == 0) return absl::InternalError(absl::StrCat("the group's record has MTU code ", record.mtu, ", which is none"));
@@ -214,8 +215,8 @@ absl::Status GroupMembership::Check(const McMemberRecord& record) const {
   return absl::OkStatus();
 }
 
-// RFC 4391 §10: "The MGID MUST use the same P_Key, Q_Key, SL, MTU, and HopLimit as those used in the broadcast-GID." SL and hop
-// limit are for who sends to take from the record.
+// RFC 4391 §10: "The MGID MUST use the same P_Key, Q_Key, SL, MTU, and HopLimit as those used in the broadcast-GID." SL and
+// hop limit are not checked: a sender takes them from this record.
 absl::Status GroupMembership::CheckLike(const McMemberRecord& record) const {
   if (IsConstitution()) return absl::OkStatus();
   if (record.qkey != options_.like->qkey) {
@@ -229,7 +230,7 @@ absl::Status GroupMembership::CheckLike(const McMemberRecord& record) const {
   return absl::OkStatus();
 }
 
-// A failure leaves the membership as it was, unless it goes on.
+// A failure leaves an existing membership as it was; repeated refusals end it (Refused).
 void GroupMembership::Adopt(const McMemberRecord& record) {
   if (sa_ != nullptr) {
     if (const absl::Status unfit = Check(record); !unfit.ok()) return Refused(unfit);
@@ -260,7 +261,7 @@ absl::Status GroupMembership::PutIntoEffect(const McMemberRecord& record) {
     attached_.reset();
   }
   if (attached_ == record.mlid) return absl::OkStatus();
-  // HCAs know an attachment by its MGID: to detach from the former MLID afterwards would undo what was attached meanwhile.
+  // Detach first: HCAs identify an attachment by its MGID, so a later detach from the former MLID would undo the new one.
   const absl::optional<Mlid> before = std::exchange(attached_, absl::nullopt);
   if (before.has_value()) endpoint_->Detach(options_.mgid, *before).IgnoreError();
   status = endpoint_->Attach(options_.mgid, record.mlid);
@@ -277,7 +278,7 @@ void GroupMembership::Fail(const absl::Status& why) {
     LogWarning(absl::StrCat("join ", options_.what, " ", options_.mgid.ToString(), ": ", why.message(), "; will go on trying"));
   }
   trouble_ = std::string(why.message());
-  // Who waited for an answer in vain has not pressed the SA, and wants to be there when it comes back.
+  // A timeout put no load on the SA; do not back off, to be back as soon as the SA is.
   if (absl::IsDeadlineExceeded(why)) backoff_ = kFirstBackoff;
   retry_at_ = clock_->Now() + backoff_;
   backoff_ = std::min(backoff_ * 2, kLastBackoff);

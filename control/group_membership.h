@@ -1,13 +1,13 @@
-// GroupMembership: this port's membership in one multicast group, and what its record says.
+// GroupMembership: this port's membership in one multicast group, and the parameters from the group's record.
 //
-// One group of each partition is its constitution (a VES's flood group, IPoIB's broadcast group: RFC 4391 §5): Q_Key, MTU, SL,
-// rate, traffic class and hop limit of all that is sent there come from its record. The first full member creates it;
-// everybody else joins what is there. Both may happen at once on several hosts: all ask for the same parameters, so whoever
-// comes second joins. Other groups are created like the constitution (§10), or have to exist for who only sends to them. A
-// limited member cannot create a group (its P_Key would be the group's) and waits for a full one. What the record says is
-// checked before it is believed, and a refusal is explained, for which the group is asked for: an SA refuses a port whose MTU
-// or rate is below the group's without saying so. A refused join is repeated after 100 ms, doubling up to 16 s, and at once
-// when the subnet says that the group is there; an unanswered one after 100 ms.
+// One group of each partition is its constitution: a VES's flood group, or IPoIB's broadcast group (RFC 4391 §5). Its record
+// sets Q_Key, MTU, SL, rate, traffic class and hop limit of everything that is sent in the partition. The first full member
+// creates it, and all others join it. If several hosts create it at once, they ask for the same parameters, so the later ones
+// join. Other groups are created with the constitution's parameters (§10). A limited member cannot create a group, because the
+// group would get its P_Key; it waits for a full member.
+//
+// A refused join is retried after 100 ms, doubling up to 16 s, and at once when the subnet reports the group; an unanswered
+// one after 100 ms.
 //
 // Control thread only.
 #ifndef EOIB_CONTROL_GROUP_MEMBERSHIP_H_
@@ -30,66 +30,66 @@
 
 namespace eoib {
 
-// Of the groups that `parameters` make, and on an Ethernet link layer of all paths. There it is 1 at least.
+// The hop limit of a group made with `parameters`. On an Ethernet link layer it applies to all paths, and is at least 1.
 uint8_t HopLimit(const GroupParameters& parameters, bool ethernet_link_layer);
 
 class GroupMembership {
  public:
   struct Options {
     Mgid mgid;
-    PKey pkey;  // as in the port's table: full or limited
-    QKey qkey;  // this and what follows: for a group that has to be created
+    PKey pkey;  // as in the port's P_Key table: full or limited member
+    QKey qkey;  // this and `parameters`: used if we create the group
     GroupParameters parameters;
-    // Another group than the constitution, whose record is here: it is created like that one, and one that differs from it in
-    // Q_Key or has a smaller MTU is refused.
+    // For a group other than the constitution: the constitution's record. The group is created with the same parameters; a
+    // group with another Q_Key or a smaller MTU is refused.
     absl::optional<McMemberRecord> like;
     uint8_t join_state = kFullMember;  // or kNonMember, kSendOnlyNonMember; only a full member creates
     bool may_create = true;
-    const char* what = "flood group";         // in messages
-    bool quiet = false;                       // a refusal is nothing that an operator has to know of
+    const char* what = "flood group";         // its name in messages
+    bool quiet = false;                       // do not log failures
     std::function<void()> on_failed = [] {};  // a join was refused or not answered
   };
-  // What the record says, for the forwarder and the ports.
+  // The group's parameters, for the forwarder and the ports.
   struct Joined {
     AhIndex ah;
     Mlid mlid;
     QKey qkey;
-    int mtu_bytes;  // of the group: a UD payload, so the header of the encapsulation and what it carries
+    int mtu_bytes;  // of the group: the UD payload, so encapsulation header and frame
     McMemberRecord record;
   };
   using OnChange = std::function<void(const absl::optional<Joined>&)>;
 
-  // `sa` is null on an Ethernet link layer, which has none: the group is then what the options say it is, for each member by
-  // itself. All pointers outlive the object. `on_change` hears of each join, and of the loss of the group (nothing).
+  // `sa` is null on an Ethernet link layer: there is no SA, and the options alone set the group's parameters. All pointers
+  // outlive the object. `on_change` is called after each join, and with nullopt when the group is lost.
   GroupMembership(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint,
                   const Clock* clock, OnChange on_change);
   ~GroupMembership();
 
-  // Joins, or joins again: the SM may have forgotten us. Membership that is confirmed unchanged stays as it is, without a gap.
+  // Joins, or joins again because the SM may have forgotten us. A membership that the SA confirms continues without a gap.
   void Join();
-  // The same, and puts address handle and attachment into effect anew: the link was away, a LID changed.
+  // As Join, and replaces the address handle and the attachment: after a link that was down, or a LID change.
   void Renew();
-  // The subnet says that the group was created, or deleted.
+  // The subnet reported that the group was created, or deleted.
   void OnCreated();
   void OnDeleted();
-  // The port went down: the SM forgets us. Attached QPs stay attached.
+  // The port went down, so the SM forgets us. Attached QPs stay attached.
   void Lost(absl::string_view why);
-  // Another queue pair takes the former one's place, with that P_Key; null: there is none now, Lost with a reason comes before.
-  // It is attached at once if the former one was; Renew follows.
+  // Replaces the queue pair; the new one has that P_Key. It is attached at once if the former one was; Renew follows. Null:
+  // there is no queue pair now; call Lost with a reason before.
   void Rebind(UdEndpoint* endpoint, PKey pkey);
-  // Detaches and tells the SA; `done` is called when it has answered or given up: at once, if there is nobody to tell. It may
-  // destroy this object.
+  // Detaches and leaves the group. Calls `done` when the SA has answered or given up; at once if there is no SA to tell.
+  // `done` may destroy this object.
   void Leave(std::function<void()> done);
 
-  // Repeats what is due.
+  // Retries a join that is due.
   void Run();
   absl::Time NextDeadline() const { return retry_at_; }
 
   const absl::optional<Joined>& joined() const { return joined_; }
-  // Not joined, and the SA had no group, or none for us, when it was asked last. An SA that does not answer refuses nothing.
+  // Not joined, and the SA's last answer was a refusal. A timeout is no refusal.
   bool refused() const { return refused_ && !joined_.has_value(); }
   const Mgid& mgid() const { return options_.mgid; }
-  // Why there is no membership, for `eoibctl show`.
+  // Why there is no membership, or why renewing it failed; for `eoibctl show`.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -122,10 +122,10 @@ class GroupMembership {
   absl::optional<Mlid> attached_;
   std::string trouble_ = "not asked yet";
   bool leaving_ = false;
-  bool renew_ = false;    // attach again though the MLID is the same
-  bool asking_ = false;   // the SA has our question
-  bool again_ = false;    // and a refusal may be from before the group was created
-  bool asked_ = false;    // the SA may have made us a member
+  bool renew_ = false;    // attach again, even if the MLID is the same
+  bool asking_ = false;   // a request to the SA is pending
+  bool again_ = false;    // and its refusal may predate the group's creation: ask again
+  bool asked_ = false;    // the SA may count us as a member
   bool refused_ = false;  // by the last answer
   uint64_t attempt_ = 0;  // answers to earlier attempts are stale
   absl::Duration backoff_;

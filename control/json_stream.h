@@ -1,4 +1,4 @@
-// Finds the ends of JSON texts in a stream that has no framing.
+// JsonStream: finds where each JSON object ends in a stream without framing.
 #ifndef EOIB_CONTROL_JSON_STREAM_H_
 #define EOIB_CONTROL_JSON_STREAM_H_
 
@@ -11,19 +11,19 @@
 
 namespace eoib {
 
-// Collects bytes and cuts them into objects by counting brackets outside strings; each byte is looked at once. Whether an
-// object is valid JSON is for a parser to say: of a stream that is valid, every cut is right. Not thread-safe; owns its bytes.
+// Collects bytes and cuts them into objects by counting brackets outside strings. It looks at each byte once. In a valid
+// stream every cut is right; whether an object is valid JSON is for a parser to decide. Not thread-safe; owns its bytes.
 class JsonStream {
  public:
-  // Far above what requests need, and low enough that recursive code survives whatever comes out of here.
+  // More than requests need, and little enough for recursive parsers of the objects.
   static constexpr size_t kMaxDepth = 16;
 
   // `limit` bounds the bytes of one object.
   explicit JsonStream(size_t limit) : limit_(limit) {}
 
   void Append(absl::string_view bytes);
-  // The next whole object; nullopt if it has not all arrived. kInvalidArgument if the stream is not a sequence of objects or
-  // one is nested too deeply, kResourceExhausted if one is longer than the limit. After an error the stream is dead and repeats
+  // The next whole object; nullopt if it has not arrived completely. kInvalidArgument if the stream is not a sequence of
+  // objects or one is nested too deeply, kResourceExhausted if one is longer than the limit. After an error every call returns
   // it.
   absl::StatusOr<absl::optional<std::string>> Next();
 
@@ -35,8 +35,8 @@ class JsonStream {
 
   size_t limit_;
   std::string buffer_;
-  size_t begin_ = 0;    // of the current object in buffer_; what is before it has been handed out
-  size_t scanned_ = 0;  // end of what the scanner has seen; >= begin_
+  size_t begin_ = 0;    // of the current object in buffer_; the bytes before it have been returned
+  size_t scanned_ = 0;  // end of the scanned bytes; >= begin_
   size_t depth_ = 0;    // open brackets and braces
   bool in_string_ = false;
   bool escaped_ = false;  // the last byte was a backslash inside a string

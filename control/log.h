@@ -1,4 +1,4 @@
-// Log lines of the programs: to standard error, one line each, in the operator's notation. Never called for a frame.
+// Log lines to standard error, in the operator's notation. The data path never logs.
 #ifndef EOIB_CONTROL_LOG_H_
 #define EOIB_CONTROL_LOG_H_
 
@@ -9,17 +9,17 @@
 
 namespace eoib {
 
-// "2026-11-20T23:30:00.123Z eoibd info: text". Thread-safe: one write a line.
+// "2026-11-20T23:30:00.123Z eoibd info: text". Thread-safe: one write(2) for each line.
 void LogInfo(absl::string_view text);
 void LogWarning(absl::string_view text);
 // The name at the head of each line; default "eoib". Before the first thread starts.
 void SetLogProgram(absl::string_view name);
 
-// Lets `burst` lines through, then one each `interval`. One thread.
+// Rate limit: `burst` lines, then one for each `interval`. One thread.
 class LogLimiter {
  public:
   LogLimiter(const Clock* clock, int burst, absl::Duration interval);
-  // *suppressed, if given, is how many were refused since the last that was let through.
+  // Whether a line may be logged. If so, sets *suppressed (if given) to the number refused since the last one.
   bool Allow(int* suppressed = nullptr);
 
  private:

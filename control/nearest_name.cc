@@ -8,7 +8,7 @@
 namespace eoib {
 namespace {
 
-// No name is longer; the cost of a comparison is bounded whatever an operator's file holds.
+// No known name is longer. Bounds the cost of a comparison, whatever is in an operator's file.
 constexpr size_t kLongest = 64;
 
 char Fold(char c) { return c == '-' ? '_' : absl::ascii_tolower(c); }

@@ -9,11 +9,11 @@
 
 namespace eoib {
 
-// The Levenshtein distance, without regard to case; '-' and '_' are the same.
+// The Levenshtein distance, ignoring case and taking '-' and '_' for the same.
 size_t EditDistance(absl::string_view a, absl::string_view b);
 
-// The name that somebody who wrote `text` probably meant: the nearest one, the first of equals, if it is near enough that at
-// least half of it is right; else "".
+// The known name that `text` was probably meant to be: the nearest one (of several, the first), if at least half of it is
+// right; else "".
 std::string NearestName(absl::string_view text, const std::vector<std::string>& names);
 
 }  // namespace eoib

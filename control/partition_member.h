@@ -1,8 +1,9 @@
-// PartitionMember: what has a queue pair in a partition of an HCA port, as FabricPort sees it: a VES, an IPoIB interface.
+// PartitionMember: the interface through which FabricPort drives the users of an HCA port that have a queue pair in a
+// partition: VESes and IPoIB interfaces.
 //
-// A queue pair is made for an index of the P_Key table and a GID. When one of them changes, or the queue pair is lost, the
-// member is rebuilt in place, and what it knows of its peers stays. Without a P_Key it has no queue pair, and waits for the
-// P_Key to come (back): a subnet manager may be slower to boot than this host.
+// A queue pair is bound to an index in the P_Key table and to a GID. When one of them changes, or the queue pair is lost,
+// FabricPort rebuilds the member in place; the member keeps what it learned about its peers. A member whose P_Key is not in
+// the table has no queue pair and waits: the subnet manager may boot later than this host.
 //
 // Control thread. Rebuild only while no worker runs.
 #ifndef EOIB_CONTROL_PARTITION_MEMBER_H_
@@ -27,25 +28,25 @@ class PartitionMember {
 
   // Joins its groups.
   virtual void Start() = 0;
-  // Leaves its groups; `done` is called when the SA knows or does not answer. No worker runs any more.
+  // Leaves its groups. Calls `done` when the SA has answered or given up. The worker has stopped before.
   virtual void Stop(std::function<void()> done) = 0;
-  // Periodic work, at NextDeadline at the latest.
+  // Periodic work; call it when NextDeadline has come.
   virtual void Run() = 0;
   virtual absl::Time NextDeadline() const = 0;
 
-  // What happened to the HCA port. Of a refresh this is the part that the worker need not stop for.
+  // An event of the HCA port. Refresh runs beside the worker; Rebuild is the part for which the worker pauses.
   virtual void Refresh(RefreshDepth depth) = 0;
   virtual void OnPortDown(absl::string_view why) = 0;
-  // The subnet reports trap `trap` about `gid`.
+  // The subnet sent trap `trap` about `gid`.
   virtual void OnNotice(SmTrap trap, const Gid& gid) = 0;
 
-  // If the event takes our queue pair away, NeedsRebuild says so from then on.
+  // If the event says that our queue pair is lost, NeedsRebuild is true from then on.
   virtual void NoteLoss(const ibv_async_event& event) = 0;
-  // Whether the queue pair is lost, or is not the one for the P_Key table and GID that the port has now.
+  // Whether the queue pair is lost, or does not match the port's present P_Key table and GID.
   virtual bool NeedsRebuild() const = 0;
   virtual bool has_queue_pair() const = 0;
-  // Puts a queue pair in place that is, or takes it away if the port is not in the partition. An error leaves the member
-  // without one, as well. Refresh(kHeavy) follows.
+  // Makes a queue pair that matches. If the port is not in the partition, or after an error, the member has none.
+  // Refresh(kHeavy) follows.
   virtual absl::Status Rebuild() = 0;
 };
 

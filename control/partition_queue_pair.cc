@@ -33,7 +33,7 @@ bool PartitionQueuePair::NeedsReplacement() const {
   const absl::StatusOr<Identity> now = LookUp();
   if (lost_) return true;
   if (absl::IsNotFound(now.status())) return endpoint_ != nullptr;
-  if (!now.ok() || endpoint_ == nullptr) return endpoint_ == nullptr;  // an HCA that does not answer has not changed anything
+  if (!now.ok() || endpoint_ == nullptr) return endpoint_ == nullptr;  // if the HCA does not answer, assume no change
   return now->gid != identity_.gid || now->pkey.index != identity_.pkey.index || now->pkey.pkey != identity_.pkey.pkey;
 }
 
@@ -46,7 +46,7 @@ absl::Status PartitionQueuePair::Replace(absl::FunctionRef<void(UdEndpoint* endp
   auto endpoint = UdEndpoint::Create(tools_.hca, tools_.pd, pool_, tools_.handles, options);
   if (!endpoint.ok()) return endpoint.status();
   identity_ = *now;
-  rebind(endpoint->get());
+  rebind(endpoint->get());  // before the assignment destroys the former queue pair
   endpoint_ = *std::move(endpoint);
   LogInfo(absl::StrCat(options_.owner, ": QPN ", QpnText(), ", P_Key ", pkey().ToString(), " at index ", now->pkey.index));
   return absl::OkStatus();

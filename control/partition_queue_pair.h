@@ -1,7 +1,7 @@
-// PartitionQueuePair: the queue pair of one member of a partition, and whether it is still the one for what the HCA port has.
+// PartitionQueuePair: the queue pair of one partition member, and whether it still matches the HCA port.
 //
-// It is made for an index of the P_Key table, and whoever uses it stands on the fabric by a GID. When one of them changes, or
-// the queue pair is lost, another takes its place. Control thread; Replace and Drop only while no worker runs.
+// A queue pair is bound to an index in the P_Key table, and its owner is known on the fabric by a GID. When one of them
+// changes, or the queue pair is lost, Replace makes a new one. Control thread; Replace and Drop only while no worker runs.
 #ifndef EOIB_CONTROL_PARTITION_QUEUE_PAIR_H_
 #define EOIB_CONTROL_PARTITION_QUEUE_PAIR_H_
 
@@ -19,41 +19,41 @@ namespace eoib {
 
 class PartitionQueuePair {
  public:
-  // What it is made for.
+  // The P_Key and GID that the queue pair was made for.
   struct Identity {
     Hca::PKeyIndex pkey;
     Gid gid;
   };
   struct Options {
-    std::string owner;  // in messages: "VES blue"
+    std::string owner;  // its name in messages: "VES blue"
     PKey pkey;
-    UdEndpoint::Options endpoint;  // whose pkey_index is the one of `pkey`
+    UdEndpoint::Options endpoint;  // pkey_index is ignored: it is looked up from `pkey`
   };
 
-  // There is none until Replace. `pool` and what `tools` point to outlive the object.
+  // Starts without a queue pair; Replace makes it. `pool` and what `tools` point to outlive the object.
   PartitionQueuePair(const Options& options, const FabricPort::Tools& tools, BufferPool* pool, const Gid& gid);
 
-  // Null: there is none.
+  // Null: there is no queue pair.
   UdEndpoint* get() const { return endpoint_.get(); }
-  // Of the queue pair, or of the last there was.
+  // Of the present queue pair, or of the last one.
   const Identity& identity() const { return identity_; }
   const Gid& gid() const { return identity_.gid; }
   PKey pkey() const { return identity_.pkey.pkey; }
-  // "0x48", "none".
+  // For the operator: "0x48", or "none".
   std::string QpnText() const;
 
-  // Notes that the event takes the queue pair away, if it does.
+  // If the event says that the queue pair is lost, notes that.
   void NoteLoss(const ibv_async_event& event);
-  // Whether the worker has found, and nobody has said yet, that the queue pair is of no use any more.
+  // True, once, if the worker found that the queue pair has failed; notes and logs that it is lost.
   bool NoteFailure();
-  // Whether one of the two happened, and Replace has not yet been tried.
+  // Whether NoteLoss or NoteFailure found it lost and Replace has not been called since.
   bool lost() const { return lost_; }
-  // Whether it is lost, or is not the one for the P_Key table and the GID that the port has now.
+  // Whether it is lost, or does not match the port's present P_Key table and GID.
   bool NeedsReplacement() const;
 
-  // Makes one for what the port has now; `rebind` puts it in the place of the former, which then goes. kNotFound: the port is
-  // not in the partition. After an error the former is still there: its index in the P_Key table may be another partition's by
-  // now, so it has to be dropped.
+  // Makes a queue pair for the port's present P_Key table and GID. `rebind` hands it to its users; then the former is
+  // destroyed. kNotFound: the port is not in the partition. After an error the former still exists; the caller must Drop it,
+  // because its P_Key index may belong to another partition by now.
   absl::Status Replace(absl::FunctionRef<void(UdEndpoint* endpoint)> rebind);
   void Drop() { endpoint_.reset(); }
 

@@ -1,5 +1,5 @@
-// A start right after another process of the same program was killed or asked to stop: until the kernel has torn that one down,
-// its sockets and locks are still in use.
+// Waits for a predecessor: for a moment after another process of the same program was killed or told to stop, its sockets and
+// locks are still in use.
 #ifndef EOIB_CONTROL_PREDECESSOR_H_
 #define EOIB_CONTROL_PREDECESSOR_H_
 
@@ -9,7 +9,7 @@
 
 namespace eoib {
 
-// How long a start waits for them. One that lives longer is another program, and an error.
+// How long a start waits. A process that lives longer is no predecessor but a second instance, which is an error.
 inline constexpr absl::Duration kPredecessorPatience = absl::Seconds(2);
 
 class PredecessorWait {
@@ -18,7 +18,7 @@ class PredecessorWait {
   PredecessorWait(int signals, const Clock* clock)
       : signals_(signals), clock_(clock), end_(clock->Now() + kPredecessorPatience) {}
 
-  // Waits a moment, or returns false: kPredecessorPatience is over, or this program is to end.
+  // Sleeps for a moment and returns true. False if kPredecessorPatience is over or this program is told to end.
   bool operator()() const;
 
  private:
@@ -27,7 +27,8 @@ class PredecessorWait {
   const absl::Time end_;
 };
 
-// What `start` returns, an absl::StatusOr, as soon as it is not kAlreadyExists, and at the latest when `wait` is over.
+// Calls `start`, which returns an absl::StatusOr, until the result is not kAlreadyExists or `wait` is over. Returns the last
+// result.
 template <typename Start>
 auto StartAfterPredecessor(const PredecessorWait& wait, Start start) {
   auto started = start();

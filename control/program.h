@@ -1,4 +1,4 @@
-// What the mains of our daemons do alike: flags, help, signals to end.
+// What the mains of our daemons share: flags, --help, locks, descriptor limit, signals.
 #ifndef EOIB_CONTROL_PROGRAM_H_
 #define EOIB_CONTROL_PROGRAM_H_
 
@@ -6,22 +6,22 @@
 
 namespace eoib {
 
-// Parses gflags. --help prints the flags of `source` ("eoibd_main") alone, not gflags' own two dozen. Returns -1 to go on, or
-// the exit status: after --help, --version, or an argument that is no flag.
+// Parses gflags. --help prints only the flags of the file `source` ("eoibd_main"), without gflags' own. Returns -1 to go on,
+// or the exit status after --help, --version, or an argument that is no flag.
 int ParseFlags(int argc, char** argv, const char* usage, const char* source);
 
-// Locks without a search for deadlocks at each, which Abseil as Debian builds it makes by default; that is for tests.
+// Turns off Abseil's deadlock detection, which Debian's build runs at every lock by default. It is useful in tests only.
 void UsePlainLocks();
 
-// As many descriptors as the system lets this process have. Each peer on the software fabric costs four, each interface some;
-// the usual 1,024 are for the sake of select(), which none of ours calls.
+// Raises the descriptor limit to the hard limit. Each peer on the software fabric takes four descriptors, each interface a
+// few. The usual limit of 1,024 exists for select(), which we do not call.
 void RaiseDescriptorLimit();
 
-// SIGTERM and SIGINT as a descriptor that becomes readable; SIGPIPE is ignored. Before any thread starts, so that all inherit
-// the mask.
+// Blocks SIGTERM and SIGINT and returns a signalfd for them; ignores SIGPIPE. Call before any thread starts, so that all
+// threads inherit the mask.
 UniqueFd TerminationSignals();
 
-// SIGHUP, which ends no program of ours, in the same way.
+// The same for SIGHUP, which stops none of our programs.
 UniqueFd HangupSignals();
 
 }  // namespace eoib

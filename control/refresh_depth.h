@@ -1,5 +1,5 @@
-// RefreshDepth: how much of what an agent knows of its subnet is void after an event of its HCA port. Depths and their events
-// are those of ib_ipoib (drivers/infiniband/ulp/ipoib, __ipoib_ib_dev_flush).
+// RefreshDepth: how much of its subnet state an agent refreshes after an event of its HCA port. Depths and events are those of
+// ib_ipoib (drivers/infiniband/ulp/ipoib, __ipoib_ib_dev_flush).
 #ifndef EOIB_CONTROL_REFRESH_DEPTH_H_
 #define EOIB_CONTROL_REFRESH_DEPTH_H_
 
@@ -9,26 +9,25 @@
 
 namespace eoib {
 
-// Each includes the one before.
+// Each depth includes the one before.
 enum class RefreshDepth : uint8_t {
   kNone,
-  // The subnet manager may have forgotten us. Nothing that is in use is thrown away: groups are joined, subscriptions made and
-  // paths asked for again, and what the answers confirm stays without a gap.
+  // The subnet manager may have forgotten us. Join the groups, renew the subscriptions and query the paths again. Everything
+  // in use stays in use; what the answers confirm continues without a gap.
   kLight,
-  // Our address changed, or the link was away. The group's address handle and attachment are made anew, backoffs and failed
-  // answers forgotten, and interfaces announce their MACs again.
+  // Our LID changed, or the link was down. Replace the group's address handle and attachment, reset backoffs and failed
+  // answers, and announce the interfaces' MACs again.
   kNormal,
-  // Our identity changed, or a queue pair is lost. P_Key index, membership and GID are looked up, and the queue pairs of those
-  // VESes for which they differ are made anew.
+  // Our P_Key or GID changed, or a queue pair is lost. Look up P_Key index, membership and GID, and replace the queue pairs of
+  // the VESes for which they changed.
   kHeavy,
 };
 
 const char* RefreshDepthName(RefreshDepth depth);
-// For a log: "P_Key change". Requires an event with a depth.
+// For the log: "P_Key table change". The event must have a depth.
 const char* EventName(ibv_event_type event);
 
-// kNone for an event that has nothing to do with the subnet, and for IBV_EVENT_DEVICE_FATAL, after which there is nothing left
-// to refresh.
+// kNone for an event that does not concern the subnet, and for IBV_EVENT_DEVICE_FATAL, which leaves nothing to refresh.
 RefreshDepth DepthOf(ibv_event_type event);
 
 }  // namespace eoib

@@ -11,14 +11,14 @@
 namespace eoib {
 namespace {
 
-// Until a path that the SA did not give is asked for again.
+// Delay before a failed path query is repeated.
 constexpr absl::Duration kRetry = absl::Seconds(5);
-// Between two questions for one path that frames of the peer caused.
+// Least time between two queries for one path that frames caused.
 constexpr absl::Duration kPause = absl::Seconds(1);
-// Until a neighbour that was not found is looked for again, at first; doubling up to the last.
+// On Ethernet: backoff after neighbour resolution failed, doubling from the first to the last.
 constexpr absl::Duration kFirstLook = absl::Seconds(1);
 constexpr absl::Duration kLastLook = absl::Minutes(1);
-constexpr int kMostFailures = 6;  // that make a difference to it
+constexpr int kMostFailures = 6;  // kFirstLook << 6 exceeds kLastLook
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void Resolver::SetOwn(const Gid& own, PKey pkey) {
 
 void Resolver::OnPunt(const Punt& punt) {
   const bool heard = punt.kind == Punt::Kind::kNewPeer || punt.kind == Punt::Kind::kReaddressed;
-  absl::flat_hash_set<Gid> gids;  // of its addresses, or the one that was heard
+  absl::flat_hash_set<Gid> gids;  // of all addresses of the vPort, or only of the one that was heard
   for (const VPortAddress& address : directory_->Addresses(punt.vport)) {
     if (!heard || address.peer.gid == punt.peer.gid) gids.insert(address.peer.gid);
   }
@@ -65,14 +65,15 @@ void Resolver::Resolve(const Gid& gid, const Punt& punt) {
   if (punt.kind != Punt::Kind::kUnresolved && punt.slid.IsValid()) {
     Heard(punt, &path);
   } else if (!path.ah.IsNone()) {
-    PublishTo(gid, &path);  // another queue pair of a port that we know the way to
+    PublishTo(gid, &path);  // a further queue pair at a port with a known path
     published_();
   }
   QueryForPunt(gid);
 }
 
-// A path that the SA gave says more than a completion does, and stays where the two lead to the same place. Where they do not,
-// an answer that is under way is from before: nobody would report again that it leads astray.
+// A PathRecord has more attributes than a completion, so it stays if both lead to the same LID. If they differ, the peer has
+// moved: `moved` makes us ignore a pending answer, which may be older. It would not be corrected, since the worker does not
+// report the same address twice.
 void Resolver::Heard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
   ++counters_.from_completions;
@@ -139,7 +140,7 @@ absl::Time Resolver::NextDeadline() const {
 
 void Resolver::QueryForPunt(const Gid& gid) {
   Path& path = paths_.at(gid);
-  if (sa_ == nullptr && !path.ah.IsNone()) return;  // there is nothing more to know
+  if (sa_ == nullptr && !path.ah.IsNone()) return;  // on Ethernet the handle does not depend on an answer
   if (clock_->Now() < path.asked_at + kPause) {
     path.again_at = path.asked_at + kPause;
   } else {
@@ -185,10 +186,10 @@ void Resolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
     path.failures = std::min(path.failures + 1, kMostFailures);
     if (log_.Allow()) LogWarning(ah.status().message());
   }
-  if (path.again) Query(gid);  // what made us ask again may have come after the answer
+  if (path.again) Query(gid);  // its cause may be later than this answer
 }
 
-// What an address handle can be made from, whoever says otherwise.
+// Whether an address handle can be made from the record. It is input from the wire.
 absl::Status Resolver::Check(const PathRecord& record) {
   if (!record.dlid.IsValid()) {
     return absl::InternalError(absl::StrCat("the path's record has LID ", record.dlid.ToString(), ", which is no port's"));
@@ -202,13 +203,13 @@ absl::Status Resolver::Check(const PathRecord& record) {
 void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
   path.asking = false;
-  if (path.again) return Query(gid);    // the answer may be from before what made us ask again
-  if (path.moved > path.asked) return;  // and is; `again_at` is set
+  if (path.again) return Query(gid);    // this answer may be older than the reason to query again
+  if (path.moved > path.asked) return;  // it is older than what we heard; `again_at` is set
   const absl::Status status = answer.ok() ? Check(*answer) : answer.status();
   if (!status.ok()) {
     ++counters_.failures;
     if (!path.gone) path.retry_at = clock_->Now() + kRetry;
-    // A path that works (from a completion) is kept; a frame that waits in vain is counted where it waits.
+    // Keep a path from a completion: it works. Frames that wait for a path are counted by the queue that holds them.
     if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", status.message()));
     return;
   }
@@ -216,7 +217,7 @@ void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer
   published_();
 }
 
-// One question for all. Answers to single ones that are under way are from before.
+// One query for all paths. Pending single queries are repeated, since their answers may be older than the event.
 void Resolver::QueryTable() {
   for (auto& [gid, path] : paths_) path.again |= path.asking;
   table_again_ = asking_table_;
@@ -228,14 +229,14 @@ void Resolver::QueryTable() {
   });
 }
 
-// What the table lacks is asked for one by one, and so is everything if there is no table.
+// Paths that the table lacks are queried one by one; without a table, all of them.
 void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
   asking_table_ = false;
   if (std::exchange(table_again_, false)) return QueryTable();
   absl::flat_hash_set<Gid> lacking;
   for (const auto& [gid, path] : paths_) lacking.insert(gid);
   if (answer.ok()) {
-    // Of several paths to a port (LMC) the first. What was heard from elsewhere meanwhile stays lacking.
+    // Take the first of several paths to a port (LMC). Do not overwrite a path that was heard at another LID meanwhile.
     for (const PathRecord& record : *answer) {
       const auto path = paths_.find(record.dgid);
       const bool overtaken = path != paths_.end() && path->second.moved > table_asked_;
@@ -255,7 +256,7 @@ void Resolver::Adopt(const PathRecord& record) {
           {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
 }
 
-// A path whose hop limit is above 1 leads through routers, which need the GRH (IBA 1.4 §8.3.6).
+// A hop limit above 1 means that the path crosses routers, which need the GRH (IBA 1.4 §8.3.6).
 void Resolver::Publish(const PathKey& key, PathAttributes attributes) {
   attributes.grh = source_.grh || attributes.hop_limit > 1;
   const absl::StatusOr<AhIndex> ah = handles_->Get(key, attributes);
@@ -273,9 +274,10 @@ void Resolver::Replace(const PathKey& key, AhIndex ah) {
   path.ah = ah;
   path.key = key;
   PublishTo(key.dgid, &path);
-  handles_->Put(before);  // after the new one is published
+  handles_->Put(before);  // after publishing, so that workers no longer pick it up
 }
 
+// Also drops the vPorts that no longer have this GID.
 void Resolver::PublishTo(const Gid& gid, Path* path) {
   const auto is_elsewhere = [&](VPortId vport) { return !directory_->SetPath(vport, gid, path->ah, Lid(path->key.dlid)); };
   path->vports.erase(std::remove_if(path->vports.begin(), path->vports.end(), is_elsewhere), path->vports.end());

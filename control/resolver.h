@@ -1,13 +1,12 @@
-// Resolver: turns a peer (GID, QPN) into an address handle, and keeps it right.
+// Resolver: resolves a peer (GID, QPN) to an address handle, and keeps the handle up to date.
 //
-// A path leads to a port, so there is one for each GID, however many queue pairs are behind it. A new peer is answered at once:
-// the work completion of its first datagram, reversed, is a path back (IBA 1.4 §11.2.2.5). The PathRecord that the SA gives
-// later replaces it if it differs, unless it was asked for before the peer was heard from elsewhere. So new peers work with the
-// SM gone. A path that nobody knows yet (the frame's peer was never heard) waits for its PathRecord. What is in use is replaced
-// by something better, never taken away.
+// A path leads to a port, so there is one for each GID, whatever the number of queue pairs there. A new peer is answered at
+// once: its first work completion, reversed, is a path back (IBA 1.4 §11.2.2.5), so new peers work while the SM is down. The
+// PathRecord that the SA returns later replaces that path if it differs, unless the peer was heard at another LID after the
+// query. A peer that was never heard waits for its PathRecord. A path in use is only ever replaced, never removed.
 //
-// On an Ethernet link layer there is no SA, and nothing to ask it for: a GID is all there is to a path, and the kernel finds
-// the MAC of its port while the handle is made, which may take a second and is not waited for here.
+// On an Ethernet link layer there is no SA: the GID is the whole path. The kernel resolves its MAC while the handle is made.
+// That may take a second, so the HandleMaker's thread does it.
 //
 // Control thread only. Publishes through the VPortDirectory.
 #ifndef EOIB_CONTROL_RESOLVER_H_
@@ -33,45 +32,44 @@ namespace eoib {
 
 class Resolver {
  public:
-  // More paths than this are asked for as one table.
+  // RefreshAll queries more paths than this as one table.
   static constexpr size_t kHandful = 8;
   static constexpr absl::Duration kIdle = absl::Minutes(2);
-  // Ports that a path is kept to; half of the handles that there are, so that others get theirs whoever invents ports here.
+  // The most paths. Half of all address handles, so that a peer that invents ports in one VES leaves handles for the others.
   static constexpr size_t kMaxPaths = AddressHandles::kMax / 2;
 
   struct Counters {
     uint64_t from_completions = 0, from_records = 0, queries = 0, tables = 0, failures = 0;
   };
-  // Where paths come from. On InfiniBand there is an SA, on an Ethernet link layer a maker, and what all paths have in common.
+  // Where paths come from: on InfiniBand the SA; on an Ethernet link layer a maker, with one SL and attributes for all paths.
   struct Source {
     SaClient* sa = nullptr;
     HandleMaker* maker = nullptr;
     Sl sl;
     PathAttributes attributes;
-    bool grh = true;  // also on paths that stay within the subnet
+    bool grh = true;  // send a GRH on paths within the subnet, too
   };
-  // What `source` points to outlives the object, and so do the others. `own` is this port's GID, `pkey` the VES's. `published`
-  // is called after handles were published.
+  // All pointers, including those in `source`, outlive the object. `own` is this port's GID, `pkey` the VES's. Calls
+  // `published` after publishing handles.
   Resolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
            PKey pkey, std::function<void()> published);
   ~Resolver();
 
-  // This port has another GID, or its membership changed; RefreshAll follows.
+  // This port's GID or its membership changed; RefreshAll follows.
   void SetOwn(const Gid& own, PKey pkey);
 
-  // A punt of kind kNewPeer, kReaddressed or kUnresolved; the last one asks for the ways to all addresses of an aggregate, and
-  // so does control when it has learned of one. However many come, a port is asked for once a second at most: whoever invents
-  // peers must not press the SA through us.
+  // A punt of kind kNewPeer, kReaddressed or kUnresolved; the last one queries the paths to all addresses of an aggregate.
+  // Queries for one port are limited to one a second, so that a peer that invents peers cannot load the SA through us.
   void OnPunt(const Punt& punt);
-  // Asks for every peer's path again, those that failed too: LIDs or the SM changed.
+  // LIDs or the SM changed: queries every path again, failed ones included.
   void RefreshAll();
-  // The subnet says that a port is there (again), or is not. Of ports without peers nothing is noted.
+  // Trap 64 or 65: a port is in service, or out of service. Ignored for ports without peers.
   void OnInService(const Gid& gid);
   void OnOutOfService(const Gid& gid);
-  // Forgets the paths that nobody has asked for in kIdle and that no vPort has any more: whoever invents ports must not fill
-  // the table of address handles, or have us ask for them for ever. Call it when the directory has reclaimed its vPorts.
+  // Drops paths that no vPort has any more and no punt has used for kIdle. Otherwise invented ports would fill the table of
+  // address handles and be queried for ever. Call it after the directory has reclaimed its vPorts.
   void Reclaim();
-  // Asks again where there was no answer.
+  // Repeats the queries that are due.
   void Run();
   absl::Time NextDeadline() const;
 
@@ -79,18 +77,18 @@ class Resolver {
 
  private:
   struct Path {
-    std::vector<VPortId> vports;  // of the peers at the GID
-    PathKey key;                  // what `ah` was made from
+    std::vector<VPortId> vports;  // of the peers at this GID
+    PathKey key;                  // `ah` was made from it
     AhIndex ah = AhIndex::None();
     bool asking = false;
-    bool again = false;                            // asked for once more while an answer was under way
-    bool gone = false;                             // out of service: no use asking until somebody hears of it
-    absl::Time retry_at = absl::InfiniteFuture();  // the last question had no answer
+    bool again = false;                            // query again when the pending answer has come
+    bool gone = false;                             // out of service: do not retry until trap 64 or a frame from there
+    absl::Time retry_at = absl::InfiniteFuture();  // after a failed query
     absl::Time punted_at = absl::InfinitePast();
     absl::Time asked_at = absl::InfinitePast();
-    absl::Time again_at = absl::InfiniteFuture();  // a punt came too soon after that
-    uint64_t moved = 0, asked = 0;                 // when it was last heard from elsewhere, and asked for, by steps_
-    int failures = 0;                              // one after the other; Ethernet only
+    absl::Time again_at = absl::InfiniteFuture();  // a punt came within kPause of the last query
+    uint64_t moved = 0, asked = 0;                 // in steps_: last heard at another LID, last queried
+    int failures = 0;                              // consecutive; Ethernet only
   };
 
   bool IsOfAVPort(const Gid& gid, const Path& path) const;
@@ -120,7 +118,7 @@ class Resolver {
   absl::flat_hash_map<Gid, Path> paths_;
   bool asking_table_ = false;
   bool table_again_ = false;
-  uint64_t steps_ = 0;  // counts what answers are older or younger than
+  uint64_t steps_ = 0;  // orders queries and moves, without a clock
   uint64_t table_asked_ = 0;
   Counters counters_;
   LogLimiter log_;

@@ -37,7 +37,7 @@ absl::Status ReadAll(int fd, const std::string& path, std::string* text) {
   return absl::DataLossError(absl::StrCat("read ", path, ": it is longer than ", kMaxFileSize, " bytes"));
 }
 
-// What to do is always the same: the addresses in the file are the only copy, so a human must decide.
+// Never repair or overwrite the file: it is the only copy of the addresses, so the operator must decide.
 absl::Status Corrupt(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat("read the kept MAC addresses in ", path, ": ", what,
                                           "; correct the file, or move it away to have new addresses made for all vPorts"));
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& path
 StateDir::RandomSource StateDir::SystemRandom() {
   return [] {
     uint64_t value;
-    // So few bytes are never interrupted once the kernel's generator is seeded (getrandom(2)); before, a signal may come.
+    // getrandom(2): a read of up to 256 bytes is interrupted only while the generator is not seeded yet.
     ssize_t size;
     do {
       size = ::getrandom(&value, sizeof(value), 0);
@@ -84,6 +84,7 @@ StateDir::RandomSource StateDir::SystemRandom() {
   };
 }
 
+// The lock is on the directory, since Save replaces the file itself.
 absl::Status StateDir::Lock() {
   directory_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory_.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open state directory ", path_));
@@ -115,7 +116,7 @@ absl::Status StateDir::Save(const std::map<std::string, MacAddr>& macs) const {
 }
 
 absl::StatusOr<MacAddr> StateDir::NewMac() const {
-  // The second least bit of the first byte marks a locally administered address, the least a group (IEEE 802-2014 §8.4).
+  // In the first byte, bit 1 marks a locally administered address and bit 0 a group address (IEEE 802-2014 §8.4).
   constexpr uint64_t kLocal = uint64_t{0x02} << 40, kGroup = uint64_t{0x01} << 40;
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -137,7 +138,7 @@ absl::StatusOr<MacAddr> StateDir::MacFor(const std::string& vport_name) {
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat("keep the MAC address of vPort ", vport_name, ": ", status.message()));
   }
-  macs_ = std::move(macs);
+  macs_ = std::move(macs);  // only now that it is on disk
   return *mac;
 }
 

@@ -1,4 +1,4 @@
-// The state directory: what an agent must find again after a restart. Today the MAC addresses of its vPorts.
+// StateDir: the state directory, which keeps what must survive a restart: the MAC addresses of the vPorts.
 #ifndef EOIB_CONTROL_STATE_DIR_H_
 #define EOIB_CONTROL_STATE_DIR_H_
 
@@ -14,11 +14,11 @@
 
 namespace eoib {
 
-// Owns the directory for as long as it lives: a second program that opens it is refused, since two hosts that share a file
-// system would otherwise give the same MAC to vPorts of the same name. Control thread only.
+// Holds a lock on the directory while it lives, and refuses a directory that another program has locked: otherwise two hosts
+// that share a file system would give the same MAC to vPorts of the same name. Control thread only.
 //
-// vports.json in it is one object, name of the vPort -> MAC: {"web1": "02:5e:10:00:00:01"}. It is replaced as a whole (written
-// beside, synced, renamed), so a crash leaves the old one or the new one. One that cannot be read is never overwritten.
+// Its file vports.json is one object from vPort name to MAC: {"web1": "02:5e:10:00:00:01"}. The file is replaced atomically,
+// so a crash leaves the old or the new one. A file that cannot be read is never overwritten.
 class StateDir {
  public:
   // 64 random bits.
@@ -29,8 +29,8 @@ class StateDir {
   // getrandom(2).
   static RandomSource SystemRandom();
 
-  // The MAC of the vPort: the one that is kept, or else a new one, random, locally administered, unicast and unlike all others
-  // kept, which is on disk when this returns.
+  // The MAC of the vPort: the one on file, or else a new one that is random, locally administered, unicast and unique among
+  // those on file. A new one is on disk when this returns.
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
   const std::map<std::string, MacAddr>& macs() const { return macs_; }
 

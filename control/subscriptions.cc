@@ -28,6 +28,7 @@ void Subscriptions::Run() {
   retry_at_ = absl::InfiniteFuture();
   const uint64_t round = ++round_;
   subscribed_ = answered_ = 0;
+  // Without the registration for reports, notices would go to the other program: do not subscribe.
   if (!sa_->ReceivesReports()) {
     const absl::Status taken = absl::UnavailableError("another program takes this port's reports");
     for (size_t i = 0; i < kTraps.size(); ++i) Answered(round, taken);
@@ -41,7 +42,7 @@ void Subscriptions::Run() {
   }
 }
 
-// Once for each trap. A failure waits for the others' answers, so that there is one repetition and one line in the log.
+// Called once for each trap. Waits for all answers of a round before a retry, so that there is one retry and one log line.
 void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
   ++answered_;

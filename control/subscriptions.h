@@ -1,8 +1,8 @@
-// Subscriptions: this port's subscriptions to the subnet's traps 64 to 67 (a port or a group came or went).
+// Subscriptions: this port's subscriptions to the subnet's traps 64 to 67 (a port or a group appeared or disappeared).
 //
-// They make things faster and nothing depends on them: an SA that refuses or does not answer is asked again after a second,
-// doubling up to a minute. An SA forgets them when it is restarted, and when our port goes down; so they are renewed with each
-// refresh, whatever its depth.
+// They speed up recovery, and nothing depends on them. If the SA refuses or does not answer, the request is retried after a
+// second, doubling up to a minute. An SA forgets them when it restarts and when our port goes down, so every refresh renews
+// them.
 //
 // Control thread only.
 #ifndef EOIB_CONTROL_SUBSCRIPTIONS_H_
@@ -35,10 +35,10 @@ class Subscriptions {
 
   // Subscribes, or subscribes again.
   void Renew();
-  // Unsubscribes; `done` is called when the SA has answered or given no answer to all.
+  // Unsubscribes. Calls `done` when every request was answered or has timed out.
   void End(std::function<void()> done);
 
-  // Repeats what is due.
+  // Retries if a retry is due.
   void Run();
   absl::Time NextDeadline() const { return retry_at_; }
 
@@ -51,11 +51,11 @@ class Subscriptions {
 
   SaClient* const sa_;
   const Clock* const clock_;
-  bool asked_ = false;     // the SA may have subscribed us
+  bool asked_ = false;     // the SA may count us as subscribed
   uint64_t round_ = 0;     // answers to earlier rounds are stale
   size_t subscribed_ = 0;  // in this round
   size_t answered_ = 0;
-  std::string trouble_;  // why, since when none was complete
+  std::string trouble_;  // why the subscription is not complete; empty: it is, or no answer yet
   absl::Duration backoff_;
   absl::Time retry_at_ = absl::InfiniteFuture();
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -1,6 +1,6 @@
-// TableReader: the values of a TOML table, and Mistakes: what is wrong with them, in an operator's words.
+// TableReader reads the values of a TOML table. Mistakes collects what is wrong with them, in the operator's words.
 //
-// To be included after everything else, since the TOML library changes how headers behave.
+// Include it after everything else, since the TOML library changes how later headers behave.
 #ifndef EOIB_CONTROL_TABLE_READER_H_
 #define EOIB_CONTROL_TABLE_READER_H_
 
@@ -28,14 +28,14 @@
 
 namespace eoib {
 
-// Text of the operator's, as messages quote it.
+// The operator's text, quoted and shortened for a message.
 inline std::string Quote(absl::string_view text) {
   constexpr size_t kLongest = 60;
   const bool cut = text.size() > kLongest;
   return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kLongest)), cut ? "..." : "", "\"");
 }
 
-// What is written at `node`, as messages quote it.
+// The value at `node`, for a message.
 inline std::string Describe(const toml::node& node) {
   if (const auto* text = node.as_string()) return Quote(text->get());
   if (const auto* number = node.as_integer()) return absl::StrCat(number->get());
@@ -48,7 +48,7 @@ inline std::string Describe(const toml::node& node) {
 inline int LineOf(const toml::source_region& region) { return static_cast<int>(region.begin.line); }
 inline int LineOf(const toml::node& node) { return LineOf(node.source()); }
 
-// The mistakes found so far. They are reported in the order of the file.
+// The mistakes found so far, reported in the order of their lines.
 class Mistakes {
  public:
   explicit Mistakes(absl::string_view source) : source_(source) {}
@@ -81,7 +81,7 @@ inline void CheckKeys(const toml::table& table, absl::string_view where, const s
 // Reads the values of one table. Each read returns nullopt if the key is missing or its value is a mistake, which it reports.
 class TableReader {
  public:
-  // `name` is what messages call the table: "ves".
+  // `name` is the table's name in messages: "ves".
   TableReader(const toml::table& table, absl::string_view name, Mistakes* mistakes)
       : table_(table), name_(name), mistakes_(mistakes) {}
 
@@ -90,7 +90,7 @@ class TableReader {
   int LineOfKey(absl::string_view key) const { return Has(key) ? LineOf(*Find(key)) : line(); }
   void Mistake(absl::string_view key, absl::string_view message) const { mistakes_->Add(LineOfKey(key), message); }
 
-  // The value is not what it should be: "mtu is "big"; it is ...".
+  // Reports a wrong value: "mtu is "big"; it is ...".
   void Wrong(absl::string_view key, absl::string_view right) const {
     Mistake(key, absl::StrCat(key, " is ", Describe(*Find(key)), "; ", right));
   }
@@ -237,7 +237,7 @@ class TableReader {
   Mistakes* const mistakes_;
 };
 
-// The tables of [[name]]; written in another way, that is the mistake.
+// All tables [[name]]. Any other form, such as [name], is a mistake.
 inline std::vector<const toml::table*> Tables(const toml::table& root, absl::string_view name, Mistakes* mistakes) {
   std::vector<const toml::table*> tables;
   const toml::node* node = root.get(std::string_view(name.data(), name.size()));

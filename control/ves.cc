@@ -17,12 +17,12 @@ namespace {
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
 constexpr absl::Duration kReclaimInterval = absl::Seconds(10);
 constexpr int kPuntsPerTurn = 256;
-// A join is announced at once, and 100, 300, 700 and 1,500 ms later.
+// The interfaces' MACs are announced after a join, and again 100, 300, 700 and 1,500 ms later.
 constexpr int kAnnouncements = 5;
 constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
-// How long a port may be out of service and come back to what was known of it.
+// Flush the MACs behind a port this long after trap 65 (README.md says why).
 constexpr absl::Duration kGoneForGood = absl::Seconds(3);
-// A frame for a new peer waits longer than neighbour discovery may take to find that.
+// How long to hold a frame for a new RoCE peer: longer than the kernel's neighbour discovery may take.
 constexpr absl::Duration kHoldOnEthernet = absl::Seconds(3);
 
 const char* StateName(VPortState state) {
@@ -37,8 +37,8 @@ const char* StateName(VPortState state) {
   return "?";
 }
 
-// A reverse-ARP request of the interface for itself (RFC 903), which is what hypervisors send when a guest arrives somewhere:
-// every switch on the way learns where the address is now, and no host answers.
+// A reverse-ARP request of the interface for its own address (RFC 903), as hypervisors send it after a migration: every switch
+// on the way learns the address, and no host answers.
 Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
   Injected message;
   message.port = port;
@@ -59,8 +59,8 @@ Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
   return message;
 }
 
-// Of the interfaces before the flood group says what it is. A port that is down may not know its own; 2048 is then what groups
-// have unless the subnet's operator says otherwise.
+// The MTU of the interfaces until the flood group's record gives it. A port that is down may not know its MTU; then assume
+// 2048, the default for groups.
 uint8_t MtuCodeUntilJoined(const HcaPortInfo& port) {
   return MtuBytes(port.mtu) != 0 ? port.mtu : static_cast<uint8_t>(IbMtu::k2048);
 }
@@ -72,7 +72,7 @@ Ves::Ves(const VesConfig& config, const Shared& shared, const Gid& gid)
       shared_(shared),
       fdb_({config.ageing, config.fdb_limit, config.vport_fdb_limit.value_or(config.fdb_limit), config.damping,
             shared.fdb_budget,
-            // Our own vPorts are the zero GID's together.
+            // All local vPorts count as one claimant, the zero GID.
             [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; }},
            shared.fabric.clock),
       move_log_(shared.fabric.clock, 10, absl::Seconds(6)),
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   return ves;
 }
 
-// On an Ethernet link layer every path is as the configuration says.
+// The attributes are used on an Ethernet link layer only, where they are the configured ones.
 Resolver::Source Ves::PathSource() const {
   const GroupParameters& group = config_.group;
   const PathAttributes attributes = {.traffic_class = group.traffic_class,
@@ -153,7 +153,7 @@ void Ves::Refresh(RefreshDepth depth) {
   } else {
     announced_ = false;
     group_->Renew();
-    // By the handle that there is: an SA may be long in answering, and others lose frames until they know.
+    // Announce now, with the present handle: the SA may take long to answer, and the peers lose frames until they hear us.
     if (!announced_) StartAnnouncing();
   }
   resolver_->RefreshAll();
@@ -185,11 +185,8 @@ void Ves::TakeDown(absl::string_view why) {
   queue_pair_.Drop();
 }
 
-// A port that is out of service takes its MACs along, but not at once: an agent that was killed is back within a second, with
-// the same GID, and then all that was behind it is found again in one step (PeerTracker::Follow). If its entries were
-// gone by then, what is behind a bridge there would be flooded until it speaks. Until they are, frames for it are lost, as they
-// would be without the report. Afterwards a MAC that has moved without saying so is found by flooding, and not only when its
-// entry has aged. A port that is heard meanwhile is there after all, and keeps what is known of it. The path stays in any case.
+// Flush the MACs behind a port that is out of service, but only after kGoneForGood: a killed agent is back within a second
+// with the same GID, and PeerTracker::Follow then moves all its MACs at once. See README.md, "What the subnet reports".
 void Ves::OnNotice(SmTrap trap, const Gid& gid) {
   switch (trap) {
     case SmTrap::kGidInService:
@@ -207,7 +204,7 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
   }
 }
 
-// Of all ports whose time has come at once, since a switch that dies takes many along.
+// Handles all due ports in one pass over the directory and the FDB: a dead InfiniBand switch takes many ports with it.
 void Ves::FlushGone() {
   const absl::Time now = shared_.fabric.clock->Now();
   absl::flat_hash_map<Gid, absl::Time> due;
@@ -216,7 +213,7 @@ void Ves::FlushGone() {
   }
   if (due.empty()) return;
   for (const auto& [gid, since] : due) gone_.erase(gid);
-  // Of several addresses the last one that is left keeps what is known.
+  // Skip a vPort that still has an address at another port.
   const auto is_due = [&due](const VPortAddress& address) { return due.contains(address.peer.gid); };
   absl::flat_hash_map<VPortId, Gid> behind;
   for (const VPortDirectory::Row& row : directory_.Dump()) {
@@ -238,8 +235,9 @@ void Ves::FlushGone() {
   }
 }
 
-// Those of `ports` from which a frame came after their time, as the FDB knows without a word from the worker. It counts in
-// whole ticks: an entry was heard up to one more than its age ago, and in case of doubt it was before. Frozen ones do not tell.
+// Returns those of `ports` that were heard after they went out of service, judged by the ages of their FDB entries. Ages are
+// in whole ticks, so an entry may be up to one tick older than it says; in doubt it was heard before. Frozen entries are not
+// refreshed, so they are no evidence.
 absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
                                          const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
   absl::flat_hash_set<Gid> heard;
@@ -260,7 +258,7 @@ void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   if (!announced || !joined.has_value()) StartAnnouncing();
 }
 
-// Only where it changes: the kernel takes the lock of all network configuration for it, which others may hold for long.
+// Skips a carrier that does not change: the kernel takes the rtnl lock for it, which others may hold for long.
 void Ves::SetCarrier(bool up) {
   if (carrier_ == up) return;
   carrier_ = up;
@@ -273,7 +271,7 @@ void Ves::SetCarrier(bool up) {
 }
 
 void Ves::AdoptMtu(int group_mtu_bytes) {
-  adopted_mtu_ = group_mtu_bytes;  // once: a smaller MTU that the operator sets later stays
+  adopted_mtu_ = group_mtu_bytes;  // OnGroup skips an unchanged MTU, so a smaller one set by the operator stays
   const int mtu = group_mtu_bytes - static_cast<int>(kEoibHeaderSize);
   forwarder_->SetMtu(static_cast<uint32_t>(mtu));
   for (VPort& vport : vports_) {
@@ -282,9 +280,8 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
   }
 }
 
-// When the interfaces come up, or are reached by another LID, so that agents who knew the former queue pair or LID learn the
-// new one before they need it. More than once: whoever joins a little later, because the subnet itself has just come back, does
-// not hear the first. Without a group nobody hears any.
+// Announces the interfaces' MACs when they come up or our LID changes, so that peers learn our new queue pair or LID before
+// they send to it. Repeated, because peers that join a little later, after the whole subnet was down, miss the first.
 void Ves::StartAnnouncing() {
   announcements_ = 0;
   next_announcement_ = absl::InfiniteFuture();
@@ -301,8 +298,8 @@ void Ves::Announce() {
   injected_.Notify();
 }
 
-// The VLAN of untagged frames if the port carries it, else its lowest, which takes a tag; none if it carries no VLAN of the
-// VES.
+// 0 (send the announcement untagged) if the port carries its untagged VLAN; else the lowest VLAN that it carries, as a tag;
+// nullopt if it carries no VLAN of the VES.
 absl::optional<Vid> Ves::AnnouncedIn(const VlanPolicy& vlan) const {
   bool strip;
   const auto carries = [&](Vid vid) { return config_.vlans.Contains(vid) && vlan.Egress(vid, &strip); };
@@ -318,7 +315,7 @@ void Ves::RetryHeld() {
   injected_.Notify();
 }
 
-// So many in a turn: a peer can make the worker punt faster than punts are handled here.
+// A bounded number in each turn: a peer can make the worker punt faster than we handle punts.
 void Ves::RunPunts() {
   punts_.Clear();
   Punt punt;
@@ -326,10 +323,10 @@ void Ves::RunPunts() {
     if (!punts_.Pop(&punt)) return NoteFailure();
     OnPunt(punt);
   }
-  punts_.Notify();  // to be called again
+  punts_.Notify();  // the loop calls us again
 }
 
-// The worker notifies the queue when it finds that its endpoint has failed.
+// The worker also notifies the punt queue when its endpoint has failed.
 void Ves::NoteFailure() {
   if (queue_pair_.NoteFailure()) shared_.on_lost();
 }
@@ -345,7 +342,7 @@ void Ves::OnPunt(const Punt& punt) {
   }
 }
 
-// Somebody can make MACs flap with each frame that he sends. The FDB counts them all.
+// Rate-limited: a station can make a MAC flap with each frame that it sends. The FDB counts all of them.
 void Ves::OnDamped(const Punt& punt) {
   if (!damped_log_.Allow()) return;
   const FdbCounters counters = fdb_.counters();
@@ -386,8 +383,8 @@ void Ves::Run() {
   if (now >= next_reclaim_) ReclaimVPorts();
 }
 
-// What is sent to a vPort has an entry of it in the FDB; so a vPort that has none and is not heard either serves nobody. But it
-// may be the home of a MAC that was taken away from it, and an operator asks where a frozen MAC was heard.
+// A vPort without FDB entries gets no frames, so it can be reclaimed. Keep those that the move damper refers to: one may be
+// the home of a MAC that moved away, or the place that `fdb frozen` reports.
 void Ves::ReclaimVPorts() {
   next_reclaim_ = shared_.fabric.clock->Now() + kReclaimInterval;
   const absl::flat_hash_set<VPortId> damped = fdb_.DampedVPorts();

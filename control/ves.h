@@ -1,12 +1,11 @@
-// Ves: one VES on this agent. Owns what a VES needs (FDB, directory, queue pair, forwarder) and ties its data path to control:
-// membership in the flood group, punts, ageing, what the subnet says.
+// Ves: one VES on this agent. It owns FDB, directory, queue pair and forwarder, and connects the data path to control:
+// membership in the flood group, punts, ageing, traps from the subnet.
 //
-// A queue pair is made for an index of the P_Key table, and the forwarder for a GID and a membership. When one of them changes,
-// or the queue pair is lost, the VES is rebuilt in place: interfaces, FDB, paths and frames that wait stay. Without a P_Key it
-// has no queue pair, its interfaces have no carrier, and it waits for the P_Key to come (back): a subnet manager may be slower
-// to boot than this host.
+// When the P_Key index, the GID or the membership changes, or the queue pair is lost, FabricPort rebuilds the VES in place:
+// interfaces, FDB, paths and held frames stay. While its P_Key is not in the port's table, the VES has no queue pair and its
+// interfaces have no carrier.
 //
-// Control thread, except that the forwarder belongs to its worker once that runs.
+// Control thread, except that the forwarder belongs to its worker while that runs.
 #ifndef EOIB_CONTROL_VES_H_
 #define EOIB_CONTROL_VES_H_
 
@@ -33,34 +32,34 @@
 
 namespace eoib {
 
-// A VES's MTU counts from the destination MAC on; a netdev's counts what is behind the Ethernet header, and one tag has to fit.
+// A VES's MTU counts from the destination MAC on; a netdev's excludes the Ethernet header and leaves room for one tag.
 inline constexpr int kNetdevOverhead = kEthernetHeaderSize + kVlanTagSize;
 
 // A local vPort as control knows it.
 struct VPort {
   VPortConfig config;
-  std::shared_ptr<void> companion;  // what `port` works with, if there is anything: goes after it
+  std::shared_ptr<void> companion;  // an object that `port` uses, destroyed after it; may be null
   std::unique_ptr<Port> port;
-  uint32_t index = 0;  // in the forwarder
+  uint32_t index = 0;  // of the port in the forwarder
   std::function<absl::Status(int mtu)> set_mtu;
   std::function<absl::Status(bool up)> set_link;
 };
 
-// What a flood group is created with, if nobody has; else its record says. On an Ethernet link layer it is the VES's in any
-// case, and what keeps VESes apart.
+// The Q_Key to create the flood group with; the record of an existing group overrides it. On an Ethernet link layer it always
+// applies, and isolates the VESes from each other.
 inline QKey QKeyOf(const VesConfig& config) { return config.qkey.value_or(QKey(0x8000'0000u | config.pkey.Full().value())); }
 
 class Ves final : public PartitionMember {
  public:
-  // What all VESes of an agent share; outlives them.
+  // Shared by all VESes of an agent; outlives them.
   struct Shared {
     FabricPort::Tools fabric;
     BufferPool* pool;
-    std::function<void()> on_lost = [] {};  // a VES's worker found that its queue pair is lost: NeedsRebuild
-    FdbBudget* fdb_budget = nullptr;        // of the host; null: each VES has its own limit only
+    std::function<void()> on_lost = [] {};  // the worker found that the queue pair has failed, so NeedsRebuild
+    FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies
   };
 
-  // Makes the queue pair in the partition of `config`, if the port is a member of it; else Rebuild does when it is.
+  // Makes the queue pair if the port is in the partition of `config`; otherwise Rebuild makes it later.
   static absl::StatusOr<std::unique_ptr<Ves>> Create(const VesConfig& config, const Shared& shared);
   ~Ves() override;
   Ves(const Ves&) = delete;
@@ -82,10 +81,10 @@ class Ves final : public PartitionMember {
   bool has_queue_pair() const override { return queue_pair_.get() != nullptr; }
   absl::Status Rebuild() override;
 
-  // Readable when the forwarder punted something; then RunPunts, which may find that the VES NeedsRebuild.
+  // Readable when the forwarder has punted; then call RunPunts, which may find that the VES NeedsRebuild.
   int punt_fd() const { return punts_.fd(); }
   void RunPunts();
-  // Whether the HCA or the forwarder has said that the queue pair is lost, and Rebuild has not yet been tried.
+  // Whether the HCA or the forwarder reported the queue pair lost and Rebuild has not been called since.
   bool lost() const { return queue_pair_.lost(); }
 
   const VesConfig& config() const { return config_; }
@@ -129,24 +128,24 @@ class Ves final : public PartitionMember {
 
   const VesConfig config_;
   const Shared shared_;
-  bool announced_ = false;        // the interfaces' MACs, since the group was joined anew
-  absl::optional<bool> carrier_;  // of the interfaces, if all have it
-  int adopted_mtu_ = 0;           // the group's, when it was last put into effect
+  bool announced_ = false;        // the interfaces' MACs, since the last join or renewal
+  absl::optional<bool> carrier_;  // of the interfaces; nullopt: unknown, or they differ
+  int adopted_mtu_ = 0;           // the group's MTU that the interfaces were last set to
   Fdb fdb_;
   VPortDirectory directory_;
   PuntQueue punts_;
   InjectQueue injected_;
   LogLimiter move_log_, damped_log_;
-  uint64_t damped_logged_ = 0;     // MACs that moved too often, when that was last logged
-  PartitionQueuePair queue_pair_;  // none: taken down
+  uint64_t damped_logged_ = 0;     // the count of damped moves at the last log line
+  PartitionQueuePair queue_pair_;  // empty while the VES is down
   std::vector<VPort> vports_;
-  std::unique_ptr<Forwarder> forwarder_;  // before vports_ in destruction: it refers to their ports
+  std::unique_ptr<Forwarder> forwarder_;  // destroyed before vports_: it refers to their ports
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<GroupMembership> group_;
   absl::Time next_age_, next_reclaim_;
-  int announcements_ = 0;  // of the series under way
+  int announcements_ = 0;  // sent in the present series
   absl::Time next_announcement_ = absl::InfiniteFuture();
-  absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and since when
+  absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and the time of their trap 65
 };
 
 }  // namespace eoib

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Shows the switch on one machine, without InfiniBand: three hosts (network namespaces) on a software subnet, each with an agent.
-# One VES has two VLANs; a second VES is in another partition. The script installs packages, builds, runs pings and a TCP test,
-# prints the FDBs, and tears everything down.
+# Shows the switch on one machine, without InfiniBand: three hosts (network namespaces) on a software subnet, each with an
+# agent. One VES has two VLANs; a second VES is in another partition. The script installs packages, builds, runs pings and a
+# TCP test, prints the FDBs, and tears everything down.
 #
 #   deploy/quickstart.sh          run, then tear down
 #   deploy/quickstart.sh --keep   run, leave the hosts up, and print commands to try
