@@ -236,8 +236,8 @@ void Ves::FlushGone() {
 }
 
 // Returns those of `ports` that were heard after they went out of service, judged by the ages of their FDB entries. Ages are
-// in whole ticks, so an entry may be up to one tick older than it says; in doubt it was heard before. Frozen entries are not
-// refreshed, so they are no evidence.
+// in whole ticks, so an entry may be up to one tick older than it says; in doubt it was heard before. Frozen entries are no
+// evidence.
 absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
                                          const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
   absl::flat_hash_set<Gid> heard;

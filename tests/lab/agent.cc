@@ -15,13 +15,13 @@
 namespace eoib::lab {
 namespace {
 
-constexpr uint64_t kAnnouncements = 5;  // of a join, as control/ves.cc has it
+constexpr uint64_t kAnnouncements = 5;  // after a join; the same constant is in control/ves.cc
 
 std::vector<std::string> Words(absl::string_view line) {
   return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
 }
 
-// "VES NAME" lines, each followed by indented "name value ..." lines.
+// The text has lines "VES NAME", each followed by indented lines "name value ...".
 std::map<std::string, Counters> ParseCounters(const std::string& text) {
   std::map<std::string, Counters> counters;
   std::string ves;
@@ -91,7 +91,7 @@ void Agent::WaitUntilReady() {
   for (const VPortSpec& vport : spec_.vports) host()->SetUp(vport.name);
 }
 
-// Announcements, five for each vPort, are the frames from ports that no port has received.
+// The five announcements of a vPort count as from_ports of the VES, but not as received by a port.
 void Agent::WaitUntilAnnounced() {
   const auto announced = [this] {
     std::map<std::string, Counters> stats = Stats();
@@ -106,7 +106,7 @@ void Agent::WaitUntilAnnounced() {
     Die("eoibd on " + host()->name() + " does not announce itself: " + Ctl({"stats"}).out);
 }
 
-// Every VES has a line "flood group MGID: joined, ...".
+// `show` has a line "flood group MGID: joined, ..." for each VES that has joined.
 bool Agent::Joined(const std::string& show) const {
   size_t joined = 0;
   for (absl::string_view line : absl::StrSplit(show, '\n')) {
@@ -125,7 +125,7 @@ uint64_t Agent::Drop(const std::string& reason, const std::string& ves) {
   return Drops()[ves][reason];
 }
 
-// An answer ends with the command for the next rows of a VES, if there are more: "more: fdb show blue 7 02:00:00:00:00:0a".
+// A long answer is cut: it has a line with the command for the next rows, "more: fdb show blue 7 02:00:00:00:00:0a".
 std::vector<FdbRow> Agent::Fdb() {
   std::vector<FdbRow> rows;
   std::string ves;
@@ -178,8 +178,8 @@ void ExpectConservation(Agent* agent) {
 void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses) {
   const std::string& where = agent->host()->name();
   std::map<std::string, Counters> stats, drops;
-  // At rest: nothing under way, every frame that came in has come to its end, and two looks show the same. A worker that has to
-  // wait for a processor in the middle of a batch has counted a part of it.
+  // At rest: nothing is under way, every frame that came in was forwarded or dropped, and two snapshots are equal. A worker
+  // that is descheduled in the middle of a batch has counted only part of it.
   const bool at_rest = EventuallyTrue(kPatience, [&] {
     stats = VesStats(agent);
     drops = ParseCounters(agent->MustCtl({"drops"}));

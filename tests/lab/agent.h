@@ -1,4 +1,4 @@
-// Agent: one running eoibd of a lab, and what eoibctl says of it.
+// Agent: one running eoibd in a lab, and the state that its control socket reports.
 #ifndef EOIB_TESTS_LAB_AGENT_H_
 #define EOIB_TESTS_LAB_AGENT_H_
 
@@ -29,12 +29,12 @@ struct VPortSpec {
 struct AgentSpec {
   std::vector<VesSpec> veses = {VesSpec()};
   std::vector<VPortSpec> vports = {VPortSpec()};
-  std::string top;  // lines of TOML above all: "fdb_limit = 100\n"
+  std::string top;  // lines of TOML before all tables: "fdb_limit = 100\n"
 };
 
 std::string ToToml(const AgentSpec& spec);
 
-// Counters by name, of one VES.
+// Counters of one VES, by name.
 using Counters = std::map<std::string, uint64_t>;
 
 // A row of `fdb show`.
@@ -50,10 +50,10 @@ class Agent final : public Daemon {
  public:
   Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec);
 
-  // Waits until it answers, is in the groups of all its VESes, and its interfaces are there; sets these up. Aborts the test,
-  // with the log, if that does not come to pass.
+  // Waits until the agent answers, has joined the groups of all its VESes, and has made its interfaces; then sets those up. On
+  // a timeout aborts the test with the agent's log.
   void WaitUntilReady();
-  // Until it has said for the last time that it has joined: for a test that counts every frame from now on.
+  // Waits until the last announcement after the join was sent, for a test that counts every frame from then on.
   void WaitUntilAnnounced();
   void Start() {
     Launch();
@@ -64,14 +64,14 @@ class Agent final : public Daemon {
   // By VES. Empty if the agent does not answer.
   std::map<std::string, Counters> Stats();
   std::map<std::string, Counters> Drops();
-  // One value; 0 and a failed test if there is no such counter. A drop reason that never happened is 0.
+  // One value. An unknown counter fails the test and returns 0. A drop reason that has not occurred is 0.
   uint64_t Stat(const std::string& name, const std::string& ves = "red");
   uint64_t Drop(const std::string& reason, const std::string& ves = "red");
   std::vector<FdbRow> Fdb();
-  // Whether `mac` is known in VLAN `vid`, at any place or at one whose text contains `behind`.
+  // Whether the FDB has `mac` in VLAN `vid`, in a row whose `behind` contains that text.
   bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0, const std::string& ves = "red");
   std::string Lid();
-  // Its memory (VmRSS).
+  // The resident memory (VmRSS) of the process.
   uint64_t ResidentKilobytes() const;
 
  private:
@@ -80,13 +80,13 @@ class Agent final : public Daemon {
   const AgentSpec spec_;
 };
 
-// Waits until the agent is at rest, and expects of every VES that
+// Waits until the agent is at rest, and expects for every VES
 //   frames_in = forwarded + ingress_drops   and   egress_copies = transmitted + egress_drops
-// and that the sums are those of `drops`.
+// and that `drops` adds up to the same sums.
 void ExpectConservation(Agent* agent);
-// The same of the VESes of a daemon that is an agent.
+// The same for the named VESes of any daemon that contains an agent.
 void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses);
-// A daemon's counters by VES; empty if it does not answer.
+// A daemon's counters, by VES; empty if it does not answer.
 std::map<std::string, Counters> VesStats(Daemon* agent);
 
 }  // namespace eoib::lab

@@ -51,7 +51,7 @@ int Daemon::Stop() {
   return Wait();
 }
 
-// What eoibctl does, without a process for each question. That program itself is tested where an operator uses it.
+// Calls the control socket directly, without an eoibctl process for each command. operator_test.cc tests eoibctl itself.
 RunResult Daemon::Ctl(const Argv& command) {
   const auto reply = CallCommand(ctl_path(), command[0], {command.begin() + 1, command.end()}, absl::Seconds(10));
   RunResult result;

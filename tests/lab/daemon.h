@@ -1,5 +1,5 @@
-// Daemon: one of our programs running on a host of a lab, on the HCA port that bears the host's name, and what its control
-// socket says.
+// Daemon: one of our programs on a host of a lab. It uses the HCA port that has the host's name; its control socket is at
+// hand.
 #ifndef EOIB_TESTS_LAB_DAEMON_H_
 #define EOIB_TESTS_LAB_DAEMON_H_
 
@@ -11,36 +11,36 @@
 
 namespace eoib::lab {
 
-// Its directories are the host's, so that it comes back as the same one.
+// Its directories belong to the host, so a restarted daemon finds its former state.
 class Daemon {
  public:
-  // `flags` beside those for the HCA port and --rundir.
+  // `flags` are in addition to those for the HCA port and --rundir.
   Daemon(Lab* lab, Fabric* fabric, Host* host, const std::string& program, const Argv& flags = {});
   virtual ~Daemon() = default;
 
-  // Runs it; returns at once.
+  // Starts it; returns at once.
   void Launch();
-  // Until it answers, and is_ready says so of what it answers to `command`. Aborts the test, with the log, if that does not
-  // come to pass.
+  // Waits until is_ready accepts the answer to `command`. Aborts the test with the daemon's log on a timeout or if the daemon
+  // has ended.
   template <typename Predicate>
   void WaitUntil(const Argv& command, Predicate is_ready) {
     const auto ready = [&] { return Alive() && is_ready(Ctl(command).out); };
     if (!EventuallyTrue(kPatience, [&] { return !Alive() || ready(); }) || !Alive()) DieOf(command);
   }
-  // Fails the test if it is dead already: it has died of something that nobody did to it.
+  // Sends a signal. Fails the test if the daemon is dead already, since no test has killed it.
   void Kill(int signal);
-  // SIGTERM, also to one that is stopped.
+  // Sends SIGTERM; first continues a stopped one.
   void Terminate();
-  // Its exit code, -1 if it does not end.
+  // The exit code; -1 if it does not end in time.
   int Wait();
-  int Stop();  // both
+  int Stop();  // Terminate and Wait
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }
   std::string Log() const { return process_->Log(); }
 
   Host* host() const { return host_; }
   const std::string& program() const { return program_; }
-  // What it has to find, or keep, for itself.
+  // Holds its configuration, run and state directories.
   const std::string& directory() const { return directory_; }
   std::string ctl_path() const;
 

@@ -1,4 +1,4 @@
-// DhcpClient: ISC's dhclient on a host, and what it was told.
+// DhcpClient: runs ISC's dhclient on a host and records the addresses that it gets.
 #ifndef EOIB_TESTS_LAB_DHCP_CLIENT_H_
 #define EOIB_TESTS_LAB_DHCP_CLIENT_H_
 
@@ -16,7 +16,7 @@
 
 namespace eoib::lab {
 
-// dhclient tells this script what it got. The one of the distribution would write the machine's /etc/resolv.conf.
+// dhclient runs this script for each event. The distribution's script would write the machine's /etc/resolv.conf.
 inline constexpr char kDhclientScript[] = R"(#!/bin/sh
 case $reason in
   BOUND | RENEW | REBIND | REBOOT) ip address replace "$new_ip_address/24" dev "$interface" ;;
@@ -26,7 +26,7 @@ esac
 echo "$reason $new_ip_address$new_ip6_address" >>"$0.events"
 )";
 
-// ISC's dhclient of one family on one interface, with all its files in the lab.
+// One address family ("-4", "-6") on one interface. All files of dhclient are in the lab's directory.
 class DhcpClient {
  public:
   DhcpClient(Lab* lab, Host* host, const std::string& interface, const std::string& family)
@@ -37,16 +37,16 @@ class DhcpClient {
   }
 
   void Start() { process_ = host_->Start(Command()); }
-  // Ends without a word to the server.
+  // Kills it, so that it sends nothing to the server.
   void Stop() { process_->Kill(SIGKILL); }
-  // Gives the lease back.
+  // Releases the lease.
   RunResult Release() {
     Argv command = Command();
     command.insert(command.begin() + 1, "-r");
     return host_->Run(command);
   }
 
-  // The address of the first event `reason` ("BOUND", "RENEW6"), after waiting for it; "" if it does not come.
+  // Waits for the first event `reason` ("BOUND", "RENEW6") and returns its address; "" and a failed test if it does not come.
   std::string AddressAt(const std::string& reason) {
     std::string address;
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Find(reason, &address); }))
@@ -72,7 +72,7 @@ class DhcpClient {
 
   Host* const host_;
   const std::string interface_, family_;
-  const std::string base_;  // of its files' paths
+  const std::string base_;  // prefix of its files' paths
   std::unique_ptr<Process> process_;
 };
 

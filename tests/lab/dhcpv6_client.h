@@ -1,4 +1,4 @@
-// Dhcpv6Client: a DHCPv6 client that puts its messages together byte by byte.
+// Dhcpv6Client: a minimal DHCPv6 client, because no client in Debian works on a TUN interface.
 #ifndef EOIB_TESTS_LAB_DHCPV6_CLIENT_H_
 #define EOIB_TESTS_LAB_DHCPV6_CLIENT_H_
 
@@ -13,21 +13,21 @@
 
 namespace eoib::lab {
 
-// The messages of RFC 8415 §8 and §21, on a host's interface of any kind: no client of Debian's takes a TUN.
+// Builds the messages of RFC 8415 §8 and §21 byte by byte. Works on an interface of any kind.
 class Dhcpv6Client {
  public:
   Dhcpv6Client(Host* host, const std::string& interface) : socket_(UdpSocket(host, "::", 546)) {
     host->InNamespace([&] { servers_ = absl::StrCat("ff02::1:2%", if_nametoindex(interface.c_str())); });
   }
 
-  // The address that the server gives in the end; "" if it gives none.
+  // Solicits and requests an address, and returns it; "" if the server gives none.
   std::string Lease() {
     const absl::optional<Bytes> advertise = Exchange(kSolicit, {}, kAdvertise);
     if (!advertise.has_value()) return "";
     const Bytes server = Option(*advertise, kServerId, 4);
     const absl::optional<Bytes> reply = Exchange(kRequest, server, kReply);
     if (!reply.has_value()) return "";
-    // An IA_NA is IAID, T1, T2 and options; an address is at the beginning of its own.
+    // An IA_NA option has IAID, T1, T2 and then options; an IA Address option begins with the address.
     const Bytes address = Option(Option(*reply, kIaNa, 4), kIaAddress, 4 + 12);
     char text[INET6_ADDRSTRLEN];
     return address.size() < 4 + 16 ? "" : inet_ntop(AF_INET6, address.data() + 4, text, sizeof(text));
@@ -37,7 +37,7 @@ class Dhcpv6Client {
   enum Message : uint8_t { kSolicit = 1, kAdvertise = 2, kRequest = 3, kReply = 7 };
   enum OptionCode : uint8_t { kClientId = 1, kServerId = 2, kIaNa = 3, kIaAddress = 5, kElapsedTime = 8 };
 
-  // The first option `code` of those that begin at `at`, with its code and length; empty if there is none.
+  // The first option `code` in the list that begins at `at`, including its code and length; empty if there is none.
   static Bytes Option(const Bytes& message, OptionCode code, size_t at) {
     while (at + 4 <= message.size()) {
       const size_t end = at + 4 + (message[at + 2] << 8 | message[at + 3]);

@@ -1,7 +1,7 @@
-// Fabric: the InfiniBand subnet of a lab, under which the agents of its hosts meet.
+// Fabric: the InfiniBand subnet that connects the agents of a lab.
 //
-// The scenarios are written once. Which fabric carries them says the environment: a software subnet (soft_fabric.h), or, inside
-// a virtual machine, the kernel's InfiniBand stack with OpenSM (ib_fabric.h).
+// The same scenarios run on two fabrics; EOIB_LAB_FABRIC selects one: a software subnet (soft_fabric.h), or, inside a virtual
+// machine, the kernel's InfiniBand stack with OpenSM (ib_fabric.h).
 #ifndef EOIB_TESTS_LAB_FABRIC_H_
 #define EOIB_TESTS_LAB_FABRIC_H_
 
@@ -14,33 +14,33 @@
 
 namespace eoib::lab {
 
-// The members of a partition are ports, which bear the names of their hosts. "ALL" is all of them.
+// Members of a partition are HCA ports, named after their hosts. "ALL" means all ports.
 struct PartitionSpec {
   uint16_t pkey = 0x8001;
   std::vector<std::string> full = {"ALL"};
   std::vector<std::string> limited;
-  bool ipoib = false;  // has IPoIB's broadcast group, too, where there is a kernel that wants it
+  bool ipoib = false;  // also make IPoIB's broadcast group, where the kernel's IPoIB runs
 };
 
 class Fabric {
  public:
   virtual ~Fabric() = default;
 
-  // What to run for a daemon on the port of that host: program ("eoibd", ...) and flags. The same port for the same name.
+  // The command line for `program` ("eoibd", ...) on that host's HCA port. The same name always gets the same port.
   virtual Argv DaemonCommand(const std::string& program, const std::string& host) = 0;
-  // By how much what runs here is slower than on a machine's own processor: large numbers are to be so much smaller.
+  // How much slower programs run here than on the machine itself: tests divide large counts by it.
   virtual size_t Slowdown() const { return 1; }
-  // At the end of a test, before its agents end: they must be able to say goodbye.
+  // Called at the end of a test, before the agents are stopped: continues a stopped fabric, so that they can leave their
+  // groups.
   virtual void Resume() {}
-  // Waits until nothing is under way, and expects that every datagram that was posted was delivered, or dropped for a reason
-  // that was counted. Nothing where a fabric cannot tell.
+  // Waits until nothing is under way, and expects that every posted datagram was delivered or counted as dropped. Does nothing
+  // on a fabric without such counters.
   virtual void ExpectConservation() {}
-  // After its agents have ended. Fails the test if something of the fabric ended badly.
+  // Called after the agents have ended. Fails the test if a program of the fabric ended with an error.
   virtual void End() {}
 };
 
-// A subnet with these partitions, ready for agents: of the kind that EOIB_LAB_FABRIC names, "soft" (the default) or
-// "infiniband".
+// Makes a subnet with these partitions, ready for agents. EOIB_LAB_FABRIC is "soft" (the default) or "infiniband".
 std::unique_ptr<Fabric> MakeFabric(Lab* lab, const std::vector<PartitionSpec>& partitions);
 
 }  // namespace eoib::lab

@@ -38,7 +38,7 @@ Bytes Slice(const Bytes& bytes, size_t from, size_t length) {
   return Bytes(bytes.begin() + from, bytes.begin() + from + length);
 }
 
-// The sum of the pseudo-header's words; `addresses` are both IP addresses (RFC 768, RFC 8200 §8.1).
+// The sum of the pseudo-header's words (RFC 768, RFC 8200 §8.1). `addresses`: source and destination.
 uint32_t PseudoHeaderSum(const Bytes& addresses, uint8_t protocol, size_t length) {
   uint32_t sum = protocol + static_cast<uint32_t>(length);
   for (size_t i = 0; i < addresses.size(); i += 2) sum += Get16(addresses, i);
@@ -73,7 +73,7 @@ Bytes Arp(uint16_t operation, MacAddr sender, Ipv4 sender_ip, MacAddr target, Ip
   return arp;
 }
 
-// Skips all tags; the offset of the EtherType, or 0 if the frame ends before it.
+// The offset of the EtherType behind all tags; 0 if the frame ends before it.
 size_t EtherTypeOffset(const Bytes& frame) {
   size_t at = 12;
   while (frame.size() >= at + 2 && (Get16(frame, at) == 0x8100 || Get16(frame, at) == 0x88a8)) at += 4;
@@ -178,7 +178,7 @@ Bytes ArpReply(MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip) {
 }
 
 Bytes NeighborSolicitation(MacAddr sender, Ipv6 sender_ip, Ipv6 target_ip) {
-  // RFC 4861 §4.3, to the solicited-node group (RFC 4291 §2.7.1) mapped to Ethernet (RFC 2464 §7).
+  // RFC 4861 §4.3, sent to the solicited-node group (RFC 4291 §2.7.1), mapped to Ethernet as in RFC 2464 §7.
   Ipv6 group = Ip6("ff02::1:ff00:0");
   std::memcpy(&group[13], &target_ip[13], 3);
   Bytes nd = {135, 0, 0, 0, 0, 0, 0, 0};

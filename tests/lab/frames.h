@@ -1,7 +1,7 @@
-// Ethernet frames for tests, built byte by byte and apart from the switch's own codecs, so that an error there cannot hide
-// here.
+// Ethernet frames for tests. They are built byte by byte, without the switch's own codecs, so that an error in a codec cannot
+// hide itself.
 //
-// Frames are from the destination MAC on, without FCS and without padding.
+// Frames begin at the destination MAC and have no FCS and no padding.
 #ifndef EOIB_TESTS_LAB_FRAMES_H_
 #define EOIB_TESTS_LAB_FRAMES_H_
 
@@ -18,7 +18,7 @@ using Bytes = std::vector<uint8_t>;
 using Ipv4 = std::array<uint8_t, 4>;
 using Ipv6 = std::array<uint8_t, 16>;
 
-// From text; ends the test if it is none.
+// Parse text; end the test program if it is wrong.
 MacAddr Mac(const std::string& text);
 Ipv4 Ip4(const std::string& text);
 Ipv6 Ip6(const std::string& text);
@@ -26,15 +26,15 @@ Ipv6 Ip6(const std::string& text);
 inline constexpr uint16_t kTestEtherType = 0x88b6;  // IEEE 802 local experimental 2
 
 Bytes EthernetFrame(MacAddr destination, MacAddr source, uint16_t ethertype, const Bytes& payload);
-// `frame` with an 802.1Q tag (or one of another `tpid`) behind its addresses.
+// `frame` with a tag inserted after its addresses.
 Bytes WithTag(const Bytes& frame, uint16_t vid, uint8_t priority = 0, uint16_t tpid = 0x8100);
-// With zeros up to the minimum: 60 bytes, 64 if its first tag is 802.1Q.
+// `frame` padded with zeros to the minimum: 60 bytes, or 64 if its first tag is 802.1Q.
 Bytes Padded(Bytes frame);
 
-// A frame of kTestEtherType that says `marker` and is `length` bytes long, 18 at least, filled with a pattern that depends on
-// the marker.
+// A frame of kTestEtherType that carries `marker`. It is `length` bytes long, at least 18, and filled with a pattern that
+// depends on the marker.
 Bytes TestFrame(MacAddr destination, MacAddr source, uint32_t marker, size_t length = 100);
-// The marker of a TestFrame, also behind tags; 0 if it is none, kDamaged if its bytes are not what was sent.
+// The marker of a TestFrame, with or without tags; 0 for another frame, kDamaged if the pattern is wrong.
 inline constexpr uint32_t kDamaged = 0xffffffff;
 uint32_t MarkerOf(const Bytes& frame);
 
@@ -42,7 +42,7 @@ Bytes ArpRequest(MacAddr sender, Ipv4 sender_ip, Ipv4 target_ip);
 Bytes ArpReply(MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip);
 Bytes NeighborSolicitation(MacAddr sender, Ipv6 sender_ip, Ipv6 target_ip);
 
-// IP endpoints of a packet.
+// The addresses of an IPv4 packet, for both layers.
 struct Flow4 {
   MacAddr destination, source;
   Ipv4 source_ip, destination_ip;
@@ -50,14 +50,14 @@ struct Flow4 {
 Bytes IcmpEchoRequest(const Flow4& flow, uint16_t id, uint16_t sequence, const Bytes& payload);
 Bytes UdpDatagram(const Flow4& flow, uint16_t source_port, uint16_t destination_port, const Bytes& payload);
 
-// What of an IPv4 or IPv6 TCP, UDP or ICMP packet's checksums is wrong, in words; "" if all are right, also if the frame is cut
-// short or no IP at all (then it says so). Recomputed from every byte; fragments are not read.
+// Describes wrong checksums in a TCP, UDP or ICMP packet over IPv4 or IPv6; "" if all are right. Also reports a frame that is
+// cut short or is not IP. Recomputes the checksums from all bytes; does not understand fragments.
 std::string ChecksumErrors(const Bytes& frame);
 
-// RFC 1071; the value to put into the field.
+// RFC 1071. Returns the value for the checksum field.
 uint16_t InternetChecksum(const Bytes& bytes, uint32_t initial = 0);
 
-// For failure messages: 16 bytes a line.
+// For failure messages: 16 bytes on each line.
 std::string Hex(const Bytes& bytes);
 
 }  // namespace eoib::lab

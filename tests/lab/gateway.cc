@@ -32,7 +32,7 @@ std::string ToToml(const std::vector<GatewaySpec>& specs) {
   return toml;
 }
 
-// The sum of all values of that name in lines of "name value ...".
+// The sum of the values in all lines "name value ..." with that name.
 uint64_t SumOf(const std::string& text, const std::string& name, bool* found) {
   uint64_t sum = 0, value = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -84,7 +84,7 @@ uint64_t GatewayDaemon::Drop(const std::string& reason) {
 
 namespace {
 
-// Whether nothing waits on its way out, and the VES has counted what went to the gateway and came from it.
+// Whether no packet waits, and the counters of the VESes agree with the gateways' on the frames between them.
 bool IsAtRest(const std::map<std::string, ipoib::Numbers>& gateways, std::map<std::string, Counters> veses,
               const std::vector<GatewaySpec>& specs) {
   return std::all_of(specs.begin(), specs.end(), [&](const GatewaySpec& spec) {
@@ -116,7 +116,7 @@ void ExpectConservation(GatewayDaemon* gateway) {
   EXPECT_EQ(gateway::NotConserved(stats), "") << stats;
 }
 
-// Two looks at the host, and at its link between them: nothing has happened meanwhile.
+// At rest: two equal snapshots of the host's counters, with the link idle in between.
 void ExpectConservation(IpoibHost* host) {
   SCOPED_TRACE(absl::StrCat("conservation of packets at eoib-ipoib on ", host->host()->name()));
   std::string stats, link;

@@ -1,4 +1,4 @@
-// What tests of the gateway to IPoIB run beside agents: gateways, and hosts that speak IPoIB in user space.
+// For tests of the gateway to IPoIB: the daemons eoib-gateway (GatewayDaemon) and eoib-ipoib (IpoibHost).
 #ifndef EOIB_TESTS_LAB_GATEWAY_H_
 #define EOIB_TESTS_LAB_GATEWAY_H_
 
@@ -17,12 +17,12 @@ struct GatewaySpec {
   std::string more;        // further lines of TOML: "vlan = 10\n"
 };
 
-// eoib-gateway, on a host that has no interface in either network.
+// eoib-gateway. Its host has no interface in either network.
 class GatewayDaemon final : public Daemon {
  public:
   GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs);
 
-  // "active", "standby", ... of one of its gateways; "" if it does not answer.
+  // The state of one of its gateways: "active", "standby", ...; "" if it does not answer.
   std::string State(const std::string& gateway = "gw0");
   void WaitUntilActive() {
     WaitUntil({"gateway", "show"}, [](const std::string& show) { return show.find(", active") != std::string::npos; });
@@ -32,7 +32,7 @@ class GatewayDaemon final : public Daemon {
     WaitUntilActive();
   }
   const std::vector<GatewaySpec>& specs() const { return specs_; }
-  // A counter of `gateway stats`, or a reason of `gateway drops` (0 if it never happened), of all its gateways.
+  // Sums over all its gateways: a counter of `gateway stats`, a reason of `gateway drops` (0 if it has not occurred).
   uint64_t Stat(const std::string& name);
   uint64_t Drop(const std::string& reason);
 
@@ -40,8 +40,8 @@ class GatewayDaemon final : public Daemon {
   const std::vector<GatewaySpec> specs_;
 };
 
-// Waits until nothing is under way in a gateway, and expects its laws of conservation (gateway/conservation_for_test.h), those
-// of its VESes, and that these count the frames of its ports as it does.
+// Waits until the daemon is at rest. Expects the conservation laws of its gateways (gateway/conservation_for_test.h) and its
+// VESes, and that both count the same frames between them.
 void ExpectConservation(GatewayDaemon* gateway);
 
 struct IpoibSpec {
@@ -56,20 +56,20 @@ class IpoibHost final : public Daemon {
  public:
   IpoibHost(Lab* lab, Fabric* fabric, Host* host, const IpoibSpec& spec);
 
-  // Until its link is up and all its addresses are in use.
+  // Waits until its link is up and all its addresses are assigned.
   void WaitUntilReady();
   void Start() {
     Launch();
     WaitUntilReady();
   }
-  // Its link-layer address.
+  // The IPoIB link-layer address.
   std::string Address();
 
  private:
   const IpoibSpec spec_;
 };
 
-// The same of a host (gateway/endpoint/conservation_for_test.h).
+// The same for an IPoIB host (gateway/endpoint/conservation_for_test.h).
 void ExpectConservation(IpoibHost* host);
 
 }  // namespace eoib::lab

@@ -23,7 +23,7 @@ std::unique_ptr<IbSubnet> MakeSubnet(const std::string& directory) {
   return subnet;
 }
 
-// hN's adapter, or -1.
+// The adapter of host hN; -1 for other names.
 int NumberedAdapter(absl::string_view host) {
   int number = 0;
   const bool numbered = absl::ConsumePrefix(&host, "h") && absl::SimpleAtoi(host, &number);
@@ -71,7 +71,7 @@ int IbFabric::AdapterOf(const std::string& host) {
   };
   int adapter = NumberedAdapter(host);
   if (taken(adapter)) adapter = -1;
-  // From the last: the first ones are those of hosts with numbers.
+  // From the last one down, to leave the first ones to the numbered hosts.
   for (int candidate = kAdapters - 1; adapter < 0 && candidate >= 0; --candidate) {
     if (!taken(candidate)) adapter = candidate;
   }

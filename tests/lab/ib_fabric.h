@@ -1,5 +1,5 @@
-// IbFabric: the kernel's InfiniBand stack as a lab's fabric, in a virtual machine: agents of the production configuration on
-// real verbs, under Debian's OpenSM (ib_subnet.h).
+// IbFabric: the kernel's InfiniBand stack as a lab's fabric, inside a virtual machine. The agents use real verbs, as in
+// production; Debian's OpenSM manages the subnet (ib_subnet.h).
 #ifndef EOIB_TESTS_LAB_IB_FABRIC_H_
 #define EOIB_TESTS_LAB_IB_FABRIC_H_
 
@@ -12,8 +12,8 @@
 
 namespace eoib::lab {
 
-// All tests of a program share one IbSubnet, which only its partitions tell from one test to the next; a test that changes more
-// of it puts that back. Host hN has adapter N - 1, other hosts the next that is free.
+// All tests of a program share one IbSubnet. Only its partitions are set for each test; a test that changes more must restore
+// it. Host hN gets adapter N - 1, other hosts a free one.
 class IbFabric final : public Fabric {
  public:
   static constexpr int kAdapters = 8;
@@ -21,11 +21,11 @@ class IbFabric final : public Fabric {
   explicit IbFabric(const std::vector<PartitionSpec>& partitions);
 
   Argv DaemonCommand(const std::string& program, const std::string& host) override;
-  size_t Slowdown() const override { return 20; }  // in QEMU's emulation
+  size_t Slowdown() const override { return 20; }  // QEMU emulates the processor
 
   static IbSubnet& subnet();
   int AdapterOf(const std::string& host);
-  // As OpenSM is told of them.
+  // The partitions in OpenSM's terms.
   std::vector<IbPartition> Translate(const std::vector<PartitionSpec>& partitions);
 
  private:

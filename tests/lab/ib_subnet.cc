@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint16_t kFullMember = 0x8000;
 constexpr uint16_t kDefaultPartition = 0x7fff;
-// Emulated machines on a busy one are slow.
+// Generous, because an emulated machine on a busy host is slow.
 constexpr absl::Duration kLimit = absl::Seconds(60);
 
 RunResult RunProgram(Argv argv, absl::Duration limit = kLimit) {
@@ -46,7 +46,7 @@ std::string Knob(int adapter, const std::string& name) {
   return absl::StrCat("/sys/kernel/debug/simib/", IbSubnet::Device(adapter), "/", name);
 }
 
-// IBA 14.2.5.6: 1 is 256 bytes, 5 is 4096.
+// IBA 14.2.5.6: code 1 is 256 bytes, code 5 is 4096.
 int MtuCode(int mtu) {
   int code = 1;
   for (int bytes = 256; bytes < mtu; bytes *= 2) ++code;
@@ -62,7 +62,7 @@ std::string MemberList(const std::vector<int>& adapters, absl::string_view membe
   return members;
 }
 
-// opensm(8), "PARTITION CONFIGURATION". The name is the P_Key's number: it is nowhere else to be seen.
+// opensm(8), "PARTITION CONFIGURATION". The partition's name is its number; it appears nowhere else.
 std::string ToConfiguration(const IbPartition& partition) {
   const uint16_t number = partition.pkey & kDefaultPartition;
   std::string text =
@@ -87,7 +87,7 @@ IbSubnet::IbSubnet(std::string directory, const IbSubnetOptions& options)
   Load();
 }
 
-// IPoIB leaves its groups, which takes a minute where nobody answers: so the subnet managers end after the module.
+// Unload the module first: IPoIB then leaves its groups, which takes a minute if no SA answers.
 IbSubnet::~IbSubnet() {
   if (loaded_) Unload();
 }
@@ -102,8 +102,8 @@ void IbSubnet::Load() {
   cable_out_.clear();
 }
 
-// OpenSM 3.3 does not end when its device goes: it asks for MADs again and again, and SIGTERM waits for answers that cannot
-// come.
+// Kills the subnet managers (in ~Process). OpenSM 3.3 survives the loss of its device and keeps polling for MADs; on SIGTERM
+// it would wait for answers that cannot come.
 void IbSubnet::Unload() {
   MustRunProgram({"rmmod", "simib"});
   sms_.clear();
@@ -117,7 +117,8 @@ void IbSubnet::Start() {
 
 std::string IbSubnet::SmDirectory(int adapter) const { return Path(absl::StrCat("sm", adapter)); }
 
-// What an operator would call impatient: a master that died is missed after a second, and a lost datagram after a tenth of one.
+// Timeouts far below production values, for short tests: a dead master is noticed after about a second, a lost MAD after 0.2
+// s.
 void IbSubnet::StartSm(int adapter, int priority) {
   const std::string own = SmDirectory(adapter);
   mkdir(own.c_str(), 0755);
@@ -160,7 +161,7 @@ std::string IbSubnet::SmLog(int adapter) const {
   return absl::StrCat(ReadFile(SmDirectory(adapter) + "/output.log"), ReadFile(SmDirectory(adapter) + "/opensm.log"));
 }
 
-// OpenSM's file has a line "GUID LID LID", in hexadecimal, and an empty one, for each port.
+// OpenSM's file guid2lid has a line "GUID LID LID", in hexadecimal, and an empty line for each port.
 void IbSubnet::ReassignLid(int adapter, uint16_t lid) {
   if (sms_.size() != 1) Die("give a port another LID: there must be one subnet manager");
   const int manager = sms_.begin()->first;
@@ -207,7 +208,7 @@ void IbSubnet::TellManagers() {
   }
 }
 
-// By their low 15 bits; a member of both kinds is a full one. Without the default partition, which is not always asked for.
+// Keyed by the low 15 bits; a member of both kinds is a full member. Without the default partition, which is implicit.
 std::map<uint16_t, uint16_t> IbSubnet::ExpectedPKeys(int adapter) const {
   std::map<uint16_t, uint16_t> expected;
   for (const IbPartition& partition : options_.partitions) {
@@ -262,7 +263,7 @@ uint16_t IbSubnet::Lid(int adapter) { return static_cast<uint16_t>(ParseHex(Port
 
 uint16_t IbSubnet::SmLid(int adapter) { return static_cast<uint16_t>(ParseHex(Port(adapter, "sm_lid"))); }
 
-// The file says "4: ACTIVE".
+// The file contains "4: ACTIVE".
 int IbSubnet::State(int adapter) { return std::atoi(Port(adapter, "state").c_str()); }
 
 std::map<int, uint16_t> IbSubnet::PKeys(int adapter) {
@@ -274,8 +275,8 @@ std::map<int, uint16_t> IbSubnet::PKeys(int adapter) {
   }
 }
 
-// A link-layer address of IPoIB ends in the port's GUID (RFC 4391 §9.1.1), and begins with the same number for all P_Keys; a
-// child interface is made by hand and has another name than the kernel gives.
+// An IPoIB link-layer address ends in the port's GUID (RFC 4391 §9.1.1). Child interfaces have the same GUID; they are
+// excluded by the dot in their names.
 std::string IbSubnet::IpoibInterface(int adapter) {
   const std::string guid = absl::StrFormat("%016x", PortGuid(adapter));
   std::string found;

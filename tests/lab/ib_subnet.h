@@ -1,5 +1,5 @@
-// IbSubnet: an InfiniBand subnet of a virtual machine: the channel adapters of the kernel module simib (tests/vm/simib) on one
-// switch, and Debian's OpenSM. Adapters are known by their number: adapter K is the device simibK.
+// IbSubnet: an InfiniBand subnet inside a virtual machine: the channel adapters of the kernel module simib (tests/vm/simib) on
+// one switch, managed by Debian's OpenSM. Adapter K is the device simibK.
 #ifndef EOIB_TESTS_LAB_IB_SUBNET_H_
 #define EOIB_TESTS_LAB_IB_SUBNET_H_
 
@@ -14,14 +14,14 @@
 
 namespace eoib::lab {
 
-// A partition as OpenSM has it.
+// A partition of OpenSM's configuration.
 struct IbPartition {
   static constexpr int kAll = -1;  // every adapter
 
   uint16_t pkey = 0x8001;          // the membership bit is ignored
   std::vector<int> full = {kAll};  // adapters
   std::vector<int> limited;
-  bool ipoib = true;  // has IPoIB's broadcast group from the start
+  bool ipoib = true;  // OpenSM creates IPoIB's broadcast group at its start
   int mtu = 4096;     // of that group
 
   friend bool operator==(const IbPartition&, const IbPartition&) = default;
@@ -29,54 +29,54 @@ struct IbPartition {
 
 struct IbSubnetOptions {
   int adapters = 4;
-  int mtu = 4096;      // that ports are capable of
+  int mtu = 4096;      // the ports' largest MTU
   bool async = false;  // sends complete after post_send has returned
   int lmc = 0;         // a port has 2^lmc LIDs
-  // Without one of P_Key 0x7fff, everybody is a limited member of that, and only the subnet manager's port a full one: enough
-  // to speak to the subnet administrator, and to nobody else.
+  // If none has P_Key 0x7fff, all ports become limited members of that partition, and only the subnet manager's port a full
+  // one: they can talk to the SA, but not to each other.
   std::vector<IbPartition> partitions = {IbPartition{0xffff}};
 };
 
-// What fails here is the set-up: it ends the test program and says why (lab::Die). Needs root, in a virtual machine: the
-// module is one for the whole kernel. The environment variable EOIB_SIMIB names simib.ko. Subnet managers that run here are its
-// own and end with it. One thread, which must outlive everything started.
+// A failure here is one of the set-up, and ends the test program (lab::Die). Needs root and a virtual machine, since the
+// module serves the whole kernel. The environment variable EOIB_SIMIB names simib.ko. The object owns its subnet managers. One
+// thread, which must outlive everything that it starts.
 class IbSubnet {
  public:
-  // Loads the modules (simib, ib_uverbs, ib_umad, ib_ipoib). `directory` exists and is the subnet's: logs, OpenSM's files.
+  // Loads the modules simib, ib_uverbs, ib_umad and ib_ipoib. `directory` exists; it gets the logs and OpenSM's files.
   IbSubnet(std::string directory, const IbSubnetOptions& options);
-  // Ends the subnet managers and unloads simib.
+  // Stops the subnet managers and unloads simib.
   ~IbSubnet();
   IbSubnet(const IbSubnet&) = delete;
   IbSubnet& operator=(const IbSubnet&) = delete;
 
-  // One subnet manager, on adapter 0, and Wait().
+  // Starts one subnet manager, on adapter 0, and calls Wait().
   void Start();
 
-  // The module simib.
+  // Loads the module simib.
   void Load();
-  // With whoever has devices open; the kernel tells them. Subnet managers end with it.
+  // Unloads it, even if programs have devices open: the kernel tells them. Kills the subnet managers, too.
   void Unload();
   bool loaded() const { return loaded_; }
 
-  // Subnet managers, one at most on each adapter. Of several the one of the highest priority is master; it hands over.
+  // Starts a subnet manager, at most one on each adapter. The one with the highest priority becomes master.
   void StartSm(int adapter, int priority = 0);
-  // SIGTERM, and returns when it is gone.
+  // Sends SIGTERM and waits until it has ended.
   void StopSm(int adapter);
-  // SIGKILL returns when it is gone; SIGSTOP and SIGCONT at once.
+  // Sends a signal. SIGKILL returns when it has ended; SIGSTOP and SIGCONT return at once.
   void KillSm(int adapter, int signal);
   bool SmAlive(int adapter);
   std::string SmLog(int adapter) const;
 
-  // Gives a port another LID, by a restart of the one subnet manager, which then finds another in its file.
+  // Gives a port another LID: edits the LID file of the only subnet manager and restarts it.
   void ReassignLid(int adapter, uint16_t lid);
 
-  // Tells the subnet managers of other partitions. They are in force when Wait() returns.
+  // Makes the subnet managers apply other partitions. They are in force when Wait() returns.
   void SetPartitions(const std::vector<IbPartition>& partitions);
   const std::vector<IbPartition>& partitions() const { return options_.partitions; }
-  // The same by a file of OpenSM's (opensm(8), "PARTITION CONFIGURATION"), of whose partitions Wait() knows nothing.
+  // The same with the text of OpenSM's file (opensm(8), "PARTITION CONFIGURATION"). Wait() does not check these P_Keys.
   void SetPartitionFile(const std::string& text);
 
-  // Waits until every port with its cable in is active and has the P_Keys it should, and the subnet administrator answers.
+  // Waits until every connected port is active and has its P_Keys, and the SA answers.
   void Wait();
 
   // Ports.
@@ -90,15 +90,14 @@ class IbSubnet {
   static uint16_t SmLid(int adapter);
   // The table's valid entries, by index.
   static std::map<int, uint16_t> PKeys(int adapter);
-  // The IPoIB interface of that adapter without a P_Key of its own, in the network namespace of the caller; "" if there is
-  // none.
+  // The parent IPoIB interface (for P_Key index 0) of that adapter, in the caller's network namespace; "" if there is none.
   static std::string IpoibInterface(int adapter);
 
   // Knobs.
   void SetCable(int adapter, bool in);
-  // Of the datagrams that an adapter sends, one in so many is lost; 0: none.
+  // Drops one in `one_in` of the datagrams that the adapter sends; 0: none.
   void SetLoss(int adapter, int one_in);
-  // Datagrams dropped at this adapter, or at the switch on the way to or from it, by reason.
+  // Datagrams dropped at this adapter, or by the switch on the way to or from it, by reason.
   static std::map<std::string, uint64_t> Drops(int adapter);
 
   int adapters() const { return options_.adapters; }
@@ -110,7 +109,7 @@ class IbSubnet {
   void WritePartitions();
   void TellManagers();
   std::map<uint16_t, uint16_t> ExpectedPKeys(int adapter) const;
-  // What Wait() still waits for, "" if for nothing.
+  // What Wait() still waits for; "" for nothing.
   std::string Missing() const;
   std::string MissingOfPort(int adapter) const;
   bool SaAnswers() const;

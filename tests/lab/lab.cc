@@ -51,7 +51,7 @@ bool SetLoopbackUp() {
   return fd.valid() && ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
-// Duplicate address detection would delay every IPv6 address by a second and add frames of its own.
+// By default turns IPv6 off, or only duplicate address detection, which delays each address by a second and sends frames.
 bool QuietIpv6(const HostOptions& options) {
   for (const char* scope : {"all", "default"}) {
     const std::string base = absl::StrCat("/proc/sys/net/ipv6/conf/", scope, "/");
@@ -61,7 +61,7 @@ bool QuietIpv6(const HostOptions& options) {
   return true;
 }
 
-// Closes all descriptors but `keep`, and forgets the terminal and the pipes of whoever runs the test.
+// Closes all descriptors but `keep`, and detaches from the terminal or pipes of the test.
 void KeepOnly(std::vector<int> keep) {
   int null = open("/dev/null", O_RDWR);
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
@@ -71,7 +71,7 @@ void KeepOnly(std::vector<int> keep) {
   }
 }
 
-// The child that holds a host's namespace. Says "" or what failed through `ready`, then waits for its end.
+// The child that holds a host's namespace open. Writes "" or the failure to `ready`, then waits to be killed.
 [[noreturn]] void HoldNamespace(int ready, const HostOptions& options, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "lab-host");
@@ -91,7 +91,7 @@ void KeepOnly(std::vector<int> keep) {
   while (true) pause();
 }
 
-// All of a descriptor's bytes until it ends.
+// Reads a descriptor to its end.
 std::string ReadAll(int fd) {
   std::string text;
   char bytes[512];
@@ -107,7 +107,7 @@ ino_t NamespaceOf(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// Kills every process of the given network namespaces, until none is left (one may fork while the list is read).
+// Kills all processes in the given network namespaces. Repeats until none is left: one may fork while /proc is read.
 void KillAllIn(const std::set<ino_t>& namespaces) {
   for (int round = 0; round < 10; ++round) {
     int killed = 0;
@@ -127,8 +127,8 @@ void KillAllIn(const std::set<ino_t>& namespaces) {
   }
 }
 
-// The janitor: reads "PID of a holder\n" from `in` and pins that namespace (its inode is then not given to another lab); at the
-// end of `in` the lab is over, in whichever way.
+// The janitor: reads lines "PID of a holder" from `in` and opens each namespace, so that its inode number is not reused by
+// another lab. When `in` ends, the test has ended or was killed, and it cleans up.
 [[noreturn]] void RunJanitor(int in, int done, const std::string& directory) {
   prctl(PR_SET_NAME, "lab-janitor");
   setsid();
@@ -163,7 +163,7 @@ bool Installed(const std::string& program) {
 
 bool CanOpenTun() { return UniqueFd(open("/dev/net/tun", O_RDWR | O_CLOEXEC)).valid(); }
 
-// Tried in a child: the test itself stays where it is.
+// Tries in a child, so that the test itself stays in its namespace.
 bool CanMakeNamespaces() {
   pid_t pid = fork();
   if (pid == 0) _exit(unshare(CLONE_NEWNET) == 0 ? 0 : 1);
@@ -292,7 +292,7 @@ uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
     uint64_t value = 0;
     if (protocol.empty() && words.size() == 2 && words[0] == name && absl::SimpleAtoi(words[1], &value)) return value;
     if (protocol.empty() || words.empty() || words[0] != protocol + ":") continue;
-    // A line of names, then one of values.
+    // /proc/net/snmp has a line of names, then a line of values.
     if (names.empty()) {
       names = words;
       continue;
@@ -304,7 +304,7 @@ uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
   Die(absl::StrCat("no counter ", protocol, " ", name, " on ", name_));
 }
 
-// proc(5), /proc/net/dev: "v1: ", eight numbers of receiving and eight of sending; the fourth of each is "drop".
+// proc(5), /proc/net/dev: "v1: ", then eight counters of reception and eight of transmission; the fourth of each is "drop".
 uint64_t Host::InterfaceDrops(const std::string& interface) {
   std::string text;
   InNamespace([&] { text = ReadFile("/proc/thread-self/net/dev"); });
@@ -347,7 +347,7 @@ void Host::AddBridge(const std::string& bridge, const std::vector<std::string>& 
 }
 
 void Host::AddMacvlan(const std::string& lower, Host* owner, const std::string& interface) {
-  // The namespace is given by the holder's PID; the device is made there at once.
+  // The kernel creates the device directly in the namespace of the holder's PID.
   MustIp(absl::StrCat("link add link ", lower, " name ", interface, " netns ", owner->holder(), " type macvlan mode bridge"));
   owner->SetUp(interface);
 }
@@ -377,7 +377,7 @@ void Lab::StartJanitor() {
   pid_t pid = fork();
   if (pid < 0) DieErrno("fork");
   if (pid == 0) {
-    // Not a child of the test: who kills the test with all its children must not kill the janitor.
+    // A double fork: killing the test with all its children must not kill the janitor.
     if (fork() == 0) RunJanitor(in[0], done[1], directory_);
     _exit(0);
   }

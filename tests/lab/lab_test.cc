@@ -1,4 +1,4 @@
-// The lab itself: a test that stands on a broken lab proves nothing.
+// Tests of the lab itself: a test on a broken lab proves nothing.
 #include "tests/lab/lab.h"
 
 #include <signal.h>
@@ -33,7 +33,7 @@ class LabTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(MissingOnThisMachine(), ""); }
 
-  // Two hosts and a cable.
+  // Adds two hosts and connects them.
   void Connect(const HostOptions& options = {}) {
     a_ = lab_.AddHost("a", options);
     b_ = lab_.AddHost("b", options);
@@ -165,7 +165,7 @@ TEST_F(LabTest, SteadyPingsCountWhatIsLostAndNothingElse) {
   b_->AddAddress("e0", "10.0.0.2/24");
   SteadyPing lossless(a_, "10.0.0.2");
   lossless.ExpectNoLoss();
-  // With a hole in it: of all that arrives, what is not answered.
+  // With a gap: the host ignores echo requests for a while, and its own counters give the number.
   SteadyPing holed(a_, "10.0.0.2");
   const auto lost = [this] { return b_->Counter("Icmp", "InEchos") - b_->Counter("Icmp", "OutEchoReps"); };
   b_->Sysctl("ipv4/icmp_echo_ignore_all", "1");
@@ -221,12 +221,11 @@ TEST_F(LabTest, BridgesAndMacvlansForward) {
   EXPECT_TRUE(container->Run({"ping", "-c", "1", "-W", "2", "10.0.0.3"}).ok());
 }
 
-// A test program that is killed, run in a child: says through `out` where its lab is and what runs in it, then waits for its
-// death.
+// Runs in a child, as a test program that will be killed: writes its lab's directory and processes to `out`, then waits.
 [[noreturn]] void RunDoomedTest(int out) {
   Lab lab;
   Host* host = lab.AddHost("doomed");
-  // A grandchild in a session of its own, which nothing but the janitor reaches.
+  // A grandchild in a session of its own: only the janitor can find it.
   auto process = host->Start({"sh", "-c", "setsid sleep 1000 & echo $!; wait"});
   EventuallyTrue(kPatience, [&] { return absl::StrContains(process->Log(), "\n"); });
   const std::string text = absl::StrCat(lab.directory(), " ", host->holder(), " ", process->pid(), " ", process->Log());
@@ -266,7 +265,7 @@ TEST(LabCrashTest, NothingStaysBehindWhenATestIsKilled) {
   for (int i = 1; i < 4; ++i) EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Running(words[i]); })) << words[i];
 }
 
-// What tests fork without the lab.
+// A child that a test forks without the lab.
 TEST(LabCrashTest, AForkedChildDiesWithItsTest) {
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);

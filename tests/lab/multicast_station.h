@@ -1,4 +1,4 @@
-// MulticastStation: a UDP socket that speaks to multicast groups, and hears those that it joined.
+// MulticastStation: a UDP socket that sends to multicast groups and receives only from those that it joined.
 #ifndef EOIB_TESTS_LAB_MULTICAST_STATION_H_
 #define EOIB_TESTS_LAB_MULTICAST_STATION_H_
 
@@ -22,12 +22,12 @@ inline void SetOption(int fd, int level, int name, const Value& value, const cha
   if (setsockopt(fd, level, name, &value, sizeof(value)) != 0) DieErrno(what);
 }
 
-// A UDP socket at one of a host's interfaces that speaks to groups, and hears those that it joined and no others. IPv4 or IPv6.
+// On one interface of a host; IPv4 or IPv6.
 class MulticastStation {
  public:
   MulticastStation(Host* host, bool ipv6, uint16_t port, const std::string& interface = "v1") : ipv6_(ipv6), port_(port) {
     fd_ = UdpSocket(host, ipv6 ? "::" : "0.0.0.0", port);
-    // For as many as a test sends before it asks what was heard.
+    // Room for all datagrams that a test sends before it reads.
     SetOption(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, int{4 << 20}, "set SO_RCVBUFFORCE");
     host->InNamespace([this, &interface] { index_ = static_cast<int>(if_nametoindex(interface.c_str())); });
     const ip_mreqn out = {{}, {}, index_};
@@ -47,20 +47,20 @@ class MulticastStation {
   void SetHops(int hops) { Set(IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hops); }
   void SetLoop(bool loop) { Set(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP, loop); }
 
-  // A datagram that tells `text`, followed by zeros up to `size`.
+  // Sends a datagram with `text`, padded with zeros to `size`.
   void Send(const std::string& group, const std::string& text, size_t size = 0) {
     Bytes payload(text.begin(), text.end());
     payload.resize(std::max(size, text.size()));
     SendUdp(fd_.get(), group, port_, payload);
   }
 
-  // What has arrived since the last time.
+  // What has arrived since the last call, in the format of Heard.
   std::vector<std::string> HeardSoFar() {
     while (TakeOne()) {
     }
     return std::exchange(heard_, {});
   }
-  // What has arrived once it is `count` datagrams, or too few of them in time: "TEXT, SIZE bytes, HOPS hops".
+  // Waits for `count` datagrams, and returns those that arrived in time: "TEXT, SIZE bytes, HOPS hops".
   std::vector<std::string> Heard(size_t count) {
     EventuallyTrue(kPatience, [&] {
       while (TakeOne()) {

@@ -1,4 +1,4 @@
-// Networkd: systemd's network manager as a DHCP client. It takes the kernel's IPoIB interfaces, which ISC's client does not.
+// Networkd: systemd-networkd as a DHCP client. It works on the kernel's IPoIB interfaces; ISC's client does not.
 #ifndef EOIB_TESTS_LAB_NETWORKD_H_
 #define EOIB_TESTS_LAB_NETWORKD_H_
 
@@ -13,12 +13,12 @@
 
 namespace eoib::lab {
 
-// On one interface of a host, which it is told to ask for addresses of one family: "ipv4", "ipv6".
+// Requests addresses of one family ("ipv4" or "ipv6") on one interface of a host.
 class Networkd {
  public:
   Networkd(Host* host, const std::string& interface, const std::string& family) : host_(host), interface_(interface) {
-    // In a mount namespace of its own, where its state begins empty, and where a /sys that nobody may write to says that there
-    // is no udev to wait for.
+    // In a mount namespace of its own, so that its state is empty. It takes a read-only /sys for a container without udev, and
+    // does not wait for udev.
     process_ = host->Start({"unshare", "--mount", "--kill-child", "sh", "-ec",
                             absl::StrCat(R"(
 mount -t sysfs -o ro none /sys
@@ -41,9 +41,9 @@ SYSTEMD_LOG_LEVEL=debug SYSTEMD_LOG_TARGET=console exec /lib/systemd/systemd-net
 )")});
   }
 
-  // Ends without a word to the server.
+  // Kills it, so that it sends nothing to the server.
   void Stop() { process_->Kill(SIGKILL); }
-  // Whether the interface gets an address that begins like that.
+  // Waits until the interface has an address that begins with `address`; false if it gets none.
   bool Gets(const std::string& address) {
     return EventuallyTrue(kPatience,
                           [&] { return absl::StrContains(host_->MustIp("address show dev " + interface_), " " + address); });

@@ -27,12 +27,12 @@ void SetOption(int fd, int level, int name, const Value& value, const char* what
 UniqueFd OpenSocket(const std::string& interface) {
   const unsigned index = if_nametoindex(interface.c_str());
   if (index == 0) DieErrno("find " + interface);
-  // Protocol 0 hears nothing until it is bound: no frame of another interface gets in between.
+  // With protocol 0 the socket receives nothing before it is bound to the interface.
   UniqueFd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) DieErrno("open a packet socket");
   SetOption(fd.get(), SOL_PACKET, PACKET_AUXDATA, int{1}, "set PACKET_AUXDATA");
   SetOption(fd.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, int{1}, "set PACKET_IGNORE_OUTGOING");
-  // Past the queueing discipline, so that Send hears of a full TAP, which otherwise drops the frame without a word.
+  // Bypass the queueing discipline, so that Send gets an error from a full TAP; otherwise the kernel drops silently.
   SetOption(fd.get(), SOL_PACKET, PACKET_QDISC_BYPASS, int{1}, "set PACKET_QDISC_BYPASS");
   SetOption(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, int{16 << 20}, "set SO_RCVBUFFORCE");
   packet_mreq promiscuous{};
@@ -96,12 +96,12 @@ bool PacketSocket::TakeOne() {
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   const ssize_t got = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
-  if (got < 0) return errno == EINTR || errno == ENETDOWN;  // ENETDOWN is said once, when the interface goes
+  if (got < 0) return errno == EINTR || errno == ENETDOWN;  // ENETDOWN is reported once, when the interface goes down
   frame.resize(static_cast<size_t>(got));
   const auto data = AuxiliaryData(&message);
   if (data && (data->tp_status & TP_STATUS_VLAN_VALID) != 0 && frame.size() >= 12) {
     const uint16_t tpid = (data->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? data->tp_vlan_tpid : 0x8100;
-    // tp_vlan_tci is PCP, DEI and VID: WithTag puts the priority above the low 13 bits.
+    // tp_vlan_tci has PCP, DEI and VID. WithTag takes DEI and VID as the low 13 bits and the PCP separately.
     frame = WithTag(frame, data->tp_vlan_tci & 0x1fff, data->tp_vlan_tci >> 13, tpid);
   }
   if (data && (data->tp_status & TP_STATUS_CSUMNOTREADY) != 0) ++unfinished_checksums_;

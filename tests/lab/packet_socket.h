@@ -1,4 +1,4 @@
-// PacketSocket: sends and receives raw Ethernet frames at an interface of a host, tags included.
+// PacketSocket: sends and receives raw Ethernet frames, including tags, on an interface of a host.
 #ifndef EOIB_TESTS_LAB_PACKET_SOCKET_H_
 #define EOIB_TESTS_LAB_PACKET_SOCKET_H_
 
@@ -15,35 +15,35 @@
 
 namespace eoib::lab {
 
-// An AF_PACKET socket in the host's namespace, in promiscuous mode, that does not hear what is sent at this host. The kernel
-// takes the 802.1Q tag out of a frame it receives; it is put back here from the auxiliary data.
+// An AF_PACKET socket in the host's namespace, in promiscuous mode. It ignores outgoing frames. The kernel strips the 802.1Q
+// tag from a received frame; this class restores it from the auxiliary data.
 //
-// Every frame that arrived stays in `received` until Clear, so a test can say what must have come, and how often. A frame that
-// the socket itself had no room for fails the test. One thread.
+// All frames stay in `received` until Clear, so that a test can check what arrived, and how often. If the socket buffer
+// overflows, the test fails. One thread.
 class PacketSocket {
  public:
   using Filter = std::function<bool(const Bytes&)>;
 
   PacketSocket(Host* host, const std::string& interface);
 
-  // Waits while the interface's queue is full. A frame longer than the interface's MTU allows ends the test.
+  // Waits while the interface's queue is full. A frame that is too long for the interface's MTU ends the test program.
   void Send(const Bytes& frame);
-  // The same for many, in a fraction of the time.
+  // Sends many frames in few system calls.
   void SendAll(const std::vector<Bytes>& frames);
 
-  // Waits until `count` frames pass `filter`, those that are here already included.
+  // Waits until `count` frames pass `filter`, counting those received before.
   bool WaitFor(const Filter& filter, size_t count = 1, absl::Duration limit = kPatience);
-  // The first that passes, after waiting for it.
+  // Waits for a frame that passes, and returns the first.
   absl::optional<Bytes> Receive(const Filter& filter, absl::Duration limit = kPatience);
-  // How many have arrived so far.
+  // How many frames that pass have arrived so far.
   size_t Count(const Filter& filter);
   // How often each marker of a TestFrame has arrived so far.
   std::map<uint32_t, size_t> Markers();
-  // All that have arrived so far.
+  // All frames that have arrived since Clear.
   const std::vector<Bytes>& received();
   void Clear();
 
-  // The checksum of this many of the frames was still to be finished by the interface (CHECKSUM_PARTIAL).
+  // The number of frames with an unfinished checksum (CHECKSUM_PARTIAL).
   size_t unfinished_checksums() const { return unfinished_checksums_; }
 
  private:

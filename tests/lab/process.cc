@@ -48,7 +48,7 @@ std::vector<char*> Environment(const std::vector<std::string>& added) {
   return pointers;
 }
 
-// Everything from here to exec runs in the forked child: system calls only.
+// From here to execvpe the code runs in the forked child: system calls only, since another thread may hold a lock.
 [[noreturn]] void ChildFailed(const char* what) {
   char text[256];
   int length = snprintf(text, sizeof(text), "%s: %s\n", what, strerror(errno));
@@ -57,7 +57,7 @@ std::vector<char*> Environment(const std::vector<std::string>& added) {
 }
 
 void Redirect(int fd, int target) {
-  // dup2 onto itself would leave close-on-exec set.
+  // dup2 of a descriptor onto itself does not clear close-on-exec.
   if (fd == target) {
     fcntl(fd, F_SETFD, 0);
   } else if (dup2(fd, target) < 0) {
@@ -67,7 +67,7 @@ void Redirect(int fd, int target) {
 
 [[noreturn]] void ExecChild(const SpawnOptions& options, char* const* argv, char* const* environment, int null, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // the test ended before it could be bound to it
+  if (getppid() != parent) _exit(127);  // the test ended before PR_SET_PDEATHSIG
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -90,7 +90,7 @@ Pipe MakePipe() {
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-// Moves what is readable to `text`; closes `fd` at the end of the file.
+// Appends the readable bytes to `text`; closes `fd` at end of file.
 void Drain(UniqueFd* fd, std::string* text) {
   char bytes[65536];
   ssize_t got = read(fd->get(), bytes, sizeof(bytes));
@@ -101,7 +101,7 @@ void Drain(UniqueFd* fd, std::string* text) {
   }
 }
 
-// Writes `input` to `in` while reading both outputs, until both end or the time is up.
+// Writes `input` to `in` and reads both outputs until both end. False after the deadline.
 bool Converse(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err, absl::Time deadline, RunResult* result) {
   fcntl(in.get(), F_SETFL, O_NONBLOCK);
   size_t written = 0;
@@ -122,7 +122,7 @@ bool Converse(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err,
   return true;
 }
 
-// Whether a child has ended by then. It may have closed its outputs long before.
+// Waits for the child's end; false after the deadline. It may have closed its outputs before.
 bool EndsBy(pid_t pid, absl::Time deadline) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process.valid()) DieErrno("pidfd_open");
@@ -136,7 +136,7 @@ bool EndsBy(pid_t pid, absl::Time deadline) {
 
 }  // namespace
 
-// No abort: what failed is the scenario, not the test program, and a crash gets no second try.
+// exit, not abort: tests/run/ctest.sh retries a failed test, but not one that crashed.
 void Die(const std::string& what) {
   std::fprintf(stderr, "lab: %s\n", what.c_str());
   std::fflush(nullptr);
@@ -147,7 +147,7 @@ void DieErrno(const std::string& what) { Die(absl::StrCat(what, ": ", strerror(e
 
 std::string RunResult::ToString() const { return absl::StrCat("exit code ", exit_code, "\n", out, err); }
 
-// tests/run/ctest.sh looks for "crashed: ".
+// tests/run/ctest.sh searches for "crashed: " in the output.
 void ExpectNoCrash(int status, const std::string& program, const std::string& output) {
   if (!WIFSIGNALED(status)) return;
   constexpr int kCrashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
@@ -159,7 +159,7 @@ int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) :
 
 pid_t Spawn(const SpawnOptions& options) {
   if (options.argv.empty()) Die("a program to start has no name");
-  // All that allocates is done before the fork: another thread may hold the allocator's lock.
+  // Allocate before the fork: another thread may hold the allocator's lock, which the child would wait for.
   std::vector<char*> argv = Pointers(options.argv);
   std::vector<char*> environment = Environment(options.environment);
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -167,7 +167,7 @@ pid_t Spawn(const SpawnOptions& options) {
   pid_t pid = fork();
   if (pid < 0) DieErrno("fork");
   if (pid == 0) ExecChild(options, argv.data(), environment.data(), null.get(), parent);
-  setpgid(pid, pid);  // in both: whoever comes first
+  setpgid(pid, pid);  // in parent and child, so that the group exists whichever runs first
   return pid;
 }
 
@@ -176,7 +176,7 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input, absl::Duratio
   options.in = in.read.get();
   options.out = out.write.get();
   options.err = err.write.get();
-  // A program that does not read its input must not kill the test.
+  // Otherwise a program that does not read its input would kill the test.
   signal(SIGPIPE, SIG_IGN);
   const absl::Time deadline = Now() + limit;
   pid_t pid = Spawn(options);

@@ -1,6 +1,6 @@
-// Process: a program that a test started, and RunResult, what became of one.
+// Process: a program that a test runs in the background. RunResult: the exit code and output of a finished one.
 //
-// Every process here dies with the test (PR_SET_PDEATHSIG), so that a test that crashes leaves nothing behind.
+// All these processes die with the test (PR_SET_PDEATHSIG), so a test that crashes leaves none behind.
 #ifndef EOIB_TESTS_LAB_PROCESS_H_
 #define EOIB_TESTS_LAB_PROCESS_H_
 
@@ -17,19 +17,19 @@ namespace eoib::lab {
 
 using Argv = std::vector<std::string>;
 
-// How long a test waits for what must happen, before it fails. Generous: a sanitizer build on a busy machine is slow, and no
-// passing test ever waits this long.
+// How long a test waits for an expected event before it fails. Generous, because a sanitizer build on a busy machine is slow;
+// a test that passes does not wait this long.
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Prints "what: errno's text" and exits with 1: the lab itself is broken, not what it tests.
+// Print the message (DieErrno: with errno's text) and exit with 1: the lab is broken, not the program under test.
 [[noreturn]] void Die(const std::string& what);
 [[noreturn]] void DieErrno(const std::string& what);
 
-// Looks at `predicate` every 5 ms until it holds. False if it did not within `limit`.
+// Polls `predicate` every 5 ms until it is true. False if it is not within `limit`.
 template <typename Predicate>
 bool EventuallyTrue(absl::Duration limit, Predicate predicate);
 
-// How a program ended and what it said.
+// The exit code and the output of a program.
 struct RunResult {
   int exit_code = -1;  // 128 + signal if it was killed
   std::string out;
@@ -39,24 +39,24 @@ struct RunResult {
   std::string ToString() const;
 };
 
-// What a child process is started with. Descriptors are the caller's and stay open in the caller.
+// How to start a child process. The caller owns the descriptors.
 struct SpawnOptions {
   Argv argv;
   int network_namespace = -1;            // -1: the test's own
   int in = -1, out = -1, err = -1;       // -1: /dev/null
   std::vector<std::string> environment;  // "NAME=VALUE", in addition to the test's own
 };
-// The child is in its own process group, and dies when the calling thread ends.
+// Starts a child in its own process group. It dies when the calling thread ends.
 pid_t Spawn(const SpawnOptions& options);
-// Runs a program to its end; one that takes longer than `limit` is killed.
+// Runs a program to its end; kills it after `limit`.
 RunResult RunToEnd(SpawnOptions options, const std::string& input = "", absl::Duration limit = absl::Seconds(60));
 
-// The end of a child as RunResult counts it, from a status of waitpid.
+// Converts a status of waitpid to RunResult::exit_code.
 int ExitCode(int status);
-// Fails the test if a child was ended by a signal that only its own fault can raise (SIGSEGV, SIGABRT, ...).
+// Fails the test if a child was killed by a signal that means a crash (SIGSEGV, SIGABRT, ...).
 void ExpectNoCrash(int status, const std::string& program, const std::string& output);
 
-// A program in the background, with its output in a log file. Killed (with its process group) by the destructor. One thread.
+// A program in the background, with its output in a log file. The destructor kills it with its process group. One thread.
 class Process {
  public:
   // Standard output and error are appended to `log_path`.
@@ -70,7 +70,7 @@ class Process {
   std::string Log() const;
 
   bool Alive();
-  // SIGKILL returns when the process is gone.
+  // Sends a signal to its process group. After SIGKILL returns when the process has ended.
   void Kill(int signal);
   // The exit code, or nothing if the process still runs after `limit`.
   absl::optional<int> Wait(absl::Duration limit = kPatience);

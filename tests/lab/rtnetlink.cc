@@ -19,7 +19,7 @@
 namespace eoib::lab {
 namespace {
 
-// rtnetlink(7). A request of `Body` with room for two attributes of an address each.
+// rtnetlink(7). A request with room for two attributes, of an IPv6 address each.
 template <typename Body>
 struct Request {
   nlmsghdr header;
@@ -45,7 +45,7 @@ void AddAttribute(Request<Body>* request, uint16_t type, const void* value, size
   request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) + RTA_LENGTH(size);
 }
 
-// The kernel's answer: 0, also if that tells something, or an error number.
+// Sends the request; returns the errno of the kernel's answer. An answer with data counts as 0.
 int Ask(const nlmsghdr& request) {
   const UniqueFd socket_fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   struct {

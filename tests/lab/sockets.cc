@@ -54,12 +54,12 @@ bool WaitUntil(int fd, short events, absl::Duration limit) {
   return poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) == 1;
 }
 
-// Byte `i` of the pattern; the period is prime, so that a piece lost or repeated shows.
+// Byte `i` of the pattern. Its period is prime, so a lost or repeated piece changes the bytes.
 uint8_t Pattern(size_t i) { return static_cast<uint8_t>(i % 251); }
 
 constexpr size_t kPiece = 64 << 10;
 
-// Each returns false at an error of the socket.
+// Both return false on a socket error; ReceiveSome also at the end of the stream.
 bool SendSome(int fd, size_t total, size_t* sent) {
   Bytes piece(std::min(kPiece, total - *sent));
   for (size_t i = 0; i < piece.size(); ++i) piece[i] = Pattern(*sent + i);

@@ -1,4 +1,4 @@
-// Kernel sockets in a host, used from the test: traffic with the checksum offloads that programs get.
+// The kernel's UDP and TCP sockets on a host, used by the test program. Their traffic has the usual checksum offloads.
 #ifndef EOIB_TESTS_LAB_SOCKETS_H_
 #define EOIB_TESTS_LAB_SOCKETS_H_
 
@@ -12,23 +12,23 @@
 
 namespace eoib::lab {
 
-// Addresses are numeric, IPv4 or IPv6. Everything here ends the test program where the kernel refuses what set-up needs.
+// Addresses are numeric, IPv4 or IPv6. If a call of the set-up fails, the test program ends.
 
 // A UDP socket bound to `address` and `port` (0: any).
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port);
 void SendUdp(int socket, const std::string& address, uint16_t port, const Bytes& payload);
-// Gives a UDP socket a peer.
+// Connects a UDP socket to a peer.
 void SetPeer(int socket, const std::string& address, uint16_t port);
-// One that has a peer: only such a socket hears of ICMP errors.
+// A UDP socket that is connected to a peer: only such a socket reports ICMP errors.
 UniqueFd UdpConnect(Host* host, const std::string& address, uint16_t port);
-// Nothing if none came in time.
+// The next datagram; nullopt if none came in time.
 absl::optional<Bytes> ReceiveUdp(int socket, absl::Duration limit = kPatience);
 
 UniqueFd TcpListener(Host* host, const std::string& address, uint16_t port);
-// Invalid, and a failed test that says why, if the connection is not made in time.
+// If the connection is not made in time, fails the test and returns an invalid descriptor.
 UniqueFd TcpConnect(Host* host, const std::string& address, uint16_t port, absl::Duration limit = kPatience);
 UniqueFd TcpAccept(int listener, absl::Duration limit = kPatience);
-// Sends `bytes` of a pattern from one end and reads them at the other; "" or what went wrong.
+// Sends `bytes` bytes of a pattern from one end and compares them at the other. Returns "", or what went wrong.
 std::string TcpTransfer(int from, int to, size_t bytes, absl::Duration limit = absl::Seconds(60));
 
 }  // namespace eoib::lab

@@ -78,7 +78,7 @@ void SoftFabric::End() {
   EXPECT_EQ(Stop(), 0) << "eoib-fabricd ended badly:\n" << Log();
 }
 
-// The lines "name value meaning" behind "conservation", which follow those of the ports.
+// Reads the lines "name value meaning" after the line "conservation", which follows the counters of the ports.
 std::map<std::string, int64_t> SoftFabric::Conservation() {
   std::map<std::string, int64_t> counters;
   bool is_there = false;
@@ -91,7 +91,7 @@ std::map<std::string, int64_t> SoftFabric::Conservation() {
   return counters;
 }
 
-// What was in a ring between two processes that died stays in in_rings: nobody is left to count it.
+// If both processes of a ring have died, its datagrams stay in in_rings for good.
 void SoftFabric::ExpectConservation() {
   std::map<std::string, int64_t> now;
   const auto is_at_rest = [&] {

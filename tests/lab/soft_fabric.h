@@ -1,4 +1,4 @@
-// SoftFabric: a software subnet for a lab, one running eoib-fabricd.
+// SoftFabric: a software subnet for a lab: one running eoib-fabricd.
 #ifndef EOIB_TESTS_LAB_SOFT_FABRIC_H_
 #define EOIB_TESTS_LAB_SOFT_FABRIC_H_
 
@@ -15,24 +15,24 @@
 
 namespace eoib::lab {
 
-// fabricd runs in a namespace of its own, without any interface: it has no part in the traffic.
+// fabricd runs on a host of its own, without interfaces: no datagram passes through it.
 class SoftFabric final : public Fabric {
  public:
   SoftFabric(Lab* lab, const std::vector<PartitionSpec>& partitions);
 
   Argv DaemonCommand(const std::string& program, const std::string& host) override;
   void Resume() override { Kill(SIGCONT); }
-  // By what `counters` says of the whole fabric (vswitch/fabric/softhca/README.md, "Conservation").
+  // Checks fabricd's command `counters` (vswitch/fabric/softhca/README.md, "Conservation").
   void ExpectConservation() override;
   void End() override;
 
-  // Runs fabricd; returns at once.
+  // Starts fabricd; returns at once.
   void Launch();
-  // Returns when its socket takes connections. Aborts the test if that does not come to pass.
+  // Starts fabricd and waits until its socket accepts connections. Aborts the test on a timeout.
   void Start();
-  // Fails the test if it is dead already: it has died of something that nobody did to it.
+  // Sends a signal. Fails the test if fabricd is dead already, since no test has killed it.
   void Kill(int signal);
-  // SIGTERM, also to one that is stopped; the exit code, -1 if it does not end.
+  // Sends SIGTERM (first continues a stopped one) and returns the exit code; -1 if it does not end in time.
   int Stop();
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }

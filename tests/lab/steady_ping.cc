@@ -27,7 +27,7 @@ int SteadyPing::LastAnswered() const {
 
 PingCounts SteadyPing::End() {
   EXPECT_TRUE(process_->Alive()) << name_ << " has ended";
-  process_->Kill(SIGQUIT);  // it says how many it has sent
+  process_->Kill(SIGQUIT);  // ping prints how many requests it has sent
   int sent = -1;
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return (sent = Sent()) >= 0; })) << name_;
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return LastAnswered() > sent; }))
@@ -37,14 +37,14 @@ PingCounts SteadyPing::End() {
   return {LastAnswered(), static_cast<int>(Answered().size())};
 }
 
-// Which are missing is in the log, which the lab prints of a test that failed.
+// The log shows which ones are missing; the lab prints it when a test fails.
 void SteadyPing::ExpectNoLoss() {
   const PingCounts counts = End();
   EXPECT_GT(counts.received, 0) << name_;
   EXPECT_EQ(counts.lost(), 0) << name_;
 }
 
-// "\r19/22 packets, 13% loss, ...": answers and requests by the time of the signal. -1 if it does not say so yet.
+// Parses "\r19/22 packets, 13% loss, ..." (answers/requests at the signal). -1 if it is not in the log yet.
 int SteadyPing::Sent() const {
   const std::string log = process_->Log();
   const size_t begin = log.rfind('\r');

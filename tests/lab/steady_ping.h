@@ -1,4 +1,4 @@
-// SteadyPing: a ping in the background of something, for as long as that takes, and what it lost.
+// SteadyPing: a ping that runs in the background while a test does something, and counts its losses.
 #ifndef EOIB_TESTS_LAB_STEADY_PING_H_
 #define EOIB_TESTS_LAB_STEADY_PING_H_
 
@@ -11,19 +11,19 @@
 
 namespace eoib::lab {
 
-// The order of requests and answers is kept where it is used: what has no answer, though a later request has one, is lost.
-// Those behind the last answer are under way, however long that takes, and are not counted. For fewer than 65,536 requests.
+// For paths that keep the order of packets: a request is lost if it has no answer and a later one has. Requests after the last
+// answer are still under way and do not count. For fewer than 65,536 requests.
 class SteadyPing {
  public:
-  // Returns when there is an answer: nothing that is done from now on escapes it.
+  // Returns after the first answer, so that it sees everything that the test does from then on.
   SteadyPing(Host* from, const std::string& to, const std::string& interval = "0.01");
 
-  // The number of the last request that is answered so far; 0 if none is.
+  // The number of the last answered request; 0 if there is none.
   int LastAnswered() const;
-  // Ends it, as soon as a request is answered that was sent after the call; a failed test if none is. Counts the requests up to
-  // the last that is answered.
+  // Stops it as soon as a request that was sent after the call is answered; fails the test if none is. Counts the requests up
+  // to the last answered one.
   PingCounts End();
-  // Ends it, and expects that none was lost.
+  // Stops it in the same way, and expects no loss.
   void ExpectNoLoss();
 
  private:

@@ -29,7 +29,7 @@ void SwitchTest::TearDown() {
   for (Agent* agent : ending) {
     EXPECT_EQ(agent->Wait(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
   }
-  // Last, since it is to see all of them go.
+  // The fabric last, so that the agents can leave their groups.
   if (fabric_ != nullptr) fabric_->End();
 }
 
@@ -87,7 +87,8 @@ void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface
   for (const HostInterface& at : places) {
     if (at.host != from.host) ears.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
   }
-  // Each time another marker: what is sent at one agent arrives in order, so that nothing sent before the last is under way.
+  // A new marker for each attempt: frames of one agent arrive in order, so no earlier one is under way after the last was
+  // heard.
   uint32_t marker = 0x68656172;
   const auto heard = [&] {
     mouth.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
@@ -126,9 +127,8 @@ PingCounts ParsePing(const std::string& log) {
   return counts;
 }
 
-// ping waits for its last answer as long as two have taken before, which on a busy machine counts one as lost that is late.
-// With a deadline it goes on until there are `count` answers; what is judged is whether the first `count` requests are among
-// them.
+// Without a deadline, ping waits for the last answer only twice the longest round trip, and on a busy machine counts a late
+// one as lost. With -w it sends until it has `count` answers; we check that the first `count` requests are among them.
 PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval, int size) {
   const RunResult ping =
       from->Run({"ping", "-n", "-c", absl::StrCat(count), "-i", interval, "-w", "20", "-s", absl::StrCat(size), to});

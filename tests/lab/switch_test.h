@@ -1,4 +1,4 @@
-// SwitchTest: the fixture of tests of a whole switch: a lab, a subnet, and hosts with agents.
+// SwitchTest: the fixture for tests of a whole switch: a lab, a fabric, and hosts with agents.
 #ifndef EOIB_TESTS_LAB_SWITCH_TEST_H_
 #define EOIB_TESTS_LAB_SWITCH_TEST_H_
 
@@ -15,8 +15,8 @@
 
 namespace eoib::lab {
 
-// After each test every agent that runs must conserve frames, and the fabric datagrams. All agents and fabricd must be alive,
-// and end without complaint (also of a sanitizer) when they are asked to: who kills one starts it again. Who is stopped is
+// After each test, checks that the agents conserve frames and the fabric datagrams. All agents and fabricd must be alive, and
+// exit with 0 on SIGTERM (a sanitizer report is a failure): a test that kills one must start it again. Stopped ones are
 // continued first.
 class SwitchTest : public ::testing::Test {
  protected:
@@ -24,15 +24,15 @@ class SwitchTest : public ::testing::Test {
   void TearDown() override;
 
   Lab& lab() { return lab_; }
-  // Made at its first use, with partition 0x8001 of all ports, unless StartFabric was called before.
+  // Made on first use, with partition 0x8001 for all ports, unless StartFabric was called before.
   Fabric& fabric();
-  // The same, for what only a software fabric can do. Aborts on another.
+  // The same, for tests that need a software fabric. Ends the test program on another fabric.
   SoftFabric& soft_fabric();
   void StartFabric(const std::vector<PartitionSpec>& partitions);
 
-  // A new host with an agent that was started and may not be ready.
+  // Adds a host and starts an agent on it, without waiting.
   Agent& LaunchAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
-  // A new host with a running agent.
+  // Adds a host with an agent, and waits until that is ready.
   Agent& AddAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
   // The same on hosts h1 to hN, with 10.0.0.N/24 (and fd00::N/64 with IPv6) on v1.
   std::vector<Agent*> AddNumberedAgents(int count, const AgentSpec& spec = {}, const HostOptions& options = {});
@@ -49,34 +49,33 @@ class SwitchTest : public ::testing::Test {
 std::string Address(int number);
 std::string Address6(int number);
 
-// Sends broadcasts at `from`'s `interface` until `at` hears one at its own. An agent that is ready has joined its group; that
-// those before it send to it comes a moment later, as with a switch that is told of a member, and what they flood until then is
-// lost.
+// Sends broadcasts on `from`'s `interface` until `at` receives one. Needed because a join takes effect at the senders a moment
+// after an agent is ready, as in a real subnet; until then their floods do not reach it.
 void WaitUntilHeard(Host* from, Host* at, const std::string& interface = "v1");
 
-// The same for all of one switch: each hears each of the others, and none of the frames sent for that is under way any more.
+// The same for all places of a switch: each receives from each of the others. None of these frames is under way on return.
 struct HostInterface {
   Host* host;
   std::string interface = "v1";
 };
 void WaitUntilAllHear(const std::vector<HostInterface>& places);
-// At v1 of each.
+// For interface v1 of each.
 void WaitUntilAllHear(const std::vector<Agent*>& agents);
-// The same for one that all others are to hear.
+// Only for the frames of `from`.
 void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places);
 
-// Pings once every `interval`, with so many bytes, more than `count` times if answers are late.
+// Pings every `interval` seconds with `size` bytes until `count` answers have come or 20 s have passed.
 struct PingAnswers {
   int transmitted = 0;
   std::vector<int> lost;  // the numbers, from 1 to `count`, of the requests without an answer
   std::string log;
 };
 PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval, int size = 56);
-// The same, and expects an answer to each of the first `count` requests.
+// The same, and expects that each of the first `count` requests was answered.
 void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01", int size = 56);
-// The arguments of such a ping, for background runs; it ends by itself, with exit code 0 only if all are answered.
+// A command line for a ping in the background. It ends after `count` requests, with exit code 0 if one was answered.
 Argv PingCommand(const std::string& to, int count, const std::string& interval);
-// What a ping counted by its end; a failed test if `log` does not say so.
+// Parses the summary of a ping; fails the test if there is none.
 struct PingCounts {
   int transmitted = 0;
   int received = 0;

@@ -14,7 +14,7 @@ namespace eoib::lab {
 namespace {
 
 constexpr size_t kInARow = 10;
-// Large enough that what a stopped peer does not take soon fills a ring.
+// Large, so that the datagrams for a stopped peer fill its ring soon.
 constexpr size_t kPayload = 1400;
 constexpr uint16_t kFirstPort = 7000;
 
@@ -44,7 +44,7 @@ Stream::Stream(Host* from, const std::string& from_address, Host* to, const std:
   SetPeer(out_.get(), to_address, port);
 }
 
-// A datagram that the kernel does not take, for whichever reason, is lost like any other.
+// A datagram that the kernel refuses counts as lost.
 void Stream::SendOne() {
   uint8_t payload[kPayload] = {};
   {
@@ -59,7 +59,7 @@ void Stream::SendOne() {
 void Stream::ReceiveAll() {
   uint64_t number;
   alignas(cmsghdr) char control[64];
-  iovec part = {&number, sizeof(number)};  // the rest is cut off
+  iovec part = {&number, sizeof(number)};  // the kernel discards the rest
   for (;;) {
     msghdr message{};
     message.msg_iov = &part;
@@ -101,7 +101,7 @@ absl::optional<absl::Time> Stream::ForwardsSince(absl::Time since) const {
 absl::Duration Stream::LongestGap(absl::Time since) const {
   absl::MutexLock lock(&mutex_);
   absl::Duration longest;
-  uint64_t next = 0;  // the oldest under way
+  uint64_t next = 0;  // the oldest datagram that has not arrived
   for (const Arrival& arrival : arrived_) {
     longest = std::max(longest, arrival.time - std::max(sent_[next], since));
     next = arrival.number + 1;

@@ -1,5 +1,4 @@
-// Traffic: numbered datagrams between hosts, one every few milliseconds, and when each of them arrived: the measure of an
-// outage.
+// Traffic: sends numbered datagrams between hosts every few milliseconds and records their arrival times, to measure outages.
 #ifndef EOIB_TESTS_LAB_TRAFFIC_H_
 #define EOIB_TESTS_LAB_TRAFFIC_H_
 
@@ -19,17 +18,17 @@
 
 namespace eoib::lab {
 
-// UDP over IPv4 or IPv6 from one host to another, or to a broadcast address as that other host hears it. Times are of
-// absl::Now's clock; arrivals are as the receiver's kernel saw them. Any thread may ask; Traffic's writes.
+// A UDP stream over IPv4 or IPv6 to another host, or to a broadcast address as received by that host. Times are on absl::Now's
+// clock; arrival times are the kernel's time stamps. Any thread may read; Traffic's thread writes.
 class Stream {
  public:
-  // When forwarding had begun again after `since`: the arrival of the first of ten datagrams in a row that were sent after it.
-  // Nothing if there are none so far.
+  // When forwarding worked again after `since`: the arrival of the first of ten consecutive datagrams sent after it. Nullopt
+  // if there are none so far.
   absl::optional<absl::Time> ForwardsSince(absl::Time since) const;
-  // The longest time since `since` that the oldest datagram under way was waited for, until it or a later one arrived. Loss and
-  // delay both count; that the test itself sent late does not.
+  // The longest outage after `since`: from the sending of a datagram until it or a later one arrived. Includes loss and delay,
+  // but not late sending by the test.
   absl::Duration LongestGap(absl::Time since) const;
-  // The number of datagrams sent since `since` that have not arrived though a later one has.
+  // The number of datagrams sent after `since` that have not arrived although a later one has.
   size_t LostSince(absl::Time since) const;
 
  private:
@@ -48,21 +47,21 @@ class Stream {
   UniqueFd out_, in_;
   mutable absl::Mutex mutex_;
   std::vector<absl::Time> sent_ ABSL_GUARDED_BY(mutex_);  // by number
-  std::vector<Arrival> arrived_ ABSL_GUARDED_BY(mutex_);  // numbers increase; what was overtaken is not here
+  std::vector<Arrival> arrived_ ABSL_GUARDED_BY(mutex_);  // by increasing number; overtaken datagrams are left out
 };
 
-// Sends and receives all streams on a thread of its own, from Start to its end.
+// Sends and receives all streams on one thread, from Start to destruction.
 class Traffic {
  public:
   // One datagram of each stream every `interval`.
   explicit Traffic(absl::Duration interval = absl::Milliseconds(5)) : interval_(interval) {}
   ~Traffic();
 
-  // Before Start. The addresses are the hosts' by then.
+  // Before Start. The hosts must have the addresses.
   Stream* Add(Host* from, const std::string& from_address, Host* to, const std::string& to_address);
   void Start();
-  // The longest time since `since` that the machine kept this thread from its work, at most kMostAllowance: other processes may
-  // have had to wait as long. The cap keeps a program under test that hogs the processors from widening its own bound.
+  // The longest time after `since` for which the machine did not run our thread: it may not have run the programs under test
+  // either. Capped at kMostAllowance, so that a program that hogs the processors does not widen its own bound.
   absl::Duration StallAllowance(absl::Time since) const;
   static constexpr absl::Duration kMostAllowance = absl::Milliseconds(200);
 
@@ -75,7 +74,7 @@ class Traffic {
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::pair<absl::Time, absl::Duration>> stalls_ ABSL_GUARDED_BY(mutex_);  // by their ends
+  std::vector<std::pair<absl::Time, absl::Duration>> stalls_ ABSL_GUARDED_BY(mutex_);  // end and length
   std::thread thread_;
 };
 

@@ -19,7 +19,7 @@ std::vector<std::string> Lines(const std::string& path) { return absl::StrSplit(
 
 std::string ProcPath(pid_t pid, const char* file) { return absl::StrCat("/proc/", pid, "/", file); }
 
-// "RssAnon:     1234 kB" of /proc/PID/status.
+// Parses "RssAnon:     1234 kB" in /proc/PID/status.
 int64_t StatusKib(const std::vector<std::string>& status, const std::string& name) {
   for (const std::string& line : status) {
     const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
