@@ -1,5 +1,5 @@
-// The capture of an HCA port, as tshark reads it: every layer from the LRH to the payload, field by field as sent. On real
-// verbs, where headers are rebuilt, that is what an agent can know of them.
+// Captures of an HCA port, checked with tshark: all fields from the LRH to the payload are as sent. On real verbs the agent
+// rebuilds the headers, and the test checks the fields that it can know.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 const Ipv4 kIpA = Ip4("10.9.0.1");
 const Ipv4 kIpB = Ip4("10.9.0.2");
 
-// A record of a capture: tshark's field names and values, several of a name with commas between.
+// One record of a capture: tshark's field names and values. Several values of a field are separated by commas.
 using Packet = std::map<std::string, std::string>;
 
 const std::vector<std::string> kFields = {"frame.protocols",
@@ -96,7 +96,7 @@ const std::vector<std::string> kFields = {"frame.protocols",
 
 std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
 
-// A number as tshark prints it in one of its ways.
+// A number as tshark prints it, in decimal or hexadecimal.
 uint64_t Number(const std::string& text) {
   uint64_t value = 0;
   const bool is_number = absl::StartsWith(text, "0x") ? absl::SimpleHexAtoi(text, &value) : absl::SimpleAtoi(text, &value);
@@ -104,7 +104,7 @@ uint64_t Number(const std::string& text) {
   return value;
 }
 
-// What follows `label` in `text`, up to a comma or the line's end.
+// The text after `label`, up to a comma or the end of the line.
 std::string After(const std::string& text, const std::string& label) {
   const size_t at = text.find(label);
   EXPECT_NE(at, std::string::npos) << label << " in " << text;
@@ -113,7 +113,7 @@ std::string After(const std::string& text, const std::string& label) {
   return text.substr(from, text.find_first_of(",\n", from) - from);
 }
 
-// Whether one of the field's values is that number.
+// Whether one of the field's values is `number`.
 bool Has(const Packet& packet, const std::string& field, uint64_t number) {
   for (absl::string_view value : absl::StrSplit(packet.at(field), ',', absl::SkipEmpty())) {
     if (Number(std::string(value)) == number) return true;
@@ -141,7 +141,7 @@ class CaptureTest : public SwitchTest {
     WaitUntilAllHear({{one_->host()}, {two_->host()}});
     a_ = std::make_unique<PacketSocket>(one_->host(), "v1");
     b_ = std::make_unique<PacketSocket>(two_->host(), "v1");
-    // Both know each other.
+    // Make the agents learn kA and kB.
     a_->Send(TestFrame(MacAddr::Broadcast(), kA, 1));
     b_->Send(TestFrame(MacAddr::Broadcast(), kB, 2));
     ASSERT_TRUE(b_->WaitFor(Marked(1)));
@@ -167,7 +167,7 @@ class CaptureTest : public SwitchTest {
   }
   std::string CaptureOf(const Agent& agent) { return lab().Path(agent.host()->name() + ".erf"); }
 
-  // All records of a capture. One run of tshark, which takes its time in a virtual machine.
+  // All records of a capture. Runs tshark once, because it is slow in a virtual machine.
   const std::vector<Packet>& Dissect(const Agent& agent) {
     std::vector<Packet>& records = dissected_[&agent];
     if (!records.empty()) return records;
@@ -193,7 +193,7 @@ class CaptureTest : public SwitchTest {
     return packets;
   }
 
-  // The one packet that `filter` finds in both captures, as the sender's capture has it; the receiver's must have it alike.
+  // Expects exactly one packet that passes `filter` in each capture, equal in both, and returns it.
   Packet Only(const Filter& filter) {
     const std::vector<Packet> sent = Packets(*one_, filter), received = Packets(*two_, filter);
     EXPECT_EQ(sent.size(), 1u) << "at the sender";
@@ -203,7 +203,7 @@ class CaptureTest : public SwitchTest {
     return sent[0];
   }
 
-  // The InfiniBand headers of a datagram from h1 that carries `frame_length` bytes of Ethernet.
+  // Checks the InfiniBand headers of a datagram from h1 that carries an Ethernet frame of `frame_length` bytes.
   void ExpectHeaders(Packet packet, bool flood, size_t frame_length) {
     const std::string show = one_->MustCtl({"show"}), peer = two_->MustCtl({"show"});
     EXPECT_EQ(Number(packet["erf.types.type"]), 21u);
@@ -228,11 +228,11 @@ class CaptureTest : public SwitchTest {
     EXPECT_EQ(Number(packet["infiniband.deth.q_key"]), 0x80008001u);
     EXPECT_EQ(Number(packet["infiniband.deth.srcqp"]), Number(After(show, "QPN ")));
     EXPECT_EQ(Number(packet["infiniband.eoib.version"]), 0u);
-    // Sent by a raw socket: the checksums are in the frame, and nobody vouches for any.
+    // A raw socket sent the frame with its checksums complete, so no status bit vouches for one.
     for (const char* field : {"tcp_chk", "ip_chk", "fcs", "ms", "ip_seg_offset", "ip_seg_id"}) {
       EXPECT_EQ(Number(packet[absl::StrCat("infiniband.eoib.", field)]), 0u) << field;
     }
-    // BTH 12, DETH 8, EoIB 4, frame, pad to four bytes, ICRC 4; in front LRH 8 and GRH 40, in words.
+    // BTH 12, DETH 8, EoIB 4, frame, pad to four bytes, ICRC 4. pktlen also counts LRH 8 and GRH 40, in 4-byte words.
     const size_t pad = (4 - frame_length % 4) % 4;
     const size_t behind_grh = 12 + 8 + 4 + frame_length + pad + 4;
     EXPECT_EQ(Number(packet["infiniband.bth.padcnt"]), pad);
@@ -240,7 +240,8 @@ class CaptureTest : public SwitchTest {
     EXPECT_EQ(Number(packet["infiniband.lrh.pktlen"]), (8 + 40 + behind_grh) / 4);
   }
 
-  // In tshark's eyes and in ours, which look at the CRCs too. A capture of rebuilt packets begins with a note that says so.
+  // Checks with tshark, and with our parser, which verifies the CRCs. A capture of rebuilt packets begins with a comment
+  // record.
   void ExpectNothingMalformed() {
     for (Agent* agent : {one_, two_}) {
       SCOPED_TRACE(agent->host()->name());
@@ -322,7 +323,7 @@ TEST_F(CaptureTest, EveryFieldIsAsSent) {
   EXPECT_EQ(Number(packet["vlan.etype"]), 0x0800u);
 }
 
-// What the cable alone shows: packet sequence numbers, one after the other in each queue pair.
+// Packet sequence numbers, which only the software HCA's captures have.
 class SoftCaptureTest : public CaptureTest {};
 
 TEST_F(SoftCaptureTest, PacketSequenceNumbersAreInOrder) {
@@ -373,14 +374,14 @@ TEST_F(CaptureTest, ARunOfKernelTrafficIsDecodedWhole) {
   StopCaptures();
   ExpectNothingMalformed();
   for (Agent* agent : {one_, two_}) {
-    // ping asks once more where an answer is late.
+    // ping sends further requests if an answer is late.
     EXPECT_GE(Packets(*agent, With("icmp.type", 8)).size(), 20u) << agent->host()->name();
     EXPECT_GE(Packets(*agent, With("icmp.type", 0)).size(), 20u) << agent->host()->name();
     EXPECT_GE(Packets(*agent, [](const Packet& p) { return p.at("arp.opcode") != ""; }).size(), 2u) << agent->host()->name();
   }
 }
 
-// What the kernel sends with its checksum unfinished is marked so: TCP ok, UDP ok.
+// For a packet with an unfinished checksum the header says "TCP ok" or "UDP ok".
 TEST_F(CaptureTest, VouchedChecksumsAreInTheHeader) {
   ExpectPing(one_->host(), Address(2));
   StartCaptures();
@@ -404,7 +405,7 @@ TEST_F(CaptureTest, VouchedChecksumsAreInTheHeader) {
   EXPECT_EQ(Number(datagrams[0]["infiniband.eoib.tcp_chk"]), 2u);
 }
 
-// tshark knows EoIB's header only; behind the alternative one all is data to it.
+// tshark does not know the alternative header, and shows it and the frame as data.
 class AlternativeHeaderCaptureTest : public CaptureTest {
  protected:
   AlternativeHeaderCaptureTest() : CaptureTest("header = \"xve\"\n") {}
@@ -428,7 +429,7 @@ TEST_F(CaptureTest, AFileThatCannotBeWrittenIsRefusedWithTheReason) {
   EXPECT_THAT(result.out + result.err, HasSubstr("/no/such/directory/x.erf"));
 }
 
-// The agent runs as root, and others may put links and files into /tmp.
+// The agent runs as root, and other users may create links and files in /tmp.
 TEST_F(CaptureTest, AFileOrLinkThatExistsIsRefusedAndUntouched) {
   const std::string file = lab().Path("precious"), link = lab().Path("link.erf");
   WriteFile(file, "precious");
@@ -441,10 +442,10 @@ TEST_F(CaptureTest, AFileOrLinkThatExistsIsRefusedAndUntouched) {
     EXPECT_THAT(result.out + result.err, HasSubstr("remove it or choose another path"));
   }
   EXPECT_EQ(ReadFile(file), "precious");
-  StopCaptures();  // which went on
+  StopCaptures();  // the refused commands did not stop the running ones
 }
 
-// A file system without room for a byte, in the mount namespace of a process that ends with it.
+// A full file system, in the mount namespace of a process that this object kills.
 class FullDisk {
  public:
   FullDisk(Host* host, const std::string& directory) : directory_(directory) {

@@ -1,5 +1,5 @@
-// Checksum offload: what the kernel left unfinished arrives such that a receiver, and a router behind it, accept it; what was
-// wrong stays wrong.
+// Checksum offload: a packet with an unfinished checksum is accepted by the receiver, and also behind a router. A wrong
+// checksum stays wrong.
 #include <sys/socket.h>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +27,7 @@ bool IsTcpOrUdp(const Bytes& frame) {
   return protocol == 6 || protocol == 17;
 }
 
-// All that the kernel counts of wrong checksums.
+// The sum of the kernel's counters of wrong checksums.
 uint64_t ChecksumErrorsOf(Host* host) {
   return host->Counter("Udp", "InCsumErrors") + host->Counter("Tcp", "InCsumErrors") + host->Counter("", "Udp6InCsumErrors") +
          host->Counter("Icmp", "InCsumErrors");
@@ -98,7 +98,7 @@ TEST_F(ChecksumTest, ReceiversAcceptTcp) {
   EXPECT_EQ(ChecksumErrorsOf(one_->host()) + ChecksumErrorsOf(two_->host()), 0u);
 }
 
-// The second host routes to a host behind a cable whose end cannot finish checksums: there every byte must be right.
+// The second host routes to a third over a veth pair without checksum offload, so packets there must have complete checksums.
 class RouterTest : public ChecksumTest {
  protected:
   void SetUp() override {
@@ -164,7 +164,7 @@ TEST_F(RouterTest, TcpLeavesTheRouterWithItsChecksumFinished) {
   ExpectOnlyFinishedChecksums();
 }
 
-// The headers of a VES's agents may differ. What is behind the alternative one has its checksums in it.
+// Agents of one VES may send different headers. With the alternative header a frame carries complete checksums.
 TEST_F(ChecksumTest, AgentsOfBothHeadersExchangeTcpAndUdp) {
   StartFabric({{0x8001, {"ALL"}}, {0x8002, {"ALL"}}});
   AgentSpec eoib, xve;

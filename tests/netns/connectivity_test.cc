@@ -1,4 +1,4 @@
-// Hosts talk as if plugged into one Ethernet switch.
+// Basic connectivity: hosts communicate as on one Ethernet switch.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -24,7 +24,7 @@ TEST_F(ConnectivityTest, PingsBothWays) {
 
 TEST_F(ConnectivityTest, PingsOfEverySizeThatTheMtuAllows) {
   auto hosts = AddNumberedAgents(2);
-  // The MTU of the interface is 4,074 on a 4,096-byte fabric: 4,046 bytes behind the IPv4 and ICMP headers.
+  // The interface's MTU is 4,074 on a 4,096-byte fabric, so 4,046 bytes fit after the IPv4 and ICMP headers.
   for (const char* size : {"0", "1", "17", "18", "1472", "1473", "4045", "4046"}) {
     const RunResult ping =
         hosts[0]->host()->Run({"ping", "-n", "-c", "2", "-i", "0.01", "-W", "5", "-M", "do", "-s", size, Address(2)});
@@ -72,7 +72,7 @@ TEST_F(ConnectivityTest, UdpCarriesDatagramsOfEverySizeInOrder) {
   auto hosts = AddNumberedAgents(2);
   UniqueFd receiver = UdpSocket(hosts[1]->host(), Address(2), 4000);
   UniqueFd sender = UdpSocket(hosts[0]->host(), Address(1), 0);
-  // The largest two go as fragments.
+  // The largest two are fragmented.
   for (size_t size : {0, 1, 2, 17, 18, 19, 511, 1472, 1473, 4046, 4047, 20000}) {
     Bytes payload;
     for (size_t i = 0; i < size; ++i) payload.push_back(static_cast<uint8_t>(i * 7 + size));
@@ -135,7 +135,7 @@ TEST_F(ConnectivityTest, TwoHundredMacsBehindOneVPort) {
   }
   EXPECT_EQ(known, static_cast<size_t>(kStations));
 
-  // All are reached, each by one datagram, and nobody else hears of it.
+  // All are reached, each with one unicast datagram; the third host receives none of them.
   const MacAddr answering = StationMac(0xffff);
   const uint64_t flooded = hosts[1]->Stat("flooded_unknown");
   for (int i = 1; i <= kStations; ++i) two.Send(TestFrame(StationMac(i), answering, 1000 + i));
@@ -151,7 +151,7 @@ TEST_F(ConnectivityTest, TheInterfaceIsAPortOfALinuxBridge) {
   auto hosts = AddNumberedAgents(2);
   Host* first = hosts[0]->host();
   first->MustIp("address flush dev v1");
-  // Two guests on cables behind the bridge, and the host itself.
+  // Two guests behind the bridge, and the host itself.
   Host* guest = lab().AddHost("guest");
   Host* other_guest = lab().AddHost("other-guest");
   first->AddVeth("tap1", guest, "eth0", 4074);
@@ -205,13 +205,13 @@ TEST_F(ConnectivityTest, AMacMovesFromOneHostToAnother) {
   ASSERT_TRUE(two.WaitFor(Marked(4)));
   ASSERT_TRUE(one.WaitFor(Marked(5)));
   EXPECT_EQ(one.Count(Marked(4)), 0u) << "the old place must hear no more";
-  // The old place sends there too, and nothing comes back into it.
+  // The old host can also send to the new one, and gets nothing back.
   one.Send(TestFrame(wanderer, StationMac(8), 6));
   EXPECT_TRUE(two.WaitFor(Marked(6)));
   EXPECT_EQ(hosts[2]->Stat("moved"), 1u);
 }
 
-// A move within a host: from one vPort of the VES to another.
+// A move between two vPorts of one host.
 TEST_F(ConnectivityTest, AMacMovesFromOneVPortToAnotherOfTheSameHost) {
   AgentSpec two_ports;
   two_ports.vports = {{"v1"}, {"v2"}};

@@ -1,4 +1,4 @@
-// Faults that fabricd makes on demand, and what the switch makes of them.
+// Faults that fabricd injects, and how the switch handles them.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -24,14 +24,14 @@ const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 
 class FaultsTest : public SwitchTest {
  protected:
-  // Markers beside those of a test's own frames.
+  // Markers above those of a test's own frames.
   static constexpr uint32_t kPriming = 1'000'000, kEnd = kPriming + 1;
 
   void Fault(const Argv& command) {
     const RunResult result = soft_fabric().Ctl(command);
     ASSERT_TRUE(result.ok()) << result.ToString();
   }
-  // Whether one ping out of many gets through within the deadline.
+  // Whether a ping is answered within `limit`.
   bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience) {
     return EventuallyTrue(limit, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "0.1", to}).ok(); });
   }
@@ -44,13 +44,13 @@ class FaultsTest : public SwitchTest {
     ADD_FAILURE() << "ping from " << from->name() << " to " << to << " tells no times: " << log;
     return shortest;
   }
-  // Sends a frame that everybody gets, and waits until `two` and `three` have so many of it.
+  // Sends a broadcast and waits until `two` has `copies` of it and `three` has one.
   static void SendAndAwait(PacketSocket* from, uint32_t marker, PacketSocket* two, size_t copies, PacketSocket* three) {
     from->Send(TestFrame(MacAddr::Broadcast(), kA, marker));
     ASSERT_TRUE(two->WaitFor(Marked(marker), copies)) << "frame " << marker;
     ASSERT_TRUE(three->WaitFor(Marked(marker))) << "frame " << marker;
   }
-  // What fabricd's `counters` or an agent's `hca` says, which both have lines "  name value  meaning".
+  // Parses fabricd's `counters` or an agent's `hca`: both have lines "  name value  meaning".
   static std::map<std::string, uint64_t> ParsePortCounters(const std::string& text) {
     std::map<std::string, uint64_t> counters;
     for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -63,13 +63,13 @@ class FaultsTest : public SwitchTest {
   static uint64_t PortCounter(Agent* agent, const std::string& name) {
     return ParsePortCounters(agent->MustCtl({"hca"})).at(name);
   }
-  // fabricd tells ports of a rule a moment after it has taken it: sends until `at` has counted something by that name.
+  // fabricd passes a rule to the ports a moment after it accepts it: send until `at` has counted in `counter`.
   static void AwaitRule(PacketSocket* from, Agent* at, const std::string& counter) {
-    const std::vector<Bytes> two(2, TestFrame(MacAddr::Broadcast(), kA, kPriming));  // one to be overtaken by the other
+    const std::vector<Bytes> two(2, TestFrame(MacAddr::Broadcast(), kA, kPriming));  // two, so that one can overtake the other
     const auto counted = [&] { return from->SendAll(two), PortCounter(at, counter) > 0; };
     ASSERT_TRUE(EventuallyTrue(kPatience, counted)) << at->host()->name() << " counts no " << counter;
   }
-  // Sends until one arrives, behind all that was sent before it: the end of a rule is told a moment later as well.
+  // The end of a rule takes effect a moment later, too: send until one frame arrives, after all frames sent before it.
   static void AwaitEnd(PacketSocket* from, PacketSocket* to) {
     const auto passed = [&] {
       from->Send(TestFrame(MacAddr::Broadcast(), kA, kEnd));
@@ -77,7 +77,7 @@ class FaultsTest : public SwitchTest {
     };
     ASSERT_TRUE(EventuallyTrue(kPatience, passed));
   }
-  // Of the port of a host, after both have come to tell the same of it.
+  // The counters of an agent's port, after the agent and fabricd have come to agree on them.
   std::map<std::string, uint64_t> AgreedCounters(Agent* agent) {
     std::map<std::string, uint64_t> ours, theirs;
     const auto agree = [&] {
@@ -90,7 +90,7 @@ class FaultsTest : public SwitchTest {
     EXPECT_GT(ours.size(), 20u) << agent->MustCtl({"hca"});
     return ours;
   }
-  // How many MADs each port has sent, by its name: "h1 lid ..." and below it "  registrations 1, MADs 7, ...".
+  // The number of MADs that each port has sent. Parses "h1 lid ..." and, below it, "  registrations 1, MADs 7, ...".
   std::map<std::string, uint64_t> Mads() {
     std::map<std::string, uint64_t> mads;
     std::string port;
@@ -134,7 +134,7 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   const uint64_t before = come_to_its_port();
   for (uint32_t i = 1; i <= kFrames; ++i) {
     one.Send(TestFrame(MacAddr::Broadcast(), kA, i));
-    // In bursts that the queues on the way hold: nothing but the fault may lose any.
+    // Send in bursts that fit the queues on the way, so that only the fault loses frames.
     if (i % 50 != 0) continue;
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return come_to_its_port() >= before + i; }));
   }
@@ -149,12 +149,12 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
   EXPECT_LT(arrived, kFrames * 85 / 100);
 }
 
-// A round trip passes the direction of the rule once, whoever begins it.
+// A round trip passes the rule's direction once, whichever side starts it.
 TEST_F(FaultsTest, DelayIsOfOneDirectionOfOnePair) {
   auto hosts = AddNumberedAgents(3);
   for (const int other : {2, 3}) ExpectPing(hosts[0]->host(), Address(other));
   const auto round_trip = [&](int from, int to) { return ShortestRoundTrip(hosts[from - 1]->host(), Address(to)); };
-  // Sooner or later, since a busy machine has delays of its own.
+  // Retried, since a busy machine adds delays of its own.
   const auto is_prompt = [&](int from, int to) { return EventuallyTrue(kPatience, [&] { return round_trip(from, to) < 50; }); };
   const auto is_late_once = [&](int from, int to) {
     return EventuallyTrue(kPatience, [&] {
@@ -184,7 +184,7 @@ TEST_F(FaultsTest, DuplicatesAreOfOneDirectionOfOnePair) {
   for (uint32_t i = 1; i <= kFrames; ++i) ASSERT_NO_FATAL_FAILURE(SendAndAwait(&one, i, &two, 2, &three));
   two.Send(TestFrame(Mac(hosts[0]->host()->Mac("v1")), Mac(hosts[1]->host()->Mac("v1")), kFrames + 1));  // the way back
   ASSERT_TRUE(one.WaitFor(Marked(kFrames + 1)));
-  // Behind them, in order, what is sent without a fault: by then every copy is there.
+  // Frames arrive in order, so when these have arrived, all copies of the earlier ones have.
   Fault({"fault/clear"});
   ASSERT_NO_FATAL_FAILURE(SendAndAwait(&one, kEnd, &two, 1, &three));
   two.Send(TestFrame(MacAddr::Broadcast(), Mac(hosts[1]->host()->Mac("v1")), kEnd));
@@ -202,7 +202,7 @@ TEST_F(FaultsTest, ReorderedFramesArriveAll) {
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   Fault({"fault", "h1", "h2", "reorder", "300000", "seed", "7"});
   ASSERT_NO_FATAL_FAILURE(AwaitRule(&one, hosts[1], "rcv_simulated_reorders"));
-  constexpr uint32_t kBursts = 5, kBurst = 50;  // of what the queues on the way hold
+  constexpr uint32_t kBursts = 5, kBurst = 50;  // a burst fits the queues on the way
   const auto is_ours = [](const Bytes& frame) { return MarkerOf(frame) != 0 && MarkerOf(frame) < kPriming; };
   std::vector<uint32_t> sent;
   for (uint32_t burst = 0; burst < kBursts; ++burst) {
@@ -228,7 +228,7 @@ TEST_F(FaultsTest, ReorderedFramesArriveAll) {
   EXPECT_EQ(arrived, sent) << "each of them once";
 }
 
-// What a port says of itself and what the subnet reads in the page of counters that the port gave to it.
+// A port's own counters equal those that fabricd reads from the counter page that it shares with the port.
 TEST_F(FaultsTest, BothControlSocketsCountTheSame) {
   auto hosts = AddNumberedAgents(2);
   for (Agent* agent : hosts) agent->WaitUntilAnnounced();
@@ -236,7 +236,7 @@ TEST_F(FaultsTest, BothControlSocketsCountTheSame) {
   const MacAddr there = Mac(hosts[1]->host()->Mac("v1"));
   two.Send(TestFrame(MacAddr::Broadcast(), there, 1));
   ASSERT_TRUE(one.WaitFor(Marked(1)));  // h1 knows where h2's MAC is
-  // What h2 floods is received by h2 as well, when it comes to it.
+  // h2 also receives its own floods; wait until it has.
   ASSERT_TRUE(EventuallyTrue(
       kPatience, [&] { return hosts[1]->Drop("own_multicast") == PortCounter(hosts[1], "xmit_multicast_packets"); }));
   auto sender = AgreedCounters(hosts[0]), receiver = AgreedCounters(hosts[1]);
@@ -271,7 +271,7 @@ TEST_F(FaultsTest, AnotherLidIsFollowed) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == "0x4d"; })) << hosts[1]->Lid();
 }
 
-// A queue pair has to be made anew for it, and what was behind the old one is followed.
+// The agent needs a new queue pair, and the peers follow the MACs to it.
 TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -282,7 +282,7 @@ TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
     Fault({"partition/remove", "0x8001", "h2"});
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !has_carrier(); }));
     EXPECT_THAT(hosts[1]->MustCtl({"show"}), testing::HasSubstr("find P_Key 0x8001"));
-    // Its place in the table goes to another partition, so it comes back at another index.
+    // Another partition takes its place in the P_Key table, so the P_Key comes back at another index.
     Fault({"partition/add", absl::StrCat("0x900", round), "h2"});
     Fault({"partition/add", "0x8001", "h2"});
     ASSERT_TRUE(EventuallyTrue(kPatience, has_carrier));
@@ -293,7 +293,7 @@ TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   EXPECT_THAT(hosts[1]->Log(), testing::Not(testing::HasSubstr("starting anew")));
 }
 
-// By sequence numbers: one datagram is sent in each direction every 5 ms, and those sent to the former LID are lost.
+// Counts lost datagrams: one is sent in each direction every 5 ms, and those to the former LID are lost.
 TEST_F(FaultsTest, AnotherLidCostsLessThanAThirdOfASecond) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -320,7 +320,8 @@ TEST_F(FaultsTest, AnotherLidCostsLessThanAThirdOfASecond) {
   }
 }
 
-// It has forgotten groups and subscriptions, and asks for reregistration: a light refresh, which takes nothing away.
+// A restarted subnet manager has lost groups and subscriptions, and requests reregistration: a light refresh, without any
+// loss.
 TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -341,7 +342,7 @@ TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
     EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
   }
-  // Floods reach everybody: the group is there again, with all its members.
+  // Floods reach all hosts: the group exists again, with all its members.
   hosts[0]->host()->MustIp("neighbour flush dev v1");
   ExpectPing(hosts[0]->host(), Address(3));
 }
@@ -352,7 +353,7 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
   ExpectPing(hosts[1]->host(), Address(3));
   SteadyPing one(hosts[0]->host(), Address(2)), two(hosts[1]->host(), Address(3));
   for (const char* lid : {"0xc8", "0xc9"}) {
-    // The ports ask it where it is now: each has something to say to it when it reregisters.
+    // The ports must send their MADs to its new LID: each port sends some when it reregisters.
     Fault({"sm", "move", lid});
     for (Agent* agent : hosts) {
       EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
@@ -371,7 +372,7 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
   two.ExpectNoLoss();
   for (Agent* agent : hosts) EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
   EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has it";
-  // Who comes now asks it there.
+  // A new agent finds it at the new LID.
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");
   EXPECT_THAT(fourth.MustCtl({"show"}), testing::HasSubstr(", SM LID 0xc9,"));
@@ -379,8 +380,8 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
 }
 
 TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {
-  Fault({"fault", "*", "*", "loss", "1000000"});  // or they hear what their stations say of themselves
-  auto hosts = AddNumberedAgents(2);              // in the group
+  Fault({"fault", "*", "*", "loss", "1000000"});  // drop all, or they would hear each other's announcements
+  auto hosts = AddNumberedAgents(2);              // they join the group
   Fault({"sm", "off"});
   for (Agent* agent : hosts) ASSERT_EQ(agent->Stat("new_peers"), 0u) << agent->host()->name();
   Fault({"fault/clear"});

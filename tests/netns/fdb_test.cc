@@ -1,4 +1,4 @@
-// What an operator sees of the forwarding database's policy, and what attackers get out of it.
+// The FDB's policy as operators see it, and the limits of attacks on it.
 #include <signal.h>
 
 #include "absl/strings/match.h"
@@ -28,7 +28,7 @@ class FdbTest : public SwitchTest {
     spec.vports[0].more = vport;
     return spec;
   }
-  // Each of them hears all others.
+  // Adds hosts and waits until each receives from all others.
   std::vector<Agent*> AddHosts(int count, const AgentSpec& spec = {}) {
     std::vector<Agent*> hosts = AddNumberedAgents(count, spec);
     for (Agent* from : hosts) {
@@ -38,7 +38,7 @@ class FdbTest : public SwitchTest {
     }
     return hosts;
   }
-  // `socket` sends frames of `count` invented sources, and all of them arrive at each of `heard_by`.
+  // Sends frames from `count` invented source MACs, and waits until each of `heard_by` has received all of them.
   static void Invent(PacketSocket* socket, size_t first, size_t count, const std::vector<PacketSocket*>& heard_by) {
     constexpr size_t kPiece = 50;
     for (size_t begin = first; begin < first + count; begin += kPiece) {
@@ -52,7 +52,7 @@ class FdbTest : public SwitchTest {
       }
     }
   }
-  // A frame of `mac` from `socket`, which all of `heard_by` hear.
+  // Sends a broadcast with source `mac` and waits until all of `heard_by` have received it.
   void Speak(PacketSocket* socket, MacAddr mac, const std::vector<PacketSocket*>& heard_by) {
     socket->Send(TestFrame(MacAddr::Broadcast(), mac, ++marker_));
     for (PacketSocket* other : heard_by) ASSERT_TRUE(other->WaitFor(Marked(marker_)));
@@ -194,7 +194,7 @@ TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
   EXPECT_THAT(watched->MustCtl({"fdb", "frozen"}), HasSubstr(guest));
   EXPECT_THAT(watched->MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(guest, "  frozen")));
 
-  // It is reached where it was first, and traffic goes on.
+  // Frames reach it at its home, where it was first learned.
   three.Send(TestFrame(kGuest, kOther, 1));
   ASSERT_TRUE(one.WaitFor(Marked(1)));
   EXPECT_EQ(two.Count(Marked(1)), 0u);
@@ -209,7 +209,7 @@ TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
   monitor->Wait();
 }
 
-// Two hosts take a guest's MAC in turn, so that its own next frame is the fifth move.
+// Two hosts claim a guest's MAC in turn, so that the guest's own next frame is the fifth move.
 TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
   auto hosts = AddHosts(4);
   PacketSocket victim(hosts[0]->host(), "v1"), one(hosts[1]->host(), "v1"), two(hosts[2]->host(), "v1");
@@ -226,7 +226,7 @@ TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
     caller.Send(TestFrame(kGuest, kOther, static_cast<uint32_t>(i + 1)));
     ASSERT_TRUE(victim.WaitFor(Marked(static_cast<uint32_t>(i + 1)))) << "it is reached all the same";
   }
-  Speak(&caller, kOther, {&victim, &one, &two});  // what went elsewhere is there by now
+  Speak(&caller, kOther, {&victim, &one, &two});  // earlier frames of the caller have arrived by now
   for (PacketSocket* thief : {&one, &two}) {
     for (uint32_t marker : {1, 2, 3}) EXPECT_EQ(thief->Count(Marked(marker)), 0u);
   }
@@ -237,7 +237,7 @@ TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
   }
 }
 
-// One forged frame took it away in the FDB of its own agent, until the interface spoke.
+// Regression: one forged frame moved the MAC in the FDB of its own agent, until the interface sent a frame.
 TEST_F(FdbTest, AnInterfacesOwnAddressCannotBeClaimed) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2"}};
@@ -272,7 +272,7 @@ TEST_F(FdbTest, AnAddressThatIsNotPinnedMoves) {
   EXPECT_EQ(hosts[0]->Drop("pinned_mac"), 0u);
 }
 
-// Neither a watcher that is stopped nor events without end hold anything up; what was lost is told.
+// Neither a stopped `fdb monitor` nor a flood of events delays the agent. The monitor reports lost events.
 TEST_F(SoftFdbTest, WhoWatchesHoldsNothingUp) {
   auto hosts = AddHosts(2, WithVes("fdb_limit = 300\n"));
   Agent* const agent = hosts[0];

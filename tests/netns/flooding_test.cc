@@ -1,7 +1,7 @@
-// What floods, where it gets to, and how often.
+// Flooding: which frames flood, where they arrive, and how often.
 //
-// "Did not arrive" is never a matter of waiting: the sender sends a broadcast behind the frame in question, and datagrams from
-// one agent to another stay in order, so that whoever has the broadcast would have the frame.
+// To check that a frame did not arrive, a test does not wait for a time. It sends a broadcast after the frame: datagrams
+// between two agents stay in order, so a receiver that has the broadcast would have the frame.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -21,7 +21,7 @@ const MacAddr kUnknown = MacAddr::FromUint64(0x02'aa'00'00'00'99);
 
 class FloodingTest : public SwitchTest {
  protected:
-  // Hosts h1 to h3 and a socket at v1 of each.
+  // Adds hosts h1 to h3, and a socket on v1 of each.
   void AddThree(const AgentSpec& spec = {}) {
     const std::vector<Agent*> hosts = AddNumberedAgents(3, spec);
     WaitUntilAllHear(hosts);
@@ -38,7 +38,7 @@ class FloodingTest : public SwitchTest {
 
 TEST_F(FloodingTest, TheFirstFrameToAnUnknownMacFloodsAndTheReplyDoesNot) {
   AddThree();
-  ExpectConservation(agents()[0].get());  // the agents have introduced themselves
+  ExpectConservation(agents()[0].get());  // the announcements are over
   const uint64_t flooded_a = agents()[0]->Stat("flooded_unknown");
   a().Send(TestFrame(kB, kA, 1));
   ASSERT_TRUE(b().WaitFor(Marked(1)));
@@ -61,7 +61,7 @@ TEST_F(FloodingTest, TheFirstFrameToAnUnknownMacFloodsAndTheReplyDoesNot) {
       << "the reply, and the frame that came from the fabric for a MAC known here";
 }
 
-// Not even when a burst of frames is answered at once: sources are learned before delivery.
+// Replies to a burst of new sources do not flood either: the agent learns sources before it delivers.
 TEST_F(FloodingTest, NoReplyOfABurstOfNewSourcesFloods) {
   AddThree();
   constexpr int kSources = 100;
@@ -86,7 +86,7 @@ TEST_F(FloodingTest, NoReplyOfABurstOfNewSourcesFloods) {
 
 TEST_F(FloodingTest, AnAgedOutMacFloodsAgain) {
   AgentSpec spec;
-  spec.veses[0].more = "ageing = 5\n";  // in which a slow machine sends three frames
+  spec.veses[0].more = "ageing = 5\n";  // long enough for a slow machine to send three frames
   AddThree(spec);
   b().Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(a().WaitFor(Marked(1)));
@@ -97,7 +97,7 @@ TEST_F(FloodingTest, AnAgedOutMacFloodsAgain) {
   ASSERT_TRUE(c().WaitFor(Marked(3)));
   EXPECT_EQ(c().Count(Marked(2)), 0u) << "known: only its place hears it";
 
-  // The third as well: it filters a flooded frame whose destination it still knows behind the second.
+  // On the third host, too: while it knows the MAC behind the second, it filters the flooded frame.
   for (Agent* agent : {agents()[0].get(), agents()[2].get()}) {
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent->Knows(kB.ToString()); })) << agent->host()->name();
   }
@@ -112,7 +112,7 @@ TEST_F(FloodingTest, AMacThatIsHeardDoesNotAgeOut) {
   AddThree(spec);
   b().Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(a().WaitFor(Marked(1)));
-  // Twice the ageing time, heard all the while.
+  // For twice the ageing time, with frames all the while.
   uint32_t marker = 2;
   EXPECT_FALSE(EventuallyTrue(absl::Seconds(10), [&] {
     b().Send(TestFrame(MacAddr::Broadcast(), kB, marker++));
@@ -139,7 +139,7 @@ class TwoPortFloodingTest : public SwitchTest {
 
   std::vector<PacketSocket*> All() { return {v1_.get(), v2_.get(), h2_.get(), h3_.get()}; }
 
-  // Sends a frame to `destination` from `sender`, a broadcast behind it, and expects both once everywhere but at the sender.
+  // Sends a frame to `destination` and then a broadcast. Expects both exactly once at all sockets but the sender's.
   void ExpectOnceEverywhereElse(PacketSocket* sender, MacAddr destination, uint32_t marker) {
     for (PacketSocket* socket : All()) socket->Clear();
     sender->Send(TestFrame(destination, kA, marker));
@@ -227,13 +227,13 @@ TEST_F(FloodingTest, NothingCrossesPKeys) {
   for (const char* interface : {"r1", "b1"}) WaitUntilAllHear({{first, interface}, {second, interface}});
   PacketSocket red1(first, "r1"), blue1(first, "b1"), red2(second, "r1"), blue2(second, "b1");
 
-  // kB stands in the blue VES only: in the red one it is unknown and floods.
+  // kB is in the blue VES only; in the red one it is unknown and floods.
   blue2.Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(blue1.WaitFor(Marked(1)));
   red1.Send(TestFrame(MacAddr::Broadcast(), kA, 2));
   red1.Send(TestFrame(kB, kA, 3));
   ASSERT_TRUE(red2.WaitFor(Marked(3)));
-  // Behind these, in the other VES and over all its ports.
+  // Sent later, in the other VES, from both hosts.
   blue1.Send(TestFrame(MacAddr::Broadcast(), kC, 4));
   blue2.Send(TestFrame(MacAddr::Broadcast(), kC, 5));
   ASSERT_TRUE(blue2.WaitFor(Marked(4)));
@@ -248,7 +248,7 @@ TEST_F(FloodingTest, NothingCrossesPKeys) {
   EXPECT_FALSE(agents()[0]->Knows(kB.ToString(), "", 0, "red"));
 }
 
-// A host may boot before its subnet manager knows of it.
+// A host may boot before the subnet manager has added it to the partition.
 TEST_F(FloodingTest, AnAgentOutsideThePartitionWaitsForItWithoutCarrier) {
   StartFabric({{0x8001, {"h1"}}});
   Agent agent(&lab(), &fabric(), lab().AddHost("h2"), {});
@@ -269,7 +269,7 @@ TEST_F(FloodingTest, LimitedMembersAreIsolatedFromEachOtherAndReachFullMembers) 
   WaitUntilAllHear({full}, {{limited, "v1"}, {limited, "v2"}, {other}});
   PacketSocket server(full, "v1"), v1(limited, "v1"), v2(limited, "v2"), client(other, "v1");
 
-  // Everybody speaks up; then everybody calls everybody.
+  // First each station sends a broadcast, then unicast to the others.
   server.Send(TestFrame(MacAddr::Broadcast(), kA, 1));
   ASSERT_TRUE(v1.WaitFor(Marked(1)));
   ASSERT_TRUE(v2.WaitFor(Marked(1)));

@@ -1,4 +1,4 @@
-// Gateways of several pairs of VLAN and IPoIB link, in one process: each joins its own two and no others.
+// Several gateways in one process: each joins its own VLAN and IPoIB link and no others.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,7 +14,7 @@ using ::testing::Not;
 constexpr uint16_t kOtherVesPKey = 0x8003, kOtherIpoibPKey = 0x8004;
 constexpr uint8_t kFirstVlan = 10, kSecondVlan = 20;
 
-// Everything twice, with the same addresses: what is mixed up answers from the wrong place.
+// Two networks with the same addresses: if the gateway mixed them up, the wrong host would answer.
 class GatewayPairsTest : public GatewayTest {
  protected:
   std::vector<PartitionSpec> Partitions() const override {
@@ -24,7 +24,7 @@ class GatewayPairsTest : public GatewayTest {
     return partitions;
   }
 
-  // s1 on the first link and s2 on the other, both 10.0.0.11 and fd00::11.
+  // Adds s1 on the first link and s2 on the other, both with 10.0.0.11 and fd00::11.
   void AddIpoibHosts() {
     AddIpoibHost(1, OnLink(kIpoibPKey));
     AddIpoibHost(2, OnLink(kOtherIpoibPKey));
@@ -34,7 +34,7 @@ class GatewayPairsTest : public GatewayTest {
     spec.pkey = pkey;
     return spec;
   }
-  // h1 and h2, both 10.0.0.1 and fd00::1 on v1.
+  // Adds h1 and h2, both with 10.0.0.1 and fd00::1 on v1.
   void AddEthernetHosts(const AgentSpec& first, const AgentSpec& second) {
     int number = 0;
     for (const AgentSpec& spec : {first, second}) {
@@ -50,7 +50,7 @@ class GatewayPairsTest : public GatewayTest {
     }
   }
 
-  // h1 and s1, h2 and s2 know each other, and nobody knows anybody else.
+  // Expects that h1 reaches s1, and h2 reaches s2, and that the two networks are isolated.
   void ExpectTwoNetworks() {
     for (const int number : {1, 2}) {
       SCOPED_TRACE(absl::StrCat("network ", number));
@@ -63,7 +63,7 @@ class GatewayPairsTest : public GatewayTest {
       EXPECT_THAT(shown, HasSubstr(ethernet_host(number)->Mac("v1")));
       EXPECT_THAT(shown, Not(HasSubstr(ethernet_host(other)->Mac("v1"))));
     }
-    // A broadcast of the one network is heard in it, on both sides, and not in the other.
+    // A broadcast arrives on both sides of its own network, and not in the other one.
     PacketSocket here(ethernet_host(1), "v1"), there(ethernet_host(2), "v1");
     MulticastStation first(ipoib_host(1), /*ipv6=*/false, 4000, "ib0");
     MulticastStation second(ipoib_host(2), /*ipv6=*/false, 4000, "ib0");
@@ -102,7 +102,7 @@ TEST_F(GatewayPairsTest, OneProcessJoinsTwoVlansOfAVesToTwoLinks) {
   WaitUntilAllAreReady();
   ExpectTwoNetworks();
 
-  // At a trunk the answer has the tag of its VLAN.
+  // On a trunk the answer carries its VLAN's tag.
   Host* const trunk = AddAgent("h3", {.vports = {{"v1", "red", "mode = \"trunk\"\n"}}}).host();
   PacketSocket socket(trunk, "v1");
   const MacAddr mac = Mac(trunk->Mac("v1"));
@@ -123,7 +123,7 @@ TEST_F(GatewayPairsTest, OneProcessJoinsTwoVlansOfAVesToTwoLinks) {
   EXPECT_EQ(socket.Count(answer(0)), 0u) << "without a tag";
 }
 
-// A group that no Ethernet host has asked for is heard by a gateway that is told to hear all.
+// With all_groups the gateway forwards a group that no Ethernet host has reported.
 TEST_F(GatewayPairsTest, AGatewayOfAllGroupsNeedsNoReport) {
   AddGateway("gw", {{.more = absl::StrCat("all_groups = true\n", kPrefixes)},
                     {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
@@ -137,13 +137,13 @@ TEST_F(GatewayPairsTest, AGatewayOfAllGroupsNeedsNoReport) {
     return frame.size() > 34 && Bytes(frame.begin(), frame.begin() + 6) == Bytes{0x01, 0x00, 0x5e, 7, 7, 7} && frame[23] == 17;
   };
   PacketSocket all(ethernet_host(1), "v1"), asked_for(ethernet_host(2), "v1");
-  // A group exists while somebody is in it, and is created by who joins.
+  // An IPoIB group exists only while it has members; the first to join creates it.
   MulticastStation member(station(1)->host(), false, 4000, "ib0"), other_member(station(2)->host(), false, 4000, "ib0");
   for (MulticastStation* host : {&member, &other_member}) {
     host->SetHops(3);
     host->Join(group);
   }
-  // Until it is there, what is for it goes to all routers (RFC 4391 §10), which gateways hear.
+  // Before the group exists, its packets go to the all-routers group (RFC 4391 §10), which gateways receive.
   station(2)->WaitUntil({"link", "groups"}, [](const std::string& groups) {
     return absl::StrContains(groups, "ff12:401b:8004:0000:0000:0000:0f07:0707  member\n");
   });

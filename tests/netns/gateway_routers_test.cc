@@ -1,4 +1,4 @@
-// Networks beyond the subnet that a gateway makes of two links: behind a router on either side.
+// Networks behind a router, on either side of a gateway.
 #include <signal.h>
 
 #include <memory>
@@ -14,7 +14,7 @@
 namespace eoib::lab {
 namespace {
 
-// Addresses of the router itself that are not of the subnet: to reach them is to be routed.
+// Addresses of the router outside the subnet: packets for them must go through the router.
 constexpr char kElsewhere4[] = "192.0.2.1", kElsewhere6[] = "2001:db8:2::1";
 
 class GatewayRouterTest : public GatewayTest {
@@ -36,8 +36,8 @@ class GatewayRouterTest : public GatewayTest {
         << host->MustIp("-6 route show") << radvd_->Log() << gateway()->MustCtl({"gateway", "drops"});
   }
 
-  // Until IPoIB host `number` uses the address that the advertisement has given it: a second later, when no other has it.
-  // Before it hears of the address, eoib-ipoib lets packets from there pass.
+  // Waits until IPoIB host `number` uses the address from the advertisement, which takes a second of duplicate address
+  // detection. Until eoib-ipoib sees the address, it passes packets from it.
   void WaitForAdvertisedAddress(int number) {
     const auto count = [](const std::string& text, const char* what) {
       return std::vector<std::string>(absl::StrSplit(text, what)).size() - 1;
@@ -50,7 +50,7 @@ class GatewayRouterTest : public GatewayTest {
       return count(show, "address fd00:") == 2 && !absl::StrContains(show, ": tentative");
     });
   }
-  // Others may not have the address that the advertisement has given `from`, which takes a second to find out.
+  // Retries, because the duplicate address detection of `from` takes a second.
   static void ExpectToReach(Host* from, const std::string& to) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "1", to}).ok(); })) << to;
     ExpectPing(from, to);
@@ -59,8 +59,8 @@ class GatewayRouterTest : public GatewayTest {
   std::unique_ptr<Process> radvd_;
 };
 
-// Packets of IPoIB hosts say nothing of their next hop: the gateway learned the router from its advertisements, and the IPv4
-// one from its own configuration.
+// Packets from IPoIB hosts do not name their next hop. The gateway learned the IPv6 router from its advertisements, and has
+// the IPv4 router from its configuration.
 TEST_F(GatewayRouterTest, IpoibHostsReachWhatIsBehindAnEthernetRouter) {
   AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
   StartCapture();
@@ -75,7 +75,7 @@ TEST_F(GatewayRouterTest, IpoibHostsReachWhatIsBehindAnEthernetRouter) {
 
 TEST_F(GatewayRouterTest, EthernetHostsReachWhatIsBehindAnIpoibRouter) {
   AddHosts(1, 1);
-  // Without an address of its own yet, which the advertisement gives it.
+  // It has no address of its own yet; the advertisement gives it one.
   Host* const client = AddAgent("h2", {}, {.ipv6 = true}).host();
   MakeRouter(ipoib_host(1), "ib0");
   ExpectDefaultRoute(client);
@@ -87,14 +87,14 @@ TEST_F(GatewayRouterTest, EthernetHostsReachWhatIsBehindAnIpoibRouter) {
   ExpectPing(client, kElsewhere4);
 }
 
-// RFC 4861 §7.2.5: a gateway that comes back and announces a router must not say that it is none, and it still knows it.
+// RFC 4861 §7.2.5: a restarted gateway still knows the router, and must not announce it with the router flag cleared.
 TEST_F(GatewayRouterTest, ARestartedGatewayLeavesHostsTheirRouters) {
   AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
   MakeRouter(ethernet_host(1), "v1");
   ExpectDefaultRoute(ipoib_host(1));
   WaitForAdvertisedAddress(1);
   ExpectToReach(ipoib_host(1), kElsewhere6);
-  radvd_->Kill(SIGKILL);  // no advertisement will help
+  radvd_->Kill(SIGKILL);  // so that no advertisement can repair it
   gateway()->Kill(SIGKILL);
   gateway()->Wait();
   gateway()->Start();

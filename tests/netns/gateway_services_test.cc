@@ -1,4 +1,4 @@
-// What hosts of one subnet do besides talking, with a gateway between them: multicast, DHCP, duplicate addresses, scans.
+// Services across a gateway: multicast, DHCP, duplicate address detection, address scans, RARP.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class GatewayMulticastTest : public GatewayTest, public testing::WithParamInterf
  protected:
   bool ipv6() const { return GetParam(); }
   const char* group() const { return ipv6() ? "ff15::1:2:3" : "239.1.2.3"; }
-  // Sends until `to` hears one: joins, leaves and groups need a moment on their way.
+  // Sends until `to` receives one: a join takes a moment to have its effect.
   static bool Hears(MulticastStation* from, MulticastStation* to, const std::string& group, const std::string& text) {
     return EventuallyTrue(kPatience, [&] {
       from->Send(group, text);
@@ -51,15 +51,15 @@ TEST_P(GatewayMulticastTest, GroupsReachTheOtherSideWhileSomebodyListensThere) {
   for (MulticastStation* station : {&ethernet, &ipoib}) station->SetHops(3);
 
   StartCapture();
-  // Reports become joins: an IPoIB host's packets find the Ethernet listeners.
+  // The gateway turns reports into joins, so packets from IPoIB reach the Ethernet listeners.
   other.Join(group());
   EXPECT_TRUE(Hears(&ipoib, &other, group(), "to Ethernet"));
   EXPECT_THAT(gateway()->MustCtl({"gateway", "groups"}), HasSubstr("member"));
-  // And the other way.
+  // And in the other direction.
   far.Join(group());
   EXPECT_TRUE(Hears(&ethernet, &far, group(), "to IPoIB"));
 
-  // Who has left hears no more, and the gateway leaves with the last.
+  // A host that has left receives nothing more. When the last one leaves, so does the gateway.
   other.Leave(group());
   const std::string mgid = ipv6() ? "ff12:601b:8002" : "ff12:401b:8002:0000:0000:0000:0f01:0203";
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
@@ -76,7 +76,7 @@ TEST_P(GatewayMulticastTest, GroupsReachTheOtherSideWhileSomebodyListensThere) {
   EXPECT_TRUE(Hears(&ethernet, &far, group(), "still to IPoIB"));
   EXPECT_THAT(other.HeardSoFar(), Not(Contains(HasSubstr("to nobody"))));
 
-  // On IPoIB the group goes with the last who leaves, and what is for it goes to the routers of the link, if there are any. A
+  // The IPoIB group is deleted when its last member leaves; its packets then go to the link's routers, if there are any. A
   // kernel that has sent to a group stays in it for minutes.
   far.Leave(group());
   const auto without_group = [this] { return gateway()->Stat("to_all_routers") + gateway()->Drop("no_group"); };
@@ -106,10 +106,10 @@ Argv Dnsmasq(const std::string& interface, const std::string& leases) {
           "--dhcp-leasefile=" + leases,
           "--pid-file=",
           "--dhcp-range=10.0.0.100,10.0.0.150,120",
-          "--dhcp-option=option:T1,3",  // when clients renew; their shortest lease would be two minutes
+          "--dhcp-option=option:T1,3",  // when clients renew; dnsmasq's shortest lease would be two minutes
           "--dhcp-option=option:T2,60",
           "--dhcp-range=fd00::100,fd00::150,64,120",
-          "--dhcp-duid=1,65:6f:69:62"};  // a TUN has no link-layer address to make one of
+          "--dhcp-duid=1,65:6f:69:62"};  // a TUN has no link-layer address to derive it from
 }
 
 size_t CountOf(const std::string& text, const std::string& what) {
@@ -118,7 +118,7 @@ size_t CountOf(const std::string& text, const std::string& what) {
 
 class GatewayDhcpTest : public GatewayTest {};
 
-// RFC 4390: an IPoIB client of hardware type 32, and a stock server on Ethernet.
+// RFC 4390: an IPoIB client with hardware type 32, and a stock server on Ethernet.
 TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
   AddGateway()->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
@@ -130,12 +130,12 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
       EventuallyTrue(kPatience, [&] { return absl::StrContains(station(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
       << client->Log() << dnsmasq->Log();
   EXPECT_THAT(client->MustCtl({"show"}), HasSubstr("10.0.0.1"));
-  const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");  // more than one if the first answer was late
+  const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");  // more than one if an answer was late
   ExpectPing(station(1)->host(), Address(1));
-  // And renews it, from its address to the server's.
+  // The client renews its lease by unicast.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
   EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), discovers) << dnsmasq->Log();
-  // A stock client at the kernel's interface.
+  // A stock client on the kernel's interface.
   if (HasKernelIpoib()) {
     Host* const host = AddKernelIpoibHost(2, {});
     const auto answers = [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)"); };
@@ -143,14 +143,14 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
     Networkd stock(host, "ib0", "ipv4");
     EXPECT_TRUE(stock.Gets("10.0.0.1")) << stock.Log() << dnsmasq->Log();
     ExpectPing(host, Address(1));
-    client->Kill(SIGKILL);  // whose renewals would be counted as well
+    client->Kill(SIGKILL);  // its renewals would count, too
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return answers() >= before + 2; })) << stock.Log() << dnsmasq->Log();
     stock.Stop();
   }
   ExpectCaptureDecodes(8);
 }
 
-// An Ethernet client, and a stock server on the IPoIB link, at a TUN or at the kernel's interface.
+// An Ethernet client, and a stock server on the IPoIB link, on a TUN or on the kernel's interface.
 TEST_F(GatewayDhcpTest, AnEthernetClientGetsALeaseFromAnIpoibServer) {
   AddHosts(0, 1, kPrefixes, {"--dhcp_server"});
   auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
@@ -207,7 +207,7 @@ TEST_F(GatewayDadTest, AnEthernetHostFindsThatAnIpoibHostHasItsAddress) {
   AddHosts(0, 1);
   StartCapture();
   Host* const latecomer = AddAgent("h1", {}, {.ipv6 = true, .dad = true}).host();
-  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // one question has a second to be answered
+  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // each probe waits one second for an answer
   latecomer->AddAddress("v1", Address6(11) + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
@@ -246,7 +246,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
 
   bool ipv6() const { return GetParam(); }
   std::string AddressOf(int host) const { return ipv6() ? Address6(host) : Address(host); }
-  // Addresses that nobody has: two ranges, a number in them.
+  // Unused addresses: number `i` of range `range`.
   std::string Nobody(int range, int i) const {
     return ipv6() ? absl::StrCat("fd00::", range, ":", absl::Hex(1 + i))
                   : absl::StrCat("10.0.", 50 * range + i / 250, ".", 1 + i % 250);
@@ -255,7 +255,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     return ipv6() ? NeighborSolicitation(from, Ip6(AddressOf(1)), Ip6(about)) : ArpRequest(from, Ip4(AddressOf(1)), Ip4(about));
   }
 
-  // Questions of an Ethernet host for all of them, as fast as it can.
+  // Solicits all of them from an Ethernet host, as fast as possible.
   void AskForEach(Host* from) {
     PacketSocket socket(from, "v1");
     const MacAddr mac = Mac(from->Mac("v1"));
@@ -265,10 +265,10 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
       socket.SendAll({questions.begin() + static_cast<long>(at), questions.begin() + static_cast<long>(at) + 500});
     }
   }
-  // A datagram of an IPoIB host for each of them, not faster than its interface takes them.
+  // Sends a datagram to each of them from an IPoIB host, as fast as its interface accepts them.
   void SendToEach(Host* from) {
     const UniqueFd socket = UdpSocket(from, ipv6() ? "::" : "0.0.0.0", 0);
-    // A kernel keeps some for each neighbour that it looks for.
+    // The kernel queues some datagrams for each neighbour that it resolves.
     SetOption(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, int{64 << 20}, "set SO_SNDBUFFORCE");
     for (int i = 0; i < kScanned; ++i) {
       SetPeer(socket.get(), Nobody(2, i), 9);
@@ -276,11 +276,11 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
       if (i % 50 == 0) internal::SleepOnePoll();
     }
   }
-  // Of the second IPoIB host, if it is ours.
+  // For messages: the drops of the second IPoIB host, if it is eoib-ipoib.
   std::string StationDrops() {
     return IsKernelIpoib(2) ? "" : station(2)->MustCtl({"drops"}) + station(2)->MustCtl({"link", "drops"});
   }
-  // The second hosts of both sides. Beside a scan, which takes what the machine has, one or two may be lost.
+  // Pings between the second hosts of both sides. During a scan, which takes all processors, one or two may be lost.
   void ExpectToTalk() {
     for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
       const PingAnswers answers = Ping(from, to, 50, "0.02");
@@ -288,7 +288,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
                                           << gateway()->MustCtl({"gateway", "drops"}) << StationDrops();
     }
   }
-  // Of what has come out at one side since it was `before`.
+  // Checks that `counter` has grown no faster than the gateway's rate limit since `begin`.
   void ExpectNoStorm(const std::string& counter, uint64_t before, absl::Time begin) {
     const uint64_t count = gateway()->Stat(counter) - before;
     const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
@@ -300,8 +300,8 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
 INSTANTIATE_TEST_SUITE_P(Families, GatewayScanTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
 
-// Ten thousand addresses that nobody has, scanned by the first host of either side: the other side is asked at the gateway's
-// rate, and others go on talking.
+// The first host of either side scans ten thousand unused addresses: the gateway limits its solicitations on the other side,
+// and the other hosts can communicate.
 TEST_P(GatewayScanTest, AScanIsNoStorm) {
   AddHosts(2, 2, "prefixes = [\"10.0.0.0/16\", \"fd00::/64\"]\n");
   ExpectPing(ethernet_host(2), AddressOf(12));
@@ -314,7 +314,7 @@ TEST_P(GatewayScanTest, AScanIsNoStorm) {
   EXPECT_GT(heard, 1'000u) << "of a slow gateway's agent some are lost";
   EXPECT_GT(gateway()->Drop("throttled"), heard * 8 / 10);
 
-  // From IPoIB. A question by IPv6 goes to the group of its target, which does not exist on the link if nobody has the address.
+  // From IPoIB. An IPv6 solicitation goes to the target's solicited-node group, which does not exist for an unused address.
   ipoib_host(1)->MustIp("route add 10.0.0.0/16 dev ib0");
   const uint64_t frames = gateway()->Stat("frames_out"), packets = gateway()->Stat("packets_in");
   const absl::Time again = absl::Now();
@@ -326,7 +326,7 @@ TEST_P(GatewayScanTest, AScanIsNoStorm) {
 
 // ---- RARP -------------------------------------------------------------------------------------------------------------
 
-// RFC 903: who asks for its own address is heard on the IPoIB link, as RFC 4391 §9.1 has it there.
+// RFC 903: a reverse-ARP request crosses to the IPoIB link, in the form of RFC 4391 §9.1.
 TEST_F(GatewayTest, RarpCrosses) {
   AddGateway()->Launch();
   AddNumberedAgents(1);

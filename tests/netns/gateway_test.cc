@@ -1,4 +1,4 @@
-// The gateway to IPoIB: hosts of both sides as neighbours of one IP subnet.
+// The gateway to IPoIB: hosts on both sides are neighbours in one IP subnet.
 #include <signal.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Of both families, each from either side.
+// One of four: each address family, from either side.
 struct Direction {
   Host* from;
   Host* to;
@@ -41,13 +41,13 @@ class GatewayIpTest : public GatewayTest {
   }
 };
 
-// A TCP connection and both its ends.
+// Both ends of a TCP connection.
 struct Connection {
   // As TcpTransfer.
   std::string Send(size_t bytes) const { return TcpTransfer(out.get(), in.get(), bytes); }
   std::string SendBack(size_t bytes) const { return TcpTransfer(in.get(), out.get(), bytes); }
 
-  UniqueFd out, in;  // invalid: it was not made
+  UniqueFd out, in;  // invalid if the connection failed
 };
 
 Connection Connect(const Direction& direction) {
@@ -58,7 +58,7 @@ Connection Connect(const Direction& direction) {
   return connection;
 }
 
-class SoftGatewayIpTest : public GatewayIpTest {};  // whose IPoIB hosts are all eoib-ipoib
+class SoftGatewayIpTest : public GatewayIpTest {};  // all its IPoIB hosts are eoib-ipoib
 
 TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
   AddHosts(3, 3);
@@ -71,7 +71,7 @@ TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
       ExpectPing(ipoib_host(s), Address6(e));
     }
   }
-  // The kernel's IPoIB and ours, where both are. The first waits for an answer; some of those behind it may not.
+  // Between the kernel's IPoIB and eoib-ipoib, where there are both. The first ping waits for the address resolution.
   for (const std::string& to : {Address(11), Address6(11)}) {
     EXPECT_TRUE(ipoib_host(3)->Run({"ping", "-n", "-c", "1", "-W", "5", to}).ok()) << to;
     ExpectPing(ipoib_host(3), to);
@@ -82,7 +82,7 @@ TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
   }
 }
 
-// The first packet to a fresh address takes no extra second, which a lost question or a group that is not there would cost.
+// The first packet to a new address takes no extra second, as it would after a lost solicitation or for a missing group.
 TEST_F(GatewayIpTest, TheFirstPacketIsNotLost) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
@@ -96,7 +96,7 @@ TEST_F(GatewayIpTest, TheFirstPacketIsNotLost) {
   }
 }
 
-// 64 to 9,000 bytes, whole, in fragments, and by finding the path's MTU.
+// 64 to 9,000 bytes: whole, in fragments, and with path MTU discovery.
 TEST_F(GatewayIpTest, DatagramsOfAllSizesArrive) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
@@ -106,18 +106,18 @@ TEST_F(GatewayIpTest, DatagramsOfAllSizesArrive) {
       SCOPED_TRACE(absl::StrCat(size, " bytes to ", direction.to_address));
       Bytes payload(size, static_cast<uint8_t>(size));
       bool arrived = false;
-      // The first of a size may be what finds out the path's MTU.
+      // The first datagram of a size may be lost to path MTU discovery.
       for (int i = 0; i < 4 && !arrived; ++i) {
         SendUdp(sender.get(), direction.to_address, 5000, payload);
         while (const absl::optional<Bytes> got = ReceiveUdp(receiver.get(), absl::Seconds(i == 3 ? 10 : 1))) {
-          if ((arrived = *got == payload)) break;  // else a former one that was late
+          if ((arrived = *got == payload)) break;  // else an earlier one that was late
         }
       }
       EXPECT_TRUE(arrived);
     }
   }
-  // IPv4 hosts of IPoIB are told at 4060 bytes, which is one packet there and more than Ethernet's MTU; IPv6 hosts at larger
-  // ones.
+  // IPv4 hosts on IPoIB get the error at 4,060 bytes, which is one packet there but exceeds Ethernet's MTU; IPv6 hosts at
+  // larger sizes.
   EXPECT_GE(gateway()->Stat("too_big_sent"), 2u);
 }
 
@@ -165,7 +165,7 @@ class GatewayReturnTest : public GatewayTest, public testing::WithParamInterface
 INSTANTIATE_TEST_SUITE_P(Families, GatewayReturnTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
 
-// RFC 4391 §9.4: another queue pair, which the host says by itself or not.
+// RFC 4391 §9.4: the host has another queue pair, and may or may not announce it.
 TEST_P(GatewayReturnTest, AnIpoibHostThatComesBackIsReached) {
   AddHosts(1, 1);
   const std::string ours = GetParam() ? Address6(1) : Address(1), theirs = GetParam() ? Address6(11) : Address(11);
@@ -213,7 +213,7 @@ bool IsHello(const Bytes& packet) {
   return std::search(packet.begin(), packet.end(), magic.begin(), magic.end()) != packet.end();
 }
 
-// They go to a group that gateways alone join, once a second while there is one of them.
+// Hellos go to a group that only gateways join, once a second while there is one gateway.
 TEST_F(GatewayIpTest, HostsDoNotHearTheHellosOfAGateway) {
   AddHosts(1, 1);
   PacketSocket host(ipoib_host(1), "ib0");
@@ -226,10 +226,10 @@ TEST_F(GatewayIpTest, HostsDoNotHearTheHellosOfAGateway) {
   EXPECT_GT(host.Count(Any), 0u);
 }
 
-// A full member of the partition, such as any IPoIB host, says hello as a gateway that works and is better.
+// A host, as a full member of the partition, sends hellos like those of a better, active gateway.
 TEST_F(SoftGatewayIpTest, AHostDoesNotSilenceAGatewayOfListedPeers) {
   AddHosts(1, 1, absl::StrCat("peers = []\n", kPrefixes));
-  station(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // a hello has none
+  station(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // hellos have no flow label
   std::string hello = std::string("eoib") + '\1' + '\2' + '\xff' + std::string("\0\x80\x01\0\0", 5);
   for (absl::string_view byte : absl::StrSplit(station(1)->Address(), ':')) hello += absl::HexStringToBytes(byte);
   MulticastStation mouth(station(1)->host(), /*ipv6=*/true, 57371, "ib0");
@@ -271,7 +271,7 @@ TEST_F(GatewayIpTest, TwoGatewaysAreNoLoop) {
   EXPECT_GT(second->Stat("hellos_received"), 0u);
   EXPECT_EQ(host.Count(IsHello), 0u) << "they speak where no host listens";
 
-  // The first dies, and the other takes over within the times of the election.
+  // The active gateway is killed, and the other takes over within the election's timeouts.
   gateway()->Kill(SIGKILL);
   gateway()->Wait();
   second->WaitUntilActive();

@@ -1,5 +1,5 @@
-// A gateway between up to three Ethernet hosts and as many IPoIB hosts, which are one IP subnet: 10.0.0.N and fd00::N, N from 1
-// on the one side and from 11 on the other.
+// GatewayTest: a gateway between up to three Ethernet hosts and three IPoIB hosts in one IP subnet: 10.0.0.N and fd00::N,
+// where N starts at 1 on Ethernet and at 11 on IPoIB.
 #ifndef EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_
 #define EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_
 
@@ -39,7 +39,7 @@ class GatewayTest : public SwitchTest {
     for (auto& [number, host] : ipoib_) {
       if (host->Alive()) ExpectConservation(host.get());
     }
-    // A namespace ends some time after its last process, and until then its interface would answer in the next test.
+    // The kernel deletes a namespace some time after its last process; until then its interface would answer the next test.
     for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
     for (auto& [number, host] : ipoib_) ExpectOrderlyEnd(host.get());
     for (auto& gateway : gateways_) ExpectOrderlyEnd(gateway.get());
@@ -50,11 +50,11 @@ class GatewayTest : public SwitchTest {
     gateways_.push_back(std::make_unique<GatewayDaemon>(&lab(), &fabric(), lab().AddHost(host), specs));
     return gateways_.back().get();
   }
-  // With the addresses 10.0.0.`10 + number` and fd00::`10 + number`.
+  // The specification with the addresses 10.0.0.`10 + number` and fd00::`10 + number`.
   static IpoibSpec Numbered(int number, const Argv& more = {}) {
     return {.addresses = {Address(10 + number) + "/24", Address6(10 + number) + "/64"}, .more = more};
   }
-  // eoib-ipoib on a new host s`number`, launched.
+  // Starts eoib-ipoib on a new host s`number`, without waiting.
   IpoibHost* LaunchIpoibHost(int number) { return LaunchIpoibHost(number, Numbered(number)); }
   IpoibHost* LaunchIpoibHost(int number, const IpoibSpec& spec) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), {.ipv6 = true});
@@ -62,7 +62,7 @@ class GatewayTest : public SwitchTest {
     program->Launch();
     return program.get();
   }
-  // A gateway of this configuration, and as many hosts on either side, all of them ready. `more` is for eoib-ipoib.
+  // Starts a gateway with this configuration, and hosts on both sides; waits until all are ready. `more` is for eoib-ipoib.
   void AddHosts(int ethernet, int ipoib, const std::string& configuration = kPrefixes, const Argv& more = {}) {
     AddGateway("gw", {{.more = configuration}})->Launch();
     for (int i = 1; i <= ipoib; ++i) AddIpoibHost(i, Numbered(i, more));
@@ -70,7 +70,8 @@ class GatewayTest : public SwitchTest {
     WaitUntilIpoibIsReady();
     gateway()->WaitUntilActive();
   }
-  // IPoIB host `number`, the next: in a virtual machine the kernel's own ib_ipoib, but for the third, and else eoib-ipoib.
+  // Adds IPoIB host `number`, the next one. In a virtual machine the first two use the kernel's ib_ipoib; all others
+  // eoib-ipoib.
   void AddIpoibHost(int number, const IpoibSpec& spec) {
     ipoib_hosts_.push_back(IsKernelIpoib(number) ? AddKernelIpoibHost(number, spec) : LaunchIpoibHost(number, spec)->host());
   }
@@ -79,14 +80,14 @@ class GatewayTest : public SwitchTest {
   }
   bool HasKernelIpoib() { return dynamic_cast<IbFabric*>(&fabric()) != nullptr; }
   bool IsKernelIpoib(int number) { return HasKernelIpoib() && number < 3; }
-  // Host s`number`, with ib0 of ib_ipoib.
+  // Adds host s`number` with an interface ib0 of ib_ipoib.
   Host* AddKernelIpoibHost(int number, const IpoibSpec& spec, const HostOptions& options = {.ipv6 = true}) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), options);
     MakeKernelInterface(host, number, spec);
     kernel_hosts_.push_back(host);
     return host;
   }
-  // IPoIB host `number` of AddHosts loses its interface and has it again, with another queue pair.
+  // Deletes and recreates the interface of IPoIB host `number` of AddHosts: it gets another queue pair.
   void ReplaceIpoibInterface(int number) {
     Host* const host = ipoib_host(number);
     if (IsKernelIpoib(number)) {
@@ -98,8 +99,8 @@ class GatewayTest : public SwitchTest {
     program->Wait();
     program->Start();
   }
-  // The IPoIB address of one of both. A kernel's begins with what else it can do (RFC 4755 §2), which is not the gateway's to
-  // show.
+  // The link-layer address of an IPoIB host. The kernel's begins with capability flags (RFC 4755 §2), which the gateway does
+  // not show.
   std::string IpoibAddressOf(int number) {
     if (!IsKernelIpoib(number)) return station(number)->Address();
     const std::string link = ipoib_host(number)->MustIp("-o link show ib0");
@@ -107,20 +108,20 @@ class GatewayTest : public SwitchTest {
     return at == std::string::npos ? "" : "00" + link.substr(at + 18, 57);
   }
 
-  // A gateway's port carries both encapsulations. tshark is the referee.
+  // Captures at the gateway's port, which carries both encapsulations. tshark checks the capture.
   void StartCapture() { gateway()->MustCtl({"capture", "start", capture_path()}); }
-  // And there are that many packets of either side.
+  // Expects that tshark decodes all packets, and at least `least` of either encapsulation.
   void ExpectCaptureDecodes(size_t least);
 
   GatewayDaemon* gateway(size_t number = 1) { return gateways_[number - 1].get(); }
-  // Host s`number`, of those that are eoib-ipoib.
+  // The eoib-ipoib on host s`number`.
   IpoibHost* station(int number) { return ipoib_.at(number).get(); }
   Host* ethernet_host(size_t number) { return agents()[number - 1]->host(); }
-  // Of AddHosts and AddIpoibHost.
+  // Added by AddHosts or AddIpoibHost.
   Host* ipoib_host(size_t number) { return ipoib_hosts_[number - 1]; }
 
  private:
-  // A child of ib_ipoib in the host's namespace, up and with its addresses.
+  // Makes a child interface of ib_ipoib in the host's namespace, with its addresses, and sets it up.
   void MakeKernelInterface(Host* host, int number, const IpoibSpec& spec) {
     const std::string parent = IbSubnet::IpoibInterface(dynamic_cast<IbFabric&>(fabric()).AdapterOf(host->name()));
     const std::string child = absl::StrCat("ibs", number);
@@ -169,7 +170,7 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
     const std::vector<std::string> fields = absl::StrSplit(line, '\t');
     ASSERT_EQ(fields.size(), 9u) << line;
-    if (fields[1] == "erf") continue;  // what a capture on real verbs says of itself
+    if (fields[1] == "erf") continue;  // the comment record of a capture on real verbs
     const bool is_ves = fields[0] == absl::StrCat(kVesPKey);
     ++(is_ves ? ves : ipoib);
     EXPECT_TRUE(is_ves || fields[0] == absl::StrCat(kIpoibPKey)) << line;
@@ -177,7 +178,7 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
         absl::StartsWith(fields[1], is_ves ? "erf:infiniband:infiniband.eoib:eth:ethertype:" : "erf:infiniband:ethertype:");
     EXPECT_TRUE(decodes) << line;
     EXPECT_EQ(fields[2], "") << line;
-    const bool vouched = is_ves && fields[3] != "0x0000";  // TCP's and UDP's are not in it yet
+    const bool vouched = is_ves && fields[3] != "0x0000";  // then TCP and UDP checksums are not complete
     for (size_t i = 4; i < fields.size(); ++i) {
       const bool bad = absl::StrContains(fields[i], '0');
       EXPECT_FALSE(bad && (i == 4 || !vouched || i > 6)) << line;

@@ -1,4 +1,4 @@
-// How hosts on the switch come by their addresses: by router advertisements and by DHCP, with stock servers and stock clients.
+// Address configuration across the switch: router advertisements and DHCP, with stock servers and clients.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -24,7 +24,7 @@ constexpr char kPrefix[] = "2001:db8:1:";
 constexpr char kRouterAddress[] = "2001:db8:1::1";
 constexpr char kElsewhere[] = "2001:db8:2::1";  // behind the router
 
-// The address of `prefix` that the host has on v1, once it may be used; "" before.
+// The host's address with `prefix` on v1; "" while there is none or it is tentative.
 std::string UsableAddress(Host* host, const std::string& prefix) {
   for (absl::string_view line : absl::StrSplit(host->MustIp("-6 -o address show dev v1 scope global -tentative"), '\n')) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
@@ -49,7 +49,7 @@ class RouterAdvertisementTest : public SwitchTest {
                              "--pidfile=" + lab().Path("radvd.pid")});
   }
 
-  // "2001:db8:1:..." of a host, after waiting for it.
+  // Waits for the host's address "2001:db8:1:..." and returns it.
   std::string AutoconfiguredAddress(Host* host) {
     std::string address;
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !(address = UsableAddress(host, kPrefix)).empty(); }))
@@ -81,7 +81,7 @@ TEST_F(RouterAdvertisementTest, AWithdrawnDefaultRouteGoesEverywhere) {
   Host* one = AddAgent("h1", {}, kIpv6WithDad).host();
   AutoconfiguredAddress(one);
   ASSERT_THAT(one->MustIp("-6 route show default"), HasSubstr("proto ra"));
-  radvd_->Kill(SIGTERM);  // it says so: a router lifetime of zero (RFC 4861 §6.2.5)
+  radvd_->Kill(SIGTERM);  // it sends a router lifetime of zero (RFC 4861 §6.2.5)
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return one->MustIp("-6 route show default").empty(); }));
 }
 
@@ -91,19 +91,19 @@ TEST_F(RouterAdvertisementTest, ADuplicateAddressIsDetectedAcrossTheSwitch) {
   Host* latecomer = AddAgent("h2", {}, kIpv6WithDad).host();
   owner->AddAddress("v1", address + "/64");
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return UsableAddress(owner, address) == address; }));
-  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // one question has a second to be answered
+  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // each probe waits one second for an answer
   latecomer->AddAddress("v1", address + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
   })) << latecomer->MustIp("-6 address show dev v1");
   EXPECT_THAT(owner->MustIp("-6 address show dev v1"), Not(HasSubstr("dadfailed")));
-  // The link-local addresses, which the kernels made, are no duplicates of each other.
+  // The kernels' link-local addresses are different.
   EXPECT_THAT(latecomer->MustIp("-6 address show dev v1 scope link"), Not(HasSubstr("dadfailed")));
 }
 
 // ---- DHCP ------------------------------------------------------------------------------------------------------------------
 
-// A server, a client that is a host of the switch, and one that is a guest behind a bridge of another host.
+// A server, a client on a host, and a client on a guest behind another host's bridge.
 class DhcpTest : public SwitchTest {
  protected:
   void SetUp() override {
@@ -111,7 +111,7 @@ class DhcpTest : public SwitchTest {
     server_ = AddAgent("server", {}, {.ipv6 = true}).host();
     server_->AddAddress("v1", "10.0.0.1/24");
     server_->AddAddress("v1", "fd00::1/64");
-    // Its last four bytes are the client's IAID. dhclient does not understand its own file if one of them is a backslash's.
+    // dhclient's IAID is the last four bytes of the MAC. It cannot parse its own lease file if one of them is a backslash.
     AgentSpec printable;
     printable.vports = {{"v1", "red", "mac = \"02:65:6f:69:62:31\"\n"}};
     host_ = AddAgent("h1", printable, {.ipv6 = true}).host();
@@ -119,7 +119,7 @@ class DhcpTest : public SwitchTest {
     guest_ = lab().AddHost("guest", {.ipv6 = true});
     bridge->AddVeth("tap1", guest_, "eth0", 4074);
     bridge->AddBridge("br0", {"v1", "tap1"});
-    // Leases of two minutes are dnsmasq's shortest. IPv4 clients renew theirs at T1, which the server may set.
+    // dnsmasq's shortest lease is two minutes. IPv4 clients renew at T1, which the server may set.
     dnsmasq_ = server_->Start({"dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--port=0",
                                "--no-ping", "--dhcp-authoritative", "--interface=v1", "--bind-interfaces",
                                "--dhcp-leasefile=" + lab().Path("dnsmasq.leases"),
@@ -127,7 +127,7 @@ class DhcpTest : public SwitchTest {
                                "--dhcp-option=option:T2,60", "--dhcp-range=fd00::100,fd00::150,64,120"});
   }
 
-  // `what` of a client's conversation that the server has logged.
+  // Waits until the server's log contains `what`.
   void ExpectInServersLog(const std::string& what) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(dnsmasq_->Log(), what); })) << what << " is not in\n"
                                                                                                      << dnsmasq_->Log();
@@ -164,8 +164,8 @@ TEST_F(DhcpTest, Ipv6ClientsGetALeaseConfirmItAndRenewIt) {
   ExpectPing(server_, address);
   ExpectPing(server_, guests_address);
   ExpectPing(host_, guests_address);
-  // The server's T1 is half of its shortest lease, a minute. A client that starts again confirms the lease that it finds in its
-  // file (RFC 8415 §18.2.3), and renews it at once when T1 is over.
+  // The server's T1 is half of its shortest lease, one minute. A restarted client confirms the lease in its file (RFC 8415
+  // §18.2.3), and renews it at once if T1 is over.
   client.Stop();
   const std::string leases = ReadFile(client.leases());
   ASSERT_THAT(leases, HasSubstr("renew 60;"));

@@ -1,4 +1,4 @@
-// Bridges with a spanning tree around the switch: it is a wire to them, over which they find the loop and cut it.
+// Bridges with spanning tree at the switch: STP passes through it, so they detect a loop and block a port.
 #include <map>
 
 #include "absl/strings/match.h"
@@ -17,8 +17,7 @@ const MacAddr kGuest = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 const MacAddr kOtherGuest = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 const MacAddr kStation = MacAddr::FromUint64(0x02'aa'00'00'00'03);
 
-// A port blocks until it has heard nothing better for 6 s, then is 2 s listening and 2 s learning: the kernel's smallest
-// values.
+// A port waits 6 s for a better BPDU, then listens for 2 s and learns for 2 s: the kernel's smallest values.
 constexpr absl::Duration kConvergence = absl::Seconds(40);
 
 class SpanningTreeTest : public SwitchTest {
@@ -31,7 +30,7 @@ class SpanningTreeTest : public SwitchTest {
     host->SetUp("br0");
   }
 
-  // How many of the bridge's ports are in `state`: "forwarding", "blocking".
+  // The number of `ports` in `state` ("forwarding", "blocking").
   static int PortsIn(Host* host, const std::string& state, const std::vector<std::string>& ports) {
     int count = 0;
     for (const std::string& port : ports) {
@@ -40,7 +39,7 @@ class SpanningTreeTest : public SwitchTest {
     return count;
   }
 
-  // Broadcasts in both directions arrive once, where they should, and are gone: nothing goes round.
+  // Expects that broadcasts in both directions arrive exactly once: nothing loops.
   void ExpectOneCopyEach(PacketSocket* one, PacketSocket* other, uint32_t marker) {
     one->Clear();
     other->Clear();
@@ -48,12 +47,12 @@ class SpanningTreeTest : public SwitchTest {
     EXPECT_TRUE(other->WaitFor(Marked(marker)));
     other->Send(TestFrame(MacAddr::Broadcast(), kStation, marker + 1));
     EXPECT_TRUE(one->WaitFor(Marked(marker + 1)));
-    for (const auto& agent : agents()) ExpectConservation(agent.get());  // which waits for the counters to rest
+    for (const auto& agent : agents()) ExpectConservation(agent.get());  // also waits until the counters are at rest
     EXPECT_THAT(Copies(other, marker), ElementsAre(Pair(marker, 1)));
     EXPECT_THAT(Copies(one, marker), ElementsAre(Pair(marker + 1, 1)));
   }
 
-  // Of these two frames. Of those before, a bridge may have had one in its hands yet, which the counters do not tell.
+  // Copies of these two frames only: a bridge may still hold an earlier frame, which the agents' counters do not show.
   static std::map<uint32_t, size_t> Copies(PacketSocket* socket, uint32_t marker) {
     std::map<uint32_t, size_t> copies;
     for (const auto& [seen, count] : socket->Markers()) {
@@ -78,8 +77,8 @@ TEST_F(SpanningTreeTest, OfTwoPortsBehindOneBridgeOneForwardsAndTheOtherTakesOve
   })) << host->MustRun({"bridge", "link"});
   ExpectOneCopyEach(&guest, &station, 10);
 
-  // The guest keeps silent from now on. What is sent to it must find it all the same, once the other port forwards: who was
-  // behind a port that is down is behind no port.
+  // From now on the guest is silent. Frames to it must arrive through the other port: the agent flushes the MACs learned on a
+  // port that goes down.
   host->MustIp("link set v1 down");
   ASSERT_TRUE(EventuallyTrue(kConvergence, [&] { return PortsIn(host, "forwarding", {"v2"}) == 1; }))
       << host->MustRun({"bridge", "link"});
@@ -89,8 +88,8 @@ TEST_F(SpanningTreeTest, OfTwoPortsBehindOneBridgeOneForwardsAndTheOtherTakesOve
   ExpectOneCopyEach(&guest, &station, 30);
 }
 
-// h1 and h2 are bridges with a cable between them beside the switch; h3 looks on. The way through the switch costs h2, which is
-// not the root, more, so that it blocks its port there.
+// h1 and h2 are bridges that are also connected by a cable; h3 observes. h1 is the root. For h2 the path through the switch
+// costs more, so h2 blocks that port.
 TEST_F(SpanningTreeTest, OfTwoWaysBetweenTwoBridgesOneForwardsAndTheOtherTakesOver) {
   Host* root = AddAgent("h1").host();
   Host* other = AddAgent("h2").host();
@@ -120,7 +119,7 @@ TEST_F(SpanningTreeTest, OfTwoWaysBetweenTwoBridgesOneForwardsAndTheOtherTakesOv
       << other->MustRun({"bridge", "link"});
   ExpectOneCopyEach(&other_guest, &station, 40);
   ExpectOneCopyEach(&other_guest, &guest, 50);
-  // The switch follows the guest that was behind h1 and is behind h2.
+  // The switch learns that the guest is behind h2 now, not behind h1.
   other_guest.Send(TestFrame(MacAddr::Broadcast(), kOtherGuest, 60));
   ASSERT_TRUE(station.WaitFor(Marked(60)));
   station.Send(TestFrame(kOtherGuest, kStation, 61));

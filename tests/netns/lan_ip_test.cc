@@ -1,4 +1,4 @@
-// IP's own signals between hosts: ICMP errors, path MTU discovery through routers, fragments.
+// IP across the switch: ICMP errors, path MTU discovery through routers, fragments.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -29,7 +29,7 @@ class IpTest : public SwitchTest {
 // ---- Errors
 // ------------------------------------------------------------------------------------------------------------------
 
-// The error that a connected socket hears of after it sent a datagram.
+// Sends a datagram on a connected socket and returns the error that comes back.
 int ErrorOfSending(int socket) {
   const char byte = 0;
   if (send(socket, &byte, 1, 0) != 1) DieErrno("send");
@@ -48,7 +48,7 @@ TEST_F(IpTest, ASenderHearsThatAPortIsUnreachable) {
   }
 }
 
-// h1 -- switch -- h2, a router -- a cable of MTU 1,400 -- far, a router -- server. Server and h1 believe in large packets.
+// h1 -- switch -- h2 (router) -- link of MTU 1,400 -- far (router) -- server. h1 and the server have large MTUs.
 class RoutersTest : public IpTest {
  protected:
   static constexpr char kServer[] = "10.2.0.2", kServer6[] = "fd02::2";
@@ -105,7 +105,7 @@ TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketIsTooBig) {
   EXPECT_THAT(ping6.out + ping6.err, HasSubstr("Packet too big: mtu=1400"));
   EXPECT_THAT(client->MustIp(absl::StrCat("route get ", kServer)), HasSubstr("mtu 1400"));
   EXPECT_THAT(client->MustIp(absl::StrCat("-6 route get ", kServer6)), HasSubstr("mtu 1400"));
-  // In fragments it passes, and so does the answer, once the server has heard the same from its side.
+  // In fragments it passes, and so does the answer, once the server has got the same error on its side.
   for (const char* to : {kServer, kServer6}) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
       return client->Run({"ping", "-n", "-c", "1", "-W", "1", "-M", "want", "-s", "3000", to}).ok();
@@ -123,7 +123,7 @@ TEST_F(RoutersTest, TcpFindsTheSmallerMtuOfItsPathAndPasses) {
     EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "") << "to " << to;
     EXPECT_EQ(TcpTransfer(server.get(), client.get(), 4 << 20), "") << "from " << to;
   }
-  // It was not by small segments from the start: the router had to say so.
+  // The first segments were too large: the router sent errors.
   EXPECT_GT(two_->host()->Counter("Icmp", "OutDestUnreachs"), 0u);
   EXPECT_GT(two_->host()->Counter("", "Icmp6OutPktTooBigs"), 0u);
 }
@@ -139,13 +139,13 @@ Bytes Payload(size_t size) {
 
 TEST_F(IpTest, PingsAnswerInFragments) {
   for (const std::string& to : {Address(2), Address6(2)}) {
-    ExpectPing(one_->host(), to, 1);                 // what waits for a neighbour's MAC is thrown away if it is too much
-    ExpectPing(one_->host(), to, 5, "0.01", 10000);  // all of them fit into a ring between agents
+    ExpectPing(one_->host(), to, 1);                 // resolve first: the kernel queues little for a new neighbour
+    ExpectPing(one_->host(), to, 5, "0.01", 10000);  // all fragments fit into the ring between the agents
   }
 }
 
-// With checksums offloaded, the kernel leaves the sum of an unfragmented datagram to the switch, which vouches for it. A
-// fragment shows no whole datagram: nobody could check what is vouched for.
+// With checksum offload the kernel leaves the checksum of an unfragmented datagram to the switch, which vouches for it. The
+// switch must not vouch for a fragment, which is not a whole datagram.
 TEST_F(IpTest, FragmentsArriveAndAreNeverVouchedFor) {
   ASSERT_THAT(one_->host()->MustRun({"ethtool", "-k", "v1"}), HasSubstr("tx-checksumming: on"));
   for (bool ipv6 : {false, true}) {
@@ -158,7 +158,7 @@ TEST_F(IpTest, FragmentsArriveAndAreNeverVouchedFor) {
     const uint64_t vouched = one_->Stat("checksums_vouched");
     EXPECT_GT(vouched, 0u) << "a whole datagram is vouched for";
     PacketSocket arrival(two_->host(), "v1");
-    for (size_t size : {4047, 8100, 40000}) {  // no more than a ring between agents takes at first
+    for (size_t size : {4047, 8100, 40000}) {  // at most what the ring between the agents holds before it has grown
       SendUdp(sender.get(), to, 4000, Payload(size));
       EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
     }

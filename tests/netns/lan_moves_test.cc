@@ -1,7 +1,7 @@
-// A guest moves from a host to another while others talk to it, and says so as kernels, tools and hypervisors do.
+// A guest moves to another host while others communicate with it, and is announced as kernels, tools and hypervisors do it.
 //
-// The guest is a namespace with its sockets; its interface is deleted on the one host and made anew, with the same addresses,
-// on the other, which is what a live migration looks like from outside.
+// The guest is a network namespace. The test deletes its interface on one host and creates it on the other, with the same
+// addresses, which looks like a live migration from outside.
 #include <signal.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kGuestMac[] = "02:aa:00:00:00:42";
 constexpr int kGuest = 42;
-constexpr absl::Duration kInterval = absl::Milliseconds(10);  // of the pings
+constexpr absl::Duration kInterval = absl::Milliseconds(10);  // between pings
 
 class MovesTest : public SwitchTest {
  protected:
@@ -40,14 +40,14 @@ class MovesTest : public SwitchTest {
     guest_->SetUp("eth0");
     where_ = agent;
   }
-  // The guest says nothing by itself.
+  // Moves the guest, which sends nothing by itself.
   void MoveTo(Agent* agent) {
     guest_->MustIp("link delete eth0");
     PlugInto(agent);
   }
   Agent* Elsewhere() { return where_ == a_ ? b_ : a_; }
 
-  // What QEMU sends when a machine has arrived: a reverse ARP request (RFC 903) by the guest's MAC, as broadcast.
+  // As QEMU does after a migration: a broadcast reverse-ARP request (RFC 903) from the guest's MAC.
   void AnnounceLikeAHypervisor() {
     const MacAddr mac = Mac(kGuestMac);
     Bytes rarp = ArpRequest(mac, Ip4("0.0.0.0"), Ip4("0.0.0.0"));
@@ -57,7 +57,7 @@ class MovesTest : public SwitchTest {
     std::copy(bytes.begin(), bytes.end(), rarp.begin() + 32);  // the target is itself
     PacketSocket(guest_, "eth0").Send(rarp);
   }
-  // Returns before the announcement is out.
+  // Does not wait until the announcement was sent.
   void Announce(const std::string& how) {
     if (how == "RARP") return AnnounceLikeAHypervisor();
     arping_ = guest_->Start({"arping", how, "-q", "-c", "1", "-I", "eth0", Address(kGuest)});
@@ -81,17 +81,17 @@ TEST_F(MovesTest, ARunningPingFollowsAGuestThatAnnouncesItself) {
     MoveTo(Elsewhere());
     Announce(how);
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return caller_->Knows(kGuestMac) && caller_->Stat("moved") > moved; }));
-    // A last answer may still be on its way from where the guest was, and be learned once more.
+    // A late answer from the guest's old place may still be on its way, and move the MAC back for a moment.
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
       return caller_->host()->Run({"ping", "-n", "-c", "1", "-W", "1", Address(kGuest)}).ok();
     }));
     const absl::Duration took = absl::Now() - start;
-    // Requests of the last moment, and those after: all answered by the guest where it is now.
+    // Pending and new requests are all answered by the guest at its new place.
     ExpectPing(caller_->host(), Address(kGuest), 20);
     ping->Kill(SIGINT);
     ping->Wait();
     const PingCounts counts = ParsePing(ping->Log());
-    // What was asked while the guest was nowhere, or not known to be there, and one request that was under way.
+    // Lost: the requests during the move, and one that was under way.
     EXPECT_LE(counts.lost(), took / kInterval + 2) << ping->Log();
     EXPECT_GT(counts.received, 10) << ping->Log();
     std::cout << how << ": " << counts.lost() << " of " << counts.transmitted << " requests lost, the move took " << took
@@ -101,7 +101,7 @@ TEST_F(MovesTest, ARunningPingFollowsAGuestThatAnnouncesItself) {
   }
 }
 
-// For contrast: it is the announcement that the switch follows, here the first frame that the guest sends.
+// The counterpart: without an announcement, the first frame that the guest sends moves its MAC.
 TEST_F(MovesTest, AGuestThatMovedInSilenceIsFoundAtItsFirstFrame) {
   MoveTo(b_);
   EXPECT_FALSE(caller_->host()->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "1", Address(kGuest)}).ok());

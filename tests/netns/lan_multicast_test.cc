@@ -1,4 +1,4 @@
-// IP multicast between hosts: what members hear, how often, and what others do not.
+// IP multicast between hosts: members receive each datagram once, and others none.
 #include <array>
 #include <memory>
 
@@ -19,13 +19,13 @@ using ::testing::UnorderedElementsAreArray;
 constexpr char kGroup4[] = "239.1.2.3";
 constexpr char kGroup6[] = "ff15::1:2:3";
 
-// Both families: the name of a test says which.
+// For both address families; the name of the test case says which.
 class MulticastTest : public SwitchTest, public ::testing::WithParamInterface<bool> {
  protected:
   bool ipv6() const { return GetParam(); }
   const char* group() const { return ipv6() ? kGroup6 : kGroup4; }
 
-  // One station on each of as many hosts.
+  // Adds `count` hosts with one station each.
   void AddStations(int count, uint16_t port = 4000) {
     const std::vector<Agent*> agents = AddNumberedAgents(count, {}, {.ipv6 = ipv6()});
     WaitUntilAllHear(agents);
@@ -46,8 +46,8 @@ TEST_P(MulticastTest, MembersHearEveryDatagramOnceWithItsHops) {
   station(3).Join(group());
   const std::string everybody = ipv6() ? "ff15::99" : "239.9.9.9";
   for (int i = 2; i <= 4; ++i) station(i).Join(everybody);
-  // A few at a time, and behind them one to a group that all are in, so that an agent that has to wait for a processor loses
-  // none: its ring takes fewer than all of them.
+  // A few at a time, followed by one to a group that all have joined, and wait for that one: an agent that waits for a
+  // processor would otherwise lose some, because its ring does not hold all of them.
   constexpr int kTimes = 10, kAtATime = 5;
   std::vector<std::string> sent, ends;
   std::array<std::vector<std::string>, 3> heard;  // at stations 2 to 4
@@ -93,8 +93,8 @@ TEST_P(MulticastTest, WhoLeavesHearsNoMoreAndWhoJoinsHearsFromThen) {
   EXPECT_THAT(station(3).Heard(1), ElementsAre("third, 5 bytes, 1 hops"));
 }
 
-// The fabric returns a multicast to its sender's port. The sender's host must not hear it a second time, and not at all if it
-// asked its kernel for no copy.
+// The fabric returns a multicast to its sender's port. The sender's host must not receive this copy: it gets one from its own
+// kernel, or none if it has turned that off.
 TEST_P(MulticastTest, ASenderHearsItselfOnlyFromItsOwnKernel) {
   AddStations(2);
   station(1).Join(group());
@@ -110,7 +110,7 @@ TEST_P(MulticastTest, ASenderHearsItselfOnlyFromItsOwnKernel) {
   EXPECT_THAT(station(1).Heard(0), IsEmpty());
 }
 
-// Larger than a frame, a datagram is fragments, each of them a multicast.
+// A datagram above the MTU is sent in fragments, each a multicast.
 TEST_P(MulticastTest, MembersHearDatagramsLargerThanTheMtu) {
   AddStations(3);
   for (int i : {2, 3}) station(i).Join(group());
@@ -120,7 +120,7 @@ TEST_P(MulticastTest, MembersHearDatagramsLargerThanTheMtu) {
   }
 }
 
-// Multicast DNS (RFC 6762): everybody asks and everybody answers, to the group, with 255 hops.
+// Multicast DNS (RFC 6762): all hosts send queries and responses to the group, with hop limit 255.
 TEST_P(MulticastTest, EveryHostHearsTheMulticastDnsOfAllOthers) {
   constexpr int kHosts = 4;
   AddStations(kHosts, 5353);

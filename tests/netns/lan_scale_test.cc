@@ -1,4 +1,4 @@
-// Large numbers: as many MAC addresses as the forwarding database takes and one more, and ARP as fast as a host can ask.
+// Large numbers: a full FDB and one more address, and an ARP storm.
 #include <algorithm>
 #include <iostream>
 
@@ -15,8 +15,8 @@ using ::testing::IsEmpty;
 
 // ---- A full table ----------------------------------------------------------------------------------------------------------
 
-constexpr size_t kLimit = 100'000;  // on a fabric that runs at full speed
-constexpr size_t kKnown = 4;        // before any source: the receiver, and the interfaces of three hosts
+constexpr size_t kLimit = 100'000;  // divided by the fabric's slowdown
+constexpr size_t kKnown = 4;        // entries before the test: the receiver, and the interfaces of three hosts
 const MacAddr kReceiver = MacAddr::FromUint64(0x02'bb'00'00'00'01);
 const MacAddr kNewcomer = MacAddr::FromUint64(0x02'cc'00'00'00'01);
 
@@ -24,7 +24,7 @@ MacAddr Source(size_t i) { return MacAddr::FromUint64(0x02'aa'00'00'00'00 + i); 
 
 class FullTableTest : public SwitchTest {
  protected:
-  // Three hosts, a socket at each; the receiver, on the second, and the hosts themselves are known to all.
+  // Adds three hosts with a socket on each. All agents learn the hosts' MACs and the receiver's, which is on the second host.
   void AddThree(const std::string& ageing) {
     AgentSpec spec;
     spec.veses[0].more = absl::StrCat("fdb_limit = ", limit(), "\nageing = ", ageing, "\n");
@@ -41,8 +41,8 @@ class FullTableTest : public SwitchTest {
   PacketSocket& receiver() { return *sockets_[1]; }
   PacketSocket& bystander() { return *sockets_[2]; }
 
-  // Frames of `count` sources, from `first` on, go from the sender to the receiver: both agents learn. In pieces that the
-  // queues on the way hold; a piece of which the fabric lost something goes again.
+  // Sends frames from `count` sources, starting with number `first`, to the receiver; both agents learn them. In pieces that
+  // fit the queues on the way; a piece that lost a frame is sent again.
   void Learn(size_t first, size_t count) {
     constexpr size_t kPiece = 250;
     for (size_t begin = first; begin < first + count; begin += kPiece) {
@@ -81,7 +81,7 @@ TEST_F(FullTableTest, AtItsLimitTheTableKeepsWhatItKnowsAndTheNewestGivesWay) {
   }
   EXPECT_EQ(remote->Fdb().size(), limit());
 
-  // One more takes the place of the newest at its vPort, which is heard and hears all the same: what is for it floods.
+  // One more replaces the newest entry of its vPort. The replaced station can still communicate: frames to it flood.
   sender().Send(TestFrame(kReceiver, kNewcomer, 100));
   ASSERT_TRUE(receiver().WaitFor(Marked(100)));
   for (Agent* agent : {local, remote}) {
@@ -97,7 +97,7 @@ TEST_F(FullTableTest, AtItsLimitTheTableKeepsWhatItKnowsAndTheNewestGivesWay) {
   EXPECT_TRUE(bystander().WaitFor(Marked(101)));
   EXPECT_EQ(remote->Stat("flooded_unknown"), flooded + 1);
 
-  // What is for those that are known goes to them and to nobody else.
+  // Frames to the known ones arrive there, and do not flood.
   constexpr size_t kPiece = 250, kStride = 9;
   for (size_t i = 0; i < limit() / 10; i += kPiece) {
     std::vector<Bytes> frames;
@@ -124,8 +124,8 @@ TEST_F(FullTableTest, AgeingEmptiesItWhileTrafficGoesOn) {
 
 // ---- An ARP storm -----------------------------------------------------------------------------------------------------------
 
-// What an agent's memory, in KiB, may grow by in a storm, once its rings have the size of one. A frame that stayed of every
-// question would be twenty times that. The address sanitizer keeps what was freed.
+// How much an agent's memory may grow during a storm, in KiB, once its rings have grown to their size. If it kept a frame of
+// every request, it would grow twenty times as much. The address sanitizer keeps freed memory.
 uint64_t Growth() { return AreSanitized() ? 64 << 10 : 1 << 10; }
 
 class ArpStormTest : public SwitchTest {
@@ -133,7 +133,7 @@ class ArpStormTest : public SwitchTest {
   static constexpr absl::Duration kDuration = absl::Seconds(3);
   static constexpr int kTargets = 10'000;
 
-  // Asks for all targets, over and over; returns the number of questions.
+  // Sends ARP requests for all targets, repeatedly; returns their number.
   static size_t Storm(PacketSocket* socket, MacAddr mac) {
     std::vector<Bytes> questions;
     for (int i = 0; i < kTargets; ++i) {
@@ -164,7 +164,7 @@ TEST_F(ArpStormTest, OthersGoOnTalking) {
   for (const Agent* agent : hosts) dropped += agent->host()->InterfaceDrops("v1");
   for (const PingCounts& counts : answered) {
     EXPECT_GT(counts.received, 50);
-    // The storm fills the queues of the interfaces. Each ping that is lost was dropped there, and nowhere else.
+    // The storm fills the interfaces' queues. All lost pings were dropped there.
     EXPECT_LE(static_cast<uint64_t>(counts.lost()), dropped);
     EXPECT_LE(counts.lost(), counts.transmitted / 10);
     std::cout << counts.received << " of " << counts.transmitted << " pings answered, beside " << asked << " questions; "
@@ -179,7 +179,7 @@ TEST_F(ArpStormTest, OthersGoOnTalking) {
   }
 }
 
-// Rings grow with the load, each up to its limit and in its own time. What is kept of questions grows with every storm.
+// Rings grow with the load up to a limit, each at its own time. A leak would grow with every storm.
 TEST_F(ArpStormTest, NothingGrows) {
   auto hosts = AddNumberedAgents(4);
   PacketSocket socket(hosts[0]->host(), "v1");

@@ -1,6 +1,6 @@
-// Guests that tag their frames themselves, at trunk ports: ARP and ICMP in two VLANs, and what VLANs must not do.
+// Guests on trunk ports that send tagged frames: ARP and ICMP in two VLANs, and the isolation of VLANs.
 //
-// The guests are made of packet sockets: a VLAN interface of the kernel's is not on every machine, and would not show the tag.
+// The guests are packet sockets: not every kernel has VLAN interfaces, and those would hide the tag.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,10 +9,10 @@
 namespace eoib::lab {
 namespace {
 
-constexpr size_t kVesMtu = 4092;  // the frame with its tag
+constexpr size_t kVesMtu = 4092;  // includes the tag
 constexpr size_t kHeaders = 14 + 20 + 8;
 
-// A guest behind a port: one MAC and one IP address in one VLAN, which it tags its frames with.
+// A guest with one MAC and one IP address, which tags its frames with one VLAN.
 class TaggedGuest {
  public:
   TaggedGuest(PacketSocket* port, uint16_t vid, const std::string& mac, const std::string& ip)
@@ -21,7 +21,7 @@ class TaggedGuest {
   MacAddr mac() const { return mac_; }
 
   void Ask(const TaggedGuest& other) { Send(ArpRequest(mac_, ip_, other.ip_)); }
-  // Whether the other's question came, with this guest's tag. It is answered.
+  // Waits for the other's ARP request, with this guest's tag, and answers it. False if it does not come.
   bool AnswersQuestionOf(const TaggedGuest& other) {
     if (!Hears(ArpRequest(other.mac_, other.ip_, ip_))) return false;
     Send(ArpReply(mac_, ip_, other.mac_, other.ip_));
@@ -43,7 +43,7 @@ class TaggedGuest {
   const Ipv4 ip_;
 };
 
-// `one` finds `other` by ARP; each sends it an echo request of `payload` bytes.
+// `one` resolves `other` by ARP; then each sends an echo request of `payload` bytes.
 void ExpectTheyMeet(TaggedGuest* one, TaggedGuest* other, size_t payload = 56) {
   one->Ask(*other);
   ASSERT_TRUE(other->AnswersQuestionOf(*one));
@@ -55,7 +55,7 @@ void ExpectTheyMeet(TaggedGuest* one, TaggedGuest* other, size_t payload = 56) {
   EXPECT_TRUE(one->Hears(back));
 }
 
-// Three hosts, a trunk port of VLANs 0, 10 and 20 on each.
+// Three hosts, each with a trunk port for VLANs 0, 10 and 20.
 class TaggedGuestsTest : public SwitchTest {
  protected:
   void SetUp() override {
@@ -79,7 +79,7 @@ TEST_F(TaggedGuestsTest, GuestsOfEachVlanMeet) {
   }
 }
 
-// The same addresses in both VLANs are four guests, and none hears the others' VLAN.
+// Four guests use the same two addresses in two VLANs; none receives frames of the other VLAN.
 TEST_F(TaggedGuestsTest, VlansThatUseTheSameAddressesDoNotMix) {
   TaggedGuest red_a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), red_b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
   TaggedGuest blue_a(port(1), 20, "02:aa:00:00:00:01", "192.168.0.1"), blue_c(port(3), 20, "02:aa:00:00:00:02", "192.168.0.2");
@@ -88,7 +88,7 @@ TEST_F(TaggedGuestsTest, VlansThatUseTheSameAddressesDoNotMix) {
   for (const auto& agent : agents()) ExpectConservation(agent.get());
   EXPECT_EQ(red_b.TimesHeard(red_a.EchoRequestTo(red_b, 1, 100)), 1u);
   EXPECT_EQ(blue_c.TimesHeard(blue_a.EchoRequestTo(blue_c, 1, 200)), 1u);
-  // Known in its VLAN at each of the places, and nothing of it moved.
+  // Each is learned in its own VLAN, so no MAC has moved.
   EXPECT_EQ(agents()[0]->Stat("moved"), 0u);
   const auto in_vlan = [](uint16_t vid, size_t length) {
     return [vid, length](const Bytes& frame) {
@@ -102,13 +102,13 @@ TEST_F(TaggedGuestsTest, VlansThatUseTheSameAddressesDoNotMix) {
 TEST_F(TaggedGuestsTest, AGuestOfAnotherVlanIsNotFound) {
   TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 20, "02:aa:00:00:00:02", "192.168.0.2");
   a.Ask(b);
-  // A broadcast of b's VLAN behind it: it would have come after the question.
+  // Then a broadcast in b's VLAN: when it has arrived, the request would have arrived before.
   port(1)->Send(WithTag(TestFrame(MacAddr::Broadcast(), a.mac(), 1), 20));
   ASSERT_TRUE(port(2)->WaitFor(Marked(1)));
   EXPECT_EQ(b.TimesHeard(ArpRequest(a.mac(), Ip4("192.168.0.1"), Ip4("192.168.0.2"))), 0u);
 }
 
-// VID 0 is no VLAN but a priority: such a guest meets one that does not tag at all.
+// VID 0 is only a priority: such a guest can communicate with an untagged host.
 TEST_F(TaggedGuestsTest, APriorityTaggedGuestMeetsAnUntaggedHost) {
   const MacAddr guest = Mac("02:aa:00:00:00:01");
   const Ipv4 ip = Ip4("10.0.0.99");
@@ -120,12 +120,12 @@ TEST_F(TaggedGuestsTest, APriorityTaggedGuestMeetsAnUntaggedHost) {
   EXPECT_TRUE(port(1)->WaitFor([&](const Bytes& frame) {
     return OfEtherType(0x0800)(frame) && frame.size() == echo.size() && frame[23] == 1 && frame[34] == 0;  // echo reply
   }));
-  // The priority arrives.
+  // The tag with the priority arrives.
   EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(WithTag(echo, 0, 5))));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[2]->Knows(guest.ToString(), "QPN", 0); }));
 }
 
-// A provider's tag (IEEE 802.1ad) is payload, at every length, in a VLAN and outside.
+// A provider tag (IEEE 802.1ad) is payload, at every length, in a VLAN and untagged.
 TEST_F(TaggedGuestsTest, AProvidersTagIsPayload) {
   const MacAddr a = Mac("02:aa:00:00:00:01"), b = Mac("02:aa:00:00:00:02");
   port(2)->Send(TestFrame(MacAddr::Broadcast(), b, 1));

@@ -1,4 +1,4 @@
-// Frames that must not get through: too large, or speaking for the switch.
+// Frames that the switch must drop: too large ones, and those that imitate the switch's own.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,7 +13,7 @@ using ::testing::Pair;
 const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 
-// A fabric of 4,096-byte datagrams carries frames of 4,092 bytes, with their tag if they have one.
+// A fabric with an MTU of 4,096 carries frames of 4,092 bytes, including a tag.
 constexpr size_t kVesMtu = 4092;
 
 class LimitsTest : public SwitchTest {
@@ -30,7 +30,7 @@ class LimitsTest : public SwitchTest {
     b_ = std::make_unique<PacketSocket>(two_->host(), "v1");
   }
 
-  // A frame behind which the receiver has whatever was sent before.
+  // Sends a frame and waits for it: then all earlier frames have arrived or were dropped.
   void Flush(uint32_t marker = 999'999) {
     a_->Send(TestFrame(MacAddr::Broadcast(), kA, marker));
     ASSERT_TRUE(b_->WaitFor(Marked(marker)));
@@ -46,7 +46,7 @@ TEST_F(LimitsTest, TheInterfaceHasTheMtuOfItsVesLessHeaderAndTag) {
 }
 
 TEST_F(LimitsTest, AFrameTooLargeIsDroppedWithItsReasonAndNeverTruncated) {
-  // The operator may set the interface's MTU to what the fabric does not carry.
+  // An operator may set an interface MTU that the fabric does not carry.
   one_->host()->MustIp("link set v1 mtu 60000");
   two_->host()->MustIp("link set v1 mtu 60000");
   struct {
@@ -141,7 +141,7 @@ TEST_F(LimitsTest, OfTheReservedGroupsStpAndLldpPassPauseAndLacpDoNot) {
 class ReservedGroupsTest : public SwitchTest {};
 
 TEST_F(ReservedGroupsTest, AVesPassesThoseOfItsMaskInBothDirections) {
-  // h1 passes LACP and not STP; h2 the other way round.
+  // h1 forwards LACP but not STP; h2 forwards STP but not LACP.
   AgentSpec lacp, stp;
   lacp.veses[0].more = "group_fwd_mask = 0xfffc\n";
   stp.veses[0].more = "group_fwd_mask = 0xfff9\n";
@@ -176,7 +176,7 @@ TEST_F(LimitsTest, SourcesThatAreNobodysAreDropped) {
   EXPECT_EQ(one_->Drop("bad_source"), dropped + 3);
 }
 
-// Everything an interface can be made to send, at random: nothing crashes, every frame is accounted for (TearDown checks it).
+// Random frames from an interface: nothing crashes, and every frame is accounted for (TearDown checks it).
 TEST_F(LimitsTest, RandomFramesFromAPortHarmNothing) {
   uint64_t state = 88172645463325252ull;
   const auto random = [&state] {  // xorshift64
@@ -197,7 +197,7 @@ TEST_F(LimitsTest, RandomFramesFromAPortHarmNothing) {
       frame[13] = ethertype & 0xff;
     }
     a_->Send(frame);
-    if (i % 100 == 99) Flush(1000 + i);  // in bursts that the queues on the way hold
+    if (i % 100 == 99) Flush(1000 + i);  // in bursts that fit the queues on the way
   }
   EXPECT_EQ(one_->Stat("from_ports") - in, kFrames + kFrames / 100u) << one_->MustCtl({"stats"}) << two_->MustCtl({"stats"});
   EXPECT_TRUE(two_->Alive());

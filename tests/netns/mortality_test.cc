@@ -1,7 +1,7 @@
-// Everyone may die: an agent, fabricd, or both, killed or stopped, in every order and under traffic. What was known goes on
-// without them, and once they are back, so does everything else, without a command.
+// Failure tolerance: an agent, eoib-fabricd, or both are killed or stopped, in every order and under traffic. Known peers keep
+// communicating meanwhile, and everything recovers by itself when they are back.
 //
-// Each scenario prints how long each stream was out after its last step: the figures are in the test's log.
+// Each scenario prints the outage of each stream after its last step into the test's log.
 #include <signal.h>
 
 #include <algorithm>
@@ -31,12 +31,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Within this everything that is up forwards again.
+// Everything that runs must forward again within this time.
 constexpr absl::Duration kBackWithin = absl::Seconds(2);
-// And those who only look on are never without an answer for longer than this, beside what the machine itself stood still.
+// Uninvolved hosts must not see a longer gap than this, apart from the time for which the machine itself stalled.
 constexpr absl::Duration kBystandersGap = absl::Milliseconds(200);
 
-// ---- Every order: each of two parties runs, is stopped, or is dead, and what can be done to it follows from that.
+// ---- All orders: each of two parties runs, is stopped, or is dead; its state determines the possible actions.
 
 enum class State { kRuns, kStopped, kDead };
 enum class Act { kKill, kStop, kContinue, kStart };
@@ -68,7 +68,7 @@ State After(Act act) {
 
 bool BothRun(const States& states) { return states[kAgent] == State::kRuns && states[kFabricd] == State::kRuns; }
 
-// Adds all that begin with `steps` and end with the first time that both run again.
+// Adds all scenarios that begin with `steps` and end when both run again for the first time.
 void AddScenarios(size_t longest, const States& states, const Scenario& steps, std::vector<Scenario>* scenarios) {
   for (const Party party : {kAgent, kFabricd}) {
     for (const Act act : PossibleIn(states[party])) {
@@ -109,9 +109,9 @@ TEST(ScenarioTest, AreAllOrders) {
   EXPECT_EQ(AllScenarios(4).size(), 6u + 16u) << "both in any of two ways, each of four orders";
 }
 
-// ---- The switch they are played on.
+// ---- The switch.
 
-// B and C look on; A is the one that dies. It registers last, so that its LID is not the first that a new subnet has to give.
+// A is killed; B and C observe. A registers last, so that its LID is not the first that a restarted fabricd assigns.
 class MortalityTest : public SwitchTest {
  protected:
   static constexpr int kB = 1, kC = 2, kA = 3;
@@ -150,7 +150,7 @@ class MortalityTest : public SwitchTest {
     }
   }
 
-  // In milliseconds since `since`; fails the test after 2 s.
+  // The time in ms after `since` at which the stream forwards again; fails the test after 2 s.
   int64_t ExpectForwards(const std::string& name, const Stream& stream, absl::Time since) {
     absl::optional<absl::Time> forwards;
     EventuallyTrue(kBackWithin + absl::Seconds(1), [&] { return (forwards = stream.ForwardsSince(since)).has_value(); });
@@ -160,7 +160,7 @@ class MortalityTest : public SwitchTest {
     return absl::ToInt64Milliseconds(outage);
   }
 
-  // The outage of each stream.
+  // Returns the outage of each stream, as text.
   std::string ExpectAllForward(absl::Time since) {
     std::string outages;
     for (const auto& [name, stream] : streams_) {
@@ -178,8 +178,8 @@ class MortalityTest : public SwitchTest {
     return bystanders_[0]->LostSince(since) + bystanders_[1]->LostSince(since);
   }
 
-  // After each step some traffic passes in the state that it leads to. An agent that has forwarded forwards whenever it runs,
-  // whatever fabricd does; one that was started needs fabricd first.
+  // After each step, lets some traffic pass. An agent that has forwarded before does so whenever it runs, whatever fabricd's
+  // state; a newly started one needs fabricd first.
   void Play(const Scenario& scenario) {
     const absl::Time start = absl::Now();
     States states = {State::kRuns, State::kRuns};
@@ -228,8 +228,8 @@ TEST_F(MortalityTest, WhoeverDiesOrStopsInWhicheverOrderTheRestGoesOn) {
   EXPECT_EQ(agent(kC).Lid(), c);
 }
 
-// A receiver that says nothing by itself, and a sender whose kernel asks nothing: the others hear of the new queue pair from
-// the agent alone.
+// A silent receiver, and a sender with a permanent neighbour entry: the peers can learn the new queue pair only from the
+// agent's own announcement.
 TEST_F(MortalityTest, WhoNeverSpeaksIsFoundAgain) {
   StartHosts();
   host(kB)->MustIp(absl::StrCat("neighbor replace ", Address(kA), " lladdr ", host(kA)->Mac("v1"), " dev v1 nud permanent"));
@@ -242,10 +242,10 @@ TEST_F(MortalityTest, WhoNeverSpeaksIsFoundAgain) {
   }
 }
 
-// Longer than anybody waits for anything: a ring idles for 10 s, and a question to the SA is given up after 8.
+// Longer than all timeouts: an idle ring is closed after 10 s, and a query to the SA given up after 8 s.
 constexpr absl::Duration kLongStop = absl::Seconds(12);
 
-// Beside A, which is stopped under traffic, C and D know each other and are silent all the time.
+// While A is stopped under traffic, C and D, which know each other, are silent.
 TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgotten) {
   hosts_ = AddNumberedAgents(4);
   constexpr int kD = 4;
@@ -267,9 +267,9 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
       ASSERT_TRUE(EventuallyTrue(until - absl::Now() + kPatience, [&] { return bystander->ForwardsSince(until).has_value(); }));
     }
   };
-  // The first datagram is to arrive, or the few of the two seconds that everybody may take to be back.
+  // The first datagram must arrive; with a `limit`, one within that time.
   const auto reaches = [this](int from, int to, absl::Duration limit = absl::ZeroDuration()) {
-    const char* const wait = limit == absl::ZeroDuration() ? "5" : "1";  // for an answer that is late
+    const char* const wait = limit == absl::ZeroDuration() ? "5" : "1";  // seconds to wait for a late answer
     EXPECT_TRUE(EventuallyTrue(limit,
                                [&] {
                                  return host(from)->Run({"ping", "-n", "-c", "1", "-W", wait, Address(to)}).ok();
@@ -281,7 +281,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   Play({kAgent, Act::kStop});
   ASSERT_NO_FATAL_FAILURE(hold(start));
   const std::string silent = absl::StrCat(" ", host(kC)->name(), " -> ", host(kD)->name(), ",");
-  // It has idled for so long; an announcement may have been the last that it was used for.
+  // The idle ring is closed, perhaps later: an announcement may have used it last.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !absl::StrContains(soft_fabric().Ctl({"rings"}).out, silent); }));
   absl::Time back = absl::Now();
   Play({kAgent, Act::kContinue});
@@ -289,7 +289,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   reaches(kD, kA, kBackWithin);
   reaches(kD, kC);
 
-  // Now fabricd as well. Who runs is as before, also who has been silent.
+  // Now stop fabricd as well. The running agents are not affected, including the silent ones.
   EXPECT_THAT(soft_fabric().Ctl({"rings"}).out, HasSubstr(silent));
   const absl::Time both = absl::Now();
   Play({kAgent, Act::kStop});
@@ -309,7 +309,7 @@ TEST_F(MortalityTest, WhoWasStoppedForLongForwardsAgainAndWhoWasSilentIsNotForgo
   EXPECT_EQ(BystandersLoss(start), 0u);
 }
 
-// Found, but silent: not the same as not there, and no reason to give up.
+// A fabricd that exists but does not answer: the agent must wait, not give up as if there were none.
 TEST_F(MortalityTest, AnAgentStartedBesideAStoppedFabricdWaitsForItUntilAskedToStop) {
   StartHosts();
   const auto waits = [this] { return absl::StrContains(agent(kA).Log(), "does not answer; waiting for it"); };
@@ -326,9 +326,9 @@ TEST_F(MortalityTest, AnAgentStartedBesideAStoppedFabricdWaitsForItUntilAskedToS
   ExpectPing(host(kB), Address(kA));
 }
 
-// ---- What is left behind.
+// ---- Leftovers.
 
-// Files below the lab's directory that are sockets.
+// The socket files below `directory`.
 std::set<std::string> SocketFiles(const std::string& directory) {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
@@ -344,8 +344,8 @@ TEST_F(MortalityTest, AfterTheDeathOfAllTheNextStartTakesOverWhatTheyLeft) {
                                             "h3/run/eoibd.ctl"));
   for (const int number : {kA, kB, kC}) agent(number).Kill(SIGKILL);
   soft_fabric().Kill(SIGKILL);
-  // Names without anybody behind them, and interfaces, which keep their addresses for the successor. Rings are memfds: they end
-  // with those who have them.
+  // Left are stale socket files, and interfaces, which keep their addresses for the successor. Rings are memfds, and end with
+  // their processes.
   EXPECT_EQ(SocketFiles(lab().directory()), sockets);
   EXPECT_EQ(SocketsBelow(lab().directory(), soft_fabric().host()), 0);
   for (const int number : {kA, kB, kC}) {
@@ -369,7 +369,7 @@ TEST_F(MortalityTest, AnOrderlyEndTakesEverythingAlong) {
   EXPECT_EQ(soft_fabric().Stop(), 0) << soft_fabric().Log();
   EXPECT_THAT(SocketFiles(lab().directory()), IsEmpty());
   soft_fabric().Start();
-  for (const int number : {kA, kB, kC}) agent(number).Start();  // for TearDown
+  for (const int number : {kA, kB, kC}) agent(number).Start();  // TearDown expects them to run
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What an operator meets: names and MACs that stay, mistakes that are explained, a control socket that ovs-appctl knows.
+// The operator's view: stable names and MACs, explained mistakes, a control socket that works with ovs-appctl.
 #include <unistd.h>
 
 #include <csignal>
@@ -28,7 +28,7 @@ class SoftOperatorTest : public OperatorTest {};
 
 TEST_F(OperatorTest, OvsAppctlAndEoibctlSpeakToTheControlSocket) {
   Agent& agent = AddAgent("h1");
-  // What `show` says changes for a while: the subscription, the first MAC of the interface.
+  // Retried, since `show` changes at first: the subscription, the first entry of the FDB.
   for (const char* command : {"show", "list-commands"}) {
     std::string answer, from_ovs, from_ours;
     EXPECT_TRUE(EventuallyTrue(kPatience,
@@ -120,10 +120,10 @@ TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
   EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
   WaitUntilAllHear({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
-  two.Send(TestFrame(MacAddr::Broadcast(), owner, 1));  // a pretender
+  two.Send(TestFrame(MacAddr::Broadcast(), owner, 1));  // a forged source
   ASSERT_TRUE(one.WaitFor(Marked(1)));
   EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
-  // What is meant for it goes there, and not to the pretender.
+  // Frames to it arrive at the static port, not at the forger's.
   PacketSocket beside(first.host(), "v2");
   beside.Send(TestFrame(owner, caller, 2));
   beside.Send(TestFrame(MacAddr::Broadcast(), caller, 3));
@@ -170,7 +170,7 @@ TEST_F(OperatorTest, WithoutASubnetTheAgentSaysSo) {
   EXPECT_THAT(result.err, HasSubstr("nobody.sock"));
 }
 
-// The agent for real hardware is the same program without the software HCA.
+// eoibd-verbs is the same agent without the software HCA.
 TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
   Host* host = lab().AddHost("h1");
   const std::string config = lab().Path("eoibd.toml");
@@ -183,7 +183,7 @@ TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
   };
   const RunResult verbs = run("verbs:mlx5_99/1");
   EXPECT_EQ(verbs.exit_code, 1);
-  // Which of the two depends on whether the kernel knows of InfiniBand at all.
+  // The message depends on whether the kernel has InfiniBand at all.
   EXPECT_THAT(verbs.err, AnyOf(HasSubstr("mlx5_99"), HasSubstr("InfiniBand devices")));
   const RunResult soft = run("soft:h1");
   EXPECT_EQ(soft.exit_code, 1);
@@ -191,13 +191,13 @@ TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
   EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd-verbs")}), Not(HasSubstr("softhca")));
 }
 
-// The same agent on a stranger's verbs: libeoib-verbs.so under the names of libibverbs. Its queue pairs work; an SA it has none
-// to ask, since there is no MAD device, and it says so and goes on.
+// eoibd-verbs on another verbs library: libeoib-verbs.so under the names of libibverbs. Its queue pairs work. There is no MAD
+// device, so it has no SA; it reports that and continues.
 TEST_F(SoftOperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
   Host* host = lab().AddHost("h1");
   const std::string config = lab().Path("eoibd.toml"), rundir = lab().Path("run");
   WriteFile(config, ToToml({}));
-  // Harmless without the address sanitizer; with it, the library comes before the sanitizer's.
+  // Only matters with the address sanitizer: the preloaded library comes before the sanitizer's.
   const char* asan = std::getenv("ASAN_OPTIONS");
   const std::string asan_options = absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : asan, ":verify_asan_link_order=0");
   const auto agent = host->Start({"env", asan_options, "LD_PRELOAD=" + Binary("../lib/libeoib-verbs.so"),
@@ -214,7 +214,7 @@ TEST_F(SoftOperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
   EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd")}), HasSubstr("softhca")) << "nm would show it";
 }
 
-// Who looks at the agent's port with a stranger's program sees it as the agent does, and disturbs nobody.
+// ibv_devinfo on the agent's port shows the same as the agent, and does not disturb the traffic.
 TEST_F(SoftOperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));

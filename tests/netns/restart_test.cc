@@ -1,4 +1,4 @@
-// Parties that die, stop and come back, and the others, who do not notice.
+// Agents and fabricd that are killed, stopped and restarted; the other agents must not notice.
 #include <signal.h>
 
 #include <ctime>
@@ -35,7 +35,7 @@ AgentSpec WithVPorts(int count) {
 
 class RestartTest : public SwitchTest {
  protected:
-  // h1 to h3, all known to each other.
+  // Adds h1 to h3, which all know each other.
   void AddThree() {
     hosts_ = AddNumberedAgents(3);
     for (int from = 1; from <= 3; ++from) {
@@ -63,8 +63,8 @@ TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNo
   agent(2).Kill(SIGKILL);
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent(2).Alive(); }));
   agent(2).Launch();
-  // Without a command: the interface waited, with its address.
-  // From the side that believes to know the way: its neighbour entry and its agent's FDB are from before.
+  // No command is needed: the interface kept its address. Ping from h1, whose neighbour entry and FDB are from before the
+  // restart.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.1", Address(2)}).ok(); }));
   const absl::Duration gap = Now() - start;
   EXPECT_LT(gap, fabric().Slowdown() == 1 ? absl::Seconds(2) : absl::Seconds(10));
@@ -104,7 +104,7 @@ TEST_F(SoftRestartTest, TenRestartsInARowLeaveNothingBehind) {
         << "restart " << i;
     EXPECT_EQ(agent(2).Lid(), lid);
   }
-  // What commands and rings have open passes.
+  // Retried, since descriptors of commands and rings disappear a moment later.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return outside() == outside_before; })) << "before:\n"
                                                                                       << outside_before << "after:\n"
                                                                                       << outside();
@@ -112,7 +112,7 @@ TEST_F(SoftRestartTest, TenRestartsInARowLeaveNothingBehind) {
       << "eoib-fabricd had " << descriptors_before << ", and has " << descriptors();
 }
 
-// As an impatient operator does it: the killed agent may hold its socket and its interfaces for a moment.
+// A start right after a kill: the killed agent may hold its socket and its interfaces for a moment.
 TEST_F(RestartTest, AStartRightAfterAKillTakesOver) {
   Agent& agent = AddAgent("h1", WithVPorts(50));
   const std::string mac = agent.host()->Mac("v50");
@@ -124,8 +124,8 @@ TEST_F(RestartTest, AStartRightAfterAKillTakesOver) {
   }
 }
 
-// They took 12 s when each was deleted by itself, and take half a second together. No client hangs meanwhile. (tap_set_test.cc
-// shows without a clock that they are one batch.)
+// Deleting 600 interfaces one by one took 12 s; one batch takes half a second, and no client hangs meanwhile. (tap_set_test.cc
+// checks without a clock that it is one batch.)
 TEST_F(RestartTest, SixHundredInterfacesGoTogether) {
   Agent& agent = LaunchAgent("h1", WithVPorts(600));
   ASSERT_TRUE(EventuallyTrue(5 * kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "vPort v600"); }))
@@ -148,7 +148,7 @@ TEST_F(RestartTest, SixHundredInterfacesGoTogether) {
 
 TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {
   AddThree();
-  // Behind the bridge of host 2, so that the guest's interface outlives the agent.
+  // The guest is behind host 2's bridge, so its interface outlives the agent.
   host(2)->MustIp("address flush dev v1");
   Host* guest = lab().AddHost("guest");
   host(2)->AddVeth("tap1", guest, "eth0", 4074);
@@ -197,7 +197,7 @@ TEST_F(SoftRestartTest, AKilledFabricdIsFoundAgain) {
     const std::string ports = soft_fabric().Ctl({"show"}).out;
     return absl::StrContains(ports, "h1") && absl::StrContains(ports, "h2") && absl::StrContains(ports, "h3");
   }));
-  // A newcomer meets everybody: they have joined their groups again, too.
+  // A new agent reaches all others: they have joined their groups again.
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");
   for (int i = 1; i <= 3; ++i) {
@@ -216,11 +216,11 @@ TEST_F(RestartTest, AStoppedAgentStopsNobodyElse) {
   PacketSocket one(host(1), "v1"), three(host(3), "v1");
   agent(2).Kill(SIGSTOP);
   SteadyPing others(host(1), Address(3));
-  // Floods that the stopped one does not take: its ring fills and overflows.
+  // The stopped agent does not receive the floods: its ring fills, and further datagrams are dropped.
   constexpr uint32_t kFloods = 3000;
   for (uint32_t i = 1; i <= kFloods; ++i) {
     one.Send(TestFrame(MacAddr::Broadcast(), kA, i, 1000));
-    // In bursts that leave room for the pings in the interface's queue.
+    // In bursts, to leave room for the pings in the interface's queue.
     if (i % 50 != 0) continue;
     ASSERT_TRUE(three.WaitFor(Marked(i))) << "flood " << i;
     three.Clear();

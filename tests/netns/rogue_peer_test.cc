@@ -1,7 +1,7 @@
-// A peer on the fabric that sends whatever it likes: an agent drops and counts it, and nothing else happens.
+// A malicious peer that sends arbitrary datagrams: the agent must drop and count them.
 //
-// The peer is this test itself, with a port of the subnet, the partition and the Q_Key: the worst that a member of the VES can
-// be.
+// The test itself is the peer. It has a port on the subnet, the P_Key and the Q_Key: the most that an attacker inside the VES
+// can have.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +20,7 @@ namespace {
 const MacAddr kRogue = MacAddr::FromUint64(0x02'66'00'00'00'01);
 constexpr size_t kDatagram = 4096;
 
-// What follows `label` in `text`, up to a comma or the line's end.
+// The text after `label`, up to a comma or the end of the line.
 std::string After(const std::string& text, const std::string& label) {
   const size_t at = text.find(label);
   if (at == std::string::npos) Die(absl::StrCat("no ", label, " in ", text));
@@ -34,7 +34,7 @@ T Value(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// The port that `command` would run an agent on.
+// Opens the HCA port that `command` would run an agent on.
 std::unique_ptr<Hca> OpenPortOf(const Argv& command) {
   std::string port, socket;
   for (absl::string_view word : command) {
@@ -71,7 +71,7 @@ class RoguePeer {
     hca_->verbs().dealloc_pd(pd_);
   }
 
-  // One datagram with this payload, the encapsulation header included.
+  // Sends one datagram; `payload` includes the encapsulation header.
   void Send(const Bytes& payload) {
     const BufferId buffer = pool_->Allocate();
     if (buffer.IsNone()) Die("the rogue has no buffer");
@@ -129,13 +129,13 @@ class RoguePeerTest : public SwitchTest {
     mac_ = Mac(agent_->host()->Mac("v1"));
   }
 
-  // It receives nothing, so that what agents send to it would be under way for ever.
+  // Closes the rogue's port first: it never polls, so datagrams to it would stay under way for ever.
   void TearDown() override {
     rogue_.reset();
     SwitchTest::TearDown();
   }
 
-  // A frame that arrives shows that all before it has been dealt with.
+  // Sends a valid frame and waits for it: then the agent has processed all earlier datagrams.
   void Flush(uint32_t marker) {
     rogue_->Send(Encapsulated(0xc0000000, TestFrame(mac_, kRogue, marker)));
     ASSERT_TRUE(v1_->WaitFor(Marked(marker)));
@@ -205,7 +205,7 @@ TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
   };
   agent_->WaitUntilAnnounced();
   uint32_t marker = 1000;
-  Flush(marker);  // the rogue's MAC is known, as one on the fabric
+  Flush(marker);  // also makes the agent learn the rogue's MAC
   for (const auto& row : rows) {
     SCOPED_TRACE(row.description);
     const uint64_t in = agent_->Stat("frames_in"), forwarded = agent_->Stat("forwarded");
@@ -233,7 +233,7 @@ TEST_F(RoguePeerTest, RandomDatagramsHarmNothing) {
   for (int i = 1; i <= kDatagrams; ++i) {
     Bytes payload(1 + random() % (i % 10 == 0 ? kDatagram : 200));
     for (uint8_t& byte : payload) byte = static_cast<uint8_t>(random());
-    // Half of them get past the header, a quarter past the addresses.
+    // Half have a valid encapsulation header, a quarter also valid addresses.
     if (i % 2 == 0 && payload.size() >= 4) std::copy_n(Encapsulated(0xc0000000, {}).begin(), 4, payload.begin());
     if (i % 4 == 0 && payload.size() >= 18) std::copy_n(TestFrame(mac_, kRogue, 1).begin(), 14, payload.begin() + 4);
     rogue_->Send(payload);

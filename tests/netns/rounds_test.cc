@@ -1,4 +1,5 @@
-// Hundreds of deaths: what the survivors hold is the same after them as before, and so is what lies outside of processes.
+// Leak test: agents or fabricd are killed hundreds of times; the survivors' resources and the machine's leftovers must not
+// grow.
 #include <signal.h>
 
 #include <algorithm>
@@ -21,9 +22,8 @@
 namespace eoib::lab {
 namespace {
 
-// A thing that survivors have, and how much more of it they may have by the round, from early to late rounds. One descriptor,
-// or a page leaked every other round, is well above that. Memory files are counted, not weighed: a ring grows when the load
-// wants it.
+// A resource of the survivors, and how much it may grow in each round, from early to late rounds. A leak of one descriptor, or
+// of a page every other round, is well above that. Memory files are counted, not measured: a ring grows with the load.
 struct Measure {
   const char* what;
   int64_t Vitals::*value;
@@ -41,7 +41,7 @@ int64_t Median(const std::vector<Vitals>& history, size_t from, size_t to, int64
   return values[values.size() / 2];
 }
 
-// What leaks grows all the time. The allocator's pages do not: a few rounds take some more of them, once.
+// A leak grows steadily. The allocator's pages do not: they grow in a few rounds only.
 int64_t SteadyGrowth(const std::vector<Vitals>& history, int64_t Vitals::*value) {
   const size_t fifth = history.size() / 5;
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -52,7 +52,7 @@ int64_t SteadyGrowth(const std::vector<Vitals>& history, int64_t Vitals::*value)
   return 3 * least;
 }
 
-// "early" is the second fifth of the rounds: the first warms up.
+// The early rounds are the second fifth; the first fifth is for warming up.
 void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
   const size_t fifth = history.size() / 5;
   for (const Measure& measure : kMeasures) {
@@ -65,7 +65,7 @@ void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
   }
 }
 
-// B and C look on; A is the one that dies.
+// A is killed; B and C observe.
 class RoundsTest : public SwitchTest {
  protected:
   static constexpr int kA = 1, kB = 2, kC = 3;
@@ -75,7 +75,7 @@ class RoundsTest : public SwitchTest {
     if (AreSanitized())
       std::printf("MEMORY IS NOT COMPARED: a sanitizer keeps back what was freed. Descriptors and mappings are.\n");
     hosts_ = AddNumberedAgents(3);
-    // A lost ARP request would cost its round a second, and what is looked for here is not how soon they forward again.
+    // Otherwise a lost ARP request would make its round a second longer; outages are not measured here.
     for (Agent* agent : hosts_) agent->host()->Sysctl("ipv4/neigh/v1/retrans_time_ms", "50");
     streams_ = {traffic_->Add(host(kA), Address(kA), host(kB), Address(kB)),
                 traffic_->Add(host(kB), Address(kB), host(kA), Address(kA)),
@@ -101,7 +101,7 @@ class RoundsTest : public SwitchTest {
     }
   }
 
-  // Until the subnet has all of them back: ports, and members of the group.
+  // Waits until all ports are registered and are members of the group again.
   void AwaitMembers() {
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
       const std::string groups = soft_fabric().Ctl({"groups"}).out;
@@ -109,7 +109,7 @@ class RoundsTest : public SwitchTest {
     }));
   }
 
-  // Dies at a moment that differs from round to round, as does how far its successor has come when that one dies, too.
+  // Kills the agent, and also its successor, which has come differently far in each round.
   void KillAgentInRound(int round) {
     agent(kA).Kill(SIGKILL);
     agent(kA).Launch();
@@ -130,7 +130,7 @@ class RoundsTest : public SwitchTest {
   std::vector<Host*> AllHosts() { return {host(kA), host(kB), host(kC), soft_fabric().host()}; }
   std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), AllHosts()); }
 
-  // Plays `rounds` rounds and looks at the survivors after each.
+  // Plays `rounds` rounds, and measures the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
                   const std::function<void(int round)>& play) {
     const std::string before = SettledOutsideOfProcesses(lab().directory(), AllHosts());
@@ -175,9 +175,8 @@ TEST_F(RoundsTest, TwoHundredDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
   });
 }
 
-// Whichever of the two is back first.
-// Enough for the others to take back twice what they keep of peers that are gone, which they do every ten seconds: until then
-// each death costs them some memory.
+// Either of the two may be back first. 200 rounds are long enough for the others to reclaim the state of lost peers twice;
+// they do so every ten seconds, and until then each kill costs them some memory.
 TEST_F(RoundsTest, TwoHundredDeathsOfBothLeaveTheOthersAsTheyWere) {
   PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
     soft_fabric().Kill(SIGKILL);

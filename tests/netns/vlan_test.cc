@@ -1,4 +1,4 @@
-// Access and trunk ports, native VLANs: what arrives where, and with which tag.
+// Access ports, trunk ports and native VLANs: where frames arrive, and with which tag.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,7 +10,7 @@ namespace {
 const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 
-// The tag of a frame as text: "untagged", "10", "10/5" with a priority, "10 20" for two.
+// The tags of a frame as text: "untagged", "10", "10/5" with a priority, "10 20" for two tags.
 std::string Tags(const Bytes& frame) {
   std::string text;
   for (size_t at = 12; frame.size() >= at + 4 && frame[at] == 0x81 && frame[at + 1] == 0; at += 4) {
@@ -21,7 +21,7 @@ std::string Tags(const Bytes& frame) {
   return text.empty() ? "untagged" : text;
 }
 
-// One VES; the ports on three hosts are
+// One VES with these ports on three hosts:
 //   acc10, on h1 and again on h2   access VLAN 10
 //   acc0, acc20                    access VLANs 0 and 20
 //   every                          trunk of all VLANs, native 0
@@ -47,7 +47,7 @@ class VlanTest : public SwitchTest {
     }
   }
 
-  // Where frames of `marker` are once the switch is at rest: port -> tag ("2 copies" if a port got it twice).
+  // Where frames with `marker` have arrived once the switch is at rest: port -> tag ("2 copies" if a port got two).
   std::map<std::string, std::string> Arrivals(uint32_t marker) {
     for (const auto& agent : agents()) ExpectConservation(agent.get());
     std::map<std::string, std::string> arrivals;
@@ -123,14 +123,14 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
     EXPECT_EQ(Arrivals(1), row.arrivals);
     for (auto& [port, socket] : sockets_) socket->Clear();
   }
-  // The last row of each sender arrives somewhere, and those before it have come to their end by then.
+  // The last row of each sender arrives somewhere, so all its earlier frames have been handled by then.
   EXPECT_EQ(agents()[0]->Drop("vlan_not_allowed"), 3u);
   EXPECT_EQ(agents()[0]->Drop("reserved_vid"), 1u);
   EXPECT_EQ(agents()[2]->Drop("vlan_not_allowed"), 1u);
 }
 
 TEST_F(VlanTest, AMacIsLearnedInItsVlanOnly) {
-  // The same MAC in VLAN 10 behind h2 and in VLAN 20 behind h3 is two stations.
+  // The same MAC in VLAN 10 behind h2 and in VLAN 20 behind h3: two stations.
   sockets_["h2 acc10"]->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   sockets_["h3 few"]->Send(WithTag(TestFrame(MacAddr::Broadcast(), kB, 2), 20));
   ASSERT_TRUE(sockets_["h1 every"]->WaitFor(Marked(1)));
