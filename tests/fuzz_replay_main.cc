@@ -1,6 +1,6 @@
-// Replays corpora through a fuzz target, in builds without libFuzzer: each argument is a directory, each file in it an input.
+// Replays corpora through a fuzz target, in builds without libFuzzer. Each argument is a directory of inputs.
 //
-// Fails if a directory is missing or empty: a test that replays nothing would pass for ever.
+// Fails if a directory is missing or empty: a test that replays nothing would always pass.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of `directory`, in a fixed order, so that a crash comes at the same place twice. Empty if it cannot be read.
+// The files of `directory`, sorted, so that a crash is reproducible. Empty if it cannot be read.
 std::vector<fs::path> Inputs(const fs::path& directory) {
   std::vector<fs::path> inputs;
   std::error_code error;
@@ -32,7 +32,7 @@ std::vector<fs::path> Inputs(const fs::path& directory) {
 
 bool Replay(const fs::path& input) {
   std::ifstream file(input, std::ios::binary);
-  // A vector of exactly the input's size, so that a sanitizer sees a read behind it.
+  // A vector of exactly the input's size, so that a sanitizer detects a read beyond it.
   const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file) {
     std::fprintf(stderr, "read %s failed\n", input.c_str());

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs deploy/quickstart.sh and looks at what it shows and leaves behind.
+# Runs deploy/quickstart.sh, and checks its output and that it leaves nothing behind.
 #
 #   quickstart_test.sh BUILD
 set -euo pipefail
-# In namespaces of its own, that end with it however it ends: processes, mounts, and names of network namespaces.
+# Runs in PID and mount namespaces of its own, so that processes, mounts and named network namespaces disappear with it.
 if [ -z "${EOIB_QUICKSTART_INSIDE:-}" ]; then
   export EOIB_QUICKSTART_INSIDE=1
   exec unshare --mount --net --pid --fork --kill-child --mount-proc "$0" "$@"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # Builds and runs the tests.
 #
-#   tests/run.sh [LABEL...]         the tests of these labels (unit, netns, softhca, ...), or all but vm-all, in build/
-#   tests/run.sh --all [LABEL...]   then also: benchmarks built, every scenario in the virtual machine (vm-all), sanitizers
-#                                   (build-asan, build-tsan), five minutes of fuzzing (build-asan), coverage of the codecs by the
-#                                   fuzz corpora and of the real HCA's paths by the tests (build-coverage)
+#   tests/run.sh [LABEL...]         the tests with these labels (unit, netns, softhca, ...), or all but vm-all, in build/
+#   tests/run.sh --all [LABEL...]   also: builds the benchmarks, runs all scenarios in the virtual machine (vm-all), sanitizers
+#                                   (build-asan, build-tsan), five minutes of fuzzing (build-asan), and measures coverage: of
+#                                   the codecs by the fuzz corpora, of the code for real HCAs by the tests (build-coverage)
 #
-# Installs missing Debian packages, as root. Ends with a summary; the exit status is 0 only if everything that was to run did run and
-# passed. A skipped test is a failed one. A test that failed once and then passed twice alone is reported as unsteady, also in
-# build/unsteady.txt, and fails the run only as the fourth (tests/run/ctest.sh has the rule).
+# Installs missing Debian packages, as root. Ends with a summary. The exit status is 0 only if all tests ran and passed; a
+# skipped test counts as failed. A test that failed once and then passed twice alone is reported as unsteady, also in
+# build/unsteady.txt; three unsteady tests are accepted (tests/run/ctest.sh has the rule).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . deploy/packages.sh
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/run/coverage.sh
 . tests/run/fuzz.sh
 
-# What --all builds beside the plain tree: by the compiler that has libFuzzer, and builds for sanitizers in half the time.
+# The further builds of --all use clang: it has libFuzzer, and builds with sanitizers in half the time.
 CLANG=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 PLAIN=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DEOIB_WERROR=ON)
 
@@ -25,13 +25,13 @@ usage() {
   exit "$1"
 }
 
-# Temporary directories end with this script, also when it is interrupted.
+# Temporary directories are deleted at the end of this script, also when it is interrupted.
 SCRATCH=()
 trap 'rm -rf "${SCRATCH[@]}"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# scratch VARIABLE: makes such a directory.
+# scratch VARIABLE: makes a temporary directory and stores its path.
 scratch() {
   local -n made=$1
   made=$(mktemp -d) && SCRATCH+=("$made")
@@ -46,7 +46,7 @@ build() {
   timed "build of $directory: $targets" build_tree "$directory" $targets -- "${PLAIN[@]}" "$@" || { fail "build $directory"; return 1; }
 }
 
-# A cache of compiled files that is empty costs a tenth of the time to build, and gives nothing to a machine that builds once.
+# An empty compiler cache makes a build a tenth slower, without any use on a machine that builds once.
 use_no_empty_cache() {
   if ccache --print-stats 2>/dev/null | grep -qE '^cache_size_kibibyte[[:space:]]+0$'; then export CCACHE_DISABLE=1; fi
 }
@@ -65,8 +65,8 @@ ASAN=(build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_
 TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread "${CLANG[@]}")
 
 run_sanitizers() {
-  # Other people's programs (tshark, ibv_devinfo) run uninstrumented, with the preload libraries of the plain build. So do the programs
-  # of the netns tests themselves: the instrumented programs are the agents, gateways and fabricd.
+  # Only the agents, gateways and fabricd are instrumented. The netns test programs, and third-party programs (tshark,
+  # ibv_devinfo) with the preload libraries, are those of the plain build.
   export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   if build "${ASAN[@]}"; then

@@ -1,8 +1,7 @@
-// Tells ThreadSanitizer of absl::Mutex. Debian's Abseil is not built for it: the mutex's atomics are in a library that the
-// sanitizer does not see into, and every use of a mutex would look like a race. In thread-sanitizer builds the linker sends the
-// calls of our objects through these wrappers (--wrap, see the top CMakeLists.txt): what a thread did before it gave the mutex
-// up happens before what another does after it took it. Conditions of Await may be evaluated inside these calls by whichever
-// thread holds the mutex, which the sanitizer cannot know, so reads in there are not looked at.
+// Annotates absl::Mutex for ThreadSanitizer. Debian's Abseil is not instrumented, so every use of a mutex would look like a
+// race. In thread-sanitizer builds the linker routes our calls through these wrappers (--wrap, see the top CMakeLists.txt):
+// they tell the sanitizer that an unlock happens before the next lock. Any thread that holds the mutex may evaluate the
+// conditions of Await inside these calls, which the sanitizer cannot know, so it ignores reads there.
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
@@ -19,8 +18,8 @@ class IgnoreReads {
   ~IgnoreReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 };
 
-// Its own search for lock-order cycles keeps a graph under a lock that the sanitizer does not see either, and does not need:
-// the sanitizer looks for such cycles itself.
+// Turns off Abseil's own deadlock detection: its graph has a lock that the sanitizer does not see, and the sanitizer detects
+// lock-order cycles itself.
 [[maybe_unused]] const bool kNoCycleSearch = [] {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return true;
@@ -55,7 +54,7 @@ extern "C" bool __wrap__ZN4absl7debian35Mutex7TryLockEv(void* mutex) {
   return locked;
 }
 
-// void Mutex::Await(const Condition&): gives the mutex up and takes it again.
+// void Mutex::Await(const Condition&): releases the mutex and takes it again.
 extern "C" void __real__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void*, const void*);
 extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mutex, const void* condition) {
   __tsan_release(mutex);
@@ -66,7 +65,7 @@ extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mute
   __tsan_acquire(mutex);
 }
 
-// The same, and whether the condition was met in time.
+// The same; returns whether the condition became true in time.
 #define EOIB_WRAP_TIMED_AWAIT(symbol, Limit)                                         \
   extern "C" bool __real_##symbol(void*, const void*, Limit);                        \
   extern "C" bool __wrap_##symbol(void* mutex, const void* condition, Limit limit) { \

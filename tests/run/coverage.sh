@@ -1,22 +1,23 @@
-# Sourced by tests/run.sh --all: how many lines of some files the fuzz corpora and the unit tests reach.
+# Sourced by tests/run.sh --all: measures which lines of some files the fuzz corpora and the unit tests reach.
 
-# Codecs: what reads bytes that others wrote, of which the corpora in the tree must reach so many lines in a hundred. Not among
-# them: control/command_server.cc, of which control_socket_fuzz reaches all but sockets and files, which its own test does.
+# Codecs, which parse input from others: the corpora in the tree must reach LEAST_COVERAGE percent of their lines. Without
+# control/command_server.cc: control_socket_fuzz reaches all of it but the code for sockets and files, which its unit test
+# covers.
 CODECS=(vswitch/wire/*.cc vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/{config,json_stream}.cc)
 LEAST_COVERAGE=95
-# What an agent on a real HCA runs, as far as no test here has one: devices and ports, queue pairs and their errors, events, and
-# the subnet administrator. VERBS_TESTS reach it by faults at the table of verbs and at the seam of MADs. Not among it:
-# verbs_libibverbs.cc, whose lines are one call of libibverbs each.
+# Code for a real HCA, which no test machine has: devices and ports, queue pairs and their errors, events, the SA. VERBS_TESTS
+# reach it by injecting faults at the verbs table and the MAD transport. Without verbs_libibverbs.cc, whose lines only call
+# libibverbs.
 VERBS_PATHS=(vswitch/fabric/{address_handles,buffer_pool,error_advice,hca,mads_when_there,sa_client,ud_endpoint,umad_transport,verbs_hca}.cc
   control/{agent,agent_wait,fabric_port,group_membership,partition_queue_pair,refresh_depth,resolver,subscriptions,ves}.cc)
 VERBS_TESTS=(fabric_tests umad_transport_tests control_tests agent_tests)
 LEAST_VERBS_COVERAGE=90
 
-# sources FILE...: without tests and fuzz targets, which stand beside them.
+# sources FILE...: prints those that are no tests, fuzz targets or benchmarks.
 sources() { printf '%s\n' "$@" | grep -vE '_(test|fuzz|bench)\.cc$'; }
 
-# coverage_table HEADING LEAST FILE...: from llvm-cov's report, a row for each file and one for all. Fails if a file is not in the
-# report (no program is linked with it) or all together stay below LEAST percent of their lines.
+# coverage_table HEADING LEAST FILE...: prints a row for each file and one for all, from llvm-cov's report. Fails if a file is
+# not in the report (no program is linked with it), or if the coverage of all together is below LEAST percent.
 coverage_table() {
   awk -v heading="$1" -v least="$2" -v files="$(sources "${@:3}")" '
     function percent(missed, all) { return all == 0 ? 100 : 100 * (all - missed) / all }
@@ -42,14 +43,14 @@ coverage_table() {
     }'
 }
 
-# replay TARGET CORPUS DIRECTORY: leaves its counters in DIRECTORY.
+# replay TARGET CORPUS DIRECTORY: runs a fuzz target on its corpus; its counters go to DIRECTORY.
 replay() {
   LLVM_PROFILE_FILE=$3/$1.profraw TMPDIR=$3 "build-coverage/fuzz/$1" "$2" >"$3/log" 2>&1 && return
   tail -n 5 "$3/log"
   fail "replay of $2"
 }
 
-# report_coverage TITLE HEADING LEAST DIRECTORY PROGRAMS... -- FILE...: the table of what the counters in DIRECTORY say.
+# report_coverage TITLE HEADING LEAST DIRECTORY PROGRAMS... -- FILE...: prints the table for the counters in DIRECTORY.
 report_coverage() {
   local title=$1 heading=$2 least=$3 directory=$4 programs=() files
   shift 4
@@ -67,7 +68,7 @@ report_coverage() {
   SUMMARIES+=("$title: $(awk '/^all / { print $3 " of lines, " $5 " of regions" }' "$directory/table"), $least% of lines required")
 }
 
-# What the corpora in the tree reach by themselves, without any fuzzing.
+# The coverage of the corpora in the tree, without any fuzzing.
 cover_codecs() {
   local title="coverage of the codecs by the corpora in the tree" directory target corpus programs=()
   title "$title"
@@ -82,7 +83,7 @@ cover_codecs() {
   rm -rf "$directory"
 }
 
-# What the unit tests reach of an agent's way to a real HCA.
+# The coverage of the code for a real HCA by the unit tests.
 cover_verbs() {
   local title="coverage of the real HCA's paths by faults at verbs and MADs" directory test programs=() path
   title "$title"

@@ -1,17 +1,17 @@
-# Sourced by tests/run.sh: runs tests by ctest, runs failed ones again, and says where the time went.
+# Sourced by tests/run.sh: runs tests with ctest, repeats failed ones, and reports times.
 #
-# A failed test is run again, alone, after everything else, and passes as "unsteady" if it then passes twice. Three may do so. These get
-# no second try: labels unit and structure, a crash, a sanitizer's report, a failed check, a violated conservation law, and a test
-# that did not run or was skipped.
+# A failed test is repeated twice, alone, after all others; if it passes both times, it counts as "unsteady". At most three
+# tests may be unsteady. No second try for: the labels unit and structure, a crash, a sanitizer report, a failed check, a
+# violated conservation law, and a test that did not run or was skipped.
 
 MOST_UNSTEADY=3
 NO_SECOND_TRY_LABELS='^(unit|structure)$'
-# As fdb/check.h, the sanitizers' runtimes and tests/lab print them.
+# The messages of fdb/check.h, of the sanitizers' runtimes and of tests/lab.
 NO_SECOND_TRY_OUTPUT='check failed: |(Address|Leak|Thread|UndefinedBehavior)Sanitizer|: runtime error: |crashed: |conservation of '
 
 FAILURES=()
 SUMMARIES=()
-TO_REPEAT=()  # "BUILD TEST LOG ENVIRONMENT" of tests for a second try; none of the first three has spaces
+TO_REPEAT=()  # "BUILD TEST LOG ENVIRONMENT" of tests to repeat; the first three have no spaces
 UNSTEADY=()
 TIMES=()       # "SECONDS what" of builds and stages
 TEST_TIMES=()  # "SECONDS test (stage)"
@@ -23,7 +23,7 @@ fail() {
 
 title() { printf '\n==== %s\n' "$*"; }
 
-# timed WHAT COMMAND...: runs the command and remembers its time.
+# timed WHAT COMMAND...: runs the command and records its time.
 timed() {
   local what=$1 begin=$SECONDS status=0
   shift
@@ -32,14 +32,14 @@ timed() {
   return $status
 }
 
-# "unit netns" -> the regular expression for ctest -L.
+# label_expression LABEL...: the regular expression for ctest -L.
 label_expression() {
   local expression
   printf -v expression '|%s' "$@"
   echo "^(${expression:1})\$"
 }
 
-# ctest_in BUILD "ENVIRONMENT" ARGUMENTS...: ctest with a temporary directory of its own, which also takes what killed tests leave.
+# ctest_in BUILD "ENVIRONMENT" ARGUMENTS...: ctest with its own temporary directory, deleted with what killed tests left there.
 ctest_in() {
   local build=$1 environment=$2 temporary status
   shift 2
@@ -51,7 +51,7 @@ ctest_in() {
   return $status
 }
 
-# output_of LAST_TEST_LOG TEST: what that test printed, from ctest's log of all tests.
+# output_of LAST_TEST_LOG TEST: the output of that test, from ctest's log of all tests.
 output_of() {
   awk -v test="$2" '
     /^ *[0-9]+\/[0-9]+ Test: / { mine = $3 == test; output = 0 }
@@ -62,18 +62,18 @@ output_of() {
 
 # may_repeat BUILD TEST STATUS LOG: whether a failed test gets a second try.
 may_repeat() {
-  case $3 in Failed | Timeout) ;; *) return 1 ;; esac  # others are signals, or it did not run
+  case $3 in Failed | Timeout) ;; *) return 1 ;; esac  # other results are signals and tests that did not run
   ! grep -qE "$NO_SECOND_TRY_OUTPUT" "$4" && (cd "$1" && ctest -N -R "^$2\$" -LE "$NO_SECOND_TRY_LABELS" | grep -q 'Total Tests: 1')
 }
 
-# what_failed LOG: the GoogleTest cases that failed, else the last line.
+# what_failed LOG: prints the failed GoogleTest cases, or the last line if there are none.
 what_failed() {
   local cases
   cases=$(sed -nE 's/^\[  FAILED  \] ([^ ,]+)[ ,].*ms\)\r?$/\1/p' "$1" | sort -u | paste -sd' ')
   echo "${cases:-$(grep -v '^\s*$' "$1" | tail -n 1 | cut -c1-100)}"
 }
 
-# triage STAGE BUILD "ENVIRONMENT" DIRECTORY_OF_LOGS: fails the run for each failed test, or puts it aside for a second try.
+# triage STAGE BUILD "ENVIRONMENT" DIRECTORY_OF_LOGS: for each failed test, fails the run or schedules a second try.
 triage() {
   local stage=$1 build=$2 environment=$3 log=$4 test status kept=$2/failed
   while read -r test status; do
@@ -88,8 +88,8 @@ triage() {
   done < <(sed -nE 's/^\s+[0-9]+ - (\S+) \(([^)]*)\).*/\1 \2/p' "$log/ctest")
 }
 
-# run_ctest STAGE BUILD "ENVIRONMENT" CTEST_ARGUMENTS...: two tests at a time that compute, or four that wait (CMakeLists.txt,
-# PROCESSORS). Keeps ctest's summary and the tests' times.
+# run_ctest STAGE BUILD "ENVIRONMENT" CTEST_ARGUMENTS...: runs two tests at a time that compute, or four that mostly wait
+# (CMakeLists.txt, PROCESSORS). Records ctest's summary and the tests' times.
 run_ctest() {
   local stage=$1 build=$2 environment=$3 log before=${#FAILURES[@]} aside=${#TO_REPEAT[@]} begin=$SECONDS status
   shift 3
@@ -99,10 +99,10 @@ run_ctest() {
   TIMES+=("$((SECONDS - begin)) tests of $stage")
   cp "$build/Testing/Temporary/LastTest.log" "$log/"  # every later call of ctest overwrites it
   triage "$stage" "$build" "$environment" "$log"
-  # Neither a list of failed tests nor success: ctest itself failed.
+  # ctest failed without a failed test: then ctest itself has a problem.
   if [ "$status" != 0 ] && [ "${#FAILURES[@]}" = "$before" ] && [ "${#TO_REPEAT[@]}" = "$aside" ]; then fail "ctest in $stage"; fi
   if grep -qE '\*\*\*(Not Run|Skipped)' "$log/ctest"; then fail "tests in $stage that did not run"; fi
-  # A test that GoogleTest skipped passes for ctest. Only its own log shows it.
+  # ctest counts a test that GoogleTest skipped as passed; only the log shows it.
   if grep -E '^\[  SKIPPED \]' "$log/LastTest.log" | sort -u | grep .; then fail "tests in $stage that were skipped"; fi
   SUMMARIES+=("$(printf '%s:\n' "$stage"; sed -n '/tests passed/,$p' "$log/ctest")")
   mapfile -t -O "${#TEST_TIMES[@]}" TEST_TIMES < <(
@@ -110,7 +110,7 @@ run_ctest() {
   rm -rf "$log"
 }
 
-# Runs the tests that were put aside, each twice and alone; reports those that pass in build/unsteady.txt.
+# Repeats the scheduled tests, each twice and alone; reports those that pass in build/unsteady.txt.
 repeat_failed_tests() {
   local entry build test log environment
   rm -f build/unsteady.txt
@@ -128,7 +128,7 @@ repeat_failed_tests() {
   if [ "${#UNSTEADY[@]}" -gt "$MOST_UNSTEADY" ]; then fail "${#UNSTEADY[@]} unsteady tests, of which $MOST_UNSTEADY may be"; fi
 }
 
-# The summary's last part.
+# The last part of the summary.
 report_times() {
   echo "where the time went, in seconds: $SECONDS in all"
   printf '%s\n' "${TIMES[@]}" | sort -rn | sed 's/^/  /'

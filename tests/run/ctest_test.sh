@@ -1,5 +1,5 @@
 #!/bin/bash
-# Shows on small ctest trees what ctest.sh makes of failed tests.
+# Tests on small ctest trees how ctest.sh handles failed tests.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -9,7 +9,7 @@ cd "$work" || exit 1
 . "$here/ctest.sh"
 scratch() { local -n made=$1; made=$(mktemp -d -p "$work"); }
 
-# test_case NAME LABEL FAILURES SCRIPT: a test that runs SCRIPT and fails the first FAILURES times.
+# test_case NAME LABEL FAILURES SCRIPT: adds a test that runs SCRIPT and fails the first FAILURES times.
 test_case() {
   cat >"build/$1.sh" <<END
 echo x >>$work/runs.$1

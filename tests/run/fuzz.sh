@@ -1,8 +1,8 @@
 # Sourced by tests/run.sh --all: runs the fuzz targets of build-asan.
 
-FUZZ_SECONDS=${EOIB_FUZZ_SECONDS:-300}  # of all targets together
+FUZZ_SECONDS=${EOIB_FUZZ_SECONDS:-300}  # for all targets together
 
-# fuzz_one TARGET CORPUS SECONDS DIRECTORY: in DIRECTORY, on a copy of the corpus, so that the tree stays clean.
+# fuzz_one TARGET CORPUS SECONDS DIRECTORY: fuzzes in DIRECTORY with a copy of the corpus, so that the tree stays clean.
 fuzz_one() {
   local target=$1 corpus=$2 seconds=$3 directory=$4
   mkdir -p "$directory/corpus"

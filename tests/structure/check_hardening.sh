@@ -1,20 +1,19 @@
 #!/bin/sh
-# Checks that programs and libraries were built hardened (CMakeLists.txt, EOIB_HARDENED): programs are position-independent; all
-# have full RELRO (relocated at the start, read-only after it), call the stack protector, use glibc's fortified functions and check
-# libstdc++'s assertions.
+# Checks that programs and libraries are hardened (CMakeLists.txt, EOIB_HARDENED): programs are position-independent; all have
+# full RELRO, the stack protector, glibc's fortified functions and libstdc++'s assertions.
 #
 # check_hardening.sh BUILD_DIR    checks BUILD_DIR/bin and BUILD_DIR/lib
-# check_hardening.sh --self-test  shows on small programs that the check finds what it should
+# check_hardening.sh --self-test  tests the check on small programs
 set -eu
 
-# require FILE WHAT PATTERN READELF_OPTION...: readelf's output has such a line.
+# require FILE WHAT PATTERN READELF_OPTION...: prints WHAT unless readelf's output has a line that matches PATTERN.
 require() {
   file=$1 what=$2 pattern=$3
   shift 3
   readelf -W "$@" "$file" 2>/dev/null | grep -qE -e "$pattern" || echo "$file: $what"
 }
 
-# Prints a line for each thing that the file lacks.
+# Prints a line for each protection that the file lacks.
 find_faults_of() {
   require "$1" "no full RELRO: no BIND_NOW" '\((FLAGS|FLAGS_1)\).*(BIND_NOW| NOW)' --dynamic
   require "$1" "no full RELRO: no GNU_RELRO segment" '^ +GNU_RELRO ' --program-headers
@@ -46,7 +45,7 @@ check() {
 
 HARDENED="-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong -fPIE -pie -Wl,-z,relro,-z,now"
 
-# expect WHAT TEXT FLAGS...: the check says TEXT of a program built with FLAGS over those that harden, or nothing if that is empty.
+# expect WHAT TEXT FLAGS...: for a program built with the hardening flags and FLAGS, the check prints TEXT (empty: nothing).
 expect() {
   what=$1 text=$2
   shift 2

@@ -1,25 +1,27 @@
 #!/bin/sh
-# Checks two things of a build that the compiler does not:
+# Checks two properties of a build that the compiler does not check:
 #
-# - Undefined ibv_* symbols are in one object only, verbs_libibverbs.cc.o: everything else reaches verbs through VerbsTable, so
-#   the code that runs without hardware is the code that runs with it. Likewise umad_* symbols, in umad_transport.cc.o. Neither
-#   is in the preload libraries, which stand in for those that define them. Tests, fuzzers and benchmarks are not looked at.
-# - No library but the software HCA's own (those of its folder), and no program linked without it (fabric_tests is one), has a symbol of eoib::softhca.
+# - Undefined ibv_* symbols are in one object only, verbs_libibverbs.cc.o: all other code reaches verbs through VerbsTable, so
+#   the code that runs without hardware is the code that runs with it. Likewise umad_* symbols, in umad_transport.cc.o. The
+#   preload libraries have neither, since they replace the libraries that define them. Tests, fuzzers, benchmarks are exempt.
+# - Only the libraries in the software HCA's folder have symbols of eoib::softhca. Other libraries, and programs linked without
+#   the software HCA (such as fabric_tests), have none.
 #
 # check_ibv_symbols.sh BUILD_DIR    checks a build
-# check_ibv_symbols.sh --self-test  shows on small objects that the check finds what it should, and no more
+# check_ibv_symbols.sh --self-test  tests the check on small objects
 set -eu
 
-softhca_symbol=4eoib7softhca  # as the C++ ABI writes the namespace
+softhca_symbol=4eoib7softhca  # the namespace as mangled by the C++ ABI
 
 production_objects() {
   find "$1" -path '*/CMakeFiles/*.dir/*' -name '*.o' ! -path "$1/tests/*" ! -path '*/CMakeFiles/CMakeTmp/*' \
     ! -path '*/CMakeFiles/[0-9]*' ! -name '*_test.cc.o' ! -name '*_fuzz.cc.o' ! -name '*_bench.cc.o'
 }
 
-# check_seam BUILD_DIR PREFIX OBJECT LIBRARY: of the names that begin so, only that object may leave any to the library.
+# check_seam BUILD_DIR PREFIX OBJECT LIBRARY: only OBJECT may have undefined symbols that begin with PREFIX, which LIBRARY
+# defines.
 check_seam() {
-  # "OBJECT: U SYMBOL"; all objects at once, since a process for each takes longer than all the rest.
+  # Lines "OBJECT: U SYMBOL". One nm for all objects, since a process for each would take most of the time.
   production_objects "$1" | xargs nm -A -u 2>/dev/null | awk -v build="$1" -v prefix="$2" -v only="$3" -v library="$4" '
     index($NF, prefix) == 1 {
       object = $1
@@ -58,7 +60,7 @@ check_softhca() {
     echo "$1: no program fabric_tests found: not built?"
     return 1
   fi
-  # If the software HCA's own library has no such symbol, the name above is wrong, and nothing was checked.
+  # The software HCA's own library must have such symbols; otherwise the name above is wrong and the check proves nothing.
   for file in $(find "$1" -name libeoib_softhca.a); do
     if ! nm "$file" 2>/dev/null | grep -q "$softhca_symbol"; then
       echo "$file: has no symbol of eoib::softhca: this check looks for the wrong name"
@@ -83,7 +85,7 @@ compile() {
   printf '%s\n' "$1" | "${CXX:-c++}" -x c++ -c -o "$2" -
 }
 
-# A build directory that passes.
+# Makes a build directory that passes.
 good_build() {
   build=$(mktemp -d)
   objects="$build/vswitch/fabric/CMakeFiles"
@@ -99,7 +101,7 @@ good_build() {
   cp "$objects/eoib_fabric.dir/hca.cc.o" "$build/vswitch/fabric/fabric_tests"
 }
 
-# expect pass|fail DESCRIPTION TEXT: the verdict on $build, which is deleted, and a text that the output has.
+# expect pass|fail DESCRIPTION TEXT: checks $build for that verdict and for TEXT in the output; then deletes it.
 expect() {
   if output=$(check "$build"); then result=pass; else result=fail; fi
   rm -rf "$build"

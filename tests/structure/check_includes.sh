@@ -5,18 +5,19 @@
 #     gateway/ipoib <- gateway/translation <- the rest of gateway,  gateway/ipoib <- gateway/endpoint
 #     vswitch/fabric <- vswitch/fabric/softhca <- {vswitch/fabric/softhca/subnet, vswitch/fabric/softhca/preload}
 #
-# ("A <- B": B may include A and whatever A may include.) Tests, fuzzers and benchmarks of every room may also include the software HCA,
-# its subnet and its preload libraries. The mains named below, vswitch/ovs/ and tests/ may include everything, and so may the commands of
-# fabricd (vswitch/fabric/softhca/subnet/*_commands.*), which are a part of its main. A new folder needs a line in the table below.
+# ("A <- B": B may include A and whatever A may include.) Tests, fuzzers and benchmarks in every room may also include the
+# software HCA, its subnet and its preload libraries. The mains named below, vswitch/ovs/ and tests/ may include everything. So
+# may the commands of fabricd (vswitch/fabric/softhca/subnet/*_commands.*), which belong to its main. A new folder needs a line
+# in the table below.
 #
 # check_includes.sh [ROOT]       checks a tree, by default the one this script is in
-# check_includes.sh --self-test  shows on small trees that the check finds what it should, and no more
+# check_includes.sh --self-test  tests the check on small trees
 set -eu
 
 MAINS="control/eoibctl_main.cc control/eoibd_main.cc gateway/eoib_gateway_main.cc gateway/endpoint/eoib_ipoib_main.cc
   vswitch/fabric/softhca/subnet/fabricd_main.cc"
 
-# Prints "FILE:LINE: includes HEADER: why not" for each bad include below $1; how many lines it read goes to standard error.
+# Prints "FILE:LINE: includes HEADER: REASON" for each bad include below $1, and the number of lines read to standard error.
 find_bad_includes() {
   (cd "$1" 2>/dev/null && find fdb vswitch control gateway -type f -regextype posix-extended \
     -regex '.*\.(h|hh|hpp|hxx|inc|ipp|c|cc|cpp|cxx)' \
@@ -83,7 +84,7 @@ check() {
   echo "$seen includes, all of them one way"
 }
 
-# expect pass|fail FILE HEADER: a tree with that one include does or does not pass.
+# expect pass|fail FILE HEADER: checks a tree in which FILE includes HEADER.
 expect() {
   tree=$(mktemp -d)
   mkdir -p "$tree/fdb" "$tree/vswitch" "$tree/control" "$tree/gateway" "$tree/$(dirname "$2")"

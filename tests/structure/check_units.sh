@@ -1,20 +1,20 @@
 #!/bin/sh
-# Checks the systemd units of deploy/systemd against systemd and against the programs that they start: systemd understands every
-# line, every program is one that is built, and knows every flag.
+# Checks the systemd units in deploy/systemd: systemd understands every line, and each program that they start is built and
+# knows its flags.
 #
-# check_units.sh BUILD_DIR    checks the units of the tree that this script is in
-# check_units.sh --self-test  shows that the check finds what it should
+# check_units.sh BUILD_DIR    checks the units of this tree
+# check_units.sh --self-test  tests the check
 set -eu
 
-# Prints what is wrong with the units in $1, whose programs are in $2; a line for each mistake.
+# Prints a line for each mistake in the units in $1, whose programs are in $2.
 find_mistakes() {
   staged=$(mktemp -d)
   for unit in "$1"/*.service; do
     [ -e "$unit" ] || { echo "$1: no units"; continue; }
-    # systemd looks whether the program is there: it is, elsewhere. A template needs an instance.
+    # systemd checks that the program exists, so point to the built one. A template needs an instance name.
     name=$(basename "$unit" | sed 's/@\.service$/@x.service/')
     sed "s#/usr/local/bin/#$2/#" "$unit" >"$staged/$name"
-    # systemd-analyze ends with 0 also when it does not know a line.
+    # systemd-analyze exits with 0 even for a line that it does not know.
     systemd-analyze verify --man=no "$staged/$name" 2>&1 | grep -F -e "$name" -e "$staged" || true
     find_unknown_flags "$unit" "$2"
   done
@@ -42,7 +42,7 @@ check() {
   echo "units: systemd and the programs understand them"
 }
 
-# expect WHAT TEXT UNIT_LINES: the check says TEXT of such a unit, or nothing if that is empty.
+# expect WHAT TEXT UNIT_LINES: for a unit with these lines the check prints TEXT (empty: nothing).
 expect() {
   printf '[Service]\n%b\n' "$3" >"$directory/units/a@.service"
   output=$(find_mistakes "$directory/units" "$directory/bin" 2>&1)

@@ -3,17 +3,17 @@
 #
 #   tests/vm/boot.sh [--modprobe NAME]... [--module PATH.ko]... [--limit SECONDS] [--memory MIB] [--cpus N] -- PROGRAM [ARGUMENT]...
 #
-# The machine is QEMU's emulation, so KVM is not needed. Its root is this machine's file system, read-only with a layer in memory
-# over it: the program finds itself, its libraries, this tree and every installed tool where they are here, may change what it
-# likes, and nothing of that stays. Its output comes out here; working directory and environment variables whose names begin with
-# EOIB_ or GTEST_ go in. Modules are loaded first. The kernel's messages are shown if the program fails.
+# QEMU emulates the machine, so KVM is not needed. Its root is this machine's file system, read-only, below a layer in memory:
+# the program finds itself, its libraries, this tree and all installed tools at their usual paths, and its changes are thrown
+# away. It gets the working directory and the environment variables EOIB_* and GTEST_*. Modules are loaded first. If the
+# program fails, the kernel's messages are shown.
 #
-# Exit status: the program's; 124 if the time is over; 125 if the machine never got to run it.
+# Exit status: the program's; 124 after the time limit; 125 if the machine did not get to run it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 limit=280
 memory=1024
-cpus=1  # the second of two makes a machine slower that has to share this one's: who holds a spinlock may not be running
+cpus=1  # more than one is slower on a small host: the holder of a spinlock may not be running
 loads=()
 
 usage() {
@@ -52,11 +52,11 @@ trap 'rm -rf "$run"' EXIT
   echo
 } >"$run/orders"
 
-# norandmaps: a page of a library is translated once only if all processes have it at one address. tsc: cheaper to read than the
-# emulated timers. The output goes through a pipe, since QEMU would write a file from its beginning.
+# norandmaps: QEMU translates a page of a library only once if all processes map it at the same address. tsc: cheaper to read
+# than the emulated timers. The output goes through a pipe, since QEMU would overwrite a file from its start.
 append="console=ttyS0 loglevel=6 panic=-1 oops=panic mitigations=off nokaslr norandmaps tsc=reliable audit=0 selinux=0 apparmor=0"
 append+=" kernel=$kernel guest=$here/guest.sh orders=$run/orders"
-# The machine ends with this script, also if that is killed.
+# The machine ends with this script, even if the script is killed.
 run_machine() {  # run_machine SECONDS
   rm -f "$run/status" "$run/pid"
   setpriv --pdeathsig KILL timeout --foreground --kill-after=5 "$1" setpriv --pdeathsig KILL qemu-system-x86_64 \
@@ -70,13 +70,13 @@ run_machine() {  # run_machine SECONDS
     -device virtio-rng-pci </dev/null | cat
 }
 
-# Ends a machine whose kernel has not come to its first process after a time that is several times what the busiest host has
-# needed: on a shared processor, one boot in some dozens of this kernel gets stuck in QEMU's emulation. Leaves the file `stuck`.
+# Kills a machine whose kernel has not started its first process after several times the longest boot seen on a busy host. On a
+# shared processor about one boot in some dozens hangs in QEMU's emulation. Leaves the file `stuck`.
 watch_boot() {
   local end=$((SECONDS + boot_limit))
   while [ "$SECONDS" -lt "$end" ]; do
     sleep 1
-    # Nor is there anything to end if this script was killed: the machine is gone, and its process number may be another's.
+    # If this script was killed, so was the machine, and its process number may be reused.
     if grep -qs booted "$run/status" || ! kill -0 $$ 2>/dev/null; then return; fi
   done
   touch "$run/stuck"
@@ -97,7 +97,7 @@ for try in 1 2 3; do
   tail -n 1 "$run/console" >&2 || true
 done
 if [ -e "$run/stuck" ]; then status=125; fi
-if [ "$status" = 0 ]; then status=$(tr -dc 0-9 <"$run/status"); fi  # which says "booted" before
+if [ "$status" = 0 ]; then status=$(tr -dc 0-9 <"$run/status"); fi  # the file first says "booted"
 if [ "${status:-}" != 0 ]; then
   echo "---- the virtual machine's console"
   tail -n 100 "$run/console" || true

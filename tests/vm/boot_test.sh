@@ -1,5 +1,5 @@
 #!/bin/bash
-# boot.sh itself: a test that fails inside the machine has to fail outside of it.
+# Tests boot.sh itself: a failure inside the machine must be a failure outside.
 set -uo pipefail
 boot=$(dirname "$0")/boot.sh
 mark=$(mktemp)
@@ -22,7 +22,7 @@ expect 'this machine'\''s file' '' "$(cat "$mark")"
 "$boot" --modprobe no_such_module -- true >/dev/null 2>&1
 expect 'exit status without its module' 125 $?
 
-# A kernel that gets stuck is started again, but not for ever.
+# A kernel that hangs is restarted, a limited number of times.
 output=$(EOIB_VM_BOOT_SECONDS=1 "$boot" -- true 2>&1)
 expect 'exit status of a kernel that never comes up' 125 $?
 expect 'attempts' 3 "$(grep -c 'did not come up within 1 s' <<<"$output")"

@@ -3,7 +3,7 @@
 #
 #   tests/vm/build_module.sh OUTDIR [KERNEL_RELEASE]
 #
-# OUTDIR/simib.ko is the result; sources are linked there, so that the source tree stays clean. Without KERNEL_RELEASE, for the
+# Writes OUTDIR/simib.ko. Links the sources into OUTDIR, so that the source tree stays clean. The default KERNEL_RELEASE is the
 # newest kernel whose headers are installed (Debian: linux-headers-amd64).
 set -euo pipefail
 
@@ -17,8 +17,8 @@ if [ -z "$release" ] || [ ! -d "$headers" ]; then
   echo "no headers of kernel '$release' in $headers: apt-get install linux-headers-amd64" >&2
   exit 1
 fi
-# Links to sources that are gone would keep an old object alive.
+# A link to a deleted source would keep its old object.
 find "$out" -maxdepth 1 -type l -delete
 ln -s "$sources"/Kbuild "$sources"/*.[ch] "$out"/
-# The module's BTF needs vmlinux, which headers do not have; make says so in a line that looks like a warning.
+# BTF would need vmlinux, which the headers do not contain; drop make's line about it, which looks like a warning.
 make -s -C "$headers" M="$out" W=1 KBUILD_MODPOST_WARN= modules 2> >(grep -v 'due to unavailability of vmlinux' >&2)

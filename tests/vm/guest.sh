@@ -1,6 +1,6 @@
 #!/bin/bash
-# The first process of a test VM once it has its root: mounts what is missing, loads modules, runs what boot.sh was asked to run, and
-# switches the machine off. boot.sh left the orders in the file orders=PATH of the kernel's command line.
+# The first process of a test VM on its final root: mounts what is missing, loads modules, runs the program of boot.sh, and
+# powers the machine off. boot.sh passes its arguments in the file orders=PATH of the kernel's command line.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t devpts none /dev/pts 2>/dev/null || { mkdir -p /dev/pts && mount -t devpts none /dev/pts; }
 mkdir -p /dev/shm
@@ -12,9 +12,9 @@ mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null
 ln -sf /proc/self/fd /dev/fd
 hostname eoib-vm
 ip link set lo up
-# Neighbours of all hosts together: some scan ten thousand addresses.
+# The neighbour table is shared by all hosts, and some tests scan ten thousand addresses.
 for family in ipv4 ipv6; do echo 65536 | tee /proc/sys/net/$family/neigh/default/gc_thresh[123] >/dev/null; done
-# Every program of libibverbs would load the drivers of all adapters there are. Here are rdma_rxe and simib, which has libipathverbs.
+# Otherwise every libibverbs program would load all drivers. Only rdma_rxe and simib exist here; simib uses libipathverbs.
 for driver in /etc/libibverbs.d/*.driver; do
   case ${driver##*/} in
     rxe.driver | ipathverbs.driver) ;;
@@ -22,7 +22,7 @@ for driver in /etc/libibverbs.d/*.driver; do
   esac
 done
 
-# Two ports to the machine outside, by the names that boot.sh gave them.
+# The virtio ports to the host, by the names that boot.sh gave them.
 port() {
   local name
   for name in /sys/class/virtio-ports/*/name; do

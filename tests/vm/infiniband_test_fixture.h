@@ -1,8 +1,8 @@
-// InfinibandTest: agents on the kernel's InfiniBand stack, under Debian's OpenSM, where a test does something to the subnet.
+// InfinibandTest: the fixture for tests that change the subnet under agents on the kernel's InfiniBand stack, with Debian's
+// OpenSM.
 //
-// What a switch does for its ports is not tested with it: the scenarios of tests/netns run on this fabric as they are
-// (scenarios.sh). All tests of a program share a subnet, whose manager runs on the port of host h1, and which each leaves as it
-// found it.
+// The scenarios of tests/netns run on this fabric, too (scenarios.sh). All tests of a program share one subnet, whose manager
+// runs on the port of host h1. Each test leaves the subnet as it found it.
 #ifndef EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
 #define EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
 
@@ -24,8 +24,7 @@ namespace eoib::lab {
 // Adapters of hosts.
 inline constexpr int kH1 = 0, kH2 = 1, kH4 = 3;
 
-// What a stranger is told by the subnet administrator, who trusts those that know its SM_Key: to others it does not name
-// members.
+// Runs saquery on an adapter that no agent uses, with the SM_Key: without it the SA does not list group members.
 inline std::string Saquery(const Argv& arguments) {
   SpawnOptions options;
   options.argv = {"saquery", "--smkey", "1", "-C", IbSubnet::Device(IbFabric::kAdapters - 1)};
@@ -37,7 +36,7 @@ class InfinibandTest : public SwitchTest {
  protected:
   static IbSubnet& subnet() { return IbFabric::subnet(); }
 
-  // Three that know each other.
+  // Adds three hosts that know each other.
   void StartHosts() {
     hosts_ = AddNumberedAgents(3);
     ExpectPing(host(1), Address(2));
@@ -50,7 +49,7 @@ class InfinibandTest : public SwitchTest {
 
   bool HasCarrier(int number) { return absl::StrContains(host(number)->MustIp("-o link show dev v1"), "LOWER_UP"); }
   bool Shows(int number, const std::string& text) { return absl::StrContains(agent(number).Ctl({"show"}).out, text); }
-  // Waits for it.
+  // Waits until `show` contains the text.
   void ExpectShows(int number, const std::string& text) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Shows(number, text); }))
         << "not \"" << text << "\" in " << agent(number).Ctl({"show"}).out;
@@ -62,20 +61,20 @@ class InfinibandTest : public SwitchTest {
                                }))
         << "h" << from << " to h" << to;
   }
-  // By a frame that floods: the members of the group are who they should be.
+  // With a frame that floods, so this checks the group's members.
   void ExpectFloodsReach(int from, int to) {
     host(from)->MustIp("neighbour flush dev v1");
     ExpectReaches(from, to);
   }
 
-  // Which are in force when it returns.
+  // The partitions are in force when it returns.
   void SetPartitions(const std::vector<PartitionSpec>& partitions) {
     subnet().SetPartitions(ib_fabric().Translate(partitions));
     subnet().Wait();
   }
   IbFabric& ib_fabric() { return dynamic_cast<IbFabric&>(fabric()); }
 
-  // h1 to h2 and h2 to h3, ten times a second, until ExpectNothingLost.
+  // Pings from h1 to h2 and from h2 to h3, ten times a second, until ExpectNothingLost.
   void StartPings() {
     StartPing(1, Address(2));
     StartPing(2, Address(3));
@@ -86,7 +85,7 @@ class InfinibandTest : public SwitchTest {
     pings_.clear();
   }
 
-  // Who is in the group of h1, by OpenSM's word: numbers of hosts.
+  // The members of h1's flood group according to OpenSM, as host numbers.
   std::vector<int> Members() {
     const std::string answer = Saquery({"-m", MlidOf(1)});
     std::vector<int> members;

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of a test VM, in its initramfs: loads what leads to the machine's own file system, which it sees read-only over
-# 9p, lays a throw-away layer over it, and goes on there with guest.sh.
+# The first process of a test VM, in its initramfs: loads the modules for the root, mounts the host's file system read-only
+# over 9p, puts a temporary overlay on it, and continues there with guest.sh.
 export PATH=/bin
 /bin/busybox --install -s /bin
 mount -t proc none /proc
@@ -9,7 +9,7 @@ mount -t devtmpfs none /dev
 exec </dev/console >/dev/console 2>&1
 while read -r module; do insmod "/modules/$module"; done </modules/order
 
-# guest=PATH and kernel=PATH of the kernel's command line.
+# Read guest=PATH and kernel=PATH from the kernel's command line.
 for word in $(cat /proc/cmdline); do
   case $word in
     guest=*) guest=${word#guest=} ;;

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Prints the directory of an unpacked Debian kernel (vmlinux, lib/modules/*) and of the image that boots it
-# (initramfs.cpio), for boot.sh. The first call downloads and unpacks the package, which linux-headers-amd64 decides about, so that
-# modules can be built against it; later ones find it. It is not installed: the machine keeps its own kernel.
+# Prints the directory of an unpacked Debian kernel (vmlinux, lib/modules/*) and its initramfs.cpio, for boot.sh. The first
+# call downloads and unpacks the package of the version that linux-headers-amd64 has, so that modules can be built for it;
+# later calls find it there. The kernel is not installed.
 #
 #   tests/vm/kernel.sh DIRECTORY
 #
-# EOIB_KERNEL_CACHE names a directory where the package is kept between build trees; without, it is downloaded for each of them.
+# EOIB_KERNEL_CACHE names a directory that keeps the package for all build trees; without it, each tree downloads it.
 set -euo pipefail
 
-# What the guest needs to reach its root: a PCI device, a 9p share over virtio, an overlay, and the port its output goes to.
+# The modules that the guest needs for its root and its output: virtio on PCI, a 9p share, an overlay, a virtio port.
 MODULES="virtio_pci virtio_console 9pnet_virtio 9p overlay"
 
 die() {
@@ -24,7 +24,7 @@ headers_version() {
   echo "$version"
 }
 
-# fetch_package VERSION DIRECTORY: the .deb's path.
+# fetch_package VERSION DIRECTORY: downloads the .deb if needed, and prints its path.
 fetch_package() {
   local version=$1 cache=${EOIB_KERNEL_CACHE:-$2} found
   mkdir -p "$cache"
@@ -36,12 +36,12 @@ fetch_package() {
   echo "$found"
 }
 
-# The number of WIDTH bytes at OFFSET of FILE, little-endian.
+# number_at WIDTH OFFSET FILE: the little-endian number of WIDTH bytes at OFFSET.
 number_at() { od -A n -t "u$1" -j "$2" -N "$1" "$3" | tr -d ' '; }
 
-# extract_kernel VMLINUZ OUTPUT: the kernel itself, since an emulated processor would take seconds to decompress it. Where it
-# is in the file says Documentation/arch/x86/boot.rst (setup_sects, payload_offset, payload_length; 4 bytes behind it are its
-# length).
+# extract_kernel VMLINUZ OUTPUT: decompresses the kernel, because an emulated processor would take seconds for it.
+# Documentation/arch/x86/boot.rst gives its place in the file (setup_sects, payload_offset, payload_length; the last 4 bytes of
+# the payload are the decompressed length).
 extract_kernel() {
   local setup offset length
   setup=$(number_at 1 $((0x1f1)) "$1")
@@ -50,7 +50,7 @@ extract_kernel() {
   dd if="$1" iflag=skip_bytes,count_bytes skip="$offset" count="$length" bs=1M status=none | xz -dc >"$2" || die "cannot extract the kernel from $1"
 }
 
-# make_initramfs VERSION ROOT OUTPUT: busybox, MODULES and what they need, and initramfs_init.sh as /init.
+# make_initramfs VERSION ROOT OUTPUT: packs busybox, MODULES with their dependencies, and initramfs_init.sh as /init.
 make_initramfs() {
   local version=$1 root=$2 output=$3 tree module path
   tree=$(mktemp -d)
@@ -58,7 +58,7 @@ make_initramfs() {
   cp /bin/busybox "$tree/bin/busybox"
   cp "$(dirname "${BASH_SOURCE[0]}")/initramfs_init.sh" "$tree/init"
   chmod +x "$tree/init"
-  # In the order of loading.
+  # In the order in which they must be loaded.
   for module in $MODULES; do
     modprobe -d "$root" -S "$version" --show-depends "$module"
   done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >"$tree/modules/paths"

@@ -1,4 +1,4 @@
-// Ports: P_Keys withdrawn, cables, LIDs, the driver unloaded, and the kernel's IPoIB on the same ones.
+// Events of HCA ports on the kernel's stack: withdrawn P_Keys, cables, LIDs, an unloaded driver, and IPoIB on the same port.
 #include <signal.h>
 
 #include <memory>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class PortTest : public InfinibandTest {};
 
-// By partitions.conf and SIGHUP: no trap is raised for it.
+// OpenSM rereads partitions.conf on SIGHUP; no trap announces it.
 TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   StartHosts();
   StartPing(1, Address(3));
@@ -26,7 +26,7 @@ TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
     SetPartitions({{0x8001, {"h1", "h3"}}});
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(2); }));
     EXPECT_THAT(agent(2).MustCtl({"show"}), HasSubstr("0x8001"));
-    // Another partition has its place in the table: it comes back at another index.
+    // Another partition takes its place in the P_Key table, so it comes back at another index.
     SetPartitions({{0x8001, {"h1", "h3"}}, {static_cast<uint16_t>(0x9000 + round), {"h2"}}});
     SetPartitions({{0x8001}, {static_cast<uint16_t>(0x9000 + round), {"h2"}}});
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(2); }));
@@ -91,8 +91,8 @@ TEST_F(PortTest, TheDriverIsUnloadedUnderTrafficAndLoadedAgain) {
 
 class SharedPortTest : public InfinibandTest {
  protected:
-  // hN gets the interface that the kernel has made for its adapter as ib1, and another in the VES's partition as ib2, with the
-  // addresses 10.1.0.N and 10.2.0.N.
+  // Gives host hN the kernel's interface of its adapter as ib1, with 10.1.0.N, and a child in the VES's partition as ib2, with
+  // 10.2.0.N.
   void AddIpoib(int number) {
     const std::string parent = IbSubnet::IpoibInterface(number - 1), child = absl::StrCat("child", number);
     MustIp({"link", "add", "link", parent, "name", child, "type", "ipoib", "pkey", "0x8001"});
@@ -124,7 +124,7 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
       return host(1)->Run({"ping", "-n", "-c", "1", "-W", "1", address}).ok();
     })) << address;
   }
-  // Of each kind between h1 and h2, while on h3 each kind comes and goes.
+  // Ping over each kind between h1 and h2, while on h3 each kind stops and starts.
   for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")}) StartPing(1, address);
   agent(3).Kill(SIGKILL);
   agent(3).Start();

@@ -35,10 +35,10 @@ class ReadmeTest : public InfinibandTest {
     EXPECT_NE(begin, std::string::npos);
     section_ = text.substr(begin, text.find("\n## ", begin + 1) - begin);
   }
-  // The next test begins with partitions of its own.
+  // The next test sets its own partitions.
   ~ReadmeTest() override { subnet().SetPartitions({}); }
 
-  // The indented lines behind the first line that contains `heading`.
+  // The indented lines after the first line that contains `heading`.
   std::string Listing(absl::string_view heading) const {
     std::vector<std::string> listing;
     bool found = false;
@@ -50,7 +50,7 @@ class ReadmeTest : public InfinibandTest {
     EXPECT_FALSE(listing.empty()) << "nothing below " << heading;
     return absl::StrJoin(listing, "\n") + "\n";
   }
-  // The line that begins so, without that; "" if there is none.
+  // The rest of the line that begins with `beginning`; "" if there is none.
   static std::string LineOf(const std::string& listing, const std::string& beginning) {
     for (absl::string_view line : absl::StrSplit(listing, '\n')) {
       if (absl::StartsWith(line, beginning)) return std::string(line.substr(beginning.size()));
@@ -68,7 +68,7 @@ class ReadmeTest : public InfinibandTest {
     return text;
   }
 
-  // The unit's command on that host's adapter, as root with the unit's capabilities and no others.
+  // Starts the unit's command on that host's adapter, as root with only the unit's capabilities.
   std::unique_ptr<Process> StartUnit(const std::string& unit, Host* host, int adapter) {
     EXPECT_EQ(LineOf(unit, "LimitMEMLOCK="), "infinity");
     EXPECT_EQ(LineOf(unit, "CapabilityBoundingSet="), "CAP_NET_ADMIN CAP_NET_RAW");
@@ -78,7 +78,7 @@ class ReadmeTest : public InfinibandTest {
       argv.push_back(absl::StrReplaceAll(word, {{"/usr/local/bin/eoibd", Binary("eoibd")},
                                                 {"${EOIB_HCA}", absl::StrCat("verbs:", IbSubnet::Device(adapter), "/1")}}));
     }
-    // Of each host its own: they share this machine's files.
+    // Separate directories for each host, because the hosts share this machine's files.
     const std::string directory = lab().Path(host->name());
     for (const char* flag : {"rundir", "statedir"}) argv.push_back(absl::StrCat("--", flag, "=", directory, ".", flag));
     return host->Start(argv);
@@ -102,7 +102,7 @@ TEST_F(ReadmeTest, LeadsFromPartitionsConfToTheFirstPing) {
   const char* const membership[kHosts] = {"full", "full", "limited"};
   std::map<int, Host*> hosts;
   std::vector<std::unique_ptr<Process>> agents;
-  // The limited member first, which could not make the group.
+  // Start the limited member first, which cannot create the group.
   for (const int k : {2, 0, 1}) {
     hosts[k] = lab().AddHost(absl::StrCat("h", k + 1));
     agents.push_back(StartUnit(unit, hosts[k], k));

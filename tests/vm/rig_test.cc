@@ -1,8 +1,8 @@
-// The kernel module simib carries strangers' programs as InfiniBand hardware does: OpenSM, infiniband-diags, libibverbs'
-// examples and the kernel's IPoIB. Nothing of eoib runs here. It runs in a virtual machine (boot.sh).
+// Tests of the kernel module simib with third-party programs: OpenSM, infiniband-diags, libibverbs' examples and the kernel's
+// IPoIB work on it as on InfiniBand hardware. No code of eoib runs here. Runs in a virtual machine (boot.sh).
 //
-// All tests share one subnet and four hosts, each with the IPoIB interface of one adapter. Each leaves them as it found them;
-// the last one takes the module away.
+// All tests share one subnet and four hosts, each with the IPoIB interface of one adapter. Each test leaves them as it found
+// them; the last one unloads the module.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -67,7 +67,7 @@ class World : public ::testing::Environment {
     lab_.reset();
   }
 
-  // Gives host K its interface, from where the kernel has made it.
+  // Moves the kernel's interface of adapter K to host K.
   void PlugIpoib(int k) {
     SpawnOptions move;
     move.argv = {"ip",    "link",
@@ -104,7 +104,7 @@ World* const world = static_cast<World*>(::testing::AddGlobalTestEnvironment(new
 IbSubnet& Subnet() { return world->subnet(); }
 Host* H(int k) { return world->host(k); }
 
-// The output of a program that must succeed; all diagnostics see all adapters from any host.
+// The output of a program that must succeed. The diagnostics see all adapters from any host.
 std::string Output(const Argv& argv) { return H(0)->MustRun(argv); }
 
 std::string LidText(int adapter) { return absl::StrCat(IbSubnet::Lid(adapter)); }
@@ -119,7 +119,7 @@ bool Pings(int from, const std::string& to, const std::vector<std::string>& more
   return H(from)->Run(argv).ok();
 }
 
-// The first ping has to wait for joins and paths.
+// Retries, since the first ping has to wait for joins and paths.
 bool EventuallyPings(int from, const std::string& to, const std::vector<std::string>& more = {}) {
   return EventuallyTrue(kPatience, [&] { return Pings(from, to, more); });
 }
@@ -136,7 +136,7 @@ TEST(Rig, DiagnosticsAgreeWithSysfs) {
                       HasSubstr("SM lid: " + LidText(0) + "\n"), HasSubstr("Port GUID: " + guid), HasSubstr("Rate: 40")));
     EXPECT_THAT(nodes, ContainsRegex(absl::StrCat("lid\\.+", lid, "\n([^\n]+\n)+[^\n]*port_guid\\.+", guid)));
     EXPECT_THAT(topology, HasSubstr(absl::StrCat("(", guid.substr(3), ") \t\t# \"simib", k, "\" lid ", lid, " 4xQDR")));
-    // By LID, and from there by directed route.
+    // By LID, and then by directed route.
     EXPECT_THAT(Output({"smpquery", "portinfo", lid}), ContainsRegex("\nLid:\\.+" + lid + "\n"));
     EXPECT_THAT(Output({"smpquery", "nodeinfo", lid}), HasSubstr(guid));
   }
@@ -162,7 +162,7 @@ TEST(Rig, VerbsDescribeThePort) {
                     HasSubstr("GID[  0]:\t\tfe80:0000:0000:0000:0253:494d:4942:0101")));
 }
 
-// A socket listens on that TCP port of the host, IPv4 or IPv6.
+// Whether a socket listens on that TCP port of the host, IPv4 or IPv6.
 bool Listens(Host* host, int port) {
   const std::string sockets = host->MustRun({"cat", "/proc/net/tcp", "/proc/net/tcp6"});
   for (absl::string_view line : absl::StrSplit(sockets, '\n')) {
@@ -173,7 +173,7 @@ bool Listens(Host* host, int port) {
   return false;
 }
 
-// Each message is answered, at both ends.
+// Expects that ibv_ud_pingpong succeeds at both ends.
 void ExpectUdPingPong(const std::vector<std::string>& options) {
   constexpr int kPort = 18515;
   auto argv = [&](int adapter) {
@@ -208,7 +208,7 @@ TEST(Rig, IpoibCarriesTheWholeMtu) {
   EXPECT_FALSE(Pings(1, "10.0.0.3", {"-M", "do", "-s", absl::StrCat(4092 - 27)}));
 }
 
-// The group is joined by h2 alone.
+// Only h2 joins the group.
 TEST(Rig, IpoibMulticast) {
   constexpr uint16_t kPort = 5000;
   const std::string group = "239.1.2.3";
@@ -225,7 +225,7 @@ TEST(Rig, IpoibMulticast) {
   UniqueFd sender = UdpSocket(H(1), "10.0.0.2", 0);
   const Bytes payload = {'h', 'e', 'l', 'l', 'o'};
   absl::optional<Bytes> received;
-  // Until the switch's table has the group.
+  // Retry until the switch's multicast table has the group.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     SendUdp(sender.get(), group, kPort, payload);
     received = ReceiveUdp(receiver.get(), absl::Milliseconds(100));
@@ -237,7 +237,7 @@ TEST(Rig, IpoibMulticast) {
   H(1)->MustIp("route del 239.0.0.0/8 dev ib1");
 }
 
-// An IPoIB interface of a partition, for as long as it lives, with the address 10.0.1.K+1.
+// An IPoIB child interface in a partition, with the address 10.0.1.K+1. Deleted by the destructor.
 class Child {
  public:
   Child(int k, uint16_t pkey) : host_(H(k)), name_(absl::StrFormat("ib%d.%04x", k, pkey)) {
@@ -284,7 +284,7 @@ TEST(Rig, IpoibTcp) {
   EXPECT_EQ(TcpTransfer(client.get(), server.get(), 2 << 20), "");
 }
 
-// Retransmission has to mend what the knob loses.
+// TCP must retransmit what the `drop` knob loses.
 TEST(Rig, IpoibTcpOverALossyCable) {
   UniqueFd listener = TcpListener(H(2), "10.0.0.3", 5002);
   UniqueFd client = TcpConnect(H(1), "10.0.0.3", 5002);
@@ -309,7 +309,7 @@ TEST(Rig, ACableThatIsPulledAndPutBack) {
   EXPECT_EQ(IbSubnet::Port(1, "phys_state"), "2: Polling");
   EXPECT_FALSE(Pings(1, "10.0.0.3"));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "IBV_EVENT_PORT_ERR"); })) << watch->Log();
-  // The subnet manager has noticed by the switch's trap.
+  // The subnet manager learns of it from the switch's trap.
   EXPECT_TRUE(EventuallyTrue(kPatience, [] { return !absl::StrContains(Output({"saquery", "NodeRecord"}), GuidText(1)); }));
 
   Subnet().SetCable(1, true);
@@ -348,7 +348,7 @@ TEST(Rig, AnotherSubnetManagerTakesOver) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [] { return IbSubnet::SmLid(2) == IbSubnet::Lid(0); }));
 }
 
-// The module goes with interfaces up, traffic on them, and programs that have the device open; and comes back.
+// Unloads the module while interfaces are up and carry traffic and programs have the device open; then loads it again.
 TEST(Rig, TheModuleGoesAndComesBack) {
   const uint16_t lid = IbSubnet::Lid(1);
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
@@ -358,7 +358,7 @@ TEST(Rig, TheModuleGoesAndComesBack) {
   std::unique_ptr<Process> peer =
       H(0)->Start({"ibv_ud_pingpong", "-e", "-n", "100000000", "-d", "simib2", "-p", "18516", "127.0.0.1"});
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "simib1"); })) << watch->Log();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [] { return !Listens(H(0), 18516); }));  // they have met
+  ASSERT_TRUE(EventuallyTrue(kPatience, [] { return !Listens(H(0), 18516); }));  // the two have connected
 
   Subnet().Unload();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "IBV_EVENT_DEVICE_FATAL"); }))

@@ -40,8 +40,8 @@ uint32_t Crc32(const Bytes& bytes) {
   return ~crc;
 }
 
-// The invariant CRC (annex A17.3.3): over eight bytes in the LRH's place, the IPv6, UDP and InfiniBand headers with all ones in
-// the fields that change on the way, and the payload.
+// The invariant CRC (annex A17.3.3). It covers eight bytes in place of the LRH, the IPv6, UDP and InfiniBand headers with all
+// ones in the variable fields, and the payload.
 uint32_t InvariantCrc(const RoceDatagram& datagram, uint16_t source_port) {
   const Bytes headers = Headers(datagram);
   const size_t udp_length = 8 + headers.size() + datagram.payload.size() + 4;

@@ -1,5 +1,5 @@
-// A RoCE v2 datagram as any host of the Ethernet can make one: from a UDP socket, byte by byte, and apart from the switch's own
-// codecs. What an HCA would never send can be sent so.
+// Forges a RoCE v2 datagram, as any host on the Ethernet can: through a UDP socket, byte by byte, without the switch's own
+// codecs. So tests can send what an HCA would never send.
 #ifndef EOIB_TESTS_VM_ROCE_DATAGRAM_H_
 #define EOIB_TESTS_VM_ROCE_DATAGRAM_H_
 
@@ -19,7 +19,7 @@ struct RoceDatagram {
   Bytes payload;  // a multiple of 4 bytes
 };
 
-// Sends it out of the network device `netdev`. Aborts the test if that cannot be done.
+// Sends it through the network device `netdev`. Ends the test program on failure.
 void SendRoce(const std::string& netdev, const RoceDatagram& datagram);
 
 }  // namespace eoib::lab

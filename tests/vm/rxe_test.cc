@@ -1,5 +1,5 @@
-// The agent on RoCE, without any software of ours below it: libibverbs on the kernel's rdma_rxe, over a cable of two network
-// devices. Runs inside a virtual machine (boot.sh), which it has to itself.
+// The agent on RoCE with stock software below it: libibverbs on the kernel's rdma_rxe, over a veth pair. Runs inside a virtual
+// machine (boot.sh) of its own.
 //
 //      host h1: p1           the machine: eoibd-verbs  eoibd-verbs          host h2: p2
 //               |                         |    |       |    |                       |
@@ -7,7 +7,7 @@
 //                                              |       |
 //                                              va --- vb      veth pair, MTU 4200: InfiniBand MTU 4096
 //
-// rdma_rxe sends from the first network namespace only, so the agents run there, and their interfaces are moved to the hosts.
+// rdma_rxe works in the initial network namespace only, so the agents run there; the test moves their interfaces to the hosts.
 #include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -36,10 +36,10 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// What it may take after a port went down and up. It takes a second; the machine is an emulation, and may have to share its.
+// The limit for the recovery after a port went down and up. It usually takes a second, but the machine is emulated.
 constexpr absl::Duration kHealsWithin = absl::Seconds(10);
 
-// Of a payload that fits into one packet on the cable, and into no buffer.
+// A payload length that fits into one Ethernet packet, but not into the agent's buffers.
 constexpr size_t kTooLong = 4120;
 
 RunResult OnMachine(const std::string& command, absl::Duration limit = absl::Seconds(60)) {
@@ -51,19 +51,19 @@ void MustOnMachine(const std::string& command) {
   if (!result.ok()) Die(command + ": " + result.ToString());
 }
 
-// The two RoCE ports. A host's agent has the port of its number: h1 has rxva/1, h2 rxvb/1.
+// The two RoCE ports: host h1's agent uses rxva/1, h2's rxvb/1.
 class RxePorts final : public Fabric {
  public:
   RxePorts() {
     MustOnMachine("ip link add va mtu 4200 type veth peer name vb mtu 4200");
     for (const char* netdev : {"va", "vb"}) {
-      // Duplicate addresses are not looked for, which would take a second each time.
+      // No duplicate address detection, which takes a second each time.
       WriteFile(absl::StrCat("/proc/sys/net/ipv6/conf/", netdev, "/accept_dad"), "0");
       MustOnMachine(absl::StrCat("ip link set ", netdev, " up"));
       MustOnMachine(absl::StrCat("rdma link add rx", netdev, " type rxe netdev ", netdev));
     }
   }
-  ~RxePorts() override { OnMachine("ip link delete va"); }  // takes vb and the ports along
+  ~RxePorts() override { OnMachine("ip link delete va"); }  // also deletes vb and the ports
 
   Argv DaemonCommand(const std::string&, const std::string& host) override {
     return {"nsenter", "--net=/proc/1/ns/net", Binary("eoibd-verbs"), "--hca=verbs:" + PortOf(host)};
@@ -71,8 +71,8 @@ class RxePorts final : public Fabric {
   static std::string PortOf(const std::string& host) { return host == "h1" ? "rxva/1" : "rxvb/1"; }
 };
 
-// Two hosts and their agents, for all tests: in an emulation it takes seconds to start them. Host hN has the ports pN in the
-// VES red, qN in blue and rN in green, whose Q_Keys differ between the hosts, and 10.0.0.N and fd00::N on pN.
+// Two hosts and their agents, shared by all tests, because they take seconds to start in an emulation. Host hN has pN in the
+// VES red, qN in blue, and rN in green, whose Q_Key differs between the hosts. pN has 10.0.0.N and fd00::N.
 struct World {
   World() {
     for (size_t number : {1, 2}) {
@@ -94,7 +94,7 @@ struct World {
     EXPECT_THAT(ReadFile("/proc/net/igmp6"), Not(HasSubstr("ff12e01b"))) << "a group was not left";
   }
 
-  // Gives the interfaces of an agent that was launched to its host.
+  // Moves the interfaces of a started agent to its host.
   void Settle(size_t number) {
     Agent* agent = agents[number - 1].get();
     for (const VPortSpec& vport : agent->spec().vports) {
@@ -117,7 +117,7 @@ class RxeTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { world = std::make_unique<World>(); }
   static void TearDownTestSuite() { world.reset(); }
-  // What the agents and the kernel counted, if a test has failed.
+  // If the test has failed, prints the counters of the agents and of the kernel.
   void TearDown() override {
     if (!HasFailure()) return;
     for (const std::unique_ptr<Agent>& agent : world->agents) {
@@ -133,8 +133,8 @@ class RxeTest : public testing::Test {
 
   static Agent& agent(size_t number) { return *world->agents[number - 1]; }
   static Host* host(size_t number) { return agent(number).host(); }
-  // Three answers. ping counts as lost what takes twice as long as what came before, which is nothing unusual in an emulation;
-  // with a deadline it goes on until it has them.
+  // Pings until three answers have come. Without a deadline ping would count an answer as lost that takes twice as long as the
+  // ones before, which happens in an emulation.
   static RunResult Ping(size_t from, const std::string& to, const Argv& more = {}) {
     Argv argv = {"ping", "-n", "-q", "-c", "3", "-i", "0.05", "-w", "20", to};
     argv.insert(argv.end(), more.begin(), more.end());
@@ -144,14 +144,14 @@ class RxeTest : public testing::Test {
     const RunResult ping = Ping(from, to, more);
     EXPECT_TRUE(ping.ok()) << "ping from h" << from << " to " << to << ": " << ping.ToString();
   }
-  // What `eoibctl show` has behind the first `key`: "QPN " is red's, "GID 0 " the port's.
+  // The value after the first `key` in `eoibctl show`: "QPN " for red's, "GID 0 " for the port's.
   static std::string Shown(size_t number, const std::string& key) {
     const std::string show = agent(number).MustCtl({"show"});
     const size_t at = show.find(key);
     if (at == std::string::npos) Die(absl::StrCat("`show` has no ", key, ": ", show));
     return show.substr(at + key.size(), show.find(',', at) - at - key.size());
   }
-  // From an adversary on h1's side to red's queue pair of h2.
+  // A datagram from an attacker on h1's side to h2's queue pair of red.
   static RoceDatagram DatagramToTwo(size_t payload) {
     RoceDatagram datagram;
     datagram.source = Gid::Parse(Shown(1, "GID 0 ")).value();
@@ -173,7 +173,7 @@ std::unique_ptr<World> RxeTest::world;
 const MacAddr kOne = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 const MacAddr kTwo = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 
-// The first ping asks by ARP, which floods, and its answer waits until the kernel has found the other port.
+// The first ping's ARP request floods; the reply waits until the kernel has resolved the other port's neighbour entry.
 TEST_F(RxeTest, HostsReachEachOther) {
   ExpectPing(1, Address(2));
   ExpectPing(2, Address6(1));
@@ -212,7 +212,7 @@ TEST_F(RxeTest, UnknownUnicastFloodsAndKnownGoesToItsAgentAlone) {
   EXPECT_EQ(agent(1).Stat("flooded_unknown"), flooded + 1) << "what is known is not flooded";
 }
 
-// With its header it fills the port's MTU; of one byte more rdma_rxe would lose without a word. The tag, of priority 1, is on
+// With its header the frame fills the port's MTU; rdma_rxe silently drops a longer one. The tag, with priority 1, exists on
 // the fabric only.
 TEST_F(RxeTest, TheLargestFrameArrives) {
   PacketSocket one(host(1), "p1"), two(host(2), "p2");
@@ -251,7 +251,7 @@ TEST_F(RxeTest, APortThatGoesDownAndUpIsBackWithinSeconds) {
   EXPECT_LE(absl::Now() - up, kHealsWithin);
 }
 
-// Their flood groups have the same low 32 bits, so the same multicast MAC, and their agents the same GIDs.
+// The VESes' flood groups share the low 32 bits, so the multicast MAC; and their agents have the same GIDs.
 TEST_F(RxeTest, VesesHearNothingOfEachOther) {
   PacketSocket red1(host(1), "p1"), red2(host(2), "p2"), blue1(host(1), "q1"), blue2(host(2), "q2");
   red1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
@@ -266,7 +266,8 @@ TEST_F(RxeTest, VesesHearNothingOfEachOther) {
   EXPECT_EQ(blue1.Count(Marked(1)) + blue2.Count(Marked(1)) + blue1.Count(Marked(3)) + blue2.Count(Marked(3)), 0u);
 }
 
-// Whoever attaches to a VES's group without its Q_Key neither hears it nor is heard, though rdma_rxe checks no P_Key.
+// A queue pair in a VES's group with another Q_Key neither receives its frames nor reaches it, although rdma_rxe checks no
+// P_Key.
 TEST_F(RxeTest, AWrongQKeyReceivesNothing) {
   PacketSocket red1(host(1), "p1"), red2(host(2), "p2"), green1(host(1), "r1"), green2(host(2), "r2");
   green1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
@@ -283,14 +284,14 @@ TEST_F(RxeTest, AWrongQKeyReceivesNothing) {
   }
 }
 
-// Killed, it comes back with another queue pair at the same GID.
+// A restarted agent has another queue pair at the same GID.
 TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
   ExpectPing(1, Address(2));
   if (HasFailure()) return;
   const std::string mac = host(2)->Mac("p2");
   agent(2).Kill(SIGKILL);
   for (const char* left : {"p2", "q2", "r2"}) {
-    host(2)->MustIp(absl::StrCat("link delete ", left));  // its successor does not find them in another namespace
+    host(2)->MustIp(absl::StrCat("link delete ", left));  // the restarted agent does not find interfaces in another namespace
   }
   agent(2).Launch();
   world->Settle(2);
@@ -299,8 +300,8 @@ TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
   EXPECT_TRUE(agent(1).Knows(mac, "GID fe80"));
 }
 
-// Longer than any HCA sends it, and than the buffers are: rdma_rxe puts the queue pair into the error state for that, and
-// raises no event.
+// A datagram longer than any HCA sends, and than the receive buffers: rdma_rxe puts the queue pair into the error state,
+// without an event.
 TEST_F(RxeTest, AQueuePairThatADatagramHasKilledIsMadeAnew) {
   ExpectPing(1, Address(2));
   const uint64_t dropped = agent(2).Drop("not_eoib");

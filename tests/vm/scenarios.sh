@@ -3,8 +3,8 @@
 #
 #   tests/vm/scenarios.sh PROGRAM[:FILTER]...
 #
-# PROGRAM is one of theirs, FILTER what GoogleTest is to run of it. One after the other, so that the machine boots once. Exits with 1
-# if one fails, when all have run.
+# PROGRAM is a test program of tests/netns, FILTER a GoogleTest filter. Runs all of them in one machine, one after the other.
+# Exits with 1 if one has failed.
 export EOIB_LAB_FABRIC=infiniband
 failed=()
 for scenario in "$@"; do
@@ -14,7 +14,7 @@ for scenario in "$@"; do
   echo "==== $(basename "$program") $filter"
   "$program" --gtest_filter="${filter:-*}" && continue
   failed+=("$(basename "$program")")
-  # If it was aborted: for the next one.
+  # An aborted program leaves the module loaded; unload it for the next one.
   rmmod simib 2>/dev/null
 done
 if [ "${#failed[@]}" = 0 ]; then exit 0; fi

@@ -1,4 +1,4 @@
-// The subnet administrator's groups and the subnet manager: agents join, are refused, and outlive it.
+// Agents under OpenSM: joins and refused joins, and what happens when the subnet manager is killed or replaced.
 #include <signal.h>
 
 #include <functional>
@@ -22,10 +22,10 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// OpenSM tells of a group by "MGID....................ff12:e01b:8001:...", leading zeros left out.
+// As OpenSM prints it: "MGID....................ff12:e01b:8001:...", without leading zeros.
 constexpr char kFloodMgid[] = "ff12:e01b:8001:ffff:ffff:ffff::";
 
-// Runs the client until what `ask` asks is answered, which must go well.
+// Runs the client until the request that `ask` makes is answered, and expects success.
 void Await(SaClient* sa, const std::function<void(SaClient::GroupCallback)>& ask) {
   absl::optional<absl::Status> answer;
   ask([&answer](const absl::StatusOr<McMemberRecord>& record) { answer = record.status(); });
@@ -54,7 +54,7 @@ TEST_F(SubnetManagerTest, TheFloodGroupIsOneOfOpenSmsWithItsMembers) {
   ExpectFloodsReach(1, 2);
 }
 
-// Somebody has made a group of that MGID in another partition: OpenSM lets none of ours into it.
+// A group with this MGID exists in another partition, so OpenSM refuses our joins.
 TEST_F(SubnetManagerTest, AJoinThatIsRefusedIsToldAndTriedAgain) {
   StartFabric({{0x8001}, {0x8002, {"h1"}}});
   auto hca = OpenVerbsHca("simib0/1");
@@ -95,7 +95,7 @@ TEST_F(SubnetManagerTest, ASubnetManagerThatIsKilledAndRestartedCostsNothing) {
   subnet().StartSm(kH1);
   subnet().Wait();
   for (int number : {1, 2, 3}) ExpectShows(number, "notices of the subnet: subscribed");
-  // It has forgotten the groups; the agents have told it.
+  // It had lost the groups; the agents have joined again.
   ExpectMembers({1, 2, 3});
   ExpectNothingLost();
   ExpectFloodsReach(3, 1);
@@ -116,7 +116,7 @@ TEST_F(SubnetManagerTest, AnotherSubnetManagerTakesOverWithoutLoss) {
   ExpectMembers({1, 2, 3});
   ExpectNothingLost();
   ExpectFloodsReach(3, 1);
-  // Who comes now asks the new one.
+  // A new agent uses the new subnet manager.
   Agent& fourth = AddAgent("h5");
   fourth.host()->AddAddress("v1", Address(5) + "/24");
   ExpectPing(fourth.host(), Address(1));
@@ -126,13 +126,13 @@ TEST_F(SubnetManagerTest, AnotherSubnetManagerTakesOverWithoutLoss) {
   subnet().Wait();
 }
 
-// What is known needs no subnet manager, for as long as it lasts, and neither do two who meet.
+// Known peers need no subnet manager, and neither do two new peers.
 TEST_F(SubnetManagerTest, AMinuteWithoutASubnetManagerLosesNoKnownUnicastAndNewPeersMeet) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   subnet().KillSm(kH1, SIGKILL);
   SteadyPing ping(hosts[0]->host(), Address(2), "0.1");
-  // h3 has not spoken to either.
+  // h3 has not communicated with either of them.
   ExpectPing(hosts[2]->host(), Address(1));
   ExpectPing(hosts[1]->host(), Address(3));
   EXPECT_TRUE(EventuallyTrue(absl::Seconds(120), [&] { return ping.LastAnswered() >= 600; }));

@@ -1,5 +1,5 @@
-// The kernel module simib keeps to what IBA says of UD queue pairs, seen through libibverbs. A part of vm_rig_tests, whose
-// subnet it uses.
+// Tests through libibverbs that the kernel module simib implements UD queue pairs as IBA specifies. A part of vm_rig_tests,
+// and uses its subnet.
 #include <infiniband/verbs.h>
 #include <poll.h>
 
@@ -20,7 +20,7 @@ namespace eoib::lab {
 namespace {
 
 constexpr uint32_t kQKey = 0x11111111;
-constexpr uint32_t kOwnQKey = 0x80000000;  // high-order bit: the sender's own counts (IBA 10.2.5)
+constexpr uint32_t kOwnQKey = 0x80000000;  // high-order bit: use the sender QP's own Q_Key (IBA 10.2.5)
 constexpr int kGrh = 40;
 constexpr int kSlot = 8192;
 constexpr int kSlots = 16;
@@ -85,7 +85,7 @@ class Endpoint {
     return gid;
   }
 
-  // `slot` is the receive's place in memory and its wr_id.
+  // `slot` is the buffer's place in memory, and the wr_id.
   void PostReceive(int slot, uint32_t length = kSlot) {
     ibv_sge element = {Address(slot), length, mr_->lkey};
     ibv_recv_wr request{};
@@ -103,7 +103,7 @@ class Endpoint {
     int flags = IBV_SEND_SIGNALED;
     uint32_t lkey = 0;  // 0: the right one
   };
-  // The completion of sending `payload` there. The address handle goes while the request may be in flight.
+  // Sends `payload` and returns the completion. Destroys the address handle while the request may be in flight.
   ibv_wc Send(Endpoint& to, const std::string& payload, const Options& options) {
     ibv_ah_attr handle{};
     handle.dlid = IbSubnet::Lid(to.adapter_);
@@ -136,7 +136,7 @@ class Endpoint {
     return *completion;
   }
 
-  // The next completion of that kind; those of the other stay for later. A datagram is received before its send completes.
+  // The next completion of that kind; keeps the others for later. A datagram is received before its send completes.
   absl::optional<ibv_wc> Poll(ibv_wc_opcode opcode) {
     ibv_wc polled;
     while (ibv_poll_cq(cq_, 1, &polled) > 0) completions_.push_back(polled);
@@ -343,7 +343,7 @@ TEST(Verbs, SolicitedEvents) {
   EXPECT_FALSE(b.HasEvent());
 }
 
-// The MLID of IPoIB's broadcast group, which every port is in (RFC 4391 §4).
+// The MLID of IPoIB's broadcast group, which every port has joined (RFC 4391 §4).
 uint16_t BroadcastMlid() {
   SpawnOptions options;
   options.argv = {"saquery", "MCMemberRecord", "--mgid", "ff12:401b:ffff::ffff:ffff"};
@@ -358,7 +358,7 @@ uint16_t BroadcastMlid() {
   return static_cast<uint16_t>(mlid);
 }
 
-// IBA 10.5.2: attached queue pairs of all ports hear it, also those of the sender's adapter and the sender itself.
+// IBA 10.5.2: all attached queue pairs receive a multicast, also on the sender's adapter, including the sender itself.
 TEST(Verbs, MulticastReachesAttachedQueuePairs) {
   Endpoint a(1), neighbour(1), b(2), c(3), deaf(2);
   ibv_ah_attr group{};

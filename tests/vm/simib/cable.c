@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cables: when a link comes up, when it goes, and who is told of it.
+ * Cables: link up, link down, and the events and traps for both.
  */
 #include "simib.h"
 
@@ -15,7 +15,7 @@ static void simib_link_up(struct simib_adapter *adapter)
 	WRITE_ONCE(adapter->port.peer->state, IB_PORT_INIT);
 }
 
-/* LIDs, P_Keys and the rest stay, as in hardware. */
+/* LIDs, P_Keys and other settings stay, as in hardware. */
 static void simib_link_down(struct simib_adapter *adapter)
 {
 	WRITE_ONCE(adapter->port.state, IB_PORT_DOWN);
@@ -25,7 +25,7 @@ static void simib_link_down(struct simib_adapter *adapter)
 	simib_dispatch(adapter, IB_EVENT_PORT_ERR);
 }
 
-/* Brings both ends to where the cable, and what the subnet manager wants of either end, have them. */
+/* Updates the state of both ends from the cable and from the port states that the subnet manager has set. */
 void simib_cable_update(struct simib_adapter *adapter)
 {
 	struct simib_port *port = &adapter->port;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Completion queues. User space polls by system call too, so a queue is a ring in the kernel's memory and nothing else.
+ * Completion queues. User space also polls by system call, so a queue is only a ring in kernel memory.
  */
 #include <linux/mm.h>
 
 #include "simib.h"
 
-/* A queue as long as asked for: what the size reads is what the user may fill. */
+/* The queue has exactly the requested length, because the user may fill as many entries as the size says. */
 int simib_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
 {
 	struct simib_cq *cq = to_cq(ibcq);
@@ -79,7 +79,7 @@ int simib_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 	return polled;
 }
 
-/* IBA 11.4.2.2: an outstanding request for the next completion is not narrowed to solicited ones. */
+/* IBA 11.4.2.2: a pending request for any completion is not replaced by one for solicited completions. */
 int simib_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct simib_cq *cq = to_cq(ibcq);
@@ -94,7 +94,7 @@ int simib_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	return missed;
 }
 
-/* IBA 11.6.3.1: the queue is of no more use, and those who use it are told once. */
+/* IBA 11.6.3.1: the queue is unusable after an overrun. Raises the event once. */
 static void simib_cq_overrun(struct simib_cq *cq)
 {
 	struct ib_event event = {
@@ -108,7 +108,7 @@ static void simib_cq_overrun(struct simib_cq *cq)
 }
 
 /*
- * True if the caller has to call simib_cq_notify(), which it does as soon as it holds no lock. An error counts as solicited, IBA
+ * Returns true if the caller must call simib_cq_notify() when it holds no lock any more. An error counts as solicited, IBA
  * 11.4.2.2.
  */
 bool simib_cq_push(struct simib_cq *cq, const struct ib_wc *wc, bool solicited)
@@ -139,7 +139,7 @@ void simib_cq_notify(struct simib_cq *cq)
 	cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 }
 
-/* Takes out what a queue pair has left, before it goes: a completion points to its queue pair. */
+/* Removes the completions of a queue pair before it is destroyed, because they point to it. */
 void simib_cq_forget(struct simib_cq *cq, struct ib_qp *qp)
 {
 	unsigned long flags;

@@ -2,9 +2,9 @@
 /*
  * Knobs, /sys/kernel/debug/simib/simibN/:
  *
- *   cable	1 in, 0 out; a write takes it out or puts it in
- *   drop	one in so many datagrams of this adapter is lost, 0 none; SMPs never
- *   drops	"reason count" of the datagrams that were dropped, at this adapter or at the switch on the way to or from it
+ *   cable	1 plugged, 0 unplugged; write to change it
+ *   drop	N drops one in N datagrams that this adapter sends, but no SMPs; 0 drops none
+ *   drops	"reason count" lines: datagrams dropped at this adapter, or at the switch on the way to or from it
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -65,7 +65,7 @@ void simib_debugfs_add(struct simib_adapter *adapter)
 	debugfs_create_file("drops", 0400, adapter->debugfs, adapter, &simib_drops_fops);
 }
 
-/* Waits for who has a file open in the middle of a read or write. */
+/* Waits for reads and writes in progress. */
 void simib_debugfs_exit(void)
 {
 	debugfs_remove(simib_debugfs);

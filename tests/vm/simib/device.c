@@ -2,8 +2,8 @@
 /*
  * The channel adapter as the RDMA core sees it: capabilities, its port, its table of operations.
  *
- * User space: libibverbs takes the provider of RDMA_DRIVER_QIB, libipathverbs, which with ABI 1 makes every verb a system call. So
- * no queue is shared with a user, and no memory mapped.
+ * In user space libibverbs selects the provider for RDMA_DRIVER_QIB, libipathverbs. With ABI 1 that makes every verb a system
+ * call, so no queue is shared with user space, and no memory mapped.
  */
 #include <linux/module.h>
 #include <rdma/uverbs_ioctl.h>
@@ -105,7 +105,7 @@ static int simib_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index, u1
 	return 0;
 }
 
-/* IBA 14.3.8: the subnet manager hears of changes by trap 144. */
+/* IBA 14.3.8: trap 144 reports the change to the subnet manager. */
 static int simib_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify)
 {
 	unsigned long flags;
@@ -154,14 +154,14 @@ static void simib_dealloc_ucontext(struct ib_ucontext *context)
 }
 
 /*
- * The core takes all of a user's objects away by itself, and tells him with IB_EVENT_DEVICE_FATAL. There is nothing mapped to be
- * unmapped. That this operation exists is what lets the module go while users have the device open.
+ * Nothing to do: the core destroys the user's objects and raises IB_EVENT_DEVICE_FATAL, and no memory is mapped. The core
+ * requires this operation to unload a module while users have the device open.
  */
 static void simib_disassociate_ucontext(struct ib_ucontext *context)
 {
 }
 
-/* libipathverbs' table of operations has shared receive queues; IBA 10.2.9 makes them optional. */
+/* Optional in IBA 10.2.9, but libipathverbs' table of operations includes shared receive queues. */
 static int simib_create_srq(struct ib_srq *srq, struct ib_srq_init_attr *init, struct ib_udata *udata)
 {
 	return -EOPNOTSUPP;
@@ -255,7 +255,7 @@ static const struct ib_device_ops simib_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, simib_ucontext, ibucontext),
 };
 
-/* Verbs that user space makes by system call, over and above what the core allows every device. */
+/* Verbs that user space may call, in addition to those that the core allows for every device. */
 static const u64 simib_user_verbs = BIT_ULL(IB_USER_VERBS_CMD_POLL_CQ) | BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ) |
 				    BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) | BIT_ULL(IB_USER_VERBS_CMD_POST_RECV);
 
@@ -274,7 +274,7 @@ static void simib_init_ibdev(struct simib_adapter *adapter)
 	snprintf(ibdev->node_desc, sizeof(ibdev->node_desc), "simib%d", adapter->index);
 }
 
-/* NULL if there is no memory. */
+/* Returns NULL if out of memory. */
 struct simib_adapter *simib_create_adapter(int index)
 {
 	struct simib_adapter *adapter = ib_alloc_device(simib_adapter, ibdev);
@@ -307,7 +307,7 @@ int simib_register_adapter(struct simib_adapter *adapter)
 	return ib_register_device(&adapter->ibdev, "simib%d", NULL);
 }
 
-/* No longer registered, and nobody delivers to it any more. */
+/* The adapter is unregistered, and no sender delivers to it any more. */
 void simib_destroy_adapter(struct simib_adapter *adapter)
 {
 	if (adapter->workqueue)
@@ -318,7 +318,7 @@ void simib_destroy_adapter(struct simib_adapter *adapter)
 	ib_dealloc_device(&adapter->ibdev);
 }
 
-/* Any context: the core calls its clients later, from a workqueue of its own. */
+/* Any context: the core calls its clients later, from its own workqueue. */
 void simib_dispatch(struct simib_adapter *adapter, enum ib_event_type type)
 {
 	struct ib_event event = {

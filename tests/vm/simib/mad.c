@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Management datagrams that reach an adapter: to its agents, or through to whoever listens above the MAD layer.
+ * Management datagrams at an adapter: its own agents answer some; the MAD layer passes the others to its users.
  */
 #include "simib.h"
 
-/* Makes an answer of a request, IBA 13.4.6 and 14.2.1.2. */
+/* Turns a request into its answer, IBA 13.4.6 and 14.2.1.2. */
 void simib_answer(struct ib_smp *smp, u16 status)
 {
 	smp->method = IB_MGMT_METHOD_GET_RESP;
@@ -18,7 +18,7 @@ static bool simib_is_request(u8 method)
 	return method == IB_MGMT_METHOD_GET || method == IB_MGMT_METHOD_SET;
 }
 
-/* Subnet management: SMInfo is the subnet manager's, if there is one on this port. */
+/* Subnet management, except SMInfo, which is for the subnet manager on this port, if there is one. */
 static int simib_process_smp(struct simib_adapter *adapter, const struct ib_smp *in, struct ib_smp *out)
 {
 	unsigned long flags;

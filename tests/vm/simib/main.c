@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module: its parameters, and the fabric's birth and end.
+ * The module: parameters, and creation and destruction of the fabric.
  */
 #include <linux/device.h>
 #include <linux/module.h>
@@ -32,7 +32,7 @@ __be64 simib_node_guid(int node)
 	return simib_guid(node, 0);
 }
 
-/* IBA 14.2.5.3: all ports of a switch have its port 0's GUID. */
+/* IBA 14.2.5.3: all ports of a switch have the GUID of its port 0. */
 __be64 simib_port_guid(int node)
 {
 	return simib_guid(node, node == SIMIB_SWITCH_NODE ? 0 : 1);
@@ -46,9 +46,9 @@ static void simib_remove_all(void)
 	simib_debugfs_exit();
 	simib_trap_stop(&fabric->sw.trap);
 	/*
-	 * A sender delivers to all adapters. So all lose their users before the first of them goes: without queue pairs nobody sends,
-	 * and a packet that is still on its way finds no receiver. The first is the last, since users of the others leave their
-	 * groups now, and who would answer them is mostly a subnet manager there.
+	 * A sender delivers to all adapters, so unregister all of them before freeing the first: without queue pairs there is no sender,
+	 * and a packet under way finds no receiver. Unregister adapter 0 last: users of the others leave their groups now, and the
+	 * subnet manager that answers them is usually there.
 	 */
 	for (i = fabric->adapter_count - 1; i >= 0; i--)
 		ib_unregister_device(&fabric->adapters[i]->ibdev);
@@ -56,7 +56,7 @@ static void simib_remove_all(void)
 		simib_trap_stop(&fabric->adapters[i]->trap);
 		drain_workqueue(fabric->adapters[i]->workqueue);
 	}
-	/* A cable that was moved while the users went may have raised it again. */
+	/* A cable that was moved during the unregistration may have raised the trap again. */
 	simib_trap_stop(&fabric->sw.trap);
 }
 
@@ -72,7 +72,7 @@ static void simib_free_all(void)
 	simib_fabric = NULL;
 }
 
-/* All adapters are made, and their cables plugged in, before the first is shown to anybody. */
+/* Creates all adapters and plugs in their cables before it registers the first. */
 static int simib_create_all(int count)
 {
 	struct simib_adapter *adapter;

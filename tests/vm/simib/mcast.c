@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Multicast attachments: which queue pairs of an adapter hear which group, IBA 10.5.2.
+ * Multicast attachments: which queue pairs of an adapter receive which group, IBA 10.5.2.
  */
 #include <linux/jhash.h>
 #include <linux/rculist.h>
@@ -26,7 +26,7 @@ static bool simib_is_group(const struct simib_attachment *attachment, const unio
 	return attachment->mlid == mlid && !memcmp(&attachment->mgid, mgid, sizeof(*mgid));
 }
 
-/* Needs mcast_lock. */
+/* Requires mcast_lock. */
 static struct simib_attachment *simib_find_attachment(struct simib_adapter *adapter, struct simib_qp *qp,
 						      const union ib_gid *mgid, u16 mlid)
 {
@@ -62,7 +62,7 @@ static void simib_remove_attachment(struct simib_adapter *adapter, struct simib_
 	kfree_rcu(attachment, rcu);
 }
 
-/* A second attachment of the same kind changes nothing. */
+/* A second, equal attachment changes nothing. */
 int simib_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {
 	struct simib_adapter *adapter = to_adapter(ibqp->device);
@@ -91,7 +91,7 @@ int simib_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	return attachment ? 0 : -EINVAL;
 }
 
-/* For a queue pair that goes; who calls it waits for a grace period. */
+/* For a queue pair that is being destroyed. The caller waits for a grace period afterwards. */
 void simib_detach_all(struct simib_qp *qp)
 {
 	struct simib_adapter *adapter = to_adapter(qp->ibqp.device);
@@ -106,7 +106,7 @@ void simib_detach_all(struct simib_qp *qp)
 	mutex_unlock(&adapter->mcast_lock);
 }
 
-/* Calls deliver() for each queue pair that hears the packet's group. False if there is none. */
+/* Calls deliver() for each queue pair that is attached to the packet's group. Returns false if there is none. */
 bool simib_mcast_each(struct simib_adapter *adapter, const struct simib_packet *packet,
 		      void (*deliver)(struct simib_qp *qp, const struct simib_packet *packet))
 {

@@ -2,8 +2,8 @@
 /*
  * Protection domains, address handles, memory regions, and copies between them and a packet.
  *
- * The device has no DMA of its own (ib_uses_virt_dma), so an address in a kernel's work request is a kernel address, under the
- * local DMA key 0. A user's is looked up in a region of pinned pages.
+ * The device does no DMA (ib_uses_virt_dma), so an address in a work request of the kernel is a kernel address, with the
+ * local DMA key 0. A user's address is looked up in a region of pinned pages.
  */
 #include <linux/mm.h>
 
@@ -21,7 +21,7 @@ int simib_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	return 0;
 }
 
-/* IBA 8.3: what becomes the GRH, but for length and source. */
+/* IBA 8.3: the GRH, except length and source. */
 static void simib_fill_grh_av(struct simib_av *av, const struct ib_global_route *grh)
 {
 	av->has_grh = true;
@@ -38,7 +38,7 @@ int simib_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct i
 	const u32 dlid = rdma_ah_get_dlid(attr);
 	const bool has_grh = rdma_ah_get_ah_flags(attr) & IB_AH_GRH;
 
-	/* LID 0 leads nowhere, but the core asks for a handle to the subnet manager before there is one. */
+	/* Accept LID 0: the core makes a handle for the subnet manager before there is one. */
 	if (attr->type != RDMA_AH_ATTR_TYPE_IB || dlid > SIMIB_LID_PERMISSIVE)
 		return -EINVAL;
 	if (has_grh && attr->grh.sgid_index >= SIMIB_GUIDS)
@@ -54,7 +54,7 @@ int simib_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct i
 	return 0;
 }
 
-/* The MAD layer compares what comes back with where it sent to. */
+/* For the MAD layer, which compares the source of an answer with the destination of the request. */
 int simib_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 {
 	const struct simib_av *av = &container_of(ibah, struct simib_ah, ibah)->av;
@@ -74,7 +74,7 @@ int simib_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 	return 0;
 }
 
-/* Nothing refers to it: work requests have copies. */
+/* No reference is left: work requests have copies. */
 int simib_destroy_ah(struct ib_ah *ibah, u32 flags)
 {
 	return 0;
@@ -112,7 +112,7 @@ struct ib_mr *simib_get_dma_mr(struct ib_pd *pd, int access)
 	return &mr->ibmr;
 }
 
-/* The kernel's addresses of the region's pages, which stay mapped on every architecture without high memory. */
+/* The kernel addresses of the region's pages; they are always mapped on architectures without high memory. */
 static int simib_list_pages(struct simib_mr *mr)
 {
 	struct sg_page_iter iter;
@@ -173,7 +173,7 @@ int simib_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	return 0;
 }
 
-/* Copies to memory, or from it to the packet. */
+/* Copies from the packet to memory, or from memory to the packet. */
 enum simib_direction { SIMIB_TO_MEMORY, SIMIB_FROM_MEMORY };
 
 static void simib_copy_flat(void *memory, void *packet, u32 length, enum simib_direction direction)
@@ -201,7 +201,7 @@ static void simib_copy_pages(const struct simib_mr *mr, u64 offset, u8 *packet, 
 	}
 }
 
-/* IBA 10.6.3: the region is of this protection domain, as large as that, and may be written if it is to be. */
+/* IBA 10.6.3: checks the region's protection domain, its bounds, and the right to write. */
 static struct simib_mr *simib_find_mr(struct ib_pd *pd, const struct ib_sge *sge, enum simib_direction direction)
 {
 	struct simib_mr *mr = xa_load(&to_adapter(pd->device)->mrs, sge->lkey);
@@ -261,19 +261,19 @@ static int simib_copy(struct ib_pd *pd, struct simib_cursor *cursor, u8 *packet,
 	return 0;
 }
 
-/* In an RCU read-side section. -EFAULT: a key or an address that is not good. */
+/* Call in an RCU read-side section. -EFAULT: bad key or address. */
 int simib_gather(struct ib_pd *pd, struct simib_cursor *from, void *to, u32 length)
 {
 	return simib_copy(pd, from, to, length, SIMIB_FROM_MEMORY);
 }
 
-/* The same; without `from` the memory is passed over, and must be good nevertheless. */
+/* The same. With `from` NULL it skips the memory, but still checks it. */
 int simib_scatter(struct ib_pd *pd, struct simib_cursor *to, const void *from, u32 length)
 {
 	return simib_copy(pd, to, (u8 *)from, length, SIMIB_TO_MEMORY);
 }
 
-/* U32_MAX if it is longer than that. */
+/* The total length; at most U32_MAX. */
 u32 simib_sge_length(const struct ib_sge *sge, u32 count)
 {
 	u64 length = 0;

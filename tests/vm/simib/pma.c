@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Performance management agent: ClassPortInfo, PortCounters and PortCountersExtended of a port, IBA 16.1. The two tables are two views
- * of the same counters: a reset of one resets the other, as it does in many adapters.
+ * Performance management agent: ClassPortInfo, PortCounters and PortCountersExtended of a port, IBA 16.1. Both tables show
+ * the same counters: a reset of one resets the other, as in many adapters.
  */
 #include <rdma/ib_pma.h>
 
@@ -52,7 +52,7 @@ static u64 simib_read(const struct simib_port *port, enum simib_counter counter)
 	return atomic64_read(&port->counters[counter]);
 }
 
-/* Classic counters stop at their largest value, IBA 16.1.3.5. */
+/* PortCounters saturate at their largest value, IBA 16.1.3.5. */
 static u32 simib_clamp(const struct simib_port *port, enum simib_counter counter, u32 most)
 {
 	return min_t(u64, simib_read(port, counter), most);
@@ -125,7 +125,7 @@ static u16 simib_port_counters_ext(struct simib_port *port, struct ib_pma_mad *m
 	return 0;
 }
 
-/* Answers a Get or Set in place; the status. Any context. */
+/* Answers a Get or Set in place and returns the MAD status. Any context. */
 u16 simib_pma(struct simib_port *port, struct ib_mad *request)
 {
 	struct ib_pma_mad *mad = (struct ib_pma_mad *)request;

@@ -29,14 +29,14 @@ static int simib_queue_init(struct simib_queue *queue, u32 size, u32 max_sge, si
 	return queue->ring ? 0 : -ENOMEM;
 }
 
-/* Work requests that have not begun are forgotten without a completion, IBA 10.3.1.1. */
+/* Drops work requests that have not started, without a completion, IBA 10.3.1.1. */
 static void simib_queue_clear(struct simib_queue *queue)
 {
 	queue->head = 0;
 	queue->count = 0;
 }
 
-/* QP0 and QP1 are where management looks for them, others get numbers that were not used for long. */
+/* QP0 and QP1 have fixed numbers; other queue pairs get the number that was unused for longest. */
 static int simib_publish_qp(struct simib_adapter *adapter, struct simib_qp *qp)
 {
 	u32 number = qp->ibqp.qp_type == IB_QPT_GSI ? 1 : 0;
@@ -102,7 +102,7 @@ static void simib_set_state(struct simib_qp *qp, enum ib_qp_state state)
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
 }
 
-/* Completes all receives that are posted with a flush error, IBA 10.3.1.6. */
+/* Completes all posted receives with a flush error, IBA 10.3.1.6. */
 void simib_flush_receives(struct simib_qp *qp)
 {
 	struct ib_wc wc = {
@@ -123,7 +123,7 @@ void simib_flush_receives(struct simib_qp *qp)
 		simib_cq_notify(qp->recv_cq);
 }
 
-/* The send queue is flushed by the sender, so that what it has in hand completes first. */
+/* The sender flushes the send queue, so that the request that it is executing completes first. */
 static void simib_to_error(struct simib_qp *qp)
 {
 	simib_set_state(qp, IB_QPS_ERR);
@@ -146,7 +146,7 @@ static void simib_to_reset(struct simib_qp *qp)
 	simib_resume_sends(qp);
 }
 
-/* From the data path: a receive could not be written. IBA 10.3.1.6, and the user hears of it (11.6.3.2). */
+/* From the data path: a receive could not be written. IBA 10.3.1.6; raises the event of 11.6.3.2. */
 void simib_qp_fatal(struct simib_qp *qp)
 {
 	struct ib_event event = {
@@ -195,7 +195,7 @@ static void simib_change_state(struct simib_qp *qp, enum ib_qp_state next)
 		simib_to_error(qp);
 	} else {
 		simib_set_state(qp, next);
-		simib_schedule_sends(qp);	/* what waited in SQD */
+		simib_schedule_sends(qp);	/* for requests that waited in SQD */
 	}
 }
 
@@ -252,7 +252,7 @@ int simib_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	xa_erase(&to_adapter(ibqp->device)->qps, ibqp->qp_num);
 	simib_detach_all(qp);
 	simib_set_state(qp, IB_QPS_RESET);
-	simib_quiesce_sends(qp);	/* waits for senders to this queue pair as well */
+	simib_quiesce_sends(qp);	/* also waits for senders that deliver to this queue pair */
 	simib_cq_forget(qp->send_cq, ibqp);
 	simib_cq_forget(qp->recv_cq, ibqp);
 	kvfree(qp->sq.ring);

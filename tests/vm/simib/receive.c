@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The receiving half of the data path: from a datagram on the cable to a completion. It runs in the sender's thread. The checks
- * are those of IBA 9.6 and 9.8.3, in that order; what fails one is dropped and counted, and the receive stays posted.
+ * The receiving half of the data path: from a datagram on the cable to a completion. It runs in the sender's thread. The
+ * checks are those of IBA 9.6 and 9.8.3, in that order. A packet that fails one is dropped and counted, and the receive stays
+ * posted.
  */
 #include "simib.h"
 
@@ -30,7 +31,7 @@ static bool simib_is_addressed(const struct simib_port *port, const struct simib
 	return !packet->has_grh || simib_is_own_gid(port, &packet->grh.dgid);
 }
 
-/* The index of the entry that lets the packet in, or -1. QP1 listens in all partitions of the port, IBA 10.9.4. */
+/* The index of the P_Key that matches the packet's, or -1. QP1 accepts all partitions of the port, IBA 10.9.4. */
 static int simib_match_pkey(const struct simib_port *port, const struct simib_qp *qp, u16 pkey)
 {
 	int i;
@@ -81,7 +82,7 @@ static enum ib_wc_status simib_scatter_packet(struct simib_qp *qp, const struct 
 	return IB_WC_SUCCESS;
 }
 
-/* Fills the first posted receive. Needs rq.lock; the drop reason, or -1 and `wc`. */
+/* Fills the first posted receive. Requires rq.lock. Returns the drop reason, or -1 and `wc`. */
 static int simib_take_receive(struct simib_qp *qp, const struct simib_packet *packet, struct ib_wc *wc)
 {
 	const struct simib_recv_wqe *wqe;
@@ -124,7 +125,7 @@ static void simib_complete_receive(struct simib_qp *qp, const struct simib_packe
 		simib_qp_fatal(qp);
 }
 
-/* What a queue pair asks of every packet, IBA 9.6.1.1 (P_Key) and 9.6.1.4 (Q_Key). */
+/* Checks a packet for a queue pair, IBA 9.6.1.1 (P_Key) and 9.6.1.4 (Q_Key), and delivers it. */
 static void simib_deliver(struct simib_qp *qp, const struct simib_packet *packet)
 {
 	struct simib_adapter *adapter = to_adapter(qp->ibqp.device);
@@ -152,7 +153,7 @@ static void simib_receive_unicast(struct simib_adapter *adapter, const struct si
 		return;
 	}
 	qp = xa_load(&adapter->qps, packet->dst_qpn);
-	/* SMPs are QP0's, and nothing else is. */
+	/* QP0 receives SMPs, and nothing else. */
 	if (!qp || packet->smp != (qp->ibqp.qp_type == IB_QPT_SMI)) {
 		simib_drop(adapter, SIMIB_DROP_no_qp);
 		return;
@@ -160,14 +161,14 @@ static void simib_receive_unicast(struct simib_adapter *adapter, const struct si
 	simib_deliver(qp, packet);
 }
 
-/* In an RCU read-side section, which the pointers to queue pairs live in. */
+/* Call in an RCU read-side section, which protects the pointers to queue pairs. */
 void simib_receive(struct simib_adapter *adapter, const struct simib_packet *packet)
 {
 	if (!simib_is_multicast_lid(packet->dlid)) {
 		simib_receive_unicast(adapter, packet);
 		return;
 	}
-	/* A group nobody here is in is not an error: the switch floods nothing, but a sender need not be a member. */
+	/* A multicast without an attached queue pair here is no error: a sender need not be a member. */
 	if (packet->has_grh && packet->dst_qpn == IB_MULTICAST_QPN)
 		simib_mcast_each(adapter, packet, simib_deliver);
 	else

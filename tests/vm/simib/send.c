@@ -2,10 +2,10 @@
 /*
  * The sending half of the data path: from a work request to a datagram on the cable.
  *
- * An adapter has one sender at a time: whoever posts and finds none becomes it (`sending`), and takes queue pairs from send_list in
- * turn, a burst of each, until the list is empty; others who post meanwhile only put their queue pair onto the list. A sender that
- * has done enough, and everybody if the module is loaded with async=1, leaves the rest to a worker. The sender alone takes
- * work requests out of send queues, so it reads the first of a queue without the queue's lock.
+ * An adapter has one sender at a time. A thread that posts while there is none becomes the sender (`sending`). It takes queue
+ * pairs from send_list in turn, a burst from each, until the list is empty. Other threads that post only add their queue pair
+ * to the list. A sender that has done its share leaves the rest to a worker; with async=1 the worker does all. Only the
+ * sender takes work requests out of send queues, so it reads the first of a queue without the queue's lock.
  */
 #include "simib.h"
 
@@ -38,7 +38,7 @@ static int simib_enqueue_send(struct simib_qp *qp, const struct ib_send_wr *wr)
 	return 0;
 }
 
-/* Puts a queue pair onto the list, unless it is there already. */
+/* Adds a queue pair to the list, unless it is there. */
 static void simib_list_sender(struct simib_adapter *adapter, struct simib_qp *qp)
 {
 	unsigned long flags;
@@ -49,7 +49,7 @@ static void simib_list_sender(struct simib_adapter *adapter, struct simib_qp *qp
 	spin_unlock_irqrestore(&adapter->send_lock, flags);
 }
 
-/* Not from here, since the caller may be another adapter's sender. */
+/* Leaves the sending to the worker, since the caller may be another adapter's sender. */
 void simib_schedule_sends(struct simib_qp *qp)
 {
 	struct simib_adapter *adapter = to_adapter(qp->ibqp.device);
@@ -58,7 +58,7 @@ void simib_schedule_sends(struct simib_qp *qp)
 	queue_work(adapter->workqueue, &adapter->send_work);
 }
 
-/* When this returns, no sender has a hand on the queue pair, neither to send for it nor as a receiver that it found before. */
+/* When this returns, no sender uses the queue pair, neither to send from it nor to deliver to it. */
 void simib_quiesce_sends(struct simib_qp *qp)
 {
 	struct simib_adapter *adapter = to_adapter(qp->ibqp.device);
@@ -86,7 +86,7 @@ static void simib_fill_keys(struct simib_packet *packet, const struct simib_qp *
 	const u16 index = qp->ibqp.qp_type == IB_QPT_GSI ? wqe->pkey_index : READ_ONCE(qp->pkey_index);
 
 	packet->pkey = packet->smp ? 0xffff : READ_ONCE(port->pkeys[index]);
-	/* The high-order bit asks for the queue pair's own. */
+	/* The high-order bit means: use the queue pair's own Q_Key. */
 	packet->qkey = wqe->remote_qkey & BIT(31) ? READ_ONCE(qp->qkey) : wqe->remote_qkey;
 }
 
@@ -110,11 +110,11 @@ static u16 simib_source_lid(const struct simib_port *port, const struct simib_av
 {
 	const u16 lid = READ_ONCE(port->lid);
 
-	/* IBA 13.5.3: a port without a LID sends management datagrams from the permissive one. */
+	/* IBA 13.5.3: a port without a LID sends management datagrams from the permissive LID. */
 	return lid ? lid | (av->path_bits & (BIT(READ_ONCE(port->lmc)) - 1)) : SIMIB_LID_PERMISSIVE;
 }
 
-/* IBA 14.2.2: a directed route is all that leads an SMP of that class. */
+/* IBA 14.2.2: an SMP of the directed route class is routed by its path only. */
 static void simib_fill_directed_route(struct simib_packet *packet)
 {
 	const struct ib_smp *smp = (struct ib_smp *)packet->payload;
@@ -173,7 +173,7 @@ void simib_count_packet(struct simib_port *port, const struct simib_packet *pack
 		simib_count(port, multicast ? SIMIB_MULTICAST_RCV : SIMIB_UNICAST_RCV);
 }
 
-/* IBA 7.2.7: data only in Active; SMPs as soon as there is a link. */
+/* IBA 7.2.7: data only in Active; SMPs whenever there is a link. */
 static bool simib_may_transmit(struct simib_adapter *adapter, const struct simib_packet *packet)
 {
 	const u8 state = READ_ONCE(adapter->port.state);
@@ -201,7 +201,7 @@ static bool simib_is_own_lid(const struct simib_port *port, u16 dlid)
 	return lid && dlid >> READ_ONCE(port->lmc) == lid >> READ_ONCE(port->lmc);
 }
 
-/* A datagram to this adapter itself does not leave it; of a multicast, this adapter's own queue pairs hear as well. */
+/* A datagram to this adapter itself stays inside; a multicast also goes to this adapter's own queue pairs. */
 void simib_transmit(struct simib_adapter *adapter, struct simib_packet *packet)
 {
 	if (!simib_may_transmit(adapter, packet))
@@ -216,7 +216,7 @@ void simib_transmit(struct simib_adapter *adapter, struct simib_packet *packet)
 	simib_switch_ingress(adapter->port.peer, packet);
 }
 
-/* IBA 10.3.1.5: an error stops the send queue; what follows is flushed until it is set to RTS again. */
+/* IBA 10.3.1.5: an error stops the send queue; later requests are flushed until it is set to RTS again. */
 static void simib_complete_send(struct simib_qp *qp, const struct simib_send_wqe *wqe, enum ib_wc_status status)
 {
 	struct ib_wc wc = {
@@ -242,7 +242,7 @@ static void simib_complete_send(struct simib_qp *qp, const struct simib_send_wqe
 		simib_cq_notify(qp->send_cq);
 }
 
-/* The first work request that may be executed or flushed now, or NULL. */
+/* The first work request, if it may be executed or flushed now; else NULL. */
 static struct simib_send_wqe *simib_next_send(struct simib_qp *qp, bool *flush)
 {
 	struct simib_send_wqe *wqe = NULL;
@@ -256,7 +256,7 @@ static struct simib_send_wqe *simib_next_send(struct simib_qp *qp, bool *flush)
 	return wqe;
 }
 
-/* True if there may be more. */
+/* Returns true if there may be more to send. */
 static bool simib_send_burst(struct simib_adapter *adapter, struct simib_qp *qp)
 {
 	int n;
@@ -290,7 +290,7 @@ static bool simib_has_senders(struct simib_adapter *adapter)
 	return !list_empty_careful(&adapter->send_list);
 }
 
-/* In an RCU read-side section. Returns how many bursts are left of `bursts`. */
+/* Call in an RCU read-side section. Returns the number of bursts left of `bursts`. */
 static int simib_send_bursts(struct simib_adapter *adapter, int bursts)
 {
 	struct simib_qp *qp;
@@ -305,7 +305,7 @@ static int simib_send_bursts(struct simib_adapter *adapter, int bursts)
 	return bursts;
 }
 
-/* Any context. Looks again after it has ceased to be the sender: who came before that has only put something onto the list. */
+/* Any context. Checks the list again after it gives up being the sender: others that posted before only added to the list. */
 static void simib_run_sends(struct simib_adapter *adapter, int bursts)
 {
 	do {
@@ -322,8 +322,8 @@ static void simib_run_sends(struct simib_adapter *adapter, int bursts)
 }
 
 /*
- * With softirqs held back, so that a receiver's NAPI runs once for all that is sent here, on this processor, when it is over. A caller
- * that has interrupts off (the MAD layer) does without.
+ * Holds back softirqs, so that a receiver's NAPI runs once for all datagrams sent here, afterwards, on this processor. Not if
+ * the caller has interrupts off (the MAD layer).
  */
 static void simib_run_sends_bh(struct simib_adapter *adapter, int bursts)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * simib: channel adapters with one InfiniBand port each, on one switch, all of them software in one kernel. For tests.
+ * simib: software channel adapters with one InfiniBand port each, on one software switch, in one kernel. For tests.
  *
- * A datagram's way: post_send() puts a work request into the send queue. The adapter's sender, one thread at a time, takes it out,
- * gathers the payload into the adapter's one packet buffer, and hands it to the switch (send.c), which looks up its forwarding
- * tables (switch.c) and hands it to one or more adapters, which scatter it into a posted receive (receive.c). The sender's thread
- * does all of this, so a packet is copied twice and nothing is allocated.
+ * The path of a datagram: post_send() puts a work request into the send queue. The adapter's sender, one thread at a time,
+ * takes it out, gathers the payload into the adapter's one packet buffer, and passes it to the switch (send.c). The switch
+ * looks up its forwarding tables (switch.c) and passes it to one or more adapters, which scatter it into a posted receive
+ * (receive.c). All this runs in the sender's thread, so a packet is copied twice and nothing is allocated.
  *
- * Management datagrams take the same way. An adapter's agents answer in process_mad (mad.c), the switch's own in the sender's
+ * Management datagrams take the same path. An adapter's agents answer in process_mad (mad.c), the switch's own in the sender's
  * thread (switch_sma.c).
  *
  * Locks, the outer first:
  *
  *   simib_qp.modify	one modify_qp at a time
  *   simib_fabric.lock	what subnet management sets: states, LIDs, tables of all ports, forwarding tables. The data path reads
- *			single words of it without the lock, as hardware does while a subnet manager writes.
+ *			single words without the lock, as hardware does while a subnet manager writes.
  *   simib_qp.sq.lock	the queue's indices and, with rq.lock, the state of the queue pair
- *   simib_qp.rq.lock	the same of the receive queue; held while a packet is scattered, so that receives complete in order
+ *   simib_qp.rq.lock	the same for the receive queue; held while a packet is scattered, so that receives complete in order
  *   simib_cq.lock
  *   simib_adapter.send_lock	the list of queue pairs with something to send
  *
- * The data path runs in RCU read-side sections, also over the call of a completion handler. Who destroys a queue pair, a memory
- * region or an attachment unlinks it, waits for a grace period, and then frees it.
+ * The data path runs in RCU read-side sections, including the calls of completion handlers. To destroy a queue pair, a memory
+ * region or an attachment, unlink it, wait for a grace period, then free it.
  */
 #ifndef SIMIB_H
 #define SIMIB_H
@@ -80,7 +80,7 @@ enum simib_drop {
 	SIMIB_DROP_REASONS
 };
 
-/* What a port counts, IBA 16.1.3.5 (PortCounters) and 16.1.4.11 (PortCountersExtended). */
+/* Counters of a port, IBA 16.1.3.5 (PortCounters) and 16.1.4.11 (PortCountersExtended). */
 enum simib_counter {
 	SIMIB_XMIT_DATA,	/* in words of four bytes */
 	SIMIB_RCV_DATA,
@@ -98,13 +98,13 @@ enum simib_counter {
 	SIMIB_COUNTERS
 };
 
-/* One end of a cable, or port 0 of the switch. All but the counters: simib_fabric.lock. */
+/* One end of a cable, or port 0 of the switch. simib_fabric.lock protects all but the counters. */
 struct simib_port {
 	struct simib_adapter *adapter;	/* NULL at the switch */
 	struct simib_port *peer;	/* the cable's other end; NULL at the switch's port 0 */
 	u8 number;
 	u8 state;			/* enum ib_port_state */
-	bool disabled;			/* PortPhysicalState, as the subnet manager wants it */
+	bool disabled;			/* PortPhysicalState, as set by the subnet manager */
 
 	u16 lid;
 	u16 sm_lid;
@@ -131,10 +131,10 @@ struct simib_port {
 	atomic64_t counters[SIMIB_COUNTERS];
 };
 
-/* A trap that is repeated until the subnet manager represses it, IBA 13.4.9. Everything but the work: simib_fabric.lock. */
+/* A trap that is repeated until the subnet manager represses it, IBA 13.4.9. simib_fabric.lock protects all but the work. */
 struct simib_trap {
 	struct delayed_work work;
-	struct simib_port *port;	/* whose LID it comes from */
+	struct simib_port *port;	/* its LID is the source */
 	struct ib_smp smp;
 	u64 tid;
 	int tries_left;
@@ -150,16 +150,16 @@ struct simib_adapter {
 
 	struct workqueue_struct *workqueue;
 	struct work_struct send_work;
-	spinlock_t send_lock;		/* of: */
+	spinlock_t send_lock;		/* protects: */
 	struct list_head send_list;	/* queue pairs with something to send */
 	unsigned long sending;		/* bit SIMIB_SENDING: there is a sender */
-	u8 *packet;			/* the sender's: payload of the datagram on its way */
+	u8 *packet;			/* the sender's buffer: the payload of the datagram under way */
 
 	struct xarray qps;		/* by number */
 	struct xarray mrs;		/* by key */
 	u32 next_qpn;
 	u32 next_key;
-	struct mutex mcast_lock;	/* of changes to: */
+	struct mutex mcast_lock;	/* protects changes to: */
 	DECLARE_HASHTABLE(mcast, 7);
 	int mcast_count;
 
@@ -174,7 +174,7 @@ struct simib_switch {
 	int port_count;			/* without port 0 */
 	struct simib_port ports[SIMIB_MAX_ADAPTERS + 1];
 	u8 lft[SIMIB_LFT_SIZE];
-	u16 mft[SIMIB_MFT_SIZE];	/* a bit for each port */
+	u16 mft[SIMIB_MFT_SIZE];	/* one bit for each port */
 	u16 lft_top;
 	u16 mft_top;
 	u8 default_port;
@@ -190,7 +190,7 @@ struct simib_fabric {
 	spinlock_t lock;
 	enum ib_mtu mtu;
 	bool async;			/* sends complete in the worker */
-	struct device *bus;		/* of the adapters: without one, ib_ipoib dies of being asked (ethtool -i) what it is plugged into */
+	struct device *bus;		/* parent of the adapters: without one, `ethtool -i` crashes ib_ipoib */
 	int adapter_count;
 	struct simib_adapter *adapters[SIMIB_MAX_ADAPTERS];
 	struct simib_switch sw;
@@ -206,7 +206,7 @@ struct simib_ucontext {
 	struct ib_ucontext ibucontext;
 };
 
-/* Where to: what an address handle says. Copied into each work request, so the handle may go at once. */
+/* The content of an address handle. Copied into each work request, so the handle may be destroyed at once. */
 struct simib_av {
 	u16 dlid;
 	u8 sl;
@@ -265,7 +265,7 @@ struct simib_recv_wqe {
 	struct ib_sge sge[];
 };
 
-/* A ring of work requests, each `stride` bytes. Fields but the first: `lock`. */
+/* A ring of work requests of `stride` bytes each. `lock` protects all fields. */
 struct simib_queue {
 	spinlock_t lock;
 	void *ring;
@@ -280,17 +280,17 @@ struct simib_qp {
 	bool block_loopback;		/* IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK */
 
 	struct mutex modify;
-	enum ib_qp_state state;		/* written under both queues' locks */
+	enum ib_qp_state state;		/* written with both queues' locks held */
 	u32 qkey;
 	u16 pkey_index;
 	u32 sq_psn;
 	struct simib_queue sq, rq;
 
 	struct list_head send_node;	/* simib_adapter.send_lock */
-	bool quiesced;			/* the same: no sender may take it */
+	bool quiesced;			/* simib_adapter.send_lock: no sender may take it */
 };
 
-/* A datagram on its way: what LRH, GRH, BTH and DETH say. */
+/* A datagram under way: the fields of LRH, GRH, BTH and DETH. */
 struct simib_packet {
 	const struct simib_qp *sender;	/* NULL if it is not from a queue pair */
 	u16 slid, dlid;
@@ -328,7 +328,7 @@ static inline bool simib_is_multicast_lid(u16 lid)
 	return lid >= SIMIB_MLID_BASE && lid != SIMIB_LID_PERMISSIVE;
 }
 
-/* IBA 10.9.3: of two that share a partition one at least is a full member. */
+/* IBA 10.9.3: the same partition, and at least one of them is a full member. */
 static inline bool simib_pkeys_match(u16 a, u16 b)
 {
 	return (a & 0x7fff) && !((a ^ b) & 0x7fff) && ((a | b) & 0x8000);
@@ -365,7 +365,7 @@ struct ib_mr *simib_get_dma_mr(struct ib_pd *pd, int access);
 struct ib_mr *simib_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access, struct ib_udata *udata);
 int simib_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 
-/* Where in a list of scatter/gather elements a copy stands. */
+/* A position in a list of scatter/gather elements. */
 struct simib_cursor {
 	const struct ib_sge *sge;
 	u32 left;			/* elements, this one included */
@@ -421,7 +421,7 @@ void simib_switch_init(struct simib_switch *sw, int port_count);
 void simib_switch_ingress(struct simib_port *in, struct simib_packet *packet);
 void simib_switch_egress(struct simib_port *out, struct simib_packet *packet);
 
-/* cable.c; both need simib_fabric.lock */
+/* cable.c; both require simib_fabric.lock */
 void simib_cable_update(struct simib_adapter *adapter);
 bool simib_link_is_up(const struct simib_port *port);
 
@@ -431,7 +431,7 @@ int simib_process_mad(struct ib_device *ibdev, int flags, u32 port_num, const st
 		      u16 *out_pkey_index);
 void simib_answer(struct ib_smp *smp, u16 status);
 
-/* sma.c; attributes of ports at either end of a cable. They need simib_fabric.lock and return a MAD status. */
+/* sma.c; attributes of ports at either end of a cable. They require simib_fabric.lock and return a MAD status. */
 u16 simib_get_port_info(struct simib_port *port, u8 arrived_on, struct ib_smp *smp);
 u16 simib_set_port_info(struct simib_port *port, u8 arrived_on, struct ib_smp *smp);
 u16 simib_get_pkeys(struct simib_port *port, u16 block, struct ib_smp *smp);

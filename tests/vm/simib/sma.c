@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Subnet management agent: the attributes that a port has at either end of a cable (PortInfo, P_KeyTable, GUIDInfo), and the agent
- * of an adapter. IBA 14.2.5.
+ * Subnet management agent: the attributes of ports, of adapters and of the switch (PortInfo, P_KeyTable, GUIDInfo), and the
+ * agent of an adapter. IBA 14.2.5.
  */
 #include "simib.h"
 
@@ -23,7 +23,7 @@ void simib_port_init(struct simib_port *port, u8 number, int node)
 	port->neighbor_mtu = simib_fabric->mtu;
 	port->gid_prefix = SIMIB_DEFAULT_PREFIX;
 	port->guids[0] = simib_port_guid(node);
-	port->pkeys[0] = 0xffff;	/* IBA 10.9.2: until a subnet manager says otherwise */
+	port->pkeys[0] = 0xffff;	/* IBA 10.9.2: until a subnet manager sets it */
 	port->cap_mask = IB_PORT_TRAP_SUP | IB_PORT_SYS_IMAGE_GUID_SUP;
 	if (node != SIMIB_SWITCH_NODE)
 		port->cap_mask |= IB_PORT_CLIENT_REG_SUP | IB_PORT_CAP_MASK_NOTICE_SUP | IB_PORT_OTHER_LOCAL_CHANGES_SUP;
@@ -36,7 +36,7 @@ static u8 simib_phys_state(const struct simib_port *port)
 	return simib_link_is_up(port) ? IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_POLLING;
 }
 
-/* IBA 14.2.5.6. `arrived_on` is the port through which the request came. */
+/* IBA 14.2.5.6. `arrived_on` is the port that received the request. */
 u16 simib_get_port_info(struct simib_port *port, u8 arrived_on, struct ib_smp *smp)
 {
 	struct ib_port_info *info = (struct ib_port_info *)smp->data;
@@ -77,7 +77,7 @@ static void simib_notify(struct simib_port *port, enum ib_event_type event)
 		simib_dispatch(port->adapter, event);
 }
 
-/* IBA 14.2.5.6 PortState: Down to Initialize by itself, then as the subnet manager says. False: it may not say that now. */
+/* IBA 14.2.5.6 PortState: from Down to Initialize by itself, then as the subnet manager sets it. False: not allowed now. */
 static bool simib_may_set_state(const struct simib_port *port, u8 state)
 {
 	switch (state) {
@@ -98,7 +98,7 @@ static struct simib_adapter *simib_cable_of(struct simib_port *port)
 	return port->adapter ?: port->peer->adapter;
 }
 
-/* A link that is told to go down trains again at once, unless an end is disabled, and is then in Initialize. */
+/* A link that is set to Down retrains at once, unless an end is disabled, and is then in Initialize. */
 static void simib_bounce(struct simib_port *port)
 {
 	const bool disabled = port->disabled;
@@ -128,7 +128,7 @@ static void simib_set_phys_state(struct simib_port *port, u8 phys_state)
 	simib_cable_update(simib_cable_of(port));
 }
 
-/* What an endport has, and an external port of a switch has not. */
+/* The settings of an endport, which external ports of a switch do not have. */
 static u16 simib_set_endport_info(struct simib_port *port, const struct ib_port_info *info)
 {
 	const u16 lid = be16_to_cpu(info->lid), sm_lid = be16_to_cpu(info->sm_lid);
@@ -241,7 +241,7 @@ u16 simib_get_guids(struct simib_port *port, struct ib_smp *smp)
 	return 0;
 }
 
-/* The first GUID is the port's own and read-only. */
+/* The first GUID is the port's own, and read-only. */
 static u16 simib_set_guids(struct simib_port *port, struct ib_smp *smp)
 {
 	const __be64 *guids = (__be64 *)smp->data;

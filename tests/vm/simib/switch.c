@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The switch's data path: forwarding by linear and multicast tables (IBA 18.2.4), partition enforcement (10.9.5), and directed routes
- * (14.2.2). It has no thread and no buffers: it runs in the thread of the sender.
+ * The switch's data path: forwarding by linear and multicast tables (IBA 18.2.4), partition enforcement (10.9.5), and
+ * directed routes (14.2.2). It has no thread and no buffers; it runs in the sender's thread.
  */
 #include "simib.h"
 
@@ -15,7 +15,7 @@ void simib_switch_init(struct simib_switch *sw, int port_count)
 	sw->port_count = port_count;
 	for (i = 0; i <= port_count; i++)
 		simib_port_init(&sw->ports[i], i, SIMIB_SWITCH_NODE);
-	/* Port 0 has no link that could be down. */
+	/* Port 0 has no link, so it is never down. */
 	sw->ports[0].state = IB_PORT_ACTIVE;
 	memset(sw->lft, SIMIB_NO_PORT, sizeof(sw->lft));
 	strscpy(sw->description, "simib switch", sizeof(sw->description));
@@ -28,8 +28,8 @@ static struct simib_switch *simib_switch_of(void)
 }
 
 /*
- * What a port's table has, whichever the membership: two limited members are kept apart by the adapters. If the switch looked at
- * membership too, a limited member's packet would not pass a port whose table has it as limited.
+ * Ignores membership: the adapters keep limited members apart. If the switch checked membership, too, a limited member's
+ * packet would not pass a port whose table has that P_Key as limited.
  */
 static bool simib_switch_knows_pkey(const struct simib_port *port, u16 pkey)
 {
@@ -49,7 +49,7 @@ static bool simib_switch_admits(const struct simib_port *port, const struct simi
 	return packet->smp || !(READ_ONCE(port->enforce) & direction) || simib_switch_knows_pkey(port, packet->pkey);
 }
 
-/* Why the packet may not leave by this port, or -1. */
+/* Why the packet must not leave through this port, or -1. */
 static int simib_egress_drop(const struct simib_port *out, const struct simib_packet *packet)
 {
 	const u8 needed = packet->smp ? IB_PORT_INIT : IB_PORT_ACTIVE;
@@ -63,7 +63,7 @@ static int simib_egress_drop(const struct simib_port *out, const struct simib_pa
 	return -1;
 }
 
-/* Down the cable to an adapter. A drop is counted at that adapter, which is to hear of nothing else. */
+/* Sends the packet to an adapter. A drop is counted at that adapter. */
 void simib_switch_egress(struct simib_port *out, struct simib_packet *packet)
 {
 	const int drop = simib_egress_drop(out, packet);
@@ -78,7 +78,7 @@ void simib_switch_egress(struct simib_port *out, struct simib_packet *packet)
 	simib_receive(out->peer->adapter, packet);
 }
 
-/* To every port of the group but that where it came from: that adapter has served its own queue pairs. */
+/* To every port of the group except the ingress port: that adapter has served its own queue pairs. */
 static void simib_forward_multicast(struct simib_switch *sw, struct simib_port *in, struct simib_packet *packet)
 {
 	const u16 index = packet->dlid - SIMIB_MLID_BASE;
@@ -116,8 +116,7 @@ static void simib_to_sender(struct simib_port *in, struct simib_packet *packet)
 }
 
 /*
- * IBA 14.2.2.2: an SMP on its way out. This switch is the first hop of every route, and the only one: after it there is an
- * adapter.
+ * IBA 14.2.2.2: an SMP on its way out. This switch is the first and only hop of every route; the next node is an adapter.
  */
 static void simib_route_out(struct simib_switch *sw, struct simib_port *in, struct simib_packet *packet, struct ib_smp *smp)
 {
@@ -130,7 +129,7 @@ static void simib_route_out(struct simib_switch *sw, struct simib_port *in, stru
 	if (smp->hop_ptr > smp->hop_cnt) {
 		if (!simib_switch_sma(sw, in->number, smp))
 			return;
-		smp->hop_ptr--;		/* C14-13, on the way back */
+		smp->hop_ptr--;		/* C14-13: the return path */
 		simib_to_sender(in, packet);
 		return;
 	}
@@ -139,7 +138,7 @@ static void simib_route_out(struct simib_switch *sw, struct simib_port *in, stru
 		simib_switch_egress(&sw->ports[out], packet);
 }
 
-/* IBA 14.2.2.4: an answer on its way back. */
+/* IBA 14.2.2.4: an SMP on its return path. */
 static void simib_route_back(struct simib_switch *sw, struct simib_packet *packet, struct ib_smp *smp)
 {
 	u8 out;
@@ -152,7 +151,7 @@ static void simib_route_back(struct simib_switch *sw, struct simib_packet *packe
 		simib_switch_egress(&sw->ports[out], packet);
 }
 
-/* A datagram to the switch itself: the subnet management agent behind QP0, the performance management agent behind QP1. */
+/* A datagram to the switch itself: QP0 is its subnet management agent, QP1 its performance management agent. */
 static void simib_switch_consume(struct simib_switch *sw, struct simib_port *in, struct simib_packet *packet)
 {
 	struct ib_mad *mad = (struct ib_mad *)packet->payload;
@@ -165,7 +164,7 @@ static void simib_switch_consume(struct simib_switch *sw, struct simib_port *in,
 			simib_to_sender(in, packet);
 	} else if (packet->dst_qpn == 1 && mad->mad_hdr.mgmt_class == IB_MGMT_CLASS_PERF_MGMT &&
 		   (method == IB_MGMT_METHOD_GET || method == IB_MGMT_METHOD_SET)) {
-		/* Every attribute names a port there, in the same place as PortCounters. */
+		/* All attributes have the port number at the same place as PortCounters. */
 		const u8 port = mad->data[40 + 1];
 
 		simib_answer((struct ib_smp *)mad, port <= sw->port_count ? simib_pma(&sw->ports[port], mad) :
@@ -183,14 +182,14 @@ static void simib_switch_smp(struct simib_switch *sw, struct simib_port *in, str
 	if (packet->dlid != SIMIB_LID_PERMISSIVE)
 		simib_forward_unicast(sw, in, packet);
 	else if (smp->mgmt_class != IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE)
-		simib_switch_consume(sw, in, packet);	/* IBA 14.2.1.1: the permissive LID is whoever hears it */
+		simib_switch_consume(sw, in, packet);	/* IBA 14.2.1.1: the permissive LID addresses the node that receives it */
 	else if (ib_get_smp_direction(smp))
 		simib_route_back(sw, packet, smp);
 	else
 		simib_route_out(sw, in, packet, smp);
 }
 
-/* From an adapter's cable. */
+/* A packet from an adapter's cable. */
 void simib_switch_ingress(struct simib_port *in, struct simib_packet *packet)
 {
 	struct simib_switch *sw = simib_switch_of();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The switch's subnet management agent, IBA 14.2.5. It runs in the thread of whoever asks.
+ * The switch's subnet management agent, IBA 14.2.5. It runs in the thread of the requester.
  */
 #include "simib.h"
 
@@ -94,7 +94,7 @@ static u16 simib_set_lft(struct simib_switch *sw, struct ib_smp *smp)
 	return 0;
 }
 
-/* IBA 14.2.5.12: 32 MLIDs for 16 ports; all ports are in position 0. */
+/* IBA 14.2.5.12: a block of 32 MLIDs for 16 ports. All our ports are in position 0. */
 static u16 *simib_mft_block(struct simib_switch *sw, const struct ib_smp *smp)
 {
 	const u32 block = be32_to_cpu(smp->attr_mod) & 0x1ff, position = be32_to_cpu(smp->attr_mod) >> 28;
@@ -200,7 +200,7 @@ static u16 simib_switch_serve(struct simib_switch *sw, u8 arrived_on, struct ib_
 	return simib_switch_set(sw, arrived_on, smp);
 }
 
-/* Answers in place. False: there is no answer. */
+/* Answers in place. False: no answer is sent. */
 bool simib_switch_sma(struct simib_switch *sw, u8 arrived_on, struct ib_smp *smp)
 {
 	unsigned long flags;

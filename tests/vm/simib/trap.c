@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Traps to the subnet manager, IBA 13.4.9 and 14.2.5.1: 128 (a link of the switch changed its state) and 144 (a port's capability mask or
- * a node's description changed). Each node repeats its last trap until it is repressed.
+ * Traps to the subnet manager, IBA 13.4.9 and 14.2.5.1: 128 (a link of the switch changed its state) and 144 (a port's
+ * capability mask or a node's description changed). Each node repeats its last trap until it is repressed.
  */
 #include "simib.h"
 
@@ -37,7 +37,7 @@ struct simib_notice {
 	};
 } __packed;
 
-/* Hands the trap to the cable, or to the switch's own forwarding table. Repeats it later. */
+/* Sends the trap through the cable, or through the switch's own forwarding table, and schedules its repetition. */
 static void simib_send_trap(struct simib_port *port, struct ib_smp *smp, u16 sm_lid, u8 sm_sl)
 {
 	struct simib_packet packet = {
@@ -89,7 +89,7 @@ static void simib_trap_work(struct work_struct *work)
 		notice->link_state.lid = notice->issuer_lid;
 	schedule_delayed_work(&trap->work, SIMIB_TRAP_INTERVAL);
 	spin_unlock_irq(&simib_fabric->lock);
-	/* Without a subnet manager's LID it is tried again: one may be about to come. */
+	/* Without a subnet manager's LID only retry later: a subnet manager may appear. */
 	if (sm_lid)
 		simib_send_trap(trap->port, &smp, sm_lid, sm_sl);
 }
@@ -108,7 +108,7 @@ void simib_trap_stop(struct simib_trap *trap)
 	cancel_delayed_work_sync(&trap->work);
 }
 
-/* A newer trap takes the place of one that is still being repeated: both tell the subnet manager to look. */
+/* A newer trap replaces one that is still being repeated: both make the subnet manager sweep. */
 static struct simib_notice *simib_raise(struct simib_trap *trap, u16 number, u8 type, u8 producer)
 {
 	struct ib_smp *smp = &trap->smp;
