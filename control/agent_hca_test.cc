@@ -1,5 +1,6 @@
-// What a real HCA does to whole agents, played by FaultyHca: asynchronous events of each kind, ports, P_Keys and subnet
-// managers that are not there yet, queue pairs in error, devices that go. The agents' clock stands still.
+// Whole agents on an HCA that behaves like real hardware, simulated by FaultyHca: all asynchronous events, ports, P_Keys and
+// subnet managers that are missing at first, queue pairs in error, devices that disappear. The agents' clock moves only when a
+// test does it.
 #include <set>
 
 #include "control/agent_test_fixture.h"
@@ -15,7 +16,7 @@ using ::testing::HasSubstr;
 
 class AgentHcaTest : public AgentTestOf<FakeClock> {
  protected:
-  // Time goes on until `done`.
+  // Moves the clock on until `done`.
   bool InTime(const std::function<bool()>& done) {
     return Until([&] {
       clock_.Advance(absl::Milliseconds(10));
@@ -28,14 +29,14 @@ class AgentHcaTest : public AgentTestOf<FakeClock> {
     }
     return 0;
   }
-  // Of what arrived at its port since the last look.
+  // The sources of the frames that arrived at the host's port since the last call.
   static std::set<MacAddr> SourcesAt(Host* host) {
     std::set<MacAddr> sources;
     for (const auto& sent : host->port("v1")->TakeTransmitted()) sources.insert(MacAddr::FromWire(&sent.bytes[6]));
     return sources;
   }
-  // And of all that `from` had to send before: what its agent has told its worker to send is out before the second of two
-  // frames of its station.
+  // The same, including everything that `from`'s agent has told its worker to send so far: that is out before the second of
+  // two frames from its station.
   std::set<MacAddr> SourcesUpToNow(Host* from, Host* to) {
     std::set<MacAddr> sources;
     for (int i = 0; i < 2; ++i) {
@@ -52,7 +53,7 @@ class AgentHcaTest : public AgentTestOf<FakeClock> {
   static void PortIs(FaultyHca* hca, ibv_port_state state) {
     hca->EditPort([state](ibv_port_attr* attr) { attr->state = state; });
   }
-  // What the agent has asked the SA for in answer to an event: a join, a path for its peer and four subscriptions.
+  // The requests to the SA in a refresh: a join, a path to the peer, and four subscriptions.
   static constexpr uint64_t kMadsOfRefresh = 6;
 };
 
@@ -61,8 +62,8 @@ class AgentHcaTest : public AgentTestOf<FakeClock> {
 struct EventRow {
   const char* description;
   ibv_event_type event;
-  bool refreshed;  // group, paths and subscriptions are asked for
-  bool announced;  // interfaces announce their MACs: something about the port itself changed
+  bool refreshed;  // requests group, paths and subscriptions again
+  bool announced;  // interfaces announce their MACs, since the port itself changed
   bool rebuilt;    // another queue pair
 };
 
@@ -86,7 +87,7 @@ TEST_F(AgentHcaTest, EachEventIsAnsweredAtItsDepth) {
   ExpectTalk(h1->port("v1"), h2->port("v1"));
   for (const EventRow& row : rows) {
     SCOPED_TRACE(row.description);
-    Pass(absl::Seconds(2));  // what was announced before is over
+    Pass(absl::Seconds(2));  // the earlier announcements are over
     ASSERT_TRUE(AllJoined());
     SourcesUpToNow(h1, h2);
     const std::string qpn = h1->Qpn();
@@ -122,7 +123,7 @@ TEST_F(AgentHcaTest, APortErrorTakesTheCarrierUntilThePortIsActive) {
   const uint64_t mads = MadsOf("h1");
   Pass(absl::Seconds(30));
   EXPECT_EQ(MadsOf("h1"), mads) << "nothing is asked for";
-  // First the link, then the subnet manager.
+  // The link comes first, then the subnet manager.
   PortIs(h1->hca(), IBV_PORT_INIT);
   EXPECT_THAT(h1->Command("show"), HasSubstr("is OpenSM running?"));
   PortIs(h1->hca(), IBV_PORT_ACTIVE);
@@ -130,7 +131,7 @@ TEST_F(AgentHcaTest, APortErrorTakesTheCarrierUntilThePortIsActive) {
   EXPECT_TRUE(Until([&] { return h1->carrier("v1"); })) << "though no time passes";
 }
 
-// They come in groups, and are answered once, as deep as the deepest.
+// Events come in groups. One refresh, as deep as the deepest, answers a group.
 TEST_F(AgentHcaTest, EventsThatComeTogetherAreAnsweredTogether) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -145,7 +146,7 @@ TEST_F(AgentHcaTest, EventsThatComeTogetherAreAnsweredTogether) {
   EXPECT_NE(h1->Qpn(), qpn);
 }
 
-// ---- What is not there yet when a host boots.
+// ---- Things that are missing when a host boots.
 
 TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsDown) {
   for (const auto& [state, part] : {std::pair(IBV_PORT_DOWN, "no link"), std::pair(IBV_PORT_INIT, "is OpenSM running?")}) {
@@ -191,7 +192,7 @@ TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsNotInThePartitionYet) {
                 AllOf(HasSubstr("VES green: P_Key 0x8009"), HasSubstr("QPN none"),
                       HasSubstr("not joined: VES green: find P_Key 0x8009 on port soft:h1: not in its table"),
                       HasSubstr("partitions.conf")));
-    // Its own stations reach one another; what is for the fabric is counted.
+    // Local stations reach one another; frames for the fabric are counted as drops.
     h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
     EXPECT_TRUE(Until([&] { return absl::StrContains(h1->Command("drops"), "fabric_down"); }));
     if (!event) {
@@ -213,7 +214,7 @@ TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsNotInThePartitionYet) {
   }
 }
 
-// The port came back from a repair with a smaller MTU than the group has: its frames would be lost on the way in and out.
+// The port has a smaller MTU than the group, so large frames would be lost in both directions.
 TEST_F(AgentHcaTest, AGroupThatThePortIsTooSmallForIsNotUsed) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -228,7 +229,7 @@ TEST_F(AgentHcaTest, AGroupThatThePortIsTooSmallForIsNotUsed) {
   EXPECT_TRUE(InTime([&] { return h1->carrier("v1"); }));
 }
 
-// ---- What an operator has to mend before the agent can start.
+// ---- Errors that an operator must fix before the agent can start.
 
 TEST_F(AgentHcaTest, AnAgentThatMayNotHaveWhatItNeedsSaysWhatToDo) {
   struct Row {
@@ -284,7 +285,7 @@ TEST_F(AgentHcaTest, AQueuePairThatIsOfNoUseAnyMoreIsMadeAnew) {
     Pass(absl::Seconds(2));
     const std::string qpn = h1->Qpn();
     row.fault(h1->hca());
-    // More than once: h2 may not have heard of the queue pair that the row before has left.
+    // Repeat: h2 may not yet have learned the new queue pair from the previous row.
     ASSERT_TRUE(Until([&] {
       h1->port("v1")->Inject(MakeFrame(kB, kA));
       h2->port("v1")->Inject(MakeFrame(kA, kB));
@@ -309,7 +310,7 @@ TEST_F(AgentHcaTest, ASendErrorThatTheQueuePairComesBackFromCostsItsFramesOnly) 
   EXPECT_EQ(h1->Qpn(), qpn);
 }
 
-// A device whose queue pairs fail as soon as they are made does not keep the agent from everything else.
+// If each new queue pair fails at once, the agent must still do its other work.
 TEST_F(AgentHcaTest, AQueuePairThatFailsAgainAtOnceIsMadeOnceASecond) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -356,9 +357,9 @@ TEST_F(AgentHcaTest, AGroupThatTheHcaDoesNotAttachToIsTriedAgain) {
   EXPECT_TRUE(InTime([&] { return h1->carrier("v1"); }));
 }
 
-// ---- The device goes.
+// ---- The device disappears.
 
-// The driver is unloaded: the kernel raises the event, then takes the device away from its users.
+// The driver is unloaded: the kernel raises the event, then removes the device from its users.
 TEST_F(AgentHcaTest, ADeviceThatIsGoneIsSaidOnceAndLeftWithoutAHang) {
   for (const bool event : {true, false}) {
     SCOPED_TRACE(event ? "with its last event" : "with nothing but errors");

@@ -1,6 +1,6 @@
-// What the subnet does to whole agents: it reports ports and groups (traps 64 to 67), forgets its members, moves, is gone. All
-// traps are the in-process subnet's own. The agents' clock stands still, so that what happens at once is told from what
-// happens in time.
+// Whole agents and the subnet: it sends traps 64 to 67, loses its state, moves, and disappears. The in-process subnet
+// generates all traps. The agents' clock moves only when a test does it, which distinguishes immediate reactions from timed
+// ones.
 #include "absl/strings/str_replace.h"
 #include "control/agent_test_fixture.h"
 #include "vswitch/wire/mgid.h"
@@ -15,12 +15,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr absl::Duration kGoneForGood =
-    absl::Seconds(3);  // README.md: what is behind a port is forgotten so long after trap 65
+    absl::Seconds(3);  // README.md: delay after trap 65 until the MACs behind a port are flushed
 
 class AgentSubnetTest : public AgentTestOf<FakeClock> {
  protected:
-  // What `host`'s station says reaches everybody else; and so has, by then, whatever its agent had to announce
-  // (SourcesUpToNow).
+  // Sends a frame from `host`'s station and waits until all others have it; by then they also have its agent's announcements
+  // (see SourcesUpToNow).
   void Speak(Host* host, MacAddr mac) {
     for (int i = 0; i < 2; ++i) {
       host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), mac));
@@ -30,12 +30,12 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
       }
     }
   }
-  // All that it announces after it has joined is out. Before anything else is sent there.
+  // Waits until all announcements after the join were sent. Call before sending anything else there.
   bool HasAnnouncedItself(Host* host) {
     Pass(absl::Seconds(2));
     return Until([host] { return host->Stat("transmitted_fabric") >= 5; });
   }
-  // h1, at which C is frozen behind h3, since it was heard from h2 as well. `more` is of its VES.
+  // Adds h1, where C is frozen behind h3, because it was heard from h2, too. `more` goes into its VES.
   Host* AddHostThatFreezesC(const std::string& more = "") {
     const std::string damped = "pkey = 0x8001\ndamping_moves = 2\n" + more;
     Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", damped}}));
@@ -46,7 +46,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr(kC.ToString()));
     return h1;
   }
-  // The peer behind which `host` knows `mac`; empty if it does not.
+  // The peer behind which `host` has learned `mac`; empty if unknown.
   static std::string PeerBehind(Host* host, MacAddr mac) {
     for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) {
       const size_t at = line.find("GID");
@@ -54,7 +54,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     }
     return "";
   }
-  // Every report that the subnet made has been acted upon.
+  // Waits until the agents have handled all reports of the subnet.
   bool AllReportsHeard() {
     return Until([this] {
       const auto notices = subnet_.mad_counters().notices;
@@ -77,7 +77,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     fault.rule.loss_ppm = 1'000'000;
     ASSERT_TRUE(subnet_.SetFault(fault).ok());
   }
-  // Another program behind the same port takes the membership away; nobody tells the agent.
+  // Another program on the same port leaves the group; the agent does not know.
   void LeaveInTheNameOf(Host* host) {
     McMemberRecord record;
     record.mgid = FloodMgid(PKey(0x8001));
@@ -92,9 +92,9 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     EncodeMcMemberRecord(record, SaRecord(&mad));
     ASSERT_TRUE(host->soft_port()->SendMad(mad).ok());
   }
-  // The sources of all that arrives at `to` before a frame that `from` sends after everything that its agent has been told to
-  // send. The worker takes injected frames and those of ports in any order, but all that wait in one turn: what waited
-  // when the first of two frames was sent is out before the second.
+  // The sources of all frames that arrive at `to`, including everything that `from`'s agent has been told to send so far. The
+  // worker takes injected frames and those from ports in any order, but handles all waiting ones in one turn: those that
+  // waited when the first of two frames was sent are out before the second.
   std::vector<MacAddr> SourcesUpToNow(Host* from, Host* to) {
     std::vector<MacAddr> sources;
     for (int i = 0; i < 2; ++i) {
@@ -114,7 +114,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
 
 // ---- Without a subnet manager, after its restart, and after its move.
 
-// It cannot have told them the paths: when it was last there, neither had heard of the other.
+// The SM cannot have told them the paths: when it disappeared, they did not know each other.
 TEST_F(AgentSubnetTest, NewPeersAreResolvedWithTheSmGone) {
   LoseEverything("*", "*");
   Host* h1 = AddHost("h1", kOneVes);
@@ -131,7 +131,7 @@ TEST_F(AgentSubnetTest, NewPeersAreResolvedWithTheSmGone) {
   EXPECT_EQ(h2->Stat("new_peers"), 1u);
 }
 
-// As after a restart of the subnet manager. What is in use stays in use.
+// As after a restart of the subnet manager. Everything in use stays in use.
 TEST_F(AgentSubnetTest, AReregistrationTakesNothingAway) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -168,7 +168,7 @@ TEST_F(AgentSubnetTest, ASubnetManagerThatMovesIsFollowedByALightRefresh) {
   EXPECT_EQ(h1->Qpn(), qpn);
   ExpectTalk(h1->port("v1"), h2->port("v1"));
 
-  // It is asked, and answers, and reports, where it is now.
+  // Requests, answers and reports use its new LID.
   Host* h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(AllReportsHeard());
@@ -183,7 +183,7 @@ TEST_F(AgentSubnetTest, ASubnetManagerThatMovesIsFollowedByALightRefresh) {
   EXPECT_EQ(subnet_.Groups()[0].members.size(), 1u) << "h2";
 }
 
-// ---- What it reports.
+// ---- Reports.
 
 TEST_F(AgentSubnetTest, AgentsSubscribe) {
   Host* h1 = AddHost("h1", kOneVes);
@@ -198,7 +198,7 @@ TEST_F(AgentSubnetTest, AgentsSubscribe) {
   EXPECT_TRUE(subnet_.AllSubscriptions().empty());
 }
 
-// The SM that gave it is gone before h2 can ask it for anything. What h2 announced when it joined is over.
+// The SM disappears after it has changed the LID, before h2 can send a request. h2's announcements after its join are over.
 TEST_F(AgentSubnetTest, AnotherLidIsAnnouncedWithoutAnAnswerOfTheSa) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -222,13 +222,13 @@ TEST_F(AgentSubnetTest, WithoutALinkNothingIsAnnounced) {
   ASSERT_TRUE(subnet_.SetLink("h2", false).ok());
   ASSERT_TRUE(Until([&] { return !h2->carrier("v1"); }));
   Pass(absl::Seconds(2));
-  // Behind whatever the agent has to say.
+  // A frame after everything that the agent may have sent.
   h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
   ASSERT_TRUE(Until([&] { return absl::StrContains(h2->Command("drops"), "fabric_down"); }));
   EXPECT_THAT(h2->Command("drops"), testing::ContainsRegex("fabric_down +1 "));
 }
 
-// The kernel takes the lock of all network configuration for each.
+// Each change takes the kernel's rtnl lock, so unchanged carriers are skipped.
 TEST_F(AgentSubnetTest, ACarrierIsSetWhereItChangesAndAgainIfThatFailed) {
   AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -286,7 +286,7 @@ TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
   EXPECT_EQ(h1->Stat("flooded_unknown"), flooded + 1);
 }
 
-// An entry that does not age has no time at which it was heard.
+// A frozen entry does not age, so its age does not show when it was heard.
 TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
   Host* h1 = AddHostThatFreezesC();
   ASSERT_TRUE(AllReportsHeard());
@@ -295,7 +295,7 @@ TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
   EXPECT_FALSE(h1->Knows(kC));
 }
 
-// Though nothing else is known there any more.
+// Even if no other entry is left there.
 TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
   Host* h1 = AddHostThatFreezesC("ageing = 10\n");
   ASSERT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
@@ -303,7 +303,8 @@ TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
   EXPECT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
 }
 
-// Its vPort has no entry while another has its MAC. Were it reclaimed, the MAC would be held where nobody is.
+// The home vPort has no entry while the MAC is elsewhere. If it were reclaimed, the MAC would later be frozen at a missing
+// vPort.
 TEST_F(AgentSubnetTest, ASilentHomeIsRemembered) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 10\n"}}));
   Host* victim = AddHost("h2", kOneVes);
@@ -320,7 +321,7 @@ TEST_F(AgentSubnetTest, ASilentHomeIsRemembered) {
   EXPECT_EQ(PeerBehind(h1, kC), home);
 }
 
-// Without ageing the FDB counts minutes.
+// Without ageing the FDB's tick is a minute.
 TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 0\n"}}));
   Host* h3 = AddHost("h3", kOneVes);
@@ -332,7 +333,7 @@ TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
   EXPECT_FALSE(h1->Knows(kC));
 }
 
-// Whoever has MACs flap does not fill the log with it.
+// A station that makes MACs flap must not fill the log.
 TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
   const std::string damped = absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}});
   Host* h1 = AddHost("h1", damped);
@@ -358,7 +359,7 @@ TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("; 10 more like this since the last message"));
 }
 
-// Trap 64. The port comes back with another LID; its agent says so, but h1 cannot hear it, and goes by the report alone.
+// Trap 64. The port comes back with another LID. h1 cannot receive its agent's announcement, and must use the report.
 TEST_F(AgentSubnetTest, APortThatIsBackInTimeIsAskedForAtOnceAndKeepsItsMacs) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h3 = AddHost("h3", kOneVes);
@@ -377,8 +378,8 @@ TEST_F(AgentSubnetTest, APortThatIsBackInTimeIsAskedForAtOnceAndKeepsItsMacs) {
   EXPECT_TRUE(h1->Knows(kC));
 }
 
-// Both ports come back with the queue pairs they had, but trap 64 waits for a subnet manager that is gone. Whoever is heard is
-// there all the same.
+// Both ports come back with their queue pairs, but trap 64 does not come, because the subnet manager is gone. A port from
+// which frames arrive keeps its MACs.
 TEST_F(AgentSubnetTest, APortThatIsHeardAfterItsReportKeepsItsMacs) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -407,7 +408,7 @@ TEST_F(AgentSubnetTest, APortThatIsHeardAfterItsReportKeepsItsMacs) {
   EXPECT_EQ(h1->Stat("readdressed_peers"), 0u);
 }
 
-// Trap 66. It has backed off by seconds when the full member comes.
+// Trap 66. The limited member's backoff has grown to seconds when the full member joins.
 TEST_F(AgentSubnetTest, ALimitedMemberThatWaitedJoinsAsSoonAsTheGroupIsThere) {
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
   Host* h1 = AddHost("h1", kOneVes);
@@ -417,7 +418,7 @@ TEST_F(AgentSubnetTest, ALimitedMemberThatWaitedJoinsAsSoonAsTheGroupIsThere) {
   EXPECT_TRUE(Until([&] { return h1->carrier("v1"); })) << "though no time passes";
 }
 
-// It is a member of the group like any other, so the group does not end with the full member that made it.
+// A limited member is a group member like any other, so the group survives the full member that created it.
 TEST_F(AgentSubnetTest, ALimitedMemberKeepsTheGroupWhenWhoMadeItIsGone) {
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
   Host* h2 = AddHost("h2", kOneVes);
@@ -436,7 +437,7 @@ TEST_F(AgentSubnetTest, ALimitedMemberKeepsTheGroupWhenWhoMadeItIsGone) {
   EXPECT_EQ(h1->losses_of_carrier("v1"), 0);
 }
 
-// Trap 67: nothing else tells the limited member that its group is no more. Then 66, when another full member comes.
+// Only trap 67 tells the limited member that its group was deleted. Then trap 66, when another full member creates it.
 TEST_F(AgentSubnetTest, ALimitedMemberLosesADeletedGroupAndJoinsTheNext) {
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
   Host* h2 = AddHost("h2", kOneVes);
@@ -460,7 +461,7 @@ TEST_F(AgentSubnetTest, ALimitedMemberLosesADeletedGroupAndJoinsTheNext) {
   ExpectTalk(h1->port("v1"), h3->port("v1"));
 }
 
-// Trap 67 as well.
+// Trap 67, too.
 TEST_F(AgentSubnetTest, FullMembersMakeADeletedGroupAgainWithoutAGap) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -470,7 +471,7 @@ TEST_F(AgentSubnetTest, FullMembersMakeADeletedGroupAgainWithoutAGap) {
   LeaveInTheNameOf(h2);
   ASSERT_TRUE(subnet_.Groups().empty());
   EXPECT_TRUE(Until([&] { return subnet_.Groups().size() == 1 && subnet_.Groups()[0].members.size() == 2; }));
-  // In the end: senders hear of the members a moment later.
+  // Retried: the senders learn the members a moment later.
   EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(MacAddr::Broadcast(), kA)));
   EXPECT_TRUE(ArrivesInTheEnd(h2->port("v1"), h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
   for (Host* host : {h1, h2}) EXPECT_EQ(host->losses_of_carrier("v1"), 0);

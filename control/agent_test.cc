@@ -1,5 +1,4 @@
-// Whole agents: what they do for frames, what the events of their HCA port do to them, and how they start and stop. What the
-// subnet reports to them is in agent_subnet_test.cc.
+// Whole agents: forwarding, events of the HCA port, start and stop. agent_subnet_test.cc tests the reports of the subnet.
 #include "control/agent.h"
 
 #include "control/agent_test_fixture.h"
@@ -58,7 +57,7 @@ TEST_F(AgentTest, AnAgentThatComesBackIsFoundAgain) {
   EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
 }
 
-// Where the subnet itself was restarted, others join again a little later than an agent that comes with it.
+// After a restart of the subnet, other agents may join a little later than the one that announces.
 TEST_F(AgentTest, WhoJoinsAMomentLaterHearsTheAnnouncementAsWell) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -76,11 +75,11 @@ TEST_F(AgentTest, ALinkThatGoesDownAndComesBackIsJoinedAgain) {
   EXPECT_TRUE(Until([h1] { return !h1->Joined(); }));
   ASSERT_TRUE(subnet_.SetLink("h1", true).ok());
   ASSERT_TRUE(AllJoined());
-  // In the end: if h2 announced itself meanwhile, its port takes h1's for unreachable for 100 ms.
+  // Retried: if h2 announced itself meanwhile, its port treats h1's as unreachable for 100 ms.
   EXPECT_TRUE(ArrivesInTheEnd(h2->port("v1"), h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
 }
 
-// The flood group is the VES's constitution: who comes later takes its MTU and Q_Key, whatever he would have asked for.
+// The flood group is the VES's constitution: a later member takes the group's MTU and Q_Key instead of its own settings.
 TEST_F(AgentTest, AGroupThatExistsIsTakenAsItIs) {
   auto creator = softhca::OpenSoftHca(subnet_.Connect(), "creator").value();
   SaClient sa(creator->mads(), &clock_, {});
@@ -135,7 +134,7 @@ TEST_F(AgentTest, AnotherLidIsFollowedWithTheSameQueuePair) {
   ExpectTalk(h1->port("v1"), h2->port("v1"));
   const std::string qpn = h2->Qpn();
   ASSERT_TRUE(subnet_.SetLid("h2", Lid(77)).ok());
-  // What is sent to the old LID is lost, but h1 need not wait for h2's station to speak: its agent announces it.
+  // Frames to the old LID are lost until h2's agent announces its station; the station itself need not send.
   EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(kB, kA)));
   ExpectTalk(h1->port("v1"), h2->port("v1"));
   EXPECT_EQ(h2->Qpn(), qpn);
@@ -156,7 +155,7 @@ TEST_F(AgentTest, AWithdrawnPKeyTakesItsVesDownAndBackAtAnotherIndexUpAgain) {
   ExpectTalk(h1->port("v2"), h2->port("v2"));
   EXPECT_EQ(h1->Qpn("red"), red);
   EXPECT_EQ(h1->losses_of_carrier("v2"), 0);
-  // What its own hosts send meanwhile is counted.
+  // Frames from local stations are counted as drops meanwhile.
   h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
   h1->port("v1")->Inject(MakeFrame(kB, kA));
   EXPECT_TRUE(Until([&] { return absl::StrContains(h1->Command("drops", {"blue"}), "fabric_down"); }));
@@ -197,7 +196,7 @@ TEST_F(AgentTest, AMembershipThatBecomesLimitedAndFullAgainIsFollowed) {
   EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(MacAddr::Broadcast(), kC)));
 }
 
-// As a subnet does that was restarted and gives out other numbers.
+// As with a subnet that was restarted and assigns other numbers.
 TEST_F(AgentTest, ALostQueuePairIsMadeAnewInPlace) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -225,13 +224,13 @@ TEST_F(AgentTest, AnotherGidIsAnotherIdentity) {
   config.gid = Gid::FromPrefixAndGuid(0xfec0'0000'0000'0000, config.port_guid);
   h1->soft_port()->OnPortConfig(config);
   ASSERT_TRUE(Until([&] { return h1->Qpn() != qpn; }));
-  // This subnet's SA lets nobody join under a GID that it did not give.
+  // This SA refuses joins from a GID that it did not assign.
   ASSERT_TRUE(Until([&] { return !h1->carrier("v1"); }));
   h1->soft_port()->OnPortConfig(before);
   ASSERT_TRUE(Until([&] { return h1->carrier("v1"); }));
 }
 
-// Interfaces send all the while, so rebuilds meet frames in every state. TearDown sees that all of them are accounted for.
+// Interfaces send all the time, so a rebuild finds frames in every state. TearDown checks that all are accounted for.
 TEST_F(AgentTest, RebuildsUnderLoadLoseNoBufferAndNoCount) {
   Host* h1 = AddHost("h1", kTwoVeses);
   Host* h2 = AddHost("h2", kTwoVeses);
@@ -295,7 +294,7 @@ TEST_F(AgentTest, AStaticEntryIsOfAVlanThatItsPortCarries) {
   EXPECT_THAT(host->Command("fdb/add", {"blue", "20", kB.ToString(), "v2"}), testing::HasSubstr("is at vPort v2"));
 }
 
-// Through the SA's RMPP: fifteen records are five segments.
+// The table comes through RMPP: fifteen records are five segments.
 TEST_F(AgentTest, ManyPathsAreRefreshedAsATable) {
   Host* h1 = AddHost("h1", kOneVes);
   constexpr int kPeers = 15;

@@ -1,5 +1,5 @@
-// What tests of whole agents share: several agents in one process on an in-process software subnet. Workers are threads;
-// control is pumped by the test.
+// The fixture for tests of whole agents: several agents in one process, on an in-process software subnet. Workers are threads;
+// the test runs the control loops.
 #ifndef EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
 #define EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
 
@@ -55,7 +55,7 @@ inline const MacAddr kD = MacAddr::FromUint64(0x02'00'00'00'00'0d);
 // One agent with its ports.
 class Host {
  public:
-  // `prepare` is called before the agent gets the HCA.
+  // Calls `prepare` before the agent gets the HCA.
   Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock,
        const std::function<void(FaultyHca*)>& prepare)
       : loop_(clock), state_(StateDir::Open(directory_.path()).value()) {
@@ -85,8 +85,8 @@ class Host {
     const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
     return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
   }
-  // In its groups, with nothing left to be answered of the last refresh: each asks for subscriptions last, and answers come in
-  // order.
+  // Whether it has joined its groups and the last refresh is complete. A refresh requests the subscriptions last, and answers
+  // come in order.
   bool Joined() {
     const std::string show = Command("show");
     return !absl::StrContains(show, "not joined") && absl::StrContains(show, "notices of the subnet: subscribed");
@@ -108,15 +108,15 @@ class Host {
   Agent* agent() { return agent_.get(); }
   softhca::SoftPort* soft_port() { return soft_port_; }
   FaultyHca* hca() { return hca_; }
-  // Why the agent wants to be started anew, each time that it said so.
+  // The reasons for which the agent asked to be restarted.
   std::vector<std::string> lost;
   bool may_be_lost = false;
-  // How often a carrier was set, to what it was or not, and whether that can be done.
+  // How often a carrier was set, changed or not; and whether setting it succeeds.
   int times_carrier_set = 0;
   bool may_set_carrier = true;
   bool carrier(const std::string& name) { return carriers_[name]; }
   int losses_of_carrier(const std::string& name) { return losses_[name]; }
-  // "0x48", of a VES; "none" without one.
+  // The QPN of a VES: "0x48", or "none".
   std::string Qpn(const std::string& ves = "blue") {
     const std::string show = Command("show");
     const std::string key = "QPN ";
@@ -159,8 +159,7 @@ class Host {
   std::unique_ptr<Agent> agent_;
 };
 
-// `HostClock` is the agents' time: the machine's, or one that stands still until the test moves it. The subnet's is the
-// machine's.
+// `HostClock` is the agents' clock: the machine's, or one that only the test moves. The subnet uses the machine's.
 template <typename HostClock>
 class AgentTestOf : public testing::Test {
  protected:
@@ -177,16 +176,16 @@ class AgentTestOf : public testing::Test {
     hosts_.push_back(std::make_unique<Host>(&subnet_, name, toml, &clock_, prepare));
     return hosts_.back().get();
   }
-  // As when its process is killed.
+  // Destroys the agent, as if its process were killed.
   void KillHost(Host* host) {
     hosts_.erase(std::find_if(hosts_.begin(), hosts_.end(), [host](const auto& each) { return each.get() == host; }));
   }
 
-  // One round of each control loop.
+  // Runs one round of each control loop.
   void PumpAll() {
     for (auto& host : hosts_) host->Pump();
   }
-  // In steps that are shorter than what the agents wait for, with a round for what they ask then and one for the answers.
+  // Moves the clock in steps shorter than the agents' timeouts. Each step has a round for requests and one for answers.
   void Pass(absl::Duration time) {
     const absl::Time end = clock_.Now() + time;
     while (clock_.Now() < end) {
@@ -195,7 +194,7 @@ class AgentTestOf : public testing::Test {
       PumpAll();
     }
   }
-  // Pumps all control loops until `done`, at most ten seconds of the machine's time.
+  // Runs all control loops until `done`; false after ten seconds of real time.
   bool Until(const std::function<bool()>& done) {
     const absl::Time deadline = watch_.Now() + absl::Seconds(10);
     while (!done()) {
@@ -208,7 +207,7 @@ class AgentTestOf : public testing::Test {
   bool AllJoined() {
     return Until([this] { return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Joined(); }); });
   }
-  // The frame arrives at `port`; what else arrives there is passed over.
+  // Waits until the frame arrives at `port`; ignores other frames.
   bool Arrives(TestPort* port, const Bytes& frame) {
     return Until([&] {
       for (const auto& sent : port->TakeTransmitted()) {
@@ -217,7 +216,7 @@ class AgentTestOf : public testing::Test {
       return false;
     });
   }
-  // The same for a frame that is sent until it arrives, because the way there is not ready yet.
+  // Sends the frame repeatedly until it arrives, because the path may not be ready yet.
   bool ArrivesInTheEnd(TestPort* from, TestPort* port, const Bytes& frame) {
     return Until([&] {
       from->Inject(frame);
@@ -226,7 +225,7 @@ class AgentTestOf : public testing::Test {
     });
   }
 
-  // Both ways, to a MAC that is not known and back to one that is.
+  // Expects frames in both directions: to an unknown MAC, and back to a known one.
   void ExpectTalk(TestPort* one, TestPort* other) {
     one->Inject(MakeFrame(kB, kA));
     EXPECT_TRUE(Arrives(other, MakeFrame(kB, kA)));

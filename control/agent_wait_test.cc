@@ -18,14 +18,14 @@ using testing::HasSubstr;
 class AwaitAgentTest : public testing::Test {
  protected:
   AwaitAgentTest() {
-    // Time passes in the loop, as fast as it turns.
+    // Each round of the loop moves the clock on.
     loop_.AddDeadline([] { return absl::InfinitePast(); },
                       [this] {
                         clock_.Advance(absl::Milliseconds(100));
                         if (clock_.Now() > stop_at_) loop_.Stop();
                       });
   }
-  // Fails with `error` so many times, then makes an agent.
+  // Fails `failures` times with `error`, then makes an agent.
   absl::StatusOr<std::unique_ptr<Agent>> Make(const absl::Status& error, int failures) {
     tried_at_.push_back(clock_.Now());
     const absl::StatusOr<std::string> show = commands_.Run("show", {});

@@ -40,7 +40,7 @@ class CommandClientTest : public ::testing::Test {
   std::string ErrorOfCall(absl::Duration timeout = absl::Seconds(30)) const {
     return std::string(Call("echo", {}, timeout).status().message());
   }
-  // A socket that listens, or only lies there.
+  // A bound socket, which does not listen yet.
   UniqueFd Bind() const {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
@@ -49,7 +49,7 @@ class CommandClientTest : public ::testing::Test {
     EXPECT_EQ(0, ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)));
     return fd;
   }
-  // What a client is told by a program that says `reply` and closes.
+  // The client's error if the program sends `reply` and closes.
   std::string ErrorOnReply(const std::string& reply) const {
     ::unlink(path_.c_str());
     const UniqueFd listener = Bind();

@@ -42,7 +42,7 @@ std::unique_ptr<CommandServer> MustListen(const std::string& path, const Command
   return server.ok() ? *std::move(server) : nullptr;
 }
 
-// The server and its clients share one thread here, so each step is known to have happened.
+// Server and clients run on one thread, so each step has completed before the next.
 class CommandServerTest : public ::testing::Test {
  protected:
   CommandServerTest() : path_(MakeTemporaryDirectory() + "/run/eoib/test.ctl") {
@@ -63,12 +63,12 @@ class CommandServerTest : public ::testing::Test {
   void Pump() {
     for (int i = 0; i < 1000 && HasWork(); ++i) server_->Run();
   }
-  // As much of `text` as the kernel takes.
+  // Sends as much of `text` as the kernel accepts.
   static size_t Send(const UniqueFd& client, absl::string_view text) {
     const ssize_t size = ::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     return size < 0 ? 0 : static_cast<size_t>(size);
   }
-  // What is there now; *closed if the server has closed.
+  // Reads what has arrived; sets *closed if the server has closed.
   static std::string Receive(const UniqueFd& client, bool* closed = nullptr) {
     std::string text;
     std::vector<char> bytes(1 << 20);
@@ -79,7 +79,7 @@ class CommandServerTest : public ::testing::Test {
       text.append(bytes.data(), static_cast<size_t>(size));
     }
   }
-  // Until the server closes.
+  // Reads until the server closes.
   static std::string ReceiveAll(const UniqueFd& client, bool* closed) {
     std::string text;
     for (pollfd fd = {client.get(), POLLIN, 0}; !*closed && ::poll(&fd, 1, 20'000) == 1;) text += Receive(client, closed);
@@ -132,7 +132,7 @@ TEST_F(CommandServerTest, AnswersRequests) {
       {"id an object", R"({"method":"echo","params":[],"id":{"a":1}})",
        R"({"result":null,"error":"\"id\" must be a number or a string\n","id":null})"},
   };
-  // All on one connection: it stays usable after each of them.
+  // All on one connection, which stays usable after each case.
   const UniqueFd client = ConnectTo(path_);
   for (const auto& c : kCases) {
     bool closed;
@@ -219,7 +219,7 @@ TEST_F(CommandServerTest, ARequestOfEndlessLengthIsCutOff) {
 
 TEST_F(CommandServerTest, AClientThatDoesNotReadStopsOnlyItself) {
   const UniqueFd lazy = ConnectTo(path_), busy = ConnectTo(path_);
-  // It asks for 3 MiB again and again without reading.
+  // Requests 3 MiB repeatedly, without reading.
   size_t sent = 0;
   for (int i = 0; i < 100000; ++i) {
     const size_t size = Send(lazy, R"({"method":"big","params":[],"id":0})");
@@ -293,11 +293,11 @@ TEST_F(CommandServerTest, WithoutDescriptorsItRefusesInsteadOfSpinning) {
   CommandServer* const server = server_.get();
   rlimit before;
   ASSERT_EQ(0, ::getrlimit(RLIMIT_NOFILE, &before));
-  // The lowest free descriptor is beyond the limit then.
+  // Then the lowest free descriptor is above the limit.
   const UniqueFd lowest(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const rlimit none = {static_cast<rlim_t>(lowest.get()) + 1, before.rlim_max};
   ASSERT_EQ(0, ::setrlimit(RLIMIT_NOFILE, &none));
-  server->Run();  // not Pump: the check of virtual calls needs a descriptor for itself
+  server->Run();  // not Pump: the sanitizer's check of virtual calls needs a descriptor
   ASSERT_EQ(0, ::setrlimit(RLIMIT_NOFILE, &before));
   EXPECT_FALSE(HasWork());
   EXPECT_THAT(Receive(client), HasSubstr("the program is out of file descriptors"));
@@ -340,7 +340,7 @@ TEST_F(CommandServerTest, ALivingServerIsNotReplaced) {
   EXPECT_THAT(std::string(second.status().message()),
               AllOf(HasSubstr(path_),
                     HasSubstr(absl::StrCat("(process ", ::getpid(), ") serves it already; stop that program first"))));
-  Pump();  // the probe has come and gone
+  Pump();  // handles the probe's connection
   const UniqueFd client = ConnectTo(path_);
   EXPECT_THAT(Ask(client, R"({"method":"echo","params":["first"],"id":0})"), HasSubstr("first"));
 }
@@ -405,7 +405,7 @@ TEST_F(CommandServerTest, RemovesItsSocketButNotThatOfAnother) {
   EXPECT_NE(0, ::stat(path_.c_str(), &info));
 }
 
-// The tool of Open vSwitch's package openvswitch-common, unchanged.
+// The unmodified ovs-appctl of the package openvswitch-common.
 class OvsAppctlTest : public ::testing::Test {
  protected:
   OvsAppctlTest() : path_(MakeTemporaryDirectory() + "/test.ctl") {

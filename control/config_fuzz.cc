@@ -1,4 +1,4 @@
-// Any bytes as a configuration: no crash, the same answer from a file, and what is accepted keeps the promises of config.h.
+// Fuzzes the configuration: no crash, the same result from a file, and an accepted configuration satisfies config.h.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ void CheckAccepted(const AgentConfig& config) {
   }
 }
 
-// The text in a file that is gone afterwards.
+// Parses the text from a temporary file.
 absl::StatusOr<AgentConfig> ParseFile(absl::string_view text, std::string* path) {
   const UniqueFd file(memfd_create("fuzz", MFD_CLOEXEC));
   EOIB_CHECK(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));

@@ -24,9 +24,9 @@ std::string ErrorOf(const absl::StatusOr<AgentConfig>& config) {
   return config.ok() ? "OK" : std::string(config.status().message());
 }
 
-// A VES named blue, then a vPort whose table is on line 5, its name and VES on 6 and 7, the case from line 8 on.
+// A VES named blue, then a vPort. Its table begins on line 5, its name and VES are on 6 and 7; `lines` begin on 8.
 std::string WithVPort(const std::string& lines) { return absl::StrCat(kBlue, "[[vport]]\nname = 'p1'\nves = 'blue'\n", lines); }
-// A VES whose table is on line 1, its name and P_Key on 2 and 3, the case from line 4 on.
+// A VES. Its table begins on line 1, its name and P_Key are on 2 and 3; `lines` begin on 4.
 std::string WithVes(const std::string& lines) { return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n", lines); }
 
 TEST(ConfigTest, ReadsEveryKeyOfAVes) {
@@ -74,7 +74,7 @@ TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
   EXPECT_EQ(9u, config->fdb_limit);
   EXPECT_EQ(3u, config->vports[0].fdb_limit);
   EXPECT_TRUE(config->vports[0].sticky);
-  // What is sticky has a limit in any case.
+  // A sticky vPort always has a limit.
   EXPECT_EQ(VPortConfig::kStickyLimit, ParseConfig(WithVPort("sticky = true\n"), "f")->vports[0].fdb_limit);
   EXPECT_EQ(absl::nullopt, ParseConfig(WithVPort(""), "f")->vports[0].fdb_limit);
   const auto of_ves = ParseConfig(WithVes("vport_fdb_limit = 7\n[[vport]]\nname = 'p1'\nves = 'blue'\nsticky = true\n"), "f");

@@ -1,7 +1,7 @@
-// Whatever a client writes to the control socket, in whatever pieces: the server answers or closes, the same way as if all had
-// come at once, and has the connection no longer when the client is gone.
+// Fuzzes the control socket: whatever a client writes, and in whatever pieces, the server answers or closes as if everything
+// had arrived at once, and drops the connection when the client has gone.
 //
-// The input: what the client writes. A zero byte ends a piece; a byte 1 too, and there the client also reads what is there.
+// The input is what the client writes. A byte 0 ends a piece. A byte 1 also ends a piece, and the client then reads.
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ using nlohmann::json;
 
 constexpr char kEndOfPiece = 0;
 constexpr char kReadAnswers = 1;
-constexpr size_t kPatience = 100'000;  // rounds; more than any input of a megabyte takes
+constexpr size_t kPatience = 100'000;  // rounds; more than a megabyte of input needs
 
 void RegisterCommands(CommandRegistry* registry) {
   registry->Register({"echo", "[ARG]...", "", 0, 100,
@@ -41,12 +41,12 @@ void RegisterCommands(CommandRegistry* registry) {
   registry->Register({"fdb/show", "[VES]", "", 0, 1, [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
                         return absl::NotFoundError("no such VES");
                       }});
-  // A few of these are more than a socket holds, so that the server has to wait for its client.
+  // A few of these answers fill the socket, so that the server must wait for its client.
   registry->Register({"big", "", "", 0, 0, [](const CommandRegistry::Arguments&) { return std::string(60'000, 'x'); }});
   registry->Register({"bytes", "", "", 0, 0, [](const CommandRegistry::Arguments&) { return std::string("a\xff\0b", 4); }});
 }
 
-// A server on a socket that has no name any more: nothing is left behind, however the program ends.
+// A server on an unlinked socket: nothing is left behind, however the program ends.
 class Server {
  public:
   Server() {
@@ -70,7 +70,7 @@ class Server {
     EOIB_CHECK(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     return fd;
   }
-  // Until it has nothing to do.
+  // Runs the server until it has nothing to do.
   void Pump() {
     pollfd descriptor = {server_->fd(), POLLIN, 0};
     size_t rounds = 0;
@@ -87,7 +87,7 @@ class Server {
   UniqueFd name_;
 };
 
-// A client of `server`, which runs only while this waits.
+// A client of `server`. The server runs only while the client waits.
 class Client {
  public:
   explicit Client(Server* server) : server_(server), fd_(server->Connect()) {}
@@ -102,7 +102,7 @@ class Client {
       if (size < 0) Read();
     }
   }
-  // What is there now.
+  // Reads what has arrived.
   void Read() {
     static std::vector<char> buffer(1 << 20);
     ssize_t size;
@@ -110,7 +110,7 @@ class Client {
       answers_.append(buffer.data(), static_cast<size_t>(size));
     ended_ = size == 0 || (size < 0 && errno != EAGAIN);
   }
-  // Ends the stream and takes all that is still to come.
+  // Ends the stream and reads the rest.
   std::string Finish() {
     shutdown(fd_.get(), SHUT_WR);
     for (size_t rounds = 0; !ended_; ++rounds) {
@@ -128,8 +128,8 @@ class Client {
   Server* const server_;
   UniqueFd fd_;
   std::string answers_;
-  bool closed_ = false;  // for writing
-  bool ended_ = false;   // nothing more comes
+  bool closed_ = false;  // the server takes no more
+  bool ended_ = false;   // end of the answers
 };
 
 std::string AskInPieces(Server* server, absl::string_view input) {
@@ -149,7 +149,7 @@ std::string AskAtOnce(Server* server, absl::string_view stream) {
   return client.Finish();
 }
 
-// Each line is an answer, with either a result or an error, of which both end their text with a newline.
+// Checks that each line is an answer with either a result or an error, whose text ends with a newline.
 size_t CheckAnswers(absl::string_view answers) {
   size_t count = 0;
   for (absl::string_view line : absl::StrSplit(answers, '\n', absl::SkipEmpty())) {
@@ -165,12 +165,12 @@ size_t CheckAnswers(absl::string_view answers) {
   return count;
 }
 
-// The framing alone, with a limit that an input can reach: objects are pieces of the stream, in order, with nothing but white
-// space between them. Returns how many there are.
+// Checks the framing alone, with a limit that an input can reach: the objects are pieces of the stream, in order, with only
+// white space between them. Returns their number.
 size_t CheckFraming(absl::string_view stream, size_t limit, size_t piece) {
   JsonStream framing(limit);
   size_t objects = 0;
-  absl::string_view rest = stream;  // behind the last object
+  absl::string_view rest = stream;  // after the last object
   absl::Status error;
   for (absl::string_view more = stream; !more.empty() && error.ok(); more.remove_prefix(std::min(piece, more.size()))) {
     framing.Append(more.substr(0, piece));
@@ -202,7 +202,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t objects = CheckFraming(stream, CommandServer::kMaxRequest, 1);
   EOIB_CHECK(objects == CheckFraming(stream, CommandServer::kMaxRequest, size + 1));
   EOIB_CHECK(CheckFraming(stream, 64, 3) <= objects);
-  // An answer to each object as far as they are JSON, and one more to what is not.
+  // One answer to each object up to the first that is not JSON, and one to that.
   EOIB_CHECK(CheckAnswers(answers) <= objects + 1);
   return 0;
 }

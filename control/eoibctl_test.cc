@@ -1,4 +1,4 @@
-// The program eoibctl as its user sees it: EOIBCTL is the path of the one just built.
+// Tests of the program eoibctl, at the path EOIBCTL.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +61,7 @@ TEST_F(EoibctlTest, AsksTheProgramThatIsNamed) {
   }
 }
 
-// In place, so that the next VES comes after all of the first.
+// The further answers are inserted in place, so that the next VES comes after all of the first.
 TEST_F(EoibctlTest, ShowsAForwardingDatabaseInAsManyAnswersAsItTakes) {
   CommandRegistry registry;
   registry.Register({"fdb/show", "", "", 0, 3, [](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {

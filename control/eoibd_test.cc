@@ -1,5 +1,5 @@
-// The program eoibd as its operator sees it when its HCA is not there: EOIBD and EOIBCTL are the paths of those just built. No
-// test machine has a device of that name.
+// Tests of the program eoibd without its HCA. EOIBD and EOIBCTL are the paths of the programs. No test machine has a device of
+// that name.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -42,7 +42,7 @@ class EoibdTest : public ::testing::Test {
   ProgramResult Eoibctl(const std::string& arguments) const {
     return RunProgram(absl::StrCat(EOIBCTL " --rundir=", directory_, " ", arguments));
   }
-  // Asks again and again until the answer has `part` in it.
+  // Polls `show` until it contains `part`.
   bool Shows(const std::string& part) const {
     const MonotonicClock clock;
     const absl::Time deadline = clock.Now() + kPatience;
@@ -95,7 +95,7 @@ TEST_F(EoibdTest, ALivingAgentIsNamed) {
   EXPECT_THAT(result.err, HasSubstr(absl::StrCat("(process ", getpid(), ") serves it already; stop that program first")));
 }
 
-// It has found one that lives, which then goes as a process that was killed does: without a word, and leaving its socket file.
+// The agent first finds a living predecessor. That one then ends as if killed: without an answer, leaving its socket file.
 TEST_F(EoibdTest, AnAgentThatWasJustKilledIsSucceeded) {
   const UniqueFd before(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};

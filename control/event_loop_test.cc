@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 
 class EventLoopTest : public ::testing::Test {
  protected:
-  // A round that does not wait.
+  // Runs a round that does not wait.
   void Poll() { loop_.RunOnce(clock_.Now()); }
   EventLoop::Callback Note(const std::string& what) {
     return [this, what] { log_.push_back(what); };
@@ -31,7 +31,7 @@ class EventLoopTest : public ::testing::Test {
   std::vector<std::string> log_;
 };
 
-// Readable once it is signalled.
+// A descriptor that becomes readable when it is signalled.
 class Signal {
  public:
   Signal() : fd_(::eventfd(0, EFD_NONBLOCK)) {}
@@ -98,7 +98,7 @@ TEST_F(EventLoopTest, ACallbackMayRemoveItself) {
                   .Add(signal.fd(), EPOLLIN,
                        [this, &signal, alive = std::move(alive)](uint32_t) {
                          loop_.Remove(signal.fd());
-                         log_.push_back(std::to_string(*alive));  // the callback's own state still lives
+                         log_.push_back(std::to_string(*alive));  // the callback's own state still exists
                        })
                   .ok());
   Poll();
@@ -111,7 +111,7 @@ TEST_F(EventLoopTest, WhatIsRemovedInARoundIsNotCalledInIt) {
   Signal a, b;
   a.Set();
   b.Set();
-  // Whichever comes first removes the other.
+  // The one that is called first removes the other.
   ASSERT_TRUE(loop_
                   .Add(a.fd(), EPOLLIN,
                        [&](uint32_t) {
@@ -231,7 +231,7 @@ TEST_F(EventLoopTest, RunsWhatOtherThreadsPostInOrder) {
   });
   loop_.Run();
   other.join();
-  Poll();  // Stop may have come between the two halves of the last round
+  Poll();  // Stop may have come in the middle of the last round
   EXPECT_THAT(log_, ElementsAre("a", "b"));
 }
 
@@ -253,7 +253,7 @@ TEST_F(EventLoopTest, StopBeforeRunIsNotLost) {
   loop_.Stop();
   loop_.Run();
   loop_.CallAt(In(0), [&] { loop_.Stop(); });
-  loop_.Run();  // and the first Stop is used up
+  loop_.Run();  // the first Stop was consumed
 }
 
 TEST(EventLoopClockTest, WaitsForATimerOnARealClock) {

@@ -1,5 +1,5 @@
-// FakeSa: a subnet administrator inside a MAD transport, for tests of who asks it. It answers at once, or not at all, or with a
-// refusal; its clock stands still.
+// FakeSa: a subnet administrator behind a MAD transport, for tests of its clients. It answers at once, refuses, or stays
+// silent.
 #ifndef EOIB_CONTROL_FAKE_SA_FOR_TEST_H_
 #define EOIB_CONTROL_FAKE_SA_FOR_TEST_H_
 
@@ -17,17 +17,17 @@ namespace eoib {
 
 class FakeSa final : public MadTransport {
  public:
-  // What there is, and how it is answered.
+  // Its state, and how it answers.
   std::map<Gid, Lid> ports;
   std::map<Mgid, McMemberRecord> groups;
   std::set<SmTrap> subscribed;
   bool silent = false;
-  bool tables = true;  // else a question for one is refused
+  bool tables = true;  // false: refuses queries for a table
   bool may_create = true;
   bool receives_reports = true;
-  // What is done to each answer before it goes: a wrong transaction ID, absurd values.
+  // Changes each answer before it is sent: to a wrong transaction ID, invalid values.
   std::function<void(Mad*)> spoil = [](Mad*) {};
-  // What it was asked, and how often.
+  // The requests so far.
   std::vector<SaHeader> asked;
   size_t Asked(MadMethod method, SaAttribute attribute) const {
     return static_cast<size_t>(std::count_if(asked.begin(), asked.end(), [&](const SaHeader& header) {
@@ -35,7 +35,7 @@ class FakeSa final : public MadTransport {
     }));
   }
 
-  // An unasked report.
+  // Sends a report.
   void Report(SmTrap trap, const Gid& gid) {
     Mad mad;
     EncodeSaHeader({.method = MadMethod::kReport, .tid = ++report_tid_, .attribute = SaAttribute::kNotice}, &mad);

@@ -1,6 +1,5 @@
-// FaultyHca: another HCA with faults on demand, for tests of what an agent does about them. Everything works on the HCA behind
-// it (a software one, on which datagrams arrive) until a test says otherwise: verbs fail, the port looks different,
-// asynchronous events come, work completes with errors, questions to the SA are lost, the device is gone.
+// FaultyHca: wraps another HCA (a software one, on which datagrams arrive) and injects faults, for tests of agents: failing
+// verbs, changed port attributes, asynchronous events, completions with errors, lost requests to the SA, a lost device.
 #ifndef EOIB_CONTROL_FAULTY_HCA_FOR_TEST_H_
 #define EOIB_CONTROL_FAULTY_HCA_FOR_TEST_H_
 
@@ -30,10 +29,10 @@ namespace eoib {
 // Loses MADs on their way to the SA. Control thread.
 class FaultyMads final : public MadTransport {
  public:
-  // `behind` may be null, and then this is not to be used.
+  // `behind` may be null; then the object must not be used.
   explicit FaultyMads(MadTransport* behind) : behind_(behind) {}
 
-  // Those for which `lost` says so, from now on.
+  // From now on loses the MADs for which `lost` returns true.
   void Lose(std::function<bool(const Mad&)> lost) { lost_ = std::move(lost); }
 
   absl::Status Send(const Mad& mad) override { return lost_(mad) ? absl::OkStatus() : behind_->Send(mad); }
@@ -48,7 +47,7 @@ class FaultyMads final : public MadTransport {
   std::function<bool(const Mad&)> lost_ = [](const Mad&) { return false; };
 };
 
-// All HCAs behind FaultyHcas of a program are of one kind. Any thread.
+// All wrapped HCAs in a program must be of the same kind. Any thread.
 class FaultyHca final : public Hca {
  public:
   explicit FaultyHca(std::unique_ptr<Hca> hca);
@@ -64,7 +63,7 @@ class FaultyHca final : public Hca {
   absl::StatusOr<CaptureReport> StopCapture() override { return hca_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return hca_->Capture(); }
 
-  // That verb fails with `error` from now on, until Mend.
+  // Makes that verb fail with `error` until Mend.
   void Fail(const std::string& verb, int error) {
     absl::MutexLock lock(&mutex_);
     errors_[verb] = error;
@@ -73,27 +72,26 @@ class FaultyHca final : public Hca {
     absl::MutexLock lock(&mutex_);
     errors_.erase(verb);
   }
-  // What is sent to the SA and `lost` says is not to arrive.
+  // Loses the MADs to the SA for which `lost` returns true.
   void LoseMads(std::function<bool(const Mad&)> lost) { mads_.Lose(std::move(lost)); }
-  // As when the driver is unloaded: from now on every verb fails with EIO. Those that destroy free their objects all the same,
-  // as libibverbs does.
+  // As after the driver is unloaded: every verb fails with EIO. Verbs that destroy still free their objects, as in libibverbs.
   void Vanish() {
     absl::MutexLock lock(&mutex_);
     gone_ = true;
     eventfd_write(event_.get(), 1);  // stays readable
   }
-  // What query_port says is passed through `edit`.
+  // Applies `edit` to the results of query_port.
   void EditPort(std::function<void(ibv_port_attr*)> edit) {
     absl::MutexLock lock(&mutex_);
     edit_port_ = std::move(edit);
   }
-  // An asynchronous event, as the kernel would raise it; about queue pair and completion queue: those made last.
+  // Raises an asynchronous event like the kernel; about the last queue pair or completion queue, where it names one.
   void Raise(ibv_event_type type);
-  // The next completion of a receive (or a send) of the queue pair made last has `status` instead of its own, and the queue
-  // pair is in `state` from then on.
+  // Gives the next receive (or send) completion of the last queue pair the status `status`; the queue pair is in `state` from
+  // then on.
   void SpoilReceive(ibv_wc_status status, ibv_qp_state state) { Spoil(&ibv_qp::recv_cq, status, state); }
   void SpoilSend(ibv_wc_status status, ibv_qp_state state) { Spoil(&ibv_qp::send_cq, status, state); }
-  // Polling the completion queues of the queue pair made last fails, as after an overrun.
+  // Makes polling the completion queues of the last queue pair fail, as after an overrun.
   void OverrunQueues() {
     absl::MutexLock lock(&mutex_);
     overrun_ = {qp_->recv_cq, qp_->send_cq};
@@ -127,14 +125,14 @@ class FaultyHca final : public Hca {
   }
   static int Poll(ibv_cq* cq, int entries, ibv_wc* wc);
 
-  // 0, or what that verb fails with (in errno as well).
+  // The error that was set for the verb, also in errno; or 0.
   int Error(const char* verb) {
     absl::MutexLock lock(&mutex_);
     const auto found = errors_.find(verb);
     if (!gone_ && found == errors_.end()) return 0;
     return errno = gone_ ? EIO : found->second;
   }
-  // For verbs that destroy.
+  // For verbs that destroy: they run in any case.
   int Or(int result, const char* verb) {
     const int error = Error(verb);
     return error != 0 ? error : result;
@@ -154,7 +152,7 @@ class FaultyHca final : public Hca {
 
   const std::unique_ptr<Hca> hca_;
   FaultyMads mads_{hca_->mads()};
-  const int async_fd_;  // of the HCA behind
+  const int async_fd_;  // of the wrapped HCA
   int (*const poll_)(ibv_cq*, int, ibv_wc*);
   const UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};
   const UniqueFd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)};
@@ -164,9 +162,9 @@ class FaultyHca final : public Hca {
   std::map<std::string, int> errors_ ABSL_GUARDED_BY(mutex_);
   std::function<void(ibv_port_attr*)> edit_port_ ABSL_GUARDED_BY(mutex_) = [](ibv_port_attr*) {};
   std::deque<ibv_async_event> events_ ABSL_GUARDED_BY(mutex_);
-  ibv_qp* qp_ ABSL_GUARDED_BY(mutex_) = nullptr;  // made last
+  ibv_qp* qp_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the last one made
   Spoiled spoiled_ ABSL_GUARDED_BY(mutex_);
-  std::map<ibv_qp*, ibv_qp_state> states_ ABSL_GUARDED_BY(mutex_);  // that the HCA behind does not know of
+  std::map<ibv_qp*, ibv_qp_state> states_ ABSL_GUARDED_BY(mutex_);  // injected; the wrapped HCA does not know them
   std::pair<ibv_cq*, ibv_cq*> overrun_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -48,7 +48,7 @@ class GroupMembershipTest : public testing::Test {
     return found != hca_.qp()->groups.end() && found->second == mlid.value();
   }
   size_t Joins() const { return sa_.Asked(MadMethod::kSet, SaAttribute::kMcMemberRecord); }
-  // Another full member has created the group.
+  // Creates the group, as another full member would.
   void Create() {
     McMemberRecord record;
     record.mgid = mgid_;
@@ -82,7 +82,7 @@ TEST_F(GroupMembershipTest, ALimitedMemberJoinsWhenItHearsThatTheGroupIsThere) {
   EXPECT_TRUE(Attached(Mlid(0xc010)));
 }
 
-// The report overtakes a refusal from before.
+// The report arrives before an older refusal.
 TEST_F(GroupMembershipTest, AReportWhileARefusalIsUnderWayIsNotForgotten) {
   MakeGroup(PKey(0x0001));
   Advance(absl::Seconds(1));
@@ -102,7 +102,7 @@ TEST_F(GroupMembershipTest, AnotherMlidIsFollowed) {
   Pump();
   EXPECT_TRUE(Attached(Mlid(0xc011)));
   EXPECT_EQ(group_->joined()->mlid, Mlid(0xc011));
-  // A failure leaves the membership as it was.
+  // After a failure the membership is unchanged.
   sa_.groups[mgid_].mlid = Mlid(0xc012);
   hca_.FailNext("attach_mcast", ENOMEM);
   group_->Join();
@@ -111,7 +111,7 @@ TEST_F(GroupMembershipTest, AnotherMlidIsFollowed) {
   EXPECT_EQ(group_->joined()->mlid, Mlid(0xc011));
 }
 
-// A subnet manager was stopped for long: who was waiting for it must not wait once more when it goes on.
+// After a long silence of the subnet manager, the join must not wait for a long backoff.
 TEST_F(GroupMembershipTest, AnSaThatWasSilentIsAskedAgainWithoutBackingOff) {
   sa_.silent = true;
   MakeGroup(PKey(0x8001));
@@ -230,7 +230,7 @@ TEST_F(GroupMembershipTest, WithoutAQueuePairItWaits) {
 
 // ---- An SA that answers wrongly.
 
-// Makes an answer about a group with `edit` done to its record.
+// Returns a function that applies `edit` to the group record in an answer.
 std::function<void(Mad*)> WithRecord(std::function<void(McMemberRecord*)> edit) {
   return [edit = std::move(edit)](Mad* mad) {
     if (DecodeSaHeader(*mad)->status != 0) return;
@@ -293,7 +293,7 @@ TEST_F(GroupMembershipTest, AWrongAnswerIsNoMembershipAndIsSaid) {
   }
 }
 
-// OpenSM refuses a port that is too small for the group with "request invalid", and leaves it to the port to find out why.
+// OpenSM refuses a port whose MTU or rate is too small for the group with "request invalid", without the reason.
 TEST_F(GroupMembershipTest, ARefusalIsExplainedByWhatTheGroupIs) {
   const auto refuse_joins = [](Mad* mad) {
     SaHeader header = *DecodeSaHeader(*mad);
@@ -324,7 +324,7 @@ TEST_F(GroupMembershipTest, AReportWhileARefusalIsBeingExplainedIsNotForgotten) 
   MakeGroup(PKey(0x0001));
   clock_.Advance(absl::Seconds(20));
   group_->Run();
-  client_.Run();  // the refusal is there, the explanation not
+  client_.Run();  // the refusal has arrived, the explanation has not
   Create();
   group_->OnCreated();
   Pump();
@@ -473,7 +473,7 @@ TEST_F(EthernetGroupMembershipTest, TheConfigurationMaySayMore) {
   EXPECT_EQ(attr.grh.hop_limit, 1) << "0 hops is nowhere in IP";
 }
 
-// The MTU of the network device is raised, which no event tells of; the port going down and up does.
+// Raising the network device's MTU causes no event; the port's going down and up does.
 TEST_F(EthernetGroupMembershipTest, WaitsForAPortThatCarriesTheVessMtu) {
   Join({.mtu = 4096});
   EXPECT_FALSE(group_->joined().has_value());
@@ -494,7 +494,7 @@ TEST_F(GroupMembershipTest, NoGroupIsCreatedThatThePortCannotCarry) {
   Pump();
   EXPECT_TRUE(sa_.groups.empty());
   EXPECT_EQ(group_->trouble(), "the VES's mtu is 4096 and the port's active MTU 2048");
-  Create();  // by another member, as small as ours
+  Create();  // by another member, with the same small MTU
   sa_.groups[mgid_].mtu = 4;
   Advance(absl::Seconds(1));
   EXPECT_EQ(joins_, 1);

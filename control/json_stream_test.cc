@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What comes out of `stream` now; an error as its message, last.
+// All objects that `stream` has now; an error is appended as its message.
 std::vector<std::string> Drain(JsonStream* stream) {
   std::vector<std::string> objects;
   while (true) {

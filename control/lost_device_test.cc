@@ -1,4 +1,4 @@
-// An agent on a real HCA's verbs (played by the preload library of the software HCA) whose device is taken away and given back.
+// An agent on libibverbs (the preload library of the software HCA stands in for it) whose device disappears and comes back.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ bool Eventually(Predicate predicate) {
   return false;
 }
 
-// A child process whose log goes to a file. Killed at the end.
+// A child process that logs to a file. The destructor kills it.
 class Child {
  public:
   Child(const std::string& log, const std::vector<std::string>& environment, const std::string& command) : log_(log) {
@@ -58,7 +58,7 @@ class Child {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  // Its exit status; -1 if it does not end by itself.
+  // Waits for its exit status; -1 if it does not end.
   int Wait() {
     int status = -1;
     if (!Eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) return -1;
@@ -118,7 +118,7 @@ TEST_F(LostDeviceTest, TheAgentSaysSoWaitsForItAndGoesOn) {
   ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
   EXPECT_THAT(Eoibctl("show"), HasSubstr("vPort v1: test"));
 
-  // Once more: what it was started with has not grown into something that does not start.
+  // Once more: the restart must not add arguments again and again.
   TakeDevicesAway();
   Eoibctl("-t fabricd link h1 down");
   ASSERT_TRUE(Shows("waiting for the HCA")) << eoibd.Log();

@@ -12,7 +12,7 @@ namespace {
 
 class PredecessorTest : public ::testing::Test {
  protected:
-  // Finds what it needs in use `times` times; each try takes `each`.
+  // The start finds its resources in use `times` times; each try takes `each`.
   absl::StatusOr<int> Start(int times, absl::Duration each) {
     return StartAfterPredecessor(PredecessorWait(signals_.get(), &clock_), [&]() -> absl::StatusOr<int> {
       clock_.Advance(each);

@@ -28,7 +28,7 @@ class ResolverTest : public testing::Test {
     resolver_ = std::make_unique<Resolver>(Resolver::Source{.sa = sa}, &handles_, &directory_, &clock_, GidOf(1), PKey(0x8001),
                                            [this] { ++published_; });
   }
-  // The data path has seen a frame of the peer with that QPN at that port, for the first time.
+  // Punts as the data path does for the first frame of a peer with that QPN at that port.
   VPortId Hear(uint64_t port, uint32_t qpn = 0x48, Lid slid = Lid()) {
     Punt punt;
     punt.peer = {GidOf(port), Qpn(qpn)};
@@ -46,7 +46,7 @@ class ResolverTest : public testing::Test {
     resolver_->Run();
     Pump();
   }
-  // The LID that frames for `vport` go to; 0 if they have to wait.
+  // The LID to which frames for `vport` are sent; 0 if there is no path.
   uint16_t LidFor(VPortId vport) {
     ibv_ah* ah = handles_.Acquire(directory_.Get(vport).ah);
     if (ah == nullptr) return 0;
@@ -92,7 +92,7 @@ TEST_F(ResolverTest, APathThatNobodyNeedsIsForgotten) {
   sa_.ports[GidOf(3)] = Lid(0x333);
   Hear(2);
   const VPortId stays = Hear(3);
-  Hear(4);  // the SA knows no such port
+  Hear(4);  // the SA does not know this port
   Pump();
   const auto reclaim = [&] {
     directory_.Reclaim([stays](VPortId vport) { return vport == stays; });
@@ -121,7 +121,7 @@ TEST_F(ResolverTest, PortsWithoutEndLeaveHandlesToOthers) {
   EXPECT_EQ(resolver_->counters().failures, 11u);
 }
 
-// A peer with two addresses, of which one was heard and control was told of the other.
+// A peer with two addresses. One was heard; control knows the other.
 TEST_F(ResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   sa_.ports[GidOf(3)] = Lid(0x333);
@@ -151,7 +151,7 @@ TEST_F(ResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
   Pump();
   EXPECT_EQ(lids(), (std::vector<Lid>{Lid(0x222), Lid(0x334)}));
 
-  // It is heard from another LID at one of them: the other's path stays.
+  // One address is heard from another LID; the other's path stays.
   Advance(absl::Seconds(2));
   const size_t queries = Queries();
   punt = {Punt::Kind::kReaddressed, peer, VPortId::None(), {GidOf(3), Qpn(0x49)}, Lid(0x335), Sl(0), {}};
@@ -160,7 +160,7 @@ TEST_F(ResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
   EXPECT_EQ(Queries(), queries + 1) << "of that one address";
 }
 
-// An SA that says what cannot be: the path of the completion stays, and the SA is asked again.
+// The SA returns an invalid record: the path from the completion stays, and the query is repeated.
 TEST_F(ResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
   struct Row {
     const char* description;
@@ -191,7 +191,7 @@ TEST_F(ResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
   }
 }
 
-// Whoever changes its queue pair with each frame must not press the SA through us.
+// A peer that changes its queue pair with each frame must not load the SA through us.
 TEST_F(ResolverTest, APortIsAskedForOnceASecondAtMost) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   for (int millisecond = 0; millisecond < 3000; ++millisecond) {
@@ -206,7 +206,7 @@ TEST_F(ResolverTest, APortIsAskedForOnceASecondAtMost) {
   EXPECT_LE(Queries(), 5u);
 }
 
-// Who waits until then must not be called again and again.
+// While the query is pending, the deadline must not make the loop spin.
 TEST_F(ResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
   sa_.silent = true;
   const VPortId peer = Hear(2, 0x48);
@@ -219,7 +219,7 @@ TEST_F(ResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
   EXPECT_EQ(LidFor(peer), 0x222);
 }
 
-// The record has more in it (rate, traffic class) than a completion.
+// The record has more attributes (rate, traffic class) than a completion.
 TEST_F(ResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
   sa_.ports[GidOf(2)] = LidOf(2);
   const VPortId one = Hear(2, 0x48);
@@ -237,7 +237,7 @@ TEST_F(ResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
   EXPECT_EQ(LidFor(peer), 0x333);
 }
 
-// Its LID changes while the SA is asked for it.
+// The peer's LID changes while the query is pending.
 TEST_F(ResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId peer = Hear(2);
@@ -278,7 +278,7 @@ TEST_F(ResolverTest, ManyPathsAreRefreshedAsATable) {
     sa_.ports[GidOf(port)] = Lid(static_cast<uint16_t>(0x400 + port));
     peers.push_back(Hear(port));
   }
-  sa_.ports[GidOf(999)] = Lid(0x999);  // nobody that we know
+  sa_.ports[GidOf(999)] = Lid(0x999);  // not a peer of ours
   Pump();
   sa_.asked.clear();
   for (auto& [gid, lid] : sa_.ports) lid = Lid(lid.value() + 0x400);
@@ -341,7 +341,7 @@ TEST_F(ResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
   EXPECT_EQ(Queries(), 1u) << "for this one alone";
 }
 
-// ---- What the subnet reports.
+// ---- Reports of the subnet.
 
 TEST_F(ResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
   const VPortId peer = Hear(2);
@@ -385,7 +385,7 @@ class EthernetResolverTest : public ResolverTest {
     resolver_->OnPunt(punt);
     return punt.vport;
   }
-  // Until what was asked for is made, or has failed.
+  // Waits until the handle was made or has failed.
   void Answer() {
     pollfd ready = {maker_.fd(), POLLIN, 0};
     ASSERT_EQ(poll(&ready, 1, 60'000), 1);
@@ -434,7 +434,7 @@ TEST_F(EthernetResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften
     Answer();
   }
   EXPECT_EQ(resolver_->counters().failures, 9u);
-  // A frame that waits for it does not wait so long.
+  // A waiting frame shortens the backoff.
   Hear(2, 0x48, Punt::Kind::kUnresolved);
   clock_.Advance(absl::Seconds(1));
   resolver_->Run();
@@ -459,7 +459,7 @@ TEST_F(EthernetResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
   EXPECT_EQ(hca_.ahs.size(), 3u) << "one of the two could not be made, and its peer is reached as before";
 }
 
-// The VES goes while a neighbour is being looked for: what the fixture checks is that the handle is not lost.
+// The VES is destroyed while a neighbour is being resolved. The fixture checks that the handle does not leak.
 TEST_F(EthernetResolverTest, AHandleThatComesTooLateIsPutBack) {
   Hear(2);
   resolver_.reset();

@@ -1,4 +1,4 @@
-// For tests that ask a server from outside: a server with its own thread, and programs to ask it with.
+// For tests of clients: a command server on its own thread, and a way to run programs.
 #ifndef EOIB_CONTROL_RUNNING_SERVER_FOR_TEST_H_
 #define EOIB_CONTROL_RUNNING_SERVER_FOR_TEST_H_
 
@@ -23,7 +23,7 @@
 
 namespace eoib {
 
-// Removed when the program ends. Any thread.
+// Makes a directory that is removed when the program ends. Any thread.
 inline std::string MakeTemporaryDirectory() {
   static absl::Mutex mutex;
   static std::list<TempDir> directories;
@@ -31,7 +31,7 @@ inline std::string MakeTemporaryDirectory() {
   return directories.emplace_back().path();
 }
 
-// Serves `registry`, which must not change meanwhile, on a thread of its own.
+// Serves `registry` on a thread of its own. The registry must not change meanwhile.
 class RunningServer {
  public:
   RunningServer(const std::string& path, const CommandRegistry* registry) {
@@ -54,12 +54,12 @@ class RunningServer {
 };
 
 struct ProgramResult {
-  int exit_status = -1;  // 127: the shell has not found the program
+  int exit_status = -1;  // 127: the shell did not find the program
   std::string out;
   std::string err;
 };
 
-// Runs a shell's command line and waits for its end.
+// Runs a shell command and waits for its end.
 inline ProgramResult RunProgram(const std::string& command) {
   const std::string directory = MakeTemporaryDirectory();
   const auto content = [](const std::string& path) {

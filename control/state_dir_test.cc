@@ -28,7 +28,7 @@ class StateDirTest : public ::testing::Test {
     { ASSERT_TRUE(StateDir::Open(path_).ok()); }
     std::ofstream(File()) << content;
   }
-  // A source that gives `values`, then zeros.
+  // A random source that returns `values`, then zeros.
   static StateDir::RandomSource Values(std::vector<uint64_t> values) {
     return [values = std::move(values), at = size_t{0}]() mutable { return at < values.size() ? values[at++] : 0; };
   }
@@ -128,7 +128,7 @@ TEST_F(StateDirTest, TwoProgramsDoNotShareADirectory) {
 TEST_F(StateDirTest, AFailureToWriteIsReportedAndNothingIsHandedOut) {
   auto state = StateDir::Open(path_, Values({1, 2}));
   ASSERT_TRUE(state.ok());
-  // A directory in the way of the temporary file stops root as well.
+  // A directory with the name of the temporary file makes the write fail even for root.
   ASSERT_EQ(0, ::mkdir((File() + ".new").c_str(), 0700));
   const auto mac = (*state)->MacFor("web1");
   EXPECT_FALSE(mac.ok());

@@ -1,5 +1,6 @@
-// A preload library in front of another libibverbs: its devices are gone while the file that EOIB_GONE names is there. Who has
-// one open then hears so with the next asynchronous event, as when the driver is unloaded; who looks for one finds none.
+// A preload library in front of another libibverbs. While the file named by EOIB_GONE exists, all devices are gone: a program
+// that has one open learns it with the next asynchronous event, as after an unloaded driver, and ibv_get_device_list finds
+// none.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>

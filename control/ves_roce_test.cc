@@ -1,5 +1,5 @@
-// A VES on an Ethernet link layer (RoCE), from its configuration to datagrams, on an HCA that does nothing by itself. The tests
-// in which frames arrive are tests/vm/rxe_test.cc's.
+// A VES on an Ethernet link layer (RoCE), from its configuration to datagrams, on a fake HCA that moves no datagrams by
+// itself. tests/vm/rxe_test.cc tests RoCE with real forwarding.
 #include <net/if.h>
 #include <poll.h>
 
@@ -35,7 +35,7 @@ Bytes MakeFrame(MacAddr to, MacAddr from) {
   return frame;
 }
 
-// A port as rdma_rxe has it: one P_Key, 0xffff; here on the loopback device.
+// Makes a port like rdma_rxe's: the only P_Key is 0xffff. Its netdev is the loopback device.
 void MakeRoce(FakeHca* hca) {
   hca->port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   hca->pkeys = {0xffff};
@@ -75,7 +75,7 @@ class VesRoceTest : public testing::Test {
 
   eoib::Forwarder* Forwarder() { return ves_->forwarder(); }
   uint64_t Dropped(DropReason reason) { return Forwarder()->counters().drop(reason); }
-  // A datagram from kPeer with `frame` in it, to the group or GID `dgid`.
+  // Delivers a datagram from kPeer with `frame`, to the group or GID `dgid`.
   void Deliver(const Bytes& frame, const Gid& dgid) {
     Bytes bytes(kGrhSize + kEoibHeaderSize, 0);
     kPeer.gid.ToWire(&bytes[8]);
@@ -116,7 +116,7 @@ TEST_F(VesRoceTest, IsThereWithoutASubnet) {
   EXPECT_THAT(ves_->Show(), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
 }
 
-// Who came once and is gone leaves nothing behind.
+// A peer that was heard once and is gone leaves no state behind.
 TEST_F(VesRoceTest, AVPortThatIsNotHeardAndHasNoMacsIsReclaimed) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   const auto pass = [this](int seconds) {
@@ -149,7 +149,7 @@ TEST_F(VesRoceTest, TheFdbNamesAllAddressesOfAPeer) {
   EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + " (lost) and GID"));
 }
 
-// Neighbour discovery may take a second; the reply is held that long, and goes to the peer alone.
+// Neighbour discovery may take a second. The reply is held for it, and sent only to the peer.
 TEST_F(VesRoceTest, AReplyWaitsForTheNeighbour) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   SendFromPort(MakeFrame(kRemote, kLocal));
@@ -170,7 +170,7 @@ TEST_F(VesRoceTest, AReplyWaitsForTheNeighbour) {
   EXPECT_EQ(attr.grh.hop_limit, 64);
 }
 
-// All flood groups have one multicast MAC, 33:33:00:00:00:00, and an HCA that filters by it delivers any.
+// All flood groups map to the multicast MAC 33:33:00:00:00:00, so an HCA that filters by MAC delivers those of other VESes.
 TEST_F(VesRoceTest, AnotherVessGroupOfTheSameMulticastMacIsNotOurs) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8002)).gid());
   EXPECT_EQ(Dropped(DropReason::kGroupMismatch), 1u);
@@ -204,7 +204,7 @@ TEST_F(VesRoceTest, AnotherGidMakesItAnew) {
   EXPECT_TRUE(ves_->NeedsRebuild());
 }
 
-// One Q_Key for two VESes would be one VES for whoever knows a queue pair.
+// With the same Q_Key, two VESes would not be isolated from a peer that knows a QPN.
 TEST(AgentRoceTest, VesesMustDifferInTheirQKeys) {
   const AgentConfig config = ParseConfig(
                                  "[[ves]]\nname = 'red'\npkey = 0x8001\n"

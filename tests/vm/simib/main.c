@@ -46,7 +46,7 @@ static void simib_remove_all(void)
 	simib_debugfs_exit();
 	simib_trap_stop(&fabric->sw.trap);
 	/*
-	 * A sender delivers to all adapters, so unregister all of them before freeing the first: without queue pairs there is no sender,
+	 * A sender delivers to all adapters, so unregister all before freeing the first: without queue pairs there is no sender,
 	 * and a packet under way finds no receiver. Unregister adapter 0 last: users of the others leave their groups now, and the
 	 * subnet manager that answers them is usually there.
 	 */
