@@ -196,7 +196,7 @@ TEST_F(AgentTest, AMembershipThatBecomesLimitedAndFullAgainIsFollowed) {
   EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(MacAddr::Broadcast(), kC)));
 }
 
-// As with a subnet that was restarted and assigns other numbers.
+// A restarted subnet assigns another range of QPNs.
 TEST_F(AgentTest, ALostQueuePairIsMadeAnewInPlace) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);

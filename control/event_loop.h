@@ -53,7 +53,7 @@ class EventLoop {
   void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // One round: waits until something is ready, but not beyond `deadline` (in the past: does not wait), and runs what is ready.
-  // What the callbacks add runs in a later round.
+  // Callbacks that are added meanwhile run in a later round.
   void RunOnce(absl::Time deadline);
   // Runs rounds until Stop.
   void Run();

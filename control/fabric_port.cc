@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<FabricPort>> FabricPort::Open(std::unique_ptr<Hca
 FabricPort::~FabricPort() {
   for (EventLoop::TimerId timer : timers_) loop_->Cancel(timer);
   for (int fd : watched_) loop_->Remove(fd);
-  subscriptions_.reset();
+  subscriptions_.reset();  // uses sa_
   sa_.reset();
   maker_.reset();
   handles_.reset();
@@ -115,7 +115,7 @@ void FabricPort::RunMembers() {
 void FabricPort::Stop(std::function<void()> done) {
   running_ = false;
   rebuild_again_at_ = absl::InfiniteFuture();
-  auto waiting = std::make_shared<size_t>(members_.size() + 1);
+  auto waiting = std::make_shared<size_t>(members_.size() + 1);  // the members, and the subscriptions
   const auto one_done = [waiting, done = std::move(done)] {
     if (--*waiting == 0) done();
   };

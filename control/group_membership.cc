@@ -79,6 +79,7 @@ void GroupMembership::Run() {
   Request(/*create=*/false);
 }
 
+// A new attempt number makes answers that are still under way stale.
 void GroupMembership::Lost(absl::string_view why) {
   ++attempt_;
   asking_ = again_ = refused_ = false;
@@ -294,7 +295,7 @@ void GroupMembership::Leave(std::function<void()> done) {
   attached_.reset();
   Forget();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
-  if (sa_ == nullptr || !port.ok() || !asked_) return done();
+  if (sa_ == nullptr || !port.ok() || !asked_) return done();  // the SA does not know of us
   sa_->Leave(BaseRecord(*port), [done = std::move(done)](absl::StatusOr<McMemberRecord>) { done(); });
 }
 

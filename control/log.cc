@@ -19,6 +19,7 @@ std::string& Program() {
 void Write(absl::string_view severity, absl::string_view text) {
   const std::string line = absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()), " ",
                                         Program(), " ", severity, ": ", text, "\n");
+  // One write for the whole line, so that lines of different threads do not mix.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

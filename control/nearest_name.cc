@@ -36,6 +36,7 @@ std::string NearestName(absl::string_view text, const std::vector<std::string>& 
   size_t least = kLongest;
   for (const std::string& name : names) {
     const size_t distance = EditDistance(text, name);
+    // A suggestion that is less than half right would mislead.
     if (distance < least && 2 * distance <= name.size()) {
       least = distance;
       nearest = name;

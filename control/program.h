@@ -1,4 +1,4 @@
-// What the mains of our daemons share: flags, --help, locks, descriptor limit, signals.
+// Shared parts of our daemons' mains: flags, --help, locks, descriptor limit, signals.
 #ifndef EOIB_CONTROL_PROGRAM_H_
 #define EOIB_CONTROL_PROGRAM_H_
 

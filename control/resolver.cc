@@ -35,7 +35,7 @@ Resolver::Resolver(const Source& source, AddressHandles* handles, VPortDirectory
       log_(clock, 10, absl::Seconds(6)) {}
 
 Resolver::~Resolver() {
-  *alive_ = false;
+  *alive_ = false;  // pending answers do nothing
   for (auto& [gid, path] : paths_) handles_->Put(path.ah);
 }
 

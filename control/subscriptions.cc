@@ -26,7 +26,7 @@ void Subscriptions::Renew() {
 void Subscriptions::Run() {
   if (clock_->Now() < retry_at_) return;
   retry_at_ = absl::InfiniteFuture();
-  const uint64_t round = ++round_;
+  const uint64_t round = ++round_;  // late answers to the previous round are ignored
   subscribed_ = answered_ = 0;
   // Without the registration for reports, notices would go to the other program: do not subscribe.
   if (!sa_->ReceivesReports()) {

@@ -119,7 +119,7 @@ Resolver::Source Ves::PathSource() const {
 Ves::~Ves() {
   group_.reset();
   resolver_.reset();
-  forwarder_.reset();
+  forwarder_.reset();  // before the queue pair, on which it posts
   queue_pair_.Drop();
 }
 
@@ -168,13 +168,14 @@ bool Ves::NeedsRebuild() const { return queue_pair_.NeedsReplacement(); }
 
 absl::Status Ves::Rebuild() {
   const absl::Status status = queue_pair_.Replace([this](UdEndpoint* endpoint) {
+    // The worker is paused, so all three users change together.
     const PKey pkey = queue_pair_.pkey();
     forwarder_->Rebind({endpoint, {queue_pair_.gid(), endpoint->qpn()}, !pkey.IsFullMember()});
     resolver_->SetOwn(queue_pair_.gid(), pkey);
     group_->Rebind(endpoint, pkey);
   });
   if (!status.ok()) TakeDown(status.message());
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;  // a missing P_Key is waited for, and is no error
 }
 
 void Ves::TakeDown(absl::string_view why) {

@@ -109,7 +109,7 @@ class IbSubnet {
   void WritePartitions();
   void TellManagers();
   std::map<uint16_t, uint16_t> ExpectedPKeys(int adapter) const;
-  // What Wait() still waits for; "" for nothing.
+  // Describes the condition for which Wait() still waits; "" if there is none.
   std::string Missing() const;
   std::string MissingOfPort(int adapter) const;
   bool SaAnswers() const;

@@ -20,7 +20,8 @@
 
 namespace eoib::lab {
 
-// What this machine lacks for a lab, in words; empty if nothing. Tests fail if it is not empty: a skipped test proves nothing.
+// Lists the requirements of a lab that this machine lacks; empty if none. If it is not empty, tests fail: a skipped test
+// proves nothing.
 std::string MissingOnThisMachine();
 
 struct HostOptions {

@@ -54,7 +54,7 @@ class MulticastStation {
     SendUdp(fd_.get(), group, port_, payload);
   }
 
-  // What has arrived since the last call, in the format of Heard.
+  // Returns the datagrams that have arrived since the last call, in the format of Heard.
   std::vector<std::string> HeardSoFar() {
     while (TakeOne()) {
     }

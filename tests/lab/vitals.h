@@ -12,8 +12,8 @@
 
 namespace eoib::lab {
 
-// Of a living process, from /proc. Excludes shared memory (text, libraries), so that other processes' starts and ends do not
-// change it.
+// Resources of a living process, from /proc. Excludes shared memory (text, libraries), so that other processes' starts and
+// ends do not change it.
 struct Vitals {
   int64_t descriptors = 0;
   int64_t ring_mappings = 0;  // mappings of memfds
@@ -30,8 +30,8 @@ int64_t SocketsBelow(const std::string& directory, Host* host);
 // The names of the host's interfaces, in one line.
 std::string Interfaces(Host* host);
 
-// What exists outside processes: the hosts' interfaces, their sockets below `directory`, and the files there except logs. A
-// text, to compare with another one.
+// Lists everything that exists outside processes: the hosts' interfaces, their sockets below `directory`, and the files there
+// except logs. A text, to compare with another one.
 std::string OutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts);
 
 // The same, after it has settled: no file is being replaced, and twenty looks in a row are equal. For the text to compare
