@@ -35,7 +35,7 @@ class PartitionQueuePair {
 
   // Null: there is no queue pair.
   UdEndpoint* get() const { return endpoint_.get(); }
-  // Of the present queue pair, or of the last one.
+  // The identity of the present queue pair, or of the last one.
   const Identity& identity() const { return identity_; }
   const Gid& gid() const { return identity_.gid; }
   PKey pkey() const { return identity_.pkey.pkey; }

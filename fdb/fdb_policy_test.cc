@@ -273,7 +273,7 @@ TEST_P(HijackTest, TheHomeHasMovedMeanwhile) {
 TEST_P(HijackTest, TheHomeLeavesTheFabric) {
   for (VPortId thief : {kV2, kV3, kV2}) Learn(Key(1), thief);
   fdb_->FlushLearned(kV1);
-  for (VPortId thief : {kV3, kV2, kV3, kV2}) EXPECT_EQ(Learn(Key(1), thief), Learned::kMoved) << "counted anew";
+  for (VPortId thief : {kV3, kV2, kV3, kV2}) EXPECT_EQ(Learn(Key(1), thief), Learned::kMoved) << "the count starts again";
   EXPECT_EQ(Learn(Key(1), kV3), Learned::kPinned);
   EXPECT_EQ(Find(Key(1)), kV2) << "where it was when its home left";
   fdb_->FlushLearned(kV2);
@@ -437,7 +437,7 @@ TEST_F(FdbPolicyTest, AWarningLetsItMove) {
   EXPECT_EQ(third.damped, Fdb::Damped::kFlapping);
   EXPECT_THAT(Events(), ElementsAre(Kind::kFlapping, Kind::kMoved));
   EXPECT_EQ(fdb_->counters().flapping, 1u);
-  EXPECT_EQ(fdb_->Learn(Key(1), kV1, FdbOrigin::kRemoteLearned).damped, Fdb::Damped::kNo) << "counted anew";
+  EXPECT_EQ(fdb_->Learn(Key(1), kV1, FdbOrigin::kRemoteLearned).damped, Fdb::Damped::kNo) << "the count starts again";
 }
 
 TEST_F(FdbPolicyTest, AFreezeEndsWithItsEntry) {

@@ -100,7 +100,7 @@ TEST_F(MoveDamperTest, AStationIsNotFrozenAwayFromItsOwnPort) {
 TEST_F(MoveDamperTest, APlaceThatLeftIsNoHome) {
   Hear(Key(1), {kV, kA1, kA2, kA1});
   damper_.ForgetHome(kV.vport);
-  EXPECT_EQ(Hear(Key(1), {kA1, kA2, kA1, kA2, kA1}).verdict, Verdict::kMove) << "it is counted anew";
+  EXPECT_EQ(Hear(Key(1), {kA1, kA2, kA1, kA2, kA1}).verdict, Verdict::kMove) << "the count starts again";
   ExpectFrozen(Hear(Key(1), {kA1, kA2}), kA1);
 }
 

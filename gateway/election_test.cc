@@ -107,7 +107,7 @@ TEST(ElectionTest, OfManyThatStartAtOnceTheBestWorks) {
   EXPECT_EQ(gateways.most_active(), 1);
 }
 
-// It takes the time of one hello. Of the two partitions, one has just heard the other.
+// It takes the time of one hello. The two gateways heard each other until they were parted.
 TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
   Gateways gateways;
   gateways.Start(1);
