@@ -13,9 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "control/command_registry.h"
 #include "control/config.h"
-#include "control/event_loop.h"
+#include "control/daemon/command_registry.h"
+#include "control/daemon/event_loop.h"
 #include "control/fabric_port.h"
 #include "control/fdb_commands.h"
 #include "control/state_dir.h"

@@ -3,8 +3,8 @@
 // ones.
 #include "absl/strings/str_replace.h"
 #include "control/agent_test_fixture.h"
+#include "vswitch/wire/ib/sa_mad.h"
 #include "vswitch/wire/mgid.h"
-#include "vswitch/wire/sa_mad.h"
 
 namespace eoib {
 namespace {

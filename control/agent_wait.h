@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "control/agent.h"
-#include "control/command_registry.h"
-#include "control/event_loop.h"
+#include "control/daemon/command_registry.h"
+#include "control/daemon/event_loop.h"
 
 namespace eoib {
 

@@ -12,7 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 // After everything else.
 #include "control/config_reader.h"

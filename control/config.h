@@ -14,9 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport_address.h"  // HeaderForm
+#include "vswitch/base/address.h"
 #include "vswitch/vlan_policy.h"
 #include "vswitch/wire/ethernet.h"
 

@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "control/config.h"
-#include "fdb/check.h"
-#include "vswitch/fabric/unique_fd.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/base/check.h"
+#include "vswitch/base/unique_fd.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib {
 namespace {

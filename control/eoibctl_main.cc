@@ -14,7 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "control/command_client.h"
+#include "control/daemon/command_client.h"
 
 DEFINE_string(target, "", "the program to ask: NAME of the socket RUNDIR/NAME.ctl, or the PATH of a socket (default eoibd)");
 DEFINE_string(t, "", "short for --target");

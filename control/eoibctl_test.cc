@@ -2,7 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "control/running_server_for_test.h"
+#include "control/daemon/running_server_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

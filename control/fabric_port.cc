@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 #include "vswitch/fabric/roce_gid.h"
 
 namespace eoib {

@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "control/command_registry.h"
-#include "control/event_loop.h"
+#include "control/daemon/command_registry.h"
+#include "control/daemon/event_loop.h"
 #include "control/partition_member.h"
 #include "control/refresh_depth.h"
 #include "control/subscriptions.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "vswitch/fabric/sa_client.h"
-#include "vswitch/wire/rmpp.h"
+#include "vswitch/wire/ib/rmpp.h"
 
 namespace eoib {
 

@@ -20,9 +20,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/mad_transport.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "control/command_registry.h"
+#include "control/daemon/command_registry.h"
 #include "control/ves.h"
 #include "fdb/fdb_event.h"
 

@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "control/config.h"
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/sa_client.h"

@@ -13,10 +13,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "control/running_server_for_test.h"
-#include "fdb/clock.h"
+#include "control/daemon/running_server_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib {
 namespace {

@@ -17,8 +17,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "control/refresh_depth.h"
-#include "fdb/address.h"
-#include "vswitch/wire/notice.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ib/notice.h"
 
 namespace eoib {
 

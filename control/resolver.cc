@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 
 namespace eoib {
 namespace {

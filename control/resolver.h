@@ -20,9 +20,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "control/log.h"
-#include "fdb/clock.h"
+#include "control/daemon/log.h"
 #include "fdb/vport_directory.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/handle_maker.h"

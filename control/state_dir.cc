@@ -14,9 +14,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "control/atomic_file.h"
-#include "control/directories.h"
-#include "fdb/check.h"
+#include "control/daemon/directories.h"
+#include "vswitch/base/atomic_file.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "fdb/address.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib {
 

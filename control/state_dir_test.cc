@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib {
 namespace {

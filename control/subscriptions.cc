@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 
 namespace eoib {
 namespace {

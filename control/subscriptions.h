@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/sa_client.h"
 
 namespace eoib {

@@ -19,12 +19,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
-#include "control/nearest_name.h"
-#include "fdb/address.h"
+#include "control/daemon/nearest_name.h"
+#include "vswitch/base/address.h"
 #include "vswitch/vlan_policy.h"
 
 // After everything else.
-#include "vswitch/fabric/toml.h"
+#include "vswitch/base/toml.h"
 
 namespace eoib {
 

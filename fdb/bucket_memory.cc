@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

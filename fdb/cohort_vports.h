@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fdb/address.h"
 #include "fdb/vport.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

@@ -35,15 +35,15 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/clock.h"
 #include "fdb/cohorts.h"
 #include "fdb/fdb_budget.h"
 #include "fdb/fdb_event.h"
 #include "fdb/fdb_key.h"
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"
-#include "fdb/token_bucket.h"
 #include "fdb/vport.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
 
 namespace eoib {
 

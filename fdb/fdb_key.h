@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

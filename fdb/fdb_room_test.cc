@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "fdb/fdb_policy_test_fixture.h"
-#include "fdb/seed_for_test.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "fdb/seed_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "fdb/check.h"
 #include "fdb/mac_table.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "fdb/check.h"
 #include "fdb/mac_lookup.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

@@ -7,8 +7,8 @@
 // ended after it has placed the last.
 #include <algorithm>
 
-#include "fdb/check.h"
 #include "fdb/mac_table.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

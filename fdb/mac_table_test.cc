@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "fdb/mac_table_test_fixture.h"
-#include "fdb/seed_for_test.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 

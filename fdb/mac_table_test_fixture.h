@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "fdb/mac_lookup.h"
 #include "fdb/mac_table.h"
-#include "fdb/seed_for_test.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 

@@ -28,9 +28,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "fdb/address.h"
 #include "fdb/fdb_key.h"
 #include "fdb/vport.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

@@ -3,8 +3,8 @@
 #include <map>
 #include <random>
 
-#include "fdb/seed_for_test.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {

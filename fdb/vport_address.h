@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "fdb/seed_for_test.h"
 #include "fdb/vport_directory.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {

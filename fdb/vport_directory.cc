@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {

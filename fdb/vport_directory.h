@@ -31,10 +31,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "fdb/flow_spread.h"
 #include "fdb/vport.h"
 #include "fdb/vport_address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

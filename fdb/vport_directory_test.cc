@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "fdb/seed_for_test.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::gateway {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 
 namespace eoib::gateway {
 namespace {

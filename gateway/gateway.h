@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "control/event_loop.h"
+#include "control/daemon/event_loop.h"
 #include "control/fabric_port.h"
 #include "control/ves.h"
 #include "gateway/gateway_config.h"

@@ -2,7 +2,7 @@
 #ifndef EOIB_GATEWAY_GATEWAY_COMMANDS_H_
 #define EOIB_GATEWAY_GATEWAY_COMMANDS_H_
 
-#include "control/command_registry.h"
+#include "control/daemon/command_registry.h"
 #include "gateway/gateway.h"
 
 namespace eoib::gateway {

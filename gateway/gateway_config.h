@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "control/config.h"
-#include "fdb/address.h"
 #include "gateway/translation/options.h"
+#include "vswitch/base/address.h"
 #include "vswitch/wire/ipoib_group.h"
 
 namespace eoib::gateway {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
-#include "vswitch/wire/byte_order.h"
+#include "control/daemon/log.h"
+#include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib::gateway {

@@ -23,12 +23,12 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "fdb/clock.h"
 #include "gateway/hello_protocol.h"
 #include "gateway/ipoib/channel.h"
 #include "gateway/port_counters.h"
 #include "gateway/translation/translator.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/port/port.h"
 
 namespace eoib::gateway {

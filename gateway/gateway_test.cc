@@ -9,12 +9,12 @@
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/arp.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/golden_frames.h"
-#include "vswitch/wire/ip_checksum.h"
+#include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/mgid.h"
-#include "vswitch/wire/sa_mad.h"
 
 namespace eoib::gateway {
 namespace {

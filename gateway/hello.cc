@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "gateway/translation/groups.h"
-#include "vswitch/wire/byte_order.h"
-#include "vswitch/wire/checksum.h"
-#include "vswitch/wire/ip_headers.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib::gateway {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "gateway/election.h"
-#include "vswitch/wire/ip_address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::gateway {
 

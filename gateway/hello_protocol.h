@@ -21,12 +21,12 @@
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
-#include "fdb/clock.h"
 #include "gateway/election.h"
 #include "gateway/hello.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/aged_table.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::gateway {
 

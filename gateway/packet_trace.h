@@ -15,9 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/clock.h"
 #include "gateway/translation/translator.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::gateway {
 

@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "fdb/check.h"
-#include "fdb/clock.h"
 #include "gateway/packet_trace.h"
 #include "gateway/translation/fuzz_for_test.h"
+#include "vswitch/base/check.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::gateway {
 namespace {

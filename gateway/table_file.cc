@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/atomic_file.h"
 #include "nlohmann/json.hpp"
+#include "vswitch/base/atomic_file.h"
 
 namespace eoib::gateway {
 namespace {

@@ -5,9 +5,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/temp_dir_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib::gateway {
 namespace {

@@ -11,11 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fdb/address.h"
 #include "fdb/fdb_key.h"
 #include "fdb/vport.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/spsc_queue.h"
 #include "vswitch/forwarder_counters.h"
-#include "vswitch/spsc_queue.h"
 
 namespace eoib {
 

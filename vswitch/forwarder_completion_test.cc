@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
-#include "fdb/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/forwarder.h"
 #include "vswitch/port/test_port.h"

@@ -12,7 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "vswitch/wire/drop_reason.h"
+#include "vswitch/base/drop_reason.h"
 
 namespace eoib {
 

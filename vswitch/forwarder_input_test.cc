@@ -2,12 +2,13 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/allocation_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/allocation_counter.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/forwarder_test_fixture.h"
-#include "vswitch/wire/golden_frames.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {

@@ -1,8 +1,8 @@
 // A forwarder that loses its queue pair, on an HCA that completes sends only when told to.
 #include <memory>
 
-#include "fdb/clock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/forwarder.h"
 #include "vswitch/port/test_port.h"

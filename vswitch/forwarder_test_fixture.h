@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "fdb/clock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"

@@ -14,10 +14,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "fdb/clock.h"
 #include "fdb/fdb.h"
-#include "fdb/token_bucket.h"
 #include "fdb/vport_directory.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/forwarder_counters.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {

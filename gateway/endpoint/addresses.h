@@ -21,7 +21,7 @@
 #include "absl/types/optional.h"
 #include "gateway/endpoint/dad.h"
 #include "gateway/endpoint/interface_address.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::endpoint {
 

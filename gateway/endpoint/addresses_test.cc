@@ -5,7 +5,7 @@
 
 #include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gmock/gmock.h"
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib.h"
 
 namespace eoib::endpoint {

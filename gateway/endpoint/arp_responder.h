@@ -11,7 +11,7 @@
 #include "gateway/endpoint/dad.h"
 #include "gateway/endpoint/link_sender.h"
 #include "gateway/endpoint/neighbor_cache.h"
-#include "vswitch/wire/arp.h"
+#include "vswitch/wire/ip/arp.h"
 
 namespace eoib::endpoint {
 

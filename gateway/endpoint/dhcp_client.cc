@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "vswitch/wire/udp.h"
+#include "vswitch/wire/ip/udp.h"
 
 namespace eoib::endpoint {
 namespace {

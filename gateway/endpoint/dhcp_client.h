@@ -27,12 +27,12 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/clock.h"
 #include "gateway/endpoint/interface_address.h"
-#include "vswitch/wire/dhcp4.h"
-#include "vswitch/wire/dhcp4_writer.h"
-#include "vswitch/wire/ip_addr.h"
-#include "vswitch/wire/ip_packet.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/ip/dhcp4.h"
+#include "vswitch/wire/ip/dhcp4_writer.h"
+#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_packet.h"
 
 namespace eoib::endpoint {
 

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "fdb/seed_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/golden_frames.h"
-#include "vswitch/wire/udp.h"
+#include "vswitch/base/hex_for_test.h"
+#include "vswitch/base/seed_for_test.h"
+#include "vswitch/wire/ip/udp.h"
 
 namespace eoib::endpoint {
 namespace {

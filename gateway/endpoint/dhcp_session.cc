@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gmock/gmock.h"
-#include "vswitch/wire/dhcp4_writer.h"
-#include "vswitch/wire/udp.h"
+#include "vswitch/wire/ip/dhcp4_writer.h"
+#include "vswitch/wire/ip/udp.h"
 
 namespace eoib::endpoint {
 namespace {

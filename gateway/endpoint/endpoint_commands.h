@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "control/command_registry.h"
+#include "control/daemon/command_registry.h"
 #include "gateway/endpoint/ip_host.h"
 
 namespace eoib::endpoint {

@@ -27,12 +27,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "control/command_registry.h"
-#include "fdb/seed_for_test.h"
-#include "fdb/temp_dir_for_test.h"
+#include "control/daemon/command_registry.h"
 #include "gateway/endpoint/kernel_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib::endpoint {
 namespace {

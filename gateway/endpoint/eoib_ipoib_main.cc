@@ -15,10 +15,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "control/daemon.h"
+#include "control/daemon/daemon.h"
+#include "control/daemon/log.h"
+#include "control/daemon/program.h"
 #include "control/fabric_port.h"
-#include "control/log.h"
-#include "control/program.h"
 #include "gateway/endpoint/endpoint.h"
 #include "gateway/endpoint/interface_address.h"
 #include "gateway/ipoib/link.h"

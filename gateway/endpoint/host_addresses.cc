@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
-#include "vswitch/wire/byte_order.h"
+#include "control/daemon/log.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib::endpoint {
 namespace {

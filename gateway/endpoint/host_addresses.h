@@ -12,11 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "fdb/clock.h"
 #include "gateway/endpoint/addresses.h"
 #include "gateway/endpoint/interface_address.h"
 #include "gateway/endpoint/netlink.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::endpoint {
 

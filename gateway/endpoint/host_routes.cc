@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -13,9 +13,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "fdb/clock.h"
 #include "gateway/endpoint/ip_host.h"
 #include "gateway/endpoint/netlink.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::endpoint {
 

@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "vswitch/wire/dhcp4.h"
-#include "vswitch/wire/group_report.h"
-#include "vswitch/wire/icmp_error.h"
+#include "vswitch/wire/ip/dhcp4.h"
+#include "vswitch/wire/ip/group_report.h"
+#include "vswitch/wire/ip/icmp_error.h"
 
 namespace eoib::endpoint {
 namespace {

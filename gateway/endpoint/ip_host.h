@@ -17,7 +17,6 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/clock.h"
 #include "gateway/endpoint/addresses.h"
 #include "gateway/endpoint/arp_responder.h"
 #include "gateway/endpoint/dad.h"
@@ -27,7 +26,8 @@
 #include "gateway/endpoint/nd_responder.h"
 #include "gateway/endpoint/neighbor_cache.h"
 #include "gateway/ipoib/interface.h"
-#include "vswitch/wire/ip_packet.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/ip/ip_packet.h"
 
 namespace eoib::endpoint {
 

@@ -3,10 +3,10 @@
 
 #include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gmock/gmock.h"
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib.h"
-#include "vswitch/wire/ip_headers.h"
-#include "vswitch/wire/udp.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/udp.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "fdb/seed_for_test.h"
 #include "gateway/endpoint/conservation_for_test.h"
 #include "gateway/endpoint/endpoint_commands.h"
 #include "gateway/endpoint/fake_interface_for_test.h"
 #include "gateway/endpoint/ip_host.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib::endpoint {
 

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "fdb/clock.h"
 #include "gateway/endpoint/drop_reason.h"
 #include "gateway/endpoint/host_addresses.h"
 #include "gateway/endpoint/host_routes.h"
@@ -23,6 +22,7 @@
 #include "gateway/endpoint/tun_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "absl/types/optional.h"
 #include "gateway/ipoib/interface.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::endpoint {
 

@@ -3,10 +3,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/seed_for_test.h"
 #include "gateway/endpoint/fake_interface_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -13,7 +13,7 @@
 #include "gateway/endpoint/link_sender.h"
 #include "gateway/endpoint/memberships.h"
 #include "gateway/endpoint/neighbor_cache.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::endpoint {
 

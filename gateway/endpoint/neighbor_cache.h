@@ -35,10 +35,10 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/clock.h"
 #include "fdb/ranking.h"
-#include "vswitch/wire/ip_addr.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::endpoint {
 

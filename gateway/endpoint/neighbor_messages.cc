@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "vswitch/wire/byte_order.h"
-#include "vswitch/wire/checksum.h"
-#include "vswitch/wire/ip_headers.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "vswitch/wire/arp.h"
-#include "vswitch/wire/ip_address.h"
-#include "vswitch/wire/ipoib_address.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/ipoib_address.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::endpoint {
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 #include "gateway/endpoint/netlink.h"
 
 namespace eoib::endpoint {

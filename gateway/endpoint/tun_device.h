@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "gateway/endpoint/ip_host.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::endpoint {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::ipoib {
 namespace {

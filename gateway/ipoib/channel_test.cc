@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/fake_verbs.h"
-#include "vswitch/wire/arp.h"
+#include "vswitch/wire/ip/arp.h"
 
 namespace eoib::ipoib {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 #include "vswitch/wire/ipoib_group.h"
 #include "vswitch/wire/ipoib_header.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/log.h"
+#include "control/daemon/log.h"
 
 namespace eoib::ipoib {
 namespace {

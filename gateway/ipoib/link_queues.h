@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
 #include "gateway/ipoib/interface.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/spsc_queue.h"
 #include "vswitch/control_queues.h"
-#include "vswitch/spsc_queue.h"
 
 namespace eoib::ipoib {
 

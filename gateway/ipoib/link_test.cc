@@ -9,8 +9,8 @@
 #include "gateway/ipoib/link_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/arp.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ip/arp.h"
 
 namespace eoib::ipoib {
 namespace {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "control/event_loop.h"
+#include "control/daemon/event_loop.h"
 #include "control/fabric_port.h"
 #include "control/faulty_hca_for_test.h"
-#include "fdb/clock.h"
 #include "gateway/ipoib/conservation_for_test.h"
 #include "gateway/ipoib/link.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"

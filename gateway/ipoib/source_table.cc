@@ -1,7 +1,7 @@
 #include "gateway/ipoib/source_table.h"
 
-#include "vswitch/wire/arp.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::ipoib {
 namespace {

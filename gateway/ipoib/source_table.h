@@ -21,10 +21,10 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
-#include "fdb/clock.h"
-#include "fdb/token_bucket.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 #include "vswitch/wire/ipoib_header.h"
 
 namespace eoib::ipoib {

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "fdb/seed_for_test.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
 namespace {

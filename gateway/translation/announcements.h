@@ -16,9 +16,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "fdb/token_bucket.h"
 #include "gateway/translation/options.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/token_bucket.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

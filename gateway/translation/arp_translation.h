@@ -11,12 +11,12 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/knowledge.h"
-#include "vswitch/wire/arp.h"
+#include "vswitch/base/address.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip/arp.h"
 
 namespace eoib::translation {
 

@@ -17,12 +17,12 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "fdb/address.h"
-#include "fdb/token_bucket.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/token_bucket.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

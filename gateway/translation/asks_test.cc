@@ -5,8 +5,8 @@
 #include <map>
 #include <random>
 
-#include "fdb/seed_for_test.h"
 #include "gateway/translation/pending_asks.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/knowledge.h"
 #include "gateway/translation/questioner.h"
+#include "vswitch/base/address.h"
 
 namespace eoib::translation {
 

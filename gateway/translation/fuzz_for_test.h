@@ -11,14 +11,14 @@
 #include <cstdlib>
 #include <vector>
 
-#include "fdb/clock.h"
 #include "gateway/translation/translator.h"
-#include "vswitch/wire/arp.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/wire/checksum.h"
-#include "vswitch/wire/ip_checksum.h"
-#include "vswitch/wire/ip_headers.h"
-#include "vswitch/wire/ip_packet.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/ip_checksum.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ip_packet.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {
 

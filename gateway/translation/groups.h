@@ -22,13 +22,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
-#include "fdb/token_bucket.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/sink.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/token_bucket.h"
+#include "vswitch/wire/ip/ip_addr.h"
 #include "vswitch/wire/ipoib_group.h"
 
 namespace eoib::translation {

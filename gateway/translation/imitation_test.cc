@@ -7,7 +7,8 @@
 
 #include "gateway/translation/translator_test_fixture.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/group_report.h"
+#include "vswitch/wire/ip/group_report.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib::translation {
 namespace {

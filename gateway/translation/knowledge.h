@@ -13,8 +13,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
-#include "fdb/address.h"
-#include "fdb/clock.h"
 #include "gateway/translation/asks.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/groups.h"
@@ -27,6 +25,8 @@
 #include "gateway/translation/resolver.h"
 #include "gateway/translation/sink.h"
 #include "gateway/translation/stations.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::translation {
 

@@ -18,7 +18,7 @@
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/resolver.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

@@ -13,11 +13,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "gateway/translation/counters.h"
-#include "vswitch/wire/ip_address.h"
-#include "vswitch/wire/ipoib_address.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/ipoib_address.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {
 

@@ -18,7 +18,7 @@
 #include "gateway/translation/delivery.h"
 #include "gateway/translation/knowledge.h"
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {
 

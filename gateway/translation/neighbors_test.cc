@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "fdb/seed_for_test.h"
+#include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
 namespace {

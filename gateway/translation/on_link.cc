@@ -5,7 +5,7 @@
 #include <bit>
 #include <tuple>
 
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib::translation {
 namespace {

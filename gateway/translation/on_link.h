@@ -18,9 +18,9 @@
 #include "absl/types/optional.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
-#include "vswitch/wire/dhcp4.h"
-#include "vswitch/wire/ip_addr.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/dhcp4.h"
+#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {
 

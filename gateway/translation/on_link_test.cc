@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib.h"
-#include "vswitch/wire/ip_addr.h"
-#include "vswitch/wire/ip_checksum.h"
+#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/ipoib_header.h"
 
 namespace eoib::translation {

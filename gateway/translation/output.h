@@ -9,12 +9,12 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/sink.h"
-#include "vswitch/wire/ip_addr.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 #include "vswitch/wire/ipoib_group.h"
 #include "vswitch/wire/ipoib_header.h"
 

@@ -1,12 +1,12 @@
 #include "gateway/translation/packet_translation.h"
 
-#include "vswitch/wire/byte_order.h"
-#include "vswitch/wire/dhcp4.h"
-#include "vswitch/wire/group_report.h"
-#include "vswitch/wire/icmp_error.h"
-#include "vswitch/wire/ip_fragment.h"
-#include "vswitch/wire/ip_headers.h"
-#include "vswitch/wire/udp.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ip/dhcp4.h"
+#include "vswitch/wire/ip/group_report.h"
+#include "vswitch/wire/ip/icmp_error.h"
+#include "vswitch/wire/ip/ip_fragment.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/udp.h"
 
 namespace eoib::translation {
 namespace {

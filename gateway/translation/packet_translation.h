@@ -15,14 +15,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "gateway/ipoib/interface.h"
-#include "fdb/token_bucket.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
 #include "gateway/translation/knowledge.h"
 #include "gateway/translation/querier.h"
-#include "vswitch/wire/dhcp4.h"
+#include "vswitch/base/token_bucket.h"
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/ip_packet.h"
+#include "vswitch/wire/ip/dhcp4.h"
+#include "vswitch/wire/ip/ip_packet.h"
 
 namespace eoib::translation {
 

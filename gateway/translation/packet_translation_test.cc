@@ -1,10 +1,10 @@
 #include "gateway/translation/packet_translation.h"
 
 #include "gateway/translation/translator_test_fixture.h"
-#include "vswitch/wire/dhcp4.h"
-#include "vswitch/wire/dhcp4_writer.h"
 #include "vswitch/wire/golden_ipoib.h"
-#include "vswitch/wire/group_report.h"
+#include "vswitch/wire/ip/dhcp4.h"
+#include "vswitch/wire/ip/dhcp4_writer.h"
+#include "vswitch/wire/ip/group_report.h"
 
 namespace eoib::translation {
 namespace {

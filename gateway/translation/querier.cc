@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/group_report.h"
+#include "vswitch/base/ethertype.h"
+#include "vswitch/wire/ip/group_report.h"
 
 namespace eoib::translation {
 namespace {

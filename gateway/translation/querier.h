@@ -14,7 +14,7 @@
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/output.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

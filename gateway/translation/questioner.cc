@@ -3,8 +3,8 @@
 #include <array>
 
 #include "gateway/translation/nd_packet.h"
-#include "vswitch/wire/arp.h"
-#include "vswitch/wire/ethernet.h"
+#include "vswitch/base/ethertype.h"
+#include "vswitch/wire/ip/arp.h"
 
 namespace eoib::translation {
 namespace {

@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "fdb/address.h"
 #include "gateway/translation/output.h"
 #include "gateway/translation/resolver.h"
 #include "gateway/translation/stations.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

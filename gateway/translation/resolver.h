@@ -18,10 +18,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

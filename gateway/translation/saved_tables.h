@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "fdb/address.h"
-#include "vswitch/wire/ip_addr.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 

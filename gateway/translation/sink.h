@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "fdb/address.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 #include "vswitch/wire/ipoib_group.h"
 #include "vswitch/wire/ipoib_header.h"
 

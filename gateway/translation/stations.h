@@ -17,13 +17,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "fdb/address.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
-#include "vswitch/wire/ip_addr.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::translation {
 

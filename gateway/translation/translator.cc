@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/neighbor_discovery.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {
 namespace {

@@ -16,7 +16,6 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/clock.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/announcements.h"
 #include "gateway/translation/arp_translation.h"
@@ -30,6 +29,7 @@
 #include "gateway/translation/questioner.h"
 #include "gateway/translation/saved_tables.h"
 #include "gateway/translation/sink.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/wire/checksum.h"
 
 namespace eoib::translation {

@@ -1,8 +1,8 @@
 #include "gateway/translation/translator.h"
 
-#include "fdb/allocation_counter.h"
 #include "gateway/translation/translator_test_fixture.h"
-#include "vswitch/wire/group_report.h"
+#include "vswitch/base/allocation_counter.h"
+#include "vswitch/wire/ip/group_report.h"
 
 namespace eoib::translation {
 namespace {

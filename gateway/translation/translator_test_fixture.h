@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/clock.h"
 #include "gateway/translation/nd_packet.h"
 #include "gateway/translation/translator.h"
-#include "vswitch/wire/arp.h"
-#include "vswitch/wire/golden_frames.h"
-#include "vswitch/wire/ip_checksum.h"
-#include "vswitch/wire/ip_headers.h"
-#include "vswitch/wire/udp.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/hex_for_test.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/ip_checksum.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/udp.h"
 
 namespace eoib::translation {
 

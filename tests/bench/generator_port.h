@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/port/port.h"
 
 namespace eoib::bench {

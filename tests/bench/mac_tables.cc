@@ -16,11 +16,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "fdb/clock.h"
 #include "fdb/fdb.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_lookup.h"
 #include "fdb/mac_table.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::bench {
 namespace {

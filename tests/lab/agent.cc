@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/drop_reason.h"
+#include "vswitch/base/drop_reason.h"
 
 namespace eoib::lab {
 namespace {

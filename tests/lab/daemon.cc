@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "control/command_client.h"
+#include "control/daemon/command_client.h"
 #include "gtest/gtest.h"
 
 namespace eoib::lab {

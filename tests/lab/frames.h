@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib::lab {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "fdb/temp_dir_for_test.h"
 #include "tests/lab/process.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib::lab {
 namespace {

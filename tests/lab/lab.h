@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tests/lab/process.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::lab {
 

@@ -13,7 +13,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "fdb/child_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest-spi.h"
 #include "gtest/gtest.h"
@@ -22,6 +21,7 @@
 #include "tests/lab/sockets.h"
 #include "tests/lab/steady_ping.h"
 #include "tests/lab/traffic.h"
+#include "vswitch/base/child_for_test.h"
 
 namespace eoib::lab {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/types/optional.h"
 #include "tests/lab/frames.h"
 #include "tests/lab/lab.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::lab {
 

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "tests/lab/lab.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::lab {
 

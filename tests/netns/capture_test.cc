@@ -17,8 +17,8 @@
 #include "tests/lab/sockets.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/tshark.h"
-#include "vswitch/wire/erf_for_test.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/erf_for_test.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib::lab {
 namespace {

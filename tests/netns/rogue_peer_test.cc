@@ -12,7 +12,7 @@
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/ud_endpoint.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib::lab {
 namespace {

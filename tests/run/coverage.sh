@@ -1,9 +1,10 @@
 # Sourced by tests/run.sh --all: measures which lines of some files the fuzz corpora and the unit tests reach.
 
 # Codecs, which parse input from others: the corpora in the tree must reach LEAST_COVERAGE percent of their lines. Without
-# control/command_server.cc: control_socket_fuzz reaches all of it but the code for sockets and files, which its unit test
+# control/daemon/command_server.cc: control_socket_fuzz reaches all of it but the code for sockets and files, which its unit test
 # covers.
-CODECS=(vswitch/wire/*.cc vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/{config,json_stream}.cc)
+CODECS=(vswitch/wire/*.cc vswitch/wire/ib/*.cc vswitch/wire/ip/*.cc
+  vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/config.cc control/daemon/json_stream.cc)
 LEAST_COVERAGE=95
 # Code for a real HCA, which no test machine has: devices and ports, queue pairs and their errors, events, the SA. VERBS_TESTS
 # reach it by injecting faults at the verbs table and the MAD transport. Without verbs_libibverbs.cc, whose lines only call

@@ -6,7 +6,7 @@
 
 MOST_UNSTEADY=3
 NO_SECOND_TRY_LABELS='^(unit|structure)$'
-# The messages of fdb/check.h, of the sanitizers' runtimes and of tests/lab.
+# The messages of vswitch/base/check.h, of the sanitizers' runtimes and of tests/lab.
 NO_SECOND_TRY_OUTPUT='check failed: |(Address|Leak|Thread|UndefinedBehavior)Sanitizer|: runtime error: |crashed: |Segmentation fault|Aborted|conservation of '
 
 FAILURES=()

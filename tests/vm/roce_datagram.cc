@@ -7,7 +7,7 @@
 #include <array>
 
 #include "tests/lab/process.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::lab {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "fdb/address.h"
 #include "tests/lab/frames.h"
+#include "vswitch/base/address.h"
 
 namespace eoib::lab {
 

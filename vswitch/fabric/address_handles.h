@@ -21,8 +21,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "fdb/address.h"
 #include "fdb/vport_address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/hca.h"
 
 namespace eoib {

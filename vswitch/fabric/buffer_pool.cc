@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/error_advice.h"
 
 namespace eoib {

@@ -34,9 +34,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

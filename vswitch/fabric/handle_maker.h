@@ -16,8 +16,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/address_handles.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
 

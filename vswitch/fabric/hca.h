@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/capture_report.h"
 #include "vswitch/fabric/mad_transport.h"
 #include "vswitch/fabric/verbs.h"
@@ -56,7 +56,7 @@ class Hca {
   // Null on an Ethernet link layer, which has no subnet administrator.
   virtual MadTransport* mads() = 0;
 
-  // Writes every packet that this port sends and receives to `path` as ERF records (wire/erf.h). A running capture is closed
+  // Writes every packet that this port sends and receives to `path` as ERF records (wire/ib/erf.h). A running capture is closed
   // when the new one starts. kFailedPrecondition on a port that other tools capture better; the message names them.
   virtual absl::Status StartCapture(const std::string& path) = 0;
   // Closes the capture and waits for its file. kFailedPrecondition if none runs; else the write error that ended it, if any.

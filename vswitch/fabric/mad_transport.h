@@ -6,7 +6,7 @@
 #define EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
 
 #include "absl/status/status.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/ib/mad.h"
 
 namespace eoib {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/mad_transport.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib {
 

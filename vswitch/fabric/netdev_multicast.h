@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "fdb/address.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib {
 

@@ -1,4 +1,4 @@
-// PacketCapture: writes a port's packets to a file, from LRH to VCRC, as ERF records (wire/erf.h).
+// PacketCapture: writes a port's packets to a file, from LRH to VCRC, as ERF records (wire/ib/erf.h).
 //
 // Callers hand over headers and payload, which are copied into a buffer of fixed size. A thread of the capture adds the CRCs
 // and writes the other buffer meanwhile. If the file is slow and the buffer fills up, packets are dropped from the capture and
@@ -21,10 +21,10 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "vswitch/base/byte_order.h"
 #include "vswitch/fabric/capture_report.h"
-#include "vswitch/wire/byte_order.h"
-#include "vswitch/wire/erf.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/erf.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib {
 

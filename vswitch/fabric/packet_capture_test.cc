@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "vswitch/fabric/unique_fd.h"
-#include "vswitch/wire/erf_for_test.h"
+#include "vswitch/base/unique_fd.h"
+#include "vswitch/wire/ib/erf_for_test.h"
 
 namespace eoib {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib {
 

@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/packet_capture.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "vswitch/fabric/ud_endpoint_test_fixture.h"
-#include "vswitch/wire/erf_for_test.h"
+#include "vswitch/wire/ib/erf_for_test.h"
 
 namespace eoib {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 namespace {

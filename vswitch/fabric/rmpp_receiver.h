@@ -18,8 +18,8 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "vswitch/wire/mad.h"
-#include "vswitch/wire/rmpp.h"
+#include "vswitch/wire/ib/mad.h"
+#include "vswitch/wire/ib/rmpp.h"
 
 namespace eoib {
 

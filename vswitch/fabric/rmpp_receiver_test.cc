@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 namespace {

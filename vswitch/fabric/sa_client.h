@@ -22,12 +22,12 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
-#include "fdb/clock.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/mad_transport.h"
 #include "vswitch/fabric/rmpp_receiver.h"
-#include "vswitch/wire/notice.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/notice.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 

@@ -9,7 +9,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/error_advice.h"
 
 namespace eoib {

@@ -22,13 +22,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/drop_reason.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/netdev_multicast.h"
 #include "vswitch/fabric/rebuilt_capture.h"
-#include "vswitch/wire/drop_reason.h"
 
 namespace eoib {
 

@@ -17,7 +17,7 @@
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/fabric/ud_endpoint.h"
-#include "vswitch/wire/erf_for_test.h"
+#include "vswitch/wire/ib/erf_for_test.h"
 
 namespace eoib {
 namespace {

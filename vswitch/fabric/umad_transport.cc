@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/error_advice.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/mad_transport.h"
 
 namespace eoib {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "vswitch/fabric/unique_fd.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/base/unique_fd.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 namespace {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/umad_transport.h"
-#include "vswitch/fabric/unique_fd.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/drop_reason.h"
 #include "vswitch/port/frame.h"
-#include "vswitch/wire/drop_reason.h"
 
 namespace eoib {
 

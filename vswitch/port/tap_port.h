@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/port/port.h"
 #include "vswitch/port/tap_set.h"
 #include "vswitch/port/tcp_coalescer.h"

@@ -20,11 +20,12 @@
 #include <string>
 #include <vector>
 
-#include "fdb/allocation_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/allocation_counter.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {

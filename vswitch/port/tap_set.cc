@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/port/tap_port.h"
 
 namespace eoib {

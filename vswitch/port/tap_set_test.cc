@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/port/tap_port.h"
 
 namespace eoib {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "vswitch/wire/checksum.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {

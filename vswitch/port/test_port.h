@@ -8,7 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/port/port.h"
 
 namespace eoib {

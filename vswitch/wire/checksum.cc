@@ -3,11 +3,12 @@
 #include <cstring>
 
 #include "absl/base/config.h"
-#include "fdb/address.h"
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/ip_headers.h"
-#include "vswitch/wire/ipv6_extensions.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ipv6_extensions.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {
@@ -19,51 +20,6 @@ constexpr uint16_t kTcpChecksumOffset = 16;
 constexpr uint16_t kUdpChecksumOffset = 6;
 constexpr size_t kIpv4AddressesOffset = 12;
 constexpr size_t kIpv6AddressesOffset = 8;
-
-constexpr uint16_t Fold(uint64_t sum) {
-  sum = (sum >> 32) + (sum & 0xffff'ffff);
-  sum = (sum >> 32) + (sum & 0xffff'ffff);
-  sum = (sum >> 16) + (sum & 0xffff);
-  sum = (sum >> 16) + (sum & 0xffff);
-  return static_cast<uint16_t>((sum >> 16) + (sum & 0xffff));
-}
-
-uint64_t LoadWord(const uint8_t* bytes) {
-  uint64_t word;
-  std::memcpy(&word, bytes, sizeof(word));
-  return word;
-}
-
-// One's-complement addition of 64-bit numbers, with end-around carry.
-uint64_t AddCarry(uint64_t a, uint64_t b) {
-  const uint64_t sum = a + b;
-  return sum + (sum < b ? 1 : 0);
-}
-
-// Sums `bytes` as native 64-bit words, the last one padded with zeros. Byte order and word size do not matter until the sum is
-// folded (RFC 1071 §2).
-uint64_t NativeSum(absl::Span<const uint8_t> bytes) {
-  const uint8_t* at = bytes.data();
-  size_t left = bytes.size();
-  uint64_t even = 0;
-  uint64_t odd = 0;
-  for (; left >= 32; at += 32, left -= 32) {  // two independent carry chains run in parallel
-    even = AddCarry(AddCarry(even, LoadWord(at)), LoadWord(at + 16));
-    odd = AddCarry(AddCarry(odd, LoadWord(at + 8)), LoadWord(at + 24));
-  }
-  for (; left >= 8; at += 8, left -= 8) even = AddCarry(even, LoadWord(at));
-  uint64_t tail = 0;
-  if (left > 0) std::memcpy(&tail, at, left);
-  return AddCarry(AddCarry(even, odd), tail);
-}
-
-uint16_t NativeToNetwork(uint16_t value) {
-#ifdef ABSL_IS_LITTLE_ENDIAN
-  return __builtin_bswap16(value);
-#else
-  return value;
-#endif
-}
 
 // Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if it does not fit, or its
 // length field disagrees.
@@ -119,10 +75,6 @@ uint16_t PseudoHeaderSum(absl::Span<const uint8_t> frame, const L4Location& wher
 }
 
 }  // namespace
-
-uint16_t OnesComplementSum(absl::Span<const uint8_t> bytes, uint32_t initial) noexcept {
-  return Fold(uint64_t{NativeToNetwork(Fold(NativeSum(bytes)))} + initial);
-}
 
 L4Location FindL4(absl::Span<const uint8_t> frame) noexcept {
   EthernetInfo info;

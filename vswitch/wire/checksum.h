@@ -25,10 +25,6 @@ struct ChecksumRequest {
   friend constexpr bool operator==(const ChecksumRequest&, const ChecksumRequest&) = default;
 };
 
-// The one's-complement sum (RFC 1071) of `bytes` as network-order words, folded to 16 bits, not inverted, continued from
-// `initial`. In host order. An odd last byte counts as the high half of a word.
-uint16_t OnesComplementSum(absl::Span<const uint8_t> bytes, uint32_t initial = 0) noexcept;
-
 // Finds the TCP or UDP header of a frame by a fresh parse: IPv4 with options, or IPv6 with at most eight hop-by-hop, routing
 // and destination options headers, behind at most one 802.1Q tag. Finds none in a fragment, in a packet whose lengths disagree
 // with each other or with the frame, or where the checksum covers other addresses than the IPv6 header's (segments left, RFC

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "vswitch/wire/golden_frames.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {

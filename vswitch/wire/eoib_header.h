@@ -7,8 +7,8 @@
 
 #include "absl/types/span.h"
 #include "fdb/vport_address.h"  // HeaderForm
-#include "vswitch/wire/byte_order.h"
-#include "vswitch/wire/drop_reason.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/base/drop_reason.h"
 
 namespace eoib {
 

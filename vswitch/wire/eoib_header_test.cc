@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
 
 namespace eoib {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib {
 namespace {

@@ -6,9 +6,10 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "fdb/address.h"
-#include "vswitch/wire/byte_order.h"
-#include "vswitch/wire/drop_reason.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/base/drop_reason.h"
+#include "vswitch/base/ethertype.h"
 
 namespace eoib {
 
@@ -18,15 +19,6 @@ inline constexpr size_t kMinFrameSize = 60;  // without FCS (IEEE 802.3-2018 §4
 inline constexpr size_t kMinTaggedFrameSize = 64;
 inline constexpr size_t kFcsSize = 4;
 inline constexpr size_t kMacsSize = 12;  // destination and source
-
-inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
-inline constexpr uint16_t kEtherTypeArp = 0x0806;
-inline constexpr uint16_t kEtherTypeRarp = 0x8035;
-inline constexpr uint16_t kEtherTypeVlan = 0x8100;
-inline constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;  // payload for this switch, which does not read provider tags
-inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
-inline constexpr uint16_t kEtherTypeControl = 0x88b5;  // IEEE 802 local experimental 1: our control messages
-inline constexpr uint16_t kEtherTypeAlternative = 0x8919;
 
 // An Ethernet header with its outer 802.1Q tag, if any.
 struct EthernetInfo {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
 
 namespace eoib {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/ip_headers.h"
+#include "vswitch/wire/ip/ip_headers.h"
 
 namespace eoib {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/ethernet.h"
-#include "vswitch/wire/golden_frames.h"
 
 namespace eoib {
 namespace {

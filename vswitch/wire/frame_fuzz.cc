@@ -9,6 +9,7 @@
 #include "vswitch/wire/eoib_header.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/flow_hash.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {

@@ -4,27 +4,10 @@
 #ifndef EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
 #define EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/checksum.h"
 
 namespace eoib {
-
-// Bytes from hex digits; ignores blanks and bars, which are for the reader.
-inline std::vector<uint8_t> FromHex(absl::string_view hex) {
-  const std::string bytes = absl::HexStringToBytes(absl::StrReplaceAll(hex, {{" ", ""}, {"|", ""}}));
-  return {bytes.begin(), bytes.end()};
-}
-
-inline std::string ToHex(absl::Span<const uint8_t> bytes) {
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
 
 struct GoldenFrame {
   const char* description;

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "vswitch/wire/arp.h"
-#include "vswitch/wire/checksum.h"
-#include "vswitch/wire/ip_address.h"
-#include "vswitch/wire/ip_headers.h"
-#include "vswitch/wire/ipoib_address.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ipoib_address.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 #include "vswitch/wire/ipoib_group.h"
 #include "vswitch/wire/ipoib_header.h"
-#include "vswitch/wire/neighbor_discovery.h"
 
 namespace eoib {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib {
 namespace {

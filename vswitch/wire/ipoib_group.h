@@ -13,8 +13,8 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
-#include "vswitch/wire/ip_address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib {
 

@@ -1,6 +1,6 @@
 #include "vswitch/wire/ipoib_header.h"
 
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib {
 namespace {

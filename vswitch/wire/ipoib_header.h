@@ -7,7 +7,7 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "vswitch/wire/ethernet.h"
+#include "vswitch/base/ethertype.h"
 
 namespace eoib {
 

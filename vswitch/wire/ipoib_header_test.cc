@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/eoib_header.h"
-#include "vswitch/wire/golden_frames.h"
 #include "vswitch/wire/golden_ipoib.h"
 
 namespace eoib {

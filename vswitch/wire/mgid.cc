@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "vswitch/wire/byte_order.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib {
 namespace {

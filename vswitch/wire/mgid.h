@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib {
 

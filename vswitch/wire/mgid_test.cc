@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/base/hex_for_test.h"
 
 namespace eoib {
 namespace {

@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_counters.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

@@ -2,7 +2,7 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
 
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::softhca {
 

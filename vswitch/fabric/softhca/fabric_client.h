@@ -17,12 +17,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

@@ -29,11 +29,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/fabric/unique_fd.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/ib/mad.h"
 
 namespace eoib::softhca {
 

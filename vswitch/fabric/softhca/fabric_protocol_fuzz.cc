@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 
 namespace eoib::softhca {

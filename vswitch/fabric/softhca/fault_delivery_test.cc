@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/fabric/softhca/soft_port.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 
 namespace eoib::softhca {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

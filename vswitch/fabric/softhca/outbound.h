@@ -17,12 +17,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
-#include "fdb/clock.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

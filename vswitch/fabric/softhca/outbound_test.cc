@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/ring.h"
 

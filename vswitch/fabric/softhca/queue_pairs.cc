@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "vswitch/fabric/softhca/event_fd.h"
-#include "vswitch/wire/ib_headers.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/ib_headers.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/base/casts.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 
 namespace eoib::softhca {
 

@@ -24,7 +24,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/fabric/softhca/ring_memory.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib::softhca {
 

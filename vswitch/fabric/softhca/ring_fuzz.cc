@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/softhca/ring.h"
 
 namespace {

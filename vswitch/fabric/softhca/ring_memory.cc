@@ -6,7 +6,7 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/softhca/sealed_file.h"
 
 namespace eoib::softhca {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
-#include "vswitch/wire/erf_for_test.h"
-#include "vswitch/wire/ib_headers.h"
+#include "vswitch/wire/ib/erf_for_test.h"
+#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib::softhca {
 namespace {

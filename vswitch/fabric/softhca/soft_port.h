@@ -26,7 +26,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/packet_capture.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/event_fd.h"
@@ -37,7 +38,6 @@
 #include "vswitch/fabric/softhca/queue_pairs.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/softhca/verbs_objects.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/softhca/soft_port.h"
 
 namespace eoib::softhca {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/fabric/softhca/soft_port.h"
 

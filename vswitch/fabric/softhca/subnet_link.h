@@ -19,10 +19,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/fault_rule.h"
-#include "vswitch/fabric/unique_fd.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/ib/mad.h"
 
 namespace eoib::softhca {
 

@@ -13,9 +13,9 @@
 #include <memory>
 #include <vector>
 
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/ring.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "vswitch/fabric/softhca/preload/strangers_test_fixture.h"
 #include "vswitch/fabric/softhca/recording_sink.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/rmpp.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/rmpp.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

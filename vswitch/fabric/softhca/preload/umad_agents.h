@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/rmpp_receiver.h"
-#include "vswitch/wire/mad.h"
+#include "vswitch/wire/ib/mad.h"
 
 namespace eoib::softhca {
 

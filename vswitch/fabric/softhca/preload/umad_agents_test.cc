@@ -9,9 +9,9 @@
 #include <numeric>
 #include <string>
 
-#include "fdb/clock.h"
-#include "vswitch/wire/rmpp.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/ib/rmpp.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

@@ -17,10 +17,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/preload/umad_agents.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

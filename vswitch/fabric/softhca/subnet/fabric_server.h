@@ -16,9 +16,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "fdb/clock.h"
-#include "fdb/temp_dir_for_test.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
 #include "vswitch/fabric/softhca/recording_sink.h"

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "fdb/address.h"
-#include "vswitch/fabric/unique_fd.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::softhca {
 

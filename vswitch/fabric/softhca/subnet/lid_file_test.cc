@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "fdb/temp_dir_for_test.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib::softhca {
 namespace {

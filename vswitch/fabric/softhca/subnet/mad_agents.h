@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "fdb/address.h"
-#include "fdb/clock.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/fabric/softhca/subnet/notice_forwarder.h"

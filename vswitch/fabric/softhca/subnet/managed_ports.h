@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/mad.h"
-#include "vswitch/wire/smp.h"
+#include "vswitch/wire/ib/mad.h"
+#include "vswitch/wire/ib/smp.h"
 
 namespace eoib::softhca {
 

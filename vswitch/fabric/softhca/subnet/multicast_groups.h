@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/notice.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/notice.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 

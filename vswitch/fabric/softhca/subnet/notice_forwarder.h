@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
-#include "vswitch/wire/notice.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/notice.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 
 namespace eoib::softhca {

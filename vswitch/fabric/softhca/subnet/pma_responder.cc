@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

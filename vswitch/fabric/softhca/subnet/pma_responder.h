@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
-#include "vswitch/wire/perf_mad.h"
+#include "vswitch/wire/ib/perf_mad.h"
 
 namespace eoib::softhca {
 

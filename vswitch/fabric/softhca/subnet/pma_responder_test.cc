@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {

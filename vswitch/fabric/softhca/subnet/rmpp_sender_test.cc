@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "fdb/clock.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib::softhca {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/fabric/softhca/link_rate.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 

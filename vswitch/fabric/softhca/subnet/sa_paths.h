@@ -10,7 +10,7 @@
 
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 

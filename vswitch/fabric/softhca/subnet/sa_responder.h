@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
-#include "vswitch/wire/sa_mad.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 

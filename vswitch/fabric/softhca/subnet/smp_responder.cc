@@ -4,8 +4,8 @@
 #include <array>
 
 #include "absl/status/statusor.h"
+#include "vswitch/base/byte_order.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
-#include "vswitch/wire/byte_order.h"
 
 namespace eoib::softhca {
 namespace {

@@ -13,9 +13,9 @@
 #include <cstdint>
 
 #include "absl/types/optional.h"
-#include "fdb/address.h"
+#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
-#include "vswitch/wire/smp.h"
+#include "vswitch/wire/ib/smp.h"
 
 namespace eoib::softhca {
 

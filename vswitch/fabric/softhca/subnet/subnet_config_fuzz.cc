@@ -10,11 +10,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "fdb/check.h"
+#include "vswitch/base/check.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet/subnet_config.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/fabric/unique_fd.h"
 
 namespace eoib::softhca {
 namespace {

@@ -1,0 +1,95 @@
+// Daemon: what all our daemons have in common: a control thread with its event loop, signals, the control socket, and an
+// orderly stop.
+//
+// Control thread.
+#ifndef EOIB_CONTROL_DAEMON_DAEMON_H_
+#define EOIB_CONTROL_DAEMON_DAEMON_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "control/daemon/command_registry.h"
+#include "control/daemon/command_server.h"
+#include "control/daemon/event_loop.h"
+#include "control/daemon/log.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
+
+namespace eoib {
+
+class Daemon {
+ public:
+  // Stops the program's work, and calls `done` when it has stopped.
+  using Stopper = std::function<void(std::function<void()> done)>;
+
+  // Blocks signals and listens on the control socket, which answers once the loop runs. Call before any thread starts. Waits
+  // up to kPredecessorPatience for a predecessor that still serves the socket.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Open(const std::string& socket_path);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  EventLoop* loop() { return &loop_; }
+  CommandRegistry* commands() { return &commands_; }
+  const Clock* clock() const { return &clock_; }
+  int signals() const { return signals_.get(); }
+  const std::string& socket_path() const { return server_->path(); }
+
+  // SIGTERM, SIGINT and the command "exit" call `stopper` and wait up to a second for it. Without one they stop the loop at
+  // once.
+  void SetStopper(Stopper stopper) { stopper_ = std::move(stopper); }
+  // Runs the loop until the program is told to stop. After that the control socket answers "... is stopping", until this
+  // object is destroyed.
+  void Run();
+
+ private:
+  Daemon() : loop_(&clock_) {}
+
+  void Stop();
+  absl::Status WatchSignals();
+  void IgnoreHangups();
+
+  MonotonicClock clock_;
+  EventLoop loop_;
+  CommandRegistry commands_;
+  UniqueFd signals_;
+  UniqueFd hangups_;
+  LogLimiter hangup_lines_{&clock_, 1, absl::Seconds(10)};
+  std::unique_ptr<CommandServer> server_;
+  Stopper stopper_;
+  bool stopping_ = false;
+};
+
+// Decides how long to wait for another program that runs but does not answer: until a signal tells this program to end, when
+// `signals` is readable. Logs the wait after a second and then every ten seconds.
+class Patience {
+ public:
+  explicit Patience(int signals) : signals_(signals) {}
+  // Whether to go on waiting. `waited`: the time so far.
+  bool operator()(const std::string& what, absl::Duration waited);
+
+ private:
+  const int signals_;
+  absl::Duration next_line_ = absl::Seconds(1);
+};
+
+// Restarts the program by executing itself, as after a crash: the new image takes over interfaces, MACs and LID, and the peers
+// follow its new queue pairs. It waits for the device, which may be missing for as long as an operator reloads its driver.
+class FreshStart {
+ public:
+  // `argc` and `argv` as main got them. `wait_flag` ("--wait_for_hca") is added for the new image.
+  FreshStart(int argc, char** argv, const char* wait_flag);
+  [[noreturn]] void operator()(const std::string& why);
+
+ private:
+  std::vector<std::string> arguments_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_DAEMON_DAEMON_H_

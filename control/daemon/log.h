@@ -1,0 +1,36 @@
+// Log lines to standard error, in the operator's notation. The data path never logs.
+#ifndef EOIB_CONTROL_DAEMON_LOG_H_
+#define EOIB_CONTROL_DAEMON_LOG_H_
+
+#include "absl/base/attributes.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "vswitch/base/clock.h"
+
+namespace eoib {
+
+// "2026-11-20T23:30:00.123Z eoibd info: text". Thread-safe: one write(2) for each line.
+void LogInfo(absl::string_view text);
+void LogWarning(absl::string_view text);
+// The name at the head of each line; default "eoib". Before the first thread starts.
+void SetLogProgram(absl::string_view name);
+
+// Rate limit: `burst` lines, then one for each `interval`. One thread.
+class LogLimiter {
+ public:
+  LogLimiter(const Clock* clock, int burst, absl::Duration interval);
+  // Whether a line may be logged. If so, sets *suppressed (if given) to the number refused since the last one.
+  bool Allow(int* suppressed = nullptr);
+
+ private:
+  const Clock* const clock_;
+  const int burst_;
+  const absl::Duration interval_;
+  int tokens_;
+  int suppressed_ = 0;
+  absl::Time refilled_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_DAEMON_LOG_H_

@@ -1,0 +1,64 @@
+// SpscQueue: a bounded single-producer, single-consumer queue with an eventfd that wakes the consumer.
+//
+// A worker and control have two of them: punts up, injected frames down. Neither side waits for the other: a full queue
+// refuses, and the producer decides what to do.
+#ifndef EOIB_VSWITCH_BASE_SPSC_QUEUE_H_
+#define EOIB_VSWITCH_BASE_SPSC_QUEUE_H_
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "vswitch/base/unique_fd.h"
+
+namespace eoib {
+
+template <typename T, size_t kCapacity>
+class SpscQueue {
+  static_assert((kCapacity & (kCapacity - 1)) == 0, "a power of two");
+
+ public:
+  SpscQueue() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+  // Producer. False if the queue is full. Call Notify once after a burst.
+  bool Push(const T& item) {
+    const size_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - head_.load(std::memory_order_acquire) == kCapacity) return false;
+    items_[tail % kCapacity] = item;
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+  void Notify() {
+    const uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(event_.get(), &one, sizeof(one));
+  }
+
+  // Consumer. False if the queue is empty.
+  bool Pop(T* item) {
+    const size_t head = head_.load(std::memory_order_relaxed);
+    if (head == tail_.load(std::memory_order_acquire)) return false;
+    *item = items_[head % kCapacity];
+    head_.store(head + 1, std::memory_order_release);
+    return true;
+  }
+  // Readable after Notify, until Clear.
+  int fd() const { return event_.get(); }
+  void Clear() {
+    uint64_t count;
+    [[maybe_unused]] ssize_t got = read(event_.get(), &count, sizeof(count));
+  }
+
+ private:
+  UniqueFd event_;
+  alignas(64) std::atomic<size_t> head_{0};
+  alignas(64) std::atomic<size_t> tail_{0};
+  std::array<T, kCapacity> items_{};
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_BASE_SPSC_QUEUE_H_

@@ -1,0 +1,47 @@
+// TokenBucket: a rate limit of so many per second, with a burst after a pause.
+#ifndef EOIB_VSWITCH_BASE_TOKEN_BUCKET_H_
+#define EOIB_VSWITCH_BASE_TOKEN_BUCKET_H_
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+
+namespace eoib {
+
+class TokenBucket {
+ public:
+  // Full at first. Requires burst >= 1 and per_second > 0.
+  TokenBucket(double per_second, double burst, absl::Time now)
+      : per_second_(per_second), burst_(burst), tokens_(burst), filled_(now) {}
+
+  bool Has(absl::Time now) {
+    Fill(now);
+    return tokens_ >= 1;
+  }
+  // Takes a token; false if there is none.
+  bool Take(absl::Time now) {
+    if (!Has(now)) return false;
+    tokens_ -= 1;
+    return true;
+  }
+  // When the next token will be there. Rounded up, because a caller that wakes too early would have to wait twice.
+  absl::Time NextToken() const {
+    if (tokens_ >= 1) return filled_;
+    return filled_ + absl::Seconds((1 - tokens_) / per_second_) + absl::Microseconds(1);
+  }
+
+ private:
+  void Fill(absl::Time now) {
+    tokens_ = std::min(burst_, tokens_ + per_second_ * std::max(0.0, absl::ToDoubleSeconds(now - filled_)));
+    filled_ = now;
+  }
+
+  double per_second_;
+  double burst_;
+  double tokens_;
+  absl::Time filled_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_BASE_TOKEN_BUCKET_H_

@@ -1,0 +1,100 @@
+// eoib-fabricd: the software subnet. Ports of other processes on this machine register with it over RUNDIR/fabricd.sock.
+//
+// It has one thread, and datagrams do not pass through it. While it is stopped, known ports go on exchanging datagrams; when
+// it is restarted, ports find it again.
+
+#include <gflags/gflags.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "control/daemon/daemon.h"
+#include "control/daemon/directories.h"
+#include "control/daemon/event_loop.h"
+#include "control/daemon/log.h"
+#include "control/daemon/predecessor.h"
+#include "control/daemon/program.h"
+#include "vswitch/fabric/softhca/fabricd/fabric_commands.h"
+#include "vswitch/fabric/softhca/fabricd/fault_commands.h"
+#include "vswitch/fabric/softhca/subnet/fabric_server.h"
+#include "vswitch/fabric/softhca/subnet/lid_file.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+
+DEFINE_string(rundir, "/run/eoib", "directory of fabricd.sock, where ports register, and of the control socket fabricd.ctl");
+DEFINE_string(config, "", "partitions, a TOML file; without one there is the default partition 0xffff only");
+DEFINE_string(statedir, "/var/lib/eoib",
+              "directory in which the LIDs of ports are kept over a restart, in fabricd/lids; empty: nothing is kept");
+DEFINE_string(pidfile, "", "write the process ID to this file, and remove it at the end");
+
+namespace eoib::softhca {
+namespace {
+
+absl::Status WritePidFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::ofstream file(path);
+  file << getpid() << "\n" << std::flush;
+  return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("write the process ID to ", path));
+}
+
+// Returns null if LIDs are not kept.
+absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
+  if (FLAGS_statedir.empty()) return nullptr;
+  const std::string directory = absl::StrCat(FLAGS_statedir, "/fabricd");
+  if (absl::Status status = MakeDirectories(directory, 0700); !status.ok()) return status;
+  return LidFile::Open(directory);
+}
+
+absl::Status Run() {
+  UsePlainLocks();
+  RaiseDescriptorLimit();  // each ring passes as four descriptors, which wait here for slow ports
+  Subnet::Options options;
+  if (!FLAGS_config.empty()) {
+    absl::StatusOr<SubnetConfig> config = LoadSubnetConfig(FLAGS_config);
+    if (!config.ok()) return config.status();
+    options.config = *std::move(config);
+  }
+  const auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/fabricd.ctl"));
+  if (!daemon.ok()) return daemon.status();
+  const absl::StatusOr<std::unique_ptr<LidFile>> lids = OpenLidFile();
+  if (!lids.ok()) return lids.status();
+  options.lids = lids->get();
+  Subnet subnet(std::move(options));
+  auto server = StartAfterPredecessor(PredecessorWait((*daemon)->signals(), (*daemon)->clock()), [&subnet] {
+    return FabricServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.sock"), &subnet);
+  });
+  if (!server.ok()) return server.status();
+
+  FabricCommands commands(&subnet, server->get(), lids->get());
+  commands.Register((*daemon)->commands());
+  FaultCommands faults(&subnet);
+  faults.Register((*daemon)->commands());
+  EventLoop* const loop = (*daemon)->loop();
+  absl::Status watched = loop->Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); });
+  loop->AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
+  watched.Update(WritePidFile(FLAGS_pidfile));
+  if (!watched.ok()) return watched;
+  (*daemon)->Run();
+  if (!FLAGS_pidfile.empty()) unlink(FLAGS_pidfile.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace eoib::softhca
+
+int main(int argc, char** argv) {
+  const int done = eoib::ParseFlags(
+      argc, argv, "the software InfiniBand subnet of this machine: subnet manager, SA and switch control", "fabricd_main");
+  if (done >= 0) return done;
+  eoib::SetLogProgram("eoib-fabricd");
+  const absl::Status status = eoib::softhca::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "eoib-fabricd: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

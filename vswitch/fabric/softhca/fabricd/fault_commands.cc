@@ -1,0 +1,132 @@
+#include "vswitch/fabric/softhca/fabricd/fault_commands.h"
+
+#include <cstdint>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+
+namespace eoib::softhca {
+namespace {
+
+// Two port names, and five options with a value each.
+constexpr size_t kMostWords = 12;
+
+template <typename Integer>
+absl::Status ParseNumber(const std::string& word, const std::string& value, Integer* number) {
+  if (absl::SimpleAtoi(value, number)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("fault: ", word, " ", value, ": must be a number; parts are of a million, 10000 is 1 %"));
+}
+
+absl::Status ParseDelay(const std::string& value, absl::Duration* delay) {
+  if (absl::ParseDuration(value, delay)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("fault: delay ", value, ": must be a duration, such as 2ms"));
+}
+
+absl::Status ParseOption(const std::string& word, const std::string& value, FaultRule* rule) {
+  if (word == "loss") return ParseNumber(word, value, &rule->loss_ppm);
+  if (word == "duplicate") return ParseNumber(word, value, &rule->duplicate_ppm);
+  if (word == "reorder") return ParseNumber(word, value, &rule->reorder_ppm);
+  if (word == "delay") return ParseDelay(value, &rule->delay);
+  if (word == "seed") return ParseNumber(word, value, &rule->seed);
+  return absl::InvalidArgumentError(absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
+}
+
+std::string FormatConservation(const Subnet::Conservation& conservation) {
+  std::string text = "conservation\n";
+  const auto add = [&text](const char* name, auto value, const char* help) {
+    absl::StrAppendFormat(&text, "  %-26s %12d  %s\n", name, value, help);
+  };
+  add("copies", conservation.copies, "of datagrams that all ports posted, and that receivers made");
+  add("delivered", conservation.delivered, "receives completed");
+  add("dropped", conservation.dropped, "for a reason that a port counts");
+  add("sending", conservation.sending, "in queues of senders now");
+  add("in_rings", conservation.in_rings, "now");
+  add("receiving", conservation.receiving, "in queues of receivers now");
+  add("died", conservation.died, "in queues of ports whose processes ended");
+  add("joint_deaths", conservation.joint_deaths,
+      "processes that died while another port had none: in_rings keeps what was between them");
+  return text;
+}
+
+std::string FormatCounters(const PortCounters& counters) {
+  std::string text;
+#define EOIB_X(name, part, help) absl::StrAppendFormat(&text, "  %-26s %12u  %s\n", #name, counters.name, help);
+  EOIB_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words) {
+  if (words.size() < 2) return absl::InvalidArgumentError("fault: must name a source and a destination");
+  Subnet::Fault fault{words[0], words[1], FaultRule()};
+  for (size_t i = 2; i < words.size(); i += 2) {
+    if (i + 1 == words.size()) return absl::InvalidArgumentError(absl::StrCat("fault: ", words[i], ": needs a value"));
+    if (absl::Status status = ParseOption(words[i], words[i + 1], &fault.rule); !status.ok()) return status;
+  }
+  return fault;
+}
+
+std::string FormatFault(const Subnet::Fault& fault) {
+  const FaultRule& rule = fault.rule;
+  std::string text = absl::StrCat(fault.source, " ", fault.destination);
+  if (rule.loss_ppm != 0) absl::StrAppend(&text, " loss ", rule.loss_ppm);
+  if (rule.duplicate_ppm != 0) absl::StrAppend(&text, " duplicate ", rule.duplicate_ppm);
+  if (rule.reorder_ppm != 0) absl::StrAppend(&text, " reorder ", rule.reorder_ppm);
+  if (rule.delay != absl::ZeroDuration()) absl::StrAppend(&text, " delay ", absl::FormatDuration(rule.delay));
+  if (rule.seed != FaultRule().seed) absl::StrAppend(&text, " seed ", rule.seed);
+  return text;
+}
+
+void FaultCommands::Register(CommandRegistry* registry) {
+  registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
+                      "harm datagrams between two ports, in place of what was asked for before", 2, kMostWords,
+                      [this](const Arguments& arguments) { return Set(arguments); }});
+  registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0, [this](const Arguments&) { return Show(); }});
+  registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
+                      [this](const Arguments& arguments) { return Clear(arguments); }});
+  registry->Register({"counters", "[PORT]", "what ports count, or counted until they died, and where all datagrams are", 0, 1,
+                      [this](const Arguments& arguments) { return Counters(arguments); }});
+}
+
+FaultCommands::Answer FaultCommands::Set(const Arguments& arguments) {
+  const absl::StatusOr<Subnet::Fault> fault = ParseFault(arguments);
+  if (!fault.ok()) return fault.status();
+  if (absl::Status status = subnet_->SetFault(*fault); !status.ok()) return status;
+  return std::string("ok\n");
+}
+
+FaultCommands::Answer FaultCommands::Show() const {
+  std::string text;
+  for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
+  return text;
+}
+
+FaultCommands::Answer FaultCommands::Clear(const Arguments& arguments) {
+  if (arguments.size() == 1) return absl::InvalidArgumentError("fault/clear: must name a source and a destination, or nothing");
+  if (arguments.empty()) {
+    subnet_->ClearFaults();
+  } else if (absl::Status status = subnet_->ClearFault(arguments[0], arguments[1]); !status.ok()) {
+    return status;
+  }
+  return std::string("ok\n");
+}
+
+FaultCommands::Answer FaultCommands::Counters(const Arguments& arguments) const {
+  std::string text;
+  for (const Subnet::PortStatus& port : subnet_->Ports()) {
+    if (!arguments.empty() && port.name != arguments[0]) continue;
+    if (port.counters.has_value()) absl::StrAppend(&text, port.name, "\n", FormatCounters(*port.counters));
+  }
+  if (text.empty() && !arguments.empty()) {
+    return absl::NotFoundError(absl::StrCat("counters of port ", arguments[0], ": no process has registered it"));
+  }
+  if (arguments.empty()) text += FormatConservation(subnet_->GetConservation());
+  return text;
+}
+
+}  // namespace eoib::softhca

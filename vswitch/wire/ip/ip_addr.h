@@ -1,0 +1,71 @@
+// IpAddr: an IPv4 or IPv6 address, for tables that hold both; and the well-known groups of every link.
+//
+// An IPv4-mapped IPv6 address (::ffff:192.0.2.1) is an ordinary IPv6 address here. It must not appear on the wire (RFC 4942
+// §2.2), and its sender is not taken for the IPv4 host.
+#ifndef EOIB_VSWITCH_WIRE_IP_IP_ADDR_H_
+#define EOIB_VSWITCH_WIRE_IP_IP_ADDR_H_
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "vswitch/wire/ip/ip_address.h"
+
+namespace eoib {
+
+class IpAddr {
+ public:
+  constexpr IpAddr() = default;  // 0.0.0.0
+  // Not explicit: each of the two is an IP address.
+  constexpr IpAddr(Ipv4Addr address) : ipv4_(address) {}
+  constexpr IpAddr(const Ipv6Addr& address) : is_ipv6_(true), ipv6_(address) {}
+  // "10.0.0.1" or "fe80::1".
+  static absl::StatusOr<IpAddr> Parse(absl::string_view text);
+
+  constexpr bool is_ipv4() const { return !is_ipv6_; }
+  constexpr bool is_ipv6() const { return is_ipv6_; }
+  constexpr Ipv4Addr ipv4() const { return ipv4_; }         // 0.0.0.0 for an IPv6 address
+  constexpr const Ipv6Addr& ipv6() const { return ipv6_; }  // :: for an IPv4 address
+
+  constexpr bool IsUnspecified() const { return ipv4_.IsZero() && ipv6_.IsUnspecified(); }
+  constexpr bool IsMulticast() const { return is_ipv6_ ? ipv6_.IsMulticast() : ipv4_.IsMulticast(); }
+  // Link-local: fe80::/64, 169.254.0.0/16 (RFC 3927).
+  constexpr bool IsLinkLocal() const { return is_ipv6_ ? ipv6_.IsLinkLocal() : ipv4_.value() >> 16 == 0xa9fe; }
+  // True if it can be a host's address: not a group, unspecified or loopback, not in IPv4's network 0 (RFC 1122 §3.2.1.3) or
+  // class E, which includes 255.255.255.255.
+  constexpr bool CanBeHost() const {
+    if (is_ipv6_) return !IsMulticast() && !IsUnspecified() && !(ipv6_.prefix() == 0 && ipv6_.interface_id().value() == 1);
+    const uint32_t network = ipv4_.value() >> 24;
+    return network != 0 && network != 127 && network < 224;
+  }
+  std::string ToString() const { return is_ipv6_ ? ipv6_.ToString() : ipv4_.ToString(); }
+
+  friend constexpr auto operator<=>(const IpAddr&, const IpAddr&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const IpAddr& address) {
+    return H::combine(std::move(h), address.is_ipv6_, address.ipv4_, address.ipv6_);
+  }
+
+ private:
+  bool is_ipv6_ = false;
+  Ipv4Addr ipv4_;
+  Ipv6Addr ipv6_;
+};
+
+// RFC 1112 §4, Appendix I; RFC 4291 §2.7.1.
+inline constexpr Ipv4Addr kAllHosts(0xe000'0001);     // 224.0.0.1
+inline constexpr Ipv4Addr kAllRouters4(0xe000'0002);  // 224.0.0.2
+inline constexpr Ipv6Addr kAllNodes(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+inline constexpr Ipv6Addr kAllRouters6(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+// The solicited-node group of `address`: ff02::1:ff00:0/104 and the last 24 bits of the address.
+Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address);
+
+// True if packets for a group may leave the link. False for 224.0.0.0/24 (RFC 5771 §4), and for IPv6 groups of at most
+// link-local scope (RFC 4291 §2.7).
+bool IsBeyondLink(const IpAddr& group);
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_IP_IP_ADDR_H_

@@ -1,0 +1,138 @@
+#include "vswitch/wire/ip/ip_checksum.h"
+
+#include "absl/types/optional.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
+
+namespace eoib {
+namespace {
+
+constexpr uint16_t kRightSum = 0xffff;  // sum of a message that includes its checksum: minus zero (RFC 1071 §1)
+constexpr size_t kUdpLengthOffset = 4;
+constexpr uint16_t kNoUdpSum = 0;
+
+uint16_t Inverted(uint16_t sum) { return static_cast<uint16_t>(~sum); }
+
+// Where a protocol has its checksum, and what it covers.
+struct SumForm {
+  size_t field = 0;        // offset of the checksum in a message
+  size_t header_size = 0;  // the smallest message
+  bool pseudo_header = true;
+};
+
+absl::optional<SumForm> FormOf(uint8_t protocol) {
+  if (protocol == kProtocolTcp) return SumForm{16, 20};
+  if (protocol == kProtocolUdp) return SumForm{6, 8};
+  return absl::nullopt;
+}
+
+// RFC 792, RFC 3376 §4: ICMP and IGMP have no pseudo-header, and the field follows type and code.
+absl::optional<SumForm> FormOf(const Ipv4Packet& packet) {
+  if (!packet.fragment.IsWhole()) return absl::nullopt;
+  if (packet.protocol == kProtocolIcmp || packet.protocol == kProtocolIgmp) return SumForm{2, 8, false};
+  return FormOf(packet.protocol);
+}
+
+// RFC 4443 §2.3.
+absl::optional<SumForm> FormOf(const Ipv6Packet& packet) {
+  if (!packet.fragment.IsWhole() || !packet.sums_own_addresses) return absl::nullopt;
+  if (packet.protocol == kProtocolIcmpv6) return SumForm{2, 4};
+  return FormOf(packet.protocol);
+}
+
+// True if the message is long enough, and a UDP length is that of the message.
+template <typename Packet>
+bool HasForm(const Packet& packet, const SumForm& form) {
+  if (packet.payload.size() < form.header_size) return false;
+  if (packet.protocol != kProtocolUdp) return true;
+  return ReadWire<be16>(&packet.payload[kUdpLengthOffset]).value() == packet.payload.size();
+}
+
+template <typename Packet>
+uint16_t FieldOf(const Packet& packet, const SumForm& form) {
+  return ReadWire<be16>(&packet.payload[form.field]).value();
+}
+
+// The sum over the message, its checksum included, and over the pseudo-header if there is one.
+template <typename Packet>
+uint16_t SumOf(const Packet& packet, const SumForm& form) {
+  const auto message = packet.payload;
+  if (!form.pseudo_header) return OnesComplementSum(message);
+  return OnesComplementSum(message, PseudoHeaderSum(packet.source, packet.destination, packet.protocol, message.size()));
+}
+
+template <typename Packet>
+SumVerdict Verify(const Packet& packet, const absl::optional<SumForm>& form) {
+  if (!form.has_value()) return SumVerdict::kUnknown;
+  return HasForm(packet, *form) && SumOf(packet, *form) == kRightSum ? SumVerdict::kRight : SumVerdict::kWrong;
+}
+
+// `packet` is the parsed form of `bytes`.
+template <typename Packet>
+bool Write(const absl::optional<Packet>& packet, absl::Span<uint8_t> bytes) {
+  if (!packet.has_value()) return false;
+  const absl::optional<SumForm> form = FormOf(*packet);
+  if (!form.has_value() || !HasForm(*packet, *form)) return false;
+  const size_t field = packet->bytes.size() - packet->payload.size() + form->field;
+  // The field counts as zero in its own sum.
+  WriteWire(be16(), &bytes[field]);
+  const uint16_t sum = Inverted(SumOf(*packet, *form));
+  // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".
+  const bool avoid_zero = packet->protocol == kProtocolUdp && sum == kNoUdpSum;
+  WriteWire(be16(avoid_zero ? kRightSum : sum), &bytes[field]);
+  return true;
+}
+
+}  // namespace
+
+uint16_t UpdateChecksum(uint16_t checksum, absl::Span<const uint8_t> before, absl::Span<const uint8_t> after) noexcept {
+  return UpdateChecksum(checksum, OnesComplementSum(before), OnesComplementSum(after));
+}
+
+uint16_t UpdateChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept {
+  return Inverted(OnesComplementSum({}, uint32_t{Inverted(checksum)} + Inverted(before) + after));
+}
+
+uint16_t UpdateUdpChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept {
+  if (checksum == kNoUdpSum) return kNoUdpSum;
+  const uint16_t updated = UpdateChecksum(checksum, before, after);
+  return updated == kNoUdpSum ? kRightSum : updated;
+}
+
+uint16_t PseudoHeaderSum(Ipv4Addr source, Ipv4Addr destination, uint8_t protocol, size_t length) noexcept {
+  const uint32_t from = source.value(), to = destination.value();
+  return OnesComplementSum(
+      {}, (from >> 16) + (from & 0xffff) + (to >> 16) + (to & 0xffff) + protocol + static_cast<uint32_t>(length));
+}
+
+uint16_t PseudoHeaderSum(const Ipv6Addr& source, const Ipv6Addr& destination, uint8_t protocol, size_t length) noexcept {
+  const uint16_t addresses = OnesComplementSum(destination.bytes(), OnesComplementSum(source.bytes()));
+  return OnesComplementSum({}, uint32_t{addresses} + protocol + static_cast<uint32_t>(length));
+}
+
+void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {
+  WriteWire(be16(), &header[offsetof(Ipv4Wire, checksum)]);
+  WriteWire(be16(Inverted(OnesComplementSum(header))), &header[offsetof(Ipv4Wire, checksum)]);
+}
+
+SumVerdict CheckSum(const Ipv4Packet& packet) noexcept {
+  const absl::optional<SumForm> form = FormOf(packet);
+  const bool has_none = packet.protocol == kProtocolUdp && form.has_value() && HasForm(packet, *form) &&
+                        FieldOf(packet, *form) == kNoUdpSum;  // RFC 768: "the transmitter generated no checksum"
+  return has_none ? SumVerdict::kUnknown : Verify(packet, form);
+}
+
+SumVerdict CheckSum(const Ipv6Packet& packet) noexcept {
+  const absl::optional<SumForm> form = FormOf(packet);
+  const bool has_none = packet.protocol == kProtocolUdp && form.has_value() && HasForm(packet, *form) &&
+                        FieldOf(packet, *form) == kNoUdpSum;  // RFC 8200 §8.1: to be discarded
+  return has_none ? SumVerdict::kWrong : Verify(packet, form);
+}
+
+bool WriteSum(absl::Span<uint8_t> packet) noexcept {
+  if (packet.empty()) return false;
+  return packet[0] >> 4 == 4 ? Write(ParseIpv4Packet(packet), packet) : Write(ParseIpv6Packet(packet), packet);
+}
+
+}  // namespace eoib

@@ -1,0 +1,47 @@
+// Checksums of whole IP packets: verification, writing, and incremental update. checksum.h has those of frames at the edge of
+// the fabric, where a checksum may be unfinished; here they are complete.
+#ifndef EOIB_VSWITCH_WIRE_IP_IP_CHECKSUM_H_
+#define EOIB_VSWITCH_WIRE_IP_IP_CHECKSUM_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/ip_packet.h"
+
+namespace eoib {
+
+// The new checksum after some of its bytes changed from `before` to `after` (RFC 1624 §3, equation 3). Both spans have the
+// same length and start at an even offset of the summed bytes. A wrong checksum stays wrong. For UDP use UpdateUdpChecksum.
+uint16_t UpdateChecksum(uint16_t checksum, absl::Span<const uint8_t> before, absl::Span<const uint8_t> after) noexcept;
+uint16_t UpdateChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept;
+// The same for UDP, where 0 means "no checksum" and stays 0, and a sum of 0 is written as 0xffff (RFC 768).
+uint16_t UpdateUdpChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept;
+
+// The sum of the pseudo-header, to continue with OnesComplementSum over the message: RFC 9293 §3.1, RFC 768; RFC 8200 §8.1.
+// `length` is that of the message.
+uint16_t PseudoHeaderSum(Ipv4Addr source, Ipv4Addr destination, uint8_t protocol, size_t length) noexcept;
+uint16_t PseudoHeaderSum(const Ipv6Addr& source, const Ipv6Addr& destination, uint8_t protocol, size_t length) noexcept;
+
+// Writes the checksum of an IPv4 header; `header` is the header with its options, at least 20 bytes.
+void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept;
+
+enum class SumVerdict : uint8_t {
+  kRight,
+  kWrong,    // also: the message is too short, or its UDP length is not the packet's
+  kUnknown,  // nothing to verify: a fragment, a protocol without a checksum or unknown here, UDP over IPv4 without one, or
+             // other addresses in the pseudo-header (Ipv6Packet::sums_own_addresses)
+};
+// Verifies the checksum of TCP, UDP, ICMP or IGMP over IPv4; of TCP, UDP or ICMPv6 over IPv6, where UDP must have one (RFC
+// 8200 §8.1).
+SumVerdict CheckSum(const Ipv4Packet& packet) noexcept;
+SumVerdict CheckSum(const Ipv6Packet& packet) noexcept;
+
+// Writes that checksum into `packet`, an IPv4 or IPv6 packet from its header on. False, with nothing written, if CheckSum has
+// nothing to verify (except that it writes a UDP checksum that is 0), or if the packet or message is malformed.
+bool WriteSum(absl::Span<uint8_t> packet) noexcept;
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_IP_IP_CHECKSUM_H_

@@ -1,0 +1,74 @@
+// IPv4 and IPv6 headers, as far as a switch reads them.
+#ifndef EOIB_VSWITCH_WIRE_IP_IP_HEADERS_H_
+#define EOIB_VSWITCH_WIRE_IP_IP_HEADERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "vswitch/base/byte_order.h"
+
+namespace eoib {
+
+// RFC 791 §3.1.
+struct Ipv4Wire {
+  uint8_t version_ihl = 0;
+  uint8_t tos = 0;
+  be16 total_length;
+  be16 id;
+  be16 fragment;  // flags 3 | offset 13
+  uint8_t ttl = 0;
+  uint8_t protocol = 0;
+  be16 checksum;
+  be32 source;
+  be32 destination;
+};
+static_assert(sizeof(Ipv4Wire) == 20);
+
+// RFC 8200 §3.
+struct Ipv6Wire {
+  be32 version_class_flow;
+  be16 payload_length;
+  uint8_t next_header = 0;
+  uint8_t hop_limit = 0;
+  std::array<uint8_t, 16> source{};
+  std::array<uint8_t, 16> destination{};
+};
+static_assert(sizeof(Ipv6Wire) == 40);
+
+// The common start of IPv6 hop-by-hop, routing and destination options headers (RFC 8200 §4).
+struct Ipv6ExtensionWire {
+  uint8_t next_header = 0;
+  uint8_t length = 0;  // in units of 8 bytes, the first not counted
+  uint8_t routing_type = 0;
+  uint8_t segments_left = 0;
+};
+static_assert(sizeof(Ipv6ExtensionWire) == 4);
+
+// The IPv6 fragment header (RFC 8200 §4.5).
+struct Ipv6FragmentWire {
+  uint8_t next_header = 0;
+  uint8_t reserved = 0;
+  be16 offset;  // offset 13, in units of 8 bytes | reserved 2 | more 1
+  be32 id;
+};
+static_assert(sizeof(Ipv6FragmentWire) == 8);
+
+inline constexpr uint8_t kProtocolHopByHop = 0;
+inline constexpr uint8_t kProtocolIcmp = 1;
+inline constexpr uint8_t kProtocolIgmp = 2;
+inline constexpr uint8_t kProtocolTcp = 6;
+inline constexpr uint8_t kProtocolUdp = 17;
+inline constexpr uint8_t kProtocolRouting = 43;
+inline constexpr uint8_t kProtocolFragment = 44;
+inline constexpr uint8_t kProtocolIcmpv6 = 58;
+inline constexpr uint8_t kProtocolDestinationOptions = 60;
+inline constexpr uint16_t kIpv4DontFragment = 0x4000;
+inline constexpr uint16_t kIpv4MoreFragments = 0x2000;
+inline constexpr uint16_t kIpv4OffsetMask = 0x1fff;  // in units of 8 bytes
+inline constexpr uint16_t kIpv4MoreFragmentsOrOffset = 0x3fff;
+inline constexpr int kMaxIpv6Extensions = 8;  // extension headers that are read; the rest is unknown
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_WIRE_IP_IP_HEADERS_H_

@@ -1,0 +1,199 @@
+#include "vswitch/wire/ip/neighbor_discovery.h"
+
+#include <array>
+
+#include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
+
+namespace eoib {
+namespace {
+
+constexpr size_t kUnit = 8;  // of options (RFC 4861 §4.6) and of IPv6 extension headers (RFC 8200 §4)
+constexpr uint8_t kHopLimit = 255;
+constexpr uint16_t kRightSum = 0xffff;  // sum of a message that includes its checksum: minus zero (RFC 1071 §1)
+constexpr uint16_t kFragmentOffsetMask = 0xfff8;
+
+// The start of an ICMPv6 message (RFC 4443 §2.1).
+struct Icmpv6Wire {
+  uint8_t type = 0;
+  uint8_t code = 0;
+  be16 checksum;
+};
+static_assert(sizeof(Icmpv6Wire) == 4);
+
+// Whole options with a link-layer address (RFC 4861 §4.6.1). On IPoIB two zero bytes precede the address (RFC 4391 §9.3).
+struct EthernetOptionWire {
+  uint8_t type = 0;
+  uint8_t length = 0;
+  std::array<uint8_t, MacAddr::kSize> address{};
+};
+static_assert(sizeof(EthernetOptionWire) == kEthernetLinkAddressOptionSize);
+struct IpoibOptionWire {
+  uint8_t type = 0;
+  uint8_t length = 0;
+  be16 padding;
+  std::array<uint8_t, IpoibAddress::kSize> address{};
+};
+static_assert(sizeof(IpoibOptionWire) == kIpoibLinkAddressOptionSize);
+
+// RFC 4861 §4.6.4.
+struct MtuOptionWire {
+  uint8_t type = 0;
+  uint8_t length = 0;
+  be16 reserved;
+  be32 mtu;
+};
+static_assert(sizeof(MtuOptionWire) == kUnit);
+
+constexpr size_t kOptionHeaderSize = 2;  // type and length
+
+size_t OptionSize(absl::Span<const uint8_t> rest) { return kUnit * rest[1]; }
+
+bool IsLinkAddress(NdOptionType type) {
+  return type == NdOptionType::kSourceLinkAddress || type == NdOptionType::kTargetLinkAddress;
+}
+
+// Bytes before the options (RFC 4861 §4.1 to §4.5). 0: not a type of neighbour discovery.
+size_t FixedSize(uint8_t type) {
+  switch (static_cast<NdType>(type)) {
+    case NdType::kRouterSolicitation:
+      return 8;
+    case NdType::kRouterAdvertisement:
+      return 16;
+    case NdType::kNeighborSolicitation:
+    case NdType::kNeighborAdvertisement:
+      return 24;
+    case NdType::kRedirect:
+      return 40;
+  }
+  return 0;
+}
+
+bool HasTarget(NdType type) { return type != NdType::kRouterSolicitation && type != NdType::kRouterAdvertisement; }
+constexpr size_t kTargetOffset = 8;
+
+// Size of the extension header at the start of `rest`, or 0 if `protocol` is not an extension header whose content can be
+// found.
+size_t ExtensionSize(uint8_t protocol, absl::Span<const uint8_t> rest) {
+  if (rest.size() < kUnit) return 0;
+  if (protocol == kProtocolFragment) return (ReadWire<be16>(&rest[2]).value() & kFragmentOffsetMask) == 0 ? kUnit : 0;
+  if (protocol != kProtocolHopByHop && protocol != kProtocolRouting && protocol != kProtocolDestinationOptions) return 0;
+  const size_t size = kUnit * (ReadWire<Ipv6ExtensionWire>(rest.data()).length + size_t{1});
+  return size <= rest.size() ? size : 0;
+}
+
+bool IsNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> message) {
+  return protocol == kProtocolIcmpv6 && !message.empty() && FixedSize(message[0]) != 0;
+}
+
+// True if neighbour discovery follows extension headers, or if there are more of these than are read. `rest` may be longer
+// than the IPv6 payload length, so that a wrong length cannot hide a message either.
+bool HidesNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> rest) {
+  for (int i = 0; i <= kMaxIpv6Extensions; ++i) {
+    const size_t size = ExtensionSize(protocol, rest);
+    if (size == 0) return IsNeighborDiscovery(protocol, rest);
+    protocol = rest[0];
+    rest.remove_prefix(size);
+  }
+  return true;
+}
+
+// RFC 4443 §2.3.
+bool HasRightChecksum(const Ipv6Wire& header, absl::Span<const uint8_t> message) {
+  const uint16_t addresses = OnesComplementSum(header.destination, OnesComplementSum(header.source));
+  return OnesComplementSum(message, uint32_t{addresses} + kProtocolIcmpv6 + static_cast<uint32_t>(message.size())) == kRightSum;
+}
+
+// Parses `bytes`, a message of a neighbour discovery type.
+NdVerdict ParseMessage(const Ipv6Wire& header, absl::Span<const uint8_t> bytes, NdMessage* message) {
+  const size_t fixed = FixedSize(bytes[0]);
+  if (header.hop_limit != kHopLimit || bytes.size() < fixed || ReadWire<Icmpv6Wire>(bytes.data()).code != 0) {
+    return NdVerdict::kBad;
+  }
+  const absl::optional<NdOptions> options = NdOptions::Parse(bytes.subspan(fixed));
+  if (!options.has_value() || !HasRightChecksum(header, bytes)) return NdVerdict::kBad;
+  message->type = static_cast<NdType>(bytes[0]);
+  message->source = Ipv6Addr(header.source);
+  message->destination = Ipv6Addr(header.destination);
+  message->target = HasTarget(message->type) ? Ipv6Addr::FromWire(&bytes[kTargetOffset]) : Ipv6Addr();
+  message->message = bytes;
+  message->options = *options;
+  return NdVerdict::kGood;
+}
+
+// The address in a link-layer address option of the size of `Wire`; nothing for another option.
+template <typename Wire, typename LinkAddress>
+absl::optional<LinkAddress> ReadLinkAddress(const NdOption& option) {
+  if (!IsLinkAddress(option.type) || option.bytes.size() != sizeof(Wire)) return absl::nullopt;
+  return LinkAddress::FromWire(ReadWire<Wire>(option.bytes.data()).address.data());
+}
+
+template <typename Wire, typename LinkAddress>
+bool WriteLinkAddress(NdOptionType type, const LinkAddress& address, absl::Span<uint8_t> out) {
+  if (!IsLinkAddress(type) || out.size() < sizeof(Wire)) return false;
+  Wire wire;
+  wire.type = static_cast<uint8_t>(type);
+  wire.length = sizeof(Wire) / kUnit;
+  address.ToWire(wire.address.data());
+  WriteWire(wire, out.data());
+  return true;
+}
+
+}  // namespace
+
+NdOption NdOptions::Iterator::operator*() const {
+  return {static_cast<NdOptionType>(rest_[0]), rest_.first(OptionSize(rest_))};
+}
+
+NdOptions::Iterator& NdOptions::Iterator::operator++() {
+  rest_.remove_prefix(OptionSize(rest_));
+  return *this;
+}
+
+absl::optional<NdOptions> NdOptions::Parse(absl::Span<const uint8_t> bytes) noexcept {
+  for (auto rest = bytes; !rest.empty(); rest.remove_prefix(OptionSize(rest))) {
+    if (rest.size() < kOptionHeaderSize || OptionSize(rest) == 0 || OptionSize(rest) > rest.size()) return absl::nullopt;
+  }
+  return NdOptions(bytes);
+}
+
+NdVerdict ParseNeighborDiscovery(absl::Span<const uint8_t> packet, NdMessage* message) noexcept {
+  if (packet.size() < sizeof(Ipv6Wire) || packet[0] >> 4 != 6) return NdVerdict::kOther;
+  const auto header = ReadWire<Ipv6Wire>(packet.data());
+  const auto rest = packet.subspan(sizeof(Ipv6Wire));
+  const size_t length = header.payload_length.value();
+  // Looks at all bytes, not only at the payload length: a wrong length must not hide a message.
+  if (!IsNeighborDiscovery(header.next_header, rest)) {
+    return HidesNeighborDiscovery(header.next_header, rest) ? NdVerdict::kBad : NdVerdict::kOther;
+  }
+  if (length == 0 || length > rest.size()) return NdVerdict::kBad;
+  return ParseMessage(header, rest.first(length), message);
+}
+
+absl::optional<MacAddr> EthernetLinkAddress(const NdOption& option) noexcept {
+  return ReadLinkAddress<EthernetOptionWire, MacAddr>(option);
+}
+
+absl::optional<IpoibAddress> IpoibLinkAddress(const NdOption& option) noexcept {
+  return ReadLinkAddress<IpoibOptionWire, IpoibAddress>(option);
+}
+
+absl::optional<uint32_t> LinkMtu(const NdOption& option) noexcept {
+  if (option.type != NdOptionType::kMtu || option.bytes.size() != sizeof(MtuOptionWire)) return absl::nullopt;
+  return ReadWire<MtuOptionWire>(option.bytes.data()).mtu.value();
+}
+
+absl::Span<const uint8_t> Nonce(const NdOption& option) noexcept {
+  return option.type == NdOptionType::kNonce ? option.bytes.subspan(kOptionHeaderSize) : absl::Span<const uint8_t>();
+}
+
+bool WriteLinkAddressOption(NdOptionType type, MacAddr address, absl::Span<uint8_t> out) noexcept {
+  return WriteLinkAddress<EthernetOptionWire>(type, address, out);
+}
+
+bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address, absl::Span<uint8_t> out) noexcept {
+  return WriteLinkAddress<IpoibOptionWire>(type, address, out);
+}
+
+}  // namespace eoib
