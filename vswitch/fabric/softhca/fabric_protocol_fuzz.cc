@@ -118,6 +118,14 @@ void CheckMessage(const Packet& packet) {
   if constexpr (requires { message->name; }) CheckText(message->name);
 }
 
+// An accepted MAD re-encodes the same.
+void CheckMad(const Packet& packet) {
+  const absl::StatusOr<AddressedMad> received = DecodeMad(packet);
+  if (!received.ok()) return CheckRefusal(received.status());
+  EOIB_CHECK(!received->mad.empty() && received->mad.size() <= kMaxMadPart && packet.fds.empty());
+  EOIB_CHECK(EncodeMad(received->lid, received->mad, packet.type()).bytes == packet.bytes);
+}
+
 // Tries the packet as it is, then with the size of each message: a fuzzer hardly guesses the sizes.
 template <typename... Messages>
 void CheckMessages(const Packet& packet) {
@@ -253,6 +261,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   EOIB_CHECK(packet->bytes == bytes && packet->fds.size() == count);
   CheckMessages<RegisterMessage, MadMessage, OpenRingMessage, RingMessage, RegisteredMessage, PortConfigMessage, SourceMessage,
                 RingOpenedMessage, RingRefusedMessage, GroupMessage, FaultsMessage>(*packet);
+  CheckMad(*packet);
   CheckEnd(kinds, *std::move(packet));
   if (bytes.size() <= kMaxMessage - 3) CheckOutbox(bytes);
   return 0;

@@ -170,17 +170,17 @@ absl::optional<CaptureReport> SoftPort::Capture() const {
 
 // ---- MADs and asynchronous events.
 
-void SoftPort::OnMad(Lid source, const Mad& mad) {
+void SoftPort::OnMad(Lid source, absl::Span<const uint8_t> mad) {
   absl::MutexLock lock(&mad_mutex_);
   if (mads_.size() >= kMaxMads) return;  // drop it, as a wire might
-  mads_.push_back(mad);
+  mads_.emplace_back(mad.begin(), mad.end());
   RingEventFd(mad_event_.get());
 }
 
-bool SoftPort::ReceiveMad(Mad* mad) {
+bool SoftPort::ReceiveMad(std::vector<uint8_t>* mad) {
   absl::MutexLock lock(&mad_mutex_);
   if (!mads_.empty()) {
-    *mad = mads_.front();
+    *mad = std::move(mads_.front());
     mads_.pop_front();
     if (mads_.empty()) ClearEventFd(mad_event_.get());
     return true;

@@ -79,7 +79,7 @@ class SoftPort final : public PortSink {
 
   // The queue of received MADs; mad_fd is readable while it is not empty.
   absl::Status SendMad(const Mad& mad) { return link_->SendMad(mad); }
-  bool ReceiveMad(Mad* mad);
+  bool ReceiveMad(std::vector<uint8_t>* mad);
   int mad_fd() const { return mad_event_.get(); }
 
   absl::Status StartCapture(const std::string& path);
@@ -112,7 +112,7 @@ class SoftPort final : public PortSink {
 
   // PortSink.
   void OnPortConfig(const PortConfig& config) override;
-  void OnMad(Lid source, const Mad& mad) override;
+  void OnMad(Lid source, absl::Span<const uint8_t> mad) override;
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override;
   void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override;
   void OnRingClosed(uint64_t ring) override;
@@ -217,7 +217,7 @@ class SoftPort final : public PortSink {
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
 
   absl::Mutex mad_mutex_;
-  std::deque<Mad> mads_ ABSL_GUARDED_BY(mad_mutex_);
+  std::deque<std::vector<uint8_t>> mads_ ABSL_GUARDED_BY(mad_mutex_);
 
   std::thread background_;
 };

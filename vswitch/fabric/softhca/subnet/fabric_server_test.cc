@@ -55,16 +55,18 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
   const Row kRows[] = {
       {"one byte", false, [&] { return raw(0, 1); }},
       {"an unknown type", true, [&] { return raw(999, 64); }},
-      {"a MAD before registration", false, [&] { return Encode(MadMessage()); }},
-      {"a MAD to a multicast LID", true,
-       [&] {
-         MadMessage message;
-         message.lid = 0xc001;
-         return Encode(message);
-       }},
+      {"a MAD before registration", false, [&] { return EncodeMad(Lid(), Mad{}); }},
+      {"a MAD to a multicast LID", true, [&] { return EncodeMad(Lid(0xc001), Mad{}); }},
       {"a short MAD", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 100); }},
-      {"a MAD with a descriptor", true, [&] { return Encode(MadMessage(), one_fd(UniqueFd(eventfd(0, 0)))); }},
-      {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 60'000); }},
+      {"a long MAD", true, [&] { return EncodeMad(Lid(), std::vector<uint8_t>(kMadSize + 1)); }},
+      {"a part of a MAD", true, [&] { return EncodeMad(Lid(), Mad{}, MessageType::kMadPart); }},
+      {"a MAD with a descriptor", true,
+       [&] {
+         Packet packet = EncodeMad(Lid(), Mad{});
+         packet.fds = one_fd(UniqueFd(eventfd(0, 0)));
+         return packet;
+       }},
+      {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), kMaxMessage + 1); }},
       {"a second registration", true, [&] { return Encode(RegisterMessage(), MakePortDescriptors()); }},
       {"a registration without a doorbell", false, [&] { return Encode(RegisterMessage()); }},
       {"a doorbell that is a file", false,
