@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd*
                            LockedMemoryAdvice(error));
   }
   pool->state_.assign(buffers, State::kFree);
+  pool->holder_.assign(buffers, nullptr);
   pool->counts_[static_cast<size_t>(State::kFree)] = buffers;
   pool->free_.reserve(buffers);
   for (size_t i = buffers; i-- > 0;) pool->free_.push_back(static_cast<uint32_t>(i));
@@ -80,26 +81,33 @@ BufferPool::~BufferPool() {
 
 uint32_t BufferPool::lkey() const { return mr_->lkey; }
 
-BufferId BufferPool::Take(State to) {
+BufferId BufferPool::Take(State to, const UdEndpoint* holder) {
   if (free_.empty()) return BufferId::None();
   const BufferId id(free_.back());  // freed last, so most likely in the cache
   free_.pop_back();
   EOIB_DCHECK(MayMove(State::kFree, to));
   EOIB_DCHECK(state_[id.value()] == State::kFree);
   state_[id.value()] = to;
+  if (holder != nullptr) holder_[id.value()] = holder;
   --counts_[static_cast<size_t>(State::kFree)];
   ++counts_[static_cast<size_t>(to)];
   return id;
 }
 
-void BufferPool::Move(BufferId id, State to) {
+void BufferPool::Move(BufferId id, State to, const UdEndpoint* holder) {
   EOIB_DCHECK(id.value() < state_.size());
   const State from = state_[id.value()];
   EOIB_DCHECK(MayMove(from, to));
   state_[id.value()] = to;
+  if (holder != nullptr) holder_[id.value()] = holder;
   --counts_[static_cast<size_t>(from)];
   ++counts_[static_cast<size_t>(to)];
   if (to == State::kFree) free_.push_back(id.value());
+}
+
+bool BufferPool::IsHeldBy(const UdEndpoint* endpoint, BufferId id) const {
+  const State state = StateOf(id);
+  return (state == State::kPosted || state == State::kInFlight) && holder_[id.value()] == endpoint;
 }
 
 }  // namespace eoib

@@ -1,4 +1,4 @@
-// BufferPool: the registered memory of a worker's frames. It records the state, and so the owner, of each buffer.
+// BufferPool: the registered memory of a worker's frames. It records the state of each buffer, and the endpoint that holds it.
 //
 // Layout of a buffer (stride bytes, cache-line aligned):
 //
@@ -20,8 +20,8 @@
 //     batch     --Free-->                  free
 //     held      --Free-->                  free       (given up: the forwarder is destroyed)
 //
-// A destroyed endpoint moves its posted and in-flight buffers to free. Builds with EOIB_CHECKS check every move; other builds
-// only count the buffers in each state. The counts add up to size().
+// A destroyed endpoint moves the posted and in-flight buffers that it holds to free; other endpoints may use the same pool.
+// Builds with EOIB_CHECKS check every move; other builds only count the buffers in each state. The counts add up to size().
 //
 // Thread: the worker that owns the pool.
 #ifndef EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_
@@ -48,6 +48,8 @@ class BufferId : public Number<struct BufferIdTag, uint32_t> {
   constexpr bool IsNone() const { return *this == None(); }
 };
 
+class UdEndpoint;
+
 class BufferPool {
  public:
   static constexpr size_t kGrhOffset = 20;
@@ -65,9 +67,12 @@ class BufferPool {
   // Returns a free buffer in state kBatch, or None.
   BufferId Allocate() { return Take(State::kBatch); }
   void Free(BufferId id) { Move(id, State::kFree); }
-  // State moves for the endpoint and the forwarder.
-  BufferId Take(State to);
-  void Move(BufferId id, State to);
+  // State moves for the endpoint and the forwarder. `holder` is the endpoint that posts or sends the buffer; it holds the
+  // buffer in these two states.
+  BufferId Take(State to, const UdEndpoint* holder = nullptr);
+  void Move(BufferId id, State to, const UdEndpoint* holder = nullptr);
+  State StateOf(BufferId id) const { return state_[id.value()]; }
+  bool IsHeldBy(const UdEndpoint* endpoint, BufferId id) const;
 
   uint8_t* Grh(BufferId id) const { return base_ + id.value() * stride_ + kGrhOffset; }
   uint8_t* Frame(BufferId id) const { return base_ + id.value() * stride_ + kFrameOffset; }
@@ -88,7 +93,8 @@ class BufferPool {
   size_t frame_size_ = 0;
   size_t mapped_ = 0;
   std::vector<uint32_t> free_;
-  std::vector<State> state_;
+  std::vector<State> state_;               // by BufferId
+  std::vector<const UdEndpoint*> holder_;  // by BufferId; meaningful if posted or in flight
   std::array<size_t, static_cast<size_t>(State::kCount)> counts_{};
 };
 

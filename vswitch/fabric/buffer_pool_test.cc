@@ -128,6 +128,23 @@ TEST_F(BufferPoolTest, CountsAddUpOnEveryPath) {
   for (const auto& [state, count] : counts) EXPECT_EQ(pool.count(state), count) << static_cast<int>(state);
 }
 
+TEST_F(BufferPoolTest, AnEndpointHoldsItsPostedBuffersAndThoseInFlight) {
+  BufferPool& pool = Make(4, 100);
+  // The pool compares the addresses of endpoints only.
+  const auto* a = reinterpret_cast<const UdEndpoint*>(0x1000);
+  const auto* b = reinterpret_cast<const UdEndpoint*>(0x2000);
+  const BufferId posted = pool.Take(State::kPosted, a);
+  EXPECT_TRUE(pool.IsHeldBy(a, posted));
+  EXPECT_FALSE(pool.IsHeldBy(b, posted));
+  pool.Move(posted, State::kBatch);
+  EXPECT_FALSE(pool.IsHeldBy(a, posted)) << "the batch's";
+  pool.Move(posted, State::kInFlight, b);
+  EXPECT_TRUE(pool.IsHeldBy(b, posted));
+  EXPECT_EQ(pool.StateOf(posted), State::kInFlight);
+  pool.Free(posted);
+  EXPECT_FALSE(pool.IsHeldBy(b, posted));
+}
+
 #ifdef EOIB_CHECKS
 TEST_F(BufferPoolTest, ChecksMoves) {
   BufferPool& pool = Make(4, 100);

@@ -38,7 +38,6 @@ UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, cons
       receive_depth_(static_cast<size_t>(options.receive_depth)),
       send_depth_(static_cast<size_t>(options.send_depth)),
       qkey_(options.qkey.value()),
-      use_(pool->size(), Use::kNone),
       ah_of_buffer_(pool->size(), AhIndex::None()),
       receive_wrs_(kReceiveBatch),
       receive_sges_(kReceiveBatch),
@@ -132,9 +131,10 @@ UdEndpoint::~UdEndpoint() {
   if (send_cq_ != nullptr) verbs.destroy_cq(send_cq_);
   if (receive_cq_ != nullptr) verbs.destroy_cq(receive_cq_);
   if (channel_ != nullptr) verbs.destroy_comp_channel(channel_);
-  for (uint32_t i = 0; i < use_.size(); ++i) {
-    if (use_[i] == Use::kReceive) pool_->Move(BufferId(i), BufferPool::State::kFree);
-    if (use_[i] == Use::kSend) FinishSend(BufferId(i));
+  for (uint32_t i = 0; i < pool_->size(); ++i) {
+    const BufferId buffer(i);
+    if (!pool_->IsHeldBy(this, buffer)) continue;
+    pool_->StateOf(buffer) == BufferPool::State::kInFlight ? FinishSend(buffer) : pool_->Free(buffer);
   }
 }
 
@@ -181,8 +181,7 @@ bool UdEndpoint::QueryState(ibv_qp_state* state) {
 // Fills *out from a completion. Returns false for a receive that the QP flushed in ERR: no datagram arrived.
 bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   const BufferId buffer(static_cast<uint32_t>(wc.wr_id));
-  EOIB_DCHECK(use_[buffer.value()] == Use::kReceive);
-  use_[buffer.value()] = Use::kNone;
+  EOIB_DCHECK(pool_->IsHeldBy(this, buffer));
   --posted_;
   if (ABSL_PREDICT_FALSE(wc.status != IBV_WC_SUCCESS)) receive_failed_ = true;
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
@@ -218,7 +217,6 @@ void UdEndpoint::Refill() {
     ibv_recv_wr* bad = &receive_wrs_[0];
     const int error = ibv_post_recv(qp_, &receive_wrs_[0], &bad);
     const size_t posted = error == 0 ? prepared : static_cast<size_t>(bad - &receive_wrs_[0]);
-    for (size_t i = 0; i < posted; ++i) use_[receive_wrs_[i].wr_id] = Use::kReceive;
     posted_ += posted;
     for (size_t i = posted; i < prepared; ++i) {
       pool_->Move(BufferId(static_cast<uint32_t>(receive_wrs_[i].wr_id)), BufferPool::State::kFree);
@@ -232,7 +230,7 @@ size_t UdEndpoint::PrepareReceives() {
   const size_t missing = std::min(receive_depth_ - posted_, kReceiveBatch);
   size_t count = 0;
   for (; count < missing; ++count) {
-    const BufferId buffer = pool_->Take(BufferPool::State::kPosted);
+    const BufferId buffer = pool_->Take(BufferPool::State::kPosted, this);
     if (buffer.IsNone()) break;
     ibv_sge& sge = receive_sges_[count];
     sge.addr = reinterpret_cast<uintptr_t>(pool_->Grh(buffer));
@@ -285,8 +283,7 @@ size_t UdEndpoint::PostSends(absl::Span<const SendRequest> requests, size_t prep
   const size_t posted = error == 0 ? prepared : static_cast<size_t>(bad - &send_wrs_[0]);
   for (size_t i = 0; i < posted; ++i) {
     const SendRequest& request = requests[send_requests_[i]];
-    pool_->Move(request.buffer, BufferPool::State::kInFlight);
-    use_[request.buffer.value()] = Use::kSend;
+    pool_->Move(request.buffer, BufferPool::State::kInFlight, this);
     ah_of_buffer_[request.buffer.value()] = request.ah;
   }
   in_flight_ += posted;
@@ -343,8 +340,7 @@ size_t UdEndpoint::ReapSends(size_t* failed) {
 }
 
 void UdEndpoint::FinishSend(BufferId buffer) {
-  EOIB_DCHECK(use_[buffer.value()] == Use::kSend);
-  use_[buffer.value()] = Use::kNone;
+  EOIB_DCHECK(pool_->IsHeldBy(this, buffer) && pool_->StateOf(buffer) == BufferPool::State::kInFlight);
   handles_->Release(ah_of_buffer_[buffer.value()]);
   pool_->Move(buffer, BufferPool::State::kFree);
 }

@@ -104,9 +104,6 @@ class UdEndpoint {
   absl::Status Detach(const Mgid& mgid, Mlid mlid);
 
  private:
-  // Why the endpoint holds a buffer.
-  enum class Use : uint8_t { kNone, kReceive, kSend };
-
   UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, const Options& options);
 
   absl::Status CreateQueues(ibv_pd* pd);
@@ -148,7 +145,6 @@ class UdEndpoint {
   bool ethernet_ = false;        // the port's link layer
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> qkey_;         // the QP's
-  std::vector<Use> use_;               // by BufferId; the pool may serve other endpoints too
   std::vector<AhIndex> ah_of_buffer_;  // by BufferId; released at completion
   // Work requests are built here. Elements with the same index belong together.
   std::vector<ibv_recv_wr> receive_wrs_;
