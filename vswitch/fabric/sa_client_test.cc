@@ -296,7 +296,7 @@ TEST_F(SaClientTest, TransactionIdsAreNeverZeroNorInUse) {
 // A flood of unsolicited answers neither keeps Run from returning nor delays retries.
 TEST_F(SaClientTest, RunTakesABoundedNumber) {
   Join();
-  for (int i = 0; i < 10'000; ++i) mads_.arriving.push_back(Mad{});
+  for (int i = 0; i < 10'000; ++i) mads_.arriving.emplace_back(kMadSize);
   Advance(absl::Milliseconds(250));
   EXPECT_GT(mads_.arriving.size(), 5'000u);
   EXPECT_EQ(mads_.sent.size(), 2u);
@@ -318,7 +318,8 @@ TEST_F(SaClientTest, AFloodOfNewPeersWaitsInOrder) {
   EXPECT_EQ(mads_.sent.size(), 5u) << "what is not a path does not wait";
   EXPECT_EQ(client.counters().requests, 5u);
 
-  mads_.arriving.push_back(PathMad(ResponseHeader(1), dgid(1)));
+  const Mad answer = PathMad(ResponseHeader(1), dgid(1));
+  mads_.arriving.emplace_back(answer.begin(), answer.end());
   client.Run();
   EXPECT_THAT(answered, ElementsAre(1));
   EXPECT_EQ(mads_.sent.size(), 6u) << "one goes, one comes";
