@@ -204,7 +204,6 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   // RoCE has no LIDs and SLs.
   if (ethernet_) return true;
   out->slid = Lid(wc.slid);
-  out->path_bits = wc.dlid_path_bits;
   out->sl = Sl(wc.sl);
   return true;
 }

@@ -41,8 +41,7 @@ struct Datagram {
   Gid sgid;  // from the GRH
   Gid dgid;  // from the GRH: the group's MGID, or this port's GID
   Qpn source_qpn;
-  Lid slid;  // slid, path_bits and sl are 0 on RoCE
-  uint8_t path_bits = 0;
+  Lid slid;  // slid and sl are 0 on RoCE
   Sl sl;
 
   PeerAddress source() const { return {sgid, source_qpn}; }

@@ -106,7 +106,7 @@ TEST_F(UdEndpointTest, ReceivesTheHcaRefusesGoBackToThePool) {
 TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
   endpoint_->Refill();
   hca_.Deliver(Bytes(68),
-               {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 3, .dlid_path_bits = 2});
+               {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 3});
   Datagram datagrams[4];
   ASSERT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 1u);
   const Datagram& datagram = datagrams[0];
@@ -117,7 +117,6 @@ TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
   EXPECT_EQ(datagram.dgid, kDgid);
   EXPECT_EQ(datagram.source_qpn, Qpn(0x77));
   EXPECT_EQ(datagram.slid, Lid(9));
-  EXPECT_EQ(datagram.path_bits, 2);
   EXPECT_EQ(datagram.sl, Sl(3));
   EXPECT_EQ(pool_->Frame(datagram.buffer)[63], 0x5a);
   EXPECT_EQ(pool_->count(State::kBatch), 1u);

@@ -40,8 +40,6 @@ int RegisterAgent(int port_id, bool reports) {
 
 }  // namespace
 
-void UmadTransport::SetAttempt(uint8_t attempt, Mad* mad) { (*mad)[kAttemptByte] = attempt; }
-
 absl::StatusOr<std::unique_ptr<MadTransport>> UmadTransport::Open(const std::string& device, uint8_t port, FindSm find_sm) {
   const std::string name = absl::StrCat(device, "/", port);
   umad_init();  // a no-op in this version; must come first in others
@@ -81,9 +79,11 @@ UmadTransport::~UmadTransport() {
 
 int UmadTransport::fd() const { return umad_get_fd(port_id_); }
 
+// The kernel refuses a retry with the same transaction ID, so bits 24 to 31 number the attempts. Deliberately not IBA 1.4
+// §13.4.6.4.
 absl::Status UmadTransport::Send(const Mad& mad) {
   Mad wire = mad;
-  SetAttempt(attempt_++, &wire);
+  wire[kAttemptByte] = attempt_++;
   return SendToSm(wire, kKernelTimeoutMs);
 }
 

@@ -36,10 +36,6 @@ class UmadTransport final : public MadTransport {
   int fd() const override;
   bool lost() const override { return lost_; }
 
-  // Puts `attempt` into bits 24 to 31 of the transaction ID, so that the kernel accepts a retry. Deliberately not IBA 1.4
-  // §13.4.6.4.
-  static void SetAttempt(uint8_t attempt, Mad* mad);
-
  private:
   UmadTransport(std::string name, int port_id, int agent, bool receives_reports, FindSm find_sm);
 

@@ -55,15 +55,6 @@ TEST(UmadTransport, OpenSaysWhichPort) {
   EXPECT_THAT(status.message(), HasSubstr("open the MAD device of port nosuchdevice/1: "));
 }
 
-// The caller's 24 bits travel unchanged below the attempt's (bits 31 to 24).
-TEST(UmadTransport, KeepsTheCallersTransactionId) {
-  Mad mad;
-  EncodeSaHeader({.tid = 0xabcdef}, &mad);
-  UmadTransport::SetAttempt(0x12, &mad);
-  EXPECT_EQ(DecodeSaHeader(mad)->tid, 0x12ab'cdefu);
-  EXPECT_EQ(DecodeSaHeader(mad)->tid & MadTransport::kTidMask, 0xab'cdefu);
-}
-
 // ---- Simulated devices.
 
 // The devices that libibverbs lists and opens. Their contexts are a FakeHca's.

@@ -202,42 +202,6 @@ EOIB_VERB(int, read_sysfs_file, (const char* directory, const char* file, char* 
   return static_cast<int>(std::strlen(buffer));
 }
 
-// ---- Names.
-
-EOIB_VERB(const char*, wc_status_str, (ibv_wc_status status)) { return Table().wc_status_str(status); }
-EOIB_VERB(const char*, node_type_str, (ibv_node_type type)) {
-  return type == IBV_NODE_CA ? "InfiniBand channel adapter" : type == IBV_NODE_SWITCH ? "InfiniBand switch" : "unknown";
-}
-EOIB_VERB(const char*, port_state_str, (ibv_port_state state)) {
-  static constexpr const char* kNames[] = {"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
-  const auto index = static_cast<size_t>(state);
-  return index < std::size(kNames) ? kNames[index] : "invalid state";
-}
-EOIB_VERB(const char*, event_type_str, (ibv_event_type type)) {
-  switch (type) {
-    case IBV_EVENT_PORT_ACTIVE:
-      return "port active";
-    case IBV_EVENT_PORT_ERR:
-      return "port error";
-    case IBV_EVENT_LID_CHANGE:
-      return "LID change";
-    case IBV_EVENT_PKEY_CHANGE:
-      return "P_Key table change";
-    case IBV_EVENT_SM_CHANGE:
-      return "SM change";
-    case IBV_EVENT_CLIENT_REREGISTER:
-      return "client reregistration";
-    case IBV_EVENT_GID_CHANGE:
-      return "GID table change";
-    case IBV_EVENT_QP_FATAL:
-      return "local work queue catastrophic error";
-    case IBV_EVENT_DEVICE_FATAL:
-      return "local catastrophic error";
-    default:
-      return "unknown";
-  }
-}
-
 // ---- Unsupported. Without these, libibverbs' own functions would run on our objects and expect their own data behind them.
 
 EOIB_VERB(int, fork_init, ()) { return 0; }
