@@ -15,8 +15,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
 #include "vswitch/fabric/error_advice.h"
-#include "vswitch/fabric/mads_when_there.h"
 #include "vswitch/fabric/rebuilt_capture.h"
+#include "vswitch/fabric/reopening_mad_transport.h"
 #include "vswitch/fabric/roce_gid.h"
 
 namespace eoib {
@@ -120,7 +120,8 @@ absl::Status VerbsHca::Initialize() {
     return absl::InvalidArgumentError(absl::StrCat("open HCA \"verbs:", name(), "?gid=", *chosen_gid_index_,
                                                    "\": the port is InfiniBand, where GID 0 is used; leave out ?gid="));
   }
-  mads_ = std::make_unique<MadsWhenThere>([this] { return parts_.open_mads(device_, port_, [this] { return FindSm(); }); });
+  mads_ =
+      std::make_unique<ReopeningMadTransport>([this] { return parts_.open_mads(device_, port_, [this] { return FindSm(); }); });
   return absl::OkStatus();
 }
 

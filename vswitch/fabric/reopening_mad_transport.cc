@@ -1,4 +1,4 @@
-#include "vswitch/fabric/mads_when_there.h"
+#include "vswitch/fabric/reopening_mad_transport.h"
 
 #include <sys/epoll.h>
 
@@ -7,12 +7,12 @@
 
 namespace eoib {
 
-MadsWhenThere::MadsWhenThere(Opener open) : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+ReopeningMadTransport::ReopeningMadTransport(Opener open) : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-MadsWhenThere::~MadsWhenThere() = default;
+ReopeningMadTransport::~ReopeningMadTransport() = default;
 
 // A failure to open is kUnavailable, whatever its cause, so that the caller retries.
-absl::Status MadsWhenThere::OpenIfNeeded() {
+absl::Status ReopeningMadTransport::OpenIfNeeded() {
   if (mads_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<MadTransport>> mads = open_();
   if (!mads.ok()) return absl::UnavailableError(mads.status().message());
@@ -26,25 +26,25 @@ absl::Status MadsWhenThere::OpenIfNeeded() {
 }
 
 // A removed device reports EPOLLERR for ever, so its descriptor must leave epoll_.
-void MadsWhenThere::CloseIfLost() {
+void ReopeningMadTransport::CloseIfLost() {
   if (mads_->lost()) mads_.reset();  // closing the descriptor removes it from epoll_
 }
 
-absl::Status MadsWhenThere::Send(const Mad& mad) {
+absl::Status ReopeningMadTransport::Send(const Mad& mad) {
   if (absl::Status status = OpenIfNeeded(); !status.ok()) return status;
   absl::Status status = mads_->Send(mad);
   CloseIfLost();
   return status;
 }
 
-absl::Status MadsWhenThere::Reply(const Mad& mad) {
-  if (mads_ == nullptr) return absl::UnavailableError("the MAD device is gone, and with it who is to be replied to");
+absl::Status ReopeningMadTransport::Reply(const Mad& mad) {
+  if (mads_ == nullptr) return absl::UnavailableError("reply to the SA: the MAD device is gone");
   absl::Status status = mads_->Reply(mad);
   CloseIfLost();
   return status;
 }
 
-bool MadsWhenThere::Receive(std::vector<uint8_t>* mad) {
+bool ReopeningMadTransport::Receive(std::vector<uint8_t>* mad) {
   if (mads_ == nullptr) return false;
   const bool received = mads_->Receive(mad);
   if (!received) CloseIfLost();

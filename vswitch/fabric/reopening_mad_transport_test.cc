@@ -1,4 +1,4 @@
-#include "vswitch/fabric/mads_when_there.h"
+#include "vswitch/fabric/reopening_mad_transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class FakeMads final : public MadTransport {
   const UniqueFd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
-class MadsWhenThereTest : public testing::Test {
+class ReopeningMadTransportTest : public testing::Test {
  protected:
   bool Readable() {
     pollfd fd = {mads_.fd(), POLLIN, 0};
@@ -62,22 +62,22 @@ class MadsWhenThereTest : public testing::Test {
   absl::Status there_ = absl::NotFoundError("open umad0: No such file or directory");
   int alive_ = 0;
   FakeMads* device_ = nullptr;  // opened last
-  MadsWhenThere mads_{[this] { return Open(); }};
+  ReopeningMadTransport mads_{[this] { return Open(); }};
   Mad mad_{};
   std::vector<uint8_t> received_;
 };
 
-TEST_F(MadsWhenThereTest, SaysWhyItIsNotThere) {
+TEST_F(ReopeningMadTransportTest, WithoutADeviceSendSaysWhy) {
   const absl::Status status = mads_.Send(mad_);
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << "whoever asked may ask again";
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << "the caller retries";
   EXPECT_EQ(status.message(), "open umad0: No such file or directory");
   EXPECT_FALSE(mads_.Receive(&received_));
   EXPECT_EQ(mads_.Reply(mad_).code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(mads_.ReceivesReports()) << "as far as anybody knows";
+  EXPECT_TRUE(mads_.ReceivesReports()) << "unknown as yet";
   EXPECT_FALSE(Readable());
 }
 
-TEST_F(MadsWhenThereTest, OpensItWhenItIsThere) {
+TEST_F(ReopeningMadTransportTest, SendOpensADeviceThatHasAppeared) {
   EXPECT_FALSE(mads_.Send(mad_).ok());
   there_ = absl::OkStatus();
   EXPECT_TRUE(mads_.Send(mad_).ok());
@@ -93,7 +93,7 @@ TEST_F(MadsWhenThereTest, OpensItWhenItIsThere) {
 }
 
 // A lost device stays readable, and a waiting program must not spin.
-TEST_F(MadsWhenThereTest, LetsGoOfADeviceThatIsLostAndTakesTheNext) {
+TEST_F(ReopeningMadTransportTest, ALostDeviceIsClosedAndTheNextIsOpened) {
   const auto by_sending = [this] { EXPECT_FALSE(mads_.Send(mad_).ok()); };
   const auto by_replying = [this] { EXPECT_FALSE(mads_.Reply(mad_).ok()); };
   const auto by_receiving = [this] { EXPECT_FALSE(mads_.Receive(&received_)); };

@@ -1,8 +1,8 @@
-// MadsWhenThere: a MadTransport whose device may appear later (ib_umad loads late, udev is slow) and may disappear (the driver
-// is reloaded). The first Send that finds the device opens it, also after a loss; until then Send returns the reason as an
-// error.
-#ifndef EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
-#define EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
+// ReopeningMadTransport: a MadTransport that opens its device when needed, and again after a loss. The device may appear late
+// (ib_umad loads late, udev is slow) and may disappear (the driver is reloaded). Until a Send finds the device, Send returns
+// the reason as an error.
+#ifndef EOIB_VSWITCH_FABRIC_REOPENING_MAD_TRANSPORT_H_
+#define EOIB_VSWITCH_FABRIC_REOPENING_MAD_TRANSPORT_H_
 
 #include <functional>
 #include <memory>
@@ -15,12 +15,12 @@
 
 namespace eoib {
 
-class MadsWhenThere final : public MadTransport {
+class ReopeningMadTransport final : public MadTransport {
  public:
   using Opener = std::function<absl::StatusOr<std::unique_ptr<MadTransport>>()>;
 
-  explicit MadsWhenThere(Opener open);
-  ~MadsWhenThere() override;
+  explicit ReopeningMadTransport(Opener open);
+  ~ReopeningMadTransport() override;
 
   absl::Status Send(const Mad& mad) override;
   absl::Status Reply(const Mad& mad) override;
@@ -39,4 +39,4 @@ class MadsWhenThere final : public MadTransport {
 
 }  // namespace eoib
 
-#endif  // EOIB_VSWITCH_FABRIC_MADS_WHEN_THERE_H_
+#endif  // EOIB_VSWITCH_FABRIC_REOPENING_MAD_TRANSPORT_H_
