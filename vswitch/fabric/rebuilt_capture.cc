@@ -11,7 +11,7 @@
 
 namespace eoib {
 
-absl::StatusOr<RebuiltCapture::Port> RebuiltCapture::Ask(const Hca& hca) {
+absl::StatusOr<RebuiltCapture::Port> RebuiltCapture::ReadPort(const Hca& hca) {
   const absl::StatusOr<HcaPortInfo> info = hca.QueryPort();
   if (!info.ok()) return info.status();
   const absl::StatusOr<std::vector<PKey>> pkeys = hca.QueryPKeys();
@@ -20,7 +20,7 @@ absl::StatusOr<RebuiltCapture::Port> RebuiltCapture::Ask(const Hca& hca) {
 }
 
 absl::Status RebuiltCapture::Start(const Hca& hca, const std::string& path) {
-  absl::StatusOr<Port> port = Ask(hca);
+  absl::StatusOr<Port> port = ReadPort(hca);
   if (!port.ok()) return port.status();
   absl::StatusOr<std::unique_ptr<PacketCapture>> capture =
       PacketCapture::Open(path, PacketCapture::Origin::kRebuilt, absl::StrCat(hca.name(), ": ", kNote));
@@ -53,7 +53,7 @@ absl::optional<CaptureReport> RebuiltCapture::report() const {
 
 void RebuiltCapture::OnPortChange(const Hca& hca) {
   if (!on()) return;
-  absl::StatusOr<Port> port = Ask(hca);
+  absl::StatusOr<Port> port = ReadPort(hca);
   if (!port.ok()) return;  // keep the last known values
   absl::MutexLock lock(&mutex_);
   port_ = *std::move(port);

@@ -70,7 +70,7 @@ class RebuiltCapture {
     int attached = 0;  // queue pairs
   };
 
-  static absl::StatusOr<Port> Ask(const Hca& hca);
+  static absl::StatusOr<Port> ReadPort(const Hca& hca);
   PKey PKeyAt(uint16_t index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOwnMulticast(const QueuePair& qp, const ibv_wc& completion, const Grh& grh) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

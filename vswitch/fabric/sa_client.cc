@@ -53,15 +53,15 @@ SaClient::SaClient(MadTransport* mads, const Clock* clock, const Options& option
     : mads_(mads), clock_(clock), options_(options), next_tid_(options.first_tid) {}
 
 void SaClient::Join(const McMemberRecord& record, uint64_t component_mask, GroupCallback done) {
-  AskGroup("join", MadMethod::kSet, record, component_mask, std::move(done));
+  StartGroupRequest("join", MadMethod::kSet, record, component_mask, std::move(done));
 }
 
 void SaClient::Leave(const McMemberRecord& record, GroupCallback done) {
-  AskGroup("leave", MadMethod::kDelete, record, mcm::kMgid | mcm::kPortGid | mcm::kJoinState, std::move(done));
+  StartGroupRequest("leave", MadMethod::kDelete, record, mcm::kMgid | mcm::kPortGid | mcm::kJoinState, std::move(done));
 }
 
 void SaClient::QueryGroup(const McMemberRecord& record, uint64_t component_mask, GroupCallback done) {
-  AskGroup("query group", MadMethod::kGet, record, component_mask, std::move(done));
+  StartGroupRequest("query group", MadMethod::kGet, record, component_mask, std::move(done));
 }
 
 void SaClient::QueryGroups(const McMemberRecord& record, uint64_t component_mask, GroupsCallback done) {
@@ -71,13 +71,13 @@ void SaClient::QueryGroups(const McMemberRecord& record, uint64_t component_mask
   Start(std::move(request));
 }
 
-void SaClient::AskGroup(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
-                        GroupCallback done) {
+void SaClient::StartGroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record,
+                                 uint64_t component_mask, GroupCallback done) {
   Request request = GroupRequest(verb, method, record, component_mask);
-  const auto is_asked = [mgid = record.mgid](const McMemberRecord& answer) {
+  const auto is_wanted = [mgid = record.mgid](const McMemberRecord& answer) {
     return mgid.gid().IsZero() || answer.mgid == mgid;  // zero: the SA chose the MGID (IBA 1.4 §15.2.5.17)
   };
-  request.handlers = ForOne<McMemberRecord>(&DecodeMcMemberRecord, is_asked, std::move(done));
+  request.handlers = ForOne<McMemberRecord>(&DecodeMcMemberRecord, is_wanted, std::move(done));
   Start(std::move(request));
 }
 
@@ -99,8 +99,8 @@ void SaClient::QueryPath(const Gid& sgid, const Gid& dgid, PKey pkey, PathCallba
   record.sgid = sgid;
   record.pkey = pkey;
   Request request = PathRequest(absl::StrCat("query path to ", dgid.ToString()), MadMethod::kGet, record, path::kDgid);
-  const auto is_asked = [sgid, dgid](const PathRecord& answer) { return answer.dgid == dgid && answer.sgid == sgid; };
-  request.handlers = ForOne<PathRecord>(&DecodePathRecord, is_asked, std::move(done));
+  const auto is_wanted = [sgid, dgid](const PathRecord& answer) { return answer.dgid == dgid && answer.sgid == sgid; };
+  request.handlers = ForOne<PathRecord>(&DecodePathRecord, is_wanted, std::move(done));
   request.waits_in_order = true;
   waiting_.push_back(std::move(request));
   StartWaiting();
@@ -111,8 +111,8 @@ void SaClient::QueryPaths(const Gid& sgid, PKey pkey, PathsCallback done) {
   record.sgid = sgid;
   record.pkey = pkey;
   Request request = PathRequest(absl::StrCat("query all paths from ", sgid.ToString()), MadMethod::kGetTable, record, 0);
-  const auto is_asked = [sgid](const PathRecord& answer) { return answer.sgid == sgid; };
-  request.handlers = ForMany<PathRecord>(&DecodePathRecord, is_asked, std::move(done));
+  const auto is_wanted = [sgid](const PathRecord& answer) { return answer.sgid == sgid; };
+  request.handlers = ForMany<PathRecord>(&DecodePathRecord, is_wanted, std::move(done));
   Start(std::move(request));
 }
 
@@ -149,13 +149,13 @@ void SaClient::Inform(SmTrap trap, bool subscribe, SubscriptionCallback done) {
 }
 
 template <typename Record>
-SaClient::Handlers SaClient::ForOne(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+SaClient::Handlers SaClient::ForOne(Decoder<Record> decode, std::function<bool(const Record&)> is_wanted,
                                     std::function<void(absl::StatusOr<Record>)> done) {
   Handlers handlers;
   handlers.fail = [done](const absl::Status& status) { done(status); };
-  handlers.take = [decode, is_asked = std::move(is_asked), done = std::move(done)](const Records& records) -> Completion {
+  handlers.take = [decode, is_wanted = std::move(is_wanted), done = std::move(done)](const Records& records) -> Completion {
     absl::StatusOr<Record> record = decode(records.bytes);
-    if (!record.ok() || !is_asked(*record)) return nullptr;
+    if (!record.ok() || !is_wanted(*record)) return nullptr;
     return [done, record = *std::move(record)] { done(record); };
   };
   return handlers;
@@ -163,15 +163,15 @@ SaClient::Handlers SaClient::ForOne(Decoder<Record> decode, std::function<bool(c
 
 // Leaves out records that are malformed or were not asked for.
 template <typename Record>
-SaClient::Handlers SaClient::ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+SaClient::Handlers SaClient::ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_wanted,
                                      std::function<void(absl::StatusOr<std::vector<Record>>)> done) {
   Handlers handlers;
   handlers.fail = [done](const absl::Status& status) { done(status); };
-  handlers.take = [decode, is_asked = std::move(is_asked), done = std::move(done)](const Records& records) -> Completion {
+  handlers.take = [decode, is_wanted = std::move(is_wanted), done = std::move(done)](const Records& records) -> Completion {
     std::vector<Record> table;
     for (size_t at = 0; at < records.bytes.size(); at += records.stride) {
       absl::StatusOr<Record> record = decode(records.bytes.subspan(at));
-      if (record.ok() && is_asked(*record)) table.push_back(*std::move(record));
+      if (record.ok() && is_wanted(*record)) table.push_back(*std::move(record));
     }
     return [done, table = std::move(table)]() mutable { done(std::move(table)); };
   };
@@ -287,11 +287,12 @@ bool SaClient::AcceptReport(const SaHeader& header, absl::Span<const uint8_t> ma
 
 bool SaClient::IsRepeated(uint64_t tid, const Notice& notice) {
   const absl::Time now = clock_->Now();
-  while (!heard_.empty() && (heard_.size() > kReportsKept || now - heard_.front().at > kRepeats)) heard_.pop_front();
-  for (const HeardReport& heard : heard_) {
-    if (heard.tid == tid && heard.notice == notice) return true;
+  while (!latest_reports_.empty() && (latest_reports_.size() > kReportsKept || now - latest_reports_.front().at > kRepeats))
+    latest_reports_.pop_front();
+  for (const LatestReport& latest : latest_reports_) {
+    if (latest.tid == tid && latest.notice == notice) return true;
   }
-  heard_.push_back({tid, notice, now});
+  latest_reports_.push_back({tid, notice, now});
   return false;
 }
 

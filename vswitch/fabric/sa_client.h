@@ -108,7 +108,7 @@ class SaClient {
     absl::Status last_error;  // the transport's
   };
   using Outstanding = absl::flat_hash_map<uint64_t, Request>;
-  struct HeardReport {
+  struct LatestReport {
     uint64_t tid;
     Notice notice;
     absl::Time at;
@@ -117,15 +117,15 @@ class SaClient {
   template <typename Record>
   using Decoder = absl::StatusOr<Record> (*)(absl::Span<const uint8_t>);
   template <typename Record>
-  static Handlers ForOne(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+  static Handlers ForOne(Decoder<Record> decode, std::function<bool(const Record&)> is_wanted,
                          std::function<void(absl::StatusOr<Record>)> done);
   template <typename Record>
-  static Handlers ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_asked,
+  static Handlers ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_wanted,
                           std::function<void(absl::StatusOr<std::vector<Record>>)> done);
 
   Request GroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask) const;
-  void AskGroup(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
-                GroupCallback done);
+  void StartGroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
+                         GroupCallback done);
   Request PathRequest(std::string what, MadMethod method, const PathRecord& record, uint64_t component_mask) const;
   void Inform(SmTrap trap, bool subscribe, SubscriptionCallback done);
   uint64_t NewTid();
@@ -149,7 +149,7 @@ class SaClient {
   size_t path_queries_ = 0;  // single paths among these
   std::deque<Request> waiting_;
   NoticeHandler on_notice_ = [](const Notice&) {};
-  std::deque<HeardReport> heard_;  // the latest, oldest first
+  std::deque<LatestReport> latest_reports_;  // the latest, oldest first
   Counters counters_;
 };
 

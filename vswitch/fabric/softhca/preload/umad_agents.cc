@@ -73,9 +73,9 @@ int UmadAgents::Register(int file, const Registration& registration, int* agent)
 int UmadAgents::Unregister(int file, int agent) {
   const auto found = Find(file, agent);
   if (found == agents_.end()) return EINVAL;
-  for (auto next = questions_.begin(); next != questions_.end();) {
-    const auto question = next++;
-    if (question->first.second >> 32 == found->first) questions_.erase(question);
+  for (auto next = pending_.begin(); next != pending_.end();) {
+    const auto request = next++;
+    if (request->first.second >> 32 == found->first) pending_.erase(request);
   }
   agents_.erase(found);
   return 0;
@@ -97,73 +97,73 @@ int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout,
   }
   if (!IsResponse(wire.mad)) SetTid(uint64_t{agent->first} << 32 | (TidOf(wire.mad) & 0xffff'ffff), &wire.mad);
   if (timeout > absl::ZeroDuration() && !IsResponse(wire.mad)) {
-    Question& question = questions_[{mgmt_class, TidOf(wire.mad)}];
+    PendingRequest& request = pending_[{mgmt_class, TidOf(wire.mad)}];
     // The kernel refuses a second request with the transaction ID of one that it waits for.
-    if (question.deadline > now) return EINVAL;
-    question = Question{packet, wire, timeout, retries, now + timeout};
-    question.packet.mad.assign(wire.mad.begin(), wire.mad.begin() + kHeaderSize);
+    if (request.deadline > now) return EINVAL;
+    request = PendingRequest{packet, wire, timeout, retries, now + timeout};
+    request.packet.mad.assign(wire.mad.begin(), wire.mad.begin() + kHeaderSize);
   }
   outgoing_.push_back(wire);
   return 0;
 }
 
 void UmadAgents::Run(absl::Time now) {
-  for (auto next = questions_.begin(); next != questions_.end();) {
+  for (auto next = pending_.begin(); next != pending_.end();) {
     const auto current = next++;
-    Question& question = current->second;
-    if (question.deadline > now) continue;
-    if (question.retries_left-- > 0) {
-      question.deadline = now + question.timeout;
-      outgoing_.push_back(question.wire);
+    PendingRequest& request = current->second;
+    if (request.deadline > now) continue;
+    if (request.retries_left-- > 0) {
+      request.deadline = now + request.timeout;
+      outgoing_.push_back(request.wire);
       continue;
     }
-    GiveBack(question);
-    questions_.erase(current);
+    ReturnUnanswered(request);
+    pending_.erase(current);
   }
 }
 
-void UmadAgents::GiveBack(const Question& question) {
-  UmadPacket packet = question.packet;
+void UmadAgents::ReturnUnanswered(const PendingRequest& request) {
+  UmadPacket packet = request.packet;
   packet.status = ETIMEDOUT;
-  const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(question.wire.mad) >> 32));
+  const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(request.wire.mad) >> 32));
   if (agent != agents_.end()) Queue(agent->second.file, std::move(packet));
 }
 
 absl::Time UmadAgents::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const auto& [key, question] : questions_) next = std::min(next, question.deadline);
+  for (const auto& [key, request] : pending_) next = std::min(next, request.deadline);
   return next;
 }
 
 // ---- Receiving.
 
 void UmadAgents::Receive(Lid source, absl::Span<const uint8_t> mad) {
-  if (!IsResponse(mad)) return TakeUnasked(source, mad);
+  if (!IsResponse(mad)) return DeliverUnsolicited(source, mad);
   const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(mad) >> 32));
   if (agent == agents_.end()) return;
   if (IsSaTable(mad) && !agent->second.registration.rmpp) return;
-  const auto question = QuestionOf(source, mad);
-  if (question == questions_.end()) return;
-  questions_.erase(question);
-  Arrive(agent->second, source, mad);
+  const auto request = FindPending(source, mad);
+  if (request == pending_.end()) return;
+  pending_.erase(request);
+  Deliver(agent->second, source, mad);
 }
 
 // Only the LID that was asked may answer; a directed route is not checked (mad.c, ib_find_send_mad).
-UmadAgents::Questions::iterator UmadAgents::QuestionOf(Lid source, absl::Span<const uint8_t> mad) {
-  const auto question = questions_.find({mad[kClassByte], TidOf(mad)});
-  if (question == questions_.end() || IsDirected(mad[kClassByte])) return question;
-  return question->second.wire.destination == source ? question : questions_.end();
+UmadAgents::PendingRequests::iterator UmadAgents::FindPending(Lid source, absl::Span<const uint8_t> mad) {
+  const auto request = pending_.find({mad[kClassByte], TidOf(mad)});
+  if (request == pending_.end() || IsDirected(mad[kClassByte])) return request;
+  return request->second.wire.destination == source ? request : pending_.end();
 }
 
-void UmadAgents::TakeUnasked(Lid source, absl::Span<const uint8_t> mad) {
+void UmadAgents::DeliverUnsolicited(Lid source, absl::Span<const uint8_t> mad) {
   for (const auto& [number, agent] : agents_) {
     const Registration& wanted = agent.registration;
     if (wanted.mgmt_class != mad[kClassByte] || wanted.class_version != mad[kVersionByte]) continue;
-    if (wanted.methods.test(mad[kMethodByte] & ~kResponseBit)) return Arrive(agent, source, mad);
+    if (wanted.methods.test(mad[kMethodByte] & ~kResponseBit)) return Deliver(agent, source, mad);
   }
 }
 
-void UmadAgents::Arrive(const Agent& agent, Lid source, absl::Span<const uint8_t> mad) {
+void UmadAgents::Deliver(const Agent& agent, Lid source, absl::Span<const uint8_t> mad) {
   UmadPacket packet;
   packet.agent = agent.number;
   packet.address.lid = htons(source.value());

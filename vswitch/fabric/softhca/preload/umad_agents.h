@@ -85,7 +85,7 @@ class UmadAgents {
     int number;
     Registration registration;
   };
-  struct Question {
+  struct PendingRequest {
     UmadPacket packet;
     Outgoing wire;
     absl::Duration timeout;
@@ -93,19 +93,19 @@ class UmadAgents {
     absl::Time deadline;
   };
   using AgentNumber = uint32_t;                                        // never reused; the upper half of a TID
-  using Questions = std::map<std::pair<uint8_t, uint64_t>, Question>;  // by class and transaction ID
+  using PendingRequests = std::map<std::pair<uint8_t, uint64_t>, PendingRequest>;  // by class and transaction ID
 
   std::map<AgentNumber, Agent>::iterator Find(int file, int agent);
-  Questions::iterator QuestionOf(Lid source, absl::Span<const uint8_t> mad);
-  void TakeUnasked(Lid source, absl::Span<const uint8_t> mad);
-  void Arrive(const Agent& agent, Lid source, absl::Span<const uint8_t> mad);
-  void GiveBack(const Question& question);
+  PendingRequests::iterator FindPending(Lid source, absl::Span<const uint8_t> mad);
+  void DeliverUnsolicited(Lid source, absl::Span<const uint8_t> mad);
+  void Deliver(const Agent& agent, Lid source, absl::Span<const uint8_t> mad);
+  void ReturnUnanswered(const PendingRequest& request);
   void Queue(int file, UmadPacket packet);
 
   std::map<int, std::deque<UmadPacket>> files_;
   std::map<AgentNumber, Agent> agents_;
   AgentNumber next_agent_ = 1;
-  Questions questions_;
+  PendingRequests pending_;
   std::vector<Outgoing> outgoing_;
 };
 
