@@ -24,9 +24,6 @@ constexpr uint32_t kOwnQKey = 0x8000'0000;
 constexpr size_t kGrhSgid = 8;
 constexpr size_t kGrhDgid = 24;
 
-// For messages: "ff12:e01b:... (MLID 0xc001)".
-std::string Describe(const Mgid& mgid, Mlid mlid) { return absl::StrCat(mgid.ToString(), " (MLID ", mlid.ToString(), ")"); }
-
 }  // namespace
 
 UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, const Options& options)
@@ -83,8 +80,11 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   init.cap.max_recv_sge = 1;
   init.qp_type = IBV_QPT_UD;
   qp_ = verbs.create_qp(pd, &init);
-  if (qp_ != nullptr) return absl::OkStatus();
-  return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", send_depth_, receive_depth_));
+  if (qp_ == nullptr) {
+    return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", send_depth_, receive_depth_));
+  }
+  groups_ = std::make_unique<GroupAttachments>(hca_, qp_, ethernet_);
+  return absl::OkStatus();
 }
 
 // IBA 1.4 §10.3.1: RESET to INIT, RTR and RTS.
@@ -124,7 +124,7 @@ absl::Status UdEndpoint::FailedToMake(int error, absl::string_view what) const {
 UdEndpoint::~UdEndpoint() {
   const VerbsTable& verbs = hca_->verbs();
   if (qp_ != nullptr) {
-    DetachAll();                                               // a QP that is attached to a group cannot be destroyed
+    groups_.reset();                                           // a QP that is attached to a group cannot be destroyed
     [[maybe_unused]] const int error = verbs.destroy_qp(qp_);  // the HCA touches no buffer after this
     EOIB_DCHECK(error != EBUSY);
   }
@@ -158,12 +158,12 @@ size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
     if (polled < 0) SetFailed();
     if (polled < wanted) break;
   }
-  if (ABSL_PREDICT_FALSE(receive_failed_)) LookAtFailedReceives();
+  if (ABSL_PREDICT_FALSE(receive_failed_)) CheckFailedReceives();
   return received;
 }
 
 // Costs one system call for a batch with a failed receive, and none once the QP is known to be in ERR.
-void UdEndpoint::LookAtFailedReceives() {
+void UdEndpoint::CheckFailedReceives() {
   receive_failed_ = false;
   if (failed()) return;
   ibv_qp_state state;
@@ -381,52 +381,6 @@ absl::Status UdEndpoint::SetQKey(QKey qkey) {
   absl::Status status = ModifyQp(&attr, IBV_QP_QKEY, absl::StrCat(" to Q_Key ", qkey.ToString()));
   if (status.ok()) qkey_.store(qkey.value(), std::memory_order_relaxed);
   return status;
-}
-
-absl::Status UdEndpoint::Attach(const Mgid& mgid, Mlid mlid) {
-  ibv_gid gid;
-  mgid.gid().ToWire(gid.raw);
-  absl::MutexLock lock(&mutex_);
-  if (const int error = hca_->verbs().attach_mcast(qp_, &gid, mlid.value()); error != 0) {
-    return Failed(error, absl::StrCat("attach QP ", qpn().ToString(), " to ", Describe(mgid, mlid)));
-  }
-  if (absl::Status status = JoinOnNetdev(mgid); !status.ok()) {
-    hca_->verbs().detach_mcast(qp_, &gid, mlid.value());
-    return status;
-  }
-  groups_.emplace_back(mgid, mlid);
-  if (capture_ != nullptr) capture_->Attached(mgid, mlid);
-  return absl::OkStatus();
-}
-
-absl::Status UdEndpoint::JoinOnNetdev(const Mgid& mgid) {
-  if (!ethernet_) return absl::OkStatus();
-  const absl::StatusOr<ibv_gid_entry> gid = hca_->QueryGidEntry();
-  if (!gid.ok()) return gid.status();
-  return netdev_groups_.Join(static_cast<int>(gid->ndev_ifindex), mgid);
-}
-
-absl::Status UdEndpoint::Detach(const Mgid& mgid, Mlid mlid) {
-  ibv_gid gid;
-  mgid.gid().ToWire(gid.raw);
-  absl::MutexLock lock(&mutex_);
-  if (const int error = hca_->verbs().detach_mcast(qp_, &gid, mlid.value()); error != 0) {
-    return Failed(error, absl::StrCat("detach QP ", qpn().ToString(), " from ", Describe(mgid, mlid)));
-  }
-  netdev_groups_.Leave(mgid);
-  if (capture_ != nullptr) capture_->Detached(mgid);
-  groups_.erase(std::remove(groups_.begin(), groups_.end(), std::make_pair(mgid, mlid)), groups_.end());
-  return absl::OkStatus();
-}
-
-void UdEndpoint::DetachAll() {
-  absl::MutexLock lock(&mutex_);
-  for (const auto& [mgid, mlid] : groups_) {
-    ibv_gid gid;
-    mgid.gid().ToWire(gid.raw);
-    hca_->verbs().detach_mcast(qp_, &gid, mlid.value());
-    if (capture_ != nullptr) capture_->Detached(mgid);
-  }
 }
 
 }  // namespace eoib

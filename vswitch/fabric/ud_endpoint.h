@@ -13,21 +13,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/drop_reason.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/buffer_pool.h"
+#include "vswitch/fabric/group_attachments.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/netdev_multicast.h"
 #include "vswitch/fabric/rebuilt_capture.h"
 
 namespace eoib {
@@ -99,8 +96,8 @@ class UdEndpoint {
 
   // Control: sets the Q_Key of the flood group's record, in place of the one given to Create.
   absl::Status SetQKey(QKey qkey);
-  absl::Status Attach(const Mgid& mgid, Mlid mlid);
-  absl::Status Detach(const Mgid& mgid, Mlid mlid);
+  absl::Status Attach(const Mgid& mgid, Mlid mlid) { return groups_->Attach(mgid, mlid); }
+  absl::Status Detach(const Mgid& mgid, Mlid mlid) { return groups_->Detach(mgid, mlid); }
 
  private:
   UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, const Options& options);
@@ -119,12 +116,10 @@ class UdEndpoint {
   RebuiltCapture::QueuePair CaptureIdentity() const;
   void CaptureSent(absl::Span<const SendRequest> requests, size_t posted);
   void CaptureReceived(absl::Span<const ibv_wc> completions);
-  absl::Status JoinOnNetdev(const Mgid& mgid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverSendQueue();
   bool QueryState(ibv_qp_state* state);
-  void LookAtFailedReceives();
+  void CheckFailedReceives();
   void SetFailed() { failed_.store(true, std::memory_order_relaxed); }
-  void DetachAll();
 
   Hca* const hca_;
   BufferPool* const pool_;
@@ -135,6 +130,7 @@ class UdEndpoint {
   ibv_cq* receive_cq_ = nullptr;
   ibv_cq* send_cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
+  std::unique_ptr<GroupAttachments> groups_;
   const size_t receive_depth_;
   const size_t send_depth_;
   size_t posted_ = 0;
@@ -151,10 +147,6 @@ class UdEndpoint {
   std::vector<ibv_send_wr> send_wrs_;
   std::vector<ibv_sge> send_sges_;
   std::vector<uint32_t> send_requests_;  // index into Send's requests
-
-  absl::Mutex mutex_;
-  std::vector<std::pair<Mgid, Mlid>> groups_ ABSL_GUARDED_BY(mutex_);  // attached groups; control only
-  NetdevMulticast netdev_groups_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace eoib
