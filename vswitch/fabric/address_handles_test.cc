@@ -67,7 +67,7 @@ TEST_F(AddressHandlesTest, SharesOneHandleAmongItsUsers) {
   EXPECT_EQ(handles.size(), 3u);
 }
 
-TEST_F(AddressHandlesTest, AcquireKnowsWhatIsNone) {
+TEST_F(AddressHandlesTest, AcquireReturnsNullForAnUnknownIndex) {
   AddressHandles handles(&hca_, pd_, 4);
   EXPECT_EQ(handles.Acquire(AhIndex::None()), nullptr);
   EXPECT_EQ(handles.Acquire(AhIndex(0)), nullptr);
@@ -76,7 +76,7 @@ TEST_F(AddressHandlesTest, AcquireKnowsWhatIsNone) {
   handles.Put(AhIndex::None());
 }
 
-TEST_F(AddressHandlesTest, DestroysOnlyAfterTheLastSend) {
+TEST_F(AddressHandlesTest, AHandleIsDestroyedAfterItsLastSend) {
   AddressHandles handles(&hca_, pd_);
   const AhIndex index = MustGet(handles, Key(1));
   ASSERT_NE(handles.Acquire(index), nullptr);
@@ -119,7 +119,7 @@ TEST_F(AddressHandlesTest, RenewedKeysGetNewHandlesAndTheOldServeTheirUsers) {
   EXPECT_FALSE(hca_.ahs[1]->destroyed);
 }
 
-TEST_F(AddressHandlesTest, AnOldIndexNeverMeansTheNextHandleInItsSlot) {
+TEST_F(AddressHandlesTest, AStaleIndexNeverSelectsTheNextHandleInItsSlot) {
   AddressHandles handles(&hca_, pd_, 1);
   std::set<uint32_t> indices;
   AhIndex previous = AhIndex::None();
@@ -138,7 +138,7 @@ TEST_F(AddressHandlesTest, AnOldIndexNeverMeansTheNextHandleInItsSlot) {
   EXPECT_EQ(indices.size(), 255u);
 }
 
-TEST_F(AddressHandlesTest, SaysWhyThereIsNone) {
+TEST_F(AddressHandlesTest, AFailureSaysWhatWasAttempted) {
   AddressHandles handles(&hca_, pd_, 1);
   hca_.FailNext("create_ah", EINVAL);
   EXPECT_THAT(

@@ -38,7 +38,7 @@ class BufferPoolTest : public testing::Test {
   std::unique_ptr<BufferPool> pool_;
 };
 
-TEST_F(BufferPoolTest, LaysBuffersOut) {
+TEST_F(BufferPoolTest, BuffersAreLaidOutAsDocumented) {
   struct Row {
     const char* description;
     size_t frame_size;
@@ -63,7 +63,7 @@ TEST_F(BufferPoolTest, LaysBuffersOut) {
   }
 }
 
-TEST_F(BufferPoolTest, RegistersAllOfItForLocalWrites) {
+TEST_F(BufferPoolTest, AllBuffersAreRegisteredForLocalWrites) {
   BufferPool& pool = Make(1000, 4092);
   EXPECT_GE(hca_.registered_bytes, 1000u * 4160);
   EXPECT_EQ(hca_.registered_access, IBV_ACCESS_LOCAL_WRITE);
@@ -71,20 +71,20 @@ TEST_F(BufferPoolTest, RegistersAllOfItForLocalWrites) {
   pool.Frame(BufferId(999))[pool.frame_capacity() - 1] = 1;  // the last byte is there
 }
 
-TEST_F(BufferPoolTest, RefusesSizesThatAreNone) {
+TEST_F(BufferPoolTest, InvalidSizesAreRefused) {
   EXPECT_EQ(BufferPool::Create(&hca_, pd_, 0, 100).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(BufferPool::Create(&hca_, pd_, 1, 0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(BufferPool::Create(&hca_, pd_, 1, size_t{1} << 40).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(BufferPool::Create(&hca_, pd_, 0xffffffff, 100).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(BufferPoolTest, SaysWhyItCouldNotRegister) {
+TEST_F(BufferPoolTest, AFailedRegistrationSaysWhy) {
   hca_.FailNext("reg_mr", ENOMEM);
   const absl::Status status = BufferPool::Create(&hca_, pd_, 10, 1000).status();
   EXPECT_THAT(status.message(), HasSubstr("register 12288 bytes of packet buffers on fake0/1: Cannot allocate memory"));
 }
 
-TEST_F(BufferPoolTest, HandsOutEachBufferOnceAndThenNone) {
+TEST_F(BufferPoolTest, EachBufferIsAllocatedOnce) {
   BufferPool& pool = Make(3, 100);
   std::set<BufferId> seen;
   for (int i = 0; i < 3; ++i) {
@@ -146,7 +146,7 @@ TEST_F(BufferPoolTest, AnEndpointHoldsItsPostedBuffersAndThoseInFlight) {
 }
 
 #ifdef EOIB_CHECKS
-TEST_F(BufferPoolTest, ChecksMoves) {
+TEST_F(BufferPoolTest, IllegalMovesAreCaught) {
   BufferPool& pool = Make(4, 100);
   const BufferId id = pool.Allocate();
   pool.Free(id);

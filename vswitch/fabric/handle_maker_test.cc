@@ -46,7 +46,7 @@ class HandleMakerTest : public testing::Test {
   std::multimap<uint64_t, absl::StatusOr<AhIndex>> made_;
 };
 
-TEST_F(HandleMakerTest, TellsOfEachHandleOnce) {
+TEST_F(HandleMakerTest, RunReportsEachHandleOnce) {
   Make(1);
   Make(2);
   Make(2);
@@ -59,7 +59,7 @@ TEST_F(HandleMakerTest, TellsOfEachHandleOnce) {
   PutAll();
 }
 
-TEST_F(HandleMakerTest, TellsOfAFailure) {
+TEST_F(HandleMakerTest, RunReportsAFailure) {
   hca_.FailNext("create_ah", ETIMEDOUT);
   Make(1);
   ASSERT_TRUE(RunUntil(1));
@@ -69,7 +69,7 @@ TEST_F(HandleMakerTest, TellsOfAFailure) {
 }
 
 // A cold neighbour delays neither control, nor other handles, nor Reap.
-TEST_F(HandleMakerTest, OneThatWaitsHoldsUpNobody) {
+TEST_F(HandleMakerTest, ASlowHandleDelaysNoOther) {
   absl::Notification found;
   const Gid cold = KeyOf(1).dgid;
   hca_.while_creating_ah = [&](const ibv_ah_attr& attr) {
@@ -89,7 +89,7 @@ TEST_F(HandleMakerTest, OneThatWaitsHoldsUpNobody) {
 }
 
 // Renew came meanwhile, so the handle is made again.
-TEST_F(HandleMakerTest, AHandleFromBeforeARenewalIsNotKept) {
+TEST_F(HandleMakerTest, AHandleFromBeforeARenewalIsDiscarded) {
   absl::Notification making, renewed;
   hca_.while_creating_ah = [&](const ibv_ah_attr&) {
     if (!making.HasBeenNotified()) making.Notify();
@@ -106,7 +106,7 @@ TEST_F(HandleMakerTest, AHandleFromBeforeARenewalIsNotKept) {
   PutAll();
 }
 
-TEST_F(HandleMakerTest, WhoHasNotBeenToldNeverIs) {
+TEST_F(HandleMakerTest, DestructionDropsPendingCallbacks) {
   Make(1);
   pollfd ready = {maker_->fd(), POLLIN, 0};
   ASSERT_EQ(poll(&ready, 1, 60'000), 1);

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(QueryPort, ReadsWhatTheSubnetManagerLeft) {
+TEST(QueryPort, ReadsTheConfigurationOfTheSubnetManager) {
   FakeHca hca;
   hca.port_attr.lid = 5;
   hca.port_attr.sm_lid = 1;
@@ -30,7 +30,7 @@ TEST(QueryPort, ReadsWhatTheSubnetManagerLeft) {
   EXPECT_TRUE(hca.QueryPort()->ethernet_link_layer);
 }
 
-TEST(QueryPort, MakesARateOfSpeedAndWidth) {
+TEST(QueryPort, ComputesTheRateFromSpeedAndWidth) {
   struct Row {
     const char* description;
     uint8_t speed;
@@ -53,7 +53,7 @@ TEST(QueryPort, MakesARateOfSpeedAndWidth) {
   }
 }
 
-TEST(QueryPort, SaysWhatFailed) {
+TEST(QueryPort, AFailureSaysWhatWasQueried) {
   FakeHca hca;
   hca.FailNext("query_port", EIO);
   EXPECT_EQ(hca.QueryPort().status().message(), "query port fake0/1: Input/output error");
@@ -61,7 +61,7 @@ TEST(QueryPort, SaysWhatFailed) {
   EXPECT_EQ(hca.QueryPort().status().message(), "query GID 0 of port fake0/1: Invalid argument");
 }
 
-TEST(PortTrouble, SaysWhatToLookFor) {
+TEST(PortTrouble, NamesTheCauseAndTheCommandsToRun) {
   struct Row {
     ibv_port_state state;
     uint8_t link_layer;
@@ -98,7 +98,7 @@ TEST(FindPKey, PrefersTheFullMembersEntry) {
       {"both: the full one, though later", {0x7fff, 0x0001, 0x8001}, 0x8001, 2, 0x8001},
       {"both: the full one, though earlier", {0x8001, 0x0001}, 0x8001, 0, 0x8001},
       {"two limited entries: the first", {0, 0x0001, 0x0001}, 0x8001, 1, 0x0001},
-      {"an unused entry is nobody's P_Key", {0x0000, 0x8000}, 0x8000, -1, 0},
+      {"an unused entry matches no P_Key", {0x0000, 0x8000}, 0x8000, -1, 0},
       {"not a member", {0xffff, 0x8002}, 0x8001, -1, 0},
       {"empty table", {}, 0x8001, -1, 0},
   };
@@ -128,7 +128,7 @@ TEST(FindPKey, ListsTheTable) {
 }
 
 // RoCE: rdma_rxe has one P_Key, 0xffff, and checks none.
-TEST(FindPKey, IsEveryonesOnAnEthernetLinkLayer) {
+TEST(FindPKey, EveryPortIsAFullMemberOnAnEthernetLinkLayer) {
   FakeHca hca;
   hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   hca.pkeys = {0xffff};
@@ -136,11 +136,11 @@ TEST(FindPKey, IsEveryonesOnAnEthernetLinkLayer) {
     const absl::StatusOr<Hca::PKeyIndex> found = hca.FindPKey(PKey(pkey));
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(found->index, 0);
-    EXPECT_EQ(found->pkey, PKey(0x8001)) << "nobody is a limited member";
+    EXPECT_EQ(found->pkey, PKey(0x8001)) << "every port is a full member";
   }
 }
 
-TEST(QueryGidEntry, IsTheChosenOne) {
+TEST(QueryGidEntry, ReturnsTheChosenEntry) {
   FakeHca hca;
   hca.gids[3].ndev_ifindex = 7;
   hca.chosen_gid_index = 3;

@@ -72,7 +72,7 @@ TEST_F(NetdevMulticastTest, MembershipsEndWithTheObject) {
   EXPECT_FALSE(KernelGroups("lo").contains(Hex(Group(4))));
 }
 
-TEST_F(NetdevMulticastTest, TakesMoreSocketsWhereOneIsFull) {
+TEST_F(NetdevMulticastTest, AFullSocketIsFollowedByAnother) {
   NetdevMulticast groups;
   constexpr uint16_t kFirst = 0x1000;
   uint16_t count = 0;
@@ -89,7 +89,7 @@ TEST_F(NetdevMulticastTest, TakesMoreSocketsWhereOneIsFull) {
   EXPECT_EQ(groups.sockets(), 3u);
 }
 
-TEST_F(NetdevMulticastTest, SaysWhatItCouldNotJoin) {
+TEST_F(NetdevMulticastTest, AFailedJoinNamesGroupAndDevice) {
   NetdevMulticast groups;
   EXPECT_EQ(groups.Join(99999, Group(5)).message(),
             "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device 99999, which is not in this "

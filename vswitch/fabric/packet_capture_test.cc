@@ -80,7 +80,7 @@ TEST_F(PacketCaptureTest, WritesWholePackets) {
   }
 }
 
-TEST_F(PacketCaptureTest, LeavesOutTheGrh) {
+TEST_F(PacketCaptureTest, APacketWithoutAGrhIsWrittenWithoutIt) {
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_TRUE(Record(capture->get(), {.headers = MakeUdHeaders(Headers(4)), .global = false}, "four"));
@@ -95,7 +95,7 @@ TEST_F(PacketCaptureTest, LeavesOutTheGrh) {
   EXPECT_EQ(ReadWire<Bth>(&bytes[sizeof(Lrh)]).destination_qpn.value(), 0x99u);
 }
 
-TEST_F(PacketCaptureTest, PutsAnImmediateInFrontOfThePayload) {
+TEST_F(PacketCaptureTest, AnImmediatePrecedesThePayload) {
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_TRUE(Record(capture->get(), {.headers = MakeUdHeaders(Headers(8)), .immediate = be32(0x01020304)}, "four"));
@@ -107,7 +107,7 @@ TEST_F(PacketCaptureTest, PutsAnImmediateInFrontOfThePayload) {
   EXPECT_THAT(std::vector<uint8_t>(behind, behind + 8), ElementsAre(1, 2, 3, 4, 'f', 'o', 'u', 'r'));
 }
 
-TEST_F(PacketCaptureTest, SaysThatPacketsAreRebuilt) {
+TEST_F(PacketCaptureTest, RebuiltPacketsAreMarked) {
   auto capture = PacketCapture::Open(path_, PacketCapture::Origin::kRebuilt, "rebuilt");
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_TRUE(Record(capture->get(), "one"));
@@ -120,12 +120,12 @@ TEST_F(PacketCaptureTest, SaysThatPacketsAreRebuilt) {
   EXPECT_EQ(records[1].interface, 1);
 }
 
-TEST_F(PacketCaptureTest, TellsWhyAFileCannotBeOpened) {
+TEST_F(PacketCaptureTest, AFileThatCannotBeOpenedIsReported) {
   EXPECT_EQ(PacketCapture::Open("/nonexistent/x.erf").status().message(),
             "open capture /nonexistent/x.erf: No such file or directory");
 }
 
-TEST_F(PacketCaptureTest, AFullDiskEndsItAndIsTold) {
+TEST_F(PacketCaptureTest, AFullDiskEndsTheCaptureAndIsReported) {
   auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full"));
   ASSERT_TRUE(EventuallyFails(*capture)) << "the file's header is too much already";
   EXPECT_FALSE(Record(capture.get(), "one"));
@@ -136,7 +136,7 @@ TEST_F(PacketCaptureTest, AFullDiskEndsItAndIsTold) {
   EXPECT_EQ(report.missed, 2u);
 }
 
-TEST_F(PacketCaptureTest, NothingComesAfterItsEnd) {
+TEST_F(PacketCaptureTest, PacketsAfterCloseAreDropped) {
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
   (*capture)->Close();
@@ -146,7 +146,7 @@ TEST_F(PacketCaptureTest, NothingComesAfterItsEnd) {
 }
 
 // The pipe has no reader: the buffers fill up, further packets are dropped, and Record returns.
-TEST_F(PacketCaptureTest, ASlowFileHoldsUpNobody) {
+TEST_F(PacketCaptureTest, ASlowFileDelaysNoCaller) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ASSERT_TRUE(reader.valid());
@@ -177,7 +177,7 @@ TEST_F(PacketCaptureTest, ASlowFileHoldsUpNobody) {
   EXPECT_THAT(ParseErf(file), SizeIs(accepted));
 }
 
-TEST_F(PacketCaptureTest, SeveralThreadsRecord) {
+TEST_F(PacketCaptureTest, SeveralThreadsMayRecord) {
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
   constexpr uint32_t kThreads = 3, kPackets = 2000;

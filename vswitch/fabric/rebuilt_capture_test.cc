@@ -193,7 +193,7 @@ TEST_F(RebuiltCaptureTest, TheQueuePairsQKeyIsTheOneSetLast) {
   EXPECT_EQ(Only("hello").qkey, QKey(0x8000'8001));
 }
 
-TEST_F(RebuiltCaptureTest, OnlyWhatTheHcaTookWasSent) {
+TEST_F(RebuiltCaptureTest, OnlyPostedRequestsAreRecorded) {
   Start();
   hca_.post_room = 2;
   const std::vector<SendRequest> requests = Requests(3);
@@ -226,7 +226,7 @@ TEST_F(RebuiltCaptureTest, ReceivedFromAGroup) {
   EXPECT_EQ(Only("late").dlid, 0) << "who has left a group does not know its MLID";
 }
 
-TEST_F(RebuiltCaptureTest, OwnMulticastIsThereOnceAsItWasSent) {
+TEST_F(RebuiltCaptureTest, LoopedBackMulticastIsRecordedOnce) {
   ASSERT_TRUE(endpoint_->Attach(kGroup, kMlid).ok());
   const AhIndex ah = *handles_->Get({kGroup.gid(), kMlid.value(), Sl(0)}, {});
   Start();
@@ -279,7 +279,7 @@ TEST_F(RebuiltCaptureTest, ReceivedWithAnImmediate) {
 }
 
 // A capture shows even a GRH that the endpoint rejects.
-TEST_F(RebuiltCaptureTest, AGrhIsTheOneInTheBuffer) {
+TEST_F(RebuiltCaptureTest, TheGrhIsCopiedFromTheBuffer) {
   std::vector<uint8_t> bytes = Bytes(4);
   Start();
   Deliver(bytes, CompletionOf(FromPeer()));
@@ -307,7 +307,7 @@ TEST_F(RebuiltCaptureTest, PKeyOfALimitedMember) {
   EXPECT_EQ(Only("hello").pkey, PKey(0x8001));
 }
 
-TEST_F(RebuiltCaptureTest, FollowsThePort) {
+TEST_F(RebuiltCaptureTest, ReadsThePortAgainWhenItChanges) {
   Start();
   hca_.port_attr.lid = 0x30;
   hca_.pkeys[3] = 0x8007;
@@ -328,7 +328,7 @@ TEST_F(RebuiltCaptureTest, FollowsThePort) {
   EXPECT_EQ(after.packet.sgid, hca_.gid);
 }
 
-TEST_F(RebuiltCaptureTest, TellsWhatItCannotStart) {
+TEST_F(RebuiltCaptureTest, AFailedStartSaysWhy) {
   EXPECT_THAT(std::string(hca_.StartCapture("/nonexistent/x.erf").message()),
               HasSubstr("open capture /nonexistent/x.erf: No such file or directory"));
   hca_.FailNext("query_port", EIO);
@@ -342,7 +342,7 @@ TEST_F(RebuiltCaptureTest, TellsWhatItCannotStart) {
   EXPECT_EQ(status.message(), "stop the capture on fake0/1: none runs");
 }
 
-TEST_F(RebuiltCaptureTest, ASecondOneReplacesTheFirst) {
+TEST_F(RebuiltCaptureTest, ASecondCaptureReplacesTheFirst) {
   const std::string first = path_ + ".first";
   ASSERT_TRUE(hca_.StartCapture(first).ok());
   SendText("one", ah_, Qpn(0x99));
@@ -356,7 +356,7 @@ TEST_F(RebuiltCaptureTest, ASecondOneReplacesTheFirst) {
   EXPECT_THAT(PacketsOf(first), SizeIs(1));
 }
 
-TEST_F(RebuiltCaptureTest, AFullDiskIsToldAndHarmless) {
+TEST_F(RebuiltCaptureTest, AFullDiskIsReportedAndHarmless) {
   {
     const FilesStayEmpty full;
     Start();
@@ -372,7 +372,7 @@ TEST_F(RebuiltCaptureTest, AFullDiskIsToldAndHarmless) {
   EXPECT_EQ(Only("again").payload_length, 5u);
 }
 
-TEST_F(RebuiltCaptureTest, StartsAndStopsBesideAWorker) {
+TEST_F(RebuiltCaptureTest, StartsAndStopsWhileAWorkerSends) {
   std::atomic<bool> ending{false};
   std::thread worker([&] {
     while (!ending.load()) {

@@ -19,7 +19,7 @@ RoceGid Entry(int index, const char* gid, ibv_gid_type type, bool assigned, int 
   return {index, Gid::Parse(gid).value(), type, netdev, assigned};
 }
 
-TEST(ChooseRoceGid, TakesAnIpv6AddressOfTheNetworkDeviceByWhichGroupsAreReached) {
+TEST(ChooseRoceGid, PrefersAnAssignedLinkLocalIpv6Address) {
   struct Row {
     const char* description;
     std::vector<RoceGid> table;
@@ -58,7 +58,7 @@ TEST(ChooseRoceGid, TakesAnIpv6AddressOfTheNetworkDeviceByWhichGroupsAreReached)
   }
 }
 
-TEST(ChooseRoceGid, SaysWhatThereIsAndWhatToDo) {
+TEST(ChooseRoceGid, AFailureListsTheTable) {
   const unsigned lo = if_nametoindex("lo");
   const std::vector<RoceGid> table = {Entry(0, "::ffff:10.0.0.1", kV2, true, static_cast<int>(lo)),
                                       Entry(1, "::ffff:10.0.0.2", kV1, true, 9999)};
@@ -70,7 +70,7 @@ TEST(ChooseRoceGid, SaysWhatThereIsAndWhatToDo) {
   EXPECT_THAT(std::string(ChooseRoceGid({}, "rxe0/1").status().message()), HasSubstr("its table is empty"));
 }
 
-TEST(CheckRoceGid, TakesWhatTheOperatorSaysUnlessItCannotWork) {
+TEST(CheckRoceGid, AcceptsAnyEntryButIpv4) {
   const std::vector<RoceGid> table = {Entry(0, "fe80::1", kV1, false), Entry(3, "::ffff:10.0.0.1", kV2, true)};
   EXPECT_TRUE(CheckRoceGid(table, 0, "rxe0/1").ok());
   const absl::Status missing = CheckRoceGid(table, 1, "rxe0/1");
@@ -93,7 +93,7 @@ class ReadRoceGidsTest : public testing::Test {
 };
 
 // The loopback device has ::1 and no link-local address.
-TEST_F(ReadRoceGidsTest, KnowsWhichEntriesAreAddresses) {
+TEST_F(ReadRoceGidsTest, MarksEntriesWithAnAssignedAddress) {
   hca_.port_attr.gid_tbl_len = 300;
   Add(0, Gid::Parse("fe80::1").value(), kV2);
   Add(7, Gid::Parse("::1").value(), kV1);
@@ -107,7 +107,7 @@ TEST_F(ReadRoceGidsTest, KnowsWhichEntriesAreAddresses) {
   EXPECT_TRUE((*table)[1].assigned);
 }
 
-TEST_F(ReadRoceGidsTest, SaysWhatFailed) {
+TEST_F(ReadRoceGidsTest, AFailureSaysWhatWasQueried) {
   hca_.port_attr.gid_tbl_len = 1;
   hca_.FailNext("query_port", EIO);
   EXPECT_EQ(ReadRoceGids(hca_).status().message(), "query port fake0/1: Input/output error");

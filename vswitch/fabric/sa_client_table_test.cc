@@ -119,7 +119,7 @@ TEST_F(SaClientTableTest, RecordsCloserThanTheirSizeAreAnError) {
   EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kInternal);
 }
 
-TEST_F(SaClientTableTest, GroupsComeAsATableToo) {
+TEST_F(SaClientTableTest, ATableOfGroupsIsAccepted) {
   std::vector<McMemberRecord> groups;
   client_.QueryGroups(Group(), mcm::kPKey, [&](absl::StatusOr<std::vector<McMemberRecord>> table) { groups = *table; });
   SaHeader header = mads_.header(0);
@@ -177,7 +177,7 @@ TEST_F(SaClientReportTest, SubscribesToOneTrapOfAllPorts) {
   EXPECT_THAT(std::string(answers.at(1).status().message()), HasSubstr("unsubscribe from trap 67: "));
 }
 
-TEST_F(SaClientReportTest, AReportIsAcknowledgedAndHandedOn) {
+TEST_F(SaClientReportTest, AReportIsAcknowledgedAndDelivered) {
   const Notice notice = Notice::OfGid(SmTrap::kGidInService, kDgid);
   Arrive(ReportMad(0x1234'5678'9abc'def0, notice));
   EXPECT_THAT(notices_, ElementsAre(notice));
@@ -190,7 +190,7 @@ TEST_F(SaClientReportTest, AReportIsAcknowledgedAndHandedOn) {
   EXPECT_EQ(*DecodeNotice(SaRecord(mads_.replies[0])), notice);
 }
 
-TEST_F(SaClientReportTest, ARepeatedReportIsAcknowledgedEachTimeAndHandedOnOnce) {
+TEST_F(SaClientReportTest, ARepeatedReportIsAcknowledgedEachTimeAndDeliveredOnce) {
   const Notice notice = Notice::OfGid(SmTrap::kGidInService, kDgid);
   for (int i = 0; i < 5; ++i) {
     Arrive(ReportMad(7, notice));
@@ -205,10 +205,10 @@ TEST_F(SaClientReportTest, ARepeatedReportIsAcknowledgedEachTimeAndHandedOnOnce)
   EXPECT_EQ(notices_.size(), 3u) << "a restarted SM counts from the beginning";
   Advance(absl::Seconds(11));
   Arrive(ReportMad(8, notice));
-  EXPECT_EQ(notices_.size(), 4u) << "nobody repeats for so long";
+  EXPECT_EQ(notices_.size(), 4u) << "no repetition comes so late";
 }
 
-TEST_F(SaClientReportTest, AReportOfSomethingElseIsIgnored) {
+TEST_F(SaClientReportTest, AReportOfAnotherAttributeIsIgnored) {
   Mad mad = ReportMad(7, Notice());
   SaHeader header = *DecodeSaHeader(mad);
   header.attribute = SaAttribute::kPathRecord;

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST_F(SaClientTest, AsksWithTheRightMethodAndMask) {
+TEST_F(SaClientTest, RequestsHaveTheRightMethodAndMask) {
   Join();
   client_.Leave(Group(), Remember());
   client_.QueryGroup(Group(), mcm::kMgid, Remember());
@@ -36,7 +36,7 @@ TEST_F(SaClientTest, AsksWithTheRightMethodAndMask) {
   EXPECT_EQ(client_.fd(), 42);
 }
 
-TEST_F(SaClientTest, GivesEachCallerItsOwnAnswer) {
+TEST_F(SaClientTest, EachCallerGetsItsOwnAnswer) {
   Join();
   Path();
   client_.Leave(Group(), Remember());
@@ -56,7 +56,7 @@ TEST_F(SaClientTest, GivesEachCallerItsOwnAnswer) {
   EXPECT_EQ(client_.counters().ignored, 0u);
 }
 
-TEST_F(SaClientTest, RepeatsTheSameBytesAtDoublingIntervals) {
+TEST_F(SaClientTest, ARetryHasTheSameBytesAtDoublingIntervals) {
   const absl::Time start = clock_.Now();
   Join();
   std::vector<int64_t> sent_at;
@@ -85,7 +85,7 @@ TEST_F(SaClientTest, NextDeadlineIsWhenRunHasWork) {
   EXPECT_EQ(client_.NextDeadline(), clock_.Now() + absl::Milliseconds(100)) << "the younger one's";
 }
 
-TEST_F(SaClientTest, ALateAnswerToAnEarlierAttemptCountsAndTheNextIsIgnored) {
+TEST_F(SaClientTest, ALateAnswerToAnEarlierAttemptIsAccepted) {
   Join();
   const Mad answer = GroupMad(ResponseHeader(0), Group());
   Advance(absl::Milliseconds(250));
@@ -104,7 +104,7 @@ TEST_F(SaClientTest, AnAnswerAfterTheLastTimeoutIsIgnored) {
   EXPECT_EQ(groups_.size(), 1u);
 }
 
-TEST_F(SaClientTest, ARefusedSendIsTriedAgain) {
+TEST_F(SaClientTest, AFailedSendIsRetried) {
   mads_.refuse = absl::UnavailableError("no subnet manager");
   Join();
   Path();
@@ -121,7 +121,7 @@ TEST_F(SaClientTest, ARefusedSendIsTriedAgain) {
   EXPECT_THAT(paths_[0].status().message(), HasSubstr("no answer from the subnet administrator: no subnet manager"));
 }
 
-TEST_F(SaClientTest, TellsTheAdministratorsErrors) {
+TEST_F(SaClientTest, ErrorsOfTheAdministratorReachTheCaller) {
   struct Row {
     const char* description;
     uint16_t status;
@@ -134,7 +134,7 @@ TEST_F(SaClientTest, TellsTheAdministratorsErrors) {
       {"not allowed", 0x0200, absl::StatusCode::kInvalidArgument},
       {"bad GID", 0x0500, absl::StatusCode::kInvalidArgument},
       {"does not know the attribute", 0x000c, absl::StatusCode::kUnimplemented},
-      {"nobody knows this one", 0x7700, absl::StatusCode::kInternal},
+      {"an unknown status", 0x7700, absl::StatusCode::kInternal},
   };
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);
@@ -165,7 +165,7 @@ TEST_F(SaClientTest, BusyIsNoAnswer) {
 }
 
 // A MAD that does not answer a request is counted and changes nothing: the right answer is still accepted.
-TEST_F(SaClientTest, IgnoresWhatIsNoAnswer) {
+TEST_F(SaClientTest, OtherMadsAreIgnored) {
   struct Row {
     const char* description;
     std::function<Mad(const SaClientTest&)> mad;  // the join was sent first, the path query second
@@ -249,7 +249,7 @@ TEST_F(SaClientTest, TheAdministratorMayChooseTheGroup) {
   EXPECT_EQ(groups_[0]->mgid, kMgid);
 }
 
-TEST_F(SaClientTest, CallbacksMayAskAgain) {
+TEST_F(SaClientTest, ACallbackMayStartARequest) {
   int answers = 0;
   SaClient::GroupCallback again = [&](absl::StatusOr<McMemberRecord> record) {
     EXPECT_TRUE(record.ok());
@@ -263,7 +263,7 @@ TEST_F(SaClientTest, CallbacksMayAskAgain) {
   EXPECT_EQ(answers, 100);
 }
 
-TEST_F(SaClientTest, CallbacksOfTimeoutsMayAskAgain) {
+TEST_F(SaClientTest, ACallbackOfATimeoutMayStartARequest) {
   SaClient client(&mads_, &clock_, {.attempts = 1});
   int failures = 0;
   for (int i = 0; i < 10; ++i) {
@@ -294,7 +294,7 @@ TEST_F(SaClientTest, TransactionIdsAreNeverZeroNorInUse) {
 }
 
 // A flood of unsolicited answers neither keeps Run from returning nor delays retries.
-TEST_F(SaClientTest, RunTakesABoundedNumber) {
+TEST_F(SaClientTest, RunHandlesABoundedNumberOfMads) {
   Join();
   for (int i = 0; i < 10'000; ++i) mads_.arriving.emplace_back(kMadSize);
   Advance(absl::Milliseconds(250));
@@ -331,7 +331,7 @@ TEST_F(SaClientTest, AFloodOfNewPeersWaitsInOrder) {
   EXPECT_THAT(answered, ElementsAre(1, 0, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
-TEST_F(SaClientTest, BitsOfTheTransportAboveTheCallersAreNotLookedAt) {
+TEST_F(SaClientTest, TransactionIdBitsOfTheTransportAreIgnored) {
   Path();
   SaHeader header = ResponseHeader(0);
   header.tid |= 0x12'3400'0000;

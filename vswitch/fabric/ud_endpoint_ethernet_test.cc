@@ -42,7 +42,7 @@ TEST_F(EthernetEndpointTest, TheNetworkDeviceJoinsTheGroupsToo) {
   EXPECT_FALSE(NetdevIsMember());
 }
 
-TEST_F(EthernetEndpointTest, WhereTheNetworkDeviceCannotJoinTheQueuePairIsNotAttached) {
+TEST_F(EthernetEndpointTest, AFailedJoinOfTheNetworkDeviceFailsTheAttachment) {
   hca_.gids[0].ndev_ifindex = 99999;
   EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(),
               HasSubstr("on network device 99999, which is not in this process's network namespace"));
@@ -53,7 +53,7 @@ TEST_F(EthernetEndpointTest, WhereTheNetworkDeviceCannotJoinTheQueuePairIsNotAtt
 }
 
 // Some HCAs put parts of the source MAC there.
-TEST_F(EthernetEndpointTest, LidAndSlOfACompletionMeanNothing) {
+TEST_F(EthernetEndpointTest, LidAndSlOfACompletionAreIgnored) {
   endpoint_->Refill();
   hca_.Deliver(
       Bytes(10),

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 // ---- Failures that need a new queue pair.
 
-TEST_F(UdEndpointTest, ASendQueueThatDoesNotComeBackHasFailed) {
+TEST_F(UdEndpointTest, ASendQueueThatStaysInErrorFailsTheEndpoint) {
   struct Row {
     const char* description;
     ibv_qp_state state;
@@ -48,7 +48,7 @@ TEST_F(UdEndpointTest, ASendQueueThatDoesNotComeBackHasFailed) {
   }
 }
 
-TEST_F(UdEndpointTest, AReceiveThatTakesTheQueuePairToErrorHasItFail) {
+TEST_F(UdEndpointTest, AReceiveThatMovesTheQueuePairToErrFailsTheEndpoint) {
   struct Row {
     const char* description;
     ibv_wc_status status;
@@ -81,7 +81,7 @@ TEST_F(UdEndpointTest, AReceiveThatTakesTheQueuePairToErrorHasItFail) {
   }
 }
 
-TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadHasItFail) {
+TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadFailsTheEndpoint) {
   hca_.FailNext("poll_cq", EIO);
   Datagram datagram;
   EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(&datagram, 1)), 0u);
@@ -101,7 +101,7 @@ TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadHasItFail) {
 }
 
 // Since Linux 6.3, and in stable kernels: "RDMA/uverbs: Restrict usage of privileged QKEYs".
-TEST_F(UdEndpointTest, AControlledQKeyTakesAPrivilegeOnNewerKernels) {
+TEST_F(UdEndpointTest, AControlledQKeyNeedsAPrivilegeOnNewerKernels) {
   hca_.FailNext("modify_qp", EPERM);
   const UdEndpoint::Options controlled = {.qkey = QKey(0x8000'8001)};
   const absl::Status created = UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), controlled).status();
@@ -115,7 +115,7 @@ TEST_F(UdEndpointTest, AControlledQKeyTakesAPrivilegeOnNewerKernels) {
 }
 
 // The driver was unloaded under the process: objects that cannot be destroyed are dropped.
-TEST_F(UdEndpointTest, DestructionOnADeviceThatIsGoneNeitherHangsNorKeepsABuffer) {
+TEST_F(UdEndpointTest, DestructionOnALostDeviceFreesAllBuffers) {
   const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 4, .send_depth = 4};
   auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);
   ASSERT_TRUE(endpoint->Attach(FloodMgid(PKey(0x8001)), Mlid(0xc001)).ok());

@@ -209,7 +209,7 @@ TEST_F(UdEndpointSofthcaTest, AnArrivalWakesASleepingWorker) {
   EXPECT_EQ(b_.Receive(), "wake up");
 }
 
-TEST_F(UdEndpointSofthcaTest, OnlyTheRightQKeyIsHeard) {
+TEST_F(UdEndpointSofthcaTest, ADatagramWithAnotherQKeyIsDropped) {
   ASSERT_TRUE(c_.endpoint().SetQKey(QKey(0x8000'9999)).ok());
   c_.Send("wrong Q_Key", c_.flood(), Qpn(Qpn::kMulticast));
   EXPECT_EQ(c_.Receive(), "wrong Q_Key") << "itself hears it";
@@ -219,7 +219,7 @@ TEST_F(UdEndpointSofthcaTest, OnlyTheRightQKeyIsHeard) {
   EXPECT_EQ(b_.Receive(), "right Q_Key");
 }
 
-TEST_F(UdEndpointSofthcaTest, ManyDatagramsInOrderAndAllBuffersComeBack) {
+TEST_F(UdEndpointSofthcaTest, ManyDatagramsArriveInOrderAndAllBuffersReturn) {
   a_.Send("hello", a_.flood(), Qpn(Qpn::kMulticast));
   Datagram hello;
   EXPECT_EQ(b_.Receive(&hello), "hello");
@@ -236,7 +236,7 @@ TEST_F(UdEndpointSofthcaTest, ManyDatagramsInOrderAndAllBuffersComeBack) {
   }
 }
 
-TEST_F(UdEndpointSofthcaTest, ADetachedQpHearsTheGroupNoMore) {
+TEST_F(UdEndpointSofthcaTest, ADetachedQueuePairReceivesNothingFromTheGroup) {
   const softhca::Subnet::GroupStatus group = subnet_.Groups().at(0);
   ASSERT_TRUE(b_.endpoint().Detach(kMgid, group.record.mlid).ok());
   a_.Send("flood", a_.flood(), Qpn(Qpn::kMulticast));
@@ -263,7 +263,7 @@ std::vector<ErfRecord> PacketsOf(const std::string& path) {
 }
 
 // Compares rebuilt packets with those on the cable.
-TEST_F(UdEndpointSofthcaTest, RebuiltPacketsAreThoseOfTheCableButForTheirSequenceNumbers) {
+TEST_F(UdEndpointSofthcaTest, RebuiltPacketsEqualThoseOfTheCableExceptForSequenceNumbers) {
   const std::string directory = absl::StrCat(testing::TempDir(), "/ud_endpoint_softhca_test_", getpid(), "_");
   Node* const nodes[] = {&a_, &b_, &c_};
   for (Node* node : nodes) ASSERT_TRUE(node->hca().StartCapture(directory + node->hca().name()).ok());

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-TEST_F(UdEndpointTest, ComesUpToReadyToSend) {
+TEST_F(UdEndpointTest, CreateBringsTheQueuePairToRts) {
   const std::vector<FakeTransition>& steps = hca_.qp()->transitions;
   ASSERT_EQ(steps.size(), 3u);
   EXPECT_EQ(steps[0].attr.qp_state, IBV_QPS_INIT);
@@ -34,7 +34,7 @@ TEST_F(UdEndpointTest, ComesUpToReadyToSend) {
   EXPECT_EQ(hca_.qp()->qp_type, IBV_QPT_UD);
 }
 
-TEST_F(UdEndpointTest, EveryFailureOfCreateIsToldAndLeavesNothing) {
+TEST_F(UdEndpointTest, EachFailureOfCreateIsReportedAndLeavesNothing) {
   struct Row {
     const char* verb;
     int skip;
@@ -80,7 +80,7 @@ TEST_F(UdEndpointTest, RefillPostsToTheDepthAndNoFurther) {
   EXPECT_EQ(hca_.post_receive_calls, 1) << "nothing is missing";
 }
 
-TEST_F(UdEndpointTest, RefillTakesWhatThePoolHas) {
+TEST_F(UdEndpointTest, RefillStopsAtAnEmptyPool) {
   std::vector<BufferId> taken;
   while (pool_->count(State::kFree) > 5) taken.push_back(pool_->Allocate());
   endpoint_->Refill();
@@ -90,7 +90,7 @@ TEST_F(UdEndpointTest, RefillTakesWhatThePoolHas) {
   EXPECT_EQ(pool_->count(State::kPosted), static_cast<size_t>(kReceiveDepth));
 }
 
-TEST_F(UdEndpointTest, ReceivesTheHcaRefusesGoBackToThePool) {
+TEST_F(UdEndpointTest, RefusedReceivesReturnToThePool) {
   hca_.post_room = 7;
   endpoint_->Refill();
   EXPECT_EQ(pool_->count(State::kPosted), 7u);
@@ -124,7 +124,7 @@ TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
   EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 0u);
 }
 
-TEST_F(UdEndpointTest, ReceiveTellsWhatIsNoGoodDatagram) {
+TEST_F(UdEndpointTest, ReceiveMarksFailedReceives) {
   struct Row {
     const char* description;
     ibv_wc wc;
@@ -244,7 +244,7 @@ TEST_F(UdEndpointTest, SendStopsAtTheDepth) {
   pool_->Free(requests.back().buffer);
 }
 
-TEST_F(UdEndpointTest, WhatTheHcaRefusesStaysTheBatchs) {
+TEST_F(UdEndpointTest, RefusedSendsStayTheBatchs) {
   hca_.post_room = 2;
   const std::vector<SendRequest> requests = Requests(4);
   EXPECT_EQ(Send(requests), 2u);
@@ -305,7 +305,7 @@ TEST_F(UdEndpointTest, AFailedSendThatLeavesTheQueueAloneChangesNothing) {
   EXPECT_EQ(Send(Requests(1)), 1u);
 }
 
-TEST_F(UdEndpointTest, ReapTakesMoreThanOnePoll) {
+TEST_F(UdEndpointTest, ReapPollsUntilTheQueueIsEmpty) {
   const UdEndpoint::Options options = {.qkey = QKey(1), .receive_depth = 1, .send_depth = 90};
   auto endpoint = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options);
   const std::vector<SendRequest> requests = Requests(90);
@@ -362,7 +362,7 @@ TEST_F(UdEndpointTest, DestructionDetaches) {
   EXPECT_TRUE(endpoint_->Attach(mgid, Mlid(0xc002)).ok());
 }
 
-TEST_F(UdEndpointTest, TakesTheGroupsQKey) {
+TEST_F(UdEndpointTest, SetQKeyChangesTheQueuePair) {
   EXPECT_TRUE(endpoint_->SetQKey(QKey(0x8000'8001)).ok());
   EXPECT_EQ(hca_.qp()->transitions.back().mask, IBV_QP_QKEY);
   EXPECT_EQ(hca_.qp()->transitions.back().attr.qkey, 0x8000'8001u);
@@ -374,7 +374,7 @@ TEST_F(UdEndpointTest, TakesTheGroupsQKey) {
 }
 
 // The fixture's destructor checks that all buffers are free and no handle is in use.
-TEST_F(UdEndpointTest, DestructionTakesBackWhatIsPostedAndInFlight) {
+TEST_F(UdEndpointTest, DestructionFreesPostedAndInFlightBuffers) {
   endpoint_->Refill();
   EXPECT_EQ(Send(Requests(5)), 5u);
   hca_.CompleteSend();  // completed, but not reaped

@@ -88,7 +88,7 @@ class UmadTransportTest : public testing::Test {
   std::vector<uint8_t> mad_;
 };
 
-TEST_F(UmadTransportTest, SendsToWhereTheSmIsNow) {
+TEST_F(UmadTransportTest, SendsToThePresentLidOfTheSm) {
   ASSERT_TRUE(Open().ok());
   EXPECT_TRUE(mads_->ReceivesReports());
   ASSERT_TRUE(mads_->Send(Request(0xabcdef)).ok());
@@ -117,13 +117,13 @@ TEST_F(UmadTransportTest, SendsToWhereTheSmIsNow) {
   }
 }
 
-TEST_F(UmadTransportTest, ItsDescriptorEndsWithTheProgram) {
+TEST_F(UmadTransportTest, TheDescriptorIsClosedOnExec) {
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(mads_->fd(), device_.fd.get());
   EXPECT_EQ(fcntl(mads_->fd(), F_GETFD), FD_CLOEXEC);
 }
 
-TEST_F(UmadTransportTest, WithoutASubnetManagerItSaysWhatToLookFor) {
+TEST_F(UmadTransportTest, WithoutASubnetManagerTheErrorSaysWhatToCheck) {
   ASSERT_TRUE(Open().ok());
   sm_ = SmAddress();
   const absl::Status none = mads_->Send(Request(1));
@@ -134,7 +134,7 @@ TEST_F(UmadTransportTest, WithoutASubnetManagerItSaysWhatToLookFor) {
   EXPECT_FALSE(mads_->lost()) << "the subnet is no business of the device's";
 }
 
-TEST_F(UmadTransportTest, ADeviceThatCannotBeOpenedSaysWhatToDo) {
+TEST_F(UmadTransportTest, ADeviceThatCannotBeOpenedYieldsAdvice) {
   struct Row {
     int error;
     const char* advice;
@@ -148,14 +148,14 @@ TEST_F(UmadTransportTest, ADeviceThatCannotBeOpenedSaysWhatToDo) {
   }
 }
 
-TEST_F(UmadTransportTest, ReportsMayBeAnotherPrograms) {
+TEST_F(UmadTransportTest, AnotherProgramMayReceiveTheReports) {
   device_.reports_taken = true;
   ASSERT_TRUE(Open().ok());
   EXPECT_FALSE(mads_->ReceivesReports());
   EXPECT_EQ(device_.registrations, (std::vector<bool>{true, false}));
 }
 
-TEST_F(UmadTransportTest, ARegistrationThatFailsIsToldAndClosesThePort) {
+TEST_F(UmadTransportTest, AFailedRegistrationIsReportedAndClosesThePort) {
   device_.register_error = EPERM;
   EXPECT_EQ(Open().message(), "register for SA management datagrams on port mlx5_0/1: Operation not permitted");
   EXPECT_EQ(device_.ports_open, 0);
@@ -172,7 +172,7 @@ TEST_F(UmadTransportTest, ReceivesResponsesFromAnywhereAndReportsFromTheSmOnly) 
   EXPECT_FALSE(mads_->Receive(&mad_));
   sm_ = absl::InternalError("query port");
   device_.arrivals = {From(1, MadMethod::kReport, 5)};
-  EXPECT_FALSE(mads_->Receive(&mad_)) << "nobody can say whose it is";
+  EXPECT_FALSE(mads_->Receive(&mad_)) << "the sender cannot be checked";
   EXPECT_FALSE(mads_->lost()) << "there was nothing, that is all";
 }
 
@@ -203,7 +203,7 @@ TEST_F(UmadTransportTest, ATableOfAnyLengthIsReceivedWhole) {
   }
 }
 
-TEST_F(UmadTransportTest, ADeviceThatIsGoneIsLost) {
+TEST_F(UmadTransportTest, ARemovedDeviceIsLost) {
   ASSERT_TRUE(Open().ok());
   device_.send_error = ENETUNREACH;
   EXPECT_EQ(mads_->Send(Request(1)).message(), "send a MAD to LID 0x1 on port mlx5_0/1: Network is unreachable");

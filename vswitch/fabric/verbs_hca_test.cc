@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(OpenVerbsHca, WantsDeviceAndPort) {
+TEST(OpenVerbsHca, RefusesANameWithoutDeviceAndPort) {
   for (const char* name :
        {"", "mlx5_0", "/1", "mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/-1", "mlx5_0/one", "mlx5_0/1x", "mlx5_0/1?",
         "mlx5_0/1?gid=", "mlx5_0/1?gid=-1", "mlx5_0/1?gid=256", "mlx5_0?gid=1", "mlx5_0/1?gid=1?gid=2"}) {
@@ -35,7 +35,7 @@ TEST(OpenVerbsHca, WantsDeviceAndPort) {
 }
 
 // Without InfiniBand, libibverbs returns no list (ENOSYS) or one without this name.
-TEST(OpenVerbsHca, SaysThatThereIsNoSuchDevice) {
+TEST(OpenVerbsHca, AnUnknownDeviceIsNotFound) {
   const absl::Status status = OpenVerbsHca("nosuchdevice/1").status();
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("InfiniBand device"));
@@ -176,7 +176,7 @@ TEST_F(VerbsHcaTest, OpensADeviceByName) {
   EXPECT_EQ((*hca)->mads()->Send(Mad()).message(), "query port mlx5_1/2: Input/output error");
 }
 
-TEST_F(VerbsHcaTest, ListsTheDevicesThereAre) {
+TEST_F(VerbsHcaTest, AnUnknownDeviceListsThePresentOnes) {
   const absl::Status status = Open("mlx5_7/1").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(status.message(), "open InfiniBand device mlx5_7: there is mlx5_0, mlx5_1");
@@ -252,7 +252,7 @@ TEST_F(VerbsHcaTest, SaysWhatIsMissing) {
   }
 }
 
-TEST_F(VerbsHcaTest, WithoutADeviceItAsksForTheDriver) {
+TEST_F(VerbsHcaTest, WithoutADeviceTheErrorAsksForTheDriver) {
   FakeDevices none;
   EXPECT_THAT(std::string(Open("mlx5_0/1").status().message()), HasSubstr("no InfiniBand device; is the driver"));
 }
@@ -285,7 +285,7 @@ TEST_F(VerbsHcaTest, CapturesOnInfiniBand) {
   EXPECT_FALSE((*hca)->rebuilt_capture()->on());
 }
 
-TEST_F(VerbsHcaTest, OnEthernetACaptureIsTcpdumps) {
+TEST_F(VerbsHcaTest, OnEthernetACaptureIsRefusedInFavourOfTcpdump) {
   devices_.hca.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   devices_.hca.port_attr.gid_tbl_len = 1;
   devices_.hca.gids[0].gid_type = IBV_GID_TYPE_ROCE_V2;

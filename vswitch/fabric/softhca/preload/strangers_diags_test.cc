@@ -242,7 +242,7 @@ TEST_F(StrangersDiagsTest, IbnetdiscoverWalksTheSubnet) {
 }
 
 // As an operator would do it, beside a running agent.
-TEST_F(StrangersDiagsTest, ASecondProcessAsksBesideTheOwnerAndDoesNotDisturbIt) {
+TEST_F(StrangersDiagsTest, ASecondProcessQueriesWithoutDisturbingTheOwner) {
   auto owner = OpenNode("host1"), peer = OpenNode("host2");
   const Gid mgid = Gid::Parse("ff12:e01b:ffff::1").value();
   ASSERT_NO_FATAL_FAILURE(SetMembership(owner.get(), mgid, true));

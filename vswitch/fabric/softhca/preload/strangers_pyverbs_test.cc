@@ -30,7 +30,7 @@ class StrangersPyverbsTest : public StrangersTest {
   }
 };
 
-TEST_F(StrangersPyverbsTest, MembersOfAGroupHearEachOther) {
+TEST_F(StrangersPyverbsTest, MembersOfAGroupReceiveFromEachOther) {
   auto first = Start("host1", {"--join", "--answer", "welcome"});
   ASSERT_TRUE(Says(*first, "ready\n")) << first->output();
   auto second = Start("host2", {"--join", "--send", "hello", "--until", "welcome"});
@@ -39,7 +39,7 @@ TEST_F(StrangersPyverbsTest, MembersOfAGroupHearEachOther) {
   EXPECT_THAT(first->output(), HasSubstr(From("host2", "hello")));
 }
 
-TEST_F(StrangersPyverbsTest, WhoAttachesWithoutJoiningHearsNothing) {
+TEST_F(StrangersPyverbsTest, AttachingWithoutJoiningReceivesNothing) {
   auto stranger = Start("host1", {"--answer", "not for me"});
   ASSERT_TRUE(Says(*stranger, "ready\n")) << stranger->output();
   auto member = Start("host2", {"--join", "--answer", "welcome"});

@@ -110,7 +110,7 @@ TEST_F(StrangersVerbsTest, PingPongAboveTheMtuIsRefused) {
 }
 
 // As on hardware, datagrams of another partition are dropped and counted, and both sides wait for ever.
-TEST_F(StrangersVerbsTest, PingPongBetweenPartitionsHearsNothing) {
+TEST_F(StrangersVerbsTest, PingPongBetweenPartitionsReceivesNothing) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "server", Membership::kFull).ok());
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8002), "client", Membership::kFull).ok());
@@ -161,7 +161,7 @@ class PingPongPeer {
   SoftNode* const node_;
 };
 
-TEST_F(StrangersVerbsTest, PingPongHearsNothingUnderAnotherQKey) {
+TEST_F(StrangersVerbsTest, PingPongWithAnotherQKeyReceivesNothing) {
   constexpr uint32_t kPingPongQKey = 0x11111111;
   const uint16_t tcp = FreeTcpPort();
   Program server(directory_, "server", {"ibv_ud_pingpong", "-p", absl::StrCat(tcp), "-n", "1"});

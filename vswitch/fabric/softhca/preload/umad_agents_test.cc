@@ -102,7 +102,7 @@ TEST_F(UmadAgentsTest, AnAnswerFindsTheAgentThatAsked) {
   EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(UmadAgentsTest, OnlyTheOneWhoWasAskedAnswersOnceAndInTime) {
+TEST_F(UmadAgentsTest, OnlyTheQueriedLidAnswersOnceAndInTime) {
   const int agent = Register();
   ASSERT_EQ(Send(Request(agent, 1)), 0);
   const Mad request = Sent();
@@ -114,7 +114,7 @@ TEST_F(UmadAgentsTest, OnlyTheOneWhoWasAskedAnswersOnceAndInTime) {
   EXPECT_FALSE(Take().has_value()) << "twice";
   ASSERT_EQ(Send(Request(agent, 2), /*timeout_ms=*/0), 0);
   Answer(Sent());
-  EXPECT_FALSE(Take().has_value()) << "nobody waits";
+  EXPECT_FALSE(Take().has_value()) << "no request waits";
   ASSERT_EQ(Send(Request(agent, 3), 100), 0);
   const Mad late = Sent();
   Pass(100);
@@ -123,7 +123,7 @@ TEST_F(UmadAgentsTest, OnlyTheOneWhoWasAskedAnswersOnceAndInTime) {
   EXPECT_FALSE(Take().has_value()) << "too late";
 }
 
-TEST_F(UmadAgentsTest, WhatIsNotAnsweredIsRepeatedThenComesBack) {
+TEST_F(UmadAgentsTest, AnUnansweredRequestIsRetriedThenReturned) {
   const int agent = Register();
   ASSERT_EQ(Send(Request(agent, 1), 100, /*retries=*/2), 0);
   const Mad request = Sent();
@@ -145,7 +145,7 @@ TEST_F(UmadAgentsTest, WhatIsNotAnsweredIsRepeatedThenComesBack) {
   EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(UmadAgentsTest, WhatIsRefused) {
+TEST_F(UmadAgentsTest, InvalidSendsAreRefused) {
   const int agent = Register();
   UmadPacket is_short = Request(agent, 1), is_long = Request(agent, 1);
   is_short.mad.resize(255);
@@ -179,7 +179,7 @@ TEST_F(UmadAgentsTest, DirectedRoutesNeedNoLid) {
   EXPECT_EQ(ntohl(packet->address.qpn), 0u) << "the subnet management interface";
 }
 
-TEST_F(UmadAgentsTest, WhatComesUnaskedGoesToWhoRegisteredForIt) {
+TEST_F(UmadAgentsTest, AnUnsolicitedMadGoesToTheAgentThatRegisteredForIt) {
   std::bitset<128> reports;
   reports.set(static_cast<size_t>(MadMethod::kReport));
   Register();
@@ -200,7 +200,7 @@ TEST_F(UmadAgentsTest, WhatComesUnaskedGoesToWhoRegisteredForIt) {
   header.method = MadMethod::kTrap;
   EncodeMadHeader(header, &report);
   agents_.Receive(kSm, report);
-  EXPECT_FALSE(Take().has_value()) << "a method that nobody wants";
+  EXPECT_FALSE(Take().has_value()) << "no agent registered for the method";
   // The response keeps the report's number.
   header.method = MadMethod::kReportResp;
   EncodeMadHeader(header, &report);
@@ -209,7 +209,7 @@ TEST_F(UmadAgentsTest, WhatComesUnaskedGoesToWhoRegisteredForIt) {
   EXPECT_EQ(TidOf(Sent()), header.tid);
 }
 
-TEST_F(UmadAgentsTest, ClosedFilesAndUnregisteredAgentsHearNothing) {
+TEST_F(UmadAgentsTest, ClosedFilesAndUnregisteredAgentsReceiveNothing) {
   const int agent = Register();
   ASSERT_EQ(Send(Request(agent, 1)), 0);
   const Mad request = Sent();
@@ -227,7 +227,7 @@ TEST_F(UmadAgentsTest, ClosedFilesAndUnregisteredAgentsHearNothing) {
   EXPECT_EQ(agents_.Register(8, {}, &other), EINVAL);
 }
 
-TEST_F(UmadAgentsTest, SoManyAgentsAndArrivals) {
+TEST_F(UmadAgentsTest, AgentsAndQueuedMadsAreLimited) {
   for (size_t i = 0; i < UmadAgents::kMaxAgents; ++i) Register();
   int agent = -1;
   EXPECT_EQ(agents_.Register(kFile, {}, &agent), ENOMEM);

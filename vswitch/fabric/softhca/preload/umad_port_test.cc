@@ -69,7 +69,7 @@ TEST_F(UmadPortTest, ATableOfManySegmentsArrivesOnADescriptorThatCanBePolled) {
   EXPECT_FALSE(IsReadable(file));
 }
 
-TEST_F(UmadPortTest, WithoutAnAnswerTheRequestComesBack) {
+TEST_F(UmadPortTest, AnUnansweredRequestIsReturned) {
   auto port = Open("h1");
   const int file = port->OpenFile();
   int agent = -1;
@@ -83,7 +83,7 @@ TEST_F(UmadPortTest, WithoutAnAnswerTheRequestComesBack) {
   EXPECT_EQ(subnet_.Ports().at(0).mads, 2u) << "it was asked twice";
 }
 
-TEST_F(UmadPortTest, FilesAreApart) {
+TEST_F(UmadPortTest, FilesAreIndependent) {
   auto port = Open("h1");
   const int first = port->OpenFile(), second = port->OpenFile();
   int agent = -1;
@@ -102,7 +102,7 @@ TEST_F(UmadPortTest, FilesAreApart) {
   EXPECT_EQ(port->Receive(second, kRoom, &packet), 0);
 }
 
-TEST_F(UmadPortTest, ItHearsOfItsPortAsItIsNow) {
+TEST_F(UmadPortTest, ItSeesChangesOfItsPort) {
   auto port = Open("h1");
   EXPECT_TRUE(port->config().active);
   ASSERT_TRUE(subnet_.SetLid("h1", Lid(77)).ok());
