@@ -72,13 +72,6 @@ uint8_t RateCode(uint8_t active_speed, uint8_t active_width) {
   return 0;
 }
 
-absl::StatusOr<ibv_port_attr> QueryAttributes(const Hca& hca) {
-  ibv_port_attr attr = {};
-  const int error = hca.verbs().query_port(hca.context(), hca.port(), &attr);
-  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query port ", hca.name()));
-  return attr;
-}
-
 absl::StatusOr<PKey> QueryPKey(const Hca& hca, int index) {
   uint16_t wire = 0;
   errno = 0;  // query_pkey returns -1 and need not set errno
@@ -104,8 +97,15 @@ std::string PortTrouble(const HcaPortInfo& port) {
   }
 }
 
+absl::StatusOr<ibv_port_attr> Hca::QueryAttributes() const {
+  ibv_port_attr attr = {};
+  const int error = verbs().query_port(context(), port(), &attr);
+  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query port ", name()));
+  return attr;
+}
+
 absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
-  absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
+  absl::StatusOr<ibv_port_attr> attr = QueryAttributes();
   if (!attr.ok()) return attr.status();
   ibv_gid gid = {};
   errno = 0;
@@ -132,7 +132,7 @@ absl::StatusOr<ibv_gid_entry> Hca::QueryGidEntry() const {
 }
 
 absl::StatusOr<std::vector<PKey>> Hca::QueryPKeys() const {
-  absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
+  absl::StatusOr<ibv_port_attr> attr = QueryAttributes();
   if (!attr.ok()) return attr.status();
   std::vector<PKey> table;
   for (int i = 0; i < attr->pkey_tbl_len; ++i) {
@@ -144,7 +144,7 @@ absl::StatusOr<std::vector<PKey>> Hca::QueryPKeys() const {
 }
 
 absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
-  absl::StatusOr<ibv_port_attr> attr = QueryAttributes(*this);
+  absl::StatusOr<ibv_port_attr> attr = QueryAttributes();
   if (!attr.ok()) return attr.status();
   if (attr->link_layer == IBV_LINK_LAYER_ETHERNET) return PKeyIndex{0, pkey.Full()};
   std::vector<std::string> table;

@@ -79,6 +79,8 @@ class Hca {
   };
   virtual std::vector<PortCounter> PortCounters() const { return {}; }
 
+  // As the HCA reports them; QueryPort has what the switch uses.
+  absl::StatusOr<ibv_port_attr> QueryAttributes() const;
   absl::StatusOr<HcaPortInfo> QueryPort() const;
   // The entry of the GID table at gid_index(). Its type and network device matter on RoCE only.
   absl::StatusOr<ibv_gid_entry> QueryGidEntry() const;

@@ -76,14 +76,12 @@ std::string RoceGid::ToString() const {
 }
 
 absl::StatusOr<std::vector<RoceGid>> ReadRoceGids(const Hca& hca) {
-  ibv_port_attr attr = {};
-  if (const int error = hca.verbs().query_port(hca.context(), hca.port(), &attr); error != 0) {
-    return absl::ErrnoToStatus(error, absl::StrCat("query port ", hca.name()));
-  }
+  const absl::StatusOr<ibv_port_attr> attr = hca.QueryAttributes();
+  if (!attr.ok()) return attr.status();
   const absl::StatusOr<std::set<std::pair<int, Gid>>> assigned = AssignedAddresses();
   if (!assigned.ok()) return assigned.status();
   std::vector<RoceGid> table;
-  for (int index = 0; index < std::min(attr.gid_tbl_len, kMaxRoceGids); ++index) {
+  for (int index = 0; index < std::min(attr->gid_tbl_len, kMaxRoceGids); ++index) {
     ibv_gid_entry entry = {};
     const int error = hca.verbs().query_gid_ex(hca.context(), hca.port(), index, &entry);
     if (error == ENODATA) continue;  // unused

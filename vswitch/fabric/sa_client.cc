@@ -188,7 +188,6 @@ uint64_t SaClient::NewTid() {
 }
 
 void SaClient::Start(Request request) {
-  ++counters_.requests;
   const uint64_t tid = NewTid();
   request.header.tid = tid;
   request.attempts_left = std::max(options_.attempts, 1);
@@ -216,7 +215,7 @@ void SaClient::Transmit(Request* request) {
 void SaClient::Run() {
   std::vector<uint8_t> mad;
   for (int i = 0; i < kMadsPerRun && mads_->Receive(&mad); ++i) {
-    if (!Accept(mad)) ++counters_.ignored;
+    if (!Accept(mad)) ++ignored_;
   }
   TransmitDue();
   StartWaiting();
@@ -234,11 +233,9 @@ void SaClient::TransmitDue() {
     const auto it = outstanding_.find(tid);
     Request& request = it->second;
     if (request.attempts_left > 0) {
-      ++counters_.retries;
       Transmit(&request);
       continue;
     }
-    ++counters_.timeouts;
     const absl::Status& error = request.last_error;
     Fail(it, absl::DeadlineExceededError(absl::StrCat(request.what, ": no answer from the subnet administrator",
                                                       error.ok() ? "" : ": ", error.message())));
@@ -257,7 +254,6 @@ bool SaClient::Accept(absl::Span<const uint8_t> mad) {
   // A busy SA wants a retry later, which the request's timeout gives.
   if (header->status == static_cast<uint16_t>(SaStatus::kBusy)) return false;
   if (header->status != static_cast<uint16_t>(SaStatus::kOk)) {
-    ++counters_.errors;
     Fail(it, absl::Status(CodeOf(header->status),
                           absl::StrCat(request.what, ": the subnet administrator answers ", SaStatusName(header->status))));
     return true;
@@ -276,12 +272,7 @@ bool SaClient::AcceptReport(const SaHeader& header, absl::Span<const uint8_t> ma
   EncodeSaHeader(acknowledged, &reply);
   EncodeNotice(*notice, SaRecord(&reply));
   mads_->Reply(reply).IgnoreError();
-  ++counters_.reports;
-  if (IsRepeated(header.tid, *notice)) {
-    ++counters_.repeated_reports;
-  } else {
-    on_notice_(*notice);
-  }
+  if (!IsRepeated(header.tid, *notice)) on_notice_(*notice);
   return true;
 }
 
@@ -303,7 +294,6 @@ bool SaClient::AcceptTable(Outstanding::iterator it, const SaHeader& header, abs
   const size_t stride = header.attribute_offset * size_t{8};
   // Records closer together than one record's size would overlap.
   if (table.empty() || stride >= SaRecordStride(request.header.attribute)) return AcceptRecords(it, {table, stride});
-  ++counters_.errors;
   Fail(it,
        absl::InternalError(absl::StrCat(request.what, ": the subnet administrator sends records ", stride, " bytes apart")));
   return true;

@@ -38,9 +38,6 @@ class SaClient {
     uint64_t first_tid = 1;     // its low 24 bits (MadTransport::kTidMask)
     size_t path_queries = 256;  // outstanding queries for single paths; more wait in order
   };
-  struct Counters {
-    uint64_t requests = 0, retries = 0, timeouts = 0, errors = 0, ignored = 0, reports = 0, repeated_reports = 0;
-  };
   using GroupCallback = std::function<void(absl::StatusOr<McMemberRecord>)>;
   using PathCallback = std::function<void(absl::StatusOr<PathRecord>)>;
   using GroupsCallback = std::function<void(absl::StatusOr<std::vector<McMemberRecord>>)>;
@@ -81,7 +78,8 @@ class SaClient {
   // When to call Run even if no MAD arrives; InfiniteFuture if never.
   absl::Time NextDeadline() const;
   int fd() const { return mads_->fd(); }
-  const Counters& counters() const { return counters_; }
+  // Received MADs that answered no request.
+  uint64_t ignored() const { return ignored_; }
 
  private:
   // The records of an answer: one, or one at each multiple of `stride`.
@@ -150,7 +148,7 @@ class SaClient {
   std::deque<Request> waiting_;
   NoticeHandler on_notice_ = [](const Notice&) {};
   std::deque<LatestReport> latest_reports_;  // the latest, oldest first
-  Counters counters_;
+  uint64_t ignored_ = 0;
 };
 
 }  // namespace eoib

@@ -53,7 +53,7 @@ TEST_F(SaClientTest, EachCallerGetsItsOwnAnswer) {
   Arrive(GroupMad(ResponseHeader(2), Group()));
   EXPECT_EQ(groups_.size(), 2u);
   EXPECT_EQ(client_.NextDeadline(), absl::InfiniteFuture());
-  EXPECT_EQ(client_.counters().ignored, 0u);
+  EXPECT_EQ(client_.ignored(), 0u);
 }
 
 TEST_F(SaClientTest, ARetryHasTheSameBytesAtDoublingIntervals) {
@@ -70,8 +70,6 @@ TEST_F(SaClientTest, ARetryHasTheSameBytesAtDoublingIntervals) {
   ASSERT_EQ(groups_.size(), 1u) << "once";
   EXPECT_EQ(groups_[0].status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(groups_[0].status().message(), "join " + kMgid.ToString() + ": no answer from the subnet administrator");
-  EXPECT_EQ(client_.counters().retries, 4u);
-  EXPECT_EQ(client_.counters().timeouts, 1u);
 }
 
 TEST_F(SaClientTest, NextDeadlineIsWhenRunHasWork) {
@@ -93,7 +91,7 @@ TEST_F(SaClientTest, ALateAnswerToAnEarlierAttemptIsAccepted) {
   Arrive(answer);
   Arrive(answer);
   EXPECT_EQ(groups_.size(), 1u);
-  EXPECT_EQ(client_.counters().ignored, 1u);
+  EXPECT_EQ(client_.ignored(), 1u);
 }
 
 TEST_F(SaClientTest, AnAnswerAfterTheLastTimeoutIsIgnored) {
@@ -150,7 +148,6 @@ TEST_F(SaClientTest, ErrorsOfTheAdministratorReachTheCaller) {
     EXPECT_EQ(groups_[0].status().message(),
               "join " + kMgid.ToString() + ": the subnet administrator answers " + SaStatusName(row.status));
   }
-  EXPECT_EQ(client_.counters().errors, std::size(kRows));
   EXPECT_EQ(client_.NextDeadline(), absl::InfiniteFuture()) << "an error is an answer";
 }
 
@@ -229,7 +226,7 @@ TEST_F(SaClientTest, OtherMadsAreIgnored) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.description);
     Arrive(row.mad(*this));
-    EXPECT_EQ(client_.counters().ignored, ++ignored);
+    EXPECT_EQ(client_.ignored(), ++ignored);
     EXPECT_TRUE(groups_.empty());
     EXPECT_TRUE(paths_.empty());
   }
@@ -237,7 +234,7 @@ TEST_F(SaClientTest, OtherMadsAreIgnored) {
   Arrive(PathMad(ResponseHeader(1)));
   EXPECT_TRUE(groups_.at(0).ok());
   EXPECT_TRUE(paths_.at(0).ok());
-  EXPECT_EQ(client_.counters().ignored, ignored);
+  EXPECT_EQ(client_.ignored(), ignored);
 }
 
 TEST_F(SaClientTest, TheAdministratorMayChooseTheGroup) {
@@ -279,7 +276,7 @@ TEST_F(SaClientTest, ACallbackOfATimeoutMayStartARequest) {
   clock_.Advance(absl::Seconds(1));
   client.Run();
   EXPECT_EQ(failures, 10 + 500);
-  EXPECT_EQ(client.counters().requests, 510u);
+  EXPECT_EQ(mads_.sent.size(), 510u);
 }
 
 TEST_F(SaClientTest, TransactionIdsAreNeverZeroNorInUse) {
@@ -316,7 +313,6 @@ TEST_F(SaClientTest, AFloodOfNewPeersWaitsInOrder) {
   client.Join(Group(), kJoinMask, Remember());
   client.Subscribe(SmTrap::kGidInService, [](absl::StatusOr<InformInfo>) {});
   EXPECT_EQ(mads_.sent.size(), 5u) << "what is not a path does not wait";
-  EXPECT_EQ(client.counters().requests, 5u);
 
   const Mad answer = PathMad(ResponseHeader(1), dgid(1));
   mads_.arriving.emplace_back(answer.begin(), answer.end());

@@ -56,10 +56,9 @@ absl::StatusOr<std::unique_ptr<UdEndpoint>> UdEndpoint::Create(Hca* hca, ibv_pd*
 
 absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   const VerbsTable& verbs = hca_->verbs();
-  ibv_port_attr port = {};
-  if (const int error = verbs.query_port(hca_->context(), hca_->port(), &port); error != 0)
-    return Failed(error, "query the port");
-  ethernet_ = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  const absl::StatusOr<ibv_port_attr> port = hca_->QueryAttributes();
+  if (!port.ok()) return port.status();
+  ethernet_ = port->link_layer == IBV_LINK_LAYER_ETHERNET;
   channel_ = verbs.create_comp_channel(hca_->context());
   if (channel_ == nullptr) return Failed(errno, "create a completion channel");
   const int flags = fcntl(channel_->fd, F_GETFL);

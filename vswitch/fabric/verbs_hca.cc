@@ -63,7 +63,6 @@ class VerbsHca final : public Hca {
   absl::Status CheckPortNumber() const;
   absl::StatusOr<SmAddress> FindSm() const;
   absl::Status ChooseGid();
-  absl::StatusOr<ibv_port_attr> Attributes() const;
 
   const VerbsHcaParts parts_;
   ibv_context* const context_;
@@ -86,13 +85,6 @@ absl::Status VerbsHca::StartCapture(const std::string& path) {
                    " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
 }
 
-absl::StatusOr<ibv_port_attr> VerbsHca::Attributes() const {
-  ibv_port_attr attr = {};
-  const int error = verbs().query_port(context_, port_, &attr);
-  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query port ", name()));
-  return attr;
-}
-
 // For a port that does not exist the kernel returns a bare EINVAL, which would not help an operator.
 absl::Status VerbsHca::CheckPortNumber() const {
   ibv_device_attr attr = {};
@@ -105,7 +97,7 @@ absl::Status VerbsHca::CheckPortNumber() const {
 
 absl::Status VerbsHca::Initialize() {
   if (absl::Status status = CheckPortNumber(); !status.ok()) return status;
-  absl::StatusOr<ibv_port_attr> attr = Attributes();
+  absl::StatusOr<ibv_port_attr> attr = QueryAttributes();
   if (!attr.ok()) return attr.status();
   const bool infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
   // iWARP and others have an Ethernet link layer, but neither datagrams nor groups.
@@ -136,7 +128,7 @@ absl::Status VerbsHca::ChooseGid() {
 }
 
 absl::StatusOr<SmAddress> VerbsHca::FindSm() const {
-  absl::StatusOr<ibv_port_attr> attr = Attributes();
+  absl::StatusOr<ibv_port_attr> attr = QueryAttributes();
   if (!attr.ok()) return attr.status();
   return SmAddress{Lid(attr->sm_lid), Sl(attr->sm_sl)};
 }
