@@ -148,8 +148,7 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
   if (!attr.ok()) return attr.status();
   if (attr->link_layer == IBV_LINK_LAYER_ETHERNET) return PKeyIndex{0, pkey.Full()};
   std::vector<std::string> table;
-  const PKeyIndex* found = nullptr;
-  PKeyIndex limited;
+  absl::optional<PKeyIndex> limited;
   for (int i = 0; i < attr->pkey_tbl_len; ++i) {
     const absl::StatusOr<PKey> in_table = QueryPKey(*this, i);
     if (!in_table.ok()) return in_table.status();
@@ -158,11 +157,9 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
     table.push_back(entry.pkey.ToString());
     if (!entry.pkey.SamePartition(pkey)) continue;
     if (entry.pkey.IsFullMember()) return entry;
-    if (found != nullptr) continue;
-    limited = entry;
-    found = &limited;
+    if (!limited.has_value()) limited = entry;
   }
-  if (found != nullptr) return limited;
+  if (limited.has_value()) return *limited;
   return absl::NotFoundError(
       absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (", absl::StrJoin(table, ", "),
                    "); has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
