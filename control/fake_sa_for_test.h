@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "vswitch/fabric/sa_client.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib {
 

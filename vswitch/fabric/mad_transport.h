@@ -29,7 +29,7 @@ class MadTransport {
   virtual absl::Status Reply(const Mad& mad) = 0;
   // False if another program registered for this port's reports first.
   virtual bool ReceivesReports() const = 0;
-  // Takes the next received MAD, if any: 256 bytes, or a whole table (sa_mad.h). Does not block.
+  // Takes the next received MAD, if any: 256 bytes, or a whole table (sa_table.h). Does not block.
   virtual bool Receive(std::vector<uint8_t>* mad) = 0;
   // Readable while Receive has something.
   virtual int fd() const = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib {
 namespace {

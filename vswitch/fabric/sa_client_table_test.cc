@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "vswitch/fabric/sa_client_test_fixture.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib {
 namespace {

@@ -17,6 +17,7 @@
 
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib {
 namespace {

@@ -3,7 +3,7 @@
 // A Mad holds the bytes. This file has the common header of all classes. Each class has a file: sa_mad.h (subnet
 // administration), smp.h (subnet management), perf_mad.h (performance management). notice.h has the notices of the first two.
 // An encoder writes every modelled field exactly as a decoder read it; reserved and unmodelled fields are ignored on receipt
-// and sent as zero. Decoders take bytes, because a table of the SA arrives as one long MAD (sa_mad.h).
+// and sent as zero. Decoders take bytes, because a table of the SA arrives as one long MAD (sa_table.h).
 #ifndef EOIB_VSWITCH_WIRE_IB_MAD_H_
 #define EOIB_VSWITCH_WIRE_IB_MAD_H_
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -76,12 +75,6 @@ inline absl::Span<const uint8_t> SaRecord(absl::Span<const uint8_t> mad) { retur
 // Distance in bytes between the records of a table: their size, rounded up to 8 (§15.2.3, AttributeOffset). 0 for an attribute
 // that is never in a table.
 size_t SaRecordStride(SaAttribute attribute);
-
-// Tables. RMPP (§13.6) carries a table in segments, which the kernel acknowledges and joins (mad_rmpp.c): a program gets one
-// long MAD, the headers of the first segment and then all records.
-std::vector<uint8_t> EncodeSaTable(const SaHeader& header, absl::Span<const uint8_t> records);
-// True if RMPP carried the MAD, as it does every table.
-bool IsSaTable(absl::Span<const uint8_t> mad);
 
 // The record codecs below write and read at the start of a span of at least the record's size: SaRecord(mad), or a piece of a
 // table. Encoders zero reserved fields. Decoders return kInvalidArgument if the span is too short.

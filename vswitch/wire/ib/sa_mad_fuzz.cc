@@ -8,6 +8,7 @@
 #include "vswitch/wire/ib/attribute_fuzz.h"
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ib/sa_table.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "vswitch/wire/ib/mad_for_test.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib {
 namespace {

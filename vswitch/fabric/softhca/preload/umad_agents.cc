@@ -8,6 +8,7 @@
 
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib::softhca {
 namespace {

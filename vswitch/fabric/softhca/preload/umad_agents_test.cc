@@ -11,6 +11,7 @@
 
 #include "vswitch/base/clock.h"
 #include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib::softhca {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib::softhca {
 namespace {

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "vswitch/fabric/softhca/subnet/sa_demand.h"
 #include "vswitch/fabric/softhca/subnet/sa_paths.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib::softhca {
 namespace {

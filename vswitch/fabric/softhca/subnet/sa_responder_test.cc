@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/subnet/sa_demand.h"
 #include "vswitch/fabric/softhca/subnet/sa_responder_test_fixture.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib::softhca {
 namespace {

@@ -25,6 +25,7 @@
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/wire/ib/sa_table.h"
 
 namespace eoib::softhca {
 namespace {
