@@ -30,7 +30,7 @@ class FabricServer {
   static constexpr size_t kMaxStrangers = 16;  // further connections, which are told why they are refused
   static constexpr size_t kMaxConnections = kMaxOwners + kMaxGuests + kMaxStrangers;
   static constexpr size_t kQueue = 1024;    // messages that may wait for a client that does not read
-  static constexpr size_t kTableQueue = 8;  // if as many wait, a table is dropped
+  static constexpr size_t kTableQueue = 128;  // if as many wait, a table is dropped
 
   struct Counters {
     uint64_t accepted = 0;
