@@ -73,7 +73,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     return 0;
   }
   void LoseEverything(const std::string& source, const std::string& destination) {
-    softhca::Subnet::Fault fault{source, destination, {}};
+    softhca::Fault fault{source, destination, {}};
     fault.rule.loss_ppm = 1'000'000;
     ASSERT_TRUE(subnet_.SetFault(fault).ok());
   }

@@ -28,13 +28,13 @@ class ConservationTest : public SoftPortTest {
       if (got->wc.status == IBV_WC_SUCCESS) node->PostReceive(got->wc.wr_id);
     }
   }
-  static std::string ToString(const Subnet::Conservation& now) {
+  static std::string ToString(const Conservation& now) {
     return absl::StrCat("copies ", now.copies, " = delivered ", now.delivered, " + dropped ", now.dropped, " + sending ",
                         now.sending, " + in rings ", now.in_rings, " + receiving ", now.receiving, " + died ", now.died);
   }
   // Receives until nothing is in flight.
   void ExpectConservation(const Nodes& nodes) {
-    Subnet::Conservation now;
+    Conservation now;
     EXPECT_TRUE(Eventually([&] {
       clock_.Advance(absl::Milliseconds(100));  // ends the wait of parked and delayed datagrams
       for (const auto& node : nodes) Drain(node.get());

@@ -209,9 +209,9 @@ absl::Status FabricClient::Connect() {
 absl::Status FabricClient::SendRegistration() {
   RegisterMessage message;
   message.type = RegistrationFor(use_);
-  message.wished_lid = config_.lid.value();
-  message.wished_qpn = config_.qpns.first.value();
-  message.wished_qpns = config_.qpns.count;
+  message.requested_lid = config_.lid.value();
+  message.requested_qpn = config_.qpns.first.value();
+  message.requested_qpns = config_.qpns.count;
   PutText(name_, message.name, sizeof(message.name));
   std::vector<UniqueFd> fds;
   if (use_ == PortUse::kOwn) {

@@ -65,9 +65,9 @@ enum class MessageType : uint32_t {
 struct RegisterMessage {
   MessageType type = MessageType::kRegister;  // or kManage, kQuery: see PortUse
   uint32_t version = kProtocolVersion;
-  uint32_t wished_lid = 0;  // 0: any
-  uint32_t wished_qpn = 0;
-  uint32_t wished_qpns = 0;  // 0: any
+  uint32_t requested_lid = 0;  // 0: any
+  uint32_t requested_qpn = 0;
+  uint32_t requested_qpns = 0;  // 0: any
   char name[kMaxPortName + 1] = {};
 };
 struct MadMessage {

@@ -198,7 +198,7 @@ TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
       return a->counters().rcv_delivered > before + 100;
     }));
     child.Kill();
-    Subnet::Conservation now;
+    Conservation now;
     EXPECT_TRUE(Eventually([&] {
       exchange();
       now = fabricd_->subnet().GetConservation();

@@ -107,7 +107,7 @@ FabricCommands::Answer FabricCommands::Show() const {
   absl::StrAppendFormat(&text, "connections %u: accepted %u, refused %u, dropped for bad messages %u, for not reading %u\n",
                         server_->clients(), counters.accepted, counters.refused, counters.malformed, counters.stuck);
   if (!server_->last_error().empty()) absl::StrAppend(&text, "last dropped for: ", server_->last_error(), "\n");
-  for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, "fault ", FormatFault(fault), "\n");
+  for (const Fault& fault : subnet_->Faults()) absl::StrAppend(&text, "fault ", FormatFault(fault), "\n");
   return text;
 }
 

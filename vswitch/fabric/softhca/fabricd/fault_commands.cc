@@ -34,7 +34,7 @@ absl::Status ParseOption(const std::string& word, const std::string& value, Faul
   return absl::InvalidArgumentError(absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
 }
 
-std::string FormatConservation(const Subnet::Conservation& conservation) {
+std::string FormatConservation(const Conservation& conservation) {
   std::string text = "conservation\n";
   const auto add = [&text](const char* name, auto value, const char* help) {
     absl::StrAppendFormat(&text, "  %-26s %12d  %s\n", name, value, help);
@@ -61,9 +61,9 @@ std::string FormatCounters(const PortCounters& counters) {
 
 }  // namespace
 
-absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words) {
+absl::StatusOr<Fault> ParseFault(absl::Span<const std::string> words) {
   if (words.size() < 2) return absl::InvalidArgumentError("fault: must name a source and a destination");
-  Subnet::Fault fault{words[0], words[1], FaultRule()};
+  Fault fault{words[0], words[1], FaultRule()};
   for (size_t i = 2; i < words.size(); i += 2) {
     if (i + 1 == words.size()) return absl::InvalidArgumentError(absl::StrCat("fault: ", words[i], ": needs a value"));
     if (absl::Status status = ParseOption(words[i], words[i + 1], &fault.rule); !status.ok()) return status;
@@ -71,7 +71,7 @@ absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words) {
   return fault;
 }
 
-std::string FormatFault(const Subnet::Fault& fault) {
+std::string FormatFault(const Fault& fault) {
   const FaultRule& rule = fault.rule;
   std::string text = absl::StrCat(fault.source, " ", fault.destination);
   if (rule.loss_ppm != 0) absl::StrAppend(&text, " loss ", rule.loss_ppm);
@@ -94,7 +94,7 @@ void FaultCommands::Register(CommandRegistry* registry) {
 }
 
 FaultCommands::Answer FaultCommands::Set(const Arguments& arguments) {
-  const absl::StatusOr<Subnet::Fault> fault = ParseFault(arguments);
+  const absl::StatusOr<Fault> fault = ParseFault(arguments);
   if (!fault.ok()) return fault.status();
   if (absl::Status status = subnet_->SetFault(*fault); !status.ok()) return status;
   return std::string("ok\n");
@@ -102,7 +102,7 @@ FaultCommands::Answer FaultCommands::Set(const Arguments& arguments) {
 
 FaultCommands::Answer FaultCommands::Show() const {
   std::string text;
-  for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
+  for (const Fault& fault : subnet_->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
   return text;
 }
 

@@ -30,7 +30,7 @@ TEST(FaultCommandsTest, WhatIsSaidIsUnderstoodAndShownTheSame) {
       "a b loss 1 duplicate 2 reorder 3 delay 1.5s seed 18446744073709551615",
   };
   for (const char* row : kRows) {
-    const absl::StatusOr<Subnet::Fault> fault = ParseFault(Words(row));
+    const absl::StatusOr<Fault> fault = ParseFault(Words(row));
     ASSERT_TRUE(fault.ok()) << row << ": " << fault.status();
     EXPECT_EQ(FormatFault(*fault), row);
   }

@@ -385,9 +385,9 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   const std::string name = TextOf(message->name, sizeof(message->name));
   const absl::StatusOr<PortResources> resources = ResourcesIn(packet);
   if (!resources.ok()) return resources.status();
-  RegistrationWish wish;
-  if (message->wished_lid <= Lid::kMax) wish.lid = Lid(static_cast<uint16_t>(message->wished_lid));
-  wish.qpns = QpnRange{Qpn(message->wished_qpn), message->wished_qpns};
+  RegistrationRequest request;
+  if (message->requested_lid <= Lid::kMax) request.lid = Lid(static_cast<uint16_t>(message->requested_lid));
+  request.qpns = QpnRange{Qpn(message->requested_qpn), message->requested_qpns};
 
   DropDead(client->id());
   const absl::Status room = packet.fds_lost ? absl::ResourceExhaustedError(kNoDescriptor) : CheckRoom(use);
@@ -396,7 +396,7 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
     return Answer(client, absl::ResourceExhaustedError(
                               absl::StrCat("register port ", name, " with eoib-fabricd: ", absl::string_view(room.message()))));
   }
-  return Answer(client, client->Register(subnet_->Connect(wish), name, *resources, use));
+  return Answer(client, client->Register(subnet_->Connect(request), name, *resources, use));
 }
 
 // A refused client gets the reason and closes the connection.

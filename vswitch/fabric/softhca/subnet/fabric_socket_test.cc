@@ -108,7 +108,7 @@ TEST_F(FabricSocketTest, CountersAreReadWhileAPortLivesAndWhenItIsDead) {
   counters.xmit_packets = 1;
   counters.capture_drops = 2;
   h1.counters()->Store(counters);
-  EXPECT_EQ(fabricd_->subnet()->CountersOf(h1.config().lid)->xmit_packets, 1u);
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->xmit_packets, 1u);
   EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 2u);
   h1.Die();
   EXPECT_TRUE(query.WaitFor([](const auto& record) { return !record.configs.back().active; }));

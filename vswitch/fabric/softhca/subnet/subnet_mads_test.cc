@@ -39,9 +39,9 @@ using ::testing::SizeIs;
 // A registered port that sends MADs to the SA like a host.
 class Host {
  public:
-  Host(Subnet* subnet, const std::string& name, Lid wish = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
+  Host(Subnet* subnet, const std::string& name, Lid wanted = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
        PortUse use = PortUse::kOwn)
-      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationWish{wish, {}})) {
+      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationRequest{wanted, {}})) {
     EXPECT_TRUE(link_->Register(name, {doorbell_.get(), std::move(counters)}, use, &sink_).ok());
   }
 
@@ -459,7 +459,7 @@ TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
   EXPECT_FALSE(subnet.Ports()[0].alive);
   Host newcomer(&subnet, "newcomer"), thief(&subnet, "thief", before.lid);
   EXPECT_NE(newcomer.config().lid, before.lid);
-  EXPECT_NE(thief.config().lid, before.lid) << "though it wishes for it";
+  EXPECT_NE(thief.config().lid, before.lid) << "though it asked for it";
   Host h1(&subnet, "h1"), h2(&subnet, "h2");
   EXPECT_EQ(h1.config().lid, before.lid);
   EXPECT_EQ(h1.config().gid, before.gid);

@@ -37,8 +37,8 @@ Mgid MakeMgid(uint8_t last) {
 // A registered port with a recording sink.
 class TestPort {
  public:
-  TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationWish& wish = {})
-      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(wish)) {
+  TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationRequest& request = {})
+      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(request)) {
     status_ = link_->Register(name, {doorbell_.get(), nullptr}, use, &sink_);
     // Another thread may be delivering.
     if (status_.ok()) {
@@ -161,7 +161,7 @@ TEST(SubnetTest, WishesAreGrantedWhereTheyAreFree) {
       {"too-many", Lid(79), QpnRange{Qpn(0x30000), 8192}, true, false},
   };
   for (const auto& row : kRows) {
-    TestPort port(&subnet, row.name, PortUse::kOwn, RegistrationWish{row.lid, row.qpns});
+    TestPort port(&subnet, row.name, PortUse::kOwn, RegistrationRequest{row.lid, row.qpns});
     EXPECT_EQ(port.config().lid == row.lid, row.gets_lid) << row.name;
     EXPECT_TRUE(port.config().lid.IsValid()) << row.name;
     EXPECT_EQ(port.config().qpns.first == row.qpns.first && port.config().qpns.count == row.qpns.count, row.gets_qpns)
@@ -510,7 +510,7 @@ TEST(SubnetTest, AFaultWaitsForItsPorts) {
 TEST(SubnetTest, FaultsAreChecked) {
   struct Row {
     const char* description;
-    Subnet::Fault fault;
+    Fault fault;
     absl::StatusCode code;
   };
   const Row kRows[] = {
@@ -559,7 +559,7 @@ TEST(SubnetTest, AnOperatorSeesPortsGroupsAndRings) {
   ASSERT_EQ(groups[0].members.size(), 1u);
   EXPECT_EQ(groups[0].members[0].port, "h1");
   EXPECT_EQ(subnet.Rings()[0].destination, "h2");
-  EXPECT_EQ(subnet.SaCounters().requests, 1u);
+  EXPECT_EQ(subnet.mad_counters().sa.requests, 1u);
 }
 
 // Ports register, send and unregister from several threads. Each sees its events in order, and none after its end.
