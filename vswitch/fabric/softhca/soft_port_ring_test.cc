@@ -29,8 +29,8 @@ TEST_P(SoftPortTest, RingsAreMadeOnFirstUse) {
 TEST_P(SoftPortTest, ARingWhoseDescriptorsFoundNoRoomIsCounted) {
   auto a = Open("a"), b = Open("b");
   const PortConfig config = b->config();
-  a->port().OnRingOffered(99, {config.lid, config.gid, config.pkeys, config.qpns}, RingEnd());
-  a->port().OnRingOpened(98, 97, nullptr);
+  a->port().sink().OnRingOffered(99, {config.lid, config.gid, config.pkeys, config.qpns}, RingEnd());
+  a->port().sink().OnRingOpened(98, 97, nullptr);
   EXPECT_EQ(a->counters().ring_failures, 2u);
   EXPECT_EQ(a->counters().corrupt_rings, 0u);
   EXPECT_EQ(a->port().rings().inbound, 0u);

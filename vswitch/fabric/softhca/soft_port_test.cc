@@ -137,7 +137,7 @@ TEST_P(SoftPortTest, WhatIsInTheRingsOfALinkThatGoesDownIsNotReceived) {
   Introduce(a.get(), b.get());
   PortConfig down = b->config();
   down.active = false;
-  b->port().OnPortConfig(down);
+  b->port().sink().OnPortConfig(down);
   ASSERT_EQ(a->Send(b->Address(), "too late"), 0);
   EXPECT_TRUE(b->Counts(&PortCounters::rcv_link_down, 1));
 }
@@ -189,9 +189,9 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
   Introduce(a.get(), b.get());
   const uint64_t ring = subnet_.Rings().at(0).ring;
   SoftPort& port = a->port();
-  port.OnSubnetLost();
+  port.sink().OnSubnetLost();
   Introduce(a.get(), b.get());
-  port.OnPortConfig(port.config());
+  port.sink().OnPortConfig(port.config());
   ibv_async_event event;
   ASSERT_EQ(a->verbs().get_async_event(a->hca().context(), &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_CLIENT_REREGISTER);
@@ -214,7 +214,7 @@ TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
   ASSERT_NE(second, nullptr);
   PortConfig other_qpns = a->config();
   other_qpns.qpns.first = Qpn(other_qpns.qpns.first.value() ^ Subnet::kQpnsPerPort);
-  a->port().OnPortConfig(other_qpns);
+  a->port().sink().OnPortConfig(other_qpns);
   ASSERT_EQ(verbs.destroy_qp(second), 0);
   ibv_context* context = a->hca().context();
   fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
@@ -243,11 +243,11 @@ TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
 TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
-  b->port().OnSubnetLost();
-  b->port().OnPortConfig(b->port().config());
+  b->port().sink().OnSubnetLost();
+  b->port().sink().OnPortConfig(b->port().config());
   EXPECT_EQ(b->port().rings().inbound, 1u);
   clock_.Advance(absl::Seconds(10));
-  b->port().OnFaults({});  // makes the background thread read the clock
+  b->port().sink().OnFaults({});  // makes the background thread read the clock
   EXPECT_TRUE(Eventually([&] {
     b->Poll();
     return b->port().rings().inbound == 0;
