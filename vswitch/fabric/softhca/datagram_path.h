@@ -19,8 +19,8 @@
 #include "vswitch/fabric/softhca/fault_injector.h"
 #include "vswitch/fabric/softhca/inbound.h"
 #include "vswitch/fabric/softhca/outbound.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/queue_pairs.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
@@ -48,8 +48,8 @@ class DatagramPath {
   const Inbound& inbound() const { return inbound_; }
   QueuePairs& queue_pairs() { return queue_pairs_; }
   const QueuePairs& queue_pairs() const { return queue_pairs_; }
-  PortCounters& counters() { return counters_; }
-  const PortCounters& counters() const { return counters_; }
+  SoftPortCounters& counters() { return counters_; }
+  const SoftPortCounters& counters() const { return counters_; }
   std::unique_ptr<PacketCapture>& capture() { return capture_; }
   const PacketCapture* capture() const { return capture_.get(); }
 
@@ -108,7 +108,7 @@ class DatagramPath {
 
   const Clock* const clock_;
   const PortEventFds* const fds_;
-  PortCounters counters_;
+  SoftPortCounters counters_;
   std::shared_ptr<CountersPage> page_;
   Outbound outbound_;
   Inbound inbound_;

@@ -24,8 +24,8 @@
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
@@ -38,7 +38,7 @@ class FaultInjector {
 
   using Deliver = absl::FunctionRef<void(const SourceIdentity&, const RecordHeader&, const uint8_t* payload)>;
 
-  FaultInjector(const Clock* clock, PortCounters* counters) : clock_(clock), counters_(counters) {}
+  FaultInjector(const Clock* clock, SoftPortCounters* counters) : clock_(clock), counters_(counters) {}
 
   // Replaces the rules and restarts every random sequence. Delayed datagrams stay queued.
   void SetRules(std::vector<FaultRule> rules);
@@ -89,7 +89,7 @@ class FaultInjector {
   void DeliverFirst(Lane* lane, Deliver deliver);
 
   const Clock* const clock_;
-  PortCounters* const counters_;
+  SoftPortCounters* const counters_;
   std::vector<FaultRule> rules_;  // empty if no rule asks for a fault
   absl::flat_hash_map<Gid, std::unique_ptr<Lane>> lanes_;
   size_t kept_bytes_ = 0;

@@ -39,7 +39,7 @@ class FaultInjectorTest : public testing::Test {
   std::vector<std::string> TakeGot() { return std::exchange(got_, {}); }
 
   FakeClock clock_;
-  PortCounters counters_;
+  SoftPortCounters counters_;
   FaultInjector faults_{&clock_, &counters_};
   std::vector<std::string> got_;
   const std::function<void(const SourceIdentity&, const RecordHeader&, const uint8_t*)> deliver_ =
@@ -170,7 +170,7 @@ TEST_F(FaultInjectorTest, WhatIsKeptIsBounded) {
 TEST_F(FaultInjectorTest, NothingIsInventedForgottenOrPutOutOfOrder) {
   std::mt19937 random(1);
   for (const bool reorder : {false, true}) {
-    const PortCounters before = counters_;
+    const SoftPortCounters before = counters_;
     std::vector<int> sent(4), last(4, -1), before_last(4, -1);
     uint64_t taken = 0, delivered = 0;
     const auto check = [&] {

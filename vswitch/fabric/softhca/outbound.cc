@@ -140,7 +140,7 @@ void RingSender::Unpark() {
   --shared_->parked;
 }
 
-void RingSender::DiscardParked(uint64_t PortCounters::*reason) {
+void RingSender::DiscardParked(uint64_t SoftPortCounters::*reason) {
   shared_->counters->*reason += parked_;
   shared_->parked -= parked_;
   parked_ = 0;
@@ -202,7 +202,7 @@ void RingSender::OnRefused() {
   wanted_capacity_ = 0;
   opening_.reset();
   refused_until_ = shared_->clock->Now() + options().refusal_pause;
-  if (!current_.has_value()) DiscardParked(&PortCounters::xmit_unreachable);
+  if (!current_.has_value()) DiscardParked(&SoftPortCounters::xmit_unreachable);
 }
 
 void RingSender::Renew() {

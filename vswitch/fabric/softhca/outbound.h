@@ -21,8 +21,8 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 
 namespace eoib::softhca {
 
@@ -68,7 +68,7 @@ struct OutboundRing {
 struct OutboundShared {
   const OutboundOptions* options;
   const Clock* clock;
-  PortCounters* counters;
+  SoftPortCounters* counters;
   CountersPage* page = nullptr;  // null: the counters are not published
   LinkRequests requests = {};
   size_t parked = 0;                    // messages to all destinations
@@ -92,7 +92,7 @@ struct Gather {
 class RingSender {
  public:
   RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
-  ~RingSender() { DiscardParked(&PortCounters::xmit_discards); }
+  ~RingSender() { DiscardParked(&SoftPortCounters::xmit_discards); }
   RingSender(const RingSender&) = delete;
   RingSender& operator=(const RingSender&) = delete;
 
@@ -153,7 +153,7 @@ class RingSender {
   void RequestRing(uint64_t capacity);
   void Park(const RecordHeader& header, const Gather& gather);
   void Unpark();
-  void DiscardParked(uint64_t PortCounters::*reason);
+  void DiscardParked(uint64_t SoftPortCounters::*reason);
   absl::Time Deadline(int64_t stamp) const;
   bool IsPausing(absl::Time now) const { return now < refused_until_; }
   bool IsIdle(absl::Time now) const;
@@ -178,7 +178,8 @@ class RingSender {
 
 class Outbound {
  public:
-  Outbound(const OutboundOptions* options, const Clock* clock, PortCounters* counters) : shared_{options, clock, counters} {}
+  Outbound(const OutboundOptions* options, const Clock* clock, SoftPortCounters* counters)
+      : shared_{options, clock, counters} {}
 
   // Where the counters are published. `page` outlives this object.
   void set_page(CountersPage* page) { shared_.page = page; }

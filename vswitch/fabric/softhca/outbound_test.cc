@@ -41,7 +41,7 @@ class RingSenderTest : public testing::Test {
 
   OutboundOptions options_;
   FakeClock clock_;
-  PortCounters counters_;
+  SoftPortCounters counters_;
   OutboundShared shared_{&options_, &clock_, &counters_};
   RingSender sender_{kDestination, &shared_};
   std::shared_ptr<RingMemory> memory_;

@@ -61,7 +61,7 @@ void PortManagement::OnRingOffered(uint64_t ring, const SourceIdentity& source, 
   }
   absl::MutexLock lock(mutex_);
   if (memory == nullptr) {
-    PortCounters& counters = path_->counters();
+    SoftPortCounters& counters = path_->counters();
     ++(end.data.valid() ? counters.corrupt_rings : counters.ring_failures);
     path_->outbound().RequestClose(ring);
     fds_->WakeBackground();

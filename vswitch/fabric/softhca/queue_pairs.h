@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "vswitch/base/address.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/softhca/verbs_objects.h"
 
@@ -22,7 +22,7 @@ namespace eoib::softhca {
 
 class QueuePairs {
  public:
-  explicit QueuePairs(PortCounters* counters) : counters_(counters) {}
+  explicit QueuePairs(SoftPortCounters* counters) : counters_(counters) {}
 
   void set_config(const PortConfig& config);
   const PortConfig& config() const { return config_; }
@@ -79,7 +79,7 @@ class QueuePairs {
   void Reset(SoftQp* qp);
   static void RemoveEntries(SoftCq* cq, const SoftQp* qp);
 
-  PortCounters* const counters_;
+  SoftPortCounters* const counters_;
   PortConfig config_;
   uint32_t mtu_ = 4096;
   uint32_t next_qpn_ = 0;  // offset into the range

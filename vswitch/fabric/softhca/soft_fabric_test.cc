@@ -381,7 +381,7 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   for (const Subnet::PortStatus& port : fabricd_->subnet().Ports()) {
     EXPECT_FALSE(port.alive);
     // The counters of ended processes can still be read.
-    EXPECT_GE(port.counters.value_or(PortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
+    EXPECT_GE(port.counters.value_or(SoftPortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
   }
 }
 

@@ -37,7 +37,7 @@ class SoftHca final : public Hca {
   absl::StatusOr<CaptureReport> StopCapture() override { return port_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return port_->Capture(); }
   std::vector<PortCounter> PortCounters() const override {
-    const softhca::PortCounters counters = port_->counters();
+    const SoftPortCounters counters = port_->counters();
     return {
 #define EOIB_X(name, part, help) {#name, counters.name, help},
         EOIB_PORT_COUNTERS(EOIB_X)

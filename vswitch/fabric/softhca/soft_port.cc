@@ -79,7 +79,7 @@ PortConfig SoftPort::config() const {
   return path_.queue_pairs().config();
 }
 
-PortCounters SoftPort::counters() const {
+SoftPortCounters SoftPort::counters() const {
   absl::MutexLock lock(&mutex_);
   return path_.counters();
 }

@@ -28,9 +28,9 @@
 #include "vswitch/fabric/softhca/async_events.h"
 #include "vswitch/fabric/softhca/datagram_path.h"
 #include "vswitch/fabric/softhca/outbound.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/port_management.h"
 #include "vswitch/fabric/softhca/ring_maintainer.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/softhca/verbs_objects.h"
 
@@ -63,7 +63,7 @@ class SoftPort {
 
   const std::string& name() const { return name_; }
   PortConfig config() const;
-  PortCounters counters() const;
+  SoftPortCounters counters() const;
   // The rings to and from other ports, and to this port itself.
   struct RingStatus {
     size_t outbound = 0;

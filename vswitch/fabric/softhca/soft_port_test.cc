@@ -28,7 +28,7 @@ TEST_P(SoftPortTest, LossIsOfOnePairAndDirection) {
   auto a = Open("a"), b = Open("b"), c = Open("c");
   ASSERT_TRUE(subnet_.SetFault({"a", "b", FaultRule{.loss_ppm = 1'000'000}}).ok());
   ASSERT_EQ(a->Send(b->Address(), "lost"), 0);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_losses, 1));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_losses, 1));
   for (const auto& [from, to] : {std::pair(a.get(), c.get()), std::pair(c.get(), b.get()), std::pair(b.get(), a.get())}) {
     ASSERT_EQ(from->Send(to->Address(), "unharmed"), 0);
     EXPECT_EQ(to->Receive().payload, "unharmed");
@@ -49,7 +49,7 @@ TEST_P(SoftPortTest, EachMemberLosesItsOwnCopyOfAMulticastAndALoopbackIsSpared) 
   ASSERT_EQ(a->Send({mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, "all"), 0);
   EXPECT_EQ(a->Receive().payload, "all") << "its own";
   EXPECT_EQ(c->Receive().payload, "all");
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_losses, 1));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_losses, 1));
   EXPECT_EQ(a->counters().xmit_multicast_packets, 1u);
   EXPECT_EQ(c->counters().rcv_multicast_packets, 1u);
 }
@@ -59,7 +59,7 @@ TEST_P(SoftPortTest, WhatIsDelayedIsPolledWhenItIsDue) {
   Introduce(a.get(), b.get());
   ASSERT_TRUE(subnet_.SetFault({"a", "*", FaultRule{.delay = absl::Milliseconds(50)}}).ok());
   Fill(a.get(), b->Address(), 5);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_delays, 5));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_delays, 5));
   clock_.Advance(absl::Milliseconds(49));
   EXPECT_FALSE(b->Poll().has_value());
   clock_.Advance(absl::Milliseconds(1));
@@ -139,7 +139,7 @@ TEST_P(SoftPortTest, WhatIsInTheRingsOfALinkThatGoesDownIsNotReceived) {
   down.active = false;
   b->port().sink().OnPortConfig(down);
   ASSERT_EQ(a->Send(b->Address(), "too late"), 0);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_link_down, 1));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_link_down, 1));
 }
 
 TEST_P(SoftPortTest, NobodyAtThatLid) {

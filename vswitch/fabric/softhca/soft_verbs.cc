@@ -187,7 +187,7 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input*, ibv_de
   return 0;
 }
 
-void FillPortAttributes(const PortConfig& config, const PortCounters& counters, ibv_port_attr* attr) {
+void FillPortAttributes(const PortConfig& config, const SoftPortCounters& counters, ibv_port_attr* attr) {
   constexpr uint8_t kLinkUp = 5, kPolling = 2;  // PortPhysicalState
   const LinkForm link = LinkFormOf(config.rate);
   *attr = ibv_port_attr{};

@@ -35,7 +35,7 @@ std::string ShowPort(const Subnet::PortStatus& port) {
   absl::StrAppendFormat(&text, "\n  registrations %u, MADs %u, rings out %u, in %u, opened %u, refused %u\n",
                         port.registrations, port.mads, port.rings_out, port.rings_in, port.rings_made, port.rings_refused);
   if (port.counters.has_value()) {
-    const PortCounters& counters = *port.counters;
+    const SoftPortCounters& counters = *port.counters;
     absl::StrAppendFormat(&text, "  sent %u datagrams, copies not sent %u; received %u, delivered %u, corrupt rings %u\n",
                           counters.xmit_packets, counters.Sum(Part::kDroppedBefore), counters.rcv_packets,
                           counters.rcv_delivered, counters.corrupt_rings);

@@ -69,7 +69,7 @@ TEST_F(FabricCommandsTest, Show) {
   EXPECT_THAT(text, AllOf(HasSubstr("h1 "), HasSubstr("lid 0x2"), HasSubstr("active"), HasSubstr("pkeys 0xffff")));
   EXPECT_THAT(text, HasSubstr("SM present, lid 0x1: 0 MADs answered"));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("survive")), Not(HasSubstr("LimitNOFILE"))));
-  PortCounters counters;
+  SoftPortCounters counters;
   counters.ring_failures = 3;
   counters_->Store(counters);
   EXPECT_THAT(Text("show"), HasSubstr("memory 3: raise its process's LimitNOFILE"));

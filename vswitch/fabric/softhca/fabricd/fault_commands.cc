@@ -51,7 +51,7 @@ std::string FormatConservation(const Conservation& conservation) {
   return text;
 }
 
-std::string FormatCounters(const PortCounters& counters) {
+std::string FormatCounters(const SoftPortCounters& counters) {
   std::string text;
 #define EOIB_X(name, part, help) absl::StrAppendFormat(&text, "  %-26s %12u  %s\n", #name, counters.name, help);
   EOIB_PORT_COUNTERS(EOIB_X)

@@ -12,7 +12,7 @@ void ConservationLedger::ReplaceCounters(SubnetPort* port, std::shared_ptr<const
   port->counters = std::move(counters);
 }
 
-void ConservationLedger::Account(const PortCounters& counters, bool ended, Conservation* sum) const {
+void ConservationLedger::Account(const SoftPortCounters& counters, bool ended, Conservation* sum) const {
   sum->copies += counters.xmit_copies + counters.Sum(Part::kMade);
   sum->delivered += counters.Sum(Part::kDelivered);
   sum->dropped += counters.Sum(Part::kDroppedBefore) + counters.Sum(Part::kDroppedBehind) + counters.xmit_lost;

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet/port_table.h"
 
 namespace eoib::softhca {
@@ -34,7 +34,7 @@ class ConservationLedger {
   Conservation Sum() const;
 
  private:
-  void Account(const PortCounters& counters, bool ended, Conservation* sum) const;
+  void Account(const SoftPortCounters& counters, bool ended, Conservation* sum) const;
 
   const PortTable* const ports_;
   const uint64_t subnet_;

@@ -104,7 +104,7 @@ TEST_F(FabricSocketTest, CountersAreReadWhileAPortLivesAndWhenItIsDead) {
   EXPECT_EQ(fabricd_->subnet()->CountersOf("h1"), absl::nullopt);
   ASSERT_TRUE(h1.Register("h1").ok());
   ASSERT_TRUE(query.Register("h1", PortUse::kQuery).ok());
-  PortCounters counters;
+  SoftPortCounters counters;
   counters.xmit_packets = 1;
   counters.capture_drops = 2;
   h1.counters()->Store(counters);

@@ -43,7 +43,7 @@ class PmaResponderTest : public ::testing::Test {
   }
 
   const ManagedPort port_ = MakeManagedPort(2, {PKey(0xffff)});
-  PortCounters counters_;
+  SoftPortCounters counters_;
   PmaResponder pma_{[this](const ManagedPort& port) {
     EXPECT_EQ(port.name, "h2");
     return counters_;

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/partition_table.h"
@@ -34,7 +34,7 @@ struct SubnetPort : ManagedPort {
   std::vector<FaultRule> faults;                  // the last ones sent to it
   uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
 
-  PortCounters ReadCounters() const { return counters == nullptr ? PortCounters() : counters->Load(); }
+  SoftPortCounters ReadCounters() const { return counters == nullptr ? SoftPortCounters() : counters->Load(); }
 };
 
 // Not thread-safe: the Subnet calls it under its mutex. MAD agents see active ports only, through ManagedPorts.

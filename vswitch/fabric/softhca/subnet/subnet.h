@@ -21,7 +21,7 @@
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet/conservation.h"
 #include "vswitch/fabric/softhca/subnet/fault_table.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
@@ -60,7 +60,7 @@ class Subnet {
     bool link_up = false;  // set by SetLink; `config.active` needs both
     uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
     size_t rings_out = 0, rings_in = 0;
-    absl::optional<PortCounters> counters;
+    absl::optional<SoftPortCounters> counters;
   };
   struct GroupMember {
     std::string port;
@@ -140,7 +140,7 @@ class Subnet {
   std::vector<Fault> Faults() const;
 
   // A port's counters, also after its death. nullopt if it never registered or has no counters.
-  absl::optional<PortCounters> CountersOf(const std::string& name) const;
+  absl::optional<SoftPortCounters> CountersOf(const std::string& name) const;
   Conservation GetConservation() const;
 
  private:

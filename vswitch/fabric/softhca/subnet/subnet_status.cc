@@ -79,7 +79,7 @@ std::vector<Fault> Subnet::Faults() const {
   return faults_.All();
 }
 
-absl::optional<PortCounters> Subnet::CountersOf(const std::string& name) const {
+absl::optional<SoftPortCounters> Subnet::CountersOf(const std::string& name) const {
   absl::MutexLock lock(&mutex_);
   const SubnetPort* port = ports_.Find(name);
   if (port == nullptr || port->counters == nullptr) return absl::nullopt;

@@ -1,7 +1,7 @@
 // The counters of a port of the software HCA. One list defines the members, their names, their part in conservation and their
 // help texts.
-#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
-#define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
 
 #include <cstdint>
 
@@ -58,7 +58,7 @@ enum class Part {
   X(ring_lost, kNone, "of xmit_lost those in such rings")                                                                   \
   X(loopback_queued, kNone, "copies in the port's ring to itself now")
 
-struct PortCounters {
+struct SoftPortCounters {
 #define EOIB_X(name, part, help) uint64_t name = 0;
   EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
@@ -91,4 +91,4 @@ struct PortCounters {
 
 }  // namespace eoib::softhca
 
-#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
