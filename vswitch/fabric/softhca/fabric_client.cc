@@ -39,7 +39,7 @@ std::thread StartWithoutSignals(std::function<void()> run) {
 
 }  // namespace
 
-FabricClient::FabricClient(Options options) : options_(std::move(options)), outbox_(options_.queue) {}
+FabricClient::FabricClient(Options options) : options_(std::move(options)), queue_(options_.queue) {}
 
 FabricClient::~FabricClient() { FabricClient::Unregister(); }
 
@@ -136,10 +136,10 @@ void FabricClient::CloseRing(uint64_t ring) {
 
 absl::Status FabricClient::Send(Packet packet) {
   if (!registered_) return WhyNotRegistered();
-  const bool idle = outbox_.empty();
-  const absl::Status status = outbox_.Send(socket_.get(), std::move(packet));
+  const bool idle = queue_.empty();
+  const absl::Status status = queue_.Send(socket_.get(), std::move(packet));
   // While something waits, the thread polls for room. It also finds a broken socket.
-  if (idle && !outbox_.empty()) Wake();
+  if (idle && !queue_.empty()) Wake();
   return absl::IsDataLoss(status) ? absl::UnavailableError(status.message()) : status;
 }
 
@@ -222,7 +222,7 @@ absl::Status FabricClient::SendRegistration() {
     }
   }
   absl::MutexLock lock(&mutex_);
-  return outbox_.Send(socket_.get(), Encode(message, std::move(fds)));
+  return queue_.Send(socket_.get(), Encode(message, std::move(fds)));
 }
 
 absl::Status FabricClient::Serve() {
@@ -231,7 +231,7 @@ absl::Status FabricClient::Serve() {
     absl::Status status = ReceiveAll();
     if (!status.ok()) return status;
     absl::MutexLock lock(&mutex_);
-    status = outbox_.Flush(socket_.get());
+    status = queue_.Flush(socket_.get());
     if (!status.ok()) return status;
   }
   return absl::CancelledError("unregistered");
@@ -241,7 +241,7 @@ void FabricClient::WaitForEvents() {
   pollfd polled[2];
   {
     absl::MutexLock lock(&mutex_);
-    polled[0] = pollfd{socket_.get(), static_cast<short>(outbox_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+    polled[0] = pollfd{socket_.get(), static_cast<short>(queue_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
   }
   polled[1] = pollfd{wake_.get(), POLLIN, 0};
   poll(polled, 2, -1);
@@ -278,7 +278,7 @@ void FabricClient::Disconnect() {
   absl::MutexLock lock(&mutex_);
   registered_ = false;
   socket_.reset();
-  outbox_.Clear();
+  queue_.Clear();
   requests_.clear();
 }
 

@@ -107,7 +107,7 @@ class FabricClient final : public SubnetLink {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);                 // why a present fabricd ended the last connection
   absl::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);  // Register's
-  Outbox outbox_ ABSL_GUARDED_BY(mutex_);
+  PacketQueue queue_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered
 };
 

@@ -211,12 +211,12 @@ absl::StatusOr<Packet> ReceivePacket(int socket);
 
 // A bounded queue in front of a non-blocking socket: packets that the kernel does not take wait in order. A stopped process at
 // the other end therefore blocks no sender. Not thread-safe.
-class Outbox {
+class PacketQueue {
  public:
   // The subject of a message: a group or a report.
   using Subject = std::pair<MessageType, uint64_t>;
 
-  explicit Outbox(size_t limit) : limit_(limit) {}
+  explicit PacketQueue(size_t limit) : limit_(limit) {}
 
   // kResourceExhausted if the queue is full; another error if the socket is broken.
   absl::Status Send(int socket, Packet packet);

@@ -197,7 +197,7 @@ Packet MakePacket(absl::string_view bytes, const std::vector<Kind>& kinds) {
 void CheckOutbox(absl::string_view bytes) {
   constexpr size_t kRoom = 2, kPackets = 12;
   SocketPair sockets;
-  Outbox outbox(kRoom);
+  PacketQueue outbox(kRoom);
   size_t taken = 0, received = 0;
   for (size_t i = 0; i < kPackets; ++i) {
     const absl::Status status = outbox.Send(sockets.near.get(), {absl::StrCat(i, ":", bytes), {}});
@@ -220,7 +220,7 @@ void CheckOutbox(absl::string_view bytes) {
 // Sends one packet through a socket.
 absl::StatusOr<Packet> Transfer(Packet packet) {
   SocketPair sockets;
-  Outbox outbox(1);
+  PacketQueue outbox(1);
   EOIB_CHECK(outbox.Send(sockets.near.get(), std::move(packet)).ok() && outbox.empty());
   return ReceivePacket(sockets.far.get());
 }

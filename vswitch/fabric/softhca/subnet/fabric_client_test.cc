@@ -41,7 +41,7 @@ class FakeFabricd {
   }
   template <typename Message>
   void Send(const Message& message, std::vector<UniqueFd> fds = {}) {
-    EXPECT_TRUE(Outbox(1).Send(client_.get(), Encode(message, std::move(fds))).ok());
+    EXPECT_TRUE(PacketQueue(1).Send(client_.get(), Encode(message, std::move(fds))).ok());
   }
 
  private:

@@ -62,7 +62,7 @@ class FabricServer::Client final : public PortSink {
   void Post(const Message& message, std::vector<UniqueFd> fds = {}) {
     absl::MutexLock lock(&mutex_);
     if (broken_) return;
-    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
+    Settle(queue_.Send(socket_.get(), Encode(message, std::move(fds))));
   }
   // Sends nothing from now on.
   void Mute() {
@@ -71,7 +71,7 @@ class FabricServer::Client final : public PortSink {
   }
   void Flush() {
     absl::MutexLock lock(&mutex_);
-    if (!broken_) Settle(outbox_.Flush(socket_.get()));
+    if (!broken_) Settle(queue_.Flush(socket_.get()));
   }
 
   void OnPortConfig(const PortConfig& config) override { Post(ToMessage(config)); }
@@ -116,9 +116,9 @@ class FabricServer::Client final : public PortSink {
   // There may be more groups than room in the queue, and members change as ports like, so only the latest list of a group is
   // sent.
   void OnGroup(Mlid mlid, const std::vector<Lid>& members) override {
-    const Outbox::Subject subject(MessageType::kGroup, mlid.value());
+    const PacketQueue::Subject subject(MessageType::kGroup, mlid.value());
     absl::MutexLock lock(&mutex_);
-    if (!broken_) Settle(outbox_.SendLatest(socket_.get(), Encode(ToMessage(mlid, members)), subject));
+    if (!broken_) Settle(queue_.SendLatest(socket_.get(), Encode(ToMessage(mlid, members)), subject));
   }
   void OnFaults(const std::vector<FaultRule>& rules) override { Post(ToMessage(rules)); }
   void OnSubnetLost() override {}  // the subnet is in this process
@@ -128,20 +128,20 @@ class FabricServer::Client final : public PortSink {
   // of messages that must arrive: with a full queue they are dropped, as on a wire.
   void PostReport(const MadMessage& message, uint64_t tid) {
     absl::MutexLock lock(&mutex_);
-    if (broken_ || outbox_.size() >= kQueue) return;
-    Settle(outbox_.SendLatest(socket_.get(), Encode(message), {MessageType::kMad, tid}));
+    if (broken_ || queue_.size() >= kQueue) return;
+    Settle(queue_.SendLatest(socket_.get(), Encode(message), {MessageType::kMad, tid}));
   }
   // After a write: shuts down a socket that failed, and polls for EPOLLOUT while messages wait.
   void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!status.ok()) {
       broken_ = true;
       stuck_ = absl::IsResourceExhausted(status);
-      outbox_.Clear();
+      queue_.Clear();
       shutdown(socket_.get(), SHUT_RDWR);
       return;
     }
-    if (waiting_ == !outbox_.empty()) return;
-    waiting_ = !outbox_.empty();
+    if (waiting_ == !queue_.empty()) return;
+    waiting_ = !queue_.empty();
     epoll_event event{};
     event.events = waiting_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
     event.data.u64 = id_;
@@ -156,7 +156,7 @@ class FabricServer::Client final : public PortSink {
   PortUse use_ = PortUse::kOwn;
 
   mutable absl::Mutex mutex_;
-  Outbox outbox_ ABSL_GUARDED_BY(mutex_){kQueue};
+  PacketQueue queue_ ABSL_GUARDED_BY(mutex_){kQueue};
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stuck_ ABSL_GUARDED_BY(mutex_) = false;

@@ -125,7 +125,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
     SCOPED_TRACE(row.description);
     const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    Outbox outbox(4);
+    PacketQueue outbox(4);
     if (row.registered) {
       RegisterMessage hello;
       PutText("mallory", hello.name, sizeof(hello.name));
@@ -157,7 +157,7 @@ TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
     ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     Packet packet = Encode(hello);
     packet.bytes.resize(size);
-    Outbox outbox(1);
+    PacketQueue outbox(1);
     ASSERT_TRUE(outbox.Send(client.get(), std::move(packet)).ok());
     pollfd polled{client.get(), POLLIN, 0};
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);

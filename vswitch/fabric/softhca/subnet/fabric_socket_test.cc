@@ -168,7 +168,7 @@ TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   MadMessage subscription;
   const Mad mad = SubscribeMad();
   std::memcpy(subscription.mad, mad.data(), mad.size());
-  ASSERT_TRUE(Outbox(1).Send(deaf.get(), Encode(subscription)).ok());
+  ASSERT_TRUE(PacketQueue(1).Send(deaf.get(), Encode(subscription)).ok());
   ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); })) << "the subscription is not taken";
   size_t answers = 0;
   for (uint64_t i = 0; i < FabricServer::kQueue; ++i) {
