@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "vswitch/fabric/sa_client.h"
-#include "vswitch/wire/ib/rmpp.h"
 
 namespace eoib {
 
@@ -40,7 +39,7 @@ class FakeSa final : public MadTransport {
     Mad mad;
     EncodeSaHeader({.method = MadMethod::kReport, .tid = ++report_tid_, .attribute = SaAttribute::kNotice}, &mad);
     EncodeNotice(Notice::OfGid(trap, gid), SaRecord(&mad));
-    arriving_.push_back(mad);
+    Arrive(mad);
   }
   bool idle() const { return arriving_.empty(); }
 
@@ -53,7 +52,7 @@ class FakeSa final : public MadTransport {
     Mad answer;
     EncodeSaHeader(header, &answer);
     if (request.method == MadMethod::kGetTable && tables) {
-      BeginTable(header, *DecodePathRecord(SaRecord(mad)));
+      Arrive(Table(header, *DecodePathRecord(SaRecord(mad))));
       return absl::OkStatus();
     }
     const SaStatus status = request.method == MadMethod::kGetTable ? SaStatus::kUnsupportedMethodAttribute
@@ -61,16 +60,12 @@ class FakeSa final : public MadTransport {
     header.status = static_cast<uint16_t>(status);
     if (status != SaStatus::kOk) EncodeSaHeader(header, &answer);
     spoil(&answer);
-    arriving_.push_back(answer);
+    Arrive(answer);
     return absl::OkStatus();
   }
-  absl::Status Reply(const Mad& mad) override {
-    const RmppHeader rmpp = DecodeRmppHeader(mad);
-    if (rmpp.active && rmpp.type == RmppType::kAck) SendSegments(rmpp.segment + 1, rmpp.payload_length);
-    return absl::OkStatus();
-  }
+  absl::Status Reply(const Mad&) override { return absl::OkStatus(); }
   bool ReceivesReports() const override { return receives_reports; }
-  bool Receive(Mad* mad) override {
+  bool Receive(std::vector<uint8_t>* mad) override {
     if (arriving_.empty()) return false;
     *mad = arriving_.front();
     arriving_.pop_front();
@@ -114,44 +109,21 @@ class FakeSa final : public MadTransport {
     EncodeMcMemberRecord(groups.at(record.mgid), answer);
     return SaStatus::kOk;
   }
-  void BeginTable(const SaHeader& header, const PathRecord& like) {
-    table_header_ = header;
-    table_.assign(ports.size() * kPathRecordSize, 0);
+  std::vector<uint8_t> Table(const SaHeader& header, PathRecord record) const {
+    std::vector<uint8_t> records(ports.size() * kPathRecordSize);
     size_t at = 0;
     for (const auto& [gid, lid] : ports) {
-      PathRecord record = like;
       record.dgid = gid;
       record.dlid = lid;
-      EncodePathRecord(record, absl::MakeSpan(table_).subspan(at));
+      EncodePathRecord(record, absl::MakeSpan(records).subspan(at));
       at += kPathRecordSize;
     }
-    SendSegments(1, 1);
+    return EncodeSaTable(header, records);
   }
-  void SendSegments(uint32_t first, uint32_t last) {
-    const uint32_t count =
-        static_cast<uint32_t>(std::max<size_t>(1, (table_.size() + kRmppDataPerSegment - 1) / kRmppDataPerSegment));
-    for (uint32_t i = first; i <= std::min(last, count); ++i) {
-      const size_t from = (i - 1) * kRmppDataPerSegment;
-      const size_t size = std::min(kRmppDataPerSegment, table_.size() - from);
-      RmppHeader rmpp;
-      rmpp.active = true;
-      rmpp.type = RmppType::kData;
-      rmpp.segment = i;
-      rmpp.first = i == 1;
-      rmpp.last = i == count;
-      if (rmpp.last) rmpp.payload_length = static_cast<uint32_t>(size + kRmppSaHeader);
-      Mad mad;
-      EncodeSaHeader(table_header_, &mad);
-      EncodeRmppHeader(rmpp, &mad);
-      std::copy_n(table_.begin() + static_cast<ptrdiff_t>(from), size, SaRecord(&mad).begin());
-      arriving_.push_back(mad);
-    }
-  }
+  void Arrive(absl::Span<const uint8_t> mad) { arriving_.emplace_back(mad.begin(), mad.end()); }
 
-  std::deque<Mad> arriving_;
+  std::deque<std::vector<uint8_t>> arriving_;
   uint64_t report_tid_ = 0;
-  SaHeader table_header_;
-  std::vector<uint8_t> table_;
 };
 
 }  // namespace eoib

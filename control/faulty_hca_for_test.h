@@ -38,7 +38,7 @@ class FaultyMads final : public MadTransport {
   absl::Status Send(const Mad& mad) override { return lost_(mad) ? absl::OkStatus() : behind_->Send(mad); }
   absl::Status Reply(const Mad& mad) override { return behind_->Reply(mad); }
   bool ReceivesReports() const override { return behind_->ReceivesReports(); }
-  bool Receive(Mad* mad) override { return behind_->Receive(mad); }
+  bool Receive(std::vector<uint8_t>* mad) override { return behind_->Receive(mad); }
   int fd() const override { return behind_->fd(); }
   bool lost() const override { return behind_->lost(); }
 

@@ -1,9 +1,12 @@
-// MadTransport: sends and receives 256-byte MADs between a port and the subnet administrator.
+// MadTransport: sends MADs from a port to the subnet administrator, and receives its answers and reports.
 //
 // There are two: libibumad (umad_transport.h), through which a real OpenSM answers, and the software subnet
 // (softhca/soft_hca.cc). A RoCE port has none, because its link layer has no SA.
 #ifndef EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
 #define EOIB_VSWITCH_FABRIC_MAD_TRANSPORT_H_
+
+#include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "vswitch/wire/ib/mad.h"
@@ -22,13 +25,12 @@ class MadTransport {
   // Sends a request to the port's SA; the transport finds its LID. kUnavailable if there is no SA now; the caller retries. A
   // MAD may be lost after it was sent, so the caller keeps a timeout.
   virtual absl::Status Send(const Mad& mad) = 0;
-  // Continues an exchange that the SA began (an RMPP acknowledgement, a ReportResp), with all 64 bits of its transaction ID.
-  // Expects no answer.
+  // Answers a report of the SA, with all 64 bits of its transaction ID.
   virtual absl::Status Reply(const Mad& mad) = 0;
   // False if another program registered for this port's reports first.
   virtual bool ReceivesReports() const = 0;
-  // Takes the next received MAD, if any. Does not block.
-  virtual bool Receive(Mad* mad) = 0;
+  // Takes the next received MAD, if any: 256 bytes, or a whole table (sa_mad.h). Does not block.
+  virtual bool Receive(std::vector<uint8_t>* mad) = 0;
   // Readable while Receive has something.
   virtual int fd() const = 0;
   // True once the device is gone for good (removed, or its driver unloaded). Nothing is sent or received any more; open a new

@@ -44,7 +44,7 @@ absl::Status MadsWhenThere::Reply(const Mad& mad) {
   return status;
 }
 
-bool MadsWhenThere::Receive(Mad* mad) {
+bool MadsWhenThere::Receive(std::vector<uint8_t>* mad) {
   if (mads_ == nullptr) return false;
   const bool received = mads_->Receive(mad);
   if (!received) CloseIfLost();

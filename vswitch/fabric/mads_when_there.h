@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,7 +25,7 @@ class MadsWhenThere final : public MadTransport {
   absl::Status Send(const Mad& mad) override;
   absl::Status Reply(const Mad& mad) override;
   bool ReceivesReports() const override { return mads_ == nullptr || mads_->ReceivesReports(); }
-  bool Receive(Mad* mad) override;
+  bool Receive(std::vector<uint8_t>* mad) override;
   int fd() const override { return epoll_.get(); }
 
  private:

@@ -11,16 +11,13 @@ namespace {
 // MADs that one Run handles, so that a flood of MADs does not starve the caller's other work.
 constexpr int kMadsPerRun = 256;
 
-// Timeout between two segments of a table. The SA itself repeats segments whose acknowledgement was lost.
-constexpr absl::Duration kSegmentTimeout = absl::Seconds(2);
+// The shortest wait for a table, which takes longer than a record: a retry makes the SA send all of it again.
+constexpr absl::Duration kTableTimeout = absl::Seconds(2);
 
 // A report with the same transaction ID and content within this time is a repetition. An SA repeats for seconds, and a
 // restarted SA may reuse transaction IDs.
 constexpr absl::Duration kRepeats = absl::Seconds(10);
 constexpr size_t kReportsKept = 64;
-
-// Finished tables whose last acknowledgement is kept, to repeat it on demand.
-constexpr size_t kTablesKept = 16;
 
 // Writes the transaction ID into a request that is otherwise complete.
 void StampTid(uint64_t tid, Mad* mad) {
@@ -28,8 +25,6 @@ void StampTid(uint64_t tid, Mad* mad) {
   header->tid = tid;
   EncodeMadHeader(*header, mad);
 }
-
-bool FitsOneMad(const RmppHeader& rmpp) { return !rmpp.active || (rmpp.first && rmpp.last); }
 
 absl::StatusCode CodeOf(uint16_t status) {
   switch (static_cast<SaStatus>(status)) {
@@ -211,19 +206,15 @@ void SaClient::StartWaiting() {
 }
 
 void SaClient::Transmit(Request* request) {
-  if (request->table.has_value()) {
-    // A retry starts the table from its first segment, so end the old transfer.
-    if (absl::optional<Mad> abort = request->table->GiveUp(); abort.has_value()) mads_->Reply(*abort).IgnoreError();
-  }
-  if (request->header.method == MadMethod::kGetTable) request->table.emplace(options_.table);
+  const bool table = request->header.method == MadMethod::kGetTable;
   request->last_error = mads_->Send(request->mad);
-  request->deadline = clock_->Now() + request->timeout;
+  request->deadline = clock_->Now() + (table ? std::max(request->timeout, kTableTimeout) : request->timeout);
   request->timeout *= 2;
   --request->attempts_left;
 }
 
 void SaClient::Run() {
-  Mad mad;
+  std::vector<uint8_t> mad;
   for (int i = 0; i < kMadsPerRun && mads_->Receive(&mad); ++i) {
     if (!Accept(mad)) ++counters_.ignored;
   }
@@ -255,12 +246,12 @@ void SaClient::TransmitDue() {
 }
 
 // Returns false if the MAD answers no request.
-bool SaClient::Accept(const Mad& mad) {
+bool SaClient::Accept(absl::Span<const uint8_t> mad) {
   absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   if (!header.ok()) return false;
   if (header->method == MadMethod::kReport) return AcceptReport(*header, mad);
   auto it = outstanding_.find(header->tid & MadTransport::kTidMask);
-  if (it == outstanding_.end()) return AcceptLateSegment(*header);
+  if (it == outstanding_.end()) return false;
   const Request& request = it->second;
   if (header->method != ResponseTo(request.header.method) || header->attribute != request.header.attribute) return false;
   // A busy SA wants a retry later, which the request's timeout gives.
@@ -271,13 +262,12 @@ bool SaClient::Accept(const Mad& mad) {
                           absl::StrCat(request.what, ": the subnet administrator answers ", SaStatusName(header->status))));
     return true;
   }
-  const RmppHeader rmpp = DecodeRmppHeader(mad);
-  if (request.table.has_value()) return rmpp.active && AcceptSegment(it, *header, mad);
-  return FitsOneMad(rmpp) && AcceptRecords(it, {SaRecord(mad), kMaxSaRecord});
+  if (request.header.method == MadMethod::kGetTable) return AcceptTable(it, *header, mad);
+  return AcceptRecords(it, {SaRecord(mad), kMaxSaRecord});
 }
 
 // Acknowledges every copy of a report (IBA 1.4 §13.4.11), because the SA repeats it until it receives an acknowledgement.
-bool SaClient::AcceptReport(const SaHeader& header, const Mad& mad) {
+bool SaClient::AcceptReport(const SaHeader& header, absl::Span<const uint8_t> mad) {
   const absl::StatusOr<Notice> notice = DecodeNotice(SaRecord(mad));
   if (header.attribute != SaAttribute::kNotice || !notice.ok()) return false;
   SaHeader acknowledged = header;
@@ -305,43 +295,10 @@ bool SaClient::IsRepeated(uint64_t tid, const Notice& notice) {
   return false;
 }
 
-bool SaClient::AcceptSegment(Outstanding::iterator it, const SaHeader& header, const Mad& mad) {
-  Request& request = it->second;
-  absl::optional<Mad> reply;
-  const RmppReceiver::Progress progress = request.table->Accept(mad, &reply);
-  if (reply.has_value()) mads_->Reply(*reply).IgnoreError();  // if it is lost, the SA repeats the segment
-  switch (progress) {
-    case RmppReceiver::Progress::kIgnored:
-      return reply.has_value();
-    case RmppReceiver::Progress::kMore:
-      request.deadline = clock_->Now() + kSegmentTimeout;
-      return true;
-    case RmppReceiver::Progress::kFailed:
-      ++counters_.errors;
-      Fail(it, absl::AbortedError(absl::StrCat(request.what, ": the table's transfer ended with RMPP status ",
-                                               static_cast<int>(request.table->failure()))));
-      return true;
-    case RmppReceiver::Progress::kDone:
-      break;
-  }
-  finished_.emplace_back(header.tid, *reply);
-  if (finished_.size() > kTablesKept) finished_.pop_front();
-  return AcceptTable(it, header);
-}
-
-// The SA lost the acknowledgement that ended the transfer of a table: repeat it.
-bool SaClient::AcceptLateSegment(const SaHeader& header) {
-  for (const auto& [tid, acknowledgement] : finished_) {
-    if (tid != header.tid || header.method != MadMethod::kGetTableResp) continue;
-    mads_->Reply(acknowledgement).IgnoreError();
-    return true;
-  }
-  return false;
-}
-
-bool SaClient::AcceptTable(Outstanding::iterator it, const SaHeader& header) {
+bool SaClient::AcceptTable(Outstanding::iterator it, const SaHeader& header, absl::Span<const uint8_t> mad) {
+  if (!IsSaTable(mad)) return false;
   const Request& request = it->second;
-  const absl::Span<const uint8_t> table = request.table->table();
+  const absl::Span<const uint8_t> table = SaRecord(mad);
   const size_t stride = header.attribute_offset * size_t{8};
   // Records closer together than one record's size would overlap.
   if (table.empty() || stride >= SaRecordStride(request.header.attribute)) return AcceptRecords(it, {table, stride});

@@ -25,7 +25,6 @@
 #include "vswitch/base/address.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/fabric/mad_transport.h"
-#include "vswitch/fabric/rmpp_receiver.h"
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
@@ -38,7 +37,6 @@ class SaClient {
     int attempts = 5;           // 250, 500, 1000, 2000, 4000 ms
     uint64_t first_tid = 1;     // its low 24 bits (MadTransport::kTidMask)
     size_t path_queries = 256;  // outstanding queries for single paths; more wait in order
-    RmppReceiver::Options table = {};
   };
   struct Counters {
     uint64_t requests = 0, retries = 0, timeouts = 0, errors = 0, ignored = 0, reports = 0, repeated_reports = 0;
@@ -103,8 +101,7 @@ class SaClient {
     SaHeader header;
     Mad mad;
     Handlers handlers;
-    absl::optional<RmppReceiver> table;  // of a GetTable request: the segments received so far
-    bool waits_in_order = false;         // a query for a single path
+    bool waits_in_order = false;  // a query for a single path
     int attempts_left = 0;
     absl::Duration timeout;
     absl::Time deadline;
@@ -136,12 +133,10 @@ class SaClient {
   void StartWaiting();
   void Transmit(Request* request);
   void TransmitDue();
-  bool Accept(const Mad& mad);
-  bool AcceptReport(const SaHeader& header, const Mad& mad);
+  bool Accept(absl::Span<const uint8_t> mad);
+  bool AcceptReport(const SaHeader& header, absl::Span<const uint8_t> mad);
   bool IsRepeated(uint64_t tid, const Notice& notice);
-  bool AcceptSegment(Outstanding::iterator it, const SaHeader& header, const Mad& mad);
-  bool AcceptLateSegment(const SaHeader& header);
-  bool AcceptTable(Outstanding::iterator it, const SaHeader& header);
+  bool AcceptTable(Outstanding::iterator it, const SaHeader& header, absl::Span<const uint8_t> mad);
   bool AcceptRecords(Outstanding::iterator it, const Records& records);
   Request Remove(Outstanding::iterator it);
   void Fail(Outstanding::iterator it, const absl::Status& status);
@@ -154,8 +149,7 @@ class SaClient {
   size_t path_queries_ = 0;  // single paths among these
   std::deque<Request> waiting_;
   NoticeHandler on_notice_ = [](const Notice&) {};
-  std::deque<HeardReport> heard_;                  // the latest, oldest first
-  std::deque<std::pair<uint64_t, Mad>> finished_;  // the latest tables' transaction IDs and acknowledgements
+  std::deque<HeardReport> heard_;  // the latest, oldest first
   Counters counters_;
 };
 

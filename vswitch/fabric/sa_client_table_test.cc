@@ -30,94 +30,75 @@ class SaClientTableTest : public SaClientTest {
     client_.QueryPaths(kSgid, PKey(0x8001),
                        [this](absl::StatusOr<std::vector<PathRecord>> table) { tables_.push_back(std::move(table)); });
   }
-  // Segment `segment` of the answer to request number `i`.
-  Mad Segment(size_t i, const std::vector<PathRecord>& records, uint32_t segment) const {
+  // The answer to request number `i`.
+  std::vector<uint8_t> Table(size_t i, const std::vector<PathRecord>& records, size_t stride = kPathStride) const {
     std::vector<uint8_t> table(records.size() * kPathStride);
     for (size_t at = 0; at < records.size(); ++at) {
       EncodePathRecord(records[at], absl::MakeSpan(table).subspan(at * kPathStride));
     }
     SaHeader header = mads_.header(i);
     header.method = MadMethod::kGetTableResp;
-    header.attribute_offset = kPathStride / 8;
-    RmppHeader rmpp;
-    rmpp.active = true;
-    rmpp.type = RmppType::kData;
-    rmpp.segment = segment;
-    rmpp.first = segment == 1;
-    rmpp.last = segment * kRmppDataPerSegment >= table.size();
-    const size_t from = (segment - 1) * kRmppDataPerSegment;
-    const size_t size = std::min(kRmppDataPerSegment, table.size() - from);
-    if (rmpp.last) rmpp.payload_length = static_cast<uint32_t>(size + kRmppSaHeader);
-    Mad mad;
-    EncodeSaHeader(header, &mad);
-    EncodeRmppHeader(rmpp, &mad);
-    std::copy_n(table.begin() + static_cast<ptrdiff_t>(from), size, SaRecord(&mad).begin());
-    return mad;
+    header.attribute_offset = static_cast<uint16_t>(stride / 8);
+    return EncodeSaTable(header, table);
   }
-  RmppHeader LastReply() const { return DecodeRmppHeader(mads_.replies.back()); }
 
   std::vector<absl::StatusOr<std::vector<PathRecord>>> tables_;
 };
 
-TEST_F(SaClientTableTest, ATableComesInSegments) {
+TEST_F(SaClientTableTest, ATableArrivesAsOneMad) {
   AskPaths();
   EXPECT_EQ(mads_.header(0).method, MadMethod::kGetTable);
   EXPECT_EQ(mads_.header(0).component_mask, path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
   std::vector<PathRecord> records;
   for (uint64_t guid = 2; guid < 9; ++guid) records.push_back(PathTo(guid));
   records[3].sgid = kDgid;  // not what we asked for
-  for (uint32_t i = 1; i <= 3; ++i) {
-    EXPECT_TRUE(tables_.empty());
-    Arrive(Segment(0, records, i));
-  }
+  const std::vector<uint8_t> table = Table(0, records);
+  Arrive(table);
   ASSERT_EQ(tables_.size(), 1u);
   records.erase(records.begin() + 3);
   EXPECT_EQ(*tables_[0], records);
-  EXPECT_EQ(LastReply().type, RmppType::kAck);
-  EXPECT_EQ(LastReply().segment, 3u);
   EXPECT_EQ(client_.NextDeadline(), absl::InfiniteFuture());
-
-  records.insert(records.begin() + 3, PathTo(5));
-  const size_t replies = mads_.replies.size();
-  Arrive(Segment(0, records, 3));
-  EXPECT_EQ(mads_.replies.size(), replies + 1) << "the SA did not hear the end";
-  EXPECT_EQ(LastReply().segment, 3u);
-  EXPECT_EQ(tables_.size(), 1u);
-  EXPECT_EQ(client_.counters().ignored, 0u);
+  Arrive(table);
+  EXPECT_EQ(tables_.size(), 1u) << "the answer to a retry";
+  EXPECT_EQ(client_.counters().ignored, 1u);
 }
 
 TEST_F(SaClientTableTest, AnEmptyTableIsAnAnswer) {
   AskPaths();
-  Arrive(Segment(0, {}, 1));
+  Arrive(Table(0, {}));
   ASSERT_EQ(tables_.size(), 1u);
   EXPECT_TRUE(tables_[0]->empty());
 }
 
-TEST_F(SaClientTableTest, EachSegmentGivesTheSaMoreTime) {
+TEST_F(SaClientTableTest, APartialRecordAtTheEndIsLeftOut) {
   AskPaths();
-  const std::vector<PathRecord> records(20, PathTo(2));
-  for (uint32_t i = 1; i <= 7; ++i) {
-    Arrive(Segment(0, records, i));
-    Advance(absl::Milliseconds(1900));
-  }
-  EXPECT_EQ(tables_.size(), 1u);
-  EXPECT_EQ(mads_.sent.size(), 1u);
+  std::vector<uint8_t> table = Table(0, {PathTo(2), PathTo(3)});
+  table.pop_back();
+  Arrive(table);
+  ASSERT_EQ(tables_.size(), 1u);
+  EXPECT_THAT(*tables_[0], ElementsAre(PathTo(2)));
 }
 
-TEST_F(SaClientTableTest, ATableThatStopsComingIsAbortedAndAskedForAgain) {
+// RMPP carries every table; without it, a MAD does not say how many records it has.
+TEST_F(SaClientTableTest, ATableWithoutRmppIsIgnored) {
   AskPaths();
-  const std::vector<PathRecord> records(10, PathTo(2));
-  Arrive(Segment(0, records, 1));
-  Arrive(Segment(0, records, 2));
-  Advance(absl::Seconds(2));
-  EXPECT_EQ(LastReply().type, RmppType::kAbort);
-  EXPECT_EQ(mads_.sent.size(), 2u);
-  const size_t replies = mads_.replies.size();
-  Arrive(Segment(0, records, 3));
-  EXPECT_EQ(mads_.replies.size(), replies) << "a late one of the first transfer must not spoil the second";
-  for (uint32_t i = 1; i <= 4; ++i) Arrive(Segment(1, records, i));
-  ASSERT_EQ(tables_.size(), 1u);
-  EXPECT_EQ(tables_[0]->size(), 10u);
+  SaHeader header = mads_.header(0);
+  header.method = MadMethod::kGetTableResp;
+  Arrive(PathMad(header));
+  EXPECT_TRUE(tables_.empty());
+  EXPECT_EQ(client_.counters().ignored, 1u);
+}
+
+TEST_F(SaClientTableTest, ATableIsRequestedAgainAfterTwoSecondsAtTheEarliest) {
+  AskPaths();
+  EXPECT_EQ(client_.NextDeadline(), clock_.Now() + absl::Seconds(2));
+  for (int attempt = 1; attempt < 5; ++attempt) {
+    EXPECT_EQ(mads_.sent.size(), static_cast<size_t>(attempt));
+    Advance(absl::Seconds(2));
+  }
+  EXPECT_EQ(client_.NextDeadline(), clock_.Now() + absl::Seconds(4)) << "the last of 250, 500, 1000, 2000 and 4000 ms";
+  Arrive(Table(4, {PathTo(2)}));
+  EXPECT_EQ(tables_.size(), 1u);
 }
 
 TEST_F(SaClientTableTest, ARefusedTableIsAnError) {
@@ -130,31 +111,10 @@ TEST_F(SaClientTableTest, ARefusedTableIsAnError) {
   EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kUnimplemented);
 }
 
-TEST_F(SaClientTableTest, ATableAgainstTheRulesIsAnError) {
-  AskPaths();
-  const std::vector<PathRecord> records(10, PathTo(2));
-  Arrive(Segment(0, records, 1));
-  Mad mad = Segment(0, records, 2);
-  RmppHeader rmpp = DecodeRmppHeader(mad);
-  rmpp.segment = 100'000;
-  EncodeRmppHeader(rmpp, &mad);
-  Arrive(mad);
-  ASSERT_EQ(tables_.size(), 1u);
-  EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(LastReply().type, RmppType::kAbort);
-  EXPECT_EQ(LastReply().status, static_cast<uint8_t>(RmppStatus::kSegmentTooBig));
-}
-
 // The records would overlap.
 TEST_F(SaClientTableTest, RecordsCloserThanTheirSizeAreAnError) {
   AskPaths();
-  Mad mad = Segment(0, {PathTo(2)}, 1);
-  SaHeader header = *DecodeSaHeader(mad);
-  header.attribute_offset = kPathStride / 8 - 1;
-  const RmppHeader rmpp = DecodeRmppHeader(mad);
-  EncodeSaHeader(header, &mad);
-  EncodeRmppHeader(rmpp, &mad);
-  Arrive(mad);
+  Arrive(Table(0, {PathTo(2)}, kPathStride - 8));
   ASSERT_EQ(tables_.size(), 1u);
   EXPECT_EQ(tables_[0].status().code(), absl::StatusCode::kInternal);
 }
@@ -166,26 +126,10 @@ TEST_F(SaClientTableTest, GroupsComeAsATableToo) {
   EXPECT_EQ(header.component_mask, mcm::kPKey);
   header.method = MadMethod::kGetTableResp;
   header.attribute_offset = 7;
-  Mad mad = GroupMad(header, Group());
-  EncodeRmppHeader(
-      {.active = true, .first = true, .last = true, .type = RmppType::kData, .segment = 1, .payload_length = 20 + 56}, &mad);
-  Arrive(mad);
+  std::vector<uint8_t> record(56);
+  EncodeMcMemberRecord(Group(), absl::MakeSpan(record));
+  Arrive(EncodeSaTable(header, record));
   EXPECT_THAT(groups, ElementsAre(Group()));
-}
-
-// IBA 1.4 §13.6: only a table has several segments.
-TEST_F(SaClientTableTest, ARecordInSegmentsIsIgnored) {
-  Path();
-  SaHeader header = ResponseHeader(0);
-  Mad mad = PathMad(header);
-  EncodeRmppHeader({.active = true, .first = true, .type = RmppType::kData, .segment = 1}, &mad);
-  Arrive(mad);
-  EXPECT_TRUE(paths_.empty());
-  EXPECT_EQ(client_.counters().ignored, 1u);
-  EncodeRmppHeader({.active = true, .first = true, .last = true, .type = RmppType::kData, .segment = 1, .payload_length = 84},
-                   &mad);
-  Arrive(mad);
-  EXPECT_EQ(paths_.size(), 1u) << "one segment is a record";
 }
 
 // ---- Reports.

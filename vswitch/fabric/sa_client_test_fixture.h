@@ -24,7 +24,7 @@ class FakeMadTransport final : public MadTransport {
     return absl::OkStatus();
   }
   bool ReceivesReports() const override { return receives_reports; }
-  bool Receive(Mad* mad) override {
+  bool Receive(std::vector<uint8_t>* mad) override {
     if (arriving.empty()) return false;
     *mad = arriving.front();
     arriving.pop_front();
@@ -38,7 +38,7 @@ class FakeMadTransport final : public MadTransport {
   bool receives_reports = true;
   std::vector<Mad> sent;
   std::vector<Mad> replies;
-  std::deque<Mad> arriving;
+  std::deque<std::vector<uint8_t>> arriving;
 };
 
 inline const Gid kSgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(1));
@@ -87,8 +87,8 @@ class SaClientTest : public testing::Test {
     EncodePathRecord(record, SaRecord(&mad));
     return mad;
   }
-  void Arrive(const Mad& mad) {
-    mads_.arriving.push_back(mad);
+  void Arrive(absl::Span<const uint8_t> mad) {
+    mads_.arriving.emplace_back(mad.begin(), mad.end());
     client_.Run();
   }
   void Advance(absl::Duration by) {

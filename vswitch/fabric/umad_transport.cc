@@ -22,7 +22,7 @@ constexpr int kKernelTimeoutMs = 30'000;          // longer than any wait of SaC
 constexpr size_t kTidOffset = 8;                  // IBA 1.4 §13.4.3: 64 bits, network order
 constexpr size_t kAttemptByte = kTidOffset + 4;   // bits 31 to 24
 constexpr size_t kMethodByte = 3;                 // IBA 1.4 §13.4.3
-constexpr uint8_t kNoRmpp = 0;                    // RmppReceiver reassembles tables
+constexpr uint8_t kRmppVersion = 1;               // the kernel acknowledges the segments of a table and joins them
 constexpr size_t kBitsOfLong = 8 * sizeof(long);
 
 // libibumad returns -EIO or -EPERM where a system call failed, and leaves the reason in errno.
@@ -34,7 +34,8 @@ int RegisterAgent(int port_id, bool reports) {
   long methods[16 / sizeof(long)] = {};
   methods[kReport / kBitsOfLong] |= 1L << kReport % kBitsOfLong;
   errno = 0;
-  return umad_register(port_id, static_cast<int>(MgmtClass::kSubnAdm), kSaClassVersion, kNoRmpp, reports ? methods : nullptr);
+  return umad_register(port_id, static_cast<int>(MgmtClass::kSubnAdm), kSaClassVersion, kRmppVersion,
+                       reports ? methods : nullptr);
 }
 
 }  // namespace
@@ -114,21 +115,22 @@ bool UmadTransport::IsFromSm() const {
   return sm.ok() && sm->lid.IsValid() && ntohs(from->lid) == sm->lid.value();
 }
 
-bool UmadTransport::Receive(Mad* mad) {
+bool UmadTransport::Receive(std::vector<uint8_t>* mad) {
   for (;;) {
     int length = static_cast<int>(receive_.size() - umad_size());
     const int agent = umad_recv(port_id_, receive_.data(), &length, /*timeout_ms=*/0);
     if (agent == -ENOSPC && length > static_cast<int>(receive_.size() - umad_size())) {
-      receive_.resize(umad_size() + static_cast<size_t>(length));  // it stays first in the queue until it is read
+      receive_.resize(umad_size() + static_cast<size_t>(length));  // a table: it stays first in the queue until it is read
       continue;
     }
     if (agent < 0) {
       NoteLoss(-agent);
       return false;
     }
-    // Skip our own requests, which the kernel returns after its timeout, and MADs of another size.
-    if (umad_status(receive_.data()) != 0 || length != static_cast<int>(kMadSize)) continue;
-    std::memcpy(mad->data(), umad_get_mad(receive_.data()), kMadSize);
+    // Skip our own requests, which the kernel returns after its timeout.
+    if (umad_status(receive_.data()) != 0 || length < static_cast<int>(kSaRecordOffset)) continue;
+    const auto* bytes = static_cast<const uint8_t*>(umad_get_mad(receive_.data()));
+    mad->assign(bytes, bytes + length);
     if ((*mad)[kMethodByte] == static_cast<uint8_t>(MadMethod::kReport) && !IsFromSm()) continue;
     return true;
   }

@@ -32,7 +32,7 @@ class UmadTransport final : public MadTransport {
   absl::Status Send(const Mad& mad) override;
   absl::Status Reply(const Mad& mad) override;
   bool ReceivesReports() const override { return receives_reports_; }
-  bool Receive(Mad* mad) override;
+  bool Receive(std::vector<uint8_t>* mad) override;
   int fd() const override;
   bool lost() const override { return lost_; }
 

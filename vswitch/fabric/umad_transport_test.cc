@@ -32,10 +32,9 @@ struct FakeUmad {
     int timeout_ms;
   };
   struct Arrival {
-    Mad mad{};
+    std::vector<uint8_t> mad;
     uint16_t lid = 0;
     int status = 0;
-    int length = static_cast<int>(kMadSize);
   };
   int open_error = 0;          // as umad_open_port returns it: -EIO, with the reason in errno
   int register_error = 0;      // for every registration
@@ -45,6 +44,7 @@ struct FakeUmad {
   int ports_open = 0;
   UniqueFd fd{eventfd(0, 0)};
   std::vector<bool> registrations;  // with reports or without
+  uint8_t rmpp_version = 0;         // in the last one
   std::deque<Arrival> arrivals;
   std::vector<Sent> sent;
 };
@@ -77,16 +77,15 @@ class UmadTransportTest : public testing::Test {
     return mad;
   }
   static FakeUmad::Arrival From(uint16_t lid, MadMethod method, uint64_t tid) {
-    FakeUmad::Arrival arrival;
-    EncodeSaHeader({.method = method, .tid = tid}, &arrival.mad);
-    arrival.lid = lid;
-    return arrival;
+    Mad mad;
+    EncodeSaHeader({.method = method, .tid = tid}, &mad);
+    return {{mad.begin(), mad.end()}, lid};
   }
 
   FakeUmad device_;
   absl::StatusOr<SmAddress> sm_ = SmAddress{Lid(1), Sl(2)};
   std::unique_ptr<MadTransport> mads_;
-  Mad mad_{};
+  std::vector<uint8_t> mad_;
 };
 
 TEST_F(UmadTransportTest, SendsToWhereTheSmIsNow) {
@@ -177,17 +176,31 @@ TEST_F(UmadTransportTest, ReceivesResponsesFromAnywhereAndReportsFromTheSmOnly) 
   EXPECT_FALSE(mads_->lost()) << "there was nothing, that is all";
 }
 
-TEST_F(UmadTransportTest, PassesOverWhatTheKernelReturnsAndWhatIsNoMad) {
+TEST_F(UmadTransportTest, SkipsRequestsThatTheKernelReturnsAndMadsWithoutHeaders) {
   ASSERT_TRUE(Open().ok());
   FakeUmad::Arrival given_up = From(1, MadMethod::kGet, 1);
   given_up.status = ETIMEDOUT;
+  given_up.mad.resize(24);
   FakeUmad::Arrival cut = From(1, MadMethod::kGetResp, 2);
-  cut.length = 100;
-  FakeUmad::Arrival longer = From(1, MadMethod::kGetResp, 3);
-  longer.length = 1000;
-  device_.arrivals = {given_up, cut, longer, From(1, MadMethod::kGetResp, 4)};
+  cut.mad.resize(kSaRecordOffset - 1);
+  device_.arrivals = {given_up, cut, From(1, MadMethod::kGetResp, 4)};
   ASSERT_TRUE(mads_->Receive(&mad_));
   EXPECT_EQ(DecodeSaHeader(mad_)->tid, 4u);
+}
+
+// The kernel acknowledges the segments of a table for an agent that registers with RMPP, and delivers them as one MAD.
+TEST_F(UmadTransportTest, ATableOfAnyLengthIsReceivedWhole) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(device_.rmpp_version, 1);
+  const SaHeader header = {.method = MadMethod::kGetTableResp, .tid = 5};
+  for (const size_t length : {size_t{0}, size_t{64}, size_t{200'000}, size_t{320}}) {
+    const std::vector<uint8_t> table = EncodeSaTable(header, std::vector<uint8_t>(length, 7));
+    device_.arrivals = {{table, 1}, From(1, MadMethod::kGetResp, 6)};
+    ASSERT_TRUE(mads_->Receive(&mad_)) << length;
+    EXPECT_EQ(mad_, table) << length;
+    ASSERT_TRUE(mads_->Receive(&mad_)) << length;
+    EXPECT_EQ(mad_.size(), kMadSize) << length;
+  }
 }
 
 TEST_F(UmadTransportTest, ADeviceThatIsGoneIsLost) {
@@ -228,8 +241,9 @@ int umad_close_port(int) {
 
 int umad_get_fd(int) { return eoib::device->fd.get(); }
 
-int umad_register(int, int, int, uint8_t, long method_mask[16 / sizeof(long)]) {
+int umad_register(int, int, int, uint8_t rmpp_version, long method_mask[16 / sizeof(long)]) {
   const bool reports = method_mask != nullptr;
+  eoib::device->rmpp_version = rmpp_version;
   eoib::device->registrations.push_back(reports);
   if (eoib::device->register_error != 0) {
     errno = eoib::device->register_error;
@@ -254,15 +268,15 @@ int umad_recv(int, void* umad, int* length, int) {
     return -errno;
   }
   const eoib::FakeUmad::Arrival arrival = eoib::device->arrivals.front();
-  const bool fits = arrival.length <= *length;
-  *length = arrival.length;
+  const bool fits = static_cast<int>(arrival.mad.size()) <= *length;
+  *length = static_cast<int>(arrival.mad.size());
   if (!fits) return -ENOSPC;
   eoib::device->arrivals.pop_front();
   auto* header = static_cast<ib_user_mad_t*>(umad);
   *header = {};
   header->status = static_cast<uint32_t>(arrival.status);
   header->addr.lid = htons(arrival.lid);
-  std::memcpy(umad_get_mad(umad), arrival.mad.data(), std::min<size_t>(static_cast<size_t>(arrival.length), eoib::kMadSize));
+  std::memcpy(umad_get_mad(umad), arrival.mad.data(), arrival.mad.size());
   return eoib::kAgent;
 }
 }

@@ -139,7 +139,7 @@ class DeafMads final : public MadTransport {
   }
   absl::Status Reply(const Mad&) override { return absl::OkStatus(); }
   bool ReceivesReports() const override { return true; }
-  bool Receive(Mad*) override { return false; }
+  bool Receive(std::vector<uint8_t>*) override { return false; }
   int fd() const override { return event_.get(); }
 
  private:

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {
@@ -104,14 +105,11 @@ void FabricClient::Unregister() {
 }
 
 absl::Status FabricClient::SendMadTo(Lid destination, const Mad& mad) {
-  MadMessage message;
-  message.lid = destination.value();
-  std::memcpy(message.mad, mad.data(), mad.size());
   absl::MutexLock lock(&mutex_);
   if (use_ == PortUse::kQuery) {
     return absl::PermissionDeniedError(absl::StrCat("port ", name_, " is registered to be queried only"));
   }
-  return Send(Encode(message));
+  return Send(EncodeMad(destination, mad));
 }
 
 absl::Status FabricClient::OpenRing(uint64_t request, Lid destination, RingEnd end) {
@@ -294,6 +292,7 @@ bool FabricClient::Lose(const absl::Status& why) {
     unanswered.swap(requests_);
   }
   Disconnect();
+  mad_.clear();
   for (const uint64_t request : unanswered) sink_->OnRingRefused(request, "eoib-fabricd is gone");
   if (registered) sink_->OnSubnetLost();
   return registered;
@@ -306,6 +305,7 @@ absl::Status FabricClient::Dispatch(Packet packet) {
     case MessageType::kPortConfig:
       return TakeConfig(packet);
     case MessageType::kMad:
+    case MessageType::kMadPart:
       return TakeMad(packet);
     case MessageType::kRingOffered:
       return TakeRingOffered(std::move(packet));
@@ -356,12 +356,14 @@ absl::Status FabricClient::TakeConfig(const Packet& packet) {
 }
 
 absl::Status FabricClient::TakeMad(const Packet& packet) {
-  const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
-  if (!message.ok()) return message.status();
-  if (message->lid > kPermissiveLid.value()) return absl::InvalidArgumentError(absl::StrCat("a MAD from LID ", message->lid));
-  Mad mad;
-  std::memcpy(mad.data(), message->mad, mad.size());
-  sink_->OnMad(Lid(static_cast<uint16_t>(message->lid)), mad);
+  const absl::StatusOr<AddressedMad> received = DecodeMad(packet);
+  if (!received.ok()) return received.status();
+  mad_.insert(mad_.end(), received->mad.begin(), received->mad.end());
+  const bool whole = packet.type() == MessageType::kMad;
+  if (mad_.size() > kMaxMad || (whole && mad_.size() < kSaRecordOffset)) {
+    return absl::InvalidArgumentError(absl::StrCat("a MAD of ", mad_.size(), " bytes"));
+  }
+  if (whole) sink_->OnMad(received->lid, std::exchange(mad_, {}));
   return absl::OkStatus();
 }
 

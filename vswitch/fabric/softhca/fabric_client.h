@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -98,7 +99,8 @@ class FabricClient final : public SubnetLink {
   std::thread thread_;
 
   // Used by the thread only.
-  PortConfig config_;  // the last one; a new registration asks for the same LID and QPNs
+  PortConfig config_;         // the last one; a new registration asks for the same LID and QPNs
+  std::vector<uint8_t> mad_;  // its parts so far
 
   mutable absl::Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);          // only the thread changes it

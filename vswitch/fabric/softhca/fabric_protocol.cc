@@ -104,6 +104,27 @@ absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds) {
                                                  " descriptors instead of ", size, " and ", fds));
 }
 
+Packet EncodeMad(Lid lid, absl::Span<const uint8_t> mad, MessageType type) {
+  MadMessage message;
+  message.type = type;
+  message.lid = lid.value();
+  Packet packet = Encode(message);
+  packet.bytes.append(mad.begin(), mad.end());
+  return packet;
+}
+
+absl::StatusOr<AddressedMad> DecodeMad(const Packet& packet) {
+  const size_t size = packet.bytes.size();
+  if (size <= sizeof(MadMessage) || size > sizeof(MadMessage) + kMaxMadPart || !packet.fds.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("a MAD in ", size, " bytes, with ", packet.fds.size(), " descriptors"));
+  }
+  MadMessage message;
+  std::memcpy(&message, packet.bytes.data(), sizeof(message));
+  if (message.lid > UINT16_MAX) return absl::InvalidArgumentError(absl::StrCat("a MAD of LID ", message.lid));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(packet.bytes.data());
+  return AddressedMad{Lid(static_cast<uint16_t>(message.lid)), absl::MakeSpan(bytes, size).subspan(sizeof(message))};
+}
+
 MessageType RegistrationFor(PortUse use) {
   return use == PortUse::kOwn ? MessageType::kRegister : use == PortUse::kManage ? MessageType::kManage : MessageType::kQuery;
 }

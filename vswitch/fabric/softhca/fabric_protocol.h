@@ -1,13 +1,14 @@
 // The messages between a port and eoib-fabricd: one message in each packet of an AF_UNIX SOCK_SEQPACKET socket, with
 // descriptors beside it.
 //
-// Messages are structs of fixed size in host byte order, since both ends run on one machine. The registration carries a
-// version. Decode and the From functions check sizes, counts and numbers of descriptors before anything is used.
+// Messages are structs of fixed size in host byte order, since both ends run on one machine. In kMad, the MAD follows the
+// struct; a table that is longer than a message comes in some kMadPart and a kMad. The registration carries a version. Decode
+// and the From functions check sizes, counts and numbers of descriptors before anything is used.
 //
 // clang-format off
 //   port to fabricd    kRegister (2 descriptors: doorbell, counters), kManage, kQuery, kMad, kOpenRing (4: RingEnd), kCloseRing
-//   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kRingOffered (4: RingEnd), kSourceChanged,
-//                      kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
+//   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kMadPart, kRingOffered (4: RingEnd),
+//                      kSourceChanged, kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
 // clang-format on
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
@@ -29,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_name.h"
@@ -37,7 +39,7 @@
 
 namespace eoib::softhca {
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kRingDescriptors = 4;      // data, index, space, liveness
@@ -60,6 +62,7 @@ enum class MessageType : uint32_t {
   kRingRefused = 22,
   kGroup = 23,
   kFaults = 24,
+  kMadPart = 25,
 };
 
 struct RegisterMessage {
@@ -70,10 +73,10 @@ struct RegisterMessage {
   uint32_t requested_qpns = 0;  // 0: any
   char name[kMaxPortName + 1] = {};
 };
+// For kMad and kMadPart.
 struct MadMessage {
   MessageType type = MessageType::kMad;
   uint32_t lid = 0;  // to fabricd: the destination, 0: the SM; from fabricd: the source
-  uint8_t mad[kMadSize] = {};
 };
 struct OpenRingMessage {
   MessageType type = MessageType::kOpenRing;
@@ -148,7 +151,8 @@ struct FaultsMessage {
   uint32_t count = 0;
   FaultMessage rules[kMaxFaultRules] = {};
 };
-inline constexpr size_t kMaxMessage = std::max(sizeof(GroupMessage), sizeof(FaultsMessage));
+inline constexpr size_t kMaxMadPart = 64 << 10;
+inline constexpr size_t kMaxMessage = std::max({sizeof(GroupMessage), sizeof(FaultsMessage), sizeof(MadMessage) + kMaxMadPart});
 
 // A message and the descriptors beside it.
 struct Packet {
@@ -177,6 +181,16 @@ absl::StatusOr<Message> Decode(const Packet& packet, size_t fds = 0) {
   std::memcpy(&message, packet.bytes.data(), sizeof(message));
   return message;
 }
+
+// A MAD, or a part of one, in a packet, whose bytes it uses.
+struct AddressedMad {
+  Lid lid;
+  absl::Span<const uint8_t> mad;  // 1 to kMaxMadPart bytes
+};
+// `type`: kMad or kMadPart.
+Packet EncodeMad(Lid lid, absl::Span<const uint8_t> mad, MessageType type = MessageType::kMad);
+// kInvalidArgument if the packet has another length, descriptors, or a LID of more than 16 bits.
+absl::StatusOr<AddressedMad> DecodeMad(const Packet& packet);
 
 // The message that registers a use, and the reverse.
 MessageType RegistrationFor(PortUse use);

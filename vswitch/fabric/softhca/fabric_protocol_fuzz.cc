@@ -118,6 +118,14 @@ void CheckMessage(const Packet& packet) {
   if constexpr (requires { message->name; }) CheckText(message->name);
 }
 
+// An accepted MAD re-encodes the same.
+void CheckMad(const Packet& packet) {
+  const absl::StatusOr<AddressedMad> received = DecodeMad(packet);
+  if (!received.ok()) return CheckRefusal(received.status());
+  EOIB_CHECK(!received->mad.empty() && received->mad.size() <= kMaxMadPart && packet.fds.empty());
+  EOIB_CHECK(EncodeMad(received->lid, received->mad, packet.type()).bytes == packet.bytes);
+}
+
 // Tries the packet as it is, then with the size of each message: a fuzzer hardly guesses the sizes.
 template <typename... Messages>
 void CheckMessages(const Packet& packet) {
@@ -193,14 +201,14 @@ Packet MakePacket(absl::string_view bytes, const std::vector<Kind>& kinds) {
   return packet;
 }
 
-// Packets that an outbox takes arrive once and in order, even if the reader is slow. It refuses packets beyond its limit.
+// Packets that a queue takes arrive once and in order, even if the reader is slow. It refuses packets beyond its limit.
 void CheckOutbox(absl::string_view bytes) {
   constexpr size_t kRoom = 2, kPackets = 12;
   SocketPair sockets;
-  PacketQueue outbox(kRoom);
+  PacketQueue queue(kRoom);
   size_t taken = 0, received = 0;
   for (size_t i = 0; i < kPackets; ++i) {
-    const absl::Status status = outbox.Send(sockets.near.get(), {absl::StrCat(i, ":", bytes), {}});
+    const absl::Status status = queue.Send(sockets.near.get(), {absl::StrCat(i, ":", bytes), {}});
     EOIB_CHECK(status.ok() || status.code() == absl::StatusCode::kResourceExhausted);
     if (!status.ok()) break;
     ++taken;
@@ -208,20 +216,20 @@ void CheckOutbox(absl::string_view bytes) {
   for (absl::StatusOr<Packet> packet = ReceivePacket(sockets.far.get()); packet.ok();
        packet = ReceivePacket(sockets.far.get())) {
     EOIB_CHECK(packet->bytes == absl::StrCat(received++, ":", bytes) && packet->fds.empty());
-    EOIB_CHECK(outbox.Flush(sockets.near.get()).ok());
+    EOIB_CHECK(queue.Flush(sockets.near.get()).ok());
   }
-  EOIB_CHECK(received == taken && outbox.empty());
+  EOIB_CHECK(received == taken && queue.empty());
   sockets.far.reset();
-  EOIB_CHECK(outbox.Send(sockets.near.get(), {"x", {}}).code() == absl::StatusCode::kDataLoss);
-  outbox.Clear();
-  EOIB_CHECK(outbox.empty());
+  EOIB_CHECK(queue.Send(sockets.near.get(), {"x", {}}).code() == absl::StatusCode::kDataLoss);
+  queue.Clear();
+  EOIB_CHECK(queue.empty());
 }
 
 // Sends one packet through a socket.
 absl::StatusOr<Packet> Transfer(Packet packet) {
   SocketPair sockets;
-  PacketQueue outbox(1);
-  EOIB_CHECK(outbox.Send(sockets.near.get(), std::move(packet)).ok() && outbox.empty());
+  PacketQueue queue(1);
+  EOIB_CHECK(queue.Send(sockets.near.get(), std::move(packet)).ok() && queue.empty());
   return ReceivePacket(sockets.far.get());
 }
 
@@ -253,6 +261,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   EOIB_CHECK(packet->bytes == bytes && packet->fds.size() == count);
   CheckMessages<RegisterMessage, MadMessage, OpenRingMessage, RingMessage, RegisteredMessage, PortConfigMessage, SourceMessage,
                 RingOpenedMessage, RingRefusedMessage, GroupMessage, FaultsMessage>(*packet);
+  CheckMad(*packet);
   CheckEnd(kinds, *std::move(packet));
   if (bytes.size() <= kMaxMessage - 3) CheckOutbox(bytes);
   return 0;

@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/async_events.h"
@@ -38,7 +39,7 @@ class PortManagement final : public PortSink {
   const MadQueue& mads() const { return mads_; }
 
   void OnPortConfig(const PortConfig& config) override;
-  void OnMad(Lid source, const Mad& mad) override { mads_.Push(mad); }
+  void OnMad(Lid, absl::Span<const uint8_t> mad) override { mads_.Push(mad); }
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override;
   void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override;
   void OnRingClosed(uint64_t ring) override;

@@ -2,6 +2,7 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,13 @@
 
 namespace eoib::softhca {
 
+// The first 256 bytes of a recorded MAD.
+inline Mad MadOf(absl::Span<const uint8_t> bytes) {
+  Mad mad{};
+  std::copy_n(bytes.begin(), std::min(bytes.size(), mad.size()), mad.begin());
+  return mad;
+}
+
 // Thread-safe. A test reads the record with Get, or waits for a condition on it.
 class RecordingSink final : public PortSink {
  public:
@@ -25,7 +33,7 @@ class RecordingSink final : public PortSink {
   };
   struct Record {
     std::vector<PortConfig> configs;
-    std::vector<Mad> mads;
+    std::vector<std::vector<uint8_t>> mads;
     std::vector<Lid> mad_sources;                       // one for each MAD
     std::map<uint64_t, std::shared_ptr<Offer>> offers;  // by ring
     std::map<uint64_t, SourceIdentity> changed;         // by ring, the latest
@@ -54,10 +62,10 @@ class RecordingSink final : public PortSink {
     record_.configs.push_back(config);
     record_.order += 'P';
   }
-  void OnMad(Lid source, const Mad& mad) override {
+  void OnMad(Lid source, absl::Span<const uint8_t> mad) override {
     absl::MutexLock lock(&mutex_);
     record_.mad_sources.push_back(source);
-    record_.mads.push_back(mad);
+    record_.mads.emplace_back(mad.begin(), mad.end());
     record_.order += 'M';
   }
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {

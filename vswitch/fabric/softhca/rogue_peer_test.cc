@@ -40,7 +40,7 @@ class RawPort : public PortSink {
     config_ = config;
     configured_ = true;
   }
-  void OnMad(Lid, const Mad&) override {}
+  void OnMad(Lid, absl::Span<const uint8_t>) override {}
   void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd end) override {
     if (offered_) return;
     offer_ = std::move(end);

@@ -14,7 +14,7 @@ class SoftMadTransport final : public MadTransport {
   absl::Status Send(const Mad& mad) override { return port_->SendMad(mad); }
   absl::Status Reply(const Mad& mad) override { return port_->SendMad(mad); }
   bool ReceivesReports() const override { return true; }
-  bool Receive(Mad* mad) override { return port_->ReceiveMad(mad); }
+  bool Receive(std::vector<uint8_t>* mad) override { return port_->ReceiveMad(mad); }
   int fd() const override { return port_->mad_fd(); }
 
  private:

@@ -256,9 +256,10 @@ class SoftNode {
     EncodeSaHeader(header, &mad);
     EncodeMcMemberRecord(record, SaRecord(&mad));
     EXPECT_TRUE(hca_->mads()->Send(mad).ok());
-    EXPECT_TRUE(Eventually([&] { return hca_->mads()->Receive(&mad); }));
-    EXPECT_EQ(DecodeSaHeader(mad).value().status, 0);
-    return DecodeMcMemberRecord(SaRecord(mad)).value().mlid;
+    std::vector<uint8_t> answer;
+    EXPECT_TRUE(Eventually([&] { return hca_->mads()->Receive(&answer); }));
+    EXPECT_EQ(DecodeSaHeader(answer).value().status, 0);
+    return DecodeMcMemberRecord(SaRecord(answer)).value().mlid;
   }
 
   // The address of this node's queue pair.

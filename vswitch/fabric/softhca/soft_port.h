@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -75,7 +76,7 @@ class SoftPort {
 
   // The queue of received MADs; mad_fd is readable while it is not empty.
   absl::Status SendMad(const Mad& mad) { return link_->SendMad(mad); }
-  bool ReceiveMad(Mad* mad) { return management_.mads().Pop(mad); }
+  bool ReceiveMad(std::vector<uint8_t>* mad) { return management_.mads().Pop(mad); }
   int mad_fd() const { return management_.mads().fd(); }
   // The subnet's calls to this port.
   PortSink& sink() { return management_; }

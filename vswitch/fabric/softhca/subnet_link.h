@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/fault_rule.h"
@@ -43,6 +44,7 @@ constexpr uint64_t SubnetOfRing(uint64_t ring) { return ring >> 32; }
 
 inline constexpr Lid kPermissiveLid{0xffff};  // for directed-route packets (IBA 1.4 §14.2.1.2)
 inline constexpr size_t kMaxPKeys = 128;      // entries of a port's P_Key table
+inline constexpr size_t kMaxMad = 4 << 20;    // bytes of a MAD that is a table (sa_mad.h): 65,535 paths
 
 // A port as the subnet manager has configured it.
 struct PortConfig {
@@ -101,9 +103,10 @@ class PortSink {
 
   // The port's configuration, at registration and at each change. `active` says whether the link is up.
   virtual void OnPortConfig(const PortConfig& config) = 0;
-  // A MAD for this port: an answer to this process, or a report, which all processes of the port get. `source` is the sender's
-  // LID as a completion would show it; kPermissiveLid for an answer along a directed route.
-  virtual void OnMad(Lid source, const Mad& mad) = 0;
+  // A MAD for this port: an answer to this process, or a report, which all processes of the port get. It has 256 bytes, or is a
+  // whole table (sa_mad.h). `source` is the sender's LID as a completion would show it; kPermissiveLid for an answer along a
+  // directed route.
+  virtual void OnMad(Lid source, absl::Span<const uint8_t> mad) = 0;
   // `source` has made a ring to this port: consume it from now on. The subnet assigns ring identifiers and never reuses them.
   // If `end` is empty, this process had no descriptors left; just close the ring.
   virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) = 0;

@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ib/attribute_codec.h"
 
 namespace eoib {
 namespace {
@@ -45,20 +46,21 @@ void EncodeMadHeader(const MadHeader& header, Mad* mad) {
   WriteWire(wire, mad->data());
 }
 
-absl::StatusOr<MadHeader> DecodeMadHeader(const Mad& mad) {
-  const auto wire = ReadWire<MadHeaderWire>(mad.data());
-  if (wire.base_version != kBaseVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MAD: base version ", wire.base_version, ", expected 1"));
+absl::StatusOr<MadHeader> DecodeMadHeader(absl::Span<const uint8_t> mad) {
+  const auto wire = ReadAttribute<MadHeaderWire>(mad, "MAD");
+  if (!wire.ok()) return wire.status();
+  if (wire->base_version != kBaseVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("decode MAD: base version ", wire->base_version, ", expected 1"));
   }
   MadHeader header;
-  header.mgmt_class = static_cast<MgmtClass>(wire.mgmt_class);
-  header.class_version = wire.class_version;
-  header.method = static_cast<MadMethod>(wire.method);
-  header.status = wire.status.value();
-  header.class_specific = wire.class_specific.value();
-  header.tid = wire.tid.value();
-  header.attribute = wire.attribute.value();
-  header.attribute_modifier = wire.attribute_modifier.value();
+  header.mgmt_class = static_cast<MgmtClass>(wire->mgmt_class);
+  header.class_version = wire->class_version;
+  header.method = static_cast<MadMethod>(wire->method);
+  header.status = wire->status.value();
+  header.class_specific = wire->class_specific.value();
+  header.tid = wire->tid.value();
+  header.attribute = wire->attribute.value();
+  header.attribute_modifier = wire->attribute_modifier.value();
   return header;
 }
 

@@ -1,9 +1,9 @@
 // Management datagrams: 256 bytes, whatever their class (IBA 1.4 §13.4).
 //
 // A Mad holds the bytes. This file has the common header of all classes. Each class has a file: sa_mad.h (subnet
-// administration), smp.h (subnet management), perf_mad.h (performance management). notice.h has the notices of the first two,
-// rmpp.h the segments of long answers. An encoder writes every modelled field exactly as a decoder read it; reserved and
-// unmodelled fields are ignored on receipt and sent as zero.
+// administration), smp.h (subnet management), perf_mad.h (performance management). notice.h has the notices of the first two.
+// An encoder writes every modelled field exactly as a decoder read it; reserved and unmodelled fields are ignored on receipt
+// and sent as zero. Decoders take bytes, because a table of the SA arrives as one long MAD (sa_mad.h).
 #ifndef EOIB_VSWITCH_WIRE_IB_MAD_H_
 #define EOIB_VSWITCH_WIRE_IB_MAD_H_
 
@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace eoib {
 
@@ -72,8 +73,8 @@ struct MadHeader {
 };
 // Writes the header's 24 bytes, nothing else.
 void EncodeMadHeader(const MadHeader& header, Mad* mad);
-// kInvalidArgument unless base version 1. Any class is accepted.
-absl::StatusOr<MadHeader> DecodeMadHeader(const Mad& mad);
+// kInvalidArgument if there are fewer than 24 bytes, or unless base version 1. Any class is accepted.
+absl::StatusOr<MadHeader> DecodeMadHeader(absl::Span<const uint8_t> mad);
 
 }  // namespace eoib
 

@@ -1,5 +1,7 @@
 #include "vswitch/wire/ib/sa_mad.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/byte_order.h"
@@ -24,7 +26,20 @@ constexpr uint32_t kResponseTimeMask = 0x1f;
 
 using GidWire = std::array<uint8_t, Gid::kSize>;
 
-// §15.2.1.1, after the common header and the RMPP header.
+// §13.6.2.1, after the common header.
+struct RmppHeaderWire {
+  uint8_t version = 1;
+  uint8_t type = 1;  // DATA
+  uint8_t response_time_flags = 0;
+  uint8_t status = 0;
+  be32 segment;
+  be32 payload_length;
+};
+static_assert(sizeof(RmppHeaderWire) == 12);
+constexpr size_t kRmppHeaderOffset = 24;
+constexpr uint8_t kRmppActive = 0x01, kRmppFirst = 0x02, kRmppLast = 0x04, kRmppNoResponseTime = 0xf8;
+
+// §15.2.1.1, after the RMPP header.
 struct SaHeaderWire {
   be64 sm_key;
   be16 attribute_offset;  // distance between records, in units of 8 bytes
@@ -33,6 +48,7 @@ struct SaHeaderWire {
 };
 static_assert(sizeof(SaHeaderWire) == 20);
 constexpr size_t kSaHeaderOffset = 36;
+static_assert(kRmppHeaderOffset + sizeof(RmppHeaderWire) == kSaHeaderOffset);
 static_assert(kSaHeaderOffset + sizeof(SaHeaderWire) == kSaRecordOffset);
 
 // §15.2.5.17.
@@ -209,7 +225,7 @@ void EncodeSaHeader(const SaHeader& header, Mad* mad) {
   WriteWire(wire, mad->data() + kSaHeaderOffset);
 }
 
-absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad) {
+absl::StatusOr<SaHeader> DecodeSaHeader(absl::Span<const uint8_t> mad) {
   const absl::StatusOr<MadHeader> common = DecodeMadHeader(mad);
   if (!common.ok()) return common.status();
   if (common->mgmt_class != MgmtClass::kSubnAdm || common->class_version != kSaClassVersion) {
@@ -217,6 +233,7 @@ absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad) {
                                                    ", class version ", common->class_version,
                                                    ": expected 0x3 (subnet administration), 2"));
   }
+  if (mad.size() < kSaRecordOffset) return absl::InvalidArgumentError(absl::StrCat("decode SA MAD: ", mad.size(), " bytes"));
   const auto wire = ReadWire<SaHeaderWire>(mad.data() + kSaHeaderOffset);
   SaHeader header;
   header.method = common->method;
@@ -228,6 +245,25 @@ absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad) {
   header.attribute_offset = wire.attribute_offset.value();
   header.component_mask = wire.component_mask.value();
   return header;
+}
+
+std::vector<uint8_t> EncodeSaTable(const SaHeader& header, absl::Span<const uint8_t> records) {
+  Mad first;
+  EncodeSaHeader(header, &first);
+  const size_t segments = std::max<size_t>(1, (records.size() + kMaxSaRecord - 1) / kMaxSaRecord);
+  RmppHeaderWire rmpp;
+  rmpp.response_time_flags = kRmppNoResponseTime | kRmppActive | kRmppFirst | (segments == 1 ? kRmppLast : 0);
+  rmpp.segment = 1;
+  rmpp.payload_length = static_cast<uint32_t>(segments * sizeof(SaHeaderWire) + records.size());
+  WriteWire(rmpp, first.data() + kRmppHeaderOffset);
+  std::vector<uint8_t> mad(first.begin(), first.begin() + kSaRecordOffset);
+  mad.insert(mad.end(), records.begin(), records.end());
+  return mad;
+}
+
+bool IsSaTable(absl::Span<const uint8_t> mad) {
+  constexpr size_t kFlagsOffset = kRmppHeaderOffset + offsetof(RmppHeaderWire, response_time_flags);
+  return DecodeSaHeader(mad).ok() && (mad[kFlagsOffset] & kRmppActive) != 0;
 }
 
 void EncodeMcMemberRecord(const McMemberRecord& record, absl::Span<uint8_t> bytes) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -60,19 +61,27 @@ struct SaHeader {
   friend bool operator==(const SaHeader&, const SaHeader&) = default;
 };
 
-// Writes a whole MAD with that header, an inactive RMPP header (rmpp.h) and no record.
+// Writes a whole MAD with that header, an inactive RMPP header and no record.
 void EncodeSaHeader(const SaHeader& header, Mad* mad);
-// kInvalidArgument unless base version 1, class SubnAdm, class version 2. Ignores the RMPP header; DecodeRmppHeader reads it.
-absl::StatusOr<SaHeader> DecodeSaHeader(const Mad& mad);
+// kInvalidArgument if there is no room for the headers, or unless base version 1, class SubnAdm, class version 2. Ignores the
+// RMPP header.
+absl::StatusOr<SaHeader> DecodeSaHeader(absl::Span<const uint8_t> mad);
 
-// A record's place in a MAD of one segment: the last 200 bytes.
+// A record's place in a MAD: the last 200 bytes.
 inline constexpr size_t kSaRecordOffset = 56;
 inline constexpr size_t kMaxSaRecord = kMadSize - kSaRecordOffset;
 inline absl::Span<uint8_t> SaRecord(Mad* mad) { return absl::MakeSpan(*mad).subspan(kSaRecordOffset); }
-inline absl::Span<const uint8_t> SaRecord(const Mad& mad) { return absl::MakeSpan(mad).subspan(kSaRecordOffset); }
+// The records of a MAD that DecodeSaHeader accepts.
+inline absl::Span<const uint8_t> SaRecord(absl::Span<const uint8_t> mad) { return mad.subspan(kSaRecordOffset); }
 // Distance in bytes between the records of a table: their size, rounded up to 8 (§15.2.3, AttributeOffset). 0 for an attribute
 // that is never in a table.
 size_t SaRecordStride(SaAttribute attribute);
+
+// Tables. RMPP (§13.6) carries a table in segments, which the kernel acknowledges and joins (mad_rmpp.c): a program gets one
+// long MAD, the headers of the first segment and then all records.
+std::vector<uint8_t> EncodeSaTable(const SaHeader& header, absl::Span<const uint8_t> records);
+// True if RMPP carried the MAD, as it does every table.
+bool IsSaTable(absl::Span<const uint8_t> mad);
 
 // The record codecs below write and read at the start of a span of at least the record's size: SaRecord(mad), or a piece of a
 // table. Encoders zero reserved fields. Decoders return kInvalidArgument if the span is too short.

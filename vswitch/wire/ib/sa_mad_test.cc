@@ -141,8 +141,8 @@ TEST(SaHeaderTest, Decode) {
       {"base version 0x80 (OPA)", "80030201", false},
       {"class SubnLID", "01010201", false},
       {"class version 1", "01030101", false},
-      {"a segment in the middle of a table: rmpp_test.cc has these",
-       "01030292 00000000 0000000000000000 00350000 00000000 0101f900 00000002 00000000", true},
+      {"a segment in the middle of a table", "01030292 00000000 0000000000000000 00350000 00000000 0101f900 00000002 00000000",
+       true},
   };
   for (const auto& row : kRows) {
     Mad mad{};
@@ -154,6 +154,52 @@ TEST(SaHeaderTest, Decode) {
       EXPECT_EQ(header.status().code(), absl::StatusCode::kInvalidArgument) << row.description;
     }
   }
+}
+
+TEST(SaHeaderTest, AMadWithoutItsHeadersIsRefused) {
+  Mad mad;
+  EncodeSaHeader(SaHeader(), &mad);
+  EXPECT_TRUE(DecodeSaHeader(absl::MakeSpan(mad).first(kSaRecordOffset)).ok());
+  for (const size_t size : {size_t{0}, size_t{23}, size_t{24}, kSaRecordOffset - 1}) {
+    const auto header = DecodeSaHeader(absl::MakeSpan(mad).first(size));
+    EXPECT_EQ(header.status().code(), absl::StatusCode::kInvalidArgument) << size;
+  }
+}
+
+// The RMPP header of the first segment, as rdma-core reads it (IBA 1.4 §13.6.2.1).
+TEST(SaTableTest, TheHeadersOfItsFirstSegmentPrecedeAllRecords) {
+  constexpr uint8_t kActive = 1, kFirst = 2, kLast = 4;
+  const SaHeader header = {.method = MadMethod::kGetTableResp, .tid = 7, .attribute_offset = 8, .component_mask = 1};
+  const struct {
+    const char* description;
+    size_t size;
+    uint8_t flags;
+    uint32_t payload_length;
+  } kRows[] = {
+      {"no record: one segment", 0, kActive | kFirst | kLast, 20},
+      {"one segment", 200, kActive | kFirst | kLast, 220},
+      {"two segments", 256, kActive | kFirst, 296},
+  };
+  for (const auto& row : kRows) {
+    const std::vector<uint8_t> records(row.size, 0x5a);
+    const std::vector<uint8_t> table = EncodeSaTable(header, records);
+    ASSERT_EQ(table.size(), kSaRecordOffset + row.size) << row.description;
+    umad_sa_packet theirs{};
+    std::memcpy(&theirs, table.data(), kSaRecordOffset);
+    EXPECT_EQ(theirs.rmpp_hdr.rmpp_version, 1) << row.description;
+    EXPECT_EQ(theirs.rmpp_hdr.rmpp_type, 1) << row.description << ": DATA";
+    EXPECT_EQ(theirs.rmpp_hdr.rmpp_rtime_flags & 0x07, row.flags) << row.description;
+    EXPECT_EQ(theirs.rmpp_hdr.rmpp_status, 0) << row.description;
+    EXPECT_EQ(ntohl(theirs.rmpp_hdr.seg_num), 1u) << row.description;
+    EXPECT_EQ(ntohl(theirs.rmpp_hdr.paylen_newwin), row.payload_length) << row.description;
+    EXPECT_EQ(DecodeSaHeader(table).value(), header) << row.description;
+    EXPECT_TRUE(std::equal(records.begin(), records.end(), SaRecord(table).begin(), SaRecord(table).end())) << row.description;
+    EXPECT_TRUE(IsSaTable(table)) << row.description;
+  }
+  Mad record;
+  EncodeSaHeader(header, &record);
+  EXPECT_FALSE(IsSaTable(record));
+  EXPECT_FALSE(IsSaTable(absl::MakeSpan(record).first(10)));
 }
 
 // A reader must not guess a table's stride: the decoder returns the response's value. The encoder fills in 0.

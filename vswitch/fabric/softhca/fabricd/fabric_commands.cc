@@ -90,14 +90,11 @@ FabricCommands::Answer FabricCommands::Show() const {
   std::string text;
   for (const Subnet::PortStatus& port : subnet_->Ports()) text += ShowPort(port);
   const Subnet::MadCounters mads = subnet_->mad_counters();
-  absl::StrAppendFormat(&text, "SM %s, lid %s: %u MADs answered (%u with an error), %u malformed\n",
+  absl::StrAppendFormat(&text, "SM %s, lid %s: %u MADs answered (%u with an error, %u with a table), %u malformed\n",
                         subnet_->sm_absent() ? "absent" : "present", subnet_->sm_lid().ToString(), mads.sa.requests,
-                        mads.sa.errors, mads.sa.malformed);
+                        mads.sa.errors, mads.sa.tables, mads.sa.malformed);
   absl::StrAppendFormat(&text, "  reports %u: repeated %u, confirmed %u, given up %u, not made %u\n", mads.notices.reports,
                         mads.notices.repeated, mads.notices.confirmed, mads.notices.given_up, mads.notices.overflows);
-  absl::StrAppendFormat(&text, "  tables %u: segments %u (repeated %u), complete %u, stopped %u, aborted %u, refused %u\n",
-                        mads.tables.tables, mads.tables.segments, mads.tables.repeated, mads.tables.completed,
-                        mads.tables.stopped, mads.tables.aborted, mads.tables.refused);
   absl::StrAppendFormat(&text, "agents of ports: SMPs answered %u, lost %u; counters asked for %u\n", mads.smp.requests,
                         mads.smp.lost, mads.pma.requests);
   if (lids_ != nullptr && !lids_->status().ok()) {

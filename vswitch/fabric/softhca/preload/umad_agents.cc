@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/ib/rmpp.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
@@ -16,7 +15,6 @@ namespace {
 // The common header, IBA 1.4 §13.4.3.
 constexpr size_t kClassByte = 1, kVersionByte = 2, kMethodByte = 3, kTidOffset = 8, kHeaderSize = 24;
 constexpr uint8_t kResponseBit = 0x80;
-constexpr absl::Duration kKeepAnswered = absl::Seconds(10);  // like mad_rmpp.c
 
 bool IsDirected(uint8_t mgmt_class) { return mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnDirected); }
 
@@ -25,11 +23,11 @@ bool IsSubnetManagement(uint8_t mgmt_class) {
 }
 
 // TrapRepress is a response without the response bit (§13.4.5).
-bool IsResponse(const Mad& mad) {
+bool IsResponse(absl::Span<const uint8_t> mad) {
   return (mad[kMethodByte] & kResponseBit) != 0 || mad[kMethodByte] == static_cast<uint8_t>(MadMethod::kTrapRepress);
 }
 
-uint64_t TidOf(const Mad& mad) {
+uint64_t TidOf(absl::Span<const uint8_t> mad) {
   uint64_t tid;
   std::memcpy(&tid, &mad[kTidOffset], sizeof(tid));
   return be64toh(tid);
@@ -38,17 +36,6 @@ uint64_t TidOf(const Mad& mad) {
 void SetTid(uint64_t tid, Mad* mad) {
   const uint64_t wire = htobe64(tid);
   std::memcpy(&(*mad)[kTidOffset], &wire, sizeof(wire));
-}
-
-bool IsOfTable(const Mad& mad) {
-  return mad[kClassByte] == static_cast<uint8_t>(MgmtClass::kSubnAdm) && DecodeRmppHeader(mad).active;
-}
-
-// Joins a segment's headers and the whole table (like copy_recv_mad in user_mad.c).
-std::vector<uint8_t> PutTogether(const Mad& segment, absl::Span<const uint8_t> table) {
-  std::vector<uint8_t> whole(segment.begin(), segment.begin() + kSaRecordOffset);
-  whole.insert(whole.end(), table.begin(), table.end());
-  return whole;
 }
 
 }  // namespace
@@ -112,7 +99,7 @@ int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout,
   if (timeout > absl::ZeroDuration() && !IsResponse(wire.mad)) {
     Question& question = questions_[{mgmt_class, TidOf(wire.mad)}];
     // The kernel refuses a second request with the transaction ID of one that it waits for.
-    if (question.deadline > now && !question.answered) return EINVAL;
+    if (question.deadline > now) return EINVAL;
     question = Question{packet, wire, timeout, retries, now + timeout};
     question.packet.mad.assign(wire.mad.begin(), wire.mad.begin() + kHeaderSize);
   }
@@ -125,20 +112,17 @@ void UmadAgents::Run(absl::Time now) {
     const auto current = next++;
     Question& question = current->second;
     if (question.deadline > now) continue;
-    if (!question.answered && question.retries_left-- > 0) {
+    if (question.retries_left-- > 0) {
       question.deadline = now + question.timeout;
       outgoing_.push_back(question.wire);
       continue;
     }
-    if (!question.answered) GiveBack(question);
+    GiveBack(question);
     questions_.erase(current);
   }
 }
 
 void UmadAgents::GiveBack(const Question& question) {
-  if (question.table != nullptr) {
-    if (const absl::optional<Mad> abort = question.table->GiveUp()) outgoing_.push_back({question.wire.destination, *abort});
-  }
   UmadPacket packet = question.packet;
   packet.status = ETIMEDOUT;
   const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(question.wire.mad) >> 32));
@@ -153,67 +137,38 @@ absl::Time UmadAgents::NextDeadline() const {
 
 // ---- Receiving.
 
-void UmadAgents::Receive(Lid source, const Mad& mad, absl::Time now) {
+void UmadAgents::Receive(Lid source, absl::Span<const uint8_t> mad) {
   if (!IsResponse(mad)) return TakeUnasked(source, mad);
   const auto agent = agents_.find(static_cast<AgentNumber>(TidOf(mad) >> 32));
   if (agent == agents_.end()) return;
+  if (IsSaTable(mad) && !agent->second.registration.rmpp) return;
   const auto question = QuestionOf(source, mad);
-  if (IsOfTable(mad) && !agent->second.registration.rmpp) {
-    // Like the kernel: the first segment ends the wait, and later ones are delivered all the same.
-    if (question != questions_.end()) questions_.erase(question);
-    Arrive(agent->second, source, {mad.begin(), mad.end()});
-  } else if (question != questions_.end()) {
-    IsOfTable(mad) ? TakeSegment(question, source, mad, now) : TakeAnswer(question, source, mad);
-  }
+  if (question == questions_.end()) return;
+  questions_.erase(question);
+  Arrive(agent->second, source, mad);
 }
 
 // Only the LID that was asked may answer; a directed route is not checked (mad.c, ib_find_send_mad).
-UmadAgents::Questions::iterator UmadAgents::QuestionOf(Lid source, const Mad& mad) {
+UmadAgents::Questions::iterator UmadAgents::QuestionOf(Lid source, absl::Span<const uint8_t> mad) {
   const auto question = questions_.find({mad[kClassByte], TidOf(mad)});
   if (question == questions_.end() || IsDirected(mad[kClassByte])) return question;
   return question->second.wire.destination == source ? question : questions_.end();
 }
 
-void UmadAgents::TakeAnswer(Questions::iterator question, Lid source, const Mad& mad) {
-  if (question->second.answered) return;
-  const Agent& agent = agents_.at(static_cast<AgentNumber>(TidOf(mad) >> 32));
-  questions_.erase(question);
-  Arrive(agent, source, {mad.begin(), mad.end()});
-}
-
-void UmadAgents::TakeSegment(Questions::iterator question, Lid source, const Mad& mad, absl::Time now) {
-  Question& asked = question->second;
-  if (asked.table == nullptr) asked.table = std::make_unique<RmppReceiver>(RmppReceiver::Options());
-  if (DecodeRmppHeader(mad).first) asked.first_segment = mad;
-  absl::optional<Mad> reply;
-  const RmppReceiver::Progress progress = asked.table->Accept(mad, &reply);
-  if (reply.has_value()) outgoing_.push_back({source, *reply});
-  if (progress == RmppReceiver::Progress::kMore) asked.deadline = now + asked.timeout;
-  if (progress == RmppReceiver::Progress::kFailed) {
-    GiveBack(asked);
-    questions_.erase(question);
-  }
-  if (progress != RmppReceiver::Progress::kDone) return;
-  asked.answered = true;
-  asked.deadline = now + kKeepAnswered;
-  Arrive(agents_.at(static_cast<AgentNumber>(TidOf(mad) >> 32)), source,
-         PutTogether(asked.first_segment, asked.table->table()));
-}
-
-void UmadAgents::TakeUnasked(Lid source, const Mad& mad) {
+void UmadAgents::TakeUnasked(Lid source, absl::Span<const uint8_t> mad) {
   for (const auto& [number, agent] : agents_) {
     const Registration& wanted = agent.registration;
     if (wanted.mgmt_class != mad[kClassByte] || wanted.class_version != mad[kVersionByte]) continue;
-    if (wanted.methods.test(mad[kMethodByte] & ~kResponseBit)) return Arrive(agent, source, {mad.begin(), mad.end()});
+    if (wanted.methods.test(mad[kMethodByte] & ~kResponseBit)) return Arrive(agent, source, mad);
   }
 }
 
-void UmadAgents::Arrive(const Agent& agent, Lid source, std::vector<uint8_t> mad) {
+void UmadAgents::Arrive(const Agent& agent, Lid source, absl::Span<const uint8_t> mad) {
   UmadPacket packet;
   packet.agent = agent.number;
   packet.address.lid = htons(source.value());
   packet.address.qpn = htonl(IsSubnetManagement(mad[kClassByte]) ? 0 : 1);
-  packet.mad = std::move(mad);
+  packet.mad.assign(mad.begin(), mad.end());
   Queue(agent.file, std::move(packet));
 }
 

@@ -7,10 +7,11 @@
 //   unsolicited MAD goes to the agent that registered for its class, version and method.
 // - A response is accepted only while a request waits for it, and only from the LID that was asked. A request without an
 //   answer is retried as often as its sender asked, then returned with status ETIMEDOUT and the 24 bytes of its header.
-// - An agent that registered with RMPP gets a whole table behind the headers of its first segment; segments are acknowledged
-//   here. An agent without RMPP gets each segment and acknowledges it itself.
+// - An agent that registered with RMPP gets a whole table behind the headers of its first segment. The software subnet sends it
+//   so.
 //
-// Unlike the kernel: a request is at most one MAD long, and RMPP is supported in class SubnAdm only.
+// Unlike the kernel: a request is at most one MAD long, RMPP is supported in class SubnAdm only, and an agent without RMPP,
+// which would acknowledge segments itself, gets no tables.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_AGENTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_UMAD_AGENTS_H_
 
@@ -21,13 +22,12 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "vswitch/base/address.h"
-#include "vswitch/fabric/rmpp_receiver.h"
 #include "vswitch/wire/ib/mad.h"
 
 namespace eoib::softhca {
@@ -68,7 +68,7 @@ class UmadAgents {
   // EINVAL: no such agent, not the size of a MAD, no destination, or a request with this transaction ID is waiting. Without a
   // timeout no answer is expected.
   int Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries, absl::Time now);
-  void Receive(Lid source, const Mad& mad, absl::Time now);
+  void Receive(Lid source, absl::Span<const uint8_t> mad);
   // Retries or gives up requests whose deadline has passed.
   void Run(absl::Time now);
   absl::Time NextDeadline() const;  // InfiniteFuture if no request waits
@@ -90,20 +90,15 @@ class UmadAgents {
     Outgoing wire;
     absl::Duration timeout;
     int retries_left;
-    absl::Time deadline;                  // for the answer; afterwards, until repetitions are no longer acknowledged
-    bool answered = false;                // kept to acknowledge the table's last segment again
-    std::unique_ptr<RmppReceiver> table;  // null until a segment comes
-    Mad first_segment{};
+    absl::Time deadline;
   };
   using AgentNumber = uint32_t;                                        // never reused; the upper half of a TID
   using Questions = std::map<std::pair<uint8_t, uint64_t>, Question>;  // by class and transaction ID
 
   std::map<AgentNumber, Agent>::iterator Find(int file, int agent);
-  Questions::iterator QuestionOf(Lid source, const Mad& mad);
-  void TakeAnswer(Questions::iterator question, Lid source, const Mad& mad);
-  void TakeSegment(Questions::iterator question, Lid source, const Mad& mad, absl::Time now);
-  void TakeUnasked(Lid source, const Mad& mad);
-  void Arrive(const Agent& agent, Lid source, std::vector<uint8_t> mad);
+  Questions::iterator QuestionOf(Lid source, absl::Span<const uint8_t> mad);
+  void TakeUnasked(Lid source, absl::Span<const uint8_t> mad);
+  void Arrive(const Agent& agent, Lid source, absl::Span<const uint8_t> mad);
   void GiveBack(const Question& question);
   void Queue(int file, UmadPacket packet);
 

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "vswitch/base/clock.h"
-#include "vswitch/wire/ib/rmpp.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
@@ -62,7 +61,7 @@ class UmadAgentsTest : public ::testing::Test {
     MadHeader header = *DecodeMadHeader(request);
     header.method = ResponseTo(header.method);
     EncodeMadHeader(header, &answer);
-    agents_.Receive(from, answer, clock_.Now());
+    agents_.Receive(from, answer);
   }
   void Pass(int milliseconds) {
     clock_.Advance(absl::Milliseconds(milliseconds));
@@ -194,13 +193,13 @@ TEST_F(UmadAgentsTest, WhatComesUnaskedGoesToWhoRegisteredForIt) {
   header.tid = 0x1234'5678'9abc'def0;
   Mad report{};
   EncodeMadHeader(header, &report);
-  agents_.Receive(kSm, report, clock_.Now());
+  agents_.Receive(kSm, report);
   auto packet = Take();
   ASSERT_TRUE(packet.has_value());
   EXPECT_EQ(packet->agent, listener);
   header.method = MadMethod::kTrap;
   EncodeMadHeader(header, &report);
-  agents_.Receive(kSm, report, clock_.Now());
+  agents_.Receive(kSm, report);
   EXPECT_FALSE(Take().has_value()) << "a method that nobody wants";
   // The response keeps the report's number.
   header.method = MadMethod::kReportResp;
@@ -243,99 +242,33 @@ TEST_F(UmadAgentsTest, SoManyAgentsAndArrivals) {
 
 // ---- Tables.
 
-class UmadTableTest : public UmadAgentsTest {
- protected:
-  // Segment `number` of `segments`; the last has 10 bytes.
-  Mad Segment(const Mad& request, uint32_t number, uint32_t segments) const {
-    SaHeader header;
-    header.method = MadMethod::kGetTableResp;
-    header.attribute = SaAttribute::kNodeRecord;
-    header.tid = TidOf(request);
-    RmppHeader rmpp;
-    rmpp.active = true;
-    rmpp.type = RmppType::kData;
-    rmpp.first = number == 1;
-    rmpp.last = number == segments;
-    rmpp.segment = number;
-    if (rmpp.last) rmpp.payload_length = kRmppSaHeader + 10;
-    if (rmpp.first) rmpp.payload_length = static_cast<uint32_t>(segments * kRmppSaHeader + (segments - 1) * 200 + 10);
-    Mad mad{};
-    EncodeSaHeader(header, &mad);
-    EncodeRmppHeader(rmpp, &mad);
-    std::fill(SaRecord(&mad).begin(), SaRecord(&mad).end(), static_cast<uint8_t>(number));
-    return mad;
-  }
-  void Receive(const Mad& mad) { agents_.Receive(kSm, mad, clock_.Now()); }
-};
+std::vector<uint8_t> TableFor(const Mad& request) {
+  const SaHeader header = {.method = MadMethod::kGetTableResp, .tid = TidOf(request), .attribute = SaAttribute::kNodeRecord};
+  return EncodeSaTable(header, std::vector<uint8_t>(410, 7));
+}
 
-TEST_F(UmadTableTest, ComesInOnePieceToWhoAskedForRmpp) {
+TEST_F(UmadAgentsTest, AnAgentWithRmppGetsATableInOnePiece) {
   const int agent = Register(MgmtClass::kSubnAdm, /*rmpp=*/true);
   ASSERT_EQ(Send(Request(agent, 1)), 0);
-  const Mad request = Sent();
-  Receive(Segment(request, 1, 3));
-  const RmppHeader ack = DecodeRmppHeader(Sent());
-  EXPECT_EQ(ack.type, RmppType::kAck);
-  EXPECT_EQ(ack.segment, 1u);
-  EXPECT_FALSE(Take().has_value());
-  Receive(Segment(request, 2, 3));
-  Receive(Segment(request, 3, 3));
-  EXPECT_EQ(DecodeRmppHeader(Sent()).segment, 3u);
+  const std::vector<uint8_t> table = TableFor(Sent());
+  agents_.Receive(kSm, table);
   const auto packet = Take();
   ASSERT_TRUE(packet.has_value());
   EXPECT_EQ(packet->status, 0);
-  ASSERT_EQ(packet->mad.size(), 56u + 410u) << "headers, then the table alone";
-  EXPECT_EQ(packet->mad[3], 0x92) << "GetTableResp";
-  EXPECT_EQ(std::count(packet->mad.begin() + 56, packet->mad.end(), 1), 200);
-  EXPECT_EQ(std::count(packet->mad.begin() + 56, packet->mad.end(), 3), 10);
-  Receive(Segment(request, 3, 3));
-  EXPECT_EQ(DecodeRmppHeader(Sent()).segment, 3u) << "the sender has not heard";
-  EXPECT_FALSE(Take().has_value());
-  Pass(10'000);
-  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture()) << "the table is forgotten";
-  EXPECT_FALSE(Take().has_value()) << "and did not time out";
+  EXPECT_EQ(packet->mad, table);
+  agents_.Receive(kSm, table);
+  EXPECT_FALSE(Take().has_value()) << "twice";
+  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(UmadTableTest, ThatStopsComingTimesOutAndIsAborted) {
-  const int agent = Register(MgmtClass::kSubnAdm, /*rmpp=*/true);
-  ASSERT_EQ(Send(Request(agent, 1), 100), 0);
-  const Mad request = Sent();
-  Receive(Segment(request, 1, 3));
-  Sent();
-  Pass(60);
-  Receive(Segment(request, 2, 3));
-  Pass(60);
-  EXPECT_FALSE(Take().has_value()) << "a segment has come";
-  Pass(40);
-  EXPECT_EQ(DecodeRmppHeader(Sent()).type, RmppType::kAbort);
-  EXPECT_EQ(Take()->status, ETIMEDOUT);
-}
-
-TEST_F(UmadTableTest, ThatItsSenderAbortsComesBack) {
-  const int agent = Register(MgmtClass::kSubnAdm, /*rmpp=*/true);
-  ASSERT_EQ(Send(Request(agent, 1)), 0);
-  Mad abort = Segment(Sent(), 1, 3);
-  RmppHeader rmpp;
-  rmpp.active = true;
-  rmpp.type = RmppType::kAbort;
-  rmpp.status = static_cast<uint8_t>(RmppStatus::kTooManyRetries);
-  EncodeRmppHeader(rmpp, &abort);
-  Receive(abort);
-  EXPECT_EQ(Take()->status, ETIMEDOUT);
-}
-
-TEST_F(UmadTableTest, ComesAsItIsToWhoDidNotAskForRmpp) {
+// It would acknowledge segments itself, and the software subnet sends none.
+TEST_F(UmadAgentsTest, AnAgentWithoutRmppGetsNoTable) {
   const int agent = Register();
-  ASSERT_EQ(Send(Request(agent, 1)), 0);
-  const Mad request = Sent();
-  for (uint32_t number = 1; number <= 3; ++number) {
-    const Mad segment = Segment(request, number, 3);
-    Receive(segment);
-    EXPECT_THAT(agents_.TakeOutgoing(), IsEmpty());
-    const auto packet = Take();
-    ASSERT_TRUE(packet.has_value()) << number;
-    EXPECT_EQ(packet->mad, std::vector<uint8_t>(segment.begin(), segment.end()));
-  }
-  EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture()) << "the first has ended the wait";
+  ASSERT_EQ(Send(Request(agent, 1), 100), 0);
+  agents_.Receive(kSm, TableFor(Sent()));
+  EXPECT_FALSE(Take().has_value());
+  Pass(100);
+  EXPECT_EQ(Take()->status, ETIMEDOUT);
 }
 
 }  // namespace

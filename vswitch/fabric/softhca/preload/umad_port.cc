@@ -119,12 +119,10 @@ void UmadPort::OnPortConfig(const PortConfig& config) {
   configured_ = true;
 }
 
-// A sink must not call its link, so the thread sends the acknowledgements.
-void UmadPort::OnMad(Lid source, const Mad& mad) {
+void UmadPort::OnMad(Lid source, absl::Span<const uint8_t> mad) {
   absl::MutexLock lock(&mutex_);
-  agents_.Receive(source, mad, clock_.Now());
+  agents_.Receive(source, mad);
   WakeReaders();
-  has_work_ = true;
 }
 
 void UmadPort::WakeReaders() {

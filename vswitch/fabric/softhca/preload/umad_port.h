@@ -46,7 +46,7 @@ class UmadPort final : public PortSink {
 
   // PortSink. Only an owner has rings, groups and faults.
   void OnPortConfig(const PortConfig& config) override;
-  void OnMad(Lid source, const Mad& mad) override;
+  void OnMad(Lid source, absl::Span<const uint8_t> mad) override;
   void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
   void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
   void OnRingClosed(uint64_t) override {}

@@ -50,7 +50,7 @@ class UmadPortTest : public ::testing::Test {
   Subnet subnet_;
 };
 
-TEST_F(UmadPortTest, ATableOfManySegmentsComesThroughADescriptorThatCanBePolled) {
+TEST_F(UmadPortTest, ATableOfManySegmentsArrivesOnADescriptorThatCanBePolled) {
   auto port = Open("h1");
   std::vector<std::unique_ptr<UmadPort>> others;
   for (int i = 0; i < 40; ++i) others.push_back(Open(absl::StrCat("other", i)));
@@ -67,7 +67,6 @@ TEST_F(UmadPortTest, ATableOfManySegmentsComesThroughADescriptorThatCanBePolled)
   ASSERT_EQ(port->Receive(file, packet.mad.size(), &packet), 0);
   EXPECT_EQ(packet.mad.size(), kSaRecordOffset + 42 * SaRecordStride(SaAttribute::kNodeRecord)) << "all ports and the switch";
   EXPECT_FALSE(IsReadable(file));
-  ASSERT_TRUE(Eventually([&] { return subnet_.mad_counters().tables.completed == 1; })) << "it was acknowledged";
 }
 
 TEST_F(UmadPortTest, WithoutAnAnswerTheRequestComesBack) {

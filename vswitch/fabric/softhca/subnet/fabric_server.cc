@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -75,13 +76,17 @@ class FabricServer::Client final : public PortSink {
   }
 
   void OnPortConfig(const PortConfig& config) override { Post(ToMessage(config)); }
-  void OnMad(Lid source, const Mad& mad) override {
-    MadMessage message;
-    message.lid = source.value();
-    std::memcpy(message.mad, mad.data(), mad.size());
+  void OnMad(Lid source, absl::Span<const uint8_t> mad) override {
     const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
-    if (header.ok() && header->method == MadMethod::kReport) return PostReport(message, header->tid);
-    Post(message);
+    absl::MutexLock lock(&mutex_);
+    if (broken_) return;
+    if (header.ok() && header->method == MadMethod::kReport) return PostReport(EncodeMad(source, mad), header->tid);
+    // A client may request tables and not read them: keep a few and drop the rest, as on a wire.
+    if (mad.size() > kMadSize && queue_.size() >= kTableQueue) return;
+    for (; mad.size() > kMaxMadPart && !broken_; mad.remove_prefix(kMaxMadPart)) {
+      Settle(queue_.Send(socket_.get(), EncodeMad(source, mad.first(kMaxMadPart), MessageType::kMadPart)));
+    }
+    if (!broken_) Settle(queue_.Send(socket_.get(), EncodeMad(source, mad)));
   }
   void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {
     SourceMessage message = ToMessage(MessageType::kRingOffered, ring, source);
@@ -126,10 +131,9 @@ class FabricServer::Client final : public PortSink {
  private:
   // Other ports cause reports, and each is repeated. So a waiting report is not queued twice, and reports never use the room
   // of messages that must arrive: with a full queue they are dropped, as on a wire.
-  void PostReport(const MadMessage& message, uint64_t tid) {
-    absl::MutexLock lock(&mutex_);
-    if (broken_ || queue_.size() >= kQueue) return;
-    Settle(queue_.SendLatest(socket_.get(), Encode(message), {MessageType::kMad, tid}));
+  void PostReport(Packet report, uint64_t tid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (queue_.size() >= kQueue) return;
+    Settle(queue_.SendLatest(socket_.get(), std::move(report), {MessageType::kMad, tid}));
   }
   // After a write: shuts down a socket that failed, and polls for EPOLLOUT while messages wait.
   void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -341,14 +345,14 @@ absl::Status FabricServer::Handle(Client* client, Packet packet) {
   if (client->link() == nullptr) return absl::InvalidArgumentError("a message of a client that is not registered");
   if (type == MessageType::kOpenRing) return HandleOpenRing(client, std::move(packet));
   if (type == MessageType::kMad) {
-    const absl::StatusOr<MadMessage> message = Decode<MadMessage>(packet);
-    if (!message.ok()) return message.status();
-    if (message->lid > Lid::kMax) {
-      return absl::InvalidArgumentError(absl::StrCat("a MAD to LID ", message->lid));
+    const absl::StatusOr<AddressedMad> request = DecodeMad(packet);
+    if (!request.ok()) return request.status();
+    if (request->lid.value() > Lid::kMax || request->mad.size() != kMadSize) {
+      return absl::InvalidArgumentError(absl::StrCat("a MAD of ", request->mad.size(), " bytes to LID ", request->lid.value()));
     }
     Mad mad;
-    std::memcpy(mad.data(), message->mad, mad.size());
-    return client->link()->SendMadTo(Lid(static_cast<uint16_t>(message->lid)), mad);
+    std::copy(request->mad.begin(), request->mad.end(), mad.begin());
+    return client->link()->SendMadTo(request->lid, mad);
   }
   if (type == MessageType::kCloseRing) {
     const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);

@@ -29,7 +29,8 @@ class FabricServer {
   static constexpr size_t kMaxGuests = 128;    // processes that manage or query a port; an owner may be one, for its MADs
   static constexpr size_t kMaxStrangers = 16;  // further connections, which are told why they are refused
   static constexpr size_t kMaxConnections = kMaxOwners + kMaxGuests + kMaxStrangers;
-  static constexpr size_t kQueue = 1024;  // messages that may wait for a client that does not read
+  static constexpr size_t kQueue = 1024;    // messages that may wait for a client that does not read
+  static constexpr size_t kTableQueue = 8;  // if as many wait, a table is dropped
 
   struct Counters {
     uint64_t accepted = 0;

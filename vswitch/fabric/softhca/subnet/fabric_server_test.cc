@@ -55,16 +55,18 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
   const Row kRows[] = {
       {"one byte", false, [&] { return raw(0, 1); }},
       {"an unknown type", true, [&] { return raw(999, 64); }},
-      {"a MAD before registration", false, [&] { return Encode(MadMessage()); }},
-      {"a MAD to a multicast LID", true,
-       [&] {
-         MadMessage message;
-         message.lid = 0xc001;
-         return Encode(message);
-       }},
+      {"a MAD before registration", false, [&] { return EncodeMad(Lid(), Mad{}); }},
+      {"a MAD to a multicast LID", true, [&] { return EncodeMad(Lid(0xc001), Mad{}); }},
       {"a short MAD", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 100); }},
-      {"a MAD with a descriptor", true, [&] { return Encode(MadMessage(), one_fd(UniqueFd(eventfd(0, 0)))); }},
-      {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), 60'000); }},
+      {"a long MAD", true, [&] { return EncodeMad(Lid(), std::vector<uint8_t>(kMadSize + 1)); }},
+      {"a part of a MAD", true, [&] { return EncodeMad(Lid(), Mad{}, MessageType::kMadPart); }},
+      {"a MAD with a descriptor", true,
+       [&] {
+         Packet packet = EncodeMad(Lid(), Mad{});
+         packet.fds = one_fd(UniqueFd(eventfd(0, 0)));
+         return packet;
+       }},
+      {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), kMaxMessage + 1); }},
       {"a second registration", true, [&] { return Encode(RegisterMessage(), MakePortDescriptors()); }},
       {"a registration without a doorbell", false, [&] { return Encode(RegisterMessage()); }},
       {"a doorbell that is a file", false,
@@ -125,13 +127,13 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
     SCOPED_TRACE(row.description);
     const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    PacketQueue outbox(4);
+    PacketQueue queue(4);
     if (row.registered) {
       RegisterMessage hello;
       PutText("mallory", hello.name, sizeof(hello.name));
-      ASSERT_TRUE(outbox.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
+      ASSERT_TRUE(queue.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
     }
-    ASSERT_TRUE(outbox.Send(client.get(), row.make()).ok());
+    ASSERT_TRUE(queue.Send(client.get(), row.make()).ok());
     // The connection ends, whatever came before.
     for (;;) {
       pollfd polled{client.get(), POLLIN, 0};
@@ -157,8 +159,8 @@ TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
     ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     Packet packet = Encode(hello);
     packet.bytes.resize(size);
-    PacketQueue outbox(1);
-    ASSERT_TRUE(outbox.Send(client.get(), std::move(packet)).ok());
+    PacketQueue queue(1);
+    ASSERT_TRUE(queue.Send(client.get(), std::move(packet)).ok());
     pollfd polled{client.get(), POLLIN, 0};
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);
     const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());

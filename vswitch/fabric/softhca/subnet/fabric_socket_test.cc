@@ -72,7 +72,7 @@ TEST_F(FabricSocketTest, MadsAndGroupsGoThrough) {
   ASSERT_TRUE(h2.Register("h2").ok());
   ASSERT_TRUE(h1.client()->SendMad(JoinMad(h1.config(), 77)).ok());
   ASSERT_TRUE(h1.WaitFor([](const auto& record) { return !record.mads.empty(); }));
-  const Mad answer = h1.record().mads[0];
+  const std::vector<uint8_t> answer = h1.record().mads[0];
   EXPECT_EQ(DecodeSaHeader(answer)->status, 0);
   EXPECT_EQ(DecodeSaHeader(answer)->tid, 77u);
   EXPECT_EQ(DecodeMcMemberRecord(SaRecord(answer))->mlid, Mlid(0xc001));
@@ -165,10 +165,7 @@ TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   TestPort h1(dir.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   const UniqueFd deaf = RegisterDeafPort(dir.socket(), "deaf");
-  MadMessage subscription;
-  const Mad mad = SubscribeMad();
-  std::memcpy(subscription.mad, mad.data(), mad.size());
-  ASSERT_TRUE(PacketQueue(1).Send(deaf.get(), Encode(subscription)).ok());
+  ASSERT_TRUE(PacketQueue(1).Send(deaf.get(), EncodeMad(Lid(), SubscribeMad())).ok());
   ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); })) << "the subscription is not taken";
   size_t answers = 0;
   for (uint64_t i = 0; i < FabricServer::kQueue; ++i) {
@@ -291,8 +288,38 @@ TEST_F(FabricSocketTest, MadsReachTheLidTheyAreSentTo) {
   EncodeSmpHeader(header, &mad);
   ASSERT_TRUE(h1.client()->SendMadTo(h2.config().lid, mad).ok());
   ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
-  EXPECT_EQ(DecodeNodeDescription(SmpData(h1.record().mads[0])).value(), "h2");
+  EXPECT_EQ(DecodeNodeDescription(SmpData(MadOf(h1.record().mads[0]))).value(), "h2");
   EXPECT_EQ(h1.record().mad_sources[0], h2.config().lid);
+}
+
+TEST_F(FabricSocketTest, ATableOfSeveralMessagesArrivesWhole) {
+  constexpr size_t kPorts = 40;
+  std::vector<std::unique_ptr<TestPort>> ports;
+  for (size_t i = 0; i < kPorts; ++i) {
+    ports.push_back(std::make_unique<TestPort>(dir_.socket()));
+    ASSERT_TRUE(ports.back()->Register(absl::StrCat("h", i)).ok()) << i;
+  }
+  PathRecord wanted;
+  wanted.numb_path = 1;
+  Mad mad;
+  EncodeSaHeader(
+      {.method = MadMethod::kGetTable, .tid = 5, .attribute = SaAttribute::kPathRecord, .component_mask = path::kNumbPath},
+      &mad);
+  EncodePathRecord(wanted, SaRecord(&mad));
+  TestPort& h0 = *ports[0];
+  ASSERT_TRUE(h0.client()->SendMad(mad).ok());
+  ASSERT_TRUE(h0.client()->SendMad(JoinMad(h0.config(), 6)).ok());
+  ASSERT_TRUE(h0.WaitFor([](const auto& record) { return record.mads.size() == 2; }));
+  const std::vector<uint8_t> table = h0.record().mads[0];
+  EXPECT_TRUE(IsSaTable(table));
+  ASSERT_GT(table.size(), kMaxMadPart);
+  ASSERT_EQ(SaRecord(table).size(), kPorts * kPorts * kPathRecordSize);
+  for (size_t i = 0; i < kPorts * kPorts; ++i) {
+    const PathRecord path = DecodePathRecord(SaRecord(table).subspan(i * kPathRecordSize)).value();
+    EXPECT_EQ(path.slid, ports[i / kPorts]->config().lid) << i;
+    EXPECT_EQ(path.dlid, ports[i % kPorts]->config().lid) << i;
+  }
+  EXPECT_EQ(h0.record().mads[1].size(), kMadSize);
 }
 
 // By fabricd's own clock.

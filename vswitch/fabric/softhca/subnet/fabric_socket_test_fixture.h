@@ -184,8 +184,8 @@ inline UniqueFd RegisterDeafPort(const std::string& socket, const std::string& n
   EXPECT_EQ(connect(deaf.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   RegisterMessage hello;
   PutText(name, hello.name, sizeof(hello.name));
-  PacketQueue outbox(1);
-  EXPECT_TRUE(outbox.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
+  PacketQueue queue(1);
+  EXPECT_TRUE(queue.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
   return deaf;
 }
 

@@ -1,7 +1,5 @@
 #include "vswitch/fabric/softhca/subnet/mad_agents.h"
 
-#include <algorithm>
-
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
@@ -36,23 +34,12 @@ void MadAgents::ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender,
 
 void MadAgents::ReceiveAtSa(const ManagedPort& from, const MadEndpoint& sender, const Mad& mad) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
-  if (header.ok() && DecodeRmppHeader(mad).active) {
-    tables_.Receive(sender, mad, clock_->Now(), &outgoing_);
-  } else if (header.ok() && header->method == MadMethod::kReportResp) {
+  if (header.ok() && header->method == MadMethod::kReportResp) {
     notices_.Confirm(from.config.gid, header->tid);
-  } else if (absl::optional<SaAnswer> answer = sa_.Respond(from.config, mad)) {
-    Answer(sender, *std::move(answer));
+  } else if (const absl::optional<std::vector<uint8_t>> answer = sa_.Respond(from.config, mad)) {
+    outgoing_.push_back(OutgoingMad{sender, *answer});
     ReportGroupEvents();
   }
-}
-
-void MadAgents::Answer(const MadEndpoint& to, SaAnswer answer) {
-  if (!answer.IsTable()) return outgoing_.push_back(OutgoingMad{to, answer.ToMad()});
-  // If too many tables are being sent, the answer is "no resources".
-  if (tables_.Start(to, answer.header, std::move(answer.records), clock_->Now(), &outgoing_)) return;
-  answer.header.status = static_cast<uint16_t>(SaStatus::kNoResources);
-  answer.records.clear();
-  outgoing_.push_back(OutgoingMad{to, answer.ToMad()});
 }
 
 void MadAgents::ReportGroupEvents() {
@@ -69,7 +56,6 @@ void MadAgents::PortInService(const ManagedPort& port) {
 void MadAgents::PortOutOfService(const ManagedPort& port) {
   const Gid& gid = port.config.gid;
   notices_.RemovePort(gid);
-  tables_.RemovePort(gid);
   groups_.RemovePort(gid);
   notices_.Forward(SmTrap::kGidOutOfService, gid, port.config.pkeys, clock_->Now());
   ReportGroupEvents();
@@ -79,18 +65,16 @@ void MadAgents::PortOutOfService(const ManagedPort& port) {
 void MadAgents::RestartSm() {
   groups_.Clear();
   notices_.Clear();
-  tables_.Clear();
 }
 
 void MadAgents::Run() {
   if (!ports_->Switch().runs_sm) return;
   notices_.Run(clock_->Now(), &outgoing_);
-  tables_.Run(clock_->Now(), &outgoing_);
 }
 
 absl::Time MadAgents::NextDeadline() const {
   if (!ports_->Switch().runs_sm) return absl::InfiniteFuture();
-  return std::min(notices_.NextDeadline(), tables_.NextDeadline());
+  return notices_.NextDeadline();
 }
 
 }  // namespace eoib::softhca

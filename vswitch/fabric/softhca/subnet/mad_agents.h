@@ -1,8 +1,8 @@
 // MadAgents: everything in a software subnet that answers MADs: the subnet administrator with its tables and notices, the
 // subnet management agents of ports and switch, and the performance management agents of ports.
 //
-// A MAD from a port goes to the agent of its class at its destination. Answers, reports and segments are queued; the Subnet
-// takes them and delivers them.
+// A MAD from a port goes to the agent of its class at its destination. Answers and reports are queued; the Subnet takes them
+// and delivers them.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MAD_AGENTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MAD_AGENTS_H_
 
@@ -17,7 +17,6 @@
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
 #include "vswitch/fabric/softhca/subnet/pma_responder.h"
-#include "vswitch/fabric/softhca/subnet/rmpp_sender.h"
 #include "vswitch/fabric/softhca/subnet/sa_responder.h"
 #include "vswitch/fabric/softhca/subnet/smp_responder.h"
 
@@ -45,12 +44,11 @@ class MadAgents {
   void Receive(const ManagedPort& from, uint64_t process, Lid destination, const Mad& mad);
   // The port became active: trap 64.
   void PortInService(const ManagedPort& port);
-  // The port is no longer active, and its configuration says so already. Its memberships, subscriptions and transfers end:
-  // trap 65.
+  // The port is no longer active, and its configuration says so already. Its memberships and subscriptions end: trap 65.
   void PortOutOfService(const ManagedPort& port);
   // A new process owns the port, and its counters start again.
   void CountersBegin(const ManagedPort& port) { pma_.ForgetPort(port.config.gid); }
-  // Forgets groups, subscriptions and transfers of tables.
+  // Forgets groups and subscriptions.
   void RestartSm();
 
   // Retries what was not confirmed in time. NextDeadline says when to call it; InfiniteFuture if never.
@@ -62,7 +60,6 @@ class MadAgents {
   MulticastGroups& groups() { return groups_; }
   const MulticastGroups& groups() const { return groups_; }
   const NoticeForwarder& notices() const { return notices_; }
-  const RmppSender& tables() const { return tables_; }
   const SaResponder& sa() const { return sa_; }
   const SmpResponder& smp() const { return smp_; }
   const PmaResponder& pma() const { return pma_; }
@@ -71,14 +68,12 @@ class MadAgents {
   void ReceiveAtSma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad, bool directed);
   void ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad);
   void ReceiveAtSa(const ManagedPort& from, const MadEndpoint& sender, const Mad& mad);
-  void Answer(const MadEndpoint& to, SaAnswer answer);
   void ReportGroupEvents();
 
   const ManagedPorts* const ports_;
   const Clock* const clock_;
   MulticastGroups groups_;
   NoticeForwarder notices_;
-  RmppSender tables_;
   SaResponder sa_;
   SmpResponder smp_;
   PmaResponder pma_;

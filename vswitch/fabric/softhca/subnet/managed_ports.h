@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/wire/ib/mad.h"
@@ -57,9 +58,12 @@ struct MadEndpoint {
 
 // A MAD to deliver to a port.
 struct OutgoingMad {
+  OutgoingMad(const MadEndpoint& to, absl::Span<const uint8_t> mad, Lid from = Lid())
+      : to(to), mad(mad.begin(), mad.end()), from(from) {}
+
   MadEndpoint to;
-  Mad mad;
-  Lid from = Lid();  // invalid: the subnet manager's
+  std::vector<uint8_t> mad;
+  Lid from;  // invalid: the subnet manager's
 };
 
 // True if two P_Key tables have matching entries, so that their ports can reach each other.

@@ -52,28 +52,32 @@ bool IsNode(const NodeRecord& record, uint64_t mask, const NodeRecord& wanted) {
 
 }  // namespace
 
-Mad SaAnswer::ToMad() const {
-  Mad mad;
-  EncodeSaHeader(header, &mad);
-  std::copy_n(records.begin(), std::min(records.size(), kMaxSaRecord), SaRecord(&mad).begin());
-  return mad;
-}
-
-absl::optional<SaAnswer> SaResponder::Respond(const PortConfig& requester, const Mad& mad) {
+absl::optional<std::vector<uint8_t>> SaResponder::Respond(const PortConfig& requester, const Mad& mad) {
   const absl::StatusOr<SaHeader> request = DecodeSaHeader(mad);
   if (!request.ok() || request->IsResponse()) {
     ++counters_.malformed;
     return absl::nullopt;
   }
-  SaAnswer answer;
-  answer.header = *request;
-  answer.header.method = ResponseTo(request->method);
-  answer.header.attribute_offset = 0;  // the encoder sets it
-  const SaStatus status = Dispatch(requester, *request, mad, &answer.records);
-  answer.header.status = static_cast<uint16_t>(status);
+  Records records;
+  SaStatus status = Dispatch(requester, *request, mad, &records);
+  if (records.size() > kMaxMad - kSaRecordOffset) status = SaStatus::kNoResources;
+  SaHeader header = *request;
+  header.method = ResponseTo(request->method);
+  header.attribute_offset = 0;  // the encoder sets it
+  header.status = static_cast<uint16_t>(status);
   ++counters_.requests;
-  if (status != SaStatus::kOk) ++counters_.errors;
-  return answer;
+  if (status == SaStatus::kOk && request->method == MadMethod::kGetTable) {
+    ++counters_.tables;
+    return EncodeSaTable(header, records);
+  }
+  Mad answer;
+  EncodeSaHeader(header, &answer);
+  if (status == SaStatus::kOk) {
+    std::copy(records.begin(), records.end(), SaRecord(&answer).begin());
+  } else {
+    ++counters_.errors;
+  }
+  return Records(answer.begin(), answer.end());
 }
 
 SaStatus SaResponder::Dispatch(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) {

@@ -25,22 +25,13 @@
 
 namespace eoib::softhca {
 
-// The answer to a request: a MAD with at most one record, or a table of records, which RMPP carries.
-struct SaAnswer {
-  SaHeader header;
-  std::vector<uint8_t> records;  // SaRecordStride(header.attribute) apart
-
-  bool IsTable() const { return header.method == MadMethod::kGetTableResp && header.status == 0; }
-  // Only for an answer that is not a table.
-  Mad ToMad() const;
-};
-
 // Not thread-safe: the Subnet calls it under its mutex.
 class SaResponder {
  public:
   struct Counters {
     uint64_t requests = 0;   // answered, with whatever status
     uint64_t errors = 0;     // of these, answered with a status other than 0
+    uint64_t tables = 0;     // of these, answered with a table
     uint64_t malformed = 0;  // dropped
   };
 
@@ -48,8 +39,9 @@ class SaResponder {
   SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices)
       : ports_(ports), groups_(groups), notices_(notices) {}
 
-  // Returns the answer to `mad` from the port of `requester`, or nullopt if the MAD was dropped.
-  absl::optional<SaAnswer> Respond(const PortConfig& requester, const Mad& mad);
+  // Returns the answer to `mad` from the port of `requester`, a MAD or a whole table, or nullopt if the MAD was dropped. A
+  // table longer than kMaxMad is refused with "no resources".
+  absl::optional<std::vector<uint8_t>> Respond(const PortConfig& requester, const Mad& mad);
   const Counters& counters() const { return counters_; }
 
  private:

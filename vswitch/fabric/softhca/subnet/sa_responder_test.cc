@@ -288,6 +288,23 @@ TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
   }
 }
 
+TEST_F(SaResponderTest, ATableLongerThanTheLongestMadIsRefused) {
+  SaHeader header;
+  header.method = MadMethod::kGetTable;
+  header.attribute = SaAttribute::kNodeRecord;
+  Mad mad;
+  EncodeSaHeader(header, &mad);
+  const size_t most = (kMaxMad - kSaRecordOffset) / SaRecordStride(SaAttribute::kNodeRecord);
+  uint16_t lid = 9;
+  for (size_t records = 5; records < most; ++records) ports_.Add(MakeManagedPort(++lid, {PKey(0xffff)}));
+  EXPECT_EQ(Send(h1_, mad), 0);
+  EXPECT_EQ(sa_.counters().tables, 1u);
+  ports_.Add(MakeManagedPort(++lid, {PKey(0xffff)}));
+  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoResources));
+  EXPECT_FALSE(IsSaTable(reply_));
+  EXPECT_EQ(sa_.counters().errors, 1u);
+}
+
 TEST_F(SaResponderTest, NodesPortsAndPKeys) {
   SaHeader header;
   header.method = MadMethod::kGetTable;

@@ -72,10 +72,10 @@ class SaResponderTest : public ::testing::Test {
   }
   // Returns the status of the answer; 0xffff if there is none.
   uint16_t Send(const PortConfig& port, const Mad& mad) {
-    const absl::optional<SaAnswer> answer = sa_.Respond(port, mad);
+    absl::optional<std::vector<uint8_t>> answer = sa_.Respond(port, mad);
     if (!answer.has_value()) return 0xffff;
-    records_ = answer->records;
-    reply_ = answer->ToMad();
+    reply_ = *std::move(answer);
+    records_.assign(SaRecord(reply_).begin(), SaRecord(reply_).end());
     header_ = DecodeSaHeader(reply_).value();
     EXPECT_TRUE(header_.IsResponse());
     return header_.status;
@@ -96,7 +96,7 @@ class SaResponderTest : public ::testing::Test {
   NoticeForwarder notices_{&ports_};
   SaResponder sa_{&ports_, &groups_, &notices_};
   uint64_t tid_ = 0x1234'0000'0000'0000;
-  Mad reply_;
+  std::vector<uint8_t> reply_;
   SaHeader header_;
   std::vector<uint8_t> records_;
   McMemberRecord answer_;

@@ -79,7 +79,6 @@ class Subnet {
   struct MadCounters {
     SaResponder::Counters sa;
     NoticeForwarder::Counters notices;
-    RmppSender::Counters tables;
     SmpResponder::Counters smp;
     PmaResponder::Counters pma;
   };

@@ -60,8 +60,7 @@ std::vector<Subnet::Subscriptions> Subnet::AllSubscriptions() const {
 
 Subnet::MadCounters Subnet::mad_counters() const {
   absl::MutexLock lock(&mutex_);
-  return MadCounters{agents_.sa().counters(), agents_.notices().counters(), agents_.tables().counters(),
-                     agents_.smp().counters(), agents_.pma().counters()};
+  return MadCounters{agents_.sa().counters(), agents_.notices().counters(), agents_.smp().counters(), agents_.pma().counters()};
 }
 
 bool Subnet::sm_absent() const {
