@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/soft_verbs.h"
 
 namespace eoib::softhca {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/softhca/soft_verbs.h"
+#include "vswitch/fabric/softhca/soft_device.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {

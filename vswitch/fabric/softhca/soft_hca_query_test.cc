@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
+#include "vswitch/fabric/softhca/soft_verbs.h"
 #include "vswitch/wire/ib/erf_for_test.h"
 #include "vswitch/wire/ib/ib_headers.h"
 
