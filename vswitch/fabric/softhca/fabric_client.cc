@@ -19,7 +19,6 @@
 #include "absl/time/clock.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
-#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {
@@ -292,7 +291,7 @@ bool FabricClient::Lose(const absl::Status& why) {
     unanswered.swap(requests_);
   }
   Disconnect();
-  mad_.clear();
+  messages_.Reset();
   for (const uint64_t request : unanswered) sink_->OnRingRefused(request, "eoib-fabricd is gone");
   if (registered) sink_->OnSubnetLost();
   return registered;
@@ -304,28 +303,12 @@ absl::Status FabricClient::Dispatch(Packet packet) {
       return TakeRegistered(packet);
     case MessageType::kPortConfig:
       return TakeConfig(packet);
-    case MessageType::kMad:
-    case MessageType::kMadPart:
-      return TakeMad(packet);
-    case MessageType::kRingOffered:
-      return TakeRingOffered(std::move(packet));
-    case MessageType::kSourceChanged:
-      return TakeSourceChanged(packet);
     case MessageType::kRingOpened:
       return TakeRingOpened(std::move(packet));
     case MessageType::kRingRefused:
       return TakeRingRefused(packet);
-    case MessageType::kGroup:
-      return TakeGroup(packet);
-    case MessageType::kFaults:
-      return TakeFaults(packet);
-    case MessageType::kRingClosed: {
-      const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);
-      if (message.ok()) sink_->OnRingClosed(message->ring);
-      return message.status();
-    }
     default:
-      return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(packet.type())));
+      return messages_.Deliver(std::move(packet), sink_);
   }
 }
 
@@ -355,38 +338,6 @@ absl::Status FabricClient::TakeConfig(const Packet& packet) {
   return absl::OkStatus();
 }
 
-absl::Status FabricClient::TakeMad(const Packet& packet) {
-  const absl::StatusOr<AddressedMad> received = DecodeMad(packet);
-  if (!received.ok()) return received.status();
-  mad_.insert(mad_.end(), received->mad.begin(), received->mad.end());
-  const bool whole = packet.type() == MessageType::kMad;
-  if (mad_.size() > kMaxMad || (whole && mad_.size() < kSaRecordOffset)) {
-    return absl::InvalidArgumentError(absl::StrCat("a MAD of ", mad_.size(), " bytes"));
-  }
-  if (whole) sink_->OnMad(received->lid, std::exchange(mad_, {}));
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeRingOffered(Packet packet) {
-  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
-  if (!source.ok()) return source.status();
-  RingEnd end;
-  if (!packet.fds_lost) end = FromDescriptors(message->capacity, std::move(packet.fds));
-  sink_->OnRingOffered(message->ring, *source, std::move(end));
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeSourceChanged(const Packet& packet) {
-  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
-  if (!source.ok()) return source.status();
-  sink_->OnSourceChanged(message->ring, *source);
-  return absl::OkStatus();
-}
-
 bool FabricClient::Forget(uint64_t request) {
   absl::MutexLock lock(&mutex_);
   return requests_.erase(request) != 0;
@@ -408,24 +359,6 @@ absl::Status FabricClient::TakeRingRefused(const Packet& packet) {
   if (Forget(message->request)) {
     sink_->OnRingRefused(message->request, TextOf(message->text, sizeof(message->text)));
   }
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeGroup(const Packet& packet) {
-  const absl::StatusOr<GroupMessage> message = Decode<GroupMessage>(packet);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<std::vector<Lid>> members = MembersOf(*message);
-  if (!members.ok()) return members.status();
-  sink_->OnGroup(Mlid(message->mlid), *members);
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeFaults(const Packet& packet) {
-  const absl::StatusOr<FaultsMessage> message = Decode<FaultsMessage>(packet);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<std::vector<FaultRule>> rules = RulesOf(*message);
-  if (!rules.ok()) return rules.status();
-  sink_->OnFaults(*rules);
   return absl::OkStatus();
 }
 

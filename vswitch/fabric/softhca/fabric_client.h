@@ -11,7 +11,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -23,6 +22,7 @@
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
+#include "vswitch/fabric/softhca/port_messages.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
@@ -70,13 +70,8 @@ class FabricClient final : public SubnetLink {
   absl::Status Dispatch(Packet packet);
   absl::Status TakeConfig(const Packet& packet);
   absl::Status TakeRegistered(const Packet& packet);
-  absl::Status TakeMad(const Packet& packet);
-  absl::Status TakeRingOffered(Packet packet);
-  absl::Status TakeSourceChanged(const Packet& packet);
   absl::Status TakeRingOpened(Packet packet);
   absl::Status TakeRingRefused(const Packet& packet);
-  absl::Status TakeGroup(const Packet& packet);
-  absl::Status TakeFaults(const Packet& packet);
   bool Lose(const absl::Status& why);
   void Disconnect();
   void Pause(absl::Duration time);
@@ -99,8 +94,8 @@ class FabricClient final : public SubnetLink {
   std::thread thread_;
 
   // Used by the thread only.
-  PortConfig config_;         // the last one; a new registration asks for the same LID and QPNs
-  std::vector<uint8_t> mad_;  // its parts so far
+  PortConfig config_;  // the last one; a new registration asks for the same LID and QPNs
+  PortMessages messages_;
 
   mutable absl::Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);          // only the thread changes it

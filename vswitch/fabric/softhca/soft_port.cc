@@ -149,12 +149,12 @@ int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
 
 void SoftPort::AddRegion(SoftMr* region) {
   absl::MutexLock lock(&mutex_);
-  path_.queue_pairs().AddRegion(region);
+  path_.queue_pairs().regions().Add(region);
 }
 
 void SoftPort::RemoveRegion(SoftMr* region) {
   absl::MutexLock lock(&mutex_);
-  path_.queue_pairs().RemoveRegion(region);
+  path_.queue_pairs().regions().Remove(region);
 }
 
 int SoftPort::AddChannel(SoftChannel* channel) {

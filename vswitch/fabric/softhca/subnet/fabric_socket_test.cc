@@ -168,7 +168,7 @@ TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   ASSERT_TRUE(PacketQueue(1).Send(deaf.get(), EncodeMad(Lid(), SubscribeMad())).ok());
   ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); })) << "the subscription is not taken";
   size_t answers = 0;
-  for (uint64_t i = 0; i < FabricServer::kQueue; ++i) {
+  for (uint64_t i = 0; i < FabricConnection::kQueue; ++i) {
     clock.Advance(absl::Milliseconds(10));
     for (const MadMethod method : {MadMethod::kSet, MadMethod::kDelete}) {
       ASSERT_TRUE(h1.client()->SendMad(JoinMad(h1.config(), i + 1, method)).ok());
