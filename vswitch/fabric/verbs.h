@@ -53,7 +53,6 @@ struct VerbsTable {
   int (*get_async_event)(ibv_context* context, ibv_async_event* event);
   void (*ack_async_event)(ibv_async_event* event);
 
-  const char* (*wc_status_str)(ibv_wc_status status);
 };
 
 // libibverbs, for real devices, or for a library that is preloaded in its place.

@@ -46,7 +46,6 @@ const VerbsTable& LibibverbsTable() {
                             ibv_ah_attr* attr) { return ibv_init_ah_from_wc(context, port, wc, grh, attr); },
       .get_async_event = [](ibv_context* context, ibv_async_event* event) { return ibv_get_async_event(context, event); },
       .ack_async_event = [](ibv_async_event* event) { ibv_ack_async_event(event); },
-      .wc_status_str = [](ibv_wc_status status) { return ibv_wc_status_str(status); },
   };
   return kTable;
 }

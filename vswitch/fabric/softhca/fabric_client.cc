@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -55,7 +54,7 @@ absl::Status FabricClient::Register(const std::string& name, const PortResources
   use_ = use;
   sink_ = sink;
   config_ = PortConfig();
-  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  wake_ = MakeEventFd();
   if (use == PortUse::kOwn) doorbell_ = Duplicate(resources.doorbell);
   counters_ = resources.counters;
   if (!wake_.valid() || (use == PortUse::kOwn && !doorbell_.valid())) {
@@ -144,11 +143,6 @@ absl::Status FabricClient::WhyNotRegistered() const {
   if (refusal_.ok()) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
   return absl::UnavailableError(absl::StrCat("eoib-fabricd at ", options_.socket, " does not take port ", name_,
                                              " back: ", absl::string_view(refusal_.message())));
-}
-
-void FabricClient::Wake() {
-  const uint64_t one = 1;
-  if (write(wake_.get(), &one, sizeof(one)) < 0) return;  // full: the thread is awake
 }
 
 bool FabricClient::stopping() const {
@@ -242,8 +236,7 @@ void FabricClient::WaitForEvents() {
   }
   polled[1] = pollfd{wake_.get(), POLLIN, 0};
   poll(polled, 2, -1);
-  uint64_t woken;
-  if (polled[1].revents != 0 && read(wake_.get(), &woken, sizeof(woken)) < 0) return;
+  if (polled[1].revents != 0) ClearEventFd(wake_.get());
 }
 
 absl::Status FabricClient::ReceiveAll() {

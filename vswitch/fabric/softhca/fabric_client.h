@@ -21,6 +21,7 @@
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/counters_page.h"
+#include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 #include "vswitch/fabric/softhca/port_messages.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
@@ -76,7 +77,7 @@ class FabricClient final : public SubnetLink {
   void Disconnect();
   void Pause(absl::Duration time);
   void Finish(absl::Status result);
-  void Wake();
+  void Wake() { RingEventFd(wake_.get()); }
   bool stopping() const;
   bool was_registered() const;
   absl::Status Send(Packet packet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,11 +31,6 @@ absl::StatusOr<std::vector<PKey>> FromTable(const PKeyTable& table) {
 absl::Status CheckQpns(uint32_t first, uint32_t count) {
   if (first <= Qpn::kMax && count <= Qpn::kMax + 1 - first) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a range of ", count, " QPNs from ", first));
-}
-
-bool IsPipe(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
 // Room for the descriptors of one message, aligned as CMSG wants it.
@@ -276,7 +270,6 @@ RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds) {
 absl::Status CheckRingEnd(const RingEnd& end) {
   if (absl::Status status = RingMemory::Check(end.data.get(), end.index.get(), end.capacity); !status.ok()) return status;
   if (!IsEventFd(end.space.get())) return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
-  if (!IsPipe(end.liveness.get())) return absl::InvalidArgumentError("a ring's liveness descriptor is not a pipe");
   return absl::OkStatus();
 }
 

@@ -210,7 +210,7 @@ std::string TextOf(const char* field, size_t size);
 // The descriptors of a RingEnd, in the order of its members. FromDescriptors needs all four.
 std::vector<UniqueFd> ToDescriptors(RingEnd end);
 RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds);
-// Checks a ring from another process before it is passed on: memory that the consumer can map, an eventfd, a pipe.
+// Checks a ring from another process before it is passed on: memory that the consumer can map, and an eventfd.
 absl::Status CheckRingEnd(const RingEnd& end);
 bool IsEventFd(int fd);
 // Duplicates a descriptor, closed at exec. Invalid if the process is out of descriptors.

@@ -175,7 +175,7 @@ void CheckEnd(const std::vector<Kind>& kinds, Packet packet) {
   if (!message.ok()) return;
   const uint64_t capacity = message->capacity;
   RingEnd end = FromDescriptors(capacity, std::move(packet.fds));
-  const bool good = capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents && kinds[3] == kPipe;
+  const bool good = capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents;
   const absl::Status status = CheckRingEnd(end);
   EOIB_CHECK(status.ok() == good);
   if (!good) CheckRefusal(status);

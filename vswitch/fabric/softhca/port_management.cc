@@ -36,9 +36,6 @@ void PortManagement::ActOnChanges(const PortConfig& before, const PortConfig& af
 // A restarted subnet does not know the port's rings, and would not report changes of identity for them.
 void PortManagement::RenewRings() {
   path_->outbound().ForEach([](RingSender* sender) { sender->Renew(); });
-  path_->inbound().ForEach([now = clock_->Now()](InboundRing* ring) {
-    if (!ring->loopback) ring->unknown_since = now;
-  });
   fds_->WakeBackground();
 }
 

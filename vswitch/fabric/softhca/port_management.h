@@ -14,7 +14,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/async_events.h"
 #include "vswitch/fabric/softhca/datagram_path.h"
@@ -27,8 +26,8 @@ namespace eoib::softhca {
 class PortManagement final : public PortSink {
  public:
   // All outlive the object.
-  PortManagement(absl::Mutex* mutex, DatagramPath* path, AsyncEvents* events, const PortEventFds* fds, const Clock* clock)
-      : mutex_(mutex), path_(path), events_(events), fds_(fds), clock_(clock) {}
+  PortManagement(absl::Mutex* mutex, DatagramPath* path, AsyncEvents* events, const PortEventFds* fds)
+      : mutex_(mutex), path_(path), events_(events), fds_(fds) {}
 
   // Waits for the first configuration. Returns false if there is none in `time`.
   bool AwaitConfig(absl::Duration time) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -58,7 +57,6 @@ class PortManagement final : public PortSink {
   DatagramPath* const path_ ABSL_PT_GUARDED_BY(mutex_);
   AsyncEvents* const events_ ABSL_PT_GUARDED_BY(mutex_);
   const PortEventFds* const fds_;
-  const Clock* const clock_;
   bool configured_ ABSL_GUARDED_BY(mutex_) = false;
   bool subnet_lost_ ABSL_GUARDED_BY(mutex_) = false;
   MadQueue mads_;

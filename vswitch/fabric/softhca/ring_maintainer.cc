@@ -137,7 +137,7 @@ bool RingMaintainer::Maintain(Wait* wait) {
   std::vector<std::unique_ptr<InboundRing>> finished;  // destroyed without the mutex
   absl::MutexLock lock(mutex_);
   if (stopping_) return false;
-  CloseEndedRings();
+  CloseReleasedRings();
   finished = path_->inbound().TakeFinished();
   for (const auto& ring : finished) {
     path_->LeaveRing(ring.get());
@@ -157,20 +157,17 @@ bool RingMaintainer::Maintain(Wait* wait) {
   return true;
 }
 
-// Closes released rings, also those that no worker drains, and rings that a restarted subnet still does not know: a correct
-// peer has replaced them by now, and another one could keep an outdated identity.
-void RingMaintainer::CloseEndedRings() {
-  const absl::Time now = clock_->Now();
-  path_->inbound().ForEach([this, now](InboundRing* ring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const bool is_unknown = now - ring->unknown_since >= options_.unknown_ring_patience;
-    if (is_unknown || ring->consumer.Released()) path_->inbound().Close(ring);
+// Closes released rings, also those that no worker drains.
+void RingMaintainer::CloseReleasedRings() {
+  path_->inbound().ForEach([path = path_](InboundRing* ring) {
+    if (ring->consumer.Released()) path->inbound().Close(ring);
   });
 }
 
 absl::Duration RingMaintainer::SleepTime(absl::Time now) const {
   const Outbound& outbound = path_->outbound();
   absl::Duration time = path_->NextDue() - now;
-  if (outbound.HasRings()) time = std::min(time, options_.idle_close / 4);
+  if (outbound.HasRings()) time = std::min(time, idle_close_ / 4);
   if (outbound.has_ending()) time = std::min(time, kEndingTick);
   if (outbound.parked() != 0) time = std::min(time, kParkedTick);
   return std::max(time, absl::ZeroDuration());

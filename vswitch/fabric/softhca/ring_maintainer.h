@@ -22,15 +22,10 @@ namespace eoib::softhca {
 // `mutex` is the port's. It is never held across a call to the link or another system call.
 class RingMaintainer {
  public:
-  struct Options {
-    absl::Duration idle_close;            // of OutboundOptions
-    absl::Duration unknown_ring_patience;  // how long the port receives from a ring that a restarted subnet does not know
-  };
-
-  // All but `options` outlive the object.
+  // The objects outlive this one. `idle_close`: OutboundOptions'.
   RingMaintainer(absl::Mutex* mutex, DatagramPath* path, SubnetLink* link, const PortEventFds* fds, const Clock* clock,
-                 const Options& options)
-      : mutex_(mutex), path_(path), link_(link), fds_(fds), clock_(clock), options_(options) {}
+                 absl::Duration idle_close)
+      : mutex_(mutex), path_(path), link_(link), fds_(fds), clock_(clock), idle_close_(idle_close) {}
   // Ends the thread.
   ~RingMaintainer() { Stop(); }
 
@@ -63,7 +58,7 @@ class RingMaintainer {
   void Background();
   // Returns false if the port ends.
   bool Maintain(Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
-  void CloseEndedRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseReleasedRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Duration SleepTime(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchPeers(std::vector<WatchedRing>* watched) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Sleep(const Wait& wait) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -74,7 +69,7 @@ class RingMaintainer {
   SubnetLink* const link_;
   const PortEventFds* const fds_;
   const Clock* const clock_;
-  const Options options_;
+  const absl::Duration idle_close_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
   std::thread background_;

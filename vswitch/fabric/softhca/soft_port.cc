@@ -28,9 +28,8 @@ SoftPort::SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Opt
       options_(options),
       clock_(options.clock != nullptr ? options.clock : &system_clock_),
       path_(&options_.outbound, clock_, &fds_),
-      maintainer_(&mutex_, &path_, link_.get(), &fds_, clock_,
-                  {.idle_close = options.outbound.idle_close, .unknown_ring_patience = options.unknown_ring_patience}),
-      management_(&mutex_, &path_, &events_, &fds_, clock_) {}
+      maintainer_(&mutex_, &path_, link_.get(), &fds_, clock_, options.outbound.idle_close),
+      management_(&mutex_, &path_, &events_, &fds_) {}
 
 absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetLink> link, const std::string& name,
                                                          const Options& options) {

@@ -50,8 +50,6 @@ class SoftPort {
     uint32_t polls_before_yield = 0;
     // How long the destructor waits for parked messages to leave: a program may end right after its last completion.
     absl::Duration linger = absl::ZeroDuration();
-    // How long the port receives from a ring that a restarted subnet does not know.
-    absl::Duration unknown_ring_patience = absl::Seconds(10);
   };
 
   // Registers port `name` and returns once it is configured. kAlreadyExists if another living process owns it.

@@ -239,21 +239,6 @@ TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
   end.join();
 }
 
-// A correct producer would have renewed it. Another one may want to keep an outdated LID or P_Key.
-TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
-  auto a = Open("a"), b = Open("b");
-  Introduce(a.get(), b.get());
-  b->port().sink().OnSubnetLost();
-  b->port().sink().OnPortConfig(b->port().config());
-  EXPECT_EQ(b->port().rings().inbound, 1u);
-  clock_.Advance(absl::Seconds(10));
-  b->port().sink().OnFaults({});  // makes the background thread read the clock
-  EXPECT_TRUE(Eventually([&] {
-    b->Poll();
-    return b->port().rings().inbound == 0;
-  }));
-}
-
 // ---- Threads.
 
 // Several threads on each of two ports, with everything that runs beside the data path. For ThreadSanitizer.

@@ -241,7 +241,7 @@ int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh, i
   return 0;
 }
 
-// ---- Asynchronous events and names.
+// ---- Asynchronous events.
 
 int GetAsyncEvent(ibv_context* context, ibv_async_event* event) {
   SoftContext* soft = AsSoft(context);
@@ -250,35 +250,6 @@ int GetAsyncEvent(ibv_context* context, ibv_async_event* event) {
 
 // Nothing waits for acknowledgements: destroy_qp takes back the events that were not delivered yet.
 void AckAsyncEvent(ibv_async_event*) {}
-
-const char* WcStatusStr(ibv_wc_status status) {
-  static constexpr const char* kNames[] = {"success",
-                                           "local length error",
-                                           "local QP operation error",
-                                           "local EE context operation error",
-                                           "local protection error",
-                                           "Work Request Flushed Error",
-                                           "memory management operation error",
-                                           "bad response error",
-                                           "local access error",
-                                           "remote invalid request error",
-                                           "remote access error",
-                                           "remote operation error",
-                                           "transport retry counter exceeded",
-                                           "RNR retry counter exceeded",
-                                           "local RDD violation error",
-                                           "remote invalid RD request",
-                                           "aborted error",
-                                           "invalid EE context number",
-                                           "invalid EE context state",
-                                           "fatal error",
-                                           "response timeout error",
-                                           "general error",
-                                           "TM error",
-                                           "TM software rendezvous"};
-  const auto index = static_cast<size_t>(status);
-  return index < std::size(kNames) ? kNames[index] : "unknown";
-}
 
 }  // namespace
 
@@ -315,7 +286,6 @@ const VerbsTable& SoftVerbsTable() {
       .init_ah_from_wc = InitAhFromWc,
       .get_async_event = GetAsyncEvent,
       .ack_async_event = AckAsyncEvent,
-      .wc_status_str = WcStatusStr,
   };
   return kTable;
 }

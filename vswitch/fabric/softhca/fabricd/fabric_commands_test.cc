@@ -10,7 +10,7 @@
 #include <string>
 
 #include "vswitch/base/temp_dir_for_test.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 
 namespace eoib::softhca {

@@ -117,16 +117,17 @@ FaultCommands::Answer FaultCommands::Clear(const Arguments& arguments) {
 }
 
 FaultCommands::Answer FaultCommands::Counters(const Arguments& arguments) const {
+  if (!arguments.empty()) {
+    const std::string& name = arguments[0];
+    const absl::optional<SoftPortCounters> counters = subnet_->CountersOf(name);
+    if (counters.has_value()) return absl::StrCat(name, "\n", FormatCounters(*counters));
+    return absl::NotFoundError(absl::StrCat("counters of port ", name, ": no process has registered it"));
+  }
   std::string text;
   for (const Subnet::PortStatus& port : subnet_->Ports()) {
-    if (!arguments.empty() && port.name != arguments[0]) continue;
     if (port.counters.has_value()) absl::StrAppend(&text, port.name, "\n", FormatCounters(*port.counters));
   }
-  if (text.empty() && !arguments.empty()) {
-    return absl::NotFoundError(absl::StrCat("counters of port ", arguments[0], ": no process has registered it"));
-  }
-  if (arguments.empty()) text += FormatConservation(subnet_->GetConservation());
-  return text;
+  return text + FormatConservation(subnet_->GetConservation());
 }
 
 }  // namespace eoib::softhca

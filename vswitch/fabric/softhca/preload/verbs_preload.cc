@@ -206,7 +206,6 @@ EOIB_VERB(int, read_sysfs_file, (const char* directory, const char* file, char* 
 
 // ---- Names.
 
-EOIB_VERB(const char*, wc_status_str, (ibv_wc_status status)) { return Table().wc_status_str(status); }
 EOIB_VERB(const char*, node_type_str, (ibv_node_type type)) {
   return type == IBV_NODE_CA ? "InfiniBand channel adapter" : type == IBV_NODE_SWITCH ? "InfiniBand switch" : "unknown";
 }

@@ -111,8 +111,6 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"data that is no memory file", true,
        [&] { return ring([](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); }); }},
       {"space that is no eventfd", true, [&] { return ring([](RingEnd* end) { end->space = MakeMemfd(8, F_SEAL_GROW); }); }},
-      {"liveness that is no pipe", true,
-       [&] { return ring([](RingEnd* end) { end->liveness = UniqueFd(eventfd(0, EFD_CLOEXEC)); }); }},
       {"a ring to a multicast LID", true,
        [&] {
          OpenRingMessage message;

@@ -23,7 +23,7 @@
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"

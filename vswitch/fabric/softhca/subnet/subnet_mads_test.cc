@@ -21,7 +21,7 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"

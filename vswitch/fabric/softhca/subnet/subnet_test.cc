@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/port_name.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 
 namespace eoib::softhca {
 namespace {
