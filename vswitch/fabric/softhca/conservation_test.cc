@@ -114,7 +114,7 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
   EXPECT_EQ(a.counters().xmit_pkey_errors, 1u);
 }
 
-TEST_P(ConservationTest, FaultsCount) {
+TEST_P(ConservationTest, HoldsWithFaults) {
   const Nodes nodes = OpenAll({"a", "b"});
   for (const FaultRule& rule : {FaultRule{.loss_ppm = 300'000}, FaultRule{.duplicate_ppm = 300'000},
                                 FaultRule{.reorder_ppm = 300'000}, FaultRule{.delay = absl::Milliseconds(50)}}) {
@@ -133,7 +133,7 @@ TEST_P(ConservationTest, FaultsCount) {
   EXPECT_GT(counters.rcv_simulated_delays, 0u);
 }
 
-TEST_P(ConservationTest, WhatAPortThatEndsHasNotTakenIsLostAtItsSender) {
+TEST_P(ConservationTest, RecordsLeftByAReceiverThatEndsCountAsLostAtTheirSender) {
   Nodes nodes = OpenAll({"a", "b"});
   Introduce(nodes[0].get(), nodes[1].get());
   Fill(nodes[0].get(), nodes[1]->Address(), 5);
@@ -151,7 +151,7 @@ TEST_P(ConservationTest, WhatAPortThatEndsHasNotTakenIsLostAtItsSender) {
   EXPECT_EQ(subnet_.GetConservation().joint_deaths, 0u);
 }
 
-TEST_P(ConservationTest, WhatIsInTheRingsOfALinkThatGoesDownIsDropped) {
+TEST_P(ConservationTest, RecordsInTheRingsOfALinkThatGoesDownAreDropped) {
   const Nodes nodes = OpenAll({"a", "b"});
   SoftNode &a = *nodes[0], &b = *nodes[1];
   for (int turn = 0; turn < 20; ++turn) {
@@ -170,7 +170,7 @@ TEST_P(ConservationTest, WhatIsInTheRingsOfALinkThatGoesDownIsDropped) {
 }
 
 // Every kind of event between ports, in any order.
-TEST_P(ConservationTest, AfterAnythingThatHappened) {
+TEST_P(ConservationTest, HoldsAfterRandomEvents) {
   constexpr int kSteps = 3000;
   const std::vector<std::string> names = {"a", "b", "c"};
   options_.outbound.idle_close = absl::Milliseconds(200);

@@ -106,7 +106,8 @@ class RingSender {
   void Flush();
   bool parked() const { return parked_ != 0; }
 
-  // Opening a ring: wanted_capacity() is the wanted capacity, BeginOpening notes the request, then OnOpened or OnRefused ends it.
+  // Opening a ring: wanted_capacity() is the wanted capacity, BeginOpening notes the request, then OnOpened or OnRefused ends
+  // it.
   uint64_t wanted_capacity() const { return wanted_capacity_; }
   void BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness);
   bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }

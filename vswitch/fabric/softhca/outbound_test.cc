@@ -55,7 +55,7 @@ TEST_F(RingSenderTest, ARingWhoseConsumerBreaksTheRulesIsClosed) {
   EXPECT_THAT(TakeRequests().closes, ElementsAre(kRing));
 }
 
-TEST_F(RingSenderTest, WhoIsSeenAfterARefusalIsAskedAtOnce) {
+TEST_F(RingSenderTest, APeerSeenAfterARefusalIsAskedForARingAtOnce) {
   sender_.OnClosed();
   sender_.OnRefused();
   Send();
@@ -81,7 +81,7 @@ TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedItAndItCou
   consumer.Release();
   consumer.Publish();
   sender_.Maintain(clock_.Now());
-  EXPECT_TRUE(sender_.open()) << "as long as nobody could make it again";
+  EXPECT_TRUE(sender_.open()) << "while the subnet could not make it again";
   EXPECT_THAT(TakeRequests().rings, ElementsAre(kDestination));
   Open(2, kRing + 1);
   EXPECT_FALSE(sender_.open());

@@ -98,7 +98,8 @@ void RingMaintainer::OpenLoopback(Lid destination) {
   sender->OnOpened(id, fds_->doorbell, /*loopback=*/true);
 }
 
-absl::Status RingMaintainer::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness) {
+absl::Status RingMaintainer::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory,
+                                      UniqueFd* liveness) {
   end->capacity = capacity;
   if (link_->in_process()) {
     *memory = end->local = RingMemory::CreateLocal(capacity);

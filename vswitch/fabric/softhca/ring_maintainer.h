@@ -40,7 +40,7 @@ class RingMaintainer {
     uint64_t ring;
     bool inbound;
   };
-  // What the background thread waits for.
+  // The events and the time for which the background thread waits.
   struct Wait {
     std::vector<WatchedRing> rings;
     bool space = false;  // room in rings

@@ -232,7 +232,7 @@ TEST_F(RoguePeerTest, AnEventIsDrainedInBoundedTime) {
 }
 
 // The producer is killed between the two steps: it cleared `armed`, and nothing else would wake the sleeper.
-TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNobodyAsleep) {
+TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNoReceiverAsleep) {
   Offer();
   fcntl(victim_.channel()->fd, F_SETFL, O_NONBLOCK);
   ASSERT_EQ(ibv_req_notify_cq(victim_.receive_cq(), 0), 0);

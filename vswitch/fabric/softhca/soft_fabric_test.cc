@@ -146,7 +146,7 @@ pid_t StartChild(const std::string& socket, const Destination& to) {
   _exit(127);
 }
 
-TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
+TEST_F(SoftFabricTest, AKilledProcessHarmsNoOtherAndItsNameIsFreeAgain) {
   auto a = Open(socket_, "a"), b = Open(socket_, "b");
   Exchange(a.get(), b.get());  // b's ring to a exists from now on
   for (const bool fabricd_dies_first : {false, true}) {

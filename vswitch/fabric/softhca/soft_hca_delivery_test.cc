@@ -249,7 +249,7 @@ TEST_F(SoftHcaTest, AWithdrawnPKeySendsAndReceivesNothing) {
   ASSERT_EQ(full.Send(limited.Address(), "2"), 0);
   EXPECT_TRUE(limited.Counts(&SoftPortCounters::rcv_pkey_violations, 1));
   ASSERT_EQ(limited.Send(full.Address(), "3"), 0);
-  EXPECT_EQ(limited.PollSend().status, IBV_WC_SUCCESS) << "as with hardware, nobody hears of it";
+  EXPECT_EQ(limited.PollSend().status, IBV_WC_SUCCESS) << "as with hardware, no error is reported";
   EXPECT_EQ(limited.counters().xmit_pkey_errors, 1u);
 }
 
@@ -355,7 +355,7 @@ TEST_F(SoftHcaTest, MulticastRules) {
     uint64_t SoftPortCounters::*drop;
   };
   const Row kRows[] = {
-      {"a GID that nobody is attached to", {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid}, &SoftPortCounters::rcv_no_qp},
+      {"a GID to which no queue pair is attached", {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid}, &SoftPortCounters::rcv_no_qp},
       {"without a GRH", {mlid.value(), Qpn(0xffffff), 0x1234, absl::nullopt}, &SoftPortCounters::rcv_bad_address},
       {"to the number of a queue pair", {mlid.value(), b.qpn(), 0x1234, kMgid}, &SoftPortCounters::rcv_bad_address},
       {"with a wrong Q_Key", {mlid.value(), Qpn(0xffffff), 0x9999, kMgid}, &SoftPortCounters::rcv_qkey_violations},

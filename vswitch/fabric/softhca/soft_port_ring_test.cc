@@ -57,7 +57,7 @@ TEST_P(SoftPortTest, AStoppedPeerCostsItsMessagesAfterTheHeadOfQueueLifetime) {
   Fill(a.get(), b->Address(), 31);
   EXPECT_EQ(a->port().rings().parked, 15u);
   EXPECT_EQ(a->counters().xmit_discards, 1u);
-  EXPECT_EQ(a->port().rings().largest_outbound, 64u * 1024) << "a ring that nobody empties does not grow";
+  EXPECT_EQ(a->port().rings().largest_outbound, 64u * 1024) << "a ring that no consumer empties does not grow";
   clock_.Advance(absl::Milliseconds(4));
   Fill(a.get(), b->Address(), 1);
   EXPECT_EQ(a->port().rings().parked, 15u) << "not yet";

@@ -54,7 +54,7 @@ TEST_P(SoftPortTest, EachMemberLosesItsOwnCopyOfAMulticastAndALoopbackIsSpared) 
   EXPECT_EQ(c->counters().rcv_multicast_packets, 1u);
 }
 
-TEST_P(SoftPortTest, WhatIsDelayedIsPolledWhenItIsDue) {
+TEST_P(SoftPortTest, ADelayedDatagramIsPolledWhenItIsDue) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   ASSERT_TRUE(subnet_.SetFault({"a", "*", FaultRule{.delay = absl::Milliseconds(50)}}).ok());
@@ -66,7 +66,7 @@ TEST_P(SoftPortTest, WhatIsDelayedIsPolledWhenItIsDue) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
 }
 
-TEST_P(SoftPortTest, WhoSleepsIsWokenWhenWhatIsDelayedIsDue) {
+TEST_P(SoftPortTest, ASleepingReceiverIsWokenWhenADelayedDatagramIsDue) {
   const MonotonicClock real;
   options_.clock = &real;
   auto a = Open("a"), b = Open("b");
@@ -132,7 +132,7 @@ TEST_P(SoftPortTest, ALinkThatIsDownDropsBothWays) {
   Introduce(a.get(), b.get());
 }
 
-TEST_P(SoftPortTest, WhatIsInTheRingsOfALinkThatGoesDownIsNotReceived) {
+TEST_P(SoftPortTest, RecordsInTheRingsOfALinkThatGoesDownAreNotReceived) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   PortConfig down = b->config();
@@ -142,7 +142,7 @@ TEST_P(SoftPortTest, WhatIsInTheRingsOfALinkThatGoesDownIsNotReceived) {
   EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_link_down, 1));
 }
 
-TEST_P(SoftPortTest, NobodyAtThatLid) {
+TEST_P(SoftPortTest, ALidWithoutAPortIsUnreachable) {
   auto a = Open("a");
   ASSERT_EQ(a->Send({999, Qpn(5), 0, absl::nullopt}, "x"), 0);
   EXPECT_TRUE(Eventually([&] { return a->counters().xmit_unreachable == 1; }));
@@ -204,7 +204,7 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
 }
 
 // Like ibv_destroy_qp: no later event names the queue pair.
-TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
+TEST_P(SoftPortTest, ADestroyedQueuePairLeavesNoEvents) {
   auto a = Open("a");
   const VerbsTable& verbs = a->verbs();
   ibv_qp_init_attr attributes{};

@@ -1,4 +1,4 @@
-// What the software HCA answers about its device and port, with the return values of the verbs.
+// The queries of the verbs: device, port, GIDs and P_Keys of the software HCA.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_QUERIES_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_QUERIES_H_
 

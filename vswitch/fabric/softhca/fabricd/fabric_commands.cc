@@ -68,7 +68,7 @@ void FabricCommands::Register(CommandRegistry* registry) {
   };
   add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0, [this](const Arguments&) { return Show(); });
   add("groups", "", "multicast groups and their members", 0, 0, [this](const Arguments&) { return Groups(); });
-  add("subscriptions", "", "which port wants which notices", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
+  add("subscriptions", "", "the notices to which ports have subscribed", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
   add("rings", "", "which port has a ring to which", 0, 0, [this](const Arguments&) { return Rings(); });
   add("link", "PORT up|down", "plug a port's cable in, or pull it", 2, 2, [this](const Arguments& a) { return Link(a); });
   add("lid", "PORT LID", "give a port another LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });
@@ -76,7 +76,7 @@ void FabricCommands::Register(CommandRegistry* registry) {
       [this](const Arguments& a) { return PartitionAdd(a); });
   add("partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", 2, 2,
       [this](const Arguments& a) { return PartitionRemove(a); });
-  add("reregister", "PORT|ALL", "ask a port to join and subscribe anew", 1, 1,
+  add("reregister", "PORT|ALL", "ask a port to join and subscribe again", 1, 1,
       [this](const Arguments& a) { return Done(subnet_->Reregister(a[0])); });
   add("sm", "on|off", "answer as subnet manager and administrator, or not", 1, 1, [this](const Arguments& a) { return Sm(a); });
   add("sm/restart", "", "forget groups and subscriptions, and have all ports reregister", 0, 0, [this](const Arguments&) {

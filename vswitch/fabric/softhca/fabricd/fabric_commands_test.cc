@@ -75,7 +75,7 @@ TEST_F(FabricCommandsTest, Show) {
   EXPECT_THAT(Text("show"), HasSubstr("memory 3: raise its process's LimitNOFILE"));
 }
 
-TEST_F(FabricCommandsTest, ShowTellsWhoHoldsAPort) {
+TEST_F(FabricCommandsTest, ShowTellsWhetherAProcessOwnsAPort) {
   link_->Unregister();
   EXPECT_THAT(Text("show"), HasSubstr(" no process "));
   RecordingSink sink;
@@ -128,7 +128,7 @@ TEST_F(FabricCommandsTest, EventsOnDemand) {
   EXPECT_EQ(Text("partition/remove", {"0x8001", "h1"}), "ok\n");
 }
 
-TEST_F(FabricCommandsTest, WhatAnOperatorMistypes) {
+TEST_F(FabricCommandsTest, MistypedArgumentsAreRefused) {
   const struct {
     const char* method;
     CommandRegistry::Arguments arguments;

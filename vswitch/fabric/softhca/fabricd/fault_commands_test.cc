@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 std::vector<std::string> Words(absl::string_view text) { return absl::StrSplit(text, ' ', absl::SkipEmpty()); }
 
-TEST(FaultCommandsTest, WhatIsSaidIsUnderstoodAndShownTheSame) {
+TEST(FaultCommandsTest, FaultsAreFormattedAsTheyAreParsed) {
   const char* const kRows[] = {
       "a b",
       "* * loss 1000",
@@ -36,7 +36,7 @@ TEST(FaultCommandsTest, WhatIsSaidIsUnderstoodAndShownTheSame) {
   }
 }
 
-TEST(FaultCommandsTest, WhatIsNotUnderstoodIsNamed) {
+TEST(FaultCommandsTest, AnInvalidWordIsNamed) {
   struct Row {
     const char* words;
     const char* error;

@@ -147,7 +147,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
 }
 
 // Even if its registration has another length than ours.
-TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
+TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
   const sockaddr_un address = UnixAddress(dir_.socket()).value();
   RegisterMessage hello;
   hello.type = MessageType::kQuery;

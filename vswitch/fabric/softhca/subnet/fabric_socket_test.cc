@@ -158,7 +158,7 @@ TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
 
 // Groups that other ports create and delete do not fill the queue of a stopped port, although it is told of every group four
 // times.
-TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
+TEST(FabricQueueTest, GroupChangesDoNotFillTheQueueOfAStoppedPort) {
   SocketDir dir;
   FakeClock clock;
   Fabricd fabricd(dir.socket(), {.clock = &clock});
@@ -180,7 +180,7 @@ TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   EXPECT_TRUE(fabricd.subnet()->Ports()[1].alive);
 }
 
-TEST_F(FabricSocketTest, ARingToNobodyIsRefused) {
+TEST_F(FabricSocketTest, ARingToAnUnknownLidIsRefused) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   ASSERT_TRUE(h1.client()->OpenRing(9, Lid(99), MakeRingEnd()).ok());
@@ -343,7 +343,7 @@ TEST_F(FabricSocketTest, ARequestThatFabricdDoesNotSurviveIsRefused) {
   EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(1) != 0 && record.lost == 1; }));
 }
 
-TEST_F(FabricSocketTest, AStoppedFabricdBlocksNobody) {
+TEST_F(FabricSocketTest, AStoppedFabricdBlocksNoPort) {
   TestPort h1(FabricClient::Options{.socket = dir_.socket(), .queue = 16});
   ASSERT_TRUE(h1.Register("h1").ok());
   fabricd_->Pause();

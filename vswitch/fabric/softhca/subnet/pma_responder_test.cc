@@ -117,7 +117,7 @@ TEST_F(PmaResponderTest, ANewProcessCountsFromZero) {
   EXPECT_EQ(Get().xmit_packets, 4u);
 }
 
-TEST_F(PmaResponderTest, WhatIsRefused) {
+TEST_F(PmaResponderTest, InvalidRequestsAreRefused) {
   const struct {
     const char* description;
     MadMethod method;
@@ -140,7 +140,7 @@ TEST_F(PmaResponderTest, WhatIsRefused) {
   EXPECT_EQ(pma_.counters().malformed, 2u);
 }
 
-TEST_F(PmaResponderTest, WhatItIs) {
+TEST_F(PmaResponderTest, ClassPortInfo) {
   ASSERT_EQ(Ask(MadMethod::kGet, PerfAttribute::kClassPortInfo), 0);
   EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->capability_mask, 0x0200) << "extended, unicast and multicast apart";
   EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->class_version, 1);

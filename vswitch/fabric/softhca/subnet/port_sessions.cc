@@ -135,8 +135,9 @@ absl::Status PortSessions::OpenRing(const std::shared_ptr<PortSession>& session,
   queue_->Push(target->owner, [ring, identity, end = std::move(end)](PortSink* to) mutable {
     to->OnRingOffered(ring, identity, std::move(end));
   });
-  queue_->Push(session,
-               [request, ring, doorbell = target->owner->doorbell](PortSink* to) { to->OnRingOpened(request, ring, doorbell); });
+  queue_->Push(session, [request, ring, doorbell = target->owner->doorbell](PortSink* to) {
+    to->OnRingOpened(request, ring, doorbell);
+  });
   return absl::OkStatus();
 }
 

@@ -295,7 +295,7 @@ TEST_F(SubnetMadsTest, EachProcessOfAPortHearsItsOwnAnswersAndAllHearReports) {
   }
 }
 
-TEST_F(SubnetMadsTest, AnOwnersMembershipsEndWithItThoughSomebodyKeepsItsPortUp) {
+TEST_F(SubnetMadsTest, AnOwnersMembershipsEndWithItThoughAGuestKeepsItsPortUp) {
   Host watcher(&subnet_, "watcher");
   auto owner = std::make_unique<Host>(&subnet_, "h1");
   Host manager(&subnet_, "h1", PortUse::kManage);
@@ -331,7 +331,7 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
   } kRows[] = {{"its own", h1.config().lid, true},
                {"a mate's", h2.config().lid, true},
                {"a stranger's", stranger.config().lid, false},
-               {"nobody's", Lid(99), false},
+               {"an unknown LID", Lid(99), false},
                {"the switch's", Lid(), false}};
   for (const auto& row : kRows) {
     const size_t before = h1.mads().size();
@@ -344,7 +344,7 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
 
 // The PMA reports the counters of a port's page. A new process counts from zero, even if its predecessor's counters were
 // cleared.
-TEST_F(SubnetMadsTest, CountersAreThePortsOwnAndASuccessorsBeginAnew) {
+TEST_F(SubnetMadsTest, CountersArePerPortAndStartAtZeroForANewOwner) {
   Host h1(&subnet_, "h1");
   const auto xmit_packets = [&](MadMethod method, Lid of) {
     MadHeader header;
@@ -372,7 +372,7 @@ TEST_F(SubnetMadsTest, CountersAreThePortsOwnAndASuccessorsBeginAnew) {
   EXPECT_EQ(xmit_packets(MadMethod::kGet, lid), 30u);
 }
 
-TEST_F(SubnetMadsTest, AnSmThatRestartsForgets) {
+TEST_F(SubnetMadsTest, ARestartedSmForgetsGroupsAndSubscriptions) {
   Host h1(&subnet_, "h1"), h2(&subnet_, "h2");
   ASSERT_TRUE(h1.Join());
   ASSERT_TRUE(h2.Subscribe());
@@ -418,7 +418,7 @@ TEST_F(SubnetMadsTest, TheSmMoves) {
   EXPECT_TRUE(h1.Join()) << "the SA has moved with it";
 }
 
-TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
+TEST(SubnetLidFileTest, ANewPortDoesNotTakeTheLidOfOneThatHasNotComeBack) {
   TempDir directory;
   PortConfig before;
   {
@@ -477,7 +477,7 @@ TEST(SubnetLidFileTest, LidsAreWrittenTenTimesASecondHoweverManyPortsCome) {
   EXPECT_THAT(written(), HasSubstr("h3 0x4 "));
 }
 
-TEST(SubnetLidFileTest, WhatCannotBeWrittenIsTriedOnceASecond) {
+TEST(SubnetLidFileTest, AFailedWriteIsRetriedOnceASecond) {
   TempDir directory;
   const std::string in_the_way = directory.path() + "/lids.new";
   ASSERT_EQ(mkdir(in_the_way.c_str(), 0700), 0);
@@ -506,7 +506,7 @@ TEST(SubnetLidFileTest, WhatCannotBeWrittenIsTriedOnceASecond) {
 }
 
 // A disk whose write lasts as long as the test wants: opening a pipe without a reader blocks.
-TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
+TEST(SubnetLidFileTest, ABusyDiskDelaysNoPort) {
   TempDir directory;
   const std::string temporary = directory.path() + "/lids.new";
   ASSERT_EQ(mkfifo(temporary.c_str(), 0600), 0);

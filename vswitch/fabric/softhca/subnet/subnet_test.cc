@@ -143,7 +143,7 @@ TEST(SubnetTest, QpnRangesAreDisjointAndHoldNoSpecialQpn) {
   }
 }
 
-TEST(SubnetTest, WishesAreGrantedWhereTheyAreFree) {
+TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
   Subnet subnet;
   TestPort taken(&subnet, "taken");
   const QpnRange free{Qpn(taken.config().qpns.first.value() == 0x10000 ? 0x20000 : 0x10000), 4096};
@@ -192,20 +192,20 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
 }
 
 // Otherwise queries could use up the LIDs.
-TEST(SubnetTest, AQuestionMakesNoPort) {
+TEST(SubnetTest, AQueryMakesNoPort) {
   Subnet subnet;
   TestPort asker(&subnet, "h1", PortUse::kQuery);
   EXPECT_EQ(asker.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(subnet.Ports(), IsEmpty());
 }
 
-TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
+TEST(SubnetTest, AManagerMakesAPortAndKeepsItUp) {
   Subnet subnet;
   auto manager = std::make_unique<TestPort>(&subnet, "h1", PortUse::kManage);
   ASSERT_TRUE(manager->status().ok()) << manager->status();
   EXPECT_TRUE(manager->config().active);
   EXPECT_EQ(manager->link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_FALSE(subnet.Ports().at(0).alive) << "nobody receives datagrams";
+  EXPECT_FALSE(subnet.Ports().at(0).alive) << "no process receives datagrams";
   auto owner = std::make_unique<TestPort>(&subnet, "h1");
   ASSERT_TRUE(owner->status().ok()) << owner->status();
   EXPECT_EQ(owner->config().lid, manager->config().lid);
@@ -216,7 +216,7 @@ TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
   TestPort query(&subnet, "h1", PortUse::kQuery);
   manager.reset();
-  EXPECT_FALSE(query.config().active) << "nobody wants it up";
+  EXPECT_FALSE(query.config().active) << "no process wants it up";
 }
 
 TEST(SubnetTest, NamesAreChecked) {
@@ -225,7 +225,7 @@ TEST(SubnetTest, NamesAreChecked) {
   EXPECT_EQ(TestPort(&subnet, "").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(SubnetTest, NothingIsSaidAfterUnregister) {
+TEST(SubnetTest, NoCallFollowsUnregister) {
   Subnet subnet;
   TestPort h1(&subnet, "h1");
   h1.link()->Unregister();
@@ -287,7 +287,7 @@ TEST(SubnetTest, APartitionEndsWithItsLastMember) {
   EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001))) << "the default partition has kept its place";
 }
 
-TEST(SubnetTest, AllBringsBackWhoWasRemovedByName) {
+TEST(SubnetTest, AllRestoresPortsThatWereRemovedByName) {
   Subnet subnet;
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
@@ -388,7 +388,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
 }
 
 // The membership stays, as with OpenSM, but no switch filters what the port may not receive.
-TEST(SubnetTest, WhoLosesThePKeyReceivesNoMoreOfTheGroup) {
+TEST(SubnetTest, APortThatLosesThePKeyReceivesNoMoreOfTheGroup) {
   Subnet subnet;
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), std::string(kAllPorts)).ok());
   for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), name, Membership::kFull).ok());
@@ -424,7 +424,7 @@ TEST(SubnetTest, PortsAreIntroducedToOneAnother) {
   EXPECT_EQ(rung, 2u);
 }
 
-TEST(SubnetTest, RingsToNobodyAreRefused) {
+TEST(SubnetTest, RingsToUnknownLidsAreRefused) {
   Subnet subnet;
   TestPort h1(&subnet, "h1");
   const Lid gone = TestPort(&subnet, "gone").config().lid;
@@ -504,7 +504,7 @@ TEST(SubnetTest, AFaultWaitsForItsPorts) {
   EXPECT_THAT(late.record().faults.back(), IsEmpty());
   const size_t told = h1.record().faults.size();
   TestPort other(&subnet, "other");
-  EXPECT_EQ(h1.record().faults.size(), told) << "or its random sequence would begin anew";
+  EXPECT_EQ(h1.record().faults.size(), told) << "or its random sequence would restart";
 }
 
 TEST(SubnetTest, FaultsAreChecked) {
@@ -530,7 +530,7 @@ TEST(SubnetTest, FaultsAreChecked) {
   EXPECT_TRUE(subnet.SetFault({"p0", "*", Loss(2)}).ok()) << "in place of another";
 }
 
-TEST(SubnetTest, AnAbsentSmAnswersNobody) {
+TEST(SubnetTest, AnAbsentSmAnswersNoPort) {
   Subnet subnet;
   TestPort h1(&subnet, "h1");
   subnet.SetSmAbsent(true);
