@@ -1,14 +1,8 @@
 // FaultInjector: simulates loss, duplication, delay and reordering at a receiving port, between its rings and its queue pairs,
 // as the subnet's FaultRules ask.
 //
-// Each source has a lane: a random sequence, a queue of delayed datagrams, and at most one datagram that waits to be
-// overtaken. Delayed datagrams are copies, so their ring can go on. A lane delivers in order of arrival unless a rule
-// reorders, also when the rules change. Each port applies one rule to a datagram, so the copies of a multicast are lost one by
-// one. A port's datagrams to itself are exempt.
-//
-// Time comes from the given clock, and no member blocks. The port calls DeliverDue when it takes datagrams; its background
-// thread wakes sleeping receivers at next_due(). No lock of its own: all members are called under the port's mutex. Without
-// rules the cost is one call of active().
+// Each source has a lane, which delivers in order of arrival unless a rule reorders. Delayed datagrams are copies, so their
+// ring can go on. No lock of its own: all members are called under the port's mutex.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_INJECTOR_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_INJECTOR_H_
 

@@ -355,7 +355,9 @@ TEST_F(SoftHcaTest, MulticastRules) {
     uint64_t SoftPortCounters::*drop;
   };
   const Row kRows[] = {
-      {"a GID to which no queue pair is attached", {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid}, &SoftPortCounters::rcv_no_qp},
+      {"a GID to which no queue pair is attached",
+       {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid},
+       &SoftPortCounters::rcv_no_qp},
       {"without a GRH", {mlid.value(), Qpn(0xffffff), 0x1234, absl::nullopt}, &SoftPortCounters::rcv_bad_address},
       {"to the number of a queue pair", {mlid.value(), b.qpn(), 0x1234, kMgid}, &SoftPortCounters::rcv_bad_address},
       {"with a wrong Q_Key", {mlid.value(), Qpn(0xffffff), 0x9999, kMgid}, &SoftPortCounters::rcv_qkey_violations},

@@ -1,11 +1,8 @@
 // SoftPort: one port of the software HCA, as the verbs see it.
 //
-// One mutex guards its parts: DatagramPath (the datagrams), PortManagement (what the subnet reports), AsyncEvents and
-// RingMaintainer (rings, and the background thread).
-//
-// Threads. Any thread may call all public members. The mutex is never held across a call to the SubnetLink or to another port,
-// so ports that send to each other cannot deadlock. The last reference must not be dropped by the link's thread or the
-// background thread.
+// Any thread may call all public members. One mutex guards the parts of the port. It is never held across a call to the
+// SubnetLink or to another port, so ports that send to each other cannot deadlock. The last reference must not be dropped by
+// the link's thread or the background thread.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 

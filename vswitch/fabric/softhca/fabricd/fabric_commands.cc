@@ -68,7 +68,8 @@ void FabricCommands::Register(CommandRegistry* registry) {
   };
   add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0, [this](const Arguments&) { return Show(); });
   add("groups", "", "multicast groups and their members", 0, 0, [this](const Arguments&) { return Groups(); });
-  add("subscriptions", "", "the notices to which ports have subscribed", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
+  add("subscriptions", "", "the notices to which ports have subscribed", 0, 0,
+      [this](const Arguments&) { return ShowSubscriptions(); });
   add("rings", "", "which port has a ring to which", 0, 0, [this](const Arguments&) { return Rings(); });
   add("link", "PORT up|down", "plug a port's cable in, or pull it", 2, 2, [this](const Arguments& a) { return Link(a); });
   add("lid", "PORT LID", "give a port another LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });

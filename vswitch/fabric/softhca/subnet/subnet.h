@@ -1,10 +1,8 @@
-// Subnet: subnet manager, subnet administrator and switch control of a software fabric.
+// Subnet: subnet manager, subnet administrator and switch control of a software fabric. Tests and simulations use it in process
+// (Connect); eoib-fabricd offers it over a socket (fabric_server.h).
 //
-// It knows ports by name, answers their MADs (mad_agents.h) and connects producers of datagrams to consumers. It never sees a
-// datagram. Tests and simulations use it in process (Connect); eoib-fabricd offers it over a socket (fabric_server.h).
-//
-// Threads. Any thread may call every member. One mutex guards all tables; calls to ports are queued under it and made without
-// it (port_call_queue.h). A call may return while another thread still delivers its effects.
+// Any thread may call every member. One mutex guards all tables; calls to ports are queued under it and made without it
+// (port_call_queue.h). A call may return while another thread still delivers its effects.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_H_
 
