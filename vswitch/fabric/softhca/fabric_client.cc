@@ -356,7 +356,9 @@ absl::Status FabricClient::TakeRingRefused(const Packet& packet) {
 }
 
 HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options) {
-  return SoftHcaOpener([options] { return std::make_unique<FabricClient>(options); });
+  return [options](absl::string_view name) {
+    return OpenSoftHca(std::make_unique<FabricClient>(options), std::string(name));
+  };
 }
 
 }  // namespace eoib::softhca

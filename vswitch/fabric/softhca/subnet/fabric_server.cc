@@ -25,8 +25,8 @@ constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // one for eve
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
 
-absl::Status SystemError(absl::StatusCode code, const std::string& what) {
-  return absl::Status(code, absl::StrCat(what, ": ", std::strerror(errno)));
+absl::Status SystemError(const std::string& what) {
+  return absl::InternalError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
 }  // namespace
@@ -52,18 +52,18 @@ absl::Status FabricServer::Start() {
   if (absl::Status status = Lock(); !status.ok()) return status;
   if (absl::Status status = RemoveStaleSocket(); !status.ok()) return status;
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener.valid()) return SystemError(absl::StatusCode::kInternal, "make a socket");
+  if (!listener.valid()) return SystemError("make a socket");
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    return SystemError(absl::StatusCode::kInternal, "bind to " + path_);
+    return SystemError("bind to " + path_);
   }
   listener_ = std::move(listener);
   if (chmod(path_.c_str(), 0660) != 0 || listen(listener_.get(), kMaxOwners) != 0) {
-    return SystemError(absl::StatusCode::kInternal, "listen on " + path_);
+    return SystemError("listen on " + path_);
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid() || !WatchListener()) return SystemError(absl::StatusCode::kInternal, "watch " + path_);
+  if (!epoll_.valid() || !WatchListener()) return SystemError("watch " + path_);
   spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!spare_.valid()) return SystemError(absl::StatusCode::kInternal, "open /dev/null");
+  if (!spare_.valid()) return SystemError("open /dev/null");
   return absl::OkStatus();
 }
 
@@ -79,9 +79,9 @@ bool FabricServer::WatchListener() {
 absl::Status FabricServer::Lock() {
   const std::string file = path_ + ".lock";
   lock_.reset(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock_.valid()) return SystemError(absl::StatusCode::kInternal, "open " + file);
+  if (!lock_.valid()) return SystemError("open " + file);
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return SystemError(absl::StatusCode::kInternal, "lock " + file);
+  if (errno != EWOULDBLOCK) return SystemError("lock " + file);
   return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living eoib-fabricd serves it"));
 }
 
@@ -90,7 +90,7 @@ absl::Status FabricServer::RemoveStaleSocket() const {
   if (!address.ok()) return address.status();
   struct stat status;
   if (lstat(path_.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : SystemError(absl::StatusCode::kInternal, "look for " + path_);
+    return errno == ENOENT ? absl::OkStatus() : SystemError("look for " + path_);
   }
   if (!S_ISSOCK(status.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": the file there is not a socket"));
@@ -99,7 +99,7 @@ absl::Status FabricServer::RemoveStaleSocket() const {
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 || errno != ECONNREFUSED) {
     return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living program serves it"));
   }
-  if (unlink(path_.c_str()) != 0) return SystemError(absl::StatusCode::kInternal, "remove the stale socket " + path_);
+  if (unlink(path_.c_str()) != 0) return SystemError("remove the stale socket " + path_);
   return absl::OkStatus();
 }
 
