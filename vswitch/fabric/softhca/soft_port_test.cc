@@ -213,7 +213,7 @@ TEST_P(SoftPortTest, ADestroyedQueuePairLeavesNoEvents) {
   ibv_qp* second = verbs.create_qp(a->qp()->pd, &attributes);
   ASSERT_NE(second, nullptr);
   PortConfig other_qpns = a->config();
-  other_qpns.qpns.first = Qpn(other_qpns.qpns.first.value() ^ Subnet::kQpnsPerPort);
+  other_qpns.qpns.first = Qpn(other_qpns.qpns.first.value() ^ PortTable::kQpnsPerPort);
   a->port().sink().OnPortConfig(other_qpns);
   ASSERT_EQ(verbs.destroy_qp(second), 0);
   ibv_context* context = a->hca().context();

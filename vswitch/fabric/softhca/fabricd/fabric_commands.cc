@@ -68,23 +68,23 @@ void FabricCommands::Register(CommandRegistry* registry) {
   };
   add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0, [this](const Arguments&) { return Show(); });
   add("groups", "", "multicast groups and their members", 0, 0, [this](const Arguments&) { return Groups(); });
-  add("subscriptions", "", "the notices to which ports have subscribed", 0, 0,
-      [this](const Arguments&) { return ShowSubscriptions(); });
-  add("rings", "", "which port has a ring to which", 0, 0, [this](const Arguments&) { return Rings(); });
-  add("link", "PORT up|down", "plug a port's cable in, or pull it", 2, 2, [this](const Arguments& a) { return Link(a); });
-  add("lid", "PORT LID", "give a port another LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });
+  add("subscriptions", "", "subscriptions of ports to notices", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
+  add("rings", "", "rings between ports", 0, 0, [this](const Arguments&) { return Rings(); });
+  add("link", "PORT up|down", "set a port's link up or down", 2, 2, [this](const Arguments& a) { return Link(a); });
+  add("lid", "PORT LID", "change a port's LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });
   add("partition/add", "PKEY PORT|ALL [limited]", "make a port a member of a partition", 2, 3,
       [this](const Arguments& a) { return PartitionAdd(a); });
   add("partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", 2, 2,
       [this](const Arguments& a) { return PartitionRemove(a); });
   add("reregister", "PORT|ALL", "ask a port to join and subscribe again", 1, 1,
       [this](const Arguments& a) { return Done(subnet_->Reregister(a[0])); });
-  add("sm", "on|off", "answer as subnet manager and administrator, or not", 1, 1, [this](const Arguments& a) { return Sm(a); });
+  add("sm", "on|off", "start or stop answering as subnet manager and administrator", 1, 1,
+      [this](const Arguments& a) { return Sm(a); });
   add("sm/restart", "", "forget groups and subscriptions, and have all ports reregister", 0, 0, [this](const Arguments&) {
     subnet_->RestartSm();
     return Done(absl::OkStatus());
   });
-  add("sm/move", "LID", "give the subnet manager another LID", 1, 1, [this](const Arguments& a) { return MoveSm(a); });
+  add("sm/move", "LID", "change the subnet manager's LID", 1, 1, [this](const Arguments& a) { return MoveSm(a); });
 }
 
 FabricCommands::Answer FabricCommands::Show() const {

@@ -84,12 +84,12 @@ std::string FormatFault(const Fault& fault) {
 
 void FaultCommands::Register(CommandRegistry* registry) {
   registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
-                      "harm datagrams between two ports, in place of what was asked for before", 2, kMostWords,
+                      "simulate faults on datagrams between two ports; replaces the rule with the same names", 2, kMostWords,
                       [this](const Arguments& arguments) { return Set(arguments); }});
   registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0, [this](const Arguments&) { return Show(); }});
   registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
                       [this](const Arguments& arguments) { return Clear(arguments); }});
-  registry->Register({"counters", "[PORT]", "what ports count, or counted until they died, and where all datagrams are", 0, 1,
+  registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
                       [this](const Arguments& arguments) { return Counters(arguments); }});
 }
 

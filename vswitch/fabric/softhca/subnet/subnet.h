@@ -36,9 +36,6 @@ namespace eoib::softhca {
 
 class Subnet {
  public:
-  static constexpr Lid kSmLid = ManagedSwitch::kDefaultLid;  // until MoveSm
-  static constexpr uint32_t kQpnsPerPort = PortTable::kQpnsPerPort;
-
   struct Options {
     SubnetConfig config = SubnetConfig::Default();
     uint64_t gid_prefix = 0xfe80'0000'0000'0000;

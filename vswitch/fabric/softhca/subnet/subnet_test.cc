@@ -100,7 +100,7 @@ TEST(SubnetTest, APortIsConfiguredWhenItRegisters) {
   const PortConfig config = h1.config();
   EXPECT_TRUE(config.active);
   EXPECT_EQ(config.lid, Lid(2));
-  EXPECT_EQ(config.sm_lid, Subnet::kSmLid);
+  EXPECT_EQ(config.sm_lid, ManagedSwitch::kDefaultLid);
   EXPECT_EQ(config.mtu, 5);
   EXPECT_THAT(config.pkeys, ElementsAre(PKey(0xffff)));
   EXPECT_EQ(config.port_guid.value() >> 56, 0x02u) << "locally administered";
@@ -155,7 +155,7 @@ TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
   } kRows[] = {
       {"free", Lid(77), free, true, true},
       {"taken-by-others", taken.config().lid, taken.config().qpns, false, false},
-      {"the-sm", Subnet::kSmLid, QpnRange{Qpn(0), 4096}, false, false},
+      {"the-sm", ManagedSwitch::kDefaultLid, QpnRange{Qpn(0), 4096}, false, false},
       {"out-of-range", Lid(0xc001), QpnRange{Qpn(0xfff000), 4096}, false, false},
       {"unaligned", Lid(78), QpnRange{Qpn(free.first.value() + 1), 4096}, true, false},
       {"too-many", Lid(79), QpnRange{Qpn(0x30000), 8192}, true, false},
@@ -469,7 +469,7 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   EXPECT_THAT(h2.record().closed, ElementsAre(ring)) << "who sends from another LID makes another ring";
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(Lid(42)));
   EXPECT_EQ(subnet.SetLid("h1", h2.config().lid).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(subnet.SetLid("h1", Subnet::kSmLid).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(subnet.SetLid("h1", ManagedSwitch::kDefaultLid).code(), absl::StatusCode::kAlreadyExists);
 }
 
 FaultRule Loss(uint32_t ppm) { return FaultRule{.loss_ppm = ppm}; }
