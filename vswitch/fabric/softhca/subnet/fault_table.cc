@@ -8,9 +8,7 @@
 namespace eoib::softhca {
 namespace {
 
-absl::Status CheckFaultEnd(const std::string& name) {
-  return name == kAnyPort ? absl::OkStatus() : CheckPortName(name);
-}
+absl::Status CheckFaultEnd(const std::string& name) { return name == kAnyPort ? absl::OkStatus() : CheckPortName(name); }
 
 }  // namespace
 

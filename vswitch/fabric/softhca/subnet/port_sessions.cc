@@ -10,8 +10,8 @@ namespace {
 
 // True if some process wants the port up.
 bool IsUsed(const SubnetPort& port) {
-  return port.owner != nullptr || std::any_of(port.guests.begin(), port.guests.end(),
-                                              [](const auto& guest) { return guest->use == PortUse::kManage; });
+  return port.owner != nullptr ||
+         std::any_of(port.guests.begin(), port.guests.end(), [](const auto& guest) { return guest->use == PortUse::kManage; });
 }
 
 // Empty if a ring can be opened.

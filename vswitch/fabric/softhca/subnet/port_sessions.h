@@ -31,13 +31,7 @@ class PortSessions {
   // All outlive the sessions.
   PortSessions(PortTable* ports, RingTable* rings, MadAgents* agents, PortCallQueue* queue, PortNotifier* notifier,
                FaultTable* faults, ConservationLedger* ledger)
-      : ports_(ports),
-        rings_(rings),
-        agents_(agents),
-        queue_(queue),
-        notifier_(notifier),
-        faults_(faults),
-        ledger_(ledger) {}
+      : ports_(ports), rings_(rings), agents_(agents), queue_(queue), notifier_(notifier), faults_(faults), ledger_(ledger) {}
 
   // Begins `session`, whose use, doorbell and sink are set.
   absl::Status Begin(const std::string& name, const PortResources& resources, const RegistrationRequest& request,
