@@ -73,7 +73,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
     return 0;
   }
   void LoseEverything(const std::string& source, const std::string& destination) {
-    softhca::Subnet::Fault fault{source, destination, {}};
+    softhca::Fault fault{source, destination, {}};
     fault.rule.loss_ppm = 1'000'000;
     ASSERT_TRUE(subnet_.SetFault(fault).ok());
   }
@@ -140,8 +140,8 @@ TEST_F(AgentSubnetTest, AReregistrationTakesNothingAway) {
   EXPECT_THAT(SourcesUpToNow(h1, h2), Contains(kA)) << "and the announcement of having joined is over";
   const std::string qpn = h1->Qpn();
   const uint64_t mads = MadsOf("h1");
-  h1->soft_port()->OnSubnetLost();
-  h1->soft_port()->OnPortConfig(h1->soft_port()->config());
+  h1->soft_port()->sink().OnSubnetLost();
+  h1->soft_port()->sink().OnPortConfig(h1->soft_port()->config());
   EXPECT_TRUE(Until([&] { return MadsOf("h1") >= mads + 6; })) << "a join, a path and four subscriptions";
   EXPECT_TRUE(AllJoined()) << "all answered";
   EXPECT_THAT(SourcesUpToNow(h1, h2), Not(Contains(h1->port("v1")->mac()))) << "nothing is announced";

@@ -206,7 +206,7 @@ TEST_F(AgentTest, ALostQueuePairIsMadeAnewInPlace) {
   softhca::PortConfig config = h1->soft_port()->config();
   config.qpns.first = Qpn(config.qpns.first.value() + 100);
   config.qpns.count -= 100;
-  h1->soft_port()->OnPortConfig(config);
+  h1->soft_port()->sink().OnPortConfig(config);
   ASSERT_TRUE(Until([&] { return h1->Qpn() != qpn; }));
   ASSERT_TRUE(AllJoined());
   EXPECT_EQ(h1->losses_of_carrier("v1"), 0);
@@ -222,11 +222,11 @@ TEST_F(AgentTest, AnotherGidIsAnotherIdentity) {
   const softhca::PortConfig before = h1->soft_port()->config();
   softhca::PortConfig config = before;
   config.gid = Gid::FromPrefixAndGuid(0xfec0'0000'0000'0000, config.port_guid);
-  h1->soft_port()->OnPortConfig(config);
+  h1->soft_port()->sink().OnPortConfig(config);
   ASSERT_TRUE(Until([&] { return h1->Qpn() != qpn; }));
   // This SA refuses joins from a GID that it did not assign.
   ASSERT_TRUE(Until([&] { return !h1->carrier("v1"); }));
-  h1->soft_port()->OnPortConfig(before);
+  h1->soft_port()->sink().OnPortConfig(before);
   ASSERT_TRUE(Until([&] { return h1->carrier("v1"); }));
 }
 
@@ -271,8 +271,8 @@ TEST_F(AgentTest, WithoutASubnetManagerARefreshKeepsWhatThereIs) {
   ASSERT_TRUE(AllJoined());
   ExpectTalk(h1->port("v1"), h2->port("v1"));
   subnet_.SetSmAbsent(true);
-  h1->soft_port()->OnSubnetLost();
-  h1->soft_port()->OnPortConfig(h1->soft_port()->config());
+  h1->soft_port()->sink().OnSubnetLost();
+  h1->soft_port()->sink().OnPortConfig(h1->soft_port()->config());
   ExpectTalk(h1->port("v1"), h2->port("v1"));
   EXPECT_EQ(h1->losses_of_carrier("v1"), 0);
   subnet_.SetSmAbsent(false);

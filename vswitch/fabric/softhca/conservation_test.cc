@@ -28,13 +28,13 @@ class ConservationTest : public SoftPortTest {
       if (got->wc.status == IBV_WC_SUCCESS) node->PostReceive(got->wc.wr_id);
     }
   }
-  static std::string ToString(const Subnet::Conservation& now) {
+  static std::string ToString(const Conservation& now) {
     return absl::StrCat("copies ", now.copies, " = delivered ", now.delivered, " + dropped ", now.dropped, " + sending ",
                         now.sending, " + in rings ", now.in_rings, " + receiving ", now.receiving, " + died ", now.died);
   }
   // Receives until nothing is in flight.
   void ExpectConservation(const Nodes& nodes) {
-    Subnet::Conservation now;
+    Conservation now;
     EXPECT_TRUE(Eventually([&] {
       clock_.Advance(absl::Milliseconds(100));  // ends the wait of parked and delayed datagrams
       for (const auto& node : nodes) Drain(node.get());
@@ -52,8 +52,8 @@ class ConservationTest : public SoftPortTest {
     return FaultRule{.loss_ppm = kSome, .duplicate_ppm = kSome, .reorder_ppm = kSome, .delay = delay};
   }
   // The change of the counters by one datagram.
-  PortCounters Counted(const SoftNode& node, const PortCounters& before) {
-    PortCounters counted = node.counters();
+  SoftPortCounters Counted(const SoftNode& node, const SoftPortCounters& before) {
+    SoftPortCounters counted = node.counters();
 #define EOIB_X(name, part, help) counted.name -= before.name;
     EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
@@ -73,26 +73,26 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
   struct Row {
     const char* description;
     Destination to;
-    uint64_t PortCounters::*at_a;  // null: none
-    uint64_t PortCounters::*at_b;
+    uint64_t SoftPortCounters::*at_a;  // null: none
+    uint64_t SoftPortCounters::*at_b;
     uint64_t copies;
   };
   const Row kRows[] = {
-      {"a datagram", b.Address(), nullptr, &PortCounters::rcv_delivered, 1},
-      {"to its own port", a.Address(), &PortCounters::rcv_delivered, nullptr, 1},
-      {"to an unknown LID", {999, b.qpn()}, &PortCounters::xmit_unreachable, nullptr, 1},
-      {"to an unknown MLID", {0xc0ff, Qpn(Qpn::kMulticast), 0x1234, kMgid}, &PortCounters::xmit_no_group, nullptr, 1},
-      {"to an unknown QPN", {b.config().lid.value(), Qpn(1)}, nullptr, &PortCounters::rcv_no_qp, 1},
-      {"with another Q_Key", {b.config().lid.value(), b.qpn(), 0x4321}, nullptr, &PortCounters::rcv_qkey_violations, 1},
-      {"to a group", {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, nullptr, &PortCounters::rcv_replicated, 2},
+      {"a datagram", b.Address(), nullptr, &SoftPortCounters::rcv_delivered, 1},
+      {"to its own port", a.Address(), &SoftPortCounters::rcv_delivered, nullptr, 1},
+      {"to an unknown LID", {999, b.qpn()}, &SoftPortCounters::xmit_unreachable, nullptr, 1},
+      {"to an unknown MLID", {0xc0ff, Qpn(Qpn::kMulticast), 0x1234, kMgid}, &SoftPortCounters::xmit_no_group, nullptr, 1},
+      {"to an unknown QPN", {b.config().lid.value(), Qpn(1)}, nullptr, &SoftPortCounters::rcv_no_qp, 1},
+      {"with another Q_Key", {b.config().lid.value(), b.qpn(), 0x4321}, nullptr, &SoftPortCounters::rcv_qkey_violations, 1},
+      {"to a group", {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, nullptr, &SoftPortCounters::rcv_replicated, 2},
   };
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);
-    const PortCounters a_before = a.counters(), b_before = b.counters();
+    const SoftPortCounters a_before = a.counters(), b_before = b.counters();
     ASSERT_EQ(a.Send(row.to, "datagram"), 0);
     ExpectConservation(nodes);
     ASSERT_FALSE(HasFailure());
-    const PortCounters at_a = Counted(a, a_before), at_b = Counted(b, b_before);
+    const SoftPortCounters at_a = Counted(a, a_before), at_b = Counted(b, b_before);
     EXPECT_EQ(at_a.xmit_copies, row.copies);
     EXPECT_TRUE(row.at_a == nullptr || at_a.*row.at_a == 1);
     EXPECT_TRUE(row.at_b == nullptr || at_b.*row.at_b == 1);
@@ -114,7 +114,7 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
   EXPECT_EQ(a.counters().xmit_pkey_errors, 1u);
 }
 
-TEST_P(ConservationTest, FaultsCount) {
+TEST_P(ConservationTest, HoldsWithFaults) {
   const Nodes nodes = OpenAll({"a", "b"});
   for (const FaultRule& rule : {FaultRule{.loss_ppm = 300'000}, FaultRule{.duplicate_ppm = 300'000},
                                 FaultRule{.reorder_ppm = 300'000}, FaultRule{.delay = absl::Milliseconds(50)}}) {
@@ -126,14 +126,14 @@ TEST_P(ConservationTest, FaultsCount) {
     ExpectConservation(nodes);
     ASSERT_FALSE(HasFailure());
   }
-  const PortCounters counters = nodes[1]->counters();
+  const SoftPortCounters counters = nodes[1]->counters();
   EXPECT_GT(counters.rcv_simulated_losses, 0u);
   EXPECT_GT(counters.rcv_simulated_duplicates, 0u);
   EXPECT_GT(counters.rcv_simulated_reorders, 0u);
   EXPECT_GT(counters.rcv_simulated_delays, 0u);
 }
 
-TEST_P(ConservationTest, WhatAPortThatEndsHasNotTakenIsLostAtItsSender) {
+TEST_P(ConservationTest, RecordsLeftByAReceiverThatEndsCountAsLostAtTheirSender) {
   Nodes nodes = OpenAll({"a", "b"});
   Introduce(nodes[0].get(), nodes[1].get());
   Fill(nodes[0].get(), nodes[1]->Address(), 5);
@@ -151,7 +151,7 @@ TEST_P(ConservationTest, WhatAPortThatEndsHasNotTakenIsLostAtItsSender) {
   EXPECT_EQ(subnet_.GetConservation().joint_deaths, 0u);
 }
 
-TEST_P(ConservationTest, WhatIsInTheRingsOfALinkThatGoesDownIsDropped) {
+TEST_P(ConservationTest, RecordsInTheRingsOfALinkThatGoesDownAreDropped) {
   const Nodes nodes = OpenAll({"a", "b"});
   SoftNode &a = *nodes[0], &b = *nodes[1];
   for (int turn = 0; turn < 20; ++turn) {
@@ -170,7 +170,7 @@ TEST_P(ConservationTest, WhatIsInTheRingsOfALinkThatGoesDownIsDropped) {
 }
 
 // Every kind of event between ports, in any order.
-TEST_P(ConservationTest, AfterAnythingThatHappened) {
+TEST_P(ConservationTest, HoldsAfterRandomEvents) {
   constexpr int kSteps = 3000;
   const std::vector<std::string> names = {"a", "b", "c"};
   options_.outbound.idle_close = absl::Milliseconds(200);

@@ -25,7 +25,7 @@ CountersPage::CountersPage(std::atomic<uint64_t>* words, uint64_t file, UniqueFd
     : words_(words), file_(file), fd_(std::move(fd)) {}
 
 absl::StatusOr<std::shared_ptr<CountersPage>> CountersPage::Create() {
-  static_assert(sizeof(PortCounters) <= kSize && sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+  static_assert(sizeof(SoftPortCounters) <= kSize && sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
   absl::StatusOr<SealedFile> file = MakeSealedFile(kWhat, kSize, SealedFile::Writers::kMaker);
   if (!file.ok()) return file.status();
   const uint64_t inode = InodeOf(file->fd.get());
@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<const CountersPage>> CountersPage::Map(int fd) {
 
 CountersPage::~CountersPage() { munmap(words_, kSize); }
 
-void CountersPage::Store(const PortCounters& counters) {
+void CountersPage::Store(const SoftPortCounters& counters) {
   std::atomic<uint64_t>* word = words_;
 #define EOIB_X(name, part, help) (word++)->store(counters.name, std::memory_order_relaxed);
   EOIB_PORT_COUNTERS(EOIB_X)
@@ -52,8 +52,8 @@ void CountersPage::Store(const PortCounters& counters) {
   word->store(counters.ended, std::memory_order_relaxed);
 }
 
-PortCounters CountersPage::Load() const {
-  PortCounters counters;
+SoftPortCounters CountersPage::Load() const {
+  SoftPortCounters counters;
   const std::atomic<uint64_t>* word = words_;
 #define EOIB_X(name, part, help) counters.name = (word++)->load(std::memory_order_relaxed);
   EOIB_PORT_COUNTERS(EOIB_X)

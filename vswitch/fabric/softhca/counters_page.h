@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 
 namespace eoib::softhca {
 
@@ -30,8 +30,8 @@ class CountersPage {
   CountersPage(const CountersPage&) = delete;
   CountersPage& operator=(const CountersPage&) = delete;
 
-  void Store(const PortCounters& counters);
-  PortCounters Load() const;
+  void Store(const SoftPortCounters& counters);
+  SoftPortCounters Load() const;
   // The descriptor to send to fabricd; valid after Create only.
   int fd() const { return fd_.get(); }
   // True if both map the same file.

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +18,6 @@
 #include "absl/time/clock.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
-#include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
 namespace {
@@ -40,7 +38,7 @@ std::thread StartWithoutSignals(std::function<void()> run) {
 
 }  // namespace
 
-FabricClient::FabricClient(Options options) : options_(std::move(options)), outbox_(options_.queue) {}
+FabricClient::FabricClient(Options options) : options_(std::move(options)), queue_(options_.queue) {}
 
 FabricClient::~FabricClient() { FabricClient::Unregister(); }
 
@@ -56,7 +54,7 @@ absl::Status FabricClient::Register(const std::string& name, const PortResources
   use_ = use;
   sink_ = sink;
   config_ = PortConfig();
-  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  wake_ = MakeEventFd();
   if (use == PortUse::kOwn) doorbell_ = Duplicate(resources.doorbell);
   counters_ = resources.counters;
   if (!wake_.valid() || (use == PortUse::kOwn && !doorbell_.valid())) {
@@ -134,10 +132,10 @@ void FabricClient::CloseRing(uint64_t ring) {
 
 absl::Status FabricClient::Send(Packet packet) {
   if (!registered_) return WhyNotRegistered();
-  const bool idle = outbox_.empty();
-  const absl::Status status = outbox_.Send(socket_.get(), std::move(packet));
+  const bool idle = queue_.empty();
+  const absl::Status status = queue_.Send(socket_.get(), std::move(packet));
   // While something waits, the thread polls for room. It also finds a broken socket.
-  if (idle && !outbox_.empty()) Wake();
+  if (idle && !queue_.empty()) Wake();
   return absl::IsDataLoss(status) ? absl::UnavailableError(status.message()) : status;
 }
 
@@ -145,11 +143,6 @@ absl::Status FabricClient::WhyNotRegistered() const {
   if (refusal_.ok()) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
   return absl::UnavailableError(absl::StrCat("eoib-fabricd at ", options_.socket, " does not take port ", name_,
                                              " back: ", absl::string_view(refusal_.message())));
-}
-
-void FabricClient::Wake() {
-  const uint64_t one = 1;
-  if (write(wake_.get(), &one, sizeof(one)) < 0) return;  // full: the thread is awake
 }
 
 bool FabricClient::stopping() const {
@@ -207,9 +200,9 @@ absl::Status FabricClient::Connect() {
 absl::Status FabricClient::SendRegistration() {
   RegisterMessage message;
   message.type = RegistrationFor(use_);
-  message.wished_lid = config_.lid.value();
-  message.wished_qpn = config_.qpns.first.value();
-  message.wished_qpns = config_.qpns.count;
+  message.requested_lid = config_.lid.value();
+  message.requested_qpn = config_.qpns.first.value();
+  message.requested_qpns = config_.qpns.count;
   PutText(name_, message.name, sizeof(message.name));
   std::vector<UniqueFd> fds;
   if (use_ == PortUse::kOwn) {
@@ -220,7 +213,7 @@ absl::Status FabricClient::SendRegistration() {
     }
   }
   absl::MutexLock lock(&mutex_);
-  return outbox_.Send(socket_.get(), Encode(message, std::move(fds)));
+  return queue_.Send(socket_.get(), Encode(message, std::move(fds)));
 }
 
 absl::Status FabricClient::Serve() {
@@ -229,7 +222,7 @@ absl::Status FabricClient::Serve() {
     absl::Status status = ReceiveAll();
     if (!status.ok()) return status;
     absl::MutexLock lock(&mutex_);
-    status = outbox_.Flush(socket_.get());
+    status = queue_.Flush(socket_.get());
     if (!status.ok()) return status;
   }
   return absl::CancelledError("unregistered");
@@ -239,12 +232,11 @@ void FabricClient::WaitForEvents() {
   pollfd polled[2];
   {
     absl::MutexLock lock(&mutex_);
-    polled[0] = pollfd{socket_.get(), static_cast<short>(outbox_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+    polled[0] = pollfd{socket_.get(), static_cast<short>(queue_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
   }
   polled[1] = pollfd{wake_.get(), POLLIN, 0};
   poll(polled, 2, -1);
-  uint64_t woken;
-  if (polled[1].revents != 0 && read(wake_.get(), &woken, sizeof(woken)) < 0) return;
+  if (polled[1].revents != 0) ClearEventFd(wake_.get());
 }
 
 absl::Status FabricClient::ReceiveAll() {
@@ -276,7 +268,7 @@ void FabricClient::Disconnect() {
   absl::MutexLock lock(&mutex_);
   registered_ = false;
   socket_.reset();
-  outbox_.Clear();
+  queue_.Clear();
   requests_.clear();
 }
 
@@ -292,7 +284,7 @@ bool FabricClient::Lose(const absl::Status& why) {
     unanswered.swap(requests_);
   }
   Disconnect();
-  mad_.clear();
+  messages_.Reset();
   for (const uint64_t request : unanswered) sink_->OnRingRefused(request, "eoib-fabricd is gone");
   if (registered) sink_->OnSubnetLost();
   return registered;
@@ -304,28 +296,12 @@ absl::Status FabricClient::Dispatch(Packet packet) {
       return TakeRegistered(packet);
     case MessageType::kPortConfig:
       return TakeConfig(packet);
-    case MessageType::kMad:
-    case MessageType::kMadPart:
-      return TakeMad(packet);
-    case MessageType::kRingOffered:
-      return TakeRingOffered(std::move(packet));
-    case MessageType::kSourceChanged:
-      return TakeSourceChanged(packet);
     case MessageType::kRingOpened:
       return TakeRingOpened(std::move(packet));
     case MessageType::kRingRefused:
       return TakeRingRefused(packet);
-    case MessageType::kGroup:
-      return TakeGroup(packet);
-    case MessageType::kFaults:
-      return TakeFaults(packet);
-    case MessageType::kRingClosed: {
-      const absl::StatusOr<RingMessage> message = Decode<RingMessage>(packet);
-      if (message.ok()) sink_->OnRingClosed(message->ring);
-      return message.status();
-    }
     default:
-      return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(packet.type())));
+      return messages_.Deliver(std::move(packet), sink_);
   }
 }
 
@@ -355,38 +331,6 @@ absl::Status FabricClient::TakeConfig(const Packet& packet) {
   return absl::OkStatus();
 }
 
-absl::Status FabricClient::TakeMad(const Packet& packet) {
-  const absl::StatusOr<AddressedMad> received = DecodeMad(packet);
-  if (!received.ok()) return received.status();
-  mad_.insert(mad_.end(), received->mad.begin(), received->mad.end());
-  const bool whole = packet.type() == MessageType::kMad;
-  if (mad_.size() > kMaxMad || (whole && mad_.size() < kSaRecordOffset)) {
-    return absl::InvalidArgumentError(absl::StrCat("a MAD of ", mad_.size(), " bytes"));
-  }
-  if (whole) sink_->OnMad(received->lid, std::exchange(mad_, {}));
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeRingOffered(Packet packet) {
-  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
-  if (!source.ok()) return source.status();
-  RingEnd end;
-  if (!packet.fds_lost) end = FromDescriptors(message->capacity, std::move(packet.fds));
-  sink_->OnRingOffered(message->ring, *source, std::move(end));
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeSourceChanged(const Packet& packet) {
-  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
-  if (!source.ok()) return source.status();
-  sink_->OnSourceChanged(message->ring, *source);
-  return absl::OkStatus();
-}
-
 bool FabricClient::Forget(uint64_t request) {
   absl::MutexLock lock(&mutex_);
   return requests_.erase(request) != 0;
@@ -411,26 +355,10 @@ absl::Status FabricClient::TakeRingRefused(const Packet& packet) {
   return absl::OkStatus();
 }
 
-absl::Status FabricClient::TakeGroup(const Packet& packet) {
-  const absl::StatusOr<GroupMessage> message = Decode<GroupMessage>(packet);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<std::vector<Lid>> members = MembersOf(*message);
-  if (!members.ok()) return members.status();
-  sink_->OnGroup(Mlid(message->mlid), *members);
-  return absl::OkStatus();
-}
-
-absl::Status FabricClient::TakeFaults(const Packet& packet) {
-  const absl::StatusOr<FaultsMessage> message = Decode<FaultsMessage>(packet);
-  if (!message.ok()) return message.status();
-  const absl::StatusOr<std::vector<FaultRule>> rules = RulesOf(*message);
-  if (!rules.ok()) return rules.status();
-  sink_->OnFaults(*rules);
-  return absl::OkStatus();
-}
-
 HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options) {
-  return SoftHcaOpener([options] { return std::make_unique<FabricClient>(options); });
+  return [options](absl::string_view name) {
+    return OpenSoftHca(std::make_unique<FabricClient>(options), std::string(name));
+  };
 }
 
 }  // namespace eoib::softhca

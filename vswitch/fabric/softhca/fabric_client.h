@@ -11,7 +11,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -22,7 +21,9 @@
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/counters_page.h"
+#include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
+#include "vswitch/fabric/softhca/port_messages.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
@@ -70,18 +71,13 @@ class FabricClient final : public SubnetLink {
   absl::Status Dispatch(Packet packet);
   absl::Status TakeConfig(const Packet& packet);
   absl::Status TakeRegistered(const Packet& packet);
-  absl::Status TakeMad(const Packet& packet);
-  absl::Status TakeRingOffered(Packet packet);
-  absl::Status TakeSourceChanged(const Packet& packet);
   absl::Status TakeRingOpened(Packet packet);
   absl::Status TakeRingRefused(const Packet& packet);
-  absl::Status TakeGroup(const Packet& packet);
-  absl::Status TakeFaults(const Packet& packet);
   bool Lose(const absl::Status& why);
   void Disconnect();
   void Pause(absl::Duration time);
   void Finish(absl::Status result);
-  void Wake();
+  void Wake() { RingEventFd(wake_.get()); }
   bool stopping() const;
   bool was_registered() const;
   absl::Status Send(Packet packet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -99,8 +95,8 @@ class FabricClient final : public SubnetLink {
   std::thread thread_;
 
   // Used by the thread only.
-  PortConfig config_;         // the last one; a new registration asks for the same LID and QPNs
-  std::vector<uint8_t> mad_;  // its parts so far
+  PortConfig config_;  // the last one; a new registration asks for the same LID and QPNs
+  PortMessages messages_;
 
   mutable absl::Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);          // only the thread changes it
@@ -109,7 +105,7 @@ class FabricClient final : public SubnetLink {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);                 // why a present fabricd ended the last connection
   absl::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);  // Register's
-  Outbox outbox_ ABSL_GUARDED_BY(mutex_);
+  PacketQueue queue_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered
 };
 

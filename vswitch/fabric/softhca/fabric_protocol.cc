@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,11 +31,6 @@ absl::StatusOr<std::vector<PKey>> FromTable(const PKeyTable& table) {
 absl::Status CheckQpns(uint32_t first, uint32_t count) {
   if (first <= Qpn::kMax && count <= Qpn::kMax + 1 - first) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a range of ", count, " QPNs from ", first));
-}
-
-bool IsPipe(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
 // Room for the descriptors of one message, aligned as CMSG wants it.
@@ -276,7 +270,6 @@ RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds) {
 absl::Status CheckRingEnd(const RingEnd& end) {
   if (absl::Status status = RingMemory::Check(end.data.get(), end.index.get(), end.capacity); !status.ok()) return status;
   if (!IsEventFd(end.space.get())) return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
-  if (!IsPipe(end.liveness.get())) return absl::InvalidArgumentError("a ring's liveness descriptor is not a pipe");
   return absl::OkStatus();
 }
 
@@ -331,7 +324,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
   return packet;
 }
 
-absl::Status Outbox::Send(int socket, Packet packet) {
+absl::Status PacketQueue::Send(int socket, Packet packet) {
   if (counted_ >= limit_) {
     return absl::ResourceExhaustedError(absl::StrCat("send a message: ", limit_, " are waiting already"));
   }
@@ -339,32 +332,32 @@ absl::Status Outbox::Send(int socket, Packet packet) {
   return Add(socket, {std::move(packet), absl::nullopt});
 }
 
-absl::Status Outbox::SendLatest(int socket, Packet packet, const Subject& subject) {
+absl::Status PacketQueue::SendLatest(int socket, Packet packet, const Subject& subject) {
   const auto before = by_subject_.find(subject);
   if (before == by_subject_.end()) return Add(socket, {std::move(packet), subject});
   before->second->packet = std::move(packet);
   return Flush(socket);
 }
 
-absl::Status Outbox::Add(int socket, Waiting waiting) {
+absl::Status PacketQueue::Add(int socket, Waiting waiting) {
   waiting_.push_back(std::move(waiting));
   if (waiting_.back().subject.has_value()) by_subject_[*waiting_.back().subject] = std::prev(waiting_.end());
   return Flush(socket);
 }
 
-void Outbox::RemoveFirst() {
+void PacketQueue::RemoveFirst() {
   const absl::optional<Subject>& subject = waiting_.front().subject;
   subject.has_value() ? void(by_subject_.erase(*subject)) : void(--counted_);
   waiting_.pop_front();
 }
 
-void Outbox::Clear() {
+void PacketQueue::Clear() {
   counted_ = 0;
   waiting_.clear();
   by_subject_.clear();
 }
 
-absl::Status Outbox::Flush(int socket) {
+absl::Status PacketQueue::Flush(int socket) {
   while (!waiting_.empty()) {
     const int error = SendNow(socket, waiting_.front().packet);
     if (error == EAGAIN || error == EWOULDBLOCK) return absl::OkStatus();

@@ -68,9 +68,9 @@ enum class MessageType : uint32_t {
 struct RegisterMessage {
   MessageType type = MessageType::kRegister;  // or kManage, kQuery: see PortUse
   uint32_t version = kProtocolVersion;
-  uint32_t wished_lid = 0;  // 0: any
-  uint32_t wished_qpn = 0;
-  uint32_t wished_qpns = 0;  // 0: any
+  uint32_t requested_lid = 0;  // 0: any
+  uint32_t requested_qpn = 0;
+  uint32_t requested_qpns = 0;  // 0: any
   char name[kMaxPortName + 1] = {};
 };
 // For kMad and kMadPart.
@@ -210,7 +210,7 @@ std::string TextOf(const char* field, size_t size);
 // The descriptors of a RingEnd, in the order of its members. FromDescriptors needs all four.
 std::vector<UniqueFd> ToDescriptors(RingEnd end);
 RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds);
-// Checks a ring from another process before it is passed on: memory that the consumer can map, an eventfd, a pipe.
+// Checks a ring from another process before it is passed on: memory that the consumer can map, and an eventfd.
 absl::Status CheckRingEnd(const RingEnd& end);
 bool IsEventFd(int fd);
 // Duplicates a descriptor, closed at exec. Invalid if the process is out of descriptors.
@@ -225,12 +225,12 @@ absl::StatusOr<Packet> ReceivePacket(int socket);
 
 // A bounded queue in front of a non-blocking socket: packets that the kernel does not take wait in order. A stopped process at
 // the other end therefore blocks no sender. Not thread-safe.
-class Outbox {
+class PacketQueue {
  public:
   // The subject of a message: a group or a report.
   using Subject = std::pair<MessageType, uint64_t>;
 
-  explicit Outbox(size_t limit) : limit_(limit) {}
+  explicit PacketQueue(size_t limit) : limit_(limit) {}
 
   // kResourceExhausted if the queue is full; another error if the socket is broken.
   absl::Status Send(int socket, Packet packet);

@@ -175,7 +175,7 @@ void CheckEnd(const std::vector<Kind>& kinds, Packet packet) {
   if (!message.ok()) return;
   const uint64_t capacity = message->capacity;
   RingEnd end = FromDescriptors(capacity, std::move(packet.fds));
-  const bool good = capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents && kinds[3] == kPipe;
+  const bool good = capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents;
   const absl::Status status = CheckRingEnd(end);
   EOIB_CHECK(status.ok() == good);
   if (!good) CheckRefusal(status);
@@ -201,14 +201,14 @@ Packet MakePacket(absl::string_view bytes, const std::vector<Kind>& kinds) {
   return packet;
 }
 
-// Packets that an outbox takes arrive once and in order, even if the reader is slow. It refuses packets beyond its limit.
+// Packets that a queue takes arrive once and in order, even if the reader is slow. It refuses packets beyond its limit.
 void CheckOutbox(absl::string_view bytes) {
   constexpr size_t kRoom = 2, kPackets = 12;
   SocketPair sockets;
-  Outbox outbox(kRoom);
+  PacketQueue queue(kRoom);
   size_t taken = 0, received = 0;
   for (size_t i = 0; i < kPackets; ++i) {
-    const absl::Status status = outbox.Send(sockets.near.get(), {absl::StrCat(i, ":", bytes), {}});
+    const absl::Status status = queue.Send(sockets.near.get(), {absl::StrCat(i, ":", bytes), {}});
     EOIB_CHECK(status.ok() || status.code() == absl::StatusCode::kResourceExhausted);
     if (!status.ok()) break;
     ++taken;
@@ -216,20 +216,20 @@ void CheckOutbox(absl::string_view bytes) {
   for (absl::StatusOr<Packet> packet = ReceivePacket(sockets.far.get()); packet.ok();
        packet = ReceivePacket(sockets.far.get())) {
     EOIB_CHECK(packet->bytes == absl::StrCat(received++, ":", bytes) && packet->fds.empty());
-    EOIB_CHECK(outbox.Flush(sockets.near.get()).ok());
+    EOIB_CHECK(queue.Flush(sockets.near.get()).ok());
   }
-  EOIB_CHECK(received == taken && outbox.empty());
+  EOIB_CHECK(received == taken && queue.empty());
   sockets.far.reset();
-  EOIB_CHECK(outbox.Send(sockets.near.get(), {"x", {}}).code() == absl::StatusCode::kDataLoss);
-  outbox.Clear();
-  EOIB_CHECK(outbox.empty());
+  EOIB_CHECK(queue.Send(sockets.near.get(), {"x", {}}).code() == absl::StatusCode::kDataLoss);
+  queue.Clear();
+  EOIB_CHECK(queue.empty());
 }
 
 // Sends one packet through a socket.
 absl::StatusOr<Packet> Transfer(Packet packet) {
   SocketPair sockets;
-  Outbox outbox(1);
-  EOIB_CHECK(outbox.Send(sockets.near.get(), std::move(packet)).ok() && outbox.empty());
+  PacketQueue queue(1);
+  EOIB_CHECK(queue.Send(sockets.near.get(), std::move(packet)).ok() && queue.empty());
   return ReceivePacket(sockets.far.get());
 }
 

@@ -53,7 +53,7 @@ class FaultDeliveryTest : public testing::TestWithParam<bool> {
     void* context;
     while (node->verbs().get_cq_event(node->channel(), &cq, &context) != 0) {
       pollfd sleeper = {node->channel()->fd, POLLIN, 0};
-      ASSERT_EQ(poll(&sleeper, 1, 20'000), 1) << "nobody wakes it";
+      ASSERT_EQ(poll(&sleeper, 1, 20'000), 1) << "no thread wakes it";
     }
     node->verbs().ack_cq_events(cq, 1);
   }
@@ -110,7 +110,7 @@ TEST_P(FaultDeliveryTest, ADatagramIsOvertakenByTheNextOneWay) {
   EXPECT_EQ(b_->counters().rcv_simulated_reorders, 2u);
 }
 
-TEST_P(FaultDeliveryTest, WhatNothingOvertakesIsKeptForTheReorderPatience) {
+TEST_P(FaultDeliveryTest, AReorderedDatagramWithoutSuccessorArrivesAfterTheReorderPatience) {
   Open(&clock_);
   SetFault({.reorder_ppm = kAlways});
   Send(a_.get(), b_.get(), {"alone"});
@@ -122,7 +122,7 @@ TEST_P(FaultDeliveryTest, WhatNothingOvertakesIsKeptForTheReorderPatience) {
 }
 
 // No datagram follows and no thread polls, so only the port can wake the sleeper.
-TEST_P(FaultDeliveryTest, WhoSleepsIsWokenForWhatNothingOvertakes) {
+TEST_P(FaultDeliveryTest, ASleepingReceiverIsWokenForAReorderedDatagramWithoutSuccessor) {
   Open(&real_);
   SetFault({.reorder_ppm = kAlways});
   for (int i = 0; i < 3; ++i) {
@@ -159,7 +159,7 @@ TEST_P(FaultDeliveryTest, ADelayKeepsOrderAlsoWhenItEnds) {
   EXPECT_THAT(PollAll(b_.get()), ElementsAre("5"));
 }
 
-TEST_P(FaultDeliveryTest, WhoSleepsIsWokenForWhatIsDelayed) {
+TEST_P(FaultDeliveryTest, ASleepingReceiverIsWokenForADelayedDatagram) {
   Open(&real_);
   constexpr absl::Duration kDelay = absl::Milliseconds(30);
   SetFault({.duplicate_ppm = kAlways, .delay = kDelay});

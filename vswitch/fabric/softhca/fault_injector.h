@@ -1,14 +1,8 @@
 // FaultInjector: simulates loss, duplication, delay and reordering at a receiving port, between its rings and its queue pairs,
 // as the subnet's FaultRules ask.
 //
-// Each source has a lane: a random sequence, a queue of delayed datagrams, and at most one datagram that waits to be
-// overtaken. Delayed datagrams are copies, so their ring can go on. A lane delivers in order of arrival unless a rule
-// reorders, also when the rules change. Each port applies one rule to a datagram, so the copies of a multicast are lost one by
-// one. A port's datagrams to itself are exempt.
-//
-// Time comes from the given clock, and no member blocks. The port calls DeliverDue when it takes datagrams; its background
-// thread wakes sleeping receivers at next_due(). No lock of its own: all members are called under the port's mutex. Without
-// rules the cost is one call of active().
+// Each source has a lane, which delivers in order of arrival unless a rule reorders. Delayed datagrams are copies, so their
+// ring can go on. No lock of its own: all members are called under the port's mutex.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_INJECTOR_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FAULT_INJECTOR_H_
 
@@ -24,8 +18,8 @@
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
@@ -38,7 +32,7 @@ class FaultInjector {
 
   using Deliver = absl::FunctionRef<void(const SourceIdentity&, const RecordHeader&, const uint8_t* payload)>;
 
-  FaultInjector(const Clock* clock, PortCounters* counters) : clock_(clock), counters_(counters) {}
+  FaultInjector(const Clock* clock, SoftPortCounters* counters) : clock_(clock), counters_(counters) {}
 
   // Replaces the rules and restarts every random sequence. Delayed datagrams stay queued.
   void SetRules(std::vector<FaultRule> rules);
@@ -89,7 +83,7 @@ class FaultInjector {
   void DeliverFirst(Lane* lane, Deliver deliver);
 
   const Clock* const clock_;
-  PortCounters* const counters_;
+  SoftPortCounters* const counters_;
   std::vector<FaultRule> rules_;  // empty if no rule asks for a fault
   absl::flat_hash_map<Gid, std::unique_ptr<Lane>> lanes_;
   size_t kept_bytes_ = 0;

@@ -39,7 +39,7 @@ class FaultInjectorTest : public testing::Test {
   std::vector<std::string> TakeGot() { return std::exchange(got_, {}); }
 
   FakeClock clock_;
-  PortCounters counters_;
+  SoftPortCounters counters_;
   FaultInjector faults_{&clock_, &counters_};
   std::vector<std::string> got_;
   const std::function<void(const SourceIdentity&, const RecordHeader&, const uint8_t*)> deliver_ =
@@ -102,7 +102,7 @@ TEST_F(FaultInjectorTest, ReorderingSwapsNeighbours) {
   EXPECT_EQ(faults_.kept_bytes(), 0u);
 }
 
-TEST_F(FaultInjectorTest, WhatNobodyOvertakesIsNotKeptForEver) {
+TEST_F(FaultInjectorTest, AReorderedDatagramWithoutSuccessorIsDeliveredInTheEnd) {
   faults_.SetRules({FaultRule{.reorder_ppm = 1'000'000}});
   Take("1");
   Take("other", 2);
@@ -138,7 +138,7 @@ TEST_F(FaultInjectorTest, ADelayKeepsOrderAndIsToldWhenItEnds) {
   EXPECT_EQ(counters_.rcv_simulated_delays, 3u);
 }
 
-TEST_F(FaultInjectorTest, WhatIsDueIsDeliveredInShares) {
+TEST_F(FaultInjectorTest, DueDatagramsAreDeliveredUntilDone) {
   faults_.SetRules({FaultRule{.delay = absl::Milliseconds(1)}});
   for (const char* payload : {"1", "2", "3"}) Take(payload);
   clock_.Advance(absl::Milliseconds(1));
@@ -152,7 +152,7 @@ TEST_F(FaultInjectorTest, WhatIsDueIsDeliveredInShares) {
   EXPECT_THAT(TakeGot(), ElementsAre("3", "4"));
 }
 
-TEST_F(FaultInjectorTest, WhatIsKeptIsBounded) {
+TEST_F(FaultInjectorTest, DelayedDatagramsAreBounded) {
   faults_.SetRules({FaultRule{.delay = absl::Seconds(1)}});
   const std::string payload(4096, 'x');
   for (int i = 0; i < 2000; ++i) Take(payload);
@@ -170,7 +170,7 @@ TEST_F(FaultInjectorTest, WhatIsKeptIsBounded) {
 TEST_F(FaultInjectorTest, NothingIsInventedForgottenOrPutOutOfOrder) {
   std::mt19937 random(1);
   for (const bool reorder : {false, true}) {
-    const PortCounters before = counters_;
+    const SoftPortCounters before = counters_;
     std::vector<int> sent(4), last(4, -1), before_last(4, -1);
     uint64_t taken = 0, delivered = 0;
     const auto check = [&] {

@@ -26,8 +26,7 @@ struct InboundRing {
   bool loopback = false;  // from this port to itself
   bool closing = false;   // removed once it is empty
   bool corrupt = false;
-  absl::Time unknown_since = absl::InfiniteFuture();  // a restarted subnet does not know this ring
-  InboundRing* predecessor = nullptr;                 // an older ring of the same source; empty it first
+  InboundRing* predecessor = nullptr;  // an older ring of the same source; empty it first
 
   InboundRing(uint64_t id, SourceIdentity source, std::shared_ptr<RingMemory> memory)
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}

@@ -66,7 +66,7 @@ bool RingSender::TryWrite(const RecordHeader& header, const Gather& gather) {
 
 uint8_t* RingSender::Reserve(size_t length) {
   if (!current_.has_value()) {
-    WishForRing(options().first_capacity);
+    RequestRing(options().first_capacity);
     return nullptr;
   }
   if (uint8_t* record = current_->producer.Reserve(length)) return record;
@@ -87,7 +87,7 @@ void RingSender::MetFull() {
   const uint64_t tail = current_->producer.tail();
   const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
   if (current_->tail_when_full != tail) current_->full_since = shared_->clock->Now();
-  if (is_emptied && capacity() < options().largest_capacity) WishForRing(capacity() * 4);
+  if (is_emptied && capacity() < options().largest_capacity) RequestRing(capacity() * 4);
   current_->tail_when_full = tail;
 }
 
@@ -140,7 +140,7 @@ void RingSender::Unpark() {
   --shared_->parked;
 }
 
-void RingSender::DiscardParked(uint64_t PortCounters::*reason) {
+void RingSender::DiscardParked(uint64_t SoftPortCounters::*reason) {
   shared_->counters->*reason += parked_;
   shared_->parked -= parked_;
   parked_ = 0;
@@ -173,14 +173,14 @@ void RingSender::Flush() {
 
 // ---- Rings.
 
-void RingSender::WishForRing(uint64_t capacity) {
-  if (wish_ != 0 || opening_.has_value() || IsPausing(shared_->clock->Now())) return;
-  wish_ = std::min(capacity, options().largest_capacity);
-  shared_->wishes.rings.push_back(lid_);
+void RingSender::RequestRing(uint64_t capacity) {
+  if (wanted_capacity_ != 0 || opening_.has_value() || IsPausing(shared_->clock->Now())) return;
+  wanted_capacity_ = std::min(capacity, options().largest_capacity);
+  shared_->requests.rings.push_back(lid_);
 }
 
 void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness) {
-  wish_ = 0;
+  wanted_capacity_ = 0;
   opening_ = Opening{request, std::move(memory), std::move(liveness)};
 }
 
@@ -199,21 +199,21 @@ void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, boo
 }
 
 void RingSender::OnRefused() {
-  wish_ = 0;
+  wanted_capacity_ = 0;
   opening_.reset();
   refused_until_ = shared_->clock->Now() + options().refusal_pause;
-  if (!current_.has_value()) DiscardParked(&PortCounters::xmit_unreachable);
+  if (!current_.has_value()) DiscardParked(&SoftPortCounters::xmit_unreachable);
 }
 
 void RingSender::Renew() {
   // The subnet has no part in a loopback.
   stale_ = current_.has_value() && !current_->loopback;
-  if (stale_) WishForRing(capacity());
+  if (stale_) RequestRing(capacity());
 }
 
 void RingSender::Close() {
   if (!current_.has_value()) return;
-  (current_->loopback ? shared_->wishes.loopback_closes : shared_->wishes.closes).push_back(current_->id);
+  (current_->loopback ? shared_->requests.loopback_closes : shared_->requests.closes).push_back(current_->id);
   OnClosed();
 }
 
@@ -246,7 +246,7 @@ void RingSender::CloseIfIdle(absl::Time now) {
   // A loopback needs no subnet, so it can be opened again at any time.
   if (current_->loopback) return Close();
   next_close_ = now + options().idle_close;
-  WishForRing(options().first_capacity);
+  RequestRing(options().first_capacity);
 }
 
 // ---- Outbound.

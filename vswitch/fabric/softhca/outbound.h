@@ -1,7 +1,7 @@
 // Outbound: the sending half of a port, with a RingSender for each destination.
 //
 // Neither class has a lock: all members are called under the port's mutex. None calls the subnet or blocks. Requests to the
-// subnet are noted as LinkWishes, which the port carries out without its mutex.
+// subnet are noted as LinkRequests, which the port carries out without its mutex.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
 
@@ -21,8 +21,8 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/fabric/softhca/port_counters.h"
 #include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 
 namespace eoib::softhca {
 
@@ -40,8 +40,8 @@ struct OutboundOptions {
 };
 
 // Requests of the sending half to the subnet.
-struct LinkWishes {
-  std::vector<Lid> rings;                 // destinations that need a ring, or a bigger one: RingSender::wish()
+struct LinkRequests {
+  std::vector<Lid> rings;                 // destinations that need a ring, or a bigger one: RingSender::wanted_capacity()
   std::vector<uint64_t> closes;           // rings to close
   std::vector<uint64_t> loopback_closes;  // rings to this port itself; the port numbers them
 
@@ -68,9 +68,9 @@ struct OutboundRing {
 struct OutboundShared {
   const OutboundOptions* options;
   const Clock* clock;
-  PortCounters* counters;
+  SoftPortCounters* counters;
   CountersPage* page = nullptr;  // null: the counters are not published
-  LinkWishes wishes = {};
+  LinkRequests requests = {};
   size_t parked = 0;                    // messages to all destinations
   std::list<OutboundRing> ending = {};  // released, but not yet emptied by their consumers
 
@@ -92,7 +92,7 @@ struct Gather {
 class RingSender {
  public:
   RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
-  ~RingSender() { DiscardParked(&PortCounters::xmit_discards); }
+  ~RingSender() { DiscardParked(&SoftPortCounters::xmit_discards); }
   RingSender(const RingSender&) = delete;
   RingSender& operator=(const RingSender&) = delete;
 
@@ -106,8 +106,9 @@ class RingSender {
   void Flush();
   bool parked() const { return parked_ != 0; }
 
-  // Opening a ring: wish() is the wanted capacity, BeginOpening notes the request, then OnOpened or OnRefused ends it.
-  uint64_t wish() const { return wish_; }
+  // Opening a ring: wanted_capacity() is the wanted capacity, BeginOpening notes the request, then OnOpened or OnRefused ends
+  // it.
+  uint64_t wanted_capacity() const { return wanted_capacity_; }
   void BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness);
   bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
   void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback = false);
@@ -150,10 +151,10 @@ class RingSender {
   uint8_t* Reserve(size_t length);
   void MetFull();
   void PublishRecords();
-  void WishForRing(uint64_t capacity);
+  void RequestRing(uint64_t capacity);
   void Park(const RecordHeader& header, const Gather& gather);
   void Unpark();
-  void DiscardParked(uint64_t PortCounters::*reason);
+  void DiscardParked(uint64_t SoftPortCounters::*reason);
   absl::Time Deadline(int64_t stamp) const;
   bool IsPausing(absl::Time now) const { return now < refused_until_; }
   bool IsIdle(absl::Time now) const;
@@ -165,7 +166,7 @@ class RingSender {
   OutboundShared* const shared_;
   absl::optional<OutboundRing> current_;
   absl::optional<Opening> opening_;
-  uint64_t wish_ = 0;
+  uint64_t wanted_capacity_ = 0;
   absl::Time refused_until_ = absl::InfinitePast();
   std::unique_ptr<Parking> parking_;
   size_t parked_ = 0;
@@ -178,7 +179,8 @@ class RingSender {
 
 class Outbound {
  public:
-  Outbound(const OutboundOptions* options, const Clock* clock, PortCounters* counters) : shared_{options, clock, counters} {}
+  Outbound(const OutboundOptions* options, const Clock* clock, SoftPortCounters* counters)
+      : shared_{options, clock, counters} {}
 
   // Where the counters are published. `page` outlives this object.
   void set_page(CountersPage* page) { shared_.page = page; }
@@ -187,9 +189,9 @@ class Outbound {
   void Send(Lid destination, const RecordHeader& header, const Gather& gather);
   void PublishAll();
 
-  bool HasWishes() const { return !shared_.wishes.empty(); }
-  LinkWishes TakeWishes() { return std::exchange(shared_.wishes, LinkWishes()); }
-  void WishToClose(uint64_t ring) { shared_.wishes.closes.push_back(ring); }
+  bool HasRequests() const { return !shared_.requests.empty(); }
+  LinkRequests TakeRequests() { return std::exchange(shared_.requests, LinkRequests()); }
+  void RequestClose(uint64_t ring) { shared_.requests.closes.push_back(ring); }
 
   // Null if there is none.
   RingSender* Find(Lid destination);
@@ -209,8 +211,8 @@ class Outbound {
   void End();
 
   template <typename Function>
-  void ForEach(Function function) {
-    for (auto& [lid, sender] : senders_) function(sender.get());
+  void ForEach(Function function) const {
+    for (const auto& [lid, sender] : senders_) function(sender.get());
   }
 
  private:

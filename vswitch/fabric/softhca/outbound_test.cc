@@ -37,11 +37,11 @@ class RingSenderTest : public testing::Test {
     sender_.Send(header, Gather{&piece, 1});
     sender_.Publish();
   }
-  LinkWishes TakeWishes() { return std::exchange(shared_.wishes, LinkWishes()); }
+  LinkRequests TakeRequests() { return std::exchange(shared_.requests, LinkRequests()); }
 
   OutboundOptions options_;
   FakeClock clock_;
-  PortCounters counters_;
+  SoftPortCounters counters_;
   OutboundShared shared_{&options_, &clock_, &counters_};
   RingSender sender_{kDestination, &shared_};
   std::shared_ptr<RingMemory> memory_;
@@ -52,17 +52,17 @@ TEST_F(RingSenderTest, ARingWhoseConsumerBreaksTheRulesIsClosed) {
   memory_->index()->tail.store(~uint64_t{0});
   while (sender_.open()) Send();  // until it looks at the consumer's position
   EXPECT_EQ(counters_.corrupt_rings, 1u);
-  EXPECT_THAT(TakeWishes().closes, ElementsAre(kRing));
+  EXPECT_THAT(TakeRequests().closes, ElementsAre(kRing));
 }
 
-TEST_F(RingSenderTest, WhoIsSeenAfterARefusalIsAskedAtOnce) {
+TEST_F(RingSenderTest, APeerSeenAfterARefusalIsAskedForARingAtOnce) {
   sender_.OnClosed();
   sender_.OnRefused();
   Send();
-  EXPECT_TRUE(shared_.wishes.empty());
+  EXPECT_TRUE(shared_.requests.empty());
   sender_.OnPeerSeen();
   Send();
-  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
+  EXPECT_THAT(TakeRequests().rings, ElementsAre(kDestination));
 }
 
 TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedItAndItCouldBeMadeAgain) {
@@ -81,11 +81,11 @@ TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedItAndItCou
   consumer.Release();
   consumer.Publish();
   sender_.Maintain(clock_.Now());
-  EXPECT_TRUE(sender_.open()) << "as long as nobody could make it again";
-  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
+  EXPECT_TRUE(sender_.open()) << "while the subnet could not make it again";
+  EXPECT_THAT(TakeRequests().rings, ElementsAre(kDestination));
   Open(2, kRing + 1);
   EXPECT_FALSE(sender_.open());
-  EXPECT_THAT(TakeWishes().closes, ElementsAre(kRing, kRing + 1));
+  EXPECT_THAT(TakeRequests().closes, ElementsAre(kRing, kRing + 1));
 }
 
 TEST_F(RingSenderTest, ARingThatIsUsedIsNotIdle) {
@@ -101,10 +101,10 @@ TEST_F(RingSenderTest, ARingThatIsUsedIsNotIdle) {
     sender_.Maintain(clock_.Now());
     EXPECT_TRUE(sender_.open());
   }
-  EXPECT_TRUE(shared_.wishes.empty());
+  EXPECT_TRUE(shared_.requests.empty());
   clock_.Advance(absl::Seconds(10));
   sender_.Maintain(clock_.Now());
-  EXPECT_THAT(TakeWishes().rings, ElementsAre(kDestination));
+  EXPECT_THAT(TakeRequests().rings, ElementsAre(kDestination));
 }
 
 }  // namespace

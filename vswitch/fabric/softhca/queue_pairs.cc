@@ -56,74 +56,11 @@ Grh MakeReceivedGrh(const SourceIdentity& source, const RecordHeader& header) {
   return grh;
 }
 
-// Writes into a list of buffers that is long enough.
-class Scatter {
- public:
-  explicit Scatter(const ibv_sge* sge) : sge_(sge) {}
-  void Write(const uint8_t* bytes, size_t length) {
-    Walk(length, [&](uint8_t* to, size_t size) {
-      if (size > 0) std::memcpy(to, bytes, size);  // `to` may be null if size is 0
-      bytes += size;
-    });
-  }
-  void Skip(size_t length) {
-    Walk(length, [](uint8_t*, size_t) {});
-  }
-
- private:
-  template <typename Function>
-  void Walk(size_t length, Function function) {
-    while (length != 0) {
-      const size_t size = std::min<size_t>(length, sge_->length - used_);
-      function(reinterpret_cast<uint8_t*>(sge_->addr) + used_, size);
-      used_ += size;
-      length -= size;
-      if (used_ == sge_->length) {
-        ++sge_;
-        used_ = 0;
-      }
-    }
-  }
-
-  const ibv_sge* sge_;
-  size_t used_ = 0;
-};
-
 }  // namespace
 
 void QueuePairs::set_config(const PortConfig& config) {
   config_ = config;
   mtu_ = static_cast<uint32_t>(MtuBytes(config.mtu));
-}
-
-// ---- Memory regions.
-
-void QueuePairs::AddRegion(SoftMr* region) {
-  uint32_t index = static_cast<uint32_t>(regions_.size());
-  if (free_regions_.empty()) {
-    regions_.push_back(region);
-  } else {
-    index = free_regions_.back();
-    free_regions_.pop_back();
-    regions_[index] = region;
-  }
-  region->lkey = region->rkey = (index + 1) << 8 | next_tag_++;
-  region->handle = index;
-}
-
-void QueuePairs::RemoveRegion(SoftMr* region) {
-  regions_[region->handle] = nullptr;
-  free_regions_.push_back(region->handle);
-}
-
-// Returns the region that covers `sge`, or null.
-const SoftMr* QueuePairs::FindRegion(const SoftQp& qp, const ibv_sge& sge) const {
-  const uint32_t index = (sge.lkey >> 8) - 1;
-  if (index >= regions_.size()) return nullptr;
-  const SoftMr* region = regions_[index];
-  if (region == nullptr || region->lkey != sge.lkey || region->pd != qp.pd) return nullptr;
-  const uint64_t offset = sge.addr - reinterpret_cast<uint64_t>(region->addr);
-  return offset <= region->length && sge.length <= region->length - offset ? region : nullptr;
 }
 
 // ---- Queue pairs.
@@ -246,7 +183,7 @@ ibv_wc_status QueuePairs::CheckMessage(const SoftQp& qp, const ibv_send_wr& requ
   for (int i = 0; i < request.num_sge; ++i) {
     const ibv_sge& sge = request.sg_list[i];
     sum += sge.length;
-    if (!is_inline && sge.length != 0 && FindRegion(qp, sge) == nullptr) return IBV_WC_LOC_PROT_ERR;
+    if (!is_inline && sge.length != 0 && regions_.Find(qp.pd, sge) == nullptr) return IBV_WC_LOC_PROT_ERR;
   }
   if (sum > mtu_) return IBV_WC_LOC_LEN_ERR;
   *length = static_cast<uint32_t>(sum);
@@ -376,7 +313,7 @@ void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const Recor
   const int count = qp->receives[qp->slot(qp->receive_head)].count;
   for (int i = 0; i < count; ++i) {
     if (sges[i].length == 0) continue;
-    const SoftMr* region = FindRegion(*qp, sges[i]);
+    const SoftMr* region = regions_.Find(qp->pd, sges[i]);
     if (region != nullptr && region->local_write) continue;
     ++counters_->rcv_bad_memory;
     CompleteReceive(qp, source.lid, header, IBV_WC_LOC_PROT_ERR);

@@ -13,8 +13,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "vswitch/base/address.h"
-#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/memory_regions.h"
 #include "vswitch/fabric/softhca/ring.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/softhca/verbs_objects.h"
 
@@ -22,16 +23,13 @@ namespace eoib::softhca {
 
 class QueuePairs {
  public:
-  explicit QueuePairs(PortCounters* counters) : counters_(counters) {}
+  explicit QueuePairs(SoftPortCounters* counters) : counters_(counters) {}
 
   void set_config(const PortConfig& config);
   const PortConfig& config() const { return config_; }
 
-  // Memory regions. AddRegion assigns the keys.
-  void AddRegion(SoftMr* region);
-  void RemoveRegion(SoftMr* region);
+  MemoryRegions& regions() { return regions_; }
 
-  size_t size() const { return by_qpn_.size(); }
   template <typename Function>
   void ForEach(Function function) const {
     for (const auto& [qpn, qp] : by_qpn_) function(qp);
@@ -67,7 +65,6 @@ class QueuePairs {
   bool receiver_armed() const { return receivers_armed_ != 0; }
 
  private:
-  const SoftMr* FindRegion(const SoftQp& qp, const ibv_sge& sge) const;
   PKey PKeyOf(const SoftQp& qp) const;
   bool CheckSource(const SourceIdentity& source, const RecordHeader& header);
   void DeliverMulticast(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
@@ -79,15 +76,13 @@ class QueuePairs {
   void Reset(SoftQp* qp);
   static void RemoveEntries(SoftCq* cq, const SoftQp* qp);
 
-  PortCounters* const counters_;
+  SoftPortCounters* const counters_;
   PortConfig config_;
   uint32_t mtu_ = 4096;
   uint32_t next_qpn_ = 0;  // offset into the range
   absl::flat_hash_map<uint32_t, SoftQp*> by_qpn_;
   absl::flat_hash_map<Gid, std::vector<SoftQp*>> groups_;
-  std::vector<SoftMr*> regions_;  // by key, without its low byte
-  std::vector<uint32_t> free_regions_;
-  uint8_t next_tag_ = 1;  // low byte of the next key, so that stale keys are detected
+  MemoryRegions regions_;
   int receivers_armed_ = 0;
 };
 

@@ -1,18 +1,11 @@
-// A single-producer, single-consumer ring of datagrams in memory that two processes may share.
+// A single-producer, single-consumer ring of datagrams in memory that two processes may share (README.md, "Rings", "Trust").
 //
-// A record is a 64-byte header and the payload, padded to 64 bytes. A record never wraps: if it does not fit before the end of
-// the ring, a skip record to the end precedes it. The producer publishes records with one store of `head`; the consumer reads
-// them in place and frees them with one store of `tail`. Each side caches the other's position and reloads it only when it
-// seems to have run out.
+// Sleeping: a consumer sets `armed` and looks for records once more; a producer publishes, then reads `armed`. All four
+// accesses are sequentially consistent, so one side sees the other's store. `space_wanted` works the same way in the other
+// direction.
 //
-// Sleeping. Before it sleeps, a consumer sets `armed` and looks for records once more. After it published, a producer reads
-// `armed`, clears it and rings the doorbell. All four accesses are sequentially consistent, so one side sees the other's
-// store. `space_wanted` works the same way in the other direction.
-//
-// Trust. The other end may write any bytes at any time. A consumer reads every header once, checks every length and position
-// before using it, and reports a ring that breaks the rules as corrupt; a producer checks the consumer's position likewise. No
-// member loops for longer than one record takes, but a producer that never stops keeps its consumer busy: callers of Peek must
-// bound their turn.
+// The other end may write any bytes at any time. No member loops for longer than one record takes, but a producer that never
+// stops keeps its consumer busy, so callers of Peek must bound their turn.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 

@@ -119,7 +119,7 @@ TEST_P(RingTest, RecordsOfAllLengthsComeOutAsTheyWentIn) {
 
 TEST_P(RingTest, TheDoorbellIsWantedOncePerArming) {
   ASSERT_TRUE(Produce(&producer_, "a"));
-  EXPECT_FALSE(producer_.Publish()) << "nobody sleeps";
+  EXPECT_FALSE(producer_.Publish()) << "no receiver sleeps";
   Consume(&consumer_, &header_);
   EXPECT_FALSE(consumer_.Arm()) << "the ring is empty";
   EXPECT_FALSE(producer_.Publish()) << "nothing new";
@@ -352,7 +352,7 @@ TEST(RingMemoryTest, AProducersFilesCannotBeResized) {
   }
 }
 
-TEST(RingMemoryTest, NobodyElseCanMapAProducersDataWritable) {
+TEST(RingMemoryTest, OnlyTheProducerCanMapItsDataWritable) {
   auto memory = RingMemory::CreateShared(kCapacity).value();
   UniqueFd data, index;
   ASSERT_TRUE(memory->ReleaseFds(&data, &index));
@@ -365,7 +365,7 @@ TEST(RingMemoryTest, NobodyElseCanMapAProducersDataWritable) {
 }
 
 // A consumer sees the producer's headers and payloads, with zeros between them, and nothing else of its memory.
-TEST(RingMemoryTest, WhatWasNotSentIsZero) {
+TEST(RingMemoryTest, BytesThatWereNotSentAreZero) {
   Pair pair = MakePair(/*shared=*/true);
   RingProducer producer(pair.produced);
   ASSERT_TRUE(Produce(&producer, std::string(100, 'x')));

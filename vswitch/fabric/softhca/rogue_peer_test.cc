@@ -122,13 +122,13 @@ TEST_F(RoguePeerTest, IdentityComesFromTheSubnetNotFromTheRing) {
   struct Row {
     const char* description;
     std::function<void(RecordHeader*)> forge;
-    uint64_t PortCounters::*drop;
+    uint64_t SoftPortCounters::*drop;
   };
   const Row kRows[] = {
-      {"another port's QPN", [](RecordHeader* header) { header->source_qpn -= 1; }, &PortCounters::rcv_bad_address},
-      {"a P_Key that it has not", [](RecordHeader* header) { header->pkey = 0x8001; }, &PortCounters::rcv_pkey_violations},
-      {"longer than the MTU", [](RecordHeader* header) { header->length = 4097; }, &PortCounters::rcv_too_long},
-      {"another port's LID", [](RecordHeader* header) { header->dlid += 1; }, &PortCounters::rcv_bad_address},
+      {"another port's QPN", [](RecordHeader* header) { header->source_qpn -= 1; }, &SoftPortCounters::rcv_bad_address},
+      {"a P_Key that it has not", [](RecordHeader* header) { header->pkey = 0x8001; }, &SoftPortCounters::rcv_pkey_violations},
+      {"longer than the MTU", [](RecordHeader* header) { header->length = 4097; }, &SoftPortCounters::rcv_too_long},
+      {"another port's LID", [](RecordHeader* header) { header->dlid += 1; }, &SoftPortCounters::rcv_bad_address},
   };
   uint64_t bad_address = 0;
   for (const Row& row : kRows) {
@@ -136,7 +136,7 @@ TEST_F(RoguePeerTest, IdentityComesFromTheSubnetNotFromTheRing) {
     RecordHeader header = GoodHeader();
     row.forge(&header);
     Write(header);
-    const bool is_address = row.drop == &PortCounters::rcv_bad_address;
+    const bool is_address = row.drop == &SoftPortCounters::rcv_bad_address;
     bad_address += is_address ? 1 : 0;
     EXPECT_TRUE(victim_.Counts(row.drop, is_address ? bad_address : 1));
   }
@@ -150,7 +150,7 @@ TEST_F(RoguePeerTest, ACorruptRingIsClosedAndOthersGoOn) {
   SoftNode other(OpenSoftHca(subnet_.Connect(), "other").value());
   ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
   EXPECT_EQ(victim_.Receive().payload, "unharmed");
-  EXPECT_TRUE(victim_.Counts(&PortCounters::corrupt_rings, 1));
+  EXPECT_TRUE(victim_.Counts(&SoftPortCounters::corrupt_rings, 1));
   EXPECT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_.load(); }));
 }
 
@@ -232,7 +232,7 @@ TEST_F(RoguePeerTest, AnEventIsDrainedInBoundedTime) {
 }
 
 // The producer is killed between the two steps: it cleared `armed`, and nothing else would wake the sleeper.
-TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNobodyAsleep) {
+TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNoReceiverAsleep) {
   Offer();
   fcntl(victim_.channel()->fd, F_SETFL, O_NONBLOCK);
   ASSERT_EQ(ibv_req_notify_cq(victim_.receive_cq(), 0), 0);

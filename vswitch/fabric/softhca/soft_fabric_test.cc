@@ -146,7 +146,7 @@ pid_t StartChild(const std::string& socket, const Destination& to) {
   _exit(127);
 }
 
-TEST_F(SoftFabricTest, AKilledProcessHarmsNobodyAndItsNameIsFreeAgain) {
+TEST_F(SoftFabricTest, AKilledProcessHarmsNoOtherAndItsNameIsFreeAgain) {
   auto a = Open(socket_, "a"), b = Open(socket_, "b");
   Exchange(a.get(), b.get());  // b's ring to a exists from now on
   for (const bool fabricd_dies_first : {false, true}) {
@@ -198,7 +198,7 @@ TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
       return a->counters().rcv_delivered > before + 100;
     }));
     child.Kill();
-    Subnet::Conservation now;
+    Conservation now;
     EXPECT_TRUE(Eventually([&] {
       exchange();
       now = fabricd_->subnet().GetConservation();
@@ -381,7 +381,7 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   for (const Subnet::PortStatus& port : fabricd_->subnet().Ports()) {
     EXPECT_FALSE(port.alive);
     // The counters of ended processes can still be read.
-    EXPECT_GE(port.counters.value_or(PortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
+    EXPECT_GE(port.counters.value_or(SoftPortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
   }
 }
 

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/soft_device.h"
+#include "vswitch/fabric/softhca/soft_verbs.h"
 
 namespace eoib::softhca {
 namespace {
@@ -37,7 +39,7 @@ class SoftHca final : public Hca {
   absl::StatusOr<CaptureReport> StopCapture() override { return port_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return port_->Capture(); }
   std::vector<PortCounter> PortCounters() const override {
-    const softhca::PortCounters counters = port_->counters();
+    const SoftPortCounters counters = port_->counters();
     return {
 #define EOIB_X(name, part, help) {#name, counters.name, help},
         EOIB_PORT_COUNTERS(EOIB_X)
@@ -55,10 +57,6 @@ class SoftHca final : public Hca {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name) {
-  return OpenSoftHca(std::move(link), name, SoftPort::Options());
-}
-
 absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name,
                                                  const SoftPort::Options& options) {
   absl::StatusOr<std::shared_ptr<SoftPort>> port = SoftPort::Open(std::move(link), name, options);
@@ -71,14 +69,6 @@ absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> lin
 SoftPort* SoftPortOf(const Hca& hca) {
   const auto* soft = dynamic_cast<const SoftHca*>(&hca);
   return soft == nullptr ? nullptr : soft->soft_port();
-}
-
-HcaRegistry::Opener SoftHcaOpener(LinkFactory factory) {
-  return [factory = std::move(factory)](absl::string_view name) -> absl::StatusOr<std::unique_ptr<Hca>> {
-    absl::StatusOr<std::unique_ptr<SubnetLink>> link = factory();
-    if (!link.ok()) return link.status();
-    return OpenSoftHca(*std::move(link), std::string(name));
-  };
 }
 
 }  // namespace eoib::softhca

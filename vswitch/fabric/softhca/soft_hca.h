@@ -7,22 +7,18 @@
 
 #include "absl/status/statusor.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/softhca/soft_verbs.h"
+#include "vswitch/fabric/softhca/soft_port.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
 
 // Registers port `name` through `link` and opens it. The Hca owns link, port and context; destroy the objects of its verbs
 // first. kAlreadyExists if another living process owns the port.
-absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name);
 absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name,
-                                                 const SoftPort::Options& options);
+                                                 const SoftPort::Options& options = SoftPort::Options());
 
 // The port of an Hca that OpenSoftHca opened, for its counters. Null for any other Hca.
 SoftPort* SoftPortOf(const Hca& hca);
-
-// The opener that a main registers for the scheme "soft". It opens "soft:NAME" with a link of `factory`.
-HcaRegistry::Opener SoftHcaOpener(LinkFactory factory);
 
 }  // namespace eoib::softhca
 

@@ -111,7 +111,7 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
   const double time = elapsed() - from;
   stop = true;
   thread.join();
-  const PortCounters sent = a->counters();
+  const SoftPortCounters sent = a->counters();
   std::printf("%-10s %-9s %4u bytes: %6.2f M/s received, %6.1f Gb/s; sent %.2f M/s, discarded %.0f %%, ring %llu KiB\n",
               files ? "files" : "in process", window == 0 ? "flood" : "window", length, received / time / 1e6,
               received * length * 8 / time / 1e9, sent.xmit_packets / (time + 0.2) / 1e6,

@@ -85,7 +85,7 @@ TEST_F(SoftHcaTest, AReceiveIntoReadOnlyMemoryFails) {
   EXPECT_EQ(b.verbs().dereg_mr(mr), 0);
 }
 
-TEST_F(SoftHcaTest, WhatTheVerbsRefuse) {
+TEST_F(SoftHcaTest, VerbsRefuseInvalidArguments) {
   SoftNode a(Open("a"), {.receives = 2});
   const VerbsTable& verbs = a.verbs();
   ibv_qp_init_attr init{};

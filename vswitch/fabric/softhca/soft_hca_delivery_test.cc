@@ -136,17 +136,17 @@ TEST_F(SoftHcaTest, DeliveryRules) {
     const char* description;
     std::function<void(Destination*)> change;
     size_t length;
-    uint64_t PortCounters::*drop;  // null: delivered
+    uint64_t SoftPortCounters::*drop;  // null: delivered
   };
   const auto nothing = [](Destination*) {};
   const Row kRows[] = {
       {"as it should be", nothing, 100, nullptr},
       {"of the MTU", nothing, 4096, nullptr},
-      {"with a GRH", [&](Destination* to) { to->dgid = Gid(); }, 100, &PortCounters::rcv_bad_address},
+      {"with a GRH", [&](Destination* to) { to->dgid = Gid(); }, 100, &SoftPortCounters::rcv_bad_address},
       {"the sender's own Q_Key by the high-order bit", [](Destination* to) { to->qkey = 0x8000'0000; }, 100, nullptr},
-      {"a wrong Q_Key", [](Destination* to) { to->qkey = 0x1235; }, 100, &PortCounters::rcv_qkey_violations},
-      {"no such queue pair", [](Destination* to) { to->qpn = Qpn(2); }, 100, &PortCounters::rcv_no_qp},
-      {"QPN 0xffffff to a unicast LID", [](Destination* to) { to->qpn = Qpn(0xffffff); }, 100, &PortCounters::rcv_no_qp},
+      {"a wrong Q_Key", [](Destination* to) { to->qkey = 0x1235; }, 100, &SoftPortCounters::rcv_qkey_violations},
+      {"no such queue pair", [](Destination* to) { to->qpn = Qpn(2); }, 100, &SoftPortCounters::rcv_no_qp},
+      {"QPN 0xffffff to a unicast LID", [](Destination* to) { to->qpn = Qpn(0xffffff); }, 100, &SoftPortCounters::rcv_no_qp},
   };
   SoftNode a(Open("a"));
   for (const Row& row : kRows) {
@@ -170,7 +170,7 @@ TEST_F(SoftHcaTest, DeliveryRules) {
 TEST_F(SoftHcaTest, WithoutAPostedReceiveItIsDropped) {
   SoftNode a(Open("a")), b(Open("b"), {.post_receives = false});
   ASSERT_EQ(a.Send(b.Address(), "early"), 0);
-  EXPECT_TRUE(b.Counts(&PortCounters::rcv_no_receive, 1));
+  EXPECT_TRUE(b.Counts(&SoftPortCounters::rcv_no_receive, 1));
   ASSERT_EQ(b.PostReceive(7), 0);
   ASSERT_EQ(a.Send(b.Address(), "late"), 0);
   const Received got = b.Receive();
@@ -189,7 +189,7 @@ TEST_F(SoftHcaTest, TooLongForItsReceiveIsDroppedAndTheReceiveKept) {
   SoftNode a(Open("a")), b(Open("b"), {.post_receives = false});
   ASSERT_EQ(b.PostReceive(b.qp(), 0, 40 + 10), 0);
   ASSERT_EQ(a.Send(b.Address(), std::string(11, 'x')), 0);
-  EXPECT_TRUE(b.Counts(&PortCounters::rcv_too_long, 1));
+  EXPECT_TRUE(b.Counts(&SoftPortCounters::rcv_too_long, 1));
   ASSERT_EQ(a.Send(b.Address(), std::string(10, 'x')), 0);
   EXPECT_EQ(b.Receive().payload.size(), 10u);
 }
@@ -205,7 +205,7 @@ TEST_F(SoftHcaTest, AQueuePairReceivesFromRtrOn) {
   ASSERT_EQ(b.verbs().modify_qp(b.qp(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
   ASSERT_EQ(b.PostReceive(0), 0);
   ASSERT_EQ(a.Send(b.Address(), "init"), 0);
-  EXPECT_TRUE(b.Counts(&PortCounters::rcv_no_qp, 1));
+  EXPECT_TRUE(b.Counts(&SoftPortCounters::rcv_no_qp, 1));
   attr.qp_state = IBV_QPS_RTR;
   ASSERT_EQ(b.verbs().modify_qp(b.qp(), &attr, IBV_QP_STATE), 0);
   ASSERT_EQ(a.Send(b.Address(), "rtr"), 0);
@@ -235,7 +235,7 @@ TEST_F(SoftHcaTest, PartitionsAndMembership) {
     if (row.delivered) {
       EXPECT_EQ(destination.Receive().payload, "x");
     } else {
-      EXPECT_TRUE(destination.Counts(&PortCounters::rcv_pkey_violations, 1));
+      EXPECT_TRUE(destination.Counts(&SoftPortCounters::rcv_pkey_violations, 1));
     }
   }
 }
@@ -247,9 +247,9 @@ TEST_F(SoftHcaTest, AWithdrawnPKeySendsAndReceivesNothing) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "limited").ok());
   ASSERT_TRUE(Eventually([&] { return !limited.config().pkeys[1].IsValid(); }));
   ASSERT_EQ(full.Send(limited.Address(), "2"), 0);
-  EXPECT_TRUE(limited.Counts(&PortCounters::rcv_pkey_violations, 1));
+  EXPECT_TRUE(limited.Counts(&SoftPortCounters::rcv_pkey_violations, 1));
   ASSERT_EQ(limited.Send(full.Address(), "3"), 0);
-  EXPECT_EQ(limited.PollSend().status, IBV_WC_SUCCESS) << "as with hardware, nobody hears of it";
+  EXPECT_EQ(limited.PollSend().status, IBV_WC_SUCCESS) << "as with hardware, no error is reported";
   EXPECT_EQ(limited.counters().xmit_pkey_errors, 1u);
 }
 
@@ -352,20 +352,22 @@ TEST_F(SoftHcaTest, MulticastRules) {
   struct Row {
     const char* description;
     Destination to;
-    uint64_t PortCounters::*drop;
+    uint64_t SoftPortCounters::*drop;
   };
   const Row kRows[] = {
-      {"a GID that nobody is attached to", {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid}, &PortCounters::rcv_no_qp},
-      {"without a GRH", {mlid.value(), Qpn(0xffffff), 0x1234, absl::nullopt}, &PortCounters::rcv_bad_address},
-      {"to the number of a queue pair", {mlid.value(), b.qpn(), 0x1234, kMgid}, &PortCounters::rcv_bad_address},
-      {"with a wrong Q_Key", {mlid.value(), Qpn(0xffffff), 0x9999, kMgid}, &PortCounters::rcv_qkey_violations},
+      {"a GID to which no queue pair is attached",
+       {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid},
+       &SoftPortCounters::rcv_no_qp},
+      {"without a GRH", {mlid.value(), Qpn(0xffffff), 0x1234, absl::nullopt}, &SoftPortCounters::rcv_bad_address},
+      {"to the number of a queue pair", {mlid.value(), b.qpn(), 0x1234, kMgid}, &SoftPortCounters::rcv_bad_address},
+      {"with a wrong Q_Key", {mlid.value(), Qpn(0xffffff), 0x9999, kMgid}, &SoftPortCounters::rcv_qkey_violations},
   };
   uint64_t bad_address = 0;
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);
     ASSERT_EQ(a.Send(row.to, "x"), 0);
-    bad_address += row.drop == &PortCounters::rcv_bad_address ? 1 : 0;
-    EXPECT_TRUE(b.Counts(row.drop, row.drop == &PortCounters::rcv_bad_address ? bad_address : 1));
+    bad_address += row.drop == &SoftPortCounters::rcv_bad_address ? 1 : 0;
+    EXPECT_TRUE(b.Counts(row.drop, row.drop == &SoftPortCounters::rcv_bad_address ? bad_address : 1));
   }
   EXPECT_EQ(b.Detach(b.qp(), kMgid), 0);
   EXPECT_EQ(b.Detach(b.qp(), kMgid), EINVAL) << "not attached";

@@ -51,7 +51,7 @@ TEST_F(SoftHcaTest, OnlySolicitedWakes) {
   EXPECT_EQ(b.Receive().payload, "solicited");
 }
 
-TEST_F(SoftHcaTest, WhatIsDroppedDoesNotUseUpTheEvent) {
+TEST_F(SoftHcaTest, ADroppedDatagramDoesNotUseUpTheEvent) {
   SoftNode a(Open("a")), b(Open("b"));
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq(), 0), 0);
   Destination wrong = b.Address();

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/fabric/softhca/soft_device.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
+#include "vswitch/fabric/softhca/soft_verbs.h"
 #include "vswitch/wire/ib/erf_for_test.h"
 #include "vswitch/wire/ib/ib_headers.h"
 

@@ -100,7 +100,7 @@ class SoftNode {
   Hca& hca() { return *hca_; }
   SoftPort& port() const { return *SoftPortOf(*hca_); }
   PortConfig config() const { return port().config(); }
-  PortCounters counters() const { return port().counters(); }
+  SoftPortCounters counters() const { return port().counters(); }
   ibv_qp* qp() const { return qp_; }
   Qpn qpn() const { return Qpn(qp_->qp_num); }
   ibv_pd* pd() const { return pd_; }
@@ -216,7 +216,7 @@ class SoftNode {
     return received.value_or(Received{});
   }
   // Returns true once `counter` is `count`. Polls, since only polling takes records from rings.
-  bool Counts(uint64_t PortCounters::*counter, uint64_t count) {
+  bool Counts(uint64_t SoftPortCounters::*counter, uint64_t count) {
     return Eventually([&] {
       EXPECT_FALSE(Poll().has_value()) << "delivered";
       return counters().*counter == count;

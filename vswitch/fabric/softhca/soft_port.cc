@@ -3,54 +3,20 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/base/check.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib::softhca {
 namespace {
 
-constexpr size_t kMaxMads = 1024;
-constexpr uint32_t kMaxDatagram = 4096;  // IBA's largest MTU
-
-std::shared_ptr<UniqueFd> MakeSharedEventFd() { return std::make_shared<UniqueFd>(MakeEventFd()); }
-
-// The records that one call takes before it releases the mutex to the port's other users.
-constexpr int kLeastRecordsAPoll = 32;
-constexpr uint64_t kMostRecordsAnEvent = 1024;
-
 bool IsNonBlocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
-
-// A message as captures record it.
-UdPacket PacketOf(const RecordHeader& header, Lid slid, const Gid& sgid) {
-  UdPacket packet;
-  packet.slid = slid;
-  packet.dlid = header.dlid;
-  packet.sl = Sl(header.sl);
-  packet.sgid = sgid;
-  packet.dgid = Gid(header.dgid);
-  packet.traffic_class = header.traffic_class;
-  packet.flow_label = header.flow_label;
-  packet.hop_limit = header.hop_limit;
-  packet.pkey = PKey(header.pkey);
-  packet.destination_qpn = Qpn(header.destination_qpn);
-  packet.source_qpn = Qpn(header.source_qpn);
-  packet.psn = header.psn;
-  packet.qkey = QKey(header.qkey);
-  packet.solicited = (header.flags & RecordHeader::kSolicited) != 0;
-  packet.payload_length = header.length + ((header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0);
-  return packet;
-}
 
 }  // namespace
 
@@ -61,13 +27,9 @@ SoftPort::SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Opt
       name_(std::move(name)),
       options_(options),
       clock_(options.clock != nullptr ? options.clock : &system_clock_),
-      doorbell_(MakeSharedEventFd()),
-      space_(MakeSharedEventFd()),
-      kick_(MakeEventFd()),
-      mad_event_(MakeEventFd()),
-      outbound_(&options_.outbound, clock_, &counters_),
-      queue_pairs_(&counters_),
-      faults_(clock_, &counters_) {}
+      path_(&options_.outbound, clock_, &fds_),
+      maintainer_(&mutex_, &path_, link_.get(), &fds_, clock_, options.outbound.idle_close),
+      management_(&mutex_, &path_, &events_, &fds_) {}
 
 absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetLink> link, const std::string& name,
                                                          const Options& options) {
@@ -77,44 +39,35 @@ absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetL
 }
 
 absl::Status SoftPort::Register() {
-  if (!doorbell_->valid() || !space_->valid() || !kick_.valid() || !mad_event_.valid()) {
+  if (!fds_.valid() || mad_fd() < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("open port ", name_, ": make an eventfd"));
   }
   absl::StatusOr<std::shared_ptr<CountersPage>> counters = CountersPage::Create();
   if (!counters.ok()) return counters.status();
   {
     absl::MutexLock lock(&mutex_);
-    counters_page_ = *counters;
-    outbound_.set_page(counters_page_.get());
+    path_.SetPage(*counters);
   }
-  const PortResources resources = {doorbell_->get(), *counters};
+  const PortResources resources = {fds_.doorbell->get(), *counters};
   const PortUse use = options_.query_only ? PortUse::kQuery : PortUse::kOwn;
-  if (absl::Status status = link_->Register(name_, resources, use, this); !status.ok()) return status;
-  absl::MutexLock lock(&mutex_);
-  if (!mutex_.AwaitWithTimeout(absl::Condition(&configured_), options_.patience)) {
+  if (absl::Status status = link_->Register(name_, resources, use, &management_); !status.ok()) return status;
+  if (!management_.AwaitConfig(options_.patience)) {
     return absl::DeadlineExceededError(absl::StrCat("open port ", name_, ": the subnet does not configure it"));
   }
-  if (!options_.query_only) background_ = std::thread(&SoftPort::Background, this);
+  if (!options_.query_only) maintainer_.Start();
   return absl::OkStatus();
 }
 
 SoftPort::~SoftPort() {
   {
     absl::MutexLock lock(&mutex_);
-    const auto all_left = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return outbound_.parked() == 0; };
+    const auto all_left = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return path_.outbound().parked() == 0; };
     mutex_.AwaitWithTimeout(absl::Condition(&all_left), options_.linger);
-    stopping_ = true;
   }
-  if (background_.joinable()) {
-    Kick();
-    background_.join();
-  }
+  maintainer_.Stop();
   {
     absl::MutexLock lock(&mutex_);
-    outbound_.End();
-    for (const auto& ring : inbound_.TakeAll()) LeaveRing(ring.get());
-    counters_.ended = 1;
-    if (counters_page_ != nullptr) counters_page_->Store(counters_);
+    path_.End();
   }
   link_->Unregister();
   StopCapture().status().IgnoreError();
@@ -122,20 +75,20 @@ SoftPort::~SoftPort() {
 
 PortConfig SoftPort::config() const {
   absl::MutexLock lock(&mutex_);
-  return queue_pairs_.config();
+  return path_.queue_pairs().config();
 }
 
-PortCounters SoftPort::counters() const {
+SoftPortCounters SoftPort::counters() const {
   absl::MutexLock lock(&mutex_);
-  return counters_;
+  return path_.counters();
 }
 
 SoftPort::RingStatus SoftPort::rings() const {
   absl::MutexLock lock(&mutex_);
   RingStatus status;
-  status.inbound = inbound_.size();
-  status.parked = outbound_.parked();
-  const_cast<Outbound&>(outbound_).ForEach([&](const RingSender* sender) {
+  status.inbound = path_.inbound().size();
+  status.parked = path_.outbound().parked();
+  path_.outbound().ForEach([&](const RingSender* sender) {
     status.outbound += sender->open() ? 1 : 0;
     status.largest_outbound = std::max(status.largest_outbound, sender->capacity());
   });
@@ -146,7 +99,7 @@ absl::Status SoftPort::StartCapture(const std::string& path) {
   absl::StatusOr<std::unique_ptr<PacketCapture>> opened = PacketCapture::Open(path);
   if (!opened.ok()) return opened.status();
   absl::MutexLock lock(&mutex_);
-  opened->swap(capture_);  // the old capture is closed after the mutex is released
+  opened->swap(path_.capture());  // the old capture is closed after the mutex is released
   return absl::OkStatus();
 }
 
@@ -154,7 +107,7 @@ absl::StatusOr<CaptureReport> SoftPort::StopCapture() {
   std::unique_ptr<PacketCapture> capture;
   {
     absl::MutexLock lock(&mutex_);
-    capture.swap(capture_);
+    capture.swap(path_.capture());
   }
   if (capture == nullptr) return NoCaptureRuns(absl::StrCat("soft:", name_));
   CaptureReport report = capture->Close();
@@ -164,91 +117,30 @@ absl::StatusOr<CaptureReport> SoftPort::StopCapture() {
 
 absl::optional<CaptureReport> SoftPort::Capture() const {
   absl::MutexLock lock(&mutex_);
-  if (capture_ == nullptr) return absl::nullopt;
-  return capture_->report();
+  if (path_.capture() == nullptr) return absl::nullopt;
+  return path_.capture()->report();
 }
 
-// ---- MADs and asynchronous events.
-
-void SoftPort::OnMad(Lid source, absl::Span<const uint8_t> mad) {
-  absl::MutexLock lock(&mad_mutex_);
-  if (mads_.size() >= kMaxMads) return;  // drop it, as a wire might
-  mads_.emplace_back(mad.begin(), mad.end());
-  RingEventFd(mad_event_.get());
-}
-
-bool SoftPort::ReceiveMad(std::vector<uint8_t>* mad) {
-  absl::MutexLock lock(&mad_mutex_);
-  if (!mads_.empty()) {
-    *mad = std::move(mads_.front());
-    mads_.pop_front();
-    if (mads_.empty()) ClearEventFd(mad_event_.get());
-    return true;
-  }
-  return false;
-}
+// ---- Asynchronous events.
 
 void SoftPort::AddContext(SoftContext* context) {
   absl::MutexLock lock(&mutex_);
-  contexts_.push_back(context);
+  events_.AddContext(context);
 }
 
 void SoftPort::RemoveContext(SoftContext* context) {
   absl::MutexLock lock(&mutex_);
-  contexts_.erase(std::remove(contexts_.begin(), contexts_.end(), context), contexts_.end());
+  events_.RemoveContext(context);
 }
 
-void SoftPort::Raise(ibv_event_type type) {
-  for (SoftContext* context : contexts_) {
-    ibv_async_event event{};
-    event.element.port_num = 1;
-    event.event_type = type;
-    context->events.push_back(event);
-    RingEventFd(context->async.get());
-  }
-}
-
-// Raises one event for each queue pair, in the context that made it.
-void SoftPort::RaiseForQueuePairs(ibv_event_type type) {
-  queue_pairs_.ForEach([this, type](SoftQp* qp) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const auto owner = std::find_if(contexts_.begin(), contexts_.end(),
-                                    [qp](SoftContext* context) { return &context->context == qp->context; });
-    if (owner == contexts_.end()) return;
-    ibv_async_event event{};
-    event.element.qp = qp;
-    event.event_type = type;
-    (*owner)->events.push_back(event);
-    RingEventFd((*owner)->async.get());
-  });
-}
-
-// The eventfd counts events one by one, and blocks if its reader made it blocking. TakeBackEventsOf may remove an event
-// between the read and the lock.
+// The eventfd counts events one by one, and blocks if its reader made it blocking. RemoveQp may take an event back between
+// the read and the lock.
 int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
   for (;;) {
     uint64_t one;
     if (read(context->async.get(), &one, sizeof(one)) != sizeof(one)) return -1;
     absl::MutexLock lock(&mutex_);
-    if (context->events.empty()) continue;
-    *event = context->events.front();
-    context->events.pop_front();
-    return 0;
-  }
-}
-
-// Removes the pending events of a destroyed queue pair, so that no program gets an event with a dangling pointer.
-// ibv_destroy_qp would wait for acknowledgements.
-void SoftPort::TakeBackEventsOf(const SoftQp* qp) {
-  for (SoftContext* context : contexts_) {
-    std::deque<ibv_async_event>& events = context->events;
-    for (auto event = events.begin(); event != events.end();) {
-      if (event->event_type != IBV_EVENT_QP_FATAL || event->element.qp != qp) {
-        ++event;
-        continue;
-      }
-      event = events.erase(event);
-      ClearEventFd(context->async.get());  // takes one from its count
-    }
+    if (AsyncEvents::Take(context, event)) return 0;
   }
 }
 
@@ -256,19 +148,19 @@ void SoftPort::TakeBackEventsOf(const SoftQp* qp) {
 
 void SoftPort::AddRegion(SoftMr* region) {
   absl::MutexLock lock(&mutex_);
-  queue_pairs_.AddRegion(region);
+  path_.queue_pairs().regions().Add(region);
 }
 
 void SoftPort::RemoveRegion(SoftMr* region) {
   absl::MutexLock lock(&mutex_);
-  queue_pairs_.RemoveRegion(region);
+  path_.queue_pairs().regions().Remove(region);
 }
 
 int SoftPort::AddChannel(SoftChannel* channel) {
   channel->event = MakeEventFd();
   channel->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!channel->event.valid() || !channel->epoll.valid()) return errno;
-  for (const int fd : {channel->event.get(), doorbell_->get()}) {
+  for (const int fd : {channel->event.get(), fds_.doorbell->get()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (epoll_ctl(channel->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
@@ -279,7 +171,7 @@ int SoftPort::AddChannel(SoftChannel* channel) {
 
 void SoftPort::RemoveCq(SoftCq* cq) {
   absl::MutexLock lock(&mutex_);
-  queue_pairs_.Disarm(cq);
+  path_.queue_pairs().Disarm(cq);
   SoftChannel* channel = cq->soft_channel();
   if (channel == nullptr) return;
   const bool had_events = !channel->pending.empty();
@@ -290,19 +182,19 @@ void SoftPort::RemoveCq(SoftCq* cq) {
 int SoftPort::AddQp(SoftQp* qp) {
   if (options_.query_only) return EBUSY;
   absl::MutexLock lock(&mutex_);
-  return queue_pairs_.Add(qp);
+  return path_.queue_pairs().Add(qp);
 }
 
 int SoftPort::ModifyQp(SoftQp* qp, const ibv_qp_attr& attributes, int mask) {
   absl::MutexLock lock(&mutex_);
-  return queue_pairs_.Modify(qp, attributes, mask);
+  return path_.queue_pairs().Modify(qp, attributes, mask);
 }
 
 void SoftPort::QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* init) const {
   absl::MutexLock lock(&mutex_);
   *attributes = ibv_qp_attr{};
   attributes->qp_state = attributes->cur_qp_state = qp->state;
-  attributes->path_mtu = static_cast<ibv_mtu>(queue_pairs_.config().mtu);
+  attributes->path_mtu = static_cast<ibv_mtu>(path_.queue_pairs().config().mtu);
   attributes->qkey = qp->qkey;
   attributes->sq_psn = qp->psn & 0xffffff;
   attributes->cap = qp->capabilities;
@@ -319,96 +211,41 @@ void SoftPort::QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* in
 
 int SoftPort::RemoveQp(SoftQp* qp) {
   absl::MutexLock lock(&mutex_);
-  const int error = queue_pairs_.Remove(qp);
-  if (error == 0) TakeBackEventsOf(qp);
+  const int error = path_.queue_pairs().Remove(qp);
+  if (error == 0) events_.TakeBack(qp);
   return error;
 }
 
 int SoftPort::Attach(SoftQp* qp, const Gid& mgid) {
   absl::MutexLock lock(&mutex_);
-  return queue_pairs_.Attach(qp, mgid);
+  return path_.queue_pairs().Attach(qp, mgid);
 }
 
 int SoftPort::Detach(SoftQp* qp, const Gid& mgid) {
   absl::MutexLock lock(&mutex_);
-  return queue_pairs_.Detach(qp, mgid);
+  return path_.queue_pairs().Detach(qp, mgid);
 }
 
-// ---- Sending.
+// ---- Datagrams.
 
 int SoftPort::PostSend(SoftQp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
-  int error = 0;
-  bool link_work, kick;
+  int error;
+  bool link_requests, background;
   {
     absl::MutexLock lock(&mutex_);
-    for (; request != nullptr; request = request->next) {
-      error = SendOne(qp, *request);
-      if (error != 0) break;
-    }
-    outbound_.PublishAll();
-    counters_page_->Store(counters_);
-    link_work = outbound_.HasWishes();
-    kick = outbound_.is_busy() && !std::exchange(background_awake_, true);
+    error = path_.PostSend(qp, request, bad);
+    link_requests = path_.outbound().HasRequests();
+    background = path_.TakeBackgroundNeeded();
   }
-  if (error != 0) *bad = request;
-  if (link_work) RunLinkWork();
-  if (kick) Kick();
+  if (link_requests) maintainer_.RunRequests();
+  if (background) fds_.WakeBackground();
   return error;
 }
-
-int SoftPort::SendOne(SoftQp* qp, const ibv_send_wr& request) {
-  if (const int error = queue_pairs_.CheckSend(*qp, request); error != 0) return error;
-  RecordHeader header;
-  uint32_t length = 0;
-  const ibv_wc_status status = queue_pairs_.CheckMessage(*qp, request, &length);
-  if (status == IBV_WC_SUCCESS) {
-    if (queue_pairs_.MakeHeader(qp, request, length, &header)) {
-      Transmit(header, Gather{request.sg_list, request.num_sge});
-    } else {
-      ++counters_.xmit_copies;
-      // The P_Key was withdrawn: the datagram is dropped, and its send completes.
-      ++counters_.xmit_pkey_errors;
-    }
-  }
-  queue_pairs_.CompleteSend(qp, request, status);
-  return 0;
-}
-
-void SoftPort::Transmit(const RecordHeader& header, const Gather& gather) {
-  const PortConfig& config = queue_pairs_.config();
-  if (!config.active) {
-    ++counters_.xmit_copies;
-    // The link is down: the datagram is dropped, and its send completes.
-    ++counters_.xmit_discards;
-    return;
-  }
-  ++counters_.xmit_packets;
-  counters_.xmit_bytes += header.length;
-  counters_.xmit_data += WireWords(header);
-  if (capture_ != nullptr) CapturePacket(header, config.lid, config.gid, gather);
-  if (header.dlid < Mlid::kMin) {
-    ++counters_.xmit_copies;
-    outbound_.Send(Lid(header.dlid), header, gather);
-    return;
-  }
-  ++counters_.xmit_multicast_packets;
-  const auto group = groups_.find(Mlid(header.dlid));
-  if (group == groups_.end()) {
-    ++counters_.xmit_copies;
-    ++counters_.xmit_no_group;
-    return;
-  }
-  counters_.xmit_copies += group->second.size();
-  // Each member has its own ring and queue, so a stopped member delays none of the others.
-  for (const Lid member : group->second) outbound_.Send(member, header, gather);
-}
-
-// ---- Receiving.
 
 int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
   absl::MutexLock lock(&mutex_);
   for (; request != nullptr; request = request->next) {
-    if (const int error = queue_pairs_.PostReceive(qp, *request); error != 0) {
+    if (const int error = path_.queue_pairs().PostReceive(qp, *request); error != 0) {
       *bad = request;
       return error;
     }
@@ -416,92 +253,12 @@ int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
   return 0;
 }
 
-void SoftPort::CountTaken(const InboundRing& ring, uint64_t records) {
-  counters_.rcv_taken += records;
-  if (ring.loopback) {
-    counters_.loopback_queued -= records;
-  } else if (SubnetOfRing(ring.id) == counters_.ring_subnet) {
-    counters_.ring_taken += records;
-  }
-}
-
-void SoftPort::LeaveRing(InboundRing* ring) {
-  const uint64_t records = ring->Leave();
-  CountTaken(*ring, records);
-  counters_.rcv_ring_closed += records;
-}
-
-void SoftPort::Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload) {
-  ++records_taken_;
-  CountTaken(*ring, 1);
-  if (ring->loopback) return queue_pairs_.Deliver(ring->source, header, payload);
-  // A ring's record may be longer than any datagram, and QueuePairs then drops it.
-  if (capture_ != nullptr && header.length <= kMaxDatagram) {
-    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
-    CapturePacket(header, ring->source.lid, ring->source.gid, Gather{&piece, 1});
-  }
-  if (!faults_.active()) return queue_pairs_.Deliver(ring->source, header, payload);
-  faults_.Take(ring->source, header, payload,
-               [this](const SourceIdentity& source, const RecordHeader& taken, const uint8_t* bytes)
-                   ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_pairs_.Deliver(source, taken, bytes); });
-}
-
-void SoftPort::CapturePacket(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather) {
-  PacketCapture::Packet packet;
-  packet.global = (header.flags & RecordHeader::kGlobal) != 0;
-  if ((header.flags & RecordHeader::kImmediate) != 0) packet.immediate = ReadWire<be32>(&header.immediate);
-  packet.headers = MakeUdHeaders(PacketOf(header, slid, sgid));
-  if (!capture_->Record(packet, header.length, [&gather](uint8_t* to) { gather.CopyTo(to); })) ++counters_.capture_drops;
-}
-
-// Takes at most `limit` records, until `done()`, then wakes sleeping receivers: records that are left may be theirs, and
-// records that were taken may have used up the doorbell that they asked for.
-template <typename Done>
-void SoftPort::DrainInbound(uint64_t limit, Done done) {
-  const uint64_t before = records_taken_;
-  const auto enough = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return records_taken_ - before >= limit || done(); };
-  faults_.DeliverDue(enough, [this](const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload)
-                                 ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                                   ++records_taken_;
-                                   queue_pairs_.Deliver(source, header, payload);
-                                 });
-  if (records_taken_ != before) counters_page_->Store(counters_);
-  const bool empty = inbound_.Drain([this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload)
-                                        ABSL_NO_THREAD_SAFETY_ANALYSIS { Receive(ring, header, payload); },
-                                    enough, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { counters_page_->Store(counters_); });
-  if (inbound_.has_finished()) Kick();
-  if (!queue_pairs_.receiver_armed()) return;
-  WakeReceivers(/*has_records=*/!empty);
-  WatchDueTime();
-}
-
-void SoftPort::WakeReceivers(bool has_records) {
-  const absl::Time due = faults_.next_due();
-  const bool is_due = due != absl::InfiniteFuture() && due <= clock_->Now();
-  // Arm() first, since it must arm all rings in any case.
-  if (inbound_.Arm() || has_records || is_due) RingDoorbell();
-}
-
-// A receiver that was woken will come here again.
-void SoftPort::WatchDueTime() {
-  if (!doorbell_rung_ && faults_.next_due() < background_wakes_) Kick();
-}
-
-void SoftPort::RingDoorbell() {
-  if (!std::exchange(doorbell_rung_, true)) RingEventFd(doorbell_->get());
-}
-
-void SoftPort::SilenceDoorbell() {
-  doorbell_rung_ = false;
-  ClearEventFd(doorbell_->get());
-}
-
 int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   int polled;
   bool give_way;
   {
     absl::MutexLock lock(&mutex_);
-    polled = PollOnce(cq, count, completions);
+    polled = path_.Poll(cq, count, completions);
     polls_in_vain_ = polled == 0 ? polls_in_vain_ + 1 : 0;
     give_way = options_.polls_before_yield != 0 && polls_in_vain_ > options_.polls_before_yield;
   }
@@ -510,23 +267,9 @@ int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   return polled;
 }
 
-int SoftPort::PollOnce(SoftCq* cq, int count, ibv_wc* completions) {
-  if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
-    // Also limits what is taken for other queues: polling an idle queue must not run a busy queue of this port out of
-    // receives.
-    DrainInbound(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
-                 [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
-  }
-  return queue_pairs_.Poll(cq, count, completions);
-}
-
 int SoftPort::RequestNotify(SoftCq* cq, bool solicited_only) {
   absl::MutexLock lock(&mutex_);
-  queue_pairs_.Arm(cq, solicited_only);
-  if (!queue_pairs_.receiver_armed()) return 0;
-  // A caller polls once more after arming, so present records need no event.
-  inbound_.Arm();
-  WatchDueTime();
+  path_.Arm(cq, solicited_only);
   return 0;
 }
 
@@ -546,8 +289,8 @@ int SoftPort::GetCqEvent(SoftChannel* channel, ibv_cq** cq, void** cq_context) {
     {
       absl::MutexLock lock(&mutex_);
       if (TakeCqEvent(channel, cq, cq_context)) return 0;
-      SilenceDoorbell();
-      DrainInbound(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
+      path_.SilenceDoorbell();
+      path_.DrainUntilEvent(channel);
       if (TakeCqEvent(channel, cq, cq_context)) return 0;
     }
     if (IsNonBlocking(channel->fd)) {

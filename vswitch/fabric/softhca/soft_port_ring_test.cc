@@ -29,8 +29,8 @@ TEST_P(SoftPortTest, RingsAreMadeOnFirstUse) {
 TEST_P(SoftPortTest, ARingWhoseDescriptorsFoundNoRoomIsCounted) {
   auto a = Open("a"), b = Open("b");
   const PortConfig config = b->config();
-  a->port().OnRingOffered(99, {config.lid, config.gid, config.pkeys, config.qpns}, RingEnd());
-  a->port().OnRingOpened(98, 97, nullptr);
+  a->port().sink().OnRingOffered(99, {config.lid, config.gid, config.pkeys, config.qpns}, RingEnd());
+  a->port().sink().OnRingOpened(98, 97, nullptr);
   EXPECT_EQ(a->counters().ring_failures, 2u);
   EXPECT_EQ(a->counters().corrupt_rings, 0u);
   EXPECT_EQ(a->port().rings().inbound, 0u);
@@ -57,7 +57,7 @@ TEST_P(SoftPortTest, AStoppedPeerCostsItsMessagesAfterTheHeadOfQueueLifetime) {
   Fill(a.get(), b->Address(), 31);
   EXPECT_EQ(a->port().rings().parked, 15u);
   EXPECT_EQ(a->counters().xmit_discards, 1u);
-  EXPECT_EQ(a->port().rings().largest_outbound, 64u * 1024) << "a ring that nobody empties does not grow";
+  EXPECT_EQ(a->port().rings().largest_outbound, 64u * 1024) << "a ring that no consumer empties does not grow";
   clock_.Advance(absl::Milliseconds(4));
   Fill(a.get(), b->Address(), 1);
   EXPECT_EQ(a->port().rings().parked, 15u) << "not yet";

@@ -28,7 +28,7 @@ TEST_P(SoftPortTest, LossIsOfOnePairAndDirection) {
   auto a = Open("a"), b = Open("b"), c = Open("c");
   ASSERT_TRUE(subnet_.SetFault({"a", "b", FaultRule{.loss_ppm = 1'000'000}}).ok());
   ASSERT_EQ(a->Send(b->Address(), "lost"), 0);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_losses, 1));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_losses, 1));
   for (const auto& [from, to] : {std::pair(a.get(), c.get()), std::pair(c.get(), b.get()), std::pair(b.get(), a.get())}) {
     ASSERT_EQ(from->Send(to->Address(), "unharmed"), 0);
     EXPECT_EQ(to->Receive().payload, "unharmed");
@@ -49,24 +49,24 @@ TEST_P(SoftPortTest, EachMemberLosesItsOwnCopyOfAMulticastAndALoopbackIsSpared) 
   ASSERT_EQ(a->Send({mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, "all"), 0);
   EXPECT_EQ(a->Receive().payload, "all") << "its own";
   EXPECT_EQ(c->Receive().payload, "all");
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_losses, 1));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_losses, 1));
   EXPECT_EQ(a->counters().xmit_multicast_packets, 1u);
   EXPECT_EQ(c->counters().rcv_multicast_packets, 1u);
 }
 
-TEST_P(SoftPortTest, WhatIsDelayedIsPolledWhenItIsDue) {
+TEST_P(SoftPortTest, ADelayedDatagramIsPolledWhenItIsDue) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   ASSERT_TRUE(subnet_.SetFault({"a", "*", FaultRule{.delay = absl::Milliseconds(50)}}).ok());
   Fill(a.get(), b->Address(), 5);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_simulated_delays, 5));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_delays, 5));
   clock_.Advance(absl::Milliseconds(49));
   EXPECT_FALSE(b->Poll().has_value());
   clock_.Advance(absl::Milliseconds(1));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
 }
 
-TEST_P(SoftPortTest, WhoSleepsIsWokenWhenWhatIsDelayedIsDue) {
+TEST_P(SoftPortTest, ASleepingReceiverIsWokenWhenADelayedDatagramIsDue) {
   const MonotonicClock real;
   options_.clock = &real;
   auto a = Open("a"), b = Open("b");
@@ -132,17 +132,17 @@ TEST_P(SoftPortTest, ALinkThatIsDownDropsBothWays) {
   Introduce(a.get(), b.get());
 }
 
-TEST_P(SoftPortTest, WhatIsInTheRingsOfALinkThatGoesDownIsNotReceived) {
+TEST_P(SoftPortTest, RecordsInTheRingsOfALinkThatGoesDownAreNotReceived) {
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   PortConfig down = b->config();
   down.active = false;
-  b->port().OnPortConfig(down);
+  b->port().sink().OnPortConfig(down);
   ASSERT_EQ(a->Send(b->Address(), "too late"), 0);
-  EXPECT_TRUE(b->Counts(&PortCounters::rcv_link_down, 1));
+  EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_link_down, 1));
 }
 
-TEST_P(SoftPortTest, NobodyAtThatLid) {
+TEST_P(SoftPortTest, ALidWithoutAPortIsUnreachable) {
   auto a = Open("a");
   ASSERT_EQ(a->Send({999, Qpn(5), 0, absl::nullopt}, "x"), 0);
   EXPECT_TRUE(Eventually([&] { return a->counters().xmit_unreachable == 1; }));
@@ -189,9 +189,9 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
   Introduce(a.get(), b.get());
   const uint64_t ring = subnet_.Rings().at(0).ring;
   SoftPort& port = a->port();
-  port.OnSubnetLost();
+  port.sink().OnSubnetLost();
   Introduce(a.get(), b.get());
-  port.OnPortConfig(port.config());
+  port.sink().OnPortConfig(port.config());
   ibv_async_event event;
   ASSERT_EQ(a->verbs().get_async_event(a->hca().context(), &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_CLIENT_REREGISTER);
@@ -204,7 +204,7 @@ TEST_P(SoftPortTest, ALostSubnetLeavesRingsAndItsReturnRenewsThem) {
 }
 
 // Like ibv_destroy_qp: no later event names the queue pair.
-TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
+TEST_P(SoftPortTest, ADestroyedQueuePairLeavesNoEvents) {
   auto a = Open("a");
   const VerbsTable& verbs = a->verbs();
   ibv_qp_init_attr attributes{};
@@ -213,8 +213,8 @@ TEST_P(SoftPortTest, WhoDestroysAQueuePairHearsNoMoreOfIt) {
   ibv_qp* second = verbs.create_qp(a->qp()->pd, &attributes);
   ASSERT_NE(second, nullptr);
   PortConfig other_qpns = a->config();
-  other_qpns.qpns.first = Qpn(other_qpns.qpns.first.value() ^ Subnet::kQpnsPerPort);
-  a->port().OnPortConfig(other_qpns);
+  other_qpns.qpns.first = Qpn(other_qpns.qpns.first.value() ^ PortTable::kQpnsPerPort);
+  a->port().sink().OnPortConfig(other_qpns);
   ASSERT_EQ(verbs.destroy_qp(second), 0);
   ibv_context* context = a->hca().context();
   fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
@@ -237,21 +237,6 @@ TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
   std::thread end([&a] { a.reset(); });
   for (int i = 0; i < kMessages; ++i) EXPECT_EQ(NumberOf(b->Receive()), i);
   end.join();
-}
-
-// A correct producer would have renewed it. Another one may want to keep an outdated LID or P_Key.
-TEST_P(SoftPortTest, ARingThatARestartedSubnetDoesNotKnowIsClosed) {
-  auto a = Open("a"), b = Open("b");
-  Introduce(a.get(), b.get());
-  b->port().OnSubnetLost();
-  b->port().OnPortConfig(b->port().config());
-  EXPECT_EQ(b->port().rings().inbound, 1u);
-  clock_.Advance(absl::Seconds(10));
-  b->port().OnFaults({});  // makes the background thread read the clock
-  EXPECT_TRUE(Eventually([&] {
-    b->Poll();
-    return b->port().rings().inbound == 0;
-  }));
 }
 
 // ---- Threads.

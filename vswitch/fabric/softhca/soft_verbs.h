@@ -1,41 +1,13 @@
-// The software HCA as a VerbsTable, and the devices that it lists.
-//
-// A device stands for one port of the software fabric. Opening it registers the port with the subnet; later contexts in the
-// same process share that port. A program with an Hca (soft_hca.h) lists no devices; the preload library (verbs_preload.cc)
-// lists the one that its environment names.
+// The software HCA as a VerbsTable.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_VERBS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_VERBS_H_
 
-#include <functional>
-#include <memory>
-#include <string>
-
-#include "absl/status/statusor.h"
-#include "vswitch/fabric/softhca/soft_port.h"
-#include "vswitch/fabric/softhca/subnet_link.h"
 #include "vswitch/fabric/verbs.h"
 
 namespace eoib::softhca {
 
-// Makes a new, unregistered link to the subnet.
-using LinkFactory = std::function<absl::StatusOr<std::unique_ptr<SubnetLink>>()>;
-
-// The verbs of the software HCA. Stateless; valid for the life of the process.
+// Stateless; valid for the life of the process.
 const VerbsTable& SoftVerbsTable();
-
-// Opens a context on a registered port; close_device closes it. The port lives as long as its contexts. `device_name` is the
-// name that ibv_devinfo prints.
-ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& device_name);
-// The port behind a context of this HCA.
-SoftPort* PortOf(ibv_context* context);
-
-// Adds a device to get_device_list, for the life of the process. open_device registers `port_name` through a link of
-// `factory`. While another living process owns that port, the context can only be queried (create_qp: EBUSY).
-void AddDevice(const std::string& device_name, const std::string& port_name, LinkFactory factory,
-               const SoftPort::Options& options = SoftPort::Options());
-
-// query_port as the inline ibv_query_port calls it: fills the first `size` bytes of *attr.
-int QueryPortAttributes(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size);
 
 }  // namespace eoib::softhca
 

@@ -1,12 +1,6 @@
-// SubnetLink and PortSink: the seam inside the software fabric, between an HCA (rings, queue pairs: soft_port.h) and the
-// subnet (LIDs, P_Keys, groups, SA: subnet.h).
-//
-// A port holds a SubnetLink and gives it a PortSink. In one process the link calls a Subnet directly; across processes it is a
-// socket (fabric_client.h, fabric_server.h) to eoib-fabricd, which holds the Subnet. The subnet never sees a datagram: it
-// connects ports, and rings between them carry the datagrams.
-//
-// Trust. A receiver takes a datagram's source (LID, GID, P_Keys, QPN range) from the subnet's SourceIdentity, never from the
-// ring's bytes.
+// SubnetLink and PortSink: the seam inside the software fabric, between a port of the HCA (soft_port.h) and the subnet
+// (subnet.h). In one process the link calls a Subnet directly; across processes it is a socket (fabric_client.h,
+// fabric_server.h) to eoib-fabricd. The subnet never sees a datagram: it connects ports by rings.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LINK_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_LINK_H_
 

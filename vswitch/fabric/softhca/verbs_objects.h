@@ -120,6 +120,11 @@ struct SoftQp : ibv_qp {
   }
 };
 
+inline SoftContext* AsSoft(ibv_context* context) { return static_cast<SoftContext*>(verbs_get_ctx(context)); }
+inline SoftQp* AsSoft(ibv_qp* qp) { return static_cast<SoftQp*>(qp); }
+inline SoftCq* AsSoft(ibv_cq* cq) { return static_cast<SoftCq*>(cq); }
+inline SoftPd* AsSoft(ibv_pd* pd) { return static_cast<SoftPd*>(pd); }
+
 }  // namespace eoib::softhca
 
 #endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_

@@ -35,7 +35,7 @@ std::string ShowPort(const Subnet::PortStatus& port) {
   absl::StrAppendFormat(&text, "\n  registrations %u, MADs %u, rings out %u, in %u, opened %u, refused %u\n",
                         port.registrations, port.mads, port.rings_out, port.rings_in, port.rings_made, port.rings_refused);
   if (port.counters.has_value()) {
-    const PortCounters& counters = *port.counters;
+    const SoftPortCounters& counters = *port.counters;
     absl::StrAppendFormat(&text, "  sent %u datagrams, copies not sent %u; received %u, delivered %u, corrupt rings %u\n",
                           counters.xmit_packets, counters.Sum(Part::kDroppedBefore), counters.rcv_packets,
                           counters.rcv_delivered, counters.corrupt_rings);
@@ -68,22 +68,23 @@ void FabricCommands::Register(CommandRegistry* registry) {
   };
   add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0, [this](const Arguments&) { return Show(); });
   add("groups", "", "multicast groups and their members", 0, 0, [this](const Arguments&) { return Groups(); });
-  add("subscriptions", "", "which port wants which notices", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
-  add("rings", "", "which port has a ring to which", 0, 0, [this](const Arguments&) { return Rings(); });
-  add("link", "PORT up|down", "plug a port's cable in, or pull it", 2, 2, [this](const Arguments& a) { return Link(a); });
-  add("lid", "PORT LID", "give a port another LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });
+  add("subscriptions", "", "subscriptions of ports to notices", 0, 0, [this](const Arguments&) { return ShowSubscriptions(); });
+  add("rings", "", "rings between ports", 0, 0, [this](const Arguments&) { return Rings(); });
+  add("link", "PORT up|down", "set a port's link up or down", 2, 2, [this](const Arguments& a) { return Link(a); });
+  add("lid", "PORT LID", "change a port's LID", 2, 2, [this](const Arguments& a) { return SetLid(a); });
   add("partition/add", "PKEY PORT|ALL [limited]", "make a port a member of a partition", 2, 3,
       [this](const Arguments& a) { return PartitionAdd(a); });
   add("partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", 2, 2,
       [this](const Arguments& a) { return PartitionRemove(a); });
-  add("reregister", "PORT|ALL", "ask a port to join and subscribe anew", 1, 1,
+  add("reregister", "PORT|ALL", "ask a port to join and subscribe again", 1, 1,
       [this](const Arguments& a) { return Done(subnet_->Reregister(a[0])); });
-  add("sm", "on|off", "answer as subnet manager and administrator, or not", 1, 1, [this](const Arguments& a) { return Sm(a); });
+  add("sm", "on|off", "start or stop answering as subnet manager and administrator", 1, 1,
+      [this](const Arguments& a) { return Sm(a); });
   add("sm/restart", "", "forget groups and subscriptions, and have all ports reregister", 0, 0, [this](const Arguments&) {
     subnet_->RestartSm();
     return Done(absl::OkStatus());
   });
-  add("sm/move", "LID", "give the subnet manager another LID", 1, 1, [this](const Arguments& a) { return MoveSm(a); });
+  add("sm/move", "LID", "change the subnet manager's LID", 1, 1, [this](const Arguments& a) { return MoveSm(a); });
 }
 
 FabricCommands::Answer FabricCommands::Show() const {
@@ -104,7 +105,7 @@ FabricCommands::Answer FabricCommands::Show() const {
   absl::StrAppendFormat(&text, "connections %u: accepted %u, refused %u, dropped for bad messages %u, for not reading %u\n",
                         server_->clients(), counters.accepted, counters.refused, counters.malformed, counters.stuck);
   if (!server_->last_error().empty()) absl::StrAppend(&text, "last dropped for: ", server_->last_error(), "\n");
-  for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, "fault ", FormatFault(fault), "\n");
+  for (const Fault& fault : subnet_->Faults()) absl::StrAppend(&text, "fault ", FormatFault(fault), "\n");
   return text;
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "vswitch/base/temp_dir_for_test.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 
 namespace eoib::softhca {
@@ -69,13 +69,13 @@ TEST_F(FabricCommandsTest, Show) {
   EXPECT_THAT(text, AllOf(HasSubstr("h1 "), HasSubstr("lid 0x2"), HasSubstr("active"), HasSubstr("pkeys 0xffff")));
   EXPECT_THAT(text, HasSubstr("SM present, lid 0x1: 0 MADs answered"));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("survive")), Not(HasSubstr("LimitNOFILE"))));
-  PortCounters counters;
+  SoftPortCounters counters;
   counters.ring_failures = 3;
   counters_->Store(counters);
   EXPECT_THAT(Text("show"), HasSubstr("memory 3: raise its process's LimitNOFILE"));
 }
 
-TEST_F(FabricCommandsTest, ShowTellsWhoHoldsAPort) {
+TEST_F(FabricCommandsTest, ShowTellsWhetherAProcessOwnsAPort) {
   link_->Unregister();
   EXPECT_THAT(Text("show"), HasSubstr(" no process "));
   RecordingSink sink;
@@ -128,7 +128,7 @@ TEST_F(FabricCommandsTest, EventsOnDemand) {
   EXPECT_EQ(Text("partition/remove", {"0x8001", "h1"}), "ok\n");
 }
 
-TEST_F(FabricCommandsTest, WhatAnOperatorMistypes) {
+TEST_F(FabricCommandsTest, MistypedArgumentsAreRefused) {
   const struct {
     const char* method;
     CommandRegistry::Arguments arguments;

@@ -34,7 +34,7 @@ absl::Status ParseOption(const std::string& word, const std::string& value, Faul
   return absl::InvalidArgumentError(absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
 }
 
-std::string FormatConservation(const Subnet::Conservation& conservation) {
+std::string FormatConservation(const Conservation& conservation) {
   std::string text = "conservation\n";
   const auto add = [&text](const char* name, auto value, const char* help) {
     absl::StrAppendFormat(&text, "  %-26s %12d  %s\n", name, value, help);
@@ -51,7 +51,7 @@ std::string FormatConservation(const Subnet::Conservation& conservation) {
   return text;
 }
 
-std::string FormatCounters(const PortCounters& counters) {
+std::string FormatCounters(const SoftPortCounters& counters) {
   std::string text;
 #define EOIB_X(name, part, help) absl::StrAppendFormat(&text, "  %-26s %12u  %s\n", #name, counters.name, help);
   EOIB_PORT_COUNTERS(EOIB_X)
@@ -61,9 +61,9 @@ std::string FormatCounters(const PortCounters& counters) {
 
 }  // namespace
 
-absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words) {
+absl::StatusOr<Fault> ParseFault(absl::Span<const std::string> words) {
   if (words.size() < 2) return absl::InvalidArgumentError("fault: must name a source and a destination");
-  Subnet::Fault fault{words[0], words[1], FaultRule()};
+  Fault fault{words[0], words[1], FaultRule()};
   for (size_t i = 2; i < words.size(); i += 2) {
     if (i + 1 == words.size()) return absl::InvalidArgumentError(absl::StrCat("fault: ", words[i], ": needs a value"));
     if (absl::Status status = ParseOption(words[i], words[i + 1], &fault.rule); !status.ok()) return status;
@@ -71,7 +71,7 @@ absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words) {
   return fault;
 }
 
-std::string FormatFault(const Subnet::Fault& fault) {
+std::string FormatFault(const Fault& fault) {
   const FaultRule& rule = fault.rule;
   std::string text = absl::StrCat(fault.source, " ", fault.destination);
   if (rule.loss_ppm != 0) absl::StrAppend(&text, " loss ", rule.loss_ppm);
@@ -84,17 +84,17 @@ std::string FormatFault(const Subnet::Fault& fault) {
 
 void FaultCommands::Register(CommandRegistry* registry) {
   registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
-                      "harm datagrams between two ports, in place of what was asked for before", 2, kMostWords,
+                      "simulate faults on datagrams between two ports; replaces the rule with the same names", 2, kMostWords,
                       [this](const Arguments& arguments) { return Set(arguments); }});
   registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0, [this](const Arguments&) { return Show(); }});
   registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
                       [this](const Arguments& arguments) { return Clear(arguments); }});
-  registry->Register({"counters", "[PORT]", "what ports count, or counted until they died, and where all datagrams are", 0, 1,
+  registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
                       [this](const Arguments& arguments) { return Counters(arguments); }});
 }
 
 FaultCommands::Answer FaultCommands::Set(const Arguments& arguments) {
-  const absl::StatusOr<Subnet::Fault> fault = ParseFault(arguments);
+  const absl::StatusOr<Fault> fault = ParseFault(arguments);
   if (!fault.ok()) return fault.status();
   if (absl::Status status = subnet_->SetFault(*fault); !status.ok()) return status;
   return std::string("ok\n");
@@ -102,7 +102,7 @@ FaultCommands::Answer FaultCommands::Set(const Arguments& arguments) {
 
 FaultCommands::Answer FaultCommands::Show() const {
   std::string text;
-  for (const Subnet::Fault& fault : subnet_->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
+  for (const Fault& fault : subnet_->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
   return text;
 }
 
@@ -117,16 +117,17 @@ FaultCommands::Answer FaultCommands::Clear(const Arguments& arguments) {
 }
 
 FaultCommands::Answer FaultCommands::Counters(const Arguments& arguments) const {
+  if (!arguments.empty()) {
+    const std::string& name = arguments[0];
+    const absl::optional<SoftPortCounters> counters = subnet_->CountersOf(name);
+    if (counters.has_value()) return absl::StrCat(name, "\n", FormatCounters(*counters));
+    return absl::NotFoundError(absl::StrCat("counters of port ", name, ": no process has registered it"));
+  }
   std::string text;
   for (const Subnet::PortStatus& port : subnet_->Ports()) {
-    if (!arguments.empty() && port.name != arguments[0]) continue;
     if (port.counters.has_value()) absl::StrAppend(&text, port.name, "\n", FormatCounters(*port.counters));
   }
-  if (text.empty() && !arguments.empty()) {
-    return absl::NotFoundError(absl::StrCat("counters of port ", arguments[0], ": no process has registered it"));
-  }
-  if (arguments.empty()) text += FormatConservation(subnet_->GetConservation());
-  return text;
+  return text + FormatConservation(subnet_->GetConservation());
 }
 
 }  // namespace eoib::softhca

@@ -13,9 +13,9 @@ namespace eoib::softhca {
 
 // Parses "SOURCE DESTINATION [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]": names of ports, or * for
 // any; a duration such as "2ms". kInvalidArgument names the wrong word.
-absl::StatusOr<Subnet::Fault> ParseFault(absl::Span<const std::string> words);
+absl::StatusOr<Fault> ParseFault(absl::Span<const std::string> words);
 // Formats a fault in that form, without options at their defaults.
-std::string FormatFault(const Subnet::Fault& fault);
+std::string FormatFault(const Fault& fault);
 
 // Control thread only. `subnet` outlives the object, which outlives the registry.
 class FaultCommands {

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 std::vector<std::string> Words(absl::string_view text) { return absl::StrSplit(text, ' ', absl::SkipEmpty()); }
 
-TEST(FaultCommandsTest, WhatIsSaidIsUnderstoodAndShownTheSame) {
+TEST(FaultCommandsTest, FaultsAreFormattedAsTheyAreParsed) {
   const char* const kRows[] = {
       "a b",
       "* * loss 1000",
@@ -30,13 +30,13 @@ TEST(FaultCommandsTest, WhatIsSaidIsUnderstoodAndShownTheSame) {
       "a b loss 1 duplicate 2 reorder 3 delay 1.5s seed 18446744073709551615",
   };
   for (const char* row : kRows) {
-    const absl::StatusOr<Subnet::Fault> fault = ParseFault(Words(row));
+    const absl::StatusOr<Fault> fault = ParseFault(Words(row));
     ASSERT_TRUE(fault.ok()) << row << ": " << fault.status();
     EXPECT_EQ(FormatFault(*fault), row);
   }
 }
 
-TEST(FaultCommandsTest, WhatIsNotUnderstoodIsNamed) {
+TEST(FaultCommandsTest, AnInvalidWordIsNamed) {
   struct Row {
     const char* words;
     const char* error;

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "vswitch/fabric/softhca/preload/strangers_test_fixture.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {

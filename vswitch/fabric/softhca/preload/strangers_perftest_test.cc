@@ -29,7 +29,7 @@ class StrangersPerftestTest : public StrangersTest {
   // Every datagram was delivered, and no sender discarded any.
   void ExpectNoLosses() const {
     for (const char* name : {"server", "client"}) {
-      const PortCounters counters = subnet_.CountersOf(name).value();
+      const SoftPortCounters counters = subnet_.CountersOf(name).value();
       EXPECT_EQ(counters.xmit_discards, 0u) << name;
       EXPECT_EQ(counters.rcv_delivered, counters.rcv_packets) << name;
     }

@@ -17,6 +17,8 @@
 
 #include "vswitch/fabric/softhca/preload/environment.h"
 #include "vswitch/fabric/softhca/preload/exported.h"
+#include "vswitch/fabric/softhca/soft_device.h"
+#include "vswitch/fabric/softhca/soft_queries.h"
 #include "vswitch/fabric/softhca/soft_verbs.h"
 
 namespace {

@@ -41,7 +41,7 @@ class FakeFabricd {
   }
   template <typename Message>
   void Send(const Message& message, std::vector<UniqueFd> fds = {}) {
-    EXPECT_TRUE(Outbox(1).Send(client_.get(), Encode(message, std::move(fds))).ok());
+    EXPECT_TRUE(PacketQueue(1).Send(client_.get(), Encode(message, std::move(fds))).ok());
   }
 
  private:
@@ -59,7 +59,7 @@ TEST(FabricClientTest, NoFabricdIsUnavailable) {
 }
 
 // It used to end the registration, and the next one, while a peer had something to send.
-TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
+TEST(FabricClientTest, AMessageWhoseDescriptorsFindNoRoomCostsItsRingOnly) {
   SocketDir dir;
   FakeFabricd fabricd(dir.socket());
   TestPort h1(dir.socket());
@@ -93,7 +93,7 @@ TEST(FabricClientTest, WhatFindsNoDescriptorLeftCostsItsRingOnly) {
 }
 
 // Its fabricd was replaced by one that refuses it: "there is no eoib-fabricd" would mislead an operator.
-TEST(FabricClientTest, WhoIsNotTakenBackIsToldWhy) {
+TEST(FabricClientTest, ASendAfterARefusedRegistrationNamesTheReason) {
   SocketDir dir;
   auto fabricd = std::make_unique<Fabricd>(dir.socket());
   TestPort h1(dir.socket());

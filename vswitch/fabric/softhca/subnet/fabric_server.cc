@@ -14,11 +14,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ib/mad.h"
 
 namespace eoib::softhca {
 namespace {
@@ -27,144 +25,11 @@ constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // one for eve
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
 
-absl::Status SystemError(absl::StatusCode code, const std::string& what) {
-  return absl::Status(code, absl::StrCat(what, ": ", std::strerror(errno)));
+absl::Status SystemError(const std::string& what) {
+  return absl::InternalError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
 }  // namespace
-
-// One connection. The server's thread reads it; any thread that changes the subnet writes to it, through PortSink. If a write
-// fails, the socket is shut down, and the server's thread finds it dead.
-class FabricServer::Client final : public PortSink {
- public:
-  Client(uint64_t id, int epoll, UniqueFd socket) : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
-  ~Client() override { link_.reset(); }  // before the socket and the queue
-
-  uint64_t id() const { return id_; }
-  int socket() const { return socket_.get(); }
-  SubnetLink* link() const { return registered_ ? link_.get() : nullptr; }
-  bool was_stuck() const {
-    absl::MutexLock lock(&mutex_);
-    return stuck_;
-  }
-
-  absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, const PortResources& resources,
-                        PortUse use) {
-    link_ = std::move(link);
-    use_ = use;
-    const absl::Status status = link_->Register(name, resources, use, this);
-    registered_ = status.ok();
-    return status;
-  }
-  bool registered() const { return registered_; }
-  PortUse use() const { return use_; }
-
-  template <typename Message>
-  void Post(const Message& message, std::vector<UniqueFd> fds = {}) {
-    absl::MutexLock lock(&mutex_);
-    if (broken_) return;
-    Settle(outbox_.Send(socket_.get(), Encode(message, std::move(fds))));
-  }
-  // Sends nothing from now on.
-  void Mute() {
-    absl::MutexLock lock(&mutex_);
-    broken_ = true;
-  }
-  void Flush() {
-    absl::MutexLock lock(&mutex_);
-    if (!broken_) Settle(outbox_.Flush(socket_.get()));
-  }
-
-  void OnPortConfig(const PortConfig& config) override { Post(ToMessage(config)); }
-  void OnMad(Lid source, absl::Span<const uint8_t> mad) override {
-    const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
-    absl::MutexLock lock(&mutex_);
-    if (broken_) return;
-    if (header.ok() && header->method == MadMethod::kReport) return PostReport(EncodeMad(source, mad), header->tid);
-    // A client may request tables and not read them: keep a few and drop the rest, as on a wire.
-    if (mad.size() > kMadSize && outbox_.size() >= kTableQueue) return;
-    for (; mad.size() > kMaxMadPart && !broken_; mad.remove_prefix(kMaxMadPart)) {
-      Settle(outbox_.Send(socket_.get(), EncodeMad(source, mad.first(kMaxMadPart), MessageType::kMadPart)));
-    }
-    if (!broken_) Settle(outbox_.Send(socket_.get(), EncodeMad(source, mad)));
-  }
-  void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) override {
-    SourceMessage message = ToMessage(MessageType::kRingOffered, ring, source);
-    message.capacity = end.capacity;
-    Post(message, ToDescriptors(std::move(end)));
-  }
-  void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override {
-    Post(ToMessage(MessageType::kSourceChanged, ring, source));
-  }
-  void OnRingClosed(uint64_t ring) override {
-    RingMessage message;
-    message.type = MessageType::kRingClosed;
-    message.ring = ring;
-    Post(message);
-  }
-  void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) override {
-    RingOpenedMessage message;
-    message.request = request;
-    message.ring = ring;
-    std::vector<UniqueFd> fds;
-    fds.push_back(Duplicate(doorbell->get()));
-    // The consumer already has the ring. Its liveness descriptor shows that the producer drops it.
-    if (!fds[0].valid()) return OnRingRefused(request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
-    Post(message, std::move(fds));
-  }
-  void OnRingRefused(uint64_t request, const std::string& why) override {
-    RingRefusedMessage message;
-    message.request = request;
-    PutText(why, message.text, sizeof(message.text));
-    Post(message);
-  }
-  // There may be more groups than room in the queue, and members change as ports like, so only the latest list of a group is
-  // sent.
-  void OnGroup(Mlid mlid, const std::vector<Lid>& members) override {
-    const Outbox::Subject subject(MessageType::kGroup, mlid.value());
-    absl::MutexLock lock(&mutex_);
-    if (!broken_) Settle(outbox_.SendLatest(socket_.get(), Encode(ToMessage(mlid, members)), subject));
-  }
-  void OnFaults(const std::vector<FaultRule>& rules) override { Post(ToMessage(rules)); }
-  void OnSubnetLost() override {}  // the subnet is in this process
-
- private:
-  // Other ports cause reports, and each is repeated. So a waiting report is not queued twice, and reports never use the room
-  // of messages that must arrive: with a full queue they are dropped, as on a wire.
-  void PostReport(Packet report, uint64_t tid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (outbox_.size() >= kQueue) return;
-    Settle(outbox_.SendLatest(socket_.get(), std::move(report), {MessageType::kMad, tid}));
-  }
-  // After a write: shuts down a socket that failed, and polls for EPOLLOUT while messages wait.
-  void Settle(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!status.ok()) {
-      broken_ = true;
-      stuck_ = absl::IsResourceExhausted(status);
-      outbox_.Clear();
-      shutdown(socket_.get(), SHUT_RDWR);
-      return;
-    }
-    if (waiting_ == !outbox_.empty()) return;
-    waiting_ = !outbox_.empty();
-    epoll_event event{};
-    event.events = waiting_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    event.data.u64 = id_;
-    epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
-  }
-
-  const uint64_t id_;
-  const int epoll_;
-  const UniqueFd socket_;
-  std::unique_ptr<SubnetLink> link_;
-  bool registered_ = false;
-  PortUse use_ = PortUse::kOwn;
-
-  mutable absl::Mutex mutex_;
-  Outbox outbox_ ABSL_GUARDED_BY(mutex_){kQueue};
-  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet) {
   std::unique_ptr<FabricServer> server(new FabricServer(path, subnet));
@@ -187,18 +52,18 @@ absl::Status FabricServer::Start() {
   if (absl::Status status = Lock(); !status.ok()) return status;
   if (absl::Status status = RemoveStaleSocket(); !status.ok()) return status;
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener.valid()) return SystemError(absl::StatusCode::kInternal, "make a socket");
+  if (!listener.valid()) return SystemError("make a socket");
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    return SystemError(absl::StatusCode::kInternal, "bind to " + path_);
+    return SystemError("bind to " + path_);
   }
   listener_ = std::move(listener);
   if (chmod(path_.c_str(), 0660) != 0 || listen(listener_.get(), kMaxOwners) != 0) {
-    return SystemError(absl::StatusCode::kInternal, "listen on " + path_);
+    return SystemError("listen on " + path_);
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid() || !WatchListener()) return SystemError(absl::StatusCode::kInternal, "watch " + path_);
+  if (!epoll_.valid() || !WatchListener()) return SystemError("watch " + path_);
   spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!spare_.valid()) return SystemError(absl::StatusCode::kInternal, "open /dev/null");
+  if (!spare_.valid()) return SystemError("open /dev/null");
   return absl::OkStatus();
 }
 
@@ -214,9 +79,9 @@ bool FabricServer::WatchListener() {
 absl::Status FabricServer::Lock() {
   const std::string file = path_ + ".lock";
   lock_.reset(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock_.valid()) return SystemError(absl::StatusCode::kInternal, "open " + file);
+  if (!lock_.valid()) return SystemError("open " + file);
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return SystemError(absl::StatusCode::kInternal, "lock " + file);
+  if (errno != EWOULDBLOCK) return SystemError("lock " + file);
   return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living eoib-fabricd serves it"));
 }
 
@@ -225,7 +90,7 @@ absl::Status FabricServer::RemoveStaleSocket() const {
   if (!address.ok()) return address.status();
   struct stat status;
   if (lstat(path_.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : SystemError(absl::StatusCode::kInternal, "look for " + path_);
+    return errno == ENOENT ? absl::OkStatus() : SystemError("look for " + path_);
   }
   if (!S_ISSOCK(status.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": the file there is not a socket"));
@@ -234,7 +99,7 @@ absl::Status FabricServer::RemoveStaleSocket() const {
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 || errno != ECONNREFUSED) {
     return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living program serves it"));
   }
-  if (unlink(path_.c_str()) != 0) return SystemError(absl::StatusCode::kInternal, "remove the stale socket " + path_);
+  if (unlink(path_.c_str()) != 0) return SystemError("remove the stale socket " + path_);
   return absl::OkStatus();
 }
 
@@ -268,7 +133,7 @@ void FabricServer::Accept() {
     event.events = EPOLLIN;
     event.data.u64 = id;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
-    clients_[id] = std::make_unique<Client>(id, epoll_.get(), std::move(socket));
+    clients_[id] = std::make_unique<FabricConnection>(id, epoll_.get(), std::move(socket));
   }
 }
 
@@ -290,7 +155,7 @@ bool FabricServer::RefuseOne() {
 void FabricServer::Serve(uint64_t id, uint32_t events) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;  // dropped by an event before this one
-  Client* client = found->second.get();
+  FabricConnection* client = found->second.get();
   if ((events & EPOLLOUT) != 0) client->Flush();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     absl::StatusOr<Packet> packet = ReceivePacket(client->socket());
@@ -310,7 +175,7 @@ void FabricServer::Drop(uint64_t id, const absl::Status& why) {
     last_error_ = std::string(why.message());
   }
   // Remove the client from the map first: ending its registration notifies the other clients.
-  const std::unique_ptr<Client> ended = std::move(client->second);
+  const std::unique_ptr<FabricConnection> ended = std::move(client->second);
   clients_.erase(client);
 }
 
@@ -339,7 +204,7 @@ absl::Status FabricServer::CheckRoom(PortUse use) const {
   return absl::OkStatus();
 }
 
-absl::Status FabricServer::Handle(Client* client, Packet packet) {
+absl::Status FabricServer::Handle(FabricConnection* client, Packet packet) {
   const MessageType type = packet.type();
   if (UseOf(type).has_value()) return HandleRegister(client, std::move(packet));
   if (client->link() == nullptr) return absl::InvalidArgumentError("a message of a client that is not registered");
@@ -374,7 +239,7 @@ absl::StatusOr<PortResources> FabricServer::ResourcesIn(const Packet& packet) {
   return resources;
 }
 
-absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
+absl::Status FabricServer::HandleRegister(FabricConnection* client, Packet packet) {
   // Check the version before the size, which may differ in another version.
   const uint32_t version = packet.version().value_or(kProtocolVersion);
   if (version != kProtocolVersion) {
@@ -389,9 +254,9 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
   const std::string name = TextOf(message->name, sizeof(message->name));
   const absl::StatusOr<PortResources> resources = ResourcesIn(packet);
   if (!resources.ok()) return resources.status();
-  RegistrationWish wish;
-  if (message->wished_lid <= Lid::kMax) wish.lid = Lid(static_cast<uint16_t>(message->wished_lid));
-  wish.qpns = QpnRange{Qpn(message->wished_qpn), message->wished_qpns};
+  RegistrationRequest request;
+  if (message->requested_lid <= Lid::kMax) request.lid = Lid(static_cast<uint16_t>(message->requested_lid));
+  request.qpns = QpnRange{Qpn(message->requested_qpn), message->requested_qpns};
 
   DropDead(client->id());
   const absl::Status room = packet.fds_lost ? absl::ResourceExhaustedError(kNoDescriptor) : CheckRoom(use);
@@ -400,19 +265,19 @@ absl::Status FabricServer::HandleRegister(Client* client, Packet packet) {
     return Answer(client, absl::ResourceExhaustedError(
                               absl::StrCat("register port ", name, " with eoib-fabricd: ", absl::string_view(room.message()))));
   }
-  return Answer(client, client->Register(subnet_->Connect(wish), name, *resources, use));
+  return Answer(client, client->Register(subnet_->Connect(request), name, *resources, use));
 }
 
 // A refused client gets the reason and closes the connection.
-absl::Status FabricServer::Answer(Client* client, const absl::Status& status) {
+absl::Status FabricServer::Answer(FabricConnection* client, const absl::Status& status) {
   RegisteredMessage answer;
   answer.code = static_cast<uint32_t>(status.code());
   PutText(absl::string_view(status.message()), answer.text, sizeof(answer.text));
-  client->Post(answer);
+  client->Post(Encode(answer));
   return absl::OkStatus();
 }
 
-absl::Status FabricServer::HandleOpenRing(Client* client, Packet packet) {
+absl::Status FabricServer::HandleOpenRing(FabricConnection* client, Packet packet) {
   const absl::StatusOr<OpenRingMessage> message = Decode<OpenRingMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
   if (!message.ok()) return message.status();
   if (packet.fds_lost) {

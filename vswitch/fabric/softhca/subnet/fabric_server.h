@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
+#include "vswitch/fabric/softhca/subnet/fabric_connection.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
@@ -29,8 +30,6 @@ class FabricServer {
   static constexpr size_t kMaxGuests = 128;    // processes that manage or query a port; an owner may be one, for its MADs
   static constexpr size_t kMaxStrangers = 16;  // further connections, which are told why they are refused
   static constexpr size_t kMaxConnections = kMaxOwners + kMaxGuests + kMaxStrangers;
-  static constexpr size_t kQueue = 1024;    // messages that may wait for a client that does not read
-  static constexpr size_t kTableQueue = 128;  // if as many wait, a table is dropped
 
   struct Counters {
     uint64_t accepted = 0;
@@ -58,8 +57,6 @@ class FabricServer {
   const std::string& last_error() const { return last_error_; }
 
  private:
-  class Client;
-
   FabricServer(std::string path, Subnet* subnet);
   absl::Status Start();
   absl::Status Lock();
@@ -70,11 +67,11 @@ class FabricServer {
   void Serve(uint64_t id, uint32_t events);
   void Drop(uint64_t id, const absl::Status& why);
   void DropDead(uint64_t except);
-  absl::Status Handle(Client* client, Packet packet);
+  absl::Status Handle(FabricConnection* client, Packet packet);
   static absl::StatusOr<PortResources> ResourcesIn(const Packet& packet);
-  absl::Status HandleRegister(Client* client, Packet packet);
-  static absl::Status Answer(Client* client, const absl::Status& status);
-  absl::Status HandleOpenRing(Client* client, Packet packet);
+  absl::Status HandleRegister(FabricConnection* client, Packet packet);
+  static absl::Status Answer(FabricConnection* client, const absl::Status& status);
+  absl::Status HandleOpenRing(FabricConnection* client, Packet packet);
   absl::Status CheckRoom(PortUse use) const;
 
   const std::string path_;
@@ -84,7 +81,7 @@ class FabricServer {
   UniqueFd listener_;
   UniqueFd spare_;        // closed for a moment to refuse a connection when no descriptor is left
   uint64_t next_id_ = 1;  // 0 is the listener
-  std::map<uint64_t, std::unique_ptr<Client>> clients_;
+  std::map<uint64_t, std::unique_ptr<FabricConnection>> clients_;
   Counters counters_;
   std::string last_error_;
 };

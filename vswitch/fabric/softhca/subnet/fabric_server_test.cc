@@ -111,8 +111,6 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
       {"data that is no memory file", true,
        [&] { return ring([](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); }); }},
       {"space that is no eventfd", true, [&] { return ring([](RingEnd* end) { end->space = MakeMemfd(8, F_SEAL_GROW); }); }},
-      {"liveness that is no pipe", true,
-       [&] { return ring([](RingEnd* end) { end->liveness = UniqueFd(eventfd(0, EFD_CLOEXEC)); }); }},
       {"a ring to a multicast LID", true,
        [&] {
          OpenRingMessage message;
@@ -127,13 +125,13 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
     SCOPED_TRACE(row.description);
     const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    Outbox outbox(4);
+    PacketQueue queue(4);
     if (row.registered) {
       RegisterMessage hello;
       PutText("mallory", hello.name, sizeof(hello.name));
-      ASSERT_TRUE(outbox.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
+      ASSERT_TRUE(queue.Send(client.get(), Encode(hello, MakePortDescriptors())).ok());
     }
-    ASSERT_TRUE(outbox.Send(client.get(), row.make()).ok());
+    ASSERT_TRUE(queue.Send(client.get(), row.make()).ok());
     // The connection ends, whatever came before.
     for (;;) {
       pollfd polled{client.get(), POLLIN, 0};
@@ -149,7 +147,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
 }
 
 // Even if its registration has another length than ours.
-TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
+TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
   const sockaddr_un address = UnixAddress(dir_.socket()).value();
   RegisterMessage hello;
   hello.type = MessageType::kQuery;
@@ -159,8 +157,8 @@ TEST_F(FabricSocketTest, WhoSpeaksAnotherVersionIsTold) {
     ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     Packet packet = Encode(hello);
     packet.bytes.resize(size);
-    Outbox outbox(1);
-    ASSERT_TRUE(outbox.Send(client.get(), std::move(packet)).ok());
+    PacketQueue queue(1);
+    ASSERT_TRUE(queue.Send(client.get(), std::move(packet)).ok());
     pollfd polled{client.get(), POLLIN, 0};
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);
     const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());

@@ -105,11 +105,11 @@ TEST_F(FabricSocketTest, CountersAreReadWhileAPortLivesAndWhenItIsDead) {
   EXPECT_EQ(fabricd_->subnet()->CountersOf("h1"), absl::nullopt);
   ASSERT_TRUE(h1.Register("h1").ok());
   ASSERT_TRUE(query.Register("h1", PortUse::kQuery).ok());
-  PortCounters counters;
+  SoftPortCounters counters;
   counters.xmit_packets = 1;
   counters.capture_drops = 2;
   h1.counters()->Store(counters);
-  EXPECT_EQ(fabricd_->subnet()->CountersOf(h1.config().lid)->xmit_packets, 1u);
+  EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->xmit_packets, 1u);
   EXPECT_EQ(fabricd_->subnet()->CountersOf("h1")->capture_drops, 2u);
   h1.Die();
   EXPECT_TRUE(query.WaitFor([](const auto& record) { return !record.configs.back().active; }));
@@ -159,17 +159,17 @@ TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
 
 // Groups that other ports create and delete do not fill the queue of a stopped port, although it is told of every group four
 // times.
-TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
+TEST(FabricQueueTest, GroupChangesDoNotFillTheQueueOfAStoppedPort) {
   SocketDir dir;
   FakeClock clock;
   Fabricd fabricd(dir.socket(), {.clock = &clock});
   TestPort h1(dir.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   const UniqueFd deaf = RegisterDeafPort(dir.socket(), "deaf");
-  ASSERT_TRUE(Outbox(1).Send(deaf.get(), EncodeMad(Lid(), SubscribeMad())).ok());
+  ASSERT_TRUE(PacketQueue(1).Send(deaf.get(), EncodeMad(Lid(), SubscribeMad())).ok());
   ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); })) << "the subscription is not taken";
   size_t answers = 0;
-  for (uint64_t i = 0; i < FabricServer::kQueue; ++i) {
+  for (uint64_t i = 0; i < FabricConnection::kQueue; ++i) {
     clock.Advance(absl::Milliseconds(10));
     for (const MadMethod method : {MadMethod::kSet, MadMethod::kDelete}) {
       ASSERT_TRUE(h1.client()->SendMad(JoinMad(h1.config(), i + 1, method)).ok());
@@ -181,7 +181,7 @@ TEST(FabricQueueTest, NewsOfGroupsDoesNotFillTheQueueOfAStoppedPort) {
   EXPECT_TRUE(fabricd.subnet()->Ports()[1].alive);
 }
 
-TEST_F(FabricSocketTest, ARingToNobodyIsRefused) {
+TEST_F(FabricSocketTest, ARingToAnUnknownLidIsRefused) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   ASSERT_TRUE(h1.client()->OpenRing(9, Lid(99), MakeRingEnd()).ok());
@@ -344,7 +344,7 @@ TEST_F(FabricSocketTest, ARequestThatFabricdDoesNotSurviveIsRefused) {
   EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(1) != 0 && record.lost == 1; }));
 }
 
-TEST_F(FabricSocketTest, AStoppedFabricdBlocksNobody) {
+TEST_F(FabricSocketTest, AStoppedFabricdBlocksNoPort) {
   TestPort h1(FabricClient::Options{.socket = dir_.socket(), .queue = 16});
   ASSERT_TRUE(h1.Register("h1").ok());
   fabricd_->Pause();

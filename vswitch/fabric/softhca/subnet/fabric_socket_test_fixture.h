@@ -23,7 +23,7 @@
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_client.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
@@ -184,8 +184,8 @@ inline UniqueFd RegisterDeafPort(const std::string& socket, const std::string& n
   EXPECT_EQ(connect(deaf.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   RegisterMessage hello;
   PutText(name, hello.name, sizeof(hello.name));
-  Outbox outbox(1);
-  EXPECT_TRUE(outbox.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
+  PacketQueue queue(1);
+  EXPECT_TRUE(queue.Send(deaf.get(), Encode(hello, MakePortDescriptors())).ok());
   return deaf;
 }
 

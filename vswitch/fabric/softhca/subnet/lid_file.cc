@@ -4,17 +4,15 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "vswitch/base/atomic_file.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/subnet_config.h"
@@ -22,6 +20,8 @@
 namespace eoib::softhca {
 namespace {
 
+constexpr absl::Duration kInterval = absl::Milliseconds(100);
+constexpr absl::Duration kRetry = absl::Seconds(1);
 constexpr char kHeading[] =
     "# LIDs and GUIDs of the ports of eoib-fabricd. To free those of a port that is no more, delete its line while\n"
     "# eoib-fabricd is stopped.\n";
@@ -91,14 +91,23 @@ void LidFile::Keep(const std::string& name, const KeptPort& port) {
   ++changes_;
 }
 
-void LidFile::StartSave() {
+void LidFile::StartWrite() {
   writing_ = changes_;
   // If no thread can be started, AwaitWrite does the write.
-  write_ = std::async(std::launch::async | std::launch::deferred, [this, text = Text()] { return Write(text); });
+  write_ = std::async(std::launch::async | std::launch::deferred, ReplaceFile, path_, Text());
 }
 
-void LidFile::CollectWrite() {
-  if (writing() && write_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) AwaitWrite();
+void LidFile::Run(absl::Time now) {
+  if (!unsaved() || now < next_run_) return;
+  next_run_ = now + kInterval;
+  if (!writing()) return StartWrite();
+  if (write_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
+  AwaitWrite();
+  if (!status_.ok()) {
+    next_run_ = now + kRetry;
+  } else if (unsaved()) {
+    StartWrite();
+  }
 }
 
 void LidFile::AwaitWrite() {
@@ -109,7 +118,7 @@ void LidFile::AwaitWrite() {
 absl::Status LidFile::Save() {
   if (writing()) AwaitWrite();
   if (unsaved()) {
-    StartSave();
+    StartWrite();
     AwaitWrite();
   }
   return status_;
@@ -121,22 +130,6 @@ std::string LidFile::Text() const {
     absl::StrAppend(&text, name, " ", port.lid.ToString(), " ", port.guid.ToString(), "\n");
   }
   return text;
-}
-
-absl::Status LidFile::Write(const std::string& text) const {
-  // Write, sync, rename, sync the directory: a crash leaves the old file or the new one.
-  const std::string temporary = path_ + ".new";
-  const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file.valid()) return SystemError("write " + temporary);
-  for (absl::string_view rest = text; !rest.empty();) {
-    const ssize_t size = write(file.get(), rest.data(), rest.size());
-    if (size < 0 && errno != EINTR) return SystemError("write " + temporary);
-    rest.remove_prefix(static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  }
-  if (fsync(file.get()) != 0 || rename(temporary.c_str(), path_.c_str()) != 0 || fsync(lock_.get()) != 0) {
-    return SystemError("replace " + path_);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace eoib::softhca

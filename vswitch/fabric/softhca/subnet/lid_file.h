@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/unique_fd.h"
 
@@ -26,9 +27,8 @@ struct KeptPort {
 
 // Locks the directory: a second subnet that opens it is refused. Not thread-safe: the Subnet calls it under its mutex.
 //
-// The file `lids` has a line "NAME LID GUID" for each port, and comments after "#". It is replaced as a whole (written,
-// synced, renamed), so a crash leaves the old one or the new one. A file that cannot be read is never overwritten. A separate
-// thread writes it, because a sync on a busy disk can take seconds and the subnet has only one thread.
+// The file `lids` has a line "NAME LID GUID" for each port, and comments after "#". A file that cannot be read is never
+// overwritten. A separate thread writes it, because a sync on a busy disk can take seconds.
 class LidFile {
  public:
   // Saves all changes and waits until they are on disk or the write has failed.
@@ -37,14 +37,12 @@ class LidFile {
   static absl::StatusOr<std::unique_ptr<LidFile>> Open(const std::string& directory);
 
   const std::map<std::string, KeptPort>& ports() const { return ports_; }
-  // Records a port; the next write saves it.
+  // Records a port; Run or Save writes it.
   void Keep(const std::string& name, const KeptPort& port);
-  // Starts a write of the present state. No other write may be running.
-  void StartSave();
-  // True while a write runs, and until CollectWrite has taken its result.
-  bool writing() const { return write_.valid(); }
-  // Takes the result of a write that has ended; otherwise does nothing.
-  void CollectWrite();
+  // Starts a write of unsaved changes, or takes the result of one that has ended. At most each 100 ms, since any process that
+  // registers can cause a write; after an error a second later. Never blocks. NextDeadline says when to call it.
+  void Run(absl::Time now);
+  absl::Time NextDeadline() const { return unsaved() ? next_run_ : absl::InfiniteFuture(); }
   // Writes the present state and waits until it is on disk. After an error unsaved() stays true.
   absl::Status Save();
   // True if changes are not known to be on disk.
@@ -58,7 +56,8 @@ class LidFile {
   absl::Status Load();
   absl::Status ParseLine(const std::string& line, int number);
   std::string Text() const;
-  absl::Status Write(const std::string& text) const;
+  bool writing() const { return write_.valid(); }
+  void StartWrite();
   // Waits for the write and takes its result.
   void AwaitWrite();
 
@@ -70,6 +69,7 @@ class LidFile {
   uint64_t saved_ = 0;    // changes that are on disk
   uint64_t writing_ = 0;  // changes that are on disk when `write_` is done
   absl::Status status_;
+  absl::Time next_run_ = absl::InfinitePast();
   std::future<absl::Status> write_;  // invalid: no write is running
 };
 

@@ -32,7 +32,7 @@ class LidFileTest : public ::testing::Test {
   const std::string path_ = directory_.path() + "/lids";
 };
 
-TEST_F(LidFileTest, WhatIsKeptIsFoundAgain) {
+TEST_F(LidFileTest, SavedPortsAreLoaded) {
   const KeptPort h1{Lid(2), Guid(0x0200'0000'0000'0001)}, h2{Lid(0xbfff), Guid(7)};
   {
     const auto file = LidFile::Open(directory_.path());
@@ -56,7 +56,7 @@ TEST_F(LidFileTest, AnOperatorMayEditIt) {
               ElementsAre(Pair("h1", KeptPort{Lid(2), Guid(0x0200'0000'0000'0001)})));
 }
 
-TEST_F(LidFileTest, WhatCannotBeReadIsRefusedAndLeftAlone) {
+TEST_F(LidFileTest, AMalformedFileIsRefusedAndLeftAlone) {
   const char* const kGood = "h1 0x2 0x0200000000000001\n";
   const struct {
     const char* line;
@@ -86,12 +86,12 @@ TEST_F(LidFileTest, WhatCannotBeReadIsRefusedAndLeftAlone) {
   }
 }
 
-TEST_F(LidFileTest, WhatIsNoFileIsAnError) {
+TEST_F(LidFileTest, ADirectoryInPlaceOfTheFileIsAnError) {
   ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
   EXPECT_FALSE(LidFile::Open(directory_.path()).ok());
 }
 
-TEST_F(LidFileTest, OneSubnetADirectory) {
+TEST_F(LidFileTest, ADirectoryHasOneSubnet) {
   auto first = LidFile::Open(directory_.path());
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::Status second = LidFile::Open(directory_.path()).status();
@@ -102,7 +102,7 @@ TEST_F(LidFileTest, OneSubnetADirectory) {
   EXPECT_FALSE(LidFile::Open(directory_.path() + "/nowhere").ok());
 }
 
-TEST_F(LidFileTest, WhatCouldNotBeWrittenIsTriedAgain) {
+TEST_F(LidFileTest, AFailedWriteIsRetried) {
   const auto file = LidFile::Open(directory_.path());
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);  // makes the write fail

@@ -6,7 +6,7 @@ namespace eoib::softhca {
 namespace {
 
 // True if two subscriptions of a port are the same. The QPN names a client of the port, but all reports go to the general
-// services QP; the response time is only a wish.
+// services QP; the response time is only a request.
 bool SameSubscription(const InformInfo& a, const InformInfo& b) {
   return a.gid == b.gid && a.lid_begin == b.lid_begin && a.lid_end == b.lid_end && a.generic == b.generic && a.type == b.type &&
          a.trap == b.trap && a.producer == b.producer;

@@ -1,11 +1,7 @@
 // NoticeForwarder: reports events of a software subnet to the ports that subscribed to them (IBA 1.4 §13.4.8.3, §13.4.11).
 //
-// A port subscribes by SubnAdmSet(InformInfo). Traps 64 to 67 are reported to it, and each report is repeated until the port
-// confirms it or the retries run out. A port with several matching subscriptions gets one report.
-//
-// A report carries a GID, so it goes only to ports that share a partition with the port or group that it is about: limited
-// members do not learn of each other. As with OpenSM, a port gets reports of groups that it created or deleted itself. It gets
-// none of its own link, because subscriptions end with the link.
+// A report goes only to ports that share a partition with the port or group that it is about. As with OpenSM, a port gets
+// reports of groups that it created or deleted itself. It gets none of its own link, because subscriptions end with the link.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_NOTICE_FORWARDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_NOTICE_FORWARDER_H_
 

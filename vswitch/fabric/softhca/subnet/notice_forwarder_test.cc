@@ -45,7 +45,7 @@ class NoticeForwarderTest : public ::testing::Test {
 };
 
 // A port ignores a report whose number it has confirmed, so a restarted SM must start elsewhere.
-TEST_F(NoticeForwarderTest, NumbersBeginWhereTheyAreTold) {
+TEST_F(NoticeForwarderTest, TransactionIdsBeginWithTheGivenOne) {
   NoticeForwarder restarted(&ports_, {.first_tid = 0x1234'5678});
   ASSERT_EQ(restarted.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
   restarted.Forward(SmTrap::kGidInService, both_->config.gid, both_->config.pkeys, clock_.Now());
@@ -55,7 +55,7 @@ TEST_F(NoticeForwarderTest, NumbersBeginWhereTheyAreTold) {
   EXPECT_EQ(TidOf(out[0]), 0x1234'5678u);
 }
 
-TEST_F(NoticeForwarderTest, AReportSaysWhoAndWhat) {
+TEST_F(NoticeForwarderTest, AReportHasTheTrapAndTheGid) {
   ASSERT_EQ(notices_.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
   InService(both_);
   const std::vector<OutgoingMad> out = Run();
@@ -74,7 +74,7 @@ TEST_F(NoticeForwarderTest, AReportSaysWhoAndWhat) {
 }
 
 // IBA 1.4 §13.4.8.3: which subscriptions match a trap 66 (generic, type 3, producer 4) of the subnet manager (LID 1).
-TEST_F(NoticeForwarderTest, WhatASubscriptionMatches) {
+TEST_F(NoticeForwarderTest, SubscriptionsMatchByTheirFields) {
   const struct {
     const char* description;
     std::function<void(InformInfo*)> change;
@@ -133,7 +133,7 @@ TEST_F(NoticeForwarderTest, GidsStayWithinTheirPartitions) {
       {"a limited member, of whom others like it do not hear", {PKey(0x0001)}, {blue, both}},
       {"a port in two partitions", {PKey(0x8001), PKey(0x8002)}, {blue, red, both, limited, limited2}},
       {"a port without partition", {}, {}},
-      {"a partition of nobody else", {PKey(0x8003)}, {}},
+      {"a partition without other members", {PKey(0x8003)}, {}},
   };
   for (const auto& row : kRows) {
     notices_.Forward(SmTrap::kGidInService, Gid::FromPrefixAndGuid(1, Guid(9)), row.pkeys, clock_.Now());
@@ -147,7 +147,7 @@ TEST_F(NoticeForwarderTest, GidsStayWithinTheirPartitions) {
   }
 }
 
-TEST_F(NoticeForwarderTest, SeveralSubscriptionsAreToldOnce) {
+TEST_F(NoticeForwarderTest, SeveralMatchingSubscriptionsGetOneReport) {
   InformInfo trap;
   trap.trap = 64;
   ASSERT_EQ(notices_.Inform(blue_->config.gid, trap), SaStatus::kOk);
@@ -215,7 +215,7 @@ TEST_F(NoticeForwarderTest, AReportIsRepeatedUntilItIsConfirmed) {
   EXPECT_EQ(notices_.counters().repeated, 1u);
 }
 
-TEST_F(NoticeForwarderTest, ADeafPortIsGivenUp) {
+TEST_F(NoticeForwarderTest, AReportIsGivenUpAfterTheLastRetry) {
   ASSERT_EQ(notices_.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
   InService(both_);
   std::vector<absl::Duration> at;
@@ -233,7 +233,7 @@ TEST_F(NoticeForwarderTest, ADeafPortIsGivenUp) {
   EXPECT_EQ(Run().size(), 1u) << "it stays subscribed";
 }
 
-TEST_F(NoticeForwarderTest, WhatWaitsForADeafPortIsBounded) {
+TEST_F(NoticeForwarderTest, ReportsToADeafPortAreBounded) {
   NoticeForwarder notices(&ports_, {.reports_per_port = 2});
   ASSERT_EQ(notices.Inform(blue_->config.gid, InformInfo()), SaStatus::kOk);
   ASSERT_EQ(notices.Inform(limited_->config.gid, InformInfo()), SaStatus::kOk);

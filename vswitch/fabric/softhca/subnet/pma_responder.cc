@@ -34,7 +34,7 @@ constexpr Counter kCounters[] = {
 
 }  // namespace
 
-PortCountersAttribute PmaResponder::ToAttribute(const PortCounters& counters) {
+PortCountersAttribute PmaResponder::ToAttribute(const SoftPortCounters& counters) {
   PortCountersAttribute attribute;
   attribute.port = kHcaPort;
   attribute.rcv_errors = counters.rcv_bad_address + counters.corrupt_rings;

@@ -12,7 +12,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
-#include "vswitch/fabric/softhca/port_counters.h"
+#include "vswitch/fabric/softhca/soft_port_counters.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/wire/ib/perf_mad.h"
 
@@ -21,7 +21,7 @@ namespace eoib::softhca {
 // Not thread-safe: the Subnet calls it under its mutex.
 class PmaResponder {
  public:
-  using CountersOf = std::function<PortCounters(const ManagedPort& port)>;
+  using CountersOf = std::function<SoftPortCounters(const ManagedPort& port)>;
   struct Counters {
     uint64_t requests = 0;   // answered, with whatever status
     uint64_t malformed = 0;  // dropped
@@ -36,7 +36,7 @@ class PmaResponder {
   const Counters& counters() const { return counters_; }
 
   // Converts to the attribute, before baselines are subtracted.
-  static PortCountersAttribute ToAttribute(const PortCounters& counters);
+  static PortCountersAttribute ToAttribute(const SoftPortCounters& counters);
 
  private:
   struct Baselines {

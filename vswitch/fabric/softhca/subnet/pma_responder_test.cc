@@ -43,7 +43,7 @@ class PmaResponderTest : public ::testing::Test {
   }
 
   const ManagedPort port_ = MakeManagedPort(2, {PKey(0xffff)});
-  PortCounters counters_;
+  SoftPortCounters counters_;
   PmaResponder pma_{[this](const ManagedPort& port) {
     EXPECT_EQ(port.name, "h2");
     return counters_;
@@ -117,7 +117,7 @@ TEST_F(PmaResponderTest, ANewProcessCountsFromZero) {
   EXPECT_EQ(Get().xmit_packets, 4u);
 }
 
-TEST_F(PmaResponderTest, WhatIsRefused) {
+TEST_F(PmaResponderTest, InvalidRequestsAreRefused) {
   const struct {
     const char* description;
     MadMethod method;
@@ -140,7 +140,7 @@ TEST_F(PmaResponderTest, WhatIsRefused) {
   EXPECT_EQ(pma_.counters().malformed, 2u);
 }
 
-TEST_F(PmaResponderTest, WhatItIs) {
+TEST_F(PmaResponderTest, ClassPortInfo) {
   ASSERT_EQ(Ask(MadMethod::kGet, PerfAttribute::kClassPortInfo), 0);
   EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->capability_mask, 0x0200) << "extended, unicast and multicast apart";
   EXPECT_EQ(DecodeClassPortInfo(PerfData(reply_))->class_version, 1);

@@ -1,15 +1,10 @@
-// SaResponder: the subnet administrator of a software subnet. It takes a MAD and returns the answer; it knows no sockets,
-// threads or sinks. It answers (IBA 1.4 §15.2.5)
+// SaResponder: the subnet administrator of a software subnet (IBA 1.4 §15.2.5). It takes a MAD and returns the answer:
 //
 //       Set, Delete      MCMemberRecord (multicast_groups.h); Set of InformInfo (notice_forwarder.h)
 //       Get, GetTable    MCMemberRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
 //       Get              ClassPortInfo
 //
-// and refuses other methods and attributes with the status for that. A MAD that is no request of SubnAdm's class and version
-// is counted and dropped.
-//
-// Trust. There are no trusted hosts (§15.4.1). A port learns of the ports with which it shares a partition, of the groups of
-// its partitions but not of their members, and of its own P_Key table only. All ports may know the switch.
+// It refuses other methods and attributes, and tells a port only of its own partitions (README.md).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
 

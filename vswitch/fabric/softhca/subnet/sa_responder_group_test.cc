@@ -39,7 +39,7 @@ TEST_F(SaResponderTest, AFullMembersJoinMakesTheGroup) {
   EXPECT_THAT(groups_.TakeChanged(), IsEmpty());
 }
 
-TEST_F(SaResponderTest, WhatACreatorMustAndMayNotSay) {
+TEST_F(SaResponderTest, ACreatorMustGiveTheRequiredComponents) {
   struct Row {
     const char* description;
     uint64_t mask;
@@ -237,15 +237,15 @@ TEST_F(SaResponderTest, MlidsRunOutAndComeBack) {
   EXPECT_EQ(answer_.mlid, Mlid(0xc002));
 }
 
-TEST_F(SaResponderTest, ACreatorMayWishForAnMlid) {
+TEST_F(SaResponderTest, ACreatorMayRequestAnMlid) {
   const struct {
     const char* description;
-    uint16_t wish, mlid;
+    uint16_t requested, mlid;
   } kRows[] = {{"free", 0xc003, 0xc003}, {"taken", 0xc003, 0xc001}, {"out of range", 0xc000, 0xc002}};
   uint8_t mgid = 0;
   for (const auto& row : kRows) {
     McMemberRecord wanted = Wanted(h1_, kFullMember, ++mgid);
-    wanted.mlid = Mlid(row.wish);
+    wanted.mlid = Mlid(row.requested);
     ASSERT_EQ(Join(h1_, kCreate | mcm::kMlid, wanted), 0) << row.description;
     EXPECT_EQ(answer_.mlid, Mlid(row.mlid)) << row.description;
   }
@@ -263,7 +263,7 @@ TEST_F(SaResponderTest, GroupsCanBeQueried) {
   EXPECT_EQ(answer_.port_gid, h1_.gid);
   EXPECT_EQ(answer_.join_state, kFullMember);
   ASSERT_EQ(Ask(h2_, MadMethod::kGet, mcm::kMgid, Wanted(h2_, 0, 2)), 0);
-  EXPECT_EQ(answer_.port_gid, Gid()) << "who else is a member is nobody's business";
+  EXPECT_EQ(answer_.port_gid, Gid()) << "the SA does not list members";
 
   const auto no_records = static_cast<uint16_t>(SaStatus::kNoRecords);
   EXPECT_EQ(Ask(h1_, MadMethod::kGet, mcm::kMgid, Wanted(h1_, 0, 9)), no_records);

@@ -37,8 +37,8 @@ TEST_F(SaResponderTest, Paths) {
       {"to a limited member", kPair | path::kPKey, [&](PathRecord* r) { r->dgid = h3_.gid; }, SaStatus::kOk},
       {"without a source", path::kDgid, nothing, SaStatus::kInsufficientComponents},
       {"without a destination", path::kSgid, nothing, SaStatus::kInsufficientComponents},
-      {"to nobody", kPair, [](PathRecord* r) { r->dgid = Gid::FromPrefixAndGuid(1, Guid(1)); }, no_records},
-      {"from nobody", kPair, [](PathRecord* r) { r->sgid = Gid(); }, no_records},
+      {"to an unknown GID", kPair, [](PathRecord* r) { r->dgid = Gid::FromPrefixAndGuid(1, Guid(1)); }, no_records},
+      {"from an unknown GID", kPair, [](PathRecord* r) { r->sgid = Gid(); }, no_records},
       {"to a GID with another port's LID", kPair | path::kDlid, [](PathRecord* r) { r->dlid = Lid(4); }, no_records},
       {"in a partition of one of them", kPair | path::kPKey, [](PathRecord* r) { r->pkey = PKey(0x8002); }, no_records},
       {"between limited members", kPair | path::kPKey, [&](PathRecord* r) { r->sgid = r->dgid = h3_.gid; }, no_records},
@@ -131,7 +131,7 @@ TEST_F(SaResponderTest, TablesOfPaths) {
   }
 }
 
-TEST_F(SaResponderTest, WhatATableOfPathsMustSay) {
+TEST_F(SaResponderTest, ATableOfPathsNeedsAnEnd) {
   const struct {
     const char* description;
     MadMethod method;
@@ -260,7 +260,7 @@ TEST_F(SaResponderTest, APathToAGroupIsTheGroups) {
 }
 
 // h9 shares no partition with the others.
-TEST_F(SaResponderTest, AStrangerLearnsOfNobody) {
+TEST_F(SaResponderTest, APortWithoutASharedPartitionLearnsOfNoPort) {
   const ManagedPort h9 = *ports_.Add(MakeManagedPort(9, {PKey(0x8009)}));
   PathRecord wanted;
   wanted.sgid = h1_.gid;
@@ -351,7 +351,7 @@ TEST_F(SaResponderTest, NodesPortsAndPKeys) {
   EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoRecords)) << "the P_Keys of others are not for everybody";
 }
 
-TEST_F(SaResponderTest, WhatItIs) {
+TEST_F(SaResponderTest, ClassPortInfo) {
   SaHeader header;
   header.attribute = SaAttribute::kClassPortInfo;
   Mad mad;
@@ -384,7 +384,7 @@ TEST_F(SaResponderTest, SubscriptionsComeAndGo) {
   EXPECT_EQ(inform(info), static_cast<uint16_t>(SaStatus::kRequestInvalid)) << "it is not subscribed";
 }
 
-TEST_F(SaResponderTest, WhatIsNotSupportedSaysSo) {
+TEST_F(SaResponderTest, UnsupportedRequestsAreRefused) {
   const struct {
     const char* description;
     MadMethod method;

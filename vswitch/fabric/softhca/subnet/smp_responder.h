@@ -1,12 +1,8 @@
 // SmpResponder: answers subnet management packets (IBA 1.4 §14) for all ports of a software subnet and for its switch.
 //
-// A packet routed by LID goes to a port, or to the switch if it has the subnet manager's LID. On a directed route, hop 0 is
-// the sending port, one hop through port 1 leads to the switch, and another through port N of the switch to the port connected
-// there.
-//
-// Only Get is supported: NodeInfo, NodeDescription, PortInfo, P_KeyTable and GUIDInfo; for the switch also SwitchInfo, and
-// SMInfo while it runs the subnet manager. As on a fabric without M_Keys every port may read everything. No port may set
-// anything, since fabricd configures the subnet. A packet without a destination is lost.
+// A packet routed by LID goes to a port or to the switch. On a directed route, hop 0 is the sending port, one hop through port
+// 1 leads to the switch, and another through port N of the switch to the port there. Only Get is supported, because fabricd
+// configures the subnet; as on a fabric without M_Keys every port may read everything.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 

@@ -98,7 +98,7 @@ TEST_F(SmpResponderTest, WhereDirectedRoutesLead) {
   }
 }
 
-TEST_F(SmpResponderTest, WhatIsLost) {
+TEST_F(SmpResponderTest, PacketsWithoutADestinationAreLost) {
   const SmpHeader good = Along(Ask(SmpAttribute::kNodeInfo), {1});
   ASSERT_TRUE(Send(good));
   SmpHeader part = good, underway = good, back = good, response = good, trap = good;
@@ -114,7 +114,7 @@ TEST_F(SmpResponderTest, WhatIsLost) {
   EXPECT_TRUE(Send(Ask(SmpAttribute::kNodeInfo), Lid(2)));
 }
 
-TEST_F(SmpResponderTest, WhatAPortSays) {
+TEST_F(SmpResponderTest, AttributesOfAPort) {
   ASSERT_TRUE(Send(Ask(SmpAttribute::kNodeInfo), Lid(3)));
   const NodeInfo node = DecodeNodeInfo(SmpData(reply_)).value();
   EXPECT_EQ(node.type, NodeType::kChannelAdapter);
@@ -147,7 +147,7 @@ TEST_F(SmpResponderTest, WhatAPortSays) {
   EXPECT_EQ(SmpData(reply_)[7], 0x03);
 }
 
-TEST_F(SmpResponderTest, WhatTheSwitchSays) {
+TEST_F(SmpResponderTest, AttributesOfTheSwitch) {
   ASSERT_TRUE(Send(Along(Ask(SmpAttribute::kNodeInfo), {1})));
   const NodeInfo node = DecodeNodeInfo(SmpData(reply_)).value();
   EXPECT_EQ(node.type, NodeType::kSwitch);
@@ -182,7 +182,7 @@ TEST_F(SmpResponderTest, WhatTheSwitchSays) {
   EXPECT_EQ(answer_.status, static_cast<uint16_t>(MadStatus::kUnsupportedMethodAttribute));
 }
 
-TEST_F(SmpResponderTest, WhatIsRefused) {
+TEST_F(SmpResponderTest, UnsupportedRequestsAreRefused) {
   SmpHeader set = Ask(SmpAttribute::kPortInfo);
   set.method = MadMethod::kSet;
   const struct {

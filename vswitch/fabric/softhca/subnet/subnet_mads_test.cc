@@ -21,7 +21,7 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 #include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
@@ -40,9 +40,9 @@ using ::testing::SizeIs;
 // A registered port that sends MADs to the SA like a host.
 class Host {
  public:
-  Host(Subnet* subnet, const std::string& name, Lid wish = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
+  Host(Subnet* subnet, const std::string& name, Lid wanted = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
        PortUse use = PortUse::kOwn)
-      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationWish{wish, {}})) {
+      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationRequest{wanted, {}})) {
     EXPECT_TRUE(link_->Register(name, {doorbell_.get(), std::move(counters)}, use, &sink_).ok());
   }
 
@@ -296,7 +296,7 @@ TEST_F(SubnetMadsTest, EachProcessOfAPortHearsItsOwnAnswersAndAllHearReports) {
   }
 }
 
-TEST_F(SubnetMadsTest, AnOwnersMembershipsEndWithItThoughSomebodyKeepsItsPortUp) {
+TEST_F(SubnetMadsTest, AnOwnersMembershipsEndWithItThoughAGuestKeepsItsPortUp) {
   Host watcher(&subnet_, "watcher");
   auto owner = std::make_unique<Host>(&subnet_, "h1");
   Host manager(&subnet_, "h1", PortUse::kManage);
@@ -332,7 +332,7 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
   } kRows[] = {{"its own", h1.config().lid, true},
                {"a mate's", h2.config().lid, true},
                {"a stranger's", stranger.config().lid, false},
-               {"nobody's", Lid(99), false},
+               {"an unknown LID", Lid(99), false},
                {"the switch's", Lid(), false}};
   for (const auto& row : kRows) {
     const size_t before = h1.mads().size();
@@ -345,7 +345,7 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
 
 // The PMA reports the counters of a port's page. A new process counts from zero, even if its predecessor's counters were
 // cleared.
-TEST_F(SubnetMadsTest, CountersAreThePortsOwnAndASuccessorsBeginAnew) {
+TEST_F(SubnetMadsTest, CountersArePerPortAndStartAtZeroForANewOwner) {
   Host h1(&subnet_, "h1");
   const auto xmit_packets = [&](MadMethod method, Lid of) {
     MadHeader header;
@@ -373,7 +373,7 @@ TEST_F(SubnetMadsTest, CountersAreThePortsOwnAndASuccessorsBeginAnew) {
   EXPECT_EQ(xmit_packets(MadMethod::kGet, lid), 30u);
 }
 
-TEST_F(SubnetMadsTest, AnSmThatRestartsForgets) {
+TEST_F(SubnetMadsTest, ARestartedSmForgetsGroupsAndSubscriptions) {
   Host h1(&subnet_, "h1"), h2(&subnet_, "h2");
   ASSERT_TRUE(h1.Join());
   ASSERT_TRUE(h2.Subscribe());
@@ -419,7 +419,7 @@ TEST_F(SubnetMadsTest, TheSmMoves) {
   EXPECT_TRUE(h1.Join()) << "the SA has moved with it";
 }
 
-TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
+TEST(SubnetLidFileTest, ANewPortDoesNotTakeTheLidOfOneThatHasNotComeBack) {
   TempDir directory;
   PortConfig before;
   {
@@ -437,7 +437,7 @@ TEST(SubnetLidFileTest, ANewcomerDoesNotTakeTheLidOfWhoHasNotComeBack) {
   EXPECT_FALSE(subnet.Ports()[0].alive);
   Host newcomer(&subnet, "newcomer"), thief(&subnet, "thief", before.lid);
   EXPECT_NE(newcomer.config().lid, before.lid);
-  EXPECT_NE(thief.config().lid, before.lid) << "though it wishes for it";
+  EXPECT_NE(thief.config().lid, before.lid) << "though it asked for it";
   Host h1(&subnet, "h1"), h2(&subnet, "h2");
   EXPECT_EQ(h1.config().lid, before.lid);
   EXPECT_EQ(h1.config().gid, before.gid);
@@ -478,7 +478,7 @@ TEST(SubnetLidFileTest, LidsAreWrittenTenTimesASecondHoweverManyPortsCome) {
   EXPECT_THAT(written(), HasSubstr("h3 0x4 "));
 }
 
-TEST(SubnetLidFileTest, WhatCannotBeWrittenIsTriedOnceASecond) {
+TEST(SubnetLidFileTest, AFailedWriteIsRetriedOnceASecond) {
   TempDir directory;
   const std::string in_the_way = directory.path() + "/lids.new";
   ASSERT_EQ(mkdir(in_the_way.c_str(), 0700), 0);
@@ -507,7 +507,7 @@ TEST(SubnetLidFileTest, WhatCannotBeWrittenIsTriedOnceASecond) {
 }
 
 // A disk whose write lasts as long as the test wants: opening a pipe without a reader blocks.
-TEST(SubnetLidFileTest, ABusyDiskHoldsNobodyUp) {
+TEST(SubnetLidFileTest, ABusyDiskDelaysNoPort) {
   TempDir directory;
   const std::string temporary = directory.path() + "/lids.new";
   ASSERT_EQ(mkfifo(temporary.c_str(), 0600), 0);

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/port_name.h"
-#include "vswitch/fabric/softhca/recording_sink.h"
+#include "vswitch/fabric/softhca/recording_sink_for_test.h"
 
 namespace eoib::softhca {
 namespace {
@@ -37,8 +37,8 @@ Mgid MakeMgid(uint8_t last) {
 // A registered port with a recording sink.
 class TestPort {
  public:
-  TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationWish& wish = {})
-      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(wish)) {
+  TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationRequest& request = {})
+      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(request)) {
     status_ = link_->Register(name, {doorbell_.get(), nullptr}, use, &sink_);
     // Another thread may be delivering.
     if (status_.ok()) {
@@ -100,7 +100,7 @@ TEST(SubnetTest, APortIsConfiguredWhenItRegisters) {
   const PortConfig config = h1.config();
   EXPECT_TRUE(config.active);
   EXPECT_EQ(config.lid, Lid(2));
-  EXPECT_EQ(config.sm_lid, Subnet::kSmLid);
+  EXPECT_EQ(config.sm_lid, ManagedSwitch::kDefaultLid);
   EXPECT_EQ(config.mtu, 5);
   EXPECT_THAT(config.pkeys, ElementsAre(PKey(0xffff)));
   EXPECT_EQ(config.port_guid.value() >> 56, 0x02u) << "locally administered";
@@ -143,7 +143,7 @@ TEST(SubnetTest, QpnRangesAreDisjointAndHoldNoSpecialQpn) {
   }
 }
 
-TEST(SubnetTest, WishesAreGrantedWhereTheyAreFree) {
+TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
   Subnet subnet;
   TestPort taken(&subnet, "taken");
   const QpnRange free{Qpn(taken.config().qpns.first.value() == 0x10000 ? 0x20000 : 0x10000), 4096};
@@ -155,13 +155,13 @@ TEST(SubnetTest, WishesAreGrantedWhereTheyAreFree) {
   } kRows[] = {
       {"free", Lid(77), free, true, true},
       {"taken-by-others", taken.config().lid, taken.config().qpns, false, false},
-      {"the-sm", Subnet::kSmLid, QpnRange{Qpn(0), 4096}, false, false},
+      {"the-sm", ManagedSwitch::kDefaultLid, QpnRange{Qpn(0), 4096}, false, false},
       {"out-of-range", Lid(0xc001), QpnRange{Qpn(0xfff000), 4096}, false, false},
       {"unaligned", Lid(78), QpnRange{Qpn(free.first.value() + 1), 4096}, true, false},
       {"too-many", Lid(79), QpnRange{Qpn(0x30000), 8192}, true, false},
   };
   for (const auto& row : kRows) {
-    TestPort port(&subnet, row.name, PortUse::kOwn, RegistrationWish{row.lid, row.qpns});
+    TestPort port(&subnet, row.name, PortUse::kOwn, RegistrationRequest{row.lid, row.qpns});
     EXPECT_EQ(port.config().lid == row.lid, row.gets_lid) << row.name;
     EXPECT_TRUE(port.config().lid.IsValid()) << row.name;
     EXPECT_EQ(port.config().qpns.first == row.qpns.first && port.config().qpns.count == row.qpns.count, row.gets_qpns)
@@ -192,20 +192,20 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
 }
 
 // Otherwise queries could use up the LIDs.
-TEST(SubnetTest, AQuestionMakesNoPort) {
+TEST(SubnetTest, AQueryMakesNoPort) {
   Subnet subnet;
   TestPort asker(&subnet, "h1", PortUse::kQuery);
   EXPECT_EQ(asker.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(subnet.Ports(), IsEmpty());
 }
 
-TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
+TEST(SubnetTest, AManagerMakesAPortAndKeepsItUp) {
   Subnet subnet;
   auto manager = std::make_unique<TestPort>(&subnet, "h1", PortUse::kManage);
   ASSERT_TRUE(manager->status().ok()) << manager->status();
   EXPECT_TRUE(manager->config().active);
   EXPECT_EQ(manager->link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_FALSE(subnet.Ports().at(0).alive) << "nobody receives datagrams";
+  EXPECT_FALSE(subnet.Ports().at(0).alive) << "no process receives datagrams";
   auto owner = std::make_unique<TestPort>(&subnet, "h1");
   ASSERT_TRUE(owner->status().ok()) << owner->status();
   EXPECT_EQ(owner->config().lid, manager->config().lid);
@@ -216,7 +216,7 @@ TEST(SubnetTest, WhoManagesAPortKeepsItUpAndMakesIt) {
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
   TestPort query(&subnet, "h1", PortUse::kQuery);
   manager.reset();
-  EXPECT_FALSE(query.config().active) << "nobody wants it up";
+  EXPECT_FALSE(query.config().active) << "no process wants it up";
 }
 
 TEST(SubnetTest, NamesAreChecked) {
@@ -225,7 +225,7 @@ TEST(SubnetTest, NamesAreChecked) {
   EXPECT_EQ(TestPort(&subnet, "").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(SubnetTest, NothingIsSaidAfterUnregister) {
+TEST(SubnetTest, NoCallFollowsUnregister) {
   Subnet subnet;
   TestPort h1(&subnet, "h1");
   h1.link()->Unregister();
@@ -287,7 +287,7 @@ TEST(SubnetTest, APartitionEndsWithItsLastMember) {
   EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001))) << "the default partition has kept its place";
 }
 
-TEST(SubnetTest, AllBringsBackWhoWasRemovedByName) {
+TEST(SubnetTest, AllRestoresPortsThatWereRemovedByName) {
   Subnet subnet;
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
@@ -388,7 +388,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
 }
 
 // The membership stays, as with OpenSM, but no switch filters what the port may not receive.
-TEST(SubnetTest, WhoLosesThePKeyReceivesNoMoreOfTheGroup) {
+TEST(SubnetTest, APortThatLosesThePKeyReceivesNoMoreOfTheGroup) {
   Subnet subnet;
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), std::string(kAllPorts)).ok());
   for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), name, Membership::kFull).ok());
@@ -424,7 +424,7 @@ TEST(SubnetTest, PortsAreIntroducedToOneAnother) {
   EXPECT_EQ(rung, 2u);
 }
 
-TEST(SubnetTest, RingsToNobodyAreRefused) {
+TEST(SubnetTest, RingsToUnknownLidsAreRefused) {
   Subnet subnet;
   TestPort h1(&subnet, "h1");
   const Lid gone = TestPort(&subnet, "gone").config().lid;
@@ -469,7 +469,7 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   EXPECT_THAT(h2.record().closed, ElementsAre(ring)) << "who sends from another LID makes another ring";
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(Lid(42)));
   EXPECT_EQ(subnet.SetLid("h1", h2.config().lid).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(subnet.SetLid("h1", Subnet::kSmLid).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(subnet.SetLid("h1", ManagedSwitch::kDefaultLid).code(), absl::StatusCode::kAlreadyExists);
 }
 
 FaultRule Loss(uint32_t ppm) { return FaultRule{.loss_ppm = ppm}; }
@@ -504,13 +504,13 @@ TEST(SubnetTest, AFaultWaitsForItsPorts) {
   EXPECT_THAT(late.record().faults.back(), IsEmpty());
   const size_t told = h1.record().faults.size();
   TestPort other(&subnet, "other");
-  EXPECT_EQ(h1.record().faults.size(), told) << "or its random sequence would begin anew";
+  EXPECT_EQ(h1.record().faults.size(), told) << "or its random sequence would restart";
 }
 
 TEST(SubnetTest, FaultsAreChecked) {
   struct Row {
     const char* description;
-    Subnet::Fault fault;
+    Fault fault;
     absl::StatusCode code;
   };
   const Row kRows[] = {
@@ -530,7 +530,7 @@ TEST(SubnetTest, FaultsAreChecked) {
   EXPECT_TRUE(subnet.SetFault({"p0", "*", Loss(2)}).ok()) << "in place of another";
 }
 
-TEST(SubnetTest, AnAbsentSmAnswersNobody) {
+TEST(SubnetTest, AnAbsentSmAnswersNoPort) {
   Subnet subnet;
   TestPort h1(&subnet, "h1");
   subnet.SetSmAbsent(true);
@@ -559,7 +559,7 @@ TEST(SubnetTest, AnOperatorSeesPortsGroupsAndRings) {
   ASSERT_EQ(groups[0].members.size(), 1u);
   EXPECT_EQ(groups[0].members[0].port, "h1");
   EXPECT_EQ(subnet.Rings()[0].destination, "h2");
-  EXPECT_EQ(subnet.SaCounters().requests, 1u);
+  EXPECT_EQ(subnet.mad_counters().sa.requests, 1u);
 }
 
 // Ports register, send and unregister from several threads. Each sees its events in order, and none after its end.

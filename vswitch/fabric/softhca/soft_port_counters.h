@@ -1,7 +1,7 @@
 // The counters of a port of the software HCA. One list defines the members, their names, their part in conservation and their
 // help texts.
-#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
-#define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
 
 #include <cstdint>
 
@@ -19,19 +19,19 @@ enum class Part {
 // X(member, part, help). The names are those of the InfiniBand port counters where there is one (IBA 1.4 §16.1.3.5).
 #define EOIB_PORT_COUNTERS(X)                                                                                               \
   X(xmit_packets, kNone, "datagrams sent; a multicast counts once")                                                         \
-  X(xmit_bytes, kNone, "their payload")                                                                                     \
-  X(xmit_multicast_packets, kNone, "those of them to a group")                                                              \
+  X(xmit_bytes, kNone, "bytes of payload of these datagrams")                                                               \
+  X(xmit_multicast_packets, kNone, "datagrams of these to a group")                                                         \
   X(xmit_copies, kNone, "copies of posted datagrams: a multicast counts once for each member port, at least once")          \
   X(xmit_sent, kNone, "copies put into a ring")                                                                             \
   X(xmit_discards, kDroppedBefore, "copies not sent: no credit for the head-of-queue lifetime, link down")                  \
   X(xmit_unreachable, kDroppedBefore, "copies not sent: no port at that LID, or no ring to it")                             \
-  X(xmit_no_group, kDroppedBefore, "copies not sent: no port receives what is sent to that MLID")                           \
+  X(xmit_no_group, kDroppedBefore, "copies not sent: no port receives datagrams to that MLID")                              \
   X(xmit_pkey_errors, kDroppedBefore, "datagrams not sent: the QP's P_Key index holds no valid P_Key")                      \
   X(xmit_lost, kNone, "copies sent, but not taken out of their ring: its receiver ended, or it closed the ring")            \
   X(rcv_taken, kNone, "copies taken out of a ring")                                                                         \
-  X(rcv_packets, kNone, "datagrams received, each copy of a loopback too")                                                  \
-  X(rcv_bytes, kNone, "their payload")                                                                                      \
-  X(rcv_multicast_packets, kNone, "those of them to a group")                                                               \
+  X(rcv_packets, kNone, "datagrams received, including each copy of a loopback")                                            \
+  X(rcv_bytes, kNone, "bytes of payload of these datagrams")                                                                \
+  X(rcv_multicast_packets, kNone, "datagrams of these to a group")                                                          \
   X(rcv_replicated, kMade, "copies of a received multicast for the second QP attached, and each after it")                  \
   X(rcv_delivered, kDelivered, "receives completed")                                                                        \
   X(rcv_no_receive, kDroppedBehind, "not delivered: no receive posted, or no room in the completion queue")                 \
@@ -43,22 +43,22 @@ enum class Part {
   X(rcv_bad_address, kDroppedBehind, "not delivered: source QPN outside of its port's range, DLID or DGID not this port's") \
   X(rcv_link_down, kDroppedBehind, "not delivered: the link is down")                                                       \
   X(rcv_ring_closed, kDroppedBehind, "not received: left in a ring that was closed, by a port that has ended")              \
-  X(rcv_simulated_losses, kDroppedBehind, "not received: a loss that was asked for")                                        \
-  X(rcv_simulated_duplicates, kMade, "received twice, as was asked for")                                                    \
-  X(rcv_simulated_reorders, kNone, "received behind their successor, as was asked for")                                     \
-  X(rcv_simulated_delays, kNone, "received later, as was asked for")                                                        \
-  X(rcv_simulated_overflows, kDroppedBehind, "not received: no room to keep them as long as was asked for")                 \
-  X(corrupt_rings, kNone, "rings closed since the other side broke their rules")                                            \
+  X(rcv_simulated_losses, kDroppedBehind, "not received: a simulated loss")                                                 \
+  X(rcv_simulated_duplicates, kMade, "copies of simulated duplicates")                                                      \
+  X(rcv_simulated_reorders, kNone, "received behind their successor: simulated reordering")                                 \
+  X(rcv_simulated_delays, kNone, "received later: simulated delay")                                                         \
+  X(rcv_simulated_overflows, kDroppedBehind, "not received: no room to delay them")                                         \
+  X(corrupt_rings, kNone, "rings closed because the other end broke their rules")                                           \
   X(capture_drops, kNone, "packets that a capture missed")                                                                  \
   X(ring_failures, kNone, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")              \
-  X(xmit_data, kNone, "what was sent, in words of four bytes from the LRH to the ICRC")                                     \
-  X(rcv_data, kNone, "what was received, likewise")                                                                         \
-  X(ring_sent, kNone, "of xmit_sent those in rings to other ports that the running subnet made")                            \
-  X(ring_taken, kNone, "of rcv_taken those out of such rings")                                                              \
-  X(ring_lost, kNone, "of xmit_lost those in such rings")                                                                   \
+  X(xmit_data, kNone, "sent words of four bytes, from the LRH to the ICRC")                                                 \
+  X(rcv_data, kNone, "received words of four bytes, from the LRH to the ICRC")                                              \
+  X(ring_sent, kNone, "copies of xmit_sent in rings to other ports that the running subnet made")                           \
+  X(ring_taken, kNone, "copies of rcv_taken from such rings")                                                               \
+  X(ring_lost, kNone, "copies of xmit_lost in such rings")                                                                  \
   X(loopback_queued, kNone, "copies in the port's ring to itself now")
 
-struct PortCounters {
+struct SoftPortCounters {
 #define EOIB_X(name, part, help) uint64_t name = 0;
   EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
@@ -91,4 +91,4 @@ struct PortCounters {
 
 }  // namespace eoib::softhca
 
-#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_COUNTERS_H_
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_

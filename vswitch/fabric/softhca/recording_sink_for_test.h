@@ -1,6 +1,6 @@
 // RecordingSink: a PortSink for tests that records the subnet's calls.
-#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
-#define EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_FOR_TEST_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_FOR_TEST_H_
 
 #include <algorithm>
 #include <functional>
@@ -117,4 +117,4 @@ class RecordingSink final : public PortSink {
 
 }  // namespace eoib::softhca
 
-#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_H_
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_RECORDING_SINK_FOR_TEST_H_
