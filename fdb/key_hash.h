@@ -3,17 +3,18 @@
 #define EOIB_FDB_KEY_HASH_H_
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <random>
 
+#include "absl/numeric/int128.h"
 #include "fdb/fdb_key.h"
 
 namespace eoib {
 
-// A keyed hash of 60 bits to a position: a 32-bit fraction of the hash space. It has two rounds, each the product of two
-// 32-bit halves. AVX2 and AVX-512 compute four and eight of these at once (wider vector multiplications are expensive), and a
-// plain processor needs two multiplications. Without the secret a sender cannot choose MACs that collide. Consecutive MACs,
-// which vendors hand out, spread like random ones (mac_table_test.cc).
+// A keyed hash of 60 bits to a position: a 32-bit fraction of the hash space. It folds the 128-bit product of two secret
+// variants of the key, which takes one multiplication. Without the secret a sender cannot choose MACs that collide. Consecutive
+// MACs, which vendors hand out, spread like random ones (mac_table_test.cc).
 //
 // Each position has one detour, a second place. Positions that agree in their low bits (the tag) share its distance, so all
 // keys that took the same detour out of a bucket are in two or three adjacent buckets.
@@ -23,8 +24,8 @@ class KeyHash {
 
   explicit KeyHash(uint64_t seed) {
     std::mt19937_64 random(seed);
-    add_ = random();
-    mix_ = random();
+    first_ = random();
+    second_ = random();
     // Far enough that a detour leaves the bucket, except in a table of very few buckets.
     for (uint32_t& distance : distances_) distance = 0x2000'0000 + static_cast<uint32_t>(random() % 0xc000'0000);
   }
@@ -38,12 +39,8 @@ class KeyHash {
   }
 
   uint32_t Position(uint64_t key) const {
-    const uint64_t sum_low = static_cast<uint32_t>(key + add_);
-    const uint64_t sum_high = static_cast<uint32_t>((key >> 32) + (add_ >> 32));
-    const uint64_t first = sum_low * sum_high;
-    const uint64_t mixed = first ^ mix_;
-    const uint64_t second = (mixed & 0xffff'ffff) * (mixed >> 32);
-    return static_cast<uint32_t>(second ^ second >> 32 ^ first);
+    const absl::uint128 product = absl::uint128(key ^ first_) * absl::uint128(std::rotl(key, 32) ^ second_);
+    return static_cast<uint32_t>(absl::Uint128High64(product) ^ absl::Uint128Low64(product));
   }
   uint32_t Position(FdbKey key) const { return Position(key.packed()); }
 
@@ -51,12 +48,8 @@ class KeyHash {
   uint32_t Detour(uint32_t position) const { return position + distances_[Tag(position)]; }
   uint32_t distance(uint32_t tag) const { return distances_[tag]; }
 
-  // The secret, for code that computes Position for four or eight keys at once.
-  uint64_t add() const { return add_; }
-  uint64_t mix() const { return mix_; }
-
  private:
-  uint64_t add_, mix_;
+  uint64_t first_, second_;
   std::array<uint32_t, kTags> distances_;
 };
 

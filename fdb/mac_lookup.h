@@ -1,67 +1,138 @@
-// MacLookup: a stream of batches of lookups, of which each stage of one is done while the memory is at work for another.
+// MacLookup: a stream of batches of lookups in a MAC table, in which the memory works for one batch while the processor works
+// on another.
 #ifndef EOIB_FDB_MAC_LOOKUP_H_
 #define EOIB_FDB_MAC_LOOKUP_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
 
 #include "absl/types/span.h"
 #include "fdb/fdb_key.h"
 #include "fdb/mac_search.h"
+#include "fdb/mac_table.h"
 #include "fdb/vport.h"
+#include "vswitch/base/check.h"
 
 namespace eoib {
 
-class MacTable;
-
-// A reader's own, on the stack or kept by it; it holds nothing in the table, and may be left unfinished. Asking for a batch
-// looks at the buckets of the one before, and at those to which detours lead of the one before that. So three are under way:
+// A reader keeps it on the stack or as a member. It holds nothing in the table, and may be left unfinished. Three batches are
+// under way: Ask places one, looks into the home buckets of the one before it, and into the secondary buckets of the one before
+// that.
 //
 //   MacLookup lookup(&table);
 //   for (each batch) lookup.Ask(keys, limit, out);
 //   lookup.Finish();
-class MacLookup {
+template <typename Matcher>
+class BasicMacLookup {
  public:
-  static constexpr size_t kMostKeys = kSearchChunk;
+  static constexpr size_t kMostKeys = kSearchBatch;
 
   // `table` must outlive *this.
-  explicit MacLookup(const MacTable* table);
-  MacLookup(const MacLookup&) = delete;
-  MacLookup& operator=(const MacLookup&) = delete;
+  explicit BasicMacLookup(const MacTable* table) : table_(table), view_(table->View()) {}
+  BasicMacLookup(const BasicMacLookup&) = delete;
+  BasicMacLookup& operator=(const BasicMacLookup&) = delete;
 
-  // As MacTable::Find, of kMostKeys at most. `keys` and `out` have to stay until the answers are there: when Ask has been
-  // called twice more, or Finish. They are of a moment between. Until then `out` is used, and means nothing: batches under way
-  // need rooms of their own.
+  // Like MacTable::Find, for at most kMostKeys keys. `keys` and `out` must stay until two further calls of Ask, or Finish;
+  // until then `out` means nothing. Each batch under way needs its own.
   void Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out);
   void Finish();
 
  private:
-  friend class MacTable;  // whose Touch goes the same way
+  friend class MacTable;  // Touch takes the same stages
 
-  // Takes up keys. Returns the batch that has been through all stages now, or null.
-  MacBatch* Take(absl::Span<const FdbKey> keys);
-  // The first stage alone, of keys that will be asked for later.
-  void Place(absl::Span<const FdbKey> keys);
-  // The next one that still had a stage to go, or null.
+  // Starts a batch. Returns the batch that has now been through all stages, or null.
+  MacBatch* Take(absl::Span<const FdbKey> keys, AgeLimit limit, uint32_t* vports);
+  // Returns the next batch that still had a stage to go, or null.
   MacBatch* Drain();
+  // Only prefetches the home buckets of `keys`. No batch may be under way.
+  void Place(absl::Span<const FdbKey> keys);
 
-  static constexpr int kWaryBatches = 8;
-
-  uint64_t LookAtChanges();
   MacBatch* Begin(absl::Span<const FdbKey> keys);
-  static void FillUp(MacBatch* batch);
   MacBatch* TakeTurn(MacBatch* next);
-  void Answer(const MacBatch& batch) const;
+  void Answer(const MacBatch* done) const;
 
   const MacTable* const table_;
-  uint64_t changes_ = MacBatch::kUnknown;  // of the table, as last seen
-  int wary_ = 0;                           // batches to go before they are looked at again
-  MacView view_;                           // as last taken
+  MacView view_;  // the last one taken
   MacBatch batches_[3];
   MacBatch* turn_ = batches_;   // the one to begin with next
-  MacBatch* taken_ = nullptr;   // and placed
-  MacBatch* looked_ = nullptr;  // the one before that
+  MacBatch* placed_ = nullptr;  // has been through the first stage
+  MacBatch* looked_ = nullptr;  // has been through the second stage
 };
+
+using MacLookup = BasicMacLookup<BucketMatcher>;
+
+template <typename Matcher>
+void BasicMacLookup<Matcher>::Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) {
+  static_assert(sizeof(VPortId) == sizeof(uint32_t) && std::is_standard_layout_v<VPortId>);
+  static_assert(VPortId::None().value() == CohortVPorts::kNone);
+  EOIB_DCHECK(out.size() >= keys.size());
+  Answer(Take(keys, limit, reinterpret_cast<uint32_t*>(out.data())));
+}
+
+template <typename Matcher>
+void BasicMacLookup<Matcher>::Finish() {
+  while (const MacBatch* const done = Drain()) Answer(done);
+}
+
+template <typename Matcher>
+MacBatch* BasicMacLookup<Matcher>::Take(absl::Span<const FdbKey> keys, AgeLimit limit, uint32_t* vports) {
+  MacBatch* const batch = Begin(keys);
+  batch->limit = limit;
+  batch->vports = vports;
+  return TakeTurn(batch);
+}
+
+template <typename Matcher>
+MacBatch* BasicMacLookup<Matcher>::Drain() {
+  MacBatch* const done = TakeTurn(nullptr);
+  return done == nullptr && looked_ != nullptr ? TakeTurn(nullptr) : done;
+}
+
+template <typename Matcher>
+void BasicMacLookup<Matcher>::Place(absl::Span<const FdbKey> keys) {
+  MacSearch<Matcher>::Place(Begin(keys));
+}
+
+template <typename Matcher>
+inline MacBatch* BasicMacLookup<Matcher>::Begin(absl::Span<const FdbKey> keys) {
+  static_assert(sizeof(FdbKey) == sizeof(uint64_t) && std::is_standard_layout_v<FdbKey>);
+  EOIB_DCHECK(keys.size() <= kMostKeys);
+  MacBatch* const batch = turn_;
+  turn_ = batch == std::end(batches_) - 1 ? batches_ : batch + 1;
+  if (!view_.IsCurrent()) view_ = table_->View();
+  batch->view = view_;
+  batch->keys = reinterpret_cast<const uint64_t*>(keys.data());
+  batch->count = keys.size();
+  return batch;
+}
+
+// Takes each batch under way one stage further.
+template <typename Matcher>
+inline MacBatch* BasicMacLookup<Matcher>::TakeTurn(MacBatch* next) {
+  MacBatch* const done = looked_;
+  const bool together = placed_ != nullptr && next != nullptr && (placed_->count & next->count) == kSearchBatch;
+  if (next != nullptr && !together) MacSearch<Matcher>::Place(next);
+  if (placed_ != nullptr) MacSearch<Matcher>::LookHome(placed_, together ? next : nullptr);
+  if (done != nullptr) MacSearch<Matcher>::LookAway(done);
+  looked_ = placed_;
+  placed_ = next;
+  return done;
+}
+
+// Looks up the keys of a finished batch again that met the writer.
+template <typename Matcher>
+inline void BasicMacLookup<Matcher>::Answer(const MacBatch* done) const {
+  if (done == nullptr || (done->missed | done->undecided) == 0) return;
+  for (uint32_t rest = table_->Uncertain(*done); rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    done->vports[i] = table_->FindOne(FdbKey::FromPacked(done->keys[i]), done->limit).value();
+  }
+}
+
+extern template class BasicMacLookup<BucketMatcher>;
 
 }  // namespace eoib
 

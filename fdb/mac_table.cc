@@ -31,22 +31,6 @@ constexpr uint32_t kManyBuckets = 1024;
 
 constexpr uint8_t kPinnedFlag = 8;
 
-// Brackets a change of the table from its first to its last store, for readers that look at many buckets at once.
-class TableChange {
- public:
-  explicit TableChange(MacShape* shape) : shape_(shape), changes_(shape->changes.load(std::memory_order_relaxed)) {
-    shape_->changes.store(changes_ + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // the new count is visible before the changes
-  }
-  ~TableChange() { shape_->changes.store(changes_ + 2, std::memory_order_release); }
-  TableChange(const TableChange&) = delete;
-  TableChange& operator=(const TableChange&) = delete;
-
- private:
-  MacShape* const shape_;
-  const uint64_t changes_;
-};
-
 constexpr uint8_t ToFlags(const MacEntry& entry) {
   return static_cast<uint8_t>(static_cast<uint8_t>(entry.origin) | (entry.pinned ? kPinnedFlag : 0));
 }
@@ -64,8 +48,7 @@ MacEntry ToEntry(const MacRecord& record) {
 }  // namespace
 
 MacTable::MacTable(const Options& options)
-    : search_(options.search),
-      hash_(options.seed),
+    : hash_(options.seed),
       memory_(std::clamp<size_t>(options.most_entries / MacBucket::kSlots * kSlotsPerEntry, kLeastBuckets, kMostBuckets)),
       cohorts_(options.most_entries) {
   for (MacBucket& bucket : stash_) InitBucket(&bucket);
@@ -83,15 +66,15 @@ void MacTable::Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VP
     return;
   }
   MacLookup lookup(this);
-  for (size_t at = 0; at < keys.size(); at += kSearchChunk) {
-    lookup.Ask(keys.subspan(at, kSearchChunk), limit, out.subspan(at));
+  for (size_t at = 0; at < keys.size(); at += kSearchBatch) {
+    lookup.Ask(keys.subspan(at, kSearchBatch), limit, out.subspan(at));
   }
   lookup.Finish();
 }
 
 void MacTable::Prefetch(absl::Span<const FdbKey> keys) const {
   MacLookup lookup(this);
-  for (size_t at = 0; at < keys.size(); at += kSearchChunk) lookup.Place(keys.subspan(at, kSearchChunk));
+  for (size_t at = 0; at < keys.size(); at += kSearchBatch) lookup.Place(keys.subspan(at, kSearchBatch));
 }
 
 VPortId MacTable::FindOne(FdbKey key, AgeLimit limit) const {
@@ -128,8 +111,10 @@ size_t MacTable::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> 
     at += batch.count;
   };
   MacLookup lookup(this);
-  for (size_t next = 0; next < keys.size(); next += kSearchChunk) {
-    if (const MacBatch* const done = lookup.Take(keys.subspan(next, kSearchChunk))) settle(*done);
+  uint32_t found[3][kSearchBatch];  // three batches are under way at most
+  for (size_t next = 0; next < keys.size(); next += kSearchBatch) {
+    uint32_t* const room = found[next / kSearchBatch % 3];
+    if (const MacBatch* const done = lookup.Take(keys.subspan(next, kSearchBatch), AgeLimit(), room)) settle(*done);
   }
   while (const MacBatch* const done = lookup.Drain()) settle(*done);
   return stale_count;
@@ -179,7 +164,7 @@ uint32_t MacTable::Uncertain(const MacBatch& batch) const {
   if (batch.missed == 0 || shape_.IsStillAt(batch.view.version)) return uncertain;
   for (uint32_t missed = batch.missed; missed != 0; missed &= missed - 1) {
     const int i = __builtin_ctz(missed);
-    if (!IsMissFinal(batch.view, static_cast<uint32_t>(batch.positions[i]))) uncertain |= 1u << i;
+    if (!IsMissFinal(batch.view, hash_.Position(batch.keys[i]))) uncertain |= 1u << i;
   }
   return uncertain;
 }
@@ -270,7 +255,6 @@ bool MacTable::Put(FdbKey key, const MacEntry& entry) {
   EOIB_CHECK(cohorts_.Has(entry.cohort));  // readers index by it without a check
   const MacRecord record = ToRecord(key, entry);
   const Slot there = Locate(record.key);
-  const TableChange change(&shape_);
   if (there.bucket != nullptr) {
     BucketChange(there.bucket).Set(there.slot, record);
     return true;
@@ -290,7 +274,6 @@ bool MacTable::Put(FdbKey key, const MacEntry& entry) {
 bool MacTable::Erase(FdbKey key) {
   const Slot there = Locate(key.packed());
   if (there.bucket == nullptr) return false;
-  const TableChange change(&shape_);
   Remove(there);
   size_.store(size() - 1, std::memory_order_relaxed);
   const uint32_t position = hash_.Position(key);

@@ -19,10 +19,12 @@
 #include "fdb/fdb_key.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_bucket.h"
-#include "fdb/mac_search.h"
+#include "fdb/mac_view.h"
 #include "fdb/vport.h"
 
 namespace eoib {
+
+struct MacBatch;
 
 // The source of an entry, weakest first. A weaker origin never displaces a stronger one.
 enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kManager, kStatic };
@@ -44,7 +46,6 @@ class MacTable {
   struct Options {
     size_t most_entries = size_t{1} << 26;  // address space is reserved for so many
     uint64_t seed = KeyHash::ProcessSeed();
-    const MacSearch* search = MacSearches().front();
   };
   MacTable() : MacTable(Options()) {}
   explicit MacTable(const Options& options);
@@ -108,7 +109,8 @@ class MacTable {
   Occupancy MeasureOccupancy() const;
 
  private:
-  friend class MacLookup;
+  template <typename Matcher>
+  friend class BasicMacLookup;
   friend class MacTablePeer;  // tests: loses a bucket on purpose
 
   struct Slot {
@@ -176,7 +178,6 @@ class MacTable {
   void InitBucket(MacBucket* bucket);
   void InitBuckets(uint32_t from, uint32_t to);
 
-  const MacSearch* const search_;
   const KeyHash hash_;
   BucketMemory memory_;
   CohortVPorts cohorts_;

@@ -10,21 +10,17 @@
 namespace eoib {
 namespace {
 
-class MacTableReadersTest : public MacTableTest {};
-
 // Whole batches take another code path than partial ones.
 size_t RandomBatch(std::mt19937* random) {
   return (*random)() % 2 == 0 ? MacLookup::kMostKeys : 1 + (*random)() % MacLookup::kMostKeys;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, MacTableReadersTest, testing::ValuesIn(MacSearches().begin(), MacSearches().end()), SearchName);
-
 // Readers beside a writer that grows and shrinks the table by a factor of ten, moves entries between vPorts, and adds some
 // that stay. A reader always finds entries that were added before it began and stay, and never finds one that was never added.
-TEST_P(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
+TEST(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
   constexpr uint64_t kStaying = 4000, kPassing = 30000, kBatch = 64;
   const uint64_t seed = SeedForTest();
-  MacTable table(Options());
+  MacTable table({.seed = SeedForTest()});
   const auto set_cohort = [&table](uint64_t cohort, uint64_t vport) {
     return table.SetCohort(CohortId(static_cast<uint32_t>(cohort)), VPortId(static_cast<uint32_t>(vport)));
   };
@@ -100,9 +96,9 @@ TEST_P(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
 }
 
 // The writer gives a cohort's number to another vPort as soon as no entry has it, while readers look up its former entries.
-TEST_P(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
+TEST(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
   constexpr uint32_t kKeys = 64, kStrangers = 1'000'000;
-  MacTable table(Options());
+  MacTable table({.seed = SeedForTest()});
   std::vector<FdbKey> keys;
   for (uint32_t i = 0; i < kKeys; ++i) keys.push_back(Key(i));
   for (uint32_t i = 0; i < kKeys; ++i) {
@@ -159,8 +155,8 @@ TEST_P(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
 }
 
 // If a reader pauses, much time may pass between the stages of its stream. Changes of the table meanwhile must not matter.
-TEST_P(MacTableReadersTest, AStreamMayPauseWhileTheTableChanges) {
-  MacTable table(Options());
+TEST(MacTableReadersTest, AStreamMayPauseWhileTheTableChanges) {
+  MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kKeys = 512;
   for (uint64_t i = 0; i < kKeys; ++i) {
     ASSERT_TRUE(table.SetCohort(CohortId(static_cast<uint32_t>(i)), VPortId(static_cast<uint32_t>(i))));

@@ -228,13 +228,11 @@ class ModelRun {
   size_t most_ = ~size_t{0};  // entries above which a Put may find no room
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, MacTableTest, testing::ValuesIn(MacSearches().begin(), MacSearches().end()), SearchName);
-
 // A million operations, from an empty table to tens of thousands of entries and back, and at sizes between. So the table
 // passes through every load factor, growing and shrinking.
-TEST_P(MacTableTest, BehavesAsAMap) {
+TEST(MacTableTest, BehavesAsAMap) {
   const uint64_t seed = SeedForTest();
-  MacTable table(Options());
+  MacTable table({.seed = SeedForTest()});
   ModelRun run(&table, seed);
   const struct {
     int steps;
@@ -248,9 +246,9 @@ TEST_P(MacTableTest, BehavesAsAMap) {
 }
 
 // Proves that the model test can fail.
-TEST_P(MacTableTest, ALostBucketIsNoticed) {
+TEST(MacTableTest, ALostBucketIsNoticed) {
   const uint64_t seed = SeedForTest();
-  MacTable table(Options());
+  MacTable table({.seed = SeedForTest()});
   ModelRun run(&table, seed);
   ASSERT_EQ(run.Run(10000, 5000, 80), "") << "EOIB_TEST_SEED=" << seed;
   MacTablePeer(&table).LoseBucket(seed);
@@ -258,8 +256,8 @@ TEST_P(MacTableTest, ALostBucketIsNoticed) {
 }
 
 // Many cores refresh entries at once, and a store would take the cache line away from all others.
-TEST_P(MacTableTest, ATouchInTheSameTickWritesNothing) {
-  MacTable table(Options());
+TEST(MacTableTest, ATouchInTheSameTickWritesNothing) {
+  MacTable table({.seed = SeedForTest()});
   ASSERT_TRUE(table.SetCohort(CohortId(1), VPortId(7)));
   std::vector<FdbKey> keys;
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -278,10 +276,8 @@ TEST_P(MacTableTest, ATouchInTheSameTickWritesNothing) {
 }
 
 // Fills the table to the last slot of its address space.
-TEST_P(MacTableTest, AFullTableSaysSoAndLosesNothing) {
-  MacTable::Options options = Options();
-  options.most_entries = 1000;
-  MacTable table(options);
+TEST(MacTableTest, AFullTableSaysSoAndLosesNothing) {
+  MacTable table({.most_entries = 1000, .seed = SeedForTest()});
   const size_t slots = 1000 / 4 * 2 * 4;
   ModelRun run(&table, SeedForTest());
   run.most_ = slots * 9 / 10;
@@ -294,8 +290,8 @@ TEST_P(MacTableTest, AFullTableSaysSoAndLosesNothing) {
   EXPECT_EQ(table.MeasureOccupancy().stashed, 0u);
 }
 
-TEST_P(MacTableTest, OldEntriesAreNotFound) {
-  MacTable table(Options());
+TEST(MacTableTest, OldEntriesAreNotFound) {
+  MacTable table({.seed = SeedForTest()});
   const FdbKey young = Key(1), old = Key(2), fixed = Key(3), early = Key(4);
   const FdbKey pinned = Key(5);
   for (uint32_t i = 1; i <= 5; ++i) ASSERT_TRUE(table.SetCohort(CohortId(i), VPortId(i)));
@@ -316,8 +312,8 @@ TEST_P(MacTableTest, OldEntriesAreNotFound) {
   EXPECT_EQ(found[1], VPortId(2)) << "no limit";
 }
 
-TEST_P(MacTableTest, AnEntryTakesFewBytesAtEverySize) {
-  MacTable table(Options());
+TEST(MacTableTest, AnEntryTakesFewBytesAtEverySize) {
+  MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kEntries = kSlowdown > 1 ? 12000 : 60000;
   double most = 0;
   for (uint64_t i = 1; i <= kEntries; ++i) {
@@ -333,8 +329,8 @@ TEST_P(MacTableTest, AnEntryTakesFewBytesAtEverySize) {
   RecordProperty("most_bytes_an_entry", absl::StrCat(most));
 }
 
-TEST_P(MacTableTest, GivesMemoryBack) {
-  MacTable table(Options());
+TEST(MacTableTest, GivesMemoryBack) {
+  MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kEntries = kSlowdown > 1 ? 30000 : 60000;
   for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(1), 1}));
   const size_t before = MacTablePeer(&table).ResidentBytes();
@@ -348,8 +344,8 @@ TEST_P(MacTableTest, GivesMemoryBack) {
 }
 
 // A cursor's round visits each entry once, even if the table grows or shrinks meanwhile.
-TEST_P(MacTableTest, ARoundMeetsWhatStaysOnce) {
-  MacTable table(Options());
+TEST(MacTableTest, ARoundMeetsWhatStaysOnce) {
+  MacTable table({.seed = SeedForTest()});
   for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(7), 1}));
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
   for (const bool grow : {true, false}) {
@@ -371,8 +367,8 @@ TEST_P(MacTableTest, ARoundMeetsWhatStaysOnce) {
   }
 }
 
-TEST_P(MacTableTest, FindsSomeEntryOfACohort) {
-  MacTable table(Options());
+TEST(MacTableTest, FindsSomeEntryOfACohort) {
+  MacTable table({.seed = SeedForTest()});
   ASSERT_TRUE(table.SetCohort(CohortId(1), VPortId(1)));
   for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(i % 100 == 0), 1}));
   MacTable::Cursor cursor = 0;

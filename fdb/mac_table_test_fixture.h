@@ -3,7 +3,6 @@
 #define EOIB_FDB_MAC_TABLE_TEST_FIXTURE_H_
 
 #include <algorithm>
-#include <string>
 
 #include "absl/types/span.h"
 #include "fdb/mac_lookup.h"
@@ -38,18 +37,6 @@ inline void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, s
     lookup.Ask(keys.subspan(at, count), limit, {out + at, count});
   }
   lookup.Finish();
-}
-
-// Runs each test with every kind of search that this processor supports.
-class MacTableTest : public testing::TestWithParam<const MacSearch*> {
- protected:
-  MacTable::Options Options() const { return {.seed = SeedForTest(), .search = GetParam()}; }
-};
-
-inline std::string SearchName(const testing::TestParamInfo<const MacSearch*>& info) {
-  std::string name = info.param->name;
-  name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
-  return name;
 }
 
 }  // namespace eoib
