@@ -51,15 +51,15 @@ const Kind kFdb = {"fdb", MakeFdb};  // the table with the FDB's policy
 
 // The ratios, with the required value (a miss fails the run) and the aim (only printed).
 const Report::RatioSpec kRatios[] = {
-    {"hit_batch_1M_vs_absl", "eoib_hit_batch_1M", "absl_hit_batch_1M", {2.2, 3.0}},
-    {"hit_batch_10M_vs_absl", "eoib_hit_batch_10M", "absl_hit_batch_10M", {3.5, 5.0}},
-    {"hit_batch_1M_vs_rte_hash", "eoib_hit_batch_1M", "rte_hash_hit_batch_1M", {4.0, 5.0}},
-    {"hit_batch_10M_vs_rte_hash", "eoib_hit_batch_10M", "rte_hash_hit_batch_10M", {4.0, 5.0}},
-    {"miss_batch_1M_vs_absl", "eoib_miss_batch_1M", "absl_miss_batch_1M", {0.6, 1.0}},
-    {"miss_batch_10M_vs_absl", "eoib_miss_batch_10M", "absl_miss_batch_10M", {absl::nullopt, 1.0}},
+    {"hit_batch_1M_vs_absl", "eoib_hit_batch_1M", "absl_hit_batch_1M", {3.0, absl::nullopt}},
+    {"hit_batch_10M_vs_absl", "eoib_hit_batch_10M", "absl_hit_batch_10M", {4.0, absl::nullopt}},
+    {"hit_batch_1M_vs_rte_hash", "eoib_hit_batch_1M", "rte_hash_hit_batch_1M", {3.5, absl::nullopt}},
+    {"hit_batch_10M_vs_rte_hash", "eoib_hit_batch_10M", "rte_hash_hit_batch_10M", {3.5, absl::nullopt}},
+    {"miss_batch_1M_vs_absl", "eoib_miss_batch_1M", "absl_miss_batch_1M", {0.8, 1.0}},
+    {"miss_batch_10M_vs_absl", "eoib_miss_batch_10M", "absl_miss_batch_10M", {0.8, 1.0}},
     {"hit_batch_1M_vs_limit", "eoib_hit_batch_1M", "limit_hit_batch_1M", {}},
-    {"hit_batch_10M_vs_limit", "eoib_hit_batch_10M", "limit_hit_batch_10M", {0.7, 0.85}},
-    {"hit_batch_1M_beside_writer", "eoib_hit_batch_1M_beside_writer", "eoib_hit_batch_1M", {0.667, 0.9}},
+    {"hit_batch_10M_vs_limit", "eoib_hit_batch_10M", "limit_hit_batch_10M", {}},
+    {"hit_batch_1M_beside_writer", "eoib_hit_batch_1M_beside_writer", "eoib_hit_batch_1M", {0.8, 0.9}},
     {"hit_batch_1M_under_flood", "fdb_hit_batch_1M_under_flood", "fdb_hit_batch_1M", {0.667, absl::nullopt}},
     {"updates_reached", "eoib_hit_batch_1M_beside_writer_changes", "asked_beside_writer", {absl::nullopt, 0.95}},
     {"flood_reached", "fdb_hit_batch_1M_under_flood_changes", "asked_under_flood", {absl::nullopt, 0.95}},
