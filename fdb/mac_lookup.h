@@ -11,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "fdb/fdb_key.h"
+#include "fdb/mac_reader.h"
 #include "fdb/mac_search.h"
 #include "fdb/mac_table.h"
 #include "fdb/vport.h"
@@ -31,7 +32,7 @@ class BasicMacLookup {
   static constexpr size_t kMostKeys = kSearchBatch;
 
   // `table` must outlive *this.
-  explicit BasicMacLookup(const MacTable* table) : table_(table), view_(table->View()) {}
+  explicit BasicMacLookup(const MacTable* table) : BasicMacLookup(&table->reader()) {}
   BasicMacLookup(const BasicMacLookup&) = delete;
   BasicMacLookup& operator=(const BasicMacLookup&) = delete;
 
@@ -41,20 +42,19 @@ class BasicMacLookup {
   void Finish();
 
  private:
-  friend class MacTable;  // Touch takes the same stages
+  friend class MacReader;  // Find and Touch take the same stages
+
+  explicit BasicMacLookup(const MacReader* reader) : reader_(reader), view_(reader->View()) {}
 
   // Starts a batch. Returns the batch that has now been through all stages, or null.
   MacBatch* Take(absl::Span<const FdbKey> keys, AgeLimit limit, uint32_t* vports);
   // Returns the next batch that still had a stage to go, or null.
   MacBatch* Drain();
-  // Only prefetches the home buckets of `keys`. No batch may be under way.
-  void Place(absl::Span<const FdbKey> keys);
-
   MacBatch* Begin(absl::Span<const FdbKey> keys);
   MacBatch* TakeTurn(MacBatch* next);
   void Answer(const MacBatch* done) const;
 
-  const MacTable* const table_;
+  const MacReader* const reader_;
   MacView view_;  // the last one taken
   MacBatch batches_[3];
   MacBatch* turn_ = batches_;   // the one to begin with next
@@ -92,17 +92,12 @@ MacBatch* BasicMacLookup<Matcher>::Drain() {
 }
 
 template <typename Matcher>
-void BasicMacLookup<Matcher>::Place(absl::Span<const FdbKey> keys) {
-  MacSearch<Matcher>::Place(Begin(keys));
-}
-
-template <typename Matcher>
 inline MacBatch* BasicMacLookup<Matcher>::Begin(absl::Span<const FdbKey> keys) {
   static_assert(sizeof(FdbKey) == sizeof(uint64_t) && std::is_standard_layout_v<FdbKey>);
   EOIB_DCHECK(keys.size() <= kMostKeys);
   MacBatch* const batch = turn_;
   turn_ = batch == std::end(batches_) - 1 ? batches_ : batch + 1;
-  if (!view_.IsCurrent()) view_ = table_->View();
+  if (!view_.IsCurrent()) view_ = reader_->View();
   batch->view = view_;
   batch->keys = reinterpret_cast<const uint64_t*>(keys.data());
   batch->count = keys.size();
@@ -126,9 +121,9 @@ inline MacBatch* BasicMacLookup<Matcher>::TakeTurn(MacBatch* next) {
 template <typename Matcher>
 inline void BasicMacLookup<Matcher>::Answer(const MacBatch* done) const {
   if (done == nullptr || (done->missed | done->undecided) == 0) return;
-  for (uint32_t rest = table_->Uncertain(*done); rest != 0; rest &= rest - 1) {
+  for (uint32_t rest = reader_->Uncertain(*done); rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    done->vports[i] = table_->FindOne(FdbKey::FromPacked(done->keys[i]), done->limit).value();
+    done->vports[i] = reader_->FindOne(FdbKey::FromPacked(done->keys[i]), done->limit).value();
   }
 }
 

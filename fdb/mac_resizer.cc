@@ -1,13 +1,13 @@
-// How a MacTable grows and shrinks in place. BucketMap has the order in which buckets are processed; MacTable::IsMissFinal has
-// what readers do meanwhile.
+// BucketMap has the order in which buckets are processed; MacReader::IsMissFinal has what readers do meanwhile.
 //
 // A step collects all entries that concern the positions of one bucket of the smaller number: those whose home is there,
 // wherever they are stored, and those from elsewhere that are stored there. It moves the cutoff and inserts them again. For
 // that moment, a few hundred nanoseconds, they are in no bucket: the step is announced before it takes the first entry, and
 // ended after it has placed the last.
+#include "fdb/mac_resizer.h"
+
 #include <algorithm>
 
-#include "fdb/mac_table.h"
 #include "vswitch/base/check.h"
 
 namespace eoib {
@@ -35,36 +35,42 @@ size_t Share(uint64_t buckets, size_t hundredths) { return buckets * MacBucket::
 
 }  // namespace
 
-// Starts a resizing if one is due, and continues one in progress.
-void MacTable::ResizeIfDue() {
-  const BucketMap now = map();
+MacResizer::MacResizer(MacStore* store, MacPlacement* placement) : store_(store), placement_(placement) {
+  for (MacBucket& bucket : store_->stash) InitBucket(&bucket);
+  EOIB_CHECK(store_->memory.Grow(kLeastBuckets));
+  InitBuckets(0, kLeastBuckets);
+  Reshape({kLeastBuckets, kLeastBuckets, BucketMap::kEnd});
+}
+
+void MacResizer::ResizeIfDue() {
+  const BucketMap now = store_->map();
   if (now.low == now.high) {
     const uint32_t count = now.high;
-    if (size() > Share(count, kGrowAbove)) {
+    const size_t entries = store_->size.load(std::memory_order_relaxed);
+    if (entries > Share(count, kGrowAbove)) {
       StartGrowing();
-    } else if (count > kLeastBuckets && size() < Share(count, count <= kFewBuckets ? kShrinkFewBelow : kShrinkBelow)) {
+    } else if (count > kLeastBuckets && entries < Share(count, count <= kFewBuckets ? kShrinkFewBelow : kShrinkBelow)) {
       growing_ = false;
       Reshape({std::max(SmallerCount(count), kLeastBuckets), count, 0});
     }
   }
-  const int steps = map().low < kFewBuckets ? static_cast<int>(kFewBuckets) : kStepsPerChange;
+  const int steps = store_->map().low < kFewBuckets ? static_cast<int>(kFewBuckets) : kStepsPerChange;
   for (int i = 0; i < steps && IsResizing(); ++i) {
     if (!Step()) return;
   }
 }
 
-bool MacTable::StartGrowing() {
-  const uint32_t count = map().high;
-  const uint32_t larger = static_cast<uint32_t>(std::min<size_t>(LargerCount(count), memory_.most()));
-  if (larger == count || !memory_.Grow(larger)) return false;
+bool MacResizer::StartGrowing() {
+  const uint32_t count = store_->map().high;
+  const uint32_t larger = static_cast<uint32_t>(std::min<size_t>(LargerCount(count), store_->memory.most()));
+  if (larger == count || !store_->memory.Grow(larger)) return false;
   growing_ = true;
   fresh_ = larger;
   Reshape({count, larger, BucketMap::kEnd});
   return true;
 }
 
-// Finishes the resizing in progress, or grows the table at once. False if neither is possible.
-bool MacTable::GrowNow() {
+bool MacResizer::GrowNow() {
   if (!IsResizing() && !StartGrowing()) return false;
   while (IsResizing()) {
     if (!Step()) return false;
@@ -73,18 +79,18 @@ bool MacTable::GrowNow() {
 }
 
 // Does one step, and finishes the resizing if it was the last. False if the stash might not hold the step's entries.
-bool MacTable::Step() {
-  const BucketMap now = map();
+bool MacResizer::Step() {
+  const BucketMap now = store_->map();
   const uint64_t to = growing_ ? BucketMap::First(BucketMap::At(now.cutoff - 1, now.low), now.low)
                                : BucketMap::First(uint64_t{BucketMap::At(now.cutoff, now.low)} + 1, now.low);
   TakeUp({std::min(now.cutoff, to), std::max(now.cutoff, to)});
-  if (hand_.size() > kStashed - stashed()) return false;
+  if (hand_.size() > MacStore::kStashSlots - store_->stashed()) return false;
   BeginStep(now.cutoff, to);
   for (MacRecord& record : hand_) {
     // Copied again after the announcement: a reader may have marked the entry as seen.
-    const Slot where = Locate(record.key);
+    const MacSlot where = placement_->Locate(record.key);
     record = RecordAt(*where.bucket, where.slot);
-    Remove(where);
+    placement_->Remove(where);
   }
   if (growing_) {
     // The added buckets that entries can reach from this step on.
@@ -92,17 +98,17 @@ bool MacTable::Step() {
     InitBuckets(first, fresh_);
     fresh_ = std::min(fresh_, first);
   }
-  shape_.cutoff.store(to, std::memory_order_relaxed);
-  for (const MacRecord& record : hand_) EOIB_CHECK(Insert(record, kStashed));
+  store_->shape.cutoff.store(to, std::memory_order_relaxed);
+  for (const MacRecord& record : hand_) EOIB_CHECK(placement_->Insert(record, MacStore::kStashSlots));
   EndStep();
   if (to == (growing_ ? 0 : BucketMap::kEnd)) FinishResizing();
   return true;
 }
 
 // Fills hand_ with the entries that a step over `range` has to move. They stay in place for now.
-void MacTable::TakeUp(const Range& range) {
+void MacResizer::TakeUp(const PositionRange& range) {
   hand_.clear();
-  const auto add = [this](const Slot& where) {
+  const auto add = [this](const MacSlot& where) {
     const uint64_t key = where.bucket->Key(where.slot);
     for (const MacRecord& record : hand_) {
       if (record.key == key) return true;
@@ -110,28 +116,28 @@ void MacTable::TakeUp(const Range& range) {
     hand_.push_back(RecordAt(*where.bucket, where.slot));
     return true;
   };
-  const BucketMap now = map();
+  const BucketMap now = store_->map();
   for (uint64_t at = range.from; at < range.to;) {
     const uint64_t end = std::min(now.EndOfBucket(static_cast<uint32_t>(at)), range.to);
-    VisitHome({at, end}, add);
-    MacBucket* const bucket = BucketAt(static_cast<uint32_t>(at));
+    placement_->VisitHome({at, end}, add);
+    MacBucket* const bucket = store_->BucketAt(static_cast<uint32_t>(at));
     for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
       if (bucket->Key(slot) == MacBucket::kNoKey) continue;
-      const uint32_t position = hash_.Position(bucket->Key(slot));
-      if (BucketAt(position) != bucket && range.Has(hash_.Detour(position))) add({bucket, slot});
+      const uint32_t position = store_->hash.Position(bucket->Key(slot));
+      if (store_->BucketAt(position) != bucket && range.Has(store_->hash.Detour(position))) add({bucket, slot});
     }
     at = end;
   }
 }
 
-void MacTable::FinishResizing() {
-  const BucketMap now = map();
+void MacResizer::FinishResizing() {
+  const BucketMap now = store_->map();
   const uint32_t count = growing_ ? now.high : now.low;
   Reshape({count, count, BucketMap::kEnd});
-  if (!growing_) memory_.Shrink(count);
+  if (!growing_) store_->memory.Shrink(count);
 }
 
-void MacTable::InitBucket(MacBucket* bucket) {
+void MacResizer::InitBucket(MacBucket* bucket) {
   for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
     bucket->keys[slot].store(MacBucket::kNoKey, std::memory_order_relaxed);
     bucket->values[slot].store(MacBucket::kNoValue, std::memory_order_relaxed);
@@ -141,61 +147,35 @@ void MacTable::InitBucket(MacBucket* bucket) {
   bucket->head.store((life_ & MacBucket::kSequenceMask) | MacBucket::kStable, std::memory_order_release);
 }
 
-void MacTable::InitBuckets(uint32_t from, uint32_t to) {
-  for (uint32_t index = from; index < to; ++index) InitBucket(memory_.buckets() + index);
+void MacResizer::InitBuckets(uint32_t from, uint32_t to) {
+  for (uint32_t index = from; index < to; ++index) InitBucket(store_->memory.buckets() + index);
 }
 
 // Publishes the shape. A reader's copy of the fields is consistent if the version before and after names the same resizing and
 // is not kReshaping.
 
-void MacTable::Reshape(const BucketMap& to) {
-  const uint64_t number = (shape_.version.load(std::memory_order_relaxed) >> 32) + 1;
-  shape_.version.store(number << 32 | MacShape::kReshaping, std::memory_order_relaxed);
+void MacResizer::Reshape(const BucketMap& to) {
+  const uint64_t number = (store_->shape.version.load(std::memory_order_relaxed) >> 32) + 1;
+  store_->shape.version.store(number << 32 | MacShape::kReshaping, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  shape_.low.store(to.low, std::memory_order_relaxed);
-  shape_.high.store(to.high, std::memory_order_relaxed);
-  shape_.cutoff.store(to.cutoff, std::memory_order_relaxed);
-  shape_.step_from.store(to.cutoff, std::memory_order_relaxed);
-  shape_.step_to.store(to.cutoff, std::memory_order_relaxed);
-  shape_.version.store(number << 32, std::memory_order_release);
+  store_->shape.low.store(to.low, std::memory_order_relaxed);
+  store_->shape.high.store(to.high, std::memory_order_relaxed);
+  store_->shape.cutoff.store(to.cutoff, std::memory_order_relaxed);
+  store_->shape.step_from.store(to.cutoff, std::memory_order_relaxed);
+  store_->shape.step_to.store(to.cutoff, std::memory_order_relaxed);
+  store_->shape.version.store(number << 32, std::memory_order_release);
   life_ += 0x10'0000;
 }
 
-void MacTable::BeginStep(uint64_t from, uint64_t to) {
-  shape_.step_from.store(from, std::memory_order_release);
-  shape_.step_to.store(to, std::memory_order_release);
-  shape_.version.store(shape_.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+void MacResizer::BeginStep(uint64_t from, uint64_t to) {
+  store_->shape.step_from.store(from, std::memory_order_release);
+  store_->shape.step_to.store(to, std::memory_order_release);
+  store_->shape.version.store(store_->shape.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_release);  // visible before the first entry is removed
 }
 
-void MacTable::EndStep() {
-  shape_.version.store(shape_.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-}
-
-// For tests and benchmarks.
-
-size_t MacTable::memory_bytes() const {
-  const size_t page = 4096;
-  const size_t buckets = size_t{shape_.high.load(std::memory_order_relaxed)} * sizeof(MacBucket);
-  return (buckets + page - 1) / page * page + sizeof(*this);
-}
-
-MacTable::Occupancy MacTable::MeasureOccupancy() const {
-  Occupancy occupancy;
-  occupancy.stashed = stashed();
-  occupancy.slots = Capacity(map().high);
-  Cursor cursor = 0;
-  while (cursor < BucketMap::kEnd) {
-    const Range range{cursor, map().EndOfBucket(static_cast<uint32_t>(cursor))};
-    const MacBucket* const home = BucketAt(static_cast<uint32_t>(cursor));
-    VisitHome(range, [&](const Slot& where) {
-      ++occupancy.entries;
-      occupancy.away += where.bucket != home;
-      return true;
-    });
-    cursor = range.to;
-  }
-  return occupancy;
+void MacResizer::EndStep() {
+  store_->shape.version.store(store_->shape.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace eoib

@@ -99,9 +99,9 @@ __attribute__((always_inline)) inline void MacSearch<Matcher>::LookHome(MacBatch
   const CohortVPorts::Reader cohorts = batch->view.cohorts;
   const uint64_t* const keys = batch->keys;
   uint32_t* const vports = batch->vports;
-  uint64_t changed = 0;             // bits in which heads changed during the looks
-  uint64_t stable = ~uint64_t{0};   // bits that all heads have
-  uint32_t missing = 0;             // the first key is the highest bit
+  uint64_t changed = 0;            // bits in which heads changed during the looks
+  uint64_t stable = ~uint64_t{0};  // bits that all heads have
+  uint32_t missing = 0;            // the first key is the highest bit
 #pragma GCC unroll 4
   for (size_t i = 0; i < count; ++i) {
     place(i);

@@ -70,7 +70,7 @@ class MacSearchTest : public testing::Test {
   void ExpectAllFound(const std::vector<VPortId>& found) {
     for (uint32_t i = 0; i < kKeys; ++i) EXPECT_EQ(found[i], VPortId(i));
   }
-  // One of the first batch that is not in its primary bucket.
+  // One of the first batch that is not in its home bucket.
   size_t KeyAway() {
     size_t away = kSearchBatch;
     for (size_t i = 0; i < kSearchBatch; ++i) {

@@ -26,28 +26,30 @@ class MacTablePeer {
   void LoseBucket(uint64_t which) {
     for (uint32_t i = 0; i < buckets(); ++i) {
       const uint32_t index = static_cast<uint32_t>((which + i) % buckets());
-      MacBucket* const bucket = table_->memory_.buckets() + index;
+      MacBucket* const bucket = table_->store_.memory.buckets() + index;
       if (!IsInUse(index) || bucket->SlotOf(MacBucket::kNoKey) >= 0) continue;
       BucketChange change(bucket);
       for (int slot = 0; slot < MacBucket::kSlots; ++slot) change.Clear(slot);
       return;
     }
   }
-  uint32_t buckets() const { return table_->map().high; }
+  uint32_t buckets() const { return table_->store_.map().high; }
   // Write-protects the buckets, so that a store to one crashes.
   void Protect(bool read_only) {
     const size_t bytes = buckets() * sizeof(MacBucket);
-    ASSERT_EQ(mprotect(table_->memory_.buckets(), bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE), 0);
+    ASSERT_EQ(mprotect(table_->store_.memory.buckets(), bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE), 0);
   }
   // A growing table initialises added buckets only when it reaches them.
   bool IsInUse(uint32_t index) const {
-    return !table_->IsResizing() || !table_->growing_ || index < table_->map().low || index >= table_->fresh_;
+    return !table_->resizer_.IsResizing() || !table_->resizer_.growing_ || index < table_->store_.map().low ||
+           index >= table_->resizer_.fresh_;
   }
-  bool IsResizing() const { return table_->IsResizing(); }
+  uint32_t stashed() const { return table_->store_.stashed(); }
+  bool IsResizing() const { return table_->resizer_.IsResizing(); }
   size_t ResidentBytes() const {
-    const size_t page = 4096, bytes = table_->memory_.most() * sizeof(MacBucket);
+    const size_t page = 4096, bytes = table_->store_.memory.most() * sizeof(MacBucket);
     std::vector<unsigned char> pages(bytes / page + 1);
-    EXPECT_EQ(mincore(table_->memory_.buckets(), bytes, pages.data()), 0);
+    EXPECT_EQ(mincore(table_->store_.memory.buckets(), bytes, pages.data()), 0);
     size_t resident = 0;
     for (unsigned char in_core : pages) resident += (in_core & 1) * page;
     return resident;
@@ -55,21 +57,22 @@ class MacTablePeer {
   // Checks that every entry is where a lookup finds it, and that exactly the tags with entries away from home are marked.
   std::string Fault() const {
     for (uint32_t i = 0; i < buckets(); ++i) {
-      const MacBucket& bucket = table_->memory_.buckets()[i];
+      const MacBucket& bucket = table_->store_.memory.buckets()[i];
       if (!IsInUse(i)) continue;
       if ((bucket.Head() & MacBucket::kStable) == 0) return absl::StrCat("bucket ", i, " is not stable");
       for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
         const uint64_t key = bucket.Key(slot);
-        if (key != MacBucket::kNoKey && table_->Locate(key).bucket != &bucket) return absl::StrCat("lost in bucket ", i);
+        if (key == MacBucket::kNoKey) continue;
+        if (table_->placement_.Locate(key).bucket != &bucket) return absl::StrCat("lost in bucket ", i);
       }
     }
     std::map<const MacBucket*, uint32_t> marks;
     for (uint32_t i = 0; i < buckets(); ++i) {
-      if (IsInUse(i)) AddMarks(table_->memory_.buckets()[i], &marks);
+      if (IsInUse(i)) AddMarks(table_->store_.memory.buckets()[i], &marks);
     }
-    for (const MacBucket& bucket : table_->stash_) AddMarks(bucket, &marks);
+    for (const MacBucket& bucket : table_->store_.stash) AddMarks(bucket, &marks);
     for (uint32_t i = 0; i < buckets(); ++i) {
-      const MacBucket* const bucket = table_->memory_.buckets() + i;
+      const MacBucket* const bucket = table_->store_.memory.buckets() + i;
       if (!IsInUse(i)) continue;
       const auto expected = marks.find(bucket);
       if (bucket->Marks() != (expected == marks.end() ? 0 : expected->second)) return absl::StrCat("marks of bucket ", i);
@@ -82,8 +85,8 @@ class MacTablePeer {
     for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
       const uint64_t key = bucket.Key(slot);
       if (key == MacBucket::kNoKey) continue;
-      const uint32_t position = table_->hash_.Position(key);
-      const MacBucket* const home = table_->BucketAt(position);
+      const uint32_t position = table_->store_.hash.Position(key);
+      const MacBucket* const home = table_->store_.BucketAt(position);
       if (home != &bucket) (*marks)[home] |= 1u << KeyHash::Tag(position);
     }
   }
@@ -92,6 +95,14 @@ class MacTablePeer {
 };
 
 namespace {
+
+// Erases the entries for which `condemned` is true. Returns their number.
+size_t EraseIf(MacTable* table, MacTable::Predicate condemned) {
+  size_t erased = 0;
+  for (MacTable::Cursor cursor = 0; table->EraseNext(&cursor, 1024, condemned, &erased);) {
+  }
+  return erased;
+}
 
 // Random operations against std::map. Its functions return a description of the first fault, or an empty string.
 class ModelRun {
@@ -116,11 +127,13 @@ class ModelRun {
     std::string wrong = CompareFind(keys, AgeLimit());
     if (!wrong.empty()) return wrong;
     size_t visited = 0;
-    table_->ForEach([&](FdbKey key, const MacEntry& entry) {
+    const auto visit = [&](FdbKey key, const MacEntry& entry) {
       ++visited;
       const auto row = model_.find(key);
       if (row == model_.end() || !Same(entry, row->second)) wrong = absl::StrCat("visited another ", key.ToString());
-    });
+    };
+    for (MacTable::Cursor cursor = 0; table_->VisitNext(&cursor, 1024, visit);) {
+    }
     if (!wrong.empty()) return wrong;
     if (visited != model_.size() || table_->size() != model_.size()) return absl::StrCat("visited ", visited);
     return MacTablePeer(table_).Fault();
@@ -172,7 +185,6 @@ class ModelRun {
   std::string CompareFind(const std::vector<FdbKey>& keys, AgeLimit limit) {
     std::vector<VPortId> found(keys.size());
     if (random_() % 2 == 0) {
-      table_->Prefetch(keys);
       table_->Find(keys, limit, absl::MakeSpan(found));
     } else {
       FindInStream(*table_, keys, 1 + random_() % MacLookup::kMostKeys, limit, found.data());
@@ -205,7 +217,7 @@ class ModelRun {
     const CohortId gone(random_() % kCohorts);
     const uint16_t tick = RandomTick();
     const auto condemned = [&](const MacEntry& entry) { return entry.cohort == gone && entry.last_seen == tick; };
-    const size_t erased = table_->EraseIf([&](FdbKey, const MacEntry& entry) { return condemned(entry); });
+    const size_t erased = EraseIf(table_, [&](FdbKey, const MacEntry& entry) { return condemned(entry); });
     return erased == std::erase_if(model_, [&](const auto& row) { return condemned(row.second); }) ? "" : "erase if";
   }
 
@@ -283,11 +295,11 @@ TEST(MacTableTest, AFullTableSaysSoAndLosesNothing) {
   run.most_ = slots * 9 / 10;
   EXPECT_EQ(run.Run(20000, 3000, 100), "");
   EXPECT_GE(table.size(), slots * 95 / 100) << "two buckets for each key fill nearly all slots";
-  EXPECT_GT(table.MeasureOccupancy().stashed, 0u);
-  EXPECT_LE(table.MeasureOccupancy().stashed, 32u) << "half of the stash is kept for resizing";
+  EXPECT_GT(MacTablePeer(&table).stashed(), 0u);
+  EXPECT_LE(MacTablePeer(&table).stashed(), 32u) << "half of the stash is kept for resizing";
   EXPECT_EQ(run.Run(20000, 3000, 50), "");
   EXPECT_EQ(run.Run(20000, 3000, 2), "");
-  EXPECT_EQ(table.MeasureOccupancy().stashed, 0u);
+  EXPECT_EQ(MacTablePeer(&table).stashed(), 0u);
 }
 
 TEST(MacTableTest, OldEntriesAreNotFound) {
@@ -335,7 +347,8 @@ TEST(MacTableTest, GivesMemoryBack) {
   for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(1), 1}));
   const size_t before = MacTablePeer(&table).ResidentBytes();
   EXPECT_GE(before, kEntries * 16);
-  EXPECT_EQ(table.EraseIf([](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) + table.size(), kEntries);
+  EXPECT_EQ(EraseIf(&table, [](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) + table.size(),
+            kEntries);
   while (MacTablePeer(&table).IsResizing() || table.memory_bytes() > before / 10) {
     ASSERT_TRUE(table.Put(Key(0), {CohortId(1), 1}));
     ASSERT_TRUE(table.Erase(Key(0)));  // each change processes some more buckets

@@ -1,0 +1,44 @@
+// MacEntry: an entry of the MAC table, as its owner sees it.
+#ifndef EOIB_FDB_MAC_ENTRY_H_
+#define EOIB_FDB_MAC_ENTRY_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fdb/cohort_vports.h"
+#include "fdb/fdb_key.h"
+#include "fdb/mac_bucket.h"
+
+namespace eoib {
+
+// The source of an entry, weakest first. A weaker origin never displaces a stronger one.
+enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kManager, kStatic };
+
+struct MacEntry {
+  CohortId cohort;
+  // In ticks of the owner's clock, modulo 2^16. The table stores 0 for entries that do not age, and 1 instead of 0 for others.
+  uint16_t last_seen = 0;
+  FdbOrigin origin = FdbOrigin::kRemoteLearned;
+  bool pinned = false;  // stays in place until the owner unpins it
+
+  // Static and managed entries stay until the operator or the manager removes them.
+  bool Ages() const { return !pinned && origin != FdbOrigin::kStatic && origin != FdbOrigin::kManager; }
+};
+
+// The flags of an entry in its bucket: the origin, and whether it is pinned.
+inline constexpr uint8_t kPinnedFlag = 8;
+
+inline MacRecord ToRecord(FdbKey key, const MacEntry& entry) {
+  const uint16_t seen = entry.Ages() ? std::max<uint16_t>(entry.last_seen, 1) : 0;
+  const int flags = static_cast<int>(entry.origin) | (entry.pinned ? kPinnedFlag : 0);
+  return {key.packed(), entry.cohort.value(), seen, static_cast<uint8_t>(flags)};
+}
+
+inline MacEntry ToEntry(const MacRecord& record) {
+  return {CohortId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kPinnedFlag - 1)),
+          (record.flags & kPinnedFlag) != 0};
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_MAC_ENTRY_H_
