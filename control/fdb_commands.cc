@@ -21,7 +21,7 @@ constexpr size_t kMostRows = 50'000;
 constexpr size_t kMostEvents = 2000;
 // The number of past events in the first answer to `fdb/monitor`.
 constexpr uint64_t kHistory = 20;
-static_assert(kHistory <= Fdb::kRecentEvents);
+static_assert(kHistory <= FdbEventLog::kRecentEvents);
 constexpr size_t kMostHolders = 50;
 
 const char* OriginName(const Fdb::Entry& entry) {

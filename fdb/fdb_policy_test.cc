@@ -1,4 +1,4 @@
-// FDB policy: precedence, sticky entries, freezes, flushing, ageing and events. Eviction is in fdb_room_test.cc.
+// FDB policy: precedence, sticky entries, freezes, flushing, ageing and events. Eviction is in fdb_eviction_test.cc.
 #include <vector>
 
 #include "fdb/fdb_policy_test_fixture.h"

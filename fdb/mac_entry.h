@@ -14,6 +14,11 @@ namespace eoib {
 // The source of an entry, weakest first. A weaker origin never displaces a stronger one.
 enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kManager, kStatic };
 
+constexpr bool IsLearned(FdbOrigin origin) { return origin == FdbOrigin::kRemoteLearned || origin == FdbOrigin::kLocalLearned; }
+constexpr bool IsFixed(FdbOrigin origin) { return origin == FdbOrigin::kStatic || origin == FdbOrigin::kManager; }
+// Among learned entries the newest wins, otherwise the stronger origin.
+constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
+
 struct MacEntry {
   CohortId cohort;
   // In ticks of the owner's clock, modulo 2^16. The table stores 0 for entries that do not age, and 1 instead of 0 for others.

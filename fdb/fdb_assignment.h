@@ -1,0 +1,38 @@
+// FdbAssignment: the policy for addresses that are assigned to a vPort: by an announcement, by the operator (static), or by the
+// manager.
+#ifndef EOIB_FDB_FDB_ASSIGNMENT_H_
+#define EOIB_FDB_FDB_ASSIGNMENT_H_
+
+#include "absl/status/status.h"
+#include "fdb/fdb_entries.h"
+#include "fdb/fdb_eviction.h"
+#include "fdb/fdb_key.h"
+#include "fdb/fdb_learned.h"
+#include "fdb/vport.h"
+
+namespace eoib {
+
+// For the FDB's writer, under its lock. The functions are those of Fdb. The constructor's arguments outlive it.
+class FdbAssignment {
+ public:
+  FdbAssignment(FdbEntries* entries, FdbEviction* eviction) : entries_(entries), eviction_(eviction) {}
+
+  // If *room becomes kHostSpent, nothing was done: the caller makes room at the host and calls again with `host_tried`.
+  FdbLearnResult Announce(FdbKey key, VPortId vport, const FdbClaim& claim, bool host_tried, FdbRoom* room);
+  bool Withdraw(FdbKey key, VPortId vport);
+  // `origin` is kStatic or kManager.
+  absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
+  absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);
+
+ private:
+  FdbLearnResult AnnounceOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim);
+  bool Write(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim);
+  bool IsBeaten(FdbKey key, const FdbClaim& claim) const;
+
+  FdbEntries* const entries_;
+  FdbEviction* const eviction_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_FDB_ASSIGNMENT_H_

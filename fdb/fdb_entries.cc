@@ -1,0 +1,146 @@
+#include "fdb/fdb_entries.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace eoib {
+namespace {
+
+using Kind = FdbEvent::Kind;
+
+constexpr CohortKind KindOf(const MacEntry& entry) {
+  if (IsFixed(entry.origin)) return CohortKind::kFixed;
+  return entry.pinned ? CohortKind::kPinned : CohortKind::kDynamic;
+}
+
+}  // namespace
+
+FdbEntries::FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock, MacTable* table, FdbEventLog* log,
+                       FdbSizes* sizes)
+    : options_(options),
+      ticks_(ticks),
+      clock_(clock),
+      table_(table),
+      log_(log),
+      sizes_(sizes),
+      cohorts_(table),
+      damper_(options->damping, options->gid_of) {}
+
+FdbEntries::~FdbEntries() {
+  if (options_->budget != nullptr) options_->budget->Took(-static_cast<int64_t>(budgeted_));
+}
+
+void FdbEntries::Begin() {
+  now_ = clock_->Now();
+  tick_ = ticks_->At(now_);
+}
+
+FdbEntries::Known FdbEntries::Look(FdbKey key) const {
+  Known known;
+  known.in_table = table_->Get(key, &known.entry);
+  if (!known.in_table) return known;
+  known.vport = cohorts_.VPortOf(known.entry.cohort);
+  known.live = !known.vport.IsNone() && IsLive(known.entry, Limit());
+  return known;
+}
+
+MacEntry FdbEntries::NewEntry(VPortId vport, FdbOrigin origin) const {
+  MacEntry entry;
+  entry.last_seen = tick_;
+  entry.origin = origin;
+  const auto policy = policies_.find(vport);
+  entry.pinned = origin == FdbOrigin::kLocalLearned && policy != policies_.end() && policy->second.sticky;
+  return entry;
+}
+
+bool FdbEntries::Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) {
+  const absl::optional<CohortId> cohort = cohorts_.For(vport, key.vid(), KindOf(entry));
+  if (!cohort.has_value()) return false;
+  entry.cohort = *cohort;
+  if (!table_->Put(key, entry)) return false;
+  if (!known.in_table || known.entry.cohort != *cohort) {
+    cohorts_.Joined(*cohort, key);
+    if (known.in_table) cohorts_.Left(known.entry.cohort);
+  }
+  if (entry.origin != FdbOrigin::kAnnounced) claims_.erase(key);
+  // The damper must not keep a freeze for an entry that is no longer pinned.
+  if (known.in_table && known.entry.pinned && !entry.pinned) damper_.Thaw(key);
+  Publish();
+  return true;
+}
+
+void FdbEntries::Erase(FdbKey key, const MacEntry& entry) {
+  table_->Erase(key);
+  Leave(key, entry);
+  Publish();
+}
+
+// Drops what is kept beside the entry, which has left the table or is about to.
+void FdbEntries::Leave(FdbKey key, const MacEntry& entry) {
+  cohorts_.Left(entry.cohort);
+  if (entry.origin == FdbOrigin::kAnnounced) claims_.erase(key);
+  if (entry.pinned) damper_.Thaw(key);
+}
+
+void FdbEntries::Reclaim(FdbKey key, const Known& known) {
+  if (!known.vport.IsNone()) CountAged(key, known.vport);
+  Erase(key, known.entry);
+}
+
+size_t FdbEntries::Sweep(MacTable::Cursor* cursor, size_t buckets) {
+  const AgeLimit limit = Limit();
+  size_t erased = 0, aged = 0;
+  const auto condemned = [&](FdbKey key, const MacEntry& entry) {
+    const VPortId vport = cohorts_.VPortOf(entry.cohort);
+    if (!vport.IsNone() && IsLive(entry, limit)) return false;
+    if (!vport.IsNone()) {
+      ++aged;
+      CountAged(key, vport);
+    }
+    Leave(key, entry);
+    return true;
+  };
+  table_->EraseNext(cursor, buckets, condemned, &erased);
+  if (erased != 0) Publish();
+  return aged;
+}
+
+void FdbEntries::CountAged(FdbKey key, VPortId vport) {
+  ++counters_.aged;
+  Tell(Kind::kAged, key, vport, VPortId::None());
+}
+
+void FdbEntries::Publish() {
+  const size_t live = cohorts_.live();
+  sizes_->live.store(live, std::memory_order_relaxed);
+  sizes_->largest.store(cohorts_.Largest().dynamic, std::memory_order_relaxed);
+  if (options_->budget == nullptr || live == budgeted_) return;
+  options_->budget->Took(static_cast<int64_t>(live) - static_cast<int64_t>(budgeted_));
+  budgeted_ = live;
+}
+
+void FdbEntries::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
+  FdbEvent event;
+  event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
+  event.key = key;
+  event.from = from;
+  event.to = to;
+  event.kind = kind;
+  log_->Write(event);
+}
+
+void FdbEntries::TellFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport) {
+  counters_.flushed += count;
+  Publish();
+  if (count == 0) return;
+  FdbEvent event;
+  event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
+  event.key = key;
+  event.from = vport;
+  event.count = static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
+  event.kind = Kind::kFlushed;
+  event.scope = scope;
+  log_->Write(event);
+}
+
+}  // namespace eoib

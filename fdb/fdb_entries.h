@@ -1,0 +1,113 @@
+// FdbEntries: the entries of an FDB, and all that is kept beside them: accounts, claims, freezes, counters, events.
+#ifndef EOIB_FDB_FDB_ENTRIES_H_
+#define EOIB_FDB_FDB_ENTRIES_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "fdb/cohorts.h"
+#include "fdb/fdb_event_log.h"
+#include "fdb/fdb_key.h"
+#include "fdb/fdb_options.h"
+#include "fdb/fdb_ticks.h"
+#include "fdb/mac_table.h"
+#include "fdb/move_damper.h"
+#include "fdb/vport.h"
+#include "fdb/vport_address.h"
+#include "vswitch/base/clock.h"
+
+namespace eoib {
+
+// The claim behind an announced entry: its sequence number, and the address of the announcer.
+struct FdbClaim {
+  uint64_t sequence = 0;
+  PeerAddress by;
+
+  // The higher sequence number wins; on a tie the lower address, so that all agents decide alike.
+  bool Beats(const FdbClaim& other) const { return sequence != other.sequence ? sequence > other.sequence : by < other.by; }
+};
+
+// The numbers that other threads read without the FDB's lock.
+struct FdbSizes {
+  std::atomic<size_t> live{0};     // entries that are not flushed
+  std::atomic<size_t> largest{0};  // dynamic entries of the vPort that has most
+};
+
+// For the FDB's writer, under its lock. The constructor's arguments outlive it.
+class FdbEntries {
+ public:
+  // An entry as the writer finds it.
+  struct Known {
+    bool in_table = false;  // the table has the key; the entry may be forgotten or aged out
+    bool live = false;
+    MacEntry entry;
+    VPortId vport = VPortId::None();  // none: forgotten
+  };
+
+  FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock, MacTable* table, FdbEventLog* log,
+             FdbSizes* sizes);
+  // Gives the host's budget back what the entries took.
+  ~FdbEntries();
+  FdbEntries(const FdbEntries&) = delete;
+  FdbEntries& operator=(const FdbEntries&) = delete;
+
+  // Reads the clock, once for each change.
+  void Begin();
+  absl::Time now() const { return now_; }
+  AgeLimit Limit() const { return ticks_->Limit(tick_); }
+
+  Known Look(FdbKey key) const;
+  // An entry that was seen now, pinned if the policy of `vport` says so.
+  MacEntry NewEntry(VPortId vport, FdbOrigin origin) const;
+  // Writes `entry`, behind `vport`, over the known one. False if there is no memory.
+  bool Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry);
+  void Erase(FdbKey key, const MacEntry& entry);
+  // Erases an entry that is no longer live: it was flushed, or it aged out and was not reclaimed yet.
+  void Reclaim(FdbKey key, const Known& known);
+  // Removes the entries that aged out or were flushed from the next `buckets` buckets. Returns how many aged out.
+  size_t Sweep(MacTable::Cursor* cursor, size_t buckets);
+
+  void Tell(FdbEvent::Kind kind, FdbKey key, VPortId from, VPortId to);
+  // `count` entries were flushed.
+  void TellFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport);
+
+  const MacTable& table() const { return *table_; }
+  Cohorts& cohorts() { return cohorts_; }
+  const Cohorts& cohorts() const { return cohorts_; }
+  MoveDamper& damper() { return damper_; }
+  const MoveDamper& damper() const { return damper_; }
+  FdbCounters& counters() { return counters_; }
+  const FdbCounters& counters() const { return counters_; }
+  // Of the announced entries in the table.
+  absl::flat_hash_map<FdbKey, FdbClaim>& claims() { return claims_; }
+  // Entries that exist keep what they have: a policy is for new ones.
+  absl::flat_hash_map<VPortId, FdbVPortPolicy>& policies() { return policies_; }
+  const absl::flat_hash_map<VPortId, FdbVPortPolicy>& policies() const { return policies_; }
+
+ private:
+  void Leave(FdbKey key, const MacEntry& entry);
+  void CountAged(FdbKey key, VPortId vport);
+  void Publish();
+
+  const FdbOptions* const options_;
+  const FdbTicks* const ticks_;
+  const Clock* const clock_;
+  MacTable* const table_;
+  FdbEventLog* const log_;
+  FdbSizes* const sizes_;
+  absl::Time now_;  // of the change in progress
+  uint16_t tick_ = 0;
+  Cohorts cohorts_;
+  MoveDamper damper_;
+  FdbCounters counters_;
+  absl::flat_hash_map<FdbKey, FdbClaim> claims_;
+  absl::flat_hash_map<VPortId, FdbVPortPolicy> policies_;
+  size_t budgeted_ = 0;  // entries reported to the budget
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_FDB_ENTRIES_H_

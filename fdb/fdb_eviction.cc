@@ -1,0 +1,107 @@
+#include "fdb/fdb_eviction.h"
+
+#include <algorithm>
+
+namespace eoib {
+namespace {
+
+// Buckets that one frame searches for an entry to evict. The next frame continues from there.
+constexpr size_t kEvictionReach = 64;
+// At a limit, one new MAC in kSweepEvery sweeps kSweepReach buckets for aged-out entries. If it finds some, the next MAC
+// sweeps too.
+constexpr uint32_t kSweepEvery = 8;
+constexpr size_t kSweepReach = 8;
+
+}  // namespace
+
+size_t FdbEviction::LimitOf(VPortId vport) const {
+  const auto& policies = entries_->policies();
+  if (policies.empty()) return options_->vport_limit;
+  const auto policy = policies.find(vport);
+  return policy != policies.end() && policy->second.limit.has_value() ? *policy->second.limit : options_->vport_limit;
+}
+
+FdbRoom FdbEviction::MakeRoom(VPortId vport, bool host_tried) {
+  const Cohorts& cohorts = entries_->cohorts();
+  if (cohorts.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? FdbRoom::kThere : FdbRoom::kNone;
+  const auto is_full = [&] { return cohorts.live() >= options_->limit; };
+  const auto is_spent = [this] { return options_->budget != nullptr && options_->budget->IsSpent(); };
+  if (!is_full() && !is_spent() && !IsCrowded()) return FdbRoom::kThere;
+  SweepSome();
+  if (!is_full() && !is_spent()) return FdbRoom::kThere;
+  // Only the host's budget is spent, so another VES may have to give way. That takes another FDB's lock: the caller does it
+  // without ours.
+  if (!is_full() && !host_tried) return FdbRoom::kHostSpent;
+  return EvictFor(vport) ? FdbRoom::kThere : FdbRoom::kNone;
+}
+
+// Flushed entries keep their slots until they are reclaimed. A port that goes up and down often could fill the table with many
+// times the limit; so near the limit each new entry reclaims some.
+bool FdbEviction::IsCrowded() const {
+  const size_t live = entries_->cohorts().live(), flushed = entries_->cohorts().forgotten();
+  const FdbBudget* const budget = options_->budget;
+  return flushed != 0 &&
+         (live + flushed >= options_->limit || (budget != nullptr && budget->used() + flushed >= budget->limit()));
+}
+
+bool FdbEviction::MakeRoomAt(VPortId vport) {
+  const auto has_room = [this, vport] { return entries_->cohorts().Held(vport) < LimitOf(vport); };
+  if (has_room()) return true;
+  SweepSome();
+  return has_room() || EvictFrom(vport, vport);
+}
+
+// Aged-out and flushed entries go before live ones.
+void FdbEviction::SweepSome() {
+  if (!sweep_pays_ && entries_->cohorts().forgotten() == 0 && rooms_made_++ % kSweepEvery != 0) return;
+  const size_t before = entries_->table().size();
+  entries_->Sweep(&evict_at_, kSweepReach);
+  sweep_pays_ = entries_->table().size() != before;
+}
+
+// Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to hold none and could displace those of
+// all others for good.
+size_t FdbEviction::ShareOf(VPortId vport) const {
+  const Cohorts& cohorts = entries_->cohorts();
+  return cohorts.Held(vport, CohortKind::kDynamic) + cohorts.Held(vport, CohortKind::kPinned);
+}
+
+// Evicts from the vPort that holds most, if it then still holds as many as `vport` has; otherwise from `vport` itself, if it
+// has entries that are not pinned. So eviction only makes vPorts more equal, and equal ones leave each other alone.
+bool FdbEviction::EvictFor(VPortId vport) {
+  const Cohorts::Holder largest = entries_->cohorts().Largest();
+  if (largest.dynamic > ShareOf(vport) + 1) return EvictFrom(largest.vport, vport);
+  return entries_->cohorts().Held(vport, CohortKind::kDynamic) != 0 && EvictFrom(vport, vport);
+}
+
+// Evicts the newest remembered entry of `victim`. If the vPort keeps inventing addresses, that is one of these and its older
+// entries stay. If none is remembered, evicts any entry of it that is found within kEvictionReach buckets.
+bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
+  Cohorts& cohorts = entries_->cohorts();
+  const auto is_evictable = [&cohorts, victim](const MacEntry& entry) {
+    return cohorts.VPortOf(entry.cohort) == victim && cohorts.KindOf(entry.cohort) == CohortKind::kDynamic;
+  };
+  const auto evict = [this, victim, vport](FdbKey key, const MacEntry& entry) {
+    entries_->Erase(key, entry);
+    ++entries_->counters().evicted;
+    entries_->Tell(FdbEvent::Kind::kEvicted, key, victim, vport);
+    return true;
+  };
+  MacEntry entry;
+  for (absl::optional<FdbKey> key; (key = cohorts.TakeNewest(victim)).has_value();) {
+    // A remembered key may have left the table, moved away or been pinned since.
+    if (entries_->table().Get(*key, &entry) && is_evictable(entry)) return evict(*key, entry);
+  }
+  FdbKey key;
+  const auto wanted = [&is_evictable](FdbKey, const MacEntry& entry) { return is_evictable(entry); };
+  if (!entries_->table().FindNext(&evict_at_, kEvictionReach, wanted, &key)) return false;
+  entries_->table().Get(key, &entry);
+  return evict(key, entry);
+}
+
+bool FdbEviction::EvictLargest(size_t least) {
+  const Cohorts::Holder largest = entries_->cohorts().Largest();
+  return largest.dynamic >= std::max<size_t>(least, 1) && EvictFrom(largest.vport, VPortId::None());
+}
+
+}  // namespace eoib

@@ -1,0 +1,134 @@
+#include "fdb/fdb_learning.h"
+
+namespace eoib {
+namespace {
+
+using Kind = FdbEvent::Kind;
+using Verdict = MoveDamper::Verdict;
+
+// Refused frames of pinned MACs that become events, each second.
+constexpr int kRefusalsTold = 10;
+
+constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned; }
+
+}  // namespace
+
+FdbLearning::FdbLearning(FdbEntries* entries, FdbEviction* eviction, absl::Time now)
+    : entries_(entries), eviction_(eviction), refusals_told_(kRefusalsTold, kRefusalsTold, now) {}
+
+FdbLearnResult FdbLearning::Learn(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room) {
+  const Known known = entries_->Look(key);
+  if (known.live) return LearnOver(key, known, vport, origin);
+  if (known.in_table) entries_->Reclaim(key, known);
+  *room = eviction_->MakeRoom(vport, host_tried);
+  if (*room == FdbRoom::kHostSpent) return {FdbLearned::kLimit};
+  if (*room == FdbRoom::kNone || !entries_->Write(key, Known(), vport, entries_->NewEntry(vport, origin))) {
+    ++entries_->counters().learn_limited;
+    return {FdbLearned::kLimit};
+  }
+  ++entries_->counters().learned;
+  entries_->Tell(Kind::kLearned, key, VPortId::None(), vport);
+  return {FdbLearned::kNew};
+}
+
+FdbLearnResult FdbLearning::LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
+  const bool same = known.vport == vport;
+  if (known.entry.pinned) {
+    if (same) return {FdbLearned::kKnown};
+    // A freeze must not keep a station away from its own port.
+    if (!IsLocal(origin) || !Thaw(key)) return Refuse(key, known, vport);
+    return Move(key, entries_->Look(key), vport, origin);
+  }
+  if (!Displaces(origin, known.entry.origin)) {
+    if (same) return {FdbLearned::kKnown};
+    ++entries_->counters().overruled;
+    return {FdbLearned::kOverruled, known.vport};
+  }
+  if (!same) return Move(key, known, vport, origin);
+  entries_->Write(key, known, vport, entries_->NewEntry(vport, origin));
+  return {FdbLearned::kKnown};
+}
+
+// Moves inside a host are ordinary (its own bridges and guests) and are not counted. A move without room is neither made nor
+// counted.
+FdbLearnResult FdbLearning::Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin) {
+  if (!eviction_->MakeRoomAt(vport)) {
+    ++entries_->counters().learn_limited;
+    return {FdbLearned::kLimit};
+  }
+  FdbDamped damped = FdbDamped::kNo;
+  if (IsLearned(known.entry.origin) && !(IsLocal(origin) && IsLocal(known.entry.origin))) {
+    const MoveDamper::Judgement judged =
+        entries_->damper().OnMove(key, {known.vport, IsLocal(known.entry.origin)}, {vport, IsLocal(origin)}, entries_->now());
+    const bool freezes = judged.verdict == Verdict::kFreeze;
+    if ((freezes || judged.verdict == Verdict::kHold) && HoldAtHome(key, known, vport, judged)) {
+      return {FdbLearned::kPinned, known.vport, freezes ? FdbDamped::kFrozen : FdbDamped::kFlapping};
+    }
+    if (judged.verdict != Verdict::kMove) {
+      damped = FdbDamped::kFlapping;
+      ++entries_->counters().flapping;
+      entries_->Tell(Kind::kFlapping, key, known.vport, vport);
+    }
+  }
+  if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, origin))) {
+    ++entries_->counters().learn_limited;
+    return {FdbLearned::kLimit};
+  }
+  ++entries_->counters().moved;
+  entries_->Tell(Kind::kMoved, key, known.vport, vport);
+  return {FdbLearned::kMoved, known.vport, damped};
+}
+
+// Moves `key` to its home, unless it is there already, and pins it if it freezes. False if there is no room or no memory.
+bool FdbLearning::HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged) {
+  const VPortId home = judged.home.vport;
+  const bool was_there = known.vport == home;
+  MacEntry entry = known.entry;
+  if (!was_there) {
+    entry = entries_->NewEntry(home, judged.home.local ? FdbOrigin::kLocalLearned : FdbOrigin::kRemoteLearned);
+  }
+  entry.pinned |= judged.verdict == Verdict::kFreeze;
+  if ((!was_there && !eviction_->MakeRoomAt(home)) || !entries_->Write(key, known, home, entry)) {
+    entries_->damper().Thaw(key);
+    return false;
+  }
+  TellHeld(key, known.vport, claimant, judged);
+  return true;
+}
+
+void FdbLearning::TellHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged) {
+  const VPortId home = judged.home.vport;
+  if (from != home) {
+    ++entries_->counters().moved;
+    entries_->Tell(Kind::kMoved, key, from, home);
+  }
+  if (judged.verdict == Verdict::kFreeze) {
+    ++entries_->counters().froze;
+    entries_->Tell(Kind::kFrozen, key, home, entries_->damper().frozen().at(key).claimant);
+  } else {
+    ++entries_->counters().flapping;
+    if (refusals_told_.Take(entries_->now())) entries_->Tell(Kind::kFlapping, key, from, claimant);
+  }
+}
+
+FdbLearnResult FdbLearning::Refuse(FdbKey key, const Known& known, VPortId vport) {
+  FdbCounters& counters = entries_->counters();
+  ++(entries_->damper().IsFrozen(key) ? counters.frozen_refused : counters.sticky_refused);
+  if (refusals_told_.Take(entries_->now())) entries_->Tell(Kind::kRefused, key, known.vport, vport);
+  return {FdbLearned::kPinned, known.vport};
+}
+
+bool FdbLearning::Thaw(FdbKey key) {
+  if (!entries_->damper().Thaw(key)) return false;
+  const Known known = entries_->Look(key);
+  if (!known.live || !known.entry.pinned) return true;  // it was flushed meanwhile
+  // It counts as heard now, so that it does not age out at once.
+  MacEntry entry = entries_->NewEntry(known.vport, known.entry.origin);
+  entry.pinned = false;
+  entries_->Write(key, known, known.vport, entry);
+  ++entries_->counters().thawed;
+  entries_->Tell(Kind::kThawed, key, known.vport, VPortId::None());
+  return true;
+}
+
+}  // namespace eoib

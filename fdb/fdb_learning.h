@@ -1,0 +1,42 @@
+// FdbLearning: the policy for addresses that are heard: which entry they displace, and whether a MAC may move.
+#ifndef EOIB_FDB_FDB_LEARNING_H_
+#define EOIB_FDB_FDB_LEARNING_H_
+
+#include "fdb/fdb_entries.h"
+#include "fdb/fdb_eviction.h"
+#include "fdb/fdb_key.h"
+#include "fdb/fdb_learned.h"
+#include "fdb/move_damper.h"
+#include "fdb/vport.h"
+#include "vswitch/base/token_bucket.h"
+
+namespace eoib {
+
+// For the FDB's writer, under its lock. The constructor's arguments outlive it.
+class FdbLearning {
+ public:
+  FdbLearning(FdbEntries* entries, FdbEviction* eviction, absl::Time now);
+
+  // Fdb::Learn. If *room becomes kHostSpent, nothing was learned: the caller makes room at the host and calls again with
+  // `host_tried`.
+  FdbLearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room);
+  // Ends the freeze of `key`; false if it is not frozen.
+  bool Thaw(FdbKey key);
+
+ private:
+  using Known = FdbEntries::Known;
+
+  FdbLearnResult LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
+  FdbLearnResult Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
+  FdbLearnResult Refuse(FdbKey key, const Known& known, VPortId vport);
+  bool HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged);
+  void TellHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged);
+
+  FdbEntries* const entries_;
+  FdbEviction* const eviction_;
+  TokenBucket refusals_told_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_FDB_FDB_LEARNING_H_
