@@ -124,7 +124,7 @@ absl::Status Fdb::RemoveFixed(FdbKey key, FdbOrigin origin) {
 size_t Fdb::Flush() {
   absl::MutexLock lock(&writer_);
   entries_.Begin();
-  const size_t flushed = entries_.cohorts().ForgetAll({CohortKind::kDynamic});
+  const size_t flushed = entries_.groups().FlushAll({EntryKind::kDynamic});
   entries_.TellFlushed(flushed, Scope::kAll, FdbKey(), VPortId::None());
   return flushed;
 }
@@ -132,23 +132,21 @@ size_t Fdb::Flush() {
 size_t Fdb::FlushVlan(Vid vid) {
   absl::MutexLock lock(&writer_);
   entries_.Begin();
-  const size_t flushed = entries_.cohorts().ForgetVlan(vid, {CohortKind::kDynamic});
+  const size_t flushed = entries_.groups().FlushVlan(vid, {EntryKind::kDynamic});
   entries_.TellFlushed(flushed, Scope::kVlan, FdbKey(vid, MacAddr()), VPortId::None());
   return flushed;
 }
 
-size_t Fdb::FlushLearned(VPortId vport) { return FlushOf(vport, {CohortKind::kDynamic}); }
-size_t Fdb::FlushSticky(VPortId vport) { return FlushOf(vport, {CohortKind::kPinned}); }
-size_t Fdb::FlushVPort(VPortId vport) {
-  return FlushOf(vport, {CohortKind::kDynamic, CohortKind::kPinned, CohortKind::kFixed});
-}
+size_t Fdb::FlushLearned(VPortId vport) { return FlushOf(vport, {EntryKind::kDynamic}); }
+size_t Fdb::FlushSticky(VPortId vport) { return FlushOf(vport, {EntryKind::kPinned}); }
+size_t Fdb::FlushVPort(VPortId vport) { return FlushOf(vport, {EntryKind::kDynamic, EntryKind::kPinned, EntryKind::kFixed}); }
 
-size_t Fdb::FlushOf(VPortId vport, Cohorts::Kinds kinds) {
+size_t Fdb::FlushOf(VPortId vport, FlushGroups::Kinds kinds) {
   absl::MutexLock lock(&writer_);
   entries_.Begin();
   // A MAC must not be taken back to a vPort that was just flushed.
   entries_.damper().ForgetHome(vport);
-  const size_t flushed = entries_.cohorts().ForgetVPort(vport, kinds);
+  const size_t flushed = entries_.groups().FlushVPort(vport, kinds);
   entries_.TellFlushed(flushed, Scope::kVPort, FdbKey(), vport);
   return flushed;
 }
@@ -178,9 +176,9 @@ size_t Fdb::BeginAge(absl::Duration round) {
   // If the process was stopped for half a day, ticks have wrapped and the oldest entries would look young again. The oldest
   // are those that had aged out and waited to be reclaimed, for up to a round, or longer if Age was late. So flush all.
   if (since > ticks_.UntilWrap() - 2 * round && ticks_.IsAgeing()) {
-    entries_.TellFlushed(entries_.cohorts().ForgetAll({CohortKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
+    entries_.TellFlushed(entries_.groups().FlushAll({EntryKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
   }
-  if (!ticks_.IsAgeing() && entries_.cohorts().forgotten() == 0) return 0;
+  if (!ticks_.IsAgeing() && entries_.groups().flushed() == 0) return 0;
   const double share = std::min(1.0, absl::FDivDuration(since, round));
   // The last piece of the table may be a small one.
   return std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + kBucketsAtATime);
@@ -191,7 +189,7 @@ size_t Fdb::BeginAge(absl::Duration round) {
 void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
   const AgeLimit limit = Limit();
   const auto show = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    const VPortId vport = entries_.cohorts().VPortOf(entry.cohort);
+    const VPortId vport = entries_.groups().VPortOf(entry.group);
     if (vport.IsNone() || !IsLive(entry, limit)) return;
     // A worker may have refreshed the entry after `limit.now` was read, which would make its age negative.
     const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
@@ -227,9 +225,9 @@ std::vector<Fdb::Holding> Fdb::Holdings() const {
   std::vector<Holding> rows;
   {
     absl::MutexLock lock(&writer_);
-    entries_.cohorts().VisitHolders([&](VPortId vport, const Cohorts::Counts& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-      rows.push_back({vport, held[static_cast<size_t>(CohortKind::kDynamic)], held[static_cast<size_t>(CohortKind::kPinned)],
-                      held[static_cast<size_t>(CohortKind::kFixed)], std::min(eviction_.LimitOf(vport), options_.limit)});
+    entries_.groups().VisitHolders([&](VPortId vport, const FlushGroups::Counts& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+      rows.push_back({vport, held[static_cast<size_t>(EntryKind::kDynamic)], held[static_cast<size_t>(EntryKind::kPinned)],
+                      held[static_cast<size_t>(EntryKind::kFixed)], std::min(eviction_.LimitOf(vport), options_.limit)});
     });
   }
   std::sort(rows.begin(), rows.end(), [](const Holding& a, const Holding& b) {
@@ -240,7 +238,7 @@ std::vector<Fdb::Holding> Fdb::Holdings() const {
 
 size_t Fdb::Held(VPortId vport) const {
   absl::MutexLock lock(&writer_);
-  return entries_.cohorts().Held(vport);
+  return entries_.groups().Held(vport);
 }
 
 absl::flat_hash_map<FdbKey, MoveDamper::Frozen> Fdb::frozen() const {

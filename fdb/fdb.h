@@ -162,7 +162,7 @@ class Fdb {
   LearnResult MakingRoom(VPortId vport, Attempt attempt);
   absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
   absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);
-  size_t FlushOf(VPortId vport, Cohorts::Kinds kinds);
+  size_t FlushOf(VPortId vport, FlushGroups::Kinds kinds);
   size_t BeginAge(absl::Duration round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const Options options_;

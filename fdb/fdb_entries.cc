@@ -8,9 +8,9 @@ namespace {
 
 using Kind = FdbEvent::Kind;
 
-constexpr CohortKind KindOf(const MacEntry& entry) {
-  if (IsFixed(entry.origin)) return CohortKind::kFixed;
-  return entry.pinned ? CohortKind::kPinned : CohortKind::kDynamic;
+constexpr EntryKind KindOf(const MacEntry& entry) {
+  if (IsFixed(entry.origin)) return EntryKind::kFixed;
+  return entry.pinned ? EntryKind::kPinned : EntryKind::kDynamic;
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ FdbEntries::FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const C
       table_(table),
       log_(log),
       sizes_(sizes),
-      cohorts_(table),
+      groups_(table),
       damper_(options->damping, options->gid_of) {}
 
 FdbEntries::~FdbEntries() {
@@ -39,7 +39,7 @@ FdbEntries::Known FdbEntries::Look(FdbKey key) const {
   Known known;
   known.in_table = table_->Get(key, &known.entry);
   if (!known.in_table) return known;
-  known.vport = cohorts_.VPortOf(known.entry.cohort);
+  known.vport = groups_.VPortOf(known.entry.group);
   known.live = !known.vport.IsNone() && IsLive(known.entry, Limit());
   return known;
 }
@@ -54,13 +54,13 @@ MacEntry FdbEntries::NewEntry(VPortId vport, FdbOrigin origin) const {
 }
 
 bool FdbEntries::Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) {
-  const absl::optional<CohortId> cohort = cohorts_.For(vport, key.vid(), KindOf(entry));
-  if (!cohort.has_value()) return false;
-  entry.cohort = *cohort;
+  const absl::optional<FlushGroupId> group = groups_.For(vport, key.vid(), KindOf(entry));
+  if (!group.has_value()) return false;
+  entry.group = *group;
   if (!table_->Put(key, entry)) return false;
-  if (!known.in_table || known.entry.cohort != *cohort) {
-    cohorts_.Joined(*cohort, key);
-    if (known.in_table) cohorts_.Left(known.entry.cohort);
+  if (!known.in_table || known.entry.group != *group) {
+    groups_.Joined(*group, key);
+    if (known.in_table) groups_.Left(known.entry.group);
   }
   if (entry.origin != FdbOrigin::kAnnounced) claims_.erase(key);
   // The damper must not keep a freeze for an entry that is no longer pinned.
@@ -77,7 +77,7 @@ void FdbEntries::Erase(FdbKey key, const MacEntry& entry) {
 
 // Drops what is kept beside the entry, which has left the table or is about to.
 void FdbEntries::Leave(FdbKey key, const MacEntry& entry) {
-  cohorts_.Left(entry.cohort);
+  groups_.Left(entry.group);
   if (entry.origin == FdbOrigin::kAnnounced) claims_.erase(key);
   if (entry.pinned) damper_.Thaw(key);
 }
@@ -91,7 +91,7 @@ size_t FdbEntries::Sweep(MacTable::Cursor* cursor, size_t buckets) {
   const AgeLimit limit = Limit();
   size_t erased = 0, aged = 0;
   const auto condemned = [&](FdbKey key, const MacEntry& entry) {
-    const VPortId vport = cohorts_.VPortOf(entry.cohort);
+    const VPortId vport = groups_.VPortOf(entry.group);
     if (!vport.IsNone() && IsLive(entry, limit)) return false;
     if (!vport.IsNone()) {
       ++aged;
@@ -111,9 +111,9 @@ void FdbEntries::CountAged(FdbKey key, VPortId vport) {
 }
 
 void FdbEntries::Publish() {
-  const size_t live = cohorts_.live();
+  const size_t live = groups_.live();
   sizes_->live.store(live, std::memory_order_relaxed);
-  sizes_->largest.store(cohorts_.Largest().dynamic, std::memory_order_relaxed);
+  sizes_->largest.store(groups_.Largest().dynamic, std::memory_order_relaxed);
   if (options_->budget == nullptr || live == budgeted_) return;
   options_->budget->Took(static_cast<int64_t>(live) - static_cast<int64_t>(budgeted_));
   budgeted_ = live;

@@ -8,11 +8,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "fdb/cohorts.h"
 #include "fdb/fdb_event_log.h"
 #include "fdb/fdb_key.h"
 #include "fdb/fdb_options.h"
 #include "fdb/fdb_ticks.h"
+#include "fdb/flush_groups.h"
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport.h"
@@ -41,10 +41,10 @@ class FdbEntries {
  public:
   // An entry as the writer finds it.
   struct Known {
-    bool in_table = false;  // the table has the key; the entry may be forgotten or aged out
+    bool in_table = false;  // the table has the key; the entry may be flushed or aged out
     bool live = false;
     MacEntry entry;
-    VPortId vport = VPortId::None();  // none: forgotten
+    VPortId vport = VPortId::None();  // none: flushed
   };
 
   FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock, MacTable* table, FdbEventLog* log,
@@ -75,8 +75,8 @@ class FdbEntries {
   void TellFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport);
 
   const MacTable& table() const { return *table_; }
-  Cohorts& cohorts() { return cohorts_; }
-  const Cohorts& cohorts() const { return cohorts_; }
+  FlushGroups& groups() { return groups_; }
+  const FlushGroups& groups() const { return groups_; }
   MoveDamper& damper() { return damper_; }
   const MoveDamper& damper() const { return damper_; }
   FdbCounters& counters() { return counters_; }
@@ -100,7 +100,7 @@ class FdbEntries {
   FdbSizes* const sizes_;
   absl::Time now_;  // of the change in progress
   uint16_t tick_ = 0;
-  Cohorts cohorts_;
+  FlushGroups groups_;
   MoveDamper damper_;
   FdbCounters counters_;
   absl::flat_hash_map<FdbKey, FdbClaim> claims_;

@@ -22,9 +22,9 @@ size_t FdbEviction::LimitOf(VPortId vport) const {
 }
 
 FdbRoom FdbEviction::MakeRoom(VPortId vport, bool host_tried) {
-  const Cohorts& cohorts = entries_->cohorts();
-  if (cohorts.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? FdbRoom::kThere : FdbRoom::kNone;
-  const auto is_full = [&] { return cohorts.live() >= options_->limit; };
+  const FlushGroups& groups = entries_->groups();
+  if (groups.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? FdbRoom::kThere : FdbRoom::kNone;
+  const auto is_full = [&] { return groups.live() >= options_->limit; };
   const auto is_spent = [this] { return options_->budget != nullptr && options_->budget->IsSpent(); };
   if (!is_full() && !is_spent() && !IsCrowded()) return FdbRoom::kThere;
   SweepSome();
@@ -38,14 +38,14 @@ FdbRoom FdbEviction::MakeRoom(VPortId vport, bool host_tried) {
 // Flushed entries keep their slots until they are reclaimed. A port that goes up and down often could fill the table with many
 // times the limit; so near the limit each new entry reclaims some.
 bool FdbEviction::IsCrowded() const {
-  const size_t live = entries_->cohorts().live(), flushed = entries_->cohorts().forgotten();
+  const size_t live = entries_->groups().live(), flushed = entries_->groups().flushed();
   const FdbBudget* const budget = options_->budget;
   return flushed != 0 &&
          (live + flushed >= options_->limit || (budget != nullptr && budget->used() + flushed >= budget->limit()));
 }
 
 bool FdbEviction::MakeRoomAt(VPortId vport) {
-  const auto has_room = [this, vport] { return entries_->cohorts().Held(vport) < LimitOf(vport); };
+  const auto has_room = [this, vport] { return entries_->groups().Held(vport) < LimitOf(vport); };
   if (has_room()) return true;
   SweepSome();
   return has_room() || EvictFrom(vport, vport);
@@ -53,7 +53,7 @@ bool FdbEviction::MakeRoomAt(VPortId vport) {
 
 // Aged-out and flushed entries go before live ones.
 void FdbEviction::SweepSome() {
-  if (!sweep_pays_ && entries_->cohorts().forgotten() == 0 && rooms_made_++ % kSweepEvery != 0) return;
+  if (!sweep_pays_ && entries_->groups().flushed() == 0 && rooms_made_++ % kSweepEvery != 0) return;
   const size_t before = entries_->table().size();
   entries_->Sweep(&evict_at_, kSweepReach);
   sweep_pays_ = entries_->table().size() != before;
@@ -62,24 +62,24 @@ void FdbEviction::SweepSome() {
 // Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to hold none and could displace those of
 // all others for good.
 size_t FdbEviction::ShareOf(VPortId vport) const {
-  const Cohorts& cohorts = entries_->cohorts();
-  return cohorts.Held(vport, CohortKind::kDynamic) + cohorts.Held(vport, CohortKind::kPinned);
+  const FlushGroups& groups = entries_->groups();
+  return groups.Held(vport, EntryKind::kDynamic) + groups.Held(vport, EntryKind::kPinned);
 }
 
 // Evicts from the vPort that holds most, if it then still holds as many as `vport` has; otherwise from `vport` itself, if it
 // has entries that are not pinned. So eviction only makes vPorts more equal, and equal ones leave each other alone.
 bool FdbEviction::EvictFor(VPortId vport) {
-  const Cohorts::Holder largest = entries_->cohorts().Largest();
+  const FlushGroups::Holder largest = entries_->groups().Largest();
   if (largest.dynamic > ShareOf(vport) + 1) return EvictFrom(largest.vport, vport);
-  return entries_->cohorts().Held(vport, CohortKind::kDynamic) != 0 && EvictFrom(vport, vport);
+  return entries_->groups().Held(vport, EntryKind::kDynamic) != 0 && EvictFrom(vport, vport);
 }
 
 // Evicts the newest remembered entry of `victim`. If the vPort keeps inventing addresses, that is one of these and its older
 // entries stay. If none is remembered, evicts any entry of it that is found within kEvictionReach buckets.
 bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
-  Cohorts& cohorts = entries_->cohorts();
-  const auto is_evictable = [&cohorts, victim](const MacEntry& entry) {
-    return cohorts.VPortOf(entry.cohort) == victim && cohorts.KindOf(entry.cohort) == CohortKind::kDynamic;
+  FlushGroups& groups = entries_->groups();
+  const auto is_evictable = [&groups, victim](const MacEntry& entry) {
+    return groups.VPortOf(entry.group) == victim && groups.KindOf(entry.group) == EntryKind::kDynamic;
   };
   const auto evict = [this, victim, vport](FdbKey key, const MacEntry& entry) {
     entries_->Erase(key, entry);
@@ -88,7 +88,7 @@ bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
     return true;
   };
   MacEntry entry;
-  for (absl::optional<FdbKey> key; (key = cohorts.TakeNewest(victim)).has_value();) {
+  for (absl::optional<FdbKey> key; (key = groups.TakeNewest(victim)).has_value();) {
     // A remembered key may have left the table, moved away or been pinned since.
     if (entries_->table().Get(*key, &entry) && is_evictable(entry)) return evict(*key, entry);
   }
@@ -100,7 +100,7 @@ bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
 }
 
 bool FdbEviction::EvictLargest(size_t least) {
-  const Cohorts::Holder largest = entries_->cohorts().Largest();
+  const FlushGroups::Holder largest = entries_->groups().Largest();
   return largest.dynamic >= std::max<size_t>(least, 1) && EvictFrom(largest.vport, VPortId::None());
 }
 

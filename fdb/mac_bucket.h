@@ -19,7 +19,7 @@ namespace eoib {
 struct alignas(64) MacBucket {
   static constexpr int kSlots = 4;
   static constexpr uint64_t kNoKey = ~uint64_t{0};  // no key has more than 60 bits
-  static constexpr uint32_t kNoValue = 0;           // of a free slot: a valid cohort number, which readers may look up
+  static constexpr uint32_t kNoValue = 0;           // of a free slot: a valid flush group number, which readers may look up
 
   // The head: stable 1 bit, sequence number 31, marks 16 (one per tag), flags 4 per slot.
   static constexpr uint64_t kStable = 1;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "fdb/cohort_vports.h"
 #include "fdb/fdb_key.h"
+#include "fdb/flush_group_vports.h"
 #include "fdb/mac_bucket.h"
 
 namespace eoib {
@@ -20,7 +20,7 @@ constexpr bool IsFixed(FdbOrigin origin) { return origin == FdbOrigin::kStatic |
 constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
 
 struct MacEntry {
-  CohortId cohort;
+  FlushGroupId group;
   // In ticks of the owner's clock, modulo 2^16. The table stores 0 for entries that do not age, and 1 instead of 0 for others.
   uint16_t last_seen = 0;
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
@@ -36,11 +36,11 @@ inline constexpr uint8_t kPinnedFlag = 8;
 inline MacRecord ToRecord(FdbKey key, const MacEntry& entry) {
   const uint16_t seen = entry.Ages() ? std::max<uint16_t>(entry.last_seen, 1) : 0;
   const int flags = static_cast<int>(entry.origin) | (entry.pinned ? kPinnedFlag : 0);
-  return {key.packed(), entry.cohort.value(), seen, static_cast<uint8_t>(flags)};
+  return {key.packed(), entry.group.value(), seen, static_cast<uint8_t>(flags)};
 }
 
 inline MacEntry ToEntry(const MacRecord& record) {
-  return {CohortId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kPinnedFlag - 1)),
+  return {FlushGroupId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kPinnedFlag - 1)),
           (record.flags & kPinnedFlag) != 0};
 }
 

@@ -67,7 +67,7 @@ using MacLookup = BasicMacLookup<BucketMatcher>;
 template <typename Matcher>
 void BasicMacLookup<Matcher>::Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) {
   static_assert(sizeof(VPortId) == sizeof(uint32_t) && std::is_standard_layout_v<VPortId>);
-  static_assert(VPortId::None().value() == CohortVPorts::kNone);
+  static_assert(VPortId::None().value() == FlushGroupVPorts::kNone);
   EOIB_DCHECK(out.size() >= keys.size());
   Answer(Take(keys, limit, reinterpret_cast<uint32_t*>(out.data())));
 }

@@ -45,7 +45,7 @@ VPortId MacReader::FindOne(FdbKey key, AgeLimit limit) const {
     const int slot = __builtin_ctz(match);
     const uint32_t value = home.values[slot].load(std::memory_order_relaxed);
     const uint16_t seen = home.seen[slot].load(std::memory_order_relaxed);
-    const uint32_t vport = store_->cohorts.reader().VPortOf(value);
+    const uint32_t vport = store_->groups.reader().VPortOf(value);
     if (home.IsStillAt(head)) return limit.IsOver(seen) ? VPortId::None() : VPortId(vport);
   } else if (!MacBucket::IsMarked(head, position) && home.IsStillAt(head) && store_->shape.IsStillAt(version)) {
     return VPortId::None();
@@ -146,7 +146,7 @@ MacReader::Look MacReader::LookInto(const MacBucket& bucket, uint64_t key, uint6
   if (slot >= 0) {
     const uint32_t value = bucket.values[slot].load(std::memory_order_relaxed);
     const uint16_t seen = bucket.seen[slot].load(std::memory_order_relaxed);
-    const VPortId vport(store_->cohorts.reader().VPortOf(value));
+    const VPortId vport(store_->groups.reader().VPortOf(value));
     *sighting = {true, &bucket, slot, {key, value, seen, static_cast<uint8_t>(MacBucket::Flags(*head, slot))}, vport};
   }
   if (!bucket.IsStillAt(*head)) return Look::kChanging;

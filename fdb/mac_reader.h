@@ -34,9 +34,7 @@ class MacReader {
   bool Get(FdbKey key, MacEntry* entry) const;
 
   // The parts of a lookup, for MacLookup.
-  MacView View() const {
-    return MacView::Of(store_->memory.buckets(), store_->cohorts.reader(), &store_->hash, &store_->shape);
-  }
+  MacView View() const { return MacView::Of(store_->memory.buckets(), store_->groups.reader(), &store_->hash, &store_->shape); }
   VPortId FindOne(FdbKey key, AgeLimit limit) const;
   // A bit mask of the keys of a batch that must be looked up again, one by one.
   uint32_t Uncertain(const MacBatch& batch) const;

@@ -96,7 +96,7 @@ class MacSearch {
 template <typename Matcher>
 template <typename PlaceOne>
 __attribute__((always_inline)) inline void MacSearch<Matcher>::LookHome(MacBatch* batch, size_t count, PlaceOne place) {
-  const CohortVPorts::Reader cohorts = batch->view.cohorts;
+  const FlushGroupVPorts::Reader groups = batch->view.groups;
   const uint64_t* const keys = batch->keys;
   uint32_t* const vports = batch->vports;
   uint64_t changed = 0;            // bits in which heads changed during the looks
@@ -110,7 +110,7 @@ __attribute__((always_inline)) inline void MacSearch<Matcher>::LookHome(MacBatch
     uint32_t absent;
     const size_t slot = Matcher::SlotOf(bucket, keys[i], &absent);
     missing += missing + absent;
-    vports[i] = cohorts.VPortOf(bucket.values[slot].load(std::memory_order_relaxed));
+    vports[i] = groups.VPortOf(bucket.values[slot].load(std::memory_order_relaxed));
     batch->seen[i] = bucket.seen[slot].load(std::memory_order_relaxed);
     batch->heads[i] = head;
     stable &= head;
@@ -152,7 +152,7 @@ void MacSearch<Matcher>::LookAway(MacBatch* batch) {
     const size_t slot = Matcher::SlotOf(bucket, batch->keys[i], &absent);
     bool is_decided = true;
     if (__builtin_expect(absent == 0, 1)) {
-      batch->vports[i] = batch->view.cohorts.VPortOf(bucket.values[slot].load(std::memory_order_relaxed));
+      batch->vports[i] = batch->view.groups.VPortOf(bucket.values[slot].load(std::memory_order_relaxed));
       batch->seen[i] = bucket.seen[slot].load(std::memory_order_relaxed);
       batch->buckets[i] = &bucket;
     } else {
@@ -171,7 +171,7 @@ void MacSearch<Matcher>::LookAway(MacBatch* batch) {
 // Gives keys that aged out or were not found no vPort. The loops have no branches, so that the compiler can use vectors.
 template <typename Matcher>
 __attribute__((always_inline)) inline void MacSearch<Matcher>::Settle(const MacBatch& batch, size_t count) {
-  static_assert(CohortVPorts::kNone == ~uint32_t{0}, "a disjunction with it gives it");
+  static_assert(FlushGroupVPorts::kNone == ~uint32_t{0}, "a disjunction with it gives it");
   const uint16_t shift = AgeLimit::kNever - batch.limit.now, range = AgeLimit::kNever - batch.limit.most;
   uint16_t over[kSearchBatch], any = 0;
   for (size_t i = 0; i < count; ++i) any |= over[i] = AgeLimit::IsOver(batch.seen[i], shift, range) ? 0xffff : 0;
@@ -179,7 +179,8 @@ __attribute__((always_inline)) inline void MacSearch<Matcher>::Settle(const MacB
   if (any != 0) {
     for (size_t i = 0; i < count; ++i) vports[i] |= static_cast<uint32_t>(static_cast<int16_t>(over[i]));
   }
-  for (uint32_t missed = batch.missed; missed != 0; missed &= missed - 1) vports[__builtin_ctz(missed)] = CohortVPorts::kNone;
+  for (uint32_t missed = batch.missed; missed != 0; missed &= missed - 1)
+    vports[__builtin_ctz(missed)] = FlushGroupVPorts::kNone;
 }
 
 }  // namespace eoib

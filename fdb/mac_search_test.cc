@@ -36,16 +36,16 @@ struct InterruptedMatcher {
 constexpr uint64_t kKeys = 2 * kSearchBatch;
 constexpr uint64_t kOthers = 2000;  // keys that make the table as full as one that grows
 FdbKey Other(uint64_t i) { return Key(3'000'000 + i); }
-constexpr CohortId kStranger(1000);
+constexpr FlushGroupId kStranger(1000);
 
 class MacSearchTest : public testing::Test {
  protected:
   MacSearchTest() {
     for (uint32_t i = 0; i < kKeys; ++i) {
       keys_.push_back(Key(i));
-      EXPECT_TRUE(table_.SetCohort(CohortId(i), VPortId(i)) && table_.Put(keys_[i], {CohortId(i), 1}));
+      EXPECT_TRUE(table_.SetGroupVPort(FlushGroupId(i), VPortId(i)) && table_.Put(keys_[i], {FlushGroupId(i), 1}));
     }
-    EXPECT_TRUE(table_.SetCohort(kStranger, VPortId(5555)));
+    EXPECT_TRUE(table_.SetGroupVPort(kStranger, VPortId(5555)));
     for (uint64_t i = 0; i < kOthers; ++i) EXPECT_TRUE(table_.Put(Other(i), {kStranger, 1}));
     // Changes enough for a resizing under way to end.
     for (int i = 0; i < 1000; ++i) EXPECT_TRUE(table_.Put(Other(kOthers), {kStranger, 1}) && table_.Erase(Other(kOthers)));

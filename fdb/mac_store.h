@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "fdb/bucket_memory.h"
-#include "fdb/cohort_vports.h"
+#include "fdb/flush_group_vports.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_bucket.h"
 #include "fdb/mac_view.h"
@@ -21,7 +21,7 @@ struct MacStore {
   static constexpr size_t kStashBuckets = 16, kStashSlots = kStashBuckets * MacBucket::kSlots;
   static constexpr size_t kStashSlotsOfPut = kStashSlots / 2;
 
-  MacStore(uint64_t seed, size_t most_buckets, size_t most_cohorts) : hash(seed), memory(most_buckets), cohorts(most_cohorts) {}
+  MacStore(uint64_t seed, size_t most_buckets, size_t most_groups) : hash(seed), memory(most_buckets), groups(most_groups) {}
 
   // For the writer.
   BucketMap map() const { return shape.Map(); }
@@ -30,7 +30,7 @@ struct MacStore {
 
   const KeyHash hash;
   BucketMemory memory;
-  CohortVPorts cohorts;
+  FlushGroupVPorts groups;
   MacShape shape;
   std::atomic<size_t> size{0};  // entries
   mutable std::array<MacBucket, kStashBuckets> stash;

@@ -25,7 +25,7 @@ MacTable::MacTable(const Options& options) : store_(options.seed, MostBuckets(op
 
 bool MacTable::Put(FdbKey key, const MacEntry& entry) {
   EOIB_DCHECK(key.packed() >> 60 == 0);
-  EOIB_CHECK(store_.cohorts.Has(entry.cohort));  // readers index by it without a check
+  EOIB_CHECK(store_.groups.Has(entry.group));  // readers index by it without a check
   const MacRecord record = ToRecord(key, entry);
   const MacSlot there = placement_.Locate(record.key);
   if (there.bucket != nullptr) {

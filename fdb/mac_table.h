@@ -13,8 +13,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "fdb/cohort_vports.h"
 #include "fdb/fdb_key.h"
+#include "fdb/flush_group_vports.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_entry.h"
 #include "fdb/mac_placement.h"
@@ -47,14 +47,14 @@ class MacTable {
   }
   bool Get(FdbKey key, MacEntry* entry) const { return reader_.Get(key, entry); }
 
-  // Sets the vPort of all entries of a cohort: one store moves or forgets (VPortId::None()) them all. A cohort without entries
-  // may become another vPort's; a late reader does not confuse the two. False if there is no memory. Requires cohort.value() <
-  // most_entries.
-  bool SetCohort(CohortId cohort, VPortId vport) { return store_.cohorts.Set(cohort, vport); }
-  VPortId VPortOf(CohortId cohort) const { return store_.cohorts.Get(cohort); }
+  // Sets the vPort of all entries of a flush group: one store moves or flushes (VPortId::None()) them all. A flush group
+  // without entries may become another vPort's; a late reader does not confuse the two. False if there is no memory. Requires
+  // group.value() < most_entries.
+  bool SetGroupVPort(FlushGroupId group, VPortId vport) { return store_.groups.Set(group, vport); }
+  VPortId VPortOf(FlushGroupId group) const { return store_.groups.Get(group); }
 
   // Adds or replaces an entry. False if there is no room: all reserved space is in use, or there is no memory. Replacing never
-  // fails. Requires entry.cohort.value() < most_entries.
+  // fails. Requires entry.group.value() < most_entries.
   bool Put(FdbKey key, const MacEntry& entry);
   bool Erase(FdbKey key);
 

@@ -21,10 +21,10 @@ TEST(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
   constexpr uint64_t kStaying = 4000, kPassing = 30000, kBatch = 64;
   const uint64_t seed = SeedForTest();
   MacTable table({.seed = SeedForTest()});
-  const auto set_cohort = [&table](uint64_t cohort, uint64_t vport) {
-    return table.SetCohort(CohortId(static_cast<uint32_t>(cohort)), VPortId(static_cast<uint32_t>(vport)));
+  const auto set_group = [&table](uint64_t group, uint64_t vport) {
+    return table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(group)), VPortId(static_cast<uint32_t>(vport)));
   };
-  for (uint64_t i = 0; i < kStaying; ++i) ASSERT_TRUE(set_cohort(i, i) && set_cohort(kStaying + i, 10'000'000 + i));
+  for (uint64_t i = 0; i < kStaying; ++i) ASSERT_TRUE(set_group(i, i) && set_group(kStaying + i, 10'000'000 + i));
   const auto passing = [](uint64_t i) { return Key(1'000'000 + i); };
   std::atomic<uint64_t> staying{0};
   std::atomic<bool> stop{false};
@@ -74,18 +74,18 @@ TEST(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
   const auto add_staying = [&] {
     const uint64_t i = staying.load(std::memory_order_relaxed);
     if (i == kStaying) return;
-    ASSERT_TRUE(table.Put(Key(i), {CohortId(static_cast<uint32_t>(i)), 1}));
+    ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
     staying.store(i + 1, std::memory_order_release);
   };
   for (int i = 0; i < 100; ++i) add_staying();
   constexpr int kRounds = kSlowdown > 1 ? 1 : 6;
   for (int round = 0; round < kRounds; ++round) {
     for (uint64_t i = 0; i < kPassing; ++i) {
-      ASSERT_TRUE(table.Put(passing(i), {CohortId(1), 1}));
+      ASSERT_TRUE(table.Put(passing(i), {FlushGroupId(1), 1}));
       if (i % 16 == 0) add_staying();
       if (i % 4 != 0) continue;
       const uint64_t moved = random() % staying.load(std::memory_order_relaxed);
-      ASSERT_TRUE(table.Put(Key(moved), {CohortId(static_cast<uint32_t>(moved + random() % 2 * kStaying)), 1}));
+      ASSERT_TRUE(table.Put(Key(moved), {FlushGroupId(static_cast<uint32_t>(moved + random() % 2 * kStaying)), 1}));
     }
     for (uint64_t i = 0; i < kPassing; ++i) ASSERT_TRUE(table.Erase(passing(i)));
   }
@@ -95,15 +95,16 @@ TEST(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
   for (std::thread& reader : readers) reader.join();
 }
 
-// The writer gives a cohort's number to another vPort as soon as no entry has it, while readers look up its former entries.
-TEST(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
+// The writer gives a flush group's number to another vPort as soon as no entry has it, while readers look up its former
+// entries.
+TEST(MacTableReadersTest, ReadersDoNotTakeAFormerFlushGroupForTheNext) {
   constexpr uint32_t kKeys = 64, kStrangers = 1'000'000;
   MacTable table({.seed = SeedForTest()});
   std::vector<FdbKey> keys;
   for (uint32_t i = 0; i < kKeys; ++i) keys.push_back(Key(i));
   for (uint32_t i = 0; i < kKeys; ++i) {
-    ASSERT_TRUE(table.SetCohort(CohortId(i), VPortId(i)));
-    ASSERT_TRUE(table.Put(keys[i], {CohortId(i), 1}));
+    ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(i), VPortId(i)));
+    ASSERT_TRUE(table.Put(keys[i], {FlushGroupId(i), 1}));
   }
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> rounds{0};
@@ -137,15 +138,15 @@ TEST(MacTableReadersTest, ReadersDoNotTakeAFormerCohortForTheNext) {
     }
   };
   std::thread one_by_one(read, 1), in_batches(read, kKeys), in_stream(read_stream);
-  uint32_t spare = kKeys;  // a cohort that no entry has
-  std::vector<uint32_t> cohorts(kKeys);
-  for (uint32_t i = 0; i < kKeys; ++i) cohorts[i] = i;
+  uint32_t spare = kKeys;  // a flush group that no entry has
+  std::vector<uint32_t> groups(kKeys);
+  for (uint32_t i = 0; i < kKeys; ++i) groups[i] = i;
   for (uint32_t i = 0; i < 200'000 / kSlowdown || rounds.load() < 100; ++i) {
     const uint32_t which = i % kKeys;
-    ASSERT_TRUE(table.SetCohort(CohortId(spare), VPortId(which)));
-    ASSERT_TRUE(table.Put(keys[which], {CohortId(spare), 1}));
-    std::swap(spare, cohorts[which]);
-    ASSERT_TRUE(table.SetCohort(CohortId(spare), VPortId(kStrangers + i)));
+    ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(spare), VPortId(which)));
+    ASSERT_TRUE(table.Put(keys[which], {FlushGroupId(spare), 1}));
+    std::swap(spare, groups[which]);
+    ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(spare), VPortId(kStrangers + i)));
     if (stop) break;
   }
   stop = true;
@@ -159,8 +160,8 @@ TEST(MacTableReadersTest, AStreamMayPauseWhileTheTableChanges) {
   MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kKeys = 512;
   for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_TRUE(table.SetCohort(CohortId(static_cast<uint32_t>(i)), VPortId(static_cast<uint32_t>(i))));
-    ASSERT_TRUE(table.Put(Key(i), {CohortId(static_cast<uint32_t>(i)), 1}));
+    ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(i)), VPortId(static_cast<uint32_t>(i))));
+    ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
   }
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
   std::vector<FdbKey> keys;
@@ -176,7 +177,7 @@ TEST(MacTableReadersTest, AStreamMayPauseWhileTheTableChanges) {
       at += count;
       for (uint32_t changes = random() % 2000; changes > 0; --changes) {
         if (grow) {
-          ASSERT_TRUE(table.Put(Key(10'000 + passing++), {CohortId(1), 1}));
+          ASSERT_TRUE(table.Put(Key(10'000 + passing++), {FlushGroupId(1), 1}));
         } else if (passing > 0) {
           ASSERT_TRUE(table.Erase(Key(10'000 + --passing)));
         }

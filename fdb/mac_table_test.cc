@@ -108,7 +108,7 @@ size_t EraseIf(MacTable* table, MacTable::Predicate condemned) {
 class ModelRun {
  public:
   ModelRun(MacTable* table, uint64_t seed) : table_(table), random_(seed) {
-    for (uint32_t cohort = 0; cohort < kCohorts; ++cohort) EXPECT_EQ(MoveCohort(cohort), "");
+    for (uint32_t group = 0; group < kGroups; ++group) EXPECT_EQ(MoveGroup(group), "");
   }
 
   // Runs `steps` operations on `universe` keys, `puts` in a hundred of them adding, then compares everything.
@@ -142,7 +142,7 @@ class ModelRun {
 
  private:
   static bool Same(const MacEntry& a, const MacEntry& b) {
-    return a.cohort == b.cohort && a.last_seen == b.last_seen && a.origin == b.origin && a.pinned == b.pinned;
+    return a.group == b.group && a.last_seen == b.last_seen && a.origin == b.origin && a.pinned == b.pinned;
   }
   FdbKey RandomKey() { return Key(random_() % universe_); }
   uint16_t RandomTick() { return static_cast<uint16_t>(1 + random_() % 100); }
@@ -153,11 +153,11 @@ class ModelRun {
     if (dice < 119) return Get();
     if (dice < 123) return CompareFind(RandomKeys(), {RandomTick(), static_cast<uint16_t>(random_() % 100)});
     if (dice < 127) return Touch();
-    return random_() % 256 == 0 ? EraseSome() : MoveCohort(random_() % kCohorts);
+    return random_() % 256 == 0 ? EraseSome() : MoveGroup(random_() % kGroups);
   }
   std::string Put() {
     const FdbKey key = RandomKey();
-    MacEntry entry{CohortId(random_() % kCohorts), RandomTick(), static_cast<FdbOrigin>(random_() % 5), random_() % 2 == 0};
+    MacEntry entry{FlushGroupId(random_() % kGroups), RandomTick(), static_cast<FdbOrigin>(random_() % 5), random_() % 2 == 0};
     if (!table_->Put(key, entry)) return model_.count(key) == 0 && table_->size() > most_ ? "" : "no room";
     if (!entry.Ages()) entry.last_seen = 0;
     model_[key] = entry;
@@ -214,25 +214,25 @@ class ModelRun {
     return stale == expected ? "" : "touch";
   }
   std::string EraseSome() {
-    const CohortId gone(random_() % kCohorts);
+    const FlushGroupId gone(random_() % kGroups);
     const uint16_t tick = RandomTick();
-    const auto condemned = [&](const MacEntry& entry) { return entry.cohort == gone && entry.last_seen == tick; };
+    const auto condemned = [&](const MacEntry& entry) { return entry.group == gone && entry.last_seen == tick; };
     const size_t erased = EraseIf(table_, [&](FdbKey, const MacEntry& entry) { return condemned(entry); });
     return erased == std::erase_if(model_, [&](const auto& row) { return condemned(row.second); }) ? "" : "erase if";
   }
 
-  // Moves all entries of a cohort to another vPort, perhaps one that another cohort has too.
-  std::string MoveCohort(uint32_t cohort) {
-    vports_[cohort] = RandomVPort();
-    return table_->SetCohort(CohortId(cohort), vports_[cohort]) ? "" : "no memory for a cohort";
+  // Moves all entries of a flush group to another vPort, perhaps one that another flush group has too.
+  std::string MoveGroup(uint32_t group) {
+    vports_[group] = RandomVPort();
+    return table_->SetGroupVPort(FlushGroupId(group), vports_[group]) ? "" : "no memory for a group";
   }
   VPortId RandomVPort() { return VPortId(1'000'000 + random_() % 9); }
-  VPortId VPortOf(const MacEntry& entry) const { return vports_[entry.cohort.value()]; }
+  VPortId VPortOf(const MacEntry& entry) const { return vports_[entry.group.value()]; }
 
-  static constexpr uint32_t kCohorts = 9;
+  static constexpr uint32_t kGroups = 9;
   MacTable* const table_;
   std::mt19937 random_;
-  VPortId vports_[kCohorts];
+  VPortId vports_[kGroups];
   uint64_t universe_ = 1;
   std::map<FdbKey, MacEntry> model_;
 
@@ -270,11 +270,11 @@ TEST(MacTableTest, ALostBucketIsNoticed) {
 // Many cores refresh entries at once, and a store would take the cache line away from all others.
 TEST(MacTableTest, ATouchInTheSameTickWritesNothing) {
   MacTable table({.seed = SeedForTest()});
-  ASSERT_TRUE(table.SetCohort(CohortId(1), VPortId(7)));
+  ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(7)));
   std::vector<FdbKey> keys;
   for (uint64_t i = 0; i < 1000; ++i) {
     keys.push_back(Key(i));
-    ASSERT_TRUE(table.Put(keys.back(), {CohortId(1), 5}));
+    ASSERT_TRUE(table.Put(keys.back(), {FlushGroupId(1), 5}));
   }
   const std::vector<VPortId> vports(keys.size(), VPortId(7));
   std::vector<uint16_t> stale(keys.size());
@@ -306,12 +306,12 @@ TEST(MacTableTest, OldEntriesAreNotFound) {
   MacTable table({.seed = SeedForTest()});
   const FdbKey young = Key(1), old = Key(2), fixed = Key(3), early = Key(4);
   const FdbKey pinned = Key(5);
-  for (uint32_t i = 1; i <= 5; ++i) ASSERT_TRUE(table.SetCohort(CohortId(i), VPortId(i)));
-  ASSERT_TRUE(table.Put(young, {CohortId(1), 65530}));
-  ASSERT_TRUE(table.Put(old, {CohortId(2), 65529}));
-  ASSERT_TRUE(table.Put(fixed, {CohortId(3), 65529, FdbOrigin::kStatic}));
-  ASSERT_TRUE(table.Put(early, {CohortId(4), 11}));
-  ASSERT_TRUE(table.Put(pinned, {CohortId(5), 65529, FdbOrigin::kLocalLearned, true}));
+  for (uint32_t i = 1; i <= 5; ++i) ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(i), VPortId(i)));
+  ASSERT_TRUE(table.Put(young, {FlushGroupId(1), 65530}));
+  ASSERT_TRUE(table.Put(old, {FlushGroupId(2), 65529}));
+  ASSERT_TRUE(table.Put(fixed, {FlushGroupId(3), 65529, FdbOrigin::kStatic}));
+  ASSERT_TRUE(table.Put(early, {FlushGroupId(4), 11}));
+  ASSERT_TRUE(table.Put(pinned, {FlushGroupId(5), 65529, FdbOrigin::kLocalLearned, true}));
   const FdbKey keys[] = {young, old, fixed, early, pinned};
   VPortId found[5];
   table.Find(keys, {10, 16}, absl::MakeSpan(found));
@@ -329,7 +329,7 @@ TEST(MacTableTest, AnEntryTakesFewBytesAtEverySize) {
   constexpr uint64_t kEntries = kSlowdown > 1 ? 12000 : 60000;
   double most = 0;
   for (uint64_t i = 1; i <= kEntries; ++i) {
-    ASSERT_TRUE(table.Put(Key(i), {CohortId(1), 1}));
+    ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(1), 1}));
     if (i >= 1000 && i % 16 == 0) most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
   }
   EXPECT_LE(most, 35) << "a thousand entries pay for the table itself, too";
@@ -344,13 +344,13 @@ TEST(MacTableTest, AnEntryTakesFewBytesAtEverySize) {
 TEST(MacTableTest, GivesMemoryBack) {
   MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kEntries = kSlowdown > 1 ? 30000 : 60000;
-  for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(1), 1}));
+  for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(1), 1}));
   const size_t before = MacTablePeer(&table).ResidentBytes();
   EXPECT_GE(before, kEntries * 16);
   EXPECT_EQ(EraseIf(&table, [](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) + table.size(),
             kEntries);
   while (MacTablePeer(&table).IsResizing() || table.memory_bytes() > before / 10) {
-    ASSERT_TRUE(table.Put(Key(0), {CohortId(1), 1}));
+    ASSERT_TRUE(table.Put(Key(0), {FlushGroupId(1), 1}));
     ASSERT_TRUE(table.Erase(Key(0)));  // each change processes some more buckets
   }
   EXPECT_LE(MacTablePeer(&table).ResidentBytes(), before / 10);
@@ -359,42 +359,42 @@ TEST(MacTableTest, GivesMemoryBack) {
 // A cursor's round visits each entry once, even if the table grows or shrinks meanwhile.
 TEST(MacTableTest, ARoundMeetsWhatStaysOnce) {
   MacTable table({.seed = SeedForTest()});
-  for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(7), 1}));
+  for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(7), 1}));
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
   for (const bool grow : {true, false}) {
     std::map<FdbKey, int> met;
     MacTable::Cursor cursor = 0;
     uint64_t other = grow ? 0 : 20000;
     while (table.VisitNext(&cursor, 1 + random() % 3,
-                           [&](FdbKey key, const MacEntry& entry) { met[key] += entry.cohort == CohortId(7); })) {
+                           [&](FdbKey key, const MacEntry& entry) { met[key] += entry.group == FlushGroupId(7); })) {
       for (int i = 0; i < 40; ++i) {
         if (grow && other < 20000) {
-          ASSERT_TRUE(table.Put(Key(2000 + other++), {CohortId(8), 1}));
+          ASSERT_TRUE(table.Put(Key(2000 + other++), {FlushGroupId(8), 1}));
         } else if (!grow && other > 0) {
           ASSERT_TRUE(table.Erase(Key(2000 + --other)));
         }
       }
     }
     for (uint64_t i = 0; i < 2000; ++i) ASSERT_EQ(met[Key(i)], 1) << Key(i).ToString() << (grow ? " growing" : " shrinking");
-    for (; grow && other < 20000; ++other) ASSERT_TRUE(table.Put(Key(2000 + other), {CohortId(8), 1}));
+    for (; grow && other < 20000; ++other) ASSERT_TRUE(table.Put(Key(2000 + other), {FlushGroupId(8), 1}));
   }
 }
 
-TEST(MacTableTest, FindsSomeEntryOfACohort) {
+TEST(MacTableTest, FindsSomeEntryOfAFlushGroup) {
   MacTable table({.seed = SeedForTest()});
-  ASSERT_TRUE(table.SetCohort(CohortId(1), VPortId(1)));
-  for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(Key(i), {CohortId(i % 100 == 0), 1}));
+  ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(1)));
+  for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(i % 100 == 0), 1}));
   MacTable::Cursor cursor = 0;
   FdbKey key;
   for (int i = 0; i < 50; ++i) {
     while (!table.FindNext(
-        &cursor, 64, [](FdbKey, const MacEntry& entry) { return entry.cohort == CohortId(1); }, &key)) {
+        &cursor, 64, [](FdbKey, const MacEntry& entry) { return entry.group == FlushGroupId(1); }, &key)) {
     }
     ASSERT_EQ(Find(table, key), VPortId(1));
     ASSERT_TRUE(table.Erase(key));
   }
   EXPECT_FALSE(table.FindNext(
-      &cursor, 10000, [](FdbKey, const MacEntry& entry) { return entry.cohort == CohortId(1); }, &key));
+      &cursor, 10000, [](FdbKey, const MacEntry& entry) { return entry.group == FlushGroupId(1); }, &key));
 }
 
 // By the time a reader marks a learned entry as seen, a static one may be in its place.

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "fdb/bucket_map.h"
-#include "fdb/cohort_vports.h"
+#include "fdb/flush_group_vports.h"
 #include "fdb/key_hash.h"
 #include "fdb/mac_bucket.h"
 
@@ -40,14 +40,14 @@ struct alignas(64) MacShape {
 // into wrong buckets; keys that it finds there are right all the same, and it checks misses (MacReader::IsMissFinal).
 struct MacView {
   const MacBucket* buckets;
-  CohortVPorts::Reader cohorts;
+  FlushGroupVPorts::Reader groups;
   const KeyHash* hash;
   const MacShape* shape;
   BucketMap map;
   uint64_t version, step_from;
 
-  static MacView Of(const MacBucket* buckets, CohortVPorts::Reader cohorts, const KeyHash* hash, const MacShape* shape) {
-    MacView view{buckets, cohorts, hash, shape, {}, shape->version.load(std::memory_order_acquire), 0};
+  static MacView Of(const MacBucket* buckets, FlushGroupVPorts::Reader groups, const KeyHash* hash, const MacShape* shape) {
+    MacView view{buckets, groups, hash, shape, {}, shape->version.load(std::memory_order_acquire), 0};
     view.map = shape->Map();
     std::atomic_thread_fence(std::memory_order_acquire);
     view.step_from = shape->step_from.load(std::memory_order_acquire);

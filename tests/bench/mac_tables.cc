@@ -71,11 +71,11 @@ class EoibTable final : public BenchTable {
  public:
   EoibTable() {
     for (uint32_t vport = 0; vport < kVPorts; ++vport) {
-      if (!table_.SetCohort(CohortId(vport), VPortId(vport))) std::abort();
+      if (!table_.SetGroupVPort(FlushGroupId(vport), VPortId(vport))) std::abort();
     }
   }
   void Put(FdbKey key, uint32_t value) override {
-    if (!table_.Put(key, {CohortId(value), 1})) std::abort();
+    if (!table_.Put(key, {FlushGroupId(value), 1})) std::abort();
   }
   void Erase(FdbKey key) override { table_.Erase(key); }
   // With an age limit, like the FDB's lookups.
@@ -101,7 +101,7 @@ class FdbTable final : public BenchTable {
   void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     FindInStream(fdb_.table(), keys, fdb_.Limit(), out);
   }
-  // Includes cohorts, counts and events, as far as they are on the heap.
+  // Includes flush groups, counts and events, as far as they are on the heap.
   size_t bytes() const override { return fdb_.memory_bytes() + HeapBytes() - before_; }
 
  private:

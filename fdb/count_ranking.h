@@ -1,6 +1,6 @@
-// Ranking: finds the member with the largest count, where counts change by one.
-#ifndef EOIB_FDB_RANKING_H_
-#define EOIB_FDB_RANKING_H_
+// CountRanking: finds the member with the largest count, where counts change by one.
+#ifndef EOIB_FDB_COUNT_RANKING_H_
+#define EOIB_FDB_COUNT_RANKING_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace eoib {
 
 // Members are small numbers. Members with the same count form a level, and the levels form a list ordered by count. So a
 // change by one and Largest take constant time. For one thread.
-class Ranking {
+class CountRanking {
  public:
   // A member's count is 0 until it is set. A change by one takes constant time; a larger one takes a step for each level
   // between.
@@ -48,4 +48,4 @@ class Ranking {
 
 }  // namespace eoib
 
-#endif  // EOIB_FDB_RANKING_H_
+#endif  // EOIB_FDB_COUNT_RANKING_H_

@@ -1,4 +1,4 @@
-#include "fdb/ranking.h"
+#include "fdb/count_ranking.h"
 
 #include <map>
 #include <random>
@@ -10,7 +10,7 @@ namespace eoib {
 namespace {
 
 TEST(RankingTest, KnowsTheLargest) {
-  Ranking ranking;
+  CountRanking ranking;
   EXPECT_FALSE(ranking.Largest().has_value());
   ranking.Set(7, 1);
   ranking.Set(3, 2);
@@ -30,7 +30,7 @@ TEST(RankingTest, KnowsTheLargest) {
 TEST(RankingTest, RandomCounts) {
   const uint64_t seed = SeedForTest();
   std::mt19937 random(static_cast<uint32_t>(seed));
-  Ranking ranking;
+  CountRanking ranking;
   std::map<uint32_t, size_t> model;
   for (int step = 0; step < 100'000; ++step) {
     const uint32_t member = random() % 40;
