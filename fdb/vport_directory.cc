@@ -10,11 +10,6 @@ namespace eoib {
 namespace {
 
 constexpr size_t kMaxLimit = size_t{1} << 20;
-constexpr int kKindBits = 2;
-constexpr int kFieldBits = 24;
-constexpr uint64_t kFieldMask = (uint64_t{1} << kFieldBits) - 1;
-constexpr int kAhShift = kKindBits + kFieldBits;
-constexpr int kHcaPortShift = kAhShift + kFieldBits;
 // vPorts that Reclaim checks for each time it holds the lock.
 constexpr uint32_t kReclaimedAtATime = 256;
 
@@ -35,31 +30,9 @@ VPortDirectory::~VPortDirectory() {
   for (size_t i = 0; i * kChunk < limit_; ++i) delete chunks_[i].load(std::memory_order_relaxed);
 }
 
-// ---- Words ------------------------------------------------------------------------------------------------------------
+// ---- Publishing -------------------------------------------------------------------------------------------------------
 
-uint64_t VPortDirectory::Pack(const Route& route) {
-  const uint64_t where = route.kind == Route::Kind::kLocal ? route.local_port : route.qpn.value();
-  EOIB_DCHECK(where <= kFieldMask);
-  EOIB_DCHECK(route.ah.value() <= kFieldMask);
-  return static_cast<uint64_t>(route.kind) | where << kKindBits | uint64_t{route.ah.value()} << kAhShift |
-         uint64_t{route.hca_port} << kHcaPortShift;
-}
-
-Route VPortDirectory::Unpack(uint64_t word) {
-  Route route;
-  route.kind = KindOf(word);
-  const uint32_t where = static_cast<uint32_t>(word >> kKindBits & kFieldMask);
-  if (route.kind == Route::Kind::kLocal) {
-    route.local_port = where;
-  } else if (route.kind == Route::Kind::kRemote) {
-    route.qpn = Qpn(where);
-    route.ah = AhIndex(static_cast<uint32_t>(word >> kAhShift & kFieldMask));
-    route.hca_port = static_cast<uint8_t>(word >> kHcaPortShift);
-  }
-  return route;
-}
-
-Route VPortDirectory::Get(VPortId vport) const { return Unpack(Word(vport)); }
+Route VPortDirectory::Get(VPortId vport) const { return RouteWord::Unpack(Word(vport)); }
 
 // Stores only once between two calls of Reclaim, so the cache line stays shared.
 void VPortDirectory::NoteHeard(VPortId vport) const {
@@ -83,7 +56,7 @@ Route VPortDirectory::RouteTo(const Address& address) {
 // Completes an aggregate's block before a word leads to it.
 void VPortDirectory::Publish(VPortId vport) {
   const Entry& entry = entries_[vport.value()];
-  if (entry.addresses.size() == 1) return Store(vport, Pack(RouteTo(entry.addresses[0])));
+  if (entry.addresses.size() == 1) return Store(vport, RouteWord::Pack(RouteTo(entry.addresses[0])));
   Aggregate* const aggregate = aggregates_.at(vport).get();
   PublishAggregate(entry, aggregate);
   const uint64_t word = reinterpret_cast<uintptr_t>(&aggregate->block) | static_cast<uint64_t>(Route::Kind::kAggregate);
@@ -95,7 +68,7 @@ void VPortDirectory::PublishAggregate(const Entry& entry, Aggregate* aggregate) 
   for (size_t i = 0; i < entry.addresses.size(); ++i) usable |= (entry.addresses[i].state() == VPortState::kUp) << i;
   for (size_t share = 0; share < FlowSpread::kShares; ++share) {
     const int taker = aggregate->spread->Pick(share, usable);
-    const uint64_t word = Pack(taker >= 0 ? RouteTo(entry.addresses[taker]) : Route{.kind = Route::Kind::kRemote});
+    const uint64_t word = RouteWord::Pack(taker >= 0 ? RouteTo(entry.addresses[taker]) : Route{.kind = Route::Kind::kRemote});
     std::atomic<uint64_t>& published = aggregate->block.words[share];
     if (published.load(std::memory_order_relaxed) != word) published.store(word, std::memory_order_release);
   }
@@ -120,10 +93,10 @@ VPortId VPortDirectory::Allocate() {
 }
 
 VPortId VPortDirectory::AddLocal(uint32_t local_port) {
-  EOIB_CHECK(local_port <= kFieldMask);
+  EOIB_CHECK(local_port <= RouteWord::kFieldMask);
   absl::MutexLock lock(&mutex_);
   const VPortId vport = Allocate();
-  if (!vport.IsNone()) Store(vport, Pack({.kind = Route::Kind::kLocal, .local_port = local_port}));
+  if (!vport.IsNone()) Store(vport, RouteWord::Pack({.kind = Route::Kind::kLocal, .local_port = local_port}));
   return vport;
 }
 
@@ -317,7 +290,7 @@ void VPortDirectory::Remove(VPortId vport) {
 
 // A former aggregate's block stays as it is, for readers that began before.
 void VPortDirectory::RemoveLocked(VPortId vport) {
-  if (KindOf(Word(vport)) == Route::Kind::kNone) return;
+  if (RouteWord::KindOf(Word(vport)) == Route::Kind::kNone) return;
   Entry& entry = entries_[vport.value()];
   for (const Address& address : entry.addresses) Forget(vport, address.peer);
   if (!entry.addresses.empty() && !entry.capabilities.announced) LeaveQuota(vport);

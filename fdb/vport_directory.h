@@ -32,22 +32,12 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "fdb/flow_spread.h"
+#include "fdb/route.h"
 #include "fdb/vport.h"
 #include "fdb/vport_address.h"
 #include "vswitch/base/address.h"
 
 namespace eoib {
-
-// Where a vPort is: what a worker needs to send to it.
-struct Route {
-  enum class Kind : uint8_t { kNone, kLocal, kRemote, kAggregate };
-
-  Kind kind = Kind::kNone;
-  uint32_t local_port = 0;       // kLocal: the agent's index of the port, below 2^24
-  Qpn qpn;                       // kRemote
-  AhIndex ah = AhIndex::None();  // kRemote; None(): no address of the vPort is up
-  uint8_t hca_port = 0;          // kRemote: our port, through which to send
-};
 
 class VPortDirectory {
  public:
@@ -128,9 +118,6 @@ class VPortDirectory {
   std::vector<Row> Dump() const;
 
  private:
-  // A route in one word, from the lowest bit: kind 2 bits, QPN or local port 24, address-handle index 24, HCA port 8. For an
-  // aggregate: kind kAggregate and the address of its block, whose alignment leaves the low bits free.
-  static constexpr uint64_t kKindMask = 3;
   static constexpr size_t kChunk = 1024;
   struct Chunk {
     std::array<std::atomic<uint64_t>, kChunk> words{};
@@ -152,9 +139,6 @@ class VPortDirectory {
     absl::optional<FlowSpread> spread;  // of the entry's addresses, if there are several
   };
 
-  static uint64_t Pack(const Route& route);
-  static Route Unpack(uint64_t word);
-  static Route::Kind KindOf(uint64_t word) { return static_cast<Route::Kind>(word & kKindMask); }
   uint64_t Word(VPortId vport) const;
 
   Chunk* ChunkOf(VPortId vport) const;
@@ -205,11 +189,11 @@ inline uint64_t VPortDirectory::Word(VPortId vport) const {
 template <typename FlowHash>
 Route VPortDirectory::Get(VPortId vport, FlowHash flow_hash) const {
   uint64_t word = Word(vport);
-  if (ABSL_PREDICT_FALSE(KindOf(word) == Route::Kind::kAggregate)) {
-    const auto* const block = reinterpret_cast<const Block*>(word & ~kKindMask);
+  if (ABSL_PREDICT_FALSE(RouteWord::KindOf(word) == Route::Kind::kAggregate)) {
+    const auto* const block = reinterpret_cast<const Block*>(word & ~RouteWord::kKindMask);
     word = block->words[flow_hash() % FlowSpread::kShares].load(std::memory_order_acquire);
   }
-  return Unpack(word);
+  return RouteWord::Unpack(word);
 }
 
 }  // namespace eoib
