@@ -9,7 +9,7 @@
 namespace eoib {
 namespace {
 
-TEST(EventRingTest, WhoComesLateIsToldHowManyAreLost) {
+TEST(EventRingTest, LateReaderLearnsHowManyEventsWereLost) {
   struct Event {
     uint64_t number;
   };
@@ -30,7 +30,7 @@ TEST(EventRingTest, WhoComesLateIsToldHowManyAreLost) {
   EXPECT_EQ(next, 20u) << "not been yet";
 }
 
-TEST(EventRingTest, ALargerOneGoesOnWhereASmallerOneEnds) {
+TEST(EventRingTest, LargerRingContinuesSmallerRing) {
   struct Event {
     uint64_t number;
   };
@@ -50,7 +50,7 @@ TEST(EventRingTest, ALargerOneGoesOnWhereASmallerOneEnds) {
 }
 
 // Beside a writer, a reader gets each event whole, in order and once, or counts it as lost.
-TEST(EventRingTest, ReadersBesideAWriterMissNothingUnnoticed) {
+TEST(EventRingTest, ConcurrentReadersCountEveryLostEvent) {
   struct Event {
     uint64_t number, copy, other;
   };

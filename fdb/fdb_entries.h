@@ -81,7 +81,7 @@ class FdbEntries {
   const MoveDamper& damper() const { return damper_; }
   FdbCounters& counters() { return counters_; }
   const FdbCounters& counters() const { return counters_; }
-  // Of the announced entries in the table.
+  // The claims behind the announced entries in the table.
   absl::flat_hash_map<FdbKey, FdbClaim>& claims() { return claims_; }
   // Entries that exist keep what they have: a policy is for new ones.
   absl::flat_hash_map<VPortId, FdbVPortPolicy>& policies() { return policies_; }

@@ -13,7 +13,7 @@ namespace {
 
 using Learned = Fdb::Learned;
 
-TEST_F(FdbPolicyTest, AnAttackerDisplacesNobodyElsesEntryNorHisOwnOldOnes) {
+TEST_F(FdbPolicyTest, FloodDisplacesOnlyItsOwnNewEntries) {
   Make({.limit = 1000});
   LearnMany(1, 100, kV1);
   LearnMany(1001, 50, kV2);
@@ -27,7 +27,7 @@ TEST_F(FdbPolicyTest, AnAttackerDisplacesNobodyElsesEntryNorHisOwnOldOnes) {
   EXPECT_EQ(fdb_->counters().learn_limited, 0u);
 }
 
-TEST_F(FdbPolicyTest, WhoHasFewGetsRoomFromWhoHasMost) {
+TEST_F(FdbPolicyTest, SmallVPortGetsRoomFromLargestVPort) {
   Make({.limit = 100});
   LearnMany(1, 30, kV1);
   LearnMany(101, 70, kV2);
@@ -39,7 +39,7 @@ TEST_F(FdbPolicyTest, WhoHasFewGetsRoomFromWhoHasMost) {
 }
 
 // Two vPorts with equally many entries do not evict each other's in turn.
-TEST_F(FdbPolicyTest, EqualsLeaveEachOtherAlone) {
+TEST_F(FdbPolicyTest, EqualVPortsDoNotEvictEachOther) {
   Make({.limit = 100});
   LearnMany(1, 50, kV1);
   LearnMany(101, 50, kV2);
@@ -51,7 +51,7 @@ TEST_F(FdbPolicyTest, EqualsLeaveEachOtherAlone) {
   EXPECT_EQ(Find(Key(501)), kV2);
 }
 
-TEST_F(FdbPolicyTest, WhereAllHaveOneNobodyIsDisplaced) {
+TEST_F(FdbPolicyTest, NoEvictionIfEachVPortHasOneEntry) {
   Make({.limit = 50});
   for (uint32_t i = 1; i <= 50; ++i) ASSERT_EQ(Learn(Key(i), VPortId(i)), Learned::kNew);
   EXPECT_EQ(Learn(Key(51), VPortId(51)), Learned::kLimit);
@@ -60,7 +60,7 @@ TEST_F(FdbPolicyTest, WhereAllHaveOneNobodyIsDisplaced) {
   EXPECT_TRUE(fdb_->AddStatic(Key(52), VPortId(52)).ok()) << "static entries are the operator's will";
 }
 
-TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpItsOwn) {
+TEST_F(FdbPolicyTest, VPortAtItsLimitEvictsItsOwnEntries) {
   Make({.limit = 1000, .vport_limit = 10});
   fdb_->SetVPortPolicy(kV2, {.limit = 20});
   LearnMany(1, 15, kV1);
@@ -74,7 +74,7 @@ TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpItsOwn) {
 }
 
 // Otherwise new entries would displace each other while long silent ones keep their places.
-TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpWhatAgedOutFirst) {
+TEST_F(FdbPolicyTest, VPortAtItsLimitReclaimsAgedEntriesFirst) {
   Make({.limit = 1000, .vport_limit = 100});
   LearnMany(1, 100, kV1);
   clock_.Advance(absl::Seconds(301));
@@ -83,7 +83,7 @@ TEST_F(FdbPolicyTest, AtItsOwnLimitAVPortGivesUpWhatAgedOutFirst) {
   EXPECT_EQ(fdb_->counters().evicted, 0u);
 }
 
-TEST_F(FdbPolicyTest, AHostsLimitIsSharedByItsVeses) {
+TEST_F(FdbPolicyTest, VesesShareTheHostLimit) {
   Fdb* const fdb = Make({.limit = 1000, .budget = &budget_});
   {
     Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
@@ -104,7 +104,7 @@ TEST_F(FdbPolicyTest, AHostsLimitIsSharedByItsVeses) {
 }
 
 // A sticky vPort pins all that it learns, so its entries could never be evicted.
-TEST_F(FdbPolicyTest, AStickyVPortGetsItsShareAndNoMore) {
+TEST_F(FdbPolicyTest, StickyVPortGetsOnlyItsShare) {
   Make({.limit = 100});
   fdb_->SetVPortPolicy(kV3, {.sticky = true});
   LearnMany(1, 20, kV1);
@@ -118,7 +118,7 @@ TEST_F(FdbPolicyTest, AStickyVPortGetsItsShareAndNoMore) {
 }
 
 // Freezing also pins entries, and a sender can cause it by making MACs flap.
-TEST_F(FdbPolicyTest, FrozenEntriesCountAsTheirVPorts) {
+TEST_F(FdbPolicyTest, FrozenEntriesCountForTheirVPort) {
   Make({.limit = 100, .damping = {.moves = 2}});
   LearnMany(1, 60, kV1);
   for (uint64_t i = 1001; i <= 1040; ++i) {
@@ -132,7 +132,7 @@ TEST_F(FdbPolicyTest, FrozenEntriesCountAsTheirVPorts) {
   EXPECT_EQ(fdb_->Held(kV2), 50u);
 }
 
-TEST_F(FdbPolicyTest, AStickyVPortTakesNoMoreThanItsShareFromOtherVeses) {
+TEST_F(FdbPolicyTest, StickyVPortTakesOnlyItsShareFromOtherVeses) {
   Fdb* const fdb = Make({.limit = 1000, .budget = &budget_});
   Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
   other.SetVPortPolicy(kV1, {.sticky = true});

@@ -15,7 +15,7 @@ using Kind = FdbEvent::Kind;
 
 // ---- Flushing and ageing ----------------------------------------------------------------------------------------------
 
-TEST_F(FdbPolicyTest, AFlushIsSeenAtOnceAndReclaimedLater) {
+TEST_F(FdbPolicyTest, FlushTakesEffectAtOnceAndReclaimsLater) {
   Make({.limit = 100'000});
   for (uint64_t i = 1; i <= 20'000; ++i) Learn(Key(i, i % 4), i % 2 == 0 ? kV1 : kV2);
   next_event_ = fdb_->events().end();
@@ -31,7 +31,7 @@ TEST_F(FdbPolicyTest, AFlushIsSeenAtOnceAndReclaimedLater) {
   for (uint64_t i = 1; i <= 20'000; ++i) ASSERT_EQ(Find(Key(i, i % 4)), i % 4 == 3 ? kV2 : VPortId::None()) << i;
   uint16_t stale;
   const FdbKey flushed = Key(1, 1);
-  EXPECT_EQ(fdb_->Refresh({&flushed, 1}, {&kV2, 1}, {&stale, 1}), 1u) << "it is to be learned anew";
+  EXPECT_EQ(fdb_->Refresh({&flushed, 1}, {&kV2, 1}, {&stale, 1}), 1u) << "it must be learned again";
   EXPECT_EQ(Learn(flushed, kV2), Learned::kNew);
   EXPECT_EQ(Find(flushed), kV2);
   for (int second = 0; second < 30; ++second) {
@@ -44,7 +44,7 @@ TEST_F(FdbPolicyTest, AFlushIsSeenAtOnceAndReclaimedLater) {
 }
 
 // A port that goes down is flushed, and learns as many MACs again before Age() reclaims the former ones.
-TEST_F(FdbPolicyTest, WhatWasFlushedDoesNotPileUp) {
+TEST_F(FdbPolicyTest, FlushedEntriesDoNotPileUp) {
   for (const bool host : {false, true}) {
     Make({.limit = host ? 100'000u : 1000u, .budget = host ? &budget_ : nullptr});
     const size_t limit = host ? budget_.limit() : 1000;
@@ -84,7 +84,7 @@ TEST_F(FdbPolicyTest, AgeingIsSpreadOverTime) {
 }
 
 // This must hold wherever in the table the last call of Age stopped.
-TEST_F(FdbPolicyTest, AfterAPauseAllOfTheTableIsDue) {
+TEST_F(FdbPolicyTest, AgeVisitsWholeTableAfterAPause) {
   Make({.ageing = absl::Seconds(300), .limit = 40'000});
   LearnMany(1, 40'000, kV1);
   for (int i = 0; i < 10; ++i) {
@@ -106,7 +106,7 @@ TEST_F(FdbPolicyTest, NothingSurvivesALongStop) {
 }
 
 // Half that time is enough to make entries look young that had aged out and were not reclaimed.
-TEST_F(FdbPolicyTest, WhatAgedOutBeforeALongStopDoesNotComeBack) {
+TEST_F(FdbPolicyTest, AgedEntriesDoNotReturnAfterALongStop) {
   Make({.ageing = absl::Seconds(300), .limit = 40'000});
   LearnMany(1, 40'000, kV1);
   for (int i = 0; i < 310; ++i) {
@@ -119,7 +119,7 @@ TEST_F(FdbPolicyTest, WhatAgedOutBeforeALongStopDoesNotComeBack) {
   EXPECT_EQ(fdb_->size(), 0u);
 }
 
-TEST_F(FdbPolicyTest, WhatIsLearnedAgainHadAgedOut) {
+TEST_F(FdbPolicyTest, RelearnedEntryCountsAsAged) {
   Make({.ageing = absl::Seconds(300)});
   Learn(Key(1), kV1);
   clock_.Advance(absl::Seconds(301));
@@ -134,7 +134,7 @@ TEST_F(FdbPolicyTest, WhatIsLearnedAgainHadAgedOut) {
 
 // ---- Sticky -----------------------------------------------------------------------------------------------------------
 
-TEST_F(FdbPolicyTest, WhatIsStickyStays) {
+TEST_F(FdbPolicyTest, StickyEntriesStay) {
   Make({.limit = 100});
   fdb_->SetVPortPolicy(kV1, {.limit = 2, .sticky = true});
   EXPECT_EQ(Learn(Key(1), kV1, FdbOrigin::kLocalLearned), Learned::kNew);
@@ -159,7 +159,7 @@ TEST_F(FdbPolicyTest, WhatIsStickyStays) {
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kNew);
 }
 
-TEST_F(FdbPolicyTest, WatchersAreToldOfSomeRefusalsOnly) {
+TEST_F(FdbPolicyTest, RefusalEventsAreRateLimited) {
   Make({});
   fdb_->SetVPortPolicy(kV1, {.sticky = true});
   Learn(Key(1), kV1, FdbOrigin::kLocalLearned);
@@ -240,7 +240,7 @@ class HijackTest : public FdbPolicyTest, public testing::WithParamInterface<FdbO
 INSTANTIATE_TEST_SUITE_P(VictimsOwnAgentAndAThirdOne, HijackTest,
                          testing::Values(FdbOrigin::kLocalLearned, FdbOrigin::kRemoteLearned));
 
-TEST_P(HijackTest, TheVictimsOwnFrameIsTheFifthMove) {
+TEST_P(HijackTest, VictimsOwnFrameIsTheFifthMove) {
   StealFourTimes();
   Events();
   const Fdb::LearnResult fifth = fdb_->Learn(Key(1), kV1, GetParam());
@@ -253,14 +253,14 @@ TEST_P(HijackTest, TheVictimsOwnFrameIsTheFifthMove) {
   ExpectHeldAtHome();
 }
 
-TEST_P(HijackTest, TheVictimIsSilent) {
+TEST_P(HijackTest, VictimIsSilent) {
   StealFourTimes();
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kPinned);
   EXPECT_EQ(fdb_->frozen().at(Key(1)).claimant, kV2);
   ExpectHeldAtHome();
 }
 
-TEST_P(HijackTest, TheHomeHasMovedMeanwhile) {
+TEST_P(HijackTest, HomeMoved) {
   clock_.Advance(absl::Seconds(10));
   ASSERT_EQ(Learn(Key(1), VPortId(4)), Learned::kMoved);  // the guest migrates
   clock_.Advance(absl::Seconds(180));
@@ -270,7 +270,7 @@ TEST_P(HijackTest, TheHomeHasMovedMeanwhile) {
 }
 
 // A home that is gone must not attract traffic that it cannot receive.
-TEST_P(HijackTest, TheHomeLeavesTheFabric) {
+TEST_P(HijackTest, HomeLeftTheFabric) {
   for (VPortId thief : {kV2, kV3, kV2}) Learn(Key(1), thief);
   fdb_->FlushLearned(kV1);
   for (VPortId thief : {kV3, kV2, kV3, kV2}) EXPECT_EQ(Learn(Key(1), thief), Learned::kMoved) << "the count starts again";
@@ -283,7 +283,7 @@ TEST_P(HijackTest, TheHomeLeavesTheFabric) {
   EXPECT_THAT(fdb_->frozen(), IsEmpty());
 }
 
-TEST_P(HijackTest, TheHomeIsFull) {
+TEST_P(HijackTest, HomeIsFull) {
   fdb_->SetVPortPolicy(kV1, {.limit = 1});
   StealFourTimes();
   Learn(Key(2), kV1, GetParam());
@@ -293,7 +293,7 @@ TEST_P(HijackTest, TheHomeIsFull) {
   EXPECT_EQ(fdb_->Held(kV1), 1u);
 }
 
-TEST_P(HijackTest, AHomeWithoutRoomHoldsNothing) {
+TEST_P(HijackTest, HomeWithoutRoomHoldsNothing) {
   fdb_->SetVPortPolicy(kV1, {.limit = 1});
   StealFourTimes();
   ASSERT_TRUE(fdb_->AddStatic(Key(2), kV1).ok());
@@ -304,7 +304,7 @@ TEST_P(HijackTest, AHomeWithoutRoomHoldsNothing) {
 }
 
 // Beyond the limit of frozen MACs the MAC also stays at home, while the attackers go on.
-TEST_P(HijackTest, AsManyAreFrozenAsMayBe) {
+TEST_P(HijackTest, FreezeLimitIsReached) {
   Make({.damping = {.most_frozen = 0}});
   Speak();
   StealFourTimes();
@@ -325,7 +325,7 @@ TEST_P(HijackTest, AsManyAreFrozenAsMayBe) {
 
 // An attacker that speaks first becomes the first home. Even then the station's own agent does not keep the MAC away from the
 // station.
-TEST_F(FdbPolicyTest, AFreezeDoesNotKeepAStationAwayFromItsOwnPort) {
+TEST_F(FdbPolicyTest, FreezeDoesNotKeepStationFromItsOwnPort) {
   Make({});
   const auto speak = [this](VPortId port) { return Learn(Key(1), port, FdbOrigin::kLocalLearned); };
   for (VPortId thief : {kV2, kV3, kV2, kV3, kV2}) Learn(Key(1), thief);
@@ -348,7 +348,7 @@ TEST_F(FdbPolicyTest, AFreezeDoesNotKeepAStationAwayFromItsOwnPort) {
   EXPECT_THAT(fdb_->frozen(), IsEmpty());
 }
 
-TEST_F(FdbPolicyTest, AClaimantsFreezesAreCountedByItsGid) {
+TEST_F(FdbPolicyTest, FreezesAreCountedByClaimantGid) {
   const auto gid_of = [](VPortId vport) { return Gid::FromPrefixAndGuid(0, Guid(vport == kV1 ? 1 : 2)); };
   Make({.limit = 1000, .damping = {.moves = 2, .most_frozen_per_gid = 2}, .gid_of = gid_of});
   const auto steal = [this](uint64_t mac, VPortId thief) {
@@ -364,7 +364,7 @@ TEST_F(FdbPolicyTest, AClaimantsFreezesAreCountedByItsGid) {
   EXPECT_EQ(steal(4, kV3), Fdb::Damped::kFrozen);
 }
 
-TEST_F(FdbPolicyTest, HomesAndClaimantsKeepTheirNumbers) {
+TEST_F(FdbPolicyTest, NumbersOfHomesAndClaimantsAreNotReused) {
   Make({.damping = {.moves = 2}});
   Learn(Key(1), kV1);
   Learn(Key(1), kV2);
@@ -375,7 +375,7 @@ TEST_F(FdbPolicyTest, HomesAndClaimantsKeepTheirNumbers) {
   EXPECT_THAT(fdb_->DampedVPorts(), IsEmpty());
 }
 
-TEST_F(FdbPolicyTest, SlowMovesAndThoseInsideAHostAreNotDamped) {
+TEST_F(FdbPolicyTest, SlowAndHostInternalMovesAreNotDamped) {
   Make({});
   Learn(Key(1), kV1);
   Learn(Key(2), kV1, FdbOrigin::kLocalLearned);
@@ -389,7 +389,7 @@ TEST_F(FdbPolicyTest, SlowMovesAndThoseInsideAHostAreNotDamped) {
   EXPECT_EQ(fdb_->counters().froze, 0u);
 }
 
-TEST_F(FdbPolicyTest, AMoveForWhichThereIsNoRoomDoesNotCount) {
+TEST_F(FdbPolicyTest, MoveWithoutRoomIsNotCounted) {
   Make({});
   fdb_->SetVPortPolicy(kV1, {.limit = 1, .sticky = true});
   Learn(Key(9), kV1, FdbOrigin::kLocalLearned);
@@ -400,7 +400,7 @@ TEST_F(FdbPolicyTest, AMoveForWhichThereIsNoRoomDoesNotCount) {
   EXPECT_EQ(Learn(Key(1), kV3), Learned::kMoved) << "where there is room";
 }
 
-TEST_F(FdbPolicyTest, AMoveToTheSameAgentIsForgiven) {
+TEST_F(FdbPolicyTest, MoveToTheSameAgentIsForgiven) {
   Make({});
   Learn(Key(1), kV1);
   for (uint32_t i = 2; i < 20; ++i) {
@@ -413,7 +413,7 @@ TEST_F(FdbPolicyTest, AMoveToTheSameAgentIsForgiven) {
   EXPECT_EQ(Learn(Key(1), VPortId(5)), Learned::kMoved) << "the last one was none either";
 }
 
-TEST_F(FdbPolicyTest, AFreezeLastsUntilItIsThawedIfSoConfigured) {
+TEST_F(FdbPolicyTest, FreezeUntilThawed) {
   Make({.damping = {.action = MoveDamper::Action::kFreezeUntilThawed, .moves = 2}});
   Learn(Key(1), kV1);
   Learn(Key(1), kV2);
@@ -426,7 +426,7 @@ TEST_F(FdbPolicyTest, AFreezeLastsUntilItIsThawedIfSoConfigured) {
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kMoved);
 }
 
-TEST_F(FdbPolicyTest, AWarningLetsItMove) {
+TEST_F(FdbPolicyTest, WarnActionMovesTheMac) {
   Make({.damping = {.action = MoveDamper::Action::kWarn, .moves = 3}});
   Learn(Key(1), kV1);
   Learn(Key(1), kV2);
@@ -440,7 +440,7 @@ TEST_F(FdbPolicyTest, AWarningLetsItMove) {
   EXPECT_EQ(fdb_->Learn(Key(1), kV1, FdbOrigin::kRemoteLearned).damped, Fdb::Damped::kNo) << "the count starts again";
 }
 
-TEST_F(FdbPolicyTest, AFreezeEndsWithItsEntry) {
+TEST_F(FdbPolicyTest, FreezeEndsWithItsEntry) {
   Make({.damping = {.moves = 2}});
   for (uint64_t i = 1; i <= 3; ++i) {
     Learn(Key(i), kV1);
@@ -460,7 +460,7 @@ TEST_F(FdbPolicyTest, AFreezeEndsWithItsEntry) {
 PeerAddress Peer(uint32_t qpn) { return {Gid(), Qpn(qpn)}; }
 
 // Each origin against each other one.
-TEST_F(FdbPolicyTest, AnOriginGivesWayToStrongerOnesOnly) {
+TEST_F(FdbPolicyTest, OnlyStrongerOriginsDisplaceAnEntry) {
   const FdbOrigin kOrigins[] = {FdbOrigin::kRemoteLearned, FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, FdbOrigin::kManager,
                                 FdbOrigin::kStatic};
   const auto claim = [this](FdbKey key, VPortId vport, FdbOrigin origin, uint64_t sequence) {
@@ -496,7 +496,7 @@ TEST_F(FdbPolicyTest, AnOriginGivesWayToStrongerOnesOnly) {
   }
 }
 
-TEST_F(FdbPolicyTest, TheLaterAnnouncementWinsThenTheLowerAddress) {
+TEST_F(FdbPolicyTest, HigherSequenceWinsThenLowerAddress) {
   Make({});
   EXPECT_EQ(fdb_->Announce(Key(1), kV1, {10, Peer(5)}).what, Learned::kNew);
   EXPECT_EQ(fdb_->Announce(Key(1), kV2, {9, Peer(1)}).what, Learned::kOverruled);
@@ -512,7 +512,7 @@ TEST_F(FdbPolicyTest, TheLaterAnnouncementWinsThenTheLowerAddress) {
   EXPECT_EQ(fdb_->Announce(FdbKey(Vid(0), MacAddr::Broadcast()), kV2, {1, Peer(1)}).what, Learned::kGroup);
 }
 
-TEST_F(FdbPolicyTest, AnAnnouncementThatTakesAMacOverKeepsToTheVPortsLimit) {
+TEST_F(FdbPolicyTest, AnnouncedMoveRespectsVPortLimit) {
   Make({.limit = 100, .vport_limit = 3});
   LearnMany(1, 3, kV1);
   LearnMany(11, 3, kV2);
@@ -524,7 +524,7 @@ TEST_F(FdbPolicyTest, AnAnnouncementThatTakesAMacOverKeepsToTheVPortsLimit) {
   EXPECT_EQ(Find(Key(2)), kV1);
 }
 
-TEST_F(FdbPolicyTest, AnAnnouncementAtTheHostsLimitTakesFromTheVesThatHoldsMost) {
+TEST_F(FdbPolicyTest, AnnouncementAtHostLimitEvictsFromLargestVes) {
   Make({.limit = 1000, .budget = &budget_});
   Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
   LearnMany(1, 100, kV1);
@@ -535,7 +535,7 @@ TEST_F(FdbPolicyTest, AnAnnouncementAtTheHostsLimitTakesFromTheVesThatHoldsMost)
   EXPECT_EQ(fdb_->size(), 99u);
 }
 
-TEST_F(FdbPolicyTest, ADumpIsTakenInPieces) {
+TEST_F(FdbPolicyTest, DumpInPieces) {
   Make({});
   for (uint64_t i = 1; i <= 1000; ++i) Learn(Key(i * 0x9e37'79b1 % 1009, i % 3), kV1);
   const std::vector<Fdb::Entry> all = fdb_->Dump();
@@ -553,7 +553,7 @@ TEST_F(FdbPolicyTest, ADumpIsTakenInPieces) {
 
 // ---- Events -----------------------------------------------------------------------------------------------------------
 
-TEST_F(FdbPolicyTest, EachChangeIsTold) {
+TEST_F(FdbPolicyTest, EachChangeMakesAnEvent) {
   Make({.ageing = absl::Seconds(10), .limit = 3});
   Learn(Key(1), kV1);
   Learn(Key(1), kV2);
@@ -572,7 +572,7 @@ TEST_F(FdbPolicyTest, EachChangeIsTold) {
 }
 
 // A ring large enough for late readers would be most of a small FDB's memory.
-TEST_F(FdbPolicyTest, TheLastEventsAreThereForWhoeverBeginsToWatch) {
+TEST_F(FdbPolicyTest, WatchKeepsTheLastEvents) {
   Fdb fdb({}, &clock_);
   const auto learn = [&](uint64_t first, uint64_t count) {
     for (uint64_t i = first; i < first + count; ++i) fdb.Learn(Key(i), kV1, FdbOrigin::kRemoteLearned);

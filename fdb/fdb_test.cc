@@ -57,14 +57,14 @@ TEST_F(FdbTest, VlansDoNotShareEntries) {
   EXPECT_EQ(Find(Key(1, 10)), kV1);
 }
 
-TEST_F(FdbTest, GroupAddressesAreNobodys) {
+TEST_F(FdbTest, GroupAddressesAreNotLearned) {
   EXPECT_EQ(Learn(FdbKey(Vid(0), MacAddr::Broadcast()), kV1), Learned::kGroup);
   EXPECT_EQ(Learn(FdbKey(Vid(0), MacAddr()), kV1), Learned::kGroup);
   EXPECT_EQ(fdb_.AddStatic(FdbKey(Vid(0), MacAddr::Broadcast()), kV1).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(fdb_.size(), 0u);
 }
 
-TEST_F(FdbTest, EntriesExpireEvenIfNobodyAgesThem) {
+TEST_F(FdbTest, EntriesExpireWithoutAge) {
   Learn(Key(1), kV1);
   clock_.Advance(absl::Seconds(300));
   EXPECT_EQ(Find(Key(1)), kV1);
@@ -76,7 +76,7 @@ TEST_F(FdbTest, EntriesExpireEvenIfNobodyAgesThem) {
   EXPECT_EQ(fdb_.size(), 0u);
 }
 
-TEST_F(FdbTest, WhatIsHeardStaysYoung) {
+TEST_F(FdbTest, RefreshKeepsEntriesYoung) {
   Learn(Key(1), kV1);
   for (int i = 0; i < 5; ++i) {
     clock_.Advance(absl::Seconds(299));
@@ -133,7 +133,7 @@ TEST_F(FdbTest, StaticEntriesNeitherAgeNorMove) {
   EXPECT_EQ(fdb_.RemoveStatic(Key(1)).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(FdbTest, FlushesWhatIsAsked) {
+TEST_F(FdbTest, FlushesAllOrVlanOrVPort) {
   Learn(Key(1), kV1);
   Learn(Key(2), kV2);
   ASSERT_TRUE(fdb_.AddStatic(Key(3), kV2).ok());
@@ -143,7 +143,7 @@ TEST_F(FdbTest, FlushesWhatIsAsked) {
   EXPECT_EQ(fdb_.size(), 0u);
 }
 
-TEST_F(FdbTest, WhatWasLearnedOfOneVPortIsFlushedAlone) {
+TEST_F(FdbTest, FlushLearnedFlushesOneVPort) {
   Learn(Key(1), kV1);
   Learn(Key(2), kV2);
   ASSERT_TRUE(fdb_.AddStatic(Key(3), kV2).ok());
@@ -153,7 +153,7 @@ TEST_F(FdbTest, WhatWasLearnedOfOneVPortIsFlushedAlone) {
   EXPECT_EQ(Find(Key(3)), kV2);
 }
 
-TEST_F(FdbTest, DumpIsSortedAndTellsAges) {
+TEST_F(FdbTest, DumpIsSortedAndHasAges) {
   Learn(Key(2, 10), kV1);
   clock_.Advance(absl::Seconds(5));
   Learn(Key(1, 10), kV1);
@@ -238,7 +238,7 @@ TEST(FdbModelTest, RandomOperations) {
   }
 }
 
-TEST_F(FdbTest, WhatAgedOutIsNewElsewhereAndGivesWayFirst) {
+TEST_F(FdbTest, AgedEntryIsNewElsewhereAndIsReclaimedFirst) {
   for (uint64_t i = 1; i <= 4; ++i) Learn(Key(i), kV1, FdbOrigin::kLocalLearned);
   clock_.Advance(absl::Seconds(301));
   EXPECT_EQ(Learn(Key(1), kV2), Learned::kNew) << "nothing was known of it any more";

@@ -29,7 +29,7 @@ std::vector<size_t> CountsOf(const std::array<int, FlowSpread::kShares>& takers,
   return counts;
 }
 
-TEST(FlowSpreadTest, SharesOfAllMembersDifferByOneAtMost) {
+TEST(FlowSpreadTest, SharesDifferByOneAtMost) {
   for (size_t members = 1; members <= FlowSpread::kMaxMembers; ++members) {
     const std::vector<size_t> counts = CountsOf(Takers(FlowSpread(Keys(members)), ~0u), members);
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
@@ -38,7 +38,7 @@ TEST(FlowSpreadTest, SharesOfAllMembersDifferByOneAtMost) {
 }
 
 // Tests every set of usable members, and each member that it may lose: all ways to fail and to return.
-TEST(FlowSpreadTest, ALossMovesTheLostMembersSharesAndAReturnUndoesIt) {
+TEST(FlowSpreadTest, LossMovesOnlyLostSharesAndReturnRestoresThem) {
   for (size_t members = 2; members <= FlowSpread::kMaxMembers; ++members) {
     const FlowSpread spread(Keys(members));
     for (uint32_t usable = 1; usable < 1u << members; ++usable) {
@@ -58,7 +58,7 @@ TEST(FlowSpreadTest, ALossMovesTheLostMembersSharesAndAReturnUndoesIt) {
 }
 
 // If all went to one other member, that one would have twice its load.
-TEST(FlowSpreadTest, WhatALostMemberHadGoesToAllOthers) {
+TEST(FlowSpreadTest, LostSharesSpreadOverAllOthers) {
   for (size_t members = 3; members <= FlowSpread::kMaxMembers; ++members) {
     const FlowSpread spread(Keys(members));
     const size_t fair = FlowSpread::kShares / (members - 1);
@@ -73,12 +73,12 @@ TEST(FlowSpreadTest, WhatALostMemberHadGoesToAllOthers) {
   }
 }
 
-TEST(FlowSpreadTest, WithoutUsableMembersNobodyTakesAnything) {
+TEST(FlowSpreadTest, NoUsableMemberTakesNoShare) {
   const FlowSpread spread(Keys(3));
   for (int taker : Takers(spread, 0)) EXPECT_EQ(taker, -1);
 }
 
-TEST(FlowSpreadTest, TheMembersOrderDoesNotMatter) {
+TEST(FlowSpreadTest, MemberOrderDoesNotMatter) {
   const FlowSpread forwards(std::vector<uint64_t>{1, 2, 3});
   const FlowSpread backwards(std::vector<uint64_t>{3, 2, 1});
   for (uint32_t usable : {7u, 5u, 2u}) {
@@ -88,7 +88,7 @@ TEST(FlowSpreadTest, TheMembersOrderDoesNotMatter) {
   }
 }
 
-TEST(FlowSpreadTest, AMemberThatJoinsTakesItsPartAndLittleElseMoves) {
+TEST(FlowSpreadTest, JoiningMemberMovesFewOtherShares) {
   for (size_t members = 1; members < FlowSpread::kMaxMembers; ++members) {
     const auto before = Takers(FlowSpread(Keys(members)), ~0u);
     const auto after = Takers(FlowSpread(Keys(members + 1)), ~0u);

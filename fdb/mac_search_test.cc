@@ -1,5 +1,5 @@
-// What a search answers if the table changes at the worst moment: between two of its looks at a key, or when the slot of a key
-// has been found, and what is in it has not been read yet.
+// Changes the table at the worst moments of a search: between two looks at a key, or after the slot of a key was found and before
+// its content is read.
 #include <functional>
 #include <utility>
 #include <vector>
@@ -52,7 +52,7 @@ class MacSearchTest : public testing::Test {
   }
   ~MacSearchTest() override { InterruptedMatcher::Reset(); }
 
-  // What is found of all keys, in two whole batches, with key `which` of the first interrupted as told.
+  // Looks up all keys in two whole batches, and calls `interrupt` at a look at key `which` of the first batch.
   std::vector<VPortId> FindInterrupted(size_t which, int before_look, int after_look,
                                        std::function<void(const MacBucket&)> interrupt) {
     std::vector<VPortId> found(kKeys);
@@ -84,12 +84,12 @@ class MacSearchTest : public testing::Test {
   std::vector<FdbKey> keys_;
 };
 
-TEST_F(MacSearchTest, AnswersWhatIsThereIfNothingHappens) {
+TEST_F(MacSearchTest, FindsAllKeysWithoutAnInterruption) {
   ExpectAllFound(FindInterrupted(3, 0, 1, [](const MacBucket&) {}));
   EXPECT_EQ(InterruptedMatcher::looks, 1);
 }
 
-TEST_F(MacSearchTest, DoesNotTakeAnotherKeysEntryForOne) {
+TEST_F(MacSearchTest, ReplacedEntryIsNotTakenForTheKey) {
   constexpr size_t kGone = 3;
   const std::vector<VPortId> found = FindInterrupted(kGone, 0, 1, [&](const MacBucket& bucket) {
     const int slot = bucket.SlotOf(keys_[kGone].packed());
@@ -104,7 +104,7 @@ TEST_F(MacSearchTest, DoesNotTakeAnotherKeysEntryForOne) {
   for (uint32_t i = 0; i < kKeys; ++i) EXPECT_TRUE(i == kGone || found[i] == VPortId(i)) << i;
 }
 
-TEST_F(MacSearchTest, FindsWhatMovesWhenTheTableGrowsAndShrinks) {
+TEST_F(MacSearchTest, FindsEntriesThatResizingMoves) {
   for (size_t which = 0; which < kSearchBatch; which += 3) {
     ExpectAllFound(FindInterrupted(which, 0, 1, [&](const MacBucket&) {
       for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_.Put(Key(2'000'000 + i), {kStranger, 1}));
@@ -114,7 +114,7 @@ TEST_F(MacSearchTest, FindsWhatMovesWhenTheTableGrowsAndShrinks) {
 }
 
 // It was not at home when that was looked at, and no longer away when the other bucket is.
-TEST_F(MacSearchTest, FindsWhatComesHomeMeanwhile) {
+TEST_F(MacSearchTest, FindsEntryThatComesHomeBetweenTwoLooks) {
   const size_t away = KeyAway();
   ASSERT_LT(away, kSearchBatch) << "another seed has one";
   const std::vector<VPortId> found = FindInterrupted(away, 2, 0, [&](const MacBucket& secondary) {

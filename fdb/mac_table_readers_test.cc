@@ -17,7 +17,7 @@ size_t RandomBatch(std::mt19937* random) {
 
 // Readers beside a writer that grows and shrinks the table by a factor of ten, moves entries between vPorts, and adds some
 // that stay. A reader always finds entries that were added before it began and stay, and never finds one that was never added.
-TEST(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
+TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
   constexpr uint64_t kStaying = 4000, kPassing = 30000, kBatch = 64;
   const uint64_t seed = SeedForTest();
   MacTable table({.seed = SeedForTest()});
@@ -97,7 +97,7 @@ TEST(MacTableReadersTest, ReadersAlwaysFindWhatStays) {
 
 // The writer gives a flush group's number to another vPort as soon as no entry has it, while readers look up its former
 // entries.
-TEST(MacTableReadersTest, ReadersDoNotTakeAFormerFlushGroupForTheNext) {
+TEST(MacTableReadersTest, ReadersDoNotConfuseReusedFlushGroups) {
   constexpr uint32_t kKeys = 64, kStrangers = 1'000'000;
   MacTable table({.seed = SeedForTest()});
   std::vector<FdbKey> keys;
@@ -156,7 +156,7 @@ TEST(MacTableReadersTest, ReadersDoNotTakeAFormerFlushGroupForTheNext) {
 }
 
 // If a reader pauses, much time may pass between the stages of its stream. Changes of the table meanwhile must not matter.
-TEST(MacTableReadersTest, AStreamMayPauseWhileTheTableChanges) {
+TEST(MacTableReadersTest, LookupMayPauseWhileTheTableChanges) {
   MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kKeys = 512;
   for (uint64_t i = 0; i < kKeys; ++i) {

@@ -258,7 +258,7 @@ TEST(MacTableTest, BehavesAsAMap) {
 }
 
 // Proves that the model test can fail.
-TEST(MacTableTest, ALostBucketIsNoticed) {
+TEST(MacTableTest, ModelTestDetectsALostBucket) {
   const uint64_t seed = SeedForTest();
   MacTable table({.seed = SeedForTest()});
   ModelRun run(&table, seed);
@@ -268,7 +268,7 @@ TEST(MacTableTest, ALostBucketIsNoticed) {
 }
 
 // Many cores refresh entries at once, and a store would take the cache line away from all others.
-TEST(MacTableTest, ATouchInTheSameTickWritesNothing) {
+TEST(MacTableTest, TouchInTheSameTickStoresNothing) {
   MacTable table({.seed = SeedForTest()});
   ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(7)));
   std::vector<FdbKey> keys;
@@ -288,7 +288,7 @@ TEST(MacTableTest, ATouchInTheSameTickWritesNothing) {
 }
 
 // Fills the table to the last slot of its address space.
-TEST(MacTableTest, AFullTableSaysSoAndLosesNothing) {
+TEST(MacTableTest, FullTableRefusesAndLosesNothing) {
   MacTable table({.most_entries = 1000, .seed = SeedForTest()});
   const size_t slots = 1000 / 4 * 2 * 4;
   ModelRun run(&table, SeedForTest());
@@ -324,7 +324,7 @@ TEST(MacTableTest, OldEntriesAreNotFound) {
   EXPECT_EQ(found[1], VPortId(2)) << "no limit";
 }
 
-TEST(MacTableTest, AnEntryTakesFewBytesAtEverySize) {
+TEST(MacTableTest, BytesPerEntryAtEverySize) {
   MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kEntries = kSlowdown > 1 ? 12000 : 60000;
   double most = 0;
@@ -357,7 +357,7 @@ TEST(MacTableTest, GivesMemoryBack) {
 }
 
 // A cursor's round visits each entry once, even if the table grows or shrinks meanwhile.
-TEST(MacTableTest, ARoundMeetsWhatStaysOnce) {
+TEST(MacTableTest, CursorVisitsEachEntryOnce) {
   MacTable table({.seed = SeedForTest()});
   for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(7), 1}));
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
@@ -380,7 +380,7 @@ TEST(MacTableTest, ARoundMeetsWhatStaysOnce) {
   }
 }
 
-TEST(MacTableTest, FindsSomeEntryOfAFlushGroup) {
+TEST(MacTableTest, FindNextFindsAnEntryOfAFlushGroup) {
   MacTable table({.seed = SeedForTest()});
   ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(1)));
   for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(i % 100 == 0), 1}));
@@ -398,7 +398,7 @@ TEST(MacTableTest, FindsSomeEntryOfAFlushGroup) {
 }
 
 // By the time a reader marks a learned entry as seen, a static one may be in its place.
-TEST(MacBucketTest, AMarkThatComesLateDoesNotLetAnEntryAgeThatDoesNot) {
+TEST(MacBucketTest, LateMarkSeenDoesNotTouchEntryThatDoesNotAge) {
   MacBucket bucket{};
   bucket.seen[1].store(7);
   bucket.MarkSeen(1, 7, 9);
@@ -408,7 +408,7 @@ TEST(MacBucketTest, AMarkThatComesLateDoesNotLetAnEntryAgeThatDoesNot) {
   EXPECT_EQ(bucket.seen[1].load(), 0);
 }
 
-TEST(BucketMapTest, RangesAreThoseOfTheIndex) {
+TEST(BucketMapTest, RangesMatchTheIndex) {
   std::mt19937_64 random(SeedForTest());
   for (int i = 0; i < 20000; ++i) {
     BucketMap map;
@@ -430,7 +430,7 @@ TEST(BucketMapTest, RangesAreThoseOfTheIndex) {
 
 // MACs come in runs, and the same run in each of many VLANs. Buckets of four must overflow as with random keys: at 2.8 keys a
 // bucket, 9.1 in a hundred do not fit.
-TEST(KeyHashTest, ConsecutiveKeysAreSpreadAsRandomOnes) {
+TEST(KeyHashTest, ConsecutiveKeysSpreadLikeRandomOnes) {
   constexpr uint64_t kKeys = 40000, kBuckets = kKeys * 10 / 28;
   const struct {
     const char* description;

@@ -48,7 +48,7 @@ class MoveDamperTest : public testing::Test {
 };
 
 // An attacker that makes many MACs move must not make the damper forget another MAC's moves.
-TEST_F(MoveDamperTest, ForgetsThoseThatMovedLeast) {
+TEST_F(MoveDamperTest, ForgetsMacsWithFewestMoves) {
   const auto now = [this] { return now_ += absl::Milliseconds(1); };
   for (int i = 0; i < 2; ++i) damper_.OnMove(Key(7), kV, kA1, now());
   for (int i = 0; i < 2; ++i) {
@@ -61,7 +61,7 @@ TEST_F(MoveDamperTest, ForgetsThoseThatMovedLeast) {
 // ---- Home -------------------------------------------------------------------------------------------------------------
 
 // Two attackers choose which of them has the MAC when its station speaks, so the origin of the fifth move proves nothing.
-TEST_F(MoveDamperTest, AMacFreezesAtItsHome) {
+TEST_F(MoveDamperTest, MacFreezesAtItsHome) {
   ExpectFrozen(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kV}), kV);
   EXPECT_EQ(damper_.frozen().at(Key(1)).at, kV.vport);
   EXPECT_EQ(damper_.frozen().at(Key(1)).claimant, kA2.vport) << "and not its station, which took it back";
@@ -71,7 +71,7 @@ TEST_F(MoveDamperTest, AMacFreezesAtItsHome) {
   ExpectFrozen(Hear(Key(4), {kPort, kA1, kA2, kA1, kA2, kA1}), kPort);
 }
 
-TEST_F(MoveDamperTest, HomeIsWhereAMacStayedForAWholeWindow) {
+TEST_F(MoveDamperTest, HomeIsWhereMacStayedAWholeWindow) {
   Hear(Key(1), {kV, kA1, kB});
   now_ += absl::Seconds(178);
   ExpectFrozen(Hear(Key(1), {kB, kA1, kA2, kA1, kA2, kA1}), kV);  // B had it for a second less than the window
@@ -81,12 +81,12 @@ TEST_F(MoveDamperTest, HomeIsWhereAMacStayedForAWholeWindow) {
 }
 
 // A move that is only reported must not change the home.
-TEST_F(MoveDamperTest, AWarningLeavesTheHomeAsItIs) {
+TEST_F(MoveDamperTest, WarningKeepsTheHome) {
   EXPECT_EQ(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kPort}).verdict, Verdict::kWarn) << "a local station speaks";
   ExpectFrozen(Hear(Key(1), {kPort, kA1, kA2, kA1, kA2, kA1}), kV);
 }
 
-TEST_F(MoveDamperTest, AStationIsNotFrozenAwayFromItsOwnPort) {
+TEST_F(MoveDamperTest, StationIsNotFrozenAwayFromItsOwnPort) {
   // An attacker spoke first.
   EXPECT_EQ(Hear(Key(1), {kA1, kPort, kA1, kPort, kA1, kPort}).verdict, Verdict::kWarn);
   EXPECT_EQ(Hear(Key(2), {kA1, kA2, kPort, kA1, kPort, kA1}).verdict, Verdict::kWarn);
@@ -97,14 +97,14 @@ TEST_F(MoveDamperTest, AStationIsNotFrozenAwayFromItsOwnPort) {
   ExpectFrozen(Hear(Key(4), {kOtherPort, kA1, kA2, kA1}), kOtherPort);
 }
 
-TEST_F(MoveDamperTest, APlaceThatLeftIsNoHome) {
+TEST_F(MoveDamperTest, VPortThatLeftIsNoHome) {
   Hear(Key(1), {kV, kA1, kA2, kA1});
   damper_.ForgetHome(kV.vport);
   EXPECT_EQ(Hear(Key(1), {kA1, kA2, kA1, kA2, kA1}).verdict, Verdict::kMove) << "the count starts again";
   ExpectFrozen(Hear(Key(1), {kA1, kA2}), kA1);
 }
 
-TEST_F(MoveDamperTest, VPortsThatAreStillToBeNamed) {
+TEST_F(MoveDamperTest, VisitsHomesAndClaimants) {
   Hear(Key(1), {kV, kB});
   Hear(Key(2), {kV, kA1, kA2, kA1, kA2, kV});
   EXPECT_THAT(VPorts(), UnorderedElementsAre(kV.vport, kA2.vport));
@@ -114,7 +114,7 @@ TEST_F(MoveDamperTest, VPortsThatAreStillToBeNamed) {
   EXPECT_THAT(VPorts(), UnorderedElementsAre());
 }
 
-TEST_F(MoveDamperTest, AForgivenMoveWasNone) {
+TEST_F(MoveDamperTest, ForgivenMoveIsNotCounted) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(damper_.OnMove(Key(1), kV, kA1, now_).verdict, Verdict::kMove);
     damper_.Forgive(Key(1));
@@ -125,7 +125,7 @@ TEST_F(MoveDamperTest, AForgivenMoveWasNone) {
 
 // ---- How many ---------------------------------------------------------------------------------------------------------
 
-TEST(MoveDamperLimitsTest, FreezesNoMoreThanItRemembers) {
+TEST(MoveDamperLimitsTest, FrozenMacsAreLimited) {
   MoveDamper damper({.moves = 2, .most_frozen = 3});
   const absl::Time now = absl::FromUnixSeconds(1000);
   for (uint64_t i = 0; i < 5; ++i) {

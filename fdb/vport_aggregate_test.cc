@@ -45,7 +45,7 @@ VPortId MakeAggregate(VPortDirectory* directory, uint32_t ports) {
   return vport;
 }
 
-TEST(VPortAggregateTest, EachFlowTakesOneAddressAndAllTakeEqualParts) {
+TEST(VPortAggregateTest, FlowsSpreadEvenlyOverAddresses) {
   for (uint32_t ports = 2; ports <= VPortDirectory::kMaxAddresses; ++ports) {
     VPortDirectory directory;
     const VPortId vport = MakeAggregate(&directory, ports);
@@ -61,7 +61,7 @@ TEST(VPortAggregateTest, EachFlowTakesOneAddressAndAllTakeEqualParts) {
   }
 }
 
-TEST(VPortAggregateTest, OneAddressAsksForNoHash) {
+TEST(VPortAggregateTest, SingleAddressNeedsNoHash) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 1);
   const auto never = []() -> uint32_t {
@@ -73,7 +73,7 @@ TEST(VPortAggregateTest, OneAddressAsksForNoHash) {
   EXPECT_EQ(directory.Get(VPortId::None(), never).kind, Route::Kind::kNone);
 }
 
-TEST(VPortAggregateTest, ALostAddressMovesItsFlowsOnlyAndGetsThemBack) {
+TEST(VPortAggregateTest, LostAddressMovesOnlyItsFlowsAndGetsThemBack) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 4);
   const auto before = Takers(directory, vport);
@@ -94,7 +94,7 @@ TEST(VPortAggregateTest, ALostAddressMovesItsFlowsOnlyAndGetsThemBack) {
   EXPECT_FALSE(directory.SetLost(vport, Peer(2, 3), true));
 }
 
-TEST(VPortAggregateTest, WithoutAnyUsableAddressItIsUnresolved) {
+TEST(VPortAggregateTest, NoUsableAddressIsUnresolved) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 2);
   directory.SetLost(vport, Peer(1, 1), true);
@@ -105,7 +105,7 @@ TEST(VPortAggregateTest, WithoutAnyUsableAddressItIsUnresolved) {
 }
 
 // The directory stores a path for a lost address, and uses it when the address is back.
-TEST(VPortAggregateTest, APathDoesNotBringALostAddressBack) {
+TEST(VPortAggregateTest, NewPathDoesNotRestoreLostAddress) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 2);
   directory.SetLost(vport, Peer(1, 1), true);
@@ -120,7 +120,7 @@ TEST(VPortAggregateTest, APathDoesNotBringALostAddressBack) {
 }
 
 // An address that is heard is up, even if its former queue pair was reported lost.
-TEST(VPortAggregateTest, ALostAddressThatIsHeardIsUsedAgain) {
+TEST(VPortAggregateTest, HeardAddressIsNoLongerLost) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 2);
   const auto before = Takers(directory, vport);
@@ -134,7 +134,7 @@ TEST(VPortAggregateTest, ALostAddressThatIsHeardIsUsedAgain) {
   EXPECT_EQ(Takers(directory, vport), expected);
 }
 
-TEST(VPortAggregateTest, ASingleAddressThatIsLostIsNotUsed) {
+TEST(VPortAggregateTest, LostSingleAddressIsNotUsed) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 1);
   directory.SetLost(vport, Peer(1, 1), true);
@@ -143,7 +143,7 @@ TEST(VPortAggregateTest, ASingleAddressThatIsLostIsNotUsed) {
   EXPECT_EQ(directory.Get(vport).ah, HandleOf(1));
 }
 
-TEST(VPortAggregateTest, AllAddressesAreInternedToIt) {
+TEST(VPortAggregateTest, AllAddressesInternToTheVPort) {
   VPortDirectory directory;
   const VPortId before = directory.Intern(Peer(2, 2));  // heard before the announcement that names its owner
   directory.SetPath(before, Peer(2, 2).gid, HandleOf(2));
@@ -163,7 +163,7 @@ TEST(VPortAggregateTest, AllAddressesAreInternedToIt) {
   for (uint32_t i = 1; i <= 3; ++i) EXPECT_TRUE(directory.Find(Peer(i, i)).IsNone());
 }
 
-TEST(VPortAggregateTest, WhatCannotBeAnnounced) {
+TEST(VPortAggregateTest, RefusesInvalidAnnouncements) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 2);
   const VPortId another = directory.Intern(Peer(9, 9));
@@ -183,7 +183,7 @@ TEST(VPortAggregateTest, WhatCannotBeAnnounced) {
   EXPECT_EQ(directory.Addresses(vport).size(), 2u);
 }
 
-TEST(VPortAggregateTest, AnnouncedAnewItKeepsThePathsOfAddressesThatStay) {
+TEST(VPortAggregateTest, SecondAnnouncementKeepsPathsOfSameAddresses) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 3);
   const auto before = Takers(directory, vport);
@@ -205,7 +205,7 @@ TEST(VPortAggregateTest, AnnouncedAnewItKeepsThePathsOfAddressesThatStay) {
 }
 
 // When the agent at one of the ports restarts, its flows follow it and no others move.
-TEST(VPortAggregateTest, AnAddressWithANewQueuePairKeepsItsFlows) {
+TEST(VPortAggregateTest, NewQueuePairKeepsTheFlowsOfItsAddress) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 3);
   const auto before = Takers(directory, vport);
@@ -231,7 +231,7 @@ TEST(VPortAggregateTest, TwoQueuePairsOfOnePort) {
   EXPECT_FALSE(directory.Readdress(vport, Peer(1, 3)));
 }
 
-TEST(VPortAggregateTest, RowsTellAddressesCapabilitiesAndStates) {
+TEST(VPortAggregateTest, RowsHaveAddressesCapabilitiesAndStates) {
   VPortDirectory directory;
   directory.AddLocal(5);
   const VPortId plain = directory.Intern(Peer(7, 7));
@@ -296,7 +296,7 @@ TEST(VPortAggregateTest, BehavesAsItsModel) {
 
 // Readers look at each vPort at the moment at which it becomes an aggregate. All its flows must go to the address that it had:
 // the other has no path yet.
-TEST(VPortAggregateTest, WhoeverFindsABlockFindsItComplete) {
+TEST(VPortAggregateTest, ReadersSeeOnlyCompleteBlocks) {
   constexpr uint64_t kVPorts = 4000;
   VPortDirectory directory;
   std::atomic<uint32_t> current{VPortId::None().value()};
@@ -322,7 +322,7 @@ TEST(VPortAggregateTest, WhoeverFindsABlockFindsItComplete) {
 
 // Readers take routes while addresses are lost, return, restart and are announced. A QPN identifies its vPort, so no vPort may
 // show a QPN of another one. Numbers of removed vPorts are reused, with their blocks.
-TEST(VPortAggregateTest, ReadersFindNoRouteThatTheVPortNeverHad) {
+TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
   constexpr uint32_t kVPorts = 3;
   VPortDirectory directory(kVPorts);
   const auto qpn_of = [](uint32_t vport, uint32_t port) { return 0x100 * (vport + 1) + port; };

@@ -58,7 +58,7 @@ TEST(VPortDirectoryTest, ReaddressMovesThePeerAndKeepsItsPath) {
 }
 
 // A restarted agent may have two vPorts: a frame of an unknown MAC made one before a known MAC led to the other.
-TEST(VPortDirectoryTest, AllVPortsThatLeadToAQueuePairAreFound) {
+TEST(VPortDirectoryTest, LeadingToFindsAllVPortsOfAQueuePair) {
   VPortDirectory directory;
   const VPortId before = directory.Intern(Peer(1, 1));
   const VPortId newcomer = directory.Intern(Peer(1, 2));
@@ -74,7 +74,7 @@ TEST(VPortDirectoryTest, AllVPortsThatLeadToAQueuePairAreFound) {
   EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({another, newcomer}));
 }
 
-TEST(VPortDirectoryTest, AFullDirectorySaysSo) {
+TEST(VPortDirectoryTest, FullDirectoryRefuses) {
   VPortDirectory directory(3);
   directory.AddLocal(0);
   EXPECT_FALSE(directory.Intern(Peer(1, 1)).IsNone());
@@ -83,7 +83,7 @@ TEST(VPortDirectoryTest, AFullDirectorySaysSo) {
   EXPECT_FALSE(directory.Intern(Peer(1, 1)).IsNone()) << "those it has are found";
 }
 
-TEST(VPortDirectoryTest, ARemovedVPortIsNoRouteAndItsNumberIsNotUsedAgain) {
+TEST(VPortDirectoryTest, RemovedVPortHasNoRouteAndKeepsItsNumber) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 1));
   directory.Remove(vport);
@@ -169,7 +169,7 @@ TEST(VPortDirectoryTest, ManyVPortsAndTheirRows) {
   EXPECT_EQ(rows[1].vport, remotes[0]);
 }
 
-TEST(VPortDirectoryTest, OnlyAFullDirectoryGivesARemovedNumberAgainAndTheOldestFirst) {
+TEST(VPortDirectoryTest, FullDirectoryReusesOldestRemovedNumber) {
   VPortDirectory directory(3);
   const VPortId first = directory.Intern(Peer(1, 1));
   directory.Remove(first);
@@ -188,18 +188,18 @@ TEST(VPortDirectoryTest, OnlyAFullDirectoryGivesARemovedNumberAgainAndTheOldestF
 }
 
 // A worker may learn a removed vPort once more after its entries were flushed. Those MACs must not end up at another peer.
-TEST(VPortDirectoryTest, ARemovedNumberIsNotUsedAgainWhileTheFdbHasIt) {
+TEST(VPortDirectoryTest, NumberIsNotReusedWhileTheFdbHasIt) {
   VPortDirectory directory(1);
   const VPortId vport = directory.Intern(Peer(1, 1));
   directory.Remove(vport);
-  EXPECT_TRUE(directory.Intern(Peer(2, 1)).IsNone()) << "nobody has looked yet";
+  EXPECT_TRUE(directory.Intern(Peer(2, 1)).IsNone()) << "Reclaim has not run yet";
   directory.Reclaim(kInUse);
   EXPECT_TRUE(directory.Intern(Peer(2, 1)).IsNone());
   directory.Reclaim(kNotInUse);
   EXPECT_EQ(directory.Intern(Peer(2, 1)), vport);
 }
 
-TEST(VPortDirectoryTest, TheGenerationChangesWithWhatAnAddressStandsFor) {
+TEST(VPortDirectoryTest, GenerationChangesWhenAnAddressChangesOwner) {
   VPortDirectory directory;
   const VPortId restarted = directory.Intern(Peer(1, 1));
   const VPortId newcomer = directory.Intern(Peer(1, 2));
@@ -217,7 +217,7 @@ TEST(VPortDirectoryTest, TheGenerationChangesWithWhatAnAddressStandsFor) {
 
 // ---- Quota and reclaim ------------------------------------------------------------------------------------------------
 
-TEST(VPortDirectoryTest, APortThatChangesItsQueuePairsTakesNoneFromOthers) {
+TEST(VPortDirectoryTest, ChangingQueuePairsDoesNotFillTheDirectory) {
   VPortDirectory directory;
   size_t given = 0;
   for (uint32_t qpn = 1; qpn <= 70000; ++qpn) given += !directory.Intern(Peer(666, qpn)).IsNone();
@@ -226,7 +226,7 @@ TEST(VPortDirectoryTest, APortThatChangesItsQueuePairsTakesNoneFromOthers) {
   for (uint64_t guid = 1; guid <= 500; ++guid) ASSERT_FALSE(directory.Intern(Peer(guid, 1)).IsNone());
 }
 
-TEST(VPortDirectoryTest, TheQuotaIsOfDataOnlyVPortsThatThereAre) {
+TEST(VPortDirectoryTest, QuotaCountsExistingDataOnlyVPorts) {
   VPortDirectory directory;
   std::vector<VPortId> vports;
   for (uint32_t qpn = 0; qpn < VPortDirectory::kDataOnlyPerPort; ++qpn) vports.push_back(directory.Intern(Peer(1, qpn)));
@@ -242,7 +242,7 @@ TEST(VPortDirectoryTest, TheQuotaIsOfDataOnlyVPortsThatThereAre) {
   EXPECT_TRUE(directory.Intern(Peer(1, 103)).IsNone()) << "an announced one leaves no room";
 }
 
-TEST(VPortDirectoryTest, ReclaimTakesWhoIsNeitherHeardNorInUse) {
+TEST(VPortDirectoryTest, ReclaimRemovesSilentUnusedVPorts) {
   VPortDirectory directory;
   const VPortId local = directory.AddLocal(0);
   const VPortId silent = directory.Intern(Peer(1, 1));
@@ -264,7 +264,7 @@ TEST(VPortDirectoryTest, ReclaimTakesWhoIsNeitherHeardNorInUse) {
   directory.NoteHeard(VPortId::None());
 }
 
-TEST(VPortDirectoryTest, WhoIsHeardWhileTheFdbIsAskedStays) {
+TEST(VPortDirectoryTest, VPortHeardDuringReclaimStays) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 1));
   const std::vector<std::function<void()>> ways = {
@@ -284,7 +284,7 @@ TEST(VPortDirectoryTest, WhoIsHeardWhileTheFdbIsAskedStays) {
   }
 }
 
-TEST(VPortDirectoryTest, ReclaimReachesAllOfALargeDirectory) {
+TEST(VPortDirectoryTest, ReclaimCoversALargeDirectory) {
   VPortDirectory directory;
   for (uint64_t guid = 0; guid < 5000; ++guid) directory.Intern(Peer(guid, 1));
   directory.Reclaim(kNotInUse);

@@ -71,8 +71,8 @@ const Report::RatioSpec kRatios[] = {
     {"bytes_per_entry_most_table", "eoib_bytes_most", "eoib_entries_most", {40.0, 24.0, true}},
 };
 
-// The origin of a MAC, which is its first byte: a neighbour, whose MACs are in the tables; none; an attacker.
-enum class From : uint8_t { kNeighbour = 0x02, kNobody = 0x06, kAttacker = 0x0a };
+// The origin of a MAC, which is its first byte: a neighbour, whose MACs are in the tables; a stranger, whose MACs are not; an attacker.
+enum class From : uint8_t { kNeighbour = 0x02, kStranger = 0x06, kAttacker = 0x0a };
 
 // Maps each number to another random-looking MAC, in 16 VLANs.
 FdbKey KeyOf(uint64_t number, From from = From::kNeighbour) {
@@ -122,7 +122,7 @@ Queries MakeQueries(const std::string& what, size_t entries) {
       queries.keys.push_back(FdbKey::FromPacked(random() % LimitLines(entries)));
     } else {
       const uint64_t number = is_zipf ? zipf(uniform(random)) : random() % entries;
-      queries.keys.push_back(KeyOf(number, is_miss ? From::kNobody : From::kNeighbour));
+      queries.keys.push_back(KeyOf(number, is_miss ? From::kStranger : From::kNeighbour));
       queries.answers.push_back(is_miss ? kNotFound : VPortOf(number));
     }
   }
