@@ -1,22 +1,11 @@
 // Fdb: the forwarding database of one VES on one agent. It maps (VID, MAC) to a vPort.
 //
-// Learning. An entry lives `ageing` after the MAC was last heard (IEEE 802.1Q-2018 §8.8.3); then the MAC is unknown again and
-// floods. Group addresses are never learned. A weaker origin never displaces a stronger one (static > manager > local learned
-// > announced > remote learned). Among learned entries the newest wins, so a MAC can move from host to host. Among announced
-// ones the higher sequence number wins, then the lower address.
+// An entry lives `ageing` after the MAC was last heard (IEEE 802.1Q-2018 §8.8.3). README.md ("The policy") says which entry
+// displaces which, how moves are damped, and which entry gives way at a limit.
 //
-// Moves. A MAC that moves too often freezes at its home (move_damper.h). A sticky vPort keeps what was learned from it. Such
-// pinned entries do not move, age out or get evicted, and an ordinary flush leaves them. A frame from a local port ends a
-// freeze elsewhere.
-//
-// Room. A VES, each vPort and the host have limits. A vPort at its own limit gives up one of its entries for each new one; at
-// the limit of the VES or the host, the vPort that holds most does, its newest entry first. So a sender that invents source
-// addresses displaces its own. Pinned entries count as their vPort's share and are not evicted. Static entries count, but are
-// never refused or evicted. README.md ("Eviction") has the details.
-//
-// Threads. Find and Refresh belong to the data path: any thread, in batches, without a lock held by the caller. Learn and the
-// other changes may come from any thread too; a mutex serialises them. The work of each is bounded, except for flushes, which
-// take one store for each VLAN and vPort concerned.
+// Threads. Find and Refresh belong to the data path: any thread, in batches, without a lock. Learn and the other changes may
+// come from any thread too; a mutex serialises them. Their work is bounded, except for flushes, which take one store for each
+// VLAN and vPort concerned.
 #ifndef EOIB_FDB_FDB_H_
 #define EOIB_FDB_FDB_H_
 

@@ -1,5 +1,5 @@
-// Changes the table at the worst moments of a search: between two looks at a key, or after the slot of a key was found and before
-// its content is read.
+// Changes the table at the worst moments of a search: between two looks at a key, or after its slot was found and before the
+// content of the slot is read.
 #include <functional>
 #include <utility>
 #include <vector>

@@ -1,19 +1,7 @@
-// MoveDamper: freezes MACs that move too often.
+// MoveDamper: freezes MACs that move too often (RFC 7432 §15.1): a loop, a duplicate address, or an attacker.
 //
-// A MAC that is learned in two places in turn means a loop behind two vPorts, a duplicate address, or an attacker. A guest
-// that migrates moves once. As in RFC 7432 §15.1 (EVPN): after so many moves within so much time the MAC freezes, for a time
-// or until an operator thaws it.
-//
-// It freezes at its home: the place where it last stayed for a whole window without moving, else where it was first learned.
-// The place before the last move would not do, because two attackers who take turns could choose it.
-//
-// A local port is stronger evidence than a history of remote places. A home at a local port follows its station to another
-// local port. A MAC with a remote home whose last move was to or from a local port does not freeze: that would keep a station
-// away from its own port.
-//
-// Memory is bounded: so many MACs that moved lately, and so many frozen ones, in total and per claimant GID. If more MACs
-// move, those with the fewest moves are forgotten first, and of these the ones that moved longest ago. Beyond the limit of
-// frozen MACs a MAC is held: each move is judged, and not made while there are too many.
+// README.md ("Moves") says where a MAC freezes, for how long, and what never freezes. Memory is bounded: if more MACs move than
+// are remembered, those with the fewest moves are forgotten first, and of these the ones that moved longest ago.
 #ifndef EOIB_FDB_MOVE_DAMPER_H_
 #define EOIB_FDB_MOVE_DAMPER_H_
 

@@ -1,15 +1,9 @@
 // VPortDirectory: maps a VPortId to the place of the vPort, and publishes it to the workers.
 //
-// The FDB says which vPort a MAC is behind. The directory says where that vPort is: a local port of the agent, or the
-// addresses of a remote peer, each a (GID, QPN) with its address handle. Moving a MAC changes the FDB. A peer that restarts,
-// or whose path changes, changes one directory entry, however many MACs are behind it. The address handle is an opaque index
-// here; vswitch/fabric owns it.
-//
-// A peer that has announced nothing is one data-only vPort for each (GID, QPN). When an agent restarts, it returns with
-// another QPN at the same GID; Readdress then moves its entry, and all MACs behind it, in one step. An announced vPort may
-// have several addresses (an aggregate).
-//
-// README.md has the layout of the words, the spread of flows, the reasons why readers need no lock, and the bounds.
+// The FDB says which vPort a MAC is behind. The directory says where that vPort is: a local port, or the addresses of a remote
+// peer, each a (GID, QPN) with an opaque index of its address handle. A peer that restarts, or whose path changes, changes one
+// directory entry, however many MACs are behind it. README.md ("The vPort directory") has the layout, the spread of flows, the
+// reasons why readers need no lock, and the bounds.
 //
 // Threads. Get, NoteHeard and generation are wait-free; any worker may call them for each frame. The rest takes a mutex and is
 // for the slow path (a peer seen for the first time, a resolved path). One thread at a time calls Reclaim.

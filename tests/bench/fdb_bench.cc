@@ -71,7 +71,7 @@ const Report::RatioSpec kRatios[] = {
     {"bytes_per_entry_most_table", "eoib_bytes_most", "eoib_entries_most", {40.0, 24.0, true}},
 };
 
-// The origin of a MAC, which is its first byte: a neighbour, whose MACs are in the tables; a stranger, whose MACs are not; an attacker.
+// The origin of a MAC, which is its first byte: a neighbour (its MACs are in the tables), a stranger (they are not), an attacker.
 enum class From : uint8_t { kNeighbour = 0x02, kStranger = 0x06, kAttacker = 0x0a };
 
 // Maps each number to another random-looking MAC, in 16 VLANs.
