@@ -1,73 +1,34 @@
 #include "fdb/count_ranking.h"
 
+#include <utility>
+
 namespace eoib {
 
 void CountRanking::Set(uint32_t member, size_t count) {
-  if (member >= members_.size()) members_.resize(member + 1);
-  const uint32_t former = members_[member].level;
-  if (Count(member) == count) return;
-  // The search for the new level starts at the former one, so remove that afterwards, if it is empty.
-  const uint32_t level = count == 0 ? kNone : LevelFor(count, former);
-  if (former != kNone) Leave(member);
-  if (former != kNone && levels_[former].first == kNone) RemoveLevel(former);
-  if (level != kNone) Enter(member, level);
+  while (counts_.size() <= member) {
+    places_.push_back(static_cast<uint32_t>(heap_.size()));
+    heap_.push_back(static_cast<uint32_t>(counts_.size()));
+    counts_.push_back(0);
+  }
+  counts_[member] = count;
+  size_t place = places_[member];
+  for (size_t above; place != 0 && CountAt(above = (place - 1) / 2) < count; place = above) Swap(place, above);
+  for (size_t below; (below = 2 * place + 1) < heap_.size(); place = below) {
+    if (below + 1 < heap_.size() && CountAt(below + 1) > CountAt(below)) ++below;
+    if (CountAt(below) <= count) return;
+    Swap(place, below);
+  }
+}
+
+void CountRanking::Swap(size_t a, size_t b) {
+  std::swap(heap_[a], heap_[b]);
+  places_[heap_[a]] = static_cast<uint32_t>(a);
+  places_[heap_[b]] = static_cast<uint32_t>(b);
 }
 
 absl::optional<uint32_t> CountRanking::Largest() const {
-  if (highest_ == kNone) return absl::nullopt;
-  return levels_[highest_].first;
-}
-
-// Finds the level of `count`, or makes it. Searches from `near`, or from the lowest level if that is kNone.
-uint32_t CountRanking::LevelFor(size_t count, uint32_t near) {
-  uint32_t lower = near == kNone ? kNone : near;  // a level below `count`, or none
-  while (lower != kNone && levels_[lower].count >= count) {
-    if (levels_[lower].count == count) return lower;
-    lower = levels_[lower].lower;
-  }
-  for (;;) {
-    const uint32_t next = lower == kNone ? lowest_ : levels_[lower].higher;
-    if (next == kNone || levels_[next].count > count) return NewLevel(count, lower);
-    if (levels_[next].count == count) return next;
-    lower = next;
-  }
-}
-
-// Adds a level above `lower`, or as the lowest if that is kNone.
-uint32_t CountRanking::NewLevel(size_t count, uint32_t lower) {
-  uint32_t level = static_cast<uint32_t>(levels_.size());
-  if (free_levels_.empty()) {
-    levels_.emplace_back();
-  } else {
-    level = free_levels_.back();
-    free_levels_.pop_back();
-  }
-  const uint32_t higher = lower == kNone ? lowest_ : levels_[lower].higher;
-  levels_[level] = {count, kNone, lower, higher};
-  (lower == kNone ? lowest_ : levels_[lower].higher) = level;
-  (higher == kNone ? highest_ : levels_[higher].lower) = level;
-  return level;
-}
-
-void CountRanking::RemoveLevel(uint32_t level) {
-  const Level& gone = levels_[level];
-  (gone.lower == kNone ? lowest_ : levels_[gone.lower].higher) = gone.higher;
-  (gone.higher == kNone ? highest_ : levels_[gone.higher].lower) = gone.lower;
-  free_levels_.push_back(level);
-}
-
-void CountRanking::Leave(uint32_t member) {
-  const Member& gone = members_[member];
-  (gone.before == kNone ? levels_[gone.level].first : members_[gone.before].after) = gone.after;
-  if (gone.after != kNone) members_[gone.after].before = gone.before;
-  members_[member] = {};
-}
-
-void CountRanking::Enter(uint32_t member, uint32_t level) {
-  const uint32_t first = levels_[level].first;
-  members_[member] = {level, kNone, first};
-  if (first != kNone) members_[first].before = member;
-  levels_[level].first = member;
+  if (heap_.empty() || CountAt(0) == 0) return absl::nullopt;
+  return heap_[0];
 }
 
 }  // namespace eoib

@@ -1,4 +1,4 @@
-// CountRanking: finds the member with the largest count, where counts change by one.
+// CountRanking: finds the member with the largest count.
 #ifndef EOIB_FDB_COUNT_RANKING_H_
 #define EOIB_FDB_COUNT_RANKING_H_
 
@@ -10,40 +10,22 @@
 
 namespace eoib {
 
-// Members are small numbers. Members with the same count form a level, and the levels form a list ordered by count. So a
-// change by one and Largest take constant time. For one thread.
+// Members are small numbers. They form a binary heap, so a change takes logarithmic time. For one thread.
 class CountRanking {
  public:
-  // A member's count is 0 until it is set. A change by one takes constant time; a larger one takes a step for each level
-  // between.
+  // A member's count is 0 until it is set.
   void Set(uint32_t member, size_t count);
-  size_t Count(uint32_t member) const {
-    return member < members_.size() && members_[member].level != kNone ? levels_[members_[member].level].count : 0;
-  }
+  size_t Count(uint32_t member) const { return member < counts_.size() ? counts_[member] : 0; }
   // Some member with the largest count; nothing if all are 0.
   absl::optional<uint32_t> Largest() const;
 
  private:
-  static constexpr uint32_t kNone = ~uint32_t{0};
-  struct Member {
-    uint32_t level = kNone, before = kNone, after = kNone;  // in its level
-  };
-  struct Level {
-    size_t count = 0;
-    uint32_t first = kNone;  // member
-    uint32_t lower = kNone, higher = kNone;
-  };
+  size_t CountAt(size_t place) const { return counts_[heap_[place]]; }
+  void Swap(size_t a, size_t b);
 
-  uint32_t LevelFor(size_t count, uint32_t near);
-  uint32_t NewLevel(size_t count, uint32_t lower);
-  void RemoveLevel(uint32_t level);
-  void Leave(uint32_t member);
-  void Enter(uint32_t member, uint32_t level);
-
-  std::vector<Member> members_;
-  std::vector<Level> levels_;
-  std::vector<uint32_t> free_levels_;
-  uint32_t lowest_ = kNone, highest_ = kNone;
+  std::vector<size_t> counts_;    // by member
+  std::vector<uint32_t> heap_;    // members; the one at (i - 1) / 2 has no smaller count than the one at i
+  std::vector<uint32_t> places_;  // by member: where it is in the heap
 };
 
 }  // namespace eoib

@@ -9,7 +9,7 @@
 namespace eoib {
 namespace {
 
-TEST(RankingTest, KnowsTheLargest) {
+TEST(CountRankingTest, KnowsTheLargest) {
   CountRanking ranking;
   EXPECT_FALSE(ranking.Largest().has_value());
   ranking.Set(7, 1);
@@ -27,7 +27,7 @@ TEST(RankingTest, KnowsTheLargest) {
 }
 
 // Changes by one, sometimes by many, compared with a search through all members.
-TEST(RankingTest, RandomCounts) {
+TEST(CountRankingTest, RandomCounts) {
   const uint64_t seed = SeedForTest();
   std::mt19937 random(static_cast<uint32_t>(seed));
   CountRanking ranking;

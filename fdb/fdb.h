@@ -4,8 +4,8 @@
 // displaces which, how moves are damped, and which entry gives way at a limit.
 //
 // Threads. Find and Refresh belong to the data path: any thread, in batches, without a lock. Learn and the other changes may
-// come from any thread too; a mutex serialises them. Their work is bounded, except for flushes, which take one store for each
-// VLAN and vPort concerned.
+// come from any thread too; a mutex serialises them. Their work is bounded, except for flushes, which look at each pair of a
+// VLAN and a vPort that has entries.
 #ifndef EOIB_FDB_FDB_H_
 #define EOIB_FDB_FDB_H_
 
@@ -25,13 +25,12 @@
 #include "fdb/fdb_assignment.h"
 #include "fdb/fdb_budget.h"
 #include "fdb/fdb_entries.h"
-#include "fdb/fdb_event_log.h"
+#include "fdb/fdb_event.h"
 #include "fdb/fdb_eviction.h"
 #include "fdb/fdb_key.h"
-#include "fdb/fdb_learned.h"
 #include "fdb/fdb_learning.h"
-#include "fdb/fdb_options.h"
 #include "fdb/fdb_ticks.h"
+#include "fdb/fdb_types.h"
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport.h"

@@ -8,10 +8,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "fdb/fdb_event_log.h"
+#include "fdb/fdb_event.h"
 #include "fdb/fdb_key.h"
-#include "fdb/fdb_options.h"
 #include "fdb/fdb_ticks.h"
+#include "fdb/fdb_types.h"
 #include "fdb/flush_groups.h"
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"

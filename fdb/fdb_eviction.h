@@ -6,8 +6,7 @@
 #include <cstdint>
 
 #include "fdb/fdb_entries.h"
-#include "fdb/fdb_learned.h"
-#include "fdb/fdb_options.h"
+#include "fdb/fdb_types.h"
 #include "fdb/mac_table.h"
 #include "fdb/vport.h"
 

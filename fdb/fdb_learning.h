@@ -5,7 +5,7 @@
 #include "fdb/fdb_entries.h"
 #include "fdb/fdb_eviction.h"
 #include "fdb/fdb_key.h"
-#include "fdb/fdb_learned.h"
+#include "fdb/fdb_types.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport.h"
 #include "vswitch/base/token_bucket.h"

@@ -27,21 +27,8 @@ absl::optional<FlushGroupId> FlushGroups::For(VPortId vport, Vid vid, EntryKind 
     free_.pop_front();
     groups_[number] = group;
   }
-  Link(number, &FlushGroup::of_vport, &holdings_[group.holding].first);
-  Link(number, &FlushGroup::of_vlan, &by_vlan_.try_emplace(vid, kNone).first->second);
+  ++holdings_[group.holding].groups;
   return FlushGroupId(number);
-}
-
-void FlushGroups::Link(uint32_t number, Links FlushGroup::*list, uint32_t* first) {
-  groups_[number].*list = {kNone, *first};
-  if (*first != kNone) (groups_[*first].*list).before = number;
-  *first = number;
-}
-
-void FlushGroups::Unlink(uint32_t number, Links FlushGroup::*list, uint32_t* first) {
-  const Links links = groups_[number].*list;
-  (links.before == kNone ? *first : (groups_[links.before].*list).after) = links.after;
-  if (links.after != kNone) (groups_[links.after].*list).before = links.before;
 }
 
 uint32_t FlushGroups::HoldingFor(VPortId vport) {
@@ -94,8 +81,8 @@ void FlushGroups::Left(FlushGroupId id) {
     Count(group, -1);
   }
   if (group.entries != 0) return;
-  // A flushed group left the lists when it was flushed.
-  if (!IsFlushed(id)) Unlist(id.value());
+  // A flushed group was forgotten when it was flushed.
+  if (!IsFlushed(id)) Forget(group);
   group = {};
   free_.push_back(id.value());
 }
@@ -106,59 +93,51 @@ void FlushGroups::Count(const FlushGroup& group, int64_t change) {
   if (group.kind == EntryKind::kDynamic) ranking_.Set(group.holding, held);
 }
 
-void FlushGroups::Unlist(uint32_t number) {
-  const FlushGroup& group = groups_[number];
+// Drops a group from the indices, and the holding of its vPort with the vPort's last group.
+void FlushGroups::Forget(const FlushGroup& group) {
   by_name_.erase(NameOf(group));
-  const auto vlan = by_vlan_.find(group.vid);
-  Unlink(number, &FlushGroup::of_vlan, &vlan->second);
-  if (vlan->second == kNone) by_vlan_.erase(vlan);
   Holding& holding = holdings_[group.holding];
-  Unlink(number, &FlushGroup::of_vport, &holding.first);
-  if (holding.first != kNone) return;
+  if (--holding.groups != 0) return;
   by_vport_.erase(holding.vport);
   if (found_ == holding.vport) found_ = VPortId::None();
   holding = {};
   free_holdings_.push_back(group.holding);
 }
 
-size_t FlushGroups::FlushOne(uint32_t number, Kinds kinds) {
+size_t FlushGroups::FlushOne(uint32_t number) {
   FlushGroup& group = groups_[number];
-  if (std::find(kinds.begin(), kinds.end(), group.kind) == kinds.end()) return 0;
   table_->SetGroupVPort(FlushGroupId(number), VPortId::None());
   Count(group, -int64_t{group.entries});
   live_ -= group.entries;
   flushed_ += group.entries;
-  Unlist(number);
+  Forget(group);
   group.vport = VPortId::None();
   if (group.entries == 0) free_.push_back(number);
   return group.entries;
 }
 
-size_t FlushGroups::FlushList(uint32_t first, Links FlushGroup::*list, Kinds kinds) {
+// A flush is rare, and groups are few beside entries, so it looks at all of them.
+size_t FlushGroups::FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned, Kinds kinds) {
   size_t entries = 0;
-  for (uint32_t number = first, after; number != kNone; number = after) {
-    after = (groups_[number].*list).after;  // read before FlushOne unlinks it
-    entries += FlushOne(number, kinds);
+  for (uint32_t number = 0; number < groups_.size(); ++number) {
+    const FlushGroup& group = groups_[number];
+    if (group.vport.IsNone() || !concerned(group)) continue;
+    if (std::find(kinds.begin(), kinds.end(), group.kind) != kinds.end()) entries += FlushOne(number);
   }
   return entries;
 }
 
 size_t FlushGroups::FlushVPort(VPortId vport, Kinds kinds) {
-  const Holding* const known = Find(vport);
-  return known == nullptr ? 0 : FlushList(known->first, &FlushGroup::of_vport, kinds);
+  if (Find(vport) == nullptr) return 0;
+  return FlushIf([vport](const FlushGroup& group) { return group.vport == vport; }, kinds);
 }
 
 size_t FlushGroups::FlushVlan(Vid vid, Kinds kinds) {
-  const auto known = by_vlan_.find(vid);
-  return known == by_vlan_.end() ? 0 : FlushList(known->second, &FlushGroup::of_vlan, kinds);
+  return FlushIf([vid](const FlushGroup& group) { return group.vid == vid; }, kinds);
 }
 
 size_t FlushGroups::FlushAll(Kinds kinds) {
-  size_t entries = 0;
-  for (uint32_t number = 0; number < groups_.size(); ++number) {
-    if (!groups_[number].vport.IsNone()) entries += FlushOne(number, kinds);
-  }
-  return entries;
+  return FlushIf([](const FlushGroup&) { return true; }, kinds);
 }
 
 size_t FlushGroups::Held(VPortId vport, EntryKind kind) const {

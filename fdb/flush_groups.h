@@ -80,18 +80,12 @@ class FlushGroups {
   absl::optional<FdbKey> TakeNewest(VPortId vport);
 
  private:
-  static constexpr uint32_t kNone = ~uint32_t{0};
-  // A flush group's place in the list of its vPort, or of its VLAN.
-  struct Links {
-    uint32_t before = kNone, after = kNone;
-  };
   struct FlushGroup {
     VPortId vport = VPortId::None();  // none: flushed, or free
     Vid vid;
     EntryKind kind = EntryKind::kDynamic;
     uint32_t holding = 0;
     uint32_t entries = 0;
-    Links of_vport, of_vlan;
   };
   // A ring of keys. The newest is before `next`.
   struct Newest {
@@ -103,7 +97,7 @@ class FlushGroups {
   struct Holding {
     VPortId vport = VPortId::None();
     Counts held{};
-    uint32_t first = kNone;  // flush group
+    uint32_t groups = 0;
     Newest newest;
   };
   using Name = std::pair<uint32_t, uint32_t>;  // vPort; VID and kind
@@ -114,11 +108,9 @@ class FlushGroups {
   uint32_t HoldingFor(VPortId vport);
   const Holding* Find(VPortId vport) const;
   void Count(const FlushGroup& group, int64_t change);
-  void Link(uint32_t group, Links FlushGroup::*list, uint32_t* first);
-  void Unlink(uint32_t group, Links FlushGroup::*list, uint32_t* first);
-  size_t FlushList(uint32_t first, Links FlushGroup::*list, Kinds kinds);
-  size_t FlushOne(uint32_t group, Kinds kinds);
-  void Unlist(uint32_t group);
+  size_t FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned, Kinds kinds);
+  size_t FlushOne(uint32_t number);
+  void Forget(const FlushGroup& group);
 
   MacTable* const table_;
   std::deque<FlushGroup> groups_;  // by number; a deque, because it does not double its memory to grow
@@ -127,8 +119,7 @@ class FlushGroups {
   std::deque<Holding> holdings_;
   std::vector<uint32_t> free_holdings_;
   absl::flat_hash_map<VPortId, uint32_t> by_vport_;
-  absl::flat_hash_map<Vid, uint32_t> by_vlan_;  // the first flush group of each list
-  CountRanking ranking_;                        // of holdings, by dynamic entries
+  CountRanking ranking_;  // of holdings, by dynamic entries
   size_t live_ = 0, flushed_ = 0;
   // The last answer of Find: learning asks for one vPort many times in a row.
   mutable VPortId found_ = VPortId::None();
