@@ -3,7 +3,6 @@
 #ifndef EOIB_FDB_MAC_LOOKUP_H_
 #define EOIB_FDB_MAC_LOOKUP_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

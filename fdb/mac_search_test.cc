@@ -1,6 +1,7 @@
 // Changes the table at the worst moments of a search: between two looks at a key, or after its slot was found and before the
 // content of the slot is read.
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -40,15 +41,20 @@ constexpr FlushGroupId kStranger(1000);
 
 class MacSearchTest : public testing::Test {
  protected:
-  MacSearchTest() {
+  // Makes a table with kKeys keys, each behind a vPort of its own, and others.
+  void Fill(uint64_t seed) {
+    table_ = std::make_unique<MacTable>(MacTable::Options{.seed = seed});
+    keys_.clear();
     for (uint32_t i = 0; i < kKeys; ++i) {
       keys_.push_back(Key(i));
-      EXPECT_TRUE(table_.SetGroupVPort(FlushGroupId(i), VPortId(i)) && table_.Put(keys_[i], {FlushGroupId(i), 1}));
+      EXPECT_TRUE(table_->SetGroupVPort(FlushGroupId(i), VPortId(i)) && table_->Put(keys_[i], {FlushGroupId(i), 1}));
     }
-    EXPECT_TRUE(table_.SetGroupVPort(kStranger, VPortId(5555)));
-    for (uint64_t i = 0; i < kOthers; ++i) EXPECT_TRUE(table_.Put(Other(i), {kStranger, 1}));
+    EXPECT_TRUE(table_->SetGroupVPort(kStranger, VPortId(5555)));
+    for (uint64_t i = 0; i < kOthers; ++i) EXPECT_TRUE(table_->Put(Other(i), {kStranger, 1}));
     // Changes enough for a resizing under way to end.
-    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(table_.Put(Other(kOthers), {kStranger, 1}) && table_.Erase(Other(kOthers)));
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_TRUE(table_->Put(Other(kOthers), {kStranger, 1}) && table_->Erase(Other(kOthers)));
+    }
   }
   ~MacSearchTest() override { InterruptedMatcher::Reset(); }
 
@@ -56,7 +62,7 @@ class MacSearchTest : public testing::Test {
   std::vector<VPortId> FindInterrupted(size_t which, int before_look, int after_look,
                                        std::function<void(const MacBucket&)> interrupt) {
     std::vector<VPortId> found(kKeys);
-    BasicMacLookup<InterruptedMatcher> lookup(&table_);
+    BasicMacLookup<InterruptedMatcher> lookup(table_.get());
     lookup.Ask({keys_.data(), kSearchBatch}, AgeLimit(), {found.data(), kSearchBatch});
     InterruptedMatcher::Reset();
     InterruptedMatcher::key = keys_[which].packed();
@@ -70,58 +76,63 @@ class MacSearchTest : public testing::Test {
   void ExpectAllFound(const std::vector<VPortId>& found) {
     for (uint32_t i = 0; i < kKeys; ++i) EXPECT_EQ(found[i], VPortId(i));
   }
-  // One of the first batch that is not in its home bucket.
-  size_t KeyAway() {
-    size_t away = kSearchBatch;
-    for (size_t i = 0; i < kSearchBatch; ++i) {
-      FindInterrupted(i, 2, 0, [&](const MacBucket&) { away = i; });
-      if (away == i) break;
+  // Fills the table, and returns a key of the first batch that is in its home bucket, or one that is away from it.
+  size_t FillWithKey(bool away) {
+    for (uint64_t seed = 7; seed < 100; ++seed) {
+      Fill(seed);
+      for (size_t i = 0; i < kSearchBatch; ++i) {
+        bool is_away = false;  // only a key that is away has a second look
+        FindInterrupted(i, 2, 0, [&](const MacBucket&) { is_away = true; });
+        if (is_away == away) return i;
+      }
     }
-    return away;
+    ADD_FAILURE() << "no such key";
+    return 0;
   }
 
-  MacTable table_{{.seed = 7}};
+  std::unique_ptr<MacTable> table_;
   std::vector<FdbKey> keys_;
 };
 
 TEST_F(MacSearchTest, FindsAllKeysWithoutAnInterruption) {
-  ExpectAllFound(FindInterrupted(3, 0, 1, [](const MacBucket&) {}));
+  const size_t home = FillWithKey(/*away=*/false);
+  ExpectAllFound(FindInterrupted(home, 0, 1, [](const MacBucket&) {}));
   EXPECT_EQ(InterruptedMatcher::looks, 1);
 }
 
 TEST_F(MacSearchTest, ReplacedEntryIsNotTakenForTheKey) {
-  constexpr size_t kGone = 3;
-  const std::vector<VPortId> found = FindInterrupted(kGone, 0, 1, [&](const MacBucket& bucket) {
-    const int slot = bucket.SlotOf(keys_[kGone].packed());
+  const size_t gone = FillWithKey(/*away=*/false);
+  const std::vector<VPortId> found = FindInterrupted(gone, 0, 1, [&](const MacBucket& bucket) {
+    const int slot = bucket.SlotOf(keys_[gone].packed());
     ASSERT_GE(slot, 0);
-    ASSERT_TRUE(table_.Erase(keys_[kGone]));
-    for (uint64_t i = 0; i < 1000 && bucket.Key(slot) == MacBucket::kNoKey; ++i) {
-      ASSERT_TRUE(table_.Put(Key(2'000'000 + i), {kStranger, 1}));
+    ASSERT_TRUE(table_->Erase(keys_[gone]));
+    for (uint64_t i = 0; i < 100'000 && bucket.Key(slot) == MacBucket::kNoKey; ++i) {
+      ASSERT_TRUE(table_->Put(Key(2'000'000 + i), {kStranger, 1}));
     }
     ASSERT_NE(bucket.Key(slot), MacBucket::kNoKey);
   });
-  EXPECT_TRUE(found[kGone].IsNone() || found[kGone] == VPortId(kGone)) << found[kGone].value();
-  for (uint32_t i = 0; i < kKeys; ++i) EXPECT_TRUE(i == kGone || found[i] == VPortId(i)) << i;
+  EXPECT_TRUE(found[gone].IsNone() || found[gone] == VPortId(gone)) << found[gone].value();
+  for (uint32_t i = 0; i < kKeys; ++i) EXPECT_TRUE(i == gone || found[i] == VPortId(i)) << i;
 }
 
 TEST_F(MacSearchTest, FindsEntriesThatResizingMoves) {
+  Fill(7);
   for (size_t which = 0; which < kSearchBatch; which += 3) {
     ExpectAllFound(FindInterrupted(which, 0, 1, [&](const MacBucket&) {
-      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_.Put(Key(2'000'000 + i), {kStranger, 1}));
-      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_.Erase(Key(2'000'000 + i)));
+      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Put(Key(2'000'000 + i), {kStranger, 1}));
+      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Erase(Key(2'000'000 + i)));
     }));
   }
 }
 
 // It was not at home when that was looked at, and no longer away when the other bucket is.
 TEST_F(MacSearchTest, FindsEntryThatComesHomeBetweenTwoLooks) {
-  const size_t away = KeyAway();
-  ASSERT_LT(away, kSearchBatch) << "another seed has one";
+  const size_t away = FillWithKey(/*away=*/true);
   const std::vector<VPortId> found = FindInterrupted(away, 2, 0, [&](const MacBucket& secondary) {
     const uint64_t key = keys_[away].packed();
     ASSERT_GE(secondary.SlotOf(key), 0);
     for (int slot = 0; slot < MacBucket::kSlots && secondary.SlotOf(key) >= 0; ++slot) {
-      table_.Erase(FdbKey::FromPacked(InterruptedMatcher::home->Key(slot)));
+      table_->Erase(FdbKey::FromPacked(InterruptedMatcher::home->Key(slot)));
     }
     ASSERT_LT(secondary.SlotOf(key), 0);
   });
