@@ -1,7 +1,7 @@
 // EventRing: the last events of one writer, for readers at their own pace.
 //
 // The writer never waits and never fails: it overwrites the oldest event. A reader passes the number of the next event it
-// wants and is told how many events were overwritten before it came. A larger ring can continue a smaller one (GoOnFrom).
+// wants and is told how many events were overwritten before it came. A larger ring can continue a smaller one (ContinueFrom).
 #ifndef EOIB_FDB_EVENT_RING_H_
 #define EOIB_FDB_EVENT_RING_H_
 
@@ -26,7 +26,7 @@ class EventRing {
   // Holds the last `size` events.
   explicit EventRing(size_t size) : size_(size), slots_(std::make_unique<Slot[]>(size)) {}
   // Starts with the events of `former` and continues its numbering. Nothing may write to `former` during this or later.
-  void GoOnFrom(const EventRing& former) {
+  void ContinueFrom(const EventRing& former) {
     std::vector<Event> events;
     uint64_t next = former.end() - std::min<uint64_t>(former.end(), former.size_);
     end_.store(next, std::memory_order_relaxed);

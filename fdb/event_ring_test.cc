@@ -37,7 +37,7 @@ TEST(EventRingTest, LargerRingContinuesSmallerRing) {
   EventRing<Event> small(4);
   for (uint64_t i = 0; i < 10; ++i) small.Write({i});
   EventRing<Event> large(16);
-  large.GoOnFrom(small);
+  large.ContinueFrom(small);
   for (uint64_t i = 10; i < 20; ++i) large.Write({i});
   uint64_t next = 0;
   std::vector<Event> events;
@@ -45,7 +45,7 @@ TEST(EventRingTest, LargerRingContinuesSmallerRing) {
   ASSERT_EQ(events.size(), 14u);
   for (uint64_t i = 0; i < 14; ++i) EXPECT_EQ(events[i].number, 6 + i);
   EventRing<Event> empty(4), after(8);
-  after.GoOnFrom(empty);
+  after.ContinueFrom(empty);
   EXPECT_EQ(after.end(), 0u);
 }
 

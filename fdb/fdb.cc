@@ -68,7 +68,7 @@ Fdb::LearnResult Fdb::MakingRoom(VPortId vport, Attempt attempt) {
   size_t own = 0;
   {
     absl::MutexLock lock(&writer_);
-    entries_.Begin();
+    entries_.BeginChange();
     FdbRoom room = FdbRoom::kThere;
     const LearnResult result = attempt(/*host_tried=*/false, &room);
     if (room != FdbRoom::kHostSpent) return result;
@@ -77,45 +77,45 @@ Fdb::LearnResult Fdb::MakingRoom(VPortId vport, Attempt attempt) {
   // The FDB of another VES may have to give up the entry, and no thread locks two FDBs at once.
   options_.budget->MakeRoom(own + 2);
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   FdbRoom room = FdbRoom::kThere;
   return attempt(/*host_tried=*/true, &room);
 }
 
 bool Fdb::EvictLargest(size_t least) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   return eviction_.EvictLargest(least);
 }
 
 void Fdb::ForgiveMove(FdbKey key) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   entries_.damper().Forgive(key);
   learning_.Thaw(key);
 }
 
 bool Fdb::Thaw(FdbKey key) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   return learning_.Thaw(key);
 }
 
 bool Fdb::Withdraw(FdbKey key, VPortId vport) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   return assignment_.Withdraw(key, vport);
 }
 
 absl::Status Fdb::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   return assignment_.AddFixed(key, vport, origin);
 }
 
 absl::Status Fdb::RemoveFixed(FdbKey key, FdbOrigin origin) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   return assignment_.RemoveFixed(key, origin);
 }
 
@@ -123,17 +123,17 @@ absl::Status Fdb::RemoveFixed(FdbKey key, FdbOrigin origin) {
 
 size_t Fdb::Flush() {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   const size_t flushed = entries_.groups().FlushAll({EntryKind::kDynamic});
-  entries_.TellFlushed(flushed, Scope::kAll, FdbKey(), VPortId::None());
+  entries_.ReportFlushed(flushed, Scope::kAll, FdbKey(), VPortId::None());
   return flushed;
 }
 
 size_t Fdb::FlushVlan(Vid vid) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   const size_t flushed = entries_.groups().FlushVlan(vid, {EntryKind::kDynamic});
-  entries_.TellFlushed(flushed, Scope::kVlan, FdbKey(vid, MacAddr()), VPortId::None());
+  entries_.ReportFlushed(flushed, Scope::kVlan, FdbKey(vid, MacAddr()), VPortId::None());
   return flushed;
 }
 
@@ -143,11 +143,11 @@ size_t Fdb::FlushVPort(VPortId vport) { return FlushOf(vport, {EntryKind::kDynam
 
 size_t Fdb::FlushOf(VPortId vport, FlushGroups::Kinds kinds) {
   absl::MutexLock lock(&writer_);
-  entries_.Begin();
+  entries_.BeginChange();
   // A MAC must not be taken back to a vPort that was just flushed.
   entries_.damper().ForgetHome(vport);
   const size_t flushed = entries_.groups().FlushVPort(vport, kinds);
-  entries_.TellFlushed(flushed, Scope::kVPort, FdbKey(), vport);
+  entries_.ReportFlushed(flushed, Scope::kVPort, FdbKey(), vport);
   return flushed;
 }
 
@@ -161,7 +161,7 @@ size_t Fdb::Age() {
   size_t aged = 0;
   for (size_t done = 0; done < quota; done += kBucketsAtATime) {
     absl::MutexLock lock(&writer_);
-    entries_.Begin();
+    entries_.BeginChange();
     aged += entries_.Sweep(&age_at_, kBucketsAtATime);
     if (age_at_ == 0 && table_.buckets() <= kBucketsAtATime) break;  // a whole round is done
   }
@@ -170,13 +170,13 @@ size_t Fdb::Age() {
 
 // Ends the freezes that are due. Returns how many buckets to sweep, so that a round through the table takes `round`.
 size_t Fdb::BeginAge(absl::Duration round) {
-  entries_.Begin();
+  entries_.BeginChange();
   const absl::Duration since = entries_.now() - std::exchange(aged_, entries_.now());
   for (FdbKey key : entries_.damper().Due(entries_.now())) learning_.Thaw(key);
   // If the process was stopped for half a day, ticks have wrapped and the oldest entries would look young again. The oldest
   // are those that had aged out and waited to be reclaimed, for up to a round, or longer if Age was late. So flush all.
   if (since > ticks_.UntilWrap() - 2 * round && ticks_.IsAgeing()) {
-    entries_.TellFlushed(entries_.groups().FlushAll({EntryKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
+    entries_.ReportFlushed(entries_.groups().FlushAll({EntryKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
   }
   if (!ticks_.IsAgeing() && entries_.groups().flushed() == 0) return 0;
   const double share = std::min(1.0, absl::FDivDuration(since, round));

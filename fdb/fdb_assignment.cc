@@ -27,7 +27,7 @@ FdbLearnResult FdbAssignment::Announce(FdbKey key, VPortId vport, const FdbClaim
     return {FdbLearned::kLimit};
   }
   ++entries_->counters().announced;
-  entries_->Tell(Kind::kAnnounced, key, VPortId::None(), vport);
+  entries_->AddEvent(Kind::kAnnounced, key, VPortId::None(), vport);
   return {FdbLearned::kNew};
 }
 
@@ -49,7 +49,7 @@ FdbLearnResult FdbAssignment::AnnounceOver(FdbKey key, const FdbEntries::Known& 
   }
   if (same) return {FdbLearned::kKnown};
   ++entries_->counters().moved;
-  entries_->Tell(Kind::kAnnounced, key, known.vport, vport);
+  entries_->AddEvent(Kind::kAnnounced, key, known.vport, vport);
   return {FdbLearned::kMoved, known.vport};
 }
 
@@ -69,7 +69,7 @@ bool FdbAssignment::Withdraw(FdbKey key, VPortId vport) {
   const FdbEntries::Known known = entries_->Look(key);
   if (!known.in_table || known.entry.origin != FdbOrigin::kAnnounced || known.vport != vport) return false;
   entries_->Erase(key, known.entry);
-  entries_->TellFlushed(1, FdbEvent::Scope::kEntry, key, vport);
+  entries_->ReportFlushed(1, FdbEvent::Scope::kEntry, key, vport);
   return true;
 }
 
@@ -90,7 +90,7 @@ absl::Status FdbAssignment::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin
   if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, origin))) {
     return absl::ResourceExhaustedError(absl::StrCat(attempt, "no room for it in the table"));
   }
-  entries_->Tell(Kind::kFixed, key, known.vport, vport);
+  entries_->AddEvent(Kind::kFixed, key, known.vport, vport);
   return absl::OkStatus();
 }
 
@@ -100,7 +100,7 @@ absl::Status FdbAssignment::RemoveFixed(FdbKey key, FdbOrigin origin) {
     return absl::NotFoundError(absl::StrCat(Attempt("remove", origin, key), "there is none"));
   }
   entries_->Erase(key, known.entry);
-  entries_->Tell(Kind::kUnfixed, key, known.vport, VPortId::None());
+  entries_->AddEvent(Kind::kUnfixed, key, known.vport, VPortId::None());
   return absl::OkStatus();
 }
 

@@ -30,7 +30,7 @@ FdbEntries::~FdbEntries() {
   if (options_->budget != nullptr) options_->budget->Took(-static_cast<int64_t>(budgeted_));
 }
 
-void FdbEntries::Begin() {
+void FdbEntries::BeginChange() {
   now_ = clock_->Now();
   tick_ = ticks_->At(now_);
 }
@@ -54,7 +54,7 @@ MacEntry FdbEntries::NewEntry(VPortId vport, FdbOrigin origin) const {
 }
 
 bool FdbEntries::Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry) {
-  const absl::optional<FlushGroupId> group = groups_.For(vport, key.vid(), KindOf(entry));
+  const absl::optional<FlushGroupId> group = groups_.GroupFor(vport, key.vid(), KindOf(entry));
   if (!group.has_value()) return false;
   entry.group = *group;
   if (!table_->Put(key, entry)) return false;
@@ -107,7 +107,7 @@ size_t FdbEntries::Sweep(MacTable::Cursor* cursor, size_t buckets) {
 
 void FdbEntries::CountAged(FdbKey key, VPortId vport) {
   ++counters_.aged;
-  Tell(Kind::kAged, key, vport, VPortId::None());
+  AddEvent(Kind::kAged, key, vport, VPortId::None());
 }
 
 void FdbEntries::Publish() {
@@ -119,7 +119,7 @@ void FdbEntries::Publish() {
   budgeted_ = live;
 }
 
-void FdbEntries::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
+void FdbEntries::AddEvent(Kind kind, FdbKey key, VPortId from, VPortId to) {
   FdbEvent event;
   event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
   event.key = key;
@@ -129,7 +129,7 @@ void FdbEntries::Tell(Kind kind, FdbKey key, VPortId from, VPortId to) {
   log_->Write(event);
 }
 
-void FdbEntries::TellFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport) {
+void FdbEntries::ReportFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport) {
   counters_.flushed += count;
   Publish();
   if (count == 0) return;

@@ -55,7 +55,7 @@ class FdbEntries {
   FdbEntries& operator=(const FdbEntries&) = delete;
 
   // Reads the clock, once for each change.
-  void Begin();
+  void BeginChange();
   absl::Time now() const { return now_; }
   AgeLimit Limit() const { return ticks_->Limit(tick_); }
 
@@ -70,9 +70,9 @@ class FdbEntries {
   // Removes the entries that aged out or were flushed from the next `buckets` buckets. Returns how many aged out.
   size_t Sweep(MacTable::Cursor* cursor, size_t buckets);
 
-  void Tell(FdbEvent::Kind kind, FdbKey key, VPortId from, VPortId to);
+  void AddEvent(FdbEvent::Kind kind, FdbKey key, VPortId from, VPortId to);
   // `count` entries were flushed.
-  void TellFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport);
+  void ReportFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport);
 
   const MacTable& table() const { return *table_; }
   FlushGroups& groups() { return groups_; }

@@ -53,7 +53,7 @@ class FdbEventLog {
   // Continues in a ring of kWatchedEvents. The former ring gets no more events, but stays for its readers.
   void Watch(std::unique_ptr<FdbEvents> larger) {
     if (watched_ != nullptr) return;
-    larger->GoOnFrom(recent_);
+    larger->ContinueFrom(recent_);
     watched_ = std::move(larger);
     events_.store(watched_.get(), std::memory_order_release);
   }

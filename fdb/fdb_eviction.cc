@@ -84,7 +84,7 @@ bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
   const auto evict = [this, victim, vport](FdbKey key, const MacEntry& entry) {
     entries_->Erase(key, entry);
     ++entries_->counters().evicted;
-    entries_->Tell(FdbEvent::Kind::kEvicted, key, victim, vport);
+    entries_->AddEvent(FdbEvent::Kind::kEvicted, key, victim, vport);
     return true;
   };
   MacEntry entry;

@@ -7,14 +7,14 @@ using Kind = FdbEvent::Kind;
 using Verdict = MoveDamper::Verdict;
 
 // Refused frames of pinned MACs that become events, each second.
-constexpr int kRefusalsTold = 10;
+constexpr int kRefusalEventsPerSecond = 10;
 
 constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned; }
 
 }  // namespace
 
 FdbLearning::FdbLearning(FdbEntries* entries, FdbEviction* eviction, absl::Time now)
-    : entries_(entries), eviction_(eviction), refusals_told_(kRefusalsTold, kRefusalsTold, now) {}
+    : entries_(entries), eviction_(eviction), refusal_events_(kRefusalEventsPerSecond, kRefusalEventsPerSecond, now) {}
 
 FdbLearnResult FdbLearning::Learn(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room) {
   const Known known = entries_->Look(key);
@@ -27,7 +27,7 @@ FdbLearnResult FdbLearning::Learn(FdbKey key, VPortId vport, FdbOrigin origin, b
     return {FdbLearned::kLimit};
   }
   ++entries_->counters().learned;
-  entries_->Tell(Kind::kLearned, key, VPortId::None(), vport);
+  entries_->AddEvent(Kind::kLearned, key, VPortId::None(), vport);
   return {FdbLearned::kNew};
 }
 
@@ -67,7 +67,7 @@ FdbLearnResult FdbLearning::Move(FdbKey key, const Known& known, VPortId vport, 
     if (judged.verdict != Verdict::kMove) {
       damped = FdbDamped::kFlapping;
       ++entries_->counters().flapping;
-      entries_->Tell(Kind::kFlapping, key, known.vport, vport);
+      entries_->AddEvent(Kind::kFlapping, key, known.vport, vport);
     }
   }
   if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, origin))) {
@@ -75,7 +75,7 @@ FdbLearnResult FdbLearning::Move(FdbKey key, const Known& known, VPortId vport, 
     return {FdbLearned::kLimit};
   }
   ++entries_->counters().moved;
-  entries_->Tell(Kind::kMoved, key, known.vport, vport);
+  entries_->AddEvent(Kind::kMoved, key, known.vport, vport);
   return {FdbLearned::kMoved, known.vport, damped};
 }
 
@@ -92,29 +92,29 @@ bool FdbLearning::HoldAtHome(FdbKey key, const Known& known, VPortId claimant, c
     entries_->damper().Thaw(key);
     return false;
   }
-  TellHeld(key, known.vport, claimant, judged);
+  ReportHeld(key, known.vport, claimant, judged);
   return true;
 }
 
-void FdbLearning::TellHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged) {
+void FdbLearning::ReportHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged) {
   const VPortId home = judged.home.vport;
   if (from != home) {
     ++entries_->counters().moved;
-    entries_->Tell(Kind::kMoved, key, from, home);
+    entries_->AddEvent(Kind::kMoved, key, from, home);
   }
   if (judged.verdict == Verdict::kFreeze) {
     ++entries_->counters().froze;
-    entries_->Tell(Kind::kFrozen, key, home, entries_->damper().frozen().at(key).claimant);
+    entries_->AddEvent(Kind::kFrozen, key, home, entries_->damper().frozen().at(key).claimant);
   } else {
     ++entries_->counters().flapping;
-    if (refusals_told_.Take(entries_->now())) entries_->Tell(Kind::kFlapping, key, from, claimant);
+    if (refusal_events_.Take(entries_->now())) entries_->AddEvent(Kind::kFlapping, key, from, claimant);
   }
 }
 
 FdbLearnResult FdbLearning::Refuse(FdbKey key, const Known& known, VPortId vport) {
   FdbCounters& counters = entries_->counters();
   ++(entries_->damper().IsFrozen(key) ? counters.frozen_refused : counters.sticky_refused);
-  if (refusals_told_.Take(entries_->now())) entries_->Tell(Kind::kRefused, key, known.vport, vport);
+  if (refusal_events_.Take(entries_->now())) entries_->AddEvent(Kind::kRefused, key, known.vport, vport);
   return {FdbLearned::kPinned, known.vport};
 }
 
@@ -127,7 +127,7 @@ bool FdbLearning::Thaw(FdbKey key) {
   entry.pinned = false;
   entries_->Write(key, known, known.vport, entry);
   ++entries_->counters().thawed;
-  entries_->Tell(Kind::kThawed, key, known.vport, VPortId::None());
+  entries_->AddEvent(Kind::kThawed, key, known.vport, VPortId::None());
   return true;
 }
 

@@ -30,11 +30,11 @@ class FdbLearning {
   FdbLearnResult Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
   FdbLearnResult Refuse(FdbKey key, const Known& known, VPortId vport);
   bool HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged);
-  void TellHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged);
+  void ReportHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged);
 
   FdbEntries* const entries_;
   FdbEviction* const eviction_;
-  TokenBucket refusals_told_;
+  TokenBucket refusal_events_;
 };
 
 }  // namespace eoib

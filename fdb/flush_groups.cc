@@ -7,7 +7,7 @@
 
 namespace eoib {
 
-absl::optional<FlushGroupId> FlushGroups::For(VPortId vport, Vid vid, EntryKind kind) {
+absl::optional<FlushGroupId> FlushGroups::GroupFor(VPortId vport, Vid vid, EntryKind kind) {
   FlushGroup group{vport, vid, kind};
   const auto [known, is_new] = by_name_.try_emplace(NameOf(group), 0);
   if (!is_new) return FlushGroupId(known->second);

@@ -47,7 +47,7 @@ class FlushGroups {
   FlushGroups& operator=(const FlushGroups&) = delete;
 
   // Returns the flush group for an entry and makes it if it is new. Nothing if there is no memory for it.
-  absl::optional<FlushGroupId> For(VPortId vport, Vid vid, EntryKind kind);
+  absl::optional<FlushGroupId> GroupFor(VPortId vport, Vid vid, EntryKind kind);
   // `key` entered the table, in `group`.
   void Joined(FlushGroupId group, FdbKey key);
   // An entry of `group` left the table, or went to another flush group.

@@ -50,7 +50,7 @@ void MacResizer::ResizeIfDue() {
     if (entries > Share(count, kGrowAbove)) {
       StartGrowing();
     } else if (count > kLeastBuckets && entries < Share(count, count <= kFewBuckets ? kShrinkFewBelow : kShrinkBelow)) {
-      growing_ = false;
+      is_growing_ = false;
       Reshape({std::max(SmallerCount(count), kLeastBuckets), count, 0});
     }
   }
@@ -64,8 +64,8 @@ bool MacResizer::StartGrowing() {
   const uint32_t count = store_->map().high;
   const uint32_t larger = static_cast<uint32_t>(std::min<size_t>(LargerCount(count), store_->memory.most()));
   if (larger == count || !store_->memory.Grow(larger)) return false;
-  growing_ = true;
-  fresh_ = larger;
+  is_growing_ = true;
+  initialised_from_ = larger;
   Reshape({count, larger, BucketMap::kEnd});
   return true;
 }
@@ -81,39 +81,39 @@ bool MacResizer::GrowNow() {
 // Does one step, and finishes the resizing if it was the last. False if the stash might not hold the step's entries.
 bool MacResizer::Step() {
   const BucketMap now = store_->map();
-  const uint64_t to = growing_ ? BucketMap::First(BucketMap::At(now.cutoff - 1, now.low), now.low)
-                               : BucketMap::First(uint64_t{BucketMap::At(now.cutoff, now.low)} + 1, now.low);
-  TakeUp({std::min(now.cutoff, to), std::max(now.cutoff, to)});
-  if (hand_.size() > MacStore::kStashSlots - store_->stashed()) return false;
+  const uint64_t to = is_growing_ ? BucketMap::First(BucketMap::At(now.cutoff - 1, now.low), now.low)
+                                  : BucketMap::First(uint64_t{BucketMap::At(now.cutoff, now.low)} + 1, now.low);
+  CollectEntries({std::min(now.cutoff, to), std::max(now.cutoff, to)});
+  if (moving_.size() > MacStore::kStashSlots - store_->stashed()) return false;
   BeginStep(now.cutoff, to);
-  for (MacRecord& record : hand_) {
+  for (MacRecord& record : moving_) {
     // Copied again after the announcement: a reader may have marked the entry as seen.
     const MacSlot where = placement_->Locate(record.key);
     record = RecordAt(*where.bucket, where.slot);
     placement_->Remove(where);
   }
-  if (growing_) {
+  if (is_growing_) {
     // The added buckets that entries can reach from this step on.
     const uint32_t first = std::max(now.low, BucketMap::At(to, now.high));
-    InitBuckets(first, fresh_);
-    fresh_ = std::min(fresh_, first);
+    InitBuckets(first, initialised_from_);
+    initialised_from_ = std::min(initialised_from_, first);
   }
   store_->shape.cutoff.store(to, std::memory_order_relaxed);
-  for (const MacRecord& record : hand_) EOIB_CHECK(placement_->Insert(record, MacStore::kStashSlots));
+  for (const MacRecord& record : moving_) EOIB_CHECK(placement_->Insert(record, MacStore::kStashSlots));
   EndStep();
-  if (to == (growing_ ? 0 : BucketMap::kEnd)) FinishResizing();
+  if (to == (is_growing_ ? 0 : BucketMap::kEnd)) FinishResizing();
   return true;
 }
 
-// Fills hand_ with the entries that a step over `range` has to move. They stay in place for now.
-void MacResizer::TakeUp(const PositionRange& range) {
-  hand_.clear();
+// Fills moving_ with the entries that a step over `range` has to move. They stay in place for now.
+void MacResizer::CollectEntries(const PositionRange& range) {
+  moving_.clear();
   const auto add = [this](const MacSlot& where) {
     const uint64_t key = where.bucket->Key(where.slot);
-    for (const MacRecord& record : hand_) {
+    for (const MacRecord& record : moving_) {
       if (record.key == key) return true;
     }
-    hand_.push_back(RecordAt(*where.bucket, where.slot));
+    moving_.push_back(RecordAt(*where.bucket, where.slot));
     return true;
   };
   const BucketMap now = store_->map();
@@ -132,9 +132,9 @@ void MacResizer::TakeUp(const PositionRange& range) {
 
 void MacResizer::FinishResizing() {
   const BucketMap now = store_->map();
-  const uint32_t count = growing_ ? now.high : now.low;
+  const uint32_t count = is_growing_ ? now.high : now.low;
   Reshape({count, count, BucketMap::kEnd});
-  if (!growing_) store_->memory.Shrink(count);
+  if (!is_growing_) store_->memory.Shrink(count);
 }
 
 void MacResizer::InitBucket(MacBucket* bucket) {
@@ -144,7 +144,7 @@ void MacResizer::InitBucket(MacBucket* bucket) {
     bucket->seen[slot].store(0, std::memory_order_relaxed);
   }
   // A bucket that comes back gets a later sequence number, so a reader does not mistake it for its former self.
-  bucket->head.store((life_ & MacBucket::kSequenceMask) | MacBucket::kStable, std::memory_order_release);
+  bucket->head.store((first_sequence_ & MacBucket::kSequenceMask) | MacBucket::kStable, std::memory_order_release);
 }
 
 void MacResizer::InitBuckets(uint32_t from, uint32_t to) {
@@ -164,7 +164,7 @@ void MacResizer::Reshape(const BucketMap& to) {
   store_->shape.step_from.store(to.cutoff, std::memory_order_relaxed);
   store_->shape.step_to.store(to.cutoff, std::memory_order_relaxed);
   store_->shape.version.store(number << 32, std::memory_order_release);
-  life_ += 0x10'0000;
+  first_sequence_ += 0x10'0000;
 }
 
 void MacResizer::BeginStep(uint64_t from, uint64_t to) {

@@ -31,7 +31,7 @@ class MacResizer {
   bool IsResizing() const { return store_->map().low != store_->map().high; }
   bool StartGrowing();
   bool Step();
-  void TakeUp(const PositionRange& range);
+  void CollectEntries(const PositionRange& range);
   void FinishResizing();
   void Reshape(const BucketMap& to);
   void BeginStep(uint64_t from, uint64_t to);
@@ -41,10 +41,10 @@ class MacResizer {
 
   MacStore* const store_;
   MacPlacement* const placement_;
-  bool growing_ = false;         // direction of the resizing in progress
-  uint32_t fresh_ = 0;           // of the added buckets, those from this index on are initialised
-  uint64_t life_ = 0;            // first sequence number of new buckets
-  std::vector<MacRecord> hand_;  // entries that a step moves
+  bool is_growing_ = false;        // direction of the resizing in progress
+  uint32_t initialised_from_ = 0;  // of the added buckets, those from this index on are initialised
+  uint64_t first_sequence_ = 0;    // first sequence number of new buckets
+  std::vector<MacRecord> moving_;  // entries that a step moves
 };
 
 }  // namespace eoib

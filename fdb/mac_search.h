@@ -87,7 +87,7 @@ class MacSearch {
   template <typename PlaceOne>
   static void LookHome(MacBatch* batch, size_t count, PlaceOne place);
   static void FollowMarks(MacBatch* batch, uint32_t missing);
-  static void Settle(const MacBatch& batch, size_t count);
+  static void DropMissing(const MacBatch& batch, size_t count);
 };
 
 // No branch depends on what is found: some keys in a hundred are away, and a wrong prediction would stop the processor from
@@ -165,12 +165,12 @@ void MacSearch<Matcher>::LookAway(MacBatch* batch) {
     }
     if (__builtin_expect(!is_decided || !bucket.IsStillAt(head), 0)) batch->undecided |= 1u << i;
   }
-  batch->count == kSearchBatch ? Settle(*batch, kSearchBatch) : Settle(*batch, batch->count);
+  batch->count == kSearchBatch ? DropMissing(*batch, kSearchBatch) : DropMissing(*batch, batch->count);
 }
 
 // Gives keys that aged out or were not found no vPort. The loops have no branches, so that the compiler can use vectors.
 template <typename Matcher>
-__attribute__((always_inline)) inline void MacSearch<Matcher>::Settle(const MacBatch& batch, size_t count) {
+__attribute__((always_inline)) inline void MacSearch<Matcher>::DropMissing(const MacBatch& batch, size_t count) {
   static_assert(FlushGroupVPorts::kNone == ~uint32_t{0}, "a disjunction with it gives it");
   const uint16_t shift = AgeLimit::kNever - batch.limit.now, range = AgeLimit::kNever - batch.limit.most;
   uint16_t over[kSearchBatch], any = 0;

@@ -41,8 +41,8 @@ class MacTablePeer {
   }
   // A growing table initialises added buckets only when it reaches them.
   bool IsInUse(uint32_t index) const {
-    return !table_->resizer_.IsResizing() || !table_->resizer_.growing_ || index < table_->store_.map().low ||
-           index >= table_->resizer_.fresh_;
+    return !table_->resizer_.IsResizing() || !table_->resizer_.is_growing_ || index < table_->store_.map().low ||
+           index >= table_->resizer_.initialised_from_;
   }
   uint32_t stashed() const { return table_->store_.stashed(); }
   bool IsResizing() const { return table_->resizer_.IsResizing(); }

@@ -44,7 +44,7 @@ MoveDamper::Mover* MoveDamper::FindOrMake(FdbKey key, absl::Time now) {
   return &mover;
 }
 
-void MoveDamper::Mover::Note(absl::Time now) {
+void MoveDamper::Mover::Record(absl::Time now) {
   times[next] = now;
   next = static_cast<uint8_t>((next + 1) % kMostMoves);
   count = static_cast<uint8_t>(std::min(count + 1, kMostMoves));
@@ -52,7 +52,7 @@ void MoveDamper::Mover::Note(absl::Time now) {
 
 // Updates the home of `mover`, which is about to move from `at` to `claimant`. Moves between local ports are not reported
 // here, so a local home takes its current port from the next move from or to a local port.
-void MoveDamper::Settle(Mover* mover, Place at, Place claimant, absl::Time now) const {
+void MoveDamper::UpdateHome(Mover* mover, Place at, Place claimant, absl::Time now) const {
   if (mover->IsFree() || now - mover->Last() >= options_.window) mover->SetHome(at);
   if (!mover->home_is_local) return;
   if (at.local) mover->SetHome(at);
@@ -62,8 +62,8 @@ void MoveDamper::Settle(Mover* mover, Place at, Place claimant, absl::Time now) 
 MoveDamper::Judgement MoveDamper::OnMove(FdbKey key, Place at, Place claimant, absl::Time now) {
   if (options_.action == Action::kOff) return {Verdict::kMove, {}};
   Mover& mover = *FindOrMake(key, now);
-  Settle(&mover, at, claimant, now);
-  mover.Note(now);
+  UpdateHome(&mover, at, claimant, now);
+  mover.Record(now);
   if (MovesWithin(mover, now) < options_.moves) return {Verdict::kMove, {}};
   const Place home = mover.Home();
   const bool is_local_stations = !home.local && (at.local || claimant.local);

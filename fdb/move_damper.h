@@ -99,7 +99,7 @@ class MoveDamper {
     Place Home() const { return {home, home_is_local}; }
     absl::Time Last() const { return times[static_cast<size_t>(next + kMostMoves - 1) % kMostMoves]; }
     void SetHome(Place place) { home = place.vport, home_is_local = place.local; }
-    void Note(absl::Time now);
+    void Record(absl::Time now);
   };
   static constexpr size_t kSets = 512, kWays = 8;
   using Set = std::array<Mover, kWays>;
@@ -108,7 +108,7 @@ class MoveDamper {
   Mover* Find(FdbKey key);
   Mover* FindOrMake(FdbKey key, absl::Time now);
   int MovesWithin(const Mover& mover, absl::Time now) const;
-  void Settle(Mover* mover, Place at, Place claimant, absl::Time now) const;
+  void UpdateHome(Mover* mover, Place at, Place claimant, absl::Time now) const;
   bool MayFreeze(const Gid& claimant) const;
   void Freeze(FdbKey key, const Frozen& frozen);
   void VisitMovers(absl::FunctionRef<void(Mover*)> visit) const;
