@@ -92,10 +92,10 @@ class Fdb {
   // Static entries, and the manager's, neither age nor move. kInvalidArgument for a group or zero address; kAlreadyExists if
   // another vPort has a static entry for the key, or for the manager if there is any static one; kResourceExhausted if there
   // is no memory.
+  absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
+  absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);  // kNotFound if there is none
   absl::Status AddStatic(FdbKey key, VPortId vport) { return AddFixed(key, vport, FdbOrigin::kStatic); }
-  absl::Status AddManaged(FdbKey key, VPortId vport) { return AddFixed(key, vport, FdbOrigin::kManager); }
-  absl::Status RemoveStatic(FdbKey key) { return RemoveFixed(key, FdbOrigin::kStatic); }    // kNotFound if there is none
-  absl::Status RemoveManaged(FdbKey key) { return RemoveFixed(key, FdbOrigin::kManager); }  // likewise
+  absl::Status RemoveStatic(FdbKey key) { return RemoveFixed(key, FdbOrigin::kStatic); }
 
   // Flush learned and announced entries: all, those of one VLAN, those of one vPort. Return how many. When the call returns,
   // no lookup finds them. Pinned entries stay.
@@ -148,8 +148,6 @@ class Fdb {
   // An attempt to learn or announce. MakingRoom calls it again if the host's budget had to make room first.
   using Attempt = absl::FunctionRef<LearnResult(bool host_tried, FdbRoom* room)>;
   LearnResult MakingRoom(VPortId vport, Attempt attempt);
-  absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
-  absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);
   size_t FlushOf(VPortId vport, FlushGroups::Kinds kinds);
   size_t BeginAge(absl::Duration round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 

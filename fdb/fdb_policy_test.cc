@@ -473,7 +473,7 @@ TEST_F(FdbPolicyTest, OnlyStrongerOriginsDisplaceAnEntry) {
         fdb_->Announce(key, vport, {sequence, Peer(vport.value())});
         break;
       case FdbOrigin::kManager:
-        fdb_->AddManaged(key, vport).IgnoreError();
+        fdb_->AddFixed(key, vport, FdbOrigin::kManager).IgnoreError();
         break;
       case FdbOrigin::kStatic:
         fdb_->AddStatic(key, vport).IgnoreError();
