@@ -45,7 +45,7 @@ class LabTest : public ::testing::Test {
   Host* b_ = nullptr;
 };
 
-TEST_F(LabTest, RunTellsWhatAProgramSaidAndHowItEnded) {
+TEST_F(LabTest, RunReturnsOutputAndExitCode) {
   Host* host = lab_.AddHost("a");
   const RunResult result = host->Run({"sh", "-c", "cat; echo problem >&2; exit 3"}, "input");
   EXPECT_EQ(result.exit_code, 3);
@@ -58,13 +58,13 @@ TEST_F(LabTest, RunTellsWhatAProgramSaidAndHowItEnded) {
   EXPECT_EQ(mute.exit_code, 128 + SIGKILL) << "though there is nothing to hear any more";
 }
 
-TEST_F(LabTest, HostsHaveNothingButAWorkingLoopback) {
+TEST_F(LabTest, NewHostHasOnlyAWorkingLoopback) {
   Host* host = lab_.AddHost("a");
   EXPECT_EQ(host->MustIp("-o link").find("2:"), std::string::npos);
   EXPECT_TRUE(host->Run({"ping", "-c", "1", "-W", "1", "127.0.0.1"}).ok());
 }
 
-TEST_F(LabTest, BackgroundProcessesAreSeenToEnd) {
+TEST_F(LabTest, BackgroundProcessReportsItsEnd) {
   Host* host = lab_.AddHost("a");
   auto process = host->Start({"sh", "-c", "echo said; exec sleep 60"});
   EXPECT_TRUE(process->Alive());
@@ -74,7 +74,7 @@ TEST_F(LabTest, BackgroundProcessesAreSeenToEnd) {
   EXPECT_FALSE(process->Alive());
 }
 
-TEST_F(LabTest, CablesCarryPingsOverIpv4AndIpv6) {
+TEST_F(LabTest, VethPairCarriesIpv4AndIpv6Pings) {
   Connect({.ipv6 = true});
   a_->AddAddress("e0", "10.0.0.1/24");
   b_->AddAddress("e0", "10.0.0.2/24");
@@ -85,7 +85,7 @@ TEST_F(LabTest, CablesCarryPingsOverIpv4AndIpv6) {
   EXPECT_TRUE(a_->Run({"ping", "-c", "1", "-w", "5", "fd00::2"}).ok());
 }
 
-TEST_F(LabTest, PacketSocketsCarryFramesUnchangedWithTheirTags) {
+TEST_F(LabTest, PacketSocketKeepsFramesAndTagsUnchanged) {
   Connect();
   PacketSocket a(a_, "e0"), b(b_, "e0");
   const Bytes plain = TestFrame(kTwo, kOne, 7, 200);
@@ -111,7 +111,7 @@ TEST_F(LabTest, PacketSocketsCarryFramesUnchangedWithTheirTags) {
   EXPECT_EQ(a.Count(Any), 0u) << "a packet socket must not hear what it sent";
 }
 
-TEST_F(LabTest, QuietHostsSendNothingOfTheirOwn) {
+TEST_F(LabTest, HostWithoutIpv6SendsNothingByItself) {
   Connect();
   PacketSocket a(a_, "e0"), b(b_, "e0");
   a_->AddAddress("e0", "10.0.0.1/24");
@@ -120,7 +120,7 @@ TEST_F(LabTest, QuietHostsSendNothingOfTheirOwn) {
   EXPECT_EQ(b.received().size(), 1u);
 }
 
-TEST_F(LabTest, BuiltPacketsAreWhatTheKernelUnderstands) {
+TEST_F(LabTest, KernelAcceptsBuiltPackets) {
   Connect({.ipv6 = true});
   a_->AddAddress("e0", "10.0.0.1/24");
   b_->AddAddress("e0", "10.0.0.2/24");
@@ -148,7 +148,7 @@ TEST_F(LabTest, BuiltPacketsAreWhatTheKernelUnderstands) {
   EXPECT_EQ(b_->Counter("Udp", "InCsumErrors"), errors + 1);
 }
 
-TEST_F(LabTest, TcpTransfersArriveWhole) {
+TEST_F(LabTest, TcpTransferArrivesComplete) {
   Connect();
   a_->AddAddress("e0", "10.0.0.1/24");
   b_->AddAddress("e0", "10.0.0.2/24");
@@ -159,7 +159,7 @@ TEST_F(LabTest, TcpTransfersArriveWhole) {
   EXPECT_EQ(TcpTransfer(client.get(), server.get(), 4 << 20), "");
 }
 
-TEST_F(LabTest, SteadyPingsCountWhatIsLostAndNothingElse) {
+TEST_F(LabTest, SteadyPingCountsLostRequestsOnly) {
   Connect();
   a_->AddAddress("e0", "10.0.0.1/24");
   b_->AddAddress("e0", "10.0.0.2/24");
@@ -176,7 +176,7 @@ TEST_F(LabTest, SteadyPingsCountWhatIsLostAndNothingElse) {
   EXPECT_EQ(counts.lost(), static_cast<int>(lost()));
 }
 
-TEST_F(LabTest, StreamsCountLostDatagramsByNumber) {
+TEST_F(LabTest, StreamCountsLostDatagramsByNumber) {
   Connect();
   a_->AddAddress("e0", "10.0.0.1/24");
   b_->AddAddress("e0", "10.0.0.2/24");
@@ -199,7 +199,7 @@ TEST_F(LabTest, StreamsCountLostDatagramsByNumber) {
   EXPECT_EQ(stream->LostSince(absl::Now()), 0u);
 }
 
-TEST_F(LabTest, ACrashOfAProgramFailsTheTest) {
+TEST_F(LabTest, ProgramCrashFailsTheTest) {
   Host* host = lab_.AddHost("a");
   EXPECT_NONFATAL_FAILURE(host->Run({"sh", "-c", "kill -SEGV $$"}), "crashed: sh");
   std::unique_ptr<Process> process = host->Start({"sh", "-c", "kill -ABRT $$"});
@@ -207,7 +207,7 @@ TEST_F(LabTest, ACrashOfAProgramFailsTheTest) {
   EXPECT_FALSE(host->Run({"sh", "-c", "kill -TERM $$"}).ok()) << "which is an ordinary end";
 }
 
-TEST_F(LabTest, BridgesAndMacvlansForward) {
+TEST_F(LabTest, BridgeAndMacvlanForward) {
   Connect();
   Host* guest = lab_.AddHost("guest");
   Host* container = lab_.AddHost("container");
@@ -239,7 +239,7 @@ bool Running(const std::string& pid) {
   return !stat.empty() && !absl::StrContains(stat, ") Z ");
 }
 
-TEST(LabCrashTest, NothingStaysBehindWhenATestIsKilled) {
+TEST(LabCrashTest, KilledTestLeavesNothingBehind) {
   ASSERT_EQ(MissingOnThisMachine(), "");
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);
@@ -266,7 +266,7 @@ TEST(LabCrashTest, NothingStaysBehindWhenATestIsKilled) {
 }
 
 // A child that a test forks without the lab.
-TEST(LabCrashTest, AForkedChildDiesWithItsTest) {
+TEST(LabCrashTest, ForkedChildDiesWithItsTest) {
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);
   const pid_t crashing = fork();

@@ -276,7 +276,7 @@ class CaptureTest : public SwitchTest {
   std::map<const Agent*, std::vector<Packet>> dissected_;
 };
 
-TEST_F(CaptureTest, EveryFieldIsAsSent) {
+TEST_F(CaptureTest, EveryFieldMatchesTheSentFrame) {
   const Bytes payload = {0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
   const Flow4 flow = {kB, kA, kIpA, kIpB};
   const Bytes arp = ArpRequest(kA, kIpA, kIpB);
@@ -341,7 +341,7 @@ TEST_F(SoftCaptureTest, PacketSequenceNumbersAreInOrder) {
   }
 }
 
-TEST_F(CaptureTest, FramesAreTheSameByteForByte) {
+TEST_F(CaptureTest, FramesMatchByteForByte) {
   // Padding, odd lengths, and the largest frame of the VES.
   std::vector<Bytes> frames;
   for (size_t length : {18, 59, 60, 61, 62, 63, 64, 1000, 4085, 4088}) {
@@ -367,7 +367,7 @@ TEST_F(CaptureTest, FramesAreTheSameByteForByte) {
   }
 }
 
-TEST_F(CaptureTest, ARunOfKernelTrafficIsDecodedWhole) {
+TEST_F(CaptureTest, KernelTrafficIsDecodedCompletely) {
   StartCaptures();
   ExpectPing(one_->host(), Address(2), 10);
   ExpectPing(two_->host(), Address(1), 10);
@@ -382,7 +382,7 @@ TEST_F(CaptureTest, ARunOfKernelTrafficIsDecodedWhole) {
 }
 
 // For a packet with an unfinished checksum the header says "TCP ok" or "UDP ok".
-TEST_F(CaptureTest, VouchedChecksumsAreInTheHeader) {
+TEST_F(CaptureTest, HeaderShowsVouchedChecksums) {
   ExpectPing(one_->host(), Address(2));
   StartCaptures();
   UniqueFd listener = TcpListener(two_->host(), Address(2), 40400);
@@ -411,7 +411,7 @@ class AlternativeHeaderCaptureTest : public CaptureTest {
   AlternativeHeaderCaptureTest() : CaptureTest("header = \"xve\"\n") {}
 };
 
-TEST_F(AlternativeHeaderCaptureTest, ItIsInFrontOfTheFrame) {
+TEST_F(AlternativeHeaderCaptureTest, CaptureContainsAlternativeHeader) {
   EXPECT_THAT(one_->MustCtl({"show"}), HasSubstr(", header xve,"));
   const Bytes frame = TestFrame(kB, kA, 0xfeedf00d, 100);
   StartCaptures();
@@ -423,14 +423,14 @@ TEST_F(AlternativeHeaderCaptureTest, ItIsInFrontOfTheFrame) {
   EXPECT_TRUE(absl::StartsWith(packet.at("data.data"), hex));
 }
 
-TEST_F(CaptureTest, AFileThatCannotBeWrittenIsRefusedWithTheReason) {
+TEST_F(CaptureTest, UnwritableFileIsRefusedWithReason) {
   const RunResult result = one_->Ctl({"capture", "start", "/no/such/directory/x.erf"});
   EXPECT_FALSE(result.ok());
   EXPECT_THAT(result.out + result.err, HasSubstr("/no/such/directory/x.erf"));
 }
 
 // The agent runs as root, and other users may create links and files in /tmp.
-TEST_F(CaptureTest, AFileOrLinkThatExistsIsRefusedAndUntouched) {
+TEST_F(CaptureTest, ExistingFileOrLinkIsRefusedAndUntouched) {
   const std::string file = lab().Path("precious"), link = lab().Path("link.erf");
   WriteFile(file, "precious");
   ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
@@ -464,7 +464,7 @@ class FullDisk {
   std::unique_ptr<Process> process_;
 };
 
-TEST_F(CaptureTest, AFullDiskIsToldAndHarmless) {
+TEST_F(CaptureTest, FullDiskIsReportedAndHarmless) {
   const FullDisk disk(one_->host(), lab().Path("full"));
   const std::string path = disk.Path("x.erf");
   one_->MustCtl({"capture", "start", path});

@@ -45,7 +45,7 @@ class ChecksumTest : public SwitchTest {
   Agent* two_ = nullptr;
 };
 
-TEST_F(ChecksumTest, InterfacesOfferChecksumOffloadAndAgentsVouch) {
+TEST_F(ChecksumTest, ChecksumOffloadIsOfferedAndAgentVouches) {
   AddTwo();
   EXPECT_THAT(one_->host()->MustRun({"ethtool", "-k", "v1"}), HasSubstr("tx-checksumming: on"));
   UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);
@@ -138,7 +138,7 @@ class RouterTest : public ChecksumTest {
   std::unique_ptr<PacketSocket> wire_;
 };
 
-TEST_F(RouterTest, UdpLeavesTheRouterWithItsChecksumFinished) {
+TEST_F(RouterTest, UdpLeavesRouterWithCompleteChecksum) {
   for (bool ipv6 : {false, true}) {
     const std::string from = ipv6 ? Address6(1) : Address(1), to = ipv6 ? "fd01::2" : "10.1.0.2";
     UniqueFd receiver = UdpSocket(behind_, to, 4000);
@@ -152,7 +152,7 @@ TEST_F(RouterTest, UdpLeavesTheRouterWithItsChecksumFinished) {
   ExpectOnlyFinishedChecksums();
 }
 
-TEST_F(RouterTest, TcpLeavesTheRouterWithItsChecksumFinished) {
+TEST_F(RouterTest, TcpLeavesRouterWithCompleteChecksum) {
   for (const char* to : {"10.1.0.2", "fd01::2"}) {
     UniqueFd listener = TcpListener(behind_, to, 5000);
     UniqueFd client = TcpConnect(one_->host(), to, 5000);
@@ -165,7 +165,7 @@ TEST_F(RouterTest, TcpLeavesTheRouterWithItsChecksumFinished) {
 }
 
 // Agents of one VES may send different headers. With the alternative header a frame carries complete checksums.
-TEST_F(ChecksumTest, AgentsOfBothHeadersExchangeTcpAndUdp) {
+TEST_F(ChecksumTest, AgentsWithDifferentHeadersExchangeTcpAndUdp) {
   StartFabric({{0x8001, {"ALL"}}, {0x8002, {"ALL"}}});
   AgentSpec eoib, xve;
   eoib.veses = {{"red", 0x8001, ""}, {"blue", 0x8002, "header = \"xve\"\n"}};
@@ -200,7 +200,7 @@ TEST_F(ChecksumTest, AgentsOfBothHeadersExchangeTcpAndUdp) {
   EXPECT_EQ(ChecksumErrorsOf(one_->host()) + ChecksumErrorsOf(two_->host()), 0u);
 }
 
-TEST_F(ChecksumTest, AWrongChecksumIsNeverMadeGood) {
+TEST_F(ChecksumTest, WrongChecksumStaysWrong) {
   AddTwo();
   PacketSocket raw(one_->host(), "v1");
   UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);

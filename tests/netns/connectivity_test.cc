@@ -16,13 +16,13 @@ MacAddr StationMac(int number) { return MacAddr::FromUint64(0x02'aa'00'00'00'00 
 
 class ConnectivityTest : public SwitchTest {};
 
-TEST_F(ConnectivityTest, PingsBothWays) {
+TEST_F(ConnectivityTest, PingInBothDirections) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[1]->host(), Address(1));
 }
 
-TEST_F(ConnectivityTest, PingsOfEverySizeThatTheMtuAllows) {
+TEST_F(ConnectivityTest, PingOfEverySizeUpToTheMtu) {
   auto hosts = AddNumberedAgents(2);
   // The interface's MTU is 4,074 on a 4,096-byte fabric, so 4,046 bytes fit after the IPv4 and ICMP headers.
   for (const char* size : {"0", "1", "17", "18", "1472", "1473", "4045", "4046"}) {
@@ -34,7 +34,7 @@ TEST_F(ConnectivityTest, PingsOfEverySizeThatTheMtuAllows) {
   }
 }
 
-TEST_F(ConnectivityTest, EveryPairOfManyHosts) {
+TEST_F(ConnectivityTest, PingBetweenAllPairsOfFiveHosts) {
   auto hosts = AddNumberedAgents(5);
   for (int from = 1; from <= 5; ++from) {
     for (int to = 1; to <= 5; ++to) {
@@ -43,14 +43,14 @@ TEST_F(ConnectivityTest, EveryPairOfManyHosts) {
   }
 }
 
-TEST_F(ConnectivityTest, ArpResolvesToTheMacOfTheOtherInterface) {
+TEST_F(ConnectivityTest, ArpResolvesToPeerInterfaceMac) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
   EXPECT_THAT(hosts[0]->host()->MustIp(absl::StrCat("neigh show to ", Address(2), " dev v1")),
               HasSubstr("lladdr " + hosts[1]->host()->Mac("v1")));
 }
 
-TEST_F(ConnectivityTest, Ipv6NeighbourDiscoveryAndPing) {
+TEST_F(ConnectivityTest, Ipv6NeighborDiscoveryAndPing) {
   auto hosts = AddNumberedAgents(2, {}, {.ipv6 = true});
   const RunResult ndisc = hosts[0]->host()->Run({"ndisc6", "-1", "-w", "5000", Address6(2), "v1"});
   EXPECT_TRUE(ndisc.ok()) << ndisc.ToString();
@@ -59,7 +59,7 @@ TEST_F(ConnectivityTest, Ipv6NeighbourDiscoveryAndPing) {
   ExpectPing(hosts[1]->host(), Address6(1));
 }
 
-TEST_F(ConnectivityTest, TcpCarriesManyMegabytesBothWays) {
+TEST_F(ConnectivityTest, TcpTransferInBothDirections) {
   auto hosts = AddNumberedAgents(2);
   UniqueFd listener = TcpListener(hosts[1]->host(), Address(2), 5000);
   UniqueFd client = TcpConnect(hosts[0]->host(), Address(2), 5000);
@@ -70,7 +70,7 @@ TEST_F(ConnectivityTest, TcpCarriesManyMegabytesBothWays) {
   EXPECT_EQ(TcpTransfer(server.get(), client.get(), 32 << 20), "");
 }
 
-TEST_F(ConnectivityTest, UdpCarriesDatagramsOfEverySizeInOrder) {
+TEST_F(ConnectivityTest, UdpDatagramsOfEverySizeArriveInOrder) {
   auto hosts = AddNumberedAgents(2);
   UniqueFd receiver = UdpSocket(hosts[1]->host(), Address(2), 4000);
   UniqueFd sender = UdpSocket(hosts[0]->host(), Address(1), 0);
@@ -83,7 +83,7 @@ TEST_F(ConnectivityTest, UdpCarriesDatagramsOfEverySizeInOrder) {
   }
 }
 
-TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveAsTheyWere) {
+TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveUnchanged) {
   auto hosts = AddNumberedAgents(2);
   WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
@@ -112,7 +112,7 @@ TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveAsTheyWere) {
   }
 }
 
-TEST_F(ConnectivityTest, ShortFramesArrivePaddedToTheMinimum) {
+TEST_F(ConnectivityTest, ShortFramesArrivePaddedToMinimum) {
   auto hosts = AddNumberedAgents(2);
   WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
@@ -123,7 +123,7 @@ TEST_F(ConnectivityTest, ShortFramesArrivePaddedToTheMinimum) {
   EXPECT_EQ(Hex(*received), Hex(Padded(frame)));
 }
 
-TEST_F(ConnectivityTest, TwoHundredMacsBehindOneVPort) {
+TEST_F(ConnectivityTest, TwoHundredMacsBehindOneVPortAreLearned) {
   constexpr int kStations = 200;
   auto hosts = AddNumberedAgents(3);
   WaitUntilAllHear(hosts);
@@ -149,7 +149,7 @@ TEST_F(ConnectivityTest, TwoHundredMacsBehindOneVPort) {
   EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), flooded);
 }
 
-TEST_F(ConnectivityTest, TheInterfaceIsAPortOfALinuxBridge) {
+TEST_F(ConnectivityTest, InterfaceWorksAsLinuxBridgePort) {
   auto hosts = AddNumberedAgents(2);
   Host* first = hosts[0]->host();
   first->MustIp("address flush dev v1");
@@ -172,7 +172,7 @@ TEST_F(ConnectivityTest, TheInterfaceIsAPortOfALinuxBridge) {
   EXPECT_TRUE(hosts[1]->Knows(other_guest->Mac("eth0"), "QPN"));
 }
 
-TEST_F(ConnectivityTest, MacvlansStandOnTheInterface) {
+TEST_F(ConnectivityTest, MacvlansWorkOnTheInterface) {
   auto hosts = AddNumberedAgents(2);
   Host* container = lab().AddHost("container");
   Host* other_container = lab().AddHost("other-container");
@@ -188,7 +188,7 @@ TEST_F(ConnectivityTest, MacvlansStandOnTheInterface) {
   EXPECT_TRUE(hosts[1]->Knows(container->Mac("eth0"), "QPN"));
 }
 
-TEST_F(ConnectivityTest, AMacMovesFromOneHostToAnother) {
+TEST_F(ConnectivityTest, MacMovesBetweenHosts) {
   auto hosts = AddNumberedAgents(3);
   WaitUntilAllHear(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
@@ -214,7 +214,7 @@ TEST_F(ConnectivityTest, AMacMovesFromOneHostToAnother) {
 }
 
 // A move between two vPorts of one host.
-TEST_F(ConnectivityTest, AMacMovesFromOneVPortToAnotherOfTheSameHost) {
+TEST_F(ConnectivityTest, MacMovesBetweenVPortsOfOneHost) {
   AgentSpec two_ports;
   two_ports.vports = {{"v1"}, {"v2"}};
   Agent& first = AddAgent("h1", two_ports);

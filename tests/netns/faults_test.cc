@@ -104,7 +104,7 @@ class FaultsTest : public SwitchTest {
   }
 };
 
-TEST_F(FaultsTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) {
+TEST_F(FaultsTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[0]->host(), Address(3));
@@ -120,7 +120,7 @@ TEST_F(FaultsTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) 
   EXPECT_TRUE(Reaches(hosts[1]->host(), Address(3)));
 }
 
-TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
+TEST_F(FaultsTest, LossFaultLosesTheConfiguredShare) {
   auto hosts = AddNumberedAgents(2);
   WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}});
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
@@ -150,7 +150,7 @@ TEST_F(FaultsTest, LossLosesAboutWhatItSays) {
 }
 
 // A round trip passes the rule's direction once, whichever side starts it.
-TEST_F(FaultsTest, DelayIsOfOneDirectionOfOnePair) {
+TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
   auto hosts = AddNumberedAgents(3);
   for (const int other : {2, 3}) ExpectPing(hosts[0]->host(), Address(other));
   const auto round_trip = [&](int from, int to) { return ShortestRoundTrip(hosts[from - 1]->host(), Address(to)); };
@@ -174,7 +174,7 @@ TEST_F(FaultsTest, DelayIsOfOneDirectionOfOnePair) {
   EXPECT_TRUE(is_prompt(1, 2));
 }
 
-TEST_F(FaultsTest, DuplicatesAreOfOneDirectionOfOnePair) {
+TEST_F(FaultsTest, DuplicateFaultAffectsOneDirectionOfOnePair) {
   auto hosts = AddNumberedAgents(3);
   WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
@@ -196,7 +196,7 @@ TEST_F(FaultsTest, DuplicatesAreOfOneDirectionOfOnePair) {
   EXPECT_EQ(one.Count(Marked(kFrames + 1)), 1u);
 }
 
-TEST_F(FaultsTest, ReorderedFramesArriveAll) {
+TEST_F(FaultsTest, ReorderFaultLosesNoFrame) {
   auto hosts = AddNumberedAgents(3);
   WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
@@ -229,7 +229,7 @@ TEST_F(FaultsTest, ReorderedFramesArriveAll) {
 }
 
 // A port's own counters equal those that fabricd reads from the counter page that it shares with the port.
-TEST_F(FaultsTest, BothControlSocketsCountTheSame) {
+TEST_F(FaultsTest, AgentAndFabricdReportTheSameCounters) {
   auto hosts = AddNumberedAgents(2);
   for (Agent* agent : hosts) agent->WaitUntilAnnounced();
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
@@ -261,7 +261,7 @@ TEST_F(FaultsTest, BothControlSocketsCountTheSame) {
   EXPECT_EQ(sent("xmit_discards"), 0u);
 }
 
-TEST_F(FaultsTest, AnotherLidIsFollowed) {
+TEST_F(FaultsTest, LidChangeIsFollowed) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[1]->host(), Address(3));
@@ -272,7 +272,7 @@ TEST_F(FaultsTest, AnotherLidIsFollowed) {
 }
 
 // The agent needs a new queue pair, and the peers follow the MACs to it.
-TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
+TEST_F(FaultsTest, PKeyRemovalAndReturnAffectOneHostOnly) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[0]->host(), Address(3));
@@ -294,7 +294,7 @@ TEST_F(FaultsTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
 }
 
 // Counts lost datagrams: one is sent in each direction every 5 ms, and those to the former LID are lost.
-TEST_F(FaultsTest, AnotherLidCostsLessThanAThirdOfASecond) {
+TEST_F(FaultsTest, LidChangeCostsLessThanAThirdOfASecond) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
   Traffic traffic;
@@ -322,7 +322,7 @@ TEST_F(FaultsTest, AnotherLidCostsLessThanAThirdOfASecond) {
 
 // A restarted subnet manager has lost groups and subscriptions, and requests reregistration: a light refresh, without any
 // loss.
-TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
+TEST_F(FaultsTest, SubnetManagerRestartLosesNothing) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[1]->host(), Address(3));
@@ -347,7 +347,7 @@ TEST_F(FaultsTest, ARestartedSubnetManagerCostsNothing) {
   ExpectPing(hosts[0]->host(), Address(3));
 }
 
-TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
+TEST_F(FaultsTest, SubnetManagerMoveIsFollowedWithoutLoss) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[1]->host(), Address(3));
@@ -379,7 +379,7 @@ TEST_F(FaultsTest, AMovedSubnetManagerIsFollowedAndCostsNothing) {
   ExpectPing(fourth.host(), Address(1));
 }
 
-TEST_F(FaultsTest, WithoutASubnetManagerNewPeersStillMeet) {
+TEST_F(FaultsTest, NewPeersCommunicateWithoutSubnetManager) {
   Fault({"fault", "*", "*", "loss", "1000000"});  // drop all, or they would hear each other's announcements
   auto hosts = AddNumberedAgents(2);              // they join the group
   Fault({"sm", "off"});

@@ -63,7 +63,7 @@ class FdbTest : public SwitchTest {
 };
 class SoftFdbTest : public FdbTest {};
 
-TEST_F(FdbTest, WhoInventsAddressesDisplacesNobodyElses) {
+TEST_F(FdbTest, RandomSourcesDoNotEvictOtherVPorts) {
   const size_t limit = fabric().Slowdown() > 1 ? 100 : 500;
   auto hosts = AddHosts(3, WithVes(absl::StrCat("fdb_limit = ", limit, "\n")));
   for (int from : {1, 2, 3}) ExpectPing(hosts[static_cast<size_t>(from - 1)]->host(), Address(from % 3 + 1), 1);
@@ -85,7 +85,7 @@ TEST_F(FdbTest, WhoInventsAddressesDisplacesNobodyElses) {
       << "all but those of the other two";
 }
 
-TEST_F(FdbTest, AVPortHasALimitOfItsOwn) {
+TEST_F(FdbTest, VPortLimitApplies) {
   auto hosts = AddHosts(2, WithVes("vport_fdb_limit = 100\n", "fdb_limit = 10\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   Invent(&one, 0, 250, {&two});
@@ -93,7 +93,7 @@ TEST_F(FdbTest, AVPortHasALimitOfItsOwn) {
   EXPECT_THAT(hosts[1]->MustCtl({"fdb", "stats"}), ContainsRegex(" 100 +0 +0 +100  GID"));
 }
 
-TEST_F(FdbTest, AHostHasALimitForAllItsVeses) {
+TEST_F(FdbTest, HostLimitIsSharedByItsVeses) {
   StartFabric({{0x8001}, {0x8002}});
   AgentSpec spec;
   spec.top = "fdb_limit = 100\n";
@@ -110,7 +110,7 @@ TEST_F(FdbTest, AHostHasALimitForAllItsVeses) {
   EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "blue")), 50, 3);
 }
 
-TEST_F(FdbTest, WhatIsFlushedIsLearnedAnew) {
+TEST_F(FdbTest, FlushedEntriesAreLearnedAgain) {
   AgentSpec spec;
   spec.vports = {{"v1", "red", "mode = \"trunk\"\n"}, {"v2", "red", ""}};
   Agent& agent = AddAgent("h1", spec);
@@ -148,7 +148,7 @@ TEST_F(FdbTest, WhatIsFlushedIsLearnedAnew) {
   EXPECT_THAT(agent.Ctl({"fdb", "flush", "red", "vport", "v9"}).err, HasSubstr("v1, v2"));
 }
 
-TEST_F(FdbTest, WhatAStickyPortHasStaysThere) {
+TEST_F(FdbTest, StickyPortKeepsItsMacs) {
   AgentSpec spec;
   spec.vports[0].more = "sticky = true\nfdb_limit = 2\n";
   Agent& agent = AddAgent("h1", spec);
@@ -171,7 +171,7 @@ TEST_F(FdbTest, WhatAStickyPortHasStaysThere) {
   EXPECT_TRUE(agent.Knows(kGuest.ToString(), "GID"));
 }
 
-TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
+TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
   auto hosts = AddHosts(3, WithVes("move_damping = \"freeze_until_thawed\"\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   Agent* const watched = hosts[2];
@@ -210,7 +210,7 @@ TEST_F(FdbTest, AnAddressThatIsHeardInTwoPlacesFreezesAndTheOperatorIsTold) {
 }
 
 // Two hosts claim a guest's MAC in turn, so that the guest's own next frame is the fifth move.
-TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
+TEST_F(FdbTest, AlternatingSpoofersDoNotTakeOverAMac) {
   auto hosts = AddHosts(4);
   PacketSocket victim(hosts[0]->host(), "v1"), one(hosts[1]->host(), "v1"), two(hosts[2]->host(), "v1");
   PacketSocket caller(hosts[3]->host(), "v1");
@@ -238,7 +238,7 @@ TEST_F(FdbTest, ThievesWhoTakeTurnsDoNotGetAGuestsAddress) {
 }
 
 // Regression: one forged frame moved the MAC in the FDB of its own agent, until the interface sent a frame.
-TEST_F(FdbTest, AnInterfacesOwnAddressCannotBeClaimed) {
+TEST_F(FdbTest, InterfaceMacCannotBeClaimedByOthers) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2"}};
   auto hosts = AddHosts(3, spec);
@@ -263,7 +263,7 @@ TEST_F(FdbTest, AnInterfacesOwnAddressCannotBeClaimed) {
   EXPECT_EQ(beside.Count(Marked(1001)), 0u);
 }
 
-TEST_F(FdbTest, AnAddressThatIsNotPinnedMoves) {
+TEST_F(FdbTest, UnpinnedInterfaceMacMoves) {
   auto hosts = AddHosts(2, WithVes("", "pin_mac = false\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   const MacAddr own = Mac(hosts[0]->host()->Mac("v1"));
@@ -273,7 +273,7 @@ TEST_F(FdbTest, AnAddressThatIsNotPinnedMoves) {
 }
 
 // Neither a stopped `fdb monitor` nor a flood of events delays the agent. The monitor reports lost events.
-TEST_F(SoftFdbTest, WhoWatchesHoldsNothingUp) {
+TEST_F(SoftFdbTest, StoppedMonitorDoesNotDelayTheAgent) {
   auto hosts = AddHosts(2, WithVes("fdb_limit = 300\n"));
   Agent* const agent = hosts[0];
   auto monitor = agent->host()->Start({Binary("eoibctl"), "-t", agent->ctl_path(), "fdb", "monitor", "red"});
@@ -290,7 +290,7 @@ TEST_F(SoftFdbTest, WhoWatchesHoldsNothingUp) {
   monitor->Wait();
 }
 
-TEST_F(FdbTest, StaticEntriesCanBeMadeAndRemoved) {
+TEST_F(FdbTest, StaticEntriesCanBeAddedAndRemoved) {
   auto hosts = AddHosts(2);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   Agent* const agent = hosts[0];

@@ -36,7 +36,7 @@ class FloodingTest : public SwitchTest {
   std::vector<std::unique_ptr<PacketSocket>> sockets_;
 };
 
-TEST_F(FloodingTest, TheFirstFrameToAnUnknownMacFloodsAndTheReplyDoesNot) {
+TEST_F(FloodingTest, FirstFrameToUnknownMacFloodsAndReplyDoesNot) {
   AddThree();
   ExpectConservation(agents()[0].get());  // the announcements are over
   const uint64_t flooded_a = agents()[0]->Stat("flooded_unknown");
@@ -62,7 +62,7 @@ TEST_F(FloodingTest, TheFirstFrameToAnUnknownMacFloodsAndTheReplyDoesNot) {
 }
 
 // Replies to a burst of new sources do not flood either: the agent learns sources before it delivers.
-TEST_F(FloodingTest, NoReplyOfABurstOfNewSourcesFloods) {
+TEST_F(FloodingTest, RepliesToBurstOfNewSourcesDoNotFlood) {
   AddThree();
   constexpr int kSources = 100;
   ExpectConservation(agents()[1].get());
@@ -84,7 +84,7 @@ TEST_F(FloodingTest, NoReplyOfABurstOfNewSourcesFloods) {
   EXPECT_EQ(agents()[1]->Stat("flooded_unknown"), flooded);
 }
 
-TEST_F(FloodingTest, AnAgedOutMacFloodsAgain) {
+TEST_F(FloodingTest, FramesToAgedOutMacFloodAgain) {
   AgentSpec spec;
   spec.veses[0].more = "ageing = 5\n";  // long enough for a slow machine to send three frames
   AddThree(spec);
@@ -106,7 +106,7 @@ TEST_F(FloodingTest, AnAgedOutMacFloodsAgain) {
   EXPECT_TRUE(c().WaitFor(Marked(4))) << "unknown again: everybody hears it";
 }
 
-TEST_F(FloodingTest, AMacThatIsHeardDoesNotAgeOut) {
+TEST_F(FloodingTest, ActiveMacDoesNotAgeOut) {
   AgentSpec spec;
   spec.veses[0].more = "ageing = 5\n";
   AddThree(spec);
@@ -161,22 +161,22 @@ class TwoPortFloodingTest : public SwitchTest {
   std::unique_ptr<PacketSocket> v1_, v2_, h2_, h3_;
 };
 
-TEST_F(TwoPortFloodingTest, EachReceiverGetsABroadcastExactlyOnce) {
+TEST_F(TwoPortFloodingTest, EveryReceiverGetsABroadcastExactlyOnce) {
   uint32_t marker = 100;
   for (PacketSocket* sender : All()) ExpectOnceEverywhereElse(sender, MacAddr::Broadcast(), marker += 10);
 }
 
-TEST_F(TwoPortFloodingTest, EachReceiverGetsAnUnknownUnicastExactlyOnce) {
+TEST_F(TwoPortFloodingTest, EveryReceiverGetsAnUnknownUnicastExactlyOnce) {
   uint32_t marker = 200;
   for (PacketSocket* sender : All()) ExpectOnceEverywhereElse(sender, kUnknown, marker += 10);
 }
 
-TEST_F(TwoPortFloodingTest, EachReceiverGetsAMulticastExactlyOnce) {
+TEST_F(TwoPortFloodingTest, EveryReceiverGetsAMulticastExactlyOnce) {
   uint32_t marker = 300;
   for (PacketSocket* sender : All()) ExpectOnceEverywhereElse(sender, Mac("01:00:5e:01:02:03"), marker += 10);
 }
 
-TEST_F(TwoPortFloodingTest, UnicastBetweenVPortsOfOneHostStaysOnIt) {
+TEST_F(TwoPortFloodingTest, UnicastBetweenVPortsOfOneHostStaysLocal) {
   v2_->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(v1_->WaitFor(Marked(1)));
   ASSERT_TRUE(h2_->WaitFor(Marked(1)));
@@ -193,7 +193,7 @@ TEST_F(TwoPortFloodingTest, UnicastBetweenVPortsOfOneHostStaysOnIt) {
   EXPECT_EQ(h3_->Count(Marked(2)), 0u);
 }
 
-TEST_F(TwoPortFloodingTest, UnicastFromTheFabricReachesTheVPortThatOwnsTheMacOnly) {
+TEST_F(TwoPortFloodingTest, UnicastFromFabricReachesOnlyTheOwningVPort) {
   v2_->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(h2_->WaitFor(Marked(1)));
   h2_->Send(TestFrame(kB, kC, 2));
@@ -203,7 +203,7 @@ TEST_F(TwoPortFloodingTest, UnicastFromTheFabricReachesTheVPortThatOwnsTheMacOnl
   EXPECT_EQ(v1_->Count(Marked(2)), 0u);
 }
 
-TEST_F(TwoPortFloodingTest, AFrameToAMacBehindItsOwnPortGoesNowhere) {
+TEST_F(TwoPortFloodingTest, FrameToMacBehindItsOwnPortIsDropped) {
   v1_->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   ASSERT_TRUE(h2_->WaitFor(Marked(1)));
   const uint64_t dropped = agents()[0]->Drop("same_port");
@@ -217,7 +217,7 @@ TEST_F(TwoPortFloodingTest, AFrameToAMacBehindItsOwnPortGoesNowhere) {
 
 // ---- Partitions ---------------------------------------------------------------------------------------------------------
 
-TEST_F(FloodingTest, NothingCrossesPKeys) {
+TEST_F(FloodingTest, NoFrameCrossesPKeys) {
   StartFabric({{0x8001}, {0x8002}});
   AgentSpec spec;
   spec.veses = {{"red", 0x8001}, {"blue", 0x8002}};
@@ -249,7 +249,7 @@ TEST_F(FloodingTest, NothingCrossesPKeys) {
 }
 
 // A host may boot before the subnet manager has added it to the partition.
-TEST_F(FloodingTest, AnAgentOutsideThePartitionWaitsForItWithoutCarrier) {
+TEST_F(FloodingTest, AgentOutsideThePartitionWaitsWithoutCarrier) {
   StartFabric({{0x8001, {"h1"}}});
   Agent agent(&lab(), &fabric(), lab().AddHost("h2"), {});
   agent.Launch();
@@ -302,7 +302,7 @@ TEST_F(FloodingTest, LimitedMembersAreIsolatedFromEachOtherAndReachFullMembers) 
 
 // ---- The VLAN set of a VES -------------------------------------------------------------------------------------------------
 
-TEST_F(FloodingTest, NothingEntersOrLeavesOutsideTheVlanSet) {
+TEST_F(FloodingTest, FramesOutsideTheVlanSetAreDropped) {
   AgentSpec narrow, wide;
   narrow.veses[0].more = "vlans = [0, 10, \"100-102\"]\n";
   narrow.vports[0].more = wide.vports[0].more = "mode = \"trunk\"\n";

@@ -80,7 +80,7 @@ class GatewayPairsTest : public GatewayTest {
   }
 };
 
-TEST_F(GatewayPairsTest, OneProcessJoinsTwoVesesToTwoLinks) {
+TEST_F(GatewayPairsTest, OneProcessConnectsTwoVesesToTwoLinks) {
   AddGateway("gw", {{.more = kPrefixes},
                     {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
       ->Launch();
@@ -90,7 +90,7 @@ TEST_F(GatewayPairsTest, OneProcessJoinsTwoVesesToTwoLinks) {
   ExpectTwoNetworks();
 }
 
-TEST_F(GatewayPairsTest, OneProcessJoinsTwoVlansOfAVesToTwoLinks) {
+TEST_F(GatewayPairsTest, OneProcessConnectsTwoVlansToTwoLinks) {
   AddGateway("gw", {{.more = absl::StrCat("vlan = ", kFirstVlan, "\n", kPrefixes)},
                     {.name = "gw1", .pkey = kOtherIpoibPKey, .more = absl::StrCat("vlan = ", kSecondVlan, "\n", kPrefixes)}})
       ->Launch();
@@ -124,7 +124,7 @@ TEST_F(GatewayPairsTest, OneProcessJoinsTwoVlansOfAVesToTwoLinks) {
 }
 
 // With all_groups the gateway forwards a group that no Ethernet host has reported.
-TEST_F(GatewayPairsTest, AGatewayOfAllGroupsNeedsNoReport) {
+TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
   AddGateway("gw", {{.more = absl::StrCat("all_groups = true\n", kPrefixes)},
                     {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
       ->Launch();

@@ -61,7 +61,7 @@ class GatewayRouterTest : public GatewayTest {
 
 // Packets from IPoIB hosts do not name their next hop. The gateway learned the IPv6 router from its advertisements, and has
 // the IPv4 router from its configuration.
-TEST_F(GatewayRouterTest, IpoibHostsReachWhatIsBehindAnEthernetRouter) {
+TEST_F(GatewayRouterTest, IpoibHostsReachNetworkBehindEthernetRouter) {
   AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
   StartCapture();
   MakeRouter(ethernet_host(1), "v1");
@@ -73,7 +73,7 @@ TEST_F(GatewayRouterTest, IpoibHostsReachWhatIsBehindAnEthernetRouter) {
   ExpectCaptureDecodes(10);
 }
 
-TEST_F(GatewayRouterTest, EthernetHostsReachWhatIsBehindAnIpoibRouter) {
+TEST_F(GatewayRouterTest, EthernetHostsReachNetworkBehindIpoibRouter) {
   AddHosts(1, 1);
   // It has no address of its own yet; the advertisement gives it one.
   Host* const client = AddAgent("h2", {}, {.ipv6 = true}).host();
@@ -88,7 +88,7 @@ TEST_F(GatewayRouterTest, EthernetHostsReachWhatIsBehindAnIpoibRouter) {
 }
 
 // RFC 4861 §7.2.5: a restarted gateway still knows the router, and must not announce it with the router flag cleared.
-TEST_F(GatewayRouterTest, ARestartedGatewayLeavesHostsTheirRouters) {
+TEST_F(GatewayRouterTest, GatewayRestartKeepsDefaultRoutesOfHosts) {
   AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
   MakeRouter(ethernet_host(1), "v1");
   ExpectDefaultRoute(ipoib_host(1));

@@ -44,7 +44,7 @@ class GatewayMulticastTest : public GatewayTest, public testing::WithParamInterf
 INSTANTIATE_TEST_SUITE_P(Families, GatewayMulticastTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
 
-TEST_P(GatewayMulticastTest, GroupsReachTheOtherSideWhileSomebodyListensThere) {
+TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
   AddHosts(2, 2);
   MulticastStation ethernet(ethernet_host(1), ipv6(), 4000), other(ethernet_host(2), ipv6(), 4000);
   MulticastStation ipoib(ipoib_host(1), ipv6(), 4000, "ib0"), far(ipoib_host(2), ipv6(), 4000, "ib0");
@@ -119,7 +119,7 @@ size_t CountOf(const std::string& text, const std::string& what) {
 class GatewayDhcpTest : public GatewayTest {};
 
 // RFC 4390: an IPoIB client with hardware type 32, and a stock server on Ethernet.
-TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
+TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
   AddGateway()->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
   auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
@@ -151,7 +151,7 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsALeaseFromAnEthernetServer) {
 }
 
 // An Ethernet client, and a stock server on the IPoIB link, on a TUN or on the kernel's interface.
-TEST_F(GatewayDhcpTest, AnEthernetClientGetsALeaseFromAnIpoibServer) {
+TEST_F(GatewayDhcpTest, EthernetClientGetsLeaseFromIpoibServer) {
   AddHosts(0, 1, kPrefixes, {"--dhcp_server"});
   auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
   StartCapture();
@@ -167,7 +167,7 @@ TEST_F(GatewayDhcpTest, AnEthernetClientGetsALeaseFromAnIpoibServer) {
   ExpectCaptureDecodes(8);
 }
 
-TEST_F(GatewayDhcpTest, AnEthernetClientGetsADhcpv6LeaseFromAnIpoibServer) {
+TEST_F(GatewayDhcpTest, EthernetClientGetsDhcpv6LeaseFromIpoibServer) {
   AddHosts(0, 1);
   auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
   StartCapture();
@@ -181,7 +181,7 @@ TEST_F(GatewayDhcpTest, AnEthernetClientGetsADhcpv6LeaseFromAnIpoibServer) {
   ExpectCaptureDecodes(4);
 }
 
-TEST_F(GatewayDhcpTest, AnIpoibClientGetsADhcpv6LeaseFromAnEthernetServer) {
+TEST_F(GatewayDhcpTest, IpoibClientGetsDhcpv6LeaseFromEthernetServer) {
   AddGateway()->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
   auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
@@ -203,7 +203,7 @@ TEST_F(GatewayDhcpTest, AnIpoibClientGetsADhcpv6LeaseFromAnEthernetServer) {
 
 class GatewayDadTest : public GatewayTest {};
 
-TEST_F(GatewayDadTest, AnEthernetHostFindsThatAnIpoibHostHasItsAddress) {
+TEST_F(GatewayDadTest, EthernetHostDetectsDuplicateOfIpoibHost) {
   AddHosts(0, 1);
   StartCapture();
   Host* const latecomer = AddAgent("h1", {}, {.ipv6 = true, .dad = true}).host();
@@ -218,7 +218,7 @@ TEST_F(GatewayDadTest, AnEthernetHostFindsThatAnIpoibHostHasItsAddress) {
   ExpectCaptureDecodes(4);
 }
 
-TEST_F(GatewayDadTest, AnIpoibHostFindsThatAnEthernetHostHasItsAddress) {
+TEST_F(GatewayDadTest, IpoibHostDetectsDuplicateOfEthernetHost) {
   AddGateway()->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
   gateway()->WaitUntilActive();
@@ -302,7 +302,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GatewayScanTest, ::testing::Bool(),
 
 // The first host of either side scans ten thousand unused addresses: the gateway limits its solicitations on the other side,
 // and the other hosts can communicate.
-TEST_P(GatewayScanTest, AScanIsNoStorm) {
+TEST_P(GatewayScanTest, SolicitationsOfAddressScanAreRateLimited) {
   AddHosts(2, 2, "prefixes = [\"10.0.0.0/16\", \"fd00::/64\"]\n");
   ExpectPing(ethernet_host(2), AddressOf(12));
   const uint64_t out = gateway()->Stat("packets_out"), in = gateway()->Stat("frames_in");
@@ -327,7 +327,7 @@ TEST_P(GatewayScanTest, AScanIsNoStorm) {
 // ---- RARP -------------------------------------------------------------------------------------------------------------
 
 // RFC 903: a reverse-ARP request crosses to the IPoIB link, in the form of RFC 4391 §9.1.
-TEST_F(GatewayTest, RarpCrosses) {
+TEST_F(GatewayTest, RarpRequestCrossesToIpoib) {
   AddGateway()->Launch();
   AddNumberedAgents(1);
   gateway()->WaitUntilActive();

@@ -60,7 +60,7 @@ Connection Connect(const Direction& direction) {
 
 class SoftGatewayIpTest : public GatewayIpTest {};  // all its IPoIB hosts are eoib-ipoib
 
-TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
+TEST_F(GatewayIpTest, AllHostsReachEachOther) {
   AddHosts(3, 3);
   for (int e = 1; e <= 3; ++e) {
     for (int s = 1; s <= 3; ++s) {
@@ -83,7 +83,7 @@ TEST_F(GatewayIpTest, EverybodyReachesEverybody) {
 }
 
 // The first packet to a new address takes no extra second, as it would after a lost solicitation or for a missing group.
-TEST_F(GatewayIpTest, TheFirstPacketIsNotLost) {
+TEST_F(GatewayIpTest, FirstPacketIsNotLost) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
     SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
@@ -121,7 +121,7 @@ TEST_F(GatewayIpTest, DatagramsOfAllSizesArrive) {
   EXPECT_GE(gateway()->Stat("too_big_sent"), 2u);
 }
 
-TEST_F(GatewayIpTest, TcpGoesBothWays) {
+TEST_F(GatewayIpTest, TcpTransferInBothDirections) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
     SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
@@ -132,7 +132,7 @@ TEST_F(GatewayIpTest, TcpGoesBothWays) {
   }
 }
 
-TEST_F(SoftGatewayIpTest, AnOperatorSeesBothAddressesOfEveryHost) {
+TEST_F(SoftGatewayIpTest, NeighShowListsBothAddressesOfEveryHost) {
   AddHosts(1, 1);
   ExpectPing(ethernet_host(1), Address(11));
   const std::string shown = gateway()->MustCtl({"gateway", "neigh", "show"});
@@ -142,7 +142,7 @@ TEST_F(SoftGatewayIpTest, AnOperatorSeesBothAddressesOfEveryHost) {
   EXPECT_THAT(shown, HasSubstr(ethernet_host(1)->Mac("v1")));
 }
 
-TEST_F(GatewayIpTest, EveryPacketDecodesOnBothSides) {
+TEST_F(GatewayIpTest, TsharkDecodesEveryPacketOnBothSides) {
   AddHosts(1, 1);
   StartCapture();
   for (const Direction& direction : Directions()) {
@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GatewayReturnTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
 
 // RFC 4391 §9.4: the host has another queue pair, and may or may not announce it.
-TEST_P(GatewayReturnTest, AnIpoibHostThatComesBackIsReached) {
+TEST_P(GatewayReturnTest, IpoibHostWithNewQueuePairIsReached) {
   AddHosts(1, 1);
   const std::string ours = GetParam() ? Address6(1) : Address(1), theirs = GetParam() ? Address6(11) : Address(11);
   ExpectPing(ethernet_host(1), theirs);
@@ -186,7 +186,7 @@ TEST_P(GatewayReturnTest, AnIpoibHostThatComesBackIsReached) {
 }
 
 // Connections survive the gateway.
-TEST_F(GatewayIpTest, AGatewayThatIsKilledComesBackUnderTcp) {
+TEST_F(GatewayIpTest, TcpConnectionSurvivesGatewayRestart) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
     SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
@@ -214,7 +214,7 @@ bool IsHello(const Bytes& packet) {
 }
 
 // Hellos go to a group that only gateways join, once a second while there is one gateway.
-TEST_F(GatewayIpTest, HostsDoNotHearTheHellosOfAGateway) {
+TEST_F(GatewayIpTest, HostsDoNotReceiveGatewayHellos) {
   AddHosts(1, 1);
   PacketSocket host(ipoib_host(1), "ib0");
   const uint64_t before = gateway()->Stat("hellos_sent");
@@ -227,7 +227,7 @@ TEST_F(GatewayIpTest, HostsDoNotHearTheHellosOfAGateway) {
 }
 
 // A host, as a full member of the partition, sends hellos like those of a better, active gateway.
-TEST_F(SoftGatewayIpTest, AHostDoesNotSilenceAGatewayOfListedPeers) {
+TEST_F(SoftGatewayIpTest, HellosOfUnlistedPeersAreIgnored) {
   AddHosts(1, 1, absl::StrCat("peers = []\n", kPrefixes));
   station(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // hellos have no flow label
   std::string hello = std::string("eoib") + '\1' + '\2' + '\xff' + std::string("\0\x80\x01\0\0", 5);
@@ -245,7 +245,7 @@ TEST_F(SoftGatewayIpTest, AHostDoesNotSilenceAGatewayOfListedPeers) {
 
 // ---- Two gateways -----------------------------------------------------------------------------------------------------
 
-TEST_F(GatewayIpTest, TwoGatewaysAreNoLoop) {
+TEST_F(GatewayIpTest, TwoGatewaysDoNotLoopAndStandbyTakesOver) {
   AddHosts(1, 1);
   GatewayDaemon* const second = AddGateway("gx");
   second->Launch();

@@ -61,7 +61,7 @@ class RouterAdvertisementTest : public SwitchTest {
   std::unique_ptr<Process> radvd_;
 };
 
-TEST_F(RouterAdvertisementTest, HostsGetAnAddressAndADefaultRoute) {
+TEST_F(RouterAdvertisementTest, HostsGetAddressAndDefaultRoute) {
   StartRouter();
   Host* one = AddAgent("h1", {}, kIpv6WithDad).host();
   Host* two = AddAgent("h2", {}, kIpv6WithDad).host();
@@ -76,7 +76,7 @@ TEST_F(RouterAdvertisementTest, HostsGetAnAddressAndADefaultRoute) {
   ExpectPing(router_, address1);
 }
 
-TEST_F(RouterAdvertisementTest, AWithdrawnDefaultRouteGoesEverywhere) {
+TEST_F(RouterAdvertisementTest, WithdrawnDefaultRouteIsRemovedOnAllHosts) {
   StartRouter();
   Host* one = AddAgent("h1", {}, kIpv6WithDad).host();
   AutoconfiguredAddress(one);
@@ -85,7 +85,7 @@ TEST_F(RouterAdvertisementTest, AWithdrawnDefaultRouteGoesEverywhere) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return one->MustIp("-6 route show default").empty(); }));
 }
 
-TEST_F(RouterAdvertisementTest, ADuplicateAddressIsDetectedAcrossTheSwitch) {
+TEST_F(RouterAdvertisementTest, DuplicateAddressIsDetectedAcrossTheSwitch) {
   const std::string address = "2001:db8:1::7";
   Host* owner = AddAgent("h1", {}, kIpv6WithDad).host();
   Host* latecomer = AddAgent("h2", {}, kIpv6WithDad).host();
@@ -139,7 +139,7 @@ class DhcpTest : public SwitchTest {
   std::unique_ptr<Process> dnsmasq_;
 };
 
-TEST_F(DhcpTest, Ipv4ClientsGetALeaseAndRenewIt) {
+TEST_F(DhcpTest, Ipv4ClientsGetAndRenewLeases) {
   DhcpClient client(&lab(), host_, "v1", "-4"), guest(&lab(), guest_, "eth0", "-4");
   client.Start();
   guest.Start();
@@ -155,7 +155,7 @@ TEST_F(DhcpTest, Ipv4ClientsGetALeaseAndRenewIt) {
   ExpectInServersLog(absl::StrCat("DHCPRELEASE(v1) ", guests_address));
 }
 
-TEST_F(DhcpTest, Ipv6ClientsGetALeaseConfirmItAndRenewIt) {
+TEST_F(DhcpTest, Ipv6ClientsGetConfirmAndRenewLeases) {
   DhcpClient client(&lab(), host_, "v1", "-6"), guest(&lab(), guest_, "eth0", "-6");
   client.Start();
   guest.Start();

@@ -62,7 +62,7 @@ class SpanningTreeTest : public SwitchTest {
   }
 };
 
-TEST_F(SpanningTreeTest, OfTwoPortsBehindOneBridgeOneForwardsAndTheOtherTakesOver) {
+TEST_F(SpanningTreeTest, OneOfTwoPortsBehindABridgeForwardsAndTheOtherTakesOver) {
   AgentSpec two_ports;
   two_ports.vports = {{"v1"}, {"v2"}};
   Agent& agent = AddAgent("h1", two_ports);
@@ -90,7 +90,7 @@ TEST_F(SpanningTreeTest, OfTwoPortsBehindOneBridgeOneForwardsAndTheOtherTakesOve
 
 // h1 and h2 are bridges that are also connected by a cable; h3 observes. h1 is the root. For h2 the path through the switch
 // costs more, so h2 blocks that port.
-TEST_F(SpanningTreeTest, OfTwoWaysBetweenTwoBridgesOneForwardsAndTheOtherTakesOver) {
+TEST_F(SpanningTreeTest, OneOfTwoPathsBetweenBridgesForwardsAndTheOtherTakesOver) {
   Host* root = AddAgent("h1").host();
   Host* other = AddAgent("h2").host();
   PacketSocket station(AddAgent("h3").host(), "v1");

@@ -41,7 +41,7 @@ int ErrorOfSending(int socket) {
   return error;
 }
 
-TEST_F(IpTest, ASenderHearsThatAPortIsUnreachable) {
+TEST_F(IpTest, PortUnreachableReachesSender) {
   for (const std::string& to : {Address(2), Address6(2)}) {
     UniqueFd socket = UdpConnect(one_->host(), to, 4444);
     EXPECT_EQ(ErrorOfSending(socket.get()), ECONNREFUSED) << to;
@@ -87,7 +87,7 @@ class RoutersTest : public IpTest {
   Host* server_ = nullptr;
 };
 
-TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketsTimeIsOver) {
+TEST_F(RoutersTest, TimeExceededFromRouterReachesSender) {
   Host* client = one_->host();
   const RunResult ping = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-t", "1", kServer});
   EXPECT_THAT(ping.out, HasSubstr(absl::StrCat("From ", Address(2), " icmp_seq=1 Time to live exceeded")));
@@ -97,7 +97,7 @@ TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketsTimeIsOver) {
   ExpectPing(client, kServer6);
 }
 
-TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketIsTooBig) {
+TEST_F(RoutersTest, PacketTooBigFromRouterReachesSender) {
   Host* client = one_->host();
   const RunResult ping = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer});
   EXPECT_THAT(ping.out + ping.err, HasSubstr("Frag needed and DF set (mtu = 1400)"));
@@ -113,7 +113,7 @@ TEST_F(RoutersTest, ARouterOnTheSwitchTellsThatAPacketIsTooBig) {
   }
 }
 
-TEST_F(RoutersTest, TcpFindsTheSmallerMtuOfItsPathAndPasses) {
+TEST_F(RoutersTest, TcpDiscoversSmallerPathMtu) {
   for (const char* to : {kServer, kServer6}) {
     UniqueFd listener = TcpListener(server_, to, 5000);
     UniqueFd client = TcpConnect(one_->host(), to, 5000);
@@ -137,7 +137,7 @@ Bytes Payload(size_t size) {
   return payload;
 }
 
-TEST_F(IpTest, PingsAnswerInFragments) {
+TEST_F(IpTest, FragmentedPingsAreAnswered) {
   for (const std::string& to : {Address(2), Address6(2)}) {
     ExpectPing(one_->host(), to, 1);                 // resolve first: the kernel queues little for a new neighbour
     ExpectPing(one_->host(), to, 5, "0.01", 10000);  // all fragments fit into the ring between the agents
@@ -146,7 +146,7 @@ TEST_F(IpTest, PingsAnswerInFragments) {
 
 // With checksum offload the kernel leaves the checksum of an unfragmented datagram to the switch, which vouches for it. The
 // switch must not vouch for a fragment, which is not a whole datagram.
-TEST_F(IpTest, FragmentsArriveAndAreNeverVouchedFor) {
+TEST_F(IpTest, FragmentsArriveWithoutVouchedChecksum) {
   ASSERT_THAT(one_->host()->MustRun({"ethtool", "-k", "v1"}), HasSubstr("tx-checksumming: on"));
   for (bool ipv6 : {false, true}) {
     const std::string from = ipv6 ? Address6(1) : Address(1), to = ipv6 ? Address6(2) : Address(2);

@@ -71,7 +71,7 @@ class MovesTest : public SwitchTest {
   std::unique_ptr<Process> arping_;
 };
 
-TEST_F(MovesTest, ARunningPingFollowsAGuestThatAnnouncesItself) {
+TEST_F(MovesTest, PingFollowsGuestThatAnnouncesItself) {
   for (const char* how : {"-U", "-A", "RARP"}) {  // arping's: unsolicited request, unsolicited reply
     SCOPED_TRACE(how);
     auto ping = caller_->host()->Start(PingCommand(Address(kGuest), 100000, "0.01"));
@@ -102,14 +102,14 @@ TEST_F(MovesTest, ARunningPingFollowsAGuestThatAnnouncesItself) {
 }
 
 // The counterpart: without an announcement, the first frame that the guest sends moves its MAC.
-TEST_F(MovesTest, AGuestThatMovedInSilenceIsFoundAtItsFirstFrame) {
+TEST_F(MovesTest, SilentGuestIsFoundAfterItsFirstFrame) {
   MoveTo(b_);
   EXPECT_FALSE(caller_->host()->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "1", Address(kGuest)}).ok());
   ExpectPing(guest_, Address(3), 1);
   ExpectPing(caller_->host(), Address(kGuest));
 }
 
-TEST_F(MovesTest, ATcpConnectionMovesAlong) {
+TEST_F(MovesTest, TcpConnectionSurvivesMove) {
   UniqueFd listener = TcpListener(guest_, Address(kGuest), 5000);
   UniqueFd client = TcpConnect(caller_->host(), Address(kGuest), 5000);
   ASSERT_TRUE(client.valid());

@@ -39,7 +39,7 @@ class MulticastTest : public SwitchTest, public ::testing::WithParamInterface<bo
 INSTANTIATE_TEST_SUITE_P(Families, MulticastTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
 
-TEST_P(MulticastTest, MembersHearEveryDatagramOnceWithItsHops) {
+TEST_P(MulticastTest, MembersReceiveEveryDatagramOnceWithItsHopLimit) {
   AddStations(4);
   station(1).SetHops(7);
   station(2).Join(group());
@@ -69,7 +69,7 @@ TEST_P(MulticastTest, MembersHearEveryDatagramOnceWithItsHops) {
   EXPECT_EQ(heard[2], ends) << "its kernel is to drop what the switch floods";
 }
 
-TEST_P(MulticastTest, WhoLeavesHearsNoMoreAndWhoJoinsHearsFromThen) {
+TEST_P(MulticastTest, JoinAndLeaveTakeEffect) {
   AddStations(3);
   const std::string everybody = ipv6() ? "ff15::99" : "239.9.9.9";
   station(2).Join(everybody);
@@ -95,7 +95,7 @@ TEST_P(MulticastTest, WhoLeavesHearsNoMoreAndWhoJoinsHearsFromThen) {
 
 // The fabric returns a multicast to its sender's port. The sender's host must not receive this copy: it gets one from its own
 // kernel, or none if it has turned that off.
-TEST_P(MulticastTest, ASenderHearsItselfOnlyFromItsOwnKernel) {
+TEST_P(MulticastTest, SenderDoesNotReceiveFabricCopyOfItsOwnMulticast) {
   AddStations(2);
   station(1).Join(group());
   station(2).Join(group());
@@ -111,7 +111,7 @@ TEST_P(MulticastTest, ASenderHearsItselfOnlyFromItsOwnKernel) {
 }
 
 // A datagram above the MTU is sent in fragments, each a multicast.
-TEST_P(MulticastTest, MembersHearDatagramsLargerThanTheMtu) {
+TEST_P(MulticastTest, MembersReceiveDatagramsLargerThanTheMtu) {
   AddStations(3);
   for (int i : {2, 3}) station(i).Join(group());
   for (size_t size : {4074, 9000, 30000}) {
@@ -121,7 +121,7 @@ TEST_P(MulticastTest, MembersHearDatagramsLargerThanTheMtu) {
 }
 
 // Multicast DNS (RFC 6762): all hosts send queries and responses to the group, with hop limit 255.
-TEST_P(MulticastTest, EveryHostHearsTheMulticastDnsOfAllOthers) {
+TEST_P(MulticastTest, EveryHostReceivesMulticastDnsOfAllOthers) {
   constexpr int kHosts = 4;
   AddStations(kHosts, 5353);
   const std::string mdns = ipv6() ? "ff02::fb" : "224.0.0.251";

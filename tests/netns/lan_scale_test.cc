@@ -63,7 +63,7 @@ class FullTableTest : public SwitchTest {
   std::vector<std::unique_ptr<PacketSocket>> sockets_;
 };
 
-TEST_F(FullTableTest, AtItsLimitTheTableKeepsWhatItKnowsAndTheNewestGivesWay) {
+TEST_F(FullTableTest, FullTableReplacesNewestEntryAndKeepsTheOthers) {
   AddThree("300");
   Agent* const local = agents()[0].get();
   Agent* const remote = agents()[1].get();
@@ -110,7 +110,7 @@ TEST_F(FullTableTest, AtItsLimitTheTableKeepsWhatItKnowsAndTheNewestGivesWay) {
   EXPECT_EQ(bystander().Count(Marked(2000)), 0u);
 }
 
-TEST_F(FullTableTest, AgeingEmptiesItWhileTrafficGoesOn) {
+TEST_F(FullTableTest, AgeingEmptiesTableWithoutLoss) {
   AddThree("4");
   SteadyPing ping(agents()[1]->host(), Address(3));
   Learn(0, limit() / 2);
@@ -147,7 +147,7 @@ class ArpStormTest : public SwitchTest {
   }
 };
 
-TEST_F(ArpStormTest, OthersGoOnTalking) {
+TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
   auto hosts = AddNumberedAgents(4);
   PacketSocket socket(hosts[0]->host(), "v1");
   const MacAddr mac = Mac(hosts[0]->host()->Mac("v1"));
@@ -180,7 +180,7 @@ TEST_F(ArpStormTest, OthersGoOnTalking) {
 }
 
 // Rings grow with the load up to a limit, each at its own time. A leak would grow with every storm.
-TEST_F(ArpStormTest, NothingGrows) {
+TEST_F(ArpStormTest, AgentMemoryDoesNotGrow) {
   auto hosts = AddNumberedAgents(4);
   PacketSocket socket(hosts[0]->host(), "v1");
   const MacAddr mac = Mac(hosts[0]->host()->Mac("v1"));

@@ -71,7 +71,7 @@ class TaggedGuestsTest : public SwitchTest {
   std::vector<std::unique_ptr<PacketSocket>> ports_;
 };
 
-TEST_F(TaggedGuestsTest, GuestsOfEachVlanMeet) {
+TEST_F(TaggedGuestsTest, GuestsInOneVlanCommunicate) {
   for (uint16_t vid : {10, 20}) {
     TaggedGuest a(port(1), vid, absl::StrCat("02:aa:00:00:01:", vid), "192.168.0.1");
     TaggedGuest b(port(2), vid, absl::StrCat("02:aa:00:00:02:", vid), "192.168.0.2");
@@ -80,7 +80,7 @@ TEST_F(TaggedGuestsTest, GuestsOfEachVlanMeet) {
 }
 
 // Four guests use the same two addresses in two VLANs; none receives frames of the other VLAN.
-TEST_F(TaggedGuestsTest, VlansThatUseTheSameAddressesDoNotMix) {
+TEST_F(TaggedGuestsTest, VlansWithTheSameAddressesDoNotMix) {
   TaggedGuest red_a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), red_b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
   TaggedGuest blue_a(port(1), 20, "02:aa:00:00:00:01", "192.168.0.1"), blue_c(port(3), 20, "02:aa:00:00:00:02", "192.168.0.2");
   ExpectTheyMeet(&red_a, &red_b, 100);
@@ -99,7 +99,7 @@ TEST_F(TaggedGuestsTest, VlansThatUseTheSameAddressesDoNotMix) {
   EXPECT_EQ(port(2)->Count(in_vlan(20, kHeaders + 4 + 200)), 0u);
 }
 
-TEST_F(TaggedGuestsTest, AGuestOfAnotherVlanIsNotFound) {
+TEST_F(TaggedGuestsTest, GuestInAnotherVlanIsNotReached) {
   TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 20, "02:aa:00:00:00:02", "192.168.0.2");
   a.Ask(b);
   // Then a broadcast in b's VLAN: when it has arrived, the request would have arrived before.
@@ -109,7 +109,7 @@ TEST_F(TaggedGuestsTest, AGuestOfAnotherVlanIsNotFound) {
 }
 
 // VID 0 is only a priority: such a guest can communicate with an untagged host.
-TEST_F(TaggedGuestsTest, APriorityTaggedGuestMeetsAnUntaggedHost) {
+TEST_F(TaggedGuestsTest, PriorityTaggedGuestReachesUntaggedHost) {
   const MacAddr guest = Mac("02:aa:00:00:00:01");
   const Ipv4 ip = Ip4("10.0.0.99");
   const MacAddr host = Mac(agents()[1]->host()->Mac("v1"));
@@ -126,7 +126,7 @@ TEST_F(TaggedGuestsTest, APriorityTaggedGuestMeetsAnUntaggedHost) {
 }
 
 // A provider tag (IEEE 802.1ad) is payload, at every length, in a VLAN and untagged.
-TEST_F(TaggedGuestsTest, AProvidersTagIsPayload) {
+TEST_F(TaggedGuestsTest, ProviderTagIsPayload) {
   const MacAddr a = Mac("02:aa:00:00:00:01"), b = Mac("02:aa:00:00:00:02");
   port(2)->Send(TestFrame(MacAddr::Broadcast(), b, 1));
   ASSERT_TRUE(port(1)->WaitFor(Marked(1)));
@@ -140,7 +140,7 @@ TEST_F(TaggedGuestsTest, AProvidersTagIsPayload) {
   EXPECT_TRUE(port(3)->WaitFor(ExactlyFrame(inside))) << "it is of VLAN 10, where nobody is known";
 }
 
-TEST_F(TaggedGuestsTest, TheLargestTaggedFrameArrives) {
+TEST_F(TaggedGuestsTest, LargestTaggedFrameArrives) {
   TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
   ExpectTheyMeet(&a, &b, kVesMtu - 4 - kHeaders);
   for (const auto& agent : agents()) {

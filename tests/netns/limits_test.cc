@@ -41,11 +41,11 @@ class LimitsTest : public SwitchTest {
   std::unique_ptr<PacketSocket> a_, b_;
 };
 
-TEST_F(LimitsTest, TheInterfaceHasTheMtuOfItsVesLessHeaderAndTag) {
+TEST_F(LimitsTest, InterfaceMtuIsVesMtuLessHeaderAndTag) {
   EXPECT_THAT(one_->host()->MustIp("-o link show dev v1"), ::testing::HasSubstr("mtu 4074 "));
 }
 
-TEST_F(LimitsTest, AFrameTooLargeIsDroppedWithItsReasonAndNeverTruncated) {
+TEST_F(LimitsTest, TooLargeFrameIsDroppedAndCountedNotTruncated) {
   // An operator may set an interface MTU that the fabric does not carry.
   one_->host()->MustIp("link set v1 mtu 60000");
   two_->host()->MustIp("link set v1 mtu 60000");
@@ -87,7 +87,7 @@ TEST_F(LimitsTest, AFrameTooLargeIsDroppedWithItsReasonAndNeverTruncated) {
   }
 }
 
-TEST_F(LimitsTest, FramesThatSpeakForTheSwitchAreDropped) {
+TEST_F(LimitsTest, ControlEtherTypesFromPortAreDropped) {
   struct {
     const char* description;
     std::vector<uint16_t> tags;  // TPIDs, outermost first
@@ -118,7 +118,7 @@ TEST_F(LimitsTest, FramesThatSpeakForTheSwitchAreDropped) {
   EXPECT_EQ(b_->Count(Any), b_->Count(Marked(999'999))) << "nothing but the last frame has arrived";
 }
 
-TEST_F(LimitsTest, OfTheReservedGroupsStpAndLldpPassPauseAndLacpDoNot) {
+TEST_F(LimitsTest, StpAndLldpPassPauseAndLacpAreDropped) {
   struct {
     const char* description;
     const char* destination;
@@ -140,7 +140,7 @@ TEST_F(LimitsTest, OfTheReservedGroupsStpAndLldpPassPauseAndLacpDoNot) {
 
 class ReservedGroupsTest : public SwitchTest {};
 
-TEST_F(ReservedGroupsTest, AVesPassesThoseOfItsMaskInBothDirections) {
+TEST_F(ReservedGroupsTest, GroupFwdMaskAppliesInBothDirections) {
   // h1 forwards LACP but not STP; h2 forwards STP but not LACP.
   AgentSpec lacp, stp;
   lacp.veses[0].more = "group_fwd_mask = 0xfffc\n";
@@ -166,7 +166,7 @@ TEST_F(ReservedGroupsTest, AVesPassesThoseOfItsMaskInBothDirections) {
   EXPECT_EQ(one.Drop("link_local_control"), 3u) << "STP, from the fabric";
 }
 
-TEST_F(LimitsTest, SourcesThatAreNobodysAreDropped) {
+TEST_F(LimitsTest, GroupAndZeroSourcesAreDropped) {
   const uint64_t dropped = one_->Drop("bad_source");
   a_->Send(TestFrame(kB, MacAddr::Broadcast(), 1));
   a_->Send(TestFrame(kB, Mac("01:00:5e:00:00:01"), 2));
@@ -177,7 +177,7 @@ TEST_F(LimitsTest, SourcesThatAreNobodysAreDropped) {
 }
 
 // Random frames from an interface: nothing crashes, and every frame is accounted for (TearDown checks it).
-TEST_F(LimitsTest, RandomFramesFromAPortHarmNothing) {
+TEST_F(LimitsTest, RandomFramesFromPortAreAccountedFor) {
   uint64_t state = 88172645463325252ull;
   const auto random = [&state] {  // xorshift64
     state ^= state << 13;

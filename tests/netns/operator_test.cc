@@ -26,7 +26,7 @@ using ::testing::Not;
 class OperatorTest : public SwitchTest {};
 class SoftOperatorTest : public OperatorTest {};
 
-TEST_F(OperatorTest, OvsAppctlAndEoibctlSpeakToTheControlSocket) {
+TEST_F(OperatorTest, OvsAppctlAndEoibctlGiveTheSameAnswers) {
   Agent& agent = AddAgent("h1");
   // Retried, since `show` changes at first: the subscription, the first entry of the FDB.
   for (const char* command : {"show", "list-commands"}) {
@@ -48,7 +48,7 @@ TEST_F(OperatorTest, OvsAppctlAndEoibctlSpeakToTheControlSocket) {
   EXPECT_THAT(agent.MustCtl({"list-commands"}), AllOf(HasSubstr("fdb/show"), HasSubstr("stats"), HasSubstr("drops")));
 }
 
-TEST_F(OperatorTest, AnUnknownCommandIsAnErrorForBothTools) {
+TEST_F(OperatorTest, UnknownCommandFailsInBothTools) {
   Agent& agent = AddAgent("h1");
   const RunResult ours = agent.host()->Run({Binary("eoibctl"), "-t", agent.ctl_path(), "fbd/show"});
   EXPECT_NE(ours.exit_code, 0);
@@ -56,13 +56,13 @@ TEST_F(OperatorTest, AnUnknownCommandIsAnErrorForBothTools) {
   EXPECT_NE(agent.host()->Run({"ovs-appctl", "-t", agent.ctl_path(), "fbd/show"}).exit_code, 0);
 }
 
-TEST_F(OperatorTest, WhoWaitsForNoTimeIsToldSo) {
+TEST_F(OperatorTest, EoibctlRejectsTimeoutOfZero) {
   const RunResult result = lab().AddHost("h1")->Run({Binary("eoibctl"), "--timeout=0", "show"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("--timeout must be above 0"));
 }
 
-TEST_F(SoftOperatorTest, ASighupEndsNoProgram) {
+TEST_F(SoftOperatorTest, DaemonsIgnoreSighup) {
   StartFabric({{.pkey = 0x8001}, {.pkey = 0x8002}});
   Agent& agent = AddAgent("h1");
   GatewayDaemon gateway(&lab(), &fabric(), lab().AddHost("gw"), {{.more = "prefixes = [\"10.0.0.0/24\"]\n"}});
@@ -80,13 +80,13 @@ TEST_F(SoftOperatorTest, ASighupEndsNoProgram) {
   for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
 }
 
-TEST_F(OperatorTest, ACaptureIsToHaveAWholePath) {
+TEST_F(OperatorTest, CaptureRequiresAbsolutePath) {
   const RunResult result = AddAgent("h1").Ctl({"capture/start", "here.erf"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("here.erf"), HasSubstr("whole path")));
 }
 
-TEST_F(OperatorTest, ShowTellsWhatAnOperatorAsksFirst) {
+TEST_F(OperatorTest, ShowListsHcaVesesAndVPorts) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2", "red", "mode = \"access\"\naccess_vlan = 10\nmac = \"02:00:00:00:00:77\"\n"}};
   Agent& agent = AddAgent("h1", spec);
@@ -94,7 +94,7 @@ TEST_F(OperatorTest, ShowTellsWhatAnOperatorAsksFirst) {
                                              HasSubstr("v1"), HasSubstr("v2"), HasSubstr("02:00:00:00:00:77")));
 }
 
-TEST_F(OperatorTest, MacsAreOfTheConfigurationOrMadeOnceAndKept) {
+TEST_F(OperatorTest, MacIsConfiguredOrGeneratedOnceAndKept) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2"}, {"v3", "red", "mac = \"02:00:00:00:00:77\"\n"}};
   Agent& agent = AddAgent("h1", spec);
@@ -111,7 +111,7 @@ TEST_F(OperatorTest, MacsAreOfTheConfigurationOrMadeOnceAndKept) {
   EXPECT_EQ(agent.host()->Mac("v3"), "02:00:00:00:00:77");
 }
 
-TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
+TEST_F(OperatorTest, StaticMacIsNotLearnedElsewhere) {
   AgentSpec spec;
   spec.vports = {{"v1", "red", "static_macs = [\"02:aa:00:00:00:05\"]\n"}, {"v2"}};
   Agent& first = AddAgent("h1", spec);
@@ -133,7 +133,7 @@ TEST_F(OperatorTest, StaticMacsAreNotLearnedElsewhere) {
   EXPECT_EQ(two.Count(Marked(2)), 0u);
 }
 
-TEST_F(OperatorTest, AMistakeInTheConfigurationIsRefusedWithItsLine) {
+TEST_F(OperatorTest, ConfigurationErrorIsReportedWithItsLine) {
   struct {
     const char* description;
     const char* line;  // added to the vPort's table, which starts on line 5
@@ -159,7 +159,7 @@ TEST_F(OperatorTest, AMistakeInTheConfigurationIsRefusedWithItsLine) {
   }
 }
 
-TEST_F(OperatorTest, WithoutASubnetTheAgentSaysSo) {
+TEST_F(OperatorTest, AgentWithoutFabricReportsMissingSocket) {
   Host* host = lab().AddHost("h1");
   const std::string config = lab().Path("eoibd.toml");
   WriteFile(config, ToToml({}));
@@ -171,7 +171,7 @@ TEST_F(OperatorTest, WithoutASubnetTheAgentSaysSo) {
 }
 
 // eoibd-verbs is the same agent without the software HCA.
-TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
+TEST_F(OperatorTest, EoibdVerbsReportsMissingDevice) {
   Host* host = lab().AddHost("h1");
   const std::string config = lab().Path("eoibd.toml");
   WriteFile(config, ToToml({}));
@@ -193,7 +193,7 @@ TEST_F(OperatorTest, TheAgentWithoutSoftwareHcaStartsAndLooksForADevice) {
 
 // eoibd-verbs on another verbs library: libeoib-verbs.so under the names of libibverbs. Its queue pairs work. There is no MAD
 // device, so it has no SA; it reports that and continues.
-TEST_F(SoftOperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
+TEST_F(SoftOperatorTest, EoibdVerbsRunsOnPreloadedVerbsLibrary) {
   Host* host = lab().AddHost("h1");
   const std::string config = lab().Path("eoibd.toml"), rundir = lab().Path("run");
   WriteFile(config, ToToml({}));
@@ -215,7 +215,7 @@ TEST_F(SoftOperatorTest, TheAgentWithoutSoftwareHcaRunsOnAnyVerbs) {
 }
 
 // ibv_devinfo on the agent's port shows the same as the agent, and does not disturb the traffic.
-TEST_F(SoftOperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
+TEST_F(SoftOperatorTest, IbvDevinfoShowsPortOfRunningAgent) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
   SteadyPing ping(hosts[0]->host(), Address(2));
@@ -232,7 +232,7 @@ TEST_F(SoftOperatorTest, DevinfoBesideARunningAgentShowsItsPort) {
   ping.ExpectNoLoss();
 }
 
-TEST_F(SoftOperatorTest, ASecondAgentOnThePortOfALivingOneIsRefused) {
+TEST_F(SoftOperatorTest, SecondAgentOnSamePortIsRefused) {
   Agent& agent = AddAgent("h1");
   const std::string config = lab().Path("eoibd.toml"), rundir = lab().Path("second");
   AgentSpec spec;

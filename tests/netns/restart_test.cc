@@ -52,7 +52,7 @@ class RestartTest : public SwitchTest {
 
 class SoftRestartTest : public RestartTest {};
 
-TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNotice) {
+TEST_F(RestartTest, KilledAgentForwardsAgainWithinTwoSecondsWithoutLossBetweenOthers) {
   AddThree();
   const std::string lid = agent(2).Lid(), mac = host(2)->Mac("v1");
   ASSERT_NE(lid, "");
@@ -79,7 +79,7 @@ TEST_F(RestartTest, AKilledAgentForwardsAgainWithinTwoSecondsAndTheOthersNeverNo
   ExpectPing(host(2), Address(3));
 }
 
-TEST_F(SoftRestartTest, TenRestartsInARowLeaveNothingBehind) {
+TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
   AddThree();
   const std::string lid = agent(2).Lid();
   const std::vector<Host*> all = {host(1), host(2), host(3), soft_fabric().host()};
@@ -113,7 +113,7 @@ TEST_F(SoftRestartTest, TenRestartsInARowLeaveNothingBehind) {
 }
 
 // A start right after a kill: the killed agent may hold its socket and its interfaces for a moment.
-TEST_F(RestartTest, AStartRightAfterAKillTakesOver) {
+TEST_F(RestartTest, AgentStartedRightAfterKillTakesOver) {
   Agent& agent = AddAgent("h1", WithVPorts(50));
   const std::string mac = agent.host()->Mac("v50");
   for (int i = 0; i < 5; ++i) {
@@ -126,7 +126,7 @@ TEST_F(RestartTest, AStartRightAfterAKillTakesOver) {
 
 // Deleting 600 interfaces one by one took 12 s; one batch takes half a second, and no client hangs meanwhile. (tap_set_test.cc
 // checks without a clock that it is one batch.)
-TEST_F(RestartTest, SixHundredInterfacesGoTogether) {
+TEST_F(RestartTest, ShutdownDeletesSixHundredInterfacesInOneBatch) {
   Agent& agent = LaunchAgent("h1", WithVPorts(600));
   ASSERT_TRUE(EventuallyTrue(5 * kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "vPort v600"); }))
       << agent.Log();
@@ -146,7 +146,7 @@ TEST_F(RestartTest, SixHundredInterfacesGoTogether) {
   agent.Start();
 }
 
-TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {
+TEST_F(RestartTest, TcpConnectionSurvivesAgentRestart) {
   AddThree();
   // The guest is behind host 2's bridge, so its interface outlives the agent.
   host(2)->MustIp("address flush dev v1");
@@ -167,7 +167,7 @@ TEST_F(RestartTest, TcpConnectionsSurviveTheRestartOfAnAgentOnTheWay) {
   EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
 }
 
-TEST_F(SoftRestartTest, AStoppedFabricdStopsNothingThatIsKnown) {
+TEST_F(SoftRestartTest, StoppedFabricdDoesNotAffectKnownPeers) {
   AddThree();
   PacketSocket three(host(3), "v1"), one(host(1), "v1");
   one.Send(TestFrame(MacAddr::Broadcast(), kA, 1));
@@ -185,7 +185,7 @@ TEST_F(SoftRestartTest, AStoppedFabricdStopsNothingThatIsKnown) {
   soft_fabric().Kill(SIGCONT);
 }
 
-TEST_F(SoftRestartTest, AKilledFabricdIsFoundAgain) {
+TEST_F(SoftRestartTest, AgentsReconnectToRestartedFabricd) {
   AddThree();
   const std::string lid = agent(1).Lid();
   SteadyPing known(host(1), Address(3));
@@ -211,7 +211,7 @@ TEST_F(SoftRestartTest, AKilledFabricdIsFoundAgain) {
   EXPECT_EQ(agent(1).Lid(), lid) << "the new subnet manager takes the LIDs that there are";
 }
 
-TEST_F(RestartTest, AStoppedAgentStopsNobodyElse) {
+TEST_F(RestartTest, StoppedAgentDoesNotAffectOthers) {
   AddThree();
   PacketSocket one(host(1), "v1"), three(host(3), "v1");
   agent(2).Kill(SIGSTOP);

@@ -147,7 +147,7 @@ class RoguePeerTest : public SwitchTest {
   MacAddr mac_;
 };
 
-TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
+TEST_F(RoguePeerTest, InvalidDatagramsAreCountedUnderTheirReason) {
   const Bytes good = TestFrame(mac_, kRogue, 1, 100);
   const Bytes header_only(good.begin(), good.begin() + 14);
   struct {
@@ -219,7 +219,7 @@ TEST_F(RoguePeerTest, EveryFieldAtItsExtremesIsCountedUnderItsReason) {
   }
 }
 
-TEST_F(RoguePeerTest, RandomDatagramsHarmNothing) {
+TEST_F(RoguePeerTest, RandomDatagramsAreAccountedFor) {
   uint64_t state = 0x2545f4914f6cdd1dull;
   const auto random = [&state] {  // xorshift64
     state ^= state << 13;

@@ -162,12 +162,12 @@ class RoundsTest : public SwitchTest {
   std::vector<Stream*> streams_;
 };
 
-TEST_F(RoundsTest, TwoHundredDeathsOfAnAgentLeaveTheOthersAsTheyWere) {
+TEST_F(RoundsTest, TwoHundredAgentKillsLeakNothing) {
   PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return soft_fabric().pid(); }}},
              [this](int round) { KillAgentInRound(round); });
 }
 
-TEST_F(RoundsTest, TwoHundredDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
+TEST_F(RoundsTest, TwoHundredFabricdKillsLeakNothing) {
   PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int) {
     soft_fabric().Kill(SIGKILL);
     soft_fabric().Start();
@@ -177,7 +177,7 @@ TEST_F(RoundsTest, TwoHundredDeathsOfFabricdLeaveTheAgentsAsTheyWere) {
 
 // Either of the two may be back first. 200 rounds are long enough for the others to reclaim the state of lost peers twice;
 // they do so every ten seconds, and until then each kill costs them some memory.
-TEST_F(RoundsTest, TwoHundredDeathsOfBothLeaveTheOthersAsTheyWere) {
+TEST_F(RoundsTest, TwoHundredKillsOfBothLeakNothing) {
   PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
     soft_fabric().Kill(SIGKILL);
     agent(kA).Kill(SIGKILL);
@@ -188,7 +188,7 @@ TEST_F(RoundsTest, TwoHundredDeathsOfBothLeaveTheOthersAsTheyWere) {
   });
 }
 
-TEST_F(RoundsTest, TwoHundredStopsLeaveAllAsTheyWere) {
+TEST_F(RoundsTest, TwoHundredStopsLeakNothing) {
   PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return soft_fabric().pid(); }}}, [this](int round) {
     if (round % 2 == 0) return StopAndContinue(&agent(kA));
     StopAndContinue(&soft_fabric());

@@ -64,7 +64,7 @@ class VlanTest : public SwitchTest {
 
 using Ports = std::map<std::string, std::string>;
 
-TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
+TEST_F(VlanTest, FloodsReachPortsOfTheVlanWithThePortsTag) {
   const Bytes plain = TestFrame(MacAddr::Broadcast(), kA, 1);
   struct {
     const char* description;
@@ -129,7 +129,7 @@ TEST_F(VlanTest, FloodsArriveWhereTheVlanIsWithTheTagOfThePort) {
   EXPECT_EQ(agents()[2]->Drop("vlan_not_allowed"), 1u);
 }
 
-TEST_F(VlanTest, AMacIsLearnedInItsVlanOnly) {
+TEST_F(VlanTest, MacIsLearnedInItsVlanOnly) {
   // The same MAC in VLAN 10 behind h2 and in VLAN 20 behind h3: two stations.
   sockets_["h2 acc10"]->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
   sockets_["h3 few"]->Send(WithTag(TestFrame(MacAddr::Broadcast(), kB, 2), 20));
@@ -147,7 +147,7 @@ TEST_F(VlanTest, AMacIsLearnedInItsVlanOnly) {
   EXPECT_EQ(Arrivals(4), (Ports{{"h3 few", "20"}}));
 }
 
-TEST_F(VlanTest, AccessPortsOfOneVlanPing) {
+TEST_F(VlanTest, AccessPortsReachEachOtherWithinOneVlanOnly) {
   Host* first = agents()[0]->host();
   Host* second = agents()[1]->host();
   first->AddAddress("acc10", Address(1) + "/24");

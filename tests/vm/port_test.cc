@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class PortTest : public InfinibandTest {};
 
 // OpenSM rereads partitions.conf on SIGHUP; no trap announces it.
-TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
+TEST_F(PortTest, PKeyRemovalAndReturnAffectOneHostOnly) {
   StartHosts();
   StartPing(1, Address(3));
   for (int round = 0; round < 2; ++round) {
@@ -36,7 +36,7 @@ TEST_F(PortTest, AWithdrawnPKeyTakesOneHostOutAndBackWhileOthersDoNotNotice) {
   ExpectNothingLost();
 }
 
-TEST_F(PortTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) {
+TEST_F(PortTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
   StartHosts();
   StartPing(3, Address(1));
   subnet().SetCable(kH2, false);
@@ -50,7 +50,7 @@ TEST_F(PortTest, APulledCableIsSeenAtTheInterfaceAndAPluggedOneHealsByItself) {
   ExpectNothingLost();
 }
 
-TEST_F(PortTest, AnotherLidIsFollowed) {
+TEST_F(PortTest, LidChangeIsFollowed) {
   StartHosts();
   const uint16_t old_lid = IbSubnet::Lid(kH2), new_lid = 77;
   subnet().ReassignLid(kH2, new_lid);
@@ -64,7 +64,7 @@ TEST_F(PortTest, AnotherLidIsFollowed) {
 
 // ---- The device.
 
-TEST_F(PortTest, TheDriverIsUnloadedUnderTrafficAndLoadedAgain) {
+TEST_F(PortTest, DriverUnloadsUnderTrafficAndLoadsAgain) {
   StartHosts();
   const std::string mac = host(2)->Mac("v1");
   auto stream = host(1)->Start(PingCommand(Address(2), 100'000, "0.01"));

@@ -91,7 +91,7 @@ class ReadmeTest : public InfinibandTest {
   std::string section_;
 };
 
-TEST_F(ReadmeTest, LeadsFromPartitionsConfToTheFirstPing) {
+TEST_F(ReadmeTest, StepsLeadToTheFirstPing) {
   subnet().SetPartitionFile(PartitionsConf(Listing("**1. Partitions**")));
   const std::string first_ping = Listing("`eoibd.toml` names the VES");
   for (const std::string command : {"mkdir", "printf"}) {

@@ -144,7 +144,7 @@ TEST(Rig, DiagnosticsAgreeWithSysfs) {
   EXPECT_THAT(Output({"smpquery", "-C", "simib1", "-D", "nodedesc", "0,1"}), HasSubstr("simib switch"));
 }
 
-TEST(Rig, PKeyTablesAreWhatOpenSmWasTold) {
+TEST(Rig, PKeyTablesMatchOpenSmConfiguration) {
   auto pkeys = [](int k) {
     std::vector<uint16_t> values;
     for (const auto& [index, pkey] : IbSubnet::PKeys(k)) values.push_back(pkey);
@@ -155,7 +155,7 @@ TEST(Rig, PKeyTablesAreWhatOpenSmWasTold) {
   EXPECT_THAT(pkeys(3), ::testing::UnorderedElementsAre(0xffff, kBlue));
 }
 
-TEST(Rig, VerbsDescribeThePort) {
+TEST(Rig, IbvDevinfoDescribesThePort) {
   EXPECT_THAT(Output({"ibv_devinfo", "-v", "-d", "simib1"}),
               AllOf(HasSubstr("PORT_ACTIVE (4)"), ContainsRegex("link_layer:[\t ]*InfiniBand"),
                     ContainsRegex("port_lid:[\t ]*" + LidText(1) + "\n"), ContainsRegex("active_mtu:[\t ]*4096 \\(5\\)"),
@@ -194,22 +194,22 @@ void ExpectUdPingPong(const std::vector<std::string>& options) {
 TEST(Rig, UdPingPong) { ExpectUdPingPong({}); }
 TEST(Rig, UdPingPongWithGrh) { ExpectUdPingPong({"-g", "0"}); }
 TEST(Rig, UdPingPongOfOneByte) { ExpectUdPingPong({"-s", "1"}); }
-TEST(Rig, UdPingPongOfTheWholeMtu) { ExpectUdPingPong({"-s", "4096", "-g", "0"}); }
+TEST(Rig, UdPingPongOfFullMtu) { ExpectUdPingPong({"-s", "4096", "-g", "0"}); }
 
-TEST(Rig, IpoibPings) {
+TEST(Rig, IpoibPing) {
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3"));
   EXPECT_TRUE(EventuallyPings(1, "fd00::3"));
   EXPECT_TRUE(Pings(2, "10.0.0.2"));
 }
 
-TEST(Rig, IpoibCarriesTheWholeMtu) {
+TEST(Rig, IpoibCarriesFullMtu) {
   EXPECT_THAT(H(1)->MustIp("-o link show dev ib1"), HasSubstr("mtu 4092"));
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3", {"-M", "do", "-s", absl::StrCat(4092 - 28)}));
   EXPECT_FALSE(Pings(1, "10.0.0.3", {"-M", "do", "-s", absl::StrCat(4092 - 27)}));
 }
 
 // Only h2 joins the group.
-TEST(Rig, IpoibMulticast) {
+TEST(Rig, IpoibMulticastReachesMembersOnly) {
   constexpr uint16_t kPort = 5000;
   const std::string group = "239.1.2.3";
   UniqueFd receiver = UdpSocket(H(2), group, kPort);
@@ -254,7 +254,7 @@ class Child {
   const std::string name_;
 };
 
-TEST(Rig, IpoibOfAPartitionHasItsMtu) {
+TEST(Rig, IpoibChildHasMtuOfItsPartition) {
   Child first(1, kBlue), second(2, kBlue);
   EXPECT_TRUE(EventuallyPings(1, "10.0.1.3"));
   EXPECT_THAT(first.Show(), HasSubstr("mtu 2044"));
@@ -275,7 +275,7 @@ TEST(Rig, LimitedMembersReachFullMembersOnly) {
 }
 
 // TcpTransfer compares every byte.
-TEST(Rig, IpoibTcp) {
+TEST(Rig, IpoibTcpTransfer) {
   UniqueFd listener = TcpListener(H(2), "10.0.0.3", 5001);
   UniqueFd client = TcpConnect(H(1), "10.0.0.3", 5001);
   ASSERT_TRUE(client.valid());
@@ -285,7 +285,7 @@ TEST(Rig, IpoibTcp) {
 }
 
 // TCP must retransmit what the `drop` knob loses.
-TEST(Rig, IpoibTcpOverALossyCable) {
+TEST(Rig, IpoibTcpSurvivesLoss) {
   UniqueFd listener = TcpListener(H(2), "10.0.0.3", 5002);
   UniqueFd client = TcpConnect(H(1), "10.0.0.3", 5002);
   ASSERT_TRUE(client.valid());
@@ -297,7 +297,7 @@ TEST(Rig, IpoibTcpOverALossyCable) {
   EXPECT_GT(IbSubnet::Drops(1)["knob"], before);
 }
 
-TEST(Rig, ACableThatIsPulledAndPutBack) {
+TEST(Rig, PulledCableIsReportedAndPluggedCableRecovers) {
   std::vector<uint16_t> lids;
   for (int k = 0; k < kAdapters; ++k) lids.push_back(IbSubnet::Lid(k));
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
@@ -321,7 +321,7 @@ TEST(Rig, ACableThatIsPulledAndPutBack) {
   for (int k = 0; k < kAdapters; ++k) EXPECT_EQ(IbSubnet::Lid(k), lids[k]);
 }
 
-TEST(Rig, PartitionsChangeWhileInUse) {
+TEST(Rig, PartitionsCanChangeWhileInUse) {
   std::vector<IbPartition> fewer = Partitions();
   fewer.pop_back();
   Subnet().SetPartitions(fewer);
@@ -332,7 +332,7 @@ TEST(Rig, PartitionsChangeWhileInUse) {
   EXPECT_EQ(IbSubnet::PKeys(1).size(), 3u);
 }
 
-TEST(Rig, AnotherSubnetManagerTakesOver) {
+TEST(Rig, StandbySubnetManagerTakesOver) {
   const uint16_t lid = IbSubnet::Lid(2);
   Subnet().StartSm(3);
   ASSERT_TRUE(EventuallyTrue(kPatience, [] {
@@ -349,7 +349,7 @@ TEST(Rig, AnotherSubnetManagerTakesOver) {
 }
 
 // Unloads the module while interfaces are up and carry traffic and programs have the device open; then loads it again.
-TEST(Rig, TheModuleGoesAndComesBack) {
+TEST(Rig, ModuleUnloadsUnderTrafficAndLoadsAgain) {
   const uint16_t lid = IbSubnet::Lid(1);
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
   std::unique_ptr<Process> flood = H(1)->Start({"ping", "-n", "-q", "-f", "10.0.0.3"});

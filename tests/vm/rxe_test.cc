@@ -196,7 +196,7 @@ TEST_F(RxeTest, HostsReachEachOther) {
   EXPECT_THAT(capture.out + capture.err, HasSubstr("tcpdump -i va udp port 4791"));
 }
 
-TEST_F(RxeTest, UnknownUnicastFloodsAndKnownGoesToItsAgentAlone) {
+TEST_F(RxeTest, UnknownUnicastFloodsAndKnownUnicastDoesNot) {
   PacketSocket one(host(1), "p1"), two(host(2), "p2");
   const uint64_t flooded = agent(1).Stat("flooded_unknown");
   one.Send(TestFrame(kTwo, kOne, 1));
@@ -214,7 +214,7 @@ TEST_F(RxeTest, UnknownUnicastFloodsAndKnownGoesToItsAgentAlone) {
 
 // With its header the frame fills the port's MTU; rdma_rxe silently drops a longer one. The tag, with priority 1, exists on
 // the fabric only.
-TEST_F(RxeTest, TheLargestFrameArrives) {
+TEST_F(RxeTest, LargestFrameArrives) {
   PacketSocket one(host(1), "p1"), two(host(2), "p2");
   const Bytes frame = TestFrame(MacAddr::Broadcast(), kOne, 100, 4088);
   one.Send(WithTag(frame, 0, 1));
@@ -236,7 +236,7 @@ TEST_F(RxeTest, IpMulticastReachesItsReceiver) {
   EXPECT_EQ(ReceiveUdp(receiver.get()), payload);
 }
 
-TEST_F(RxeTest, APortThatGoesDownAndUpIsBackWithinSeconds) {
+TEST_F(RxeTest, PortDownAndUpRecoversWithinSeconds) {
   ExpectPing(1, Address(2));
   MustOnMachine("ip link set va down");
   for (size_t number : {1, 2}) {
@@ -252,7 +252,7 @@ TEST_F(RxeTest, APortThatGoesDownAndUpIsBackWithinSeconds) {
 }
 
 // The VESes' flood groups share the low 32 bits, so the multicast MAC; and their agents have the same GIDs.
-TEST_F(RxeTest, VesesHearNothingOfEachOther) {
+TEST_F(RxeTest, VesesAreIsolatedFromEachOther) {
   PacketSocket red1(host(1), "p1"), red2(host(2), "p2"), blue1(host(1), "q1"), blue2(host(2), "q2");
   red1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
   ASSERT_TRUE(red2.WaitFor(Marked(1)));
@@ -268,7 +268,7 @@ TEST_F(RxeTest, VesesHearNothingOfEachOther) {
 
 // A queue pair in a VES's group with another Q_Key neither receives its frames nor reaches it, although rdma_rxe checks no
 // P_Key.
-TEST_F(RxeTest, AWrongQKeyReceivesNothing) {
+TEST_F(RxeTest, WrongQKeyReceivesNothing) {
   PacketSocket red1(host(1), "p1"), red2(host(2), "p2"), green1(host(1), "r1"), green2(host(2), "r2");
   green1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
   green2.Send(TestFrame(MacAddr::Broadcast(), kTwo, 2));
@@ -285,7 +285,7 @@ TEST_F(RxeTest, AWrongQKeyReceivesNothing) {
 }
 
 // A restarted agent has another queue pair at the same GID.
-TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
+TEST_F(RxeTest, KilledAgentIsFoundAgain) {
   ExpectPing(1, Address(2));
   if (HasFailure()) return;
   const std::string mac = host(2)->Mac("p2");
@@ -302,7 +302,7 @@ TEST_F(RxeTest, AKilledAgentIsFoundAgain) {
 
 // A datagram longer than any HCA sends, and than the receive buffers: rdma_rxe puts the queue pair into the error state,
 // without an event.
-TEST_F(RxeTest, AQueuePairThatADatagramHasKilledIsMadeAnew) {
+TEST_F(RxeTest, QueuePairInErrorStateIsRecreated) {
   ExpectPing(1, Address(2));
   const uint64_t dropped = agent(2).Drop("not_eoib");
   SendRoce("va", DatagramToTwo(64));
@@ -314,7 +314,7 @@ TEST_F(RxeTest, AQueuePairThatADatagramHasKilledIsMadeAnew) {
   EXPECT_EQ(agent(2).Drop("receive_error"), 1u);
 }
 
-TEST_F(RxeTest, AGidThatCannotWorkIsRefused) {
+TEST_F(RxeTest, UnusableGidIsRefused) {
   MustOnMachine("ip address add 192.0.2.1/24 dev va");
   WriteFile(world->lab.Path("eoibd.toml"), ToToml(AgentSpec()));
   const auto run = [&](const std::string& gid) {

@@ -40,7 +40,7 @@ class SubnetManagerTest : public InfinibandTest {};
 
 // ---- Groups.
 
-TEST_F(SubnetManagerTest, TheFloodGroupIsOneOfOpenSmsWithItsMembers) {
+TEST_F(SubnetManagerTest, OpenSmListsFloodGroupAndItsMembers) {
   StartHosts();
   const std::string mlid = MlidOf(1);
   EXPECT_EQ(MlidOf(3), mlid);
@@ -55,7 +55,7 @@ TEST_F(SubnetManagerTest, TheFloodGroupIsOneOfOpenSmsWithItsMembers) {
 }
 
 // A group with this MGID exists in another partition, so OpenSM refuses our joins.
-TEST_F(SubnetManagerTest, AJoinThatIsRefusedIsToldAndTriedAgain) {
+TEST_F(SubnetManagerTest, RefusedJoinIsReportedAndRetried) {
   StartFabric({{0x8001}, {0x8002, {"h1"}}});
   auto hca = OpenVerbsHca("simib0/1");
   ASSERT_TRUE(hca.ok()) << hca.status();
@@ -88,7 +88,7 @@ TEST_F(SubnetManagerTest, AJoinThatIsRefusedIsToldAndTriedAgain) {
 
 // ---- The subnet manager.
 
-TEST_F(SubnetManagerTest, ASubnetManagerThatIsKilledAndRestartedCostsNothing) {
+TEST_F(SubnetManagerTest, SubnetManagerRestartLosesNothing) {
   StartHosts();
   StartPings();
   subnet().KillSm(kH1, SIGKILL);
@@ -101,7 +101,7 @@ TEST_F(SubnetManagerTest, ASubnetManagerThatIsKilledAndRestartedCostsNothing) {
   ExpectFloodsReach(3, 1);
 }
 
-TEST_F(SubnetManagerTest, AnotherSubnetManagerTakesOverWithoutLoss) {
+TEST_F(SubnetManagerTest, StandbySubnetManagerTakesOverWithoutLoss) {
   StartHosts();
   subnet().StartSm(kH4);
   subnet().Wait();
@@ -127,7 +127,7 @@ TEST_F(SubnetManagerTest, AnotherSubnetManagerTakesOverWithoutLoss) {
 }
 
 // Known peers need no subnet manager, and neither do two new peers.
-TEST_F(SubnetManagerTest, AMinuteWithoutASubnetManagerLosesNoKnownUnicastAndNewPeersMeet) {
+TEST_F(SubnetManagerTest, MinuteWithoutSubnetManagerLosesNothingAndNewPeersCommunicate) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
   subnet().KillSm(kH1, SIGKILL);

@@ -196,7 +196,7 @@ class Endpoint {
   ibv_qp* qp_;
 };
 
-TEST(Verbs, ADatagramByLid) {
+TEST(Verbs, DatagramByLidArrives) {
   Endpoint a(1), b(2);
   b.PostReceive(3);
   EXPECT_EQ(a.Send(b, "hello").status, IBV_WC_SUCCESS);
@@ -211,7 +211,7 @@ TEST(Verbs, ADatagramByLid) {
 }
 
 // IBA 8.3.
-TEST(Verbs, ADatagramWithGrh) {
+TEST(Verbs, DatagramWithGrhArrives) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   a.Send(b, "hello", {.grh = true});
@@ -230,7 +230,7 @@ TEST(Verbs, ADatagramWithGrh) {
 }
 
 // IBA 9.6.1.4.
-TEST(Verbs, AnotherQKeyIsCountedAndDropped) {
+TEST(Verbs, WrongQKeyIsDroppedAndCounted) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   const uint32_t before = b.QueryPort().qkey_viol_cntr;
@@ -239,7 +239,7 @@ TEST(Verbs, AnotherQKeyIsCountedAndDropped) {
   EXPECT_EQ(b.QueryPort().qkey_viol_cntr, before + 1);
 }
 
-TEST(Verbs, TheHighOrderBitAsksForTheOwnQKey) {
+TEST(Verbs, HighOrderBitSelectsTheSendersOwnQKey) {
   Endpoint a(1, 0xffff, 0x8000abcd), b(2, 0xffff, 0x8000abcd), stranger(1);
   b.PostReceive(0);
   stranger.Send(b, "hello", {.qkey = 0x8000abcd});
@@ -249,7 +249,7 @@ TEST(Verbs, TheHighOrderBitAsksForTheOwnQKey) {
 }
 
 // IBA 10.9.3.
-TEST(Verbs, LimitedMembersDoNotHearOneAnother) {
+TEST(Verbs, LimitedMembersAreIsolatedFromEachOther) {
   Endpoint full(0, 0x8002), limited(1, 0x8002), other(2, 0x8002);
   full.PostReceive(0);
   other.PostReceive(0);
@@ -263,14 +263,14 @@ TEST(Verbs, LimitedMembersDoNotHearOneAnother) {
   EXPECT_TRUE(other.Receive().has_value());
 }
 
-TEST(Verbs, AnotherPartitionIsNotHeard) {
+TEST(Verbs, OtherPartitionIsNotReceived) {
   Endpoint blue(1, 0x8001), red(0, 0x8002);
   red.PostReceive(0);
   blue.Send(red, "hello");
   EXPECT_FALSE(red.Receive().has_value());
 }
 
-TEST(Verbs, WithoutAReceiveADatagramIsLost) {
+TEST(Verbs, DatagramWithoutPostedReceiveIsLost) {
   Endpoint a(1), b(2);
   const uint64_t before = IbSubnet::Drops(2)["no_receive"];
   a.Send(b, "lost");
@@ -279,7 +279,7 @@ TEST(Verbs, WithoutAReceiveADatagramIsLost) {
   EXPECT_EQ(IbSubnet::Drops(2)["no_receive"], before + 1);
 }
 
-TEST(Verbs, AReceiveThatIsTooShortStaysPosted) {
+TEST(Verbs, TooShortReceiveStaysPosted) {
   Endpoint a(1), b(2);
   b.PostReceive(4, kGrh + 5);
   a.Send(b, "longer");
@@ -292,7 +292,7 @@ TEST(Verbs, AReceiveThatIsTooShortStaysPosted) {
 }
 
 // IBA 10.3.1.5: the send queue stops, and what follows is flushed until it is set to RTS again.
-TEST(Verbs, AMessageLongerThanTheMtuStopsTheSendQueue) {
+TEST(Verbs, MessageLongerThanMtuStopsSendQueue) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   EXPECT_EQ(a.Send(b, std::string(4097, 'x')).status, IBV_WC_LOC_LEN_ERR);
@@ -303,13 +303,13 @@ TEST(Verbs, AMessageLongerThanTheMtuStopsTheSendQueue) {
   EXPECT_TRUE(b.Receive().has_value());
 }
 
-TEST(Verbs, AWrongKeyIsAProtectionError) {
+TEST(Verbs, WrongLkeyIsProtectionError) {
   Endpoint a(1), b(2);
   EXPECT_EQ(a.Send(b, "hello", {.lkey = 0x7fffffff}).status, IBV_WC_LOC_PROT_ERR);
 }
 
 // IBA 10.3.1.6.
-TEST(Verbs, AnErrorFlushesReceives) {
+TEST(Verbs, ErrorStateFlushesReceives) {
   Endpoint b(2);
   b.PostReceive(1);
   b.Modify(IBV_QPS_ERR, 0);
@@ -322,13 +322,13 @@ TEST(Verbs, AnErrorFlushesReceives) {
   }
 }
 
-TEST(Verbs, InlineDataIsRefusedRatherThanLost) {
+TEST(Verbs, InlineDataIsRefused) {
   Endpoint a(1);
   EXPECT_EQ(a.CreateQp(64), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(Verbs, SolicitedEvents) {
+TEST(Verbs, OnlySolicitedSendsRaiseSolicitedEvents) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   b.PostReceive(1);
