@@ -124,7 +124,7 @@ bool EventuallyPings(int from, const std::string& to, const std::vector<std::str
   return EventuallyTrue(kPatience, [&] { return Pings(from, to, more); });
 }
 
-TEST(Rig, DiagnosticsAgreeWithSysfs) {
+TEST(Simib, DiagnosticsAgreeWithSysfs) {
   const std::string nodes = Output({"saquery", "NodeRecord"});
   const std::string topology = Output({"ibnetdiscover"});
   EXPECT_THAT(topology, ContainsRegex("Switch[^\n]*\"S-0253494d4942ff00\""));
@@ -144,7 +144,7 @@ TEST(Rig, DiagnosticsAgreeWithSysfs) {
   EXPECT_THAT(Output({"smpquery", "-C", "simib1", "-D", "nodedesc", "0,1"}), HasSubstr("simib switch"));
 }
 
-TEST(Rig, PKeyTablesMatchOpenSmConfiguration) {
+TEST(Simib, PKeyTablesMatchOpenSmConfiguration) {
   auto pkeys = [](int k) {
     std::vector<uint16_t> values;
     for (const auto& [index, pkey] : IbSubnet::PKeys(k)) values.push_back(pkey);
@@ -155,7 +155,7 @@ TEST(Rig, PKeyTablesMatchOpenSmConfiguration) {
   EXPECT_THAT(pkeys(3), ::testing::UnorderedElementsAre(0xffff, kBlue));
 }
 
-TEST(Rig, IbvDevinfoDescribesThePort) {
+TEST(Simib, IbvDevinfoDescribesThePort) {
   EXPECT_THAT(Output({"ibv_devinfo", "-v", "-d", "simib1"}),
               AllOf(HasSubstr("PORT_ACTIVE (4)"), ContainsRegex("link_layer:[\t ]*InfiniBand"),
                     ContainsRegex("port_lid:[\t ]*" + LidText(1) + "\n"), ContainsRegex("active_mtu:[\t ]*4096 \\(5\\)"),
@@ -191,25 +191,25 @@ void ExpectUdPingPong(const std::vector<std::string>& options) {
   EXPECT_EQ(server->Wait(), 0) << server->Log();
 }
 
-TEST(Rig, UdPingPong) { ExpectUdPingPong({}); }
-TEST(Rig, UdPingPongWithGrh) { ExpectUdPingPong({"-g", "0"}); }
-TEST(Rig, UdPingPongOfOneByte) { ExpectUdPingPong({"-s", "1"}); }
-TEST(Rig, UdPingPongOfFullMtu) { ExpectUdPingPong({"-s", "4096", "-g", "0"}); }
+TEST(Simib, UdPingPong) { ExpectUdPingPong({}); }
+TEST(Simib, UdPingPongWithGrh) { ExpectUdPingPong({"-g", "0"}); }
+TEST(Simib, UdPingPongOfOneByte) { ExpectUdPingPong({"-s", "1"}); }
+TEST(Simib, UdPingPongOfFullMtu) { ExpectUdPingPong({"-s", "4096", "-g", "0"}); }
 
-TEST(Rig, IpoibPing) {
+TEST(Simib, IpoibPing) {
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3"));
   EXPECT_TRUE(EventuallyPings(1, "fd00::3"));
   EXPECT_TRUE(Pings(2, "10.0.0.2"));
 }
 
-TEST(Rig, IpoibCarriesFullMtu) {
+TEST(Simib, IpoibCarriesFullMtu) {
   EXPECT_THAT(H(1)->MustIp("-o link show dev ib1"), HasSubstr("mtu 4092"));
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3", {"-M", "do", "-s", absl::StrCat(4092 - 28)}));
   EXPECT_FALSE(Pings(1, "10.0.0.3", {"-M", "do", "-s", absl::StrCat(4092 - 27)}));
 }
 
 // Only h2 joins the group.
-TEST(Rig, IpoibMulticastReachesMembersOnly) {
+TEST(Simib, IpoibMulticastReachesMembersOnly) {
   constexpr uint16_t kPort = 5000;
   const std::string group = "239.1.2.3";
   UniqueFd receiver = UdpSocket(H(2), group, kPort);
@@ -254,7 +254,7 @@ class Child {
   const std::string name_;
 };
 
-TEST(Rig, IpoibChildHasMtuOfItsPartition) {
+TEST(Simib, IpoibChildHasMtuOfItsPartition) {
   Child first(1, kBlue), second(2, kBlue);
   EXPECT_TRUE(EventuallyPings(1, "10.0.1.3"));
   EXPECT_THAT(first.Show(), HasSubstr("mtu 2044"));
@@ -263,7 +263,7 @@ TEST(Rig, IpoibChildHasMtuOfItsPartition) {
 }
 
 // IBA 10.9.3.
-TEST(Rig, LimitedMembersReachFullMembersOnly) {
+TEST(Simib, LimitedMembersReachFullMembersOnly) {
   Child full(0, kRed), limited(1, kRed), other(2, kRed);
   EXPECT_TRUE(EventuallyPings(1, "10.0.1.1"));
   EXPECT_TRUE(EventuallyPings(2, "10.0.1.1"));
@@ -275,7 +275,7 @@ TEST(Rig, LimitedMembersReachFullMembersOnly) {
 }
 
 // TcpTransfer compares every byte.
-TEST(Rig, IpoibTcpTransfer) {
+TEST(Simib, IpoibTcpTransfer) {
   UniqueFd listener = TcpListener(H(2), "10.0.0.3", 5001);
   UniqueFd client = TcpConnect(H(1), "10.0.0.3", 5001);
   ASSERT_TRUE(client.valid());
@@ -285,7 +285,7 @@ TEST(Rig, IpoibTcpTransfer) {
 }
 
 // TCP must retransmit what the `drop` knob loses.
-TEST(Rig, IpoibTcpSurvivesLoss) {
+TEST(Simib, IpoibTcpSurvivesLoss) {
   UniqueFd listener = TcpListener(H(2), "10.0.0.3", 5002);
   UniqueFd client = TcpConnect(H(1), "10.0.0.3", 5002);
   ASSERT_TRUE(client.valid());
@@ -297,7 +297,7 @@ TEST(Rig, IpoibTcpSurvivesLoss) {
   EXPECT_GT(IbSubnet::Drops(1)["knob"], before);
 }
 
-TEST(Rig, PulledCableIsReportedAndPluggedCableRecovers) {
+TEST(Simib, PulledCableIsReportedAndPluggedCableRecovers) {
   std::vector<uint16_t> lids;
   for (int k = 0; k < kAdapters; ++k) lids.push_back(IbSubnet::Lid(k));
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
@@ -321,7 +321,7 @@ TEST(Rig, PulledCableIsReportedAndPluggedCableRecovers) {
   for (int k = 0; k < kAdapters; ++k) EXPECT_EQ(IbSubnet::Lid(k), lids[k]);
 }
 
-TEST(Rig, PartitionsCanChangeWhileInUse) {
+TEST(Simib, PartitionsCanChangeWhileInUse) {
   std::vector<IbPartition> fewer = Partitions();
   fewer.pop_back();
   Subnet().SetPartitions(fewer);
@@ -332,7 +332,7 @@ TEST(Rig, PartitionsCanChangeWhileInUse) {
   EXPECT_EQ(IbSubnet::PKeys(1).size(), 3u);
 }
 
-TEST(Rig, StandbySubnetManagerTakesOver) {
+TEST(Simib, StandbySubnetManagerTakesOver) {
   const uint16_t lid = IbSubnet::Lid(2);
   Subnet().StartSm(3);
   ASSERT_TRUE(EventuallyTrue(kPatience, [] {
@@ -349,7 +349,7 @@ TEST(Rig, StandbySubnetManagerTakesOver) {
 }
 
 // Unloads the module while interfaces are up and carry traffic and programs have the device open; then loads it again.
-TEST(Rig, ModuleUnloadsUnderTrafficAndLoadsAgain) {
+TEST(Simib, ModuleUnloadsUnderTrafficAndLoadsAgain) {
   const uint16_t lid = IbSubnet::Lid(1);
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
   std::unique_ptr<Process> flood = H(1)->Start({"ping", "-n", "-q", "-f", "10.0.0.3"});

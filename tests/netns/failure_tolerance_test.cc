@@ -112,7 +112,7 @@ TEST(ScenarioTest, ListsEveryOrderOfFailures) {
 // ---- The switch.
 
 // A is killed; B and C observe. A registers last, so that its LID is not the first that a restarted fabricd assigns.
-class MortalityTest : public SwitchTest {
+class FailureToleranceTest : public SwitchTest {
  protected:
   static constexpr int kB = 1, kC = 2, kA = 3;
 
@@ -212,7 +212,7 @@ class MortalityTest : public SwitchTest {
   std::array<Stream*, 2> bystanders_;
 };
 
-TEST_F(MortalityTest, EveryOrderOfKillsAndStopsRecovers) {
+TEST_F(FailureToleranceTest, EveryOrderOfKillsAndStopsRecovers) {
   StartHosts();
   AddStream("A->B", kA, kB, Address(kB));
   AddStream("B->A", kB, kA, Address(kA));
@@ -230,7 +230,7 @@ TEST_F(MortalityTest, EveryOrderOfKillsAndStopsRecovers) {
 
 // A silent receiver, and a sender with a permanent neighbour entry: the peers can learn the new queue pair only from the
 // agent's own announcement.
-TEST_F(MortalityTest, SilentReceiverIsFoundAgainAfterEveryOrder) {
+TEST_F(FailureToleranceTest, SilentReceiverIsFoundAgainAfterEveryOrder) {
   StartHosts();
   host(kB)->MustIp(absl::StrCat("neighbor replace ", Address(kA), " lladdr ", host(kA)->Mac("v1"), " dev v1 nud permanent"));
   AddStream("B->A", kB, kA, Address(kA));
@@ -246,7 +246,7 @@ TEST_F(MortalityTest, SilentReceiverIsFoundAgainAfterEveryOrder) {
 constexpr absl::Duration kLongStop = absl::Seconds(12);
 
 // While A is stopped under traffic, C and D, which know each other, are silent.
-TEST_F(MortalityTest, LongStopRecoversAndSilentPeersStayReachable) {
+TEST_F(FailureToleranceTest, LongStopRecoversAndSilentPeersStayReachable) {
   hosts_ = AddNumberedAgents(4);
   constexpr int kD = 4;
   const auto know = [this](int from, int to) {
@@ -310,7 +310,7 @@ TEST_F(MortalityTest, LongStopRecoversAndSilentPeersStayReachable) {
 }
 
 // A fabricd that exists but does not answer: the agent must wait, not give up as if there were none.
-TEST_F(MortalityTest, AgentWaitsForStoppedFabricdUntilTerminated) {
+TEST_F(FailureToleranceTest, AgentWaitsForStoppedFabricdUntilTerminated) {
   StartHosts();
   const auto waits = [this] { return absl::StrContains(agent(kA).Log(), "does not answer; waiting for it"); };
   soft_fabric().Kill(SIGSTOP);
@@ -337,7 +337,7 @@ std::set<std::string> SocketFiles(const std::string& directory) {
   return files;
 }
 
-TEST_F(MortalityTest, RestartAfterKillOfAllTakesOverLeftovers) {
+TEST_F(FailureToleranceTest, RestartAfterKillOfAllTakesOverLeftovers) {
   StartHosts();
   const std::set<std::string> sockets = SocketFiles(lab().directory());
   EXPECT_THAT(sockets, UnorderedElementsAre("fabric/fabricd.ctl", "fabric/fabricd.sock", "h1/run/eoibd.ctl", "h2/run/eoibd.ctl",
@@ -360,7 +360,7 @@ TEST_F(MortalityTest, RestartAfterKillOfAllTakesOverLeftovers) {
   ExpectPing(host(kB), Address(kC));
 }
 
-TEST_F(MortalityTest, CleanShutdownRemovesSocketsAndInterfaces) {
+TEST_F(FailureToleranceTest, CleanShutdownRemovesSocketsAndInterfaces) {
   StartHosts();
   for (const int number : {kA, kB, kC}) {
     EXPECT_EQ(agent(number).Stop(), 0) << agent(number).Log();

@@ -66,7 +66,7 @@ void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
 }
 
 // A is killed; B and C observe.
-class RoundsTest : public SwitchTest {
+class LeakTest : public SwitchTest {
  protected:
   static constexpr int kA = 1, kB = 2, kC = 3;
 
@@ -162,12 +162,12 @@ class RoundsTest : public SwitchTest {
   std::vector<Stream*> streams_;
 };
 
-TEST_F(RoundsTest, TwoHundredAgentKillsLeakNothing) {
+TEST_F(LeakTest, TwoHundredAgentKillsLeakNothing) {
   PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return soft_fabric().pid(); }}},
              [this](int round) { KillAgentInRound(round); });
 }
 
-TEST_F(RoundsTest, TwoHundredFabricdKillsLeakNothing) {
+TEST_F(LeakTest, TwoHundredFabricdKillsLeakNothing) {
   PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int) {
     soft_fabric().Kill(SIGKILL);
     soft_fabric().Start();
@@ -177,7 +177,7 @@ TEST_F(RoundsTest, TwoHundredFabricdKillsLeakNothing) {
 
 // Either of the two may be back first. 200 rounds are long enough for the others to reclaim the state of lost peers twice;
 // they do so every ten seconds, and until then each kill costs them some memory.
-TEST_F(RoundsTest, TwoHundredKillsOfBothLeakNothing) {
+TEST_F(LeakTest, TwoHundredKillsOfBothLeakNothing) {
   PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
     soft_fabric().Kill(SIGKILL);
     agent(kA).Kill(SIGKILL);
@@ -188,7 +188,7 @@ TEST_F(RoundsTest, TwoHundredKillsOfBothLeakNothing) {
   });
 }
 
-TEST_F(RoundsTest, TwoHundredStopsLeakNothing) {
+TEST_F(LeakTest, TwoHundredStopsLeakNothing) {
   PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return soft_fabric().pid(); }}}, [this](int round) {
     if (round % 2 == 0) return StopAndContinue(&agent(kA));
     StopAndContinue(&soft_fabric());

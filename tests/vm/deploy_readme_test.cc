@@ -25,18 +25,18 @@ using ::testing::HasSubstr;
 
 constexpr char kIndent[] = "    ";
 
-class ReadmeTest : public InfinibandTest {
+class DeployReadmeTest : public InfinibandTest {
  protected:
   static constexpr int kHosts = 3;
 
-  ReadmeTest() {
+  DeployReadmeTest() {
     const std::string text = ReadFile("deploy/README.md");
     const size_t begin = text.find("\n## On real hardware\n");
     EXPECT_NE(begin, std::string::npos);
     section_ = text.substr(begin, text.find("\n## ", begin + 1) - begin);
   }
   // The next test sets its own partitions.
-  ~ReadmeTest() override { subnet().SetPartitions({}); }
+  ~DeployReadmeTest() override { subnet().SetPartitions({}); }
 
   // The indented lines after the first line that contains `heading`.
   std::string Listing(absl::string_view heading) const {
@@ -91,7 +91,7 @@ class ReadmeTest : public InfinibandTest {
   std::string section_;
 };
 
-TEST_F(ReadmeTest, StepsLeadToTheFirstPing) {
+TEST_F(DeployReadmeTest, StepsLeadToTheFirstPing) {
   subnet().SetPartitionFile(PartitionsConf(Listing("**1. Partitions**")));
   const std::string first_ping = Listing("`eoibd.toml` names the VES");
   for (const std::string command : {"mkdir", "printf"}) {

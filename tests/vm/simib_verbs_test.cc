@@ -1,4 +1,4 @@
-// Tests through libibverbs that the kernel module simib implements UD queue pairs as IBA specifies. A part of vm_rig_tests,
+// Tests through libibverbs that the kernel module simib implements UD queue pairs as IBA specifies. A part of vm_simib_tests,
 // and uses its subnet.
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -196,7 +196,7 @@ class Endpoint {
   ibv_qp* qp_;
 };
 
-TEST(Verbs, DatagramByLidArrives) {
+TEST(SimibVerbs, DatagramByLidArrives) {
   Endpoint a(1), b(2);
   b.PostReceive(3);
   EXPECT_EQ(a.Send(b, "hello").status, IBV_WC_SUCCESS);
@@ -211,7 +211,7 @@ TEST(Verbs, DatagramByLidArrives) {
 }
 
 // IBA 8.3.
-TEST(Verbs, DatagramWithGrhArrives) {
+TEST(SimibVerbs, DatagramWithGrhArrives) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   a.Send(b, "hello", {.grh = true});
@@ -230,7 +230,7 @@ TEST(Verbs, DatagramWithGrhArrives) {
 }
 
 // IBA 9.6.1.4.
-TEST(Verbs, WrongQKeyIsDroppedAndCounted) {
+TEST(SimibVerbs, WrongQKeyIsDroppedAndCounted) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   const uint32_t before = b.QueryPort().qkey_viol_cntr;
@@ -239,7 +239,7 @@ TEST(Verbs, WrongQKeyIsDroppedAndCounted) {
   EXPECT_EQ(b.QueryPort().qkey_viol_cntr, before + 1);
 }
 
-TEST(Verbs, HighOrderBitSelectsTheSendersOwnQKey) {
+TEST(SimibVerbs, HighOrderBitSelectsTheSendersOwnQKey) {
   Endpoint a(1, 0xffff, 0x8000abcd), b(2, 0xffff, 0x8000abcd), stranger(1);
   b.PostReceive(0);
   stranger.Send(b, "hello", {.qkey = 0x8000abcd});
@@ -249,7 +249,7 @@ TEST(Verbs, HighOrderBitSelectsTheSendersOwnQKey) {
 }
 
 // IBA 10.9.3.
-TEST(Verbs, LimitedMembersAreIsolatedFromEachOther) {
+TEST(SimibVerbs, LimitedMembersAreIsolatedFromEachOther) {
   Endpoint full(0, 0x8002), limited(1, 0x8002), other(2, 0x8002);
   full.PostReceive(0);
   other.PostReceive(0);
@@ -263,14 +263,14 @@ TEST(Verbs, LimitedMembersAreIsolatedFromEachOther) {
   EXPECT_TRUE(other.Receive().has_value());
 }
 
-TEST(Verbs, OtherPartitionIsNotReceived) {
+TEST(SimibVerbs, OtherPartitionIsNotReceived) {
   Endpoint blue(1, 0x8001), red(0, 0x8002);
   red.PostReceive(0);
   blue.Send(red, "hello");
   EXPECT_FALSE(red.Receive().has_value());
 }
 
-TEST(Verbs, DatagramWithoutPostedReceiveIsLost) {
+TEST(SimibVerbs, DatagramWithoutPostedReceiveIsLost) {
   Endpoint a(1), b(2);
   const uint64_t before = IbSubnet::Drops(2)["no_receive"];
   a.Send(b, "lost");
@@ -279,7 +279,7 @@ TEST(Verbs, DatagramWithoutPostedReceiveIsLost) {
   EXPECT_EQ(IbSubnet::Drops(2)["no_receive"], before + 1);
 }
 
-TEST(Verbs, TooShortReceiveStaysPosted) {
+TEST(SimibVerbs, TooShortReceiveStaysPosted) {
   Endpoint a(1), b(2);
   b.PostReceive(4, kGrh + 5);
   a.Send(b, "longer");
@@ -292,7 +292,7 @@ TEST(Verbs, TooShortReceiveStaysPosted) {
 }
 
 // IBA 10.3.1.5: the send queue stops, and what follows is flushed until it is set to RTS again.
-TEST(Verbs, MessageLongerThanMtuStopsSendQueue) {
+TEST(SimibVerbs, MessageLongerThanMtuStopsSendQueue) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   EXPECT_EQ(a.Send(b, std::string(4097, 'x')).status, IBV_WC_LOC_LEN_ERR);
@@ -303,13 +303,13 @@ TEST(Verbs, MessageLongerThanMtuStopsSendQueue) {
   EXPECT_TRUE(b.Receive().has_value());
 }
 
-TEST(Verbs, WrongLkeyIsProtectionError) {
+TEST(SimibVerbs, WrongLkeyIsProtectionError) {
   Endpoint a(1), b(2);
   EXPECT_EQ(a.Send(b, "hello", {.lkey = 0x7fffffff}).status, IBV_WC_LOC_PROT_ERR);
 }
 
 // IBA 10.3.1.6.
-TEST(Verbs, ErrorStateFlushesReceives) {
+TEST(SimibVerbs, ErrorStateFlushesReceives) {
   Endpoint b(2);
   b.PostReceive(1);
   b.Modify(IBV_QPS_ERR, 0);
@@ -322,13 +322,13 @@ TEST(Verbs, ErrorStateFlushesReceives) {
   }
 }
 
-TEST(Verbs, InlineDataIsRefused) {
+TEST(SimibVerbs, InlineDataIsRefused) {
   Endpoint a(1);
   EXPECT_EQ(a.CreateQp(64), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(Verbs, OnlySolicitedSendsRaiseSolicitedEvents) {
+TEST(SimibVerbs, OnlySolicitedSendsRaiseSolicitedEvents) {
   Endpoint a(1), b(2);
   b.PostReceive(0);
   b.PostReceive(1);
@@ -359,7 +359,7 @@ uint16_t BroadcastMlid() {
 }
 
 // IBA 10.5.2: all attached queue pairs receive a multicast, also on the sender's adapter, including the sender itself.
-TEST(Verbs, MulticastReachesAttachedQueuePairs) {
+TEST(SimibVerbs, MulticastReachesAttachedQueuePairs) {
   Endpoint a(1), neighbour(1), b(2), c(3), deaf(2);
   ibv_ah_attr group{};
   group.is_global = 1;
