@@ -22,7 +22,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/traffic.h"
-#include "tests/lab/vitals.h"
+#include "tests/lab/resources.h"
 
 namespace eoib::lab {
 namespace {

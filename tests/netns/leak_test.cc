@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/traffic.h"
-#include "tests/lab/vitals.h"
+#include "tests/lab/resources.h"
 
 namespace eoib::lab {
 namespace {
@@ -26,15 +26,15 @@ namespace {
 // of a page every other round, is well above that. Memory files are counted, not measured: a ring grows with the load.
 struct Measure {
   const char* what;
-  int64_t Vitals::*value;
+  int64_t ProcessResources::*value;
   double more_a_round;
   bool is_memory;
 };
-constexpr Measure kMeasures[] = {{"descriptors", &Vitals::descriptors, 0.1, false},
-                                 {"ring mappings", &Vitals::ring_mappings, 0.1, false},
-                                 {"KiB of anonymous memory", &Vitals::anonymous_kib, 0.25, true}};
+constexpr Measure kMeasures[] = {{"descriptors", &ProcessResources::descriptors, 0.1, false},
+                                 {"ring mappings", &ProcessResources::ring_mappings, 0.1, false},
+                                 {"KiB of anonymous memory", &ProcessResources::anonymous_kib, 0.25, true}};
 
-int64_t Median(const std::vector<Vitals>& history, size_t from, size_t to, int64_t Vitals::*value) {
+int64_t Median(const std::vector<ProcessResources>& history, size_t from, size_t to, int64_t ProcessResources::*value) {
   std::vector<int64_t> values;
   for (size_t i = from; i < to; ++i) values.push_back(history[i].*value);
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
@@ -42,7 +42,7 @@ int64_t Median(const std::vector<Vitals>& history, size_t from, size_t to, int64
 }
 
 // A leak grows steadily. The allocator's pages do not: they grow in a few rounds only.
-int64_t SteadyGrowth(const std::vector<Vitals>& history, int64_t Vitals::*value) {
+int64_t SteadyGrowth(const std::vector<ProcessResources>& history, int64_t ProcessResources::*value) {
   const size_t fifth = history.size() / 5;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (size_t from = fifth; from < 4 * fifth; from += fifth) {
@@ -53,7 +53,7 @@ int64_t SteadyGrowth(const std::vector<Vitals>& history, int64_t Vitals::*value)
 }
 
 // The early rounds are the second fifth; the first fifth is for warming up.
-void ExpectFlat(const std::string& who, const std::vector<Vitals>& history) {
+void ExpectFlat(const std::string& who, const std::vector<ProcessResources>& history) {
   const size_t fifth = history.size() / 5;
   for (const Measure& measure : kMeasures) {
     const int64_t early = Median(history, fifth, 2 * fifth, measure.value);
@@ -128,13 +128,13 @@ class LeakTest : public SwitchTest {
   }
 
   std::vector<Host*> AllHosts() { return {host(kA), host(kB), host(kC), soft_fabric().host()}; }
-  std::string LyingAbout() { return OutsideOfProcesses(lab().directory(), AllHosts()); }
+  std::string CurrentLeftovers() { return Leftovers(lab().directory(), AllHosts()); }
 
   // Plays `rounds` rounds, and measures the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
                   const std::function<void(int round)>& play) {
-    const std::string before = SettledOutsideOfProcesses(lab().directory(), AllHosts());
-    std::map<std::string, std::vector<Vitals>> histories;
+    const std::string before = SettledLeftovers(lab().directory(), AllHosts());
+    std::map<std::string, std::vector<ProcessResources>> histories;
     absl::Duration longest;
     for (int round = 0; round < rounds; ++round) {
       const absl::Time start = absl::Now();
@@ -142,15 +142,15 @@ class LeakTest : public SwitchTest {
       AwaitForwarding(absl::Now());
       ASSERT_FALSE(HasFailure()) << "round " << round;
       longest = std::max(longest, absl::Now() - start);
-      for (const auto& [name, pid] : survivors) histories[name].push_back(VitalsOf(pid()));
+      for (const auto& [name, pid] : survivors) histories[name].push_back(ResourcesOf(pid()));
     }
     std::printf("%d rounds, the longest %d ms\n", rounds, static_cast<int>(absl::ToInt64Milliseconds(longest)));
     for (const auto& [name, history] : histories) ExpectFlat(name, history);
     for (const auto& [name, pid] : survivors) EXPECT_FALSE(UsesDevShm(pid())) << name;
     EXPECT_FALSE(UsesDevShm(agent(kA).pid()));
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return LyingAbout() == before; })) << "before:\n"
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CurrentLeftovers() == before; })) << "before:\n"
                                                                                    << before << "after:\n"
-                                                                                   << LyingAbout();
+                                                                                   << CurrentLeftovers();
   }
 
   std::function<pid_t()> PidOf(int number) {

@@ -10,7 +10,7 @@
 #include "tests/lab/sockets.h"
 #include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
-#include "tests/lab/vitals.h"
+#include "tests/lab/resources.h"
 
 namespace eoib::lab {
 namespace {
@@ -83,9 +83,9 @@ TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
   AddThree();
   const std::string lid = agent(2).Lid();
   const std::vector<Host*> all = {host(1), host(2), host(3), soft_fabric().host()};
-  const auto outside = [&] { return OutsideOfProcesses(lab().directory(), all); };
-  const auto descriptors = [this] { return VitalsOf(soft_fabric().pid()).descriptors; };
-  const std::string outside_before = SettledOutsideOfProcesses(lab().directory(), all);
+  const auto leftovers = [&] { return Leftovers(lab().directory(), all); };
+  const auto descriptors = [this] { return ResourcesOf(soft_fabric().pid()).descriptors; };
+  const std::string leftovers_before = SettledLeftovers(lab().directory(), all);
   const int64_t descriptors_before = descriptors();
   for (int i = 0; i < 10; ++i) {
     const bool killed = i % 2 == 0;
@@ -105,9 +105,9 @@ TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
     EXPECT_EQ(agent(2).Lid(), lid);
   }
   // Retried, since descriptors of commands and rings disappear a moment later.
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return outside() == outside_before; })) << "before:\n"
-                                                                                      << outside_before << "after:\n"
-                                                                                      << outside();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return leftovers() == leftovers_before; })) << "before:\n"
+                                                                                      << leftovers_before << "after:\n"
+                                                                                      << leftovers();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return descriptors() <= descriptors_before; }))
       << "eoib-fabricd had " << descriptors_before << ", and has " << descriptors();
 }

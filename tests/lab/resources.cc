@@ -1,4 +1,4 @@
-#include "tests/lab/vitals.h"
+#include "tests/lab/resources.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -35,15 +35,15 @@ int64_t CountContaining(const std::vector<std::string>& lines, const std::string
 
 }  // namespace
 
-Vitals VitalsOf(pid_t pid) {
-  Vitals vitals;
+ProcessResources ResourcesOf(pid_t pid) {
+  ProcessResources resources;
   std::error_code error;
   const auto descriptors = fs::directory_iterator(ProcPath(pid, "fd"), error);
   if (error) Die(absl::StrCat("look at process ", pid, ": ", error.message()));
-  vitals.descriptors = std::distance(begin(descriptors), end(descriptors));
-  vitals.ring_mappings = CountContaining(Lines(ProcPath(pid, "maps")), "/memfd:");
-  vitals.anonymous_kib = StatusKib(Lines(ProcPath(pid, "status")), "RssAnon");
-  return vitals;
+  resources.descriptors = std::distance(begin(descriptors), end(descriptors));
+  resources.ring_mappings = CountContaining(Lines(ProcPath(pid, "maps")), "/memfd:");
+  resources.anonymous_kib = StatusKib(Lines(ProcPath(pid, "status")), "RssAnon");
+  return resources;
 }
 
 bool UsesDevShm(pid_t pid) {
@@ -69,7 +69,7 @@ std::string Interfaces(Host* host) {
   return names;
 }
 
-std::string OutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts) {
+std::string Leftovers(const std::string& directory, const std::vector<Host*>& hosts) {
   std::string text;
   for (Host* host : hosts) {
     absl::StrAppend(&text, host->name(), ": interfaces ", Interfaces(host), ", sockets ", SocketsBelow(directory, host), "\n");
@@ -83,16 +83,16 @@ std::string OutsideOfProcesses(const std::string& directory, const std::vector<H
   return text;
 }
 
-std::string SettledOutsideOfProcesses(const std::string& directory, const std::vector<Host*>& hosts) {
+std::string SettledLeftovers(const std::string& directory, const std::vector<Host*>& hosts) {
   std::string text;
   int alike = 0;
   const bool settled = EventuallyTrue(kPatience, [&] {
-    const std::string now = OutsideOfProcesses(directory, hosts);
+    const std::string now = Leftovers(directory, hosts);
     alike = now == text && !absl::StrContains(now, ".new\n") ? alike + 1 : 0;
     text = now;
     return alike == 20;
   });
-  if (!settled) Die("see what is outside of processes come to rest; the last look:\n" + text);
+  if (!settled) Die("wait until the list of leftovers stops changing; the last list:\n" + text);
   return text;
 }
 
