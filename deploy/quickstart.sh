@@ -21,15 +21,15 @@ die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 in_host() { local host=$1; shift; ip netns exec "$NAME-$host" "$@"; }
 ctl() { local host=$1; shift; "$BIN/eoibctl" -t "$RUN/$host/eoibd.ctl" "$@"; }
 
-# eventually DESCRIPTION COMMAND...: retries the command 20 times a second, for at most ten seconds.
-eventually() {
+# wait_for DESCRIPTION COMMAND...: retries the command 20 times a second, for at most ten seconds.
+wait_for() {
   local what=$1 try
   shift
   for try in $(seq 200); do
     if "$@" >/dev/null 2>&1; then return 0; fi
     sleep 0.05
   done
-  die "$what did not happen within ten seconds; see $RUN/*.log"
+  die "$what did not succeed within ten seconds; see $RUN/*.log"
 }
 
 down() {
@@ -99,11 +99,11 @@ start_host() {
   local host=$1 number=${1#h}
   ip netns add "$NAME-$host"
   in_host "$host" ip link set lo up
-  # Answer ARP only on the interface that has the address: the three interfaces of a host stand for three machines.
+  # Answer ARP only on the interface that has the address, as three separate machines would.
   in_host "$host" sysctl -qw net.ipv4.conf.all.arp_ignore=1
   start "eoibd-$host" ip netns exec "$NAME-$host" "$BIN/eoibd" --hca="soft:$host" --fabric="$RUN/fabricd.sock" \
     --rundir="$RUN/$host" --statedir="$RUN/$host/state" --config="$RUN/$host.toml"
-  eventually "joining the flood groups on $host" joined "$host"
+  wait_for "joining the flood groups on $host" joined "$host"
   in_host "$host" ip address add "10.10.0.$number/24" dev blue10
   in_host "$host" ip address add "10.20.0.$number/24" dev blue20
   in_host "$host" ip address add "10.30.0.$number/24" dev red0
@@ -116,7 +116,7 @@ up() {
   trap down EXIT
   write_configuration
   start fabricd "$BIN/eoib-fabricd" --rundir="$RUN" --statedir="$RUN" --config="$RUN/partitions.toml"
-  eventually "eoib-fabricd's start" "$BIN/eoibctl" -t "$RUN/fabricd.ctl" show
+  wait_for "the start of eoib-fabricd" "$BIN/eoibctl" -t "$RUN/fabricd.ctl" show
   local host
   for host in "${HOSTS[@]}"; do start_host "$host"; done
 }
@@ -133,18 +133,18 @@ show_pings() {
   for target in "${targets[@]}"; do
     sed -n "s/^rtt/  $target: rtt/p; s/.* \([0-9]* received.*\)/  $target: \1/p" "$RUN/ping-$target.log"
   done
-  [ -z "$failed" ] || die "not every ping has an answer"
+  [ -z "$failed" ] || die "not all pings were answered"
 }
 
 show_isolation() {
-  title "Isolation: an address of VES blue's subnet, on h2's interface in VES red; both are VLAN 10"
+  title "Isolation: h2 gets an IP address of VES blue on its interface in VES red; both are VLAN 10"
   in_host h2 ip address add 10.10.0.102/24 dev red0
-  in_host h1 ping -c 1 -W 2 10.30.0.2 >/dev/null || die "h1 does not reach h2 within VES red"
+  in_host h1 ping -c 1 -W 2 10.30.0.2 >/dev/null || die "h1 does not reach h2 in VES red"
   if in_host h1 ping -I blue10 -c 2 -i 0.2 -W 1 10.10.0.102 >/dev/null 2>&1; then
     die "h1 in P_Key 0x8001 reached h2 in P_Key 0x8002: partitions are not isolated"
   fi
   in_host h2 ip address del 10.10.0.102/24 dev red0
-  echo "  h1 (P_Key 0x8001) does not reach it in P_Key 0x8002, as it must be"
+  echo "  h1 (P_Key 0x8001) does not reach it in P_Key 0x8002, as expected"
 }
 
 tcp_gigabits() {  # tcp_gigabits ADDRESS: prints the Gb/s from h1 to the iperf3 server on h2
@@ -165,9 +165,9 @@ show_tcp() {
     in_host "$host" ip link set vxlan7 mtu 4074 up
   done
   start iperf3 ip netns exec "$NAME-h2" iperf3 -s
-  eventually "iperf3's start" in_host h1 iperf3 -n 1K -c 10.10.0.2
+  wait_for "the start of iperf3" in_host h1 iperf3 -n 1K -c 10.10.0.2
   printf '  eoib          %s Gb/s\n' "$(tcp_gigabits 10.10.0.2)"
-  printf '  kernel VXLAN  %s Gb/s  (TCP segmentation offloaded; the agent has none yet)\n' "$(tcp_gigabits 10.77.0.2)"
+  printf '  kernel VXLAN  %s Gb/s  (with TCP segmentation offload, which the agent does not have yet)\n' "$(tcp_gigabits 10.77.0.2)"
 }
 
 show_fdbs() {
@@ -182,8 +182,8 @@ show_fdbs() {
 DOWN="$0 --down"
 if [ "$NAME" != eoib ]; then DOWN="EOIB_QUICKSTART_NAME=$NAME $DOWN"; fi
 
-say_how_to_play() {
-  title "It is up. Try"
+print_commands() {
+  title "The hosts are up. Commands to try:"
   cat <<TEXT
   ip netns exec $NAME-h1 ping 10.10.0.3                        from host h1, VLAN 10
   $BIN/eoibctl -t $RUN/h1/eoibd.ctl show                      also: fdb show, stats, drops, help
@@ -203,7 +203,7 @@ case "${1:-}" in
   --down) down; exit 0 ;;
   *) die "unknown argument \"$1\"; it is --keep, --down or nothing" ;;
 esac
-[ ! -e "$RUN" ] || die "$RUN exists: a quickstart is up already; \"$DOWN\" ends it"
+[ ! -e "$RUN" ] || die "$RUN exists: a quickstart is running already; \"$DOWN\" ends it"
 [ -c /dev/net/tun ] || die "/dev/net/tun is missing: load the tun module (modprobe tun) or pass the device into this container"
 
 . "$ROOT/deploy/packages.sh"
@@ -219,7 +219,7 @@ show_tcp
 show_fdbs
 if $KEEP; then
   trap - EXIT
-  say_how_to_play
+  print_commands
 else
   title "Done; tearing down"
 fi

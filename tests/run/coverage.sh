@@ -35,10 +35,10 @@ coverage_table() {
       row("all", regions, missed_regions, lines, missed_lines)
       count = split(files, expected, "\n")
       for (i = 1; i <= count; ++i) {
-        if (!(expected[i] in found)) { print expected[i] ": nothing reaches it"; bad = 1 }
+        if (!(expected[i] in found)) { print expected[i] ": not in the report: no program contains it"; bad = 1 }
       }
       low = percent(missed_lines, lines) < least
-      print "required: " least "% of the lines" (low ? ", and that is not reached" : "")
+      print "required: " least "% of the lines" (low ? ", not reached" : "")
       if (low) bad = 1
       exit bad
     }'

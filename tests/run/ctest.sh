@@ -116,21 +116,21 @@ repeat_failed_tests() {
   rm -f build/unsteady.txt
   for entry in "${TO_REPEAT[@]}"; do
     read -r build test log environment <<<"$entry"
-    title "again: $test"
+    title "second try of $test"
     if timed "second try of $test" ctest_in "$build" "$environment" --output-on-failure -R "^$test\$" --repeat until-fail:2; then
       UNSTEADY+=("unsteady: $test ($(what_failed "$log")), see $log")
     else
-      fail "$test, also alone ($(what_failed "$log"))"
+      fail "$test, again when run alone ($(what_failed "$log"))"
     fi
   done
   if [ "${#UNSTEADY[@]}" = 0 ]; then return; fi
   printf '%s\n' "${UNSTEADY[@]}" | tee build/unsteady.txt
-  if [ "${#UNSTEADY[@]}" -gt "$MOST_UNSTEADY" ]; then fail "${#UNSTEADY[@]} unsteady tests, of which $MOST_UNSTEADY may be"; fi
+  if [ "${#UNSTEADY[@]}" -gt "$MOST_UNSTEADY" ]; then fail "${#UNSTEADY[@]} unsteady tests; at most $MOST_UNSTEADY are accepted"; fi
 }
 
 # The last part of the summary.
 report_times() {
-  echo "where the time went, in seconds: $SECONDS in all"
+  echo "duration of each stage, in seconds; total $SECONDS:"
   printf '%s\n' "${TIMES[@]}" | sort -rn | sed 's/^/  /'
   echo "the 20 slowest tests:"
   printf '%s\n' "${TEST_TIMES[@]}" | sort -rn | head -n 20 | sed 's/^/  /'

@@ -8,7 +8,7 @@
 # away. It gets the working directory and the environment variables EOIB_* and GTEST_*. Modules are loaded first. If the
 # program fails, the kernel's messages are shown.
 #
-# Exit status: the program's; 124 after the time limit; 125 if the machine did not get to run it.
+# Exit status: the program's; 124 after the time limit; 125 if the machine could not run it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 limit=280
@@ -45,17 +45,17 @@ kernel=$("$here/kernel.sh" "${EOIB_VM_DIRECTORY:-$here/../../build/vm}")
 run=$(mktemp -d)
 trap 'rm -rf "$run"' EXIT
 {
-  for load in "${loads[@]}"; do echo "$load || { echo 'cannot: $load'; exit 125; }"; done
+  for load in "${loads[@]}"; do echo "$load || { echo 'failed: $load'; exit 125; }"; done
   export -p | grep -E '^declare -x (EOIB|GTEST)_' || true
   printf 'export TMPDIR=/tmp\ncd %q\n' "$PWD"
   printf '%q ' "$@"
   echo
-} >"$run/orders"
+} >"$run/commands"
 
 # norandmaps: QEMU translates a page of a library only once if all processes map it at the same address. tsc: cheaper to read
 # than the emulated timers. The output goes through a pipe, since QEMU would overwrite a file from its start.
 append="console=ttyS0 loglevel=6 panic=-1 oops=panic mitigations=off nokaslr norandmaps tsc=reliable audit=0 selinux=0 apparmor=0"
-append+=" kernel=$kernel guest=$here/guest.sh orders=$run/orders"
+append+=" kernel=$kernel guest=$here/guest.sh commands=$run/commands"
 # The machine ends with this script, even if the script is killed.
 run_machine() {  # run_machine SECONDS
   rm -f "$run/status" "$run/pid"
@@ -93,7 +93,7 @@ for try in 1 2 3; do
   kill "$watcher" 2>/dev/null || true
   wait "$watcher" 2>/dev/null || true
   if [ ! -e "$run/stuck" ] || [ $((SECONDS + 2 * boot_limit)) -gt "$limit" ]; then break; fi
-  echo "boot.sh: the kernel did not come up within $boot_limit s (attempt $try); its last words were" >&2
+  echo "boot.sh: the kernel did not come up within $boot_limit s (attempt $try); the last line of its console:" >&2
   tail -n 1 "$run/console" >&2 || true
 done
 if [ -e "$run/stuck" ]; then status=125; fi
@@ -102,7 +102,7 @@ if [ "${status:-}" != 0 ]; then
   echo "---- the virtual machine's console"
   tail -n 100 "$run/console" || true
   case ${status:-} in
-    124) echo "boot.sh: not done after $limit s" >&2 ;;
+    124) echo "boot.sh: the program still ran after $limit s" >&2 ;;
     '') echo "boot.sh: the virtual machine ended before the program did" >&2 ;;
   esac
 fi

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The first process of a test VM on its final root: mounts what is missing, loads modules, runs the program of boot.sh, and
-# powers the machine off. boot.sh passes its arguments in the file orders=PATH of the kernel's command line.
+# powers the machine off. boot.sh names a script with the commands on the kernel's command line: commands=PATH.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t devpts none /dev/pts 2>/dev/null || { mkdir -p /dev/pts && mount -t devpts none /dev/pts; }
 mkdir -p /dev/shm
@@ -32,13 +32,13 @@ port() {
     fi
   done
 }
-orders=$(sed -n 's/.*orders=\([^ ]*\).*/\1/p' /proc/cmdline)
+commands=$(sed -n 's/.* commands=\([^ ]*\).*/\1/p' /proc/cmdline)
 exec 3>"$(port eoib.status)"
 echo booted >&3
 
 (
   exec >"$(port eoib.output)" 2>&1 </dev/null
-  . "$orders"
+  . "$commands"
 ) &
 wait $!
 echo $? >&3
