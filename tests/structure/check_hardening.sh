@@ -61,8 +61,7 @@ expect() {
   failed=1
 }
 
-self_test() {
-  failed=0
+test_check() {
   directory=$(mktemp -d)
   mkdir "$directory/bin" "$directory/lib"
   # shellcheck disable=SC2086
@@ -82,14 +81,6 @@ self_test() {
   [ "$(find_faults "$directory" | head -n 1)" = "$directory/bin: no programs: not built?" ] ||
     { echo "self-test: no programs"; failed=1; }
   rm -rf "$directory"
-  [ "$failed" -eq 0 ] && echo "the check finds what it should"
 }
 
-case "${1:-}" in
-  "")
-    echo "usage: $0 BUILD_DIR | --self-test" >&2
-    exit 2
-    ;;
-  --self-test) self_test ;;
-  *) check "$1" ;;
-esac
+. "$(dirname "$0")/command_line.sh"

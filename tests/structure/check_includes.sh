@@ -90,7 +90,7 @@ check() {
     echo "$bad"
     return 1
   fi
-  echo "$seen includes, all of them one way"
+  echo "$seen includes, all allowed"
 }
 
 # expect pass|fail FILE HEADER: checks a tree in which FILE includes HEADER.
@@ -104,7 +104,7 @@ expect() {
     echo "self-test: $2 including $3: expected $1, got $result: $output"
     failed=1
   elif [ "$result" = fail ] && [ "${output#"$2:3: includes $3: "}" = "$output" ]; then
-    echo "self-test: $2 including $3: the message does not say so: $output"
+    echo "self-test: $2 including $3: the message does not name them: $output"
     failed=1
   fi
 }
@@ -189,7 +189,7 @@ self_test() {
     echo "self-test: a tree without includes passes"
     failed=1
   fi
-  [ "$failed" -eq 0 ] && echo "the check finds what it should"
+  [ "$failed" -eq 0 ] && echo "self-test: all checks passed"
 }
 
 case "${1:-}" in

@@ -52,8 +52,7 @@ expect() {
   failed=1
 }
 
-self_test() {
-  failed=0
+test_check() {
   directory=$(mktemp -d)
   mkdir "$directory/units" "$directory/bin"
   printf '#!/bin/sh\necho "    -name (what it is called) type: string"\n' >"$directory/bin/program"
@@ -67,14 +66,6 @@ self_test() {
   rm "$directory/units/a@.service"
   [ "$(find_mistakes "$directory/units" "$directory/bin")" = "$directory/units: no units" ] || { echo "self-test: no units"; failed=1; }
   rm -rf "$directory"
-  [ "$failed" -eq 0 ] && echo "the check finds what it should"
 }
 
-case "${1:-}" in
-  "")
-    echo "usage: $0 BUILD_DIR | --self-test" >&2
-    exit 2
-    ;;
-  --self-test) self_test ;;
-  *) check "$1" ;;
-esac
+. "$(dirname "$0")/command_line.sh"
