@@ -45,11 +45,8 @@ Work WorkOf(Agent* agent) {
 // Records all processes on both cores, because the kernel and iperf3 take time, too. The machine may have no hardware
 // counters, so the clock triggers the samples.
 void Record(const std::string& path, int seconds) {
-  lab::SpawnOptions options;
-  options.argv = {"perf", "record",       "-q", "-a", "-e", "cpu-clock", "-F",    "1997",
-                  "-g",   "--call-graph", "fp", "-o", path, "--",        "sleep", absl::StrCat(seconds)};
-  const lab::RunResult result = lab::RunToEnd(options);
-  if (!result.ok()) lab::Die("perf record: " + result.ToString());
+  lab::MustRunOnMachine({"perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "1997", "-g", "--call-graph", "fp", "-o", path,
+                         "--", "sleep", absl::StrCat(seconds)});
 }
 
 bool Run(const std::string& prefix) {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/drop_reason.h"
 
@@ -16,10 +15,6 @@ namespace eoib::lab {
 namespace {
 
 constexpr uint64_t kAnnouncements = 5;  // after a join; the same constant is in control/ves.cc
-
-std::vector<std::string> Words(absl::string_view line) {
-  return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-}
 
 // The text has lines "VES NAME", each followed by indented lines "name value ...".
 std::map<std::string, Counters> ParseCounters(const std::string& text) {
@@ -152,21 +147,13 @@ bool Agent::Knows(const std::string& mac, const std::string& behind, uint16_t vi
   return false;
 }
 
-std::string Agent::Lid() {
+std::string Agent::Shown(const std::string& label) {
   const std::string show = MustCtl({"show"});
-  const size_t at = show.find(" LID ");
-  EXPECT_NE(at, std::string::npos) << show;
+  const size_t at = show.find(label);
+  EXPECT_NE(at, std::string::npos) << "no \"" << label << "\" in " << show;
   if (at == std::string::npos) return "";
-  return show.substr(at + 5, show.find_first_of(",\n", at) - at - 5);
-}
-
-uint64_t Agent::ResidentKilobytes() const {
-  for (absl::string_view line : absl::StrSplit(ReadFile(absl::StrCat("/proc/", pid(), "/status")), '\n')) {
-    const std::vector<std::string> words = Words(line);
-    uint64_t kilobytes = 0;
-    if (words.size() == 3 && words[0] == "VmRSS:" && absl::SimpleAtoi(words[1], &kilobytes)) return kilobytes;
-  }
-  Die("no memory of eoibd on " + host()->name());
+  const size_t from = at + label.size();
+  return show.substr(from, show.find_first_of(",\n", from) - from);
 }
 
 void ExpectConservation(Agent* agent) {

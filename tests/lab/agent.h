@@ -11,6 +11,7 @@
 #include "tests/lab/daemon.h"
 #include "tests/lab/fabric.h"
 #include "tests/lab/lab.h"
+#include "tests/lab/resources.h"
 
 namespace eoib::lab {
 
@@ -70,9 +71,11 @@ class Agent final : public Daemon {
   std::vector<FdbRow> Fdb();
   // Whether the FDB has `mac` in VLAN `vid`, in a row whose `behind` contains that text.
   bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0, const std::string& ves = "red");
-  std::string Lid();
-  // The resident memory (VmRSS) of the process.
-  uint64_t ResidentKilobytes() const;
+  // The text after the first `label` in `show`, up to a comma or the end of the line; "" and a failed test if it is not there.
+  std::string Shown(const std::string& label);
+  std::string Lid() { return Shown(" LID "); }
+  // The resident memory of the process.
+  uint64_t ResidentKilobytes() const { return StatusKib(pid(), "VmRSS"); }
 
  private:
   bool Joined(const std::string& show) const;

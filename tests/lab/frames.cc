@@ -177,6 +177,10 @@ Bytes ArpReply(MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip) {
   return EthernetFrame(target, sender, 0x0806, Arp(2, sender, sender_ip, target, target_ip));
 }
 
+Bytes RarpRequest(MacAddr sender) {
+  return EthernetFrame(MacAddr::Broadcast(), sender, 0x8035, Arp(3, sender, {}, sender, {}));
+}
+
 Bytes NeighborSolicitation(MacAddr sender, Ipv6 sender_ip, Ipv6 target_ip) {
   // RFC 4861 §4.3, sent to the solicited-node group (RFC 4291 §2.7.1), mapped to Ethernet as in RFC 2464 §7.
   Ipv6 group = Ip6("ff02::1:ff00:0");

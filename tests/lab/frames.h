@@ -40,6 +40,8 @@ uint32_t MarkerOf(const Bytes& frame);
 
 Bytes ArpRequest(MacAddr sender, Ipv4 sender_ip, Ipv4 target_ip);
 Bytes ArpReply(MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip);
+// "request reverse" of `sender` for its own address (RFC 903), as hypervisors announce a moved guest.
+Bytes RarpRequest(MacAddr sender);
 Bytes NeighborSolicitation(MacAddr sender, Ipv6 sender_ip, Ipv6 target_ip);
 
 // The addresses of an IPv4 packet, for both layers.

@@ -36,7 +36,7 @@ std::string ToToml(const std::vector<GatewaySpec>& specs) {
 uint64_t SumOf(const std::string& text, const std::string& name, bool* found) {
   uint64_t sum = 0, value = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::vector<std::string> words = Words(line);
     if (words.size() < 2 || words[0] != name || !absl::SimpleAtoi(words[1], &value)) continue;
     sum += value;
     *found = true;

@@ -24,17 +24,6 @@ constexpr uint16_t kDefaultPartition = 0x7fff;
 // Generous, because an emulated machine on a busy host is slow.
 constexpr absl::Duration kLimit = absl::Seconds(60);
 
-RunResult RunProgram(Argv argv, absl::Duration limit = kLimit) {
-  SpawnOptions options;
-  options.argv = std::move(argv);
-  return RunToEnd(std::move(options), "", limit);
-}
-
-void MustRunProgram(const Argv& argv) {
-  RunResult result = RunProgram(argv);
-  if (!result.ok()) Die(absl::StrCat(absl::StrJoin(argv, " "), ": ", result.ToString()));
-}
-
 std::string ReadLine(const std::string& path) { return std::string(absl::StripAsciiWhitespace(ReadFile(path))); }
 
 uint32_t ParseHex(absl::string_view text) {
@@ -82,7 +71,7 @@ bool Has(const std::vector<int>& adapters, int adapter) {
 
 IbSubnet::IbSubnet(std::string directory, const IbSubnetOptions& options)
     : directory_(std::move(directory)), options_(options) {
-  MustRunProgram({"modprobe", "-a", "ib_uverbs", "ib_umad", "ib_ipoib"});
+  MustRunOnMachine({"modprobe", "-a", "ib_uverbs", "ib_umad", "ib_ipoib"});
   WritePartitions();
   Load();
 }
@@ -96,7 +85,7 @@ void IbSubnet::Load() {
   const char* module = std::getenv("EOIB_SIMIB");
   if (module == nullptr)
     Die("EOIB_SIMIB is not set: run the test through ctest, or set it to simib.ko of tests/vm/build_module.sh");
-  MustRunProgram({"insmod", module, absl::StrCat("adapters=", options_.adapters), absl::StrCat("mtu=", options_.mtu),
+  MustRunOnMachine({"insmod", module, absl::StrCat("adapters=", options_.adapters), absl::StrCat("mtu=", options_.mtu),
                   absl::StrCat("async=", options_.async ? 1 : 0)});
   loaded_ = true;
   cable_out_.clear();
@@ -105,7 +94,7 @@ void IbSubnet::Load() {
 // Kills the subnet managers (in ~Process). OpenSM 3.3 survives the loss of its device and keeps polling for MADs; on SIGTERM
 // it would wait for answers that cannot come.
 void IbSubnet::Unload() {
-  MustRunProgram({"rmmod", "simib"});
+  MustRunOnMachine({"rmmod", "simib"});
   sms_.clear();
   loaded_ = false;
 }
@@ -232,7 +221,7 @@ std::string IbSubnet::MissingOfPort(int adapter) const {
 }
 
 bool IbSubnet::SaAnswers() const {
-  return RunProgram({"saquery", "-t", "500", "-C", Device(options_.adapters - 1), "-s"}, absl::Seconds(10)).ok();
+  return RunOnMachine({"saquery", "-t", "500", "-C", Device(options_.adapters - 1), "-s"}, absl::Seconds(10)).ok();
 }
 
 std::string IbSubnet::Missing() const {

@@ -22,7 +22,6 @@
 #include <sstream>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -222,15 +221,13 @@ bool AreSanitized() { return std::getenv(kSanitizedBin) != nullptr; }
 
 Host::Host(std::string name, std::string directory, const HostOptions& options)
     : name_(std::move(name)), directory_(std::move(directory)) {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) DieErrno("pipe");
-  UniqueFd read_end(fds[0]), write_end(fds[1]);
+  Pipe ready = MakePipe();
   const pid_t parent = getpid();
   holder_ = fork();
   if (holder_ < 0) DieErrno("fork");
-  if (holder_ == 0) HoldNamespace(write_end.get(), options, parent);
-  write_end.reset();
-  const std::string failure(absl::StripAsciiWhitespace(ReadAll(read_end.get())));
+  if (holder_ == 0) HoldNamespace(ready.write.get(), options, parent);
+  ready.write.reset();
+  const std::string failure(absl::StripAsciiWhitespace(ReadAll(ready.read.get())));
   if (!failure.empty()) Die(absl::StrCat("host ", name_, ": ", failure));
   namespace_.reset(open(absl::StrCat("/proc/", holder_, "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
   if (!namespace_.valid()) DieErrno("open the namespace of host " + name_);
@@ -255,9 +252,7 @@ std::string Host::MustRun(const Argv& argv) {
 }
 
 std::string Host::MustIp(const std::string& arguments) {
-  Argv argv = {"ip"};
-  for (absl::string_view word : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) argv.emplace_back(word);
-  return MustRun(argv);
+  return MustRun(Words("ip " + arguments));
 }
 
 std::unique_ptr<Process> Host::Start(const Argv& argv, const std::vector<std::string>& environment) {
@@ -288,7 +283,7 @@ uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
   InNamespace([&] { text = ReadFile(protocol.empty() ? "/proc/thread-self/net/snmp6" : "/proc/thread-self/net/snmp"); });
   std::vector<std::string> names;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    const std::vector<std::string> words = Words(line);
     uint64_t value = 0;
     if (protocol.empty() && words.size() == 2 && words[0] == name && absl::SimpleAtoi(words[1], &value)) return value;
     if (protocol.empty() || words.empty() || words[0] != protocol + ":") continue;
@@ -370,20 +365,17 @@ Lab::Lab() {
 }
 
 void Lab::StartJanitor() {
-  int in[2], done[2];
-  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) DieErrno("pipe");
-  janitor_in_.reset(in[1]);
-  janitor_done_.reset(done[0]);
+  Pipe in = MakePipe(), done = MakePipe();
   pid_t pid = fork();
   if (pid < 0) DieErrno("fork");
   if (pid == 0) {
     // A double fork: killing the test with all its children must not kill the janitor.
-    if (fork() == 0) RunJanitor(in[0], done[1], directory_);
+    if (fork() == 0) RunJanitor(in.read.get(), done.write.get(), directory_);
     _exit(0);
   }
   waitpid(pid, nullptr, 0);
-  close(in[0]);
-  close(done[1]);
+  janitor_in_ = std::move(in.write);
+  janitor_done_ = std::move(done.read);
 }
 
 Lab::~Lab() {

@@ -17,11 +17,6 @@
 
 namespace eoib::lab {
 
-template <typename Value>
-inline void SetOption(int fd, int level, int name, const Value& value, const char* what) {
-  if (setsockopt(fd, level, name, &value, sizeof(value)) != 0) DieErrno(what);
-}
-
 // On one interface of a host; IPv4 or IPv6.
 class MulticastStation {
  public:

@@ -13,16 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/lab/sockets.h"
 
 namespace eoib::lab {
 namespace {
 
 constexpr size_t kLargestFrame = 70000;
-
-template <typename Value>
-void SetOption(int fd, int level, int name, const Value& value, const char* what) {
-  if (setsockopt(fd, level, name, &value, sizeof(value)) != 0) DieErrno(what);
-}
 
 UniqueFd OpenSocket(const std::string& interface) {
   const unsigned index = if_nametoindex(interface.c_str());

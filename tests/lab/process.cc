@@ -21,8 +21,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "vswitch/base/unique_fd.h"
 
 namespace eoib::lab {
 namespace {
@@ -80,16 +80,6 @@ void Redirect(int fd, int target) {
   ChildFailed(argv[0]);
 }
 
-struct Pipe {
-  UniqueFd read, write;
-};
-
-Pipe MakePipe() {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) DieErrno("pipe");
-  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
 // Appends the readable bytes to `text`; closes `fd` at end of file.
 void Drain(UniqueFd* fd, std::string* text) {
   char bytes[65536];
@@ -145,6 +135,16 @@ void Die(const std::string& what) {
 
 void DieErrno(const std::string& what) { Die(absl::StrCat(what, ": ", strerror(errno))); }
 
+std::vector<std::string> Words(absl::string_view text) {
+  return absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
+}
+
+Pipe MakePipe() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) DieErrno("pipe");
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
 std::string RunResult::ToString() const { return absl::StrCat("exit code ", exit_code, "\n", out, err); }
 
 // tests/run/ctest.sh searches for "crashed: " in the output.
@@ -195,6 +195,18 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input, absl::Duratio
   result.exit_code = ExitCode(status);
   ExpectNoCrash(status, options.argv[0], result.err);
   return result;
+}
+
+RunResult RunOnMachine(const Argv& argv, absl::Duration limit) {
+  SpawnOptions options;
+  options.argv = argv;
+  return RunToEnd(std::move(options), "", limit);
+}
+
+std::string MustRunOnMachine(const Argv& argv) {
+  RunResult result = RunOnMachine(argv);
+  if (!result.ok()) Die(absl::StrCat(absl::StrJoin(argv, " "), ": ", result.ToString()));
+  return result.out;
 }
 
 Process::Process(SpawnOptions options, std::string log_path) : program_(options.argv.at(0)), log_path_(std::move(log_path)) {

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::lab {
 
@@ -28,6 +30,14 @@ inline constexpr absl::Duration kPatience = absl::Seconds(20);
 // Polls `predicate` every 5 ms until it is true. False if it is not within `limit`.
 template <typename Predicate>
 bool EventuallyTrue(absl::Duration limit, Predicate predicate);
+
+// The words of a text, which white space separates.
+std::vector<std::string> Words(absl::string_view text);
+
+struct Pipe {
+  UniqueFd read, write;
+};
+Pipe MakePipe();
 
 // The exit code and the output of a program.
 struct RunResult {
@@ -50,6 +60,11 @@ struct SpawnOptions {
 pid_t Spawn(const SpawnOptions& options);
 // Runs a program to its end; kills it after `limit`.
 RunResult RunToEnd(SpawnOptions options, const std::string& input = "", absl::Duration limit = absl::Seconds(60));
+
+// RunToEnd in the test's own network namespace, for what belongs to no host.
+RunResult RunOnMachine(const Argv& argv, absl::Duration limit = absl::Seconds(60));
+// The same, for set-up: a failure ends the test program. Returns the output.
+std::string MustRunOnMachine(const Argv& argv);
 
 // Converts a status of waitpid to RunResult::exit_code.
 int ExitCode(int status);

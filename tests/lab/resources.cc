@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
 
 namespace eoib::lab {
 namespace {
@@ -19,21 +20,21 @@ std::vector<std::string> Lines(const std::string& path) { return absl::StrSplit(
 
 std::string ProcPath(pid_t pid, const char* file) { return absl::StrCat("/proc/", pid, "/", file); }
 
-// Parses "RssAnon:     1234 kB" in /proc/PID/status.
-int64_t StatusKib(const std::vector<std::string>& status, const std::string& name) {
-  for (const std::string& line : status) {
-    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    int64_t value = 0;
-    if (words.size() == 3 && words[0] == name + ":" && absl::SimpleAtoi(words[1], &value)) return value;
-  }
-  Die("/proc/PID/status says nothing of " + name);
-}
-
 int64_t CountContaining(const std::vector<std::string>& lines, const std::string& text) {
   return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return absl::StrContains(line, text); });
 }
 
 }  // namespace
+
+// Parses a line "RssAnon:     1234 kB".
+uint64_t StatusKib(pid_t pid, const std::string& name) {
+  for (const std::string& line : Lines(ProcPath(pid, "status"))) {
+    const std::vector<std::string> words = Words(line);
+    uint64_t value = 0;
+    if (words.size() == 3 && words[0] == name + ":" && absl::SimpleAtoi(words[1], &value)) return value;
+  }
+  Die(absl::StrCat("no ", name, " in ", ProcPath(pid, "status")));
+}
 
 ProcessResources ResourcesOf(pid_t pid) {
   ProcessResources resources;
@@ -42,7 +43,7 @@ ProcessResources ResourcesOf(pid_t pid) {
   if (error) Die(absl::StrCat("look at process ", pid, ": ", error.message()));
   resources.descriptors = std::distance(begin(descriptors), end(descriptors));
   resources.ring_mappings = CountContaining(Lines(ProcPath(pid, "maps")), "/memfd:");
-  resources.anonymous_kib = StatusKib(Lines(ProcPath(pid, "status")), "RssAnon");
+  resources.anonymous_kib = static_cast<int64_t>(StatusKib(pid, "RssAnon"));
   return resources;
 }
 
@@ -94,6 +95,12 @@ std::string SettledLeftovers(const std::string& directory, const std::vector<Hos
   });
   if (!settled) Die("wait until the list of leftovers stops changing; the last list:\n" + text);
   return text;
+}
+
+void ExpectLeftovers(const std::string& before, const std::string& directory, const std::vector<Host*>& hosts) {
+  std::string now;
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return (now = Leftovers(directory, hosts)) == before; }))
+      << "before:\n" << before << "after:\n" << now;
 }
 
 }  // namespace eoib::lab

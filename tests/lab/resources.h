@@ -20,6 +20,8 @@ struct ProcessResources {
   int64_t anonymous_kib = 0;  // resident
 };
 ProcessResources ResourcesOf(pid_t pid);
+// A size in /proc/PID/status, such as "VmRSS".
+uint64_t StatusKib(pid_t pid, const std::string& name);
 
 // Whether it has a file in /dev/shm open or mapped. It must not: such memory would outlive the process.
 bool UsesDevShm(pid_t pid);
@@ -37,6 +39,9 @@ std::string Leftovers(const std::string& directory, const std::vector<Host*>& ho
 // The same, once no file is being replaced and twenty lists in a row are equal. For the first text of a comparison: the
 // connection of a command that has just ended counts as a socket for a moment.
 std::string SettledLeftovers(const std::string& directory, const std::vector<Host*>& hosts);
+
+// Expects that the leftovers become equal to `before`: sockets of commands disappear a moment later.
+void ExpectLeftovers(const std::string& before, const std::string& directory, const std::vector<Host*>& hosts);
 
 }  // namespace eoib::lab
 

@@ -43,8 +43,7 @@ UniqueFd OpenIn(Host* host, int family, int type) {
 UniqueFd OpenBound(Host* host, const std::string& text, uint16_t port, int type) {
   const Address address = Resolve(text, port);
   UniqueFd fd = OpenIn(host, address.storage.ss_family, type);
-  const int one = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, int{1}, "set SO_REUSEADDR");
   if (bind(fd.get(), address.get(), address.length) != 0) DieErrno(absl::StrCat("bind to ", text, " on ", host->name()));
   return fd;
 }

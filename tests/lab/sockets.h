@@ -2,6 +2,8 @@
 #ifndef EOIB_TESTS_LAB_SOCKETS_H_
 #define EOIB_TESTS_LAB_SOCKETS_H_
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 
@@ -13,6 +15,11 @@
 namespace eoib::lab {
 
 // Addresses are numeric, IPv4 or IPv6. If a call of the set-up fails, the test program ends.
+
+template <typename Value>
+void SetOption(int fd, int level, int name, const Value& value, const char* what) {
+  if (setsockopt(fd, level, name, &value, sizeof(value)) != 0) DieErrno(what);
+}
 
 // A UDP socket bound to `address` and `port` (0: any).
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port);

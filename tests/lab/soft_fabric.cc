@@ -83,7 +83,7 @@ std::map<std::string, int64_t> SoftFabric::Conservation() {
   std::map<std::string, int64_t> counters;
   bool is_there = false;
   for (absl::string_view line : absl::StrSplit(Ctl({"counters"}).out, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::vector<std::string> words = Words(line);
     int64_t value = 0;
     is_there = is_there || line == "conservation";
     if (is_there && words.size() >= 2 && absl::SimpleAtoi(words[1], &value)) counters[words[0]] = value;

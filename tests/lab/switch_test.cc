@@ -73,29 +73,23 @@ std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& sp
   return added;
 }
 
-void WaitUntilHeard(Host* from, Host* at, const std::string& interface) {
-  PacketSocket mouth(from, interface), ear(at, interface);
-  constexpr uint32_t kMarker = 0x68656172;
-  const Bytes frame = TestFrame(MacAddr::Broadcast(), Mac(from->Mac(interface)), kMarker);
-  const auto heard = [&] { return mouth.Send(frame), ear.WaitFor(Marked(kMarker), 1, absl::Milliseconds(50)); };
-  if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat(at->name(), " does not hear ", from->name(), " at ", interface));
-}
-
 void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places) {
-  PacketSocket mouth(from.host, from.interface);
-  std::vector<std::unique_ptr<PacketSocket>> ears;
+  PacketSocket sender(from.host, from.interface);
+  std::vector<std::unique_ptr<PacketSocket>> receivers;
   for (const HostInterface& at : places) {
-    if (at.host != from.host) ears.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
+    if (at.host != from.host) receivers.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
   }
   // A new marker for each attempt: frames of one agent arrive in order, so no earlier one is under way after the last was
   // heard.
   uint32_t marker = 0x68656172;
   const auto heard = [&] {
-    mouth.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
-    return std::all_of(ears.begin(), ears.end(),
-                       [marker](const auto& ear) { return ear->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
+    sender.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
+    return std::all_of(receivers.begin(), receivers.end(),
+                       [marker](const auto& receiver) { return receiver->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
   };
-  if (!EventuallyTrue(kPatience, heard)) Die(absl::StrCat("not everybody hears ", from.host->name(), " at ", from.interface));
+  if (!EventuallyTrue(kPatience, heard)) {
+    Die(absl::StrCat("broadcasts from ", from.host->name(), " ", from.interface, " do not reach all interfaces"));
+  }
 }
 
 void WaitUntilAllHear(const std::vector<HostInterface>& places) {
@@ -119,12 +113,16 @@ Argv PingCommand(const std::string& to, int count, const std::string& interval) 
 PingCounts ParsePing(const std::string& log) {
   PingCounts counts;
   for (absl::string_view line : absl::StrSplit(log, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::vector<std::string> words = Words(line);
     if (words.size() < 5 || words[1] != "packets") continue;
     if (absl::SimpleAtoi(words[0], &counts.transmitted) && absl::SimpleAtoi(words[3], &counts.received)) return counts;
   }
   ADD_FAILURE() << "ping did not count: " << log;
   return counts;
+}
+
+bool Reaches(Host* from, const std::string& to, absl::Duration limit, const std::string& wait) {
+  return EventuallyTrue(limit, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", wait, to}).ok(); });
 }
 
 // Without a deadline, ping waits for the last answer only twice the longest round trip, and on a busy machine counts a late

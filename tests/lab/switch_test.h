@@ -38,6 +38,9 @@ class SwitchTest : public ::testing::Test {
   std::vector<Agent*> AddNumberedAgents(int count, const AgentSpec& spec = {}, const HostOptions& options = {});
 
   const std::vector<std::unique_ptr<Agent>>& agents() const { return agents_; }
+  // In the order in which they were added, from 1 on.
+  Agent& agent(int number) { return *agents_[static_cast<size_t>(number - 1)]; }
+  Host* host(int number) { return agent(number).host(); }
 
  private:
   Lab lab_;
@@ -49,11 +52,9 @@ class SwitchTest : public ::testing::Test {
 std::string Address(int number);
 std::string Address6(int number);
 
-// Sends broadcasts on `from`'s `interface` until `at` receives one. Needed because a join takes effect at the senders a moment
-// after an agent is ready, as in a real subnet; until then their floods do not reach it.
-void WaitUntilHeard(Host* from, Host* at, const std::string& interface = "v1");
-
-// The same for all places of a switch: each receives from each of the others. None of these frames is under way on return.
+// Waits until each of these interfaces receives the broadcasts of all others: a join takes effect at the senders a moment
+// after an agent is ready, as in a real subnet; until then their floods do not reach it. None of these frames is under way on
+// return.
 struct HostInterface {
   Host* host;
   std::string interface = "v1";
@@ -64,6 +65,8 @@ void WaitUntilAllHear(const std::vector<Agent*>& agents);
 // Only for the frames of `from`.
 void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places);
 
+// Whether a ping is answered within `limit`. Each request waits `wait` seconds for its answer; the last one may go on longer.
+bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience, const std::string& wait = "1");
 // Pings every `interval` seconds with `size` bytes until `count` answers have come or 20 s have passed.
 struct PingAnswers {
   int transmitted = 0;

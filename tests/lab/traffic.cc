@@ -18,11 +18,6 @@ constexpr size_t kInARow = 10;
 constexpr size_t kPayload = 1400;
 constexpr uint16_t kFirstPort = 7000;
 
-void Enable(int socket, int option) {
-  const int one = 1;
-  if (setsockopt(socket, SOL_SOCKET, option, &one, sizeof(one)) != 0) DieErrno("set a socket option");
-}
-
 absl::Time ArrivalTime(msghdr* message) {
   for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS) continue;
@@ -39,8 +34,8 @@ absl::Time ArrivalTime(msghdr* message) {
 
 Stream::Stream(Host* from, const std::string& from_address, Host* to, const std::string& to_address, uint16_t port)
     : out_(UdpSocket(from, from_address, 0)), in_(UdpSocket(to, to_address, port)) {
-  Enable(out_.get(), SO_BROADCAST);
-  Enable(in_.get(), SO_TIMESTAMPNS);
+  SetOption(out_.get(), SOL_SOCKET, SO_BROADCAST, int{1}, "set SO_BROADCAST");
+  SetOption(in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, int{1}, "set SO_TIMESTAMPNS");
   SetPeer(out_.get(), to_address, port);
 }
 

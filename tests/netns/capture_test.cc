@@ -104,15 +104,6 @@ uint64_t Number(const std::string& text) {
   return value;
 }
 
-// The text after `label`, up to a comma or the end of the line.
-std::string After(const std::string& text, const std::string& label) {
-  const size_t at = text.find(label);
-  EXPECT_NE(at, std::string::npos) << label << " in " << text;
-  if (at == std::string::npos) return "0";
-  const size_t from = at + label.size();
-  return text.substr(from, text.find_first_of(",\n", from) - from);
-}
-
 // Whether one of the field's values is `number`.
 bool Has(const Packet& packet, const std::string& field, uint64_t number) {
   for (absl::string_view value : absl::StrSplit(packet.at(field), ',', absl::SkipEmpty())) {
@@ -205,28 +196,27 @@ class CaptureTest : public SwitchTest {
 
   // Checks the InfiniBand headers of a datagram from h1 that carries an Ethernet frame of `frame_length` bytes.
   void ExpectHeaders(Packet packet, bool flood, size_t frame_length) {
-    const std::string show = one_->MustCtl({"show"}), peer = two_->MustCtl({"show"});
     EXPECT_EQ(Number(packet["erf.types.type"]), 21u);
     EXPECT_EQ(Number(packet["erf.flags.cap"]), IsSoft() ? 0u : 1u) << "0: as on the cable, 1: rebuilt";
     if (!IsSoft()) {
-      EXPECT_EQ(Number(packet["infiniband.bth.psn"]), 0u) << "which nobody knows";
+      EXPECT_EQ(Number(packet["infiniband.bth.psn"]), 0u) << "unknown to the agent";
     }
     for (const char* field : {"lrh.vl", "lrh.lver", "lrh.sl", "bth.tver"}) {
       EXPECT_EQ(Number(packet[absl::StrCat("infiniband.", field)]), 0u) << field;
     }
     EXPECT_EQ(Number(packet["infiniband.lrh.lnh"]), 3u) << "a GRH follows";
-    EXPECT_EQ(Number(packet["infiniband.lrh.slid"]), Number(After(show, " LID ")));
-    EXPECT_EQ(Number(packet["infiniband.lrh.dlid"]), Number(flood ? After(show, "MLID ") : After(peer, " LID ")));
+    EXPECT_EQ(Number(packet["infiniband.lrh.slid"]), Number(one_->Lid()));
+    EXPECT_EQ(Number(packet["infiniband.lrh.dlid"]), Number(flood ? one_->Shown("MLID ") : two_->Lid()));
     EXPECT_EQ(Number(packet["infiniband.grh.ipver"]), 6u);
     EXPECT_EQ(Number(packet["infiniband.grh.nxthdr"]), 0x1bu);
-    EXPECT_EQ(Ip6(packet["infiniband.grh.sgid"]), Ip6(After(show, ", GID ")));
+    EXPECT_EQ(Ip6(packet["infiniband.grh.sgid"]), Ip6(one_->Shown(", GID ")));
     EXPECT_EQ(Ip6(packet["infiniband.grh.dgid"]),
-              flood ? Ip6("ff12:e01b:8001:ffff:ffff:ffff:0000:0000") : Ip6(After(peer, ", GID ")));
+              flood ? Ip6("ff12:e01b:8001:ffff:ffff:ffff:0000:0000") : Ip6(two_->Shown(", GID ")));
     EXPECT_EQ(Number(packet["infiniband.bth.opcode"]), 0x64u) << "UD send only";
     EXPECT_EQ(Number(packet["infiniband.bth.p_key"]), 0x8001u);
-    EXPECT_EQ(Number(packet["infiniband.bth.destqp"]), flood ? 0xffffffu : Number(After(peer, "QPN ")));
+    EXPECT_EQ(Number(packet["infiniband.bth.destqp"]), flood ? 0xffffffu : Number(two_->Shown("QPN ")));
     EXPECT_EQ(Number(packet["infiniband.deth.q_key"]), 0x80008001u);
-    EXPECT_EQ(Number(packet["infiniband.deth.srcqp"]), Number(After(show, "QPN ")));
+    EXPECT_EQ(Number(packet["infiniband.deth.srcqp"]), Number(one_->Shown("QPN ")));
     EXPECT_EQ(Number(packet["infiniband.eoib.version"]), 0u);
     // A raw socket sent the frame with its checksums complete, so no status bit vouches for one.
     for (const char* field : {"tcp_chk", "ip_chk", "fcs", "ms", "ip_seg_offset", "ip_seg_id"}) {
@@ -333,7 +323,7 @@ TEST_F(SoftCaptureTest, PacketSequenceNumbersAreInOrder) {
     ASSERT_TRUE(b_->WaitFor(Marked(100 + i)));
   }
   StopCaptures();
-  const uint64_t qpn = Number(After(one_->MustCtl({"show"}), "QPN "));
+  const uint64_t qpn = Number(one_->Shown("QPN "));
   const std::vector<Packet> packets = Packets(*one_, With("infiniband.deth.srcqp", qpn));
   ASSERT_GE(packets.size(), 5u);
   for (size_t i = 1; i < packets.size(); ++i) {

@@ -2,7 +2,6 @@
 // checksum stays wrong.
 #include <sys/socket.h>
 
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/sockets.h"
@@ -79,8 +78,7 @@ TEST_F(ChecksumTest, ReceiversAcceptUdpWithoutAChecksum) {
   AddTwo();
   UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);
   UniqueFd sender = UdpSocket(one_->host(), Address(1), 0);
-  const int one = 1;
-  ASSERT_EQ(setsockopt(sender.get(), SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+  SetOption(sender.get(), SOL_SOCKET, SO_NO_CHECK, int{1}, "set SO_NO_CHECK");
   SendUdp(sender.get(), Address(2), 4000, Payload(33));
   EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(33)));
 }

@@ -31,10 +31,6 @@ class FaultsTest : public SwitchTest {
     const RunResult result = soft_fabric().Ctl(command);
     ASSERT_TRUE(result.ok()) << result.ToString();
   }
-  // Whether a ping is answered within `limit`.
-  bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience) {
-    return EventuallyTrue(limit, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "0.1", to}).ok(); });
-  }
   // The shortest of a few round trips, in milliseconds: "rtt min/avg/max/mdev = 0.050/0.060/0.070/0.010 ms".
   static double ShortestRoundTrip(Host* from, const std::string& to) {
     const std::string log = from->Run(PingCommand(to, 5, "0.01")).out;
@@ -54,7 +50,7 @@ class FaultsTest : public SwitchTest {
   static std::map<std::string, uint64_t> ParsePortCounters(const std::string& text) {
     std::map<std::string, uint64_t> counters;
     for (absl::string_view line : absl::StrSplit(text, '\n')) {
-      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      const std::vector<std::string> words = Words(line);
       uint64_t value = 0;
       if (words.size() >= 2 && absl::SimpleAtoi(words[1], &value)) counters[words[0]] = value;
     }

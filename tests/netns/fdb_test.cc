@@ -31,11 +31,7 @@ class FdbTest : public SwitchTest {
   // Adds hosts and waits until each receives from all others.
   std::vector<Agent*> AddHosts(int count, const AgentSpec& spec = {}) {
     std::vector<Agent*> hosts = AddNumberedAgents(count, spec);
-    for (Agent* from : hosts) {
-      for (Agent* at : hosts) {
-        if (at != from) WaitUntilHeard(from->host(), at->host());
-      }
-    }
+    WaitUntilAllHear(hosts);
     return hosts;
   }
   // Sends frames from `count` invented source MACs, and waits until each of `heard_by` has received all of them.
@@ -101,7 +97,7 @@ TEST_F(FdbTest, HostLimitIsSharedByItsVeses) {
   spec.vports = {{"v1", "red"}, {"v2", "blue"}};
   Agent& agent = AddAgent("h1", spec);
   Agent& peer = AddAgent("h2", spec);
-  for (const char* interface : {"v1", "v2"}) WaitUntilHeard(agent.host(), peer.host(), interface);
+  for (const char* interface : {"v1", "v2"}) WaitUntilAllHear({agent.host(), interface}, {{peer.host(), interface}});
   PacketSocket red(agent.host(), "v1"), blue(agent.host(), "v2"), red_peer(peer.host(), "v1"), blue_peer(peer.host(), "v2");
   Invent(&red, 0, 250, {&red_peer});
   EXPECT_THAT(agent.MustCtl({"fdb", "stats", "red"}), HasSubstr("all VESes: 100 of 100"));
@@ -115,7 +111,7 @@ TEST_F(FdbTest, FlushedEntriesAreLearnedAgain) {
   spec.vports = {{"v1", "red", "mode = \"trunk\"\n"}, {"v2", "red", ""}};
   Agent& agent = AddAgent("h1", spec);
   Agent& peer = AddAgent("h2", spec);
-  WaitUntilHeard(agent.host(), peer.host());
+  WaitUntilAllHear({agent.host()}, {{peer.host()}});
   PacketSocket trunk(agent.host(), "v1"), access(agent.host(), "v2"), far(peer.host(), "v1");
   const auto speak = [&] {
     trunk.Send(WithTag(TestFrame(MacAddr::Broadcast(), kGuest, 1), 10));
@@ -153,7 +149,7 @@ TEST_F(FdbTest, StickyPortKeepsItsMacs) {
   spec.vports[0].more = "sticky = true\nfdb_limit = 2\n";
   Agent& agent = AddAgent("h1", spec);
   Agent& peer = AddAgent("h2");
-  WaitUntilHeard(agent.host(), peer.host());
+  WaitUntilAllHear({agent.host()}, {{peer.host()}});
   PacketSocket port(agent.host(), "v1"), far(peer.host(), "v1");
   const std::string own = agent.host()->Mac("v1");
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Knows(own); })) << "its own is the first";

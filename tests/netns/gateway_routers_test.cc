@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "tests/lab/servers.h"
 #include "tests/netns/gateway_test_fixture.h"
 
 namespace eoib::lab {
@@ -24,12 +25,7 @@ class GatewayRouterTest : public GatewayTest {
     host->Sysctl("ipv6/conf/all/forwarding", "1");
     host->AddAddress("lo", absl::StrCat(kElsewhere4, "/32"));
     host->AddAddress("lo", absl::StrCat(kElsewhere6, "/128"));
-    WriteFile(lab().Path("radvd.conf"),
-              absl::StrCat("interface ", interface,
-                           " { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; AdvDefaultLifetime 600;\n",
-                           "  prefix fd00::/64 { AdvOnLink on; AdvAutonomous on; }; };\n"));
-    radvd_ = host->Start({"radvd", "--nodaemon", "--logmethod=stderr", "--debug=1", "--config=" + lab().Path("radvd.conf"),
-                          "--pidfile=" + lab().Path("radvd.pid")});
+    radvd_ = StartRadvd(&lab(), host, interface, "fd00::/64", "AdvDefaultLifetime 600;");
   }
   void ExpectDefaultRoute(Host* host) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(host->MustIp("-6 route show default"), "proto ra"); }))
@@ -52,7 +48,7 @@ class GatewayRouterTest : public GatewayTest {
   }
   // Retries, because the duplicate address detection of `from` takes a second.
   static void ExpectToReach(Host* from, const std::string& to) {
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", "1", to}).ok(); })) << to;
+    EXPECT_TRUE(Reaches(from, to)) << to;
     ExpectPing(from, to);
   }
 

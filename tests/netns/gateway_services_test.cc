@@ -6,12 +6,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/dhcp_client.h"
 #include "tests/lab/dhcpv6_client.h"
 #include "tests/lab/multicast_station.h"
 #include "tests/lab/networkd.h"
+#include "tests/lab/servers.h"
 #include "tests/lab/sockets.h"
 #include "tests/netns/gateway_test_fixture.h"
 
@@ -92,26 +94,6 @@ TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
 
 // ---- DHCP -------------------------------------------------------------------------------------------------------------
 
-Argv Dnsmasq(const std::string& interface, const std::string& leases) {
-  return {"dnsmasq",
-          "--no-daemon",
-          "--conf-file=/dev/null",
-          "--no-resolv",
-          "--no-hosts",
-          "--port=0",
-          "--no-ping",
-          "--dhcp-authoritative",
-          "--interface=" + interface,
-          "--bind-interfaces",
-          "--dhcp-leasefile=" + leases,
-          "--pid-file=",
-          "--dhcp-range=10.0.0.100,10.0.0.150,120",
-          "--dhcp-option=option:T1,3",  // when clients renew; dnsmasq's shortest lease would be two minutes
-          "--dhcp-option=option:T2,60",
-          "--dhcp-range=fd00::100,fd00::150,64,120",
-          "--dhcp-duid=1,65:6f:69:62"};  // a TUN has no link-layer address to derive it from
-}
-
 size_t CountOf(const std::string& text, const std::string& what) {
   return std::vector<std::string>(absl::StrSplit(text, what)).size() - 1;
 }
@@ -122,7 +104,7 @@ class GatewayDhcpTest : public GatewayTest {};
 TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
   AddGateway()->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
-  auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
+  auto dnsmasq = StartDnsmasq(&lab(), ethernet_host(1), "v1");
   gateway()->WaitUntilActive();
   StartCapture();
   IpoibHost* const client = LaunchIpoibHost(1, {.more = {"--dhcp"}});
@@ -153,7 +135,7 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
 // An Ethernet client, and a stock server on the IPoIB link, on a TUN or on the kernel's interface.
 TEST_F(GatewayDhcpTest, EthernetClientGetsLeaseFromIpoibServer) {
   AddHosts(0, 1, kPrefixes, {"--dhcp_server"});
-  auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
+  auto dnsmasq = StartDnsmasq(&lab(), ipoib_host(1), "ib0");
   StartCapture();
   Agent& agent = AddAgent("h1", {}, {.ipv6 = true});
   DhcpClient client(&lab(), agent.host(), "v1", "-4");
@@ -169,7 +151,7 @@ TEST_F(GatewayDhcpTest, EthernetClientGetsLeaseFromIpoibServer) {
 
 TEST_F(GatewayDhcpTest, EthernetClientGetsDhcpv6LeaseFromIpoibServer) {
   AddHosts(0, 1);
-  auto dnsmasq = ipoib_host(1)->Start(Dnsmasq("ib0", lab().Path("leases")));
+  auto dnsmasq = StartDnsmasq(&lab(), ipoib_host(1), "ib0");
   StartCapture();
   AgentSpec printable;
   printable.vports = {{"v1", "red", "mac = \"02:65:6f:69:62:31\"\n"}};
@@ -184,7 +166,7 @@ TEST_F(GatewayDhcpTest, EthernetClientGetsDhcpv6LeaseFromIpoibServer) {
 TEST_F(GatewayDhcpTest, IpoibClientGetsDhcpv6LeaseFromEthernetServer) {
   AddGateway()->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
-  auto dnsmasq = ethernet_host(1)->Start(Dnsmasq("v1", lab().Path("leases")));
+  auto dnsmasq = StartDnsmasq(&lab(), ethernet_host(1), "v1");
   LaunchIpoibHost(1)->WaitUntilReady();
   gateway()->WaitUntilActive();
   StartCapture();
@@ -334,13 +316,8 @@ TEST_F(GatewayTest, RarpRequestCrossesToIpoib) {
   const std::string path = lab().Path("gateway.erf");
   gateway()->MustCtl({"capture", "start", path});
   PacketSocket socket(ethernet_host(1), "v1");
-  const MacAddr mac = Mac(ethernet_host(1)->Mac("v1"));
-  Bytes request = ArpReply(mac, {}, mac, {});
-  request[12] = 0x80, request[13] = 0x35;  // EtherType
-  request[21] = 3;                         // "request reverse"
-  std::fill(request.begin(), request.begin() + 6, 0xff);
   const uint64_t before = gateway()->Stat("arp_translated");
-  socket.Send(request);
+  socket.Send(RarpRequest(Mac(ethernet_host(1)->Mac("v1"))));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("arp_translated") > before; }));
   gateway()->MustCtl({"capture", "stop"});
   const RunResult tshark =

@@ -276,9 +276,7 @@ TEST_F(GatewayIpTest, TwoGatewaysDoNotLoopAndStandbyTakesOver) {
   gateway()->Wait();
   second->WaitUntilActive();
   for (const std::string& to : {Address(11), Address6(11)}) {
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
-      return ethernet_host(1)->Run({"ping", "-n", "-c", "1", "-W", "1", to}).ok();
-    })) << to;
+    EXPECT_TRUE(Reaches(ethernet_host(1), to)) << to;
   }
 }
 

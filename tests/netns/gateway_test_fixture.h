@@ -125,14 +125,9 @@ class GatewayTest : public SwitchTest {
   void MakeKernelInterface(Host* host, int number, const IpoibSpec& spec) {
     const std::string parent = IbSubnet::IpoibInterface(dynamic_cast<IbFabric&>(fabric()).AdapterOf(host->name()));
     const std::string child = absl::StrCat("ibs", number);
-    for (const std::string& arguments :
-         {absl::StrCat("link add link ", parent, " name ", child, " type ipoib pkey 0x", absl::Hex(spec.pkey)),
-          absl::StrCat("link set ", child, " netns ", host->holder(), " name ib0")}) {
-      SpawnOptions options;
-      options.argv = absl::StrSplit(absl::StrCat("ip ", arguments), ' ');
-      const RunResult result = RunToEnd(std::move(options));
-      if (!result.ok()) Die(absl::StrCat("ip ", arguments, ": ", result.ToString()));
-    }
+    MustRunOnMachine(
+        Words(absl::StrCat("ip link add link ", parent, " name ", child, " type ipoib pkey 0x", absl::Hex(spec.pkey))));
+    MustRunOnMachine(Words(absl::StrCat("ip link set ", child, " netns ", host->holder(), " name ib0")));
     host->SetUp("ib0");
     for (const std::string& address : spec.addresses) host->AddAddress("ib0", address);
     if (!EventuallyTrue(kPatience, [&] { return absl::StrContains(host->MustIp("link show ib0"), "LOWER_UP"); })) {

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/dhcp_client.h"
+#include "tests/lab/servers.h"
 #include "tests/lab/switch_test.h"
 
 namespace eoib::lab {
@@ -27,7 +28,7 @@ constexpr char kElsewhere[] = "2001:db8:2::1";  // behind the router
 // The host's address with `prefix` on v1; "" while there is none or it is tentative.
 std::string UsableAddress(Host* host, const std::string& prefix) {
   for (absl::string_view line : absl::StrSplit(host->MustIp("-6 -o address show dev v1 scope global -tentative"), '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::vector<std::string> words = Words(line);
     if (words.size() < 4 || !absl::StartsWith(words[3], prefix)) continue;
     return words[3].substr(0, words[3].find('/'));
   }
@@ -41,12 +42,7 @@ class RouterAdvertisementTest : public SwitchTest {
     router_->Sysctl("ipv6/conf/all/forwarding", "1");
     router_->AddAddress("v1", absl::StrCat(kRouterAddress, "/64"));
     router_->AddAddress("lo", absl::StrCat(kElsewhere, "/128"));
-    WriteFile(lab().Path("radvd.conf"),
-              absl::StrCat("interface v1 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;\n"
-                           "  prefix ",
-                           kPrefix, ":/64 { AdvOnLink on; AdvAutonomous on; }; };\n"));
-    radvd_ = router_->Start({"radvd", "--nodaemon", "--logmethod=stderr", "--debug=1", "--config=" + lab().Path("radvd.conf"),
-                             "--pidfile=" + lab().Path("radvd.pid")});
+    radvd_ = StartRadvd(&lab(), router_, "v1", absl::StrCat(kPrefix, ":/64"));
   }
 
   // Waits for the host's address "2001:db8:1:..." and returns it.
@@ -119,12 +115,7 @@ class DhcpTest : public SwitchTest {
     guest_ = lab().AddHost("guest", {.ipv6 = true});
     bridge->AddVeth("tap1", guest_, "eth0", 4074);
     bridge->AddBridge("br0", {"v1", "tap1"});
-    // dnsmasq's shortest lease is two minutes. IPv4 clients renew at T1, which the server may set.
-    dnsmasq_ = server_->Start({"dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--port=0",
-                               "--no-ping", "--dhcp-authoritative", "--interface=v1", "--bind-interfaces",
-                               "--dhcp-leasefile=" + lab().Path("dnsmasq.leases"),
-                               "--pid-file=", "--dhcp-range=10.0.0.100,10.0.0.150,120", "--dhcp-option=option:T1,3",
-                               "--dhcp-option=option:T2,60", "--dhcp-range=fd00::100,fd00::150,64,120"});
+    dnsmasq_ = StartDnsmasq(&lab(), server_, "v1");
   }
 
   // Waits until the server's log contains `what`.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
@@ -74,9 +73,9 @@ class LeakTest : public SwitchTest {
     SwitchTest::SetUp();
     if (AreSanitized())
       std::printf("MEMORY IS NOT COMPARED: a sanitizer keeps back what was freed. Descriptors and mappings are.\n");
-    hosts_ = AddNumberedAgents(3);
+    const std::vector<Agent*> hosts = AddNumberedAgents(3);
     // Otherwise a lost ARP request would make its round a second longer; outages are not measured here.
-    for (Agent* agent : hosts_) agent->host()->Sysctl("ipv4/neigh/v1/retrans_time_ms", "50");
+    for (Agent* agent : hosts) agent->host()->Sysctl("ipv4/neigh/v1/retrans_time_ms", "50");
     streams_ = {traffic_->Add(host(kA), Address(kA), host(kB), Address(kB)),
                 traffic_->Add(host(kB), Address(kB), host(kA), Address(kA)),
                 traffic_->Add(host(kB), Address(kB), host(kC), Address(kC)),
@@ -89,11 +88,8 @@ class LeakTest : public SwitchTest {
   void TearDown() override {
     traffic_.reset();
     SwitchTest::TearDown();
-    for (Agent* agent : hosts_) EXPECT_FALSE(agent->host()->HasInterface("v1")) << "an orderly end takes the interface along";
+    for (int number : {kA, kB, kC}) EXPECT_FALSE(host(number)->HasInterface("v1")) << "a clean shutdown deletes it";
   }
-
-  Host* host(int number) { return hosts_[number - 1]->host(); }
-  Agent& agent(int number) { return *hosts_[number - 1]; }
 
   void AwaitForwarding(absl::Time since) {
     for (const Stream* stream : streams_) {
@@ -128,7 +124,6 @@ class LeakTest : public SwitchTest {
   }
 
   std::vector<Host*> AllHosts() { return {host(kA), host(kB), host(kC), soft_fabric().host()}; }
-  std::string CurrentLeftovers() { return Leftovers(lab().directory(), AllHosts()); }
 
   // Plays `rounds` rounds, and measures the survivors after each.
   void PlayRounds(int rounds, const std::map<std::string, std::function<pid_t()>>& survivors,
@@ -148,16 +143,13 @@ class LeakTest : public SwitchTest {
     for (const auto& [name, history] : histories) ExpectFlat(name, history);
     for (const auto& [name, pid] : survivors) EXPECT_FALSE(UsesDevShm(pid())) << name;
     EXPECT_FALSE(UsesDevShm(agent(kA).pid()));
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CurrentLeftovers() == before; })) << "before:\n"
-                                                                                   << before << "after:\n"
-                                                                                   << CurrentLeftovers();
+    ExpectLeftovers(before, lab().directory(), AllHosts());
   }
 
   std::function<pid_t()> PidOf(int number) {
     return [this, number] { return agent(number).pid(); };
   }
 
-  std::vector<Agent*> hosts_;
   std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>(absl::Milliseconds(2));
   std::vector<Stream*> streams_;
 };

@@ -37,17 +37,13 @@ class RestartTest : public SwitchTest {
  protected:
   // Adds h1 to h3, which all know each other.
   void AddThree() {
-    hosts_ = AddNumberedAgents(3);
+    AddNumberedAgents(3);
     for (int from = 1; from <= 3; ++from) {
       for (int to = 1; to <= 3; ++to) {
-        if (from != to) ExpectPing(hosts_[from - 1]->host(), Address(to), 1);
+        if (from != to) ExpectPing(host(from), Address(to), 1);
       }
     }
   }
-  Host* host(int number) { return hosts_[number - 1]->host(); }
-  Agent& agent(int number) { return *hosts_[number - 1]; }
-
-  std::vector<Agent*> hosts_;
 };
 
 class SoftRestartTest : public RestartTest {};
@@ -65,7 +61,7 @@ TEST_F(RestartTest, KilledAgentForwardsAgainWithinTwoSecondsWithoutLossBetweenOt
   agent(2).Launch();
   // No command is needed: the interface kept its address. Ping from h1, whose neighbour entry and FDB are from before the
   // restart.
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.1", Address(2)}).ok(); }));
+  EXPECT_TRUE(Reaches(host(1), Address(2), kPatience, "0.1"));
   const absl::Duration gap = Now() - start;
   EXPECT_LT(gap, fabric().Slowdown() == 1 ? absl::Seconds(2) : absl::Seconds(10));
   RecordProperty("milliseconds", static_cast<int>(absl::ToInt64Milliseconds(gap)));
@@ -83,7 +79,6 @@ TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
   AddThree();
   const std::string lid = agent(2).Lid();
   const std::vector<Host*> all = {host(1), host(2), host(3), soft_fabric().host()};
-  const auto leftovers = [&] { return Leftovers(lab().directory(), all); };
   const auto descriptors = [this] { return ResourcesOf(soft_fabric().pid()).descriptors; };
   const std::string leftovers_before = SettledLeftovers(lab().directory(), all);
   const int64_t descriptors_before = descriptors();
@@ -97,17 +92,11 @@ TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
     EXPECT_EQ(host(2)->HasInterface("v1"), killed) << "an orderly end takes the interface along";
     agent(2).Start();
     if (!killed) host(2)->AddAddress("v1", Address(2) + "/24");
-    EXPECT_TRUE(EventuallyTrue(absl::Seconds(2),
-                               [&] {
-                                 return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.1", Address(2)}).ok();
-                               }))
-        << "restart " << i;
+    EXPECT_TRUE(Reaches(host(1), Address(2), absl::Seconds(2), "0.1")) << "restart " << i;
     EXPECT_EQ(agent(2).Lid(), lid);
   }
+  ExpectLeftovers(leftovers_before, lab().directory(), all);
   // Retried, since descriptors of commands and rings disappear a moment later.
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return leftovers() == leftovers_before; })) << "before:\n"
-                                                                                      << leftovers_before << "after:\n"
-                                                                                      << leftovers();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return descriptors() <= descriptors_before; }))
       << "eoib-fabricd had " << descriptors_before << ", and has " << descriptors();
 }
@@ -201,11 +190,7 @@ TEST_F(SoftRestartTest, AgentsReconnectToRestartedFabricd) {
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");
   for (int i = 1; i <= 3; ++i) {
-    EXPECT_TRUE(EventuallyTrue(kPatience,
-                               [&] {
-                                 return fourth.host()->Run({"ping", "-n", "-c", "1", "-W", "0.2", Address(i)}).ok();
-                               }))
-        << "h" << i;
+    EXPECT_TRUE(Reaches(fourth.host(), Address(i), kPatience, "0.2")) << "h" << i;
   }
   known.ExpectNoLoss();
   EXPECT_EQ(agent(1).Lid(), lid) << "the new subnet manager takes the LIDs that there are";
@@ -227,7 +212,7 @@ TEST_F(RestartTest, StoppedAgentDoesNotAffectOthers) {
   }
   others.ExpectNoLoss();
   agent(2).Kill(SIGCONT);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->Run({"ping", "-n", "-c", "1", "-W", "0.2", Address(2)}).ok(); }));
+  EXPECT_TRUE(Reaches(host(1), Address(2), kPatience, "0.2"));
 }
 
 }  // namespace

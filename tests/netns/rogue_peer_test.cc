@@ -3,10 +3,10 @@
 // The test itself is the peer. It has a port on the subnet, the P_Key and the Q_Key: the most that an attacker inside the VES
 // can have.
 #include <algorithm>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
 #include "vswitch/fabric/hca.h"
@@ -19,14 +19,6 @@ namespace {
 
 const MacAddr kRogue = MacAddr::FromUint64(0x02'66'00'00'00'01);
 constexpr size_t kDatagram = 4096;
-
-// The text after `label`, up to a comma or the end of the line.
-std::string After(const std::string& text, const std::string& label) {
-  const size_t at = text.find(label);
-  if (at == std::string::npos) Die(absl::StrCat("no ", label, " in ", text));
-  const size_t from = at + label.size();
-  return text.substr(from, text.find_first_of(",\n", from) - from);
-}
 
 template <typename T>
 T Value(absl::StatusOr<T> value) {
@@ -58,10 +50,9 @@ class RoguePeer {
     endpoint.qkey = QKey(0x80008001);
     endpoint_ = Value(UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(), endpoint));
 
-    const std::string show = victim->MustCtl({"show"});
-    const PathKey path = {Value(Gid::Parse(After(show, ", GID "))), Value(Lid::Parse(After(show, " LID "))).value(), Sl(0)};
+    const PathKey path = {Value(Gid::Parse(victim->Shown(", GID "))), Value(Lid::Parse(victim->Lid())).value(), Sl(0)};
     ah_ = Value(handles_->Get(path, {}));
-    qpn_ = Value(Qpn::Parse(After(show, ", QPN ")));
+    qpn_ = Value(Qpn::Parse(victim->Shown(", QPN ")));
   }
   ~RoguePeer() {
     endpoint_.reset();
@@ -220,12 +211,7 @@ TEST_F(RoguePeerTest, InvalidDatagramsAreCountedUnderTheirReason) {
 }
 
 TEST_F(RoguePeerTest, RandomDatagramsAreAccountedFor) {
-  uint64_t state = 0x2545f4914f6cdd1dull;
-  const auto random = [&state] {  // xorshift64
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-  };
+  std::mt19937_64 random;  // the same numbers in every run
   constexpr int kDatagrams = 2000;
   agent_->WaitUntilAnnounced();
   const uint64_t in = agent_->Stat("frames_in");

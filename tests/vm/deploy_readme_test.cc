@@ -95,7 +95,7 @@ TEST_F(DeployReadmeTest, StepsLeadToTheFirstPing) {
   subnet().SetPartitionFile(PartitionsConf(Listing("**1. Partitions**")));
   const std::string first_ping = Listing("`eoibd.toml` names the VES");
   for (const std::string command : {"mkdir", "printf"}) {
-    const RunResult result = RunToEnd({.argv = {"sh", "-ec", command + LineOf(first_ping, command)}});
+    const RunResult result = RunOnMachine({"sh", "-ec", command + LineOf(first_ping, command)});
     ASSERT_TRUE(result.ok()) << result.ToString();
   }
   const std::string unit = ReadFile("deploy/systemd/eoibd.service");

@@ -26,10 +26,9 @@ inline constexpr int kH1 = 0, kH2 = 1, kH4 = 3;
 
 // Runs saquery on an adapter that no agent uses, with the SM_Key: without it the SA does not list group members.
 inline std::string Saquery(const Argv& arguments) {
-  SpawnOptions options;
-  options.argv = {"saquery", "--smkey", "1", "-C", IbSubnet::Device(IbFabric::kAdapters - 1)};
-  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-  return RunToEnd(std::move(options)).ToString();
+  Argv argv = {"saquery", "--smkey", "1", "-C", IbSubnet::Device(IbFabric::kAdapters - 1)};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return RunOnMachine(argv).ToString();
 }
 
 class InfinibandTest : public SwitchTest {
@@ -38,14 +37,11 @@ class InfinibandTest : public SwitchTest {
 
   // Adds three hosts that know each other.
   void StartHosts() {
-    hosts_ = AddNumberedAgents(3);
+    AddNumberedAgents(3);
     ExpectPing(host(1), Address(2));
     ExpectPing(host(2), Address(3));
     ExpectPing(host(3), Address(1));
   }
-
-  Host* host(int number) { return hosts_[number - 1]->host(); }
-  Agent& agent(int number) { return *hosts_[number - 1]; }
 
   bool HasCarrier(int number) { return absl::StrContains(host(number)->MustIp("-o link show dev v1"), "LOWER_UP"); }
   bool Shows(int number, const std::string& text) { return absl::StrContains(agent(number).Ctl({"show"}).out, text); }
@@ -55,11 +51,7 @@ class InfinibandTest : public SwitchTest {
         << "not \"" << text << "\" in " << agent(number).Ctl({"show"}).out;
   }
   void ExpectReaches(int from, int to) {
-    EXPECT_TRUE(EventuallyTrue(kPatience,
-                               [&] {
-                                 return host(from)->Run({"ping", "-n", "-c", "1", "-W", "1", Address(to)}).ok();
-                               }))
-        << "h" << from << " to h" << to;
+    EXPECT_TRUE(Reaches(host(from), Address(to))) << "h" << from << " to h" << to;
   }
   // With a frame that floods, so this checks the group's members.
   void ExpectFloodsReach(int from, int to) {
@@ -104,7 +96,6 @@ class InfinibandTest : public SwitchTest {
   }
 
  private:
-  std::vector<Agent*> hosts_;
   std::vector<std::unique_ptr<SteadyPing>> pings_;
 };
 

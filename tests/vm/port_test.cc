@@ -95,23 +95,14 @@ class SharedPortTest : public InfinibandTest {
   // 10.2.0.N.
   void AddIpoib(int number) {
     const std::string parent = IbSubnet::IpoibInterface(number - 1), child = absl::StrCat("child", number);
-    MustIp({"link", "add", "link", parent, "name", child, "type", "ipoib", "pkey", "0x8001"});
+    MustRunOnMachine({"ip", "link", "add", "link", parent, "name", child, "type", "ipoib", "pkey", "0x8001"});
     int count = 0;
     for (const std::string& interface : {child, parent}) {
       const std::string name = absl::StrCat("ib", 2 - count++);
-      MustIp({"link", "set", interface, "netns", absl::StrCat(host(number)->holder()), "name", name});
+      MustRunOnMachine({"ip", "link", "set", interface, "netns", absl::StrCat(host(number)->holder()), "name", name});
       host(number)->AddAddress(name, absl::StrCat("10.", name.substr(2), ".0.", number, "/24"));
       host(number)->SetUp(name);
     }
-  }
-
- private:
-  static void MustIp(const Argv& arguments) {
-    SpawnOptions options;
-    options.argv = {"ip"};
-    options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-    const RunResult result = RunToEnd(std::move(options));
-    ASSERT_TRUE(result.ok()) << result.ToString();
   }
 };
 
@@ -120,9 +111,7 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
   StartHosts();
   for (int number : {1, 2, 3}) AddIpoib(number);
   for (const char* address : {"10.1.0.2", "10.2.0.2"}) {
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
-      return host(1)->Run({"ping", "-n", "-c", "1", "-W", "1", address}).ok();
-    })) << address;
+    EXPECT_TRUE(Reaches(host(1), address)) << address;
   }
   // Ping over each kind between h1 and h2, while on h3 each kind stops and starts.
   for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")}) StartPing(1, address);
@@ -132,7 +121,7 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
   host(3)->MustIp("link set ib2 up");
   EXPECT_EQ(agent(3).Stop(), 0);
   agent(3).Start();
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(3)->Run({"ping", "-n", "-c", "1", "-W", "1", "10.2.0.1"}).ok(); }));
+  EXPECT_TRUE(Reaches(host(3), "10.2.0.1"));
   ExpectNothingLost();
 }
 

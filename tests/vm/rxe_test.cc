@@ -19,7 +19,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,13 +42,10 @@ constexpr absl::Duration kHealsWithin = absl::Seconds(10);
 constexpr size_t kTooLong = 4120;
 
 RunResult OnMachine(const std::string& command, absl::Duration limit = absl::Seconds(60)) {
-  return RunToEnd({.argv = absl::StrSplit(command, ' ')}, "", limit);
+  return RunOnMachine(Words(command), limit);
 }
 
-void MustOnMachine(const std::string& command) {
-  const RunResult result = OnMachine(command);
-  if (!result.ok()) Die(command + ": " + result.ToString());
-}
+void MustOnMachine(const std::string& command) { MustRunOnMachine(Words(command)); }
 
 // The two RoCE ports: host h1's agent uses rxva/1, h2's rxvb/1.
 class RxePorts final : public Fabric {
@@ -73,8 +69,8 @@ class RxePorts final : public Fabric {
 
 // Two hosts and their agents, shared by all tests, because they take seconds to start in an emulation. Host hN has pN in the
 // VES red, qN in blue, and rN in green, whose Q_Key differs between the hosts. pN has 10.0.0.N and fd00::N.
-struct World {
-  World() {
+struct TwoHosts {
+  TwoHosts() {
     for (size_t number : {1, 2}) {
       AgentSpec spec;
       spec.veses = {{"red", 0x8001}, {"blue", 0x8002}, {"green", 0x8003, absl::StrCat("qkey = ", 0x8000'1110 + number, "\n")}};
@@ -86,7 +82,7 @@ struct World {
     }
     for (size_t number : {1, 2}) Settle(number);
   }
-  ~World() {
+  ~TwoHosts() {
     for (const std::unique_ptr<Agent>& agent : agents) ExpectConservation(agent.get());
     for (const std::unique_ptr<Agent>& agent : agents) {
       EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
@@ -115,12 +111,12 @@ struct World {
 
 class RxeTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { world = std::make_unique<World>(); }
-  static void TearDownTestSuite() { world.reset(); }
+  static void SetUpTestSuite() { hosts = std::make_unique<TwoHosts>(); }
+  static void TearDownTestSuite() { hosts.reset(); }
   // If the test has failed, prints the counters of the agents and of the kernel.
   void TearDown() override {
     if (!HasFailure()) return;
-    for (const std::unique_ptr<Agent>& agent : world->agents) {
+    for (const std::unique_ptr<Agent>& agent : hosts->agents) {
       for (const char* command : {"show", "stats", "drops"}) {
         ADD_FAILURE() << agent->host()->name() << ": " << agent->Ctl({command}).out;
       }
@@ -131,7 +127,7 @@ class RxeTest : public testing::Test {
         << ReadFile("/proc/net/snmp6") << OnMachine("ip -s link").out << OnMachine("ip -6 neigh").out;
   }
 
-  static Agent& agent(size_t number) { return *world->agents[number - 1]; }
+  static Agent& agent(size_t number) { return *hosts->agents[number - 1]; }
   static Host* host(size_t number) { return agent(number).host(); }
   // Pings until three answers have come. Without a deadline ping would count an answer as lost that takes twice as long as the
   // ones before, which happens in an emulation.
@@ -144,20 +140,13 @@ class RxeTest : public testing::Test {
     const RunResult ping = Ping(from, to, more);
     EXPECT_TRUE(ping.ok()) << "ping from h" << from << " to " << to << ": " << ping.ToString();
   }
-  // The value after the first `key` in `eoibctl show`: "QPN " for red's, "GID 0 " for the port's.
-  static std::string Shown(size_t number, const std::string& key) {
-    const std::string show = agent(number).MustCtl({"show"});
-    const size_t at = show.find(key);
-    if (at == std::string::npos) Die(absl::StrCat("`show` has no ", key, ": ", show));
-    return show.substr(at + key.size(), show.find(',', at) - at - key.size());
-  }
   // A datagram from an attacker on h1's side to h2's queue pair of red.
   static RoceDatagram DatagramToTwo(size_t payload) {
     RoceDatagram datagram;
-    datagram.source = Gid::Parse(Shown(1, "GID 0 ")).value();
-    datagram.destination = Gid::Parse(Shown(2, "GID 0 ")).value();
+    datagram.source = Gid::Parse(agent(1).Shown("GID 0 ")).value();
+    datagram.destination = Gid::Parse(agent(2).Shown("GID 0 ")).value();
     datagram.source_qpn = Qpn(0x123);
-    datagram.destination_qpn = Qpn::Parse(Shown(2, "QPN ")).value();
+    datagram.destination_qpn = Qpn::Parse(agent(2).Shown("QPN ")).value();
     datagram.qkey = QKey(0x8000'8001);
     datagram.payload = Bytes(payload, 0x5a);
     return datagram;
@@ -166,9 +155,9 @@ class RxeTest : public testing::Test {
     return !absl::StrContains(host(number)->MustIp(absl::StrCat("link show p", number)), "NO-CARRIER");
   }
 
-  static std::unique_ptr<World> world;
+  static std::unique_ptr<TwoHosts> hosts;
 };
-std::unique_ptr<World> RxeTest::world;
+std::unique_ptr<TwoHosts> RxeTest::hosts;
 
 const MacAddr kOne = MacAddr::FromUint64(0x02'aa'00'00'00'01);
 const MacAddr kTwo = MacAddr::FromUint64(0x02'aa'00'00'00'02);
@@ -294,7 +283,7 @@ TEST_F(RxeTest, KilledAgentIsFoundAgain) {
     host(2)->MustIp(absl::StrCat("link delete ", left));  // the restarted agent does not find interfaces in another namespace
   }
   agent(2).Launch();
-  world->Settle(2);
+  hosts->Settle(2);
   EXPECT_EQ(host(2)->Mac("p2"), mac);
   ExpectPing(1, Address(2));
   EXPECT_TRUE(agent(1).Knows(mac, "GID fe80"));
@@ -307,19 +296,19 @@ TEST_F(RxeTest, QueuePairInErrorStateIsRecreated) {
   const uint64_t dropped = agent(2).Drop("not_eoib");
   SendRoce("va", DatagramToTwo(64));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Drop("not_eoib") > dropped; })) << "the adversary is heard";
-  const std::string before = Shown(2, "QPN ");
+  const std::string before = agent(2).Shown("QPN ");
   SendRoce("va", DatagramToTwo(kTooLong));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Shown(2, "QPN ") != before; })) << agent(2).Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Shown("QPN ") != before; })) << agent(2).Log();
   ExpectPing(1, Address(2));
   EXPECT_EQ(agent(2).Drop("receive_error"), 1u);
 }
 
 TEST_F(RxeTest, UnusableGidIsRefused) {
   MustOnMachine("ip address add 192.0.2.1/24 dev va");
-  WriteFile(world->lab.Path("eoibd.toml"), ToToml(AgentSpec()));
+  WriteFile(hosts->lab.Path("eoibd.toml"), ToToml(AgentSpec()));
   const auto run = [&](const std::string& gid) {
-    return OnMachine(absl::StrCat(Binary("eoibd-verbs"), " --hca=verbs:rxva/1?gid=", gid, " --rundir=", world->lab.directory(),
-                                  " --statedir=", world->lab.directory(), " --config=", world->lab.Path("eoibd.toml")));
+    return OnMachine(absl::StrCat(Binary("eoibd-verbs"), " --hca=verbs:rxva/1?gid=", gid, " --rundir=", hosts->lab.directory(),
+                                  " --statedir=", hosts->lab.directory(), " --config=", hosts->lab.Path("eoibd.toml")));
   };
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(run("1").err, "IPv4"); })) << run("1").ToString();
   EXPECT_THAT(run("1").err, HasSubstr("use GID 1 of port rxva/1: it is an IPv4 address, which cannot send to a VES's groups"));

@@ -46,7 +46,7 @@ std::vector<IbPartition> Partitions() {
 }
 
 // The subnet, and hosts h0 to h3 with the interfaces ib0 to ib3 and the addresses 10.0.0.K and fd00::K.
-class World : public ::testing::Environment {
+class SimibEnvironment : public ::testing::Environment {
  public:
   void SetUp() override {
     lab_ = std::make_unique<Lab>();
@@ -63,19 +63,14 @@ class World : public ::testing::Environment {
 
   void TearDown() override {
     subnet_.reset();
-    ExpectNoComplaintOfTheKernel();
+    ExpectNoKernelWarnings();
     lab_.reset();
   }
 
   // Moves the kernel's interface of adapter K to host K.
   void PlugIpoib(int k) {
-    SpawnOptions move;
-    move.argv = {"ip",    "link",
-                 "set",   subnet_->IpoibInterface(k),
-                 "netns", absl::StrCat(hosts_[k]->holder()),
-                 "name",  absl::StrCat("ib", k)};
-    RunResult moved = RunToEnd(move);
-    if (!moved.ok()) Die("move an IPoIB interface: " + moved.ToString());
+    MustRunOnMachine({"ip", "link", "set", subnet_->IpoibInterface(k), "netns", absl::StrCat(hosts_[k]->holder()), "name",
+                      absl::StrCat("ib", k)});
     hosts_[k]->AddAddress(absl::StrCat("ib", k), absl::StrCat("10.0.0.", k + 1, "/24"));
     hosts_[k]->AddAddress(absl::StrCat("ib", k), absl::StrCat("fd00::", k + 1, "/64"));
     hosts_[k]->SetUp(absl::StrCat("ib", k));
@@ -85,11 +80,11 @@ class World : public ::testing::Environment {
   Host* host(int k) { return hosts_[k]; }
 
  private:
-  void ExpectNoComplaintOfTheKernel() {
+  void ExpectNoKernelWarnings() {
     const std::string messages = hosts_[0]->MustRun({"dmesg"});
     for (absl::string_view line : absl::StrSplit(messages, '\n')) {
-      for (const char* complaint : {"WARNING: ", "BUG: ", "Oops", "detected stall", "Call Trace"}) {
-        EXPECT_FALSE(absl::StrContains(line, complaint)) << line;
+      for (const char* warning : {"WARNING: ", "BUG: ", "Oops", "detected stall", "Call Trace"}) {
+        EXPECT_FALSE(absl::StrContains(line, warning)) << line;
       }
     }
   }
@@ -99,10 +94,11 @@ class World : public ::testing::Environment {
   std::vector<Host*> hosts_;
 };
 
-World* const world = static_cast<World*>(::testing::AddGlobalTestEnvironment(new World));
+SimibEnvironment* const environment =
+    static_cast<SimibEnvironment*>(::testing::AddGlobalTestEnvironment(new SimibEnvironment));
 
-IbSubnet& Subnet() { return world->subnet(); }
-Host* H(int k) { return world->host(k); }
+IbSubnet& Subnet() { return environment->subnet(); }
+Host* H(int k) { return environment->host(k); }
 
 // The output of a program that must succeed. The diagnostics see all adapters from any host.
 std::string Output(const Argv& argv) { return H(0)->MustRun(argv); }
@@ -166,7 +162,7 @@ TEST(Simib, IbvDevinfoDescribesThePort) {
 bool Listens(Host* host, int port) {
   const std::string sockets = host->MustRun({"cat", "/proc/net/tcp", "/proc/net/tcp6"});
   for (absl::string_view line : absl::StrSplit(sockets, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::vector<std::string> words = Words(line);
     constexpr char kListen[] = "0A";
     if (words.size() > 3 && words[3] == kListen && absl::EndsWith(words[1], absl::StrFormat(":%04X", port))) return true;
   }
@@ -370,7 +366,7 @@ TEST(Simib, ModuleUnloadsUnderTrafficAndLoadsAgain) {
   Subnet().Load();
   Subnet().Start();
   EXPECT_EQ(IbSubnet::Lid(1), lid);
-  for (int k = 0; k < kAdapters; ++k) world->PlugIpoib(k);
+  for (int k = 0; k < kAdapters; ++k) environment->PlugIpoib(k);
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3"));
 }
 

@@ -345,9 +345,7 @@ TEST(SimibVerbs, OnlySolicitedSendsRaiseSolicitedEvents) {
 
 // The MLID of IPoIB's broadcast group, which every port has joined (RFC 4391 §4).
 uint16_t BroadcastMlid() {
-  SpawnOptions options;
-  options.argv = {"saquery", "MCMemberRecord", "--mgid", "ff12:401b:ffff::ffff:ffff"};
-  const RunResult result = RunToEnd(options);
+  const RunResult result = RunOnMachine({"saquery", "MCMemberRecord", "--mgid", "ff12:401b:ffff::ffff:ffff"});
   // "mlid....................0xc000"
   const std::vector<std::string> parts = absl::StrSplit(result.out, absl::ByAnyChar(".\n\t "), absl::SkipEmpty());
   const auto name = std::find(parts.begin(), parts.end(), "mlid");
