@@ -39,7 +39,7 @@ double RoundTrip(Host* from, const std::string& address) {
   const std::vector<std::string> figures = absl::StrSplit(at == std::string::npos ? "" : text.substr(at + 3), '/');
   double milliseconds = 0;
   if (!absl::StrContains(text, " 0% packet loss") || figures.size() < 2 || !absl::SimpleAtod(figures[1], &milliseconds)) {
-    lab::Die("ping said " + text);
+    lab::Die("unexpected output of ping: " + text);
   }
   return milliseconds * 1000;
 }
@@ -50,7 +50,7 @@ absl::Duration ProcessorTime(pid_t pid) {
   for (const auto& thread : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
     const std::string text = lab::ReadFile(thread.path() / "schedstat");
     int64_t used = 0;
-    if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &used)) lab::Die("schedstat says " + text);
+    if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &used)) lab::Die("unexpected schedstat: " + text);
     sum += used;
   }
   return absl::Nanoseconds(sum);

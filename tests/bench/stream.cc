@@ -24,7 +24,7 @@ std::unique_ptr<lab::Process> StartServer(lab::Host* host, const std::string& ad
 double Figure(const std::string& report, const char* where) {
   const nlohmann::json json = nlohmann::json::parse(report, nullptr, /*allow_exceptions=*/false);
   const nlohmann::json::json_pointer pointer(where);
-  if (json.is_discarded() || !json.contains(pointer)) lab::Die("iperf3 said " + report);
+  if (json.is_discarded() || !json.contains(pointer)) lab::Die("unexpected output of iperf3: " + report);
   return json[pointer].get<double>();
 }
 
@@ -70,7 +70,7 @@ double MedianRoundTrip(lab::Host* from, const std::string& address, int pings) {
     if (parts.size() < 2 || !absl::SimpleAtod(parts[1].substr(0, parts[1].find(' ')), &milliseconds)) continue;
     times.push_back(milliseconds * 1000);
   }
-  if (times.size() * 10 < static_cast<size_t>(pings) * 9) lab::Die("ping said " + text);
+  if (times.size() * 10 < static_cast<size_t>(pings) * 9) lab::Die("unexpected output of ping: " + text);
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   return times[times.size() / 2];
 }

@@ -55,7 +55,7 @@ TEST_F(LabTest, RunReturnsOutputAndExitCode) {
   EXPECT_EQ(host->Run({"no-such-program"}).exit_code, 127);
   EXPECT_EQ(host->Run({"sleep", "60"}, "", absl::Milliseconds(20)).exit_code, 128 + SIGKILL);
   const RunResult mute = host->Run({"sh", "-c", "exec sleep 60 >&- 2>&-"}, "", absl::Milliseconds(20));
-  EXPECT_EQ(mute.exit_code, 128 + SIGKILL) << "though there is nothing to hear any more";
+  EXPECT_EQ(mute.exit_code, 128 + SIGKILL) << "after the program has closed its output";
 }
 
 TEST_F(LabTest, NewHostHasOnlyAWorkingLoopback) {
@@ -108,7 +108,7 @@ TEST_F(LabTest, PacketSocketKeepsFramesAndTagsUnchanged) {
     EXPECT_EQ(MarkerOf(b.received()[0]), 7u);
     b.Clear();
   }
-  EXPECT_EQ(a.Count(Any), 0u) << "a packet socket must not hear what it sent";
+  EXPECT_EQ(a.Count(Any), 0u) << "a packet socket must not receive what it sent";
 }
 
 TEST_F(LabTest, HostWithoutIpv6SendsNothingByItself) {
@@ -250,13 +250,13 @@ TEST(LabCrashTest, KilledTestLeavesNothingBehind) {
   }
   ChildForTest doomed(pid);
   close(fds[1]);
-  std::string said;
+  std::string output;
   char bytes[512];
   ssize_t got;
-  while (!absl::StrContains(said, "\n") && (got = read(fds[0], bytes, sizeof(bytes))) > 0) said.append(bytes, got);
+  while (!absl::StrContains(output, "\n") && (got = read(fds[0], bytes, sizeof(bytes))) > 0) output.append(bytes, got);
   close(fds[0]);
-  const std::vector<std::string> words = absl::StrSplit(said, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  ASSERT_EQ(words.size(), 4u) << said;
+  const std::vector<std::string> words = absl::StrSplit(output, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  ASSERT_EQ(words.size(), 4u) << output;
   EXPECT_TRUE(std::filesystem::exists(words[0]));
   for (int i = 1; i < 4; ++i) EXPECT_TRUE(Running(words[i])) << words[i];
 
@@ -280,13 +280,13 @@ TEST(LabCrashTest, ForkedChildDiesWithItsTest) {
     while (true) pause();
   }
   ChildForTest crash(crashing);
-  std::string said;
+  std::string output;
   char bytes[16];
-  while (said.size() < 1 + sizeof(pid_t)) said.append(bytes, read(fds[0], bytes, sizeof(bytes)));
+  while (output.size() < 1 + sizeof(pid_t)) output.append(bytes, read(fds[0], bytes, sizeof(bytes)));
   close(fds[0]);
   close(fds[1]);
   pid_t child;
-  std::memcpy(&child, said.data() + (said[0] == 'x'), sizeof(child));
+  std::memcpy(&child, output.data() + (output[0] == 'x'), sizeof(child));
   EXPECT_TRUE(Running(absl::StrCat(child)));
   crash.Kill();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Running(absl::StrCat(child)); }));

@@ -49,20 +49,20 @@ class MulticastStation {
     SendUdp(fd_.get(), group, port_, payload);
   }
 
-  // Returns the datagrams that have arrived since the last call, in the format of Heard.
-  std::vector<std::string> HeardSoFar() {
+  // Returns the datagrams that have arrived since the last call, in the format of Received.
+  std::vector<std::string> ReceivedSoFar() {
     while (TakeOne()) {
     }
-    return std::exchange(heard_, {});
+    return std::exchange(received_, {});
   }
   // Waits for `count` datagrams, and returns those that arrived in time: "TEXT, SIZE bytes, HOPS hops".
-  std::vector<std::string> Heard(size_t count) {
+  std::vector<std::string> Received(size_t count) {
     EventuallyTrue(kPatience, [&] {
       while (TakeOne()) {
       }
-      return heard_.size() >= count;
+      return received_.size() >= count;
     });
-    return std::exchange(heard_, {});
+    return std::exchange(received_, {});
   }
 
  private:
@@ -100,7 +100,7 @@ class MulticastStation {
       if (header->cmsg_type == (ipv6_ ? IPV6_HOPLIMIT : IP_TTL)) std::memcpy(&hops, CMSG_DATA(header), sizeof(hops));
     }
     const std::string text(payload, strnlen(payload, static_cast<size_t>(size)));
-    heard_.push_back(absl::StrCat(text, ", ", size, " bytes, ", hops, " hops"));
+    received_.push_back(absl::StrCat(text, ", ", size, " bytes, ", hops, " hops"));
     return true;
   }
 
@@ -108,7 +108,7 @@ class MulticastStation {
   const uint16_t port_;
   UniqueFd fd_;
   int index_ = 0;
-  std::vector<std::string> heard_;
+  std::vector<std::string> received_;
 };
 
 }  // namespace eoib::lab

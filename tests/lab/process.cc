@@ -92,7 +92,7 @@ void Drain(UniqueFd* fd, std::string* text) {
 }
 
 // Writes `input` to `in` and reads both outputs until both end. False after the deadline.
-bool Converse(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err, absl::Time deadline, RunResult* result) {
+bool TransferAll(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err, absl::Time deadline, RunResult* result) {
   fcntl(in.get(), F_SETFL, O_NONBLOCK);
   size_t written = 0;
   while (out.valid() || err.valid()) {
@@ -184,8 +184,8 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input, absl::Duratio
   out.write.reset();
   err.write.reset();
   RunResult result;
-  const bool heard = Converse(std::move(in.write), input, std::move(out.read), std::move(err.read), deadline, &result);
-  if (!heard || !EndsBy(pid, deadline)) {
+  const bool ended = TransferAll(std::move(in.write), input, std::move(out.read), std::move(err.read), deadline, &result);
+  if (!ended || !EndsBy(pid, deadline)) {
     absl::StrAppend(&result.err, "killed after ", absl::FormatDuration(limit), ": ", absl::StrJoin(options.argv, " "), "\n");
     kill(-pid, SIGKILL);
   }

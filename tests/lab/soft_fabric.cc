@@ -75,7 +75,7 @@ Argv SoftFabric::DaemonCommand(const std::string& program, const std::string& ho
 
 void SoftFabric::End() {
   if (!Alive()) return;
-  EXPECT_EQ(Stop(), 0) << "eoib-fabricd ended badly:\n" << Log();
+  EXPECT_EQ(Stop(), 0) << "eoib-fabricd did not exit with 0:\n" << Log();
 }
 
 // Reads the lines "name value meaning" after the line "conservation", which follows the counters of the ports.

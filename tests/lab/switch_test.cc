@@ -27,7 +27,7 @@ void SwitchTest::TearDown() {
   }
   for (Agent* agent : ending) agent->Terminate();
   for (Agent* agent : ending) {
-    EXPECT_EQ(agent->Wait(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
+    EXPECT_EQ(agent->Wait(), 0) << "eoibd on " << agent->host()->name() << " did not exit with 0:\n" << agent->Log();
   }
   // The fabric last, so that the agents can leave their groups.
   if (fabric_ != nullptr) fabric_->End();
@@ -39,13 +39,13 @@ Fabric& SwitchTest::fabric() {
 }
 
 void SwitchTest::StartFabric(const std::vector<PartitionSpec>& partitions) {
-  if (fabric_ != nullptr) Die("there is a fabric already");
+  if (fabric_ != nullptr) Die("the fabric was already started");
   fabric_ = MakeFabric(&lab_, partitions);
 }
 
 SoftFabric& SwitchTest::soft_fabric() {
   auto* soft = dynamic_cast<SoftFabric*>(&fabric());
-  if (soft == nullptr) Die("this test is of the software fabric alone");
+  if (soft == nullptr) Die("this test needs the software fabric");
   return *soft;
 }
 
@@ -73,33 +73,33 @@ std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& sp
   return added;
 }
 
-void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places) {
+void WaitUntilAllReceive(const HostInterface& from, const std::vector<HostInterface>& places) {
   PacketSocket sender(from.host, from.interface);
   std::vector<std::unique_ptr<PacketSocket>> receivers;
   for (const HostInterface& at : places) {
     if (at.host != from.host) receivers.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
   }
   // A new marker for each attempt: frames of one agent arrive in order, so no earlier one is under way after the last was
-  // heard.
+  // received.
   uint32_t marker = 0x68656172;
-  const auto heard = [&] {
+  const auto received = [&] {
     sender.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
     return std::all_of(receivers.begin(), receivers.end(),
                        [marker](const auto& receiver) { return receiver->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
   };
-  if (!EventuallyTrue(kPatience, heard)) {
+  if (!EventuallyTrue(kPatience, received)) {
     Die(absl::StrCat("broadcasts from ", from.host->name(), " ", from.interface, " do not reach all interfaces"));
   }
 }
 
-void WaitUntilAllHear(const std::vector<HostInterface>& places) {
-  for (const HostInterface& from : places) WaitUntilAllHear(from, places);
+void WaitUntilAllReceive(const std::vector<HostInterface>& places) {
+  for (const HostInterface& from : places) WaitUntilAllReceive(from, places);
 }
 
-void WaitUntilAllHear(const std::vector<Agent*>& agents) {
+void WaitUntilAllReceive(const std::vector<Agent*>& agents) {
   std::vector<HostInterface> places;
   for (const Agent* agent : agents) places.push_back({agent->host()});
-  WaitUntilAllHear(places);
+  WaitUntilAllReceive(places);
 }
 
 std::string Address(int number) { return absl::StrCat("10.0.0.", number); }
@@ -117,7 +117,7 @@ PingCounts ParsePing(const std::string& log) {
     if (words.size() < 5 || words[1] != "packets") continue;
     if (absl::SimpleAtoi(words[0], &counts.transmitted) && absl::SimpleAtoi(words[3], &counts.received)) return counts;
   }
-  ADD_FAILURE() << "ping did not count: " << log;
+  ADD_FAILURE() << "no summary in the output of ping: " << log;
   return counts;
 }
 

@@ -59,11 +59,11 @@ struct HostInterface {
   Host* host;
   std::string interface = "v1";
 };
-void WaitUntilAllHear(const std::vector<HostInterface>& places);
+void WaitUntilAllReceive(const std::vector<HostInterface>& places);
 // For interface v1 of each.
-void WaitUntilAllHear(const std::vector<Agent*>& agents);
+void WaitUntilAllReceive(const std::vector<Agent*>& agents);
 // Only for the frames of `from`.
-void WaitUntilAllHear(const HostInterface& from, const std::vector<HostInterface>& places);
+void WaitUntilAllReceive(const HostInterface& from, const std::vector<HostInterface>& places);
 
 // Whether a ping is answered within `limit`. Each request waits `wait` seconds for its answer; the last one may go on longer.
 bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience, const std::string& wait = "1");

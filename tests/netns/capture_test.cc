@@ -129,7 +129,7 @@ class CaptureTest : public SwitchTest {
     auto hosts = AddNumberedAgents(2, trunk);
     one_ = hosts[0];
     two_ = hosts[1];
-    WaitUntilAllHear({{one_->host()}, {two_->host()}});
+    WaitUntilAllReceive({{one_->host()}, {two_->host()}});
     a_ = std::make_unique<PacketSocket>(one_->host(), "v1");
     b_ = std::make_unique<PacketSocket>(two_->host(), "v1");
     // Make the agents learn kA and kB.

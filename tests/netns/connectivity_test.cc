@@ -85,7 +85,7 @@ TEST_F(ConnectivityTest, UdpDatagramsOfEverySizeArriveInOrder) {
 
 TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveUnchanged) {
   auto hosts = AddNumberedAgents(2);
-  WaitUntilAllHear(hosts);
+  WaitUntilAllReceive(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   struct {
     const char* description;
@@ -114,7 +114,7 @@ TEST_F(ConnectivityTest, FramesOfAnyEtherTypeArriveUnchanged) {
 
 TEST_F(ConnectivityTest, ShortFramesArrivePaddedToMinimum) {
   auto hosts = AddNumberedAgents(2);
-  WaitUntilAllHear(hosts);
+  WaitUntilAllReceive(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   const Bytes frame = TestFrame(StationMac(2), StationMac(1), 1, 20);
   one.Send(frame);
@@ -126,7 +126,7 @@ TEST_F(ConnectivityTest, ShortFramesArrivePaddedToMinimum) {
 TEST_F(ConnectivityTest, TwoHundredMacsBehindOneVPortAreLearned) {
   constexpr int kStations = 200;
   auto hosts = AddNumberedAgents(3);
-  WaitUntilAllHear(hosts);
+  WaitUntilAllReceive(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   for (int i = 1; i <= kStations; ++i) one.Send(TestFrame(MacAddr::Broadcast(), StationMac(i), i));
   ASSERT_TRUE(two.WaitFor(OfEtherType(kTestEtherType), kStations));
@@ -190,25 +190,25 @@ TEST_F(ConnectivityTest, MacvlansWorkOnTheInterface) {
 
 TEST_F(ConnectivityTest, MacMovesBetweenHosts) {
   auto hosts = AddNumberedAgents(3);
-  WaitUntilAllHear(hosts);
+  WaitUntilAllReceive(hosts);
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
-  const MacAddr wanderer = StationMac(7), caller = StationMac(3);
+  const MacAddr moving = StationMac(7), caller = StationMac(3);
 
-  one.Send(TestFrame(MacAddr::Broadcast(), wanderer, 1));
+  one.Send(TestFrame(MacAddr::Broadcast(), moving, 1));
   ASSERT_TRUE(three.WaitFor(Marked(1)));
-  three.Send(TestFrame(wanderer, caller, 2));
+  three.Send(TestFrame(moving, caller, 2));
   ASSERT_TRUE(one.WaitFor(Marked(2)));
 
-  two.Send(TestFrame(MacAddr::Broadcast(), wanderer, 3));
+  two.Send(TestFrame(MacAddr::Broadcast(), moving, 3));
   ASSERT_TRUE(three.WaitFor(Marked(3)));
   ASSERT_TRUE(one.WaitFor(Marked(3)));
-  three.Send(TestFrame(wanderer, caller, 4));
+  three.Send(TestFrame(moving, caller, 4));
   three.Send(TestFrame(MacAddr::Broadcast(), caller, 5));
   ASSERT_TRUE(two.WaitFor(Marked(4)));
   ASSERT_TRUE(one.WaitFor(Marked(5)));
-  EXPECT_EQ(one.Count(Marked(4)), 0u) << "the old place must hear no more";
+  EXPECT_EQ(one.Count(Marked(4)), 0u) << "the old host must not receive it";
   // The old host can also send to the new one, and gets nothing back.
-  one.Send(TestFrame(wanderer, StationMac(8), 6));
+  one.Send(TestFrame(moving, StationMac(8), 6));
   EXPECT_TRUE(two.WaitFor(Marked(6)));
   EXPECT_EQ(hosts[2]->Stat("moved"), 1u);
 }
@@ -219,16 +219,16 @@ TEST_F(ConnectivityTest, MacMovesBetweenVPortsOfOneHost) {
   two_ports.vports = {{"v1"}, {"v2"}};
   Agent& first = AddAgent("h1", two_ports);
   Agent& second = AddAgent("h2");
-  WaitUntilAllHear({{first.host()}, {first.host(), "v2"}, {second.host()}});
+  WaitUntilAllReceive({{first.host()}, {first.host(), "v2"}, {second.host()}});
   PacketSocket v1(first.host(), "v1"), v2(first.host(), "v2"), remote(second.host(), "v1");
-  const MacAddr wanderer = StationMac(7), caller = StationMac(3);
+  const MacAddr moving = StationMac(7), caller = StationMac(3);
 
-  v1.Send(TestFrame(MacAddr::Broadcast(), wanderer, 1));
+  v1.Send(TestFrame(MacAddr::Broadcast(), moving, 1));
   ASSERT_TRUE(remote.WaitFor(Marked(1)));
   ASSERT_TRUE(v2.WaitFor(Marked(1)));
-  v2.Send(TestFrame(MacAddr::Broadcast(), wanderer, 2));
+  v2.Send(TestFrame(MacAddr::Broadcast(), moving, 2));
   ASSERT_TRUE(remote.WaitFor(Marked(2)));
-  remote.Send(TestFrame(wanderer, caller, 3));
+  remote.Send(TestFrame(moving, caller, 3));
   ASSERT_TRUE(v2.WaitFor(Marked(3)));
   EXPECT_EQ(v1.Count(Marked(3)), 0u);
 }

@@ -118,7 +118,7 @@ TEST_F(FaultsTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
 
 TEST_F(FaultsTest, LossFaultLosesTheConfiguredShare) {
   auto hosts = AddNumberedAgents(2);
-  WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}});
+  WaitUntilAllReceive({{hosts[0]->host()}, {hosts[1]->host()}});
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   Fault({"fault", "*", "*", "loss", "200000", "seed", "7"});  // a fifth
   ASSERT_NO_FATAL_FAILURE(AwaitRule(&one, hosts[1], "rcv_simulated_losses"));
@@ -161,7 +161,7 @@ TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
   };
   Fault({"fault", "h1", "h2", "delay", "50ms"});
   const auto has_rule = [&] { return round_trip(1, 2), PortCounter(hosts[1], "rcv_simulated_delays") > 0; };
-  ASSERT_TRUE(EventuallyTrue(kPatience, has_rule)) << "a port is told of it a moment later";
+  ASSERT_TRUE(EventuallyTrue(kPatience, has_rule)) << "the rule did not reach the port";
   EXPECT_TRUE(is_late_once(1, 2));
   EXPECT_TRUE(is_late_once(2, 1)) << "it is as late on the way back";
   EXPECT_TRUE(is_prompt(1, 3));
@@ -172,7 +172,7 @@ TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
 
 TEST_F(FaultsTest, DuplicateFaultAffectsOneDirectionOfOnePair) {
   auto hosts = AddNumberedAgents(3);
-  WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
+  WaitUntilAllReceive({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   Fault({"fault", "h1", "h2", "duplicate", "1000000"});
   ASSERT_NO_FATAL_FAILURE(AwaitRule(&one, hosts[1], "rcv_simulated_duplicates"));
@@ -194,7 +194,7 @@ TEST_F(FaultsTest, DuplicateFaultAffectsOneDirectionOfOnePair) {
 
 TEST_F(FaultsTest, ReorderFaultLosesNoFrame) {
   auto hosts = AddNumberedAgents(3);
-  WaitUntilAllHear({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
+  WaitUntilAllReceive({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   Fault({"fault", "h1", "h2", "reorder", "300000", "seed", "7"});
   ASSERT_NO_FATAL_FAILURE(AwaitRule(&one, hosts[1], "rcv_simulated_reorders"));
@@ -376,7 +376,7 @@ TEST_F(FaultsTest, SubnetManagerMoveIsFollowedWithoutLoss) {
 }
 
 TEST_F(FaultsTest, NewPeersCommunicateWithoutSubnetManager) {
-  Fault({"fault", "*", "*", "loss", "1000000"});  // drop all, or they would hear each other's announcements
+  Fault({"fault", "*", "*", "loss", "1000000"});  // drop all, or they would receive each other's announcements
   auto hosts = AddNumberedAgents(2);              // they join the group
   Fault({"sm", "off"});
   for (Agent* agent : hosts) ASSERT_EQ(agent->Stat("new_peers"), 0u) << agent->host()->name();

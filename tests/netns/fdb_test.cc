@@ -18,7 +18,7 @@ using ::testing::Not;
 const MacAddr kGuest = MacAddr::FromUint64(0x02'aa'00'00'00'42);
 const MacAddr kOther = MacAddr::FromUint64(0x02'aa'00'00'00'43);
 
-MacAddr Invented(size_t i) { return MacAddr::FromUint64(0x06'00'00'00'00'00 + i); }
+MacAddr NumberedSource(size_t i) { return MacAddr::FromUint64(0x06'00'00'00'00'00 + i); }
 
 class FdbTest : public SwitchTest {
  protected:
@@ -31,27 +31,28 @@ class FdbTest : public SwitchTest {
   // Adds hosts and waits until each receives from all others.
   std::vector<Agent*> AddHosts(int count, const AgentSpec& spec = {}) {
     std::vector<Agent*> hosts = AddNumberedAgents(count, spec);
-    WaitUntilAllHear(hosts);
+    WaitUntilAllReceive(hosts);
     return hosts;
   }
-  // Sends frames from `count` invented source MACs, and waits until each of `heard_by` has received all of them.
-  static void Invent(PacketSocket* socket, size_t first, size_t count, const std::vector<PacketSocket*>& heard_by) {
+  // Sends frames from `count` source MACs, and waits until each of `receivers` has received all of them.
+  static void SendFromManySources(PacketSocket* socket, size_t first, size_t count,
+                                  const std::vector<PacketSocket*>& receivers) {
     constexpr size_t kPiece = 50;
     for (size_t begin = first; begin < first + count; begin += kPiece) {
       std::vector<Bytes> frames;
       for (size_t i = begin; i < begin + kPiece; ++i) {
-        frames.push_back(TestFrame(MacAddr::Broadcast(), Invented(i), static_cast<uint32_t>(100 + begin), 60));
+        frames.push_back(TestFrame(MacAddr::Broadcast(), NumberedSource(i), static_cast<uint32_t>(100 + begin), 60));
       }
       socket->SendAll(frames);
-      for (PacketSocket* other : heard_by) {
+      for (PacketSocket* other : receivers) {
         ASSERT_TRUE(other->WaitFor(Marked(static_cast<uint32_t>(100 + begin)), kPiece)) << begin;
       }
     }
   }
-  // Sends a broadcast with source `mac` and waits until all of `heard_by` have received it.
-  void Speak(PacketSocket* socket, MacAddr mac, const std::vector<PacketSocket*>& heard_by) {
+  // Sends a broadcast with source `mac` and waits until all of `receivers` have received it.
+  void SendFrom(PacketSocket* socket, MacAddr mac, const std::vector<PacketSocket*>& receivers) {
     socket->Send(TestFrame(MacAddr::Broadcast(), mac, ++marker_));
-    for (PacketSocket* other : heard_by) ASSERT_TRUE(other->WaitFor(Marked(marker_)));
+    for (PacketSocket* other : receivers) ASSERT_TRUE(other->WaitFor(Marked(marker_)));
   }
 
  private:
@@ -59,18 +60,18 @@ class FdbTest : public SwitchTest {
 };
 class SoftFdbTest : public FdbTest {};
 
-TEST_F(FdbTest, RandomSourcesDoNotEvictOtherVPorts) {
+TEST_F(FdbTest, ManySourcesDoNotEvictOtherVPorts) {
   const size_t limit = fabric().Slowdown() > 1 ? 100 : 500;
   auto hosts = AddHosts(3, WithVes(absl::StrCat("fdb_limit = ", limit, "\n")));
   for (int from : {1, 2, 3}) ExpectPing(hosts[static_cast<size_t>(from - 1)]->host(), Address(from % 3 + 1), 1);
   PacketSocket attacker(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
-  Invent(&attacker, 0, 10 * limit, {&two, &three});
+  SendFromManySources(&attacker, 0, 10 * limit, {&two, &three});
   const uint64_t flooded = hosts[1]->Stat("flooded_unknown");
   ExpectPing(hosts[1]->host(), Address(3), 10);
-  EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), flooded) << "both are known as ever";
+  EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), flooded) << "both are still known";
   for (Agent* agent : hosts) {
     SCOPED_TRACE(agent->host()->name());
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("evicted") >= 9 * limit; })) << "each in its own time";
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("evicted") >= 9 * limit; })) << "agents evict at different times";
     EXPECT_EQ(agent->Stat("fdb_entries"), limit);
     for (Agent* other : hosts) EXPECT_TRUE(agent->Knows(other->host()->Mac("v1"))) << other->host()->name();
     EXPECT_THAT(agent->MustCtl({"fdb", "stats"}),
@@ -78,13 +79,13 @@ TEST_F(FdbTest, RandomSourcesDoNotEvictOtherVPorts) {
   }
   EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats", "red"}),
               ContainsRegex(absl::StrCat(limit - 2, " +0 +0 +", limit, "  vPort v1")))
-      << "all but those of the other two";
+      << "all but the MACs of the other two hosts";
 }
 
 TEST_F(FdbTest, VPortLimitApplies) {
   auto hosts = AddHosts(2, WithVes("vport_fdb_limit = 100\n", "fdb_limit = 10\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
-  Invent(&one, 0, 250, {&two});
+  SendFromManySources(&one, 0, 250, {&two});
   EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats"}), ContainsRegex(" 10 +0 +0 +10  vPort v1"));
   EXPECT_THAT(hosts[1]->MustCtl({"fdb", "stats"}), ContainsRegex(" 100 +0 +0 +100  GID"));
 }
@@ -97,12 +98,12 @@ TEST_F(FdbTest, HostLimitIsSharedByItsVeses) {
   spec.vports = {{"v1", "red"}, {"v2", "blue"}};
   Agent& agent = AddAgent("h1", spec);
   Agent& peer = AddAgent("h2", spec);
-  for (const char* interface : {"v1", "v2"}) WaitUntilAllHear({agent.host(), interface}, {{peer.host(), interface}});
+  for (const char* interface : {"v1", "v2"}) WaitUntilAllReceive({agent.host(), interface}, {{peer.host(), interface}});
   PacketSocket red(agent.host(), "v1"), blue(agent.host(), "v2"), red_peer(peer.host(), "v1"), blue_peer(peer.host(), "v2");
-  Invent(&red, 0, 250, {&red_peer});
+  SendFromManySources(&red, 0, 250, {&red_peer});
   EXPECT_THAT(agent.MustCtl({"fdb", "stats", "red"}), HasSubstr("all VESes: 100 of 100"));
-  Invent(&blue, 0, 250, {&blue_peer});
-  EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "red")), 50, 3) << "both have as many";
+  SendFromManySources(&blue, 0, 250, {&blue_peer});
+  EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "red")), 50, 3) << "each has half";
   EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "blue")), 50, 3);
 }
 
@@ -111,9 +112,9 @@ TEST_F(FdbTest, FlushedEntriesAreLearnedAgain) {
   spec.vports = {{"v1", "red", "mode = \"trunk\"\n"}, {"v2", "red", ""}};
   Agent& agent = AddAgent("h1", spec);
   Agent& peer = AddAgent("h2", spec);
-  WaitUntilAllHear({agent.host()}, {{peer.host()}});
+  WaitUntilAllReceive({agent.host()}, {{peer.host()}});
   PacketSocket trunk(agent.host(), "v1"), access(agent.host(), "v2"), far(peer.host(), "v1");
-  const auto speak = [&] {
+  const auto send_all = [&] {
     trunk.Send(WithTag(TestFrame(MacAddr::Broadcast(), kGuest, 1), 10));
     trunk.Send(TestFrame(MacAddr::Broadcast(), kGuest, 2));
     access.Send(TestFrame(MacAddr::Broadcast(), kOther, 3));
@@ -121,17 +122,17 @@ TEST_F(FdbTest, FlushedEntriesAreLearnedAgain) {
     far.Clear();
   };
   const std::string guest = kGuest.ToString(), other = kOther.ToString();
-  speak();
+  send_all();
   EXPECT_EQ(agent.MustCtl({"fdb", "flush", "red", "vlan", "10"}), "VES red: 1 addresses flushed\n");
   EXPECT_FALSE(agent.Knows(guest, "", 10));
   EXPECT_TRUE(agent.Knows(guest, "", 0));
   EXPECT_TRUE(agent.Knows(other));
-  speak();
+  send_all();
   agent.MustCtl({"fdb", "flush", "red", "vport", "v1"});
   EXPECT_FALSE(agent.Knows(guest, "", 10));
   EXPECT_FALSE(agent.Knows(guest, "", 0));
   EXPECT_TRUE(agent.Knows(other));
-  speak();
+  send_all();
   EXPECT_TRUE(agent.Knows(guest, "v1", 10));
   agent.MustCtl({"fdb", "flush", "red"});
   EXPECT_FALSE(agent.Knows(guest, "", 10));
@@ -149,21 +150,21 @@ TEST_F(FdbTest, StickyPortKeepsItsMacs) {
   spec.vports[0].more = "sticky = true\nfdb_limit = 2\n";
   Agent& agent = AddAgent("h1", spec);
   Agent& peer = AddAgent("h2");
-  WaitUntilAllHear({agent.host()}, {{peer.host()}});
+  WaitUntilAllReceive({agent.host()}, {{peer.host()}});
   PacketSocket port(agent.host(), "v1"), far(peer.host(), "v1");
   const std::string own = agent.host()->Mac("v1");
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Knows(own); })) << "its own is the first";
-  Speak(&port, kGuest, {&far});
-  Speak(&port, kOther, {&far});
-  EXPECT_FALSE(agent.Knows(kOther.ToString())) << "the third, over the limit: heard, not learned";
-  Speak(&far, kGuest, {&port});  // a thief
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Knows(own); })) << "the interface's own MAC is the first";
+  SendFrom(&port, kGuest, {&far});
+  SendFrom(&port, kOther, {&far});
+  EXPECT_FALSE(agent.Knows(kOther.ToString())) << "the third MAC exceeds the limit of two";
+  SendFrom(&far, kGuest, {&port});  // a spoofer
   EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1"));
   EXPECT_THAT(agent.MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(kGuest.ToString(), "  sticky +-  vPort v1")));
   EXPECT_EQ(agent.Stat("sticky_refused"), 1u);
   agent.MustCtl({"fdb", "flush", "red"});
-  EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1")) << "no flush takes it";
+  EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1")) << "a flush does not remove it";
   agent.MustCtl({"fdb", "flush", "red", "sticky", "v1"});
-  Speak(&far, kGuest, {&port});
+  SendFrom(&far, kGuest, {&port});
   EXPECT_TRUE(agent.Knows(kGuest.ToString(), "GID"));
 }
 
@@ -172,13 +173,13 @@ TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
   Agent* const watched = hosts[2];
   auto monitor = watched->host()->Start({Binary("eoibctl"), "-t", watched->ctl_path(), "fdb", "monitor", "red"});
-  Speak(&one, kGuest, {&two, &three});
+  SendFrom(&one, kGuest, {&two, &three});
   for (int i = 0; i < 2; ++i) {
-    Speak(&two, kGuest, {&one, &three});
-    Speak(&one, kGuest, {&two, &three});
+    SendFrom(&two, kGuest, {&one, &three});
+    SendFrom(&one, kGuest, {&two, &three});
   }
   EXPECT_EQ(watched->Stat("froze"), 0u) << "four moves";
-  Speak(&two, kGuest, {&one, &three});
+  SendFrom(&two, kGuest, {&one, &three});
   EXPECT_EQ(watched->Stat("froze"), 1u);
   const std::string guest = kGuest.ToString();
   const std::string both = absl::StrCat(guest, " in VLAN 0.* GID .* QPN .* GID .* QPN ");
@@ -194,10 +195,10 @@ TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
   three.Send(TestFrame(kGuest, kOther, 1));
   ASSERT_TRUE(one.WaitFor(Marked(1)));
   EXPECT_EQ(two.Count(Marked(1)), 0u);
-  EXPECT_EQ(watched->Ctl({"fdb", "thaw", "red", "0", kOther.ToString()}).exit_code, 2) << "it is not frozen";
-  EXPECT_EQ(hosts[1]->Stat("froze"), 0u) << "its own station is not kept away from it";
+  EXPECT_EQ(watched->Ctl({"fdb", "thaw", "red", "0", kOther.ToString()}).exit_code, 2) << "this MAC is not frozen";
+  EXPECT_EQ(hosts[1]->Stat("froze"), 0u) << "h2 does not freeze the MAC of its own station";
   for (Agent* agent : {hosts[0], hosts[2]}) agent->MustCtl({"fdb", "thaw", "red", "0", guest});
-  Speak(&two, kGuest, {&one, &three});
+  SendFrom(&two, kGuest, {&one, &three});
   three.Send(TestFrame(kGuest, kOther, 2));
   ASSERT_TRUE(two.WaitFor(Marked(2)));
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "thawed "); })) << monitor->Log();
@@ -210,21 +211,21 @@ TEST_F(FdbTest, AlternatingSpoofersDoNotTakeOverAMac) {
   auto hosts = AddHosts(4);
   PacketSocket victim(hosts[0]->host(), "v1"), one(hosts[1]->host(), "v1"), two(hosts[2]->host(), "v1");
   PacketSocket caller(hosts[3]->host(), "v1");
-  Speak(&victim, kGuest, {&one, &two, &caller});
+  SendFrom(&victim, kGuest, {&one, &two, &caller});
   for (int i = 0; i < 2; ++i) {
-    Speak(&one, kGuest, {&victim, &two, &caller});
-    Speak(&two, kGuest, {&victim, &one, &caller});
+    SendFrom(&one, kGuest, {&victim, &two, &caller});
+    SendFrom(&two, kGuest, {&victim, &one, &caller});
   }
-  Speak(&victim, kGuest, {&one, &two, &caller});
+  SendFrom(&victim, kGuest, {&one, &two, &caller});
   for (int i = 0; i < 3; ++i) {
-    Speak(&one, kGuest, {&victim, &two, &caller});
-    Speak(&two, kGuest, {&victim, &one, &caller});
+    SendFrom(&one, kGuest, {&victim, &two, &caller});
+    SendFrom(&two, kGuest, {&victim, &one, &caller});
     caller.Send(TestFrame(kGuest, kOther, static_cast<uint32_t>(i + 1)));
-    ASSERT_TRUE(victim.WaitFor(Marked(static_cast<uint32_t>(i + 1)))) << "it is reached all the same";
+    ASSERT_TRUE(victim.WaitFor(Marked(static_cast<uint32_t>(i + 1)))) << "frames must still reach the guest";
   }
-  Speak(&caller, kOther, {&victim, &one, &two});  // earlier frames of the caller have arrived by now
-  for (PacketSocket* thief : {&one, &two}) {
-    for (uint32_t marker : {1, 2, 3}) EXPECT_EQ(thief->Count(Marked(marker)), 0u);
+  SendFrom(&caller, kOther, {&victim, &one, &two});  // earlier frames of the caller have arrived by now
+  for (PacketSocket* spoofer : {&one, &two}) {
+    for (uint32_t marker : {1, 2, 3}) EXPECT_EQ(spoofer->Count(Marked(marker)), 0u);
   }
   EXPECT_TRUE(hosts[0]->Knows(kGuest.ToString(), "vPort v1")) << hosts[0]->MustCtl({"fdb", "show"});
   for (Agent* agent : {hosts[0], hosts[3]}) {
@@ -241,18 +242,18 @@ TEST_F(FdbTest, InterfaceMacCannotBeClaimedByOthers) {
   PacketSocket owner(hosts[0]->host(), "v1"), beside(hosts[0]->host(), "v2"), far(hosts[1]->host(), "v1");
   PacketSocket caller(hosts[2]->host(), "v1");
   const MacAddr own = Mac(hosts[0]->host()->Mac("v1"));
-  Speak(&owner, own, {&far, &caller});
-  Speak(&beside, kGuest, {&far, &caller});
+  SendFrom(&owner, own, {&far, &caller});
+  SendFrom(&beside, kGuest, {&far, &caller});
   const uint64_t floods = hosts[1]->Stat("flooded_unknown");
   uint64_t forged = 0;
   for (uint32_t i = 1; i <= 20; ++i) {
-    far.Send(TestFrame(kGuest, own, 1000 + i));     // known to be behind h1, so no other host hears of it
+    far.Send(TestFrame(kGuest, own, 1000 + i));     // known to be behind h1, so no other host receives it
     beside.Send(TestFrame(kOther, own, 2000 + i));  // and from this host
     forged += 2;
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Drop("pinned_mac") == forged; }))
         << hosts[0]->MustCtl({"drops"});
     caller.Send(TestFrame(own, kOther, i));
-    ASSERT_TRUE(owner.WaitFor(Marked(i))) << "nothing is lost";
+    ASSERT_TRUE(owner.WaitFor(Marked(i))) << "no frame may be lost";
   }
   EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), floods);
   EXPECT_TRUE(hosts[0]->Knows(own.ToString(), "vPort v1"));
@@ -263,7 +264,7 @@ TEST_F(FdbTest, UnpinnedInterfaceMacMoves) {
   auto hosts = AddHosts(2, WithVes("", "pin_mac = false\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   const MacAddr own = Mac(hosts[0]->host()->Mac("v1"));
-  Speak(&two, own, {&one});
+  SendFrom(&two, own, {&one});
   EXPECT_TRUE(hosts[0]->Knows(own.ToString(), "GID"));
   EXPECT_EQ(hosts[0]->Drop("pinned_mac"), 0u);
 }
@@ -276,11 +277,11 @@ TEST_F(SoftFdbTest, StoppedMonitorDoesNotDelayTheAgent) {
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "learned"); }));
   monitor->Kill(SIGSTOP);
   PacketSocket one(agent->host(), "v1"), two(hosts[1]->host(), "v1");
-  Invent(&one, 0, 10'000, {&two});
+  SendFromManySources(&one, 0, 10'000, {&two});
   ExpectPing(agent->host(), Address(2), 10);
   monitor->Kill(SIGCONT);
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "events before these were lost"); }));
-  Speak(&one, kGuest, {&two});
+  SendFrom(&one, kGuest, {&two});
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), kGuest.ToString()); }));
   monitor->Kill(SIGTERM);
   monitor->Wait();
@@ -291,12 +292,12 @@ TEST_F(FdbTest, StaticEntriesCanBeAddedAndRemoved) {
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   Agent* const agent = hosts[0];
   agent->MustCtl({"fdb", "add", "red", "0", kGuest.ToString(), "v1"});
-  Speak(&two, kGuest, {&one});
+  SendFrom(&two, kGuest, {&one});
   EXPECT_TRUE(agent->Knows(kGuest.ToString(), "vPort v1"));
   EXPECT_EQ(agent->Stat("overruled"), 1u);
   agent->MustCtl({"fdb", "del", "red", "0", kGuest.ToString()});
   EXPECT_EQ(agent->Ctl({"fdb", "del", "red", "0", kGuest.ToString()}).exit_code, 2);
-  Speak(&two, kGuest, {&one});
+  SendFrom(&two, kGuest, {&one});
   EXPECT_TRUE(agent->Knows(kGuest.ToString(), "GID"));
   EXPECT_EQ(agent->Ctl({"fdb", "add", "red", "0", "ff:ff:ff:ff:ff:ff", "v1"}).exit_code, 2);
   EXPECT_EQ(agent->Ctl({"fdb", "add", "red", "0", "02:00", "v1"}).exit_code, 2);

@@ -24,7 +24,7 @@ class FloodingTest : public SwitchTest {
   // Adds hosts h1 to h3, and a socket on v1 of each.
   void AddThree(const AgentSpec& spec = {}) {
     const std::vector<Agent*> hosts = AddNumberedAgents(3, spec);
-    WaitUntilAllHear(hosts);
+    WaitUntilAllReceive(hosts);
     for (Agent* agent : hosts) {
       sockets_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
     }
@@ -95,7 +95,7 @@ TEST_F(FloodingTest, FramesToAgedOutMacFloodAgain) {
   a().Send(TestFrame(MacAddr::Broadcast(), kA, 3));
   ASSERT_TRUE(b().WaitFor(Marked(2)));
   ASSERT_TRUE(c().WaitFor(Marked(3)));
-  EXPECT_EQ(c().Count(Marked(2)), 0u) << "known: only its place hears it";
+  EXPECT_EQ(c().Count(Marked(2)), 0u) << "the MAC is known: no flooding";
 
   // On the third host, too: while it knows the MAC behind the second, it filters the flooded frame.
   for (Agent* agent : {agents()[0].get(), agents()[2].get()}) {
@@ -103,7 +103,7 @@ TEST_F(FloodingTest, FramesToAgedOutMacFloodAgain) {
   }
   a().Send(TestFrame(kB, kA, 4));
   EXPECT_TRUE(b().WaitFor(Marked(4)));
-  EXPECT_TRUE(c().WaitFor(Marked(4))) << "unknown again: everybody hears it";
+  EXPECT_TRUE(c().WaitFor(Marked(4))) << "the MAC is unknown again: flooding";
 }
 
 TEST_F(FloodingTest, ActiveMacDoesNotAgeOut) {
@@ -130,7 +130,7 @@ class TwoPortFloodingTest : public SwitchTest {
     Host* first = AddAgent("h1", two_ports).host();
     Host* second = AddAgent("h2").host();
     Host* third = AddAgent("h3").host();
-    WaitUntilAllHear({{first, "v1"}, {first, "v2"}, {second}, {third}});
+    WaitUntilAllReceive({{first, "v1"}, {first, "v2"}, {second}, {third}});
     v1_ = std::make_unique<PacketSocket>(first, "v1");
     v2_ = std::make_unique<PacketSocket>(first, "v2");
     h2_ = std::make_unique<PacketSocket>(second, "v1");
@@ -151,7 +151,7 @@ class TwoPortFloodingTest : public SwitchTest {
     for (const auto& agent : agents()) ExpectConservation(agent.get());  // at rest: a second copy would have arrived
     for (PacketSocket* socket : All()) {
       if (socket == sender) {
-        EXPECT_THAT(socket->Markers(), ElementsAre()) << "nothing comes back to its sender";
+        EXPECT_THAT(socket->Markers(), ElementsAre()) << "the sender must not receive its own frame";
       } else {
         EXPECT_THAT(socket->Markers(), ElementsAre(Pair(marker, 1), Pair(marker + 1, 1)));
       }
@@ -224,7 +224,7 @@ TEST_F(FloodingTest, NoFrameCrossesPKeys) {
   spec.vports = {{"r1", "red"}, {"b1", "blue"}};
   Host* first = AddAgent("h1", spec).host();
   Host* second = AddAgent("h2", spec).host();
-  for (const char* interface : {"r1", "b1"}) WaitUntilAllHear({{first, interface}, {second, interface}});
+  for (const char* interface : {"r1", "b1"}) WaitUntilAllReceive({{first, interface}, {second, interface}});
   PacketSocket red1(first, "r1"), blue1(first, "b1"), red2(second, "r1"), blue2(second, "b1");
 
   // kB is in the blue VES only; in the red one it is unknown and floods.
@@ -266,7 +266,7 @@ TEST_F(FloodingTest, LimitedMembersAreIsolatedFromEachOtherAndReachFullMembers) 
   Host* full = AddAgent("h1").host();
   Host* limited = AddAgent("h2", two_ports).host();
   Host* other = AddAgent("h3").host();
-  WaitUntilAllHear({full}, {{limited, "v1"}, {limited, "v2"}, {other}});
+  WaitUntilAllReceive({full}, {{limited, "v1"}, {limited, "v2"}, {other}});
   PacketSocket server(full, "v1"), v1(limited, "v1"), v2(limited, "v2"), client(other, "v1");
 
   // First each station sends a broadcast, then unicast to the others.
@@ -308,7 +308,7 @@ TEST_F(FloodingTest, FramesOutsideTheVlanSetAreDropped) {
   narrow.vports[0].more = wide.vports[0].more = "mode = \"trunk\"\n";
   Agent& first = AddAgent("h1", narrow);
   Agent& second = AddAgent("h2", wide);  // allows all: what it sends must be stopped where it arrives
-  WaitUntilAllHear({{first.host()}, {second.host()}});
+  WaitUntilAllReceive({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
 
   for (PacketSocket* sender : {&one, &two}) {

@@ -68,15 +68,15 @@ class GatewayPairsTest : public GatewayTest {
     MulticastStation first(ipoib_host(1), /*ipv6=*/false, 4000, "ib0");
     MulticastStation second(ipoib_host(2), /*ipv6=*/false, 4000, "ib0");
     for (MulticastStation* host : {&first, &second}) host->SetHops(1);
-    const auto says = [](const std::string& text) {
+    const auto contains = [](const std::string& text) {
       return [text](const Bytes& frame) { return std::string(frame.begin(), frame.end()).find(text) != std::string::npos; };
     };
-    first.Send("224.0.0.1", "said in the first network");
-    second.Send("224.0.0.1", "said in the second network");
-    EXPECT_TRUE(here.WaitFor(says("said in the first network")));
-    EXPECT_TRUE(there.WaitFor(says("said in the second network")));
-    EXPECT_EQ(here.Count(says("said in the second network")), 0u);
-    EXPECT_EQ(there.Count(says("said in the first network")), 0u);
+    first.Send("224.0.0.1", "sent in the first network");
+    second.Send("224.0.0.1", "sent in the second network");
+    EXPECT_TRUE(here.WaitFor(contains("sent in the first network")));
+    EXPECT_TRUE(there.WaitFor(contains("sent in the second network")));
+    EXPECT_EQ(here.Count(contains("sent in the second network")), 0u);
+    EXPECT_EQ(there.Count(contains("sent in the first network")), 0u);
   }
 };
 
@@ -136,7 +136,7 @@ TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
   const auto to_group = [](const Bytes& frame) {
     return frame.size() > 34 && Bytes(frame.begin(), frame.begin() + 6) == Bytes{0x01, 0x00, 0x5e, 7, 7, 7} && frame[23] == 17;
   };
-  PacketSocket all(ethernet_host(1), "v1"), asked_for(ethernet_host(2), "v1");
+  PacketSocket all(ethernet_host(1), "v1"), reported(ethernet_host(2), "v1");
   // An IPoIB group exists only while it has members; the first to join creates it.
   MulticastStation member(station(1)->host(), false, 4000, "ib0"), other_member(station(2)->host(), false, 4000, "ib0");
   for (MulticastStation* host : {&member, &other_member}) {
@@ -149,11 +149,11 @@ TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
   });
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     member.Send(group, "to all groups");
-    other_member.Send(group, "to nobody");
+    other_member.Send(group, "to a group without members");
     return all.Count(to_group) > 0;
   })) << gateway()->MustCtl({"gateway", "groups"});
   ExpectPing(station(2)->host(), Address(1));
-  EXPECT_EQ(asked_for.Count(to_group), 0u);
+  EXPECT_EQ(reported.Count(to_group), 0u);
 }
 
 }  // namespace

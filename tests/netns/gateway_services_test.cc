@@ -32,11 +32,11 @@ class GatewayMulticastTest : public GatewayTest, public testing::WithParamInterf
   bool ipv6() const { return GetParam(); }
   const char* group() const { return ipv6() ? "ff15::1:2:3" : "239.1.2.3"; }
   // Sends until `to` receives one: a join takes a moment to have its effect.
-  static bool Hears(MulticastStation* from, MulticastStation* to, const std::string& group, const std::string& text) {
+  static bool Receives(MulticastStation* from, MulticastStation* to, const std::string& group, const std::string& text) {
     return EventuallyTrue(kPatience, [&] {
       from->Send(group, text);
-      for (const std::string& heard : to->HeardSoFar()) {
-        if (absl::StartsWith(heard, text)) return true;
+      for (const std::string& text_received : to->ReceivedSoFar()) {
+        if (absl::StartsWith(text_received, text)) return true;
       }
       return false;
     });
@@ -55,11 +55,11 @@ TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
   StartCapture();
   // The gateway turns reports into joins, so packets from IPoIB reach the Ethernet listeners.
   other.Join(group());
-  EXPECT_TRUE(Hears(&ipoib, &other, group(), "to Ethernet"));
+  EXPECT_TRUE(Receives(&ipoib, &other, group(), "to Ethernet"));
   EXPECT_THAT(gateway()->MustCtl({"gateway", "groups"}), HasSubstr("member"));
   // And in the other direction.
   far.Join(group());
-  EXPECT_TRUE(Hears(&ethernet, &far, group(), "to IPoIB"));
+  EXPECT_TRUE(Receives(&ethernet, &far, group(), "to IPoIB"));
 
   // A host that has left receives nothing more. When the last one leaves, so does the gateway.
   other.Leave(group());
@@ -73,10 +73,10 @@ TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
     }
     return true;
   })) << gateway()->MustCtl({"gateway", "groups"});
-  other.HeardSoFar();
-  ipoib.Send(group(), "to nobody");
-  EXPECT_TRUE(Hears(&ethernet, &far, group(), "still to IPoIB"));
-  EXPECT_THAT(other.HeardSoFar(), Not(Contains(HasSubstr("to nobody"))));
+  other.ReceivedSoFar();
+  ipoib.Send(group(), "without a receiver");
+  EXPECT_TRUE(Receives(&ethernet, &far, group(), "still to IPoIB"));
+  EXPECT_THAT(other.ReceivedSoFar(), Not(Contains(HasSubstr("without a receiver"))));
 
   // The IPoIB group is deleted when its last member leaves; its packets then go to the link's routers, if there are any. A
   // kernel that has sent to a group stays in it for minutes.
@@ -85,7 +85,7 @@ TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
   const uint64_t before = without_group();
   EXPECT_TRUE(HasKernelIpoib() || EventuallyTrue(kPatience,
                                                  [&] {
-                                                   ethernet.Send(group(), "to nobody either");
+                                                   ethernet.Send(group(), "without a receiver");
                                                    return without_group() > before;
                                                  }))
       << gateway()->MustCtl({"gateway", "groups"});
@@ -196,7 +196,8 @@ TEST_F(GatewayDadTest, EthernetHostDetectsDuplicateOfIpoibHost) {
   })) << latecomer->MustIp("-6 address show dev v1");
   const RunResult probe = latecomer->Run({"arping", "-D", "-c", "2", "-w", "5", "-I", "v1", Address(11)});
   EXPECT_EQ(probe.exit_code, 1) << probe.ToString();
-  EXPECT_EQ(latecomer->Run({"arping", "-D", "-c", "2", "-w", "2", "-I", "v1", Address(77)}).exit_code, 0) << "nobody's";
+  EXPECT_EQ(latecomer->Run({"arping", "-D", "-c", "2", "-w", "2", "-I", "v1", Address(77)}).exit_code, 0)
+      << "an unused address";
   ExpectCaptureDecodes(4);
 }
 
@@ -229,22 +230,22 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
   bool ipv6() const { return GetParam(); }
   std::string AddressOf(int host) const { return ipv6() ? Address6(host) : Address(host); }
   // Unused addresses: number `i` of range `range`.
-  std::string Nobody(int range, int i) const {
+  std::string UnusedAddress(int range, int i) const {
     return ipv6() ? absl::StrCat("fd00::", range, ":", absl::Hex(1 + i))
                   : absl::StrCat("10.0.", 50 * range + i / 250, ".", 1 + i % 250);
   }
-  Bytes Question(MacAddr from, const std::string& about) const {
+  Bytes Solicitation(MacAddr from, const std::string& about) const {
     return ipv6() ? NeighborSolicitation(from, Ip6(AddressOf(1)), Ip6(about)) : ArpRequest(from, Ip4(AddressOf(1)), Ip4(about));
   }
 
   // Solicits all of them from an Ethernet host, as fast as possible.
-  void AskForEach(Host* from) {
+  void SolicitEach(Host* from) {
     PacketSocket socket(from, "v1");
     const MacAddr mac = Mac(from->Mac("v1"));
-    std::vector<Bytes> questions;
-    for (int i = 0; i < kScanned; ++i) questions.push_back(Question(mac, Nobody(1, i)));
-    for (size_t at = 0; at < questions.size(); at += 500) {
-      socket.SendAll({questions.begin() + static_cast<long>(at), questions.begin() + static_cast<long>(at) + 500});
+    std::vector<Bytes> solicitations;
+    for (int i = 0; i < kScanned; ++i) solicitations.push_back(Solicitation(mac, UnusedAddress(1, i)));
+    for (size_t at = 0; at < solicitations.size(); at += 500) {
+      socket.SendAll({solicitations.begin() + static_cast<long>(at), solicitations.begin() + static_cast<long>(at) + 500});
     }
   }
   // Sends a datagram to each of them from an IPoIB host, as fast as its interface accepts them.
@@ -253,7 +254,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     // The kernel queues some datagrams for each neighbour that it resolves.
     SetOption(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, int{64 << 20}, "set SO_SNDBUFFORCE");
     for (int i = 0; i < kScanned; ++i) {
-      SetPeer(socket.get(), Nobody(2, i), 9);
+      SetPeer(socket.get(), UnusedAddress(2, i), 9);
       (void)!send(socket.get(), "x", 1, MSG_DONTWAIT);
       if (i % 50 == 0) internal::SleepOnePoll();
     }
@@ -263,7 +264,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     return IsKernelIpoib(2) ? "" : station(2)->MustCtl({"drops"}) + station(2)->MustCtl({"link", "drops"});
   }
   // Pings between the second hosts of both sides. During a scan, which takes all processors, one or two may be lost.
-  void ExpectToTalk() {
+  void ExpectCommunication() {
     for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
       const PingAnswers answers = Ping(from, to, 50, "0.02");
       EXPECT_LE(answers.lost.size(), 2u) << "of 50 " << answers.log << "\n"
@@ -289,19 +290,19 @@ TEST_P(GatewayScanTest, SolicitationsOfAddressScanAreRateLimited) {
   ExpectPing(ethernet_host(2), AddressOf(12));
   const uint64_t out = gateway()->Stat("packets_out"), in = gateway()->Stat("frames_in");
   const absl::Time begin = absl::Now();
-  AskForEach(ethernet_host(1));
-  ExpectToTalk();
+  SolicitEach(ethernet_host(1));
+  ExpectCommunication();
   ExpectNoStorm("packets_out", out, begin);
-  const uint64_t heard = gateway()->Stat("frames_in") - in;
-  EXPECT_GT(heard, 1'000u) << "of a slow gateway's agent some are lost";
-  EXPECT_GT(gateway()->Drop("throttled"), heard * 8 / 10);
+  const uint64_t solicited = gateway()->Stat("frames_in") - in;
+  EXPECT_GT(solicited, 1'000u) << "a slow gateway's agent loses some";
+  EXPECT_GT(gateway()->Drop("throttled"), solicited * 8 / 10);
 
   // From IPoIB. An IPv6 solicitation goes to the target's solicited-node group, which does not exist for an unused address.
   ipoib_host(1)->MustIp("route add 10.0.0.0/16 dev ib0");
   const uint64_t frames = gateway()->Stat("frames_out"), packets = gateway()->Stat("packets_in");
   const absl::Time again = absl::Now();
   SendToEach(ipoib_host(1));
-  ExpectToTalk();
+  ExpectCommunication();
   ExpectNoStorm("frames_out", frames, again);
   EXPECT_GT(gateway()->Stat("packets_in") - packets, ipv6() ? 50u : 1'000u);
 }

@@ -220,7 +220,7 @@ TEST_F(GatewayIpTest, HostsDoNotReceiveGatewayHellos) {
   const uint64_t before = gateway()->Stat("hellos_sent");
   const absl::Time begin = absl::Now();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("hellos_sent") >= before + 4; }));
-  EXPECT_GE(absl::Now() - begin, absl::Seconds(2)) << "as slowly as while there is no other gateway";
+  EXPECT_GE(absl::Now() - begin, absl::Seconds(2)) << "hellos are rare while there is no other gateway";
   ExpectPing(ethernet_host(1), Address(11));
   EXPECT_EQ(host.Count(IsHello), 0u);
   EXPECT_GT(host.Count(Any), 0u);
@@ -232,10 +232,10 @@ TEST_F(SoftGatewayIpTest, HellosOfUnlistedPeersAreIgnored) {
   station(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // hellos have no flow label
   std::string hello = std::string("eoib") + '\1' + '\2' + '\xff' + std::string("\0\x80\x01\0\0", 5);
   for (absl::string_view byte : absl::StrSplit(station(1)->Address(), ':')) hello += absl::HexStringToBytes(byte);
-  MulticastStation mouth(station(1)->host(), /*ipv6=*/true, 57371, "ib0");
-  mouth.SetHops(255);
+  MulticastStation attacker(station(1)->host(), /*ipv6=*/true, 57371, "ib0");
+  attacker.SetHops(255);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
-    mouth.Send("ff12::e01b:6777", hello);
+    attacker.Send("ff12::e01b:6777", hello);
     EXPECT_EQ(gateway()->State(), "active");
     return gateway()->Stat("unlisted_hellos") >= 5;
   }));
@@ -266,10 +266,10 @@ TEST_F(GatewayIpTest, TwoGatewaysDoNotLoopAndStandbyTakesOver) {
     EXPECT_THAT(ping.lost, IsEmpty()) << ping.log;
     asked += ping.transmitted;
   }
-  EXPECT_LT(gateway()->Stat("frames_out") - before, 110u + asked) << "what goes round comes out again and again";
+  EXPECT_LT(gateway()->Stat("frames_out") - before, 110u + asked) << "a loop would repeat them";
   EXPECT_EQ(second->Stat("frames_out"), 0u);
   EXPECT_GT(second->Stat("hellos_received"), 0u);
-  EXPECT_EQ(host.Count(IsHello), 0u) << "they speak where no host listens";
+  EXPECT_EQ(host.Count(IsHello), 0u) << "hellos go to a group that no host joins";
 
   // The active gateway is killed, and the other takes over within the election's timeouts.
   gateway()->Kill(SIGKILL);

@@ -41,8 +41,8 @@ class GatewayTest : public SwitchTest {
     }
     // The kernel deletes a namespace some time after its last process; until then its interface would answer the next test.
     for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
-    for (auto& [number, host] : ipoib_) ExpectOrderlyEnd(host.get());
-    for (auto& gateway : gateways_) ExpectOrderlyEnd(gateway.get());
+    for (auto& [number, host] : ipoib_) ExpectCleanExit(host.get());
+    for (auto& gateway : gateways_) ExpectCleanExit(gateway.get());
     SwitchTest::TearDown();
   }
 
@@ -135,7 +135,7 @@ class GatewayTest : public SwitchTest {
     }
   }
   std::string capture_path() { return lab().Path("gateway.erf"); }
-  static void ExpectOrderlyEnd(Daemon* daemon) {
+  static void ExpectCleanExit(Daemon* daemon) {
     if (!daemon->Alive()) return;
     EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
   }

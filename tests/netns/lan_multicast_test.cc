@@ -28,7 +28,7 @@ class MulticastTest : public SwitchTest, public ::testing::WithParamInterface<bo
   // Adds `count` hosts with one station each.
   void AddStations(int count, uint16_t port = 4000) {
     const std::vector<Agent*> agents = AddNumberedAgents(count, {}, {.ipv6 = ipv6()});
-    WaitUntilAllHear(agents);
+    WaitUntilAllReceive(agents);
     for (Agent* agent : agents) stations_.push_back(std::make_unique<MulticastStation>(agent->host(), ipv6(), port));
   }
   MulticastStation& station(int number) { return *stations_[number - 1]; }
@@ -44,53 +44,53 @@ TEST_P(MulticastTest, MembersReceiveEveryDatagramOnceWithItsHopLimit) {
   station(1).SetHops(7);
   station(2).Join(group());
   station(3).Join(group());
-  const std::string everybody = ipv6() ? "ff15::99" : "239.9.9.9";
-  for (int i = 2; i <= 4; ++i) station(i).Join(everybody);
+  const std::string all_stations = ipv6() ? "ff15::99" : "239.9.9.9";
+  for (int i = 2; i <= 4; ++i) station(i).Join(all_stations);
   // A few at a time, followed by one to a group that all have joined, and wait for that one: an agent that waits for a
   // processor would otherwise lose some, because its ring does not hold all of them.
   constexpr int kTimes = 10, kAtATime = 5;
   std::vector<std::string> sent, ends;
-  std::array<std::vector<std::string>, 3> heard;  // at stations 2 to 4
+  std::array<std::vector<std::string>, 3> received;  // at stations 2 to 4
   for (int i = 0; i < kTimes * kAtATime; ++i) {
     const size_t size = i % 2 == 0 ? 4000 : 100;
     station(1).Send(group(), absl::StrCat("datagram ", i), size);
     sent.push_back(absl::StrCat("datagram ", i, ", ", size, " bytes, 7 hops"));
     if (i % kAtATime != kAtATime - 1) continue;
-    station(1).Send(everybody, "end");
+    station(1).Send(all_stations, "end");
     sent.push_back("end, 3 bytes, 7 hops");
     ends.push_back(sent.back());
-    for (size_t at = 0; at < heard.size(); ++at) {
-      const std::vector<std::string> more = station(static_cast<int>(at) + 2).Heard(at == 2 ? 1 : kAtATime + 1);
-      heard[at].insert(heard[at].end(), more.begin(), more.end());
+    for (size_t at = 0; at < received.size(); ++at) {
+      const std::vector<std::string> more = station(static_cast<int>(at) + 2).Received(at == 2 ? 1 : kAtATime + 1);
+      received[at].insert(received[at].end(), more.begin(), more.end());
     }
   }
-  EXPECT_EQ(heard[0], sent);
-  EXPECT_EQ(heard[1], sent);
-  EXPECT_EQ(heard[2], ends) << "its kernel is to drop what the switch floods";
+  EXPECT_EQ(received[0], sent);
+  EXPECT_EQ(received[1], sent);
+  EXPECT_EQ(received[2], ends) << "its kernel must drop what the switch floods";
 }
 
 TEST_P(MulticastTest, JoinAndLeaveTakeEffect) {
   AddStations(3);
-  const std::string everybody = ipv6() ? "ff15::99" : "239.9.9.9";
-  station(2).Join(everybody);
-  station(3).Join(everybody);
+  const std::string all_stations = ipv6() ? "ff15::99" : "239.9.9.9";
+  station(2).Join(all_stations);
+  station(3).Join(all_stations);
   station(2).Join(group());
   station(1).Send(group(), "first");
-  station(1).Send(everybody, "end");
-  EXPECT_THAT(station(2).Heard(2), ElementsAre("first, 5 bytes, 1 hops", "end, 3 bytes, 1 hops"));
-  EXPECT_THAT(station(3).Heard(1), ElementsAre("end, 3 bytes, 1 hops"));
+  station(1).Send(all_stations, "end");
+  EXPECT_THAT(station(2).Received(2), ElementsAre("first, 5 bytes, 1 hops", "end, 3 bytes, 1 hops"));
+  EXPECT_THAT(station(3).Received(1), ElementsAre("end, 3 bytes, 1 hops"));
 
   station(2).Leave(group());
   station(3).Join(group());
   station(1).Send(group(), "second");
-  station(1).Send(everybody, "end");
-  EXPECT_THAT(station(2).Heard(1), ElementsAre("end, 3 bytes, 1 hops"));
-  EXPECT_THAT(station(3).Heard(2), ElementsAre("second, 6 bytes, 1 hops", "end, 3 bytes, 1 hops"));
+  station(1).Send(all_stations, "end");
+  EXPECT_THAT(station(2).Received(1), ElementsAre("end, 3 bytes, 1 hops"));
+  EXPECT_THAT(station(3).Received(2), ElementsAre("second, 6 bytes, 1 hops", "end, 3 bytes, 1 hops"));
 
   station(2).Join(group());
   station(1).Send(group(), "third");
-  EXPECT_THAT(station(2).Heard(1), ElementsAre("third, 5 bytes, 1 hops"));
-  EXPECT_THAT(station(3).Heard(1), ElementsAre("third, 5 bytes, 1 hops"));
+  EXPECT_THAT(station(2).Received(1), ElementsAre("third, 5 bytes, 1 hops"));
+  EXPECT_THAT(station(3).Received(1), ElementsAre("third, 5 bytes, 1 hops"));
 }
 
 // The fabric returns a multicast to its sender's port. The sender's host must not receive this copy: it gets one from its own
@@ -103,11 +103,11 @@ TEST_P(MulticastTest, SenderDoesNotReceiveFabricCopyOfItsOwnMulticast) {
   station(1).Send(group(), "looped");
   station(1).SetLoop(false);
   station(1).Send(group(), "not looped");
-  EXPECT_THAT(station(2).Heard(2), ElementsAre("looped, 6 bytes, 1 hops", "not looped, 10 bytes, 1 hops"));
+  EXPECT_THAT(station(2).Received(2), ElementsAre("looped, 6 bytes, 1 hops", "not looped, 10 bytes, 1 hops"));
   station(2).Send(group(), "answer");
-  EXPECT_THAT(station(1).Heard(2), ElementsAre("looped, 6 bytes, 1 hops", "answer, 6 bytes, 1 hops"));
+  EXPECT_THAT(station(1).Received(2), ElementsAre("looped, 6 bytes, 1 hops", "answer, 6 bytes, 1 hops"));
   for (const auto& agent : agents()) ExpectConservation(agent.get());
-  EXPECT_THAT(station(1).Heard(0), IsEmpty());
+  EXPECT_THAT(station(1).Received(0), IsEmpty());
 }
 
 // A datagram above the MTU is sent in fragments, each a multicast.
@@ -116,7 +116,7 @@ TEST_P(MulticastTest, MembersReceiveDatagramsLargerThanTheMtu) {
   for (int i : {2, 3}) station(i).Join(group());
   for (size_t size : {4074, 9000, 30000}) {
     station(1).Send(group(), "large", size);
-    for (int i : {2, 3}) EXPECT_THAT(station(i).Heard(1), ElementsAre(absl::StrCat("large, ", size, " bytes, 1 hops")));
+    for (int i : {2, 3}) EXPECT_THAT(station(i).Received(1), ElementsAre(absl::StrCat("large, ", size, " bytes, 1 hops")));
   }
 }
 
@@ -131,11 +131,11 @@ TEST_P(MulticastTest, EveryHostReceivesMulticastDnsOfAllOthers) {
     station(i).SetLoop(false);
   }
   for (int from = 1; from <= kHosts; ++from) {
-    const std::string question = absl::StrCat("h", from, " asks"), answer = " answers";
-    station(from).Send(mdns, question);
+    const std::string query = absl::StrCat("h", from, " queries"), answer = " answers";
+    station(from).Send(mdns, query);
     for (int i = 1; i <= kHosts; ++i) {
       if (i == from) continue;
-      EXPECT_THAT(station(i).Heard(1), ElementsAre(absl::StrCat(question, ", ", question.size(), " bytes, 255 hops")));
+      EXPECT_THAT(station(i).Received(1), ElementsAre(absl::StrCat(query, ", ", query.size(), " bytes, 255 hops")));
     }
     std::vector<std::string> answers;
     for (int i = 1; i <= kHosts; ++i) {
@@ -143,14 +143,15 @@ TEST_P(MulticastTest, EveryHostReceivesMulticastDnsOfAllOthers) {
       station(i).Send(mdns, absl::StrCat("h", i, answer));
       answers.push_back(absl::StrCat("h", i, answer, ", 10 bytes, 255 hops"));
     }
-    EXPECT_THAT(station(from).Heard(kHosts - 1), UnorderedElementsAreArray(answers));
+    EXPECT_THAT(station(from).Received(kHosts - 1), UnorderedElementsAreArray(answers));
     for (int i = 1; i <= kHosts; ++i) {
       if (i == from) continue;
-      EXPECT_EQ(station(i).Heard(kHosts - 2).size(), kHosts - 2u) << "host " << i;
+      EXPECT_EQ(station(i).Received(kHosts - 2).size(), kHosts - 2u) << "host " << i;
     }
   }
   for (const auto& agent : agents()) ExpectConservation(agent.get());
-  for (int i = 1; i <= kHosts; ++i) EXPECT_THAT(station(i).Heard(0), IsEmpty()) << "host " << i << " heard something twice";
+  for (int i = 1; i <= kHosts; ++i)
+    EXPECT_THAT(station(i).Received(0), IsEmpty()) << "host " << i << " received a datagram twice";
 }
 
 }  // namespace

@@ -135,15 +135,15 @@ class ArpStormTest : public SwitchTest {
 
   // Sends ARP requests for all targets, repeatedly; returns their number.
   static size_t Storm(PacketSocket* socket, MacAddr mac) {
-    std::vector<Bytes> questions;
+    std::vector<Bytes> requests;
     for (int i = 0; i < kTargets; ++i) {
-      questions.push_back(ArpRequest(mac, Ip4(Address(1)), Ip4(absl::StrCat("10.0.", 1 + i / 250, ".", 1 + i % 250))));
+      requests.push_back(ArpRequest(mac, Ip4(Address(1)), Ip4(absl::StrCat("10.0.", 1 + i / 250, ".", 1 + i % 250))));
     }
-    size_t asked = 0;
-    for (const absl::Time end = absl::Now() + kDuration; absl::Now() < end; asked += questions.size()) {
-      socket->SendAll(questions);
+    size_t sent = 0;
+    for (const absl::Time end = absl::Now() + kDuration; absl::Now() < end; sent += requests.size()) {
+      socket->SendAll(requests);
     }
-    return asked;
+    return sent;
   }
 };
 
@@ -157,7 +157,7 @@ TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
         << "all are known to all";
   }
   SteadyPing ping3(hosts[1]->host(), Address(3)), ping4(hosts[1]->host(), Address(4));
-  const size_t asked = Storm(&socket, mac);
+  const size_t sent = Storm(&socket, mac);
   std::vector<PingCounts> answered;
   for (SteadyPing* ping : {&ping3, &ping4}) answered.push_back(ping->End());
   uint64_t dropped = 0;
@@ -167,7 +167,7 @@ TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
     // The storm fills the interfaces' queues. All lost pings were dropped there.
     EXPECT_LE(static_cast<uint64_t>(counts.lost()), dropped);
     EXPECT_LE(counts.lost(), counts.transmitted / 10);
-    std::cout << counts.received << " of " << counts.transmitted << " pings answered, beside " << asked << " questions; "
+    std::cout << counts.received << " of " << counts.transmitted << " pings answered, during " << sent << " ARP requests; "
               << dropped << " drops at the interfaces\n";
   }
   for (size_t i = 0; i < hosts.size(); ++i) {

@@ -22,19 +22,19 @@ class TaggedGuest {
 
   void Ask(const TaggedGuest& other) { Send(ArpRequest(mac_, ip_, other.ip_)); }
   // Waits for the other's ARP request, with this guest's tag, and answers it. False if it does not come.
-  bool AnswersQuestionOf(const TaggedGuest& other) {
-    if (!Hears(ArpRequest(other.mac_, other.ip_, ip_))) return false;
+  bool AnswersRequestOf(const TaggedGuest& other) {
+    if (!Receives(ArpRequest(other.mac_, other.ip_, ip_))) return false;
     Send(ArpReply(mac_, ip_, other.mac_, other.ip_));
     return true;
   }
-  bool HearsAnswerOf(const TaggedGuest& other) { return Hears(ArpReply(other.mac_, other.ip_, mac_, ip_)); }
+  bool ReceivesAnswerOf(const TaggedGuest& other) { return Receives(ArpReply(other.mac_, other.ip_, mac_, ip_)); }
 
   Bytes EchoRequestTo(const TaggedGuest& other, uint16_t sequence, size_t payload) const {
     return IcmpEchoRequest({other.mac_, mac_, ip_, other.ip_}, vid_, sequence, Bytes(payload, 0xa5));
   }
   void Send(const Bytes& untagged) { port_->Send(WithTag(untagged, vid_)); }
-  bool Hears(const Bytes& untagged) { return port_->WaitFor(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
-  size_t TimesHeard(const Bytes& untagged) { return port_->Count(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
+  bool Receives(const Bytes& untagged) { return port_->WaitFor(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
+  size_t TimesReceived(const Bytes& untagged) { return port_->Count(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
 
  private:
   PacketSocket* const port_;
@@ -44,15 +44,15 @@ class TaggedGuest {
 };
 
 // `one` resolves `other` by ARP; then each sends an echo request of `payload` bytes.
-void ExpectTheyMeet(TaggedGuest* one, TaggedGuest* other, size_t payload = 56) {
+void ExpectCommunicate(TaggedGuest* one, TaggedGuest* other, size_t payload = 56) {
   one->Ask(*other);
-  ASSERT_TRUE(other->AnswersQuestionOf(*one));
-  ASSERT_TRUE(one->HearsAnswerOf(*other));
+  ASSERT_TRUE(other->AnswersRequestOf(*one));
+  ASSERT_TRUE(one->ReceivesAnswerOf(*other));
   const Bytes there = one->EchoRequestTo(*other, 1, payload), back = other->EchoRequestTo(*one, 2, payload);
   one->Send(there);
-  EXPECT_TRUE(other->Hears(there));
+  EXPECT_TRUE(other->Receives(there));
   other->Send(back);
-  EXPECT_TRUE(one->Hears(back));
+  EXPECT_TRUE(one->Receives(back));
 }
 
 // Three hosts, each with a trunk port for VLANs 0, 10 and 20.
@@ -63,7 +63,7 @@ class TaggedGuestsTest : public SwitchTest {
     AgentSpec trunk;
     trunk.vports[0].more = "mode = \"trunk\"\ntrunk_vlans = [0, 10, 20]\n";
     const std::vector<Agent*> all = AddNumberedAgents(3, trunk);
-    WaitUntilAllHear(all);
+    WaitUntilAllReceive(all);
     for (Agent* agent : all) ports_.push_back(std::make_unique<PacketSocket>(agent->host(), "v1"));
   }
   PacketSocket* port(int number) { return ports_[number - 1].get(); }
@@ -75,7 +75,7 @@ TEST_F(TaggedGuestsTest, GuestsInOneVlanCommunicate) {
   for (uint16_t vid : {10, 20}) {
     TaggedGuest a(port(1), vid, absl::StrCat("02:aa:00:00:01:", vid), "192.168.0.1");
     TaggedGuest b(port(2), vid, absl::StrCat("02:aa:00:00:02:", vid), "192.168.0.2");
-    ExpectTheyMeet(&a, &b);
+    ExpectCommunicate(&a, &b);
   }
 }
 
@@ -83,11 +83,11 @@ TEST_F(TaggedGuestsTest, GuestsInOneVlanCommunicate) {
 TEST_F(TaggedGuestsTest, VlansWithTheSameAddressesDoNotMix) {
   TaggedGuest red_a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), red_b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
   TaggedGuest blue_a(port(1), 20, "02:aa:00:00:00:01", "192.168.0.1"), blue_c(port(3), 20, "02:aa:00:00:00:02", "192.168.0.2");
-  ExpectTheyMeet(&red_a, &red_b, 100);
-  ExpectTheyMeet(&blue_a, &blue_c, 200);
+  ExpectCommunicate(&red_a, &red_b, 100);
+  ExpectCommunicate(&blue_a, &blue_c, 200);
   for (const auto& agent : agents()) ExpectConservation(agent.get());
-  EXPECT_EQ(red_b.TimesHeard(red_a.EchoRequestTo(red_b, 1, 100)), 1u);
-  EXPECT_EQ(blue_c.TimesHeard(blue_a.EchoRequestTo(blue_c, 1, 200)), 1u);
+  EXPECT_EQ(red_b.TimesReceived(red_a.EchoRequestTo(red_b, 1, 100)), 1u);
+  EXPECT_EQ(blue_c.TimesReceived(blue_a.EchoRequestTo(blue_c, 1, 200)), 1u);
   // Each is learned in its own VLAN, so no MAC has moved.
   EXPECT_EQ(agents()[0]->Stat("moved"), 0u);
   const auto in_vlan = [](uint16_t vid, size_t length) {
@@ -105,7 +105,7 @@ TEST_F(TaggedGuestsTest, GuestInAnotherVlanIsNotReached) {
   // Then a broadcast in b's VLAN: when it has arrived, the request would have arrived before.
   port(1)->Send(WithTag(TestFrame(MacAddr::Broadcast(), a.mac(), 1), 20));
   ASSERT_TRUE(port(2)->WaitFor(Marked(1)));
-  EXPECT_EQ(b.TimesHeard(ArpRequest(a.mac(), Ip4("192.168.0.1"), Ip4("192.168.0.2"))), 0u);
+  EXPECT_EQ(b.TimesReceived(ArpRequest(a.mac(), Ip4("192.168.0.1"), Ip4("192.168.0.2"))), 0u);
 }
 
 // VID 0 is only a priority: such a guest can communicate with an untagged host.
@@ -133,16 +133,16 @@ TEST_F(TaggedGuestsTest, ProviderTagIsPayload) {
   const Bytes provider = WithTag(WithTag(TestFrame(b, a, 2, 200), 20), 4000, 3, 0x88a8);
   port(1)->Send(provider);
   EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(provider)));
-  EXPECT_EQ(port(3)->Count(ExactlyFrame(provider)), 0u) << "it is of VLAN 0, and known there";
+  EXPECT_EQ(port(3)->Count(ExactlyFrame(provider)), 0u) << "in VLAN 0 the MAC is known";
   const Bytes inside = WithTag(provider, 10);
   port(1)->Send(inside);
   EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(inside)));
-  EXPECT_TRUE(port(3)->WaitFor(ExactlyFrame(inside))) << "it is of VLAN 10, where nobody is known";
+  EXPECT_TRUE(port(3)->WaitFor(ExactlyFrame(inside))) << "in VLAN 10 no MAC is known, so it floods";
 }
 
 TEST_F(TaggedGuestsTest, LargestTaggedFrameArrives) {
   TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
-  ExpectTheyMeet(&a, &b, kVesMtu - 4 - kHeaders);
+  ExpectCommunicate(&a, &b, kVesMtu - 4 - kHeaders);
   for (const auto& agent : agents()) {
     ExpectConservation(agent.get());
     EXPECT_EQ(agent->Drop("too_large") + agent->Drop("port_too_large"), 0u);

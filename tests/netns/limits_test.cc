@@ -27,7 +27,7 @@ class LimitsTest : public SwitchTest {
     auto hosts = AddNumberedAgents(2, trunk);
     one_ = hosts[0];
     two_ = hosts[1];
-    WaitUntilAllHear({{one_->host()}, {two_->host()}});
+    WaitUntilAllReceive({{one_->host()}, {two_->host()}});
     a_ = std::make_unique<PacketSocket>(one_->host(), "v1");
     b_ = std::make_unique<PacketSocket>(two_->host(), "v1");
   }
@@ -149,7 +149,7 @@ TEST_F(ReservedGroupsTest, GroupFwdMaskAppliesInBothDirections) {
   stp.veses[0].more = "group_fwd_mask = 0xfff9\n";
   Agent& one = AddAgent("h1", lacp);
   Agent& two = AddAgent("h2", stp);
-  WaitUntilAllHear({{one.host()}, {two.host()}});
+  WaitUntilAllReceive({{one.host()}, {two.host()}});
   PacketSocket a(one.host(), "v1"), b(two.host(), "v1");
   const auto send = [](PacketSocket* from, MacAddr source, PacketSocket* to) {
     uint32_t marker = 0;

@@ -118,7 +118,7 @@ TEST_F(OperatorTest, StaticMacIsNotLearnedElsewhere) {
   Agent& second = AddAgent("h2");
   const MacAddr owner = Mac("02:aa:00:00:00:05"), caller = Mac("02:aa:00:00:00:06");
   EXPECT_TRUE(first.Knows(owner.ToString(), "vPort v1"));
-  WaitUntilAllHear({{first.host()}, {second.host()}});
+  WaitUntilAllReceive({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
   two.Send(TestFrame(MacAddr::Broadcast(), owner, 1));  // a forged source
   ASSERT_TRUE(one.WaitFor(Marked(1)));

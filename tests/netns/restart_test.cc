@@ -89,7 +89,7 @@ TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
     } else {
       EXPECT_EQ(agent(2).Stop(), 0) << agent(2).Log();
     }
-    EXPECT_EQ(host(2)->HasInterface("v1"), killed) << "an orderly end takes the interface along";
+    EXPECT_EQ(host(2)->HasInterface("v1"), killed) << "a clean shutdown deletes the interface";
     agent(2).Start();
     if (!killed) host(2)->AddAddress("v1", Address(2) + "/24");
     EXPECT_TRUE(Reaches(host(1), Address(2), absl::Seconds(2), "0.1")) << "restart " << i;
@@ -165,7 +165,7 @@ TEST_F(SoftRestartTest, StoppedFabricdDoesNotAffectKnownPeers) {
   ExpectPing(host(1), Address(2), 100);
   ExpectPing(host(3), Address(1), 100);
   one.Send(TestFrame(MacAddr::Broadcast(), kA, 2));
-  EXPECT_TRUE(three.WaitFor(Marked(2))) << "floods go on as well";
+  EXPECT_TRUE(three.WaitFor(Marked(2))) << "floods must also arrive";
   UniqueFd listener = TcpListener(host(2), Address(2), 5000);
   UniqueFd client = TcpConnect(host(1), Address(2), 5000);
   ASSERT_TRUE(client.valid());
@@ -193,7 +193,7 @@ TEST_F(SoftRestartTest, AgentsReconnectToRestartedFabricd) {
     EXPECT_TRUE(Reaches(fourth.host(), Address(i), kPatience, "0.2")) << "h" << i;
   }
   known.ExpectNoLoss();
-  EXPECT_EQ(agent(1).Lid(), lid) << "the new subnet manager takes the LIDs that there are";
+  EXPECT_EQ(agent(1).Lid(), lid) << "the new subnet manager must keep the LIDs";
 }
 
 TEST_F(RestartTest, StoppedAgentDoesNotAffectOthers) {

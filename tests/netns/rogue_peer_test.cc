@@ -65,7 +65,7 @@ class RoguePeer {
   // Sends one datagram; `payload` includes the encapsulation header.
   void Send(const Bytes& payload) {
     const BufferId buffer = pool_->Allocate();
-    if (buffer.IsNone()) Die("the rogue has no buffer");
+    if (buffer.IsNone()) Die("the rogue peer has no buffer");
     SendRequest request;
     request.buffer = buffer;
     request.payload = pool_->Grh(buffer);
@@ -75,13 +75,13 @@ class RoguePeer {
     std::copy(payload.begin(), payload.end(), pool_->Grh(buffer));
     DropReason result = DropReason::kNone;
     endpoint_->Send(absl::MakeConstSpan(&request, 1), absl::MakeSpan(&result, 1));
-    if (result != DropReason::kNone) Die(absl::StrCat("the rogue's send failed: ", Info(result).label));
+    if (result != DropReason::kNone) Die(absl::StrCat("the send of the rogue peer failed: ", Info(result).label));
     size_t failed = 0;
     if (!EventuallyTrue(kPatience, [&] {
           endpoint_->ReapSends(&failed);
           return endpoint_->sends_in_flight() == 0;
         })) {
-      Die("the rogue's send does not complete");
+      Die("the send of the rogue peer does not complete");
     }
   }
 
@@ -172,7 +172,7 @@ TEST_F(RoguePeerTest, InvalidDatagramsAreCountedUnderTheirReason) {
       {"VID 4095", Encapsulated(0xc0000000, WithTag(good, 4095)), "reserved_vid"},
       {"a group source", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr::Broadcast(), 2)), "bad_source"},
       {"a source of zeros", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr(), 2)), "bad_source"},
-      {"a control message of no kind", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff))),
+      {"a control message of unknown type", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff))),
        "control_unknown"},
       {"a control message behind a tag",
        Encapsulated(0xc0000000, WithTag(EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff)), 10)), "control_ethertype"},
@@ -185,9 +185,9 @@ TEST_F(RoguePeerTest, InvalidDatagramsAreCountedUnderTheirReason) {
       {"LACP", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:02"), kRogue, 2)), "link_local_control"},
       {"a frame for a MAC that is on the fabric", Encapsulated(0xc0000000, TestFrame(kRogue, kRogue, 2)), "fabric_to_fabric"},
       {"a frame of addresses and type only", Encapsulated(0xc0000000, header_only), nullptr},
-      {"TCP ok claimed of what is no TCP", Encapsulated(0xc4000000, good), nullptr},
-      {"UDP ok claimed of what is no UDP", Encapsulated(0xc9000000, good), nullptr},
-      {"its FCS behind it", Encapsulated(0xc0400000, WithFcs(good)), nullptr},
+      {"TCP ok on a frame that is not TCP", Encapsulated(0xc4000000, good), nullptr},
+      {"UDP ok on a frame that is not UDP", Encapsulated(0xc9000000, good), nullptr},
+      {"a frame with its FCS", Encapsulated(0xc0400000, WithFcs(good)), nullptr},
       {"the alternative header", Encapsulated(0x89190000, good), nullptr},
       {"the alternative header, reserved bytes set", Encapsulated(0x8919ffff, good), nullptr},
       {"spanning tree", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:00"), kRogue, 2)), nullptr},

@@ -35,7 +35,7 @@ class VlanTest : public SwitchTest {
                     {"acc20", "red", "mode = \"access\"\naccess_vlan = 20\n"},
                     {"every", "red", "mode = \"trunk\"\n"}});
     AddPorts("h3", {{"few", "red", "mode = \"trunk\"\ntrunk_vlans = [10, 20]\nnative_vlan = 10\n"}, {"acc0", "red", ""}});
-    WaitUntilAllHear({{agents()[0]->host(), "acc10"}, {agents()[1]->host(), "acc10"}, {agents()[2]->host(), "few"}});
+    WaitUntilAllReceive({{agents()[0]->host(), "acc10"}, {agents()[1]->host(), "acc10"}, {agents()[2]->host(), "few"}});
   }
 
   void AddPorts(const std::string& host, const std::vector<VPortSpec>& vports) {

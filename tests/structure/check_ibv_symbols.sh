@@ -122,13 +122,13 @@ test_check() {
   expect fail "a second object that calls libibverbs" "bad.cc.o: undefined ibv_query_gid"
   good_build
   compile 'void Plain() {}' "$objects/eoib_fabric_verbs.dir/verbs_libibverbs.cc.o"
-  expect fail "nobody calls libibverbs" "not built"
+  expect fail "no object calls libibverbs" "not built"
   good_build
   compile 'extern "C" int umad_size(); int Bad() { return umad_size(); }' "$objects/eoib-umad.dir/umad_preload.cc.o"
   expect fail "a preload library that needs what it stands in for" "umad_preload.cc.o: undefined umad_size"
   good_build
   compile 'void Plain() {}' "$objects/eoib_fabric_verbs.dir/umad_transport.cc.o"
-  expect fail "nobody calls libibumad" "no umad_transport.cc.o"
+  expect fail "no object calls libibumad" "no umad_transport.cc.o"
   good_build
   compile 'namespace eoib::softhca { void Soft(); } void Bad() { eoib::softhca::Soft(); }' "$objects/eoib_fabric.dir/bad.cc.o"
   ar rc "$build/vswitch/fabric/libeoib_fabric.a" "$objects/eoib_fabric.dir/bad.cc.o"

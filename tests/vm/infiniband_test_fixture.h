@@ -66,13 +66,13 @@ class InfinibandTest : public SwitchTest {
   }
   IbFabric& ib_fabric() { return dynamic_cast<IbFabric&>(fabric()); }
 
-  // Pings from h1 to h2 and from h2 to h3, ten times a second, until ExpectNothingLost.
+  // Pings from h1 to h2 and from h2 to h3, ten times a second, until ExpectNoLoss.
   void StartPings() {
     StartPing(1, Address(2));
     StartPing(2, Address(3));
   }
   void StartPing(int from, const std::string& to) { pings_.push_back(std::make_unique<SteadyPing>(host(from), to, "0.1")); }
-  void ExpectNothingLost() {
+  void ExpectNoLoss() {
     for (const auto& ping : pings_) ping->ExpectNoLoss();
     pings_.clear();
   }

@@ -33,7 +33,7 @@ TEST_F(PortTest, PKeyRemovalAndReturnAffectOneHostOnly) {
     ExpectReaches(1, 2);
     ExpectReaches(2, 3);
   }
-  ExpectNothingLost();
+  ExpectNoLoss();
 }
 
 TEST_F(PortTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
@@ -47,7 +47,7 @@ TEST_F(PortTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return HasCarrier(2); }));
   ExpectReaches(1, 2);
   ExpectFloodsReach(2, 3);
-  ExpectNothingLost();
+  ExpectNoLoss();
 }
 
 TEST_F(PortTest, LidChangeIsFollowed) {
@@ -122,7 +122,7 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
   EXPECT_EQ(agent(3).Stop(), 0);
   agent(3).Start();
   EXPECT_TRUE(Reaches(host(3), "10.2.0.1"));
-  ExpectNothingLost();
+  ExpectNoLoss();
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ struct TwoHosts {
   ~TwoHosts() {
     for (const std::unique_ptr<Agent>& agent : agents) ExpectConservation(agent.get());
     for (const std::unique_ptr<Agent>& agent : agents) {
-      EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " ended badly:\n" << agent->Log();
+      EXPECT_EQ(agent->Stop(), 0) << "eoibd on " << agent->host()->name() << " did not exit with 0:\n" << agent->Log();
     }
     EXPECT_THAT(ReadFile("/proc/net/igmp6"), Not(HasSubstr("ff12e01b"))) << "a group was not left";
   }
@@ -198,7 +198,7 @@ TEST_F(RxeTest, UnknownUnicastFloodsAndKnownUnicastDoesNot) {
   for (uint32_t marker = 3; marker < 20; ++marker) one.Send(TestFrame(kTwo, kOne, marker, 60 + marker));
   for (uint32_t marker = 3; marker < 20; ++marker) EXPECT_TRUE(two.WaitFor(Marked(marker))) << marker;
   EXPECT_EQ(two.Markers().size(), 18u);
-  EXPECT_EQ(agent(1).Stat("flooded_unknown"), flooded + 1) << "what is known is not flooded";
+  EXPECT_EQ(agent(1).Stat("flooded_unknown"), flooded + 1) << "frames to a known MAC must not flood";
 }
 
 // With its header the frame fills the port's MTU; rdma_rxe silently drops a longer one. The tag, with priority 1, exists on
@@ -229,7 +229,7 @@ TEST_F(RxeTest, PortDownAndUpRecoversWithinSeconds) {
   ExpectPing(1, Address(2));
   MustOnMachine("ip link set va down");
   for (size_t number : {1, 2}) {
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(number); })) << "an interface without a way is down";
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !HasCarrier(number); })) << "the interface must lose its carrier";
     EXPECT_THAT(agent(number).MustCtl({"show"}), HasSubstr("not joined: the port is down"));
     EXPECT_THAT(agent(number).Log(), HasSubstr("the port is down"));
   }
@@ -250,7 +250,7 @@ TEST_F(RxeTest, VesesAreIsolatedFromEachOther) {
   red2.Send(TestFrame(kOne, kTwo, 3));
   ASSERT_TRUE(red1.WaitFor(Marked(3)));
   blue1.Send(TestFrame(kOne, kTwo, 4));
-  ASSERT_TRUE(blue2.WaitFor(Marked(4))) << "the same MAC, elsewhere in another VES";
+  ASSERT_TRUE(blue2.WaitFor(Marked(4))) << "the same MAC is on another host in the other VES";
   EXPECT_EQ(red1.Count(Marked(2)) + red2.Count(Marked(2)) + red1.Count(Marked(4)) + red2.Count(Marked(4)), 0u);
   EXPECT_EQ(blue1.Count(Marked(1)) + blue2.Count(Marked(1)) + blue1.Count(Marked(3)) + blue2.Count(Marked(3)), 0u);
 }
@@ -262,7 +262,7 @@ TEST_F(RxeTest, WrongQKeyReceivesNothing) {
   green1.Send(TestFrame(MacAddr::Broadcast(), kOne, 1));
   green2.Send(TestFrame(MacAddr::Broadcast(), kTwo, 2));
   red1.Send(TestFrame(MacAddr::Broadcast(), kOne, 3));
-  ASSERT_TRUE(red2.WaitFor(Marked(3))) << "which was sent behind them";
+  ASSERT_TRUE(red2.WaitFor(Marked(3))) << "sent after the other two";
   red2.Send(TestFrame(MacAddr::Broadcast(), kTwo, 4));
   ASSERT_TRUE(red1.WaitFor(Marked(4)));
   EXPECT_EQ(green1.Count(Marked(2)), 0u);
@@ -295,7 +295,8 @@ TEST_F(RxeTest, QueuePairInErrorStateIsRecreated) {
   ExpectPing(1, Address(2));
   const uint64_t dropped = agent(2).Drop("not_eoib");
   SendRoce("va", DatagramToTwo(64));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Drop("not_eoib") > dropped; })) << "the adversary is heard";
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Drop("not_eoib") > dropped; }))
+      << "the forged datagram must arrive";
   const std::string before = agent(2).Shown("QPN ");
   SendRoce("va", DatagramToTwo(kTooLong));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(2).Shown("QPN ") != before; })) << agent(2).Log();

@@ -36,13 +36,13 @@ constexpr int kAdapters = 4;
 constexpr uint16_t kBlue = 0x8001, kRed = 0x8002;
 
 std::vector<IbPartition> Partitions() {
-  IbPartition everybody{0xffff};
+  IbPartition all{0xffff};
   IbPartition blue{kBlue};
   blue.mtu = 2048;
   IbPartition red{kRed};
   red.full = {0};
   red.limited = {1, 2};
-  return {everybody, blue, red};
+  return {all, blue, red};
 }
 
 // The subnet, and hosts h0 to h3 with the interfaces ib0 to ib3 and the addresses 10.0.0.K and fd00::K.
@@ -360,7 +360,7 @@ TEST(Simib, ModuleUnloadsUnderTrafficAndLoadsAgain) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "IBV_EVENT_DEVICE_FATAL"); }))
       << watch->Log();
   EXPECT_FALSE(H(1)->HasInterface("ib1"));
-  EXPECT_NE(verbs->Wait().value_or(0), 0) << "polls a completion queue that is no more";
+  EXPECT_NE(verbs->Wait().value_or(0), 0) << "its completion queue was destroyed";
   EXPECT_NE(peer->Wait().value_or(0), 0);
 
   Subnet().Load();

@@ -97,7 +97,7 @@ TEST_F(SubnetManagerTest, SubnetManagerRestartLosesNothing) {
   for (int number : {1, 2, 3}) ExpectShows(number, "notices of the subnet: subscribed");
   // It had lost the groups; the agents have joined again.
   ExpectMembers({1, 2, 3});
-  ExpectNothingLost();
+  ExpectNoLoss();
   ExpectFloodsReach(3, 1);
 }
 
@@ -114,7 +114,7 @@ TEST_F(SubnetManagerTest, StandbySubnetManagerTakesOverWithoutLoss) {
     ExpectShows(number, "notices of the subnet: subscribed");
   }
   ExpectMembers({1, 2, 3});
-  ExpectNothingLost();
+  ExpectNoLoss();
   ExpectFloodsReach(3, 1);
   // A new agent uses the new subnet manager.
   Agent& fourth = AddAgent("h5");
