@@ -71,7 +71,8 @@ TEST_F(FdbTest, ManySourcesDoNotEvictOtherVPorts) {
   EXPECT_EQ(hosts[1]->Stat("flooded_unknown"), flooded) << "both are still known";
   for (Agent* agent : hosts) {
     SCOPED_TRACE(agent->host()->name());
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("evicted") >= 9 * limit; })) << "agents evict at different times";
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("evicted") >= 9 * limit; }))
+        << "agents evict at different times";
     EXPECT_EQ(agent->Stat("fdb_entries"), limit);
     for (Agent* other : hosts) EXPECT_TRUE(agent->Knows(other->host()->Mac("v1"))) << other->host()->name();
     EXPECT_THAT(agent->MustCtl({"fdb", "stats"}),
