@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws flame graphs of what perf saw, one for each process of interest, and prints who took how much of all cores.
+"""Draws a flame graph of each process of interest from a recording of perf, and prints the share of all cores of each process.
 
     perf script -i PREFIX.data -F comm,pid,ip,sym,dso | flamegraph.py PREFIX DIRECTORY ROLE...
 

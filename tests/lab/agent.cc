@@ -45,7 +45,7 @@ DropSide SideOf(const std::string& label) {
   for (const DropReasonInfo& info : kDropReasonInfo) {
     if (label == info.label) return info.side;
   }
-  ADD_FAILURE() << "`eoibctl drops` tells of a reason \"" << label << "\" that there is not";
+  ADD_FAILURE() << "`eoibctl drops` shows a reason \"" << label << "\" that eoibd does not have";
   return DropSide::kIngress;
 }
 

@@ -115,13 +115,13 @@ MacAddr Mac(const std::string& text) {
 
 Ipv4 Ip4(const std::string& text) {
   Ipv4 address;
-  if (inet_pton(AF_INET, text.c_str(), address.data()) != 1) Die("no IPv4 address: " + text);
+  if (inet_pton(AF_INET, text.c_str(), address.data()) != 1) Die("not an IPv4 address: " + text);
   return address;
 }
 
 Ipv6 Ip6(const std::string& text) {
   Ipv6 address;
-  if (inet_pton(AF_INET6, text.c_str(), address.data()) != 1) Die("no IPv6 address: " + text);
+  if (inet_pton(AF_INET6, text.c_str(), address.data()) != 1) Die("not an IPv6 address: " + text);
   return address;
 }
 
@@ -150,7 +150,7 @@ Bytes Padded(Bytes frame) {
 }
 
 Bytes TestFrame(MacAddr destination, MacAddr source, uint32_t marker, size_t length) {
-  if (length < 18) Die("a test frame has 18 bytes at least");
+  if (length < 18) Die("a test frame has at least 18 bytes");
   Bytes payload;
   Put32(&payload, marker);
   for (size_t i = 18; i < length; ++i) payload.push_back(PatternByte(marker, i));

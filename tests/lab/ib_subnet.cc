@@ -45,8 +45,8 @@ int MtuCode(int mtu) {
 std::string MemberList(const std::vector<int>& adapters, absl::string_view membership) {
   std::string members;
   for (int adapter : adapters) {
-    const std::string who = adapter == IbPartition::kAll ? "ALL" : absl::StrFormat("0x%016x", IbSubnet::PortGuid(adapter));
-    absl::StrAppend(&members, members.empty() ? "" : ", ", who, "=", membership);
+    const std::string member = adapter == IbPartition::kAll ? "ALL" : absl::StrFormat("0x%016x", IbSubnet::PortGuid(adapter));
+    absl::StrAppend(&members, members.empty() ? "" : ", ", member, "=", membership);
   }
   return members;
 }
@@ -152,7 +152,7 @@ std::string IbSubnet::SmLog(int adapter) const {
 
 // OpenSM's file guid2lid has a line "GUID LID LID", in hexadecimal, and an empty line for each port.
 void IbSubnet::ReassignLid(int adapter, uint16_t lid) {
-  if (sms_.size() != 1) Die("give a port another LID: there must be one subnet manager");
+  if (sms_.size() != 1) Die("change a LID: exactly one subnet manager must run");
   const int manager = sms_.begin()->first;
   StopSm(manager);
   const std::string path = SmDirectory(manager) + "/guid2lid", guid = absl::StrFormat("0x%016x", PortGuid(adapter));
@@ -292,7 +292,7 @@ std::map<std::string, uint64_t> IbSubnet::Drops(int adapter) {
   std::map<std::string, uint64_t> drops;
   for (absl::string_view line : absl::StrSplit(ReadFile(Knob(adapter, "drops")), '\n', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> word = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    if (!absl::SimpleAtoi(word.second, &drops[word.first])) Die("not a line of a counter: " + std::string(line));
+    if (!absl::SimpleAtoi(word.second, &drops[word.first])) Die("not a line \"NAME VALUE\": " + std::string(line));
   }
   return drops;
 }

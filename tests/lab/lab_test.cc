@@ -204,7 +204,7 @@ TEST_F(LabTest, ProgramCrashFailsTheTest) {
   EXPECT_NONFATAL_FAILURE(host->Run({"sh", "-c", "kill -SEGV $$"}), "crashed: sh");
   std::unique_ptr<Process> process = host->Start({"sh", "-c", "kill -ABRT $$"});
   EXPECT_NONFATAL_FAILURE(process->Wait(), "crashed: sh");
-  EXPECT_FALSE(host->Run({"sh", "-c", "kill -TERM $$"}).ok()) << "which is an ordinary end";
+  EXPECT_FALSE(host->Run({"sh", "-c", "kill -TERM $$"}).ok()) << "SIGTERM is not a crash";
 }
 
 TEST_F(LabTest, BridgeAndMacvlanForward) {

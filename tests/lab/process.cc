@@ -158,7 +158,7 @@ void ExpectNoCrash(int status, const std::string& program, const std::string& ou
 int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 pid_t Spawn(const SpawnOptions& options) {
-  if (options.argv.empty()) Die("a program to start has no name");
+  if (options.argv.empty()) Die("start a program: empty command line");
   // Allocate before the fork: another thread may hold the allocator's lock, which the child would wait for.
   std::vector<char*> argv = Pointers(options.argv);
   std::vector<char*> environment = Environment(options.environment);

@@ -82,7 +82,7 @@ void AddInterfaceAddress(const std::string& interface, const std::string& prefix
   uint8_t address[sizeof(in6_addr)];
   const bool is_ipv6 = inet_pton(AF_INET6, words.first.c_str(), address) == 1;
   if ((!is_ipv6 && inet_pton(AF_INET, words.first.c_str(), address) != 1) || !absl::SimpleAtoi(words.second, &length)) {
-    Die("not an address and the length of its prefix: " + prefix);
+    Die("not ADDRESS/PREFIX_LENGTH: " + prefix);
   }
   auto request = MakeRequest<ifaddrmsg>(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
   request.body.ifa_family = is_ipv6 ? AF_INET6 : AF_INET;

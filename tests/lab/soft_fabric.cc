@@ -38,7 +38,7 @@ bool Connects(const std::string& path, int type) {
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) Die("too long for a socket: " + path);
+  if (path.size() >= sizeof(address.sun_path)) Die("path too long for a Unix socket: " + path);
   std::strcpy(address.sun_path, path.c_str());
   return connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
 }

@@ -55,7 +55,7 @@ TEST_F(ChecksumTest, ChecksumOffloadIsOfferedAndAgentVouches) {
   EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(100)));
   EXPECT_EQ(one_->Stat("checksums_vouched"), vouched + 1);
   EXPECT_TRUE(arrival.WaitFor(OfEtherType(0x0800)));
-  EXPECT_GE(arrival.unfinished_checksums(), 1u) << "the receiving interface is asked to finish it";
+  EXPECT_GE(arrival.unfinished_checksums(), 1u) << "the receiving interface must be told to complete it";
 }
 
 TEST_F(ChecksumTest, ReceiversAcceptUdpOfEverySizeAndFamily) {

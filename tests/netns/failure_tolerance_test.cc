@@ -106,7 +106,7 @@ TEST(ScenarioTest, ListsEveryOrderOfFailures) {
   EXPECT_THAT(names, UnorderedElementsAre("kill agent, start agent", "stop agent, continue agent",
                                           "stop agent, kill agent, start agent", "kill fabricd, start fabricd",
                                           "stop fabricd, continue fabricd", "stop fabricd, kill fabricd, start fabricd"));
-  EXPECT_EQ(AllScenarios(4).size(), 6u + 16u) << "both in any of two ways, each of four orders";
+  EXPECT_EQ(AllScenarios(4).size(), 6u + 16u) << "scenarios with failures of both parties";
 }
 
 // ---- The switch.
@@ -175,8 +175,8 @@ class FailureToleranceTest : public SwitchTest {
     return bystanders_[0]->LostSince(since) + bystanders_[1]->LostSince(since);
   }
 
-  // After each step, lets some traffic pass. An agent that has forwarded before does so whenever it runs, whatever fabricd's
-  // state; a newly started one needs fabricd first.
+  // After each step, lets some traffic pass. An agent that has forwarded before does so whenever it runs, in any state
+  // of fabricd; a newly started one needs fabricd first.
   void Play(const Scenario& scenario) {
     const absl::Time start = absl::Now();
     States states = {State::kRuns, State::kRuns};
@@ -197,7 +197,7 @@ class FailureToleranceTest : public SwitchTest {
     }
     const std::string outages = ExpectAllForward(stepped);
     const absl::Duration gap = BystandersGap(start);
-    EXPECT_LE(gap, kBystandersGap + traffic_->StallAllowance(start)) << "bystanders depend on neither";
+    EXPECT_LE(gap, kBystandersGap + traffic_->StallAllowance(start)) << "bystanders must not depend on A or fabricd";
     EXPECT_EQ(BystandersLoss(start), 0u);
     std::printf("%-75s %s; bystanders' longest gap %d ms\n", ToString(scenario).c_str(), outages.c_str(),
                 static_cast<int>(absl::ToInt64Milliseconds(gap)));
@@ -220,7 +220,7 @@ TEST_F(FailureToleranceTest, EveryOrderOfKillsAndStopsRecovers) {
     Play(scenario);
     ASSERT_FALSE(HasFailure());
   }
-  EXPECT_EQ(agent(kB).Lid(), b) << "a subnet that was killed gave it to another";
+  EXPECT_EQ(agent(kB).Lid(), b) << "the restarted subnet manager must keep the LID";
   EXPECT_EQ(agent(kC).Lid(), c);
 }
 

@@ -37,7 +37,7 @@ class FaultsTest : public SwitchTest {
     const std::vector<std::string> parts = absl::StrSplit(log, "rtt min/avg/max/mdev = ");
     double shortest = -1;
     if (parts.size() == 2 && absl::SimpleAtod(parts[1].substr(0, parts[1].find('/')), &shortest)) return shortest;
-    ADD_FAILURE() << "ping from " << from->name() << " to " << to << " tells no times: " << log;
+    ADD_FAILURE() << "ping from " << from->name() << " to " << to << ": no times in " << log;
     return shortest;
   }
   // Sends a broadcast and waits until `two` has `copies` of it and `three` has one.
@@ -107,7 +107,7 @@ TEST_F(FaultsTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
   Fault({"link", "h2", "down"});
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER");
-  })) << "what is behind the interface must see it";
+  })) << "the interface must lose its carrier";
   EXPECT_FALSE(hosts[0]->host()->Run({"ping", "-n", "-c", "2", "-i", "0.1", "-W", "0.2", Address(2)}).ok());
   ExpectPing(hosts[0]->host(), Address(3), 20);
 
@@ -163,7 +163,7 @@ TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
   const auto has_rule = [&] { return round_trip(1, 2), PortCounter(hosts[1], "rcv_simulated_delays") > 0; };
   ASSERT_TRUE(EventuallyTrue(kPatience, has_rule)) << "the rule did not reach the port";
   EXPECT_TRUE(is_late_once(1, 2));
-  EXPECT_TRUE(is_late_once(2, 1)) << "it is as late on the way back";
+  EXPECT_TRUE(is_late_once(2, 1)) << "h1's replies must be delayed as well";
   EXPECT_TRUE(is_prompt(1, 3));
   EXPECT_TRUE(is_prompt(3, 2));
   Fault({"fault/clear", "h1", "h2"});
@@ -221,7 +221,7 @@ TEST_F(FaultsTest, ReorderFaultLosesNoFrame) {
   std::vector<uint32_t> arrived = markers(&two);
   EXPECT_NE(arrived, sent);
   std::sort(arrived.begin(), arrived.end());
-  EXPECT_EQ(arrived, sent) << "each of them once";
+  EXPECT_EQ(arrived, sent) << "each frame arrives once";
 }
 
 // A port's own counters equal those that fabricd reads from the counter page that it shares with the port.
@@ -367,7 +367,7 @@ TEST_F(FaultsTest, SubnetManagerMoveIsFollowedWithoutLoss) {
   one.ExpectNoLoss();
   two.ExpectNoLoss();
   for (Agent* agent : hosts) EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
-  EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has it";
+  EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has this LID";
   // A new agent finds it at the new LID.
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");

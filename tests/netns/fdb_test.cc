@@ -179,7 +179,7 @@ TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
     SendFrom(&two, kGuest, {&one, &three});
     SendFrom(&one, kGuest, {&two, &three});
   }
-  EXPECT_EQ(watched->Stat("froze"), 0u) << "four moves";
+  EXPECT_EQ(watched->Stat("froze"), 0u) << "four moves are allowed";
   SendFrom(&two, kGuest, {&one, &three});
   EXPECT_EQ(watched->Stat("froze"), 1u);
   const std::string guest = kGuest.ToString();

@@ -307,7 +307,7 @@ TEST_F(FloodingTest, FramesOutsideTheVlanSetAreDropped) {
   narrow.veses[0].more = "vlans = [0, 10, \"100-102\"]\n";
   narrow.vports[0].more = wide.vports[0].more = "mode = \"trunk\"\n";
   Agent& first = AddAgent("h1", narrow);
-  Agent& second = AddAgent("h2", wide);  // allows all: what it sends must be stopped where it arrives
+  Agent& second = AddAgent("h2", wide);  // allows all VLANs: the receiver must drop frames of the others
   WaitUntilAllReceive({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
 

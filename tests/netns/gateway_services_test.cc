@@ -276,7 +276,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     const uint64_t count = gateway()->Stat(counter) - before;
     const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
     std::cout << counter << " " << count << " in " << seconds << " s, with " << kScanned << " addresses scanned\n";
-    EXPECT_LT(static_cast<double>(count), 200 + 150 * seconds) << "its burst, its rate, and the conversation";
+    EXPECT_LT(static_cast<double>(count), 200 + 150 * seconds) << "burst, rate limit and pings";
   }
 };
 

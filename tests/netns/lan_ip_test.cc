@@ -156,7 +156,7 @@ TEST_F(IpTest, FragmentsArriveWithoutVouchedChecksum) {
     ASSERT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(1000))) << to;
     ExpectConservation(one_);
     const uint64_t vouched = one_->Stat("checksums_vouched");
-    EXPECT_GT(vouched, 0u) << "a whole datagram is vouched for";
+    EXPECT_GT(vouched, 0u) << "the agent must vouch for a whole datagram";
     PacketSocket arrival(two_->host(), "v1");
     for (size_t size : {4047, 8100, 40000}) {  // at most what the ring between the agents holds before it has grown
       SendUdp(sender.get(), to, 4000, Payload(size));

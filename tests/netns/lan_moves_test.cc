@@ -85,7 +85,7 @@ TEST_F(MovesTest, PingFollowsGuestThatAnnouncesItself) {
     std::cout << how << ": " << counts.lost() << " of " << counts.transmitted << " requests lost, the move took " << took
               << "\n";
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !from->Knows(kGuestMac, "vPort"); }))
-        << "the former place is to know it behind the fabric";
+        << "the former host must learn that the MAC is behind the fabric";
   }
 }
 

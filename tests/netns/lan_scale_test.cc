@@ -154,7 +154,7 @@ TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
   for (int to : {3, 4}) ExpectPing(hosts[1]->host(), Address(to));
   for (Agent* agent : hosts) {
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("fdb_entries") == hosts.size(); }))
-        << "all are known to all";
+        << "every agent must know all hosts";
   }
   SteadyPing ping3(hosts[1]->host(), Address(3)), ping4(hosts[1]->host(), Address(4));
   const size_t sent = Storm(&socket, mac);

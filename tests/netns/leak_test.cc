@@ -52,15 +52,16 @@ int64_t SteadyGrowth(const std::vector<ProcessResources>& history, int64_t Proce
 }
 
 // The early rounds are the second fifth; the first fifth is for warming up.
-void ExpectFlat(const std::string& who, const std::vector<ProcessResources>& history) {
+void ExpectFlat(const std::string& process, const std::vector<ProcessResources>& history) {
   const size_t fifth = history.size() / 5;
   for (const Measure& measure : kMeasures) {
     const int64_t early = Median(history, fifth, 2 * fifth, measure.value);
     const int64_t late = Median(history, 4 * fifth, 5 * fifth, measure.value);
-    std::printf("%-8s %-24s %7d early, %7d late\n", who.c_str(), measure.what, static_cast<int>(early), static_cast<int>(late));
+    std::printf("%-8s %-24s %7d early, %7d late\n", process.c_str(), measure.what, static_cast<int>(early),
+                static_cast<int>(late));
     if (measure.is_memory && AreSanitized()) continue;
     EXPECT_LE(measure.is_memory ? SteadyGrowth(history, measure.value) : late - early, measure.more_a_round * 3 * fifth)
-        << who << " has more and more " << measure.what;
+        << process << ": growing " << measure.what;
   }
 }
 

@@ -117,7 +117,7 @@ TEST_F(LimitsTest, ControlEtherTypesFromPortAreDropped) {
   }
   Flush();
   EXPECT_EQ(one_->Drop("control_ethertype"), dropped);
-  EXPECT_EQ(b_->Count(Any), b_->Count(Marked(999'999))) << "nothing but the last frame has arrived";
+  EXPECT_EQ(b_->Count(Any), b_->Count(Marked(999'999))) << "only the last frame may arrive";
 }
 
 TEST_F(LimitsTest, StpAndLldpPassPauseAndLacpAreDropped) {

@@ -164,10 +164,10 @@ TEST_F(OperatorTest, AgentWithoutFabricReportsMissingSocket) {
   const std::string config = lab().Path("eoibd.toml");
   WriteFile(config, ToToml({}));
   const RunResult result =
-      host->Run({Binary("eoibd"), "--hca=soft:h1", "--fabric=" + lab().Path("nobody.sock"), "--config=" + config,
+      host->Run({Binary("eoibd"), "--hca=soft:h1", "--fabric=" + lab().Path("missing.sock"), "--config=" + config,
                  "--rundir=" + lab().directory(), "--statedir=" + lab().directory()});
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("nobody.sock"));
+  EXPECT_THAT(result.err, HasSubstr("missing.sock"));
 }
 
 // eoibd-verbs is the same agent without the software HCA.
@@ -211,7 +211,8 @@ TEST_F(SoftOperatorTest, EoibdVerbsRunsOnPreloadedVerbsLibrary) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(show(), "MAD device"); })) << show();
   agent->Kill(SIGTERM);
   EXPECT_EQ(agent->Wait(), absl::optional<int>(0)) << agent->Log();
-  EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd")}), HasSubstr("softhca")) << "nm would show it";
+  EXPECT_THAT(host->MustRun({"nm", "-C", Binary("eoibd")}), HasSubstr("softhca"))
+      << "control: nm shows the symbols where they exist";
 }
 
 // ibv_devinfo on the agent's port shows the same as the agent, and does not disturb the traffic.

@@ -125,7 +125,7 @@ test_check() {
   expect fail "no object calls libibverbs" "not built"
   good_build
   compile 'extern "C" int umad_size(); int Bad() { return umad_size(); }' "$objects/eoib-umad.dir/umad_preload.cc.o"
-  expect fail "a preload library that needs what it stands in for" "umad_preload.cc.o: undefined umad_size"
+  expect fail "a preload library that calls the library it replaces" "umad_preload.cc.o: undefined umad_size"
   good_build
   compile 'void Plain() {}' "$objects/eoib_fabric_verbs.dir/umad_transport.cc.o"
   expect fail "no object calls libibumad" "no umad_transport.cc.o"

@@ -8,7 +8,7 @@
 #     vswitch/fabric <- vswitch/fabric/softhca <- {vswitch/fabric/softhca/subnet, vswitch/fabric/softhca/preload}
 #     {vswitch/fabric/softhca/subnet, control/daemon} <- vswitch/fabric/softhca/fabricd
 #
-# ("A <- B": B may include A and whatever A may include.) Tests, fuzzers and benchmarks in every room may also include the
+# ("A <- B": B may include A, and all that A may include.) Tests, fuzzers and benchmarks in every room may also include the
 # software HCA, its subnet and its preload libraries; those in vswitch/wire/ib and vswitch/wire/ip all of vswitch/wire. The
 # mains named below, vswitch/ovs/ and tests/ may include everything. A new folder needs a line in the table below.
 #

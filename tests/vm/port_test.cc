@@ -81,7 +81,7 @@ TEST_F(PortTest, DriverUnloadsUnderTrafficAndLoadsAgain) {
   ExpectReaches(1, 2);
   ExpectReaches(2, 3);
   EXPECT_EQ(host(2)->Mac("v1"), mac);
-  EXPECT_TRUE(stream->Alive()) << "it must have covered it all";
+  EXPECT_TRUE(stream->Alive()) << "it must run during the whole test";
   stream->Kill(SIGINT);
   stream->Wait();
   EXPECT_GT(ParsePing(stream->Log()).received, 0);

@@ -96,7 +96,7 @@ struct TwoHosts {
     for (const VPortSpec& vport : agent->spec().vports) {
       const std::string move = absl::StrCat("ip link set ", vport.name, " netns ", agent->host()->holder());
       if (!EventuallyTrue(kPatience, [&] { return !agent->Alive() || OnMachine(move).ok(); }) || !agent->Alive()) {
-        Die("eoibd does not make " + vport.name + ":\n" + agent->Log());
+        Die("eoibd did not create " + vport.name + ":\n" + agent->Log());
       }
     }
     agent->WaitUntilReady();
