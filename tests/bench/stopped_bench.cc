@@ -29,7 +29,7 @@ namespace {
 using lab::Agent;
 using lab::Host;
 
-constexpr absl::Duration kBesideInterval = absl::Microseconds(500);
+constexpr absl::Duration kLoadInterval = absl::Microseconds(500);
 constexpr int kPings = 500;
 
 // The average round trip in microseconds, from "rtt min/avg/max/mdev = 0.031/0.052/0.110/0.010 ms".
@@ -65,9 +65,9 @@ class StoppedBench {
     c_.host()->AddAddress("v1", "10.0.0.3/24");
     // While A is stopped, B must not forget its address, or B would stop sending to it.
     b_.host()->MustIp(absl::StrCat("neighbor replace 10.0.0.1 lladdr ", a_.host()->Mac("v1"), " dev v1 nud permanent"));
-    to_a_ = beside_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.1");
-    beside_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.255");
-    beside_.Start();
+    to_a_ = load_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.1");
+    load_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.255");
+    load_.Start();
     AwaitA(absl::Now());
   }
 
@@ -103,7 +103,7 @@ class StoppedBench {
   Agent a_{&lab_, &fabric_, lab_.AddHost("a"), {}};
   Agent b_{&lab_, &fabric_, lab_.AddHost("b"), {}};
   Agent c_{&lab_, &fabric_, lab_.AddHost("c"), {}};
-  lab::Traffic beside_{kBesideInterval};
+  lab::Traffic load_{kLoadInterval};
   lab::Stream* to_a_ = nullptr;
 };
 
