@@ -10,8 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/bench/measurements.h"
 #include "tests/bench/report.h"
-#include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/gateway.h"
 #include "tests/lab/lab.h"
@@ -72,11 +72,11 @@ class GatewayBench {
 
   void Round(Report* report, int seconds) {
     for (const Path& path : paths_) {
-      report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"), Stream(path.from, path.to, path.to_address, seconds).Finish());
+      report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"), TcpStream(path.from, path.to, path.to_address, seconds).Finish());
     }
     for (const Path& path : paths_) {
       report->Add(absl::StrCat("tcp_back_", path.name, " (Gb/s)"),
-                  Stream(path.to, path.from, path.from_address, seconds).Finish());
+                  TcpStream(path.to, path.from, path.from_address, seconds).Finish());
     }
     for (const Path& path : paths_) {
       report->Add(absl::StrCat("udp_", path.name, " (kpps)"),

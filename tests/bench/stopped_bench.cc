@@ -16,8 +16,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/bench/measurements.h"
 #include "tests/bench/report.h"
-#include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/lab.h"
 #include "tests/lab/soft_fabric.h"
@@ -73,7 +73,7 @@ class StoppedBench {
 
   // The processor time of B's agent during the pings, whose number is fixed, as a share of one core.
   void Measure(Report* report, const std::string& how, int seconds) {
-    const double gigabits = Stream(b_.host(), c_.host(), "10.0.0.3", seconds).Finish();
+    const double gigabits = TcpStream(b_.host(), c_.host(), "10.0.0.3", seconds).Finish();
     const absl::Time start = absl::Now();
     const absl::Duration before = ProcessorTime(b_.pid());
     const double microseconds = RoundTrip(b_.host(), "10.0.0.3");

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/bench/measurements.h"
 #include "tests/bench/report.h"
-#include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/lab.h"
 #include "tests/lab/soft_fabric.h"
@@ -60,7 +60,7 @@ bool Run(const std::string& prefix) {
   for (Agent& agent : agents) agent.Start();
   Connect(one, two, "v1", "10.1.0.");
 
-  Stream stream(one, two, "10.1.0.2", seconds + 2 * kMargin);
+  TcpStream stream(one, two, "10.1.0.2", seconds + 2 * kMargin);
   absl::SleepFor(absl::Seconds(kMargin));
   const Work before[] = {WorkOf(&agents[0]), WorkOf(&agents[1])};
   const absl::Time begin = absl::Now();

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/bench/measurements.h"
 #include "tests/bench/report.h"
-#include "tests/bench/stream.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/lab.h"
 #include "tests/lab/soft_fabric.h"
@@ -72,7 +72,7 @@ bool Run(const std::string& output) {
   for (int round = 0; round < rounds; ++round) {
     std::printf("round %d of %d:", round + 1, rounds);
     for (const Path& path : paths) {
-      const double value = Stream(one, two, path.subnet + "2", seconds).Finish();
+      const double value = TcpStream(one, two, path.subnet + "2", seconds).Finish();
       report.Add(path.series, value);
       std::printf(" %s %.2f", path.series.c_str(), value);
       std::fflush(stdout);

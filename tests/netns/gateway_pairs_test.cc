@@ -138,13 +138,14 @@ TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
   };
   PacketSocket all(ethernet_host(1), "v1"), reported(ethernet_host(2), "v1");
   // An IPoIB group exists only while it has members; the first to join creates it.
-  MulticastStation member(station(1)->host(), false, 4000, "ib0"), other_member(station(2)->host(), false, 4000, "ib0");
+  MulticastStation member(ipoib_daemon(1)->host(), false, 4000, "ib0"),
+      other_member(ipoib_daemon(2)->host(), false, 4000, "ib0");
   for (MulticastStation* host : {&member, &other_member}) {
     host->SetHops(3);
     host->Join(group);
   }
   // Before the group exists, its packets go to the all-routers group (RFC 4391 §10), which gateways receive.
-  station(2)->WaitUntil({"link", "groups"}, [](const std::string& groups) {
+  ipoib_daemon(2)->WaitUntil({"link", "groups"}, [](const std::string& groups) {
     return absl::StrContains(groups, "ff12:401b:8004:0000:0000:0000:0f07:0707  member\n");
   });
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
@@ -152,7 +153,7 @@ TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
     other_member.Send(group, "to a group without members");
     return all.Count(to_group) > 0;
   })) << gateway()->MustCtl({"gateway", "groups"});
-  ExpectPing(station(2)->host(), Address(1));
+  ExpectPing(ipoib_daemon(2)->host(), Address(1));
   EXPECT_EQ(reported.Count(to_group), 0u);
 }
 

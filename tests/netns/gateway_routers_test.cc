@@ -42,7 +42,7 @@ class GatewayRouterTest : public GatewayTest {
       return count(ipoib_host(number)->MustIp("-6 address show dev ib0 scope global -tentative"), "inet6 fd00:") == 2;
     }));
     if (IsKernelIpoib(number)) return;
-    station(number)->WaitUntil({"show"}, [&](const std::string& show) {
+    ipoib_daemon(number)->WaitUntil({"show"}, [&](const std::string& show) {
       return count(show, "address fd00:") == 2 && !absl::StrContains(show, ": tentative");
     });
   }

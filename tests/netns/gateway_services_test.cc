@@ -108,12 +108,12 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
   gateway()->WaitUntilActive();
   StartCapture();
   IpoibHost* const client = LaunchIpoibHost(1, {.more = {"--dhcp"}});
-  ASSERT_TRUE(
-      EventuallyTrue(kPatience, [&] { return absl::StrContains(station(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
+  ASSERT_TRUE(EventuallyTrue(kPatience,
+                             [&] { return absl::StrContains(ipoib_daemon(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
       << client->Log() << dnsmasq->Log();
   EXPECT_THAT(client->MustCtl({"show"}), HasSubstr("10.0.0.1"));
   const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");  // more than one if an answer was late
-  ExpectPing(station(1)->host(), Address(1));
+  ExpectPing(ipoib_daemon(1)->host(), Address(1));
   // The client renews its lease by unicast.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
   EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), discovers) << dnsmasq->Log();
@@ -170,7 +170,7 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsDhcpv6LeaseFromEthernetServer) {
   LaunchIpoibHost(1)->WaitUntilReady();
   gateway()->WaitUntilActive();
   StartCapture();
-  Dhcpv6Client client(station(1)->host(), "ib0");
+  Dhcpv6Client client(ipoib_daemon(1)->host(), "ib0");
   EXPECT_THAT(client.Lease(), HasSubstr("fd00::1")) << dnsmasq->Log();
   EXPECT_THAT(dnsmasq->Log(), HasSubstr("DHCPREPLY(v1) fd00::1"));
   if (HasKernelIpoib()) {
@@ -260,15 +260,15 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     }
   }
   // For messages: the drops of the second IPoIB host, if it is eoib-ipoib.
-  std::string StationDrops() {
-    return IsKernelIpoib(2) ? "" : station(2)->MustCtl({"drops"}) + station(2)->MustCtl({"link", "drops"});
+  std::string IpoibDrops() {
+    return IsKernelIpoib(2) ? "" : ipoib_daemon(2)->MustCtl({"drops"}) + ipoib_daemon(2)->MustCtl({"link", "drops"});
   }
   // Pings between the second hosts of both sides. During a scan, which takes all processors, one or two may be lost.
   void ExpectCommunication() {
     for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
       const PingAnswers answers = Ping(from, to, 50, "0.02");
       EXPECT_LE(answers.lost.size(), 2u) << "of 50 " << answers.log << "\n"
-                                          << gateway()->MustCtl({"gateway", "drops"}) << StationDrops();
+                                          << gateway()->MustCtl({"gateway", "drops"}) << IpoibDrops();
     }
   }
   // Checks that `counter` has grown no faster than the gateway's rate limit since `begin`.

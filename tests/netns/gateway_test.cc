@@ -138,7 +138,7 @@ TEST_F(SoftGatewayIpTest, NeighShowListsBothAddressesOfEveryHost) {
   const std::string shown = gateway()->MustCtl({"gateway", "neigh", "show"});
   EXPECT_THAT(shown, HasSubstr(Address(11) + " "));
   EXPECT_THAT(shown, HasSubstr(Address(1) + " "));
-  EXPECT_THAT(shown, HasSubstr(station(1)->Address()));
+  EXPECT_THAT(shown, HasSubstr(ipoib_daemon(1)->Address()));
   EXPECT_THAT(shown, HasSubstr(ethernet_host(1)->Mac("v1")));
 }
 
@@ -229,10 +229,10 @@ TEST_F(GatewayIpTest, HostsDoNotReceiveGatewayHellos) {
 // A host, as a full member of the partition, sends hellos like those of a better, active gateway.
 TEST_F(SoftGatewayIpTest, HellosOfUnlistedPeersAreIgnored) {
   AddHosts(1, 1, absl::StrCat("peers = []\n", kPrefixes));
-  station(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // hellos have no flow label
+  ipoib_daemon(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // hellos have no flow label
   std::string hello = std::string("eoib") + '\1' + '\2' + '\xff' + std::string("\0\x80\x01\0\0", 5);
-  for (absl::string_view byte : absl::StrSplit(station(1)->Address(), ':')) hello += absl::HexStringToBytes(byte);
-  MulticastStation attacker(station(1)->host(), /*ipv6=*/true, 57371, "ib0");
+  for (absl::string_view byte : absl::StrSplit(ipoib_daemon(1)->Address(), ':')) hello += absl::HexStringToBytes(byte);
+  MulticastStation attacker(ipoib_daemon(1)->host(), /*ipv6=*/true, 57371, "ib0");
   attacker.SetHops(255);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     attacker.Send("ff12::e01b:6777", hello);

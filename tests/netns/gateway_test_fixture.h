@@ -36,12 +36,12 @@ class GatewayTest : public SwitchTest {
     for (auto& gateway : gateways_) {
       if (gateway->Alive()) ExpectConservation(gateway.get());
     }
-    for (auto& [number, host] : ipoib_) {
+    for (auto& [number, host] : ipoib_daemons_) {
       if (host->Alive()) ExpectConservation(host.get());
     }
     // The kernel deletes a namespace some time after its last process; until then its interface would answer the next test.
     for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
-    for (auto& [number, host] : ipoib_) ExpectCleanExit(host.get());
+    for (auto& [number, host] : ipoib_daemons_) ExpectCleanExit(host.get());
     for (auto& gateway : gateways_) ExpectCleanExit(gateway.get());
     SwitchTest::TearDown();
   }
@@ -58,7 +58,7 @@ class GatewayTest : public SwitchTest {
   IpoibHost* LaunchIpoibHost(int number) { return LaunchIpoibHost(number, Numbered(number)); }
   IpoibHost* LaunchIpoibHost(int number, const IpoibSpec& spec) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), {.ipv6 = true});
-    const auto& program = ipoib_[number] = std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec);
+    const auto& program = ipoib_daemons_[number] = std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec);
     program->Launch();
     return program.get();
   }
@@ -76,7 +76,7 @@ class GatewayTest : public SwitchTest {
     ipoib_hosts_.push_back(IsKernelIpoib(number) ? AddKernelIpoibHost(number, spec) : LaunchIpoibHost(number, spec)->host());
   }
   void WaitUntilIpoibIsReady() {
-    for (auto& [number, host] : ipoib_) host->WaitUntilReady();
+    for (auto& [number, host] : ipoib_daemons_) host->WaitUntilReady();
   }
   bool HasKernelIpoib() { return dynamic_cast<IbFabric*>(&fabric()) != nullptr; }
   bool IsKernelIpoib(int number) { return HasKernelIpoib() && number < 3; }
@@ -94,7 +94,7 @@ class GatewayTest : public SwitchTest {
       host->MustIp("link del ib0");
       return MakeKernelInterface(host, number, Numbered(number));
     }
-    IpoibHost* const program = station(number);
+    IpoibHost* const program = ipoib_daemon(number);
     program->Kill(SIGKILL);
     program->Wait();
     program->Start();
@@ -102,7 +102,7 @@ class GatewayTest : public SwitchTest {
   // The link-layer address of an IPoIB host. The kernel's begins with capability flags (RFC 4755 §2), which the gateway does
   // not show.
   std::string IpoibAddressOf(int number) {
-    if (!IsKernelIpoib(number)) return station(number)->Address();
+    if (!IsKernelIpoib(number)) return ipoib_daemon(number)->Address();
     const std::string link = ipoib_host(number)->MustIp("-o link show ib0");
     const size_t at = link.find("link/infiniband ");
     return at == std::string::npos ? "" : "00" + link.substr(at + 18, 57);
@@ -115,7 +115,7 @@ class GatewayTest : public SwitchTest {
 
   GatewayDaemon* gateway(size_t number = 1) { return gateways_[number - 1].get(); }
   // The eoib-ipoib on host s`number`.
-  IpoibHost* station(int number) { return ipoib_.at(number).get(); }
+  IpoibHost* ipoib_daemon(int number) { return ipoib_daemons_.at(number).get(); }
   Host* ethernet_host(size_t number) { return agents()[number - 1]->host(); }
   // Added by AddHosts or AddIpoibHost.
   Host* ipoib_host(size_t number) { return ipoib_hosts_[number - 1]; }
@@ -141,7 +141,7 @@ class GatewayTest : public SwitchTest {
   }
 
   std::vector<std::unique_ptr<GatewayDaemon>> gateways_;
-  std::map<int, std::unique_ptr<IpoibHost>> ipoib_;
+  std::map<int, std::unique_ptr<IpoibHost>> ipoib_daemons_;
   std::vector<Host*> ipoib_hosts_;
   std::vector<Host*> kernel_hosts_;
 };

@@ -1,6 +1,6 @@
-// Stream: one TCP stream of iperf3 between two hosts of a lab; and other measurements between two hosts.
-#ifndef EOIB_TESTS_BENCH_STREAM_H_
-#define EOIB_TESTS_BENCH_STREAM_H_
+// Measurements between two hosts of a lab: one TCP stream (iperf3), UDP datagrams, round trips.
+#ifndef EOIB_TESTS_BENCH_MEASUREMENTS_H_
+#define EOIB_TESTS_BENCH_MEASUREMENTS_H_
 
 #include <memory>
 #include <string>
@@ -19,10 +19,11 @@ double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, 
 // The median round trip of `pings` pings, 500 a second, in microseconds.
 double MedianRoundTrip(lab::Host* from, const std::string& address, int pings);
 
-class Stream {
+// One TCP stream of iperf3.
+class TcpStream {
  public:
   // Starts the stream to `address`, which is one of `to`'s, for `seconds`.
-  Stream(lab::Host* from, lab::Host* to, const std::string& address, int seconds);
+  TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds);
   // Waits for the end. Returns the gigabits per second that arrived.
   double Finish();
 
@@ -36,4 +37,4 @@ class Stream {
 
 }  // namespace eoib::bench
 
-#endif  // EOIB_TESTS_BENCH_STREAM_H_
+#endif  // EOIB_TESTS_BENCH_MEASUREMENTS_H_

@@ -1,4 +1,4 @@
-#include "tests/bench/stream.h"
+#include "tests/bench/measurements.h"
 
 #include <algorithm>
 #include <vector>
@@ -39,12 +39,12 @@ void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const
   if (!ping.ok()) lab::Die(absl::StrCat(interface, ": ", ping.ToString()));
 }
 
-Stream::Stream(lab::Host* from, lab::Host* to, const std::string& address, int seconds)
+TcpStream::TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds)
     : seconds_(seconds), server_(StartServer(to, address)) {
   client_ = from->Start({"iperf3", "-c", address, "-C", "cubic", "-t", absl::StrCat(seconds), "-J"});
 }
 
-double Stream::Finish() {
+double TcpStream::Finish() {
   client_->Wait(absl::Seconds(seconds_) + lab::kPatience);
   server_->Wait();
   return Figure(client_->Log(), "/end/sum_received/bits_per_second") / 1e9;
