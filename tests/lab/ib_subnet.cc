@@ -182,16 +182,16 @@ void IbSubnet::WritePartitions() {
 void IbSubnet::SetPartitions(const std::vector<IbPartition>& partitions) {
   options_.partitions = partitions;
   WritePartitions();
-  TellManagers();
+  ReloadPartitions();
 }
 
 void IbSubnet::SetPartitionFile(const std::string& text) {
   options_.partitions.clear();
   WriteFile(Path("partitions.conf"), text);
-  TellManagers();
+  ReloadPartitions();
 }
 
-void IbSubnet::TellManagers() {
+void IbSubnet::ReloadPartitions() {
   for (auto& [adapter, sm] : sms_) {
     if (sm->Alive()) sm->Kill(SIGHUP);
   }

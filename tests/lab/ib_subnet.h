@@ -107,7 +107,7 @@ class IbSubnet {
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   std::string SmDirectory(int adapter) const;
   void WritePartitions();
-  void TellManagers();
+  void ReloadPartitions();
   std::map<uint16_t, uint16_t> ExpectedPKeys(int adapter) const;
   // Describes the condition for which Wait() still waits; "" if there is none.
   std::string Missing() const;

@@ -45,8 +45,8 @@ void AddAttribute(Request<Body>* request, uint16_t type, const void* value, size
   request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) + RTA_LENGTH(size);
 }
 
-// Sends the request; returns the errno of the kernel's answer. An answer with data counts as 0.
-int Ask(const nlmsghdr& request) {
+// Sends the request and returns the errno of the kernel's answer. An answer with data counts as 0.
+int Transact(const nlmsghdr& request) {
   const UniqueFd socket_fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   struct {
     nlmsghdr header;
@@ -64,7 +64,7 @@ int Ask(const nlmsghdr& request) {
 bool HasLink(const std::string& interface) {
   auto request = MakeRequest<ifinfomsg>(RTM_GETLINK, 0);
   AddAttribute(&request, IFLA_IFNAME, interface.c_str(), interface.size() + 1);
-  const int error = Ask(request.header);
+  const int error = Transact(request.header);
   if (error != 0 && error != ENODEV) Die(absl::StrCat("look for ", interface, ": ", strerror(error)));
   return error == 0;
 }
@@ -73,7 +73,7 @@ void SetLinkUp(const std::string& interface) {
   auto request = MakeRequest<ifinfomsg>(RTM_NEWLINK, 0);
   request.body.ifi_index = static_cast<int>(if_nametoindex(interface.c_str()));
   request.body.ifi_flags = request.body.ifi_change = IFF_UP;
-  if (const int error = Ask(request.header)) Die(absl::StrCat("set ", interface, " up: ", strerror(error)));
+  if (const int error = Transact(request.header)) Die(absl::StrCat("set ", interface, " up: ", strerror(error)));
 }
 
 void AddInterfaceAddress(const std::string& interface, const std::string& prefix) {
@@ -91,7 +91,7 @@ void AddInterfaceAddress(const std::string& interface, const std::string& prefix
   const size_t size = is_ipv6 ? sizeof(in6_addr) : sizeof(in_addr);
   AddAttribute(&request, IFA_LOCAL, address, size);
   AddAttribute(&request, IFA_ADDRESS, address, size);
-  if (const int error = Ask(request.header)) Die(absl::StrCat("add ", prefix, " to ", interface, ": ", strerror(error)));
+  if (const int error = Transact(request.header)) Die(absl::StrCat("add ", prefix, " to ", interface, ": ", strerror(error)));
 }
 
 }  // namespace eoib::lab

@@ -245,19 +245,19 @@ constexpr absl::Duration kLongStop = absl::Seconds(12);
 TEST_F(FailureToleranceTest, LongStopRecoversAndSilentPeersStayReachable) {
   AddNumberedAgents(4);
   constexpr int kD = 4;
-  const auto know = [this](int from, int to) {
+  const auto add_neighbor = [this](int from, int to) {
     host(from)->MustIp(
         absl::StrCat("neighbor replace ", Address(to), " lladdr ", host(to)->Mac("v1"), " dev v1 nud permanent"));
   };
   for (const auto& [one, other] : {std::pair(kC, kD), std::pair(kA, kD)}) {
-    know(one, other);
-    know(other, one);
+    add_neighbor(one, other);
+    add_neighbor(other, one);
     ExpectPing(host(one), Address(other));
   }
   AddStream("A->B", kA, kB, Address(kB));
   AddStream("B->A", kB, kA, Address(kA));
   StartTraffic();
-  const auto hold = [this](absl::Time since) {
+  const auto wait_long = [this](absl::Time since) {
     const absl::Time until = since + kLongStop;
     for (const Stream* bystander : bystanders_) {
       ASSERT_TRUE(EventuallyTrue(until - absl::Now() + kPatience, [&] { return bystander->ForwardsSince(until).has_value(); }));
@@ -271,7 +271,7 @@ TEST_F(FailureToleranceTest, LongStopRecoversAndSilentPeersStayReachable) {
 
   const absl::Time start = absl::Now();
   Play({kAgent, Act::kStop});
-  ASSERT_NO_FATAL_FAILURE(hold(start));
+  ASSERT_NO_FATAL_FAILURE(wait_long(start));
   const std::string silent = absl::StrCat(" ", host(kC)->name(), " -> ", host(kD)->name(), ",");
   // The idle ring is closed, perhaps later: an announcement may have used it last.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !absl::StrContains(soft_fabric().Ctl({"rings"}).out, silent); }));
@@ -286,7 +286,7 @@ TEST_F(FailureToleranceTest, LongStopRecoversAndSilentPeersStayReachable) {
   const absl::Time both = absl::Now();
   Play({kAgent, Act::kStop});
   Play({kFabricd, Act::kStop});
-  ASSERT_NO_FATAL_FAILURE(hold(both));
+  ASSERT_NO_FATAL_FAILURE(wait_long(both));
   expect_reaches(kC, kD);
   back = absl::Now();
   Play({kAgent, Act::kContinue});

@@ -306,8 +306,8 @@ TEST_F(FaultsTest, LidChangeCostsLessThanAThirdOfASecond) {
     SCOPED_TRACE(absl::StrCat("LID ", lid));
     const absl::Time start = absl::Now();
     Fault({"lid", "h2", absl::StrCat(lid)});
-    const std::string told = absl::StrCat("0x", absl::Hex(lid));
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == told; })) << hosts[1]->Lid();
+    const std::string expected = absl::StrCat("0x", absl::Hex(lid));
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == expected; })) << hosts[1]->Lid();
     ASSERT_TRUE(both_forward(absl::Now()));
     constexpr size_t kMost = 300 / 5;
     EXPECT_LE(there->LostSince(start), kMost);

@@ -260,13 +260,13 @@ TEST_F(GatewayIpTest, TwoGatewaysDoNotLoopAndStandbyTakesOver) {
     socket.Send(ArpRequest(mac, Ip4(Address(1)), Ip4(Address(100 + i))));
     socket.Send(NeighborSolicitation(mac, Ip6(Address6(1)), Ip6(Address6(100 + i))));
   }
-  int asked = 0;
+  int pings = 0;
   for (const std::string& to : {Address(11), Address6(11)}) {
     const PingAnswers ping = Ping(ethernet_host(1), to, 20, "0.01");
     EXPECT_THAT(ping.lost, IsEmpty()) << ping.log;
-    asked += ping.transmitted;
+    pings += ping.transmitted;
   }
-  EXPECT_LT(gateway()->Stat("frames_out") - before, 110u + asked) << "a loop would repeat them";
+  EXPECT_LT(gateway()->Stat("frames_out") - before, 110u + pings) << "a loop would repeat them";
   EXPECT_EQ(second->Stat("frames_out"), 0u);
   EXPECT_GT(second->Stat("hellos_received"), 0u);
   EXPECT_EQ(host.Count(IsHello), 0u) << "hellos go to a group that no host joins";

@@ -20,7 +20,7 @@ class TaggedGuest {
 
   MacAddr mac() const { return mac_; }
 
-  void Ask(const TaggedGuest& other) { Send(ArpRequest(mac_, ip_, other.ip_)); }
+  void SendArpRequestFor(const TaggedGuest& other) { Send(ArpRequest(mac_, ip_, other.ip_)); }
   // Waits for the other's ARP request, with this guest's tag, and answers it. False if it does not come.
   bool AnswersRequestOf(const TaggedGuest& other) {
     if (!Receives(ArpRequest(other.mac_, other.ip_, ip_))) return false;
@@ -45,7 +45,7 @@ class TaggedGuest {
 
 // `one` resolves `other` by ARP; then each sends an echo request of `payload` bytes.
 void ExpectCommunicate(TaggedGuest* one, TaggedGuest* other, size_t payload = 56) {
-  one->Ask(*other);
+  one->SendArpRequestFor(*other);
   ASSERT_TRUE(other->AnswersRequestOf(*one));
   ASSERT_TRUE(one->ReceivesAnswerOf(*other));
   const Bytes there = one->EchoRequestTo(*other, 1, payload), back = other->EchoRequestTo(*one, 2, payload);
@@ -101,7 +101,7 @@ TEST_F(TaggedGuestsTest, VlansWithTheSameAddressesDoNotMix) {
 
 TEST_F(TaggedGuestsTest, GuestInAnotherVlanIsNotReached) {
   TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 20, "02:aa:00:00:00:02", "192.168.0.2");
-  a.Ask(b);
+  a.SendArpRequestFor(b);
   // Then a broadcast in b's VLAN: when it has arrived, the request would have arrived before.
   port(1)->Send(WithTag(TestFrame(MacAddr::Broadcast(), a.mac(), 1), 20));
   ASSERT_TRUE(port(2)->WaitFor(Marked(1)));

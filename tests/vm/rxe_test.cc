@@ -80,7 +80,7 @@ struct TwoHosts {
       agents.push_back(std::make_unique<Agent>(&lab, &ports, host, spec));
       agents.back()->Launch();
     }
-    for (size_t number : {1, 2}) Settle(number);
+    for (size_t number : {1, 2}) MoveInterfaces(number);
   }
   ~TwoHosts() {
     for (const std::unique_ptr<Agent>& agent : agents) ExpectConservation(agent.get());
@@ -91,7 +91,7 @@ struct TwoHosts {
   }
 
   // Moves the interfaces of a started agent to its host.
-  void Settle(size_t number) {
+  void MoveInterfaces(size_t number) {
     Agent* agent = agents[number - 1].get();
     for (const VPortSpec& vport : agent->spec().vports) {
       const std::string move = absl::StrCat("ip link set ", vport.name, " netns ", agent->host()->holder());
@@ -283,7 +283,7 @@ TEST_F(RxeTest, KilledAgentIsFoundAgain) {
     host(2)->MustIp(absl::StrCat("link delete ", left));  // the restarted agent does not find interfaces in another namespace
   }
   agent(2).Launch();
-  hosts->Settle(2);
+  hosts->MoveInterfaces(2);
   EXPECT_EQ(host(2)->Mac("p2"), mac);
   ExpectPing(1, Address(2));
   EXPECT_TRUE(agent(1).Knows(mac, "GID fe80"));
