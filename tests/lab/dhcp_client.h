@@ -36,7 +36,15 @@ class DhcpClient {
     WriteFile(leases(), "");
   }
 
-  void Start() { process_ = host_->Start(Command()); }
+  // For IPv6, first waits for a link-local address that is no longer tentative: dhclient exits if it cannot bind to it.
+  void Start() {
+    if (family_ == "-6") {
+      EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+        return !host_->MustIp(absl::StrCat("-6 address show dev ", interface_, " scope link -tentative")).empty();
+      })) << host_->name() << ": no link-local address on " << interface_;
+    }
+    process_ = host_->Start(Command());
+  }
   // Kills it, so that it sends nothing to the server.
   void Stop() { process_->Kill(SIGKILL); }
   // Releases the lease.
