@@ -220,6 +220,21 @@ TEST(TunDeviceTest, WhatAKilledProcessLeftIsTakenOver) {
   }).join();
 }
 
+// A renamed netdev does not have the name by which the MTU is set.
+TEST(TunDeviceTest, AFailedChangeOfTheMtuIsTriedAgain) {
+  std::thread([] {
+    ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+    auto tun = TunDevice::Open("ib0");
+    ASSERT_TRUE(tun.ok()) << tun.status();
+    OutputOf("ip link set ib0 down && ip link set ib0 name ib9");
+    (*tun)->SetLink(1444);
+    EXPECT_THAT(OutputOf("ip link show ib9"), Not(HasSubstr("mtu 1444")));
+    OutputOf("ip link set ib9 name ib0");
+    (*tun)->SetLink(1444);
+    EXPECT_THAT(OutputOf("ip link show ib0"), HasSubstr("mtu 1444"));
+  }).join();
+}
+
 TEST(TunDeviceTest, ADeletedTunIsSeen) {
   std::thread([] {
     ASSERT_EQ(unshare(CLONE_NEWNET), 0);

@@ -188,7 +188,8 @@ absl::Status TunDevice::SetCarrier(bool up) {
 
 void TunDevice::SetLink(uint32_t mtu) {
   absl::Status status;
-  if (mtu != 0 && mtu != std::exchange(mtu_, mtu)) status = SetMtu(mtu);
+  if (mtu != 0 && mtu != mtu_) status = SetMtu(mtu);
+  if (status.ok() && mtu != 0) mtu_ = mtu;  // a failed change is tried again
   status.Update(SetCarrier(mtu != 0));
   if (!status.ok()) LogWarning(status.message());
 }
