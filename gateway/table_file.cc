@@ -23,7 +23,6 @@ using translation::SavedStation;
 using translation::SavedTables;
 
 constexpr int kVersion = 1;
-
 constexpr char kForEver[] = "for ever";
 
 std::string TimeOf(absl::Duration age, absl::Time now) {
@@ -68,8 +67,8 @@ class Reader {
 
   template <typename Value>
   Value Get(const char* key) {
-    const auto found = object_.is_object() ? object_.find(key) : object_.end();
-    if (!object_.is_object() || found == object_.end()) return Fail<Value>(key, "is missing");
+    const json* const found = Find(key);
+    if (found == nullptr) return Fail<Value>(key, "is missing");
     if constexpr (std::is_same_v<Value, bool>) {
       return found->is_boolean() ? found->get<bool>() : Fail<bool>(key, "is neither true nor false");
     } else if constexpr (std::is_same_v<Value, std::string>) {
@@ -80,21 +79,16 @@ class Reader {
     }
   }
   // A member that files of older versions do not have.
-  bool Flag(const char* key) { return object_.is_object() && object_.contains(key) && Get<bool>(key); }
+  bool Flag(const char* key) { return Find(key) != nullptr && Get<bool>(key); }
   int Preference() {
-    const auto found = object_.is_object() ? object_.find("preference") : object_.end();
-    const bool is_one = object_.is_object() && found != object_.end() && found->is_number_integer();
-    const int64_t number = is_one ? found->get<int64_t>() : 2;  // 2 is invalid
+    const json* const found = Find("preference");
+    const int64_t number = found != nullptr && found->is_number_integer() ? found->get<int64_t>() : 2;  // 2 is invalid
     return number >= -1 && number <= 1 ? static_cast<int>(number) : Fail<int>("preference", "is none of -1, 0, 1");
   }
   // The time left until "until"; zero if it has passed.
   absl::Duration Left() {
-    const std::string text = Get<std::string>("until");
-    if (text == kForEver) return absl::InfiniteDuration();
-    absl::Time until;
-    std::string error;
-    if (!absl::ParseTime(absl::RFC3339_sec, text, &until, &error)) return Fail<absl::Duration>("until", error);
-    return std::max(until - now_, absl::ZeroDuration());
+    if (Get<std::string>("until") == kForEver) return absl::InfiniteDuration();
+    return std::max(Time("until") - now_, absl::ZeroDuration());
   }
   // A member whose text Value::Parse reads.
   template <typename Value>
@@ -103,34 +97,39 @@ class Reader {
     const absl::StatusOr<Value> value = Value::Parse(text);
     return value.ok() ? *value : Fail<Value>(key, value.status().message());
   }
-  IpAddr Ip() {
-    const std::string text = Get<std::string>("ip");
-    if (const auto ipv4 = Ipv4Addr::Parse(text); ipv4.ok()) return IpAddr(*ipv4);
-    const auto ipv6 = Ipv6Addr::Parse(text);
-    return ipv6.ok() ? IpAddr(*ipv6) : Fail<IpAddr>("ip", "is no address");
-  }
   // A time in the future (the clock was set back) counts as now.
-  absl::Duration Age() {
-    absl::Time heard;
-    std::string error;
-    if (absl::ParseTime(absl::RFC3339_sec, Get<std::string>("heard"), &heard, &error)) {
-      return std::max(now_ - heard, absl::ZeroDuration());
-    }
-    return Fail<absl::Duration>("heard", error);
-  }
-  SavedIp ReadIp() { return {Ip(), Age(), Get<bool>("confirmed"), Flag("router")}; }
-  // Files of older versions have no "prefixes" and "routers": those are not required.
+  absl::Duration Age() { return std::max(now_ - Time("heard"), absl::ZeroDuration()); }
+  SavedIp ReadIp() { return {Parse<IpAddr>("ip"), Age(), Get<bool>("confirmed"), Flag("router")}; }
   const json& Array(const char* key, bool required = true) {
     static const auto* const empty = new json(json::array());
-    const auto found = object_.is_object() ? object_.find(key) : object_.end();
-    if (object_.is_object() && found != object_.end() && found->is_array()) return *found;
-    if (required || (object_.is_object() && found != object_.end())) Fail<int>(key, "is no list");
+    const json* const found = Find(key);
+    if (found != nullptr && found->is_array()) return *found;
+    if (required || found != nullptr) Fail<int>(key, "is no list");
     return *empty;
   }
-  void Take(const absl::Status& status) { status_.Update(status); }
+  // Reads each object of an array by `read(&reader)`; `what` names one in messages.
+  template <typename Value, typename Read>
+  void ReadAll(const char* key, const char* what, Read read, std::vector<Value>* values, bool required = true) {
+    for (const json& object : Array(key, required)) {
+      Reader reader(object, absl::StrCat(what, " ", values->size() + 1), now_);
+      values->push_back(read(&reader));
+      status_.Update(reader.status());
+    }
+  }
   const absl::Status& status() const { return status_; }
 
  private:
+  // Null if there is no such member.
+  const json* Find(const char* key) const {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+  absl::Time Time(const char* key) {
+    absl::Time time;
+    std::string error;
+    return absl::ParseTime(absl::RFC3339_sec, Get<std::string>(key), &time, &error) ? time : Fail<absl::Time>(key, error);
+  }
   template <typename Value>
   Value Fail(const char* key, absl::string_view what) {
     status_.Update(absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, " ", what)));
@@ -143,7 +142,7 @@ class Reader {
   absl::Status status_;
 };
 
-SavedStation ReadStation(Reader* reader, absl::Time now) {
+SavedStation ReadStation(Reader* reader) {
   SavedStation station;
   station.gid = reader->Parse<Gid>("gid");
   station.ordinal = reader->Get<uint16_t>("ordinal");
@@ -151,17 +150,15 @@ SavedStation ReadStation(Reader* reader, absl::Time now) {
   station.mac = reader->Parse<MacAddr>("mac");
   station.age = reader->Age();
   station.confirmed = reader->Flag("confirmed");
-  for (const json& object : reader->Array("ips")) {
-    Reader ip(object, absl::StrCat("address ", station.ips.size() + 1, " of ", station.mac.ToString()), now);
-    station.ips.push_back(ip.ReadIp());
-    reader->Take(ip.status());
-  }
+  const std::string what = absl::StrCat(station.mac.ToString(), ": address");
+  reader->ReadAll(
+      "ips", what.c_str(), [](Reader* ip) { return ip->ReadIp(); }, &station.ips);
   return station;
 }
 
 SavedNeighbor ReadNeighbor(Reader* reader) { return {reader->ReadIp(), reader->Parse<MacAddr>("mac")}; }
-SavedPrefix ReadPrefix(Reader* reader) { return {reader->Ip(), reader->Get<uint8_t>("length"), reader->Left()}; }
-SavedRouter ReadRouter(Reader* reader) { return {reader->Ip(), reader->Preference(), reader->Left()}; }
+SavedPrefix ReadPrefix(Reader* reader) { return {reader->Parse<IpAddr>("ip"), reader->Get<uint8_t>("length"), reader->Left()}; }
+SavedRouter ReadRouter(Reader* reader) { return {reader->Parse<IpAddr>("ip"), reader->Preference(), reader->Left()}; }
 
 }  // namespace
 
@@ -186,26 +183,11 @@ absl::StatusOr<SavedTables> FromJson(absl::string_view text, absl::Time now) {
     return absl::InvalidArgumentError("it is of another version of this program");
   }
   SavedTables tables;
-  for (const json& object : reader.Array("stations")) {
-    Reader station(object, absl::StrCat("station ", tables.stations.size() + 1), now);
-    tables.stations.push_back(ReadStation(&station, now));
-    reader.Take(station.status());
-  }
-  for (const json& object : reader.Array("neighbors")) {
-    Reader neighbor(object, absl::StrCat("neighbor ", tables.neighbors.size() + 1), now);
-    tables.neighbors.push_back(ReadNeighbor(&neighbor));
-    reader.Take(neighbor.status());
-  }
-  for (const json& object : reader.Array("prefixes", /*required=*/false)) {
-    Reader prefix(object, absl::StrCat("prefix ", tables.prefixes.size() + 1), now);
-    tables.prefixes.push_back(ReadPrefix(&prefix));
-    reader.Take(prefix.status());
-  }
-  for (const json& object : reader.Array("routers", /*required=*/false)) {
-    Reader router(object, absl::StrCat("router ", tables.routers.size() + 1), now);
-    tables.routers.push_back(ReadRouter(&router));
-    reader.Take(router.status());
-  }
+  reader.ReadAll("stations", "station", ReadStation, &tables.stations);
+  reader.ReadAll("neighbors", "neighbor", ReadNeighbor, &tables.neighbors);
+  // Files of older versions do not have these two.
+  reader.ReadAll("prefixes", "prefix", ReadPrefix, &tables.prefixes, /*required=*/false);
+  reader.ReadAll("routers", "router", ReadRouter, &tables.routers, /*required=*/false);
   if (!reader.status().ok()) return reader.status();
   return tables;
 }

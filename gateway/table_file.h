@@ -34,7 +34,6 @@ class TableFile {
   // Empty tables if there is no file. An error if the file cannot be read; a faulty file has then been renamed to *.bad.
   absl::StatusOr<translation::SavedTables> Load(absl::Time now) const;
   absl::Status Save(const translation::SavedTables& tables, absl::Time now) const;
-  const std::string& path() const { return path_; }
 
  private:
   const std::string path_;
