@@ -5,19 +5,8 @@
 namespace eoib::gateway {
 
 const char* StateName(Election::State state) {
-  switch (state) {
-    case Election::State::kDown:
-      return "down";
-    case Election::State::kListening:
-      return "listening";
-    case Election::State::kCandidate:
-      return "candidate";
-    case Election::State::kActive:
-      return "active";
-    case Election::State::kStandby:
-      return "standby";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"down", "listening", "candidate", "active", "standby"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 void Election::Enter(State state, absl::Time until, absl::Time next_hello) {

@@ -29,38 +29,22 @@ constexpr char kNoPeers[] =
 const char* SideName(NeighborRow::Side side) { return side == NeighborRow::Side::kEthernet ? "ethernet" : "ipoib"; }
 
 const char* StateName(NeighborRow::State state) {
-  switch (state) {
-    case NeighborRow::State::kReachable:
-      return "reachable";
-    case NeighborRow::State::kStale:
-      return "stale";
-    case NeighborRow::State::kSilent:
-      return "silent";
-  }
-  return "?";
-}
-
-void AppendDrop(const translation::CounterInfo& info, uint64_t count, std::string* text) {
-  if (count != 0) absl::StrAppendFormat(text, "  %-20s %10d  %s\n", info.label, count, info.help);
+  constexpr const char* kNames[] = {"reachable", "stale", "silent"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 void AppendCounters(const GatewayPort::Parts& parts, std::string* text) {
   const translation::Counters& counters = parts.translator->counters();
-  const auto line = [text](const char* name, uint64_t value) { absl::StrAppend(text, "  ", name, " ", value, "\n"); };
-  for (size_t i = 0; i < translation::kEvents; ++i) {
-    line(translation::kEventInfo[i].label, counters[static_cast<translation::Event>(i)]);
-  }
-  line("input_drops", counters.InputDrops());
-  line("unanswered", counters[translation::Drop::kUnanswered]);
-  line("held_now", parts.translator->knowledge().resolver.held());
-  line("frames_handed", parts.port.handed);
-  line("frames_waiting", parts.port.waiting);
-  line("frame_drops", parts.port.DropSum());
   const HelloProtocol::Counters& hellos = parts.hellos->counters();
-  line("hellos_sent", hellos.sent);
-  line("hellos_received", hellos.received);
-  line("forged_hellos", hellos.forged);
-  line("unlisted_hellos", hellos.unlisted);
+  for (size_t i = 0; i < counters.events.kSize; ++i) {
+    const auto event = static_cast<translation::Event>(i);
+    absl::StrAppend(text, "  ", InfoOf(event).label, " ", counters[event], "\n");
+  }
+  absl::StrAppend(text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
+                  "\n  held_now ", parts.translator->knowledge().resolver.held(), "\n  frames_handed ", parts.port.handed,
+                  "\n  frames_waiting ", parts.port.waiting, "\n  frame_drops ", parts.port.drops.Sum(), "\n  hellos_sent ",
+                  hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged,
+                  "\n  unlisted_hellos ", hellos.unlisted, "\n");
 }
 
 std::string RowText(const NeighborRow& row) {
@@ -225,7 +209,6 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
   const absl::Status asked =
       port_->Ask([&rows](const GatewayPort::Parts& parts) { rows = parts.translator->Dump(); }, deadline);
   if (!asked.ok()) return asked;
-  std::sort(rows.begin(), rows.end(), [](const NeighborRow& a, const NeighborRow& b) { return a.ip < b.ip; });
   std::string text = absl::StrCat("gateway ", config_.name, ": ", rows.size(), " addresses\n");
   for (const NeighborRow& row : rows) text += RowText(row);
   return text;
@@ -248,16 +231,13 @@ absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
 absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
   const absl::Status asked = port_->Ask(
-      [&text](const GatewayPort::Parts& parts) {
-        for (size_t i = 0; i < translation::kDrops; ++i) {
-          const uint64_t count = parts.translator->counters()[static_cast<translation::Drop>(i)];
-          AppendDrop(translation::kDropInfo[i], count, &text);
-        }
-        for (size_t i = 0; i < kPortDrops; ++i) AppendDrop(kPortDropInfo[i], parts.port.drops[i], &text);
+      [&text, this](const GatewayPort::Parts& parts) {
+        absl::StrAppend(&text, parts.translator->counters().drops.DropsText(), parts.port.drops.DropsText(),
+                        "IPoIB link of gateway ", config_.name, "\n", parts.channel->counters().drops.DropsText());
       },
       deadline);
   if (!asked.ok()) return asked;
-  return absl::StrCat(text, "IPoIB link of gateway ", config_.name, "\n", ipoib::DropsText(link_->channel()->counters()));
+  return text;
 }
 
 absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet, absl::Time deadline) {

@@ -27,17 +27,11 @@ constexpr char kExample[] =
 constexpr char kPeersExample[] = "[\"fe80::2:c903:e:b72\"]";
 constexpr char kPKeyIs[] = "it is a partition of the subnet, 0x8001 to 0xffff (or without the membership bit, 0x1 to 0x7fff)";
 
-absl::optional<IpAddr> ParseIp(absl::string_view text) {
-  if (const auto ipv4 = Ipv4Addr::Parse(text); ipv4.ok()) return IpAddr(*ipv4);
-  if (const auto ipv6 = Ipv6Addr::Parse(text); ipv6.ok()) return IpAddr(*ipv6);
-  return absl::nullopt;
-}
-
 absl::optional<Prefix> ParsePrefix(absl::string_view text) {
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
-  const absl::optional<IpAddr> address = ParseIp(parts.first);
+  const absl::StatusOr<IpAddr> address = IpAddr::Parse(parts.first);
   int length = 0;
-  if (!address.has_value() || !absl::SimpleAtoi(parts.second, &length)) return absl::nullopt;
+  if (!address.ok() || !absl::SimpleAtoi(parts.second, &length)) return absl::nullopt;
   if (length < 0 || length > (address->is_ipv6() ? 128 : 32)) return absl::nullopt;
   return Prefix{*address, static_cast<uint8_t>(length)};
 }
@@ -125,16 +119,16 @@ class GatewayReader {
       }
     }
     for (const std::string& text : Texts("routers", "[\"10.0.0.1\", \"fe80::1\"]")) {
-      const auto router = ParseIp(text);
-      if (router.has_value() && router->CanBeHost()) {
+      const auto router = IpAddr::Parse(text);
+      if (router.ok() && router->CanBeHost()) {
         config_.translation.routers.push_back(*router);
       } else {
         reader_.Mistake("routers", absl::StrCat("routers has ", Quote(text), "; a router is written \"10.0.0.1\""));
       }
     }
     for (const std::string& text : Texts("icmp_source", "[\"10.0.0.250\"]")) {
-      const auto source = ParseIp(text);
-      if (!source.has_value() || !source->CanBeHost()) {
+      const auto source = IpAddr::Parse(text);
+      if (!source.ok() || !source->CanBeHost()) {
         reader_.Mistake("icmp_source", absl::StrCat("icmp_source has ", Quote(text), "; an address is written \"10.0.0.250\""));
       } else if (source->is_ipv6()) {
         config_.translation.icmp_source6 = source->ipv6();
@@ -253,22 +247,21 @@ ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
           }};
 }
 
+absl::StatusOr<GatewaysConfig> WithGateways(absl::StatusOr<AgentConfig> agent, std::vector<GatewayConfig>* gateways) {
+  if (!agent.ok()) return agent.status();
+  return GatewaysConfig{*std::move(agent), std::move(*gateways)};
+}
+
 }  // namespace
 
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source) {
-  GatewaysConfig config;
-  absl::StatusOr<AgentConfig> agent = ParseConfigWith(toml, source, Extension(&config.gateways));
-  if (!agent.ok()) return agent.status();
-  config.agent = *std::move(agent);
-  return config;
+  std::vector<GatewayConfig> gateways;
+  return WithGateways(ParseConfigWith(toml, source, Extension(&gateways)), &gateways);
 }
 
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path) {
-  GatewaysConfig config;
-  absl::StatusOr<AgentConfig> agent = LoadConfigWith(path, Extension(&config.gateways));
-  if (!agent.ok()) return agent.status();
-  config.agent = *std::move(agent);
-  return config;
+  std::vector<GatewayConfig> gateways;
+  return WithGateways(LoadConfigWith(path, Extension(&gateways)), &gateways);
 }
 
 }  // namespace eoib::gateway

@@ -98,7 +98,7 @@ void GatewayPort::HandPending() {
   while (!pending_.empty()) {
     const std::vector<uint8_t>& frame = pending_.front();
     if (frame.size() > receiving_.pool->frame_size()) {
-      counters_.Drop(PortDrop::kFrameTooLong);
+      counters_.drops.Add(PortDrop::kFrameTooLong);
     } else if (uint8_t* const room = Room(frame.size()); room != nullptr) {
       std::memcpy(room, frame.data(), frame.size());
     } else {
@@ -113,7 +113,7 @@ void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ether
   uint8_t* frame = pending_.empty() ? Room(size) : nullptr;  // frames keep their order
   if (frame == nullptr) {
     if (receiving_.pool == nullptr) Wake();
-    if (pending_.size() == kMaxPending) return counters_.Drop(PortDrop::kQueueFull);
+    if (pending_.size() == kMaxPending) return counters_.drops.Add(PortDrop::kQueueFull);
     frame = pending_.emplace_back(size).data();
   }
   destination.ToWire(frame);

@@ -60,8 +60,6 @@ uint16_t Checksum(const Packet& packet) {
 
 }  // namespace
 
-Ipv6Addr HelloGroup() { return translation::kHelloGroup; }
-
 std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair) {
   Packet packet;
   packet.ip.version_class_flow = 6u << 28;
@@ -70,7 +68,7 @@ std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair)
   packet.ip.hop_limit = kHopLimit;
   const IpoibAddress& own = hello.from.address;
   Ipv6Addr::LinkLocal(ToInterfaceId(own.gid().guid())).ToWire(packet.ip.source.data());
-  HelloGroup().ToWire(packet.ip.destination.data());
+  translation::kHelloGroup.ToWire(packet.ip.destination.data());
   packet.udp.source_port = packet.udp.destination_port = kHelloPort;
   packet.udp.length = kUdpLength;
   packet.message.magic = kMagic;
@@ -88,7 +86,7 @@ std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair)
 
 bool IsHello(absl::Span<const uint8_t> packet) {
   if (packet.size() < sizeof(Ipv6Wire) || packet[0] >> 4 != 6) return false;
-  return Ipv6Addr::FromWire(packet.data() + offsetof(Ipv6Wire, destination)) == HelloGroup();
+  return Ipv6Addr::FromWire(packet.data() + offsetof(Ipv6Wire, destination)) == translation::kHelloGroup;
 }
 
 // A hello has one encoding. So decoding encodes the fields again and requires the same bytes.

@@ -28,8 +28,6 @@ struct Pair {
   friend constexpr bool operator==(const Pair&, const Pair&) = default;
 };
 
-// ff12::e01b:6777, a transient address of link-local scope: the destination of each hello.
-Ipv6Addr HelloGroup();
 inline constexpr uint16_t kHelloPort = 0xe01b;
 
 // The whole packet, from the IPv6 header on.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/translation/groups.h"
+
 namespace eoib::gateway {
 namespace {
 
@@ -10,7 +12,7 @@ constexpr absl::Duration kForget = absl::Seconds(10);
 // A member sends each hello to the hello group first. A hello in the broadcast group within this time is a copy of that one.
 const absl::Duration kCopy = Election::kInterval / 2;
 
-IpoibGroup HelloGroupOf(const IpoibLink& link) { return *GroupOf(link, HelloGroup()); }
+IpoibGroup HelloGroupOf(const IpoibLink& link) { return *GroupOf(link, translation::kHelloGroup); }
 
 }  // namespace
 

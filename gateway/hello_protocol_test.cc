@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/translation/groups.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
@@ -23,7 +24,7 @@ using ::testing::IsEmpty;
 using State = Election::State;
 
 constexpr IpoibLink kLink = {PKey(0x8002)};
-const IpoibGroup kHellos = *GroupOf(kLink, HelloGroup());
+const IpoibGroup kHellos = *GroupOf(kLink, translation::kHelloGroup);
 const IpoibGroup kAll = BroadcastGroup(kLink);
 const Pair kPair = {PKey(0x8001), Vid(10)};
 

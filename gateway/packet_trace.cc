@@ -110,17 +110,14 @@ std::string PacketTrace::Verdict(const translation::Counters& before) const {
   std::string text;
   if (after[Event::kCrossed] != before[Event::kCrossed]) text += "  crosses\n";
   if (after[Event::kHeldPackets] != before[Event::kHeldPackets]) text += "  waits until its destination answers\n";
-  for (size_t i = 0; i < translation::kDrops; ++i) {
-    const auto drop = static_cast<Drop>(i);
-    const translation::CounterInfo& info = translation::kDropInfo[i];
-    if (after[drop] != before[drop]) absl::StrAppend(&text, "  is dropped: ", info.label, ", ", info.help, "\n");
-  }
+  after.drops.ForEach([&](Drop drop, uint64_t count, const ipoib::CounterInfo& info) {
+    if (count != before[drop]) absl::StrAppend(&text, "  is dropped: ", info.label, ", ", info.help, "\n");
+  });
   constexpr Event kLessons[] = {Event::kLearnedStations, Event::kMovedStations, Event::kLearnedNeighbors,
                                 Event::kMovedNeighbors, Event::kEvicted};
   for (const Event event : kLessons) {
     const uint64_t count = after[event] - before[event];
-    const translation::CounterInfo& info = translation::kEventInfo[static_cast<size_t>(event)];
-    if (count != 0) absl::StrAppend(&text, "  changes what is known: ", count, " ", info.help, "\n");
+    if (count != 0) absl::StrAppend(&text, "  changes what is known: ", count, " ", InfoOf(event).help, "\n");
   }
   return text;
 }

@@ -22,33 +22,13 @@ int Fitness(const InterfaceAddress& own, const IpAddr& target) {
 }  // namespace
 
 const char* ToString(AddressOrigin origin) {
-  switch (origin) {
-    case AddressOrigin::kLinkLocal:
-      return "link-local";
-    case AddressOrigin::kOperator:
-      return "flag";
-    case AddressOrigin::kDhcp:
-      return "dhcp";
-    case AddressOrigin::kKernel:
-      return "kernel";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"link-local", "flag", "dhcp", "kernel"};
+  return kNames[static_cast<size_t>(origin)];
 }
 
 const char* ToString(AddressState state) {
-  switch (state) {
-    case AddressState::kTentative:
-      return "tentative";
-    case AddressState::kAssigned:
-      return "assigned";
-    case AddressState::kDuplicate:
-      return "duplicate";
-    case AddressState::kRemoved:
-      return "removed";
-    case AddressState::kRefused:
-      return "refused";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"tentative", "assigned", "duplicate", "removed", "refused"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 void Addresses::Want(const InterfaceAddress& address, AddressOrigin origin) {

@@ -36,13 +36,9 @@ int DefaultPrefixLength(Ipv4Addr address) {
   return top < 4 ? 8 : top < 6 ? 16 : 24;
 }
 
-bool IsHostAddress(Ipv4Addr address) {
-  return address.value() >> 24 != 0 && address.value() >> 24 != 127 && address.value() >> 28 < 0xe;
-}
-
 std::vector<Ipv4Addr> HostAddressesOf(const DhcpMessage& message, DhcpOption option) {
   std::vector<Ipv4Addr> addresses = message.FindAddresses(option);
-  addresses.erase(std::remove_if(addresses.begin(), addresses.end(), [](Ipv4Addr each) { return !IsHostAddress(each); }),
+  addresses.erase(std::remove_if(addresses.begin(), addresses.end(), [](IpAddr each) { return !each.CanBeHost(); }),
                   addresses.end());
   return addresses;
 }
@@ -59,25 +55,8 @@ std::string Printable(const std::vector<uint8_t>& bytes) {
 }  // namespace
 
 const char* ToString(DhcpState state) {
-  switch (state) {
-    case DhcpState::kInit:
-      return "init";
-    case DhcpState::kSelecting:
-      return "selecting";
-    case DhcpState::kRequesting:
-      return "requesting";
-    case DhcpState::kChecking:
-      return "checking";
-    case DhcpState::kBound:
-      return "bound";
-    case DhcpState::kRenewing:
-      return "renewing";
-    case DhcpState::kRebinding:
-      return "rebinding";
-    case DhcpState::kStopped:
-      return "stopped";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"init", "selecting", "requesting", "checking", "bound", "renewing", "rebinding", "stopped"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 DhcpClient::DhcpClient(std::vector<uint8_t> client_identifier, std::string host_name, const Clock* clock,
@@ -259,7 +238,7 @@ bool DhcpClient::IsForUs(const DhcpMessage& message) const {
 
 void DhcpClient::OnOffer(const DhcpMessage& offer) {
   const auto server = offer.FindAddress(DhcpOption::kServerIdentifier);
-  if (state_ != DhcpState::kSelecting || !server.has_value() || !IsHostAddress(offer.fields().yours)) return;
+  if (state_ != DhcpState::kSelecting || !server.has_value() || !IpAddr(offer.fields().yours).CanBeHost()) return;
   offered_ = offer.fields().yours;
   server_ = *server;
   Enter(DhcpState::kRequesting);
@@ -289,7 +268,7 @@ absl::optional<DhcpLease> DhcpClient::ReadLease(const DhcpMessage& ack) const {
   const auto server = ack.FindAddress(DhcpOption::kServerIdentifier);
   const auto seconds = ack.FindNumber(DhcpOption::kLeaseTime);
   const Ipv4Addr yours = ack.fields().yours;
-  if (!server.has_value() || !seconds.has_value() || *seconds == 0 || !IsHostAddress(yours)) return absl::nullopt;
+  if (!server.has_value() || !seconds.has_value() || *seconds == 0 || !IpAddr(yours).CanBeHost()) return absl::nullopt;
   const auto mask = ack.FindAddress(DhcpOption::kSubnetMask);
   const auto length = mask.has_value() ? PrefixLength(mask->value()) : DefaultPrefixLength(yours);
   if (!length.has_value()) return absl::nullopt;

@@ -26,10 +26,6 @@ std::string ShowNeighbor(const NeighborCache::Neighbor& neighbor) {
                       ToString(neighbor.state), ", ", heard, waiting, "\n");
 }
 
-absl::optional<IpoibGroup> GroupOn(const IpoibLink& link, const IpAddr& group) {
-  return group.is_ipv4() ? GroupOf(link, group.ipv4()) : GroupOf(link, group.ipv6());
-}
-
 using Show = std::string (*)(const IpHost&);
 
 void Register(const char* name, const char* help, const IpHost* host, Show show, CommandRegistry* registry) {
@@ -60,7 +56,7 @@ std::string ShowGroups(const IpHost& host) {
   for (const IpAddr& group : host.memberships().Groups()) {
     absl::StrAppend(&text, group.ToString());
     if (host.link_state().has_value()) {
-      if (const auto at = GroupOn(host.link_state()->link, group)) absl::StrAppend(&text, " ", ToMgid(*at).ToString());
+      if (const auto at = GroupOf(host.link_state()->link, group)) absl::StrAppend(&text, " ", ToMgid(*at).ToString());
     }
     absl::StrAppend(&text, "\n");
   }
@@ -68,40 +64,13 @@ std::string ShowGroups(const IpHost& host) {
 }
 
 std::string ShowStats(const IpHost& host) {
-  const HostCounters& counters = host.counters();
-  std::string text;
-  const auto line = [&text](const char* name, uint64_t value) { absl::StrAppend(&text, name, " ", value, "\n"); };
-  line("from_tun", counters.from_tun);
-  line("to_tun", counters.to_tun);
-  line("from_link", counters.from_link);
-  line("to_link", counters.to_link);
-  line("said", host.said());
-  line("answers", host.answers());
-  line("waiting", host.neighbors().waiting());
-  line("consumed", counters.consumed);
-  line("errors", counters.errors);
-  line("arp_received", counters.arp_received);
-  line("nd_received", counters.nd_received);
-  line("questions", counters.questions);
-  line("neighbors", host.neighbors().size());
-  line("groups", host.memberships().Groups().size());
-  line("groups_refused", host.memberships().refused());
-  const uint64_t to_link = counters.DropSum(EndpointSide::kToLink), to_tun = counters.DropSum(EndpointSide::kToTun);
-  line("to_link_drops", to_link);
-  line("to_tun_drops", to_tun);
-  line("drops", to_link + to_tun);
-  return text;
-}
-
-std::string ShowDrops(const IpHost& host) {
-  std::string text;
-  for (size_t i = 0; i < kEndpointDrops; ++i) {
-    const uint64_t count = host.counters().drops[i];
-    if (count != 0) {
-      absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", kEndpointDropInfo[i].label, count, kEndpointDropInfo[i].help);
-    }
-  }
-  return text;
+  const HostCounters& c = host.counters();
+  return absl::StrCat("from_tun ", c.from_tun, "\nto_tun ", c.to_tun, "\nfrom_link ", c.from_link, "\nto_link ", c.to_link,
+                      "\nsaid ", host.said(), "\nanswers ", host.answers(), "\nwaiting ", host.neighbors().waiting(),
+                      "\nconsumed ", c.consumed, "\nerrors ", c.errors, "\narp_received ", c.arp_received, "\nnd_received ",
+                      c.nd_received, "\nquestions ", c.questions, "\nneighbors ", host.neighbors().size(), "\ngroups ",
+                      host.memberships().Groups().size(), "\ngroups_refused ", host.memberships().refused(), "\nto_link_drops ",
+                      c.to_link_drops(), "\nto_tun_drops ", c.to_tun_drops(), "\ndrops ", c.drops.Sum(), "\n");
 }
 
 void RegisterHostCommands(const IpHost* host, std::function<std::string()> more, CommandRegistry* registry) {
@@ -112,7 +81,9 @@ void RegisterHostCommands(const IpHost* host, std::function<std::string()> more,
   Register("neigh", "the neighbours on the link, each with its IPoIB address", host, ShowNeighbors, registry);
   Register("groups", "the multicast groups that are listened to", host, ShowGroups, registry);
   Register("stats", "counters", host, ShowStats, registry);
-  Register("drops", "what was dropped and why", host, ShowDrops, registry);
+  Register(
+      "drops", "what was dropped and why", host, [](const IpHost& shown) { return shown.counters().drops.DropsText(); },
+      registry);
 }
 
 }  // namespace eoib::endpoint

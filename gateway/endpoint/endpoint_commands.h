@@ -16,7 +16,6 @@ std::string ShowNeighbors(const IpHost& host);
 // The IP multicast groups that the host listens to, each with its MGID.
 std::string ShowGroups(const IpHost& host);
 std::string ShowStats(const IpHost& host);
-std::string ShowDrops(const IpHost& host);
 
 // `host` outlives the commands. `show` appends the text of `more`.
 void RegisterHostCommands(const IpHost* host, std::function<std::string()> more, CommandRegistry* registry);

@@ -21,7 +21,11 @@ class FakeInterface final : public ipoib::Interface {
     bool beyond_link = false;
   };
 
-  absl::optional<ipoib::LinkState> state() const override { return state_; }
+  absl::optional<ipoib::LinkState> state() const override {
+    ++state_reads_;
+    return state_;
+  }
+  int state_reads() const { return state_reads_; }
   void SetState(absl::optional<ipoib::LinkState> state) { state_ = std::move(state); }
 
   void Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) override {
@@ -54,6 +58,7 @@ class FakeInterface final : public ipoib::Interface {
   uint64_t requested_ = 0;
   std::set<std::string> groups_;
   int listened_twice_ = 0;
+  mutable int state_reads_ = 0;
   bool reaches_ = true;
 };
 

@@ -11,28 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/daemon/log.h"
-#include "vswitch/base/byte_order.h"
 
 namespace eoib::endpoint {
 namespace {
 
 constexpr uint32_t kDefaultRouteMetric = 1024;  // plus the interface's index
-
-void PutAddress(uint16_t type, const IpAddr& address, nlmsghdr* message) {
-  if (address.is_ipv4()) {
-    const be32 wire(address.ipv4().value());
-    return mnl_attr_put(message, type, sizeof(wire), &wire);
-  }
-  mnl_attr_put(message, type, Ipv6Addr::kSize, address.ipv6().bytes().data());
-}
-
-absl::optional<IpAddr> AddressOf(uint8_t family, const nlattr* attribute) {
-  const void* const payload = mnl_attr_get_payload(attribute);
-  const size_t size = mnl_attr_get_payload_len(attribute);
-  if (family == AF_INET && size == Ipv4Addr::kSize) return IpAddr(Ipv4Addr(ReadWire<be32>(payload).value()));
-  if (family == AF_INET6 && size == Ipv6Addr::kSize) return IpAddr(Ipv6Addr::FromWire(payload));
-  return absl::nullopt;
-}
 
 // The address in RTM_NEWADDR or RTM_DELADDR; absent if that is for another interface.
 absl::optional<InterfaceAddress> ParseAddress(const nlmsghdr* message, int index) {
@@ -42,8 +25,8 @@ absl::optional<InterfaceAddress> ParseAddress(const nlmsghdr* message, int index
   }
   absl::optional<IpAddr> address, local;
   ForEachAttribute(message, sizeof(*header), [&](const nlattr* attribute) {
-    if (mnl_attr_get_type(attribute) == IFA_ADDRESS) address = AddressOf(header->ifa_family, attribute);
-    if (mnl_attr_get_type(attribute) == IFA_LOCAL) local = AddressOf(header->ifa_family, attribute);
+    if (mnl_attr_get_type(attribute) == IFA_ADDRESS) address = AddressOf(attribute);
+    if (mnl_attr_get_type(attribute) == IFA_LOCAL) local = AddressOf(attribute);
   });
   if (local.has_value()) address = local;  // then IFA_ADDRESS may be the peer's
   if (!address.has_value()) return absl::nullopt;
@@ -193,8 +176,8 @@ absl::Status HostAddresses::RemoveDefaultRoutes() {
       if (type == RTA_OIF) ours = mnl_attr_get_u32(attribute) == static_cast<uint32_t>(index_);
       if (type == RTA_PRIORITY) route.metric = mnl_attr_get_u32(attribute);
       if (type != RTA_GATEWAY) return;
-      const auto gateway = AddressOf(AF_INET, attribute);
-      by_gateway = gateway.has_value();
+      const auto gateway = AddressOf(attribute);
+      by_gateway = gateway.has_value() && gateway->is_ipv4();
       if (by_gateway) route.gateway = gateway->ipv4();
     });
     if (ours && by_gateway) routes.push_back(route);

@@ -5,19 +5,10 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "vswitch/base/byte_order.h"
-
 namespace eoib::endpoint {
 namespace {
 
 constexpr absl::Duration kKept = absl::Seconds(10);
-
-absl::optional<IpAddr> AddressOf(const void* bytes, size_t size) {
-  if (size == Ipv4Addr::kSize) return IpAddr(Ipv4Addr(ReadWire<be32>(bytes).value()));
-  if (size == Ipv6Addr::kSize) return IpAddr(Ipv6Addr::FromWire(bytes));
-  return absl::nullopt;
-}
 
 // The gateway in the answer; absent if the destination is on the link.
 absl::optional<IpAddr> GatewayOf(const nlmsghdr* message) {
@@ -58,12 +49,7 @@ absl::optional<IpAddr> HostRoutes::AskKernel(const IpAddr& destination) {
   auto* const header = request.Put<rtmsg>();
   header->rtm_family = destination.is_ipv4() ? AF_INET : AF_INET6;
   header->rtm_dst_len = destination.is_ipv4() ? 32 : 128;
-  if (destination.is_ipv4()) {
-    const be32 wire(destination.ipv4().value());
-    mnl_attr_put(request.message(), RTA_DST, sizeof(wire), &wire);
-  } else {
-    mnl_attr_put(request.message(), RTA_DST, Ipv6Addr::kSize, destination.ipv6().bytes().data());
-  }
+  PutAddress(RTA_DST, destination, request.message());
   // The kernel has already routed the packet to the TUN, so ask for the route through that.
   mnl_attr_put_u32(request.message(), RTA_OIF, static_cast<uint32_t>(index_));
   absl::optional<IpAddr> next_hop;

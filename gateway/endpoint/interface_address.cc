@@ -1,7 +1,6 @@
 #include "gateway/endpoint/interface_address.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,15 +12,6 @@ namespace eoib::endpoint {
 namespace {
 
 constexpr int kIpv4Bits = 32, kIpv6Bits = 128;
-
-constexpr uint32_t Ipv4Mask(int length) { return length == 0 ? 0 : ~uint32_t{0} << (kIpv4Bits - length); }
-
-bool SamePrefix(const Ipv6Addr& a, const Ipv6Addr& b, int length) {
-  const size_t whole = static_cast<size_t>(length) / 8;
-  if (std::memcmp(a.bytes().data(), b.bytes().data(), whole) != 0) return false;
-  const int rest = length % 8;
-  return rest == 0 || (a.bytes()[whole] ^ b.bytes()[whole]) >> (8 - rest) == 0;
-}
 
 bool IsUnicast(const IpAddr& address) {
   return !address.IsUnspecified() && !address.IsMulticast() && !(address.is_ipv4() && address.ipv4().IsBroadcast());
@@ -44,15 +34,9 @@ absl::StatusOr<InterfaceAddress> InterfaceAddress::Parse(absl::string_view text)
   return parsed;
 }
 
-bool InterfaceAddress::OnLink(const IpAddr& other) const {
-  if (address.is_ipv4() != other.is_ipv4()) return false;
-  if (!address.is_ipv4()) return SamePrefix(address.ipv6(), other.ipv6(), prefix_length);
-  return ((address.ipv4().value() ^ other.ipv4().value()) & Ipv4Mask(prefix_length)) == 0;
-}
-
 absl::optional<Ipv4Addr> InterfaceAddress::SubnetBroadcast() const {
   if (!address.is_ipv4() || prefix_length >= kIpv4Bits - 1) return absl::nullopt;
-  return Ipv4Addr(address.ipv4().value() | ~Ipv4Mask(prefix_length));
+  return Ipv4Addr(address.ipv4().value() | static_cast<uint32_t>((uint64_t{1} << (kIpv4Bits - prefix_length)) - 1));
 }
 
 std::string InterfaceAddress::ToString() const { return absl::StrCat(address.ToString(), "/", prefix_length); }

@@ -19,7 +19,7 @@ struct InterfaceAddress {
 
   // Parses a unicast address like "10.0.0.1/24" or "fd00::1/64". The default length is 32 or 128.
   static absl::StatusOr<InterfaceAddress> Parse(absl::string_view text);
-  bool OnLink(const IpAddr& other) const;
+  bool OnLink(const IpAddr& other) const { return HasPrefix(other, address, prefix_length); }
   // The subnet's broadcast address, such as 10.0.0.255 (RFC 922 §7). Absent for IPv6, and for IPv4 subnets of one or two
   // addresses (RFC 3021 §2.1).
   absl::optional<Ipv4Addr> SubnetBroadcast() const;

@@ -27,16 +27,7 @@ absl::Span<const uint8_t> TooLargeError(absl::Span<const uint8_t> packet, size_t
   return {};
 }
 
-// Scopes 0 (reserved) and 1 (interface-local): RFC 4291 §2.7.
-bool StaysOnHost(const Ipv6Addr& group) { return (group.bytes()[1] & 0xf) <= 1; }
-
 }  // namespace
-
-uint64_t HostCounters::DropSum(EndpointSide side) const {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < kEndpointDrops; ++i) sum += kEndpointDropInfo[i].side == side ? drops[i] : 0;
-  return sum;
-}
 
 IpHost::IpHost(const Options& options, const Seams& seams)
     : options_(options),

@@ -10,7 +10,6 @@
 #ifndef EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
 #define EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 
@@ -47,10 +46,10 @@ class NextHops {
   virtual absl::optional<IpAddr> NextHop(const IpAddr& destination) = 0;
 };
 
-// Each packet has one disposition. At any time, with the drops of either side (EndpointSide),
+// Each packet has one disposition. At any time,
 //
-//     from_tun + answers = to_link + waiting + drops to the link
-//     from_link + errors = to_tun + consumed + drops to the TUN
+//     from_tun + answers = to_link + waiting + to_link_drops
+//     from_link + errors = to_tun + consumed + to_tun_drops
 //
 // where `waiting` is the neighbour cache's and `answers` the NdResponder's. For the counters of the ipoib::Interface
 //
@@ -62,12 +61,10 @@ struct HostCounters {
   uint64_t consumed = 0;  // of from_link, packets that end here: ARP, neighbour discovery, DHCP
   uint64_t errors = 0;    // ICMP errors made here for the TUN
   uint64_t arp_received = 0, nd_received = 0, questions = 0;
-  std::array<uint64_t, kEndpointDrops> drops{};
+  ipoib::LabelledCounters<EndpointDrop> drops;
 
-  uint64_t DropSum(EndpointSide side) const;
-
-  uint64_t& operator[](EndpointDrop reason) { return drops[static_cast<size_t>(reason)]; }
-  uint64_t operator[](EndpointDrop reason) const { return drops[static_cast<size_t>(reason)]; }
+  uint64_t to_link_drops() const { return drops.Sum(EndpointDrop{}, EndpointDrop::kArpMalformed); }
+  uint64_t to_tun_drops() const { return drops.Sum(EndpointDrop::kArpMalformed); }
 };
 
 class IpHost final : public ipoib::Listener, public NeighborCache::Link, public Dad::Speaker {
@@ -131,7 +128,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   bool Probe(const IpAddr& address, const DadNonce& nonce) override;
   void Announce(const IpAddr& address) override;
 
-  void Drop(EndpointDrop reason) { ++counters_[reason]; }
+  void Drop(EndpointDrop reason) { counters_.drops.Add(reason); }
   void Ipv4FromTun(absl::Span<const uint8_t> bytes);
   void Ipv6FromTun(absl::Span<const uint8_t> bytes);
   void FollowReport(const Ipv4Packet& packet);

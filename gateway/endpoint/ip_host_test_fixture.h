@@ -126,7 +126,7 @@ class IpHostTestFixture : public testing::Test {
     datagram.erase(datagram.begin(), datagram.begin() + kIpoibHeaderSize);
     Receive(*type, std::move(datagram), group, from);
   }
-  uint64_t Dropped(EndpointDrop reason) const { return host_.counters()[reason]; }
+  uint64_t Dropped(EndpointDrop reason) const { return host_.counters().drops[reason]; }
 
   FakeClock clock_;
   FakeInterface link_;

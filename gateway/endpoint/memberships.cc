@@ -3,16 +3,6 @@
 #include <utility>
 
 namespace eoib::endpoint {
-namespace {
-
-absl::optional<IpoibGroup> GroupOn(const IpoibLink& link, const IpAddr& group) {
-  return group.is_ipv4() ? GroupOf(link, group.ipv4()) : GroupOf(link, group.ipv6());
-}
-
-// IPv6 groups that do not leave their host: scopes 0 (reserved) and 1 (interface-local), RFC 4291 §2.7.
-bool StaysOnHost(const IpAddr& group) { return !group.is_ipv4() && (group.ipv6().bytes()[1] & 0xf) <= 1; }
-
-}  // namespace
 
 void Memberships::OnLinkState() { Update(); }
 
@@ -35,16 +25,20 @@ void Memberships::OnReport(const IpAddr& group, bool wanted) {
 }
 
 void Memberships::SetKernelGroups(const std::set<IpAddr>& groups) {
-  if (groups == kernel_) return;
-  kernel_.clear();
+  std::set<IpAddr> wanted;
+  uint64_t refused = 0;
   for (const IpAddr& group : groups) {
     if (!group.IsMulticast() || StaysOnHost(group)) continue;
-    if (kernel_.size() == kLimit) {
-      ++refused_;
-      break;
+    if (wanted.size() < kLimit) {
+      wanted.insert(group);
+    } else {
+      ++refused;
     }
-    kernel_.insert(group);
   }
+  // The kernel's list, which also has groups of the host itself, is read once a second; most times nothing has changed.
+  if (wanted == kernel_) return;
+  kernel_ = std::move(wanted);
+  refused_ += refused;
   Update();
 }
 
@@ -59,7 +53,7 @@ std::set<IpAddr> Memberships::Groups() const {
 std::map<Mgid, IpoibGroup> Memberships::Wanted(const IpoibLink& link) const {
   std::map<Mgid, IpoibGroup> wanted;
   for (const IpAddr& address : Groups()) {
-    if (const auto group = GroupOn(link, address)) wanted.emplace(ToMgid(*group), *group);
+    if (const auto group = GroupOf(link, address)) wanted.emplace(ToMgid(*group), *group);
   }
   return wanted;
 }

@@ -61,6 +61,25 @@ TEST_F(MembershipsTest, TheKernelsListReplacesReports) {
   EXPECT_THAT(link_.groups(), Not(Contains(MgidText("ff12:401b:8001::f01:203"))));
 }
 
+// /proc/net/igmp6 has ff01::1 for each interface.
+TEST_F(MembershipsTest, AnUnchangedKernelListWithHostGroupsIsNotAnUpdate) {
+  memberships_.SetKernelGroups({Ip("239.9.9.9"), Ip("ff01::1")});
+  const int reads = link_.state_reads();
+  memberships_.SetKernelGroups({Ip("239.9.9.9"), Ip("ff01::1")});
+  EXPECT_EQ(link_.state_reads(), reads);
+  memberships_.SetKernelGroups({Ip("239.9.9.8"), Ip("ff01::1")});
+  EXPECT_GT(link_.state_reads(), reads);
+}
+
+TEST_F(MembershipsTest, AKernelListBeyondTheLimitIsCountedOnce) {
+  std::set<IpAddr> groups;
+  for (uint32_t i = 0; i < Memberships::kLimit + 5; ++i) groups.insert(IpAddr(Ipv4Addr(0xef00'0000 + i)));
+  memberships_.SetKernelGroups(groups);
+  memberships_.SetKernelGroups(groups);
+  EXPECT_EQ(link_.groups().size(), 2 + Memberships::kLimit);
+  EXPECT_EQ(memberships_.refused(), 5);
+}
+
 TEST_F(MembershipsTest, GoldenGroupsThatAreNone) {
   for (const char* group : {"ff01::1", "ff00::1", "10.0.0.1", "fd00::1", "255.255.255.255"}) {
     memberships_.OnReport(Ip(group), true);

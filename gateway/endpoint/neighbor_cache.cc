@@ -2,28 +2,12 @@
 
 #include <algorithm>
 
+#include "gateway/endpoint/neighbor_messages.h"
+
 namespace eoib::endpoint {
-namespace {
-
-// A received link-layer address may have any value.
-bool IsInterface(const IpoibAddress& address) { return !address.IsZero() && !address.IsGroup(); }
-
-}  // namespace
-
 const char* ToString(NeighborState state) {
-  switch (state) {
-    case NeighborState::kIncomplete:
-      return "incomplete";
-    case NeighborState::kReachable:
-      return "reachable";
-    case NeighborState::kStale:
-      return "stale";
-    case NeighborState::kDelay:
-      return "delay";
-    case NeighborState::kProbe:
-      return "probe";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"incomplete", "reachable", "stale", "delay", "probe"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 NeighborCache::NeighborCache(const Options& options, const Clock* clock, Link* link)
@@ -66,14 +50,14 @@ void NeighborCache::DeliverWaiting(const IpAddr& ip, Entry* entry) {
 
 void NeighborCache::OnHeard(const IpoibAddress& from, const IpAddr& source) {
   const auto owner = owners_.find(from);
-  if (owner == owners_.end() || !IsInterface(from)) return;
+  if (owner == owners_.end() || !CanBeInterface(from)) return;
   owner->second.heard = clock_->Now();
   const auto found = entries_.find(source);
   if (found != entries_.end() && found->second.address == from) found->second.confirmed = clock_->Now();
 }
 
 void NeighborCache::OnQuestion(const IpAddr& ip, const IpoibAddress& address) {
-  if (!IsInterface(address)) return;
+  if (!CanBeInterface(address)) return;
   const auto found = entries_.find(ip);
   if (found == entries_.end()) {
     Entry& entry = Make(ip, address);
@@ -86,7 +70,7 @@ void NeighborCache::OnQuestion(const IpAddr& ip, const IpoibAddress& address) {
 // RFC 4861 §7.2.5.
 void NeighborCache::OnAnswer(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited, bool overrides) {
   const auto found = entries_.find(ip);
-  if (found == entries_.end() || (address.has_value() && !IsInterface(*address))) return;
+  if (found == entries_.end() || (address.has_value() && !CanBeInterface(*address))) return;
   Entry& entry = found->second;
   const bool incomplete = entry.state == NeighborState::kIncomplete;
   if (incomplete && !address.has_value()) return;

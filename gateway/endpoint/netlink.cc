@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/byte_order.h"
 
 namespace eoib::endpoint {
 namespace {
@@ -105,6 +106,18 @@ bool Netlink::Hear(Visitor visit) {
     if (size <= 0) return complete;
     mnl_cb_run(buffer.data(), static_cast<size_t>(size), 0, 0, Visit, &visit);
   }
+}
+
+void PutAddress(uint16_t type, const IpAddr& address, nlmsghdr* message) {
+  if (address.is_ipv6()) return mnl_attr_put(message, type, Ipv6Addr::kSize, address.ipv6().bytes().data());
+  const be32 wire(address.ipv4().value());
+  mnl_attr_put(message, type, sizeof(wire), &wire);
+}
+
+absl::optional<IpAddr> AddressOf(const void* bytes, size_t size) {
+  if (size == Ipv4Addr::kSize) return IpAddr(Ipv4Addr(ReadWire<be32>(bytes).value()));
+  if (size == Ipv6Addr::kSize) return IpAddr(Ipv6Addr::FromWire(bytes));
+  return absl::nullopt;
 }
 
 void ForEachAttribute(const nlmsghdr* message, size_t header_size, absl::FunctionRef<void(const nlattr* attribute)> visit) {

@@ -14,6 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::endpoint {
 
@@ -68,6 +70,13 @@ class Netlink {
   mnl_socket* const socket_;
   uint32_t sequence_ = 0;
 };
+
+// An IP address, whose family is that of its size, in an attribute.
+void PutAddress(uint16_t type, const IpAddr& address, nlmsghdr* message);
+absl::optional<IpAddr> AddressOf(const void* bytes, size_t size);
+inline absl::optional<IpAddr> AddressOf(const nlattr* attribute) {
+  return AddressOf(mnl_attr_get_payload(attribute), mnl_attr_get_payload_len(attribute));
+}
 
 // Calls `visit` for each attribute after a header of `header_size` bytes.
 void ForEachAttribute(const nlmsghdr* message, size_t header_size, absl::FunctionRef<void(const nlattr* attribute)> visit);

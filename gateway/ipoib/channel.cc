@@ -53,7 +53,7 @@ absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
   for (; posting_ > 0; --posting_) Drop(DropReason::kLinkDown, requests_[posting_ - 1].buffer);
   if (endpoint_ != nullptr) {
     Reap();
-    counters_.drop(DropReason::kLinkDown).Add(endpoint_->sends_in_flight());
+    counters_.drops.Add(DropReason::kLinkDown, endpoint_->sends_in_flight());
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched_, nullptr);
   }
   endpoint_ = endpoint;
@@ -112,11 +112,11 @@ bool Channel::IsOwn(const Datagram& datagram) const {
 
 void Channel::Deliver(const Datagram& datagram) {
   counters_.arrived.Add();
-  if (!datagram.ok) return counters_.drop(DropReason::kReceiveError).Add();
-  if (IsOwn(datagram)) return counters_.drop(DropReason::kOwnMulticast).Add();
+  if (!datagram.ok) return counters_.drops.Add(DropReason::kReceiveError);
+  if (IsOwn(datagram)) return counters_.drops.Add(DropReason::kOwnMulticast);
   uint8_t* const bytes = parts_.pool->Frame(datagram.buffer) - kIpoibHeaderSize;
   const absl::optional<IpoibType> type = DecodeIpoibHeader({bytes, datagram.length});
-  if (!type.has_value()) return counters_.drop(DropReason::kNotIpoib).Add();
+  if (!type.has_value()) return counters_.drops.Add(DropReason::kNotIpoib);
   Packet packet;
   packet.type = *type;
   packet.payload = {bytes + kIpoibHeaderSize, datagram.length - kIpoibHeaderSize};
@@ -127,7 +127,7 @@ void Channel::Deliver(const Datagram& datagram) {
     packet.source = source->address;
     NoteHeard(*source, datagram);
   }
-  if (!state_.has_value()) return counters_.drop(DropReason::kReceivedDown).Add();
+  if (!state_.has_value()) return counters_.drops.Add(DropReason::kReceivedDown);
   CountReceived(packet, datagram.has_grh);
   listener_->OnPacket(packet);
 }
@@ -253,7 +253,7 @@ std::vector<Channel::HeldForGroup> Channel::TakeHeldFor(const Mgid& mgid) {
 // ---- To send ----------------------------------------------------------------------------------------------------------
 
 void Channel::Drop(DropReason reason, BufferId buffer) {
-  counters_.drop(reason).Add();
+  counters_.drops.Add(reason);
   parts_.pool->Free(buffer);
 }
 
@@ -267,11 +267,11 @@ BufferId Channel::Allocate() {
 absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const uint8_t> payload) {
   counters_.requested.Add();
   if (!state_.has_value() || endpoint_ == nullptr) {
-    counters_.drop(DropReason::kLinkDown).Add();
+    counters_.drops.Add(DropReason::kLinkDown);
   } else if (payload.size() > state_->mtu) {
-    counters_.drop(DropReason::kTooLarge).Add();
+    counters_.drops.Add(DropReason::kTooLarge);
   } else if (const BufferId buffer = Allocate(); buffer.IsNone()) {
-    counters_.drop(DropReason::kNoBuffer).Add();
+    counters_.drops.Add(DropReason::kNoBuffer);
   } else {
     uint8_t* const bytes = parts_.pool->Frame(buffer) - kIpoibHeaderSize;
     EncodeIpoibHeader(type, bytes);
@@ -417,7 +417,7 @@ void Channel::Reap() {
   size_t failed = 0;
   const size_t completed = endpoint_->ReapSends(&failed);
   counters_.sent.Add(completed - failed);
-  if (failed != 0) counters_.drop(DropReason::kSendError).Add(failed);
+  if (failed != 0) counters_.drops.Add(DropReason::kSendError, failed);
   if (endpoint_->failed() && !std::exchange(told_of_failure_, true)) parts_.wishes->Notify();  // Link::NoteFailure
 }
 

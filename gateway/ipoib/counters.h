@@ -8,41 +8,34 @@
 #ifndef EOIB_GATEWAY_IPOIB_COUNTERS_H_
 #define EOIB_GATEWAY_IPOIB_COUNTERS_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/string_view.h"
+#include "gateway/ipoib/labelled_counters.h"
 #include "vswitch/forwarder_counters.h"
 
 namespace eoib::ipoib {
 
-// X(enumerator, side, label, what happened and what an operator can do)
-#define EOIB_IPOIB_DROP_REASONS(X)                                                                                         \
-  X(kReceiveError, kReceived, "receive_error", "receive completed with an error")                                          \
-  X(kNotIpoib, kReceived, "not_ipoib", "datagram too short for an IPoIB header, or of a type that RFC 4391 does not have") \
-  X(kOwnMulticast, kReceived, "own_multicast", "looped copy of a multicast this interface sent")                           \
-  X(kReceivedDown, kReceived, "received_down", "received while the link was down")                                         \
-  X(kLinkDown, kToSend, "link_down", "to send while the link is down: see what the broadcast group says in `show`")        \
-  X(kTooLarge, kToSend, "too_large", "packet to send is longer than the link's MTU")                                       \
-  X(kNoBuffer, kToSend, "no_buffer", "to send while all buffers are on their way")                                         \
-  X(kUnresolved, kToSend, "unresolved", "no path to the peer came in time, or too many packets wait for one")              \
-  X(kNoGroup, kToSend, "no_group", "to a multicast group that does not exist on the link: nobody there listens")           \
-  X(kGroupUnresolved, kToSend, "group_unresolved",                                                                         \
-    "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")                \
-  X(kTooManyGroups, kToSend, "too_many_groups",                                                                            \
-    "to more new multicast groups than 200 a second, or than there is room for: somebody scans by IPv6")                   \
-  X(kSendQueueFull, kToSend, "send_queue_full", "the QP's send queue is full")                                             \
-  X(kSendError, kToSend, "send_error", "the HCA refused the send, or completed it with an error")
+// X(enumerator, label, help). First the reasons to drop received datagrams; from kLinkDown on, those for packets to send.
+#define EOIB_IPOIB_DROP_REASONS(X)                                                                              \
+  X(kReceiveError, "receive_error", "receive completed with an error")                                          \
+  X(kNotIpoib, "not_ipoib", "datagram too short for an IPoIB header, or of a type that RFC 4391 does not have") \
+  X(kOwnMulticast, "own_multicast", "looped copy of a multicast this interface sent")                           \
+  X(kReceivedDown, "received_down", "received while the link was down")                                         \
+  X(kLinkDown, "link_down", "to send while the link is down: see what the broadcast group says in `show`")      \
+  X(kTooLarge, "too_large", "packet to send is longer than the link's MTU")                                     \
+  X(kNoBuffer, "no_buffer", "to send while all buffers are on their way")                                       \
+  X(kUnresolved, "unresolved", "no path to the peer came in time, or too many packets wait for one")            \
+  X(kNoGroup, "no_group", "to a multicast group that does not exist on the link: nobody there listens")         \
+  X(kGroupUnresolved, "group_unresolved",                                                                       \
+    "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")     \
+  X(kTooManyGroups, "too_many_groups",                                                                          \
+    "to more new multicast groups than 200 a second, or than there is room for: somebody scans by IPv6")        \
+  X(kSendQueueFull, "send_queue_full", "the QP's send queue is full")                                           \
+  X(kSendError, "send_error", "the HCA refused the send, or completed it with an error")
 
-enum class DropSide : uint8_t { kReceived, kToSend };
-enum class DropReason : uint8_t {
-#define EOIB_X(name, side, label, help) name,
-  EOIB_IPOIB_DROP_REASONS(EOIB_X)
-#undef EOIB_X
-      kCount,
-};
+EOIB_DEFINE_LABELLED(DropReason, EOIB_IPOIB_DROP_REASONS)
 
 // X(member, help)
 #define EOIB_IPOIB_COUNTERS(X)                                                             \
@@ -63,16 +56,14 @@ struct Counters {
 #define EOIB_X(member, help) Counter member;
   EOIB_IPOIB_COUNTERS(EOIB_X)
 #undef EOIB_X
-  std::array<Counter, static_cast<size_t>(DropReason::kCount)> drops;
+  LabelledCounters<DropReason> drops;
 
-  Counter& drop(DropReason reason) { return drops[static_cast<size_t>(reason)]; }
-  uint64_t drop(DropReason reason) const { return drops[static_cast<size_t>(reason)].value(); }
-  uint64_t DropSum(DropSide side) const;
+  uint64_t drop(DropReason reason) const { return drops[reason]; }
 };
 
-// Text for the operator: a line for each counter, and a line for each drop reason that occurred. `under_way`: see above.
+// A line for each counter. `under_way`: see above.
 std::string StatsText(const Counters& counters, size_t under_way);
-std::string DropsText(const Counters& counters);
+inline std::string DropsText(const Counters& counters) { return counters.drops.DropsText(); }
 
 }  // namespace eoib::ipoib
 

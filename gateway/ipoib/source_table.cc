@@ -1,15 +1,9 @@
 #include "gateway/ipoib/source_table.h"
 
 #include "vswitch/wire/ip/arp.h"
-#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::ipoib {
 namespace {
-
-// RFC 4861 §4.4: an advertisement has the target's link-layer address, which is the sender's own unless a proxy sent it.
-NdOptionType SenderOption(NdType type) {
-  return type == NdType::kNeighborAdvertisement ? NdOptionType::kTargetLinkAddress : NdOptionType::kSourceLinkAddress;
-}
 
 absl::optional<IpoibAddress> SenderOfNd(absl::Span<const uint8_t> packet) {
   NdMessage message;

@@ -25,9 +25,16 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/token_bucket.h"
 #include "vswitch/wire/ip/ipoib_address.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
 #include "vswitch/wire/ipoib_header.h"
 
 namespace eoib::ipoib {
+
+// The option with the sender's link-layer address. RFC 4861 §4.4: an advertisement has the target's, which is the sender's own
+// unless a proxy sent it.
+inline NdOptionType SenderOption(NdType type) {
+  return type == NdType::kNeighborAdvertisement ? NdOptionType::kTargetLinkAddress : NdOptionType::kSourceLinkAddress;
+}
 
 // The sender's link-layer address: the sender hardware address of ARP and RARP, the target link-layer address option of a
 // neighbour advertisement, the source link-layer address option of other neighbour discovery. Absent if `packet` is something

@@ -55,11 +55,7 @@ void ArpTranslation::Remember(const EthernetArp& arp) {
 Drop ArpTranslation::MayCross(const EthernetArp& arp, MacAddr asker) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
-  const absl::Time there = k_.stations.IpHeard(arp.target_ip), here = k_.neighbors.Heard(arp.target_ip);
-  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
-  const bool probe = purpose == ArpPurpose::kProbe;
-  if (!probe && here >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
-  return k_.asks_of_ipoib.MayAsk(arp.target_ip, asker, KindOf(probe, there), k_.now);
+  return k_.MaySolicitIpoib(arp.target_ip, asker, purpose == ArpPurpose::kProbe);
 }
 
 IpoibAddress ArpTranslation::ToIpoib(MacAddr mac) const {
@@ -98,11 +94,7 @@ const Station* ArpTranslation::Learn(const IpoibArp& arp, bool direct) {
 Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr asker) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
-  const absl::Time there = k_.neighbors.Heard(arp.target_ip), here = k_.stations.IpHeard(arp.target_ip);
-  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
-  const bool probe = purpose == ArpPurpose::kProbe;
-  if (!probe && here >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
-  return k_.asks_of_ethernet.MayAsk(arp.target_ip, asker, KindOf(probe, there), k_.now);
+  return k_.MaySolicitEthernet(arp.target_ip, asker, purpose == ArpPurpose::kProbe);
 }
 
 // The gateway's own address stands for all Ethernet hosts, so it maps to no MAC address; neither does an unknown one.

@@ -8,9 +8,9 @@
 #ifndef EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
 #define EOIB_GATEWAY_TRANSLATION_COUNTERS_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
+
+#include "gateway/ipoib/labelled_counters.h"
 
 namespace eoib::translation {
 
@@ -42,16 +42,8 @@ namespace eoib::translation {
   X(kOutputTooBig, "output_too_big", "what the gateway made is larger than the MTU")                                           \
   X(kOutputWithheld, "output_withheld", "what the gateway made while it stood by, or while the IPoIB link was down")
 
-enum class Drop : uint8_t {
-#define EOIB_X(name, label, help) name,
-  EOIB_TRANSLATION_DROPS(EOIB_X)
-#undef EOIB_X
-      kCount,
-  kNone = 255,  // not dropped: the packet crossed
-  kHeld = 254,  // the packet waits for an answer; it then crosses, or counts as kUnanswered
-};
-inline constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
-constexpr bool IsAtInput(Drop drop) { return drop < Drop::kUnanswered; }
+// kNone: not dropped, the packet crossed. kHeld: the packet waits for an answer; it then crosses, or counts as kUnanswered.
+EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
 
 // X(enumerator, label, what happened)
 #define EOIB_TRANSLATION_EVENTS(X)                                                                                      \
@@ -82,48 +74,18 @@ constexpr bool IsAtInput(Drop drop) { return drop < Drop::kUnanswered; }
   X(kQueries, "queries", "general queries of the gateway's own for IGMP and MLD")                                       \
   X(kEvicted, "evicted", "entries that went for others because a table was full")
 
-enum class Event : uint8_t {
-#define EOIB_X(name, label, help) name,
-  EOIB_TRANSLATION_EVENTS(EOIB_X)
-#undef EOIB_X
-      kCount,
+EOIB_DEFINE_LABELLED(Event, EOIB_TRANSLATION_EVENTS)
+
+struct Counters {
+  ipoib::LabelledCounters<Drop> drops;
+  ipoib::LabelledCounters<Event> events;
+
+  void Add(Drop drop) { drops.Add(drop); }
+  void Add(Event event, uint64_t count = 1) { events.Add(event, count); }
+  uint64_t operator[](Drop drop) const { return drops[drop]; }
+  uint64_t operator[](Event event) const { return events[event]; }
+  uint64_t InputDrops() const { return drops.Sum(Drop{}, Drop::kUnanswered); }
 };
-inline constexpr size_t kEvents = static_cast<size_t>(Event::kCount);
-
-struct CounterInfo {
-  const char* label;  // stable: scripts and dashboards use it
-  const char* help;
-};
-inline constexpr std::array<CounterInfo, kDrops> kDropInfo = {{
-#define EOIB_X(name, label, help) {label, help},
-    EOIB_TRANSLATION_DROPS(EOIB_X)
-#undef EOIB_X
-}};
-inline constexpr std::array<CounterInfo, kEvents> kEventInfo = {{
-#define EOIB_X(name, label, help) {label, help},
-    EOIB_TRANSLATION_EVENTS(EOIB_X)
-#undef EOIB_X
-}};
-
-// One writer: the thread of the translation. Readers get a copy.
-class Counters {
- public:
-  void Add(Drop drop) { ++drops_[static_cast<size_t>(drop)]; }
-  void Add(Event event, uint64_t count = 1) { events_[static_cast<size_t>(event)] += count; }
-  uint64_t operator[](Drop drop) const { return drops_[static_cast<size_t>(drop)]; }
-  uint64_t InputDrops() const;
-  uint64_t operator[](Event event) const { return events_[static_cast<size_t>(event)]; }
-
- private:
-  std::array<uint64_t, kDrops> drops_{};
-  std::array<uint64_t, kEvents> events_{};
-};
-
-inline uint64_t Counters::InputDrops() const {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < kDrops; ++i) sum += IsAtInput(static_cast<Drop>(i)) ? drops_[i] : 0;
-  return sum;
-}
 
 }  // namespace eoib::translation
 

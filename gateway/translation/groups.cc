@@ -7,28 +7,21 @@ namespace eoib::translation {
 namespace {
 
 constexpr uint32_t kSolicited = 1u << 24;
+constexpr Ipv6Addr kMldv2Reports(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16});
 
 // Groups that the gateway always listens to. IPv4: all hosts (queries of an IPoIB querier), all routers (IGMPv2 leaves, and
 // packets for groups that do not exist, RFC 4391 §10), IGMPv3 reports. IPv6: all nodes (advertisements), all routers
 // (solicitations, MLDv1 "done"), MLDv2 reports.
-constexpr Ipv4Addr kFixedIpv4[] = {Ipv4Addr(0xe000'0001), Ipv4Addr(0xe000'0002), Ipv4Addr(0xe000'0016)};
-constexpr uint8_t kFixedIpv6[] = {0x01, 0x02, 0x16};  // ff02::1 and so on
+const IpAddr kFixed[] = {kAllHosts, kAllRouters4, Ipv4Addr(0xe000'0016), kAllNodes, kAllRouters6, kMldv2Reports};
 
 // The link in a key of members_. Any value will do, because it is the same in all keys.
 constexpr IpoibLink kNoLink{PKey(0xffff), MulticastScope(2)};
 
-absl::optional<IpoibGroup> GroupOf(const IpAddr& ip) {
-  return ip.is_ipv6() ? eoib::GroupOf(kNoLink, ip.ipv6()) : eoib::GroupOf(kNoLink, ip.ipv4());
-}
+absl::optional<IpoibGroup> GroupOf(const IpAddr& ip) { return eoib::GroupOf(kNoLink, ip); }
 
 std::vector<IpoibGroup> FixedGroups() {
   std::vector<IpoibGroup> groups;
-  for (const Ipv4Addr ip : kFixedIpv4) groups.push_back(*GroupOf(ip));
-  for (const uint8_t last : kFixedIpv6) {
-    std::array<uint8_t, Ipv6Addr::kSize> bytes = kAllNodes.bytes();
-    bytes.back() = last;
-    groups.push_back(*GroupOf(Ipv6Addr(bytes)));
-  }
+  for (const IpAddr& ip : kFixed) groups.push_back(*GroupOf(ip));
   return groups;
 }
 

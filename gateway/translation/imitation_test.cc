@@ -49,8 +49,8 @@ auto Fields(const SinkForTest::Output& o) {
 
 std::vector<uint64_t> Values(const Counters& counters) {
   std::vector<uint64_t> values;
-  for (size_t i = 0; i < kDrops; ++i) values.push_back(counters[static_cast<Drop>(i)]);
-  for (size_t i = 0; i < kEvents; ++i) values.push_back(counters[static_cast<Event>(i)]);
+  for (size_t i = 0; i < counters.drops.kSize; ++i) values.push_back(counters[static_cast<Drop>(i)]);
+  for (size_t i = 0; i < counters.events.kSize; ++i) values.push_back(counters[static_cast<Event>(i)]);
   return values;
 }
 
@@ -212,10 +212,10 @@ TEST_P(ImitationTest, DoesWhatTheOtherDoes) {
   EXPECT_GT(sent, 100u);
   for (const Drop drop :
        {Drop::kSilentTarget, Drop::kThrottled, Drop::kStandby, Drop::kTooBig, Drop::kUnknownStation, Drop::kLoop}) {
-    EXPECT_GT((*this)[drop], 0u) << kDropInfo[static_cast<size_t>(drop)].label;
+    EXPECT_GT((*this)[drop], 0u) << InfoOf(drop).label;
   }
   for (const Event event : {Event::kTooBigLimited, Event::kListenLimited, Event::kFragmented, Event::kEvicted}) {
-    EXPECT_GT((*this)[event], 0u) << kEventInfo[static_cast<size_t>(event)].label;
+    EXPECT_GT((*this)[event], 0u) << InfoOf(event).label;
   }
 }
 

@@ -59,6 +59,22 @@ void Knowledge::NoteRouter(const Ipv6Addr& ip, bool router) {
   }
 }
 
+Drop Knowledge::MaySolicitIpoib(const IpAddr& target, MacAddr asker, bool probe) {
+  return MaySolicit(target, asker, probe, stations.IpHeard(target), neighbors.Heard(target), &asks_of_ipoib);
+}
+
+Drop Knowledge::MaySolicitEthernet(const IpAddr& target, MacAddr asker, bool probe) {
+  return MaySolicit(target, asker, probe, neighbors.Heard(target), stations.IpHeard(target), &asks_of_ethernet);
+}
+
+// `there` and `here`: when the target was last heard on the other side, and on the asker's own.
+Drop Knowledge::MaySolicit(const IpAddr& target, MacAddr asker, bool probe, absl::Time there, absl::Time here,
+                           Asks* limits) const {
+  if (there >= now - options.alive_for) return Drop::kNone;
+  if (!probe && here >= now - options.local_for) return Drop::kLocalTarget;
+  return limits->MayAsk(target, asker, KindOf(probe, there), now);
+}
+
 void Knowledge::SetOtherGateways(std::vector<IpoibAddress> gateways) {
   other_gateways_ = std::move(gateways);
   for (const IpoibAddress& gateway : other_gateways_) stations.Forget(gateway);

@@ -48,6 +48,11 @@ class Knowledge final : private Neighbors::Observer {
   void NoteRouter(const Ipv6Addr& ip, bool router);
   bool IsRouter(const IpAddr& ip) const { return ip.is_ipv6() && router_ips_.contains(ip.ipv6()); }
 
+  // Whether a solicitation of `asker` for `target` may cross to the side that it names; else the reason to drop it. `probe`:
+  // the asker wants the address for itself.
+  Drop MaySolicitIpoib(const IpAddr& target, MacAddr asker, bool probe);
+  Drop MaySolicitEthernet(const IpAddr& target, MacAddr asker, bool probe);
+
   // Sets the addresses of other gateways to this link. No host is learned from their packets.
   void SetOtherGateways(std::vector<IpoibAddress> gateways);
 
@@ -77,6 +82,7 @@ class Knowledge final : private Neighbors::Observer {
   void OnNeighbor(const IpAddr& ip) override;
   void OnNeighborGone(const IpAddr& ip) override;
   void Release(const IpAddr& ip, MacAddr mac);
+  Drop MaySolicit(const IpAddr& target, MacAddr asker, bool probe, absl::Time there, absl::Time here, Asks* limits) const;
 
   static constexpr size_t kMaxRouterIps = 1024;
 

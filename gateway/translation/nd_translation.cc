@@ -1,14 +1,10 @@
 #include "gateway/translation/nd_translation.h"
 
+#include "gateway/ipoib/source_table.h"
 #include "gateway/translation/nd_packet.h"
 
 namespace eoib::translation {
 namespace {
-
-// The option with the sender's link-layer address: the target option of a neighbour advertisement, else the source option.
-NdOptionType SenderOption(NdType type) {
-  return type == NdType::kNeighborAdvertisement ? NdOptionType::kTargetLinkAddress : NdOptionType::kSourceLinkAddress;
-}
 
 bool IsSolicitation(const NdMessage& message) { return message.type == NdType::kNeighborSolicitation; }
 bool IsAdvertisement(const NdMessage& message) { return message.type == NdType::kNeighborAdvertisement; }
@@ -50,7 +46,7 @@ bool IsSane(const NdMessage& message) {
 Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message) {
   if (!IsSane(message)) return Drop::kMalformed;
   if (frame.destination.IsGroup() && !IsForGroup(message)) return Drop::kGroupMismatch;
-  if (const auto own = EthernetAddressIn(message, SenderOption(message.type)); own.has_value()) {
+  if (const auto own = EthernetAddressIn(message, ipoib::SenderOption(message.type)); own.has_value()) {
     if (const Drop drop = k_.CheckEthernetSource(*own); drop != Drop::kNone) return drop;
   }
   Learn(frame, message);
@@ -61,7 +57,10 @@ Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uin
   const auto to_ipoib = [this](const NdOption&, MacAddr mac) { return ToIpoib(mac); };
   const NdMtus mtus{k_.output.ethernet_mtu(), k_.output.ipoib_mtu()};
   if (const Drop drop = TranslateToIpoib(packet, message, mtus, to_ipoib, &out_); drop != Drop::kNone) return drop;
-  if (const Drop drop = MayCrossToIpoib(message, frame.source); drop != Drop::kNone) return drop;
+  if (IsSolicitation(message) && IsForGroup(message)) {
+    const Drop drop = k_.MaySolicitIpoib(message.target, frame.source, IsProbe(message));
+    if (drop != Drop::kNone) return drop;
+  }
   k_.counters.Add(Event::kNd);
   to != nullptr ? k_.output.ToIpoib(IpoibType::kIpv6, out_, to->address())
                 : k_.output.ToIpoibGroup(IpoibType::kIpv6, out_, message.destination);
@@ -73,7 +72,7 @@ void NdTranslation::Learn(const EthernetInfo& frame, const NdMessage& message) {
   // A host that probes for an address will have it in a second, and then gets solicitations for it.
   if (IsProbe(message)) k_.groups.Report(SolicitedNodeGroup(message.target), true, k_.now);
   if (message.type == NdType::kRouterAdvertisement) k_.on_link.LearnAdvertisement(message, k_.now);
-  const absl::optional<MacAddr> mac = EthernetAddressIn(message, SenderOption(message.type));
+  const absl::optional<MacAddr> mac = EthernetAddressIn(message, ipoib::SenderOption(message.type));
   if (!mac.has_value()) return k_.neighbors.HearFrom(message.source, frame.source, k_.now);
   if (message.type == NdType::kRedirect) return;
   if (!IsAdvertisement(message)) return k_.LearnNeighbor(message.source, *mac, Claim::kHas);
@@ -83,15 +82,6 @@ void NdTranslation::Learn(const EthernetInfo& frame, const NdMessage& message) {
 void NdTranslation::LearnRouter(const NdMessage& message) {
   if (message.type == NdType::kRouterAdvertisement) k_.NoteRouter(message.source, true);
   if (IsAdvertisement(message)) k_.NoteRouter(message.target, IsOfRouter(message));
-}
-
-Drop NdTranslation::MayCrossToIpoib(const NdMessage& message, MacAddr asker) {
-  if (!IsSolicitation(message) || !IsForGroup(message)) return Drop::kNone;
-  const absl::Time there = k_.stations.IpHeard(message.target);
-  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
-  const bool probe = IsProbe(message);
-  if (!probe && k_.neighbors.Heard(message.target) >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
-  return k_.asks_of_ipoib.MayAsk(message.target, asker, KindOf(probe, there), k_.now);
 }
 
 // A redirect may name another IPoIB host: the two then talk directly, without the gateway.
@@ -113,7 +103,10 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
   const NdMtus mtus{k_.output.ipoib_mtu(), k_.output.ethernet_mtu()};
   if (const Drop drop = TranslateToEthernet(packet.payload, message, mtus, to_ethernet, &out_); drop != Drop::kNone)
     return drop;
-  if (const Drop drop = MayCrossToEthernet(message, from); drop != Drop::kNone) return drop;
+  if (IsSolicitation(message) && IsForGroup(message)) {
+    const Drop drop = k_.MaySolicitEthernet(message.target, from, IsProbe(message));
+    if (drop != Drop::kNone) return drop;
+  }
   k_.counters.Add(Event::kNd);
   if (!IsForGroup(message)) return delivery_.ToNeighbor({message.source, message.destination, from, kEtherTypeIpv6}, out_);
   k_.output.ToEthernet(GroupMac(message.destination), from, kEtherTypeIpv6, out_);
@@ -123,7 +116,7 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
 // The sender is at the address in its link-layer address option; else at the datagram's source. Linux sends unicast answers
 // without either: then it is the station that has the IP source address.
 Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const {
-  const auto option = IpoibAddressIn(message, SenderOption(message.type));
+  const auto option = IpoibAddressIn(message, ipoib::SenderOption(message.type));
   const Station* const known = k_.stations.FindByIp(message.source);
   if (option.has_value() && message.type != NdType::kRedirect) {
     *sender = *option;
@@ -139,22 +132,13 @@ Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message
 
 const Station* NdTranslation::Learn(const IpoibAddress& sender, const NdMessage& message) {
   using Claim = Stations::Claim;
-  const bool has_option = IpoibAddressIn(message, SenderOption(message.type)).has_value();
+  const bool has_option = IpoibAddressIn(message, ipoib::SenderOption(message.type)).has_value();
   if (IsProbe(message)) return k_.LearnStation(sender, message.target, Claim::kProbe);
   if (IsAdvertisement(message) && has_option) {
     const bool moves = Overrides(message) || k_.stations.FindByIp(message.target) == nullptr;
     return k_.LearnStation(sender, message.target, !moves ? Claim::kProbe : IsAnswer(message) ? Claim::kAnswer : Claim::kHas);
   }
   return k_.LearnStation(sender, message.source, has_option ? Claim::kHas : Claim::kProbe);
-}
-
-Drop NdTranslation::MayCrossToEthernet(const NdMessage& message, MacAddr asker) {
-  if (!IsSolicitation(message) || !IsForGroup(message)) return Drop::kNone;
-  const absl::Time there = k_.neighbors.Heard(message.target);
-  if (there >= k_.now - k_.options.alive_for) return Drop::kNone;
-  const bool probe = IsProbe(message);
-  if (!probe && k_.stations.IpHeard(message.target) >= k_.now - k_.options.local_for) return Drop::kLocalTarget;
-  return k_.asks_of_ethernet.MayAsk(message.target, asker, KindOf(probe, there), k_.now);
 }
 
 // In a redirect of an IPoIB router, the gateway's own address stands for the Ethernet host that is the redirect's target.

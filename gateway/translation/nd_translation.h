@@ -33,12 +33,10 @@ class NdTranslation {
  private:
   void LearnRouter(const NdMessage& message);
   void Learn(const EthernetInfo& frame, const NdMessage& message);
-  Drop MayCrossToIpoib(const NdMessage& message, MacAddr asker);
   absl::optional<IpoibAddress> ToIpoib(MacAddr mac) const;
 
   Drop Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const;
   const Station* Learn(const IpoibAddress& sender, const NdMessage& message);
-  Drop MayCrossToEthernet(const NdMessage& message, MacAddr asker);
   absl::optional<MacAddr> ToEthernet(const NdMessage& message, const IpoibAddress& address) const;
 
   Knowledge& k_;

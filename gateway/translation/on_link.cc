@@ -36,13 +36,6 @@ struct PrefixOptionWire {
 static_assert(sizeof(PrefixOptionWire) == 32);
 constexpr uint8_t kOnLinkFlag = 0x80;
 
-constexpr std::array<uint8_t, 16> Bits(const IpAddr& ip) {
-  if (ip.is_ipv6()) return ip.ipv6().bytes();
-  std::array<uint8_t, 16> bits{};
-  for (int i = 0; i < 4; ++i) bits[i] = static_cast<uint8_t>(ip.ipv4().value() >> (24 - 8 * i));
-  return bits;
-}
-
 absl::Duration Lifetime(uint32_t seconds) { return seconds == kInfinity ? absl::InfiniteDuration() : absl::Seconds(seconds); }
 
 // RFC 4861 §6.3.4: a lifetime of 0 ends the entry at once.
@@ -56,23 +49,7 @@ OnLink::Preference PreferenceOf(uint8_t flags) {
   return bits == 1 ? OnLink::Preference::kHigh : bits == 3 ? OnLink::Preference::kLow : OnLink::Preference::kMedium;
 }
 
-// RFC 4291 §2.5.6 and RFC 3927 §2.6.2: routers do not forward link-local addresses.
-bool IsLinkLocal(const IpAddr& ip) {
-  if (!ip.is_ipv6()) return ip.ipv4().value() >> 16 == 0xa9fe;
-  return ip.ipv6().bytes()[0] == 0xfe && (ip.ipv6().bytes()[1] & 0xc0) == 0x80;
-}
-
 }  // namespace
-
-bool Prefix::Contains(const IpAddr& ip) const {
-  if (ip.is_ipv6() != address.is_ipv6()) return false;
-  const auto a = Bits(ip), b = Bits(address);
-  for (int left = length, i = 0; left > 0 && i < 16; left -= 8, ++i) {
-    const int unused = std::max(0, 8 - left);
-    if ((a[i] ^ b[i]) >> unused != 0) return false;
-  }
-  return true;
-}
 
 OnLink::OnLink(const Options& options) : limit_(options.max_prefixes) {
   for (const Prefix& prefix : options.prefixes) prefixes_.push_back({prefix, absl::InfiniteFuture(), {}, true});
@@ -80,7 +57,8 @@ OnLink::OnLink(const Options& options) : limit_(options.max_prefixes) {
 }
 
 OnLink::Where OnLink::WhereIs(const IpAddr& ip, absl::Time now) const {
-  if (IsLinkLocal(ip)) return Where::kHere;
+  // RFC 4291 §2.5.6 and RFC 3927 §2.6.2: routers do not forward link-local addresses.
+  if (ip.IsLinkLocal()) return Where::kHere;
   Where where = Where::kUnknown;
   for (const KnownPrefix& known : prefixes_) {
     if (known.until < now || known.prefix.address.is_ipv6() != ip.is_ipv6()) continue;
@@ -119,7 +97,7 @@ void OnLink::LearnPrefixOption(const NdOption& option, absl::Time now) {
   if (option.type != NdOptionType::kPrefixInformation || option.bytes.size() != sizeof(PrefixOptionWire)) return;
   const auto wire = ReadWire<PrefixOptionWire>(option.bytes.data());
   const Ipv6Addr prefix(wire.prefix);
-  if ((wire.flags & kOnLinkFlag) == 0 || wire.prefix_length > 128 || IsLinkLocal(prefix) || prefix.IsMulticast()) return;
+  if ((wire.flags & kOnLinkFlag) == 0 || wire.prefix_length > 128 || prefix.IsLinkLocal() || prefix.IsMulticast()) return;
   LearnPrefix({prefix, wire.prefix_length}, Lifetime(wire.valid_lifetime.value()), now);
 }
 

@@ -17,7 +17,7 @@ struct Prefix {
   IpAddr address;
   uint8_t length = 0;  // bits
 
-  bool Contains(const IpAddr& ip) const;
+  bool Contains(const IpAddr& ip) const { return HasPrefix(ip, address, length); }
   friend bool operator==(const Prefix&, const Prefix&) = default;
 };
 

@@ -42,7 +42,7 @@ void Output::Broadcast(IpoibType type, absl::Span<const uint8_t> payload) {
 
 void Output::ToIpoibGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpAddr& group) {
   if (!CanSend(payload.size(), ipoib_mtu())) return;
-  const auto to = group.is_ipv6() ? GroupOf(link_->link, group.ipv6()) : GroupOf(link_->link, group.ipv4());
+  const auto to = GroupOf(link_->link, group);
   counters_->Add(Event::kPacketsOut);
   sink_->ToIpoibGroup(type, payload, *to, IsBeyondLink(group));
 }

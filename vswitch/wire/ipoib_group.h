@@ -14,7 +14,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib {
 
@@ -64,6 +64,9 @@ IpoibGroup BroadcastGroup(const IpoibLink& link);
 absl::optional<IpoibGroup> GroupOf(const IpoibLink& link, Ipv4Addr destination);
 // The same for IPv6, where addresses that differ only in flags, scope or bits 80 to 111 share a group.
 absl::optional<IpoibGroup> GroupOf(const IpoibLink& link, const Ipv6Addr& destination);
+inline absl::optional<IpoibGroup> GroupOf(const IpoibLink& link, const IpAddr& destination) {
+  return destination.is_ipv6() ? GroupOf(link, destination.ipv6()) : GroupOf(link, destination.ipv4());
+}
 
 // Requires link.scope.IsValid(), and for IPv4 an address as described in IpoibGroup.
 Mgid ToMgid(const IpoibGroup& group);

@@ -18,6 +18,15 @@ Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address) {
   return Ipv6Addr(group);
 }
 
+bool HasPrefix(const IpAddr& ip, const IpAddr& prefix, int length) {
+  if (ip.is_ipv6() != prefix.is_ipv6()) return false;
+  if (ip.is_ipv4()) return length == 0 || (ip.ipv4().value() ^ prefix.ipv4().value()) >> (32 - length) == 0;
+  const auto &a = ip.ipv6().bytes(), &b = prefix.ipv6().bytes();
+  const size_t whole = static_cast<size_t>(length) / 8;
+  const int rest = length % 8;
+  return std::equal(a.begin(), a.begin() + whole, b.begin()) && (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+}
+
 bool IsBeyondLink(const IpAddr& group) {
   if (group.is_ipv4()) return group.ipv4().IsMulticast() && group.ipv4().value() >> 8 != 0xe0'0000;
   return (group.ipv6().bytes()[1] & 0xf) > 2;

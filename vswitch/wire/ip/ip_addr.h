@@ -62,6 +62,9 @@ inline constexpr Ipv6Addr kAllRouters6(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0,
 // The solicited-node group of `address`: ff02::1:ff00:0/104 and the last 24 bits of the address.
 Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address);
 
+// True if `ip` is of the family of `prefix` and has its first `length` bits.
+bool HasPrefix(const IpAddr& ip, const IpAddr& prefix, int length);
+
 // True if packets for a group may leave the link. False for 224.0.0.0/24 (RFC 5771 §4), and for IPv6 groups of at most
 // link-local scope (RFC 4291 §2.7).
 bool IsBeyondLink(const IpAddr& group);
