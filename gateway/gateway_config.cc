@@ -103,8 +103,7 @@ class GatewayReader {
         peers.push_back(*gid);
       } else {
         reader_.Mistake("peers", absl::StrCat("peers has ", Quote(text),
-                                              "; a peer is the GID of another gateway's port, "
-                                              "\"fe80::2:c903:e:b72\""));
+                                              "; a peer is the GID of another gateway's port, \"fe80::2:c903:e:b72\""));
       }
     }
     return peers;
@@ -118,22 +117,12 @@ class GatewayReader {
         reader_.Mistake("prefixes", absl::StrCat("prefixes has ", Quote(text), "; a prefix is written \"10.0.0.0/24\""));
       }
     }
-    for (const std::string& text : Texts("routers", "[\"10.0.0.1\", \"fe80::1\"]")) {
-      const auto router = IpAddr::Parse(text);
-      if (router.ok() && router->CanBeHost()) {
-        config_.translation.routers.push_back(*router);
+    config_.translation.routers = HostAddresses("routers", "[\"10.0.0.1\", \"fe80::1\"]", "a router is written \"10.0.0.1\"");
+    for (const IpAddr& source : HostAddresses("icmp_source", "[\"10.0.0.250\"]", "an address is written \"10.0.0.250\"")) {
+      if (source.is_ipv6()) {
+        config_.translation.icmp_source6 = source.ipv6();
       } else {
-        reader_.Mistake("routers", absl::StrCat("routers has ", Quote(text), "; a router is written \"10.0.0.1\""));
-      }
-    }
-    for (const std::string& text : Texts("icmp_source", "[\"10.0.0.250\"]")) {
-      const auto source = IpAddr::Parse(text);
-      if (!source.ok() || !source->CanBeHost()) {
-        reader_.Mistake("icmp_source", absl::StrCat("icmp_source has ", Quote(text), "; an address is written \"10.0.0.250\""));
-      } else if (source->is_ipv6()) {
-        config_.translation.icmp_source6 = source->ipv6();
-      } else {
-        config_.translation.icmp_source4 = source->ipv4();
+        config_.translation.icmp_source4 = source.ipv4();
       }
     }
   }
@@ -153,6 +142,19 @@ class GatewayReader {
       options.ask_burst_each = std::max(1.0, options.asks_per_second_each);
     }
     if (const auto query = reader_.Bool("query_groups")) options.query_groups = *query;
+  }
+
+  std::vector<IpAddr> HostAddresses(absl::string_view key, absl::string_view example, absl::string_view hint) const {
+    std::vector<IpAddr> addresses;
+    for (const std::string& text : Texts(key, example)) {
+      const auto address = IpAddr::Parse(text);
+      if (address.ok() && address->CanBeHost()) {
+        addresses.push_back(*address);
+      } else {
+        reader_.Mistake(key, absl::StrCat(key, " has ", Quote(text), "; ", hint));
+      }
+    }
+    return addresses;
   }
 
   std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const {

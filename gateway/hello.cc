@@ -1,6 +1,5 @@
 #include "gateway/hello.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "gateway/translation/groups.h"

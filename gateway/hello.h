@@ -16,7 +16,6 @@
 #include "absl/types/span.h"
 #include "gateway/election.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::gateway {
 

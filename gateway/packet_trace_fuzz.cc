@@ -1,6 +1,5 @@
 // Fuzzes the arguments of `gateway trace GATEWAY`. Any text gives an error message or a trace, a second trace gives the same,
 // and the traced bytes are the hexadecimal digits of the input. The input is the words, separated by spaces.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +13,6 @@
 #include "gateway/packet_trace.h"
 #include "gateway/translation/fuzz_for_test.h"
 #include "vswitch/base/check.h"
-#include "vswitch/base/clock.h"
 
 namespace eoib::gateway {
 namespace {

@@ -1,8 +1,6 @@
 // The addresses of a host, from Want on: which probes it sends, which answers come, what the kernel then has.
 #include "gateway/endpoint/addresses.h"
 
-#include <algorithm>
-
 #include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gmock/gmock.h"
 #include "vswitch/base/hex_for_test.h"

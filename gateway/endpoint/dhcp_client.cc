@@ -90,6 +90,7 @@ void DhcpClient::Enter(DhcpState state) {
 void DhcpClient::StartOver(absl::Duration wait) {
   Enter(DhcpState::kInit);
   timer_ = link_up_ ? clock_->Now() + wait : absl::InfiniteFuture();
+  EndLease();
 }
 
 void DhcpClient::Tick() {
@@ -105,7 +106,7 @@ void DhcpClient::Tick() {
     case DhcpState::kRequesting:
       return tries_ < kRequests ? Request() : StartOver(absl::ZeroDuration());
     case DhcpState::kChecking:
-      return EndAndStartOver();
+      return StartOver(absl::ZeroDuration());
     case DhcpState::kBound:
     case DhcpState::kRenewing:
     case DhcpState::kRebinding:
@@ -115,14 +116,9 @@ void DhcpClient::Tick() {
   }
 }
 
-void DhcpClient::EndAndStartOver() {
-  StartOver(absl::ZeroDuration());
-  EndLease();
-}
-
 void DhcpClient::TickLease() {
   const absl::Time now = clock_->Now();
-  if (now >= lease_->expiry) return EndAndStartOver();
+  if (now >= lease_->expiry) return StartOver(absl::ZeroDuration());
   const DhcpState state = now < lease_->rebind ? DhcpState::kRenewing : DhcpState::kRebinding;
   if (state_ == state || state_ == DhcpState::kRebinding) return Renew();
   Confirm(state);
@@ -212,19 +208,9 @@ bool DhcpClient::OnPacket(const Ipv4Packet& packet) {
   if (!datagram.has_value() || datagram->destination_port != kDhcpClientPort) return false;
   const auto message = DhcpMessage::Parse(datagram->payload);
   if (!message.has_value() || !IsForUs(*message)) return true;
-  switch (message->type().value_or(DhcpMessageType::kInform)) {
-    case DhcpMessageType::kOffer:
-      OnOffer(*message);
-      break;
-    case DhcpMessageType::kAck:
-      OnAck(*message);
-      break;
-    case DhcpMessageType::kNak:
-      OnNak();
-      break;
-    default:
-      break;
-  }
+  if (message->type() == DhcpMessageType::kOffer) OnOffer(*message);
+  if (message->type() == DhcpMessageType::kAck) OnAck(*message);
+  if (message->type() == DhcpMessageType::kNak) OnNak();
   return true;
 }
 
@@ -251,10 +237,7 @@ void DhcpClient::OnAck(const DhcpMessage& ack) {
   absl::optional<DhcpLease> lease = ReadLease(ack);
   if (!lease.has_value()) return;
   const bool same = lease_.has_value() && lease_->address == lease->address;
-  if (renewal && !same) {  // the server gives another address than the one in use: start over
-    StartOver(absl::ZeroDuration());
-    return EndLease();
-  }
+  if (renewal && !same) return StartOver(absl::ZeroDuration());  // the server gives another address than the one in use
   lease_ = *std::move(lease);
   Enter(renewal ? DhcpState::kBound : DhcpState::kChecking);
   timer_ = renewal ? NotTooSoon(lease_->renew) : lease_->expiry;
@@ -295,7 +278,6 @@ void DhcpClient::OnNak() {
   if (state_ != DhcpState::kRequesting && !renewal) return;
   // Wait a second: two servers that disagree would otherwise keep the client in a loop.
   StartOver(kFirstWait);
-  EndLease();
 }
 
 void DhcpClient::OnAddressFree(Ipv4Addr address) {
@@ -310,7 +292,6 @@ void DhcpClient::OnAddressTaken(Ipv4Addr address) {
   if (state_ != DhcpState::kChecking || lease_->address.address != IpAddr(address)) return;
   Decline();
   StartOver(kAfterDecline);
-  EndLease();
 }
 
 void DhcpClient::Send(DhcpMessageType type, Ipv4Addr client, const Where& where, absl::FunctionRef<void(DhcpWriter*)> add) {

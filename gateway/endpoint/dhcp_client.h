@@ -90,7 +90,6 @@ class DhcpClient {
   void StartOver(absl::Duration wait);
   void Discover();
   void Request();
-  void EndAndStartOver();
   void TickLease();
   void Renew();
   void Decline();

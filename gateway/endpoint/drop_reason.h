@@ -2,8 +2,6 @@
 #ifndef EOIB_GATEWAY_ENDPOINT_DROP_REASON_H_
 #define EOIB_GATEWAY_ENDPOINT_DROP_REASON_H_
 
-#include <cstdint>
-
 #include "gateway/ipoib/labelled_counters.h"
 
 namespace eoib::endpoint {

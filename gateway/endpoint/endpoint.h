@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
 #include "gateway/endpoint/dhcp_session.h"

@@ -18,7 +18,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 #include <random>
 #include <set>
 #include <thread>

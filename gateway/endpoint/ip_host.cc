@@ -47,6 +47,15 @@ IpHost::IpHost(const Options& options, const Seams& seams)
 
 // ---- From the TUN.
 
+// Follows an IGMP or MLD report.
+template <typename Message, typename Packet>
+void IpHost::FollowReport(const Packet& packet) {
+  Message message;
+  if (ParseGroupMessage(packet, &message) != GroupVerdict::kReport) return;
+  ForEachGroup(message, [this](const IpAddr& group, bool wanted) { memberships_.OnReport(group, wanted); });
+  if (on_group_report_) on_group_report_();
+}
+
 void IpHost::FromTun(absl::Span<const uint8_t> packet) {
   ++counters_.from_tun;
   if (!state_.has_value()) return Drop(EndpointDrop::kLinkDown);
@@ -61,7 +70,7 @@ void IpHost::Ipv4FromTun(absl::Span<const uint8_t> bytes) {
   if (!MaySend(IpAddr(packet->source), packet->bytes)) return;
   const Ipv4Addr destination = packet->destination;
   if (destination.IsMulticast()) {
-    FollowReport(*packet);
+    FollowReport<IgmpMessage>(*packet);
     return ToGroup(IpoibType::kIpv4, packet->bytes, GroupOf(state_->link, destination), IsBeyondLink(IpAddr(destination)));
   }
   if (destination.IsBroadcast() || addresses_.IsSubnetBroadcast(destination)) {
@@ -81,7 +90,7 @@ void IpHost::Ipv6FromTun(absl::Span<const uint8_t> bytes) {
   }
   if (!packet->destination.IsMulticast()) return ToHost(IpAddr(packet->destination), packet->bytes);
   if (StaysOnHost(packet->destination)) return Drop(EndpointDrop::kHostDestination);
-  FollowReport(*packet);
+  FollowReport<MldMessage>(*packet);
   ToGroup(IpoibType::kIpv6, packet->bytes, GroupOf(state_->link, packet->destination),
           IsBeyondLink(IpAddr(packet->destination)));
 }
@@ -97,20 +106,6 @@ bool IpHost::MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes) {
   IcmpErrorBuffer buffer;
   ErrorToTun(TooLargeError(bytes, state_->mtu, &buffer));
   return false;
-}
-
-void IpHost::FollowReport(const Ipv4Packet& packet) {
-  IgmpMessage message;
-  if (ParseGroupMessage(packet, &message) != GroupVerdict::kReport) return;
-  ForEachGroup(message, [this](Ipv4Addr group, bool wanted) { memberships_.OnReport(IpAddr(group), wanted); });
-  if (on_group_report_) on_group_report_();
-}
-
-void IpHost::FollowReport(const Ipv6Packet& packet) {
-  MldMessage message;
-  if (ParseGroupMessage(packet, &message) != GroupVerdict::kReport) return;
-  ForEachGroup(message, [this](const Ipv6Addr& group, bool wanted) { memberships_.OnReport(IpAddr(group), wanted); });
-  if (on_group_report_) on_group_report_();
 }
 
 void IpHost::ToGroup(IpoibType type, absl::Span<const uint8_t> bytes, const absl::optional<IpoibGroup>& group,

@@ -131,8 +131,8 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void Drop(EndpointDrop reason) { counters_.drops.Add(reason); }
   void Ipv4FromTun(absl::Span<const uint8_t> bytes);
   void Ipv6FromTun(absl::Span<const uint8_t> bytes);
-  void FollowReport(const Ipv4Packet& packet);
-  void FollowReport(const Ipv6Packet& packet);
+  template <typename Message, typename Packet>
+  void FollowReport(const Packet& packet);
   bool MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes);
   void ToGroup(IpoibType type, absl::Span<const uint8_t> bytes, const absl::optional<IpoibGroup>& group, bool beyond_link);
   void ToHost(const IpAddr& destination, absl::Span<const uint8_t> bytes);

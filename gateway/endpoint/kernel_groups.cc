@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"

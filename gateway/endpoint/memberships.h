@@ -17,7 +17,6 @@
 #include <map>
 #include <set>
 
-#include "absl/types/optional.h"
 #include "gateway/ipoib/interface.h"
 #include "vswitch/wire/ip/ip_addr.h"
 

@@ -26,11 +26,9 @@
 #include <cstdint>
 #include <list>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"

@@ -1,7 +1,5 @@
 #include "gateway/endpoint/neighbor_messages.h"
 
-#include <algorithm>
-
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ip/ip_headers.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"

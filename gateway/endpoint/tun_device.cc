@@ -74,27 +74,29 @@ absl::StatusOr<std::string> AliasOf(int index) {
   return alias;
 }
 
-absl::Status SetAlias(int index) {
+// Changes attributes of the interface, which `put` adds to the request.
+absl::Status Change(int index, absl::string_view what, absl::FunctionRef<void(nlmsghdr*)> put) {
   auto netlink = Netlink::Open(0);
   if (!netlink.ok()) return netlink.status();
   NetlinkRequest request(RTM_SETLINK, 0);
   request.Put<ifinfomsg>()->ifi_index = index;
-  mnl_attr_put_str(request.message(), IFLA_IFALIAS, kAlias);
-  return (*netlink)->Ask(&request, "set the alias of the TUN");
+  put(request.message());
+  return (*netlink)->Ask(&request, what);
 }
 
-// Sets an attribute of one address family for the interface (IFLA_AF_SPEC). `put` adds it to the request.
+absl::Status SetAlias(int index) {
+  return Change(index, "set the alias of the TUN", [](nlmsghdr* message) { mnl_attr_put_str(message, IFLA_IFALIAS, kAlias); });
+}
+
+// Changes an attribute of one address family (IFLA_AF_SPEC).
 absl::Status Configure(int index, uint16_t family, absl::string_view what, absl::FunctionRef<void(nlmsghdr*)> put) {
-  auto netlink = Netlink::Open(0);
-  if (!netlink.ok()) return netlink.status();
-  NetlinkRequest request(RTM_SETLINK, 0);
-  request.Put<ifinfomsg>()->ifi_index = index;
-  nlattr* const families = mnl_attr_nest_start(request.message(), IFLA_AF_SPEC);
-  nlattr* const ours = mnl_attr_nest_start(request.message(), family);
-  put(request.message());
-  mnl_attr_nest_end(request.message(), ours);
-  mnl_attr_nest_end(request.message(), families);
-  return (*netlink)->Ask(&request, what);
+  return Change(index, what, [&](nlmsghdr* message) {
+    nlattr* const families = mnl_attr_nest_start(message, IFLA_AF_SPEC);
+    nlattr* const ours = mnl_attr_nest_start(message, family);
+    put(message);
+    mnl_attr_nest_end(message, ours);
+    mnl_attr_nest_end(message, families);
+  });
 }
 
 // The kernel would generate a link-local address of its own.
@@ -174,10 +176,8 @@ absl::Status TunDevice::SetMtu(uint32_t mtu) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request = RequestFor(name_);
   request.ifr_mtu = static_cast<int>(mtu);
-  if (!socket.valid() || ioctl(socket.get(), SIOCSIFMTU, &request) != 0) {
-    return Failed(absl::StrCat("set MTU ", mtu, " of"), name_);
-  }
-  return absl::OkStatus();
+  if (socket.valid() && ioctl(socket.get(), SIOCSIFMTU, &request) == 0) return absl::OkStatus();
+  return Failed(absl::StrCat("set MTU ", mtu, " of"), name_);
 }
 
 absl::Status TunDevice::SetCarrier(bool up) {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <utility>
 
 #include "absl/types/optional.h"
 #include "gateway/ipoib/interface.h"

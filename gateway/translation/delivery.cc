@@ -1,7 +1,5 @@
 #include "gateway/translation/delivery.h"
 
-#include <utility>
-
 namespace eoib::translation {
 
 Drop Delivery::ToNeighbor(const Packet& packet, absl::Span<const uint8_t> bytes) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "gateway/translation/translator.h"
-#include "vswitch/base/clock.h"
 #include "vswitch/wire/checksum.h"
 #include "vswitch/wire/ip/arp.h"
 #include "vswitch/wire/ip/ip_checksum.h"

@@ -1,7 +1,6 @@
 #include "gateway/translation/groups.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace eoib::translation {
 namespace {

@@ -17,7 +17,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"

@@ -8,7 +8,6 @@
 #ifndef EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
 #define EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
 
-#include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"

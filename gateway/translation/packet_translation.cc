@@ -22,11 +22,24 @@ PacketTranslation::PacketTranslation(Knowledge* knowledge, Delivery* delivery, Q
       querier_(*querier),
       errors_(k_.options.errors_per_second, k_.options.error_burst, k_.now) {}
 
+// IGMP or MLD.
+template <typename Message, typename Packet>
+Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet) {
+  Message message;
+  const GroupVerdict verdict = ParseGroupMessage(packet, &message);
+  if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
+  if (verdict == GroupVerdict::kQuery) querier_.HeardQuery(packet.source, k_.now);
+  if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < no_suppression)) {
+    ForEachGroup(message, [&](const IpAddr& group, bool wanted) { Heard(group, wanted, from_ethernet); });
+  }
+  return Drop::kNone;
+}
+
 Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload) {
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   k_.neighbors.HearFrom(packet->source, frame.source, k_.now);
-  if (const Drop drop = LearnGroups(*packet, true); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, true); drop != Drop::kNone) return drop;
   FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, true);
@@ -44,7 +57,7 @@ Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<c
   const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   k_.neighbors.HearFrom(packet->source, frame.source, k_.now);
-  if (const Drop drop = LearnGroups(*packet, true); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, true); drop != Drop::kNone) return drop;
   FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
@@ -100,7 +113,7 @@ Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   const Station* station = nullptr;
   if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
-  if (const Drop drop = LearnGroups(*packet, false); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, false); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, false);
   if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   // A unicast destination that came through a group is a subnet broadcast.
@@ -116,7 +129,7 @@ Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   const Station* station = nullptr;
   if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
-  if (const Drop drop = LearnGroups(*packet, false); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, false); drop != Drop::kNone) return drop;
   const bool group = packet->destination.IsMulticast();
   if (from.group && !group) return Drop::kGroupMismatch;
   if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
@@ -180,28 +193,6 @@ void PacketTranslation::Tell(absl::Span<const uint8_t> error, Report report) {
   const bool may = errors_.Take(k_.now);
   k_.counters.Add(may ? Event::kTooBigSent : Event::kTooBigLimited);
   if (may) report(error);
-}
-
-Drop PacketTranslation::LearnGroups(const Ipv4Packet& packet, bool from_ethernet) {
-  IgmpMessage message;
-  const GroupVerdict verdict = ParseGroupMessage(packet, &message);
-  if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
-  if (verdict == GroupVerdict::kQuery) querier_.HeardIgmp(k_.now);
-  if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < 3)) {
-    ForEachGroup(message, [&](Ipv4Addr group, bool wanted) { Heard(group, wanted, from_ethernet); });
-  }
-  return Drop::kNone;
-}
-
-Drop PacketTranslation::LearnGroups(const Ipv6Packet& packet, bool from_ethernet) {
-  MldMessage message;
-  const GroupVerdict verdict = ParseGroupMessage(packet, &message);
-  if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
-  if (verdict == GroupVerdict::kQuery) querier_.HeardMld(k_.now);
-  if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < 2)) {
-    ForEachGroup(message, [&](const Ipv6Addr& group, bool wanted) { Heard(group, wanted, from_ethernet); });
-  }
-  return Drop::kNone;
 }
 
 // In IGMPv1, IGMPv2 and MLDv1 a host that hears another's report suppresses its own. So a report from IPoIB also counts for

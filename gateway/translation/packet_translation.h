@@ -61,8 +61,9 @@ class PacketTranslation {
   Drop Fit(const Ipv6Packet& packet, uint32_t mtu, Emit emit, Report report);
   void Tell(absl::Span<const uint8_t> error, Report report);
 
-  Drop LearnGroups(const Ipv4Packet& packet, bool from_ethernet);
-  Drop LearnGroups(const Ipv6Packet& packet, bool from_ethernet);
+  // `no_suppression`: the first version whose hosts do not suppress their reports.
+  template <typename Message, typename Packet>
+  Drop LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet);
   void Heard(const IpAddr& group, bool wanted, bool from_ethernet);
   void LearnDhcp(const Ipv4Packet& packet, bool from_ethernet);
   void LearnClient(const DhcpFields& reply, Ipv4Addr destination);

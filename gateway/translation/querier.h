@@ -29,9 +29,8 @@ class Querier {
   // Queries at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Call it when the output can
   // send. Forgets other queriers: the last one may have been the gateway that was active until now.
   void Start(absl::Time now);
-  // Another querier's query was heard.
-  void HeardIgmp(absl::Time now) { other_igmp_ = now; }
-  void HeardMld(absl::Time now) { other_mld_ = now; }
+  // Another querier's query was heard: IGMP or MLD, as its source tells.
+  void HeardQuery(const IpAddr& source, absl::Time now) { (source.is_ipv6() ? other_mld_ : other_igmp_) = now; }
   // A host left `group`: queries whether others still want it.
   void AskFor(const IpAddr& group, absl::Time now);
 

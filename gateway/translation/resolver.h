@@ -17,7 +17,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
 #include "vswitch/base/address.h"

@@ -1,5 +1,4 @@
 // The tables and announcements of a gateway after its restart, and when it takes over from another one.
-#include "absl/strings/str_cat.h"
 #include "gateway/translation/nd_packet.h"
 #include "gateway/translation/translator.h"
 #include "gateway/translation/translator_test_fixture.h"

@@ -69,16 +69,11 @@ Drop Translator::TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest
 
 Drop Translator::TranslateIpv6Frame(const EthernetInfo& info, absl::Span<uint8_t> payload) {
   NdMessage message;
-  switch (ParseNeighborDiscovery(payload, &message)) {
-    case NdVerdict::kBad:
-      return Drop::kMalformed;
-    case NdVerdict::kGood:
-      if (info.destination.IsGroup() && message.destination == kHelloGroup) return Drop::kHelloGroup;
-      return nd_.FromEthernet(info, payload, message);
-    case NdVerdict::kOther:
-      break;
-  }
-  return packets_.Ipv6FromEthernet(info, payload);
+  const NdVerdict verdict = ParseNeighborDiscovery(payload, &message);
+  if (verdict == NdVerdict::kBad) return Drop::kMalformed;
+  if (verdict == NdVerdict::kOther) return packets_.Ipv6FromEthernet(info, payload);
+  if (info.destination.IsGroup() && message.destination == kHelloGroup) return Drop::kHelloGroup;
+  return nd_.FromEthernet(info, payload, message);
 }
 
 Drop Translator::TranslatePacket(const ipoib::Packet& packet) {
@@ -101,26 +96,15 @@ Drop Translator::TranslatePacket(const ipoib::Packet& packet) {
 
 Drop Translator::TranslateIpv6Packet(const ipoib::Packet& packet) {
   NdMessage message;
-  switch (ParseNeighborDiscovery(packet.payload, &message)) {
-    case NdVerdict::kBad:
-      return Drop::kMalformed;
-    case NdVerdict::kGood:
-      return nd_.FromIpoib(packet, message);
-    case NdVerdict::kOther:
-      break;
-  }
-  return packets_.Ipv6FromIpoib(packet);
+  const NdVerdict verdict = ParseNeighborDiscovery(packet.payload, &message);
+  if (verdict == NdVerdict::kBad) return Drop::kMalformed;
+  return verdict == NdVerdict::kGood ? nd_.FromIpoib(packet, message) : packets_.Ipv6FromIpoib(packet);
 }
 
 void Translator::Settle(Drop drop) {
-  switch (drop) {
-    case Drop::kNone:
-      return k_.counters.Add(Event::kCrossed);
-    case Drop::kHeld:
-      return k_.counters.Add(Event::kHeldPackets);
-    default:
-      return k_.counters.Add(drop);
-  }
+  if (drop == Drop::kNone) return k_.counters.Add(Event::kCrossed);
+  if (drop == Drop::kHeld) return k_.counters.Add(Event::kHeldPackets);
+  k_.counters.Add(drop);
 }
 
 void Translator::OnLinkState(const absl::optional<ipoib::LinkState>& link) {

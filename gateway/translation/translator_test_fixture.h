@@ -5,14 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "gateway/translation/nd_packet.h"
 #include "gateway/translation/translator.h"
-#include "vswitch/base/clock.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/ip/arp.h"
 #include "vswitch/wire/ip/ip_checksum.h"
