@@ -78,7 +78,7 @@ Gateway::~Gateway() {
   context_.registry->Remove(this);
   context_.loop->Cancel(timer_);
   if (link_ == nullptr) return;
-  context_.loop->Remove(link_->wishes_fd());
+  context_.loop->Remove(link_->requests_fd());
   context_.fabric->Remove(link_.get());
 }
 
@@ -115,7 +115,7 @@ absl::Status Gateway::OpenLink() {
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   context_.fabric->Add(link_.get());
-  return context_.loop->Add(link_->wishes_fd(), EPOLLIN, [this](uint32_t) { link_->RunWishes(); });
+  return context_.loop->Add(link_->requests_fd(), EPOLLIN, [this](uint32_t) { link_->RunRequests(); });
 }
 
 absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {

@@ -106,7 +106,7 @@ class Interface {
     host_.reset();
     if (link_ == nullptr) return;
     daemon_->loop()->Cancel(timer_);
-    daemon_->loop()->Remove(link_->wishes_fd());
+    daemon_->loop()->Remove(link_->requests_fd());
     daemon_->loop()->Remove(link_->channel()->fd());
     fabric_->Remove(link_.get());
   }
@@ -148,7 +148,7 @@ class Interface {
     fabric_->Add(link_.get());
     ipoib::Channel* const channel = link_->channel();
     timer_ = daemon_->loop()->AddDeadline([channel] { return channel->NextDeadline(); }, [channel] { channel->Expire(); });
-    absl::Status status = daemon_->loop()->Add(link_->wishes_fd(), EPOLLIN, [this](uint32_t) { link_->RunWishes(); });
+    absl::Status status = daemon_->loop()->Add(link_->requests_fd(), EPOLLIN, [this](uint32_t) { link_->RunRequests(); });
     status.Update(daemon_->loop()->Add(channel->fd(), EPOLLIN, [channel](uint32_t) { channel->Work(); }));
     return status;
   }

@@ -112,7 +112,7 @@ void Link::RebindGroups(UdEndpoint* endpoint) {
   for (auto& [mgid, group] : groups_) group.membership->Rebind(endpoint, queue_pair_.pkey());
 }
 
-// RunWishes calls this, because the channel notifies the queue of wishes when its endpoint has failed.
+// RunRequests calls this, because the channel notifies the queue of wishes when its endpoint has failed.
 void Link::NoteFailure() {
   if (queue_pair_.NoteFailure()) options_.on_lost();
 }
@@ -202,7 +202,7 @@ void Link::RenewGroups(const McMemberRecord& constitution) {
 
 // ---- Groups -----------------------------------------------------------------------------------------------------------
 
-void Link::RunWishes() {
+void Link::RunRequests() {
   wishes_.Clear();
   RetryNews();
   Wish wish;

@@ -68,9 +68,9 @@ class Link final : public PartitionMember {
   Channel* channel() { return &channel_; }
   const Channel& channel() const { return channel_; }
 
-  // Readable when the channel has sent wishes; then call RunWishes.
-  int wishes_fd() const { return wishes_.fd(); }
-  void RunWishes();
+  // Readable when the channel has sent wishes; then call RunRequests.
+  int requests_fd() const { return wishes_.fd(); }
+  void RunRequests();
 
   // PartitionMember. Rebuild requires that the channel's thread is paused.
   void Start() override;

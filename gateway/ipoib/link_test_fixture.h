@@ -40,14 +40,14 @@ class Node final : private Listener {
     link_ = Link::Create(options, fabric_->tools()).value();
     fabric_->Add(link_.get());
     channel()->SetListener(this);
-    EXPECT_TRUE(loop_.Add(link_->wishes_fd(), EPOLLIN, [this](uint32_t) { link_->RunWishes(); }).ok());
+    EXPECT_TRUE(loop_.Add(link_->requests_fd(), EPOLLIN, [this](uint32_t) { link_->RunRequests(); }).ok());
     EXPECT_TRUE(loop_.Add(channel()->fd(), EPOLLIN, [this](uint32_t) { channel()->Work(); }).ok());
     loop_.AddDeadline([this] { return channel()->NextDeadline(); }, [this] { channel()->Expire(); });
     fabric_->Start();
   }
   ~Node() override {
     EXPECT_EQ(BrokenLaws(ParseNumbers(StatsText(channel()->counters(), channel()->UnderWay()), "link."), LinkLaws()), "");
-    loop_.Remove(link_->wishes_fd());
+    loop_.Remove(link_->requests_fd());
     if (!stands_still_) StandStill();
     fabric_->Remove(link_.get());
   }
