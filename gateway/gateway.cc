@@ -33,7 +33,7 @@ const char* StateName(NeighborRow::State state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-void AppendCounters(const GatewayPort::Parts& parts, std::string* text) {
+void AppendCounters(const GatewayPort::TaskContext& parts, std::string* text) {
   const translation::Counters& counters = parts.translator->counters();
   const HelloProtocol::Counters& hellos = parts.hellos->counters();
   for (size_t i = 0; i < counters.events.kSize; ++i) {
@@ -41,7 +41,7 @@ void AppendCounters(const GatewayPort::Parts& parts, std::string* text) {
     absl::StrAppend(text, "  ", InfoOf(event).label, " ", counters[event], "\n");
   }
   absl::StrAppend(text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
-                  "\n  held_now ", parts.translator->knowledge().resolver.held(), "\n  frames_handed ", parts.port.handed,
+                  "\n  held_now ", parts.translator->state().resolution.held(), "\n  frames_handed ", parts.port.handed,
                   "\n  frames_waiting ", parts.port.waiting, "\n  frame_drops ", parts.port.drops.Sum(), "\n  hellos_sent ",
                   hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged,
                   "\n  unlisted_hellos ", hellos.unlisted, "\n");
@@ -92,11 +92,12 @@ absl::StatusOr<VPort> Gateway::MakeVPort(const GatewayConfig& config, const VPor
   vport.config = vport_config;
   vport.companion = gateway;  // destroyed after vport.port
   vport.set_mtu = [port = port->get()](int bytes) {
-    port->Post([bytes](const GatewayPort::Parts& parts) { parts.translator->SetEthernetMtu(static_cast<uint32_t>(bytes)); });
+    port->Post(
+        [bytes](const GatewayPort::TaskContext& parts) { parts.translator->SetEthernetMtu(static_cast<uint32_t>(bytes)); });
     return absl::OkStatus();
   };
   vport.set_link = [port = port->get()](bool up) {
-    port->Post([port, up](const GatewayPort::Parts&) { port->SetVesUp(up); });
+    port->Post([port, up](const GatewayPort::TaskContext&) { port->SetVesUp(up); });
     return absl::OkStatus();
   };
   vport.port = *std::move(port);
@@ -127,7 +128,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
   port_ = port->get();
   const absl::StatusOr<translation::SavedTables> saved = file_.Load(absl::Now());
   if (saved.ok()) {
-    port_->RunWithoutWorker([&](const GatewayPort::Parts& parts) { parts.translator->Restore(*saved); });
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& parts) { parts.translator->Restore(*saved); });
     LogInfo(absl::StrCat("gateway ", config_.name, ": ", saved->stations.size(), " IPoIB hosts and ", saved->neighbors.size(),
                          " Ethernet addresses are known from before"));
   } else {
@@ -139,7 +140,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
       if (*alive) SaveSoon();
     });
   });
-  timer_ = context_.loop->AddDeadline([this] { return save_at_; }, [this] { AskForTables(); });
+  timer_ = context_.loop->AddDeadline([this] { return save_at_; }, [this] { FetchTables(); });
   return port;
 }
 
@@ -148,10 +149,10 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
 void Gateway::SaveSoon() { save_at_ = std::max(context_.clock->Now(), saved_at_ + save_interval_); }
 
 // The worker copies its tables between two batches; the control thread writes the copy to disk.
-void Gateway::AskForTables() {
+void Gateway::FetchTables() {
   save_at_ = context_.clock->Now() + kAgesInterval;
   saved_at_ = context_.clock->Now();
-  port_->Post([this, alive = alive_, port = port_, loop = context_.loop](const GatewayPort::Parts& parts) {
+  port_->Post([this, alive = alive_, port = port_, loop = context_.loop](const GatewayPort::TaskContext& parts) {
     port->Saved();
     loop->Post([this, alive, tables = parts.translator->Save()] {
       if (*alive) Save(tables);
@@ -171,7 +172,7 @@ void Gateway::Save(const translation::SavedTables& tables) {
 }
 
 void Gateway::SaveAtTheEnd() {
-  port_->RunWithoutWorker([this](const GatewayPort::Parts& parts) { Save(parts.translator->Save()); });
+  port_->RunWithoutWorker([this](const GatewayPort::TaskContext& parts) { Save(parts.translator->Save()); });
 }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
@@ -179,13 +180,13 @@ void Gateway::SaveAtTheEnd() {
 absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, ": VES ", config_.ves, ", VLAN ", config_.vlan.ToString(),
                                   ", priority ", config_.priority);
-  const absl::Status asked = port_->Ask(
-      [this, &text](const GatewayPort::Parts& parts) {
+  const absl::Status asked = port_->PostAndWait(
+      [this, &text](const GatewayPort::TaskContext& parts) {
         const Election& election = parts.hellos->election();
         absl::StrAppend(&text, ", ", eoib::gateway::StateName(election.state()));
         if (const char* why = parts.hellos->WhyDown(); *why != '\0') absl::StrAppend(&text, ": ", why);
         if (const auto& other = election.other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
-        const translation::Knowledge& known = parts.translator->knowledge();
+        const translation::TranslationState& known = parts.translator->state();
         absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n",
                         PeersText(parts.hellos->counters()));
         if (election.state() == Election::State::kDown) return;
@@ -207,7 +208,7 @@ std::string Gateway::PeersText(const HelloProtocol::Counters& hellos) const {
 absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
   std::vector<NeighborRow> rows;
   const absl::Status asked =
-      port_->Ask([&rows](const GatewayPort::Parts& parts) { rows = parts.translator->Dump(); }, deadline);
+      port_->PostAndWait([&rows](const GatewayPort::TaskContext& parts) { rows = parts.translator->Dump(); }, deadline);
   if (!asked.ok()) return asked;
   std::string text = absl::StrCat("gateway ", config_.name, ": ", rows.size(), " addresses\n");
   for (const NeighborRow& row : rows) text += RowText(row);
@@ -217,8 +218,8 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
 // The worker reads all counters between two batches, when each frame has its disposition or waits: so the sums agree.
 absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
-  const absl::Status asked = port_->Ask(
-      [&text, this](const GatewayPort::Parts& parts) {
+  const absl::Status asked = port_->PostAndWait(
+      [&text, this](const GatewayPort::TaskContext& parts) {
         AppendCounters(parts, &text);
         absl::StrAppend(&text, "IPoIB link of gateway ", config_.name, "\n",
                         ipoib::StatsText(parts.channel->counters(), parts.channel->UnderWay()));
@@ -230,8 +231,8 @@ absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
 
 absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
-  const absl::Status asked = port_->Ask(
-      [&text, this](const GatewayPort::Parts& parts) {
+  const absl::Status asked = port_->PostAndWait(
+      [&text, this](const GatewayPort::TaskContext& parts) {
         absl::StrAppend(&text, parts.translator->counters().drops.DropsText(), parts.port.drops.DropsText(),
                         "IPoIB link of gateway ", config_.name, "\n", parts.channel->counters().drops.DropsText());
       },
@@ -243,7 +244,7 @@ absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
 absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet, absl::Time deadline) {
   PacketTrace trace(config_.translation, config_.vlan, context_.clock);
   const absl::Status asked =
-      port_->Ask([&trace](const GatewayPort::Parts& parts) { trace.Imitate(*parts.translator); }, deadline);
+      port_->PostAndWait([&trace](const GatewayPort::TaskContext& parts) { trace.CopyFrom(*parts.translator); }, deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat("gateway ", config_.name, ": ", trace.Run(std::move(packet)));
 }

@@ -76,7 +76,7 @@ class Gateway {
   absl::StatusOr<std::unique_ptr<GatewayPort>> MakePort(int mtu);
   std::string PeersText(const HelloProtocol::Counters& hellos) const;
   void SaveSoon();
-  void AskForTables();
+  void FetchTables();
   void Save(const translation::SavedTables& tables);
 
   const GatewayConfig config_;

@@ -215,7 +215,7 @@ void GatewayPort::SetTimer() {
   timerfd_settime(timer_.get(), 0, &when, nullptr);
 }
 
-GatewayPort::Parts GatewayPort::parts() {
+GatewayPort::TaskContext GatewayPort::task_context() {
   counters_.waiting = pending_.size();
   return {&translator_, &hellos_, channel_, counters_};
 }
@@ -229,7 +229,7 @@ void GatewayPort::Post(Task task) {
 }
 
 // The state is shared, because the worker may reach the task after this caller has given up.
-absl::Status GatewayPort::Ask(Task task, absl::Time deadline) {
+absl::Status GatewayPort::PostAndWait(Task task, absl::Time deadline) {
   struct Asked {
     absl::Mutex mutex;
     Task task ABSL_GUARDED_BY(mutex);  // null: given up
@@ -238,7 +238,7 @@ absl::Status GatewayPort::Ask(Task task, absl::Time deadline) {
   auto asked = std::make_shared<Asked>();
   absl::MutexLock lock(&asked->mutex);
   asked->task = std::move(task);
-  Post([asked](const Parts& parts) {
+  Post([asked](const TaskContext& parts) {
     absl::MutexLock worker_lock(&asked->mutex);
     if (asked->task != nullptr) asked->task(parts);
     asked->done = true;
@@ -254,7 +254,7 @@ void GatewayPort::RunTasks() {
     absl::MutexLock lock(&mutex_);
     tasks.swap(tasks_);
   }
-  for (const Task& task : tasks) task(parts());
+  for (const Task& task : tasks) task(task_context());
 }
 
 }  // namespace eoib::gateway

@@ -7,7 +7,7 @@
 //
 // Hellos of other gateways go to a HelloProtocol, whose election tells the translator whether this gateway is active.
 //
-// Threads: the worker that owns the port calls Port's functions. Other threads call Ask and Post.
+// Threads: the worker that owns the port calls Port's functions. Other threads call Post and PostAndWait.
 #ifndef EOIB_GATEWAY_GATEWAY_PORT_H_
 #define EOIB_GATEWAY_GATEWAY_PORT_H_
 
@@ -64,20 +64,20 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void SetVesUp(bool up);
 
   // The objects that a task may use, on the worker.
-  struct Parts {
+  struct TaskContext {
     translation::Translator* translator;
     const HelloProtocol* hellos;
     const ipoib::Channel* channel;
     PortCounters port;
   };
-  using Task = std::function<void(const Parts&)>;
+  using Task = std::function<void(const TaskContext&)>;
   // Runs `task` on the worker, between two batches.
   void Post(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same, and waits for it until `deadline`, a time of day. kDeadlineExceeded if the worker did not get to it by then; the
   // task will not run later.
-  absl::Status Ask(Task task, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status PostAndWait(Task task, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs `task` at once. Requires that no worker runs.
-  void RunWithoutWorker(const Task& task) { task(parts()); }
+  void RunWithoutWorker(const Task& task) { task(task_context()); }
 
  private:
   // The arguments of Receive while it runs.
@@ -109,7 +109,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void EndTurn();
   void SetTimer();
   void Wake() const;
-  Parts parts();
+  TaskContext task_context();
 
   const Options options_;
   ipoib::Channel* const channel_;

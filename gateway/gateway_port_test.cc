@@ -43,12 +43,12 @@ class GatewayPortTest : public testing::Test {
 
   bool Active() {
     bool active = false;
-    port_->RunWithoutWorker([&](const GatewayPort::Parts& parts) { active = parts.hellos->election().active(); });
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& parts) { active = parts.hellos->election().active(); });
     return active;
   }
   PortCounters Counters() {
     PortCounters counters;
-    port_->RunWithoutWorker([&](const GatewayPort::Parts& parts) {
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& parts) {
       counters = parts.port;
       frames_out_ = parts.translator->counters()[translation::Event::kFramesOut];
     });

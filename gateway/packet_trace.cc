@@ -62,7 +62,7 @@ absl::StatusOr<TracedPacket> TracedPacket::Parse(absl::Span<const std::string> w
 PacketTrace::PacketTrace(const translation::Options& options, Vid vlan, const Clock* clock)
     : vlan_(vlan), translator_(options, clock, this) {}
 
-void PacketTrace::Imitate(const translation::Translator& gateway) { translator_.Imitate(gateway); }
+void PacketTrace::CopyFrom(const translation::Translator& gateway) { translator_.CopyFrom(gateway); }
 
 std::string PacketTrace::Run(TracedPacket packet) {
   outputs_.clear();

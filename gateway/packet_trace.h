@@ -4,7 +4,7 @@
 // of sending it. So the same code decides, and the gateway learns, counts and sends nothing. The steps of GatewayPort before
 // the translation (tags, hellos) are repeated here.
 //
-// Imitate runs on the thread of the gateway's translation, everything else on the control thread.
+// CopyFrom runs on the thread of the gateway's translation, everything else on the control thread.
 #ifndef EOIB_GATEWAY_PACKET_TRACE_H_
 #define EOIB_GATEWAY_PACKET_TRACE_H_
 
@@ -38,7 +38,7 @@ class PacketTrace final : private translation::Sink {
   // `options` are the gateway's; `clock` outlives this.
   PacketTrace(const translation::Options& options, Vid vlan, const Clock* clock);
 
-  void Imitate(const translation::Translator& gateway);
+  void CopyFrom(const translation::Translator& gateway);
   // The text for the operator. Call it once.
   std::string Run(TracedPacket packet);
 

@@ -29,7 +29,7 @@ std::string Trace(const TracedPacket& packet) {
   translation::Translator gateway(options, &clock, &sink);
   gateway.OnLinkState(ipoib::LinkState{sink.own, translation::StrictSink::link, translation::StrictSink::kIpoibMtu});
   PacketTrace trace(options, Vid(10), &clock);
-  trace.Imitate(gateway);
+  trace.CopyFrom(gateway);
   return trace.Run(packet);
 }
 

@@ -42,7 +42,7 @@ class PacketTraceTest : public translation::TranslatorTest {
     const auto packet = TracedPacket::Parse(std::vector<std::string>(absl::StrSplit(words, ' ')));
     if (!packet.ok()) return absl::StrCat("error: ", packet.status().message());
     PacketTrace trace(QuietOptions({}), Vid(10), &clock_);
-    trace.Imitate(translator_);
+    trace.CopyFrom(translator_);
     return trace.Run(*packet);
   }
   std::string Peer(int n) const { return translation::PeerAddr(n).ToString(); }

@@ -12,16 +12,16 @@ void ArpResponder::OnArp(const IpoibArp& packet) {
   if (!sender.IsUnspecified()) dad_->OnClaim(sender, packet.sender);
   if (purpose == ArpPurpose::kProbe) dad_->OnProbe(target, packet.sender, {});
   if (packet.operation == ArpOperation::kRequest && purpose != ArpPurpose::kGratuitous) return OnRequest(packet);
-  neighbors_->OnAnswer(sender, packet.sender, addresses_->IsAssigned(target), /*overrides=*/true);
+  neighbors_->OnAdvertisement(sender, packet.sender, addresses_->IsAssigned(target), /*overrides=*/true);
 }
 
 // RFC 826: learn the sender of a request for this host; a request for another host only updates an existing entry.
 void ArpResponder::OnRequest(const IpoibArp& packet) {
   const IpAddr sender(packet.sender_ip);
   if (!addresses_->IsAssigned(IpAddr(packet.target_ip))) {
-    return neighbors_->OnAnswer(sender, packet.sender, /*solicited=*/false, /*overrides=*/true);
+    return neighbors_->OnAdvertisement(sender, packet.sender, /*solicited=*/false, /*overrides=*/true);
   }
-  if (!sender.IsUnspecified() && !addresses_->IsAssigned(sender)) neighbors_->OnQuestion(sender, packet.sender);
+  if (!sender.IsUnspecified() && !addresses_->IsAssigned(sender)) neighbors_->OnSolicitation(sender, packet.sender);
   Reply(packet);
 }
 
@@ -31,7 +31,7 @@ void ArpResponder::Reply(const IpoibArp& request) {
   link_->SendArp({ArpOperation::kReply, *own, request.target_ip, request.sender, request.sender_ip}, request.sender);
 }
 
-bool ArpResponder::Ask(Ipv4Addr target, const absl::optional<IpoibAddress>& at) {
+bool ArpResponder::Request(Ipv4Addr target, const absl::optional<IpoibAddress>& at) {
   const auto own = link_->own();
   const auto source = addresses_->SourceFor(IpAddr(target));
   if (!own.has_value() || !source.has_value()) return false;

@@ -24,7 +24,7 @@ class ArpResponder {
   void OnArp(const IpoibArp& packet);
 
   // Sends a request for `target`, to one neighbour or by broadcast. False if this host has no source address for it.
-  bool Ask(Ipv4Addr target, const absl::optional<IpoibAddress>& at);
+  bool Request(Ipv4Addr target, const absl::optional<IpoibAddress>& at);
   bool Probe(Ipv4Addr address);     // RFC 5227 §2.1.1
   void Announce(Ipv4Addr address);  // §2.3
 

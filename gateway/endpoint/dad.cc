@@ -6,8 +6,8 @@
 
 namespace eoib::endpoint {
 
-Dad::Dad(const Options& options, const Clock* clock, Random random, Speaker* speaker, Owner* owner)
-    : options_(options), clock_(clock), random_(std::move(random)), speaker_(speaker), owner_(owner) {}
+Dad::Dad(const Options& options, const Clock* clock, Random random, Sender* sender, Owner* owner)
+    : options_(options), clock_(clock), random_(std::move(random)), sender_(sender), owner_(owner) {}
 
 void Dad::Start(const IpAddr& address) { Begin(&(entries_[address] = {})); }
 void Dad::Stop(const IpAddr& address) { entries_.erase(address); }
@@ -71,7 +71,7 @@ void Dad::GiveUp(const IpAddr& address, const absl::optional<IpoibAddress>& riva
 bool Dad::Defend(const IpAddr& address, Entry* entry) {
   if (!link_up_ || entry->defended + options_.defend_interval > clock_->Now()) return false;
   entry->defended = clock_->Now();
-  speaker_->Announce(address);
+  sender_->Announce(address);
   return true;
 }
 
@@ -99,7 +99,7 @@ void Dad::RunProbing(const IpAddr& address, Entry* entry) {
     return OnFree(address, entry);
   }
   entry->nonce = MakeNonce();
-  if (!speaker_->Probe(address, entry->nonce)) {
+  if (!sender_->Probe(address, entry->nonce)) {
     entry->timer = clock_->Now() + options_.retry;
     return;
   }
@@ -122,7 +122,7 @@ void Dad::RunAnnouncing(const IpAddr& address, Entry* entry) {
   const bool last = entry->sent >= options_.announcements;
   if (last) entry->phase = Phase::kAssigned;
   entry->timer = last ? absl::InfiniteFuture() : clock_->Now() + options_.announce_interval;
-  speaker_->Announce(address);
+  sender_->Announce(address);
 }
 
 absl::Time Dad::Next() const {

@@ -12,7 +12,7 @@
 // addresses and does not probe again (§2.1): its connections may have survived. It defends by method (c) of §2.4: it keeps a
 // contested address and announces it at most every 10 s. Otherwise any neighbour could take a server's address.
 //
-// Dad handles no packets: ArpResponder and NdResponder report claims, and send for it. One thread. It calls Speaker and Owner
+// Dad handles no packets: ArpResponder and NdResponder report claims, and send for it. One thread. It calls Sender and Owner
 // from its own methods; the Owner may call Start and Stop.
 #ifndef EOIB_GATEWAY_ENDPOINT_DAD_H_
 #define EOIB_GATEWAY_ENDPOINT_DAD_H_
@@ -49,9 +49,9 @@ class Dad {
   };
 
   // Sends probes and announcements.
-  class Speaker {
+  class Sender {
    public:
-    virtual ~Speaker() = default;
+    virtual ~Sender() = default;
     // Sends an ARP probe, or a solicitation from ::. False if that is not possible yet.
     virtual bool Probe(const IpAddr& address, const DadNonce& nonce) = 0;
     // Sends a gratuitous ARP, or an unsolicited advertisement with the override flag.
@@ -70,7 +70,7 @@ class Dad {
   using Random = std::function<uint64_t()>;
 
   // The pointers outlive it.
-  Dad(const Options& options, const Clock* clock, Random random, Speaker* speaker, Owner* owner);
+  Dad(const Options& options, const Clock* clock, Random random, Sender* sender, Owner* owner);
   Dad(const Dad&) = delete;
   Dad& operator=(const Dad&) = delete;
 
@@ -119,7 +119,7 @@ class Dad {
   const Options options_;
   const Clock* const clock_;
   const Random random_;
-  Speaker* const speaker_;
+  Sender* const sender_;
   Owner* const owner_;
   bool link_up_ = false;
   std::map<IpAddr, Entry> entries_;  // few: one for each address of the host

@@ -21,7 +21,7 @@ const IpAddr kIpv4 = *IpAddr::Parse("10.0.0.1");
 const IpAddr kIpv6 = *IpAddr::Parse("fd00::1");
 const IpoibAddress kRival(Qpn(0x99), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x99)));
 
-class Recorder final : public Dad::Speaker, public Dad::Owner {
+class Recorder final : public Dad::Sender, public Dad::Owner {
  public:
   bool Probe(const IpAddr& address, const DadNonce& its_nonce) override {
     if (!reaches) return false;
@@ -218,7 +218,7 @@ TEST_F(DadTest, WhatIsNotHisDoesNotConcernHim) {
 }
 
 // Random events in any order: an address is used only after all its probes, and a second or more without a conflict.
-class Judge final : public Dad::Speaker, public Dad::Owner {
+class Judge final : public Dad::Sender, public Dad::Owner {
  public:
   bool Probe(const IpAddr& address, const DadNonce&) override {
     EXPECT_EQ(state[address], 't');

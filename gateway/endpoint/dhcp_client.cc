@@ -18,7 +18,7 @@ constexpr int kRequests = 4;                                    // without an an
 constexpr uint32_t kForEver = 0xffff'ffff;                      // §3.3
 constexpr size_t kMessageSize = 548;                            // §2: every server accepts this size
 constexpr uint16_t kLargestAnswer = 1500;
-constexpr std::array<uint8_t, 6> kWished = {
+constexpr std::array<uint8_t, 6> kRequestedOptions = {
     static_cast<uint8_t>(DhcpOption::kSubnetMask),        static_cast<uint8_t>(DhcpOption::kRouters),
     static_cast<uint8_t>(DhcpOption::kDomainNameServers), static_cast<uint8_t>(DhcpOption::kDomainName),
     static_cast<uint8_t>(DhcpOption::kRenewalTime),       static_cast<uint8_t>(DhcpOption::kRebindingTime)};
@@ -139,7 +139,7 @@ void DhcpClient::Discover() {
 // §4.3.2: requests the offered address, by broadcast, from the server that made the offer.
 void DhcpClient::Request() {
   timer_ = clock_->Now() + Backoff();
-  asked_ = clock_->Now();
+  requested_at_ = clock_->Now();
   Send(DhcpMessageType::kRequest, Ipv4Addr(), {}, [this](DhcpWriter* writer) {
     writer->AddAddress(DhcpOption::kRequestedAddress, offered_);
     writer->AddAddress(DhcpOption::kServerIdentifier, server_);
@@ -160,7 +160,7 @@ void DhcpClient::Renew() {
   const absl::Time next_state = renewing ? lease_->rebind : lease_->expiry;
   timer_ = NotTooSoon(link_up_ ? RenewalRetry(next_state) : next_state);
   if (!link_up_) return;
-  asked_ = clock_->Now();
+  requested_at_ = clock_->Now();
   const Ipv4Addr own = lease_->address.address.ipv4();
   Send(DhcpMessageType::kRequest, own, {own, renewing ? lease_->server : Ipv4Addr::Broadcast()}, [](DhcpWriter*) {});
 }
@@ -267,9 +267,9 @@ absl::optional<DhcpLease> DhcpClient::ReadLease(const DhcpMessage& ack) const {
   uint32_t t1 = ack.FindNumber(DhcpOption::kRenewalTime).value_or(0);
   if (t1 == 0 || t1 >= t2) t1 = std::min(*seconds / 2, t2);
   lease.length = absl::Seconds(*seconds);
-  lease.renew = asked_ + absl::Seconds(t1);
-  lease.rebind = asked_ + absl::Seconds(t2);
-  lease.expiry = asked_ + lease.length;
+  lease.renew = requested_at_ + absl::Seconds(t1);
+  lease.rebind = requested_at_ + absl::Seconds(t2);
+  lease.expiry = requested_at_ + lease.length;
   return lease;
 }
 
@@ -304,7 +304,7 @@ void DhcpClient::Send(DhcpMessageType type, Ipv4Addr client, const Where& where,
   add(&writer);
   if (type == DhcpMessageType::kDiscover || type == DhcpMessageType::kRequest) {
     writer.AddNumber16(DhcpOption::kMaximumMessageSize, kLargestAnswer);
-    writer.Add(DhcpOption::kParameterRequestList, kWished);
+    writer.Add(DhcpOption::kParameterRequestList, kRequestedOptions);
     if (!host_name_.empty()) {
       writer.Add(DhcpOption::kHostName, {reinterpret_cast<const uint8_t*>(host_name_.data()), host_name_.size()});
     }

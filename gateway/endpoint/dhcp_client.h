@@ -121,7 +121,7 @@ class DhcpClient {
   absl::Time timer_ = absl::InfiniteFuture();
   uint32_t transaction_ = 0;
   absl::Time began_;  // start of the exchange, for `secs`
-  absl::Time asked_;  // when the last DHCPREQUEST was sent: a lease counts from then (§4.4.1)
+  absl::Time requested_at_;  // when the last DHCPREQUEST was sent: a lease counts from then (§4.4.1)
   int tries_ = 0;
   Ipv4Addr offered_, server_;
   absl::optional<DhcpLease> lease_;

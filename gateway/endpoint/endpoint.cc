@@ -33,16 +33,16 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Create(const Options& option
   return endpoint;
 }
 
-Endpoint::Endpoint(const Options& options, Parts parts, ipoib::Interface* link, EventLoop* loop, const Clock* clock)
+Endpoint::Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* link, EventLoop* loop, const Clock* clock)
     : clock_(clock),
       loop_(loop),
       wants_dhcp_(options.dhcp),
       host_name_(options.host_name),
       random_(options.random),
       flush_(options.flush),
-      tun_(std::move(parts.tun)),
-      addresses_(std::move(parts.addresses)),
-      routes_(std::move(parts.routes)),
+      tun_(std::move(kernel.tun)),
+      addresses_(std::move(kernel.addresses)),
+      routes_(std::move(kernel.routes)),
       host_(options.host, {clock, link, tun_.get(), routes_.get(), addresses_.get(), options.random}),
       buffer_(kLargestPacket) {}
 

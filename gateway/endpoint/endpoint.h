@@ -57,13 +57,13 @@ class Endpoint {
   const TunDevice& tun() const { return *tun_; }
 
  private:
-  struct Parts {
+  struct KernelSide {
     std::unique_ptr<TunDevice> tun;
     std::unique_ptr<HostAddresses> addresses;
     std::unique_ptr<HostRoutes> routes;
   };
 
-  Endpoint(const Options& options, Parts parts, ipoib::Interface* link, EventLoop* loop, const Clock* clock);
+  Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* link, EventLoop* loop, const Clock* clock);
   absl::Status Start(const Options& options);
   void ReadTun();
   void ReadGroups();

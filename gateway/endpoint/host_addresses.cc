@@ -57,7 +57,7 @@ absl::Status HostAddresses::Start(Addresses* addresses) {
 }
 
 void HostAddresses::Run() {
-  if (events_->Hear([this](const nlmsghdr* message) { OnMessage(message); })) return;
+  if (events_->ReadEvents([this](const nlmsghdr* message) { OnMessage(message); })) return;
   // The socket's buffer has overflowed and events were lost.
   const absl::Status status = Compare();
   if (!status.ok()) LogWarning(status.message());
@@ -100,7 +100,7 @@ absl::Status HostAddresses::Compare() {
   std::vector<InterfaceAddress> there;
   NetlinkRequest request(RTM_GETADDR, NLM_F_DUMP);
   request.Put<ifaddrmsg>()->ifa_family = AF_UNSPEC;
-  const absl::Status status = requests_->Ask(&request, "list the addresses of the TUN", [&](const nlmsghdr* message) {
+  const absl::Status status = requests_->Execute(&request, "list the addresses of the TUN", [&](const nlmsghdr* message) {
     if (const auto address = ParseAddress(message, index_)) there.push_back(*address);
   });
   if (!status.ok()) return status;
@@ -119,7 +119,7 @@ absl::Status HostAddresses::Add(const InterfaceAddress& address, absl::Time unti
   const uint32_t seconds = SecondsUntil(until, clock_->Now());
   const ifa_cacheinfo lifetime = {.ifa_prefered = seconds, .ifa_valid = seconds, .cstamp = 0, .tstamp = 0};
   mnl_attr_put(request.message(), IFA_CACHEINFO, sizeof(lifetime), &lifetime);
-  const absl::Status status = requests_->Ask(&request, absl::StrCat("add address ", address.ToString(), " to the TUN"));
+  const absl::Status status = requests_->Execute(&request, absl::StrCat("add address ", address.ToString(), " to the TUN"));
   if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
   // Linux sends RTM_NEWADDR for an IPv6 address from a work queue, and not at all if the address is gone by then. It always
   // sends RTM_DELADDR. So note the address here, or its removal would be ignored.
@@ -130,7 +130,8 @@ absl::Status HostAddresses::Add(const InterfaceAddress& address, absl::Time unti
 absl::Status HostAddresses::Remove(const InterfaceAddress& address) {
   NetlinkRequest request(RTM_DELADDR, 0);
   PutInterfaceAddress(address, &request);
-  const absl::Status status = requests_->Ask(&request, absl::StrCat("remove address ", address.ToString(), " from the TUN"));
+  const absl::Status status =
+      requests_->Execute(&request, absl::StrCat("remove address ", address.ToString(), " from the TUN"));
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
@@ -163,7 +164,7 @@ absl::Status HostAddresses::RemoveDefaultRoutes() {
   std::vector<DefaultRoute> routes;
   NetlinkRequest request(RTM_GETROUTE, NLM_F_DUMP);
   request.Put<rtmsg>()->rtm_family = AF_INET;
-  absl::Status status = requests_->Ask(&request, "list the routes of the host", [&](const nlmsghdr* message) {
+  absl::Status status = requests_->Execute(&request, "list the routes of the host", [&](const nlmsghdr* message) {
     const auto* const header = static_cast<const rtmsg*>(mnl_nlmsg_get_payload(message));
     if (message->nlmsg_type != RTM_NEWROUTE || header->rtm_dst_len != 0 || header->rtm_protocol != RTPROT_DHCP ||
         header->rtm_table != RT_TABLE_MAIN) {
@@ -203,7 +204,7 @@ absl::Status HostAddresses::ChangeDefaultRoute(uint16_t type, uint16_t flags, co
   mnl_attr_put_u32(request.message(), RTA_OIF, static_cast<uint32_t>(index_));
   // NLM_F_REPLACE replaces a route of the same destination and metric even on another interface. So the metric is our own.
   mnl_attr_put_u32(request.message(), RTA_PRIORITY, route.metric);
-  return requests_->Ask(&request, what);
+  return requests_->Execute(&request, what);
 }
 
 }  // namespace eoib::endpoint

@@ -40,11 +40,11 @@ absl::optional<IpAddr> HostRoutes::NextHop(const IpAddr& destination) {
   if (found != known_.end() && found->second.until > clock_->Now()) return found->second.next_hop;
   if (known_.size() >= kLimit) known_.clear();
   Known& known = known_[destination];
-  known = {AskKernel(destination), clock_->Now() + kKept};
+  known = {QueryKernel(destination), clock_->Now() + kKept};
   return known.next_hop;
 }
 
-absl::optional<IpAddr> HostRoutes::AskKernel(const IpAddr& destination) {
+absl::optional<IpAddr> HostRoutes::QueryKernel(const IpAddr& destination) {
   NetlinkRequest request(RTM_GETROUTE, 0);
   auto* const header = request.Put<rtmsg>();
   header->rtm_family = destination.is_ipv4() ? AF_INET : AF_INET6;
@@ -53,14 +53,14 @@ absl::optional<IpAddr> HostRoutes::AskKernel(const IpAddr& destination) {
   // The kernel has already routed the packet to the TUN, so ask for the route through that.
   mnl_attr_put_u32(request.message(), RTA_OIF, static_cast<uint32_t>(index_));
   absl::optional<IpAddr> next_hop;
-  const absl::Status status = requests_->Ask(&request, "ask for a route", [&](const nlmsghdr* message) {
+  const absl::Status status = requests_->Execute(&request, "ask for a route", [&](const nlmsghdr* message) {
     if (message->nlmsg_type == RTM_NEWROUTE) next_hop = GatewayOf(message).value_or(destination);
   });
   return status.ok() ? next_hop : absl::nullopt;
 }
 
 void HostRoutes::Run() {
-  events_->Hear([](const nlmsghdr*) {});  // any change may affect any route
+  events_->ReadEvents([](const nlmsghdr*) {});  // any change may affect any route
   known_.clear();
 }
 

@@ -39,7 +39,7 @@ class HostRoutes final : public NextHops {
 
   HostRoutes(int index, const Clock* clock, std::unique_ptr<Netlink> requests, std::unique_ptr<Netlink> events)
       : index_(index), clock_(clock), requests_(std::move(requests)), events_(std::move(events)) {}
-  absl::optional<IpAddr> AskKernel(const IpAddr& destination);
+  absl::optional<IpAddr> QueryKernel(const IpAddr& destination);
 
   const int index_;
   const Clock* const clock_;

@@ -29,18 +29,18 @@ absl::Span<const uint8_t> TooLargeError(absl::Span<const uint8_t> packet, size_t
 
 }  // namespace
 
-IpHost::IpHost(const Options& options, const Seams& seams)
+IpHost::IpHost(const Options& options, const Context& context)
     : options_(options),
-      link_(seams.link),
-      tun_(seams.tun),
-      routes_(seams.routes),
-      sender_(seams.link),
-      addresses_(seams.addresses),
-      dad_(options.dad, seams.clock, seams.random, this, &addresses_),
-      neighbors_(options.neighbors, seams.clock, this),
+      link_(context.link),
+      tun_(context.tun),
+      routes_(context.routes),
+      sender_(context.link),
+      addresses_(context.addresses),
+      dad_(options.dad, context.clock, context.random, this, &addresses_),
+      neighbors_(options.neighbors, context.clock, this),
       arp_(&sender_, &addresses_, &neighbors_, &dad_),
       nd_(&sender_, &addresses_, &memberships_, &neighbors_, &dad_),
-      memberships_(seams.link) {
+      memberships_(context.link) {
   addresses_.Connect(&dad_);
   addresses_.OnChange([this](const IpAddr&) { OnAddressChange(); });
 }
@@ -212,8 +212,8 @@ void IpHost::ErrorToTun(absl::Span<const uint8_t> error) {
 // ---- Callbacks of the neighbour cache and Dad.
 
 void IpHost::Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) {
-  const bool asked = target.is_ipv4() ? arp_.Ask(target.ipv4(), at) : nd_.Ask(target.ipv6(), at);
-  if (asked) ++counters_.questions;
+  const bool sent = target.is_ipv4() ? arp_.Request(target.ipv4(), at) : nd_.Solicit(target.ipv6(), at);
+  if (sent) ++counters_.questions;
 }
 
 void IpHost::Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) {

@@ -6,7 +6,7 @@
 //
 // It owns the neighbour cache, the addresses with duplicate address detection, the memberships and the responders.
 //
-// One thread: the one that runs the event loop. Everything in Seams outlives it.
+// One thread: the one that runs the event loop. Everything in Context outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
 #define EOIB_GATEWAY_ENDPOINT_IP_HOST_H_
 
@@ -67,7 +67,7 @@ struct HostCounters {
   uint64_t to_tun_drops() const { return drops.Sum(EndpointDrop::kArpMalformed); }
 };
 
-class IpHost final : public ipoib::Listener, public NeighborCache::Link, public Dad::Speaker {
+class IpHost final : public ipoib::Listener, public NeighborCache::Link, public Dad::Sender {
  public:
   struct Options {
     NeighborCache::Options neighbors;
@@ -77,7 +77,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
     // yet could not be delivered. So this host sets the broadcast flag in requests.
     bool dhcp_server = false;
   };
-  struct Seams {
+  struct Context {
     const Clock* clock;
     ipoib::Interface* link;
     Tun* tun;
@@ -89,7 +89,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   using Interceptor = std::function<bool(const Ipv4Packet&)>;
 
   // The caller makes this the Interface's listener, and calls OnLinkState once.
-  IpHost(const Options& options, const Seams& seams);
+  IpHost(const Options& options, const Context& context);
 
   // Takes an IP packet that the kernel has sent on the TUN.
   void FromTun(absl::Span<const uint8_t> packet);
@@ -124,7 +124,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) override;
   void Unreachable(const IpAddr& target, absl::Span<const uint8_t> packet) override;
   void Displaced(absl::Span<const uint8_t> packet) override;
-  // Dad::Speaker.
+  // Dad::Sender.
   bool Probe(const IpAddr& address, const DadNonce& nonce) override;
   void Announce(const IpAddr& address) override;
 

@@ -79,7 +79,7 @@ class FakeKernel final : public KernelAddresses {
 
 class IpHostTestFixture : public testing::Test {
  protected:
-  explicit IpHostTestFixture(IpHost::Options options = {}) : host_(options, Seams()) {}
+  explicit IpHostTestFixture(IpHost::Options options = {}) : host_(options, Context()) {}
 
   void TearDown() override {
     ipoib::Numbers numbers = ipoib::ParseNumbers(ShowStats(host_));
@@ -89,7 +89,7 @@ class IpHostTestFixture : public testing::Test {
     EXPECT_EQ(ipoib::BrokenLaws(numbers, laws), "");
   }
 
-  IpHost::Seams Seams() {
+  IpHost::Context Context() {
     return {&clock_, &link_, &tun_, &routes_, &kernel_, [this] { return random_(); }};
   }
 

@@ -71,7 +71,7 @@ TEST(HostAddressesTest, TheKernelEndsWhatADeadProgramLeft) {
     while (!removed && clock.Now() < end) {
       pollfd readable = {(*events)->fd(), POLLIN, 0};
       poll(&readable, 1, 1000);
-      (*events)->Hear([&](const nlmsghdr* message) { removed |= message->nlmsg_type == RTM_DELADDR; });
+      (*events)->ReadEvents([&](const nlmsghdr* message) { removed |= message->nlmsg_type == RTM_DELADDR; });
     }
     EXPECT_TRUE(removed);
     EXPECT_THAT(OutputOf("ip address show dev ib0"), Not(HasSubstr("10.0.0.2/24")));
@@ -113,7 +113,7 @@ TEST(NetlinkTest, AListThatChangesMeanwhileIsListedAgain) {
       NetlinkRequest request(RTM_GETADDR, NLM_F_DUMP);
       request.Put<ifaddrmsg>()->ifa_family = AF_INET;
       uint32_t count = 0;
-      const absl::Status status = (*netlink)->Ask(&request, "list", [&](const nlmsghdr*) {
+      const absl::Status status = (*netlink)->Execute(&request, "list", [&](const nlmsghdr*) {
         if (++count == 1) meanwhile();
       });
       EXPECT_TRUE(status.ok()) << status;

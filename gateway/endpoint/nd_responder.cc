@@ -61,7 +61,7 @@ NdResponder::Outcome NdResponder::OnAdvertisement(const NdMessage& message, cons
   const auto address = FindLinkAddress(message, NdOptionType::kTargetLinkAddress);
   if (address.has_value() && address == link_->own()) return Outcome::kDone;
   dad_->OnClaim(IpAddr(message.target), address.has_value() ? address : from);
-  neighbors_->OnAnswer(IpAddr(message.target), address, flags.solicited, flags.overrides);
+  neighbors_->OnAdvertisement(IpAddr(message.target), address, flags.solicited, flags.overrides);
   return Outcome::kDone;
 }
 
@@ -82,10 +82,10 @@ NdResponder::Outcome NdResponder::OnRouterMessage(const NdMessage& message) {
 
 void NdResponder::Learn(const Ipv6Addr& ip, const absl::optional<IpoibAddress>& address) {
   if (!address.has_value() || ip.IsUnspecified() || ip.IsMulticast() || addresses_->IsAssigned(IpAddr(ip))) return;
-  neighbors_->OnQuestion(IpAddr(ip), *address);
+  neighbors_->OnSolicitation(IpAddr(ip), *address);
 }
 
-bool NdResponder::Ask(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at) {
+bool NdResponder::Solicit(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at) {
   const auto source = addresses_->SourceFor(IpAddr(target));
   if (!link_->own().has_value() || !source.has_value()) return false;
   const Ipv6Addr group = SolicitedNodeGroup(target);

@@ -32,7 +32,7 @@ class NdResponder {
   Outcome OnMessage(const NdMessage& message, const absl::optional<IpoibAddress>& from);
 
   // Solicits `target`, by unicast to `at` or by multicast. False if this host has no source address for it.
-  bool Ask(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at);
+  bool Solicit(const Ipv6Addr& target, const absl::optional<IpoibAddress>& at);
   bool Probe(const Ipv6Addr& address, const DadNonce& nonce);  // RFC 4862 §5.4.2, RFC 7527 §4.1
   void Announce(const Ipv6Addr& address);                      // RFC 4861 §7.2.6
   // Solicited advertisements that the neighbour cache delivers.

@@ -21,7 +21,7 @@ void NeighborCache::Send(const IpAddr& next_hop, absl::Span<const uint8_t> packe
   }
   Entry& entry = Make(next_hop, IpoibAddress());
   Queue(packet, &entry);
-  Ask(next_hop, &entry);
+  SendSolicitation(next_hop, &entry);
 }
 
 // RFC 4861 §7.3.3. No timer makes an entry stale: its age is checked when a packet needs it.
@@ -56,7 +56,7 @@ void NeighborCache::OnHeard(const IpoibAddress& from, const IpAddr& source) {
   if (found != entries_.end() && found->second.address == from) found->second.confirmed = clock_->Now();
 }
 
-void NeighborCache::OnQuestion(const IpAddr& ip, const IpoibAddress& address) {
+void NeighborCache::OnSolicitation(const IpAddr& ip, const IpoibAddress& address) {
   if (!CanBeInterface(address)) return;
   const auto found = entries_.find(ip);
   if (found == entries_.end()) {
@@ -68,7 +68,8 @@ void NeighborCache::OnQuestion(const IpAddr& ip, const IpoibAddress& address) {
 }
 
 // RFC 4861 §7.2.5.
-void NeighborCache::OnAnswer(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited, bool overrides) {
+void NeighborCache::OnAdvertisement(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited,
+                                    bool overrides) {
   const auto found = entries_.find(ip);
   if (found == entries_.end() || (address.has_value() && !CanBeInterface(*address))) return;
   Entry& entry = found->second;
@@ -102,11 +103,11 @@ void NeighborCache::RunTimer(const IpAddr& ip) {
   Entry& entry = found->second;
   switch (entry.state) {
     case NeighborState::kIncomplete:
-      return AskAgain(found);
+      return Retransmit(found);
     case NeighborState::kDelay:
     case NeighborState::kProbe:
       if (IsFresh(entry)) return SetState(ip, NeighborState::kReachable, &entry);
-      return AskAgain(found);
+      return Retransmit(found);
     case NeighborState::kReachable:
     case NeighborState::kStale:
       if (entry.used + options_.idle <= clock_->Now()) return Remove(found);
@@ -114,16 +115,16 @@ void NeighborCache::RunTimer(const IpAddr& ip) {
   }
 }
 
-void NeighborCache::AskAgain(Entries::iterator found) {
+void NeighborCache::Retransmit(Entries::iterator found) {
   Entry& entry = found->second;
-  if (entry.asked >= options_.questions) return GiveUp(found);
+  if (entry.solicits >= options_.max_solicits) return GiveUp(found);
   if (entry.state == NeighborState::kDelay) entry.state = NeighborState::kProbe;
-  Ask(found->first, &entry);
+  SendSolicitation(found->first, &entry);
 }
 
-void NeighborCache::Ask(const IpAddr& ip, Entry* entry) {
-  const bool first_probe = entry->state == NeighborState::kProbe && entry->asked == 0;
-  ++entry->asked;
+void NeighborCache::SendSolicitation(const IpAddr& ip, Entry* entry) {
+  const bool first_probe = entry->state == NeighborState::kProbe && entry->solicits == 0;
+  ++entry->solicits;
   SetTimer(ip, clock_->Now() + options_.retransmit, entry);
   link_->Solicit(ip, first_probe ? absl::optional<IpoibAddress>(entry->address) : absl::nullopt);
 }
@@ -206,7 +207,7 @@ bool NeighborCache::IsFresh(const Entry& entry) const { return HeardOf(entry) + 
 
 void NeighborCache::SetState(const IpAddr& ip, NeighborState state, Entry* entry) {
   entry->state = state;
-  entry->asked = 0;
+  entry->solicits = 0;
   SetTimer(ip, state == NeighborState::kDelay ? clock_->Now() + options_.delay : entry->used + options_.idle, entry);
 }
 

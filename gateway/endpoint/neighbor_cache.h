@@ -48,7 +48,7 @@ class NeighborCache {
   struct Options {
     size_t limit = 16384;                            // entries
     size_t queue = 3;                                // waiting packets per address (RFC 1122 §2.3.2.2); the latest are kept
-    int questions = 3;                               // MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT (RFC 4861 §10)
+    int max_solicits = 3;                            // MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT (RFC 4861 §10)
     absl::Duration retransmit = absl::Seconds(1);    // RETRANS_TIMER
     absl::Duration reachable = absl::Seconds(1);     // since the neighbour was last heard
     absl::Duration vouched = absl::Seconds(30);      // so long any packet of the queue pair confirms the address
@@ -90,10 +90,10 @@ class NeighborCache {
   void OnHeard(const IpoibAddress& from, const IpAddr& source);
   // `ip` solicits an address of ours and gives its own link-layer address: an ARP request, or a solicitation with a source
   // link-layer address option (RFC 4861 §7.2.3). Makes an entry.
-  void OnQuestion(const IpAddr& ip, const IpoibAddress& address);
+  void OnSolicitation(const IpAddr& ip, const IpoibAddress& address);
   // `ip` gives its link-layer address, in answer to us (`solicited`) or unsolicited. Makes no entry (RFC 4861 §7.2.5; RFC
   // 826). A solicited answer without an address confirms the known one.
-  void OnAnswer(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited, bool overrides);
+  void OnAdvertisement(const IpAddr& ip, const absl::optional<IpoibAddress>& address, bool solicited, bool overrides);
 
   // Runs due timers. Call it at Next().
   void Tick();
@@ -123,7 +123,7 @@ class NeighborCache {
     absl::Time confirmed = absl::InfinitePast();  // by a solicited answer, or a packet with this source
     absl::Time used = absl::InfinitePast();
     absl::Time timer = absl::InfiniteFuture();
-    int asked = 0;
+    int solicits = 0;
     std::vector<Packet> waiting;
     std::list<IpAddr>::iterator place;  // in its owner's entries
   };
@@ -143,10 +143,10 @@ class NeighborCache {
   void Queue(absl::Span<const uint8_t> packet, Entry* entry);
   void DeliverTo(const IpAddr& ip, absl::Span<const uint8_t> packet, Entry* entry);
   void DeliverWaiting(const IpAddr& ip, Entry* entry);
-  void Ask(const IpAddr& ip, Entry* entry);
+  void SendSolicitation(const IpAddr& ip, Entry* entry);
   void Update(const IpAddr& ip, const IpoibAddress& address, NeighborState state, Entry* entry);
   void RunTimer(const IpAddr& ip);
-  void AskAgain(Entries::iterator entry);
+  void Retransmit(Entries::iterator entry);
   void GiveUp(Entries::iterator entry);
   Neighbor Describe(const IpAddr& ip, const Entry& entry) const;
 

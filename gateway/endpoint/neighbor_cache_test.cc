@@ -64,7 +64,7 @@ TEST_P(NeighborCacheTest, APacketWaitsForTheAnswer) {
   Send(ip_, 1);
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_));
   EXPECT_EQ(State(ip_), NeighborState::kIncomplete);
-  cache_.OnAnswer(ip_, At(0x48), true, true);
+  cache_.OnAdvertisement(ip_, At(0x48), true, true);
   EXPECT_THAT(link_.Take(), ElementsAre("1 to 72@1"));
   EXPECT_EQ(State(ip_), NeighborState::kReachable);
   Send(ip_, 2);
@@ -91,13 +91,13 @@ TEST_P(NeighborCacheTest, ThreeQuestionsOneSecondApartThenUnreachable) {
 TEST_P(NeighborCacheTest, OfPacketsThatWaitTheLatestThreeAreKept) {
   for (uint8_t packet = 1; packet <= 5; ++packet) Send(ip_, packet);
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_, "1 displaced", "2 displaced"));
-  cache_.OnAnswer(ip_, At(0x48), true, true);
+  cache_.OnAdvertisement(ip_, At(0x48), true, true);
   EXPECT_THAT(link_.Take(), ElementsAre("3 to 72@1", "4 to 72@1", "5 to 72@1"));
 }
 
 TEST_P(NeighborCacheTest, WhoIsSilentIsProbedAtItsAddressAndThenByAll) {
   Send(ip_, 1);
-  cache_.OnAnswer(ip_, At(0x48), true, true);
+  cache_.OnAdvertisement(ip_, At(0x48), true, true);
   link_.Take();
   Wait(absl::Seconds(1));
   EXPECT_THAT(link_.Take(), IsEmpty());  // without packets there are no probes
@@ -110,14 +110,14 @@ TEST_P(NeighborCacheTest, WhoIsSilentIsProbedAtItsAddressAndThenByAll) {
   Send(ip_, 3);  // still to the known address
   Wait(absl::Seconds(1));
   EXPECT_THAT(link_.Take(), ElementsAre("3 to 72@1", "ask " + text_));
-  cache_.OnAnswer(ip_, At(0x99), true, true);  // back with another queue pair, 2.5 s after it was last heard
+  cache_.OnAdvertisement(ip_, At(0x99), true, true);  // back with another queue pair, 2.5 s after it was last heard
   Send(ip_, 4);
   EXPECT_THAT(link_.Take(), ElementsAre("4 to 153@1"));
   EXPECT_EQ(State(ip_), NeighborState::kReachable);
 }
 
 TEST_P(NeighborCacheTest, WhoAnswersNoProbeIsForgotten) {
-  cache_.OnQuestion(ip_, At(0x48));
+  cache_.OnSolicitation(ip_, At(0x48));
   Send(ip_, 1);
   Wait(absl::Milliseconds(500));
   Wait(absl::Seconds(1));
@@ -130,7 +130,7 @@ TEST_P(NeighborCacheTest, WhoAnswersNoProbeIsForgotten) {
 }
 
 TEST_P(NeighborCacheTest, WhoTalksIsNotAsked) {
-  cache_.OnQuestion(ip_, At(0x48));
+  cache_.OnSolicitation(ip_, At(0x48));
   for (int i = 0; i < 100; ++i) {
     Send(ip_, 1);
     Wait(absl::Milliseconds(400));
@@ -144,7 +144,7 @@ TEST_P(NeighborCacheTest, WhoTalksIsNotAsked) {
 // Packets with other sources from the same queue pair show that it exists, but do not confirm the address for ever.
 TEST_P(NeighborCacheTest, ARouterIsAskedEveryThirtySeconds) {
   Send(ip_, 1);
-  cache_.OnAnswer(ip_, At(0x48), true, true);
+  cache_.OnAdvertisement(ip_, At(0x48), true, true);
   link_.Take();
   const IpAddr beyond = ip_.is_ipv4() ? Ip("192.0.2.1") : Ip("2001:db8::1");
   std::vector<int> asked;
@@ -156,23 +156,23 @@ TEST_P(NeighborCacheTest, ARouterIsAskedEveryThirtySeconds) {
       if (line == "1 to 72@1") continue;
       EXPECT_EQ(line, "ask " + text_ + " at 72@1");
       asked.push_back(tenths / 10);
-      cache_.OnAnswer(ip_, absl::nullopt, true, true);
+      cache_.OnAdvertisement(ip_, absl::nullopt, true, true);
     }
   }
   EXPECT_THAT(asked, ElementsAre(30, 60));
 }
 
 TEST_P(NeighborCacheTest, AQuestionMakesAnEntryAndAnAnswerDoesNot) {
-  cache_.OnAnswer(ip_, At(0x48), true, true);
+  cache_.OnAdvertisement(ip_, At(0x48), true, true);
   EXPECT_EQ(cache_.size(), 0);
-  cache_.OnQuestion(ip_, At(0x48));
+  cache_.OnSolicitation(ip_, At(0x48));
   EXPECT_EQ(State(ip_), NeighborState::kStale);
   EXPECT_EQ(cache_.Find(ip_)->address, At(0x48));
 }
 
 TEST_P(NeighborCacheTest, AQuestionAnswersAQuestion) {
   Send(ip_, 1);
-  cache_.OnQuestion(ip_, At(0x48));
+  cache_.OnSolicitation(ip_, At(0x48));
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_, "1 to 72@1"));
   EXPECT_EQ(State(ip_), NeighborState::kDelay);  // its own request does not prove that it hears us
 }
@@ -199,8 +199,8 @@ TEST_P(NeighborCacheTest, GoldenAdvertisements) {
   for (const auto& row : kRows) {
     cache_.Clear();
     Send(ip_, 1);
-    cache_.OnAnswer(ip_, At(0x48), true, true);
-    cache_.OnAnswer(ip_, row.address, row.solicited, row.overrides);
+    cache_.OnAdvertisement(ip_, At(0x48), true, true);
+    cache_.OnAdvertisement(ip_, row.address, row.solicited, row.overrides);
     ASSERT_TRUE(cache_.Find(ip_).has_value()) << row.description;
     EXPECT_EQ(cache_.Find(ip_)->address, At(row.qpn)) << row.description;
     EXPECT_EQ(State(ip_), row.state) << row.description;
@@ -209,15 +209,15 @@ TEST_P(NeighborCacheTest, GoldenAdvertisements) {
 
 TEST_P(NeighborCacheTest, AnAnswerWithoutAnAddressEndsNoWaiting) {
   Send(ip_, 1);
-  cache_.OnAnswer(ip_, absl::nullopt, true, true);
+  cache_.OnAdvertisement(ip_, absl::nullopt, true, true);
   EXPECT_EQ(State(ip_), NeighborState::kIncomplete);
 }
 
 TEST_P(NeighborCacheTest, WhoIsNotUsedIsForgottenAfterTenMinutes) {
-  cache_.OnQuestion(ip_, At(0x48));
+  cache_.OnSolicitation(ip_, At(0x48));
   Wait(absl::Minutes(9));
   Send(ip_, 1);
-  cache_.OnAnswer(ip_, At(0x48), true, true);
+  cache_.OnAdvertisement(ip_, At(0x48), true, true);
   Wait(absl::Minutes(9));
   EXPECT_EQ(cache_.size(), 1);
   Wait(absl::Minutes(1));
@@ -226,7 +226,7 @@ TEST_P(NeighborCacheTest, WhoIsNotUsedIsForgottenAfterTenMinutes) {
 
 TEST_P(NeighborCacheTest, ClearingEndsWhatWaits) {
   Send(ip_, 1);
-  cache_.OnQuestion(ip_.is_ipv4() ? Ip("10.0.0.3") : Ip("fd00::3"), At(3));
+  cache_.OnSolicitation(ip_.is_ipv4() ? Ip("10.0.0.3") : Ip("fd00::3"), At(3));
   link_.Take();
   cache_.Clear();
   EXPECT_THAT(link_.Take(), ElementsAre("1 displaced"));
@@ -247,24 +247,24 @@ class NeighborLimitTest : public testing::Test {
 };
 
 TEST_F(NeighborLimitTest, WhoScansDisplacesWhatHeAskedFor) {
-  for (uint32_t i = 0; i < 40; ++i) cache_.OnQuestion(Number(i), At(i + 1));
+  for (uint32_t i = 0; i < 40; ++i) cache_.OnSolicitation(Number(i), At(i + 1));
   for (uint32_t i = 1000; i < 11'000; ++i) Send(i);
   EXPECT_EQ(cache_.size(), 100);
   for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(cache_.Find(Number(i)).has_value()) << i;
 }
 
 TEST_F(NeighborLimitTest, WhoInventsAddressesDisplacesHisOwn) {
-  for (uint32_t i = 0; i < 40; ++i) cache_.OnQuestion(Number(i), At(i + 1));
-  for (uint32_t i = 1000; i < 11'000; ++i) cache_.OnQuestion(Number(i), At(0x666));
+  for (uint32_t i = 0; i < 40; ++i) cache_.OnSolicitation(Number(i), At(i + 1));
+  for (uint32_t i = 1000; i < 11'000; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   EXPECT_EQ(cache_.size(), 100);
   for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(cache_.Find(Number(i)).has_value()) << i;
   EXPECT_TRUE(cache_.Find(Number(10'999)).has_value());
 }
 
 TEST_F(NeighborLimitTest, WhatWasUsedLatestIsKept) {
-  for (uint32_t i = 0; i < 100; ++i) cache_.OnQuestion(Number(i), At(0x666));
+  for (uint32_t i = 0; i < 100; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   Send(0);
-  for (uint32_t i = 1000; i < 1099; ++i) cache_.OnQuestion(Number(i), At(0x666));
+  for (uint32_t i = 1000; i < 1099; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   EXPECT_TRUE(cache_.Find(Number(0)).has_value());
   EXPECT_FALSE(cache_.Find(Number(1)).has_value());
 }
@@ -277,9 +277,10 @@ class Model final : public NeighborCache::Link {
   void Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) override {
     Known& known = table[target];
     EXPECT_TRUE(!at.has_value() || at == known.address) << target.ToString();
-    EXPECT_TRUE(known.questions == 0 || clock_->Now() >= known.asked + absl::Seconds(1)) << target.ToString() << " too often";
+    EXPECT_TRUE(known.max_solicits == 0 || clock_->Now() >= known.asked + absl::Seconds(1))
+        << target.ToString() << " too often";
     known.asked = clock_->Now();
-    EXPECT_LE(++known.questions, 3) << target.ToString();
+    EXPECT_LE(++known.max_solicits, 3) << target.ToString();
   }
   void Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) override {
     const auto sent = in_flight.find(packet[0]);
@@ -289,7 +290,7 @@ class Model final : public NeighborCache::Link {
   }
   void Unreachable(const IpAddr& target, absl::Span<const uint8_t> packet) override {
     EXPECT_EQ(in_flight[packet[0]], target);
-    EXPECT_EQ(table[target].questions, 3) << "given up too early";
+    EXPECT_EQ(table[target].max_solicits, 3) << "given up too early";
     End(packet[0]);
   }
   void Displaced(absl::Span<const uint8_t> packet) override { End(packet[0]); }
@@ -334,13 +335,13 @@ TEST(NeighborCacheModelTest, RandomOperations) {
         break;
       case 2:
         if (!before.has_value() || before->address != address) known = {address, known.asked, 0};
-        cache.OnQuestion(ip, address);
+        cache.OnSolicitation(ip, address);
         break;
       case 3: {
         const bool solicited = draw(2) == 0, overrides = draw(2) == 0;
         const bool takes = before.has_value() && (!before->address.has_value() || overrides || before->address == address);
         if (takes) known = {address, known.asked, 0};
-        cache.OnAnswer(ip, address, solicited, overrides);
+        cache.OnAdvertisement(ip, address, solicited, overrides);
         break;
       }
       case 4:
@@ -359,7 +360,7 @@ TEST(NeighborCacheModelTest, RandomOperations) {
       ASSERT_TRUE(!neighbor.address.has_value() || neighbor.address == model.table[neighbor.ip].address);
       // A neighbour that is not being solicited has no unanswered solicitations.
       if (neighbor.state != NeighborState::kIncomplete && neighbor.state != NeighborState::kProbe) {
-        model.table[neighbor.ip].questions = 0;
+        model.table[neighbor.ip].max_solicits = 0;
       }
     }
     ASSERT_EQ(waiting, model.in_flight.size()) << "a packet is lost";

@@ -53,13 +53,13 @@ absl::StatusOr<std::unique_ptr<Netlink>> Netlink::Open(uint32_t groups) {
 
 Netlink::~Netlink() { mnl_socket_close(socket_); }
 
-absl::Status Netlink::Ask(NetlinkRequest* request, absl::string_view what) {
-  return Ask(request, what, [](const nlmsghdr*) {});
+absl::Status Netlink::Execute(NetlinkRequest* request, absl::string_view what) {
+  return Execute(request, what, [](const nlmsghdr*) {});
 }
 
-absl::Status Netlink::Ask(NetlinkRequest* request, absl::string_view what, Visitor visit) {
+absl::Status Netlink::Execute(NetlinkRequest* request, absl::string_view what, Visitor visit) {
   for (int tries = 0; tries < kTries; ++tries) {
-    const absl::StatusOr<bool> whole = AskOnce(request, what, visit);
+    const absl::StatusOr<bool> whole = ExecuteOnce(request, what, visit);
     if (!whole.ok()) return whole.status();
     if (*whole) return absl::OkStatus();
   }
@@ -67,7 +67,7 @@ absl::Status Netlink::Ask(NetlinkRequest* request, absl::string_view what, Visit
 }
 
 // False if the list changed during the dump.
-absl::StatusOr<bool> Netlink::AskOnce(NetlinkRequest* request, absl::string_view what, Visitor visit) {
+absl::StatusOr<bool> Netlink::ExecuteOnce(NetlinkRequest* request, absl::string_view what, Visitor visit) {
   nlmsghdr* const message = request->message();
   message->nlmsg_seq = ++sequence_;
   // A dump ends with NLMSG_DONE; make other answers end with an acknowledgement.
@@ -94,7 +94,7 @@ absl::StatusOr<bool> Netlink::AskOnce(NetlinkRequest* request, absl::string_view
   }
 }
 
-bool Netlink::Hear(Visitor visit) {
+bool Netlink::ReadEvents(Visitor visit) {
   std::vector<char> buffer(kBufferSize);
   bool complete = true;
   for (;;) {

@@ -44,26 +44,26 @@ class Netlink {
  public:
   using Visitor = absl::FunctionRef<void(const nlmsghdr* message)>;
 
-  // `groups`: the RTMGRP_* whose events Hear returns; 0 for a socket for Ask.
+  // `groups`: the RTMGRP_* whose events ReadEvents returns; 0 for a socket for Execute.
   static absl::StatusOr<std::unique_ptr<Netlink>> Open(uint32_t groups);
   ~Netlink();
   Netlink(const Netlink&) = delete;
   Netlink& operator=(const Netlink&) = delete;
 
-  // Readable when events wait for Hear.
+  // Readable when events wait for ReadEvents.
   int fd() const { return mnl_socket_get_fd(socket_); }
 
   // Sends the request and blocks for the whole answer, which the kernel has at once. An error's message begins with `what`;
   // its code is kAlreadyExists for EEXIST, kNotFound for ESRCH, EADDRNOTAVAIL, ENETUNREACH and EHOSTUNREACH, else kInternal. A
   // dump that changed meanwhile is requested again from the start: `visit` may see entries twice, and entries that are gone.
-  absl::Status Ask(NetlinkRequest* request, absl::string_view what, Visitor visit);
-  absl::Status Ask(NetlinkRequest* request, absl::string_view what);
+  absl::Status Execute(NetlinkRequest* request, absl::string_view what, Visitor visit);
+  absl::Status Execute(NetlinkRequest* request, absl::string_view what);
 
   // Calls `visit` for all waiting events. False if the socket's buffer has overflowed and events were lost.
-  bool Hear(Visitor visit);
+  bool ReadEvents(Visitor visit);
 
  private:
-  absl::StatusOr<bool> AskOnce(NetlinkRequest* request, absl::string_view what, Visitor visit);
+  absl::StatusOr<bool> ExecuteOnce(NetlinkRequest* request, absl::string_view what, Visitor visit);
 
   explicit Netlink(mnl_socket* socket) : socket_(socket) {}
 

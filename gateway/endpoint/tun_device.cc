@@ -64,7 +64,7 @@ absl::StatusOr<std::string> AliasOf(int index) {
   NetlinkRequest request(RTM_GETLINK, 0);
   request.Put<ifinfomsg>()->ifi_index = index;
   std::string alias;
-  const absl::Status status = (*netlink)->Ask(&request, "read the alias of the TUN", [&](const nlmsghdr* message) {
+  const absl::Status status = (*netlink)->Execute(&request, "read the alias of the TUN", [&](const nlmsghdr* message) {
     if (message->nlmsg_type != RTM_NEWLINK) return;
     ForEachAttribute(message, sizeof(ifinfomsg), [&](const nlattr* attribute) {
       if (mnl_attr_get_type(attribute) == IFLA_IFALIAS) alias = mnl_attr_get_str(attribute);
@@ -81,7 +81,7 @@ absl::Status Change(int index, absl::string_view what, absl::FunctionRef<void(nl
   NetlinkRequest request(RTM_SETLINK, 0);
   request.Put<ifinfomsg>()->ifi_index = index;
   put(request.message());
-  return (*netlink)->Ask(&request, what);
+  return (*netlink)->Execute(&request, what);
 }
 
 absl::Status SetAlias(int index) {

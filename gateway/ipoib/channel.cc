@@ -14,7 +14,7 @@ namespace eoib::ipoib {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of waiting packets for expiry
-constexpr absl::Duration kPause = absl::Seconds(1);        // between two wishes for the path to a peer
+constexpr absl::Duration kPause = absl::Seconds(1);        // between two requests for the path to a peer
 
 void Clear(int eventfd) {
   uint64_t count;
@@ -23,22 +23,22 @@ void Clear(int eventfd) {
 
 }  // namespace
 
-Channel::Channel(const Parts& parts)
-    : parts_(parts),
+Channel::Channel(const Context& context)
+    : context_(context),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       more_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      wishes_(parts.wishes),
-      sources_(parts.clock),
-      new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, parts.clock->Now()),
-      next_idle_look_(parts.clock->Now() + kAbsentGroupIdle) {
+      requests_(context.requests),
+      sources_(context.clock),
+      new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, context.clock->Now()),
+      next_idle_look_(context.clock->Now() + kAbsentGroupIdle) {
   Watch(more_.get()).IgnoreError();
-  Watch(parts.news->fd()).IgnoreError();
+  Watch(context.events->fd()).IgnoreError();
 }
 
 Channel::~Channel() {
-  for (size_t i = 0; i < posting_; ++i) parts_.pool->Free(requests_[i].buffer);
-  for (const HeldForGroup& held : held_for_groups_) parts_.pool->Free(held.request.buffer);
-  held_.TakeIf([this](const HeldFrames::Held& held) { return parts_.pool->Free(held.request.buffer), true; });
+  for (size_t i = 0; i < posting_; ++i) context_.pool->Free(posts_[i].buffer);
+  for (const HeldForGroup& held : held_for_groups_) context_.pool->Free(held.request.buffer);
+  held_.TakeIf([this](const HeldFrames::Held& held) { return context_.pool->Free(held.request.buffer), true; });
 }
 
 absl::Status Channel::Watch(int fd) {
@@ -49,7 +49,7 @@ absl::Status Channel::Watch(int fd) {
 
 // Address handles and source LIDs of the former queue pair may be void, so groups_ and sources_ are cleared.
 absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
-  for (; posting_ > 0; --posting_) Drop(DropReason::kLinkDown, requests_[posting_ - 1].buffer);
+  for (; posting_ > 0; --posting_) Drop(DropReason::kLinkDown, posts_[posting_ - 1].buffer);
   if (endpoint_ != nullptr) {
     Reap();
     counters_.drops.Add(DropReason::kLinkDown, endpoint_->sends_in_flight());
@@ -77,8 +77,8 @@ void Channel::WorkSoon() {
 
 void Channel::Work(int batches) {
   Clear(more_.get());
-  wishes_.Retry();
-  TakeNews();
+  requests_.Retry();
+  TakeEvents();
   bool more = false;
   if (endpoint_ != nullptr) {
     endpoint_->DrainEvents();
@@ -98,7 +98,7 @@ bool Channel::Receive() {
   const size_t count = endpoint_->Receive(absl::MakeSpan(batch_));
   for (size_t i = 0; i < count; ++i) {
     Deliver(batch_[i]);
-    parts_.pool->Free(batch_[i].buffer);
+    context_.pool->Free(batch_[i].buffer);
   }
   Reap();
   endpoint_->Refill();
@@ -113,7 +113,7 @@ void Channel::Deliver(const Datagram& datagram) {
   counters_.arrived.Add();
   if (!datagram.ok) return counters_.drops.Add(DropReason::kReceiveError);
   if (IsOwn(datagram)) return counters_.drops.Add(DropReason::kOwnMulticast);
-  uint8_t* const bytes = parts_.pool->Frame(datagram.buffer) - kIpoibHeaderSize;
+  uint8_t* const bytes = context_.pool->Frame(datagram.buffer) - kIpoibHeaderSize;
   const absl::optional<IpoibType> type = DecodeIpoibHeader({bytes, datagram.length});
   if (!type.has_value()) return counters_.drops.Add(DropReason::kNotIpoib);
   Packet packet;
@@ -147,7 +147,7 @@ absl::optional<SourceTable::Source> Channel::Identify(const Datagram& datagram, 
     return SourceTable::Source{address, true, {}};
   }
   if (const absl::optional<IpoibAddress> told = SenderOf(type, payload)) {
-    sources_.LearnByWord(datagram.slid, datagram.source_qpn, *told);
+    sources_.LearnClaim(datagram.slid, datagram.source_qpn, *told);
   }
   return sources_.Find(datagram.slid, datagram.source_qpn);
 }
@@ -158,7 +158,7 @@ void Channel::NoteHeard(const SourceTable::Source& source, const Datagram& datag
   bool created = false;
   Peer* const peer = FindPeer(source.address, &created);
   if (peer == nullptr) return;
-  parts_.directory->NoteHeard(peer->vport);
+  context_.directory->NoteHeard(peer->vport);
   if (source.by_grh) {
     NotePath(datagram, source.address, created, peer);
   } else if (created) {
@@ -170,26 +170,26 @@ void Channel::NoteHeard(const SourceTable::Source& source, const Datagram& datag
 // turn, so control is told at most once a second.
 void Channel::NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer) {
   if (peer->slid == datagram.slid) return;
-  const absl::Time now = parts_.clock->Now();
+  const absl::Time now = context_.clock->Now();
   if (now - peer->told < kPause) return;
   const Punt::Kind kind = created ? Punt::Kind::kNewPeer : Punt::Kind::kReaddressed;
-  if (!WishFor(kind, *peer, address, datagram.slid, datagram.sl)) return;
+  if (!PuntToLink(kind, *peer, address, datagram.slid, datagram.sl)) return;
   peer->slid = datagram.slid;
   peer->told = now;
 }
 
 void Channel::AskForPath(const IpoibAddress& address, Peer* peer) {
-  const absl::Time now = parts_.clock->Now();
+  const absl::Time now = context_.clock->Now();
   if (now - peer->asked < kPause) return;
-  if (WishFor(Punt::Kind::kUnresolved, *peer, address, Lid(), Sl())) peer->asked = now;
+  if (PuntToLink(Punt::Kind::kUnresolved, *peer, address, Lid(), Sl())) peer->asked = now;
 }
 
 // Null if the directory is full. *created: the vPort is new, and control does not know it yet.
 Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
-  const uint64_t generation = parts_.directory->generation();
+  const uint64_t generation = context_.directory->generation();
   const auto found = peers_.find(address);
   if (found != peers_.end() && found->second.generation == generation) return &found->second;
-  const VPortId vport = parts_.directory->Intern(address.peer(), created);
+  const VPortId vport = context_.directory->Intern(address.peer(), created);
   if (vport.IsNone()) return nullptr;
   if (found == peers_.end() && peers_.size() >= kMostKnown) peers_.clear();
   Peer& peer = peers_[address];
@@ -199,41 +199,41 @@ Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
   return &peer;
 }
 
-bool Channel::WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl) {
-  return wishes_.Offer({Wish::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), slid, sl, {}}, {}});
+bool Channel::PuntToLink(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl) {
+  return requests_.Offer({LinkRequest::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), slid, sl, {}}, {}});
 }
 
-// ---- News from the Link -----------------------------------------------------------------------------------------------
+// ---- LinkEvent from the Link -----------------------------------------------------------------------------------------------
 
-void Channel::TakeNews() {
-  parts_.news->Clear();
-  News news;
+void Channel::TakeEvents() {
+  context_.events->Clear();
+  LinkEvent event;
   bool paths = false;
-  while (parts_.news->Pop(&news)) {
-    if (news.kind == News::Kind::kState) TakeState(news);
-    if (news.kind == News::Kind::kGroup) TakeGroup(news);
-    if (news.kind == News::Kind::kNoRoom) TakeNoRoom(news.mgid);
-    if (news.kind == News::Kind::kLids) sources_.Clear();
-    paths |= news.kind == News::Kind::kPaths;
+  while (context_.events->Pop(&event)) {
+    if (event.kind == LinkEvent::Kind::kState) TakeState(event);
+    if (event.kind == LinkEvent::Kind::kGroup) TakeGroup(event);
+    if (event.kind == LinkEvent::Kind::kNoRoom) TakeNoRoom(event.mgid);
+    if (event.kind == LinkEvent::Kind::kLids) sources_.Clear();
+    paths |= event.kind == LinkEvent::Kind::kPaths;
   }
-  if (paths) RetryHeld();  // once, however many news of paths there were
+  if (paths) RetryHeld();  // once, however many kPaths there were
   if (std::exchange(state_changed_, false)) listener_->OnLinkState();
 }
 
-void Channel::TakeState(const News& news) {
-  state_changed_ |= state_ != news.state;
-  state_ = news.state;
+void Channel::TakeState(const LinkEvent& event) {
+  state_changed_ |= state_ != event.state;
+  state_ = event.state;
   groups_.clear();  // handles of the former state; the next packet to a group asks for it again
   if (!state_.has_value()) return;
-  TakeGroup({News::Kind::kGroup, {}, ToMgid(BroadcastGroup(state_->link)), news.ah});
+  TakeGroup({LinkEvent::Kind::kGroup, {}, ToMgid(BroadcastGroup(state_->link)), event.ah});
 }
 
-void Channel::TakeGroup(const News& news) {
-  Group& group = groups_[news.mgid];
-  group.ah = news.ah;
-  group.what = news.ah.IsNone() ? Group::What::kAbsent : Group::What::kThere;
-  group.used = parts_.clock->Now();
-  for (const HeldForGroup& held : TakeHeldFor(news.mgid)) SendToMgid(held.mgid, held.beyond_link, held.request);
+void Channel::TakeGroup(const LinkEvent& event) {
+  Group& group = groups_[event.mgid];
+  group.ah = event.ah;
+  group.lookup = event.ah.IsNone() ? Group::Lookup::kAbsent : Group::Lookup::kExists;
+  group.used = context_.clock->Now();
+  for (const HeldForGroup& held : TakeHeldFor(event.mgid)) SendToMgid(held.mgid, held.beyond_link, held.request);
 }
 
 void Channel::TakeNoRoom(const Mgid& mgid) {
@@ -253,14 +253,14 @@ std::vector<Channel::HeldForGroup> Channel::TakeHeldFor(const Mgid& mgid) {
 
 void Channel::Drop(DropReason reason, BufferId buffer) {
   counters_.drops.Add(reason);
-  parts_.pool->Free(buffer);
+  context_.pool->Free(buffer);
 }
 
 BufferId Channel::Allocate() {
-  const BufferId buffer = parts_.pool->Allocate();
+  const BufferId buffer = context_.pool->Allocate();
   if (!buffer.IsNone()) return buffer;
   Flush();  // posts the batch and frees the buffers of completed sends
-  return parts_.pool->Allocate();
+  return context_.pool->Allocate();
 }
 
 absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const uint8_t> payload) {
@@ -272,7 +272,7 @@ absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const ui
   } else if (const BufferId buffer = Allocate(); buffer.IsNone()) {
     counters_.drops.Add(DropReason::kNoBuffer);
   } else {
-    uint8_t* const bytes = parts_.pool->Frame(buffer) - kIpoibHeaderSize;
+    uint8_t* const bytes = context_.pool->Frame(buffer) - kIpoibHeaderSize;
     EncodeIpoibHeader(type, bytes);
     std::copy(payload.begin(), payload.end(), bytes + kIpoibHeaderSize);
     return SendRequest{buffer, bytes, static_cast<uint32_t>(kIpoibHeaderSize + payload.size()), AhIndex::None(), Qpn()};
@@ -286,8 +286,8 @@ void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const Ipoi
   bool created = false;
   Peer* const peer = FindPeer(to, &created);
   if (peer == nullptr) return Drop(DropReason::kUnresolved, request->buffer);
-  parts_.directory->NoteHeard(peer->vport);  // a peer that is sent to must not be reclaimed either
-  if (const Route route = parts_.directory->Get(peer->vport); !route.ah.IsNone()) {
+  context_.directory->NoteHeard(peer->vport);  // a peer that is sent to must not be reclaimed either
+  if (const Route route = context_.directory->Get(peer->vport); !route.ah.IsNone()) {
     SendRequest posted = *request;
     posted.ah = route.ah;
     posted.qpn = route.qpn;
@@ -298,19 +298,19 @@ void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const Ipoi
 }
 
 void Channel::Hold(VPortId vport, const SendRequest& request) {
-  parts_.pool->Move(request.buffer, BufferPool::State::kHeld);
+  context_.pool->Move(request.buffer, BufferPool::State::kHeld);
   counters_.held.Add();
   ExpireSoon(kHold);
-  if (!held_.Add({vport, request, parts_.clock->Now() + kHold})) Drop(DropReason::kUnresolved, request.buffer);
+  if (!held_.Add({vport, request, context_.clock->Now() + kHold})) Drop(DropReason::kUnresolved, request.buffer);
 }
 
 void Channel::RetryHeld() {
   held_.TakeIf([this](HeldFrames::Held& held) {
-    const Route route = parts_.directory->Get(held.vport);
+    const Route route = context_.directory->Get(held.vport);
     if (route.ah.IsNone()) return false;
     held.request.ah = route.ah;
     held.request.qpn = route.qpn;
-    parts_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
+    context_.pool->Move(held.request.buffer, BufferPool::State::kBatch);
     Post(held.request);
     return true;
   });
@@ -321,18 +321,18 @@ void Channel::SendToGroup(IpoibType type, absl::Span<const uint8_t> payload, con
 }
 
 absl::optional<DropReason> Channel::LookForGroup(const Mgid& mgid) {
-  const absl::Time now = parts_.clock->Now();
+  const absl::Time now = context_.clock->Now();
   if (groups_.size() >= kGroups) return DropReason::kGroupUnresolved;
   if (!listened_.contains(mgid) && !new_groups_.Take(now)) return DropReason::kTooManyGroups;
   groups_[mgid].used = now;
-  wishes_.Push({Wish::Kind::kSendTo, {}, mgid});
+  requests_.Push({LinkRequest::Kind::kSendTo, {}, mgid});
   return absl::nullopt;
 }
 
 bool Channel::Reaches(const IpoibGroup& group) {
   if (!state_.has_value() || endpoint_ == nullptr) return false;
   const auto found = groups_.find(ToMgid(group));
-  if (found != groups_.end()) return found->second.what == Group::What::kThere;
+  if (found != groups_.end()) return found->second.lookup == Group::Lookup::kExists;
   LookForGroup(ToMgid(group));
   return false;
 }
@@ -345,9 +345,9 @@ void Channel::SendToMgid(const Mgid& mgid, bool beyond_link, const SendRequest& 
     return HoldForGroup(mgid, beyond_link, request);
   }
   Group& group = found->second;
-  group.used = parts_.clock->Now();
-  if (group.what == Group::What::kAsked) return HoldForGroup(mgid, beyond_link, request);
-  if (group.what == Group::What::kAbsent) {
+  group.used = context_.clock->Now();
+  if (group.lookup == Group::Lookup::kPending) return HoldForGroup(mgid, beyond_link, request);
+  if (group.lookup == Group::Lookup::kAbsent) {
     return beyond_link ? SendToRouters(mgid, request) : Drop(DropReason::kNoGroup, request.buffer);
   }
   SendRequest posted = request;
@@ -369,7 +369,7 @@ void Channel::HoldForGroup(const Mgid& mgid, bool beyond_link, const SendRequest
   counters_.held.Add();
   ExpireSoon(kHold);
   if (held_for_groups_.size() == kHeldForGroups) return Drop(DropReason::kGroupUnresolved, request.buffer);
-  held_for_groups_.push_back({mgid, beyond_link, request, parts_.clock->Now() + kHold});
+  held_for_groups_.push_back({mgid, beyond_link, request, context_.clock->Now() + kHold});
 }
 
 void Channel::Listen(const IpoibGroup& group) {
@@ -377,16 +377,16 @@ void Channel::Listen(const IpoibGroup& group) {
   listened_.insert(mgid);
   // A send-only membership becomes a full one, with another handle; the next packet asks for that.
   if (state_.has_value() && !IsBroadcast(mgid)) groups_.erase(mgid);
-  wishes_.Push({Wish::Kind::kListen, {}, mgid});
+  requests_.Push({LinkRequest::Kind::kListen, {}, mgid});
 }
 
 void Channel::Unlisten(const IpoibGroup& group) {
   listened_.erase(ToMgid(group));
-  wishes_.Push({Wish::Kind::kUnlisten, {}, ToMgid(group)});
+  requests_.Push({LinkRequest::Kind::kUnlisten, {}, ToMgid(group)});
 }
 
 void Channel::Post(const SendRequest& request) {
-  requests_[posting_++] = request;
+  posts_[posting_++] = request;
   counters_.sent_bytes.Add(request.length - kIpoibHeaderSize);
   if (posting_ == kBatch) Flush();
 }
@@ -394,16 +394,16 @@ void Channel::Post(const SendRequest& request) {
 void Channel::Flush() {
   const size_t count = std::exchange(posting_, 0);
   if (endpoint_ == nullptr) {
-    for (size_t i = 0; i < count; ++i) Drop(DropReason::kLinkDown, requests_[i].buffer);
+    for (size_t i = 0; i < count; ++i) Drop(DropReason::kLinkDown, posts_[i].buffer);
     return;
   }
-  if (count != 0) endpoint_->Send({requests_.data(), count}, {results_.data(), count});
+  if (count != 0) endpoint_->Send({posts_.data(), count}, {results_.data(), count});
   for (size_t i = 0; i < count; ++i) {
     if (results_[i] == eoib::DropReason::kNone) continue;
     const bool full = results_[i] == eoib::DropReason::kSendQueueFull;
     const bool stale = results_[i] == eoib::DropReason::kUnresolved;  // control has just replaced the address handle
-    if (stale && requests_[i].qpn == Qpn(Qpn::kMulticast)) ForgetHandle(requests_[i].ah);
-    Drop(full ? DropReason::kSendQueueFull : stale ? DropReason::kUnresolved : DropReason::kSendError, requests_[i].buffer);
+    if (stale && posts_[i].qpn == Qpn(Qpn::kMulticast)) ForgetHandle(posts_[i].ah);
+    Drop(full ? DropReason::kSendQueueFull : stale ? DropReason::kUnresolved : DropReason::kSendError, posts_[i].buffer);
   }
   Reap();
 }
@@ -417,17 +417,17 @@ void Channel::Reap() {
   const size_t completed = endpoint_->ReapSends(&failed);
   counters_.sent.Add(completed - failed);
   if (failed != 0) counters_.drops.Add(DropReason::kSendError, failed);
-  if (endpoint_->failed() && !std::exchange(told_of_failure_, true)) parts_.wishes->Notify();  // Link::NoteFailure
+  if (endpoint_->failed() && !std::exchange(told_of_failure_, true)) context_.requests->Notify();  // Link::NoteFailure
 }
 
 // ---- Time -------------------------------------------------------------------------------------------------------------
 
-void Channel::ExpireSoon(absl::Duration wait) { expire_at_ = std::min(expire_at_, parts_.clock->Now() + wait); }
+void Channel::ExpireSoon(absl::Duration wait) { expire_at_ = std::min(expire_at_, context_.clock->Now() + wait); }
 
 void Channel::Expire() {
-  const absl::Time now = parts_.clock->Now();
+  const absl::Time now = context_.clock->Now();
   expire_at_ = absl::InfiniteFuture();
-  wishes_.Retry();
+  requests_.Retry();
   held_.TakeIf([&](const HeldFrames::Held& held) {
     if (held.deadline > now) return false;
     Drop(DropReason::kUnresolved, held.request.buffer);
@@ -440,7 +440,7 @@ void Channel::Expire() {
       Drop(DropReason::kGroupUnresolved, held.request.buffer);
     }
   }
-  if (!held_.empty() || !held_for_groups_.empty() || wishes_.waiting() != 0) ExpireSoon(kLook);
+  if (!held_.empty() || !held_for_groups_.empty() || requests_.waiting() != 0) ExpireSoon(kLook);
   if (now < next_idle_look_) return;
   ForgetIdleGroups();
   WorkSoon();  // a queue pair may have failed without an event
@@ -448,19 +448,19 @@ void Channel::Expire() {
 
 bool Channel::IsBroadcast(const Mgid& mgid) const { return state_.has_value() && mgid == ToMgid(BroadcastGroup(state_->link)); }
 
-// The Link's news of a group's new handle may have crossed with our kForget wish; the Link would then not repeat it. So the
+// The event with a group's new handle may have crossed with our kForget; the Link would then not repeat it. So the
 // group is forgotten here, and the next packet asks again. The broadcast group's handle comes with each state.
 void Channel::ForgetHandle(AhIndex ah) {
   absl::erase_if(groups_, [&](const auto& entry) { return entry.second.ah == ah && !IsBroadcast(entry.first); });
 }
 
 void Channel::ForgetIdleGroups() {
-  const absl::Time now = parts_.clock->Now();
+  const absl::Time now = context_.clock->Now();
   next_idle_look_ = now + kAbsentGroupIdle;
   absl::erase_if(groups_, [&](const auto& entry) {
-    const absl::Duration patience = entry.second.what == Group::What::kAbsent ? kAbsentGroupIdle : kGroupIdle;
+    const absl::Duration patience = entry.second.lookup == Group::Lookup::kAbsent ? kAbsentGroupIdle : kGroupIdle;
     if (IsBroadcast(entry.first) || entry.second.used + patience > now) return false;
-    wishes_.Push({Wish::Kind::kForget, {}, entry.first});
+    requests_.Push({LinkRequest::Kind::kForget, {}, entry.first});
     return true;
   });
 }

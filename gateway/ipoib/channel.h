@@ -1,5 +1,6 @@
 // Channel: the data half of an IPoIB interface. It adds and removes IPoIB headers, identifies senders, and holds packets that
-// wait for a path or a group. Slow work (joins, path records) is its Link's: the channel sends it Wishes and takes its News.
+// wait for a path or a group. Slow work (joins, path records) is its Link's: the channel sends it LinkRequestQueue and takes
+// its LinkEvent.
 //
 //     received:  Identify, drop or Listener::OnPacket
 //     to send:   unicast: peer -> vPort -> path;  group: MGID -> handle;  else hold and ask;  then one post for each batch
@@ -51,14 +52,14 @@ class Channel final : public Interface {
   static constexpr absl::Duration kAbsentGroupIdle = absl::Seconds(10);
 
   // All outlive the channel.
-  struct Parts {
+  struct Context {
     BufferPool* pool;
     VPortDirectory* directory;
-    Wishes* wishes;
-    NewsQueue* news;
+    LinkRequestQueue* requests;
+    LinkEventQueue* events;
     const Clock* clock;
   };
-  explicit Channel(const Parts& parts);
+  explicit Channel(const Context& context);
   // Frees the buffers of waiting packets.
   ~Channel() override;
   Channel(const Channel&) = delete;
@@ -78,14 +79,14 @@ class Channel final : public Interface {
 
   // Readable when Work has something to do.
   int fd() const { return epoll_.get(); }
-  // Takes news, receives up to `batches` batches of datagrams, and flushes. If there is more to receive, fd() stays readable.
+  // Takes events, receives up to `batches` batches of datagrams, and flushes. If there is more to receive, fd() stays readable.
   void Work(int batches = 4);
   // Drops packets that have waited too long. Call it at NextDeadline().
   void Expire();
   absl::Time NextDeadline() const { return std::min(expire_at_, next_idle_look_); }
 
   // Control, while the channel's thread is paused: replaces the queue pair, or takes it away. The link is down until the next
-  // news. Held packets stay held; sends of the former endpoint that have not completed are counted as dropped.
+  // kState. Held packets stay held; sends of the former endpoint that have not completed are counted as dropped.
   absl::Status Rebind(UdEndpoint* endpoint, const IpoibAddress& own);
 
   const Counters& counters() const { return counters_; }
@@ -104,7 +105,7 @@ class Channel final : public Interface {
     absl::Time asked = absl::InfinitePast();  // when control was asked for a path
   };
   struct Group {
-    enum class What : uint8_t { kAsked, kThere, kAbsent } what = What::kAsked;
+    enum class Lookup : uint8_t { kPending, kExists, kAbsent } lookup = Lookup::kPending;
     AhIndex ah = AhIndex::None();
     absl::Time used;
   };
@@ -123,13 +124,13 @@ class Channel final : public Interface {
   void NoteHeard(const SourceTable::Source& source, const Datagram& datagram);
   void NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer);
   void AskForPath(const IpoibAddress& address, Peer* peer);
-  void TakeNews();
-  void TakeState(const News& news);
-  void TakeGroup(const News& news);
+  void TakeEvents();
+  void TakeState(const LinkEvent& event);
+  void TakeGroup(const LinkEvent& event);
   void TakeNoRoom(const Mgid& mgid);
   std::vector<HeldForGroup> TakeHeldFor(const Mgid& mgid);
   Peer* FindPeer(const IpoibAddress& address, bool* created);
-  bool WishFor(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
+  bool PuntToLink(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
   // A buffer with header and payload; nothing, and a drop is counted, if it cannot be sent.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();
@@ -151,7 +152,7 @@ class Channel final : public Interface {
   void WorkSoon();
   absl::Status Watch(int fd);
 
-  const Parts parts_;
+  const Context context_;
   Listener* listener_ = nullptr;
   UniqueFd epoll_;
   UniqueFd more_;  // an eventfd: there is more to do
@@ -161,7 +162,7 @@ class Channel final : public Interface {
   IpoibAddress own_;
   absl::optional<LinkState> state_;
   bool state_changed_ = false;
-  Outbox<Wish, Wishes> wishes_;
+  QueueProducer<LinkRequest, LinkRequestQueue> requests_;
   SourceTable sources_;
   absl::flat_hash_map<IpoibAddress, Peer> peers_;
   absl::flat_hash_map<Mgid, Group> groups_;
@@ -169,10 +170,10 @@ class Channel final : public Interface {
   TokenBucket new_groups_;
   absl::Time next_idle_look_;
   HeldFrames held_;
-  absl::Time expire_at_ = absl::InfiniteFuture();  // finite while a packet or a wish waits
+  absl::Time expire_at_ = absl::InfiniteFuture();  // finite while a packet or a request waits
   std::vector<HeldForGroup> held_for_groups_;
   std::array<Datagram, kBatch> batch_;
-  std::array<SendRequest, kBatch> requests_;
+  std::array<SendRequest, kBatch> posts_;
   std::array<eoib::DropReason, kBatch> results_;
   size_t posting_ = 0;
   Counters counters_;

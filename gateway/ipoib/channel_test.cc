@@ -32,7 +32,7 @@ class ChannelTest : public testing::Test, protected Listener {
   ChannelTest() {
     channel_.SetListener(this);
     EXPECT_TRUE(channel_.Rebind(endpoint_.get(), own_).ok());
-    Tell({.kind = News::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
+    Tell({.kind = LinkEvent::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
   }
   ~ChannelTest() override {
     ExpectConservation();
@@ -49,8 +49,8 @@ class ChannelTest : public testing::Test, protected Listener {
   }
   void OnLinkState() override {}
 
-  void Tell(const News& news) {
-    ASSERT_TRUE(news_->Push(news));
+  void Tell(const LinkEvent& event) {
+    ASSERT_TRUE(events_->Push(event));
     channel_.Work();
   }
   AhIndex GroupHandle(const IpoibGroup& group) { return *handles_.Get({ToMgid(group).gid(), 0xc001, Sl(0)}, {}); }
@@ -73,10 +73,10 @@ class ChannelTest : public testing::Test, protected Listener {
     Arrive(from, true, {}, IpoibType::kIpv4, slid);
     channel_.Work();
   }
-  std::vector<Wish> TakeWishes() {
-    std::vector<Wish> wishes;
-    for (Wish wish; wishes_->Pop(&wish);) wishes.push_back(wish);
-    return wishes;
+  std::vector<LinkRequest> TakeRequests() {
+    std::vector<LinkRequest> requests;
+    for (LinkRequest request; requests_->Pop(&request);) requests.push_back(request);
+    return requests;
   }
   static bool IsReadable(int fd) {
     pollfd polled = {fd, POLLIN, 0};
@@ -91,11 +91,11 @@ class ChannelTest : public testing::Test, protected Listener {
       UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), &handles_, {.receive_depth = 256, .send_depth = 256}).value();
   const IpoibAddress own_ = AddressOf(1, 0x48);
   VPortDirectory directory_;
-  std::unique_ptr<Wishes> wishes_ = std::make_unique<Wishes>();
-  std::unique_ptr<NewsQueue> news_ = std::make_unique<NewsQueue>();
+  std::unique_ptr<LinkRequestQueue> requests_ = std::make_unique<LinkRequestQueue>();
+  std::unique_ptr<LinkEventQueue> events_ = std::make_unique<LinkEventQueue>();
   std::vector<absl::optional<IpoibAddress>> sources_;
   std::function<void()> on_packet_;  // called once
-  Channel channel_{{pool_.get(), &directory_, wishes_.get(), news_.get(), &clock_}};
+  Channel channel_{{pool_.get(), &directory_, requests_.get(), events_.get(), &clock_}};
 };
 
 // If more than a batch arrives between the last poll and arming, the rest raises no event.
@@ -112,25 +112,25 @@ TEST_F(ChannelTest, WhatArrivesWhileItArmsIsTaken) {
 
 // The Link checks for a failed endpoint when it is woken.
 TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
-  TakeWishes();
-  wishes_->Clear();
+  TakeRequests();
+  requests_->Clear();
   hca_.FailNext("poll_cq", EIO);
   channel_.Work();
   EXPECT_TRUE(endpoint_->failed());
-  EXPECT_TRUE(IsReadable(wishes_->fd()));
-  wishes_->Clear();
+  EXPECT_TRUE(IsReadable(requests_->fd()));
+  requests_->Clear();
   channel_.Work();
-  EXPECT_FALSE(IsReadable(wishes_->fd()));
+  EXPECT_FALSE(IsReadable(requests_->fd()));
 }
 
 // The sender is learned all the same.
 TEST_F(ChannelTest, WhatArrivesWhileTheLinkIsDownIsCounted) {
-  Tell({.kind = News::Kind::kState});
+  Tell({.kind = LinkEvent::Kind::kState});
   Hear(AddressOf(2));
   EXPECT_THAT(sources_, IsEmpty());
   EXPECT_EQ(channel_.counters().drop(DropReason::kReceivedDown), 1u);
   EXPECT_EQ(channel_.counters().received.value(), 0u);
-  Tell({.kind = News::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
+  Tell({.kind = LinkEvent::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
   Arrive(AddressOf(2), false);
   channel_.Work();
   EXPECT_THAT(sources_, ElementsAre(AddressOf(2)));
@@ -149,44 +149,44 @@ TEST_F(ChannelTest, WhatIsUnderWayWhenTheQueuePairGoesIsCounted) {
 
 // ---- Peers
 
-std::vector<Punt::Kind> KindsOf(const std::vector<Wish>& wishes) {
+std::vector<Punt::Kind> KindsOf(const std::vector<LinkRequest>& requests) {
   std::vector<Punt::Kind> kinds;
-  for (const Wish& wish : wishes) kinds.push_back(wish.punt.kind);
+  for (const LinkRequest& request : requests) kinds.push_back(request.punt.kind);
   return kinds;
 }
 
 // With LMC above 0, a peer may use several LIDs in turn.
 TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
   Hear(AddressOf(2));
-  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer));
+  EXPECT_THAT(KindsOf(TakeRequests()), ElementsAre(Punt::Kind::kNewPeer));
   clock_.Advance(absl::Seconds(1));
   for (int i = 0; i < 100; ++i) Hear(AddressOf(2), Lid(static_cast<uint16_t>(6 + i % 2)));
-  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kReaddressed));
+  EXPECT_THAT(KindsOf(TakeRequests()), ElementsAre(Punt::Kind::kReaddressed));
   clock_.Advance(absl::Seconds(1));
   Hear(AddressOf(2), Lid(7));
-  const std::vector<Wish> wishes = TakeWishes();
-  ASSERT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kReaddressed));
-  EXPECT_EQ(wishes[0].punt.slid, Lid(7));
+  const std::vector<LinkRequest> requests = TakeRequests();
+  ASSERT_THAT(KindsOf(requests), ElementsAre(Punt::Kind::kReaddressed));
+  EXPECT_EQ(requests[0].punt.slid, Lid(7));
 }
 
-// A datagram of the peer, after a packet for it began to wait, is news for control at once: the SA may be gone.
+// A datagram of the peer, after a packet for it began to wait, is a request to control at once: the SA may be gone.
 TEST_F(ChannelTest, APeerThatIsAskedForAndThenHeardIsToldOf) {
   channel_.Send(IpoibType::kIpv4, {}, AddressOf(2));
   Hear(AddressOf(2));
-  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kUnresolved, Punt::Kind::kReaddressed));
+  EXPECT_THAT(KindsOf(TakeRequests()), ElementsAre(Punt::Kind::kUnresolved, Punt::Kind::kReaddressed));
 }
 
 // The directory reclaims vPorts once a minute; that says nothing about the others.
 TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
   Hear(AddressOf(2));
-  TakeWishes();
+  TakeRequests();
   directory_.Remove(directory_.Intern(AddressOf(3).peer()));
   clock_.Advance(absl::Minutes(1));
   Hear(AddressOf(2));
-  EXPECT_THAT(TakeWishes(), IsEmpty());
+  EXPECT_THAT(TakeRequests(), IsEmpty());
   directory_.Remove(directory_.Intern(AddressOf(2).peer()));
   Hear(AddressOf(2));
-  EXPECT_THAT(KindsOf(TakeWishes()), ElementsAre(Punt::Kind::kNewPeer)) << "its path is gone with its vPort";
+  EXPECT_THAT(KindsOf(TakeRequests()), ElementsAre(Punt::Kind::kNewPeer)) << "its path is gone with its vPort";
 }
 
 // More than a batch of waiting packets.
@@ -202,7 +202,7 @@ TEST_F(ChannelTest, AllThatWaitsForPathsIsSentWhenTheyAreThere) {
     const IpoibAddress peer = AddressOf(2 + i);
     EXPECT_TRUE(directory_.SetPath(directory_.Intern(peer.peer()), peer.gid(), ah));
   }
-  Tell({.kind = News::Kind::kPaths});
+  Tell({.kind = LinkEvent::Kind::kPaths});
   EXPECT_THAT(hca_.qp()->sends, SizeIs(HeldFrames::kCapacity));
   while (!hca_.qp()->sends.empty()) hca_.CompleteSend();
   channel_.Flush();
@@ -220,23 +220,23 @@ TEST_F(ChannelTest, TheWayOfADatagramIsNoneToAGidThatItsSenderNamed) {
   Arrive(AddressOf(2), false, ArpOf(AddressOf(2)), IpoibType::kArp);
   channel_.Work();
   EXPECT_EQ(sources_.back(), AddressOf(2)) << "but it is known by that";
-  std::vector<Wish> wishes = TakeWishes();
-  ASSERT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kUnresolved)) << "the SA is asked";
-  EXPECT_EQ(wishes[0].punt.slid, Lid());
+  std::vector<LinkRequest> requests = TakeRequests();
+  ASSERT_THAT(KindsOf(requests), ElementsAre(Punt::Kind::kUnresolved)) << "the SA is asked";
+  EXPECT_EQ(requests[0].punt.slid, Lid());
   Arrive(AddressOf(2), false, ArpOf(AddressOf(3)), IpoibType::kArp);
   channel_.Work();
   EXPECT_EQ(sources_.back(), AddressOf(2)) << "and by no other";
-  EXPECT_THAT(TakeWishes(), IsEmpty());
+  EXPECT_THAT(TakeRequests(), IsEmpty());
 
   Hear(AddressOf(2));
-  wishes = TakeWishes();
-  ASSERT_THAT(KindsOf(wishes), ElementsAre(Punt::Kind::kReaddressed));
-  EXPECT_EQ(wishes[0].punt.slid, kSlid);
+  requests = TakeRequests();
+  ASSERT_THAT(KindsOf(requests), ElementsAre(Punt::Kind::kReaddressed));
+  EXPECT_EQ(requests[0].punt.slid, kSlid);
   clock_.Advance(absl::Seconds(1));
   Arrive(AddressOf(2), false);
   channel_.Work();
   EXPECT_EQ(sources_.back(), AddressOf(2));
-  EXPECT_THAT(TakeWishes(), IsEmpty());
+  EXPECT_THAT(TakeRequests(), IsEmpty());
 }
 
 // Another host may have that LID now, and the same QPN.
@@ -245,35 +245,35 @@ TEST_F(ChannelTest, WhoSendsWithoutAGrhIsForgottenWhenLidsHaveChanged) {
   Arrive(AddressOf(2), false);
   channel_.Work();
   EXPECT_EQ(sources_.back(), AddressOf(2));
-  Tell({.kind = News::Kind::kLids});
+  Tell({.kind = LinkEvent::Kind::kLids});
   Arrive(AddressOf(2), false);
   channel_.Work();
   EXPECT_EQ(sources_.back(), absl::nullopt);
 }
 
-// While the Link takes no wishes, those for peers are lost and repeated; those for groups wait.
-TEST_F(ChannelTest, WishesForPeersAreBounded) {
+// While the Link takes no requests, those for peers are lost and repeated; those for groups wait.
+TEST_F(ChannelTest, RequestsForPeersAreBounded) {
   const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
   for (uint32_t i = 0; i < 1030; ++i) Hear(AddressOf(2 + i));
   channel_.Listen(group);
   Hear(AddressOf(2000));
-  EXPECT_EQ(TakeWishes().size(), 1024u);
+  EXPECT_EQ(TakeRequests().size(), 1024u);
   clock_.Advance(absl::Seconds(1));
   channel_.Work();
-  std::vector<Wish> wishes = TakeWishes();
-  ASSERT_THAT(wishes, SizeIs(1));
-  EXPECT_EQ(wishes[0].mgid, ToMgid(group));
+  std::vector<LinkRequest> requests = TakeRequests();
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].mgid, ToMgid(group));
   Hear(AddressOf(2000));
   channel_.Send(IpoibType::kIpv4, {}, AddressOf(3000));
-  wishes = TakeWishes();
-  ASSERT_THAT(wishes, SizeIs(2));
-  EXPECT_EQ(wishes[0].punt.peer, AddressOf(2000).peer());
-  EXPECT_EQ(wishes[1].punt.peer, AddressOf(3000).peer());
+  requests = TakeRequests();
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].punt.peer, AddressOf(2000).peer());
+  EXPECT_EQ(requests[1].punt.peer, AddressOf(3000).peer());
 }
 
 // ---- Groups
 
-// The Link's news of the handle crossed with the channel's kForget.
+// The event with the new handle crossed with the channel's kForget.
 TEST_F(ChannelTest, AGroupWhoseHandleIsGoneIsAskedForAgain) {
   const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
   const auto say = [&] {
@@ -281,7 +281,7 @@ TEST_F(ChannelTest, AGroupWhoseHandleIsGoneIsAskedForAgain) {
     channel_.Flush();
   };
   const AhIndex ah = GroupHandle(group);
-  Tell({.kind = News::Kind::kGroup, .mgid = ToMgid(group), .ah = ah});
+  Tell({.kind = LinkEvent::Kind::kGroup, .mgid = ToMgid(group), .ah = ah});
   say();
   EXPECT_EQ(hca_.qp()->sends.size(), 1u);
   hca_.CompleteSend();
@@ -289,12 +289,12 @@ TEST_F(ChannelTest, AGroupWhoseHandleIsGoneIsAskedForAgain) {
   handles_.Put(ah);
   say();
   EXPECT_EQ(channel_.counters().drop(DropReason::kUnresolved), 1u);
-  EXPECT_THAT(TakeWishes(), IsEmpty());
+  EXPECT_THAT(TakeRequests(), IsEmpty());
   say();
-  const std::vector<Wish> wishes = TakeWishes();
-  ASSERT_THAT(wishes, SizeIs(1));
-  EXPECT_EQ(wishes[0].kind, Wish::Kind::kSendTo);
-  Tell({.kind = News::Kind::kGroup, .mgid = ToMgid(group), .ah = GroupHandle(group)});
+  const std::vector<LinkRequest> requests = TakeRequests();
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].kind, LinkRequest::Kind::kSendTo);
+  Tell({.kind = LinkEvent::Kind::kGroup, .mgid = ToMgid(group), .ah = GroupHandle(group)});
   EXPECT_EQ(hca_.qp()->sends.size(), 1u) << "what has waited is sent";
   hca_.CompleteSend();
   channel_.Flush();

@@ -13,14 +13,14 @@ namespace {
 constexpr int kDepth = 512;  // of the send queue, and of the receive queue
 constexpr size_t kBuffers = 2 * kDepth + 2 * Channel::kBatch + HeldFrames::kCapacity + Channel::kHeldForGroups;
 const size_t kLargestPacket = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kIpoibHeaderSize;
-constexpr int kWishesPerTurn = 256;
+constexpr int kRequestsPerTurn = 256;
 constexpr absl::Duration kReclaimInterval = absl::Minutes(1);
 constexpr absl::Duration kLookInterval = absl::Minutes(1);        // between queries for groups
 constexpr absl::Duration kLookAgain = absl::Seconds(5);           // after a failed query
-constexpr absl::Duration kNewsInterval = absl::Milliseconds(10);  // between attempts to push into a full queue
+constexpr absl::Duration kEventInterval = absl::Milliseconds(10);  // between attempts to push into a full queue
 
 // The parameters that other groups take from the broadcast group's record (GroupMembership::BaseRecord).
-auto Constituted(const McMemberRecord& record) {
+auto InheritedParameters(const McMemberRecord& record) {
   return std::make_tuple(record.qkey, record.mtu, record.rate, record.life, record.sl, record.traffic_class, record.flow_label,
                          record.hop_limit);
 }
@@ -36,11 +36,11 @@ const char* RoleName(uint8_t join_state) {
 Link::Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid)
     : options_(options),
       tools_(tools),
-      news_(&news_queue_),
+      events_(&event_queue_),
       pool_(std::move(pool)),
       queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}}, tools,
                   pool_.get(), gid),
-      channel_({pool_.get(), &directory_, &wishes_, &news_queue_, tools.clock}),
+      channel_({pool_.get(), &directory_, &requests_, &event_queue_, tools.clock}),
       room_log_(tools.clock, 1, absl::Minutes(1)),
       look_log_(tools.clock, 1, absl::Minutes(1)),
       next_reclaim_(tools.clock->Now() + kReclaimInterval) {}
@@ -112,7 +112,7 @@ void Link::RebindGroups(UdEndpoint* endpoint) {
   for (auto& [mgid, group] : groups_) group.membership->Rebind(endpoint, queue_pair_.pkey());
 }
 
-// RunRequests calls this, because the channel notifies the queue of wishes when its endpoint has failed.
+// RunRequests calls this, because the channel notifies the queue of requests when its endpoint has failed.
 void Link::NoteFailure() {
   if (queue_pair_.NoteFailure()) options_.on_lost();
 }
@@ -133,7 +133,7 @@ void Link::Stop(std::function<void()> done) {
 // Another subnet manager may have given LIDs to other ports, so the channel clears its SourceTable even on a light refresh.
 // Senders without a GRH soon name themselves again in ARP or neighbour discovery.
 void Link::Refresh(RefreshDepth depth) {
-  news_.Push({.kind = News::Kind::kLids});
+  events_.Push({.kind = LinkEvent::Kind::kLids});
   if (depth == RefreshDepth::kLight) {
     broadcast_->Join();
     for (auto& [mgid, group] : groups_) group.membership->Join();
@@ -182,16 +182,16 @@ void Link::TellState(const absl::optional<LinkState>& state, AhIndex ah) {
   if (told_ == state && told_ah_ == ah && state.has_value()) return;
   told_ = state;
   told_ah_ = ah;
-  news_.Push({.kind = News::Kind::kState, .state = state, .ah = ah});
+  events_.Push({.kind = LinkEvent::Kind::kState, .state = state, .ah = ah});
 }
 
 // The other groups follow the broadcast group's record (§10): if it has changed, leave and join them again.
-void Link::RenewGroups(const McMemberRecord& constitution) {
-  const bool same = constitution_.has_value() && Constituted(*constitution_) == Constituted(constitution);
-  constitution_ = constitution;
+void Link::RenewGroups(const McMemberRecord& record) {
+  const bool same = broadcast_record_.has_value() && InheritedParameters(*broadcast_record_) == InheritedParameters(record);
+  broadcast_record_ = record;
   for (auto& [mgid, group] : groups_) {
     if (!same) {
-      Become(mgid, group.join_state);
+      ChangeMembership(mgid, group.join_state);
     } else if (!group.membership->joined().has_value()) {
       group.membership->Join();
     }
@@ -203,35 +203,35 @@ void Link::RenewGroups(const McMemberRecord& constitution) {
 // ---- Groups -----------------------------------------------------------------------------------------------------------
 
 void Link::RunRequests() {
-  wishes_.Clear();
-  RetryNews();
-  Wish wish;
-  for (int taken = 0; taken < kWishesPerTurn; ++taken) {
-    if (!wishes_.Pop(&wish)) return NoteFailure();
-    OnWish(wish);
+  requests_.Clear();
+  RetryEvents();
+  LinkRequest request;
+  for (int taken = 0; taken < kRequestsPerTurn; ++taken) {
+    if (!requests_.Pop(&request)) return NoteFailure();
+    OnRequest(request);
   }
-  wishes_.Notify();  // to be called again
+  requests_.Notify();  // to be called again
 }
 
-void Link::OnWish(const Wish& wish) {
-  switch (wish.kind) {
-    case Wish::Kind::kPeer:
-      return resolver_->OnPunt(wish.punt);
-    case Wish::Kind::kListen:
-      return Join(wish.mgid, kFullMember);
-    case Wish::Kind::kUnlisten:
-      return Unlisten(wish.mgid);
-    case Wish::Kind::kSendTo:
-      return JoinToSend(wish.mgid);
-    case Wish::Kind::kForget:
-      return Forget(wish.mgid);
+void Link::OnRequest(const LinkRequest& request) {
+  switch (request.kind) {
+    case LinkRequest::Kind::kPeer:
+      return resolver_->OnPunt(request.punt);
+    case LinkRequest::Kind::kListen:
+      return Join(request.mgid, kFullMember);
+    case LinkRequest::Kind::kUnlisten:
+      return Unlisten(request.mgid);
+    case LinkRequest::Kind::kSendTo:
+      return JoinToSend(request.mgid);
+    case LinkRequest::Kind::kForget:
+      return Forget(request.mgid);
   }
 }
 
 void Link::JoinToSend(const Mgid& mgid) {
   Join(mgid, kSendOnlyNonMember);
   const auto group = groups_.find(mgid);
-  if (group == groups_.end()) return news_.Push({.kind = News::Kind::kNoRoom, .mgid = mgid});
+  if (group == groups_.end()) return events_.Push({.kind = LinkEvent::Kind::kNoRoom, .mgid = mgid});
   group->second.told = true;
   Tell(mgid, group->second);
 }
@@ -245,8 +245,8 @@ void Link::Join(const Mgid& mgid, uint8_t join_state) {
   const uint8_t before = found == groups_.end() ? kNoMember : found->second.join_state;
   if (before == kFullMember || before == join_state) return;
   if (found == groups_.end() && !HasRoomFor(join_state)) return Refuse(mgid, join_state);
-  if (join_state == kFullMember) crowded_out_.erase(mgid);
-  Become(mgid, join_state);
+  if (join_state == kFullMember) waiting_for_room_.erase(mgid);
+  ChangeMembership(mgid, join_state);
 }
 
 // A sender to ever new groups cannot use up the quarter that is reserved for listening.
@@ -256,7 +256,7 @@ bool Link::HasRoomFor(uint8_t join_state) const {
 
 void Link::Refuse(const Mgid& mgid, uint8_t join_state) {
   if (join_state == kFullMember) {
-    crowded_out_.insert(mgid);
+    waiting_for_room_.insert(mgid);
     Evict();
   }
   int suppressed = 0;
@@ -269,40 +269,40 @@ void Link::Refuse(const Mgid& mgid, uint8_t join_state) {
 
 // Frees one entry: the first group that is only sent to and does not exist.
 void Link::Evict() {
-  const auto idle = std::find_if(groups_.begin(), groups_.end(), [this](const auto& entry) { return MayGo(entry.second); });
-  if (idle != groups_.end()) LetGo(idle->first, idle->second);
+  const auto idle = std::find_if(groups_.begin(), groups_.end(), [this](const auto& entry) { return CanEvict(entry.second); });
+  if (idle != groups_.end()) EvictGroup(idle->first, idle->second);
 }
 
-void Link::LetGo(const Mgid& mgid, const Group& group) {
-  if (group.told) news_.Push({.kind = News::Kind::kNoRoom, .mgid = mgid});
-  Become(mgid, kNoMember);
+void Link::EvictGroup(const Mgid& mgid, const Group& group) {
+  if (group.told) events_.Push({.kind = LinkEvent::Kind::kNoRoom, .mgid = mgid});
+  ChangeMembership(mgid, kNoMember);
 }
 
 // A group that does not exist stays only while the channel sends to it and no group to listen to waits for room.
-bool Link::MayGo(const Group& group) const {
+bool Link::CanEvict(const Group& group) const {
   if (group.join_state == kFullMember || group.leaving || !group.membership->refused()) return false;
-  return !group.told || !crowded_out_.empty();
+  return !group.told || !waiting_for_room_.empty();
 }
 
 // Changes or ends a membership. The next join waits for the SA's answer to the leave: MADs may be repeated or reordered, and a
 // Delete that arrives after the Set would silently end the new membership.
-void Link::Become(Mgid mgid, uint8_t join_state) {
+void Link::ChangeMembership(Mgid mgid, uint8_t join_state) {
   Group& group = groups_[mgid];
   group.join_state = join_state;
-  if (group.membership == nullptr) return Left(mgid);
+  if (group.membership == nullptr) return OnLeft(mgid);
   if (std::exchange(group.leaving, true)) return;
   group.membership->Leave([this, alive = alive_, mgid] {
-    if (*alive) Left(mgid);
+    if (*alive) OnLeft(mgid);
   });
 }
 
-void Link::Left(const Mgid& mgid) {
+void Link::OnLeft(const Mgid& mgid) {
   const auto found = groups_.find(mgid);
   Group& group = found->second;
   group.leaving = false;
   if (group.join_state == kNoMember) {
     groups_.erase(found);
-    if (!crowded_out_.empty()) Join(crowded_out_.extract(crowded_out_.begin()).value(), kFullMember);
+    if (!waiting_for_room_.empty()) Join(waiting_for_room_.extract(waiting_for_room_.begin()).value(), kFullMember);
     return;
   }
   MakeMembership(mgid, &group);
@@ -313,7 +313,7 @@ void Link::MakeMembership(const Mgid& mgid, Group* group) {
   GroupMembership::Options options;
   options.mgid = mgid;
   options.pkey = queue_pair_.pkey();
-  options.like = constitution_.value_or(McMemberRecord());
+  options.like = broadcast_record_.value_or(McMemberRecord());
   options.join_state = group->join_state;
   options.what = "IPoIB group";
   options.quiet = group->join_state != kFullMember;
@@ -336,15 +336,15 @@ void Link::Tell(const Mgid& mgid, const Group& group) {
   if (!group.told || !told_.has_value()) return;
   const absl::optional<GroupMembership::Joined>& joined = group.membership->joined();
   if (!joined.has_value() && !group.membership->refused()) return;
-  news_.Push({.kind = News::Kind::kGroup, .mgid = mgid, .ah = joined.has_value() ? joined->ah : AhIndex::None()});
+  events_.Push({.kind = LinkEvent::Kind::kGroup, .mgid = mgid, .ah = joined.has_value() ? joined->ah : AhIndex::None()});
 }
 
 void Link::Unlisten(const Mgid& mgid) {
-  crowded_out_.erase(mgid);
+  waiting_for_room_.erase(mgid);
   const auto found = groups_.find(mgid);
   if (found == groups_.end() || found->second.join_state != kFullMember) return;
   const uint8_t sender = found->second.told ? uint8_t{kSendOnlyNonMember} : kNoMember;
-  Become(mgid, options_.all_groups ? kNonMember | kSendOnlyNonMember : sender);
+  ChangeMembership(mgid, options_.all_groups ? kNonMember | kSendOnlyNonMember : sender);
 }
 
 void Link::Forget(const Mgid& mgid) {
@@ -355,7 +355,7 @@ void Link::Forget(const Mgid& mgid) {
   // goes.
   const Group& group = found->second;
   if (group.join_state == kFullMember || (group.join_state != kSendOnlyNonMember && !group.membership->refused())) return;
-  Become(mgid, kNoMember);
+  ChangeMembership(mgid, kNoMember);
 }
 
 bool Link::IsOfLink(const Mgid& mgid) const {
@@ -389,7 +389,7 @@ void Link::Run() {
   RetryGroups();
   if (tools_.clock->Now() >= next_look_) LookForGroups();
   resolver_->Run();
-  RetryNews();
+  RetryEvents();
   tools_.handles->Reap();
   if (tools_.clock->Now() < next_reclaim_) return;
   next_reclaim_ = tools_.clock->Now() + kReclaimInterval;
@@ -398,21 +398,21 @@ void Link::Run() {
 }
 
 absl::Time Link::NextDeadline() const {
-  const absl::Time news = news_.waiting() != 0 ? news_retried_at_ + kNewsInterval : absl::InfiniteFuture();
+  const absl::Time event = events_.waiting() != 0 ? events_retried_at_ + kEventInterval : absl::InfiniteFuture();
   const absl::Time retry = retries_.empty() ? absl::InfiniteFuture() : retries_.begin()->first;
-  return std::min({next_reclaim_, next_look_, news, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
+  return std::min({next_reclaim_, next_look_, event, retry, broadcast_->NextDeadline(), resolver_->NextDeadline()});
 }
 
-void Link::RetryNews() {
-  news_.Retry();
-  news_retried_at_ = tools_.clock->Now();
+void Link::RetryEvents() {
+  events_.Retry();
+  events_retried_at_ = tools_.clock->Now();
   if (paths_untold_) TellPaths();
 }
 
-// kPaths makes the channel try all held packets, so while it takes no news a second kPaths would add nothing.
+// kPaths makes the channel try all held packets, so while it takes no events a second kPaths would add nothing.
 void Link::TellPaths() {
-  paths_untold_ = news_.waiting() != 0;
-  if (!paths_untold_) news_.Push({.kind = News::Kind::kPaths});
+  paths_untold_ = events_.waiting() != 0;
+  if (!paths_untold_) events_.Push({.kind = LinkEvent::Kind::kPaths});
 }
 
 // Runs only memberships whose join was refused: there may be thousands of groups, and most need nothing.
@@ -420,8 +420,8 @@ void Link::RetryGroups() {
   while (!retries_.empty() && retries_.begin()->first <= tools_.clock->Now()) {
     const auto group = groups_.find(retries_.extract(retries_.begin()).mapped());
     if (group == groups_.end()) continue;
-    if (MayGo(group->second)) {
-      LetGo(group->first, group->second);
+    if (CanEvict(group->second)) {
+      EvictGroup(group->first, group->second);
     } else {
       group->second.membership->Run();
     }

@@ -68,8 +68,8 @@ class Link final : public PartitionMember {
   Channel* channel() { return &channel_; }
   const Channel& channel() const { return channel_; }
 
-  // Readable when the channel has sent wishes; then call RunRequests.
-  int requests_fd() const { return wishes_.fd(); }
+  // Readable when the channel has sent requests; then call RunRequests.
+  int requests_fd() const { return requests_.fd(); }
   void RunRequests();
 
   // PartitionMember. Rebuild requires that the channel's thread is paused.
@@ -97,7 +97,7 @@ class Link final : public PartitionMember {
   struct Group {
     std::unique_ptr<GroupMembership> membership;
     uint8_t join_state = kNoMember;  // the wanted one
-    bool told = false;               // the channel sends to the group and gets news of it
+    bool told = false;               // the channel sends to the group and gets its events
     bool leaving = false;            // the SA has not yet answered our Delete
   };
 
@@ -107,25 +107,25 @@ class Link final : public PartitionMember {
   void LoseGroups(absl::string_view why);
   void RebindGroups(UdEndpoint* endpoint);
   void NoteFailure();
-  void OnWish(const Wish& wish);
+  void OnRequest(const LinkRequest& request);
   void OnBroadcast(const absl::optional<GroupMembership::Joined>& joined);
-  void RenewGroups(const McMemberRecord& constitution);
+  void RenewGroups(const McMemberRecord& record);
   void TellState(const absl::optional<LinkState>& state, AhIndex ah);
   void JoinToSend(const Mgid& mgid);
   void Join(const Mgid& mgid, uint8_t join_state);
   bool HasRoomFor(uint8_t join_state) const;
   void Refuse(const Mgid& mgid, uint8_t join_state);
   void Evict();
-  void LetGo(const Mgid& mgid, const Group& group);
-  bool MayGo(const Group& group) const;
-  void Become(Mgid mgid, uint8_t join_state);
-  void Left(const Mgid& mgid);
+  void EvictGroup(const Mgid& mgid, const Group& group);
+  bool CanEvict(const Group& group) const;
+  void ChangeMembership(Mgid mgid, uint8_t join_state);
+  void OnLeft(const Mgid& mgid);
   void MakeMembership(const Mgid& mgid, Group* group);
   void Forget(const Mgid& mgid);
   void Unlisten(const Mgid& mgid);
   void Tell(const Mgid& mgid, const Group& group);
   void TellPaths();
-  void RetryNews();
+  void RetryEvents();
   void LookForGroups();
   void FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found);
   void RetryGroups();
@@ -134,11 +134,11 @@ class Link final : public PartitionMember {
 
   const Options options_;
   const FabricPort::Tools tools_;
-  Wishes wishes_;
-  NewsQueue news_queue_;
-  Outbox<News, NewsQueue> news_;
-  absl::Time news_retried_at_ = absl::InfinitePast();
-  bool paths_untold_ = false;  // kPaths is due once news_ is empty
+  LinkRequestQueue requests_;
+  LinkEventQueue event_queue_;
+  QueueProducer<LinkEvent, LinkEventQueue> events_;
+  absl::Time events_retried_at_ = absl::InfinitePast();
+  bool paths_untold_ = false;  // kPaths is due once events_ is empty
   VPortDirectory directory_;
   std::unique_ptr<BufferPool> pool_;
   PartitionQueuePair queue_pair_;
@@ -146,8 +146,8 @@ class Link final : public PartitionMember {
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<GroupMembership> broadcast_;
   absl::flat_hash_map<Mgid, Group> groups_;
-  absl::flat_hash_set<Mgid> crowded_out_;        // groups to listen to that wait for room in groups_
-  absl::optional<McMemberRecord> constitution_;  // the broadcast group's record, whose parameters groups_ have
+  absl::flat_hash_set<Mgid> waiting_for_room_;       // groups to listen to that wait for room in groups_
+  absl::optional<McMemberRecord> broadcast_record_;  // whose parameters groups_ have
   absl::optional<LinkState> told_;
   AhIndex told_ah_ = AhIndex::None();
   std::multimap<absl::Time, Mgid> retries_;  // refused joins, by the time of the next try

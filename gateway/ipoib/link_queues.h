@@ -1,9 +1,9 @@
 // The messages between the two halves of an IPoIB interface: its Channel, on the data path's thread, and its Link, on the
 // control thread. A program with one thread for both uses them in the same way.
 //
-// Neither side blocks. While a queue is full, its producer keeps messages in an Outbox and retries, because they must not be
-// lost. A kPeer wish may be lost (Outbox::Offer): the next packet from or to the peer repeats it, and invented peers must not
-// fill the outbox.
+// Neither side blocks. While a queue is full, its producer keeps messages in an QueueProducer and retries, because they must
+// not be lost. A kPeer request may be lost (QueueProducer::Offer): the next packet from or to the peer repeats it, and invented
+// peers must not fill the outbox.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 #define EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 
@@ -20,7 +20,7 @@
 namespace eoib::ipoib {
 
 // Channel to Link.
-struct Wish {
+struct LinkRequest {
   enum class Kind : uint8_t {
     kPeer,      // `punt`: a peer is new, has another LID, or packets wait for the path to it
     kListen,    // join `mgid` as a full member
@@ -32,12 +32,12 @@ struct Wish {
   Punt punt;
   Mgid mgid;
 };
-using Wishes = SpscQueue<Wish, 1024>;
+using LinkRequestQueue = SpscQueue<LinkRequest, 1024>;
 
 // Link to Channel.
-struct News {
+struct LinkEvent {
   enum class Kind : uint8_t {
-    kState,   // the new `state`, and `ah` of the broadcast group; news of all other groups are void
+    kState,   // the new `state`, and `ah` of the broadcast group; earlier events of other groups are void
     kPaths,   // the Resolver has published paths in the directory
     kLids,    // LIDs may belong to other ports than before
     kGroup,   // send to `mgid` through `ah`; without `ah` the group does not exist now
@@ -48,13 +48,13 @@ struct News {
   Mgid mgid;
   AhIndex ah = AhIndex::None();
 };
-using NewsQueue = SpscQueue<News, 256>;
+using LinkEventQueue = SpscQueue<LinkEvent, 256>;
 
 // The producer's end of a queue. Only the producer's thread uses it.
 template <typename Item, typename Queue>
-class Outbox {
+class QueueProducer {
  public:
-  explicit Outbox(Queue* queue) : queue_(queue) {}
+  explicit QueueProducer(Queue* queue) : queue_(queue) {}
 
   void Push(const Item& item) {
     if (!waiting_.empty() || !queue_->Push(item)) waiting_.push_back(item);

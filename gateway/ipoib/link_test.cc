@@ -402,7 +402,7 @@ TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
   EXPECT_EQ(b_->heard[0].payload, "two");
 }
 
-// More news than the queue holds: the link goes on, and tells the rest when there is room.
+// More events than the queue holds: the link goes on, and sends the rest when there is room.
 TEST_F(LinkTest, AChannelThatStandsStillHoldsUpNobody) {
   AddPair();
   b_->StandStill();
@@ -437,7 +437,7 @@ struct FailureRow {
   bool arrives = true;  // a datagram for the queue pair follows the fault
 };
 
-// No event reports the failure, and the channel sends no wish.
+// No event reports the failure, and the channel sends no request.
 TEST_F(LinkTest, AQueuePairThatFailsIsMadeAnew) {
   const FailureRow rows[] = {
       {"a receive failed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},

@@ -24,17 +24,17 @@ absl::optional<IpoibAddress> SenderOf(IpoibType type, absl::Span<const uint8_t> 
 }
 
 SourceTable::SourceTable(const Clock* clock, size_t limit)
-    : clock_(clock), limit_(limit), new_by_word_(kNewPerSecond, kNewAtOnce, clock->Now()) {}
+    : clock_(clock), limit_(limit), new_claims_(kNewPerSecond, kNewAtOnce, clock->Now()) {}
 
 void SourceTable::Learn(Lid lid, const IpoibAddress& address) { Insert({lid, address.qpn()}, {address, true, clock_->Now()}); }
 
-bool SourceTable::LearnByWord(Lid lid, Qpn qpn, const IpoibAddress& address) {
+bool SourceTable::LearnClaim(Lid lid, Qpn qpn, const IpoibAddress& address) {
   if (address.qpn() != qpn || address.gid().IsZero() || address.IsGroup()) return false;
   const absl::optional<Source> known = Find(lid, qpn);
   if (known.has_value() && known->address == address) return true;
   const absl::Time now = clock_->Now();
-  if (known.has_value() && now - known->since < kRename) return false;
-  if (!new_by_word_.Take(now)) return false;
+  if (known.has_value() && now - known->since < kClaimHold) return false;
+  if (!new_claims_.Take(now)) return false;
   Insert({lid, qpn}, {address, false, now});
   return true;
 }

@@ -5,7 +5,7 @@
 // sender can claim another queue pair.
 //
 // The HCA writes a GRH, so its GID is trusted. A GID in a packet is only claimed, and each new one costs a vPort and a path.
-// So a queue pair may claim another GID only kRename after its entry was made (its LID may belong to another port by then),
+// So a queue pair may claim another GID only kClaimHold after its entry was made (its LID may belong to another port by then),
 // and there is a limit on new claims per second. Linux sends broadcasts with a GRH, so a host that broadcasts ARP is known by
 // that.
 //
@@ -45,7 +45,7 @@ class SourceTable {
  public:
   static constexpr int kNewPerSecond = 50;  // claims without a GRH
   static constexpr int kNewAtOnce = 500;
-  static constexpr absl::Duration kRename = absl::Seconds(30);
+  static constexpr absl::Duration kClaimHold = absl::Seconds(30);
 
   struct Source {
     IpoibAddress address;
@@ -59,7 +59,7 @@ class SourceTable {
   // A GRH from `lid` named the sender.
   void Learn(Lid lid, const IpoibAddress& address);
   // The sender claims an address. False, and ignored, if its QPN is not the one it sends from or a limit above applies.
-  bool LearnByWord(Lid lid, Qpn qpn, const IpoibAddress& address);
+  bool LearnClaim(Lid lid, Qpn qpn, const IpoibAddress& address);
   absl::optional<Source> Find(Lid lid, Qpn qpn);
   // Forgets all senders: LIDs may have changed.
   void Clear();
@@ -70,7 +70,7 @@ class SourceTable {
 
   const Clock* const clock_;
   const size_t limit_;
-  TokenBucket new_by_word_;
+  TokenBucket new_claims_;
   absl::flat_hash_map<Key, Source> young_, old_;
 };
 

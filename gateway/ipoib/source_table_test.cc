@@ -19,10 +19,10 @@ IpoibAddress AddressOf(uint32_t number) {
 TEST(SourceTableTest, BelievesNobodyWhoSpeaksForAnotherQueuePair) {
   const FakeClock clock;
   SourceTable table(&clock);
-  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), AddressOf(6)));
-  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), IpoibAddress(Qpn(5), Gid())));
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), AddressOf(6)));
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), IpoibAddress(Qpn(5), Gid())));
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5)).has_value());
-  EXPECT_TRUE(table.LearnByWord(Lid(1), Qpn(5), AddressOf(5)));
+  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), AddressOf(5)));
   EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOf(5));
   EXPECT_FALSE(table.Find(Lid(2), Qpn(5)).has_value()) << "another port";
   table.Clear();
@@ -33,11 +33,11 @@ TEST(SourceTableTest, BelievesNobodyWhoSpeaksForAnotherQueuePair) {
 TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
   FakeClock clock;
   SourceTable table(&clock);
-  const auto says = [&](uint32_t number) { return table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(number).gid()}); };
+  const auto says = [&](uint32_t number) { return table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(number).gid()}); };
   EXPECT_TRUE(says(1));
   EXPECT_FALSE(says(2));
   EXPECT_TRUE(says(1));
-  clock.Advance(SourceTable::kRename);
+  clock.Advance(SourceTable::kClaimHold);
   EXPECT_TRUE(says(2)) << "the LID may be another port's by now";
   EXPECT_FALSE(says(1));
 }
@@ -45,18 +45,18 @@ TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
 TEST(SourceTableTest, WhatAGrhHasJustSaidHoldsAgainstWords) {
   FakeClock clock;
   SourceTable table(&clock);
-  EXPECT_TRUE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
   table.Learn(Lid(1), AddressOf(5));
-  clock.Advance(SourceTable::kRename / 2);
-  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  clock.Advance(SourceTable::kClaimHold / 2);
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
   EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOf(5));
   EXPECT_TRUE(table.Find(Lid(1), Qpn(5))->by_grh);
   table.Learn(Lid(1), AddressOf(5));
-  clock.Advance(SourceTable::kRename / 2);
-  EXPECT_FALSE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
-  clock.Advance(SourceTable::kRename / 2);
-  EXPECT_TRUE(table.LearnByWord(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()})) << "the LID may be another port's by now";
+  clock.Advance(SourceTable::kClaimHold / 2);
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  clock.Advance(SourceTable::kClaimHold / 2);
+  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()})) << "the LID may be another port's by now";
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
 }
 
@@ -65,7 +65,7 @@ TEST(SourceTableTest, OfThoseWhoAreKnownByWordThereAreNotTooManyNewOnes) {
   SourceTable table(&clock);
   const auto learned = [&](uint32_t first) {
     int count = 0;
-    for (uint32_t i = first; i < first + 1000; ++i) count += table.LearnByWord(Lid(1), Qpn(i), AddressOf(i));
+    for (uint32_t i = first; i < first + 1000; ++i) count += table.LearnClaim(Lid(1), Qpn(i), AddressOf(i));
     return count;
   };
   EXPECT_EQ(learned(1), SourceTable::kNewAtOnce);

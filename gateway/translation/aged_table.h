@@ -33,7 +33,7 @@ class AgedTable {
 
   // Requires limit > 0.
   explicit AgedTable(size_t limit) : limit_(limit) {}
-  AgedTable(const AgedTable&) = delete;  // index_ holds iterators; Imitate copies the entries
+  AgedTable(const AgedTable&) = delete;  // index_ holds iterators; CopyFrom copies the entries
   AgedTable& operator=(const AgedTable&) = delete;
 
   size_t size() const { return index_.size(); }
@@ -68,7 +68,7 @@ class AgedTable {
   }
 
   // Replaces its entries by a copy of another table's, in the same order. Requires the same limit.
-  void Imitate(const AgedTable& other) {
+  void CopyFrom(const AgedTable& other) {
     index_.clear();
     for (const bool confirmed : {false, true}) {
       rank_[confirmed] = other.rank_[confirmed];

@@ -19,50 +19,50 @@ bool IsHostOrNobody(Ipv4Addr ip) { return ip.IsZero() || IpAddr(ip).CanBeHost();
 Drop ArpTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
   const absl::optional<EthernetArp> arp = ParseEthernetArp(payload);
   if (!arp.has_value() || !Agrees(arp->operation, frame.ethertype) || !IsHostOrNobody(arp->sender_ip)) return Drop::kMalformed;
-  if (const Drop drop = k_.CheckEthernetSource(arp->sender); drop != Drop::kNone) return drop;
+  if (const Drop drop = state_.CheckEthernetSource(arp->sender); drop != Drop::kNone) return drop;
   const bool direct = !frame.destination.IsGroup();
   Learn(*arp, direct);
-  const Station* const to = direct ? k_.stations.FindByMac(frame.destination) : nullptr;
+  const Station* const to = direct ? state_.stations.FindByMac(frame.destination) : nullptr;
   if (direct && to == nullptr) return Drop::kUnknownStation;
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   if (const Drop drop = direct ? Drop::kNone : MayCross(*arp, frame.source); drop != Drop::kNone) return drop;
 
   Remember(*arp);
   std::array<uint8_t, IpoibArp::kSize> out;
-  EncodeArp(IpoibArp{arp->operation, k_.output.own(), arp->sender_ip, ToIpoib(arp->target), arp->target_ip},
+  EncodeArp(IpoibArp{arp->operation, state_.output.own(), arp->sender_ip, ToIpoib(arp->target), arp->target_ip},
             absl::MakeSpan(out));
-  k_.counters.Add(Event::kArp);
+  state_.counters.Add(Event::kArp);
   const IpoibType type = TypeOf(frame);
-  to != nullptr ? k_.output.ToIpoib(type, out, to->address()) : k_.output.Broadcast(type, out);
+  to != nullptr ? state_.output.ToIpoib(type, out, to->address()) : state_.output.Broadcast(type, out);
   return Drop::kNone;
 }
 
 void ArpTranslation::Learn(const EthernetArp& arp, bool direct) {
   const bool answers = arp.operation == ArpOperation::kReply && direct;
   if (!IsReverse(arp.operation)) {
-    k_.LearnNeighbor(arp.sender_ip, arp.sender, answers ? Neighbors::Claim::kAnswer : Neighbors::Claim::kHas);
+    state_.LearnNeighbor(arp.sender_ip, arp.sender, answers ? Neighbors::Claim::kAnswer : Neighbors::Claim::kHas);
   }
 }
 
-// Notes who requests what, so that a reply that does not name its destination finds the requester (pending_asks.h).
+// Notes who requests what, so that a reply that does not name its destination finds the requester (pending_requests.h).
 void ArpTranslation::Remember(const EthernetArp& arp) {
-  if (arp.operation == ArpOperation::kRequest) k_.pending.Add(arp.target_ip, arp.sender, k_.now);
-  if (arp.operation == ArpOperation::kReverseRequest) k_.pending.Add(Ipv4Addr(), arp.sender, k_.now);
+  if (arp.operation == ArpOperation::kRequest) state_.pending.Add(arp.target_ip, arp.sender, state_.now);
+  if (arp.operation == ArpOperation::kReverseRequest) state_.pending.Add(Ipv4Addr(), arp.sender, state_.now);
 }
 
 // Whether a broadcast may cross to IPoIB. Announcements always may: they cause no replies, and hosts that know the sender must
 // receive them.
-Drop ArpTranslation::MayCross(const EthernetArp& arp, MacAddr asker) {
+Drop ArpTranslation::MayCross(const EthernetArp& arp, MacAddr requester) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
-  return k_.MaySolicitIpoib(arp.target_ip, asker, purpose == ArpPurpose::kProbe);
+  return state_.MaySolicitIpoib(arp.target_ip, requester, purpose == ArpPurpose::kProbe);
 }
 
 IpoibAddress ArpTranslation::ToIpoib(MacAddr mac) const {
   if (mac.IsZero()) return {};
-  if (mac.IsGroup()) return IpoibAddress::OfGroup(ToMgid(BroadcastGroup(k_.output.link()->link)));
-  const Station* const station = k_.stations.FindByMac(mac);
-  return station != nullptr ? station->address() : k_.output.own();
+  if (mac.IsGroup()) return IpoibAddress::OfGroup(ToMgid(BroadcastGroup(state_.output.link()->link)));
+  const Station* const station = state_.stations.FindByMac(mac);
+  return station != nullptr ? station->address() : state_.output.own();
 }
 
 IpoibType ArpTranslation::TypeOf(const EthernetInfo& frame) const {
@@ -73,9 +73,9 @@ Drop ArpTranslation::FromIpoib(const ipoib::Packet& packet) {
   const absl::optional<IpoibArp> arp = ParseIpoibArp(packet.payload);
   const auto ethertype = static_cast<uint16_t>(packet.type);
   if (!arp.has_value() || !Agrees(arp->operation, ethertype) || !IsHostOrNobody(arp->sender_ip)) return Drop::kMalformed;
-  if (const Drop drop = k_.CheckStationAddress(arp->sender); drop != Drop::kNone) return drop;
+  if (const Drop drop = state_.CheckStationAddress(arp->sender); drop != Drop::kNone) return drop;
   const Station* const sender = Learn(*arp, !packet.group);
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   if (!packet.group) return Deliver(packet.type, *arp, *sender);
   if (const Drop drop = MayCross(*arp, sender->mac); drop != Drop::kNone) return drop;
   Send(packet.type, *arp, *sender, MacAddr::Broadcast(), ToEthernet(arp->target));
@@ -84,23 +84,23 @@ Drop ArpTranslation::FromIpoib(const ipoib::Packet& packet) {
 
 const Station* ArpTranslation::Learn(const IpoibArp& arp, bool direct) {
   using Claim = Stations::Claim;
-  if (IsReverse(arp.operation)) return k_.LearnStation(arp.sender, Ipv4Addr(), Claim::kProbe);
-  if (PurposeOf(arp) == ArpPurpose::kProbe) return k_.LearnStation(arp.sender, arp.target_ip, Claim::kProbe);
+  if (IsReverse(arp.operation)) return state_.LearnStation(arp.sender, Ipv4Addr(), Claim::kProbe);
+  if (PurposeOf(arp) == ArpPurpose::kProbe) return state_.LearnStation(arp.sender, arp.target_ip, Claim::kProbe);
   const bool answers = arp.operation == ArpOperation::kReply && direct;
-  return k_.LearnStation(arp.sender, arp.sender_ip, answers ? Claim::kAnswer : Claim::kHas);
+  return state_.LearnStation(arp.sender, arp.sender_ip, answers ? Claim::kAnswer : Claim::kHas);
 }
 
 // The same for a request from IPoIB, with the sides exchanged.
-Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr asker) {
+Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr requester) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
-  return k_.MaySolicitEthernet(arp.target_ip, asker, purpose == ArpPurpose::kProbe);
+  return state_.MaySolicitEthernet(arp.target_ip, requester, purpose == ArpPurpose::kProbe);
 }
 
 // The gateway's own address stands for all Ethernet hosts, so it maps to no MAC address; neither does an unknown one.
 MacAddr ArpTranslation::ToEthernet(const IpoibAddress& address) const {
   if (address.IsGroup()) return MacAddr::Broadcast();
-  const Station* const station = k_.stations.FindByAddress(address);
+  const Station* const station = state_.stations.FindByAddress(address);
   return station != nullptr ? station->mac : MacAddr();
 }
 
@@ -112,7 +112,7 @@ Drop ArpTranslation::Deliver(IpoibType type, const IpoibArp& arp, const Station&
     Send(type, arp, sender, MacAddr::Broadcast(), ToEthernet(arp.target));
     return Drop::kNone;
   }
-  const absl::optional<MacAddr> mac = k_.neighbors.Find(arp.target_ip);
+  const absl::optional<MacAddr> mac = state_.neighbors.Find(arp.target_ip);
   if (!mac.has_value()) {
     if (const Drop drop = MayCross(arp, sender.mac); drop != Drop::kNone) return drop;
   }
@@ -122,21 +122,21 @@ Drop ArpTranslation::Deliver(IpoibType type, const IpoibArp& arp, const Station&
 
 Drop ArpTranslation::Answer(IpoibType type, const IpoibArp& arp, const Station& sender) {
   const bool reverse = arp.operation == ArpOperation::kReverseReply;
-  const absl::optional<MacAddr> mac = reverse ? absl::nullopt : k_.neighbors.Find(arp.target_ip);
+  const absl::optional<MacAddr> mac = reverse ? absl::nullopt : state_.neighbors.Find(arp.target_ip);
   if (mac.has_value()) {
     Send(type, arp, sender, *mac, *mac);
     return Drop::kNone;
   }
-  const auto askers = k_.pending.Askers(reverse ? Ipv4Addr() : arp.sender_ip, k_.now);
-  for (const MacAddr asker : askers) Send(type, arp, sender, asker, asker);
-  return askers.empty() ? Drop::kUnknownAsker : Drop::kNone;
+  const auto requesters = state_.pending.Requesters(reverse ? Ipv4Addr() : arp.sender_ip, state_.now);
+  for (const MacAddr requester : requesters) Send(type, arp, sender, requester, requester);
+  return requesters.empty() ? Drop::kUnknownAsker : Drop::kNone;
 }
 
 void ArpTranslation::Send(IpoibType type, const IpoibArp& arp, const Station& sender, MacAddr destination, MacAddr target) {
   std::array<uint8_t, EthernetArp::kSize> out;
   EncodeArp(EthernetArp{arp.operation, sender.mac, arp.sender_ip, target, arp.target_ip}, absl::MakeSpan(out));
-  k_.counters.Add(Event::kArp);
-  k_.output.ToEthernet(destination, sender.mac, static_cast<uint16_t>(type), out);
+  state_.counters.Add(Event::kArp);
+  state_.output.ToEthernet(destination, sender.mac, static_cast<uint16_t>(type), out);
 }
 
 }  // namespace eoib::translation

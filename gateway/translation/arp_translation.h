@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/counters.h"
-#include "gateway/translation/knowledge.h"
+#include "gateway/translation/translation_state.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/arp.h"
@@ -22,7 +22,7 @@ namespace eoib::translation {
 
 class ArpTranslation {
  public:
-  explicit ArpTranslation(Knowledge* knowledge) : k_(*knowledge) {}
+  explicit ArpTranslation(TranslationState* state) : state_(*state) {}
 
   Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload);
   Drop FromIpoib(const ipoib::Packet& packet);
@@ -30,18 +30,18 @@ class ArpTranslation {
  private:
   void Learn(const EthernetArp& arp, bool direct);
   void Remember(const EthernetArp& arp);
-  Drop MayCross(const EthernetArp& arp, MacAddr asker);
+  Drop MayCross(const EthernetArp& arp, MacAddr requester);
   IpoibAddress ToIpoib(MacAddr mac) const;
   IpoibType TypeOf(const EthernetInfo& frame) const;
 
   const Station* Learn(const IpoibArp& arp, bool direct);
-  Drop MayCross(const IpoibArp& arp, MacAddr asker);
+  Drop MayCross(const IpoibArp& arp, MacAddr requester);
   MacAddr ToEthernet(const IpoibAddress& address) const;
   Drop Deliver(IpoibType type, const IpoibArp& arp, const Station& sender);
   Drop Answer(IpoibType type, const IpoibArp& arp, const Station& sender);
   void Send(IpoibType type, const IpoibArp& arp, const Station& sender, MacAddr destination, MacAddr target);
 
-  Knowledge& k_;
+  TranslationState& state_;
 };
 
 }  // namespace eoib::translation

@@ -92,8 +92,8 @@ TEST_F(ArpTranslationTest, UnicastStaysUnicast) {
 
 // RFC 5227: the reply to a probe does not name its destination.
 TEST_F(ArpTranslationTest, Probes) {
-  for (const int asker : {1, 2}) {
-    HostSays({ArpOperation::kRequest, HostMac(asker), Ipv4Addr(), MacAddr(), PeerIp(1)}, MacAddr::Broadcast());
+  for (const int requester : {1, 2}) {
+    HostSays({ArpOperation::kRequest, HostMac(requester), Ipv4Addr(), MacAddr(), PeerIp(1)}, MacAddr::Broadcast());
     EXPECT_EQ(OnePacket(absl::nullopt), (IpoibArp{ArpOperation::kRequest, own_, Ipv4Addr(), IpoibAddress(), PeerIp(1)}));
   }
   PeerSays({ArpOperation::kReply, PeerAddr(1), PeerIp(1), own_, Ipv4Addr()}, false);

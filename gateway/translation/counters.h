@@ -29,10 +29,10 @@ namespace eoib::translation {
   X(kSameSide, "same_side", "IPoIB packet for a host of the IPoIB link itself")                                                \
   X(kGroupMismatch, "group_mismatch", "the link-layer address is a group's and the IP address is not of that group")           \
   X(kHelloGroup, "hello_group", "frame for the group to which gateways say hello on the IPoIB link, and nobody else")          \
-  X(kLocalTarget, "local_target", "question for a host that answers it on its own side")                                       \
-  X(kSilentTarget, "silent_target", "question for a host that did not answer the last ones")                                   \
+  X(kLocalTarget, "local_target", "solicitation for a host that answers it on its own side")                                   \
+  X(kSilentTarget, "silent_target", "solicitation for a host that did not answer the last ones")                               \
   X(kThrottled, "throttled", "more questions than asks_per_second for hosts that nobody knows")                                \
-  X(kUnknownAsker, "unknown_asker", "answer to a question that nobody is known to have asked")                                 \
+  X(kUnknownAsker, "unknown_asker", "answer to a solicitation that nobody is known to have asked")                             \
   X(kSend, "send", "Secure Neighbor Discovery: a changed message would fail its signature; use plain ND across the gateway")   \
   X(kBadLinkOption, "bad_link_option", "neighbour discovery with a link-layer address of another link's length, or a group's") \
   X(kTooBig, "too_big", "larger than the other side's MTU, and must not be fragmented; the sender has been told if it may be") \

@@ -13,8 +13,8 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "gateway/translation/counters.h"
-#include "gateway/translation/knowledge.h"
-#include "gateway/translation/questioner.h"
+#include "gateway/translation/solicitation_sender.h"
+#include "gateway/translation/translation_state.h"
 #include "vswitch/base/address.h"
 
 namespace eoib::translation {
@@ -28,9 +28,9 @@ class Delivery {
     uint16_t ethertype = 0;
   };
 
-  explicit Delivery(Knowledge* knowledge) : k_(*knowledge), questioner_(&k_.output) {}
+  explicit Delivery(TranslationState* state) : state_(*state), sender_(&state_.output) {}
 
-  // kNone if sent, kHeld if the packet waits, else the reason to drop it. Requires k_.output.Obstacle() == kNone.
+  // kNone if sent, kHeld if the packet waits, else the reason to drop it. Requires state_.output.Obstacle() == kNone.
   Drop ToNeighbor(const Packet& packet, absl::Span<const uint8_t> bytes);
   // Retries solicitations, and gives up those without an answer.
   void Tick();
@@ -40,11 +40,11 @@ class Delivery {
   Drop Hold(const IpAddr& next_hop, const Packet& packet, absl::Span<const uint8_t> bytes);
   Drop Ask(const IpAddr& next_hop, const Packet& packet);
   absl::optional<IpAddr> Router(bool ipv6) const;
-  void AskAgain(const Question& question);
+  void SolicitAgain(const Solicitation& solicitation);
   void GiveUp(const IpAddr& target);
 
-  Knowledge& k_;
-  Questioner questioner_;
+  TranslationState& state_;
+  SolicitationSender sender_;
 };
 
 }  // namespace eoib::translation

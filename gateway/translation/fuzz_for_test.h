@@ -141,7 +141,7 @@ class FuzzedGateway {
     options.max_stations = options.max_stations_per_gid = 3;
     options.max_neighbors = options.max_station_ips = 6;
     options.max_ips_per_station = 4;
-    options.max_groups = options.max_held_targets = options.max_pending_asks = options.max_silent = 4;
+    options.max_groups = options.max_held_targets = options.max_pending_requests = options.max_silent = 4;
     options.max_prefixes = 4;
     return options;
   }
@@ -233,7 +233,7 @@ class FuzzedGateway {
   void CheckConservation() const {
     const Counters& c = translator_.counters();
     Require(c[Event::kFramesIn] + c[Event::kPacketsIn] == c[Event::kCrossed] + c[Event::kHeldPackets] + c.InputDrops());
-    Require(c[Event::kWaited] == c[Event::kReleased] + c[Drop::kUnanswered] + translator_.knowledge().resolver.held());
+    Require(c[Event::kWaited] == c[Event::kReleased] + c[Drop::kUnanswered] + translator_.state().resolution.held());
     Require(c[Drop::kOutputTooBig] == 0);
   }
 

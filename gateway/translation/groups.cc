@@ -96,10 +96,10 @@ void Groups::RemoveNeighbor(const Ipv6Addr& address) {
   if (known != neighbors_.end() && --known->second == 0) neighbors_.erase(known);
 }
 
-void Groups::Imitate(const Groups& other) {
+void Groups::CopyFrom(const Groups& other) {
   link_ = other.link_;  // SetLink does not clear it while the link is down
   listens_ = other.listens_;
-  members_.Imitate(other.members_);
+  members_.CopyFrom(other.members_);
   next_ = other.next_;
 }
 

@@ -54,7 +54,7 @@ class Groups {
   void AddNeighbor(const Ipv6Addr& address, absl::Time now);
   void RemoveNeighbor(const Ipv6Addr& address);
   // See Translator. Requires the same neighbors.
-  void Imitate(const Groups& other);
+  void CopyFrom(const Groups& other);
 
   void Tick(absl::Time now);
   absl::Time NextDeadline() const { return members_.size() == 0 ? absl::InfiniteFuture() : next_; }

@@ -15,9 +15,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "gateway/translation/address_resolution.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
-#include "gateway/translation/resolver.h"
 #include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
@@ -26,19 +26,20 @@ class Liveness {
  public:
   explicit Liveness(const Options& options) : options_(options), suspects_(options.max_suspects) {}
 
-  // A packet goes to question.target, whose station has been silent for suspect_after. The first call makes the next Tick ask.
-  void Suspect(const Question& question, absl::Time now) {
-    if (suspects_.Hear(question.target, now) != nullptr) return;
+  // A packet goes to solicitation.target, whose station has been silent for suspect_after. The first call makes the next Tick
+  // ask.
+  void Suspect(const Solicitation& solicitation, absl::Time now) {
+    if (suspects_.Hear(solicitation.target, now) != nullptr) return;
     suspects_.MakeRoom();
-    suspects_.Add(question.target, {question, 0, now}, now);
+    suspects_.Add(solicitation.target, {solicitation, 0, now}, now);
     next_ = now;
   }
 
-  // Calls ask(question) for each suspect that is due. Forgets those that are alive, or to which packets no longer flow.
-  void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive, absl::FunctionRef<void(const Question&)> ask) {
+  // Calls ask(solicitation) for each suspect that is due. Forgets those that are alive, or to which packets no longer flow.
+  void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive, absl::FunctionRef<void(const Solicitation&)> ask) {
     if (now < next_) return;
     std::vector<IpAddr> cleared;
-    std::vector<Question> due;
+    std::vector<Solicitation> due;
     next_ = absl::InfiniteFuture();
     suspects_.ForEach([&](auto& entry) {
       auto& suspect = entry.value;
@@ -49,25 +50,25 @@ class Liveness {
       next_ = std::min(next_, suspect.next);
     });
     for (const IpAddr& target : cleared) suspects_.Erase(target);
-    for (const Question& question : due) ask(question);
+    for (const Solicitation& solicitation : due) ask(solicitation);
   }
   absl::Time NextDeadline() const { return suspects_.size() == 0 ? absl::InfiniteFuture() : next_; }
   size_t size() const { return suspects_.size(); }
 
  private:
   struct SuspectState {
-    Question question;
+    Solicitation solicitation;
     int tries = 0;
     absl::Time next;
   };
 
-  Question Due(SuspectState* suspect, absl::Time now) const {
-    Question question = suspect->question;
-    question.direct = suspect->tries == 0;
+  Solicitation Due(SuspectState* suspect, absl::Time now) const {
+    Solicitation solicitation = suspect->solicitation;
+    solicitation.unicast = suspect->tries == 0;
     constexpr int kSteady = 4;  // so many tries at the first interval; then it doubles
     const int doublings = std::clamp(++suspect->tries - kSteady, 0, 8);
     suspect->next = now + std::min(options_.suspect_interval * (1 << doublings), options_.suspect_interval_most);
-    return question;
+    return solicitation;
   }
 
   const Options options_;

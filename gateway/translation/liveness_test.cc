@@ -24,8 +24,8 @@ class LivenessTest : public testing::Test {
       if (flows) liveness_.Suspect({Ip(1), Ip(2), MacAddr(), false}, now_);
       liveness_.Tick(
           now_, [this](const IpAddr&) { return alive_; },
-          [&](const Question& question) {
-            asked.push_back({now_ - start, question.direct});
+          [&](const Solicitation& solicitation) {
+            asked.push_back({now_ - start, solicitation.unicast});
           });
     }
     return asked;

@@ -47,48 +47,51 @@ Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uin
   if (!IsSane(message)) return Drop::kMalformed;
   if (frame.destination.IsGroup() && !IsForGroup(message)) return Drop::kGroupMismatch;
   if (const auto own = EthernetAddressIn(message, ipoib::SenderOption(message.type)); own.has_value()) {
-    if (const Drop drop = k_.CheckEthernetSource(*own); drop != Drop::kNone) return drop;
+    if (const Drop drop = state_.CheckEthernetSource(*own); drop != Drop::kNone) return drop;
   }
   Learn(frame, message);
   LearnRouter(message);
-  const Station* const to = frame.destination.IsGroup() ? nullptr : k_.stations.FindByMac(frame.destination);
+  const Station* const to = frame.destination.IsGroup() ? nullptr : state_.stations.FindByMac(frame.destination);
   if (!frame.destination.IsGroup() && to == nullptr) return Drop::kUnknownStation;
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   const auto to_ipoib = [this](const NdOption&, MacAddr mac) { return ToIpoib(mac); };
-  const NdMtus mtus{k_.output.ethernet_mtu(), k_.output.ipoib_mtu()};
+  const NdMtus mtus{state_.output.ethernet_mtu(), state_.output.ipoib_mtu()};
   if (const Drop drop = TranslateToIpoib(packet, message, mtus, to_ipoib, &out_); drop != Drop::kNone) return drop;
   if (IsSolicitation(message) && IsForGroup(message)) {
-    const Drop drop = k_.MaySolicitIpoib(message.target, frame.source, IsProbe(message));
+    const Drop drop = state_.MaySolicitIpoib(message.target, frame.source, IsProbe(message));
     if (drop != Drop::kNone) return drop;
   }
-  k_.counters.Add(Event::kNd);
-  to != nullptr ? k_.output.ToIpoib(IpoibType::kIpv6, out_, to->address())
-                : k_.output.ToIpoibGroup(IpoibType::kIpv6, out_, message.destination);
+  state_.counters.Add(Event::kNd);
+  to != nullptr ? state_.output.ToIpoib(IpoibType::kIpv6, out_, to->address())
+                : state_.output.ToIpoibGroup(IpoibType::kIpv6, out_, message.destination);
   return Drop::kNone;
 }
 
 void NdTranslation::Learn(const EthernetInfo& frame, const NdMessage& message) {
   using Claim = Neighbors::Claim;
   // A host that probes for an address will have it in a second, and then gets solicitations for it.
-  if (IsProbe(message)) k_.groups.Report(SolicitedNodeGroup(message.target), true, k_.now);
-  if (message.type == NdType::kRouterAdvertisement) k_.on_link.LearnAdvertisement(message, k_.now);
+  if (IsProbe(message)) state_.groups.Report(SolicitedNodeGroup(message.target), true, state_.now);
+  if (message.type == NdType::kRouterAdvertisement) state_.on_link.LearnAdvertisement(message, state_.now);
   const absl::optional<MacAddr> mac = EthernetAddressIn(message, ipoib::SenderOption(message.type));
-  if (!mac.has_value()) return k_.neighbors.HearFrom(message.source, frame.source, k_.now);
+  if (!mac.has_value()) return state_.neighbors.HearFrom(message.source, frame.source, state_.now);
   if (message.type == NdType::kRedirect) return;
-  if (!IsAdvertisement(message)) return k_.LearnNeighbor(message.source, *mac, Claim::kHas);
-  k_.LearnNeighbor(message.target, *mac, !Overrides(message) ? Claim::kWeak : IsAnswer(message) ? Claim::kAnswer : Claim::kHas);
+  if (!IsAdvertisement(message)) return state_.LearnNeighbor(message.source, *mac, Claim::kHas);
+  state_.LearnNeighbor(message.target, *mac,
+                       !Overrides(message) ? Claim::kWeak
+                       : IsAnswer(message) ? Claim::kAnswer
+                                           : Claim::kHas);
 }
 
 void NdTranslation::LearnRouter(const NdMessage& message) {
-  if (message.type == NdType::kRouterAdvertisement) k_.NoteRouter(message.source, true);
-  if (IsAdvertisement(message)) k_.NoteRouter(message.target, IsOfRouter(message));
+  if (message.type == NdType::kRouterAdvertisement) state_.NoteRouter(message.source, true);
+  if (IsAdvertisement(message)) state_.NoteRouter(message.target, IsOfRouter(message));
 }
 
 // A redirect may name another IPoIB host: the two then talk directly, without the gateway.
 absl::optional<IpoibAddress> NdTranslation::ToIpoib(MacAddr mac) const {
   if (mac.IsGroup() || mac.IsZero()) return absl::nullopt;
-  const Station* const station = k_.stations.FindByMac(mac);
-  return station != nullptr ? station->address() : k_.output.own();
+  const Station* const station = state_.stations.FindByMac(mac);
+  return station != nullptr ? station->address() : state_.output.own();
 }
 
 Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& message) {
@@ -98,18 +101,18 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
   const Station* const station = Learn(sender, message);
   LearnRouter(message);
   const MacAddr from = station->mac;
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   const auto to_ethernet = [&](const NdOption&, const IpoibAddress& address) { return ToEthernet(message, address); };
-  const NdMtus mtus{k_.output.ipoib_mtu(), k_.output.ethernet_mtu()};
+  const NdMtus mtus{state_.output.ipoib_mtu(), state_.output.ethernet_mtu()};
   if (const Drop drop = TranslateToEthernet(packet.payload, message, mtus, to_ethernet, &out_); drop != Drop::kNone)
     return drop;
   if (IsSolicitation(message) && IsForGroup(message)) {
-    const Drop drop = k_.MaySolicitEthernet(message.target, from, IsProbe(message));
+    const Drop drop = state_.MaySolicitEthernet(message.target, from, IsProbe(message));
     if (drop != Drop::kNone) return drop;
   }
-  k_.counters.Add(Event::kNd);
+  state_.counters.Add(Event::kNd);
   if (!IsForGroup(message)) return delivery_.ToNeighbor({message.source, message.destination, from, kEtherTypeIpv6}, out_);
-  k_.output.ToEthernet(GroupMac(message.destination), from, kEtherTypeIpv6, out_);
+  state_.output.ToEthernet(GroupMac(message.destination), from, kEtherTypeIpv6, out_);
   return Drop::kNone;
 }
 
@@ -117,7 +120,7 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
 // without either: then it is the station that has the IP source address.
 Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const {
   const auto option = IpoibAddressIn(message, ipoib::SenderOption(message.type));
-  const Station* const known = k_.stations.FindByIp(message.source);
+  const Station* const known = state_.stations.FindByIp(message.source);
   if (option.has_value() && message.type != NdType::kRedirect) {
     *sender = *option;
   } else if (packet.source.has_value()) {
@@ -127,24 +130,27 @@ Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message
   } else {
     return Drop::kUnknownSource;
   }
-  return k_.CheckStationAddress(*sender);
+  return state_.CheckStationAddress(*sender);
 }
 
 const Station* NdTranslation::Learn(const IpoibAddress& sender, const NdMessage& message) {
   using Claim = Stations::Claim;
   const bool has_option = IpoibAddressIn(message, ipoib::SenderOption(message.type)).has_value();
-  if (IsProbe(message)) return k_.LearnStation(sender, message.target, Claim::kProbe);
+  if (IsProbe(message)) return state_.LearnStation(sender, message.target, Claim::kProbe);
   if (IsAdvertisement(message) && has_option) {
-    const bool moves = Overrides(message) || k_.stations.FindByIp(message.target) == nullptr;
-    return k_.LearnStation(sender, message.target, !moves ? Claim::kProbe : IsAnswer(message) ? Claim::kAnswer : Claim::kHas);
+    const bool moves = Overrides(message) || state_.stations.FindByIp(message.target) == nullptr;
+    return state_.LearnStation(sender, message.target,
+                               !moves              ? Claim::kProbe
+                               : IsAnswer(message) ? Claim::kAnswer
+                                                   : Claim::kHas);
   }
-  return k_.LearnStation(sender, message.source, has_option ? Claim::kHas : Claim::kProbe);
+  return state_.LearnStation(sender, message.source, has_option ? Claim::kHas : Claim::kProbe);
 }
 
 // In a redirect of an IPoIB router, the gateway's own address stands for the Ethernet host that is the redirect's target.
 absl::optional<MacAddr> NdTranslation::ToEthernet(const NdMessage& message, const IpoibAddress& address) const {
-  if (address == k_.output.own()) return k_.neighbors.Find(message.target);
-  const Station* const station = k_.stations.FindByAddress(address);
+  if (address == state_.output.own()) return state_.neighbors.Find(message.target);
+  const Station* const station = state_.stations.FindByAddress(address);
   return station != nullptr ? absl::make_optional(station->mac) : absl::nullopt;
 }
 

@@ -16,7 +16,7 @@
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
-#include "gateway/translation/knowledge.h"
+#include "gateway/translation/translation_state.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/neighbor_discovery.h"
 
@@ -24,7 +24,7 @@ namespace eoib::translation {
 
 class NdTranslation {
  public:
-  NdTranslation(Knowledge* knowledge, Delivery* delivery) : k_(*knowledge), delivery_(*delivery) {}
+  NdTranslation(TranslationState* state, Delivery* delivery) : state_(*state), delivery_(*delivery) {}
 
   // `message` is the parsed form of `packet`, an IPv6 packet.
   Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message);
@@ -39,7 +39,7 @@ class NdTranslation {
   const Station* Learn(const IpoibAddress& sender, const NdMessage& message);
   absl::optional<MacAddr> ToEthernet(const NdMessage& message, const IpoibAddress& address) const;
 
-  Knowledge& k_;
+  TranslationState& state_;
   Delivery& delivery_;
   std::vector<uint8_t> out_;
 };

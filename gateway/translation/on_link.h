@@ -47,7 +47,7 @@ class OnLink {
   void Restore(const SavedTables& saved, absl::Time now);
 
   // See Translator.
-  void Imitate(const OnLink& other) {
+  void CopyFrom(const OnLink& other) {
     prefixes_ = other.prefixes_;
     routers_ = other.routers_;
   }

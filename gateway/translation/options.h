@@ -33,7 +33,7 @@ struct Options {
   size_t max_ips_per_station = 64;   // beyond it, the interface's own oldest address goes
   size_t max_stations_per_gid = 64;  // beyond it, the port's own oldest interface goes
   size_t max_neighbors = 16384;      // addresses of Ethernet hosts
-  size_t max_pending_asks = 1024;    // solicitations whose asker is remembered
+  size_t max_pending_requests = 1024;  // solicitations whose requester is remembered
   size_t max_silent = 8192;          // targets that did not answer
   size_t max_held_targets = 256;     // targets that packets wait for
   size_t max_held_per_target = 4;    // RFC 1122 §2.3.2.2: at least one
@@ -49,12 +49,12 @@ struct Options {
   // Solicitations for unknown hosts, to either side: forwarded ones and the gateway's own together.
   double asks_per_second = 100;
   double ask_burst = 100;
-  // For one asker, so that a scan leaves a share to the others.
+  // For one requester, so that a scan leaves a share to the others.
   double asks_per_second_each = 40;
   double ask_burst_each = 40;
   absl::Duration silent_first = absl::Seconds(1);  // back-off after the first solicitation of a silent target; then it doubles
   absl::Duration silent_most = absl::Seconds(30);
-  absl::Duration local_for = absl::Seconds(5);   // a target heard on the asker's side within this time answers there
+  absl::Duration local_for = absl::Seconds(5);   // a target heard on the requester's side within this time answers there
   absl::Duration alive_for = absl::Seconds(30);  // a target heard within this time is solicited without limit
 
   // The gateway's own solicitations on Ethernet, for held packets.

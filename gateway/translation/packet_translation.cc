@@ -16,11 +16,11 @@ bool CanSend(const IpAddr& ip) { return !ip.IsMulticast() && !ip.ipv4().IsBroadc
 
 }  // namespace
 
-PacketTranslation::PacketTranslation(Knowledge* knowledge, Delivery* delivery, Querier* querier)
-    : k_(*knowledge),
+PacketTranslation::PacketTranslation(TranslationState* state, Delivery* delivery, Querier* querier)
+    : state_(*state),
       delivery_(*delivery),
       querier_(*querier),
-      errors_(k_.options.errors_per_second, k_.options.error_burst, k_.now) {}
+      errors_(state_.options.errors_per_second, state_.options.error_burst, state_.now) {}
 
 // IGMP or MLD.
 template <typename Message, typename Packet>
@@ -28,7 +28,7 @@ Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bo
   Message message;
   const GroupVerdict verdict = ParseGroupMessage(packet, &message);
   if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
-  if (verdict == GroupVerdict::kQuery) querier_.HeardQuery(packet.source, k_.now);
+  if (verdict == GroupVerdict::kQuery) querier_.HeardQuery(packet.source, state_.now);
   if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < no_suppression)) {
     ForEachGroup(message, [&](const IpAddr& group, bool wanted) { Heard(group, wanted, from_ethernet); });
   }
@@ -38,36 +38,36 @@ Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bo
 Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload) {
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
-  k_.neighbors.HearFrom(packet->source, frame.source, k_.now);
+  state_.neighbors.HearFrom(packet->source, frame.source, state_.now);
   if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, true); drop != Drop::kNone) return drop;
   FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, true);
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   Suspect(from);
-  if (AskForBroadcast(payload.first(packet->bytes.size()))) k_.counters.Add(Event::kDhcpBroadcast);
+  if (AskForBroadcast(payload.first(packet->bytes.size()))) state_.counters.Add(Event::kDhcpBroadcast);
   const auto send = [&](absl::Span<const uint8_t> bytes) { return Send(from, IpoibType::kIpv4, bytes); };
   const auto report = [&](absl::Span<const uint8_t> error) {
-    k_.output.ToEthernet(frame.source, frame.destination, kEtherTypeIpv4, error);
+    state_.output.ToEthernet(frame.source, frame.destination, kEtherTypeIpv4, error);
   };
-  return Fit(*packet, k_.output.ipoib_mtu(), from.station == nullptr, send, report);
+  return Fit(*packet, state_.output.ipoib_mtu(), from.station == nullptr, send, report);
 }
 
 Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
   const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
-  k_.neighbors.HearFrom(packet->source, frame.source, k_.now);
+  state_.neighbors.HearFrom(packet->source, frame.source, state_.now);
   if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, true); drop != Drop::kNone) return drop;
   FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   Suspect(from);
   const auto send = [&](absl::Span<const uint8_t> bytes) { return Send(from, IpoibType::kIpv6, bytes); };
   const auto report = [&](absl::Span<const uint8_t> error) {
-    const MacAddr reporter = from.station != nullptr ? frame.destination : k_.own_mac;
-    k_.output.ToEthernet(frame.source, reporter, kEtherTypeIpv6, error);
+    const MacAddr reporter = from.station != nullptr ? frame.destination : state_.own_mac;
+    state_.output.ToEthernet(frame.source, reporter, kEtherTypeIpv6, error);
   };
-  return Fit(*packet, k_.output.ipoib_mtu(), send, report);
+  return Fit(*packet, state_.output.ipoib_mtu(), send, report);
 }
 
 // A multicast packet to a unicast MAC address is for that station only (RFC 6085). A broadcast frame with an IPv4 unicast
@@ -75,7 +75,7 @@ Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<c
 Drop PacketTranslation::FindTarget(FromEthernet* packet) const {
   const MacAddr to = packet->frame.destination;
   if (!to.IsGroup()) {
-    packet->station = k_.stations.FindByMac(to);
+    packet->station = state_.stations.FindByMac(to);
     return packet->station != nullptr ? Drop::kNone : Drop::kUnknownStation;
   }
   packet->group = packet->destination;
@@ -90,20 +90,21 @@ Drop PacketTranslation::FindTarget(FromEthernet* packet) const {
 // Starts to solicit the station if it is silent. The solicitation is on behalf of the packet's sender.
 void PacketTranslation::Suspect(const FromEthernet& packet) {
   const Station* const station = packet.station;
-  if (station == nullptr || k_.now - station->heard < k_.options.suspect_after || station->ips.empty()) return;
+  if (station == nullptr || state_.now - station->heard < state_.options.suspect_after || station->ips.empty()) return;
   // The packet may be for a host behind the station, which is then a router: solicit any address of the station itself.
-  const bool own = k_.stations.FindByIp(packet.destination) == station;
+  const bool own = state_.stations.FindByIp(packet.destination) == station;
   const IpAddr& target = own ? packet.destination : station->ips.front();
-  const bool of_link = k_.neighbors.Find(packet.source) == packet.frame.source && packet.source.is_ipv6() == target.is_ipv6();
+  const bool of_link =
+      state_.neighbors.Find(packet.source) == packet.frame.source && packet.source.is_ipv6() == target.is_ipv6();
   const IpAddr nobody = target.is_ipv6() ? IpAddr(Ipv6Addr()) : IpAddr(Ipv4Addr());
-  k_.liveness.Suspect({target, of_link ? packet.source : nobody, packet.frame.source, false}, k_.now);
+  state_.liveness.Suspect({target, of_link ? packet.source : nobody, packet.frame.source, false}, state_.now);
 }
 
 Drop PacketTranslation::Send(const FromEthernet& packet, IpoibType type, absl::Span<const uint8_t> bytes) {
   if (packet.station == nullptr) {
-    k_.output.ToIpoibGroup(type, bytes, packet.group);
+    state_.output.ToIpoibGroup(type, bytes, packet.group);
   } else {
-    k_.output.ToIpoib(type, bytes, packet.station->address());
+    state_.output.ToIpoib(type, bytes, packet.station->address());
   }
   return Drop::kNone;
 }
@@ -115,13 +116,15 @@ Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
   if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
   if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, false); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, false);
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   // A unicast destination that came through a group is a subnet broadcast.
   const bool group = from.group || packet->destination.IsMulticast() || packet->destination.IsBroadcast();
   const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv4};
   const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
-  const auto report = [&](absl::Span<const uint8_t> error) { k_.output.ToIpoib(IpoibType::kIpv4, error, station->address()); };
-  return Fit(*packet, k_.output.ethernet_mtu(), group, send, report);
+  const auto report = [&](absl::Span<const uint8_t> error) {
+    state_.output.ToIpoib(IpoibType::kIpv4, error, station->address());
+  };
+  return Fit(*packet, state_.output.ethernet_mtu(), group, send, report);
 }
 
 Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
@@ -132,34 +135,36 @@ Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
   if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, false); drop != Drop::kNone) return drop;
   const bool group = packet->destination.IsMulticast();
   if (from.group && !group) return Drop::kGroupMismatch;
-  if (const Drop obstacle = k_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
+  if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv6};
   const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
-  const auto report = [&](absl::Span<const uint8_t> error) { k_.output.ToIpoib(IpoibType::kIpv6, error, station->address()); };
-  return Fit(*packet, k_.output.ethernet_mtu(), send, report);
+  const auto report = [&](absl::Span<const uint8_t> error) {
+    state_.output.ToIpoib(IpoibType::kIpv6, error, station->address());
+  };
+  return Fit(*packet, state_.output.ethernet_mtu(), send, report);
 }
 
 // A packet without a known link-layer source is attributed to the station that has its IP source, to give the frame its MAC
 // address. It does not prove that the station is still at the same queue pair, so the station is not marked as heard.
 Drop PacketTranslation::FindSender(const ipoib::Packet& packet, const IpAddr& ip, const Station** sender) {
   if (!packet.source.has_value()) {
-    *sender = k_.stations.FindByIp(ip);
-    if (*sender != nullptr) k_.counters.Add(Event::kAttributed);
+    *sender = state_.stations.FindByIp(ip);
+    if (*sender != nullptr) state_.counters.Add(Event::kAttributed);
     return *sender != nullptr ? Drop::kNone : Drop::kUnknownSource;
   }
-  if (const Drop drop = k_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
-  *sender = k_.stations.FindByAddress(*packet.source);
+  if (const Drop drop = state_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
+  *sender = state_.stations.FindByAddress(*packet.source);
   if (*sender == nullptr || packet.group) {
-    *sender = k_.LearnStation(*packet.source, ip, Stations::Claim::kProbe);
+    *sender = state_.LearnStation(*packet.source, ip, Stations::Claim::kProbe);
   } else {
-    k_.stations.HearFrom(**sender, ip, k_.now);
+    state_.stations.HearFrom(**sender, ip, state_.now);
   }
   return Drop::kNone;
 }
 
 Drop PacketTranslation::SendToEthernet(const Delivery::Packet& packet, bool group, absl::Span<const uint8_t> bytes) {
   if (!group) return delivery_.ToNeighbor(packet, bytes);
-  k_.output.ToEthernet(GroupMac(packet.destination), packet.station, packet.ethertype, bytes);
+  state_.output.ToEthernet(GroupMac(packet.destination), packet.station, packet.ethertype, bytes);
   return Drop::kNone;
 }
 
@@ -167,31 +172,31 @@ Drop PacketTranslation::Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, 
   if (packet.bytes.size() <= mtu) return emit(packet.bytes);
   Drop result = Drop::kNone;
   const FragmentVerdict verdict = FragmentIpv4(packet, mtu, [&](absl::Span<const uint8_t> part) {
-    k_.counters.Add(Event::kFragments);
+    state_.counters.Add(Event::kFragments);
     result = emit(part);
   });
   if (verdict == FragmentVerdict::kBad) return Drop::kMalformed;
   if (verdict == FragmentVerdict::kDone) {
-    k_.counters.Add(Event::kFragmented);
+    state_.counters.Add(Event::kFragmented);
     return result;
   }
   if (group) return Drop::kTooBig;  // RFC 1122 §3.2.2: no ICMP error for a broadcast
   IcmpErrorBuffer buffer;
-  Tell(BuildFragmentationNeeded(packet, mtu, k_.options.icmp_source4.value_or(packet.destination), &buffer), report);
+  Tell(BuildFragmentationNeeded(packet, mtu, state_.options.icmp_source4.value_or(packet.destination), &buffer), report);
   return Drop::kTooBig;
 }
 
 Drop PacketTranslation::Fit(const Ipv6Packet& packet, uint32_t mtu, Emit emit, Report report) {
   if (packet.bytes.size() <= mtu) return emit(packet.bytes);
   IcmpErrorBuffer buffer;
-  Tell(BuildPacketTooBig(packet, mtu, k_.options.icmp_source6.value_or(packet.destination), &buffer), report);
+  Tell(BuildPacketTooBig(packet, mtu, state_.options.icmp_source6.value_or(packet.destination), &buffer), report);
   return Drop::kTooBig;
 }
 
 void PacketTranslation::Tell(absl::Span<const uint8_t> error, Report report) {
   if (error.empty()) return;
-  const bool may = errors_.Take(k_.now);
-  k_.counters.Add(may ? Event::kTooBigSent : Event::kTooBigLimited);
+  const bool may = errors_.Take(state_.now);
+  state_.counters.Add(may ? Event::kTooBigSent : Event::kTooBigLimited);
   if (may) report(error);
 }
 
@@ -199,10 +204,10 @@ void PacketTranslation::Tell(absl::Span<const uint8_t> error, Report report) {
 // the Ethernet hosts in the group.
 void PacketTranslation::Heard(const IpAddr& group, bool wanted, bool from_ethernet) {
   if (!from_ethernet) {
-    if (wanted) k_.groups.Suppressed(group, k_.now);
+    if (wanted) state_.groups.Suppressed(group, state_.now);
     return;
   }
-  if (k_.groups.Report(group, wanted, k_.now)) querier_.AskFor(group, k_.now);
+  if (state_.groups.Report(group, wanted, state_.now)) querier_.QueryGroup(group, state_.now);
 }
 
 // RFC 2131 §4.1: servers and relays send from port 67 to a client, or to a relay of another link. Learn only from replies to
@@ -215,8 +220,9 @@ void PacketTranslation::LearnDhcp(const Ipv4Packet& packet, bool from_ethernet) 
   const absl::optional<DhcpMessage> message = DhcpMessage::Parse(datagram->payload);
   if (!message.has_value() || message->fields().operation != BootpOperation::kReply) return;
   const IpAddr client = packet.destination;
-  const bool here = packet.destination.IsBroadcast() || k_.stations.FindByIp(client) != nullptr || k_.neighbors.Find(client);
-  if (here) k_.on_link.LearnDhcp(*message, k_.now);
+  const bool here =
+      packet.destination.IsBroadcast() || state_.stations.FindByIp(client) != nullptr || state_.neighbors.Find(client);
+  if (here) state_.on_link.LearnDhcp(*message, state_.now);
   if (!from_ethernet) LearnClient(message->fields(), packet.destination);
 }
 
@@ -226,7 +232,7 @@ void PacketTranslation::LearnDhcp(const Ipv4Packet& packet, bool from_ethernet) 
 void PacketTranslation::LearnClient(const DhcpFields& reply, Ipv4Addr destination) {
   if (reply.hardware_type != kDhcpEthernet || reply.hardware_length != MacAddr::kSize || reply.yours != destination) return;
   if (!reply.client.IsZero()) return;
-  k_.LearnNeighbor(destination, MacAddr::FromWire(reply.hardware_address.data()), Neighbors::Claim::kWeak);
+  state_.LearnNeighbor(destination, MacAddr::FromWire(reply.hardware_address.data()), Neighbors::Claim::kWeak);
 }
 
 }  // namespace eoib::translation

@@ -17,8 +17,8 @@
 #include "gateway/ipoib/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
-#include "gateway/translation/knowledge.h"
 #include "gateway/translation/querier.h"
+#include "gateway/translation/translation_state.h"
 #include "vswitch/base/token_bucket.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/dhcp4.h"
@@ -28,7 +28,7 @@ namespace eoib::translation {
 
 class PacketTranslation {
  public:
-  PacketTranslation(Knowledge* knowledge, Delivery* delivery, Querier* querier);
+  PacketTranslation(TranslationState* state, Delivery* delivery, Querier* querier);
 
   Drop Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload);
   Drop Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload);
@@ -36,7 +36,7 @@ class PacketTranslation {
   Drop Ipv6FromIpoib(const ipoib::Packet& packet);
 
   // See Translator.
-  void Imitate(const PacketTranslation& other) { errors_ = other.errors_; }
+  void CopyFrom(const PacketTranslation& other) { errors_ = other.errors_; }
 
  private:
   // A packet from Ethernet, for both IP versions.
@@ -68,7 +68,7 @@ class PacketTranslation {
   void LearnDhcp(const Ipv4Packet& packet, bool from_ethernet);
   void LearnClient(const DhcpFields& reply, Ipv4Addr destination);
 
-  Knowledge& k_;
+  TranslationState& state_;
   Delivery& delivery_;
   Querier& querier_;
   TokenBucket errors_;

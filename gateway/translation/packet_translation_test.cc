@@ -371,12 +371,12 @@ TEST_F(PacketTranslationTest, DhcpTeachesOfThisLinkOnly) {
     return packet;
   };
   Introduce(1, 1);
-  const auto where = [this](const char* ip) { return translator_.knowledge().on_link.WhereIs(Ip4(ip), clock_.Now()); };
+  const auto where = [this](const char* ip) { return translator_.state().on_link.WhereIs(Ip4(ip), clock_.Now()); };
   PeerSends(1, ack(Ip4("10.0.3.1"), 67, Ip4("10.0.3.1"), 3));  // to the relay of another link
   PeerSends(1, ack(Ip4("10.0.4.7"), 68, Ipv4Addr(), 4));       // to a client there that renews
   EXPECT_EQ(where("10.0.3.9"), OnLink::Where::kUnknown);
   EXPECT_EQ(where("10.0.4.9"), OnLink::Where::kUnknown);
-  EXPECT_FALSE(translator_.knowledge().neighbors.Find(Ip4("10.0.4.7")).has_value()) << "it is not here";
+  EXPECT_FALSE(translator_.state().neighbors.Find(Ip4("10.0.4.7")).has_value()) << "it is not here";
   PeerSends(1, ack(HostIp(1), 68, Ipv4Addr(), 5));
   EXPECT_EQ(where("10.0.5.9"), OnLink::Where::kHere) << "to a host of this link";
   // A relay's own address on this link is in the reply that it forwards to the client (RFC 1542 §4.1.2).

@@ -25,13 +25,13 @@ void Querier::Start(absl::Time now) {
   other_igmp_ = other_mld_ = absl::InfinitePast();
 }
 
-void Querier::AskFor(const IpAddr& group, absl::Time now) {
+void Querier::QueryGroup(const IpAddr& group, absl::Time now) {
   if (!options_.query_groups || output_->Obstacle() != Drop::kNone) return;
-  if (group.is_ipv6() && IsMldQuerier(now)) AskMld(group.ipv6(), kLastMember);
-  if (!group.is_ipv6() && IsIgmpQuerier(now)) AskIgmp(group.ipv4(), kLastMember);
+  if (group.is_ipv6() && IsMldQuerier(now)) SendMldQuery(group.ipv6(), kLastMember);
+  if (!group.is_ipv6() && IsIgmpQuerier(now)) SendIgmpQuery(group.ipv4(), kLastMember);
 }
 
-void Querier::Imitate(const Querier& other) {
+void Querier::CopyFrom(const Querier& other) {
   started_ = other.started_;
   next_ = other.next_;
   other_igmp_ = other.other_igmp_;
@@ -46,18 +46,18 @@ void Querier::Tick(absl::Time now) {
                    IsMldQuerier(now) ? next : other_mld_ + OtherPresent());
   if (output_->Obstacle() != Drop::kNone) return;
   // The first query after Start() collects earlier reports, even if another querier is present.
-  if (started_ == 1 || IsIgmpQuerier(now)) AskIgmp(Ipv4Addr(), kMaxResponse);
-  if (started_ == 1 || IsMldQuerier(now)) AskMld(Ipv6Addr(), kMaxResponse);
+  if (started_ == 1 || IsIgmpQuerier(now)) SendIgmpQuery(Ipv4Addr(), kMaxResponse);
+  if (started_ == 1 || IsMldQuerier(now)) SendMldQuery(Ipv6Addr(), kMaxResponse);
 }
 
-void Querier::AskIgmp(Ipv4Addr group, absl::Duration max_response) {
+void Querier::SendIgmpQuery(Ipv4Addr group, absl::Duration max_response) {
   IgmpQueryBuffer query;
   BuildQuery(Ipv4Addr(), group, {max_response, 2, options_.query_interval}, &query);
   counters_->Add(Event::kQueries);
   output_->ToEthernet(GroupMac(group.IsZero() ? kAllHosts : group), own_mac_, kEtherTypeIpv4, query);
 }
 
-void Querier::AskMld(const Ipv6Addr& group, absl::Duration max_response) {
+void Querier::SendMldQuery(const Ipv6Addr& group, absl::Duration max_response) {
   MldQueryBuffer query;
   BuildQuery(LinkLocalOf(own_mac_), group, {max_response, 2, options_.query_interval}, &query);
   counters_->Add(Event::kQueries);

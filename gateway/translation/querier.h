@@ -32,10 +32,10 @@ class Querier {
   // Another querier's query was heard: IGMP or MLD, as its source tells.
   void HeardQuery(const IpAddr& source, absl::Time now) { (source.is_ipv6() ? other_mld_ : other_igmp_) = now; }
   // A host left `group`: queries whether others still want it.
-  void AskFor(const IpAddr& group, absl::Time now);
+  void QueryGroup(const IpAddr& group, absl::Time now);
 
   // See Translator.
-  void Imitate(const Querier& other);
+  void CopyFrom(const Querier& other);
 
   void Tick(absl::Time now);
   absl::Time NextDeadline() const { return options_.query_groups ? next_ : absl::InfiniteFuture(); }
@@ -44,8 +44,8 @@ class Querier {
   bool IsIgmpQuerier(absl::Time now) const { return now - other_igmp_ >= OtherPresent(); }
   bool IsMldQuerier(absl::Time now) const { return now - other_mld_ >= OtherPresent(); }
   absl::Duration OtherPresent() const { return 2 * options_.query_interval + absl::Seconds(5); }
-  void AskIgmp(Ipv4Addr group, absl::Duration max_response);
-  void AskMld(const Ipv6Addr& group, absl::Duration max_response);
+  void SendIgmpQuery(Ipv4Addr group, absl::Duration max_response);
+  void SendMldQuery(const Ipv6Addr& group, absl::Duration max_response);
 
   const Options options_;
   Output* const output_;

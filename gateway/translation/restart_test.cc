@@ -53,12 +53,12 @@ TEST_F(RestartTest, StandsBy) {
   FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kRequest, other, HostIp(1), IpoibAddress(), PeerIp(1)}), other,
             true);
   EXPECT_EQ((*this)[Drop::kOtherGateway], 1u);
-  EXPECT_EQ(translator_.knowledge().stations.FindByIp(HostIp(1)), nullptr);
+  EXPECT_EQ(translator_.state().stations.FindByIp(HostIp(1)), nullptr);
   FromEthernet(Frame(MacAddr::Broadcast(), PeerMac(2), kEtherTypeArp,
                      ArpBytes(EthernetArp{ArpOperation::kRequest, PeerMac(2), PeerIp(2), MacAddr(), HostIp(1)})));
-  EXPECT_TRUE(translator_.knowledge().neighbors.HasMac(PeerMac(2))) << "who that is it cannot know yet";
+  EXPECT_TRUE(translator_.state().neighbors.HasMac(PeerMac(2))) << "who that is it cannot know yet";
   PeerAsks(2, HostIp(1));
-  EXPECT_FALSE(translator_.knowledge().neighbors.HasMac(PeerMac(2)));
+  EXPECT_FALSE(translator_.state().neighbors.HasMac(PeerMac(2)));
 
   translator_.SetActive(true);
   Advance(absl::Seconds(1));
@@ -175,7 +175,7 @@ TEST_F(RestartTest, OfTwoOwnersTheLaterIsAnnounced) {
 // IPoIB hosts' packets for remote addresses go to the router that was learned before the restart.
 TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
   Introduce(1, 1);
-  OnLink& link = const_cast<Knowledge&>(translator_.knowledge()).on_link;
+  OnLink& link = const_cast<TranslationState&>(translator_.state()).on_link;
   SavedTables learned;
   learned.prefixes = {{HostIp(0), 24, absl::Hours(2)}, {HostIp6(0), 64, absl::InfiniteDuration()}};
   learned.routers = {{HostIp(1), 0, absl::Hours(1)}, {HostIp6(1), 1, absl::Hours(1)}};
@@ -206,9 +206,9 @@ TEST_F(RestartTest, NobodyAgesWhileAnotherGatewayWorks) {
   Advance(absl::Seconds(1));
   EXPECT_EQ((*this)[Event::kAnnounced], 4u);
   Advance(absl::Minutes(9));
-  EXPECT_TRUE(translator_.knowledge().neighbors.Find(HostIp(1)).has_value());
+  EXPECT_TRUE(translator_.state().neighbors.Find(HostIp(1)).has_value());
   Advance(absl::Minutes(2));
-  EXPECT_FALSE(translator_.knowledge().neighbors.Find(HostIp(1)).has_value()) << "it had time to be heard";
+  EXPECT_FALSE(translator_.state().neighbors.Find(HostIp(1)).has_value()) << "it had time to be heard";
 }
 
 }  // namespace

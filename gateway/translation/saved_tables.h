@@ -17,7 +17,7 @@ struct SavedIp {
   IpAddr ip;
   absl::Duration age;      // since it was heard
   bool confirmed = false;  // see AgedTable
-  bool router = false;     // see Knowledge::NoteRouter
+  bool router = false;     // see TranslationState::NoteRouter
 
   friend bool operator==(const SavedIp&, const SavedIp&) = default;
 };

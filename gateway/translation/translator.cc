@@ -24,31 +24,31 @@ bool FinishChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) {
 }  // namespace
 
 Translator::Translator(const Options& options, const Clock* clock, Sink* sink)
-    : k_(options, clock, sink),
-      questioner_(&k_.output),
-      delivery_(&k_),
-      querier_(k_.options, &k_.output, &k_.counters, &k_.own_mac),
-      arp_(&k_),
-      nd_(&k_, &delivery_),
-      packets_(&k_, &delivery_, &querier_),
+    : state_(options, clock, sink),
+      sender_(&state_.output),
+      delivery_(&state_),
+      querier_(state_.options, &state_.output, &state_.counters, &state_.own_mac),
+      arp_(&state_),
+      nd_(&state_, &delivery_),
+      packets_(&state_, &delivery_, &querier_),
       announcements_(options, clock->Now()) {}
 
 void Translator::FromEthernet(absl::Span<uint8_t> frame, const ChecksumRequest& checksum) {
-  k_.now = k_.clock->Now();
-  k_.counters.Add(Event::kFramesIn);
+  state_.now = state_.clock->Now();
+  state_.counters.Add(Event::kFramesIn);
   Settle(TranslateFrame(frame, checksum));
 }
 
 void Translator::FromIpoib(const ipoib::Packet& packet) {
-  k_.now = k_.clock->Now();
-  k_.counters.Add(Event::kPacketsIn);
+  state_.now = state_.clock->Now();
+  state_.counters.Add(Event::kPacketsIn);
   Settle(TranslatePacket(packet));
 }
 
 Drop Translator::TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest& checksum) {
   EthernetInfo info;
   if (ParseEthernet(frame, &info) != DropReason::kNone) return Drop::kMalformed;
-  if (const Drop drop = k_.CheckEthernetSource(info.source); drop != Drop::kNone) return drop;
+  if (const Drop drop = state_.CheckEthernetSource(info.source); drop != Drop::kNone) return drop;
   if (info.tagged) return Drop::kNotIp;
   if (!FinishChecksum(frame, checksum)) return Drop::kBadChecksumRequest;
   const absl::Span<uint8_t> payload = frame.subspan(info.payload);
@@ -78,9 +78,9 @@ Drop Translator::TranslateIpv6Frame(const EthernetInfo& info, absl::Span<uint8_t
 
 Drop Translator::TranslatePacket(const ipoib::Packet& packet) {
   // While the link is down, the gateway's own address is unknown, so a looped packet of its own could not be recognized.
-  if (!k_.output.link().has_value()) return Drop::kLinkDown;
+  if (!state_.output.link().has_value()) return Drop::kLinkDown;
   if (packet.source.has_value()) {
-    if (const Drop drop = k_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
+    if (const Drop drop = state_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
   }
   switch (packet.type) {
     case IpoibType::kIpv4:
@@ -102,29 +102,29 @@ Drop Translator::TranslateIpv6Packet(const ipoib::Packet& packet) {
 }
 
 void Translator::Settle(Drop drop) {
-  if (drop == Drop::kNone) return k_.counters.Add(Event::kCrossed);
-  if (drop == Drop::kHeld) return k_.counters.Add(Event::kHeldPackets);
-  k_.counters.Add(drop);
+  if (drop == Drop::kNone) return state_.counters.Add(Event::kCrossed);
+  if (drop == Drop::kHeld) return state_.counters.Add(Event::kHeldPackets);
+  state_.counters.Add(drop);
 }
 
 void Translator::OnLinkState(const absl::optional<ipoib::LinkState>& link) {
-  k_.now = k_.clock->Now();
-  k_.output.SetLink(link);
-  k_.groups.SetLink(link.has_value() ? absl::make_optional(link->link) : absl::nullopt);
+  state_.now = state_.clock->Now();
+  state_.output.SetLink(link);
+  state_.groups.SetLink(link.has_value() ? absl::make_optional(link->link) : absl::nullopt);
   if (link.has_value() && link->own != announced_own_) {
     announced_own_ = link->own;
-    k_.own_mac = GatewayMac(link->own);
-    k_.stations.Forget(link->own);
+    state_.own_mac = GatewayMac(link->own);
+    state_.stations.Forget(link->own);
     unannounced_ = true;
   }
   AnnounceIfDue();
 }
 
 void Translator::SetActive(bool active) {
-  if (active == k_.output.is_active()) return;
-  k_.now = k_.clock->Now();
-  k_.output.SetActive(active);
-  ages_from_ = active ? k_.now + k_.options.grace : absl::InfiniteFuture();
+  if (active == state_.output.is_active()) return;
+  state_.now = state_.clock->Now();
+  state_.output.SetActive(active);
+  ages_from_ = active ? state_.now + state_.options.grace : absl::InfiniteFuture();
   if (!active) announcements_.Stop();
   unannounced_ = true;
   AnnounceIfDue();
@@ -132,97 +132,100 @@ void Translator::SetActive(bool active) {
 
 // Postpones the announcements while the output cannot send.
 void Translator::AnnounceIfDue() {
-  if (!unannounced_ || k_.output.Obstacle() != Drop::kNone) return;
+  if (!unannounced_ || state_.output.Obstacle() != Drop::kNone) return;
   unannounced_ = false;
   AnnounceAll();
-  querier_.Start(k_.now);
+  querier_.Start(state_.now);
 }
 
 void Translator::AnnounceAll() {
   std::vector<Announcement> all;
-  k_.stations.ForEachIp([&](const Station&, const IpAddr& ip, absl::Time heard, bool) { all.push_back({ip, true, heard}); });
-  k_.neighbors.ForEach([&](const IpAddr& ip, MacAddr, absl::Time heard, bool) { all.push_back({ip, false, heard}); });
+  state_.stations.ForEachIp([&](const Station&, const IpAddr& ip, absl::Time heard, bool) {
+    all.push_back({ip, true, heard});
+  });
+  state_.neighbors.ForEach([&](const IpAddr& ip, MacAddr, absl::Time heard, bool) { all.push_back({ip, false, heard}); });
   announcements_.Start(std::move(all));
 }
 
 // An address that moved to the other side may still be in both tables. Announce it for the side that was heard last.
 void Translator::Announce(const Announcement& announcement) {
   const IpAddr& ip = announcement.ip;
-  const absl::Time here = k_.stations.IpHeard(ip), there = k_.neighbors.Heard(ip);
+  const absl::Time here = state_.stations.IpHeard(ip), there = state_.neighbors.Heard(ip);
   if (announcement.of_station ? here == absl::InfinitePast() || here < there : there == absl::InfinitePast() || there < here) {
     return;
   }
-  k_.counters.Add(Event::kAnnounced);
-  const bool router = k_.IsRouter(ip);
-  announcement.of_station ? questioner_.AnnounceToEthernet(ip, router, k_.stations.FindByIp(ip)->mac)
-                          : questioner_.AnnounceToIpoib(ip, router);
+  state_.counters.Add(Event::kAnnounced);
+  const bool router = state_.IsRouter(ip);
+  announcement.of_station ? sender_.AnnounceToEthernet(ip, router, state_.stations.FindByIp(ip)->mac)
+                          : sender_.AnnounceToIpoib(ip, router);
 }
 
 void Translator::Tick() {
-  k_.now = k_.clock->Now();
+  state_.now = state_.clock->Now();
   Expire();
   delivery_.Tick();
-  k_.liveness.Tick(
-      k_.now,
+  state_.liveness.Tick(
+      state_.now,
       [this](const IpAddr& target) {
-        const Station* const station = k_.stations.FindByIp(target);
-        return station == nullptr || k_.now - station->heard < k_.options.suspect_after;
+        const Station* const station = state_.stations.FindByIp(target);
+        return station == nullptr || state_.now - station->heard < state_.options.suspect_after;
       },
-      [this](const Question& question) { AskIpoib(question); });
-  k_.groups.Tick(k_.now);
-  querier_.Tick(k_.now);
-  announcements_.Tick(k_.now, [this](const Announcement& announcement) { Announce(announcement); });
+      [this](const Solicitation& solicitation) { SolicitIpoib(solicitation); });
+  state_.groups.Tick(state_.now);
+  querier_.Tick(state_.now);
+  announcements_.Tick(state_.now, [this](const Announcement& announcement) { Announce(announcement); });
 }
 
-void Translator::AskIpoib(const Question& question) {
-  if (k_.output.Obstacle() != Drop::kNone) return;
-  const Station* const at = question.direct ? k_.stations.FindByIp(question.target) : nullptr;
-  if (at == nullptr && k_.asks_of_ipoib.MayAsk(question.target, question.asker, Asks::Kind::kOwn, k_.now) != Drop::kNone) {
-    return k_.counters.Add(Event::kSuppressed);
+void Translator::SolicitIpoib(const Solicitation& solicitation) {
+  if (state_.output.Obstacle() != Drop::kNone) return;
+  const Station* const at = solicitation.unicast ? state_.stations.FindByIp(solicitation.target) : nullptr;
+  if (at == nullptr && state_.ipoib_limiter.MaySolicit(solicitation.target, solicitation.sender_mac,
+                                                       SolicitationLimiter::Kind::kOwn, state_.now) != Drop::kNone) {
+    return state_.counters.Add(Event::kSuppressed);
   }
-  k_.counters.Add(Event::kAsks);
-  questioner_.AskIpoib(question, at);
+  state_.counters.Add(Event::kAsks);
+  sender_.SolicitIpoib(solicitation, at);
 }
 
 // A gateway that stands by does not hear hosts that talk to each other, because they revalidate by unicast. So entries do not
 // age while it stands by.
 void Translator::Expire() {
-  if (k_.now >= ages_from_) {
-    k_.stations.Expire(k_.now);
-    k_.neighbors.Expire(k_.now);
+  if (state_.now >= ages_from_) {
+    state_.stations.Expire(state_.now);
+    state_.neighbors.Expire(state_.now);
   }
-  k_.asks_of_ipoib.Expire(k_.now);
-  k_.asks_of_ethernet.Expire(k_.now);
-  k_.pending.Expire(k_.now);
+  state_.ipoib_limiter.Expire(state_.now);
+  state_.ethernet_limiter.Expire(state_.now);
+  state_.pending.Expire(state_.now);
 }
 
 absl::Time Translator::NextDeadline() const {
-  const absl::Time next_ageing = std::max(ages_from_, std::min(k_.stations.NextExpiry(), k_.neighbors.NextExpiry()));
-  return std::min({next_ageing, k_.asks_of_ipoib.NextExpiry(), k_.asks_of_ethernet.NextExpiry(), k_.pending.NextExpiry(),
-                   k_.resolver.NextDeadline(), k_.liveness.NextDeadline(), k_.groups.NextDeadline(), querier_.NextDeadline(),
-                   announcements_.NextDeadline()});
+  const absl::Time next_ageing = std::max(ages_from_, std::min(state_.stations.NextExpiry(), state_.neighbors.NextExpiry()));
+  return std::min({next_ageing, state_.ipoib_limiter.NextExpiry(), state_.ethernet_limiter.NextExpiry(),
+                   state_.pending.NextExpiry(), state_.resolution.NextDeadline(), state_.liveness.NextDeadline(),
+                   state_.groups.NextDeadline(), querier_.NextDeadline(), announcements_.NextDeadline()});
 }
 
 SavedTables Translator::Save() const {
-  const absl::Time now = k_.clock->Now();
+  const absl::Time now = state_.clock->Now();
   SavedTables saved;
-  saved.stations = k_.stations.Save(now);
-  saved.neighbors = k_.neighbors.Save(now);
-  k_.on_link.Save(now, &saved);
+  saved.stations = state_.stations.Save(now);
+  saved.neighbors = state_.neighbors.Save(now);
+  state_.on_link.Save(now, &saved);
   for (SavedStation& station : saved.stations) {
-    for (SavedIp& ip : station.ips) ip.router = k_.IsRouter(ip.ip);
+    for (SavedIp& ip : station.ips) ip.router = state_.IsRouter(ip.ip);
   }
-  for (SavedNeighbor& neighbor : saved.neighbors) neighbor.ip.router = k_.IsRouter(neighbor.ip.ip);
+  for (SavedNeighbor& neighbor : saved.neighbors) neighbor.ip.router = state_.IsRouter(neighbor.ip.ip);
   return saved;
 }
 
 void Translator::Restore(const SavedTables& saved) {
-  k_.now = k_.clock->Now();
-  k_.neighbors.Restore(saved.neighbors, k_.now);
-  k_.stations.Restore(saved.stations, k_.now, [this](MacAddr mac) { return k_.neighbors.HasMac(mac); });
-  k_.on_link.Restore(saved, k_.now);
+  state_.now = state_.clock->Now();
+  state_.neighbors.Restore(saved.neighbors, state_.now);
+  state_.stations.Restore(saved.stations, state_.now, [this](MacAddr mac) { return state_.neighbors.HasMac(mac); });
+  state_.on_link.Restore(saved, state_.now);
   const auto note = [this](const SavedIp& ip) {
-    if (ip.router && ip.ip.is_ipv6()) k_.NoteRouter(ip.ip.ipv6(), true);
+    if (ip.router && ip.ip.is_ipv6()) state_.NoteRouter(ip.ip.ipv6(), true);
   };
   for (const SavedStation& station : saved.stations) std::for_each(station.ips.begin(), station.ips.end(), note);
   for (const SavedNeighbor& neighbor : saved.neighbors) note(neighbor.ip);
@@ -230,26 +233,26 @@ void Translator::Restore(const SavedTables& saved) {
   AnnounceIfDue();
 }
 
-void Translator::Imitate(const Translator& other) {
-  SetActive(other.k_.output.is_active());
-  OnLinkState(other.k_.output.link());
+void Translator::CopyFrom(const Translator& other) {
+  SetActive(other.state_.output.is_active());
+  OnLinkState(other.state_.output.link());
   Restore(other.Save());
-  k_.Imitate(other.k_);
-  querier_.Imitate(other.querier_);
-  packets_.Imitate(other.packets_);
+  state_.CopyFrom(other.state_);
+  querier_.CopyFrom(other.querier_);
+  packets_.CopyFrom(other.packets_);
 }
 
 std::vector<NeighborRow> Translator::Dump() const {
   using Side = NeighborRow::Side;
-  const absl::Time now = k_.clock->Now();
+  const absl::Time now = state_.clock->Now();
   std::vector<NeighborRow> rows;
-  k_.stations.ForEachIp([&](const Station& station, const IpAddr& ip, absl::Time heard, bool) {
+  state_.stations.ForEachIp([&](const Station& station, const IpAddr& ip, absl::Time heard, bool) {
     rows.push_back({ip, Side::kIpoib, station.mac, station.address(), station.id.ordinal, now - heard,
-                    StateOf(heard, k_.asks_of_ipoib.IsSilent(ip, now))});
+                    StateOf(heard, state_.ipoib_limiter.IsSilent(ip, now))});
   });
-  k_.neighbors.ForEach([&](const IpAddr& ip, MacAddr mac, absl::Time heard, bool) {
-    rows.push_back(
-        {ip, Side::kEthernet, mac, k_.output.own(), 0, now - heard, StateOf(heard, k_.asks_of_ethernet.IsSilent(ip, now))});
+  state_.neighbors.ForEach([&](const IpAddr& ip, MacAddr mac, absl::Time heard, bool) {
+    rows.push_back({ip, Side::kEthernet, mac, state_.output.own(), 0, now - heard,
+                    StateOf(heard, state_.ethernet_limiter.IsSilent(ip, now))});
   });
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return std::tie(a.ip, a.side) < std::tie(b.ip, b.side); });
@@ -258,7 +261,7 @@ std::vector<NeighborRow> Translator::Dump() const {
 
 NeighborRow::State Translator::StateOf(absl::Time heard, bool silent) const {
   if (silent) return NeighborRow::State::kSilent;
-  return k_.clock->Now() - heard <= k_.options.alive_for ? NeighborRow::State::kReachable : NeighborRow::State::kStale;
+  return state_.clock->Now() - heard <= state_.options.alive_for ? NeighborRow::State::kReachable : NeighborRow::State::kStale;
 }
 
 }  // namespace eoib::translation

@@ -21,14 +21,14 @@
 #include "gateway/translation/arp_translation.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
-#include "gateway/translation/knowledge.h"
 #include "gateway/translation/nd_translation.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/packet_translation.h"
 #include "gateway/translation/querier.h"
-#include "gateway/translation/questioner.h"
 #include "gateway/translation/saved_tables.h"
 #include "gateway/translation/sink.h"
+#include "gateway/translation/solicitation_sender.h"
+#include "gateway/translation/translation_state.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/wire/checksum.h"
 
@@ -65,11 +65,11 @@ class Translator {
   // Sets the state of the interface; call it first and after each change. If the gateway's own address has changed, it
   // announces all hosts.
   void OnLinkState(const absl::optional<ipoib::LinkState>& link);
-  void SetEthernetMtu(uint32_t mtu) { k_.output.SetEthernetMtu(mtu); }
+  void SetEthernetMtu(uint32_t mtu) { state_.output.SetEthernetMtu(mtu); }
   // An inactive gateway learns and sends nothing. A gateway that becomes active announces all hosts.
   void SetActive(bool active);
   // Sets the addresses of other gateways to this link, whose packets are no host's. Forgets stations at these addresses.
-  void SetOtherGateways(std::vector<IpoibAddress> gateways) { k_.SetOtherGateways(std::move(gateways)); }
+  void SetOtherGateways(std::vector<IpoibAddress> gateways) { state_.SetOtherGateways(std::move(gateways)); }
 
   // Call it at NextDeadline(). Each of the calls above may change that.
   void Tick();
@@ -77,18 +77,18 @@ class Translator {
 
   // The tables to keep over a restart, and a number that grows when stations or neighbors change.
   SavedTables Save() const;
-  uint64_t changes() const { return k_.stations.changes() + k_.neighbors.changes(); }
+  uint64_t changes() const { return state_.stations.changes() + state_.neighbors.changes(); }
   // Restores saved tables. Call it before the first packet. The gateway announces the hosts as soon as the link is up.
   void Restore(const SavedTables& saved);
 
   // Copies all state of `other` that decides over a packet, so that a trace can run a packet without changing `other`.
   // Requires the same options, and that this one has had no packets. Ignore the sink's calls meanwhile.
-  void Imitate(const Translator& other);
+  void CopyFrom(const Translator& other);
 
-  const Counters& counters() const { return k_.counters; }
+  const Counters& counters() const { return state_.counters; }
   std::vector<NeighborRow> Dump() const;
   // Sizes of tables, for tests and `show`.
-  const Knowledge& knowledge() const { return k_; }
+  const TranslationState& state() const { return state_; }
 
  private:
   Drop TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest& checksum);
@@ -99,12 +99,12 @@ class Translator {
   void AnnounceAll();
   void AnnounceIfDue();
   void Announce(const Announcement& announcement);
-  void AskIpoib(const Question& question);
+  void SolicitIpoib(const Solicitation& solicitation);
   void Expire();
   NeighborRow::State StateOf(absl::Time heard, bool silent) const;
 
-  Knowledge k_;
-  Questioner questioner_;
+  TranslationState state_;
+  SolicitationSender sender_;
   Delivery delivery_;
   Querier querier_;
   ArpTranslation arp_;

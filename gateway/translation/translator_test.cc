@@ -10,7 +10,7 @@ namespace {
 class GatewayTest : public TranslatorTest {
  protected:
   using TranslatorTest::TranslatorTest;
-  std::vector<SinkForTest::Output> Asks() {
+  std::vector<SinkForTest::Output> SolicitationLimiter() {
     auto outputs = sink_.Take();
     std::erase_if(outputs, [](const auto& out) { return out.type != kEtherTypeArp; });
     return outputs;
@@ -57,7 +57,7 @@ TEST_F(GatewayTest, StationBackWithAnotherQpnIsReachedWithinThreeSeconds) {
   Introduce(1, 1);
   const IpoibAddress again(Qpn(0x777), PeerAddr(1).gid());
   for (const absl::Duration dead : {absl::ZeroDuration(), absl::Seconds(4), absl::Minutes(2)}) {
-    const IpoibAddress before = translator_.knowledge().stations.FindByIp(PeerIp(1))->address();
+    const IpoibAddress before = translator_.state().stations.FindByIp(PeerIp(1))->address();
     const IpoibAddress after = before == again ? PeerAddr(1) : again;
     const auto flow = [&](absl::Duration by) {
       for (absl::Duration passed; passed < by; passed += absl::Milliseconds(100)) {
@@ -71,7 +71,7 @@ TEST_F(GatewayTest, StationBackWithAnotherQpnIsReachedWithinThreeSeconds) {
     bool reached = false;
     while (!reached && clock_.Now() - back < absl::Seconds(10)) {
       flow(absl::Milliseconds(100));
-      for (const auto& ask : Asks()) {
+      for (const auto& ask : SolicitationLimiter()) {
         const auto arp = ParseIpoibArp(ask.payload);
         if (ask.kind != OutputKind::kGroup) continue;  // to the old queue pair
         EXPECT_EQ(arp->sender_ip, HostIp(1));
@@ -96,7 +96,7 @@ TEST_F(GatewayTest, StationsThatAnswerAreNotAskedFor) {
     PeerSends(1, Udp4(PeerIp(1), HostIp(1)));
     Advance(absl::Milliseconds(300));
   }
-  EXPECT_TRUE(Asks().empty());
+  EXPECT_TRUE(SolicitationLimiter().empty());
   EXPECT_EQ((*this)[Event::kAsks], 0u);
 }
 
@@ -106,7 +106,7 @@ TEST_F(GatewayTest, OneWayTrafficAsksOneHostOnly) {
   for (int i = 0; i < 600; ++i) {
     HostSends(1, 1, Udp4(HostIp(1), PeerIp(1)));
     Advance(absl::Milliseconds(100));
-    for (const auto& ask : Asks()) {
+    for (const auto& ask : SolicitationLimiter()) {
       ++asks;
       EXPECT_EQ(ask.kind, OutputKind::kPacket) << "it answers where it was";
       FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, PeerAddr(1), PeerIp(1), kLinkForTest.own, HostIp(1)}),
@@ -147,7 +147,7 @@ TEST_F(GatewayTest, AnAddressMayHaveGoneToEthernet) {
   Advance(absl::Minutes(1));
   sink_.Take();
   PeerSends(1, Udp4(PeerIp(1), PeerIp(2)));
-  const auto asks = Asks();
+  const auto asks = SolicitationLimiter();
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(ParseEthernetArp(asks[0].payload)->target_ip, PeerIp(2));
 }
@@ -164,21 +164,21 @@ TEST_F(GatewayTest, WakesUpRarely) {
     ++ticks;
   }
   EXPECT_LT(ticks, 300);
-  EXPECT_EQ(translator_.knowledge().stations.size(), 0u) << "and has forgotten everybody in the end";
-  EXPECT_EQ(translator_.knowledge().neighbors.size(), 0u);
-  EXPECT_EQ(translator_.knowledge().groups.size(), 0u);
+  EXPECT_EQ(translator_.state().stations.size(), 0u) << "and has forgotten everybody in the end";
+  EXPECT_EQ(translator_.state().neighbors.size(), 0u);
+  EXPECT_EQ(translator_.state().groups.size(), 0u);
 }
 
 TEST_F(GatewayTest, UnknownNeighborIsAskedForWhilePacketsWait) {
   PeerAsks(1, PeerIp(1));
   sink_.Take();
   for (size_t size = 1; size <= 6; ++size) PeerSends(1, Udp4(PeerIp(1), HostIp(1), size));
-  auto asks = Asks();
+  auto asks = SolicitationLimiter();
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(ParseEthernetArp(asks[0].payload),
             (EthernetArp{ArpOperation::kRequest, PeerMac(1), PeerIp(1), MacAddr(), HostIp(1)}));
   Advance(absl::Milliseconds(1500));
-  EXPECT_EQ(Asks().size(), 1u) << "again";
+  EXPECT_EQ(SolicitationLimiter().size(), 1u) << "again";
   FromEthernet(Frame(PeerMac(1), HostMac(1), kEtherTypeArp,
                      ArpBytes(EthernetArp{ArpOperation::kReply, HostMac(1), HostIp(1), PeerMac(1), PeerIp(1)})));
   std::vector<size_t> sizes;
@@ -200,13 +200,13 @@ TEST_F(GatewayTest, SilentNeighborsAreGivenUp) {
   for (int i = 0; i < 1200; ++i) {
     PeerSends(1, Udp4(PeerIp(1), HostIp(1)));
     Advance(absl::Milliseconds(100));
-    asks += Asks().size();
+    asks += SolicitationLimiter().size();
   }
   EXPECT_GE(asks, 6u);
   EXPECT_LE(asks, 24u) << "in two minutes";
   EXPECT_GT((*this)[Drop::kUnanswered], 0u);
   EXPECT_GT((*this)[Drop::kSilentTarget], 0u);
-  EXPECT_EQ(translator_.knowledge().resolver.size(), 0u);
+  EXPECT_EQ(translator_.state().resolution.size(), 0u);
   HostAsks(1, HostIp(1));
   sink_.Take();
   PeerSends(1, Udp4(PeerIp(1), HostIp(1)));
@@ -241,13 +241,13 @@ TEST_F(RouterTest, HostsBeyondTheLinkAreBehindIt) {
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_EQ(outputs[0].to, PeerAddr(1));
   PeerSends(1, Udp6(PeerIp6(1), Ip6("2001:db8::1")));
-  EXPECT_EQ(Asks().size(), 0u) << "IPv6 has no prefix here: tried as a neighbour";
+  EXPECT_EQ(SolicitationLimiter().size(), 0u) << "IPv6 has no prefix here: tried as a neighbour";
 }
 
 TEST_F(RouterTest, ItIsAskedForItself) {
   Introduce(1, 1);
   PeerSends(1, Udp4(PeerIp(1), Ip4("192.0.2.1")));
-  const auto asks = Asks();
+  const auto asks = SolicitationLimiter();
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(ParseEthernetArp(asks[0].payload)->target_ip, HostIp(9));
   HostAsks(9, HostIp(9));
@@ -266,7 +266,7 @@ TEST_F(RouterWithoutPrefixTest, IsTriedAfterTheHostItself) {
   TheRouterSpeaks();
   const Bytes packet = Udp4(PeerIp(1), Ip4("192.0.2.1"));
   PeerSends(1, packet);
-  EXPECT_EQ(Asks().size(), 1u);
+  EXPECT_EQ(SolicitationLimiter().size(), 1u);
   Advance(absl::Seconds(4));
   auto outputs = sink_.Take();
   ASSERT_FALSE(outputs.empty());
@@ -310,9 +310,9 @@ TEST_F(GatewayTest, ScansAreNoStorms) {
     EXPECT_LE(asked, options.ask_burst + options.asks_per_second * seconds) << from_ethernet;
     EXPECT_GE(asked, 300u) << "a scanner gets its share";
     EXPECT_EQ(reached, 200u) << "known ones are not touched";
-    EXPECT_EQ(translator_.knowledge().stations.size(), 2u);
-    EXPECT_EQ(translator_.knowledge().neighbors.size(), 4u);
-    EXPECT_LE(translator_.knowledge().asks_of_ipoib.silent(), options.max_silent);
+    EXPECT_EQ(translator_.state().stations.size(), 2u);
+    EXPECT_EQ(translator_.state().neighbors.size(), 4u);
+    EXPECT_LE(translator_.state().ipoib_limiter.silent(), options.max_silent);
     clock_.Advance(absl::Minutes(2));
     translator_.Tick();
   }

@@ -174,7 +174,7 @@ class TranslatorTest : public testing::Test {
   void ExpectConservation() const {
     const auto& c = translator_.counters();
     EXPECT_EQ(c[Event::kFramesIn] + c[Event::kPacketsIn], c[Event::kCrossed] + c[Event::kHeldPackets] + c.InputDrops());
-    EXPECT_EQ(c[Event::kWaited], c[Event::kReleased] + c[Drop::kUnanswered] + translator_.knowledge().resolver.held());
+    EXPECT_EQ(c[Event::kWaited], c[Event::kReleased] + c[Drop::kUnanswered] + translator_.state().resolution.held());
   }
   void TearDown() override { ExpectConservation(); }
 

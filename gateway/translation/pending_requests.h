@@ -1,12 +1,12 @@
-// PendingAsks: remembers for a few seconds which Ethernet hosts asked for a target.
+// PendingRequests: remembers for a few seconds which Ethernet hosts asked for a target.
 //
 // On IPoIB all Ethernet hosts are at the gateway's address, so an ARP reply names its host by the target IP address. The reply
 // to a probe (RFC 5227 §2.1.1) has 0.0.0.0 there, and a RARP reply an address that is new (RFC 903). These go to the hosts
 // that asked.
 //
 // Owned by the translation, on its thread.
-#ifndef EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_
-#define EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_
+#ifndef EOIB_GATEWAY_TRANSLATION_PENDING_REQUESTS_H_
+#define EOIB_GATEWAY_TRANSLATION_PENDING_REQUESTS_H_
 
 #include <algorithm>
 #include <array>
@@ -21,24 +21,24 @@
 
 namespace eoib::translation {
 
-class PendingAsks {
+class PendingRequests {
  public:
-  static constexpr size_t kMaxAskers = 4;  // for one target; a fifth replaces the first
+  static constexpr size_t kMaxRequesters = 4;  // for one target; a fifth replaces the first
 
-  explicit PendingAsks(const Options& options) : age_(options.pending_age), asks_(options.max_pending_asks) {}
+  explicit PendingRequests(const Options& options) : age_(options.pending_age), asks_(options.max_pending_requests) {}
 
   // `target` is 0.0.0.0 for RARP, whose requests name no IP address.
-  void Add(const IpAddr& target, MacAddr asker, absl::Time now) {
+  void Add(const IpAddr& target, MacAddr requester, absl::Time now) {
     auto* ask = asks_.Hear(target, now);
     if (ask == nullptr) {
       asks_.MakeRoom();
       ask = asks_.Add(target, {}, now);
     }
-    ask->value.Add(asker);
+    ask->value.Add(requester);
   }
 
   // The hosts that asked for `target`. Valid until the next call.
-  absl::Span<const MacAddr> Askers(const IpAddr& target, absl::Time now) {
+  absl::Span<const MacAddr> Requesters(const IpAddr& target, absl::Time now) {
     Expire(now);
     const auto* const ask = asks_.Find(target);
     return ask == nullptr ? absl::Span<const MacAddr>() : ask->value.span();
@@ -48,13 +48,13 @@ class PendingAsks {
     while (const auto* const old = asks_.SilentSince(now - age_)) asks_.Erase(IpAddr(old->key));
   }
   // See Translator.
-  void Imitate(const PendingAsks& other) { asks_.Imitate(other.asks_); }
+  void CopyFrom(const PendingRequests& other) { asks_.CopyFrom(other.asks_); }
   absl::Time NextExpiry() const { return asks_.oldest() + age_; }
   size_t size() const { return asks_.size(); }
 
  private:
   struct Macs {
-    std::array<MacAddr, kMaxAskers> macs;
+    std::array<MacAddr, kMaxRequesters> macs;
     size_t count = 0;
     size_t next = 0;
 
@@ -62,8 +62,8 @@ class PendingAsks {
     void Add(MacAddr mac) {
       if (std::find(macs.begin(), macs.begin() + count, mac) != macs.begin() + count) return;
       macs[next] = mac;
-      next = (next + 1) % kMaxAskers;
-      count = std::min(count + 1, kMaxAskers);
+      next = (next + 1) % kMaxRequesters;
+      count = std::min(count + 1, kMaxRequesters);
     }
   };
 
@@ -73,4 +73,4 @@ class PendingAsks {
 
 }  // namespace eoib::translation
 
-#endif  // EOIB_GATEWAY_TRANSLATION_PENDING_ASKS_H_
+#endif  // EOIB_GATEWAY_TRANSLATION_PENDING_REQUESTS_H_

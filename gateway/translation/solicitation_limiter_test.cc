@@ -1,31 +1,31 @@
-#include "gateway/translation/asks.h"
+#include "gateway/translation/solicitation_limiter.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 
-#include "gateway/translation/pending_asks.h"
+#include "gateway/translation/pending_requests.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
 namespace {
 
-using Kind = Asks::Kind;
+using Kind = SolicitationLimiter::Kind;
 
 IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
 MacAddr Mac(uint64_t n) { return MacAddr::FromUint64(0x0200'0000'0000 + n); }
 
-class AsksTest : public testing::Test {
+class SolicitationLimiterTest : public testing::Test {
  protected:
-  Drop Ask(uint32_t target, uint64_t asker = 1, Kind kind = Kind::kQuestion) {
-    return asks_.MayAsk(Ip(target), Mac(asker), kind, now_);
+  Drop Ask(uint32_t target, uint64_t requester = 1, Kind kind = Kind::kUnknownTarget) {
+    return asks_.MaySolicit(Ip(target), Mac(requester), kind, now_);
   }
   absl::Time now_ = absl::UnixEpoch();
-  Asks asks_{Options(), now_};
+  SolicitationLimiter asks_{Options(), now_};
 };
 
-TEST_F(AsksTest, SilentTargetsAreLeftAloneForLonger) {
+TEST_F(SolicitationLimiterTest, SilentTargetsAreLeftAloneForLonger) {
   for (const int pause : {1, 2, 4, 8, 16, 30, 30}) {
     EXPECT_EQ(Ask(1), Drop::kNone) << pause;
     now_ += absl::Seconds(pause) - absl::Milliseconds(200);
@@ -36,20 +36,20 @@ TEST_F(AsksTest, SilentTargetsAreLeftAloneForLonger) {
   EXPECT_EQ(Ask(2), Drop::kNone) << "of others that says nothing";
 }
 
-TEST_F(AsksTest, KnownTargetsAreNotLeftAloneForLong) {
+TEST_F(SolicitationLimiterTest, KnownTargetsAreNotLeftAloneForLong) {
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(Ask(1, 1, Kind::kKnown), Drop::kNone) << i;
+    EXPECT_EQ(Ask(1, 1, Kind::kKnownTarget), Drop::kNone) << i;
     now_ += Options().suspect_interval_most;
   }
 }
 
-TEST_F(AsksTest, LooksForDuplicatesAreNoNuisance) {
+TEST_F(SolicitationLimiterTest, LooksForDuplicatesAreNoNuisance) {
   EXPECT_EQ(Ask(1), Drop::kNone);
-  EXPECT_EQ(Ask(1, 1, Kind::kRegardless), Drop::kNone);
+  EXPECT_EQ(Ask(1, 1, Kind::kProbeOrRetry), Drop::kNone);
   EXPECT_EQ(Ask(1), Drop::kSilentTarget);
 }
 
-TEST_F(AsksTest, AnAnswerEndsIt) {
+TEST_F(SolicitationLimiterTest, AnAnswerEndsIt) {
   EXPECT_EQ(Ask(1), Drop::kNone);
   asks_.Failed(Ip(1), now_);
   EXPECT_TRUE(asks_.HasFailed(Ip(1), now_));
@@ -59,21 +59,21 @@ TEST_F(AsksTest, AnAnswerEndsIt) {
   EXPECT_EQ(Ask(1), Drop::kNone);
 }
 
-TEST_F(AsksTest, OneAskerLeavesSomethingToOthers) {
+TEST_F(SolicitationLimiterTest, OneAskerLeavesSomethingToOthers) {
   uint32_t target = 0;
   size_t allowed = 0;
   for (int i = 0; i < 1000; ++i) allowed += Ask(++target, 1) == Drop::kNone;
   EXPECT_EQ(allowed, 40u);
-  EXPECT_EQ(Ask(++target, 1, Kind::kRegardless), Drop::kThrottled) << "also of who says that he looks for duplicates";
+  EXPECT_EQ(Ask(++target, 1, Kind::kProbeOrRetry), Drop::kThrottled) << "also of who says that he looks for duplicates";
   EXPECT_EQ(Ask(++target, 2), Drop::kNone);
-  for (uint64_t asker = 3; asker < 500; ++asker) allowed += Ask(++target, asker) == Drop::kNone;
+  for (uint64_t requester = 3; requester < 500; ++requester) allowed += Ask(++target, requester) == Drop::kNone;
   EXPECT_EQ(allowed, 99u) << "all together";
   now_ += absl::Seconds(1);
-  for (uint64_t asker = 3; asker < 500; ++asker) allowed += Ask(++target, asker) == Drop::kNone;
+  for (uint64_t requester = 3; requester < 500; ++requester) allowed += Ask(++target, requester) == Drop::kNone;
   EXPECT_EQ(allowed, 199u);
 }
 
-TEST_F(AsksTest, ForgetsInTime) {
+TEST_F(SolicitationLimiterTest, ForgetsInTime) {
   Ask(1);
   now_ = asks_.NextExpiry();
   asks_.Expire(now_);
@@ -82,7 +82,7 @@ TEST_F(AsksTest, ForgetsInTime) {
 }
 
 // Never two solicitations for a target within its back-off, never more than the rate.
-TEST_F(AsksTest, Model) {
+TEST_F(SolicitationLimiterTest, Model) {
   std::mt19937_64 random(SeedForTest());
   struct Silence {
     int asked = 0;
@@ -116,32 +116,32 @@ TEST_F(AsksTest, Model) {
   EXPECT_GT(allowed, 1000u);
 }
 
-TEST(PendingAsksTest, Model) {
+TEST(PendingRequestsTest, Model) {
   std::mt19937_64 random(SeedForTest());
   Options options;
-  options.max_pending_asks = 16;
-  PendingAsks pending(options);
+  options.max_pending_requests = 16;
+  PendingRequests pending(options);
   std::map<uint32_t, std::pair<std::vector<MacAddr>, absl::Time>> model;
   absl::Time now = absl::UnixEpoch();
   for (int step = 0; step < 10000; ++step) {
     now += absl::Milliseconds(random() % 1000);
     const auto target = static_cast<uint32_t>(random() % 24);
-    const MacAddr asker = Mac(random() % 6);
+    const MacAddr requester = Mac(random() % 6);
     pending.Expire(now);
     std::erase_if(model, [&](const auto& entry) { return entry.second.second <= now - options.pending_age; });
     if (random() % 2 == 0) {
-      if (!model.contains(target) && model.size() == options.max_pending_asks) {
+      if (!model.contains(target) && model.size() == options.max_pending_requests) {
         model.erase(std::min_element(model.begin(), model.end(),
                                      [](const auto& a, const auto& b) { return a.second.second < b.second.second; }));
       }
-      pending.Add(Ip(target), asker, now);
-      auto& [askers, last] = model[target];
+      pending.Add(Ip(target), requester, now);
+      auto& [requesters, last] = model[target];
       last = now;
-      if (std::find(askers.begin(), askers.end(), asker) == askers.end()) askers.push_back(asker);
-      if (askers.size() > PendingAsks::kMaxAskers) askers.erase(askers.begin());
+      if (std::find(requesters.begin(), requesters.end(), requester) == requesters.end()) requesters.push_back(requester);
+      if (requesters.size() > PendingRequests::kMaxRequesters) requesters.erase(requesters.begin());
     }
-    const auto askers = pending.Askers(Ip(target), now);
-    std::vector<MacAddr> sorted(askers.begin(), askers.end()),
+    const auto requesters = pending.Requesters(Ip(target), now);
+    std::vector<MacAddr> sorted(requesters.begin(), requesters.end()),
         expected = model.contains(target) ? model[target].first : std::vector<MacAddr>();
     std::sort(sorted.begin(), sorted.end());
     std::sort(expected.begin(), expected.end());

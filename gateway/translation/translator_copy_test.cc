@@ -19,7 +19,7 @@ Options SmallTables() {
   Options options;
   options.max_stations = options.max_neighbors = 4;
   options.max_station_ips = 6;
-  options.max_pending_asks = options.max_silent = options.max_held_targets = 3;
+  options.max_pending_requests = options.max_silent = options.max_held_targets = 3;
   options.max_groups = 8;
   options.errors_per_second = 0.0005;
   options.asks_per_second = options.asks_per_second_each = 1;
@@ -60,9 +60,9 @@ std::vector<uint64_t> Difference(const std::vector<uint64_t>& after, const std::
   return difference;
 }
 
-class ImitationTest : public TranslatorTest, public testing::WithParamInterface<unsigned> {
+class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInterface<unsigned> {
  protected:
-  ImitationTest() : TranslatorTest(SmallTables()), random_(GetParam()) {}
+  TranslatorCopyTest() : TranslatorTest(SmallTables()), random_(GetParam()) {}
 
   int Below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   int Host() { return 1 + Below(kHosts); }
@@ -123,7 +123,7 @@ class ImitationTest : public TranslatorTest, public testing::WithParamInterface<
   }
   // One of the gateway's own frames comes back.
   Input Loop() {
-    const MacAddr own = translator_.knowledge().own_mac;
+    const MacAddr own = translator_.state().own_mac;
     return {true, {}, Frame(PeerMac(1), own, kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), {}, false};
   }
   Input Any() {
@@ -177,9 +177,9 @@ class ImitationTest : public TranslatorTest, public testing::WithParamInterface<
   std::pair<std::vector<SinkForTest::Output>, std::vector<uint64_t>> Try(const Input& input) {
     trial_ = SinkForTest();
     Translator imitation(QuietOptions(SmallTables()), &clock_, &trial_);
-    imitation.Imitate(translator_);
+    imitation.CopyFrom(translator_);
     trial_ = SinkForTest();
-    // Its sink's calls during Imitate mean nothing; from here on both must make the same calls.
+    // Its sink's calls during CopyFrom mean nothing; from here on both must make the same calls.
     trial_.listening = sink_.listening;
     const std::vector<uint64_t> before = Values(imitation.counters());
     Feed(input, &imitation);
@@ -190,7 +190,7 @@ class ImitationTest : public TranslatorTest, public testing::WithParamInterface<
   SinkForTest trial_;
 };
 
-TEST_P(ImitationTest, DoesWhatTheOtherDoes) {
+TEST_P(TranslatorCopyTest, DoesWhatTheOtherDoes) {
   size_t sent = 0;
   for (int step = 0; step < 1500 && !HasFailure(); ++step) {
     ChangeSomething();
@@ -219,7 +219,7 @@ TEST_P(ImitationTest, DoesWhatTheOtherDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ImitationTest, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, TranslatorCopyTest, testing::Values(1, 2, 3));
 
 }  // namespace
 }  // namespace eoib::translation

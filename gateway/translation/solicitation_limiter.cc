@@ -1,26 +1,26 @@
-#include "gateway/translation/asks.h"
+#include "gateway/translation/solicitation_limiter.h"
 
 #include <algorithm>
 
 namespace eoib::translation {
 namespace {
 
-constexpr size_t kMaxAskers = 1024;
+constexpr size_t kMaxRequesters = 1024;
 // The back-off ends early by so much: hosts retry after one second of their own clock, and queues shift that.
 constexpr absl::Duration kSlack = absl::Milliseconds(100);
 
 }  // namespace
 
-Asks::Asks(const Options& options, absl::Time now)
+SolicitationLimiter::SolicitationLimiter(const Options& options, absl::Time now)
     : options_(options),
       all_(options.asks_per_second, options.ask_burst, now),
-      askers_(kMaxAskers),
+      requesters_(kMaxRequesters),
       silent_(options.max_silent) {}
 
-Drop Asks::MayAsk(const IpAddr& target, MacAddr asker, Kind kind, absl::Time now) {
-  const bool regardless = kind == Kind::kRegardless || kind == Kind::kOwn;
+Drop SolicitationLimiter::MaySolicit(const IpAddr& target, MacAddr requester, Kind kind, absl::Time now) {
+  const bool regardless = kind == Kind::kProbeOrRetry || kind == Kind::kOwn;
   if (!regardless && IsSilent(target, now)) return Drop::kSilentTarget;
-  TokenBucket* const own = BucketOf(asker, now);
+  TokenBucket* const own = BucketOf(requester, now);
   // Both must have a token before either loses one.
   if (!own->Has(now) || !all_.Take(now)) return Drop::kThrottled;
   own->Take(now);
@@ -28,42 +28,44 @@ Drop Asks::MayAsk(const IpAddr& target, MacAddr asker, Kind kind, absl::Time now
   return Drop::kNone;
 }
 
-bool Asks::IsSilent(const IpAddr& target, absl::Time now) const {
+bool SolicitationLimiter::IsSilent(const IpAddr& target, absl::Time now) const {
   const auto* const silence = silent_.Find(target);
   return silence != nullptr && now < silence->value.until;
 }
 
-void Asks::Failed(const IpAddr& target, absl::Time now) {
+void SolicitationLimiter::Failed(const IpAddr& target, absl::Time now) {
   if (auto* const silence = silent_.Hear(target, now)) silence->value.failed = true;
 }
 
-bool Asks::HasFailed(const IpAddr& target, absl::Time now) {
+bool SolicitationLimiter::HasFailed(const IpAddr& target, absl::Time now) {
   const auto* const silence = silent_.Find(target);
   if (silence == nullptr || !silence->value.failed) return false;
   silent_.Hear(target, now);  // still in use: Expire keeps it
   return true;
 }
 
-void Asks::Expire(absl::Time now) {
+void SolicitationLimiter::Expire(absl::Time now) {
   while (const auto* const old = silent_.SilentSince(now - 2 * options_.silent_most)) silent_.Erase(IpAddr(old->key));
-  while (const auto* const old = askers_.SilentSince(now - 2 * options_.silent_most)) askers_.Erase(MacAddr(old->key));
+  while (const auto* const old = requesters_.SilentSince(now - 2 * options_.silent_most)) requesters_.Erase(MacAddr(old->key));
 }
 
-void Asks::Imitate(const Asks& other) {
+void SolicitationLimiter::CopyFrom(const SolicitationLimiter& other) {
   all_ = other.all_;
-  askers_.Imitate(other.askers_);
-  silent_.Imitate(other.silent_);
+  requesters_.CopyFrom(other.requesters_);
+  silent_.CopyFrom(other.silent_);
 }
 
-absl::Time Asks::NextExpiry() const { return std::min(silent_.oldest(), askers_.oldest()) + 2 * options_.silent_most; }
-
-TokenBucket* Asks::BucketOf(MacAddr asker, absl::Time now) {
-  if (auto* const known = askers_.Hear(asker, now)) return &known->value;
-  askers_.MakeRoom();
-  return &askers_.Add(asker, TokenBucket(options_.asks_per_second_each, options_.ask_burst_each, now), now)->value;
+absl::Time SolicitationLimiter::NextExpiry() const {
+  return std::min(silent_.oldest(), requesters_.oldest()) + 2 * options_.silent_most;
 }
 
-void Asks::Asked(const IpAddr& target, Kind kind, absl::Time now) {
+TokenBucket* SolicitationLimiter::BucketOf(MacAddr requester, absl::Time now) {
+  if (auto* const known = requesters_.Hear(requester, now)) return &known->value;
+  requesters_.MakeRoom();
+  return &requesters_.Add(requester, TokenBucket(options_.asks_per_second_each, options_.ask_burst_each, now), now)->value;
+}
+
+void SolicitationLimiter::Asked(const IpAddr& target, Kind kind, absl::Time now) {
   auto* silence = silent_.Hear(target, now);
   if (silence == nullptr) {
     silent_.MakeRoom();
@@ -71,7 +73,7 @@ void Asks::Asked(const IpAddr& target, Kind kind, absl::Time now) {
   }
   constexpr int kMostDoublings = 16;  // the shift below must not overflow
   const int doublings = std::min(silence->value.asked++, kMostDoublings);
-  const bool known = kind == Kind::kKnown || kind == Kind::kOwn;
+  const bool known = kind == Kind::kKnownTarget || kind == Kind::kOwn;
   const absl::Duration most = known ? options_.suspect_interval_most : options_.silent_most;
   silence->value.until = now + std::min(options_.silent_first * (1 << doublings), most) - kSlack;
 }

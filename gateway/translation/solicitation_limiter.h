@@ -1,17 +1,18 @@
-// Asks: limits the rate of ARP requests and neighbour solicitations towards one side of the gateway; each side has its own.
+// SolicitationLimiter: limits the rate of ARP requests and neighbour solicitations towards one side of the gateway; each side
+// has its own.
 //
 // A solicitation for an unknown target is a broadcast on the other side, and on IPoIB a query to the SA as well. So a scan of
 // one side would become a broadcast storm on the other. There are three limits:
 // - a target that did not answer is not solicited again for 1 s, then 2, 4 and so on up to 30 s (a known target: a few
 //   seconds). Probes for a free address (RFC 5227, RFC 4862 §5.4) are exempt, because silence is their good answer;
-// - each asker has a limit per second;
-// - all askers together have a limit per second.
+// - each requester has a limit per second;
+// - all requesters together have a limit per second.
 // The caller does not ask here for targets that were heard lately, so these are not limited. The gateway's own solicitations
 // are.
 //
 // Owned by the translation, on its thread.
-#ifndef EOIB_GATEWAY_TRANSLATION_ASKS_H_
-#define EOIB_GATEWAY_TRANSLATION_ASKS_H_
+#ifndef EOIB_GATEWAY_TRANSLATION_SOLICITATION_LIMITER_H_
+#define EOIB_GATEWAY_TRANSLATION_SOLICITATION_LIMITER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,19 +27,19 @@
 
 namespace eoib::translation {
 
-class Asks {
+class SolicitationLimiter {
  public:
   enum class Kind : uint8_t {
-    kQuestion,    // for a target that the gateway does not know
-    kKnown,       // for a known target that was silent lately: it may come back, so the back-off stays short
-    kRegardless,  // allowed for a silent target, too
-    kOwn,         // the gateway's own, for a known target: like kKnown and kRegardless together
+    kUnknownTarget,  // for a target that the gateway does not know
+    kKnownTarget,    // for a known target that was silent lately: it may come back, so the back-off stays short
+    kProbeOrRetry,   // allowed for a silent target, too
+    kOwn,            // the gateway's own, for a known target: like kKnownTarget and kProbeOrRetry together
   };
 
-  Asks(const Options& options, absl::Time now);
+  SolicitationLimiter(const Options& options, absl::Time now);
 
-  // Whether `asker` may solicit `target` now: kNone, or the reason to drop. Counts an allowed solicitation as sent.
-  Drop MayAsk(const IpAddr& target, MacAddr asker, Kind kind, absl::Time now);
+  // Whether `requester` may solicit `target` now: kNone, or the reason to drop. Counts an allowed solicitation as sent.
+  Drop MaySolicit(const IpAddr& target, MacAddr requester, Kind kind, absl::Time now);
   // The target was heard: its back-off ends.
   void Heard(const IpAddr& target) { silent_.Erase(target); }
   // True if the target was solicited and its back-off is not over.
@@ -48,7 +49,7 @@ class Asks {
   bool HasFailed(const IpAddr& target, absl::Time now);
   void Expire(absl::Time now);
   // See Translator.
-  void Imitate(const Asks& other);
+  void CopyFrom(const SolicitationLimiter& other);
   absl::Time NextExpiry() const;
   size_t silent() const { return silent_.size(); }
 
@@ -59,21 +60,21 @@ class Asks {
     absl::Time until;  // end of the back-off
   };
 
-  TokenBucket* BucketOf(MacAddr asker, absl::Time now);
+  TokenBucket* BucketOf(MacAddr requester, absl::Time now);
   void Asked(const IpAddr& target, Kind kind, absl::Time now);
 
   const Options options_;
   TokenBucket all_;
-  AgedTable<MacAddr, TokenBucket> askers_;
+  AgedTable<MacAddr, TokenBucket> requesters_;
   AgedTable<IpAddr, Silence> silent_;
 };
 
 // The kind of a solicitation: a probe, or one for a target that was last heard at `heard`.
-inline Asks::Kind KindOf(bool probe, absl::Time heard) {
-  if (probe) return Asks::Kind::kRegardless;
-  return heard == absl::InfinitePast() ? Asks::Kind::kQuestion : Asks::Kind::kKnown;
+inline SolicitationLimiter::Kind KindOf(bool probe, absl::Time heard) {
+  if (probe) return SolicitationLimiter::Kind::kProbeOrRetry;
+  return heard == absl::InfinitePast() ? SolicitationLimiter::Kind::kUnknownTarget : SolicitationLimiter::Kind::kKnownTarget;
 }
 
 }  // namespace eoib::translation
 
-#endif  // EOIB_GATEWAY_TRANSLATION_ASKS_H_
+#endif  // EOIB_GATEWAY_TRANSLATION_SOLICITATION_LIMITER_H_

@@ -1,4 +1,4 @@
-#include "gateway/translation/questioner.h"
+#include "gateway/translation/solicitation_sender.h"
 
 #include <array>
 
@@ -19,30 +19,31 @@ std::array<uint8_t, ArpPacket<LinkAddress>::kSize> ArpRequest(const LinkAddress&
 
 }  // namespace
 
-void Questioner::AskEthernet(const Question& question) {
-  if (!question.target.is_ipv6()) {
-    const auto arp = ArpRequest(question.asker, question.on_behalf.ipv4(), MacAddr(), question.target.ipv4());
-    return output_->ToEthernet(MacAddr::Broadcast(), question.asker, kEtherTypeArp, arp);
+void SolicitationSender::SolicitEthernet(const Solicitation& solicitation) {
+  if (!solicitation.target.is_ipv6()) {
+    const auto arp = ArpRequest(solicitation.sender_mac, solicitation.sender_ip.ipv4(), MacAddr(), solicitation.target.ipv4());
+    return output_->ToEthernet(MacAddr::Broadcast(), solicitation.sender_mac, kEtherTypeArp, arp);
   }
-  BuildSolicitation(question.on_behalf.ipv6(), question.asker, question.target.ipv6(), false, &packet_);
-  output_->ToEthernet(GroupMac(SolicitedNodeGroup(question.target.ipv6())), question.asker, kEtherTypeIpv6, packet_);
+  BuildSolicitation(solicitation.sender_ip.ipv6(), solicitation.sender_mac, solicitation.target.ipv6(), false, &packet_);
+  output_->ToEthernet(GroupMac(SolicitedNodeGroup(solicitation.target.ipv6())), solicitation.sender_mac, kEtherTypeIpv6,
+                      packet_);
 }
 
-void Questioner::AskIpoib(const Question& question, const Station* at) {
+void SolicitationSender::SolicitIpoib(const Solicitation& solicitation, const Station* at) {
   const IpoibAddress own = output_->own();
-  if (!question.target.is_ipv6()) {
+  if (!solicitation.target.is_ipv6()) {
     const IpoibAddress target = at != nullptr ? at->address() : IpoibAddress();
-    const auto arp = ArpRequest(own, question.on_behalf.ipv4(), target, question.target.ipv4());
+    const auto arp = ArpRequest(own, solicitation.sender_ip.ipv4(), target, solicitation.target.ipv4());
     return at != nullptr ? output_->ToIpoib(IpoibType::kArp, arp, target) : output_->Broadcast(IpoibType::kArp, arp);
   }
   // RFC 4861 §7.1.1: a solicitation from :: must have a multicast destination, even in a unicast datagram.
-  const bool direct = at != nullptr && !question.on_behalf.IsUnspecified();
-  BuildSolicitation(question.on_behalf.ipv6(), own, question.target.ipv6(), direct, &packet_);
+  const bool direct = at != nullptr && !solicitation.sender_ip.IsUnspecified();
+  BuildSolicitation(solicitation.sender_ip.ipv6(), own, solicitation.target.ipv6(), direct, &packet_);
   if (at != nullptr) return output_->ToIpoib(IpoibType::kIpv6, packet_, at->address());
-  output_->ToIpoibGroup(IpoibType::kIpv6, packet_, SolicitedNodeGroup(question.target.ipv6()));
+  output_->ToIpoibGroup(IpoibType::kIpv6, packet_, SolicitedNodeGroup(solicitation.target.ipv6()));
 }
 
-void Questioner::AnnounceToEthernet(const IpAddr& ip, bool router, MacAddr mac) {
+void SolicitationSender::AnnounceToEthernet(const IpAddr& ip, bool router, MacAddr mac) {
   if (!ip.is_ipv6()) {
     return output_->ToEthernet(MacAddr::Broadcast(), mac, kEtherTypeArp, ArpRequest(mac, ip.ipv4(), MacAddr(), ip.ipv4()));
   }
@@ -50,7 +51,7 @@ void Questioner::AnnounceToEthernet(const IpAddr& ip, bool router, MacAddr mac) 
   output_->ToEthernet(GroupMac(kAllNodes), mac, kEtherTypeIpv6, packet_);
 }
 
-void Questioner::AnnounceToIpoib(const IpAddr& ip, bool router) {
+void SolicitationSender::AnnounceToIpoib(const IpAddr& ip, bool router) {
   if (!ip.is_ipv6()) {
     return output_->Broadcast(IpoibType::kArp, ArpRequest(output_->own(), ip.ipv4(), IpoibAddress(), ip.ipv4()));
   }

@@ -1,18 +1,18 @@
-// Knowledge: the state that the translations of ARP, of neighbour discovery and of other packets share: the tables of both
-// sides' hosts, limits, counters and the output.
+// TranslationState: the state that the translations of ARP, of neighbour discovery and of other packets share: the tables of
+// both sides' hosts, limits, counters and the output.
 //
 // Each translation learns from a packet before it decides what to do with it, so a gateway that stands by learns as much as
 // the active one. Learn functions also do what follows from the news: release held packets, end back-offs.
 //
 // Owned by the Translator, on its thread. The members are public to the translations.
-#ifndef EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
-#define EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
+#ifndef EOIB_GATEWAY_TRANSLATION_TRANSLATION_STATE_H_
+#define EOIB_GATEWAY_TRANSLATION_TRANSLATION_STATE_H_
 
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
-#include "gateway/translation/asks.h"
+#include "gateway/translation/address_resolution.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/groups.h"
 #include "gateway/translation/liveness.h"
@@ -20,18 +20,18 @@
 #include "gateway/translation/on_link.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/output.h"
-#include "gateway/translation/pending_asks.h"
-#include "gateway/translation/resolver.h"
+#include "gateway/translation/pending_requests.h"
 #include "gateway/translation/sink.h"
+#include "gateway/translation/solicitation_limiter.h"
 #include "gateway/translation/stations.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/clock.h"
 
 namespace eoib::translation {
 
-class Knowledge final : private Neighbors::Observer {
+class TranslationState final : private Neighbors::Observer {
  public:
-  Knowledge(const Options& options, const Clock* clock, Sink* sink);
+  TranslationState(const Options& options, const Clock* clock, Sink* sink);
 
   // An Ethernet host at `mac` has `ip`. Ignored if one of them cannot be a host's.
   void LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim);
@@ -47,10 +47,10 @@ class Knowledge final : private Neighbors::Observer {
   void NoteRouter(const Ipv6Addr& ip, bool router);
   bool IsRouter(const IpAddr& ip) const { return ip.is_ipv6() && router_ips_.contains(ip.ipv6()); }
 
-  // Whether a solicitation of `asker` for `target` may cross to the side that it names; else the reason to drop it. `probe`:
-  // the asker wants the address for itself.
-  Drop MaySolicitIpoib(const IpAddr& target, MacAddr asker, bool probe);
-  Drop MaySolicitEthernet(const IpAddr& target, MacAddr asker, bool probe);
+  // Whether a solicitation of `requester` for `target` may cross to the side that it names; else the reason to drop it.
+  // `probe`: the requester wants the address for itself.
+  Drop MaySolicitIpoib(const IpAddr& target, MacAddr requester, bool probe);
+  Drop MaySolicitEthernet(const IpAddr& target, MacAddr requester, bool probe);
 
   // Sets the addresses of other gateways to this link. No host is learned from their packets.
   void SetOtherGateways(std::vector<IpoibAddress> gateways);
@@ -59,7 +59,7 @@ class Knowledge final : private Neighbors::Observer {
   void Send(MacAddr mac, const HeldPacket& held);
 
   // See Translator. Requires the same stations, neighbors and link.
-  void Imitate(const Knowledge& other);
+  void CopyFrom(const TranslationState& other);
 
   const Options options;
   const Clock* const clock;
@@ -68,10 +68,10 @@ class Knowledge final : private Neighbors::Observer {
   Stations stations;
   Neighbors neighbors;
   OnLink on_link;
-  Asks asks_of_ipoib;
-  Asks asks_of_ethernet;
-  PendingAsks pending;
-  Resolver resolver;
+  SolicitationLimiter ipoib_limiter;
+  SolicitationLimiter ethernet_limiter;
+  PendingRequests pending;
+  AddressResolution resolution;
   Liveness liveness;
   Groups groups;
   absl::Time now;   // when the current call into the Translator began
@@ -81,7 +81,8 @@ class Knowledge final : private Neighbors::Observer {
   void OnNeighbor(const IpAddr& ip) override;
   void OnNeighborGone(const IpAddr& ip) override;
   void Release(const IpAddr& ip, MacAddr mac);
-  Drop MaySolicit(const IpAddr& target, MacAddr asker, bool probe, absl::Time there, absl::Time here, Asks* limits) const;
+  Drop MaySolicit(const IpAddr& target, MacAddr requester, bool probe, absl::Time there, absl::Time here,
+                  SolicitationLimiter* limits) const;
 
   static constexpr size_t kMaxRouterIps = 1024;
 
@@ -91,4 +92,4 @@ class Knowledge final : private Neighbors::Observer {
 
 }  // namespace eoib::translation
 
-#endif  // EOIB_GATEWAY_TRANSLATION_KNOWLEDGE_H_
+#endif  // EOIB_GATEWAY_TRANSLATION_TRANSLATION_STATE_H_

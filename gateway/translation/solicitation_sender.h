@@ -1,5 +1,5 @@
-// Questioner: builds and sends the gateway's own ARP requests, solicitations and announcements. The gateway has no IP address,
-// so it sends them on behalf of hosts.
+// SolicitationSender: builds and sends the gateway's own ARP requests, solicitations and announcements. The gateway has no IP
+// address, so it sends them on behalf of hosts.
 //
 // A solicitation is on behalf of the host whose packet caused it: it has that host's IP address and MAC address, or on IPoIB
 // the gateway's address, to which the answer must come. If that host is not on this link (its packet came through a router),
@@ -7,28 +7,28 @@
 // it.
 //
 // An announcement is the one that the host itself would send: RFC 5227 §2.3, RFC 4861 §7.2.6.
-#ifndef EOIB_GATEWAY_TRANSLATION_QUESTIONER_H_
-#define EOIB_GATEWAY_TRANSLATION_QUESTIONER_H_
+#ifndef EOIB_GATEWAY_TRANSLATION_SOLICITATION_SENDER_H_
+#define EOIB_GATEWAY_TRANSLATION_SOLICITATION_SENDER_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "gateway/translation/address_resolution.h"
 #include "gateway/translation/output.h"
-#include "gateway/translation/resolver.h"
 #include "gateway/translation/stations.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ip/ip_addr.h"
 
 namespace eoib::translation {
 
-class Questioner {
+class SolicitationSender {
  public:
-  explicit Questioner(Output* output) : output_(output) {}
+  explicit SolicitationSender(Output* output) : output_(output) {}
 
-  // Solicits question.target on Ethernet.
-  void AskEthernet(const Question& question);
-  // Solicits question.target on IPoIB: by unicast to `at`, or to the broadcast or solicited-node group if `at` is null.
-  void AskIpoib(const Question& question, const Station* at);
+  // Solicits solicitation.target on Ethernet.
+  void SolicitEthernet(const Solicitation& solicitation);
+  // Solicits solicitation.target on IPoIB: by unicast to `at`, or to the broadcast or solicited-node group if `at` is null.
+  void SolicitIpoib(const Solicitation& solicitation, const Station* at);
 
   // Announces `ip` on Ethernet, at a station's MAC address, or on IPoIB, at the gateway's address. `router` sets the R flag:
   // hosts stop using a router that is advertised without it (RFC 4861 §7.2.5).
@@ -42,4 +42,4 @@ class Questioner {
 
 }  // namespace eoib::translation
 
-#endif  // EOIB_GATEWAY_TRANSLATION_QUESTIONER_H_
+#endif  // EOIB_GATEWAY_TRANSLATION_SOLICITATION_SENDER_H_

@@ -1,12 +1,12 @@
-// Resolver: holds packets from IPoIB while the gateway resolves the MAC address of their Ethernet host.
+// AddressResolution: holds packets from IPoIB while the gateway resolves the MAC address of their Ethernet host.
 //
 // IPoIB hosts resolve a neighbour themselves, and the gateway learns from the answer. So it has to solicit only if its entry
 // has aged out, if it started after its hosts, or for the router of a remote address. As RFC 1122 §2.3.2.2 and RFC 4861 §7.2.2
-// have it, the resolver holds a few packets for each address, the latest ones, and solicits three times, one second apart.
+// have it, the resolution holds a few packets for each address, the latest ones, and solicits three times, one second apart.
 //
 // Owned by the translation, on its thread. Copies packets.
-#ifndef EOIB_GATEWAY_TRANSLATION_RESOLVER_H_
-#define EOIB_GATEWAY_TRANSLATION_RESOLVER_H_
+#ifndef EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_
+#define EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -31,23 +31,23 @@ struct HeldPacket {
   std::vector<uint8_t> bytes;
 };
 
-// A solicitation of the gateway's own for `target`.
-struct Question {
+// A solicitation (ARP request, neighbour solicitation) of the gateway's own for `target`.
+struct Solicitation {
   IpAddr target;
-  IpAddr on_behalf;     // the host that needs the answer; unspecified if it is not on this link: then a probe is sent
-  MacAddr asker;        // that host's MAC address
-  bool direct = false;  // unicast to the target's known address, not multicast
+  IpAddr sender_ip;      // the host that needs the answer; unspecified if it is not on this link: then a probe is sent
+  MacAddr sender_mac;    // that host's
+  bool unicast = false;  // to the target's known address
 };
 
-class Resolver {
+class AddressResolution {
  public:
-  explicit Resolver(const Options& options) : options_(options), targets_(options.max_held_targets) {}
+  explicit AddressResolution(const Options& options) : options_(options), targets_(options.max_held_targets) {}
 
   bool IsWaitingFor(const IpAddr& target) const { return targets_.Find(target) != nullptr; }
   bool full() const { return targets_.full(); }
-  // Begins to wait for question.target, which has just been solicited. Requires !full() and !IsWaitingFor(target).
-  void Start(const Question& question, absl::Time now) {
-    targets_.Add(question.target, Target{question, 1, now + options_.resolve_interval, {}}, now);
+  // Begins to wait for solicitation.target, which has just been solicited. Requires !full() and !IsWaitingFor(target).
+  void Start(const Solicitation& solicitation, absl::Time now) {
+    targets_.Add(solicitation.target, Target{solicitation, 1, now + options_.resolve_interval, {}}, now);
     next_ = std::min(next_, now + options_.resolve_interval);
   }
   // Holds a packet for `target`; returns how many older ones were dropped for it. Requires IsWaitingFor(target).
@@ -67,28 +67,28 @@ class Resolver {
     return packets;
   }
 
-  // Calls ask(question) for each retry that is due, and give_up(target) for each target that had its last one. `give_up` must
-  // Take the target.
-  void Tick(absl::Time now, absl::FunctionRef<void(const Question&)> ask, absl::FunctionRef<void(const IpAddr&)> give_up) {
+  // Calls ask(solicitation) for each retry that is due, and give_up(target) for each target that had its last one. `give_up`
+  // must Take the target.
+  void Tick(absl::Time now, absl::FunctionRef<void(const Solicitation&)> ask, absl::FunctionRef<void(const IpAddr&)> give_up) {
     if (now < next_) return;
-    std::vector<Question> due;
+    std::vector<Solicitation> due;
     std::vector<IpAddr> over;
     next_ = absl::InfiniteFuture();
     targets_.ForEach([&](auto& entry) {
       auto& target = entry.value;
       if (target.next <= now) {
-        target.tries < options_.resolve_tries ? due.push_back(target.question) : over.push_back(entry.key);
+        target.tries < options_.resolve_tries ? due.push_back(target.solicitation) : over.push_back(entry.key);
         ++target.tries;
         target.next = now + options_.resolve_interval;
       }
       next_ = std::min(next_, target.next);
     });
-    for (const Question& question : due) ask(question);
+    for (const Solicitation& solicitation : due) ask(solicitation);
     for (const IpAddr& target : over) give_up(target);
   }
   // See Translator.
-  void Imitate(const Resolver& other) {
-    targets_.Imitate(other.targets_);
+  void CopyFrom(const AddressResolution& other) {
+    targets_.CopyFrom(other.targets_);
     next_ = other.next_;
   }
   absl::Time NextDeadline() const { return targets_.size() == 0 ? absl::InfiniteFuture() : next_; }
@@ -102,7 +102,7 @@ class Resolver {
 
  private:
   struct Target {
-    Question question;
+    Solicitation solicitation;
     int tries = 0;
     absl::Time next;
     std::deque<HeldPacket> packets;
@@ -115,4 +115,4 @@ class Resolver {
 
 }  // namespace eoib::translation
 
-#endif  // EOIB_GATEWAY_TRANSLATION_RESOLVER_H_
+#endif  // EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_

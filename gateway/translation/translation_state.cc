@@ -1,0 +1,114 @@
+#include "gateway/translation/translation_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace eoib::translation {
+
+TranslationState::TranslationState(const Options& given, const Clock* the_clock, Sink* sink)
+    : options(given),
+      clock(the_clock),
+      output(given.ethernet_mtu, sink, &counters),
+      stations(given, &counters),
+      neighbors(given, &counters, this),
+      on_link(given),
+      ipoib_limiter(given, the_clock->Now()),
+      ethernet_limiter(given, the_clock->Now()),
+      pending(given),
+      resolution(given),
+      liveness(given),
+      groups(given, &counters, sink, the_clock->Now()),
+      now(the_clock->Now()) {}
+
+void TranslationState::LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim) {
+  if (!ip.CanBeHost() || CheckEthernetSource(mac) != Drop::kNone) return;
+  neighbors.Learn(ip, mac, claim, now);
+  ethernet_limiter.Heard(ip);
+  Release(ip, mac);
+}
+
+const Station* TranslationState::LearnStation(const IpoibAddress& address, const IpAddr& ip, Stations::Claim claim) {
+  const auto taken = [this](MacAddr mac) { return mac == own_mac; };
+  const uint64_t known = counters[Event::kLearnedStations];
+  const Station* const station =
+      ip.CanBeHost() ? stations.HearClaim(address, ip, claim, now, taken) : stations.Hear(address, now, taken);
+  // The active gateway sends frames from this MAC address. A gateway that stands by may have taken it for an Ethernet host's
+  // before it heard the station.
+  if (counters[Event::kLearnedStations] != known) neighbors.ForgetMac(station->mac);
+  for (const IpAddr& its : station->ips) ipoib_limiter.Heard(its);  // the station is alive, so each of its addresses is
+  return station;
+}
+
+Drop TranslationState::CheckStationAddress(const IpoibAddress& address) const {
+  if (address == output.own()) return Drop::kLoop;
+  if (address.IsGroup() || address.gid().IsZero()) return Drop::kMalformed;
+  const bool other = std::find(other_gateways_.begin(), other_gateways_.end(), address) != other_gateways_.end();
+  return other ? Drop::kOtherGateway : Drop::kNone;
+}
+
+Drop TranslationState::CheckEthernetSource(MacAddr mac) const {
+  if (mac.IsGroup() || mac.IsZero()) return Drop::kMalformed;
+  return mac == own_mac || stations.FindByMac(mac) != nullptr ? Drop::kLoop : Drop::kNone;
+}
+
+void TranslationState::NoteRouter(const Ipv6Addr& ip, bool router) {
+  if (!router) {
+    router_ips_.erase(ip);
+  } else if (router_ips_.size() < kMaxRouterIps && IpAddr(ip).CanBeHost()) {
+    router_ips_.insert(ip);
+  }
+}
+
+Drop TranslationState::MaySolicitIpoib(const IpAddr& target, MacAddr requester, bool probe) {
+  return MaySolicit(target, requester, probe, stations.IpHeard(target), neighbors.Heard(target), &ipoib_limiter);
+}
+
+Drop TranslationState::MaySolicitEthernet(const IpAddr& target, MacAddr requester, bool probe) {
+  return MaySolicit(target, requester, probe, neighbors.Heard(target), stations.IpHeard(target), &ethernet_limiter);
+}
+
+// `there` and `here`: when the target was last heard on the other side, and on the requester's own.
+Drop TranslationState::MaySolicit(const IpAddr& target, MacAddr requester, bool probe, absl::Time there, absl::Time here,
+                                  SolicitationLimiter* limits) const {
+  if (there >= now - options.alive_for) return Drop::kNone;
+  if (!probe && here >= now - options.local_for) return Drop::kLocalTarget;
+  return limits->MaySolicit(target, requester, KindOf(probe, there), now);
+}
+
+void TranslationState::SetOtherGateways(std::vector<IpoibAddress> gateways) {
+  other_gateways_ = std::move(gateways);
+  for (const IpoibAddress& gateway : other_gateways_) stations.Forget(gateway);
+}
+
+void TranslationState::CopyFrom(const TranslationState& other) {
+  own_mac = other.own_mac;
+  output.SetEthernetMtu(other.output.ethernet_mtu());
+  on_link.CopyFrom(other.on_link);
+  ipoib_limiter.CopyFrom(other.ipoib_limiter);
+  ethernet_limiter.CopyFrom(other.ethernet_limiter);
+  pending.CopyFrom(other.pending);
+  resolution.CopyFrom(other.resolution);
+  groups.CopyFrom(other.groups);
+  other_gateways_ = other.other_gateways_;
+  router_ips_ = other.router_ips_;
+}
+
+void TranslationState::OnNeighbor(const IpAddr& ip) {
+  if (ip.is_ipv6()) groups.AddNeighbor(ip.ipv6(), now);
+}
+
+void TranslationState::OnNeighborGone(const IpAddr& ip) {
+  if (ip.is_ipv6()) groups.RemoveNeighbor(ip.ipv6());
+}
+
+void TranslationState::Release(const IpAddr& ip, MacAddr mac) {
+  if (!resolution.IsWaitingFor(ip)) return;
+  for (const HeldPacket& held : resolution.Take(ip)) Send(mac, held);
+}
+
+void TranslationState::Send(MacAddr mac, const HeldPacket& held) {
+  counters.Add(Event::kReleased);
+  output.ToEthernet(mac, held.source, held.ethertype, held.bytes);
+}
+
+}  // namespace eoib::translation
