@@ -1,17 +1,10 @@
-// Election: decides which of several gateways between the same VES and VLAN and the same IPoIB link is active. Two active
-// gateways would be a loop in which every broadcast circulates for ever, so one is active and the others stand by. Gateways
-// elect by hellos on the IPoIB link (hello.h).
+// Election: decides which of several gateways between the same VES and VLAN and the same IPoIB link is active, by hellos on
+// that link (hello.h). README.md, "Which one works", has the rules.
 //
 //     kDown --link up--> kListening --1 s--> kCandidate --0.6 s--> kActive
 //     kListening, kCandidate --hello of an active gateway or of a better candidate--> kStandby
 //     kActive --hello of a better active gateway--> kStandby
 //     kStandby --1 s without such a hello--> kCandidate
-//
-// Better means higher priority, then lower GID and QPN. The active gateway stays active when a better one joins. Two gateways
-// that could not hear each other may both be active: the first hello makes the worse one stand by.
-//
-// The active gateway says hello five times a second, or once a second while it has heard no other gateway for 10 s. Gateways
-// that listen or stand by say hello without a claim, so that the active one hears them; it answers the first one at once.
 //
 // One thread; the caller supplies the time.
 #ifndef EOIB_GATEWAY_ELECTION_H_

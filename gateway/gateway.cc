@@ -33,16 +33,16 @@ const char* StateName(NeighborRow::State state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-void AppendCounters(const GatewayPort::TaskContext& parts, std::string* text) {
-  const translation::Counters& counters = parts.translator->counters();
-  const HelloProtocol::Counters& hellos = parts.hellos->counters();
+void AppendCounters(const GatewayPort::TaskContext& context, std::string* text) {
+  const translation::Counters& counters = context.translator->counters();
+  const HelloProtocol::Counters& hellos = context.hellos->counters();
   for (size_t i = 0; i < counters.events.kSize; ++i) {
     const auto event = static_cast<translation::Event>(i);
     absl::StrAppend(text, "  ", InfoOf(event).label, " ", counters[event], "\n");
   }
   absl::StrAppend(text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
-                  "\n  held_now ", parts.translator->state().resolution.held(), "\n  frames_handed ", parts.port.handed,
-                  "\n  frames_waiting ", parts.port.waiting, "\n  frame_drops ", parts.port.drops.Sum(), "\n  hellos_sent ",
+                  "\n  held_now ", context.translator->state().resolution.held(), "\n  frames_handed ", context.port.handed,
+                  "\n  frames_waiting ", context.port.waiting, "\n  frame_drops ", context.port.drops.Sum(), "\n  hellos_sent ",
                   hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged,
                   "\n  unlisted_hellos ", hellos.unlisted, "\n");
 }
@@ -93,7 +93,7 @@ absl::StatusOr<VPort> Gateway::MakeVPort(const GatewayConfig& config, const VPor
   vport.companion = gateway;  // destroyed after vport.port
   vport.set_mtu = [port = port->get()](int bytes) {
     port->Post(
-        [bytes](const GatewayPort::TaskContext& parts) { parts.translator->SetEthernetMtu(static_cast<uint32_t>(bytes)); });
+        [bytes](const GatewayPort::TaskContext& context) { context.translator->SetEthernetMtu(static_cast<uint32_t>(bytes)); });
     return absl::OkStatus();
   };
   vport.set_link = [port = port->get()](bool up) {
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
   port_ = port->get();
   const absl::StatusOr<translation::SavedTables> saved = file_.Load(absl::Now());
   if (saved.ok()) {
-    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& parts) { parts.translator->Restore(*saved); });
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) { context.translator->Restore(*saved); });
     LogInfo(absl::StrCat("gateway ", config_.name, ": ", saved->stations.size(), " IPoIB hosts and ", saved->neighbors.size(),
                          " Ethernet addresses are known from before"));
   } else {
@@ -152,9 +152,9 @@ void Gateway::SaveSoon() { save_at_ = std::max(context_.clock->Now(), saved_at_ 
 void Gateway::FetchTables() {
   save_at_ = context_.clock->Now() + kAgesInterval;
   saved_at_ = context_.clock->Now();
-  port_->Post([this, alive = alive_, port = port_, loop = context_.loop](const GatewayPort::TaskContext& parts) {
+  port_->Post([this, alive = alive_, port = port_, loop = context_.loop](const GatewayPort::TaskContext& context) {
     port->Saved();
-    loop->Post([this, alive, tables = parts.translator->Save()] {
+    loop->Post([this, alive, tables = context.translator->Save()] {
       if (*alive) Save(tables);
     });
   });
@@ -172,7 +172,7 @@ void Gateway::Save(const translation::SavedTables& tables) {
 }
 
 void Gateway::SaveAtTheEnd() {
-  port_->RunWithoutWorker([this](const GatewayPort::TaskContext& parts) { Save(parts.translator->Save()); });
+  port_->RunWithoutWorker([this](const GatewayPort::TaskContext& context) { Save(context.translator->Save()); });
 }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
@@ -181,17 +181,17 @@ absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, ": VES ", config_.ves, ", VLAN ", config_.vlan.ToString(),
                                   ", priority ", config_.priority);
   const absl::Status asked = port_->PostAndWait(
-      [this, &text](const GatewayPort::TaskContext& parts) {
-        const Election& election = parts.hellos->election();
+      [this, &text](const GatewayPort::TaskContext& context) {
+        const Election& election = context.hellos->election();
         absl::StrAppend(&text, ", ", eoib::gateway::StateName(election.state()));
-        if (const char* why = parts.hellos->WhyDown(); *why != '\0') absl::StrAppend(&text, ": ", why);
+        if (const char* why = context.hellos->WhyDown(); *why != '\0') absl::StrAppend(&text, ": ", why);
         if (const auto& other = election.other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
-        const translation::TranslationState& known = parts.translator->state();
+        const translation::TranslationState& known = context.translator->state();
         absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n",
-                        PeersText(parts.hellos->counters()));
+                        PeersText(context.hellos->counters()));
         if (election.state() == Election::State::kDown) return;
         absl::StrAppend(&text, "  hellos go through ",
-                        parts.hellos->in_group() ? "their own group\n" : "the broadcast group: their own is not joined\n");
+                        context.hellos->in_group() ? "their own group\n" : "the broadcast group: their own is not joined\n");
       },
       deadline);
   if (!asked.ok()) return asked;
@@ -208,7 +208,7 @@ std::string Gateway::PeersText(const HelloProtocol::Counters& hellos) const {
 absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
   std::vector<NeighborRow> rows;
   const absl::Status asked =
-      port_->PostAndWait([&rows](const GatewayPort::TaskContext& parts) { rows = parts.translator->Dump(); }, deadline);
+      port_->PostAndWait([&rows](const GatewayPort::TaskContext& context) { rows = context.translator->Dump(); }, deadline);
   if (!asked.ok()) return asked;
   std::string text = absl::StrCat("gateway ", config_.name, ": ", rows.size(), " addresses\n");
   for (const NeighborRow& row : rows) text += RowText(row);
@@ -219,10 +219,10 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
 absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
   const absl::Status asked = port_->PostAndWait(
-      [&text, this](const GatewayPort::TaskContext& parts) {
-        AppendCounters(parts, &text);
+      [&text, this](const GatewayPort::TaskContext& context) {
+        AppendCounters(context, &text);
         absl::StrAppend(&text, "IPoIB link of gateway ", config_.name, "\n",
-                        ipoib::StatsText(parts.channel->counters(), parts.channel->UnderWay()));
+                        ipoib::StatsText(context.channel->counters(), context.channel->UnderWay()));
       },
       deadline);
   if (!asked.ok()) return asked;
@@ -232,9 +232,9 @@ absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
 absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
   std::string text = absl::StrCat("gateway ", config_.name, "\n");
   const absl::Status asked = port_->PostAndWait(
-      [&text, this](const GatewayPort::TaskContext& parts) {
-        absl::StrAppend(&text, parts.translator->counters().drops.DropsText(), parts.port.drops.DropsText(),
-                        "IPoIB link of gateway ", config_.name, "\n", parts.channel->counters().drops.DropsText());
+      [&text, this](const GatewayPort::TaskContext& context) {
+        absl::StrAppend(&text, context.translator->counters().drops.DropsText(), context.port.drops.DropsText(),
+                        "IPoIB link of gateway ", config_.name, "\n", context.channel->counters().drops.DropsText());
       },
       deadline);
   if (!asked.ok()) return asked;
@@ -244,7 +244,7 @@ absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
 absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet, absl::Time deadline) {
   PacketTrace trace(config_.translation, config_.vlan, context_.clock);
   const absl::Status asked =
-      port_->PostAndWait([&trace](const GatewayPort::TaskContext& parts) { trace.CopyFrom(*parts.translator); }, deadline);
+      port_->PostAndWait([&trace](const GatewayPort::TaskContext& context) { trace.CopyFrom(*context.translator); }, deadline);
   if (!asked.ok()) return asked;
   return absl::StrCat("gateway ", config_.name, ": ", trace.Run(std::move(packet)));
 }

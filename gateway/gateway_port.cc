@@ -238,9 +238,9 @@ absl::Status GatewayPort::PostAndWait(Task task, absl::Time deadline) {
   auto asked = std::make_shared<Asked>();
   absl::MutexLock lock(&asked->mutex);
   asked->task = std::move(task);
-  Post([asked](const TaskContext& parts) {
+  Post([asked](const TaskContext& context) {
     absl::MutexLock worker_lock(&asked->mutex);
-    if (asked->task != nullptr) asked->task(parts);
+    if (asked->task != nullptr) asked->task(context);
     asked->done = true;
   });
   if (asked->mutex.AwaitWithDeadline(absl::Condition(&asked->done), deadline)) return absl::OkStatus();

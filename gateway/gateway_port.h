@@ -1,6 +1,4 @@
-// GatewayPort: the data path of a gateway, as a port of a VES. It translates the frames that the switch transmits to it and
-// sends them to the IPoIB link, and hands translated packets of the link to the switch. The VES treats it like any interface:
-// it has a VLAN, its addresses are learned, its counters and limits are a vPort's.
+// GatewayPort: the data path of a gateway, as a port of a VES.
 //
 //     Transmit: frame -> Translator -> Channel            Flush: one post for the batch
 //     Receive:  Channel -> Translator -> frames           also runs timers and tasks of other threads

@@ -27,7 +27,7 @@ class GatewayPortTest : public testing::Test {
     EXPECT_TRUE(channel_.Rebind(endpoint_.get(), own_).ok());
     const AhIndex broadcast = *handles_.Get({ToMgid(BroadcastGroup(kLink)).gid(), 0xc001, Sl(0)}, {});
     EXPECT_TRUE(
-        news_->Push({.kind = ipoib::News::Kind::kState, .state = ipoib::LinkState{own_, kLink, 2044}, .ah = broadcast}));
+        events_->Push({.kind = ipoib::LinkEvent::Kind::kState, .state = ipoib::LinkState{own_, kLink, 2044}, .ah = broadcast}));
     port_->SetVesUp(true);
     for (int i = 0; i < 200 && !Active(); ++i) {
       clock_.Advance(absl::Milliseconds(10));
@@ -37,20 +37,20 @@ class GatewayPortTest : public testing::Test {
   }
   ~GatewayPortTest() override {
     const PortCounters counters = Counters();
-    EXPECT_EQ(frames_out_, counters.handed + counters.waiting + counters.DropSum());
+    EXPECT_EQ(frames_out_, counters.handed + counters.waiting + counters.drops.Sum());
     EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
   }
 
   bool Active() {
     bool active = false;
-    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& parts) { active = parts.hellos->election().active(); });
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) { active = context.hellos->election().active(); });
     return active;
   }
   PortCounters Counters() {
     PortCounters counters;
-    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& parts) {
-      counters = parts.port;
-      frames_out_ = parts.translator->counters()[translation::Event::kFramesOut];
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) {
+      counters = context.port;
+      frames_out_ = context.translator->counters()[translation::Event::kFramesOut];
     });
     return counters;
   }
@@ -89,9 +89,9 @@ class GatewayPortTest : public testing::Test {
       UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), &handles_, {.receive_depth = 256, .send_depth = 64}).value();
   const IpoibAddress own_ = translation::PeerAddr(0x48);
   VPortDirectory directory_;
-  std::unique_ptr<ipoib::Wishes> wishes_ = std::make_unique<ipoib::Wishes>();
-  std::unique_ptr<ipoib::NewsQueue> news_ = std::make_unique<ipoib::NewsQueue>();
-  ipoib::Channel channel_{{pool_.get(), &directory_, wishes_.get(), news_.get(), &clock_}};
+  std::unique_ptr<ipoib::LinkRequestQueue> requests_ = std::make_unique<ipoib::LinkRequestQueue>();
+  std::unique_ptr<ipoib::LinkEventQueue> events_ = std::make_unique<ipoib::LinkEventQueue>();
+  ipoib::Channel channel_{{pool_.get(), &directory_, requests_.get(), events_.get(), &clock_}};
   // Without queries, which would be frames of the gateway's own.
   std::unique_ptr<GatewayPort> port_ =
       GatewayPort::Create({"gw0", {.pair = {PKey(0x8001), Vid(0)}}, {.query_groups = false}}, &channel_, &clock_).value();

@@ -1,11 +1,5 @@
-// The codec of the hello by which gateways elect the active one: a UDP datagram over IPv6 on the IPoIB link, from the
-// gateway's link-local address to a multicast address of link-local scope. A capture shows it as an ordinary packet. The wire
-// format is in README.md:
-//
-//     magic "eoib" 4 | version 1 | state 1 | priority 1 | 0 | VES P_Key 2 | VLAN 2 | address 20
-//
-// State: 1 candidate, 2 active, 3 no claim. The P_Key and VLAN name the pair, because several VESes or VLANs may share an
-// IPoIB link. hello_protocol.h says which group a hello goes to.
+// The codec of the hello by which gateways elect the active one: a UDP datagram over IPv6 on the IPoIB link. README.md, "Which
+// one works", has the format.
 #ifndef EOIB_GATEWAY_HELLO_H_
 #define EOIB_GATEWAY_HELLO_H_
 

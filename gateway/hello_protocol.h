@@ -1,17 +1,5 @@
-// HelloProtocol: exchanges hellos with the other gateways of the pair on the IPoIB link, and runs the election on them. It
-// sends this gateway's hellos, checks received ones, and remembers the other gateways for 10 s. A hello counts if it is this
-// pair's, its sender's address is the one in it, and its GID is listed in `peers`, if there is such a list.
-//
-// Hellos go to a group of their own, which RFC 4391 §4 derives from their destination and only gateways join, so hosts receive
-// none. Every gateway also listens in the link's broadcast group. It sends its hellos
-//   - to the hello group while it is a member of that;
-//   - to the broadcast group while it is not a member, after it has listened;
-//   - to both while another gateway sends to the broadcast group only: that one is not a member;
-//   - to both while it is a candidate that has heard another gateway in the last 10 s, and for 1 s to answer such a candidate.
-//     Two active gateways would forward each other's broadcasts through the broadcast group, so a candidate also has to hear
-//     no objection there.
-//
-// One thread: the one that owns the link's data path.
+// HelloProtocol: exchanges hellos with the other gateways of the pair on the IPoIB link, and runs the election on them.
+// README.md, "Which one works", says where hellos go and which ones count. One thread: the one that owns the link's data path.
 #ifndef EOIB_GATEWAY_HELLO_PROTOCOL_H_
 #define EOIB_GATEWAY_HELLO_PROTOCOL_H_
 

@@ -1,8 +1,6 @@
-// PacketTrace: tells an operator what a gateway would do with a packet now, without doing it (`gateway trace`).
-//
-// It copies the state of the gateway's Translator into one of its own, feeds the packet to that, and prints the output instead
-// of sending it. So the same code decides, and the gateway learns, counts and sends nothing. The steps of GatewayPort before
-// the translation (tags, hellos) are repeated here.
+// PacketTrace: tells an operator what a gateway would do with a packet now, without doing it (`gateway trace`). It copies the
+// state of the gateway's Translator into one of its own, and prints that one's output. It repeats the steps of GatewayPort
+// before the translation (tags, hellos).
 //
 // CopyFrom runs on the thread of the gateway's translation, everything else on the control thread.
 #ifndef EOIB_GATEWAY_PACKET_TRACE_H_

@@ -1,12 +1,6 @@
-// Addresses: the IP addresses of this host on the link, with their origin and state.
-//
-// They come from four sources: the link-local address of the port (RFC 4391 §8), the operator's flags, DHCP, and `ip addr add`
-// on the TUN. The first three are added to the TUN after duplicate address detection. An address of the last kind is on the
-// TUN already, and is removed if it is a duplicate. While an address is tentative, the host neither sends from it nor answers
-// for it.
-//
-// It works with the kernel through KernelAddresses, and is the Owner of Dad. Readers are the responders, IpHost, Memberships
-// and `show`. One thread.
+// Addresses: the IP addresses of this host on the link, with their origin and state (README.md, "Addresses"). While an address
+// is tentative, the host neither sends from it nor answers for it. It works with the kernel through KernelAddresses, and is the
+// Owner of Dad. One thread.
 #ifndef EOIB_GATEWAY_ENDPOINT_ADDRESSES_H_
 #define EOIB_GATEWAY_ENDPOINT_ADDRESSES_H_
 

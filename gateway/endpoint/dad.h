@@ -1,19 +1,12 @@
-// Dad: duplicate address detection, and the defence of addresses in use. IPv6 follows RFC 4862 §5.4, with the nonce of RFC
-// 7527 that marks a looped-back solicitation. IPv4 follows RFC 5227. Both share one state machine:
+// Dad: duplicate address detection, and the defence of addresses in use: RFC 4862 §5.4 with the nonce of RFC 7527 for IPv6, RFC
+// 5227 for IPv4 (README.md, "Addresses", has the differences). Both share one state machine:
 //
 //     tentative: a random wait, then probes --no answer--> assigned: announcements, then defended
 //         |
 //     another interface uses it, or probes for it as well: duplicate, until Start
 //
-// Before the host has joined the group to probe in, a probe cannot be sent (RFC 4862 §5.4.2) and is retried.
-//
-// Deliberate divergences from RFC 5227. Probing takes 0.9 to 1.5 s, not 5 to 9 s (§1.1): that time is for ports that drop
-// packets for seconds after link up, which a fabric with a subnet manager does not. After link down the host announces its
-// addresses and does not probe again (§2.1): its connections may have survived. It defends by method (c) of §2.4: it keeps a
-// contested address and announces it at most every 10 s. Otherwise any neighbour could take a server's address.
-//
-// Dad handles no packets: ArpResponder and NdResponder report claims, and send for it. One thread. It calls Sender and Owner
-// from its own methods; the Owner may call Start and Stop.
+// ArpResponder and NdResponder report claims, and send for it. One thread. It calls Sender and Owner from its own methods; the
+// Owner may call Start and Stop.
 #ifndef EOIB_GATEWAY_ENDPOINT_DAD_H_
 #define EOIB_GATEWAY_ENDPOINT_DAD_H_
 

@@ -1,18 +1,9 @@
-// DhcpClient: leases an IPv4 address from a DHCP server (RFC 2131), as an IPoIB host does (RFC 4390): its messages have
-// hardware type 32 and no hardware address, a client identifier that does not depend on the queue pair (RFC 4361), and the
-// broadcast flag.
+// DhcpClient: leases an IPv4 address from a DHCP server (RFC 2131), as an IPoIB host does (RFC 4390).
 //
 //     init --discover--> selecting --offer, request--> requesting --ack--> checking --free--> bound --T1--> renewing --T2-->
 //     rebinding
 //                                                                            | |
 //                                                            taken: decline, 10 s later init              the lease ends: init
-//
-// The client uses a leased address after duplicate address detection (§2.2). After link down it asks all servers to confirm
-// the lease, as in rebinding, because it may be on another link. (§4.4.2 has the state init-reboot for that, whose message is
-// for a client that does not use the address yet; this one does.)
-//
-// Deliberate divergence: the client retries after 1 s, not 4 s (§4.1), and doubles that up to 64 s. InfiniBand has no slow
-// links, and a gateway on the way may just have started.
 //
 // It sends and receives IPv4 packets, and knows neither TUN nor Interface. One thread. It calls the Owner last in its own
 // methods; the Owner may call any function here.

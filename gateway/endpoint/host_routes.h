@@ -1,8 +1,5 @@
-// HostRoutes: looks up the kernel's next hop for packets that it writes to the TUN.
-//
-// The kernel chooses a next hop, but a packet from a TUN does not name it. So HostRoutes queries the kernel once for each
-// destination. It caches the answer for 10 s, or until a route, rule, address or interface changes. The 10 s are for routes
-// learned from redirects, for which the kernel sends no event.
+// HostRoutes: looks up the kernel's next hop for packets that it writes to the TUN, which a packet does not name. It caches the
+// answer for 10 s, or until a route, rule, address or interface changes. (The kernel sends no event for routes of redirects.)
 //
 // One thread, in the TUN's network namespace; the event loop calls Run when fd() is readable.
 #ifndef EOIB_GATEWAY_ENDPOINT_HOST_ROUTES_H_

@@ -1,14 +1,8 @@
-// Memberships: the multicast groups of the link that this host listens to:
+// Memberships: the multicast groups of the link that this host listens to: those of every host, the solicited-node groups of
+// its IPv6 addresses, from when an address is tentative (RFC 4862 §5.4.2), and the kernel's (README.md, "Groups").
 //
-//   - 224.0.0.1 and ff02::1, which each host is in without a report (RFC 1112 §7.2, RFC 2710 §3);
-//   - the solicited-node groups of its IPv6 addresses, from when an address is tentative (RFC 4862 §5.4.2). The kernel does
-//     not join these on a TUN, which has no neighbour discovery;
-//   - groups that the kernel reports on the TUN by IGMP and MLD (OnReport);
-//   - groups in the kernel's own list, which replaces the reports (SetKernelGroups). A report may be lost: a TUN without
-//     carrier drops it, and there may be no querier. The list alone would make a join wait for the next read, once a second.
-//
-// The Interface is told of changes only, and keeps the groups over changes of the link. If the link's scope or P_Key changes,
-// so do the MGIDs, and all groups are joined again. One thread; the Interface outlives it.
+// The Interface keeps the groups over changes of the link. If the link's scope or P_Key changes, so do the MGIDs, and all
+// groups are joined again. One thread; the Interface outlives it.
 #ifndef EOIB_GATEWAY_ENDPOINT_MEMBERSHIPS_H_
 #define EOIB_GATEWAY_ENDPOINT_MEMBERSHIPS_H_
 

@@ -5,20 +5,8 @@
 //         |                                                                                     |
 //     3 solicitations unanswered: removed, waiting packets unreachable            3 solicitations unanswered: removed
 //
-// Two rules differ from a host on Ethernet, because an IPoIB address has a QPN, which changes with each restart (RFC 4391 §9.4
-// recommends to revalidate):
-//   - An entry is reachable for 1 s after the neighbour was last heard, not for 30 s. Any packet from its queue pair counts,
-//     so an active neighbour is not probed. RFC 4861 §7.3.1 wants proof of the forward path, but here the question is only
-//     whether the queue pair still exists. Packets with another source address (the neighbour is a router or a gateway) count
-//     for 30 s; then the address itself is probed.
-//   - Only the first probe is unicast to the known address; the others are multicast, as RFC 7048 §3 recommends: the interface
-//     may have another queue pair by now.
-// An advertisement without the override flag does not change the address (RFC 4861 §7.2.5). ARP always overrides (RFC 826).
-//
-// A full cache removes the least recently used entry of the neighbour (link-layer address) that has most; all unresolved
-// entries count as one neighbour's. So a host that invents addresses, or scans, displaces its own entries.
-//
-// One thread. It calls its Link from its own methods; a Link must not call back.
+// README.md, "Neighbours", has the differences from RFC 4861, which follow from the QPN in an IPoIB address. One thread. It
+// calls its Link from its own methods; a Link must not call back.
 #ifndef EOIB_GATEWAY_ENDPOINT_NEIGHBOR_CACHE_H_
 #define EOIB_GATEWAY_ENDPOINT_NEIGHBOR_CACHE_H_
 

@@ -1,9 +1,6 @@
 // TunDevice: a TUN netdev of the Linux kernel, which carries IP packets without link-layer addresses between the kernel and
-// this program.
-//
-// It offloads no checksums, because an IPoIB datagram cannot say that one is missing. The netdev survives a killed process,
-// with its addresses, routes and connections. The next process finds it by its name and takes it over, as it takes a TUN of
-// the operator (`ip tuntap add dev ib0 mode tun`). An orderly end removes only a netdev that this program has made.
+// this program. It offloads no checksums, because an IPoIB datagram cannot say that one is missing. The netdev survives a
+// killed process (README.md, "Failure tolerance"); an orderly end removes only a netdev that this program has made.
 //
 // One thread, in the netdev's network namespace.
 #ifndef EOIB_GATEWAY_ENDPOINT_TUN_DEVICE_H_

@@ -1,12 +1,8 @@
 // Channel: the data half of an IPoIB interface. It adds and removes IPoIB headers, identifies senders, and holds packets that
-// wait for a path or a group. Slow work (joins, path records) is its Link's: the channel sends it LinkRequestQueue and takes
-// its LinkEvent.
+// wait for a path or a group. Its Link does the slow work (joins, path records): it takes LinkRequests and sends LinkEvents.
 //
 //     received:  Identify, drop or Listener::OnPacket
-//     to send:   unicast: peer -> vPort -> path;  group: MGID -> handle;  else hold and ask;  then one post for each batch
-//
-// A peer is a vPort of a VPortDirectory, as in a VES, so the Resolver finds its path. The channel remembers that a group does
-// not exist; the Link says when that changes.
+//     to send:   unicast: peer -> vPort -> path;  group: MGID -> handle;  else hold and request;  then one post for each batch
 //
 // Threads: the data path's, which also calls the Listener and owns `pool`. Control calls Rebind while that thread is paused.
 #ifndef EOIB_GATEWAY_IPOIB_CHANNEL_H_

@@ -1,15 +1,9 @@
 // Link: the control half of an IPoIB interface (RFC 4391). It owns the queue pair, joins the broadcast group and the groups
-// that its Channel listens or sends to, and resolves the paths to peers.
+// that its Channel listens or sends to, and resolves the paths to peers. Other groups have the parameters of the broadcast
+// group's record (§5, §10).
 //
-// The record of the broadcast group sets Q_Key, MTU, SL, rate, traffic class and hop limit of the link (§5), its MGID the
-// scope of all groups. Other groups are created with the same parameters (§10).
-//
-// To send to a group, the link joins it send-only if it exists. If it does not, the link retries as GroupMembership does, and
-// at once when the subnet reports that the group was created (trap 66).
-//
-// With `all_groups` the link acts as the promiscuous multicast router of §11: it joins every group of the link as a
-// non-member, which receives as well. It learns of new groups by trap 66 and, since another program on the port may take the
-// traps, by a query once a minute. It leaves groups that are gone.
+// With `all_groups` the link is the promiscuous multicast router of §11: it joins every group of the link as a non-member. It
+// learns of new groups by trap 66 and, since another program on the port may take the traps, by a query once a minute.
 //
 // Control thread, except the channel, which belongs to the data path's thread.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_H_

@@ -1,16 +1,10 @@
-// SourceTable: identifies the senders of datagrams without a GRH by source LID and QPN.
+// SourceTable: identifies the senders of datagrams without a GRH (RFC 4391 §6; Linux sends unicast so) by source LID and QPN.
 //
-// Unicast within a subnet may come without a GRH (RFC 4391 §6); Linux sends it so. The sender's link-layer address, and so its
-// GID, is in its own ARP and neighbour discovery (§9.1.1). The QPN there must be the one that the datagram came from, so no
-// sender can claim another queue pair.
+// The HCA writes a GRH, so its GID is trusted. A GID in ARP or neighbour discovery (§9.1.1) is only claimed, and each new one
+// costs a vPort and a path. So its QPN must be the sender's, a queue pair may claim another GID only after kClaimHold (its LID
+// may belong to another port by then), and new claims are rate-limited.
 //
-// The HCA writes a GRH, so its GID is trusted. A GID in a packet is only claimed, and each new one costs a vPort and a path.
-// So a queue pair may claim another GID only kClaimHold after its entry was made (its LID may belong to another port by then),
-// and there is a limit on new claims per second. Linux sends broadcasts with a GRH, so a host that broadcasts ARP is known by
-// that.
-//
-// Bounded: when the younger half is full, the older half is dropped. A lookup moves an entry into the younger half. One
-// thread.
+// Bounded: when the younger half is full, the older half is dropped. A lookup moves an entry into the younger half. One thread.
 #ifndef EOIB_GATEWAY_IPOIB_SOURCE_TABLE_H_
 #define EOIB_GATEWAY_IPOIB_SOURCE_TABLE_H_
 

@@ -1,10 +1,6 @@
-// AddressResolution: holds packets from IPoIB while the gateway resolves the MAC address of their Ethernet host.
-//
-// IPoIB hosts resolve a neighbour themselves, and the gateway learns from the answer. So it has to solicit only if its entry
-// has aged out, if it started after its hosts, or for the router of a remote address. As RFC 1122 §2.3.2.2 and RFC 4861 §7.2.2
-// have it, the resolution holds a few packets for each address, the latest ones, and solicits three times, one second apart.
-//
-// Owned by the translation, on its thread. Copies packets.
+// AddressResolution: holds packets from IPoIB while the gateway resolves the MAC address of their Ethernet host. As RFC 1122
+// §2.3.2.2 and RFC 4861 §7.2.2 have it, it holds the latest few packets for each address, and solicits three times, one second
+// apart. Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_
 #define EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_
 

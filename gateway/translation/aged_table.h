@@ -1,9 +1,8 @@
 // AgedTable: a hash map of bounded size that keeps its entries in the order in which they were last heard.
 //
-// The gateway keeps all state about other hosts in such tables, so a host that invents addresses cannot make it grow without
-// bound. An entry is confirmed once its owner has answered or taken part in a conversation, which an invented address does
-// not. A full table evicts the unconfirmed entry that was silent for longest, and a confirmed one only if no other is left. So
-// known entries survive a scan.
+// An entry is confirmed once its owner has answered or taken part in a conversation, which an invented address does not. A full
+// table evicts the longest silent unconfirmed entry, and a confirmed one only if no other is left. So known entries survive a
+// scan.
 //
 // Find, Hear and Erase cost one hash lookup; Hear allocates nothing. An entry does not move in memory until it is removed. Not
 // thread-safe. The caller's `now` never goes back.

@@ -1,9 +1,5 @@
-// Announcements: announces all known addresses, at a limited rate.
-//
-// After a restart the gateway has another queue pair, so each IPoIB host has a stale link-layer address for each Ethernet
-// host, and the switches of the VES may have forgotten the stations' MAC addresses. The gateway announces the last heard
-// addresses first, because conversations with them may be going on. The rate is limited because each announcement is a
-// broadcast.
+// Announcements: announces all known addresses after a restart, which gives the gateway another queue pair. The last heard go
+// first, because conversations with them may be going on. The rate is limited, because each announcement is a broadcast.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ANNOUNCEMENTS_H_

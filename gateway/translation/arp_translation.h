@@ -1,8 +1,5 @@
-// ArpTranslation: ARP and RARP across the gateway (RFC 826, RFC 903, RFC 5227; RFC 4391 §9.2).
-//
-// Operation and protocol addresses stay. Hardware addresses become those of the other side: an Ethernet host's becomes the
-// gateway's own IPoIB address, a station's becomes its MAC address. A broadcast stays a broadcast, and a unicast packet (a
-// request that revalidates a neighbour, most replies) stays unicast.
+// ArpTranslation: ARP and RARP across the gateway (RFC 826, RFC 903, RFC 5227; RFC 4391 §9.2). Operation and protocol addresses
+// stay, hardware addresses become those of the other side. A broadcast stays a broadcast, unicast stays unicast.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ARP_TRANSLATION_H_

@@ -1,10 +1,5 @@
-// Delivery: sends a unicast packet from IPoIB to its Ethernet host.
-//
-// The host's MAC address comes from Neighbors; if it is unknown, the gateway solicits it while the packet waits. A packet for
-// an address beyond the link goes to a router (see OnLink). If no prefix of the link is known, the gateway tries the host
-// first, and a router if the host does not answer.
-//
-// Used by the translations, on their thread.
+// Delivery: sends a unicast packet from IPoIB to its Ethernet host, whose MAC address it resolves, or to a router (README.md,
+// "Routers and prefixes"). Used by the translations, on their thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_DELIVERY_H_
 #define EOIB_GATEWAY_TRANSLATION_DELIVERY_H_
 

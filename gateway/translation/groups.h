@@ -1,16 +1,9 @@
-// Groups: the IPoIB groups that the gateway joins on behalf of Ethernet hosts.
+// Groups: the IPoIB groups that the gateway joins on behalf of Ethernet hosts, because a group without members does not exist
+// (RFC 4391 §10): the groups that hosts report, and the solicited-node groups of their IPv6 addresses. README.md, "Groups",
+// says for how long.
 //
-// On IPoIB a port receives only the groups that it has joined, and a group without members does not exist (RFC 4391 §10). So
-// an IGMP or MLD report on Ethernet makes the gateway a full member. The membership ages as a router's would (RFC 3376 §8.4,
-// RFC 3810 §9.4). After a leave it ends within last_member_time, unless another host reports the group (RFC 3376 §6.4.2).
-//
-// Solicitations for an IPv6 address go to its solicited-node group. So the gateway joins that group for each known address of
-// an Ethernet host, before a host reports it: otherwise the first solicitation would be lost.
-//
-// Each join is a query to the SA, so joins are rate-limited; a group over the limit is joined when it is reported again.
-// Several IPv6 addresses may share a group of the link (see GroupOf), which is joined once.
-//
-// Owned by the translation, on its thread.
+// Each join is a query to the SA, so joins are rate-limited; a group over the limit is joined when it is reported again. Owned
+// by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_GROUPS_H_
 #define EOIB_GATEWAY_TRANSLATION_GROUPS_H_
 

@@ -1,9 +1,5 @@
-// Liveness: solicits IPoIB stations that are silent while packets go to them.
-//
-// A restarted interface has another queue pair, and packets to the old one are silently lost (RFC 4391 §9.4). Ethernet hosts
-// keep using its MAC address until their own timeouts. So the gateway solicits a silent station: first by unicast to its known
-// queue pair, since the station may just have nothing to send, then by multicast. The intervals grow to 2.5 s at most, so a
-// station that came back and is silent is reached within 3 s.
+// Liveness: solicits IPoIB stations that are silent while packets go to them, because packets to the old queue pair of a
+// restarted interface are silently lost (RFC 4391 §9.4). README.md, "Liveness", has the intervals.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_LIVENESS_H_

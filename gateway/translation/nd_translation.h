@@ -1,8 +1,5 @@
-// NdTranslation: IPv6 neighbour discovery across the gateway (RFC 4861; RFC 4391 §9.3).
-//
-// nd_packet.h rewrites the messages; this class learns from them and forwards them. Neighbour solicitations are limited like
-// ARP requests. A multicast message goes to the same group of the other side, a unicast message to its host. Duplicate address
-// detection needs no special case: its solicitations come from ::, and the answers go to all nodes.
+// NdTranslation: IPv6 neighbour discovery across the gateway (RFC 4861; RFC 4391 §9.3). nd_packet.h rewrites the messages; this
+// class learns from them and forwards them, multicast to the same group of the other side, unicast to its host.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ND_TRANSLATION_H_

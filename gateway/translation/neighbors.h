@@ -1,7 +1,5 @@
-// Neighbors: maps the IP addresses of Ethernet hosts to their MAC addresses, learned from ARP and neighbour discovery.
-//
-// IPoIB hosts see one link-layer address for all Ethernet hosts, the gateway's. So the gateway finds the host of a packet by
-// its IP destination in this table. It learns from packets that cross and from packets that it overhears.
+// Neighbors: maps the IP addresses of Ethernet hosts to their MAC addresses, learned from ARP and neighbour discovery. IPoIB
+// hosts see one link-layer address for all of them, so the gateway finds the host of a packet by its IP destination here.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_NEIGHBORS_H_

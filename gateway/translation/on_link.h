@@ -1,9 +1,6 @@
-// OnLink: knows the prefixes of the link, and the routers to addresses beyond it.
-//
-// An IPoIB host sends a packet for a remote address to the link-layer address of its router. For each Ethernet router that is
-// the gateway's own address, so the gateway has to choose the router again. It knows routers and prefixes from its
-// configuration, from router advertisements (RFC 4861 §4.2, §4.6.2, with the preferences of RFC 4191), and from DHCP replies
-// (RFC 2132 §3.3, §3.5).
+// OnLink: knows the prefixes of the link, and the routers to addresses beyond it. An IPoIB host sends a packet for a remote
+// address to the gateway if its router is on Ethernet, so the gateway has to choose the router again. It knows both from its
+// configuration, router advertisements (RFC 4861 §4.2, §4.6.2; RFC 4191) and DHCP replies (RFC 2132 §3.3, §3.5).
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ON_LINK_H_

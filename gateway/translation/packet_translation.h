@@ -1,10 +1,6 @@
-// PacketTranslation: carries IPv4 and IPv6 packets across the gateway, except neighbour discovery.
-//
-// A packet crosses unchanged: the gateway is a bridge, so TTL and hop limit stay. A frame's MAC destination names the station
-// or group, an IPoIB packet's IP destination names the Ethernet host (see Delivery). A packet above the other side's MTU is
-// fragmented, or its sender gets an ICMP error (RFC 791 §3.2, RFC 1191 §4, RFC 8201 §4). DHCP requests of Ethernet clients get
-// the broadcast flag (RFC 4390 §2.1: an IPoIB server cannot reply to a MAC address). The gateway snoops IGMP and MLD to learn
-// which groups to join, and DHCP to learn routers.
+// PacketTranslation: carries IPv4 and IPv6 packets across the gateway, except neighbour discovery. It fragments packets above
+// the other side's MTU or returns an ICMP error (RFC 791 §3.2, RFC 1191 §4, RFC 8201 §4), sets the broadcast flag in DHCP
+// requests of Ethernet clients (RFC 4390 §2.1: an IPoIB server cannot reply to a MAC address), and snoops IGMP, MLD and DHCP.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_PACKET_TRANSLATION_H_

@@ -1,8 +1,5 @@
-// PendingRequests: remembers for a few seconds which Ethernet hosts asked for a target.
-//
-// On IPoIB all Ethernet hosts are at the gateway's address, so an ARP reply names its host by the target IP address. The reply
-// to a probe (RFC 5227 §2.1.1) has 0.0.0.0 there, and a RARP reply an address that is new (RFC 903). These go to the hosts
-// that asked.
+// PendingRequests: remembers for a few seconds which Ethernet hosts requested a target, for replies that do not name their
+// host: to a probe (RFC 5227 §2.1.1), which comes from 0.0.0.0, and of RARP, whose address is new (RFC 903).
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_PENDING_REQUESTS_H_

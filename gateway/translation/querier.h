@@ -1,10 +1,7 @@
-// Querier: sends IGMP and MLD queries to Ethernet hosts, if the VES has no other querier.
-//
-// A host reports a group when it joins it, and later only in answer to a query (RFC 3376 §5, RFC 3810 §6). A VES may have no
-// router, and a gateway that has just started has missed earlier reports. So the gateway queries at its start, and then
-// periodically while it hears no other querier (RFC 3376 §8.5). It does not take part in the querier election, which needs an
-// address. IGMP queries come from 0.0.0.0 (RFC 4541 §2.1.1), MLD queries from a link-local address made of the gateway's own
-// MAC address (RFC 4291 appendix A), because hosts ignore others (RFC 3810 §5.1.14).
+// Querier: sends IGMP and MLD queries to Ethernet hosts at its start, and then while the VES has no other querier (RFC 3376 §5,
+// §8.5; RFC 3810 §6). It takes no part in the querier election, which needs an address: IGMP queries come from 0.0.0.0 (RFC
+// 4541 §2.1.1), MLD queries from a link-local address made of the gateway's own MAC address, because hosts ignore others (RFC
+// 3810 §5.1.14).
 //
 // Owned by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_QUERIER_H_

@@ -1,14 +1,6 @@
-// SolicitationLimiter: limits the rate of ARP requests and neighbour solicitations towards one side of the gateway; each side
-// has its own.
-//
-// A solicitation for an unknown target is a broadcast on the other side, and on IPoIB a query to the SA as well. So a scan of
-// one side would become a broadcast storm on the other. There are three limits:
-// - a target that did not answer is not solicited again for 1 s, then 2, 4 and so on up to 30 s (a known target: a few
-//   seconds). Probes for a free address (RFC 5227, RFC 4862 §5.4) are exempt, because silence is their good answer;
-// - each requester has a limit per second;
-// - all requesters together have a limit per second.
-// The caller does not ask here for targets that were heard lately, so these are not limited. The gateway's own solicitations
-// are.
+// SolicitationLimiter: limits the rate of ARP requests and neighbour solicitations towards one side of the gateway, so that a
+// scan of one side does not become a broadcast storm on the other: for each silent target by a back-off, for each requester,
+// and in all. README.md has the limits. The gateway's own solicitations count.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_SOLICITATION_LIMITER_H_

@@ -1,12 +1,7 @@
 // SolicitationSender: builds and sends the gateway's own ARP requests, solicitations and announcements. The gateway has no IP
-// address, so it sends them on behalf of hosts.
-//
-// A solicitation is on behalf of the host whose packet caused it: it has that host's IP address and MAC address, or on IPoIB
-// the gateway's address, to which the answer must come. If that host is not on this link (its packet came through a router),
-// the solicitation is a probe (RFC 5227 §2.1.1; RFC 4862 §5.4.2): the owner of the address answers it, and no host learns from
-// it.
-//
-// An announcement is the one that the host itself would send: RFC 5227 §2.3, RFC 4861 §7.2.6.
+// address, so it solicits on behalf of the host whose packet caused that, or by a probe (RFC 5227 §2.1.1; RFC 4862 §5.4.2) if
+// the host is not on this link: the owner of the address answers a probe, and no host learns from it. An announcement is the
+// one that the host itself would send: RFC 5227 §2.3, RFC 4861 §7.2.6.
 #ifndef EOIB_GATEWAY_TRANSLATION_SOLICITATION_SENDER_H_
 #define EOIB_GATEWAY_TRANSLATION_SOLICITATION_SENDER_H_
 

@@ -1,10 +1,5 @@
-// Stations: the IPoIB interfaces that the gateway has heard, and the MAC address of each on Ethernet. README.md describes how
-// an interface is identified, and how its MAC address is made.
-//
-// An interface is (GID, ordinal). Its QPN changes with each restart (RFC 4391 §9.4), and several interfaces may share a GID,
-// so the gateway recognizes a restarted interface by its IP addresses: a QPN that claims a known address at the same GID is
-// that interface. A QPN that claims no known address is a new interface, with the next ordinal. An interface that was heard
-// before it claimed an address (a DHCP request comes from 0.0.0.0) merges into the old one when it claims an address of that.
+// Stations: the IPoIB interfaces that the gateway has heard, and the MAC address of each on Ethernet. An interface is (GID,
+// ordinal), because its QPN changes with each restart (RFC 4391 §9.4) and several may share a GID: README.md, "Addresses".
 //
 // Owned by the translation, on its thread. Pointers to stations are valid until a station is added or removed.
 #ifndef EOIB_GATEWAY_TRANSLATION_STATIONS_H_

@@ -1,8 +1,5 @@
-// TranslationState: the state that the translations of ARP, of neighbour discovery and of other packets share: the tables of
-// both sides' hosts, limits, counters and the output.
-//
-// Each translation learns from a packet before it decides what to do with it, so a gateway that stands by learns as much as
-// the active one. Learn functions also do what follows from the news: release held packets, end back-offs.
+// TranslationState: what the translations of ARP, of neighbour discovery and of other packets share: the tables of both sides'
+// hosts, limits, counters and the output. Learn functions also release held packets and end back-offs.
 //
 // Owned by the Translator, on its thread. The members are public to the translations.
 #ifndef EOIB_GATEWAY_TRANSLATION_TRANSLATION_STATE_H_

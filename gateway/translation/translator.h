@@ -1,12 +1,6 @@
 // Translator: translates between the frames of one VLAN of a VES and the packets of one IPoIB link, so that the hosts of both
-// sides share one IP subnet.
-//
-// Ethernet hosts see each IPoIB host under a MAC address of its own (Stations). IPoIB hosts see all Ethernet hosts under one
-// link-layer address, the gateway's, and the gateway tells them apart by their IP addresses (Neighbors). README.md lists the
-// translations.
-//
-// It does no I/O: it sends to a Sink, reads the time from a Clock, and does later work in Tick(). The same inputs give the
-// same outputs. One thread. Saving the tables, and electing the active gateway, is left to the caller.
+// sides share one IP subnet (README.md). It does no I/O: it sends to a Sink, reads the time from a Clock, and does later work
+// in Tick(). One thread. The caller saves the tables and elects the active gateway.
 #ifndef EOIB_GATEWAY_TRANSLATION_TRANSLATOR_H_
 #define EOIB_GATEWAY_TRANSLATION_TRANSLATOR_H_
 

@@ -1,5 +1,5 @@
-// A translator that imitates another one treats the next packet like the other one, whatever that has seen: here random
-// packets of both sides, full tables, and links that go down and up. Imitation changes nothing in the other one.
+// A translator with a copy of the state of another one treats the next packet like the other one, whatever that has seen: here
+// random packets of both sides, full tables, and links that go down and up. Imitation changes nothing in the other one.
 #include <algorithm>
 #include <random>
 #include <tuple>
@@ -173,17 +173,17 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
     Advance(absl::Milliseconds(Below(300)));
   }
 
-  // The outputs and the change of the counters that an imitation predicts.
+  // The outputs and the change of the counters that an copy predicts.
   std::pair<std::vector<SinkForTest::Output>, std::vector<uint64_t>> Try(const Input& input) {
     trial_ = SinkForTest();
-    Translator imitation(QuietOptions(SmallTables()), &clock_, &trial_);
-    imitation.CopyFrom(translator_);
+    Translator copy(QuietOptions(SmallTables()), &clock_, &trial_);
+    copy.CopyFrom(translator_);
     trial_ = SinkForTest();
     // Its sink's calls during CopyFrom mean nothing; from here on both must make the same calls.
     trial_.listening = sink_.listening;
-    const std::vector<uint64_t> before = Values(imitation.counters());
-    Feed(input, &imitation);
-    return {trial_.Take(), Difference(Values(imitation.counters()), before)};
+    const std::vector<uint64_t> before = Values(copy.counters());
+    Feed(input, &copy);
+    return {trial_.Take(), Difference(Values(copy.counters()), before)};
   }
 
   std::mt19937 random_;
