@@ -33,18 +33,20 @@ const char* StateName(NeighborRow::State state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-void AppendCounters(const GatewayPort::TaskContext& context, std::string* text) {
+std::string TranslationStats(const GatewayPort::TaskContext& context) {
+  std::string text;
   const translation::Counters& counters = context.translator->counters();
   const HelloProtocol::Counters& hellos = context.hellos->counters();
   for (size_t i = 0; i < counters.events.kSize; ++i) {
     const auto event = static_cast<translation::Event>(i);
-    absl::StrAppend(text, "  ", InfoOf(event).label, " ", counters[event], "\n");
+    absl::StrAppend(&text, "  ", InfoOf(event).label, " ", counters[event], "\n");
   }
-  absl::StrAppend(text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
+  absl::StrAppend(&text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
                   "\n  held_now ", context.translator->state().resolution.held(), "\n  frames_handed ", context.port.handed,
                   "\n  frames_waiting ", context.port.waiting, "\n  frame_drops ", context.port.drops.Sum(), "\n  hellos_sent ",
                   hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged,
                   "\n  unlisted_hellos ", hellos.unlisted, "\n");
+  return text;
 }
 
 std::string RowText(const NeighborRow& row) {
@@ -217,27 +219,24 @@ absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
 
 // The worker reads all counters between two batches, when each frame has its disposition or waits: so the sums agree.
 absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
-  std::string text = absl::StrCat("gateway ", config_.name, "\n");
-  const absl::Status asked = port_->PostAndWait(
-      [&text, this](const GatewayPort::TaskContext& context) {
-        AppendCounters(context, &text);
-        absl::StrAppend(&text, "IPoIB link of gateway ", config_.name, "\n",
+  return CountersText(deadline, [this](const GatewayPort::TaskContext& context) {
+    return absl::StrCat(TranslationStats(context), "IPoIB link of gateway ", config_.name, "\n",
                         ipoib::StatsText(context.channel->counters(), context.channel->UnderWay()));
-      },
-      deadline);
-  if (!asked.ok()) return asked;
-  return text;
+  });
 }
 
 absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
-  std::string text = absl::StrCat("gateway ", config_.name, "\n");
-  const absl::Status asked = port_->PostAndWait(
-      [&text, this](const GatewayPort::TaskContext& context) {
-        absl::StrAppend(&text, context.translator->counters().drops.DropsText(), context.port.drops.DropsText(),
+  return CountersText(deadline, [this](const GatewayPort::TaskContext& context) {
+    return absl::StrCat(context.translator->counters().drops.DropsText(), context.port.drops.DropsText(),
                         "IPoIB link of gateway ", config_.name, "\n", context.channel->counters().drops.DropsText());
-      },
-      deadline);
-  if (!asked.ok()) return asked;
+  });
+}
+
+absl::StatusOr<std::string> Gateway::CountersText(absl::Time deadline, CounterText counters) {
+  std::string text = absl::StrCat("gateway ", config_.name, "\n");
+  const absl::Status status =
+      port_->PostAndWait([&](const GatewayPort::TaskContext& context) { text += counters(context); }, deadline);
+  if (!status.ok()) return status;
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -74,6 +75,8 @@ class Gateway {
 
   absl::Status OpenLink();
   absl::StatusOr<std::unique_ptr<GatewayPort>> MakePort(int mtu);
+  using CounterText = absl::FunctionRef<std::string(const GatewayPort::TaskContext&)>;
+  absl::StatusOr<std::string> CountersText(absl::Time deadline, CounterText counters);
   std::string PeersText(const HelloProtocol::Counters& hellos) const;
   void SaveSoon();
   void FetchTables();

@@ -15,42 +15,12 @@ constexpr absl::Duration kShortestRenewal = absl::Seconds(60);  // RFC 2131 §4.
 constexpr absl::Duration kSoonestRenewal = absl::Seconds(5);    // even if a server gives a smaller T1 or T2
 constexpr absl::Duration kAfterDecline = absl::Seconds(10);     // §3.1.5
 constexpr int kRequests = 4;                                    // without an answer; then discover again
-constexpr uint32_t kForEver = 0xffff'ffff;                      // §3.3
 constexpr size_t kMessageSize = 548;                            // §2: every server accepts this size
 constexpr uint16_t kLargestAnswer = 1500;
 constexpr std::array<uint8_t, 6> kRequestedOptions = {
     static_cast<uint8_t>(DhcpOption::kSubnetMask),        static_cast<uint8_t>(DhcpOption::kRouters),
     static_cast<uint8_t>(DhcpOption::kDomainNameServers), static_cast<uint8_t>(DhcpOption::kDomainName),
     static_cast<uint8_t>(DhcpOption::kRenewalTime),       static_cast<uint8_t>(DhcpOption::kRebindingTime)};
-
-// 24 for 255.255.255.0. Absent if the mask has holes.
-absl::optional<int> PrefixLength(uint32_t mask) {
-  const int ones = __builtin_popcount(mask);
-  if (mask != (ones == 0 ? 0 : ~uint32_t{0} << (32 - ones))) return absl::nullopt;
-  return ones;
-}
-
-// For a server that sends no mask, although RFC 2131 §4.3.1 wants one: the prefix length of the address class.
-int DefaultPrefixLength(Ipv4Addr address) {
-  const uint32_t top = address.value() >> 29;
-  return top < 4 ? 8 : top < 6 ? 16 : 24;
-}
-
-std::vector<Ipv4Addr> HostAddressesOf(const DhcpMessage& message, DhcpOption option) {
-  std::vector<Ipv4Addr> addresses = message.FindAddresses(option);
-  addresses.erase(std::remove_if(addresses.begin(), addresses.end(), [](IpAddr each) { return !each.CanBeHost(); }),
-                  addresses.end());
-  return addresses;
-}
-
-// Only the printable characters, for the operator's terminal.
-std::string Printable(const std::vector<uint8_t>& bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes) {
-    if (byte > 0x20 && byte < 0x7f) text.push_back(static_cast<char>(byte));
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -234,7 +204,7 @@ void DhcpClient::OnOffer(const DhcpMessage& offer) {
 void DhcpClient::OnAck(const DhcpMessage& ack) {
   const bool renewal = state_ == DhcpState::kRenewing || state_ == DhcpState::kRebinding;
   if (state_ != DhcpState::kRequesting && !renewal) return;
-  absl::optional<DhcpLease> lease = ReadLease(ack);
+  absl::optional<DhcpLease> lease = DhcpLease::Read(ack, requested_at_);
   if (!lease.has_value()) return;
   const bool same = lease_.has_value() && lease_->address == lease->address;
   if (renewal && !same) return StartOver(absl::ZeroDuration());  // the server gives another address than the one in use
@@ -244,33 +214,6 @@ void DhcpClient::OnAck(const DhcpMessage& ack) {
   const DhcpLease told = *lease_;
   if (renewal) return owner_->OnLease(told);
   owner_->CheckAddress(told);
-}
-
-// §4.4.5. Invalid T1 and T2 are replaced by the defaults, 0.5 and 0.875 of the lease.
-absl::optional<DhcpLease> DhcpClient::ReadLease(const DhcpMessage& ack) const {
-  const auto server = ack.FindAddress(DhcpOption::kServerIdentifier);
-  const auto seconds = ack.FindNumber(DhcpOption::kLeaseTime);
-  const Ipv4Addr yours = ack.fields().yours;
-  if (!server.has_value() || !seconds.has_value() || *seconds == 0 || !IpAddr(yours).CanBeHost()) return absl::nullopt;
-  const auto mask = ack.FindAddress(DhcpOption::kSubnetMask);
-  const auto length = mask.has_value() ? PrefixLength(mask->value()) : DefaultPrefixLength(yours);
-  if (!length.has_value()) return absl::nullopt;
-  DhcpLease lease{.address = {IpAddr(yours), *length}, .server = *server};
-  lease.routers = HostAddressesOf(ack, DhcpOption::kRouters);
-  lease.name_servers = HostAddressesOf(ack, DhcpOption::kDomainNameServers);
-  lease.domain = Printable(ack.FindOption(DhcpOption::kDomainName).value_or(std::vector<uint8_t>()));
-  lease.renew = lease.rebind = lease.expiry = absl::InfiniteFuture();
-  lease.length = absl::InfiniteDuration();
-  if (*seconds == kForEver) return lease;
-  uint32_t t2 = ack.FindNumber(DhcpOption::kRebindingTime).value_or(0);
-  if (t2 == 0 || t2 >= *seconds) t2 = static_cast<uint32_t>(uint64_t{*seconds} * 7 / 8);
-  uint32_t t1 = ack.FindNumber(DhcpOption::kRenewalTime).value_or(0);
-  if (t1 == 0 || t1 >= t2) t1 = std::min(*seconds / 2, t2);
-  lease.length = absl::Seconds(*seconds);
-  lease.renew = requested_at_ + absl::Seconds(t1);
-  lease.rebind = requested_at_ + absl::Seconds(t2);
-  lease.expiry = requested_at_ + lease.length;
-  return lease;
 }
 
 void DhcpClient::OnNak() {

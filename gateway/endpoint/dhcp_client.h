@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "gateway/endpoint/interface_address.h"
+#include "gateway/endpoint/dhcp_lease.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/wire/ip/dhcp4.h"
 #include "vswitch/wire/ip/dhcp4_writer.h"
@@ -29,16 +29,6 @@ namespace eoib::endpoint {
 
 enum class DhcpState : uint8_t { kInit, kSelecting, kRequesting, kChecking, kBound, kRenewing, kRebinding, kStopped };
 const char* ToString(DhcpState state);
-
-struct DhcpLease {
-  InterfaceAddress address;
-  Ipv4Addr server;
-  std::vector<Ipv4Addr> routers;
-  std::vector<Ipv4Addr> name_servers;
-  std::string domain;
-  absl::Duration length;             // InfiniteDuration(): for ever
-  absl::Time renew, rebind, expiry;  // T1, T2 and the end (§4.4.5)
-};
 
 class DhcpClient {
  public:
@@ -93,7 +83,6 @@ class DhcpClient {
   void OnOffer(const DhcpMessage& offer);
   void OnAck(const DhcpMessage& ack);
   void OnNak();
-  absl::optional<DhcpLease> ReadLease(const DhcpMessage& ack) const;
 
   struct Where {
     Ipv4Addr source;

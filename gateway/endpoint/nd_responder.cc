@@ -35,7 +35,7 @@ NdResponder::Outcome NdResponder::OnDadSolicitation(const NdMessage& message, co
   if (message.destination != SolicitedNodeGroup(message.target)) return Outcome::kInvalid;
   if (FindLinkAddress(message, NdOptionType::kSourceLinkAddress).has_value()) return Outcome::kInvalid;
   const bool assigned = addresses_->IsAssigned(IpAddr(message.target));
-  dad_->OnProbe(IpAddr(message.target), from, FindNonce(message));
+  dad_->OnProbe(IpAddr(message.target), from, Nonce(message.options.Find(NdOptionType::kNonce)));
   if (assigned) link_->SendIpv6ToGroup(AnswerTo(message, kAllNodes), kAllNodes);
   return Outcome::kDone;
 }

@@ -101,13 +101,6 @@ absl::optional<IpoibAddress> FindLinkAddress(const NdMessage& message, NdOptionT
   return absl::nullopt;
 }
 
-absl::Span<const uint8_t> FindNonce(const NdMessage& message) {
-  for (const NdOption option : message.options) {
-    if (const auto nonce = Nonce(option); !nonce.empty()) return nonce;
-  }
-  return {};
-}
-
 Bytes WithoutLinkAddresses(absl::Span<const uint8_t> packet, const NdMessage& message) {
   const auto before_options = packet.first(kMessageOffset + message.message.size() - message.options.bytes().size());
   Bytes stripped(before_options.begin(), before_options.end());

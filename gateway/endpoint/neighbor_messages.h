@@ -52,8 +52,6 @@ inline bool CanBeInterface(const IpoibAddress& address) { return !address.IsGrou
 
 // The first option of that type with an IPoIB address.
 absl::optional<IpoibAddress> FindLinkAddress(const NdMessage& message, NdOptionType type);
-// The nonce in the nonce option; empty if there is none.
-absl::Span<const uint8_t> FindNonce(const NdMessage& message);
 
 // A copy of the packet without link-layer address options, with length and checksum corrected. The TUN has no link-layer
 // addresses, and the kernel would reject an option of 24 bytes. Requires `message` to be a view of `packet`.

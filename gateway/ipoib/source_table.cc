@@ -3,22 +3,14 @@
 #include "vswitch/wire/ip/arp.h"
 
 namespace eoib::ipoib {
-namespace {
-
-absl::optional<IpoibAddress> SenderOfNd(absl::Span<const uint8_t> packet) {
-  NdMessage message;
-  if (ParseNeighborDiscovery(packet, &message) != NdVerdict::kGood) return absl::nullopt;
-  for (const NdOption& option : message.options) {
-    if (option.type == SenderOption(message.type)) return IpoibLinkAddress(option);
-  }
-  return absl::nullopt;
-}
-
-}  // namespace
 
 absl::optional<IpoibAddress> SenderOf(IpoibType type, absl::Span<const uint8_t> packet) {
   if (type == IpoibType::kIpv4) return absl::nullopt;
-  if (type == IpoibType::kIpv6) return SenderOfNd(packet);
+  if (type == IpoibType::kIpv6) {
+    NdMessage message;
+    if (ParseNeighborDiscovery(packet, &message) != NdVerdict::kGood) return absl::nullopt;
+    return IpoibLinkAddress(message.options.Find(SenderOption(message.type)));
+  }
   const absl::optional<IpoibArp> arp = ParseIpoibArp(packet);
   return arp.has_value() ? absl::optional<IpoibAddress>(arp->sender) : absl::nullopt;
 }

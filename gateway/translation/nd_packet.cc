@@ -139,20 +139,6 @@ Drop TranslateToEthernet(absl::Span<const uint8_t> packet, const NdMessage& mess
   return Translate(packet, message, mtus, append, out);
 }
 
-absl::optional<MacAddr> EthernetAddressIn(const NdMessage& message, NdOptionType type) {
-  for (const NdOption& option : message.options) {
-    if (option.type == type) return EthernetLinkAddress(option);
-  }
-  return absl::nullopt;
-}
-
-absl::optional<IpoibAddress> IpoibAddressIn(const NdMessage& message, NdOptionType type) {
-  for (const NdOption& option : message.options) {
-    if (option.type == type) return IpoibLinkAddress(option);
-  }
-  return absl::nullopt;
-}
-
 template <typename LinkAddress>
 void BuildSolicitation(const Ipv6Addr& source, const LinkAddress& link, const Ipv6Addr& target, bool direct,
                        std::vector<uint8_t>* out) {

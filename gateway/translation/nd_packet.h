@@ -49,10 +49,6 @@ Drop TranslateToEthernet(absl::Span<const uint8_t> packet, const NdMessage& mess
                          absl::FunctionRef<absl::optional<MacAddr>(const NdOption&, const IpoibAddress&)> to_ethernet,
                          std::vector<uint8_t>* out);
 
-// The address in the first option of that type (source or target link-layer address); absent if there is none of that link.
-absl::optional<MacAddr> EthernetAddressIn(const NdMessage& message, NdOptionType type);
-absl::optional<IpoibAddress> IpoibAddressIn(const NdMessage& message, NdOptionType type);
-
 // Writes to *out a solicitation for `target`. It has a source link-layer address option unless `source` is :: (RFC 4861 §4.3).
 // It goes to the target's solicited-node group or, if `direct`, to the target.
 template <typename LinkAddress>

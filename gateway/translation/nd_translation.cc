@@ -17,11 +17,10 @@ bool Overrides(const NdMessage& message) { return (AdvertisementFlags(message) &
 bool IsForGroup(const NdMessage& message) { return message.destination.IsMulticast(); }
 
 bool HasSourceAddress(const NdMessage& message) {
-  for (const NdOption& option : message.options) {
-    if (option.type == NdOptionType::kSourceLinkAddress) return true;
-  }
-  return false;
+  return !message.options.Find(NdOptionType::kSourceLinkAddress).bytes.empty();
 }
+
+NdOption SenderAddressIn(const NdMessage& message) { return message.options.Find(ipoib::SenderOption(message.type)); }
 
 // RFC 4861 §7.1.1, §7.1.2, §8.1: hosts discard messages that fail these checks, so they do not cross. A solicitation from ::
 // must go to a multicast address, without a source option.
@@ -46,7 +45,7 @@ bool IsSane(const NdMessage& message) {
 Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message) {
   if (!IsSane(message)) return Drop::kMalformed;
   if (frame.destination.IsGroup() && !IsForGroup(message)) return Drop::kGroupMismatch;
-  if (const auto own = EthernetAddressIn(message, ipoib::SenderOption(message.type)); own.has_value()) {
+  if (const auto own = EthernetLinkAddress(SenderAddressIn(message)); own.has_value()) {
     if (const Drop drop = state_.CheckEthernetSource(*own); drop != Drop::kNone) return drop;
   }
   Learn(frame, message);
@@ -72,7 +71,7 @@ void NdTranslation::Learn(const EthernetInfo& frame, const NdMessage& message) {
   // A host that probes for an address will have it in a second, and then gets solicitations for it.
   if (IsProbe(message)) state_.groups.Report(SolicitedNodeGroup(message.target), true, state_.now);
   if (message.type == NdType::kRouterAdvertisement) state_.on_link.LearnAdvertisement(message, state_.now);
-  const absl::optional<MacAddr> mac = EthernetAddressIn(message, ipoib::SenderOption(message.type));
+  const absl::optional<MacAddr> mac = EthernetLinkAddress(SenderAddressIn(message));
   if (!mac.has_value()) return state_.neighbors.HearFrom(message.source, frame.source, state_.now);
   if (message.type == NdType::kRedirect) return;
   if (!IsAdvertisement(message)) return state_.LearnNeighbor(message.source, *mac, Claim::kHas);
@@ -119,7 +118,7 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
 // The sender is at the address in its link-layer address option; else at the datagram's source. Linux sends unicast answers
 // without either: then it is the station that has the IP source address.
 Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message, IpoibAddress* sender) const {
-  const auto option = IpoibAddressIn(message, ipoib::SenderOption(message.type));
+  const auto option = IpoibLinkAddress(SenderAddressIn(message));
   const Station* const known = state_.stations.FindByIp(message.source);
   if (option.has_value() && message.type != NdType::kRedirect) {
     *sender = *option;
@@ -135,7 +134,7 @@ Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message
 
 const Station* NdTranslation::Learn(const IpoibAddress& sender, const NdMessage& message) {
   using Claim = Stations::Claim;
-  const bool has_option = IpoibAddressIn(message, ipoib::SenderOption(message.type)).has_value();
+  const bool has_option = IpoibLinkAddress(SenderAddressIn(message)).has_value();
   if (IsProbe(message)) return state_.LearnStation(sender, message.target, Claim::kProbe);
   if (IsAdvertisement(message) && has_option) {
     const bool moves = Overrides(message) || state_.stations.FindByIp(message.target) == nullptr;

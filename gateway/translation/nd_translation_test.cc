@@ -161,7 +161,7 @@ TEST_F(NdTranslationTest, Linux) {
     NdMessage message;
     ASSERT_EQ(ParseNeighborDiscovery(out.payload, &message), NdVerdict::kGood);
     EXPECT_EQ(out.destination, GroupMac(message.destination));
-    const auto address = EthernetAddressIn(message, Type::kSourceLinkAddress);
+    const auto address = EthernetLinkAddress(message.options.Find(Type::kSourceLinkAddress));
     EXPECT_EQ(address.has_value(), datagram != kLinuxDadSolicitation);
     EXPECT_EQ(address.value_or(mac), mac);
   }
@@ -231,7 +231,7 @@ TEST_F(NdTranslationTest, RedirectIsCutToFit) {
   EXPECT_EQ(out.payload.size(), 1280u) << "16 bytes more, so two units less";
   NdMessage message;
   EXPECT_EQ(ParseNeighborDiscovery(out.payload, &message), NdVerdict::kGood);
-  EXPECT_EQ(IpoibAddressIn(message, Type::kTargetLinkAddress), own_);
+  EXPECT_EQ(IpoibLinkAddress(message.options.Find(Type::kTargetLinkAddress)), own_);
 }
 
 TEST_F(NdTranslationTest, WhatGrowsBeyondTheMtuIsDropped) {

@@ -111,7 +111,7 @@ TEST_F(RestartTest, AnnouncesEverythingAfterARestart) {
       ASSERT_EQ(ParseNeighborDiscovery(out.payload, &message), NdVerdict::kGood);
       EXPECT_EQ(message.target, HostIp6(50));
       EXPECT_EQ(AdvertisementFlags(message), kNaOverride);
-      EXPECT_EQ(IpoibAddressIn(message, NdOptionType::kTargetLinkAddress), link.own);
+      EXPECT_EQ(IpoibLinkAddress(message.options.Find(NdOptionType::kTargetLinkAddress)), link.own);
     }
   }
   // A packet without a GRH from a station that has been silent since: TCP goes on.

@@ -87,10 +87,6 @@ void Stations::ForEachIp(absl::FunctionRef<void(const Station&, const IpAddr&, a
   ips_.ForEach([&](const auto& entry) { visit(stations_.Find(entry.value)->value, entry.key, entry.heard, entry.confirmed); });
 }
 
-void Stations::ForEach(absl::FunctionRef<void(const Station&)> visit) const {
-  stations_.ForEach([&](const auto& entry) { visit(entry.value); });
-}
-
 std::vector<SavedStation> Stations::Save(absl::Time now) const {
   std::vector<SavedStation> saved;
   stations_.ForEach([&](const auto& entry) {

@@ -88,7 +88,6 @@ class Stations {
 
   // Calls visit(station, ip, heard, confirmed) for each address, the last heard first within each rank.
   void ForEachIp(absl::FunctionRef<void(const Station&, const IpAddr&, absl::Time heard, bool confirmed)> visit) const;
-  void ForEach(absl::FunctionRef<void(const Station&)> visit) const;
   std::vector<SavedStation> Save(absl::Time now) const;
   // Fills an empty table. Skips invalid entries, such as a second station with the same MAC address or ordinal.
   void Restore(const std::vector<SavedStation>& saved, absl::Time now, MacTaken taken);

@@ -179,16 +179,17 @@ TEST_F(StationsTest, Model) {
     if (random() % 100 == 0) stations.Forget(address);
     size_t ips = 0;
     std::map<StationId, MacAddr> seen;
-    stations.ForEach([&](const Station& station) {
-      ASSERT_EQ(stations.FindByMac(station.mac), &station);
-      ASSERT_EQ(stations.FindByAddress(station.address()), &station);
+    for (const SavedStation& saved : stations.Save(now_)) {
+      ASSERT_NE(stations.FindByMac(saved.mac), nullptr);
+      const Station& station = *stations.FindByMac(saved.mac);
+      ASSERT_EQ(stations.FindByAddress(IpoibAddress(saved.qpn, saved.gid)), &station);
       for (const IpAddr& its : station.ips) ASSERT_EQ(stations.FindByIp(its), &station);
       ips += station.ips.size();
       ASSERT_LE(station.ips.size(), options.max_ips_per_station);
       const auto known = macs.find(station.id);
       ASSERT_TRUE(known == macs.end() || known->second == station.mac);
       seen[station.id] = station.mac;
-    });
+    }
     ASSERT_EQ(seen.size(), stations.size());
     ASSERT_EQ(ips, stations.ips());
     ASSERT_LE(stations.size(), options.max_stations);

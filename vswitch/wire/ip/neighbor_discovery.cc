@@ -151,6 +151,13 @@ NdOptions::Iterator& NdOptions::Iterator::operator++() {
   return *this;
 }
 
+NdOption NdOptions::Find(NdOptionType type) const {
+  for (const NdOption option : *this) {
+    if (option.type == type) return option;
+  }
+  return {};
+}
+
 absl::optional<NdOptions> NdOptions::Parse(absl::Span<const uint8_t> bytes) noexcept {
   for (auto rest = bytes; !rest.empty(); rest.remove_prefix(OptionSize(rest))) {
     if (rest.size() < kOptionHeaderSize || OptionSize(rest) == 0 || OptionSize(rest) > rest.size()) return absl::nullopt;

@@ -73,6 +73,8 @@ class NdOptions {
   Iterator begin() const { return Iterator(bytes_); }
   Iterator end() const { return Iterator(bytes_.last(0)); }
   absl::Span<const uint8_t> bytes() const { return bytes_; }
+  // The first option of that type; one without bytes, which no parser below accepts, if there is none.
+  NdOption Find(NdOptionType type) const;
 
  private:
   explicit NdOptions(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
