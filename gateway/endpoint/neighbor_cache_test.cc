@@ -277,10 +277,10 @@ class Model final : public NeighborCache::Link {
   void Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) override {
     Known& known = table[target];
     EXPECT_TRUE(!at.has_value() || at == known.address) << target.ToString();
-    EXPECT_TRUE(known.max_solicits == 0 || clock_->Now() >= known.asked + absl::Seconds(1))
+    EXPECT_TRUE(known.solicits == 0 || clock_->Now() >= known.asked + absl::Seconds(1))
         << target.ToString() << " too often";
     known.asked = clock_->Now();
-    EXPECT_LE(++known.max_solicits, 3) << target.ToString();
+    EXPECT_LE(++known.solicits, 3) << target.ToString();
   }
   void Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) override {
     const auto sent = in_flight.find(packet[0]);
@@ -290,7 +290,7 @@ class Model final : public NeighborCache::Link {
   }
   void Unreachable(const IpAddr& target, absl::Span<const uint8_t> packet) override {
     EXPECT_EQ(in_flight[packet[0]], target);
-    EXPECT_EQ(table[target].max_solicits, 3) << "given up too early";
+    EXPECT_EQ(table[target].solicits, 3) << "given up too early";
     End(packet[0]);
   }
   void Displaced(absl::Span<const uint8_t> packet) override { End(packet[0]); }
@@ -298,7 +298,7 @@ class Model final : public NeighborCache::Link {
   struct Known {
     absl::optional<IpoibAddress> address;
     absl::Time asked = absl::InfinitePast();
-    int questions = 0;  // without an answer
+    int solicits = 0;  // without an answer
   };
   std::map<IpAddr, Known> table;
   std::map<uint8_t, IpAddr> in_flight;  // packets that were sent and have not ended
@@ -360,7 +360,7 @@ TEST(NeighborCacheModelTest, RandomOperations) {
       ASSERT_TRUE(!neighbor.address.has_value() || neighbor.address == model.table[neighbor.ip].address);
       // A neighbour that is not being solicited has no unanswered solicitations.
       if (neighbor.state != NeighborState::kIncomplete && neighbor.state != NeighborState::kProbe) {
-        model.table[neighbor.ip].max_solicits = 0;
+        model.table[neighbor.ip].solicits = 0;
       }
     }
     ASSERT_EQ(waiting, model.in_flight.size()) << "a packet is lost";

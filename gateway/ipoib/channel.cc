@@ -14,7 +14,6 @@ namespace eoib::ipoib {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of waiting packets for expiry
-constexpr absl::Duration kPause = absl::Seconds(1);        // between two requests for the path to a peer
 
 void Clear(int eventfd) {
   uint64_t count;
@@ -28,7 +27,7 @@ Channel::Channel(const Context& context)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       more_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       requests_(context.requests),
-      sources_(context.clock),
+      peers_(context.directory, &requests_, context.clock),
       new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, context.clock->Now()),
       next_idle_look_(context.clock->Now() + kAbsentGroupIdle) {
   Watch(more_.get()).IgnoreError();
@@ -47,7 +46,7 @@ absl::Status Channel::Watch(int fd) {
   return absl::ErrnoToStatus(errno, "wait for an IPoIB queue pair");
 }
 
-// Address handles and source LIDs of the former queue pair may be void, so groups_ and sources_ are cleared.
+// Address handles and source LIDs of the former queue pair may be void, so they are forgotten.
 absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
   for (; posting_ > 0; --posting_) Drop(DropReason::kLinkDown, posts_[posting_ - 1].buffer);
   if (endpoint_ != nullptr) {
@@ -60,7 +59,7 @@ absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
   own_ = own;
   state_changed_ |= std::exchange(state_, absl::nullopt).has_value();
   groups_.clear();
-  sources_.Clear();
+  peers_.ForgetSources();
   WorkSoon();
   if (endpoint_ == nullptr) return absl::OkStatus();
   watched_ = endpoint_->event_fd();
@@ -121,11 +120,7 @@ void Channel::Deliver(const Datagram& datagram) {
   packet.payload = {bytes + kIpoibHeaderSize, datagram.length - kIpoibHeaderSize};
   packet.group = datagram.has_grh && datagram.dgid.IsMulticast();
   packet.broadcast = packet.group && IsBroadcast(Mgid(datagram.dgid));
-  const absl::optional<SourceTable::Source> source = Identify(datagram, *type, packet.payload);
-  if (source.has_value()) {
-    packet.source = source->address;
-    NoteHeard(*source, datagram);
-  }
+  packet.source = peers_.OnDatagram(datagram, *type, packet.payload);
   if (!state_.has_value()) return counters_.drops.Add(DropReason::kReceivedDown);
   CountReceived(packet, datagram.has_grh);
   listener_->OnPacket(packet);
@@ -139,71 +134,7 @@ void Channel::CountReceived(const Packet& packet, bool has_grh) {
   if (!packet.source.has_value()) counters_.unknown_sources.Add();
 }
 
-absl::optional<SourceTable::Source> Channel::Identify(const Datagram& datagram, IpoibType type,
-                                                      absl::Span<const uint8_t> payload) {
-  if (datagram.has_grh) {
-    const IpoibAddress address(datagram.source_qpn, datagram.sgid);
-    if (datagram.dgid.IsMulticast()) sources_.Learn(datagram.slid, address);
-    return SourceTable::Source{address, true, {}};
-  }
-  if (const absl::optional<IpoibAddress> told = SenderOf(type, payload)) {
-    sources_.LearnClaim(datagram.slid, datagram.source_qpn, *told);
-  }
-  return sources_.Find(datagram.slid, datagram.source_qpn);
-}
-
-// A GRH proves that the datagram came from that GID, so the reversed completion is a path to it. A GID that the sender only
-// claims needs a path record from the SA.
-void Channel::NoteHeard(const SourceTable::Source& source, const Datagram& datagram) {
-  bool created = false;
-  Peer* const peer = FindPeer(source.address, &created);
-  if (peer == nullptr) return;
-  context_.directory->NoteHeard(peer->vport);
-  if (source.by_grh) {
-    NotePath(datagram, source.address, created, peer);
-  } else if (created) {
-    AskForPath(source.address, peer);
-  }
-}
-
-// The completion is a path back (IBA 1.4 §11.2.2.5), good until the SA answers. A peer with several LIDs (LMC) may use them in
-// turn, so control is told at most once a second.
-void Channel::NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer) {
-  if (peer->slid == datagram.slid) return;
-  const absl::Time now = context_.clock->Now();
-  if (now - peer->told < kPause) return;
-  const Punt::Kind kind = created ? Punt::Kind::kNewPeer : Punt::Kind::kReaddressed;
-  if (!PuntToLink(kind, *peer, address, datagram.slid, datagram.sl)) return;
-  peer->slid = datagram.slid;
-  peer->told = now;
-}
-
-void Channel::AskForPath(const IpoibAddress& address, Peer* peer) {
-  const absl::Time now = context_.clock->Now();
-  if (now - peer->asked < kPause) return;
-  if (PuntToLink(Punt::Kind::kUnresolved, *peer, address, Lid(), Sl())) peer->asked = now;
-}
-
-// Null if the directory is full. *created: the vPort is new, and control does not know it yet.
-Channel::Peer* Channel::FindPeer(const IpoibAddress& address, bool* created) {
-  const uint64_t generation = context_.directory->generation();
-  const auto found = peers_.find(address);
-  if (found != peers_.end() && found->second.generation == generation) return &found->second;
-  const VPortId vport = context_.directory->Intern(address.peer(), created);
-  if (vport.IsNone()) return nullptr;
-  if (found == peers_.end() && peers_.size() >= kMostKnown) peers_.clear();
-  Peer& peer = peers_[address];
-  if (*created) peer = Peer();
-  peer.vport = vport;
-  peer.generation = generation;
-  return &peer;
-}
-
-bool Channel::PuntToLink(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl) {
-  return requests_.Offer({LinkRequest::Kind::kPeer, {kind, peer.vport, VPortId::None(), address.peer(), slid, sl, {}}, {}});
-}
-
-// ---- LinkEvent from the Link -----------------------------------------------------------------------------------------------
+// ---- Events of the Link ------------------------------------------------------------------------------------------------
 
 void Channel::TakeEvents() {
   context_.events->Clear();
@@ -213,7 +144,7 @@ void Channel::TakeEvents() {
     if (event.kind == LinkEvent::Kind::kState) TakeState(event);
     if (event.kind == LinkEvent::Kind::kGroup) TakeGroup(event);
     if (event.kind == LinkEvent::Kind::kNoRoom) TakeNoRoom(event.mgid);
-    if (event.kind == LinkEvent::Kind::kLids) sources_.Clear();
+    if (event.kind == LinkEvent::Kind::kLids) peers_.ForgetSources();
     paths |= event.kind == LinkEvent::Kind::kPaths;
   }
   if (paths) RetryHeld();  // once, however many kPaths there were
@@ -283,18 +214,17 @@ absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const ui
 void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) {
   const absl::optional<SendRequest> request = Prepare(type, payload);
   if (!request.has_value()) return;
-  bool created = false;
-  Peer* const peer = FindPeer(to, &created);
-  if (peer == nullptr) return Drop(DropReason::kUnresolved, request->buffer);
-  context_.directory->NoteHeard(peer->vport);  // a peer that is sent to must not be reclaimed either
-  if (const Route route = context_.directory->Get(peer->vport); !route.ah.IsNone()) {
+  const VPortId vport = peers_.VPortOf(to);
+  if (vport.IsNone()) return Drop(DropReason::kUnresolved, request->buffer);
+  context_.directory->NoteHeard(vport);  // a peer that is sent to must not be reclaimed either
+  if (const Route route = context_.directory->Get(vport); !route.ah.IsNone()) {
     SendRequest posted = *request;
     posted.ah = route.ah;
     posted.qpn = route.qpn;
     return Post(posted);
   }
-  AskForPath(to, peer);
-  Hold(peer->vport, *request);
+  peers_.RequestPath(to);
+  Hold(vport, *request);
 }
 
 void Channel::Hold(VPortId vport, const SendRequest& request) {

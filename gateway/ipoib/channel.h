@@ -1,7 +1,7 @@
 // Channel: the data half of an IPoIB interface. It adds and removes IPoIB headers, identifies senders, and holds packets that
 // wait for a path or a group. Its Link does the slow work (joins, path records): it takes LinkRequests and sends LinkEvents.
 //
-//     received:  Identify, drop or Listener::OnPacket
+//     received:  Peers::OnDatagram, drop or Listener::OnPacket
 //     to send:   unicast: peer -> vPort -> path;  group: MGID -> handle;  else hold and request;  then one post for each batch
 //
 // Threads: the data path's, which also calls the Listener and owns `pool`. Control calls Rebind while that thread is paused.
@@ -23,7 +23,7 @@
 #include "gateway/ipoib/counters.h"
 #include "gateway/ipoib/interface.h"
 #include "gateway/ipoib/link_queues.h"
-#include "gateway/ipoib/source_table.h"
+#include "gateway/ipoib/peers.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/token_bucket.h"
 #include "vswitch/base/unique_fd.h"
@@ -41,8 +41,6 @@ class Channel final : public Interface {
   // A host that scans by IPv6 sends to a new solicited-node group for each address; the limit keeps those queries off the SA.
   // Groups that this port listens to need no query and are exempt.
   static constexpr int kNewGroupsPerSecond = 200;
-  // Peers in the cache. A full cache is cleared, so that invented source addresses cannot make it grow.
-  static constexpr size_t kMostKnown = 65536;
   static constexpr absl::Duration kHold = absl::Seconds(1);
   static constexpr absl::Duration kGroupIdle = absl::Minutes(5);
   static constexpr absl::Duration kAbsentGroupIdle = absl::Seconds(10);
@@ -91,15 +89,6 @@ class Channel final : public Interface {
   Qpn qpn() const { return own_.qpn(); }
 
  private:
-  // A peer's vPort in one generation of the directory, and what control has been told of the peer, as in a PeerTracker. The
-  // latter holds for all generations, as paths do.
-  struct Peer {
-    VPortId vport;
-    uint64_t generation = 0;
-    Lid slid;                                 // the source LID that control was last told
-    absl::Time told = absl::InfinitePast();   // when control was told
-    absl::Time asked = absl::InfinitePast();  // when control was asked for a path
-  };
   struct Group {
     enum class Lookup : uint8_t { kPending, kExists, kAbsent } lookup = Lookup::kPending;
     AhIndex ah = AhIndex::None();
@@ -115,18 +104,12 @@ class Channel final : public Interface {
   bool Receive();
   void Deliver(const Datagram& datagram);
   bool IsOwn(const Datagram& datagram) const;
-  absl::optional<SourceTable::Source> Identify(const Datagram& datagram, IpoibType type, absl::Span<const uint8_t> payload);
   void CountReceived(const Packet& packet, bool has_grh);
-  void NoteHeard(const SourceTable::Source& source, const Datagram& datagram);
-  void NotePath(const Datagram& datagram, const IpoibAddress& address, bool created, Peer* peer);
-  void AskForPath(const IpoibAddress& address, Peer* peer);
   void TakeEvents();
   void TakeState(const LinkEvent& event);
   void TakeGroup(const LinkEvent& event);
   void TakeNoRoom(const Mgid& mgid);
   std::vector<HeldForGroup> TakeHeldFor(const Mgid& mgid);
-  Peer* FindPeer(const IpoibAddress& address, bool* created);
-  bool PuntToLink(Punt::Kind kind, const Peer& peer, const IpoibAddress& address, Lid slid, Sl sl);
   // A buffer with header and payload; nothing, and a drop is counted, if it cannot be sent.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();
@@ -159,8 +142,7 @@ class Channel final : public Interface {
   absl::optional<LinkState> state_;
   bool state_changed_ = false;
   QueueProducer<LinkRequest, LinkRequestQueue> requests_;
-  SourceTable sources_;
-  absl::flat_hash_map<IpoibAddress, Peer> peers_;
+  Peers peers_;
   absl::flat_hash_map<Mgid, Group> groups_;
   absl::flat_hash_set<Mgid> listened_;
   TokenBucket new_groups_;
