@@ -27,8 +27,8 @@ class Election {
   static constexpr absl::Duration kSilence = absl::Seconds(1);          // then the active gateway counts as gone
   static constexpr absl::Duration kClaim = absl::Milliseconds(600);     // a candidate waits so long for objections
 
-  // kNone: the gateway listens or stands by.
-  enum class Claim : uint8_t { kCandidate, kActive, kNone };
+  // The values are those of a hello. kNone: the gateway listens or stands by.
+  enum class Claim : uint8_t { kCandidate = 1, kActive = 2, kNone = 3 };
   // A gateway's identity in the election.
   struct Rank {
     uint8_t priority = 100;

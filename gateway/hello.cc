@@ -35,20 +35,8 @@ static_assert(sizeof(Packet) == 40 + 8 + 32);
 
 constexpr uint32_t kMagic = 0x656f'6962;  // "eoib"
 constexpr uint8_t kVersion = 1;
-constexpr uint8_t kCandidate = 1, kActive = 2, kNoClaim = 3;
 constexpr uint8_t kHopLimit = 255;  // a router would have decremented it
 constexpr size_t kUdpLength = sizeof(Udp) + sizeof(Message);
-
-uint8_t StateOf(Election::Claim claim) {
-  if (claim == Election::Claim::kNone) return kNoClaim;
-  return claim == Election::Claim::kActive ? kActive : kCandidate;
-}
-
-// An unknown state may map to anything: DecodeHello encodes the result and finds that it differs from the input.
-Election::Claim ClaimOf(uint8_t state) {
-  if (state == kNoClaim) return Election::Claim::kNone;
-  return state == kActive ? Election::Claim::kActive : Election::Claim::kCandidate;
-}
 
 // The checksum of pseudo-header, UDP header and message (RFC 8200 §8.1).
 uint16_t Checksum(const Packet& packet) {
@@ -72,7 +60,7 @@ std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair)
   packet.udp.length = kUdpLength;
   packet.message.magic = kMagic;
   packet.message.version = kVersion;
-  packet.message.state = StateOf(hello.claim);
+  packet.message.state = static_cast<uint8_t>(hello.claim);
   packet.message.priority = hello.from.priority;
   packet.message.pkey = pair.ves.Full().value();
   packet.message.vlan = pair.vlan.value();
@@ -94,7 +82,9 @@ absl::optional<Election::Hello> DecodeHello(absl::Span<const uint8_t> bytes, con
   Message message;
   std::memcpy(&message, bytes.data() + offsetof(Packet, message), sizeof(message));
   const Election::Rank from = {message.priority, IpoibAddress::FromWire(message.address.data())};
-  const Election::Hello hello = {from, ClaimOf(message.state)};
+  const auto claim = static_cast<Election::Claim>(message.state);
+  if (claim < Election::Claim::kCandidate || claim > Election::Claim::kNone) return absl::nullopt;
+  const Election::Hello hello = {from, claim};
   if (absl::MakeConstSpan(EncodeHello(hello, pair)) != bytes) return absl::nullopt;
   return hello;
 }

@@ -141,30 +141,27 @@ void OnLink::Restore(const SavedTables& saved, absl::Time now) {
   }
 }
 
+// Replaces the entry at `known`, unless it is configured, or adds one if its lifetime is not over.
+template <typename Known>
+void OnLink::Learn(typename std::vector<Known>::iterator known, const Known& learned, std::vector<Known>* table) {
+  if (known != table->end()) {
+    if (!known->is_configured()) *known = learned;
+  } else if (learned.until > learned.heard && MakeRoom(table, learned.heard)) {
+    table->push_back(learned);
+  }
+}
+
 void OnLink::LearnPrefix(const Prefix& prefix, absl::Duration lifetime, absl::Time now) {
   const auto known = std::find_if(prefixes_.begin(), prefixes_.end(), [&](const KnownPrefix& other) {
     return other.prefix.length == prefix.length && other.prefix.Contains(prefix.address);
   });
-  if (known != prefixes_.end()) {
-    if (known->configured) return;
-    known->until = End(lifetime, now);
-    known->heard = now;
-    return;
-  }
-  if (lifetime != absl::ZeroDuration() && MakeRoom(&prefixes_, now)) prefixes_.push_back({prefix, now + lifetime, now});
+  Learn(known, {prefix, End(lifetime, now), now}, &prefixes_);
 }
 
 void OnLink::LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime, absl::Time now) {
   if (!ip.CanBeHost()) return;
   const auto known = std::find_if(routers_.begin(), routers_.end(), [&](const KnownRouter& other) { return other.ip == ip; });
-  if (known != routers_.end()) {
-    if (known->is_configured()) return;
-    known->preference = preference;
-    known->until = End(lifetime, now);
-    known->heard = now;
-    return;
-  }
-  if (lifetime != absl::ZeroDuration() && MakeRoom(&routers_, now)) routers_.push_back({ip, preference, now + lifetime, now});
+  Learn(known, {ip, preference, End(lifetime, now), now}, &routers_);
 }
 
 // Makes room for an entry: removes expired ones, and if that is not enough, the learned one that was heard longest ago. False

@@ -71,6 +71,8 @@ class OnLink {
   void LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime, absl::Time now);
   void LearnPrefixOption(const NdOption& option, absl::Time now);
   template <typename Known>
+  void Learn(typename std::vector<Known>::iterator known, const Known& learned, std::vector<Known>* table);
+  template <typename Known>
   bool MakeRoom(std::vector<Known>* table, absl::Time now) const;
 
   size_t limit_;
