@@ -82,7 +82,7 @@ TEST(ElectionTest, OneAloneWorksAfterHavingListened) {
   EXPECT_TRUE(one.active());
 }
 
-TEST(ElectionTest, WhoComesLaterStandsByThoughItIsBetter) {
+TEST(ElectionTest, ABetterGatewayThatComesLaterStandsBy) {
   Gateways gateways;
   gateways.Start(2);
   gateways.Pass(absl::Seconds(3));
@@ -174,7 +174,7 @@ TEST(ElectionTest, OneThatStartsFindsTheOneThatIsAlone) {
 }
 
 // The better gateway does not become a candidate: it stands by because it hears an active one.
-TEST(ElectionTest, NobodyGivesWayToOneWithoutAClaim) {
+TEST(ElectionTest, AHelloWithoutAClaimChangesNoState) {
   Election election;
   election.OnLinkUp(RankOf(2), absl::UnixEpoch());
   absl::Time now = absl::UnixEpoch();
@@ -199,7 +199,7 @@ TEST(ElectionTest, WithoutALinkThereIsNothingToDo) {
 }
 
 // Gateways come and go at random, and a fifth of the hellos is lost; at rest exactly one is active.
-TEST(ElectionTest, OneWorksWhateverHappens) {
+TEST(ElectionTest, ExactlyOneIsActiveAfterRandomEvents) {
   Gateways gateways;
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
     LogInfo(absl::StrCat("gateway ", config_.name, ": ", saved->stations.size(), " IPoIB hosts and ", saved->neighbors.size(),
                          " Ethernet addresses are known from before"));
   } else {
-    LogWarning(absl::StrCat("gateway ", config_.name, ": ", saved.status().message(), "; hosts are learned anew"));
+    LogWarning(absl::StrCat("gateway ", config_.name, ": ", saved.status().message(), "; hosts are learned again"));
   }
   // The worker calls this, so it only posts to the control thread.
   port_->OnChange([this, alive = alive_, loop = context_.loop] {

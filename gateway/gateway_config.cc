@@ -136,7 +136,7 @@ class GatewayReader {
     if (const auto limit =
             reader_.Integer("neighbors", 1, translation::Options::kMostNeighbors, " addresses of Ethernet hosts"))
       options.max_neighbors = *limit;
-    if (const auto rate = reader_.Integer("asks_per_second", 1, 1'000'000, " questions for hosts that nobody knows")) {
+    if (const auto rate = reader_.Integer("asks_per_second", 1, 1'000'000, " solicitations for unknown hosts")) {
       options.asks_per_second = options.ask_burst = static_cast<double>(*rate);
       options.asks_per_second_each = static_cast<double>(*rate) * 0.4;  // the ratio of the defaults in options.h
       options.ask_burst_each = std::max(1.0, options.asks_per_second_each);

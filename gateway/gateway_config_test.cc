@@ -67,7 +67,7 @@ TEST(GatewayConfigTest, AGatewayMayBeSaidToBeAlone) {
 }
 
 // A burst below one would let no solicitation pass.
-TEST(GatewayConfigTest, TheLowestRateOfQuestionsLetsOnePass) {
+TEST(GatewayConfigTest, TheLowestRateOfSolicitationsLetsOnePass) {
   const auto config =
       ParseGatewaysConfig(absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\nasks_per_second = 1\n"), "f").value();
   const translation::Options& options = config.gateways[0].translation;
@@ -75,7 +75,7 @@ TEST(GatewayConfigTest, TheLowestRateOfQuestionsLetsOnePass) {
   EXPECT_EQ(options.asks_per_second_each, 0.4);
 }
 
-TEST(GatewayConfigTest, EveryMistakeSaysWhatWouldBeRight) {
+TEST(GatewayConfigTest, EveryMistakeSaysHowToMendIt) {
   const std::string place = absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n");
   const struct {
     std::string toml;

@@ -125,7 +125,7 @@ TEST_F(GatewayPortTest, AFrameAboveTheBuffersOfTheSwitchHoldsUpNoOther) {
   EXPECT_EQ(Counters().waiting, 0u);
 }
 
-TEST_F(GatewayPortTest, WhatThereIsNoRoomForInTheQueueIsCounted) {
+TEST_F(GatewayPortTest, CountsFramesBeyondTheQueue) {
   for (size_t i = 0; i < GatewayPort::kMaxPending + 10; ++i) {
     Arrive(20);
     EXPECT_THAT(Take(0), IsEmpty());

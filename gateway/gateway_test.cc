@@ -113,7 +113,7 @@ std::string Hex(const Bytes& bytes) {
 }
 
 // A traced packet is neither sent, counted nor learned from.
-TEST_F(GatewayPathTest, AnOperatorAsksWhatWouldBecomeOfAPacket) {
+TEST_F(GatewayPathTest, TraceTellsTheFateOfAPacket) {
   Start();
   Meet();
   const EthernetArp question = {ArpOperation::kRequest, kMac, kEthernetIp, ipoib_mac_, kIpoibIp};
@@ -177,7 +177,7 @@ Bytes MldFrame(uint8_t type, const Ipv6Addr& group) {
   return EthernetFrame(translation::GroupMac(to), kMac, kEtherTypeIpv6, packet);
 }
 
-TEST_F(GatewayPathTest, WhatAnEthernetHostListensToIsJoined) {
+TEST_F(GatewayPathTest, JoinsGroupsOfEthernetHosts) {
   Start();
   Meet();
   const Ipv6Addr group = *Ipv6Addr::Parse("ff02::4321");
@@ -192,7 +192,7 @@ TEST_F(GatewayPathTest, WhatAnEthernetHostListensToIsJoined) {
 }
 
 // A sender of hellos is not learned as a host for ten seconds, but only at its own address.
-TEST_F(GatewayPathTest, WhoSaidHelloOnceIsNoGatewayForEver) {
+TEST_F(GatewayPathTest, AGatewayThatSaysNoMoreHellosIsForgotten) {
   Start();
   const auto say = [this](const IpoibAddress& from, uint8_t priority = 1) {
     const Election::Hello hello = {{priority, from}, Election::Claim::kActive};
@@ -315,7 +315,7 @@ size_t CountHellos(const ipoib::Node& node) {
 }
 
 // RFC 4391 §4: the hello address maps to another group than the broadcast group.
-TEST_F(GatewayPathTest, HostsDoNotHearWhatGatewaysSayToEachOther) {
+TEST_F(GatewayPathTest, HostsReceiveNoHellos) {
   Start();
   const auto through_group = [this] {
     return absl::StrContains(gateway_->Command("gateway/show"), "  hellos go through their own group\n");

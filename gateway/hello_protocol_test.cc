@@ -253,7 +253,7 @@ TEST_F(HelloProtocolTest, AGroupThatDoesNotDeliverMakesNoSecondOneWork) {
 }
 
 // Gateways come and go, and the SA refuses and grants the hello group; the broadcast group always works.
-TEST_F(HelloProtocolTest, OneWorksWhateverBecomesOfTheGroup) {
+TEST_F(HelloProtocolTest, ExactlyOneIsActiveThroughRandomChangesOfTheGroup) {
   std::mt19937 random(SeedForTest());
   for (int round = 0; round < 100; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
@@ -306,7 +306,7 @@ TEST_F(HelloProtocolTest, HellosOfOtherGidsThanThePeersAreIgnoredAndCounted) {
   EXPECT_THAT(gateways_.at(1).others, ElementsAre(AddressOf(2))) << "what is no gateway is a host";
 }
 
-TEST_F(HelloProtocolTest, AGatewayThatIsSaidToBeAloneHearsNobody) {
+TEST_F(HelloProtocolTest, AnEmptyPeerListIgnoresAllHellos) {
   const HelloProtocol& alone = Start(1, 100, std::vector<Gid>());
   for (int i = 0; i < 300; ++i) {
     Forge(2, 255);

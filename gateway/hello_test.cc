@@ -44,7 +44,7 @@ TEST(HelloTest, AnotherPairsIsOneAndSaysNothing) {
   EXPECT_FALSE(DecodeHello(EncodeHello(kHello, {PKey(0x8001), Vid(11)}), kPair).has_value());
 }
 
-TEST(HelloTest, WhatIsDamagedCountsForNothing) {
+TEST(HelloTest, DamagedHellosAreIgnored) {
   const std::vector<uint8_t> good = EncodeHello(kHello, kPair);
   for (size_t at = 0; at < good.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {

@@ -51,7 +51,7 @@ class PacketTraceTest : public translation::TranslatorTest {
   const Bytes answer_ = translation::Udp4(translation::PeerIp(1), translation::HostIp(1));
 };
 
-TEST_F(PacketTraceTest, SaysWhatGoesOutWhere) {
+TEST_F(PacketTraceTest, PrintsOutputsOfBothSides) {
   const std::string across = absl::StrCat("to the IPoIB link: to ", Peer(1), ", type 0x0800, 36 bytes\n    ", Hex(ip_), "\n");
   const std::string back = absl::StrCat("to the VES: to ", translation::HostMac(1).ToString(), " from ",
                                         translation::PeerMac(1).ToString(), ", type 0x0800, 36 bytes\n    ", Hex(answer_));

@@ -49,12 +49,12 @@ class TableFileTest : public testing::Test {
   const TableFile file_{path_};
 };
 
-TEST_F(TableFileTest, WhatIsSavedIsLoaded) {
+TEST_F(TableFileTest, LoadReturnsSavedTables) {
   ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
   EXPECT_EQ(file_.Load(kNow).value(), Tables());
 }
 
-TEST_F(TableFileTest, TimePassesWhileNobodyRuns) {
+TEST_F(TableFileTest, AgesIncludeTheTimeBetweenSaveAndLoad) {
   ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
   const SavedTables later = file_.Load(kNow + absl::Minutes(10)).value();
   EXPECT_EQ(later.stations[0].age, absl::Seconds(690));
@@ -62,7 +62,7 @@ TEST_F(TableFileTest, TimePassesWhileNobodyRuns) {
   EXPECT_EQ(file_.Load(kNow - absl::Hours(1))->neighbors[0].ip.age, absl::ZeroDuration()) << "the clock was set back";
 }
 
-TEST_F(TableFileTest, WhatIsOverIsOver) {
+TEST_F(TableFileTest, ExpiredLifetimesAreLoadedAsZero) {
   ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
   const SavedTables later = file_.Load(kNow + absl::Minutes(40)).value();
   EXPECT_EQ(later.prefixes[0].left, absl::Minutes(20));

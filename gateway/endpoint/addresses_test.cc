@@ -79,7 +79,7 @@ TEST_F(AddressesTest, AProbeWaitsForItsGroup) {
   EXPECT_TRUE(host_.addresses().IsAssigned(Ip("fd00::2")));
 }
 
-TEST_F(AddressesTest, WhatIsAnothersIsWithheld) {
+TEST_F(AddressesTest, DuplicatesAreNotUsed) {
   const struct {
     const char* description;
     const char* address;
@@ -112,7 +112,7 @@ TEST_F(AddressesTest, WhatIsAnothersIsWithheld) {
   }
 }
 
-TEST_F(AddressesTest, AnAddressOfTheKernelThatIsAnothersIsTakenOff) {
+TEST_F(AddressesTest, ADuplicateAddressOfTheKernelIsRemoved) {
   LinkUp();
   const InterfaceAddress address = *InterfaceAddress::Parse("10.0.0.1/24");
   kernel_.addresses.insert("10.0.0.1/24");
@@ -161,7 +161,7 @@ TEST_F(AddressesTest, AnAddressInUseIsDefended) {
   EXPECT_TRUE(host_.addresses().IsAssigned(Ip("10.0.0.1")));
 }
 
-TEST_F(AddressesTest, WhatTheKernelRefusesIsNotOurs) {
+TEST_F(AddressesTest, AddressesThatTheKernelRefusesAreNotUsed) {
   LinkUp();
   Run(absl::Seconds(5));
   link_.Take();
@@ -187,7 +187,7 @@ TEST_F(AddressesTest, WhatTheKernelRefusesIsNotOurs) {
   EXPECT_EQ(host_.addresses().Find(Ip("fd00::2"))->refusal, "");
 }
 
-TEST_F(AddressesTest, WhatSomebodyTookOffComesBackWithTheTun) {
+TEST_F(AddressesTest, RemovedAddressesComeBackWithTheTun) {
   Assign({"fd00::2/64"});
   host_.addresses().OnKernelAdded(*InterfaceAddress::Parse("fd00::2/64"));  // the kernel confirms it
   host_.addresses().OnKernelRemoved(Ip("fd00::2"));
@@ -201,7 +201,7 @@ TEST_F(AddressesTest, WhatSomebodyTookOffComesBackWithTheTun) {
 }
 
 // Linux reports a new IPv6 address some time after adding it, and not at all if it is gone by then.
-TEST_F(AddressesTest, WhatGoesBeforeTheKernelConfirmedItIsGone) {
+TEST_F(AddressesTest, AnAddressRemovedBeforeTheKernelConfirmedItIsGone) {
   Assign({"fd00::2/64"});
   host_.addresses().OnKernelRemoved(Ip("fd00::2"));
   EXPECT_EQ(host_.addresses().Find(Ip("fd00::2"))->state, AddressState::kRemoved);

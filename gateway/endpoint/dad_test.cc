@@ -93,7 +93,7 @@ TEST_F(DadTest, AnIpv6AddressIsProbedOnce) {
   EXPECT_THAT(recorder_.Take(), ElementsAre("unique fd00::1", "announce fd00::1"));
 }
 
-TEST_F(DadTest, AProbeThatReachesNobodyIsNone) {
+TEST_F(DadTest, AProbeThatCannotBeSentIsRetried) {
   for (const IpAddr& address : {kIpv4, kIpv6}) {
     recorder_.reaches = false;
     dad_.Start(address);
@@ -112,7 +112,7 @@ TEST_F(DadTest, AProbeThatReachesNobodyIsNone) {
   }
 }
 
-TEST_F(DadTest, WhatTheOwnerCannotUseIsNotAnnounced) {
+TEST_F(DadTest, AnAddressThatTheOwnerStopsIsNotAnnounced) {
   dad_.Start(kIpv4);
   recorder_.on_unique = [this] { dad_.Stop(kIpv4); };
   Run(absl::Seconds(10));
@@ -196,7 +196,7 @@ TEST_F(DadTest, NothingHappensWhileTheLinkIsDown) {
   EXPECT_THAT(recorder_.Take(), ElementsAre("probe fd00::1", "unique fd00::1", "announce fd00::1"));
 }
 
-TEST_F(DadTest, WhoComesBackAnnouncesAndDoesNotProbe) {
+TEST_F(DadTest, AfterLinkDownAddressesAreAnnouncedNotProbed) {
   dad_.Start(kIpv4);
   Run(absl::Seconds(10));
   recorder_.Take();
@@ -207,7 +207,7 @@ TEST_F(DadTest, WhoComesBackAnnouncesAndDoesNotProbe) {
   EXPECT_THAT(recorder_.Take(), ElementsAre("announce 10.0.0.1", "announce 10.0.0.1"));
 }
 
-TEST_F(DadTest, WhatIsNotHisDoesNotConcernHim) {
+TEST_F(DadTest, ClaimsOfOtherAddressesAreIgnored) {
   dad_.OnClaim(kIpv4, kRival);
   dad_.OnProbe(kIpv4, kRival, {});
   dad_.Start(kIpv4);

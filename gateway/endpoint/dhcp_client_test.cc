@@ -232,7 +232,7 @@ TEST_F(DhcpClientTest, ALeaseIsRenewedWithItsServer) {
   EXPECT_EQ(client_.lease()->expiry, clock_.Now() + absl::Hours(1));
 }
 
-TEST_F(DhcpClientTest, AnotherServerIsAskedAndThenTheLeaseEnds) {
+TEST_F(DhcpClientTest, RebindsWithAnyServerThenTheLeaseEnds) {
   Bind();
   std::vector<std::string> sent;
   while (client_.state() != DhcpState::kSelecting) {
@@ -384,7 +384,7 @@ TEST_F(DhcpClientTest, ALeaseForEverIsNeverRenewed) {
   EXPECT_EQ(client_.state(), DhcpState::kBound);
 }
 
-TEST_F(DhcpClientTest, WhatIsForAServerIsTheKernels) {
+TEST_F(DhcpClientTest, PacketsForAServerGoToTheKernel) {
   client_.OnLinkUp();
   Run(absl::ZeroDuration());
   Sent();

@@ -287,7 +287,7 @@ TEST_F(EndpointTest, AnAddressThatTheKernelRefusesIsTriedAgainWithTheTun) {
   a_->Run("ping -c 1 -w 20 fd00::2");
 }
 
-TEST_F(EndpointTest, WhatIsBeyondTheLinkGoesToTheRouter) {
+TEST_F(EndpointTest, PacketsBeyondTheLinkGoToTheRouter) {
   Start({"10.0.0.1/24", "fd00::1/64"}, {"10.0.0.2/24", "fd00::2/64"});
   ASSERT_TRUE(a_->AwaitState("10.0.0.1", AddressState::kAssigned) && a_->AwaitState("fd00::1", AddressState::kAssigned));
   ASSERT_TRUE(b_->AwaitState("10.0.0.2", AddressState::kAssigned) && b_->AwaitState("fd00::2", AddressState::kAssigned));

@@ -93,7 +93,7 @@ TEST_F(IpHostTest, AnswersDuplicateAddressDetectionToAll) {
   EXPECT_EQ(sent[0].group, GroupOf(kLink, kAllNodes));
 }
 
-TEST_F(IpHostTest, AsksByBroadcastArp) {
+TEST_F(IpHostTest, RequestsByBroadcastArp) {
   Assign({"10.0.0.2/24"});
   host_.FromTun(Udp("10.0.0.2", "10.0.0.1"));
   const auto sent = link_.Take();
@@ -132,7 +132,7 @@ TEST_F(IpHostTest, SolicitsAtTheSolicitedNodeGroup) {
 }
 
 // RFC 4861 §7.2.2: the latest three wait.
-TEST_F(IpHostTest, WhatGivesWayToALaterPacketIsCounted) {
+TEST_F(IpHostTest, CountsDisplacedPackets) {
   Assign({"10.0.0.2/24"});
   for (int i = 0; i < 5; ++i) host_.FromTun(Udp("10.0.0.2", "10.0.0.9"));
   EXPECT_EQ(host_.neighbors().waiting(), 3u);
@@ -143,7 +143,7 @@ TEST_F(IpHostTest, WhatGivesWayToALaterPacketIsCounted) {
   EXPECT_EQ(host_.counters().errors, 3u);
 }
 
-TEST_F(IpHostTest, NobodyThereIsToldToTheKernel) {
+TEST_F(IpHostTest, UnreachableHostsCauseIcmpErrors) {
   Assign({"10.0.0.2/24", "fd00::2/64"});
   host_.FromTun(Udp("10.0.0.2", "10.0.0.9"));
   host_.FromTun(Empty6("fd00::2", "fd00::9"));
@@ -164,7 +164,7 @@ TEST_F(IpHostTest, NobodyThereIsToldToTheKernel) {
   EXPECT_EQ(Dropped(Drop::kUnreachable), 2);
 }
 
-TEST_F(IpHostTest, WhoHasAnotherQueuePairIsFoundAgain) {
+TEST_F(IpHostTest, AHostWithAnotherQueuePairIsFoundAgain) {
   Assign({"10.0.0.2/24"});
   ReceiveDatagram(FromHex(kLinuxArpRequest), true);
   host_.FromTun(Udp("10.0.0.2", "10.0.0.1"));
@@ -272,7 +272,7 @@ TEST_F(IpHostTest, GoldenSolicitationsThatAreInvalid) {  // RFC 4861 §7.1.1, §
 
 // Only a solicitation to one's own unicast address may lack the link-layer address option (RFC 4861 §4.3). The answer then
 // needs address resolution first.
-TEST_F(IpHostTest, ASolicitationWithoutALinkLayerAddressIsAnsweredAfterAQuestion) {
+TEST_F(IpHostTest, ASolicitationWithoutALinkLayerAddressIsAnsweredAfterResolution) {
   Assign({"fd00::2/64"});
   Receive(IpoibType::kIpv6,
           SolicitationBytes({.source = Ip6("fd00::1"), .destination = Ip6("fd00::2"), .target = Ip6("fd00::2")}));
@@ -308,7 +308,7 @@ TEST_F(IpHostTest, GoldenGroups) {
   }
 }
 
-TEST_F(IpHostTest, ARouterGetsWhatIsBeyond) {
+TEST_F(IpHostTest, PacketsBeyondTheLinkGoToTheRouter) {
   Assign({"10.0.0.2/24"});
   ReceiveDatagram(FromHex(kLinuxArpRequest), true);
   link_.Take();
@@ -437,7 +437,7 @@ TEST_F(IpHostTest, RouterAdvertisementsGoToTheKernelWithoutLinkLayerAddress) {
   EXPECT_THAT(tun_.Take(), SizeIs(1));
 }
 
-TEST_F(IpHostTest, AnInterceptorTakesWhatItWants) {
+TEST_F(IpHostTest, AnInterceptorConsumesPackets) {
   Assign({"10.0.0.2/24"});
   tun_.Take();
   host_.Intercept([](const Ipv4Packet& packet) { return packet.source == Ip4("10.0.0.7"); });
@@ -448,7 +448,7 @@ TEST_F(IpHostTest, AnInterceptorTakesWhatItWants) {
 }
 
 // The peer is silent. An entry learned from an ARP request does not cause a flood of solicitations: at most one each second.
-TEST_F(IpHostTest, AScanAsksOncePerAddressAndSecond) {
+TEST_F(IpHostTest, AScanSolicitsOncePerAddressAndSecond) {
   Assign({"10.0.0.2/8"});
   for (uint32_t i = 0; i < 10'000; ++i) {
     Bytes packet(kUdp4HeadersSize);

@@ -50,7 +50,7 @@ TEST(HostAddressesTest, AnothersDefaultRouteStays) {
   });
 }
 
-TEST(HostAddressesTest, TheKernelEndsWhatADeadProgramLeft) {
+TEST(HostAddressesTest, TheKernelRemovesAddressesOfADeadProgram) {
   WithTun([](int index) {
     const MonotonicClock clock;
     auto host = HostAddresses::Open(index, &clock);
@@ -182,7 +182,7 @@ TEST(KernelGroupsTest, Golden) {
   }
 }
 
-TEST(TunDeviceTest, NamesAndWhoHasThem) {
+TEST(TunDeviceTest, RefusesBadNamesAndNamesInUse) {
   std::thread([] {
     ASSERT_EQ(unshare(CLONE_NEWNET), 0);
     for (const char* name : {"", "a/b", "ib%d", "sixteen-letters-", "ib 0"}) {
@@ -200,7 +200,7 @@ TEST(TunDeviceTest, NamesAndWhoHasThem) {
   }).join();
 }
 
-TEST(TunDeviceTest, WhatAKilledProcessLeftIsTakenOver) {
+TEST(TunDeviceTest, TakesOverTheTunOfAKilledProcess) {
   std::thread([] {
     ASSERT_EQ(unshare(CLONE_NEWNET), 0);
     LeaveTunOfDeadProcess();

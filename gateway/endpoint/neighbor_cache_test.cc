@@ -71,7 +71,7 @@ TEST_P(NeighborCacheTest, APacketWaitsForTheAnswer) {
   EXPECT_THAT(link_.Take(), ElementsAre("2 to 72@1"));
 }
 
-TEST_P(NeighborCacheTest, ThreeQuestionsOneSecondApartThenUnreachable) {
+TEST_P(NeighborCacheTest, ThreeSolicitationsOneSecondApartThenUnreachable) {
   Send(ip_, 1);
   Send(ip_, 2);
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_));
@@ -95,7 +95,7 @@ TEST_P(NeighborCacheTest, OfPacketsThatWaitTheLatestThreeAreKept) {
   EXPECT_THAT(link_.Take(), ElementsAre("3 to 72@1", "4 to 72@1", "5 to 72@1"));
 }
 
-TEST_P(NeighborCacheTest, WhoIsSilentIsProbedAtItsAddressAndThenByAll) {
+TEST_P(NeighborCacheTest, ASilentNeighborIsProbedByUnicastThenByMulticast) {
   Send(ip_, 1);
   cache_.OnAdvertisement(ip_, At(0x48), true, true);
   link_.Take();
@@ -116,7 +116,7 @@ TEST_P(NeighborCacheTest, WhoIsSilentIsProbedAtItsAddressAndThenByAll) {
   EXPECT_EQ(State(ip_), NeighborState::kReachable);
 }
 
-TEST_P(NeighborCacheTest, WhoAnswersNoProbeIsForgotten) {
+TEST_P(NeighborCacheTest, ANeighborThatAnswersNoProbeIsRemoved) {
   cache_.OnSolicitation(ip_, At(0x48));
   Send(ip_, 1);
   Wait(absl::Milliseconds(500));
@@ -129,7 +129,7 @@ TEST_P(NeighborCacheTest, WhoAnswersNoProbeIsForgotten) {
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_));
 }
 
-TEST_P(NeighborCacheTest, WhoTalksIsNotAsked) {
+TEST_P(NeighborCacheTest, ANeighborThatSendsIsNotProbed) {
   cache_.OnSolicitation(ip_, At(0x48));
   for (int i = 0; i < 100; ++i) {
     Send(ip_, 1);
@@ -142,7 +142,7 @@ TEST_P(NeighborCacheTest, WhoTalksIsNotAsked) {
 }
 
 // Packets with other sources from the same queue pair show that it exists, but do not confirm the address for ever.
-TEST_P(NeighborCacheTest, ARouterIsAskedEveryThirtySeconds) {
+TEST_P(NeighborCacheTest, ARouterIsProbedEveryThirtySeconds) {
   Send(ip_, 1);
   cache_.OnAdvertisement(ip_, At(0x48), true, true);
   link_.Take();
@@ -162,7 +162,7 @@ TEST_P(NeighborCacheTest, ARouterIsAskedEveryThirtySeconds) {
   EXPECT_THAT(asked, ElementsAre(30, 60));
 }
 
-TEST_P(NeighborCacheTest, AQuestionMakesAnEntryAndAnAnswerDoesNot) {
+TEST_P(NeighborCacheTest, ASolicitationMakesAnEntryAndAnAdvertisementDoesNot) {
   cache_.OnAdvertisement(ip_, At(0x48), true, true);
   EXPECT_EQ(cache_.size(), 0);
   cache_.OnSolicitation(ip_, At(0x48));
@@ -170,7 +170,7 @@ TEST_P(NeighborCacheTest, AQuestionMakesAnEntryAndAnAnswerDoesNot) {
   EXPECT_EQ(cache_.Find(ip_)->address, At(0x48));
 }
 
-TEST_P(NeighborCacheTest, AQuestionAnswersAQuestion) {
+TEST_P(NeighborCacheTest, ASolicitationResolvesItsSender) {
   Send(ip_, 1);
   cache_.OnSolicitation(ip_, At(0x48));
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_, "1 to 72@1"));
@@ -213,7 +213,7 @@ TEST_P(NeighborCacheTest, AnAnswerWithoutAnAddressEndsNoWaiting) {
   EXPECT_EQ(State(ip_), NeighborState::kIncomplete);
 }
 
-TEST_P(NeighborCacheTest, WhoIsNotUsedIsForgottenAfterTenMinutes) {
+TEST_P(NeighborCacheTest, UnusedEntriesAreRemovedAfterTenMinutes) {
   cache_.OnSolicitation(ip_, At(0x48));
   Wait(absl::Minutes(9));
   Send(ip_, 1);
@@ -224,7 +224,7 @@ TEST_P(NeighborCacheTest, WhoIsNotUsedIsForgottenAfterTenMinutes) {
   EXPECT_EQ(cache_.size(), 0);
 }
 
-TEST_P(NeighborCacheTest, ClearingEndsWhatWaits) {
+TEST_P(NeighborCacheTest, ClearDropsWaitingPackets) {
   Send(ip_, 1);
   cache_.OnSolicitation(ip_.is_ipv4() ? Ip("10.0.0.3") : Ip("fd00::3"), At(3));
   link_.Take();
@@ -246,14 +246,14 @@ class NeighborLimitTest : public testing::Test {
   NeighborCache cache_{{.limit = 100}, &clock_, &link_};
 };
 
-TEST_F(NeighborLimitTest, WhoScansDisplacesWhatHeAskedFor) {
+TEST_F(NeighborLimitTest, AScanDisplacesItsOwnEntries) {
   for (uint32_t i = 0; i < 40; ++i) cache_.OnSolicitation(Number(i), At(i + 1));
   for (uint32_t i = 1000; i < 11'000; ++i) Send(i);
   EXPECT_EQ(cache_.size(), 100);
   for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(cache_.Find(Number(i)).has_value()) << i;
 }
 
-TEST_F(NeighborLimitTest, WhoInventsAddressesDisplacesHisOwn) {
+TEST_F(NeighborLimitTest, AHostThatInventsAddressesDisplacesItsOwn) {
   for (uint32_t i = 0; i < 40; ++i) cache_.OnSolicitation(Number(i), At(i + 1));
   for (uint32_t i = 1000; i < 11'000; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   EXPECT_EQ(cache_.size(), 100);
@@ -261,7 +261,7 @@ TEST_F(NeighborLimitTest, WhoInventsAddressesDisplacesHisOwn) {
   EXPECT_TRUE(cache_.Find(Number(10'999)).has_value());
 }
 
-TEST_F(NeighborLimitTest, WhatWasUsedLatestIsKept) {
+TEST_F(NeighborLimitTest, KeepsTheEntriesUsedLast) {
   for (uint32_t i = 0; i < 100; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   Send(0);
   for (uint32_t i = 1000; i < 1099; ++i) cache_.OnSolicitation(Number(i), At(0x666));

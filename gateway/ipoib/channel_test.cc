@@ -99,7 +99,7 @@ class ChannelTest : public testing::Test, protected Listener {
 };
 
 // If more than a batch arrives between the last poll and arming, the rest raises no event.
-TEST_F(ChannelTest, WhatArrivesWhileItArmsIsTaken) {
+TEST_F(ChannelTest, ReceivesDatagramsThatArriveWhileArming) {
   constexpr size_t kMany = Channel::kBatch + 10;
   Arrive(AddressOf(2), true);
   on_packet_ = [this] {
@@ -124,7 +124,7 @@ TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
 }
 
 // The sender is learned all the same.
-TEST_F(ChannelTest, WhatArrivesWhileTheLinkIsDownIsCounted) {
+TEST_F(ChannelTest, CountsDatagramsReceivedWhileTheLinkIsDown) {
   Tell({.kind = LinkEvent::Kind::kState});
   Hear(AddressOf(2));
   EXPECT_THAT(sources_, IsEmpty());
@@ -137,7 +137,7 @@ TEST_F(ChannelTest, WhatArrivesWhileTheLinkIsDownIsCounted) {
 }
 
 // One send has not completed, and one has not been posted.
-TEST_F(ChannelTest, WhatIsUnderWayWhenTheQueuePairGoesIsCounted) {
+TEST_F(ChannelTest, CountsSendsInFlightWhenTheQueuePairIsReplaced) {
   channel_.Broadcast(IpoibType::kIpv4, {});
   channel_.Flush();
   channel_.Broadcast(IpoibType::kIpv4, {});
@@ -170,14 +170,14 @@ TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
 }
 
 // A datagram of the peer, after a packet for it began to wait, is a request to control at once: the SA may be gone.
-TEST_F(ChannelTest, APeerThatIsAskedForAndThenHeardIsToldOf) {
+TEST_F(ChannelTest, HearingAPeerAfterAPathRequestIsReported) {
   channel_.Send(IpoibType::kIpv4, {}, AddressOf(2));
   Hear(AddressOf(2));
   EXPECT_THAT(KindsOf(TakeRequests()), ElementsAre(Punt::Kind::kUnresolved, Punt::Kind::kReaddressed));
 }
 
 // The directory reclaims vPorts once a minute; that says nothing about the others.
-TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryIsNoNewsOfPeers) {
+TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryReportsNoPeerAgain) {
   Hear(AddressOf(2));
   TakeRequests();
   directory_.Remove(directory_.Intern(AddressOf(3).peer()));
@@ -240,7 +240,7 @@ TEST_F(ChannelTest, TheWayOfADatagramIsNoneToAGidThatItsSenderNamed) {
 }
 
 // Another host may have that LID now, and the same QPN.
-TEST_F(ChannelTest, WhoSendsWithoutAGrhIsForgottenWhenLidsHaveChanged) {
+TEST_F(ChannelTest, SendersWithoutAGrhAreForgottenWhenLidsChange) {
   Hear(AddressOf(2));
   Arrive(AddressOf(2), false);
   channel_.Work();
@@ -274,7 +274,7 @@ TEST_F(ChannelTest, RequestsForPeersAreBounded) {
 // ---- Groups
 
 // The event with the new handle crossed with the channel's kForget.
-TEST_F(ChannelTest, AGroupWhoseHandleIsGoneIsAskedForAgain) {
+TEST_F(ChannelTest, AGroupWithAStaleHandleIsRequestedAgain) {
   const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
   const auto say = [&] {
     channel_.SendToGroup(IpoibType::kIpv4, {}, group, false);

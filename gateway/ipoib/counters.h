@@ -27,11 +27,11 @@ namespace eoib::ipoib {
   X(kTooLarge, "too_large", "packet to send is longer than the link's MTU")                                     \
   X(kNoBuffer, "no_buffer", "to send while all buffers are on their way")                                       \
   X(kUnresolved, "unresolved", "no path to the peer came in time, or too many packets wait for one")            \
-  X(kNoGroup, "no_group", "to a multicast group that does not exist on the link: nobody there listens")         \
+  X(kNoGroup, "no_group", "to a multicast group that does not exist on the link: no host there listens")        \
   X(kGroupUnresolved, "group_unresolved",                                                                       \
     "the subnet did not say in time whether the multicast group exists, or too many packets wait for that")     \
   X(kTooManyGroups, "too_many_groups",                                                                          \
-    "to more new multicast groups than 200 a second, or than there is room for: somebody scans by IPv6")        \
+    "to more new multicast groups than 200 a second, or than there is room for: a host scans by IPv6")          \
   X(kSendQueueFull, "send_queue_full", "the QP's send queue is full")                                           \
   X(kSendError, "send_error", "the HCA refused the send, or completed it with an error")
 

@@ -263,7 +263,7 @@ void Link::Refuse(const Mgid& mgid, uint8_t join_state) {
   if (!room_log_.Allow(&suppressed)) return;
   LogWarning(absl::StrCat(options_.name, ": no room for group ", mgid.ToString(), " (and ", suppressed, " others) beside ",
                           groups_.size(),
-                          "; to listen, it waits until another goes: if nobody scans the link, divide its hosts "
+                          "; to listen, it waits until another goes: unless a host scans the link, divide the hosts "
                           "among several links"));
 }
 

@@ -200,7 +200,7 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
 }
 
 // Listening has precedence over sending to a missing group, and waits for room instead of being lost.
-TEST_F(LinkTest, WhoListensFindsRoom) {
+TEST_F(LinkTest, ListenersFindRoomBesideSenders) {
   constexpr size_t kLimit = 8, kSenders = 6;
   AddPair({.groups_limit = kLimit});
   const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
@@ -256,7 +256,7 @@ TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
 }
 
 // The SA does not answer the Delete, which is repeated; meanwhile the host wants to be in the group again.
-TEST_F(LinkTest, WhoLeavesAGroupAndJoinsItAgainIsInIt) {
+TEST_F(LinkTest, AGroupLeftAndJoinedAgainIsJoined) {
   AddPair();
   const auto is = [this](const char* what) {
     return [this, what] { return b_->link()->ShowGroups() == absl::StrCat(ToMgid(kGroup).ToString(), "  ", what, "\n"); };
@@ -292,7 +292,7 @@ TEST_F(LinkTest, WhoLeavesAGroupAndJoinsItAgainIsInIt) {
 }
 
 // §10: packets for beyond the link go to all routers.
-TEST_F(LinkTest, BeyondTheLinkRoutersGetWhatHasNoGroup) {
+TEST_F(LinkTest, PacketsBeyondTheLinkWithoutAGroupGoToRouters) {
   AddPair();
   a_->SayTo(kGroup, "no router either", true);
   ASSERT_TRUE(Until([this] { return a_->dropped(DropReason::kNoGroup) == 1; }));
@@ -403,7 +403,7 @@ TEST_F(LinkTest, APeerWithAnotherQueuePairIsReachedByItsNewAddress) {
 }
 
 // More events than the queue holds: the link goes on, and sends the rest when there is room.
-TEST_F(LinkTest, AChannelThatStandsStillHoldsUpNobody) {
+TEST_F(LinkTest, AStoppedChannelDoesNotStopItsLink) {
   AddPair();
   b_->StandStill();
   const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
@@ -438,7 +438,7 @@ struct FailureRow {
 };
 
 // No event reports the failure, and the channel sends no request.
-TEST_F(LinkTest, AQueuePairThatFailsIsMadeAnew) {
+TEST_F(LinkTest, AFailedQueuePairIsReplaced) {
   const FailureRow rows[] = {
       {"a receive failed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},
       {"receives were flushed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR); }},
@@ -459,7 +459,7 @@ TEST_F(LinkTest, AQueuePairThatFailsIsMadeAnew) {
   Settle(a_, b_);
 }
 
-TEST_F(LinkTest, AfterAChangeOfLidsNobodyIsKnownByItsFormerOne) {
+TEST_F(LinkTest, AChangeOfLidsClearsTheSourceTable) {
   AddPair({.grh = false});
   Settle(a_, b_);
   const auto say = [this] {
@@ -473,7 +473,7 @@ TEST_F(LinkTest, AfterAChangeOfLidsNobodyIsKnownByItsFormerOne) {
   EXPECT_TRUE(Until([&] { return !say().has_value(); }));
 }
 
-TEST_F(LinkTest, WhatCannotBeSentIsCounted) {
+TEST_F(LinkTest, PacketsThatCannotBeSentAreCounted) {
   AddPair();
   a_->Say(std::string(4093, 'x'), b_->address());
   EXPECT_EQ(a_->dropped(DropReason::kTooLarge), 1u);

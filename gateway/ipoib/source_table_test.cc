@@ -16,7 +16,7 @@ IpoibAddress AddressOf(uint32_t number) {
   return {Qpn(number), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number + 1))};
 }
 
-TEST(SourceTableTest, BelievesNobodyWhoSpeaksForAnotherQueuePair) {
+TEST(SourceTableTest, RejectsClaimsForAnotherQueuePair) {
   const FakeClock clock;
   SourceTable table(&clock);
   EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), AddressOf(6)));
@@ -42,7 +42,7 @@ TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
   EXPECT_FALSE(says(1));
 }
 
-TEST(SourceTableTest, WhatAGrhHasJustSaidHoldsAgainstWords) {
+TEST(SourceTableTest, AClaimDoesNotReplaceARecentGrh) {
   FakeClock clock;
   SourceTable table(&clock);
   EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
@@ -60,7 +60,7 @@ TEST(SourceTableTest, WhatAGrhHasJustSaidHoldsAgainstWords) {
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
 }
 
-TEST(SourceTableTest, OfThoseWhoAreKnownByWordThereAreNotTooManyNewOnes) {
+TEST(SourceTableTest, LimitsNewClaims) {
   FakeClock clock;
   SourceTable table(&clock);
   const auto learned = [&](uint32_t first) {
@@ -75,7 +75,7 @@ TEST(SourceTableTest, OfThoseWhoAreKnownByWordThereAreNotTooManyNewOnes) {
   EXPECT_TRUE(table.Find(Lid(1), Qpn(5000)).has_value()) << "a GRH needs no room among them";
 }
 
-TEST(SourceTableTest, ForgetsTheOldestAndKeepsWhoIsLookedUp) {
+TEST(SourceTableTest, ForgetsTheOldestAndKeepsEntriesThatAreLookedUp) {
   constexpr size_t kLimit = 100;
   const FakeClock clock;
   SourceTable table(&clock, kLimit);

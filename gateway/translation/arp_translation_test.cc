@@ -41,7 +41,7 @@ class ArpTranslationTest : public TranslatorTest {
   const IpoibAddress own_ = kLinkForTest.own;
 };
 
-TEST_F(ArpTranslationTest, AskedFromEthernet) {
+TEST_F(ArpTranslationTest, RequestFromEthernet) {
   HostAsks(1, PeerIp(1));
   EXPECT_EQ(OnePacket(absl::nullopt), (IpoibArp{ArpOperation::kRequest, own_, HostIp(1), IpoibAddress(), PeerIp(1)}));
   // The reply came without a GRH; its body names the sender.
@@ -52,7 +52,7 @@ TEST_F(ArpTranslationTest, AskedFromEthernet) {
   EXPECT_EQ((*this)[Event::kArp], 2u);
 }
 
-TEST_F(ArpTranslationTest, AskedFromIpoib) {
+TEST_F(ArpTranslationTest, RequestFromIpoib) {
   PeerAsks(1, HostIp(1));
   EXPECT_EQ(OneFrame(MacAddr::Broadcast(), PeerMac(1)),
             (EthernetArp{ArpOperation::kRequest, PeerMac(1), PeerIp(1), MacAddr(), HostIp(1)}));
@@ -216,7 +216,7 @@ TEST_F(ArpTranslationTest, Refused) {
   }
 }
 
-// Asker and target are on one side, where the reply comes.
+// Requester and target are on one side, where the reply comes.
 TEST_F(ArpTranslationTest, LocalTargetsStayLocal) {
   Introduce(1, 1);
   Introduce(2, 2);

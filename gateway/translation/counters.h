@@ -23,16 +23,16 @@ namespace eoib::translation {
   X(kLinkDown, "link_down", "the IPoIB link is down")                                                                          \
   X(kStandby, "standby", "another gateway does the work of this one")                                                          \
   X(kOtherGateway, "other_gateway", "from another gateway to the same link")                                                   \
-  X(kLoop, "loop", "from an address of the gateway's own: a loop, or somebody who pretends to be the gateway")                 \
+  X(kLoop, "loop", "from an address of the gateway's own: a loop, or a host that pretends to be the gateway")                  \
   X(kUnknownSource, "unknown_source", "IPoIB packet without a global route header whose sender has not been heard yet")        \
   X(kUnknownStation, "unknown_station", "frame for a MAC address that no IPoIB host has")                                      \
   X(kSameSide, "same_side", "IPoIB packet for a host of the IPoIB link itself")                                                \
   X(kGroupMismatch, "group_mismatch", "the link-layer address is a group's and the IP address is not of that group")           \
-  X(kHelloGroup, "hello_group", "frame for the group to which gateways say hello on the IPoIB link, and nobody else")          \
+  X(kHelloGroup, "hello_group", "frame for the group of the IPoIB link that only gateways use, for hellos")                    \
   X(kLocalTarget, "local_target", "solicitation for a host that answers it on its own side")                                   \
   X(kSilentTarget, "silent_target", "solicitation for a host that did not answer the last ones")                               \
-  X(kThrottled, "throttled", "more questions than asks_per_second for hosts that nobody knows")                                \
-  X(kUnknownAsker, "unknown_asker", "answer to a solicitation that nobody is known to have asked")                             \
+  X(kThrottled, "throttled", "more solicitations than asks_per_second for unknown hosts")                                      \
+  X(kUnknownAsker, "unknown_asker", "answer to a request of an unknown host")                                                  \
   X(kSend, "send", "Secure Neighbor Discovery: a changed message would fail its signature; use plain ND across the gateway")   \
   X(kBadLinkOption, "bad_link_option", "neighbour discovery with a link-layer address of another link's length, or a group's") \
   X(kTooBig, "too_big", "larger than the other side's MTU, and must not be fragmented; the sender has been told if it may be") \
@@ -57,8 +57,8 @@ EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
   X(kPacketsOut, "packets_out", "packets to the IPoIB link, the gateway's own among them")                              \
   X(kArp, "arp_translated", "ARP and RARP packets that crossed")                                                        \
   X(kNd, "nd_translated", "messages of neighbour discovery that crossed")                                               \
-  X(kAsks, "asks", "questions of the gateway's own, on behalf of packets")                                              \
-  X(kSuppressed, "suppressed", "questions of the gateway's own that the limits withheld")                               \
+  X(kAsks, "asks", "solicitations of the gateway's own, on behalf of packets")                                          \
+  X(kSuppressed, "suppressed", "solicitations of the gateway's own that the limits withheld")                           \
   X(kFragmented, "fragmented", "IPv4 packets that crossed as fragments")                                                \
   X(kFragments, "fragments", "the fragments")                                                                           \
   X(kTooBigSent, "too_big_sent", "ICMP 'fragmentation needed' and 'packet too big' sent")                               \

@@ -35,7 +35,7 @@ class LivenessTest : public testing::Test {
   Liveness liveness_{Options()};
 };
 
-TEST_F(LivenessTest, FirstWhereItWasThenEverybody) {
+TEST_F(LivenessTest, SolicitsByUnicastFirstThenByMulticast) {
   const auto asked = Run(absl::Seconds(10), true);
   ASSERT_GE(asked.size(), 6u);
   EXPECT_EQ(asked[0], (Asked{absl::ZeroDuration(), true}));

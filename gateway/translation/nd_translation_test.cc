@@ -234,7 +234,7 @@ TEST_F(NdTranslationTest, RedirectIsCutToFit) {
   EXPECT_EQ(IpoibLinkAddress(message.options.Find(Type::kTargetLinkAddress)), own_);
 }
 
-TEST_F(NdTranslationTest, WhatGrowsBeyondTheMtuIsDropped) {
+TEST_F(NdTranslationTest, AMessageThatGrowsBeyondTheMtuIsDropped) {
   Introduce(1, 1);
   auto link = kLinkForTest;
   link.mtu = 1280;

@@ -55,7 +55,7 @@ TEST_F(NeighborsTest, RoutedPacketsSayNothing) {
   EXPECT_EQ(neighbors_.Heard(Ip(2)), absl::InfinitePast());
 }
 
-TEST_F(NeighborsTest, ForgetsWhatTurnedOutToBeAStation) {
+TEST_F(NeighborsTest, ForgetsAMacThatIsAStations) {
   neighbors_.Learn(Ip(1), Mac(1), Claim::kHas, now_);
   neighbors_.Learn(Ip(2), Mac(1), Claim::kHas, now_);
   neighbors_.Learn(Ip(3), Mac(3), Claim::kHas, now_);

@@ -64,7 +64,7 @@ class OnLinkTest : public testing::Test {
   OnLink on_link_{Options()};
 };
 
-TEST_F(OnLinkTest, NobodyHasSaid) {
+TEST_F(OnLinkTest, WithoutPrefixesTheAnswerIsUnknown) {
   EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown);
   EXPECT_EQ(on_link_.WhereIs(Ip("fe80::1"), now_), Where::kHere);
   EXPECT_EQ(on_link_.WhereIs(Ip("169.254.1.2"), now_), Where::kHere);
@@ -143,7 +143,7 @@ TEST_F(OnLinkTest, ConfiguredOnesStay) {
 }
 
 // A host that invents prefixes or routers without end does not keep others out.
-TEST_F(OnLinkTest, WhatWasHeardOfLongestAgoGoesForANewOne) {
+TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
   Options options;
   options.prefixes = {{Ip("fd00::"), 64}};
   options.routers = {Ip("fe80::1")};

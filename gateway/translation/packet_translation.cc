@@ -96,8 +96,8 @@ void PacketTranslation::Suspect(const FromEthernet& packet) {
   const IpAddr& target = own ? packet.destination : station->ips.front();
   const bool of_link =
       state_.neighbors.Find(packet.source) == packet.frame.source && packet.source.is_ipv6() == target.is_ipv6();
-  const IpAddr nobody = target.is_ipv6() ? IpAddr(Ipv6Addr()) : IpAddr(Ipv4Addr());
-  state_.liveness.Suspect({target, of_link ? packet.source : nobody, packet.frame.source, false}, state_.now);
+  const IpAddr unspecified = target.is_ipv6() ? IpAddr(Ipv6Addr()) : IpAddr(Ipv4Addr());
+  state_.liveness.Suspect({target, of_link ? packet.source : unspecified, packet.frame.source, false}, state_.now);
 }
 
 Drop PacketTranslation::Send(const FromEthernet& packet, IpoibType type, absl::Span<const uint8_t> bytes) {

@@ -198,7 +198,7 @@ TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
 }
 
 // Hosts that talk to each other revalidate by unicast, which a gateway that stands by does not hear.
-TEST_F(RestartTest, NobodyAgesWhileAnotherGatewayWorks) {
+TEST_F(RestartTest, EntriesDoNotAgeWhileAnotherGatewayIsActive) {
   Introduce(1, 1);
   translator_.SetActive(false);
   Advance(absl::Hours(30));

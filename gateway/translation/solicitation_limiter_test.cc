@@ -59,7 +59,7 @@ TEST_F(SolicitationLimiterTest, AnAnswerEndsIt) {
   EXPECT_EQ(Ask(1), Drop::kNone);
 }
 
-TEST_F(SolicitationLimiterTest, OneAskerLeavesSomethingToOthers) {
+TEST_F(SolicitationLimiterTest, OneRequesterLeavesAShareToOthers) {
   uint32_t target = 0;
   size_t allowed = 0;
   for (int i = 0; i < 1000; ++i) allowed += Ask(++target, 1) == Drop::kNone;

@@ -190,7 +190,7 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
   SinkForTest trial_;
 };
 
-TEST_P(TranslatorCopyTest, DoesWhatTheOtherDoes) {
+TEST_P(TranslatorCopyTest, TreatsPacketsAsTheOriginal) {
   size_t sent = 0;
   for (int step = 0; step < 1500 && !HasFailure(); ++step) {
     ChangeSomething();

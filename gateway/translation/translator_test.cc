@@ -89,7 +89,7 @@ TEST_F(GatewayTest, StationBackWithAnotherQpnIsReachedWithinThreeSeconds) {
   }
 }
 
-TEST_F(GatewayTest, StationsThatAnswerAreNotAskedFor) {
+TEST_F(GatewayTest, StationsThatAnswerAreNotSolicited) {
   Introduce(1, 1);
   for (int i = 0; i < 100; ++i) {
     HostSends(1, 1, Udp4(HostIp(1), PeerIp(1)));
@@ -100,7 +100,7 @@ TEST_F(GatewayTest, StationsThatAnswerAreNotAskedFor) {
   EXPECT_EQ((*this)[Event::kAsks], 0u);
 }
 
-TEST_F(GatewayTest, OneWayTrafficAsksOneHostOnly) {
+TEST_F(GatewayTest, OneWayTrafficSolicitsOneHostOnly) {
   Introduce(1, 1);
   size_t asks = 0;
   for (int i = 0; i < 600; ++i) {
@@ -119,7 +119,7 @@ TEST_F(GatewayTest, OneWayTrafficAsksOneHostOnly) {
 }
 
 // A solicitation on behalf of a remote host has no sender address; it must then be a correct probe.
-TEST_F(GatewayTest, AsksForRoutedPacketsAsNobody) {
+TEST_F(GatewayTest, SolicitsForRoutedPacketsFromTheUnspecifiedAddress) {
   Introduce(1, 1);
   Advance(absl::Seconds(2));
   FromEthernet(Frame(PeerMac(1), HostMac(9), kEtherTypeIpv6, Udp6(Ip6("2001:db8::1"), PeerIp6(1))));
@@ -169,7 +169,7 @@ TEST_F(GatewayTest, WakesUpRarely) {
   EXPECT_EQ(translator_.state().groups.size(), 0u);
 }
 
-TEST_F(GatewayTest, UnknownNeighborIsAskedForWhilePacketsWait) {
+TEST_F(GatewayTest, SolicitsAnUnknownNeighborWhilePacketsWait) {
   PeerAsks(1, PeerIp(1));
   sink_.Take();
   for (size_t size = 1; size <= 6; ++size) PeerSends(1, Udp4(PeerIp(1), HostIp(1), size));
@@ -244,7 +244,7 @@ TEST_F(RouterTest, HostsBeyondTheLinkAreBehindIt) {
   EXPECT_EQ(SolicitationLimiter().size(), 0u) << "IPv6 has no prefix here: tried as a neighbour";
 }
 
-TEST_F(RouterTest, ItIsAskedForItself) {
+TEST_F(RouterTest, SolicitsTheRouterItself) {
   Introduce(1, 1);
   PeerSends(1, Udp4(PeerIp(1), Ip4("192.0.2.1")));
   const auto asks = SolicitationLimiter();
@@ -319,7 +319,7 @@ TEST_F(GatewayTest, ScansAreNoStorms) {
   EXPECT_GT((*this)[Drop::kThrottled], 10000u);
 }
 
-TEST_F(GatewayTest, RepeatedQuestionsForASilentTargetAreRare) {
+TEST_F(GatewayTest, SolicitationsForASilentTargetBackOff) {
   std::vector<double> crossed;
   const absl::Time start = clock_.Now();
   for (int i = 0; i < 1200; ++i) {
@@ -390,7 +390,7 @@ TEST_F(GatewayTest, AStationThatWasAwayForLongIsReachedByABroadcast) {
   EXPECT_EQ(sink_.outputs[0].to, back);
 }
 
-TEST_F(GatewayTest, AsksForGroupsWhereNobodyElseDoes) {
+TEST_F(GatewayTest, QueriesGroupsWithoutAnotherQuerier) {
   SinkForTest sink;
   Translator translator(Options(), &clock_, &sink);
   translator.OnLinkState(kLinkForTest);
@@ -422,7 +422,7 @@ TEST_F(GatewayTest, AsksForGroupsWhereNobodyElseDoes) {
 }
 
 // The querier that it heard was the gateway that was active until now.
-TEST_F(GatewayTest, WhoTakesOverAsksForGroupsAtOnce) {
+TEST_F(GatewayTest, QueriesGroupsAtOnceWhenItBecomesActive) {
   SinkForTest sink;
   Translator translator(Options(), &clock_, &sink);
   translator.SetActive(false);
