@@ -63,9 +63,10 @@ class AddressResolution {
     return packets;
   }
 
-  // Calls ask(solicitation) for each retry that is due, and give_up(target) for each target that had its last one. `give_up`
-  // must Take the target.
-  void Tick(absl::Time now, absl::FunctionRef<void(const Solicitation&)> ask, absl::FunctionRef<void(const IpAddr&)> give_up) {
+  // Calls solicit(solicitation) for each retry that is due, and give_up(target) for each target that had its last one.
+  // `give_up` must Take the target.
+  void Tick(absl::Time now, absl::FunctionRef<void(const Solicitation&)> solicit,
+            absl::FunctionRef<void(const IpAddr&)> give_up) {
     if (now < next_) return;
     std::vector<Solicitation> due;
     std::vector<IpAddr> over;
@@ -79,7 +80,7 @@ class AddressResolution {
       }
       next_ = std::min(next_, target.next);
     });
-    for (const Solicitation& solicitation : due) ask(solicitation);
+    for (const Solicitation& solicitation : due) solicit(solicitation);
     for (const IpAddr& target : over) give_up(target);
   }
   // See Translator.

@@ -50,7 +50,14 @@ class AgedTable {
     return at == index_.end() ? nullptr : Renew(at->second, now);
   }
 
-  // The same, and marks the entry as confirmed.
+  // The same; if there is none, adds `fresh`, instead of the victim of a full table.
+  Entry* HearOrAdd(const Key& key, absl::Time now, Value fresh = {}) {
+    if (Entry* const known = Hear(key, now)) return known;
+    MakeRoom();
+    return Add(key, std::move(fresh), now);
+  }
+
+  // Like Hear, and marks the entry as confirmed.
   Entry* Confirm(const Key& key, absl::Time now) {
     const auto at = index_.find(key);
     if (at == index_.end()) return nullptr;

@@ -23,7 +23,7 @@ class Liveness {
   explicit Liveness(const Options& options) : options_(options), suspects_(options.max_suspects) {}
 
   // A packet goes to solicitation.target, whose station has been silent for suspect_after. The first call makes the next Tick
-  // ask.
+  // solicit.
   void Suspect(const Solicitation& solicitation, absl::Time now) {
     if (suspects_.Hear(solicitation.target, now) != nullptr) return;
     suspects_.MakeRoom();
@@ -31,8 +31,9 @@ class Liveness {
     next_ = now;
   }
 
-  // Calls ask(solicitation) for each suspect that is due. Forgets those that are alive, or to which packets no longer flow.
-  void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive, absl::FunctionRef<void(const Solicitation&)> ask) {
+  // Calls solicit(solicitation) for each suspect that is due. Forgets those that are alive, or to which packets no longer flow.
+  void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive,
+            absl::FunctionRef<void(const Solicitation&)> solicit) {
     if (now < next_) return;
     std::vector<IpAddr> cleared;
     std::vector<Solicitation> due;
@@ -46,7 +47,7 @@ class Liveness {
       next_ = std::min(next_, suspect.next);
     });
     for (const IpAddr& target : cleared) suspects_.Erase(target);
-    for (const Solicitation& solicitation : due) ask(solicitation);
+    for (const Solicitation& solicitation : due) solicit(solicitation);
   }
   absl::Time NextDeadline() const { return suspects_.size() == 0 ? absl::InfiniteFuture() : next_; }
   size_t size() const { return suspects_.size(); }

@@ -22,32 +22,25 @@ class PendingRequests {
  public:
   static constexpr size_t kMaxRequesters = 4;  // for one target; a fifth replaces the first
 
-  explicit PendingRequests(const Options& options) : age_(options.pending_age), asks_(options.max_pending_requests) {}
+  explicit PendingRequests(const Options& options) : age_(options.pending_age), requests_(options.max_pending_requests) {}
 
   // `target` is 0.0.0.0 for RARP, whose requests name no IP address.
-  void Add(const IpAddr& target, MacAddr requester, absl::Time now) {
-    auto* ask = asks_.Hear(target, now);
-    if (ask == nullptr) {
-      asks_.MakeRoom();
-      ask = asks_.Add(target, {}, now);
-    }
-    ask->value.Add(requester);
-  }
+  void Add(const IpAddr& target, MacAddr requester, absl::Time now) { requests_.HearOrAdd(target, now)->value.Add(requester); }
 
-  // The hosts that asked for `target`. Valid until the next call.
+  // The hosts that requested `target`. Valid until the next call.
   absl::Span<const MacAddr> Requesters(const IpAddr& target, absl::Time now) {
     Expire(now);
-    const auto* const ask = asks_.Find(target);
-    return ask == nullptr ? absl::Span<const MacAddr>() : ask->value.span();
+    const auto* const request = requests_.Find(target);
+    return request == nullptr ? absl::Span<const MacAddr>() : request->value.span();
   }
 
   void Expire(absl::Time now) {
-    while (const auto* const old = asks_.SilentSince(now - age_)) asks_.Erase(IpAddr(old->key));
+    while (const auto* const old = requests_.SilentSince(now - age_)) requests_.Erase(IpAddr(old->key));
   }
   // See Translator.
-  void CopyFrom(const PendingRequests& other) { asks_.CopyFrom(other.asks_); }
-  absl::Time NextExpiry() const { return asks_.oldest() + age_; }
-  size_t size() const { return asks_.size(); }
+  void CopyFrom(const PendingRequests& other) { requests_.CopyFrom(other.requests_); }
+  absl::Time NextExpiry() const { return requests_.oldest() + age_; }
+  size_t size() const { return requests_.size(); }
 
  private:
   struct Macs {
@@ -65,7 +58,7 @@ class PendingRequests {
   };
 
   const absl::Duration age_;
-  AgedTable<IpAddr, Macs> asks_;
+  AgedTable<IpAddr, Macs> requests_;
 };
 
 }  // namespace eoib::translation

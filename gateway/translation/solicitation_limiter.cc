@@ -24,7 +24,7 @@ Drop SolicitationLimiter::MaySolicit(const IpAddr& target, MacAddr requester, Ki
   // Both must have a token before either loses one.
   if (!own->Has(now) || !all_.Take(now)) return Drop::kThrottled;
   own->Take(now);
-  Asked(target, kind, now);
+  NoteSolicited(target, kind, now);
   return Drop::kNone;
 }
 
@@ -60,19 +60,14 @@ absl::Time SolicitationLimiter::NextExpiry() const {
 }
 
 TokenBucket* SolicitationLimiter::BucketOf(MacAddr requester, absl::Time now) {
-  if (auto* const known = requesters_.Hear(requester, now)) return &known->value;
-  requesters_.MakeRoom();
-  return &requesters_.Add(requester, TokenBucket(options_.asks_per_second_each, options_.ask_burst_each, now), now)->value;
+  const TokenBucket full(options_.asks_per_second_each, options_.ask_burst_each, now);
+  return &requesters_.HearOrAdd(requester, now, full)->value;
 }
 
-void SolicitationLimiter::Asked(const IpAddr& target, Kind kind, absl::Time now) {
-  auto* silence = silent_.Hear(target, now);
-  if (silence == nullptr) {
-    silent_.MakeRoom();
-    silence = silent_.Add(target, {}, now);
-  }
+void SolicitationLimiter::NoteSolicited(const IpAddr& target, Kind kind, absl::Time now) {
+  auto* const silence = silent_.HearOrAdd(target, now);
   constexpr int kMostDoublings = 16;  // the shift below must not overflow
-  const int doublings = std::min(silence->value.asked++, kMostDoublings);
+  const int doublings = std::min(silence->value.solicited++, kMostDoublings);
   const bool known = kind == Kind::kKnownTarget || kind == Kind::kOwn;
   const absl::Duration most = known ? options_.suspect_interval_most : options_.silent_most;
   silence->value.until = now + std::min(options_.silent_first * (1 << doublings), most) - kSlack;

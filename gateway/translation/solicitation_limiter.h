@@ -47,13 +47,13 @@ class SolicitationLimiter {
 
  private:
   struct Silence {
-    int asked = 0;
+    int solicited = 0;
     bool failed = false;
     absl::Time until;  // end of the back-off
   };
 
   TokenBucket* BucketOf(MacAddr requester, absl::Time now);
-  void Asked(const IpAddr& target, Kind kind, absl::Time now);
+  void NoteSolicited(const IpAddr& target, Kind kind, absl::Time now);
 
   const Options options_;
   TokenBucket all_;
