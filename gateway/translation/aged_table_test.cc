@@ -29,6 +29,16 @@ TEST(AgedTableTest, UnconfirmedOnesGoFirst) {
   EXPECT_EQ(table.Victim()->key, 3);
 }
 
+TEST(AgedTableTest, HearOrAddReplacesTheVictimOfAFullTable) {
+  Table table(2);
+  absl::Time now = absl::UnixEpoch();
+  EXPECT_EQ(table.HearOrAdd(1, now, 10)->value, 10);
+  EXPECT_EQ(table.HearOrAdd(2, now += absl::Seconds(1), 20)->value, 20);
+  EXPECT_EQ(table.HearOrAdd(1, now += absl::Seconds(1), 11)->value, 10) << "known";
+  EXPECT_EQ(table.HearOrAdd(3, now += absl::Seconds(1), 30)->value, 30);
+  EXPECT_EQ(table.Find(2), nullptr) << "it was silent for longest";
+}
+
 TEST(AgedTableTest, Ages) {
   Table table(4);
   const absl::Time start = absl::UnixEpoch();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "vswitch/base/byte_order.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib.h"
 #include "vswitch/wire/ip/ip_addr.h"
