@@ -1,27 +1,18 @@
-// Link: the control half of an IPoIB interface (RFC 4391). It owns the queue pair, joins the broadcast group and the groups
-// that its Channel listens or sends to, and resolves the paths to peers. Other groups have the parameters of the broadcast
-// group's record (§5, §10).
-//
-// With `all_groups` the link is the promiscuous multicast router of §11: it joins every group of the link as a non-member. It
-// learns of new groups by trap 66 and, since another program on the port may take the traps, by a query once a minute.
+// Link: the control half of an IPoIB interface (RFC 4391). It owns the queue pair, joins the broadcast group, whose record sets
+// the parameters of the link (§5), has LinkGroups join the others, and resolves the paths to peers.
 //
 // Control thread, except the channel, which belongs to the data path's thread.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_H_
 #define EOIB_GATEWAY_IPOIB_LINK_H_
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "control/daemon/log.h"
 #include "control/fabric_port.h"
 #include "control/group_membership.h"
 #include "control/partition_member.h"
@@ -30,6 +21,7 @@
 #include "fdb/vport_directory.h"
 #include "gateway/ipoib/channel.h"
 #include "gateway/ipoib/interface.h"
+#include "gateway/ipoib/link_groups.h"
 #include "gateway/ipoib/link_queues.h"
 #include "vswitch/fabric/buffer_pool.h"
 
@@ -83,18 +75,9 @@ class Link final : public PartitionMember {
   bool up() const { return broadcast_->joined().has_value(); }
   // Text for the operator.
   std::string Show() const;
-  std::string ShowGroups() const;
+  std::string ShowGroups() const { return groups_.Show(); }
 
  private:
-  static constexpr uint8_t kNoMember = 0;
-  // A group and the membership that we want. A full member may send as well; with all_groups a non-member is send-only, too.
-  struct Group {
-    std::unique_ptr<GroupMembership> membership;
-    uint8_t join_state = kNoMember;  // the wanted one
-    bool told = false;               // the channel sends to the group and gets its events
-    bool leaving = false;            // the SA has not yet answered our Delete
-  };
-
   Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid);
 
   void TakeDown(absl::string_view why);
@@ -103,27 +86,9 @@ class Link final : public PartitionMember {
   void NoteFailure();
   void OnRequest(const LinkRequest& request);
   void OnBroadcast(const absl::optional<GroupMembership::Joined>& joined);
-  void RenewGroups(const McMemberRecord& record);
   void TellState(const absl::optional<LinkState>& state, AhIndex ah);
-  void JoinToSend(const Mgid& mgid);
-  void Join(const Mgid& mgid, uint8_t join_state);
-  bool HasRoomFor(uint8_t join_state) const;
-  void Refuse(const Mgid& mgid, uint8_t join_state);
-  void Evict();
-  void EvictGroup(const Mgid& mgid, const Group& group);
-  bool CanEvict(const Group& group) const;
-  void ChangeMembership(Mgid mgid, uint8_t join_state);
-  void OnLeft(const Mgid& mgid);
-  void MakeMembership(const Mgid& mgid, Group* group);
-  void Forget(const Mgid& mgid);
-  void Unlisten(const Mgid& mgid);
-  void Tell(const Mgid& mgid, const Group& group);
   void TellPaths();
   void RetryEvents();
-  void LookForGroups();
-  void FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found);
-  void RetryGroups();
-  bool IsOfLink(const Mgid& mgid) const;
   IpoibLink link() const { return {queue_pair_.pkey().Full(), options_.scope}; }
 
   const Options options_;
@@ -139,16 +104,10 @@ class Link final : public PartitionMember {
   Channel channel_;
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<GroupMembership> broadcast_;
-  absl::flat_hash_map<Mgid, Group> groups_;
-  absl::flat_hash_set<Mgid> waiting_for_room_;       // groups to listen to that wait for room in groups_
-  absl::optional<McMemberRecord> broadcast_record_;  // whose parameters groups_ have
+  LinkGroups groups_;
   absl::optional<LinkState> told_;
   AhIndex told_ah_ = AhIndex::None();
-  std::multimap<absl::Time, Mgid> retries_;  // refused joins, by the time of the next try
-  LogLimiter room_log_, look_log_;
-  absl::Time next_look_ = absl::InfiniteFuture();  // with all_groups: the next query for groups
   absl::Time next_reclaim_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace eoib::ipoib
