@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "control/daemon/command_client.h"
+#include "control/daemon/program.h"
 
 DEFINE_string(target, "", "the program to ask: NAME of the socket RUNDIR/NAME.ctl, or the PATH of a socket (default eoibd)");
 DEFINE_string(t, "", "short for --target");
@@ -33,20 +34,20 @@ constexpr absl::Duration kMonitorPause = absl::Milliseconds(10);
 constexpr char kUsage[] =
     "usage: eoibctl [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
     "\n"
-    "Asks a running program of ours, eoibd unless -t names another, and prints its answer.\n"
+    "Sends a command to a running program, eoibd unless -t names another, and prints its answer.\n"
     "  eoibctl help              lists the commands of the program\n"
     "  eoibctl show              VESes and vPorts\n"
     "  eoibctl fdb show [VES]    where MAC addresses are\n"
-    "  eoibctl fdb monitor VES   what happens to them, until interrupted\n"
+    "  eoibctl fdb monitor VES   events of the MAC addresses, until interrupted\n"
     "  eoibctl stats [VES]       frames and bytes\n"
-    "  eoibctl drops [VES]       frames that were dropped, and why\n"
+    "  eoibctl drops [VES]       dropped frames, by reason\n"
     "  eoibctl hca               counters of the HCA port\n"
     "  eoibctl capture start PATH, capture stop\n"
     "\n"
     "  -t, --target NAME|PATH    the program: /run/eoib/NAME.ctl, or the path of its socket (default eoibd)\n"
     "  --rundir DIR              the directory of the sockets (default /run/eoib)\n"
     "  --timeout SECONDS         how long to wait for the answer (default 10)\n"
-    "  --                        what follows are no options\n"
+    "  --                        ends the options\n"
     "\n"
     "Exit status: 0 done, 1 no answer, 2 the command was refused or failed.\n";
 
@@ -136,7 +137,7 @@ int main(int argc, char** argv) {
       std::find_if(argv, argv + argc, [](const char* argument) { return argument == std::string("--"); });
   std::vector<std::string> literal(std::min(options_end + 1, argv + argc), argv + argc);
   argc = static_cast<int>(options_end - argv);
-  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, /*remove_flags=*/true);
+  eoib::ParseFlags(&argc, &argv);
   if (FLAGS_help) return std::fputs(kUsage, stdout) < 0;
   if (FLAGS_version) return std::puts("eoibctl 0.1.0") < 0;
   std::vector<std::string> words(argv + 1, argv + argc);

@@ -30,7 +30,7 @@ class EoibctlTest : public ::testing::Test {
   CommandRegistry eoibd_, fabricd_;
 };
 
-TEST_F(EoibctlTest, AsksTheProgramThatIsNamed) {
+TEST_F(EoibctlTest, SendsTheCommandToItsTarget) {
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_), fabricd(rundir_ + "/fabricd.ctl", &fabricd_);
   const std::string kCommands = "The available commands are:\n  fdb/show                [VES]\n  list-commands\n";
   const struct {
@@ -62,7 +62,7 @@ TEST_F(EoibctlTest, AsksTheProgramThatIsNamed) {
 }
 
 // The further answers are inserted in place, so that the next VES comes after all of the first.
-TEST_F(EoibctlTest, ShowsAForwardingDatabaseInAsManyAnswersAsItTakes) {
+TEST_F(EoibctlTest, FdbShowJoinsTheAnswersOfALargeFdb) {
   CommandRegistry registry;
   registry.Register({"fdb/show", "", "", 0, 3, [](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
                        if (arguments.empty()) return std::string("VES a\n1\nmore: fdb show a 0 m1\nVES b\n9\n");
@@ -74,7 +74,7 @@ TEST_F(EoibctlTest, ShowsAForwardingDatabaseInAsManyAnswersAsItTakes) {
   EXPECT_EQ(Eoibctl("fdb show").out, "VES a\n1\n2\n3\nVES b\n9\n");
 }
 
-TEST_F(EoibctlTest, SaysWhetherTheProgramRuns) {
+TEST_F(EoibctlTest, ReportsAProgramThatDoesNotRun) {
   const ProgramResult result = Eoibctl("show");
   EXPECT_EQ(1, result.exit_status);
   EXPECT_EQ("", result.out);
@@ -92,6 +92,9 @@ TEST_F(EoibctlTest, ExplainsItself) {
   const ProgramResult version = Eoibctl("--version");
   EXPECT_EQ(0, version.exit_status);
   EXPECT_THAT(version.out, HasSubstr("eoibctl "));
+  const ProgramResult wrong = Eoibctl("--timeout=long show");
+  EXPECT_EQ(1, wrong.exit_status);
+  EXPECT_THAT(wrong.err, HasSubstr("'timeout'\nsee eoibctl --help\n"));
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 // eoibd: the agent. One process for each HCA port of a host.
 //
-// This file is linked twice: into eoibd with the software HCA, and into eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA). The
-// second proves that no code outside this main depends on the software HCA.
+// This file is linked twice: into eoibd with the software HCA, and into eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA, in
+// open_hca.h). The second proves that no other code depends on the software HCA.
 
 #include <gflags/gflags.h>
-#include <sys/stat.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,49 +12,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
-#include "control/agent_wait.h"
 #include "control/config.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
+#include "control/daemon/wait_for_hca.h"
 #include "control/state_dir.h"
-#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/softhca/open_hca.h"
 #include "vswitch/port/tap_port.h"
 #include "vswitch/port/tap_set.h"
 #include "vswitch/port/test_port.h"
-#ifndef EOIB_WITHOUT_SOFTHCA
-#include "vswitch/fabric/softhca/fabric_client.h"
-#endif
 
 DEFINE_string(hca, "",
               "the HCA port: verbs:DEVICE/PORT[?gid=INDEX] for a real one, soft:PORTNAME for one of a software subnet");
 DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
-DEFINE_string(statedir, "/var/lib/eoib", "directory of what has to survive a restart: MACs");
+DEFINE_string(statedir, "/var/lib/eoib", "directory of what survives a restart: MACs");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
-DEFINE_string(name, "", "the control socket is RUNDIR/eoibd.NAME.ctl then: for several agents on one host");
+DEFINE_string(name, "", "for several agents on one host: the control socket is RUNDIR/eoibd.NAME.ctl");
 DEFINE_bool(
     wait_for_hca, false,
-    "wait for an HCA that is not there, instead of ending with an error: for units that start at boot, and what an agent "
-    "starts itself anew with");
+    "wait for a missing HCA instead of ending with an error: for units that start at boot. An agent that restarts itself adds "
+    "this flag");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib {
-
 namespace {
-
-HcaRegistry Hcas(int signals) {
-  HcaRegistry registry;
-  registry.Register("verbs", OpenVerbsHca);
-#ifndef EOIB_WITHOUT_SOFTHCA
-  registry.Register("soft",
-                    softhca::FabricHcaOpener({.socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric,
-                                              .wait = absl::Seconds(5),
-                                              .keep_waiting = Patience(signals)}));
-#endif
-  return registry;
-}
 
 absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, TapSet* taps) {
   auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu, .set = taps});
@@ -83,7 +65,10 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
 }
 
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon, StateDir* state, TapSet* taps) {
-  auto hca = Hcas(daemon->signals()).Open(FLAGS_hca);
+  const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
+    return daemon->KeepsWaiting(what, waited);
+  };
+  auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, keeps_waiting);
   if (!hca.ok()) return hca.status();
   const auto make_port = [taps](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);
@@ -92,33 +77,32 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }
 
-absl::Status Run(FreshStart* start_anew) {
-  UsePlainLocks();
-  RaiseDescriptorLimit();
+absl::Status Run() {
   const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
-  if (FLAGS_hca.empty()) {
-    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
-  }
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
   TapSet taps;
-  const AgentMaker make = [&] { return MakeAgent(*config, daemon->get(), state->get(), &taps); };
-  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, (*daemon)->commands(), (*daemon)->loop(), (*daemon)->clock()) : make();
-  if (absl::IsCancelled(agent.status())) return absl::OkStatus();  // asked to stop while it waited
-  if (!agent.ok()) return agent.status();
-  (*daemon)->SetStopper([&agent](std::function<void()> done) { (*agent)->Stop(std::move(done)); });
-  (*agent)->OnFatal([start_anew](const std::string& why) { (*start_anew)(why); });
-  (*agent)->RegisterCommands((*daemon)->commands());
-  (*agent)->Start();
+  std::unique_ptr<Agent> agent;
+  const auto start = [&]() -> absl::Status {
+    auto made = MakeAgent(*config, daemon->get(), state->get(), &taps);
+    if (made.ok()) agent = *std::move(made);
+    return made.status();
+  };
+  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
+  if (!started.ok()) return started;
+  (*daemon)->SetStopper([&agent](std::function<void()> done) { agent->Stop(std::move(done)); });
+  agent->OnFatal(RestartProcess);
+  agent->RegisterCommands((*daemon)->commands());
+  agent->Start();
   LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
   if (absl::Status status = taps.DeleteNetdevs(); !status.ok()) LogWarning(status.message());
-  agent->reset();
+  agent.reset();
   LogInfo("stopped");
   return absl::OkStatus();
 }
@@ -127,13 +111,6 @@ absl::Status Run(FreshStart* start_anew) {
 }  // namespace eoib
 
 int main(int argc, char** argv) {
-  eoib::FreshStart start_anew(argc, argv, "--wait_for_hca");
-  const int done =
-      eoib::ParseFlags(argc, argv, "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port", "eoibd_main");
-  if (done >= 0) return done;
-  eoib::SetLogProgram("eoibd");
-  const absl::Status status = eoib::Run(&start_anew);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "eoibd: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return eoib::RunDaemon({"eoibd", "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port", "eoibd_main"},
+                         argc, argv, eoib::Run);
 }

@@ -56,13 +56,13 @@ class EoibdTest : public ::testing::Test {
   const std::string directory_;
 };
 
-TEST_F(EoibdTest, ADeviceThatIsNotThereIsAnErrorAtAFirstStart) {
+TEST_F(EoibdTest, AMissingDeviceIsAnError) {
   const ProgramResult result = Eoibd("--hca=verbs:nosuchdevice/1");
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("eoibd: "), HasSubstr("InfiniBand device")));
 }
 
-TEST_F(EoibdTest, AnAgentThatIsToWaitAnswersMeanwhileAndMayBeStopped) {
+TEST_F(EoibdTest, AnswersAndStopsWhileItWaitsForItsHca) {
   ProgramResult result;
   std::thread program([&] { result = Eoibd("--hca=verbs:nosuchdevice/1 --wait_for_hca"); });
   EXPECT_TRUE(Shows("waiting for the HCA: "));
@@ -72,7 +72,7 @@ TEST_F(EoibdTest, AnAgentThatIsToWaitAnswersMeanwhileAndMayBeStopped) {
   EXPECT_THAT(result.err, HasSubstr("InfiniBand device"));
 }
 
-TEST_F(EoibdTest, ASighupIsSaidOnceAndIgnored) {
+TEST_F(EoibdTest, LogsSighupOnceAndIgnoresIt) {
   ProgramResult result;
   std::thread program([&] {
     result = RunProgram(absl::StrCat("{ ", Command("--hca=verbs:nosuchdevice/1 --wait_for_hca"), " & echo $! >", directory_,
@@ -87,7 +87,7 @@ TEST_F(EoibdTest, ASighupIsSaidOnceAndIgnored) {
   EXPECT_THAT(parts, SizeIs(2)) << result.err;
 }
 
-TEST_F(EoibdTest, ALivingAgentIsNamed) {
+TEST_F(EoibdTest, NamesTheProcessThatServesItsSocket) {
   const CommandRegistry none;
   const RunningServer other(directory_ + "/eoibd.ctl", &none);
   const ProgramResult result = Eoibd("--hca=verbs:nosuchdevice/1");
@@ -95,8 +95,8 @@ TEST_F(EoibdTest, ALivingAgentIsNamed) {
   EXPECT_THAT(result.err, HasSubstr(absl::StrCat("(process ", getpid(), ") serves it already; stop that program first")));
 }
 
-// The agent first finds a living predecessor. That one then ends as if killed: without an answer, leaving its socket file.
-TEST_F(EoibdTest, AnAgentThatWasJustKilledIsSucceeded) {
+// The agent first finds a living predecessor, which then ends as if killed: without an answer, and leaving its socket file.
+TEST_F(EoibdTest, TakesOverTheSocketOfAKilledAgent) {
   const UniqueFd before(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -112,7 +112,23 @@ TEST_F(EoibdTest, AnAgentThatWasJustKilledIsSucceeded) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("InfiniBand device"), Not(HasSubstr("serves it already"))));
 }
 
-TEST_F(EoibdTest, AnHcaThatCannotBeIsNotWaitedFor) {
+TEST_F(EoibdTest, PointsToItsHelpAfterAWrongFlag) {
+  const struct {
+    const char* arguments;
+    const char* error;
+  } kCases[] = {
+      {"--hcaa=soft:h1", "unknown command line flag 'hcaa'"},
+      {"--wait_for_hca=perhaps", "illegal value 'perhaps' specified for bool flag 'wait_for_hca'"},
+      {"soft:h1", "unexpected argument \"soft:h1\""},
+  };
+  for (const auto& c : kCases) {
+    const ProgramResult result = Eoibd(c.arguments);
+    EXPECT_EQ(result.exit_status, 1) << c.arguments;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(c.error), HasSubstr("see eoibd --help\n"))) << c.arguments;
+  }
+}
+
+TEST_F(EoibdTest, DoesNotWaitForAMalformedHcaName) {
   const ProgramResult result = Eoibd("--hca=verbs:nosuchdevice --wait_for_hca");
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_THAT(result.err, HasSubstr("verbs:DEVICE/PORT"));

@@ -111,7 +111,7 @@ TEST_F(LostDeviceTest, TheAgentSaysSoWaitsForItAndGoesOn) {
   Eoibctl("-t fabricd link h1 down");  // any event
   ASSERT_TRUE(Shows("waiting for the HCA: list the InfiniBand devices")) << eoibd.Log();
   EXPECT_TRUE(eoibd.Alive()) << "the same process";
-  EXPECT_THAT(eoibd.Log(), AllOf(HasSubstr("eoib0/1 reports that it is lost: starting anew"), HasSubstr("modprobe ib_uverbs")));
+  EXPECT_THAT(eoibd.Log(), AllOf(HasSubstr("eoib0/1 reports that it is lost: restarting"), HasSubstr("modprobe ib_uverbs")));
 
   Eoibctl("-t fabricd link h1 up");
   GiveDevicesBack();

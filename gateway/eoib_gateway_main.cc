@@ -2,23 +2,21 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
-#include "control/agent_wait.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
+#include "control/daemon/wait_for_hca.h"
 #include "control/state_dir.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_commands.h"
 #include "gateway/gateway_config.h"
-#include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/open_hca.h"
 
 DEFINE_string(
     hca, "",
@@ -26,26 +24,17 @@ DEFINE_string(
 DEFINE_string(config, "/etc/eoib/eoib-gateway.toml", "VESes and gateways");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoib-gateway.ctl, and of fabricd.sock unless --fabric says otherwise");
-DEFINE_string(statedir, "/var/lib/eoib-gateway", "directory of what has to survive a restart: the hosts of both sides");
+DEFINE_string(statedir, "/var/lib/eoib-gateway", "directory of what survives a restart: the hosts of both sides");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
-DEFINE_string(name, "", "the control socket is RUNDIR/eoib-gateway.NAME.ctl then: for several of them on one host");
-DEFINE_bool(wait_for_hca, false,
-            "wait for an HCA that is not there, instead of ending with an error: for units that start at boot, and what a "
-            "gateway starts itself anew with");
+DEFINE_string(name, "", "for several gateways on one host: the control socket is RUNDIR/eoib-gateway.NAME.ctl");
+DEFINE_bool(
+    wait_for_hca, false,
+    "wait for a missing HCA instead of ending with an error: for units that start at boot. A gateway that restarts itself "
+    "adds this flag");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib::gateway {
 namespace {
-
-HcaRegistry Hcas(int signals) {
-  HcaRegistry registry;
-  registry.Register("verbs", OpenVerbsHca);
-  registry.Register("soft",
-                    softhca::FabricHcaOpener({.socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric,
-                                              .wait = absl::Seconds(5),
-                                              .keep_waiting = Patience(signals)}));
-  return registry;
-}
 
 const GatewayConfig& ConfigOf(const GatewaysConfig& config, const std::string& name) {
   return *std::find_if(config.gateways.begin(), config.gateways.end(),
@@ -60,7 +49,10 @@ PKey PKeyOf(const GatewaysConfig& config, const std::string& ves) {
 
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const GatewaysConfig& config, Daemon* daemon, StateDir* state,
                                                  Gateways* gateways) {
-  auto hca = Hcas(daemon->signals()).Open(FLAGS_hca);
+  const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
+    return daemon->KeepsWaiting(what, waited);
+  };
+  auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, keeps_waiting);
   if (!hca.ok()) return hca.status();
   const auto make_port = [&config, daemon, gateways](const VPortConfig& vport, MacAddr, int mtu,
                                                      FabricPort* fabric) -> absl::StatusOr<VPort> {
@@ -70,36 +62,35 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const GatewaysConfig& config, D
   return Agent::Create(config.agent, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }
 
-absl::Status Run(FreshStart* start_anew) {
-  UsePlainLocks();
-  RaiseDescriptorLimit();
+absl::Status Run() {
   const absl::StatusOr<GatewaysConfig> config = LoadGatewaysConfig(FLAGS_config);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
-  if (FLAGS_hca.empty()) {
-    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
-  }
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-gateway", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
   Gateways gateways;
-  const AgentMaker make = [&] { return MakeAgent(*config, daemon->get(), state->get(), &gateways); };
-  auto agent = FLAGS_wait_for_hca ? AwaitAgent(make, (*daemon)->commands(), (*daemon)->loop(), (*daemon)->clock()) : make();
-  if (absl::IsCancelled(agent.status())) return absl::OkStatus();  // asked to stop while it waited
-  if (!agent.ok()) return agent.status();
+  std::unique_ptr<Agent> agent;
+  const auto start = [&]() -> absl::Status {
+    auto made = MakeAgent(*config, daemon->get(), state->get(), &gateways);
+    if (made.ok()) agent = *std::move(made);
+    return made.status();
+  };
+  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
+  if (!started.ok()) return started;
   (*daemon)->SetStopper([&](std::function<void()> done) {
-    (*agent)->Stop(std::move(done));
+    agent->Stop(std::move(done));
     for (Gateway* gateway : gateways.all()) gateway->SaveAtTheEnd();
   });
-  (*agent)->OnFatal([start_anew](const std::string& why) { (*start_anew)(why); });
-  (*agent)->RegisterCommands((*daemon)->commands());
+  agent->OnFatal(RestartProcess);
+  agent->RegisterCommands((*daemon)->commands());
   RegisterGatewayCommands(&gateways, (*daemon)->commands());
-  (*agent)->Start();
+  agent->Start();
   LogInfo(absl::StrCat("translating on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
-  agent->reset();
+  agent.reset();
   LogInfo("stopped");
   return absl::OkStatus();
 }
@@ -108,12 +99,6 @@ absl::Status Run(FreshStart* start_anew) {
 }  // namespace eoib::gateway
 
 int main(int argc, char** argv) {
-  eoib::FreshStart start_anew(argc, argv, "--wait_for_hca");
-  const int done = eoib::ParseFlags(argc, argv, "a gateway between VESes and plain IPoIB links", "eoib_gateway_main");
-  if (done >= 0) return done;
-  eoib::SetLogProgram("eoib-gateway");
-  const absl::Status status = eoib::gateway::Run(&start_anew);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "eoib-gateway: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return eoib::RunDaemon({"eoib-gateway", "a gateway between VESes and plain IPoIB links", "eoib_gateway_main"}, argc, argv,
+                         eoib::gateway::Run);
 }

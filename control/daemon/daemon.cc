@@ -6,27 +6,43 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "control/daemon/predecessor.h"
-#include "control/daemon/program.h"
 
 namespace eoib {
+namespace {
+
+// Blocks the signals, so that only the descriptor reports them.
+UniqueFd SignalFd(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : signals) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_path) {
   auto daemon = std::unique_ptr<Daemon>(new Daemon());
   Daemon* const self = daemon.get();
-  self->signals_ = TerminationSignals();
-  self->hangups_ = HangupSignals();
+  signal(SIGPIPE, SIG_IGN);
+  self->signals_ = SignalFd({SIGTERM, SIGINT});
+  self->hangups_ = SignalFd({SIGHUP});
   self->commands_.Register(
       {"exit", "", "stop the program", 0, 0, [self](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
          self->loop_.CallAt(self->loop_.Now(), [self] { self->Stop(); });
          return std::string("stopping\n");
        }});
-  auto server = StartAfterPredecessor(PredecessorWait(self->signals(), self->clock()),
+  auto server = StartAfterPredecessor(self->signals(), self->clock(),
                                       [&] { return CommandServer::Listen(socket_path, &self->commands_); });
   if (!server.ok()) return server.status();
   self->server_ = *std::move(server);
@@ -50,7 +66,7 @@ absl::Status Daemon::WatchSignals() {
 void Daemon::IgnoreHangups() {
   signalfd_siginfo info;
   while (read(hangups_.get(), &info, sizeof(info)) > 0) continue;
-  if (!hangup_lines_.Allow()) return;
+  if (!hangup_log_.Allow()) return;
   LogWarning("SIGHUP ignored: this version cannot reload its configuration; restart it to apply changes");
 }
 
@@ -68,27 +84,25 @@ void Daemon::Run() {
   server_->RefuseFromNowOn(absl::StrCat(std::filesystem::path(socket_path()).stem().string(), " is stopping"));
 }
 
-bool Patience::operator()(const std::string& what, absl::Duration waited) {
-  if (waited >= next_line_) {
-    LogWarning(absl::StrCat(what, "; waiting for it"));
-    next_line_ = waited + absl::Seconds(10);
-  }
-  pollfd told = {signals_, POLLIN, 0};
-  return poll(&told, 1, 0) == 0;
+bool Daemon::KeepsWaiting(const std::string& what, absl::Duration waited) {
+  if (waited >= absl::Seconds(1) && waiting_log_.Allow()) LogWarning(absl::StrCat(what, "; waiting for it"));
+  pollfd signal = {signals(), POLLIN, 0};
+  return poll(&signal, 1, 0) == 0;
 }
 
-FreshStart::FreshStart(int argc, char** argv, const char* wait_flag) : arguments_(argv, argv + argc) {
-  if (arguments_.back() != wait_flag) arguments_.push_back(wait_flag);
-}
-
-void FreshStart::operator()(const std::string& why) {
-  LogWarning(absl::StrCat(why, ": starting anew"));
+void RestartProcess(const std::string& why) {
+  constexpr char kWaitFlag[] = "--wait_for_hca";
+  LogWarning(absl::StrCat(why, ": restarting"));
+  std::vector<std::string> arguments;
+  std::ifstream command_line("/proc/self/cmdline");
+  for (std::string argument; std::getline(command_line, argument, '\0');) arguments.push_back(argument);
+  if (arguments.empty() || arguments.back() != kWaitFlag) arguments.push_back(kWaitFlag);
   std::vector<char*> argv;
-  for (std::string& argument : arguments_) argv.push_back(argument.data());
+  for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   // The kernel closes all descriptors (close-on-exec), and with them the lost device; persistent interfaces stay.
   execv("/proc/self/exe", argv.data());
-  LogWarning(absl::StrCat("start anew: ", strerror(errno)));
+  LogWarning(absl::StrCat("restart: ", strerror(errno)));
   _exit(1);
 }
 

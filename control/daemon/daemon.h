@@ -1,5 +1,4 @@
-// Daemon: what all our daemons have in common: a control thread with its event loop, signals, the control socket, and an
-// orderly stop.
+// Daemon: the control thread of a daemon, with its event loop, signals, control socket and orderly stop.
 //
 // Control thread.
 #ifndef EOIB_CONTROL_DAEMON_DAEMON_H_
@@ -8,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,8 +25,8 @@ class Daemon {
   // Stops the program's work, and calls `done` when it has stopped.
   using Stopper = std::function<void(std::function<void()> done)>;
 
-  // Blocks signals and listens on the control socket, which answers once the loop runs. Call before any thread starts. Waits
-  // up to kPredecessorPatience for a predecessor that still serves the socket.
+  // Blocks signals and listens on the control socket, which answers once the loop runs. Call before any thread starts, so that
+  // all threads inherit the signal mask. Waits for a predecessor that still serves the socket (predecessor.h).
   static absl::StatusOr<std::unique_ptr<Daemon>> Open(const std::string& socket_path);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -47,6 +45,10 @@ class Daemon {
   // object is destroyed.
   void Run();
 
+  // For a start that waits `waited` so far for another program, which runs but does not answer. Logs that after a second and
+  // then every ten seconds. False if a signal tells this program to end.
+  bool KeepsWaiting(const std::string& what, absl::Duration waited);
+
  private:
   Daemon() : loop_(&clock_) {}
 
@@ -59,36 +61,16 @@ class Daemon {
   CommandRegistry commands_;
   UniqueFd signals_;
   UniqueFd hangups_;
-  LogLimiter hangup_lines_{&clock_, 1, absl::Seconds(10)};
+  LogLimiter hangup_log_{&clock_, 1, absl::Seconds(10)};
+  LogLimiter waiting_log_{&clock_, 1, absl::Seconds(10)};
   std::unique_ptr<CommandServer> server_;
   Stopper stopper_;
   bool stopping_ = false;
 };
 
-// Decides how long to wait for another program that runs but does not answer: until a signal tells this program to end, when
-// `signals` is readable. Logs the wait after a second and then every ten seconds.
-class Patience {
- public:
-  explicit Patience(int signals) : signals_(signals) {}
-  // Whether to go on waiting. `waited`: the time so far.
-  bool operator()(const std::string& what, absl::Duration waited);
-
- private:
-  const int signals_;
-  absl::Duration next_line_ = absl::Seconds(1);
-};
-
-// Restarts the program by executing itself, as after a crash: the new image takes over interfaces, MACs and LID, and the peers
-// follow its new queue pairs. It waits for the device, which may be missing for as long as an operator reloads its driver.
-class FreshStart {
- public:
-  // `argc` and `argv` as main got them. `wait_flag` ("--wait_for_hca") is added for the new image.
-  FreshStart(int argc, char** argv, const char* wait_flag);
-  [[noreturn]] void operator()(const std::string& why);
-
- private:
-  std::vector<std::string> arguments_;
-};
+// Restarts the program by executing itself, with --wait_for_hca added, as after a crash: the new image takes over interfaces,
+// MACs and LID, and the peers follow its new queue pairs. It waits for the device, whose driver may be reloaded.
+[[noreturn]] void RestartProcess(const std::string& why);
 
 }  // namespace eoib
 

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -29,22 +29,13 @@ void LogInfo(absl::string_view text) { Write("info", text); }
 void LogWarning(absl::string_view text) { Write("warning", text); }
 void SetLogProgram(absl::string_view name) { Program() = std::string(name); }
 
-LogLimiter::LogLimiter(const Clock* clock, int burst, absl::Duration interval)
-    : clock_(clock), burst_(burst), interval_(interval), tokens_(burst), refilled_(clock->Now()) {}
-
 bool LogLimiter::Allow(int* suppressed) {
-  const int64_t earned = (clock_->Now() - refilled_) / interval_;
-  if (earned > 0) {
-    tokens_ = static_cast<int>(std::min<int64_t>(burst_, tokens_ + earned));
-    refilled_ += interval_ * earned;
-  }
-  if (tokens_ == 0) {
+  if (!bucket_.Take(clock_->Now())) {
     ++suppressed_;
     return false;
   }
-  --tokens_;
-  if (suppressed != nullptr) *suppressed = suppressed_;
-  suppressed_ = 0;
+  const int before = std::exchange(suppressed_, 0);
+  if (suppressed != nullptr) *suppressed = before;
   return true;
 }
 

@@ -2,10 +2,10 @@
 #ifndef EOIB_CONTROL_DAEMON_LOG_H_
 #define EOIB_CONTROL_DAEMON_LOG_H_
 
-#include "absl/base/attributes.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
 
 namespace eoib {
 
@@ -18,17 +18,15 @@ void SetLogProgram(absl::string_view name);
 // Rate limit: `burst` lines, then one for each `interval`. One thread.
 class LogLimiter {
  public:
-  LogLimiter(const Clock* clock, int burst, absl::Duration interval);
+  LogLimiter(const Clock* clock, int burst, absl::Duration interval)
+      : clock_(clock), bucket_(1 / absl::ToDoubleSeconds(interval), burst, clock->Now()) {}
   // Whether a line may be logged. If so, sets *suppressed (if given) to the number refused since the last one.
   bool Allow(int* suppressed = nullptr);
 
  private:
   const Clock* const clock_;
-  const int burst_;
-  const absl::Duration interval_;
-  int tokens_;
+  TokenBucket bucket_;
   int suppressed_ = 0;
-  absl::Time refilled_;
 };
 
 }  // namespace eoib

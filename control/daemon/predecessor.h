@@ -1,7 +1,9 @@
-// Waits for a predecessor: for a moment after another process of the same program was killed or told to stop, its sockets and
-// locks are still in use.
+// StartAfterPredecessor: waits for another process of the same program that was just killed or told to stop. Its sockets and
+// locks stay in use for a moment.
 #ifndef EOIB_CONTROL_DAEMON_PREDECESSOR_H_
 #define EOIB_CONTROL_DAEMON_PREDECESSOR_H_
+
+#include <poll.h>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -9,30 +11,20 @@
 
 namespace eoib {
 
-// How long a start waits. A process that lives longer is no predecessor but a second instance, which is an error.
-inline constexpr absl::Duration kPredecessorPatience = absl::Seconds(2);
+// A process that still runs after this time is no predecessor but a second instance, which is an error.
+inline constexpr absl::Duration kPredecessorTimeout = absl::Seconds(2);
 
-class PredecessorWait {
- public:
-  // `signals` becomes readable when this program is told to end.
-  PredecessorWait(int signals, const Clock* clock)
-      : signals_(signals), clock_(clock), end_(clock->Now() + kPredecessorPatience) {}
-
-  // Sleeps for a moment and returns true. False if kPredecessorPatience is over or this program is told to end.
-  bool operator()() const;
-
- private:
-  const int signals_;
-  const Clock* const clock_;
-  const absl::Time end_;
-};
-
-// Calls `start`, which returns an absl::StatusOr, until the result is not kAlreadyExists or `wait` is over. Returns the last
-// result.
+// Calls `start`, which returns an absl::StatusOr, until the result is not kAlreadyExists, kPredecessorTimeout is over, or the
+// descriptor `signals` is readable. Returns the last result.
 template <typename Start>
-auto StartAfterPredecessor(const PredecessorWait& wait, Start start) {
+auto StartAfterPredecessor(int signals, const Clock* clock, Start start) {
+  constexpr int kRetryMilliseconds = 20;
+  const absl::Time end = clock->Now() + kPredecessorTimeout;
+  pollfd signal = {signals, POLLIN, 0};
   auto started = start();
-  while (absl::IsAlreadyExists(started.status()) && wait()) started = start();
+  while (absl::IsAlreadyExists(started.status()) && clock->Now() < end && poll(&signal, 1, kRetryMilliseconds) == 0) {
+    started = start();
+  }
   return started;
 }
 

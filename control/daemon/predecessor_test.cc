@@ -14,7 +14,7 @@ class PredecessorTest : public ::testing::Test {
  protected:
   // The start finds its resources in use `times` times; each try takes `each`.
   absl::StatusOr<int> Start(int times, absl::Duration each) {
-    return StartAfterPredecessor(PredecessorWait(signals_.get(), &clock_), [&]() -> absl::StatusOr<int> {
+    return StartAfterPredecessor(signals_.get(), &clock_, [&]() -> absl::StatusOr<int> {
       clock_.Advance(each);
       if (++tries_ <= times) return absl::AlreadyExistsError("in use");
       return 42;
@@ -26,17 +26,17 @@ class PredecessorTest : public ::testing::Test {
   int tries_ = 0;
 };
 
-TEST_F(PredecessorTest, NoneIsNotWaitedFor) {
+TEST_F(PredecessorTest, StartsAtOnceWithoutAPredecessor) {
   EXPECT_EQ(*Start(0, absl::Hours(1)), 42);
   EXPECT_EQ(tries_, 1);
 }
 
-TEST_F(PredecessorTest, OneThatEndsIsWaitedFor) {
+TEST_F(PredecessorTest, WaitsUntilThePredecessorEnds) {
   EXPECT_EQ(*Start(3, absl::Milliseconds(500)), 42);
   EXPECT_EQ(tries_, 4);
 }
 
-TEST_F(PredecessorTest, OneThatLivesIsAnErrorAfterTwoSeconds) {
+TEST_F(PredecessorTest, FailsIfThePredecessorRunsAfterTwoSeconds) {
   EXPECT_EQ(Start(100, absl::Milliseconds(500)).status(), absl::AlreadyExistsError("in use"));
   EXPECT_EQ(tries_, 4);
 }
@@ -48,12 +48,12 @@ TEST_F(PredecessorTest, ASignalEndsTheWait) {
   EXPECT_EQ(tries_, 1);
 }
 
-TEST_F(PredecessorTest, OtherErrorsAreNotTriedAgain) {
+TEST_F(PredecessorTest, DoesNotRetryOtherErrors) {
   const auto start = [this]() -> absl::StatusOr<int> {
     ++tries_;
     return absl::UnavailableError("no");
   };
-  EXPECT_EQ(StartAfterPredecessor(PredecessorWait(signals_.get(), &clock_), start).status(), absl::UnavailableError("no"));
+  EXPECT_EQ(StartAfterPredecessor(signals_.get(), &clock_, start).status(), absl::UnavailableError("no"));
   EXPECT_EQ(tries_, 1);
 }
 

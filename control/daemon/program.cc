@@ -2,48 +2,53 @@
 
 #include <gflags/gflags.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 
-#include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <initializer_list>
+#include <cstdlib>
+#include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "control/daemon/log.h"
 
 DECLARE_bool(help);
-DECLARE_bool(version);
+
+namespace GFLAGS_NAMESPACE {
+// gflags exports it for its tests and declares it in no header. gflags calls it after it has printed what is wrong with a flag.
+extern void (*gflags_exitfunc)(int);
+}  // namespace GFLAGS_NAMESPACE
 
 namespace eoib {
-namespace {
 
-UniqueFd DescriptorOf(std::initializer_list<int> signals) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (int signal : signals) sigaddset(&set, signal);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+void ParseFlags(int* argc, char*** argv) {
+  GFLAGS_NAMESPACE::gflags_exitfunc = [](int status) {
+    std::fprintf(stderr, "see %s --help\n", gflags::ProgramInvocationShortName());
+    std::exit(status);
+  };
+  gflags::ParseCommandLineNonHelpFlags(argc, argv, /*remove_flags=*/true);
 }
 
-}  // namespace
-
-int ParseFlags(int argc, char** argv, const char* usage, const char* source) {
-  const char* slash = std::strrchr(argv[0], '/');
-  const char* name = slash == nullptr ? argv[0] : slash + 1;
-  gflags::SetUsageMessage(usage);
+int RunDaemon(const DaemonInfo& info, int argc, char** argv, const std::function<absl::Status()>& run) {
+  gflags::SetUsageMessage(info.description);
   gflags::SetVersionString("0.1.0");
-  gflags::ParseCommandLineNonHelpFlags(&argc, &argv, /*remove_flags=*/true);
+  ParseFlags(&argc, &argv);
   if (FLAGS_help) {
-    gflags::ShowUsageWithFlagsRestrict(name, source);
+    gflags::ShowUsageWithFlagsRestrict(info.name, info.source);
     return 0;
   }
   gflags::HandleCommandLineHelpFlags();  // --version, --helpfull and such: ends the program
-  if (argc <= 1) return -1;
-  std::fprintf(stderr, "%s: unexpected argument \"%s\"; see %s --help\n", name, argv[1], name);
+  if (argc > 1) {
+    std::fprintf(stderr, "%s: unexpected argument \"%s\"; see %s --help\n", info.name, argv[1], info.name);
+    return 1;
+  }
+  SetLogProgram(info.name);
+  // Debian builds Abseil such that every lock looks for deadlocks by default. That is useful in tests only.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  RaiseDescriptorLimit();
+  const absl::Status status = run();
+  if (status.ok() || absl::IsCancelled(status)) return 0;
+  std::fprintf(stderr, "%s: %s\n", info.name, std::string(status.message()).c_str());
   return 1;
 }
-
-void UsePlainLocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
 void RaiseDescriptorLimit() {
   rlimit limit;
@@ -51,12 +56,5 @@ void RaiseDescriptorLimit() {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
 }
-
-UniqueFd TerminationSignals() {
-  signal(SIGPIPE, SIG_IGN);
-  return DescriptorOf({SIGTERM, SIGINT});
-}
-
-UniqueFd HangupSignals() { return DescriptorOf({SIGHUP}); }
 
 }  // namespace eoib

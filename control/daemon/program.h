@@ -1,28 +1,29 @@
-// Shared parts of our daemons' mains: flags, --help, locks, descriptor limit, signals.
+// RunDaemon: the main function that all our daemons share.
 #ifndef EOIB_CONTROL_DAEMON_PROGRAM_H_
 #define EOIB_CONTROL_DAEMON_PROGRAM_H_
 
-#include "vswitch/base/unique_fd.h"
+#include <functional>
+
+#include "absl/status/status.h"
 
 namespace eoib {
 
-// Parses gflags. --help prints only the flags of the file `source` ("eoibd_main"), without gflags' own. Returns -1 to go on,
-// or the exit status after --help, --version, or an argument that is no flag.
-int ParseFlags(int argc, char** argv, const char* usage, const char* source);
+struct DaemonInfo {
+  const char* name;         // "eoibd": in log lines and messages
+  const char* description;  // one line, for --help
+  const char* source;       // "eoibd_main": --help prints the flags of this file only
+};
 
-// Turns off Abseil's deadlock detection, which Debian's build runs at every lock by default. It is useful in tests only.
-void UsePlainLocks();
+// Parses the flags, prepares the process and calls `run`. Prints its error, unless that is kCancelled: a signal ended the
+// start. Returns the exit status.
+int RunDaemon(const DaemonInfo& info, int argc, char** argv, const std::function<absl::Status()>& run);
+
+// Parses gflags and removes them from the arguments. A mistake in them ends the program with a message that names --help.
+void ParseFlags(int* argc, char*** argv);
 
 // Raises the descriptor limit to the hard limit. Each peer on the software fabric takes four descriptors, each interface a
 // few. The usual limit of 1,024 exists for select(), which we do not call.
 void RaiseDescriptorLimit();
-
-// Blocks SIGTERM and SIGINT and returns a signalfd for them; ignores SIGPIPE. Call before any thread starts, so that all
-// threads inherit the mask.
-UniqueFd TerminationSignals();
-
-// The same for SIGHUP, which stops none of our programs.
-UniqueFd HangupSignals();
 
 }  // namespace eoib
 

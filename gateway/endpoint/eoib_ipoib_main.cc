@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
@@ -18,12 +17,12 @@
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
+#include "control/daemon/wait_for_hca.h"
 #include "control/fabric_port.h"
 #include "gateway/endpoint/endpoint.h"
 #include "gateway/endpoint/interface_address.h"
 #include "gateway/ipoib/link.h"
-#include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/open_hca.h"
 
 DEFINE_string(
     hca, "",
@@ -32,8 +31,8 @@ DEFINE_string(pkey, "0xffff", "the partition: its IPoIB link");
 DEFINE_string(netdev, "ib0", "the name of the TUN");
 DEFINE_string(
     address, "",
-    "an address with its prefix length, 10.0.0.1/24 or fd00::1/64, that the TUN gets if nobody else has it; more with "
-    "commas, or with more of these flags");
+    "an address with its prefix length, 10.0.0.1/24 or fd00::1/64, that the TUN gets unless another host has it; several "
+    "with commas, or with several of these flags");
 DEFINE_bool(dhcp, false, "have an IPv4 address leased by a DHCP server of the link (RFC 4390), with its default route");
 DEFINE_bool(dhcp_server, false, "a DHCP server of this host, dnsmasq on the TUN, serves the link");
 DEFINE_bool(link_local, true, "make the link-local IPv6 address of the port's GUID");
@@ -42,25 +41,13 @@ DEFINE_bool(grh, true, "send unicast with a global route header");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoib-ipoib.ctl, and of fabricd.sock unless --fabric says otherwise");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
-DEFINE_string(name, "", "the control socket is RUNDIR/eoib-ipoib.NAME.ctl then: for several of them on one host");
+DEFINE_string(name, "", "for several interfaces on one host: the control socket is RUNDIR/eoib-ipoib.NAME.ctl");
 DEFINE_bool(wait_for_hca, false,
-            "wait for an HCA that is not there, instead of ending with an error: for units that start at boot, and what it "
-            "starts itself anew with");
+            "wait for a missing HCA instead of ending with an error: for units that start at boot. A program that restarts "
+            "itself adds this flag");
 
 namespace eoib::endpoint {
 namespace {
-
-constexpr absl::Duration kHcaInterval = absl::Seconds(1);
-
-HcaRegistry Hcas(int signals) {
-  HcaRegistry registry;
-  registry.Register("verbs", OpenVerbsHca);
-  registry.Register("soft",
-                    softhca::FabricHcaOpener({.socket = FLAGS_fabric.empty() ? FLAGS_rundir + "/fabricd.sock" : FLAGS_fabric,
-                                              .wait = absl::Seconds(5),
-                                              .keep_waiting = Patience(signals)}));
-  return registry;
-}
 
 struct Config {
   PKey pkey;
@@ -68,9 +55,6 @@ struct Config {
 };
 
 absl::StatusOr<Config> ReadFlags() {
-  if (FLAGS_hca.empty()) {
-    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
-  }
   Config config;
   const auto pkey = PKey::Parse(FLAGS_pkey);
   if (!pkey.ok()) return pkey.status();
@@ -92,7 +76,10 @@ std::string HostName() {
 class Interface {
  public:
   static absl::StatusOr<std::unique_ptr<Interface>> Make(const Config& config, Daemon* daemon) {
-    auto hca = Hcas(daemon->signals()).Open(FLAGS_hca);
+    const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
+      return daemon->KeepsWaiting(what, waited);
+    };
+    auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, keeps_waiting);
     if (!hca.ok()) return hca.status();
     auto fabric = FabricPort::Open(*std::move(hca), daemon->loop(), daemon->clock());
     if (!fabric.ok()) return fabric.status();
@@ -178,47 +165,31 @@ class Interface {
   EventLoop::TimerId timer_ = 0;
 };
 
-// Calls Interface::Make; with --wait_for_hca, retries once a second while the HCA is missing. kCancelled if asked to stop.
-absl::StatusOr<std::unique_ptr<Interface>> MakePatiently(const Config& config, Daemon* daemon) {
-  bool stop = false;
-  daemon->SetStopper([&stop](std::function<void()> done) {
-    stop = true;
-    done();
-  });
-  for (;;) {
-    auto interface = Interface::Make(config, daemon);
-    const bool hopeless = absl::IsInvalidArgument(interface.status()) || absl::IsFailedPrecondition(interface.status()) ||
-                          absl::IsAlreadyExists(interface.status());
-    if (interface.ok() || hopeless || !FLAGS_wait_for_hca) return interface;
-    LogWarning(absl::StrCat(interface.status().message(), "; waiting for it"));
-    const absl::Time again = daemon->clock()->Now() + kHcaInterval;
-    while (!stop && daemon->clock()->Now() < again) daemon->loop()->RunOnce(again);
-    if (stop) return absl::CancelledError("asked to stop");
-  }
-}
-
-absl::Status Run(FreshStart* start_anew) {
-  UsePlainLocks();
-  RaiseDescriptorLimit();
+absl::Status Run() {
   const absl::StatusOr<Config> config = ReadFlags();
   if (!config.ok()) return config.status();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-ipoib", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
-  auto interface = MakePatiently(*config, daemon->get());
-  if (absl::IsCancelled(interface.status())) return absl::OkStatus();
-  if (!interface.ok()) return interface.status();
+  std::unique_ptr<Interface> interface;
+  const auto start = [&]() -> absl::Status {
+    auto made = Interface::Make(*config, daemon->get());
+    if (made.ok()) interface = *std::move(made);
+    return made.status();
+  };
+  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
+  if (!started.ok()) return started;
   absl::Status deleted;
-  (*interface)->host()->OnTunDeleted([&] {
-    deleted = absl::UnavailableError(absl::StrCat("somebody has deleted the netdev ", FLAGS_netdev));
+  interface->host()->OnTunDeleted([&] {
+    deleted = absl::UnavailableError(absl::StrCat("another program deleted the netdev ", FLAGS_netdev));
     (*daemon)->loop()->Stop();
   });
-  (*daemon)->SetStopper([&](std::function<void()> done) { (*interface)->Stop(std::move(done)); });
-  (*interface)->fabric()->OnFatal([start_anew](const std::string& why) { (*start_anew)(why); });
-  (*interface)->RegisterCommands((*daemon)->commands());
-  (*interface)->fabric()->Start();
+  (*daemon)->SetStopper([&](std::function<void()> done) { interface->Stop(std::move(done)); });
+  interface->fabric()->OnFatal(RestartProcess);
+  interface->RegisterCommands((*daemon)->commands());
+  interface->fabric()->Start();
   LogInfo(absl::StrCat("IPoIB on ", FLAGS_hca, ", netdev ", FLAGS_netdev, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
-  interface->reset();
+  interface.reset();
   LogInfo("stopped");
   return deleted;
 }
@@ -227,17 +198,10 @@ absl::Status Run(FreshStart* start_anew) {
 }  // namespace eoib::endpoint
 
 int main(int argc, char** argv) {
-  eoib::FreshStart start_anew(argc, argv, "--wait_for_hca");
   static std::vector<std::string> arguments = eoib::endpoint::JoinAddressFlags({argv, argv + argc});
   static std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  const int done = eoib::ParseFlags(static_cast<int>(arguments.size()), pointers.data(),
-                                    "an IPoIB interface for a host whose kernel has none", "eoib_ipoib_main");
-  if (done >= 0) return done;
-  eoib::SetLogProgram("eoib-ipoib");
-  const absl::Status status = eoib::endpoint::Run(&start_anew);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "eoib-ipoib: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return eoib::RunDaemon({"eoib-ipoib", "an IPoIB interface for a host whose kernel has none", "eoib_ipoib_main"},
+                         static_cast<int>(arguments.size()), pointers.data(), eoib::endpoint::Run);
 }

@@ -1,14 +1,13 @@
 // eoib-fabricd: the software subnet. Ports of other processes on this machine register with it over RUNDIR/fabricd.sock.
 //
-// It has one thread, and datagrams do not pass through it. While it is stopped, known ports go on exchanging datagrams; when
-// it is restarted, ports find it again.
+// It has one thread, and datagrams do not pass through it. Ports that know each other exchange datagrams while it is stopped. A
+// restarted fabricd is found by all ports.
 
 #include <gflags/gflags.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -52,8 +51,6 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
 }
 
 absl::Status Run() {
-  UsePlainLocks();
-  RaiseDescriptorLimit();  // each ring passes as four descriptors, which wait here for slow ports
   Subnet::Options options;
   if (!FLAGS_config.empty()) {
     absl::StatusOr<SubnetConfig> config = LoadSubnetConfig(FLAGS_config);
@@ -66,7 +63,7 @@ absl::Status Run() {
   if (!lids.ok()) return lids.status();
   options.lids = lids->get();
   Subnet subnet(std::move(options));
-  auto server = StartAfterPredecessor(PredecessorWait((*daemon)->signals(), (*daemon)->clock()), [&subnet] {
+  auto server = StartAfterPredecessor((*daemon)->signals(), (*daemon)->clock(), [&subnet] {
     return FabricServer::Listen(absl::StrCat(FLAGS_rundir, "/fabricd.sock"), &subnet);
   });
   if (!server.ok()) return server.status();
@@ -89,12 +86,7 @@ absl::Status Run() {
 }  // namespace eoib::softhca
 
 int main(int argc, char** argv) {
-  const int done = eoib::ParseFlags(
-      argc, argv, "the software InfiniBand subnet of this machine: subnet manager, SA and switch control", "fabricd_main");
-  if (done >= 0) return done;
-  eoib::SetLogProgram("eoib-fabricd");
-  const absl::Status status = eoib::softhca::Run();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "eoib-fabricd: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return eoib::RunDaemon(
+      {"eoib-fabricd", "the software InfiniBand subnet of this machine: subnet manager, SA and switch control", "fabricd_main"},
+      argc, argv, eoib::softhca::Run);
 }

@@ -1,0 +1,54 @@
+#include "control/daemon/wait_for_hca.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "control/daemon/log.h"
+
+namespace eoib {
+namespace {
+
+constexpr absl::Duration kRetryInterval = absl::Seconds(1);
+constexpr absl::Duration kLogInterval = absl::Minutes(1);
+
+// A wrong name, a missing permission or a request to stop does not go away by waiting.
+bool MayHeal(const absl::Status& error) {
+  return !absl::IsInvalidArgument(error) && !absl::IsFailedPrecondition(error) && !absl::IsCancelled(error);
+}
+
+}  // namespace
+
+absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop) {
+  absl::Status status;
+  std::string logged;
+  absl::Time log_at = absl::InfinitePast(), retry_at;
+  const auto is_done = [&] {
+    status = start();
+    if (status.ok() || !MayHeal(status)) return true;
+    if (status.message() != logged || loop->Now() >= log_at) {
+      logged = std::string(status.message());
+      LogWarning(absl::StrCat(logged, "; waiting for it"));
+      log_at = loop->Now() + kLogInterval;
+    }
+    retry_at = loop->Now() + kRetryInterval;
+    return false;
+  };
+  commands->Register({"show", "", "what this program waits for", 0, 0,
+                      [&logged](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+                        return absl::StrCat("waiting for the HCA: ", logged, "\n");
+                      }});
+  bool done = is_done();
+  if (!done) {
+    const EventLoop::TimerId timer = loop->AddDeadline([&] { return retry_at; },
+                                                       [&] {
+                                                         done = is_done();
+                                                         if (done) loop->Stop();
+                                                       });
+    loop->Run();
+    loop->Cancel(timer);
+  }
+  commands->Unregister("show");
+  return done ? status : absl::CancelledError("asked to stop while it waited for its HCA");
+}
+
+}  // namespace eoib

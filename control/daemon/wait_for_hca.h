@@ -1,0 +1,20 @@
+// WaitForHca: starts a program whose HCA may be missing, at boot or while its driver is reloaded.
+#ifndef EOIB_CONTROL_DAEMON_WAIT_FOR_HCA_H_
+#define EOIB_CONTROL_DAEMON_WAIT_FOR_HCA_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "control/daemon/command_registry.h"
+#include "control/daemon/event_loop.h"
+
+namespace eoib {
+
+// Calls `start` once a second until it succeeds, and runs `loop` in between. Returns kCancelled if the loop is stopped, and an
+// error that waiting does not mend (kInvalidArgument, kFailedPrecondition) at once. The command "show" gives the last error;
+// the log has it when it changes and once a minute. Control thread.
+absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_DAEMON_WAIT_FOR_HCA_H_

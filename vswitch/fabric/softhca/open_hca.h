@@ -1,0 +1,37 @@
+// OpenHca: opens the HCA port that a program's flag --hca names. Only mains include it.
+#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_OPEN_HCA_H_
+#define EOIB_VSWITCH_FABRIC_SOFTHCA_OPEN_HCA_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "vswitch/fabric/hca.h"
+#include "vswitch/fabric/softhca/fabric_client.h"
+
+namespace eoib {
+
+// `name`: "verbs:DEVICE/PORT", or "soft:PORTNAME" on the fabricd that listens on `fabric` (empty: RUNDIR/fabricd.sock).
+// `keeps_waiting`: as FabricClient::Options::keep_waiting. A program that is built with EOIB_WITHOUT_SOFTHCA has no "soft".
+inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, const std::string& rundir,
+                                                    const std::string& fabric,
+                                                    std::function<bool(const std::string&, absl::Duration)> keeps_waiting) {
+  if (name.empty()) {
+    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
+  }
+  HcaRegistry registry;
+  registry.Register("verbs", OpenVerbsHca);
+#ifndef EOIB_WITHOUT_SOFTHCA
+  registry.Register("soft", softhca::FabricHcaOpener({.socket = fabric.empty() ? rundir + "/fabricd.sock" : fabric,
+                                                      .wait = absl::Seconds(5),
+                                                      .keep_waiting = std::move(keeps_waiting)}));
+#endif
+  return registry.Open(name);
+}
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_OPEN_HCA_H_
