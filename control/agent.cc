@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "control/fdb_commands.h"
 
 namespace eoib {
 namespace {
@@ -136,30 +137,15 @@ absl::StatusOr<std::vector<Ves*>> Agent::FindVeses(const std::string& name) cons
 
 std::string Agent::Show() const {
   std::string text = fabric_->Show();
-  for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ves->Show());
+  for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ShowVes(*ves));
   return text;
 }
 
-absl::StatusOr<std::string> Agent::ForVeses(const CommandRegistry::Arguments& arguments,
-                                            const std::function<std::string(const Ves&)>& text) const {
-  const absl::StatusOr<std::vector<Ves*>> veses = FindVeses(arguments.empty() ? "" : arguments[0]);
-  if (!veses.ok()) return veses.status();
-  std::string all;
-  for (const Ves* ves : *veses) all += text(*ves);
-  return all;
-}
-
 void Agent::RegisterCommands(CommandRegistry* registry) {
-  const auto for_veses = [this](std::function<std::string(const Ves&)> text) {
-    return [this, text = std::move(text)](const CommandRegistry::Arguments& arguments) { return ForVeses(arguments, text); };
-  };
   registry->Register({"show", "", "the HCA port, VESes and vPorts", 0, 0,
                       [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return Show(); }});
+  RegisterVesCommands(this, registry);
   RegisterFdbCommands(this, registry);
-  registry->Register(
-      {"stats", "[VES]", "counters of forwarders and ports", 0, 1, for_veses([](const Ves& ves) { return ves.Stats(); })});
-  registry->Register(
-      {"drops", "[VES]", "what was dropped and why", 0, 1, for_veses([](const Ves& ves) { return ves.Drops(); })});
   fabric_->RegisterCommands(registry);
 }
 

@@ -17,9 +17,9 @@
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
 #include "control/fabric_port.h"
-#include "control/fdb_commands.h"
 #include "control/state_dir.h"
 #include "control/ves.h"
+#include "control/ves_commands.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/worker.h"
@@ -62,9 +62,6 @@ class Agent final : private VesFinder {
   absl::Status WatchEndpointOf(const PartitionMember* member);
   absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const override;
   std::string Show() const;
-  // Runs `text` for the VES that the first argument names, or for all.
-  absl::StatusOr<std::string> ForVeses(const CommandRegistry::Arguments& arguments,
-                                       const std::function<std::string(const Ves&)>& text) const;
 
   EventLoop* const loop_;
   std::unique_ptr<FabricPort> fabric_;

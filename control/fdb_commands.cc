@@ -1,6 +1,7 @@
 #include "control/fdb_commands.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "fdb/fdb_event.h"
 
 namespace eoib {
 namespace {
@@ -140,61 +142,6 @@ Text Delete(Ves* ves, const Arguments& arguments) {
   return absl::StrCat(Name(*key), " is learned again where it is heard\n");
 }
 
-std::string ShowFrozen(const Ves& ves) {
-  std::string text =
-      absl::StrFormat("VES %s\n%5s  %-17s  %6s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "since", "left", "at");
-  const absl::Time now = ves.clock().Now();
-  for (const auto& [key, frozen] : ves.fdb().frozen()) {
-    const bool ends = frozen.until != absl::InfiniteFuture();
-    absl::StrAppendFormat(&text, "%5s  %-17s  %6s  %6s  %s, and was heard from %s\n", key.vid().ToString(),
-                          key.mac().ToString(), Seconds(now - frozen.since), ends ? Seconds(frozen.until - now) : "-",
-                          ves.Behind(frozen.at), ves.Behind(frozen.claimant));
-  }
-  return text;
-}
-
-// The first line gives the number of the next event and whether there are more already; the rest is text to print.
-Text Monitor(Ves* ves, const Arguments& arguments) {
-  ves->fdb()->Watch();
-  const FdbEvents& events = ves->fdb()->events();
-  uint64_t next = events.end() - std::min(events.end(), kHistory);
-  if (arguments.size() == 2 && !absl::SimpleAtoi(arguments[1], &next)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", arguments[1],
-                                                   "\" is no number of an event; the first line of the "
-                                                   "answer before says which is next"));
-  }
-  std::vector<FdbEvent> some;
-  const uint64_t lost = events.Read(&next, kMostEvents, &some);
-  std::string text = absl::StrCat(some.size() == kMostEvents ? "more " : "next ", next, "\n");
-  if (lost != 0) absl::StrAppend(&text, lost, " events before these were lost: they came faster than they were read\n");
-  const absl::Time now = ves->clock().Now(), date = absl::Now();
-  for (const FdbEvent& event : some) {
-    const absl::Time at = date - (now - absl::FromUnixNanos(static_cast<int64_t>(event.nanoseconds)));
-    absl::StrAppend(&text, absl::FormatTime("%H:%M:%E3S ", at, absl::LocalTimeZone()), Describe(event, *ves), "\n");
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after) {
-  std::string text;
-  if (!after.has_value()) {
-    text = absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "origin", "age", "behind");
-  }
-  const std::vector<Fdb::Entry> rows = ves.fdb().Dump(after, kMostRows);
-  for (const Fdb::Entry& entry : rows) {
-    absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
-                          OriginName(entry), Ages(entry) ? absl::StrCat(absl::ToInt64Seconds(entry.age)) : "-",
-                          ves.Behind(entry.vport));
-  }
-  if (rows.size() == kMostRows) {
-    const FdbKey last = rows.back().key;
-    absl::StrAppend(&text, "more: fdb show ", ves.config().name, " ", last.vid().ToString(), " ", last.mac().ToString(), "\n");
-  }
-  return text;
-}
-
 std::string ShowFdbStats(const Ves& ves) {
   const Fdb& fdb = ves.fdb();
   std::string text = absl::StrCat("VES ", ves.config().name, ": ", fdb.size(), " of ", fdb.options().limit, " addresses, ",
@@ -215,6 +162,19 @@ std::string ShowFdbStats(const Ves& ves) {
                           ves.Behind(row.vport));
   }
   if (holdings.size() > kMostHolders) absl::StrAppend(&text, "  and ", holdings.size() - kMostHolders, " more vPorts\n");
+  return text;
+}
+
+std::string ShowFrozen(const Ves& ves) {
+  std::string text =
+      absl::StrFormat("VES %s\n%5s  %-17s  %6s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "since", "left", "at");
+  const absl::Time now = ves.clock().Now();
+  for (const auto& [key, frozen] : ves.fdb().frozen()) {
+    const bool ends = frozen.until != absl::InfiniteFuture();
+    absl::StrAppendFormat(&text, "%5s  %-17s  %6s  %6s  %s, and was heard from %s\n", key.vid().ToString(),
+                          key.mac().ToString(), Seconds(now - frozen.since), ends ? Seconds(frozen.until - now) : "-",
+                          ves.Behind(frozen.at), ves.Behind(frozen.claimant));
+  }
   return text;
 }
 
@@ -259,17 +219,49 @@ std::string Describe(const FdbEvent& event, const Ves& ves) {
   return "?";
 }
 
+// The first line gives the number of the next event and whether there are more already; the rest is text to print.
+Text Monitor(Ves* ves, const Arguments& arguments) {
+  ves->fdb()->Watch();
+  const FdbEvents& events = ves->fdb()->events();
+  uint64_t next = events.end() - std::min(events.end(), kHistory);
+  if (arguments.size() == 2 && !absl::SimpleAtoi(arguments[1], &next)) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", arguments[1],
+                                                   "\" is no number of an event; the first line of the "
+                                                   "answer before says which is next"));
+  }
+  std::vector<FdbEvent> some;
+  const uint64_t lost = events.Read(&next, kMostEvents, &some);
+  std::string text = absl::StrCat(some.size() == kMostEvents ? "more " : "next ", next, "\n");
+  if (lost != 0) absl::StrAppend(&text, lost, " events before these were lost: they came faster than they were read\n");
+  const absl::Time now = ves->clock().Now(), date = absl::Now();
+  for (const FdbEvent& event : some) {
+    const absl::Time at = date - (now - absl::FromUnixNanos(static_cast<int64_t>(event.nanoseconds)));
+    absl::StrAppend(&text, absl::FormatTime("%H:%M:%E3S ", at, absl::LocalTimeZone()), Describe(event, *ves), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after) {
+  std::string text;
+  if (!after.has_value()) {
+    text = absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "origin", "age", "behind");
+  }
+  const std::vector<Fdb::Entry> rows = ves.fdb().Dump(after, kMostRows);
+  for (const Fdb::Entry& entry : rows) {
+    absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
+                          OriginName(entry), Ages(entry) ? absl::StrCat(absl::ToInt64Seconds(entry.age)) : "-",
+                          ves.Behind(entry.vport));
+  }
+  if (rows.size() == kMostRows) {
+    const FdbKey last = rows.back().key;
+    absl::StrAppend(&text, "more: fdb show ", ves.config().name, " ", last.vid().ToString(), " ", last.mac().ToString(), "\n");
+  }
+  return text;
+}
+
 void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
-  using ShowOne = std::string (*)(const Ves&);
-  const auto show = [finder](ShowOne one) {
-    return [finder, one](const Arguments& arguments) -> Text {
-      const absl::StatusOr<std::vector<Ves*>> veses = finder->FindVeses(arguments.empty() ? "" : arguments[0]);
-      if (!veses.ok()) return veses.status();
-      std::string text;
-      for (const Ves* ves : *veses) text += one(*ves);
-      return text;
-    };
-  };
   using ChangeOne = Text (*)(Ves*, const Arguments&);
   const auto change = [finder](ChangeOne one) {
     return [finder, one](const Arguments& arguments) -> Text {
@@ -278,10 +270,12 @@ void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
     };
   };
   registry->Register({"fdb/show", "[VES [VLAN MAC]]", "where each MAC is, or each behind that one", 0, 3,
-                      [all = show([](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowFrom)](
+                      [all = ForVeses(finder, [](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowFrom)](
                           const Arguments& arguments) { return arguments.empty() ? all(arguments) : one(arguments); }});
-  registry->Register({"fdb/stats", "[VES]", "limits, counters, and which vPorts hold how many MACs", 0, 1, show(ShowFdbStats)});
-  registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1, show(ShowFrozen)});
+  registry->Register(
+      {"fdb/stats", "[VES]", "limits, counters, and which vPorts hold how many MACs", 0, 1, ForVeses(finder, ShowFdbStats)});
+  registry->Register(
+      {"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1, ForVeses(finder, ShowFrozen)});
   registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "forget learned MACs", 1, 3, change(Flush)});
   registry->Register({"fdb/thaw", "VES VLAN MAC", "let a frozen MAC move again", 3, 3, change(Thaw)});
   registry->Register({"fdb/add", "VES VLAN MAC VPORT", "a static entry", 4, 4, change(Add)});

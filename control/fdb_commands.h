@@ -6,24 +6,14 @@
 
 #include "absl/types/optional.h"
 #include "control/daemon/command_registry.h"
-#include "control/ves.h"
-#include "fdb/fdb_event.h"
+#include "control/ves_commands.h"
+#include "fdb/fdb.h"
 
 namespace eoib {
-
-// Finds VESes by name. An empty name finds all; the error for an unknown name lists them.
-class VesFinder {
- public:
-  virtual ~VesFinder() = default;
-  virtual absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const = 0;
-};
 
 // `finder` outlives the commands.
 void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry);
 
-// Text for the operator: ShowFdbStats has limits, counters and entries per vPort; Describe puts an event into words.
-std::string ShowFdbStats(const Ves& ves);
-std::string Describe(const FdbEvent& event, const Ves& ves);
 // A table of the entries after `after`. If there are many, the last line names the command for the rest, "more: fdb show blue
 // 7 02:00:00:00:00:0a", so that one command does not keep the agent busy for long.
 std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after = absl::nullopt);

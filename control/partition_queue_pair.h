@@ -19,11 +19,6 @@ namespace eoib {
 
 class PartitionQueuePair {
  public:
-  // The P_Key and GID that the queue pair was made for.
-  struct Identity {
-    Hca::PKeyIndex pkey;
-    Gid gid;
-  };
   struct Options {
     std::string owner;  // its name in messages: "VES blue"
     PKey pkey;
@@ -35,8 +30,7 @@ class PartitionQueuePair {
 
   // Null: there is no queue pair.
   UdEndpoint* get() const { return endpoint_.get(); }
-  // The identity of the present queue pair, or of the last one.
-  const Identity& identity() const { return identity_; }
+  // Of the present queue pair, or of the last one.
   const Gid& gid() const { return identity_.gid; }
   PKey pkey() const { return identity_.pkey.pkey; }
   // For the operator: "0x48", or "none".
@@ -46,8 +40,6 @@ class PartitionQueuePair {
   void NoteLoss(const ibv_async_event& event);
   // True, once, if the worker found that the queue pair has failed; notes and logs that it is lost.
   bool NoteFailure();
-  // Whether NoteLoss or NoteFailure found it lost and Replace has not been called since.
-  bool lost() const { return lost_; }
   // Whether it is lost, or does not match the port's present P_Key table and GID.
   bool NeedsReplacement() const;
 
@@ -58,13 +50,18 @@ class PartitionQueuePair {
   void Drop() { endpoint_.reset(); }
 
  private:
+  // The P_Key and GID that a queue pair is made for.
+  struct Identity {
+    Hca::PKeyIndex pkey;
+    Gid gid;
+  };
   absl::StatusOr<Identity> LookUp() const;
 
   const Options options_;
   const FabricPort::Tools tools_;
   BufferPool* const pool_;
   Identity identity_;
-  bool lost_ = false;
+  bool lost_ = false;  // NoteLoss or NoteFailure found it lost, and Replace has not been called since
   std::unique_ptr<UdEndpoint> endpoint_;
 };
 

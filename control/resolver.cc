@@ -54,10 +54,7 @@ void Resolver::OnPunt(const Punt& punt) {
 }
 
 void Resolver::Resolve(const Gid& gid, const Punt& punt) {
-  if (paths_.size() >= kMaxPaths && !paths_.contains(gid)) {
-    ++counters_.failures;
-    return;
-  }
+  if (paths_.size() >= kMaxPaths && !paths_.contains(gid)) return;
   Path& path = paths_[gid];
   path.gone = false;
   path.punted_at = clock_->Now();
@@ -76,7 +73,6 @@ void Resolver::Resolve(const Gid& gid, const Punt& punt) {
 // report the same address twice.
 void Resolver::Heard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
-  ++counters_.from_completions;
   if (path->ah.IsNone() || path->key != key) {
     if (!path->ah.IsNone()) path->moved = ++steps_;
     Publish(key, {});
@@ -156,7 +152,6 @@ void Resolver::Query(const Gid& gid) {
   path.asked = ++steps_;
   path.asked_at = clock_->Now();
   if (sa_ == nullptr) return Make(gid);
-  ++counters_.queries;
   sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
     if (*alive) Answered(gid, answer);
   });
@@ -181,7 +176,6 @@ void Resolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
     Replace({gid, 0, source_.sl}, *ah);
     published_();
   } else {
-    ++counters_.failures;
     path.retry_at = clock_->Now() + std::min(kFirstLook * (1 << path.failures), kLastLook);
     path.failures = std::min(path.failures + 1, kMostFailures);
     if (log_.Allow()) LogWarning(ah.status().message());
@@ -207,7 +201,6 @@ void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer
   if (path.moved > path.asked) return;  // it is older than what we heard; `again_at` is set
   const absl::Status status = answer.ok() ? Check(*answer) : answer.status();
   if (!status.ok()) {
-    ++counters_.failures;
     if (!path.gone) path.retry_at = clock_->Now() + kRetry;
     // Keep a path from a completion: it works. Frames that wait for a path are counted by the queue that holds them.
     if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", status.message()));
@@ -222,7 +215,6 @@ void Resolver::QueryTable() {
   for (auto& [gid, path] : paths_) path.again |= path.asking;
   table_again_ = asking_table_;
   if (std::exchange(asking_table_, true)) return;
-  ++counters_.tables;
   table_asked_ = ++steps_;
   sa_->QueryPaths(own_, pkey_, [this, alive = alive_](absl::StatusOr<std::vector<PathRecord>> answer) {
     if (*alive) AnsweredTable(answer);
@@ -250,7 +242,6 @@ void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answ
 }
 
 void Resolver::Adopt(const PathRecord& record) {
-  ++counters_.from_records;
   paths_.at(record.dgid).retry_at = absl::InfiniteFuture();
   Publish({record.dgid, record.dlid.value(), record.sl},
           {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
@@ -261,7 +252,6 @@ void Resolver::Publish(const PathKey& key, PathAttributes attributes) {
   attributes.grh = source_.grh || attributes.hop_limit > 1;
   const absl::StatusOr<AhIndex> ah = handles_->Get(key, attributes);
   if (!ah.ok()) {
-    ++counters_.failures;
     if (log_.Allow()) LogWarning(absl::StrCat("make an address handle for ", key.dgid.ToString(), ": ", ah.status().message()));
     return;
   }

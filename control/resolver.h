@@ -38,9 +38,6 @@ class Resolver {
   // The most paths. Half of all address handles, so that a peer that invents ports in one VES leaves handles for the others.
   static constexpr size_t kMaxPaths = AddressHandles::kMax / 2;
 
-  struct Counters {
-    uint64_t from_completions = 0, from_records = 0, queries = 0, tables = 0, failures = 0;
-  };
   // Where paths come from: on InfiniBand the SA; on an Ethernet link layer a maker, with one SL and attributes for all paths.
   struct Source {
     SaClient* sa = nullptr;
@@ -72,8 +69,6 @@ class Resolver {
   // Repeats the queries that are due.
   void Run();
   absl::Time NextDeadline() const;
-
-  const Counters& counters() const { return counters_; }
 
  private:
   struct Path {
@@ -120,7 +115,6 @@ class Resolver {
   bool table_again_ = false;
   uint64_t steps_ = 0;  // orders queries and moves, without a clock
   uint64_t table_asked_ = 0;
-  Counters counters_;
   LogLimiter log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -118,7 +118,6 @@ TEST_F(ResolverTest, PortsWithoutEndLeaveHandlesToOthers) {
   EXPECT_EQ(handles_.size(), Resolver::kMaxPaths);
   EXPECT_NE(LidFor(Hear(1, 0x49)), 0) << "those that there are";
   EXPECT_EQ(LidFor(Hear(Resolver::kMaxPaths + 1, 0x49)), 0);
-  EXPECT_EQ(resolver_->counters().failures, 11u);
 }
 
 // A peer with two addresses. One was heard; control knows the other.
@@ -253,7 +252,6 @@ TEST_F(ResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
 TEST_F(ResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
   const VPortId peer = Hear(2);
   Pump();
-  EXPECT_EQ(resolver_->counters().failures, 1u);
   EXPECT_EQ(LidFor(peer), LidOf(2).value());
   sa_.ports[GidOf(2)] = Lid(0x222);
   Advance(absl::Seconds(4));
@@ -433,7 +431,7 @@ TEST_F(EthernetResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften
     resolver_->Run();
     Answer();
   }
-  EXPECT_EQ(resolver_->counters().failures, 9u);
+  EXPECT_FALSE(HasPath(peer));
   // A waiting frame shortens the backoff.
   Hear(2, 0x48, Punt::Kind::kUnresolved);
   clock_.Advance(absl::Seconds(1));
@@ -453,7 +451,8 @@ TEST_F(EthernetResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
   Fail();
   resolver_->RefreshAll();
   EXPECT_EQ(directory_.Get(one).ah, before);
-  while (published_ + resolver_->counters().failures < 4) Answer();
+  // One handle is made, and the other fails, which sets a time for its retry.
+  while (published_ < 3 || resolver_->NextDeadline() == absl::InfiniteFuture()) Answer();
   EXPECT_TRUE(HasPath(one));
   EXPECT_TRUE(HasPath(two));
   EXPECT_EQ(hca_.ahs.size(), 3u) << "one of the two could not be made, and its peer is reached as before";

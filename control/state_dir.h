@@ -32,7 +32,6 @@ class StateDir {
   // The MAC of the vPort: the one on file, or else a new one that is random, locally administered, unicast and unique among
   // those on file. A new one is on disk when this returns.
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
-  const std::map<std::string, MacAddr>& macs() const { return macs_; }
 
  private:
   StateDir(std::string path, RandomSource random) : path_(std::move(path)), random_(std::move(random)) {}

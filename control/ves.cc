@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/mgid.h"
@@ -399,8 +398,6 @@ absl::Time Ves::NextDeadline() const {
   return next;
 }
 
-// ---- For the operator -------------------------------------------------------------------------------------------------
-
 std::string Ves::Behind(VPortId vport) const {
   if (vport.IsNone()) return "no vPort";
   const Route route = directory_.Get(vport);
@@ -411,77 +408,6 @@ std::string Ves::Behind(VPortId vport) const {
     absl::StrAppend(out, "GID ", address.peer.gid.ToString(), " QPN ", address.peer.qpn.ToString());
     if (addresses.size() > 1 && address.state() != VPortState::kUp) absl::StrAppend(out, " (", StateName(address.state()), ")");
   });
-}
-
-std::string Ves::Membership() const {
-  if (shared_.fabric.sa == nullptr) return "a name only: RoCE checks none";
-  if (!has_queue_pair()) return "not in use";
-  return queue_pair_.pkey().IsFullMember() ? "full member" : "limited member";
-}
-
-std::string Ves::Show() const {
-  std::string text = absl::StrCat("VES ", config_.name, ": P_Key ", queue_pair_.pkey().ToString(), " (", Membership(),
-                                  "), QPN ", queue_pair_.QpnText(), ", VLANs ", config_.vlans.ToString(), ", MTU ",
-                                  forwarder_->mtu(), config_.header == HeaderForm::kAlternative ? ", header xve" : "", ", FDB ",
-                                  fdb_.size(), " of ", config_.fdb_limit, "\n  flood group ", group_->mgid().ToString());
-  const absl::optional<GroupMembership::Joined>& joined = group_->joined();
-  if (joined.has_value()) {
-    absl::StrAppend(&text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",
-                    joined->qkey.ToString(), ", MTU ", joined->mtu_bytes, "\n");
-  } else {
-    absl::StrAppend(&text, ": not joined: ", group_->trouble(), "\n");
-  }
-  if (joined.has_value() && !group_->trouble().empty()) absl::StrAppend(&text, "  joining again: ", group_->trouble(), "\n");
-  for (const VPort& vport : vports_) absl::StrAppend(&text, ShowVPort(vport));
-  return text;
-}
-
-std::string Ves::ShowVPort(const VPort& vport) const {
-  const VlanPolicy& vlan = vport.config.vlan;
-  std::string text =
-      absl::StrCat("  vPort ", vport.config.name, ": ", vport.config.type, ", MAC ", vport.port->mac().ToString());
-  if (vlan.mode == PortMode::kAccess) {
-    absl::StrAppend(&text, ", access VLAN ", vlan.access_vlan.ToString());
-  } else {
-    absl::StrAppend(&text, ", trunk VLANs ", vlan.trunk_vlans.ToString(), ", native VLAN ", vlan.native_vlan.ToString());
-  }
-  return absl::StrCat(text, "\n");
-}
-
-std::string Ves::Stats() const {
-  const ForwarderCounters& counters = forwarder_->counters();
-  std::string text = absl::StrCat("VES ", config_.name, "\n");
-  const auto line = [&text](absl::string_view name, uint64_t value) { absl::StrAppend(&text, "  ", name, " ", value, "\n"); };
-#define EOIB_X(member, help) line(#member, counters.member.value());
-  EOIB_FORWARDER_COUNTERS(EOIB_X)
-#undef EOIB_X
-  const FdbCounters fdb = fdb_.counters();
-#define EOIB_X(member, help) line(#member, fdb.member);
-  EOIB_FDB_COUNTERS(EOIB_X)
-#undef EOIB_X
-  line("ingress_drops", counters.DropSum(DropSide::kIngress));
-  line("egress_drops", counters.DropSum(DropSide::kEgress));
-  line("under_way", counters.UnderWay());
-  line("fdb_entries", fdb_.size());
-  for (const VPort& vport : vports_) {
-    const PortCounters& port = *forwarder_->ports()[vport.index].counters;
-    line(vport.config.name + ".received", port.received.value());
-    line(vport.config.name + ".received_bytes", port.received_bytes.value());
-    line(vport.config.name + ".transmitted", port.transmitted.value());
-    line(vport.config.name + ".transmitted_bytes", port.transmitted_bytes.value());
-    line(vport.config.name + ".dropped", port.dropped.value());
-  }
-  return text;
-}
-
-std::string Ves::Drops() const {
-  std::string text = absl::StrCat("VES ", config_.name, "\n");
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    const uint64_t count = forwarder_->counters().drops[i].value();
-    if (count != 0)
-      absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", kDropReasonInfo[i].label, count, kDropReasonInfo[i].help);
-  }
-  return text;
 }
 
 }  // namespace eoib

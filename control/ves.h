@@ -84,23 +84,23 @@ class Ves final : public PartitionMember {
   // Readable when the forwarder has punted; then call RunPunts, which may find that the VES NeedsRebuild.
   int punt_fd() const { return punts_.fd(); }
   void RunPunts();
-  // Whether the HCA or the forwarder reported the queue pair lost and Rebuild has not been called since.
-  bool lost() const { return queue_pair_.lost(); }
 
   const VesConfig& config() const { return config_; }
   const std::vector<VPort>& vports() const { return vports_; }
   Forwarder* forwarder() { return forwarder_.get(); }
+  const Forwarder& forwarder() const { return *forwarder_; }
+  const GroupMembership& group() const { return *group_; }
+  const PartitionQueuePair& queue_pair() const { return queue_pair_; }
+  // The P_Key is checked on InfiniBand only.
+  bool checks_pkey() const { return shared_.fabric.sa != nullptr; }
   Fdb* fdb() { return &fdb_; }
   const Fdb& fdb() const { return fdb_; }
   const Clock& clock() const { return *shared_.fabric.clock; }
   VPortId IdOf(const VPort& vport) const { return forwarder_->ports()[vport.index].vport; }
   VPortDirectory* directory() { return &directory_; }
 
-  // Text for the operator.
-  std::string Show() const;
-  std::string Behind(VPortId vport) const;  // "vPort web1", "GID fe80::1 QPN 0x48"
-  std::string Stats() const;
-  std::string Drops() const;
+  // The place of a vPort, for the operator: "vPort web1", "GID fe80::1 QPN 0x48".
+  std::string Behind(VPortId vport) const;
 
  private:
   Ves(const VesConfig& config, const Shared& shared, const Gid& gid);
@@ -121,10 +121,8 @@ class Ves final : public PartitionMember {
   void Announce();
   absl::optional<Vid> AnnouncedIn(const VlanPolicy& vlan) const;
   void RetryHeld();
-  std::string Membership() const;
   void OnDamped(const Punt& punt);
   std::string Consequence(const Punt& punt) const;
-  std::string ShowVPort(const VPort& vport) const;
 
   const VesConfig config_;
   const Shared shared_;

@@ -10,6 +10,7 @@
 #include "control/agent.h"
 #include "control/fdb_commands.h"
 #include "control/ves.h"
+#include "control/ves_commands.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/temp_dir_for_test.h"
@@ -112,8 +113,8 @@ TEST_F(VesRoceTest, IsThereWithoutASubnet) {
   EXPECT_TRUE(carrier_);
   EXPECT_EQ(mtu_, 4074);
   EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
-  EXPECT_THAT(ves_->Show(), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
-  EXPECT_THAT(ves_->Show(), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
+  EXPECT_THAT(ShowVes(*ves_), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
+  EXPECT_THAT(ShowVes(*ves_), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
 }
 
 // A peer that was heard once and is gone leaves no state behind.

@@ -41,8 +41,6 @@ class CommandRegistry {
   // message gives the usage).
   absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments) const;
 
-  const std::map<std::string, Command>& commands() const { return commands_; }
-
  private:
   absl::Status Unknown(const std::string& method, const Arguments& arguments) const;
 

@@ -41,14 +41,6 @@ absl::Status EventLoop::Add(int fd, uint32_t events, FdCallback callback) {
   return absl::OkStatus();
 }
 
-absl::Status EventLoop::Modify(int fd, uint32_t events) {
-  epoll_event event = {};
-  event.events = events;
-  event.data.fd = fd;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat("change the events of descriptor ", fd));
-}
-
 void EventLoop::Remove(int fd) {
   if (descriptors_.erase(fd) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }

@@ -36,8 +36,6 @@ class EventLoop {
 
   // Level-triggered. Fails for a descriptor that epoll refuses or that was added already. Remove it before closing it.
   absl::Status Add(int fd, uint32_t events, FdCallback callback);
-  // Changes the events of a descriptor that was added.
-  absl::Status Modify(int fd, uint32_t events);
   // Does nothing if the descriptor was not added.
   void Remove(int fd);
 

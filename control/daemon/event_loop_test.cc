@@ -66,22 +66,6 @@ TEST_F(EventLoopTest, CallsBackWhileADescriptorIsReady) {
   EXPECT_EQ(2u, log_.size());
 }
 
-TEST_F(EventLoopTest, ModifyChangesTheEvents) {
-  Signal signal;
-  ASSERT_TRUE(loop_
-                  .Add(signal.fd(), EPOLLIN,
-                       [&](uint32_t events) {
-                         EXPECT_EQ(static_cast<uint32_t>(EPOLLOUT), events);
-                         log_.push_back("out");
-                       })
-                  .ok());
-  Poll();
-  ASSERT_TRUE(loop_.Modify(signal.fd(), EPOLLOUT).ok());
-  Poll();
-  EXPECT_THAT(log_, ElementsAre("out"));
-  EXPECT_FALSE(loop_.Modify(signal.fd() + 1000, EPOLLOUT).ok());
-}
-
 TEST_F(EventLoopTest, AddFailsForWhatEpollDoesNotTake) {
   Signal signal;
   EXPECT_TRUE(loop_.Add(signal.fd(), EPOLLIN, [](uint32_t) {}).ok());
