@@ -96,8 +96,8 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
       Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<Resolver>(ves->PathSource(), shared.fabric.handles, &ves->directory_, shared.fabric.clock,
-                                              port->gid, config.pkey, [self] { self->RetryHeld(); });
+  ves->resolver_ = std::make_unique<PathResolver>(ves->PathSource(), shared.fabric.handles, &ves->directory_,
+                                                  shared.fabric.clock, port->gid, config.pkey, [self] { self->RetryHeld(); });
   ves->group_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, shared.fabric.hca,
       shared.fabric.sa, shared.fabric.handles,
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
 }
 
 // The attributes are used on an Ethernet link layer only, where they are the configured ones.
-Resolver::Source Ves::PathSource() const {
+PathResolver::Source Ves::PathSource() const {
   const GroupParameters& group = config_.group;
   const PathAttributes attributes = {.traffic_class = group.traffic_class,
                                      .hop_limit = HopLimit(group, /*ethernet_link_layer=*/true)};

@@ -25,7 +25,7 @@
 #include "control/group_membership.h"
 #include "control/partition_member.h"
 #include "control/partition_queue_pair.h"
-#include "control/resolver.h"
+#include "control/path_resolver.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/forwarder.h"
@@ -105,7 +105,7 @@ class Ves final : public PartitionMember {
  private:
   Ves(const VesConfig& config, const Shared& shared, const Gid& gid);
 
-  Resolver::Source PathSource() const;
+  PathResolver::Source PathSource() const;
   void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
   void NoteFailure();
@@ -138,7 +138,7 @@ class Ves final : public PartitionMember {
   PartitionQueuePair queue_pair_;  // empty while the VES is down
   std::vector<VPort> vports_;
   std::unique_ptr<Forwarder> forwarder_;  // destroyed before vports_: it refers to their ports
-  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<PathResolver> resolver_;
   std::unique_ptr<GroupMembership> group_;
   absl::Time next_age_, next_reclaim_;
   int announcements_ = 0;  // sent in the present series

@@ -42,8 +42,8 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const
   auto link = std::unique_ptr<Link>(new Link(options, tools, *std::move(pool), port->gid));
   Link* const self = link.get();
   link->resolver_ =
-      std::make_unique<Resolver>(Resolver::Source{.sa = tools.sa, .grh = options.grh}, tools.handles, &link->directory_,
-                                 tools.clock, port->gid, options.pkey, [self] { self->TellPaths(); });
+      std::make_unique<PathResolver>(PathResolver::Source{.sa = tools.sa, .grh = options.grh}, tools.handles, &link->directory_,
+                                     tools.clock, port->gid, options.pkey, [self] { self->TellPaths(); });
   link->broadcast_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{.mgid = ToMgid(BroadcastGroup(link->link())),
                                .pkey = options.pkey,

@@ -17,7 +17,7 @@
 #include "control/group_membership.h"
 #include "control/partition_member.h"
 #include "control/partition_queue_pair.h"
-#include "control/resolver.h"
+#include "control/path_resolver.h"
 #include "fdb/vport_directory.h"
 #include "gateway/ipoib/channel.h"
 #include "gateway/ipoib/interface.h"
@@ -102,7 +102,7 @@ class Link final : public PartitionMember {
   std::unique_ptr<BufferPool> pool_;
   PartitionQueuePair queue_pair_;
   Channel channel_;
-  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<PathResolver> resolver_;
   std::unique_ptr<GroupMembership> broadcast_;
   LinkGroups groups_;
   absl::optional<LinkState> told_;

@@ -38,7 +38,7 @@ using LinkRequestQueue = SpscQueue<LinkRequest, 1024>;
 struct LinkEvent {
   enum class Kind : uint8_t {
     kState,   // the new `state`, and `ah` of the broadcast group; earlier events of other groups are void
-    kPaths,   // the Resolver has published paths in the directory
+    kPaths,   // the PathResolver has published paths in the directory
     kLids,    // LIDs may belong to other ports than before
     kGroup,   // send to `mgid` through `ah`; without `ah` the group does not exist now
     kNoRoom,  // no room for a membership of `mgid`: drop the packets for it; the next one asks again

@@ -10,7 +10,7 @@ LEAST_COVERAGE=95
 # reach it by injecting faults at the verbs table and the MAD transport. Without verbs_libibverbs.cc, whose lines only call
 # libibverbs.
 VERBS_PATHS=(vswitch/fabric/{address_handles,buffer_pool,error_advice,group_attachments,hca,reopening_mad_transport,sa_client,ud_endpoint,umad_transport,verbs_hca}.cc
-  control/{agent,fabric_port,group_membership,partition_queue_pair,refresh_depth,resolver,subscriptions,ves}.cc)
+  control/{agent,fabric_port,group_membership,partition_queue_pair,path_resolver,refresh_depth,subscriptions,ves}.cc)
 VERBS_TESTS=(fabric_tests umad_transport_tests control_tests agent_tests)
 LEAST_VERBS_COVERAGE=90
 

@@ -1,4 +1,4 @@
-#include "control/resolver.h"
+#include "control/path_resolver.h"
 
 #include <poll.h>
 
@@ -15,18 +15,18 @@ namespace {
 Gid GidOf(uint64_t number) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)); }
 Lid LidOf(uint64_t number) { return Lid(static_cast<uint16_t>(0x100 + number)); }
 
-class ResolverTest : public testing::Test {
+class PathResolverTest : public testing::Test {
  protected:
-  ResolverTest() { Make(&client_); }
-  ~ResolverTest() override {
+  PathResolverTest() { Make(&client_); }
+  ~PathResolverTest() override {
     resolver_.reset();
     handles_.Reap();
     EXPECT_EQ(handles_.size(), 0u) << "every handle was put back";
   }
 
   void Make(SaClient* sa) {
-    resolver_ = std::make_unique<Resolver>(Resolver::Source{.sa = sa}, &handles_, &directory_, &clock_, GidOf(1), PKey(0x8001),
-                                           [this] { ++published_; });
+    resolver_ = std::make_unique<PathResolver>(PathResolver::Source{.sa = sa}, &handles_, &directory_, &clock_, GidOf(1),
+                                               PKey(0x8001), [this] { ++published_; });
   }
   // Punts as the data path does for the first frame of a peer with that QPN at that port.
   VPortId Hear(uint64_t port, uint32_t qpn = 0x48, Lid slid = Lid()) {
@@ -63,10 +63,10 @@ class ResolverTest : public testing::Test {
   AddressHandles handles_{&hca_, hca_.pd()};
   VPortDirectory directory_;
   int published_ = 0;
-  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<PathResolver> resolver_;
 };
 
-TEST_F(ResolverTest, ACompletionIsAPathAtOnceAndTheRecordABetterOne) {
+TEST_F(PathResolverTest, ACompletionIsAPathAtOnceAndTheRecordABetterOne) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId peer = Hear(2);
   EXPECT_EQ(LidFor(peer), LidOf(2).value());
@@ -75,7 +75,7 @@ TEST_F(ResolverTest, ACompletionIsAPathAtOnceAndTheRecordABetterOne) {
   EXPECT_EQ(published_, 2);
 }
 
-TEST_F(ResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
+TEST_F(PathResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId one = Hear(2, 0x48);
   for (uint32_t qpn = 0x49; qpn < 0x60; ++qpn) Hear(2, qpn);
@@ -87,7 +87,7 @@ TEST_F(ResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
   EXPECT_EQ(handles_.size(), 1u);
 }
 
-TEST_F(ResolverTest, APathThatNobodyNeedsIsForgotten) {
+TEST_F(PathResolverTest, APathThatNobodyNeedsIsForgotten) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   sa_.ports[GidOf(3)] = Lid(0x333);
   Hear(2);
@@ -102,7 +102,7 @@ TEST_F(ResolverTest, APathThatNobodyNeedsIsForgotten) {
   reclaim();
   reclaim();
   EXPECT_EQ(handles_.size(), 3u) << "they may be asked for again";
-  Advance(Resolver::kIdle + absl::Seconds(1));
+  Advance(PathResolver::kIdle + absl::Seconds(1));
   reclaim();
   EXPECT_EQ(handles_.size(), 1u);
   EXPECT_EQ(LidFor(stays), 0x333);
@@ -113,15 +113,15 @@ TEST_F(ResolverTest, APathThatNobodyNeedsIsForgotten) {
   Pump();
 }
 
-TEST_F(ResolverTest, PortsWithoutEndLeaveHandlesToOthers) {
-  for (uint64_t port = 1; port <= Resolver::kMaxPaths + 10; ++port) Hear(port);
-  EXPECT_EQ(handles_.size(), Resolver::kMaxPaths);
+TEST_F(PathResolverTest, PortsWithoutEndLeaveHandlesToOthers) {
+  for (uint64_t port = 1; port <= PathResolver::kMaxPaths + 10; ++port) Hear(port);
+  EXPECT_EQ(handles_.size(), PathResolver::kMaxPaths);
   EXPECT_NE(LidFor(Hear(1, 0x49)), 0) << "those that there are";
-  EXPECT_EQ(LidFor(Hear(Resolver::kMaxPaths + 1, 0x49)), 0);
+  EXPECT_EQ(LidFor(Hear(PathResolver::kMaxPaths + 1, 0x49)), 0);
 }
 
 // A peer with two addresses. One was heard; control knows the other.
-TEST_F(ResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
+TEST_F(PathResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   sa_.ports[GidOf(3)] = Lid(0x333);
   const VPortId peer = Hear(2);
@@ -160,7 +160,7 @@ TEST_F(ResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
 }
 
 // The SA returns an invalid record: the path from the completion stays, and the query is repeated.
-TEST_F(ResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
+TEST_F(PathResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
   struct Row {
     const char* description;
     std::function<void(PathRecord*)> edit;
@@ -191,7 +191,7 @@ TEST_F(ResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
 }
 
 // A peer that changes its queue pair with each frame must not load the SA through us.
-TEST_F(ResolverTest, APortIsAskedForOnceASecondAtMost) {
+TEST_F(PathResolverTest, APortIsAskedForOnceASecondAtMost) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   for (int millisecond = 0; millisecond < 3000; ++millisecond) {
     Hear(2, 0x48 + millisecond % 2);
@@ -206,7 +206,7 @@ TEST_F(ResolverTest, APortIsAskedForOnceASecondAtMost) {
 }
 
 // While the query is pending, the deadline must not make the loop spin.
-TEST_F(ResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
+TEST_F(PathResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
   sa_.silent = true;
   const VPortId peer = Hear(2, 0x48);
   Hear(2, 0x49);
@@ -219,7 +219,7 @@ TEST_F(ResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
 }
 
 // The record has more attributes (rate, traffic class) than a completion.
-TEST_F(ResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
+TEST_F(PathResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
   sa_.ports[GidOf(2)] = LidOf(2);
   const VPortId one = Hear(2, 0x48);
   Pump();
@@ -229,7 +229,7 @@ TEST_F(ResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
   EXPECT_EQ(directory_.Get(one).ah, ah);
 }
 
-TEST_F(ResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
+TEST_F(PathResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
   sa_.silent = true;
   const VPortId peer = Hear(2);
   Hear(2, 0x48, Lid(0x333));
@@ -237,7 +237,7 @@ TEST_F(ResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
 }
 
 // The peer's LID changes while the query is pending.
-TEST_F(ResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
+TEST_F(PathResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId peer = Hear(2);
   Hear(2, 0x48, Lid(0x333));
@@ -249,7 +249,7 @@ TEST_F(ResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
   EXPECT_EQ(Queries(), 2u);
 }
 
-TEST_F(ResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
+TEST_F(PathResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
   const VPortId peer = Hear(2);
   Pump();
   EXPECT_EQ(LidFor(peer), LidOf(2).value());
@@ -261,16 +261,16 @@ TEST_F(ResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
   EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(ResolverTest, AHandfulOfPathsIsRefreshedOneByOne) {
-  for (uint64_t port = 2; port < 2 + Resolver::kHandful; ++port) Hear(port);
+TEST_F(PathResolverTest, AHandfulOfPathsIsRefreshedOneByOne) {
+  for (uint64_t port = 2; port < 2 + PathResolver::kHandful; ++port) Hear(port);
   Pump();
   sa_.asked.clear();
   resolver_->RefreshAll();
   EXPECT_EQ(TableQueries(), 0u);
-  EXPECT_EQ(Queries(), Resolver::kHandful);
+  EXPECT_EQ(Queries(), PathResolver::kHandful);
 }
 
-TEST_F(ResolverTest, ManyPathsAreRefreshedAsATable) {
+TEST_F(PathResolverTest, ManyPathsAreRefreshedAsATable) {
   std::vector<VPortId> peers;
   for (uint64_t port = 2; port < 100; ++port) {
     sa_.ports[GidOf(port)] = Lid(static_cast<uint16_t>(0x400 + port));
@@ -293,7 +293,7 @@ TEST_F(ResolverTest, ManyPathsAreRefreshedAsATable) {
   EXPECT_EQ(LidFor(peers[48]), 0x400 + 50) << "kept";
 }
 
-TEST_F(ResolverTest, WithoutTablesManyAreAskedForOneByOne) {
+TEST_F(PathResolverTest, WithoutTablesManyAreAskedForOneByOne) {
   for (uint64_t port = 2; port < 30; ++port) {
     sa_.ports[GidOf(port)] = LidOf(port);
     Hear(port);
@@ -307,7 +307,7 @@ TEST_F(ResolverTest, WithoutTablesManyAreAskedForOneByOne) {
   EXPECT_EQ(Queries(), 28u);
 }
 
-TEST_F(ResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
+TEST_F(PathResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
   for (uint64_t port = 2; port < 30; ++port) {
     sa_.ports[GidOf(port)] = LidOf(port);
     Hear(port);
@@ -321,7 +321,7 @@ TEST_F(ResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
   EXPECT_EQ(Queries(), 0u);
 }
 
-TEST_F(ResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
+TEST_F(PathResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
   std::vector<VPortId> peers;
   for (uint64_t port = 2; port < 30; ++port) {
     sa_.ports[GidOf(port)] = LidOf(port);
@@ -341,7 +341,7 @@ TEST_F(ResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
 
 // ---- Reports of the subnet.
 
-TEST_F(ResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
+TEST_F(PathResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
   const VPortId peer = Hear(2);
   Pump();
   sa_.asked.clear();
@@ -353,7 +353,7 @@ TEST_F(ResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
   EXPECT_EQ(LidFor(peer), 0x222) << "though the last answer was a failure, a moment ago";
 }
 
-TEST_F(ResolverTest, APortOutOfServiceIsNotAskedForUntilItIsHeardOf) {
+TEST_F(PathResolverTest, APortOutOfServiceIsNotAskedForUntilItIsHeardOf) {
   const VPortId peer = Hear(2);
   Pump();
   resolver_->OnOutOfService(GidOf(2));
@@ -368,11 +368,11 @@ TEST_F(ResolverTest, APortOutOfServiceIsNotAskedForUntilItIsHeardOf) {
 
 // ---- On an Ethernet link layer.
 
-class EthernetResolverTest : public ResolverTest {
+class EthernetPathResolverTest : public PathResolverTest {
  protected:
-  EthernetResolverTest() {
-    resolver_ = std::make_unique<Resolver>(
-        Resolver::Source{.maker = &maker_, .sl = Sl(3), .attributes = {.traffic_class = 104, .hop_limit = 64}}, &handles_,
+  EthernetPathResolverTest() {
+    resolver_ = std::make_unique<PathResolver>(
+        PathResolver::Source{.maker = &maker_, .sl = Sl(3), .attributes = {.traffic_class = 104, .hop_limit = 64}}, &handles_,
         &directory_, &clock_, GidOf(1), PKey(0x8001), [this] { ++published_; });
   }
   VPortId Hear(uint64_t port, uint32_t qpn = 0x48, Punt::Kind kind = Punt::Kind::kNewPeer) {
@@ -395,7 +395,7 @@ class EthernetResolverTest : public ResolverTest {
   HandleMaker maker_{&handles_};
 };
 
-TEST_F(EthernetResolverTest, TheGidIsAllThereIsToAPath) {
+TEST_F(EthernetPathResolverTest, TheGidIsAllThereIsToAPath) {
   const VPortId peer = Hear(2);
   EXPECT_FALSE(HasPath(peer)) << "control does not wait for it";
   Answer();
@@ -411,7 +411,7 @@ TEST_F(EthernetResolverTest, TheGidIsAllThereIsToAPath) {
   EXPECT_EQ(attr.grh.hop_limit, 64);
 }
 
-TEST_F(EthernetResolverTest, AnotherQueuePairOfAPortIsReachedAtOnce) {
+TEST_F(EthernetPathResolverTest, AnotherQueuePairOfAPortIsReachedAtOnce) {
   Hear(2, 0x48);
   Answer();
   const VPortId other = Hear(2, 0x49);
@@ -419,7 +419,7 @@ TEST_F(EthernetResolverTest, AnotherQueuePairOfAPortIsReachedAtOnce) {
   EXPECT_EQ(hca_.ahs.size(), 1u);
 }
 
-TEST_F(EthernetResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften) {
+TEST_F(EthernetPathResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften) {
   Fail();
   const VPortId peer = Hear(2);
   Answer();
@@ -441,7 +441,7 @@ TEST_F(EthernetResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften
   EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(EthernetResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
+TEST_F(EthernetPathResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
   const VPortId one = Hear(2);
   Answer();
   const VPortId two = Hear(3);
@@ -459,7 +459,7 @@ TEST_F(EthernetResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
 }
 
 // The VES is destroyed while a neighbour is being resolved. The fixture checks that the handle does not leak.
-TEST_F(EthernetResolverTest, AHandleThatComesTooLateIsPutBack) {
+TEST_F(EthernetPathResolverTest, AHandleThatComesTooLateIsPutBack) {
   Hear(2);
   resolver_.reset();
   Answer();

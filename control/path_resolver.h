@@ -1,4 +1,4 @@
-// Resolver: resolves a peer (GID, QPN) to an address handle, and keeps the handle up to date.
+// PathResolver: resolves a peer (GID, QPN) to an address handle, and keeps the handle up to date.
 //
 // A path leads to a port, so there is one for each GID, whatever the number of queue pairs there. A new peer is answered at
 // once: its first work completion, reversed, is a path back (IBA 1.4 §11.2.2.5), so new peers work while the SM is down. The
@@ -9,8 +9,8 @@
 // That may take a second, so the HandleMaker's thread does it.
 //
 // Control thread only. Publishes through the VPortDirectory.
-#ifndef EOIB_CONTROL_RESOLVER_H_
-#define EOIB_CONTROL_RESOLVER_H_
+#ifndef EOIB_CONTROL_PATH_RESOLVER_H_
+#define EOIB_CONTROL_PATH_RESOLVER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace eoib {
 
-class Resolver {
+class PathResolver {
  public:
   // RefreshAll queries more paths than this as one table.
   static constexpr size_t kHandful = 8;
@@ -48,9 +48,9 @@ class Resolver {
   };
   // All pointers, including those in `source`, outlive the object. `own` is this port's GID, `pkey` the VES's. Calls
   // `published` after publishing handles.
-  Resolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
-           PKey pkey, std::function<void()> published);
-  ~Resolver();
+  PathResolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
+               PKey pkey, std::function<void()> published);
+  ~PathResolver();
 
   // This port's GID or its membership changed; RefreshAll follows.
   void SetOwn(const Gid& own, PKey pkey);
@@ -121,4 +121,4 @@ class Resolver {
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_RESOLVER_H_
+#endif  // EOIB_CONTROL_PATH_RESOLVER_H_

@@ -1,4 +1,4 @@
-#include "control/resolver.h"
+#include "control/path_resolver.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,8 +22,8 @@ constexpr int kMostFailures = 6;  // kFirstLook << 6 exceeds kLastLook
 
 }  // namespace
 
-Resolver::Resolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock, const Gid& own,
-                   PKey pkey, std::function<void()> published)
+PathResolver::PathResolver(const Source& source, AddressHandles* handles, VPortDirectory* directory, const Clock* clock,
+                           const Gid& own, PKey pkey, std::function<void()> published)
     : sa_(source.sa),
       source_(source),
       handles_(handles),
@@ -34,17 +34,17 @@ Resolver::Resolver(const Source& source, AddressHandles* handles, VPortDirectory
       published_(std::move(published)),
       log_(clock, 10, absl::Seconds(6)) {}
 
-Resolver::~Resolver() {
+PathResolver::~PathResolver() {
   *alive_ = false;  // pending answers do nothing
   for (auto& [gid, path] : paths_) handles_->Put(path.ah);
 }
 
-void Resolver::SetOwn(const Gid& own, PKey pkey) {
+void PathResolver::SetOwn(const Gid& own, PKey pkey) {
   own_ = own;
   pkey_ = pkey;
 }
 
-void Resolver::OnPunt(const Punt& punt) {
+void PathResolver::OnPunt(const Punt& punt) {
   const bool heard = punt.kind == Punt::Kind::kNewPeer || punt.kind == Punt::Kind::kReaddressed;
   absl::flat_hash_set<Gid> gids;  // of all addresses of the vPort, or only of the one that was heard
   for (const VPortAddress& address : directory_->Addresses(punt.vport)) {
@@ -53,7 +53,7 @@ void Resolver::OnPunt(const Punt& punt) {
   for (const Gid& gid : gids) Resolve(gid, punt);
 }
 
-void Resolver::Resolve(const Gid& gid, const Punt& punt) {
+void PathResolver::Resolve(const Gid& gid, const Punt& punt) {
   if (paths_.size() >= kMaxPaths && !paths_.contains(gid)) return;
   Path& path = paths_[gid];
   path.gone = false;
@@ -71,7 +71,7 @@ void Resolver::Resolve(const Gid& gid, const Punt& punt) {
 // A PathRecord has more attributes than a completion, so it stays if both lead to the same LID. If they differ, the peer has
 // moved: `moved` makes us ignore a pending answer, which may be older. It would not be corrected, since the worker does not
 // report the same address twice.
-void Resolver::Heard(const Punt& punt, Path* path) {
+void PathResolver::Heard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
   if (path->ah.IsNone() || path->key != key) {
     if (!path->ah.IsNone()) path->moved = ++steps_;
@@ -82,35 +82,35 @@ void Resolver::Heard(const Punt& punt, Path* path) {
   published_();
 }
 
-void Resolver::RefreshAll() {
+void PathResolver::RefreshAll() {
   if (paths_.size() > kHandful && sa_ != nullptr) return QueryTable();
   std::vector<Gid> gids;
   for (const auto& [gid, path] : paths_) gids.push_back(gid);
   for (const Gid& gid : gids) Query(gid);
 }
 
-void Resolver::OnInService(const Gid& gid) {
+void PathResolver::OnInService(const Gid& gid) {
   const auto path = paths_.find(gid);
   if (path == paths_.end()) return;
   path->second.gone = false;
   Query(gid);
 }
 
-void Resolver::OnOutOfService(const Gid& gid) {
+void PathResolver::OnOutOfService(const Gid& gid) {
   const auto path = paths_.find(gid);
   if (path == paths_.end()) return;
   path->second.gone = true;
   path->second.retry_at = absl::InfiniteFuture();
 }
 
-bool Resolver::IsOfAVPort(const Gid& gid, const Path& path) const {
+bool PathResolver::IsOfAVPort(const Gid& gid, const Path& path) const {
   return std::any_of(path.vports.begin(), path.vports.end(), [&](VPortId vport) {
     const std::vector<VPortAddress> addresses = directory_->Addresses(vport);
     return std::any_of(addresses.begin(), addresses.end(), [&gid](const auto& address) { return address.peer.gid == gid; });
   });
 }
 
-void Resolver::Reclaim() {
+void PathResolver::Reclaim() {
   absl::erase_if(paths_, [this, since = clock_->Now() - kIdle](const auto& entry) {
     const Path& path = entry.second;
     if (path.asking || path.punted_at > since || IsOfAVPort(entry.first, path)) return false;
@@ -119,7 +119,7 @@ void Resolver::Reclaim() {
   });
 }
 
-void Resolver::Run() {
+void PathResolver::Run() {
   const absl::Time now = clock_->Now();
   std::vector<Gid> due;
   for (const auto& [gid, path] : paths_) {
@@ -128,13 +128,13 @@ void Resolver::Run() {
   for (const Gid& gid : due) Query(gid);
 }
 
-absl::Time Resolver::NextDeadline() const {
+absl::Time PathResolver::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [gid, path] : paths_) next = std::min({next, path.retry_at, path.again_at});
   return next;
 }
 
-void Resolver::QueryForPunt(const Gid& gid) {
+void PathResolver::QueryForPunt(const Gid& gid) {
   Path& path = paths_.at(gid);
   if (sa_ == nullptr && !path.ah.IsNone()) return;  // on Ethernet the handle does not depend on an answer
   if (clock_->Now() < path.asked_at + kPause) {
@@ -144,7 +144,7 @@ void Resolver::QueryForPunt(const Gid& gid) {
   }
 }
 
-void Resolver::Query(const Gid& gid) {
+void PathResolver::Query(const Gid& gid) {
   Path& path = paths_.at(gid);
   path.retry_at = path.again_at = absl::InfiniteFuture();
   path.again = path.asking;
@@ -157,7 +157,7 @@ void Resolver::Query(const Gid& gid) {
   });
 }
 
-void Resolver::Make(const Gid& gid) {
+void PathResolver::Make(const Gid& gid) {
   source_.maker->Make({gid, 0, source_.sl}, source_.attributes,
                       [this, alive = alive_, handles = handles_, gid](const absl::StatusOr<AhIndex>& ah) {
                         if (*alive) {
@@ -168,7 +168,7 @@ void Resolver::Make(const Gid& gid) {
                       });
 }
 
-void Resolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
+void PathResolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
   Path& path = paths_.at(gid);
   path.asking = false;
   if (ah.ok()) {
@@ -184,7 +184,7 @@ void Resolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
 }
 
 // Whether an address handle can be made from the record. It is input from the wire.
-absl::Status Resolver::Check(const PathRecord& record) {
+absl::Status PathResolver::Check(const PathRecord& record) {
   if (!record.dlid.IsValid()) {
     return absl::InternalError(absl::StrCat("the path's record has LID ", record.dlid.ToString(), ", which is no port's"));
   }
@@ -194,7 +194,7 @@ absl::Status Resolver::Check(const PathRecord& record) {
   return absl::OkStatus();
 }
 
-void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
+void PathResolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
   path.asking = false;
   if (path.again) return Query(gid);    // this answer may be older than the reason to query again
@@ -211,7 +211,7 @@ void Resolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer
 }
 
 // One query for all paths. Pending single queries are repeated, since their answers may be older than the event.
-void Resolver::QueryTable() {
+void PathResolver::QueryTable() {
   for (auto& [gid, path] : paths_) path.again |= path.asking;
   table_again_ = asking_table_;
   if (std::exchange(asking_table_, true)) return;
@@ -222,7 +222,7 @@ void Resolver::QueryTable() {
 }
 
 // Paths that the table lacks are queried one by one; without a table, all of them.
-void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
+void PathResolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
   asking_table_ = false;
   if (std::exchange(table_again_, false)) return QueryTable();
   absl::flat_hash_set<Gid> lacking;
@@ -241,14 +241,14 @@ void Resolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answ
   for (const Gid& gid : lacking) Query(gid);
 }
 
-void Resolver::Adopt(const PathRecord& record) {
+void PathResolver::Adopt(const PathRecord& record) {
   paths_.at(record.dgid).retry_at = absl::InfiniteFuture();
   Publish({record.dgid, record.dlid.value(), record.sl},
           {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
 }
 
 // A hop limit above 1 means that the path crosses routers, which need the GRH (IBA 1.4 §8.3.6).
-void Resolver::Publish(const PathKey& key, PathAttributes attributes) {
+void PathResolver::Publish(const PathKey& key, PathAttributes attributes) {
   attributes.grh = source_.grh || attributes.hop_limit > 1;
   const absl::StatusOr<AhIndex> ah = handles_->Get(key, attributes);
   if (!ah.ok()) {
@@ -258,7 +258,7 @@ void Resolver::Publish(const PathKey& key, PathAttributes attributes) {
   Replace(key, *ah);
 }
 
-void Resolver::Replace(const PathKey& key, AhIndex ah) {
+void PathResolver::Replace(const PathKey& key, AhIndex ah) {
   Path& path = paths_.at(key.dgid);
   const AhIndex before = path.ah;
   path.ah = ah;
@@ -268,7 +268,7 @@ void Resolver::Replace(const PathKey& key, AhIndex ah) {
 }
 
 // Also drops the vPorts that no longer have this GID.
-void Resolver::PublishTo(const Gid& gid, Path* path) {
+void PathResolver::PublishTo(const Gid& gid, Path* path) {
   const auto is_elsewhere = [&](VPortId vport) { return !directory_->SetPath(vport, gid, path->ah, Lid(path->key.dlid)); };
   path->vports.erase(std::remove_if(path->vports.begin(), path->vports.end(), is_elsewhere), path->vports.end());
 }
