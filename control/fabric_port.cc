@@ -86,11 +86,11 @@ absl::Status FabricPort::WatchDescriptors() {
   return status;
 }
 
-void FabricPort::Remove(PartitionMember* member) { members_.erase(std::find(members_.begin(), members_.end(), member)); }
+void FabricPort::Remove(FabricPortClient* member) { members_.erase(std::find(members_.begin(), members_.end(), member)); }
 
 void FabricPort::Start() {
   running_ = true;
-  for (PartitionMember* member : members_) member->Start();
+  for (FabricPortClient* member : members_) member->Start();
   timers_.push_back(loop_->AddDeadline([this] { return NextOfMembers(); }, [this] { RunMembers(); }));
   WaitForPKeys();
   timers_.push_back(loop_->AddDeadline([this] { return rebuild_again_at_; }, [this] { RetryRebuild(); }));
@@ -102,12 +102,12 @@ void FabricPort::Start() {
 
 absl::Time FabricPort::NextOfMembers() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const PartitionMember* member : members_) next = std::min(next, member->NextDeadline());
+  for (const FabricPortClient* member : members_) next = std::min(next, member->NextDeadline());
   return next;
 }
 
 void FabricPort::RunMembers() {
-  for (PartitionMember* member : members_) {
+  for (FabricPortClient* member : members_) {
     if (member->NextDeadline() <= clock_->Now()) member->Run();
   }
 }
@@ -119,7 +119,7 @@ void FabricPort::Stop(std::function<void()> done) {
   const auto one_done = [waiting, done = std::move(done)] {
     if (--*waiting == 0) done();
   };
-  for (PartitionMember* member : members_) member->Stop(one_done);
+  for (FabricPortClient* member : members_) member->Stop(one_done);
   if (subscriptions_ == nullptr) return one_done();
   subscriptions_->End(one_done);
 }
@@ -149,13 +149,13 @@ void FabricPort::LoseHca(const std::string& why) {
   loop_->Remove(hca_->context()->async_fd);  // it stays readable, and the loop would spin
   rebuild_again_at_ = absl::InfiniteFuture();
   running_ = false;
-  for (PartitionMember* member : members_) member->OnPortDown(why);
+  for (FabricPortClient* member : members_) member->OnPortDown(why);
   on_fatal_(why);
 }
 
 RefreshDepth FabricPort::Note(const ibv_async_event& event) {
   if (event.event_type == IBV_EVENT_GID_CHANGE) hca_->OnGidChange();
-  for (PartitionMember* member : members_) member->NoteLoss(event);
+  for (FabricPortClient* member : members_) member->NoteLoss(event);
   const RefreshDepth depth = DepthOf(event.event_type);
   if (depth != RefreshDepth::kNone) {
     LogInfo(absl::StrCat(hca_->name(), ": ", EventName(event.event_type), ", ", RefreshDepthName(depth), " refresh"));
@@ -171,31 +171,31 @@ void FabricPort::Refresh(RefreshDepth depth) {
   if (port.ok() && !port->active) {
     const std::string why = PortTrouble(*port);
     LogWarning(absl::StrCat(hca_->name(), ": ", why));
-    for (PartitionMember* member : members_) member->OnPortDown(why);
+    for (FabricPortClient* member : members_) member->OnPortDown(why);
     return;  // an event comes when the port is active again
   }
   if (depth >= RefreshDepth::kNormal) handles_->Renew();
-  for (PartitionMember* member : members_) member->Refresh(depth);
+  for (FabricPortClient* member : members_) member->Refresh(depth);
   if (subscriptions_ != nullptr) subscriptions_->Renew();
 }
 
 // The worker pauses for about a millisecond. Frames that arrive wait in the interfaces and in the other queue pairs.
 void FabricPort::RebuildMembers() {
   rebuild_again_at_ = absl::InfiniteFuture();
-  std::vector<PartitionMember*> concerned;
+  std::vector<FabricPortClient*> concerned;
   std::copy_if(members_.begin(), members_.end(), std::back_inserter(concerned),
-               [](const PartitionMember* member) { return member->NeedsRebuild(); });
+               [](const FabricPortClient* member) { return member->NeedsRebuild(); });
   if (concerned.empty()) return WaitForPKeys();
   rebuilt_at_ = clock_->Now();
   worker_.pause();
-  for (PartitionMember* member : concerned) {
+  for (FabricPortClient* member : concerned) {
     if (!Rebuild(member).ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
   }
   WaitForPKeys();
   worker_.resume();
 }
 
-absl::Status FabricPort::Rebuild(PartitionMember* member) {
+absl::Status FabricPort::Rebuild(FabricPortClient* member) {
   absl::Status status = member->Rebuild();
   status.Update(worker_.rebuilt(member));
   return status;
@@ -228,7 +228,7 @@ void FabricPort::RetryRebuild() {
 void FabricPort::OnNotice(const Notice& notice) {
   // Only traps of the subnet manager concern paths and groups.
   if (!running_ || !notice.generic || notice.producer != Notice::kProducerClassManager) return;
-  for (PartitionMember* member : members_) member->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
+  for (FabricPortClient* member : members_) member->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
 }
 
 // ---- Commands ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
-#include "control/partition_member.h"
+#include "control/fabric_port_client.h"
 #include "control/refresh_depth.h"
 #include "control/subscriptions.h"
 #include "vswitch/fabric/address_handles.h"
@@ -41,7 +41,7 @@ class FabricPort {
   struct WorkerControl {
     std::function<void()> pause = [] {};
     // Called while paused: `member` has a new queue pair, or none.
-    std::function<absl::Status(PartitionMember* member)> rebuilt = [](PartitionMember*) { return absl::OkStatus(); };
+    std::function<absl::Status(FabricPortClient* member)> rebuilt = [](FabricPortClient*) { return absl::OkStatus(); };
     std::function<void()> resume = [] {};
   };
 
@@ -56,8 +56,8 @@ class FabricPort {
   Hca* hca() const { return hca_.get(); }
 
   // Before Start. Events and stops go to the members in the order in which they were added.
-  void Add(PartitionMember* member) { members_.push_back(member); }
-  void Remove(PartitionMember* member);
+  void Add(FabricPortClient* member) { members_.push_back(member); }
+  void Remove(FabricPortClient* member);
   void SetWorker(WorkerControl worker) { worker_ = std::move(worker); }
   // The loop calls `on_fatal` once when the HCA is lost; only a restart of the program helps. Call before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
@@ -89,7 +89,7 @@ class FabricPort {
   RefreshDepth Note(const ibv_async_event& event);
   void Refresh(RefreshDepth depth);
   void RebuildMembers();
-  absl::Status Rebuild(PartitionMember* member);
+  absl::Status Rebuild(FabricPortClient* member);
   bool NeedsRebuild() const;
   void OnNotice(const Notice& notice);
   std::string ShowPort() const;
@@ -107,7 +107,7 @@ class FabricPort {
   std::unique_ptr<Subscriptions> subscriptions_;  // null without an SA
   Tools tools_;
   WorkerControl worker_;
-  std::vector<PartitionMember*> members_;
+  std::vector<FabricPortClient*> members_;
   bool running_ = false;                                  // between Start and Stop
   absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or a member waits for its P_Key
   absl::Time rebuilt_at_ = absl::InfinitePast();

@@ -22,8 +22,8 @@
 #include "control/config.h"
 #include "control/daemon/log.h"
 #include "control/fabric_port.h"
+#include "control/fabric_port_client.h"
 #include "control/group_membership.h"
-#include "control/partition_member.h"
 #include "control/partition_queue_pair.h"
 #include "control/path_resolver.h"
 #include "fdb/fdb.h"
@@ -49,7 +49,7 @@ struct VPort {
 // applies, and isolates the VESes from each other.
 inline QKey QKeyOf(const VesConfig& config) { return config.qkey.value_or(QKey(0x8000'0000u | config.pkey.Full().value())); }
 
-class Ves final : public PartitionMember {
+class Ves final : public FabricPortClient {
  public:
   // Shared by all VESes of an agent; outlives them.
   struct Shared {
@@ -68,7 +68,7 @@ class Ves final : public PartitionMember {
   // Before Start.
   absl::Status AddVPort(VPort vport);
 
-  // PartitionMember.
+  // FabricPortClient.
   void Start() override;
   void Stop(std::function<void()> done) override;
   void Run() override;

@@ -14,8 +14,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "control/fabric_port.h"
+#include "control/fabric_port_client.h"
 #include "control/group_membership.h"
-#include "control/partition_member.h"
 #include "control/partition_queue_pair.h"
 #include "control/path_resolver.h"
 #include "fdb/vport_directory.h"
@@ -27,7 +27,7 @@
 
 namespace eoib::ipoib {
 
-class Link final : public PartitionMember {
+class Link final : public FabricPortClient {
  public:
   struct Options {
     std::string name;  // in messages
@@ -58,7 +58,7 @@ class Link final : public PartitionMember {
   int requests_fd() const { return requests_.fd(); }
   void RunRequests();
 
-  // PartitionMember. Rebuild requires that the channel's thread is paused.
+  // FabricPortClient. Rebuild requires that the channel's thread is paused.
   void Start() override;
   void Stop(std::function<void()> done) override;
   void Run() override;

@@ -1,4 +1,4 @@
-// PartitionMember: the interface through which FabricPort drives the users of an HCA port that have a queue pair in a
+// FabricPortClient: the interface through which FabricPort drives the users of an HCA port that have a queue pair in a
 // partition: VESes and IPoIB interfaces.
 //
 // A queue pair is bound to an index in the P_Key table and to a GID. When one of them changes, or the queue pair is lost,
@@ -6,8 +6,8 @@
 // the table has no queue pair and waits: the subnet manager may boot later than this host.
 //
 // Control thread. Rebuild only while no worker runs.
-#ifndef EOIB_CONTROL_PARTITION_MEMBER_H_
-#define EOIB_CONTROL_PARTITION_MEMBER_H_
+#ifndef EOIB_CONTROL_FABRIC_PORT_CLIENT_H_
+#define EOIB_CONTROL_FABRIC_PORT_CLIENT_H_
 
 #include <infiniband/verbs.h>
 
@@ -22,9 +22,9 @@
 
 namespace eoib {
 
-class PartitionMember {
+class FabricPortClient {
  public:
-  virtual ~PartitionMember() = default;
+  virtual ~FabricPortClient() = default;
 
   // Joins its groups.
   virtual void Start() = 0;
@@ -52,4 +52,4 @@ class PartitionMember {
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_PARTITION_MEMBER_H_
+#endif  // EOIB_CONTROL_FABRIC_PORT_CLIENT_H_
