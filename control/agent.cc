@@ -42,13 +42,13 @@ Agent::~Agent() {
 }
 
 absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port) {
-  const FabricPort::Tools& tools = fabric_->tools();
-  auto pool = BufferPool::Create(tools.hca, tools.pd, kBuffersPerVes * config.veses.size(), kLargestFrame);
+  const FabricPort::Resources& resources = fabric_->resources();
+  auto pool = BufferPool::Create(resources.hca, resources.pd, kBuffersPerVes * config.veses.size(), kLargestFrame);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
   if (config.fdb_limit.has_value()) fdb_budget_ = std::make_unique<FdbBudget>(*config.fdb_limit);
   for (const VesConfig& ves_config : config.veses) {
-    auto ves = Ves::Create(ves_config, {tools, pool_.get(), [this] { fabric_->RebuildSoon(); }, fdb_budget_.get()});
+    auto ves = Ves::Create(ves_config, {resources, pool_.get(), [this] { fabric_->RebuildSoon(); }, fdb_budget_.get()});
     if (!ves.ok()) return ves.status();
     fabric_->Add(ves->get());
     veses_.push_back(*std::move(ves));

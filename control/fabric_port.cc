@@ -67,7 +67,7 @@ absl::Status FabricPort::AllocateShared() {
   } else {
     maker_ = std::make_unique<HandleMaker>(handles_.get());
   }
-  tools_ = {hca_.get(), pd_, handles_.get(), sa_.get(), maker_.get(), clock_};
+  resources_ = {hca_.get(), pd_, handles_.get(), sa_.get(), maker_.get(), clock_};
   return absl::OkStatus();
 }
 

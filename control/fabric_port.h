@@ -29,7 +29,7 @@ namespace eoib {
 class FabricPort {
  public:
   // The shared parts, for the members. FabricPort owns them, but for the clock.
-  struct Tools {
+  struct Resources {
     Hca* hca = nullptr;
     ibv_pd* pd = nullptr;
     AddressHandles* handles = nullptr;
@@ -52,7 +52,7 @@ class FabricPort {
   FabricPort(const FabricPort&) = delete;
   FabricPort& operator=(const FabricPort&) = delete;
 
-  const Tools& tools() const { return tools_; }
+  const Resources& resources() const { return resources_; }
   Hca* hca() const { return hca_.get(); }
 
   // Before Start. Events and stops go to the members in the order in which they were added.
@@ -105,7 +105,7 @@ class FabricPort {
   std::unique_ptr<HandleMaker> maker_;            // null on InfiniBand
   std::unique_ptr<SaClient> sa_;                  // null without an SA
   std::unique_ptr<Subscriptions> subscriptions_;  // null without an SA
-  Tools tools_;
+  Resources resources_;
   WorkerControl worker_;
   std::vector<FabricPortClient*> members_;
   bool running_ = false;                                  // between Start and Stop

@@ -7,15 +7,16 @@
 
 namespace eoib {
 
-PartitionQueuePair::PartitionQueuePair(const Options& options, const FabricPort::Tools& tools, BufferPool* pool, const Gid& gid)
-    : options_(options), tools_(tools), pool_(pool), identity_{{0, options.pkey}, gid} {}
+PartitionQueuePair::PartitionQueuePair(const Options& options, const FabricPort::Resources& resources, BufferPool* pool,
+                                       const Gid& gid)
+    : options_(options), resources_(resources), pool_(pool), identity_{{0, options.pkey}, gid} {}
 
 std::string PartitionQueuePair::QpnText() const { return endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none"; }
 
 absl::StatusOr<PartitionQueuePair::Identity> PartitionQueuePair::LookUp() const {
-  const absl::StatusOr<Hca::PKeyIndex> pkey = tools_.hca->FindPKey(options_.pkey);
+  const absl::StatusOr<Hca::PKeyIndex> pkey = resources_.hca->FindPKey(options_.pkey);
   if (!pkey.ok()) return absl::Status(pkey.status().code(), absl::StrCat(options_.owner, ": ", pkey.status().message()));
-  const absl::StatusOr<HcaPortInfo> port = tools_.hca->QueryPort();
+  const absl::StatusOr<HcaPortInfo> port = resources_.hca->QueryPort();
   if (!port.ok()) return port.status();
   return Identity{*pkey, port->gid};
 }
@@ -43,7 +44,7 @@ absl::Status PartitionQueuePair::Replace(absl::FunctionRef<void(UdEndpoint* endp
   if (!now.ok()) return now.status();
   UdEndpoint::Options options = options_.endpoint;
   options.pkey_index = now->pkey.index;
-  auto endpoint = UdEndpoint::Create(tools_.hca, tools_.pd, pool_, tools_.handles, options);
+  auto endpoint = UdEndpoint::Create(resources_.hca, resources_.pd, pool_, resources_.handles, options);
   if (!endpoint.ok()) return endpoint.status();
   identity_ = *now;
   rebind(endpoint->get());  // before the assignment destroys the former queue pair

@@ -25,8 +25,8 @@ class PartitionQueuePair {
     UdEndpoint::Options endpoint;  // pkey_index is ignored: it is looked up from `pkey`
   };
 
-  // Starts without a queue pair; Replace makes it. `pool` and what `tools` point to outlive the object.
-  PartitionQueuePair(const Options& options, const FabricPort::Tools& tools, BufferPool* pool, const Gid& gid);
+  // Starts without a queue pair; Replace makes it. `pool` and what `resources` point to outlive the object.
+  PartitionQueuePair(const Options& options, const FabricPort::Resources& resources, BufferPool* pool, const Gid& gid);
 
   // Null: there is no queue pair.
   UdEndpoint* get() const { return endpoint_.get(); }
@@ -58,7 +58,7 @@ class PartitionQueuePair {
   absl::StatusOr<Identity> LookUp() const;
 
   const Options options_;
-  const FabricPort::Tools tools_;
+  const FabricPort::Resources resources_;
   BufferPool* const pool_;
   Identity identity_;
   bool lost_ = false;  // NoteLoss or NoteFailure found it lost, and Replace has not been called since

@@ -53,7 +53,7 @@ class Ves final : public FabricPortClient {
  public:
   // Shared by all VESes of an agent; outlives them.
   struct Shared {
-    FabricPort::Tools fabric;
+    FabricPort::Resources fabric;
     BufferPool* pool;
     std::function<void()> on_lost = [] {};  // the worker found that the queue pair has failed, so NeedsRebuild
     FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies

@@ -114,7 +114,7 @@ absl::Status Gateway::OpenLink() {
   options.grh = config_.grh;
   options.all_groups = config_.all_groups;
   options.on_lost = [this] { context_.fabric->RebuildSoon(); };
-  auto link = ipoib::Link::Create(options, context_.fabric->tools());
+  auto link = ipoib::Link::Create(options, context_.fabric->resources());
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   context_.fabric->Add(link_.get());

@@ -129,7 +129,7 @@ class Interface {
     options.create = FLAGS_create;
     options.grh = FLAGS_grh;
     options.on_lost = [this] { fabric_->RebuildSoon(); };
-    auto link = ipoib::Link::Create(options, fabric_->tools());
+    auto link = ipoib::Link::Create(options, fabric_->resources());
     if (!link.ok()) return link.status();
     link_ = *std::move(link);
     fabric_->Add(link_.get());

@@ -18,32 +18,32 @@ constexpr absl::Duration kEventInterval = absl::Milliseconds(10);  // between at
 
 }  // namespace
 
-Link::Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid)
+Link::Link(const Options& options, const FabricPort::Resources& resources, std::unique_ptr<BufferPool> pool, const Gid& gid)
     : options_(options),
-      tools_(tools),
+      resources_(resources),
       events_(&event_queue_),
       pool_(std::move(pool)),
-      queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}}, tools,
+      queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}}, resources,
                   pool_.get(), gid),
-      channel_({pool_.get(), &directory_, &requests_, &event_queue_, tools.clock}),
-      groups_({options.name, options.scope, options.all_groups, options.groups_limit}, {tools, &queue_pair_, &events_}),
-      next_reclaim_(tools.clock->Now() + kReclaimInterval) {}
+      channel_({pool_.get(), &directory_, &requests_, &event_queue_, resources.clock}),
+      groups_({options.name, options.scope, options.all_groups, options.groups_limit}, {resources, &queue_pair_, &events_}),
+      next_reclaim_(resources.clock->Now() + kReclaimInterval) {}
 
-absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const FabricPort::Tools& tools) {
-  if (tools.sa == nullptr) {
+absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const FabricPort::Resources& resources) {
+  if (resources.sa == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(options.name, ": ", tools.hca->name(),
+        absl::StrCat(options.name, ": ", resources.hca->name(),
                      " is RoCE, and there is no IPoIB on an Ethernet link layer; name an InfiniBand port"));
   }
-  const absl::StatusOr<HcaPortInfo> port = tools.hca->QueryPort();
+  const absl::StatusOr<HcaPortInfo> port = resources.hca->QueryPort();
   if (!port.ok()) return port.status();
-  auto pool = BufferPool::Create(tools.hca, tools.pd, kBuffers, kLargestPacket);
+  auto pool = BufferPool::Create(resources.hca, resources.pd, kBuffers, kLargestPacket);
   if (!pool.ok()) return pool.status();
-  auto link = std::unique_ptr<Link>(new Link(options, tools, *std::move(pool), port->gid));
+  auto link = std::unique_ptr<Link>(new Link(options, resources, *std::move(pool), port->gid));
   Link* const self = link.get();
   link->resolver_ =
-      std::make_unique<PathResolver>(PathResolver::Source{.sa = tools.sa, .grh = options.grh}, tools.handles, &link->directory_,
-                                     tools.clock, port->gid, options.pkey, [self] { self->TellPaths(); });
+      std::make_unique<PathResolver>(PathResolver::Source{.sa = resources.sa, .grh = options.grh}, resources.handles, &link->directory_,
+                                     resources.clock, port->gid, options.pkey, [self] { self->TellPaths(); });
   link->broadcast_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{.mgid = ToMgid(BroadcastGroup(link->link())),
                                .pkey = options.pkey,
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const
                                .parameters = options.group,
                                .may_create = options.create,
                                .what = "IPoIB broadcast group"},
-      tools.hca, tools.sa, tools.handles, /*endpoint=*/nullptr, tools.clock,
+      resources.hca, resources.sa, resources.handles, /*endpoint=*/nullptr, resources.clock,
       [self](const absl::optional<GroupMembership::Joined>& joined) { self->OnBroadcast(joined); });
   link->groups_.SetBroadcast(link->broadcast_.get());
   if (absl::Status status = link->Rebuild(); !status.ok()) return status;
@@ -196,9 +196,9 @@ void Link::Run() {
   groups_.Run();
   resolver_->Run();
   RetryEvents();
-  tools_.handles->Reap();
-  if (tools_.clock->Now() < next_reclaim_) return;
-  next_reclaim_ = tools_.clock->Now() + kReclaimInterval;
+  resources_.handles->Reap();
+  if (resources_.clock->Now() < next_reclaim_) return;
+  next_reclaim_ = resources_.clock->Now() + kReclaimInterval;
   directory_.Reclaim([](VPortId) { return false; });
   resolver_->Reclaim();
 }
@@ -210,7 +210,7 @@ absl::Time Link::NextDeadline() const {
 
 void Link::RetryEvents() {
   events_.Retry();
-  events_retried_at_ = tools_.clock->Now();
+  events_retried_at_ = resources_.clock->Now();
   if (paths_untold_) TellPaths();
 }
 

@@ -44,9 +44,9 @@ class Link final : public FabricPortClient {
   // A controlled Q_Key, as §13 asks for. The lower half is that of OpenSM's IPoIB groups.
   static constexpr QKey kQKey = QKey(0x8000'0b1b);
 
-  // Makes the queue pair if the port is in the partition; otherwise Rebuild does so later. `tools` outlive the link.
+  // Makes the queue pair if the port is in the partition; otherwise Rebuild does so later. `resources` outlive the link.
   // kFailedPrecondition on an Ethernet link layer, which has no IPoIB.
-  static absl::StatusOr<std::unique_ptr<Link>> Create(const Options& options, const FabricPort::Tools& tools);
+  static absl::StatusOr<std::unique_ptr<Link>> Create(const Options& options, const FabricPort::Resources& resources);
   ~Link() override;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -78,7 +78,7 @@ class Link final : public FabricPortClient {
   std::string ShowGroups() const { return groups_.Show(); }
 
  private:
-  Link(const Options& options, const FabricPort::Tools& tools, std::unique_ptr<BufferPool> pool, const Gid& gid);
+  Link(const Options& options, const FabricPort::Resources& resources, std::unique_ptr<BufferPool> pool, const Gid& gid);
 
   void TakeDown(absl::string_view why);
   void LoseGroups(absl::string_view why);
@@ -92,7 +92,7 @@ class Link final : public FabricPortClient {
   IpoibLink link() const { return {queue_pair_.pkey().Full(), options_.scope}; }
 
   const Options options_;
-  const FabricPort::Tools tools_;
+  const FabricPort::Resources resources_;
   LinkRequestQueue requests_;
   LinkEventQueue event_queue_;
   QueueProducer<LinkEvent, LinkEventQueue> events_;

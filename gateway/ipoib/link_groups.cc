@@ -29,8 +29,8 @@ const char* RoleName(uint8_t join_state) {
 LinkGroups::LinkGroups(const Options& options, const Context& context)
     : options_(options),
       context_(context),
-      room_log_(context.tools.clock, 1, absl::Minutes(1)),
-      look_log_(context.tools.clock, 1, absl::Minutes(1)) {}
+      room_log_(context.resources.clock, 1, absl::Minutes(1)),
+      look_log_(context.resources.clock, 1, absl::Minutes(1)) {}
 
 void LinkGroups::Clear() {
   *alive_ = false;
@@ -183,8 +183,8 @@ void LinkGroups::MakeMembership(const Mgid& mgid, Group* group) {
     }
     tell();
   };
-  group->membership = std::make_unique<GroupMembership>(options, context_.tools.hca, context_.tools.sa, context_.tools.handles,
-                                                        context_.queue_pair->get(), context_.tools.clock,
+  group->membership = std::make_unique<GroupMembership>(options, context_.resources.hca, context_.resources.sa, context_.resources.handles,
+                                                        context_.queue_pair->get(), context_.resources.clock,
                                                         [tell](const absl::optional<GroupMembership::Joined>&) { tell(); });
 }
 
@@ -226,14 +226,14 @@ void LinkGroups::LookForGroups() {
   next_look_ = absl::InfiniteFuture();
   McMemberRecord record;
   record.pkey = context_.queue_pair->pkey().Full();
-  context_.tools.sa->QueryGroups(record, mcm::kPKey,
+  context_.resources.sa->QueryGroups(record, mcm::kPKey,
                                  [this, alive = alive_](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
                                    if (*alive) FoundGroups(answer);
                                  });
 }
 
 void LinkGroups::FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found) {
-  next_look_ = context_.tools.clock->Now() + (found.ok() ? kLookInterval : kLookAgain);
+  next_look_ = context_.resources.clock->Now() + (found.ok() ? kLookInterval : kLookAgain);
   if (!found.ok() && look_log_.Allow()) LogWarning(absl::StrCat(options_.name, ": ", found.status().message()));
   if (!found.ok()) return;
   for (const McMemberRecord& group : *found) {
@@ -243,7 +243,7 @@ void LinkGroups::FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& 
 
 // Runs only memberships whose join was refused: there may be thousands of groups, and most need nothing.
 void LinkGroups::Retry() {
-  while (!retries_.empty() && retries_.begin()->first <= context_.tools.clock->Now()) {
+  while (!retries_.empty() && retries_.begin()->first <= context_.resources.clock->Now()) {
     const auto group = groups_.find(retries_.extract(retries_.begin()).mapped());
     if (group == groups_.end()) continue;
     if (CanEvict(group->second)) {
@@ -266,7 +266,7 @@ std::string LinkGroups::Show() const {
 
 void LinkGroups::Run() {
   Retry();
-  if (context_.tools.clock->Now() >= next_look_) LookForGroups();
+  if (context_.resources.clock->Now() >= next_look_) LookForGroups();
 }
 
 absl::Time LinkGroups::NextDeadline() const {

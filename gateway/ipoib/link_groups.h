@@ -39,7 +39,7 @@ class LinkGroups {
   };
   // Outlives it.
   struct Context {
-    FabricPort::Tools tools;
+    FabricPort::Resources resources;
     const PartitionQueuePair* queue_pair;
     QueueProducer<LinkEvent, LinkEventQueue>* events;
   };

@@ -37,7 +37,7 @@ class Node final : private Listener {
     if (options.name.empty()) options.name = "IPoIB";
     if (options.pkey == PKey()) options.pkey = PKey(0x8001);
     options.on_lost = [this] { fabric_->RebuildSoon(); };
-    link_ = Link::Create(options, fabric_->tools()).value();
+    link_ = Link::Create(options, fabric_->resources()).value();
     fabric_->Add(link_.get());
     channel()->SetListener(this);
     EXPECT_TRUE(loop_.Add(link_->requests_fd(), EPOLLIN, [this](uint32_t) { link_->RunRequests(); }).ok());
