@@ -68,14 +68,14 @@ absl::Status Agent::MakeWorker() {
     status.Update(loop_->Add(ves->punt_fd(), EPOLLIN, [ves = ves.get()](uint32_t) { ves->RunPunts(); }));
     watched_.push_back(ves->punt_fd());
   }
-  fabric_->SetWorker({[this] { worker_->Stop(); }, [this](FabricPortClient* member) { return WatchEndpointOf(member); },
+  fabric_->SetWorker({[this] { worker_->Stop(); }, [this](FabricPortClient* client) { return WatchEndpointOf(client); },
                       [this] { worker_->Start(); }});
   return status;
 }
 
-// Only VESes have forwarders on the worker. Other members (IPoIB channels) poll their own endpoints.
-absl::Status Agent::WatchEndpointOf(const FabricPortClient* member) {
-  const auto ves = std::find_if(veses_.begin(), veses_.end(), [member](const auto& ours) { return ours.get() == member; });
+// Only VESes have forwarders on the worker. Other clients (IPoIB links) poll their own endpoints.
+absl::Status Agent::WatchEndpointOf(const FabricPortClient* client) {
+  const auto ves = std::find_if(veses_.begin(), veses_.end(), [client](const auto& ours) { return ours.get() == client; });
   return ves == veses_.end() ? absl::OkStatus() : worker_->WatchEndpointOf((*ves)->forwarder());
 }
 

@@ -59,7 +59,7 @@ class Agent final : private VesFinder {
   static absl::Status CheckLinkLayer(const AgentConfig& config, Hca* hca);
   absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
   absl::Status MakeWorker();
-  absl::Status WatchEndpointOf(const FabricPortClient* member);
+  absl::Status WatchEndpointOf(const FabricPortClient* client);
   absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const override;
   std::string Show() const;
 

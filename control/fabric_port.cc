@@ -86,12 +86,12 @@ absl::Status FabricPort::WatchDescriptors() {
   return status;
 }
 
-void FabricPort::Remove(FabricPortClient* member) { members_.erase(std::find(members_.begin(), members_.end(), member)); }
+void FabricPort::Remove(FabricPortClient* client) { clients_.erase(std::find(clients_.begin(), clients_.end(), client)); }
 
 void FabricPort::Start() {
   running_ = true;
-  for (FabricPortClient* member : members_) member->Start();
-  timers_.push_back(loop_->AddDeadline([this] { return NextOfMembers(); }, [this] { RunMembers(); }));
+  for (FabricPortClient* client : clients_) client->Start();
+  timers_.push_back(loop_->AddDeadline([this] { return NextOfClients(); }, [this] { RunClients(); }));
   WaitForPKeys();
   timers_.push_back(loop_->AddDeadline([this] { return rebuild_again_at_; }, [this] { RetryRebuild(); }));
   if (sa_ == nullptr) return;
@@ -100,26 +100,26 @@ void FabricPort::Start() {
   timers_.push_back(loop_->AddDeadline([this] { return subscriptions_->NextDeadline(); }, [this] { subscriptions_->Run(); }));
 }
 
-absl::Time FabricPort::NextOfMembers() const {
+absl::Time FabricPort::NextOfClients() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const FabricPortClient* member : members_) next = std::min(next, member->NextDeadline());
+  for (const FabricPortClient* client : clients_) next = std::min(next, client->NextDeadline());
   return next;
 }
 
-void FabricPort::RunMembers() {
-  for (FabricPortClient* member : members_) {
-    if (member->NextDeadline() <= clock_->Now()) member->Run();
+void FabricPort::RunClients() {
+  for (FabricPortClient* client : clients_) {
+    if (client->NextDeadline() <= clock_->Now()) client->Run();
   }
 }
 
 void FabricPort::Stop(std::function<void()> done) {
   running_ = false;
   rebuild_again_at_ = absl::InfiniteFuture();
-  auto waiting = std::make_shared<size_t>(members_.size() + 1);  // the members, and the subscriptions
+  auto waiting = std::make_shared<size_t>(clients_.size() + 1);  // the clients, and the subscriptions
   const auto one_done = [waiting, done = std::move(done)] {
     if (--*waiting == 0) done();
   };
-  for (FabricPortClient* member : members_) member->Stop(one_done);
+  for (FabricPortClient* client : clients_) client->Stop(one_done);
   if (subscriptions_ == nullptr) return one_done();
   subscriptions_->End(one_done);
 }
@@ -149,13 +149,13 @@ void FabricPort::LoseHca(const std::string& why) {
   loop_->Remove(hca_->context()->async_fd);  // it stays readable, and the loop would spin
   rebuild_again_at_ = absl::InfiniteFuture();
   running_ = false;
-  for (FabricPortClient* member : members_) member->OnPortDown(why);
+  for (FabricPortClient* client : clients_) client->OnPortDown(why);
   on_fatal_(why);
 }
 
 RefreshDepth FabricPort::Note(const ibv_async_event& event) {
   if (event.event_type == IBV_EVENT_GID_CHANGE) hca_->OnGidChange();
-  for (FabricPortClient* member : members_) member->NoteLoss(event);
+  for (FabricPortClient* client : clients_) client->NoteLoss(event);
   const RefreshDepth depth = DepthOf(event.event_type);
   if (depth != RefreshDepth::kNone) {
     LogInfo(absl::StrCat(hca_->name(), ": ", EventName(event.event_type), ", ", RefreshDepthName(depth), " refresh"));
@@ -166,44 +166,44 @@ RefreshDepth FabricPort::Note(const ibv_async_event& event) {
 void FabricPort::Refresh(RefreshDepth depth) {
   if (!running_) return;
   hca_->OnPortChange();
-  if (depth == RefreshDepth::kHeavy) RebuildMembers();
+  if (depth == RefreshDepth::kHeavy) RebuildClients();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (port.ok() && !port->active) {
     const std::string why = PortTrouble(*port);
     LogWarning(absl::StrCat(hca_->name(), ": ", why));
-    for (FabricPortClient* member : members_) member->OnPortDown(why);
+    for (FabricPortClient* client : clients_) client->OnPortDown(why);
     return;  // an event comes when the port is active again
   }
   if (depth >= RefreshDepth::kNormal) handles_->Renew();
-  for (FabricPortClient* member : members_) member->Refresh(depth);
+  for (FabricPortClient* client : clients_) client->Refresh(depth);
   if (subscriptions_ != nullptr) subscriptions_->Renew();
 }
 
 // The worker pauses for about a millisecond. Frames that arrive wait in the interfaces and in the other queue pairs.
-void FabricPort::RebuildMembers() {
+void FabricPort::RebuildClients() {
   rebuild_again_at_ = absl::InfiniteFuture();
   std::vector<FabricPortClient*> concerned;
-  std::copy_if(members_.begin(), members_.end(), std::back_inserter(concerned),
-               [](const FabricPortClient* member) { return member->NeedsRebuild(); });
+  std::copy_if(clients_.begin(), clients_.end(), std::back_inserter(concerned),
+               [](const FabricPortClient* client) { return client->NeedsRebuild(); });
   if (concerned.empty()) return WaitForPKeys();
   rebuilt_at_ = clock_->Now();
   worker_.pause();
-  for (FabricPortClient* member : concerned) {
-    if (!Rebuild(member).ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
+  for (FabricPortClient* client : concerned) {
+    if (!Rebuild(client).ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
   }
   WaitForPKeys();
   worker_.resume();
 }
 
-absl::Status FabricPort::Rebuild(FabricPortClient* member) {
-  absl::Status status = member->Rebuild();
-  status.Update(worker_.rebuilt(member));
+absl::Status FabricPort::Rebuild(FabricPortClient* client) {
+  absl::Status status = client->Rebuild();
+  status.Update(worker_.rebuilt(client));
   return status;
 }
 
 void FabricPort::WaitForPKeys() {
   const bool waits =
-      std::any_of(members_.begin(), members_.end(), [](const auto* member) { return !member->has_queue_pair(); });
+      std::any_of(clients_.begin(), clients_.end(), [](const auto* client) { return !client->has_queue_pair(); });
   if (waits) rebuild_again_at_ = std::min(rebuild_again_at_, clock_->Now() + kLookForPKeys);
 }
 
@@ -213,7 +213,7 @@ void FabricPort::RebuildSoon() {
 }
 
 bool FabricPort::NeedsRebuild() const {
-  return std::any_of(members_.begin(), members_.end(), [](const auto* member) { return member->NeedsRebuild(); });
+  return std::any_of(clients_.begin(), clients_.end(), [](const auto* client) { return client->NeedsRebuild(); });
 }
 
 void FabricPort::RetryRebuild() {
@@ -228,7 +228,7 @@ void FabricPort::RetryRebuild() {
 void FabricPort::OnNotice(const Notice& notice) {
   // Only traps of the subnet manager concern paths and groups.
   if (!running_ || !notice.generic || notice.producer != Notice::kProducerClassManager) return;
-  for (FabricPortClient* member : members_) member->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
+  for (FabricPortClient* client : clients_) client->OnNotice(static_cast<SmTrap>(notice.trap), notice.AboutGid());
 }
 
 // ---- Commands ---------------------------------------------------------------------------------------------------------

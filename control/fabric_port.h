@@ -1,5 +1,5 @@
-// FabricPort: one HCA port, and what its members (VESes, IPoIB channels) share: a protection domain, address handles, the SA
-// client, subscriptions. It receives the events of the port and the subnet, and tells the members how deeply to refresh
+// FabricPort: one HCA port, and what its clients (VESes, IPoIB links) share: a protection domain, address handles, the SA
+// client, subscriptions. It receives the events of the port and the subnet, and tells the clients how deeply to refresh
 // (refresh_depth.h).
 //
 // Control thread, which runs the EventLoop. Workers are outside; FabricPort pauses them through a WorkerControl while it
@@ -28,7 +28,7 @@ namespace eoib {
 
 class FabricPort {
  public:
-  // The shared parts, for the members. FabricPort owns them, but for the clock.
+  // FabricPort owns all but the clock.
   struct Resources {
     Hca* hca = nullptr;
     ibv_pd* pd = nullptr;
@@ -40,14 +40,14 @@ class FabricPort {
   // Pauses the data path. The default is for programs whose data path runs on the control thread.
   struct WorkerControl {
     std::function<void()> pause = [] {};
-    // Called while paused: `member` has a new queue pair, or none.
-    std::function<absl::Status(FabricPortClient* member)> rebuilt = [](FabricPortClient*) { return absl::OkStatus(); };
+    // Called while paused: `client` has a new queue pair, or none.
+    std::function<absl::Status(FabricPortClient* client)> rebuilt = [](FabricPortClient*) { return absl::OkStatus(); };
     std::function<void()> resume = [] {};
   };
 
   // `loop` and `clock` outlive the object.
   static absl::StatusOr<std::unique_ptr<FabricPort>> Open(std::unique_ptr<Hca> hca, EventLoop* loop, const Clock* clock);
-  // The members have been destroyed before.
+  // The clients have been destroyed before.
   ~FabricPort();
   FabricPort(const FabricPort&) = delete;
   FabricPort& operator=(const FabricPort&) = delete;
@@ -55,19 +55,19 @@ class FabricPort {
   const Resources& resources() const { return resources_; }
   Hca* hca() const { return hca_.get(); }
 
-  // Before Start. Events and stops go to the members in the order in which they were added.
-  void Add(FabricPortClient* member) { members_.push_back(member); }
-  void Remove(FabricPortClient* member);
+  // Before Start. Events and stops go to the clients in the order in which they were added.
+  void Add(FabricPortClient* client) { clients_.push_back(client); }
+  void Remove(FabricPortClient* client);
   void SetWorker(WorkerControl worker) { worker_ = std::move(worker); }
   // The loop calls `on_fatal` once when the HCA is lost; only a restart of the program helps. Call before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
 
-  // Members join their groups.
+  // The clients join their groups.
   void Start();
-  // Members leave their groups. The loop calls `done` when the SA has answered or given up.
+  // The clients leave their groups. The loop calls `done` when the SA has answered or given up.
   void Stop(std::function<void()> done);
 
-  // A member found that its queue pair is lost. Rebuilds it soon, at most once a second.
+  // A client found that its queue pair is lost. Rebuilds it soon, at most once a second.
   void RebuildSoon();
 
   // Text for the operator: the port, a capture, subscriptions.
@@ -80,16 +80,16 @@ class FabricPort {
 
   absl::Status AllocateShared();
   absl::Status WatchDescriptors();
-  absl::Time NextOfMembers() const;
-  void RunMembers();
+  absl::Time NextOfClients() const;
+  void RunClients();
   void RunAsyncEvents();
   void LoseHca(const std::string& why);
   void RetryRebuild();
   void WaitForPKeys();
   RefreshDepth Note(const ibv_async_event& event);
   void Refresh(RefreshDepth depth);
-  void RebuildMembers();
-  absl::Status Rebuild(FabricPortClient* member);
+  void RebuildClients();
+  absl::Status Rebuild(FabricPortClient* client);
   bool NeedsRebuild() const;
   void OnNotice(const Notice& notice);
   std::string ShowPort() const;
@@ -107,9 +107,9 @@ class FabricPort {
   std::unique_ptr<Subscriptions> subscriptions_;  // null without an SA
   Resources resources_;
   WorkerControl worker_;
-  std::vector<FabricPortClient*> members_;
+  std::vector<FabricPortClient*> clients_;
   bool running_ = false;                                  // between Start and Stop
-  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or a member waits for its P_Key
+  absl::Time rebuild_again_at_ = absl::InfiniteFuture();  // a rebuild failed, or a client waits for its P_Key
   absl::Time rebuilt_at_ = absl::InfinitePast();
   std::string lost_;  // why the HCA is lost; empty: it is not
   std::vector<int> watched_;

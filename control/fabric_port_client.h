@@ -1,8 +1,8 @@
-// FabricPortClient: the interface through which FabricPort drives the users of an HCA port that have a queue pair in a
-// partition: VESes and IPoIB interfaces.
+// FabricPortClient: how FabricPort drives a client of the HCA port. A client has a queue pair in one partition; VESes and IPoIB
+// links are clients.
 //
 // A queue pair is bound to an index in the P_Key table and to a GID. When one of them changes, or the queue pair is lost,
-// FabricPort rebuilds the member in place; the member keeps what it learned about its peers. A member whose P_Key is not in
+// FabricPort rebuilds the client in place; the client keeps what it learned about its peers. A client whose P_Key is not in
 // the table has no queue pair and waits: the subnet manager may boot later than this host.
 //
 // Control thread. Rebuild only while no worker runs.
@@ -45,7 +45,7 @@ class FabricPortClient {
   // Whether the queue pair is lost, or does not match the port's present P_Key table and GID.
   virtual bool NeedsRebuild() const = 0;
   virtual bool has_queue_pair() const = 0;
-  // Makes a queue pair that matches. If the port is not in the partition, or after an error, the member has none.
+  // Makes a queue pair that matches. If the port is not in the partition, or after an error, the client has none.
   // Refresh(kHeavy) follows.
   virtual absl::Status Rebuild() = 0;
 };

@@ -1,4 +1,4 @@
-// PartitionQueuePair: the queue pair of one partition member, and whether it still matches the HCA port.
+// PartitionQueuePair: the queue pair of one client of an HCA port, and whether it still matches the HCA port.
 //
 // A queue pair is bound to an index in the P_Key table, and its owner is known on the fabric by a GID. When one of them
 // changes, or the queue pair is lost, Replace makes a new one. Control thread; Replace and Drop only while no worker runs.

@@ -1,5 +1,8 @@
 #include "control/refresh_depth.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace eoib {
 namespace {
 
@@ -20,34 +23,27 @@ constexpr Row kDepths[] = {
     {IBV_EVENT_CQ_ERR, RefreshDepth::kHeavy, "completion queue lost"},
 };
 
+const Row* Find(ibv_event_type event) {
+  const Row* const row =
+      std::find_if(std::begin(kDepths), std::end(kDepths), [event](const Row& each) { return each.event == event; });
+  return row == std::end(kDepths) ? nullptr : row;
+}
+
 }  // namespace
 
 const char* RefreshDepthName(RefreshDepth depth) {
-  switch (depth) {
-    case RefreshDepth::kNone:
-      return "no";
-    case RefreshDepth::kLight:
-      return "light";
-    case RefreshDepth::kNormal:
-      return "normal";
-    case RefreshDepth::kHeavy:
-      return "heavy";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"no", "light", "normal", "heavy"};
+  return kNames[static_cast<size_t>(depth)];
 }
 
 const char* EventName(ibv_event_type event) {
-  for (const Row& row : kDepths) {
-    if (row.event == event) return row.name;
-  }
-  return "an event";
+  const Row* const row = Find(event);
+  return row != nullptr ? row->name : "an event";
 }
 
 RefreshDepth DepthOf(ibv_event_type event) {
-  for (const Row& row : kDepths) {
-    if (row.event == event) return row.depth;
-  }
-  return RefreshDepth::kNone;
+  const Row* const row = Find(event);
+  return row != nullptr ? row->depth : RefreshDepth::kNone;
 }
 
 }  // namespace eoib

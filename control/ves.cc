@@ -66,24 +66,24 @@ uint8_t MtuCodeUntilJoined(const HcaPortInfo& port) {
 
 }  // namespace
 
-Ves::Ves(const VesConfig& config, const Shared& shared, const Gid& gid)
+Ves::Ves(const VesConfig& config, const Context& context, const Gid& gid)
     : config_(config),
-      shared_(shared),
+      context_(context),
       fdb_({config.ageing, config.fdb_limit, config.vport_fdb_limit.value_or(config.fdb_limit), config.damping,
-            shared.fdb_budget,
+            context.fdb_budget,
             // All local vPorts count as one claimant, the zero GID.
             [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; }},
-           shared.fabric.clock),
-      move_log_(shared.fabric.clock, 10, absl::Seconds(6)),
-      damped_log_(shared.fabric.clock, 10, absl::Seconds(6)),
-      queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, shared.fabric, shared.pool, gid),
-      next_age_(shared.fabric.clock->Now() + kAgeInterval),
-      next_reclaim_(shared.fabric.clock->Now() + kReclaimInterval) {}
+           context.fabric.clock),
+      move_log_(context.fabric.clock, 10, absl::Seconds(6)),
+      damped_log_(context.fabric.clock, 10, absl::Seconds(6)),
+      queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, context.fabric, context.pool, gid),
+      next_age_(context.fabric.clock->Now() + kAgeInterval),
+      next_reclaim_(context.fabric.clock->Now() + kReclaimInterval) {}
 
-absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Shared& shared) {
-  const absl::StatusOr<HcaPortInfo> port = shared.fabric.hca->QueryPort();
+absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Context& context) {
+  const absl::StatusOr<HcaPortInfo> port = context.fabric.hca->QueryPort();
   if (!port.ok()) return port.status();
-  auto ves = std::unique_ptr<Ves>(new Ves(config, shared, port->gid));
+  auto ves = std::unique_ptr<Ves>(new Ves(config, context, port->gid));
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.group_fwd_mask = config.group_fwd_mask;
@@ -92,16 +92,17 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   options.flow_seed = std::random_device()() | uint64_t{std::random_device()()} << 32;
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
   ves->forwarder_ = std::make_unique<Forwarder>(
-      options, Forwarder::Parts{shared.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, shared.fabric.clock},
+      options,
+      Forwarder::Parts{context.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, context.fabric.clock},
       Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<PathResolver>(ves->PathSource(), shared.fabric.handles, &ves->directory_,
-                                                  shared.fabric.clock, port->gid, config.pkey, [self] { self->RetryHeld(); });
+  ves->resolver_ = std::make_unique<PathResolver>(ves->PathSource(), context.fabric.handles, &ves->directory_,
+                                                  context.fabric.clock, port->gid, config.pkey, [self] { self->RetryHeld(); });
   ves->group_ = std::make_unique<GroupMembership>(
-      GroupMembership::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, shared.fabric.hca,
-      shared.fabric.sa, shared.fabric.handles,
-      /*endpoint=*/nullptr, shared.fabric.clock,
+      GroupMembership::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, context.fabric.hca,
+      context.fabric.sa, context.fabric.handles,
+      /*endpoint=*/nullptr, context.fabric.clock,
       [self](const absl::optional<GroupMembership::Joined>& joined) { self->OnGroup(joined); });
   if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
   return ves;
@@ -112,7 +113,7 @@ PathResolver::Source Ves::PathSource() const {
   const GroupParameters& group = config_.group;
   const PathAttributes attributes = {.traffic_class = group.traffic_class,
                                      .hop_limit = HopLimit(group, /*ethernet_link_layer=*/true)};
-  return {shared_.fabric.sa, shared_.fabric.maker, group.sl, attributes};
+  return {context_.fabric.sa, context_.fabric.maker, group.sl, attributes};
 }
 
 Ves::~Ves() {
@@ -193,7 +194,7 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
       gone_.erase(gid);
       return resolver_->OnInService(gid);
     case SmTrap::kGidOutOfService:
-      gone_.try_emplace(gid, shared_.fabric.clock->Now());
+      gone_.try_emplace(gid, context_.fabric.clock->Now());
       return resolver_->OnOutOfService(gid);
     case SmTrap::kGroupCreated:
       if (gid == group_->mgid().gid()) group_->OnCreated();
@@ -206,7 +207,7 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
 
 // Handles all due ports in one pass over the directory and the FDB: a dead InfiniBand switch takes many ports with it.
 void Ves::FlushGone() {
-  const absl::Time now = shared_.fabric.clock->Now();
+  const absl::Time now = context_.fabric.clock->Now();
   absl::flat_hash_map<Gid, absl::Time> due;
   for (const auto& [gid, since] : gone_) {
     if (since + kGoneForGood <= now) due.emplace(gid, since);
@@ -289,7 +290,7 @@ void Ves::StartAnnouncing() {
 }
 
 void Ves::Announce() {
-  next_announcement_ = shared_.fabric.clock->Now() + kAnnouncementInterval * (1 << announcements_);
+  next_announcement_ = context_.fabric.clock->Now() + kAnnouncementInterval * (1 << announcements_);
   if (++announcements_ == kAnnouncements) next_announcement_ = absl::InfiniteFuture();
   for (const VPort& vport : vports_) {
     absl::optional<Vid> vid = AnnouncedIn(vport.config.vlan);
@@ -328,7 +329,7 @@ void Ves::RunPunts() {
 
 // The worker also notifies the punt queue when its endpoint has failed.
 void Ves::NoteFailure() {
-  if (queue_pair_.NoteFailure()) shared_.on_lost();
+  if (queue_pair_.NoteFailure()) context_.on_lost();
 }
 
 void Ves::OnPunt(const Punt& punt) {
@@ -373,9 +374,9 @@ std::string Ves::Consequence(const Punt& punt) const {
 void Ves::Run() {
   group_->Run();
   resolver_->Run();
-  shared_.fabric.handles->Reap();
+  context_.fabric.handles->Reap();
   FlushGone();
-  const absl::Time now = shared_.fabric.clock->Now();
+  const absl::Time now = context_.fabric.clock->Now();
   if (now >= next_announcement_) Announce();
   if (now < next_age_) return;
   next_age_ = now + kAgeInterval;
@@ -386,7 +387,7 @@ void Ves::Run() {
 // A vPort without FDB entries gets no frames, so it can be reclaimed. Keep those that the move damper refers to: one may be
 // the home of a MAC that moved away, or the place that `fdb frozen` reports.
 void Ves::ReclaimVPorts() {
-  next_reclaim_ = shared_.fabric.clock->Now() + kReclaimInterval;
+  next_reclaim_ = context_.fabric.clock->Now() + kReclaimInterval;
   const absl::flat_hash_set<VPortId> damped = fdb_.DampedVPorts();
   directory_.Reclaim([&](VPortId vport) { return fdb_.Held(vport) != 0 || damped.contains(vport); });
   resolver_->Reclaim();

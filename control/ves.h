@@ -51,8 +51,8 @@ inline QKey QKeyOf(const VesConfig& config) { return config.qkey.value_or(QKey(0
 
 class Ves final : public FabricPortClient {
  public:
-  // Shared by all VESes of an agent; outlives them.
-  struct Shared {
+  // What all VESes of an agent share. It outlives them.
+  struct Context {
     FabricPort::Resources fabric;
     BufferPool* pool;
     std::function<void()> on_lost = [] {};  // the worker found that the queue pair has failed, so NeedsRebuild
@@ -60,7 +60,7 @@ class Ves final : public FabricPortClient {
   };
 
   // Makes the queue pair if the port is in the partition of `config`; otherwise Rebuild makes it later.
-  static absl::StatusOr<std::unique_ptr<Ves>> Create(const VesConfig& config, const Shared& shared);
+  static absl::StatusOr<std::unique_ptr<Ves>> Create(const VesConfig& config, const Context& context);
   ~Ves() override;
   Ves(const Ves&) = delete;
   Ves& operator=(const Ves&) = delete;
@@ -92,10 +92,10 @@ class Ves final : public FabricPortClient {
   const GroupMembership& group() const { return *group_; }
   const PartitionQueuePair& queue_pair() const { return queue_pair_; }
   // The P_Key is checked on InfiniBand only.
-  bool checks_pkey() const { return shared_.fabric.sa != nullptr; }
+  bool checks_pkey() const { return context_.fabric.sa != nullptr; }
   Fdb* fdb() { return &fdb_; }
   const Fdb& fdb() const { return fdb_; }
-  const Clock& clock() const { return *shared_.fabric.clock; }
+  const Clock& clock() const { return *context_.fabric.clock; }
   VPortId IdOf(const VPort& vport) const { return forwarder_->ports()[vport.index].vport; }
   VPortDirectory* directory() { return &directory_; }
 
@@ -103,7 +103,7 @@ class Ves final : public FabricPortClient {
   std::string Behind(VPortId vport) const;
 
  private:
-  Ves(const VesConfig& config, const Shared& shared, const Gid& gid);
+  Ves(const VesConfig& config, const Context& context, const Gid& gid);
 
   PathResolver::Source PathSource() const;
   void OnPunt(const Punt& punt);
@@ -125,7 +125,7 @@ class Ves final : public FabricPortClient {
   std::string Consequence(const Punt& punt) const;
 
   const VesConfig config_;
-  const Shared shared_;
+  const Context context_;
   bool announced_ = false;        // the interfaces' MACs, since the last join or renewal
   absl::optional<bool> carrier_;  // of the interfaces; nullopt: unknown, or they differ
   int adopted_mtu_ = 0;           // the group's MTU that the interfaces were last set to
