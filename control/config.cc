@@ -73,7 +73,7 @@ class VesReader {
     ReadKeys(&ves);
     ReadGroup(&ves.group);
     if (const auto vlans = reader_.Vlans("vlans")) ves.vlans = *vlans;
-    ReadHeader(&ves.header);
+    if (reader_.OneOf("header", {"eoib", "xve"}) == 1u) ves.header = HeaderForm::kAlternative;
     ReadGroupForwardMask(&ves.group_fwd_mask);
     if (const auto ageing = reader_.Integer("ageing", 0, kMaxAgeing, " seconds (0: never)"))
       ves.ageing = absl::Seconds(*ageing);
@@ -103,14 +103,6 @@ class VesReader {
     }
   }
 
-  void ReadHeader(HeaderForm* header) {
-    constexpr char kRight[] = "it is \"eoib\" or \"xve\"";
-    const auto name = reader_.String("header", kRight);
-    if (!name.has_value()) return;
-    if (*name == "xve") *header = HeaderForm::kAlternative;
-    if (*name != "eoib" && *name != "xve") reader_.Wrong("header", kRight);
-  }
-
   void ReadGroupForwardMask(uint16_t* mask) {
     const auto value = reader_.IntegerOrString("group_fwd_mask", 0, 0xffff,
                                                "it is a number from 0x0000 to 0xffff, in which bit x passes frames to "
@@ -125,15 +117,11 @@ class VesReader {
 
   void ReadDamping(MoveDamper::Options* damping) {
     using Action = MoveDamper::Action;
-    const std::map<std::string, Action> actions = {{"off", Action::kOff},
-                                                   {"warn", Action::kWarn},
-                                                   {"freeze", Action::kFreeze},
-                                                   {"freeze_until_thawed", Action::kFreezeUntilThawed}};
-    constexpr char kRight[] = "it is \"freeze\", \"freeze_until_thawed\", \"warn\" or \"off\"";
-    if (const auto name = reader_.String("move_damping", kRight)) {
-      const auto action = actions.find(*name);
-      if (action == actions.end()) return reader_.Wrong("move_damping", kRight);
-      damping->action = action->second;
+    constexpr Action kActions[] = {Action::kFreeze, Action::kFreezeUntilThawed, Action::kWarn, Action::kOff};
+    if (const auto action = reader_.OneOf("move_damping", {"freeze", "freeze_until_thawed", "warn", "off"})) {
+      damping->action = kActions[*action];
+    } else if (reader_.Has("move_damping")) {
+      return;
     }
     if (const auto moves = reader_.Integer("damping_moves", 2, MoveDamper::kMostMoves, "")) {
       damping->moves = static_cast<int>(*moves);
@@ -178,7 +166,7 @@ class VPortReader {
     VPortConfig vport;
     vport.line = reader_.line();
     ReadName(&vport);
-    ReadType(&vport);
+    if (reader_.OneOf("type", {"tap", "test"}) == 1u) vport.type = "test";
     vport.mac = reader_.Mac("mac");
     vport.static_macs = reader_.Macs("static_macs");
     if (const auto mtu = reader_.Integer("mtu", kMinMtu, kMaxMtu, " bytes")) vport.mtu = static_cast<int>(*mtu);
@@ -202,14 +190,6 @@ class VPortReader {
     if (!IsNetdevName(*name)) reader_.Wrong("name", kRight);
   }
 
-  void ReadType(VPortConfig* vport) {
-    constexpr char kRight[] = "it is \"tap\" or \"test\"";
-    const auto type = reader_.String("type", kRight);
-    if (!type.has_value()) return;
-    vport->type = *type;
-    if (*type != "tap" && *type != "test") reader_.Wrong("type", kRight);
-  }
-
   const VesConfig* ReadVes(const std::vector<VesConfig>& veses, VPortConfig* vport) {
     const auto name = reader_.String("ves", "it is the name of a [[ves]]");
     if (!name.has_value()) return nullptr;
@@ -227,13 +207,9 @@ class VPortReader {
 
   // False if the mode is a mistake: then the keys that depend on it cannot be checked.
   bool ReadMode(VPortConfig* vport) {
-    constexpr char kRight[] = "it is \"access\" or \"trunk\"";
-    const auto mode = reader_.String("mode", kRight);
-    if (!mode.has_value()) return !reader_.Has("mode");
-    if (*mode == "trunk") vport->vlan.mode = PortMode::kTrunk;
-    if (*mode == "trunk" || *mode == "access") return true;
-    reader_.Wrong("mode", kRight);
-    return false;
+    const auto mode = reader_.OneOf("mode", {"access", "trunk"});
+    if (mode == 1u) vport->vlan.mode = PortMode::kTrunk;
+    return mode.has_value() || !reader_.Has("mode");
   }
 
   void ReadVlans(const VesConfig* ves, VlanPolicy* policy) {
