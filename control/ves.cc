@@ -1,13 +1,11 @@
 #include "control/ves.h"
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
@@ -16,9 +14,6 @@ namespace {
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
 constexpr absl::Duration kReclaimInterval = absl::Seconds(10);
 constexpr int kPuntsPerTurn = 256;
-// The interfaces' MACs are announced after a join, and again 100, 300, 700 and 1,500 ms later.
-constexpr int kAnnouncements = 5;
-constexpr absl::Duration kAnnouncementInterval = absl::Milliseconds(100);
 // Flush the MACs behind a port this long after trap 65 (README.md says why).
 constexpr absl::Duration kGoneForGood = absl::Seconds(3);
 // How long to hold a frame for a new RoCE peer: longer than the kernel's neighbour discovery may take.
@@ -34,28 +29,6 @@ const char* StateName(VPortState state) {
       return "up";
   }
   return "?";
-}
-
-// A reverse-ARP request of the interface for its own address (RFC 903), as hypervisors send it after a migration: every switch
-// on the way learns the address, and no host answers.
-Injected SelfAnnouncement(MacAddr mac, uint32_t port, Vid vid) {
-  Injected message;
-  message.port = port;
-  message.length = kMinFrameSize;
-  uint8_t* frame = message.frame.data() + kVlanTagSize;
-  MacAddr::Broadcast().ToWire(frame);
-  mac.ToWire(frame + 6);
-  const uint8_t header[] = {kEtherTypeRarp >> 8, kEtherTypeRarp & 0xff, 0, 1, 8, 0, 6, 4, 0, 3};
-  std::memcpy(frame + 12, header, sizeof(header));
-  mac.ToWire(frame + 22);  // sender hardware address
-  mac.ToWire(frame + 32);  // target hardware address
-  if (vid.IsUntagged()) {
-    std::memmove(message.frame.data(), frame, message.length);
-  } else {
-    InsertVlanTag(frame, vid, 0);
-    message.length += kVlanTagSize;
-  }
-  return message;
 }
 
 // The MTU of the interfaces until the flood group's record gives it. A port that is down may not know its MTU; then assume
@@ -77,6 +50,7 @@ Ves::Ves(const VesConfig& config, const Context& context, const Gid& gid)
       move_log_(context.fabric.clock, 10, absl::Seconds(6)),
       damped_log_(context.fabric.clock, 10, absl::Seconds(6)),
       queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, context.fabric, context.pool, gid),
+      announcer_(config.vlans, &vports_, &injected_, context.fabric.clock),
       next_age_(context.fabric.clock->Now() + kAgeInterval),
       next_reclaim_(context.fabric.clock->Now() + kReclaimInterval) {}
 
@@ -154,7 +128,7 @@ void Ves::Refresh(RefreshDepth depth) {
     announced_ = false;
     group_->Renew();
     // Announce now, with the present handle: the SA may take long to answer, and the peers lose frames until they hear us.
-    if (!announced_) StartAnnouncing();
+    if (!announced_) AnnounceMacs();
   }
   resolver_->RefreshAll();
 }
@@ -256,7 +230,7 @@ void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   SetCarrier(joined.has_value());
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
   const bool announced = std::exchange(announced_, joined.has_value());
-  if (!announced || !joined.has_value()) StartAnnouncing();
+  if (!announced || !joined.has_value()) AnnounceMacs();
 }
 
 // Skips a carrier that does not change: the kernel takes the rtnl lock for it, which others may hold for long.
@@ -281,34 +255,13 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
   }
 }
 
-// Announces the interfaces' MACs when they come up or our LID changes, so that peers learn our new queue pair or LID before
-// they send to it. Repeated, because peers that join a little later, after the whole subnet was down, miss the first.
-void Ves::StartAnnouncing() {
-  announcements_ = 0;
-  next_announcement_ = absl::InfiniteFuture();
-  if (group_->joined().has_value()) Announce();
-}
-
-void Ves::Announce() {
-  next_announcement_ = context_.fabric.clock->Now() + kAnnouncementInterval * (1 << announcements_);
-  if (++announcements_ == kAnnouncements) next_announcement_ = absl::InfiniteFuture();
-  for (const VPort& vport : vports_) {
-    absl::optional<Vid> vid = AnnouncedIn(vport.config.vlan);
-    if (!vport.port->mac().IsZero() && vid.has_value()) injected_.Push(SelfAnnouncement(vport.port->mac(), vport.index, *vid));
+// Peers learn our new queue pair or LID from it before they send to the old one.
+void Ves::AnnounceMacs() {
+  if (group_->joined().has_value()) {
+    announcer_.Start();
+  } else {
+    announcer_.Stop();
   }
-  injected_.Notify();
-}
-
-// 0 (send the announcement untagged) if the port carries its untagged VLAN; else the lowest VLAN that it carries, as a tag;
-// nullopt if it carries no VLAN of the VES.
-absl::optional<Vid> Ves::AnnouncedIn(const VlanPolicy& vlan) const {
-  bool strip;
-  const auto carries = [&](Vid vid) { return config_.vlans.Contains(vid) && vlan.Egress(vid, &strip); };
-  if (carries(vlan.Untagged())) return Vid(0);
-  for (uint16_t vid = 1; vid <= Vid::kMax; ++vid) {
-    if (carries(Vid(vid))) return Vid(vid);
-  }
-  return absl::nullopt;
 }
 
 void Ves::RetryHeld() {
@@ -376,8 +329,8 @@ void Ves::Run() {
   resolver_->Run();
   context_.fabric.handles->Reap();
   FlushGone();
+  announcer_.Run();
   const absl::Time now = context_.fabric.clock->Now();
-  if (now >= next_announcement_) Announce();
   if (now < next_age_) return;
   next_age_ = now + kAgeInterval;
   fdb_.Age();
@@ -394,7 +347,7 @@ void Ves::ReclaimVPorts() {
 }
 
 absl::Time Ves::NextDeadline() const {
-  absl::Time next = std::min({next_age_, next_announcement_, group_->NextDeadline(), resolver_->NextDeadline()});
+  absl::Time next = std::min({next_age_, announcer_.NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline()});
   for (const auto& [gid, since] : gone_) next = std::min(next, since + kGoneForGood);
   return next;
 }

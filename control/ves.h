@@ -26,6 +26,8 @@
 #include "control/group_membership.h"
 #include "control/partition_queue_pair.h"
 #include "control/path_resolver.h"
+#include "control/rarp_announcer.h"
+#include "control/vport.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/forwarder.h"
@@ -34,16 +36,6 @@ namespace eoib {
 
 // A VES's MTU counts from the destination MAC on; a netdev's excludes the Ethernet header and leaves room for one tag.
 inline constexpr int kNetdevOverhead = kEthernetHeaderSize + kVlanTagSize;
-
-// A local vPort as control knows it.
-struct VPort {
-  VPortConfig config;
-  std::shared_ptr<void> companion;  // an object that `port` uses, destroyed after it; may be null
-  std::unique_ptr<Port> port;
-  uint32_t index = 0;  // of the port in the forwarder
-  std::function<absl::Status(int mtu)> set_mtu;
-  std::function<absl::Status(bool up)> set_link;
-};
 
 // The Q_Key to create the flood group with; the record of an existing group overrides it. On an Ethernet link layer it always
 // applies, and isolates the VESes from each other.
@@ -117,9 +109,7 @@ class Ves final : public FabricPortClient {
   void OnGroup(const absl::optional<GroupMembership::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
   void SetCarrier(bool up);
-  void StartAnnouncing();
-  void Announce();
-  absl::optional<Vid> AnnouncedIn(const VlanPolicy& vlan) const;
+  void AnnounceMacs();
   void RetryHeld();
   void OnDamped(const Punt& punt);
   std::string Consequence(const Punt& punt) const;
@@ -137,12 +127,11 @@ class Ves final : public FabricPortClient {
   uint64_t damped_logged_ = 0;     // the count of damped moves at the last log line
   PartitionQueuePair queue_pair_;  // empty while the VES is down
   std::vector<VPort> vports_;
+  RarpAnnouncer announcer_;
   std::unique_ptr<Forwarder> forwarder_;  // destroyed before vports_: it refers to their ports
   std::unique_ptr<PathResolver> resolver_;
   std::unique_ptr<GroupMembership> group_;
   absl::Time next_age_, next_reclaim_;
-  int announcements_ = 0;  // sent in the present series
-  absl::Time next_announcement_ = absl::InfiniteFuture();
   absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and the time of their trap 65
 };
 
