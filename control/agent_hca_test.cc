@@ -67,7 +67,7 @@ struct EventRow {
   bool rebuilt;    // another queue pair
 };
 
-TEST_F(AgentHcaTest, EachEventIsAnsweredAtItsDepth) {
+TEST_F(AgentHcaTest, EachEventCausesARefreshOfItsDepth) {
   const EventRow rows[] = {
       {"the SM moved", IBV_EVENT_SM_CHANGE, true, false, false},
       {"the SM was restarted", IBV_EVENT_CLIENT_REREGISTER, true, false, false},
@@ -112,7 +112,7 @@ TEST_F(AgentHcaTest, EachEventIsAnsweredAtItsDepth) {
   }
 }
 
-TEST_F(AgentHcaTest, APortErrorTakesTheCarrierUntilThePortIsActive) {
+TEST_F(AgentHcaTest, PortErrorTakesTheCarrierDownUntilThePortIsActive) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   PortIs(h1->hca(), IBV_PORT_DOWN);
@@ -132,7 +132,7 @@ TEST_F(AgentHcaTest, APortErrorTakesTheCarrierUntilThePortIsActive) {
 }
 
 // Events come in groups. One refresh, as deep as the deepest, answers a group.
-TEST_F(AgentHcaTest, EventsThatComeTogetherAreAnsweredTogether) {
+TEST_F(AgentHcaTest, CoalescesEventsIntoOneRefresh) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   const uint64_t mads = MadsOf("h1");
@@ -148,7 +148,7 @@ TEST_F(AgentHcaTest, EventsThatComeTogetherAreAnsweredTogether) {
 
 // ---- Things that are missing when a host boots.
 
-TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsDown) {
+TEST_F(AgentHcaTest, StartsOnAPortThatIsDown) {
   for (const auto& [state, part] : {std::pair(IBV_PORT_DOWN, "no link"), std::pair(IBV_PORT_INIT, "is OpenSM running?")}) {
     Host* h1 = AddHost("h1", kOneVes, [state = state](FaultyHca* hca) {
       hca->EditPort([state](ibv_port_attr* attr) {
@@ -168,7 +168,7 @@ TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsDown) {
   }
 }
 
-TEST_F(AgentHcaTest, AnAgentStartsWithoutASubnetManager) {
+TEST_F(AgentHcaTest, StartsWithoutASubnetManager) {
   subnet_.SetSmAbsent(true);
   Host* h1 = AddHost("h1", kOneVes);
   Pass(absl::Seconds(20));
@@ -181,7 +181,7 @@ TEST_F(AgentHcaTest, AnAgentStartsWithoutASubnetManager) {
 constexpr char kGreenVes[] =
     "[[ves]]\nname = \"green\"\npkey = 0x8009\n[[vport]]\nname = \"v1\"\nves = \"green\"\ntype = \"test\"\n";
 
-TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsNotInThePartitionYet) {
+TEST_F(AgentHcaTest, StartsBeforeThePortIsInThePartition) {
   for (const bool event : {true, false}) {
     SCOPED_TRACE(event ? "an event tells of the P_Key" : "nothing tells of it");
     Host* h1 = AddHost("h1", kGreenVes);
@@ -215,7 +215,7 @@ TEST_F(AgentHcaTest, AnAgentStartsOnAPortThatIsNotInThePartitionYet) {
 }
 
 // The port has a smaller MTU than the group, so large frames would be lost in both directions.
-TEST_F(AgentHcaTest, AGroupThatThePortIsTooSmallForIsNotUsed) {
+TEST_F(AgentHcaTest, DoesNotJoinAGroupWithALargerMtuThanThePort) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -231,7 +231,7 @@ TEST_F(AgentHcaTest, AGroupThatThePortIsTooSmallForIsNotUsed) {
 
 // ---- Errors that an operator must fix before the agent can start.
 
-TEST_F(AgentHcaTest, AnAgentThatMayNotHaveWhatItNeedsSaysWhatToDo) {
+TEST_F(AgentHcaTest, ErrorsOfMissingPermissionsSayWhatToDo) {
   struct Row {
     const char* verb;
     int error;
@@ -269,7 +269,7 @@ struct ErrorRow {
   std::function<void(FaultyHca*)> fault;
 };
 
-TEST_F(AgentHcaTest, AQueuePairThatIsOfNoUseAnyMoreIsMadeAnew) {
+TEST_F(AgentHcaTest, ReplacesALostQueuePair) {
   const ErrorRow rows[] = {
       {"a receive failed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},
       {"receives were flushed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR); }},
@@ -297,7 +297,7 @@ TEST_F(AgentHcaTest, AQueuePairThatIsOfNoUseAnyMoreIsMadeAnew) {
   }
 }
 
-TEST_F(AgentHcaTest, ASendErrorThatTheQueuePairComesBackFromCostsItsFramesOnly) {
+TEST_F(AgentHcaTest, SendErrorThatTheQueuePairRecoversFromLosesOnlyItsFrames) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -311,7 +311,7 @@ TEST_F(AgentHcaTest, ASendErrorThatTheQueuePairComesBackFromCostsItsFramesOnly) 
 }
 
 // If each new queue pair fails at once, the agent must still do its other work.
-TEST_F(AgentHcaTest, AQueuePairThatFailsAgainAtOnceIsMadeOnceASecond) {
+TEST_F(AgentHcaTest, ReplacesAFailingQueuePairAtMostOnceASecond) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   const std::string first = h1->Qpn();
@@ -329,7 +329,7 @@ TEST_F(AgentHcaTest, AQueuePairThatFailsAgainAtOnceIsMadeOnceASecond) {
   EXPECT_TRUE(Until([&] { return h1->Qpn() != second; }));
 }
 
-TEST_F(AgentHcaTest, AQueuePairThatCannotBeMadeAnewIsTriedAgain) {
+TEST_F(AgentHcaTest, RetriesTheReplacementOfAQueuePair) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -344,7 +344,7 @@ TEST_F(AgentHcaTest, AQueuePairThatCannotBeMadeAnewIsTriedAgain) {
   EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(kB, kA)));
 }
 
-TEST_F(AgentHcaTest, AGroupThatTheHcaDoesNotAttachToIsTriedAgain) {
+TEST_F(AgentHcaTest, RetriesToAttachToAGroup) {
   Host* h1 = AddHost("h1", kOneVes, [](FaultyHca* hca) {
     hca->Fail("attach_mcast", ENOMEM);
     hca->Fail("create_ah", ENOMEM);
@@ -360,7 +360,7 @@ TEST_F(AgentHcaTest, AGroupThatTheHcaDoesNotAttachToIsTriedAgain) {
 // ---- The device disappears.
 
 // The driver is unloaded: the kernel raises the event, then removes the device from its users.
-TEST_F(AgentHcaTest, ADeviceThatIsGoneIsSaidOnceAndLeftWithoutAHang) {
+TEST_F(AgentHcaTest, LogsALostDeviceOnceAndEndsWithoutHanging) {
   for (const bool event : {true, false}) {
     SCOPED_TRACE(event ? "with its last event" : "with nothing but errors");
     Host* h1 = AddHost("h1", kTwoVeses);

@@ -115,7 +115,7 @@ class AgentSubnetTest : public AgentTestOf<FakeClock> {
 // ---- Without a subnet manager, after its restart, and after its move.
 
 // The SM cannot have told them the paths: when it disappeared, they did not know each other.
-TEST_F(AgentSubnetTest, NewPeersAreResolvedWithTheSmGone) {
+TEST_F(AgentSubnetTest, ResolvesNewPeersWithoutASubnetManager) {
   LoseEverything("*", "*");
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -132,7 +132,7 @@ TEST_F(AgentSubnetTest, NewPeersAreResolvedWithTheSmGone) {
 }
 
 // As after a restart of the subnet manager. Everything in use stays in use.
-TEST_F(AgentSubnetTest, AReregistrationTakesNothingAway) {
+TEST_F(AgentSubnetTest, ReregistrationKeepsEverythingInUse) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -151,7 +151,7 @@ TEST_F(AgentSubnetTest, AReregistrationTakesNothingAway) {
   EXPECT_EQ(h2->Stat("readdressed_peers"), 0u);
 }
 
-TEST_F(AgentSubnetTest, ASubnetManagerThatMovesIsFollowedByALightRefresh) {
+TEST_F(AgentSubnetTest, SmChangeCausesALightRefresh) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -185,7 +185,7 @@ TEST_F(AgentSubnetTest, ASubnetManagerThatMovesIsFollowedByALightRefresh) {
 
 // ---- Reports.
 
-TEST_F(AgentSubnetTest, AgentsSubscribe) {
+TEST_F(AgentSubnetTest, SubscribesToTraps) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(Until([&] { return absl::StrContains(h1->Command("show"), "notices of the subnet: subscribed"); }));
   ASSERT_EQ(subnet_.AllSubscriptions().size(), 1u);
@@ -199,7 +199,7 @@ TEST_F(AgentSubnetTest, AgentsSubscribe) {
 }
 
 // The SM disappears after it has changed the LID, before h2 can send a request. h2's announcements after its join are over.
-TEST_F(AgentSubnetTest, AnotherLidIsAnnouncedWithoutAnAnswerOfTheSa) {
+TEST_F(AgentSubnetTest, AnnouncesANewLidBeforeTheSaAnswers) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -210,7 +210,7 @@ TEST_F(AgentSubnetTest, AnotherLidIsAnnouncedWithoutAnAnswerOfTheSa) {
   EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(kB, kA)));
 }
 
-TEST_F(AgentSubnetTest, WithoutALinkNothingIsAnnounced) {
+TEST_F(AgentSubnetTest, AnnouncesNothingWithoutALink) {
   AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -229,7 +229,7 @@ TEST_F(AgentSubnetTest, WithoutALinkNothingIsAnnounced) {
 }
 
 // Each change takes the kernel's rtnl lock, so unchanged carriers are skipped.
-TEST_F(AgentSubnetTest, ACarrierIsSetWhereItChangesAndAgainIfThatFailed) {
+TEST_F(AgentSubnetTest, SetsTheCarrierOnlyWhenItChangesAndRetries) {
   AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -248,7 +248,7 @@ TEST_F(AgentSubnetTest, ACarrierIsSetWhereItChangesAndAgainIfThatFailed) {
   EXPECT_EQ(h2->times_carrier_set, joined + 2);
 }
 
-TEST_F(AgentSubnetTest, WhoWatchesIsToldThatThereIsMore) {
+TEST_F(AgentSubnetTest, FdbMonitorSaysThatMoreEventsWait) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   const std::string first = h1->Command("fdb/monitor", {"blue"});
@@ -261,7 +261,7 @@ TEST_F(AgentSubnetTest, WhoWatchesIsToldThatThereIsMore) {
 }
 
 // Trap 65.
-TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
+TEST_F(AgentSubnetTest, FlushesTheMacsBehindAPortThatStaysOutOfService) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   Host* h3 = AddHost("h3", kOneVes);
@@ -287,7 +287,7 @@ TEST_F(AgentSubnetTest, APortThatStaysOutOfServiceTakesItsMacsAlong) {
 }
 
 // A frozen entry does not age, so its age does not show when it was heard.
-TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
+TEST_F(AgentSubnetTest, FrozenMacIsNoEvidenceThatAPortIsBack) {
   Host* h1 = AddHostThatFreezesC();
   ASSERT_TRUE(AllReportsHeard());
   SetLink("h3", false);
@@ -296,7 +296,7 @@ TEST_F(AgentSubnetTest, AFrozenMacDoesNotSpeakForAPortThatIsGone) {
 }
 
 // Even if no other entry is left there.
-TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
+TEST_F(AgentSubnetTest, KeepsTheVPortThatClaimedAFrozenMac) {
   Host* h1 = AddHostThatFreezesC("ageing = 10\n");
   ASSERT_THAT(h1->Command("fdb/frozen"), HasSubstr("and was heard from GID "));
   Pass(absl::Seconds(60));
@@ -305,7 +305,7 @@ TEST_F(AgentSubnetTest, WhereAFrozenMacWouldHaveMovedIsRemembered) {
 
 // The home vPort has no entry while the MAC is elsewhere. If it were reclaimed, the MAC would later be frozen at a missing
 // vPort.
-TEST_F(AgentSubnetTest, ASilentHomeIsRemembered) {
+TEST_F(AgentSubnetTest, KeepsTheVPortThatIsTheHomeOfAMovedMac) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 10\n"}}));
   Host* victim = AddHost("h2", kOneVes);
   Host* thieves[] = {AddHost("h3", kOneVes), AddHost("h4", kOneVes)};
@@ -322,7 +322,7 @@ TEST_F(AgentSubnetTest, ASilentHomeIsRemembered) {
 }
 
 // Without ageing the FDB's tick is a minute.
-TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
+TEST_F(AgentSubnetTest, FlushesStickyMacsBehindAPortOutOfService) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 0\n"}}));
   Host* h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -334,7 +334,7 @@ TEST_F(AgentSubnetTest, APortThatIsGoneTakesItsMacsAlongAlsoWhereTheyDoNotAge) {
 }
 
 // A station that makes MACs flap must not fill the log.
-TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
+TEST_F(AgentSubnetTest, RateLimitsTheLogOfMacsThatMoveTooOften) {
   const std::string damped = absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}});
   Host* h1 = AddHost("h1", damped);
   Host* h2 = AddHost("h2", kOneVes);
@@ -360,7 +360,7 @@ TEST_F(AgentSubnetTest, MacsThatMoveTooOftenAreLoggedNowAndThen) {
 }
 
 // Trap 64. The port comes back with another LID. h1 cannot receive its agent's announcement, and must use the report.
-TEST_F(AgentSubnetTest, APortThatIsBackInTimeIsAskedForAtOnceAndKeepsItsMacs) {
+TEST_F(AgentSubnetTest, PortBackInServiceInTimeIsQueriedAtOnceAndKeepsItsMacs) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -380,7 +380,7 @@ TEST_F(AgentSubnetTest, APortThatIsBackInTimeIsAskedForAtOnceAndKeepsItsMacs) {
 
 // Both ports come back with their queue pairs, but trap 64 does not come, because the subnet manager is gone. A port from
 // which frames arrive keeps its MACs.
-TEST_F(AgentSubnetTest, APortThatIsHeardAfterItsReportKeepsItsMacs) {
+TEST_F(AgentSubnetTest, PortHeardAfterItsTrapKeepsItsMacs) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   Host* h3 = AddHost("h3", kOneVes);
@@ -409,7 +409,7 @@ TEST_F(AgentSubnetTest, APortThatIsHeardAfterItsReportKeepsItsMacs) {
 }
 
 // Trap 66. The limited member's backoff has grown to seconds when the full member joins.
-TEST_F(AgentSubnetTest, ALimitedMemberThatWaitedJoinsAsSoonAsTheGroupIsThere) {
+TEST_F(AgentSubnetTest, LimitedMemberJoinsAsSoonAsTheGroupIsCreated) {
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
   Host* h1 = AddHost("h1", kOneVes);
   Pass(absl::Seconds(4));  // joins at 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s
@@ -419,7 +419,7 @@ TEST_F(AgentSubnetTest, ALimitedMemberThatWaitedJoinsAsSoonAsTheGroupIsThere) {
 }
 
 // A limited member is a group member like any other, so the group survives the full member that created it.
-TEST_F(AgentSubnetTest, ALimitedMemberKeepsTheGroupWhenWhoMadeItIsGone) {
+TEST_F(AgentSubnetTest, LimitedMemberKeepsTheGroupWhenItsCreatorIsGone) {
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -438,7 +438,7 @@ TEST_F(AgentSubnetTest, ALimitedMemberKeepsTheGroupWhenWhoMadeItIsGone) {
 }
 
 // Only trap 67 tells the limited member that its group was deleted. Then trap 66, when another full member creates it.
-TEST_F(AgentSubnetTest, ALimitedMemberLosesADeletedGroupAndJoinsTheNext) {
+TEST_F(AgentSubnetTest, LimitedMemberLosesADeletedGroupAndJoinsTheNext) {
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "h1", softhca::Membership::kLimited).ok());
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -462,7 +462,7 @@ TEST_F(AgentSubnetTest, ALimitedMemberLosesADeletedGroupAndJoinsTheNext) {
 }
 
 // Trap 67, too.
-TEST_F(AgentSubnetTest, FullMembersMakeADeletedGroupAgainWithoutAGap) {
+TEST_F(AgentSubnetTest, FullMembersRecreateADeletedGroupWithoutAGap) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class AgentTest : public AgentTestOf<MonotonicClock> {};
 
-TEST_F(AgentTest, TwoAgentsTalk) {
+TEST_F(AgentTest, TwoAgentsExchangeFrames) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined()) << h1->Command("show");
@@ -31,7 +31,7 @@ TEST_F(AgentTest, TwoAgentsTalk) {
   EXPECT_EQ(h1->mtu("v1"), 4074);
 }
 
-TEST_F(AgentTest, TwoVesesOfOneAgentStayApart) {
+TEST_F(AgentTest, TwoVesesOfOneAgentAreIsolated) {
   Host* h1 = AddHost("h1", kTwoVeses);
   Host* h2 = AddHost("h2", kTwoVeses);
   ASSERT_TRUE(AllJoined());
@@ -42,7 +42,7 @@ TEST_F(AgentTest, TwoVesesOfOneAgentStayApart) {
   EXPECT_THAT(h2->Command("fdb/show", {"red"}), testing::Not(HasSubstr(kA.ToString())));
 }
 
-TEST_F(AgentTest, AnAgentThatComesBackIsFoundAgain) {
+TEST_F(AgentTest, PeersFollowARestartedAgent) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -58,7 +58,7 @@ TEST_F(AgentTest, AnAgentThatComesBackIsFoundAgain) {
 }
 
 // After a restart of the subnet, other agents may join a little later than the one that announces.
-TEST_F(AgentTest, WhoJoinsAMomentLaterHearsTheAnnouncementAsWell) {
+TEST_F(AgentTest, PeerThatJoinsLaterHearsARepeatedAnnouncement) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(Until([h1] { return h1->Stat("transmitted") >= 1; })) << "the first is out, and nobody was there to hear it";
@@ -67,7 +67,7 @@ TEST_F(AgentTest, WhoJoinsAMomentLaterHearsTheAnnouncementAsWell) {
   EXPECT_TRUE(Until([&] { return absl::StrContains(h2->Command("fdb/show"), mac); }));
 }
 
-TEST_F(AgentTest, ALinkThatGoesDownAndComesBackIsJoinedAgain) {
+TEST_F(AgentTest, JoinsAgainAfterTheLinkWasDown) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -80,7 +80,7 @@ TEST_F(AgentTest, ALinkThatGoesDownAndComesBackIsJoinedAgain) {
 }
 
 // The flood group is the VES's constitution: a later member takes the group's MTU and Q_Key instead of its own settings.
-TEST_F(AgentTest, AGroupThatExistsIsTakenAsItIs) {
+TEST_F(AgentTest, TakesTheParametersOfAnExistingGroup) {
   auto creator = softhca::OpenSoftHca(subnet_.Connect(), "creator").value();
   SaClient sa(creator->mads(), &clock_, {});
   McMemberRecord record;
@@ -115,7 +115,7 @@ TEST_F(AgentTest, AGroupThatExistsIsTakenAsItIs) {
   EXPECT_TRUE(Until([h1] { return absl::StrContains(h1->Command("drops"), "too_large"); }));
 }
 
-TEST_F(AgentTest, AnAgentThatStopsLeavesItsGroups) {
+TEST_F(AgentTest, LeavesItsGroupsWhenItStops) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_EQ(subnet_.Groups().size(), 1u);
@@ -127,7 +127,7 @@ TEST_F(AgentTest, AnAgentThatStopsLeavesItsGroups) {
 
 // ---- The three depths of a refresh.
 
-TEST_F(AgentTest, AnotherLidIsFollowedWithTheSameQueuePair) {
+TEST_F(AgentTest, LidChangeKeepsTheQueuePair) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -142,7 +142,7 @@ TEST_F(AgentTest, AnotherLidIsFollowedWithTheSameQueuePair) {
   EXPECT_EQ(h1->Stat("readdressed_peers"), 0u);
 }
 
-TEST_F(AgentTest, AWithdrawnPKeyTakesItsVesDownAndBackAtAnotherIndexUpAgain) {
+TEST_F(AgentTest, WithdrawnPKeyTakesItsVesDownUntilItIsBackAtAnyIndex) {
   Host* h1 = AddHost("h1", kTwoVeses);
   Host* h2 = AddHost("h2", kTwoVeses);
   ASSERT_TRUE(AllJoined());
@@ -169,7 +169,7 @@ TEST_F(AgentTest, AWithdrawnPKeyTakesItsVesDownAndBackAtAnotherIndexUpAgain) {
   EXPECT_EQ(h2->Stat("readdressed_peers"), 1u) << "as after a restart, all that is behind it is found in one step";
 }
 
-TEST_F(AgentTest, AMembershipThatBecomesLimitedAndFullAgainIsFollowed) {
+TEST_F(AgentTest, FollowsAMembershipThatBecomesLimitedAndFullAgain) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   Host* h3 = AddHost("h3", kOneVes);
@@ -197,7 +197,7 @@ TEST_F(AgentTest, AMembershipThatBecomesLimitedAndFullAgainIsFollowed) {
 }
 
 // A restarted subnet assigns another range of QPNs.
-TEST_F(AgentTest, ALostQueuePairIsMadeAnewInPlace) {
+TEST_F(AgentTest, ReplacesALostQueuePairInPlace) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -215,7 +215,7 @@ TEST_F(AgentTest, ALostQueuePairIsMadeAnewInPlace) {
   EXPECT_TRUE(Arrives(h1->port("v1"), MakeFrame(kA, kC)));
 }
 
-TEST_F(AgentTest, AnotherGidIsAnotherIdentity) {
+TEST_F(AgentTest, GidChangeReplacesTheQueuePair) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   const std::string qpn = h1->Qpn();
@@ -231,7 +231,7 @@ TEST_F(AgentTest, AnotherGidIsAnotherIdentity) {
 }
 
 // Interfaces send all the time, so a rebuild finds frames in every state. TearDown checks that all are accounted for.
-TEST_F(AgentTest, RebuildsUnderLoadLoseNoBufferAndNoCount) {
+TEST_F(AgentTest, RebuildsUnderLoadConserveBuffersAndCounts) {
   Host* h1 = AddHost("h1", kTwoVeses);
   Host* h2 = AddHost("h2", kTwoVeses);
   ASSERT_TRUE(AllJoined());
@@ -255,7 +255,7 @@ TEST_F(AgentTest, RebuildsUnderLoadLoseNoBufferAndNoCount) {
   ExpectTalk(h1->port("v1"), h2->port("v1"));
 }
 
-TEST_F(AgentTest, APKeyThatIsGoneWhenTheLinkComesBackIsNoticed) {
+TEST_F(AgentTest, NoticesAPKeyThatIsGoneWhenTheLinkComesBack) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(subnet_.SetLink("h1", false).ok());
@@ -265,7 +265,7 @@ TEST_F(AgentTest, APKeyThatIsGoneWhenTheLinkComesBackIsNoticed) {
   EXPECT_FALSE(h1->carrier("v1"));
 }
 
-TEST_F(AgentTest, WithoutASubnetManagerARefreshKeepsWhatThereIs) {
+TEST_F(AgentTest, RefreshWithoutASubnetManagerKeepsEverythingInUse) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -278,7 +278,7 @@ TEST_F(AgentTest, WithoutASubnetManagerARefreshKeepsWhatThereIs) {
   subnet_.SetSmAbsent(false);
 }
 
-TEST_F(AgentTest, AStaticEntryIsOfAVlanThatItsPortCarries) {
+TEST_F(AgentTest, StaticEntryNeedsAVlanThatItsPortCarries) {
   Host* host = AddHost("h1",
                        "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, \"10-30\"]\n"
                        "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\naccess_vlan = 10\n"

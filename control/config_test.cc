@@ -68,7 +68,7 @@ TEST(ConfigTest, DefaultsOfAVes) {
   EXPECT_EQ(2, ves.line);
 }
 
-TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
+TEST(ConfigTest, ReadsLimitsAndSticky) {
   const auto config = ParseConfig("fdb_limit = 9\n" + WithVPort("fdb_limit = 3\nsticky = true\n"), "f");
   ASSERT_EQ("OK", ErrorOf(config));
   EXPECT_EQ(9u, config->fdb_limit);
@@ -81,13 +81,13 @@ TEST(ConfigTest, ReadsLimitsAndWhatIsSticky) {
   EXPECT_EQ(absl::nullopt, of_ves->vports[0].fdb_limit);
 }
 
-TEST(ConfigTest, ReadsWhichHeaderAVesSends) {
+TEST(ConfigTest, ReadsHeader) {
   EXPECT_EQ(HeaderForm::kEoib, ParseConfig(WithVes(""), "f")->veses[0].header);
   EXPECT_EQ(HeaderForm::kEoib, ParseConfig(WithVes("header = 'eoib'\n"), "f")->veses[0].header);
   EXPECT_EQ(HeaderForm::kAlternative, ParseConfig(WithVes("header = 'xve'\n"), "f")->veses[0].header);
 }
 
-TEST(ConfigTest, ReadsWhichReservedGroupsPass) {
+TEST(ConfigTest, ReadsGroupFwdMask) {
   EXPECT_EQ(0xfff9, ParseConfig(WithVes(""), "f")->veses[0].group_fwd_mask);
   const std::pair<const char*, uint16_t> kMasks[] = {
       {"0", 0}, {"0x4", 4}, {"'0x4001'", 0x4001}, {"0xfffd", 0xfffd}, {"0b100", 4}};
@@ -98,7 +98,7 @@ TEST(ConfigTest, ReadsWhichReservedGroupsPass) {
   }
 }
 
-TEST(ConfigTest, ReadsHowMovesAreDamped) {
+TEST(ConfigTest, ReadsMoveDamping) {
   using Action = MoveDamper::Action;
   const std::pair<const char*, Action> kActions[] = {{"off", Action::kOff},
                                                      {"warn", Action::kWarn},
@@ -111,7 +111,7 @@ TEST(ConfigTest, ReadsHowMovesAreDamped) {
   }
 }
 
-TEST(ConfigTest, ReadsWhatAFloodGroupIsLike) {
+TEST(ConfigTest, ReadsParametersOfTheFloodGroup) {
   const auto config = ParseConfig(WithVes("mtu = 1024\nsl = 5\ntraffic_class = 184\nhop_limit = 1\n"), "f");
   ASSERT_EQ("OK", ErrorOf(config));
   const GroupParameters& group = config->veses[0].group;
@@ -126,7 +126,7 @@ TEST(ConfigTest, ReadsWhatAFloodGroupIsLike) {
   EXPECT_EQ(absl::nullopt, unsaid.hop_limit);
 }
 
-TEST(ConfigTest, RefusesWhatNoFloodGroupIsLike) {
+TEST(ConfigTest, RefusesParametersThatNoFloodGroupHas) {
   EXPECT_EQ("f:4: mtu is 1500; InfiniBand has 256, 512, 1024, 2048 and 4096",
             ErrorOf(ParseConfig(WithVes("mtu = 1500\n"), "f")));
   EXPECT_EQ("f:4: mtu is 9000; it is an integer from 256 to 4096 bytes", ErrorOf(ParseConfig(WithVes("mtu = 9000\n"), "f")));
@@ -173,7 +173,7 @@ TEST(ConfigTest, DefaultsOfAVPort) {
   EXPECT_EQ(absl::nullopt, config->fdb_limit);
 }
 
-TEST(ConfigTest, TakesTheseToo) {
+TEST(ConfigTest, AcceptsUnusualButValidValues) {
   const struct {
     const char* description;
     std::string toml;
@@ -202,7 +202,7 @@ TEST(ConfigTest, TakesTheseToo) {
   for (const auto& c : kCases) EXPECT_EQ("OK", ErrorOf(ParseConfig(c.toml, "f"))) << c.description;
 }
 
-TEST(ConfigTest, RefusesWithTheLineAndWhatWouldBeRight) {
+TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
   const std::string kNameRule = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
   const std::string kNetdevRule =
       "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
@@ -420,7 +420,7 @@ TEST(ConfigTest, SyntaxErrorsHaveTheirLine) {
   for (const auto& c : kCases) EXPECT_THAT(ErrorOf(ParseConfig(c.toml, "f")), StartsWith(c.expected)) << c.description;
 }
 
-TEST(ConfigTest, AnEmptyFileIsRefusedWithAnExampleThatWorks) {
+TEST(ConfigTest, RefusesAnEmptyFileWithAWorkingExample) {
   for (const char* empty : {"", "\n", "# nothing yet\n"}) {
     const std::string error = ErrorOf(ParseConfig(empty, "f"));
     const std::string kIntroduction = "f:1: there is no VES; the least that works is:\n";
@@ -447,13 +447,13 @@ TEST_F(LoadConfigTest, NamesTheFileInMessages) {
   EXPECT_THAT(ErrorOf(LoadConfig(path)), StartsWith(path + ":3: pkey is 0; "));
 }
 
-TEST_F(LoadConfigTest, AMissingFileSaysWhatToWrite) {
+TEST_F(LoadConfigTest, ErrorOfAMissingFileHasAnExample) {
   const auto config = LoadConfig(directory_ + "/none.toml");
   EXPECT_EQ(absl::StatusCode::kNotFound, config.status().code());
   EXPECT_THAT(ErrorOf(config), HasSubstr("none.toml: there is no such file; write it, the least that works is:\n[[ves]]\n"));
 }
 
-TEST_F(LoadConfigTest, WhatIsNoRegularFileIsRefused) {
+TEST_F(LoadConfigTest, RefusesWhatIsNoRegularFile) {
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, LoadConfig(directory_).status().code());
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, LoadConfig("/dev/zero").status().code());
 }

@@ -70,7 +70,7 @@ class GroupMembershipTest : public testing::Test {
   int joins_ = 0, losses_ = 0;
 };
 
-TEST_F(GroupMembershipTest, ALimitedMemberJoinsWhenItHearsThatTheGroupIsThere) {
+TEST_F(GroupMembershipTest, LimitedMemberJoinsWhenATrapReportsTheGroup) {
   MakeGroup(PKey(0x0001));
   for (int i = 0; i < 100; ++i) Advance(absl::Milliseconds(100));
   EXPECT_EQ(joins_, 0);
@@ -83,7 +83,7 @@ TEST_F(GroupMembershipTest, ALimitedMemberJoinsWhenItHearsThatTheGroupIsThere) {
 }
 
 // The report arrives before an older refusal.
-TEST_F(GroupMembershipTest, AReportWhileARefusalIsUnderWayIsNotForgotten) {
+TEST_F(GroupMembershipTest, TrapDuringAPendingRefusalCausesARetry) {
   MakeGroup(PKey(0x0001));
   Advance(absl::Seconds(1));
   clock_.Advance(absl::Seconds(20));
@@ -94,7 +94,7 @@ TEST_F(GroupMembershipTest, AReportWhileARefusalIsUnderWayIsNotForgotten) {
   EXPECT_EQ(joins_, 1);
 }
 
-TEST_F(GroupMembershipTest, AnotherMlidIsFollowed) {
+TEST_F(GroupMembershipTest, FollowsAChangedMlid) {
   MakeGroup(PKey(0x8001));
   ASSERT_TRUE(Attached(Mlid(0xc010)));
   sa_.groups[mgid_].mlid = Mlid(0xc011);  // as a restarted SM might give it
@@ -112,7 +112,7 @@ TEST_F(GroupMembershipTest, AnotherMlidIsFollowed) {
 }
 
 // After a long silence of the subnet manager, the join must not wait for a long backoff.
-TEST_F(GroupMembershipTest, AnSaThatWasSilentIsAskedAgainWithoutBackingOff) {
+TEST_F(GroupMembershipTest, TimeoutsDoNotBackOff) {
   sa_.silent = true;
   MakeGroup(PKey(0x8001));
   for (int i = 0; i < 1200; ++i) Advance(absl::Milliseconds(100));
@@ -123,7 +123,7 @@ TEST_F(GroupMembershipTest, AnSaThatWasSilentIsAskedAgainWithoutBackingOff) {
   EXPECT_LE(clock_.Now(), back + absl::Milliseconds(4200)) << "the last of a join's repetitions waits 4 s";
 }
 
-TEST_F(GroupMembershipTest, AnSaThatIsSilentRefusesNothing) {
+TEST_F(GroupMembershipTest, TimeoutsDoNotEndAMembership) {
   sa_.silent = true;
   MakeGroup(PKey(0x0001));
   for (int i = 0; i < 100; ++i) Advance(absl::Milliseconds(100));
@@ -138,7 +138,7 @@ TEST_F(GroupMembershipTest, AnSaThatIsSilentRefusesNothing) {
   EXPECT_FALSE(group_->refused());
 }
 
-TEST_F(GroupMembershipTest, TheReportOfOnesOwnGroupIsNoNews) {
+TEST_F(GroupMembershipTest, TrapAboutTheOwnGroupIsIgnored) {
   MakeGroup(PKey(0x8001));
   EXPECT_EQ(joins_, 1);
   const size_t asked = Joins();
@@ -147,7 +147,7 @@ TEST_F(GroupMembershipTest, TheReportOfOnesOwnGroupIsNoNews) {
   EXPECT_EQ(Joins(), asked);
 }
 
-TEST_F(GroupMembershipTest, ADeletedGroupIsCreatedAgainWithoutAGap) {
+TEST_F(GroupMembershipTest, RecreatesADeletedGroupWithoutAGap) {
   MakeGroup(PKey(0x8001));
   sa_.groups.clear();
   group_->OnDeleted();
@@ -157,7 +157,7 @@ TEST_F(GroupMembershipTest, ADeletedGroupIsCreatedAgainWithoutAGap) {
   EXPECT_EQ(losses_, 0);
 }
 
-TEST_F(GroupMembershipTest, ALimitedMemberSurvivesTheMomentUntilAFullOneHasCreatedTheGroupAgain) {
+TEST_F(GroupMembershipTest, LimitedMemberStaysWhileAFullMemberRecreatesTheGroup) {
   Create();
   MakeGroup(PKey(0x0001));
   sa_.groups.clear();
@@ -177,7 +177,7 @@ TEST_F(GroupMembershipTest, ALimitedMemberSurvivesTheMomentUntilAFullOneHasCreat
   EXPECT_EQ(losses_, 1) << "and does not believe for ever";
 }
 
-TEST_F(GroupMembershipTest, AMembershipThatIsConfirmedIsLeftAlone) {
+TEST_F(GroupMembershipTest, ConfirmedMembershipChangesNothing) {
   MakeGroup(PKey(0x8001));
   const AhIndex ah = group_->joined()->ah;
   group_->Join();
@@ -186,7 +186,7 @@ TEST_F(GroupMembershipTest, AMembershipThatIsConfirmedIsLeftAlone) {
   EXPECT_EQ(losses_, 0);
 }
 
-TEST_F(GroupMembershipTest, ARenewedMembershipHasAHandleAndAnAttachmentMadeAnew) {
+TEST_F(GroupMembershipTest, RenewReplacesHandleAndAttachment) {
   MakeGroup(PKey(0x8001));
   const AhIndex ah = group_->joined()->ah;
   hca_.FailNext("attach_mcast", EIO);
@@ -201,7 +201,7 @@ TEST_F(GroupMembershipTest, ARenewedMembershipHasAHandleAndAnAttachmentMadeAnew)
   EXPECT_EQ(losses_, 0);
 }
 
-TEST_F(GroupMembershipTest, AnotherQueuePairIsAttachedAtOnce) {
+TEST_F(GroupMembershipTest, AttachesAReplacedQueuePairAtOnce) {
   MakeGroup(PKey(0x8001));
   sa_.silent = true;
   std::unique_ptr<UdEndpoint> other = MakeEndpoint();
@@ -211,7 +211,7 @@ TEST_F(GroupMembershipTest, AnotherQueuePairIsAttachedAtOnce) {
   endpoint_ = std::move(other);
 }
 
-TEST_F(GroupMembershipTest, WithoutAQueuePairItWaits) {
+TEST_F(GroupMembershipTest, WaitsWithoutAQueuePair) {
   MakeGroup(PKey(0x8001));
   group_->Lost("the P_Key was withdrawn");
   group_->Rebind(nullptr, PKey(0x8001));
@@ -249,7 +249,7 @@ std::function<void(Mad*)> WithHeader(std::function<void(SaHeader*)> edit) {
   };
 }
 
-TEST_F(GroupMembershipTest, AWrongAnswerIsNoMembershipAndIsSaid) {
+TEST_F(GroupMembershipTest, ReportsAWrongAnswerAndDoesNotJoin) {
   struct Row {
     const char* description;
     std::function<void(Mad*)> spoil;
@@ -294,7 +294,7 @@ TEST_F(GroupMembershipTest, AWrongAnswerIsNoMembershipAndIsSaid) {
 }
 
 // OpenSM refuses a port whose MTU or rate is too small for the group with "request invalid", without the reason.
-TEST_F(GroupMembershipTest, ARefusalIsExplainedByWhatTheGroupIs) {
+TEST_F(GroupMembershipTest, ExplainsARefusalByTheGroupsRecord) {
   const auto refuse_joins = [](Mad* mad) {
     SaHeader header = *DecodeSaHeader(*mad);
     if (header.method != MadMethod::kGetResp || header.component_mask == mcm::kMgid) return;
@@ -320,7 +320,7 @@ TEST_F(GroupMembershipTest, ARefusalIsExplainedByWhatTheGroupIs) {
   EXPECT_EQ(group_->trouble(), "");
 }
 
-TEST_F(GroupMembershipTest, AReportWhileARefusalIsBeingExplainedIsNotForgotten) {
+TEST_F(GroupMembershipTest, TrapDuringAnExplanationCausesARetry) {
   MakeGroup(PKey(0x0001));
   clock_.Advance(absl::Seconds(20));
   group_->Run();
@@ -331,7 +331,7 @@ TEST_F(GroupMembershipTest, AReportWhileARefusalIsBeingExplainedIsNotForgotten) 
   EXPECT_EQ(joins_, 1);
 }
 
-TEST_F(GroupMembershipTest, APortWhoseSpeedHasNoCodeLetsTheSaChooseTheRate) {
+TEST_F(GroupMembershipTest, LeavesTheRateToTheSaIfThePortsSpeedHasNoCode) {
   hca_.port_attr.active_speed = 0;
   MakeGroup(PKey(0x8001));
   EXPECT_EQ(joins_, 1);
@@ -344,7 +344,7 @@ TEST_F(GroupMembershipTest, APortWhoseSpeedHasNoCodeLetsTheSaChooseTheRate) {
   EXPECT_EQ(sa_.asked.back().component_mask & (mcm::kRate | mcm::kRateSelector), mcm::kRate | mcm::kRateSelector);
 }
 
-TEST_F(GroupMembershipTest, AnHcaThatFailsIsSaidAndTriedAgain) {
+TEST_F(GroupMembershipTest, ReportsAFailureOfTheHcaAndRetries) {
   struct Row {
     const char* verb;
     const char* trouble;
@@ -390,7 +390,7 @@ class SubscriptionsTest : public testing::Test {
   Subscriptions subscriptions_{&client_, &clock_};
 };
 
-TEST_F(SubscriptionsTest, SubscribesToAllFour) {
+TEST_F(SubscriptionsTest, SubscribesToAllFourTraps) {
   EXPECT_THAT(subscriptions_.Show(), HasSubstr("not subscribed"));
   subscriptions_.Renew();
   Pump();
@@ -409,7 +409,7 @@ TEST_F(SubscriptionsTest, SubscribesToAllFour) {
   EXPECT_TRUE(sa_.subscribed.empty());
 }
 
-TEST_F(SubscriptionsTest, AnSaThatDoesNotAnswerIsAskedAgain) {
+TEST_F(SubscriptionsTest, RetriesWhenTheSaDoesNotAnswer) {
   sa_.silent = true;
   subscriptions_.Renew();
   for (int i = 0; i < 20; ++i) Advance(absl::Seconds(1));
@@ -419,7 +419,7 @@ TEST_F(SubscriptionsTest, AnSaThatDoesNotAnswerIsAskedAgain) {
   EXPECT_EQ(subscriptions_.Show(), "subscribed");
 }
 
-TEST_F(SubscriptionsTest, AnotherProgramMayHaveTheReports) {
+TEST_F(SubscriptionsTest, WaitsWhileAnotherProgramTakesTheReports) {
   sa_.receives_reports = false;
   subscriptions_.Renew();
   EXPECT_TRUE(sa_.asked.empty());
@@ -448,7 +448,7 @@ class EthernetGroupMembershipTest : public GroupMembershipTest {
   }
 };
 
-TEST_F(EthernetGroupMembershipTest, IsWhatTheConfigurationAndThePortSay) {
+TEST_F(EthernetGroupMembershipTest, TakesParametersFromConfigurationAndPort) {
   Join({});
   ASSERT_TRUE(group_->joined().has_value()) << group_->trouble();
   EXPECT_EQ(group_->joined()->qkey, QKey(0x8000'1234));
@@ -463,7 +463,7 @@ TEST_F(EthernetGroupMembershipTest, IsWhatTheConfigurationAndThePortSay) {
   EXPECT_EQ(attr.grh.hop_limit, 64);
 }
 
-TEST_F(EthernetGroupMembershipTest, TheConfigurationMaySayMore) {
+TEST_F(EthernetGroupMembershipTest, ConfigurationSetsAllParameters) {
   Join({.mtu = 512, .sl = Sl(5), .traffic_class = 184, .hop_limit = 0});
   ASSERT_TRUE(group_->joined().has_value()) << group_->trouble();
   EXPECT_EQ(group_->joined()->mtu_bytes, 512);
@@ -474,7 +474,7 @@ TEST_F(EthernetGroupMembershipTest, TheConfigurationMaySayMore) {
 }
 
 // Raising the network device's MTU causes no event; the port's going down and up does.
-TEST_F(EthernetGroupMembershipTest, WaitsForAPortThatCarriesTheVessMtu) {
+TEST_F(EthernetGroupMembershipTest, WaitsForAPortWithTheMtuOfTheVes) {
   Join({.mtu = 4096});
   EXPECT_FALSE(group_->joined().has_value());
   EXPECT_THAT(group_->trouble(), HasSubstr("the VES's mtu is 4096 and the port's active MTU 1024; raise the MTU of its"));
@@ -484,7 +484,7 @@ TEST_F(EthernetGroupMembershipTest, WaitsForAPortThatCarriesTheVessMtu) {
   EXPECT_EQ(group_->joined()->mtu_bytes, 4096);
 }
 
-TEST_F(GroupMembershipTest, NoGroupIsCreatedThatThePortCannotCarry) {
+TEST_F(GroupMembershipTest, CreatesNoGroupAboveTheMtuOfThePort) {
   group_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{mgid_, PKey(0x8001), QKey(0x8000'8001), {.mtu = 4096}}, &hca_, &client_, &handles_,
       endpoint_.get(), &clock_,
@@ -507,7 +507,7 @@ struct DepthRow {
   RefreshDepth depth;
 };
 
-TEST(RefreshDepthTest, IsIpoibs) {
+TEST(RefreshDepthTest, DepthsAreThoseOfIpoib) {
   const DepthRow kRows[] = {
       {IBV_EVENT_SM_CHANGE, RefreshDepth::kLight},    {IBV_EVENT_CLIENT_REREGISTER, RefreshDepth::kLight},
       {IBV_EVENT_LID_CHANGE, RefreshDepth::kNormal},  {IBV_EVENT_PORT_ERR, RefreshDepth::kNormal},

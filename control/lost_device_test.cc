@@ -96,7 +96,7 @@ class LostDeviceTest : public ::testing::Test {
   const std::string gone_;
 };
 
-TEST_F(LostDeviceTest, TheAgentSaysSoWaitsForItAndGoesOn) {
+TEST_F(LostDeviceTest, LogsTheLossAndForwardsAgainWhenTheDeviceIsBack) {
   Child fabricd(directory_ + "/fabricd.log", {}, EOIB_FABRICD + Directories());
   ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); })) << fabricd.Log();
   Child eoibd(directory_ + "/eoibd.log",

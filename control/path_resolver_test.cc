@@ -66,7 +66,7 @@ class PathResolverTest : public testing::Test {
   std::unique_ptr<PathResolver> resolver_;
 };
 
-TEST_F(PathResolverTest, ACompletionIsAPathAtOnceAndTheRecordABetterOne) {
+TEST_F(PathResolverTest, UsesACompletionAtOnceAndThePathRecordLater) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId peer = Hear(2);
   EXPECT_EQ(LidFor(peer), LidOf(2).value());
@@ -75,7 +75,7 @@ TEST_F(PathResolverTest, ACompletionIsAPathAtOnceAndTheRecordABetterOne) {
   EXPECT_EQ(published_, 2);
 }
 
-TEST_F(PathResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
+TEST_F(PathResolverTest, QueriesAPortOnceForAllItsQueuePairs) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId one = Hear(2, 0x48);
   for (uint32_t qpn = 0x49; qpn < 0x60; ++qpn) Hear(2, qpn);
@@ -87,7 +87,7 @@ TEST_F(PathResolverTest, APortIsAskedForOnceHoweverManyQueuePairsAreThere) {
   EXPECT_EQ(handles_.size(), 1u);
 }
 
-TEST_F(PathResolverTest, APathThatNobodyNeedsIsForgotten) {
+TEST_F(PathResolverTest, ReclaimsIdlePaths) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   sa_.ports[GidOf(3)] = Lid(0x333);
   Hear(2);
@@ -113,7 +113,7 @@ TEST_F(PathResolverTest, APathThatNobodyNeedsIsForgotten) {
   Pump();
 }
 
-TEST_F(PathResolverTest, PortsWithoutEndLeaveHandlesToOthers) {
+TEST_F(PathResolverTest, LimitsThePathsOfOneVes) {
   for (uint64_t port = 1; port <= PathResolver::kMaxPaths + 10; ++port) Hear(port);
   EXPECT_EQ(handles_.size(), PathResolver::kMaxPaths);
   EXPECT_NE(LidFor(Hear(1, 0x49)), 0) << "those that there are";
@@ -160,7 +160,7 @@ TEST_F(PathResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
 }
 
 // The SA returns an invalid record: the path from the completion stays, and the query is repeated.
-TEST_F(PathResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
+TEST_F(PathResolverTest, IgnoresAnInvalidRecord) {
   struct Row {
     const char* description;
     std::function<void(PathRecord*)> edit;
@@ -191,7 +191,7 @@ TEST_F(PathResolverTest, ARecordThatNoHandleCanBeMadeFromIsNotTaken) {
 }
 
 // A peer that changes its queue pair with each frame must not load the SA through us.
-TEST_F(PathResolverTest, APortIsAskedForOnceASecondAtMost) {
+TEST_F(PathResolverTest, QueriesAPortAtMostOnceASecond) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   for (int millisecond = 0; millisecond < 3000; ++millisecond) {
     Hear(2, 0x48 + millisecond % 2);
@@ -206,7 +206,7 @@ TEST_F(PathResolverTest, APortIsAskedForOnceASecondAtMost) {
 }
 
 // While the query is pending, the deadline must not make the loop spin.
-TEST_F(PathResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
+TEST_F(PathResolverTest, SecondQueryWaitsForThePendingAnswer) {
   sa_.silent = true;
   const VPortId peer = Hear(2, 0x48);
   Hear(2, 0x49);
@@ -219,7 +219,7 @@ TEST_F(PathResolverTest, WhatIsAskedForAgainWaitsForTheAnswer) {
 }
 
 // The record has more attributes (rate, traffic class) than a completion.
-TEST_F(PathResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
+TEST_F(PathResolverTest, CompletionWithTheSameLidKeepsTheRecord) {
   sa_.ports[GidOf(2)] = LidOf(2);
   const VPortId one = Hear(2, 0x48);
   Pump();
@@ -229,7 +229,7 @@ TEST_F(PathResolverTest, ACompletionOfTheSamePathDoesNotReplaceTheRecord) {
   EXPECT_EQ(directory_.Get(one).ah, ah);
 }
 
-TEST_F(PathResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
+TEST_F(PathResolverTest, FollowsACompletionWithAnotherLidAtOnce) {
   sa_.silent = true;
   const VPortId peer = Hear(2);
   Hear(2, 0x48, Lid(0x333));
@@ -237,7 +237,7 @@ TEST_F(PathResolverTest, ACompletionFromElsewhereIsFollowedAtOnce) {
 }
 
 // The peer's LID changes while the query is pending.
-TEST_F(PathResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
+TEST_F(PathResolverTest, IgnoresAnAnswerOlderThanACompletion) {
   sa_.ports[GidOf(2)] = Lid(0x222);
   const VPortId peer = Hear(2);
   Hear(2, 0x48, Lid(0x333));
@@ -249,7 +249,7 @@ TEST_F(PathResolverTest, AnAnswerFromBeforeTheLastCompletionIsNotTaken) {
   EXPECT_EQ(Queries(), 2u);
 }
 
-TEST_F(PathResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
+TEST_F(PathResolverTest, RetriesAFailedQueryAndKeepsTheWorkingPath) {
   const VPortId peer = Hear(2);
   Pump();
   EXPECT_EQ(LidFor(peer), LidOf(2).value());
@@ -261,7 +261,7 @@ TEST_F(PathResolverTest, AFailureIsTriedAgainAndWhatWorksIsKept) {
   EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(PathResolverTest, AHandfulOfPathsIsRefreshedOneByOne) {
+TEST_F(PathResolverTest, RefreshesFewPathsOneByOne) {
   for (uint64_t port = 2; port < 2 + PathResolver::kHandful; ++port) Hear(port);
   Pump();
   sa_.asked.clear();
@@ -293,7 +293,7 @@ TEST_F(PathResolverTest, ManyPathsAreRefreshedAsATable) {
   EXPECT_EQ(LidFor(peers[48]), 0x400 + 50) << "kept";
 }
 
-TEST_F(PathResolverTest, WithoutTablesManyAreAskedForOneByOne) {
+TEST_F(PathResolverTest, QueriesOneByOneIfTheSaHasNoTables) {
   for (uint64_t port = 2; port < 30; ++port) {
     sa_.ports[GidOf(port)] = LidOf(port);
     Hear(port);
@@ -307,7 +307,7 @@ TEST_F(PathResolverTest, WithoutTablesManyAreAskedForOneByOne) {
   EXPECT_EQ(Queries(), 28u);
 }
 
-TEST_F(PathResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
+TEST_F(PathResolverTest, RefreshesDuringATableQueryCauseOneMore) {
   for (uint64_t port = 2; port < 30; ++port) {
     sa_.ports[GidOf(port)] = LidOf(port);
     Hear(port);
@@ -321,7 +321,7 @@ TEST_F(PathResolverTest, RefreshesWhileATableIsUnderWayMakeOneMore) {
   EXPECT_EQ(Queries(), 0u);
 }
 
-TEST_F(PathResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
+TEST_F(PathResolverTest, PathHeardDuringATableQueryIsNotOverwritten) {
   std::vector<VPortId> peers;
   for (uint64_t port = 2; port < 30; ++port) {
     sa_.ports[GidOf(port)] = LidOf(port);
@@ -341,7 +341,7 @@ TEST_F(PathResolverTest, WhatIsHeardWhileATableIsUnderWayIsNotInIt) {
 
 // ---- Reports of the subnet.
 
-TEST_F(PathResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
+TEST_F(PathResolverTest, QueriesAPortInServiceAtOnceIfItHasPeers) {
   const VPortId peer = Hear(2);
   Pump();
   sa_.asked.clear();
@@ -353,7 +353,7 @@ TEST_F(PathResolverTest, APortInServiceIsAskedForAtOnceIfThereArePeers) {
   EXPECT_EQ(LidFor(peer), 0x222) << "though the last answer was a failure, a moment ago";
 }
 
-TEST_F(PathResolverTest, APortOutOfServiceIsNotAskedForUntilItIsHeardOf) {
+TEST_F(PathResolverTest, DoesNotQueryAPortOutOfServiceUntilItIsHeard) {
   const VPortId peer = Hear(2);
   Pump();
   resolver_->OnOutOfService(GidOf(2));
@@ -395,7 +395,7 @@ class EthernetPathResolverTest : public PathResolverTest {
   HandleMaker maker_{&handles_};
 };
 
-TEST_F(EthernetPathResolverTest, TheGidIsAllThereIsToAPath) {
+TEST_F(EthernetPathResolverTest, GidAloneIsThePath) {
   const VPortId peer = Hear(2);
   EXPECT_FALSE(HasPath(peer)) << "control does not wait for it";
   Answer();
@@ -411,7 +411,7 @@ TEST_F(EthernetPathResolverTest, TheGidIsAllThereIsToAPath) {
   EXPECT_EQ(attr.grh.hop_limit, 64);
 }
 
-TEST_F(EthernetPathResolverTest, AnotherQueuePairOfAPortIsReachedAtOnce) {
+TEST_F(EthernetPathResolverTest, ReachesAnotherQueuePairOfAPortAtOnce) {
   Hear(2, 0x48);
   Answer();
   const VPortId other = Hear(2, 0x49);
@@ -419,7 +419,7 @@ TEST_F(EthernetPathResolverTest, AnotherQueuePairOfAPortIsReachedAtOnce) {
   EXPECT_EQ(hca_.ahs.size(), 1u);
 }
 
-TEST_F(EthernetPathResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessOften) {
+TEST_F(EthernetPathResolverTest, BacksOffWhenTheNeighborIsNotFound) {
   Fail();
   const VPortId peer = Hear(2);
   Answer();
@@ -441,7 +441,7 @@ TEST_F(EthernetPathResolverTest, ANeighbourThatIsNotFoundIsLookedForLessAndLessO
   EXPECT_EQ(resolver_->NextDeadline(), absl::InfiniteFuture());
 }
 
-TEST_F(EthernetPathResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) {
+TEST_F(EthernetPathResolverTest, RefreshReplacesHandlesAndKeepsThoseThatFail) {
   const VPortId one = Hear(2);
   Answer();
   const VPortId two = Hear(3);
@@ -459,7 +459,7 @@ TEST_F(EthernetPathResolverTest, ARefreshMakesAllHandlesAnewAndKeepsThoseInUse) 
 }
 
 // The VES is destroyed while a neighbour is being resolved. The fixture checks that the handle does not leak.
-TEST_F(EthernetPathResolverTest, AHandleThatComesTooLateIsPutBack) {
+TEST_F(EthernetPathResolverTest, PutsBackAHandleThatComesTooLate) {
   Hear(2);
   resolver_.reset();
   Answer();

@@ -69,7 +69,7 @@ TEST_F(StateDirTest, NeverGivesAnAddressTwice) {
   EXPECT_EQ(absl::StatusCode::kInternal, (*state)->MacFor("d").status().code()) << "a source that repeats itself for ever";
 }
 
-TEST_F(StateDirTest, TheFileIsReadableForHumansAndPrivate) {
+TEST_F(StateDirTest, FileIsPrivateJson) {
   auto state = StateDir::Open(path_, Values({1, 2}));
   ASSERT_TRUE(state.ok());
   ASSERT_TRUE((*state)->MacFor("web1").ok());
@@ -81,7 +81,7 @@ TEST_F(StateDirTest, TheFileIsReadableForHumansAndPrivate) {
   EXPECT_NE(0, ::stat((File() + ".new").c_str(), &info)) << "nothing is left behind";
 }
 
-TEST_F(StateDirTest, ABrokenFileIsRefusedAndNotOverwritten) {
+TEST_F(StateDirTest, RefusesABrokenFileAndKeepsIt) {
   const struct {
     const char* description;
     const char* content;
@@ -107,7 +107,7 @@ TEST_F(StateDirTest, ABrokenFileIsRefusedAndNotOverwritten) {
   }
 }
 
-TEST_F(StateDirTest, TakesWhatAHumanHasEdited) {
+TEST_F(StateDirTest, ReadsAnEditedFile) {
   Write("{ \"web1\" : \"0:2:c9:E:b:72\" }");
   const auto state = StateDir::Open(path_);
   ASSERT_TRUE(state.ok()) << state.status();
@@ -124,7 +124,7 @@ TEST_F(StateDirTest, TwoProgramsDoNotShareADirectory) {
   EXPECT_TRUE(StateDir::Open(path_).ok());
 }
 
-TEST_F(StateDirTest, AFailureToWriteIsReportedAndNothingIsHandedOut) {
+TEST_F(StateDirTest, ReportsAFailedWriteAndForgetsTheAddress) {
   auto state = StateDir::Open(path_, Values({1, 2}));
   ASSERT_TRUE(state.ok());
   // A directory with the name of the temporary file makes the write fail even for root.
@@ -136,7 +136,7 @@ TEST_F(StateDirTest, AFailureToWriteIsReportedAndNothingIsHandedOut) {
   EXPECT_EQ(*(*state)->MacFor("web1"), MacAddr::FromUint64(0x020000000002)) << "made again, from the next random value";
 }
 
-TEST_F(StateDirTest, AFileInTheWayOfTheDirectoryIsReported) {
+TEST_F(StateDirTest, ReportsAFileInPlaceOfTheDirectory) {
   std::ofstream(temporary_.path() + "/state_dir_test.file") << "x";
   EXPECT_FALSE(StateDir::Open(temporary_.path() + "/state_dir_test.file").ok());
   EXPECT_FALSE(StateDir::Open(temporary_.path() + "/state_dir_test.file/below").ok());

@@ -109,7 +109,7 @@ class VesRoceTest : public testing::Test {
   int losses_ = 0;
 };
 
-TEST_F(VesRoceTest, IsThereWithoutASubnet) {
+TEST_F(VesRoceTest, WorksWithoutASubnetAdministrator) {
   EXPECT_TRUE(carrier_);
   EXPECT_EQ(mtu_, 4074);
   EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
@@ -118,7 +118,7 @@ TEST_F(VesRoceTest, IsThereWithoutASubnet) {
 }
 
 // A peer that was heard once and is gone leaves no state behind.
-TEST_F(VesRoceTest, AVPortThatIsNotHeardAndHasNoMacsIsReclaimed) {
+TEST_F(VesRoceTest, ReclaimsAVPortThatIsSilentAndHasNoMacs) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   const auto pass = [this](int seconds) {
     for (int i = 0; i < seconds; ++i) {
@@ -135,7 +135,7 @@ TEST_F(VesRoceTest, AVPortThatIsNotHeardAndHasNoMacsIsReclaimed) {
   EXPECT_FALSE(ves_->directory()->Find(kPeer).IsNone());
 }
 
-TEST_F(VesRoceTest, TheFdbNamesAllAddressesOfAPeer) {
+TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
   const PeerAddress other = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc)), Qpn(0x9a)};
   VPortDirectory* const directory = ves_->directory();
   const VPortId vport = directory->Intern(kPeer);
@@ -151,7 +151,7 @@ TEST_F(VesRoceTest, TheFdbNamesAllAddressesOfAPeer) {
 }
 
 // Neighbour discovery may take a second. The reply is held for it, and sent only to the peer.
-TEST_F(VesRoceTest, AReplyWaitsForTheNeighbour) {
+TEST_F(VesRoceTest, HoldsAReplyUntilTheNeighborIsResolved) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   SendFromPort(MakeFrame(kRemote, kLocal));
   EXPECT_TRUE(hca_.qp()->sends.empty());
@@ -172,7 +172,7 @@ TEST_F(VesRoceTest, AReplyWaitsForTheNeighbour) {
 }
 
 // All flood groups map to the multicast MAC 33:33:00:00:00:00, so an HCA that filters by MAC delivers those of other VESes.
-TEST_F(VesRoceTest, AnotherVessGroupOfTheSameMulticastMacIsNotOurs) {
+TEST_F(VesRoceTest, DropsFramesOfAnotherVesWithTheSameMulticastMac) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8002)).gid());
   EXPECT_EQ(Dropped(DropReason::kGroupMismatch), 1u);
   EXPECT_TRUE(port_->TakeTransmitted().empty());
@@ -180,7 +180,7 @@ TEST_F(VesRoceTest, AnotherVessGroupOfTheSameMulticastMacIsNotOurs) {
   EXPECT_EQ(port_->TakeTransmitted().size(), 1u);
 }
 
-TEST_F(VesRoceTest, AQueuePairInErrorIsMadeAnew) {
+TEST_F(VesRoceTest, ReplacesAQueuePairInError) {
   FakeQp* const before = hca_.qp();
   before->state = IBV_QPS_ERR;
   hca_.Deliver(Bytes(kGrhSize), {.status = IBV_WC_LOC_LEN_ERR});
@@ -199,7 +199,7 @@ TEST_F(VesRoceTest, AQueuePairInErrorIsMadeAnew) {
   EXPECT_EQ(port_->TakeTransmitted().size(), 1u);
 }
 
-TEST_F(VesRoceTest, AnotherGidMakesItAnew) {
+TEST_F(VesRoceTest, GidChangeReplacesTheQueuePair) {
   EXPECT_FALSE(ves_->NeedsRebuild());
   hca_.gid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   EXPECT_TRUE(ves_->NeedsRebuild());

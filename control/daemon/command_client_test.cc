@@ -93,7 +93,7 @@ TEST_F(CommandClientTest, CarriesLargeRequestsAndAnswers) {
   EXPECT_EQ(size_t{5 << 20} + 1, big->text.size());
 }
 
-TEST_F(CommandClientTest, ARequestThatTheServerCutsOffStillShowsWhy) {
+TEST_F(CommandClientTest, ShowsWhyTheServerCutARequestOff) {
   RunningServer server(path_, &registry_);
   const auto reply = Call("echo", {std::string(3 << 20, 'y')});
   ASSERT_TRUE(reply.ok()) << reply.status();
@@ -101,7 +101,7 @@ TEST_F(CommandClientTest, ARequestThatTheServerCutsOffStillShowsWhy) {
   EXPECT_EQ("a message is at most 1048576 bytes long\n", reply->text);
 }
 
-TEST_F(CommandClientTest, SaysThatTheProgramDoesNotRun) {
+TEST_F(CommandClientTest, ReportsThatTheProgramDoesNotRun) {
   EXPECT_THAT(ErrorOfCall(), AllOf(HasSubstr("connect to " + path_ + ": there is no such socket: eoibd does not run"),
                                    Not(HasSubstr("there are sockets"))));
   CommandRegistry other;
@@ -118,7 +118,7 @@ TEST_F(CommandClientTest, GivesUpOnAProgramThatHangs) {
   EXPECT_THAT(ErrorOfCall(absl::Milliseconds(20)), HasSubstr("none within 20ms; eoibd runs but is busy or hangs"));
 }
 
-TEST_F(CommandClientTest, SaysWhatIsWrongWithAnAnswer) {
+TEST_F(CommandClientTest, ReportsAMalformedAnswer) {
   EXPECT_THAT(ErrorOnReply(""), HasSubstr("eoibd has closed the connection without one"));
   EXPECT_THAT(ErrorOnReply("{\"result\":"), HasSubstr("eoibd has closed the connection without one"));
   EXPECT_THAT(ErrorOnReply("{}"), HasSubstr("it is no JSON-RPC reply"));

@@ -78,7 +78,7 @@ TEST_F(CommandRegistryTest, ListsCommandsAsUnixctlDoes) {
       RunIn(registry_, "list-commands", {}));
 }
 
-TEST_F(CommandRegistryTest, UnregisteredCommandsAreGone) {
+TEST_F(CommandRegistryTest, UnregisterRemovesACommand) {
   registry_.Unregister("show");
   EXPECT_FALSE(registry_.Run("show", {}).ok());
   registry_.Unregister("never-there");
@@ -96,14 +96,14 @@ TEST_F(CommandRegistryTest, AHandlerMayUnregisterItself) {
   EXPECT_FALSE(registry_.Run("once", {}).ok());
 }
 
-TEST_F(CommandRegistryTest, ErrorsOfHandlersPassThrough) {
+TEST_F(CommandRegistryTest, ReturnsTheErrorsOfHandlers) {
   registry_.Register({.name = "fail", .handler = [](const Arguments&) -> absl::StatusOr<std::string> {
                         return absl::NotFoundError("no VES blue");
                       }});
   EXPECT_EQ(absl::NotFoundError("no VES blue"), registry_.Run("fail", {}).status());
 }
 
-TEST_F(CommandRegistryTest, ANameTwiceIsAMistakeOfTheProgram) {
+TEST_F(CommandRegistryTest, RegisterChecksThatTheNameIsNew) {
   EXPECT_DEATH(registry_.Register(Echo("show", "", 0, 0)), "check failed");
 }
 

@@ -141,7 +141,7 @@ TEST_F(CommandServerTest, AnswersRequests) {
   }
 }
 
-TEST_F(CommandServerTest, RefusesAndClosesWhereTheStreamIsLost) {
+TEST_F(CommandServerTest, RefusesAndClosesAfterTextThatIsNotJson) {
   const struct {
     const char* description;
     std::string request;
@@ -163,7 +163,7 @@ TEST_F(CommandServerTest, RefusesAndClosesWhereTheStreamIsLost) {
   }
 }
 
-TEST_F(CommandServerTest, TakesRequestsBitByBit) {
+TEST_F(CommandServerTest, AcceptsARequestByteByByte) {
   const UniqueFd client = ConnectTo(path_);
   const std::string request = R"({"method":"echo","params":["a b"],"id":0})";
   for (char byte : request) {
@@ -202,7 +202,7 @@ TEST_F(CommandServerTest, OneRunDoesABoundedAmountOfWork) {
   EXPECT_EQ(500, calls);
 }
 
-TEST_F(CommandServerTest, ARequestOfEndlessLengthIsCutOff) {
+TEST_F(CommandServerTest, CutsOffARequestThatIsTooLong) {
   const UniqueFd client = ConnectTo(path_);
   Send(client, "{\"method\":\"");
   size_t sent = 0;
@@ -217,7 +217,7 @@ TEST_F(CommandServerTest, ARequestOfEndlessLengthIsCutOff) {
   EXPECT_EQ(0u, server_->connections());
 }
 
-TEST_F(CommandServerTest, AClientThatDoesNotReadStopsOnlyItself) {
+TEST_F(CommandServerTest, ClientThatDoesNotReadBlocksOnlyItself) {
   const UniqueFd lazy = ConnectTo(path_), busy = ConnectTo(path_);
   // Requests 3 MiB repeatedly, without reading.
   size_t sent = 0;
@@ -235,7 +235,7 @@ TEST_F(CommandServerTest, AClientThatDoesNotReadStopsOnlyItself) {
   EXPECT_EQ(2u, server_->connections());
 }
 
-TEST_F(CommandServerTest, ALargeAnswerArrivesWhole) {
+TEST_F(CommandServerTest, SendsALargeAnswer) {
   const UniqueFd client = ConnectTo(path_);
   Send(client, R"({"method":"big","params":[],"id":0})");
   std::string reply;
@@ -248,7 +248,7 @@ TEST_F(CommandServerTest, ALargeAnswerArrivesWhole) {
   EXPECT_EQ(std::string(3 << 20, 'x') + "\n", object["result"].get<std::string>());
 }
 
-TEST_F(CommandServerTest, AClientMayShutDownItsSideBeforeTheAnswer) {
+TEST_F(CommandServerTest, AnswersAClientThatHasShutDownItsSide) {
   const UniqueFd client = ConnectTo(path_);
   Send(client, R"({"method":"echo","params":["a"],"id":0})");
   ASSERT_EQ(0, ::shutdown(client.get(), SHUT_WR));
@@ -258,7 +258,7 @@ TEST_F(CommandServerTest, AClientMayShutDownItsSideBeforeTheAnswer) {
   EXPECT_TRUE(closed);
 }
 
-TEST_F(CommandServerTest, AClientThatLeavesInTheMiddleIsForgotten) {
+TEST_F(CommandServerTest, ClosesTheConnectionOfAClientThatLeaves) {
   for (const char* half : {"", "{\"method\":", R"({"method":"big","params":[],"id":0})"}) {
     UniqueFd client = ConnectTo(path_);
     Send(client, half);
@@ -269,7 +269,7 @@ TEST_F(CommandServerTest, AClientThatLeavesInTheMiddleIsForgotten) {
   }
 }
 
-TEST_F(CommandServerTest, ServesSoManyConnectionsAndRefusesFurtherOnes) {
+TEST_F(CommandServerTest, RefusesConnectionsAboveTheLimit) {
   std::vector<UniqueFd> clients;
   for (size_t i = 0; i < CommandServer::kMaxConnections; ++i) {
     clients.push_back(ConnectTo(path_));
@@ -288,7 +288,7 @@ TEST_F(CommandServerTest, ServesSoManyConnectionsAndRefusesFurtherOnes) {
   EXPECT_THAT(Ask(next, R"({"method":"echo","params":["a"],"id":0})"), HasSubstr("\"a\\n\""));
 }
 
-TEST_F(CommandServerTest, WithoutDescriptorsItRefusesInsteadOfSpinning) {
+TEST_F(CommandServerTest, RefusesClientsWithoutDescriptorsInsteadOfSpinning) {
   const UniqueFd client = ConnectTo(path_);
   CommandServer* const server = server_.get();
   rlimit before;
@@ -304,14 +304,14 @@ TEST_F(CommandServerTest, WithoutDescriptorsItRefusesInsteadOfSpinning) {
   EXPECT_THAT(Ask(ConnectTo(path_), R"({"method":"echo","params":["a"],"id":0})"), HasSubstr("\"a\\n\""));
 }
 
-TEST_F(CommandServerTest, TheSocketIsForItsUserOnly) {
+TEST_F(CommandServerTest, SocketIsForItsUserOnly) {
   struct stat info;
   ASSERT_EQ(0, ::stat(path_.c_str(), &info));
   EXPECT_TRUE(S_ISSOCK(info.st_mode));
   EXPECT_EQ(0600u, info.st_mode & 07777);
 }
 
-TEST_F(CommandServerTest, AProgramThatIsStoppingSaysSo) {
+TEST_F(CommandServerTest, AnswersThatTheProgramIsStopping) {
   const UniqueFd idle = ConnectTo(path_), asking = ConnectTo(path_), halfway = ConnectTo(path_);
   Ask(idle, R"({"method":"echo","params":["a"],"id":0})");
   Send(halfway, R"({"method":"big","params":[],"id":0})");
@@ -334,7 +334,7 @@ TEST_F(CommandServerTest, AProgramThatIsStoppingSaysSo) {
   EXPECT_NE(0, ::access(path_.c_str(), F_OK));
 }
 
-TEST_F(CommandServerTest, ALivingServerIsNotReplaced) {
+TEST_F(CommandServerTest, DoesNotReplaceALivingServer) {
   const auto second = CommandServer::Listen(path_, &registry_);
   EXPECT_EQ(absl::StatusCode::kAlreadyExists, second.status().code());
   EXPECT_THAT(std::string(second.status().message()),
@@ -345,7 +345,7 @@ TEST_F(CommandServerTest, ALivingServerIsNotReplaced) {
   EXPECT_THAT(Ask(client, R"({"method":"echo","params":["first"],"id":0})"), HasSubstr("first"));
 }
 
-TEST_F(CommandServerTest, ALivingServerWithAFullBacklogIsNotReplacedEither) {
+TEST_F(CommandServerTest, DoesNotReplaceALivingServerWithAFullBacklog) {
   std::vector<UniqueFd> waiting;
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -359,7 +359,7 @@ TEST_F(CommandServerTest, ALivingServerWithAFullBacklogIsNotReplacedEither) {
   EXPECT_EQ(absl::StatusCode::kAlreadyExists, CommandServer::Listen(path_, &registry_).status().code());
 }
 
-TEST_F(CommandServerTest, ASocketThatADeadProgramHasLeftIsReplaced) {
+TEST_F(CommandServerTest, ReplacesTheSocketOfADeadProgram) {
   const std::string stale = path_ + ".stale";
   {
     const UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -372,7 +372,7 @@ TEST_F(CommandServerTest, ASocketThatADeadProgramHasLeftIsReplaced) {
   EXPECT_TRUE(CommandServer::Listen(stale, &registry_).ok());
 }
 
-TEST_F(CommandServerTest, AFileThatIsNoSocketIsLeftAlone) {
+TEST_F(CommandServerTest, DoesNotReplaceAFileThatIsNoSocket) {
   const std::string file = path_ + ".file";
   std::ofstream(file) << "precious";
   const auto server = CommandServer::Listen(file, &registry_);
@@ -383,7 +383,7 @@ TEST_F(CommandServerTest, AFileThatIsNoSocketIsLeftAlone) {
   EXPECT_EQ("precious", content);
 }
 
-TEST_F(CommandServerTest, PathsThatCannotBeAreRefused) {
+TEST_F(CommandServerTest, RefusesInvalidPaths) {
   const auto too_long = CommandServer::Listen(MakeTemporaryDirectory() + "/" + std::string(108, 'x'), &registry_);
   EXPECT_THAT(std::string(too_long.status().message()), HasSubstr("the path of a socket has 1 to 107 bytes"));
   const auto below_file = CommandServer::Listen("/dev/null/x.ctl", &registry_);
@@ -424,7 +424,7 @@ class OvsAppctlTest : public ::testing::Test {
   CommandRegistry registry_;
 };
 
-TEST_F(OvsAppctlTest, SpeaksWithOurServer) {
+TEST_F(OvsAppctlTest, OvsAppctlWorksWithOurServer) {
   RunningServer server(path_, &registry_);
   const std::string kReported = "ovs-appctl: " + path_ + ": server returned an error\n";
   const struct {

@@ -66,14 +66,14 @@ TEST_F(EventLoopTest, CallsBackWhileADescriptorIsReady) {
   EXPECT_EQ(2u, log_.size());
 }
 
-TEST_F(EventLoopTest, AddFailsForWhatEpollDoesNotTake) {
+TEST_F(EventLoopTest, AddFailsForADescriptorThatEpollRefuses) {
   Signal signal;
   EXPECT_TRUE(loop_.Add(signal.fd(), EPOLLIN, [](uint32_t) {}).ok());
   EXPECT_EQ(absl::StatusCode::kAlreadyExists, loop_.Add(signal.fd(), EPOLLIN, [](uint32_t) {}).code());
   EXPECT_FALSE(loop_.Add(-1, EPOLLIN, [](uint32_t) {}).ok());
 }
 
-TEST_F(EventLoopTest, ACallbackMayRemoveItself) {
+TEST_F(EventLoopTest, CallbackMayRemoveItself) {
   Signal signal;
   signal.Set();
   auto alive = std::make_shared<int>(1);
@@ -91,7 +91,7 @@ TEST_F(EventLoopTest, ACallbackMayRemoveItself) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST_F(EventLoopTest, WhatIsRemovedInARoundIsNotCalledInIt) {
+TEST_F(EventLoopTest, DoesNotCallWhatWasRemovedInTheSameRound) {
   Signal a, b;
   a.Set();
   b.Set();
@@ -114,7 +114,7 @@ TEST_F(EventLoopTest, WhatIsRemovedInARoundIsNotCalledInIt) {
   EXPECT_THAT(log_, ElementsAre("ready"));
 }
 
-TEST_F(EventLoopTest, ADescriptorThatReplacesAnotherInARoundDoesNotGetItsEvents) {
+TEST_F(EventLoopTest, NewDescriptorGetsNoEventOfItsPredecessorWithTheSameNumber) {
   Signal a, b;
   a.Set();
   b.Set();
@@ -162,7 +162,7 @@ TEST_F(EventLoopTest, TimersCanBeCancelledAlsoByEachOther) {
   EXPECT_THAT(log_, ElementsAre("cancels"));
 }
 
-TEST_F(EventLoopTest, ATimerThatATimerSetsRunsInALaterRound) {
+TEST_F(EventLoopTest, TimerSetByATimerRunsInALaterRound) {
   loop_.CallAt(In(0), [&] {
     log_.push_back("first");
     loop_.CallAt(clock_.Now(), Note("second"));
@@ -173,7 +173,7 @@ TEST_F(EventLoopTest, ATimerThatATimerSetsRunsInALaterRound) {
   EXPECT_THAT(log_, ElementsAre("first", "second"));
 }
 
-TEST_F(EventLoopTest, DeadlineProvidersAreAskedInEachRound) {
+TEST_F(EventLoopTest, ReadsDeadlinesInEachRound) {
   absl::Time next = absl::InfiniteFuture();
   const auto id = loop_.AddDeadline([&] { return next; },
                                     [&] {
@@ -195,7 +195,7 @@ TEST_F(EventLoopTest, DeadlineProvidersAreAskedInEachRound) {
   EXPECT_EQ(1u, log_.size());
 }
 
-TEST_F(EventLoopTest, ADeadlineMayRemoveItself) {
+TEST_F(EventLoopTest, DeadlineMayRemoveItself) {
   EventLoop::TimerId id = 0;
   id = loop_.AddDeadline([&] { return clock_.Now(); },
                          [&] {
@@ -207,7 +207,7 @@ TEST_F(EventLoopTest, ADeadlineMayRemoveItself) {
   EXPECT_THAT(log_, ElementsAre("due"));
 }
 
-TEST_F(EventLoopTest, RunsWhatOtherThreadsPostInOrder) {
+TEST_F(EventLoopTest, RunsPostedCallbacksInOrder) {
   std::thread other([&] {
     loop_.Post(Note("a"));
     loop_.Post(Note("b"));
@@ -233,7 +233,7 @@ TEST_F(EventLoopTest, PostWakesALoopThatWaits) {
   EXPECT_THAT(log_, ElementsAre("posted"));
 }
 
-TEST_F(EventLoopTest, StopBeforeRunIsNotLost) {
+TEST_F(EventLoopTest, StopBeforeRunTakesEffect) {
   loop_.Stop();
   loop_.Run();
   loop_.CallAt(In(0), [&] { loop_.Stop(); });

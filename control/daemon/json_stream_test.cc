@@ -49,7 +49,7 @@ TEST(JsonStreamTest, CutsObjects) {
   }
 }
 
-TEST(JsonStreamTest, CutsTheSameHoweverTheBytesArrive) {
+TEST(JsonStreamTest, CutsTheSameForAnyPartitionOfTheBytes) {
   const std::string text = R"( {"method":"a\"}b","params":["{","\\"],"id":0} {}{"x":[[]]} )";
   JsonStream whole(1000);
   whole.Append(text);
@@ -69,7 +69,7 @@ TEST(JsonStreamTest, CutsTheSameHoweverTheBytesArrive) {
   }
 }
 
-TEST(JsonStreamTest, WhatIsNoObjectKillsTheStream) {
+TEST(JsonStreamTest, ErrorForWhatIsNoObjectIsFinal) {
   for (const char* text : {"x", "1", "[1]", "\"{}\"", "}", "null{}"}) {
     JsonStream stream(1000);
     stream.Append(text);

@@ -6,7 +6,7 @@
 namespace eoib {
 namespace {
 
-TEST(ProgramTest, AsManyDescriptorsAsTheSystemAllows) {
+TEST(ProgramTest, RaisesTheDescriptorLimitToTheHardLimit) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit few = {64, before.rlim_max};
