@@ -61,7 +61,7 @@ TEST_F(AgentTest, PeersFollowARestartedAgent) {
 TEST_F(AgentTest, PeerThatJoinsLaterHearsARepeatedAnnouncement) {
   Host* h1 = AddHost("h1", kOneVes);
   ASSERT_TRUE(AllJoined());
-  ASSERT_TRUE(Until([h1] { return h1->Stat("transmitted") >= 1; })) << "the first is out, and nobody was there to hear it";
+  ASSERT_TRUE(Until([h1] { return h1->Stat("transmitted") >= 1; })) << "the first was sent before any peer joined";
   Host* h2 = AddHost("h2", kOneVes);
   const std::string mac = h1->port("v1")->mac().ToString();
   EXPECT_TRUE(Until([&] { return absl::StrContains(h2->Command("fdb/show"), mac); }));
@@ -79,7 +79,7 @@ TEST_F(AgentTest, JoinsAgainAfterTheLinkWasDown) {
   EXPECT_TRUE(ArrivesInTheEnd(h2->port("v1"), h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
 }
 
-// The flood group is the VES's constitution: a later member takes the group's MTU and Q_Key instead of its own settings.
+// The flood group sets the VES's parameters: a later member takes the group's MTU and Q_Key instead of its own settings.
 TEST_F(AgentTest, TakesTheParametersOfAnExistingGroup) {
   auto creator = softhca::OpenSoftHca(subnet_.Connect(), "creator").value();
   SaClient sa(creator->mads(), &clock_, {});

@@ -72,7 +72,7 @@ class Host {
                  .value();
     agent_->RegisterCommands(&commands_);
     agent_->OnFatal([this](const std::string& why) {
-      if (!may_be_lost) ADD_FAILURE() << "starts anew: " << why;
+      if (!may_be_lost) ADD_FAILURE() << "the agent asks for a restart: " << why;
       lost.push_back(why);
     });
     agent_->Start();

@@ -91,7 +91,7 @@ std::string Flushed(const Ves& ves, size_t count) {
 }
 
 Text Flush(Ves* ves, const Arguments& arguments) {
-  constexpr char kWhat[] = "flush everything with no more words, or with: vlan VID, vport NAME, sticky NAME";
+  constexpr char kWhat[] = "flush VES, or flush VES with: vlan VID, vport NAME, sticky NAME";
   if (arguments.size() == 1) return Flushed(*ves, ves->fdb()->Flush());
   if (arguments.size() == 2) return absl::InvalidArgumentError(kWhat);
   if (arguments[1] == "vlan") {
@@ -110,7 +110,7 @@ Text Flush(Ves* ves, const Arguments& arguments) {
 Text ShowFrom(Ves* ves, const Arguments& arguments) {
   if (arguments.size() == 1) return ShowFdb(*ves);
   if (arguments.size() == 2)
-    return absl::InvalidArgumentError("show all entries, or those behind a VLAN and a MAC: VES [VLAN MAC]");
+    return absl::InvalidArgumentError("show all entries, or those after a VLAN and a MAC: VES [VLAN MAC]");
   const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
   if (!key.ok()) return key.status();
   return ShowFdb(*ves, *key);
@@ -269,19 +269,19 @@ void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
       return veses.ok() ? one(veses->front(), arguments) : veses.status();
     };
   };
-  registry->Register({"fdb/show", "[VES [VLAN MAC]]", "where each MAC is, or each behind that one", 0, 3,
+  registry->Register({"fdb/show", "[VES [VLAN MAC]]", "all MACs and their places, or those after VLAN MAC", 0, 3,
                       [all = ForVeses(finder, [](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowFrom)](
                           const Arguments& arguments) { return arguments.empty() ? all(arguments) : one(arguments); }});
   registry->Register(
-      {"fdb/stats", "[VES]", "limits, counters, and which vPorts hold how many MACs", 0, 1, ForVeses(finder, ShowFdbStats)});
+      {"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", 0, 1, ForVeses(finder, ShowFdbStats)});
   registry->Register(
       {"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1, ForVeses(finder, ShowFrozen)});
-  registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "forget learned MACs", 1, 3, change(Flush)});
+  registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "flush learned MACs", 1, 3, change(Flush)});
   registry->Register({"fdb/thaw", "VES VLAN MAC", "let a frozen MAC move again", 3, 3, change(Thaw)});
-  registry->Register({"fdb/add", "VES VLAN MAC VPORT", "a static entry", 4, 4, change(Add)});
+  registry->Register({"fdb/add", "VES VLAN MAC VPORT", "add a static entry", 4, 4, change(Add)});
   registry->Register({"fdb/del", "VES VLAN MAC", "remove a static entry", 3, 3, change(Delete)});
   registry->Register(
-      {"fdb/monitor", "VES [NEXT]", "what happened to MACs; eoibctl goes on until it is interrupted", 1, 2, change(Monitor)});
+      {"fdb/monitor", "VES [NEXT]", "events of MACs; eoibctl follows them until it is interrupted", 1, 2, change(Monitor)});
 }
 
 }  // namespace eoib

@@ -12,7 +12,7 @@ namespace {
 const absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(16);
 // Three refusals, within 300 ms, end a membership: a restarted SM may refuse until a full member has created the group again.
-const absl::Duration kForgiven = 2 * kFirstBackoff;
+const absl::Duration kToleratedBackoff = 2 * kFirstBackoff;
 
 // To join an existing group; as RFC 4391 §5 does for IPoIB's broadcast group.
 constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
@@ -61,14 +61,14 @@ void GroupMembership::Renew() {
 
 void GroupMembership::OnCreated() {
   if (joined_.has_value() && trouble_.empty()) return;  // we created it, or it existed before
-  AskSoon();
+  JoinSoon();
 }
 
-void GroupMembership::OnDeleted() { AskSoon(); }
+void GroupMembership::OnDeleted() { JoinSoon(); }
 
-void GroupMembership::AskSoon() {
-  if (asking_) {
-    again_ = true;
+void GroupMembership::JoinSoon() {
+  if (pending_) {
+    join_again_ = true;
   } else {
     Join();
   }
@@ -82,7 +82,7 @@ void GroupMembership::Run() {
 // A new attempt number makes answers that are still under way stale.
 void GroupMembership::Lost(absl::string_view why) {
   ++attempt_;
-  asking_ = again_ = refused_ = false;
+  pending_ = join_again_ = refused_ = false;
   retry_at_ = absl::InfiniteFuture();
   trouble_ = std::string(why);
   Forget();
@@ -114,7 +114,7 @@ McMemberRecord GroupMembership::BaseRecord(const HcaPortInfo& port) const {
   record.pkey = options_.pkey;
   record.scope = options_.mgid.gid().bytes()[1] & 0xf;
   record.join_state = options_.join_state;
-  if (!IsConstitution()) return record;
+  if (!SetsParameters()) return record;
   const GroupParameters& parameters = options_.parameters;
   record.qkey = options_.qkey;
   record.mtu = parameters.mtu.has_value() ? MtuCode(*parameters.mtu) : port.mtu;
@@ -137,15 +137,15 @@ absl::Status GroupMembership::CheckMtu(const HcaPortInfo& port) const {
 void GroupMembership::Request(bool create) {
   retry_at_ = absl::InfiniteFuture();
   const uint64_t attempt = ++attempt_;
-  asked_ = true;
-  asking_ = refused_ = false;
+  may_be_member_ = true;
+  pending_ = refused_ = false;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
   if (!port->active) return Fail(absl::UnavailableError(PortTrouble(*port)));
   const absl::Status fits = CheckMtu(*port);
   if (!fits.ok() && (create || sa_ == nullptr)) return Fail(fits);
   if (sa_ == nullptr) return Adopt(BaseRecord(*port));
-  asking_ = true;
+  pending_ = true;
   // If the port's speed has no rate code that we know (a newer HCA), leave the rate to the SA.
   const McMemberRecord record = BaseRecord(*port);
   const uint64_t create_mask = IsRateCode(record.rate) ? kCreateMask : kCreateMask & ~(mcm::kRateSelector | mcm::kRate);
@@ -157,9 +157,9 @@ void GroupMembership::Request(bool create) {
 
 void GroupMembership::Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer) {
   if (attempt != attempt_) return;
-  asking_ = false;
+  pending_ = false;
   if (answer.ok()) return Adopt(*answer);
-  if (std::exchange(again_, false)) return Join();
+  if (std::exchange(join_again_, false)) return Join();
   const bool refused = !absl::IsDeadlineExceeded(answer.status());
   if (refused && !create && Creates()) return Request(/*create=*/true);
   if (!refused) return Fail(answer.status());
@@ -171,11 +171,11 @@ void GroupMembership::Answered(bool create, uint64_t attempt, absl::StatusOr<McM
 void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
   McMemberRecord record;
   record.mgid = options_.mgid;
-  asking_ = true;
+  pending_ = true;
   sa_->QueryGroup(record, mcm::kMgid, [this, alive = alive_, refusal, attempt](absl::StatusOr<McMemberRecord> group) {
     if (!*alive || attempt != attempt_) return;
-    asking_ = false;
-    if (std::exchange(again_, false)) return Join();
+    pending_ = false;
+    if (std::exchange(join_again_, false)) return Join();
     std::string more;
     if (group.ok()) {
       more = std::string(Check(*group).message());
@@ -186,10 +186,10 @@ void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
   });
 }
 
-// A refusal counts as a loss of the group only if it is repeated (kForgiven). A restarted SM has no group for a limited member
+// A refusal ends a membership only if it is repeated (kToleratedBackoff). A restarted SM has no group for a limited member
 // to join until a full member has created it; and an SM that is silent may come back and still know us.
 void GroupMembership::Refused(const absl::Status& why) {
-  if (backoff_ > kForgiven) Forget();
+  if (backoff_ > kToleratedBackoff) Forget();
   refused_ = true;
   Fail(why);
 }
@@ -219,7 +219,7 @@ absl::Status GroupMembership::Check(const McMemberRecord& record) const {
 // RFC 4391 §10: "The MGID MUST use the same P_Key, Q_Key, SL, MTU, and HopLimit as those used in the broadcast-GID." SL and
 // hop limit are not checked: a sender takes them from this record.
 absl::Status GroupMembership::CheckLike(const McMemberRecord& record) const {
-  if (IsConstitution()) return absl::OkStatus();
+  if (SetsParameters()) return absl::OkStatus();
   if (record.qkey != options_.like->qkey) {
     return absl::FailedPreconditionError(absl::StrCat("the group's Q_Key is ", record.qkey.ToString(), ", not ",
                                                       options_.like->qkey.ToString(), " as that of the link"));
@@ -249,13 +249,13 @@ void GroupMembership::Adopt(const McMemberRecord& record) {
   joined_ = Joined{*ah, record.mlid, record.qkey, mtu, record};
   trouble_.clear();
   backoff_ = kFirstBackoff;
-  again_ = false;
+  join_again_ = false;
   on_change_(joined_);
   if (before.has_value()) handles_->Put(before->ah);
 }
 
 absl::Status GroupMembership::PutIntoEffect(const McMemberRecord& record) {
-  absl::Status status = IsConstitution() ? endpoint_->SetQKey(record.qkey) : absl::OkStatus();
+  absl::Status status = SetsParameters() ? endpoint_->SetQKey(record.qkey) : absl::OkStatus();
   if (!status.ok() || !Attaches()) return status;
   if (std::exchange(renew_, false) && attached_ == record.mlid) {
     endpoint_->Detach(options_.mgid, *attached_).IgnoreError();
@@ -276,7 +276,7 @@ absl::Status GroupMembership::PutIntoEffect(const McMemberRecord& record) {
 
 void GroupMembership::Fail(const absl::Status& why) {
   if (trouble_ != why.message() && !options_.quiet) {
-    LogWarning(absl::StrCat("join ", options_.what, " ", options_.mgid.ToString(), ": ", why.message(), "; will go on trying"));
+    LogWarning(absl::StrCat("join ", options_.what, " ", options_.mgid.ToString(), ": ", why.message(), "; retrying"));
   }
   trouble_ = std::string(why.message());
   // A timeout put no load on the SA; do not back off, to be back as soon as the SA is.
@@ -295,7 +295,7 @@ void GroupMembership::Leave(std::function<void()> done) {
   attached_.reset();
   Forget();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
-  if (sa_ == nullptr || !port.ok() || !asked_) return done();  // the SA does not know of us
+  if (sa_ == nullptr || !port.ok() || !may_be_member_) return done();  // the SA does not know of us
   sa_->Leave(BaseRecord(*port), [done = std::move(done)](absl::StatusOr<McMemberRecord>) { done(); });
 }
 

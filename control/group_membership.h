@@ -1,9 +1,9 @@
 // GroupMembership: this port's membership in one multicast group, and the parameters from the group's record.
 //
-// One group of each partition is its constitution: a VES's flood group, or IPoIB's broadcast group (RFC 4391 §5). Its record
+// A VES's flood group, and IPoIB's broadcast group (RFC 4391 §5), set the parameters of their partition. The group's record
 // sets Q_Key, MTU, SL, rate, traffic class and hop limit of everything that is sent in the partition. The first full member
 // creates it, and all others join it. If several hosts create it at once, they ask for the same parameters, so the later ones
-// join. Other groups are created with the constitution's parameters (§10). A limited member cannot create a group, because the
+// join. Other groups are created with the same parameters (§10). A limited member cannot create a group, because the
 // group would get its P_Key; it waits for a full member.
 //
 // A refused join is retried after 100 ms, doubling up to 16 s, and at once when the subnet reports the group; an unanswered
@@ -40,7 +40,7 @@ class GroupMembership {
     PKey pkey;  // as in the port's P_Key table: full or limited member
     QKey qkey;  // this and `parameters`: used if we create the group
     GroupParameters parameters;
-    // For a group other than the constitution: the constitution's record. The group is created with the same parameters; a
+    // For any other group: the record of the group that sets the parameters. This group is created with them; a
     // group with another Q_Key or a smaller MTU is refused.
     absl::optional<McMemberRecord> like;
     uint8_t join_state = kFullMember;  // or kNonMember, kSendOnlyNonMember; only a full member creates
@@ -102,13 +102,13 @@ class GroupMembership {
   void Fail(const absl::Status& why);
   void Forget();
   absl::Status PutIntoEffect(const McMemberRecord& record);
-  void AskSoon();
+  void JoinSoon();
   McMemberRecord BaseRecord(const HcaPortInfo& port) const;
   absl::Status CheckLike(const McMemberRecord& record) const;
   absl::Status CheckMtu(const HcaPortInfo& port) const;
   bool Attaches() const { return options_.join_state != kSendOnlyNonMember; }
   bool Creates() const { return options_.may_create && options_.join_state == kFullMember && options_.pkey.IsFullMember(); }
-  bool IsConstitution() const { return !options_.like.has_value(); }
+  bool SetsParameters() const { return !options_.like.has_value(); }
 
   Options options_;
   Hca* const hca_;
@@ -123,9 +123,9 @@ class GroupMembership {
   std::string trouble_ = "not asked yet";
   bool leaving_ = false;
   bool renew_ = false;    // attach again, even if the MLID is the same
-  bool asking_ = false;   // a request to the SA is pending
-  bool again_ = false;    // and its refusal may predate the group's creation: ask again
-  bool asked_ = false;    // the SA may count us as a member
+  bool pending_ = false;  // a request to the SA
+  bool join_again_ = false;     // its refusal may predate the creation of the group, so join again after it
+  bool may_be_member_ = false;  // the SA may count us as a member
   bool refused_ = false;  // by the last answer
   uint64_t attempt_ = 0;  // answers to earlier attempts are stale
   absl::Duration backoff_;

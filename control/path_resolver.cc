@@ -12,13 +12,13 @@ namespace eoib {
 namespace {
 
 // Delay before a failed path query is repeated.
-constexpr absl::Duration kRetry = absl::Seconds(5);
+constexpr absl::Duration kRetryDelay = absl::Seconds(5);
 // Least time between two queries for one path that frames caused.
-constexpr absl::Duration kPause = absl::Seconds(1);
+constexpr absl::Duration kQueryInterval = absl::Seconds(1);
 // On Ethernet: backoff after neighbour resolution failed, doubling from the first to the last.
-constexpr absl::Duration kFirstLook = absl::Seconds(1);
-constexpr absl::Duration kLastLook = absl::Minutes(1);
-constexpr int kMostFailures = 6;  // kFirstLook << 6 exceeds kLastLook
+constexpr absl::Duration kFirstBackoff = absl::Seconds(1);
+constexpr absl::Duration kLastBackoff = absl::Minutes(1);
+constexpr int kMostFailures = 6;  // kFirstBackoff << 6 exceeds kLastBackoff
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void PathResolver::OnPunt(const Punt& punt) {
 void PathResolver::Resolve(const Gid& gid, const Punt& punt) {
   if (paths_.size() >= kMaxPaths && !paths_.contains(gid)) return;
   Path& path = paths_[gid];
-  path.gone = false;
+  path.out_of_service = false;
   path.punted_at = clock_->Now();
   if (std::find(path.vports.begin(), path.vports.end(), punt.vport) == path.vports.end()) path.vports.push_back(punt.vport);
   if (punt.kind != Punt::Kind::kUnresolved && punt.slid.IsValid()) {
@@ -69,12 +69,12 @@ void PathResolver::Resolve(const Gid& gid, const Punt& punt) {
 }
 
 // A PathRecord has more attributes than a completion, so it stays if both lead to the same LID. If they differ, the peer has
-// moved: `moved` makes us ignore a pending answer, which may be older. It would not be corrected, since the worker does not
-// report the same address twice.
+// moved: `moved_step` makes us ignore a pending answer, which may be older. It would not be corrected, since the worker does
+// not report the same address twice.
 void PathResolver::Heard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
   if (path->ah.IsNone() || path->key != key) {
-    if (!path->ah.IsNone()) path->moved = ++steps_;
+    if (!path->ah.IsNone()) path->moved_step = ++steps_;
     Publish(key, {});
   } else {
     PublishTo(key.dgid, path);
@@ -83,7 +83,7 @@ void PathResolver::Heard(const Punt& punt, Path* path) {
 }
 
 void PathResolver::RefreshAll() {
-  if (paths_.size() > kHandful && sa_ != nullptr) return QueryTable();
+  if (paths_.size() > kFewPaths && sa_ != nullptr) return QueryTable();
   std::vector<Gid> gids;
   for (const auto& [gid, path] : paths_) gids.push_back(gid);
   for (const Gid& gid : gids) Query(gid);
@@ -92,14 +92,14 @@ void PathResolver::RefreshAll() {
 void PathResolver::OnInService(const Gid& gid) {
   const auto path = paths_.find(gid);
   if (path == paths_.end()) return;
-  path->second.gone = false;
+  path->second.out_of_service = false;
   Query(gid);
 }
 
 void PathResolver::OnOutOfService(const Gid& gid) {
   const auto path = paths_.find(gid);
   if (path == paths_.end()) return;
-  path->second.gone = true;
+  path->second.out_of_service = true;
   path->second.retry_at = absl::InfiniteFuture();
 }
 
@@ -111,9 +111,9 @@ bool PathResolver::IsOfAVPort(const Gid& gid, const Path& path) const {
 }
 
 void PathResolver::Reclaim() {
-  absl::erase_if(paths_, [this, since = clock_->Now() - kIdle](const auto& entry) {
+  absl::erase_if(paths_, [this, since = clock_->Now() - kIdleTime](const auto& entry) {
     const Path& path = entry.second;
-    if (path.asking || path.punted_at > since || IsOfAVPort(entry.first, path)) return false;
+    if (path.pending || path.punted_at > since || IsOfAVPort(entry.first, path)) return false;
     handles_->Put(path.ah);
     return true;
   });
@@ -123,22 +123,22 @@ void PathResolver::Run() {
   const absl::Time now = clock_->Now();
   std::vector<Gid> due;
   for (const auto& [gid, path] : paths_) {
-    if (std::min(path.retry_at, path.again_at) <= now) due.push_back(gid);
+    if (std::min(path.retry_at, path.query_at) <= now) due.push_back(gid);
   }
   for (const Gid& gid : due) Query(gid);
 }
 
 absl::Time PathResolver::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const auto& [gid, path] : paths_) next = std::min({next, path.retry_at, path.again_at});
+  for (const auto& [gid, path] : paths_) next = std::min({next, path.retry_at, path.query_at});
   return next;
 }
 
 void PathResolver::QueryForPunt(const Gid& gid) {
   Path& path = paths_.at(gid);
   if (sa_ == nullptr && !path.ah.IsNone()) return;  // on Ethernet the handle does not depend on an answer
-  if (clock_->Now() < path.asked_at + kPause) {
-    path.again_at = path.asked_at + kPause;
+  if (clock_->Now() < path.queried_at + kQueryInterval) {
+    path.query_at = path.queried_at + kQueryInterval;
   } else {
     Query(gid);
   }
@@ -146,11 +146,11 @@ void PathResolver::QueryForPunt(const Gid& gid) {
 
 void PathResolver::Query(const Gid& gid) {
   Path& path = paths_.at(gid);
-  path.retry_at = path.again_at = absl::InfiniteFuture();
-  path.again = path.asking;
-  if (std::exchange(path.asking, true)) return;
-  path.asked = ++steps_;
-  path.asked_at = clock_->Now();
+  path.retry_at = path.query_at = absl::InfiniteFuture();
+  path.query_again = path.pending;
+  if (std::exchange(path.pending, true)) return;
+  path.queried_step = ++steps_;
+  path.queried_at = clock_->Now();
   if (sa_ == nullptr) return Make(gid);
   sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
     if (*alive) Answered(gid, answer);
@@ -170,17 +170,17 @@ void PathResolver::Make(const Gid& gid) {
 
 void PathResolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
   Path& path = paths_.at(gid);
-  path.asking = false;
+  path.pending = false;
   if (ah.ok()) {
     path.failures = 0;
     Replace({gid, 0, source_.sl}, *ah);
     published_();
   } else {
-    path.retry_at = clock_->Now() + std::min(kFirstLook * (1 << path.failures), kLastLook);
+    path.retry_at = clock_->Now() + std::min(kFirstBackoff * (1 << path.failures), kLastBackoff);
     path.failures = std::min(path.failures + 1, kMostFailures);
     if (log_.Allow()) LogWarning(ah.status().message());
   }
-  if (path.again) Query(gid);  // its cause may be later than this answer
+  if (path.query_again) Query(gid);  // its cause may be later than this answer
 }
 
 // Whether an address handle can be made from the record. It is input from the wire.
@@ -196,12 +196,12 @@ absl::Status PathResolver::Check(const PathRecord& record) {
 
 void PathResolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
-  path.asking = false;
-  if (path.again) return Query(gid);    // this answer may be older than the reason to query again
-  if (path.moved > path.asked) return;  // it is older than what we heard; `again_at` is set
+  path.pending = false;
+  if (path.query_again) return Query(gid);          // this answer may be older than the reason to query again
+  if (path.moved_step > path.queried_step) return;  // it is older than what we heard; `query_at` is set
   const absl::Status status = answer.ok() ? Check(*answer) : answer.status();
   if (!status.ok()) {
-    if (!path.gone) path.retry_at = clock_->Now() + kRetry;
+    if (!path.out_of_service) path.retry_at = clock_->Now() + kRetryDelay;
     // Keep a path from a completion: it works. Frames that wait for a path are counted by the queue that holds them.
     if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", status.message()));
     return;
@@ -212,10 +212,10 @@ void PathResolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& an
 
 // One query for all paths. Pending single queries are repeated, since their answers may be older than the event.
 void PathResolver::QueryTable() {
-  for (auto& [gid, path] : paths_) path.again |= path.asking;
-  table_again_ = asking_table_;
-  if (std::exchange(asking_table_, true)) return;
-  table_asked_ = ++steps_;
+  for (auto& [gid, path] : paths_) path.query_again |= path.pending;
+  query_table_again_ = table_pending_;
+  if (std::exchange(table_pending_, true)) return;
+  table_step_ = ++steps_;
   sa_->QueryPaths(own_, pkey_, [this, alive = alive_](absl::StatusOr<std::vector<PathRecord>> answer) {
     if (*alive) AnsweredTable(answer);
   });
@@ -223,20 +223,20 @@ void PathResolver::QueryTable() {
 
 // Paths that the table lacks are queried one by one; without a table, all of them.
 void PathResolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
-  asking_table_ = false;
-  if (std::exchange(table_again_, false)) return QueryTable();
+  table_pending_ = false;
+  if (std::exchange(query_table_again_, false)) return QueryTable();
   absl::flat_hash_set<Gid> lacking;
   for (const auto& [gid, path] : paths_) lacking.insert(gid);
   if (answer.ok()) {
     // Take the first of several paths to a port (LMC). Do not overwrite a path that was heard at another LID meanwhile.
     for (const PathRecord& record : *answer) {
       const auto path = paths_.find(record.dgid);
-      const bool overtaken = path != paths_.end() && path->second.moved > table_asked_;
+      const bool overtaken = path != paths_.end() && path->second.moved_step > table_step_;
       if (!overtaken && Check(record).ok() && lacking.erase(record.dgid) != 0) Adopt(record);
     }
     published_();
   } else {
-    LogWarning(absl::StrCat(answer.status().message(), "; asking one by one"));
+    LogWarning(absl::StrCat(answer.status().message(), "; querying them one by one"));
   }
   for (const Gid& gid : lacking) Query(gid);
 }

@@ -33,8 +33,8 @@ namespace eoib {
 class PathResolver {
  public:
   // RefreshAll queries more paths than this as one table.
-  static constexpr size_t kHandful = 8;
-  static constexpr absl::Duration kIdle = absl::Minutes(2);
+  static constexpr size_t kFewPaths = 8;
+  static constexpr absl::Duration kIdleTime = absl::Minutes(2);
   // The most paths. Half of all address handles, so that a peer that invents ports in one VES leaves handles for the others.
   static constexpr size_t kMaxPaths = AddressHandles::kMax / 2;
 
@@ -63,7 +63,7 @@ class PathResolver {
   // Trap 64 or 65: a port is in service, or out of service. Ignored for ports without peers.
   void OnInService(const Gid& gid);
   void OnOutOfService(const Gid& gid);
-  // Drops paths that no vPort has any more and no punt has used for kIdle. Otherwise invented ports would fill the table of
+  // Drops paths that no vPort has any more and no punt has used for kIdleTime. Otherwise invented ports would fill the table of
   // address handles and be queried for ever. Call it after the directory has reclaimed its vPorts.
   void Reclaim();
   // Repeats the queries that are due.
@@ -75,14 +75,14 @@ class PathResolver {
     std::vector<VPortId> vports;  // of the peers at this GID
     PathKey key;                  // `ah` was made from it
     AhIndex ah = AhIndex::None();
-    bool asking = false;
-    bool again = false;                            // query again when the pending answer has come
-    bool gone = false;                             // out of service: do not retry until trap 64 or a frame from there
+    bool pending = false;
+    bool query_again = false;                      // query again when the pending answer has come
+    bool out_of_service = false;                   // out of service: do not retry until trap 64 or a frame from there
     absl::Time retry_at = absl::InfiniteFuture();  // after a failed query
     absl::Time punted_at = absl::InfinitePast();
-    absl::Time asked_at = absl::InfinitePast();
-    absl::Time again_at = absl::InfiniteFuture();  // a punt came within kPause of the last query
-    uint64_t moved = 0, asked = 0;                 // in steps_: last heard at another LID, last queried
+    absl::Time queried_at = absl::InfinitePast();
+    absl::Time query_at = absl::InfiniteFuture();  // a punt came within kQueryInterval of the last query
+    uint64_t moved_step = 0, queried_step = 0;     // in steps_: last heard at another LID, last queried
     int failures = 0;                              // consecutive; Ethernet only
   };
 
@@ -111,10 +111,10 @@ class PathResolver {
   PKey pkey_;
   const std::function<void()> published_;
   absl::flat_hash_map<Gid, Path> paths_;
-  bool asking_table_ = false;
-  bool table_again_ = false;
+  bool table_pending_ = false;
+  bool query_table_again_ = false;
   uint64_t steps_ = 0;  // orders queries and moves, without a clock
-  uint64_t table_asked_ = 0;
+  uint64_t table_step_ = 0;
   LogLimiter log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -102,13 +102,13 @@ TEST_F(PathResolverTest, ReclaimsIdlePaths) {
   reclaim();
   reclaim();
   EXPECT_EQ(handles_.size(), 3u) << "they may be asked for again";
-  Advance(PathResolver::kIdle + absl::Seconds(1));
+  Advance(PathResolver::kIdleTime + absl::Seconds(1));
   reclaim();
   EXPECT_EQ(handles_.size(), 1u);
   EXPECT_EQ(LidFor(stays), 0x333);
   const size_t queries = Queries();
   Advance(absl::Minutes(1));
-  EXPECT_EQ(Queries(), queries) << "nobody wants to know any more";
+  EXPECT_EQ(Queries(), queries) << "no vPort needs the path any more";
   EXPECT_EQ(LidFor(Hear(2)), LidOf(2).value()) << "as at first";
   Pump();
 }
@@ -262,12 +262,12 @@ TEST_F(PathResolverTest, RetriesAFailedQueryAndKeepsTheWorkingPath) {
 }
 
 TEST_F(PathResolverTest, RefreshesFewPathsOneByOne) {
-  for (uint64_t port = 2; port < 2 + PathResolver::kHandful; ++port) Hear(port);
+  for (uint64_t port = 2; port < 2 + PathResolver::kFewPaths; ++port) Hear(port);
   Pump();
   sa_.asked.clear();
   resolver_->RefreshAll();
   EXPECT_EQ(TableQueries(), 0u);
-  EXPECT_EQ(Queries(), PathResolver::kHandful);
+  EXPECT_EQ(Queries(), PathResolver::kFewPaths);
 }
 
 TEST_F(PathResolverTest, ManyPathsAreRefreshedAsATable) {

@@ -34,7 +34,7 @@ void Subscriptions::Run() {
     for (size_t i = 0; i < kTraps.size(); ++i) Answered(round, taken);
     return;
   }
-  asked_ = true;
+  may_be_subscribed_ = true;
   for (SmTrap trap : kTraps) {
     sa_->Subscribe(trap, [this, alive = alive_, round](absl::StatusOr<InformInfo> answer) {
       if (*alive) Answered(round, answer.status());
@@ -49,7 +49,7 @@ void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
   subscribed_ += status.ok();
   if (!status.ok() && trouble_.empty()) {
     trouble_ = std::string(status.message());
-    LogWarning(absl::StrCat(trouble_, "; will go on trying"));
+    LogWarning(absl::StrCat(trouble_, "; retrying"));
   }
   if (complete()) trouble_.clear();
   if (answered_ < kTraps.size() || complete()) return;
@@ -61,7 +61,7 @@ void Subscriptions::End(std::function<void()> done) {
   ++round_;
   retry_at_ = absl::InfiniteFuture();
   subscribed_ = 0;
-  if (!asked_) return done();
+  if (!may_be_subscribed_) return done();
   auto waiting = std::make_shared<size_t>(kTraps.size());
   for (SmTrap trap : kTraps) {
     sa_->Unsubscribe(trap, [waiting, done](absl::StatusOr<InformInfo>) {

@@ -51,7 +51,7 @@ class Subscriptions {
 
   SaClient* const sa_;
   const Clock* const clock_;
-  bool asked_ = false;     // the SA may count us as subscribed
+  bool may_be_subscribed_ = false;  // the SA may count us as subscribed
   uint64_t round_ = 0;     // answers to earlier rounds are stale
   size_t subscribed_ = 0;  // in this round
   size_t answered_ = 0;

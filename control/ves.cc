@@ -153,7 +153,7 @@ absl::Status Ves::Rebuild() {
 }
 
 void Ves::TakeDown(absl::string_view why) {
-  if (group_->trouble() != why) LogWarning(absl::StrCat(why, "; VES ", config_.name, " is down until that is mended"));
+  if (group_->trouble() != why) LogWarning(absl::StrCat(why, "; VES ", config_.name, " stays down"));
   group_->Lost(why);
   group_->Rebind(nullptr, queue_pair_.pkey());
   forwarder_->Rebind({nullptr, {}, !queue_pair_.pkey().IsFullMember()});

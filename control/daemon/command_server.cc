@@ -66,7 +66,7 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT ? absl::OkStatus() : Error(errno, path);
   if (!S_ISSOCK(info.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "listen on control socket ", path, ": a file that is no socket is in the way; remove it if nobody needs it"));
+        "listen on control socket ", path, ": a file that is no socket is in the way; remove it if no other program needs it"));
   }
   const UniqueFd probe = NewSocket();
   if (!probe.valid()) return Error(errno, path);
