@@ -1,9 +1,7 @@
-// FabricPortClient: how FabricPort drives a client of the HCA port. A client has a queue pair in one partition; VESes and IPoIB
-// links are clients.
+// FabricPortClient: a user of an HCA port with a queue pair in one partition: a VES or an IPoIB link. FabricPort drives it.
 //
 // A queue pair is bound to an index in the P_Key table and to a GID. When one of them changes, or the queue pair is lost,
-// FabricPort rebuilds the client in place; the client keeps what it learned about its peers. A client whose P_Key is not in
-// the table has no queue pair and waits: the subnet manager may boot later than this host.
+// FabricPort rebuilds the client in place. A client whose P_Key is not in the table has no queue pair and waits.
 //
 // Control thread. Rebuild only while no worker runs.
 #ifndef EOIB_CONTROL_FABRIC_PORT_CLIENT_H_

@@ -1,15 +1,10 @@
 // GroupMembership: this port's membership in one multicast group, and the parameters from the group's record.
 //
-// A VES's flood group, and IPoIB's broadcast group (RFC 4391 §5), set the parameters of their partition. The group's record
-// sets Q_Key, MTU, SL, rate, traffic class and hop limit of everything that is sent in the partition. The first full member
-// creates it, and all others join it. If several hosts create it at once, they ask for the same parameters, so the later ones
-// join. Other groups are created with the same parameters (§10). A limited member cannot create a group, because the
-// group would get its P_Key; it waits for a full member.
+// A VES's flood group, and IPoIB's broadcast group (RFC 4391 §5), set the Q_Key, MTU, SL, rate, traffic class and hop limit of
+// their partition. The first full member creates the group, and all others join it. Other groups are created with the same
+// parameters (§10). A limited member waits for a full member, because a group gets the P_Key of its creator.
 //
-// A refused join is retried after 100 ms, doubling up to 16 s, and at once when the subnet reports the group; an unanswered
-// one after 100 ms.
-//
-// Control thread only.
+// Control thread.
 #ifndef EOIB_CONTROL_GROUP_MEMBERSHIP_H_
 #define EOIB_CONTROL_GROUP_MEMBERSHIP_H_
 

@@ -1,14 +1,10 @@
-// PathResolver: resolves a peer (GID, QPN) to an address handle, and keeps the handle up to date.
+// PathResolver: resolves peers (GID, QPN) to address handles, and keeps the handles up to date.
 //
-// A path leads to a port, so there is one for each GID, whatever the number of queue pairs there. A new peer is answered at
-// once: its first work completion, reversed, is a path back (IBA 1.4 §11.2.2.5), so new peers work while the SM is down. The
-// PathRecord that the SA returns later replaces that path if it differs, unless the peer was heard at another LID after the
-// query. A peer that was never heard waits for its PathRecord. A path in use is only ever replaced, never removed.
+// There is one path for each GID, whatever the number of queue pairs there. The first work completion of a new peer, reversed,
+// is a path at once (IBA 1.4 §11.2.2.5), so new peers work while the SM is down. The SA's PathRecord replaces it if it differs.
+// A path in use is only ever replaced, never removed. On an Ethernet link layer the GID is the whole path.
 //
-// On an Ethernet link layer there is no SA: the GID is the whole path. The kernel resolves its MAC while the handle is made.
-// That may take a second, so the HandleMaker's thread does it.
-//
-// Control thread only. Publishes through the VPortDirectory.
+// Control thread. Publishes through the VPortDirectory.
 #ifndef EOIB_CONTROL_PATH_RESOLVER_H_
 #define EOIB_CONTROL_PATH_RESOLVER_H_
 

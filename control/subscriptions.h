@@ -1,10 +1,9 @@
 // Subscriptions: this port's subscriptions to the subnet's traps 64 to 67 (a port or a group appeared or disappeared).
 //
-// They speed up recovery, and nothing depends on them. If the SA refuses or does not answer, the request is retried after a
-// second, doubling up to a minute. An SA forgets them when it restarts and when our port goes down, so every refresh renews
-// them.
+// Traps only speed up recovery. A failed request is retried after a second, doubling up to a minute. An SA forgets the
+// subscriptions when it restarts and when our port goes down, so every refresh renews them.
 //
-// Control thread only.
+// Control thread.
 #ifndef EOIB_CONTROL_SUBSCRIPTIONS_H_
 #define EOIB_CONTROL_SUBSCRIPTIONS_H_
 

@@ -1,9 +1,8 @@
 // Ves: one VES on this agent. It owns FDB, directory, queue pair and forwarder, and connects the data path to control:
 // membership in the flood group, punts, ageing, traps from the subnet.
 //
-// When the P_Key index, the GID or the membership changes, or the queue pair is lost, FabricPort rebuilds the VES in place:
-// interfaces, FDB, paths and held frames stay. While its P_Key is not in the port's table, the VES has no queue pair and its
-// interfaces have no carrier.
+// FabricPort rebuilds it in place when the queue pair must be replaced: interfaces, FDB, paths and held frames stay. While its
+// P_Key is not in the port's table, it has no queue pair and its interfaces have no carrier.
 //
 // Control thread, except that the forwarder belongs to its worker while that runs.
 #ifndef EOIB_CONTROL_VES_H_
