@@ -50,8 +50,6 @@ class Agent final : private VesFinder {
   // show, fdb/..., stats, drops, hca, capture/start, capture/stop. The registry must not run them after the agent is gone.
   void RegisterCommands(CommandRegistry* registry);
 
-  const std::vector<std::unique_ptr<Ves>>& veses() const { return veses_; }
-
  private:
   explicit Agent(EventLoop* loop) : loop_(loop) {}
 

@@ -53,7 +53,6 @@ class FabricPort {
   FabricPort& operator=(const FabricPort&) = delete;
 
   const Resources& resources() const { return resources_; }
-  Hca* hca() const { return hca_.get(); }
 
   // Before Start. Events and stops go to the clients in the order in which they were added.
   void Add(FabricPortClient* client) { clients_.push_back(client); }

@@ -221,7 +221,7 @@ std::string Describe(const FdbEvent& event, const Ves& ves) {
 
 // The first line gives the number of the next event and whether there are more already; the rest is text to print.
 Text Monitor(Ves* ves, const Arguments& arguments) {
-  ves->fdb()->Watch();
+  ves->fdb()->Watch();  // makes the ring large, so take the ring afterwards
   const FdbEvents& events = ves->fdb()->events();
   uint64_t next = events.end() - std::min(events.end(), kHistory);
   if (arguments.size() == 2 && !absl::SimpleAtoi(arguments[1], &next)) {
@@ -233,6 +233,7 @@ Text Monitor(Ves* ves, const Arguments& arguments) {
   const uint64_t lost = events.Read(&next, kMostEvents, &some);
   std::string text = absl::StrCat(some.size() == kMostEvents ? "more " : "next ", next, "\n");
   if (lost != 0) absl::StrAppend(&text, lost, " events before these were lost: they came faster than they were read\n");
+  // Events have the time of the monotonic clock; the operator wants the time of day.
   const absl::Time now = ves->clock().Now(), date = absl::Now();
   for (const FdbEvent& event : some) {
     const absl::Time at = date - (now - absl::FromUnixNanos(static_cast<int64_t>(event.nanoseconds)));

@@ -40,6 +40,7 @@ bool AddVlanRange(absl::string_view text, VlanSet* vlans) {
 std::string Quote(absl::string_view text) {
   constexpr size_t kLongest = 60;
   const bool cut = text.size() > kLongest;
+  // Escaped: the text may contain control characters for the operator's terminal.
   return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kLongest)), cut ? "..." : "", "\"");
 }
 
@@ -138,7 +139,7 @@ absl::optional<int64_t> TableReader::IntegerOrString(absl::string_view key, int6
                                                      absl::string_view right) const {
   if (!Has(key)) return absl::nullopt;
   const toml::node& node = *Find(key);
-  int64_t value = -1;
+  int64_t value = -1;  // below every `min`
   if (const auto* number = node.as_integer()) value = number->get();
   if (const auto* text = node.as_string(); text != nullptr && !ParseNumber(text->get(), &value)) value = -1;
   if (value >= min && value <= max) return value;
@@ -170,7 +171,7 @@ absl::optional<VlanSet> TableReader::Vlans(absl::string_view key) const {
     return absl::nullopt;
   }
   VlanSet vlans = VlanSet::None();
-  bool good = true;
+  bool good = true;  // read on after a mistake, to report all of them
   for (const toml::node& element : *array) good = AddVlans(key, element, &vlans) && good;
   return good ? absl::make_optional(vlans) : absl::nullopt;
 }

@@ -53,7 +53,7 @@ std::string Drops(const Ves& ves) {
   std::string text = absl::StrCat("VES ", ves.config().name, "\n");
   for (size_t i = 0; i < kDropReasons; ++i) {
     const uint64_t count = ves.forwarder().counters().drops[i].value();
-    if (count == 0) continue;
+    if (count == 0) continue;  // there are many reasons, and few of them occur
     absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", kDropReasonInfo[i].label, count, kDropReasonInfo[i].help);
   }
   return text;

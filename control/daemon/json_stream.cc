@@ -9,6 +9,7 @@
 namespace eoib {
 
 void JsonStream::Append(absl::string_view bytes) {
+  // Drop the objects that Next has returned, so that the buffer does not grow for ever.
   buffer_.erase(0, begin_);
   scanned_ -= begin_;
   begin_ = 0;
@@ -31,6 +32,7 @@ bool JsonStream::ScanByte(char byte) {
     }
     return false;
   }
+  // Kinds of brackets need not match: the parser of the object checks that.
   if (byte == '"') in_string_ = true;
   if (byte == '{' || byte == '[') ++depth_;
   if (byte == '}' || byte == ']') return --depth_ == 0;
@@ -48,7 +50,7 @@ absl::StatusOr<absl::optional<std::string>> JsonStream::Next() {
   if (depth_ == 0) {
     SkipWhitespace();
     if (begin_ == buffer_.size()) return absl::optional<std::string>();
-    if (buffer_[begin_] != '{') {
+    if (buffer_[begin_] != '{') {  // where the next object begins is unknown from here on
       return error_ =
                  absl::InvalidArgumentError(absl::StrCat("a message is a JSON object and begins with '{', not with '",
                                                          absl::CHexEscape(absl::string_view(buffer_).substr(begin_, 1)), "'"));
