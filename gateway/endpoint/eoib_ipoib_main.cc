@@ -72,10 +72,10 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
-// Owns the HCA port, the IPoIB link on it, and the host on that link.
-class Interface {
+// Owns the HCA port, the IPoIB link on it, and the endpoint of that link.
+class IpoibHost {
  public:
-  static absl::StatusOr<std::unique_ptr<Interface>> Make(const Config& config, Daemon* daemon) {
+  static absl::StatusOr<std::unique_ptr<IpoibHost>> Make(const Config& config, Daemon* daemon) {
     const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
       return daemon->KeepsWaiting(what, waited);
     };
@@ -83,14 +83,14 @@ class Interface {
     if (!hca.ok()) return hca.status();
     auto fabric = FabricPort::Open(*std::move(hca), daemon->loop(), daemon->clock());
     if (!fabric.ok()) return fabric.status();
-    auto interface = std::unique_ptr<Interface>(new Interface(daemon, *std::move(fabric)));
-    absl::Status status = interface->OpenLink(config);
-    status.Update(status.ok() ? interface->OpenHost(config) : status);
+    auto host = std::unique_ptr<IpoibHost>(new IpoibHost(daemon, *std::move(fabric)));
+    absl::Status status = host->OpenLink(config);
+    status.Update(status.ok() ? host->OpenEndpoint(config) : status);
     if (!status.ok()) return status;
-    return interface;
+    return host;
   }
-  ~Interface() {
-    host_.reset();
+  ~IpoibHost() {
+    endpoint_.reset();
     if (link_ == nullptr) return;
     daemon_->loop()->Cancel(timer_);
     daemon_->loop()->Remove(link_->requests_fd());
@@ -99,11 +99,11 @@ class Interface {
   }
 
   FabricPort* fabric() { return fabric_.get(); }
-  Endpoint* host() { return host_.get(); }
+  Endpoint* endpoint() { return endpoint_.get(); }
 
   void RegisterCommands(CommandRegistry* commands) {
     fabric_->RegisterCommands(commands);
-    host_->RegisterCommands(commands);
+    endpoint_->RegisterCommands(commands);
     const auto text = [commands](const char* name, const char* help, std::function<std::string()> show) {
       commands->Register(
           {name, "", help, 0, 0, [show](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return show(); }});
@@ -116,11 +116,11 @@ class Interface {
          [this] { return ipoib::DropsText(link_->channel()->counters()); });
   }
   void Stop(std::function<void()> done) {
-    host_->Stop([this, done = std::move(done)] { fabric_->Stop(done); });
+    endpoint_->Stop([this, done = std::move(done)] { fabric_->Stop(done); });
   }
 
  private:
-  Interface(Daemon* daemon, std::unique_ptr<FabricPort> fabric) : daemon_(daemon), fabric_(std::move(fabric)) {}
+  IpoibHost(Daemon* daemon, std::unique_ptr<FabricPort> fabric) : daemon_(daemon), fabric_(std::move(fabric)) {}
 
   absl::Status OpenLink(const Config& config) {
     ipoib::Link::Options options;
@@ -140,7 +140,7 @@ class Interface {
     return status;
   }
 
-  absl::Status OpenHost(const Config& config) {
+  absl::Status OpenEndpoint(const Config& config) {
     Endpoint::Options options;
     options.netdev = FLAGS_netdev;
     options.addresses = config.addresses;
@@ -150,10 +150,10 @@ class Interface {
     options.host.link_local = FLAGS_link_local;
     options.random = [this] { return random_(); };
     options.flush = [this] { link_->channel()->Flush(); };
-    auto host = Endpoint::Create(options, link_->channel(), daemon_->loop(), daemon_->clock());
-    if (!host.ok()) return host.status();
-    host_ = *std::move(host);
-    link_->channel()->SetListener(host_->listener());
+    auto endpoint = Endpoint::Create(options, link_->channel(), daemon_->loop(), daemon_->clock());
+    if (!endpoint.ok()) return endpoint.status();
+    endpoint_ = *std::move(endpoint);
+    link_->channel()->SetListener(endpoint_->listener());
     return absl::OkStatus();
   }
 
@@ -161,7 +161,7 @@ class Interface {
   std::mt19937_64 random_{std::random_device()() | uint64_t{std::random_device()()} << 32};
   std::unique_ptr<FabricPort> fabric_;
   std::unique_ptr<ipoib::Link> link_;
-  std::unique_ptr<Endpoint> host_;
+  std::unique_ptr<Endpoint> endpoint_;
   EventLoop::TimerId timer_ = 0;
 };
 
@@ -170,26 +170,26 @@ absl::Status Run() {
   if (!config.ok()) return config.status();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-ipoib", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
-  std::unique_ptr<Interface> interface;
+  std::unique_ptr<IpoibHost> host;
   const auto start = [&]() -> absl::Status {
-    auto made = Interface::Make(*config, daemon->get());
-    if (made.ok()) interface = *std::move(made);
+    auto made = IpoibHost::Make(*config, daemon->get());
+    if (made.ok()) host = *std::move(made);
     return made.status();
   };
   const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
   if (!started.ok()) return started;
   absl::Status deleted;
-  interface->host()->OnTunDeleted([&] {
+  host->endpoint()->OnTunDeleted([&] {
     deleted = absl::UnavailableError(absl::StrCat("another program deleted the netdev ", FLAGS_netdev));
     (*daemon)->loop()->Stop();
   });
-  (*daemon)->SetStopper([&](std::function<void()> done) { interface->Stop(std::move(done)); });
-  interface->fabric()->OnFatal(RestartProcess);
-  interface->RegisterCommands((*daemon)->commands());
-  interface->fabric()->Start();
+  (*daemon)->SetStopper([&](std::function<void()> done) { host->Stop(std::move(done)); });
+  host->fabric()->OnFatal(RestartProcess);
+  host->RegisterCommands((*daemon)->commands());
+  host->fabric()->Start();
   LogInfo(absl::StrCat("IPoIB on ", FLAGS_hca, ", netdev ", FLAGS_netdev, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
-  interface.reset();
+  host.reset();
   LogInfo("stopped");
   return deleted;
 }
