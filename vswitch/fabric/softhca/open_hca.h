@@ -10,12 +10,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "vswitch/fabric/hca.h"
+#ifndef EOIB_WITHOUT_SOFTHCA
 #include "vswitch/fabric/softhca/fabric_client.h"
+#endif
 
 namespace eoib {
 
 // `name`: "verbs:DEVICE/PORT", or "soft:PORTNAME" on the fabricd that listens on `fabric` (empty: RUNDIR/fabricd.sock).
-// `keeps_waiting`: as FabricClient::Options::keep_waiting. A program that is built with EOIB_WITHOUT_SOFTHCA has no "soft".
+// `keeps_waiting`: as softhca::FabricClient::Options::keep_waiting. Built with EOIB_WITHOUT_SOFTHCA, it knows no "soft".
 inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, const std::string& rundir,
                                                     const std::string& fabric,
                                                     std::function<bool(const std::string&, absl::Duration)> keeps_waiting) {
