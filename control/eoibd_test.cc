@@ -126,6 +126,9 @@ TEST_F(EoibdTest, PointsToItsHelpAfterAWrongFlag) {
     EXPECT_EQ(result.exit_status, 1) << c.arguments;
     EXPECT_THAT(result.err, AllOf(HasSubstr(c.error), HasSubstr("see eoibd --help\n"))) << c.arguments;
   }
+  const ProgramResult version = Eoibd("--version");
+  EXPECT_EQ(version.exit_status, 0);
+  EXPECT_EQ(version.err, "");
 }
 
 TEST_F(EoibdTest, DoesNotWaitForAMalformedHcaName) {

@@ -25,6 +25,7 @@ void ParseFlags(int* argc, char*** argv) {
     std::exit(status);
   };
   gflags::ParseCommandLineNonHelpFlags(argc, argv, /*remove_flags=*/true);
+  GFLAGS_NAMESPACE::gflags_exitfunc = &std::exit;  // --version, which is no mistake, calls it, too
 }
 
 int RunDaemon(const DaemonInfo& info, int argc, char** argv, const std::function<absl::Status()>& run) {
