@@ -11,7 +11,7 @@
 #include "gateway/translation/translator_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
 
 namespace eoib::gateway {
 namespace {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/base/allocation_counter.h"
+#include "vswitch/base/allocation_counter_for_test.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/forwarder_test_fixture.h"
 #include "vswitch/wire/ib/ib_headers.h"

@@ -2,7 +2,7 @@
 
 #include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gmock/gmock.h"
-#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
 
 namespace eoib::endpoint {
 namespace {

@@ -23,7 +23,7 @@ inline IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
 inline Ipv4Addr Ip4(const char* text) { return *Ipv4Addr::Parse(text); }
 inline Ipv6Addr Ip6(const char* text) { return *Ipv6Addr::Parse(text); }
 
-// Two adapters, as in golden_ipoib.h.
+// Two adapters, as in golden_ipoib_for_test.h.
 inline const IpoibAddress kOwn(Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0101)));
 inline const IpoibAddress kPeer(Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001)));
 inline constexpr IpoibLink kLink{PKey(0xffff), MulticastScope::LinkLocal()};

@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
-#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/arp.h"
 
 namespace eoib::ipoib {

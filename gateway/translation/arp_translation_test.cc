@@ -1,7 +1,7 @@
 #include "gateway/translation/arp_translation.h"
 
 #include "gateway/translation/translator_test_fixture.h"
-#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
 
 namespace eoib::translation {
 namespace {

@@ -1,7 +1,7 @@
 #include "gateway/translation/packet_translation.h"
 
 #include "gateway/translation/translator_test_fixture.h"
-#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/dhcp4.h"
 #include "vswitch/wire/ip/dhcp4_writer.h"
 #include "vswitch/wire/ip/group_report.h"

@@ -1,7 +1,7 @@
 #include "gateway/translation/translator.h"
 
 #include "gateway/translation/translator_test_fixture.h"
-#include "vswitch/base/allocation_counter.h"
+#include "vswitch/base/allocation_counter_for_test.h"
 #include "vswitch/wire/ip/group_report.h"
 
 namespace eoib::translation {

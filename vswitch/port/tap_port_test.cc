@@ -22,7 +22,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/base/allocation_counter.h"
+#include "vswitch/base/allocation_counter_for_test.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "vswitch/wire/golden_frames.h"
+#include "vswitch/wire/golden_frames_for_test.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {

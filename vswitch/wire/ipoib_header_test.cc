@@ -6,7 +6,7 @@
 
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/eoib_header.h"
-#include "vswitch/wire/golden_ipoib.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
 
 namespace eoib {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "vswitch/wire/ib/attribute_fuzz.h"
+#include "vswitch/wire/ib/attribute_codec_for_test.h"
 #include "vswitch/wire/ib/perf_mad.h"
 
 namespace eoib {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "vswitch/wire/ib/attribute_fuzz.h"
+#include "vswitch/wire/ib/attribute_codec_for_test.h"
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
 #include "vswitch/wire/ib/sa_table.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "vswitch/wire/ib/attribute_fuzz.h"
+#include "vswitch/wire/ib/attribute_codec_for_test.h"
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/smp.h"
 

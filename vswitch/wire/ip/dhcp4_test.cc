@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/wire/ip/dhcp4_writer.h"
-#include "vswitch/wire/ip/golden_ip.h"
+#include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 #include "vswitch/wire/ip/udp.h"

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "vswitch/wire/golden_ipoib.h"
-#include "vswitch/wire/ip/golden_ip.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
+#include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 #include "vswitch/wire/ipoib_header.h"

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "vswitch/wire/checksum.h"
-#include "vswitch/wire/golden_ipoib.h"
-#include "vswitch/wire/ip/golden_ip.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
+#include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 #include "vswitch/wire/ipoib_header.h"
 

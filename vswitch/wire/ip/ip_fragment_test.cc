@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "vswitch/wire/ip/golden_ip.h"
+#include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 

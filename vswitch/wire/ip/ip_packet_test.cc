@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "vswitch/wire/golden_ipoib.h"
-#include "vswitch/wire/ip/golden_ip.h"
+#include "vswitch/wire/golden_ipoib_for_test.h"
+#include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 #include "vswitch/wire/ipoib_header.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "vswitch/wire/ip/golden_ip.h"
+#include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 
 namespace eoib {

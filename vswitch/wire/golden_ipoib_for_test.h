@@ -3,8 +3,8 @@
 // The bytes do not come from the code under test. "Linux" marks datagrams that ib_ipoib of Linux 6.1 sent between two
 // adapters: QPN 2, GIDs fe80::253:494d:4942:1 and :101, addresses 10.0.0.1 and .2, fd00::1 and ::2. Their link-layer addresses
 // have the flag of the connected mode. "RFC" marks datagrams written from the clauses. erf_test has tshark check all of them.
-#ifndef EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_H_
-#define EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_H_
+#ifndef EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_FOR_TEST_H_
+#define EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_FOR_TEST_H_
 
 namespace eoib {
 
@@ -85,4 +85,4 @@ inline constexpr const char* kGoldenIpoib[] = {
 
 }  // namespace eoib
 
-#endif  // EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_H_
+#endif  // EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_FOR_TEST_H_

@@ -1,7 +1,7 @@
 // The invariant of every MAD attribute codec, for the fuzz targets of MADs: an accepted attribute re-encodes to the same
 // bytes, except for bits that are not modelled.
-#ifndef EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_FUZZ_H_
-#define EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_FUZZ_H_
+#ifndef EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_CODEC_FOR_TEST_H_
+#define EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_CODEC_FOR_TEST_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -71,4 +71,4 @@ bool CheckAttribute(absl::Span<const uint8_t> bytes, size_t size, UnmodelledBits
 
 }  // namespace eoib
 
-#endif  // EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_FUZZ_H_
+#endif  // EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_CODEC_FOR_TEST_H_

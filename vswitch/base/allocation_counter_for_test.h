@@ -1,7 +1,7 @@
 // Counts allocations, for tests of code that must not allocate. Include it in one file of a test program only: it replaces
 // operator new. ThreadSanitizer replaces operator new itself, so there the counter is a hook.
-#ifndef EOIB_VSWITCH_BASE_ALLOCATION_COUNTER_H_
-#define EOIB_VSWITCH_BASE_ALLOCATION_COUNTER_H_
+#ifndef EOIB_VSWITCH_BASE_ALLOCATION_COUNTER_FOR_TEST_H_
+#define EOIB_VSWITCH_BASE_ALLOCATION_COUNTER_FOR_TEST_H_
 
 #include <cstddef>
 #include <cstdlib>
@@ -36,4 +36,4 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif                                                    // EOIB_SANITIZE_THREAD
 
-#endif  // EOIB_VSWITCH_BASE_ALLOCATION_COUNTER_H_
+#endif  // EOIB_VSWITCH_BASE_ALLOCATION_COUNTER_FOR_TEST_H_

@@ -1,8 +1,8 @@
 // Golden frames for tests. Each row has a frame with right checksums, and the place of its TCP or UDP header.
 //
 // The bytes do not come from the code under test; erf_test has tshark check all checksums.
-#ifndef EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
-#define EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
+#ifndef EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_FOR_TEST_H_
+#define EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_FOR_TEST_H_
 
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/checksum.h"
@@ -175,4 +175,4 @@ inline constexpr GoldenFrame kGoldenFrames[] = {
 
 }  // namespace eoib
 
-#endif  // EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_H_
+#endif  // EOIB_VSWITCH_WIRE_GOLDEN_FRAMES_FOR_TEST_H_

@@ -5,8 +5,8 @@
 // MTU is 300 (IPv4) and 1280 (IPv6). "Busybox", "Dhclient" and "Dnsmasq" mark packets of these programs. tshark found their
 // checksums right and nothing malformed. If a packet ends with counting numbers (WithCount), only the bytes before them are
 // here.
-#ifndef EOIB_VSWITCH_WIRE_IP_GOLDEN_IP_H_
-#define EOIB_VSWITCH_WIRE_IP_GOLDEN_IP_H_
+#ifndef EOIB_VSWITCH_WIRE_IP_GOLDEN_IP_FOR_TEST_H_
+#define EOIB_VSWITCH_WIRE_IP_GOLDEN_IP_FOR_TEST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -149,4 +149,4 @@ inline constexpr char kDnsmasqAck[] =
 
 }  // namespace eoib
 
-#endif  // EOIB_VSWITCH_WIRE_IP_GOLDEN_IP_H_
+#endif  // EOIB_VSWITCH_WIRE_IP_GOLDEN_IP_FOR_TEST_H_
