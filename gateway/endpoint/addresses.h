@@ -15,7 +15,7 @@
 #include "absl/types/optional.h"
 #include "gateway/endpoint/dad.h"
 #include "gateway/endpoint/interface_address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::endpoint {
 

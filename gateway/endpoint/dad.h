@@ -19,7 +19,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::endpoint {

@@ -22,7 +22,7 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/wire/ip/dhcp4.h"
 #include "vswitch/wire/ip/dhcp4_writer.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ip_packet.h"
 
 namespace eoib::endpoint {

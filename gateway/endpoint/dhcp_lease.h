@@ -9,7 +9,7 @@
 #include "absl/types/optional.h"
 #include "gateway/endpoint/interface_address.h"
 #include "vswitch/wire/ip/dhcp4.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::endpoint {
 

@@ -16,7 +16,7 @@
 #include "gateway/endpoint/interface_address.h"
 #include "gateway/endpoint/netlink.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::endpoint {
 

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "gateway/ipoib/interface.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::endpoint {
 

@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "fdb/ranking.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::endpoint {

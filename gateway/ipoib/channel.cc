@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::ipoib {
 namespace {

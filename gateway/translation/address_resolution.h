@@ -16,7 +16,7 @@
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

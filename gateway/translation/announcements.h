@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "gateway/translation/options.h"
 #include "vswitch/base/token_bucket.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

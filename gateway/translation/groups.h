@@ -20,7 +20,7 @@
 #include "gateway/translation/sink.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/token_bucket.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ipoib_group.h"
 
 namespace eoib::translation {

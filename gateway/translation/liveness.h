@@ -14,7 +14,7 @@
 #include "gateway/translation/address_resolution.h"
 #include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

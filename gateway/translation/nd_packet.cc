@@ -4,7 +4,7 @@
 #include <array>
 
 #include "vswitch/base/byte_order.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ip_headers.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 

@@ -16,7 +16,7 @@
 #include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
 #include "vswitch/wire/ip/dhcp4.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {

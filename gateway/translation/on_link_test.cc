@@ -5,7 +5,7 @@
 #include "vswitch/base/byte_order.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/ipoib_header.h"
 

@@ -13,7 +13,7 @@
 #include "gateway/translation/counters.h"
 #include "gateway/translation/sink.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ipoib_address.h"
 #include "vswitch/wire/ipoib_group.h"
 #include "vswitch/wire/ipoib_header.h"

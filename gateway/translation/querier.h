@@ -11,7 +11,7 @@
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/output.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

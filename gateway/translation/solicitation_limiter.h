@@ -15,7 +15,7 @@
 #include "gateway/translation/options.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/token_bucket.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

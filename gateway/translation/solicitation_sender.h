@@ -12,7 +12,7 @@
 #include "gateway/translation/output.h"
 #include "gateway/translation/stations.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
 

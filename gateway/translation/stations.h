@@ -17,7 +17,7 @@
 #include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::translation {

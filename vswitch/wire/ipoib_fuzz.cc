@@ -60,9 +60,8 @@ void CheckAddress(absl::Span<const uint8_t> bytes) {
   CheckText(address);
   CheckText(Ipv6Addr::FromWire(&bytes[4]));
   CheckText(Ipv4Addr(address.qpn().value()));
-  const Guid guid = address.gid().guid();
-  CheckText(ToInterfaceId(guid));
-  Require(ToGuid(ToInterfaceId(guid), FormOf(guid)) == guid);
+  const uint64_t guid = address.gid().guid().value();
+  Require(ToInterfaceId(Guid(guid)).value() == (guid | uint64_t{1} << 57));
 }
 
 // Takes the first 16 bytes as an MGID. An accepted one re-encodes to the same.
@@ -199,7 +198,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckParse<IpoibAddress>(datagram);
   CheckParse<Ipv4Addr>(datagram);
   CheckParse<Ipv6Addr>(datagram);
-  CheckParse<InterfaceId>(datagram);
   if (size < kIpoibHeaderSize) return 0;
   const auto payload = datagram.subspan(kIpoibHeaderSize);
   CheckArp(payload);

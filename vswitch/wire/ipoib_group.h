@@ -14,7 +14,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_addr.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib {
 

@@ -84,8 +84,7 @@ bool IsNone(Ipv4Addr address) { return address.IsZero(); }
 bool IsNone(const Ipv6Addr& address) { return address.IsUnspecified(); }
 
 // RFC 2710 §5: nodes do not report groups whose scope ends at the host.
-bool LeavesItsHost(Ipv4Addr group) { return group.IsMulticast(); }
-bool LeavesItsHost(const Ipv6Addr& group) { return group.IsMulticast() && (group.bytes()[1] & 0xf) > 1; }
+bool IsReportable(const IpAddr& group) { return group.IsMulticast() && IsBeyondHost(group); }
 
 // Takes the record at the start of *rest. False if it reaches beyond the end.
 template <typename Address>
@@ -138,7 +137,7 @@ void VisitRecords(absl::Span<const uint8_t> message, absl::FunctionRef<void(Addr
   message.remove_prefix(sizeof(ReportWire));
   Record<Address> record;
   for (; records > 0 && TakeRecord(&message, &record); --records) {
-    if (LeavesItsHost(record.group)) VisitRecord(record, visit);
+    if (IsReportable(record.group)) VisitRecord(record, visit);
   }
 }
 
@@ -322,9 +321,6 @@ void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQu
   WriteWire(kIpv6RouterAlert, out->data() + sizeof(wire));
 }
 
-constexpr Ipv4Addr kAllSystems(0xe000'0001);
-constexpr Ipv6Addr kAllNodes({0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
-
 }  // namespace
 
 GroupVerdict ParseGroupMessage(const Ipv4Packet& packet, IgmpMessage* message) noexcept {
@@ -349,11 +345,11 @@ void ForEachGroup(const IgmpMessage& report, absl::FunctionRef<void(Ipv4Addr gro
 
 void ForEachGroup(const MldMessage& report, absl::FunctionRef<void(const Ipv6Addr& group, bool wanted)> visit) noexcept {
   if (report.type == kMld2Report) return VisitRecords<Ipv6Addr>(report.message, visit);
-  if (const Ipv6Addr group = GroupIn(report); LeavesItsHost(group)) visit(group, report.type != kMld1Done);
+  if (const Ipv6Addr group = GroupIn(report); IsReportable(group)) visit(group, report.type != kMld1Done);
 }
 
 void BuildQuery(Ipv4Addr source, Ipv4Addr group, const QuerySettings& settings, IgmpQueryBuffer* out) noexcept {
-  WriteQueryHeader(source, group.IsZero() ? kAllSystems : group, out);
+  WriteQueryHeader(source, group.IsZero() ? kAllHosts : group, out);
   IgmpWire wire;
   wire.type = kIgmpQuery;
   wire.max_response = static_cast<uint8_t>(ResponseCode(settings.max_response, kIgmpUnit, kIgmpMantissa));

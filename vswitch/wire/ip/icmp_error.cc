@@ -28,20 +28,6 @@ struct ErrorWire {
 };
 static_assert(sizeof(ErrorWire) == 8);
 
-// RFC 1122 §3.2.2: "a source address [that] does not define a single host -- e.g., a zero address, a loopback address, a
-// broadcast address, a multicast address, or a Class E address".
-bool IsSingleHost(Ipv4Addr address) {
-  const uint32_t net = address.value() >> 24;
-  return net != 0 && net != 127 && net < 224;
-}
-
-// RFC 4443 §2.4(e.6).
-bool IsSingleHost(const Ipv6Addr& address) {
-  constexpr uint64_t kLoopback = 1;
-  const bool is_loopback = address.prefix() == 0 && address.interface_id().value() == kLoopback;
-  return !address.IsUnspecified() && !is_loopback && !address.IsMulticast();
-}
-
 // Also true for a message too short to have a type, to be safe.
 bool IsError(const Ipv4Packet& packet) {
   constexpr uint8_t kErrors[] = {3, 4, 5, 11, 12};  // RFC 1122 §3.2.2
@@ -61,12 +47,12 @@ bool IsError(const Ipv6Packet& packet) {
 bool MayTell(const Ipv4Packet& packet, Ipv4Addr source) {
   if (IsError(packet) || !packet.fragment.IsFirst()) return false;
   if (packet.destination.IsMulticast() || packet.destination.IsBroadcast()) return false;
-  return IsSingleHost(packet.source) && IsSingleHost(source);
+  return IpAddr(packet.source).CanBeHost() && IpAddr(source).CanBeHost();
 }
 
 // RFC 4443 §2.4(e), except (e.3), which depends on the error.
 bool MayTell(const Ipv6Packet& packet, const Ipv6Addr& source) {
-  return !IsError(packet) && IsSingleHost(packet.source) && IsSingleHost(source);
+  return !IsError(packet) && IpAddr(packet.source).CanBeHost() && IpAddr(source).CanBeHost();
 }
 
 absl::Span<const uint8_t> Build(const Ipv4Packet& packet, Ipv4Addr source, const ErrorWire& error, IcmpErrorBuffer* out) {

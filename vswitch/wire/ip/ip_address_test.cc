@@ -76,13 +76,32 @@ TEST(Ipv6AddrTest, Kinds) {
   EXPECT_EQ(Ipv6Addr::Parse("2001:db8:1:2::5")->interface_id(), InterfaceId(5));
 }
 
-TEST(InterfaceIdTest, ParsesAndPrints) {
-  ExpectRows<InterfaceId>({
-      {"as ip token prints it", "::253:494d:4942:1", "::253:494d:4942:1"},
-      {"small", "::5", "::5"},
-      {"a whole address", "fe80::5", nullptr},
-      {"no address", "5", nullptr},
-  });
+TEST(IpAddrTest, ParsesAndPrints) {
+  for (const char* text : {"10.0.0.1", "255.255.255.255", "fe80::1", "::", "0.0.0.0", "ff02::1:ff00:7"}) {
+    const auto address = IpAddr::Parse(text);
+    ASSERT_TRUE(address.ok()) << text;
+    EXPECT_EQ(address->ToString(), text);
+  }
+  for (const char* text : {"", "10.0.0", "10.0.0.1/24", "fe80::1%eth0", "host"}) EXPECT_FALSE(IpAddr::Parse(text).ok()) << text;
+  EXPECT_NE(*IpAddr::Parse("10.0.0.1"), *IpAddr::Parse("::ffff:10.0.0.1"));
+}
+
+TEST(IpAddrTest, ScopesOfGroups) {
+  const struct {
+    const char* group;
+    bool beyond_host;
+    bool beyond_link;
+  } kRows[] = {{"224.0.0.1", true, false}, {"224.0.0.251", true, false}, {"224.0.1.1", true, true}, {"239.1.2.3", true, true},
+               {"ff02::fb", true, false},  {"ff01::1", false, false},    {"ff00::1", false, false}, {"ff05::1", true, true},
+               {"ff3e::1", true, true}};
+  for (const auto& row : kRows) {
+    EXPECT_EQ(IsBeyondHost(*IpAddr::Parse(row.group)), row.beyond_host) << row.group;
+    EXPECT_EQ(IsBeyondLink(*IpAddr::Parse(row.group)), row.beyond_link) << row.group;
+  }
+}
+
+TEST(IpAddrTest, SolicitedNodeGroup) {  // RFC 4291 §2.7.1's example
+  EXPECT_EQ(SolicitedNodeGroup(*Ipv6Addr::Parse("4037::1:800:200e:8c6c")).ToString(), "ff02::1:ff0e:8c6c");
 }
 
 TEST(IpAddressTest, Hash) {

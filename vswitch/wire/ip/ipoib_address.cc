@@ -72,16 +72,6 @@ std::string IpoibAddress::ToString() const {
   return text;
 }
 
-GuidForm FormOf(Guid guid) { return (guid.value() & kUniversal) != 0 ? GuidForm::kModifiedEui64 : GuidForm::kEui64; }
-
-InterfaceId ToInterfaceId(Guid guid, GuidForm form) {
-  return InterfaceId(form == GuidForm::kModifiedEui64 ? guid.value() : guid.value() ^ kUniversal);
-}
-
-InterfaceId ToInterfaceId(Guid guid) { return ToInterfaceId(guid, FormOf(guid)); }
-
-Guid ToGuid(InterfaceId id, GuidForm form) {
-  return Guid(form == GuidForm::kModifiedEui64 ? id.value() : id.value() ^ kUniversal);
-}
+InterfaceId ToInterfaceId(Guid guid) { return InterfaceId(guid.value() | kUniversal); }
 
 }  // namespace eoib

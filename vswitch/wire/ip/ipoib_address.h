@@ -53,23 +53,9 @@ class IpoibAddress {
   Gid gid_;
 };
 
-// How a GUID marks that it is globally unique. IBA leaves open which form a vendor assigns (RFC 4391 §8).
-enum class GuidForm : uint8_t {
-  kEui64,          // IEEE's EUI-64: the "u" bit is 0
-  kModifiedEui64,  // RFC 4291 §2.5.1's Modified EUI-64: the "u" bit is 1
-};
-
-// Guesses the form of a vendor's GUID. Like Linux, takes one with the "u" bit for modified; it could also be an EUI-64 that is
-// only locally unique.
-GuidForm FormOf(Guid guid);
-
-// RFC 4391 §8: inverts the "u" bit of an unmodified GUID, keeps that of a modified one.
-InterfaceId ToInterfaceId(Guid guid, GuidForm form);
-// The same for a GUID of unknown form, with FormOf's guess. The "u" bit of the result is always 1.
+// The interface identifier of a port (RFC 4391 §8): its GUID with the "u" bit set. A GUID with the bit is taken for a Modified
+// EUI-64, as Linux does; it could also be an EUI-64 that is only locally unique.
 InterfaceId ToInterfaceId(Guid guid);
-// The reverse. An identifier does not tell the form of the GUID, so a caller must try both: with the subnet prefix each makes
-// a GID, and the subnet administrator knows which one exists.
-Guid ToGuid(InterfaceId id, GuidForm form);
 
 }  // namespace eoib
 
