@@ -5,6 +5,8 @@
 
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip/ip_checksum.h"
+#include "vswitch/wire/ip/ip_headers.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
@@ -13,13 +15,11 @@ namespace {
 constexpr size_t kLargestPacket = 65535;  // limit of an IPv4 or IPv6 length field
 constexpr size_t kStaging = kEthernetHeaderSize + kLargestPacket + 1;
 constexpr size_t kIp = kEthernetHeaderSize;
-constexpr size_t kIpv4Size = 20;
-constexpr size_t kIpv6Size = 40;
+constexpr size_t kIpv4Size = sizeof(Ipv4Wire);
+constexpr size_t kIpv6Size = sizeof(Ipv6Wire);
 constexpr size_t kTcpSize = 20;
-constexpr uint8_t kProtocolTcp = 6;
 constexpr uint8_t kAck = 0x10;
 constexpr uint8_t kPush = 0x08;
-constexpr uint16_t kDontFragment = 0x4000;
 constexpr uint16_t kTcpChecksumOffset = 16;
 
 uint16_t Read16(const uint8_t* at) { return ReadWire<be16>(at).value(); }
@@ -50,8 +50,8 @@ bool TcpCoalescer::Parse(absl::Span<const uint8_t> frame, const ChecksumRequest&
   const uint8_t* ip = frame.data() + kIp;
   switch (Read16(frame.data() + 2 * MacAddr::kSize)) {
     case kEtherTypeIpv4:
-      if (ip[0] != 0x45 || ip[9] != kProtocolTcp || Read16(ip + 6) != kDontFragment) return false;
-      if (OnesComplementSum({ip, kIpv4Size}) != 0xffff) return false;  // joining would hide a wrong header checksum
+      if (ip[0] != 0x45 || ip[9] != kProtocolTcp || Read16(ip + 6) != kIpv4DontFragment) return false;
+      if (OnesComplementSum({ip, kIpv4Size}) != kRightSum) return false;  // joining would hide a wrong header checksum
       layout->tcp = kIp + kIpv4Size;
       layout->end = kIp + Read16(ip + 2);
       break;
@@ -115,6 +115,22 @@ void TcpCoalescer::Append(absl::Span<const uint8_t> frame, const Layout& layout)
   if (layout.push) staging_[first_.tcp + 13] |= kPush;
 }
 
+// Writes the lengths and checksums of the joined packet. The TCP checksum gets the pseudo-header sum; the kernel finishes it.
+void TcpCoalescer::CompleteHeaders() noexcept {
+  uint8_t* const ip = staging_.get() + kIp;
+  const size_t tcp_length = length_ - first_.tcp;
+  if (first_.ipv6) {
+    Write16(ip + 4, tcp_length);
+  } else {
+    Write16(ip + 2, length_ - kIp);
+    WriteIpv4Checksum({ip, kIpv4Size});
+  }
+  const absl::Span<const uint8_t> addresses = first_.ipv6
+                                                  ? absl::MakeConstSpan(ip + kIpv6AddressesOffset, kIpv6AddressesSize)
+                                                  : absl::MakeConstSpan(ip + kIpv4AddressesOffset, kIpv4AddressesSize);
+  Write16(staging_.get() + first_.tcp + kTcpChecksumOffset, PseudoHeaderSum(addresses, kProtocolTcp, tcp_length));
+}
+
 TcpCoalescer::Joined TcpCoalescer::Take() noexcept {
   Joined joined;
   joined.frame = absl::MakeConstSpan(staging_.get(), length_);
@@ -123,22 +139,7 @@ TcpCoalescer::Joined TcpCoalescer::Take() noexcept {
   joined.segment_length = static_cast<uint16_t>(first_.payload_length());
   joined.ipv6 = first_.ipv6;
   joined.segments = segments_;
-  if (segments_ > 1) {
-    uint8_t* const ip = staging_.get() + kIp;
-    const size_t tcp_length = length_ - first_.tcp;
-    const size_t addresses = first_.ipv6 ? 8 : 12;
-    if (first_.ipv6) {
-      Write16(ip + 4, tcp_length);
-    } else {
-      Write16(ip + 2, length_ - kIp);
-      Write16(ip + 10, 0);
-      Write16(ip + 10, static_cast<uint16_t>(~OnesComplementSum({ip, kIpv4Size})));
-    }
-    const size_t address_bytes = first_.tcp - kIp - addresses;
-    // The pseudo-header sum of the whole; the kernel finishes the checksum.
-    Write16(staging_.get() + first_.tcp + kTcpChecksumOffset,
-            OnesComplementSum({ip + addresses, address_bytes}, static_cast<uint32_t>(kProtocolTcp + tcp_length)));
-  }
+  if (segments_ > 1) CompleteHeaders();
   segments_ = 0;
   return joined;
 }

@@ -55,6 +55,7 @@ class TcpCoalescer {
   void Begin(absl::Span<const uint8_t> frame, const Layout& layout) noexcept;
   bool Continues(absl::Span<const uint8_t> frame, const Layout& layout) const noexcept;
   void Append(absl::Span<const uint8_t> frame, const Layout& layout) noexcept;
+  void CompleteHeaders() noexcept;
 
   const std::unique_ptr<uint8_t[]> staging_;
   Layout first_;

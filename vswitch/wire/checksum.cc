@@ -18,8 +18,6 @@ constexpr size_t kUdpHeaderSize = 8;
 constexpr size_t kUdpLengthOffset = 4;
 constexpr uint16_t kTcpChecksumOffset = 16;
 constexpr uint16_t kUdpChecksumOffset = 6;
-constexpr size_t kIpv4AddressesOffset = 12;
-constexpr size_t kIpv6AddressesOffset = 8;
 
 // Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if it does not fit, or its
 // length field disagrees.
@@ -65,13 +63,9 @@ L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t ip) {
 
 uint16_t ChecksumOffset(L4Checksum kind) { return kind == L4Checksum::kTcpOk ? kTcpChecksumOffset : kUdpChecksumOffset; }
 
-// RFC 9293 §3.1, RFC 768, RFC 8200 §8.1.
-uint16_t PseudoHeaderSum(absl::Span<const uint8_t> frame, const L4Location& where) {
-  const bool ipv4 = frame[where.ip] >> 4 == 4;
-  const auto addresses =
-      ipv4 ? frame.subspan(where.ip + kIpv4AddressesOffset, 8) : frame.subspan(where.ip + kIpv6AddressesOffset, 32);
-  const uint32_t protocol = where.kind == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
-  return OnesComplementSum(addresses, protocol + where.l4_length);
+absl::Span<const uint8_t> AddressesOf(absl::Span<const uint8_t> frame, const L4Location& where) {
+  return frame[where.ip] >> 4 == 4 ? frame.subspan(where.ip + kIpv4AddressesOffset, kIpv4AddressesSize)
+                                   : frame.subspan(where.ip + kIpv6AddressesOffset, kIpv6AddressesSize);
 }
 
 }  // namespace
@@ -104,7 +98,9 @@ ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) no
   const L4Location where = FindL4(frame);
   if (where.kind != vouched) return {};
   const ChecksumRequest request{true, where.l4, ChecksumOffset(where.kind)};
-  WriteWire(be16(PseudoHeaderSum(frame, where)), &frame[size_t{request.start} + request.offset]);
+  const uint8_t protocol = vouched == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
+  const uint16_t sum = PseudoHeaderSum(AddressesOf(frame, where), protocol, where.l4_length);
+  WriteWire(be16(sum), &frame[size_t{request.start} + request.offset]);
   // An interface sums to the end of the frame, so clear the padding.
   const size_t end = size_t{where.l4} + where.l4_length;
   if (end < frame.size()) std::memset(&frame[end], 0, frame.size() - end);

@@ -4,12 +4,12 @@
 
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ipv6_extensions.h"
 
 namespace eoib {
 namespace {
 
 constexpr size_t kPortsSize = 4;  // source and destination, where TCP and UDP have them (RFC 9293 §3.1, RFC 768)
-constexpr size_t kExtensionUnit = 8;
 
 template <typename Integer>
 Integer Load(const uint8_t* bytes) {
@@ -41,18 +41,13 @@ uint64_t AbsorbIpv4(uint64_t state, absl::Span<const uint8_t> packet) {
   return Absorb(state, Load<uint64_t>(packet.data() + offsetof(Ipv4Wire, source)), ports << 8 | header.protocol);
 }
 
-bool IsExtension(uint8_t protocol) {
-  return protocol == kProtocolHopByHop || protocol == kProtocolRouting || protocol == kProtocolDestinationOptions;
-}
-
 // Skips extension headers in *rest. Returns the protocol of what follows, or of the first header that it does not read. That
 // includes a fragment header: the fragments of a datagram may name different protocols behind it (RFC 8200 §4.5).
 uint8_t SkipExtensions(uint8_t protocol, absl::Span<const uint8_t>* rest) {
-  for (int i = 0; i < kMaxIpv6Extensions && IsExtension(protocol) && rest->size() >= kExtensionUnit; ++i) {
-    const auto extension = ReadWire<Ipv6ExtensionWire>(rest->data());
-    const size_t size = kExtensionUnit * (extension.length + size_t{1});
-    if (size > rest->size()) break;
-    protocol = extension.next_header;
+  for (int i = 0; i < kMaxIpv6Extensions && IsIpv6Extension(protocol); ++i) {
+    const size_t size = Ipv6ExtensionSize(*rest);
+    if (size == 0) break;
+    protocol = (*rest)[0];
     rest->remove_prefix(size);
   }
   return protocol;

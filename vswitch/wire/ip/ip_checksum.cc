@@ -8,7 +8,6 @@
 namespace eoib {
 namespace {
 
-constexpr uint16_t kRightSum = 0xffff;  // sum of a message that includes its checksum: minus zero (RFC 1071 §1)
 constexpr size_t kUdpLengthOffset = 4;
 constexpr uint16_t kNoUdpSum = 0;
 
@@ -54,12 +53,19 @@ uint16_t FieldOf(const Packet& packet, const SumForm& form) {
   return ReadWire<be16>(&packet.payload[form.field]).value();
 }
 
+absl::Span<const uint8_t> AddressesOf(const Ipv4Packet& packet) {
+  return packet.bytes.subspan(kIpv4AddressesOffset, kIpv4AddressesSize);
+}
+absl::Span<const uint8_t> AddressesOf(const Ipv6Packet& packet) {
+  return packet.bytes.subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
+}
+
 // The sum over the message, its checksum included, and over the pseudo-header if there is one.
 template <typename Packet>
 uint16_t SumOf(const Packet& packet, const SumForm& form) {
   const auto message = packet.payload;
   if (!form.pseudo_header) return OnesComplementSum(message);
-  return OnesComplementSum(message, PseudoHeaderSum(packet.source, packet.destination, packet.protocol, message.size()));
+  return OnesComplementSum(message, PseudoHeaderSum(AddressesOf(packet), packet.protocol, message.size()));
 }
 
 template <typename Packet>
@@ -98,17 +104,6 @@ uint16_t UpdateUdpChecksum(uint16_t checksum, uint16_t before, uint16_t after) n
   if (checksum == kNoUdpSum) return kNoUdpSum;
   const uint16_t updated = UpdateChecksum(checksum, before, after);
   return updated == kNoUdpSum ? kRightSum : updated;
-}
-
-uint16_t PseudoHeaderSum(Ipv4Addr source, Ipv4Addr destination, uint8_t protocol, size_t length) noexcept {
-  const uint32_t from = source.value(), to = destination.value();
-  return OnesComplementSum(
-      {}, (from >> 16) + (from & 0xffff) + (to >> 16) + (to & 0xffff) + protocol + static_cast<uint32_t>(length));
-}
-
-uint16_t PseudoHeaderSum(const Ipv6Addr& source, const Ipv6Addr& destination, uint8_t protocol, size_t length) noexcept {
-  const uint16_t addresses = OnesComplementSum(destination.bytes(), OnesComplementSum(source.bytes()));
-  return OnesComplementSum({}, uint32_t{addresses} + protocol + static_cast<uint32_t>(length));
 }
 
 void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {

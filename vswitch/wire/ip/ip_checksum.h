@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ip_packet.h"
 
 namespace eoib {
@@ -18,11 +17,6 @@ uint16_t UpdateChecksum(uint16_t checksum, absl::Span<const uint8_t> before, abs
 uint16_t UpdateChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept;
 // The same for UDP, where 0 means "no checksum" and stays 0, and a sum of 0 is written as 0xffff (RFC 768).
 uint16_t UpdateUdpChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept;
-
-// The sum of the pseudo-header, to continue with OnesComplementSum over the message: RFC 9293 §3.1, RFC 768; RFC 8200 §8.1.
-// `length` is that of the message.
-uint16_t PseudoHeaderSum(Ipv4Addr source, Ipv4Addr destination, uint8_t protocol, size_t length) noexcept;
-uint16_t PseudoHeaderSum(const Ipv6Addr& source, const Ipv6Addr& destination, uint8_t protocol, size_t length) noexcept;
 
 // Writes the checksum of an IPv4 header; `header` is the header with its options, at least 20 bytes.
 void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept;

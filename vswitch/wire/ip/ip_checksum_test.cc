@@ -5,9 +5,11 @@
 #include <random>
 
 #include "vswitch/wire/checksum.h"
+#include "vswitch/wire/golden_frames_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_for_test.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 #include "vswitch/wire/ipoib_header.h"
 
 namespace eoib {
@@ -65,11 +67,11 @@ TEST(UpdateChecksumTest, OfUdpKeepsNoneAndIsNeverNone) {
 }
 
 TEST(PseudoHeaderSumTest, Examples) {
-  const Ipv4Addr a(0xc000'0201), b(0xc000'0202);
-  EXPECT_EQ(PseudoHeaderSum(a, b, 6, 24), PlainChecksum(FromHex("c0000201c0000202 0006 0018")) ^ 0xffff);
-  const auto c = *Ipv6Addr::Parse("2001:db8::1"), d = *Ipv6Addr::Parse("ff02::ffff");
-  const Bytes bytes = FromHex("20010db8000000000000000000000001 ff02000000000000000000000000ffff 00012345 0000003a");
-  EXPECT_EQ(PseudoHeaderSum(c, d, 58, 0x12345), PlainChecksum(bytes) ^ 0xffff);
+  const Bytes ipv4 = FromHex("c0000201 c0000202"), ipv4_all = FromHex("c0000201c0000202 0006 0018");
+  EXPECT_EQ(PseudoHeaderSum(ipv4, 6, 24), PlainChecksum(ipv4_all) ^ 0xffff);
+  const Bytes ipv6 = FromHex("20010db8000000000000000000000001 ff02000000000000000000000000ffff");
+  const Bytes ipv6_all = FromHex("20010db8000000000000000000000001 ff02000000000000000000000000ffff 00012345 0000003a");
+  EXPECT_EQ(PseudoHeaderSum(ipv6, 58, 0x12345), PlainChecksum(ipv6_all) ^ 0xffff);
 }
 
 TEST(CheckSumTest, GoldenPackets) {

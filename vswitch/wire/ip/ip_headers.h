@@ -24,6 +24,8 @@ struct Ipv4Wire {
   be32 destination;
 };
 static_assert(sizeof(Ipv4Wire) == 20);
+inline constexpr size_t kIpv4AddressesOffset = 12;
+inline constexpr size_t kIpv4AddressesSize = 8;  // source and destination
 
 // RFC 8200 §3.
 struct Ipv6Wire {
@@ -35,6 +37,8 @@ struct Ipv6Wire {
   std::array<uint8_t, 16> destination{};
 };
 static_assert(sizeof(Ipv6Wire) == 40);
+inline constexpr size_t kIpv6AddressesOffset = 8;
+inline constexpr size_t kIpv6AddressesSize = 32;
 
 // The common start of IPv6 hop-by-hop, routing and destination options headers (RFC 8200 §4).
 struct Ipv6ExtensionWire {

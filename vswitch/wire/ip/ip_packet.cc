@@ -9,7 +9,6 @@ namespace {
 
 constexpr size_t kFragmentUnit = 8;
 constexpr size_t kMaxDatagram = 0xffff;
-constexpr uint16_t kRightSum = 0xffff;  // sum of a header that includes its checksum: minus zero (RFC 1071 §1)
 constexpr uint16_t kIpv6MoreFragments = 1;
 constexpr uint16_t kIpv6OffsetMask = 0xfff8;  // in bytes, unshifted
 constexpr uint8_t kOptionRouterAlert = 5;     // RFC 2711 §2.1

@@ -4,14 +4,14 @@
 
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ipv6_extensions.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {
 
-constexpr size_t kUnit = 8;  // of options (RFC 4861 §4.6) and of IPv6 extension headers (RFC 8200 §4)
+constexpr size_t kUnit = 8;  // of options (RFC 4861 §4.6)
 constexpr uint8_t kHopLimit = 255;
-constexpr uint16_t kRightSum = 0xffff;  // sum of a message that includes its checksum: minus zero (RFC 1071 §1)
 constexpr uint16_t kFragmentOffsetMask = 0xfff8;
 
 // The start of an ICMPv6 message (RFC 4443 §2.1).
@@ -76,11 +76,10 @@ constexpr size_t kTargetOffset = 8;
 // Size of the extension header at the start of `rest`, or 0 if `protocol` is not an extension header whose content can be
 // found.
 size_t ExtensionSize(uint8_t protocol, absl::Span<const uint8_t> rest) {
-  if (rest.size() < kUnit) return 0;
-  if (protocol == kProtocolFragment) return (ReadWire<be16>(&rest[2]).value() & kFragmentOffsetMask) == 0 ? kUnit : 0;
-  if (protocol != kProtocolHopByHop && protocol != kProtocolRouting && protocol != kProtocolDestinationOptions) return 0;
-  const size_t size = kUnit * (ReadWire<Ipv6ExtensionWire>(rest.data()).length + size_t{1});
-  return size <= rest.size() ? size : 0;
+  if (IsIpv6Extension(protocol)) return Ipv6ExtensionSize(rest);
+  if (protocol != kProtocolFragment || rest.size() < sizeof(Ipv6FragmentWire)) return 0;
+  const uint16_t field = ReadWire<Ipv6FragmentWire>(rest.data()).offset.value();
+  return (field & kFragmentOffsetMask) == 0 ? sizeof(Ipv6FragmentWire) : 0;
 }
 
 bool IsNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> message) {
@@ -99,20 +98,21 @@ bool HidesNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> rest) {
   return true;
 }
 
-// RFC 4443 §2.3.
-bool HasRightChecksum(const Ipv6Wire& header, absl::Span<const uint8_t> message) {
-  const uint16_t addresses = OnesComplementSum(header.destination, OnesComplementSum(header.source));
-  return OnesComplementSum(message, uint32_t{addresses} + kProtocolIcmpv6 + static_cast<uint32_t>(message.size())) == kRightSum;
+// RFC 4443 §2.3. `packet` starts with the IPv6 header, behind which `message` follows.
+bool HasRightChecksum(absl::Span<const uint8_t> packet, absl::Span<const uint8_t> message) {
+  const auto addresses = packet.subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
+  return OnesComplementSum(message, PseudoHeaderSum(addresses, kProtocolIcmpv6, message.size())) == kRightSum;
 }
 
-// Parses `bytes`, a message of a neighbour discovery type.
-NdVerdict ParseMessage(const Ipv6Wire& header, absl::Span<const uint8_t> bytes, NdMessage* message) {
+// Parses `bytes`, a message of a neighbour discovery type in `packet`.
+NdVerdict ParseMessage(absl::Span<const uint8_t> packet, absl::Span<const uint8_t> bytes, NdMessage* message) {
+  const auto header = ReadWire<Ipv6Wire>(packet.data());
   const size_t fixed = FixedSize(bytes[0]);
   if (header.hop_limit != kHopLimit || bytes.size() < fixed || ReadWire<Icmpv6Wire>(bytes.data()).code != 0) {
     return NdVerdict::kBad;
   }
   const absl::optional<NdOptions> options = NdOptions::Parse(bytes.subspan(fixed));
-  if (!options.has_value() || !HasRightChecksum(header, bytes)) return NdVerdict::kBad;
+  if (!options.has_value() || !HasRightChecksum(packet, bytes)) return NdVerdict::kBad;
   message->type = static_cast<NdType>(bytes[0]);
   message->source = Ipv6Addr(header.source);
   message->destination = Ipv6Addr(header.destination);
@@ -175,7 +175,7 @@ NdVerdict ParseNeighborDiscovery(absl::Span<const uint8_t> packet, NdMessage* me
     return HidesNeighborDiscovery(header.next_header, rest) ? NdVerdict::kBad : NdVerdict::kOther;
   }
   if (length == 0 || length > rest.size()) return NdVerdict::kBad;
-  return ParseMessage(header, rest.first(length), message);
+  return ParseMessage(packet, rest.first(length), message);
 }
 
 absl::optional<MacAddr> EthernetLinkAddress(const NdOption& option) noexcept {

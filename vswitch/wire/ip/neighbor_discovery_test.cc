@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "vswitch/base/hex_for_test.h"
+#include "vswitch/base/byte_order.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 #include "vswitch/wire/ipoib_header.h"
