@@ -18,7 +18,7 @@
 #include "tests/lab/switch_test.h"
 #include "tests/lab/tshark.h"
 #include "vswitch/wire/ib/erf_for_test.h"
-#include "vswitch/wire/ib/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib::lab {
 namespace {

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/wire/ib/erf_for_test.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib {
 namespace {

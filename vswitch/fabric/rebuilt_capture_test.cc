@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "vswitch/fabric/ud_endpoint_test_fixture.h"
 #include "vswitch/wire/ib/erf_for_test.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib {
 namespace {

@@ -18,6 +18,7 @@
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/wire/ib/erf_for_test.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib {
 namespace {

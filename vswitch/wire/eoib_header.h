@@ -13,7 +13,6 @@
 namespace eoib {
 
 inline constexpr size_t kEoibHeaderSize = 4;
-inline constexpr size_t kSegmentExtensionSize = 8;
 // The alternative 4-byte header: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
 inline constexpr uint16_t kAlternativeMagic = 0x8919;
 

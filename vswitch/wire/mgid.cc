@@ -29,13 +29,4 @@ Mgid ToMgid(const VesGroup& group) {
 
 Mgid FloodMgid(PKey pkey, uint32_t prefix) { return ToMgid({prefix, pkey, MacAddr::Broadcast(), Vid()}); }
 
-absl::optional<VesGroup> ParseVesMgid(const Mgid& mgid) {
-  const auto wire = ReadWire<MgidWire>(mgid.gid().bytes().data());
-  const uint32_t last = wire.version_type_ns_vid.value();
-  const VesGroup group{wire.prefix.value(), PKey(wire.pkey.value()), MacAddr(wire.dmac), Vid(static_cast<uint16_t>(last))};
-  // A valid VID has 12 bits, so this comparison also checks that the upper fields of the last word are 0.
-  if (last > Vid::kMax || !group.pkey.IsFullMember() || !group.pkey.IsValid()) return absl::nullopt;
-  return group;
-}
-
 }  // namespace eoib

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 
-#include "absl/types/optional.h"
 #include "vswitch/base/address.h"
 
 namespace eoib {
@@ -14,22 +13,18 @@ namespace eoib {
 // ff12: transient, link-local scope; e01b: this protocol's signature.
 inline constexpr uint32_t kDefaultMgidPrefix = 0xff12'e01b;
 
-// A group of a VES, as encoded in its MGID.
+// A group of a VES.
 struct VesGroup {
   uint32_t prefix = kDefaultMgidPrefix;
   PKey pkey;  // in its full-member form
   MacAddr dmac = MacAddr::Broadcast();
   Vid vid;  // 0: every VLAN
-
-  friend constexpr bool operator==(const VesGroup&, const VesGroup&) = default;
 };
 
 // The MGID of `group`, with the P_Key in full-member form and version, type, NS and reserved 0.
 Mgid ToMgid(const VesGroup& group);
 // The flood group of a VES: DMAC ff:ff:ff:ff:ff:ff, VID 0.
 Mgid FloodMgid(PKey pkey, uint32_t prefix = kDefaultMgidPrefix);
-// The reverse. Nothing unless version, type, NS and reserved are 0, the P_Key is in full-member form and the VID is valid.
-absl::optional<VesGroup> ParseVesMgid(const Mgid& mgid);
 
 }  // namespace eoib
 

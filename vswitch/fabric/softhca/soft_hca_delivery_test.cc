@@ -11,7 +11,7 @@
 
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
-#include "vswitch/wire/ib/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib::softhca {
 namespace {

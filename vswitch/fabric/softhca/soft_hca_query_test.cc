@@ -14,7 +14,7 @@
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
 #include "vswitch/fabric/softhca/soft_verbs.h"
 #include "vswitch/wire/ib/erf_for_test.h"
-#include "vswitch/wire/ib/ib_headers.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib::softhca {
 namespace {

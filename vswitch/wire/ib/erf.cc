@@ -27,7 +27,7 @@ static_assert(sizeof(PcapFileHeader) == 24);
 
 struct PcapRecordHeader {
   uint32_t seconds;
-  uint32_t fraction;
+  uint32_t nanoseconds;
   uint32_t captured_length;
   uint32_t length;
 };
@@ -60,9 +60,8 @@ static_assert(sizeof(ErfTag) == 4 && sizeof(ErfSection) == 8);
 constexpr uint16_t kTagComment = 1;
 constexpr uint16_t kSectionInterface = 0xff03;
 
-constexpr uint32_t kMagicMicroseconds = 0xa1b2'c3d4;
+constexpr uint32_t kMagic = 0xa1b2'3c4d;  // of a file whose record headers have nanoseconds
 constexpr uint8_t kMaxInterface = 3;
-constexpr uint32_t kMagicNanoseconds = 0xa1b2'3c4d;
 
 std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
   const uint64_t fraction = (uint64_t{nanoseconds} << 32) / 1'000'000'000;
@@ -87,24 +86,23 @@ bool FitsUint32Seconds(absl::Time timestamp) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path, Stamps stamps, uint8_t interface) {
+absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path, uint8_t interface) {
   if (interface > kMaxInterface) {
     return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
   }
   // O_EXCL and O_NOFOLLOW: another user may have placed a file or link here for root to overwrite.
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return CannotCreate(errno, path);
-  return Adopt(fd, path, stamps, interface);
+  return Adopt(fd, path, interface);
 }
 
-std::unique_ptr<ErfWriter> ErfWriter::Adopt(int fd, const std::string& path, Stamps stamps, uint8_t interface) {
-  auto writer = std::unique_ptr<ErfWriter>(new ErfWriter(path, fd, stamps, interface));
+std::unique_ptr<ErfWriter> ErfWriter::Adopt(int fd, const std::string& path, uint8_t interface) {
+  auto writer = std::unique_ptr<ErfWriter>(new ErfWriter(path, fd, interface));
   writer->AppendFileHeader();
   return writer;
 }
 
-ErfWriter::ErfWriter(std::string path, int fd, Stamps stamps, uint8_t interface)
-    : path_(std::move(path)), stamps_(stamps), interface_(interface), fd_(fd) {
+ErfWriter::ErfWriter(std::string path, int fd, uint8_t interface) : path_(std::move(path)), interface_(interface), fd_(fd) {
   buffer_.reserve(kBufferSize + kMaxPacket);
 }
 
@@ -173,7 +171,7 @@ absl::Status ErfWriter::Close() {
 
 void ErfWriter::AppendFileHeader() {
   PcapFileHeader header;
-  header.magic = stamps_ == Stamps::kNanoseconds ? kMagicNanoseconds : kMagicMicroseconds;
+  header.magic = kMagic;
   header.snapshot_length = sizeof(ErfHeader) + kMaxPacket;
   Append(&header, sizeof(header));
 }
@@ -183,8 +181,7 @@ void ErfWriter::AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t l
   const absl::Duration rest = timestamp - absl::FromUnixSeconds(seconds);
   const auto nanoseconds = static_cast<uint32_t>(absl::ToInt64Nanoseconds(rest));
   const auto record_length = static_cast<uint32_t>(sizeof(ErfHeader) + length);
-  const uint32_t fraction = stamps_ == Stamps::kNanoseconds ? nanoseconds : nanoseconds / 1000;
-  const PcapRecordHeader pcap{seconds, fraction, record_length, record_length};
+  const PcapRecordHeader pcap{seconds, nanoseconds, record_length, record_length};
   ErfHeader erf;
   erf.timestamp = ErfStamp(seconds, nanoseconds);
   erf.type = type;

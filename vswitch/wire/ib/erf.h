@@ -27,17 +27,12 @@ inline constexpr uint8_t kErfTypeMeta = 27;
 // For one thread at a time, but never a worker, because it writes to a file. Owns the file.
 class ErfWriter {
  public:
-  // Resolution of the pcap record headers. The ERF record's own timestamp has 32 bits of fraction in both cases.
-  enum class Stamps { kMicroseconds, kNanoseconds };
-
   // Creates `path` and buffers the file header. Only the owner may read the file, because a capture shows users' traffic.
   // Packets are marked with capture interface `interface`, 0 to 3. kAlreadyExists if anything has that name, even a symbolic
   // link, which is not followed: the agent writes as root, in directories where others may write.
-  static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, Stamps stamps = Stamps::kNanoseconds,
-                                                         uint8_t interface = 0);
+  static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, uint8_t interface = 0);
   // The same for an open file, which the writer closes. `path` is its name in messages.
-  static std::unique_ptr<ErfWriter> Adopt(int fd, const std::string& path, Stamps stamps = Stamps::kNanoseconds,
-                                          uint8_t interface = 0);
+  static std::unique_ptr<ErfWriter> Adopt(int fd, const std::string& path, uint8_t interface = 0);
   // Flushes and closes. Errors are lost, so call Close to get them.
   ~ErfWriter();
   ErfWriter(const ErfWriter&) = delete;
@@ -65,14 +60,13 @@ class ErfWriter {
  private:
   static constexpr size_t kBufferSize = 65'536;
 
-  ErfWriter(std::string path, int fd, Stamps stamps, uint8_t interface);
+  ErfWriter(std::string path, int fd, uint8_t interface);
   absl::Status AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces);
   void AppendFileHeader();
   void AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t length);
   void Append(const void* bytes, size_t length);
 
   const std::string path_;
-  const Stamps stamps_;
   const uint8_t interface_;
   int fd_;  // -1 once closed
   std::vector<uint8_t> buffer_;

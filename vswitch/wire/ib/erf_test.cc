@@ -59,30 +59,18 @@ absl::Status WritePiece(ErfWriter* writer, absl::Time stamp, absl::Span<const ui
 // The numbers in a pcap file header are in host order. These expectations are for a little-endian host, like all that we build
 // for.
 TEST(ErfWriterTest, GoldenFile) {
-  const struct {
-    const char* description;
-    ErfWriter::Stamps stamps;
-    const char* hex;
-  } kRows[] = {
-      {"nanoseconds", ErfWriter::Stamps::kNanoseconds,
-       "4d3cb2a1 0200 0400 00000000 00000000 10400000 c5000000"
-       "00f15365 fbb2e60e 13000000 13000000  10020040 00f15365 15 04 0013 0000 0003 abcdef"},
-      {"microseconds", ErfWriter::Stamps::kMicroseconds,
-       "d4c3b2a1 0200 0400 00000000 00000000 10400000 c5000000"
-       "00f15365 90d00300 13000000 13000000  10020040 00f15365 15 04 0013 0000 0003 abcdef"},
-  };
-  for (const auto& row : kRows) {
-    TemporaryFile file;
-    auto writer = ErfWriter::Open(file.path(), row.stamps);
-    ASSERT_TRUE(writer.ok()) << writer.status();
-    const Bytes first = {0xab}, second = {0xcd, 0xef};
-    const absl::Span<const uint8_t> pieces[] = {first, {}, second};
-    EXPECT_TRUE((*writer)->Write(Stamp(), pieces).ok());
-    EXPECT_EQ((*writer)->packets(), 1u);
-    EXPECT_TRUE((*writer)->Close().ok());
-    EXPECT_EQ(ToHex(file.Read()), ToHex(FromHex(row.hex))) << row.description;
-    EXPECT_EQ((*writer)->bytes(), file.Read().size()) << row.description;
-  }
+  TemporaryFile file;
+  auto writer = ErfWriter::Open(file.path());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const Bytes first = {0xab}, second = {0xcd, 0xef};
+  const absl::Span<const uint8_t> pieces[] = {first, {}, second};
+  EXPECT_TRUE((*writer)->Write(Stamp(), pieces).ok());
+  EXPECT_EQ((*writer)->packets(), 1u);
+  EXPECT_TRUE((*writer)->Close().ok());
+  EXPECT_EQ(ToHex(file.Read()), ToHex(FromHex("4d3cb2a1 0200 0400 00000000 00000000 10400000 c5000000"
+                                              "00f15365 fbb2e60e 13000000 13000000"
+                                              "10020040 00f15365 15 04 0013 0000 0003 abcdef")));
+  EXPECT_EQ((*writer)->bytes(), file.Read().size());
 }
 
 // A comment, with and without padding in its tag, and a packet, both of capture interface 1.
@@ -99,7 +87,7 @@ TEST(ErfWriterTest, GoldenComment) {
   };
   for (const auto& row : kRows) {
     TemporaryFile file;
-    auto writer = ErfWriter::Open(file.path(), ErfWriter::Stamps::kNanoseconds, /*interface=*/1);
+    auto writer = ErfWriter::Open(file.path(), /*interface=*/1);
     ASSERT_TRUE(writer.ok()) << writer.status();
     EXPECT_TRUE((*writer)->WriteComment(Stamp(), row.comment).ok());
     EXPECT_EQ((*writer)->packets(), 0u) << "a comment is no packet";
@@ -158,7 +146,7 @@ TEST(ErfWriterTest, Errors) {
             "open capture /nonexistent/capture.pcap: No such file or directory");
 
   TemporaryFile file;
-  EXPECT_EQ(ErfWriter::Open(file.path(), ErfWriter::Stamps::kNanoseconds, 4).status().code(),
+  EXPECT_EQ(ErfWriter::Open(file.path(), /*interface=*/4).status().code(),
             absl::StatusCode::kInvalidArgument);
   auto writer = ErfWriter::Open(file.path());
   ASSERT_TRUE(writer.ok());
@@ -206,7 +194,7 @@ class TsharkTest : public testing::Test {
 
   // Starts a capture of interface 1 with a comment.
   void Comment(const std::string& comment) {
-    writer_ = *ErfWriter::Open(file_.path(), ErfWriter::Stamps::kNanoseconds, /*interface=*/1);
+    writer_ = *ErfWriter::Open(file_.path(), /*interface=*/1);
     ASSERT_TRUE(writer_->WriteComment(Stamp(), comment).ok());
   }
 

@@ -5,10 +5,8 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kMaxPayload = 4096;
 constexpr int kVlShift = 4;
 constexpr int kSlShift = 4;
-constexpr uint8_t kLnhMask = 3;
 constexpr int kVersionShift = 28;
 constexpr int kTrafficClassShift = 20;
 constexpr uint32_t kFlowLabelMask = 0xf'ffff;
@@ -74,27 +72,6 @@ size_t GrhPayloadLength(size_t payload_length) {
   return kTransportHeadersSize + payload_length + UdPadCount(payload_length) + kIcrcSize;
 }
 
-UdPacket ReadPacket(const UdHeaders& headers, const GrhInfo& grh, size_t payload_length) {
-  UdPacket packet;
-  packet.slid = Lid(headers.lrh.slid.value());
-  packet.dlid = headers.lrh.dlid.value();
-  packet.sl = Sl(headers.lrh.sl_lnh >> kSlShift);
-  packet.vl = headers.lrh.vl_lver >> kVlShift;
-  packet.sgid = grh.sgid;
-  packet.dgid = grh.dgid;
-  packet.traffic_class = grh.traffic_class;
-  packet.flow_label = grh.flow_label;
-  packet.hop_limit = grh.hop_limit;
-  packet.pkey = PKey(headers.bth.pkey.value());
-  packet.destination_qpn = Qpn(headers.bth.destination_qpn.value());
-  packet.source_qpn = Qpn(headers.deth.source_qpn.value());
-  packet.psn = headers.bth.psn.value();
-  packet.qkey = QKey(headers.deth.qkey.value());
-  packet.solicited = (headers.bth.flags & kSolicited) != 0;
-  packet.payload_length = payload_length;
-  return packet;
-}
-
 }  // namespace
 
 Grh MakeGrh(const UdPacket& packet) noexcept {
@@ -144,44 +121,6 @@ UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<co
   std::memcpy(&trailer.bytes[pad + kIcrcSize], vcrc_bytes.data(), kVcrcSize);
   trailer.size = pad + kIcrcSize + kVcrcSize;
   return trailer;
-}
-
-DropReason ParseUdPacket(absl::Span<const uint8_t> bytes, UdView* view) noexcept {
-  if (bytes.size() < sizeof(Lrh)) return DropReason::kReceiveError;
-  if ((ReadWire<Lrh>(bytes.data()).sl_lnh & kLnhMask) != kLnhIbaGlobal) return DropReason::kNoGrh;
-  if (bytes.size() < UdPacketSize(0)) return DropReason::kReceiveError;
-  GrhInfo grh;
-  if (ParseGrh(bytes.subspan(sizeof(Lrh)), &grh) != DropReason::kNone) return DropReason::kNoGrh;
-
-  const auto headers = ReadWire<UdHeaders>(bytes.data());
-  const size_t pad = headers.bth.flags >> kPadCountShift & kPadCountMask;
-  const size_t trailer_size = pad + kIcrcSize + kVcrcSize;
-  if (bytes.size() < kUdHeadersSize + trailer_size) return DropReason::kReceiveError;
-  const size_t payload_length = bytes.size() - kUdHeadersSize - trailer_size;
-  if (payload_length > kMaxPayload) return DropReason::kReceiveError;
-
-  // Rebuilds the packet from the parsed fields and compares. So reserved fields, lengths and CRCs are all checked at once.
-  const UdView parsed{ReadPacket(headers, grh, payload_length), bytes.subspan(kUdHeadersSize, payload_length)};
-  const UdHeaders expected = MakeUdHeaders(parsed.packet);
-  if (std::memcmp(&expected, bytes.data(), kUdHeadersSize) != 0) return DropReason::kReceiveError;
-  const UdTrailer trailer = MakeUdTrailer(expected, absl::MakeConstSpan(&parsed.payload, 1));
-  if (trailer.span() != bytes.subspan(kUdHeadersSize + payload_length)) return DropReason::kReceiveError;
-  *view = parsed;
-  return DropReason::kNone;
-}
-
-DropReason ParseGrh(absl::Span<const uint8_t> bytes, GrhInfo* info) noexcept {
-  if (bytes.size() < kGrhSize) return DropReason::kNoGrh;
-  const auto grh = ReadWire<Grh>(bytes.data());
-  const uint32_t word = grh.version_class_flow.value();
-  if (word >> kVersionShift != kGrhIpVersion) return DropReason::kNoGrh;
-  info->sgid = Gid(grh.sgid);
-  info->dgid = Gid(grh.dgid);
-  info->traffic_class = static_cast<uint8_t>(word >> kTrafficClassShift);
-  info->flow_label = word & kFlowLabelMask;
-  info->hop_limit = grh.hop_limit;
-  info->payload_length = grh.payload_length.value();
-  return DropReason::kNone;
 }
 
 uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept {

@@ -12,7 +12,6 @@
 #include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/byte_order.h"
-#include "vswitch/base/drop_reason.h"
 
 namespace eoib {
 
@@ -121,30 +120,6 @@ struct UdTrailer {
 // The trailer of the packet that consists of `headers` and the concatenation of `payload`, whose total length must be the one
 // that the headers were made for.
 UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<const uint8_t>> payload) noexcept;
-
-// A parsed packet.
-struct UdView {
-  UdPacket packet;
-  absl::Span<const uint8_t> payload;  // points into the parsed bytes; without pad bytes
-};
-// Parses a whole packet from LRH to VCRC, as made by MakeUdHeaders and MakeUdTrailer. kNoGrh if its LNH says that there is no
-// GRH; kReceiveError if it is not UD SEND Only, a length disagrees, a reserved field is set, or a CRC is wrong.
-DropReason ParseUdPacket(absl::Span<const uint8_t> bytes, UdView* view) noexcept;
-
-// The GRH at the start of a receive buffer. It is valid only if the completion has IBV_WC_GRH.
-struct GrhInfo {
-  Gid sgid;
-  Gid dgid;
-  uint8_t traffic_class = 0;
-  uint32_t flow_label = 0;
-  uint8_t hop_limit = 0;
-  uint16_t payload_length = 0;
-
-  friend constexpr bool operator==(const GrhInfo&, const GrhInfo&) = default;
-};
-// kNone, or kNoGrh if there are fewer than 40 bytes or the IP version is not 6. Ignores NxtHdr, because RoCE v2 has 17 (UDP)
-// there.
-DropReason ParseGrh(absl::Span<const uint8_t> bytes, GrhInfo* info) noexcept;
 
 // Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields that may change on the way
 // replaced by ones. With a GRH these are the whole LRH (a router replaces it), the GRH's traffic class, flow label and hop

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "vswitch/base/hex_for_test.h"
+#include "vswitch/wire/ib/ib_headers_for_test.h"
 
 namespace eoib {
 namespace {

@@ -15,19 +15,14 @@ constexpr uint16_t kCountMask = 0x7fff;
 constexpr uint8_t kResponseTimeMask = 0x1f;
 constexpr size_t kGidInDetails = 6;  // traps 64 to 67: offset of the GID, after reserved bytes (§14.2.5.1)
 
-// IBA 1.4 §13.4.8.2, as in an SMP, which has no room for the issuer GID.
-struct SmpNoticeWire {
+// IBA 1.4 §13.4.8.2.
+struct NoticeWire {
   uint8_t generic_type = 0;  // 1 | 7
   be24 producer;
   be16 trap;
   be16 issuer_lid;
   be16 toggle_count;  // 1 | 15
   std::array<uint8_t, Notice::kDetails> details{};
-};
-static_assert(sizeof(SmpNoticeWire) == kSmpNoticeSize);
-
-struct NoticeWire {
-  SmpNoticeWire smp;
   std::array<uint8_t, Gid::kSize> issuer_gid{};
 };
 static_assert(sizeof(NoticeWire) == kNoticeSize);
@@ -49,30 +44,6 @@ struct InformInfoWire {
 };
 static_assert(sizeof(InformInfoWire) == kInformInfoSize);
 
-SmpNoticeWire ToWire(const Notice& notice) {
-  SmpNoticeWire wire;
-  wire.generic_type = static_cast<uint8_t>((notice.generic ? kGeneric : 0) | (static_cast<uint8_t>(notice.type) & kTypeMask));
-  wire.producer = notice.producer;
-  wire.trap = notice.trap;
-  wire.issuer_lid = notice.issuer_lid;
-  wire.toggle_count = static_cast<uint16_t>((notice.toggle ? kToggle : 0) | (notice.count & kCountMask));
-  wire.details = notice.details;
-  return wire;
-}
-
-Notice FromWire(const SmpNoticeWire& wire) {
-  Notice notice;
-  notice.generic = (wire.generic_type & kGeneric) != 0;
-  notice.type = static_cast<NoticeType>(wire.generic_type & kTypeMask);
-  notice.producer = wire.producer.value();
-  notice.trap = wire.trap.value();
-  notice.issuer_lid = wire.issuer_lid.value();
-  notice.toggle = (wire.toggle_count.value() & kToggle) != 0;
-  notice.count = wire.toggle_count.value() & kCountMask;
-  notice.details = wire.details;
-  return notice;
-}
-
 }  // namespace
 
 Notice Notice::OfGid(SmTrap trap, const Gid& gid) {
@@ -85,23 +56,31 @@ Notice Notice::OfGid(SmTrap trap, const Gid& gid) {
 Gid Notice::AboutGid() const { return Gid::FromWire(details.data() + kGidInDetails); }
 
 void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes) {
-  WriteAttribute(NoticeWire{ToWire(notice), notice.issuer_gid.bytes()}, bytes);
+  NoticeWire wire;
+  wire.generic_type = static_cast<uint8_t>((notice.generic ? kGeneric : 0) | (static_cast<uint8_t>(notice.type) & kTypeMask));
+  wire.producer = notice.producer;
+  wire.trap = notice.trap;
+  wire.issuer_lid = notice.issuer_lid;
+  wire.toggle_count = static_cast<uint16_t>((notice.toggle ? kToggle : 0) | (notice.count & kCountMask));
+  wire.details = notice.details;
+  wire.issuer_gid = notice.issuer_gid.bytes();
+  WriteAttribute(wire, bytes);
 }
 
 absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes) {
   const auto wire = ReadAttribute<NoticeWire>(bytes, "Notice");
   if (!wire.ok()) return wire.status();
-  Notice notice = FromWire(wire->smp);
+  Notice notice;
+  notice.generic = (wire->generic_type & kGeneric) != 0;
+  notice.type = static_cast<NoticeType>(wire->generic_type & kTypeMask);
+  notice.producer = wire->producer.value();
+  notice.trap = wire->trap.value();
+  notice.issuer_lid = wire->issuer_lid.value();
+  notice.toggle = (wire->toggle_count.value() & kToggle) != 0;
+  notice.count = wire->toggle_count.value() & kCountMask;
+  notice.details = wire->details;
   notice.issuer_gid = Gid(wire->issuer_gid);
   return notice;
-}
-
-void EncodeSmpNotice(const Notice& notice, absl::Span<uint8_t> bytes) { WriteAttribute(ToWire(notice), bytes); }
-
-absl::StatusOr<Notice> DecodeSmpNotice(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<SmpNoticeWire>(bytes, "Notice of an SMP");
-  if (!wire.ok()) return wire.status();
-  return FromWire(*wire);
 }
 
 void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes) {

@@ -79,11 +79,6 @@ inline constexpr size_t kInformInfoSize = 36;
 void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes);
 // kInvalidArgument if the span is too short.
 absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes);
-// At SmpData(mad) of an SMP, which has no room for the issuer's GID: the encoder leaves it out, and the decoder sets it to
-// zero.
-inline constexpr size_t kSmpNoticeSize = 64;
-void EncodeSmpNotice(const Notice& notice, absl::Span<uint8_t> bytes);
-absl::StatusOr<Notice> DecodeSmpNotice(absl::Span<const uint8_t> bytes);
 void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes);
 // Also kInvalidArgument if Subscribe or IsGeneric is neither 0 nor 1.
 absl::StatusOr<InformInfo> DecodeInformInfo(absl::Span<const uint8_t> bytes);

@@ -84,21 +84,6 @@ TEST(NoticeTest, AgreesWithLibibmad) {
   }
 }
 
-// An SMP has 64 bytes of data: all but the issuer's GID, at the same offsets.
-TEST(NoticeTest, InAnSmpHasNoIssuerGid) {
-  Random random;
-  Notice notice = RandomNotice(&random);
-  std::array<uint8_t, kNoticeSize> whole;
-  EncodeNotice(notice, absl::MakeSpan(whole));
-  std::array<uint8_t, kSmpNoticeSize> bytes;
-  EncodeSmpNotice(notice, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes), ToHex(absl::MakeConstSpan(whole).first(kSmpNoticeSize)));
-  notice.issuer_gid = Gid();
-  EXPECT_EQ(*DecodeSmpNotice(bytes), notice);
-  EXPECT_EQ(DecodeNotice(bytes).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(DecodeSmpNotice(absl::MakeConstSpan(bytes).first(63)).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
 TEST(NoticeTest, KeepsToItsFields) {
   Notice notice;
   notice.generic = false;

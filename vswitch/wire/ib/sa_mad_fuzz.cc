@@ -9,7 +9,6 @@
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
 #include "vswitch/wire/ib/sa_table.h"
-#include "vswitch/wire/mgid.h"
 
 namespace eoib {
 namespace {
@@ -47,11 +46,6 @@ void CheckMcMemberRecord(Bytes bytes) {
   if (!accepted) return;
   const McMemberRecord record = *DecodeMcMemberRecord(bytes);
   EOIB_CHECK((MtuBytes(record.mtu) != 0) == (record.mtu >= 1 && record.mtu <= 5));
-  const absl::optional<VesGroup> group = ParseVesMgid(record.mgid);
-  if (!group.has_value()) return;
-  EOIB_CHECK(ToMgid(*group) == record.mgid);
-  const bool floods = group->dmac.IsBroadcast() && group->vid.IsUntagged();
-  EOIB_CHECK((FloodMgid(group->pkey.Limited(), group->prefix) == record.mgid) == floods);
 }
 
 void CheckPathRecord(Bytes bytes) {

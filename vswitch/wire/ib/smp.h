@@ -15,7 +15,6 @@
 namespace eoib {
 
 enum class SmpAttribute : uint16_t {
-  kNotice = 0x0002,
   kNodeDescription = 0x0010,
   kNodeInfo = 0x0011,
   kSwitchInfo = 0x0012,

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "vswitch/wire/ib/attribute_codec_for_test.h"
-#include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/smp.h"
 
 namespace eoib {
@@ -68,7 +67,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib;  // NOLINT: the entry point has no namespace
   const Mad mad = MadOf(data, size);
   CheckHeader(mad);
-  EOIB_CHECK(CheckAttribute(SmpData(mad), kSmpNoticeSize, {}, DecodeSmpNotice, EncodeSmpNotice));
   EOIB_CHECK(CheckAttribute(SmpData(mad), kNodeInfoSize, {}, DecodeNodeInfo, EncodeNodeInfo));
   CheckNodeDescription(SmpData(mad));
   CheckPortInfo(SmpData(mad));

@@ -233,7 +233,6 @@ TEST(SmpHeaderTest, NothingOfARouteIsInOneRoutedByLid) {
 }
 
 TEST(SmpAttributeTest, NumbersAgreeWithUmad) {
-  EXPECT_EQ(static_cast<int>(SmpAttribute::kNotice), UMAD_ATTR_NOTICE);
   EXPECT_EQ(static_cast<int>(SmpAttribute::kNodeDescription), UMAD_SM_ATTR_NODE_DESC);
   EXPECT_EQ(static_cast<int>(SmpAttribute::kNodeInfo), UMAD_SM_ATTR_NODE_INFO);
   EXPECT_EQ(static_cast<int>(SmpAttribute::kSwitchInfo), UMAD_SM_ATTR_SWITCH_INFO);
