@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 
 #include <charconv>
-#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -73,13 +72,6 @@ std::string MacAddr::ToString() const {
   return absl::StrFormat("%02x:%02x:%02x:%02x:%02x:%02x", bytes_[0], bytes_[1], bytes_[2], bytes_[3], bytes_[4], bytes_[5]);
 }
 
-absl::StatusOr<Vid> Vid::Parse(absl::string_view text) {
-  uint16_t value;
-  if (!ParseDigits(text, 10, &value) || value > kMax) {
-    return Wrong(text, "a VLAN identifier; write a number from 0 (untagged) to 4094");
-  }
-  return Vid(value);
-}
 std::string Vid::ToString() const { return absl::StrCat(value()); }
 
 absl::StatusOr<Lid> Lid::Parse(absl::string_view text) {
@@ -94,15 +86,8 @@ absl::StatusOr<Qpn> Qpn::Parse(absl::string_view text) {
 }
 std::string Qpn::ToString() const { return absl::StrFormat("0x%x", value()); }
 
-absl::StatusOr<QKey> QKey::Parse(absl::string_view text) {
-  constexpr uint32_t kMaxQKey = std::numeric_limits<uint32_t>::max();
-  return ParseNumber<QKey, uint32_t>(text, 0, kMaxQKey, "a Q_Key; write a number of 32 bits, as in 0x80008001");
-}
 std::string QKey::ToString() const { return absl::StrFormat("0x%08x", value()); }
 
-absl::StatusOr<Sl> Sl::Parse(absl::string_view text) {
-  return ParseNumber<Sl, uint8_t>(text, 0, kMax, "a service level; write a number from 0 to 15");
-}
 std::string Sl::ToString() const { return absl::StrCat(value()); }
 
 absl::StatusOr<PKey> PKey::Parse(absl::string_view text) {

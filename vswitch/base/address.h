@@ -89,8 +89,6 @@ class Vid : public Number<struct VidTag, uint16_t> {
  public:
   static constexpr uint16_t kMax = 4094;
   using Number::Number;
-  // "0" to "4094", decimal.
-  static absl::StatusOr<Vid> Parse(absl::string_view text);
   constexpr bool IsUntagged() const { return value() == 0; }
   constexpr bool IsValid() const { return value() <= kMax; }
   std::string ToString() const;
@@ -132,8 +130,6 @@ class Qpn : public Number<struct QpnTag, uint32_t> {
 class QKey : public Number<struct QKeyTag, uint32_t> {
  public:
   using Number::Number;
-  // "0x80008001" or decimal.
-  static absl::StatusOr<QKey> Parse(absl::string_view text);
   constexpr bool IsControlled() const { return (value() & 0x8000'0000u) != 0; }
   std::string ToString() const;
 };
@@ -143,7 +139,6 @@ class Sl : public Number<struct SlTag, uint8_t> {
  public:
   static constexpr uint8_t kMax = 15;
   using Number::Number;
-  static absl::StatusOr<Sl> Parse(absl::string_view text);
   std::string ToString() const;
 };
 

@@ -47,8 +47,6 @@ enum class DhcpOption : uint8_t {
   kDomainNameServers = 6,
   kHostName = 12,
   kDomainName = 15,
-  kInterfaceMtu = 26,
-  kBroadcastAddress = 28,
   kRequestedAddress = 50,
   kLeaseTime = 51,
   kOverload = 52,
@@ -61,8 +59,6 @@ enum class DhcpOption : uint8_t {
   kRebindingTime = 59,
   kVendorClass = 60,
   kClientIdentifier = 61,
-  kRelayAgentInformation = 82,  // RFC 3046
-  kClasslessRoutes = 121,       // RFC 3442
   kEnd = 255,
 };
 

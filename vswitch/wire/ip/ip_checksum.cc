@@ -92,10 +92,6 @@ bool Write(const absl::optional<Packet>& packet, absl::Span<uint8_t> bytes) {
 
 }  // namespace
 
-uint16_t UpdateChecksum(uint16_t checksum, absl::Span<const uint8_t> before, absl::Span<const uint8_t> after) noexcept {
-  return UpdateChecksum(checksum, OnesComplementSum(before), OnesComplementSum(after));
-}
-
 uint16_t UpdateChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept {
   return Inverted(OnesComplementSum({}, uint32_t{Inverted(checksum)} + Inverted(before) + after));
 }

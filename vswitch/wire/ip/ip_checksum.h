@@ -11,9 +11,8 @@
 
 namespace eoib {
 
-// The new checksum after some of its bytes changed from `before` to `after` (RFC 1624 §3, equation 3). Both spans have the
-// same length and start at an even offset of the summed bytes. A wrong checksum stays wrong. For UDP use UpdateUdpChecksum.
-uint16_t UpdateChecksum(uint16_t checksum, absl::Span<const uint8_t> before, absl::Span<const uint8_t> after) noexcept;
+// The new checksum after one of the summed words changed from `before` to `after` (RFC 1624 §3, equation 3). A wrong checksum
+// stays wrong. For UDP use UpdateUdpChecksum.
 uint16_t UpdateChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept;
 // The same for UDP, where 0 means "no checksum" and stays 0, and a sum of 0 is written as 0xffff (RFC 768).
 uint16_t UpdateUdpChecksum(uint16_t checksum, uint16_t before, uint16_t after) noexcept;

@@ -62,7 +62,7 @@ void CheckUpdate(absl::Span<const uint8_t> bytes) {
   const auto before = static_cast<uint16_t>(~OnesComplementSum(copy));
   std::swap(copy[0], copy[1]);
   const auto after = static_cast<uint16_t>(~OnesComplementSum(copy));
-  const uint16_t updated = UpdateChecksum(before, bytes.first(2), absl::MakeConstSpan(copy).first(2));
+  const uint16_t updated = UpdateChecksum(before, ReadWire<be16>(&bytes[0]).value(), ReadWire<be16>(&copy[0]).value());
   Require(updated == after || (updated ^ after) == 0xffff);
 }
 

@@ -28,7 +28,6 @@ IpFragment FragmentOf(const Ipv4Wire& header) {
 void ReadIpv4Fields(const Ipv4Wire& header, Ipv4Packet* packet) {
   packet->source = Ipv4Addr(header.source.value());
   packet->destination = Ipv4Addr(header.destination.value());
-  packet->tos = header.tos;
   packet->ttl = header.ttl;
   packet->protocol = header.protocol;
   packet->dont_fragment = (header.fragment.value() & kIpv4DontFragment) != 0;
@@ -38,7 +37,6 @@ void ReadIpv4Fields(const Ipv4Wire& header, Ipv4Packet* packet) {
 void ReadIpv6Fields(const Ipv6Wire& header, Ipv6Packet* packet) {
   packet->source = Ipv6Addr(header.source);
   packet->destination = Ipv6Addr(header.destination);
-  packet->traffic_class = static_cast<uint8_t>(header.version_class_flow.value() >> 20);
   packet->hop_limit = header.hop_limit;
   packet->protocol = header.next_header;
 }

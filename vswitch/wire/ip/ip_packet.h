@@ -34,7 +34,6 @@ struct IpFragment {
 struct Ipv4Packet {
   Ipv4Addr source;
   Ipv4Addr destination;
-  uint8_t tos = 0;
   uint8_t ttl = 0;
   uint8_t protocol = 0;
   bool dont_fragment = false;
@@ -49,7 +48,6 @@ struct Ipv4Packet {
 struct Ipv6Packet {
   Ipv6Addr source;
   Ipv6Addr destination;
-  uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
   // The protocol of `payload`: the first that is not an extension header that is read here (hop-by-hop options, routing,
   // fragment, destination options: RFC 8200 §4). In a later fragment, the next header of the fragment header.

@@ -45,7 +45,6 @@ TEST(Ipv4PacketTest, GoldenPackets) {
     ASSERT_TRUE(packet.has_value()) << row.description;
     EXPECT_EQ(packet->source.ToString(), row.source) << row.description;
     EXPECT_EQ(packet->destination.ToString(), row.destination) << row.description;
-    EXPECT_EQ(packet->tos, row.bytes[1]) << row.description;
     EXPECT_EQ(packet->ttl, row.ttl) << row.description;
     EXPECT_EQ(packet->protocol, row.protocol) << row.description;
     EXPECT_EQ(packet->dont_fragment, row.dont_fragment) << row.description;
