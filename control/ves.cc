@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
   ves->forwarder_ = std::make_unique<Forwarder>(
       options,
-      Forwarder::Parts{context.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, context.fabric.clock},
+      Forwarder::Dependencies{context.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, context.fabric.clock},
       Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();

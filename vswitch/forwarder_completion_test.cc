@@ -34,7 +34,7 @@ class ForwarderCompletionTest : public testing::Test {
     Forwarder::Options options;
     options.flood_mgid = FloodMgid(PKey(0x8001));
     forwarder_ =
-        std::make_unique<Forwarder>(options, Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_},
+        std::make_unique<Forwarder>(options, Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_},
                                     Forwarder::Uplink{.endpoint = endpoint_.get(), .own = {kOwn, endpoint_->qpn()}});
     forwarder_->SetMtu(kMtu);
     flood_ah_ = *handles_->Get({options.flood_mgid.gid(), 0xc001, Sl(0)}, {});

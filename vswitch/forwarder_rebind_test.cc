@@ -17,7 +17,7 @@ class ForwarderRebindTest : public testing::Test {
     endpoint_ = MakeEndpoint();
     forwarder_ =
         std::make_unique<Forwarder>(Forwarder::Options{.flood_mgid = FloodMgid(PKey(0x8001))},
-                                    Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_}, Uplink());
+                                    Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_}, Uplink());
     forwarder_->AddPort(&port_, {});
     forwarder_->SetMtu(4092);
     flood_ = handles_->Get({FloodMgid(PKey(0x8001)).gid(), 0xc001, Sl()}, {}).value();

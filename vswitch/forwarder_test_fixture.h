@@ -101,7 +101,7 @@ class Host {
     forwarder.header_form = options.header_form;
     forwarder.flood_mgid = FloodMgid(options.pkey);
     forwarder_ = std::make_unique<Forwarder>(
-        forwarder, Forwarder::Parts{pool_.get(), &fdb_, &directory_, &punts_, &injected_, clock},
+        forwarder, Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, clock},
         Forwarder::Uplink{endpoint_.get(), {port.gid, endpoint_->qpn()}, !pkey.pkey.IsFullMember()});
     forwarder_->SetMtu(options.mtu);
     flood_ah_ = JoinGroup(forwarder.flood_mgid, port, pkey.pkey);

@@ -1,0 +1,68 @@
+// SourceLearner: learns the sources of a batch, so that replies find their way.
+//
+// It refreshes known sources without a lock and learns the others one by one, before the batch is delivered. It punts moves to
+// control, and refuses sources that are pinned to another port.
+#ifndef EOIB_VSWITCH_SOURCE_LEARNER_H_
+#define EOIB_VSWITCH_SOURCE_LEARNER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "fdb/fdb.h"
+#include "fdb/vport_directory.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
+#include "vswitch/control_queues.h"
+#include "vswitch/forwarder_counters.h"
+#include "vswitch/packet_batch.h"
+#include "vswitch/peer_tracker.h"
+#include "vswitch/vlan_policy.h"
+
+namespace eoib {
+
+// For the worker that owns the forwarder. The constructor's arguments outlive it.
+class SourceLearner {
+ public:
+  SourceLearner(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock, ForwarderCounters* counters);
+
+  // In the VLANs that `vlan` carries, `mac` is learned at `vport` only. Call it before the worker runs.
+  void Pin(MacAddr mac, VPortId vport, const VlanPolicy& vlan) { pinned_.emplace(mac, Pinned{vport, vlan}); }
+
+  // Learns the sources of a batch that came from local port `vport`, or from the fabric. Marks impostors (a source that is
+  // pinned to another port) and returns true if there are any.
+  bool LearnLocal(VPortId vport, PacketBatch* batch);
+  bool LearnRemote(PacketBatch* batch);
+
+ private:
+  struct Pinned {
+    VPortId vport;
+    VlanPolicy vlan;
+  };
+  // Move punts are only logged and any frame may cause one, so rate-limit them: they must not crowd out other punts.
+  static constexpr int kMovePuntsPerSecond = 10;
+
+  bool Learn(FdbOrigin origin, PacketBatch* batch);
+  bool IsPinnedElsewhere(FdbKey source, VPortId from) const;
+  void FollowRestart(size_t at, size_t size);
+  void LearnOne(FdbKey key, VPortId vport, FdbOrigin origin);
+
+  Fdb* const fdb_;
+  PuntQueue* const punts_;
+  const Clock* const clock_;
+  ForwarderCounters* const counters_;
+  PeerTracker peers_;
+  absl::flat_hash_map<MacAddr, Pinned> pinned_;
+  TokenBucket move_punts_, damping_punts_;
+
+  // The sources of the batch, and the vPorts from which they were heard.
+  std::array<FdbKey, PacketBatch::kCapacity> keys_;
+  std::array<VPortId, PacketBatch::kCapacity> vports_;
+  std::array<uint16_t, PacketBatch::kCapacity> stale_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_SOURCE_LEARNER_H_
