@@ -73,8 +73,8 @@ Forwarder::Forwarder(const Options& options, const Dependencies& dependencies, c
       directory_(dependencies.directory),
       injected_(dependencies.injected),
       learner_(fdb_, directory_, dependencies.punts, dependencies.clock, &counters_),
-      fabric_({options.header_form, options.hold, options.flow_seed}, pool_, directory_, dependencies.punts,
-              dependencies.clock, &counters_),
+      fabric_({options.header_form, options.hold, options.flow_seed}, pool_, directory_, dependencies.punts, dependencies.clock,
+              &counters_),
       batch_(pool_, &counters_) {
   Rebind(uplink);
 }

@@ -96,7 +96,7 @@ TEST_F(ForwarderAggregateTest, WithoutAPathFramesWaitForTheFirstThereIs) {
   EXPECT_GT(SourcesAt(p2_).size(), kFlows / 4);
 }
 
-TEST_F(ForwarderAggregateTest, AllAddressesLostIsAsUnresolved) {
+TEST_F(ForwarderAggregateTest, WithoutAnyAddressFramesAreUnresolved) {
   MakePeer();
   SetLost(*h2_, true);
   SetLost(*h3_, true);
@@ -109,7 +109,7 @@ TEST_F(ForwarderAggregateTest, AllAddressesLostIsAsUnresolved) {
 }
 
 // The frame's address is lost and its handle removed between its route lookup and its post.
-TEST_F(ForwarderAggregateTest, AFrameWhoseAddressIsLostUnderItTakesAnother) {
+TEST_F(ForwarderAggregateTest, AFrameWhoseAddressIsLostBeforeItsPostTakesAnother) {
   MakePeer();
   SendAll();
   const std::set<MacAddr> at_two = SetAt(p2_);
@@ -144,7 +144,7 @@ TEST_F(ForwarderAggregateTest, MacsHeardFromAnyOfItsAddressesDoNotMove) {
 }
 
 // The peer is first heard as two data-only peers, and B is known behind one of them.
-TEST_F(ForwarderAggregateTest, WhatWasKnownBeforeItWasAnnouncedIsReachedAndThenFollows) {
+TEST_F(ForwarderAggregateTest, APeerKnownBeforeItsAnnouncementStaysReachableAndIsJoined) {
   h1_ = AddHost("h1");
   p1_ = h1_->AddPort("p1");
   h2_ = AddHost("h2");
@@ -206,7 +206,7 @@ TEST_F(ForwarderAggregateTest, AnAgentThatRestartsAtOneOfThePortsIsFollowed) {
 
 // ---- vPorts that are removed ------------------------------------------------------------------------------------------
 
-TEST_F(ForwarderAggregateTest, AFrameWhoseVPortIsRemovedUnderItIsDropped) {
+TEST_F(ForwarderAggregateTest, AFrameWhoseVPortIsRemovedBeforeItsPostIsDropped) {
   MakePeer();
   OnceAfter probe(Stage::kResolve, [this] { h1_->directory()->Remove(peer_); });
   h1_->forwarder()->SetProbe(&probe);

@@ -33,9 +33,9 @@ class ForwarderCompletionTest : public testing::Test {
                                     {.qkey = QKey(0x80008001), .receive_depth = 16, .send_depth = 16});
     Forwarder::Options options;
     options.flood_mgid = FloodMgid(PKey(0x8001));
-    forwarder_ =
-        std::make_unique<Forwarder>(options, Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_},
-                                    Forwarder::Uplink{.endpoint = endpoint_.get(), .own = {kOwn, endpoint_->qpn()}});
+    const Forwarder::Dependencies dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_};
+    const Forwarder::Uplink uplink{.endpoint = endpoint_.get(), .own = {kOwn, endpoint_->qpn()}};
+    forwarder_ = std::make_unique<Forwarder>(options, dependencies, uplink);
     forwarder_->SetMtu(kMtu);
     flood_ah_ = *handles_->Get({options.flood_mgid.gid(), 0xc001, Sl(0)}, {});
     forwarder_->SetFloodHandle(flood_ah_);
@@ -174,7 +174,7 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
 // ---- Agents that restart, and agents that share a port ----------------------------------------------------------------
 
 // Each restart that is followed invalidates what the tracker knows of other peers.
-TEST_F(ForwarderCompletionTest, APortWhereEveryFrameIsFromANewQueuePairIsFollowedSoOftenASecond) {
+TEST_F(ForwarderCompletionTest, RestartsAtOnePortAreRateLimited) {
   for (uint32_t i = 0; i < 60; ++i) Say(0x100 + i, 1);
   EXPECT_EQ(restarts(), 32u);
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
@@ -190,17 +190,17 @@ TEST_F(ForwarderCompletionTest, APortWhereEveryFrameIsFromANewQueuePairIsFollowe
 TEST_F(ForwarderCompletionTest, AnAgentThatSharesItsPortRestarts) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
   for (uint64_t mac : {11, 12}) Say(0x20, mac);
-  for (uint32_t qpn = 0x30; qpn < 0x30 + 2 * PeerTracker::kMostAtAPort; ++qpn) {
+  for (uint32_t qpn = 0x30; qpn < 0x30 + 2 * PeerTracker::kMaxPeersOfPort; ++qpn) {
     clock_.Advance(absl::Milliseconds(100));
     Say(qpn, 1);
     EXPECT_EQ(WayTo(2), qpn) << "at once, though it has not spoken since";
     EXPECT_EQ(WayTo(11), 0x20u);
     Say(0x20, 12);
   }
-  EXPECT_EQ(restarts(), 2 * PeerTracker::kMostAtAPort);
+  EXPECT_EQ(restarts(), 2 * PeerTracker::kMaxPeersOfPort);
   EXPECT_EQ(fdb_.counters().moved, 0u);
   Say(0x20, 1);
-  EXPECT_EQ(WayTo(2), 0x2f + 2 * PeerTracker::kMostAtAPort)
+  EXPECT_EQ(WayTo(2), 0x2f + 2 * PeerTracker::kMaxPeersOfPort)
       << "a MAC that moves, as the other agent is known to be there still";
 }
 
@@ -224,7 +224,7 @@ TEST_F(ForwarderCompletionTest, AMacThatMovesBetweenTwoAgentsOfOnePortMovesAlone
 }
 
 // At its first frame it is still unknown that the newcomer is another agent.
-TEST_F(ForwarderCompletionTest, WhatSeemedToBeARestartIsTakenBackWhenTheFormerQueuePairIsHeard) {
+TEST_F(ForwarderCompletionTest, APresumedRestartIsUndoneWhenTheFormerQueuePairIsHeard) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
   const VPortId one = Behind(1);
   Say(0x20, 1);
@@ -284,7 +284,7 @@ TEST_F(ForwarderCompletionTest, ARestartTakesFrozenMacsAlong) {
 
 // ---- What control is told ---------------------------------------------------------------------------------------------
 
-TEST_F(ForwarderCompletionTest, APeerOfWhichControlCouldNotBeToldIsReportedWithALaterFrame) {
+TEST_F(ForwarderCompletionTest, ALostPuntOfANewPeerIsRepeatedWithALaterFrame) {
   while (punts_.Push(Punt{Punt::Kind::kUnresolved, {}, {}, {}, {}, {}, {}})) continue;
   Say(0x10, 1);
   Say(0x10, 1);
@@ -301,7 +301,7 @@ TEST_F(ForwarderCompletionTest, APeerOfWhichControlCouldNotBeToldIsReportedWithA
 }
 
 // Moves between ports of this host are not damped, and a loop behind two of them makes one with each frame.
-TEST_F(ForwarderCompletionTest, MovesLeaveControlRoomForWhatItHasToDo) {
+TEST_F(ForwarderCompletionTest, MovePuntsAreRateLimited) {
   TestPort other("p2", MacAddr());
   forwarder_->AddPort(&other, {});
   forwarder_->SetFloodHandle(AhIndex::None());
@@ -322,7 +322,7 @@ TEST_F(ForwarderCompletionTest, MovesLeaveControlRoomForWhatItHasToDo) {
 }
 
 // At the limit of frozen MACs the others stay at home without a freeze.
-TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
+TEST_F(ForwarderCompletionTest, AMacThatMovesTooOftenIsReportedAsFrozenOrFlapping) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   const size_t most = fdb_.options().damping.most_frozen_per_gid;
   for (uint64_t mac = 0; mac <= most; ++mac) {
@@ -342,7 +342,7 @@ TEST_F(ForwarderCompletionTest, WhetherAMacThatMovesTooOftenIsFrozenIsTold) {
 }
 
 // Regression: such a port took all vPorts, and later peers got none.
-TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairTakesNothingFromOthers) {
+TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairDoesNotStarveOthers) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   constexpr uint32_t kQueuePairs = 70'000;
   for (uint32_t qpn = 1; qpn <= kQueuePairs; ++qpn) {
@@ -352,7 +352,7 @@ TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairTakesNothingFrom
   port_.TakeTransmitted();
   const uint64_t made = VPortDirectory::kDataOnlyPerPort;
   EXPECT_EQ(directory_.Dump().size(), 1 + made) << "its own port's vPort is one more";
-  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made - PeerTracker::kRestartsAtAPort);
+  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made - PeerTracker::kRestartsPerSecondOfPort);
   Hear(kQueuePairs);
   EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1)) << "its frames are delivered all the same";
   const FdbKey key(Vid(0), kRemoteMac);

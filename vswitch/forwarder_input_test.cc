@@ -31,7 +31,7 @@ Bytes Encapsulated(uint32_t header, const Bytes& frame) {
   return datagram;
 }
 
-TEST_F(ForwarderTest, WhatAPortMayNotSend) {
+TEST_F(ForwarderTest, RefusesFramesFromAPort) {
   Bytes qinq = MakeFrame(kB, kA, -1, 46, 0x88a8);
   qinq[14] = 0, qinq[15] = 5, qinq[16] = 0x88, qinq[17] = 0xb5;
   const FrameDropRow rows[] = {
@@ -76,7 +76,7 @@ Bytes BehindTags(const std::vector<uint16_t>& tpids, uint16_t ethertype) {
   return frame;
 }
 
-TEST_F(ForwarderTest, WhatAPeerMayNotSend) {
+TEST_F(ForwarderTest, RefusesFramesFromAPeer) {
   const MacAddr pause = MacAddr::FromUint64(0x0180c2000001), slow = MacAddr::FromUint64(0x0180c2000002);
   const FrameDropRow rows[] = {
       {"a control message", MakeFrame(kB, kC, -1, 46, kEtherTypeControl), DropReason::kControlUnknown},
@@ -225,7 +225,7 @@ TEST_F(ForwarderTest, AKnownAddressBehindAPortWithoutItsVlanIsNotReached) {
   EXPECT_THAT(Frames(p2), IsEmpty());
 }
 
-TEST_F(ForwarderTest, RandomDatagramsHurtNobodyAndADropAllocatesNothing) {
+TEST_F(ForwarderTest, RandomDatagramsAreHarmlessAndADropAllocatesNothing) {
   Host* peer = AddHost("h1");
   Host* h2 = AddHost("h2");
   h2->AddPort("p2", Access(10))->SetDiscard(true);

@@ -15,9 +15,9 @@ class ForwarderRebindTest : public testing::Test {
  protected:
   ForwarderRebindTest() {
     endpoint_ = MakeEndpoint();
-    forwarder_ =
-        std::make_unique<Forwarder>(Forwarder::Options{.flood_mgid = FloodMgid(PKey(0x8001))},
-                                    Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_}, Uplink());
+    const Forwarder::Dependencies dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_};
+    const Forwarder::Options options{.flood_mgid = FloodMgid(PKey(0x8001))};
+    forwarder_ = std::make_unique<Forwarder>(options, dependencies, Uplink());
     forwarder_->AddPort(&port_, {});
     forwarder_->SetMtu(4092);
     flood_ = handles_->Get({FloodMgid(PKey(0x8001)).gid(), 0xc001, Sl()}, {}).value();
@@ -78,7 +78,7 @@ TEST_F(ForwarderRebindTest, SendsThatNeverCompleteAreCountedAsDropped) {
   EXPECT_EQ(forwarder_->counters().UnderWay(), 0u);
 }
 
-TEST_F(ForwarderRebindTest, WithoutAnUplinkWhatIsForTheFabricIsDropped) {
+TEST_F(ForwarderRebindTest, WithoutAnUplinkFramesForTheFabricAreDropped) {
   forwarder_->Rebind({});
   endpoint_.reset();
   Broadcast();

@@ -70,7 +70,7 @@ TEST_F(ForwarderTest, AReplyWaitsForItsPathInsteadOfFlooding) {
   EXPECT_EQ(h2->counters().flooded_unknown.value(), 1u) << "the frame that came, and not the reply";
 }
 
-TEST_F(ForwarderTest, AFrameWhosePathIsReplacedUnderItTakesTheNewOne) {
+TEST_F(ForwarderTest, AFrameWhosePathIsReplacedBeforeItsPostTakesTheNewOne) {
   Host *h1 = AddHost("h1"), *h2 = AddHost("h2");
   TestPort *p1 = h1->AddPort("p1"), *p2 = h2->AddPort("p2");
   p1->Inject(MakeFrame(MacAddr::Broadcast(), kA));
@@ -261,7 +261,7 @@ TEST_F(ForwarderTest, AMacThatMovesIsFollowed) {
 
 // A bridge with a spanning tree stands behind two ports. The forwarding port goes down and the other takes over, while the
 // stations behind the bridge are silent.
-TEST_F(ForwarderTest, WhoWasBehindAPortThatIsDownIsLookedForElsewhere) {
+TEST_F(ForwarderTest, APortThatGoesDownFlushesItsMacs) {
   Host* h1 = AddHost("h1");
   TestPort* p1 = h1->AddPort("p1");
   TestPort* p1b = h1->AddPort("p1b");

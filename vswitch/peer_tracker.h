@@ -27,10 +27,10 @@ namespace eoib {
 // For the worker that owns the forwarder. The constructor's arguments outlive it.
 class PeerTracker {
  public:
-  // The most restarts that are followed each second: at all ports, and at one. Each invalidates all cached vPorts of the
-  // tracker. Beyond the limit a peer gets a vPort for each queue pair, and its MACs move one by one.
+  // The most restarts that are followed each second: in total, and of agents at one HCA port. Each restart invalidates all
+  // cached vPorts. Beyond the limit a peer gets a vPort for each queue pair, and its MACs move one by one.
   static constexpr int kRestartsPerSecond = 64;
-  static constexpr int kRestartsAtAPort = 32;
+  static constexpr int kRestartsPerSecondOfPort = 32;
 
   PeerTracker(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock, ForwarderCounters* counters)
       : fdb_(fdb),
@@ -38,13 +38,12 @@ class PeerTracker {
         punts_(punts),
         clock_(clock),
         counters_(counters),
-        restarts_(kRestartsPerSecond, kRestartsPerSecond, clock->Now()) {}
+        restart_limit_(kRestartsPerSecond, kRestartsPerSecond, clock->Now()) {}
 
-  // The most peers known at a time, and the most queue pairs of one port. The latter is as many as may live side by side at a
-  // port, yet so few that a new queue pair seldom has the number of a dead one. Beyond it the one that was silent longest is
-  // forgotten.
-  static constexpr size_t kMostKnown = 65536;
-  static constexpr size_t kMostAtAPort = 32;
+  // The most peers known at a time, and the most queue pairs of one HCA port. The latter is as many as may live side by side,
+  // yet so few that a new queue pair seldom has the number of a dead one. Beyond it the one that was silent longest is removed.
+  static constexpr size_t kMaxPeers = 65536;
+  static constexpr size_t kMaxPeersOfPort = 32;
 
   // The vPort of the peer that sent the datagram, which carries a frame from `source`. None if the directory has no room for
   // it.
@@ -53,52 +52,53 @@ class PeerTracker {
   // restarted, its former vPort, which then leads to the new queue pair.
   VPortId Follow(VPortId vport, const FdbKey& source);
   // True if both vPorts lead to one queue pair now.
-  bool AreOneAgents(VPortId vport, VPortId previous) const;
+  bool LeadToSamePeer(VPortId vport, VPortId previous) const;
 
  private:
   // A peer: the vPort that the directory gave in some generation, and the last source LID.
-  struct Known {
-    explicit Known(absl::Time now) : path_reports(1, kPathReports, now) {}
+  struct KnownPeer {
+    explicit KnownPeer(absl::Time now) : lid_change_punts(1, kLidChangeBurst, now) {}
 
     VPortId vport = VPortId::None();
-    uint64_t generation = kAskAnew;
+    uint64_t generation = kNoGeneration;
     Lid slid;
-    TokenBucket path_reports;                    // limits reports of LID changes to control
-    bool owed = false;                           // the punt for this peer is still to be sent: the queue was full
-    // When it was first heard and when last, in a clock that counts arrivals of new peers.
-    uint64_t first = 0, heard = 0;
-    std::vector<VPortId> taken;  // its vPorts that were moved to another queue pair in a presumed restart
+    TokenBucket lid_change_punts;  // limits reports of LID changes to control
+    bool punt_pending = false;     // the punt for this peer is still to be sent: the queue was full
+    // When it was heard, as a value of arrivals_: order tells a restart from two live peers, time does not.
+    uint64_t first_heard = 0, last_heard = 0;
+    std::vector<VPortId> moved_vports;  // its vPorts that were moved to another queue pair in a presumed restart
   };
+  // An HCA port, at which one or more peers are.
   struct Port {
-    explicit Port(absl::Time now) : restarts(kRestartsAtAPort, kRestartsAtAPort, now) {}
+    explicit Port(absl::Time now) : restart_limit(kRestartsPerSecondOfPort, kRestartsPerSecondOfPort, now) {}
 
     std::vector<Qpn> known;  // the queue pairs in known_
-    TokenBucket restarts;
+    TokenBucket restart_limit;
   };
   // Changes of a peer's LID reported in a burst; after it one per second.
-  static constexpr int kPathReports = 8;
+  static constexpr int kLidChangeBurst = 8;
   // A value that no generation of the directory has: forces a new lookup.
-  static constexpr uint64_t kAskAnew = ~uint64_t{0};
+  static constexpr uint64_t kNoGeneration = ~uint64_t{0};
 
-  VPortId Introduce(const Datagram& datagram, const FdbKey& source, uint64_t generation);
-  Known* Remember(const PeerAddress& peer, Lid slid);
-  void Arrive(const PeerAddress& peer);
-  void TakeBack(const PeerAddress& peer);
-  VPortId Make(const Datagram& datagram, const FdbKey& source, Punt::Kind* news);
-  void NotePath(const Datagram& datagram, Known* peer);
+  VPortId LookUp(const Datagram& datagram, const FdbKey& source, uint64_t generation);
+  KnownPeer* FindOrAdd(const PeerAddress& peer, Lid slid);
+  void AddToPort(const PeerAddress& peer);
+  void UndoRestart(const PeerAddress& peer);
+  VPortId CreateVPort(const Datagram& datagram, const FdbKey& source, Punt::Kind* punt_kind);
+  void ReportLidChange(const Datagram& datagram, KnownPeer* peer);
   Port& PortOf(const Gid& gid) { return ports_.try_emplace(gid, clock_->Now()).first->second; }
   bool MayHaveRestarted(const PeerAddress& former, const PeerAddress& peer) const;
-  bool FollowTo(const PeerAddress& former, const PeerAddress& peer);
+  bool MoveVPorts(const PeerAddress& former, const PeerAddress& peer);
 
   Fdb* const fdb_;
   VPortDirectory* const directory_;
   PuntQueue* const punts_;
   const Clock* const clock_;
   ForwarderCounters* const counters_;
-  absl::flat_hash_map<PeerAddress, Known> known_;
+  absl::flat_hash_map<PeerAddress, KnownPeer> known_;
   absl::flat_hash_map<Gid, Port> ports_;  // of the peers in known_
-  uint64_t arrivals_ = 0;
-  TokenBucket restarts_;
+  uint64_t arrivals_ = 0;                 // of new peers
+  TokenBucket restart_limit_;
 };
 
 }  // namespace eoib

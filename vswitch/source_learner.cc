@@ -83,7 +83,7 @@ void SourceLearner::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
   const bool moved = result.what == Fdb::Learned::kMoved;
   if (!moved && result.damped == Damped::kNo) return;
   // A move between two addresses of one agent must not be damped.
-  if (origin == FdbOrigin::kRemoteLearned && peers_.AreOneAgents(vport, result.previous)) return fdb_->ForgiveMove(key);
+  if (origin == FdbOrigin::kRemoteLearned && peers_.LeadToSamePeer(vport, result.previous)) return fdb_->ForgiveMove(key);
   const absl::Time now = clock_->Now();
   const auto punt = [&](Punt::Kind kind, TokenBucket* limit) {
     if (limit->Take(now)) SendPunt({.kind = kind, .vport = vport, .previous = result.previous, .key = key}, punts_, counters_);

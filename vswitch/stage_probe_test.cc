@@ -17,7 +17,7 @@ struct RecordingProbe final : StageProbe {
 
 class StageProbeTest : public ForwarderTest {};
 
-TEST_F(StageProbeTest, IsToldOfTheStagesOfBothDirectionsInTheirOrder) {
+TEST_F(StageProbeTest, SeesTheStagesOfBothDirectionsInOrder) {
   Host* const h1 = AddHost("h1");
   Host* const h2 = AddHost("h2");
   TestPort* const p1 = h1->AddPort("p1");

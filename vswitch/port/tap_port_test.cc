@@ -196,7 +196,7 @@ TEST_F(TapPortTest, OneByteTooManyIsSeen) {
   EXPECT_EQ(counts.too_large, 1u);
 }
 
-TEST_F(TapPortTest, WhatTheNetdevCannotTakeIsSaid) {
+TEST_F(TapPortTest, FramesThatTheNetdevRefusesAreReported) {
   ASSERT_TRUE(port_->SetMtu(1000).ok());
   const Frame large = InBuffer(MakeFrame(1005));
   EXPECT_EQ(port_->Transmit(large, false), DropReason::kPortTooLarge);
@@ -210,7 +210,7 @@ TEST_F(TapPortTest, WhatTheNetdevCannotTakeIsSaid) {
   pool_->Free(frame.buffer);
 }
 
-TEST_F(TapPortTest, AnUnfinishedChecksumIsHandedOverAndTaken) {
+TEST_F(TapPortTest, UnfinishedChecksumsPassBothWays) {
   // Datagrams of a UDP socket: with TUN_F_CSUM they arrive with an unfinished checksum.
   ifreq request{};
   strcpy(request.ifr_name, "tap0");
@@ -255,7 +255,7 @@ TEST_F(TapPortTest, AnEmptyPoolLeavesFramesInTheKernel) {
   pool_->Free(frame.buffer);
 }
 
-TEST_F(TapPortTest, NameMacAndMtuAreAsAsked) {
+TEST_F(TapPortTest, NameMacAndMtuAreAsConfigured) {
   const UniqueFd control(socket(AF_INET, SOCK_DGRAM, 0));
   ifreq request{};
   strcpy(request.ifr_name, "tap0");
@@ -371,7 +371,7 @@ TEST_F(TapPortTest, SegmentsOfABatchArriveAsOneFrameInOrder) {
   EXPECT_EQ(KernelReceives(), MakeFrame(50));
 }
 
-TEST_F(TapPortTest, WhatWasKeptBackAndIsLostIsSaid) {
+TEST_F(TapPortTest, LostJoinedFramesAreReported) {
   ifreq request{};
   strcpy(request.ifr_name, "tap0");
   const UniqueFd control(socket(AF_INET, SOCK_DGRAM, 0));
@@ -424,7 +424,7 @@ void OpenAndDie(const TapPort::Options& options) {
   ASSERT_EQ(status, 0);
 }
 
-TEST(TapPortCrashTest, TheNetdevWaitsForItsSuccessorWithAllThatStandsOnIt) {
+TEST(TapPortCrashTest, TheNetdevSurvivesACrashWithItsAddressesAndUpperDevices) {
   const TapPort::Options options{.name = "tap7", .mac = kMac, .mtu = 1500};
   OpenAndDie(options);
   const unsigned index = if_nametoindex("tap7");
@@ -493,7 +493,7 @@ TEST_F(TapPortInAnotherNamespaceTest, ThePortGoesOn) {
   pool_->Free(frame.buffer);
 }
 
-TEST_F(TapPortInAnotherNamespaceTest, ADeletedNetdevLeavesThePortDownAndWakesNobody) {
+TEST_F(TapPortInAnotherNamespaceTest, ADeletedNetdevLeavesThePortDownAndTheWorkerAsleep) {
   const UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;

@@ -90,7 +90,7 @@ struct Row {
   bool joined;
 };
 
-TEST(TcpCoalescerTest, WhatContinuesARun) {
+TEST(TcpCoalescerTest, SegmentsThatContinueARun) {
   Segment next;
   next.sequence = 1100;
   const auto with = [&next](auto change) {
@@ -148,7 +148,7 @@ TEST(TcpCoalescerTest, AFrameWithACompleteChecksumIsNotTouched) {
   EXPECT_FALSE(coalescer.Add(frame, ChecksumRequest()));
 }
 
-TEST(TcpCoalescerTest, AWrongIpHeaderChecksumIsNotMadeGood) {
+TEST(TcpCoalescerTest, AWrongIpHeaderChecksumIsNotRepaired) {
   TcpCoalescer coalescer;
   ChecksumRequest request;
   Bytes frame = Make(Segment(), &request);

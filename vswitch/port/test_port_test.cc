@@ -41,7 +41,7 @@ TEST(TestPortTest, InjectsAndCollects) {
   }
 }
 
-TEST(TestPortTest, KeepsSoManyFramesAndForgetsWithDiscard) {
+TEST(TestPortTest, IsFullAfterSoManyFramesUnlessItDiscards) {
   TestPort port("p", MacAddr());
   uint8_t bytes[60] = {};
   const Frame frame{BufferId(), bytes, sizeof(bytes), {}};

@@ -99,7 +99,7 @@ TEST(FindL4Test, FindsNothingInAFrameCutAnywhereBeforeItsPacketsEnd) {
   }
 }
 
-TEST(PrepareChecksumTest, VouchesForWhatItFindsAndLeavesTheFrameAsItIs) {
+TEST(PrepareChecksumTest, VouchesForTcpAndUdpAndLeavesTheFrameAsItIs) {
   for (const GoldenFrame& row : kGoldenFrames) {
     if (row.l4.kind == L4Checksum::kNone) continue;
     Bytes frame = FromHex(row.hex);
@@ -154,7 +154,7 @@ TEST(PrepareChecksumTest, OtherRequests) {
 }
 
 // Fragments, ICMPv6 and all else that the header cannot vouch for get a finished checksum.
-TEST(PrepareChecksumTest, FinishesWhatItMayNotVouchFor) {
+TEST(PrepareChecksumTest, FinishesOtherChecksums) {
   for (const GoldenFrame& row : kGoldenFrames) {
     Bytes frame = FromHex(row.hex);
     if (row.l4.kind != L4Checksum::kNone || frame.size() < 60) continue;
@@ -170,7 +170,7 @@ TEST(PrepareChecksumTest, FinishesWhatItMayNotVouchFor) {
   }
 }
 
-TEST(AcceptChecksumTest, WhateverTheFieldHeldTheFinishedFrameIsTheGoldenOne) {
+TEST(AcceptChecksumTest, DoesNotTrustTheField) {
   for (const GoldenFrame& row : kGoldenFrames) {
     if (row.l4.kind == L4Checksum::kNone) continue;
     const Bytes golden = FromHex(row.hex);
@@ -186,7 +186,7 @@ TEST(AcceptChecksumTest, WhateverTheFieldHeldTheFinishedFrameIsTheGoldenOne) {
   }
 }
 
-TEST(AcceptChecksumTest, ClaimsNothingOfAFrameWithoutTheHeaderThatIsVouchedFor) {
+TEST(AcceptChecksumTest, LeavesAFrameWithoutTheVouchedHeaderAsItIs) {
   for (const GoldenFrame& row : kGoldenFrames) {
     for (L4Checksum vouched : {L4Checksum::kNone, L4Checksum::kTcpOk, L4Checksum::kUdpOk}) {
       if (vouched == row.l4.kind && vouched != L4Checksum::kNone) continue;

@@ -54,7 +54,7 @@ struct Row {
   Bytes one, other;
 };
 
-TEST(FlowHashTest, WhatMakesAFlow) {
+TEST(FlowHashTest, FieldsThatMakeAFlow) {
   const Row rows[] = {
       {"destination MAC", kUdp4, With(kUdp4, 5, 0x03)},
       {"source MAC", kUdp4, With(kUdp4, 11, 0x03)},
@@ -82,7 +82,7 @@ TEST(FlowHashTest, WhatMakesAFlow) {
   for (const Row& row : rows) EXPECT_NE(Hash(row.one), Hash(row.other)) << row.description;
 }
 
-TEST(FlowHashTest, WhatDoesNot) {
+TEST(FlowHashTest, FieldsThatDoNot) {
   const Row rows[] = {
       {"priority of the tag", Tagged(kUdp4, "8100 0064"), Tagged(kUdp4, "8100 e064")},
       {"a priority tag or none", kUdp4, Tagged(kUdp4, "8100 2000")},
@@ -100,7 +100,7 @@ TEST(FlowHashTest, WhatDoesNot) {
 }
 
 // The first fragment has ports, where a later one has payload. Behind an IPv6 fragment header the protocols may also differ.
-TEST(FlowHashTest, FragmentsOfADatagramAreOfOneFlow) {
+TEST(FlowHashTest, FragmentsOfADatagramShareAFlow) {
   const Bytes other = FromHex("0304050607080910");
   const auto later = [&other](Bytes frame, size_t l4) {
     std::copy(other.begin(), other.end(), frame.begin() + l4);
@@ -121,7 +121,7 @@ TEST(FlowHashTest, FragmentsOfADatagramAreOfOneFlow) {
 }
 
 // Nothing is read beyond the end of a truncated frame: the bytes are in memory of exact size.
-TEST(FlowHashTest, FramesThatAreCutOff) {
+TEST(FlowHashTest, TruncatedFrames) {
   const Bytes whole[] = {kUdp4,
                          kUdp6,
                          Tagged(kUdp4, "88a8 0001 8100 0002"),
@@ -139,7 +139,7 @@ TEST(FlowHashTest, FramesThatAreCutOff) {
       << "half of the ports are none";
 }
 
-TEST(FlowHashTest, ANewSeedIsAnotherSpread) {
+TEST(FlowHashTest, AnotherSeedSpreadsFlowsDifferently) {
   size_t same = 0;
   for (int i = 0; i < 256; ++i) {
     const Bytes frame = With(kUdp4, 35, static_cast<uint8_t>(i));

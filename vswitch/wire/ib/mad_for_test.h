@@ -42,14 +42,14 @@ class Random {
 };
 
 // The value of an integer field as libibmad reads it; its offset counts from the first byte.
-inline uint64_t StrangersField(absl::Span<const uint8_t> bytes, MAD_FIELDS field) {
+inline uint64_t LibibmadField(absl::Span<const uint8_t> bytes, MAD_FIELDS field) {
   uint64_t value = 0;  // a field of up to 32 bits fills only the lower half
   mad_decode_field(const_cast<uint8_t*>(bytes.data()), field, &value);
   return value;
 }
 
 template <size_t N>
-std::array<uint8_t, N> StrangersArray(absl::Span<const uint8_t> bytes, MAD_FIELDS field) {
+std::array<uint8_t, N> LibibmadArray(absl::Span<const uint8_t> bytes, MAD_FIELDS field) {
   std::array<uint8_t, N> array{};
   mad_decode_field(const_cast<uint8_t*>(bytes.data()), field, array.data());
   return array;
@@ -65,7 +65,7 @@ struct FieldValue {
 inline void ExpectAgreement(absl::Span<const uint8_t> ours, std::initializer_list<FieldValue> fields) {
   std::vector<uint8_t> theirs(ours.size() + 8);  // libibmad works in words of 4 bytes
   for (const FieldValue& row : fields) {
-    EXPECT_EQ(StrangersField(ours, row.field), row.value) << mad_field_name(row.field);
+    EXPECT_EQ(LibibmadField(ours, row.field), row.value) << mad_field_name(row.field);
     uint64_t value = row.value;
     mad_encode_field(theirs.data(), row.field, &value);
   }

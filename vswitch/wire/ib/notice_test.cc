@@ -79,7 +79,7 @@ TEST(NoticeTest, AgreesWithLibibmad) {
                                                            {IB_NOTICE_ISSUER_LID_F, notice.issuer_lid},
                                                            {IB_NOTICE_TOGGLE_F, notice.toggle},
                                                            {IB_NOTICE_COUNT_F, notice.count}});
-    EXPECT_EQ(StrangersArray<Notice::kDetails>(bytes, IB_NOTICE_DATA_DETAILS_F), notice.details);
+    EXPECT_EQ(LibibmadArray<Notice::kDetails>(bytes, IB_NOTICE_DATA_DETAILS_F), notice.details);
     EXPECT_EQ(*DecodeNotice(bytes), notice);
   }
 }

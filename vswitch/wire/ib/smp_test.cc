@@ -164,8 +164,8 @@ TEST(SmpHeaderTest, DirectedAgreesWithLibibmad) {
                      {IB_MAD_MKEY_F, header.m_key},
                      {IB_DRSMP_DRSLID_F, header.dr_slid},
                      {IB_DRSMP_DRDLID_F, header.dr_dlid}});
-    EXPECT_EQ(StrangersArray<64>(mad, IB_DRSMP_PATH_F), header.initial_path);
-    EXPECT_EQ(StrangersArray<64>(mad, IB_DRSMP_RPATH_F), header.return_path);
+    EXPECT_EQ(LibibmadArray<64>(mad, IB_DRSMP_PATH_F), header.initial_path);
+    EXPECT_EQ(LibibmadArray<64>(mad, IB_DRSMP_RPATH_F), header.return_path);
     EXPECT_EQ(*DecodeSmpHeader(mad), header);
   }
 }
@@ -219,7 +219,7 @@ TEST(SmpHeaderTest, Decode) {
   }
 }
 
-TEST(SmpHeaderTest, NothingOfARouteIsInOneRoutedByLid) {
+TEST(SmpHeaderTest, ALidRoutedSmpHasNoRoute) {
   Random random;
   SmpHeader header = RandomHeader(&random, true);
   header.directed = false;

@@ -267,7 +267,7 @@ TEST(DhcpWriterTest, DiscoverOnIpoib) {
   EXPECT_EQ(ToHex(writer.Finish()), ToHex(bytes));
 }
 
-TEST(DhcpWriterTest, HasNoFlagWhereTheClientHasItsAddress) {
+TEST(DhcpWriterTest, AClientWithAnAddressAsksForUnicast) {
   const DhcpFields fields = IpoibDhcpRequest(7, Ipv4Addr(0x0a01'0101));
   EXPECT_FALSE(fields.WantsBroadcast()) << "RFC 4390 §2.2";
   EXPECT_EQ(fields.client, Ipv4Addr(0x0a01'0101));

@@ -35,23 +35,23 @@ std::string Comparable(absl::Span<const uint8_t> error) {
   return ToHex(bytes);
 }
 
-TEST(IcmpErrorTest, SaysWhatLinuxSays) {
+TEST(IcmpErrorTest, MatchesLinux) {
   IcmpErrorBuffer out;
   const Bytes keep = WithCount(kLinuxDontFragment4, 600);
   EXPECT_EQ(Comparable(BuildFragmentationNeeded(*ParseIpv4Packet(keep), 300, kRouter4, &out)),
             Comparable(WithCount(kLinuxFragmentationNeeded, 520)));
-  const Bytes nobody4 = CountedDown(kLinuxUnreachable4);
-  EXPECT_EQ(Comparable(BuildHostUnreachable(*ParseIpv4Packet(nobody4), kRouter4, &out)),
+  const Bytes absent4 = CountedDown(kLinuxUnreachable4);
+  EXPECT_EQ(Comparable(BuildHostUnreachable(*ParseIpv4Packet(absent4), kRouter4, &out)),
             Comparable(FromHex(kLinuxHostUnreachable)));
   const Bytes large = WithCount(kLinuxUdp6, 1400);
   EXPECT_EQ(Comparable(BuildPacketTooBig(*ParseIpv6Packet(large), 1280, Router6(), &out)),
             Comparable(WithCount(kLinuxPacketTooBig, 1184)));
-  const Bytes nobody6 = CountedDown(kLinuxUnreachable6);
-  EXPECT_EQ(Comparable(BuildAddressUnreachable(*ParseIpv6Packet(nobody6), Router6(), &out)),
+  const Bytes absent6 = CountedDown(kLinuxUnreachable6);
+  EXPECT_EQ(Comparable(BuildAddressUnreachable(*ParseIpv6Packet(absent6), Router6(), &out)),
             Comparable(FromHex(kLinuxAddressUnreachable)));
 }
 
-TEST(IcmpErrorTest, IsAPacketWithRightSums) {
+TEST(IcmpErrorTest, IsAPacketWithRightChecksums) {
   IcmpErrorBuffer out;
   for (const size_t size : {size_t{1281}, size_t{1500}, size_t{65515}}) {
     const Bytes whole4 = Ipv4Of(17, Bytes(size)), whole6 = Ipv6Of(17, Bytes(size));
@@ -78,7 +78,7 @@ Bytes With4(size_t at, const char* hex, uint8_t protocol = 17, uint8_t type = 8)
 }
 
 // RFC 1122 §3.2.2.
-TEST(IcmpErrorTest, OfIpv4IsNotAboutEverything) {
+TEST(IcmpErrorTest, Ipv4PacketsWithoutAnError) {
   const struct {
     const char* description;
     Bytes packet;
@@ -96,7 +96,7 @@ TEST(IcmpErrorTest, OfIpv4IsNotAboutEverything) {
       {"a later part", With4(kIpv4Fragment, "0001"), false},
       {"to a group", With4(kIpv4Destination, "ef010101"), false},
       {"to everybody", With4(kIpv4Destination, "ffffffff"), false},
-      {"from nobody", With4(kIpv4Source, "00000000"), false},
+      {"without a source", With4(kIpv4Source, "00000000"), false},
       {"from this network", With4(kIpv4Source, "00010203"), false},
       {"from loopback", With4(kIpv4Source, "7f000001"), false},
       {"from a group", With4(kIpv4Source, "ef010101"), false},
@@ -136,8 +136,8 @@ std::string NineHeaders() {
 }
 
 // RFC 4443 §2.4(e).
-TEST(IcmpErrorTest, OfIpv6IsNotAboutEverything) {
-  constexpr char kGroup[] = "ff05000000000000000000000000 0001", kNobody[] = "00000000000000000000000000000000",
+TEST(IcmpErrorTest, Ipv6PacketsWithoutAnError) {
+  constexpr char kGroup[] = "ff05000000000000000000000000 0001", kUnspecified[] = "00000000000000000000000000000000",
                  kLoopback[] = "00000000000000000000000000000001";
   const struct {
     const char* description;
@@ -147,7 +147,7 @@ TEST(IcmpErrorTest, OfIpv6IsNotAboutEverything) {
       {"a datagram", With6(0, ""), true, true},
       {"an echo request", With6(0, "", 58), true, true},
       {"unreachable", With6(kPayload6, "01", 58), false, false},
-      {"an error that nobody knows", With6(kPayload6, "7f", 58), false, false},
+      {"an error of an unknown type", With6(kPayload6, "7f", 58), false, false},
       {"a redirect", With6(kPayload6, "89", 58), false, false},
       {"neighbour advertisement", With6(kPayload6, "88", 58), true, true},
       {"an error behind a header", With6(kPayload6 + 8, "01", 60, "3a00010400000000"), false, false},
@@ -156,7 +156,7 @@ TEST(IcmpErrorTest, OfIpv6IsNotAboutEverything) {
       {"a first part of an echo request", With6(0, "", 44, "3a00000100000001"), true, true},
       {"a later part, whatever it begins with", With6(kPayload6 + 8, "01", 44, "3a00000900000001"), true, true},
       {"to a group", With6(kIpv6Destination, kGroup), true, false},
-      {"from nobody", With6(kIpv6Source, kNobody), false, false},
+      {"without a source", With6(kIpv6Source, kUnspecified), false, false},
       {"from loopback", With6(kIpv6Source, kLoopback), false, false},
       {"from a group", With6(kIpv6Source, kGroup), false, false},
   };

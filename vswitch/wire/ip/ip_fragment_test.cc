@@ -55,7 +55,7 @@ TEST(FragmentIpv4Test, CutsAsLinuxDoes) {
 }
 
 // RFC 791 §3.1. (Linux replaces options that are not copied by no-operations.)
-TEST(FragmentIpv4Test, CopiesOptionsWhoseFlagSaysSo) {
+TEST(FragmentIpv4Test, CopiesOptionsWithTheCopiedFlag) {
   const struct {
     const char* description;
     const char* options;
@@ -124,7 +124,7 @@ TEST(FragmentIpv4Test, Verdicts) {
 }
 
 // Fragments, and fragments of fragments, make up the datagram.
-TEST(FragmentIpv4Test, PartsOfPartsAreTheWhole) {
+TEST(FragmentIpv4Test, FragmentsOfFragmentsAddUp) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
     Bytes payload(1 + random() % 4000);

@@ -111,7 +111,7 @@ TEST(Ipv4PacketTest, DoesNotTakePaddingForPayload) {
   EXPECT_EQ(packet->payload.size(), 8u);
 }
 
-TEST(Ipv4PacketTest, IsNoneIfItIsCutAnywhere) {
+TEST(Ipv4PacketTest, RefusesATruncatedPacket) {
   const Bytes whole = WithCount(kLinuxOptions4, 20);
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_FALSE(ParseIpv4Packet(Bytes(whole.begin(), whole.begin() + static_cast<long>(size))).has_value()) << size;

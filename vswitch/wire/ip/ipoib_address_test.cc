@@ -62,7 +62,7 @@ TEST(IpoibAddressTest, Wire) {
   EXPECT_EQ(ToHex(out), ToHex(FromHex("00 123456 fe80000000000000 0253494d49420101"))) << "flags are not sent on";
 }
 
-TEST(IpoibAddressTest, FlagsMakeNoOtherAddress) {
+TEST(IpoibAddressTest, IgnoresTheReservedByte) {
   const auto plain = FromHex("00 000002 fe80000000000000 0253494d49420101");
   for (int flags = 0; flags <= 0xff; ++flags) {
     auto wire = plain;

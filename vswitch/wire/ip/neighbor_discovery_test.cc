@@ -262,7 +262,7 @@ TEST(NeighborDiscoveryTest, DivergenceExtensionHeadersHideNothing) {
       {"a routing header", Behind(43, "3a00000000000000"), NdVerdict::kBad},
       {"a first fragment", Behind(44, "3a00000100000007"), NdVerdict::kBad},
       {"a fragment that is all", Behind(44, "3a00000000000007"), NdVerdict::kBad},
-      {"a later fragment, of which nobody knows", Behind(44, "3a00000800000007"), NdVerdict::kOther},
+      {"a later fragment, whose content is not visible", Behind(44, "3a00000800000007"), NdVerdict::kOther},
       {"two headers", Behind(0, "3c000104000000003a00010400000000"), NdVerdict::kBad},
       {"eight headers, and then UDP", Behind(60, many.substr(0, 7 * 16) + "1100010400000000"), NdVerdict::kOther},
       {"nine headers, and then UDP", Behind(60, many + "1100010400000000"), NdVerdict::kBad},
@@ -282,7 +282,7 @@ TEST(NdOptionsTest, Bounds) {
   } kRows[] = {
       {"none", "", 0},
       {"one", "010102005e100001", 1},
-      {"two, of which nobody knows the second", "010102005e100001 ff020000000000000000000000000000", 2},
+      {"two, the second of an unknown type", "010102005e100001 ff020000000000000000000000000000", 2},
       {"the longest", "0eff", -1},
       {"a type without length", "01", -1},
       {"length 0", "0100000000000000", -1},
@@ -340,7 +340,7 @@ TEST(NdOptionTest, Others) {
   EXPECT_FALSE(LinkMtu(First(dad)).has_value()) << "of the right length, but another option";
 }
 
-TEST(NdOptionTest, OfSend) {
+TEST(NdOptionTest, SecureNeighborDiscovery) {
   const Bytes packet = Packet(kRfcSendSolicitation);
   NdMessage message;
   ASSERT_EQ(ParseNeighborDiscovery(packet, &message), NdVerdict::kGood);
