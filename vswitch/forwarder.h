@@ -1,10 +1,5 @@
-// Forwarder: the data path of one VES on one worker. Frames enter in batches from local ports and from the fabric, and leave
-// to either.
-//
-// A batch passes these stages (ForwardFromPort and ForwardFromFabric in forwarder.cc):
-//
-//     from a port:    ParseHeaders  AdmitFromPort    Canonicalise  LearnLocal   Resolve  Transmit
-//     from the fabric: Decapsulate  ParseHeaders  AdmitFromFabric  LearnRemote  Resolve  Transmit
+// Forwarder: the data path of one VES on one worker. Frames enter in batches from local ports and from the fabric, and leave to
+// either. ForwardFromPort and ForwardFromFabric in forwarder.cc list the stages, README.md ("The path of a frame") explains them.
 //
 // Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Ports add access
 // and native tags on entry and remove them on exit.
@@ -13,10 +8,8 @@
 // Local ports of one VES switch locally, unless this agent is a limited member of the partition: limited members are isolated
 // from each other, also on one host.
 //
-// SourceLearner has the learning, FabricSender the way to the fabric, PacketBatch the frames in between.
-//
-// Threads. The worker that owns the forwarder calls everything, with two exceptions: control may call the setters at the end
-// of the public part at any time, and calls Rebind while the worker is stopped. The forwarder never waits.
+// Threads: the worker that owns the forwarder. Control may call the setters at the end of the public part at any time, and
+// Rebind while the worker is stopped. The forwarder never waits.
 #ifndef EOIB_VSWITCH_FORWARDER_H_
 #define EOIB_VSWITCH_FORWARDER_H_
 

@@ -1,11 +1,8 @@
-// PeerTracker: finds the vPort of the peer that sent a datagram, and detects new, changed and restarted peers.
+// PeerTracker: finds the vPort of the peer that sent a datagram, and punts new, changed and restarted peers to control.
 //
-// A peer is an agent's queue pair: (GID, QPN). The tracker punts each new peer, and each peer whose path changed, to control.
-// All addresses of an aggregate belong to one vPort, and each of them may restart.
-//
-// If a MAC that is known behind one queue pair of a port is heard from another one there, the agent may have restarted, or two
-// agents share the port. The tracker follows at once, and takes that back if the former queue pair is heard again. README.md
-// ("Agents that restart") has the rules.
+// A peer is an agent's queue pair: (GID, QPN). If a MAC that is known behind one queue pair of an HCA port is heard from another
+// one there, the agent may have restarted, or two agents share the port. The tracker presumes a restart, and undoes it if the
+// former queue pair is heard again. README.md ("Agents that restart") has the rules.
 #ifndef EOIB_VSWITCH_PEER_TRACKER_H_
 #define EOIB_VSWITCH_PEER_TRACKER_H_
 

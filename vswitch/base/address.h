@@ -1,11 +1,9 @@
-// Address types for Ethernet and InfiniBand.
+// Address types for Ethernet and InfiniBand: one strong type for each kind of number, because a LID is not an MLID, a QPN is not
+// a Q_Key, and two P_Keys that differ may still match.
 //
-// An Ethernet switch over InfiniBand handles a dozen kinds of small integers that must never be mixed up: a LID is not an
-// MLID, a QPN is not a Q_Key, and two P_Keys that differ may still match. Each kind is a separate type here: passed by value,
-// trivially copyable, without implicit conversion, hashable by absl::Hash, with Parse and ToString in the form that `ip`,
-// `ibstat` and `saquery` print. Values are in host order; vswitch/wire turns them into wire bytes.
-//
-// A failed Parse returns kInvalidArgument. The message quotes the text and names the right form.
+// They are passed by value, trivially copyable, without implicit conversion and hashable, with Parse and ToString in the form
+// that `ip`, `ibstat` and `saquery` print. Values are in host order. A failed Parse returns kInvalidArgument; the message quotes
+// the text and names the right form.
 #ifndef EOIB_VSWITCH_BASE_ADDRESS_H_
 #define EOIB_VSWITCH_BASE_ADDRESS_H_
 

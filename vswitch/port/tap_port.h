@@ -1,13 +1,5 @@
 // TapPort: a port on a Linux TAP netdev. Frames that the kernel transmits on the netdev enter the switch; the netdev receives
-// what the switch transmits.
-//
-// Checksums are offloaded both ways (virtio_net_hdr, TUN_F_CSUM): the kernel hands over TCP and UDP frames with unfinished
-// checksums, and accepts such frames. TCP segments of one batch are joined for the kernel (tcp_coalescer.h). The port does not
-// offer segmentation offload, so the kernel sends no super-frames.
-//
-// The netdev is deleted with the port, but survives a killed process: the successor finds it by name and MAC, with its
-// addresses, bridge and macvlans. It may be moved to another network namespace (a container's), renamed there, and set down
-// and up. If it is deleted, for example with such a namespace, the port stays down.
+// what the switch transmits. README.md ("TAPs") describes offloads and the life of the netdev.
 #ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 

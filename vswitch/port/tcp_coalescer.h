@@ -1,11 +1,6 @@
 // TcpCoalescer: joins TCP segments of one batch into one large frame for the interface, as a NIC's receive offload (GRO, LRO)
-// does. The kernel's receive path, and the write to it, cost the same for 1,500 bytes as for 64 KiB.
-//
-// It joins only segments that a sender's stack cut from one stretch of a stream: equal addresses, ports, acknowledgement,
-// window and options; data without a gap; only ACK and PSH set; all of one length except the last; IPv4 with "don't fragment"
-// and without options, or IPv6 without extension headers; a checksum that the interface has to finish anyway; no tag. The
-// result carries the segments' length (gso_size), so a forwarder cuts it the same way again. Nothing is delayed beyond the
-// batch, and no order changes. For the worker that owns the port.
+// does. The kernel's receive path, and the write to it, cost the same for 1,500 bytes as for 64 KiB. README.md ("Joined
+// segments") says which segments it joins. For the worker that owns the port.
 #ifndef EOIB_VSWITCH_PORT_TCP_COALESCER_H_
 #define EOIB_VSWITCH_PORT_TCP_COALESCER_H_
 

@@ -1,11 +1,8 @@
-// FlowHash: maps a frame to its flow, as a number.
+// FlowHash: maps a frame to its flow, as a number. A vPort with several addresses sends each flow through one of them, so its
+// frames stay in order.
 //
-// A vPort with several addresses sends each flow through one of them, so its frames stay in order. A flow is two MACs in a
-// VLAN; for IP also two addresses and a protocol; for TCP and UDP also two ports. The two directions of a conversation are two
-// flows.
-//
-// All fragments of a datagram belong to one flow, so ports are ignored in every fragment, even in the first, which has them.
-// (Datagrams that need fragments may thus overtake small ones of the same socket, and vice versa.)
+// A flow is two MACs in a VLAN; for IP also two addresses and a protocol; for TCP and UDP also two ports, except in fragments,
+// where only the first has them. The two directions of a conversation are two flows.
 #ifndef EOIB_VSWITCH_WIRE_FLOW_HASH_H_
 #define EOIB_VSWITCH_WIRE_FLOW_HASH_H_
 

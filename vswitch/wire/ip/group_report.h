@@ -54,14 +54,8 @@ using MldMessage = GroupMessage<Ipv6Addr>;
 
 // Parses a message; sets *message for kReport and kQuery. Both protocols need a whole packet, a right checksum, TTL or hop
 // limit 1 (another value means that it comes from beyond the link), and groups and sources that fit into the message. Further
-// bytes belong to later versions and are ignored (RFC 3376 §4.1.10, RFC 3810 §5.1.12).
-//
-// IGMP is accepted without the router alert option: IGMPv1 has none, and the option serves routers that would not look
-// otherwise. Any source is accepted (0.0.0.0 from hosts without an address, RFC 3376 §4.2.13, or from querying switches, RFC
-// 4541 §2.1.1), and so is any destination (RFC 3376 §4.2.14).
-//
-// MLD needs the router alert option and a link-local source, or :: in reports of hosts without an address yet (RFC 3810
-// §5.1.14, §5.2.13, §6.2, §7.4).
+// bytes belong to later versions and are ignored (RFC 3376 §4.1.10, RFC 3810 §5.1.12). MLD also needs the router alert option
+// and a link-local source; wire_format.md ("Messages about groups") says why IGMP does not.
 GroupVerdict ParseGroupMessage(const Ipv4Packet& packet, IgmpMessage* message) noexcept;
 GroupVerdict ParseGroupMessage(const Ipv6Packet& packet, MldMessage* message) noexcept;
 

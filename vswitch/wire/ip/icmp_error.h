@@ -21,15 +21,8 @@ namespace eoib {
 using IcmpErrorBuffer = std::array<uint8_t, kMinIpv6Mtu>;
 
 // Each function writes a whole IP packet from `source`, an address of the reporting node, to the sender of `packet`, with as
-// much of `packet` as the RFCs allow. It returns the bytes written to *out, or none if there must be no error:
-//
-// - about an ICMP error, an ICMPv6 redirect, or a packet with too many extension headers to tell;
-// - about a fragment of an IPv4 datagram that is not its first;
-// - about a packet to a group or to 255.255.255.255 (only the caller knows a subnet's broadcast address). An IPv6 packet to a
-//   group may be too big, though: its sender must find out;
-// - if the sender is not a single host: 0.0.0.0/8 or ::, loopback, a group, 240.0.0.0/4 including 255.255.255.255;
-// - if `source` is not a single host;
-// - if `mtu` is below the minimum of every link (kMinIpv4Mtu, kMinIpv6Mtu), or the packet is not larger than `mtu`.
+// much of `packet` as the RFCs allow. It returns the bytes written to *out, or none if there must be no error: wire_format.md
+// ("IP packets") has the rules. Only the caller knows a subnet's broadcast address.
 
 // Type 3 code 4 with the next-hop MTU of RFC 1191 §4. Also for packets without "don't fragment": the caller decides not to
 // fragment.

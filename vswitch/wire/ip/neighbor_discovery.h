@@ -100,8 +100,7 @@ enum class NdVerdict : uint8_t {
 
 // Parses `packet`, from the IPv6 header on; bytes after its payload are padding. Sets *message if kGood. kBad: a hop limit
 // other than 255, so it may come from beyond the link; a wrong checksum; a code other than 0; too short for its type; options
-// that NdOptions refuses (RFC 4861 §6.1, §7.1, §8.1). It leaves the rules of these sections about addresses to the receiving
-// host.
+// that NdOptions refuses (RFC 4861 §6.1, §7.1, §8.1). It does not check the rules of these sections about addresses.
 //
 // A deliberate divergence: a message behind extension headers, or in a first fragment, is kBad, and so is any packet with more
 // than eight extension headers. RFC 6980 §5 forbids fragments. Other headers only serve to hide a message from inspection on
