@@ -173,7 +173,7 @@ Bytes MldFrame(uint8_t type, const Ipv6Addr& group) {
   packet.insert(packet.end(), router_alert.begin(), router_alert.end());
   packet.insert(packet.end(), {type, 0, 0, 0, 0, 0, 0, 0});
   packet.insert(packet.end(), group.bytes().begin(), group.bytes().end());
-  EXPECT_TRUE(WriteSum(absl::MakeSpan(packet)));
+  EXPECT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
   return EthernetFrame(translation::GroupMac(to), kMac, kEtherTypeIpv6, packet);
 }
 

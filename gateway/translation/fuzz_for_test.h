@@ -25,10 +25,10 @@ inline void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-inline SumVerdict SumOf(absl::Span<const uint8_t> bytes) {
-  if (const auto ipv4 = ParseIpv4Packet(bytes); ipv4.has_value()) return CheckSum(*ipv4);
-  if (const auto ipv6 = ParseIpv6Packet(bytes); ipv6.has_value()) return CheckSum(*ipv6);
-  return SumVerdict::kUnknown;
+inline ChecksumVerdict SumOf(absl::Span<const uint8_t> bytes) {
+  if (const auto ipv4 = ParseIpv4Packet(bytes); ipv4.has_value()) return VerifyChecksum(*ipv4);
+  if (const auto ipv6 = ParseIpv6Packet(bytes); ipv6.has_value()) return VerifyChecksum(*ipv6);
+  return ChecksumVerdict::kUnknown;
 }
 
 // Checks each output as strictly as a host of that side would.
@@ -80,7 +80,7 @@ class StrictSink final : public Sink {
       const auto packet = ParseIpv6Packet(payload);
       Require(ethertype == kEtherTypeIpv6 && packet.has_value() && packet->bytes.size() == payload.size());
     }
-    Require(wrong_sums || SumOf(payload) != SumVerdict::kWrong);
+    Require(wrong_sums || SumOf(payload) != ChecksumVerdict::kWrong);
     NdMessage message;
     const NdVerdict verdict = ethertype == kEtherTypeIpv6 ? ParseNeighborDiscovery(payload, &message) : NdVerdict::kOther;
     Require(verdict != NdVerdict::kBad);
@@ -119,7 +119,7 @@ class FuzzedGateway {
       input.remove_prefix(3 + length);
       if ((flags & 8) != 0) Repair(&payload);
       if ((flags & 16) != 0) clock_.Advance(absl::Seconds(1));
-      sink_.wrong_sums = sink_.wrong_sums || SumOf(payload) == SumVerdict::kWrong || (flags & 5) == 4;
+      sink_.wrong_sums = sink_.wrong_sums || SumOf(payload) == ChecksumVerdict::kWrong || (flags & 5) == 4;
       if ((flags & 64) != 0) {
         Control(payload);
         continue;
@@ -227,7 +227,7 @@ class FuzzedGateway {
     } else {
       return;
     }
-    WriteSum(absl::MakeSpan(*packet));
+    WriteChecksum(absl::MakeSpan(*packet));
   }
 
   void CheckConservation() const {

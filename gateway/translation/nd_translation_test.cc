@@ -21,7 +21,7 @@ Bytes Nd(const Ipv6Addr& source, const Ipv6Addr& destination, absl::string_view 
   header.source = source.bytes();
   header.destination = destination.bytes();
   WriteWire(header, out.data());
-  EXPECT_TRUE(WriteSum(absl::MakeSpan(out)));
+  EXPECT_TRUE(WriteChecksum(absl::MakeSpan(out)));
   return out;
 }
 

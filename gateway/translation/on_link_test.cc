@@ -49,7 +49,7 @@ class OnLinkTest : public testing::Test {
       packet.insert(packet.end(), bytes.begin(), bytes.end());
     }
     packet.insert(packet.end(), body.begin(), body.end());
-    EXPECT_TRUE(WriteSum(absl::MakeSpan(packet)));
+    EXPECT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
     return packet;
   }
   void Learn(const Bytes& packet) {

@@ -192,7 +192,7 @@ TEST_F(PacketTranslationTest, TooBigFromEthernet) {
   EXPECT_EQ(error->destination, HostIp(1));
   EXPECT_EQ(ToHex(error->payload.first(2)), "0304");
   EXPECT_EQ(ReadWire<be16>(&error->payload[6]).value(), 2044);
-  EXPECT_EQ(CheckSum(*error), SumVerdict::kRight);
+  EXPECT_EQ(VerifyChecksum(*error), ChecksumVerdict::kRight);
 
   HostSends(1, 1, Udp6(HostIp6(1), PeerIp6(1), 4000));
   out = One();
@@ -201,7 +201,7 @@ TEST_F(PacketTranslationTest, TooBigFromEthernet) {
   ASSERT_TRUE(too_big.has_value());
   EXPECT_EQ(too_big->payload[0], 2);
   EXPECT_EQ(ReadWire<be32>(&too_big->payload[4]).value(), 2044u);
-  EXPECT_EQ(CheckSum(*too_big), SumVerdict::kRight);
+  EXPECT_EQ(VerifyChecksum(*too_big), ChecksumVerdict::kRight);
   EXPECT_EQ((*this)[Drop::kTooBig], 2u);
   EXPECT_EQ((*this)[Event::kTooBigSent], 2u);
 
@@ -302,7 +302,7 @@ TEST_F(PacketTranslationTest, NoHostReachesTheGatewaysOwnGroup) {
   Bytes advertisement;
   BuildAdvertisement(HostIp6(1), false, HostMac(1), &advertisement);
   group.ToWire(&advertisement[24]);
-  ASSERT_TRUE(WriteSum(absl::MakeSpan(advertisement)));
+  ASSERT_TRUE(WriteChecksum(absl::MakeSpan(advertisement)));
   FromEthernet(Frame(GroupMac(group), HostMac(1), kEtherTypeIpv6, advertisement));
   EXPECT_TRUE(sink_.Take().empty()) << "nor does neighbour discovery";
   EXPECT_EQ((*this)[Drop::kHelloGroup], 3u);

@@ -94,7 +94,7 @@ inline Bytes Udp6(const Ipv6Addr& source, const Ipv6Addr& destination, size_t pa
   header.destination = destination.bytes();
   WriteWire(header, out.data());
   WriteWire(be16(static_cast<uint16_t>(8 + payload)), &out[44]);
-  EXPECT_TRUE(WriteSum(absl::MakeSpan(out)));
+  EXPECT_TRUE(WriteChecksum(absl::MakeSpan(out)));
   return out;
 }
 

@@ -109,7 +109,7 @@ void CheckPrepare(absl::Span<const uint8_t> frame, const ChecksumRequest& reques
   if (vouched != L4Checksum::kNone) Require(AcceptChecksum(absl::MakeSpan(copy), vouched) == request);
 }
 
-void CheckSum(absl::Span<const uint8_t> bytes) {
+void CheckOnesComplementSum(absl::Span<const uint8_t> bytes) {
   uint64_t sum = 0;
   for (size_t i = 0; i < bytes.size(); ++i) sum += i % 2 == 0 ? uint32_t{bytes[i]} << 8 : bytes[i];
   while (sum > 0xffff) sum = (sum >> 16) + (sum & 0xffff);
@@ -152,7 +152,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckAccept(frame, L4Checksum::kUdpOk);
   CheckAccept(frame, L4Checksum::kNone);
   CheckPrepare(frame, request);
-  CheckSum(frame);
+  CheckOnesComplementSum(frame);
   CheckFlowHash(frame);
   return 0;
 }

@@ -203,7 +203,7 @@ Bytes Request(size_t at, const char* hex) {
   Bytes packet = FromHex(kDhclientRequest);
   Put(&packet, at, hex);
   RepairIpv4(&packet);
-  WriteSum(absl::MakeSpan(packet));
+  WriteChecksum(absl::MakeSpan(packet));
   return packet;
 }
 
@@ -218,12 +218,12 @@ TEST(AskForBroadcastTest, Rows) {
     const char* description;
     Bytes packet;
     bool changed;
-    SumVerdict sum;
+    ChecksumVerdict sum;
   } kRows[] = {
-      {"a request", Request(0, ""), true, SumVerdict::kRight},
-      {"other flags stay", Request(kHeaders + kFlags, "7fff"), true, SumVerdict::kRight},
-      {"without a checksum", no_sum, true, SumVerdict::kUnknown},
-      {"a wrong checksum stays wrong", wrong_sum, true, SumVerdict::kWrong},
+      {"a request", Request(0, ""), true, ChecksumVerdict::kRight},
+      {"other flags stay", Request(kHeaders + kFlags, "7fff"), true, ChecksumVerdict::kRight},
+      {"without a checksum", no_sum, true, ChecksumVerdict::kUnknown},
+      {"a wrong checksum stays wrong", wrong_sum, true, ChecksumVerdict::kWrong},
       {"it asks already", Request(kHeaders + kFlags, "8000"), false, {}},
       {"a reply", FromHex(kDnsmasqAck), false, {}},
       {"a reply to the server's port", Request(kHeaders, "02"), false, {}},
@@ -245,7 +245,7 @@ TEST(AskForBroadcastTest, Rows) {
     }
     const auto parsed = ParseIpv4Packet(packet);
     ASSERT_TRUE(parsed.has_value()) << row.description;
-    EXPECT_EQ(CheckSum(*parsed), row.sum) << row.description;
+    EXPECT_EQ(VerifyChecksum(*parsed), row.sum) << row.description;
     EXPECT_EQ(packet[kHeaders + kFlags], row.packet[kHeaders + kFlags] | 0x80) << row.description;
   }
 }

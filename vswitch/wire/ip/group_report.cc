@@ -325,14 +325,14 @@ void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQu
 
 GroupVerdict ParseGroupMessage(const Ipv4Packet& packet, IgmpMessage* message) noexcept {
   if (packet.protocol != kProtocolIgmp || !HasType(packet, IsIgmpType)) return GroupVerdict::kOther;
-  if (packet.ttl != kTtl || CheckSum(packet) != SumVerdict::kRight) return GroupVerdict::kBad;
+  if (packet.ttl != kTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
   Begin(packet, message);
   return ReadIgmp(message);
 }
 
 GroupVerdict ParseGroupMessage(const Ipv6Packet& packet, MldMessage* message) noexcept {
   if (packet.protocol != kProtocolIcmpv6 || !HasType(packet, IsMldType)) return GroupVerdict::kOther;
-  if (packet.hop_limit != kTtl || CheckSum(packet) != SumVerdict::kRight) return GroupVerdict::kBad;
+  if (packet.hop_limit != kTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
   if (!HasRouterAlert(packet, kRouterAlertForMld)) return GroupVerdict::kBad;
   Begin(packet, message);
   return ReadMld(message);
@@ -357,7 +357,7 @@ void BuildQuery(Ipv4Addr source, Ipv4Addr group, const QuerySettings& settings, 
   uint8_t* const message = out->data() + out->size() - sizeof(wire) - sizeof(QueryTailWire);
   WriteWire(wire, message);
   WriteWire(TailOf(settings), message + sizeof(wire));
-  WriteSum(absl::MakeSpan(*out));
+  WriteChecksum(absl::MakeSpan(*out));
 }
 
 void BuildQuery(const Ipv6Addr& source, const Ipv6Addr& group, const QuerySettings& settings, MldQueryBuffer* out) noexcept {
@@ -369,7 +369,7 @@ void BuildQuery(const Ipv6Addr& source, const Ipv6Addr& group, const QuerySettin
   uint8_t* const message = out->data() + out->size() - sizeof(wire) - sizeof(QueryTailWire);
   WriteWire(wire, message);
   WriteWire(TailOf(settings), message + sizeof(wire));
-  WriteSum(absl::MakeSpan(*out));
+  WriteChecksum(absl::MakeSpan(*out));
 }
 
 }  // namespace eoib

@@ -36,14 +36,14 @@ Bytes IgmpOf(const char* hex, const char* options = kAlert4) {
   Bytes packet = Ipv4Of(kIgmp, FromHex(hex), options);
   packet[kIpv4Ttl] = 1;
   RepairIpv4(&packet);
-  WriteSum(absl::MakeSpan(packet));
+  WriteChecksum(absl::MakeSpan(packet));
   return packet;
 }
 Bytes MldOf(const std::string& hex, const char* headers = kAlert6, const char* source = "fe80::1") {
   Bytes packet = Ipv6Of(*headers == 0 ? kIcmpv6 : 0, FromHex(hex), headers);
   packet[kIpv6HopLimit] = 1;
   Ipv6Addr::Parse(source)->ToWire(&packet[kIpv6Source]);
-  WriteSum(absl::MakeSpan(packet));
+  WriteChecksum(absl::MakeSpan(packet));
   return packet;
 }
 

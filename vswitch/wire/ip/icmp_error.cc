@@ -72,7 +72,7 @@ absl::Span<const uint8_t> Build(const Ipv4Packet& packet, Ipv4Addr source, const
   WriteWire(error, out->data() + sizeof(header));
   std::memcpy(out->data() + kHeaders, original.data(), original.size());
   const auto bytes = absl::MakeSpan(*out).first(kHeaders + original.size());
-  WriteSum(bytes);
+  WriteChecksum(bytes);
   return bytes;
 }
 
@@ -91,7 +91,7 @@ absl::Span<const uint8_t> Build(const Ipv6Packet& packet, const Ipv6Addr& source
   WriteWire(error, out->data() + sizeof(header));
   std::memcpy(out->data() + kHeaders, original.data(), original.size());
   const auto bytes = absl::MakeSpan(*out).first(kHeaders + original.size());
-  WriteSum(bytes);
+  WriteChecksum(bytes);
   return bytes;
 }
 

@@ -57,12 +57,12 @@ TEST(IcmpErrorTest, IsAPacketWithRightChecksums) {
     const Bytes whole4 = Ipv4Of(17, Bytes(size)), whole6 = Ipv6Of(17, Bytes(size));
     const auto error4 = ParseIpv4Packet(BuildFragmentationNeeded(*ParseIpv4Packet(whole4), 1200, kRouter4, &out));
     ASSERT_TRUE(error4.has_value());
-    EXPECT_EQ(CheckSum(*error4), SumVerdict::kRight);
+    EXPECT_EQ(VerifyChecksum(*error4), ChecksumVerdict::kRight);
     EXPECT_EQ(error4->bytes.size(), 576u) << "RFC 1812 §4.3.2.3";
     EXPECT_EQ(error4->destination.ToString(), "192.0.2.1");
     const auto error6 = ParseIpv6Packet(BuildPacketTooBig(*ParseIpv6Packet(whole6), 1300, Router6(), &out));
     ASSERT_TRUE(error6.has_value());
-    EXPECT_EQ(CheckSum(*error6), SumVerdict::kRight);
+    EXPECT_EQ(VerifyChecksum(*error6), ChecksumVerdict::kRight);
     EXPECT_EQ(error6->bytes.size(), 1280u) << "RFC 4443 §2.4(c)";
     EXPECT_EQ(error6->destination.ToString(), "fe80::1");
     EXPECT_EQ(ToHex(error6->payload.subspan(4, 4)), "00000514") << "the MTU, 32 bits";

@@ -69,9 +69,9 @@ uint16_t SumOf(const Packet& packet, const SumForm& form) {
 }
 
 template <typename Packet>
-SumVerdict Verify(const Packet& packet, const absl::optional<SumForm>& form) {
-  if (!form.has_value()) return SumVerdict::kUnknown;
-  return HasForm(packet, *form) && SumOf(packet, *form) == kRightSum ? SumVerdict::kRight : SumVerdict::kWrong;
+ChecksumVerdict Verify(const Packet& packet, const absl::optional<SumForm>& form) {
+  if (!form.has_value()) return ChecksumVerdict::kUnknown;
+  return HasForm(packet, *form) && SumOf(packet, *form) == kRightSum ? ChecksumVerdict::kRight : ChecksumVerdict::kWrong;
 }
 
 // `packet` is the parsed form of `bytes`.
@@ -107,21 +107,21 @@ void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {
   WriteWire(be16(Inverted(OnesComplementSum(header))), &header[offsetof(Ipv4Wire, checksum)]);
 }
 
-SumVerdict CheckSum(const Ipv4Packet& packet) noexcept {
+ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept {
   const absl::optional<SumForm> form = FormOf(packet);
   const bool has_none = packet.protocol == kProtocolUdp && form.has_value() && HasForm(packet, *form) &&
                         FieldOf(packet, *form) == kNoUdpSum;  // RFC 768: "the transmitter generated no checksum"
-  return has_none ? SumVerdict::kUnknown : Verify(packet, form);
+  return has_none ? ChecksumVerdict::kUnknown : Verify(packet, form);
 }
 
-SumVerdict CheckSum(const Ipv6Packet& packet) noexcept {
+ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept {
   const absl::optional<SumForm> form = FormOf(packet);
   const bool has_none = packet.protocol == kProtocolUdp && form.has_value() && HasForm(packet, *form) &&
                         FieldOf(packet, *form) == kNoUdpSum;  // RFC 8200 §8.1: to be discarded
-  return has_none ? SumVerdict::kWrong : Verify(packet, form);
+  return has_none ? ChecksumVerdict::kWrong : Verify(packet, form);
 }
 
-bool WriteSum(absl::Span<uint8_t> packet) noexcept {
+bool WriteChecksum(absl::Span<uint8_t> packet) noexcept {
   if (packet.empty()) return false;
   return packet[0] >> 4 == 4 ? Write(ParseIpv4Packet(packet), packet) : Write(ParseIpv6Packet(packet), packet);
 }

@@ -20,7 +20,7 @@ uint16_t UpdateUdpChecksum(uint16_t checksum, uint16_t before, uint16_t after) n
 // Writes the checksum of an IPv4 header; `header` is the header with its options, at least 20 bytes.
 void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept;
 
-enum class SumVerdict : uint8_t {
+enum class ChecksumVerdict : uint8_t {
   kRight,
   kWrong,    // also: the message is too short, or its UDP length is not the packet's
   kUnknown,  // nothing to verify: a fragment, a protocol without a checksum or unknown here, UDP over IPv4 without one, or
@@ -28,12 +28,12 @@ enum class SumVerdict : uint8_t {
 };
 // Verifies the checksum of TCP, UDP, ICMP or IGMP over IPv4; of TCP, UDP or ICMPv6 over IPv6, where UDP must have one (RFC
 // 8200 §8.1).
-SumVerdict CheckSum(const Ipv4Packet& packet) noexcept;
-SumVerdict CheckSum(const Ipv6Packet& packet) noexcept;
+ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept;
+ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept;
 
-// Writes that checksum into `packet`, an IPv4 or IPv6 packet from its header on. False, with nothing written, if CheckSum has
-// nothing to verify (except that it writes a UDP checksum that is 0), or if the packet or message is malformed.
-bool WriteSum(absl::Span<uint8_t> packet) noexcept;
+// Writes that checksum into `packet`, an IPv4 or IPv6 packet from its header on. False, with nothing written, if
+// VerifyChecksum has nothing to verify (except that it writes a UDP checksum that is 0), or if the packet or message is malformed.
+bool WriteChecksum(absl::Span<uint8_t> packet) noexcept;
 
 }  // namespace eoib
 

@@ -23,9 +23,9 @@ Bytes OfDatagram(const char* datagram) {
   return bytes;
 }
 
-SumVerdict Check(const Bytes& packet) {
-  if (packet[0] >> 4 == 4) return CheckSum(*ParseIpv4Packet(packet));
-  return CheckSum(*ParseIpv6Packet(packet));
+ChecksumVerdict Check(const Bytes& packet) {
+  if (packet[0] >> 4 == 4) return VerifyChecksum(*ParseIpv4Packet(packet));
+  return VerifyChecksum(*ParseIpv6Packet(packet));
 }
 
 constexpr char kTcp[] = "9c400050 00000001 00000002 50180400 00000000 65";  // one byte of data
@@ -72,103 +72,103 @@ TEST(PseudoHeaderSumTest, Examples) {
   EXPECT_EQ(PseudoHeaderSum(ipv6, 58, 0x12345), PlainChecksum(ipv6_all) ^ 0xffff);
 }
 
-TEST(CheckSumTest, GoldenPackets) {
+TEST(VerifyChecksumTest, GoldenPackets) {
   const struct {
     const char* description;
     Bytes packet;
-    SumVerdict verdict;
+    ChecksumVerdict verdict;
   } kRows[] = {
-      {"ICMP", OfDatagram(kLinuxPing), SumVerdict::kRight},
-      {"ICMPv6", OfDatagram(kLinuxPing6), SumVerdict::kRight},
-      {"ICMPv6 behind hop-by-hop options", FromHex(kLinuxMld2Join), SumVerdict::kRight},
-      {"IGMP", FromHex(kLinuxIgmp3Join), SumVerdict::kRight},
-      {"UDP", FromHex(kBusyboxDiscover), SumVerdict::kRight},
-      {"UDP without", WithCount(kLinuxUdp4, 600), SumVerdict::kUnknown},
-      {"UDP over IPv6", FromHex(kLinuxUnreachable6), SumVerdict::kRight},
-      {"a first part", WithCount(kLinuxUdp4First, 272), SumVerdict::kUnknown},
-      {"a later part", WithCount(kLinuxUdp4Last, 48), SumVerdict::kUnknown},
-      {"a later part of IPv6", FromHex(kLinuxFragment6Last), SumVerdict::kUnknown},
+      {"ICMP", OfDatagram(kLinuxPing), ChecksumVerdict::kRight},
+      {"ICMPv6", OfDatagram(kLinuxPing6), ChecksumVerdict::kRight},
+      {"ICMPv6 behind hop-by-hop options", FromHex(kLinuxMld2Join), ChecksumVerdict::kRight},
+      {"IGMP", FromHex(kLinuxIgmp3Join), ChecksumVerdict::kRight},
+      {"UDP", FromHex(kBusyboxDiscover), ChecksumVerdict::kRight},
+      {"UDP without", WithCount(kLinuxUdp4, 600), ChecksumVerdict::kUnknown},
+      {"UDP over IPv6", FromHex(kLinuxUnreachable6), ChecksumVerdict::kRight},
+      {"a first part", WithCount(kLinuxUdp4First, 272), ChecksumVerdict::kUnknown},
+      {"a later part", WithCount(kLinuxUdp4Last, 48), ChecksumVerdict::kUnknown},
+      {"a later part of IPv6", FromHex(kLinuxFragment6Last), ChecksumVerdict::kUnknown},
   };
   for (const auto& row : kRows) {
     EXPECT_EQ(Check(row.packet), row.verdict) << row.description;
-    if (row.verdict != SumVerdict::kRight) continue;
+    if (row.verdict != ChecksumVerdict::kRight) continue;
     Bytes wrong = row.packet;
     wrong.back() ^= 0x10;
-    EXPECT_EQ(Check(wrong), SumVerdict::kWrong) << row.description;
-    ASSERT_TRUE(WriteSum(absl::MakeSpan(wrong))) << row.description;
+    EXPECT_EQ(Check(wrong), ChecksumVerdict::kWrong) << row.description;
+    ASSERT_TRUE(WriteChecksum(absl::MakeSpan(wrong))) << row.description;
     wrong.back() ^= 0x10;
-    ASSERT_TRUE(WriteSum(absl::MakeSpan(wrong))) << row.description;
+    ASSERT_TRUE(WriteChecksum(absl::MakeSpan(wrong))) << row.description;
     EXPECT_EQ(ToHex(wrong), ToHex(row.packet)) << row.description << ", written again";
   }
 }
 
-TEST(CheckSumTest, OfGoldenFrames) {
+TEST(VerifyChecksumTest, OfGoldenFrames) {
   int frames = 0;
   for (const GoldenFrame& row : kGoldenFrames) {
     if (row.l4.kind == L4Checksum::kNone) continue;
     Bytes packet = FromHex(row.hex);
     packet.erase(packet.begin(), packet.begin() + row.l4.ip);
-    EXPECT_EQ(Check(packet), SumVerdict::kRight) << row.description;
+    EXPECT_EQ(Check(packet), ChecksumVerdict::kRight) << row.description;
     const Bytes before = packet;
-    EXPECT_TRUE(WriteSum(absl::MakeSpan(packet))) << row.description;
+    EXPECT_TRUE(WriteChecksum(absl::MakeSpan(packet))) << row.description;
     EXPECT_EQ(packet, before) << row.description;
     ++frames;
   }
   EXPECT_GT(frames, 5);
 }
 
-TEST(CheckSumTest, OtherPackets) {
+TEST(VerifyChecksumTest, OtherPackets) {
   const Bytes tcp = FromHex(kTcp);
   const struct {
     const char* description;
     Bytes packet;
-    SumVerdict verdict;
+    ChecksumVerdict verdict;
     bool writable;
   } kRows[] = {
-      {"TCP whose sum is not there", Ipv4Of(6, tcp), SumVerdict::kWrong, true},
-      {"TCP over IPv6", Ipv6Of(6, tcp), SumVerdict::kWrong, true},
-      {"TCP that is cut", Ipv4Of(6, absl::MakeConstSpan(tcp).first(19)), SumVerdict::kWrong, false},
-      {"ICMP that is cut", Ipv4Of(1, Bytes(7)), SumVerdict::kWrong, false},
-      {"ICMPv6 that is cut", Ipv6Of(58, Bytes(3)), SumVerdict::kWrong, false},
-      {"UDP that is cut", Ipv4Of(17, Bytes(7)), SumVerdict::kWrong, false},
-      {"UDP without a sum", Ipv4Of(17, FromHex("0001000200080000")), SumVerdict::kUnknown, true},
-      {"UDP without a sum over IPv6", Ipv6Of(17, FromHex("0001000200080000")), SumVerdict::kWrong, true},
-      {"UDP shorter than the packet", Ipv4Of(17, FromHex("000100020008000000")), SumVerdict::kWrong, false},
-      {"UDP longer than the packet", Ipv6Of(17, FromHex("0001000200090001")), SumVerdict::kWrong, false},
-      {"a protocol that is not known", Ipv4Of(132, Bytes(20)), SumVerdict::kUnknown, false},
-      {"a protocol that is not known over IPv6", Ipv6Of(132, Bytes(20)), SumVerdict::kUnknown, false},
-      {"ICMPv6 over IPv4", Ipv4Of(58, Bytes(20)), SumVerdict::kUnknown, false},
-      {"segments left to route", Ipv6Of(43, tcp, "0600000100000000"), SumVerdict::kUnknown, false},
-      {"a whole packet with fragment header", Ipv6Of(44, tcp, "0600000000000001"), SumVerdict::kWrong, true},
+      {"TCP whose sum is not there", Ipv4Of(6, tcp), ChecksumVerdict::kWrong, true},
+      {"TCP over IPv6", Ipv6Of(6, tcp), ChecksumVerdict::kWrong, true},
+      {"TCP that is cut", Ipv4Of(6, absl::MakeConstSpan(tcp).first(19)), ChecksumVerdict::kWrong, false},
+      {"ICMP that is cut", Ipv4Of(1, Bytes(7)), ChecksumVerdict::kWrong, false},
+      {"ICMPv6 that is cut", Ipv6Of(58, Bytes(3)), ChecksumVerdict::kWrong, false},
+      {"UDP that is cut", Ipv4Of(17, Bytes(7)), ChecksumVerdict::kWrong, false},
+      {"UDP without a sum", Ipv4Of(17, FromHex("0001000200080000")), ChecksumVerdict::kUnknown, true},
+      {"UDP without a sum over IPv6", Ipv6Of(17, FromHex("0001000200080000")), ChecksumVerdict::kWrong, true},
+      {"UDP shorter than the packet", Ipv4Of(17, FromHex("000100020008000000")), ChecksumVerdict::kWrong, false},
+      {"UDP longer than the packet", Ipv6Of(17, FromHex("0001000200090001")), ChecksumVerdict::kWrong, false},
+      {"a protocol that is not known", Ipv4Of(132, Bytes(20)), ChecksumVerdict::kUnknown, false},
+      {"a protocol that is not known over IPv6", Ipv6Of(132, Bytes(20)), ChecksumVerdict::kUnknown, false},
+      {"ICMPv6 over IPv4", Ipv4Of(58, Bytes(20)), ChecksumVerdict::kUnknown, false},
+      {"segments left to route", Ipv6Of(43, tcp, "0600000100000000"), ChecksumVerdict::kUnknown, false},
+      {"a whole packet with fragment header", Ipv6Of(44, tcp, "0600000000000001"), ChecksumVerdict::kWrong, true},
   };
   for (const auto& row : kRows) {
     EXPECT_EQ(Check(row.packet), row.verdict) << row.description;
     Bytes written = row.packet;
-    EXPECT_EQ(WriteSum(absl::MakeSpan(written)), row.writable) << row.description;
+    EXPECT_EQ(WriteChecksum(absl::MakeSpan(written)), row.writable) << row.description;
     if (row.writable) {
-      EXPECT_EQ(Check(written), SumVerdict::kRight) << row.description;
+      EXPECT_EQ(Check(written), ChecksumVerdict::kRight) << row.description;
     }
     if (!row.writable) {
       EXPECT_EQ(written, row.packet) << row.description;
     }
   }
-  EXPECT_FALSE(WriteSum({}));
+  EXPECT_FALSE(WriteChecksum({}));
   Bytes neither(40, 0x50);
-  EXPECT_FALSE(WriteSum(absl::MakeSpan(neither)));
+  EXPECT_FALSE(WriteChecksum(absl::MakeSpan(neither)));
 }
 
 // RFC 768: a UDP sum of zero is sent as ones; one's complement has two zeros. Other protocols keep theirs.
-TEST(CheckSumTest, WritesZeroAsOnesForUdpOnly) {
+TEST(VerifyChecksumTest, WritesZeroAsOnesForUdpOnly) {
   for (const uint8_t protocol : {uint8_t{17}, uint8_t{6}}) {
     Bytes packet = Ipv4Of(
         protocol, protocol == 17 ? FromHex("00000000000a00000000") : FromHex("00000000000000000000000000000000000000000000"));
     const size_t field = protocol == 17 ? 26 : 36, free = packet.size() - 2;
-    ASSERT_TRUE(WriteSum(absl::MakeSpan(packet)));
+    ASSERT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
     const Bytes sum(packet.begin() + static_cast<long>(field), packet.begin() + static_cast<long>(field) + 2);
     std::copy(sum.begin(), sum.end(), packet.begin() + static_cast<long>(free));  // the sum of all else, and so nothing is left
-    ASSERT_TRUE(WriteSum(absl::MakeSpan(packet)));
+    ASSERT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
     EXPECT_EQ(ReadWire<be16>(&packet[field]).value(), protocol == 17 ? 0xffff : 0) << int{protocol};
-    EXPECT_EQ(Check(packet), SumVerdict::kRight) << int{protocol};
+    EXPECT_EQ(Check(packet), ChecksumVerdict::kRight) << int{protocol};
   }
 }
 

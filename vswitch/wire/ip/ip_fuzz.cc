@@ -41,16 +41,16 @@ absl::optional<Ipv6Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv6Pa
 // A written checksum is right, and equals a right one that was there, except for the two zeros of one's complement.
 template <typename Packet>
 void CheckSums(const Packet& packet) {
-  const SumVerdict verdict = CheckSum(packet);
+  const ChecksumVerdict verdict = VerifyChecksum(packet);
   Bytes copy = Copy(packet.bytes);
-  if (!WriteSum(absl::MakeSpan(copy))) {
-    Require(verdict != SumVerdict::kRight && copy == Copy(packet.bytes));
+  if (!WriteChecksum(absl::MakeSpan(copy))) {
+    Require(verdict != ChecksumVerdict::kRight && copy == Copy(packet.bytes));
     return;
   }
   const auto written = ParseAs(copy, packet);
-  Require(written.has_value() && CheckSum(*written) == SumVerdict::kRight);
+  Require(written.has_value() && VerifyChecksum(*written) == ChecksumVerdict::kRight);
   const auto differs = std::mismatch(copy.begin(), copy.end(), packet.bytes.begin()).first;
-  if (verdict != SumVerdict::kRight || differs == copy.end()) return;
+  if (verdict != ChecksumVerdict::kRight || differs == copy.end()) return;
   const auto field = static_cast<size_t>(differs - copy.begin());
   Require(copy[field] == 0 || copy[field] == 0xff);
 }
@@ -100,7 +100,7 @@ template <typename Packet>
 void CheckError(absl::Span<const uint8_t> error, const Packet& about, size_t headers, size_t limit) {
   if (error.empty()) return;
   const auto packet = ParseAs(error, about);
-  Require(packet.has_value() && packet->bytes.size() == error.size() && CheckSum(*packet) == SumVerdict::kRight);
+  Require(packet.has_value() && packet->bytes.size() == error.size() && VerifyChecksum(*packet) == ChecksumVerdict::kRight);
   Require(error.size() <= limit && packet->destination == about.source && packet->fragment.IsWhole());
   const auto original = error.subspan(headers);
   Require(original == about.bytes.first(original.size()));
@@ -169,7 +169,7 @@ template <typename Packet, typename Message>
 void CheckGroups(const Packet& packet, Message* message) {
   const GroupVerdict verdict = ParseGroupMessage(packet, message);
   if (verdict == GroupVerdict::kOther || verdict == GroupVerdict::kBad) return;
-  Require(CheckSum(packet) == SumVerdict::kRight && message->message == packet.payload);
+  Require(VerifyChecksum(packet) == ChecksumVerdict::kRight && message->message == packet.payload);
   Require(message->source == packet.source && message->destination == packet.destination);
   if (verdict == GroupVerdict::kQuery) return CheckQueryOf(*message);
   size_t groups = 0;
@@ -227,7 +227,7 @@ void CheckAskForBroadcast(const Ipv4Packet& packet) {
   Bytes copy = Copy(packet.bytes);
   if (!AskForBroadcast(absl::MakeSpan(copy))) return Require(copy == Copy(packet.bytes));
   const auto asked = ParseIpv4Packet(copy);
-  Require(asked.has_value() && CheckSum(*asked) == CheckSum(packet));
+  Require(asked.has_value() && VerifyChecksum(*asked) == VerifyChecksum(packet));
   Require(!AskForBroadcast(absl::MakeSpan(copy)));
 }
 
@@ -239,7 +239,8 @@ void CheckUdp(const Ipv4Packet& packet) {
   Bytes out(kUdp4HeadersSize + datagram->payload.size());
   Require(BuildUdp4(headers, datagram->payload, absl::MakeSpan(out).first(out.size() - 1)).empty());
   const auto built = ParseIpv4Packet(BuildUdp4(headers, datagram->payload, absl::MakeSpan(out)));
-  Require(built.has_value() && CheckSum(*built) == SumVerdict::kRight && ParseUdp(*built)->payload == datagram->payload);
+  Require(built.has_value() && VerifyChecksum(*built) == ChecksumVerdict::kRight &&
+          ParseUdp(*built)->payload == datagram->payload);
   CheckDhcp(datagram->payload);
 }
 
@@ -282,7 +283,7 @@ void CheckRepairedIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   if (header.protocol == kProtocolIgmp) header.ttl = 1;
   WriteWire(header, copy.data());
   WriteIpv4Checksum(absl::MakeSpan(copy).first(size_t{4} * (header.version_ihl & 0xf)));
-  WriteSum(absl::MakeSpan(copy));
+  WriteChecksum(absl::MakeSpan(copy));
   CheckIpv4(copy, number);
 }
 
@@ -294,7 +295,7 @@ void CheckRepairedIpv6(absl::Span<const uint8_t> bytes, size_t number) {
   header.payload_length = static_cast<uint16_t>(copy.size() - sizeof(header));
   if (header.next_header == kProtocolHopByHop) header.hop_limit = 1;
   WriteWire(header, copy.data());
-  WriteSum(absl::MakeSpan(copy));
+  WriteChecksum(absl::MakeSpan(copy));
   CheckIpv6(copy, number);
 }
 

@@ -37,7 +37,8 @@ void WriteIpv4Header(const Udp4Headers& headers, size_t size, uint8_t* out) {
 
 absl::optional<UdpDatagram> ParseUdp(const Ipv4Packet& packet) noexcept {
   if (packet.protocol != kProtocolUdp || !packet.fragment.IsWhole()) return absl::nullopt;
-  if (CheckSum(packet) == SumVerdict::kWrong) return absl::nullopt;  // so it is long enough, and its length field is right
+  // This also checks that it is long enough, and that its length field is right.
+  if (VerifyChecksum(packet) == ChecksumVerdict::kWrong) return absl::nullopt;
   const auto wire = ReadWire<UdpWire>(packet.payload.data());
   return UdpDatagram{wire.source_port.value(), wire.destination_port.value(), packet.payload.subspan(sizeof(wire))};
 }
@@ -53,7 +54,7 @@ absl::Span<const uint8_t> BuildUdp4(const Udp4Headers& headers, absl::Span<const
   wire.destination_port = headers.destination_port;
   wire.length = static_cast<uint16_t>(size - sizeof(Ipv4Wire));
   WriteWire(wire, &out[sizeof(Ipv4Wire)]);
-  WriteSum(out.first(size));
+  WriteChecksum(out.first(size));
   return out.first(size);
 }
 
