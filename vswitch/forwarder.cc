@@ -99,8 +99,6 @@ void Forwarder::CountIn(size_t frames, Counter* side) {
   side->Add(frames);
 }
 
-// ---- Entry points -----------------------------------------------------------------------------------------------------
-
 bool Forwarder::PollPort(uint32_t index) {
   LocalPort& port = ports_[index];
   PortReceiveCounts counts;
@@ -171,7 +169,7 @@ void Forwarder::Housekeep() {
   fabric_.DropExpired();
 }
 
-// ---- The two tables of contents ---------------------------------------------------------------------------------------
+// The two tables of contents.
 
 void Forwarder::ForwardFromPort(uint32_t index) {
   LocalPort& port = ports_[index];
@@ -190,8 +188,6 @@ void Forwarder::ForwardFromFabric() {
   Resolve(kFabric);
   Transmit(kFabric);
 }
-
-// ---- Stages -----------------------------------------------------------------------------------------------------------
 
 void Forwarder::Decapsulate(size_t received) {
   batch_.Start(received);

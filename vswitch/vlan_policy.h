@@ -19,7 +19,6 @@ class VlanSet {
   bool Contains(Vid vid) const { return vid.IsValid() && vids_[vid.value()]; }
   void Add(Vid vid) { vids_.set(vid.value()); }
   void AddRange(Vid first, Vid last);
-  void Remove(Vid vid) { vids_.reset(vid.value()); }
   bool empty() const { return vids_.none(); }
   std::string ToString() const;  // "0,10,100-199"; "all"; "none"
   friend bool operator==(const VlanSet&, const VlanSet&) = default;
