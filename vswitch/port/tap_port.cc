@@ -59,7 +59,7 @@ absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
   // The kernel would replace "%d" by a number.
   if (name.empty() || name.size() >= IFNAMSIZ || name.find_first_of("/:% \t\n") != std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" cannot name a netdev: 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' and '%' can"));
+        absl::StrCat("\"", name, "\" is not a netdev name; write 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' or '%'"));
   }
   UniqueFd tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!tap.valid()) {
@@ -135,7 +135,7 @@ absl::Status TapPort::Configure(const Options& options) {
   if (status.ok()) status = Control(socket->get(), SIOCGIFFLAGS, &request, "read the flags of");
   request.ifr_flags |= IFF_UP;
   if (status.ok()) status = Control(socket->get(), SIOCSIFFLAGS, &request, "set up");
-  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return Failed("keep over a crash the netdev", name_);
+  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return Failed("make persistent the netdev", name_);
   return status;
 }
 

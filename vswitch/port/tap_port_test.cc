@@ -270,7 +270,7 @@ TEST_F(TapPortTest, ErrorsSayWhatToDo) {
               HasSubstr("a netdev of that name exists"));
   EXPECT_THAT(std::string(TapPort::Open({.name = "a-name-that-is-too-long", .mac = kMac}).status().message()),
               HasSubstr("1 to 15 bytes"));
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap%d", .mac = kMac}).status().message()), HasSubstr("cannot name a netdev"));
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap%d", .mac = kMac}).status().message()), HasSubstr("is not a netdev name"));
 }
 
 bool HasCarrier(const char* netdev) {
