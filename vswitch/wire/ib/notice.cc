@@ -8,11 +8,6 @@
 namespace eoib {
 namespace {
 
-constexpr uint8_t kGeneric = 0x80;
-constexpr uint8_t kTypeMask = 0x7f;
-constexpr uint16_t kToggle = 0x8000;
-constexpr uint16_t kCountMask = 0x7fff;
-constexpr uint8_t kResponseTimeMask = 0x1f;
 constexpr size_t kGidInDetails = 6;  // traps 64 to 67: offset of the GID, after reserved bytes (§14.2.5.1)
 
 // IBA 1.4 §13.4.8.2.
@@ -44,6 +39,33 @@ struct InformInfoWire {
 };
 static_assert(sizeof(InformInfoWire) == kInformInfoSize);
 
+template <typename Copy, typename N>
+void Fields(Copy copy, NoticeWire& wire, N& notice) {
+  copy(wire.generic_type, notice.generic, 7, 1);
+  copy(wire.generic_type, notice.type, 0, 7);
+  copy(wire.producer, notice.producer);
+  copy(wire.trap, notice.trap);
+  copy(wire.issuer_lid, notice.issuer_lid);
+  copy(wire.toggle_count, notice.toggle, 15, 1);
+  copy(wire.toggle_count, notice.count, 0, 15);
+  copy(wire.details, notice.details);
+  copy(wire.issuer_gid, notice.issuer_gid);
+}
+
+template <typename Copy, typename Info>
+void Fields(Copy copy, InformInfoWire& wire, Info& info) {
+  copy(wire.gid, info.gid);
+  copy(wire.lid_begin, info.lid_begin);
+  copy(wire.lid_end, info.lid_end);
+  copy(wire.generic, info.generic);
+  copy(wire.subscribe, info.subscribe);
+  copy(wire.type, info.type);
+  copy(wire.trap, info.trap);
+  copy(wire.qpn, info.qpn);
+  copy(wire.response_time, info.response_time, 0, 5);
+  copy(wire.producer, info.producer);
+}
+
 }  // namespace
 
 Notice Notice::OfGid(SmTrap trap, const Gid& gid) {
@@ -55,68 +77,18 @@ Notice Notice::OfGid(SmTrap trap, const Gid& gid) {
 
 Gid Notice::AboutGid() const { return Gid::FromWire(details.data() + kGidInDetails); }
 
-void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes) {
-  NoticeWire wire;
-  wire.generic_type = static_cast<uint8_t>((notice.generic ? kGeneric : 0) | (static_cast<uint8_t>(notice.type) & kTypeMask));
-  wire.producer = notice.producer;
-  wire.trap = notice.trap;
-  wire.issuer_lid = notice.issuer_lid;
-  wire.toggle_count = static_cast<uint16_t>((notice.toggle ? kToggle : 0) | (notice.count & kCountMask));
-  wire.details = notice.details;
-  wire.issuer_gid = notice.issuer_gid.bytes();
-  WriteAttribute(wire, bytes);
-}
+void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes) { EncodeFields<NoticeWire>(notice, bytes); }
+absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes) { return DecodeFields<NoticeWire, Notice>(bytes, "Notice"); }
 
-absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<NoticeWire>(bytes, "Notice");
-  if (!wire.ok()) return wire.status();
-  Notice notice;
-  notice.generic = (wire->generic_type & kGeneric) != 0;
-  notice.type = static_cast<NoticeType>(wire->generic_type & kTypeMask);
-  notice.producer = wire->producer.value();
-  notice.trap = wire->trap.value();
-  notice.issuer_lid = wire->issuer_lid.value();
-  notice.toggle = (wire->toggle_count.value() & kToggle) != 0;
-  notice.count = wire->toggle_count.value() & kCountMask;
-  notice.details = wire->details;
-  notice.issuer_gid = Gid(wire->issuer_gid);
-  return notice;
-}
-
-void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes) {
-  InformInfoWire wire;
-  wire.gid = info.gid.bytes();
-  wire.lid_begin = info.lid_begin;
-  wire.lid_end = info.lid_end;
-  wire.generic = info.generic ? 1 : 0;
-  wire.subscribe = info.subscribe ? 1 : 0;
-  wire.type = info.type;
-  wire.trap = info.trap;
-  wire.qpn = info.qpn.value();
-  wire.response_time = info.response_time & kResponseTimeMask;
-  wire.producer = info.producer;
-  WriteAttribute(wire, bytes);
-}
+void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<InformInfoWire>(info, bytes); }
 
 absl::StatusOr<InformInfo> DecodeInformInfo(absl::Span<const uint8_t> bytes) {
   const auto wire = ReadAttribute<InformInfoWire>(bytes, "InformInfo");
-  if (!wire.ok()) return wire.status();
-  if (wire->generic > 1 || wire->subscribe > 1) {
+  if (wire.ok() && (wire->generic > 1 || wire->subscribe > 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("decode InformInfo: IsGeneric ", wire->generic, ", Subscribe ", wire->subscribe, ": expected 0 or 1"));
   }
-  InformInfo info;
-  info.gid = Gid(wire->gid);
-  info.lid_begin = wire->lid_begin.value();
-  info.lid_end = wire->lid_end.value();
-  info.generic = wire->generic == 1;
-  info.subscribe = wire->subscribe == 1;
-  info.type = wire->type.value();
-  info.trap = wire->trap.value();
-  info.qpn = Qpn(wire->qpn.value());
-  info.response_time = wire->response_time & kResponseTimeMask;
-  info.producer = wire->producer.value();
-  return info;
+  return DecodeFields<InformInfoWire, InformInfo>(bytes, "InformInfo");
 }
 
 }  // namespace eoib

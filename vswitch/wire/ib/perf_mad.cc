@@ -53,77 +53,61 @@ struct PortCountersExtendedWire {
 static_assert(sizeof(PortCountersExtendedWire) == kPortCountersExtendedSize);
 
 // A counter that has reached its field's largest value stays there until it is cleared (§16.1.3.5).
-template <typename Integer>
-Integer Saturate(uint64_t value) {
-  return static_cast<Integer>(std::min<uint64_t>(value, std::numeric_limits<Integer>::max()));
+struct ToSaturatedWire {
+  template <typename Field, typename Value>
+  void operator()(Field& field, const Value& value) const {
+    using Integer = decltype(Raw(field));
+    field = static_cast<Integer>(std::min<uint64_t>(value, std::numeric_limits<Integer>::max()));
+  }
+};
+
+template <typename Copy, typename Counters>
+void Fields(Copy copy, PortCountersWire& wire, Counters& counters) {
+  copy(wire.port, counters.port);
+  copy(wire.select, counters.select);
+  copy(wire.rcv_errors, counters.rcv_errors);
+  copy(wire.xmit_discards, counters.xmit_discards);
+  copy(wire.xmit_constraint_errors, counters.xmit_constraint_errors);
+  copy(wire.rcv_constraint_errors, counters.rcv_constraint_errors);
+  copy(wire.vl15_dropped, counters.vl15_dropped);
+  copy(wire.xmit_data, counters.xmit_data);
+  copy(wire.rcv_data, counters.rcv_data);
+  copy(wire.xmit_packets, counters.xmit_packets);
+  copy(wire.rcv_packets, counters.rcv_packets);
+}
+
+template <typename Copy, typename Counters>
+void Fields(Copy copy, PortCountersExtendedWire& wire, Counters& counters) {
+  copy(wire.port, counters.port);
+  copy(wire.select, counters.select);
+  copy(wire.xmit_data, counters.xmit_data);
+  copy(wire.rcv_data, counters.rcv_data);
+  copy(wire.xmit_packets, counters.xmit_packets);
+  copy(wire.rcv_packets, counters.rcv_packets);
+  copy(wire.unicast_xmit_packets, counters.unicast_xmit_packets);
+  copy(wire.unicast_rcv_packets, counters.unicast_rcv_packets);
+  copy(wire.multicast_xmit_packets, counters.multicast_xmit_packets);
+  copy(wire.multicast_rcv_packets, counters.multicast_rcv_packets);
 }
 
 }  // namespace
 
 void EncodePortCounters(const PortCountersAttribute& counters, absl::Span<uint8_t> bytes) {
   PortCountersWire wire;
-  wire.port = counters.port;
-  wire.select = counters.select;
-  wire.rcv_errors = Saturate<uint16_t>(counters.rcv_errors);
-  wire.xmit_discards = Saturate<uint16_t>(counters.xmit_discards);
-  wire.xmit_constraint_errors = Saturate<uint8_t>(counters.xmit_constraint_errors);
-  wire.rcv_constraint_errors = Saturate<uint8_t>(counters.rcv_constraint_errors);
-  wire.vl15_dropped = Saturate<uint16_t>(counters.vl15_dropped);
-  wire.xmit_data = Saturate<uint32_t>(counters.xmit_data);
-  wire.rcv_data = Saturate<uint32_t>(counters.rcv_data);
-  wire.xmit_packets = Saturate<uint32_t>(counters.xmit_packets);
-  wire.rcv_packets = Saturate<uint32_t>(counters.rcv_packets);
+  Fields(ToSaturatedWire(), wire, counters);
   WriteAttribute(wire, bytes);
 }
 
 absl::StatusOr<PortCountersAttribute> DecodePortCounters(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<PortCountersWire>(bytes, "PortCounters");
-  if (!wire.ok()) return wire.status();
-  PortCountersAttribute counters;
-  counters.port = wire->port;
-  counters.select = wire->select.value();
-  counters.rcv_errors = wire->rcv_errors.value();
-  counters.xmit_discards = wire->xmit_discards.value();
-  counters.xmit_constraint_errors = wire->xmit_constraint_errors;
-  counters.rcv_constraint_errors = wire->rcv_constraint_errors;
-  counters.vl15_dropped = wire->vl15_dropped.value();
-  counters.xmit_data = wire->xmit_data.value();
-  counters.rcv_data = wire->rcv_data.value();
-  counters.xmit_packets = wire->xmit_packets.value();
-  counters.rcv_packets = wire->rcv_packets.value();
-  return counters;
+  return DecodeFields<PortCountersWire, PortCountersAttribute>(bytes, "PortCounters");
 }
 
 void EncodePortCountersExtended(const PortCountersAttribute& counters, absl::Span<uint8_t> bytes) {
-  PortCountersExtendedWire wire;
-  wire.port = counters.port;
-  wire.select = counters.select;
-  wire.xmit_data = counters.xmit_data;
-  wire.rcv_data = counters.rcv_data;
-  wire.xmit_packets = counters.xmit_packets;
-  wire.rcv_packets = counters.rcv_packets;
-  wire.unicast_xmit_packets = counters.unicast_xmit_packets;
-  wire.unicast_rcv_packets = counters.unicast_rcv_packets;
-  wire.multicast_xmit_packets = counters.multicast_xmit_packets;
-  wire.multicast_rcv_packets = counters.multicast_rcv_packets;
-  WriteAttribute(wire, bytes);
+  EncodeFields<PortCountersExtendedWire>(counters, bytes);
 }
 
 absl::StatusOr<PortCountersAttribute> DecodePortCountersExtended(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<PortCountersExtendedWire>(bytes, "PortCountersExtended");
-  if (!wire.ok()) return wire.status();
-  PortCountersAttribute counters;
-  counters.port = wire->port;
-  counters.select = wire->select.value();
-  counters.xmit_data = wire->xmit_data.value();
-  counters.rcv_data = wire->rcv_data.value();
-  counters.xmit_packets = wire->xmit_packets.value();
-  counters.rcv_packets = wire->rcv_packets.value();
-  counters.unicast_xmit_packets = wire->unicast_xmit_packets.value();
-  counters.unicast_rcv_packets = wire->unicast_rcv_packets.value();
-  counters.multicast_xmit_packets = wire->multicast_xmit_packets.value();
-  counters.multicast_rcv_packets = wire->multicast_rcv_packets.value();
-  return counters;
+  return DecodeFields<PortCountersExtendedWire, PortCountersAttribute>(bytes, "PortCountersExtended");
 }
 
 }  // namespace eoib

@@ -8,20 +8,6 @@
 namespace eoib {
 namespace {
 
-constexpr int kSelectorShift = 6;
-constexpr uint8_t kCodeMask = 0x3f;  // MTU, rate or lifetime below a selector
-constexpr uint8_t kScopeShift = 4;
-constexpr uint8_t kJoinStateMask = 0xf;
-constexpr uint8_t kProxyJoin = 0x80;
-constexpr int kSlShift = 28;
-constexpr int kFlowLabelShift = 8;
-constexpr uint32_t kFlowLabelMask = 0xf'ffff;
-constexpr uint8_t kReversible = 0x80;
-constexpr uint8_t kNumbPathMask = 0x7f;
-constexpr uint16_t kQosSlMask = 0xf;
-constexpr int kCapabilityMask2Shift = 5;
-constexpr uint32_t kResponseTimeMask = 0x1f;
-
 using GidWire = std::array<uint8_t, Gid::kSize>;
 
 // §15.2.1.1, after the common header and the RMPP header.
@@ -108,17 +94,59 @@ struct PKeyTableRecordWire {
 };
 static_assert(sizeof(PKeyTableRecordWire) == kPKeyTableRecordSize);
 
-uint8_t PackSelector(Selector selector, uint8_t code) {
-  return static_cast<uint8_t>(static_cast<uint8_t>(selector) << kSelectorShift | (code & kCodeMask));
+// A selector and a code of MTU, rate or lifetime share a byte.
+template <typename Copy, typename S, typename Code>
+void CopySelected(Copy copy, uint8_t& field, S& selector, Code& code) {
+  copy(field, selector, 6, 2);
+  copy(field, code, 0, 6);
 }
-Selector UnpackSelector(uint8_t packed) { return static_cast<Selector>(packed >> kSelectorShift); }
-uint8_t UnpackCode(uint8_t packed) { return packed & kCodeMask; }
 
-uint32_t PackFlowHop(uint32_t flow_label, uint8_t hop_limit) {
-  return (flow_label & kFlowLabelMask) << kFlowLabelShift | hop_limit;
+// All but the MGID, which the decoder checks.
+template <typename Copy, typename Record>
+void Fields(Copy copy, McMemberRecordWire& wire, Record& record) {
+  copy(wire.port_gid, record.port_gid);
+  copy(wire.qkey, record.qkey);
+  copy(wire.mlid, record.mlid);
+  CopySelected(copy, wire.mtu, record.mtu_selector, record.mtu);
+  copy(wire.traffic_class, record.traffic_class);
+  copy(wire.pkey, record.pkey);
+  CopySelected(copy, wire.rate, record.rate_selector, record.rate);
+  CopySelected(copy, wire.life, record.life_selector, record.life);
+  copy(wire.sl_flow_hop, record.sl, 28, 4);
+  copy(wire.sl_flow_hop, record.flow_label, 8, 20);
+  copy(wire.sl_flow_hop, record.hop_limit, 0, 8);
+  copy(wire.scope_join, record.scope, 4, 4);
+  copy(wire.scope_join, record.join_state, 0, 4);
+  copy(wire.proxy_join, record.proxy_join, 7, 1);
 }
-uint32_t UnpackFlowLabel(uint32_t packed) { return packed >> kFlowLabelShift & kFlowLabelMask; }
-uint8_t UnpackHopLimit(uint32_t packed) { return static_cast<uint8_t>(packed); }
+
+template <typename Copy, typename Record>
+void Fields(Copy copy, PathRecordWire& wire, Record& record) {
+  copy(wire.dgid, record.dgid);
+  copy(wire.sgid, record.sgid);
+  copy(wire.dlid, record.dlid);
+  copy(wire.slid, record.slid);
+  copy(wire.raw_flow_hop, record.flow_label, 8, 20);
+  copy(wire.raw_flow_hop, record.hop_limit, 0, 8);
+  copy(wire.traffic_class, record.traffic_class);
+  copy(wire.reversible_numb_path, record.reversible, 7, 1);
+  copy(wire.reversible_numb_path, record.numb_path, 0, 7);
+  copy(wire.pkey, record.pkey);
+  copy(wire.qos_sl, record.sl, 0, 4);
+  CopySelected(copy, wire.mtu, record.mtu_selector, record.mtu);
+  CopySelected(copy, wire.rate, record.rate_selector, record.rate);
+  CopySelected(copy, wire.life, record.life_selector, record.life);
+  copy(wire.preference, record.preference);
+}
+
+template <typename Copy, typename Info>
+void Fields(Copy copy, ClassPortInfoWire& wire, Info& info) {
+  copy(wire.base_version, info.base_version);
+  copy(wire.class_version, info.class_version);
+  copy(wire.capability_mask, info.capability_mask);
+  copy(wire.capability_mask2_response_time, info.capability_mask2, 5, 27);
+  copy(wire.capability_mask2_response_time, info.response_time_value, 0, 5);
+}
 
 constexpr size_t RoundUp(size_t size) { return (size + 7) / 8 * 8; }
 
@@ -234,22 +262,12 @@ absl::StatusOr<SaHeader> DecodeSaHeader(absl::Span<const uint8_t> mad) {
 void EncodeMcMemberRecord(const McMemberRecord& record, absl::Span<uint8_t> bytes) {
   McMemberRecordWire wire;
   wire.mgid = record.mgid.gid().bytes();
-  wire.port_gid = record.port_gid.bytes();
-  wire.qkey = record.qkey.value();
-  wire.mlid = record.mlid.value();
-  wire.mtu = PackSelector(record.mtu_selector, record.mtu);
-  wire.traffic_class = record.traffic_class;
-  wire.pkey = record.pkey.value();
-  wire.rate = PackSelector(record.rate_selector, record.rate);
-  wire.life = PackSelector(record.life_selector, record.life);
-  wire.sl_flow_hop = uint32_t{record.sl.value()} << kSlShift | PackFlowHop(record.flow_label, record.hop_limit);
-  wire.scope_join = static_cast<uint8_t>(record.scope << kScopeShift | (record.join_state & kJoinStateMask));
-  wire.proxy_join = record.proxy_join ? kProxyJoin : 0;
+  Fields(ToWire(), wire, record);
   WriteAttribute(wire, bytes);
 }
 
 absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<McMemberRecordWire>(bytes, "MCMemberRecord");
+  auto wire = ReadAttribute<McMemberRecordWire>(bytes, "MCMemberRecord");
   if (!wire.ok()) return wire.status();
   const Gid mgid(wire->mgid);
   if (!mgid.IsMulticast()) {
@@ -257,89 +275,20 @@ absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(absl::Span<const uint8_t> by
   }
   McMemberRecord record;
   record.mgid = Mgid(mgid);
-  record.port_gid = Gid(wire->port_gid);
-  record.qkey = QKey(wire->qkey.value());
-  record.mlid = Mlid(wire->mlid.value());
-  record.mtu_selector = UnpackSelector(wire->mtu);
-  record.mtu = UnpackCode(wire->mtu);
-  record.traffic_class = wire->traffic_class;
-  record.pkey = PKey(wire->pkey.value());
-  record.rate_selector = UnpackSelector(wire->rate);
-  record.rate = UnpackCode(wire->rate);
-  record.life_selector = UnpackSelector(wire->life);
-  record.life = UnpackCode(wire->life);
-  record.sl = Sl(static_cast<uint8_t>(wire->sl_flow_hop.value() >> kSlShift));
-  record.flow_label = UnpackFlowLabel(wire->sl_flow_hop.value());
-  record.hop_limit = UnpackHopLimit(wire->sl_flow_hop.value());
-  record.scope = wire->scope_join >> kScopeShift;
-  record.join_state = wire->scope_join & kJoinStateMask;
-  record.proxy_join = (wire->proxy_join & kProxyJoin) != 0;
+  Fields(FromWire(), *wire, record);
   return record;
 }
 
-void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes) {
-  PathRecordWire wire;
-  wire.dgid = record.dgid.bytes();
-  wire.sgid = record.sgid.bytes();
-  wire.dlid = record.dlid.value();
-  wire.slid = record.slid.value();
-  wire.raw_flow_hop = PackFlowHop(record.flow_label, record.hop_limit);
-  wire.traffic_class = record.traffic_class;
-  wire.reversible_numb_path = static_cast<uint8_t>((record.reversible ? kReversible : 0) | (record.numb_path & kNumbPathMask));
-  wire.pkey = record.pkey.value();
-  wire.qos_sl = record.sl.value() & kQosSlMask;
-  wire.mtu = PackSelector(record.mtu_selector, record.mtu);
-  wire.rate = PackSelector(record.rate_selector, record.rate);
-  wire.life = PackSelector(record.life_selector, record.life);
-  wire.preference = record.preference;
-  WriteAttribute(wire, bytes);
-}
-
+void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes) { EncodeFields<PathRecordWire>(record, bytes); }
 absl::StatusOr<PathRecord> DecodePathRecord(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<PathRecordWire>(bytes, "PathRecord");
-  if (!wire.ok()) return wire.status();
-  PathRecord record;
-  record.dgid = Gid(wire->dgid);
-  record.sgid = Gid(wire->sgid);
-  record.dlid = Lid(wire->dlid.value());
-  record.slid = Lid(wire->slid.value());
-  record.flow_label = UnpackFlowLabel(wire->raw_flow_hop.value());
-  record.hop_limit = UnpackHopLimit(wire->raw_flow_hop.value());
-  record.traffic_class = wire->traffic_class;
-  record.reversible = (wire->reversible_numb_path & kReversible) != 0;
-  record.numb_path = wire->reversible_numb_path & kNumbPathMask;
-  record.pkey = PKey(wire->pkey.value());
-  record.sl = Sl(static_cast<uint8_t>(wire->qos_sl.value() & kQosSlMask));
-  record.mtu_selector = UnpackSelector(wire->mtu);
-  record.mtu = UnpackCode(wire->mtu);
-  record.rate_selector = UnpackSelector(wire->rate);
-  record.rate = UnpackCode(wire->rate);
-  record.life_selector = UnpackSelector(wire->life);
-  record.life = UnpackCode(wire->life);
-  record.preference = wire->preference;
-  return record;
+  return DecodeFields<PathRecordWire, PathRecord>(bytes, "PathRecord");
 }
 
 void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) {
-  ClassPortInfoWire wire;
-  wire.base_version = info.base_version;
-  wire.class_version = info.class_version;
-  wire.capability_mask = info.capability_mask;
-  wire.capability_mask2_response_time =
-      info.capability_mask2 << kCapabilityMask2Shift | (info.response_time_value & kResponseTimeMask);
-  WriteAttribute(wire, bytes);
+  EncodeFields<ClassPortInfoWire>(info, bytes);
 }
-
 absl::StatusOr<ClassPortInfo> DecodeClassPortInfo(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<ClassPortInfoWire>(bytes, "ClassPortInfo");
-  if (!wire.ok()) return wire.status();
-  ClassPortInfo info;
-  info.base_version = wire->base_version;
-  info.class_version = wire->class_version;
-  info.capability_mask = wire->capability_mask.value();
-  info.capability_mask2 = wire->capability_mask2_response_time.value() >> kCapabilityMask2Shift;
-  info.response_time_value = static_cast<uint8_t>(wire->capability_mask2_response_time.value() & kResponseTimeMask);
-  return info;
+  return DecodeFields<ClassPortInfoWire, ClassPortInfo>(bytes, "ClassPortInfo");
 }
 
 void EncodeNodeRecord(const NodeRecord& record, absl::Span<uint8_t> bytes) {

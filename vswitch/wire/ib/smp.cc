@@ -12,9 +12,6 @@ namespace {
 
 constexpr uint16_t kReturning = 0x8000;  // the D bit, in place of the highest bit of the status
 constexpr uint16_t kDirectedStatusMask = 0x7fff;
-constexpr uint8_t kClientReregister = 0x80;
-constexpr uint8_t kTimeMask = 0x1f;
-constexpr uint8_t kLmcMask = 0x7;
 
 // IBA 1.4 §14.2.1.1 and §14.2.1.2, after the common header. In a LID-routed SMP the LIDs are reserved.
 struct SmpKeyWire {
@@ -100,9 +97,60 @@ struct SmInfoWire {
 };
 static_assert(sizeof(SmInfoWire) == kSmInfoSize);
 
-uint8_t PackNibbles(uint8_t high, uint8_t low) { return static_cast<uint8_t>(high << 4 | (low & 0xf)); }
-uint8_t High(uint8_t packed) { return packed >> 4; }
-uint8_t Low(uint8_t packed) { return packed & 0xf; }
+template <typename Copy, typename Info>
+void Fields(Copy copy, NodeInfoWire& wire, Info& info) {
+  copy(wire.base_version, info.base_version);
+  copy(wire.class_version, info.class_version);
+  copy(wire.type, info.type);
+  copy(wire.ports, info.ports);
+  copy(wire.system_image_guid, info.system_image_guid);
+  copy(wire.node_guid, info.node_guid);
+  copy(wire.port_guid, info.port_guid);
+  copy(wire.partition_cap, info.partition_cap);
+  copy(wire.device_id, info.device_id);
+  copy(wire.revision, info.revision);
+  copy(wire.local_port, info.local_port);
+  copy(wire.vendor_id, info.vendor_id);
+}
+
+template <typename Copy, typename Info>
+void Fields(Copy copy, PortInfoWire& wire, Info& info) {
+  copy(wire.m_key, info.m_key);
+  copy(wire.gid_prefix, info.gid_prefix);
+  copy(wire.lid, info.lid);
+  copy(wire.sm_lid, info.sm_lid);
+  copy(wire.capability_mask, info.capability_mask);
+  copy(wire.local_port, info.local_port);
+  copy(wire.width_enabled, info.width_enabled);
+  copy(wire.width_supported, info.width_supported);
+  copy(wire.width_active, info.width_active);
+  copy(wire.speed_supported_state, info.speed_supported, 4, 4);
+  copy(wire.speed_supported_state, info.state, 0, 4);
+  copy(wire.physical_state_down_default, info.physical_state, 4, 4);
+  copy(wire.protect_lmc, info.lmc, 0, 3);
+  copy(wire.speed_active_enabled, info.speed_active, 4, 4);
+  copy(wire.speed_active_enabled, info.speed_enabled, 0, 4);
+  copy(wire.neighbor_mtu_sm_sl, info.neighbor_mtu, 4, 4);
+  copy(wire.neighbor_mtu_sm_sl, info.sm_sl, 0, 4);
+  copy(wire.vl_cap_init_type, info.vl_cap, 4, 4);
+  copy(wire.init_type_reply_mtu_cap, info.mtu_cap, 0, 4);
+  copy(wire.operational_vls_enforcement, info.operational_vls, 4, 4);
+  copy(wire.pkey_violations, info.pkey_violations);
+  copy(wire.qkey_violations, info.qkey_violations);
+  copy(wire.guid_cap, info.guid_cap);
+  copy(wire.reregister_timeout, info.client_reregister, 7, 1);
+  copy(wire.reregister_timeout, info.subnet_timeout, 0, 5);
+  copy(wire.response_time_value, info.response_time_value, 0, 5);
+}
+
+template <typename Copy, typename Info>
+void Fields(Copy copy, SmInfoWire& wire, Info& info) {
+  copy(wire.guid, info.guid);
+  copy(wire.sm_key, info.sm_key);
+  copy(wire.activity, info.activity);
+  copy(wire.priority_state, info.priority, 4, 4);
+  copy(wire.priority_state, info.state, 0, 4);
+}
 
 void EncodeRoute(const SmpHeader& header, Mad* mad) {
   std::copy(header.initial_path.begin(), header.initial_path.end(), mad->begin() + kInitialPathOffset);
@@ -177,40 +225,9 @@ absl::StatusOr<SmpHeader> DecodeSmpHeader(const Mad& mad) {
   return header;
 }
 
-void EncodeNodeInfo(const NodeInfo& info, absl::Span<uint8_t> bytes) {
-  NodeInfoWire wire;
-  wire.base_version = info.base_version;
-  wire.class_version = info.class_version;
-  wire.type = static_cast<uint8_t>(info.type);
-  wire.ports = info.ports;
-  wire.system_image_guid = info.system_image_guid.value();
-  wire.node_guid = info.node_guid.value();
-  wire.port_guid = info.port_guid.value();
-  wire.partition_cap = info.partition_cap;
-  wire.device_id = info.device_id;
-  wire.revision = info.revision;
-  wire.local_port = info.local_port;
-  wire.vendor_id = info.vendor_id;
-  WriteAttribute(wire, bytes);
-}
-
+void EncodeNodeInfo(const NodeInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<NodeInfoWire>(info, bytes); }
 absl::StatusOr<NodeInfo> DecodeNodeInfo(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<NodeInfoWire>(bytes, "NodeInfo");
-  if (!wire.ok()) return wire.status();
-  NodeInfo info;
-  info.base_version = wire->base_version;
-  info.class_version = wire->class_version;
-  info.type = static_cast<NodeType>(wire->type);
-  info.ports = wire->ports;
-  info.system_image_guid = Guid(wire->system_image_guid.value());
-  info.node_guid = Guid(wire->node_guid.value());
-  info.port_guid = Guid(wire->port_guid.value());
-  info.partition_cap = wire->partition_cap.value();
-  info.device_id = wire->device_id.value();
-  info.revision = wire->revision.value();
-  info.local_port = wire->local_port;
-  info.vendor_id = wire->vendor_id.value();
-  return info;
+  return DecodeFields<NodeInfoWire, NodeInfo>(bytes, "NodeInfo");
 }
 
 void EncodeNodeDescription(const std::string& text, absl::Span<uint8_t> bytes) {
@@ -225,65 +242,9 @@ absl::StatusOr<std::string> DecodeNodeDescription(absl::Span<const uint8_t> byte
   return std::string(wire->begin(), std::find(wire->begin(), wire->end(), '\0'));
 }
 
-void EncodePortInfo(const PortInfo& info, absl::Span<uint8_t> bytes) {
-  PortInfoWire wire;
-  wire.m_key = info.m_key;
-  wire.gid_prefix = info.gid_prefix;
-  wire.lid = info.lid;
-  wire.sm_lid = info.sm_lid;
-  wire.capability_mask = info.capability_mask;
-  wire.local_port = info.local_port;
-  wire.width_enabled = info.width_enabled;
-  wire.width_supported = info.width_supported;
-  wire.width_active = info.width_active;
-  wire.speed_supported_state = PackNibbles(info.speed_supported, static_cast<uint8_t>(info.state));
-  wire.physical_state_down_default = PackNibbles(static_cast<uint8_t>(info.physical_state), 0);
-  wire.protect_lmc = info.lmc & kLmcMask;
-  wire.speed_active_enabled = PackNibbles(info.speed_active, info.speed_enabled);
-  wire.neighbor_mtu_sm_sl = PackNibbles(info.neighbor_mtu, info.sm_sl);
-  wire.vl_cap_init_type = PackNibbles(info.vl_cap, 0);
-  wire.init_type_reply_mtu_cap = PackNibbles(0, info.mtu_cap);
-  wire.operational_vls_enforcement = PackNibbles(info.operational_vls, 0);
-  wire.pkey_violations = info.pkey_violations;
-  wire.qkey_violations = info.qkey_violations;
-  wire.guid_cap = info.guid_cap;
-  wire.reregister_timeout =
-      static_cast<uint8_t>((info.client_reregister ? kClientReregister : 0) | (info.subnet_timeout & kTimeMask));
-  wire.response_time_value = info.response_time_value & kTimeMask;
-  WriteAttribute(wire, bytes);
-}
-
+void EncodePortInfo(const PortInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<PortInfoWire>(info, bytes); }
 absl::StatusOr<PortInfo> DecodePortInfo(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<PortInfoWire>(bytes, "PortInfo");
-  if (!wire.ok()) return wire.status();
-  PortInfo info;
-  info.m_key = wire->m_key.value();
-  info.gid_prefix = wire->gid_prefix.value();
-  info.lid = wire->lid.value();
-  info.sm_lid = wire->sm_lid.value();
-  info.capability_mask = wire->capability_mask.value();
-  info.local_port = wire->local_port;
-  info.width_enabled = wire->width_enabled;
-  info.width_supported = wire->width_supported;
-  info.width_active = wire->width_active;
-  info.speed_supported = High(wire->speed_supported_state);
-  info.state = static_cast<PortState>(Low(wire->speed_supported_state));
-  info.physical_state = static_cast<PhysicalState>(High(wire->physical_state_down_default));
-  info.lmc = wire->protect_lmc & kLmcMask;
-  info.speed_active = High(wire->speed_active_enabled);
-  info.speed_enabled = Low(wire->speed_active_enabled);
-  info.neighbor_mtu = High(wire->neighbor_mtu_sm_sl);
-  info.sm_sl = Low(wire->neighbor_mtu_sm_sl);
-  info.vl_cap = High(wire->vl_cap_init_type);
-  info.mtu_cap = Low(wire->init_type_reply_mtu_cap);
-  info.operational_vls = High(wire->operational_vls_enforcement);
-  info.pkey_violations = wire->pkey_violations.value();
-  info.qkey_violations = wire->qkey_violations.value();
-  info.guid_cap = wire->guid_cap;
-  info.client_reregister = (wire->reregister_timeout & kClientReregister) != 0;
-  info.subnet_timeout = wire->reregister_timeout & kTimeMask;
-  info.response_time_value = wire->response_time_value & kTimeMask;
-  return info;
+  return DecodeFields<PortInfoWire, PortInfo>(bytes, "PortInfo");
 }
 
 void EncodePKeyTable(const PKeyTableBlock& block, absl::Span<uint8_t> bytes) {
@@ -300,25 +261,7 @@ absl::StatusOr<PKeyTableBlock> DecodePKeyTable(absl::Span<const uint8_t> bytes) 
   return block;
 }
 
-void EncodeSmInfo(const SmInfo& info, absl::Span<uint8_t> bytes) {
-  SmInfoWire wire;
-  wire.guid = info.guid.value();
-  wire.sm_key = info.sm_key;
-  wire.activity = info.activity;
-  wire.priority_state = PackNibbles(info.priority, info.state);
-  WriteAttribute(wire, bytes);
-}
-
-absl::StatusOr<SmInfo> DecodeSmInfo(absl::Span<const uint8_t> bytes) {
-  const auto wire = ReadAttribute<SmInfoWire>(bytes, "SMInfo");
-  if (!wire.ok()) return wire.status();
-  SmInfo info;
-  info.guid = Guid(wire->guid.value());
-  info.sm_key = wire->sm_key.value();
-  info.activity = wire->activity.value();
-  info.priority = High(wire->priority_state);
-  info.state = Low(wire->priority_state);
-  return info;
-}
+void EncodeSmInfo(const SmInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<SmInfoWire>(info, bytes); }
+absl::StatusOr<SmInfo> DecodeSmInfo(absl::Span<const uint8_t> bytes) { return DecodeFields<SmInfoWire, SmInfo>(bytes, "SMInfo"); }
 
 }  // namespace eoib
