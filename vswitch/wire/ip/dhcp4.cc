@@ -80,8 +80,12 @@ bool ReadByteOption(const DhcpMessage& message, DhcpOption option, uint8_t max, 
   return size == 1 && *value >= 1 && *value <= max;
 }
 
-// True if the client cannot receive unicast yet, so the reply needs the broadcast flag (RFC 2131 §4.1).
-bool NeedsBroadcast(const Dhcp4Wire& wire) { return wire.client.value() == 0 && wire.relay.value() == 0; }
+// True for a request whose client cannot receive unicast yet (RFC 2131 §4.1) and does not ask for a broadcast reply. A relay
+// asks for itself.
+bool NeedsBroadcast(const Dhcp4Wire& wire) {
+  return wire.operation == static_cast<uint8_t>(BootpOperation::kRequest) && (wire.flags.value() & kDhcpBroadcastFlag) == 0 &&
+         wire.client.value() == 0 && wire.relay.value() == 0;
+}
 
 }  // namespace
 
@@ -151,15 +155,6 @@ absl::optional<uint32_t> DhcpMessage::FindNumber(DhcpOption option) const {
   return number;
 }
 
-bool SetBroadcastFlag(absl::Span<uint8_t> message) noexcept {
-  if (message.size() < sizeof(Dhcp4Wire)) return false;
-  auto wire = ReadWire<Dhcp4Wire>(message.data());
-  const bool is_request = wire.operation == static_cast<uint8_t>(BootpOperation::kRequest);
-  if (!is_request || (wire.flags.value() & kDhcpBroadcastFlag) != 0) return false;
-  WriteWire(be16(wire.flags.value() | kDhcpBroadcastFlag), &message[offsetof(Dhcp4Wire, flags)]);
-  return true;
-}
-
 bool AskForBroadcast(absl::Span<uint8_t> packet) noexcept {
   constexpr size_t kUdpSize = 8, kUdpChecksumOffset = 6;
   const auto ip = ParseIpv4Packet(packet);
@@ -168,8 +163,9 @@ bool AskForBroadcast(absl::Span<uint8_t> packet) noexcept {
   if (ip->payload.size() < kUdpSize + sizeof(Dhcp4Wire)) return false;
   if (ReadWire<be16>(&ip->payload[2]).value() != kDhcpServerPort) return false;
   const auto wire = ReadWire<Dhcp4Wire>(&ip->payload[kUdpSize]);
-  if (!NeedsBroadcast(wire) || !SetBroadcastFlag(packet.subspan(udp + kUdpSize, ip->payload.size() - kUdpSize))) return false;
+  if (!NeedsBroadcast(wire)) return false;
   const uint16_t before = wire.flags.value(), after = before | kDhcpBroadcastFlag;
+  WriteWire(be16(after), &packet[udp + kUdpSize + offsetof(Dhcp4Wire, flags)]);
   uint8_t* const checksum = &packet[udp + kUdpChecksumOffset];
   WriteWire(be16(UpdateUdpChecksum(ReadWire<be16>(checksum).value(), before, after)), checksum);
   return true;

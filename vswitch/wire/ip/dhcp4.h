@@ -116,12 +116,9 @@ class DhcpMessage {
   uint8_t overload_ = 0;
 };
 
-// Sets the broadcast flag of a BOOTREQUEST, so that the server need not know the client's hardware address. True if it was not
-// set before: the caller must then update the UDP checksum. Leaves other messages unchanged.
-bool SetBroadcastFlag(absl::Span<uint8_t> message) noexcept;
-// The same in a whole IPv4 packet, with an update of the UDP checksum (a wrong one stays wrong). True if the packet changed:
-// it is an unfragmented one from a client (to kDhcpServerPort), not from a relay (giaddr is 0), for a client without an
-// address (ciaddr is 0), and the flag was clear.
+// Sets the broadcast flag in a whole IPv4 packet, so that the server need not know the client's hardware address, and updates
+// the UDP checksum (a wrong one stays wrong). True if the packet changed: it is an unfragmented one from a client (to
+// kDhcpServerPort), not from a relay (giaddr is 0), for a client without an address (ciaddr is 0), and the flag was clear.
 bool AskForBroadcast(absl::Span<uint8_t> packet) noexcept;
 
 // RFC 4361 §6.1: type 255, an identifier of the interface (IAID), and the DUID of the host.

@@ -184,20 +184,6 @@ TEST(DhcpMessageTest, FixedPart) {
   }
 }
 
-TEST(SetBroadcastFlagTest, OfRequestsOnly) {
-  Bytes request = Payload(kDhclientRequest), reply = Payload(kDnsmasqAck), expected = request;
-  expected[kFlags] = 0x80;
-  EXPECT_TRUE(SetBroadcastFlag(absl::MakeSpan(request)));
-  EXPECT_EQ(ToHex(request), ToHex(expected));
-  EXPECT_FALSE(SetBroadcastFlag(absl::MakeSpan(request))) << "it is set";
-  EXPECT_EQ(ToHex(request), ToHex(expected));
-  EXPECT_TRUE(DhcpMessage::Parse(request)->fields().WantsBroadcast());
-  const Bytes before = reply;
-  EXPECT_FALSE(SetBroadcastFlag(absl::MakeSpan(reply)));
-  EXPECT_EQ(reply, before);
-  EXPECT_FALSE(SetBroadcastFlag(absl::MakeSpan(expected).first(kFixed - 1)));
-}
-
 // A packet from Dhclient, changed at an offset of its message or of the packet, with right checksums.
 Bytes Request(size_t at, const char* hex) {
   Bytes packet = FromHex(kDhclientRequest);
@@ -224,14 +210,14 @@ TEST(AskForBroadcastTest, Rows) {
       {"other flags stay", Request(kHeaders + kFlags, "7fff"), true, ChecksumVerdict::kRight},
       {"without a checksum", no_sum, true, ChecksumVerdict::kUnknown},
       {"a wrong checksum stays wrong", wrong_sum, true, ChecksumVerdict::kWrong},
-      {"it asks already", Request(kHeaders + kFlags, "8000"), false, {}},
+      {"the flag is set already", Request(kHeaders + kFlags, "8000"), false, {}},
       {"a reply", FromHex(kDnsmasqAck), false, {}},
       {"a reply to the server's port", Request(kHeaders, "02"), false, {}},
-      {"of a relay", Request(kHeaders + kRelay, "0a010101"), false, {}},
-      {"of one who has an address", Request(kHeaders + kClient, "0a010101"), false, {}},
+      {"from a relay", Request(kHeaders + kRelay, "0a010101"), false, {}},
+      {"from a client that has an address", Request(kHeaders + kClient, "0a010101"), false, {}},
       {"to another port", Request(22, "0044"), false, {}},
       {"another protocol", Request(9, "06"), false, {}},
-      {"a first part", Request(kIpv4Fragment, "2000"), false, {}},
+      {"a first fragment", Request(kIpv4Fragment, "2000"), false, {}},
       {"a wrong header checksum", bad_header, false, {}},
       {"cut", cut, false, {}},
       {"nothing", {}, false, {}},
