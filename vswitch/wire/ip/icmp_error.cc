@@ -38,7 +38,7 @@ bool IsError(const Ipv4Packet& packet) {
 // A later fragment does not show its type. It cannot belong to an error: errors have at most 1,280 bytes, so they are never
 // fragmented.
 bool IsError(const Ipv6Packet& packet) {
-  if (!packet.reads_to_the_end) return true;
+  if (!packet.reached_payload) return true;
   if (packet.protocol != kProtocolIcmpv6 || !packet.fragment.IsFirst()) return false;
   return packet.payload.empty() || packet.payload[0] < kFirstInformation6 || packet.payload[0] == kRedirect6;
 }

@@ -35,7 +35,7 @@ absl::optional<SumForm> FormOf(const Ipv4Packet& packet) {
 
 // RFC 4443 §2.3.
 absl::optional<SumForm> FormOf(const Ipv6Packet& packet) {
-  if (!packet.fragment.IsWhole() || !packet.sums_own_addresses) return absl::nullopt;
+  if (!packet.fragment.IsWhole() || !packet.checksum_covers_addresses) return absl::nullopt;
   if (packet.protocol == kProtocolIcmpv6) return SumForm{2, 4};
   return FormOf(packet.protocol);
 }

@@ -24,7 +24,7 @@ enum class ChecksumVerdict : uint8_t {
   kRight,
   kWrong,    // also: the message is too short, or its UDP length is not the packet's
   kUnknown,  // nothing to verify: a fragment, a protocol without a checksum or unknown here, UDP over IPv4 without one, or
-             // other addresses in the pseudo-header (Ipv6Packet::sums_own_addresses)
+             // other addresses in the pseudo-header (Ipv6Packet::checksum_covers_addresses)
 };
 // Verifies the checksum of TCP, UDP, ICMP or IGMP over IPv4; of TCP, UDP or ICMPv6 over IPv6, where UDP must have one (RFC
 // 8200 §8.1).

@@ -65,7 +65,7 @@ bool TakeExtension(Ipv6Packet* packet) {
     if (extension.data() != packet->bytes.data() + sizeof(Ipv6Wire)) return false;  // RFC 8200 §4.1
     packet->hop_by_hop = extension.subspan(2);
   }
-  if (!KeepsAddresses(packet->protocol, extension)) packet->sums_own_addresses = false;
+  if (!KeepsAddresses(packet->protocol, extension)) packet->checksum_covers_addresses = false;
   packet->protocol = extension[0];
   packet->payload.remove_prefix(size);
   return true;
@@ -107,7 +107,7 @@ absl::optional<Ipv6Packet> ParseIpv6Packet(absl::Span<const uint8_t> bytes) noex
   for (int i = 0; i < kMaxIpv6Extensions && HasHeaderToTake(packet); ++i) {
     if (!TakeHeader(&packet)) return absl::nullopt;
   }
-  packet.reads_to_the_end = !HasHeaderToTake(packet);
+  packet.reached_payload = !HasHeaderToTake(packet);
   return packet;
 }
 

@@ -56,12 +56,12 @@ struct Ipv6Packet {
   IpFragment fragment;
   // True if the pseudo-header has the addresses above: no segments left (RFC 8200 §8.1), no home address option (RFC 6275
   // §11.3.1).
-  bool sums_own_addresses = true;
+  bool checksum_covers_addresses = true;
   absl::Span<const uint8_t> bytes;       // all of the packet, without padding behind it
   absl::Span<const uint8_t> hop_by_hop;  // options of the hop-by-hop header, after its first two bytes; or empty
   absl::Span<const uint8_t> payload;     // behind the extension headers
   // False if there are more extension headers than kMaxIpv6Extensions; `protocol` is then that of the first unread one.
-  bool reads_to_the_end = true;
+  bool reached_payload = true;
 };
 
 // Parses the packet at the start of `bytes`; the rest is padding. Nothing if the version is not 4, the lengths of header or

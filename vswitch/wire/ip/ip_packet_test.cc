@@ -144,7 +144,7 @@ TEST(Ipv6PacketTest, GoldenPackets) {
     EXPECT_EQ(packet->hop_by_hop, absl::MakeConstSpan(row.bytes).subspan(42, row.hop_by_hop)) << row.description;
     EXPECT_EQ(packet->payload, absl::MakeConstSpan(row.bytes).last(row.payload)) << row.description;
     EXPECT_EQ(packet->bytes, absl::MakeConstSpan(row.bytes)) << row.description;
-    EXPECT_TRUE(packet->sums_own_addresses && packet->reads_to_the_end) << row.description;
+    EXPECT_TRUE(packet->checksum_covers_addresses && packet->reached_payload) << row.description;
   }
 }
 
@@ -162,7 +162,7 @@ TEST(Ipv6PacketTest, ExtensionHeaders) {
     std::string headers;
     bool good;
     uint8_t protocol;
-    bool sums_own_addresses, reads_to_the_end;
+    bool checksum_covers_addresses, reached_payload;
     IpFragment fragment;
   } kRows[] = {
       {"none", 17, "", true, 17, true, true, {}},
@@ -193,10 +193,10 @@ TEST(Ipv6PacketTest, ExtensionHeaders) {
     ASSERT_EQ(packet.has_value(), row.good) << row.description;
     if (!row.good) continue;
     EXPECT_EQ(packet->protocol, row.protocol) << row.description;
-    EXPECT_EQ(packet->sums_own_addresses, row.sums_own_addresses) << row.description;
-    EXPECT_EQ(packet->reads_to_the_end, row.reads_to_the_end) << row.description;
+    EXPECT_EQ(packet->checksum_covers_addresses, row.checksum_covers_addresses) << row.description;
+    EXPECT_EQ(packet->reached_payload, row.reached_payload) << row.description;
     EXPECT_EQ(packet->fragment, row.fragment) << row.description;
-    if (row.reads_to_the_end) {
+    if (row.reached_payload) {
       EXPECT_EQ(packet->payload.size(), 16u) << row.description;
     }
   }
