@@ -1,14 +1,13 @@
-#ifndef EOIB_VSWITCH_BASE_CHECK_H_
-#define EOIB_VSWITCH_BASE_CHECK_H_
-
-#include <cstdio>
-#include <cstdlib>
-
 // EOIB_CHECK(cond): an invariant of the program. If it fails, the program prints the place and the condition on standard error
 // and aborts, in every build.
 //
 // EOIB_DCHECK(cond): the same, only in builds with EOIB_CHECKS (tests and sanitizers). Other builds compile `cond` but do not
 // evaluate it, so it costs nothing per frame and its variables count as used.
+#ifndef EOIB_VSWITCH_BASE_CHECK_H_
+#define EOIB_VSWITCH_BASE_CHECK_H_
+
+#include <cstdio>
+#include <cstdlib>
 
 namespace eoib {
 namespace internal {

@@ -16,7 +16,7 @@ class Clock {
   virtual absl::Time Now() const = 0;
 };
 
-// CLOCK_MONOTONIC: it runs while the process is stopped, and stands still while the host is suspended.
+// CLOCK_MONOTONIC: runs while the process is stopped, stands still while the host is suspended.
 class MonotonicClock final : public Clock {
  public:
   absl::Time Now() const override {

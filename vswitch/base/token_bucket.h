@@ -1,4 +1,4 @@
-// TokenBucket: a rate limit of so many per second, with a burst after a pause.
+// TokenBucket: limits events to a rate, with bursts.
 #ifndef EOIB_VSWITCH_BASE_TOKEN_BUCKET_H_
 #define EOIB_VSWITCH_BASE_TOKEN_BUCKET_H_
 
@@ -10,7 +10,7 @@ namespace eoib {
 
 class TokenBucket {
  public:
-  // Full at first. Requires burst >= 1 and per_second > 0.
+  // Full at first: `burst` events may happen at once. Requires burst >= 1 and per_second > 0.
   TokenBucket(double per_second, double burst, absl::Time now)
       : per_second_(per_second), burst_(burst), tokens_(burst), filled_(now) {}
 
@@ -24,7 +24,7 @@ class TokenBucket {
     tokens_ -= 1;
     return true;
   }
-  // When the next token will be there. Rounded up, because a caller that wakes too early would have to wait twice.
+  // The time of the next token. Rounded up, so that a caller does not wake too early.
   absl::Time NextToken() const {
     if (tokens_ >= 1) return filled_;
     return filled_ + absl::Seconds((1 - tokens_) / per_second_) + absl::Microseconds(1);
