@@ -89,7 +89,7 @@ void IpHost::Ipv6FromTun(absl::Span<const uint8_t> bytes) {
     return Drop(EndpointDrop::kKernelDiscovery);
   }
   if (!packet->destination.IsMulticast()) return ToHost(IpAddr(packet->destination), packet->bytes);
-  if (StaysOnHost(packet->destination)) return Drop(EndpointDrop::kHostDestination);
+  if (!IsBeyondHost(packet->destination)) return Drop(EndpointDrop::kHostDestination);
   FollowReport<MldMessage>(*packet);
   ToGroup(IpoibType::kIpv6, packet->bytes, GroupOf(state_->link, packet->destination),
           IsBeyondLink(IpAddr(packet->destination)));

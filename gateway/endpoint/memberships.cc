@@ -13,7 +13,7 @@ void Memberships::SetAddresses(const std::set<Ipv6Addr>& addresses) {
 }
 
 void Memberships::OnReport(const IpAddr& group, bool wanted) {
-  if (!group.IsMulticast() || StaysOnHost(group)) return;
+  if (!group.IsMulticast() || !IsBeyondHost(group)) return;
   if (!wanted) {
     kernel_.erase(group);
   } else if (kernel_.size() < kLimit || kernel_.contains(group)) {
@@ -28,7 +28,7 @@ void Memberships::SetKernelGroups(const std::set<IpAddr>& groups) {
   std::set<IpAddr> wanted;
   uint64_t refused = 0;
   for (const IpAddr& group : groups) {
-    if (!group.IsMulticast() || StaysOnHost(group)) continue;
+    if (!group.IsMulticast() || !IsBeyondHost(group)) continue;
     if (wanted.size() < kLimit) {
       wanted.insert(group);
     } else {

@@ -16,9 +16,6 @@
 
 namespace eoib::endpoint {
 
-// IPv6 groups that do not leave their host: scopes 0 (reserved) and 1 (interface-local), RFC 4291 §2.7.
-inline bool StaysOnHost(const IpAddr& group) { return group.is_ipv6() && (group.ipv6().bytes()[1] & 0xf) <= 1; }
-
 class Memberships {
  public:
   // For the kernel's groups: the hosts of an InfiniBand subnet share few multicast LIDs.

@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "fdb/ranking.h"
+#include "fdb/count_ranking.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ipoib_address.h"
@@ -145,7 +145,7 @@ class NeighborCache {
   absl::node_hash_map<IpoibAddress, Owner> owners_;
   std::vector<IpoibAddress> ranked_;  // owners by their number in ranking_
   std::vector<uint32_t> free_ranks_;
-  Ranking ranking_;  // owners by their number of entries
+  CountRanking ranking_;  // owners by their number of entries
   std::set<std::pair<absl::Time, IpAddr>> timers_;
 };
 

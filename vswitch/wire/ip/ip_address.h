@@ -134,6 +134,7 @@ Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address);
 
 // True if packets for a group may leave the host. False for IPv6 groups of reserved or interface-local scope (RFC 4291 §2.7).
 constexpr bool IsBeyondHost(const IpAddr& group) { return group.is_ipv4() || (group.ipv6().bytes()[1] & 0xf) > 1; }
+
 // True if `ip` is of the family of `prefix` and has its first `length` bits.
 bool HasPrefix(const IpAddr& ip, const IpAddr& prefix, int length);
 
