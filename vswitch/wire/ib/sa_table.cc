@@ -35,8 +35,9 @@ std::vector<uint8_t> EncodeSaTable(const SaHeader& header, absl::Span<const uint
   rmpp.segment = 1;
   rmpp.payload_length = static_cast<uint32_t>(segments * kSaHeaderSize + records.size());
   WriteWire(rmpp, first.data() + kRmppHeaderOffset);
-  std::vector<uint8_t> mad(first.begin(), first.begin() + kSaRecordOffset);
-  mad.insert(mad.end(), records.begin(), records.end());
+  std::vector<uint8_t> mad(kSaRecordOffset + records.size());
+  std::copy_n(first.begin(), kSaRecordOffset, mad.begin());
+  std::copy(records.begin(), records.end(), mad.begin() + kSaRecordOffset);
   return mad;
 }
 
