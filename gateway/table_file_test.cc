@@ -128,7 +128,7 @@ TEST_F(TableFileTest, AFileThatCannotBeReadIsSetAside) {
       {"no lists", "{\"version\": 1}", "stations is no list"},
       {"a station that is none", "{\"version\": 1, \"stations\": [7], \"neighbors\": []}", "station 1: gid is missing"},
       {"an address that is none", "{\"version\": 1, \"stations\": [], \"neighbors\": [{\"ip\": \"10.0.0\", \"mac\": 5}]}",
-       "neighbor 1: ip \"10.0.0\" is no IP address"},
+       "neighbor 1: ip \"10.0.0\" is not an IP address"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.description);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/ring_memory.h"
 #include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
 
@@ -163,7 +164,7 @@ TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);
     const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
     ASSERT_TRUE(answer.ok()) << answer.status();
-    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr("version 4, not 5"));
+    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr(absl::StrCat("version ", kProtocolVersion, ", not ", kProtocolVersion + 1)));
   }
 }
 
