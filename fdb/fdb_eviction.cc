@@ -29,8 +29,8 @@ FdbRoom FdbEviction::MakeRoom(VPortId vport, bool host_tried) {
   if (!is_full() && !is_spent() && !IsCrowded()) return FdbRoom::kThere;
   SweepSome();
   if (!is_full() && !is_spent()) return FdbRoom::kThere;
-  // Only the host's budget is spent, so another VES may have to give way. That takes another FDB's lock: the caller does it
-  // without ours.
+  // Only the host's budget is spent, so another VES may have to evict. Evicting there takes
+  // that FDB's lock, so the caller does it after it has released ours.
   if (!is_full() && !host_tried) return FdbRoom::kHostSpent;
   return EvictFor(vport) ? FdbRoom::kThere : FdbRoom::kNone;
 }
@@ -59,8 +59,8 @@ void FdbEviction::SweepSome() {
   sweep_pays_ = entries_->table().size() != before;
 }
 
-// Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to hold none and could displace those of
-// all others for good.
+// Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to hold none and could permanently
+// displace those of all others.
 size_t FdbEviction::ShareOf(VPortId vport) const {
   const FlushGroups& groups = entries_->groups();
   return groups.Held(vport, EntryKind::kDynamic) + groups.Held(vport, EntryKind::kPinned);

@@ -52,7 +52,7 @@ struct FdbCounters {
 #undef EOIB_X
 };
 
-// What an FDB did with an address that was heard or announced.
+// The FDB's reaction to an address that was heard or announced.
 enum class FdbLearned : uint8_t {
   kNew,        // there was no entry
   kMoved,      // the entry was behind another vPort

@@ -157,7 +157,7 @@ MacReader::Sighting MacReader::Lookup(FdbKey key) const {
   const uint32_t position = store_->hash.Position(key);
   Sighting sighting;
   for (int attempt = 1; !LookupOnce(key.packed(), position, &sighting); ++attempt) {
-    // The writer is changing this bucket. That takes some tens of nanoseconds, unless it was preempted.
+    // The writer is changing this bucket, which takes some tens of nanoseconds unless the writer was preempted.
     if (attempt % 256 == 0) std::this_thread::yield();
   }
   return sighting;

@@ -187,7 +187,7 @@ TEST(VPortDirectoryTest, FullDirectoryReusesOldestRemovedNumber) {
   EXPECT_EQ(directory.Peer(first), Peer(4, 1));
 }
 
-// A worker may learn a removed vPort once more after its entries were flushed. Those MACs must not end up at another peer.
+// A worker may learn a removed vPort once more after its entries were flushed. These late MACs must not end up at another peer.
 TEST(VPortDirectoryTest, NumberIsNotReusedWhileTheFdbHasIt) {
   VPortDirectory directory(1);
   const VPortId vport = directory.Intern(Peer(1, 1));
