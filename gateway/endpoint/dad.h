@@ -50,7 +50,7 @@ class Dad {
     // Sends a gratuitous ARP, or an unsolicited advertisement with the override flag.
     virtual void Announce(const IpAddr& address) = 0;
   };
-  // Is told the results.
+  // Receives the results.
   class Owner {
    public:
     virtual ~Owner() = default;

@@ -29,7 +29,7 @@ class Neighbors {
     kHas,     // the sender has the address
     kAnswer,  // the sender has it, and says so in answer to a solicitation: confirms the entry
   };
-  // Is told of addresses that enter and leave the table.
+  // Called for addresses that enter and leave the table.
   class Observer {
    public:
     virtual ~Observer() = default;
