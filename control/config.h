@@ -50,7 +50,7 @@ struct VesConfig {
 
 // [[vport]]: a port of a VES on this host.
 struct VPortConfig {
-  // Sticky MACs never age, so without a limit one port could fill the VES's FDB for good.
+  // Sticky MACs never age, so without a limit one port could fill the VES's FDB permanently.
   static constexpr size_t kStickyLimit = 1024;
 
   std::string name;                  // unique; also the netdev's name, so at most 15 bytes

@@ -42,7 +42,7 @@ inline QKey QKeyOf(const VesConfig& config) { return config.qkey.value_or(QKey(0
 
 class Ves final : public FabricPortClient {
  public:
-  // What all VESes of an agent share. It outlives them.
+  // Shared by all VESes of an agent, and outlives them.
   struct Context {
     FabricPort::Resources fabric;
     BufferPool* pool;

@@ -1,3 +1,4 @@
+// Functions for directories: create one with its parents; the directory part of a path.
 #ifndef EOIB_CONTROL_DAEMON_DIRECTORIES_H_
 #define EOIB_CONTROL_DAEMON_DIRECTORIES_H_
 
@@ -9,7 +10,7 @@
 
 namespace eoib {
 
-// Like mkdir -p: makes `path` and its missing parents, all with `mode` (less the umask).
+// Like mkdir -p: creates `path` and its missing parents, all with `mode` (less the umask).
 absl::Status MakeDirectories(const std::string& path, mode_t mode);
 // The directory part: "/run/eoib" for "/run/eoib/eoibd.ctl", "." for a bare name, "/" for "/name".
 std::string DirectoryOf(const std::string& path);

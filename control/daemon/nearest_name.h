@@ -1,3 +1,4 @@
+// NearestName: the suggestion in "unknown key; did you mean ...?", for a name that an operator mistyped.
 #ifndef EOIB_CONTROL_DAEMON_NEAREST_NAME_H_
 #define EOIB_CONTROL_DAEMON_NEAREST_NAME_H_
 

@@ -42,7 +42,7 @@ int RunDaemon(const DaemonInfo& info, int argc, char** argv, const std::function
     return 1;
   }
   SetLogProgram(info.name);
-  // Debian builds Abseil such that every lock looks for deadlocks by default. That is useful in tests only.
+  // Debian builds Abseil such that every lock looks for deadlocks by default. This check is useful in tests only.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   RaiseDescriptorLimit();
   const absl::Status status = run();
