@@ -1,8 +1,8 @@
 // HandleMaker: makes address handles on its own threads, because making one may wait for the network.
 //
 // On an Ethernet link layer the kernel resolves a peer's MAC by neighbour discovery inside create_ah (ib_resolve_eth_dmac).
-// That takes up to a second for a cold neighbour, and fails after a second for an absent one. There are several threads, so
-// that absent peers do not delay the others.
+// Discovery takes up to a second for a cold neighbour, and fails after a second for an absent one. There are several
+// threads, so that absent peers do not delay the others.
 //
 // Threads: control calls all members.
 #ifndef EOIB_VSWITCH_FABRIC_HANDLE_MAKER_H_

@@ -24,7 +24,7 @@ class RingSenderTest : public testing::Test {
  protected:
   RingSenderTest() { Open(1, kRing); }
 
-  // What a port does when the subnet grants a ring.
+  // Does what a port does when the subnet grants a ring.
   void Open(uint64_t request, uint64_t ring) {
     memory_ = RingMemory::CreateLocal(options_.first_capacity);
     sender_.BeginOpening(request, memory_, UniqueFd());

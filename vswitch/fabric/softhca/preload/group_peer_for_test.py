@@ -44,7 +44,7 @@ def member_record(mgid, port_gid):
 
 
 def join(mgid, port_gid, sm_lid):
-    """The group's MLID. Of this process's own libibumad: who is preloaded is found there first."""
+    """Joins the group and returns its MLID. Looks up libibumad in this process, where a preloaded library comes first."""
     umad = ctypes.CDLL(None, use_errno=True)
     umad.umad_get_mad.restype = ctypes.c_void_p
     umad.umad_size.restype = ctypes.c_size_t
