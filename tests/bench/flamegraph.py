@@ -4,7 +4,7 @@
     perf script -i PREFIX.data -F comm,pid,ip,sym,dso | flamegraph.py PREFIX DIRECTORY ROLE...
 
 PREFIX.pids names the processes, PREFIX.json says when and where. A graph is DIRECTORY/ROLE.svg: the width of a box is the
-share of that process's samples with this call path, the kernel's functions included. What is below half a percent is left out.
+share of that process's samples with this call path, the kernel's functions included. Shares below half a percent are left out.
 """
 import collections
 import html

@@ -91,7 +91,7 @@ std::map<std::string, int64_t> SoftFabric::Conservation() {
   return counters;
 }
 
-// If both processes of a ring have died, its datagrams stay in in_rings for good.
+// If both processes of a ring have died, its datagrams stay in in_rings for ever.
 void SoftFabric::ExpectConservation() {
   std::map<std::string, int64_t> now;
   const auto is_at_rest = [&] {
