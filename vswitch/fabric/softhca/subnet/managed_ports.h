@@ -1,5 +1,5 @@
-// ManagedPorts: the view of ports and of the one virtual switch that the managers of a software subnet have (SA, SMP and
-// performance responders), and the attributes that they report.
+// ManagedPorts: read access to the active ports and the one switch of a software subnet, for its SA, SMP and performance
+// responders; and the attributes that these report (NodeInfo, PortInfo, P_Key table).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MANAGED_PORTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MANAGED_PORTS_H_
 
@@ -47,7 +47,7 @@ class ManagedPorts {
 
 // The sender of a MAD, which gets the answer: a process of a port.
 struct MadEndpoint {
-  MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT: mostly all of a port's
+  MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT: implicit for whole ports
 
   Gid port;
   uint64_t process;  // 0: all processes of the port
@@ -68,7 +68,7 @@ struct OutgoingMad {
 
 // True if two P_Key tables have matching entries, so that their ports can reach each other.
 bool ShareAPartition(const std::vector<PKey>& a, const std::vector<PKey>& b);
-// True if the managers may tell one port about the other: they share a partition, or are the same port.
+// True if `port` may learn of `other` and send MADs to it: they share a partition, or are the same port.
 bool MayKnow(const PortConfig& port, const PortConfig& other);
 // True for full and limited members.
 bool IsMemberOfPartition(const PortConfig& port, PKey pkey);

@@ -14,8 +14,8 @@ bool IsUsed(const SubnetPort& port) {
          std::any_of(port.guests.begin(), port.guests.end(), [](const auto& guest) { return guest->use == PortUse::kManage; });
 }
 
-// Empty if a ring can be opened.
-std::string WhyNoRing(const SubnetPort& source, const SubnetPort* destination, Lid lid) {
+// Why `source` cannot open a ring to `destination`, the port with LID `lid` or null; empty if it can.
+std::string ReasonToRefuseRing(const SubnetPort& source, const SubnetPort* destination, Lid lid) {
   if (!source.config.active) return absl::StrCat("port ", source.name, " is down");
   if (destination == nullptr) return absl::StrCat("no port has LID ", lid.ToString());
   if (destination->owner == nullptr) return absl::StrCat("no process runs port ", destination->name);
@@ -52,9 +52,9 @@ absl::Status PortSessions::BeginOwner(SubnetPort* port, const PortResources& res
   ++port->registrations;
   ledger_->ReplaceCounters(port, resources.counters);
   agents_->CountersBegin(*port);
-  // If guests kept the port up, it can receive datagrams only now.
+  // If guests kept the port up, trap 64 was sent before it could receive datagrams: send it again.
   if (!UpdateActive(port) && port->config.active) agents_->PortInService(*port);
-  notifier_->TellConfig(*port);  // the first call to a new owner
+  notifier_->TellConfig(*port);  // the first call that a new owner gets
   faults_->PortRegistered(port);
   notifier_->TellGroups(*port);
   return absl::OkStatus();
@@ -83,7 +83,7 @@ void PortSessions::EndOwner(SubnetPort* port) {
   CloseRingsOf(port);
   port->owner = nullptr;
   ledger_->OwnerEnded(*port);
-  // Its memberships end, even if a guest keeps the port up.
+  // Take the port down even if a guest wants it up: this ends the memberships of the owner.
   if (std::exchange(port->config.active, false)) agents_->PortOutOfService(*port);
   UpdateActive(port);
   notifier_->TellConfig(*port);  // for its guests
@@ -97,7 +97,7 @@ void PortSessions::EndGuest(SubnetPort* port, const std::shared_ptr<PortSession>
 void PortSessions::SetLink(SubnetPort* port, bool up) {
   if (port->link_up == up) return;
   port->link_up = up;
-  // Not left to the port: datagrams pass as long as it has rings.
+  // Close the rings from here: a process that ignored the change would still send and receive through them.
   if (!up) CloseRingsOf(port);
   UpdateActive(port);
   notifier_->TellConfig(*port);
@@ -123,7 +123,7 @@ absl::Status PortSessions::OpenRing(const std::shared_ptr<PortSession>& session,
   if (session->ended) return absl::FailedPreconditionError("open a ring: the port is not registered");
   SubnetPort* source = session->port;
   SubnetPort* target = ports_->AtLid(destination);
-  const std::string why = WhyNoRing(*source, target, destination);
+  const std::string why = ReasonToRefuseRing(*source, target, destination);
   if (!why.empty()) {
     ++source->rings_refused;
     queue_->Push(session, [request, why](PortSink* to) { to->OnRingRefused(request, why); });

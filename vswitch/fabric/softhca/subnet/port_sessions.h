@@ -1,4 +1,8 @@
-// PortSessions: which processes use the ports of a software subnet, and what they ask of it: registrations, MADs, rings.
+// PortSessions: the processes that use the ports of a software subnet. It carries out their requests: register, send a MAD,
+// open or close a ring.
+//
+// A port is up while its link is up and a process wants it: its one owner, which sends and receives datagrams, or a guest that
+// sends MADs. Other guests only read the configuration (PortUse).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_SESSIONS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_SESSIONS_H_
 

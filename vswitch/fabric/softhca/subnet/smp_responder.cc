@@ -30,7 +30,7 @@ absl::optional<Mad> SmpResponder::Respond(const ManagedPort& from, Lid destinati
   absl::StatusOr<SmpHeader> header = DecodeSmpHeader(mad);
   const bool is_request = header.ok() && (header->method == MadMethod::kGet || header->method == MadMethod::kSet);
   absl::optional<Node> node;
-  if (is_request && !header->IsResponse()) node = header->directed ? Walk(from, &*header) : NodeOfLid(from, destination);
+  if (is_request && !header->IsResponse()) node = header->directed ? FollowRoute(from, &*header) : NodeOfLid(from, destination);
   if (!node.has_value()) {
     ++counters_.lost;
     return absl::nullopt;
@@ -53,22 +53,22 @@ absl::optional<SmpResponder::Node> SmpResponder::NodeOfLid(const ManagedPort& fr
   return Node{port, kHcaPort};
 }
 
-// §14.2.2: does what hops and switches do to the packet on the way there and back. It returns with the hop pointer that it was
-// sent with.
-absl::optional<SmpResponder::Node> SmpResponder::Walk(const ManagedPort& from, SmpHeader* header) const {
-  const bool whole_way = header->dr_slid == SmpHeader::kPermissiveLid && header->dr_dlid == SmpHeader::kPermissiveLid;
-  if (!whole_way || header->hop_pointer != 0 || header->hop_count > 2) return absl::nullopt;
+// Does in one step what each hop would do to the packet on the way there and back (IBA 1.4 §14.2.2). The way back restores the
+// hop pointer, so it stays 0.
+absl::optional<SmpResponder::Node> SmpResponder::FollowRoute(const ManagedPort& from, SmpHeader* header) const {
+  const bool is_pure_route = header->dr_slid == SmpHeader::kPermissiveLid && header->dr_dlid == SmpHeader::kPermissiveLid;
+  if (!is_pure_route || header->hop_pointer != 0 || header->hop_count > 2) return absl::nullopt;
   if (header->hop_count == 0) return Node{&from, kHcaPort};
   if (header->initial_path[1] != kHcaPort || from.switch_port == 0) return absl::nullopt;
   header->return_path[1] = from.switch_port;
   if (header->hop_count == 1) return Node{nullptr, from.switch_port};
-  const ManagedPort* port = PluggedInto(header->initial_path[2]);
+  const ManagedPort* port = PortCabledTo(header->initial_path[2]);
   if (port == nullptr) return absl::nullopt;
   header->return_path[2] = kHcaPort;
   return Node{port, kHcaPort};
 }
 
-const ManagedPort* SmpResponder::PluggedInto(uint8_t switch_port) const {
+const ManagedPort* SmpResponder::PortCabledTo(uint8_t switch_port) const {
   if (switch_port == 0) return nullptr;
   for (const ManagedPort* port : ports_->Active()) {
     if (port->switch_port == switch_port) return port;
@@ -97,7 +97,7 @@ MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& r
       EncodePortInfo(PortInfoOf(port), data);
       return MadStatus::kOk;
     case SmpAttribute::kPKeyTable: {
-      // The high half is a port number, used by switches only.
+      // The low half of the modifier is the block. The high half is a port number, used by switches only.
       const absl::optional<PKeyTableBlock> block = PKeyBlockOf(port.config, request.attribute_modifier & 0xffff);
       if (!block.has_value()) return MadStatus::kInvalidField;
       EncodePKeyTable(*block, data);
@@ -109,16 +109,16 @@ MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& r
 }
 
 MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const {
-  const ManagedSwitch& hub = ports_->Switch();
+  const ManagedSwitch& the_switch = ports_->Switch();
   switch (request.attribute) {
     case SmpAttribute::kNodeInfo:
-      EncodeNodeInfo(NodeInfoOf(hub, node.entered_by), data);
+      EncodeNodeInfo(NodeInfoOf(the_switch, node.entered_by), data);
       return MadStatus::kOk;
     case SmpAttribute::kNodeDescription:
       EncodeNodeDescription(kSwitchDescription, data);
       return MadStatus::kOk;
     case SmpAttribute::kGuidInfo:
-      return AnswerGuidInfo(request.attribute_modifier, hub.guid, data);
+      return AnswerGuidInfo(request.attribute_modifier, the_switch.guid, data);
     case SmpAttribute::kPortInfo:
       return SwitchPortInfo(static_cast<uint8_t>(request.attribute_modifier), node.entered_by, data);
     case SmpAttribute::kSwitchInfo: {
@@ -126,14 +126,14 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
       info.linear_fdb_cap = Lid::kMax;
       info.multicast_fdb_cap = MulticastGroups::kMaxGroups;
       const auto ports = ports_->Active();
-      info.linear_fdb_top = ports.empty() ? hub.lid.value() : std::max(hub.lid, ports.back()->config.lid).value();
+      info.linear_fdb_top = ports.empty() ? the_switch.lid.value() : std::max(the_switch.lid, ports.back()->config.lid).value();
       WriteWire(info, data.data());
       return MadStatus::kOk;
     }
     case SmpAttribute::kSmInfo: {
-      if (!hub.runs_sm) return MadStatus::kUnsupportedMethodAttribute;
+      if (!the_switch.runs_sm) return MadStatus::kUnsupportedMethodAttribute;
       SmInfo info;
-      info.guid = hub.guid;
+      info.guid = the_switch.guid;
       info.activity = static_cast<uint32_t>(counters_.requests);
       EncodeSmInfo(info, data);
       return MadStatus::kOk;
@@ -143,14 +143,14 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
   }
 }
 
-// The outer ports have neither LID nor capabilities (§14.2.5.6). Their link state is that of the port at the other end.
-// LocalPortNum is the port by which the request came in, whichever port the request is about.
+// The external ports, 1 to N, have neither LID nor capabilities (IBA 1.4 §14.2.5.6). Each has the link state of the HCA port
+// cabled to it. LocalPortNum is the port by which the request came in, whichever port the request is about.
 MadStatus SmpResponder::SwitchPortInfo(uint8_t number, uint8_t entered_by, absl::Span<uint8_t> data) const {
   if (number > ManagedSwitch::kPorts) return MadStatus::kInvalidField;
   PortInfo info;
   if (number == 0) {
     info = PortInfoOf(ports_->Switch());
-  } else if (const ManagedPort* port = PluggedInto(number)) {
+  } else if (const ManagedPort* port = PortCabledTo(number)) {
     info = PortInfoOf(*port);
     info.gid_prefix = 0;
     info.lid = info.sm_lid = 0;

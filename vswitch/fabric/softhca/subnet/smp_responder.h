@@ -1,8 +1,8 @@
 // SmpResponder: answers subnet management packets (IBA 1.4 §14) for all ports of a software subnet and for its switch.
 //
-// A packet routed by LID goes to a port or to the switch. On a directed route, hop 0 is the sending port, one hop through port
-// 1 leads to the switch, and another through port N of the switch to the port there. Only Get is supported, because fabricd
-// configures the subnet; as on a fabric without M_Keys every port may read everything.
+// A LID-routed packet reaches a port or the switch. The directed route without hops leads to the sending port, the route "1"
+// to the switch, and the route "1, N" to the port at port N of the switch. Only Get is supported, because fabricd configures
+// the subnet. Every port may read everything, as on a fabric without M_Keys.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 
@@ -20,7 +20,7 @@ class SmpResponder {
  public:
   struct Counters {
     uint64_t requests = 0;  // answered, with whatever status
-    uint64_t lost = 0;      // malformed, no request, or no route to its destination
+    uint64_t lost = 0;      // malformed, not a request, or no route to its destination
   };
 
   // `ports` outlives the responder.
@@ -35,13 +35,14 @@ class SmpResponder {
   // The node at which a packet has arrived.
   struct Node {
     const ManagedPort* port;  // null: the switch
-    uint8_t entered_by;       // the port by which it arrived
+    uint8_t entered_by;       // the node's port by which it arrived: LocalPortNum in answers
   };
 
   absl::optional<Node> NodeOfLid(const ManagedPort& from, Lid destination) const;
-  // Follows a directed route and fills in the return path.
-  absl::optional<Node> Walk(const ManagedPort& from, SmpHeader* header) const;
-  const ManagedPort* PluggedInto(uint8_t switch_port) const;
+  // Follows a directed route and fills in the return path. Nullopt: the route leads nowhere.
+  absl::optional<Node> FollowRoute(const ManagedPort& from, SmpHeader* header) const;
+  // The active port that is cabled to port `switch_port` of the switch; null if there is none.
+  const ManagedPort* PortCabledTo(uint8_t switch_port) const;
 
   MadStatus Answer(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const;
   MadStatus AnswerOfPort(const ManagedPort& port, const SmpHeader& request, absl::Span<uint8_t> data) const;
