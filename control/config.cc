@@ -85,11 +85,11 @@ class VesReader {
 
  private:
   void ReadName(VesConfig* ves) {
-    constexpr char kRight[] = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
-    const auto name = reader_.String("name", kRight);
+    constexpr char kHint[] = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
+    const auto name = reader_.String("name", kHint);
     if (!name.has_value()) return;
     ves->name = *name;
-    if (!IsVesName(*name)) reader_.Wrong("name", kRight);
+    if (!IsVesName(*name)) reader_.Wrong("name", kHint);
   }
 
   void ReadKeys(VesConfig* ves) {
@@ -182,12 +182,12 @@ class VPortReader {
 
  private:
   void ReadName(VPortConfig* vport) {
-    constexpr char kRight[] =
+    constexpr char kHint[] =
         "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
-    const auto name = reader_.String("name", kRight);
+    const auto name = reader_.String("name", kHint);
     if (!name.has_value()) return;
     vport->name = *name;
-    if (!IsNetdevName(*name)) reader_.Wrong("name", kRight);
+    if (!IsNetdevName(*name)) reader_.Wrong("name", kHint);
   }
 
   const VesConfig* ReadVes(const std::vector<VesConfig>& veses, VPortConfig* vport) {

@@ -14,11 +14,11 @@ PartitionQueuePair::PartitionQueuePair(const Options& options, const FabricPort:
 std::string PartitionQueuePair::QpnText() const { return endpoint_ != nullptr ? endpoint_->qpn().ToString() : "none"; }
 
 absl::StatusOr<PartitionQueuePair::Identity> PartitionQueuePair::LookUp() const {
-  const absl::StatusOr<Hca::PKeyIndex> pkey = resources_.hca->FindPKey(options_.pkey);
-  if (!pkey.ok()) return absl::Status(pkey.status().code(), absl::StrCat(options_.owner, ": ", pkey.status().message()));
+  const absl::StatusOr<Hca::PKeyIndex> entry = resources_.hca->FindPKey(options_.pkey);
+  if (!entry.ok()) return absl::Status(entry.status().code(), absl::StrCat(options_.owner, ": ", entry.status().message()));
   const absl::StatusOr<HcaPortInfo> port = resources_.hca->QueryPort();
   if (!port.ok()) return port.status();
-  return Identity{*pkey, port->gid};
+  return Identity{*entry, port->gid};
 }
 
 void PartitionQueuePair::NoteLoss(const ibv_async_event& event) { lost_ |= endpoint_ != nullptr && endpoint_->IsLostBy(event); }
@@ -33,9 +33,9 @@ bool PartitionQueuePair::NoteFailure() {
 bool PartitionQueuePair::NeedsReplacement() const {
   const absl::StatusOr<Identity> now = LookUp();
   if (lost_) return true;
-  if (absl::IsNotFound(now.status())) return endpoint_ != nullptr;
+  if (absl::IsNotFound(now.status())) return endpoint_ != nullptr;     // outside the partition there must be none
   if (!now.ok() || endpoint_ == nullptr) return endpoint_ == nullptr;  // if the HCA does not answer, assume no change
-  return now->gid != identity_.gid || now->pkey.index != identity_.pkey.index || now->pkey.pkey != identity_.pkey.pkey;
+  return now->gid != identity_.gid || now->entry.index != identity_.entry.index || now->entry.pkey != identity_.entry.pkey;
 }
 
 absl::Status PartitionQueuePair::Replace(absl::FunctionRef<void(UdEndpoint* endpoint)> rebind) {
@@ -43,13 +43,13 @@ absl::Status PartitionQueuePair::Replace(absl::FunctionRef<void(UdEndpoint* endp
   const absl::StatusOr<Identity> now = LookUp();
   if (!now.ok()) return now.status();
   UdEndpoint::Options options = options_.endpoint;
-  options.pkey_index = now->pkey.index;
+  options.pkey_index = now->entry.index;
   auto endpoint = UdEndpoint::Create(resources_.hca, resources_.pd, pool_, resources_.handles, options);
   if (!endpoint.ok()) return endpoint.status();
   identity_ = *now;
-  rebind(endpoint->get());  // before the assignment destroys the former queue pair
+  rebind(endpoint->get());  // before the assignment destroys the old queue pair
   endpoint_ = *std::move(endpoint);
-  LogInfo(absl::StrCat(options_.owner, ": QPN ", QpnText(), ", P_Key ", pkey().ToString(), " at index ", now->pkey.index));
+  LogInfo(absl::StrCat(options_.owner, ": QPN ", QpnText(), ", P_Key ", pkey().ToString(), " at index ", now->entry.index));
   return absl::OkStatus();
 }
 

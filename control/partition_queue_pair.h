@@ -1,7 +1,8 @@
-// PartitionQueuePair: the queue pair of one client of an HCA port, and whether it still matches the HCA port.
+// PartitionQueuePair: the queue pair that one client of an HCA port, such as a VES, has in its partition. It says when the
+// queue pair must be replaced, and replaces it on request.
 //
-// A queue pair is bound to an index in the P_Key table, and its owner is known on the fabric by a GID. When one of them
-// changes, or the queue pair is lost, Replace makes a new one. Control thread; Replace and Drop only while no worker runs.
+// A queue pair is bound to an index in the port's P_Key table, and peers know it by the port's GID. When one of them changes,
+// or the queue pair is lost, Replace makes a new one. Control thread; Replace and Drop only while no worker runs.
 #ifndef EOIB_CONTROL_PARTITION_QUEUE_PAIR_H_
 #define EOIB_CONTROL_PARTITION_QUEUE_PAIR_H_
 
@@ -30,9 +31,9 @@ class PartitionQueuePair {
 
   // Null: there is no queue pair.
   UdEndpoint* get() const { return endpoint_.get(); }
-  // Of the present queue pair, or of the last one.
+  // The GID and P_Key of the present queue pair, or of the last one.
   const Gid& gid() const { return identity_.gid; }
-  PKey pkey() const { return identity_.pkey.pkey; }
+  PKey pkey() const { return identity_.entry.pkey; }
   // For the operator: "0x48", or "none".
   std::string QpnText() const;
 
@@ -40,21 +41,23 @@ class PartitionQueuePair {
   void NoteLoss(const ibv_async_event& event);
   // True, once, if the worker found that the queue pair has failed; notes and logs that it is lost.
   bool NoteFailure();
-  // Whether it is lost, or does not match the port's present P_Key table and GID.
+  // True if the queue pair is lost, or does not match the port's present P_Key table and GID. If there is none: true unless the
+  // port is outside the partition.
   bool NeedsReplacement() const;
 
-  // Makes a queue pair for the port's present P_Key table and GID. `rebind` hands it to its users; then the former is
-  // destroyed. kNotFound: the port is not in the partition. After an error the former still exists; the caller must Drop it,
-  // because its P_Key index may belong to another partition by now.
+  // Makes a queue pair for the port's present P_Key table and GID. `rebind` hands it to its users; then the old one
+  // is destroyed. kNotFound: the port is not in the partition. After an error the old one still exists; the caller must Drop
+  // it, because its P_Key index may belong to another partition by now.
   absl::Status Replace(absl::FunctionRef<void(UdEndpoint* endpoint)> rebind);
   void Drop() { endpoint_.reset(); }
 
  private:
-  // The P_Key and GID that a queue pair is made for.
+  // The P_Key table entry and GID that a queue pair is made for.
   struct Identity {
-    Hca::PKeyIndex pkey;
+    Hca::PKeyIndex entry;
     Gid gid;
   };
+  // Asks the HCA for the present ones.
   absl::StatusOr<Identity> LookUp() const;
 
   const Options options_;

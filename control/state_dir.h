@@ -17,20 +17,20 @@ namespace eoib {
 // Holds a lock on the directory while it lives, and refuses a directory that another program has locked: otherwise two hosts
 // that share a file system would give the same MAC to vPorts of the same name. Control thread only.
 //
-// Its file vports.json is one object from vPort name to MAC: {"web1": "02:5e:10:00:00:01"}. The file is replaced atomically,
-// so a crash leaves the old or the new one. A file that cannot be read is never overwritten.
+// Its file vports.json is one JSON object from vPort name to MAC: {"web1": "02:5e:10:00:00:01"}. The file is replaced
+// atomically, so a crash leaves the old or the new one. Open fails if the file cannot be read; it is never overwritten then.
 class StateDir {
  public:
-  // 64 random bits.
+  // Returns 64 random bits.
   using RandomSource = std::function<uint64_t()>;
 
-  // Makes the directory (mode 0700) if it is missing.
+  // Creates the directory (mode 0700) if it is missing. kAlreadyExists: another program has locked it.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom());
-  // getrandom(2).
+  // Uses getrandom(2).
   static RandomSource SystemRandom();
 
-  // The MAC of the vPort: the one on file, or else a new one that is random, locally administered, unicast and unique among
-  // those on file. A new one is on disk when this returns.
+  // Returns the MAC of the vPort: the one in the file, or else a new one. A new MAC is random, locally administered, unicast
+  // and unique in the file, and is on disk when this returns.
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
 
  private:
@@ -43,8 +43,8 @@ class StateDir {
 
   const std::string path_;
   const RandomSource random_;
-  UniqueFd directory_;  // locked
-  std::map<std::string, MacAddr> macs_;
+  UniqueFd directory_;                   // locked
+  std::map<std::string, MacAddr> macs_;  // the file's content
 };
 
 }  // namespace eoib

@@ -100,30 +100,30 @@ void TableReader::Mistake(absl::string_view key, absl::string_view message) cons
   mistakes_->Add(Has(key) ? LineOf(*Find(key)) : line(), message);
 }
 
-void TableReader::Wrong(absl::string_view key, absl::string_view right) const {
-  Mistake(key, absl::StrCat(key, " is ", Describe(*Find(key)), "; ", right));
+void TableReader::Wrong(absl::string_view key, absl::string_view hint) const {
+  Mistake(key, absl::StrCat(key, " is ", Describe(*Find(key)), "; ", hint));
 }
 
 void TableReader::Require(absl::string_view key, absl::string_view example) const {
   if (!Has(key)) mistakes_->Add(line(), absl::StrCat("[[", name_, "]] has no ", key, "; add ", key, " = ", example));
 }
 
-absl::optional<std::string> TableReader::String(absl::string_view key, absl::string_view right) const {
+absl::optional<std::string> TableReader::String(absl::string_view key, absl::string_view hint) const {
   if (!Has(key)) return absl::nullopt;
   if (const auto* text = Find(key)->as_string()) return text->get();
-  Wrong(key, right);
+  Wrong(key, hint);
   return absl::nullopt;
 }
 
 absl::optional<size_t> TableReader::OneOf(absl::string_view key, const std::vector<absl::string_view>& choices) const {
   const auto quoted = [](std::string* out, absl::string_view choice) { absl::StrAppend(out, "\"", choice, "\""); };
-  const std::string right =
+  const std::string hint =
       absl::StrCat("it is ", absl::StrJoin(choices.begin(), choices.end() - 1, ", ", quoted), " or \"", choices.back(), "\"");
-  const absl::optional<std::string> text = String(key, right);
+  const absl::optional<std::string> text = String(key, hint);
   if (!text.has_value()) return absl::nullopt;
   const auto found = std::find(choices.begin(), choices.end(), *text);
   if (found != choices.end()) return found - choices.begin();
-  Wrong(key, right);
+  Wrong(key, hint);
   return absl::nullopt;
 }
 
@@ -136,14 +136,14 @@ absl::optional<int64_t> TableReader::Integer(absl::string_view key, int64_t min,
 }
 
 absl::optional<int64_t> TableReader::IntegerOrString(absl::string_view key, int64_t min, int64_t max,
-                                                     absl::string_view right) const {
+                                                     absl::string_view hint) const {
   if (!Has(key)) return absl::nullopt;
   const toml::node& node = *Find(key);
   int64_t value = -1;  // below every `min`
   if (const auto* number = node.as_integer()) value = number->get();
   if (const auto* text = node.as_string(); text != nullptr && !ParseNumber(text->get(), &value)) value = -1;
   if (value >= min && value <= max) return value;
-  Wrong(key, right);
+  Wrong(key, hint);
   return absl::nullopt;
 }
 
@@ -212,17 +212,17 @@ std::vector<MacAddr> TableReader::Macs(absl::string_view key) const {
 absl::optional<MacAddr> TableReader::Mac(absl::string_view key, const toml::node& node) const {
   const auto* text = node.as_string();
   const absl::StatusOr<MacAddr> mac = text == nullptr ? MacAddr() : MacAddr::Parse(text->get());
-  absl::string_view right;
+  absl::string_view hint;
   if (text == nullptr || !mac.ok()) {
-    right = "a MAC address is written \"02:00:5e:10:00:01\"";
+    hint = "a MAC address is written \"02:00:5e:10:00:01\"";
   } else if (mac->IsGroup()) {
-    right = "that is a group address; the first byte of a port's own is even, as in \"02:00:5e:10:00:01\"";
+    hint = "that is a group address; the first byte of a port's own is even, as in \"02:00:5e:10:00:01\"";
   } else if (mac->IsZero()) {
-    right = "that is no address; write one such as \"02:00:5e:10:00:01\"";
+    hint = "that is no address; write one such as \"02:00:5e:10:00:01\"";
   } else {
     return *mac;
   }
-  mistakes_->Add(LineOf(node), absl::StrCat(key, " is ", Describe(node), "; ", right));
+  mistakes_->Add(LineOf(node), absl::StrCat(key, " is ", Describe(node), "; ", hint));
   return absl::nullopt;
 }
 

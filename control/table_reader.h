@@ -1,4 +1,4 @@
-// TableReader reads the values of a TOML table. Mistakes collects what is wrong with them, in the operator's words.
+// TableReader reads the values of a TOML table. Mistakes collects the errors that it finds, for a message to the operator.
 //
 // Include it after everything else, since the TOML library changes how later headers behave.
 #ifndef EOIB_CONTROL_TABLE_READER_H_
@@ -21,9 +21,11 @@
 
 namespace eoib {
 
-// For messages: the operator's text, quoted and shortened; the value at a node; the line of a node.
+// For messages. Quote: the operator's text, quoted, escaped and shortened.
 std::string Quote(absl::string_view text);
+// The value at a node: "big", 7, "an array".
 std::string Describe(const toml::node& node);
+// The line in the file.
 inline int LineOf(const toml::source_region& region) { return static_cast<int>(region.begin.line); }
 inline int LineOf(const toml::node& node) { return LineOf(node.source()); }
 
@@ -57,17 +59,19 @@ class TableReader {
 
   int line() const { return LineOf(table_); }
   bool Has(absl::string_view key) const { return Find(key) != nullptr; }
+  // Reports `message` at the line of the key, or of the table if the key is missing.
   void Mistake(absl::string_view key, absl::string_view message) const;
-  // Reports a wrong value: "mtu is "big"; it is ...".
-  void Wrong(absl::string_view key, absl::string_view right) const;
+  // Reports a wrong value: "mtu is "big"; HINT". The hint says which values are right: "it is an integer from 256 to 4096".
+  void Wrong(absl::string_view key, absl::string_view hint) const;
+  // Reports the key if it is missing, and a value as an example.
   void Require(absl::string_view key, absl::string_view example) const;
 
-  absl::optional<std::string> String(absl::string_view key, absl::string_view right) const;
+  absl::optional<std::string> String(absl::string_view key, absl::string_view hint) const;
   // The index of the string among `choices`.
   absl::optional<size_t> OneOf(absl::string_view key, const std::vector<absl::string_view>& choices) const;
   absl::optional<int64_t> Integer(absl::string_view key, int64_t min, int64_t max, absl::string_view unit) const;
   // An integer, or a string such as "0x8001".
-  absl::optional<int64_t> IntegerOrString(absl::string_view key, int64_t min, int64_t max, absl::string_view right) const;
+  absl::optional<int64_t> IntegerOrString(absl::string_view key, int64_t min, int64_t max, absl::string_view hint) const;
   absl::optional<bool> Bool(absl::string_view key) const;
   absl::optional<Vid> Vlan(absl::string_view key) const;
   absl::optional<VlanSet> Vlans(absl::string_view key) const;

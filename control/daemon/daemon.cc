@@ -70,7 +70,7 @@ void Daemon::IgnoreHangups() {
   LogWarning("SIGHUP ignored: this version cannot reload its configuration; restart it to apply changes");
 }
 
-// A second request to stop does not wait for the SA. Nor does the first, for more than a second.
+// The first request waits for the stopper, which may wait for the SA, but at most a second. A second request does not wait.
 void Daemon::Stop() {
   if (stopper_ == nullptr || std::exchange(stopping_, true)) return loop_.Stop();
   stopper_([this] { loop_.Stop(); });
@@ -79,7 +79,7 @@ void Daemon::Stop() {
 
 void Daemon::Run() {
   loop_.Run();
-  // The main still deletes interfaces, without this loop: a thread of the server answers meanwhile.
+  // After this, main() still deletes interfaces but does not run the loop, so a thread of the server answers clients.
   loop_.Remove(server_->fd());
   server_->RefuseFromNowOn(absl::StrCat(std::filesystem::path(socket_path()).stem().string(), " is stopping"));
 }
@@ -100,7 +100,7 @@ void RestartProcess(const std::string& why) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  // The kernel closes all descriptors (close-on-exec), and with them the lost device; persistent interfaces stay.
+  // execv closes all descriptors (they are close-on-exec), and with them the lost device. Persistent interfaces stay.
   execv("/proc/self/exe", argv.data());
   LogWarning(absl::StrCat("restart: ", strerror(errno)));
   _exit(1);

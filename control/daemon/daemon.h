@@ -1,6 +1,6 @@
-// Daemon: the control thread of a daemon, with its event loop, signals, control socket and orderly stop.
+// Daemon: what each of our daemons needs on its control thread: event loop, signals, control socket and orderly stop.
 //
-// Control thread.
+// All calls come from the control thread.
 #ifndef EOIB_CONTROL_DAEMON_DAEMON_H_
 #define EOIB_CONTROL_DAEMON_DAEMON_H_
 
@@ -25,8 +25,9 @@ class Daemon {
   // Stops the program's work, and calls `done` when it has stopped.
   using Stopper = std::function<void(std::function<void()> done)>;
 
-  // Blocks signals and listens on the control socket, which answers once the loop runs. Call before any thread starts, so that
-  // all threads inherit the signal mask. Waits for a predecessor that still serves the socket (predecessor.h).
+  // Blocks SIGTERM, SIGINT and SIGHUP, and listens on the control socket, which answers once the loop runs. Call before any
+  // thread starts, so that all threads inherit the signal mask. Waits for a predecessor that still serves the socket
+  // (predecessor.h).
   static absl::StatusOr<std::unique_ptr<Daemon>> Open(const std::string& socket_path);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -35,6 +36,7 @@ class Daemon {
   EventLoop* loop() { return &loop_; }
   CommandRegistry* commands() { return &commands_; }
   const Clock* clock() const { return &clock_; }
+  // Readable once SIGTERM or SIGINT has arrived.
   int signals() const { return signals_.get(); }
   const std::string& socket_path() const { return server_->path(); }
 
@@ -45,8 +47,8 @@ class Daemon {
   // object is destroyed.
   void Run();
 
-  // For a start that waits `waited` so far for another program, which runs but does not answer. Logs that after a second and
-  // then every ten seconds. False if a signal tells this program to end.
+  // Call it repeatedly while start-up waits for another program. `what` is the reason for the log, `waited` the time so far.
+  // Logs after a second and then every ten seconds. Returns false if SIGTERM or SIGINT has arrived.
   bool KeepsWaiting(const std::string& what, absl::Duration waited);
 
  private:
