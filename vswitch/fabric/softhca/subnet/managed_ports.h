@@ -47,7 +47,8 @@ class ManagedPorts {
 
 // The sender of a MAD, which gets the answer: a process of a port.
 struct MadEndpoint {
-  MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT: implicit for whole ports
+  // Implicit, because most MADs are for all processes of a port.
+  MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT
 
   Gid port;
   uint64_t process;  // 0: all processes of the port
