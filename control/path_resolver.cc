@@ -60,24 +60,24 @@ void PathResolver::Resolve(const Gid& gid, const Punt& punt) {
   path.punted_at = clock_->Now();
   if (std::find(path.vports.begin(), path.vports.end(), punt.vport) == path.vports.end()) path.vports.push_back(punt.vport);
   if (punt.kind != Punt::Kind::kUnresolved && punt.slid.IsValid()) {
-    Heard(punt, &path);
+    AdoptHeard(punt, &path);
   } else if (!path.ah.IsNone()) {
-    PublishTo(gid, &path);  // a further queue pair at a port with a known path
+    PublishToVPorts(gid, &path);  // a further queue pair at a port with a known path
     published_();
   }
   QueryForPunt(gid);
 }
 
 // A PathRecord has more attributes than a completion, so it stays if both lead to the same LID. If they differ, the peer has
-// moved: `moved_step` makes us ignore a pending answer, which may be older. It would not be corrected, since the worker does
-// not report the same address twice.
-void PathResolver::Heard(const Punt& punt, Path* path) {
+// moved, and `moved_seq` makes us ignore a pending answer, which may be older than the move. An old path would stay, since the
+// worker does not report the same address twice.
+void PathResolver::AdoptHeard(const Punt& punt, Path* path) {
   const PathKey key = {punt.peer.gid, punt.slid.value(), punt.sl};
   if (path->ah.IsNone() || path->key != key) {
-    if (!path->ah.IsNone()) path->moved_step = ++steps_;
-    Publish(key, {});
+    if (!path->ah.IsNone()) path->moved_seq = ++sequence_;
+    UsePath(key, {});
   } else {
-    PublishTo(key.dgid, path);
+    PublishToVPorts(key.dgid, path);
   }
   published_();
 }
@@ -103,7 +103,7 @@ void PathResolver::OnOutOfService(const Gid& gid) {
   path->second.retry_at = absl::InfiniteFuture();
 }
 
-bool PathResolver::IsOfAVPort(const Gid& gid, const Path& path) const {
+bool PathResolver::HasVPort(const Gid& gid, const Path& path) const {
   return std::any_of(path.vports.begin(), path.vports.end(), [&](VPortId vport) {
     const std::vector<VPortAddress> addresses = directory_->Addresses(vport);
     return std::any_of(addresses.begin(), addresses.end(), [&gid](const auto& address) { return address.peer.gid == gid; });
@@ -113,7 +113,7 @@ bool PathResolver::IsOfAVPort(const Gid& gid, const Path& path) const {
 void PathResolver::Reclaim() {
   absl::erase_if(paths_, [this, since = clock_->Now() - kIdleTime](const auto& entry) {
     const Path& path = entry.second;
-    if (path.pending || path.punted_at > since || IsOfAVPort(entry.first, path)) return false;
+    if (path.pending || path.punted_at > since || HasVPort(entry.first, path)) return false;
     handles_->Put(path.ah);
     return true;
   });
@@ -149,42 +149,42 @@ void PathResolver::Query(const Gid& gid) {
   path.retry_at = path.query_at = absl::InfiniteFuture();
   path.query_again = path.pending;
   if (std::exchange(path.pending, true)) return;
-  path.queried_step = ++steps_;
+  path.queried_seq = ++sequence_;
   path.queried_at = clock_->Now();
-  if (sa_ == nullptr) return Make(gid);
+  if (sa_ == nullptr) return MakeHandle(gid);
   sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
-    if (*alive) Answered(gid, answer);
+    if (*alive) OnRecord(gid, answer);
   });
 }
 
-void PathResolver::Make(const Gid& gid) {
+void PathResolver::MakeHandle(const Gid& gid) {
   source_.maker->Make({gid, 0, source_.sl}, source_.attributes,
                       [this, alive = alive_, handles = handles_, gid](const absl::StatusOr<AhIndex>& ah) {
                         if (*alive) {
-                          Made(gid, ah);
+                          OnHandle(gid, ah);
                         } else if (ah.ok()) {
                           handles->Put(*ah);
                         }
                       });
 }
 
-void PathResolver::Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
+void PathResolver::OnHandle(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
   Path& path = paths_.at(gid);
   path.pending = false;
   if (ah.ok()) {
     path.failures = 0;
-    Replace({gid, 0, source_.sl}, *ah);
+    ReplaceHandle({gid, 0, source_.sl}, *ah);
     published_();
   } else {
     path.retry_at = clock_->Now() + std::min(kFirstBackoff * (1 << path.failures), kLastBackoff);
     path.failures = std::min(path.failures + 1, kMostFailures);
     if (log_.Allow()) LogWarning(ah.status().message());
   }
-  if (path.query_again) Query(gid);  // its cause may be later than this answer
+  if (path.query_again) Query(gid);  // the reason to query again may be newer than this answer
 }
 
 // Whether an address handle can be made from the record. It is input from the wire.
-absl::Status PathResolver::Check(const PathRecord& record) {
+absl::Status PathResolver::CheckRecord(const PathRecord& record) {
   if (!record.dlid.IsValid()) {
     return absl::InternalError(absl::StrCat("the path's record has LID ", record.dlid.ToString(), ", which is no port's"));
   }
@@ -194,19 +194,19 @@ absl::Status PathResolver::Check(const PathRecord& record) {
   return absl::OkStatus();
 }
 
-void PathResolver::Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
+void PathResolver::OnRecord(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
   path.pending = false;
   if (path.query_again) return Query(gid);          // this answer may be older than the reason to query again
-  if (path.moved_step > path.queried_step) return;  // it is older than what we heard; `query_at` is set
-  const absl::Status status = answer.ok() ? Check(*answer) : answer.status();
+  if (path.moved_seq > path.queried_seq) return;    // the peer was heard elsewhere since; `query_at` is set
+  const absl::Status status = answer.ok() ? CheckRecord(*answer) : answer.status();
   if (!status.ok()) {
     if (!path.out_of_service) path.retry_at = clock_->Now() + kRetryDelay;
-    // Keep a path from a completion: it works. Frames that wait for a path are counted by the queue that holds them.
+    // Keep a path from a completion: it works. The queue that holds frames for a path counts them if they are dropped.
     if (log_.Allow()) LogWarning(absl::StrCat("resolve path to ", gid.ToString(), ": ", status.message()));
     return;
   }
-  Adopt(*answer);
+  AdoptRecord(*answer);
   published_();
 }
 
@@ -215,14 +215,14 @@ void PathResolver::QueryTable() {
   for (auto& [gid, path] : paths_) path.query_again |= path.pending;
   query_table_again_ = table_pending_;
   if (std::exchange(table_pending_, true)) return;
-  table_step_ = ++steps_;
+  table_seq_ = ++sequence_;
   sa_->QueryPaths(own_, pkey_, [this, alive = alive_](absl::StatusOr<std::vector<PathRecord>> answer) {
-    if (*alive) AnsweredTable(answer);
+    if (*alive) OnTable(answer);
   });
 }
 
-// Paths that the table lacks are queried one by one; without a table, all of them.
-void PathResolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
+// Queries the paths that the table lacks one by one, or all of them if the query for the table failed.
+void PathResolver::OnTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
   table_pending_ = false;
   if (std::exchange(query_table_again_, false)) return QueryTable();
   absl::flat_hash_set<Gid> lacking;
@@ -231,8 +231,8 @@ void PathResolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& 
     // Take the first of several paths to a port (LMC). Do not overwrite a path that was heard at another LID meanwhile.
     for (const PathRecord& record : *answer) {
       const auto path = paths_.find(record.dgid);
-      const bool overtaken = path != paths_.end() && path->second.moved_step > table_step_;
-      if (!overtaken && Check(record).ok() && lacking.erase(record.dgid) != 0) Adopt(record);
+      const bool overtaken = path != paths_.end() && path->second.moved_seq > table_seq_;
+      if (!overtaken && CheckRecord(record).ok() && lacking.erase(record.dgid) != 0) AdoptRecord(record);
     }
     published_();
   } else {
@@ -241,34 +241,34 @@ void PathResolver::AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& 
   for (const Gid& gid : lacking) Query(gid);
 }
 
-void PathResolver::Adopt(const PathRecord& record) {
+void PathResolver::AdoptRecord(const PathRecord& record) {
   paths_.at(record.dgid).retry_at = absl::InfiniteFuture();
-  Publish({record.dgid, record.dlid.value(), record.sl},
+  UsePath({record.dgid, record.dlid.value(), record.sl},
           {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
 }
 
 // A hop limit above 1 means that the path crosses routers, which need the GRH (IBA 1.4 §8.3.6).
-void PathResolver::Publish(const PathKey& key, PathAttributes attributes) {
+void PathResolver::UsePath(const PathKey& key, PathAttributes attributes) {
   attributes.grh = source_.grh || attributes.hop_limit > 1;
   const absl::StatusOr<AhIndex> ah = handles_->Get(key, attributes);
   if (!ah.ok()) {
     if (log_.Allow()) LogWarning(absl::StrCat("make an address handle for ", key.dgid.ToString(), ": ", ah.status().message()));
     return;
   }
-  Replace(key, *ah);
+  ReplaceHandle(key, *ah);
 }
 
-void PathResolver::Replace(const PathKey& key, AhIndex ah) {
+void PathResolver::ReplaceHandle(const PathKey& key, AhIndex ah) {
   Path& path = paths_.at(key.dgid);
   const AhIndex before = path.ah;
   path.ah = ah;
   path.key = key;
-  PublishTo(key.dgid, &path);
+  PublishToVPorts(key.dgid, &path);
   handles_->Put(before);  // after publishing, so that workers no longer pick it up
 }
 
 // Also drops the vPorts that no longer have this GID.
-void PathResolver::PublishTo(const Gid& gid, Path* path) {
+void PathResolver::PublishToVPorts(const Gid& gid, Path* path) {
   const auto is_elsewhere = [&](VPortId vport) { return !directory_->SetPath(vport, gid, path->ah, Lid(path->key.dlid)); };
   path->vports.erase(std::remove_if(path->vports.begin(), path->vports.end(), is_elsewhere), path->vports.end());
 }

@@ -1,8 +1,8 @@
 // PathResolver: resolves peers (GID, QPN) to address handles, and keeps the handles up to date.
 //
-// There is one path for each GID, whatever the number of queue pairs there. The first work completion of a new peer, reversed,
-// is a path at once (IBA 1.4 §11.2.2.5), so new peers work while the SM is down. The SA's PathRecord replaces it if it differs.
-// A path in use is only ever replaced, never removed. On an Ethernet link layer the GID is the whole path.
+// All queue pairs at a GID share one path. The first work completion from a new peer, reversed, gives a path at once (IBA 1.4
+// §11.2.2.5), so new peers work while the SM is down. The SA's PathRecord replaces that path if it differs. A path in use may
+// be replaced, but is never removed. On an Ethernet link layer the GID is the whole path.
 //
 // Control thread. Publishes through the VPortDirectory.
 #ifndef EOIB_CONTROL_PATH_RESOLVER_H_
@@ -30,8 +30,9 @@ class PathResolver {
  public:
   // RefreshAll queries more paths than this as one table.
   static constexpr size_t kFewPaths = 8;
+  // Reclaim keeps a path without vPorts for this long after its last punt.
   static constexpr absl::Duration kIdleTime = absl::Minutes(2);
-  // The most paths. Half of all address handles, so that a peer that invents ports in one VES leaves handles for the others.
+  // Half of all address handles, so that a peer that pretends to be many ports in one VES leaves handles for the others.
   static constexpr size_t kMaxPaths = AddressHandles::kMax / 2;
 
   // Where paths come from: on InfiniBand the SA; on an Ethernet link layer a maker, with one SL and attributes for all paths.
@@ -52,14 +53,14 @@ class PathResolver {
   void SetOwn(const Gid& own, PKey pkey);
 
   // A punt of kind kNewPeer, kReaddressed or kUnresolved; the last one queries the paths to all addresses of an aggregate.
-  // Queries for one port are limited to one a second, so that a peer that invents peers cannot load the SA through us.
+  // Queries for one port are limited to one a second, so that a peer that makes up peers cannot load the SA through us.
   void OnPunt(const Punt& punt);
   // LIDs or the SM changed: queries every path again, failed ones included.
   void RefreshAll();
-  // Trap 64 or 65: a port is in service, or out of service. Ignored for ports without peers.
+  // Trap 64 or 65: a port is in service, or out of service. Ignored for ports without a path.
   void OnInService(const Gid& gid);
   void OnOutOfService(const Gid& gid);
-  // Drops paths that no vPort has any more and no punt has used for kIdleTime. Otherwise invented ports would fill the table of
+  // Drops paths that no vPort has any more and no punt has used for kIdleTime. Otherwise made-up ports would fill the table of
   // address handles and be queried for ever. Call it after the directory has reclaimed its vPorts.
   void Reclaim();
   // Repeats the queries that are due.
@@ -78,25 +79,28 @@ class PathResolver {
     absl::Time punted_at = absl::InfinitePast();
     absl::Time queried_at = absl::InfinitePast();
     absl::Time query_at = absl::InfiniteFuture();  // a punt came within kQueryInterval of the last query
-    uint64_t moved_step = 0, queried_step = 0;     // in steps_: last heard at another LID, last queried
+    uint64_t moved_seq = 0, queried_seq = 0;       // values of sequence_: last heard at another LID, last queried
     int failures = 0;                              // consecutive; Ethernet only
   };
 
-  bool IsOfAVPort(const Gid& gid, const Path& path) const;
+  bool HasVPort(const Gid& gid, const Path& path) const;
   void Resolve(const Gid& gid, const Punt& punt);
   void QueryForPunt(const Gid& gid);
   void Query(const Gid& gid);
-  void Make(const Gid& gid);
-  void Made(const Gid& gid, const absl::StatusOr<AhIndex>& ah);
-  void Answered(const Gid& gid, const absl::StatusOr<PathRecord>& answer);
+  // On an Ethernet link layer: has the maker make the handle.
+  void MakeHandle(const Gid& gid);
+  void OnHandle(const Gid& gid, const absl::StatusOr<AhIndex>& ah);
+  void OnRecord(const Gid& gid, const absl::StatusOr<PathRecord>& answer);
   void QueryTable();
-  void AnsweredTable(const absl::StatusOr<std::vector<PathRecord>>& answer);
-  static absl::Status Check(const PathRecord& record);
-  void Adopt(const PathRecord& record);
-  void Heard(const Punt& punt, Path* path);
-  void Publish(const PathKey& key, PathAttributes attributes);
-  void Replace(const PathKey& key, AhIndex ah);
-  void PublishTo(const Gid& gid, Path* path);
+  void OnTable(const absl::StatusOr<std::vector<PathRecord>>& answer);
+  static absl::Status CheckRecord(const PathRecord& record);
+  void AdoptRecord(const PathRecord& record);
+  // Takes the path from the completion that the punt reports, unless it is the known one.
+  void AdoptHeard(const Punt& punt, Path* path);
+  // Gets a handle for the path and publishes it.
+  void UsePath(const PathKey& key, PathAttributes attributes);
+  void ReplaceHandle(const PathKey& key, AhIndex ah);
+  void PublishToVPorts(const Gid& gid, Path* path);
 
   SaClient* const sa_;  // null on an Ethernet link layer
   const Source source_;
@@ -109,8 +113,8 @@ class PathResolver {
   absl::flat_hash_map<Gid, Path> paths_;
   bool table_pending_ = false;
   bool query_table_again_ = false;
-  uint64_t steps_ = 0;  // orders queries and moves, without a clock
-  uint64_t table_step_ = 0;
+  uint64_t sequence_ = 0;  // orders queries and moves, without a clock
+  uint64_t table_seq_ = 0;
   LogLimiter log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
