@@ -36,6 +36,7 @@ absl::StatusOr<InterfaceAddress> InterfaceAddress::Parse(absl::string_view text)
 
 absl::optional<Ipv4Addr> InterfaceAddress::SubnetBroadcast() const {
   if (!address.is_ipv4() || prefix_length >= kIpv4Bits - 1) return absl::nullopt;
+  // In 64 bits, because a prefix length of 0 shifts by 32.
   return Ipv4Addr(address.ipv4().value() | static_cast<uint32_t>((uint64_t{1} << (kIpv4Bits - prefix_length)) - 1));
 }
 
@@ -43,6 +44,7 @@ std::string InterfaceAddress::ToString() const { return absl::StrCat(address.ToS
 
 std::vector<std::string> JoinAddressFlags(const std::vector<std::string>& arguments) {
   std::vector<std::string> others, addresses;
+  // Stop at "--": what follows are not flags. As in gflags, a flag begins with one or two hyphens.
   size_t i = 1;
   for (; i < arguments.size() && arguments[i] != "--"; ++i) {
     absl::string_view argument = arguments[i];
@@ -55,6 +57,7 @@ std::vector<std::string> JoinAddressFlags(const std::vector<std::string>& argume
       others.push_back(arguments[i]);
     }
   }
+  // The program, if there is one; the joined flag; the other arguments; "--" and what follows it.
   std::vector<std::string> joined(arguments.begin(), arguments.begin() + std::min<ptrdiff_t>(1, std::ssize(arguments)));
   if (!addresses.empty()) joined.push_back("--address=" + absl::StrJoin(addresses, ","));
   joined.insert(joined.end(), others.begin(), others.end());

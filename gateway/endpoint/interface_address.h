@@ -1,4 +1,4 @@
-// InterfaceAddress: an IP address of an interface, with its prefix length; and the parser of --address flags.
+// InterfaceAddress: an IP address of an interface, with its prefix length. Also joins repeated --address flags.
 #ifndef EOIB_GATEWAY_ENDPOINT_INTERFACE_ADDRESS_H_
 #define EOIB_GATEWAY_ENDPOINT_INTERFACE_ADDRESS_H_
 
@@ -12,7 +12,6 @@
 
 namespace eoib::endpoint {
 
-// An IP address of an interface, with the length of its subnet's prefix.
 struct InterfaceAddress {
   IpAddr address;
   int prefix_length = 0;
@@ -28,8 +27,8 @@ struct InterfaceAddress {
   friend constexpr auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
 
-// Returns a command line (the first argument is the program) in which all --address flags are joined into one, separated by
-// commas. gflags would keep only the last of a repeated flag.
+// Returns the command line with all --address flags joined into one, their values separated by commas. (gflags would keep only
+// the last of a repeated flag.) The first argument is the program.
 std::vector<std::string> JoinAddressFlags(const std::vector<std::string>& arguments);
 
 }  // namespace eoib::endpoint
