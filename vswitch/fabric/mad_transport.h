@@ -33,8 +33,8 @@ class MadTransport {
   virtual bool Receive(std::vector<uint8_t>* mad) = 0;
   // Readable while Receive has something.
   virtual int fd() const = 0;
-  // True once the device is gone for good (removed, or its driver unloaded). Nothing is sent or received any more; open a new
-  // transport.
+  // True once the device is permanently gone (removed, or its driver unloaded). Nothing is sent or received any more; open a
+  // new transport.
   virtual bool lost() const { return false; }
 };
 
