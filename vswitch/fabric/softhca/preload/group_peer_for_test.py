@@ -45,6 +45,7 @@ def member_record(mgid, port_gid):
 
 def join(mgid, port_gid, sm_lid):
     """Joins the group and returns its MLID. Looks up libibumad in this process, where a preloaded library comes first."""
+    ctypes.CDLL('libibumad.so.3', mode=ctypes.RTLD_GLOBAL)
     umad = ctypes.CDLL(None, use_errno=True)
     umad.umad_get_mad.restype = ctypes.c_void_p
     umad.umad_size.restype = ctypes.c_size_t

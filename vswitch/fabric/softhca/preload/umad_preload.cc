@@ -4,10 +4,9 @@
 //
 // The symbols are unversioned, so they replace every version. The only device is eoib0 with one port, EOIB_PORT; without the
 // two variables there is none. Return values and errno are those of rdma-core 44 (libibumad/umad.c). Functions that need no
-// device (names of classes and statuses, dumps) stay libibumad's.
+// device (names of classes and statuses, dumps, addresses in a buffer, release of what malloc gave) stay libibumad's.
 //
 // A port is up while some process uses it: the program's first call registers the port, and its exit releases it.
-#include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/umad.h>
 #include <poll.h>
@@ -17,10 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "vswitch/fabric/softhca/link_rate.h"
 #include "vswitch/fabric/softhca/preload/environment.h"
@@ -95,7 +93,7 @@ int Fail(int error, int result) {
   return result;
 }
 
-// Returns 0, or what umad_poll and umad_recv return if nothing arrives.
+// Returns 0, or what umad_recv returns if nothing arrives.
 int WaitFor(int file, int timeout_ms) {
   pollfd ready = {file, POLLIN, 0};
   const int count = poll(&ready, 1, timeout_ms);
@@ -131,7 +129,6 @@ int RegisterAgent(int file, const UmadAgents::Registration& registration) {
 // ---- Devices and ports.
 
 EOIB_UMAD(int, init, ()) { return Port() == nullptr ? -1 : 0; }
-EOIB_UMAD(int, done, ()) { return 0; }
 
 EOIB_UMAD(int, get_cas_names, (char names[][UMAD_CA_NAME_LEN], int max)) {
   if (max < 1 || Port() == nullptr) return 0;
@@ -146,40 +143,10 @@ EOIB_UMAD(umad_device_node*, get_ca_device_list, ()) {
   return node;
 }
 
-EOIB_UMAD(void, free_ca_device_list, (umad_device_node * head)) {
-  while (head != nullptr) {
-    umad_device_node* next = head->next;
-    std::free(const_cast<char*>(head->ca_name));
-    std::free(head);
-    head = next;
-  }
-}
-
-// A list of one device is sorted.
-EOIB_UMAD(int, sort_ca_device_list, (umad_device_node * *head, size_t)) { return head == nullptr ? EINVAL : 0; }
-
-EOIB_UMAD(int, release_port, (umad_port_t * port)) {
-  if (port == nullptr) return -ENODEV;
-  std::free(port->pkeys);
-  port->pkeys = nullptr;
-  port->pkeys_size = 0;
-  return 0;
-}
-
 EOIB_UMAD(int, get_port, (const char* device, int number, umad_port_t* filled)) {
   UmadPort* port = IsOurPort(device, number) ? Port() : nullptr;
   if (port == nullptr) return -ENODEV;
   return FillPort(port->config(), filled) == 0 ? 0 : -ENOMEM;
-}
-
-EOIB_UMAD(int, release_ca, (umad_ca_t * ca)) {
-  if (ca == nullptr) return -ENODEV;
-  for (umad_port_t*& port : ca->ports) {
-    if (port != nullptr) Preload_release_port(port);
-    std::free(port);
-    port = nullptr;
-  }
-  return 0;
 }
 
 EOIB_UMAD(int, get_ca, (const char* device, umad_ca_t* ca)) {
@@ -199,7 +166,8 @@ EOIB_UMAD(int, get_ca, (const char* device, umad_ca_t* ca)) {
   if (filled == nullptr) return -ENOMEM;
   ca->ports[kPortNumber] = filled;
   if (FillPort(config, filled) == 0) return 0;
-  Preload_release_ca(ca);
+  std::free(filled);
+  ca->ports[kPortNumber] = nullptr;
   return -ENOMEM;
 }
 
@@ -230,8 +198,6 @@ EOIB_UMAD(int, close_port, (int file)) {
   if (UmadPort* port = Port()) port->CloseFile(file);
   return 0;
 }
-
-EOIB_UMAD(int, get_fd, (int file)) { return file; }
 
 // ---- Agents.
 
@@ -305,42 +271,12 @@ EOIB_UMAD(int, recv, (int file, void* umad, int* length, int timeout_ms)) {
   return packet.agent;
 }
 
-EOIB_UMAD(int, poll, (int file, int timeout_ms)) { return WaitFor(file, timeout_ms); }
-
 // ---- The buffer, always with the P_Key index that newer kernels know.
 
 EOIB_UMAD(size_t, size, ()) { return sizeof(ib_user_mad); }
 EOIB_UMAD(void*, get_mad, (void* umad)) { return AsMad(umad)->data; }
-EOIB_UMAD(ib_mad_addr_t*, get_mad_addr, (void* umad)) { return &AsMad(umad)->addr; }
-EOIB_UMAD(int, status, (void* umad)) { return static_cast<int>(AsMad(umad)->status); }
 EOIB_UMAD(int, get_pkey, (void* umad)) { return AsMad(umad)->addr.pkey_index; }
 EOIB_UMAD(int, set_pkey, (void* umad, int index)) {
   AsMad(umad)->addr.pkey_index = static_cast<uint16_t>(index);
-  return 0;
-}
-
-EOIB_UMAD(int, set_addr_net, (void* umad, __be16 dlid, __be32 qpn, int sl, __be32 qkey)) {
-  ib_mad_addr_t* address = &AsMad(umad)->addr;
-  address->lid = dlid;
-  address->qpn = qpn;
-  address->sl = static_cast<uint8_t>(sl);
-  address->qkey = qkey;
-  return 0;
-}
-EOIB_UMAD(int, set_addr, (void* umad, int dlid, int qpn, int sl, int qkey)) {
-  return Preload_set_addr_net(umad, htons(static_cast<uint16_t>(dlid)), htonl(static_cast<uint32_t>(qpn)), sl,
-                              htonl(static_cast<uint32_t>(qkey)));
-}
-
-// A null address means no GRH.
-EOIB_UMAD(int, set_grh, (void* umad, void* from)) {
-  ib_mad_addr_t* address = &AsMad(umad)->addr;
-  const auto* grh = static_cast<const ib_mad_addr_t*>(from);
-  address->grh_present = grh != nullptr ? 1 : 0;
-  if (grh == nullptr) return 0;
-  std::memcpy(address->gid, grh->gid, sizeof(address->gid));
-  address->flow_label = htonl(grh->flow_label);
-  address->hop_limit = grh->hop_limit;
-  address->traffic_class = grh->traffic_class;
   return 0;
 }
