@@ -49,11 +49,9 @@ std::shared_ptr<SoftDevice> MakeDevice(const std::string& name) {
 }
 
 absl::StatusOr<std::shared_ptr<SoftPort>> OpenPort(const SoftDevice& device, bool query_only) {
-  absl::StatusOr<std::unique_ptr<SubnetLink>> link = device.factory();
-  if (!link.ok()) return link.status();
   SoftPort::Options options = device.options;
   options.query_only = query_only;
-  return SoftPort::Open(std::move(*link), device.port_name, options);
+  return SoftPort::Open(device.factory(), device.port_name, options);
 }
 
 // ---- Inline verbs, reached through the context's ops.

@@ -12,14 +12,14 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "vswitch/fabric/softhca/soft_port.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
+#include "vswitch/fabric/verbs.h"
 
 namespace eoib::softhca {
 
 // Makes a new, unregistered link to the subnet.
-using LinkFactory = std::function<absl::StatusOr<std::unique_ptr<SubnetLink>>()>;
+using LinkFactory = std::function<std::unique_ptr<SubnetLink>()>;
 
 // Adds a device to get_device_list, for the life of the process. open_device registers `port_name` through a link of
 // `factory`. While another living process owns that port, the context can only be queried (create_qp: EBUSY).
@@ -32,7 +32,9 @@ ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& devi
 // The port behind a context of this HCA.
 SoftPort* PortOf(ibv_context* context);
 
-// The verbs.
+// The software HCA as a VerbsTable. Stateless; valid for the life of the process.
+const VerbsTable& SoftVerbsTable();
+// The verbs that handle devices.
 ibv_device** GetDeviceList(int* count);
 void FreeDeviceList(ibv_device** list);
 const char* GetDeviceName(ibv_device* device);

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/soft_device.h"
-#include "vswitch/fabric/softhca/soft_verbs.h"
 
 namespace eoib::softhca {
 namespace {

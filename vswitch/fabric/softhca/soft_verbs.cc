@@ -1,5 +1,4 @@
-#include "vswitch/fabric/softhca/soft_verbs.h"
-
+// The verbs of the software HCA: they make and destroy the objects, and pass the rest to the port.
 #include <pthread.h>
 
 #include <algorithm>

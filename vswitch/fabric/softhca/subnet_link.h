@@ -90,7 +90,8 @@ enum class PortUse : uint8_t {
 };
 
 // The subnet's calls to a port. They come one at a time: from the link's thread (socket), or from inside a SubnetLink call of
-// this or another port (in process). An implementation must not call its SubnetLink from within.
+// this or another port (in process). An implementation must not call its SubnetLink from within. Only an owner needs the calls
+// that do nothing by default.
 class PortSink {
  public:
   virtual ~PortSink() = default;
@@ -103,26 +104,26 @@ class PortSink {
   virtual void OnMad(Lid source, absl::Span<const uint8_t> mad) = 0;
   // `source` has made a ring to this port: consume it from now on. The subnet assigns ring identifiers and never reuses them.
   // If `end` is empty, this process had no descriptors left; just close the ring.
-  virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) = 0;
+  virtual void OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) {}
   // The identity behind a ring changed (LID, P_Keys).
-  virtual void OnSourceChanged(uint64_t ring, const SourceIdentity& source) = 0;
+  virtual void OnSourceChanged(uint64_t ring, const SourceIdentity& source) {}
   // The other end of a ring is gone or closed it. A producer drops it and opens another when needed; a consumer takes the
   // records that are left, then drops it.
-  virtual void OnRingClosed(uint64_t ring) = 0;
+  virtual void OnRingClosed(uint64_t ring) {}
   // OpenRing(request) succeeded: the ring's identifier, and the destination's doorbell, which the producer rings after
   // writing. If the doorbell is null, this process had no descriptor left; just close the ring. OnRingRefused: there is no
   // such LID, or that port is down.
-  virtual void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) = 0;
-  virtual void OnRingRefused(uint64_t request, const std::string& why) = 0;
+  virtual void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {}
+  virtual void OnRingRefused(uint64_t request, const std::string& why) {}
   // The ports that receive a group's datagrams: each full member and non-member, including this port if it joined. An empty
   // list ends the group. All ports of the group's partition get the list, because any of them may send; other ports get an
   // empty list.
-  virtual void OnGroup(Mlid mlid, const std::vector<Lid>& members) = 0;
+  virtual void OnGroup(Mlid mlid, const std::vector<Lid>& members) {}
   // Replaces the faults to simulate on datagrams to this port.
-  virtual void OnFaults(const std::vector<FaultRule>& rules) = 0;
+  virtual void OnFaults(const std::vector<FaultRule>& rules) {}
   // The link to the subnet is lost (fabricd died). Rings go on. The link registers again by itself; then OnPortConfig is
   // called.
-  virtual void OnSubnetLost() = 0;
+  virtual void OnSubnetLost() {}
 };
 
 // The port's calls to its subnet. Any thread. A call blocks no longer than a socket write to a local process takes.

@@ -44,17 +44,8 @@ class UmadPort final : public PortSink {
   // *packet shows its length.
   int Receive(int file, size_t room, UmadPacket* packet);
 
-  // PortSink. Only an owner has rings, groups and faults.
   void OnPortConfig(const PortConfig& config) override;
   void OnMad(Lid source, absl::Span<const uint8_t> mad) override;
-  void OnRingOffered(uint64_t, const SourceIdentity&, RingEnd) override {}
-  void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
-  void OnRingClosed(uint64_t) override {}
-  void OnRingOpened(uint64_t, uint64_t, std::shared_ptr<UniqueFd>) override {}
-  void OnRingRefused(uint64_t, const std::string&) override {}
-  void OnGroup(Mlid, const std::vector<Lid>&) override {}
-  void OnFaults(const std::vector<FaultRule>&) override {}
-  void OnSubnetLost() override {}
 
  private:
   UmadPort(std::unique_ptr<SubnetLink> link, std::string name);

@@ -19,14 +19,12 @@
 #include "vswitch/fabric/softhca/preload/exported.h"
 #include "vswitch/fabric/softhca/soft_device.h"
 #include "vswitch/fabric/softhca/soft_queries.h"
-#include "vswitch/fabric/softhca/soft_verbs.h"
 
 namespace {
 
 using eoib::VerbsTable;
 using eoib::softhca::kDeviceName;
 using eoib::softhca::SoftPort;
-using eoib::softhca::SubnetLink;
 
 // More patience than an agent has, which must not wait for a stopped peer. Programs written for hardware expect two hosts and
 // a subnet manager that lets packets wait for a second (OpenSM's head_of_queue_lifetime is 0x12: 4.096 us * 2^18). Their tools
@@ -45,7 +43,7 @@ SoftPort::Options PatientOptions() {
 bool AddDeviceOfEnvironment() {
   const auto environment = eoib::softhca::ReadEnvironment("libeoib-verbs");
   if (!environment.has_value()) return false;
-  const auto connect = [environment]() -> absl::StatusOr<std::unique_ptr<SubnetLink>> { return environment->Connect(); };
+  const auto connect = [environment] { return environment->Connect(); };
   eoib::softhca::AddDevice(kDeviceName, environment->port, connect, PatientOptions());
   return true;
 }

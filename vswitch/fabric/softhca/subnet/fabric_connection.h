@@ -54,7 +54,6 @@ class FabricConnection final : public PortSink {
   void OnRingRefused(uint64_t request, const std::string& why) override;
   void OnGroup(Mlid mlid, const std::vector<Lid>& members) override;
   void OnFaults(const std::vector<FaultRule>& rules) override;
-  void OnSubnetLost() override {}  // the subnet is in this process
 
  private:
   void PostReport(Packet report, uint64_t tid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
