@@ -26,8 +26,7 @@ class FabricCommandsTest : public ::testing::Test {
     auto server = FabricServer::Listen(directory_.path() + "/fabricd.sock", &subnet_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    commands_ = std::make_unique<FabricCommands>(&subnet_, server_.get(), nullptr);
-    commands_->Register(&registry_);
+    RegisterFabricCommands(&subnet_, server_.get(), nullptr, &registry_);
     link_ = subnet_.Connect();
     EXPECT_TRUE(link_->Register("h1", {doorbell_.get(), counters_}, PortUse::kOwn, &sink_).ok());
   }
@@ -60,7 +59,6 @@ class FabricCommandsTest : public ::testing::Test {
   const std::shared_ptr<CountersPage> counters_ = CountersPage::Create().value();
   std::unique_ptr<SubnetLink> link_;
   std::unique_ptr<FabricServer> server_;
-  std::unique_ptr<FabricCommands> commands_;
   CommandRegistry registry_;
 };
 
@@ -153,9 +151,8 @@ TEST_F(FabricCommandsTest, MistypedArgumentsAreRefused) {
 TEST_F(FabricCommandsTest, ShowTellsThatLidsAreNotKept) {
   auto lids = LidFile::Open(directory_.path());
   ASSERT_TRUE(lids.ok()) << lids.status();
-  FabricCommands commands(&subnet_, server_.get(), lids->get());
   CommandRegistry registry;
-  commands.Register(&registry);
+  RegisterFabricCommands(&subnet_, server_.get(), lids->get(), &registry);
   EXPECT_THAT(*registry.Run("show", {}), Not(HasSubstr("survive")));
   ASSERT_EQ(mkdir((directory_.path() + "/lids.new").c_str(), 0700), 0);  // makes the write fail
   (*lids)->Keep("h1", KeptPort{Lid(2), Guid(1)});

@@ -16,7 +16,6 @@
 #include "control/daemon/daemon.h"
 #include "control/daemon/directories.h"
 #include "control/daemon/event_loop.h"
-#include "control/daemon/log.h"
 #include "control/daemon/predecessor.h"
 #include "control/daemon/program.h"
 #include "vswitch/fabric/softhca/fabricd/fabric_commands.h"
@@ -68,10 +67,8 @@ absl::Status Run() {
   });
   if (!server.ok()) return server.status();
 
-  FabricCommands commands(&subnet, server->get(), lids->get());
-  commands.Register((*daemon)->commands());
-  FaultCommands faults(&subnet);
-  faults.Register((*daemon)->commands());
+  RegisterFabricCommands(&subnet, server->get(), lids->get(), (*daemon)->commands());
+  RegisterFaultCommands(&subnet, (*daemon)->commands());
   EventLoop* const loop = (*daemon)->loop();
   absl::Status watched = loop->Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); });
   loop->AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });

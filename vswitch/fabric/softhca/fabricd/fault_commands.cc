@@ -1,7 +1,5 @@
 #include "vswitch/fabric/softhca/fabricd/fault_commands.h"
 
-#include <cstdint>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,6 +7,9 @@
 
 namespace eoib::softhca {
 namespace {
+
+using Arguments = CommandRegistry::Arguments;
+using Answer = absl::StatusOr<std::string>;
 
 // Two port names, and five options with a value each.
 constexpr size_t kMostWords = 12;
@@ -82,52 +83,57 @@ std::string FormatFault(const Fault& fault) {
   return text;
 }
 
-void FaultCommands::Register(CommandRegistry* registry) {
-  registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
-                      "simulate faults on datagrams between two ports; replaces the rule with the same names", 2, kMostWords,
-                      [this](const Arguments& arguments) { return Set(arguments); }});
-  registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0, [this](const Arguments&) { return Show(); }});
-  registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
-                      [this](const Arguments& arguments) { return Clear(arguments); }});
-  registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
-                      [this](const Arguments& arguments) { return Counters(arguments); }});
-}
+namespace {
 
-FaultCommands::Answer FaultCommands::Set(const Arguments& arguments) {
+Answer Set(const Arguments& arguments, Subnet* subnet) {
   const absl::StatusOr<Fault> fault = ParseFault(arguments);
   if (!fault.ok()) return fault.status();
-  if (absl::Status status = subnet_->SetFault(*fault); !status.ok()) return status;
+  if (absl::Status status = subnet->SetFault(*fault); !status.ok()) return status;
   return std::string("ok\n");
 }
 
-FaultCommands::Answer FaultCommands::Show() const {
+Answer Show(Subnet* subnet) {
   std::string text;
-  for (const Fault& fault : subnet_->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
+  for (const Fault& fault : subnet->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
   return text;
 }
 
-FaultCommands::Answer FaultCommands::Clear(const Arguments& arguments) {
+Answer Clear(const Arguments& arguments, Subnet* subnet) {
   if (arguments.size() == 1) return absl::InvalidArgumentError("fault/clear: must name a source and a destination, or nothing");
   if (arguments.empty()) {
-    subnet_->ClearFaults();
-  } else if (absl::Status status = subnet_->ClearFault(arguments[0], arguments[1]); !status.ok()) {
+    subnet->ClearFaults();
+  } else if (absl::Status status = subnet->ClearFault(arguments[0], arguments[1]); !status.ok()) {
     return status;
   }
   return std::string("ok\n");
 }
 
-FaultCommands::Answer FaultCommands::Counters(const Arguments& arguments) const {
+Answer Counters(const Arguments& arguments, Subnet* subnet) {
   if (!arguments.empty()) {
     const std::string& name = arguments[0];
-    const absl::optional<SoftPortCounters> counters = subnet_->CountersOf(name);
+    const absl::optional<SoftPortCounters> counters = subnet->CountersOf(name);
     if (counters.has_value()) return absl::StrCat(name, "\n", FormatCounters(*counters));
     return absl::NotFoundError(absl::StrCat("counters of port ", name, ": no process has registered it"));
   }
   std::string text;
-  for (const Subnet::PortStatus& port : subnet_->Ports()) {
+  for (const Subnet::PortStatus& port : subnet->Ports()) {
     if (port.counters.has_value()) absl::StrAppend(&text, port.name, "\n", FormatCounters(*port.counters));
   }
-  return text + FormatConservation(subnet_->GetConservation());
+  return text + FormatConservation(subnet->GetConservation());
+}
+
+}  // namespace
+
+void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry) {
+  registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
+                      "simulate faults on datagrams between two ports; replaces the rule with the same names", 2, kMostWords,
+                      [subnet](const Arguments& arguments) { return Set(arguments, subnet); }});
+  registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0,
+                      [subnet](const Arguments&) { return Show(subnet); }});
+  registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
+                      [subnet](const Arguments& arguments) { return Clear(arguments, subnet); }});
+  registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
+                      [subnet](const Arguments& arguments) { return Counters(arguments, subnet); }});
 }
 
 }  // namespace eoib::softhca

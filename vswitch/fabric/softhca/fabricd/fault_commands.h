@@ -1,4 +1,4 @@
-// FaultCommands: eoib-fabricd's commands that make ports simulate faults and that show the ports' counters.
+// eoib-fabricd's commands that make ports simulate faults and that show the ports' counters.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRICD_FAULT_COMMANDS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRICD_FAULT_COMMANDS_H_
 
@@ -17,24 +17,8 @@ absl::StatusOr<Fault> ParseFault(absl::Span<const std::string> words);
 // Formats a fault in that form, without options at their defaults.
 std::string FormatFault(const Fault& fault);
 
-// Control thread only. `subnet` outlives the object, which outlives the registry.
-class FaultCommands {
- public:
-  explicit FaultCommands(Subnet* subnet) : subnet_(subnet) {}
-  // Registers fault, fault/show, fault/clear and counters.
-  void Register(CommandRegistry* registry);
-
- private:
-  using Arguments = CommandRegistry::Arguments;
-  using Answer = absl::StatusOr<std::string>;
-
-  Answer Set(const Arguments& arguments);
-  Answer Show() const;
-  Answer Clear(const Arguments& arguments);
-  Answer Counters(const Arguments& arguments) const;
-
-  Subnet* const subnet_;
-};
+// Registers fault, fault/show, fault/clear and counters. `subnet` outlives the registry's last command.
+void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry);
 
 }  // namespace eoib::softhca
 

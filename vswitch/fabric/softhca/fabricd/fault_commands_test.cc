@@ -56,7 +56,7 @@ TEST(FaultCommandsTest, AnInvalidWordIsNamed) {
 
 class FaultCommandsRun : public testing::Test {
  protected:
-  FaultCommandsRun() { commands_.Register(&registry_); }
+  FaultCommandsRun() { RegisterFaultCommands(&subnet_, &registry_); }
   // Returns the answer, or the error's message.
   std::string Run(const std::string& method, absl::string_view arguments = "") {
     const absl::StatusOr<std::string> answer = registry_.Run(method, Words(arguments));
@@ -64,7 +64,6 @@ class FaultCommandsRun : public testing::Test {
   }
 
   Subnet subnet_;
-  FaultCommands commands_{&subnet_};
   CommandRegistry registry_;
 };
 
