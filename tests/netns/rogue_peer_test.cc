@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/open_hca.h"
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/wire/ib/ib_headers.h"
 
@@ -33,10 +33,7 @@ std::unique_ptr<Hca> OpenPortOf(const Argv& command) {
     if (absl::ConsumePrefix(&word, "--hca=")) port = std::string(word);
     if (absl::ConsumePrefix(&word, "--fabric=")) socket = std::string(word);
   }
-  HcaRegistry registry;
-  registry.Register("verbs", OpenVerbsHca);
-  registry.Register("soft", softhca::FabricHcaOpener({.socket = socket}));
-  return Value(registry.Open(port));
+  return Value(OpenHca(port, /*rundir=*/"", socket, /*keeps_waiting=*/nullptr));
 }
 
 class RoguePeer {

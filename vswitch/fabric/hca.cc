@@ -6,71 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "vswitch/fabric/link_rate.h"
 
 namespace eoib {
 namespace {
-
-// Speed of one lane in tenths of Gb/s, by PortInfo's speed codes (IBA 1.4 §14.2.5.6); 0 for an unknown code.
-int LaneRate(uint8_t active_speed) {
-  switch (active_speed) {
-    case 1:
-      return 25;
-    case 2:
-      return 50;
-    case 4:  // QDR
-    case 8:  // FDR10
-      return 100;
-    case 16:
-      return 140;
-    case 32:
-      return 250;
-    case 64:
-      return 500;
-    case 128:
-      return 1000;
-    default:
-      return 0;
-  }
-}
-
-// Number of lanes, by PortInfo's width codes (same section); 0 for an unknown code.
-int Lanes(uint8_t active_width) {
-  switch (active_width) {
-    case 1:
-      return 1;
-    case 2:
-      return 4;
-    case 4:
-      return 8;
-    case 8:
-      return 12;
-    case 16:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
-// The IBA rate code (§15.2.5.16) of a speed and width; 0, "the port's rate", if the combination has none.
-uint8_t RateCode(uint8_t active_speed, uint8_t active_width) {
-  struct Rate {
-    int tenths;
-    ibv_rate code;
-  };
-  static constexpr Rate kRates[] = {
-      {25, IBV_RATE_2_5_GBPS},   {50, IBV_RATE_5_GBPS},     {100, IBV_RATE_10_GBPS},     {140, IBV_RATE_14_GBPS},
-      {200, IBV_RATE_20_GBPS},   {250, IBV_RATE_25_GBPS},   {280, IBV_RATE_28_GBPS},     {300, IBV_RATE_30_GBPS},
-      {400, IBV_RATE_40_GBPS},   {500, IBV_RATE_50_GBPS},   {560, IBV_RATE_56_GBPS},     {600, IBV_RATE_60_GBPS},
-      {800, IBV_RATE_80_GBPS},   {1000, IBV_RATE_100_GBPS}, {1120, IBV_RATE_112_GBPS},   {1200, IBV_RATE_120_GBPS},
-      {1680, IBV_RATE_168_GBPS}, {2000, IBV_RATE_200_GBPS}, {3000, IBV_RATE_300_GBPS},   {4000, IBV_RATE_400_GBPS},
-      {6000, IBV_RATE_600_GBPS}, {8000, IBV_RATE_800_GBPS}, {12000, IBV_RATE_1200_GBPS},
-  };
-  const int tenths = LaneRate(active_speed) * Lanes(active_width);
-  for (const Rate& rate : kRates) {
-    if (rate.tenths == tenths) return static_cast<uint8_t>(rate.code);
-  }
-  return 0;
-}
 
 absl::StatusOr<PKey> QueryPKey(const Hca& hca, int index) {
   uint16_t wire = 0;
@@ -120,7 +59,7 @@ absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
   info.sm_lid = Lid(attr->sm_lid);
   info.gid = Gid::FromWire(gid.raw);
   info.mtu = static_cast<uint8_t>(attr->active_mtu);
-  info.rate = RateCode(attr->active_speed, attr->active_width);
+  info.rate = RateOf({attr->active_width, attr->active_speed});
   return info;
 }
 
@@ -163,17 +102,6 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
   return absl::NotFoundError(
       absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (", absl::StrJoin(table, ", "),
                    "); has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
-}
-
-absl::StatusOr<std::unique_ptr<Hca>> HcaRegistry::Open(absl::string_view name) const {
-  const size_t colon = name.find(':');
-  if (colon != absl::string_view::npos) {
-    auto opener = openers_.find(std::string(name.substr(0, colon)));
-    if (opener != openers_.end()) return opener->second(name.substr(colon + 1));
-  }
-  const std::string known =
-      absl::StrJoin(openers_, ", ", [](std::string* out, const auto& o) { absl::StrAppend(out, o.first, ":"); });
-  return absl::InvalidArgumentError(absl::StrCat("open HCA \"", name, "\": no such kind; this program has ", known));
 }
 
 }  // namespace eoib

@@ -3,8 +3,6 @@
 #ifndef EOIB_VSWITCH_FABRIC_HCA_H_
 #define EOIB_VSWITCH_FABRIC_HCA_H_
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -94,19 +92,6 @@ class Hca {
     PKey pkey;
   };
   absl::StatusOr<PKeyIndex> FindPKey(PKey pkey) const;
-};
-
-// The HCA kinds that a program can open: scheme ("verbs", "soft") -> opener of the text after the colon. Each main registers
-// the kinds that it links.
-class HcaRegistry {
- public:
-  using Opener = std::function<absl::StatusOr<std::unique_ptr<Hca>>(absl::string_view rest)>;
-  void Register(std::string scheme, Opener opener) { openers_[std::move(scheme)] = std::move(opener); }
-  // `name`: "verbs:DEVICE/PORT" or "soft:PORTNAME". kInvalidArgument lists the registered schemes.
-  absl::StatusOr<std::unique_ptr<Hca>> Open(absl::string_view name) const;
-
- private:
-  std::map<std::string, Opener> openers_;
 };
 
 // Opens "DEVICE/PORT", or "DEVICE/PORT?gid=INDEX" on an Ethernet link layer, through libibverbs and, on InfiniBand, libibumad.

@@ -149,24 +149,5 @@ TEST(QueryGidEntry, ReturnsTheChosenEntry) {
   EXPECT_EQ(hca.QueryGidEntry().status().message(), "query GID 4 of port fake0/1: No data available");
 }
 
-TEST(HcaRegistry, OpensByScheme) {
-  HcaRegistry registry;
-  std::string opened;
-  registry.Register("soft", [&](absl::string_view rest) -> absl::StatusOr<std::unique_ptr<Hca>> {
-    opened = std::string(rest);
-    return std::make_unique<FakeHca>();
-  });
-  registry.Register("verbs",
-                    [](absl::string_view) -> absl::StatusOr<std::unique_ptr<Hca>> { return absl::NotFoundError("no device"); });
-  EXPECT_TRUE(registry.Open("soft:host1:a").ok());
-  EXPECT_EQ(opened, "host1:a") << "all that follows the first colon";
-  EXPECT_EQ(registry.Open("verbs:mlx5_0/1").status().message(), "no device");
-  for (const char* name : {"hard:x", "soft", "", ":x"}) {
-    const absl::Status status = registry.Open(name).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
-    EXPECT_THAT(status.message(), HasSubstr("this program has soft:, verbs:"));
-  }
-}
-
 }  // namespace
 }  // namespace eoib

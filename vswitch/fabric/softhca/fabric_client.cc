@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "vswitch/fabric/softhca/port_name.h"
-#include "vswitch/fabric/softhca/soft_hca.h"
 
 namespace eoib::softhca {
 namespace {
@@ -353,12 +351,6 @@ absl::Status FabricClient::TakeRingRefused(const Packet& packet) {
     sink_->OnRingRefused(message->request, TextOf(message->text, sizeof(message->text)));
   }
   return absl::OkStatus();
-}
-
-HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options) {
-  return [options](absl::string_view name) {
-    return OpenSoftHca(std::make_unique<FabricClient>(options), std::string(name));
-  };
 }
 
 }  // namespace eoib::softhca

@@ -19,7 +19,6 @@
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
@@ -108,9 +107,6 @@ class FabricClient final : public SubnetLink {
   PacketQueue queue_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered
 };
-
-// The opener that a main registers for the scheme "soft". It opens "soft:NAME" on the subnet of the fabricd in `options`.
-HcaRegistry::Opener FabricHcaOpener(const FabricClient::Options& options);
 
 }  // namespace eoib::softhca
 

@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "vswitch/fabric/hca.h"
 #ifndef EOIB_WITHOUT_SOFTHCA
 #include "vswitch/fabric/softhca/fabric_client.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
 #endif
 
 namespace eoib {
@@ -24,14 +27,20 @@ inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, con
   if (name.empty()) {
     return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
   }
-  HcaRegistry registry;
-  registry.Register("verbs", OpenVerbsHca);
-#ifndef EOIB_WITHOUT_SOFTHCA
-  registry.Register("soft", softhca::FabricHcaOpener({.socket = fabric.empty() ? rundir + "/fabricd.sock" : fabric,
-                                                      .wait = absl::Seconds(5),
-                                                      .keep_waiting = std::move(keeps_waiting)}));
+  absl::string_view rest = name;
+  if (absl::ConsumePrefix(&rest, "verbs:")) return OpenVerbsHca(rest);
+#ifdef EOIB_WITHOUT_SOFTHCA
+  constexpr char kKinds[] = "verbs:";
+#else
+  constexpr char kKinds[] = "soft:, verbs:";
+  const softhca::FabricClient::Options options = {.socket = fabric.empty() ? rundir + "/fabricd.sock" : fabric,
+                                                  .wait = absl::Seconds(5),
+                                                  .keep_waiting = std::move(keeps_waiting)};
+  if (absl::ConsumePrefix(&rest, "soft:")) {
+    return softhca::OpenSoftHca(std::make_unique<softhca::FabricClient>(options), std::string(rest));
+  }
 #endif
-  return registry.Open(name);
+  return absl::InvalidArgumentError(absl::StrCat("open HCA \"", name, "\": no such kind; this program has ", kKinds));
 }
 
 }  // namespace eoib

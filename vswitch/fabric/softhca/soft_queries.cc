@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "vswitch/fabric/softhca/link_rate.h"
+#include "vswitch/fabric/link_rate.h"
 #include "vswitch/fabric/softhca/soft_device.h"
 #include "vswitch/fabric/softhca/soft_port.h"
 #include "vswitch/fabric/softhca/verbs_objects.h"

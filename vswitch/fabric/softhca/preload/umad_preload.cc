@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
-#include "vswitch/fabric/softhca/link_rate.h"
+#include "vswitch/fabric/link_rate.h"
 #include "vswitch/fabric/softhca/preload/environment.h"
 #include "vswitch/fabric/softhca/preload/exported.h"
 #include "vswitch/fabric/softhca/preload/umad_port.h"
@@ -73,7 +73,7 @@ int FillPort(const PortConfig& config, umad_port_t* port) {
   port->sm_lid = config.sm_lid.value();
   port->state = config.active ? kActive : kDown;
   port->phys_state = config.active ? kLinkUp : kPolling;
-  port->rate = eoib::softhca::RateMbps(config.rate) / kMbpsInGbps;
+  port->rate = eoib::RateMbps(config.rate) / kMbpsInGbps;
   port->capmask = htobe32(kIsClientReregistrationSupported);
   port->gid_prefix = htobe64(config.gid.prefix());
   port->port_guid = htobe64(config.port_guid.value());

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "vswitch/fabric/softhca/link_rate.h"
-#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+#include "vswitch/fabric/link_rate.h"
 
 namespace eoib::softhca {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/types/optional.h"
-#include "vswitch/fabric/softhca/link_rate.h"
+#include "vswitch/fabric/link_rate.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
