@@ -26,28 +26,6 @@ void MakeLocal(UdHeaders* headers) {
   headers->lrh.packet_length = static_cast<uint16_t>(headers->lrh.packet_length.value() - sizeof(Grh) / 4);
 }
 
-// ICRC and VCRC of a packet without a GRH: the VL and BTH's FECN, BECN and reserved bits count as ones (§7.8.1).
-UdTrailer MakeLocalTrailer(const UdHeaders& headers, absl::Span<const Bytes> payload, size_t pad) {
-  Lrh lrh = headers.lrh;
-  lrh.vl_lver |= 0xf0;
-  Bth bth = headers.bth;
-  bth.reserved8a = 0xff;
-  uint32_t icrc = UpdateIcrc(UpdateIcrc(UpdateIcrc(kIcrcSeed, AsBytes(lrh)), AsBytes(bth)), AsBytes(headers.deth));
-  uint16_t vcrc = UpdateVcrc(kVcrcSeed, AsBytes(headers.lrh));
-  vcrc = UpdateVcrc(UpdateVcrc(vcrc, AsBytes(headers.bth)), AsBytes(headers.deth));
-  for (const Bytes piece : payload) {
-    icrc = UpdateIcrc(icrc, piece);
-    vcrc = UpdateVcrc(vcrc, piece);
-  }
-  UdTrailer trailer;
-  const auto icrc_bytes = FinishIcrc(UpdateIcrc(icrc, absl::MakeConstSpan(trailer.bytes.data(), pad)));
-  std::memcpy(&trailer.bytes[pad], icrc_bytes.data(), kIcrcSize);
-  const auto vcrc_bytes = FinishVcrc(UpdateVcrc(vcrc, absl::MakeConstSpan(trailer.bytes.data(), pad + kIcrcSize)));
-  std::memcpy(&trailer.bytes[pad + kIcrcSize], vcrc_bytes.data(), kVcrcSize);
-  trailer.size = pad + kIcrcSize + kVcrcSize;
-  return trailer;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PacketCapture>> PacketCapture::Open(const std::string& path, Origin origin,
@@ -163,7 +141,7 @@ absl::Status PacketCapture::WritePacket(const Note& note, Bytes data) {
     return writer_->Write(time, {AsBytes(headers), payload[0], payload[1], trailer.span()});
   }
   MakeLocal(&headers);
-  const UdTrailer trailer = MakeLocalTrailer(headers, payload, UdPadCount(payload[0].size() + payload[1].size()));
+  const UdTrailer trailer = MakeUdTrailer(headers, payload);
   return writer_->Write(
       time, {AsBytes(headers.lrh), AsBytes(headers.bth), AsBytes(headers.deth), payload[0], payload[1], trailer.span()});
 }

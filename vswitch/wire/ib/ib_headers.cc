@@ -67,6 +67,15 @@ absl::Span<const uint8_t> Bytes(const Wire& wire) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&wire), sizeof(wire));
 }
 
+bool IsLocal(const UdHeaders& headers) { return (headers.lrh.sl_lnh & 3) == kLnhIbaLocal; }
+
+template <typename Crc>
+Crc UpdateByHeaders(Crc (*update)(Crc, absl::Span<const uint8_t>), Crc crc, const UdHeaders& headers) {
+  crc = update(crc, Bytes(headers.lrh));
+  if (!IsLocal(headers)) crc = update(crc, Bytes(headers.grh));
+  return update(update(crc, Bytes(headers.bth)), Bytes(headers.deth));
+}
+
 // Bytes after the GRH, up to and including the ICRC.
 size_t GrhPayloadLength(size_t payload_length) {
   return kTransportHeadersSize + payload_length + UdPadCount(payload_length) + kIcrcSize;
@@ -107,7 +116,7 @@ UdHeaders MakeUdHeaders(const UdPacket& packet) noexcept {
 
 UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<const uint8_t>> payload) noexcept {
   uint32_t icrc = IcrcOfHeaders(headers);
-  uint16_t vcrc = UpdateVcrc(kVcrcSeed, Bytes(headers));
+  uint16_t vcrc = UpdateByHeaders(UpdateVcrc, kVcrcSeed, headers);
   for (absl::Span<const uint8_t> piece : payload) {
     icrc = UpdateIcrc(icrc, piece);
     vcrc = UpdateVcrc(vcrc, piece);
@@ -125,11 +134,12 @@ UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<co
 
 uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept {
   UdHeaders masked = headers;
-  masked.lrh = {0xff, 0xff, be16(0xffff), be16(0xffff), be16(0xffff)};
+  masked.lrh.vl_lver |= 0xf0;
+  if (!IsLocal(headers)) masked.lrh = {0xff, 0xff, be16(0xffff), be16(0xffff), be16(0xffff)};
   masked.grh.version_class_flow = headers.grh.version_class_flow.value() | 0x0fff'ffff;
   masked.grh.hop_limit = 0xff;
   masked.bth.reserved8a = 0xff;
-  return UpdateIcrc(kIcrcSeed, Bytes(masked));
+  return UpdateByHeaders(UpdateIcrc, kIcrcSeed, masked);
 }
 
 uint32_t UpdateIcrc(uint32_t crc, absl::Span<const uint8_t> bytes) noexcept { return UpdateCrc(kIcrcTables, crc, bytes); }

@@ -117,13 +117,13 @@ struct UdTrailer {
 
   absl::Span<const uint8_t> span() const { return absl::MakeConstSpan(bytes.data(), size); }
 };
-// The trailer of the packet that consists of `headers` and the concatenation of `payload`, whose total length must be the one
-// that the headers were made for.
+// The trailer of the packet that consists of `headers` (without the GRH if LNH is kLnhIbaLocal) and the concatenation of
+// `payload`, whose total length must be the one that the headers were made for.
 UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<const uint8_t>> payload) noexcept;
 
 // Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields that may change on the way
 // replaced by ones. With a GRH these are the whole LRH (a router replaces it), the GRH's traffic class, flow label and hop
-// limit, and the BTH's reserved byte. Start with IcrcOfHeaders, continue with UpdateIcrc for each piece of the payload, end
+// limit, and the BTH's reserved byte; without one, the VL and the BTH's reserved byte. Start with IcrcOfHeaders, continue with UpdateIcrc for each piece of the payload, end
 // with FinishIcrc.
 inline constexpr uint32_t kIcrcSeed = 0xffff'ffff;
 uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept;
