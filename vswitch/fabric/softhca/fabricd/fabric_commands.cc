@@ -66,10 +66,10 @@ Answer Show(const Subnet& subnet, const FabricServer& server, const LidFile* lid
   for (const Subnet::PortStatus& port : subnet.Ports()) text += ShowPort(port);
   const Subnet::MadCounters mads = subnet.mad_counters();
   absl::StrAppendFormat(&text, "SM %s, lid %s: %u MADs answered (%u with an error, %u with a table), %u malformed\n",
-                        subnet.sm_absent() ? "absent" : "present", subnet.sm_lid().ToString(), mads.sa.requests,
-                        mads.sa.errors, mads.sa.tables, mads.sa.malformed);
-  absl::StrAppendFormat(&text, "  reports %u: repeated %u, confirmed %u, given up %u, not made %u\n", mads.notices.reports,
-                        mads.notices.repeated, mads.notices.confirmed, mads.notices.given_up, mads.notices.overflows);
+                        subnet.sm_absent() ? "absent" : "present", subnet.sm_lid().ToString(), mads.sa.requests, mads.sa.errors,
+                        mads.sa.tables, mads.sa.malformed);
+  absl::StrAppendFormat(&text, "  reports %u: repeated %u, confirmed %u, given up %u\n", mads.notices.reports,
+                        mads.notices.repeated, mads.notices.confirmed, mads.notices.given_up);
   absl::StrAppendFormat(&text, "agents of ports: SMPs answered %u, lost %u; counters asked for %u\n", mads.smp.requests,
                         mads.smp.lost, mads.pma.requests);
   if (lids != nullptr && !lids->status().ok()) {

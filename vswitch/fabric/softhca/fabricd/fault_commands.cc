@@ -128,8 +128,8 @@ void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry) {
   registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
                       "simulate faults on datagrams between two ports; replaces the rule with the same names", 2, kMostWords,
                       [subnet](const Arguments& arguments) { return Set(arguments, subnet); }});
-  registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0,
-                      [subnet](const Arguments&) { return Show(subnet); }});
+  registry->Register(
+      {"fault/show", "", "the faults that ports simulate", 0, 0, [subnet](const Arguments&) { return Show(subnet); }});
   registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
                       [subnet](const Arguments& arguments) { return Clear(arguments, subnet); }});
   registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,

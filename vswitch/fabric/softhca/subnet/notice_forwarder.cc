@@ -37,22 +37,11 @@ SaStatus NoticeForwarder::Inform(const Gid& port, const InformInfo& info) {
   std::vector<InformInfo>& own = subscriptions_[port];
   const auto found =
       std::find_if(own.begin(), own.end(), [&info](const InformInfo& other) { return SameSubscription(info, other); });
-  SaStatus status = SaStatus::kOk;
-  if (!info.subscribe) {
-    if (found != own.end()) {
-      own.erase(found);
-    } else {
-      status = SaStatus::kRequestInvalid;
-    }
-  } else if (found == own.end()) {
-    if (own.size() < options_.subscriptions_per_port) {
-      own.push_back(info);
-    } else {
-      status = SaStatus::kNoResources;
-    }
-  }
+  const bool is_known = found != own.end();
+  if (info.subscribe && !is_known) own.push_back(info);
+  if (!info.subscribe && is_known) own.erase(found);
   if (own.empty()) subscriptions_.erase(port);
-  return status;
+  return info.subscribe || is_known ? SaStatus::kOk : SaStatus::kRequestInvalid;
 }
 
 bool NoticeForwarder::Wants(const Gid& port, const Notice& notice) const {
@@ -73,12 +62,6 @@ void NoticeForwarder::Forward(SmTrap trap, const Gid& about, const std::vector<P
 }
 
 void NoticeForwarder::StartReport(const Gid& to, const Notice& notice, absl::Time now) {
-  size_t& waiting = waiting_[to];
-  if (waiting >= options_.reports_per_port) {
-    ++counters_.overflows;
-    return;
-  }
-  ++waiting;
   ++counters_.reports;
   SaHeader header;
   header.method = MadMethod::kReport;
@@ -92,27 +75,19 @@ void NoticeForwarder::StartReport(const Gid& to, const Notice& notice, absl::Tim
 
 void NoticeForwarder::Confirm(const Gid& port, uint64_t tid) {
   const auto report = reports_.find(tid);
-  if (report == reports_.end() || report->second.to != port) {
-    ++counters_.strays;
-    return;
-  }
+  if (report == reports_.end() || report->second.to != port) return;
   ++counters_.confirmed;
   reports_.erase(report);
-  if (--waiting_[port] == 0) waiting_.erase(port);
 }
 
 void NoticeForwarder::RemovePort(const Gid& port) {
   subscriptions_.erase(port);
-  waiting_.erase(port);
-  for (auto report = reports_.begin(); report != reports_.end();) {
-    report = report->second.to == port ? reports_.erase(report) : std::next(report);
-  }
+  std::erase_if(reports_, [&port](const auto& report) { return report.second.to == port; });
 }
 
 void NoticeForwarder::Clear() {
   subscriptions_.clear();
   reports_.clear();
-  waiting_.clear();
 }
 
 void NoticeForwarder::Run(absl::Time now, std::vector<OutgoingMad>* out) {
@@ -122,7 +97,6 @@ void NoticeForwarder::Run(absl::Time now, std::vector<OutgoingMad>* out) {
     if (report.deadline > now) continue;
     if (report.transmissions_left == 0) {
       ++counters_.given_up;
-      if (--waiting_[report.to] == 0) waiting_.erase(report.to);
       reports_.erase(current);
       continue;
     }

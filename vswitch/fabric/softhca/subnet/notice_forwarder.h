@@ -5,7 +5,6 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_NOTICE_FORWARDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_NOTICE_FORWARDER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -24,17 +23,13 @@ class NoticeForwarder {
   struct Options {
     absl::Duration first_timeout = absl::Milliseconds(500);  // doubled with each repetition
     int transmissions = 4;
-    size_t subscriptions_per_port = 32;
-    size_t reports_per_port = 1024;  // unconfirmed reports
     uint64_t first_tid = 1;
   };
   struct Counters {
     uint64_t reports = 0;   // one for each port
     uint64_t repeated = 0;  // transmissions after the first
     uint64_t confirmed = 0;
-    uint64_t given_up = 0;   // not confirmed after all retries
-    uint64_t overflows = 0;  // dropped: too many unconfirmed reports to that port
-    uint64_t strays = 0;     // confirmations of no report
+    uint64_t given_up = 0;  // not confirmed after all retries
   };
 
   // `ports` outlives the forwarder.
@@ -77,7 +72,6 @@ class NoticeForwarder {
   const Options options_;
   std::map<Gid, std::vector<InformInfo>> subscriptions_;  // by port; no empty entries
   std::map<uint64_t, Report> reports_;                    // by transaction ID
-  std::map<Gid, size_t> waiting_;                         // unconfirmed reports of each port; no zero entries
   uint64_t next_tid_;
   Counters counters_;
 };

@@ -56,10 +56,7 @@ PortCountersAttribute PmaResponder::ToAttribute(const SoftPortCounters& counters
 absl::optional<Mad> PmaResponder::Respond(const ManagedPort& port, const Mad& mad) {
   const absl::StatusOr<MadHeader> request = DecodeMadHeader(mad);
   const bool in_order = request.ok() && request->mgmt_class == MgmtClass::kPerf && !request->IsResponse();
-  if (!in_order) {
-    ++counters_.malformed;
-    return absl::nullopt;
-  }
+  if (!in_order) return absl::nullopt;
   ++counters_.requests;
   Mad reply = mad;
   MadHeader header = *request;

@@ -23,8 +23,7 @@ class PmaResponder {
  public:
   using CountersOf = std::function<SoftPortCounters(const ManagedPort& port)>;
   struct Counters {
-    uint64_t requests = 0;   // answered, with whatever status
-    uint64_t malformed = 0;  // dropped
+    uint64_t requests = 0;  // answered, with whatever status
   };
 
   explicit PmaResponder(CountersOf counters_of) : counters_of_(std::move(counters_of)) {}
