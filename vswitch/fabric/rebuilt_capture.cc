@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 

@@ -35,7 +35,6 @@
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/ib/mad.h"
 
 namespace eoib::softhca {
 

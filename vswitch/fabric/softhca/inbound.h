@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/softhca/subnet_link.h"

@@ -7,7 +7,6 @@
 
 #include <infiniband/verbs.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/unique_fd.h"

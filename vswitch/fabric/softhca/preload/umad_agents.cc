@@ -74,10 +74,7 @@ int UmadAgents::Register(int file, const Registration& registration, int* agent)
 int UmadAgents::Unregister(int file, int agent) {
   const auto found = Find(file, agent);
   if (found == agents_.end()) return EINVAL;
-  for (auto next = pending_.begin(); next != pending_.end();) {
-    const auto request = next++;
-    if (request->first.second >> 32 == found->first) pending_.erase(request);
-  }
+  std::erase_if(pending_, [found](const auto& request) { return request.first.second >> 32 == found->first; });
   agents_.erase(found);
   return 0;
 }

@@ -5,14 +5,11 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_SERVER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_SERVER_H_
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -15,7 +14,6 @@
 #include "vswitch/base/atomic_file.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
-#include "vswitch/fabric/softhca/subnet/subnet_config.h"
 
 namespace eoib::softhca {
 namespace {

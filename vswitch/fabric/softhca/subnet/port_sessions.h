@@ -11,7 +11,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "vswitch/fabric/softhca/subnet/conservation.h"
 #include "vswitch/fabric/softhca/subnet/fault_table.h"
 #include "vswitch/fabric/softhca/subnet/mad_agents.h"

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
