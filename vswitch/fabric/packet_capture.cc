@@ -30,8 +30,7 @@ void MakeLocal(UdHeaders* headers) {
 
 absl::StatusOr<std::unique_ptr<PacketCapture>> PacketCapture::Open(const std::string& path, Origin origin,
                                                                    absl::string_view comment) {
-  absl::StatusOr<std::unique_ptr<ErfWriter>> writer =
-      ErfWriter::Open(path, static_cast<uint8_t>(origin));
+  absl::StatusOr<std::unique_ptr<ErfWriter>> writer = ErfWriter::Open(path, static_cast<uint8_t>(origin));
   if (!writer.ok()) return writer.status();
   if (!comment.empty()) {
     if (absl::Status status = (*writer)->WriteComment(absl::Now(), comment); !status.ok()) return status;

@@ -146,16 +146,6 @@ int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
 
 // ---- Objects.
 
-void SoftPort::AddRegion(SoftMr* region) {
-  absl::MutexLock lock(&mutex_);
-  path_.queue_pairs().regions().Add(region);
-}
-
-void SoftPort::RemoveRegion(SoftMr* region) {
-  absl::MutexLock lock(&mutex_);
-  path_.queue_pairs().regions().Remove(region);
-}
-
 int SoftPort::AddChannel(SoftChannel* channel) {
   channel->event = MakeEventFd();
   channel->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
@@ -185,11 +175,6 @@ int SoftPort::AddQp(SoftQp* qp) {
   return path_.queue_pairs().Add(qp);
 }
 
-int SoftPort::ModifyQp(SoftQp* qp, const ibv_qp_attr& attributes, int mask) {
-  absl::MutexLock lock(&mutex_);
-  return path_.queue_pairs().Modify(qp, attributes, mask);
-}
-
 void SoftPort::QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* init) const {
   absl::MutexLock lock(&mutex_);
   *attributes = ibv_qp_attr{};
@@ -214,16 +199,6 @@ int SoftPort::RemoveQp(SoftQp* qp) {
   const int error = path_.queue_pairs().Remove(qp);
   if (error == 0) events_.TakeBack(qp);
   return error;
-}
-
-int SoftPort::Attach(SoftQp* qp, const Gid& mgid) {
-  absl::MutexLock lock(&mutex_);
-  return path_.queue_pairs().Attach(qp, mgid);
-}
-
-int SoftPort::Detach(SoftQp* qp, const Gid& mgid) {
-  absl::MutexLock lock(&mutex_);
-  return path_.queue_pairs().Detach(qp, mgid);
 }
 
 // ---- Datagrams.

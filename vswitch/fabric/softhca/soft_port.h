@@ -85,8 +85,12 @@ class SoftPort {
   void RemoveContext(SoftContext* context);
   int GetAsyncEvent(SoftContext* context, ibv_async_event* event);
 
-  void AddRegion(SoftMr* region);
-  void RemoveRegion(SoftMr* region);
+  // Returns `function(queue_pairs)`, for the verbs that need no other part of the port.
+  template <typename Function>
+  auto WithQueuePairs(Function function) {
+    absl::MutexLock lock(&mutex_);
+    return function(path_.queue_pairs());
+  }
 
   int AddChannel(SoftChannel* channel);  // fills its descriptors
   void RemoveCq(SoftCq* cq);             // while no queue pair uses it
@@ -96,11 +100,8 @@ class SoftPort {
   uint32_t EventsRaised(SoftCq* cq) const;
 
   int AddQp(SoftQp* qp);
-  int ModifyQp(SoftQp* qp, const ibv_qp_attr& attributes, int mask);
   void QueryQp(SoftQp* qp, ibv_qp_attr* attributes, ibv_qp_init_attr* init) const;
   int RemoveQp(SoftQp* qp);
-  int Attach(SoftQp* qp, const Gid& mgid);
-  int Detach(SoftQp* qp, const Gid& mgid);
   int PostSend(SoftQp* qp, ibv_send_wr* request, ibv_send_wr** bad);
   int PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
 

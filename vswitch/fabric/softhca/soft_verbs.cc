@@ -63,14 +63,14 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t length, int access) {
   mr->addr = address;
   mr->length = length;
   mr->local_write = local_write;
-  Port(pd->context).AddRegion(mr);
+  Port(pd->context).WithQueuePairs([mr](QueuePairs& queue_pairs) { queue_pairs.regions().Add(mr); });
   ++AsSoft(pd)->users;
   return mr;
 }
 
 int DeregMr(ibv_mr* handle) {
   auto* mr = static_cast<SoftMr*>(handle);
-  Port(mr->context).RemoveRegion(mr);
+  Port(mr->context).WithQueuePairs([mr](QueuePairs& queue_pairs) { queue_pairs.regions().Remove(mr); });
   --AsSoft(mr->pd)->users;
   delete mr;
   return 0;
@@ -169,7 +169,9 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   return qp.release();
 }
 
-int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask) { return Port(qp->context).ModifyQp(AsSoft(qp), *attr, mask); }
+int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) { return queue_pairs.Modify(AsSoft(qp), *attr, mask); });
+}
 
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   Port(qp->context).QueryQp(AsSoft(qp), attr, init);
@@ -190,11 +192,12 @@ int DestroyQp(ibv_qp* handle) {
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   const Gid mgid = Gid::FromWire(gid->raw);
   if (!mgid.IsMulticast() || (lid != 0 && !Mlid(lid).IsValid())) return EINVAL;
-  return Port(qp->context).Attach(AsSoft(qp), mgid);
+  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) { return queue_pairs.Attach(AsSoft(qp), mgid); });
 }
 
 int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  return Port(qp->context).Detach(AsSoft(qp), Gid::FromWire(gid->raw));
+  const Gid mgid = Gid::FromWire(gid->raw);
+  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) { return queue_pairs.Detach(AsSoft(qp), mgid); });
 }
 
 // ---- Address handles.

@@ -123,8 +123,8 @@ UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<co
 
 // Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields that may change on the way
 // replaced by ones. With a GRH these are the whole LRH (a router replaces it), the GRH's traffic class, flow label and hop
-// limit, and the BTH's reserved byte; without one, the VL and the BTH's reserved byte. Start with IcrcOfHeaders, continue with UpdateIcrc for each piece of the payload, end
-// with FinishIcrc.
+// limit, and the BTH's reserved byte; without one, the VL and the BTH's reserved byte. Start with IcrcOfHeaders, continue with
+// UpdateIcrc for each piece of the payload, end with FinishIcrc.
 inline constexpr uint32_t kIcrcSeed = 0xffff'ffff;
 uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept;
 uint32_t UpdateIcrc(uint32_t crc, absl::Span<const uint8_t> bytes) noexcept;
