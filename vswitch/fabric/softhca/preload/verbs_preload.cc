@@ -70,11 +70,8 @@ eoib::softhca::PortConfig ConfigOf(ibv_device* device) {
 }
 
 int FillGidEntry(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry, size_t size) {
-  ibv_gid_entry filled{};
-  if (Table().query_gid(context, static_cast<uint8_t>(port), static_cast<int>(index), &filled.gid) != 0) return EINVAL;
-  filled.gid_index = index;
-  filled.port_num = port;
-  filled.gid_type = IBV_GID_TYPE_IB;
+  ibv_gid_entry filled;
+  if (Table().query_gid_ex(context, static_cast<uint8_t>(port), static_cast<int>(index), &filled) != 0) return EINVAL;
   std::memcpy(entry, &filled, std::min(size, sizeof(filled)));
   return 0;
 }
@@ -169,13 +166,10 @@ EOIB_VERB(int, get_pkey_index, (ibv_context * context, uint8_t port, __be16 pkey
   return -1;
 }
 // Private function of libibverbs that ibv_devinfo calls. Type 0 is "InfiniBand, or RoCE v1".
-EOIB_VERB(int, query_gid_type, (ibv_context*, uint8_t port, unsigned int index, int* type)) {
-  if (port != 1 || index != 0) {
-    errno = EINVAL;
-    return -1;
-  }
+EOIB_VERB(int, query_gid_type, (ibv_context * context, uint8_t port, unsigned int index, int* type)) {
+  ibv_gid gid;
   *type = 0;
-  return 0;
+  return Table().query_gid(context, port, static_cast<int>(index), &gid);
 }
 EOIB_EXPORTED(int, "_ibv_query_gid_ex", query_gid_ex,
               (ibv_context * context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t size)) {

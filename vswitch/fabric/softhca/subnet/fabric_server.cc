@@ -50,7 +50,7 @@ absl::Status FabricServer::Start() {
   const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
   if (!address.ok()) return address.status();
   if (absl::Status status = Lock(); !status.ok()) return status;
-  if (absl::Status status = RemoveStaleSocket(); !status.ok()) return status;
+  if (absl::Status status = RemoveStaleSocket(*address); !status.ok()) return status;
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.valid()) return SystemError("make a socket");
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
@@ -61,18 +61,16 @@ absl::Status FabricServer::Start() {
     return SystemError("listen on " + path_);
   }
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid() || !WatchListener()) return SystemError("watch " + path_);
-  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!spare_.valid()) return SystemError("open /dev/null");
-  return absl::OkStatus();
-}
-
-// Edge-triggered, so that connections that cannot be accepted do not keep the thread awake.
-bool FabricServer::WatchListener() {
+  // Edge-triggered, so that connections that cannot be accepted do not keep the thread awake.
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kListenerId;
-  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) == 0;
+  if (!epoll_.valid() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
+    return SystemError("watch " + path_);
+  }
+  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!spare_.valid()) return SystemError("open /dev/null");
+  return absl::OkStatus();
 }
 
 // The lock decides between two servers that start at once; the socket file alone cannot.
@@ -85,9 +83,7 @@ absl::Status FabricServer::Lock() {
   return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living eoib-fabricd serves it"));
 }
 
-absl::Status FabricServer::RemoveStaleSocket() const {
-  const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
-  if (!address.ok()) return address.status();
+absl::Status FabricServer::RemoveStaleSocket(const sockaddr_un& address) const {
   struct stat status;
   if (lstat(path_.c_str(), &status) != 0) {
     return errno == ENOENT ? absl::OkStatus() : SystemError("look for " + path_);
@@ -96,7 +92,7 @@ absl::Status FabricServer::RemoveStaleSocket() const {
     return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": the file there is not a socket"));
   }
   const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 || errno != ECONNREFUSED) {
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
     return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living program serves it"));
   }
   if (unlink(path_.c_str()) != 0) return SystemError("remove the stale socket " + path_);

@@ -57,8 +57,7 @@ class FabricServer {
   FabricServer(std::string path, Subnet* subnet);
   absl::Status Start();
   absl::Status Lock();
-  absl::Status RemoveStaleSocket() const;
-  bool WatchListener();
+  absl::Status RemoveStaleSocket(const sockaddr_un& address) const;
   void Accept();
   bool RefuseOne();
   void Serve(uint64_t id, uint32_t events);
