@@ -56,12 +56,13 @@ bool NdResponder::IsRouter() const { return memberships_->KernelIsIn(IpAddr(kAll
 
 // RFC 4861 §7.1.2, §7.2.5; RFC 4862 §5.4.4.
 NdResponder::Outcome NdResponder::OnAdvertisement(const NdMessage& message, const absl::optional<IpoibAddress>& from) {
-  const AdvertisementFlags flags = FlagsOf(message);
-  if (message.target.IsMulticast() || (message.destination.IsMulticast() && flags.solicited)) return Outcome::kInvalid;
+  const uint8_t flags = AdvertisementFlags(message);
+  const bool solicited = (flags & kNaSolicited) != 0;
+  if (message.target.IsMulticast() || (message.destination.IsMulticast() && solicited)) return Outcome::kInvalid;
   const auto address = FindLinkAddress(message, NdOptionType::kTargetLinkAddress);
   if (address.has_value() && address == link_->own()) return Outcome::kDone;
   dad_->OnClaim(IpAddr(message.target), address.has_value() ? address : from);
-  neighbors_->OnAdvertisement(IpAddr(message.target), address, flags.solicited, flags.overrides);
+  neighbors_->OnAdvertisement(IpAddr(message.target), address, solicited, (flags & kNaOverride) != 0);
   return Outcome::kDone;
 }
 
@@ -93,11 +94,7 @@ bool NdResponder::Solicit(const Ipv6Addr& target, const absl::optional<IpoibAddr
                                           .destination = at.has_value() ? target : group,
                                           .target = target,
                                           .source_link = link_->own()});
-  if (at.has_value()) {
-    link_->SendIpv6(packet, *at);
-  } else {
-    link_->SendIpv6ToGroup(packet, group);
-  }
+  at.has_value() ? link_->SendIpv6(packet, *at) : link_->SendIpv6ToGroup(packet, group);
   return true;
 }
 

@@ -41,12 +41,6 @@ struct Advertisement {
 };
 Bytes AdvertisementBytes(const Advertisement& advertisement);
 
-// The flags of a neighbour advertisement (RFC 4861 §4.4). Requires message.type to be that.
-struct AdvertisementFlags {
-  bool router, solicited, overrides;
-};
-AdvertisementFlags FlagsOf(const NdMessage& message);
-
 // True if the address can be an interface's: it is not a group's, and its GID is not zero.
 inline bool CanBeInterface(const IpoibAddress& address) { return !address.IsGroup() && !address.gid().IsZero(); }
 

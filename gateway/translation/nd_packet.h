@@ -6,7 +6,6 @@
 #ifndef EOIB_GATEWAY_TRANSLATION_ND_PACKET_H_
 #define EOIB_GATEWAY_TRANSLATION_ND_PACKET_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,14 +19,6 @@
 #include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::translation {
-
-inline constexpr size_t kIpv6HeaderSize = 40;
-inline constexpr uint8_t kNaRouter = 0x80;  // RFC 4861 §4.4
-inline constexpr uint8_t kNaSolicited = 0x40;
-inline constexpr uint8_t kNaOverride = 0x20;
-
-// The flags of a neighbour advertisement.
-inline uint8_t AdvertisementFlags(const NdMessage& advertisement) { return advertisement.message[4]; }
 
 // The two links' MTUs: the largest IP packet, in bytes.
 struct NdMtus {
@@ -43,20 +34,29 @@ struct NdMtus {
 // A router advertisement's MTU becomes the smallest of its own and both links'. An MTU option is added if it has none and the
 // link that it comes from has the larger MTU (RFC 4861 §4.6.4: links of one subnet that differ).
 Drop TranslateToIpoib(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
-                      absl::FunctionRef<absl::optional<IpoibAddress>(const NdOption&, MacAddr)> to_ipoib,
+                      absl::FunctionRef<absl::optional<IpoibAddress>(MacAddr)> to_ipoib,
                       std::vector<uint8_t>* out);
 Drop TranslateToEthernet(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
-                         absl::FunctionRef<absl::optional<MacAddr>(const NdOption&, const IpoibAddress&)> to_ethernet,
+                         absl::FunctionRef<absl::optional<MacAddr>(const IpoibAddress&)> to_ethernet,
                          std::vector<uint8_t>* out);
 
 // Writes to *out a solicitation for `target`. It has a source link-layer address option unless `source` is :: (RFC 4861 §4.3).
 // It goes to the target's solicited-node group or, if `direct`, to the target.
 template <typename LinkAddress>
 void BuildSolicitation(const Ipv6Addr& source, const LinkAddress& link, const Ipv6Addr& target, bool direct,
-                       std::vector<uint8_t>* out);
+                       std::vector<uint8_t>* out) {
+  StartNeighborMessage(NdType::kNeighborSolicitation, 0, source, direct ? target : SolicitedNodeGroup(target), target, out);
+  if (!source.IsUnspecified()) AppendLinkAddressOption(NdOptionType::kSourceLinkAddress, link, out);
+  FinishNeighborMessage(out);
+}
 // Writes to *out an unsolicited advertisement to all nodes, with the override flag (RFC 4861 §7.2.6).
 template <typename LinkAddress>
-void BuildAdvertisement(const Ipv6Addr& target, bool router, const LinkAddress& link, std::vector<uint8_t>* out);
+void BuildAdvertisement(const Ipv6Addr& target, bool router, const LinkAddress& link, std::vector<uint8_t>* out) {
+  const uint8_t flags = kNaOverride | (router ? kNaRouter : 0);
+  StartNeighborMessage(NdType::kNeighborAdvertisement, flags, target, kAllNodes, target, out);
+  AppendLinkAddressOption(NdOptionType::kTargetLinkAddress, link, out);
+  FinishNeighborMessage(out);
+}
 
 }  // namespace eoib::translation
 

@@ -53,7 +53,7 @@ Drop NdTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uin
   const Station* const to = frame.destination.IsGroup() ? nullptr : state_.stations.FindByMac(frame.destination);
   if (!frame.destination.IsGroup() && to == nullptr) return Drop::kUnknownStation;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
-  const auto to_ipoib = [this](const NdOption&, MacAddr mac) { return ToIpoib(mac); };
+  const auto to_ipoib = [this](MacAddr mac) { return ToIpoib(mac); };
   const NdMtus mtus{state_.output.ethernet_mtu(), state_.output.ipoib_mtu()};
   if (const Drop drop = TranslateToIpoib(packet, message, mtus, to_ipoib, &out_); drop != Drop::kNone) return drop;
   if (IsSolicitation(message) && IsForGroup(message)) {
@@ -101,7 +101,7 @@ Drop NdTranslation::FromIpoib(const ipoib::Packet& packet, const NdMessage& mess
   LearnRouter(message);
   const MacAddr from = station->mac;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
-  const auto to_ethernet = [&](const NdOption&, const IpoibAddress& address) { return ToEthernet(message, address); };
+  const auto to_ethernet = [&](const IpoibAddress& address) { return ToEthernet(message, address); };
   const NdMtus mtus{state_.output.ipoib_mtu(), state_.output.ethernet_mtu()};
   if (const Drop drop = TranslateToEthernet(packet.payload, message, mtus, to_ethernet, &out_); drop != Drop::kNone)
     return drop;

@@ -50,10 +50,6 @@ constexpr size_t kOptionHeaderSize = 2;  // type and length
 
 size_t OptionSize(absl::Span<const uint8_t> rest) { return kUnit * rest[1]; }
 
-bool IsLinkAddress(NdOptionType type) {
-  return type == NdOptionType::kSourceLinkAddress || type == NdOptionType::kTargetLinkAddress;
-}
-
 // Bytes before the options (RFC 4861 §4.1 to §4.5). 0: not a type of neighbour discovery.
 size_t FixedSize(uint8_t type) {
   switch (static_cast<NdType>(type)) {
@@ -71,6 +67,7 @@ size_t FixedSize(uint8_t type) {
 }
 
 bool HasTarget(NdType type) { return type != NdType::kRouterSolicitation && type != NdType::kRouterAdvertisement; }
+constexpr size_t kFlagsOffset = 4;
 constexpr size_t kTargetOffset = 8;
 
 // Size of the extension header at the start of `rest`, or 0 if `protocol` is not an extension header whose content can be
@@ -201,6 +198,46 @@ bool WriteLinkAddressOption(NdOptionType type, MacAddr address, absl::Span<uint8
 
 bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address, absl::Span<uint8_t> out) noexcept {
   return WriteLinkAddress<IpoibOptionWire>(type, address, out);
+}
+
+void StartNeighborMessage(NdType type, uint8_t flags, const Ipv6Addr& source, const Ipv6Addr& destination,
+                          const Ipv6Addr& target, std::vector<uint8_t>* packet) {
+  Ipv6Wire header;
+  header.version_class_flow = 6u << 28;
+  header.next_header = kProtocolIcmpv6;
+  header.hop_limit = kHopLimit;
+  header.source = source.bytes();
+  header.destination = destination.bytes();
+  packet->assign(sizeof(header) + FixedSize(static_cast<uint8_t>(type)), 0);
+  WriteWire(header, packet->data());
+  uint8_t* const message = packet->data() + sizeof(header);
+  message[0] = static_cast<uint8_t>(type);
+  message[kFlagsOffset] = flags;
+  target.ToWire(message + kTargetOffset);
+}
+
+void AppendLinkAddressOption(NdOptionType type, MacAddr address, std::vector<uint8_t>* packet) {
+  packet->resize(packet->size() + kEthernetLinkAddressOptionSize);
+  WriteLinkAddressOption(type, address, absl::MakeSpan(*packet).last(kEthernetLinkAddressOptionSize));
+}
+
+void AppendLinkAddressOption(NdOptionType type, const IpoibAddress& address, std::vector<uint8_t>* packet) {
+  packet->resize(packet->size() + kIpoibLinkAddressOptionSize);
+  WriteLinkAddressOption(type, address, absl::MakeSpan(*packet).last(kIpoibLinkAddressOptionSize));
+}
+
+void FinishNeighborMessage(std::vector<uint8_t>* packet) {
+  const auto message = absl::MakeSpan(*packet).subspan(sizeof(Ipv6Wire));
+  auto header = ReadWire<Ipv6Wire>(packet->data());
+  header.payload_length = static_cast<uint16_t>(message.size());
+  WriteWire(header, packet->data());
+  auto start = ReadWire<Icmpv6Wire>(message.data());
+  start.checksum = 0;
+  WriteWire(start, message.data());
+  const auto addresses = absl::MakeConstSpan(*packet).subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
+  start.checksum =
+      static_cast<uint16_t>(~OnesComplementSum(message, PseudoHeaderSum(addresses, kProtocolIcmpv6, message.size())));
+  WriteWire(start, message.data());
 }
 
 }  // namespace eoib

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -44,6 +45,10 @@ enum class NdOptionType : uint8_t {
 // does not count, because Enhanced DAD uses it too (RFC 7527 §4.1).
 constexpr bool IsSendOption(NdOptionType type) {
   return type >= NdOptionType::kCga && type <= NdOptionType::kCertificate && type != NdOptionType::kNonce;
+}
+
+constexpr bool IsLinkAddress(NdOptionType type) {
+  return type == NdOptionType::kSourceLinkAddress || type == NdOptionType::kTargetLinkAddress;
 }
 
 struct NdOption {
@@ -92,6 +97,12 @@ struct NdMessage {
   NdOptions options;
 };
 
+// The flags of a neighbour advertisement (RFC 4861 §4.4).
+inline constexpr uint8_t kNaRouter = 0x80;
+inline constexpr uint8_t kNaSolicited = 0x40;
+inline constexpr uint8_t kNaOverride = 0x20;
+inline uint8_t AdvertisementFlags(const NdMessage& advertisement) { return advertisement.message[4]; }
+
 enum class NdVerdict : uint8_t {
   kOther,  // not neighbour discovery
   kBad,    // invalid: hosts must ignore it
@@ -122,6 +133,14 @@ inline constexpr size_t kIpoibLinkAddressOptionSize = 24;
 // a link-layer address option or `out` is too short.
 bool WriteLinkAddressOption(NdOptionType type, MacAddr address, absl::Span<uint8_t> out) noexcept;
 bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address, absl::Span<uint8_t> out) noexcept;
+
+// These build a neighbour solicitation or advertisement, a whole IPv6 packet: Start writes it without options, Append adds one,
+// Finish fills in the payload length and the checksum (RFC 4443 §2.3). `flags` are 0 in a solicitation.
+void StartNeighborMessage(NdType type, uint8_t flags, const Ipv6Addr& source, const Ipv6Addr& destination,
+                          const Ipv6Addr& target, std::vector<uint8_t>* packet);
+void AppendLinkAddressOption(NdOptionType type, MacAddr address, std::vector<uint8_t>* packet);
+void AppendLinkAddressOption(NdOptionType type, const IpoibAddress& address, std::vector<uint8_t>* packet);
+void FinishNeighborMessage(std::vector<uint8_t>* packet);
 
 }  // namespace eoib
 
