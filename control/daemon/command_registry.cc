@@ -66,6 +66,11 @@ void CommandRegistry::Register(Command command) {
   EOIB_CHECK(commands_.emplace(std::move(name), std::move(command)).second);
 }
 
+void CommandRegistry::RegisterText(std::string name, std::string help, std::function<std::string()> text) {
+  Register({std::move(name), "", std::move(help), 0, 0,
+            [text = std::move(text)](const Arguments&) -> absl::StatusOr<std::string> { return text(); }});
+}
+
 void CommandRegistry::Unregister(const std::string& name) { commands_.erase(name); }
 
 absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, const Arguments& arguments) const {

@@ -34,6 +34,8 @@ class CommandRegistry {
 
   // CHECKs that the name is new. A name has at most four words, separated by slashes.
   void Register(Command command);
+  // A command without arguments that always succeeds.
+  void RegisterText(std::string name, std::string help, std::function<std::string()> text);
   void Unregister(const std::string& name);
 
   // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest matching name

@@ -26,13 +26,6 @@ std::string ShowNeighbor(const NeighborCache::Neighbor& neighbor) {
                       ToString(neighbor.state), ", ", heard, waiting, "\n");
 }
 
-using Show = std::string (*)(const IpHost&);
-
-void Register(const char* name, const char* help, const IpHost* host, Show show, CommandRegistry* registry) {
-  registry->Register({name, "", help, 0, 0,
-                      [host, show](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return show(*host); }});
-}
-
 }  // namespace
 
 std::string ShowHost(const IpHost& host) {
@@ -74,16 +67,13 @@ std::string ShowStats(const IpHost& host) {
 }
 
 void RegisterHostCommands(const IpHost* host, std::function<std::string()> more, CommandRegistry* registry) {
-  registry->Register({"show", "", "the IPoIB link, and the addresses of this host on it", 0, 0,
-                      [host, more = std::move(more)](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                        return absl::StrCat(ShowHost(*host), more());
-                      }});
-  Register("neigh", "the neighbours on the link, each with its IPoIB address", host, ShowNeighbors, registry);
-  Register("groups", "the multicast groups that are listened to", host, ShowGroups, registry);
-  Register("stats", "counters", host, ShowStats, registry);
-  Register(
-      "drops", "what was dropped and why", host, [](const IpHost& shown) { return shown.counters().drops.DropsText(); },
-      registry);
+  registry->RegisterText("show", "the IPoIB link, and the addresses of this host on it",
+                         [host, more = std::move(more)] { return ShowHost(*host) + more(); });
+  registry->RegisterText("neigh", "the neighbours on the link, each with its IPoIB address",
+                         [host] { return ShowNeighbors(*host); });
+  registry->RegisterText("groups", "the multicast groups that are listened to", [host] { return ShowGroups(*host); });
+  registry->RegisterText("stats", "counters", [host] { return ShowStats(*host); });
+  registry->RegisterText("drops", "what was dropped and why", [host] { return host->counters().drops.DropsText(); });
 }
 
 }  // namespace eoib::endpoint

@@ -104,16 +104,15 @@ class IpoibHost {
   void RegisterCommands(CommandRegistry* commands) {
     fabric_->RegisterCommands(commands);
     endpoint_->RegisterCommands(commands);
-    const auto text = [commands](const char* name, const char* help, std::function<std::string()> show) {
-      commands->Register(
-          {name, "", help, 0, 0, [show](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return show(); }});
-    };
-    text("link/show", "the HCA port and the IPoIB link", [this] { return fabric_->Show() + link_->Show(); });
-    text("link/groups", "the multicast groups of the link that this port is in", [this] { return link_->ShowGroups(); });
-    text("link/stats", "counters of the IPoIB link",
-         [this] { return ipoib::StatsText(link_->channel()->counters(), link_->channel()->UnderWay()); });
-    text("link/drops", "what the IPoIB link dropped and why",
-         [this] { return ipoib::DropsText(link_->channel()->counters()); });
+    commands->RegisterText("link/show", "the HCA port and the IPoIB link",
+                           [this] { return fabric_->Show() + link_->Show(); });
+    commands->RegisterText("link/groups", "the multicast groups of the link that this port is in",
+                           [this] { return link_->ShowGroups(); });
+    commands->RegisterText("link/stats", "counters of the IPoIB link", [this] {
+      return ipoib::StatsText(link_->channel()->counters(), link_->channel()->UnderWay());
+    });
+    commands->RegisterText("link/drops", "what the IPoIB link dropped and why",
+                           [this] { return link_->channel()->counters().drops.DropsText(); });
   }
   void Stop(std::function<void()> done) {
     endpoint_->Stop([this, done = std::move(done)] { fabric_->Stop(done); });
