@@ -20,6 +20,16 @@ void Clear(int eventfd) {
   [[maybe_unused]] ssize_t got = read(eventfd, &count, sizeof(count));
 }
 
+absl::Status Watch(int epoll, int fd) {
+  epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "wait for an IPoIB queue pair");
+}
+
+bool IsFrom(const Datagram& datagram, const IpoibAddress& address) {
+  return datagram.has_grh && datagram.sgid == address.gid() && datagram.source_qpn == address.qpn();
+}
+
 }  // namespace
 
 Channel::Channel(const Context& context)
@@ -30,20 +40,14 @@ Channel::Channel(const Context& context)
       peers_(context.directory, &requests_, context.clock),
       new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, context.clock->Now()),
       next_idle_look_(context.clock->Now() + kAbsentGroupIdle) {
-  Watch(more_.get()).IgnoreError();
-  Watch(context.events->fd()).IgnoreError();
+  Watch(epoll_.get(), more_.get()).IgnoreError();
+  Watch(epoll_.get(), context.events->fd()).IgnoreError();
 }
 
 Channel::~Channel() {
   for (size_t i = 0; i < posting_; ++i) context_.pool->Free(posts_[i].buffer);
   for (const HeldForGroup& held : held_for_groups_) context_.pool->Free(held.request.buffer);
   held_.TakeIf([this](const HeldFrames::Held& held) { return context_.pool->Free(held.request.buffer), true; });
-}
-
-absl::Status Channel::Watch(int fd) {
-  epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, "wait for an IPoIB queue pair");
 }
 
 // Address handles and source LIDs of the former queue pair may be void, so they are forgotten.
@@ -64,7 +68,7 @@ absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
   if (endpoint_ == nullptr) return absl::OkStatus();
   watched_ = endpoint_->event_fd();
   endpoint_->Refill();
-  return Watch(watched_);
+  return Watch(epoll_.get(), watched_);
 }
 
 void Channel::WorkSoon() {
@@ -83,14 +87,12 @@ void Channel::Work(int batches) {
     endpoint_->DrainEvents();
     while ((more = Receive()) && --batches > 0) {
     }
-    if (!more) more = Arm();
+    // A completion between the last poll and arming raises no event, so poll once more.
+    if (!more) more = endpoint_->Arm().ok() && Receive();
   }
   Flush();
   if (more) WorkSoon();
 }
-
-// A completion between the last poll and arming raises no event, so poll once more. True if there may be more.
-bool Channel::Arm() { return endpoint_->Arm().ok() && Receive(); }
 
 // Receives one batch. True if there may be more.
 bool Channel::Receive() {
@@ -104,14 +106,10 @@ bool Channel::Receive() {
   return count == kBatch;
 }
 
-bool Channel::IsOwn(const Datagram& datagram) const {
-  return datagram.has_grh && datagram.sgid == own_.gid() && datagram.source_qpn == own_.qpn();
-}
-
 void Channel::Deliver(const Datagram& datagram) {
   counters_.arrived.Add();
   if (!datagram.ok) return counters_.drops.Add(DropReason::kReceiveError);
-  if (IsOwn(datagram)) return counters_.drops.Add(DropReason::kOwnMulticast);
+  if (IsFrom(datagram, own_)) return counters_.drops.Add(DropReason::kOwnMulticast);
   uint8_t* const bytes = context_.pool->Frame(datagram.buffer) - kIpoibHeaderSize;
   const absl::optional<IpoibType> type = DecodeIpoibHeader({bytes, datagram.length});
   if (!type.has_value()) return counters_.drops.Add(DropReason::kNotIpoib);
@@ -143,7 +141,10 @@ void Channel::TakeEvents() {
   while (context_.events->Pop(&event)) {
     if (event.kind == LinkEvent::Kind::kState) TakeState(event);
     if (event.kind == LinkEvent::Kind::kGroup) TakeGroup(event);
-    if (event.kind == LinkEvent::Kind::kNoRoom) TakeNoRoom(event.mgid);
+    if (event.kind == LinkEvent::Kind::kNoRoom) {
+      groups_.erase(event.mgid);
+      for (const HeldForGroup& held : TakeHeldFor(event.mgid)) Drop(DropReason::kTooManyGroups, held.request.buffer);
+    }
     if (event.kind == LinkEvent::Kind::kLids) peers_.ForgetSources();
     paths |= event.kind == LinkEvent::Kind::kPaths;
   }
@@ -165,11 +166,6 @@ void Channel::TakeGroup(const LinkEvent& event) {
   group.lookup = event.ah.IsNone() ? Group::Lookup::kAbsent : Group::Lookup::kExists;
   group.used = context_.clock->Now();
   for (const HeldForGroup& held : TakeHeldFor(event.mgid)) SendToMgid(held.mgid, held.beyond_link, held.request);
-}
-
-void Channel::TakeNoRoom(const Mgid& mgid) {
-  groups_.erase(mgid);
-  for (const HeldForGroup& held : TakeHeldFor(mgid)) Drop(DropReason::kTooManyGroups, held.request.buffer);
 }
 
 std::vector<Channel::HeldForGroup> Channel::TakeHeldFor(const Mgid& mgid) {

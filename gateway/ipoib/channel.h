@@ -86,7 +86,6 @@ class Channel final : public Interface {
   const Counters& counters() const { return counters_; }
   // Packets requested that have been neither sent nor dropped yet.
   size_t UnderWay() const;
-  Qpn qpn() const { return own_.qpn(); }
 
  private:
   struct Group {
@@ -103,12 +102,10 @@ class Channel final : public Interface {
 
   bool Receive();
   void Deliver(const Datagram& datagram);
-  bool IsOwn(const Datagram& datagram) const;
   void CountReceived(const Packet& packet, bool has_grh);
   void TakeEvents();
   void TakeState(const LinkEvent& event);
   void TakeGroup(const LinkEvent& event);
-  void TakeNoRoom(const Mgid& mgid);
   std::vector<HeldForGroup> TakeHeldFor(const Mgid& mgid);
   // A buffer with header and payload; nothing, and a drop is counted, if it cannot be sent.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
@@ -127,9 +124,7 @@ class Channel final : public Interface {
   void Post(const SendRequest& request);
   void Reap();
   void Drop(DropReason reason, BufferId buffer);
-  bool Arm();
   void WorkSoon();
-  absl::Status Watch(int fd);
 
   const Context context_;
   Listener* listener_ = nullptr;

@@ -128,7 +128,7 @@ TEST_F(ChannelTest, CountsDatagramsReceivedWhileTheLinkIsDown) {
   Tell({.kind = LinkEvent::Kind::kState});
   Hear(AddressOf(2));
   EXPECT_THAT(sources_, IsEmpty());
-  EXPECT_EQ(channel_.counters().drop(DropReason::kReceivedDown), 1u);
+  EXPECT_EQ(channel_.counters().drops[DropReason::kReceivedDown], 1u);
   EXPECT_EQ(channel_.counters().received.value(), 0u);
   Tell({.kind = LinkEvent::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
   Arrive(AddressOf(2), false);
@@ -144,7 +144,7 @@ TEST_F(ChannelTest, CountsSendsInFlightWhenTheQueuePairIsReplaced) {
   EXPECT_EQ(channel_.UnderWay(), 2u);
   EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
   EXPECT_EQ(channel_.UnderWay(), 0u);
-  EXPECT_EQ(channel_.counters().drop(DropReason::kLinkDown), 2u);
+  EXPECT_EQ(channel_.counters().drops[DropReason::kLinkDown], 2u);
 }
 
 // ---- Peers
@@ -288,7 +288,7 @@ TEST_F(ChannelTest, AGroupWithAStaleHandleIsRequestedAgain) {
   channel_.Flush();
   handles_.Put(ah);
   say();
-  EXPECT_EQ(channel_.counters().drop(DropReason::kUnresolved), 1u);
+  EXPECT_EQ(channel_.counters().drops[DropReason::kUnresolved], 1u);
   EXPECT_THAT(TakeRequests(), IsEmpty());
   say();
   const std::vector<LinkRequest> requests = TakeRequests();

@@ -9,7 +9,6 @@
 #define EOIB_GATEWAY_IPOIB_COUNTERS_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "gateway/ipoib/labelled_counters.h"
@@ -57,13 +56,10 @@ struct Counters {
   EOIB_IPOIB_COUNTERS(EOIB_X)
 #undef EOIB_X
   LabelledCounters<DropReason> drops;
-
-  uint64_t drop(DropReason reason) const { return drops[reason]; }
 };
 
 // A line for each counter. `under_way`: see above.
 std::string StatsText(const Counters& counters, size_t under_way);
-inline std::string DropsText(const Counters& counters) { return counters.drops.DropsText(); }
 
 }  // namespace eoib::ipoib
 

@@ -84,7 +84,7 @@ absl::Status Link::Rebuild() {
 }
 
 void Link::TakeDown(absl::string_view why) {
-  if (broadcast_->trouble() != why) LogWarning(absl::StrCat(why, "; it is down until that is mended"));
+  if (broadcast_->trouble() != why) LogWarning(absl::StrCat(why, "; the link is down until this is fixed"));
   LoseGroups(why);
   RebindGroups(nullptr);
   channel_.Rebind(nullptr, {}).IgnoreError();

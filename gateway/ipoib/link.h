@@ -71,8 +71,6 @@ class Link final : public FabricPortClient {
   bool has_queue_pair() const override { return queue_pair_.get() != nullptr; }
   absl::Status Rebuild() override;
 
-  // True while the port is in the broadcast group.
-  bool up() const { return broadcast_->joined().has_value(); }
   // Text for the operator.
   std::string Show() const;
   std::string ShowGroups() const { return groups_.Show(); }

@@ -1,9 +1,9 @@
 // The messages between the two halves of an IPoIB interface: its Channel, on the data path's thread, and its Link, on the
 // control thread. A program with one thread for both uses them in the same way.
 //
-// Neither side blocks. While a queue is full, its producer keeps messages in an QueueProducer and retries, because they must
+// Neither side blocks. While a queue is full, its producer keeps messages in a QueueProducer and retries, because they must
 // not be lost. A kPeer request may be lost (QueueProducer::Offer): the next packet from or to the peer repeats it, and invented
-// peers must not fill the outbox.
+// peers must not fill the queue.
 #ifndef EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 #define EOIB_GATEWAY_IPOIB_LINK_QUEUES_H_
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gateway/ipoib/link_test_fixture.h"
 #include "gmock/gmock.h"
@@ -43,7 +44,7 @@ class LinkTest : public testing::Test {
   // Brings two nodes up.
   void AddPair(const Link::Options& options = {}) {
     a_ = AddNode("a", options);
-    ASSERT_TRUE(Until([this] { return a_->link()->up(); }));
+    ASSERT_TRUE(Until([this] { return a_->up(); }));
     b_ = AddNode("b", options);
     ASSERT_TRUE(Until([this] { return a_->channel()->state().has_value() && b_->channel()->state().has_value(); }));
   }
@@ -83,7 +84,7 @@ TEST_F(LinkTest, TheBroadcastGroupMakesTheLink) {
   const LinkState state = *a_->channel()->state();
   EXPECT_EQ(state.link, kLink);
   EXPECT_EQ(state.mtu, 4092u);
-  EXPECT_EQ(state.own.qpn(), a_->channel()->qpn());
+  EXPECT_THAT(a_->link()->Show(), HasSubstr(absl::StrCat("QPN ", state.own.qpn().ToString())));
   EXPECT_THAT(a_->link()->Show(), HasSubstr("ff12:401b:8001:0000:0000:0000:ffff:ffff: joined"));
   EXPECT_THAT(a_->link()->Show(), HasSubstr("Q_Key 0x80000b1b"));
   Settle(a_, b_);
@@ -448,12 +449,12 @@ TEST_F(LinkTest, AFailedQueuePairIsReplaced) {
   for (const FailureRow& row : rows) {
     SCOPED_TRACE(row.description);
     Settle(a_, b_);
-    const Qpn before = b_->channel()->qpn();
+    const Qpn before = b_->address().qpn();
     row.fault(b_->hca());
     if (row.arrives) Broadcast(a_, "to all");
     ASSERT_TRUE(Until([&] {
       clock_.Advance(absl::Milliseconds(100));
-      return b_->channel()->qpn() != before && b_->channel()->state().has_value();
+      return b_->channel()->state().has_value() && b_->address().qpn() != before;
     }));
   }
   Settle(a_, b_);
@@ -550,11 +551,11 @@ TEST_F(LinkTest, ALimitedMemberWaitsForTheGroup) {
   ASSERT_TRUE(Until([this] {
     return absl::StrContains(b_->link()->Show(), "not joined: ") && !absl::StrContains(b_->link()->Show(), "not asked");
   }));
-  EXPECT_FALSE(b_->link()->up());
+  EXPECT_FALSE(b_->up());
   a_ = AddNode("a", {.pkey = PKey(0x8002)});
   ASSERT_TRUE(Until([this] {
     clock_.Advance(absl::Milliseconds(100));
-    return a_->link()->up() && b_->link()->up();
+    return a_->up() && b_->up();
   }));
 }
 

@@ -66,8 +66,9 @@ class Node final : private Listener {
   Link* link() { return link_.get(); }
   FabricPort* fabric() { return fabric_.get(); }
   FaultyHca* hca() { return hca_; }
+  bool up() { return channel()->state().has_value(); }
   IpoibAddress address() { return channel()->state()->own; }
-  uint64_t dropped(DropReason reason) { return channel()->counters().drop(reason); }
+  uint64_t dropped(DropReason reason) { return channel()->counters().drops[reason]; }
   void Say(const std::string& text, const IpoibAddress& to, IpoibType type = IpoibType::kIpv4) {
     channel()->Send(type, Bytes(text), to);
     channel()->Flush();
