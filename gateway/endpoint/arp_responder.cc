@@ -22,37 +22,20 @@ void ArpResponder::OnRequest(const IpoibArp& packet) {
     return neighbors_->OnAdvertisement(sender, packet.sender, /*solicited=*/false, /*overrides=*/true);
   }
   if (!sender.IsUnspecified() && !addresses_->IsAssigned(sender)) neighbors_->OnSolicitation(sender, packet.sender);
-  Reply(packet);
-}
-
-void ArpResponder::Reply(const IpoibArp& request) {
   const auto own = link_->own();
   if (!own.has_value()) return;
-  link_->SendArp({ArpOperation::kReply, *own, request.target_ip, request.sender, request.sender_ip}, request.sender);
+  link_->SendArp({ArpOperation::kReply, *own, packet.target_ip, packet.sender, packet.sender_ip}, packet.sender);
 }
 
 bool ArpResponder::Request(Ipv4Addr target, const absl::optional<IpoibAddress>& at) {
-  const auto own = link_->own();
   const auto source = addresses_->SourceFor(IpAddr(target));
-  if (!own.has_value() || !source.has_value()) return false;
-  const IpoibArp request{ArpOperation::kRequest, *own, source->ipv4(), IpoibAddress(), target};
-  if (at.has_value()) {
-    link_->SendArp(request, *at);
-  } else {
-    link_->BroadcastArp(request);
-  }
-  return true;
+  return source.has_value() && SendRequest(source->ipv4(), target, at);
 }
 
-bool ArpResponder::Probe(Ipv4Addr address) {
+bool ArpResponder::SendRequest(Ipv4Addr source, Ipv4Addr target, const absl::optional<IpoibAddress>& at) {
   const auto own = link_->own();
-  if (own.has_value()) link_->BroadcastArp({ArpOperation::kRequest, *own, Ipv4Addr(), IpoibAddress(), address});
+  if (own.has_value()) link_->SendArp({ArpOperation::kRequest, *own, source, IpoibAddress(), target}, at);
   return own.has_value();
-}
-
-void ArpResponder::Announce(Ipv4Addr address) {
-  const auto own = link_->own();
-  if (own.has_value()) link_->BroadcastArp({ArpOperation::kRequest, *own, address, IpoibAddress(), address});
 }
 
 }  // namespace eoib::endpoint

@@ -25,12 +25,13 @@ class ArpResponder {
 
   // Sends a request for `target`, to one neighbour or by broadcast. False if this host has no source address for it.
   bool Request(Ipv4Addr target, const absl::optional<IpoibAddress>& at);
-  bool Probe(Ipv4Addr address);     // RFC 5227 §2.1.1
-  void Announce(Ipv4Addr address);  // §2.3
+  // RFC 5227 §2.1.1, §2.3.
+  bool Probe(Ipv4Addr address) { return SendRequest(Ipv4Addr(), address, absl::nullopt); }
+  void Announce(Ipv4Addr address) { SendRequest(address, address, absl::nullopt); }
 
  private:
   void OnRequest(const IpoibArp& packet);
-  void Reply(const IpoibArp& request);
+  bool SendRequest(Ipv4Addr source, Ipv4Addr target, const absl::optional<IpoibAddress>& at);
 
   LinkSender* const link_;
   const Addresses* const addresses_;

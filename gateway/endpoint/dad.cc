@@ -83,21 +83,16 @@ void Dad::Tick() {
     if (entry.timer <= now) due.push_back(address);
   }
   for (const IpAddr& address : due) {
-    if (const auto found = entries_.find(address); found != entries_.end()) Run(address, &found->second);
+    const auto found = entries_.find(address);
+    if (found == entries_.end()) continue;
+    found->second.phase == Phase::kProbing ? RunProbing(address, &found->second) : RunAnnouncing(address, &found->second);
   }
-}
-
-void Dad::Run(const IpAddr& address, Entry* entry) {
-  if (entry->phase == Phase::kProbing) return RunProbing(address, entry);
-  RunAnnouncing(address, entry);
 }
 
 void Dad::RunProbing(const IpAddr& address, Entry* entry) {
   const bool ipv4 = address.is_ipv4();
   const int probes = ipv4 ? options_.probes4 : options_.probes6;
-  if (entry->sent == probes) {
-    return OnFree(address, entry);
-  }
+  if (entry->sent == probes) return OnFree(address, entry);
   entry->nonce = MakeNonce();
   if (!sender_->Probe(address, entry->nonce)) {
     entry->timer = clock_->Now() + options_.retry;

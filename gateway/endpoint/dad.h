@@ -101,7 +101,6 @@ class Dad {
   DadNonce MakeNonce();
   void Begin(Entry* entry);
   void BeginAnnouncing(Entry* entry);
-  void Run(const IpAddr& address, Entry* entry);
   void RunProbing(const IpAddr& address, Entry* entry);
   void OnFree(const IpAddr& address, Entry* entry);
   void RunAnnouncing(const IpAddr& address, Entry* entry);

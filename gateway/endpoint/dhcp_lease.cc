@@ -52,16 +52,14 @@ absl::optional<DhcpLease> DhcpLease::Read(const DhcpMessage& ack, absl::Time req
   lease.name_servers = HostAddressesOf(ack, DhcpOption::kDomainNameServers);
   lease.domain = Printable(ack.FindOption(DhcpOption::kDomainName).value_or(std::vector<uint8_t>()));
   lease.renew = lease.rebind = lease.expiry = absl::InfiniteFuture();
-  lease.length = absl::InfiniteDuration();
   if (*seconds == kForEver) return lease;
   uint32_t t2 = ack.FindNumber(DhcpOption::kRebindingTime).value_or(0);
   if (t2 == 0 || t2 >= *seconds) t2 = static_cast<uint32_t>(uint64_t{*seconds} * 7 / 8);
   uint32_t t1 = ack.FindNumber(DhcpOption::kRenewalTime).value_or(0);
   if (t1 == 0 || t1 >= t2) t1 = std::min(*seconds / 2, t2);
-  lease.length = absl::Seconds(*seconds);
   lease.renew = requested_at + absl::Seconds(t1);
   lease.rebind = requested_at + absl::Seconds(t2);
-  lease.expiry = requested_at + lease.length;
+  lease.expiry = requested_at + absl::Seconds(*seconds);
   return lease;
 }
 

@@ -23,7 +23,6 @@ struct DhcpLease {
   std::vector<Ipv4Addr> routers;
   std::vector<Ipv4Addr> name_servers;
   std::string domain;
-  absl::Duration length;             // InfiniteDuration(): for ever
   absl::Time renew, rebind, expiry;  // T1, T2 and the end (§4.4.5)
 };
 

@@ -52,7 +52,6 @@ class Endpoint {
   void OnTunDeleted(std::function<void()> callback) { on_tun_deleted_ = std::move(callback); }
 
   IpHost& host() { return host_; }
-  const IpHost& host() const { return host_; }
   const DhcpSession* dhcp() const { return dhcp_.get(); }  // null without --dhcp, and before the link was first up
   const TunDevice& tun() const { return *tun_; }
 

@@ -27,6 +27,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "control/daemon/command_registry.h"
+#include "gateway/endpoint/find_neighbor_for_test.h"
 #include "gateway/endpoint/kernel_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -298,8 +299,8 @@ TEST_F(EndpointTest, PacketsBeyondTheLinkGoToTheRouter) {
   a_->Run("ip route add default via 10.0.0.2 && ip -6 route add default via fd00::2");
   a_->Run("ping -c 1 -w 20 192.0.2.1 && ping -c 1 -w 20 2001:db8::1");
   const auto neighbors = a_->Ask<size_t>([](Endpoint& endpoint) {
-    return endpoint.host().neighbors().Find(*IpAddr::Parse("192.0.2.1")).has_value() ? size_t{99}
-                                                                                     : endpoint.host().neighbors().size();
+    const NeighborCache& cache = endpoint.host().neighbors();
+    return FindNeighbor(cache, *IpAddr::Parse("192.0.2.1")).has_value() ? size_t{99} : cache.size();
   });
   EXPECT_LT(neighbors, 99u) << "asked for an address beyond the link";
   // A new route is used at once.

@@ -107,7 +107,6 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void Tick();
   absl::Time Next() const;
 
-  NeighborCache& neighbors() { return neighbors_; }
   const NeighborCache& neighbors() const { return neighbors_; }
   Addresses& addresses() { return addresses_; }
   const Addresses& addresses() const { return addresses_; }

@@ -2,6 +2,7 @@
 #include "gateway/endpoint/ip_host.h"
 
 #include "gateway/endpoint/ip_host_test_fixture.h"
+#include "gateway/endpoint/find_neighbor_for_test.h"
 #include "gmock/gmock.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
@@ -190,8 +191,8 @@ TEST_F(IpHostTest, GoldenAnnouncementsOverride) {
       IpoibType::kIpv6,
       AdvertisementBytes({.source = Ip6("fd00::1"), .destination = kAllNodes, .target = Ip6("fd00::1"), .target_link = back}),
       true, back);
-  EXPECT_EQ(host_.neighbors().Find(Ip("10.0.0.1"))->address, back);
-  EXPECT_EQ(host_.neighbors().Find(Ip("fd00::1"))->address, back);
+  EXPECT_EQ(FindNeighbor(host_.neighbors(), Ip("10.0.0.1"))->address, back);
+  EXPECT_EQ(FindNeighbor(host_.neighbors(), Ip("fd00::1"))->address, back);
 }
 
 TEST_F(IpHostTest, GoldenMessagesThatGetNoAnswer) {
@@ -431,9 +432,9 @@ TEST_F(IpHostTest, RouterAdvertisementsGoToTheKernelWithoutLinkLayerAddress) {
   }
   EXPECT_EQ(options, 2);
   // The router is learned.
-  EXPECT_EQ(host_.neighbors().Find(Ip("fe80::202:c903:e:b72"))->address->qpn(), Qpn(0x48));
+  EXPECT_EQ(FindNeighbor(host_.neighbors(), Ip("fe80::202:c903:e:b72"))->address->qpn(), Qpn(0x48));
   ReceiveDatagram(FromHex(kRfcRedirect));
-  EXPECT_EQ(host_.neighbors().Find(Ip("fe80::202:c903:e:b74"))->address->qpn(), Qpn(0x49));
+  EXPECT_EQ(FindNeighbor(host_.neighbors(), Ip("fe80::202:c903:e:b74"))->address->qpn(), Qpn(0x49));
   EXPECT_THAT(tun_.Take(), SizeIs(1));
 }
 

@@ -23,10 +23,11 @@ class LinkSender {
     return state.has_value() ? absl::optional<IpoibAddress>(state->own) : absl::nullopt;
   }
 
-  void BroadcastArp(const IpoibArp& packet) {
+  // Sends to one neighbour, or by broadcast.
+  void SendArp(const IpoibArp& packet, const absl::optional<IpoibAddress>& to) {
+    if (to.has_value()) return Send(IpoibType::kArp, ArpBytes(packet), *to);
     if (const auto state = link_->state()) SendToGroup(IpoibType::kArp, ArpBytes(packet), BroadcastGroup(state->link));
   }
-  void SendArp(const IpoibArp& packet, const IpoibAddress& to) { Send(IpoibType::kArp, ArpBytes(packet), to); }
   void SendIpv6(const Bytes& packet, const IpoibAddress& to) { Send(IpoibType::kIpv6, packet, to); }
   // Interface::Reaches for a group of link-local scope.
   bool Reaches(const Ipv6Addr& group) {

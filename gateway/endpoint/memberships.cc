@@ -4,8 +4,6 @@
 
 namespace eoib::endpoint {
 
-void Memberships::OnLinkState() { Update(); }
-
 void Memberships::SetAddresses(const std::set<Ipv6Addr>& addresses) {
   solicited_.clear();
   for (const Ipv6Addr& address : addresses) solicited_.insert(SolicitedNodeGroup(address));

@@ -26,7 +26,7 @@ class Memberships {
   Memberships& operator=(const Memberships&) = delete;
 
   // The link is up, or has changed. Call it once at the start, too.
-  void OnLinkState();
+  void OnLinkState() { Update(); }
 
   // Sets the assigned and tentative IPv6 addresses of this host.
   void SetAddresses(const std::set<Ipv6Addr>& addresses);

@@ -43,11 +43,6 @@ void NeighborCache::Queue(absl::Span<const uint8_t> packet, Entry* entry) {
   entry->waiting.erase(entry->waiting.begin());
 }
 
-void NeighborCache::DeliverWaiting(const IpAddr& ip, Entry* entry) {
-  const std::vector<Packet> waiting = std::exchange(entry->waiting, {});
-  for (const Packet& packet : waiting) DeliverTo(ip, packet, entry);
-}
-
 void NeighborCache::OnHeard(const IpoibAddress& from, const IpAddr& source) {
   const auto owner = owners_.find(from);
   if (owner == owners_.end() || !CanBeInterface(from)) return;
@@ -88,9 +83,13 @@ void NeighborCache::OnAdvertisement(const IpAddr& ip, const absl::optional<Ipoib
 // A confirmation of the former address does not hold for the new one; a solicited answer (kReachable) has just confirmed that.
 void NeighborCache::Update(const IpAddr& ip, const IpoibAddress& address, NeighborState state, Entry* entry) {
   if (state != NeighborState::kReachable) entry->confirmed = absl::InfinitePast();
-  Move(ip, address, entry);
+  if (entry->address != address) {
+    Leave(entry);
+    Join(ip, address, entry);
+  }
   SetState(ip, state, entry);
-  DeliverWaiting(ip, entry);
+  const std::vector<Packet> waiting = std::exchange(entry->waiting, {});
+  for (const Packet& packet : waiting) DeliverTo(ip, packet, entry);
 }
 
 void NeighborCache::Tick() {
@@ -186,24 +185,18 @@ void NeighborCache::Leave(Entry* entry) {
   owners_.erase(at);
 }
 
-void NeighborCache::Move(const IpAddr& ip, const IpoibAddress& owner, Entry* entry) {
-  if (entry->address == owner) return;
-  Leave(entry);
-  Join(ip, owner, entry);
-}
-
 void NeighborCache::Touch(Entry* entry) {
   entry->used = clock_->Now();
   std::list<IpAddr>& entries = owners_.find(entry->address)->second.entries;
   entries.splice(entries.end(), entries, entry->place);
 }
 
-absl::Time NeighborCache::HeardOf(const Entry& entry) const {
-  if (entry.confirmed + options_.vouched <= clock_->Now()) return entry.confirmed;
-  return std::max(entry.confirmed, owners_.find(entry.address)->second.heard);
+bool NeighborCache::IsFresh(const Entry& entry) const {
+  const absl::Time now = clock_->Now();
+  const bool vouched = entry.confirmed + options_.vouched > now;
+  const absl::Time heard = vouched ? owners_.find(entry.address)->second.heard : absl::InfinitePast();
+  return std::max(entry.confirmed, heard) + options_.reachable > now;
 }
-
-bool NeighborCache::IsFresh(const Entry& entry) const { return HeardOf(entry) + options_.reachable > clock_->Now(); }
 
 void NeighborCache::SetState(const IpAddr& ip, NeighborState state, Entry* entry) {
   entry->state = state;
@@ -235,12 +228,6 @@ NeighborCache::Neighbor NeighborCache::Describe(const IpAddr& ip, const Entry& e
   // DeliverTo updates the state only when a packet is sent, so show an old entry as stale.
   if (entry.state == NeighborState::kReachable && !IsFresh(entry)) neighbor.state = NeighborState::kStale;
   return neighbor;
-}
-
-absl::optional<NeighborCache::Neighbor> NeighborCache::Find(const IpAddr& ip) const {
-  const auto found = entries_.find(ip);
-  if (found == entries_.end()) return absl::nullopt;
-  return Describe(ip, found->second);
 }
 
 std::vector<NeighborCache::Neighbor> NeighborCache::All() const {

@@ -93,7 +93,6 @@ class NeighborCache {
   // The number of waiting packets.
   size_t waiting() const;
   size_t size() const { return entries_.size(); }
-  absl::optional<Neighbor> Find(const IpAddr& ip) const;
   // In the order of addresses.
   std::vector<Neighbor> All() const;
 
@@ -122,15 +121,12 @@ class NeighborCache {
   void RemoveWaste();
   void Join(const IpAddr& ip, const IpoibAddress& owner, Entry* entry);
   void Leave(Entry* entry);
-  void Move(const IpAddr& ip, const IpoibAddress& owner, Entry* entry);
   void Touch(Entry* entry);
-  absl::Time HeardOf(const Entry& entry) const;
   bool IsFresh(const Entry& entry) const;
   void SetTimer(const IpAddr& ip, absl::Time when, Entry* entry);
   void SetState(const IpAddr& ip, NeighborState state, Entry* entry);
   void Queue(absl::Span<const uint8_t> packet, Entry* entry);
   void DeliverTo(const IpAddr& ip, absl::Span<const uint8_t> packet, Entry* entry);
-  void DeliverWaiting(const IpAddr& ip, Entry* entry);
   void SendSolicitation(const IpAddr& ip, Entry* entry);
   void Update(const IpAddr& ip, const IpoibAddress& address, NeighborState state, Entry* entry);
   void RunTimer(const IpAddr& ip);

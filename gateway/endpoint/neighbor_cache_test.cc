@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/endpoint/find_neighbor_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
@@ -48,7 +49,7 @@ class NeighborCacheTest : public testing::TestWithParam<const char*> {
     clock_.Advance(time);
     cache_.Tick();
   }
-  NeighborState State(const IpAddr& ip) { return cache_.Find(ip)->state; }
+  NeighborState State(const IpAddr& ip) { return FindNeighbor(cache_, ip)->state; }
 
   FakeClock clock_;
   Recorder link_;
@@ -167,7 +168,7 @@ TEST_P(NeighborCacheTest, ASolicitationMakesAnEntryAndAnAdvertisementDoesNot) {
   EXPECT_EQ(cache_.size(), 0);
   cache_.OnSolicitation(ip_, At(0x48));
   EXPECT_EQ(State(ip_), NeighborState::kStale);
-  EXPECT_EQ(cache_.Find(ip_)->address, At(0x48));
+  EXPECT_EQ(FindNeighbor(cache_, ip_)->address, At(0x48));
 }
 
 TEST_P(NeighborCacheTest, ASolicitationResolvesItsSender) {
@@ -201,8 +202,8 @@ TEST_P(NeighborCacheTest, GoldenAdvertisements) {
     Send(ip_, 1);
     cache_.OnAdvertisement(ip_, At(0x48), true, true);
     cache_.OnAdvertisement(ip_, row.address, row.solicited, row.overrides);
-    ASSERT_TRUE(cache_.Find(ip_).has_value()) << row.description;
-    EXPECT_EQ(cache_.Find(ip_)->address, At(row.qpn)) << row.description;
+    ASSERT_TRUE(FindNeighbor(cache_, ip_).has_value()) << row.description;
+    EXPECT_EQ(FindNeighbor(cache_, ip_)->address, At(row.qpn)) << row.description;
     EXPECT_EQ(State(ip_), row.state) << row.description;
   }
 }
@@ -250,23 +251,23 @@ TEST_F(NeighborLimitTest, AScanDisplacesItsOwnEntries) {
   for (uint32_t i = 0; i < 40; ++i) cache_.OnSolicitation(Number(i), At(i + 1));
   for (uint32_t i = 1000; i < 11'000; ++i) Send(i);
   EXPECT_EQ(cache_.size(), 100);
-  for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(cache_.Find(Number(i)).has_value()) << i;
+  for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(FindNeighbor(cache_, Number(i)).has_value()) << i;
 }
 
 TEST_F(NeighborLimitTest, AHostThatInventsAddressesDisplacesItsOwn) {
   for (uint32_t i = 0; i < 40; ++i) cache_.OnSolicitation(Number(i), At(i + 1));
   for (uint32_t i = 1000; i < 11'000; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   EXPECT_EQ(cache_.size(), 100);
-  for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(cache_.Find(Number(i)).has_value()) << i;
-  EXPECT_TRUE(cache_.Find(Number(10'999)).has_value());
+  for (uint32_t i = 0; i < 40; ++i) EXPECT_TRUE(FindNeighbor(cache_, Number(i)).has_value()) << i;
+  EXPECT_TRUE(FindNeighbor(cache_, Number(10'999)).has_value());
 }
 
 TEST_F(NeighborLimitTest, KeepsTheEntriesUsedLast) {
   for (uint32_t i = 0; i < 100; ++i) cache_.OnSolicitation(Number(i), At(0x666));
   Send(0);
   for (uint32_t i = 1000; i < 1099; ++i) cache_.OnSolicitation(Number(i), At(0x666));
-  EXPECT_TRUE(cache_.Find(Number(0)).has_value());
-  EXPECT_FALSE(cache_.Find(Number(1)).has_value());
+  EXPECT_TRUE(FindNeighbor(cache_, Number(0)).has_value());
+  EXPECT_FALSE(FindNeighbor(cache_, Number(1)).has_value());
 }
 
 // The guarantees of the cache, under random events, compared with the simplest possible table.
@@ -324,7 +325,7 @@ TEST(NeighborCacheModelTest, RandomOperations) {
     const IpAddr ip = draw_ip();
     const IpoibAddress address = At(1 + draw(3), 1 + draw(2));
     Model::Known& known = model.table[ip];
-    const auto before = cache.Find(ip);
+    const auto before = FindNeighbor(cache, ip);
     switch (draw(6)) {
       case 0:
       case 1:
