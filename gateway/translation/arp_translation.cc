@@ -1,6 +1,7 @@
 #include "gateway/translation/arp_translation.h"
 
 #include <array>
+#include <type_traits>
 
 namespace eoib::translation {
 namespace {
@@ -32,7 +33,7 @@ Drop ArpTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const ui
   EncodeArp(IpoibArp{arp->operation, state_.output.own(), arp->sender_ip, ToIpoib(arp->target), arp->target_ip},
             absl::MakeSpan(out));
   state_.counters.Add(Event::kArp);
-  const IpoibType type = TypeOf(frame);
+  const auto type = static_cast<IpoibType>(frame.ethertype);
   to != nullptr ? state_.output.ToIpoib(type, out, to->address()) : state_.output.Broadcast(type, out);
   return Drop::kNone;
 }
@@ -50,12 +51,15 @@ void ArpTranslation::Remember(const EthernetArp& arp) {
   if (arp.operation == ArpOperation::kReverseRequest) state_.pending.Add(Ipv4Addr(), arp.sender, state_.now);
 }
 
-// Whether a broadcast may cross to IPoIB. Announcements always may: they cause no replies, and hosts that know the sender must
+// Whether a broadcast may cross to the other side. Announcements always may: they cause no replies, and hosts that know the sender must
 // receive them.
-Drop ArpTranslation::MayCross(const EthernetArp& arp, MacAddr requester) {
+template <typename LinkAddress>
+Drop ArpTranslation::MayCross(const ArpPacket<LinkAddress>& arp, MacAddr requester) {
   const ArpPurpose purpose = PurposeOf(arp);
   if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
-  return state_.MaySolicitIpoib(arp.target_ip, requester, purpose == ArpPurpose::kProbe);
+  const bool probe = purpose == ArpPurpose::kProbe;
+  return std::is_same_v<LinkAddress, MacAddr> ? state_.MaySolicitIpoib(arp.target_ip, requester, probe)
+                                              : state_.MaySolicitEthernet(arp.target_ip, requester, probe);
 }
 
 IpoibAddress ArpTranslation::ToIpoib(MacAddr mac) const {
@@ -63,10 +67,6 @@ IpoibAddress ArpTranslation::ToIpoib(MacAddr mac) const {
   if (mac.IsGroup()) return IpoibAddress::OfGroup(ToMgid(BroadcastGroup(state_.output.link()->link)));
   const Station* const station = state_.stations.FindByMac(mac);
   return station != nullptr ? station->address() : state_.output.own();
-}
-
-IpoibType ArpTranslation::TypeOf(const EthernetInfo& frame) const {
-  return frame.ethertype == kEtherTypeRarp ? IpoibType::kRarp : IpoibType::kArp;
 }
 
 Drop ArpTranslation::FromIpoib(const ipoib::Packet& packet) {
@@ -88,13 +88,6 @@ const Station* ArpTranslation::Learn(const IpoibArp& arp, bool direct) {
   if (PurposeOf(arp) == ArpPurpose::kProbe) return state_.LearnStation(arp.sender, arp.target_ip, Claim::kProbe);
   const bool answers = arp.operation == ArpOperation::kReply && direct;
   return state_.LearnStation(arp.sender, arp.sender_ip, answers ? Claim::kAnswer : Claim::kHas);
-}
-
-// The same for a request from IPoIB, with the sides exchanged.
-Drop ArpTranslation::MayCross(const IpoibArp& arp, MacAddr requester) {
-  const ArpPurpose purpose = PurposeOf(arp);
-  if (purpose != ArpPurpose::kRequest && purpose != ArpPurpose::kProbe) return Drop::kNone;
-  return state_.MaySolicitEthernet(arp.target_ip, requester, purpose == ArpPurpose::kProbe);
 }
 
 // The gateway's own address stands for all Ethernet hosts, so it maps to no MAC address; neither does an unknown one.

@@ -27,12 +27,11 @@ class ArpTranslation {
  private:
   void Learn(const EthernetArp& arp, bool direct);
   void Remember(const EthernetArp& arp);
-  Drop MayCross(const EthernetArp& arp, MacAddr requester);
+  template <typename LinkAddress>
+  Drop MayCross(const ArpPacket<LinkAddress>& arp, MacAddr requester);
   IpoibAddress ToIpoib(MacAddr mac) const;
-  IpoibType TypeOf(const EthernetInfo& frame) const;
 
   const Station* Learn(const IpoibArp& arp, bool direct);
-  Drop MayCross(const IpoibArp& arp, MacAddr requester);
   MacAddr ToEthernet(const IpoibAddress& address) const;
   Drop Deliver(IpoibType type, const IpoibArp& arp, const Station& sender);
   Drop Answer(IpoibType type, const IpoibArp& arp, const Station& sender);

@@ -35,6 +35,22 @@ Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bo
   return Drop::kNone;
 }
 
+// An error about a packet to a group comes from the gateway's own MAC address.
+template <typename Packet>
+Drop PacketTranslation::SendToIpoib(const Packet& packet, const FromEthernet& from) {
+  const auto type = static_cast<IpoibType>(from.frame.ethertype);
+  const auto send = [&](absl::Span<const uint8_t> bytes) {
+    from.station == nullptr ? state_.output.ToIpoibGroup(type, bytes, from.group)
+                            : state_.output.ToIpoib(type, bytes, from.station->address());
+    return Drop::kNone;
+  };
+  const auto report = [&](absl::Span<const uint8_t> error) {
+    const MacAddr reporter = from.station != nullptr ? from.frame.destination : state_.own_mac;
+    state_.output.ToEthernet(from.frame.source, reporter, from.frame.ethertype, error);
+  };
+  return Fit(packet, state_.output.ipoib_mtu(), from.station == nullptr, send, report);
+}
+
 Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload) {
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
@@ -46,11 +62,7 @@ Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<u
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   Suspect(from);
   if (AskForBroadcast(payload.first(packet->bytes.size()))) state_.counters.Add(Event::kDhcpBroadcast);
-  const auto send = [&](absl::Span<const uint8_t> bytes) { return Send(from, IpoibType::kIpv4, bytes); };
-  const auto report = [&](absl::Span<const uint8_t> error) {
-    state_.output.ToEthernet(frame.source, frame.destination, kEtherTypeIpv4, error);
-  };
-  return Fit(*packet, state_.output.ipoib_mtu(), from.station == nullptr, send, report);
+  return SendToIpoib(*packet, from);
 }
 
 Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
@@ -62,12 +74,7 @@ Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<c
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   Suspect(from);
-  const auto send = [&](absl::Span<const uint8_t> bytes) { return Send(from, IpoibType::kIpv6, bytes); };
-  const auto report = [&](absl::Span<const uint8_t> error) {
-    const MacAddr reporter = from.station != nullptr ? frame.destination : state_.own_mac;
-    state_.output.ToEthernet(frame.source, reporter, kEtherTypeIpv6, error);
-  };
-  return Fit(*packet, state_.output.ipoib_mtu(), send, report);
+  return SendToIpoib(*packet, from);
 }
 
 // A multicast packet to a unicast MAC address is for that station only (RFC 6085). A broadcast frame with an IPv4 unicast
@@ -100,15 +107,6 @@ void PacketTranslation::Suspect(const FromEthernet& packet) {
   state_.liveness.Suspect({target, of_link ? packet.source : unspecified, packet.frame.source, false}, state_.now);
 }
 
-Drop PacketTranslation::Send(const FromEthernet& packet, IpoibType type, absl::Span<const uint8_t> bytes) {
-  if (packet.station == nullptr) {
-    state_.output.ToIpoibGroup(type, bytes, packet.group);
-  } else {
-    state_.output.ToIpoib(type, bytes, packet.station->address());
-  }
-  return Drop::kNone;
-}
-
 Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(from.payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
@@ -119,12 +117,7 @@ Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   // A unicast destination that came through a group is a subnet broadcast.
   const bool group = from.group || packet->destination.IsMulticast() || packet->destination.IsBroadcast();
-  const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv4};
-  const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
-  const auto report = [&](absl::Span<const uint8_t> error) {
-    state_.output.ToIpoib(IpoibType::kIpv4, error, station->address());
-  };
-  return Fit(*packet, state_.output.ethernet_mtu(), group, send, report);
+  return SendToEthernet(*packet, from.type, *station, group);
 }
 
 Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
@@ -136,12 +129,7 @@ Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
   const bool group = packet->destination.IsMulticast();
   if (from.group && !group) return Drop::kGroupMismatch;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
-  const Delivery::Packet to{packet->source, packet->destination, station->mac, kEtherTypeIpv6};
-  const auto send = [&](absl::Span<const uint8_t> bytes) { return SendToEthernet(to, group, bytes); };
-  const auto report = [&](absl::Span<const uint8_t> error) {
-    state_.output.ToIpoib(IpoibType::kIpv6, error, station->address());
-  };
-  return Fit(*packet, state_.output.ethernet_mtu(), send, report);
+  return SendToEthernet(*packet, from.type, *station, group);
 }
 
 // A packet without a known link-layer source is attributed to the station that has its IP source, to give the frame its MAC
@@ -162,10 +150,16 @@ Drop PacketTranslation::FindSender(const ipoib::Packet& packet, const IpAddr& ip
   return Drop::kNone;
 }
 
-Drop PacketTranslation::SendToEthernet(const Delivery::Packet& packet, bool group, absl::Span<const uint8_t> bytes) {
-  if (!group) return delivery_.ToNeighbor(packet, bytes);
-  state_.output.ToEthernet(GroupMac(packet.destination), packet.station, packet.ethertype, bytes);
-  return Drop::kNone;
+template <typename Packet>
+Drop PacketTranslation::SendToEthernet(const Packet& packet, IpoibType type, const Station& sender, bool group) {
+  const Delivery::Packet to{packet.source, packet.destination, sender.mac, static_cast<uint16_t>(type)};
+  const auto send = [&](absl::Span<const uint8_t> bytes) {
+    if (!group) return delivery_.ToNeighbor(to, bytes);
+    state_.output.ToEthernet(GroupMac(to.destination), to.station, to.ethertype, bytes);
+    return Drop::kNone;
+  };
+  const auto report = [&](absl::Span<const uint8_t> error) { state_.output.ToIpoib(type, error, sender.address()); };
+  return Fit(packet, state_.output.ethernet_mtu(), group, send, report);
 }
 
 Drop PacketTranslation::Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, Emit emit, Report report) {
@@ -186,7 +180,7 @@ Drop PacketTranslation::Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, 
   return Drop::kTooBig;
 }
 
-Drop PacketTranslation::Fit(const Ipv6Packet& packet, uint32_t mtu, Emit emit, Report report) {
+Drop PacketTranslation::Fit(const Ipv6Packet& packet, uint32_t mtu, bool /*group*/, Emit emit, Report report) {
   if (packet.bytes.size() <= mtu) return emit(packet.bytes);
   IcmpErrorBuffer buffer;
   Tell(BuildPacketTooBig(packet, mtu, state_.options.icmp_source6.value_or(packet.destination), &buffer), report);

@@ -48,13 +48,15 @@ class PacketTranslation {
 
   Drop FindTarget(FromEthernet* packet) const;
   void Suspect(const FromEthernet& packet);
-  Drop Send(const FromEthernet& packet, IpoibType type, absl::Span<const uint8_t> bytes);
+  template <typename Packet>
+  Drop SendToIpoib(const Packet& packet, const FromEthernet& from);
 
   Drop FindSender(const ipoib::Packet& packet, const IpAddr& ip, const Station** sender);
-  Drop SendToEthernet(const Delivery::Packet& packet, bool group, absl::Span<const uint8_t> bytes);
+  template <typename Packet>
+  Drop SendToEthernet(const Packet& packet, IpoibType type, const Station& sender, bool group);
 
   Drop Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, Emit emit, Report report);
-  Drop Fit(const Ipv6Packet& packet, uint32_t mtu, Emit emit, Report report);
+  Drop Fit(const Ipv6Packet& packet, uint32_t mtu, bool group, Emit emit, Report report);
   void Tell(absl::Span<const uint8_t> error, Report report);
 
   // `no_suppression`: the first version whose hosts do not suppress their reports.

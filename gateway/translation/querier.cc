@@ -11,13 +11,14 @@ namespace {
 constexpr absl::Duration kMaxResponse = absl::Seconds(10);  // RFC 3376 §8.3
 constexpr absl::Duration kLastMember = absl::Seconds(1);    // RFC 3376 §8.8
 
-}  // namespace
-
+// fe80::/64 with the modified EUI-64 of a MAC address.
 Ipv6Addr LinkLocalOf(MacAddr mac) {
   const uint64_t value = mac.ToUint64();
   const uint64_t eui64 = (value >> 24) << 40 | uint64_t{0xfffe} << 24 | (value & 0xff'ffff);
   return Ipv6Addr::LinkLocal(InterfaceId(eui64 ^ uint64_t{2} << 56));
 }
+
+}  // namespace
 
 void Querier::Start(absl::Time now) {
   started_ = 0;

@@ -15,9 +15,6 @@
 
 namespace eoib::translation {
 
-// fe80::/64 with the modified EUI-64 of a MAC address.
-Ipv6Addr LinkLocalOf(MacAddr mac);
-
 class Querier {
  public:
   Querier(const Options& options, Output* output, Counters* counters, const MacAddr* own_mac)

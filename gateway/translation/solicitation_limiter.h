@@ -61,12 +61,6 @@ class SolicitationLimiter {
   AgedTable<IpAddr, Silence> silent_;
 };
 
-// The kind of a solicitation: a probe, or one for a target that was last heard at `heard`.
-inline SolicitationLimiter::Kind KindOf(bool probe, absl::Time heard) {
-  if (probe) return SolicitationLimiter::Kind::kProbeOrRetry;
-  return heard == absl::InfinitePast() ? SolicitationLimiter::Kind::kUnknownTarget : SolicitationLimiter::Kind::kKnownTarget;
-}
-
 }  // namespace eoib::translation
 
 #endif  // EOIB_GATEWAY_TRANSLATION_SOLICITATION_LIMITER_H_

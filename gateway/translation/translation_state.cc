@@ -72,7 +72,9 @@ Drop TranslationState::MaySolicit(const IpAddr& target, MacAddr requester, bool 
                                   SolicitationLimiter* limits) const {
   if (there >= now - options.alive_for) return Drop::kNone;
   if (!probe && here >= now - options.local_for) return Drop::kLocalTarget;
-  return limits->MaySolicit(target, requester, KindOf(probe, there), now);
+  using Kind = SolicitationLimiter::Kind;
+  const Kind kind = there == absl::InfinitePast() ? Kind::kUnknownTarget : Kind::kKnownTarget;
+  return limits->MaySolicit(target, requester, probe ? Kind::kProbeOrRetry : kind, now);
 }
 
 void TranslationState::SetOtherGateways(std::vector<IpoibAddress> gateways) {
