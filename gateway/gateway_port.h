@@ -23,13 +23,29 @@
 #include "absl/time/time.h"
 #include "gateway/hello_protocol.h"
 #include "gateway/ipoib/channel.h"
-#include "gateway/port_counters.h"
+#include "gateway/ipoib/labelled_counters.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/port/port.h"
 
 namespace eoib::gateway {
+
+// X(enumerator, label, help)
+#define EOIB_GATEWAY_PORT_DROPS(X)                                                            \
+  X(kQueueFull, "ves_queue_full", "frame to the VES while 1,024 others wait for its buffers") \
+  X(kFrameTooLong, "ves_frame_too_long", "frame to the VES that is longer than the buffers of the VES")
+
+EOIB_DEFINE_LABELLED(PortDrop, EOIB_GATEWAY_PORT_DROPS)
+
+// Frames from the translation to the VES. At any time, in the names of `gateway stats`,
+//
+//     frames_out of the translation = frames_handed + frame_drops + frames_waiting
+struct PortCounters {
+  uint64_t handed = 0;   // to the VES
+  uint64_t waiting = 0;  // for a buffer of the VES
+  ipoib::LabelledCounters<PortDrop> drops;
+};
 
 class GatewayPort final : public Port, private translation::Sink, private ipoib::Listener {
  public:

@@ -116,12 +116,12 @@ TEST_F(GatewayPortTest, AFrameAboveTheBuffersOfTheSwitchHoldsUpNoOther) {
   Arrive(30);
   EXPECT_THAT(Take(0), IsEmpty());
   EXPECT_THAT(Take(64), ElementsAre(kHeaders + 20, kHeaders + 30));
-  EXPECT_EQ(Counters()[PortDrop::kFrameTooLong], 1u);
+  EXPECT_EQ(Counters().drops[PortDrop::kFrameTooLong], 1u);
   Arrive(kVesFrame);
   EXPECT_THAT(Take(64), IsEmpty());
   Arrive(kVesFrame - kHeaders);
   EXPECT_THAT(Take(64), ElementsAre(kVesFrame));
-  EXPECT_EQ(Counters()[PortDrop::kFrameTooLong], 2u);
+  EXPECT_EQ(Counters().drops[PortDrop::kFrameTooLong], 2u);
   EXPECT_EQ(Counters().waiting, 0u);
 }
 
@@ -131,7 +131,7 @@ TEST_F(GatewayPortTest, CountsFramesBeyondTheQueue) {
     EXPECT_THAT(Take(0), IsEmpty());
   }
   EXPECT_EQ(Counters().waiting, GatewayPort::kMaxPending);
-  EXPECT_EQ(Counters()[PortDrop::kQueueFull], 10u);
+  EXPECT_EQ(Counters().drops[PortDrop::kQueueFull], 10u);
   while (Counters().waiting != 0) ASSERT_THAT(Take(64).size(), Gt(0u));
   EXPECT_EQ(Counters().handed, GatewayPort::kMaxPending);
 }
