@@ -54,7 +54,6 @@ class Channel final : public Interface {
     const Clock* clock;
   };
   explicit Channel(const Context& context);
-  // Frees the buffers of waiting packets.
   ~Channel() override;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

@@ -92,8 +92,7 @@ void Link::TakeDown(absl::string_view why) {
 }
 
 void Link::RebindGroups(UdEndpoint* endpoint) {
-  broadcast_->Rebind(endpoint, queue_pair_.pkey());
-  groups_.Rebind(endpoint);
+  ForEachGroup([&](GroupMembership* group) { group->Rebind(endpoint, queue_pair_.pkey()); });
 }
 
 // RunRequests calls this, because the channel notifies the queue of requests when its endpoint has failed.
@@ -110,7 +109,7 @@ void Link::Stop(std::function<void()> done) {
   const auto one_done = [waiting, done = std::move(done)] {
     if (--*waiting == 0) done();
   };
-  groups_.Leave(one_done);
+  groups_.ForEach([&](GroupMembership* group) { group->Leave(one_done); });
   broadcast_->Leave(one_done);
 }
 
@@ -118,13 +117,7 @@ void Link::Stop(std::function<void()> done) {
 // Senders without a GRH soon name themselves again in ARP or neighbour discovery.
 void Link::Refresh(RefreshDepth depth) {
   events_.Push({.kind = LinkEvent::Kind::kLids});
-  if (depth == RefreshDepth::kLight) {
-    broadcast_->Join();
-    groups_.Join();
-  } else {
-    broadcast_->Renew();
-    groups_.Renew();
-  }
+  ForEachGroup([depth](GroupMembership* group) { depth == RefreshDepth::kLight ? group->Join() : group->Renew(); });
   resolver_->RefreshAll();
 }
 
@@ -133,8 +126,12 @@ void Link::OnPortDown(absl::string_view why) {
 }
 
 void Link::LoseGroups(absl::string_view why) {
-  broadcast_->Lost(why);
-  groups_.Lost(why);
+  ForEachGroup([why](GroupMembership* group) { group->Lost(why); });
+}
+
+void Link::ForEachGroup(absl::FunctionRef<void(GroupMembership*)> visit) {
+  visit(broadcast_.get());
+  groups_.ForEach(visit);
 }
 
 void Link::OnNotice(SmTrap trap, const Gid& gid) {

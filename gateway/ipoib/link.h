@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -80,6 +81,7 @@ class Link final : public FabricPortClient {
 
   void TakeDown(absl::string_view why);
   void LoseGroups(absl::string_view why);
+  void ForEachGroup(absl::FunctionRef<void(GroupMembership*)> visit);
   void RebindGroups(UdEndpoint* endpoint);
   void NoteFailure();
   void OnRequest(const LinkRequest& request);

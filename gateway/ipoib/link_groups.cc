@@ -39,24 +39,8 @@ void LinkGroups::Clear() {
 
 // ---- The broadcast group, and the queue pair --------------------------------------------------------------------------
 
-void LinkGroups::Rebind(UdEndpoint* endpoint) {
-  for (auto& [mgid, group] : groups_) group.membership->Rebind(endpoint, context_.queue_pair->pkey());
-}
-
-void LinkGroups::Lost(absl::string_view why) {
-  for (auto& [mgid, group] : groups_) group.membership->Lost(why);
-}
-
-void LinkGroups::Join() {
-  for (auto& [mgid, group] : groups_) group.membership->Join();
-}
-
-void LinkGroups::Renew() {
-  for (auto& [mgid, group] : groups_) group.membership->Renew();
-}
-
-void LinkGroups::Leave(const std::function<void()>& one_done) {
-  for (auto& [mgid, group] : groups_) group.membership->Leave(one_done);
+void LinkGroups::ForEach(absl::FunctionRef<void(GroupMembership*)> visit) {
+  for (auto& [mgid, group] : groups_) visit(group.membership.get());
 }
 
 void LinkGroups::OnNotice(SmTrap trap, const Mgid& mgid) {

@@ -9,7 +9,6 @@
 #ifndef EOIB_GATEWAY_IPOIB_LINK_GROUPS_H_
 #define EOIB_GATEWAY_IPOIB_LINK_GROUPS_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -54,11 +54,7 @@ class LinkGroups {
   void SetUp(bool up) { up_ = up; }
   // The broadcast group is joined, with this record.
   void Follow(const McMemberRecord& record);
-  void Rebind(UdEndpoint* endpoint);
-  void Lost(absl::string_view why);
-  void Join();   // after a light refresh
-  void Renew();  // after others
-  void Leave(const std::function<void()>& one_done);
+  void ForEach(absl::FunctionRef<void(GroupMembership*)> visit);
   void Clear();
   void OnNotice(SmTrap trap, const Mgid& mgid);
 
