@@ -36,6 +36,16 @@ absl::optional<Prefix> ParsePrefix(absl::string_view text) {
   return Prefix{*address, static_cast<uint8_t>(length)};
 }
 
+absl::optional<Gid> ParsePeer(absl::string_view text) {
+  const absl::StatusOr<Gid> gid = Gid::Parse(text);
+  return gid.ok() && !gid->IsZero() && !gid->IsMulticast() ? absl::make_optional(*gid) : absl::nullopt;
+}
+
+absl::optional<IpAddr> ParseHost(absl::string_view text) {
+  const absl::StatusOr<IpAddr> address = IpAddr::Parse(text);
+  return address.ok() && address->CanBeHost() ? absl::make_optional(*address) : absl::nullopt;
+}
+
 // Reads one [[gateway]].
 class GatewayReader {
  public:
@@ -89,36 +99,18 @@ class GatewayReader {
     if (const auto priority = reader_.Integer("priority", 1, 255, "; of several gateways the highest works")) {
       config_.priority = static_cast<uint8_t>(*priority);
     }
-    if (reader_.Has("peers")) config_.peers = ReadPeers();
+    // The list may contain the port's own GID, so that all gateways of the pair can share one file.
+    constexpr char kPeerIs[] = "a peer is the GID of another gateway's port, \"fe80::2:c903:e:b72\"";
+    if (reader_.Has("peers")) config_.peers = List("peers", kPeersExample, kPeerIs, ParsePeer);
     if (const auto grh = reader_.Bool("grh")) config_.grh = *grh;
     if (const auto all = reader_.Bool("all_groups")) config_.all_groups = *all;
   }
 
-  // The list may contain the port's own GID, so that all gateways of the pair can share one file.
-  std::vector<Gid> ReadPeers() {
-    std::vector<Gid> peers;
-    for (const std::string& text : Texts("peers", kPeersExample)) {
-      const absl::StatusOr<Gid> gid = Gid::Parse(text);
-      if (gid.ok() && !gid->IsZero() && !gid->IsMulticast()) {
-        peers.push_back(*gid);
-      } else {
-        reader_.Mistake("peers", absl::StrCat("peers has ", Quote(text),
-                                              "; a peer is the GID of another gateway's port, \"fe80::2:c903:e:b72\""));
-      }
-    }
-    return peers;
-  }
-
   void ReadSubnet() {
-    for (const std::string& text : Texts("prefixes", "[\"10.0.0.0/24\", \"fd00::/64\"]")) {
-      if (const auto prefix = ParsePrefix(text)) {
-        config_.translation.prefixes.push_back(*prefix);
-      } else {
-        reader_.Mistake("prefixes", absl::StrCat("prefixes has ", Quote(text), "; a prefix is written \"10.0.0.0/24\""));
-      }
-    }
-    config_.translation.routers = HostAddresses("routers", "[\"10.0.0.1\", \"fe80::1\"]", "a router is written \"10.0.0.1\"");
-    for (const IpAddr& source : HostAddresses("icmp_source", "[\"10.0.0.250\"]", "an address is written \"10.0.0.250\"")) {
+    config_.translation.prefixes =
+        List("prefixes", "[\"10.0.0.0/24\", \"fd00::/64\"]", "a prefix is written \"10.0.0.0/24\"", ParsePrefix);
+    config_.translation.routers = List("routers", "[\"10.0.0.1\", \"fe80::1\"]", "a router is written \"10.0.0.1\"", ParseHost);
+    for (const IpAddr& source : List("icmp_source", "[\"10.0.0.250\"]", "an address is written \"10.0.0.250\"", ParseHost)) {
       if (source.is_ipv6()) {
         config_.translation.icmp_source6 = source.ipv6();
       } else {
@@ -144,17 +136,16 @@ class GatewayReader {
     if (const auto query = reader_.Bool("query_groups")) options.query_groups = *query;
   }
 
-  std::vector<IpAddr> HostAddresses(absl::string_view key, absl::string_view example, absl::string_view hint) const {
-    std::vector<IpAddr> addresses;
+  // A list of texts that `parse` reads; it returns nothing for a faulty one.
+  template <typename Value>
+  std::vector<Value> List(absl::string_view key, absl::string_view example, absl::string_view hint,
+                          absl::optional<Value> (*parse)(absl::string_view)) const {
+    std::vector<Value> values;
     for (const std::string& text : Texts(key, example)) {
-      const auto address = IpAddr::Parse(text);
-      if (address.ok() && address->CanBeHost()) {
-        addresses.push_back(*address);
-      } else {
-        reader_.Mistake(key, absl::StrCat(key, " has ", Quote(text), "; ", hint));
-      }
+      const absl::optional<Value> value = parse(text);
+      value.has_value() ? values.push_back(*value) : reader_.Mistake(key, absl::StrCat(key, " has ", Quote(text), "; ", hint));
     }
-    return addresses;
+    return values;
   }
 
   std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const {
