@@ -19,6 +19,10 @@ int Fitness(const InterfaceAddress& own, const IpAddr& target) {
   return own.address.IsLinkLocal() ? 2 : 1;
 }
 
+void Log(const absl::Status& status) {
+  if (!status.ok()) LogWarning(status.message());
+}
+
 }  // namespace
 
 const char* ToString(AddressOrigin origin) {
@@ -198,10 +202,6 @@ absl::optional<IpAddr> Addresses::SourceFor(const IpAddr& target) const {
     }
   }
   return best;
-}
-
-void Addresses::Log(const absl::Status& status) const {
-  if (!status.ok()) LogWarning(status.message());
 }
 
 // Copies the address, because a callback may erase the item that holds it.

@@ -98,7 +98,6 @@ class Addresses final : public Dad::Owner {
   void BeginAll(absl::FunctionRef<bool(AddressState)> which);
   void Refuse(Item* item, const absl::Status& status);
   void Erase(const IpAddr& address);
-  void Log(const absl::Status& status) const;
   void Tell(const IpAddr& address);
 
   KernelAddresses* const kernel_;

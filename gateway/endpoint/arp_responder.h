@@ -20,7 +20,6 @@ class ArpResponder {
   ArpResponder(LinkSender* link, const Addresses* addresses, NeighborCache* neighbors, Dad* dad)
       : link_(link), addresses_(addresses), neighbors_(neighbors), dad_(dad) {}
 
-  // Handles a packet from the link.
   void OnArp(const IpoibArp& packet);
 
   // Sends a request for `target`, to one neighbour or by broadcast. False if this host has no source address for it.

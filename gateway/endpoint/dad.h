@@ -41,7 +41,6 @@ class Dad {
     absl::Duration defend_interval = absl::Seconds(10);        // DEFEND_INTERVAL
   };
 
-  // Sends probes and announcements.
   class Sender {
    public:
     virtual ~Sender() = default;
@@ -50,7 +49,6 @@ class Dad {
     // Sends a gratuitous ARP, or an unsolicited advertisement with the override flag.
     virtual void Announce(const IpAddr& address) = 0;
   };
-  // Receives the results.
   class Owner {
    public:
     virtual ~Owner() = default;

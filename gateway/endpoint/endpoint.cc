@@ -40,23 +40,21 @@ Endpoint::Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* 
       host_name_(options.host_name),
       random_(options.random),
       flush_(options.flush),
-      tun_(std::move(kernel.tun)),
-      addresses_(std::move(kernel.addresses)),
-      routes_(std::move(kernel.routes)),
-      host_(options.host, {clock, link, tun_.get(), routes_.get(), addresses_.get(), options.random}),
+      kernel_(std::move(kernel)),
+      host_(options.host, {clock, link, kernel_.tun.get(), kernel_.routes.get(), kernel_.addresses.get(), options.random}),
       buffer_(kLargestPacket) {}
 
 absl::Status Endpoint::Start(const Options& options) {
-  absl::Status status = addresses_->Start(&host_.addresses());
+  absl::Status status = kernel_.addresses->Start(&host_.addresses());
   // A former process that was killed may have left the route of a lease that has ended.
-  if (wants_dhcp_) status.Update(addresses_->RemoveDefaultRoutes());
-  addresses_->OnTunUp([this] {
+  if (wants_dhcp_) status.Update(kernel_.addresses->RemoveDefaultRoutes());
+  kernel_.addresses->OnTunUp([this] {
     if (dhcp_ != nullptr) dhcp_->OnTunUp();
   });
   const auto read = [this](EventLoop::Callback work) { return [work = Flushing(std::move(work))](uint32_t) { work(); }; };
-  status.Update(loop_->Add(addresses_->fd(), EPOLLIN, read([this] { addresses_->Run(); })));
-  status.Update(loop_->Add(routes_->fd(), EPOLLIN, read([this] { routes_->Run(); })));
-  status.Update(loop_->Add(tun_->fd(), EPOLLIN, read([this] { ReadTun(); })));
+  status.Update(loop_->Add(kernel_.addresses->fd(), EPOLLIN, read([this] { kernel_.addresses->Run(); })));
+  status.Update(loop_->Add(kernel_.routes->fd(), EPOLLIN, read([this] { kernel_.routes->Run(); })));
+  status.Update(loop_->Add(kernel_.tun->fd(), EPOLLIN, read([this] { ReadTun(); })));
   timers_.push_back(loop_->AddDeadline([this] { return host_.Next(); }, Flushing([this] { host_.Tick(); })));
   timers_.push_back(loop_->AddDeadline([this] { return next_groups_; }, Flushing([this] { ReadGroups(); })));
   timers_.push_back(loop_->AddDeadline([this] { return dhcp_ ? dhcp_->client().Next() : absl::InfiniteFuture(); },
@@ -71,7 +69,7 @@ absl::Status Endpoint::Start(const Options& options) {
 
 Endpoint::~Endpoint() {
   for (const EventLoop::TimerId timer : timers_) loop_->Cancel(timer);
-  for (const int fd : {addresses_->fd(), routes_->fd(), tun_->fd()}) loop_->Remove(fd);
+  for (const int fd : {kernel_.addresses->fd(), kernel_.routes->fd(), kernel_.tun->fd()}) loop_->Remove(fd);
 }
 
 EventLoop::Callback Endpoint::Flushing(EventLoop::Callback work) const {
@@ -102,8 +100,8 @@ void Endpoint::OnLinkChange() {
 
 absl::Status Endpoint::SetRouter(absl::optional<Ipv4Addr> router, Ipv4Addr source) {
   const absl::optional<Ipv4Addr> before = std::exchange(router_, router);
-  if (router.has_value()) return addresses_->SetDefaultRoute(*router, source);
-  return before.has_value() ? addresses_->RemoveDefaultRoute(*before) : absl::OkStatus();
+  if (router.has_value()) return kernel_.addresses->SetDefaultRoute(*router, source);
+  return before.has_value() ? kernel_.addresses->RemoveDefaultRoute(*before) : absl::OkStatus();
 }
 
 void Endpoint::RegisterCommands(CommandRegistry* registry) {
@@ -112,20 +110,20 @@ void Endpoint::RegisterCommands(CommandRegistry* registry) {
 }
 
 std::string Endpoint::ShowMore() const {
-  return absl::StrCat("  netdev ", tun_->name(), "\n", dhcp_ == nullptr ? "" : dhcp_->Show(clock_->Now()));
+  return absl::StrCat("  netdev ", kernel_.tun->name(), "\n", dhcp_ == nullptr ? "" : dhcp_->Show(clock_->Now()));
 }
 
 void Endpoint::ReadTun() {
   for (int i = 0; i < kPacketsARound; ++i) {
     absl::Span<const uint8_t> packet;
-    switch (tun_->Read(absl::MakeSpan(buffer_), &packet)) {
+    switch (kernel_.tun->Read(absl::MakeSpan(buffer_), &packet)) {
       case TunDevice::ReadResult::kPacket:
         host_.FromTun(packet);
         break;
       case TunDevice::ReadResult::kNothing:
         return;
       case TunDevice::ReadResult::kDeleted:
-        loop_->Remove(tun_->fd());  // it would stay readable for ever
+        loop_->Remove(kernel_.tun->fd());  // it would stay readable for ever
         if (on_tun_deleted_) on_tun_deleted_();
         return;
     }
@@ -135,7 +133,7 @@ void Endpoint::ReadTun() {
 void Endpoint::ReadGroups() {
   next_groups_ = clock_->Now() + kGroupsInterval;
   // Without /proc, the kernel's reports must do.
-  if (const auto groups = ReadKernelGroups(tun_->name())) host_.memberships().SetKernelGroups(*groups);
+  if (const auto groups = ReadKernelGroups(kernel_.tun->name())) host_.memberships().SetKernelGroups(*groups);
 }
 
 }  // namespace eoib::endpoint

@@ -53,7 +53,7 @@ class Endpoint {
 
   IpHost& host() { return host_; }
   const DhcpSession* dhcp() const { return dhcp_.get(); }  // null without --dhcp, and before the link was first up
-  const TunDevice& tun() const { return *tun_; }
+  const TunDevice& tun() const { return *kernel_.tun; }
 
  private:
   struct KernelSide {
@@ -78,9 +78,7 @@ class Endpoint {
   const std::string host_name_;
   const Dad::Random random_;
   const std::function<void()> flush_;
-  const std::unique_ptr<TunDevice> tun_;
-  const std::unique_ptr<HostAddresses> addresses_;
-  const std::unique_ptr<HostRoutes> routes_;
+  const KernelSide kernel_;
   IpHost host_;
   std::unique_ptr<DhcpSession> dhcp_;
   absl::optional<Ipv4Addr> router_;

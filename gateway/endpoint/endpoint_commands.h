@@ -9,11 +9,9 @@
 
 namespace eoib::endpoint {
 
-// Texts for the operator. ShowHost: the link, and each address with its state, origin and rival.
+// Texts for the operator.
 std::string ShowHost(const IpHost& host);
-// Each neighbour: IP address, link-layer address, state, when it was last heard, number of waiting packets.
 std::string ShowNeighbors(const IpHost& host);
-// The IP multicast groups that the host listens to, each with its MGID.
 std::string ShowGroups(const IpHost& host);
 std::string ShowStats(const IpHost& host);
 

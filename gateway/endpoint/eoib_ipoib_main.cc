@@ -104,13 +104,11 @@ class IpoibHost {
   void RegisterCommands(CommandRegistry* commands) {
     fabric_->RegisterCommands(commands);
     endpoint_->RegisterCommands(commands);
-    commands->RegisterText("link/show", "the HCA port and the IPoIB link",
-                           [this] { return fabric_->Show() + link_->Show(); });
+    commands->RegisterText("link/show", "the HCA port and the IPoIB link", [this] { return fabric_->Show() + link_->Show(); });
     commands->RegisterText("link/groups", "the multicast groups of the link that this port is in",
                            [this] { return link_->ShowGroups(); });
-    commands->RegisterText("link/stats", "counters of the IPoIB link", [this] {
-      return ipoib::StatsText(link_->channel()->counters(), link_->channel()->UnderWay());
-    });
+    commands->RegisterText("link/stats", "counters of the IPoIB link",
+                           [this] { return ipoib::StatsText(link_->channel()->counters(), link_->channel()->UnderWay()); });
     commands->RegisterText("link/drops", "what the IPoIB link dropped and why",
                            [this] { return link_->channel()->counters().drops.DropsText(); });
   }

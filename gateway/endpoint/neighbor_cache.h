@@ -44,7 +44,6 @@ class NeighborCache {
     absl::Duration idle = absl::Minutes(10);         // an unused entry is removed after this time
   };
 
-  // Sends and reports for the cache.
   class Link {
    public:
     virtual ~Link() = default;
@@ -90,8 +89,7 @@ class NeighborCache {
   // Removes all entries and waiting packets, for another link.
   void Clear();
 
-  // The number of waiting packets.
-  size_t waiting() const;
+  size_t waiting() const;  // packets
   size_t size() const { return entries_.size(); }
   // In the order of addresses.
   std::vector<Neighbor> All() const;

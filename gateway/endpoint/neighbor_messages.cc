@@ -34,8 +34,9 @@ Bytes SolicitationBytes(const Solicitation& solicitation) {
 }
 
 Bytes AdvertisementBytes(const Advertisement& advertisement) {
-  const auto flags = static_cast<uint8_t>((advertisement.router ? kNaRouter : 0) | (advertisement.solicited ? kNaSolicited : 0) |
-                                          (advertisement.overrides ? kNaOverride : 0));
+  const auto flags =
+      static_cast<uint8_t>((advertisement.router ? kNaRouter : 0) | (advertisement.solicited ? kNaSolicited : 0) |
+                           (advertisement.overrides ? kNaOverride : 0));
   Bytes packet;
   StartNeighborMessage(NdType::kNeighborAdvertisement, flags, advertisement.source, advertisement.destination,
                        advertisement.target, &packet);

@@ -53,10 +53,6 @@ absl::StatusOr<std::unique_ptr<Netlink>> Netlink::Open(uint32_t groups) {
 
 Netlink::~Netlink() { mnl_socket_close(socket_); }
 
-absl::Status Netlink::Execute(NetlinkRequest* request, absl::string_view what) {
-  return Execute(request, what, [](const nlmsghdr*) {});
-}
-
 absl::Status Netlink::Execute(NetlinkRequest* request, absl::string_view what, Visitor visit) {
   for (int tries = 0; tries < kTries; ++tries) {
     const absl::StatusOr<bool> whole = ExecuteOnce(request, what, visit);

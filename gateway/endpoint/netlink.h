@@ -56,8 +56,7 @@ class Netlink {
   // Sends the request and blocks for the whole answer, which the kernel has at once. An error's message begins with `what`;
   // its code is kAlreadyExists for EEXIST, kNotFound for ESRCH, EADDRNOTAVAIL, ENETUNREACH and EHOSTUNREACH, else kInternal. A
   // dump that changed meanwhile is requested again from the start: `visit` may see entries twice, and entries that are gone.
-  absl::Status Execute(NetlinkRequest* request, absl::string_view what, Visitor visit);
-  absl::Status Execute(NetlinkRequest* request, absl::string_view what);
+  absl::Status Execute(NetlinkRequest* request, absl::string_view what, Visitor visit = [](const nlmsghdr*) {});
 
   // Calls `visit` for all waiting events. False if the socket's buffer has overflowed and events were lost.
   bool ReadEvents(Visitor visit);
