@@ -20,7 +20,6 @@
 
 namespace eoib::translation {
 
-// A waiting packet.
 struct HeldPacket {
   uint16_t ethertype = 0;
   MacAddr source;  // its station's
@@ -90,8 +89,7 @@ class AddressResolution {
   }
   absl::Time NextDeadline() const { return targets_.size() == 0 ? absl::InfiniteFuture() : next_; }
   size_t size() const { return targets_.size(); }
-  // The number of waiting packets.
-  size_t held() const {
+  size_t held() const {  // packets
     size_t held = 0;
     targets_.ForEach([&held](const auto& target) { held += target.value.packets.size(); });
     return held;

@@ -51,8 +51,8 @@ void ArpTranslation::Remember(const EthernetArp& arp) {
   if (arp.operation == ArpOperation::kReverseRequest) state_.pending.Add(Ipv4Addr(), arp.sender, state_.now);
 }
 
-// Whether a broadcast may cross to the other side. Announcements always may: they cause no replies, and hosts that know the sender must
-// receive them.
+// Whether a broadcast may cross to the other side. Announcements always may: they cause no replies, and hosts that know the
+// sender must receive them.
 template <typename LinkAddress>
 Drop ArpTranslation::MayCross(const ArpPacket<LinkAddress>& arp, MacAddr requester) {
   const ArpPurpose purpose = PurposeOf(arp);

@@ -34,8 +34,7 @@ struct NdMtus {
 // A router advertisement's MTU becomes the smallest of its own and both links'. An MTU option is added if it has none and the
 // link that it comes from has the larger MTU (RFC 4861 §4.6.4: links of one subnet that differ).
 Drop TranslateToIpoib(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
-                      absl::FunctionRef<absl::optional<IpoibAddress>(MacAddr)> to_ipoib,
-                      std::vector<uint8_t>* out);
+                      absl::FunctionRef<absl::optional<IpoibAddress>(MacAddr)> to_ipoib, std::vector<uint8_t>* out);
 Drop TranslateToEthernet(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
                          absl::FunctionRef<absl::optional<MacAddr>(const IpoibAddress&)> to_ethernet,
                          std::vector<uint8_t>* out);

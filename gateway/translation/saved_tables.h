@@ -35,7 +35,6 @@ struct SavedStation {
   friend bool operator==(const SavedStation&, const SavedStation&) = default;
 };
 
-// An address of an Ethernet host.
 struct SavedNeighbor {
   SavedIp ip;
   MacAddr mac;
