@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Create(const Options& option
   if (!routes.ok()) return routes.status();
   auto endpoint = std::unique_ptr<Endpoint>(
       new Endpoint(options, {*std::move(tun), *std::move(addresses), *std::move(routes)}, link, loop, clock));
-  const absl::Status status = endpoint->Start(options);
+  const absl::Status status = endpoint->Start();
   if (!status.ok()) return status;
   return endpoint;
 }
@@ -36,18 +36,15 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Create(const Options& option
 Endpoint::Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* link, EventLoop* loop, const Clock* clock)
     : clock_(clock),
       loop_(loop),
-      wants_dhcp_(options.dhcp),
-      host_name_(options.host_name),
-      random_(options.random),
-      flush_(options.flush),
+      options_(options),
       kernel_(std::move(kernel)),
       host_(options.host, {clock, link, kernel_.tun.get(), kernel_.routes.get(), kernel_.addresses.get(), options.random}),
       buffer_(kLargestPacket) {}
 
-absl::Status Endpoint::Start(const Options& options) {
+absl::Status Endpoint::Start() {
   absl::Status status = kernel_.addresses->Start(&host_.addresses());
   // A former process that was killed may have left the route of a lease that has ended.
-  if (wants_dhcp_) status.Update(kernel_.addresses->RemoveDefaultRoutes());
+  if (options_.dhcp) status.Update(kernel_.addresses->RemoveDefaultRoutes());
   kernel_.addresses->OnTunUp([this] {
     if (dhcp_ != nullptr) dhcp_->OnTunUp();
   });
@@ -62,7 +59,7 @@ absl::Status Endpoint::Start(const Options& options) {
   host_.OnLinkChange([this] { OnLinkChange(); });
   // A report may be incomplete or lost, so read the kernel's own list after each one.
   host_.OnGroupReport([this] { next_groups_ = clock_->Now(); });
-  for (const InterfaceAddress& address : options.addresses) host_.addresses().Want(address, AddressOrigin::kOperator);
+  for (const InterfaceAddress& address : options_.addresses) host_.addresses().Want(address, AddressOrigin::kOperator);
   host_.OnLinkState();
   return status;
 }
@@ -75,7 +72,7 @@ Endpoint::~Endpoint() {
 EventLoop::Callback Endpoint::Flushing(EventLoop::Callback work) const {
   return [this, work = std::move(work)] {
     work();
-    flush_();
+    options_.flush();
   };
 }
 
@@ -84,16 +81,16 @@ EventLoop::Callback Endpoint::Flushing(EventLoop::Callback work) const {
 void Endpoint::Stop(std::function<void()> done) {
   const bool leased = dhcp_ != nullptr && dhcp_->client().lease().has_value();
   if (dhcp_ != nullptr) dhcp_->client().Stop();
-  flush_();
+  options_.flush();
   loop_->CallAt(clock_->Now() + (leased ? kReleaseWait : absl::ZeroDuration()), std::move(done));
 }
 
 // The client identifier needs the port's GUID, which is known when the link is up.
 void Endpoint::OnLinkChange() {
-  if (wants_dhcp_ && dhcp_ == nullptr && host_.link_state().has_value()) {
+  if (options_.dhcp && dhcp_ == nullptr && host_.link_state().has_value()) {
     dhcp_ = std::make_unique<DhcpSession>(
-        host_.link_state()->own.gid().guid(), host_.link_state()->link.pkey, host_name_, clock_, random_, &host_,
-        [this](absl::optional<Ipv4Addr> router, Ipv4Addr source) { return SetRouter(router, source); });
+        host_.link_state()->own.gid().guid(), host_.link_state()->link.pkey, options_.host_name, clock_, options_.random,
+        &host_, [this](absl::optional<Ipv4Addr> router, Ipv4Addr source) { return SetRouter(router, source); });
   }
   if (dhcp_ != nullptr) dhcp_->OnLinkState();
 }

@@ -63,7 +63,7 @@ class Endpoint {
   };
 
   Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* link, EventLoop* loop, const Clock* clock);
-  absl::Status Start(const Options& options);
+  absl::Status Start();
   void ReadTun();
   void ReadGroups();
   // Runs `work`, then a flush.
@@ -74,10 +74,7 @@ class Endpoint {
 
   const Clock* const clock_;
   EventLoop* const loop_;
-  const bool wants_dhcp_;
-  const std::string host_name_;
-  const Dad::Random random_;
-  const std::function<void()> flush_;
+  const Options options_;
   const KernelSide kernel_;
   IpHost host_;
   std::unique_ptr<DhcpSession> dhcp_;
