@@ -408,7 +408,7 @@ TEST_F(GatewayTest, QueriesGroupsWithoutAnotherQuerier) {
   EXPECT_EQ(run(absl::Seconds(125 * 4)).size(), 2 * 4u);
   // Another IGMP querier.
   IgmpQueryBuffer query;
-  BuildGeneralQuery(HostIp(1), {}, &query);
+  BuildQuery(HostIp(1), Ipv4Addr(), {}, &query);
   for (int i = 0; i < 4; ++i) {
     Bytes frame = Frame(GroupMac(Ip4("224.0.0.1")), HostMac(1), kEtherTypeIpv4, Bytes(query.begin(), query.end()));
     translator.FromEthernet(absl::MakeSpan(frame), {});
@@ -428,7 +428,7 @@ TEST_F(GatewayTest, QueriesGroupsAtOnceWhenItBecomesActive) {
   translator.SetActive(false);
   translator.OnLinkState(kLinkForTest);
   IgmpQueryBuffer query;
-  BuildGeneralQuery(HostIp(1), {}, &query);
+  BuildQuery(HostIp(1), Ipv4Addr(), {}, &query);
   Bytes frame = Frame(GroupMac(Ip4("224.0.0.1")), HostMac(1), kEtherTypeIpv4, Bytes(query.begin(), query.end()));
   translator.FromEthernet(absl::MakeSpan(frame), {});
   translator.SetActive(true);

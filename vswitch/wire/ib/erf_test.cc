@@ -146,8 +146,7 @@ TEST(ErfWriterTest, Errors) {
             "open capture /nonexistent/capture.pcap: No such file or directory");
 
   TemporaryFile file;
-  EXPECT_EQ(ErfWriter::Open(file.path(), /*interface=*/4).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErfWriter::Open(file.path(), /*interface=*/4).status().code(), absl::StatusCode::kInvalidArgument);
   auto writer = ErfWriter::Open(file.path());
   ASSERT_TRUE(writer.ok());
   EXPECT_EQ((*writer)->WriteComment(Stamp(), std::string(ErfWriter::kMaxComment + 1, 'x')).code(),
@@ -436,10 +435,10 @@ TEST_F(TsharkTest, ReadsTheIcmpErrorsThatWeWrite) {
 
 TEST_F(TsharkTest, ReadsTheQueriesThatWeWrite) {
   IgmpQueryBuffer igmp;
-  BuildGeneralQuery(Ipv4Addr(0x0a01'00fe), {}, &igmp);
+  BuildQuery(Ipv4Addr(0x0a01'00fe), Ipv4Addr(), {}, &igmp);
   Capture(OnIpoib(igmp));
   MldQueryBuffer mld;
-  BuildGeneralQuery(*Ipv6Addr::Parse("fe80::1"), {}, &mld);
+  BuildQuery(*Ipv6Addr::Parse("fe80::1"), Ipv6Addr(), {}, &mld);
   Capture(OnIpoib(mld));
   const auto packets = Dissect({"_ws.malformed", "igmp.version", "igmp.type", "igmp.max_resp", "igmp.qqic",
                                 "igmp.checksum.status", "ip.opt.ra", "icmpv6.type", "icmpv6.mld.maximum_response_code",

@@ -47,7 +47,7 @@ struct QueryTailWire {
   be16 sources;
 };
 static_assert(sizeof(QueryTailWire) == 4);
-constexpr uint8_t kSuppress = 8, kMaxRobustness = 7;
+constexpr uint8_t kMaxRobustness = 7;
 
 // RFC 3376 §4.2, RFC 3810 §5.2: the part before the records.
 struct ReportWire {
@@ -147,12 +147,6 @@ constexpr int kIgmpMantissa = 4, kMldMantissa = 12;
 constexpr int kExponent = 3;
 constexpr uint32_t kMaxExponent = 7;
 
-uint32_t FromFloat(uint32_t code, int mantissa) {
-  const uint32_t threshold = 1u << (mantissa + kExponent), hidden = 1u << mantissa;
-  if (code < threshold) return code;
-  return (hidden | (code & (hidden - 1))) << ((code >> mantissa & kMaxExponent) + kExponent);
-}
-
 // The largest code whose number does not exceed `value`.
 uint32_t ToFloat(int64_t value, int mantissa) {
   const int64_t threshold = int64_t{1} << (mantissa + kExponent), hidden = int64_t{1} << mantissa;
@@ -165,62 +159,34 @@ uint32_t ToFloat(int64_t value, int mantissa) {
 
 constexpr absl::Duration kIgmpUnit = absl::Milliseconds(100);  // RFC 2236 §2.2
 constexpr absl::Duration kMldUnit = absl::Milliseconds(1);     // RFC 2710 §3.4
-constexpr absl::Duration kIgmp1Response = absl::Seconds(10);   // RFC 2236 §4
-
-// Reads the part that queries of the last versions have after the group. False if it or its sources are truncated.
-template <typename Address>
-bool ReadQueryTail(absl::Span<const uint8_t> tail, GroupQuery<Address>* query) {
-  if (tail.size() < sizeof(QueryTailWire)) return false;
-  const auto wire = ReadWire<QueryTailWire>(tail.data());
-  query->suppress = (wire.suppress_robustness & kSuppress) != 0;
-  query->robustness = wire.suppress_robustness & kMaxRobustness;
-  query->interval = FromFloat(wire.interval, kIgmpMantissa) * absl::Seconds(1);
-  query->about_sources = wire.sources.value() > 0;
-  return tail.size() - sizeof(wire) >= wire.sources.value() * Address::kSize;
-}
-
-template <typename Address>
-GroupVerdict VerdictOfQuery(const GroupQuery<Address>& query) {
-  return IsNone(query.group) || query.group.IsMulticast() ? GroupVerdict::kQuery : GroupVerdict::kBad;
-}
-
-// RFC 3376 §7.1: length and response code tell the versions apart; IGMPv1 has code 0.
-GroupVerdict ReadIgmpQuery(IgmpMessage* message) {
-  const auto wire = ReadWire<IgmpWire>(message->message.data());
-  const auto tail = message->message.subspan(sizeof(wire));
-  GroupQuery<Ipv4Addr>& query = message->query;
-  query.group = Ipv4Addr(wire.group.value());
-  if (tail.empty()) {
-    message->version = wire.max_response == 0 ? 1 : 2;
-    query.max_response = message->version == 1 ? kIgmp1Response : wire.max_response * kIgmpUnit;
-    return VerdictOfQuery(query);
-  }
-  message->version = 3;
-  query.max_response = FromFloat(wire.max_response, kIgmpMantissa) * kIgmpUnit;
-  return ReadQueryTail(tail, &query) ? VerdictOfQuery(query) : GroupVerdict::kBad;
-}
-
-// RFC 3810 §8.1.
-GroupVerdict ReadMldQuery(MldMessage* message) {
-  const auto wire = ReadWire<MldWire>(message->message.data());
-  const auto tail = message->message.subspan(sizeof(wire));
-  GroupQuery<Ipv6Addr>& query = message->query;
-  query.group = Ipv6Addr(wire.group);
-  if (tail.empty()) {
-    message->version = 1;
-    query.max_response = wire.max_response.value() * kMldUnit;
-    return VerdictOfQuery(query);
-  }
-  message->version = 2;
-  query.max_response = FromFloat(wire.max_response.value(), kMldMantissa) * kMldUnit;
-  return ReadQueryTail(tail, &query) ? VerdictOfQuery(query) : GroupVerdict::kBad;
-}
 
 GroupVerdict ReportIf(bool good) { return good ? GroupVerdict::kReport : GroupVerdict::kBad; }
 
 // The group of a report or leave of the first versions.
 Ipv4Addr GroupIn(const IgmpMessage& message) { return Ipv4Addr(ReadWire<IgmpWire>(message.message.data()).group.value()); }
 Ipv6Addr GroupIn(const MldMessage& message) { return Ipv6Addr(ReadWire<MldWire>(message.message.data()).group); }
+
+// True if the part that queries of the last versions have after the group, and its sources, are not truncated.
+template <typename Address>
+bool HasQueryTail(absl::Span<const uint8_t> tail) {
+  if (tail.size() < sizeof(QueryTailWire)) return false;
+  return tail.size() - sizeof(QueryTailWire) >= ReadWire<QueryTailWire>(tail.data()).sources.value() * Address::kSize;
+}
+
+// `tail` is the part after the group; without it the query has version `former`. RFC 3376 §7.1, RFC 3810 §8.1.
+template <typename Address>
+GroupVerdict ReadQuery(absl::Span<const uint8_t> tail, int former, int last, GroupMessage<Address>* message) {
+  message->version = tail.empty() ? former : last;
+  if (!tail.empty() && !HasQueryTail<Address>(tail)) return GroupVerdict::kBad;
+  const Address group = GroupIn(*message);
+  return IsNone(group) || group.IsMulticast() ? GroupVerdict::kQuery : GroupVerdict::kBad;
+}
+
+// IGMPv1 has response code 0.
+GroupVerdict ReadIgmpQuery(IgmpMessage* message) {
+  const bool is_first = ReadWire<IgmpWire>(message->message.data()).max_response == 0;
+  return ReadQuery(message->message.subspan(sizeof(IgmpWire)), is_first ? 1 : 2, 3, message);
+}
 
 GroupVerdict ReadIgmp(IgmpMessage* message) {
   switch (message->type) {
@@ -247,7 +213,7 @@ GroupVerdict ReadMld(MldMessage* message) {
     return ReportIf(HasItsRecords<Ipv6Addr>(message->message));
   }
   if (message->message.size() < sizeof(MldWire)) return GroupVerdict::kBad;
-  if (message->type == kMldQuery) return ReadMldQuery(message);
+  if (message->type == kMldQuery) return ReadQuery(message->message.subspan(sizeof(MldWire)), 1, 2, message);
   message->version = 1;
   return ReportIf(GroupIn(*message).IsMulticast());
 }

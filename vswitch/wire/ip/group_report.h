@@ -21,22 +21,7 @@ enum class GroupVerdict : uint8_t {
   kOther,   // not a message about groups
   kBad,     // an invalid message; ignore it
   kReport,  // a report or leave ("done" in MLD); see ForEachGroup
-  kQuery,   // see `query`
-};
-
-// A router's query.
-template <typename Address>
-struct GroupQuery {
-  Address group;                // zero: all groups (general query)
-  bool about_sources = false;   // asks about sources of the group
-  absl::Duration max_response;  // the time within which to answer
-  // Only in IGMPv3 and MLDv2 (RFC 3376 §4.1.5 to §4.1.7): whether other routers must not lower their timers; and the querier's
-  // robustness and interval, 0 if not stated.
-  bool suppress = false;
-  uint8_t robustness = 0;
-  absl::Duration interval;
-
-  friend bool operator==(const GroupQuery&, const GroupQuery&) = default;
+  kQuery,   // a router's query
 };
 
 // A parsed message: a view of its packet.
@@ -45,7 +30,6 @@ struct GroupMessage {
   Address source;  // from the IP header
   Address destination;
   int version = 0;                    // IGMP 1 to 3; MLD 1 or 2
-  GroupQuery<Address> query;          // set for a query
   uint8_t type = 0;                   // IGMP or ICMPv6 type
   absl::Span<const uint8_t> message;  // from its type on
 };
@@ -78,17 +62,10 @@ using IgmpQueryBuffer = std::array<uint8_t, 24 + 12>;
 using MldQueryBuffer = std::array<uint8_t, 40 + 8 + 28>;
 
 // Writes a whole packet with an IGMPv3 or MLDv2 query, which hosts of all versions answer. A query for one `group` goes to
-// that group, a general one to all hosts. Rounds times down to values that have a code. The `source` of an MLD query must be
-// link-local, or hosts ignore it.
+// that group, a general one (a zero group) to all hosts. Rounds times down to values that have a code. The `source` of an MLD
+// query must be link-local, or hosts ignore it.
 void BuildQuery(Ipv4Addr source, Ipv4Addr group, const QuerySettings& settings, IgmpQueryBuffer* out) noexcept;
 void BuildQuery(const Ipv6Addr& source, const Ipv6Addr& group, const QuerySettings& settings, MldQueryBuffer* out) noexcept;
-inline void BuildGeneralQuery(Ipv4Addr source, const QuerySettings& settings, IgmpQueryBuffer* out) noexcept {
-  BuildQuery(source, Ipv4Addr(), settings, out);
-}
-inline void BuildGeneralQuery(const Ipv6Addr& source, const QuerySettings& settings, MldQueryBuffer* out) noexcept {
-  BuildQuery(source, Ipv6Addr(), settings, out);
-}
-
 }  // namespace eoib
 
 #endif  // EOIB_VSWITCH_WIRE_IP_GROUP_REPORT_H_
