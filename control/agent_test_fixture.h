@@ -23,7 +23,7 @@
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
-#include "vswitch/port/test_port.h"
+#include "vswitch/port/port_for_test.h"
 
 namespace eoib {
 

@@ -4,6 +4,7 @@
 // open_hca.h). The second proves that no other code depends on the software HCA.
 
 #include <gflags/gflags.h>
+#include <sys/eventfd.h>
 
 #include <memory>
 #include <string>
@@ -18,10 +19,10 @@
 #include "control/daemon/program.h"
 #include "control/daemon/wait_for_hca.h"
 #include "control/state_dir.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 #include "vswitch/port/tap_port.h"
 #include "vswitch/port/tap_set.h"
-#include "vswitch/port/test_port.h"
 
 DEFINE_string(hca, "",
               "the HCA port: verbs:DEVICE/PORT[?gid=INDEX] for a real one, soft:PORTNAME for one of a software subnet");
@@ -52,13 +53,26 @@ absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, T
   return vport;
 }
 
-// A port without an interface, for trying out a configuration. It discards the frames that it gets.
+// The port of a vPort without an interface, for trying out a configuration. It discards the frames that it gets.
+class DiscardPort final : public Port {
+ public:
+  DiscardPort(std::string name, MacAddr mac) : name_(std::move(name)), mac_(mac) {}
+  const std::string& name() const override { return name_; }
+  int receive_fd() const override { return event_.get(); }
+  size_t Receive(BufferPool*, absl::Span<Frame>, PortReceiveCounts*) noexcept override { return 0; }
+  DropReason Transmit(const Frame&, bool) noexcept override { return DropReason::kNone; }
+  MacAddr mac() const override { return mac_; }
+
+ private:
+  const std::string name_;
+  const MacAddr mac_;
+  const UniqueFd event_{eventfd(0, EFD_CLOEXEC)};  // never readable
+};
+
 VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   VPort vport;
   vport.config = config;
-  auto port = std::make_unique<TestPort>(config.name, mac);
-  port->SetDiscard(true);
-  vport.port = std::move(port);
+  vport.port = std::make_unique<DiscardPort>(config.name, mac);
   vport.set_mtu = [](int) { return absl::OkStatus(); };
   vport.set_link = [](bool) { return absl::OkStatus(); };
   return vport;

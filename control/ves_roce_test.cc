@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/fake_verbs.h"
-#include "vswitch/port/test_port.h"
+#include "vswitch/port/port_for_test.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {

@@ -5,7 +5,7 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/forwarder.h"
-#include "vswitch/port/test_port.h"
+#include "vswitch/port/port_for_test.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {

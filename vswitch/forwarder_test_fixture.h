@@ -17,7 +17,7 @@
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/forwarder.h"
-#include "vswitch/port/test_port.h"
+#include "vswitch/port/port_for_test.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {

@@ -1,4 +1,4 @@
-// Port: the interface of a place where Ethernet frames enter and leave the switch. TapPort and TestPort implement it.
+// Port: the interface of a place where Ethernet frames enter and leave the switch. TapPort implements it.
 #ifndef EOIB_VSWITCH_PORT_PORT_H_
 #define EOIB_VSWITCH_PORT_PORT_H_
 

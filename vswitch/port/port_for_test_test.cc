@@ -1,4 +1,4 @@
-#include "vswitch/port/test_port.h"
+#include "vswitch/port/port_for_test.h"
 
 #include <poll.h>
 
