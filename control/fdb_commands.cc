@@ -35,17 +35,13 @@ const char* OriginName(const Fdb::Entry& entry) {
       return "learned";
     case FdbOrigin::kAnnounced:
       return "announced";
-    case FdbOrigin::kManager:
-      return "manager";
     case FdbOrigin::kStatic:
       return "static";
   }
   return "?";
 }
 
-bool Ages(const Fdb::Entry& entry) {
-  return !entry.sticky && !entry.frozen && entry.origin != FdbOrigin::kStatic && entry.origin != FdbOrigin::kManager;
-}
+bool Ages(const Fdb::Entry& entry) { return !entry.sticky && !entry.frozen && entry.origin != FdbOrigin::kStatic; }
 
 std::string Name(FdbKey key) { return absl::StrCat(key.mac().ToString(), " in VLAN ", key.vid().ToString()); }
 std::string Seconds(absl::Duration duration) { return absl::StrCat(absl::ToInt64Seconds(duration), " s"); }

@@ -107,16 +107,16 @@ bool Fdb::Withdraw(FdbKey key, VPortId vport) {
   return assignment_.Withdraw(key, vport);
 }
 
-absl::Status Fdb::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin) {
+absl::Status Fdb::AddStatic(FdbKey key, VPortId vport) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
-  return assignment_.AddFixed(key, vport, origin);
+  return assignment_.AddStatic(key, vport);
 }
 
-absl::Status Fdb::RemoveFixed(FdbKey key, FdbOrigin origin) {
+absl::Status Fdb::RemoveStatic(FdbKey key) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
-  return assignment_.RemoveFixed(key, origin);
+  return assignment_.RemoveStatic(key);
 }
 
 // ---- Flushing and ageing ----------------------------------------------------------------------------------------------

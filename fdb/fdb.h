@@ -89,13 +89,10 @@ class Fdb {
   // Withdraws the announcement. False if the entry of `key` is not an announced one of `vport`.
   bool Withdraw(FdbKey key, VPortId vport);
 
-  // Static entries, and the manager's, neither age nor move. kInvalidArgument for a group or zero address; kAlreadyExists if
-  // another vPort has a static entry for the key, or for the manager if there is any static one; kResourceExhausted if there
-  // is no memory.
-  absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
-  absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);  // kNotFound if there is none
-  absl::Status AddStatic(FdbKey key, VPortId vport) { return AddFixed(key, vport, FdbOrigin::kStatic); }
-  absl::Status RemoveStatic(FdbKey key) { return RemoveFixed(key, FdbOrigin::kStatic); }
+  // Static entries neither age nor move. kInvalidArgument for a group or zero address; kAlreadyExists if another vPort has a
+  // static entry for the key; kResourceExhausted if there is no memory.
+  absl::Status AddStatic(FdbKey key, VPortId vport);
+  absl::Status RemoveStatic(FdbKey key);  // kNotFound if there is none
 
   // Flush learned and announced entries: all, those of one VLAN, those of one vPort. Return how many. When the call returns,
   // no lookup finds them. Pinned entries stay.

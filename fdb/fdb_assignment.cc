@@ -9,9 +9,8 @@ namespace {
 
 using Kind = FdbEvent::Kind;
 
-std::string Attempt(absl::string_view verb, FdbOrigin origin, FdbKey key) {
-  const absl::string_view kind = origin == FdbOrigin::kStatic ? "static" : "manager's";
-  return absl::StrCat(verb, " ", kind, " entry for ", key.mac().ToString(), " in VLAN ", key.vid().ToString(), ": ");
+std::string Attempt(absl::string_view verb, FdbKey key) {
+  return absl::StrCat(verb, " static entry for ", key.mac().ToString(), " in VLAN ", key.vid().ToString(), ": ");
 }
 
 }  // namespace
@@ -73,8 +72,8 @@ bool FdbAssignment::Withdraw(FdbKey key, VPortId vport) {
   return true;
 }
 
-absl::Status FdbAssignment::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin) {
-  const std::string attempt = Attempt("add", origin, key);
+absl::Status FdbAssignment::AddStatic(FdbKey key, VPortId vport) {
+  const std::string attempt = Attempt("add", key);
   if (!IsValidSource(key.mac())) {
     return absl::InvalidArgumentError(absl::StrCat(attempt, "a group or zero address is behind no vPort"));
   }
@@ -83,21 +82,20 @@ absl::Status FdbAssignment::AddFixed(FdbKey key, VPortId vport, FdbOrigin origin
     entries_->Reclaim(key, known);
     known = {};
   }
-  if (known.live && known.entry.origin == FdbOrigin::kStatic && (origin != FdbOrigin::kStatic || known.vport != vport)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(attempt, known.vport != vport ? "another vPort has a static one" : "it is static", "; remove that first"));
+  if (known.live && known.entry.origin == FdbOrigin::kStatic && known.vport != vport) {
+    return absl::AlreadyExistsError(absl::StrCat(attempt, "another vPort has a static one; remove that first"));
   }
-  if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, origin))) {
+  if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, FdbOrigin::kStatic))) {
     return absl::ResourceExhaustedError(absl::StrCat(attempt, "no room for it in the table"));
   }
   entries_->AddEvent(Kind::kFixed, key, known.vport, vport);
   return absl::OkStatus();
 }
 
-absl::Status FdbAssignment::RemoveFixed(FdbKey key, FdbOrigin origin) {
+absl::Status FdbAssignment::RemoveStatic(FdbKey key) {
   const FdbEntries::Known known = entries_->Look(key);
-  if (!known.live || known.entry.origin != origin) {
-    return absl::NotFoundError(absl::StrCat(Attempt("remove", origin, key), "there is none"));
+  if (!known.live || known.entry.origin != FdbOrigin::kStatic) {
+    return absl::NotFoundError(absl::StrCat(Attempt("remove", key), "there is none"));
   }
   entries_->Erase(key, known.entry);
   entries_->AddEvent(Kind::kUnfixed, key, known.vport, VPortId::None());

@@ -1,5 +1,4 @@
-// FdbAssignment: the policy for addresses that are assigned to a vPort: by an announcement, by the operator (static), or by the
-// manager.
+// FdbAssignment: the policy for addresses that are assigned to a vPort: by an announcement, or by the operator (static).
 #ifndef EOIB_FDB_FDB_ASSIGNMENT_H_
 #define EOIB_FDB_FDB_ASSIGNMENT_H_
 
@@ -20,9 +19,8 @@ class FdbAssignment {
   // If *room becomes kHostSpent, nothing was done: the caller makes room at the host and calls again with `host_tried`.
   FdbLearnResult Announce(FdbKey key, VPortId vport, const FdbClaim& claim, bool host_tried, FdbRoom* room);
   bool Withdraw(FdbKey key, VPortId vport);
-  // `origin` is kStatic or kManager.
-  absl::Status AddFixed(FdbKey key, VPortId vport, FdbOrigin origin);
-  absl::Status RemoveFixed(FdbKey key, FdbOrigin origin);
+  absl::Status AddStatic(FdbKey key, VPortId vport);
+  absl::Status RemoveStatic(FdbKey key);
 
  private:
   FdbLearnResult AnnounceOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim);

@@ -9,7 +9,7 @@ namespace {
 using Kind = FdbEvent::Kind;
 
 constexpr EntryKind KindOf(const MacEntry& entry) {
-  if (IsFixed(entry.origin)) return EntryKind::kFixed;
+  if (entry.origin == FdbOrigin::kStatic) return EntryKind::kFixed;
   return entry.pinned ? EntryKind::kPinned : EntryKind::kDynamic;
 }
 

@@ -25,7 +25,7 @@ struct FdbEvent {
     kThawed,     // at `from`
     kFlapping,   // moved too often, last from `from` to `to`, but is not frozen
     kRefused,    // sticky or frozen at `from`, but heard from `to`
-    kFixed,      // set to `to` by the operator or the manager
+    kFixed,      // set to `to` by the operator
     kUnfixed,    // a fixed entry at `from` was removed
     kAnnounced,  // at `to`
   };

@@ -461,8 +461,7 @@ PeerAddress Peer(uint32_t qpn) { return {Gid(), Qpn(qpn)}; }
 
 // Each origin against each other one.
 TEST_F(FdbPolicyTest, OnlyStrongerOriginsDisplaceAnEntry) {
-  const FdbOrigin kOrigins[] = {FdbOrigin::kRemoteLearned, FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, FdbOrigin::kManager,
-                                FdbOrigin::kStatic};
+  const FdbOrigin kOrigins[] = {FdbOrigin::kRemoteLearned, FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, FdbOrigin::kStatic};
   const auto claim = [this](FdbKey key, VPortId vport, FdbOrigin origin, uint64_t sequence) {
     switch (origin) {
       case FdbOrigin::kRemoteLearned:
@@ -471,9 +470,6 @@ TEST_F(FdbPolicyTest, OnlyStrongerOriginsDisplaceAnEntry) {
         break;
       case FdbOrigin::kAnnounced:
         fdb_->Announce(key, vport, {sequence, Peer(vport.value())});
-        break;
-      case FdbOrigin::kManager:
-        fdb_->AddFixed(key, vport, FdbOrigin::kManager).IgnoreError();
         break;
       case FdbOrigin::kStatic:
         fdb_->AddStatic(key, vport).IgnoreError();
@@ -488,7 +484,7 @@ TEST_F(FdbPolicyTest, OnlyStrongerOriginsDisplaceAnEntry) {
       Make({});
       claim(Key(1), kV1, first, 1);
       claim(Key(1), kV2, second, 2);
-      // The newest wins among learned entries, managed entries and later announcements. Among static entries the first stays.
+      // The newest wins among learned entries and later announcements. Among static entries the first stays.
       const bool newest = (learned(first) && learned(second)) || (first == second && first != FdbOrigin::kStatic);
       const VPortId expected = newest || second > first ? kV2 : kV1;
       EXPECT_EQ(Find(Key(1)), expected) << static_cast<int>(first) << " then " << static_cast<int>(second);

@@ -107,7 +107,6 @@ TEST_F(FdbTest, Precedence) {
       {"local over remote: a move here", FdbOrigin::kRemoteLearned, FdbOrigin::kLocalLearned, true},
       {"remote over announced: no", FdbOrigin::kAnnounced, FdbOrigin::kRemoteLearned, false},
       {"local over announced", FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, true},
-      {"local over manager: no", FdbOrigin::kManager, FdbOrigin::kLocalLearned, false},
   };
   uint64_t mac = 100;
   for (const PrecedenceRow& row : rows) {

@@ -30,20 +30,20 @@ struct FdbVPortPolicy {
 };
 
 // The counters. X(member, help)
-#define EOIB_FDB_COUNTERS(X)                                                            \
-  X(learned, "addresses learned")                                                       \
-  X(moved, "addresses that moved to another vPort")                                     \
-  X(aged, "addresses not heard for the ageing time")                                    \
-  X(flushed, "addresses flushed")                                                       \
-  X(evicted, "addresses that made room for others, at a limit")                         \
-  X(learn_limited, "addresses not learned because of a limit")                          \
-  X(announced, "addresses first known by an announcement")                              \
-  X(overruled, "addresses heard elsewhere than static, manager's or local entries say") \
-  X(sticky_refused, "addresses heard elsewhere than at the vPort that keeps them")      \
-  X(frozen_refused, "addresses heard elsewhere than where they are frozen")             \
-  X(froze, "addresses frozen because they moved too often")                             \
-  X(flapping, "addresses that moved too often and were not frozen")                     \
-  X(thawed, "frozen addresses that may move again")                                     \
+#define EOIB_FDB_COUNTERS(X)                                                       \
+  X(learned, "addresses learned")                                                  \
+  X(moved, "addresses that moved to another vPort")                                \
+  X(aged, "addresses not heard for the ageing time")                               \
+  X(flushed, "addresses flushed")                                                  \
+  X(evicted, "addresses that made room for others, at a limit")                    \
+  X(learn_limited, "addresses not learned because of a limit")                     \
+  X(announced, "addresses first known by an announcement")                         \
+  X(overruled, "addresses heard elsewhere than static or local entries say")       \
+  X(sticky_refused, "addresses heard elsewhere than at the vPort that keeps them") \
+  X(frozen_refused, "addresses heard elsewhere than where they are frozen")        \
+  X(froze, "addresses frozen because they moved too often")                        \
+  X(flapping, "addresses that moved too often and were not frozen")                \
+  X(thawed, "frozen addresses that may move again")                                \
   X(announce_refused, "announcements that a stronger entry or a better claim stood against")
 
 struct FdbCounters {

@@ -29,7 +29,7 @@ namespace eoib {
 enum class EntryKind : uint8_t {
   kDynamic,  // learned or announced: they age, move, are flushed and evicted
   kPinned,   // learned, and held in place: sticky or frozen
-  kFixed,    // static, or from the manager
+  kFixed,    // static
 };
 inline constexpr size_t kEntryKinds = 3;
 

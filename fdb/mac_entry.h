@@ -12,10 +12,9 @@
 namespace eoib {
 
 // The source of an entry, weakest first. A weaker origin never displaces a stronger one.
-enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kManager, kStatic };
+enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kStatic };
 
 constexpr bool IsLearned(FdbOrigin origin) { return origin == FdbOrigin::kRemoteLearned || origin == FdbOrigin::kLocalLearned; }
-constexpr bool IsFixed(FdbOrigin origin) { return origin == FdbOrigin::kStatic || origin == FdbOrigin::kManager; }
 // Among learned entries the newest wins, otherwise the stronger origin.
 constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
 
@@ -26,8 +25,7 @@ struct MacEntry {
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
   bool pinned = false;  // stays in place until the owner unpins it
 
-  // Static and managed entries stay until the operator or the manager removes them.
-  bool Ages() const { return !pinned && origin != FdbOrigin::kStatic && origin != FdbOrigin::kManager; }
+  bool Ages() const { return !pinned && origin != FdbOrigin::kStatic; }
 };
 
 // The flags of an entry in its bucket: the origin, and whether it is pinned.
