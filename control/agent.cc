@@ -144,8 +144,9 @@ std::string Agent::Show() const {
 void Agent::RegisterCommands(CommandRegistry* registry) {
   registry->Register({"show", "", "the HCA port, VESes and vPorts", 0, 0,
                       [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return Show(); }});
-  RegisterVesCommands(this, registry);
-  RegisterFdbCommands(this, registry);
+  const VesFinder finder = [this](const std::string& name) { return FindVeses(name); };
+  RegisterVesCommands(finder, registry);
+  RegisterFdbCommands(finder, registry);
   fabric_->RegisterCommands(registry);
 }
 

@@ -26,7 +26,7 @@
 
 namespace eoib {
 
-class Agent final : private VesFinder {
+class Agent final {
  public:
   // Makes the Ethernet interface of a vPort, with that MAC and MTU; `config.type` says which kind. A port that has queue pairs
   // of its own adds itself to `fabric`, which outlives it.
@@ -36,7 +36,7 @@ class Agent final : private VesFinder {
   // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                        const PortFactory& make_port, EventLoop* loop, const Clock* clock);
-  ~Agent() override;
+  ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -58,7 +58,7 @@ class Agent final : private VesFinder {
   absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
   absl::Status MakeWorker();
   absl::Status WatchEndpointOf(const FabricPortClient* client);
-  absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const override;
+  absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const;
   std::string Show() const;
 
   EventLoop* const loop_;

@@ -60,6 +60,8 @@ absl::StatusOr<FdbKey> ParseKey(const std::string& vlan, const std::string& mac)
   return FdbKey(*vid, *address);
 }
 
+VPortId IdOf(const Ves& ves, const VPort& vport) { return ves.forwarder().ports()[vport.index].vport; }
+
 absl::StatusOr<const VPort*> FindVPort(const Ves& ves, const std::string& name) {
   std::vector<std::string> names;
   for (const VPort& vport : ves.vports()) {
@@ -98,7 +100,7 @@ Text Flush(Ves* ves, const Arguments& arguments) {
   if (arguments[1] != "vport" && arguments[1] != "sticky") return absl::InvalidArgumentError(kWhat);
   const absl::StatusOr<const VPort*> vport = FindVPort(*ves, arguments[2]);
   if (!vport.ok()) return vport.status();
-  const VPortId id = ves->IdOf(**vport);
+  const VPortId id = IdOf(*ves, **vport);
   return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
@@ -125,7 +127,7 @@ Text Add(Ves* ves, const Arguments& arguments) {
   const absl::StatusOr<const VPort*> vport = FindVPort(*ves, arguments[3]);
   if (!vport.ok()) return vport.status();
   absl::Status status = CheckCarries(*ves, **vport, key->vid());
-  if (status.ok()) status = ves->fdb()->AddStatic(*key, ves->IdOf(**vport));
+  if (status.ok()) status = ves->fdb()->AddStatic(*key, IdOf(*ves, **vport));
   if (!status.ok()) return status;
   return absl::StrCat(Name(*key), " is at vPort ", arguments[3], " until it is deleted or the agent ends\n");
 }
@@ -258,11 +260,11 @@ std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after) {
   return text;
 }
 
-void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry) {
+void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
   using ChangeOne = Text (*)(Ves*, const Arguments&);
-  const auto change = [finder](ChangeOne one) {
+  const auto change = [&finder](ChangeOne one) {
     return [finder, one](const Arguments& arguments) -> Text {
-      const absl::StatusOr<std::vector<Ves*>> veses = finder->FindVeses(arguments[0]);
+      const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments[0]);
       return veses.ok() ? one(veses->front(), arguments) : veses.status();
     };
   };

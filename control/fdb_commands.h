@@ -11,8 +11,7 @@
 
 namespace eoib {
 
-// `finder` outlives the commands.
-void RegisterFdbCommands(const VesFinder* finder, CommandRegistry* registry);
+void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry);
 
 // A table of the entries after `after`. If there are many, the last line names the command for the rest, "more: fdb show blue
 // 7 02:00:00:00:00:0a", so that one command does not keep the agent busy for long.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,13 +9,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "control/daemon/directories.h"
 #include "vswitch/base/atomic_file.h"
-#include "vswitch/base/check.h"
 
 namespace eoib {
 namespace {
@@ -72,16 +71,7 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& path
 }
 
 StateDir::RandomSource StateDir::SystemRandom() {
-  return [] {
-    uint64_t value;
-    // getrandom(2): a read of up to 256 bytes is interrupted only while the generator is not seeded yet.
-    ssize_t size;
-    do {
-      size = ::getrandom(&value, sizeof(value), 0);
-    } while (size < 0 && errno == EINTR);
-    EOIB_CHECK(size == sizeof(value));
-    return value;
-  };
+  return [] { return std::random_device()() | uint64_t{std::random_device()()} << 32; };
 }
 
 // The lock is on the directory, since Save replaces the file itself.

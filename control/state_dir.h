@@ -26,7 +26,6 @@ class StateDir {
 
   // Creates the directory (mode 0700) if it is missing. kAlreadyExists: another program has locked it.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom());
-  // Uses getrandom(2).
   static RandomSource SystemRandom();
 
   // Returns the MAC of the vPort: the one in the file, or else a new one. A new MAC is random, locally administered, unicast

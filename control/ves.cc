@@ -37,6 +37,29 @@ uint8_t MtuCodeUntilJoined(const HcaPortInfo& port) {
   return MtuBytes(port.mtu) != 0 ? port.mtu : static_cast<uint8_t>(IbMtu::k2048);
 }
 
+// What a log line says of a MAC that moved too often.
+std::string Consequence(const Ves& ves, const Punt& punt) {
+  const MoveDamper::Options& damping = ves.fdb().options().damping;
+  if (damping.action == MoveDamper::Action::kWarn) return "";
+  if (punt.kind == Punt::Kind::kFlapping) {
+    return "; it is not frozen: a port of this host is one of them, its home has no room, or as many are frozen as may be";
+  }
+  const auto frozen = ves.fdb().frozen();
+  const auto at = frozen.find(punt.key);
+  return absl::StrCat(
+      "; it is held at ", at == frozen.end() ? "its home" : ves.Behind(at->second.at),
+      damping.action == MoveDamper::Action::kFreeze ? absl::StrCat(" for ", absl::FormatDuration(damping.freeze), ", or") : "",
+      " until `eoibctl fdb thaw ", ves.config().name, " ", punt.key.vid().ToString(), " ", punt.key.mac().ToString(), "`");
+}
+
+// The attributes are used on an Ethernet link layer only, where they are the configured ones.
+PathResolver::Source PathSource(const FabricPort::Resources& fabric, const GroupParameters& group) {
+  return {fabric.sa,
+          fabric.maker,
+          group.sl,
+          {.traffic_class = group.traffic_class, .hop_limit = HopLimit(group, /*ethernet_link_layer=*/true)}};
+}
+
 }  // namespace
 
 Ves::Ves(const VesConfig& config, const Context& context, const Gid& gid)
@@ -71,8 +94,11 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
       Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<PathResolver>(ves->PathSource(), context.fabric.handles, &ves->directory_,
-                                                  context.fabric.clock, port->gid, config.pkey, [self] { self->RetryHeld(); });
+  ves->resolver_ = std::make_unique<PathResolver>(PathSource(context.fabric, config.group), context.fabric.handles,
+                                                  &ves->directory_, context.fabric.clock, port->gid, config.pkey, [self] {
+                                                    self->injected_.RetryHeld();
+                                                    self->injected_.Notify();
+                                                  });
   ves->group_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, context.fabric.hca,
       context.fabric.sa, context.fabric.handles,
@@ -80,14 +106,6 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
       [self](const absl::optional<GroupMembership::Joined>& joined) { self->OnGroup(joined); });
   if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
   return ves;
-}
-
-// The attributes are used on an Ethernet link layer only, where they are the configured ones.
-PathResolver::Source Ves::PathSource() const {
-  const GroupParameters& group = config_.group;
-  const PathAttributes attributes = {.traffic_class = group.traffic_class,
-                                     .hop_limit = HopLimit(group, /*ethernet_link_layer=*/true)};
-  return {context_.fabric.sa, context_.fabric.maker, group.sl, attributes};
 }
 
 Ves::~Ves() {
@@ -264,25 +282,19 @@ void Ves::AnnounceMacs() {
   }
 }
 
-void Ves::RetryHeld() {
-  injected_.RetryHeld();
-  injected_.Notify();
-}
-
 // A bounded number in each turn: a peer can make the worker punt faster than we handle punts.
 void Ves::RunPunts() {
   punts_.Clear();
   Punt punt;
   for (int taken = 0; taken < kPuntsPerTurn; ++taken) {
-    if (!punts_.Pop(&punt)) return NoteFailure();
+    if (!punts_.Pop(&punt)) {
+      // The worker also notifies the punt queue when its endpoint has failed.
+      if (queue_pair_.NoteFailure()) context_.on_lost();
+      return;
+    }
     OnPunt(punt);
   }
   punts_.Notify();  // the loop calls us again
-}
-
-// The worker also notifies the punt queue when its endpoint has failed.
-void Ves::NoteFailure() {
-  if (queue_pair_.NoteFailure()) context_.on_lost();
 }
 
 void Ves::OnPunt(const Punt& punt) {
@@ -306,22 +318,8 @@ void Ves::OnDamped(const Punt& punt) {
   LogWarning(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
                           " moved ", damping.moves, " times within ", absl::FormatDuration(damping.window),
                           ", the last time from ", Behind(punt.previous), " to ", Behind(punt.vport),
-                          ": two interfaces have this address, or there is a loop behind them", Consequence(punt),
+                          ": two interfaces have this address, or there is a loop behind them", Consequence(*this, punt),
                           others != 0 ? absl::StrCat("; ", others, " more like this since the last message") : ""));
-}
-
-std::string Ves::Consequence(const Punt& punt) const {
-  const MoveDamper::Options& damping = fdb_.options().damping;
-  if (damping.action == MoveDamper::Action::kWarn) return "";
-  if (punt.kind == Punt::Kind::kFlapping) {
-    return "; it is not frozen: a port of this host is one of them, its home has no room, or as many are frozen as may be";
-  }
-  const auto frozen = fdb_.frozen();
-  const auto at = frozen.find(punt.key);
-  return absl::StrCat(
-      "; it is held at ", at == frozen.end() ? "its home" : Behind(at->second.at),
-      damping.action == MoveDamper::Action::kFreeze ? absl::StrCat(" for ", absl::FormatDuration(damping.freeze), ", or") : "",
-      " until `eoibctl fdb thaw ", config_.name, " ", punt.key.vid().ToString(), " ", punt.key.mac().ToString(), "`");
 }
 
 void Ves::Run() {

@@ -87,7 +87,6 @@ class Ves final : public FabricPortClient {
   Fdb* fdb() { return &fdb_; }
   const Fdb& fdb() const { return fdb_; }
   const Clock& clock() const { return *context_.fabric.clock; }
-  VPortId IdOf(const VPort& vport) const { return forwarder_->ports()[vport.index].vport; }
   VPortDirectory* directory() { return &directory_; }
 
   // The place of a vPort, for the operator: "vPort web1", "GID fe80::1 QPN 0x48".
@@ -96,10 +95,8 @@ class Ves final : public FabricPortClient {
  private:
   Ves(const VesConfig& config, const Context& context, const Gid& gid);
 
-  PathResolver::Source PathSource() const;
   void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
-  void NoteFailure();
   void FlushGone();
   void ReclaimVPorts();
   absl::flat_hash_set<Gid> HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
@@ -109,9 +106,7 @@ class Ves final : public FabricPortClient {
   void AdoptMtu(int group_mtu_bytes);
   void SetCarrier(bool up);
   void AnnounceMacs();
-  void RetryHeld();
   void OnDamped(const Punt& punt);
-  std::string Consequence(const Punt& punt) const;
 
   const VesConfig config_;
   const Context context_;

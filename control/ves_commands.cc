@@ -61,9 +61,9 @@ std::string Drops(const Ves& ves) {
 
 }  // namespace
 
-CommandRegistry::Handler ForVeses(const VesFinder* finder, std::function<std::string(const Ves&)> text) {
+CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<std::string(const Ves&)> text) {
   return [finder, text = std::move(text)](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
-    const absl::StatusOr<std::vector<Ves*>> veses = finder->FindVeses(arguments.empty() ? "" : arguments[0]);
+    const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments.empty() ? "" : arguments[0]);
     if (!veses.ok()) return veses.status();
     std::string all;
     for (const Ves* ves : *veses) all += text(*ves);
@@ -71,7 +71,7 @@ CommandRegistry::Handler ForVeses(const VesFinder* finder, std::function<std::st
   };
 }
 
-void RegisterVesCommands(const VesFinder* finder, CommandRegistry* registry) {
+void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry) {
   registry->Register({"stats", "[VES]", "counters of VESes and vPorts", 0, 1, ForVeses(finder, Stats)});
   registry->Register({"drops", "[VES]", "dropped frames, by reason", 0, 1, ForVeses(finder, Drops)});
 }

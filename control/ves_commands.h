@@ -13,17 +13,12 @@
 namespace eoib {
 
 // Finds VESes by name. An empty name finds all; the error for an unknown name lists them.
-class VesFinder {
- public:
-  virtual ~VesFinder() = default;
-  virtual absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const = 0;
-};
+using VesFinder = std::function<absl::StatusOr<std::vector<Ves*>>(const std::string& name)>;
 
-// The handler of a command [VES]: the text of that VES, or of all. `finder` outlives it.
-CommandRegistry::Handler ForVeses(const VesFinder* finder, std::function<std::string(const Ves&)> text);
+// The handler of a command [VES]: the text of that VES, or of all.
+CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<std::string(const Ves&)> text);
 
-// `finder` outlives the commands.
-void RegisterVesCommands(const VesFinder* finder, CommandRegistry* registry);
+void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry);
 
 // The VES, its flood group and its vPorts.
 std::string ShowVes(const Ves& ves);
