@@ -52,7 +52,11 @@ struct ForwarderCounters {
 
   Counter& drop(DropReason reason) { return drops[static_cast<size_t>(reason)]; }
   uint64_t drop(DropReason reason) const { return drops[static_cast<size_t>(reason)].value(); }
-  uint64_t DropSum(DropSide side) const;
+  uint64_t DropSum(DropSide side) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < kDropReasons; ++i) sum += kDropReasonInfo[i].side == side ? drops[i].value() : 0;
+    return sum;
+  }
   // Copies that have no disposition yet.
   uint64_t UnderWay() const { return egress_copies.value() - transmitted.value() - DropSum(DropSide::kEgress); }
 };

@@ -214,7 +214,9 @@ class Host {
   void SendRawToGroup(const Bytes& payload) { SendRaw(payload, flood_ah_, Qpn(Qpn::kMulticast)); }
   // Joins another group of the VES, which this version does not use.
   AhIndex JoinOtherGroup(MacAddr dmac) {
-    return JoinGroup(ToMgid({kDefaultMgidPrefix, PKey(0x8001), dmac, Vid(0)}), hca_->QueryPort().value(), PKey(0x8001));
+    std::array<uint8_t, Gid::kSize> mgid = FloodMgid(PKey(0x8001)).gid().bytes();
+    dmac.ToWire(&mgid[6]);
+    return JoinGroup(Mgid(Gid(mgid)), hca_->QueryPort().value(), PKey(0x8001));
   }
   void SendRawTo(const Host& other, const Bytes& payload) {
     const HcaPortInfo port = other.hca_->QueryPort().value();

@@ -18,15 +18,12 @@ static_assert(sizeof(MgidWire) == Gid::kSize);
 
 }  // namespace
 
-Mgid ToMgid(const VesGroup& group) {
+Mgid FloodMgid(PKey pkey, uint32_t prefix) {
   MgidWire wire;
-  wire.prefix = group.prefix;
-  wire.pkey = group.pkey.Full().value();
-  wire.dmac = group.dmac.bytes();
-  wire.version_type_ns_vid = group.vid.value();
+  wire.prefix = prefix;
+  wire.pkey = pkey.Full().value();
+  wire.dmac = MacAddr::Broadcast().bytes();
   return Mgid(Gid::FromWire(&wire));
 }
-
-Mgid FloodMgid(PKey pkey, uint32_t prefix) { return ToMgid({prefix, pkey, MacAddr::Broadcast(), Vid()}); }
 
 }  // namespace eoib

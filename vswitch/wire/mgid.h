@@ -13,17 +13,7 @@ namespace eoib {
 // ff12: transient, link-local scope; e01b: this protocol's signature.
 inline constexpr uint32_t kDefaultMgidPrefix = 0xff12'e01b;
 
-// A group of a VES.
-struct VesGroup {
-  uint32_t prefix = kDefaultMgidPrefix;
-  PKey pkey;  // in its full-member form
-  MacAddr dmac = MacAddr::Broadcast();
-  Vid vid;  // 0: every VLAN
-};
-
-// The MGID of `group`, with the P_Key in full-member form and version, type, NS and reserved 0.
-Mgid ToMgid(const VesGroup& group);
-// The flood group of a VES: DMAC ff:ff:ff:ff:ff:ff, VID 0.
+// The MGID of the flood group of a VES: the P_Key in full-member form, DMAC ff:ff:ff:ff:ff:ff, all else 0.
 Mgid FloodMgid(PKey pkey, uint32_t prefix = kDefaultMgidPrefix);
 
 }  // namespace eoib

@@ -48,11 +48,6 @@ bool HasForm(const Packet& packet, const SumForm& form) {
   return ReadWire<be16>(&packet.payload[kUdpLengthOffset]).value() == packet.payload.size();
 }
 
-template <typename Packet>
-uint16_t FieldOf(const Packet& packet, const SumForm& form) {
-  return ReadWire<be16>(&packet.payload[form.field]).value();
-}
-
 absl::Span<const uint8_t> AddressesOf(const Ipv4Packet& packet) {
   return packet.bytes.subspan(kIpv4AddressesOffset, kIpv4AddressesSize);
 }
@@ -68,10 +63,15 @@ uint16_t SumOf(const Packet& packet, const SumForm& form) {
   return OnesComplementSum(message, PseudoHeaderSum(AddressesOf(packet), packet.protocol, message.size()));
 }
 
+// `without_sum`: the verdict on UDP without a checksum.
 template <typename Packet>
-ChecksumVerdict Verify(const Packet& packet, const absl::optional<SumForm>& form) {
+ChecksumVerdict Verify(const Packet& packet, ChecksumVerdict without_sum) {
+  const absl::optional<SumForm> form = FormOf(packet);
   if (!form.has_value()) return ChecksumVerdict::kUnknown;
-  return HasForm(packet, *form) && SumOf(packet, *form) == kRightSum ? ChecksumVerdict::kRight : ChecksumVerdict::kWrong;
+  if (!HasForm(packet, *form)) return ChecksumVerdict::kWrong;
+  const uint16_t field = ReadWire<be16>(&packet.payload[form->field]).value();
+  if (packet.protocol == kProtocolUdp && field == kNoUdpSum) return without_sum;
+  return SumOf(packet, *form) == kRightSum ? ChecksumVerdict::kRight : ChecksumVerdict::kWrong;
 }
 
 // `packet` is the parsed form of `bytes`.
@@ -107,19 +107,10 @@ void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {
   WriteWire(be16(Inverted(OnesComplementSum(header))), &header[offsetof(Ipv4Wire, checksum)]);
 }
 
-ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept {
-  const absl::optional<SumForm> form = FormOf(packet);
-  const bool has_none = packet.protocol == kProtocolUdp && form.has_value() && HasForm(packet, *form) &&
-                        FieldOf(packet, *form) == kNoUdpSum;  // RFC 768: "the transmitter generated no checksum"
-  return has_none ? ChecksumVerdict::kUnknown : Verify(packet, form);
-}
-
-ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept {
-  const absl::optional<SumForm> form = FormOf(packet);
-  const bool has_none = packet.protocol == kProtocolUdp && form.has_value() && HasForm(packet, *form) &&
-                        FieldOf(packet, *form) == kNoUdpSum;  // RFC 8200 §8.1: to be discarded
-  return has_none ? ChecksumVerdict::kWrong : Verify(packet, form);
-}
+// RFC 768: "the transmitter generated no checksum".
+ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept { return Verify(packet, ChecksumVerdict::kUnknown); }
+// RFC 8200 §8.1: to be discarded.
+ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept { return Verify(packet, ChecksumVerdict::kWrong); }
 
 bool WriteChecksum(absl::Span<uint8_t> packet) noexcept {
   if (packet.empty()) return false;
