@@ -120,27 +120,15 @@ void FdbEntries::Publish() {
 }
 
 void FdbEntries::AddEvent(Kind kind, FdbKey key, VPortId from, VPortId to) {
-  FdbEvent event;
-  event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
-  event.key = key;
-  event.from = from;
-  event.to = to;
-  event.kind = kind;
-  log_->Write(event);
+  log_->Write({static_cast<uint64_t>(absl::ToUnixNanos(now_)), key, from, to, 1, kind});
 }
 
 void FdbEntries::ReportFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, VPortId vport) {
   counters_.flushed += count;
   Publish();
   if (count == 0) return;
-  FdbEvent event;
-  event.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(now_));
-  event.key = key;
-  event.from = vport;
-  event.count = static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
-  event.kind = Kind::kFlushed;
-  event.scope = scope;
-  log_->Write(event);
+  const auto reported = static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
+  log_->Write({static_cast<uint64_t>(absl::ToUnixNanos(now_)), key, vport, VPortId::None(), reported, Kind::kFlushed, scope});
 }
 
 }  // namespace eoib

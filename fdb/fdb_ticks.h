@@ -24,8 +24,9 @@ class FdbTicks {
   absl::Duration UntilWrap() const { return absl::Seconds(int64_t{seconds_} * (AgeLimit::kNever - ageing_)); }
 
  private:
-  const uint32_t seconds_;  // of a tick
-  const uint16_t ageing_;   // in ticks; AgeLimit::kNever: never
+  // Of a tick: one, or more if the ageing time would take too many ticks. Without ageing, ticks only serve to show ages.
+  uint32_t seconds_ = 60;
+  uint16_t ageing_ = AgeLimit::kNever;  // in ticks
 };
 
 inline bool IsLive(const MacEntry& entry, AgeLimit limit) { return !entry.Ages() || !limit.IsOver(entry.last_seen); }

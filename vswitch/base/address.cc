@@ -41,31 +41,37 @@ absl::StatusOr<Kind> ParseNumber(absl::string_view text, uint32_t min, uint32_t 
   return Kind(static_cast<Integer>(value));
 }
 
-// Parses `count` groups of `min_digits` to `digits` hex digits, separated by colons. The first group becomes the highest in
-// *value.
-bool ParseGroups(absl::string_view text, int count, size_t min_digits, size_t digits, uint64_t* value) {
-  *value = 0;
-  for (int i = 0; i < count; ++i) {
+// Parses groups of at least `min_digits` hex digits, separated by colons.
+template <typename Group>
+bool ParseGroups(absl::string_view text, size_t min_digits, absl::Span<Group> groups) {
+  for (Group& group : groups) {
     const size_t colon = text.find(':');
-    const bool last = i + 1 == count;
+    const bool last = &group == &groups.back();
     if (last != (colon == absl::string_view::npos)) return false;
-    const absl::string_view group = text.substr(0, colon);
-    uint64_t bits;
-    if (group.size() < min_digits || group.size() > digits || !ParseDigits(group, 16, &bits)) return false;
-    *value = *value << (4 * digits) | bits;
+    const absl::string_view digits = text.substr(0, colon);
+    if (digits.size() < min_digits || digits.size() > 2 * sizeof(Group) || !ParseDigits(digits, 16, &group)) return false;
     if (!last) text.remove_prefix(colon + 1);
   }
   return true;
 }
 
+bool ParseGuidGroups(absl::string_view text, uint64_t* value) {
+  std::array<uint16_t, 4> groups;
+  if (!ParseGroups(text, 4, absl::MakeSpan(groups))) return false;
+  *value = uint64_t{groups[0]} << 48 | uint64_t{groups[1]} << 32 | uint64_t{groups[2]} << 16 | groups[3];
+  return true;
+}
+
 }  // namespace
 
+bool ParseHexBytes(absl::string_view text, absl::Span<uint8_t> bytes) { return ParseGroups(text, 1, bytes); }
+
 absl::StatusOr<MacAddr> MacAddr::Parse(absl::string_view text) {
-  uint64_t value;
-  if (!ParseGroups(text, kSize, 1, 2, &value)) {
+  std::array<uint8_t, kSize> bytes;
+  if (!ParseHexBytes(text, absl::MakeSpan(bytes))) {
     return Wrong(text, "a MAC address; write six groups of hex digits, as in 02:00:5e:10:00:01");
   }
-  return FromUint64(value);
+  return MacAddr(bytes);
 }
 
 std::string MacAddr::ToString() const {
@@ -101,7 +107,7 @@ std::string PKey::ToString() const { return absl::StrFormat("0x%04x", value()); 
 absl::StatusOr<Guid> Guid::Parse(absl::string_view text) {
   uint64_t value;
   absl::string_view digits = text;
-  const bool good = TakeHexPrefix(&digits) ? ParseDigits(digits, 16, &value) : ParseGroups(text, 4, 4, 4, &value);
+  const bool good = TakeHexPrefix(&digits) ? ParseDigits(digits, 16, &value) : ParseGuidGroups(text, &value);
   if (!good) return Wrong(text, "a GUID; write 0x0002c903000e0b72 or 0002:c903:000e:0b72");
   return Guid(value);
 }

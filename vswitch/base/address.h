@@ -15,8 +15,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace eoib {
+
+// Parses all of `text`: as many groups of one or two hex digits as there are bytes, separated by colons.
+bool ParseHexBytes(absl::string_view text, absl::Span<uint8_t> bytes);
 
 // An integer of one kind. `Tag` names the kind; kinds do not convert into each other.
 template <typename Tag, typename Integer>

@@ -26,6 +26,18 @@ struct MadHeaderWire {
 };
 static_assert(sizeof(MadHeaderWire) == 24);
 
+template <typename Copy, typename Header>
+void Fields(Copy copy, MadHeaderWire& wire, Header& header) {
+  copy(wire.mgmt_class, header.mgmt_class);
+  copy(wire.class_version, header.class_version);
+  copy(wire.method, header.method);
+  copy(wire.status, header.status);
+  copy(wire.class_specific, header.class_specific);
+  copy(wire.tid, header.tid);
+  copy(wire.attribute, header.attribute);
+  copy(wire.attribute_modifier, header.attribute_modifier);
+}
+
 }  // namespace
 
 MadMethod ResponseTo(MadMethod method) {
@@ -35,32 +47,18 @@ MadMethod ResponseTo(MadMethod method) {
 
 void EncodeMadHeader(const MadHeader& header, Mad* mad) {
   MadHeaderWire wire;
-  wire.mgmt_class = static_cast<uint8_t>(header.mgmt_class);
-  wire.class_version = header.class_version;
-  wire.method = static_cast<uint8_t>(header.method);
-  wire.status = header.status;
-  wire.class_specific = header.class_specific;
-  wire.tid = header.tid;
-  wire.attribute = header.attribute;
-  wire.attribute_modifier = header.attribute_modifier;
+  Fields(ToWire(), wire, header);
   WriteWire(wire, mad->data());
 }
 
 absl::StatusOr<MadHeader> DecodeMadHeader(absl::Span<const uint8_t> mad) {
-  const auto wire = ReadAttribute<MadHeaderWire>(mad, "MAD");
+  auto wire = ReadAttribute<MadHeaderWire>(mad, "MAD");
   if (!wire.ok()) return wire.status();
   if (wire->base_version != kBaseVersion) {
     return absl::InvalidArgumentError(absl::StrCat("decode MAD: base version ", wire->base_version, ", expected 1"));
   }
   MadHeader header;
-  header.mgmt_class = static_cast<MgmtClass>(wire->mgmt_class);
-  header.class_version = wire->class_version;
-  header.method = static_cast<MadMethod>(wire->method);
-  header.status = wire->status.value();
-  header.class_specific = wire->class_specific.value();
-  header.tid = wire->tid.value();
-  header.attribute = wire->attribute.value();
-  header.attribute_modifier = wire->attribute_modifier.value();
+  Fields(FromWire(), *wire, header);
   return header;
 }
 

@@ -1,12 +1,9 @@
 #include "vswitch/wire/ip/ipoib_address.h"
 
 #include <array>
-#include <charconv>
-#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "vswitch/base/byte_order.h"
 
 namespace eoib {
@@ -21,25 +18,6 @@ struct IpoibAddressWire {
 static_assert(sizeof(IpoibAddressWire) == IpoibAddress::kSize);
 
 constexpr uint64_t kUniversal = 0x0200'0000'0000'0000;  // RFC 4291 §2.5.1's "u"
-
-// Removes one or two hex digits from the start of *text.
-bool TakeByte(absl::string_view* text, uint8_t* byte) {
-  const absl::string_view digits = text->substr(0, text->find(':'));
-  const char* const end = digits.data() + digits.size();
-  const auto [parsed_to, error] = std::from_chars(digits.data(), end, *byte, 16);
-  if (digits.size() > 2 || error != std::errc() || parsed_to != end) return false;
-  text->remove_prefix(digits.size());
-  return true;
-}
-
-// Parses all of `text`: groups of hex digits separated by colons.
-bool ParseBytes(absl::string_view text, std::array<uint8_t, IpoibAddress::kSize>* bytes) {
-  for (size_t i = 0; i < bytes->size(); ++i) {
-    if (i > 0 && !absl::ConsumePrefix(&text, ":")) return false;
-    if (!TakeByte(&text, &(*bytes)[i])) return false;
-  }
-  return text.empty();
-}
 
 }  // namespace
 
@@ -57,7 +35,7 @@ void IpoibAddress::ToWire(void* wire) const {
 
 absl::StatusOr<IpoibAddress> IpoibAddress::Parse(absl::string_view text) {
   std::array<uint8_t, kSize> bytes;
-  if (!ParseBytes(text, &bytes)) {
+  if (!ParseHexBytes(text, absl::MakeSpan(bytes))) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" is not an IPoIB address; write twenty groups of hex digits, as in 00:00:00:48:fe:80:..."));
   }
