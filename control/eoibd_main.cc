@@ -56,15 +56,13 @@ absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, T
 // The port of a vPort without an interface, for trying out a configuration. It discards the frames that it gets.
 class DiscardPort final : public Port {
  public:
-  DiscardPort(std::string name, MacAddr mac) : name_(std::move(name)), mac_(mac) {}
-  const std::string& name() const override { return name_; }
+  explicit DiscardPort(MacAddr mac) : mac_(mac) {}
   int receive_fd() const override { return event_.get(); }
   size_t Receive(BufferPool*, absl::Span<Frame>, PortReceiveCounts*) noexcept override { return 0; }
   DropReason Transmit(const Frame&, bool) noexcept override { return DropReason::kNone; }
   MacAddr mac() const override { return mac_; }
 
  private:
-  const std::string name_;
   const MacAddr mac_;
   const UniqueFd event_{eventfd(0, EFD_CLOEXEC)};  // never readable
 };
@@ -72,7 +70,7 @@ class DiscardPort final : public Port {
 VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   VPort vport;
   vport.config = config;
-  vport.port = std::make_unique<DiscardPort>(config.name, mac);
+  vport.port = std::make_unique<DiscardPort>(mac);
   vport.set_mtu = [](int) { return absl::OkStatus(); };
   vport.set_link = [](bool) { return absl::OkStatus(); };
   return vport;

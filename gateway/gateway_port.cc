@@ -79,7 +79,6 @@ size_t GatewayPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceive
   RunDue();
   EndTurn();
   if (!pending_.empty()) Wake();
-  counts->would_block = true;  // while there is more to do, fd() is readable
   return std::exchange(receiving_, {}).count;
 }
 

@@ -62,7 +62,6 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   ~GatewayPort() override;
 
   // Port.
-  const std::string& name() const override { return options_.name; }
   int receive_fd() const override { return epoll_.get(); }
   size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;

@@ -37,6 +37,19 @@ bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
 // A control message has no tag.
 bool IsControlMessage(const EthernetInfo& ethernet) { return !ethernet.tagged && ethernet.ethertype == kEtherTypeControl; }
 
+DropReason AdmitOneFromFabric(const Forwarder::Options& options, Packet* packet) {
+  const Vid vid = packet->ethernet.vid;
+  if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes()))) {
+    return IsControlMessage(packet->ethernet) ? DropReason::kControlUnknown : DropReason::kControlEthertype;
+  }
+  if (EndsAtLink(packet->ethernet.destination, options.group_fwd_mask)) return DropReason::kLinkLocalControl;
+  if (!options.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
+  packet->source = FdbKey(vid, packet->ethernet.source);
+  packet->destination = FdbKey(vid, packet->ethernet.destination);
+  packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
+  return DropReason::kNone;
+}
+
 // Brings a frame from a port into its fabric form: tag, minimum size, checksum.
 DropReason CanonicaliseOne(Packet* packet) {
   const Vid vid = packet->source.vid();
@@ -242,21 +255,8 @@ DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) co
 }
 
 void Forwarder::AdmitFromFabric() {
-  batch_.KeepIf([this](Packet* packet) { return AdmitOneFromFabric(packet); });
+  batch_.KeepIf([this](Packet* packet) { return AdmitOneFromFabric(options_, packet); });
   Passed(Stage::kAdmit);
-}
-
-DropReason Forwarder::AdmitOneFromFabric(Packet* packet) const {
-  const Vid vid = packet->ethernet.vid;
-  if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes()))) {
-    return IsControlMessage(packet->ethernet) ? DropReason::kControlUnknown : DropReason::kControlEthertype;
-  }
-  if (EndsAtLink(packet->ethernet.destination, options_.group_fwd_mask)) return DropReason::kLinkLocalControl;
-  if (!options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
-  packet->source = FdbKey(vid, packet->ethernet.source);
-  packet->destination = FdbKey(vid, packet->ethernet.destination);
-  packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
-  return DropReason::kNone;
 }
 
 void Forwarder::Canonicalise() {

@@ -133,7 +133,6 @@ class Forwarder {
   // Steps of one frame.
   DropReason DecapsulateOne(const Datagram& datagram, Packet* packet) const;
   DropReason AdmitOneFromPort(const LocalPort& port, Packet* packet) const;
-  DropReason AdmitOneFromFabric(Packet* packet) const;
   DropReason ResolveOne(uint32_t ingress, Packet* packet) const;
   DropReason ResolveFlood(uint32_t ingress, Packet* packet) const;
   void TransmitFlood(uint32_t ingress, const Packet& packet);

@@ -3,7 +3,6 @@
 #ifndef EOIB_TESTS_BENCH_GENERATOR_PORT_H_
 #define EOIB_TESTS_BENCH_GENERATOR_PORT_H_
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,7 +20,6 @@ class GeneratorPort final : public Port {
   void Queue(MacAddr destination, MacAddr source) { queued_.emplace_back(destination, source); }
   size_t delivered() const { return delivered_; }
 
-  const std::string& name() const override { return name_; }
   int receive_fd() const override { return -1; }
   // Hands out all queued frames, which must fit.
   size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
@@ -29,7 +27,6 @@ class GeneratorPort final : public Port {
   MacAddr mac() const override { return MacAddr(); }
 
  private:
-  const std::string name_ = "generator";
   std::vector<uint8_t> frame_;
   ChecksumRequest checksum_;
   std::vector<std::pair<MacAddr, MacAddr>> queued_;

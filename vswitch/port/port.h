@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -19,7 +18,6 @@ struct PortReceiveCounts {
   size_t too_large = 0;  // longer than the pool's frame size; discarded whole, never truncated
   size_t bad_checksum_request = 0;
   size_t runt = 0;
-  bool would_block = false;  // nothing more to read now
 };
 
 // The worker that owns the port calls Receive, Transmit and Flush; control calls the rest.
@@ -27,7 +25,6 @@ class Port {
  public:
   virtual ~Port() = default;
 
-  virtual const std::string& name() const = 0;
   // Readable when there are frames. The worker adds it to its epoll set (level-triggered).
   virtual int receive_fd() const = 0;
 

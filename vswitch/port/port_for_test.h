@@ -41,7 +41,7 @@ class TestPort final : public Port {
   // From now on Transmit discards the frames that it takes, without an allocation.
   void SetDiscard(bool discard);
 
-  const std::string& name() const override { return name_; }
+  const std::string& name() const { return name_; }
   int receive_fd() const override { return event_.get(); }
   size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
@@ -99,7 +99,6 @@ inline size_t TestPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortRec
     waiting_.pop_front();
   }
   if (waiting_.empty()) {
-    counts->would_block = true;
     uint64_t count;
     [[maybe_unused]] ssize_t got = read(event_.get(), &count, sizeof(count));
   }

@@ -227,7 +227,6 @@ size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCoun
     if (ABSL_PREDICT_FALSE(size < static_cast<ssize_t>(kVnetHeaderSize))) {
       if (size < 0) StopIfDeleted(errno);
       pool->Free(buffer);
-      counts->would_block = true;
       return received;
     }
     frame.length = static_cast<uint32_t>(size - kVnetHeaderSize);

@@ -41,7 +41,6 @@ class TapPort final : public Port {
   // The netdev's current name. Nothing if it was deleted, or is in another network namespace than the calling thread.
   absl::optional<std::string> NameHere() const;
 
-  const std::string& name() const override { return name_; }
   int receive_fd() const override { return tap_.get(); }
   size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
