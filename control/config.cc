@@ -54,6 +54,14 @@ bool IsVesName(absl::string_view name) {
   });
 }
 
+// Reads "name". Keeps a wrong one, for further messages.
+void ReadName(const TableReader& reader, bool (*is_right)(absl::string_view), absl::string_view right, std::string* name) {
+  const auto text = reader.String("name", right);
+  if (!text.has_value()) return;
+  *name = *text;
+  if (!is_right(*name)) reader.Wrong("name", right);
+}
+
 // Reads one [[ves]]. Keeps a VES that has mistakes but a valid name, so that its vPorts are not reported, too.
 class VesReader {
  public:
@@ -69,7 +77,7 @@ class VesReader {
   VesConfig Read() {
     VesConfig ves;
     ves.line = reader_.line();
-    ReadName(&ves);
+    ReadName(reader_, IsVesName, "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -", &ves.name);
     ReadKeys(&ves);
     ReadGroup(&ves.group);
     if (const auto vlans = reader_.Vlans("vlans")) ves.vlans = *vlans;
@@ -84,14 +92,6 @@ class VesReader {
   }
 
  private:
-  void ReadName(VesConfig* ves) {
-    constexpr char kHint[] = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
-    const auto name = reader_.String("name", kHint);
-    if (!name.has_value()) return;
-    ves->name = *name;
-    if (!IsVesName(*name)) reader_.Wrong("name", kHint);
-  }
-
   void ReadKeys(VesConfig* ves) {
     if (const auto pkey = reader_.IntegerOrString("pkey", 1, 0xffff, "it is a P_Key from 0x0001 to 0xffff such as 0x8001")) {
       ves->pkey = PKey(static_cast<uint16_t>(*pkey));
@@ -165,7 +165,9 @@ class VPortReader {
   VPortConfig Read(const std::vector<VesConfig>& veses) {
     VPortConfig vport;
     vport.line = reader_.line();
-    ReadName(&vport);
+    ReadName(reader_, IsNetdevName,
+             "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"",
+             &vport.name);
     if (reader_.OneOf("type", {"tap", "test"}) == 1u) vport.type = "test";
     vport.mac = reader_.Mac("mac");
     vport.static_macs = reader_.Macs("static_macs");
@@ -174,22 +176,13 @@ class VPortReader {
     vport.sticky = reader_.Bool("sticky").value_or(false);
     vport.pin_mac = reader_.Bool("pin_mac").value_or(true);
     const VesConfig* ves = ReadVes(veses, &vport);
-    if (ReadMode(&vport)) ReadVlans(ves, &vport.vlan);
+    if (ReadMode(&vport)) vport.vlan.mode == PortMode::kTrunk ? ReadTrunk(ves, &vport.vlan) : ReadAccess(ves, &vport.vlan);
     const bool is_limited = vport.fdb_limit.has_value() || (ves != nullptr && ves->vport_fdb_limit.has_value());
     if (vport.sticky && !is_limited) vport.fdb_limit = VPortConfig::kStickyLimit;
     return vport;
   }
 
  private:
-  void ReadName(VPortConfig* vport) {
-    constexpr char kHint[] =
-        "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"";
-    const auto name = reader_.String("name", kHint);
-    if (!name.has_value()) return;
-    vport->name = *name;
-    if (!IsNetdevName(*name)) reader_.Wrong("name", kHint);
-  }
-
   const VesConfig* ReadVes(const std::vector<VesConfig>& veses, VPortConfig* vport) {
     const auto name = reader_.String("ves", "it is the name of a [[ves]]");
     if (!name.has_value()) return nullptr;
@@ -210,14 +203,6 @@ class VPortReader {
     const auto mode = reader_.OneOf("mode", {"access", "trunk"});
     if (mode == 1u) vport->vlan.mode = PortMode::kTrunk;
     return mode.has_value() || !reader_.Has("mode");
-  }
-
-  void ReadVlans(const VesConfig* ves, VlanPolicy* policy) {
-    if (policy->mode == PortMode::kTrunk) {
-      ReadTrunk(ves, policy);
-    } else {
-      ReadAccess(ves, policy);
-    }
   }
 
   void ReadAccess(const VesConfig* ves, VlanPolicy* policy) {

@@ -189,16 +189,12 @@ void FabricPort::RebuildClients() {
   rebuilt_at_ = clock_->Now();
   worker_.pause();
   for (FabricPortClient* client : concerned) {
-    if (!Rebuild(client).ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
+    absl::Status status = client->Rebuild();
+    status.Update(worker_.rebuilt(client));
+    if (!status.ok()) rebuild_again_at_ = rebuilt_at_ + kRebuildAgain;
   }
   WaitForPKeys();
   worker_.resume();
-}
-
-absl::Status FabricPort::Rebuild(FabricPortClient* client) {
-  absl::Status status = client->Rebuild();
-  status.Update(worker_.rebuilt(client));
-  return status;
 }
 
 void FabricPort::WaitForPKeys() {
@@ -212,13 +208,9 @@ void FabricPort::RebuildSoon() {
   if (running_) rebuild_again_at_ = std::min(rebuild_again_at_, std::max(clock_->Now(), rebuilt_at_ + kRebuildAgain));
 }
 
-bool FabricPort::NeedsRebuild() const {
-  return std::any_of(clients_.begin(), clients_.end(), [](const auto* client) { return client->NeedsRebuild(); });
-}
-
 void FabricPort::RetryRebuild() {
   rebuild_again_at_ = absl::InfiniteFuture();
-  if (NeedsRebuild()) {
+  if (std::any_of(clients_.begin(), clients_.end(), [](const auto* client) { return client->NeedsRebuild(); })) {
     Refresh(RefreshDepth::kHeavy);
   } else {
     WaitForPKeys();

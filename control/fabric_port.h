@@ -88,8 +88,6 @@ class FabricPort {
   RefreshDepth Note(const ibv_async_event& event);
   void Refresh(RefreshDepth depth);
   void RebuildClients();
-  absl::Status Rebuild(FabricPortClient* client);
-  bool NeedsRebuild() const;
   void OnNotice(const Notice& notice);
   std::string ShowPort() const;
   std::string HcaCounters() const;

@@ -136,9 +136,6 @@ absl::Status Ves::AddVPort(VPort vport) {
   return absl::OkStatus();
 }
 
-void Ves::Start() { group_->Join(); }
-void Ves::Stop(std::function<void()> done) { group_->Leave(std::move(done)); }
-
 void Ves::Refresh(RefreshDepth depth) {
   if (depth == RefreshDepth::kLight) {
     group_->Join();
@@ -154,9 +151,6 @@ void Ves::Refresh(RefreshDepth depth) {
 void Ves::OnPortDown(absl::string_view why) {
   if (has_queue_pair()) group_->Lost(why);
 }
-
-void Ves::NoteLoss(const ibv_async_event& event) { queue_pair_.NoteLoss(event); }
-bool Ves::NeedsRebuild() const { return queue_pair_.NeedsReplacement(); }
 
 absl::Status Ves::Rebuild() {
   const absl::Status status = queue_pair_.Replace([this](UdEndpoint* endpoint) {

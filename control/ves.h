@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -60,15 +61,15 @@ class Ves final : public FabricPortClient {
   absl::Status AddVPort(VPort vport);
 
   // FabricPortClient.
-  void Start() override;
-  void Stop(std::function<void()> done) override;
+  void Start() override { group_->Join(); }
+  void Stop(std::function<void()> done) override { group_->Leave(std::move(done)); }
   void Run() override;
   absl::Time NextDeadline() const override;
   void Refresh(RefreshDepth depth) override;
   void OnPortDown(absl::string_view why) override;
   void OnNotice(SmTrap trap, const Gid& gid) override;
-  void NoteLoss(const ibv_async_event& event) override;
-  bool NeedsRebuild() const override;
+  void NoteLoss(const ibv_async_event& event) override { queue_pair_.NoteLoss(event); }
+  bool NeedsRebuild() const override { return queue_pair_.NeedsReplacement(); }
   bool has_queue_pair() const override { return queue_pair_.get() != nullptr; }
   absl::Status Rebuild() override;
 
