@@ -124,7 +124,7 @@ absl::Status Fdb::RemoveStatic(FdbKey key) {
 size_t Fdb::Flush() {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
-  const size_t flushed = entries_.groups().FlushAll({EntryKind::kDynamic});
+  const size_t flushed = entries_.groups().FlushAll(EntryKind::kDynamic);
   entries_.ReportFlushed(flushed, Scope::kAll, FdbKey(), VPortId::None());
   return flushed;
 }
@@ -132,21 +132,20 @@ size_t Fdb::Flush() {
 size_t Fdb::FlushVlan(Vid vid) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
-  const size_t flushed = entries_.groups().FlushVlan(vid, {EntryKind::kDynamic});
+  const size_t flushed = entries_.groups().FlushVlan(vid, EntryKind::kDynamic);
   entries_.ReportFlushed(flushed, Scope::kVlan, FdbKey(vid, MacAddr()), VPortId::None());
   return flushed;
 }
 
-size_t Fdb::FlushLearned(VPortId vport) { return FlushOf(vport, {EntryKind::kDynamic}); }
-size_t Fdb::FlushSticky(VPortId vport) { return FlushOf(vport, {EntryKind::kPinned}); }
-size_t Fdb::FlushVPort(VPortId vport) { return FlushOf(vport, {EntryKind::kDynamic, EntryKind::kPinned, EntryKind::kFixed}); }
+size_t Fdb::FlushLearned(VPortId vport) { return FlushOf(vport, EntryKind::kDynamic); }
+size_t Fdb::FlushSticky(VPortId vport) { return FlushOf(vport, EntryKind::kPinned); }
 
-size_t Fdb::FlushOf(VPortId vport, FlushGroups::Kinds kinds) {
+size_t Fdb::FlushOf(VPortId vport, EntryKind kind) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
   // A MAC must not be taken back to a vPort that was just flushed.
   entries_.damper().ForgetHome(vport);
-  const size_t flushed = entries_.groups().FlushVPort(vport, kinds);
+  const size_t flushed = entries_.groups().FlushVPort(vport, kind);
   entries_.ReportFlushed(flushed, Scope::kVPort, FdbKey(), vport);
   return flushed;
 }
@@ -176,7 +175,7 @@ size_t Fdb::BeginAge(absl::Duration round) {
   // If the process was stopped for half a day, ticks have wrapped and the oldest entries would look young again. The oldest
   // are those that had aged out and waited to be reclaimed, for up to a round, or longer if Age was late. So flush all.
   if (since > ticks_.UntilWrap() - 2 * round && ticks_.IsAgeing()) {
-    entries_.ReportFlushed(entries_.groups().FlushAll({EntryKind::kDynamic}), Scope::kAll, FdbKey(), VPortId::None());
+    entries_.ReportFlushed(entries_.groups().FlushAll(EntryKind::kDynamic), Scope::kAll, FdbKey(), VPortId::None());
   }
   if (!ticks_.IsAgeing() && entries_.groups().flushed() == 0) return 0;
   const double share = std::min(1.0, absl::FDivDuration(since, round));

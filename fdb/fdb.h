@@ -99,8 +99,6 @@ class Fdb {
   size_t Flush();
   size_t FlushVlan(Vid vid);
   size_t FlushLearned(VPortId vport);
-  // Flushes all entries of `vport`, pinned and static ones too, because the vPort is going away.
-  size_t FlushVPort(VPortId vport);
   // Flushes the pinned entries of `vport`, sticky or frozen. Their MACs can then be learned again.
   size_t FlushSticky(VPortId vport);
   // Ends the freeze of `key`; false if it is not frozen.
@@ -145,7 +143,7 @@ class Fdb {
   // An attempt to learn or announce. MakingRoom calls it again if the host's budget had to make room first.
   using Attempt = absl::FunctionRef<LearnResult(bool host_tried, FdbRoom* room)>;
   LearnResult MakingRoom(VPortId vport, Attempt attempt);
-  size_t FlushOf(VPortId vport, FlushGroups::Kinds kinds);
+  size_t FlushOf(VPortId vport, EntryKind kind);
   size_t BeginAge(absl::Duration round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const Options options_;

@@ -449,7 +449,7 @@ TEST_F(FdbPolicyTest, FreezeEndsWithItsEntry) {
   }
   ASSERT_TRUE(fdb_->AddStatic(Key(1), kV3).ok());
   EXPECT_EQ(fdb_->frozen().size(), 2u);
-  fdb_->FlushVPort(kV1);
+  fdb_->FlushSticky(kV1);
   EXPECT_EQ(Learn(Key(2), kV2), Learned::kNew);
   fdb_->Age();
   EXPECT_THAT(fdb_->frozen(), IsEmpty());

@@ -132,14 +132,13 @@ TEST_F(FdbTest, StaticEntriesNeitherAgeNorMove) {
   EXPECT_EQ(fdb_.RemoveStatic(Key(1)).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(FdbTest, FlushesAllOrVlanOrVPort) {
+TEST_F(FdbTest, FlushFlushesAllButStaticEntries) {
   Learn(Key(1), kV1);
   Learn(Key(2), kV2);
   ASSERT_TRUE(fdb_.AddStatic(Key(3), kV2).ok());
-  EXPECT_EQ(fdb_.FlushVPort(kV2), 2u);
-  EXPECT_EQ(Find(Key(1)), kV1);
-  EXPECT_EQ(fdb_.Flush(), 1u);
-  EXPECT_EQ(fdb_.size(), 0u);
+  EXPECT_EQ(fdb_.Flush(), 2u);
+  EXPECT_EQ(Find(Key(3)), kV2);
+  EXPECT_EQ(fdb_.size(), 1u);
 }
 
 TEST_F(FdbTest, FlushLearnedFlushesOneVPort) {
@@ -282,7 +281,7 @@ TEST(FdbThreadsTest, WorkersBesideControl) {
   for (int i = 0; i < 500 || known.load() < 1000; ++i) {
     clock.Advance(absl::Seconds(1));
     fdb.Age();
-    if (i % 10 == 0) fdb.FlushVPort(VPortId(i % kMacs + 1));
+    if (i % 10 == 0) fdb.FlushLearned(VPortId(i % kMacs + 1));
     if (i % 100 == 0) fdb.Flush();
     if (i % 7 == 0) fdb.FlushVlan(Vid(static_cast<uint16_t>(i % 3)));
     fdb.events().Read(&next, 1000, &events);

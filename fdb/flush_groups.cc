@@ -117,27 +117,26 @@ size_t FlushGroups::FlushOne(uint32_t number) {
 }
 
 // A flush is rare, and groups are few beside entries, so it looks at all of them.
-size_t FlushGroups::FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned, Kinds kinds) {
+size_t FlushGroups::FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned, EntryKind kind) {
   size_t entries = 0;
   for (uint32_t number = 0; number < groups_.size(); ++number) {
     const FlushGroup& group = groups_[number];
-    if (group.vport.IsNone() || !concerned(group)) continue;
-    if (std::find(kinds.begin(), kinds.end(), group.kind) != kinds.end()) entries += FlushOne(number);
+    if (!group.vport.IsNone() && group.kind == kind && concerned(group)) entries += FlushOne(number);
   }
   return entries;
 }
 
-size_t FlushGroups::FlushVPort(VPortId vport, Kinds kinds) {
+size_t FlushGroups::FlushVPort(VPortId vport, EntryKind kind) {
   if (Find(vport) == nullptr) return 0;
-  return FlushIf([vport](const FlushGroup& group) { return group.vport == vport; }, kinds);
+  return FlushIf([vport](const FlushGroup& group) { return group.vport == vport; }, kind);
 }
 
-size_t FlushGroups::FlushVlan(Vid vid, Kinds kinds) {
-  return FlushIf([vid](const FlushGroup& group) { return group.vid == vid; }, kinds);
+size_t FlushGroups::FlushVlan(Vid vid, EntryKind kind) {
+  return FlushIf([vid](const FlushGroup& group) { return group.vid == vid; }, kind);
 }
 
-size_t FlushGroups::FlushAll(Kinds kinds) {
-  return FlushIf([](const FlushGroup&) { return true; }, kinds);
+size_t FlushGroups::FlushAll(EntryKind kind) {
+  return FlushIf([](const FlushGroup&) { return true; }, kind);
 }
 
 size_t FlushGroups::Held(VPortId vport, EntryKind kind) const {

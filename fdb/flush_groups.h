@@ -58,11 +58,10 @@ class FlushGroups {
   VPortId VPortOf(FlushGroupId group) const { return groups_[group.value()].vport; }
   EntryKind KindOf(FlushGroupId group) const { return groups_[group.value()].kind; }
 
-  // Flushes the entries of one of `kinds`: of a vPort, of a VLAN, or all. Returns how many there were.
-  using Kinds = std::initializer_list<EntryKind>;
-  size_t FlushVPort(VPortId vport, Kinds kinds);
-  size_t FlushVlan(Vid vid, Kinds kinds);
-  size_t FlushAll(Kinds kinds);
+  // Flushes the entries of one kind: those of a vPort, those of a VLAN, or all. Returns how many there were.
+  size_t FlushVPort(VPortId vport, EntryKind kind);
+  size_t FlushVlan(Vid vid, EntryKind kind);
+  size_t FlushAll(EntryKind kind);
 
   // Entries that are not flushed: of one vPort, of all.
   size_t Held(VPortId vport, EntryKind kind) const;
@@ -108,7 +107,7 @@ class FlushGroups {
   uint32_t HoldingFor(VPortId vport);
   const Holding* Find(VPortId vport) const;
   void Count(const FlushGroup& group, int64_t change);
-  size_t FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned, Kinds kinds);
+  size_t FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned, EntryKind kind);
   size_t FlushOne(uint32_t number);
   void Forget(const FlushGroup& group);
 
