@@ -31,7 +31,7 @@ TEST_F(AddressesTest, GoldenProbes) {
   LinkUp();
   link_.Take();
   host_.addresses().Want(*InterfaceAddress::Parse("fd00::2/64"), AddressOrigin::kOperator);
-  EXPECT_THAT(link_.groups(), Contains(Mgid::Parse("ff12:601b:ffff::1:ff00:2")->ToString()))
+  EXPECT_THAT(link_.groups(), Contains(Mgid(*Gid::Parse("ff12:601b:ffff::1:ff00:2")).ToString()))
       << "listened to before it is asked";
   host_.addresses().Want(*InterfaceAddress::Parse("10.0.0.2/24"), AddressOrigin::kOperator);
   Run(absl::Milliseconds(200));

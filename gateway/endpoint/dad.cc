@@ -37,16 +37,6 @@ void Dad::OnLinkDown() {
   for (auto& [address, entry] : entries_) entry.timer = absl::InfiniteFuture();
 }
 
-bool Dad::IsTentative(const IpAddr& address) const {
-  const auto found = entries_.find(address);
-  return found != entries_.end() && found->second.phase == Phase::kProbing;
-}
-
-bool Dad::IsAssigned(const IpAddr& address) const {
-  const auto found = entries_.find(address);
-  return found != entries_.end() && (found->second.phase == Phase::kAnnouncing || found->second.phase == Phase::kAssigned);
-}
-
 void Dad::OnClaim(const IpAddr& address, const absl::optional<IpoibAddress>& rival) {
   const auto found = entries_.find(address);
   if (found == entries_.end() || found->second.phase == Phase::kDuplicate) return;

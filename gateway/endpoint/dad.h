@@ -74,9 +74,6 @@ class Dad {
   // Sending stops; tentative addresses stay tentative.
   void OnLinkDown();
 
-  bool IsTentative(const IpAddr& address) const;
-  bool IsAssigned(const IpAddr& address) const;
-
   // Another interface claims `address`; `rival` is its link-layer address, if known.
   void OnClaim(const IpAddr& address, const absl::optional<IpoibAddress>& rival);
   // Another interface probes for `address`. If it is assigned, the caller has to answer.

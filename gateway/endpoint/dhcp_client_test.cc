@@ -63,7 +63,7 @@ class DhcpClientTest : public testing::Test {
     EXPECT_EQ(fields_.hardware_type, 32);
     EXPECT_EQ(fields_.hardware_length, 0);
     EXPECT_EQ(ToHex(fields_.hardware_address), std::string(32, '0'));
-    EXPECT_EQ(fields_.WantsBroadcast(), fields_.client.IsZero());
+    EXPECT_EQ(fields_.flags, fields_.client.IsZero() ? kDhcpBroadcastFlag : 0);
     EXPECT_EQ(*message->FindOption(DhcpOption::kClientIdentifier), kIdentifier);
     static constexpr const char* kNames[] = {"", "discover", "offer", "request", "decline", "ack", "nak", "release"};
     std::string text = kNames[static_cast<size_t>(*message->type())];

@@ -156,7 +156,7 @@ class Host {
     });
   }
   bool AwaitGroup(const char* mgid, bool joined) {
-    return Await([&](Endpoint&) { return link_.groups().contains(*Mgid::Parse(mgid)) == joined; });
+    return Await([&](Endpoint&) { return link_.groups().contains(Mgid(*Gid::Parse(mgid))) == joined; });
   }
   // Receives a UDP datagram at port 5555 there; waits five seconds.
   UniqueFd Socket(int family) {

@@ -374,7 +374,7 @@ TEST_F(IpHostTest, ReportsOfTheKernelBecomeMemberships) {
   host_.OnGroupReport([&] { asked = true; });
   host_.FromTun(PacketOf(kLinuxMulticastReport));  // two records
   EXPECT_TRUE(asked);
-  EXPECT_THAT(link_.groups(), Contains(Mgid::Parse("ff12:601b:ffff::1:ff42:101")->ToString()));
+  EXPECT_THAT(link_.groups(), Contains(Mgid(*Gid::Parse("ff12:601b:ffff::1:ff42:101")).ToString()));
   EXPECT_EQ(link_.Take().at(0).group, GroupOf(kLink, Ip6("ff02::16")));  // so that routers receive the report, too
 }
 

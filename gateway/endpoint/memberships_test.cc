@@ -18,7 +18,7 @@ using ::testing::UnorderedElementsAre;
 
 IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
 Ipv6Addr Ip6(const char* text) { return *Ipv6Addr::Parse(text); }
-std::string MgidText(const char* text) { return Mgid::Parse(text)->ToString(); }
+std::string MgidText(const char* text) { return Mgid(*Gid::Parse(text)).ToString(); }
 
 class MembershipsTest : public testing::Test {
  protected:

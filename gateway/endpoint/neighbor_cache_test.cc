@@ -194,7 +194,7 @@ TEST_P(NeighborCacheTest, GoldenAdvertisements) {
       {"another address, with override", At(0x99), true, true, 0x99, NeighborState::kReachable},
       {"another address, unasked, with override", At(0x99), false, true, 0x99, NeighborState::kStale},
       {"an address that is no interface's: zero", IpoibAddress(), true, true, 0x48, NeighborState::kReachable},
-      {"an address that is no interface's: a group", IpoibAddress::OfGroup(*Mgid::Parse("ff12:401b:ffff::1")), true, true, 0x48,
+      {"an address that is no interface's: a group", IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::1"))), true, true, 0x48,
        NeighborState::kReachable},
   };
   for (const auto& row : kRows) {

@@ -339,7 +339,7 @@ TEST_F(PacketTranslationTest, DhcpOfEthernetClientsIsAnsweredByBroadcast) {
   ASSERT_TRUE(datagram.has_value()) << "its checksum is right";
   const auto message = DhcpMessage::Parse(datagram->payload);
   ASSERT_TRUE(message.has_value());
-  EXPECT_TRUE(message->fields().WantsBroadcast());
+  EXPECT_EQ(message->fields().flags, kDhcpBroadcastFlag);
   EXPECT_EQ(message->fields().hardware_type, kDhcpEthernet);
   EXPECT_EQ((*this)[Event::kDhcpBroadcast], 1u);
 

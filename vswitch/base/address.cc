@@ -127,14 +127,4 @@ absl::StatusOr<Gid> Gid::Parse(absl::string_view text) {
 
 std::string Gid::ToString() const { return absl::StrCat(Guid(prefix()).ToString(), ":", guid().ToString()); }
 
-absl::StatusOr<Mgid> Mgid::Parse(absl::string_view text) {
-  const absl::StatusOr<Gid> gid = Gid::Parse(text);
-  if (!gid.ok() || !gid->IsMulticast()) {
-    return Wrong(text, "a multicast GID; write it as an IPv6 multicast address, as in ff12:e01b::1");
-  }
-  return Mgid(*gid);
-}
-
-std::string PeerAddress::ToString() const { return absl::StrCat(gid.ToString(), " qpn ", qpn.ToString()); }
-
 }  // namespace eoib

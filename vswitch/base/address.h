@@ -227,7 +227,6 @@ class Mgid {
   constexpr Mgid() = default;
   // Requires gid.IsMulticast() or gid.IsZero() ("none").
   constexpr explicit Mgid(const Gid& gid) : gid_(gid) {}
-  static absl::StatusOr<Mgid> Parse(absl::string_view text);
 
   constexpr const Gid& gid() const { return gid_; }
   std::string ToString() const { return gid_.ToString(); }
@@ -247,7 +246,6 @@ struct PeerAddress {
   Gid gid;
   Qpn qpn;
 
-  std::string ToString() const;  // "fe80:...:0b72 qpn 0x48"
   friend constexpr auto operator<=>(const PeerAddress&, const PeerAddress&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const PeerAddress& peer) {

@@ -125,11 +125,6 @@ TEST(GidTest, ParsesAndPrints) {
   EXPECT_EQ(gid.prefix(), 0xfe80'0000'0000'0000u);
 }
 
-TEST(MgidTest, IsMulticast) {
-  EXPECT_TRUE(Mgid::Parse("ff12:e01b::1").ok());
-  EXPECT_FALSE(Mgid::Parse("fe80::1").ok());
-}
-
 TEST(MlidTest, Range) {
   EXPECT_TRUE(Mlid(0xc000).IsValid());
   EXPECT_FALSE(Mlid(0xffff).IsValid());

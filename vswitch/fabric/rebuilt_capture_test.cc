@@ -28,7 +28,7 @@ using testing::SizeIs;
 
 const Gid kOwnGid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb));
 const Gid kPeerGid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xa));
-const Mgid kGroup = *Mgid::Parse("ff12:e01b:8001:ffff:ffff:ffff::");
+const Mgid kGroup = Mgid(*Gid::Parse("ff12:e01b:8001:ffff:ffff:ffff::"));
 constexpr Mlid kMlid(0xc003);
 
 // While it lives, this process cannot write to files, as with a full disk.

@@ -33,7 +33,7 @@ TEST(IpoibGroupTest, GoldenIpv4Groups) {
   };
   for (const auto& row : kRows) {
     const Mgid mgid = ToMgid4(row.link, row.address);
-    EXPECT_EQ(mgid, *Mgid::Parse(row.mgid)) << row.description;
+    EXPECT_EQ(mgid, Mgid(*Gid::Parse(row.mgid))) << row.description;
     const absl::optional<IpoibGroup> group = ParseIpoibMgid(mgid);
     ASSERT_TRUE(group.has_value()) << row.description;
     EXPECT_EQ(group->link, (IpoibLink{row.link.pkey.Full(), row.link.scope})) << row.description;
@@ -62,7 +62,7 @@ TEST(IpoibGroupTest, GoldenIpv6Groups) {
   for (const auto& row : kRows) {
     const Ipv6Addr address = *Ipv6Addr::Parse(row.address);
     const Mgid mgid = ToMgid6(row.link, row.address);
-    EXPECT_EQ(mgid, *Mgid::Parse(row.mgid)) << row.description;
+    EXPECT_EQ(mgid, Mgid(*Gid::Parse(row.mgid))) << row.description;
     const absl::optional<IpoibGroup> group = ParseIpoibMgid(mgid);
     ASSERT_TRUE(group.has_value()) << row.description;
     EXPECT_EQ(group, GroupOf(row.link, address)) << row.description;
@@ -78,13 +78,13 @@ TEST(IpoibGroupTest, TheBroadcastGroupNamesTheLink) {
   ASSERT_TRUE(broadcast.has_value());
   EXPECT_TRUE(broadcast->IsBroadcast());
   EXPECT_EQ(broadcast->link, link);
-  EXPECT_EQ(ToMgid4(broadcast->link, "224.0.0.1"), *Mgid::Parse("ff18:401b:8001::1"));
+  EXPECT_EQ(ToMgid4(broadcast->link, "224.0.0.1"), Mgid(*Gid::Parse("ff18:401b:8001::1")));
 }
 
 TEST(IpoibGroupTest, NoMgidHasALimitedMembersPKey) {
   IpoibGroup group = BroadcastGroup(kDefaultLink);
   group.link.pkey = PKey(0x0001);
-  EXPECT_EQ(ToMgid(group), *Mgid::Parse("ff12:401b:8001::ffff:ffff"));
+  EXPECT_EQ(ToMgid(group), Mgid(*Gid::Parse("ff12:401b:8001::ffff:ffff")));
 }
 
 TEST(IpoibGroupTest, NoGroupOfAUnicastAddress) {
@@ -116,7 +116,7 @@ TEST(IpoibGroupTest, ParseRefuses) {
       {"the broadcast group with bits above 32", "ff12:401b:8001:8000::ffff:ffff"},
       {"all ones", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
   };
-  for (const auto& row : kRows) EXPECT_FALSE(ParseIpoibMgid(*Mgid::Parse(row.mgid)).has_value()) << row.description;
+  for (const auto& row : kRows) EXPECT_FALSE(ParseIpoibMgid(Mgid(*Gid::Parse(row.mgid))).has_value()) << row.description;
   EXPECT_FALSE(ParseIpoibMgid(Mgid()).has_value());
 }
 

@@ -287,9 +287,6 @@ absl::StatusOr<PathRecord> DecodePathRecord(absl::Span<const uint8_t> bytes) {
 void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) {
   EncodeFields<ClassPortInfoWire>(info, bytes);
 }
-absl::StatusOr<ClassPortInfo> DecodeClassPortInfo(absl::Span<const uint8_t> bytes) {
-  return DecodeFields<ClassPortInfoWire, ClassPortInfo>(bytes, "ClassPortInfo");
-}
 
 void EncodeNodeRecord(const NodeRecord& record, absl::Span<uint8_t> bytes) {
   NodeRecordWire wire;

@@ -172,12 +172,9 @@ struct ClassPortInfo {
   uint16_t capability_mask = 0;
   uint32_t capability_mask2 = 0;    // 27 bits
   uint8_t response_time_value = 0;  // 5 bits: 4.096 us * 2^value
-
-  friend bool operator==(const ClassPortInfo&, const ClassPortInfo&) = default;
 };
 inline constexpr size_t kClassPortInfoSize = 72;
 void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes);
-absl::StatusOr<ClassPortInfo> DecodeClassPortInfo(absl::Span<const uint8_t> bytes);
 
 // NodeRecord (§15.2.5.2), PortInfoRecord (§15.2.5.3), P_KeyTableRecord (§15.2.5.11): a key, and the attribute of smp.h.
 struct NodeRecord {

@@ -66,11 +66,6 @@ void CheckInformInfo(Bytes bytes) {
   EOIB_CHECK(accepted == (bytes[22] <= 1 && bytes[23] <= 1));
 }
 
-void CheckClassPortInfo(Bytes bytes) {
-  const UnmodelledBits kUnmodelled = {{8, 72}};  // redirection and trap destination
-  EOIB_CHECK(CheckAttribute(bytes, kClassPortInfoSize, kUnmodelled, DecodeClassPortInfo, EncodeClassPortInfo));
-}
-
 void CheckNodeRecord(Bytes bytes) {
   std::vector<uint8_t> expected = Modelled(bytes.first(kNodeRecordSize), {{2, 4}});
   CutText(absl::MakeSpan(expected).subspan(44));
@@ -123,7 +118,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   eoib::CheckPathRecord(eoib::SaRecord(mad));
   eoib::CheckNotice(eoib::SaRecord(mad));
   eoib::CheckInformInfo(eoib::SaRecord(mad));
-  eoib::CheckClassPortInfo(eoib::SaRecord(mad));
   eoib::CheckNodeRecord(eoib::SaRecord(mad));
   eoib::CheckPortInfoRecord(eoib::SaRecord(mad));
   eoib::CheckPKeyTableRecord(eoib::SaRecord(mad));

@@ -262,6 +262,5 @@ absl::StatusOr<PKeyTableBlock> DecodePKeyTable(absl::Span<const uint8_t> bytes) 
 }
 
 void EncodeSmInfo(const SmInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<SmInfoWire>(info, bytes); }
-absl::StatusOr<SmInfo> DecodeSmInfo(absl::Span<const uint8_t> bytes) { return DecodeFields<SmInfoWire, SmInfo>(bytes, "SMInfo"); }
 
 }  // namespace eoib

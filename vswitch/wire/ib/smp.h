@@ -133,12 +133,9 @@ struct SmInfo {  // §14.2.5.13
   uint32_t activity = 0;
   uint8_t priority = 0;  // 4 bits
   uint8_t state = 3;     // 4 bits; master 3
-
-  friend bool operator==(const SmInfo&, const SmInfo&) = default;
 };
 inline constexpr size_t kSmInfoSize = 21;
 void EncodeSmInfo(const SmInfo& info, absl::Span<uint8_t> bytes);
-absl::StatusOr<SmInfo> DecodeSmInfo(absl::Span<const uint8_t> bytes);
 
 }  // namespace eoib
 

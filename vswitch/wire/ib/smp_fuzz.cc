@@ -71,6 +71,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckNodeDescription(SmpData(mad));
   CheckPortInfo(SmpData(mad));
   EOIB_CHECK(CheckAttribute(SmpData(mad), kPKeyTableSize, {}, DecodePKeyTable, EncodePKeyTable));
-  EOIB_CHECK(CheckAttribute(SmpData(mad), kSmInfoSize, {}, DecodeSmInfo, EncodeSmInfo));
   return 0;
 }

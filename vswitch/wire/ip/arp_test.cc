@@ -15,7 +15,7 @@ const Ipv4Addr kIpA(0xc000'0201), kIpB(0xc000'0202);
 IpoibAddress Linux(int adapter) {
   return {Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001 + 0x100u * adapter))};
 }
-IpoibAddress BroadcastAddress() { return IpoibAddress::OfGroup(*Mgid::Parse("ff12:401b:ffff::ffff:ffff")); }
+IpoibAddress BroadcastAddress() { return IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::ffff:ffff"))); }
 
 // The part of a golden datagram after the encapsulation header.
 std::vector<uint8_t> Payload(const char* datagram) {

@@ -80,8 +80,6 @@ struct DhcpFields {
   Ipv4Addr relay;                                                    // giaddr
   std::array<uint8_t, kDhcpHardwareAddressSize> hardware_address{};  // chaddr
 
-  bool WantsBroadcast() const { return (flags & kDhcpBroadcastFlag) != 0; }
-
   friend bool operator==(const DhcpFields&, const DhcpFields&) = default;
 };
 

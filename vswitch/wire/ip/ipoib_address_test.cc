@@ -75,7 +75,7 @@ TEST(IpoibAddressTest, Kinds) {
   EXPECT_TRUE(IpoibAddress().IsZero());
   EXPECT_FALSE(IpoibAddress(Qpn(2), Gid()).IsZero());
   EXPECT_FALSE(IpoibAddress(Qpn(2), TestGid()).IsGroup());
-  const IpoibAddress group = IpoibAddress::OfGroup(*Mgid::Parse("ff12:401b:ffff::ffff:ffff"));
+  const IpoibAddress group = IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::ffff:ffff")));
   EXPECT_TRUE(group.IsGroup());
   EXPECT_EQ(group.ToString(), "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff") << "what ip calls brd";
 }

@@ -197,7 +197,7 @@ inline Mad JoinMad(const PortConfig& port, uint64_t tid = 1, MadMethod method = 
   header.component_mask =
       mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
   McMemberRecord group;
-  group.mgid = Mgid::Parse("ff12:e01b::1").value();
+  group.mgid = Mgid(Gid::Parse("ff12:e01b::1").value());
   group.port_gid = port.gid;
   group.pkey = PKey(0xffff);
   group.join_state = kFullMember;
