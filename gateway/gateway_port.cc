@@ -1,7 +1,6 @@
 #include "gateway/gateway_port.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -21,12 +20,6 @@ namespace {
 
 constexpr size_t kMacsSize = 2 * MacAddr::kSize;
 
-// Resets an eventfd or timerfd; true if it was readable.
-bool Clear(int fd) {
-  uint64_t count;
-  return read(fd, &count, sizeof(count)) > 0;
-}
-
 }  // namespace
 
 GatewayPort::GatewayPort(const Options& options, ipoib::Channel* channel, const Clock* clock)
@@ -34,7 +27,7 @@ GatewayPort::GatewayPort(const Options& options, ipoib::Channel* channel, const 
       channel_(channel),
       clock_(clock),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wake_(MakeEventFd()),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       translator_(options.translation, clock, this),
       hellos_(options.hellos, channel, clock,
@@ -62,17 +55,13 @@ absl::Status GatewayPort::Watch() {
   return absl::OkStatus();
 }
 
-void GatewayPort::Wake() const {
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof(one));
-}
-
 // ---- To the VES -------------------------------------------------------------------------------------------------------
 
 size_t GatewayPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
   receiving_ = {pool, out, 0};
-  Clear(wake_.get());
-  if (Clear(timer_.get())) timer_at_ = absl::InfiniteFuture();
+  ClearEventFd(wake_.get());
+  uint64_t expirations;
+  if (read(timer_.get(), &expirations, sizeof(expirations)) > 0) timer_at_ = absl::InfiniteFuture();
   RunTasks();
   HandPending();
   channel_->Work(1);

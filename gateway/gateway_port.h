@@ -121,7 +121,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   absl::Time NextDeadline() const;
   void EndTurn();
   void SetTimer();
-  void Wake() const;
+  void Wake() const { RingEventFd(wake_.get()); }
   TaskContext task_context();
 
   const Options options_;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -188,8 +187,7 @@ CommandServer::~CommandServer() {
   const bool ours = inode_ != 0 && ::lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
   if (ours) ::unlink(path_.c_str());
   if (!refuser_.joinable()) return;
-  const uint64_t one = 1;
-  (void)!::write(end_of_refuser_.get(), &one, sizeof(one));
+  RingEventFd(end_of_refuser_.get());
   refuser_.join();
 }
 
@@ -246,7 +244,7 @@ void CommandServer::RefuseFromNowOn(const std::string& why) {
     if (connection.output.empty()) Refuse(fd, why);
   }
   connections_.clear();
-  end_of_refuser_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  end_of_refuser_ = MakeEventFd();
   if (end_of_refuser_.valid()) refuser_ = std::thread([this, why] { RefuseAll(why); });
 }
 

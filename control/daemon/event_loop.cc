@@ -1,8 +1,6 @@
 #include "control/daemon/event_loop.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/check.h"
+#include "vswitch/base/event_fd.h"
 
 namespace eoib {
 namespace {
@@ -20,14 +19,10 @@ constexpr size_t kEventsPerRound = 64;
 
 }  // namespace
 
-EventLoop::EventLoop(const Clock* clock)
-    : clock_(clock), epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+EventLoop::EventLoop(const Clock* clock) : clock_(clock), epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(MakeEventFd()) {
   // Both fail only for lack of descriptors or memory, at the start of a program that cannot run without them.
   EOIB_CHECK(epoll_.valid() && wake_.valid());
-  EOIB_CHECK(Add(wake_.get(), EPOLLIN, [this](uint32_t) {
-               uint64_t count;
-               (void)!::read(wake_.get(), &count, sizeof(count));
-             }).ok());
+  EOIB_CHECK(Add(wake_.get(), EPOLLIN, [this](uint32_t) { ClearEventFd(wake_.get()); }).ok());
 }
 
 absl::Status EventLoop::Add(int fd, uint32_t events, FdCallback callback) {
@@ -69,17 +64,12 @@ void EventLoop::Post(Callback callback) {
     absl::MutexLock lock(&mutex_);
     posted_.push_back(std::move(callback));
   }
-  Wake();
+  RingEventFd(wake_.get());
 }
 
 void EventLoop::Stop() {
   stop_.store(true, std::memory_order_release);
-  Wake();
-}
-
-void EventLoop::Wake() {
-  const uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof(one));
+  RingEventFd(wake_.get());
 }
 
 void EventLoop::Run() {

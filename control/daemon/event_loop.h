@@ -76,7 +76,6 @@ class EventLoop {
   void RunTimers();
   void RunDeadlines();
   void RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Wake();
 
   const Clock* const clock_;
   UniqueFd epoll_;

@@ -1,8 +1,6 @@
 #include "gateway/ipoib/channel.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,11 +12,6 @@ namespace eoib::ipoib {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of waiting packets for expiry
-
-void Clear(int eventfd) {
-  uint64_t count;
-  [[maybe_unused]] ssize_t got = read(eventfd, &count, sizeof(count));
-}
 
 absl::Status Watch(int epoll, int fd) {
   epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
@@ -35,7 +28,7 @@ bool IsFrom(const Datagram& datagram, const IpoibAddress& address) {
 Channel::Channel(const Context& context)
     : context_(context),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      more_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      more_(MakeEventFd()),
       requests_(context.requests),
       peers_(context.directory, &requests_, context.clock),
       new_groups_(kNewGroupsPerSecond, kNewGroupsPerSecond, context.clock->Now()),
@@ -71,15 +64,10 @@ absl::Status Channel::Rebind(UdEndpoint* endpoint, const IpoibAddress& own) {
   return Watch(epoll_.get(), watched_);
 }
 
-void Channel::WorkSoon() {
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = write(more_.get(), &one, sizeof(one));
-}
-
 // ---- Received ---------------------------------------------------------------------------------------------------------
 
 void Channel::Work(int batches) {
-  Clear(more_.get());
+  ClearEventFd(more_.get());
   requests_.Retry();
   TakeEvents();
   bool more = false;

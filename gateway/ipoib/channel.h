@@ -25,6 +25,7 @@
 #include "gateway/ipoib/link_queues.h"
 #include "gateway/ipoib/peers.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/base/token_bucket.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/buffer_pool.h"
@@ -123,7 +124,7 @@ class Channel final : public Interface {
   void Post(const SendRequest& request);
   void Reap();
   void Drop(DropReason reason, BufferId buffer);
-  void WorkSoon();
+  void WorkSoon() { RingEventFd(more_.get()); }
 
   const Context context_;
   Listener* listener_ = nullptr;

@@ -5,15 +5,11 @@
 #ifndef EOIB_VSWITCH_BASE_SPSC_QUEUE_H_
 #define EOIB_VSWITCH_BASE_SPSC_QUEUE_H_
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
-#include "vswitch/base/unique_fd.h"
+#include "vswitch/base/event_fd.h"
 
 namespace eoib {
 
@@ -22,8 +18,6 @@ class SpscQueue {
   static_assert((kCapacity & (kCapacity - 1)) == 0, "a power of two");
 
  public:
-  SpscQueue() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-
   // Producer. False if the queue is full. Call Notify once after a burst.
   bool Push(const T& item) {
     const size_t tail = tail_.load(std::memory_order_relaxed);
@@ -32,10 +26,7 @@ class SpscQueue {
     tail_.store(tail + 1, std::memory_order_release);
     return true;
   }
-  void Notify() {
-    const uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(event_.get(), &one, sizeof(one));
-  }
+  void Notify() { RingEventFd(event_.get()); }
 
   // Consumer. False if the queue is empty.
   bool Pop(T* item) {
@@ -47,13 +38,10 @@ class SpscQueue {
   }
   // Readable after Notify, until Clear.
   int fd() const { return event_.get(); }
-  void Clear() {
-    uint64_t count;
-    [[maybe_unused]] ssize_t got = read(event_.get(), &count, sizeof(count));
-  }
+  void Clear() { ClearEventFd(event_.get()); }
 
  private:
-  UniqueFd event_;
+  const UniqueFd event_ = MakeEventFd();
   alignas(64) std::atomic<size_t> head_{0};
   alignas(64) std::atomic<size_t> tail_{0};
   std::array<T, kCapacity> items_{};

@@ -1,12 +1,10 @@
 #include "vswitch/fabric/handle_maker.h"
 
-#include <sys/eventfd.h>
-
 #include <utility>
 
 namespace eoib {
 
-HandleMaker::HandleMaker(AddressHandles* handles) : handles_(handles), ready_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+HandleMaker::HandleMaker(AddressHandles* handles) : handles_(handles) {
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
 }
 
@@ -40,13 +38,12 @@ void HandleMaker::Work() {
     absl::StatusOr<AhIndex> ah = handles_->Get(request.key, request.attributes);
     mutex_.Lock();
     made_.push_back({std::move(ah), std::move(request.done)});
-    eventfd_write(ready_fd_.get(), 1);
+    RingEventFd(ready_fd_.get());
   }
 }
 
 void HandleMaker::Run() {
-  eventfd_t count = 0;
-  eventfd_read(ready_fd_.get(), &count);
+  ClearEventFd(ready_fd_.get());
   std::vector<Made> made;
   {
     absl::MutexLock lock(&mutex_);

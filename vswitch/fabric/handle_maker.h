@@ -16,7 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "vswitch/base/unique_fd.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/address_handles.h"
 
 namespace eoib {
@@ -55,7 +55,7 @@ class HandleMaker {
   void Work();
 
   AddressHandles* const handles_;
-  const UniqueFd ready_fd_;
+  const UniqueFd ready_fd_ = MakeEventFd();
   absl::Mutex mutex_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);

@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 
 namespace eoib::softhca {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 
 namespace eoib::softhca {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {

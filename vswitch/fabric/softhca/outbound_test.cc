@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "vswitch/base/clock.h"
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/ring.h"
 
 namespace eoib::softhca {

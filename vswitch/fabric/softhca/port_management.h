@@ -15,10 +15,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/async_events.h"
 #include "vswitch/fabric/softhca/datagram_path.h"
-#include "vswitch/fabric/softhca/event_fd.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/wire/ib/ib_headers.h"
 #include "vswitch/wire/ib/sa_mad.h"
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/soft_port_test_fixture.h"
 
 namespace eoib::softhca {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 
 namespace eoib::softhca {
 namespace {

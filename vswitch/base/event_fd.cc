@@ -1,4 +1,4 @@
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 
 #include <sys/eventfd.h>
 #include <sys/uio.h>
@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace eoib::softhca {
+namespace eoib {
 
 UniqueFd MakeEventFd() { return UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
 
@@ -22,4 +22,4 @@ void ClearEventFd(int fd) {
   [[maybe_unused]] const ssize_t got = preadv2(fd, &bytes, 1, -1, RWF_NOWAIT);
 }
 
-}  // namespace eoib::softhca
+}  // namespace eoib

@@ -1,4 +1,4 @@
-#include "vswitch/fabric/softhca/event_fd.h"
+#include "vswitch/base/event_fd.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace eoib::softhca {
+namespace eoib {
 namespace {
 
 uint64_t Take(int fd) {
@@ -53,4 +53,4 @@ TEST(EventFdTest, SilencingAnEmptyBlockingOneDoesNotBlock) {
 }
 
 }  // namespace
-}  // namespace eoib::softhca
+}  // namespace eoib

@@ -1,10 +1,10 @@
-// Eventfds, by which ports wake each other.
-#ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
-#define EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
+// Eventfds, by which threads and processes wake each other.
+#ifndef EOIB_VSWITCH_BASE_EVENT_FD_H_
+#define EOIB_VSWITCH_BASE_EVENT_FD_H_
 
 #include "vswitch/base/unique_fd.h"
 
-namespace eoib::softhca {
+namespace eoib {
 
 // Makes a non-blocking eventfd, closed at exec. Invalid, with errno set, if no descriptor is left.
 UniqueFd MakeEventFd();
@@ -15,6 +15,6 @@ void RingEventFd(int fd);
 // Reads an eventfd. Never blocks, even if the program that holds it (for asynchronous events, or from umad) made it blocking.
 void ClearEventFd(int fd);
 
-}  // namespace eoib::softhca
+}  // namespace eoib
 
-#endif  // EOIB_VSWITCH_FABRIC_SOFTHCA_EVENT_FD_H_
+#endif  // EOIB_VSWITCH_BASE_EVENT_FD_H_
