@@ -1,17 +1,11 @@
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
-#include <chrono>
-#include <fstream>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "vswitch/base/atomic_file.h"
+#include "vswitch/base/file.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 
@@ -20,40 +14,30 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(100);
 constexpr absl::Duration kRetry = absl::Seconds(1);
+constexpr size_t kMaxFileSize = 16 << 20;
 constexpr char kHeading[] =
     "# LIDs and GUIDs of the ports of eoib-fabricd. To free those of a port that is no more, delete its line while\n"
     "# eoib-fabricd is stopped.\n";
 
-absl::Status SystemError(const std::string& what) { return absl::ErrnoToStatus(errno, what); }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LidFile>> LidFile::Open(const std::string& directory) {
-  std::unique_ptr<LidFile> file(new LidFile(directory));
-  if (absl::Status status = file->Lock(); !status.ok()) return status;
+  absl::StatusOr<UniqueFd> lock = LockStateDirectory(directory);
+  if (!lock.ok()) return lock.status();
+  std::unique_ptr<LidFile> file(new LidFile(directory, *std::move(lock)));
   if (absl::Status status = file->Load(); !status.ok()) return status;
   return file;
 }
 
-absl::Status LidFile::Lock() {
-  lock_.reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock_.valid()) return SystemError("open state directory " + directory_);
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return SystemError("lock state directory " + directory_);
-  return absl::AlreadyExistsError(absl::StrCat("lock state directory ", directory_,
-                                               ": another eoib-fabricd uses it; stop that one, or give this one its own "
-                                               "(--statedir)"));
-}
-
 absl::Status LidFile::Load() {
-  errno = 0;
-  std::ifstream file(path_);
-  if (!file) return errno == ENOENT ? absl::OkStatus() : SystemError("read " + path_);
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (absl::Status status = ParseLine(line, number); !status.ok()) return status;
+  const absl::StatusOr<std::string> text = ReadFile(path_, kMaxFileSize);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("read ", path_, ": ", text.status().message()));
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    if (absl::Status status = ParseLine(std::string(line), ++number); !status.ok()) return status;
   }
-  return file.bad() ? SystemError("read " + path_) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 absl::Status LidFile::ParseLine(const std::string& line, int number) {
@@ -82,43 +66,20 @@ absl::Status LidFile::ParseLine(const std::string& line, int number) {
   return absl::OkStatus();
 }
 
-LidFile::~LidFile() { Save().IgnoreError(); }
-
 void LidFile::Keep(const std::string& name, const KeptPort& port) {
   ports_[name] = port;
-  ++changes_;
-}
-
-void LidFile::StartWrite() {
-  writing_ = changes_;
-  // If no thread can be started, AwaitWrite does the write.
-  write_ = std::async(std::launch::async | std::launch::deferred, ReplaceFile, path_, Text());
+  unsaved_ = true;
 }
 
 void LidFile::Run(absl::Time now) {
-  if (!unsaved() || now < next_run_) return;
-  next_run_ = now + kInterval;
-  if (!writing()) return StartWrite();
-  if (write_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
-  AwaitWrite();
-  if (!status_.ok()) {
-    next_run_ = now + kRetry;
-  } else if (unsaved()) {
-    StartWrite();
-  }
-}
-
-void LidFile::AwaitWrite() {
-  status_ = write_.get();
-  if (status_.ok()) saved_ = writing_;
+  if (!unsaved_ || now < next_run_) return;
+  next_run_ = now + (Save().ok() ? kInterval : kRetry);
 }
 
 absl::Status LidFile::Save() {
-  if (writing()) AwaitWrite();
-  if (unsaved()) {
-    StartWrite();
-    AwaitWrite();
-  }
+  if (!unsaved_) return absl::OkStatus();
+  status_ = ReplaceFile(path_, Text(), /*sync=*/false);
+  unsaved_ = !status_.ok();
   return status_;
 }
 

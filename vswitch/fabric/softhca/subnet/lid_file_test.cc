@@ -41,10 +41,10 @@ TEST_F(LidFileTest, SavedPortsAreLoaded) {
     (*file)->Keep("h1", KeptPort{Lid(9), h1.guid});
     ASSERT_TRUE((*file)->Save().ok());
     EXPECT_THAT(Read(), HasSubstr("h1 0x9 "));
-    EXPECT_FALSE((*file)->unsaved());
+    EXPECT_EQ((*file)->NextDeadline(), absl::InfiniteFuture());
     (*file)->Keep("h1", h1);
     (*file)->Keep("h2", h2);
-    EXPECT_TRUE((*file)->unsaved()) << "and saved at its end";
+    EXPECT_LT((*file)->NextDeadline(), absl::InfiniteFuture()) << "and saved at its end";
   }
   EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(), ElementsAre(Pair("h1", h1), Pair("h2", h2)));
   EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
@@ -109,7 +109,7 @@ TEST_F(LidFileTest, AFailedWriteIsRetried) {
   (*file)->Keep("h1", KeptPort{Lid(2), Guid(1)});
   EXPECT_FALSE((*file)->Save().ok());
   EXPECT_FALSE((*file)->status().ok());
-  EXPECT_TRUE((*file)->unsaved());
+  EXPECT_LT((*file)->NextDeadline(), absl::InfiniteFuture());
   ASSERT_EQ(rmdir((path_ + ".new").c_str()), 0);
   (*file)->Keep("h2", KeptPort{Lid(3), Guid(2)});
   EXPECT_TRUE((*file)->Save().ok());

@@ -1,24 +1,19 @@
 // Subnet with its MAD agents, as ports see them.
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/file.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/recording_sink_for_test.h"
@@ -143,7 +138,7 @@ TEST_F(SubnetMadsTest, ASubscriberHearsOfGroupsThatComeAndGo) {
   ASSERT_TRUE(h2.Join(PKey(0xffff), MadMethod::kDelete));
   EXPECT_THAT(h1.Reports(), IsEmpty());
   ASSERT_TRUE(h1.Join(PKey(0xffff), MadMethod::kDelete));
-  EXPECT_THAT(h1.Reports(), ElementsAre(About(67, MakeMgid(1).gid()))) << "of its own doing too";
+  EXPECT_THAT(h1.Reports(), ElementsAre(About(67, MakeMgid(1).gid()))) << "also when it caused the trap itself";
   ASSERT_TRUE(h2.Join());
   ASSERT_TRUE(subnet_.SetLink("h2", false).ok());
   EXPECT_THAT(h1.Reports(),
@@ -399,7 +394,7 @@ TEST_F(SubnetMadsTest, APortIsAskedToReregister) {
   EXPECT_EQ(h1.config().reregistrations, 2u);
   EXPECT_EQ(h2.config().reregistrations, 1u);
   EXPECT_THAT(subnet_.Groups(), SizeIs(1)) << "nothing is forgotten";
-  EXPECT_EQ(subnet_.Reregister("nobody").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(subnet_.Reregister("absent").code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(SubnetMadsTest, TheSmMoves) {
@@ -444,37 +439,27 @@ TEST(SubnetLidFileTest, ANewPortDoesNotTakeTheLidOfOneThatHasNotComeBack) {
   EXPECT_TRUE(h2.config().active);
 }
 
-// A write costs two disk syncs.
-TEST(SubnetLidFileTest, LidsAreWrittenTenTimesASecondHoweverManyPortsCome) {
+TEST(SubnetLidFileTest, WritesTenTimesASecondAtMost) {
   TempDir directory;
-  const auto written = [&] {
-    std::stringstream text;
-    text << std::ifstream(directory.path() + "/lids").rdbuf();
-    return text.str();
-  };
+  const std::string path = directory.path() + "/lids";
   FakeClock clock;
   const auto lids = LidFile::Open(directory.path());
   ASSERT_TRUE(lids.ok()) << lids.status();
   Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
   EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
   Host h1(&subnet, "h1"), h2(&subnet, "h2");
-  EXPECT_EQ(written(), "");
+  EXPECT_TRUE(absl::IsNotFound(ReadFile(path, 1000).status()));
   EXPECT_LE(subnet.NextDeadline(), clock.Now());
   subnet.Run();
-  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Milliseconds(100)) << "to see what became of it";
-  ASSERT_TRUE((*lids)->Save().ok()) << "waits for it";
-  EXPECT_THAT(written(), AllOf(HasSubstr("h1 0x2 "), HasSubstr("h2 0x3 ")));
+  EXPECT_THAT(ReadFile(path, 1000).value(), AllOf(HasSubstr("h1 0x2 "), HasSubstr("h2 0x3 ")));
   EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
   Host h3(&subnet, "h3");
   subnet.Run();
-  EXPECT_THAT(written(), Not(HasSubstr("h3")));
+  EXPECT_THAT(ReadFile(path, 1000).value(), Not(HasSubstr("h3")));
   EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Milliseconds(100));
   clock.Advance(absl::Milliseconds(100));
   subnet.Run();
-  const MonotonicClock watch;
-  const absl::Time deadline = watch.Now() + absl::Seconds(10);
-  while (!absl::StrContains(written(), "h3 0x4 ") && watch.Now() < deadline) std::this_thread::yield();
-  EXPECT_THAT(written(), HasSubstr("h3 0x4 "));
+  EXPECT_THAT(ReadFile(path, 1000).value(), HasSubstr("h3 0x4 "));
 }
 
 TEST(SubnetLidFileTest, AFailedWriteIsRetriedOnceASecond) {
@@ -482,54 +467,18 @@ TEST(SubnetLidFileTest, AFailedWriteIsRetriedOnceASecond) {
   const std::string in_the_way = directory.path() + "/lids.new";
   ASSERT_EQ(mkdir(in_the_way.c_str(), 0700), 0);
   FakeClock clock;
-  const MonotonicClock watch;
   const auto lids = LidFile::Open(directory.path());
   ASSERT_TRUE(lids.ok()) << lids.status();
   Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
   Host h1(&subnet, "h1");
-  const auto runs_until = [&](const std::function<bool()>& done) {
-    const absl::Time deadline = watch.Now() + absl::Seconds(10);
-    while (!done() && watch.Now() < deadline) {
-      clock.Advance(absl::Milliseconds(100));
-      subnet.Run();
-    }
-    return done();
-  };
-  ASSERT_TRUE(runs_until([&] { return !(*lids)->status().ok(); }));
+  subnet.Run();
+  EXPECT_FALSE((*lids)->status().ok());
   EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Seconds(1));
   ASSERT_EQ(rmdir(in_the_way.c_str()), 0);
   clock.Advance(absl::Seconds(1));
   subnet.Run();
-  EXPECT_EQ(subnet.NextDeadline(), clock.Now() + absl::Milliseconds(100)) << "to see what became of it";
-  EXPECT_TRUE(runs_until([&] { return (*lids)->status().ok(); }));
+  EXPECT_TRUE((*lids)->status().ok());
   EXPECT_EQ(subnet.NextDeadline(), absl::InfiniteFuture());
-}
-
-// A disk whose write lasts as long as the test wants: opening a pipe without a reader blocks.
-TEST(SubnetLidFileTest, ABusyDiskDelaysNoPort) {
-  TempDir directory;
-  const std::string temporary = directory.path() + "/lids.new";
-  ASSERT_EQ(mkfifo(temporary.c_str(), 0600), 0);
-  FakeClock clock;
-  const auto lids = LidFile::Open(directory.path());
-  ASSERT_TRUE(lids.ok()) << lids.status();
-  // Releases the write in any case, so that a failing test ends.
-  const auto let_go = absl::MakeCleanup([&] { UniqueFd(open(temporary.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); });
-  Subnet subnet(Subnet::Options{.clock = &clock, .lids = lids->get()});
-  Host h1(&subnet, "h1"), h2(&subnet, "h2");
-  subnet.Run();
-  ASSERT_TRUE(subnet.SetLid("h2", Lid(77)).ok());
-  clock.Advance(absl::Milliseconds(100));
-  subnet.Run();
-  EXPECT_TRUE(h2.Join());
-  EXPECT_EQ(h2.config().lid, Lid(77));
-
-  const UniqueFd reader(open(temporary.c_str(), O_RDONLY | O_CLOEXEC));  // waits until the write has opened it
-  ASSERT_EQ(unlink(temporary.c_str()), 0);
-  ASSERT_TRUE((*lids)->Save().ok()) << "the next write takes in what came meanwhile";
-  std::stringstream text;
-  text << std::ifstream(directory.path() + "/lids").rdbuf();
-  EXPECT_THAT(text.str(), AllOf(HasSubstr("h1 0x2 "), HasSubstr("h2 0x4d ")));
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+#include "vswitch/base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace eoib {
+namespace {
+
+absl::Status WriteAll(int fd, const std::string& path, absl::string_view text, bool sync) {
+  while (!text.empty()) {
+    const ssize_t size = ::write(fd, text.data(), text.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
+    text.remove_prefix(static_cast<size_t>(size));
+  }
+  if (sync && ::fsync(fd) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
+  return absl::OkStatus();
+}
+
+// "eoibd (process 4711)", the program that listens at the other end of `fd`.
+std::string PeerProgram(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return "another program";
+  std::string name;
+  std::getline(std::ifstream(absl::StrCat("/proc/", peer.pid, "/comm")), name);
+  return absl::StrCat(name.empty() ? "a program" : name, " (process ", peer.pid, ")");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
+  if (!S_ISREG(info.st_mode) || static_cast<size_t>(info.st_size) > most) {
+    return absl::InvalidArgumentError(absl::StrCat("it is not a regular file of at most ", most, " bytes"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
+  return text;
+}
+
+absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync) {
+  const std::string temporary = path + ".new";
+  const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("write ", temporary));
+  absl::Status status = WriteAll(file.get(), temporary, text, sync);
+  if (!status.ok()) return status;
+  // fsync of the directory makes the rename durable.
+  const UniqueFd directory(::open(path.substr(0, path.rfind('/') + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (::rename(temporary.c_str(), path.c_str()) != 0 || !directory.valid() || (sync && ::fsync(directory.get()) != 0)) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("replace ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path) {
+  UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open state directory ", path));
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) return directory;
+  if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("lock state directory ", path));
+  return absl::AlreadyExistsError(absl::StrCat(
+      "lock state directory ", path, ": another program uses it; stop that one, or give this one its own (--statedir)"));
+}
+
+absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.empty() || path.size() >= sizeof(address.sun_path) || path.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("socket ", path, ": the path of a socket has 1 to ",
+                                                   sizeof(address.sun_path) - 1, " bytes, this one ", path.size()));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+// EAGAIN means a full backlog, so that program is alive.
+absl::Status RemoveStaleSocket(const std::string& path, int type) {
+  const absl::StatusOr<sockaddr_un> address = UnixAddress(path);
+  if (!address.ok()) return address.status();
+  const std::string what = absl::StrCat("listen on socket ", path);
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT ? absl::OkStatus() : absl::ErrnoToStatus(errno, what);
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, ": a file that is no socket is in the way; remove it if no other program needs it"));
+  }
+  const UniqueFd probe(::socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!probe.valid()) return absl::ErrnoToStatus(errno, what);
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 || errno == EAGAIN) {
+    return absl::AlreadyExistsError(absl::StrCat(what, ": ", PeerProgram(probe.get()),
+                                                 " serves it already; stop that program first, or give this one another name"));
+  }
+  if (errno != ECONNREFUSED || (::unlink(path.c_str()) != 0 && errno != ENOENT)) return absl::ErrnoToStatus(errno, what);
+  return absl::OkStatus();
+}
+
+}  // namespace eoib

@@ -1,0 +1,36 @@
+// Functions for the files of a program: configuration, state and sockets.
+#ifndef EOIB_VSWITCH_BASE_FILE_H_
+#define EOIB_VSWITCH_BASE_FILE_H_
+
+#include <sys/un.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "vswitch/base/unique_fd.h"
+
+namespace eoib {
+
+// Reads a regular file. kNotFound if there is none; kInvalidArgument if it is another kind of file, or longer than `most`
+// bytes. The message is the reason alone.
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most);
+
+// Replaces the file so that a crash leaves either the old or the new content: writes `text` beside `path` (PATH.new, mode
+// 0600) and renames it to `path`. `sync`: the new content is on disk when this returns, so it survives a crash of the machine.
+absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync = true);
+
+// Locks a state directory, until the descriptor is closed. kAlreadyExists if another program has locked it.
+absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path);
+
+// kInvalidArgument if the path does not fit, or has a zero byte: a leading one would name an abstract socket.
+absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path);
+// Removes the socket file of a program that has died, before another listens there. `type`: SOCK_STREAM or SOCK_SEQPACKET.
+// kAlreadyExists if a living program listens; the message names it.
+absl::Status RemoveStaleSocket(const std::string& path, int type);
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_BASE_FILE_H_

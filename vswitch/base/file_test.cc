@@ -1,0 +1,59 @@
+#include "vswitch/base/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/base/temp_dir_for_test.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FileTest : public ::testing::Test {
+ protected:
+  TempDir directory_;
+  const std::string path_ = directory_.path() + "/file";
+};
+
+TEST_F(FileTest, ReadsWhatItWrote) {
+  for (const bool sync : {true, false}) {
+    const std::string text = sync ? std::string("a\0b\n", 4) : "";
+    ASSERT_TRUE(ReplaceFile(path_, text, sync).ok());
+    EXPECT_EQ(ReadFile(path_, 4).value(), text);
+    EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
+  }
+}
+
+TEST_F(FileTest, RefusesFilesThatAreMissingLongOrNotRegular) {
+  EXPECT_EQ(ReadFile(path_, 10).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(ReplaceFile(path_, "12345", /*sync=*/false).ok());
+  EXPECT_THAT(std::string(ReadFile(path_, 4).status().message()), HasSubstr("at most 4 bytes"));
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadFile(path_, 4).status()));
+  const std::string pipe = path_ + ".pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadFile(pipe, 4).status())) << "and does not wait for a writer";
+}
+
+TEST_F(FileTest, AFailedWriteKeepsTheOldContent) {
+  ASSERT_TRUE(ReplaceFile(path_, "old").ok());
+  ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
+  EXPECT_FALSE(ReplaceFile(path_, "new").ok());
+  EXPECT_EQ(ReadFile(path_, 10).value(), "old");
+}
+
+TEST_F(FileTest, ADirectoryIsLockedOnce) {
+  absl::StatusOr<UniqueFd> lock = LockStateDirectory(directory_.path());
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  const absl::Status second = LockStateDirectory(directory_.path()).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("--statedir"));
+  lock->reset();
+  EXPECT_TRUE(LockStateDirectory(directory_.path()).ok());
+  EXPECT_FALSE(LockStateDirectory(directory_.path() + "/nowhere").ok());
+}
+
+}  // namespace
+}  // namespace eoib
