@@ -1,17 +1,13 @@
 #include "control/config.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "vswitch/base/file.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 // After everything else.
@@ -46,7 +42,7 @@ constexpr int64_t kMaxFdbLimit = 10'000'000;
 constexpr int64_t kMaxDamping = 86'400;  // seconds
 constexpr int64_t kMinMtu = 68;          // RFC 791 §3.2
 constexpr int64_t kMaxMtu = 4074;        // with an InfiniBand MTU of 4096
-constexpr std::streamsize kMaxFileSize = 4 << 20;
+constexpr size_t kMaxFileSize = 4 << 20;
 
 bool IsVesName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxVesName && std::all_of(name.begin(), name.end(), [](char c) {
@@ -359,20 +355,16 @@ absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string
 }
 
 absl::StatusOr<AgentConfig> LoadConfigWith(const std::string& path, const ConfigExtension& extension) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) return absl::ErrnoToStatus(errno, absl::StrCat("read configuration ", path));
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileSize);
+  if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(absl::StrCat(
-        "read configuration ", path, ": there is no such file; write it, the least that works is:\n", extension.example));
+        "read configuration ", path, ": there is no such file; write it, the least that works is:
+", extension.example));
   }
-  if (!S_ISREG(info.st_mode) || info.st_size > kMaxFileSize) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("read configuration ", path, ": it is not a regular file of at most ", kMaxFileSize, " bytes"));
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("read configuration ", path, ": ", text.status().message()));
   }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) return absl::ErrnoToStatus(errno, absl::StrCat("read configuration ", path));
-  return ParseConfigWith(text, path, extension);
+  return ParseConfigWith(*text, path, extension);
 }
 
 }  // namespace eoib

@@ -1,13 +1,6 @@
 #include "control/state_dir.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
@@ -15,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "control/daemon/directories.h"
-#include "vswitch/base/atomic_file.h"
+#include "vswitch/base/file.h"
 
 namespace eoib {
 namespace {
@@ -23,18 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxFileSize = 16 << 20;
-
-absl::Status ReadAll(int fd, const std::string& path, std::string* text) {
-  char bytes[16 << 10];
-  while (text->size() <= kMaxFileSize) {
-    const ssize_t size = ::read(fd, bytes, sizeof(bytes));
-    if (size == 0) return absl::OkStatus();
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return absl::ErrnoToStatus(errno, absl::StrCat("read ", path));
-    text->append(bytes, static_cast<size_t>(size));
-  }
-  return absl::DataLossError(absl::StrCat("read ", path, ": it is longer than ", kMaxFileSize, " bytes"));
-}
 
 // Never repair or overwrite the file: it is the only copy of the addresses, so the operator must decide.
 absl::Status Corrupt(const std::string& path, absl::string_view what) {
@@ -63,9 +44,10 @@ absl::StatusOr<std::map<std::string, MacAddr>> ParseMacs(const std::string& text
 absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& path, RandomSource random) {
   absl::Status status = MakeDirectories(path, 0700);
   if (!status.ok()) return status;
-  auto state = std::unique_ptr<StateDir>(new StateDir(path, std::move(random)));
-  status = state->Lock();
-  if (status.ok()) status = state->Load();
+  absl::StatusOr<UniqueFd> lock = LockStateDirectory(path);
+  if (!lock.ok()) return lock.status();
+  auto state = std::unique_ptr<StateDir>(new StateDir(path, *std::move(lock), std::move(random)));
+  status = state->Load();
   if (!status.ok()) return status;
   return state;
 }
@@ -74,25 +56,11 @@ StateDir::RandomSource StateDir::SystemRandom() {
   return [] { return std::random_device()() | uint64_t{std::random_device()()} << 32; };
 }
 
-// The lock is on the directory, since Save replaces the file itself.
-absl::Status StateDir::Lock() {
-  directory_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory_.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open state directory ", path_));
-  if (::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("lock state directory ", path_));
-  return absl::AlreadyExistsError(absl::StrCat(
-      "lock state directory ", path_, ": another program uses it; stop that one, or give this one its own (--statedir)"));
-}
-
 absl::Status StateDir::Load() {
-  const UniqueFd file(::open(VportsPath().c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
-    return errno == ENOENT ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("read ", VportsPath()));
-  }
-  std::string text;
-  absl::Status status = ReadAll(file.get(), VportsPath(), &text);
-  if (!status.ok()) return status;
-  absl::StatusOr<std::map<std::string, MacAddr>> macs = ParseMacs(text, VportsPath());
+  const absl::StatusOr<std::string> text = ReadFile(VportsPath(), kMaxFileSize);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("read ", VportsPath(), ": ", text.status().message()));
+  absl::StatusOr<std::map<std::string, MacAddr>> macs = ParseMacs(*text, VportsPath());
   if (!macs.ok()) return macs.status();
   macs_ = *std::move(macs);
   return absl::OkStatus();

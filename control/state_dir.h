@@ -33,16 +33,16 @@ class StateDir {
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
 
  private:
-  StateDir(std::string path, RandomSource random) : path_(std::move(path)), random_(std::move(random)) {}
+  StateDir(std::string path, UniqueFd lock, RandomSource random)
+      : path_(std::move(path)), lock_(std::move(lock)), random_(std::move(random)) {}
   std::string VportsPath() const { return path_ + "/vports.json"; }
-  absl::Status Lock();
   absl::Status Load();
   absl::Status Save(const std::map<std::string, MacAddr>& macs) const;
   absl::StatusOr<MacAddr> NewMac() const;
 
   const std::string path_;
+  const UniqueFd lock_;  // the directory's, since Save replaces the file itself
   const RandomSource random_;
-  UniqueFd directory_;                   // locked
   std::map<std::string, MacAddr> macs_;  // the file's content
 };
 

@@ -26,7 +26,7 @@
 #include "gateway/ipoib/labelled_counters.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/base/unique_fd.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/port/port.h"
 
 namespace eoib::gateway {

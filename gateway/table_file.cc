@@ -1,15 +1,12 @@
 #include "gateway/table_file.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "vswitch/base/atomic_file.h"
+#include "vswitch/base/file.h"
 
 namespace eoib::gateway {
 namespace {
@@ -193,19 +190,9 @@ absl::StatusOr<SavedTables> FromJson(absl::string_view text, absl::Time now) {
 }
 
 absl::StatusOr<SavedTables> TableFile::Load(absl::Time now) const {
-  struct stat info;
-  if (::stat(path_.c_str(), &info) != 0) {
-    if (errno == ENOENT) return SavedTables();
-    return absl::ErrnoToStatus(errno, absl::StrCat("read ", path_));
-  }
-  absl::StatusOr<SavedTables> tables = absl::InvalidArgumentError("it is no regular file");
-  if (S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) > kMaxSize) {
-    tables = absl::InvalidArgumentError(
-        absl::StrCat("it has ", info.st_size, " bytes, and this program writes no more than ", size_t{kMaxSize}));
-  } else if (S_ISREG(info.st_mode)) {
-    std::ifstream file(path_, std::ios::binary);
-    tables = FromJson(std::string(std::istreambuf_iterator<char>(file), {}), now);
-  }
+  const absl::StatusOr<std::string> text = ReadFile(path_, kMaxSize);
+  if (absl::IsNotFound(text.status())) return SavedTables();
+  const absl::StatusOr<SavedTables> tables = text.ok() ? FromJson(*text, now) : text.status();
   if (tables.ok()) return tables;
   const std::string aside = path_ + ".bad";
   const bool moved = ::rename(path_.c_str(), aside.c_str()) == 0;

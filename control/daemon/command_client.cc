@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "control/daemon/directories.h"
 #include "control/daemon/json_stream.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/file.h"
 #include "vswitch/base/unique_fd.h"
 
 namespace eoib {
@@ -85,16 +85,11 @@ class Connection {
       : path_(path), timeout_(timeout), deadline_(clock_.Now() + timeout) {}
 
   absl::Status Open() {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    if (path_.size() >= sizeof(address.sun_path)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("connect to ", path_, ": the path of a socket has at most ", sizeof(address.sun_path) - 1, " bytes"));
-    }
-    std::memcpy(address.sun_path, path_.data(), path_.size());
+    const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
+    if (!address.ok()) return address.status();
     socket_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket_.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("connect to ", path_));
-    const int result = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+    const int result = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address));
     return result == 0 ? absl::OkStatus() : CannotConnect(errno, path_);
   }
 

@@ -5,13 +5,11 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -19,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "control/daemon/directories.h"
+#include "vswitch/base/event_fd.h"
+#include "vswitch/base/file.h"
 
 namespace eoib {
 namespace {
@@ -34,48 +34,6 @@ constexpr size_t kMaxUnread = 1 << 20;
 
 absl::Status Error(int error, absl::string_view path) {
   return absl::ErrnoToStatus(error, absl::StrCat("listen on control socket ", path));
-}
-
-absl::StatusOr<sockaddr_un> Address(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path) || path.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("listen on control socket ", path, ": the path of a socket has 1 to ",
-                                                   sizeof(address.sun_path) - 1, " bytes, this one ", path.size()));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
-UniqueFd NewSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
-
-// "eoibd (process 4711)", the program that listens at the other end of `fd`.
-std::string PeerProgram(int fd) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return "another program";
-  std::string name;
-  std::getline(std::ifstream(absl::StrCat("/proc/", peer.pid, "/comm")), name);
-  return absl::StrCat(name.empty() ? "a program" : name, " (process ", peer.pid, ")");
-}
-
-// Removes the socket file of a dead program. EAGAIN means a full backlog, so that program is alive.
-absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
-  struct stat info;
-  if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT ? absl::OkStatus() : Error(errno, path);
-  if (!S_ISSOCK(info.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "listen on control socket ", path, ": a file that is no socket is in the way; remove it if no other program needs it"));
-  }
-  const UniqueFd probe = NewSocket();
-  if (!probe.valid()) return Error(errno, path);
-  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN) {
-    return absl::AlreadyExistsError(absl::StrCat("listen on control socket ", path, ": ", PeerProgram(probe.get()),
-                                                 " serves it already; stop that program first, or give this one another name"));
-  }
-  if (errno != ECONNREFUSED) return Error(errno, path);
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return Error(errno, path);
-  return absl::OkStatus();
 }
 
 // Every text ends with a newline, as in unixctl: ovs-appctl prints it without adding one.
@@ -162,13 +120,13 @@ absl::StatusOr<std::unique_ptr<CommandServer>> CommandServer::Listen(const std::
 }
 
 absl::Status CommandServer::Bind() {
-  const absl::StatusOr<sockaddr_un> address = Address(path_);
+  const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
   if (!address.ok()) return address.status();
-  absl::Status status = RemoveStale(path_, *address);
+  absl::Status status = RemoveStaleSocket(path_, SOCK_STREAM);
   if (!status.ok()) return status;
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  listener_ = NewSocket();
+  listener_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!epoll_.valid() || !listener_.valid()) return Error(errno, path_);
   // fchmod before bind: Linux creates the file with the socket's mode, so others can connect at no moment.
   if (::fchmod(listener_.get(), 0600) != 0) return Error(errno, path_);

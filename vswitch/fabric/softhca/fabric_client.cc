@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "vswitch/base/file.h"
 #include "vswitch/fabric/softhca/port_name.h"
 
 namespace eoib::softhca {

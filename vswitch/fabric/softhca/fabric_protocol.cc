@@ -281,18 +281,6 @@ bool IsEventFd(int fd) {
 
 UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
-absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // A leading zero byte would name an abstract socket.
-  if (path.empty() || path.size() >= sizeof(address.sun_path) || path.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("socket path ", path, ": must have 1 to ", sizeof(address.sun_path) - 1, " bytes, none of them zero"));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 absl::StatusOr<Packet> ReceivePacket(int socket) {
   std::array<char, kMaxMessage + 1> buffer;
   iovec bytes{buffer.data(), buffer.size()};

@@ -13,8 +13,6 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_PROTOCOL_H_
 
-#include <sys/un.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -214,9 +212,6 @@ absl::Status CheckRingEnd(const RingEnd& end);
 bool IsEventFd(int fd);
 // Duplicates a descriptor, closed at exec. Invalid if the process is out of descriptors.
 UniqueFd Duplicate(int fd);
-
-// kInvalidArgument if the path does not fit.
-absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path);
 
 // Takes a packet from a non-blocking socket. kUnavailable: none now. kDataLoss: the other end is gone. kInvalidArgument: the
 // packet was cut short. A packet whose descriptors were lost comes without any.

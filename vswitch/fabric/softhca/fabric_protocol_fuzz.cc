@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/check.h"
+#include "vswitch/base/file.h"
 #include "vswitch/fabric/softhca/fabric_protocol.h"
 
 namespace eoib::softhca {

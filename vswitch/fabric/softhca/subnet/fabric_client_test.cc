@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "vswitch/base/file.h"
 #include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
 
 namespace eoib::softhca {

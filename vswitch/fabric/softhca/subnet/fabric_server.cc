@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/file.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/wire/ib/mad.h"
 
@@ -49,8 +49,7 @@ FabricServer::~FabricServer() {
 absl::Status FabricServer::Start() {
   const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
   if (!address.ok()) return address.status();
-  if (absl::Status status = Lock(); !status.ok()) return status;
-  if (absl::Status status = RemoveStaleSocket(*address); !status.ok()) return status;
+  if (absl::Status status = RemoveStaleSocket(path_, SOCK_SEQPACKET); !status.ok()) return status;
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.valid()) return SystemError("make a socket");
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
@@ -70,32 +69,6 @@ absl::Status FabricServer::Start() {
   }
   spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!spare_.valid()) return SystemError("open /dev/null");
-  return absl::OkStatus();
-}
-
-// The lock decides between two servers that start at once; the socket file alone cannot.
-absl::Status FabricServer::Lock() {
-  const std::string file = path_ + ".lock";
-  lock_.reset(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock_.valid()) return SystemError("open " + file);
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return SystemError("lock " + file);
-  return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living eoib-fabricd serves it"));
-}
-
-absl::Status FabricServer::RemoveStaleSocket(const sockaddr_un& address) const {
-  struct stat status;
-  if (lstat(path_.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : SystemError("look for " + path_);
-  }
-  if (!S_ISSOCK(status.st_mode)) {
-    return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": the file there is not a socket"));
-  }
-  const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
-    return absl::AlreadyExistsError(absl::StrCat("listen on ", path_, ": a living program serves it"));
-  }
-  if (unlink(path_.c_str()) != 0) return SystemError("remove the stale socket " + path_);
   return absl::OkStatus();
 }
 

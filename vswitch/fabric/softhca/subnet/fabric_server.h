@@ -56,8 +56,6 @@ class FabricServer {
  private:
   FabricServer(std::string path, Subnet* subnet);
   absl::Status Start();
-  absl::Status Lock();
-  absl::Status RemoveStaleSocket(const sockaddr_un& address) const;
   void Accept();
   bool RefuseOne();
   void Serve(uint64_t id, uint32_t events);
@@ -72,7 +70,6 @@ class FabricServer {
 
   const std::string path_;
   Subnet* const subnet_;
-  UniqueFd lock_;  // path_ + ".lock", held for the life of the server
   UniqueFd epoll_;
   UniqueFd listener_;
   UniqueFd spare_;        // closed for a moment to refuse a connection when no descriptor is left

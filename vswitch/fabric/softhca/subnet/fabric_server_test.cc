@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/file.h"
 #include "vswitch/fabric/softhca/ring_memory.h"
 #include "vswitch/fabric/softhca/subnet/fabric_socket_test_fixture.h"
 

@@ -20,6 +20,7 @@
 
 #include "gtest/gtest.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/file.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/counters_page.h"
 #include "vswitch/fabric/softhca/fabric_client.h"

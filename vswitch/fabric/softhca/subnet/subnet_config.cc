@@ -1,19 +1,18 @@
 #include "vswitch/fabric/softhca/subnet/subnet_config.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "vswitch/base/file.h"
 #include "vswitch/base/toml.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
 namespace {
+
+constexpr size_t kMaxFileSize = 4 << 20;
 
 // Collects all mistakes of a file, so that an operator can correct them together.
 class Parser {
@@ -150,13 +149,11 @@ absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::str
 }
 
 absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path) {
-  std::ifstream file(path);
-  if (!file)
-    return absl::NotFoundError(absl::StrCat("open partition file ", path, ": ", std::strerror(errno),
-                                            "; write it ([[partition]] with pkey, full, limited) or start without --config"));
-  std::stringstream text;
-  text << file.rdbuf();
-  return ParseSubnetConfig(text.str(), path);
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileSize);
+  if (text.ok()) return ParseSubnetConfig(*text, path);
+  return absl::Status(text.status().code(),
+                      absl::StrCat("open partition file ", path, ": ", text.status().message(),
+                                   "; write it ([[partition]] with pkey, full, limited) or start without --config"));
 }
 
 }  // namespace eoib::softhca
