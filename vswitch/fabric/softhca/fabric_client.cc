@@ -284,7 +284,7 @@ bool FabricClient::Lose(const absl::Status& why) {
   }
   Disconnect();
   messages_.Reset();
-  for (const uint64_t request : unanswered) sink_->OnRingRefused(request, "eoib-fabricd is gone");
+  for (const uint64_t request : unanswered) sink_->OnRingRefused(request);
   if (registered) sink_->OnSubnetLost();
   return registered;
 }
@@ -346,12 +346,9 @@ absl::Status FabricClient::TakeRingOpened(Packet packet) {
 }
 
 absl::Status FabricClient::TakeRingRefused(const Packet& packet) {
-  const absl::StatusOr<RingRefusedMessage> message = Decode<RingRefusedMessage>(packet);
-  if (!message.ok()) return message.status();
-  if (Forget(message->request)) {
-    sink_->OnRingRefused(message->request, TextOf(message->text, sizeof(message->text)));
-  }
-  return absl::OkStatus();
+  const absl::StatusOr<RingOpenedMessage> message = Decode<RingOpenedMessage>(packet);
+  if (message.ok() && Forget(message->request)) sink_->OnRingRefused(message->request);
+  return message.status();
 }
 
 }  // namespace eoib::softhca

@@ -36,7 +36,7 @@
 
 namespace eoib::softhca {
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 inline constexpr size_t kMaxGroupMembers = 1024;  // in a message; a socket's subnet has fewer ports
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kRingDescriptors = 4;      // data, index, space, liveness
@@ -118,17 +118,12 @@ struct SourceMessage {
   PKeyTable pkeys;
   uint32_t padding = 0;
 };
+// For kRingOpened and kRingRefused.
 struct RingOpenedMessage {
   MessageType type = MessageType::kRingOpened;
   uint32_t reserved = 0;
   uint64_t request = 0;
-  uint64_t ring = 0;
-};
-struct RingRefusedMessage {
-  MessageType type = MessageType::kRingRefused;
-  uint32_t reserved = 0;
-  uint64_t request = 0;
-  char text[kMaxText] = {};
+  uint64_t ring = 0;  // 0: refused
 };
 struct GroupMessage {
   MessageType type = MessageType::kGroup;

@@ -261,7 +261,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!packet.ok()) return 0;
   EOIB_CHECK(packet->bytes == bytes && packet->fds.size() == count);
   CheckMessages<RegisterMessage, MadMessage, OpenRingMessage, RingMessage, RegisteredMessage, PortConfigMessage, SourceMessage,
-                RingOpenedMessage, RingRefusedMessage, GroupMessage, FaultsMessage>(*packet);
+                RingOpenedMessage, GroupMessage, FaultsMessage>(*packet);
   CheckMad(*packet);
   CheckEnd(kinds, *std::move(packet));
   if (bytes.size() <= kMaxMessage - 3) CheckOutbox(bytes);

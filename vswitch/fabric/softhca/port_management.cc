@@ -99,7 +99,7 @@ void PortManagement::OnRingOpened(uint64_t request, uint64_t ring, std::shared_p
   fds_->WakeBackground();
 }
 
-void PortManagement::OnRingRefused(uint64_t request, const std::string&) {
+void PortManagement::OnRingRefused(uint64_t request) {
   absl::MutexLock lock(mutex_);
   if (RingSender* sender = path_->outbound().FindByRequest(request)) sender->OnRefused();
 }

@@ -49,7 +49,7 @@ class RawPort : public PortSink {
   void OnSourceChanged(uint64_t, const SourceIdentity&) override {}
   void OnRingClosed(uint64_t) override { closed_ = true; }
   void OnRingOpened(uint64_t, uint64_t, std::shared_ptr<UniqueFd>) override { opened_ = true; }
-  void OnRingRefused(uint64_t, const std::string&) override {}
+  void OnRingRefused(uint64_t) override {}
   void OnGroup(Mlid, const std::vector<Lid>&) override {}
   void OnFaults(const std::vector<FaultRule>&) override {}
   void OnSubnetLost() override {}

@@ -109,10 +109,7 @@ absl::StatusOr<CaptureReport> SoftPort::StopCapture() {
     absl::MutexLock lock(&mutex_);
     capture.swap(path_.capture());
   }
-  if (capture == nullptr) return NoCaptureRuns(absl::StrCat("soft:", name_));
-  CaptureReport report = capture->Close();
-  if (!report.status.ok()) return report.status;
-  return report;
+  return PacketCapture::Stop(std::move(capture), absl::StrCat("soft:", name_));
 }
 
 absl::optional<CaptureReport> SoftPort::Capture() const {

@@ -112,7 +112,7 @@ class PortSink {
   // writing. If the doorbell is null, this process had no descriptor left; just close the ring. OnRingRefused: there is no
   // such LID, or that port is down.
   virtual void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {}
-  virtual void OnRingRefused(uint64_t request, const std::string& why) {}
+  virtual void OnRingRefused(uint64_t request) {}
   // The ports that receive a group's datagrams: each full member and non-member, including this port if it joined. An empty
   // list ends the group. All ports of the group's partition get the list, because any of them may send; other ports get an
   // empty list.

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
@@ -86,14 +85,14 @@ void FabricConnection::OnRingOpened(uint64_t request, uint64_t ring, std::shared
   std::vector<UniqueFd> fds;
   fds.push_back(Duplicate(doorbell->get()));
   // The consumer already has the ring. Its liveness descriptor shows that the producer drops it.
-  if (!fds[0].valid()) return OnRingRefused(request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
+  if (!fds[0].valid()) return OnRingRefused(request);
   Post(Encode(message, std::move(fds)));
 }
 
-void FabricConnection::OnRingRefused(uint64_t request, const std::string& why) {
-  RingRefusedMessage message;
+void FabricConnection::OnRingRefused(uint64_t request) {
+  RingOpenedMessage message;
+  message.type = MessageType::kRingRefused;
   message.request = request;
-  PutText(why, message.text, sizeof(message.text));
   Post(Encode(message));
 }
 

@@ -51,7 +51,7 @@ class FabricConnection final : public PortSink {
   void OnSourceChanged(uint64_t ring, const SourceIdentity& source) override;
   void OnRingClosed(uint64_t ring) override;
   void OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) override;
-  void OnRingRefused(uint64_t request, const std::string& why) override;
+  void OnRingRefused(uint64_t request) override;
   void OnGroup(Mlid mlid, const std::vector<Lid>& members) override;
   void OnFaults(const std::vector<FaultRule>& rules) override;
 

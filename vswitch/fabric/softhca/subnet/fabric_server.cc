@@ -251,7 +251,7 @@ absl::Status FabricServer::HandleOpenRing(FabricConnection* client, Packet packe
   if (!message.ok()) return message.status();
   if (packet.fds_lost) {
     last_error_ = absl::StrCat("a ring was refused: ", kNoDescriptor);
-    client->OnRingRefused(message->request, absl::StrCat("eoib-fabricd: ", kNoDescriptor));
+    client->OnRingRefused(message->request);
     return absl::OkStatus();
   }
   RingEnd end = FromDescriptors(message->capacity, std::move(packet.fds));

@@ -14,13 +14,9 @@ bool IsUsed(const SubnetPort& port) {
          std::any_of(port.guests.begin(), port.guests.end(), [](const auto& guest) { return guest->use == PortUse::kManage; });
 }
 
-// Why `source` cannot open a ring to `destination`, the port with LID `lid` or null; empty if it can.
-std::string ReasonToRefuseRing(const SubnetPort& source, const SubnetPort* destination, Lid lid) {
-  if (!source.config.active) return absl::StrCat("port ", source.name, " is down");
-  if (destination == nullptr) return absl::StrCat("no port has LID ", lid.ToString());
-  if (destination->owner == nullptr) return absl::StrCat("no process runs port ", destination->name);
-  if (!destination->config.active) return absl::StrCat("port ", destination->name, " is down");
-  return "";
+// True if a ring can lead from `source` to `destination`, which may be null.
+bool MayOpenRing(const SubnetPort& source, const SubnetPort* destination) {
+  return source.config.active && destination != nullptr && destination->owner != nullptr && destination->config.active;
 }
 
 }  // namespace
@@ -123,10 +119,9 @@ absl::Status PortSessions::OpenRing(const std::shared_ptr<PortSession>& session,
   if (session->ended) return absl::FailedPreconditionError("open a ring: the port is not registered");
   SubnetPort* source = session->port;
   SubnetPort* target = ports_->AtLid(destination);
-  const std::string why = ReasonToRefuseRing(*source, target, destination);
-  if (!why.empty()) {
+  if (!MayOpenRing(*source, target)) {
     ++source->rings_refused;
-    queue_->Push(session, [request, why](PortSink* to) { to->OnRingRefused(request, why); });
+    queue_->Push(session, [request](PortSink* to) { to->OnRingRefused(request); });
     return absl::OkStatus();
   }
   const uint64_t ring = rings_->Add({source, target, end.capacity});

@@ -377,7 +377,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   EXPECT_TRUE(h1.Ask(MadMethod::kSet, 1, kFullMember).ok());
   EXPECT_EQ(h1.record().mads.size(), answers) << "what is sent on a cable that is out is lost";
   EXPECT_EQ(h2.OpenRing(2, lid), 0u);
-  EXPECT_THAT(h2.record().refused[2], HasSubstr("h1 is down"));
+  EXPECT_THAT(h2.record().refused, ElementsAre(2u));
   EXPECT_EQ(h1.OpenRing(3, h2.config().lid), 0u);
 
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
@@ -430,8 +430,7 @@ TEST(SubnetTest, RingsToUnknownLidsAreRefused) {
   const Lid gone = TestPort(&subnet, "gone").config().lid;
   EXPECT_EQ(h1.OpenRing(1, Lid(99)), 0u);
   EXPECT_EQ(h1.OpenRing(2, gone), 0u);
-  EXPECT_THAT(h1.record().refused[1], HasSubstr("0x63"));
-  EXPECT_THAT(h1.record().refused[2], HasSubstr("gone"));
+  EXPECT_THAT(h1.record().refused, ElementsAre(1u, 2u));
   EXPECT_NE(h1.OpenRing(3, h1.config().lid), 0u) << "to oneself";
 }
 
