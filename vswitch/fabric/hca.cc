@@ -20,10 +20,6 @@ absl::StatusOr<PKey> QueryPKey(const Hca& hca, int index) {
 
 }  // namespace
 
-absl::Status NoCaptureRuns(absl::string_view hca_name) {
-  return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", hca_name, ": none runs"));
-}
-
 std::string PortTrouble(const HcaPortInfo& port) {
   if (port.ethernet_link_layer) return "the port is down: no link (see the netdev behind it, rdma link)";
   switch (port.state) {

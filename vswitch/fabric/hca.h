@@ -35,9 +35,6 @@ struct HcaPortInfo {
 // Explains why a port is not active and what to do: "the port is down: no link (...)".
 std::string PortTrouble(const HcaPortInfo& port);
 
-// StopCapture's error if no capture runs: kFailedPrecondition.
-absl::Status NoCaptureRuns(absl::string_view hca_name);
-
 // Any thread may call all members unless their comment says otherwise. One thread uses the MAD transport.
 class Hca {
  public:

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace eoib {
@@ -116,6 +117,13 @@ bool PacketCapture::WaitForWork() {
   filling_.swap(writing_);
   to_write_ = std::exchange(filled_, 0);
   return ending_;
+}
+
+absl::StatusOr<CaptureReport> PacketCapture::Stop(std::unique_ptr<PacketCapture> capture, absl::string_view hca_name) {
+  if (capture == nullptr) return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", hca_name, ": none runs"));
+  CaptureReport report = capture->Close();
+  if (!report.status.ok()) return report.status;
+  return report;
 }
 
 absl::Status PacketCapture::WriteAll() {

@@ -57,6 +57,8 @@ class PacketCapture {
   CaptureReport report() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes what was recorded, ends the capture and waits for the file. One thread.
   CaptureReport Close() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Hca::StopCapture: closes `capture`, which is null if none runs on that HCA.
+  static absl::StatusOr<CaptureReport> Stop(std::unique_ptr<PacketCapture> capture, absl::string_view hca_name);
 
   // Bytes in each of the two buffers.
   static constexpr size_t kCapacity = 4 * 1024 * 1024;

@@ -38,10 +38,7 @@ absl::StatusOr<CaptureReport> RebuiltCapture::Stop(const Hca& hca) {
     on_.store(false, std::memory_order_relaxed);
     capture.swap(capture_);
   }
-  if (capture == nullptr) return NoCaptureRuns(hca.name());
-  CaptureReport report = capture->Close();
-  if (!report.status.ok()) return report.status;
-  return report;
+  return PacketCapture::Stop(std::move(capture), hca.name());
 }
 
 absl::optional<CaptureReport> RebuiltCapture::report() const {
