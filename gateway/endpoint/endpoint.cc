@@ -57,7 +57,7 @@ absl::Status Endpoint::Start() {
   timers_.push_back(loop_->AddDeadline([this] { return dhcp_ ? dhcp_->client().Next() : absl::InfiniteFuture(); },
                                        Flushing([this] { dhcp_->client().Tick(); })));
   host_.OnLinkChange([this] { OnLinkChange(); });
-  // A report may be incomplete or lost, so read the kernel's own list after each one.
+  // A report may be incomplete, so read the kernel's own list after each one.
   host_.OnGroupReport([this] { next_groups_ = clock_->Now(); });
   for (const InterfaceAddress& address : options_.addresses) host_.addresses().Want(address, AddressOrigin::kOperator);
   host_.OnLinkState();
@@ -129,7 +129,6 @@ void Endpoint::ReadTun() {
 
 void Endpoint::ReadGroups() {
   next_groups_ = clock_->Now() + kGroupsInterval;
-  // Without /proc, the kernel's reports must do.
   if (const auto groups = ReadKernelGroups(kernel_.tun->name())) host_.memberships().SetKernelGroups(*groups);
 }
 

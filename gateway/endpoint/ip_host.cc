@@ -47,15 +47,6 @@ IpHost::IpHost(const Options& options, const Context& context)
 
 // ---- From the TUN.
 
-// Follows an IGMP or MLD report.
-template <typename Message, typename Packet>
-void IpHost::FollowReport(const Packet& packet) {
-  Message message;
-  if (ParseGroupMessage(packet, &message) != GroupVerdict::kReport) return;
-  ForEachGroup(message, [this](const IpAddr& group, bool wanted) { memberships_.OnReport(group, wanted); });
-  if (on_group_report_) on_group_report_();
-}
-
 void IpHost::FromTun(absl::Span<const uint8_t> packet) {
   ++counters_.from_tun;
   if (!state_.has_value()) return Drop(EndpointDrop::kLinkDown);
@@ -70,7 +61,8 @@ void IpHost::Ipv4FromTun(absl::Span<const uint8_t> bytes) {
   if (!MaySend(IpAddr(packet->source), packet->bytes)) return;
   const Ipv4Addr destination = packet->destination;
   if (destination.IsMulticast()) {
-    FollowReport<IgmpMessage>(*packet);
+    IgmpMessage message;
+    if (ParseGroupMessage(*packet, &message) == GroupVerdict::kReport) on_group_report_();
     return ToGroup(IpoibType::kIpv4, packet->bytes, GroupOf(state_->link, destination), IsBeyondLink(IpAddr(destination)));
   }
   if (destination.IsBroadcast() || addresses_.IsSubnetBroadcast(destination)) {
@@ -90,7 +82,8 @@ void IpHost::Ipv6FromTun(absl::Span<const uint8_t> bytes) {
   }
   if (!packet->destination.IsMulticast()) return ToHost(IpAddr(packet->destination), packet->bytes);
   if (!IsBeyondHost(packet->destination)) return Drop(EndpointDrop::kHostDestination);
-  FollowReport<MldMessage>(*packet);
+  MldMessage report;
+  if (ParseGroupMessage(*packet, &report) == GroupVerdict::kReport) on_group_report_();
   ToGroup(IpoibType::kIpv6, packet->bytes, GroupOf(state_->link, packet->destination),
           IsBeyondLink(IpAddr(packet->destination)));
 }

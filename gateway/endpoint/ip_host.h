@@ -97,7 +97,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void Intercept(Interceptor interceptor) { interceptor_ = std::move(interceptor); }
   // `callback` runs when link_state() has changed, after all parts of the host know.
   void OnLinkChange(std::function<void()> callback) { on_link_change_ = std::move(callback); }
-  // `callback` runs when the kernel has sent an IGMP or MLD report.
+  // `callback` runs when the kernel has sent an IGMP or MLD report, so that the groups that it is in may have changed.
   void OnGroupReport(std::function<void()> callback) { on_group_report_ = std::move(callback); }
 
   // ipoib::Listener.
@@ -130,8 +130,6 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void Drop(EndpointDrop reason) { counters_.drops.Add(reason); }
   void Ipv4FromTun(absl::Span<const uint8_t> bytes);
   void Ipv6FromTun(absl::Span<const uint8_t> bytes);
-  template <typename Message, typename Packet>
-  void FollowReport(const Packet& packet);
   bool MaySend(const IpAddr& source, absl::Span<const uint8_t> bytes);
   void ToGroup(IpoibType type, absl::Span<const uint8_t> bytes, const absl::optional<IpoibGroup>& group, bool beyond_link);
   void ToHost(const IpAddr& destination, absl::Span<const uint8_t> bytes);
@@ -159,7 +157,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   absl::optional<ipoib::LinkState> state_;
   absl::optional<IpAddr> link_local_;
   Interceptor interceptor_;
-  std::function<void()> on_group_report_;
+  std::function<void()> on_group_report_ = [] {};
   std::function<void()> on_link_change_;
   HostCounters counters_;
 };

@@ -368,13 +368,12 @@ TEST_F(IpHostTest, NothingGoesOutWhileTheLinkIsDown) {
   EXPECT_THAT(link_.Take(), IsEmpty());
 }
 
-TEST_F(IpHostTest, ReportsOfTheKernelBecomeMemberships) {
+TEST_F(IpHostTest, AReportOfTheKernelSaysThatItsGroupsHaveChanged) {
   Assign({"fd00::2/64"});
-  bool asked = false;
-  host_.OnGroupReport([&] { asked = true; });
-  host_.FromTun(PacketOf(kLinuxMulticastReport));  // two records
-  EXPECT_TRUE(asked);
-  EXPECT_THAT(link_.groups(), Contains(Mgid(*Gid::Parse("ff12:601b:ffff::1:ff42:101")).ToString()));
+  int reports = 0;
+  host_.OnGroupReport([&] { ++reports; });
+  host_.FromTun(PacketOf(kLinuxMulticastReport));
+  EXPECT_EQ(reports, 1);
   EXPECT_EQ(link_.Take().at(0).group, GroupOf(kLink, Ip6("ff02::16")));  // so that routers receive the report, too
 }
 

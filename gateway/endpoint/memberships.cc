@@ -10,18 +10,6 @@ void Memberships::SetAddresses(const std::set<Ipv6Addr>& addresses) {
   Update();
 }
 
-void Memberships::OnReport(const IpAddr& group, bool wanted) {
-  if (!group.IsMulticast() || !IsBeyondHost(group)) return;
-  if (!wanted) {
-    kernel_.erase(group);
-  } else if (kernel_.size() < kLimit || kernel_.contains(group)) {
-    kernel_.insert(group);
-  } else {
-    ++refused_;
-  }
-  Update();
-}
-
 void Memberships::SetKernelGroups(const std::set<IpAddr>& groups) {
   std::set<IpAddr> wanted;
   uint64_t refused = 0;

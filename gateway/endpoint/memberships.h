@@ -30,8 +30,6 @@ class Memberships {
 
   // Sets the assigned and tentative IPv6 addresses of this host.
   void SetAddresses(const std::set<Ipv6Addr>& addresses);
-  // The kernel has reported that it joins or leaves a group.
-  void OnReport(const IpAddr& group, bool wanted);
   // Sets all groups that the kernel is in on the TUN.
   void SetKernelGroups(const std::set<IpAddr>& groups);
 

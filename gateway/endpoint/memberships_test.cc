@@ -28,8 +28,18 @@ class MembershipsTest : public testing::Test {
   }
   ~MembershipsTest() override { EXPECT_EQ(link_.listened_twice(), 0); }
 
+  void KernelJoins(const IpAddr& group) {
+    kernel_.insert(group);
+    memberships_.SetKernelGroups(kernel_);
+  }
+  void KernelLeaves(const IpAddr& group) {
+    kernel_.erase(group);
+    memberships_.SetKernelGroups(kernel_);
+  }
+
   FakeInterface link_;
   Memberships memberships_{&link_};
+  std::set<IpAddr> kernel_;
   const std::string all_hosts_ = MgidText("ff12:401b:8001::1");
   const std::string all_nodes_ = MgidText("ff12:601b:8001::1");
 };
@@ -44,21 +54,15 @@ TEST_F(MembershipsTest, AddressesHaveASolicitedNodeGroupEach) {
   EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_, MgidText("ff12:601b:8001::1:ff42:101")));
 }
 
-TEST_F(MembershipsTest, ReportsJoinAndLeave) {
-  memberships_.OnReport(Ip("239.1.2.3"), true);
-  memberships_.OnReport(Ip("ff05::123"), true);
+TEST_F(MembershipsTest, FollowsTheKernelsGroups) {
+  KernelJoins(Ip("239.1.2.3"));
+  KernelJoins(Ip("ff05::123"));
+  EXPECT_THAT(memberships_.Groups(), ElementsAre(Ip("224.0.0.1"), Ip("239.1.2.3"), Ip("ff02::1"), Ip("ff05::123")));
   EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_, MgidText("ff12:401b:8001::f01:203"),
                                                    MgidText("ff12:601b:8001::123")));
-  memberships_.OnReport(Ip("239.1.2.3"), false);
-  memberships_.OnReport(Ip("ff05::123"), false);
+  KernelLeaves(Ip("239.1.2.3"));
+  KernelLeaves(Ip("ff05::123"));
   EXPECT_THAT(link_.groups(), UnorderedElementsAre(all_hosts_, all_nodes_));
-}
-
-TEST_F(MembershipsTest, TheKernelsListReplacesReports) {
-  memberships_.OnReport(Ip("239.1.2.3"), true);
-  memberships_.SetKernelGroups({Ip("239.9.9.9")});
-  EXPECT_THAT(memberships_.Groups(), ElementsAre(Ip("224.0.0.1"), Ip("239.9.9.9"), Ip("ff02::1")));
-  EXPECT_THAT(link_.groups(), Not(Contains(MgidText("ff12:401b:8001::f01:203"))));
 }
 
 // /proc/net/igmp6 has ff01::1 for each interface.
@@ -82,7 +86,6 @@ TEST_F(MembershipsTest, AKernelListBeyondTheLimitIsCountedOnce) {
 
 TEST_F(MembershipsTest, GoldenGroupsThatAreNone) {
   for (const char* group : {"ff01::1", "ff00::1", "10.0.0.1", "fd00::1", "255.255.255.255"}) {
-    memberships_.OnReport(Ip(group), true);
     memberships_.SetKernelGroups({Ip(group)});
     EXPECT_EQ(link_.groups().size(), 2) << group;
   }
@@ -90,11 +93,11 @@ TEST_F(MembershipsTest, GoldenGroupsThatAreNone) {
 
 // RFC 4391 §4: IPv6 groups that differ in their scope share an MGID. The host leaves it with the last of them.
 TEST_F(MembershipsTest, GroupsThatShareAnMgidAreJoinedOnce) {
-  memberships_.OnReport(Ip("ff05::99"), true);
-  memberships_.OnReport(Ip("ff08::99"), true);
-  memberships_.OnReport(Ip("ff05::99"), false);
+  KernelJoins(Ip("ff05::99"));
+  KernelJoins(Ip("ff08::99"));
+  KernelLeaves(Ip("ff05::99"));
   EXPECT_THAT(link_.groups(), Contains(MgidText("ff12:601b:8001::99")));
-  memberships_.OnReport(Ip("ff08::99"), false);
+  KernelLeaves(Ip("ff08::99"));
   EXPECT_THAT(link_.groups(), Not(Contains(MgidText("ff12:601b:8001::99"))));
 }
 
@@ -102,17 +105,11 @@ TEST_F(MembershipsTest, GroupsAreKeptWhileTheLinkIsDownAndFollowItsScope) {
   link_.SetState(absl::nullopt);
   memberships_.OnLinkState();
   EXPECT_EQ(link_.groups().size(), 2);
-  memberships_.OnReport(Ip("239.1.2.3"), true);
+  KernelJoins(Ip("239.1.2.3"));
   link_.SetState(ipoib::LinkState{{}, {PKey(0x8001), MulticastScope::SiteLocal()}, 2044});
   memberships_.OnLinkState();
   EXPECT_THAT(link_.groups(), UnorderedElementsAre(MgidText("ff15:401b:8001::1"), MgidText("ff15:601b:8001::1"),
                                                    MgidText("ff15:401b:8001::f01:203")));
-}
-
-TEST_F(MembershipsTest, ThereIsALimit) {
-  for (uint32_t i = 0; i < Memberships::kLimit + 5; ++i) memberships_.OnReport(IpAddr(Ipv4Addr(0xef00'0000 + i)), true);
-  EXPECT_EQ(link_.groups().size(), 2 + Memberships::kLimit);
-  EXPECT_EQ(memberships_.refused(), 5);
 }
 
 TEST_F(MembershipsTest, RandomOperationsAgainstTheUnionOfSets) {
@@ -125,14 +122,7 @@ TEST_F(MembershipsTest, RandomOperationsAgainstTheUnionOfSets) {
                              : Ip(absl::StrCat("ff0", 4 + number % 2, "::", number).c_str());
   };
   for (int step = 0; step < 3000; ++step) {
-    if (const auto kind = random() % 4; kind < 2) {
-      const IpAddr group = draw_group();
-      if (kind == 0)
-        kernel.insert(group);
-      else
-        kernel.erase(group);
-      memberships_.OnReport(group, kind == 0);
-    } else if (kind == 2) {
+    if (random() % 2 == 0) {
       kernel = {draw_group(), draw_group()};
       memberships_.SetKernelGroups(kernel);
     } else {

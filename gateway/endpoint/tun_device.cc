@@ -28,12 +28,6 @@ absl::Status Failed(absl::string_view what, absl::string_view name) {
   return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
 }
 
-ifreq RequestFor(const std::string& name) {
-  ifreq request{};
-  std::memcpy(request.ifr_name, name.data(), name.size());
-  return request;
-}
-
 absl::Status CheckName(const std::string& name) {
   // The kernel would replace "%d" by a number.
   if (!name.empty() && name.size() < IFNAMSIZ && name.find_first_of("/:% \t\n") == std::string::npos) return absl::OkStatus();
@@ -47,7 +41,8 @@ absl::StatusOr<UniqueFd> OpenTun(const std::string& name) {
     return absl::UnavailableError(absl::StrCat("open /dev/net/tun for ", name, ": ", strerror(errno),
                                                "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
   }
-  ifreq request = RequestFor(name);
+  ifreq request{};
+  std::memcpy(request.ifr_name, name.data(), name.size());
   request.ifr_flags = static_cast<short>(IFF_TUN | IFF_NO_PI);
   if (ioctl(tun.get(), TUNSETIFF, &request) == 0) return tun;
   if (errno == EBUSY || errno == EINVAL) {
@@ -74,14 +69,26 @@ absl::StatusOr<std::string> AliasOf(int index) {
   return alias;
 }
 
-// Changes attributes of the interface, which `put` adds to the request.
-absl::Status Change(int index, absl::string_view what, absl::FunctionRef<void(nlmsghdr*)> put) {
+// Changes attributes of the interface, which `put` adds to the request, and sets the flags `flags`.
+absl::Status Change(int index, absl::string_view what, absl::FunctionRef<void(nlmsghdr*)> put, unsigned flags = 0) {
   auto netlink = Netlink::Open(0);
   if (!netlink.ok()) return netlink.status();
   NetlinkRequest request(RTM_SETLINK, 0);
-  request.Put<ifinfomsg>()->ifi_index = index;
+  auto* const header = request.Put<ifinfomsg>();
+  header->ifi_index = index;
+  header->ifi_flags = header->ifi_change = flags;
   put(request.message());
   return (*netlink)->Execute(&request, what);
+}
+
+absl::Status SetUp(int index) {
+  return Change(
+      index, "set the TUN up", [](nlmsghdr*) {}, IFF_UP);
+}
+
+absl::Status SetMtu(int index, uint32_t mtu) {
+  return Change(index, absl::StrCat("set MTU ", mtu, " of the TUN"),
+                [mtu](nlmsghdr* message) { mnl_attr_put_u32(message, IFLA_MTU, mtu); });
 }
 
 absl::Status SetAlias(int index) {
@@ -154,30 +161,13 @@ absl::Status TunDevice::Configure() {
   // Fails on a kernel without IPv6, where there is nothing to turn off.
   if (const absl::Status off = NoLinkLocal(index_); !off.ok()) LogWarning(off.message());
   if (status.ok()) status = PromoteSecondaries(index_);
-  if (status.ok()) status = SetUp();
+  if (status.ok()) status = SetUp(index_);
   if (status.ok() && ioctl(tun_.get(), TUNSETPERSIST, 1) != 0) return Failed("keep over a crash the netdev", name_);
   return status;
 }
 
 TunDevice::~TunDevice() {
   if (made_) ioctl(tun_.get(), TUNSETPERSIST, 0);
-}
-
-absl::Status TunDevice::SetUp() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = RequestFor(name_);
-  if (!socket.valid() || ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return Failed("read the flags of", name_);
-  request.ifr_flags |= IFF_UP;
-  if (ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0) return Failed("set up", name_);
-  return absl::OkStatus();
-}
-
-absl::Status TunDevice::SetMtu(uint32_t mtu) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = RequestFor(name_);
-  request.ifr_mtu = static_cast<int>(mtu);
-  if (socket.valid() && ioctl(socket.get(), SIOCSIFMTU, &request) == 0) return absl::OkStatus();
-  return Failed(absl::StrCat("set MTU ", mtu, " of"), name_);
 }
 
 absl::Status TunDevice::SetCarrier(bool up) {
@@ -188,7 +178,7 @@ absl::Status TunDevice::SetCarrier(bool up) {
 
 void TunDevice::SetLink(uint32_t mtu) {
   absl::Status status;
-  if (mtu != 0 && mtu != mtu_) status = SetMtu(mtu);
+  if (mtu != 0 && mtu != mtu_) status = SetMtu(index_, mtu);
   if (status.ok() && mtu != 0) mtu_ = mtu;  // a failed change is tried again
   status.Update(SetCarrier(mtu != 0));
   if (!status.ok()) LogWarning(status.message());

@@ -41,8 +41,6 @@ class TunDevice final : public Tun {
  private:
   TunDevice(std::string name, UniqueFd tun, bool made);
   absl::Status Configure();
-  absl::Status SetUp();
-  absl::Status SetMtu(uint32_t mtu);
   absl::Status SetCarrier(bool up);
 
   const std::string name_;
