@@ -327,18 +327,16 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, 
   return config;
 }
 
-// The agent's configuration has no further tables.
-const ConfigExtension& NoExtension() {
-  static const auto* const extension = new ConfigExtension{"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}};
-  return *extension;
-}
-
 }  // namespace
 
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source) {
-  return ParseConfigWith(toml, source, NoExtension());
+  return ParseConfigWith(toml, source, {"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}});
 }
-absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) { return LoadConfigWith(path, NoExtension()); }
+
+absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadConfigFile(path, kExample);
+  return text.ok() ? ParseConfig(*text, path) : text.status();
+}
 
 absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string_view source,
                                             const ConfigExtension& extension) {
@@ -354,17 +352,14 @@ absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string
   return config;
 }
 
-absl::StatusOr<AgentConfig> LoadConfigWith(const std::string& path, const ConfigExtension& extension) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileSize);
+absl::StatusOr<std::string> ReadConfigFile(const std::string& path, absl::string_view example) {
+  absl::StatusOr<std::string> text = ReadFile(path, kMaxFileSize);
   if (absl::IsNotFound(text.status())) {
-    return absl::NotFoundError(absl::StrCat(
-        "read configuration ", path, ": there is no such file; write it, the least that works is:
-", extension.example));
+    return absl::NotFoundError(
+        absl::StrCat("read configuration ", path, ": there is no such file; write it, the least that works is:\n", example));
   }
-  if (!text.ok()) {
-    return absl::Status(text.status().code(), absl::StrCat("read configuration ", path, ": ", text.status().message()));
-  }
-  return ParseConfigWith(*text, path, extension);
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(), absl::StrCat("read configuration ", path, ": ", text.status().message()));
 }
 
 }  // namespace eoib

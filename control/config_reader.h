@@ -23,9 +23,10 @@ struct ConfigExtension {
   std::function<void(const toml::table& root, AgentConfig* config, Mistakes* mistakes)> read;
 };
 
-// As ParseConfig and LoadConfig.
+// As ParseConfig.
 absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string_view source, const ConfigExtension& extension);
-absl::StatusOr<AgentConfig> LoadConfigWith(const std::string& path, const ConfigExtension& extension);
+// The text of a configuration file. kNotFound if there is none: the message has `example`.
+absl::StatusOr<std::string> ReadConfigFile(const std::string& path, absl::string_view example);
 
 // Whether the kernel accepts `name` for a netdev.
 bool IsNetdevName(absl::string_view name);

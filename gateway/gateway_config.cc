@@ -240,21 +240,18 @@ ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
           }};
 }
 
-absl::StatusOr<GatewaysConfig> WithGateways(absl::StatusOr<AgentConfig> agent, std::vector<GatewayConfig>* gateways) {
-  if (!agent.ok()) return agent.status();
-  return GatewaysConfig{*std::move(agent), std::move(*gateways)};
-}
-
 }  // namespace
 
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source) {
   std::vector<GatewayConfig> gateways;
-  return WithGateways(ParseConfigWith(toml, source, Extension(&gateways)), &gateways);
+  absl::StatusOr<AgentConfig> agent = ParseConfigWith(toml, source, Extension(&gateways));
+  if (!agent.ok()) return agent.status();
+  return GatewaysConfig{*std::move(agent), std::move(gateways)};
 }
 
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path) {
-  std::vector<GatewayConfig> gateways;
-  return WithGateways(LoadConfigWith(path, Extension(&gateways)), &gateways);
+  const absl::StatusOr<std::string> text = ReadConfigFile(path, kExample);
+  return text.ok() ? ParseGatewaysConfig(*text, path) : text.status();
 }
 
 }  // namespace eoib::gateway
