@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
@@ -77,10 +76,7 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
 }
 
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon, StateDir* state, TapSet* taps) {
-  const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
-    return daemon->KeepsWaiting(what, waited);
-  };
-  auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, keeps_waiting);
+  auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
   const auto make_port = [taps](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);

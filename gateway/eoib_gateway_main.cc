@@ -49,10 +49,7 @@ PKey PKeyOf(const GatewaysConfig& config, const std::string& ves) {
 
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const GatewaysConfig& config, Daemon* daemon, StateDir* state,
                                                  Gateways* gateways) {
-  const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
-    return daemon->KeepsWaiting(what, waited);
-  };
-  auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, keeps_waiting);
+  auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
   const auto make_port = [&config, daemon, gateways](const VPortConfig& vport, MacAddr, int mtu,
                                                      FabricPort* fabric) -> absl::StatusOr<VPort> {

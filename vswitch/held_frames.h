@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
 #include "absl/time/time.h"
 #include "fdb/vport.h"

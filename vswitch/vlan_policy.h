@@ -5,7 +5,6 @@
 #include <bitset>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ethernet.h"
 

@@ -84,10 +84,12 @@ void Daemon::Run() {
   server_->RefuseFromNowOn(absl::StrCat(std::filesystem::path(socket_path()).stem().string(), " is stopping"));
 }
 
-bool Daemon::KeepsWaiting(const std::string& what, absl::Duration waited) {
-  if (waited >= absl::Seconds(1) && waiting_log_.Allow()) LogWarning(absl::StrCat(what, "; waiting for it"));
-  pollfd signal = {signals(), POLLIN, 0};
-  return poll(&signal, 1, 0) == 0;
+std::function<bool(const std::string&, absl::Duration)> Daemon::WaitUnlessSignaled() {
+  return [this](const std::string& what, absl::Duration waited) {
+    if (waited >= absl::Seconds(1) && waiting_log_.Allow()) LogWarning(absl::StrCat(what, "; waiting for it"));
+    pollfd signal = {signals(), POLLIN, 0};
+    return poll(&signal, 1, 0) == 0;
+  };
 }
 
 void RestartProcess(const std::string& why) {

@@ -47,9 +47,9 @@ class Daemon {
   // object is destroyed.
   void Run();
 
-  // Call it repeatedly while start-up waits for another program. `what` is the reason for the log, `waited` the time so far.
-  // Logs after a second and then every ten seconds. Returns false if SIGTERM or SIGINT has arrived.
-  bool KeepsWaiting(const std::string& what, absl::Duration waited);
+  // A function to call repeatedly while start-up waits for another program. `what` is the reason for the log, `waited` the time
+  // so far. It logs after a second and then every ten seconds, and returns false once SIGTERM or SIGINT has arrived.
+  std::function<bool(const std::string& what, absl::Duration waited)> WaitUnlessSignaled();
 
  private:
   Daemon() : loop_(&clock_) {}

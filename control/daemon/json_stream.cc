@@ -1,7 +1,5 @@
 #include "control/daemon/json_stream.h"
 
-#include <utility>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

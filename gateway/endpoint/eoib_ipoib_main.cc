@@ -76,10 +76,7 @@ std::string HostName() {
 class IpoibHost {
  public:
   static absl::StatusOr<std::unique_ptr<IpoibHost>> Make(const Config& config, Daemon* daemon) {
-    const auto keeps_waiting = [daemon](const std::string& what, absl::Duration waited) {
-      return daemon->KeepsWaiting(what, waited);
-    };
-    auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, keeps_waiting);
+    auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
     if (!hca.ok()) return hca.status();
     auto fabric = FabricPort::Open(*std::move(hca), daemon->loop(), daemon->clock());
     if (!fabric.ok()) return fabric.status();

@@ -33,7 +33,7 @@ std::unique_ptr<Hca> OpenPortOf(const Argv& command) {
     if (absl::ConsumePrefix(&word, "--hca=")) port = std::string(word);
     if (absl::ConsumePrefix(&word, "--fabric=")) socket = std::string(word);
   }
-  return Value(OpenHca(port, /*rundir=*/"", socket, /*keeps_waiting=*/nullptr));
+  return Value(OpenHca(port, /*rundir=*/"", socket, /*keep_waiting=*/nullptr));
 }
 
 class RoguePeer {

@@ -3,9 +3,7 @@
 #define EOIB_VSWITCH_PORT_PORT_H_
 
 #include <cstddef>
-#include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/drop_reason.h"

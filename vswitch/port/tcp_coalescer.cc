@@ -1,6 +1,5 @@
 #include "vswitch/port/tcp_coalescer.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "vswitch/base/byte_order.h"

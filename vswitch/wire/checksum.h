@@ -7,7 +7,6 @@
 #ifndef EOIB_VSWITCH_WIRE_CHECKSUM_H_
 #define EOIB_VSWITCH_WIRE_CHECKSUM_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"

@@ -1,13 +1,10 @@
 #include "vswitch/wire/ip/dhcp4.h"
 
-#include <algorithm>
-
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ip/dhcp4_wire.h"
 #include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/ip/ip_headers.h"
 #include "vswitch/wire/ip/ip_packet.h"
-#include "vswitch/wire/ip/udp.h"
 
 namespace eoib {
 namespace {

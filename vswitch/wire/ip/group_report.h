@@ -6,7 +6,6 @@
 #define EOIB_VSWITCH_WIRE_IP_GROUP_REPORT_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"

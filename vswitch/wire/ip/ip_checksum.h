@@ -3,7 +3,6 @@
 #ifndef EOIB_VSWITCH_WIRE_IP_IP_CHECKSUM_H_
 #define EOIB_VSWITCH_WIRE_IP_IP_CHECKSUM_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"

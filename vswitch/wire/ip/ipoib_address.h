@@ -4,7 +4,6 @@
 #define EOIB_VSWITCH_WIRE_IP_IPOIB_ADDRESS_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <utility>
 
