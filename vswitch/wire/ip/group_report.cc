@@ -261,30 +261,19 @@ constexpr std::array<uint8_t, 4> kIpv4RouterAlert = {0x94, 4, 0, 0};
 constexpr std::array<uint8_t, 8> kIpv6RouterAlert = {kProtocolIcmpv6, 0, 5, 2, 0, 0, 1, 0};
 
 void WriteQueryHeader(Ipv4Addr source, Ipv4Addr destination, IgmpQueryBuffer* out) {
-  Ipv4Wire wire;
+  Ipv4Wire wire = MakeIpv4Header(kProtocolIgmp, kTtl, source, destination, out->size());
   wire.version_ihl = 4 << 4 | (sizeof(wire) + sizeof(kIpv4RouterAlert)) / 4;
-  wire.tos = 0xc0;  // RFC 3376 §4
-  wire.total_length = static_cast<uint16_t>(out->size());
+  wire.tos = 0xc0;                    // RFC 3376 §4
   wire.fragment = kIpv4DontFragment;  // so it needs no id: RFC 6864 §4.1
-  wire.ttl = kTtl;
-  wire.protocol = kProtocolIgmp;
-  wire.source = source.value();
-  wire.destination = destination.value();
   WriteWire(wire, out->data());
   WriteWire(kIpv4RouterAlert, out->data() + sizeof(wire));
   WriteIpv4Checksum(absl::MakeSpan(*out).first(sizeof(wire) + sizeof(kIpv4RouterAlert)));
 }
 
 void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQueryBuffer* out) {
-  Ipv6Wire wire;
-  wire.version_class_flow = 6u << 28;
-  wire.payload_length = static_cast<uint16_t>(out->size() - sizeof(wire));
-  wire.next_header = kProtocolHopByHop;
-  wire.hop_limit = kTtl;
-  wire.source = source.bytes();
-  wire.destination = destination.bytes();
-  WriteWire(wire, out->data());
-  WriteWire(kIpv6RouterAlert, out->data() + sizeof(wire));
+  constexpr size_t kHeader = sizeof(Ipv6Wire);
+  WriteWire(MakeIpv6Header(kProtocolHopByHop, kTtl, source, destination, out->size() - kHeader), out->data());
+  WriteWire(kIpv6RouterAlert, out->data() + kHeader);
 }
 
 }  // namespace

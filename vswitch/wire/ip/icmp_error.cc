@@ -55,44 +55,33 @@ bool MayTell(const Ipv6Packet& packet, const Ipv6Addr& source) {
   return !IsError(packet) && IpAddr(packet.source).CanBeHost() && IpAddr(source).CanBeHost();
 }
 
+// Writes the error, with the start of the packet that caused it, behind the IP header of `header_size` bytes in *out.
+absl::Span<const uint8_t> Finish(size_t header_size, const ErrorWire& error, absl::Span<const uint8_t> original,
+                                 IcmpErrorBuffer* out) {
+  WriteWire(error, out->data() + header_size);
+  std::memcpy(out->data() + header_size + sizeof(error), original.data(), original.size());
+  const auto bytes = absl::MakeSpan(*out).first(header_size + sizeof(error) + original.size());
+  WriteChecksum(bytes);
+  return bytes;
+}
+
 absl::Span<const uint8_t> Build(const Ipv4Packet& packet, Ipv4Addr source, const ErrorWire& error, IcmpErrorBuffer* out) {
   constexpr size_t kHeaders = sizeof(Ipv4Wire) + sizeof(ErrorWire);
   const auto original = packet.bytes.first(std::min(packet.bytes.size(), kMaxIcmpv4Error - kHeaders));
-  Ipv4Wire header;
-  header.version_ihl = 4 << 4 | sizeof(header) / 4;
+  Ipv4Wire header = MakeIpv4Header(kProtocolIcmp, kTtl, source, packet.source, kHeaders + original.size());
   header.tos = kInternetworkControl;
-  header.total_length = static_cast<uint16_t>(kHeaders + original.size());
   header.fragment = kIpv4DontFragment;  // so it needs no id: RFC 6864 §4.1
-  header.ttl = kTtl;
-  header.protocol = kProtocolIcmp;
-  header.source = source.value();
-  header.destination = packet.source.value();
   WriteWire(header, out->data());
   WriteIpv4Checksum({out->data(), sizeof(header)});
-  WriteWire(error, out->data() + sizeof(header));
-  std::memcpy(out->data() + kHeaders, original.data(), original.size());
-  const auto bytes = absl::MakeSpan(*out).first(kHeaders + original.size());
-  WriteChecksum(bytes);
-  return bytes;
+  return Finish(sizeof(header), error, original, out);
 }
 
 absl::Span<const uint8_t> Build(const Ipv6Packet& packet, const Ipv6Addr& source, const ErrorWire& error,
                                 IcmpErrorBuffer* out) {
   constexpr size_t kHeaders = sizeof(Ipv6Wire) + sizeof(ErrorWire);
   const auto original = packet.bytes.first(std::min(packet.bytes.size(), kMaxIcmpv6Error - kHeaders));
-  Ipv6Wire header;
-  header.version_class_flow = 6u << 28;
-  header.payload_length = static_cast<uint16_t>(sizeof(error) + original.size());
-  header.next_header = kProtocolIcmpv6;
-  header.hop_limit = kTtl;
-  header.source = source.bytes();
-  header.destination = packet.source.bytes();
-  WriteWire(header, out->data());
-  WriteWire(error, out->data() + sizeof(header));
-  std::memcpy(out->data() + kHeaders, original.data(), original.size());
-  const auto bytes = absl::MakeSpan(*out).first(kHeaders + original.size());
-  WriteChecksum(bytes);
-  return bytes;
+  WriteWire(MakeIpv6Header(kProtocolIcmpv6, kTtl, source, packet.source, sizeof(error) + original.size()), out->data());
+  return Finish(sizeof(Ipv6Wire), error, original, out);
 }
 
 ErrorWire Error(uint8_t type, uint8_t code, size_t value) {

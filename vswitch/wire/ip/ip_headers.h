@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib {
 
@@ -72,6 +73,29 @@ inline constexpr uint16_t kIpv4MoreFragments = 0x2000;
 inline constexpr uint16_t kIpv4OffsetMask = 0x1fff;  // in units of 8 bytes
 inline constexpr uint16_t kIpv4MoreFragmentsOrOffset = 0x3fff;
 inline constexpr int kMaxIpv6Extensions = 8;  // extension headers that are read; the rest is unknown
+
+// Headers without options; `total` and `payload` are lengths in bytes. The IPv4 checksum is left to WriteIpv4Checksum.
+inline Ipv4Wire MakeIpv4Header(uint8_t protocol, uint8_t ttl, Ipv4Addr source, Ipv4Addr destination, size_t total) {
+  Ipv4Wire header;
+  header.version_ihl = 4 << 4 | sizeof(header) / 4;
+  header.total_length = static_cast<uint16_t>(total);
+  header.ttl = ttl;
+  header.protocol = protocol;
+  header.source = source.value();
+  header.destination = destination.value();
+  return header;
+}
+inline Ipv6Wire MakeIpv6Header(uint8_t next_header, uint8_t hop_limit, const Ipv6Addr& source, const Ipv6Addr& destination,
+                               size_t payload) {
+  Ipv6Wire header;
+  header.version_class_flow = 6u << 28;
+  header.payload_length = static_cast<uint16_t>(payload);
+  header.next_header = next_header;
+  header.hop_limit = hop_limit;
+  header.source = source.bytes();
+  header.destination = destination.bytes();
+  return header;
+}
 
 }  // namespace eoib
 

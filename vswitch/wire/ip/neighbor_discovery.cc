@@ -202,12 +202,7 @@ bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address, absl
 
 void StartNeighborMessage(NdType type, uint8_t flags, const Ipv6Addr& source, const Ipv6Addr& destination,
                           const Ipv6Addr& target, std::vector<uint8_t>* packet) {
-  Ipv6Wire header;
-  header.version_class_flow = 6u << 28;
-  header.next_header = kProtocolIcmpv6;
-  header.hop_limit = kHopLimit;
-  header.source = source.bytes();
-  header.destination = destination.bytes();
+  const Ipv6Wire header = MakeIpv6Header(kProtocolIcmpv6, kHopLimit, source, destination, 0);
   packet->assign(sizeof(header) + FixedSize(static_cast<uint8_t>(type)), 0);
   WriteWire(header, packet->data());
   uint8_t* const message = packet->data() + sizeof(header);

@@ -20,19 +20,6 @@ struct UdpWire {
 };
 static_assert(sizeof(Ipv4Wire) + sizeof(UdpWire) == kUdp4HeadersSize);
 
-void WriteIpv4Header(const Udp4Headers& headers, size_t size, uint8_t* out) {
-  Ipv4Wire wire;
-  wire.version_ihl = 4 << 4 | sizeof(wire) / 4;
-  wire.total_length = static_cast<uint16_t>(size);
-  wire.id = headers.id;
-  wire.ttl = headers.ttl;
-  wire.protocol = kProtocolUdp;
-  wire.source = headers.source.value();
-  wire.destination = headers.destination.value();
-  WriteWire(wire, out);
-  WriteIpv4Checksum({out, sizeof(wire)});
-}
-
 }  // namespace
 
 absl::optional<UdpDatagram> ParseUdp(const Ipv4Packet& packet) noexcept {
@@ -48,7 +35,10 @@ absl::Span<const uint8_t> BuildUdp4(const Udp4Headers& headers, absl::Span<const
   const size_t size = kUdp4HeadersSize + payload.size();
   if (size > out.size() || size > kMaxPacket) return {};
   if (!payload.empty()) std::memmove(out.data() + kUdp4HeadersSize, payload.data(), payload.size());
-  WriteIpv4Header(headers, size, out.data());
+  Ipv4Wire ip = MakeIpv4Header(kProtocolUdp, headers.ttl, headers.source, headers.destination, size);
+  ip.id = headers.id;
+  WriteWire(ip, out.data());
+  WriteIpv4Checksum(out.first(sizeof(ip)));
   UdpWire wire;
   wire.source_port = headers.source_port;
   wire.destination_port = headers.destination_port;
