@@ -142,8 +142,7 @@ std::string Agent::Show() const {
 }
 
 void Agent::RegisterCommands(CommandRegistry* registry) {
-  registry->Register({"show", "", "the HCA port, VESes and vPorts", 0, 0,
-                      [this](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> { return Show(); }});
+  registry->RegisterText("show", "the HCA port, VESes and vPorts", [this] { return Show(); });
   const VesFinder finder = [this](const std::string& name) { return FindVeses(name); };
   RegisterVesCommands(finder, registry);
   RegisterFdbCommands(finder, registry);

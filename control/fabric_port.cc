@@ -276,8 +276,7 @@ absl::StatusOr<std::string> FabricPort::StopCapture() {
 
 void FabricPort::RegisterCommands(CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
-  registry->Register({"hca", "", "counters of the HCA port", 0, 0,
-                      [this](const Arguments&) -> absl::StatusOr<std::string> { return HcaCounters(); }});
+  registry->RegisterText("hca", "counters of the HCA port", [this] { return HcaCounters(); });
   registry->Register({"capture/start", "PATH", "write every packet of the HCA port to an ERF capture for tshark", 1, 1,
                       [this](const Arguments& arguments) { return StartCapture(arguments[0]); }});
   registry->Register({"capture/stop", "", "end the capture", 0, 0, [this](const Arguments&) { return StopCapture(); }});

@@ -37,11 +37,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_p
   signal(SIGPIPE, SIG_IGN);
   self->signals_ = SignalFd({SIGTERM, SIGINT});
   self->hangups_ = SignalFd({SIGHUP});
-  self->commands_.Register(
-      {"exit", "", "stop the program", 0, 0, [self](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-         self->loop_.CallAt(self->loop_.Now(), [self] { self->Stop(); });
-         return std::string("stopping\n");
-       }});
+  self->commands_.RegisterText("exit", "stop the program", [self] {
+    self->loop_.CallAt(self->loop_.Now(), [self] { self->Stop(); });
+    return "stopping\n";
+  });
   auto server = StartAfterPredecessor(self->signals(), self->clock(),
                                       [&] { return CommandServer::Listen(socket_path, &self->commands_); });
   if (!server.ok()) return server.status();

@@ -33,10 +33,8 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
     retry_at = loop->Now() + kRetryInterval;
     return false;
   };
-  commands->Register({"show", "", "what this program waits for", 0, 0,
-                      [&logged](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                        return absl::StrCat("waiting for the HCA: ", logged, "\n");
-                      }});
+  commands->RegisterText("show", "what this program waits for",
+                         [&logged] { return absl::StrCat("waiting for the HCA: ", logged, "\n"); });
   bool done = is_done();
   if (!done) {
     const EventLoop::TimerId timer = loop->AddDeadline([&] { return retry_at; },
