@@ -42,7 +42,7 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   const GatewayConfig& gateway = config.gateways[0];
   EXPECT_EQ(gateway.vlan, Vid(10));
   EXPECT_EQ(gateway.pkey, PKey(0x8002));
-  EXPECT_EQ(gateway.scope, MulticastScope::SiteLocal());
+  EXPECT_EQ(gateway.scope, MulticastScope(5));
   EXPECT_EQ(gateway.priority, 7);
   EXPECT_EQ(gateway.peers, (std::vector<Gid>{*Gid::Parse("fe80::1"), *Gid::Parse("fe80::2")}));
   EXPECT_FALSE(gateway.grh);

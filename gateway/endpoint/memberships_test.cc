@@ -106,7 +106,7 @@ TEST_F(MembershipsTest, GroupsAreKeptWhileTheLinkIsDownAndFollowItsScope) {
   memberships_.OnLinkState();
   EXPECT_EQ(link_.groups().size(), 2);
   KernelJoins(Ip("239.1.2.3"));
-  link_.SetState(ipoib::LinkState{{}, {PKey(0x8001), MulticastScope::SiteLocal()}, 2044});
+  link_.SetState(ipoib::LinkState{{}, {PKey(0x8001), MulticastScope(5)}, 2044});
   memberships_.OnLinkState();
   EXPECT_THAT(link_.groups(), UnorderedElementsAre(MgidText("ff15:401b:8001::1"), MgidText("ff15:601b:8001::1"),
                                                    MgidText("ff15:401b:8001::f01:203")));

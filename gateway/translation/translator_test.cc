@@ -344,7 +344,7 @@ TEST_F(GatewayTest, ListensWhereOthersReport) {
   Introduce(1, 1);
   EXPECT_EQ(sink_.listening.size(), 7u);
   auto link = kLinkForTest;
-  link.link.scope = MulticastScope::SiteLocal();
+  link.link.scope = MulticastScope(5);
   translator_.OnLinkState(link);
   EXPECT_EQ(sink_.listening.size(), 7u);
   for (const auto& [mgid, group] : sink_.listening) EXPECT_EQ(group.link, link.link);

@@ -23,9 +23,6 @@ class MulticastScope : public Number<struct MulticastScopeTag, uint8_t> {
  public:
   using Number::Number;
   static constexpr MulticastScope LinkLocal() { return MulticastScope(2); }  // the subnet: RFC 4391 §4.1's default
-  static constexpr MulticastScope SiteLocal() { return MulticastScope(5); }
-  static constexpr MulticastScope Organization() { return MulticastScope(8); }
-  static constexpr MulticastScope Global() { return MulticastScope(14); }
 
   constexpr bool IsValid() const { return value() >= 1 && value() <= 14; }
   std::string ToString() const;  // "0x2"

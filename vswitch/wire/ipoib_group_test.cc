@@ -28,7 +28,7 @@ TEST(IpoibGroupTest, GoldenIpv4Groups) {
       {"of Linux: the broadcast group", kDefaultLink, "255.255.255.255", "ff12:401b:ffff::ffff:ffff"},
       {"the last group: 28 bits, not the broadcast group's 32", kDefaultLink, "239.255.255.255", "ff12:401b:ffff::fff:ffff"},
       {"the first group", kDefaultLink, "224.0.0.0", "ff12:401b:ffff::"},
-      {"the link's scope, whatever the group's", {PKey(0x8001), MulticastScope::SiteLocal()}, "224.0.0.2", "ff15:401b:8001::2"},
+      {"the link's scope, whatever the group's", {PKey(0x8001), MulticastScope(5)}, "224.0.0.2", "ff15:401b:8001::2"},
       {"a limited member's link has the same groups", {PKey(0x7fff)}, "224.0.0.1", "ff12:401b:ffff::1"},
   };
   for (const auto& row : kRows) {
@@ -55,7 +55,7 @@ TEST(IpoibGroupTest, GoldenIpv6Groups) {
       {"of Linux: solicited-node", kDefaultLink, "ff02::1:ff42:101", "ff12:601b:ffff::1:ff42:101"},
       {"of Linux: listeners' reports", kDefaultLink, "ff02::16", "ff12:601b:ffff::16"},
       {"all routers of a site: the link's scope", kDefaultLink, "ff05::2", "ff12:601b:ffff::2"},
-      {"a link that spans subnets", {PKey(0x8001), MulticastScope::Global()}, "ff02::2", "ff1e:601b:8001::2"},
+      {"a link that spans subnets", {PKey(0x8001), MulticastScope(14)}, "ff02::2", "ff1e:601b:8001::2"},
       {"the lower 80 bits", kDefaultLink, "ff3e:1122:3344:5566:7788:99aa:bbcc:ddee", "ff12:601b:ffff:5566:7788:99aa:bbcc:ddee"},
       {"no broadcast group in IPv6", kDefaultLink, "ff02::ffff:ffff", "ff12:601b:ffff::ffff:ffff"},
   };
@@ -73,7 +73,7 @@ TEST(IpoibGroupTest, GoldenIpv6Groups) {
 }
 
 TEST(IpoibGroupTest, TheBroadcastGroupNamesTheLink) {
-  const IpoibLink link{PKey(0x8001), MulticastScope::Organization()};
+  const IpoibLink link{PKey(0x8001), MulticastScope(8)};
   const absl::optional<IpoibGroup> broadcast = ParseIpoibMgid(ToMgid(BroadcastGroup(link)));
   ASSERT_TRUE(broadcast.has_value());
   EXPECT_TRUE(broadcast->IsBroadcast());
@@ -132,7 +132,7 @@ TEST(IpoibGroupTest, RandomGroupsComeBack) {
   }
 }
 
-TEST(MulticastScopeTest, Prints) { EXPECT_EQ(MulticastScope::Global().ToString(), "0xe"); }
+TEST(MulticastScopeTest, Prints) { EXPECT_EQ(MulticastScope(14).ToString(), "0xe"); }
 
 }  // namespace
 }  // namespace eoib
