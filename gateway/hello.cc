@@ -49,13 +49,9 @@ uint16_t Checksum(const Packet& packet) {
 
 std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair) {
   Packet packet;
-  packet.ip.version_class_flow = 6u << 28;
-  packet.ip.payload_length = kUdpLength;
-  packet.ip.next_header = kProtocolUdp;
-  packet.ip.hop_limit = kHopLimit;
   const IpoibAddress& own = hello.from.address;
-  Ipv6Addr::LinkLocal(ToInterfaceId(own.gid().guid())).ToWire(packet.ip.source.data());
-  translation::kHelloGroup.ToWire(packet.ip.destination.data());
+  packet.ip = MakeIpv6Header(kProtocolUdp, kHopLimit, Ipv6Addr::LinkLocal(ToInterfaceId(own.gid().guid())),
+                             translation::kHelloGroup, kUdpLength);
   packet.udp.source_port = packet.udp.destination_port = kHelloPort;
   packet.udp.length = kUdpLength;
   packet.message.magic = kMagic;
