@@ -198,7 +198,7 @@ absl::Status FabricClient::Connect() {
 
 absl::Status FabricClient::SendRegistration() {
   RegisterMessage message;
-  message.type = RegistrationFor(use_);
+  message.use = static_cast<uint32_t>(use_);
   message.requested_lid = config_.lid.value();
   message.requested_qpn = config_.qpns.first.value();
   message.requested_qpns = config_.qpns.count;

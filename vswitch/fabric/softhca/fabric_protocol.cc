@@ -119,17 +119,6 @@ absl::StatusOr<AddressedMad> DecodeMad(const Packet& packet) {
   return AddressedMad{Lid(static_cast<uint16_t>(message.lid)), absl::MakeSpan(bytes, size).subspan(sizeof(message))};
 }
 
-MessageType RegistrationFor(PortUse use) {
-  return use == PortUse::kOwn ? MessageType::kRegister : use == PortUse::kManage ? MessageType::kManage : MessageType::kQuery;
-}
-
-absl::optional<PortUse> UseOf(MessageType type) {
-  for (const PortUse use : {PortUse::kOwn, PortUse::kManage, PortUse::kQuery}) {
-    if (RegistrationFor(use) == type) return use;
-  }
-  return absl::nullopt;
-}
-
 PortConfigMessage ToMessage(const PortConfig& config) {
   PortConfigMessage message;
   message.lid = config.lid.value();

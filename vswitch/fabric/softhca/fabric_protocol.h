@@ -6,7 +6,7 @@
 // and the From functions check sizes, counts and numbers of descriptors before anything is used.
 //
 // clang-format off
-//   port to fabricd    kRegister (2 descriptors: doorbell, counters), kManage, kQuery, kMad, kOpenRing (4: RingEnd), kCloseRing
+//   port to fabricd    kRegister (an owner's has 2 descriptors: doorbell, counters), kMad, kOpenRing (4: RingEnd), kCloseRing
 //   fabricd to port    kRegistered (after the first kPortConfig), kPortConfig, kMad, kMadPart, kRingOffered (4: RingEnd),
 //                      kSourceChanged, kRingClosed, kRingOpened (1: doorbell), kRingRefused, kGroup, kFaults
 // clang-format on
@@ -45,11 +45,9 @@ inline constexpr char kNoDescriptor[] = "no descriptor is left: raise LimitNOFIL
 
 enum class MessageType : uint32_t {
   kRegister = 1,
-  kQuery = 2,
   kMad = 3,
   kOpenRing = 4,
   kCloseRing = 5,
-  kManage = 6,
   kRegistered = 16,
   kPortConfig = 17,
   kRingOffered = 18,
@@ -63,8 +61,9 @@ enum class MessageType : uint32_t {
 };
 
 struct RegisterMessage {
-  MessageType type = MessageType::kRegister;  // or kManage, kQuery: see PortUse
+  MessageType type = MessageType::kRegister;
   uint32_t version = kProtocolVersion;
+  uint32_t use = 0;            // PortUse
   uint32_t requested_lid = 0;  // 0: any
   uint32_t requested_qpn = 0;
   uint32_t requested_qpns = 0;  // 0: any
@@ -184,9 +183,6 @@ Packet EncodeMad(Lid lid, absl::Span<const uint8_t> mad, MessageType type = Mess
 // kInvalidArgument if the packet has another length, descriptors, or a LID of more than 16 bits.
 absl::StatusOr<AddressedMad> DecodeMad(const Packet& packet);
 
-// The message that registers a use, and the reverse.
-MessageType RegistrationFor(PortUse use);
-absl::optional<PortUse> UseOf(MessageType type);
 PortConfigMessage ToMessage(const PortConfig& config);
 absl::StatusOr<PortConfig> FromMessage(const PortConfigMessage& message);
 SourceMessage ToMessage(MessageType type, uint64_t ring, const SourceIdentity& source);

@@ -175,7 +175,7 @@ absl::Status FabricServer::CheckRoom(PortUse use) const {
 
 absl::Status FabricServer::Handle(FabricConnection* client, Packet packet) {
   const MessageType type = packet.type();
-  if (UseOf(type).has_value()) return HandleRegister(client, std::move(packet));
+  if (type == MessageType::kRegister) return HandleRegister(client, std::move(packet));
   if (client->link() == nullptr) return absl::InvalidArgumentError("a message of a client that is not registered");
   if (type == MessageType::kOpenRing) return HandleOpenRing(client, std::move(packet));
   if (type == MessageType::kMad) {
@@ -215,10 +215,14 @@ absl::Status FabricServer::HandleRegister(FabricConnection* client, Packet packe
     return Answer(client, absl::FailedPreconditionError(absl::StrCat("register a port: eoib-fabricd speaks version ",
                                                                      kProtocolVersion, ", not ", version)));
   }
-  const PortUse use = *UseOf(packet.type());
-  const bool has_fds = use == PortUse::kOwn && !packet.fds_lost;
-  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, has_fds ? kRegisterDescriptors : 0);
+  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, packet.fds.size());
   if (!message.ok()) return message.status();
+  const auto use = static_cast<PortUse>(message->use);
+  const size_t fds = use == PortUse::kOwn && !packet.fds_lost ? kRegisterDescriptors : 0;
+  if (message->use > static_cast<uint32_t>(PortUse::kQuery) || packet.fds.size() != fds) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a registration for use ", message->use, " with ", packet.fds.size(), " descriptors"));
+  }
   if (client->registered()) return absl::InvalidArgumentError("a client registers twice");
   const std::string name = TextOf(message->name, sizeof(message->name));
   const absl::StatusOr<PortResources> resources = ResourcesIn(packet);

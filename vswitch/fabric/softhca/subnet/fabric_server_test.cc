@@ -152,7 +152,7 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
 TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
   const sockaddr_un address = UnixAddress(dir_.socket()).value();
   RegisterMessage hello;
-  hello.type = MessageType::kQuery;
+  hello.use = static_cast<uint32_t>(PortUse::kQuery);
   hello.version = kProtocolVersion + 1;
   for (const size_t size : {sizeof(hello), sizeof(hello) + 8, size_t{8}}) {
     const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -197,7 +197,7 @@ TEST(FabricServerSocketTest, AFileInTheWayIsLeftAlone) {
   Subnet subnet;
   const UniqueFd file(open(dir.socket().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   ASSERT_TRUE(file.valid());
-  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(access(dir.socket().c_str(), F_OK), 0);
 }
 
