@@ -270,7 +270,7 @@ void PathResolver::ReplaceHandle(const PathKey& key, AhIndex ah) {
 // Also drops the vPorts that no longer have this GID.
 void PathResolver::PublishToVPorts(const Gid& gid, Path* path) {
   const auto is_elsewhere = [&](VPortId vport) { return !directory_->SetPath(vport, gid, path->ah, Lid(path->key.dlid)); };
-  path->vports.erase(std::remove_if(path->vports.begin(), path->vports.end(), is_elsewhere), path->vports.end());
+  std::erase_if(path->vports, is_elsewhere);
 }
 
 }  // namespace eoib

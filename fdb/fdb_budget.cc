@@ -13,7 +13,7 @@ void FdbBudget::Add(Fdb* fdb) {
 
 void FdbBudget::Remove(Fdb* fdb) {
   absl::MutexLock lock(&mutex_);
-  fdbs_.erase(std::remove(fdbs_.begin(), fdbs_.end(), fdb), fdbs_.end());
+  std::erase(fdbs_, fdb);
 }
 
 bool FdbBudget::MakeRoom(size_t least) {

@@ -56,7 +56,7 @@ std::string RowText(const NeighborRow& row) {
 
 }  // namespace
 
-void Gateways::Remove(Gateway* gateway) { all_.erase(std::remove(all_.begin(), all_.end(), gateway), all_.end()); }
+void Gateways::Remove(Gateway* gateway) { std::erase(all_, gateway); }
 
 absl::StatusOr<std::vector<Gateway*>> Gateways::Find(absl::string_view name) const {
   std::vector<Gateway*> found;

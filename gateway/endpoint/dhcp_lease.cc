@@ -22,8 +22,7 @@ int DefaultPrefixLength(Ipv4Addr address) {
 
 std::vector<Ipv4Addr> HostAddressesOf(const DhcpMessage& message, DhcpOption option) {
   std::vector<Ipv4Addr> addresses = message.FindAddresses(option);
-  addresses.erase(std::remove_if(addresses.begin(), addresses.end(), [](IpAddr each) { return !each.CanBeHost(); }),
-                  addresses.end());
+  std::erase_if(addresses, [](IpAddr each) { return !each.CanBeHost(); });
   return addresses;
 }
 

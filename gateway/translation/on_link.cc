@@ -168,7 +168,7 @@ void OnLink::LearnRouter(const IpAddr& ip, Preference preference, absl::Duration
 // if the table is full of configured entries.
 template <typename Known>
 bool OnLink::MakeRoom(std::vector<Known>* table, absl::Time now) const {
-  table->erase(std::remove_if(table->begin(), table->end(), [now](const Known& old) { return old.until < now; }), table->end());
+  std::erase_if(*table, [now](const Known& old) { return old.until < now; });
   if (table->size() < limit_) return true;
   const auto goes_before = [](const Known& a, const Known& b) {
     return std::make_tuple(a.is_configured(), a.heard) < std::make_tuple(b.is_configured(), b.heard);

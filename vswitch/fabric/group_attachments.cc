@@ -1,7 +1,5 @@
 #include "vswitch/fabric/group_attachments.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/rebuilt_capture.h"
 
@@ -62,7 +60,7 @@ absl::Status GroupAttachments::Detach(const Mgid& mgid, Mlid mlid) {
   }
   netdev_groups_.Leave(mgid);
   if (RebuiltCapture* capture = hca_->rebuilt_capture()) capture->Detached(mgid);
-  groups_.erase(std::remove(groups_.begin(), groups_.end(), std::make_pair(mgid, mlid)), groups_.end());
+  std::erase(groups_, std::make_pair(mgid, mlid));
   return absl::OkStatus();
 }
 

@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<InboundRing>> Inbound::TakeFinished() {
     }
     finished.push_back(std::move(ring));
   }
-  rings_.erase(std::remove(rings_.begin(), rings_.end(), nullptr), rings_.end());
+  std::erase(rings_, nullptr);
   return finished;
 }
 

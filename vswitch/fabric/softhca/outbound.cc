@@ -323,7 +323,7 @@ void Outbound::Drop(Lid destination) {
   if (found == senders_.end()) return;
   found->second->Close();
   if (last_ == found->second.get()) last_ = nullptr;
-  dirty_.erase(std::remove(dirty_.begin(), dirty_.end(), found->second.get()), dirty_.end());
+  std::erase(dirty_, found->second.get());
   senders_.erase(found);
 }
 

@@ -135,7 +135,7 @@ int QueuePairs::Detach(SoftQp* qp, const Gid& mgid) {
   if (found == qp->groups.end()) return EINVAL;
   qp->groups.erase(found);
   std::vector<SoftQp*>& attached = groups_[mgid];
-  attached.erase(std::remove(attached.begin(), attached.end(), qp), attached.end());
+  std::erase(attached, qp);
   if (attached.empty()) groups_.erase(mgid);
   return 0;
 }

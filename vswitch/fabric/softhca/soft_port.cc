@@ -162,7 +162,7 @@ void SoftPort::RemoveCq(SoftCq* cq) {
   SoftChannel* channel = cq->soft_channel();
   if (channel == nullptr) return;
   const bool had_events = !channel->pending.empty();
-  channel->pending.erase(std::remove(channel->pending.begin(), channel->pending.end(), cq), channel->pending.end());
+  std::erase(channel->pending, cq);
   if (had_events && channel->pending.empty()) ClearEventFd(channel->event.get());
 }
 

@@ -58,7 +58,7 @@ std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortCo
     ends = ports.Active();
   }
   const auto unknown = [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); };
-  ends.erase(std::remove_if(ends.begin(), ends.end(), unknown), ends.end());
+  std::erase_if(ends, unknown);
   return ends;
 }
 

@@ -172,8 +172,7 @@ SaStatus SaResponder::FindPaths(const PortConfig& requester, const SaHeader& req
 
 std::vector<const ManagedPort*> SaResponder::VisiblePorts(const PortConfig& requester) const {
   std::vector<const ManagedPort*> ports = ports_->Active();
-  const auto unknown = [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); };
-  ports.erase(std::remove_if(ports.begin(), ports.end(), unknown), ports.end());
+  std::erase_if(ports, [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); });
   return ports;
 }
 
@@ -185,8 +184,7 @@ SaStatus SaResponder::FindNodes(const PortConfig& requester, const SaHeader& req
   for (const ManagedPort* port : VisiblePorts(requester)) {
     found.push_back(NodeRecord{port->config.lid, NodeInfoOf(*port), port->name});
   }
-  const auto other = [&](const NodeRecord& record) { return !IsNode(record, request.component_mask, *wanted); };
-  found.erase(std::remove_if(found.begin(), found.end(), other), found.end());
+  std::erase_if(found, [&](const NodeRecord& record) { return !IsNode(record, request.component_mask, *wanted); });
   return AnswerWith(found, request, EncodeNodeRecord, records);
 }
 
@@ -199,11 +197,10 @@ SaStatus SaResponder::FindPortInfos(const PortConfig& requester, const SaHeader&
     found.push_back(PortInfoRecord{port->config.lid, kHcaPort, PortInfoOf(*port)});
   }
   const uint64_t mask = request.component_mask;
-  const auto other = [&](const PortInfoRecord& record) {
+  std::erase_if(found, [&](const PortInfoRecord& record) {
     return !Is(mask, port_info::kLid, record.lid == wanted->lid) || !Is(mask, port_info::kPort, record.port == wanted->port) ||
            !HasCapabilities(record, request, *wanted);
-  };
-  found.erase(std::remove_if(found.begin(), found.end(), other), found.end());
+  });
   return AnswerWith(found, request, EncodePortInfoRecord, records);
 }
 

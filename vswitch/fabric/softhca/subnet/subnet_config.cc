@@ -122,15 +122,9 @@ Membership Partition::Of(const std::string& name) const {
 }
 
 absl::optional<PKey> Partition::PKeyOf(const std::string& name) const {
-  switch (Of(name)) {
-    case Membership::kNone:
-      return absl::nullopt;
-    case Membership::kLimited:
-      return pkey.Limited();
-    case Membership::kFull:
-      return pkey.Full();
-  }
-  return absl::nullopt;
+  const Membership membership = Of(name);
+  if (membership == Membership::kNone) return absl::nullopt;
+  return membership == Membership::kFull ? pkey.Full() : pkey.Limited();
 }
 
 SubnetConfig SubnetConfig::Default() {
