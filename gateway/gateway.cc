@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
   auto port = GatewayPort::Create(options, link_->channel(), context_.clock);
   if (!port.ok()) return port.status();
   port_ = port->get();
-  const absl::StatusOr<translation::SavedTables> saved = file_.Load(absl::Now());
+  const absl::StatusOr<translation::SavedTables> saved = LoadTables(file_, absl::Now());
   if (saved.ok()) {
     port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) { context.translator->Restore(*saved); });
     LogInfo(absl::StrCat("gateway ", config_.name, ": ", saved->stations.size(), " IPoIB hosts and ", saved->neighbors.size(),
@@ -164,7 +164,7 @@ void Gateway::FetchTables() {
 
 void Gateway::Save(const translation::SavedTables& tables) {
   const absl::Time begin = context_.clock->Now();
-  const absl::Status status = file_.Save(tables, absl::Now());
+  const absl::Status status = SaveTables(file_, tables, absl::Now());
   save_interval_ = std::max(kSaveInterval, kSaveShare * (context_.clock->Now() - begin));
   if (!status.ok() && !save_failed_) {
     LogWarning(absl::StrCat("gateway ", config_.name, ": ", status.message(),

@@ -85,7 +85,7 @@ class Gateway {
   const GatewayConfig config_;
   const PKey ves_;
   const Context context_;
-  const TableFile file_;
+  const std::string file_;  // of the tables
   std::unique_ptr<ipoib::Link> link_;
   GatewayPort* port_ = nullptr;  // owned by the vPort, which destroys it before the gateway
   bool save_failed_ = false;

@@ -189,19 +189,19 @@ absl::StatusOr<SavedTables> FromJson(absl::string_view text, absl::Time now) {
   return tables;
 }
 
-absl::StatusOr<SavedTables> TableFile::Load(absl::Time now) const {
-  const absl::StatusOr<std::string> text = ReadFile(path_, kMaxSize);
+absl::StatusOr<SavedTables> LoadTables(const std::string& path, absl::Time now) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxTableFile);
   if (absl::IsNotFound(text.status())) return SavedTables();
   const absl::StatusOr<SavedTables> tables = text.ok() ? FromJson(*text, now) : text.status();
   if (tables.ok()) return tables;
-  const std::string aside = path_ + ".bad";
-  const bool moved = ::rename(path_.c_str(), aside.c_str()) == 0;
+  const std::string aside = path + ".bad";
+  const bool moved = ::rename(path.c_str(), aside.c_str()) == 0;
   return absl::InvalidArgumentError(
-      absl::StrCat("read ", path_, ": ", tables.status().message(), moved ? absl::StrCat("; set aside as ", aside) : ""));
+      absl::StrCat("read ", path, ": ", tables.status().message(), moved ? absl::StrCat("; set aside as ", aside) : ""));
 }
 
-absl::Status TableFile::Save(const SavedTables& tables, absl::Time now) const {
-  return ReplaceFile(path_, ToJson(tables, now));
+absl::Status SaveTables(const std::string& path, const SavedTables& tables, absl::Time now) {
+  return ReplaceFile(path, ToJson(tables, now));
 }
 
 }  // namespace eoib::gateway

@@ -1,4 +1,4 @@
-// TableFile: the JSON file in which a gateway keeps its tables (SavedTables) over a restart: gateway-NAME.json in the state
+// The JSON file in which a gateway keeps its tables (SavedTables) over a restart: gateway-NAME.json in the state
 // directory.
 //
 // A save replaces the whole file (write beside it, sync, rename), so a crash leaves the old file or the new one. Ages are
@@ -23,21 +23,13 @@ namespace eoib::gateway {
 std::string ToJson(const translation::SavedTables& tables, absl::Time now);
 absl::StatusOr<translation::SavedTables> FromJson(absl::string_view text, absl::Time now);
 
-class TableFile {
- public:
-  // Bytes. The largest possible tables fit, with 1 MiB for routers and prefixes; a longer file is not this program's.
-  static constexpr size_t kMaxSize = translation::Options::kMostNeighbors * 256 + translation::Options::kMostStations * 512 +
-                                     translation::Options::kMostStationIps * 256 + (1 << 20);
+// Bytes. The largest possible tables fit, with 1 MiB for routers and prefixes; a longer file is not this program's.
+inline constexpr size_t kMaxTableFile = translation::Options::kMostNeighbors * 256 + translation::Options::kMostStations * 512 +
+                                        translation::Options::kMostStationIps * 256 + (1 << 20);
 
-  explicit TableFile(std::string path) : path_(std::move(path)) {}
-
-  // Empty tables if there is no file. An error if the file cannot be read; a faulty file has then been renamed to *.bad.
-  absl::StatusOr<translation::SavedTables> Load(absl::Time now) const;
-  absl::Status Save(const translation::SavedTables& tables, absl::Time now) const;
-
- private:
-  const std::string path_;
-};
+// Empty tables if there is no file. An error if the file cannot be read; a faulty file has then been renamed to *.bad.
+absl::StatusOr<translation::SavedTables> LoadTables(const std::string& path, absl::Time now);
+absl::Status SaveTables(const std::string& path, const translation::SavedTables& tables, absl::Time now);
 
 }  // namespace eoib::gateway
 

@@ -46,25 +46,24 @@ class TableFileTest : public testing::Test {
  protected:
   TempDir directory_;
   const std::string path_ = directory_.path() + "/gateway-gw0.json";
-  const TableFile file_{path_};
 };
 
 TEST_F(TableFileTest, LoadReturnsSavedTables) {
-  ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
-  EXPECT_EQ(file_.Load(kNow).value(), Tables());
+  ASSERT_TRUE(SaveTables(path_, Tables(), kNow).ok());
+  EXPECT_EQ(LoadTables(path_, kNow).value(), Tables());
 }
 
 TEST_F(TableFileTest, AgesIncludeTheTimeBetweenSaveAndLoad) {
-  ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
-  const SavedTables later = file_.Load(kNow + absl::Minutes(10)).value();
+  ASSERT_TRUE(SaveTables(path_, Tables(), kNow).ok());
+  const SavedTables later = LoadTables(path_, kNow + absl::Minutes(10)).value();
   EXPECT_EQ(later.stations[0].age, absl::Seconds(690));
   EXPECT_EQ(later.neighbors[0].ip.age, absl::Seconds(602));
-  EXPECT_EQ(file_.Load(kNow - absl::Hours(1))->neighbors[0].ip.age, absl::ZeroDuration()) << "the clock was set back";
+  EXPECT_EQ(LoadTables(path_, kNow - absl::Hours(1))->neighbors[0].ip.age, absl::ZeroDuration()) << "the clock was set back";
 }
 
 TEST_F(TableFileTest, ExpiredLifetimesAreLoadedAsZero) {
-  ASSERT_TRUE(file_.Save(Tables(), kNow).ok());
-  const SavedTables later = file_.Load(kNow + absl::Minutes(40)).value();
+  ASSERT_TRUE(SaveTables(path_, Tables(), kNow).ok());
+  const SavedTables later = LoadTables(path_, kNow + absl::Minutes(40)).value();
   EXPECT_EQ(later.prefixes[0].left, absl::Minutes(20));
   EXPECT_EQ(later.prefixes[1].left, absl::InfiniteDuration());
   EXPECT_EQ(later.routers[0].left, absl::ZeroDuration());
@@ -73,7 +72,7 @@ TEST_F(TableFileTest, ExpiredLifetimesAreLoadedAsZero) {
 // A file of an older version has hosts only.
 TEST_F(TableFileTest, AFileWithoutPrefixesAndRoutersIsRead) {
   Write(path_, "{\"version\": 1, \"stations\": [], \"neighbors\": []}");
-  EXPECT_EQ(file_.Load(kNow).value(), SavedTables());
+  EXPECT_EQ(LoadTables(path_, kNow).value(), SavedTables());
 }
 
 // The largest tables that a configuration allows survive a restart.
@@ -103,16 +102,17 @@ TEST_F(TableFileTest, TheLargestTablesAreRead) {
   station.ips.assign(2, ip);
   size += Options::kMostStations * without;
   size += Options::kMostStationIps * ((add(&SavedTables::stations, station) - without + 1) / 2);
-  EXPECT_LE(size, TableFile::kMaxSize);
+  EXPECT_LE(size, kMaxTableFile);
 }
 
-TEST_F(TableFileTest, AFileOfAnotherSizeIsSaidToBe) {
+TEST_F(TableFileTest, RefusesATooLongFile) {
   Write(path_, "");
-  std::filesystem::resize_file(path_, TableFile::kMaxSize + 1);  // a sparse file
-  EXPECT_THAT(std::string(file_.Load(kNow).status().message()), HasSubstr(absl::StrCat("it has ", TableFile::kMaxSize + 1)));
+  std::filesystem::resize_file(path_, kMaxTableFile + 1);  // a sparse file
+  EXPECT_THAT(std::string(LoadTables(path_, kNow).status().message()),
+              HasSubstr(absl::StrCat("at most ", kMaxTableFile, " bytes")));
 }
 
-TEST_F(TableFileTest, NoFileIsNoTables) { EXPECT_EQ(file_.Load(kNow).value(), SavedTables()); }
+TEST_F(TableFileTest, NoFileIsNoTables) { EXPECT_EQ(LoadTables(path_, kNow).value(), SavedTables()); }
 
 // Whatever bytes a file has, it never stops a gateway, and is not lost.
 TEST_F(TableFileTest, AFileThatCannotBeReadIsSetAside) {
@@ -133,16 +133,16 @@ TEST_F(TableFileTest, AFileThatCannotBeReadIsSetAside) {
   for (const auto& row : rows) {
     SCOPED_TRACE(row.description);
     Write(path_, row.text);
-    const auto loaded = file_.Load(kNow);
+    const auto loaded = LoadTables(path_, kNow);
     ASSERT_FALSE(loaded.ok());
     EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(row.says));
     EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(path_ + ".bad"));
     EXPECT_EQ(Read(path_ + ".bad"), row.text);
-    EXPECT_EQ(file_.Load(kNow).value(), SavedTables());
+    EXPECT_EQ(LoadTables(path_, kNow).value(), SavedTables());
   }
 }
 
-TEST_F(TableFileTest, EveryDamagedMemberIsToldOf) {
+TEST_F(TableFileTest, NamesEachDamagedMember) {
   const std::string good = ToJson(Tables(), kNow);
   for (const char* member : {"version", "stations", "gid", "ordinal", "qpn", "mac", "heard", "ips", "ip", "confirmed",
                              "neighbors", "length", "until", "preference"}) {
