@@ -16,6 +16,7 @@
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
+#include "vswitch/fabric/softhca/subnet/outgoing_mad.h"
 #include "vswitch/fabric/softhca/subnet/pma_responder.h"
 #include "vswitch/fabric/softhca/subnet/sa_responder.h"
 #include "vswitch/fabric/softhca/subnet/smp_responder.h"

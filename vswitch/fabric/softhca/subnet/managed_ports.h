@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
-#include "vswitch/wire/ib/mad.h"
 #include "vswitch/wire/ib/smp.h"
 
 namespace eoib::softhca {
@@ -43,28 +41,6 @@ class ManagedPorts {
   virtual const ManagedPort* FindByLid(Lid lid) const = 0;
   virtual std::vector<const ManagedPort*> Active() const = 0;  // by LID
   virtual const ManagedSwitch& Switch() const = 0;
-};
-
-// The sender of a MAD, which gets the answer: a process of a port.
-struct MadEndpoint {
-  // Implicit, because most MADs are for all processes of a port.
-  MadEndpoint(const Gid& port, uint64_t process = 0) : port(port), process(process) {}  // NOLINT
-
-  Gid port;
-  uint64_t process;  // 0: all processes of the port
-
-  friend bool operator==(const MadEndpoint&, const MadEndpoint&) = default;
-  friend auto operator<=>(const MadEndpoint&, const MadEndpoint&) = default;
-};
-
-// A MAD to deliver to a port.
-struct OutgoingMad {
-  OutgoingMad(const MadEndpoint& to, absl::Span<const uint8_t> mad, Lid from = Lid())
-      : to(to), mad(mad.begin(), mad.end()), from(from) {}
-
-  MadEndpoint to;
-  std::vector<uint8_t> mad;
-  Lid from;  // invalid: the subnet manager's
 };
 
 // True if two P_Key tables have matching entries, so that their ports can reach each other.

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
+#include "vswitch/fabric/softhca/subnet/outgoing_mad.h"
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
 

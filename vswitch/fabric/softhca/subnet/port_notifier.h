@@ -8,6 +8,7 @@
 
 #include "vswitch/base/address.h"
 #include "vswitch/fabric/softhca/subnet/mad_agents.h"
+#include "vswitch/fabric/softhca/subnet/outgoing_mad.h"
 #include "vswitch/fabric/softhca/subnet/port_call_queue.h"
 #include "vswitch/fabric/softhca/subnet/port_table.h"
 #include "vswitch/fabric/softhca/subnet/ring_table.h"

@@ -57,8 +57,7 @@ std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortCo
   } else {
     ends = ports.Active();
   }
-  const auto unknown = [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); };
-  std::erase_if(ends, unknown);
+  std::erase_if(ends, [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); });
   return ends;
 }
 
