@@ -19,7 +19,6 @@
 #include "control/fabric_port.h"
 #include "control/state_dir.h"
 #include "control/ves.h"
-#include "control/ves_commands.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/worker.h"

@@ -197,17 +197,16 @@ void GroupMembership::Refused(const absl::Status& why) {
 // Whether the record is valid and this port can use the group. The SA's answer is input from the wire: trust none of it.
 absl::Status GroupMembership::Check(const McMemberRecord& record) const {
   const int mtu = MtuBytes(record.mtu);
-  if (mtu == 0) return absl::InternalError(absl::StrCat("the group's record has MTU code ", record.mtu, ", which is none"));
+  if (mtu == 0) return absl::InternalError(absl::StrCat("the group's record has the invalid MTU code ", record.mtu));
   if (record.rate != 0 && !IsRateCode(record.rate)) {
-    return absl::InternalError(absl::StrCat("the group's record has rate code ", record.rate, ", which is none"));
+    return absl::InternalError(absl::StrCat("the group's record has the invalid rate code ", record.rate));
   }
   if (!record.pkey.SamePartition(options_.pkey)) {
-    return absl::InternalError(
-        absl::StrCat("the group's record has P_Key ", record.pkey.ToString(), ", which is another partition"));
+    return absl::InternalError(absl::StrCat("the group's record has P_Key ", record.pkey.ToString(), ", of another partition"));
   }
   if (!record.mlid.IsValid()) {
     return absl::InternalError(
-        absl::StrCat("the group's record has MLID ", record.mlid.ToString(), ", which is no multicast LID"));
+        absl::StrCat("the group's record has MLID ", record.mlid.ToString(), ", which is not a multicast LID"));
   }
   if (const absl::Status unlike = CheckLike(record); !unlike.ok()) return unlike;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();

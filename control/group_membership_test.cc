@@ -256,13 +256,13 @@ TEST_F(GroupMembershipTest, ReportsAWrongAnswerAndDoesNotJoin) {
     const char* trouble;
   };
   const Row rows[] = {
-      {"MTU 0", WithRecord([](McMemberRecord* r) { r->mtu = 0; }), "MTU code 0, which is none"},
-      {"MTU 8192", WithRecord([](McMemberRecord* r) { r->mtu = 6; }), "MTU code 6, which is none"},
-      {"a rate that is reserved", WithRecord([](McMemberRecord* r) { r->rate = 1; }), "rate code 1, which is none"},
-      {"a rate beyond all", WithRecord([](McMemberRecord* r) { r->rate = 63; }), "rate code 63, which is none"},
-      {"a unicast LID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(5); }), "MLID 0x5, which is no multicast LID"},
-      {"no MLID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(0); }), "which is no multicast LID"},
-      {"the permissive LID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(0xffff); }), "which is no multicast LID"},
+      {"MTU 0", WithRecord([](McMemberRecord* r) { r->mtu = 0; }), "invalid MTU code 0"},
+      {"MTU 8192", WithRecord([](McMemberRecord* r) { r->mtu = 6; }), "invalid MTU code 6"},
+      {"a rate that is reserved", WithRecord([](McMemberRecord* r) { r->rate = 1; }), "invalid rate code 1"},
+      {"a rate beyond all", WithRecord([](McMemberRecord* r) { r->rate = 63; }), "invalid rate code 63"},
+      {"a unicast LID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(5); }), "MLID 0x5, which is not a multicast LID"},
+      {"no MLID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(0); }), "which is not a multicast LID"},
+      {"the permissive LID", WithRecord([](McMemberRecord* r) { r->mlid = Mlid(0xffff); }), "which is not a multicast LID"},
       {"another partition", WithRecord([](McMemberRecord* r) { r->pkey = PKey(0x8002); }), "P_Key 0x8002"},
       {"another group", WithRecord([](McMemberRecord* r) { r->mgid = FloodMgid(PKey(0x8002)); }), "no answer"},
       {"another transaction", WithHeader([](SaHeader* h) { h->tid += 1000; }), "no answer"},

@@ -186,10 +186,11 @@ void PathResolver::OnHandle(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
 // Whether an address handle can be made from the record. It is input from the wire.
 absl::Status PathResolver::CheckRecord(const PathRecord& record) {
   if (!record.dlid.IsValid()) {
-    return absl::InternalError(absl::StrCat("the path's record has LID ", record.dlid.ToString(), ", which is no port's"));
+    return absl::InternalError(
+        absl::StrCat("the path's record has LID ", record.dlid.ToString(), ", which is not a unicast LID"));
   }
   if (record.rate != 0 && !IsRateCode(record.rate)) {
-    return absl::InternalError(absl::StrCat("the path's record has rate code ", record.rate, ", which is none"));
+    return absl::InternalError(absl::StrCat("the path's record has the invalid rate code ", record.rate));
   }
   return absl::OkStatus();
 }

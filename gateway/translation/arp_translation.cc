@@ -13,13 +13,14 @@ bool IsReverse(ArpOperation operation) {
 // RFC 903: RARP operations have their own EtherType.
 bool Agrees(ArpOperation operation, uint16_t ethertype) { return IsReverse(operation) == (ethertype == kEtherTypeRarp); }
 
-bool IsHostOrNobody(Ipv4Addr ip) { return ip.IsZero() || IpAddr(ip).CanBeHost(); }
+bool IsHostOrUnspecified(Ipv4Addr ip) { return ip.IsZero() || IpAddr(ip).CanBeHost(); }
 
 }  // namespace
 
 Drop ArpTranslation::FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
   const absl::optional<EthernetArp> arp = ParseEthernetArp(payload);
-  if (!arp.has_value() || !Agrees(arp->operation, frame.ethertype) || !IsHostOrNobody(arp->sender_ip)) return Drop::kMalformed;
+  if (!arp.has_value() || !Agrees(arp->operation, frame.ethertype) || !IsHostOrUnspecified(arp->sender_ip))
+    return Drop::kMalformed;
   if (const Drop drop = state_.CheckEthernetSource(arp->sender); drop != Drop::kNone) return drop;
   const bool direct = !frame.destination.IsGroup();
   Learn(*arp, direct);
@@ -72,7 +73,7 @@ IpoibAddress ArpTranslation::ToIpoib(MacAddr mac) const {
 Drop ArpTranslation::FromIpoib(const ipoib::Packet& packet) {
   const absl::optional<IpoibArp> arp = ParseIpoibArp(packet.payload);
   const auto ethertype = static_cast<uint16_t>(packet.type);
-  if (!arp.has_value() || !Agrees(arp->operation, ethertype) || !IsHostOrNobody(arp->sender_ip)) return Drop::kMalformed;
+  if (!arp.has_value() || !Agrees(arp->operation, ethertype) || !IsHostOrUnspecified(arp->sender_ip)) return Drop::kMalformed;
   if (const Drop drop = state_.CheckStationAddress(arp->sender); drop != Drop::kNone) return drop;
   const Station* const sender = Learn(*arp, !packet.group);
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;

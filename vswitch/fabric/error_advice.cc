@@ -26,9 +26,8 @@ std::string ControlledQKeyAdvice(int error, QKey qkey) {
   if (error != EPERM || !qkey.IsControlled()) return "";
   return absl::StrCat("this kernel lets only CAP_NET_RAW set a controlled Q_Key such as ", qkey.ToString(),
                       ": give eoibd that capability (CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW in the systemd unit; "
-                      "AmbientCapabilities= too, if "
-                      "it does not run as root), or "
-                      "allow it to everybody with \"rdma system set privileged-qkey on\"");
+                      "AmbientCapabilities= too, if it does not run as root), or allow it to all users with "
+                      "\"rdma system set privileged-qkey on\"");
 }
 
 std::string DeviceNodeAdvice(int error, absl::string_view node, absl::string_view module) {
