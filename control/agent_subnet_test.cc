@@ -278,7 +278,7 @@ TEST_F(AgentSubnetTest, FlushesTheMacsBehindAPortThatStaysOutOfService) {
   Pass(absl::Milliseconds(1));
   EXPECT_FALSE(h1->Knows(kC));
   EXPECT_FALSE(h2->Knows(kC));
-  EXPECT_TRUE(h1->Knows(kB)) << "of a port that is in service";
+  EXPECT_TRUE(h1->Knows(kB)) << "its port is in service";
 
   const uint64_t flooded = h1->Stat("flooded_unknown");
   h1->port("v1")->Inject(MakeFrame(kC, kA));
@@ -429,7 +429,7 @@ TEST_F(AgentSubnetTest, LimitedMemberKeepsTheGroupWhenItsCreatorIsGone) {
   const uint64_t reports = Reports();
   KillHost(h2);
   ASSERT_TRUE(AllReportsHeard());
-  EXPECT_EQ(Reports(), reports + 1) << "of the port";
+  EXPECT_EQ(Reports(), reports + 1) << "the port went out of service";
   EXPECT_EQ(subnet_.Groups().size(), 1u);
   Host* h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());

@@ -156,7 +156,7 @@ TEST_F(PathResolverTest, EachAddressOfAnAggregateHasItsOwnPath) {
   punt = {Punt::Kind::kReaddressed, peer, VPortId::None(), {GidOf(3), Qpn(0x49)}, Lid(0x335), Sl(0), {}};
   resolver_->OnPunt(punt);
   EXPECT_EQ(lids(), (std::vector<Lid>{Lid(0x222), Lid(0x335)}));
-  EXPECT_EQ(Queries(), queries + 1) << "of that one address";
+  EXPECT_EQ(Queries(), queries + 1) << "for that one address";
 }
 
 // The SA returns an invalid record: the path from the completion stays, and the query is repeated.
@@ -286,7 +286,7 @@ TEST_F(PathResolverTest, ManyPathsAreRefreshedAsATable) {
   EXPECT_NE(LidFor(peers[0]), 0) << "in use until there is a better one";
   Pump();
   EXPECT_EQ(TableQueries(), 1u);
-  EXPECT_EQ(Queries(), 1u) << "what the table lacks";
+  EXPECT_EQ(Queries(), 1u) << "the path that the table lacks";
   EXPECT_EQ(published_, 1);
   EXPECT_EQ(LidFor(peers[0]), 0x802);
   EXPECT_EQ(LidFor(peers.back()), 0x800 + 99);
@@ -349,7 +349,7 @@ TEST_F(PathResolverTest, QueriesAPortInServiceAtOnceIfItHasPeers) {
   resolver_->OnInService(GidOf(2));
   resolver_->OnInService(GidOf(3));
   Pump();
-  EXPECT_EQ(Queries(), 1u) << "of strangers nothing is asked";
+  EXPECT_EQ(Queries(), 1u) << "no query for an unknown port";
   EXPECT_EQ(LidFor(peer), 0x222) << "though the last answer was a failure, a moment ago";
 }
 

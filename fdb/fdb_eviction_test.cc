@@ -21,7 +21,7 @@ TEST_F(FdbPolicyTest, FloodDisplacesOnlyItsOwnNewEntries) {
   for (uint64_t i = 0; i < 100'000; ++i) Learn(Key(1'000'000 + i), kV3);
   EXPECT_EQ(Known(1, 100, kV1), 100u);
   EXPECT_EQ(Known(1001, 50, kV2), 50u);
-  EXPECT_EQ(Known(2001, 200, kV3), 200u) << "what he had before";
+  EXPECT_EQ(Known(2001, 200, kV3), 200u) << "the same entries as before";
   EXPECT_EQ(fdb_->size(), 1000u);
   EXPECT_EQ(fdb_->counters().evicted, 100'000u - (1000 - 350));
   EXPECT_EQ(fdb_->counters().learn_limited, 0u);
@@ -98,7 +98,7 @@ TEST_F(FdbPolicyTest, VesesShareTheHostLimit) {
     EXPECT_NEAR(static_cast<double>(fdb->Held(kV1)), 33, 1);
     EXPECT_NEAR(static_cast<double>(other.size()), 33, 1);
   }
-  EXPECT_EQ(budget_.used(), fdb->size()) << "what the other had is free again";
+  EXPECT_EQ(budget_.used(), fdb->size()) << "the entries of the other FDB are free again";
   LearnMany(5001, 500, kV1);
   EXPECT_EQ(fdb->size(), 100u);
 }
@@ -114,7 +114,7 @@ TEST_F(FdbPolicyTest, StickyVPortGetsOnlyItsShare) {
   EXPECT_EQ(Known(101, 60, kV2), 40u);
   EXPECT_EQ(fdb_->Held(kV3), 40u) << "the first that it brought";
   EXPECT_EQ(Known(1000, 40, kV3), 40u);
-  EXPECT_EQ(Learn(Key(500), kV1), Learned::kNew) << "who has less than his share learns on";
+  EXPECT_EQ(Learn(Key(500), kV1), Learned::kNew) << "a vPort below its share learns on";
 }
 
 // Freezing also pins entries, and a sender can cause it by making MACs flap.

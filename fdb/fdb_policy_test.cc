@@ -36,7 +36,7 @@ TEST_F(FdbPolicyTest, FlushTakesEffectAtOnceAndReclaimsLater) {
   EXPECT_EQ(Find(flushed), kV2);
   for (int second = 0; second < 30; ++second) {
     clock_.Advance(absl::Seconds(1));
-    EXPECT_EQ(fdb_->Age(), 0u) << "what was flushed did not age out";
+    EXPECT_EQ(fdb_->Age(), 0u) << "flushed entries did not age out";
   }
   EXPECT_EQ(fdb_->size(), 5001u);
   LearnMany(50'001, 3000, kV3);  // changes shrink the table in small steps

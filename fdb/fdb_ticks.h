@@ -24,7 +24,7 @@ class FdbTicks {
   absl::Duration UntilWrap() const { return absl::Seconds(int64_t{seconds_} * (AgeLimit::kNever - ageing_)); }
 
  private:
-  // Of a tick: one, or more if the ageing time would take too many ticks. Without ageing, ticks only serve to show ages.
+  // Per tick: one, or more if the ageing time would take too many ticks. Without ageing, ticks only serve to show ages.
   uint32_t seconds_ = 60;
   uint16_t ageing_ = AgeLimit::kNever;  // in ticks
 };

@@ -231,7 +231,7 @@ TEST(VPortDirectoryTest, QuotaCountsExistingDataOnlyVPorts) {
   std::vector<VPortId> vports;
   for (uint32_t qpn = 0; qpn < VPortDirectory::kDataOnlyPerPort; ++qpn) vports.push_back(directory.Intern(Peer(1, qpn)));
   EXPECT_TRUE(directory.Intern(Peer(1, 100)).IsNone());
-  EXPECT_TRUE(directory.Readdress(vports[0], Peer(1, 100))) << "who restarts needs no other one";
+  EXPECT_TRUE(directory.Readdress(vports[0], Peer(1, 100))) << "a restarted peer keeps its vPort";
   EXPECT_TRUE(directory.Intern(Peer(1, 101)).IsNone());
   directory.Remove(vports[1]);
   EXPECT_FALSE(directory.Intern(Peer(1, 101)).IsNone());
@@ -259,7 +259,7 @@ TEST(VPortDirectoryTest, ReclaimRemovesSilentUnusedVPorts) {
   EXPECT_TRUE(directory.Find(Peer(1, 1)).IsNone());
   EXPECT_NE(directory.generation(), generation) << "workers must not go on taking it for the peer's";
   for (VPortId vport : {local, heard, used, announced}) EXPECT_NE(directory.Get(vport).kind, Route::Kind::kNone);
-  EXPECT_EQ(directory.Reclaim(kNotInUse), 2u) << "what was heard is not for ever, nor is what is in use";
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 2u) << "neither a heard vPort nor one in use is kept for ever";
   EXPECT_EQ(directory.Reclaim(kNotInUse), 0u);
   directory.NoteHeard(VPortId::None());
 }

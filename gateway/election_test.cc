@@ -94,15 +94,15 @@ TEST(ElectionTest, ABetterGatewayThatComesLaterStandsBy) {
   EXPECT_EQ(gateways.most_active(), 1);
 }
 
-TEST(ElectionTest, OfManyThatStartAtOnceTheBestWorks) {
+TEST(ElectionTest, TheBestOfManyThatStartAtOnceBecomesActive) {
   Gateways gateways;
   for (int i = 1; i <= 5; ++i) gateways.Start(i, i == 3 ? 101 : 100);
   gateways.Pass(absl::Seconds(5));
-  EXPECT_TRUE(gateways[3].active()) << "of higher priority";
+  EXPECT_TRUE(gateways[3].active()) << "has the highest priority";
   EXPECT_EQ(gateways.most_active(), 1);
   gateways.Kill(3);
   gateways.Pass(Election::kSilence + Election::kClaim + absl::Milliseconds(300));
-  EXPECT_TRUE(gateways[1].active()) << "of the lowest GID";
+  EXPECT_TRUE(gateways[1].active()) << "has the lowest GID";
   EXPECT_EQ(gateways.most_active(), 1);
 }
 

@@ -303,7 +303,7 @@ TEST_F(HelloProtocolTest, HellosOfOtherGidsThanThePeersAreIgnoredAndCounted) {
   EXPECT_EQ(most_active_, 1);
   EXPECT_EQ(first.counters().unlisted, 500u);
   EXPECT_EQ(second.counters().unlisted, 500u);
-  EXPECT_THAT(gateways_.at(1).others, ElementsAre(AddressOf(2))) << "what is no gateway is a host";
+  EXPECT_THAT(gateways_.at(1).others, ElementsAre(AddressOf(2))) << "the other address is a host's";
 }
 
 TEST_F(HelloProtocolTest, AnEmptyPeerListIgnoresAllHellos) {

@@ -316,7 +316,7 @@ TEST_F(DhcpClientTest, GoldenLeases) {
       {"a mask with a hole", {.mask = "255.0.255.0"}, -1, 0, 0},
       {"the whole internet", {.mask = "0.0.0.0"}, 0, 1800, 3150},
       {"no lease time", {.seconds = 0}, -1, 0, 0},
-      {"an address of nobody", {.yours = "0.0.0.0"}, -1, 0, 0},
+      {"the unspecified address", {.yours = "0.0.0.0"}, -1, 0, 0},
       {"a group's address", {.yours = "224.0.0.1"}, -1, 0, 0},
       {"loopback", {.yours = "127.0.0.1"}, -1, 0, 0},
       {"another's transaction", {.transaction = 1}, -1, 0, 0},
@@ -350,10 +350,10 @@ TEST_F(DhcpClientTest, NoTimesOfAServerMakeAStorm) {
       {"times of zero", {.t1 = 0, .t2 = 0}},
       {"times of a second", {.t1 = 1, .t2 = 1}},
       {"a lease of a second", {.seconds = 1}},
-      {"of two", {.seconds = 2}},
-      {"of seven", {.seconds = 7}},
-      {"of seven, with times of zero", {.seconds = 7, .t1 = 0, .t2 = 0}},
-      {"of twenty, with times of a second", {.seconds = 20, .t1 = 1, .t2 = 2}},
+      {"a lease of two seconds", {.seconds = 2}},
+      {"a lease of seven seconds", {.seconds = 7}},
+      {"seven seconds, T1 and T2 of zero", {.seconds = 7, .t1 = 0, .t2 = 0}},
+      {"twenty seconds, T1 and T2 of a second", {.seconds = 20, .t1 = 1, .t2 = 2}},
   };
   for (const auto& row : kRows) {
     DhcpClient client(

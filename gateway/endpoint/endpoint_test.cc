@@ -401,7 +401,7 @@ TEST_F(EndpointTest, AnAddressInUseIsDeclined) {
 }
 
 // A killed program left a TUN with the route of a lease that has ended.
-TEST(EndpointStartTest, OfAFormerLeaseNoDefaultRouteStays) {
+TEST(EndpointStartTest, RemovesTheDefaultRouteOfAFormerLease) {
   for (const bool dhcp : {true, false}) {
     std::thread([dhcp] {
       ASSERT_EQ(unshare(CLONE_NEWNET), 0);

@@ -69,7 +69,7 @@ TEST_F(IpHostTest, AnswersASolicitationAsLinuxDoes) {
 }
 
 // Otherwise hosts would stop using it as their default router (RFC 4861 §7.2.5).
-TEST_F(IpHostTest, OfAKernelThatForwardsItSaysSo) {
+TEST_F(IpHostTest, AdvertisesThatAForwardingKernelIsARouter) {
   constexpr size_t kFlags = 40 + 4;  // of the advertisement
   Assign({"fd00::2/64"});
   for (const bool forwards : {false, true}) {
@@ -214,7 +214,7 @@ TEST_F(IpHostTest, GoldenMessagesThatGetNoAnswer) {
        "08060000 0020 0800 14 04 0001 00ffffffff12401bffff0000000000000000ffffffff 0a000001 "
        "0000000000000000000000000000000000000000 0a000002",
        Drop::kArpMalformed},
-      {"ARP of nobody",
+      {"ARP from the zero address",
        "08060000 0020 0800 14 04 0001 0000000200000000000000000000000000000000 0a000001 "
        "0000000000000000000000000000000000000000 0a000002",
        Drop::kArpMalformed},

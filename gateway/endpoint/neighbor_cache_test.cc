@@ -89,7 +89,7 @@ TEST_P(NeighborCacheTest, ThreeSolicitationsOneSecondApartThenUnreachable) {
   EXPECT_EQ(cache_.Next(), absl::InfiniteFuture());
 }
 
-TEST_P(NeighborCacheTest, OfPacketsThatWaitTheLatestThreeAreKept) {
+TEST_P(NeighborCacheTest, KeepsTheLatestThreeWaitingPackets) {
   for (uint8_t packet = 1; packet <= 5; ++packet) Send(ip_, packet);
   EXPECT_THAT(link_.Take(), ElementsAre("ask " + text_, "1 displaced", "2 displaced"));
   cache_.OnAdvertisement(ip_, At(0x48), true, true);
@@ -194,8 +194,8 @@ TEST_P(NeighborCacheTest, GoldenAdvertisements) {
       {"another address, with override", At(0x99), true, true, 0x99, NeighborState::kReachable},
       {"another address, unasked, with override", At(0x99), false, true, 0x99, NeighborState::kStale},
       {"an address that is no interface's: zero", IpoibAddress(), true, true, 0x48, NeighborState::kReachable},
-      {"an address that is no interface's: a group", IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::1"))), true, true, 0x48,
-       NeighborState::kReachable},
+      {"an address that is no interface's: a group", IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::1"))), true, true,
+       0x48, NeighborState::kReachable},
   };
   for (const auto& row : kRows) {
     cache_.Clear();

@@ -111,7 +111,7 @@ TEST_F(ChannelTest, ReceivesDatagramsThatArriveWhileArming) {
 }
 
 // The Link checks for a failed endpoint when it is woken.
-TEST_F(ChannelTest, AQueuePairThatFailsIsToldOfOnce) {
+TEST_F(ChannelTest, ReportsAFailedQueuePairOnce) {
   TakeRequests();
   requests_->Clear();
   hca_.FailNext("poll_cq", EIO);
@@ -156,7 +156,7 @@ std::vector<Punt::Kind> KindsOf(const std::vector<LinkRequest>& requests) {
 }
 
 // With LMC above 0, a peer may use several LIDs in turn.
-TEST_F(ChannelTest, APeerThatUsesItsLidsInTurnIsToldOfOnceASecond) {
+TEST_F(ChannelTest, ReportsAPeerThatUsesItsLidsInTurnOnceASecond) {
   Hear(AddressOf(2));
   EXPECT_THAT(KindsOf(TakeRequests()), ElementsAre(Punt::Kind::kNewPeer));
   clock_.Advance(absl::Seconds(1));
@@ -295,7 +295,7 @@ TEST_F(ChannelTest, AGroupWithAStaleHandleIsRequestedAgain) {
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].kind, LinkRequest::Kind::kSendTo);
   Tell({.kind = LinkEvent::Kind::kGroup, .mgid = ToMgid(group), .ah = GroupHandle(group)});
-  EXPECT_EQ(hca_.qp()->sends.size(), 1u) << "what has waited is sent";
+  EXPECT_EQ(hca_.qp()->sends.size(), 1u) << "the waiting packet is sent";
   hca_.CompleteSend();
   channel_.Flush();
 }

@@ -141,7 +141,7 @@ TEST_F(LinkTest, AGroupReachesItsListeners) {
   b_->channel()->Unlisten(kGroup);
   ASSERT_TRUE(Until([this] { return b_->link()->ShowGroups().empty(); }));
   b_->heard.clear();
-  a_->SayTo(kGroup, "to nobody");
+  a_->SayTo(kGroup, "to no member");
   Settle(a_, b_);
   EXPECT_THAT(b_->heard, IsEmpty());
 }
@@ -149,7 +149,7 @@ TEST_F(LinkTest, AGroupReachesItsListeners) {
 // §10: "else drop the packet". When a listener joins later, the sender finds the group without delay.
 TEST_F(LinkTest, ToAGroupThatDoesNotExistNothingIsSent) {
   AddPair();
-  a_->SayTo(kGroup, "to nobody");
+  a_->SayTo(kGroup, "to no member");
   ASSERT_TRUE(Until([this] { return a_->dropped(DropReason::kNoGroup) == 1; }));
   b_->channel()->Listen(kGroup);
   ASSERT_TRUE(Until([this] {
@@ -162,10 +162,10 @@ TEST_F(LinkTest, ToAGroupThatDoesNotExistNothingIsSent) {
 TEST_F(LinkTest, AGroupThatTheSaSaysNothingOfIsNotAbsent) {
   AddPair();
   a_->hca()->LoseMads([](const Mad&) { return true; });
-  a_->SayTo(kGroup, "to nobody", /*beyond_link=*/true);
+  a_->SayTo(kGroup, "to no member", /*beyond_link=*/true);
   const absl::Time begin = clock_.Now();
   ASSERT_TRUE(Until([&] { return clock_.Advance(absl::Milliseconds(100)), clock_.Now() > begin + absl::Seconds(10); }));
-  a_->SayTo(kGroup, "to nobody", /*beyond_link=*/true);
+  a_->SayTo(kGroup, "to no member", /*beyond_link=*/true);
   clock_.Advance(absl::Seconds(2));
   EXPECT_TRUE(Until([this] { return a_->dropped(DropReason::kGroupUnresolved) == 2; }));
   EXPECT_EQ(a_->channel()->counters().to_all_routers.value(), 0u);
@@ -183,7 +183,7 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
   AddPair();
   const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
   const uint64_t before = a_->dropped(DropReason::kTooManyGroups);
-  for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(group(i), "to nobody");
+  for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(group(i), "to no member");
   EXPECT_EQ(a_->dropped(DropReason::kTooManyGroups) - before, 1000u - Channel::kNewGroupsPerSecond);
   const auto remembered = [this] {
     const std::string groups = a_->link()->ShowGroups();
@@ -210,7 +210,7 @@ TEST_F(LinkTest, ListenersFindRoomBesideSenders) {
     for (absl::string_view row : absl::StrSplit(b_->link()->ShowGroups(), '\n')) count += absl::StrContains(row, what);
     return count;
   };
-  for (uint32_t i = 0; i < 2 * kSenders; ++i) b_->SayTo(group(i), "to nobody");
+  for (uint32_t i = 0; i < 2 * kSenders; ++i) b_->SayTo(group(i), "to no member");
   ASSERT_TRUE(Until([&] { return rows("sender") == kSenders && rows("not asked") == 0; }));
   EXPECT_TRUE(Until([&] { return b_->dropped(DropReason::kTooManyGroups) == kSenders; })) << "they do not wait for anything";
 
@@ -230,10 +230,10 @@ TEST_F(LinkTest, ListenersFindRoomBesideSenders) {
 // Duplicate address detection probes in the solicited-node group that the host has just begun to listen to.
 TEST_F(LinkTest, AGroupThatIsListenedToIsReachedSoonBesideAScan) {
   AddPair();
-  for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(*GroupOf(kLink, Ipv4Addr(0xef02'0000 + i)), "to nobody");
+  for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(*GroupOf(kLink, Ipv4Addr(0xef02'0000 + i)), "to no member");
   EXPECT_FALSE(a_->channel()->Reaches(kGroup)) << "neither listened to nor asked for";
   a_->channel()->Listen(kGroup);
-  EXPECT_FALSE(a_->channel()->Reaches(kGroup)) << "nobody has answered yet";
+  EXPECT_FALSE(a_->channel()->Reaches(kGroup)) << "no answer has come yet";
   ASSERT_TRUE(Until([this] { return a_->channel()->Reaches(kGroup); }));
   b_->channel()->Listen(kGroup);
   ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
@@ -253,7 +253,7 @@ TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
   EXPECT_THAT(a_->link()->ShowGroups(), HasSubstr("member"));
   EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink)));
   a_->channel()->Listen(BroadcastGroup(kLink));
-  EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink))) << "that makes the link, and needs no listening";
+  EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink))) << "the link always has it, without Listen";
 }
 
 // The SA does not answer the Delete, which is repeated; meanwhile the host wants to be in the group again.
@@ -415,7 +415,7 @@ TEST_F(LinkTest, AStoppedChannelDoesNotStopItsLink) {
   };
   for (uint32_t i = 0; i < kMany; ++i) {
     if (i == Channel::kNewGroupsPerSecond) clock_.Advance(absl::Seconds(1));
-    b_->SayTo(group(i), "to nobody");
+    b_->SayTo(group(i), "to no member");
   }
   ASSERT_TRUE(Until([&] { return answered(kMany); }));
   clock_.Advance(absl::Milliseconds(10));
@@ -428,8 +428,8 @@ TEST_F(LinkTest, AStoppedChannelDoesNotStopItsLink) {
   for (auto& node : nodes_) node->Turn();
   b_->channel()->Work();
   const uint64_t before = b_->dropped(DropReason::kNoGroup);
-  for (uint32_t i = 0; i < kMany; ++i) b_->SayTo(group(i), "to nobody");
-  EXPECT_EQ(b_->dropped(DropReason::kNoGroup) - before, kMany) << "of all of them it is known that they are not there";
+  for (uint32_t i = 0; i < kMany; ++i) b_->SayTo(group(i), "to no member");
+  EXPECT_EQ(b_->dropped(DropReason::kNoGroup) - before, kMany) << "all of them are known to be absent";
 }
 
 struct FailureRow {
@@ -482,9 +482,9 @@ TEST_F(LinkTest, PacketsThatCannotBeSentAreCounted) {
   ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
   EXPECT_EQ(b_->heard[0].payload.size(), 4092u);
   // Packets to an unknown peer wait a second, and only a limited number of them.
-  Gid nobody = b_->address().gid();
-  nobody = Gid::FromPrefixAndGuid(nobody.prefix(), Guid(nobody.guid().value() + 77));
-  for (size_t i = 0; i < HeldFrames::kPerVPort + 1; ++i) a_->Say("x", {Qpn(5), nobody});
+  Gid absent = b_->address().gid();
+  absent = Gid::FromPrefixAndGuid(absent.prefix(), Guid(absent.guid().value() + 77));
+  for (size_t i = 0; i < HeldFrames::kPerVPort + 1; ++i) a_->Say("x", {Qpn(5), absent});
   EXPECT_EQ(a_->dropped(DropReason::kUnresolved), 1u);
   a_->Turn();
   clock_.Advance(absl::Seconds(2));

@@ -19,7 +19,7 @@ TEST(AgedTableTest, UnconfirmedOnesGoFirst) {
   table.Confirm(1, now);
   table.Add(2, 20, now += absl::Seconds(1));
   ASSERT_NE(table.Victim(), nullptr);
-  EXPECT_EQ(table.Victim()->key, 2) << "younger, but nobody confirmed it";
+  EXPECT_EQ(table.Victim()->key, 2) << "younger, but unconfirmed";
   table.MakeRoom();
   EXPECT_EQ(table.Victim(), nullptr);
   table.Add(3, 30, now += absl::Seconds(1));

@@ -199,7 +199,7 @@ TEST_F(ArpTranslationTest, Refused) {
          PeerSays(arp, true);
        },
        Drop::kMalformed},
-      {"the IPoIB sender is nobody",
+      {"the IPoIB sender has a zero address",
        [&] {
          auto arp = good_ipoib;
          arp.sender = IpoibAddress();
@@ -228,7 +228,7 @@ TEST_F(ArpTranslationTest, LocalTargetsStayLocal) {
   EXPECT_EQ(sink_.Take().size(), 1u) << "a probe crosses, for the address may be on both sides";
   Advance(absl::Seconds(10));
   HostAsks(1, HostIp(2));
-  EXPECT_EQ(sink_.Take().size(), 1u) << "nobody has heard it for a while";
+  EXPECT_EQ(sink_.Take().size(), 1u) << "it was silent for a while";
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(GroupsTest, InventedGroupsAreSlowedDown) {
 TEST_F(GroupsTest, SuppressedReports) {
   groups_.SetLink(kLink);
   groups_.Suppressed(Group4(1), now_);
-  EXPECT_EQ(groups_.size(), 0u) << "nobody on Ethernet wants it";
+  EXPECT_EQ(groups_.size(), 0u) << "no Ethernet host wants it";
   groups_.Report(Group4(1), true, now_);
   for (int i = 0; i < 10; ++i) {
     now_ += absl::Seconds(125);

@@ -201,7 +201,7 @@ TEST_F(NdTranslationTest, Refused) {
       {"speaks as a station", GroupMac(solicited), Nd(HostIp6(1), solicited, ns + MacOption(1, PeerMac(1))), Drop::kLoop},
       {"to a group's MAC address, but to a host's IP address", GroupMac(solicited), Nd(HostIp6(1), PeerIp6(1), ns),
        Drop::kGroupMismatch},
-      {"to nobody", HostMac(9), Nd(HostIp6(1), PeerIp6(1), ns), Drop::kUnknownStation},
+      {"to an unknown MAC address", HostMac(9), Nd(HostIp6(1), PeerIp6(1), ns), Drop::kUnknownStation},
   };
   for (const auto& row : kRows) {
     const uint64_t before = (*this)[row.drop];
@@ -273,7 +273,7 @@ TEST_F(NdTranslationTest, FreshAddressesAreListenedFor) {
   Introduce(1, 1);
   EXPECT_TRUE(listens(HostIp6(1))) << "from its advertisement, without MLD";
   Advance(absl::Minutes(10));
-  EXPECT_FALSE(listens(fresh)) << "nobody reported it";
+  EXPECT_FALSE(listens(fresh)) << "no host reported it";
   EXPECT_TRUE(listens(HostIp6(1))) << "the host is known still";
   Advance(absl::Minutes(30));
   EXPECT_FALSE(listens(HostIp6(1)));

@@ -34,7 +34,7 @@ class NeighborsTest : public testing::Test {
 
 TEST_F(NeighborsTest, WeakClaimsMoveNothing) {
   neighbors_.Learn(Ip(1), Mac(1), Claim::kWeak, now_);
-  EXPECT_EQ(neighbors_.Find(Ip(1)), Mac(1)) << "where nobody was";
+  EXPECT_EQ(neighbors_.Find(Ip(1)), Mac(1)) << "the first claim of the address";
   neighbors_.Learn(Ip(1), Mac(2), Claim::kWeak, now_);
   EXPECT_EQ(neighbors_.Find(Ip(1)), Mac(1));
   neighbors_.Learn(Ip(1), Mac(2), Claim::kHas, now_);

@@ -78,7 +78,7 @@ TEST_F(OnLinkTest, Advertised) {
   Learn(golden);
   EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kHere);
   EXPECT_EQ(on_link_.WhereIs(Ip("2001:db9::7"), now_), Where::kBeyond);
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown) << "of IPv4 it says nothing";
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown) << "it has no IPv4 prefix";
   EXPECT_EQ(Router(true), Ip("fe80::202:c903:e:b72"));
   EXPECT_EQ(Router(false), absl::nullopt);
   now_ += absl::Seconds(1801);
@@ -108,7 +108,7 @@ TEST_F(OnLinkTest, RefusedPrefixes) {
       {"link-local", "03044080ffffffffffffffff00000000fe800000000000000000000000000000"},
       {"a group's", "03044080ffffffffffffffff00000000ff020000000000000000000000000000"},
       {"over already", "0304408000000000ffffffff00000000fd000000000000000000000000000000"},
-      {"of another length", "03054080ffffffffffffffff00000000fd0000000000000000000000000000000000000000000000"},
+      {"another length", "03054080ffffffffffffffff00000000fd0000000000000000000000000000000000000000000000"},
   };
   for (const auto& row : kRows) {
     Learn(Advertisement(absl::StrCat("86000000400000000000000000000000", row.option)));

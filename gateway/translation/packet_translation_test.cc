@@ -140,11 +140,11 @@ TEST_F(PacketTranslationTest, RefusedFromIpoib) {
     absl::optional<IpoibAddress> source;
     Drop drop;
   } kRows[] = {
-      {"nobody knows who sent it", stranger, absl::nullopt, Drop::kUnknownSource},
+      {"unknown sender", stranger, absl::nullopt, Drop::kUnknownSource},
       {"from the gateway itself", good, kLinkForTest.own, Drop::kLoop},
       {"from a group", good, IpoibAddress::OfGroup(ToMgid(BroadcastGroup(kLinkForTest.link))), Drop::kMalformed},
       {"for another IPoIB host", Udp4(PeerIp(1), PeerIp(2)), PeerAddr(1), Drop::kSameSide},
-      {"for nobody", Udp4(PeerIp(1), Ip4("127.0.0.1")), PeerAddr(1), Drop::kMalformed},
+      {"for the loopback address", Udp4(PeerIp(1), Ip4("127.0.0.1")), PeerAddr(1), Drop::kMalformed},
       {"cut", Bytes(good.begin(), good.begin() + 20), PeerAddr(1), Drop::kMalformed},
   };
   for (const auto& row : kRows) {

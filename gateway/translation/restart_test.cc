@@ -56,7 +56,7 @@ TEST_F(RestartTest, StandsBy) {
   EXPECT_EQ(translator_.state().stations.FindByIp(HostIp(1)), nullptr);
   FromEthernet(Frame(MacAddr::Broadcast(), PeerMac(2), kEtherTypeArp,
                      ArpBytes(EthernetArp{ArpOperation::kRequest, PeerMac(2), PeerIp(2), MacAddr(), HostIp(1)})));
-  EXPECT_TRUE(translator_.state().neighbors.HasMac(PeerMac(2))) << "who that is it cannot know yet";
+  EXPECT_TRUE(translator_.state().neighbors.HasMac(PeerMac(2))) << "it cannot know the owner yet";
   PeerAsks(2, HostIp(1));
   EXPECT_FALSE(translator_.state().neighbors.HasMac(PeerMac(2)));
 
@@ -157,7 +157,7 @@ TEST_F(RestartTest, RoutersAreAnnouncedAsRouters) {
 }
 
 // An address that moved to the other side is still in the table of its former side.
-TEST_F(RestartTest, OfTwoOwnersTheLaterIsAnnounced) {
+TEST_F(RestartTest, AnnouncesTheLaterOfTwoOwners) {
   Introduce(1, 1);
   Advance(absl::Minutes(1));
   FromEthernet(Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeArp,

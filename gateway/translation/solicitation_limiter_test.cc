@@ -30,10 +30,10 @@ TEST_F(SolicitationLimiterTest, SilentTargetsAreLeftAloneForLonger) {
     EXPECT_EQ(Ask(1), Drop::kNone) << pause;
     now_ += absl::Seconds(pause) - absl::Milliseconds(200);
     EXPECT_EQ(Ask(1), Drop::kSilentTarget) << pause;
-    EXPECT_EQ(Ask(1, 2), Drop::kSilentTarget) << "whoever asks";
+    EXPECT_EQ(Ask(1, 2), Drop::kSilentTarget) << "for any requester";
     now_ += absl::Milliseconds(200);
   }
-  EXPECT_EQ(Ask(2), Drop::kNone) << "of others that says nothing";
+  EXPECT_EQ(Ask(2), Drop::kNone) << "the back-off is for one target";
 }
 
 TEST_F(SolicitationLimiterTest, KnownTargetsAreNotLeftAloneForLong) {

@@ -16,14 +16,14 @@ using Claim = Stations::Claim;
 Gid Port(uint64_t n) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(n)); }
 IpoibAddress At(uint64_t port, uint32_t qpn) { return {Qpn(qpn), Port(port)}; }
 IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
-bool Nobody(MacAddr) { return false; }
+bool NotTaken(MacAddr) { return false; }
 
 class StationsTest : public testing::Test {
  protected:
   const Station* Claims(uint64_t port, uint32_t qpn, uint32_t ip, Claim claim = Claim::kHas) {
-    return stations_.HearClaim(At(port, qpn), Ip(ip), claim, now_, Nobody);
+    return stations_.HearClaim(At(port, qpn), Ip(ip), claim, now_, NotTaken);
   }
-  const Station* Hears(uint64_t port, uint32_t qpn) { return stations_.Hear(At(port, qpn), now_, Nobody); }
+  const Station* Hears(uint64_t port, uint32_t qpn) { return stations_.Hear(At(port, qpn), now_, NotTaken); }
 
   Counters counters_;
   absl::Time now_ = absl::UnixEpoch();
@@ -61,7 +61,7 @@ TEST_F(StationsTest, AnotherInterfaceOfThePort) {
   EXPECT_EQ(second->id.ordinal, 1);
   EXPECT_NE(second->mac, first);
   EXPECT_EQ(stations_.FindByIp(Ip(1))->mac, first);
-  EXPECT_EQ(Claims(2, 0x48, 3)->id.ordinal, 0) << "of another port";
+  EXPECT_EQ(Claims(2, 0x48, 3)->id.ordinal, 0) << "the first interface of another port";
 }
 
 // A DHCP request comes before its sender has an address.
@@ -104,7 +104,7 @@ TEST_F(StationsTest, SavedAndRestored) {
   const auto saved = stations_.Save(now_);
   Stations restored(Options(), &counters_);
   const absl::Time later = now_ + absl::Hours(1);
-  restored.Restore(saved, later, Nobody);
+  restored.Restore(saved, later, NotTaken);
   EXPECT_EQ(restored.Save(later), saved);
   for (const SavedStation& station : saved) {
     EXPECT_EQ(restored.FindByMac(station.mac)->id, (StationId{station.gid, station.ordinal}));
@@ -114,7 +114,7 @@ TEST_F(StationsTest, SavedAndRestored) {
   twice.insert(twice.end(), saved.begin(), saved.end());
   twice[0].mac = MacAddr::Broadcast();
   Stations damaged(Options(), &counters_);
-  damaged.Restore(twice, later, Nobody);
+  damaged.Restore(twice, later, NotTaken);
   EXPECT_EQ(damaged.size(), saved.size()) << "the first is in again as its copy";
 }
 
@@ -127,7 +127,7 @@ TEST_F(StationsTest, Limits) {
   Stations stations(options, &counters_);
   const auto claims = [&](uint64_t port, uint32_t qpn, uint32_t ip, Claim claim) {
     now_ += absl::Seconds(1);
-    stations.HearClaim(At(port, qpn), Ip(ip), claim, now_, Nobody);
+    stations.HearClaim(At(port, qpn), Ip(ip), claim, now_, NotTaken);
   };
   claims(1, 1, 1, Claim::kAnswer);
   for (uint32_t n = 0; n < 100; ++n) claims(2, 100 + n, 100 + n, Claim::kHas);
@@ -168,9 +168,9 @@ TEST_F(StationsTest, Model) {
     const IpAddr ip = Ip(static_cast<uint32_t>(random() % 60));
     const auto claim = static_cast<Claim>(random() % 3);
     if (random() % 4 == 0) {
-      EXPECT_EQ(stations.Hear(address, now_, Nobody)->address(), address);
+      EXPECT_EQ(stations.Hear(address, now_, NotTaken)->address(), address);
     } else {
-      const Station* const station = stations.HearClaim(address, ip, claim, now_, Nobody);
+      const Station* const station = stations.HearClaim(address, ip, claim, now_, NotTaken);
       ASSERT_EQ(station->address(), address);
       ASSERT_EQ(station->heard, now_);
       ASSERT_TRUE(claim == Claim::kProbe || stations.FindByIp(ip) == station);

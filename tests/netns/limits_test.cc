@@ -61,7 +61,7 @@ TEST_F(LimitsTest, TooLargeFrameIsDroppedAndCountedNotTruncated) {
       {"the largest that fits with its tag", kVesMtu - 4, true, true},
       {"one byte more", kVesMtu + 1, false, false},
       {"one byte more because of the tag", kVesMtu - 3, true, false},
-      {"what a segmented frame could be", 9014, false, false},
+      {"the size of a segmented frame", 9014, false, false},
       {"as large as frames get", 60000, false, false},
       {"the largest again, behind all these", kVesMtu, false, true},
   };

@@ -31,7 +31,7 @@ void ExpectRows(const std::vector<ParseRow>& rows) {
     }
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(parsed->ToString(), row.printed);
-    EXPECT_EQ(*Address::Parse(parsed->ToString()), *parsed) << "what is printed is read back";
+    EXPECT_EQ(*Address::Parse(parsed->ToString()), *parsed) << "Parse reads the printed form";
   }
 }
 

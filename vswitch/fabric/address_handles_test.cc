@@ -149,7 +149,7 @@ TEST_F(AddressHandlesTest, AFailureSaysWhatWasAttempted) {
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(full.message(), HasSubstr("all 1 are in use"));
   handles.Put(index);
-  EXPECT_TRUE(handles.Get(Key(2), {}).ok()) << "what is retired and idle makes room";
+  EXPECT_TRUE(handles.Get(Key(2), {}).ok()) << "a retired, idle handle makes room";
 }
 
 // Two workers send through handles that control keeps retiring and making. A handle that a worker has acquired is never

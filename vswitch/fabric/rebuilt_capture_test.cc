@@ -224,7 +224,7 @@ TEST_F(RebuiltCaptureTest, ReceivedFromAGroup) {
   ASSERT_TRUE(endpoint_->Detach(kGroup, kMlid).ok());
   Start();
   Receive(sent, "late");
-  EXPECT_EQ(Only("late").dlid, 0) << "who has left a group does not know its MLID";
+  EXPECT_EQ(Only("late").dlid, 0) << "the MLID of a group that was left is not known";
 }
 
 TEST_F(RebuiltCaptureTest, LoopedBackMulticastIsRecordedOnce) {

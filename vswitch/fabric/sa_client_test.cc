@@ -272,7 +272,7 @@ TEST_F(SaClientTest, ACallbackOfATimeoutMayStartARequest) {
   }
   clock_.Advance(absl::Seconds(1));
   client.Run();
-  EXPECT_EQ(failures, 10) << "what a callback starts is not due in the same turn";
+  EXPECT_EQ(failures, 10) << "requests that a callback starts are not due in the same turn";
   clock_.Advance(absl::Seconds(1));
   client.Run();
   EXPECT_EQ(failures, 10 + 500);
@@ -312,7 +312,7 @@ TEST_F(SaClientTest, AFloodOfNewPeersWaitsInOrder) {
   EXPECT_EQ(mads_.sent.size(), 3u);
   client.Join(Group(), kJoinMask, Remember());
   client.Subscribe(SmTrap::kGidInService, [](absl::StatusOr<InformInfo>) {});
-  EXPECT_EQ(mads_.sent.size(), 5u) << "what is not a path does not wait";
+  EXPECT_EQ(mads_.sent.size(), 5u) << "only path queries wait";
 
   const Mad answer = PathMad(ResponseHeader(1), dgid(1));
   mads_.arriving.emplace_back(answer.begin(), answer.end());

@@ -44,7 +44,7 @@ TEST_F(UdEndpointTest, ASendQueueThatStaysInErrorFailsTheEndpoint) {
     EXPECT_THAT(result_, ElementsAre(DropReason::kSendError));
     pool_->Free(refused[0].buffer);
     endpoint_->Refill();
-    EXPECT_EQ(pool_->count(State::kPosted), 0u) << "what is posted now would be flushed for ever";
+    EXPECT_EQ(pool_->count(State::kPosted), 0u) << "a receive posted now would be flushed for ever";
   }
 }
 

@@ -116,7 +116,7 @@ TEST(FlowHashTest, FragmentsOfADatagramShareAFlow) {
        later(Behind("2c00010400000000 1100020100000007", 0), 70)},
   };
   for (const Row& row : rows) EXPECT_EQ(Hash(row.one), Hash(row.other)) << row.description;
-  EXPECT_NE(Hash(With(kUdp4, 20, 0x20)), Hash(With(With(kUdp4, 20, 0x20), 33, 9))) << "of other hosts it is another one";
+  EXPECT_NE(Hash(With(kUdp4, 20, 0x20)), Hash(With(With(kUdp4, 20, 0x20), 33, 9))) << "between other hosts the hash differs";
   EXPECT_NE(Hash(Behind("1100000100000007", 44)), Hash(With(Behind("1100000100000007", 44), 53, 9)));
 }
 

@@ -24,8 +24,8 @@ TEST(IpoibGroupTest, GoldenIpv4Groups) {
   } kRows[] = {
       {"RFC 4391 §4: all routers", kRfcLink, "224.0.0.2", "ff12:401b:8000::2"},
       {"RFC 4391 §4: the broadcast group", kRfcLink, "255.255.255.255", "ff12:401b:8000::ffff:ffff"},
-      {"of Linux: all hosts", kDefaultLink, "224.0.0.1", "ff12:401b:ffff::1"},
-      {"of Linux: the broadcast group", kDefaultLink, "255.255.255.255", "ff12:401b:ffff::ffff:ffff"},
+      {"Linux: all hosts", kDefaultLink, "224.0.0.1", "ff12:401b:ffff::1"},
+      {"Linux: the broadcast group", kDefaultLink, "255.255.255.255", "ff12:401b:ffff::ffff:ffff"},
       {"the last group: 28 bits, not the broadcast group's 32", kDefaultLink, "239.255.255.255", "ff12:401b:ffff::fff:ffff"},
       {"the first group", kDefaultLink, "224.0.0.0", "ff12:401b:ffff::"},
       {"the link's scope, whatever the group's", {PKey(0x8001), MulticastScope(5)}, "224.0.0.2", "ff15:401b:8001::2"},
@@ -51,9 +51,9 @@ TEST(IpoibGroupTest, GoldenIpv6Groups) {
     const char* mgid;
   } kRows[] = {
       {"RFC 4391 §4: all routers", kRfcLink, "ff02::2", "ff12:601b:8000::2"},
-      {"of Linux: all nodes", kDefaultLink, "ff02::1", "ff12:601b:ffff::1"},
-      {"of Linux: solicited-node", kDefaultLink, "ff02::1:ff42:101", "ff12:601b:ffff::1:ff42:101"},
-      {"of Linux: listeners' reports", kDefaultLink, "ff02::16", "ff12:601b:ffff::16"},
+      {"Linux: all nodes", kDefaultLink, "ff02::1", "ff12:601b:ffff::1"},
+      {"Linux: solicited-node", kDefaultLink, "ff02::1:ff42:101", "ff12:601b:ffff::1:ff42:101"},
+      {"Linux: listeners' reports", kDefaultLink, "ff02::16", "ff12:601b:ffff::16"},
       {"all routers of a site: the link's scope", kDefaultLink, "ff05::2", "ff12:601b:ffff::2"},
       {"a link that spans subnets", {PKey(0x8001), MulticastScope(14)}, "ff02::2", "ff1e:601b:8001::2"},
       {"the lower 80 bits", kDefaultLink, "ff3e:1122:3344:5566:7788:99aa:bbcc:ddee", "ff12:601b:ffff:5566:7788:99aa:bbcc:ddee"},

@@ -103,7 +103,7 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
   const Destination group = {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid};
   ASSERT_TRUE(subnet_.SetLink("b", false).ok());
   ASSERT_TRUE(subnet_.SetLink("c", false).ok());
-  ASSERT_EQ(a.Send(group, "to nobody"), 0);
+  ASSERT_EQ(a.Send(group, "to no member"), 0);
   ASSERT_EQ(b.Send(a.Address(), "from a port that is down"), 0);
   ExpectConservation(nodes);
   EXPECT_EQ(a.counters().xmit_no_group, 2u);

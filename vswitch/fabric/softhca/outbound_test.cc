@@ -70,7 +70,7 @@ TEST_F(RingSenderTest, AnIdleRingIsClosedOnlyWhenItsConsumerHasEmptiedItAndItCou
   sender_.Maintain(clock_.Now());
   clock_.Advance(absl::Seconds(10));
   sender_.Maintain(clock_.Now());
-  EXPECT_TRUE(sender_.open()) << "what is in it is not lost";
+  EXPECT_TRUE(sender_.open()) << "its content is not lost";
   clock_.Advance(absl::Hours(1));
   sender_.Maintain(clock_.Now());
   EXPECT_TRUE(sender_.open()) << "however long";

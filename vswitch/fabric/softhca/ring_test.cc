@@ -143,7 +143,7 @@ TEST_P(RingTest, WantedSpaceIsToldWhenHalfTheRingIsFree) {
     told = consumer_.Publish();
   }
   EXPECT_TRUE(told);
-  EXPECT_EQ(taken, 8u) << "of 15";
+  EXPECT_EQ(taken, 8u) << "half of the records";
   Consume(&consumer_, &header_);
   EXPECT_FALSE(consumer_.Publish()) << "told once";
 }

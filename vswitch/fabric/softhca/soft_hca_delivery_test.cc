@@ -141,7 +141,7 @@ TEST_F(SoftHcaTest, DeliveryRules) {
   const auto nothing = [](Destination*) {};
   const Row kRows[] = {
       {"as it should be", nothing, 100, nullptr},
-      {"of the MTU", nothing, 4096, nullptr},
+      {"as long as the MTU", nothing, 4096, nullptr},
       {"with a GRH", [&](Destination* to) { to->dgid = Gid(); }, 100, &SoftPortCounters::rcv_bad_address},
       {"the sender's own Q_Key by the high-order bit", [](Destination* to) { to->qkey = 0x8000'0000; }, 100, nullptr},
       {"a wrong Q_Key", [](Destination* to) { to->qkey = 0x1235; }, 100, &SoftPortCounters::rcv_qkey_violations},

@@ -43,7 +43,7 @@ TEST_F(SoftHcaTest, QueriesShowWhatTheSubnetConfigured) {
                 ->query_device_ex(a.hca().context(), nullptr, &device, sizeof(device)),
             0);
   EXPECT_EQ(be64toh(device.orig_attr.node_guid), config.node_guid.value());
-  EXPECT_EQ(verbs_get_ctx_op(a.hca().context(), create_qp_ex), nullptr) << "what is missing is null, for EOPNOTSUPP";
+  EXPECT_EQ(verbs_get_ctx_op(a.hca().context(), create_qp_ex), nullptr) << "a missing verb is null, which gives EOPNOTSUPP";
 
   ibv_qp_attr attr;
   ibv_qp_init_attr init;

@@ -284,9 +284,7 @@ absl::StatusOr<PathRecord> DecodePathRecord(absl::Span<const uint8_t> bytes) {
   return DecodeFields<PathRecordWire, PathRecord>(bytes, "PathRecord");
 }
 
-void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) {
-  EncodeFields<ClassPortInfoWire>(info, bytes);
-}
+void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<ClassPortInfoWire>(info, bytes); }
 
 void EncodeNodeRecord(const NodeRecord& record, absl::Span<uint8_t> bytes) {
   NodeRecordWire wire;

@@ -93,10 +93,10 @@ TEST(DhcpMessageTest, OptionsOfAnAck) {
             (std::vector<Ipv4Addr>{Ipv4Addr(0xc000'0235), Ipv4Addr(0xc000'0236)}));
   EXPECT_EQ(Found(*message, Option::kHostName), "766d");
   EXPECT_EQ(Found(*message, Option::kDomainName), "none");
-  EXPECT_FALSE(message->FindAddress(Option::kHostName).has_value()) << "of no address' length";
+  EXPECT_FALSE(message->FindAddress(Option::kHostName).has_value()) << "not the length of an address";
   EXPECT_TRUE(message->FindAddresses(Option::kDomainName).empty());
   EXPECT_FALSE(message->FindNumber(Option::kDomainName).has_value());
-  EXPECT_FALSE(message->FindNumber(Option::kDomainNameServers).has_value()) << "of no number's length";
+  EXPECT_FALSE(message->FindNumber(Option::kDomainNameServers).has_value()) << "not the length of a number";
   EXPECT_EQ(message->FindNumber(Option::kHostName), 0x766du);
 }
 
@@ -144,13 +144,13 @@ TEST(DhcpMessageTest, Overload) {
     bool has_type;
   } kRows[] = {
       {"none", "", "0c0162ff", "0c0163ff", true, "61", false},
-      {"of the file's name", "340101", "0c0162 350105 ff", "0c0163ff", true, "6162", true},
-      {"of the server's name", "340102", "0c0162ff", "0c0163ff", true, "6163", false},
-      {"of both", "340103", "0c0162ff", "0c0163ff", true, "616263", false},
-      {"of both, empty", "340103", "", "", true, "61", false},
-      {"of names that have no options", "", "0cff", "0cff", true, "61", false},
-      {"of a name whose options cannot be read", "340101", "0cff", "", false, "", false},
-      {"of another whose options cannot be read", "340102", "", "0cff", false, "", false},
+      {"options in the file name", "340101", "0c0162 350105 ff", "0c0163ff", true, "6162", true},
+      {"options in the server name", "340102", "0c0162ff", "0c0163ff", true, "6163", false},
+      {"options in both names", "340103", "0c0162ff", "0c0163ff", true, "616263", false},
+      {"no options in both names", "340103", "", "", true, "61", false},
+      {"names without options", "", "0cff", "0cff", true, "61", false},
+      {"malformed options in the file name", "340101", "0cff", "", false, "", false},
+      {"malformed options in the server name", "340102", "", "0cff", false, "", false},
       {"an overload in an overloaded field says nothing", "340101", "340103ff", "0c0163ff", true, "61", false},
   };
   for (const auto& row : kRows) {

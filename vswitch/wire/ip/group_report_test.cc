@@ -163,9 +163,9 @@ TEST(IgmpTest, QueriesPutTogether) {
       {"version 3, the first floating-point numbers", "118000000000000007800000", Verdict::kQuery, 3},
       {"version 3, the largest numbers", "11ff000000000000 f0ff0000", Verdict::kQuery, 3},
       {"version 3, no time", "1100000000000000 02000000", Verdict::kQuery, 3},
-      {"of no group", "110a0000c0000201", Verdict::kBad, 0},
-      {"of no group, version 3", "110a0000c0000201 027d0000", Verdict::kBad, 0},
-      {"of no version", "110a0000ef010101 027d00", Verdict::kBad, 0},
+      {"not a group", "110a0000c0000201", Verdict::kBad, 0},
+      {"not a group, version 3", "110a0000c0000201 027d0000", Verdict::kBad, 0},
+      {"no known version", "110a0000ef010101 027d00", Verdict::kBad, 0},
       {"a source that is cut", "110a0000ef010101 027d0001 c00002", Verdict::kBad, 0},
       {"cut", "110a0000ef0101", Verdict::kBad, 0},
   };
@@ -200,7 +200,7 @@ TEST(IgmpTest, OtherPackets) {
       {"a later fragment, whose content is not visible", later, Verdict::kOther},
       {"another protocol", udp, Verdict::kOther},
       {"nothing in it", IgmpOf(""), Verdict::kOther},
-      {"of DVMRP", IgmpOf("13010000ef010101"), Verdict::kOther},
+      {"DVMRP", IgmpOf("13010000ef010101"), Verdict::kOther},
       {"router discovery", IgmpOf("3000000000000000"), Verdict::kOther},
   };
   for (const auto& row : kRows) {
@@ -267,10 +267,10 @@ TEST(MldTest, ReportsPutTogether) {
       {"two records, one with a source and auxiliary data",
        absl::StrCat("8f00000000000002 01010001", kGroup, kNode, "eeeeeeee 03000000", kGroup), Verdict::kReport,
        "+ff05::1 -ff05::1"},
-      {"of a group that does not leave its host", absl::StrCat("8f00000000000002 04000000", kOwnHost, "04000000", kGroup),
+      {"a group that does not leave its host", absl::StrCat("8f00000000000002 04000000", kOwnHost, "04000000", kGroup),
        Verdict::kReport, "+ff05::1"},
-      {"of a group without scope", absl::StrCat("8f00000000000001 04000000", kReserved), Verdict::kReport, ""},
-      {"of no group", absl::StrCat("8f00000000000001 04000000", kNode), Verdict::kReport, ""},
+      {"a group without scope", absl::StrCat("8f00000000000001 04000000", kReserved), Verdict::kReport, ""},
+      {"not a group", absl::StrCat("8f00000000000001 04000000", kNode), Verdict::kReport, ""},
       {"a record that is missing", absl::StrCat("8f00000000000002 04000000", kGroup), Verdict::kBad, ""},
       {"a source that is cut", absl::StrCat("8f00000000000001 04000001", kGroup, "20010db8"), Verdict::kBad, ""},
       {"cut before the number of records", "8f000000000000", Verdict::kBad, ""},
@@ -303,8 +303,8 @@ TEST(MldTest, QueriesPutTogether) {
       {"version 2 of sources", absl::StrCat("8200000003e80000", kGroup, "0a7d0001", kNode), Verdict::kQuery, 2},
       {"version 2, the first floating-point number", absl::StrCat("8200000080000000", kNone, "02000000"), Verdict::kQuery, 2},
       {"version 2, the largest time", absl::StrCat("82000000ffff0000", kNone, "02000000"), Verdict::kQuery, 2},
-      {"of no group", absl::StrCat("8200000003e80000", kNode), Verdict::kBad, 0},
-      {"of no version", absl::StrCat("8200000003e80000", kGroup, "0a7d00"), Verdict::kBad, 0},
+      {"not a group", absl::StrCat("8200000003e80000", kNode), Verdict::kBad, 0},
+      {"no known version", absl::StrCat("8200000003e80000", kGroup, "0a7d00"), Verdict::kBad, 0},
       {"a source that is cut", absl::StrCat("8200000003e80000", kGroup, "0a7d0001", "2001"), Verdict::kBad, 0},
   };
   for (const auto& row : kRows) {

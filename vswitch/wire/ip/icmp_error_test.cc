@@ -152,7 +152,7 @@ TEST(IcmpErrorTest, Ipv6PacketsWithoutAnError) {
       {"neighbour advertisement", With6(kPayload6, "88", 58), true, true},
       {"an error behind a header", With6(kPayload6 + 8, "01", 60, "3a00010400000000"), false, false},
       {"an echo request behind a header", With6(kPayload6 + 8, "80", 60, "3a00010400000000"), true, true},
-      {"what is behind too many headers", With6(0, "", 60, NineHeaders().c_str()), false, false},
+      {"a payload behind too many headers", With6(0, "", 60, NineHeaders().c_str()), false, false},
       {"a first part of an echo request", With6(0, "", 44, "3a00000100000001"), true, true},
       {"a later part, whatever it begins with", With6(kPayload6 + 8, "01", 44, "3a00000900000001"), true, true},
       {"to a group", With6(kIpv6Destination, kGroup), true, false},

@@ -58,7 +58,7 @@ TEST(UpdateChecksumTest, IsThatOfTheChangedBytes) {
   }
 }
 
-TEST(UpdateChecksumTest, OfUdpKeepsNoneAndIsNeverNone) {
+TEST(UpdateChecksumTest, KeepsAMissingUdpChecksumAndNeverMakesOne) {
   EXPECT_EQ(UpdateUdpChecksum(0, 1, 2), 0) << "none stays none";
   EXPECT_EQ(UpdateUdpChecksum(0xdd2f, 0x5555, 0x3285), 0xffff) << "RFC 1624 §4's 0, as RFC 768 has it";
   EXPECT_EQ(UpdateUdpChecksum(0x1234, 0xabcd, 0xabce), 0x1233);
@@ -102,7 +102,7 @@ TEST(VerifyChecksumTest, GoldenPackets) {
   }
 }
 
-TEST(VerifyChecksumTest, OfGoldenFrames) {
+TEST(VerifyChecksumTest, AcceptsGoldenFrames) {
   int frames = 0;
   for (const GoldenFrame& row : kGoldenFrames) {
     if (row.l4.kind == L4Checksum::kNone) continue;

@@ -62,7 +62,7 @@ TEST(FragmentIpv4Test, CopiesOptionsWithTheCopiedFlag) {
     const char* later;
   } kRows[] = {
       {"none", "", ""},
-      {"of one byte", "01010101", ""},
+      {"options of one byte", "01010101", ""},
       {"record route", "07070800000000 00", ""},
       {"router alert", "94040000", "94040000"},
       {"router alert between others", "01 070708 0a090909 94040000", "94040000"},

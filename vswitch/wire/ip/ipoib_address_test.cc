@@ -77,7 +77,8 @@ TEST(IpoibAddressTest, Kinds) {
   EXPECT_FALSE(IpoibAddress(Qpn(2), TestGid()).IsGroup());
   const IpoibAddress group = IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::ffff:ffff")));
   EXPECT_TRUE(group.IsGroup());
-  EXPECT_EQ(group.ToString(), "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff") << "what ip calls brd";
+  EXPECT_EQ(group.ToString(), "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff")
+      << "the address that ip shows as brd";
 }
 
 TEST(IpoibAddressTest, Hash) {
@@ -92,8 +93,8 @@ TEST(InterfaceIdTest, HasTheUniversalBit) {
     const char* guid;
     const char* link_local;
   } kRows[] = {
-      {"of an EUI-64, which does not have it", "0002:c903:000e:0b72", "fe80::202:c903:e:b72"},
-      {"of a modified EUI-64, which has it", "0202:c903:000e:0b72", "fe80::202:c903:e:b72"},
+      {"an EUI-64, without the bit", "0002:c903:000e:0b72", "fe80::202:c903:e:b72"},
+      {"a modified EUI-64, with the bit", "0202:c903:000e:0b72", "fe80::202:c903:e:b72"},
       {"as Linux shows it for simib", "0253:494d:4942:0001", "fe80::253:494d:4942:1"},
   };
   for (const auto& row : kRows) {

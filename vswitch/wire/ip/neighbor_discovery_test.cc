@@ -317,11 +317,11 @@ TEST(NdOptionTest, LinkAddresses) {
   const Bytes on_ethernet = FromHex(kEthernetSolicitation), solicitation = Packet(kLinuxNeighborSolicitation),
               advertisement = Packet(kLinuxNeighborAdvertisement), nonce = Packet(kLinuxDadSolicitation);
   EXPECT_EQ(EthernetLinkAddress(First(on_ethernet)), MacAddr::FromUint64(0x0200'5e10'0001));
-  EXPECT_FALSE(IpoibLinkAddress(First(on_ethernet)).has_value()) << "of the other link's length";
+  EXPECT_FALSE(IpoibLinkAddress(First(on_ethernet)).has_value()) << "it has the other link's length";
   EXPECT_EQ(IpoibLinkAddress(First(solicitation)), Linux(0));
-  EXPECT_FALSE(EthernetLinkAddress(First(solicitation)).has_value()) << "of the other link's length";
+  EXPECT_FALSE(EthernetLinkAddress(First(solicitation)).has_value()) << "it has the other link's length";
   EXPECT_EQ(IpoibLinkAddress(First(advertisement)), Linux(1));
-  EXPECT_FALSE(EthernetLinkAddress(First(nonce)).has_value()) << "of the right length, but another option";
+  EXPECT_FALSE(EthernetLinkAddress(First(nonce)).has_value()) << "it has the right length, but is another option";
 
   Bytes padded = FromHex("0203 ffff 80000002fe800000000000000253494d49420101");
   EXPECT_EQ(IpoibLinkAddress({Type::kTargetLinkAddress, padded}), Linux(1)) << "padding is ignored";
@@ -337,7 +337,7 @@ TEST(NdOptionTest, Others) {
   EXPECT_TRUE(Nonce(First(router)).empty());
   const Bytes long_mtu = FromHex("05020000000007fc0000000000000000");
   EXPECT_FALSE(LinkMtu({Type::kMtu, long_mtu}).has_value());
-  EXPECT_FALSE(LinkMtu(First(dad)).has_value()) << "of the right length, but another option";
+  EXPECT_FALSE(LinkMtu(First(dad)).has_value()) << "it has the right length, but is another option";
 }
 
 TEST(NdOptionTest, SecureNeighborDiscovery) {

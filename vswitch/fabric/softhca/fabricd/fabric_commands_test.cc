@@ -133,13 +133,13 @@ TEST_F(FabricCommandsTest, MistypedArgumentsAreRefused) {
     absl::StatusCode code;
   } kRows[] = {
       {"link", {"h1", "sideways"}, absl::StatusCode::kInvalidArgument},
-      {"link", {"nobody", "up"}, absl::StatusCode::kNotFound},
+      {"link", {"absent", "up"}, absl::StatusCode::kNotFound},
       {"lid", {"h1", "x"}, absl::StatusCode::kInvalidArgument},
       {"lid", {"h1", "1"}, absl::StatusCode::kAlreadyExists},
       {"sm", {"maybe"}, absl::StatusCode::kInvalidArgument},
       {"sm", {"move", "0xc000"}, absl::StatusCode::kInvalidArgument},
       {"sm", {"move", "2"}, absl::StatusCode::kAlreadyExists},
-      {"reregister", {"nobody"}, absl::StatusCode::kNotFound},
+      {"reregister", {"absent"}, absl::StatusCode::kNotFound},
       {"partition/add", {"0x8001", "h1", "half"}, absl::StatusCode::kInvalidArgument},
       {"partition/remove", {"0x8001", "h1"}, absl::StatusCode::kNotFound},
   };

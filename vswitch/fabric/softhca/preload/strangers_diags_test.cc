@@ -114,7 +114,7 @@ TEST_F(StrangersDiagsTest, SaqueryOfNodes) {
   EXPECT_THAT(Run("host1", "saquery"), Not(HasSubstr("host2")));
   ASSERT_TRUE(subnet_.SetLink("host2", true).ok());
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
-  EXPECT_THAT(Run("host1", "saquery"), Not(HasSubstr("host2"))) << "of no partition of ours";
+  EXPECT_THAT(Run("host1", "saquery"), Not(HasSubstr("host2"))) << "shares no partition with host1";
 }
 
 TEST_F(StrangersDiagsTest, SaqueryOfTablesInManySegments) {
@@ -263,9 +263,9 @@ TEST_F(StrangersDiagsTest, ASecondProcessQueriesWithoutDisturbingTheOwner) {
 }
 
 TEST_F(StrangersDiagsTest, WithoutAFabricThereIsNoDevice) {
-  Program ibstat(directory_, "host1", {"ibstat"}, "nobody.sock");
+  Program ibstat(directory_, "host1", {"ibstat"}, "absent.sock");
   ibstat.Wait();
-  EXPECT_THAT(ibstat.output(), HasSubstr("nobody.sock"));
+  EXPECT_THAT(ibstat.output(), HasSubstr("absent.sock"));
   EXPECT_THAT(ibstat.output(), Not(HasSubstr("eoib0")));
   Program sminfo(directory_, "host1", {"sh", "-c", "unset EOIB_PORT; sminfo"});
   EXPECT_GT(sminfo.Wait(), 0);

@@ -91,9 +91,9 @@ TEST_F(StrangersVerbsTest, ASecondProcessSeesThePortButHasNoQueuePairsAndTheOwne
 }
 
 TEST_F(StrangersVerbsTest, WithoutAFabricThereIsNoDevice) {
-  Program devinfo(directory_, "host1", {"ibv_devinfo"}, "nobody.sock");
+  Program devinfo(directory_, "host1", {"ibv_devinfo"}, "absent.sock");
   EXPECT_NE(devinfo.Wait(), 0);
-  EXPECT_THAT(devinfo.output(), HasSubstr("nobody.sock"));
+  EXPECT_THAT(devinfo.output(), HasSubstr("absent.sock"));
   Program list(directory_, "host1", {"sh", "-c", "unset EOIB_PORT; ibv_devinfo"});
   EXPECT_NE(list.Wait(), 0);
   EXPECT_THAT(list.output(), HasSubstr("set EOIB_FABRIC"));

@@ -33,7 +33,7 @@ TEST_F(SaResponderTest, AFullMembersJoinMakesTheGroup) {
   EXPECT_EQ(answer_.flow_label, 0x12345u);
   EXPECT_EQ(answer_.mtu, h1_.mtu);
   EXPECT_EQ(answer_.rate, h1_.rate);
-  EXPECT_EQ(answer_.scope, 2) << "of the MGID";
+  EXPECT_EQ(answer_.scope, 2) << "the scope in the MGID";
   EXPECT_EQ(answer_.join_state, kFullMember);
   EXPECT_THAT(groups_.TakeChanged(), ElementsAre(Mlid(0xc001)));
   EXPECT_THAT(groups_.TakeChanged(), IsEmpty());
@@ -123,8 +123,8 @@ TEST_F(SaResponderTest, AJoinMustAgreeWithTheGroup) {
   };
   const auto nothing = [](McMemberRecord*) {};
   const Row kRows[] = {
-      {"who says nothing", &h2_, kIdentify, nothing, SaStatus::kOk},
-      {"who says the same", &h2_, kCreate, nothing, SaStatus::kOk},
+      {"a join without parameters", &h2_, kIdentify, nothing, SaStatus::kOk},
+      {"a join with the same parameters", &h2_, kCreate, nothing, SaStatus::kOk},
       {"a limited member", &h3_, kIdentify, nothing, SaStatus::kOk},
       {"a limited member with its own P_Key", &h3_, kIdentify | mcm::kPKey, [](McMemberRecord* r) { r->pkey = PKey(1); },
        SaStatus::kOk},
@@ -181,7 +181,7 @@ TEST_F(SaResponderTest, JoinStatesAddUp) {
   ASSERT_EQ(Join(h1_, kCreate, Wanted(h1_)), 0);
   groups_.TakeChanged();
   ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kSendOnlyNonMember)), 0);
-  EXPECT_THAT(groups_.TakeChanged(), IsEmpty()) << "who only sends does not receive";
+  EXPECT_THAT(groups_.TakeChanged(), IsEmpty()) << "a send-only member does not receive";
   EXPECT_THAT(groups_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid));
   ASSERT_EQ(Join(h2_, kIdentify, Wanted(h2_, kNonMember)), 0);
   EXPECT_EQ(answer_.join_state, kNonMember | kSendOnlyNonMember);
@@ -192,7 +192,7 @@ TEST_F(SaResponderTest, JoinStatesAddUp) {
       << "it is not a full member";
   ASSERT_EQ(Leave(h2_, Wanted(h2_, kNonMember)), 0);
   EXPECT_EQ(header_.method, MadMethod::kDeleteResp);
-  EXPECT_EQ(answer_.join_state, kNonMember) << "what was deleted";
+  EXPECT_EQ(answer_.join_state, kNonMember) << "the deleted membership";
   EXPECT_THAT(groups_.FindByMlid(Mlid(0xc001))->Receivers(), ElementsAre(h1_.gid));
   EXPECT_EQ(groups_.FindByMlid(Mlid(0xc001))->members.at(h2_.gid), kSendOnlyNonMember);
 }

@@ -244,11 +244,11 @@ TEST_F(SaResponderTest, APathToAGroupIsTheGroups) {
     uint64_t mask;
     std::function<void(PathRecord*)> change;
   } kRows[] = {
-      {"of another group", kPair, [](PathRecord* r) { r->dgid = MakeMgid(2).gid(); }},
+      {"another group", kPair, [](PathRecord* r) { r->dgid = MakeMgid(2).gid(); }},
       {"by another MLID", kPair | path::kDlid, [](PathRecord* r) { r->dlid = Lid(0xc009); }},
       {"in another partition", kPair | path::kPKey, [](PathRecord* r) { r->pkey = PKey(0xffff); }},
       {"on another SL", kPair | path::kSl, [](PathRecord* r) { r->sl = Sl(3); }},
-      {"of a smaller MTU", kPair | path::kMtu | path::kMtuSelector, [](PathRecord* r) { r->mtu = 1; }},
+      {"a smaller MTU", kPair | path::kMtu | path::kMtuSelector, [](PathRecord* r) { r->mtu = 1; }},
   };
   for (const auto& row : kRows) {
     PathRecord other = wanted;
@@ -257,7 +257,7 @@ TEST_F(SaResponderTest, APathToAGroupIsTheGroups) {
   }
   const ManagedPort stranger = *ports_.Add(MakeManagedPort(9, {PKey(0xffff)}));
   wanted.sgid = stranger.config.gid;
-  EXPECT_EQ(AskPath(stranger.config, kPair, wanted), no_records) << "of a partition that the source is not in";
+  EXPECT_EQ(AskPath(stranger.config, kPair, wanted), no_records) << "the source is not in that partition";
 }
 
 // h9 shares no partition with the others.
@@ -349,7 +349,7 @@ TEST_F(SaResponderTest, NodesPortsAndPKeys) {
   const PKeyTableRecord table = DecodePKeyTableRecord(SaRecord(reply_)).value();
   EXPECT_EQ(table.pkeys[2], PKey(0x8002));
   EXPECT_EQ(table.pkeys[3], PKey());
-  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoRecords)) << "the P_Keys of others are not for everybody";
+  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoRecords)) << "a port sees only its own P_Keys";
 }
 
 TEST_F(SaResponderTest, ClassPortInfo) {

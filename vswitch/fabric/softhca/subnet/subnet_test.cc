@@ -323,7 +323,7 @@ TEST(SubnetTest, GroupsArePushedToAllPortsOfThePartition) {
 }
 
 // Otherwise it could count the members and send to them.
-TEST(SubnetTest, APortOutsideThePartitionIsToldOfNoMember) {
+TEST(SubnetTest, TellsNoMembersToAPortOutsideThePartition) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
   TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"), outsider(&subnet, "outsider");
   const Mlid of_8001(0xc001), of_8002(0xc002);
@@ -375,7 +375,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid));
   const size_t answers = h1.record().mads.size();
   EXPECT_TRUE(h1.Ask(MadMethod::kSet, 1, kFullMember).ok());
-  EXPECT_EQ(h1.record().mads.size(), answers) << "what is sent on a cable that is out is lost";
+  EXPECT_EQ(h1.record().mads.size(), answers) << "a MAD on an unplugged cable is lost";
   EXPECT_EQ(h2.OpenRing(2, lid), 0u);
   EXPECT_THAT(h2.record().refused, ElementsAre(2u));
   EXPECT_EQ(h1.OpenRing(3, h2.config().lid), 0u);
@@ -384,7 +384,7 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   EXPECT_TRUE(h1.config().active);
   EXPECT_EQ(h1.config().lid, lid);
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid)) << "the host must join again";
-  EXPECT_EQ(subnet.SetLink("nobody", true).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(subnet.SetLink("absent", true).code(), absl::StatusCode::kNotFound);
 }
 
 // The membership stays, as with OpenSM, but no switch filters what the port may not receive.
@@ -446,7 +446,7 @@ TEST(SubnetTest, RingsCloseFromEitherEndAndWithTheirPort) {
 
   h1.link()->CloseRing(by_source);
   EXPECT_THAT(h2->record().closed, ElementsAre(by_source));
-  EXPECT_THAT(h1.record().closed, IsEmpty()) << "who closes knows";
+  EXPECT_THAT(h1.record().closed, IsEmpty()) << "the closing end is not told";
   stranger.link()->CloseRing(by_destination);
   EXPECT_THAT(h1.record().closed, IsEmpty());
   h2->link()->CloseRing(by_destination);
@@ -465,7 +465,7 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   EXPECT_THAT(h2.record().changed[ring].pkeys, ElementsAre(PKey(0xffff), PKey(0x8001)));
   ASSERT_TRUE(subnet.SetLid("h1", Lid(42)).ok());
   EXPECT_EQ(h1.config().lid, Lid(42));
-  EXPECT_THAT(h2.record().closed, ElementsAre(ring)) << "who sends from another LID makes another ring";
+  EXPECT_THAT(h2.record().closed, ElementsAre(ring)) << "a sender with another LID makes another ring";
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(Lid(42)));
   EXPECT_EQ(subnet.SetLid("h1", h2.config().lid).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(subnet.SetLid("h1", ManagedSwitch::kDefaultLid).code(), absl::StatusCode::kAlreadyExists);
