@@ -1,5 +1,6 @@
 // The classes towards the kernel, each by itself, in network namespaces of their own: addresses, routes, rules, dumps, groups,
 // the TUN.
+#include <fcntl.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -23,6 +24,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib::endpoint {
 namespace {
@@ -220,16 +222,28 @@ TEST(TunDeviceTest, TakesOverTheTunOfAKilledProcess) {
   }).join();
 }
 
-// A renamed netdev does not have the name by which the MTU is set.
-TEST(TunDeviceTest, AFailedChangeOfTheMtuIsTriedAgain) {
+TEST(TunDeviceTest, SetsTheMtuOfARenamedNetdev) {
   std::thread([] {
     ASSERT_EQ(unshare(CLONE_NEWNET), 0);
     auto tun = TunDevice::Open("ib0");
     ASSERT_TRUE(tun.ok()) << tun.status();
     OutputOf("ip link set ib0 down && ip link set ib0 name ib9");
     (*tun)->SetLink(1444);
-    EXPECT_THAT(OutputOf("ip link show ib9"), Not(HasSubstr("mtu 1444")));
-    OutputOf("ip link set ib9 name ib0");
+    EXPECT_THAT(OutputOf("ip link show ib9"), HasSubstr("mtu 1444"));
+  }).join();
+}
+
+// The change fails while the thread is in another network namespace than the netdev.
+TEST(TunDeviceTest, AFailedChangeOfTheMtuIsTriedAgain) {
+  std::thread([] {
+    ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+    const UniqueFd home(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+    auto tun = TunDevice::Open("ib0");
+    ASSERT_TRUE(tun.ok()) << tun.status();
+    ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+    (*tun)->SetLink(1444);
+    ASSERT_EQ(setns(home.get(), CLONE_NEWNET), 0);
+    EXPECT_THAT(OutputOf("ip link show ib0"), Not(HasSubstr("mtu 1444")));
     (*tun)->SetLink(1444);
     EXPECT_THAT(OutputOf("ip link show ib0"), HasSubstr("mtu 1444"));
   }).join();
