@@ -39,7 +39,7 @@ bool IsControlMessage(const EthernetInfo& ethernet) { return !ethernet.tagged &&
 
 DropReason AdmitOneFromFabric(const Forwarder::Options& options, Packet* packet) {
   const Vid vid = packet->ethernet.vid;
-  if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes()))) {
+  if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes(), packet->ethernet))) {
     return IsControlMessage(packet->ethernet) ? DropReason::kControlUnknown : DropReason::kControlEthertype;
   }
   if (EndsAtLink(packet->ethernet.destination, options.group_fwd_mask)) return DropReason::kLinkLocalControl;
@@ -244,7 +244,7 @@ void Forwarder::AdmitFromPort(const LocalPort& port) {
 }
 
 DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) const {
-  if (CarriesControlEtherType(packet->frame.bytes())) return DropReason::kControlEthertype;
+  if (CarriesControlEtherType(packet->frame.bytes(), packet->ethernet)) return DropReason::kControlEthertype;
   if (EndsAtLink(packet->ethernet.destination, options_.group_fwd_mask)) return DropReason::kLinkLocalControl;
   Vid vid;
   if (!port.vlan.Classify(packet->ethernet, &vid) || !options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;

@@ -70,11 +70,19 @@ absl::Span<const uint8_t> AddressesOf(absl::Span<const uint8_t> frame, const L4L
 
 }  // namespace
 
+// Looks for the EtherType itself, because ParseEthernet costs more than the rest.
 L4Location FindL4(absl::Span<const uint8_t> frame) noexcept {
-  EthernetInfo info;
-  if (ParseEthernet(frame, &info) != DropReason::kNone) return {};
-  if (info.ethertype == kEtherTypeIpv4) return FindIpv4L4(frame, info.payload);
-  if (info.ethertype == kEtherTypeIpv6) return FindIpv6L4(frame, info.payload);
+  size_t type_at = kMacsSize;
+  if (frame.size() < kEthernetHeaderSize + kVlanTagSize) return {};
+  uint16_t ethertype = ReadWire<be16>(&frame[type_at]).value();
+  if (ethertype == kEtherTypeVlan) {
+    const uint16_t vid = ReadWire<be16>(&frame[kEthernetHeaderSize]).value() & 0xfff;
+    if (!Vid(vid).IsValid()) return {};
+    type_at += kVlanTagSize;
+    ethertype = ReadWire<be16>(&frame[type_at]).value();
+  }
+  if (ethertype == kEtherTypeIpv4) return FindIpv4L4(frame, type_at + sizeof(be16));
+  if (ethertype == kEtherTypeIpv6) return FindIpv6L4(frame, type_at + sizeof(be16));
   return {};
 }
 

@@ -39,6 +39,14 @@ DropReason ParseEthernet(absl::Span<const uint8_t> frame, EthernetInfo* info) no
 // 802.1ad tags: a VM must not hide such a frame behind a tag that a later device strips. Also true for a deeper stack of tags.
 bool CarriesControlEtherType(absl::Span<const uint8_t> frame) noexcept;
 
+// The same for a frame whose header was parsed: most frames have another EtherType behind their tag, and that decides.
+inline bool CarriesControlEtherType(absl::Span<const uint8_t> frame, const EthernetInfo& info) noexcept {
+  const uint16_t type = info.ethertype;
+  return (type == kEtherTypeVlan || type == kEtherTypeServiceVlan || type == kEtherTypeControl ||
+          type == kEtherTypeAlternative) &&
+         CarriesControlEtherType(frame);
+}
+
 // Offset of the payload behind all 802.1Q and 802.1ad tags and the EtherType. The frame's size if the frame ends before, or
 // has more than eight tags.
 size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept;
