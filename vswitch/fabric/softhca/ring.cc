@@ -11,11 +11,15 @@ namespace eoib::softhca {
 RingProducer::RingProducer(std::shared_ptr<RingMemory> memory)
     : memory_(std::move(memory)), data_(memory_->data()), index_(memory_->index()), capacity_(memory_->capacity()) {}
 
+// The consumer can only move forward, from record to record, and not past what was published.
+bool RingProducer::IsPossibleTail(uint64_t tail) const {
+  return tail >= cached_tail_ && tail <= published_ && tail % kRecordAlignment == 0;
+}
+
 bool RingProducer::HasRoom(uint64_t bytes) {
   if (head_ - cached_tail_ + bytes <= capacity_) return true;
   const uint64_t tail = index_->tail.load(std::memory_order_seq_cst);
-  // The consumer can only move forward, and not past what was published.
-  if (tail < cached_tail_ || tail > published_) {
+  if (!IsPossibleTail(tail)) {
     corrupt_ = true;
     return false;
   }
@@ -56,9 +60,7 @@ bool RingProducer::Release() {
 
 uint64_t RingProducer::CountUntaken() const {
   const uint64_t tail = index_->tail.load(std::memory_order_seq_cst);
-  // The consumer may have written any position.
-  const bool possible = tail >= cached_tail_ && tail <= published_;
-  return RingConsumer(memory_, possible ? tail : cached_tail_).DiscardUpTo(published_);
+  return RingConsumer(memory_, IsPossibleTail(tail) ? tail : cached_tail_).DiscardUpTo(published_);
 }
 
 RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory)

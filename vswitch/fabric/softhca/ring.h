@@ -95,6 +95,7 @@ class RingProducer {
   uint64_t capacity() const { return memory_->capacity(); }
 
  private:
+  bool IsPossibleTail(uint64_t tail) const;
   bool HasRoom(uint64_t bytes);
   bool TakeArmed();
 

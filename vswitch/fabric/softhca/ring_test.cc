@@ -272,6 +272,17 @@ TEST_P(RingTest, ATailThatGoesBackIsReported) {
   EXPECT_TRUE(producer_.corrupt());
 }
 
+TEST_P(RingTest, ATailInsideARecordIsReported) {
+  uint64_t produced = 0;
+  for (const std::string payload(4096, 'x'); Produce(&producer_, payload); ++produced) {
+  }
+  producer_.Publish();
+  index().tail = produced * RecordSize(4096) - 1;  // a header there would reach beyond what was published
+  EXPECT_EQ(producer_.CountUntaken(), produced);
+  EXPECT_FALSE(Produce(&producer_, std::string(4096, 'x')));
+  EXPECT_TRUE(producer_.corrupt());
+}
+
 TEST_P(RingTest, TwoThreadsAgree) {
   constexpr uint32_t kRecords = 200'000;
   std::thread consumer([this] {
