@@ -16,47 +16,53 @@ namespace eoib {
 enum class DropSide : uint8_t { kIngress, kEgress };
 
 // X(enumerator, label, side, help: what happened, and what the operator can do if it is not obvious)
-#define EOIB_DROP_REASONS(X)                                                                                                 \
-  X(kNotEoib, "not_eoib", kIngress, "datagram without an EoIB header: too short, or of another protocol")                    \
-  X(kBadVersion, "bad_version", kIngress, "EoIB header of a version other than 0: update this agent")                        \
-  X(kHeaderReserved, "header_reserved", kIngress,                                                                            \
-    "EoIB header with an extension or a reserved checksum status: update this agent")                                        \
-  X(kBadFcs, "bad_fcs", kIngress, "frame with a wrong FCS: it was damaged before its sender put it into a datagram")         \
-  X(kSegment, "segment", kIngress, "segment of a larger frame; this agent does not reassemble: lower the MTU at the sender") \
-  X(kNoGrh, "no_grh", kIngress, "datagram without a global route header, so its sender is unknown")                          \
-  X(kReceiveError, "receive_error", kIngress, "the HCA completed the receive with an error")                                 \
-  X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                                             \
-  X(kTooLarge, "too_large", kIngress, "frame larger than the VES MTU: lower the MTU of the interface that sends it")         \
-  X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")                                     \
-  X(kPinnedMac, "pinned_mac", kIngress,                                                                                      \
-    "source MAC address belongs to another interface of this host (pin_mac)")                                                \
-  X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                         \
-  X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN that the port or the VES is not configured to carry")               \
-  X(kGroupMismatch, "group_mismatch", kIngress, "multicast through another group than the flood group of the VES")           \
-  X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919, which only the switch itself may send")   \
-  X(kControlUnknown, "control_unknown", kIngress,                                                                            \
-    "control message of a kind that this agent does not know: update this agent")                                            \
-  X(kLinkLocalControl, "link_local_control", kIngress,                                                                       \
-    "to a reserved group 01:80:c2:00:00:0x that group_fwd_mask does not pass")                                               \
-  X(kBadChecksumRequest, "bad_checksum_request", kIngress,                                                                   \
-    "the interface requests a checksum outside of the frame, or within its headers")                                         \
-  X(kOwnMulticast, "own_multicast", kIngress, "copy of a multicast from this agent, which the HCA loops back; harmless")     \
-  X(kInjectQueueFull, "inject_queue_full", kIngress,                                                                         \
-    "announcement of an interface's MAC address, not sent because the worker's queue was full")                              \
-  X(kNoBuffer, "no_buffer", kIngress, "announcement of an interface's MAC address, not sent because no buffer was free")     \
-  X(kSamePort, "same_port", kIngress, "the destination is behind the port that the frame came from")                         \
-  X(kFabricToFabric, "fabric_to_fabric", kIngress,                                                                           \
-    "frame from the fabric for a MAC address that is on the fabric, not behind this agent")                                  \
-  X(kNoEgress, "no_egress", kIngress, "frame to flood from the fabric, in a VLAN that no port of this agent carries")        \
-  X(kPortDown, "port_down", kEgress, "the Ethernet interface is down")                                                       \
-  X(kPortFull, "port_full", kEgress, "the Ethernet interface's queue is full: its reader is too slow")                       \
-  X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                                           \
-  X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the Ethernet interface's MTU")                              \
-  X(kIsolated, "isolated", kEgress, "between two ports of this agent, which is a limited member of the partition")           \
-  X(kUnresolved, "unresolved", kEgress, "the path to the peer was not resolved in time, or too many frames wait for it")     \
-  X(kFabricDown, "fabric_down", kEgress, "the InfiniBand port is down, or the VES's group is not joined")                    \
-  X(kSendQueueFull, "send_queue_full", kEgress, "the QP's send queue is full")                                               \
-  X(kSendError, "send_error", kEgress, "the HCA completed the send with an error")                                           \
+#define EOIB_DROP_REASONS(X)                                                                                                  \
+  X(kNotEoib, "not_eoib", kIngress, "datagram without an EoIB header: too short, or of another protocol")                     \
+  X(kBadVersion, "bad_version", kIngress, "EoIB header of a version other than 0: update this agent")                         \
+  X(kHeaderReserved, "header_reserved", kIngress, "EoIB header with a reserved checksum status: update this agent")           \
+  X(kBadFcs, "bad_fcs", kIngress, "frame with a wrong FCS: it was damaged before its sender put it into a datagram")          \
+  X(kSegment, "segment", kIngress, "malformed segment of a larger frame, or one that came through a group")                   \
+  X(kReassembly, "reassembly", kIngress,                                                                                      \
+    "larger frame whose segments did not all arrive within 50 ms, disagree, or were too many at a time")                      \
+  X(kNoGrh, "no_grh", kIngress, "datagram without a global route header, so its sender is unknown")                           \
+  X(kReceiveError, "receive_error", kIngress, "the HCA completed the receive with an error")                                  \
+  X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                                              \
+  X(kTooLarge, "too_large", kIngress, "frame larger than the VES MTU: lower the MTU of the interface that sends it")          \
+  X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")                                      \
+  X(kPinnedMac, "pinned_mac", kIngress, "source MAC address belongs to another interface of this host (pin_mac)")             \
+  X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                          \
+  X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN that the port or the VES is not configured to carry")                \
+  X(kGroupMismatch, "group_mismatch", kIngress, "multicast through another group than the flood group of the VES")            \
+  X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919, which only the switch itself may send")    \
+  X(kControlMessage, "control_message", kIngress, "message of another agent, handed to control; harmless")                    \
+  X(kControlQueueFull, "control_queue_full", kIngress,                                                                        \
+    "message of another agent, lost because control was busy or the message is too long; the agent repeats it")               \
+  X(kLinkLocalControl, "link_local_control", kIngress,                                                                        \
+    "to a reserved group 01:80:c2:00:00:0x that group_fwd_mask does not pass")                                                \
+  X(kBadChecksumRequest, "bad_checksum_request", kIngress,                                                                    \
+    "the interface requests a checksum outside of the frame, or within its headers")                                          \
+  X(kOwnMulticast, "own_multicast", kIngress, "copy of a multicast from this agent, which the HCA loops back; harmless")      \
+  X(kInjectQueueFull, "inject_queue_full", kIngress,                                                                          \
+    "announcement of an interface's MAC address, not sent because the worker's queue was full")                               \
+  X(kNoBuffer, "no_buffer", kIngress, "announcement or message of this agent, not sent because no buffer was free")           \
+  X(kSamePort, "same_port", kIngress, "the destination is behind the port that the frame came from")                          \
+  X(kFabricToFabric, "fabric_to_fabric", kIngress,                                                                            \
+    "frame from the fabric for a MAC address that is on the fabric, not behind this agent")                                   \
+  X(kNoEgress, "no_egress", kIngress, "frame to flood in a VLAN that no other port and no other agent carries")               \
+  X(kPortDown, "port_down", kEgress, "the Ethernet interface is down")                                                        \
+  X(kPortFull, "port_full", kEgress, "the Ethernet interface's queue is full: its reader is too slow")                        \
+  X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                                            \
+  X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the Ethernet interface's MTU")                               \
+  X(kIsolated, "isolated", kEgress, "between two ports of this agent, which is a limited member of the partition")            \
+  X(kUnresolved, "unresolved", kEgress, "the path to the peer was not resolved in time, or too many frames wait for it")      \
+  X(kFabricDown, "fabric_down", kEgress, "the InfiniBand port is down, or the VES's group is not joined")                     \
+  X(kNoFloodBuffer, "no_flood_buffer", kEgress,                                                                               \
+    "copy of a flood for one of the agents, not sent because no buffer was free (flood = \"replicate\")")                     \
+  X(kSendQueueFull, "send_queue_full", kEgress, "the QP's send queue is full")                                                \
+  X(kSendError, "send_error", kEgress, "the HCA completed the send with an error")                                            \
+  X(kNotSegmentable, "not_segmentable", kEgress,                                                                              \
+    "frame larger than the VES MTU, neither TCP nor a UDP super-frame, to a peer, group or interface that takes no segments") \
+  X(kNoSegmentBuffer, "no_segment_buffer", kEgress, "segment of a super-frame, not made because no buffer was free")          \
   X(kEgressVlan, "egress_vlan", kEgress, "the port that the FDB names for the destination does not carry the VLAN")
 
 enum class DropReason : uint8_t {

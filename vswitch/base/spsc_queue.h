@@ -1,7 +1,7 @@
 // SpscQueue: a bounded single-producer, single-consumer queue with an eventfd that wakes the consumer.
 //
-// A worker and control share two of them, for punts and for injected frames. Neither side waits for the other: if the queue is
-// full, Push fails and the producer decides what to do.
+// A worker and control share them, for punts, frames and messages (control_queues.h). Neither side waits for the other: if the
+// queue is full, Push fails and the producer decides what to do.
 #ifndef EOIB_VSWITCH_BASE_SPSC_QUEUE_H_
 #define EOIB_VSWITCH_BASE_SPSC_QUEUE_H_
 

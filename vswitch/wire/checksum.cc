@@ -1,5 +1,6 @@
 #include "vswitch/wire/checksum.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/base/config.h"
@@ -20,35 +21,35 @@ constexpr uint16_t kTcpChecksumOffset = 16;
 constexpr uint16_t kUdpChecksumOffset = 6;
 
 // Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if it does not fit, or its
-// length field disagrees.
+// length field disagrees. `frame` has the start of the frame, at least up to `l4`.
 L4Location LocateL4(absl::Span<const uint8_t> frame, uint8_t protocol, size_t ip, size_t l4, size_t end) {
-  const size_t length = end - l4;
+  const size_t length = std::min(end, frame.size()) - l4;
   const bool tcp = protocol == kProtocolTcp && length >= kTcpHeaderSize;
   // With another UDP length the sum would cover other bytes than the IP packet's.
   const bool udp =
-      protocol == kProtocolUdp && length >= kUdpHeaderSize && ReadWire<be16>(&frame[l4 + kUdpLengthOffset]).value() == length;
+      protocol == kProtocolUdp && length >= kUdpHeaderSize && ReadWire<be16>(&frame[l4 + kUdpLengthOffset]).value() == end - l4;
   if (!tcp && !udp) return {};
   return {tcp ? L4Checksum::kTcpOk : L4Checksum::kUdpOk, static_cast<uint16_t>(ip), static_cast<uint16_t>(l4),
-          static_cast<uint16_t>(length)};
+          static_cast<uint16_t>(end - l4)};
 }
 
-L4Location FindIpv4L4(absl::Span<const uint8_t> frame, size_t ip) {
+L4Location FindIpv4L4(absl::Span<const uint8_t> frame, size_t size, size_t ip) {
   if (frame.size() < ip + sizeof(Ipv4Wire)) return {};
   const auto header = ReadWire<Ipv4Wire>(&frame[ip]);
   const size_t header_length = size_t{4} * (header.version_ihl & 0xf);
   const size_t total_length = header.total_length.value();
   if (header.version_ihl >> 4 != 4 || header_length < sizeof(Ipv4Wire) || total_length < header_length) return {};
-  if (total_length > frame.size() - ip) return {};
+  if (total_length > size - ip || ip + header_length > frame.size()) return {};
   if ((header.fragment.value() & kIpv4MoreFragmentsOrOffset) != 0) return {};
   return LocateL4(frame, header.protocol, ip, ip + header_length, ip + total_length);
 }
 
-L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t ip) {
+L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t size, size_t ip) {
   if (frame.size() < ip + sizeof(Ipv6Wire)) return {};
   const auto header = ReadWire<Ipv6Wire>(&frame[ip]);
   size_t l4 = ip + sizeof(Ipv6Wire);
   const size_t end = l4 + header.payload_length.value();
-  if (header.version_class_flow.value() >> 28 != 6 || end > frame.size()) return {};
+  if (header.version_class_flow.value() >> 28 != 6 || end > size) return {};
 
   uint8_t protocol = header.next_header;
   for (int extensions = 0; extensions <= kMaxIpv6Extensions; ++extensions) {
@@ -71,7 +72,7 @@ absl::Span<const uint8_t> AddressesOf(absl::Span<const uint8_t> frame, const L4L
 }  // namespace
 
 // Looks for the EtherType itself, because ParseEthernet costs more than the rest.
-L4Location FindL4(absl::Span<const uint8_t> frame) noexcept {
+L4Location FindL4(absl::Span<const uint8_t> frame, size_t size) noexcept {
   size_t type_at = kMacsSize;
   if (frame.size() < kEthernetHeaderSize + kVlanTagSize) return {};
   uint16_t ethertype = ReadWire<be16>(&frame[type_at]).value();
@@ -81,9 +82,21 @@ L4Location FindL4(absl::Span<const uint8_t> frame) noexcept {
     type_at += kVlanTagSize;
     ethertype = ReadWire<be16>(&frame[type_at]).value();
   }
-  if (ethertype == kEtherTypeIpv4) return FindIpv4L4(frame, type_at + sizeof(be16));
-  if (ethertype == kEtherTypeIpv6) return FindIpv6L4(frame, type_at + sizeof(be16));
+  if (ethertype == kEtherTypeIpv4) return FindIpv4L4(frame, size, type_at + sizeof(be16));
+  if (ethertype == kEtherTypeIpv6) return FindIpv6L4(frame, size, type_at + sizeof(be16));
   return {};
+}
+
+bool NamesChecksumOf(const L4Location& where, const ChecksumRequest& request) noexcept {
+  return where.kind != L4Checksum::kNone && request.start == where.l4 && request.offset == ChecksumOffset(where.kind);
+}
+
+ChecksumRequest WritePseudoHeaderSum(absl::Span<uint8_t> head, const L4Location& where) noexcept {
+  const ChecksumRequest request{true, where.l4, ChecksumOffset(where.kind)};
+  const uint8_t protocol = where.kind == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
+  const uint16_t sum = PseudoHeaderSum(AddressesOf(head, where), protocol, where.l4_length);
+  WriteWire(be16(sum), &head[size_t{request.start} + request.offset]);
+  return request;
 }
 
 bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, L4Checksum* vouched) noexcept {
@@ -93,7 +106,7 @@ bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, 
   // The sender could choose a sum that overwrites a tag or an EtherType that was already checked.
   if (request.start < PayloadBehindTags(frame)) return false;
   const L4Location where = FindL4(frame);
-  if (where.kind != L4Checksum::kNone && where.l4 == request.start && request.offset == ChecksumOffset(where.kind)) {
+  if (NamesChecksumOf(where, request)) {
     *vouched = where.kind;
     return true;
   }
@@ -105,10 +118,7 @@ ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) no
   if (vouched == L4Checksum::kNone) return {};
   const L4Location where = FindL4(frame);
   if (where.kind != vouched) return {};
-  const ChecksumRequest request{true, where.l4, ChecksumOffset(where.kind)};
-  const uint8_t protocol = vouched == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
-  const uint16_t sum = PseudoHeaderSum(AddressesOf(frame, where), protocol, where.l4_length);
-  WriteWire(be16(sum), &frame[size_t{request.start} + request.offset]);
+  const ChecksumRequest request = WritePseudoHeaderSum(frame, where);
   // An interface sums to the end of the frame, so clear the padding.
   const size_t end = size_t{where.l4} + where.l4_length;
   if (end < frame.size()) std::memset(&frame[end], 0, frame.size() - end);

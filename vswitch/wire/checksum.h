@@ -34,7 +34,9 @@ struct L4Location {
   uint16_t l4 = 0;                      // offset of the TCP or UDP header
   uint16_t l4_length = 0;               // header and payload, from the IP header's length
 };
-L4Location FindL4(absl::Span<const uint8_t> frame) noexcept;
+inline L4Location FindL4(absl::Span<const uint8_t> frame) noexcept;
+// The same for a frame of `size` bytes, of which `head` has the first ones. Finds none if the headers do not end in `head`.
+L4Location FindL4(absl::Span<const uint8_t> head, size_t size) noexcept;
 
 // For a sender: sets *vouched to what it may vouch for. If csum_start is the TCP or UDP header of an unfragmented IP packet,
 // that is the protocol, and the frame stays as it is. Otherwise finishes the sum in the frame and sets kNone. False, with
@@ -47,9 +49,18 @@ bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, 
 // frame has no such header, returns an empty request and leaves the frame as it is.
 ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) noexcept;
 
+// The step that both ends share: sets the checksum field of the header at `where` to the pseudo-header sum, and returns the
+// request to finish it.
+ChecksumRequest WritePseudoHeaderSum(absl::Span<uint8_t> head, const L4Location& where) noexcept;
+
+// True if `request` names the checksum field of the header at `where`.
+bool NamesChecksumOf(const L4Location& where, const ChecksumRequest& request) noexcept;
+
 // Finishes the sum in software. Requires a request that AcceptChecksum returned or PrepareChecksum would accept. Stores a sum
 // of zero as 0xffff, the same number in one's complement: zero in UDP means "no checksum" (RFC 768).
 void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) noexcept;
+
+inline L4Location FindL4(absl::Span<const uint8_t> frame) noexcept { return FindL4(frame, frame.size()); }
 
 }  // namespace eoib
 

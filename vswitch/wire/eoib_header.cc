@@ -13,6 +13,9 @@ constexpr uint32_t kChecksumMask = 3;
 constexpr uint32_t kExtension = 1u << 23;
 constexpr uint32_t kFcsPresent = 1u << 22;
 constexpr uint32_t kSegmentMask = 0x003f'ffff;  // more segments, segment offset, segment id
+constexpr uint32_t kMoreSegments = 1u << 21;
+constexpr int kSegmentOffsetShift = 16;
+constexpr uint32_t kSegmentOffsetMask = kMaxSegments - 1;
 constexpr uint32_t kIpChecksumOk = 1;
 constexpr uint32_t kLargestL4Checksum = static_cast<uint32_t>(L4Checksum::kUdpOk);
 
@@ -20,11 +23,19 @@ DropReason DecodeEoibForm(uint32_t word, EoibHeader* header) {
   const uint32_t l4 = word >> kL4ChecksumShift & kChecksumMask;
   const uint32_t ip = word >> kIpChecksumShift & kChecksumMask;
   if ((word & kVersionMask) != 0) return DropReason::kBadVersion;
-  // Any nonzero id counts: a peer that numbers its frames may send segments of them.
-  if ((word & kSegmentMask) != 0) return DropReason::kSegment;
-  if ((word & kExtension) != 0) return DropReason::kHeaderReserved;
+  const bool extension = (word & kExtension) != 0;
+  // Any nonzero id counts: a peer that numbers its frames may send segments in a way that this version does not know.
+  if (!extension && (word & kSegmentMask) != 0) return DropReason::kSegment;
+  if (extension && (word & kFcsPresent) != 0) return DropReason::kSegment;
   if (l4 > kLargestL4Checksum || ip > kIpChecksumOk) return DropReason::kHeaderReserved;
-  *header = {HeaderForm::kEoib, static_cast<L4Checksum>(l4), ip == kIpChecksumOk, (word & kFcsPresent) != 0};
+  *header = {.form = HeaderForm::kEoib,
+             .l4_checksum = static_cast<L4Checksum>(l4),
+             .ip_checksum_ok = ip == kIpChecksumOk,
+             .fcs_present = (word & kFcsPresent) != 0,
+             .extension = extension,
+             .more_segments = (word & kMoreSegments) != 0,
+             .segment_offset = static_cast<uint8_t>(word >> kSegmentOffsetShift & kSegmentOffsetMask),
+             .segment_id = static_cast<uint16_t>(word)};
   return DropReason::kNone;
 }
 
@@ -44,6 +55,10 @@ void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept {
   if (header.form == HeaderForm::kEoib) {
     word = kSignature | static_cast<uint32_t>(header.l4_checksum) << kL4ChecksumShift |
            static_cast<uint32_t>(header.ip_checksum_ok) << kIpChecksumShift | (header.fcs_present ? kFcsPresent : 0);
+    if (header.extension) {
+      word |= kExtension | (header.more_segments ? kMoreSegments : 0) | uint32_t{header.segment_offset} << kSegmentOffsetShift |
+              header.segment_id;
+    }
   }
   WriteWire(be32(word), out);
 }

@@ -13,6 +13,7 @@
 namespace eoib {
 
 inline constexpr size_t kEoibHeaderSize = 4;
+inline constexpr size_t kMaxSegments = 32;  // of a frame
 // The alternative 4-byte header: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
 inline constexpr uint16_t kAlternativeMagic = 0x8919;
 
@@ -27,16 +28,23 @@ struct EoibHeader {
   L4Checksum l4_checksum = L4Checksum::kNone;
   bool ip_checksum_ok = false;
   bool fcs_present = false;  // the frame ends with its FCS (EndsWithFcs); our frames do not
+  bool extension = false;    // a segment: an extension follows (segment_extension.h)
+  // Without an extension these are 0.
+  bool more_segments = false;
+  uint8_t segment_offset = 0;  // number of the segment in its frame, from 0, below kMaxSegments
+  uint16_t segment_id = 0;     // of the frame, counted by the sender's QP
 
   friend constexpr bool operator==(const EoibHeader&, const EoibHeader&) = default;
 };
 
 // Decodes the header at the start of `datagram` (a UD payload without GRH). On success sets *header and returns kNone.
 // Otherwise returns kNotEoib (too short, or no signature of either form), kBadVersion, kSegment (more-segments bit, segment
-// offset or id set), or kHeaderReserved (extension, or a reserved checksum status: 11 for TCP/UDP, 10 or 11 for IP).
+// offset or id set without an extension, or an extension with an FCS), or kHeaderReserved (a reserved checksum status: 11 for
+// TCP/UDP, 10 or 11 for IP).
 DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept;
 
-// Writes kEoibHeaderSize bytes. The alternative form cannot vouch for a checksum: finish it first (CompleteChecksum).
+// Writes kEoibHeaderSize bytes. The alternative form cannot vouch for a checksum: finish it first (CompleteChecksum). It has no
+// segments either.
 void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept;
 
 }  // namespace eoib

@@ -9,6 +9,16 @@
 namespace eoib {
 namespace {
 
+EoibHeader Segment(L4Checksum l4, bool more, uint8_t offset, uint16_t id) {
+  EoibHeader header;
+  header.l4_checksum = l4;
+  header.extension = true;
+  header.more_segments = more;
+  header.segment_offset = offset;
+  header.segment_id = id;
+  return header;
+}
+
 TEST(EoibHeaderTest, Decode) {
   const auto kNone = L4Checksum::kNone;
   const auto kEoib = HeaderForm::kEoib;
@@ -41,9 +51,13 @@ TEST(EoibHeaderTest, Decode) {
       {"segment offset 16", "c0100000", DropReason::kSegment, {}},
       {"segment id 1", "c0000001", DropReason::kSegment, {}},
       {"segment id 0x8000", "c0008000", DropReason::kSegment, {}},
-      {"a piece with its FCS", "c0600007", DropReason::kSegment, {}},
-      {"a piece with its extension", "c4a00007", DropReason::kSegment, {}},
-      {"extension", "c0800000", DropReason::kHeaderReserved, {}},
+      {"a segment with its FCS, without extension", "c0600007", DropReason::kSegment, {}},
+      {"the first segment of a frame with TCP ok", "c4a00007", DropReason::kNone, Segment(L4Checksum::kTcpOk, true, 0, 7)},
+      {"segment 5", "c4a50007", DropReason::kNone, Segment(L4Checksum::kTcpOk, true, 5, 7)},
+      {"the last possible segment", "c89fffff", DropReason::kNone, Segment(L4Checksum::kUdpOk, false, 31, 0xffff)},
+      {"an only segment", "c0800000", DropReason::kNone, Segment(kNone, false, 0, 0)},
+      {"a segment with its FCS and extension", "c0e00007", DropReason::kSegment, {}},
+      {"a segment with a reserved checksum status", "cca00007", DropReason::kHeaderReserved, {}},
       {"TCP/UDP checksum status 11", "cc000000", DropReason::kHeaderReserved, {}},
       {"IP checksum status 10", "c2000000", DropReason::kHeaderReserved, {}},
       {"IP checksum status 11", "c3000000", DropReason::kHeaderReserved, {}},
@@ -68,6 +82,8 @@ TEST(EoibHeaderTest, Encode) {
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kUdpOk, false})), "c8000000");
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kNone, false, true})), "c0400000");
   EXPECT_EQ(ToHex(Encode({HeaderForm::kAlternative, L4Checksum::kTcpOk, true, true})), "89190000") << "it has no place for any";
+  EXPECT_EQ(ToHex(Encode(Segment(L4Checksum::kTcpOk, true, 5, 0x1234))), "c4a51234");
+  EXPECT_EQ(ToHex(Encode(Segment(L4Checksum::kNone, false, 31, 0xffff))), "c09fffff");
 }
 
 TEST(EoibHeaderTest, EveryAcceptedHeaderEncodesTheSame) {
@@ -83,8 +99,8 @@ TEST(EoibHeaderTest, EveryAcceptedHeaderEncodesTheSame) {
       EXPECT_EQ(ToHex(Encode(header)), ToHex(bytes));
     }
   }
-  EXPECT_EQ(accepted, 3 * 2 * 2 + 4)
-      << "three TCP/UDP states by two IP states by FCS or none, and the alternative with any reserved bytes";
+  EXPECT_EQ(accepted, 3 * 2 * (2 + 2 * 32 * 4) + 4)
+      << "three TCP/UDP states by two IP states by FCS, none or segments, and the alternative with any reserved bytes";
 }
 
 }  // namespace

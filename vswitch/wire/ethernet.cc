@@ -84,6 +84,12 @@ int LinkLocalGroup(MacAddr mac) noexcept {
   return (value & ~uint64_t{0xf}) == kLinkLocalGroups ? static_cast<int>(value & 0xf) : -1;
 }
 
+void WriteEthernetHeader(MacAddr destination, MacAddr source, uint16_t ethertype, uint8_t* frame) noexcept {
+  destination.ToWire(frame);
+  source.ToWire(frame + MacAddr::kSize);
+  WriteWire(be16(ethertype), frame + kMacsSize);
+}
+
 void InsertVlanTag(uint8_t* frame, Vid vid, uint8_t priority) noexcept {
   std::memmove(frame - kVlanTagSize, frame, kMacsSize);
   const auto tci = static_cast<uint16_t>((priority & kMaxPriority) << kPriorityShift | (vid.value() & kVidMask));

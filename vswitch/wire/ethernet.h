@@ -62,6 +62,8 @@ int LinkLocalGroup(MacAddr mac) noexcept;
 inline constexpr uint16_t kPauseGroupBit = 1 << 1;
 inline constexpr uint16_t kDefaultGroupForwardMask = 0xfff9;
 
+// Writes the header of an untagged frame.
+void WriteEthernetHeader(MacAddr destination, MacAddr source, uint16_t ethertype, uint8_t* frame) noexcept;
 // Inserts an 802.1Q tag after the MACs of a frame: moves the 12 bytes of MACs at `frame` down by 4 and writes the tag. The
 // frame then starts at frame - 4, which must be writable.
 void InsertVlanTag(uint8_t* frame, Vid vid, uint8_t priority) noexcept;

@@ -10,6 +10,8 @@
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/flow_hash.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
+#include "vswitch/wire/segment_extension.h"
+#include "vswitch/wire/segmentation.h"
 
 namespace eoib {
 namespace {
@@ -133,6 +135,50 @@ void CheckFlowHash(absl::Span<const uint8_t> frame) {
   }
 }
 
+void CheckSegmentExtension(absl::Span<const uint8_t> datagram) {
+  SegmentExtension extension;
+  if (datagram.size() < kEoibHeaderSize || !DecodeSegmentExtension(datagram.subspan(kEoibHeaderSize), &extension)) return;
+  uint8_t encoded[kSegmentExtensionSize];
+  EncodeSegmentExtension(extension, encoded);
+  Require(std::memcmp(encoded, &datagram[kEoibHeaderSize], sizeof(encoded)) == 0);
+  const auto head = datagram.subspan(kSegmentHeaderSize);
+  for (const L4Checksum vouched : {L4Checksum::kNone, L4Checksum::kTcpOk, L4Checksum::kUdpOk}) {
+    Bytes copy(head.begin(), head.end());
+    ChecksumRequest request;
+    const bool accepted = AcceptSuperFrame(absl::MakeSpan(copy), extension, vouched, &request);
+    if (accepted && vouched != L4Checksum::kNone) {
+      Require(request.needed && request.start == extension.checksum_start);
+      Require(size_t{request.start} + request.offset + 2 <= head.size());
+    } else {
+      Require(!request.needed && absl::MakeConstSpan(copy) == head);
+    }
+  }
+}
+
+// Every segment is a frame of its own with the right sum, and together they have the whole payload.
+void CheckSegmentation(absl::Span<const uint8_t> frame, const Gso& gso) {
+  constexpr size_t kLargest = 2044;
+  const auto headers = ParseSuperFrame(frame, frame.size());
+  if (!headers || !IsSuperFrame(*headers, gso)) return;
+  const auto plan = Segmentation::Of(frame, frame.size(), gso, kLargest);
+  if (!plan) return;
+  size_t next = plan->header_size();
+  for (size_t i = 0; i < plan->count(); ++i) {
+    Require(plan->payload_at(i) == next && plan->payload_size(i) != 0);
+    next += plan->payload_size(i);
+    Bytes segment(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(plan->header_size()));
+    const auto payload = frame.subspan(plan->payload_at(i), plan->payload_size(i));
+    segment.insert(segment.end(), payload.begin(), payload.end());
+    const ChecksumRequest request = plan->WriteHeaders(i, absl::MakeSpan(segment).first(plan->header_size()));
+    Require(segment.size() <= kLargest);
+    const L4Location l4 = FindL4(segment);
+    Require(NamesChecksumOf(l4, request) && size_t{l4.l4} + l4.l4_length == segment.size());
+    CompleteChecksum(absl::MakeSpan(segment), request);
+    RequireRightSum(segment, l4);
+  }
+  Require(next == frame.size());
+}
+
 }  // namespace
 }  // namespace eoib
 
@@ -154,5 +200,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckPrepare(frame, request);
   CheckOnesComplementSum(frame);
   CheckFlowHash(frame);
+  CheckSegmentExtension(datagram);
+  for (const GsoType type : {GsoType::kTcp, GsoType::kUdp}) CheckSegmentation(frame, {type, request.start});
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ib/attribute_codec.h"
+#include "vswitch/wire/ib/service_record.h"
 
 namespace eoib {
 namespace {
@@ -205,6 +206,8 @@ size_t SaRecordStride(SaAttribute attribute) {
       return RoundUp(kNodeRecordSize);
     case SaAttribute::kPortInfoRecord:
       return RoundUp(kPortInfoRecordSize);
+    case SaAttribute::kServiceRecord:
+      return RoundUp(kServiceRecordSize);
     case SaAttribute::kPKeyTableRecord:
       return RoundUp(kPKeyTableRecordSize);
     case SaAttribute::kPathRecord:

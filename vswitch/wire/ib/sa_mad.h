@@ -1,6 +1,7 @@
 // MADs of the subnet administrator, SA (IBA 1.4 §15.2): header and records.
 //
-// MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Notices and subscriptions to them (InformInfo) are in notice.h.
+// MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Notices and subscriptions to them (InformInfo) are in notice.h,
+// ServiceRecords in service_record.h.
 #ifndef EOIB_VSWITCH_WIRE_IB_SA_MAD_H_
 #define EOIB_VSWITCH_WIRE_IB_SA_MAD_H_
 
@@ -22,6 +23,7 @@ enum class SaAttribute : uint16_t {
   kInformInfo = 0x0003,
   kNodeRecord = 0x0011,
   kPortInfoRecord = 0x0012,
+  kServiceRecord = 0x0031,
   kPKeyTableRecord = 0x0033,
   kPathRecord = 0x0035,
   kMcMemberRecord = 0x0038,

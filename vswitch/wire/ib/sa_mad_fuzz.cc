@@ -9,6 +9,7 @@
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
 #include "vswitch/wire/ib/sa_table.h"
+#include "vswitch/wire/ib/service_record.h"
 
 namespace eoib {
 namespace {
@@ -84,6 +85,12 @@ void CheckPKeyTableRecord(Bytes bytes) {
   EOIB_CHECK(CheckAttribute(bytes, kPKeyTableRecordSize, {{5, 8}}, DecodePKeyTableRecord, EncodePKeyTableRecord));
 }
 
+void CheckServiceRecord(Bytes bytes) {
+  std::vector<uint8_t> expected = Modelled(bytes.first(kServiceRecordSize), {{26, 28}});
+  CutText(absl::MakeSpan(expected).subspan(48, ServiceRecord::kNameSize));
+  EOIB_CHECK(CheckAttribute(bytes, expected, DecodeServiceRecord, EncodeServiceRecord));
+}
+
 // A table has its records at the stride that the response gives.
 void CheckTable(const Mad& mad) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
@@ -102,6 +109,7 @@ void CheckTable(const Mad& mad) {
     if (header->attribute == SaAttribute::kNodeRecord) CheckNodeRecord(record);
     if (header->attribute == SaAttribute::kPortInfoRecord) CheckPortInfoRecord(record);
     if (header->attribute == SaAttribute::kPKeyTableRecord) CheckPKeyTableRecord(record);
+    if (header->attribute == SaAttribute::kServiceRecord) CheckServiceRecord(record);
   }
 }
 
@@ -121,6 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   eoib::CheckNodeRecord(eoib::SaRecord(mad));
   eoib::CheckPortInfoRecord(eoib::SaRecord(mad));
   eoib::CheckPKeyTableRecord(eoib::SaRecord(mad));
+  eoib::CheckServiceRecord(eoib::SaRecord(mad));
   eoib::CheckTable(mad);
   return 0;
 }
