@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd*
                            LockedMemoryAdvice(error));
   }
   pool->state_.assign(buffers, State::kFree);
+  pool->links_.assign(buffers, Link());
   pool->holder_.assign(buffers, nullptr);
   pool->counts_[static_cast<size_t>(State::kFree)] = buffers;
   pool->free_.reserve(buffers);
@@ -102,7 +103,25 @@ void BufferPool::Move(BufferId id, State to, const UdEndpoint* holder) {
   if (holder != nullptr) holder_[id.value()] = holder;
   --counts_[static_cast<size_t>(from)];
   ++counts_[static_cast<size_t>(to)];
-  if (to == State::kFree) free_.push_back(id.value());
+  if (to != State::kFree) return;
+  links_[id.value()].next = BufferId::None().value();
+  free_.push_back(id.value());
+}
+
+void BufferPool::MoveChain(BufferId head, State to) {
+  while (!head.IsNone()) {
+    const BufferId next = Next(head);
+    Move(head, to);
+    head = next;
+  }
+}
+
+void BufferPool::Append(BufferId last, BufferId next, const uint8_t* data, uint32_t length) {
+  EOIB_DCHECK(Next(last).IsNone() && Next(next).IsNone());
+  links_[last.value()].next = next.value();
+  Link& link = links_[next.value()];
+  link.offset = static_cast<uint16_t>(data - (base_ + next.value() * stride_));
+  link.length = static_cast<uint16_t>(length);
 }
 
 bool BufferPool::IsHeldBy(const UdEndpoint* endpoint, BufferId id) const {

@@ -6,8 +6,12 @@
 //     | headroom | GRH (40 bytes)  | EoIB (4) | Ethernet frame from its destination MAC ...
 //
 // A receive is posted at offset 20, so a received frame starts at 64; ports read their frames to offset 64 as well. The
-// headroom takes what is put in front of a frame: a VLAN tag, which moves the MACs down by 4, then the EoIB header. Frames
-// never move.
+// headroom takes what is put in front of a frame: a VLAN tag, which moves the MACs down by 4, then the EoIB header and the
+// extension of a segment. Frames never move.
+//
+// A frame that is larger than a datagram is a chain of buffers. The first one is its head, whose bytes a Frame describes; each
+// other buffer records its own bytes, and each but the last names the next one. Buffers that are free or posted are in no
+// chain.
 //
 // A buffer is in exactly one state. These functions move it:
 //
@@ -16,7 +20,7 @@
 //     posted    --UdEndpoint::Receive-->   batch
 //     batch     --UdEndpoint::Send-->      in flight  (the HCA reads from it; do not write)
 //     in flight --UdEndpoint::ReapSends--> free
-//     batch     --Forwarder's held queue-> held       (waits for a path, then goes back to batch)
+//     batch     --Forwarder--------------> held       (waits for a path or for the frame's other segments, then goes back)
 //     batch     --Free-->                  free
 //     held      --Free-->                  free       (given up: the forwarder is destroyed)
 //
@@ -31,9 +35,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/wire/ib/ib_headers.h"
@@ -66,13 +72,27 @@ class BufferPool {
 
   // Returns a free buffer in state kBatch, or None.
   BufferId Allocate() { return Take(State::kBatch); }
-  void Free(BufferId id) { Move(id, State::kFree); }
+  // Frees the buffer and those behind it in its chain.
+  void Free(BufferId id) { MoveChain(id, State::kFree); }
   // State moves for the endpoint and the forwarder. `holder` is the endpoint that posts or sends the buffer; it holds the
   // buffer in these two states.
   BufferId Take(State to, const UdEndpoint* holder = nullptr);
   void Move(BufferId id, State to, const UdEndpoint* holder = nullptr);
+  // Moves the buffer and those behind it in its chain.
+  void MoveChain(BufferId head, State to);
   State StateOf(BufferId id) const { return state_[id.value()]; }
   bool IsHeldBy(const UdEndpoint* endpoint, BufferId id) const;
+
+  // The chain. Append puts `next`, whose bytes are `length` at `data`, behind `last`, the last one of a chain or a single
+  // buffer. Next is None behind the last one. Detach makes `id` a single buffer and returns what was next.
+  void Append(BufferId last, BufferId next, const uint8_t* data, uint32_t length);
+  BufferId Next(BufferId id) const { return BufferId(links_[id.value()].next); }
+  BufferId Detach(BufferId id) { return BufferId(std::exchange(links_[id.value()].next, BufferId::None().value())); }
+  // The bytes of a buffer in a chain, but not of its head.
+  absl::Span<uint8_t> Bytes(BufferId id) const {
+    const Link& link = links_[id.value()];
+    return absl::MakeSpan(base_ + id.value() * stride_ + link.offset, link.length);
+  }
 
   uint8_t* Grh(BufferId id) const { return base_ + id.value() * stride_ + kGrhOffset; }
   uint8_t* Frame(BufferId id) const { return base_ + id.value() * stride_ + kFrameOffset; }
@@ -86,6 +106,12 @@ class BufferPool {
  private:
   BufferPool() = default;
 
+  struct Link {
+    uint32_t next = BufferId::None().value();
+    uint16_t offset = 0;  // of the bytes in the buffer
+    uint16_t length = 0;
+  };
+
   Hca* hca_ = nullptr;
   ibv_mr* mr_ = nullptr;
   uint8_t* base_ = nullptr;
@@ -94,6 +120,7 @@ class BufferPool {
   size_t mapped_ = 0;
   std::vector<uint32_t> free_;
   std::vector<State> state_;               // by BufferId
+  std::vector<Link> links_;                // by BufferId
   std::vector<const UdEndpoint*> holder_;  // by BufferId; meaningful if posted or in flight
   std::array<size_t, static_cast<size_t>(State::kCount)> counts_{};
 };

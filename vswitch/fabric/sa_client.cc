@@ -27,6 +27,15 @@ void StampTid(uint64_t tid, Mad* mad) {
   EncodeMadHeader(*header, mad);
 }
 
+std::string ServiceIdText(uint64_t id) { return absl::StrCat("0x", absl::Hex(id, absl::kZeroPad16)); }
+
+// Whether an answer has the identity of `record`.
+std::function<bool(const ServiceRecord&)> IsSameService(const ServiceRecord& record) {
+  return [id = record.id, gid = record.gid, pkey = record.pkey](const ServiceRecord& answer) {
+    return answer.id == id && answer.gid == gid && answer.pkey == pkey;
+  };
+}
+
 absl::StatusCode CodeOf(uint16_t status) {
   switch (static_cast<SaStatus>(status)) {
     case SaStatus::kNoRecords:
@@ -127,6 +136,42 @@ SaClient::Request SaClient::PathRequest(std::string what, MadMethod method, cons
   request.header.component_mask = component_mask | path::kSgid | path::kReversible | path::kNumbPath | path::kPKey;
   EncodeSaHeader(request.header, &request.mad);
   EncodePathRecord(record, SaRecord(&request.mad));
+  return request;
+}
+
+void SaClient::RegisterService(const ServiceRecord& record, ServiceCallback done) {
+  constexpr uint64_t kMask = service::kId | service::kGid | service::kPKey | service::kLease | service::kName | service::kData;
+  Request request = ServiceRequest(absl::StrCat("register service ", ServiceIdText(record.id)), MadMethod::kSet, record, kMask);
+  request.handlers = ForOne<ServiceRecord>(&DecodeServiceRecord, IsSameService(record), std::move(done));
+  Start(std::move(request));
+}
+
+void SaClient::UnregisterService(const ServiceRecord& record, ServiceCallback done) {
+  Request request = ServiceRequest(absl::StrCat("unregister service ", ServiceIdText(record.id)), MadMethod::kDelete, record,
+                                   service::kId | service::kGid | service::kPKey);
+  request.handlers = ForOne<ServiceRecord>(&DecodeServiceRecord, IsSameService(record), std::move(done));
+  Start(std::move(request));
+}
+
+void SaClient::QueryServices(uint64_t service_id, ServicesCallback done) {
+  ServiceRecord record;
+  record.id = service_id;
+  Request request =
+      ServiceRequest(absl::StrCat("query services ", ServiceIdText(service_id)), MadMethod::kGetTable, record, service::kId);
+  request.handlers = ForMany<ServiceRecord>(
+      &DecodeServiceRecord, [service_id](const ServiceRecord& answer) { return answer.id == service_id; }, std::move(done));
+  Start(std::move(request));
+}
+
+SaClient::Request SaClient::ServiceRequest(std::string what, MadMethod method, const ServiceRecord& record,
+                                           uint64_t component_mask) {
+  Request request;
+  request.what = std::move(what);
+  request.header.method = method;
+  request.header.attribute = SaAttribute::kServiceRecord;
+  request.header.component_mask = component_mask;
+  EncodeSaHeader(request.header, &request.mad);
+  EncodeServiceRecord(record, SaRecord(&request.mad));
   return request;
 }
 

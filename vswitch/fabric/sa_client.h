@@ -1,5 +1,5 @@
 // SaClient: the client of the subnet administrator. Over a MadTransport it joins and leaves multicast groups, queries paths
-// and groups, and subscribes to reports.
+// and groups, registers and queries services, and subscribes to reports.
 //
 // It is asynchronous and single-threaded: requests return at once, and Run() calls the callbacks. Every request gets exactly
 // one answer: the SA's record, the SA's error, or kDeadlineExceeded after the last retry. Requests that are outstanding when
@@ -26,6 +26,7 @@
 #include "vswitch/fabric/mad_transport.h"
 #include "vswitch/wire/ib/notice.h"
 #include "vswitch/wire/ib/sa_mad.h"
+#include "vswitch/wire/ib/service_record.h"
 
 namespace eoib {
 
@@ -41,6 +42,8 @@ class SaClient {
   using PathCallback = std::function<void(absl::StatusOr<PathRecord>)>;
   using GroupsCallback = std::function<void(absl::StatusOr<std::vector<McMemberRecord>>)>;
   using PathsCallback = std::function<void(absl::StatusOr<std::vector<PathRecord>>)>;
+  using ServiceCallback = std::function<void(absl::StatusOr<ServiceRecord>)>;
+  using ServicesCallback = std::function<void(absl::StatusOr<std::vector<ServiceRecord>>)>;
   using SubscriptionCallback = std::function<void(absl::StatusOr<InformInfo>)>;
   using NoticeHandler = std::function<void(const Notice&)>;
 
@@ -63,6 +66,13 @@ class SaClient {
   void QueryPaths(const Gid& sgid, PKey pkey, PathsCallback done);
   // SubnAdmGetTable(MCMemberRecord).
   void QueryGroups(const McMemberRecord& record, uint64_t component_mask, GroupsCallback done);
+
+  // SubnAdmSet(ServiceRecord): registers the service of this port, or renews its lease. Its key is zero.
+  void RegisterService(const ServiceRecord& record, ServiceCallback done);
+  // SubnAdmDelete(ServiceRecord): of the record with this service ID, GID and P_Key.
+  void UnregisterService(const ServiceRecord& record, ServiceCallback done);
+  // SubnAdmGetTable(ServiceRecord): all services with that service ID.
+  void QueryServices(uint64_t service_id, ServicesCallback done);
 
   // SubnAdmSet(InformInfo): starts or stops reports of `trap`, from any port, to this port.
   void Subscribe(SmTrap trap, SubscriptionCallback done);
@@ -124,6 +134,7 @@ class SaClient {
   void StartGroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
                          GroupCallback done);
   Request PathRequest(std::string what, MadMethod method, const PathRecord& record, uint64_t component_mask) const;
+  static Request ServiceRequest(std::string what, MadMethod method, const ServiceRecord& record, uint64_t component_mask);
   void Inform(SmTrap trap, bool subscribe, SubscriptionCallback done);
   uint64_t NewTid();
   void Start(Request request);

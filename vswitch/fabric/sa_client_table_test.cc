@@ -133,6 +133,31 @@ TEST_F(SaClientTableTest, ATableOfGroupsIsAccepted) {
   EXPECT_THAT(groups, ElementsAre(Group()));
 }
 
+TEST_F(SaClientTableTest, ATableOfServicesIsAccepted) {
+  constexpr uint64_t kId = 0x0265'6f69'6200'8001;
+  std::vector<ServiceRecord> services;
+  client_.QueryServices(kId, [&](absl::StatusOr<std::vector<ServiceRecord>> table) { services = *table; });
+  SaHeader header = mads_.header(0);
+  EXPECT_EQ(header.method, MadMethod::kGetTable);
+  EXPECT_EQ(header.component_mask, service::kId);
+  EXPECT_EQ(DecodeServiceRecord(SaRecord(mads_.sent[0]))->id, kId);
+  header.method = MadMethod::kGetTableResp;
+  header.attribute_offset = kServiceRecordSize / 8;
+  ServiceRecord record;
+  record.id = kId;
+  record.gid = kSgid;
+  ServiceRecord other = record;
+  other.id = kId + 1;  // not what we asked for
+  ServiceRecord last = record;
+  last.gid = kDgid;
+  std::vector<uint8_t> bytes(3 * kServiceRecordSize);
+  EncodeServiceRecord(record, absl::MakeSpan(bytes));
+  EncodeServiceRecord(other, absl::MakeSpan(bytes).subspan(kServiceRecordSize));
+  EncodeServiceRecord(last, absl::MakeSpan(bytes).subspan(2 * kServiceRecordSize));
+  Arrive(EncodeSaTable(header, bytes));
+  EXPECT_THAT(services, ElementsAre(record, last));
+}
+
 // ---- Reports.
 
 class SaClientReportTest : public SaClientTest {

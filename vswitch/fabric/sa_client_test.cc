@@ -36,6 +36,43 @@ TEST_F(SaClientTest, RequestsHaveTheRightMethodAndMask) {
   EXPECT_EQ(client_.fd(), 42);
 }
 
+TEST_F(SaClientTest, AServiceIsRegisteredAndUnregistered) {
+  ServiceRecord record;
+  record.id = 0x0265'6f69'6200'8001;
+  record.gid = kSgid;
+  record.pkey = PKey(0x8001);
+  record.lease = 60;
+  record.name = "eoib";
+  record.data[5] = 5;
+  std::vector<absl::StatusOr<ServiceRecord>> answers;
+  const auto remember = [&](absl::StatusOr<ServiceRecord> answer) { answers.push_back(std::move(answer)); };
+  const auto answer = [this](size_t i, MadMethod method, const ServiceRecord& record) {
+    SaHeader header = mads_.header(i);
+    header.method = method;
+    Mad mad;
+    EncodeSaHeader(header, &mad);
+    EncodeServiceRecord(record, SaRecord(&mad));
+    Arrive(mad);
+  };
+  client_.RegisterService(record, remember);
+  EXPECT_EQ(mads_.header(0).method, MadMethod::kSet);
+  EXPECT_EQ(mads_.header(0).attribute, SaAttribute::kServiceRecord);
+  EXPECT_EQ(mads_.header(0).component_mask, 0x1f'ffff'ffd7u) << "all but the reserved component and the key";
+  EXPECT_EQ(*DecodeServiceRecord(SaRecord(mads_.sent[0])), record);
+  ServiceRecord other = record;
+  other.gid = kDgid;
+  answer(0, MadMethod::kGetResp, other);
+  EXPECT_TRUE(answers.empty()) << "the record of another port";
+  answer(0, MadMethod::kGetResp, record);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(*answers[0], record);
+  client_.UnregisterService(record, remember);
+  EXPECT_EQ(mads_.header(1).method, MadMethod::kDelete);
+  EXPECT_EQ(mads_.header(1).component_mask, 7u);
+  answer(1, MadMethod::kDeleteResp, record);
+  EXPECT_EQ(answers.size(), 2u);
+}
+
 TEST_F(SaClientTest, EachCallerGetsItsOwnAnswer) {
   Join();
   Path();

@@ -35,7 +35,7 @@ UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, cons
       receive_depth_(static_cast<size_t>(options.receive_depth)),
       send_depth_(static_cast<size_t>(options.send_depth)),
       qkey_(options.qkey.value()),
-      ah_of_buffer_(pool->size(), AhIndex::None()),
+      sent_(pool->size()),
       receive_wrs_(kReceiveBatch),
       receive_sges_(kReceiveBatch),
       send_wrs_(send_depth_),
@@ -243,22 +243,42 @@ size_t UdEndpoint::PrepareReceives() {
 size_t UdEndpoint::Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result) {
   EOIB_DCHECK(result.size() >= requests.size());
   size_t prepared = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    result[i] = PrepareSend(requests[i], prepared);
-    if (result[i] != DropReason::kNone) continue;
-    send_requests_[prepared] = static_cast<uint32_t>(i);
-    if (prepared > 0) send_wrs_[prepared - 1].next = &send_wrs_[prepared];
-    ++prepared;
+  for (size_t i = 0, length; i < requests.size(); i += length) {
+    length = requests[i].train;
+    const DropReason reason = PrepareTrain(requests.subspan(i, length), prepared);
+    std::fill_n(&result[i], length, reason);
+    if (reason != DropReason::kNone) continue;
+    for (size_t j = i; j < i + length; ++j) {
+      send_requests_[prepared] = static_cast<uint32_t>(j);
+      if (prepared > 0) send_wrs_[prepared - 1].next = &send_wrs_[prepared];
+      ++prepared;
+    }
   }
   return prepared == 0 ? 0 : PostSends(requests, prepared, result);
 }
 
-// Builds work request `at` and acquires its address handle, or returns the reason why not.
-DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
+// Builds the work requests of a train from `at` on and acquires its address handle, or returns the reason why not.
+DropReason UdEndpoint::PrepareTrain(absl::Span<const SendRequest> train, size_t at) {
   if (ABSL_PREDICT_FALSE(send_failed_ || failed())) return DropReason::kSendError;
-  if (in_flight_ + at >= send_depth_) return DropReason::kSendQueueFull;
-  ibv_ah* ah = handles_->Acquire(request.ah);
-  if (ah == nullptr) return DropReason::kUnresolved;
+  if (in_flight_ + at + train.size() > send_depth_) return DropReason::kSendQueueFull;
+  ibv_ah* ah;
+  if (!AcquireHandles(train, &ah)) return DropReason::kUnresolved;
+  for (const SendRequest& request : train) PrepareSend(request, ah, at++);
+  return DropReason::kNone;
+}
+
+// Each request holds the handle until it completes.
+bool UdEndpoint::AcquireHandles(absl::Span<const SendRequest> train, ibv_ah** ah) {
+  for (size_t i = 0; i < train.size(); ++i) {
+    *ah = handles_->Acquire(train[i].ah);
+    if (ABSL_PREDICT_TRUE(*ah != nullptr)) continue;
+    while (i-- > 0) handles_->Release(train[i].ah);  // control has retired it meanwhile
+    return false;
+  }
+  return true;
+}
+
+void UdEndpoint::PrepareSend(const SendRequest& request, ibv_ah* ah, size_t at) {
   send_sges_[at] = {.addr = reinterpret_cast<uintptr_t>(request.payload), .length = request.length, .lkey = pool_->lkey()};
   ibv_send_wr& wr = send_wrs_[at];
   wr = {};
@@ -270,7 +290,6 @@ DropReason UdEndpoint::PrepareSend(const SendRequest& request, size_t at) {
   wr.wr.ud.ah = ah;
   wr.wr.ud.remote_qpn = request.qpn.value();
   wr.wr.ud.remote_qkey = qkey_.load(std::memory_order_relaxed) | kOwnQKey;
-  return DropReason::kNone;
 }
 
 // Posts the chain of `prepared` work requests. Buffers that the HCA refuses stay the batch's.
@@ -282,7 +301,8 @@ size_t UdEndpoint::PostSends(absl::Span<const SendRequest> requests, size_t prep
   for (size_t i = 0; i < posted; ++i) {
     const SendRequest& request = requests[send_requests_[i]];
     pool_->Move(request.buffer, BufferPool::State::kInFlight, this);
-    ah_of_buffer_[request.buffer.value()] = request.ah;
+    sent_[request.buffer.value()] = {request.ah, request.train == 1};
+    trains_in_flight_ += request.train == 1;
   }
   in_flight_ += posted;
   if (ABSL_PREDICT_FALSE(Captures())) CaptureSent(requests, posted);
@@ -326,20 +346,24 @@ size_t UdEndpoint::ReapSends(size_t* failed) {
       break;
     }
     for (int i = 0; i < polled; ++i) {
-      if (wcs[i].status != IBV_WC_SUCCESS) ++*failed;
+      const BufferId buffer(static_cast<uint32_t>(wcs[i].wr_id));
+      const bool ends_train = sent_[buffer.value()].ends_train;
       --in_flight_;
-      FinishSend(BufferId(static_cast<uint32_t>(wcs[i].wr_id)));
+      trains_in_flight_ -= ends_train;
+      completed += ends_train;
+      FinishSend(buffer);
+      if (ABSL_PREDICT_TRUE(wcs[i].status == IBV_WC_SUCCESS)) continue;
+      send_failed_ = true;  // the rest of the train will be flushed
+      *failed += ends_train;
     }
-    completed += static_cast<size_t>(polled);
   }
-  if (*failed > 0) send_failed_ = true;
   if (send_failed_ && in_flight_ == 0) RecoverSendQueue();
   return completed;
 }
 
 void UdEndpoint::FinishSend(BufferId buffer) {
   EOIB_DCHECK(pool_->IsHeldBy(this, buffer) && pool_->StateOf(buffer) == BufferPool::State::kInFlight);
-  handles_->Release(ah_of_buffer_[buffer.value()]);
+  handles_->Release(sent_[buffer.value()].ah);
   pool_->Move(buffer, BufferPool::State::kFree);
 }
 

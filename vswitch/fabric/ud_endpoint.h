@@ -51,6 +51,8 @@ struct SendRequest {
   uint32_t length = 0;
   AhIndex ah = AhIndex::None();
   Qpn qpn;  // Qpn::kMulticast for a group
+  // The requests of one frame follow each other (a train). The number of those that are left of it, with this one.
+  uint8_t train = 1;
 };
 
 class UdEndpoint {
@@ -81,12 +83,14 @@ class UdEndpoint {
   // Posts free buffers until receive_depth are posted or the pool is empty. Call it after freeing the batch's buffers.
   void Refill();
 
-  // Posts `requests` and returns how many were posted. result[i] is kNone (the buffer is in flight), kUnresolved (no such
-  // handle), kSendQueueFull or kSendError; a buffer that was not posted stays the batch's.
+  // Posts `requests`, which are whole trains, and returns how many were posted. result[i] is kNone (the buffer is in flight),
+  // kUnresolved (no such handle), kSendQueueFull or kSendError; a buffer that was not posted stays the batch's. A train that
+  // has no room in the send queue is not begun. Only a failed post may leave a train incomplete.
   size_t Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result);
-  // Frees the buffers of completed sends. Returns how many completed; *failed is how many of those failed.
+  // Frees the buffers of completed sends. Returns how many trains completed, which the last request of each decides; *failed is
+  // how many of those failed.
   size_t ReapSends(size_t* failed);
-  size_t sends_in_flight() const { return in_flight_; }
+  size_t sends_in_flight() const { return trains_in_flight_; }  // trains
 
   int event_fd() const;
   // Asks for an event at the next completion of either queue.
@@ -109,7 +113,9 @@ class UdEndpoint {
   absl::Status FailedToMake(int error, absl::string_view what) const;
   bool TakeReceive(const ibv_wc& wc, Datagram* out);
   size_t PrepareReceives();
-  DropReason PrepareSend(const SendRequest& request, size_t at);
+  DropReason PrepareTrain(absl::Span<const SendRequest> train, size_t at);
+  bool AcquireHandles(absl::Span<const SendRequest> train, ibv_ah** ah);
+  void PrepareSend(const SendRequest& request, ibv_ah* ah, size_t at);
   size_t PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result);
   void FinishSend(BufferId buffer);
   bool Captures() const { return capture_ != nullptr && capture_->on(); }
@@ -134,13 +140,18 @@ class UdEndpoint {
   const size_t receive_depth_;
   const size_t send_depth_;
   size_t posted_ = 0;
-  size_t in_flight_ = 0;
+  size_t in_flight_ = 0;  // requests
+  size_t trains_in_flight_ = 0;
   bool send_failed_ = false;     // the send queue may be in SQE
   bool receive_failed_ = false;  // the QP may be in ERR
   bool ethernet_ = false;        // the port's link layer
   std::atomic<bool> failed_{false};
-  std::atomic<uint32_t> qkey_;         // the QP's
-  std::vector<AhIndex> ah_of_buffer_;  // by BufferId; released at completion
+  std::atomic<uint32_t> qkey_;  // the QP's
+  struct Sent {
+    AhIndex ah = AhIndex::None();  // released at completion
+    bool ends_train = true;
+  };
+  std::vector<Sent> sent_;  // by BufferId
   // Work requests are built here. Elements with the same index belong together.
   std::vector<ibv_recv_wr> receive_wrs_;
   std::vector<ibv_sge> receive_sges_;

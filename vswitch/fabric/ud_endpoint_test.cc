@@ -105,8 +105,7 @@ TEST_F(UdEndpointTest, RefusedReceivesReturnToThePool) {
 
 TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
   endpoint_->Refill();
-  hca_.Deliver(Bytes(68),
-               {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 3});
+  hca_.Deliver(Bytes(68), {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 3});
   Datagram datagrams[4];
   ASSERT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 1u);
   const Datagram& datagram = datagrams[0];
@@ -242,6 +241,39 @@ TEST_F(UdEndpointTest, SendStopsAtTheDepth) {
   EXPECT_EQ(Send({requests.begin() + kSendDepth, requests.end()}), 1u) << "one has room now";
   EXPECT_EQ(result_[1], DropReason::kSendQueueFull);
   pool_->Free(requests.back().buffer);
+}
+
+// Requests of trains with these lengths.
+std::vector<SendRequest> Trains(std::vector<SendRequest> requests, const std::vector<uint8_t>& lengths) {
+  size_t i = 0;
+  for (const uint8_t length : lengths) {
+    for (uint8_t left = length; left > 0; --left) requests[i++].train = left;
+  }
+  return requests;
+}
+
+TEST_F(UdEndpointTest, ATrainIsPostedWholeOrNotAtAll) {
+  constexpr uint8_t kFirst = kSendDepth - 2;
+  const std::vector<SendRequest> requests = Trains(Requests(kSendDepth + 3), {kFirst, 3, 2});
+  EXPECT_EQ(Send(requests), static_cast<size_t>(kSendDepth)) << "the third one has room where the second has not";
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(result_[i], i >= kFirst && i < kFirst + 3u ? DropReason::kSendQueueFull : DropReason::kNone) << i;
+  }
+  EXPECT_EQ(endpoint_->sends_in_flight(), 2u);
+  for (int i = 0; i < kFirst - 1; ++i) hca_.CompleteSend();
+  EXPECT_EQ(Reap(), 0u) << "the last request decides";
+  hca_.CompleteSend();
+  EXPECT_EQ(Reap(), 1u);
+  EXPECT_EQ(endpoint_->sends_in_flight(), 1u);
+  EXPECT_EQ(Send({requests.begin() + kFirst, requests.begin() + kFirst + 3}), 3u);
+}
+
+TEST_F(UdEndpointTest, ATrainWithoutAHandleHoldsNone) {
+  std::vector<SendRequest> requests = Trains(Requests(3), {3});
+  for (SendRequest& request : requests) request.ah = AhIndex(77);
+  EXPECT_EQ(Send(requests), 0u);
+  EXPECT_THAT(result_, Each(DropReason::kUnresolved));
+  for (const SendRequest& request : requests) pool_->Free(request.buffer);
 }
 
 TEST_F(UdEndpointTest, RefusedSendsStayTheBatchs) {

@@ -206,7 +206,10 @@ int DatagramPath::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   return queue_pairs_.Poll(cq, count, completions);
 }
 
+// Without an armed queue there will be no event. The records then stay in their rings, or a busy receiver that asks for events
+// between its polls would run out of receives.
 void DatagramPath::DrainUntilEvent(SoftChannel* channel) {
+  if (!queue_pairs_.receiver_armed()) return;
   Drain(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
 }
 

@@ -27,7 +27,7 @@
 namespace eoib::softhca {
 
 struct OutboundOptions {
-  uint64_t first_capacity = 64 * 1024;
+  uint64_t first_capacity = 256 * 1024;  // several super-frames
   uint64_t largest_capacity = 4 * 1024 * 1024;
   uint64_t parking_capacity = 512 * 1024;
   // How long a message waits for room in its ring: IBA's head-of-queue lifetime limit (IBA 1.4 §18.2.5.4).

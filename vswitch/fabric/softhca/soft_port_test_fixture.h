@@ -21,7 +21,10 @@ inline const Gid kMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xff
 // Every test runs twice: with rings in this process's memory, and with rings in memory files.
 class SoftPortTest : public testing::TestWithParam<bool> {
  protected:
-  SoftPortTest() { options_.clock = &clock_; }
+  SoftPortTest() {
+    options_.clock = &clock_;
+    options_.outbound.first_capacity = 64 * 1024;  // soon full
+  }
 
   std::unique_ptr<SubnetLink> Connect() {
     std::unique_ptr<SubnetLink> link = subnet_.Connect();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "vswitch/fabric/softhca/fabricd/fault_commands.h"
@@ -105,6 +106,17 @@ Answer ShowSubscriptions(const Subnet& subnet) {
   return text;
 }
 
+Answer Services(const Subnet& subnet) {
+  std::string text;
+  for (const Subnet::ServiceStatus& service : subnet.Services()) {
+    const ServiceRecord& record = service.record;
+    const std::string lease = record.lease == ServiceRecord::kForever ? "forever" : absl::StrCat(record.lease, " s");
+    absl::StrAppendFormat(&text, "%s: 0x%016x \"%s\" pkey %s lease %s\n", service.port, record.id,
+                          absl::CHexEscape(record.name), record.pkey.ToString(), lease);
+  }
+  return text;
+}
+
 Answer Rings(const Subnet& subnet) {
   std::string text;
   for (const Subnet::RingStatus& ring : subnet.Rings()) {
@@ -168,6 +180,8 @@ void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const Li
   add("groups", "", "multicast groups and their members", 0, 0, [=](const Arguments&) { return Groups(*subnet); });
   add("subscriptions", "", "subscriptions of ports to notices", 0, 0,
       [=](const Arguments&) { return ShowSubscriptions(*subnet); });
+  add("services", "", "services that ports have registered (ServiceRecords)", 0, 0,
+      [=](const Arguments&) { return Services(*subnet); });
   add("rings", "", "rings between ports", 0, 0, [=](const Arguments&) { return Rings(*subnet); });
   add("link", "PORT up|down", "set a port's link up or down", 2, 2, [=](const Arguments& a) { return Link(a, subnet); });
   add("lid", "PORT LID", "change a port's LID", 2, 2, [=](const Arguments& a) { return SetLid(a, subnet); });
@@ -179,10 +193,11 @@ void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const Li
       [=](const Arguments& a) { return Done(subnet->Reregister(a[0])); });
   add("sm", "on|off", "start or stop answering as subnet manager and administrator", 1, 1,
       [=](const Arguments& a) { return Sm(a, subnet); });
-  add("sm/restart", "", "forget groups and subscriptions, and have all ports reregister", 0, 0, [=](const Arguments&) {
-    subnet->RestartSm();
-    return Done(absl::OkStatus());
-  });
+  add("sm/restart", "", "forget groups, subscriptions and services, and have all ports reregister", 0, 0,
+      [=](const Arguments&) {
+        subnet->RestartSm();
+        return Done(absl::OkStatus());
+      });
   add("sm/move", "LID", "change the subnet manager's LID", 1, 1, [=](const Arguments& a) { return MoveSm(a, subnet); });
 }
 

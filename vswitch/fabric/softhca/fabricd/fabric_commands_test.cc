@@ -105,6 +105,23 @@ TEST_F(FabricCommandsTest, GroupsAndSubscriptions) {
   EXPECT_EQ(config().reregistrations, 1u);
 }
 
+TEST_F(FabricCommandsTest, Services) {
+  EXPECT_EQ(Text("services"), "");
+  ServiceRecord record;
+  record.id = 0x0265'6f69'6200'7fff;
+  record.gid = config().gid;
+  record.pkey = PKey(0xffff);
+  record.lease = 60;
+  record.name = "eoib\n";
+  const uint64_t mask = service::kId | service::kGid | service::kPKey | service::kName;
+  Send(MadMethod::kSet, SaAttribute::kServiceRecord, mask, [&](auto to) { EncodeServiceRecord(record, to); });
+  EXPECT_EQ(Text("services"), "h1: 0x02656f6962007fff \"eoib\\n\" pkey 0xffff lease forever\n");
+  Send(MadMethod::kSet, SaAttribute::kServiceRecord, mask | service::kLease, [&](auto to) { EncodeServiceRecord(record, to); });
+  EXPECT_THAT(Text("services"), HasSubstr(" lease 60 s\n"));
+  EXPECT_EQ(Text("sm", {"restart"}), "ok\n");
+  EXPECT_EQ(Text("services"), "");
+}
+
 TEST_F(FabricCommandsTest, EventsOnDemand) {
   EXPECT_EQ(Text("link", {"h1", "down"}), "ok\n");
   EXPECT_FALSE(config().active);

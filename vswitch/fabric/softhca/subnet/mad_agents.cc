@@ -1,5 +1,7 @@
 #include "vswitch/fabric/softhca/subnet/mad_agents.h"
 
+#include <algorithm>
+
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
@@ -57,6 +59,7 @@ void MadAgents::PortOutOfService(const ManagedPort& port) {
   const Gid& gid = port.config.gid;
   notices_.RemovePort(gid);
   groups_.RemovePort(gid);
+  services_.RemovePort(gid);
   notices_.Forward(SmTrap::kGidOutOfService, gid, port.config.pkeys, clock_->Now());
   ReportGroupEvents();
   Run();
@@ -65,16 +68,18 @@ void MadAgents::PortOutOfService(const ManagedPort& port) {
 void MadAgents::RestartSm() {
   groups_.Clear();
   notices_.Clear();
+  services_.Clear();
 }
 
 void MadAgents::Run() {
   if (!ports_->Switch().runs_sm) return;
   notices_.Run(clock_->Now(), &outgoing_);
+  services_.Run();
 }
 
 absl::Time MadAgents::NextDeadline() const {
   if (!ports_->Switch().runs_sm) return absl::InfiniteFuture();
-  return notices_.NextDeadline();
+  return std::min(notices_.NextDeadline(), services_.NextDeadline());
 }
 
 }  // namespace eoib::softhca

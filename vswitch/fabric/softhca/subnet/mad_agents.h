@@ -19,6 +19,7 @@
 #include "vswitch/fabric/softhca/subnet/outgoing_mad.h"
 #include "vswitch/fabric/softhca/subnet/pma_responder.h"
 #include "vswitch/fabric/softhca/subnet/sa_responder.h"
+#include "vswitch/fabric/softhca/subnet/service_records.h"
 #include "vswitch/fabric/softhca/subnet/smp_responder.h"
 
 namespace eoib::softhca {
@@ -34,7 +35,8 @@ class MadAgents {
         clock_(clock),
         groups_(last_mlid),
         notices_(ports, {.first_tid = first_tid}),
-        sa_(ports, &groups_, &notices_),
+        services_(clock),
+        sa_(ports, &groups_, &notices_, &services_),
         smp_(ports),
         pma_(std::move(counters_of)) {}
   MadAgents(const MadAgents&) = delete;
@@ -45,11 +47,12 @@ class MadAgents {
   void Receive(const ManagedPort& from, uint64_t process, Lid destination, const Mad& mad);
   // The port became active: trap 64.
   void PortInService(const ManagedPort& port);
-  // The port is no longer active, and its configuration says so already. Its memberships and subscriptions end: trap 65.
+  // The port is no longer active, and its configuration says so already. Its memberships, subscriptions and services end:
+  // trap 65.
   void PortOutOfService(const ManagedPort& port);
   // A new process owns the port, and its counters start again.
   void CountersBegin(const ManagedPort& port) { pma_.ForgetPort(port.config.gid); }
-  // Forgets groups and subscriptions.
+  // Forgets groups, subscriptions and services.
   void RestartSm();
 
   // Retries what was not confirmed in time. NextDeadline says when to call it; InfiniteFuture if never.
@@ -61,6 +64,7 @@ class MadAgents {
   MulticastGroups& groups() { return groups_; }
   const MulticastGroups& groups() const { return groups_; }
   const NoticeForwarder& notices() const { return notices_; }
+  const ServiceRecords& services() const { return services_; }
   const SaResponder& sa() const { return sa_; }
   const SmpResponder& smp() const { return smp_; }
   const PmaResponder& pma() const { return pma_; }
@@ -75,6 +79,7 @@ class MadAgents {
   const Clock* const clock_;
   MulticastGroups groups_;
   NoticeForwarder notices_;
+  ServiceRecords services_;
   SaResponder sa_;
   SmpResponder smp_;
   PmaResponder pma_;

@@ -88,6 +88,7 @@ SaStatus SaResponder::Dispatch(const PortConfig& requester, const SaHeader& requ
       [[fallthrough]];
     case MadMethod::kDelete:
       if (request.attribute == SaAttribute::kMcMemberRecord) return DispatchMcMember(requester, request, mad, records);
+      if (request.attribute == SaAttribute::kServiceRecord) return DispatchService(requester, request, mad, records);
       return SaStatus::kUnsupportedMethodAttribute;
     case MadMethod::kGet:
     case MadMethod::kGetTable:
@@ -106,11 +107,22 @@ SaStatus SaResponder::DispatchMcMember(const PortConfig& requester, const SaHead
   return status;
 }
 
+SaStatus SaResponder::DispatchService(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) {
+  absl::StatusOr<ServiceRecord> record = DecodeServiceRecord(SaRecord(mad));
+  if (!record.ok()) return SaStatus::kRequestInvalid;
+  const SaStatus status = request.method == MadMethod::kSet ? services_->Set(requester, request.component_mask, &*record)
+                                                            : services_->Delete(requester, request.component_mask, &*record);
+  if (status == SaStatus::kOk) Append(*record, kServiceRecordSize, EncodeServiceRecord, records);
+  return status;
+}
+
 SaStatus SaResponder::DispatchQuery(const PortConfig& requester, const SaHeader& request, const Mad& mad,
                                     Records* records) const {
   switch (request.attribute) {
     case SaAttribute::kMcMemberRecord:
       return FindGroups(requester, request, mad, records);
+    case SaAttribute::kServiceRecord:
+      return FindServices(requester, request, mad, records);
     case SaAttribute::kPathRecord:
       return FindPaths(requester, request, mad, records);
     case SaAttribute::kNodeRecord:
@@ -148,6 +160,13 @@ SaStatus SaResponder::FindGroups(const PortConfig& requester, const SaHeader& re
   const absl::StatusOr<McMemberRecord> wanted = DecodeMcMemberRecord(SaRecord(query));
   if (!wanted.ok()) return SaStatus::kRequestInvalid;
   return AnswerWith(groups_->Query(requester, request.component_mask, *wanted), request, EncodeMcMemberRecord, records);
+}
+
+SaStatus SaResponder::FindServices(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                                   Records* records) const {
+  const absl::StatusOr<ServiceRecord> wanted = DecodeServiceRecord(SaRecord(mad));
+  if (!wanted.ok()) return SaStatus::kRequestInvalid;
+  return AnswerWith(services_->Query(requester, request.component_mask, *wanted), request, EncodeServiceRecord, records);
 }
 
 SaStatus SaResponder::FindPaths(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const {

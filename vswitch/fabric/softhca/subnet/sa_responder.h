@@ -1,7 +1,8 @@
 // SaResponder: the subnet administrator of a software subnet (IBA 1.4 §15.2.5). It takes a MAD and returns the answer:
 //
-//       Set, Delete      MCMemberRecord (multicast_groups.h); Set of InformInfo (notice_forwarder.h)
-//       Get, GetTable    MCMemberRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
+//       Set, Delete      MCMemberRecord (multicast_groups.h), ServiceRecord (service_records.h); Set of InformInfo
+//                        (notice_forwarder.h)
+//       Get, GetTable    MCMemberRecord, ServiceRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
 //       Get              ClassPortInfo
 //
 // It refuses other methods and attributes, and tells a port only of its own partitions (README.md).
@@ -15,6 +16,7 @@
 #include "vswitch/fabric/softhca/subnet/managed_ports.h"
 #include "vswitch/fabric/softhca/subnet/multicast_groups.h"
 #include "vswitch/fabric/softhca/subnet/notice_forwarder.h"
+#include "vswitch/fabric/softhca/subnet/service_records.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
 namespace eoib::softhca {
@@ -29,9 +31,9 @@ class SaResponder {
     uint64_t malformed = 0;  // dropped
   };
 
-  // All three outlive the responder.
-  SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices)
-      : ports_(ports), groups_(groups), notices_(notices) {}
+  // All of them outlive the responder.
+  SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices, ServiceRecords* services)
+      : ports_(ports), groups_(groups), notices_(notices), services_(services) {}
 
   // Returns the answer to `mad` from the port of `requester`, a MAD or a whole table, or nullopt if the MAD was dropped. A
   // table longer than kMaxMad is refused with "no resources".
@@ -43,10 +45,12 @@ class SaResponder {
 
   SaStatus Dispatch(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
   SaStatus DispatchMcMember(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
+  SaStatus DispatchService(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
   SaStatus DispatchQuery(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
 
   SaStatus Inform(const PortConfig& requester, const Mad& mad, Records* records);
   SaStatus FindGroups(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindServices(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
   SaStatus FindPaths(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
   SaStatus FindNodes(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
   SaStatus FindPortInfos(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
@@ -56,6 +60,7 @@ class SaResponder {
   const ManagedPorts* const ports_;
   MulticastGroups* const groups_;
   NoticeForwarder* const notices_;
+  ServiceRecords* const services_;
   Counters counters_;
 };
 

@@ -94,7 +94,9 @@ class SaResponderTest : public ::testing::Test {
   FakePorts ports_;
   MulticastGroups groups_{Mlid(0xc003)};
   NoticeForwarder notices_{&ports_};
-  SaResponder sa_{&ports_, &groups_, &notices_};
+  FakeClock clock_;
+  ServiceRecords services_{&clock_};
+  SaResponder sa_{&ports_, &groups_, &notices_, &services_};
   uint64_t tid_ = 0x1234'0000'0000'0000;
   std::vector<uint8_t> reply_;
   SaHeader header_;

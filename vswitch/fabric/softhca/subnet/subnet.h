@@ -66,6 +66,10 @@ class Subnet {
     McMemberRecord record;
     std::vector<GroupMember> members;
   };
+  struct ServiceStatus {
+    std::string port;
+    ServiceRecord record;
+  };
   struct Subscriptions {
     std::string port;
     std::vector<InformInfo> infos;
@@ -104,7 +108,7 @@ class Subnet {
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
   // While the SM is absent, SM and SA do not answer and reports wait; agents of ports still answer.
   void SetSmAbsent(bool absent);
-  // Acts like a restarted SM: forgets groups and subscriptions and asks every port to reregister.
+  // Acts like a restarted SM: forgets groups, subscriptions and services, and asks every port to reregister.
   void RestartSm();
   // kAlreadyExists if a port has that LID. Notifies every port.
   absl::Status MoveSm(Lid lid);
@@ -116,8 +120,9 @@ class Subnet {
   void Run();
   absl::Time NextDeadline() const;
 
-  std::vector<PortStatus> Ports() const;    // by LID
-  std::vector<GroupStatus> Groups() const;  // by MLID
+  std::vector<PortStatus> Ports() const;        // by LID
+  std::vector<GroupStatus> Groups() const;      // by MLID
+  std::vector<ServiceStatus> Services() const;  // by port GID
   std::vector<RingStatus> Rings() const;
   std::vector<Subscriptions> AllSubscriptions() const;  // by port GID
   MadCounters mad_counters() const;

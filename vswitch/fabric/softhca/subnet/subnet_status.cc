@@ -42,6 +42,13 @@ std::vector<Subnet::GroupStatus> Subnet::Groups() const {
   return groups;
 }
 
+std::vector<Subnet::ServiceStatus> Subnet::Services() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<ServiceStatus> services;
+  for (const ServiceRecord& record : agents_.services().All()) services.push_back({ports_.AtGid(record.gid)->name, record});
+  return services;
+}
+
 std::vector<Subnet::RingStatus> Subnet::Rings() const {
   absl::MutexLock lock(&mutex_);
   std::vector<RingStatus> rings;
