@@ -48,6 +48,15 @@ void Fdb::Watch() {
   log_.Watch(std::move(larger));
 }
 
+void Fdb::Note(uint32_t number) {
+  absl::MutexLock lock(&writer_);
+  FdbEvent note;
+  note.nanoseconds = static_cast<uint64_t>(absl::ToUnixNanos(clock_->Now()));
+  note.kind = FdbEvent::Kind::kNote;
+  note.count = number;
+  log_.Write(note);
+}
+
 // ---- Changes of entries -----------------------------------------------------------------------------------------------
 
 Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
@@ -57,10 +66,10 @@ Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
   });
 }
 
-Fdb::LearnResult Fdb::Announce(FdbKey key, VPortId vport, const Claim& claim) {
+Fdb::LearnResult Fdb::Assign(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (!IsValidSource(key.mac())) return {Learned::kGroup};
   return MakingRoom(vport, [=, this](bool host_tried, FdbRoom* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    return assignment_.Announce(key, vport, claim, host_tried, room);
+    return assignment_.Assign(key, vport, origin, host_tried, room);
   });
 }
 
@@ -88,23 +97,16 @@ bool Fdb::EvictLargest(size_t least) {
   return eviction_.EvictLargest(least);
 }
 
-void Fdb::ForgiveMove(FdbKey key) {
-  absl::MutexLock lock(&writer_);
-  entries_.BeginChange();
-  entries_.damper().Forgive(key);
-  learning_.Thaw(key);
-}
-
 bool Fdb::Thaw(FdbKey key) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
   return learning_.Thaw(key);
 }
 
-bool Fdb::Withdraw(FdbKey key, VPortId vport) {
+bool Fdb::Withdraw(FdbKey key) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
-  return assignment_.Withdraw(key, vport);
+  return assignment_.Withdraw(key);
 }
 
 absl::Status Fdb::AddStatic(FdbKey key, VPortId vport) {
@@ -138,6 +140,17 @@ size_t Fdb::FlushVlan(Vid vid) {
 }
 
 size_t Fdb::FlushLearned(VPortId vport) { return FlushOf(vport, EntryKind::kDynamic); }
+
+bool Fdb::FlushMac(FdbKey key, VPortId vport) {
+  absl::MutexLock lock(&writer_);
+  entries_.BeginChange();
+  const FdbEntries::Known known = entries_.Look(key);
+  if (!known.live || known.vport != vport || known.entry.pinned || known.entry.origin == FdbOrigin::kStatic) return false;
+  entries_.Erase(key, known.entry);
+  entries_.ReportFlushed(1, Scope::kEntry, key, vport);
+  return true;
+}
+
 size_t Fdb::FlushSticky(VPortId vport) { return FlushOf(vport, EntryKind::kPinned); }
 
 size_t Fdb::FlushOf(VPortId vport, EntryKind kind) {
@@ -185,15 +198,28 @@ size_t Fdb::BeginAge(absl::Duration round) {
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
+Fdb::Entry Fdb::ToRow(FdbKey key, const MacEntry& entry, VPortId vport, AgeLimit limit) const {
+  // A worker may have refreshed the entry after `limit.now` was read, which would make its age negative.
+  const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
+  const bool frozen = entry.pinned && entries_.damper().IsFrozen(key);
+  return {key, vport, entry.origin, age * tick(), entry.pinned && !frozen, frozen};
+}
+
+absl::optional<Fdb::Entry> Fdb::Get(FdbKey key) const {
+  const AgeLimit limit = Limit();
+  absl::MutexLock lock(&writer_);
+  MacEntry entry;
+  if (!table_.Get(key, &entry) || !IsLive(entry, limit)) return absl::nullopt;
+  const VPortId vport = entries_.groups().VPortOf(entry.group);
+  if (vport.IsNone()) return absl::nullopt;
+  return ToRow(key, entry, vport, limit);
+}
+
 void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
   const AgeLimit limit = Limit();
   const auto show = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
     const VPortId vport = entries_.groups().VPortOf(entry.group);
-    if (vport.IsNone() || !IsLive(entry, limit)) return;
-    // A worker may have refreshed the entry after `limit.now` was read, which would make its age negative.
-    const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
-    const bool frozen = entry.pinned && entries_.damper().IsFrozen(key);
-    visit({key, vport, entry.origin, age * tick(), entry.pinned && !frozen, frozen});
+    if (!vport.IsNone() && IsLive(entry, limit)) visit(ToRow(key, entry, vport, limit));
   };
   MacTable::Cursor cursor = 0;
   for (bool more = true; more;) {

@@ -45,7 +45,6 @@ class Fdb {
   using Learned = FdbLearned;
   using Damped = FdbDamped;
   using LearnResult = FdbLearnResult;
-  using Claim = FdbClaim;
 
   struct Entry {  // a row of `fdb show`
     FdbKey key;
@@ -81,13 +80,14 @@ class Fdb {
 
   // `key` was heard from `vport`. `origin` is kLocalLearned or kRemoteLearned.
   LearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin);
-  // Takes back the last move of `key`, and a freeze that it caused: both vPorts turned out to be of the same agent.
-  void ForgiveMove(FdbKey key);
 
-  // An announcement says that `key` is behind `vport`. Returns kNew, kMoved, kKnown, kOverruled, kPinned, kLimit or kGroup.
-  LearnResult Announce(FdbKey key, VPortId vport, const Claim& claim);
-  // Withdraws the announcement. False if the entry of `key` is not an announced one of `vport`.
-  bool Withdraw(FdbKey key, VPortId vport);
+  // The agents agree that `key` is behind `vport`, another agent's. The entry does not age. Returns kNew, kMoved, kKnown,
+  // kOverruled, kPinned, kLimit or kGroup.
+  LearnResult Announce(FdbKey key, VPortId vport) { return Assign(key, vport, FdbOrigin::kAnnounced); }
+  // They agree that it is behind our `vport`. The entry ages. Results as above.
+  LearnResult Claim(FdbKey key, VPortId vport) { return Assign(key, vport, FdbOrigin::kClaimed); }
+  // No other agent has `key` any more. False if its entry is not an announced one.
+  bool Withdraw(FdbKey key);
 
   // Static entries neither age nor move. kInvalidArgument for a group or zero address; kAlreadyExists if another vPort has a
   // static entry for the key; kResourceExhausted if there is no memory.
@@ -99,6 +99,7 @@ class Fdb {
   size_t Flush();
   size_t FlushVlan(Vid vid);
   size_t FlushLearned(VPortId vport);
+  bool FlushMac(FdbKey key, VPortId vport);  // false if `key` has no such entry there
   // Flushes the pinned entries of `vport`, sticky or frozen. Their MACs can then be learned again.
   size_t FlushSticky(VPortId vport);
   // Ends the freeze of `key`; false if it is not frozen.
@@ -109,6 +110,7 @@ class Fdb {
   // many aged-out entries it removed.
   size_t Age();
 
+  absl::optional<Entry> Get(FdbKey key) const;
   // Calls `visit` on all entries, in no order, and never holds the lock for long. `visit` must not call the FDB.
   void Visit(absl::FunctionRef<void(const Entry&)> visit) const;
   // At most `most` entries after `after`, sorted by VID, then MAC. Walks through the whole table, even for a few.
@@ -131,6 +133,8 @@ class Fdb {
   // Call events() again after Watch: the former ring gets no more events.
   const FdbEvents& events() const { return log_.events(); }
   void Watch();
+  // Adds an event of the owner's (FdbEvent::Kind::kNote) to them.
+  void Note(uint32_t number);
   const Options& options() const { return options_; }
 
   // For the budget: evicts an entry of the vPort that holds most, if it has at least `least` dynamic ones.
@@ -142,8 +146,10 @@ class Fdb {
 
   // An attempt to learn or announce. MakingRoom calls it again if the host's budget had to make room first.
   using Attempt = absl::FunctionRef<LearnResult(bool host_tried, FdbRoom* room)>;
+  LearnResult Assign(FdbKey key, VPortId vport, FdbOrigin origin);
   LearnResult MakingRoom(VPortId vport, Attempt attempt);
   size_t FlushOf(VPortId vport, EntryKind kind);
+  Entry ToRow(FdbKey key, const MacEntry& entry, VPortId vport, AgeLimit limit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   size_t BeginAge(absl::Duration round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const Options options_;

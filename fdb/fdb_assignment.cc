@@ -15,13 +15,13 @@ std::string Attempt(absl::string_view verb, FdbKey key) {
 
 }  // namespace
 
-FdbLearnResult FdbAssignment::Announce(FdbKey key, VPortId vport, const FdbClaim& claim, bool host_tried, FdbRoom* room) {
+FdbLearnResult FdbAssignment::Assign(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room) {
   const FdbEntries::Known known = entries_->Look(key);
-  if (known.live) return AnnounceOver(key, known, vport, claim);
+  if (known.live) return AssignOver(key, known, vport, origin);
   if (known.in_table) entries_->Reclaim(key, known);
   *room = eviction_->MakeRoom(vport, host_tried);
   if (*room == FdbRoom::kHostSpent) return {FdbLearned::kLimit};
-  if (*room == FdbRoom::kNone || !Write(key, FdbEntries::Known(), vport, claim)) {
+  if (*room == FdbRoom::kNone || !entries_->Write(key, FdbEntries::Known(), vport, entries_->NewEntry(vport, origin))) {
     ++entries_->counters().learn_limited;
     return {FdbLearned::kLimit};
   }
@@ -30,19 +30,17 @@ FdbLearnResult FdbAssignment::Announce(FdbKey key, VPortId vport, const FdbClaim
   return {FdbLearned::kNew};
 }
 
-FdbLearnResult FdbAssignment::AnnounceOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim) {
+// A freeze ends, because an announcement decides the quarrel that led to it. A sticky entry stays.
+FdbLearnResult FdbAssignment::AssignOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, FdbOrigin origin) {
   const bool same = known.vport == vport;
-  const bool was_announced = known.entry.origin == FdbOrigin::kAnnounced;
-  if (known.entry.pinned || !Displaces(FdbOrigin::kAnnounced, known.entry.origin) ||
-      (was_announced && !same && IsBeaten(key, claim))) {
+  const bool sticky = known.entry.pinned && !entries_->damper().IsFrozen(key);
+  if (sticky || known.entry.origin == FdbOrigin::kStatic) {
     if (same) return {FdbLearned::kKnown};
     ++entries_->counters().announce_refused;
-    return {known.entry.pinned ? FdbLearned::kPinned : FdbLearned::kOverruled, known.vport};
+    return {sticky ? FdbLearned::kPinned : FdbLearned::kOverruled, known.vport};
   }
-  // An announcement that was overtaken by a later one of the same vPort says nothing new.
-  if (was_announced && same && entries_->claims()[key].sequence > claim.sequence) return {FdbLearned::kKnown};
   // An entry that stays at its vPort takes no more room.
-  if ((!same && !eviction_->MakeRoomAt(vport)) || !Write(key, known, vport, claim)) {
+  if ((!same && !eviction_->MakeRoomAt(vport)) || !entries_->Write(key, known, vport, entries_->NewEntry(vport, origin))) {
     ++entries_->counters().learn_limited;
     return {FdbLearned::kLimit};
   }
@@ -52,23 +50,11 @@ FdbLearnResult FdbAssignment::AnnounceOver(FdbKey key, const FdbEntries::Known& 
   return {FdbLearned::kMoved, known.vport};
 }
 
-bool FdbAssignment::Write(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim) {
-  if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, FdbOrigin::kAnnounced))) return false;
-  entries_->claims()[key] = claim;
-  return true;
-}
-
-// True if the claim behind the entry of `key` stands against `claim`.
-bool FdbAssignment::IsBeaten(FdbKey key, const FdbClaim& claim) const {
-  const auto former = entries_->claims().find(key);
-  return former != entries_->claims().end() && !claim.Beats(former->second);
-}
-
-bool FdbAssignment::Withdraw(FdbKey key, VPortId vport) {
+bool FdbAssignment::Withdraw(FdbKey key) {
   const FdbEntries::Known known = entries_->Look(key);
-  if (!known.in_table || known.entry.origin != FdbOrigin::kAnnounced || known.vport != vport) return false;
+  if (!known.live || known.entry.origin != FdbOrigin::kAnnounced) return false;
   entries_->Erase(key, known.entry);
-  entries_->ReportFlushed(1, FdbEvent::Scope::kEntry, key, vport);
+  entries_->ReportFlushed(1, FdbEvent::Scope::kEntry, key, known.vport);
   return true;
 }
 

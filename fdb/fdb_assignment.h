@@ -17,15 +17,13 @@ class FdbAssignment {
   FdbAssignment(FdbEntries* entries, FdbEviction* eviction) : entries_(entries), eviction_(eviction) {}
 
   // If *room becomes kHostSpent, nothing was done: the caller makes room at the host and calls again with `host_tried`.
-  FdbLearnResult Announce(FdbKey key, VPortId vport, const FdbClaim& claim, bool host_tried, FdbRoom* room);
-  bool Withdraw(FdbKey key, VPortId vport);
+  FdbLearnResult Assign(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room);
+  bool Withdraw(FdbKey key);
   absl::Status AddStatic(FdbKey key, VPortId vport);
   absl::Status RemoveStatic(FdbKey key);
 
  private:
-  FdbLearnResult AnnounceOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim);
-  bool Write(FdbKey key, const FdbEntries::Known& known, VPortId vport, const FdbClaim& claim);
-  bool IsBeaten(FdbKey key, const FdbClaim& claim) const;
+  FdbLearnResult AssignOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, FdbOrigin origin);
 
   FdbEntries* const entries_;
   FdbEviction* const eviction_;

@@ -49,7 +49,7 @@ MacEntry FdbEntries::NewEntry(VPortId vport, FdbOrigin origin) const {
   entry.last_seen = tick_;
   entry.origin = origin;
   const auto policy = policies_.find(vport);
-  entry.pinned = origin == FdbOrigin::kLocalLearned && policy != policies_.end() && policy->second.sticky;
+  entry.pinned = IsLocal(origin) && policy != policies_.end() && policy->second.sticky;
   return entry;
 }
 
@@ -62,7 +62,6 @@ bool FdbEntries::Write(FdbKey key, const Known& known, VPortId vport, MacEntry e
     groups_.Joined(*group, key);
     if (known.in_table) groups_.Left(known.entry.group);
   }
-  if (entry.origin != FdbOrigin::kAnnounced) claims_.erase(key);
   // The damper must not keep a freeze for an entry that is no longer pinned.
   if (known.in_table && known.entry.pinned && !entry.pinned) damper_.Thaw(key);
   Publish();
@@ -78,7 +77,6 @@ void FdbEntries::Erase(FdbKey key, const MacEntry& entry) {
 // Drops what is kept beside the entry, which has left the table or is about to.
 void FdbEntries::Leave(FdbKey key, const MacEntry& entry) {
   groups_.Left(entry.group);
-  if (entry.origin == FdbOrigin::kAnnounced) claims_.erase(key);
   if (entry.pinned) damper_.Thaw(key);
 }
 

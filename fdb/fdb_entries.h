@@ -1,4 +1,4 @@
-// FdbEntries: the entries of an FDB, and all that is kept beside them: accounts, claims, freezes, counters, events.
+// FdbEntries: the entries of an FDB, and all that is kept beside them: accounts, freezes, counters, events.
 #ifndef EOIB_FDB_FDB_ENTRIES_H_
 #define EOIB_FDB_FDB_ENTRIES_H_
 
@@ -16,19 +16,9 @@
 #include "fdb/mac_table.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport.h"
-#include "fdb/vport_address.h"
 #include "vswitch/base/clock.h"
 
 namespace eoib {
-
-// The claim behind an announced entry: its sequence number, and the address of the announcer.
-struct FdbClaim {
-  uint64_t sequence = 0;
-  PeerAddress by;
-
-  // The higher sequence number wins; on a tie the lower address, so that all agents decide alike.
-  bool Beats(const FdbClaim& other) const { return sequence != other.sequence ? sequence > other.sequence : by < other.by; }
-};
 
 // The numbers that other threads read without the FDB's lock.
 struct FdbSizes {
@@ -81,8 +71,6 @@ class FdbEntries {
   const MoveDamper& damper() const { return damper_; }
   FdbCounters& counters() { return counters_; }
   const FdbCounters& counters() const { return counters_; }
-  // The claims behind the announced entries in the table.
-  absl::flat_hash_map<FdbKey, FdbClaim>& claims() { return claims_; }
   // Entries that exist keep what they have: a policy is for new ones.
   absl::flat_hash_map<VPortId, FdbVPortPolicy>& policies() { return policies_; }
   const absl::flat_hash_map<VPortId, FdbVPortPolicy>& policies() const { return policies_; }
@@ -103,7 +91,6 @@ class FdbEntries {
   FlushGroups groups_;
   MoveDamper damper_;
   FdbCounters counters_;
-  absl::flat_hash_map<FdbKey, FdbClaim> claims_;
   absl::flat_hash_map<VPortId, FdbVPortPolicy> policies_;
   size_t budgeted_ = 0;  // entries reported to the budget
 };

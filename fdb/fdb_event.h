@@ -27,7 +27,8 @@ struct FdbEvent {
     kRefused,    // sticky or frozen at `from`, but heard from `to`
     kFixed,      // set to `to` by the operator
     kUnfixed,    // a fixed entry at `from` was removed
-    kAnnounced,  // at `to`
+    kAnnounced,  // at `to`; it was at `from` before, if that is not None
+    kNote,       // number `count` of the notes that the FDB's owner keeps (Fdb::Note)
   };
   enum class Scope : uint8_t { kEntry, kVPort, kVlan, kAll };
 

@@ -9,8 +9,6 @@ using Verdict = MoveDamper::Verdict;
 // Refused frames of pinned MACs that become events, each second.
 constexpr int kRefusalEventsPerSecond = 10;
 
-constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned; }
-
 }  // namespace
 
 FdbLearning::FdbLearning(FdbEntries* entries, FdbEviction* eviction, absl::Time now)
@@ -39,10 +37,10 @@ FdbLearnResult FdbLearning::LearnOver(FdbKey key, const Known& known, VPortId vp
     if (!IsLocal(origin) || !Thaw(key)) return Refuse(key, known, vport);
     return Move(key, entries_->Look(key), vport, origin);
   }
-  if (!Displaces(origin, known.entry.origin)) {
-    if (same) return {FdbLearned::kKnown};
+  if (same && !IsLearned(known.entry.origin)) return {FdbLearned::kKnown};
+  if (!MovesTo(origin, known.entry.origin)) {
     ++entries_->counters().overruled;
-    return {FdbLearned::kOverruled, known.vport};
+    return {FdbLearned::kOverruled, known.vport, FdbDamped::kNo, known.entry.origin == FdbOrigin::kStatic};
   }
   if (!same) return Move(key, known, vport, origin);
   entries_->Write(key, known, vport, entries_->NewEntry(vport, origin));
@@ -57,7 +55,7 @@ FdbLearnResult FdbLearning::Move(FdbKey key, const Known& known, VPortId vport, 
     return {FdbLearned::kLimit};
   }
   FdbDamped damped = FdbDamped::kNo;
-  if (IsLearned(known.entry.origin) && !(IsLocal(origin) && IsLocal(known.entry.origin))) {
+  if (!(IsLocal(origin) && IsLocal(known.entry.origin))) {
     const MoveDamper::Judgement judged =
         entries_->damper().OnMove(key, {known.vport, IsLocal(known.entry.origin)}, {vport, IsLocal(origin)}, entries_->now());
     const bool freezes = judged.verdict == Verdict::kFreeze;

@@ -400,19 +400,6 @@ TEST_F(FdbPolicyTest, MoveWithoutRoomIsNotCounted) {
   EXPECT_EQ(Learn(Key(1), kV3), Learned::kMoved) << "where there is room";
 }
 
-TEST_F(FdbPolicyTest, MoveToTheSameAgentIsForgiven) {
-  Make({});
-  Learn(Key(1), kV1);
-  for (uint32_t i = 2; i < 20; ++i) {
-    ASSERT_EQ(Learn(Key(1), VPortId(i)), Learned::kMoved);
-    fdb_->ForgiveMove(Key(1));
-  }
-  for (uint32_t i = 1; i < 5; ++i) Learn(Key(1), VPortId(i));
-  ASSERT_EQ(Learn(Key(1), VPortId(5)), Learned::kPinned);
-  fdb_->ForgiveMove(Key(1));
-  EXPECT_EQ(Learn(Key(1), VPortId(5)), Learned::kMoved) << "the last one was none either";
-}
-
 TEST_F(FdbPolicyTest, FreezeUntilThawed) {
   Make({.damping = {.action = MoveDamper::Action::kFreezeUntilThawed, .moves = 2}});
   Learn(Key(1), kV1);
@@ -457,66 +444,79 @@ TEST_F(FdbPolicyTest, FreezeEndsWithItsEntry) {
 
 // ---- Precedence -------------------------------------------------------------------------------------------------------
 
-PeerAddress Peer(uint32_t qpn) { return {Gid(), Qpn(qpn)}; }
-
 // Each origin against each other one.
-TEST_F(FdbPolicyTest, OnlyStrongerOriginsDisplaceAnEntry) {
-  const FdbOrigin kOrigins[] = {FdbOrigin::kRemoteLearned, FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, FdbOrigin::kStatic};
-  const auto claim = [this](FdbKey key, VPortId vport, FdbOrigin origin, uint64_t sequence) {
-    switch (origin) {
-      case FdbOrigin::kRemoteLearned:
-      case FdbOrigin::kLocalLearned:
-        fdb_->Learn(key, vport, origin);
-        break;
-      case FdbOrigin::kAnnounced:
-        fdb_->Announce(key, vport, {sequence, Peer(vport.value())});
-        break;
-      case FdbOrigin::kStatic:
-        fdb_->AddStatic(key, vport).IgnoreError();
-        break;
-    }
-  };
-  const auto learned = [](FdbOrigin origin) {
-    return origin == FdbOrigin::kRemoteLearned || origin == FdbOrigin::kLocalLearned;
+TEST_F(FdbPolicyTest, PrecedenceOfOrigins) {
+  using enum FdbOrigin;
+  const FdbOrigin kOrigins[] = {kRemoteLearned, kLocalLearned, kClaimed, kAnnounced, kStatic};
+  const auto enter = [this](VPortId vport, FdbOrigin origin) {
+    if (IsLearned(origin)) fdb_->Learn(Key(1), vport, origin);
+    if (origin == kClaimed) fdb_->Claim(Key(1), vport);
+    if (origin == kAnnounced) fdb_->Announce(Key(1), vport);
+    if (origin == kStatic) fdb_->AddStatic(Key(1), vport).IgnoreError();
   };
   for (FdbOrigin first : kOrigins) {
     for (FdbOrigin second : kOrigins) {
       Make({});
-      claim(Key(1), kV1, first, 1);
-      claim(Key(1), kV2, second, 2);
-      // The newest wins among learned entries and later announcements. Among static entries the first stays.
-      const bool newest = (learned(first) && learned(second)) || (first == second && first != FdbOrigin::kStatic);
-      const VPortId expected = newest || second > first ? kV2 : kV1;
-      EXPECT_EQ(Find(Key(1)), expected) << static_cast<int>(first) << " then " << static_cast<int>(second);
+      enter(kV1, first);
+      enter(kV2, second);
+      // What the agents agree on displaces all but static entries. What is heard displaces learned entries, and a local station
+      // may move inside its host.
+      const bool displaces =
+          first != kStatic && (!IsLearned(second) || IsLearned(first) || (first == kClaimed && second == kLocalLearned));
+      EXPECT_EQ(Find(Key(1)), displaces ? kV2 : kV1) << static_cast<int>(first) << " then " << static_cast<int>(second);
     }
   }
 }
 
-TEST_F(FdbPolicyTest, HigherSequenceWinsThenLowerAddress) {
-  Make({});
-  EXPECT_EQ(fdb_->Announce(Key(1), kV1, {10, Peer(5)}).what, Learned::kNew);
-  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {9, Peer(1)}).what, Learned::kOverruled);
-  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {10, Peer(6)}).what, Learned::kOverruled);
-  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {10, Peer(4)}).what, Learned::kMoved);
-  EXPECT_EQ(fdb_->Announce(Key(1), kV1, {11, Peer(9)}).what, Learned::kMoved);
-  EXPECT_EQ(fdb_->Announce(Key(1), kV1, {8, Peer(9)}).what, Learned::kKnown) << "an old one of its own says nothing new";
-  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {10, Peer(1)}).what, Learned::kOverruled);
-  EXPECT_EQ(fdb_->counters().announce_refused, 3u);
-  EXPECT_FALSE(fdb_->Withdraw(Key(1), kV2)) << "not its own";
-  EXPECT_TRUE(fdb_->Withdraw(Key(1), kV1));
-  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {1, Peer(1)}).what, Learned::kNew) << "nothing is left of the former claim";
-  EXPECT_EQ(fdb_->Announce(FdbKey(Vid(0), MacAddr::Broadcast()), kV2, {1, Peer(1)}).what, Learned::kGroup);
+TEST_F(FdbPolicyTest, AnnouncedEntriesStayUntilWithdrawn) {
+  Make({.ageing = absl::Seconds(10)});
+  EXPECT_EQ(fdb_->Announce(Key(1), kV1).what, Learned::kNew);
+  EXPECT_EQ(fdb_->Announce(Key(1), kV2).what, Learned::kMoved);
+  EXPECT_EQ(fdb_->Announce(Key(1), kV2).what, Learned::kKnown);
+  EXPECT_EQ(fdb_->Claim(Key(2), kV3).what, Learned::kNew);
+  EXPECT_EQ(Learn(Key(1), kV3, FdbOrigin::kLocalLearned), Learned::kOverruled);
+  EXPECT_EQ(fdb_->counters().overruled, 1u);
+  clock_.Advance(absl::Seconds(12));
+  fdb_->Age();
+  EXPECT_EQ(Find(Key(1)), kV2);
+  EXPECT_EQ(Find(Key(2)), VPortId::None()) << "a claimed one ages";
+  Learn(Key(3), kV1);
+  EXPECT_FALSE(fdb_->Withdraw(Key(3))) << "it was learned";
+  EXPECT_FALSE(fdb_->FlushMac(Key(3), kV2)) << "it is not there";
+  EXPECT_TRUE(fdb_->FlushMac(Key(3), kV1));
+  EXPECT_FALSE(fdb_->Get(Key(3)).has_value());
+  ASSERT_TRUE(fdb_->Get(Key(1)).has_value());
+  EXPECT_EQ(fdb_->Get(Key(1))->origin, FdbOrigin::kAnnounced);
+  EXPECT_TRUE(fdb_->Withdraw(Key(1)));
+  EXPECT_EQ(Find(Key(1)), VPortId::None());
+  EXPECT_EQ(fdb_->Announce(FdbKey(Vid(0), MacAddr::Broadcast()), kV2).what, Learned::kGroup);
+}
+
+TEST_F(FdbPolicyTest, AnnouncementEndsAFreezeButNotAStickyEntry) {
+  Make({.damping = {.moves = 2}});
+  fdb_->SetVPortPolicy(kV3, {.sticky = true});
+  Learn(Key(1), kV1);
+  Learn(Key(1), kV2);
+  ASSERT_EQ(Learn(Key(1), kV1), Learned::kPinned);
+  EXPECT_EQ(fdb_->Announce(Key(1), kV2).what, Learned::kMoved);
+  EXPECT_THAT(fdb_->frozen(), IsEmpty());
+  EXPECT_EQ(Find(Key(1)), kV2);
+  Learn(Key(2), kV3, FdbOrigin::kLocalLearned);
+  EXPECT_EQ(fdb_->Announce(Key(2), kV2).what, Learned::kPinned);
+  EXPECT_EQ(fdb_->counters().announce_refused, 1u);
+  EXPECT_FALSE(fdb_->FlushMac(Key(2), kV3));
+  EXPECT_EQ(Find(Key(2)), kV3);
 }
 
 TEST_F(FdbPolicyTest, AnnouncedMoveRespectsVPortLimit) {
   Make({.limit = 100, .vport_limit = 3});
   LearnMany(1, 3, kV1);
   LearnMany(11, 3, kV2);
-  EXPECT_EQ(fdb_->Announce(Key(1), kV2, {1, Peer(1)}).what, Learned::kMoved);
+  EXPECT_EQ(fdb_->Announce(Key(1), kV2).what, Learned::kMoved);
   EXPECT_EQ(fdb_->Held(kV2), 3u);
   EXPECT_EQ(Known(11, 2, kV2), 2u) << "the newest went";
   ASSERT_TRUE(fdb_->AddStatic(Key(21), kV3).ok() && fdb_->AddStatic(Key(22), kV3).ok() && fdb_->AddStatic(Key(23), kV3).ok());
-  EXPECT_EQ(fdb_->Announce(Key(2), kV3, {1, Peer(1)}).what, Learned::kLimit);
+  EXPECT_EQ(fdb_->Announce(Key(2), kV3).what, Learned::kLimit);
   EXPECT_EQ(Find(Key(2)), kV1);
 }
 
@@ -524,9 +524,9 @@ TEST_F(FdbPolicyTest, AnnouncementAtHostLimitEvictsFromLargestVes) {
   Make({.limit = 1000, .budget = &budget_});
   Fdb other({.limit = 1000, .budget = &budget_}, &clock_);
   LearnMany(1, 100, kV1);
-  EXPECT_EQ(other.Announce(Key(1), kV2, {1, Peer(1)}).what, Learned::kNew);
+  EXPECT_EQ(other.Announce(Key(1), kV2).what, Learned::kNew);
   EXPECT_EQ(other.counters().announced, 1u);
-  EXPECT_EQ(other.Announce(Key(1), kV3, {2, Peer(2)}).what, Learned::kMoved);
+  EXPECT_EQ(other.Announce(Key(1), kV3).what, Learned::kMoved);
   EXPECT_EQ(other.counters().moved, 1u);
   EXPECT_EQ(fdb_->size(), 99u);
 }
@@ -555,8 +555,8 @@ TEST_F(FdbPolicyTest, EachChangeMakesAnEvent) {
   Learn(Key(1), kV2);
   ASSERT_TRUE(fdb_->AddStatic(Key(2), kV1).ok());
   ASSERT_TRUE(fdb_->RemoveStatic(Key(2)).ok());
-  fdb_->Announce(Key(3), kV1, {1, Peer(1)});
-  fdb_->Withdraw(Key(3), kV1);
+  fdb_->Announce(Key(3), kV1);
+  fdb_->Withdraw(Key(3));
   EXPECT_THAT(Events(),
               ElementsAre(Kind::kLearned, Kind::kMoved, Kind::kFixed, Kind::kUnfixed, Kind::kAnnounced, Kind::kFlushed));
   LearnMany(10, 3, kV2);
@@ -564,6 +564,15 @@ TEST_F(FdbPolicyTest, EachChangeMakesAnEvent) {
   clock_.Advance(absl::Seconds(11));
   fdb_->Age();
   EXPECT_THAT(Events(), ElementsAre(Kind::kAged, Kind::kAged, Kind::kAged));
+  EXPECT_EQ(last_event_.nanoseconds, static_cast<uint64_t>(absl::ToUnixNanos(clock_.Now())));
+}
+
+TEST_F(FdbPolicyTest, NotesComeBetweenTheEvents) {
+  Make({});
+  Learn(Key(1), kV1);
+  fdb_->Note(77);
+  EXPECT_THAT(Events(), ElementsAre(Kind::kLearned, Kind::kNote));
+  EXPECT_EQ(last_event_.count, 77u);
   EXPECT_EQ(last_event_.nanoseconds, static_cast<uint64_t>(absl::ToUnixNanos(clock_.Now())));
 }
 

@@ -106,7 +106,9 @@ TEST_F(FdbTest, Precedence) {
       {"remote over local: a move away", FdbOrigin::kLocalLearned, FdbOrigin::kRemoteLearned, true},
       {"local over remote: a move here", FdbOrigin::kRemoteLearned, FdbOrigin::kLocalLearned, true},
       {"remote over announced: no", FdbOrigin::kAnnounced, FdbOrigin::kRemoteLearned, false},
-      {"local over announced", FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, true},
+      {"local over announced: control decides", FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, false},
+      {"remote over claimed: control decides", FdbOrigin::kClaimed, FdbOrigin::kRemoteLearned, false},
+      {"local over claimed: a move inside the host", FdbOrigin::kClaimed, FdbOrigin::kLocalLearned, true},
   };
   uint64_t mac = 100;
   for (const PrecedenceRow& row : rows) {

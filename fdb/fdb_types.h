@@ -73,6 +73,7 @@ struct FdbLearnResult {
   FdbLearned what;
   VPortId previous = VPortId::None();  // where the MAC was, for kMoved, kOverruled and kPinned; else none
   FdbDamped damped = FdbDamped::kNo;
+  bool is_static = false;  // for kOverruled: the stronger entry is a static one
 };
 
 // Whether there is room for a new entry. kHostSpent: the host's budget is used up, and another VES may have to evict.

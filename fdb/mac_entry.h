@@ -11,12 +11,22 @@
 
 namespace eoib {
 
-// The source of an entry, weakest first. A weaker origin never displaces a stronger one.
-enum class FdbOrigin : uint8_t { kRemoteLearned, kAnnounced, kLocalLearned, kStatic };
+// The source of an entry. README.md ("The policy") says which displaces which.
+enum class FdbOrigin : uint8_t {
+  kRemoteLearned,
+  kLocalLearned,
+  kClaimed,    // learned locally or configured, and announced by this agent
+  kAnnounced,  // by another agent
+  kStatic,
+};
 
-constexpr bool IsLearned(FdbOrigin origin) { return origin == FdbOrigin::kRemoteLearned || origin == FdbOrigin::kLocalLearned; }
-// Among learned entries the newest wins, otherwise the stronger origin.
-constexpr bool Displaces(FdbOrigin newer, FdbOrigin older) { return (IsLearned(newer) && IsLearned(older)) || newer >= older; }
+constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned || origin == FdbOrigin::kClaimed; }
+constexpr bool IsLearned(FdbOrigin origin) { return origin <= FdbOrigin::kLocalLearned; }
+// Whether a frame heard elsewhere moves an entry. Among learned entries the newest wins. A claimed one moves inside the host
+// only: other agents believe that it is here. An announced one moves by announcements only.
+constexpr bool MovesTo(FdbOrigin heard, FdbOrigin entry) {
+  return IsLearned(entry) || (entry == FdbOrigin::kClaimed && IsLocal(heard));
+}
 
 struct MacEntry {
   FlushGroupId group;
@@ -25,7 +35,8 @@ struct MacEntry {
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
   bool pinned = false;  // stays in place until the owner unpins it
 
-  bool Ages() const { return !pinned && origin != FdbOrigin::kStatic; }
+  // An announced entry leaves when its agent withdraws it.
+  bool Ages() const { return !pinned && origin < FdbOrigin::kAnnounced; }
 };
 
 // The flags of an entry in its bucket: the origin, and whether it is pinned.

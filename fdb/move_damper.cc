@@ -59,8 +59,13 @@ void MoveDamper::UpdateHome(Mover* mover, Place at, Place claimant, absl::Time n
   if (claimant.local) mover->SetHome(claimant);
 }
 
+// Whether two queue pairs are at one port (GID): those of an agent that restarted, or of two agents.
+bool MoveDamper::IsOnePort(Place a, Place b) const {
+  return gid_of_ && !a.local && !b.local && gid_of_(a.vport) == gid_of_(b.vport);
+}
+
 MoveDamper::Judgement MoveDamper::OnMove(FdbKey key, Place at, Place claimant, absl::Time now) {
-  if (options_.action == Action::kOff) return {Verdict::kMove, {}};
+  if (options_.action == Action::kOff || IsOnePort(at, claimant)) return {Verdict::kMove, {}};
   Mover& mover = *FindOrMake(key, now);
   UpdateHome(&mover, at, claimant, now);
   mover.Record(now);
@@ -100,13 +105,6 @@ bool MoveDamper::Thaw(FdbKey key) {
   if (--held->second == 0) frozen_by_.erase(held);
   frozen_.erase(frozen);
   return true;
-}
-
-void MoveDamper::Forgive(FdbKey key) {
-  Mover* const mover = movers_.empty() ? nullptr : Find(key);
-  if (mover == nullptr || mover->count == 0) return;
-  mover->next = static_cast<uint8_t>((mover->next + kMostMoves - 1) % kMostMoves);
-  if (--mover->count == 0) *mover = {};
 }
 
 void MoveDamper::VisitMovers(absl::FunctionRef<void(Mover*)> visit) const {

@@ -67,10 +67,9 @@ class MoveDamper {
   // Without `gid_of` each vPort counts as a separate GID.
   explicit MoveDamper(const Options& options, GidOf gid_of = nullptr) : options_(options), gid_of_(std::move(gid_of)) {}
 
-  // `key`, which is at `at`, was heard from `claimant`. Returns whether it may move.
+  // `key`, which is at `at`, was heard from `claimant`. Returns whether it may move. Moves between two vPorts of one GID are
+  // not counted.
   Judgement OnMove(FdbKey key, Place at, Place claimant, absl::Time now);
-  // Takes back the last move of `key`: the two places turned out to be one.
-  void Forgive(FdbKey key);
   // `vport` left, or its MACs were flushed: it is no longer the home of any MAC.
   void ForgetHome(VPortId vport);
 
@@ -109,6 +108,7 @@ class MoveDamper {
   Mover* FindOrMake(FdbKey key, absl::Time now);
   int MovesWithin(const Mover& mover, absl::Time now) const;
   void UpdateHome(Mover* mover, Place at, Place claimant, absl::Time now) const;
+  bool IsOnePort(Place a, Place b) const;
   bool MayFreeze(const Gid& claimant) const;
   void Freeze(FdbKey key, const Frozen& frozen);
   void VisitMovers(absl::FunctionRef<void(Mover*)> visit) const;

@@ -114,13 +114,14 @@ TEST_F(MoveDamperTest, VisitsHomesAndClaimants) {
   EXPECT_THAT(VPorts(), UnorderedElementsAre());
 }
 
-TEST_F(MoveDamperTest, ForgivenMoveIsNotCounted) {
-  for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(damper_.OnMove(Key(1), kV, kA1, now_).verdict, Verdict::kMove);
-    damper_.Forgive(Key(1));
-  }
-  damper_.Forgive(Key(1));
-  EXPECT_THAT(VPorts(), UnorderedElementsAre());
+// An agent that restarts comes back with another queue pair at the same port.
+TEST(MoveDamperPortTest, MovesInsideAPortAreNotCounted) {
+  const auto gid_of = [](VPortId vport) { return Gid::FromPrefixAndGuid(0, Guid(vport == kV.vport ? 1 : 2)); };
+  MoveDamper damper({.moves = 2}, gid_of);
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(damper.OnMove(Key(1), kA1, kA2, now).verdict, Verdict::kMove);
+  EXPECT_EQ(damper.OnMove(Key(1), kA1, kV, now).verdict, Verdict::kMove);
+  EXPECT_EQ(damper.OnMove(Key(1), kV, kA2, now).verdict, Verdict::kFreeze);
 }
 
 // ---- How many ---------------------------------------------------------------------------------------------------------

@@ -42,10 +42,15 @@ struct VPortAddress {
 
 // The capabilities of a vPort's agent. The defaults apply to an agent that has announced nothing (data-only).
 struct VPortCapabilities {
+  static constexpr uint8_t kMaxSegments = 32;
+
   bool announced = false;
   HeaderForm header_form = HeaderForm::kEoib;
-  uint8_t segments = 1;  // the most segments that it takes for a frame, at most 32; 1: no segmentation
+  uint8_t segments = 1;  // the most segments that it takes for a frame, at most kMaxSegments; 1: no segmentation
   uint32_t mtu = 0;      // bytes of a frame, from the destination MAC on; 0: the VES's MTU
+
+  // We cut a frame into as many segments as it takes, or not at all.
+  bool TakesSegments() const { return announced && header_form == HeaderForm::kEoib && segments >= kMaxSegments; }
 
   friend constexpr bool operator==(const VPortCapabilities&, const VPortCapabilities&) = default;
 };

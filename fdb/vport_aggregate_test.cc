@@ -125,7 +125,7 @@ TEST(VPortAggregateTest, HeardAddressIsNoLongerLost) {
   const VPortId vport = MakeAggregate(&directory, 2);
   const auto before = Takers(directory, vport);
   directory.SetLost(vport, Peer(2, 2), true);
-  ASSERT_TRUE(directory.Readdress(vport, Peer(2, 99)));
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 1), At(2, 99)}}, {}));
   auto expected = before;
   std::replace(expected.begin(), expected.end(), 2u, 99u);
   EXPECT_EQ(Takers(directory, vport), expected);
@@ -157,8 +157,7 @@ TEST(VPortAggregateTest, AllAddressesInternToTheVPort) {
   directory.Remove(before);
   EXPECT_EQ(directory.Find(Peer(2, 2)), vport);
   EXPECT_EQ(directory.Peer(vport), Peer(1, 1));
-  EXPECT_EQ(directory.AddressAt(vport, Peer(3, 0).gid), Peer(3, 3));
-  EXPECT_FALSE(directory.AddressAt(vport, Peer(4, 0).gid).has_value());
+  EXPECT_EQ(directory.Addresses(vport).at(2).peer, Peer(3, 3));
   directory.Remove(vport);
   for (uint32_t i = 1; i <= 3; ++i) EXPECT_TRUE(directory.Find(Peer(i, i)).IsNone());
 }
@@ -177,8 +176,8 @@ TEST(VPortAggregateTest, RefusesInvalidAnnouncements) {
   EXPECT_FALSE(directory.Announce(vport, {{At(1, 1), At(10, 10)}}, {})) << "another's, who said so before";
   EXPECT_FALSE(directory.Announce(directory.AddLocal(0), {{At(20, 1)}}, {}));
   EXPECT_FALSE(directory.Announce(VPortId::None(), {{At(20, 1)}}, {}));
-  EXPECT_FALSE(directory.Readdress(vport, Peer(9, 9)));
-  EXPECT_FALSE(directory.Readdress(directory.Intern(Peer(9, 8)), Peer(9, 9))) << "a guess, against what was said";
+  EXPECT_FALSE(directory.Announce(directory.Intern(Peer(9, 8)), {{At(9, 9)}}, {})) << "nor as an agent that restarted there";
+  EXPECT_EQ(directory.Find(Peer(9, 9)), another);
   EXPECT_EQ(directory.Find(Peer(10, 10)), another);
   EXPECT_EQ(directory.Addresses(vport).size(), 2u);
 }
@@ -208,14 +207,31 @@ TEST(VPortAggregateTest, SecondAnnouncementKeepsPathsOfSameAddresses) {
 TEST(VPortAggregateTest, NewQueuePairKeepsTheFlowsOfItsAddress) {
   VPortDirectory directory;
   const VPortId vport = MakeAggregate(&directory, 3);
-  const auto before = Takers(directory, vport);
-  ASSERT_TRUE(directory.Readdress(vport, Peer(2, 99)));
-  auto expected = before;
+  auto expected = Takers(directory, vport);
+  const VPortId newcomer = directory.Intern(Peer(2, 99));  // not resolved yet
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 1), At(2, 99), At(3, 3)}}, {}));
   std::replace(expected.begin(), expected.end(), 2u, 99u);
   EXPECT_EQ(Takers(directory, vport), expected);
   EXPECT_EQ(directory.Find(Peer(2, 99)), vport);
   EXPECT_TRUE(directory.Find(Peer(2, 2)).IsNone());
-  ASSERT_TRUE(directory.Announce(vport, {{At(1, 1), At(2, 99), At(3, 3)}}, {})) << "and when it says so itself";
+  EXPECT_EQ(directory.Get(newcomer).qpn, Qpn(99)) << "MACs that were learned there are reached all the same";
+  ASSERT_TRUE(directory.Announce(vport, {{At(3, 3), At(2, 100), At(1, 1)}}, {})) << "once more, in another order";
+  std::replace(expected.begin(), expected.end(), 99u, 100u);
+  EXPECT_EQ(Takers(directory, vport), expected);
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 11), At(2, 12), At(3, 13)}}, {})) << "at all ports at once";
+  for (uint32_t& qpn : expected) qpn = qpn == 100 ? 12 : qpn + 10;
+  EXPECT_EQ(Takers(directory, vport), expected);
+}
+
+TEST(VPortAggregateTest, SingleAddressThatRestartedKeepsItsFlowsWhenAnotherIsAdded) {
+  VPortDirectory directory;
+  const VPortId vport = MakeAggregate(&directory, 1);
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 99)}}, {}));
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 99), At(2, 2)}}, {}));
+  directory.SetPath(vport, Peer(2, 2).gid, HandleOf(2));
+  VPortDirectory not_restarted;
+  auto expected = Takers(not_restarted, MakeAggregate(&not_restarted, 2));
+  std::replace(expected.begin(), expected.end(), 1u, 99u);
   EXPECT_EQ(Takers(directory, vport), expected);
 }
 
@@ -227,8 +243,63 @@ TEST(VPortAggregateTest, TwoQueuePairsOfOnePort) {
   const auto takers = Takers(directory, vport);
   EXPECT_EQ(std::count(takers.begin(), takers.end(), 1u), kFlows / 2);
   EXPECT_EQ(std::count(takers.begin(), takers.end(), 2u), kFlows / 2);
-  EXPECT_FALSE(directory.AddressAt(vport, Peer(1, 0).gid).has_value()) << "which of them restarted?";
-  EXPECT_FALSE(directory.Readdress(vport, Peer(1, 3)));
+}
+
+// With several addresses at a port before or after, none of them is the successor of another. So flows are spread as if there
+// had been no former addresses, and all addresses at the port take its path.
+TEST(VPortAggregateTest, SeveralQueuePairsOfOnePortDoNotTakeOverFlows) {
+  struct SeveralRow {
+    const char* description;
+    std::vector<VPortAddress> before, after;
+  };
+  const SeveralRow rows[] = {
+      {"one of two is replaced", {At(1, 1), At(1, 2), At(2, 3)}, {At(1, 1), At(1, 9), At(2, 3)}},
+      {"both are replaced", {At(1, 1), At(1, 2), At(2, 3)}, {At(1, 8), At(1, 9), At(2, 3)}},
+      {"two become one", {At(1, 1), At(1, 2), At(2, 3)}, {At(1, 9), At(2, 3)}},
+      {"one becomes two", {At(1, 1), At(2, 3)}, {At(1, 8), At(1, 9), At(2, 3)}},
+      {"one is added", {At(1, 1), At(2, 3)}, {At(1, 1), At(1, 9), At(2, 3)}},
+  };
+  for (const SeveralRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    VPortDirectory directory, fresh;
+    const VPortId vport = directory.Intern(Peer(1, 1));
+    ASSERT_TRUE(directory.Announce(vport, row.before, {}));
+    directory.SetPath(vport, Peer(1, 0).gid, HandleOf(1), Lid(1));
+    directory.SetPath(vport, Peer(2, 0).gid, HandleOf(2), Lid(2));
+    ASSERT_TRUE(directory.Announce(vport, row.after, {}));
+    for (const VPortAddress& address : directory.Addresses(vport)) {
+      const uint64_t guid = address.peer.gid.guid().value();
+      EXPECT_EQ(address.ah, HandleOf(guid));
+      EXPECT_EQ(address.lid, Lid(static_cast<uint16_t>(guid)));
+    }
+    const VPortId announced_first = fresh.Intern(row.after[0].peer);
+    ASSERT_TRUE(fresh.Announce(announced_first, row.after, {}));
+    for (uint64_t guid : {1, 2}) fresh.SetPath(announced_first, Peer(guid, 0).gid, HandleOf(guid));
+    const auto takers = Takers(directory, vport);
+    EXPECT_EQ(takers, Takers(fresh, announced_first));
+    std::vector<VPortAddress> reversed(row.after.rbegin(), row.after.rend());
+    ASSERT_TRUE(directory.Announce(vport, reversed, {}));
+    EXPECT_EQ(Takers(directory, vport), takers) << "the order of the addresses does not matter";
+  }
+}
+
+// Each new address looks for its path itself: in a data-only vPort, at its port, or nowhere.
+TEST(VPortAggregateTest, AddedAddressesTakeKnownPaths) {
+  VPortDirectory directory;
+  const VPortId vport = MakeAggregate(&directory, 1);
+  const VPortId data_only = directory.Intern(Peer(2, 2));
+  directory.SetPath(data_only, Peer(2, 2).gid, HandleOf(2), Lid(2));
+  const VPortId unresolved = directory.Intern(Peer(1, 3));
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 1), At(2, 2), At(1, 3), At(4, 4)}}, {}));
+  const std::vector<VPortAddress> addresses = directory.Addresses(vport);
+  ASSERT_EQ(addresses.size(), 4u);
+  EXPECT_EQ(addresses[0].ah, HandleOf(1));
+  EXPECT_EQ(addresses[1].ah, HandleOf(2));
+  EXPECT_EQ(addresses[1].lid, Lid(2));
+  EXPECT_EQ(addresses[2].ah, HandleOf(1));
+  EXPECT_TRUE(addresses[3].ah.IsNone());
+  EXPECT_EQ(directory.Get(data_only).ah, HandleOf(2));
+  EXPECT_TRUE(directory.Get(unresolved).ah.IsNone()) << "its path is its own";
 }
 
 TEST(VPortAggregateTest, RowsHaveAddressesCapabilitiesAndStates) {
@@ -321,12 +392,15 @@ TEST(VPortAggregateTest, ReadersSeeOnlyCompleteBlocks) {
 }
 
 // Readers take routes while addresses are lost, return, restart and are announced. A QPN identifies its vPort, so no vPort may
-// show a QPN of another one. Numbers of removed vPorts are reused, with their blocks.
+// show a QPN of another one. Numbers of removed vPorts are reused, with their blocks. The handle identifies the port.
 TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
   constexpr uint32_t kVPorts = 3;
   VPortDirectory directory(kVPorts);
-  const auto qpn_of = [](uint32_t vport, uint32_t port) { return 0x100 * (vport + 1) + port; };
-  const auto address_of = [&qpn_of](uint32_t vport, uint32_t port) { return At(10 * vport + port, qpn_of(vport, port)); };
+  std::array<uint32_t, kVPorts> restarts{};
+  const auto handle_of = [](uint32_t vport, uint32_t port) { return 0x100 * (vport + 1) + port; };
+  const auto address_of = [&](uint32_t vport, uint32_t port) {
+    return At(10 * vport + port, handle_of(vport, port) + 0x10 * (restarts[vport] % 16));
+  };
   std::vector<VPortId> vports;
   for (uint32_t v = 0; v < kVPorts; ++v) vports.push_back(directory.Intern(address_of(v, 1).peer));
   std::atomic<bool> stop{false};
@@ -345,7 +419,7 @@ TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
       if (route.qpn == Qpn(0)) continue;  // no address is up
       ASSERT_EQ(route.qpn.value() >> 8, v + 1) << "another vPort's address";
       if (!route.ah.IsNone()) {
-        ASSERT_EQ(route.ah.value(), route.qpn.value()) << "handle and QPN of two addresses";
+        ASSERT_EQ(route.ah.value(), route.qpn.value() & ~0xf0u) << "handle and QPN of two addresses";
       }
     }
   });
@@ -356,6 +430,7 @@ TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
     const PeerAddress peer = address_of(v, port).peer;
     switch (random() % 8) {
       case 0: {
+        restarts[v] += random() % 2;
         std::vector<VPortAddress> addresses;
         for (uint32_t i = 1; i <= port; ++i) addresses.push_back(address_of(v, i));
         directory.Announce(vports[v], addresses, {});
@@ -363,7 +438,7 @@ TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
       }
       case 1:
       case 2:
-        directory.SetPath(vports[v], peer.gid, AhIndex(qpn_of(v, port)));
+        directory.SetPath(vports[v], peer.gid, AhIndex(handle_of(v, port)));
         break;
       case 3:
         directory.SetPath(vports[v], peer.gid, AhIndex::None());

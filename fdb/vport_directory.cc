@@ -19,6 +19,15 @@ uint64_t KeyOf(const PeerAddress& peer) {
   return gid * 0xc2b2'ae3d'27d4'eb4f + peer.qpn.value();
 }
 
+// The only one of `addresses` at port `gid`. Null if there is none, or several.
+template <typename Address>
+const Address* OnlyAt(const Gid& gid, absl::Span<const Address> addresses) {
+  const auto is_there = [&gid](const Address& address) { return address.peer.gid == gid; };
+  const auto found = std::find_if(addresses.begin(), addresses.end(), is_there);
+  if (found == addresses.end() || std::any_of(found + 1, addresses.end(), is_there)) return nullptr;
+  return &*found;
+}
+
 }  // namespace
 
 VPortDirectory::VPortDirectory(size_t limit)
@@ -34,29 +43,30 @@ VPortDirectory::~VPortDirectory() {
 
 Route VPortDirectory::Get(VPortId vport) const { return RouteWord::Unpack(Word(vport)); }
 
-// Stores only once between two calls of Reclaim, so the cache line stays shared.
-void VPortDirectory::NoteHeard(VPortId vport) const {
+VPortDirectory::Traffic VPortDirectory::TakeTraffic(VPortId vport) {
   Chunk* const chunk = ChunkOf(vport);
-  if (chunk == nullptr) return;
-  std::atomic<bool>& heard = chunk->heard[vport.value() % kChunk];
-  if (ABSL_PREDICT_FALSE(!heard.load(std::memory_order_relaxed))) heard.store(true, std::memory_order_relaxed);
+  if (chunk == nullptr) return {};
+  const uint8_t noted =
+      chunk->traffic[vport.value() % kChunk].fetch_and(static_cast<uint8_t>(~(kHeard | kSent)), std::memory_order_relaxed);
+  return {(noted & kHeard) != 0, (noted & kSent) != 0};
 }
 
 void VPortDirectory::Store(VPortId vport, uint64_t word) {
   ChunkOf(vport)->words[vport.value() % kChunk].store(word, std::memory_order_release);
 }
 
-Route VPortDirectory::RouteTo(const Address& address) {
+Route VPortDirectory::RouteTo(const Entry& entry, const Address& address) {
   return {.kind = Route::Kind::kRemote,
           .qpn = address.peer.qpn,
           .ah = address.state() == VPortState::kUp ? address.ah : AhIndex::None(),
-          .hca_port = address.hca_port};
+          .hca_port = address.hca_port,
+          .takes_segments = entry.capabilities.TakesSegments()};
 }
 
 // Completes an aggregate's block before a word leads to it.
 void VPortDirectory::Publish(VPortId vport) {
   const Entry& entry = entries_[vport.value()];
-  if (entry.addresses.size() == 1) return Store(vport, RouteWord::Pack(RouteTo(entry.addresses[0])));
+  if (entry.addresses.size() == 1) return Store(vport, RouteWord::Pack(RouteTo(entry, entry.addresses[0])));
   Aggregate* const aggregate = aggregates_.at(vport).get();
   PublishAggregate(entry, aggregate);
   const uint64_t word = reinterpret_cast<uintptr_t>(&aggregate->block) | static_cast<uint64_t>(Route::Kind::kAggregate);
@@ -68,7 +78,8 @@ void VPortDirectory::PublishAggregate(const Entry& entry, Aggregate* aggregate) 
   for (size_t i = 0; i < entry.addresses.size(); ++i) usable |= (entry.addresses[i].state() == VPortState::kUp) << i;
   for (size_t share = 0; share < FlowSpread::kShares; ++share) {
     const int taker = aggregate->spread->Pick(share, usable);
-    const uint64_t word = RouteWord::Pack(taker >= 0 ? RouteTo(entry.addresses[taker]) : Route{.kind = Route::Kind::kRemote});
+    const uint64_t word =
+        RouteWord::Pack(taker >= 0 ? RouteTo(entry, entry.addresses[taker]) : Route{.kind = Route::Kind::kRemote});
     std::atomic<uint64_t>& published = aggregate->block.words[share];
     if (published.load(std::memory_order_relaxed) != word) published.store(word, std::memory_order_release);
   }
@@ -89,6 +100,7 @@ VPortId VPortDirectory::Allocate() {
   if (free_.empty()) return VPortId::None();
   const VPortId vport = free_.front();
   free_.pop_front();
+  ChunkOf(vport)->traffic[vport.value() % kChunk].store(0, std::memory_order_relaxed);  // it was another vPort's
   return vport;
 }
 
@@ -135,41 +147,10 @@ bool VPortDirectory::IsRemote(VPortId vport) const {
   return vport.value() < entries_.size() && !entries_[vport.value()].addresses.empty();
 }
 
-// The index of the only address that `vport` has at port `gid`. Nothing if it has none there, or several.
-absl::optional<size_t> VPortDirectory::OnlyAddressAt(VPortId vport, const Gid& gid) const {
-  if (!IsRemote(vport)) return absl::nullopt;
-  const std::vector<Address>& addresses = entries_[vport.value()].addresses;
-  const auto is_there = [&gid](const Address& address) { return address.peer.gid == gid; };
-  const auto found = std::find_if(addresses.begin(), addresses.end(), is_there);
-  if (found == addresses.end() || std::any_of(found + 1, addresses.end(), is_there)) return absl::nullopt;
-  return found - addresses.begin();
-}
-
 absl::optional<PeerAddress> VPortDirectory::Peer(VPortId vport) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (!IsRemote(vport)) return absl::nullopt;
   return entries_[vport.value()].addresses[0].peer;
-}
-
-absl::optional<PeerAddress> VPortDirectory::AddressAt(VPortId vport, const Gid& gid) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  const absl::optional<size_t> at = OnlyAddressAt(vport, gid);
-  if (!at.has_value()) return absl::nullopt;
-  return entries_[vport.value()].addresses[*at].peer;
-}
-
-std::vector<VPortId> VPortDirectory::LeadingTo(const PeerAddress& peer) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  std::vector<VPortId> vports;
-  const auto owner = by_peer_.find(peer);
-  if (owner != by_peer_.end()) vports.push_back(owner->second);
-  const auto others = data_only_.find(peer.gid);
-  if (others == data_only_.end()) return vports;
-  for (VPortId vport : others->second) {
-    if (entries_[vport.value()].addresses[0].peer != peer) continue;
-    if (owner == by_peer_.end() || owner->second != vport) vports.push_back(vport);
-  }
-  return vports;
 }
 
 std::vector<VPortAddress> VPortDirectory::Addresses(VPortId vport) const {
@@ -207,6 +188,40 @@ bool VPortDirectory::MayAnnounce(VPortId vport, absl::Span<const VPortAddress> a
   return true;
 }
 
+// True if `addresses` are exactly those that `vport` owns.
+bool VPortDirectory::OwnsExactly(VPortId vport, absl::Span<const VPortAddress> addresses) const {
+  if (entries_[vport.value()].addresses.size() != addresses.size()) return false;
+  for (const VPortAddress& address : addresses) {
+    const auto owner = by_peer_.find(address.peer);
+    if (owner == by_peer_.end() || owner->second != vport) return false;
+  }
+  return true;
+}
+
+// The key of a new address. If the vPort had one address at that port and now has another one there, its agent restarted, and
+// the new address takes over the flows of the former one.
+uint64_t VPortDirectory::NewKey(const PeerAddress& peer, absl::Span<const Address> before,
+                                absl::Span<const VPortAddress> announced) {
+  const Address* const former = OnlyAt(peer.gid, before);
+  return former != nullptr && OnlyAt(peer.gid, announced) != nullptr ? former->key : KeyOf(peer);
+}
+
+// Gives an announced address that is not resolved the path that is known to it, or else the one that the vPort had to its port.
+// The data-only vPort of an agent that just restarted is not resolved yet, so its lack of a path must not hide the other one.
+void VPortDirectory::TakePath(absl::Span<const Address> before, Address* address) const {
+  const auto take = [address](const Address& known) {
+    if (!address->ah.IsNone()) return;
+    address->ah = known.ah;
+    address->lid = known.lid;
+  };
+  const auto owner = by_peer_.find(address->peer);
+  // The owner is data-only (see MayAnnounce), so this is its only address.
+  if (owner != by_peer_.end()) take(entries_[owner->second.value()].addresses[0]);
+  for (const Address& former : before) {
+    if (former.peer.gid == address->peer.gid) take(former);
+  }
+}
+
 bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addresses, const VPortCapabilities& capabilities) {
   absl::MutexLock lock(&mutex_);
   if (!MayAnnounce(vport, addresses)) return false;
@@ -215,14 +230,14 @@ bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addr
   entry.capabilities = capabilities;
   entry.capabilities.announced = true;
 
+  const bool changes_owners = !OwnsExactly(vport, addresses);
   const auto before = std::exchange(entry.addresses, {});
   for (const Address& address : before) Forget(vport, address.peer);
-  bool others = before.size() != addresses.size();  // true if the set of addresses changes
   for (const VPortAddress& announced : addresses) {
     const auto had =
         std::find_if(before.begin(), before.end(), [&](const Address& address) { return address.peer == announced.peer; });
-    others |= had == before.end();
-    Address address = had != before.end() ? *had : Address{{.peer = announced.peer}, KeyOf(announced.peer)};
+    Address address = had != before.end() ? *had : Address{{.peer = announced.peer}, NewKey(announced.peer, before, addresses)};
+    TakePath(before, &address);
     address.hca_port = announced.hca_port;
     address.lost = false;  // it was heard
     entry.addresses.push_back(address);
@@ -230,7 +245,7 @@ bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addr
   }
   if (entry.addresses.size() > 1) Spread(vport, entry);
   Publish(vport);
-  if (others) generation_.fetch_add(1, std::memory_order_release);
+  if (changes_owners) generation_.fetch_add(1, std::memory_order_release);
   return true;
 }
 
@@ -240,21 +255,6 @@ void VPortDirectory::Spread(VPortId vport, const Entry& entry) {
   auto& aggregate = aggregates_[vport];
   if (aggregate == nullptr) aggregate = std::make_unique<Aggregate>();
   aggregate->spread.emplace(keys);
-}
-
-bool VPortDirectory::Readdress(VPortId vport, const PeerAddress& peer) {
-  absl::MutexLock lock(&mutex_);
-  const absl::optional<size_t> at = OnlyAddressAt(vport, peer.gid);
-  if (!at.has_value() || IsOfAnotherAnnounced(vport, peer)) return false;
-  Address& address = entries_[vport.value()].addresses[*at];
-  Forget(vport, address.peer);
-  by_peer_[peer] = vport;
-  address.peer = peer;
-  address.lost = false;  // it was heard
-  NoteHeard(vport);
-  Publish(vport);
-  generation_.fetch_add(1, std::memory_order_release);
-  return true;
 }
 
 bool VPortDirectory::SetPath(VPortId vport, const Gid& gid, AhIndex ah, Lid lid) {
@@ -326,7 +326,7 @@ void VPortDirectory::FreeRemoved(absl::FunctionRef<bool(VPortId)> in_use) {
 
 bool VPortDirectory::IsSilent(VPortId vport) const {
   if (!IsRemote(vport) || entries_[vport.value()].capabilities.announced) return false;
-  return !ChunkOf(vport)->heard[vport.value() % kChunk].load(std::memory_order_relaxed);
+  return (ChunkOf(vport)->traffic[vport.value() % kChunk].load(std::memory_order_relaxed) & kHeardForReclaim) == 0;
 }
 
 // Collects the unheard ones of kReclaimedAtATime vPorts from `first` on, and marks all of them as unheard for the next call.
@@ -338,7 +338,7 @@ bool VPortDirectory::TakeSilent(uint32_t first, std::vector<VPortId>* silent) {
   for (uint32_t i = first; i < end; ++i) {
     const VPortId vport(i);
     if (IsSilent(vport)) silent->push_back(vport);
-    ChunkOf(vport)->heard[i % kChunk].store(false, std::memory_order_relaxed);
+    ChunkOf(vport)->traffic[i % kChunk].fetch_and(static_cast<uint8_t>(~kHeardForReclaim), std::memory_order_relaxed);
   }
   return first < entries_.size();
 }

@@ -5,8 +5,9 @@
 // directory entry, however many MACs are behind it. README.md ("The vPort directory") has the layout, the spread of flows, the
 // reasons why readers need no lock, and the bounds.
 //
-// Threads. Get, NoteHeard and generation are wait-free; any worker may call them for each frame. The rest takes a mutex and is
-// for the slow path (a peer seen for the first time, a resolved path). One thread at a time calls Reclaim.
+// Threads. Get, NoteHeard, NoteSent and generation are wait-free; any worker may call them for each frame. TakeTraffic is
+// wait-free too, for one thread at a time. The rest takes a mutex and is for the slow path (a peer seen for the first time, a
+// resolved path). One thread at a time calls Reclaim.
 #ifndef EOIB_FDB_VPORT_DIRECTORY_H_
 #define EOIB_FDB_VPORT_DIRECTORY_H_
 
@@ -37,9 +38,8 @@ class VPortDirectory {
  public:
   static constexpr size_t kMaxAddresses = FlowSpread::kMaxMembers;
   // The most data-only vPorts of one GID, so that a sender cannot fill the directory by changing queue pairs. An agent has a
-  // queue pair for each worker, and a few agents may share a port. A restarted agent that is not followed (Readdress) leaves
-  // vPorts behind until they are reclaimed. 64 is a few times what that takes, and it still takes a thousand ports to fill a
-  // directory.
+  // queue pair for each worker, and a few agents may share a port. A restarted agent leaves vPorts behind until they are
+  // reclaimed. 64 is a few times what that takes, and it still takes a thousand ports to fill a directory.
   static constexpr size_t kDataOnlyPerPort = 64;
 
   // Room for `limit` vPorts, at most 2^20. Memory grows with their number.
@@ -53,9 +53,15 @@ class VPortDirectory {
   // The route of one flow. For an aggregate, calls `flow_hash()` and returns the address that takes this flow, as kRemote.
   template <typename FlowHash>
   Route Get(VPortId vport, FlowHash flow_hash) const;
-  // Wait-free. Notes that a datagram of `vport` arrived; see Reclaim.
-  void NoteHeard(VPortId vport) const;
-  // Changes whenever an address may have gone to another vPort (Readdress, Remove, Announce with other addresses). A worker's
+  // Wait-free. Note that a datagram of `vport` arrived (see Reclaim), or that one was sent to it.
+  void NoteHeard(VPortId vport) const { NoteTraffic(vport, kHeard | kHeardForReclaim); }
+  void NoteSent(VPortId vport) const { NoteTraffic(vport, kSent); }
+  // Takes what was noted since the last call. Reclaim has its own note, so neither call disturbs the other.
+  struct Traffic {
+    bool heard = false, sent = false;
+  };
+  Traffic TakeTraffic(VPortId vport);
+  // Changes whenever an address may have gone to another vPort (Remove, Announce with other addresses). A worker's
   // cached results of Intern are then invalid.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
@@ -69,26 +75,19 @@ class VPortDirectory {
 
   // The address of `vport`; for an aggregate the first one. Nothing if the vPort is local or gone.
   absl::optional<PeerAddress> Peer(VPortId vport) const;
-  // Its address at port `gid`; nothing if it has none there, or several.
-  absl::optional<PeerAddress> AddressAt(VPortId vport, const Gid& gid) const;
-  // All vPorts that lead to `peer`. The first is the one that owns the address. Others lead there because they were
-  // readdressed, or because an announcement gave the address to another vPort.
-  std::vector<VPortId> LeadingTo(const PeerAddress& peer) const;
   // All addresses of `vport`; none if it is local or gone.
   std::vector<VPortAddress> Addresses(VPortId vport) const;
 
   // `vport`, a remote peer's, has announced its capabilities and `addresses`, of which only peer and hca_port are used. The
-  // caller must have heard the announcement from each address: the first to announce an address keeps it. Addresses that it
-  // had before keep their paths; new ones have none yet. All of them count as heard, so none is lost. An address of a
-  // data-only vPort passes to `vport`; the data-only vPort still leads there until the MACs behind it have moved here and it
-  // is reclaimed. Returns false and changes nothing if `vport` is not remote, there are no addresses or more than
-  // kMaxAddresses, two are equal, or one belongs to another announced vPort.
+  // caller must have heard the announcement from each address: the first to announce an address keeps it. All of them count as
+  // heard, so none is lost. Addresses that `vport` had before keep their paths and flows. A new one takes the path of the
+  // data-only vPort that has it, or else the path that `vport` had to that port (GID); the owner of the address handles must
+  // count `vport` among their users from then on. If `vport` had one address at that port and now has another one, its agent
+  // restarted, and the new address takes over the flows too. An address of a data-only vPort passes to `vport`; the data-only
+  // vPort still leads there until the MACs behind it have moved here and it is reclaimed. Returns false and changes nothing if
+  // `vport` is not remote, there are no addresses or more than kMaxAddresses, two are equal, or one belongs to another
+  // announced vPort.
   bool Announce(VPortId vport, absl::Span<const VPortAddress> addresses, const VPortCapabilities& capabilities);
-  // Replaces `vport`'s address at the GID of `peer` by `peer`, which was heard. The address handle stays, because the path
-  // belongs to the port, not to the QP. If another vPort had the address `peer`, both lead there now. False if `vport` has no
-  // address at that GID, or several, or if `peer` belongs to another announced vPort: an inference does not override an
-  // announcement.
-  bool Readdress(VPortId vport, const PeerAddress& peer);
   // Sets the path to port `gid`, for all addresses that `vport` has there. False if it has none.
   bool SetPath(VPortId vport, const Gid& gid, AhIndex ah, Lid lid = Lid());
   // Marks `peer`, an address of `vport`, as lost or as back. False if it is not an address of `vport`.
@@ -115,14 +114,16 @@ class VPortDirectory {
   static constexpr size_t kChunk = 1024;
   struct Chunk {
     std::array<std::atomic<uint64_t>, kChunk> words{};
-    std::array<std::atomic<bool>, kChunk> heard{};  // since the last Reclaim
+    std::array<std::atomic<uint8_t>, kChunk> traffic{};  // the bits below
   };
+  // Heard or sent since the last TakeTraffic; heard since the last Reclaim.
+  static constexpr uint8_t kHeard = 1, kSent = 2, kHeardForReclaim = 4;
   struct alignas(64) Block {
     std::array<std::atomic<uint64_t>, FlowSpread::kShares> words{};
   };
 
   struct Address : VPortAddress {
-    uint64_t key = 0;  // for FlowSpread; stays when the agent restarts
+    uint64_t key = 0;  // for FlowSpread; stays when the agent restarts at the same port
   };
   struct Entry {
     std::vector<Address> addresses;  // none if local or gone
@@ -134,9 +135,10 @@ class VPortDirectory {
   };
 
   uint64_t Word(VPortId vport) const;
+  void NoteTraffic(VPortId vport, uint8_t bits) const;
 
   Chunk* ChunkOf(VPortId vport) const;
-  static Route RouteTo(const Address& address);
+  static Route RouteTo(const Entry& entry, const Address& address);
   void Store(VPortId vport, uint64_t word);
   void Publish(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Spread(VPortId vport, const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -144,9 +146,11 @@ class VPortDirectory {
   VPortId Allocate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool IsRemote(VPortId vport) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  absl::optional<size_t> OnlyAddressAt(VPortId vport, const Gid& gid) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool MayAnnounce(VPortId vport, absl::Span<const VPortAddress> addresses) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool IsOfAnotherAnnounced(VPortId vport, const PeerAddress& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool OwnsExactly(VPortId vport, absl::Span<const VPortAddress> addresses) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  static uint64_t NewKey(const PeerAddress& peer, absl::Span<const Address> before, absl::Span<const VPortAddress> announced);
+  void TakePath(absl::Span<const Address> before, Address* address) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Forget(VPortId vport, const PeerAddress& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveQuota(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveLocked(VPortId vport) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -178,6 +182,16 @@ inline VPortDirectory::Chunk* VPortDirectory::ChunkOf(VPortId vport) const {
 inline uint64_t VPortDirectory::Word(VPortId vport) const {
   const Chunk* const chunk = ChunkOf(vport);
   return chunk == nullptr ? 0 : chunk->words[vport.value() % kChunk].load(std::memory_order_acquire);
+}
+
+// Writes only what is new, so that the line stays shared between the workers' caches.
+inline void VPortDirectory::NoteTraffic(VPortId vport, uint8_t bits) const {
+  Chunk* const chunk = ChunkOf(vport);
+  if (chunk == nullptr) return;
+  std::atomic<uint8_t>& noted = chunk->traffic[vport.value() % kChunk];
+  if (ABSL_PREDICT_FALSE((noted.load(std::memory_order_relaxed) & bits) != bits)) {
+    noted.fetch_or(bits, std::memory_order_relaxed);
+  }
 }
 
 template <typename FlowHash>

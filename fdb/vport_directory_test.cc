@@ -42,38 +42,6 @@ TEST(VPortDirectoryTest, LocalPortsAndPeers) {
   EXPECT_FALSE(directory.Peer(local).has_value());
 }
 
-TEST(VPortDirectoryTest, ReaddressMovesThePeerAndKeepsItsPath) {
-  VPortDirectory directory;
-  const VPortId vport = directory.Intern(Peer(1, 0x48));
-  directory.SetPath(vport, Peer(1, 0).gid, AhIndex(3));
-  const uint64_t generation = directory.generation();
-  EXPECT_TRUE(directory.Readdress(vport, Peer(1, 0x99)));
-  EXPECT_NE(directory.generation(), generation);
-  EXPECT_EQ(directory.Get(vport).qpn, Qpn(0x99));
-  EXPECT_EQ(directory.Get(vport).ah, AhIndex(3));
-  EXPECT_EQ(directory.Find(Peer(1, 0x99)), vport);
-  EXPECT_TRUE(directory.Find(Peer(1, 0x48)).IsNone());
-  EXPECT_FALSE(directory.Readdress(directory.AddLocal(0), Peer(1, 0x50)));
-  EXPECT_FALSE(directory.Readdress(vport, Peer(2, 0x99))) << "another port's: its path would be wrong";
-}
-
-// A restarted agent may have two vPorts: a frame of an unknown MAC made one before a known MAC led to the other.
-TEST(VPortDirectoryTest, LeadingToFindsAllVPortsOfAQueuePair) {
-  VPortDirectory directory;
-  const VPortId before = directory.Intern(Peer(1, 1));
-  const VPortId newcomer = directory.Intern(Peer(1, 2));
-  const VPortId another = directory.Intern(Peer(1, 3));
-  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({newcomer}));
-  ASSERT_TRUE(directory.Readdress(before, Peer(1, 2)));
-  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({before, newcomer}));
-  EXPECT_TRUE(directory.LeadingTo(Peer(1, 1)).empty());
-  ASSERT_TRUE(directory.Announce(another, {{{.peer = Peer(1, 2)}, {.peer = Peer(2, 3)}}}, {}));
-  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({another, before, newcomer}));
-  EXPECT_EQ(directory.LeadingTo(Peer(2, 3)), std::vector<VPortId>({another}));
-  directory.Remove(before);
-  EXPECT_EQ(directory.LeadingTo(Peer(1, 2)), std::vector<VPortId>({another, newcomer}));
-}
-
 TEST(VPortDirectoryTest, FullDirectoryRefuses) {
   VPortDirectory directory(3);
   directory.AddLocal(0);
@@ -91,44 +59,97 @@ TEST(VPortDirectoryTest, RemovedVPortHasNoRouteAndKeepsItsNumber) {
   EXPECT_NE(directory.Intern(Peer(1, 1)), vport);
 }
 
+// A directory of vPorts with one address, as maps.
+struct Model {
+  struct VPort {
+    PeerAddress peer;
+    AhIndex ah = AhIndex::None();
+    bool announced = false;
+  };
+  std::map<VPortId, VPort> vports;
+  std::map<PeerAddress, VPortId> owners;
+
+  VPortId Owner(const PeerAddress& peer) const {
+    const auto owner = owners.find(peer);
+    return owner == owners.end() ? VPortId::None() : owner->second;
+  }
+  bool HasRoomFor(const PeerAddress& peer) const {
+    const auto counts = [&peer](const auto& row) { return !row.second.announced && row.second.peer.gid == peer.gid; };
+    return std::count_if(vports.begin(), vports.end(), counts) < static_cast<ptrdiff_t>(VPortDirectory::kDataOnlyPerPort);
+  }
+  void Forget(VPortId vport) {
+    const PeerAddress peer = vports.at(vport).peer;
+    if (Owner(peer) == vport) owners.erase(peer);
+  }
+  // False if `peer` belongs to another announced vPort.
+  bool Announce(VPortId vport, const PeerAddress& peer) {
+    const VPortId owner = Owner(peer);
+    if (!owner.IsNone() && owner != vport && vports.at(owner).announced) return false;
+    VPort& announcer = vports.at(vport);
+    const AhIndex former = announcer.peer.gid == peer.gid ? announcer.ah : AhIndex::None();
+    const AhIndex owners_ah = owner.IsNone() ? AhIndex::None() : vports.at(owner).ah;
+    const bool keeps = announcer.peer == peer && !announcer.ah.IsNone();
+    Forget(vport);
+    announcer = {peer, keeps || owners_ah.IsNone() ? former : owners_ah, true};
+    owners[peer] = vport;
+    return true;
+  }
+};
+
 TEST(VPortDirectoryTest, BehavesAsAMap) {
-  VPortDirectory directory(5000);
-  std::map<VPortId, PeerAddress> peers;
-  std::map<PeerAddress, VPortId> by_peer;
-  const uint64_t seed = SeedForTest();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(static_cast<uint32_t>(seed));
+  VPortDirectory directory(20000);
+  Model model;
+  std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
+  const auto any_vport = [&] { return std::next(model.vports.begin(), random() % model.vports.size())->first; };
+  int announced = 0, refused = 0;
   for (int step = 0; step < 20000; ++step) {
     const PeerAddress peer = Peer(random() % 40, random() % 5);
-    if (random() % 3 != 0 || peers.empty()) {
-      const bool known = by_peer.count(peer) != 0;
+    const int action = model.vports.empty() ? 0 : random() % 10;
+    if (action < 5) {
+      const VPortId owner = model.Owner(peer);
       bool created = false;
       const VPortId vport = directory.Intern(peer, &created);
-      ASSERT_EQ(created, !known);
-      if (known) {
-        ASSERT_EQ(vport, by_peer[peer]);
+      ASSERT_EQ(created, owner.IsNone() && model.HasRoomFor(peer));
+      if (created) {
+        model.vports[vport].peer = peer;
+        model.owners[peer] = vport;
+      } else {
+        ASSERT_EQ(vport, owner);
       }
-      peers[vport] = peer;
-      by_peer[peer] = vport;
-    } else {
-      const VPortId vport = std::next(peers.begin(), random() % peers.size())->first;
-      const auto former = by_peer.find(peers[vport]);
-      if (former != by_peer.end() && former->second == vport) by_peer.erase(former);
-      const PeerAddress moved = {peers[vport].gid, peer.qpn};
-      ASSERT_TRUE(directory.Readdress(vport, moved));
-      peers[vport] = moved;
-      by_peer[moved] = vport;
+    } else if (action < 8) {
+      const VPortId vport = any_vport();
+      const PeerAddress now = random() % 4 == 0 ? peer : PeerAddress{model.vports[vport].peer.gid, peer.qpn};
+      const bool changes = model.Owner(now) != vport;
+      const uint64_t generation = directory.generation();
+      const bool accepted = model.Announce(vport, now);
+      ASSERT_EQ(directory.Announce(vport, {{{.peer = now}}}, {}), accepted);
+      ASSERT_EQ(directory.generation() != generation, accepted && changes);
+      ++(accepted ? announced : refused);
+    } else if (action < 9) {
+      const VPortId vport = any_vport();
+      model.vports[vport].ah = AhIndex(step);
+      ASSERT_TRUE(directory.SetPath(vport, model.vports[vport].peer.gid, AhIndex(step)));
+    } else if (model.vports.size() > 100) {
+      const VPortId vport = any_vport();
+      directory.Remove(vport);
+      model.Forget(vport);
+      model.vports.erase(vport);
     }
-    if (step % 20 == 0) {
-      for (const auto& [address, vport] : by_peer) ASSERT_EQ(directory.Find(address), vport);
+    if (step % 20 != 0) continue;
+    for (uint64_t guid = 0; guid < 40; ++guid) {
+      for (uint32_t qpn = 0; qpn < 5; ++qpn) ASSERT_EQ(directory.Find(Peer(guid, qpn)), model.Owner(Peer(guid, qpn)));
     }
-    const auto some = std::next(peers.begin(), random() % peers.size());
-    ASSERT_EQ(directory.Get(some->first).qpn, some->second.qpn);
+    for (const auto& [vport, row] : model.vports) {
+      ASSERT_EQ(directory.Get(vport).qpn, row.peer.qpn);
+      ASSERT_EQ(directory.Get(vport).ah, row.ah);
+    }
   }
+  EXPECT_GT(announced, 1000);
+  EXPECT_GT(refused, 100);
 }
 
-// QPN and handle share one word, so both are of one moment. Each QPN has no handle at first, and then the one with its own
-// number.
+// QPN and handle share one word, so both are of one moment. Each QPN is at a port of its own: it has no handle at first, and
+// then the one with its own number.
 TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 1));
@@ -143,8 +164,8 @@ TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
     }
   });
   for (uint32_t i = 2; i < 100'000 || (read.load() < 1000 && i < 10'000'000); ++i) {
-    directory.Announce(vport, {{{.peer = Peer(1, i)}}}, {});
-    directory.SetPath(vport, Peer(1, 0).gid, AhIndex(i));
+    directory.Announce(vport, {{{.peer = Peer(i, i)}}}, {});
+    directory.SetPath(vport, Peer(i, i).gid, AhIndex(i));
     if (i % 64 == 0 && i < 100'000) directory.Intern(Peer(1000 + i, 1));
   }
   stop = true;
@@ -199,20 +220,174 @@ TEST(VPortDirectoryTest, NumberIsNotReusedWhileTheFdbHasIt) {
   EXPECT_EQ(directory.Intern(Peer(2, 1)), vport);
 }
 
+// ---- Announcements of one address -------------------------------------------------------------------------------------
+
+TEST(VPortDirectoryTest, RestartedAgentKeepsItsPath) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 0x48));
+  directory.SetPath(vport, Peer(1, 0).gid, AhIndex(3), Lid(7));
+  ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 0x48)}}}, {}));
+  ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 0x99)}}}, {}));
+  EXPECT_EQ(directory.Get(vport).qpn, Qpn(0x99));
+  EXPECT_EQ(directory.Get(vport).ah, AhIndex(3));
+  EXPECT_EQ(directory.Addresses(vport)[0].lid, Lid(7));
+  EXPECT_EQ(directory.Find(Peer(1, 0x99)), vport);
+  EXPECT_TRUE(directory.Find(Peer(1, 0x48)).IsNone());
+  ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(2, 0x99)}}}, {}));
+  EXPECT_TRUE(directory.Get(vport).ah.IsNone()) << "the path leads to another port";
+  EXPECT_EQ(directory.Addresses(vport)[0].lid, Lid());
+}
+
+TEST(VPortDirectoryTest, ARouteSaysWhetherItsPeerTakesSegments) {
+  constexpr uint8_t kAll = VPortCapabilities::kMaxSegments;
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 0x48));
+  EXPECT_FALSE(directory.Get(vport).takes_segments) << "it has announced nothing";
+  const auto takes = [&](const VPortCapabilities& capabilities, size_t addresses) {
+    std::vector<VPortAddress> announced;
+    for (uint32_t i = 0; i < addresses; ++i) announced.push_back({.peer = Peer(1 + i, 0x48 + i)});
+    EXPECT_TRUE(directory.Announce(vport, announced, capabilities));
+    for (uint32_t i = 0; i < addresses; ++i) directory.SetPath(vport, announced[i].peer.gid, AhIndex(3));
+    return directory.Get(vport, [] { return 5u; }).takes_segments;
+  };
+  EXPECT_FALSE(takes({}, 1));
+  EXPECT_TRUE(takes({.segments = kAll}, 1));
+  EXPECT_FALSE(takes({.segments = kAll - 1}, 1));
+  EXPECT_FALSE(takes({.header_form = HeaderForm::kAlternative, .segments = kAll}, 1));
+  EXPECT_TRUE(takes({.segments = kAll}, 3)) << "an aggregate";
+  EXPECT_EQ(directory.Get(vport, [] { return 5u; }).ah, AhIndex(3)) << "beside the other fields";
+}
+
+// The first datagram of the new queue pair makes a vPort, before the announcement says whose it is. MACs may be learned there.
+TEST(VPortDirectoryTest, DataOnlyVPortLeadsToItsAddressUntilReclaimed) {
+  VPortDirectory directory;
+  const VPortId restarted = directory.Intern(Peer(1, 1));
+  directory.SetPath(restarted, Peer(1, 0).gid, AhIndex(5));
+  ASSERT_TRUE(directory.Announce(restarted, {{{.peer = Peer(1, 1)}}}, {}));
+  const VPortId newcomer = directory.Intern(Peer(1, 2));
+  directory.SetPath(newcomer, Peer(1, 0).gid, AhIndex(6));
+  ASSERT_TRUE(directory.Announce(restarted, {{{.peer = Peer(1, 2)}}}, {}));
+  EXPECT_EQ(directory.Intern(Peer(1, 2)), restarted);
+  const auto has_macs = [newcomer](VPortId vport) { return vport == newcomer; };
+  directory.Reclaim(has_macs);
+  EXPECT_EQ(directory.Reclaim(has_macs), 0u);
+  EXPECT_EQ(directory.Peer(newcomer), Peer(1, 2));
+  EXPECT_EQ(directory.Get(newcomer).qpn, Qpn(2));
+  EXPECT_EQ(directory.Get(newcomer).ah, AhIndex(6));
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 1u) << "its MACs have moved";
+  EXPECT_EQ(directory.Get(newcomer).kind, Route::Kind::kNone);
+  EXPECT_EQ(directory.Find(Peer(1, 2)), restarted) << "the address is still the other's";
+}
+
 TEST(VPortDirectoryTest, GenerationChangesWhenAnAddressChangesOwner) {
   VPortDirectory directory;
   const VPortId restarted = directory.Intern(Peer(1, 1));
   const VPortId newcomer = directory.Intern(Peer(1, 2));
   directory.SetPath(restarted, Peer(1, 0).gid, AhIndex(5));
-  EXPECT_EQ(directory.generation(), 0u) << "nothing that a worker remembers became wrong";
-  EXPECT_TRUE(directory.Readdress(restarted, Peer(1, 2)));
+  ASSERT_TRUE(directory.Announce(restarted, {{{.peer = Peer(1, 1)}}}, {}));
+  EXPECT_EQ(directory.generation(), 0u) << "no cached result became wrong";
+  ASSERT_TRUE(directory.Announce(restarted, {{{.peer = Peer(1, 2)}}}, {}));
   EXPECT_EQ(directory.generation(), 1u);
-  EXPECT_EQ(directory.Find(Peer(1, 2)), restarted);
-  EXPECT_EQ(directory.Peer(newcomer), Peer(1, 2)) << "its MACs are reached all the same";
-  EXPECT_EQ(directory.Get(newcomer).qpn, Qpn(2));
   directory.Remove(newcomer);
   EXPECT_EQ(directory.generation(), 2u);
-  EXPECT_EQ(directory.Find(Peer(1, 2)), restarted) << "the address is still the other's";
+}
+
+// A data-only vPort whose address was announced by another one, and then dropped, still leads there but no longer owns it.
+TEST(VPortDirectoryTest, GenerationChangesWhenAVPortAnnouncesAnAddressThatItLost) {
+  VPortDirectory directory;
+  const VPortId first = directory.Intern(Peer(1, 1));
+  const VPortId another = directory.Intern(Peer(2, 2));
+  ASSERT_TRUE(directory.Announce(another, {{{.peer = Peer(1, 1)}}}, {}));
+  ASSERT_TRUE(directory.Announce(another, {{{.peer = Peer(2, 2)}}}, {}));
+  const VPortId second = directory.Intern(Peer(1, 1));
+  ASSERT_NE(second, first);
+  directory.SetPath(second, Peer(1, 1).gid, AhIndex(4));
+  const uint64_t generation = directory.generation();
+  ASSERT_TRUE(directory.Announce(first, {{{.peer = Peer(1, 1)}}}, {}));
+  EXPECT_EQ(directory.Find(Peer(1, 1)), first);
+  EXPECT_NE(directory.generation(), generation) << "workers must not go on taking it for the second one's";
+  EXPECT_EQ(directory.Get(first).ah, AhIndex(4));
+}
+
+TEST(VPortDirectoryTest, AnnouncedAddressTakesTheKnownPath) {
+  struct PathRow {
+    const char* description;
+    AhIndex of_data_only, of_port, expected;
+  };
+  const AhIndex none = AhIndex::None();
+  const PathRow rows[] = {
+      {"nothing is known", none, none, none},
+      {"the data-only vPort has a path", AhIndex(2), none, AhIndex(2)},
+      {"the former address had a path; the data-only vPort is not resolved yet", none, AhIndex(1), AhIndex(1)},
+      {"the path to the address itself is preferred", AhIndex(2), AhIndex(1), AhIndex(2)},
+  };
+  for (const PathRow& row : rows) {
+    SCOPED_TRACE(row.description);
+    VPortDirectory directory;
+    const VPortId vport = directory.Intern(Peer(1, 1));
+    ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 1)}}}, {}));
+    if (!row.of_port.IsNone()) directory.SetPath(vport, Peer(1, 1).gid, row.of_port, Lid(row.of_port.value()));
+    const VPortId data_only = directory.Intern(Peer(1, 2));
+    if (!row.of_data_only.IsNone())
+      directory.SetPath(data_only, Peer(1, 2).gid, row.of_data_only, Lid(row.of_data_only.value()));
+    ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 2)}}}, {}));
+    EXPECT_EQ(directory.Get(vport).ah, row.expected);
+    EXPECT_EQ(directory.Addresses(vport)[0].lid, row.expected.IsNone() ? Lid() : Lid(row.expected.value()));
+    EXPECT_EQ(directory.Get(data_only).ah, row.of_data_only);
+  }
+}
+
+// ---- Traffic ----------------------------------------------------------------------------------------------------------
+
+TEST(VPortDirectoryTest, TrafficIsTakenOnce) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  const VPortId neighbor = directory.Intern(Peer(2, 1));
+  const auto expect = [&directory](VPortId of, bool heard, bool sent) {
+    const VPortDirectory::Traffic traffic = directory.TakeTraffic(of);
+    EXPECT_EQ(traffic.heard, heard);
+    EXPECT_EQ(traffic.sent, sent);
+  };
+  expect(vport, true, false);  // a datagram made it
+  expect(vport, false, false);
+  directory.NoteSent(vport);
+  directory.NoteSent(vport);
+  expect(vport, false, true);
+  expect(vport, false, false);
+  directory.NoteHeard(vport);
+  directory.NoteSent(vport);
+  expect(vport, true, true);
+  expect(vport, false, false);
+  expect(neighbor, true, false);
+  directory.NoteSent(VPortId::None());
+  expect(VPortId::None(), false, false);
+}
+
+TEST(VPortDirectoryTest, TrafficAndReclaimTakeTheirOwnNotes) {
+  VPortDirectory directory;
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  directory.Reclaim(kInUse);
+  EXPECT_TRUE(directory.TakeTraffic(vport).heard) << "Reclaim has taken only its own";
+  directory.NoteHeard(vport);
+  EXPECT_TRUE(directory.TakeTraffic(vport).heard);
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 0u) << "TakeTraffic has taken only its own";
+  directory.NoteHeard(vport);
+  directory.Reclaim(kInUse);
+  directory.NoteHeard(vport);
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 0u) << "noted again, though TakeTraffic has not taken the former note";
+  directory.NoteSent(vport);
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 1u) << "it was sent to, and not heard";
+}
+
+TEST(VPortDirectoryTest, ReusedNumberHasNoTrafficOfItsFormerVPort) {
+  VPortDirectory directory(1);
+  const VPortId vport = directory.Intern(Peer(1, 1));
+  directory.NoteSent(vport);
+  directory.Remove(vport);
+  directory.Reclaim(kNotInUse);
+  ASSERT_EQ(directory.AddLocal(0), vport);
+  EXPECT_FALSE(directory.TakeTraffic(vport).sent);
+  EXPECT_FALSE(directory.TakeTraffic(vport).heard);
 }
 
 // ---- Quota and reclaim ------------------------------------------------------------------------------------------------
@@ -231,15 +406,15 @@ TEST(VPortDirectoryTest, QuotaCountsExistingDataOnlyVPorts) {
   std::vector<VPortId> vports;
   for (uint32_t qpn = 0; qpn < VPortDirectory::kDataOnlyPerPort; ++qpn) vports.push_back(directory.Intern(Peer(1, qpn)));
   EXPECT_TRUE(directory.Intern(Peer(1, 100)).IsNone());
-  EXPECT_TRUE(directory.Readdress(vports[0], Peer(1, 100))) << "a restarted peer keeps its vPort";
-  EXPECT_TRUE(directory.Intern(Peer(1, 101)).IsNone());
   directory.Remove(vports[1]);
   EXPECT_FALSE(directory.Intern(Peer(1, 101)).IsNone());
   EXPECT_TRUE(directory.Intern(Peer(1, 102)).IsNone());
-  EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 2)}}}, {}));
+  EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 100)}}}, {})) << "a restarted agent needs no further vPort";
+  EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 3)}}}, {}));
   EXPECT_FALSE(directory.Intern(Peer(1, 102)).IsNone());
   directory.Remove(vports[2]);
-  EXPECT_TRUE(directory.Intern(Peer(1, 103)).IsNone()) << "an announced one leaves no room";
+  EXPECT_TRUE(directory.Intern(Peer(1, 103)).IsNone())
+      << "an announced vPort leaves no room, nor does one that lost its address";
 }
 
 TEST(VPortDirectoryTest, ReclaimRemovesSilentUnusedVPorts) {
@@ -270,7 +445,6 @@ TEST(VPortDirectoryTest, VPortHeardDuringReclaimStays) {
   const std::vector<std::function<void()>> ways = {
       [&] { directory.NoteHeard(vport); },
       [&] { directory.Intern(directory.Peer(vport).value()); },
-      [&] { directory.Readdress(vport, Peer(1, 2)); },
       [&] { directory.Announce(vport, {{{.peer = Peer(1, 2)}}}, {}); },
   };
   for (const auto& way : ways) {
