@@ -1,8 +1,9 @@
-// The two queues between a worker and control, for one VES: Punt (worker to control) and Injected (control to worker).
+// The queues between a worker and control, for one VES: punts and received messages (worker to control), injected frames and
+// messages (control to worker).
 //
 // The worker does at once what a frame needs (learning, flooding) and punts what takes time: resolving a peer's path,
 // reporting a move. Control answers through the directory (a published address handle) and asks the worker to retry held
-// frames.
+// frames. Messages are those of the vPort protocol, which only control understands.
 #ifndef EOIB_VSWITCH_CONTROL_QUEUES_H_
 #define EOIB_VSWITCH_CONTROL_QUEUES_H_
 
@@ -22,12 +23,17 @@ namespace eoib {
 // Worker to control.
 struct Punt {
   enum class Kind : uint8_t {
-    kNewPeer,      // `vport` was made for `peer`, seen for the first time; resolve its path
-    kReaddressed,  // the agent at `peer` returned with another QPN or LID; verify its path
-    kUnresolved,   // a frame waits for the path to `vport`
-    kMoved,        // `key` moved to `vport` from `previous`
-    kFrozen,       // `key` moves too often, last from `previous` to `vport`, and is frozen at its home
-    kFlapping,     // `key` moves too often, last from `previous` to `vport`, but is not frozen
+    kNewPeer,       // `vport` was made for `peer`, seen for the first time; resolve its path
+    kReaddressed,   // `peer` was heard from another LID; verify its path
+    kUnresolved,    // a frame waits for the path to `vport`
+    kMoved,         // `key` moved to `vport` from `previous`
+    kFrozen,        // `key` moves too often, last from `previous` to `vport`, and is frozen at its home
+    kFlapping,      // `key` moves too often, last from `previous` to `vport`, but is not frozen
+    kLocalLearned,  // `key` was learned at our `vport`
+    kLocalHeard,    // `key`, announced by another agent, whose vPort is `previous`, was heard at our `vport`
+    kContested,     // `key`, announced by an agent or claimed by us at `previous`, was heard from the peer `vport`
+    kNotBehind,     // `peer` sent us unicast for `key`, which is not behind us
+    kCount,
   };
   Kind kind = Kind::kNewPeer;
   VPortId vport;
@@ -50,6 +56,19 @@ inline bool SendPunt(const Punt& punt, PuntQueue* punts, ForwarderCounters* coun
   return false;
 }
 
+// A message of the vPort protocol. Received: `peer` sent it. To send: it goes to `vport`, or, if that is None, to the flood
+// group.
+struct ControlMessage {
+  static constexpr size_t kMaxSize = 4096;  // bytes of the payload; an MTU has room for no more
+
+  VPortId vport = VPortId::None();
+  PeerAddress peer;
+  bool by_group = false;  // it was received through the flood group
+  uint32_t length = 0;
+  std::array<uint8_t, kMaxSize> payload;
+};
+using ReceivedMessages = SpscQueue<ControlMessage, 256>;
+
 // Control to worker: a frame to forward as if local port `port` had sent it.
 struct Injected {
   static constexpr size_t kMaxFrame = 128;
@@ -67,12 +86,15 @@ class InjectQueue {
   void Push(const Injected& frame) {
     if (!frames_.Push(frame)) refused_.fetch_add(1, std::memory_order_relaxed);
   }
+  // False if the queue is full: the message is lost.
+  bool Push(const ControlMessage& message) { return messages_.Push(message); }
   // A path was published: asks the worker to send the frames that wait for it.
   void RetryHeld() { retry_held_.store(true, std::memory_order_release); }
   void Notify() { frames_.Notify(); }
 
   // For the worker.
   bool Pop(Injected* frame) { return frames_.Pop(frame); }
+  bool Pop(ControlMessage* message) { return messages_.Pop(message); }
   // Since the last call: whether RetryHeld was called; how many frames were refused.
   bool TakeRetryHeld() { return retry_held_.exchange(false, std::memory_order_acquire); }
   uint64_t TakeRefused() { return refused_.exchange(0, std::memory_order_relaxed); }
@@ -81,6 +103,7 @@ class InjectQueue {
 
  private:
   SpscQueue<Injected, 256> frames_;
+  SpscQueue<ControlMessage, 64> messages_;
   std::atomic<bool> retry_held_{false};
   std::atomic<uint64_t> refused_{0};
 };

@@ -1,9 +1,15 @@
 // FabricSender: the egress of a forwarder to the fabric. It puts the EoIB header in front of each frame, collects a batch,
 // posts it, and reaps the completions.
 //
+// A large frame leaves as a train: a datagram for each buffer of its chain, with the header of a segment. A train is posted as
+// a whole or not at all. The frame's fate is that of its last datagram.
+//
 // Frames for a peer that has no address handle yet are held until control publishes its path (HeldFrames). Control may also
 // replace an address handle after a frame's route was looked up. The send then fails as unresolved, while the directory already
 // has the new handle, or another address of the aggregate; such a frame is sent once more.
+//
+// Floods go to the multicast group of the VES, or, with a flood list, as unicast copies to the agents in it. Each copy has a
+// buffer of its own, because a buffer in flight has one completion, and the next copy may wait for a path meanwhile.
 #ifndef EOIB_VSWITCH_FABRIC_SENDER_H_
 #define EOIB_VSWITCH_FABRIC_SENDER_H_
 
@@ -20,9 +26,11 @@
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/ud_endpoint.h"
+#include "vswitch/flood_list.h"
 #include "vswitch/forwarder_counters.h"
 #include "vswitch/held_frames.h"
 #include "vswitch/packet_batch.h"
+#include "vswitch/wire/eoib_header.h"
 #include "vswitch/wire/flow_hash.h"
 
 namespace eoib {
@@ -34,6 +42,7 @@ class FabricSender {
     HeaderForm header_form = HeaderForm::kEoib;
     absl::Duration hold = absl::Seconds(1);  // how long a frame is held for a path
     uint64_t flow_seed = 0;                  // seed of the flow hash, which chooses an aggregate's address; secret
+    FloodList* floods = nullptr;             // floods go to these agents; null: to the flood group
   };
   // The pointers outlive the sender.
   FabricSender(const Options& options, BufferPool* pool, const VPortDirectory* directory, PuntQueue* punts, const Clock* clock,
@@ -55,10 +64,21 @@ class FabricSender {
     return directory_->Get(vport, [this, frame] { return FlowHash(options_.flow_seed, frame); });
   }
 
-  // These take the frame's buffer, and count what becomes of the copy. At most PacketBatch::kCapacity calls between two
-  // Flushes. `route` is that of packet.to, of kind kRemote.
-  void Send(const Packet& packet, const Route& route) { Queue(packet, packet.to, route); }
+  // True if a flood in `vid` goes to the fabric.
+  bool Floods(Vid vid) const;
+  // True if a large frame can go this way as it is. Others must be cut (FrameCutter).
+  bool TakesLarge(const Route& route) const { return route.takes_segments && options_.header_form == HeaderForm::kEoib; }
+
+  // These take the frame's buffers, and count what becomes of the copy. SendFlood and SendMessage also count the copies that
+  // they make. `route` is that of packet.to, of kind kRemote; it TakesLarge if the frame IsLarge. They post what they collected
+  // before if the batch is full.
+  void Send(const Packet& packet, const Route& route) {
+    directory_->NoteSent(packet.to);
+    Queue(packet, packet.to, route);
+  }
   void SendFlood(const Packet& packet);
+  // A message of this agent: to packet.to, or, if that is None, to the flood group, or to all agents of the flood list.
+  void SendMessage(const Packet& packet);
   // Posts what was sent since the last call.
   void Flush();
 
@@ -71,10 +91,20 @@ class FabricSender {
   void Reap();
 
  private:
+  void SendToGroup(const Packet& packet);
+  void SendMessageTo(const Packet& packet);
+  void SendFloodTo(const Packet& packet);
+  template <typename Wanted>
+  void Replicate(const Packet& packet, Wanted wanted, void (FabricSender::*send)(const Packet&));
+  bool Copy(const Packet& packet, Packet* copy);
   void Queue(const Packet& packet, VPortId vport, const Route& route);
+  SendRequest WriteHeader(const Packet& packet);
+  SendRequest WriteSegmentHeaders(const Packet& packet);
+  void Append(SendRequest request, VPortId vport);
+  void DiscardUnposted(size_t first, size_t end);
   void Hold(const SendRequest& request, VPortId vport);
   bool RetryOne(const HeldFrames::Held& held);
-  bool FollowsHandle(SendRequest* request, VPortId vport) const;
+  bool FollowsHandle(size_t first, size_t end);
   Route FloodRoute() const;
   void Discard(BufferId buffer, DropReason reason);
 
@@ -89,10 +119,13 @@ class FabricSender {
   std::atomic<uint32_t> flood_ah_{AhIndex::None().value()};
   HeldFrames held_;
 
-  // The batch to post.
-  std::array<SendRequest, PacketBatch::kCapacity> requests_;
-  std::array<VPortId, PacketBatch::kCapacity> vports_;  // None: the flood group
-  std::array<DropReason, PacketBatch::kCapacity> results_;
+  uint16_t next_segment_id_ = 0;
+
+  // The batch to post: trains.
+  static constexpr size_t kBatch = PacketBatch::kCapacity + kMaxSegments;
+  std::array<SendRequest, kBatch> requests_;
+  std::array<VPortId, kBatch> vports_;  // None: the flood group
+  std::array<DropReason, kBatch> results_;
   size_t count_ = 0;
 };
 

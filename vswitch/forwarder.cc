@@ -1,93 +1,26 @@
 #include "vswitch/forwarder.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/base/optimization.h"
-#include "vswitch/wire/checksum.h"
+#include "vswitch/frame_steps.h"
 #include "vswitch/wire/eoib_header.h"
+#include "vswitch/wire/segment_extension.h"
 
 namespace eoib {
-namespace {
-
-// InsertVlanTag and the EoIB header need room in front of a frame.
-static_assert(BufferPool::kFrameOffset >= BufferPool::kGrhOffset + kGrhSize + kEoibHeaderSize);
-static_assert(BufferPool::kGrhOffset >= kVlanTagSize, "a tag moves the GRH's place down, and it must stay in the buffer");
-
-void PadToMinimum(Frame* frame, bool tagged) {
-  const uint32_t minimum = tagged ? kMinTaggedFrameSize : kMinFrameSize;
-  if (frame->length >= minimum) return;
-  std::memset(frame->data + frame->length, 0, minimum - frame->length);
-  frame->length = minimum;
-}
-
-DropReason StripFcs(Frame* frame) {
-  if (!EndsWithFcs(frame->bytes())) return DropReason::kBadFcs;
-  frame->length -= kFcsSize;
-  return DropReason::kNone;
-}
-
-// Reserved groups (IEEE 802.1Q-2018 Table 8-1) end at the bridge at the other end of a link. The whole switch is one bridge,
-// so it does not forward them; but STP and LLDP pass by default, as on a plain wire.
-bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
-  const int group = LinkLocalGroup(destination);
-  return group >= 0 && (group_fwd_mask >> group & 1) == 0;
-}
-
-// A control message has no tag.
-bool IsControlMessage(const EthernetInfo& ethernet) { return !ethernet.tagged && ethernet.ethertype == kEtherTypeControl; }
-
-DropReason AdmitOneFromFabric(const Forwarder::Options& options, Packet* packet) {
-  const Vid vid = packet->ethernet.vid;
-  if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes(), packet->ethernet))) {
-    return IsControlMessage(packet->ethernet) ? DropReason::kControlUnknown : DropReason::kControlEthertype;
-  }
-  if (EndsAtLink(packet->ethernet.destination, options.group_fwd_mask)) return DropReason::kLinkLocalControl;
-  if (!options.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
-  packet->source = FdbKey(vid, packet->ethernet.source);
-  packet->destination = FdbKey(vid, packet->ethernet.destination);
-  packet->frame.checksum = AcceptChecksum(packet->frame.bytes(), packet->vouched);
-  return DropReason::kNone;
-}
-
-// Brings a frame from a port into its fabric form: tag, minimum size, checksum.
-DropReason CanonicaliseOne(Packet* packet) {
-  const Vid vid = packet->source.vid();
-  if (vid != packet->ethernet.vid) {
-    if (packet->ethernet.tagged) {
-      SetVlanId(packet->frame.data, vid);  // priority-tagged: the tag stays, with the VLAN's VID
-    } else {
-      InsertVlanTag(packet->frame.data, vid, 0);
-      packet->frame.data -= kVlanTagSize;
-      packet->frame.length += kVlanTagSize;
-      packet->frame.checksum.start += packet->frame.checksum.needed ? kVlanTagSize : 0;
-      packet->ethernet.tagged = true;
-    }
-  }
-  PadToMinimum(&packet->frame, packet->ethernet.tagged);
-  if (!packet->frame.checksum.needed) return DropReason::kNone;
-  if (!PrepareChecksum(packet->frame.bytes(), packet->frame.checksum, &packet->vouched)) return DropReason::kBadChecksumRequest;
-  if (packet->vouched == L4Checksum::kNone) packet->frame.checksum = {};  // PrepareChecksum completed it in the frame
-  return DropReason::kNone;
-}
-
-// True if a flood in `vid` leaves at one of the ports.
-bool AnyCarries(const std::vector<LocalPort>& ports, Vid vid) {
-  bool strip;
-  return std::any_of(ports.begin(), ports.end(), [&](const LocalPort& port) { return port.vlan.Egress(vid, &strip); });
-}
-
-}  // namespace
-
 Forwarder::Forwarder(const Options& options, const Dependencies& dependencies, const Uplink& uplink)
     : options_(options),
       pool_(dependencies.pool),
       fdb_(dependencies.fdb),
       directory_(dependencies.directory),
-      injected_(dependencies.injected),
+      clock_(dependencies.clock),
       learner_(fdb_, directory_, dependencies.punts, dependencies.clock, &counters_),
-      fabric_({options.header_form, options.hold, options.flow_seed}, pool_, directory_, dependencies.punts, dependencies.clock,
-              &counters_),
+      fabric_({options.header_form, options.hold, options.flow_seed, options.floods}, pool_, directory_, dependencies.punts,
+              dependencies.clock, &counters_),
+      reassembler_(pool_, &counters_, options.reassembly_buffers),
+      cutter_(pool_, &counters_),
+      control_(pool_, dependencies.punts, dependencies.messages, dependencies.injected, dependencies.clock, &counters_,
+               options.message_source),
       batch_(pool_, &counters_) {
   Rebind(uplink);
 }
@@ -115,7 +48,7 @@ void Forwarder::CountIn(size_t frames, Counter* side) {
 bool Forwarder::PollPort(uint32_t index) {
   LocalPort& port = ports_[index];
   PortReceiveCounts counts;
-  const size_t received = port.port->Receive(pool_, absl::MakeSpan(frames_), &counts);
+  const size_t received = port.port->Receive(pool_, mtu(), absl::MakeSpan(frames_), &counts);
   const size_t refused = counts.too_large + counts.bad_checksum_request + counts.runt;
   if (received + refused == 0) return false;
   CountIn(received + refused, &counters_.from_ports);
@@ -125,7 +58,7 @@ bool Forwarder::PollPort(uint32_t index) {
   port.counters->received.Add(received + refused);
   batch_.Start(received);
   for (size_t i = 0; i < received; ++i) {
-    port.counters->received_bytes.Add(frames_[i].length);
+    port.counters->received_bytes.Add(frames_[i].total());
     batch_[i].frame = frames_[i];
   }
   Passed(Stage::kReceive);
@@ -137,9 +70,9 @@ bool Forwarder::PollFabric() {
   if (ABSL_PREDICT_FALSE(uplink_.endpoint == nullptr)) return false;
   const size_t received = uplink_.endpoint->Receive(absl::MakeSpan(datagrams_));
   if (received != 0) {
-    CountIn(received, &counters_.from_fabric);
     Passed(Stage::kReceive);
     Decapsulate(received);
+    if (segments_in_batch_ != 0) Reassemble();
     ForwardFromFabric();
   }
   // Also without frames: this posts the first receives (Worker::Start), and retries after a shortage of buffers.
@@ -149,37 +82,46 @@ bool Forwarder::PollFabric() {
 }
 
 bool Forwarder::PollInjected() {
-  CountNotInjected(injected_->TakeRefused(), DropReason::kInjectQueueFull);
-  if (injected_->TakeRetryHeld()) {
+  control_.CountRefused();
+  if (control_.TakeRetryHeld()) {
     fabric_.RetryHeld();
     return true;
   }
-  Injected message;
-  if (!injected_->Pop(&message)) return false;
-  const BufferId buffer = pool_->Allocate();
-  if (buffer.IsNone()) {
-    CountNotInjected(1, DropReason::kNoBuffer);
+  Packet packet;
+  if (control_.TakeMessage(mtu(), &packet)) {
+    SendMessage(packet);
     return true;
   }
-  CountIn(1, &counters_.from_ports);
+  uint32_t port;
+  if (!control_.TakeFrame(&packet, &port)) return false;
+  if (packet.frame.buffer.IsNone()) return true;
   batch_.Start(1);
-  batch_[0].frame = {buffer, pool_->Frame(buffer), message.length, {}};
-  std::memcpy(batch_[0].frame.data, message.frame.data(), message.length);
-  ForwardFromPort(message.port);
+  batch_[0] = packet;
+  ForwardFromPort(port);
   return true;
 }
 
-// Counts frames that control wanted to inject as received and dropped, for the conservation law.
-void Forwarder::CountNotInjected(uint64_t frames, DropReason reason) {
-  if (frames == 0) return;
-  CountIn(frames, &counters_.from_ports);
-  counters_.drop(reason).Add(frames);
+// Messages pass no stages: they have no source to learn, and their destination is known.
+void Forwarder::SendMessage(Packet packet) {
+  if (packet.frame.buffer.IsNone()) return;
+  PadToMinimum(&packet.frame, /*tagged=*/false);
+  counters_.forwarded.Add();
+  counters_.messages_sent.Add();
+  fabric_.SendMessage(packet);
+  fabric_.Flush();
 }
 
 void Forwarder::Housekeep() {
   fabric_.Reap();
   Passed(Stage::kReap);
   fabric_.DropExpired();
+  if (ABSL_PREDICT_FALSE(reassembler_.HasIncomplete())) reassembler_.Expire(clock_->Now());
+}
+
+uint64_t Forwarder::BytesAtPorts() const {
+  uint64_t bytes = 0;
+  for (const LocalPort& port : ports_) bytes += port.counters->received_bytes.value() + port.counters->transmitted_bytes.value();
+  return bytes;
 }
 
 // The two tables of contents.
@@ -208,11 +150,13 @@ void Forwarder::Decapsulate(size_t received) {
     batch_[i].frame.buffer = datagrams_[i].buffer;
     batch_[i].datagram = &datagrams_[i];
   }
+  segments_in_batch_ = 0;
   batch_.KeepIf([this](Packet* packet) { return DecapsulateOne(*packet->datagram, packet); });
+  CountIn(received - segments_in_batch_, &counters_.from_fabric);
   Passed(Stage::kDecapsulate);
 }
 
-DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) const {
+DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
   if (!datagram.ok) return DropReason::kReceiveError;
   if (!datagram.has_grh) return DropReason::kNoGrh;
   // The HCA loops our own multicast back to us.
@@ -226,7 +170,37 @@ DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) c
   packet->frame.data = frame;
   packet->frame.length = datagram.length - kEoibHeaderSize;
   packet->vouched = header.l4_checksum;
+  if (header.extension) {
+    if (datagram.dgid.IsMulticast()) return DropReason::kSegment;
+    packet->is_segment = true;
+    ++segments_in_batch_;
+    return DropReason::kNone;
+  }
   return ABSL_PREDICT_FALSE(header.fcs_present) ? StripFcs(&packet->frame) : DropReason::kNone;
+}
+
+// Replaces the segments by the frames that they complete. The reassembler counts these, and those that end here.
+void Forwarder::Reassemble() {
+  const absl::Time now = clock_->Now();
+  batch_.TakeUnless([this, now](Packet* packet) { return !packet->is_segment || ReassembleOne(now, packet); });
+}
+
+bool Forwarder::ReassembleOne(absl::Time now, Packet* packet) {
+  Reassembler::Segment segment{packet->datagram->source(), {}, {}, packet->frame};
+  DecodeEoibHeader({packet->frame.data - kEoibHeaderSize, kEoibHeaderSize}, &segment.header);
+  if (!DecodeSegmentExtension(packet->frame.bytes(), &segment.extension)) {
+    counters_.CountRefused(DropReason::kSegment);
+    pool_->Free(packet->frame.buffer);
+    return false;
+  }
+  segment.piece.data += kSegmentExtensionSize;
+  segment.piece.length -= kSegmentExtensionSize;
+  if (!reassembler_.Add(segment, now, &packet->frame)) return false;
+  Frame& frame = packet->frame;
+  if (AcceptSuperFrame(frame.bytes(), segment.extension, packet->vouched, &frame.checksum)) return true;
+  counters_.drop(DropReason::kSegment).Add();
+  pool_->Free(frame.buffer);
+  return false;
 }
 
 void Forwarder::ParseHeaders() {
@@ -251,16 +225,21 @@ DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) co
   packet->source = FdbKey(vid, packet->ethernet.source);
   packet->destination = FdbKey(vid, packet->ethernet.destination);
   const size_t tag = !packet->ethernet.tagged && !vid.IsUntagged() ? kVlanTagSize : 0;
-  return packet->frame.length + tag > mtu() ? DropReason::kTooLarge : DropReason::kNone;
+  return Fits(packet->frame, tag, mtu()) ? DropReason::kNone : DropReason::kTooLarge;
 }
 
 void Forwarder::AdmitFromFabric() {
-  batch_.KeepIf([this](Packet* packet) { return AdmitOneFromFabric(options_, packet); });
+  batch_.KeepIf([this](Packet* packet) {
+    const DropReason reason = AdmitOneFromFabric(options_.vlans, options_.group_fwd_mask, packet);
+    if (ABSL_PREDICT_TRUE(reason != DropReason::kControlMessage)) return reason;
+    // This makes the sender's vPort, so control has a path for the answer.
+    return control_.HandOver(*packet, learner_.SenderOf(*packet->datagram));
+  });
   Passed(Stage::kAdmit);
 }
 
 void Forwarder::Canonicalise() {
-  batch_.KeepIf([](Packet* packet) { return CanonicaliseOne(packet); });
+  batch_.KeepIf([this](Packet* packet) { return CanonicaliseOne(*pool_, packet); });
   Passed(Stage::kCanonicalise);
 }
 
@@ -289,25 +268,32 @@ void Forwarder::Resolve(uint32_t ingress) {
 }
 
 // Finds the egress of one frame and applies split horizon.
-DropReason Forwarder::ResolveOne(uint32_t ingress, Packet* packet) const {
-  if (packet->ethernet.destination.IsGroup() || packet->to.IsNone()) return ResolveFlood(ingress, packet);
+DropReason Forwarder::ResolveOne(uint32_t ingress, Packet* packet) {
+  if (packet->ethernet.destination.IsGroup()) return ResolveFlood(ingress, packet);
   const Route route = directory_->Get(packet->to);
-  switch (route.kind) {
-    case Route::Kind::kLocal:
-      return route.local_port == ingress ? DropReason::kSamePort : DropReason::kNone;
-    case Route::Kind::kRemote:
-    case Route::Kind::kAggregate:
-      return ingress == kFabric ? DropReason::kFabricToFabric : DropReason::kNone;
-    case Route::Kind::kNone:
-      break;
-  }
-  return ResolveFlood(ingress, packet);  // the vPort was removed while the entry still names it
+  if (route.kind == Route::Kind::kLocal) return route.local_port == ingress ? DropReason::kSamePort : DropReason::kNone;
+  // A unicast copy of a flood looks like a frame that was meant for us, so without a group no sender is told.
+  if (ingress == kFabric && options_.floods == nullptr) control_.ReportNotBehind(*packet);
+  // Unknown, or the vPort was removed while the entry still names it.
+  if (route.kind == Route::Kind::kNone) return ResolveFlood(ingress, packet);
+  return ingress == kFabric ? DropReason::kFabricToFabric : DropReason::kNone;
 }
 
 DropReason Forwarder::ResolveFlood(uint32_t ingress, Packet* packet) const {
   packet->to = VPortId::None();
-  // A flood from a port always goes to the fabric.
-  return ingress != kFabric || AnyCarries(ports_, packet->destination.vid()) ? DropReason::kNone : DropReason::kNoEgress;
+  const Vid vid = packet->destination.vid();
+  const bool leaves = (ingress != kFabric && fabric_.Floods(vid)) || LeavesAtPort(ingress, vid);
+  return leaves ? DropReason::kNone : DropReason::kNoEgress;
+}
+
+// Limited members of a partition must not reach each other, also on one host.
+bool Forwarder::LeavesAtPort(uint32_t ingress, Vid vid) const {
+  if (ingress != kFabric && uplink_.limited_member) return false;
+  bool strip;
+  for (uint32_t i = 0; i < ports_.size(); ++i) {
+    if (i != ingress && ports_[i].vlan.Egress(vid, &strip)) return true;
+  }
+  return false;
 }
 
 void Forwarder::Transmit(uint32_t ingress) {
@@ -335,29 +321,60 @@ void Forwarder::TransmitFlood(uint32_t ingress, const Packet& packet) {
   for (uint32_t i = 0; i < ports_.size() && !isolated; ++i) {
     bool strip;
     if (i == ingress || !ports_[i].vlan.Egress(packet.destination.vid(), &strip)) continue;
-    counters_.egress_copies.Add();
-    TransmitToPort(&ports_[i], packet, strip);
+    CopyToPort(&ports_[i], packet, strip);
   }
   if (from_fabric) return pool_->Free(packet.frame.buffer);
-  counters_.egress_copies.Add();
+  // Floods take no segments.
+  if (packet.frame.IsLarge()) {
+    cutter_.Cut(packet, mtu(), [this](const Packet& segment) { fabric_.SendFlood(segment); });
+    return pool_->Free(packet.frame.buffer);
+  }
   fabric_.SendFlood(packet);
 }
 
 void Forwarder::TransmitKnown(const Packet& packet) {
-  counters_.egress_copies.Add();
   const Route route = fabric_.RouteTo(packet.to, packet.frame.bytes());
-  if (route.kind == Route::Kind::kRemote) return fabric_.Send(packet, route);
+  if (route.kind == Route::Kind::kRemote) return TransmitToFabric(packet, route);
   bool strip = false;
+  DropReason reason = DropReason::kNone;
   if (ABSL_PREDICT_FALSE(route.kind == Route::Kind::kNone)) {
-    counters_.drop(DropReason::kUnresolved).Add();  // the vPort was removed after Resolve
+    reason = DropReason::kUnresolved;  // the vPort was removed after Resolve
   } else if (packet.datagram == nullptr && uplink_.limited_member) {
-    counters_.drop(DropReason::kIsolated).Add();
+    reason = DropReason::kIsolated;
   } else if (!ports_[route.local_port].vlan.Egress(packet.destination.vid(), &strip)) {
-    counters_.drop(DropReason::kEgressVlan).Add();
+    reason = DropReason::kEgressVlan;
+  }
+  if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
+    CopyToPort(&ports_[route.local_port], packet, strip);
   } else {
-    TransmitToPort(&ports_[route.local_port], packet, strip);
+    counters_.egress_copies.Add();
+    counters_.drop(reason).Add();
   }
   pool_->Free(packet.frame.buffer);
+}
+
+void Forwarder::TransmitToFabric(const Packet& packet, const Route& route) {
+  if (ABSL_PREDICT_TRUE(!packet.frame.IsLarge() || fabric_.TakesLarge(route))) {
+    counters_.egress_copies.Add();
+    return fabric_.Send(packet, route);
+  }
+  cutter_.Cut(packet, mtu(), [this, &route](const Packet& segment) {
+    counters_.egress_copies.Add();
+    fabric_.Send(segment, route);
+  });
+  pool_->Free(packet.frame.buffer);
+}
+
+void Forwarder::CopyToPort(LocalPort* port, const Packet& packet, bool strip) {
+  if (ABSL_PREDICT_TRUE(!packet.frame.IsLarge() || port->port->TakesLarge(packet.frame.gso))) {
+    counters_.egress_copies.Add();
+    return TransmitToPort(port, packet, strip);
+  }
+  cutter_.Cut(packet, mtu(), [this, port, strip](const Packet& segment) {
+    counters_.egress_copies.Add();
+    TransmitToPort(port, segment, strip);
+    pool_->Free(segment.frame.buffer);
+  });
 }
 
 void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip) {
@@ -365,10 +382,11 @@ void Forwarder::TransmitToPort(LocalPort* port, const Packet& packet, bool strip
   // If another tag follows the native VLAN's tag, removing the first would put the frame into the inner tag's VLAN. So on a
   // trunk the tag stays; its meaning is the same. An access port knows one VLAN only, so there the inner tag is payload.
   if (packet.ethernet.ethertype == kEtherTypeVlan && port->vlan.mode == PortMode::kTrunk) strip = false;
-  const DropReason reason = port->port->Transmit(packet.frame, strip);
+  const DropReason reason = ABSL_PREDICT_FALSE(packet.frame.IsLarge()) ? port->port->TransmitLarge(*pool_, packet.frame, strip)
+                                                                       : port->port->Transmit(packet.frame, strip);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
     ++port->taken;
-    port->taken_bytes += packet.frame.length;
+    port->taken_bytes += packet.frame.total();
   } else {
     CountLost(port, 1, reason);
   }

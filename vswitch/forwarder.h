@@ -1,5 +1,6 @@
 // Forwarder: the data path of one VES on one worker. Frames enter in batches from local ports and from the fabric, and leave to
-// either. ForwardFromPort and ForwardFromFabric in forwarder.cc list the stages, README.md ("The path of a frame") explains them.
+// either. ForwardFromPort and ForwardFromFabric in forwarder.cc list the stages, README.md ("The path of a frame") explains
+// them.
 //
 // Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Ports add access
 // and native tags on entry and remove them on exit.
@@ -24,13 +25,16 @@
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/control_link.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/fabric_sender.h"
 #include "vswitch/forwarder_counters.h"
+#include "vswitch/frame_cutter.h"
 #include "vswitch/packet_batch.h"
 #include "vswitch/port/port.h"
+#include "vswitch/reassembler.h"
 #include "vswitch/source_learner.h"
 #include "vswitch/stage_probe.h"
 #include "vswitch/vlan_policy.h"
@@ -53,14 +57,19 @@ struct LocalPort {
 class Forwarder {
  public:
   static constexpr size_t kBatch = PacketBatch::kCapacity;
+  // Enough for 60 frames of 64 KiB in segments of 4 KiB.
+  static constexpr size_t kReassemblyBuffers = 1024;
 
   struct Options {
     VlanSet vlans = VlanSet::All();  // VLANs of the VES
     uint16_t group_fwd_mask = kDefaultGroupForwardMask;
     Mgid flood_mgid;
     HeaderForm header_form = HeaderForm::kEoib;
-    absl::Duration hold = absl::Seconds(1);  // how long a frame is held for a path
-    uint64_t flow_seed = 0;                  // seed of the flow hash, which chooses an aggregate's address; secret
+    absl::Duration hold = absl::Seconds(1);          // how long a frame is held for a path
+    uint64_t flow_seed = 0;                          // seed of the flow hash, which chooses an aggregate's address; secret
+    size_t reassembly_buffers = kReassemblyBuffers;  // the most that wait for other segments of their frames
+    MacAddr message_source;                          // Ethernet source of this agent's messages
+    FloodList* floods = nullptr;                     // floods go to these agents as unicast; null: to the flood group
   };
   // The forwarder's connection to the fabric.
   struct Uplink {
@@ -74,6 +83,7 @@ class Forwarder {
     Fdb* fdb;
     VPortDirectory* directory;
     PuntQueue* punts;
+    ReceivedMessages* messages;
     InjectQueue* injected;
     const Clock* clock;
   };
@@ -92,18 +102,22 @@ class Forwarder {
   bool PollFabric();
   bool PollPort(uint32_t index);
   bool PollInjected();
-  // Frees the buffers of completed sends, drops held frames past their deadline, and notifies the punt queue once if the
-  // endpoint has failed.
+  // Frees the buffers of completed sends, drops held and incomplete frames past their deadline, and notifies the punt queue
+  // once if the endpoint has failed.
   void Housekeep();
-  bool HasHeldFrames() const { return fabric_.HasHeldFrames(); }
+  // True if frames wait that have a deadline.
+  bool HasWaitingFrames() const { return fabric_.HasHeldFrames() || reassembler_.HasIncomplete(); }
+  bool HasSendsInFlight() const { return uplink_.endpoint != nullptr && uplink_.endpoint->sends_in_flight() != 0; }
 
   // While no worker runs: changes to another uplink, or to none. See FabricSender::SetEndpoint.
   void Rebind(const Uplink& uplink);
 
   UdEndpoint* endpoint() const { return uplink_.endpoint; }
-  InjectQueue* injected() const { return injected_; }
+  InjectQueue* injected() const { return control_.injected(); }
   const std::vector<LocalPort>& ports() const { return ports_; }
   const ForwarderCounters& counters() const { return counters_; }
+  // That were received from all ports, and transmitted to them, so far.
+  uint64_t BytesAtPorts() const;
 
   // Any thread. The address handle of the flood group; None() while the group is not joined.
   void SetFloodHandle(AhIndex ah) { fabric_.SetFloodHandle(ah); }
@@ -121,6 +135,7 @@ class Forwarder {
 
   // Stages. Each goes over the batch.
   void Decapsulate(size_t received);
+  void Reassemble();
   void ParseHeaders();
   void AdmitFromPort(const LocalPort& port);
   void AdmitFromFabric();
@@ -131,19 +146,23 @@ class Forwarder {
   void Transmit(uint32_t ingress);
 
   // Steps of one frame.
-  DropReason DecapsulateOne(const Datagram& datagram, Packet* packet) const;
+  DropReason DecapsulateOne(const Datagram& datagram, Packet* packet);
+  bool ReassembleOne(absl::Time now, Packet* packet);
   DropReason AdmitOneFromPort(const LocalPort& port, Packet* packet) const;
-  DropReason ResolveOne(uint32_t ingress, Packet* packet) const;
+  DropReason ResolveOne(uint32_t ingress, Packet* packet);
   DropReason ResolveFlood(uint32_t ingress, Packet* packet) const;
+  bool LeavesAtPort(uint32_t ingress, Vid vid) const;
   void TransmitFlood(uint32_t ingress, const Packet& packet);
   void TransmitKnown(const Packet& packet);
+  void TransmitToFabric(const Packet& packet, const Route& route);
+  void CopyToPort(LocalPort* port, const Packet& packet, bool strip);
   void TransmitToPort(LocalPort* port, const Packet& packet, bool strip);
 
   void FlushToPort(LocalPort* port);
   void CountLost(LocalPort* port, size_t frames, DropReason reason);
   void DropImpostors();
   void CountIn(size_t frames, Counter* side);
-  void CountNotInjected(uint64_t frames, DropReason reason);
+  void SendMessage(Packet packet);
   // Reports the end of a stage to the probe.
   void Passed(Stage stage) {
     if (ABSL_PREDICT_FALSE(probe_ != nullptr)) probe_->Passed(stage);
@@ -153,13 +172,16 @@ class Forwarder {
   BufferPool* const pool_;
   Fdb* const fdb_;
   VPortDirectory* const directory_;
-  InjectQueue* const injected_;
+  const Clock* const clock_;
   Uplink uplink_;
   std::vector<LocalPort> ports_;
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;
   SourceLearner learner_;
   FabricSender fabric_;
+  Reassembler reassembler_;
+  FrameCutter cutter_;
+  ControlLink control_;
   StageProbe* probe_ = nullptr;
 
   // The current batch, and what its stages hand to and get from the ports, the endpoint and the FDB.
@@ -168,6 +190,7 @@ class Forwarder {
   std::array<Datagram, kBatch> datagrams_;
   std::array<FdbKey, kBatch> keys_;
   std::array<VPortId, kBatch> vports_;
+  size_t segments_in_batch_ = 0;
 };
 
 }  // namespace eoib

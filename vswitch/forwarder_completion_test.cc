@@ -1,4 +1,5 @@
-// The forwarder on fake verbs: completions with errors, and the source queue pairs of datagrams.
+// The forwarder on fake verbs: completions with errors, and peers that change their queue pairs and LIDs.
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -26,14 +27,14 @@ const MacAddr kRemoteMac = MacAddr::FromUint64(0x02'00'00'00'00'0b);
 
 class ForwarderCompletionTest : public testing::Test {
  protected:
-  ForwarderCompletionTest() : fdb_({absl::Seconds(300), 4096}, &clock_) {
+  ForwarderCompletionTest() : fdb_(MakeFdbOptions(), &clock_) {
     pool_ = *BufferPool::Create(&hca_, pd_, 100, kMtu);
     handles_ = std::make_unique<AddressHandles>(&hca_, pd_);
     endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(),
                                     {.qkey = QKey(0x80008001), .receive_depth = 16, .send_depth = 16});
     Forwarder::Options options;
     options.flood_mgid = FloodMgid(PKey(0x8001));
-    const Forwarder::Dependencies dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_};
+    const Forwarder::Dependencies dependencies{pool_.get(), &fdb_, &directory_, &punts_, &messages_, &injected_, &clock_};
     const Forwarder::Uplink uplink{.endpoint = endpoint_.get(), .own = {kOwn, endpoint_->qpn()}};
     forwarder_ = std::make_unique<Forwarder>(options, dependencies, uplink);
     forwarder_->SetMtu(kMtu);
@@ -56,6 +57,10 @@ class ForwarderCompletionTest : public testing::Test {
     handles_.reset();
   }
 
+  Fdb::Options MakeFdbOptions() {
+    const auto gid_of = [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; };
+    return {.ageing = absl::Seconds(300), .limit = 4096, .gid_of = gid_of};
+  }
   // A datagram to this agent's QP that carries a broadcast from `mac`, from its GRH on.
   static std::vector<uint8_t> BroadcastFromPeer(const Gid& peer = kPeer, MacAddr mac = kRemoteMac) {
     std::vector<uint8_t> bytes(kGrhSize + kEoibHeaderSize + kMinFrameSize, 0);
@@ -88,7 +93,7 @@ class ForwarderCompletionTest : public testing::Test {
     EXPECT_TRUE(forwarder_->PollFabric());
     forwarder_->Housekeep();
   }
-  // For tests in which two agents share kPeer, or one restarts there.
+  // For tests in which several queue pairs of kPeer are heard.
   static MacAddr Mac(uint64_t number) { return MacAddr::FromUint64(0x02'00'00'00'01'00 + number); }
   void Say(uint32_t qpn, uint64_t mac) {
     Arrive(qpn, 5, kPeer, Mac(mac));
@@ -102,7 +107,11 @@ class ForwarderCompletionTest : public testing::Test {
   }
   // The queue pair to which frames for `mac` go; 0: they flood.
   uint32_t WayTo(uint64_t mac) const { return directory_.Get(Behind(mac)).qpn.value(); }
-  uint64_t restarts() const { return forwarder_->counters().readdressed_peers.value(); }
+  // Plays control: the agent `vport` announces that it receives at queue pair `qpn` of kPeer.
+  void Announce(VPortId vport, uint32_t qpn) {
+    const std::array<VPortAddress, 1> addresses = {{{.peer = {kPeer, Qpn(qpn)}}}};
+    ASSERT_TRUE(directory_.Announce(vport, addresses, {}));
+  }
   std::vector<Punt::Kind> Punts() {
     std::vector<Punt::Kind> kinds;
     for (Punt punt; punts_.Pop(&punt);) kinds.push_back(punt.kind);
@@ -119,6 +128,7 @@ class ForwarderCompletionTest : public testing::Test {
   Fdb fdb_;
   VPortDirectory directory_;
   PuntQueue punts_;
+  ReceivedMessages messages_;
   InjectQueue injected_;
   TestPort port_{"p1", MacAddr()};
   AhIndex flood_ah_ = AhIndex::None();
@@ -173,112 +183,92 @@ TEST_F(ForwarderCompletionTest, ASendThatFailsIsCountedAndItsBufferComesBack) {
 
 // ---- Agents that restart, and agents that share a port ----------------------------------------------------------------
 
-// Each restart that is followed invalidates what the tracker knows of other peers.
-TEST_F(ForwarderCompletionTest, RestartsAtOnePortAreRateLimited) {
-  for (uint32_t i = 0; i < 60; ++i) Say(0x100 + i, 1);
-  EXPECT_EQ(restarts(), 32u);
-  const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
-  Hear(0x10, 5, other);
-  Hear(0x11, 5, other);
-  EXPECT_EQ(restarts(), 33u) << "it takes none of another port's";
-  clock_.Advance(absl::Seconds(1));
-  Say(0x201, 2);
-  Say(0x202, 2);
-  EXPECT_EQ(restarts(), 34u);
-}
-
-TEST_F(ForwarderCompletionTest, AnAgentThatSharesItsPortRestarts) {
+TEST_F(ForwarderCompletionTest, AnnouncingANewQueuePairLeadsAllMacsBehindTheAgentThereAtOnce) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
-  for (uint64_t mac : {11, 12}) Say(0x20, mac);
-  for (uint32_t qpn = 0x30; qpn < 0x30 + 2 * PeerTracker::kMaxPeersOfPort; ++qpn) {
-    clock_.Advance(absl::Milliseconds(100));
-    Say(qpn, 1);
-    EXPECT_EQ(WayTo(2), qpn) << "at once, though it has not spoken since";
-    EXPECT_EQ(WayTo(11), 0x20u);
-    Say(0x20, 12);
+  const VPortId agent = Behind(1);
+  Announce(agent, 0x10);
+  for (uint64_t mac : {11, 12}) Say(0x20, mac);  // another agent at the port
+  for (uint32_t qpn = 0x30; qpn < 0x38; ++qpn) {
+    Announce(agent, qpn);
+    for (uint64_t mac : {1, 2}) EXPECT_EQ(WayTo(mac), qpn) << mac;
+    for (uint64_t mac : {11, 12}) EXPECT_EQ(WayTo(mac), 0x20u) << mac;
   }
-  EXPECT_EQ(restarts(), 2 * PeerTracker::kMaxPeersOfPort);
   EXPECT_EQ(fdb_.counters().moved, 0u);
-  Say(0x20, 1);
-  EXPECT_EQ(WayTo(2), 0x2f + 2 * PeerTracker::kMaxPeersOfPort)
-      << "a MAC that moves, as the other agent is known to be there still";
 }
 
-// Both have been heard since the later one appeared, so neither can be the other after a restart.
+TEST_F(ForwarderCompletionTest, FramesFromAnAnnouncedAddressAreLearnedBehindTheAgent) {
+  Say(0x10, 1);
+  const VPortId agent = Behind(1);
+  Announce(agent, 0x20);
+  Punts();
+  Say(0x20, 1);
+  Say(0x20, 2);
+  for (uint64_t mac : {1, 2}) EXPECT_EQ(Behind(mac), agent) << mac;
+  EXPECT_EQ(fdb_.counters().moved, 0u);
+  EXPECT_EQ(forwarder_->counters().new_peers.value(), 1u);
+  EXPECT_THAT(Punts(), Not(Contains(Punt::Kind::kMoved)));
+}
+
+// Its frames may come before its announcement is here.
+TEST_F(ForwarderCompletionTest, MacsHeardBeforeTheAnnouncementStayReachableAndComeToTheAgent) {
+  Say(0x10, 1);
+  const VPortId agent = Behind(1);
+  Announce(agent, 0x10);
+  Say(0x20, 2);
+  EXPECT_NE(Behind(2), agent) << "who is at this queue pair is not known yet";
+  Announce(agent, 0x20);
+  EXPECT_EQ(WayTo(2), 0x20u);
+  Say(0x20, 2);
+  EXPECT_EQ(Behind(2), agent);
+  EXPECT_EQ(WayTo(1), 0x20u);
+}
+
+// Such an agent has one vPort for each queue pair, and control flushes the MACs of the silent ones.
+TEST_F(ForwarderCompletionTest, ADataOnlyPeerThatRestartsIsFollowedMacByMac) {
+  for (uint64_t mac : {1, 2, 3}) Say(0x10, mac);
+  for (uint64_t mac : {1, 2}) Arrive(0x20, 5, kPeer, Mac(mac));
+  Handle();
+  EXPECT_EQ(WayTo(1), 0x20u);
+  EXPECT_EQ(WayTo(2), 0x20u);
+  EXPECT_EQ(WayTo(3), 0x10u) << "it has not spoken since";
+  EXPECT_EQ(fdb_.counters().moved, 2u);
+  EXPECT_THAT(Punts(), Contains(Punt::Kind::kMoved).Times(2));
+}
+
+TEST_F(ForwarderCompletionTest, MovesBetweenQueuePairsOfOnePortAreNotDamped) {
+  for (uint32_t qpn = 0x10; qpn < 0x30; ++qpn) Say(qpn, 1);
+  EXPECT_EQ(WayTo(1), 0x2fu);
+  EXPECT_EQ(fdb_.counters().moved, 31u);
+  EXPECT_EQ(fdb_.counters().froze + fdb_.counters().flapping, 0u);
+}
+
 TEST_F(ForwarderCompletionTest, AMacThatMovesBetweenTwoAgentsOfOnePortMovesAlone) {
   for (uint64_t mac : {1, 2}) Say(0x10, mac);
   for (uint64_t mac : {11, 12}) Say(0x20, mac);
-  Say(0x10, 1);
-  Punts();
   for (int i = 0; i < 10; ++i) {
     Say(0x10, 11);  // borrowed
+    EXPECT_EQ(WayTo(11), 0x10u);
     Say(0x20, 11);
-    Say(0x20, 1);
-    Say(0x10, 1);
+    EXPECT_EQ(WayTo(11), 0x20u);
     EXPECT_EQ(WayTo(2), 0x10u);
     EXPECT_EQ(WayTo(12), 0x20u);
   }
-  EXPECT_EQ(restarts(), 0u);
-  EXPECT_EQ(fdb_.counters().froze, 2u) << "it is damped like any other";
-  EXPECT_THAT(Punts(), Contains(Punt::Kind::kFrozen).Times(2));
-}
-
-// At its first frame it is still unknown that the newcomer is another agent.
-TEST_F(ForwarderCompletionTest, APresumedRestartIsUndoneWhenTheFormerQueuePairIsHeard) {
-  for (uint64_t mac : {1, 2}) Say(0x10, mac);
-  const VPortId one = Behind(1);
-  Say(0x20, 1);
-  EXPECT_EQ(WayTo(2), 0x20u);
-  Say(0x20, 11);
-  Say(0x10, 3);
-  EXPECT_EQ(directory_.Find({kPeer, Qpn(0x10)}), one);
-  EXPECT_EQ(WayTo(3), 0x10u);
-  for (uint64_t mac : {1, 2, 11}) EXPECT_TRUE(Behind(mac).IsNone()) << mac << ": of either of them";
-  Say(0x20, 11);
-  EXPECT_EQ(WayTo(11), 0x20u);
-  for (int i = 0; i < 20; ++i) {
-    Say(0x10, 2);
-    Say(0x20, 2);
-    EXPECT_EQ(WayTo(3), 0x10u);
-    EXPECT_EQ(WayTo(11), 0x20u);
-  }
-  EXPECT_EQ(restarts(), 1u) << "and never taken for one again";
-  Say(0x30, 3);
-  EXPECT_EQ(WayTo(3), 0x30u) << "but a restart is one";
-  EXPECT_EQ(WayTo(11), 0x20u);
-}
-
-// After the restart an unknown MAC is heard first, so the agent gets a vPort; then a whole batch arrives.
-TEST_F(ForwarderCompletionTest, ARestartIsNoMoveOfAnyMac) {
-  for (uint64_t mac = 1; mac <= 8; ++mac) Say(0x10, mac);
-  const VPortId agent = Behind(1);
-  for (uint32_t qpn = 0x20; qpn < 0x27; ++qpn) {
-    Say(qpn, 0x100 + qpn);
-    for (uint64_t mac = 1; mac <= 7; ++mac) Arrive(qpn, 5, kPeer, Mac(mac));
-    Arrive(qpn, 5, kPeer, Mac(0x200 + qpn));
-    Handle();
-    for (uint64_t mac = 1; mac <= 8; ++mac) EXPECT_EQ(Behind(mac), agent) << mac;
-    EXPECT_EQ(Behind(0x200 + qpn), agent) << "what is new in the batch, too";
-    for (uint32_t former = 0x20; former <= qpn; ++former) EXPECT_EQ(WayTo(0x100 + former), qpn) << "a stranger that is silent";
-    EXPECT_EQ(fdb_.counters().moved, 0u);
-    clock_.Advance(absl::Seconds(1));
-  }
-  for (uint32_t former = 0x20; former < 0x27; ++former) Say(0x26, 0x100 + former);
-  EXPECT_EQ(Behind(0x120), agent) << "when it speaks it comes to the others";
-  EXPECT_THAT(Punts(), Not(Contains(Punt::Kind::kMoved)));
 }
 
 // A freeze holds the MAC at its vPort; the queue pair that reaches the vPort may change.
 TEST_F(ForwarderCompletionTest, ARestartTakesFrozenMacsAlong) {
   const Gid other = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc));
   for (int i = 0; i < 3; ++i) {
-    Hear(0x10, 5, other, Mac(1));
     Say(0x10, 1);
+    Hear(0x10, 5, other, Mac(1));
   }
-  ASSERT_EQ(directory_.Peer(fdb_.frozen().at(FdbKey(Vid(0), Mac(1))).at)->gid, other);
-  Hear(0x20, 5, other, Mac(9));  // a stranger, so that it has a vPort
-  Hear(0x20, 5, other, Mac(1));
+  const VPortId agent = Behind(1);
+  ASSERT_EQ(fdb_.frozen().at(FdbKey(Vid(0), Mac(1))).at, agent);
+  ASSERT_EQ(directory_.Peer(agent)->gid, kPeer);
+  Announce(agent, 0x20);
   EXPECT_EQ(WayTo(1), 0x20u);
+  Say(0x20, 1);
+  EXPECT_EQ(Behind(1), agent);
   EXPECT_EQ(fdb_.frozen().size(), 1u) << "frozen it stays";
 }
 
@@ -317,7 +307,7 @@ TEST_F(ForwarderCompletionTest, MovePuntsAreRateLimited) {
     other.TakeTransmitted();
   }
   EXPECT_EQ(fdb_.counters().moved, 1999u);
-  EXPECT_EQ(Punts().size(), 10u);
+  EXPECT_THAT(Punts(), Contains(Punt::Kind::kMoved).Times(10));
   EXPECT_EQ(forwarder_->counters().punts_lost.value(), 0u);
 }
 
@@ -352,14 +342,13 @@ TEST_F(ForwarderCompletionTest, APortThatSendsFromEveryQueuePairDoesNotStarveOth
   port_.TakeTransmitted();
   const uint64_t made = VPortDirectory::kDataOnlyPerPort;
   EXPECT_EQ(directory_.Dump().size(), 1 + made) << "its own port's vPort is one more";
-  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made - PeerTracker::kRestartsPerSecondOfPort);
+  EXPECT_EQ(forwarder_->counters().unknown_senders.value(), kQueuePairs - made);
   Hear(kQueuePairs);
   EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1)) << "its frames are delivered all the same";
-  const FdbKey key(Vid(0), kRemoteMac);
-  EXPECT_TRUE(fdb_.Thaw(key)) << "it came from too many places";
   Hear(0x77, 6, other);
   EXPECT_THAT(port_.TakeTransmitted(), SizeIs(1));
   EXPECT_FALSE(directory_.Find({other, Qpn(0x77)}).IsNone());
+  const FdbKey key(Vid(0), kRemoteMac);
   VPortId behind;
   fdb_.Find({&key, 1}, {&behind, 1});
   EXPECT_EQ(behind, directory_.Find({other, Qpn(0x77)})) << "and learned from";

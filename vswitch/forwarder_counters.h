@@ -1,10 +1,12 @@
 // The counters of a forwarder, and the conservation law that ties them.
 //
+//   frames_in     = from_ports + from_fabric + from_control
 //   frames_in     = forwarded + sum of ingress drops                     one disposition a frame
 //   egress_copies = transmitted + sum of egress drops + copies under way one disposition a copy
 //
-// Copies under way are held frames and sends without a completion; at rest there are none. The tests check both lines after
-// every scenario.
+// A super-frame is one frame, and one copy where it leaves as it is, in however many datagrams. Where it is cut, each segment
+// is a copy. Messages of this agent count as frames. Copies under way are held frames and sends without a completion; at rest
+// there are none. The tests check all lines after every scenario.
 #ifndef EOIB_VSWITCH_FORWARDER_COUNTERS_H_
 #define EOIB_VSWITCH_FORWARDER_COUNTERS_H_
 
@@ -27,21 +29,25 @@ class Counter {
 };
 
 // X(member, help)
-#define EOIB_FORWARDER_COUNTERS(X)                                                  \
-  X(frames_in, "frames that entered, from ports and from the fabric")               \
-  X(from_ports, "of these, from local ports")                                       \
-  X(from_fabric, "of these, from the fabric")                                       \
-  X(forwarded, "frames that got at least one egress copy")                          \
-  X(known_unicast, "of these, to the one vPort that the FDB names")                 \
-  X(flooded_unknown, "of these, flooded because the FDB does not know the address") \
-  X(flooded_group, "of these, flooded because the address is a group's")            \
-  X(egress_copies, "copies of forwarded frames towards ports and the fabric")       \
-  X(transmitted, "copies that a port took or whose send completed")                 \
-  X(transmitted_fabric, "of these, datagrams to the fabric")                        \
-  X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")     \
-  X(new_peers, "remote vPorts seen for the first time")                             \
-  X(readdressed_peers, "remote vPorts that came back with another QPN")             \
-  X(unknown_senders, "frames not learned from because their sender got no vPort")   \
+#define EOIB_FORWARDER_COUNTERS(X)                                                         \
+  X(frames_in, "frames that entered, from ports and from the fabric")                      \
+  X(from_ports, "of these, from local ports")                                              \
+  X(from_fabric, "of these, from the fabric")                                              \
+  X(from_control, "of these, messages of this agent")                                      \
+  X(forwarded, "frames that got at least one egress copy")                                 \
+  X(known_unicast, "of these, to the one vPort that the FDB names")                        \
+  X(flooded_unknown, "of these, flooded because the FDB does not know the address")        \
+  X(flooded_group, "of these, flooded because the address is a group's")                   \
+  X(messages_sent, "of these, messages of this agent")                                     \
+  X(egress_copies, "copies of forwarded frames towards ports and the fabric")              \
+  X(transmitted, "copies that a port took or whose send completed")                        \
+  X(transmitted_fabric, "of these, to the fabric")                                         \
+  X(segments_sent, "segments of large frames, sent to the fabric")                         \
+  X(segments_received, "segments of large frames, from the fabric")                        \
+  X(segmented, "large frames cut in software, for peers, groups and ports that take none") \
+  X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")            \
+  X(new_peers, "remote vPorts seen for the first time")                                    \
+  X(unknown_senders, "frames not learned from because their sender got no vPort")          \
   X(punts_lost, "messages to control that found the queue full")
 
 struct ForwarderCounters {
@@ -56,6 +62,15 @@ struct ForwarderCounters {
     uint64_t sum = 0;
     for (size_t i = 0; i < kDropReasons; ++i) sum += kDropReasonInfo[i].side == side ? drops[i].value() : 0;
     return sum;
+  }
+  // A frame has come from the fabric; it is dropped at once.
+  void CountReceived() {
+    frames_in.Add();
+    from_fabric.Add();
+  }
+  void CountRefused(DropReason reason) {
+    CountReceived();
+    drop(reason).Add();
   }
   // Copies that have no disposition yet.
   uint64_t UnderWay() const { return egress_copies.value() - transmitted.value() - DropSum(DropSide::kEgress); }

@@ -79,7 +79,7 @@ Bytes BehindTags(const std::vector<uint16_t>& tpids, uint16_t ethertype) {
 TEST_F(ForwarderTest, RefusesFramesFromAPeer) {
   const MacAddr pause = MacAddr::FromUint64(0x0180c2000001), slow = MacAddr::FromUint64(0x0180c2000002);
   const FrameDropRow rows[] = {
-      {"a control message", MakeFrame(kB, kC, -1, 46, kEtherTypeControl), DropReason::kControlUnknown},
+      {"a control message", MakeFrame(kB, kC, -1, 46, kEtherTypeControl), DropReason::kControlMessage},
       {"a control message behind a tag", MakeFrame(kB, kC, 10, 46, kEtherTypeControl), DropReason::kControlEthertype},
       {"a control message behind a priority tag", MakeFrame(kB, kC, 0, 46, kEtherTypeControl), DropReason::kControlEthertype},
       {"a control message behind a provider tag", BehindTags({0x88a8}, kEtherTypeControl), DropReason::kControlEthertype},
@@ -182,7 +182,7 @@ TEST_F(ForwarderTest, HeaderFieldsAtTheirExtremes) {
       {"more segments", 0xc0200000, DropReason::kSegment},
       {"last segment", 0xc01f0000, DropReason::kSegment},
       {"segment id alone", 0xc000ffff, DropReason::kSegment},
-      {"extension", 0xc0800000, DropReason::kHeaderReserved},
+      {"an extension that no sender writes", 0xc0800000, DropReason::kSegment},
       {"FCS present, which the frame does not end with", 0xc0400000, DropReason::kBadFcs},
       {"FCS of a segment", 0xc0600000, DropReason::kSegment},
       {"reserved checksum status", 0xcc000000, DropReason::kHeaderReserved},
@@ -257,11 +257,13 @@ TEST_F(ForwarderTest, RandomDatagramsAreHarmlessAndADropAllocatesNothing) {
     }
     Settle();
   }
+  clock_.Advance(Reassembler::kLifetime);
+  Settle();
   EXPECT_EQ(h2->counters().from_fabric.value(), 20000u);
   EXPECT_GT(dropped, 10000u);
   EXPECT_GT(forwarded, 1000u);
   for (DropReason reason : {DropReason::kNotEoib, DropReason::kBadVersion, DropReason::kHeaderReserved, DropReason::kRunt,
-                            DropReason::kBadSource, DropReason::kNoEgress}) {
+                            DropReason::kBadSource, DropReason::kNoEgress, DropReason::kSegment}) {
     EXPECT_GT(h2->dropped(reason), 0u) << Info(reason).label;
   }
 }
@@ -316,6 +318,20 @@ TEST_F(ForwarderTest, KnownTrafficAllocatesNothingAndGoesInBatches) {
       Settle();
     }
   }
+}
+
+TEST_F(ForwarderTest, HandingMessagesToAndFromControlAllocatesNothing) {
+  Host *h1 = AddHost("h1"), *h2 = AddHost("h2");
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(h1->SendMessage(VPortId::None(), Bytes(1900)));
+    counting_allocations = i > 0;  // the first one makes the sender's vPort
+    allocations = 0;
+    for (Host* host : {h1, h2}) host->Turn();
+    counting_allocations = false;
+    EXPECT_EQ(allocations, 0u);
+    EXPECT_THAT(h2->TakeMessages(), SizeIs(1));
+  }
+  Settle();
 }
 
 // An IPv4 UDP frame with a prepared checksum: the field has the pseudo-header sum only.

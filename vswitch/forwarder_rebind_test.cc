@@ -15,7 +15,7 @@ class ForwarderRebindTest : public testing::Test {
  protected:
   ForwarderRebindTest() {
     endpoint_ = MakeEndpoint();
-    const Forwarder::Dependencies dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, &clock_};
+    const Forwarder::Dependencies dependencies{pool_.get(), &fdb_, &directory_, &punts_, &messages_, &injected_, &clock_};
     const Forwarder::Options options{.flood_mgid = FloodMgid(PKey(0x8001))};
     forwarder_ = std::make_unique<Forwarder>(options, dependencies, Uplink());
     forwarder_->AddPort(&port_, {});
@@ -53,6 +53,7 @@ class ForwarderRebindTest : public testing::Test {
   Fdb fdb_{{}, &clock_};
   VPortDirectory directory_;
   PuntQueue punts_;
+  ReceivedMessages messages_;
   InjectQueue injected_;
   TestPort port_{"p", MacAddr()};
   std::unique_ptr<UdEndpoint> endpoint_;
@@ -98,12 +99,12 @@ TEST_F(ForwarderRebindTest, FramesThatWaitForAPathGoThroughTheNewQueuePair) {
   frame[12] = 0x88, frame[13] = 0xb6;
   port_.Inject(frame);
   forwarder_->PollPort(0);
-  ASSERT_TRUE(forwarder_->HasHeldFrames());
+  ASSERT_TRUE(forwarder_->HasWaitingFrames());
   std::unique_ptr<UdEndpoint> former = std::move(endpoint_);
   endpoint_ = MakeEndpoint();
   forwarder_->Rebind(Uplink());
   former.reset();
-  EXPECT_TRUE(forwarder_->HasHeldFrames());
+  EXPECT_TRUE(forwarder_->HasWaitingFrames());
   directory_.SetPath(vport, peer.gid, handles_->Get({peer.gid, 2, Sl()}, {}).value());
   injected_.RetryHeld();
   forwarder_->PollInjected();

@@ -2,9 +2,13 @@
 #ifndef EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FORWARDER_TEST_FIXTURE_H_
 
+#include <poll.h>
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -71,6 +75,10 @@ class OnceAfter final : public StageProbe {
   std::function<void()> then_;
 };
 
+inline Bytes PayloadOf(const ControlMessage& message) {
+  return {message.payload.begin(), message.payload.begin() + message.length};
+}
+
 // One agent's data path of one VES. The test plays control.
 class Host {
  public:
@@ -81,6 +89,8 @@ class Host {
     uint32_t mtu = kMtu;
     uint16_t group_fwd_mask = kDefaultGroupForwardMask;
     HeaderForm header_form = HeaderForm::kEoib;
+    bool replicate = false;  // flood by a flood list; no group is joined
+    size_t buffers = 1024;
   };
 
   Host(softhca::Subnet* subnet, const std::string& name, const Clock* clock, const Options& options)
@@ -88,7 +98,7 @@ class Host {
     hca_ = softhca::OpenSoftHca(subnet->Connect(), name).value();
     pd_ = hca_->verbs().alloc_pd(hca_->context());
     handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
-    pool_ = BufferPool::Create(hca_.get(), pd_, 1024, kMtu).value();
+    pool_ = BufferPool::Create(hca_.get(), pd_, options.buffers, kMtu).value();
     const Hca::PKeyIndex pkey = hca_->FindPKey(options.pkey).value();
     endpoint_ =
         UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(),
@@ -100,11 +110,13 @@ class Host {
     forwarder.group_fwd_mask = options.group_fwd_mask;
     forwarder.header_form = options.header_form;
     forwarder.flood_mgid = FloodMgid(options.pkey);
+    forwarder.message_source = MacAddr::FromUint64(0x02'00'00'00'00'ee);
+    if (options.replicate) forwarder.floods = &floods_;
     forwarder_ = std::make_unique<Forwarder>(
-        forwarder, Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &injected_, clock},
+        forwarder, Forwarder::Dependencies{pool_.get(), &fdb_, &directory_, &punts_, &messages_, &injected_, clock},
         Forwarder::Uplink{endpoint_.get(), {port.gid, endpoint_->qpn()}, !pkey.pkey.IsFullMember()});
     forwarder_->SetMtu(options.mtu);
-    flood_ah_ = JoinGroup(forwarder.flood_mgid, port, pkey.pkey);
+    if (!options.replicate) flood_ah_ = JoinGroup(forwarder.flood_mgid, port, pkey.pkey);
     forwarder_->SetFloodHandle(flood_ah_);
     endpoint_->Refill();
   }
@@ -135,16 +147,46 @@ class Host {
 
   // Plays control: publishes the path to each punted peer. Returns whether there was any.
   bool ResolvePunts() {
-    Punt punt;
     bool any = false;
-    while (punts_.Pop(&punt)) {
-      if (punt.kind != Punt::Kind::kNewPeer && punt.kind != Punt::Kind::kReaddressed) continue;
-      directory_.SetPath(punt.vport, punt.peer.gid, handles_->Get({punt.peer.gid, punt.slid.value(), punt.sl}, {}).value(),
-                         punt.slid);
-      injected_.RetryHeld();
-      any = true;
+    for (Punt::Kind kind : {Punt::Kind::kNewPeer, Punt::Kind::kReaddressed}) {
+      for (const Punt& punt : TakePunts(kind)) {
+        directory_.SetPath(punt.vport, punt.peer.gid, handles_->Get({punt.peer.gid, punt.slid.value(), punt.sl}, {}).value(),
+                           punt.slid);
+        injected_.RetryHeld();
+        any = true;
+      }
     }
     return any;
+  }
+  // The punts of a kind since the last call.
+  std::vector<Punt> TakePunts(Punt::Kind kind) {
+    for (Punt punt; punts_.Pop(&punt);) punted_.push_back(punt);
+    std::vector<Punt> taken;
+    std::copy_if(punted_.begin(), punted_.end(), std::back_inserter(taken), [kind](const Punt& p) { return p.kind == kind; });
+    punted_.erase(std::remove_if(punted_.begin(), punted_.end(), [kind](const Punt& p) { return p.kind == kind; }),
+                  punted_.end());
+    return taken;
+  }
+  // The messages that the worker handed over since the last call.
+  std::vector<ControlMessage> TakeMessages() {
+    std::vector<ControlMessage> messages;
+    for (ControlMessage message; messages_.Pop(&message);) messages.push_back(message);
+    return messages;
+  }
+  // Whether the worker has woken control since the last call.
+  bool TakeWakeup() {
+    pollfd woken{punts_.fd(), POLLIN, 0};
+    const bool any = poll(&woken, 1, 0) == 1;
+    punts_.Clear();
+    return any;
+  }
+  // Plays control: sends a message to `vport`, or, if that is None, to the group. False if the queue is full.
+  bool SendMessage(VPortId vport, const Bytes& payload) {
+    ControlMessage message;
+    message.vport = vport;
+    message.length = static_cast<uint32_t>(payload.size());
+    std::copy(payload.begin(), payload.end(), message.payload.begin());
+    return injected_.Push(message);
   }
 
   // Plays control: replaces the path to `other` and removes the former handle.
@@ -169,6 +211,8 @@ class Host {
     }
     return vport;
   }
+  // Plays control: `other` announces itself.
+  VPortId Know(const Host& other) { return AggregateOf({&other}); }
   // With `tell` it also asks the worker to retry held frames.
   void SetPathTo(const Host& other, VPortId vport, bool tell = true) {
     const HcaPortInfo port = other.hca_->QueryPort().value();
@@ -185,9 +229,10 @@ class Host {
 
   void ExpectConservation() {
     const ForwarderCounters& c = forwarder_->counters();
-    EXPECT_EQ(c.frames_in.value(), c.from_ports.value() + c.from_fabric.value());
+    EXPECT_EQ(c.frames_in.value(), c.from_ports.value() + c.from_fabric.value() + c.from_control.value());
     EXPECT_EQ(c.frames_in.value(), c.forwarded.value() + c.DropSum(DropSide::kIngress));
-    EXPECT_EQ(c.forwarded.value(), c.known_unicast.value() + c.flooded_unknown.value() + c.flooded_group.value());
+    EXPECT_EQ(c.forwarded.value(),
+              c.known_unicast.value() + c.flooded_unknown.value() + c.flooded_group.value() + c.messages_sent.value());
     EXPECT_EQ(c.egress_copies.value(), c.transmitted.value() + c.DropSum(DropSide::kEgress));
     size_t buffers = 0;
     for (size_t state = 0; state < static_cast<size_t>(BufferPool::State::kCount); ++state) {
@@ -243,7 +288,16 @@ class Host {
   Fdb* fdb() { return &fdb_; }
   VPortDirectory* directory() { return &directory_; }
   InjectQueue* injected() { return &injected_; }
+  FloodList* floods() { return &floods_; }
   BufferPool* pool() { return pool_.get(); }
+  VPortId local_vport(size_t port) const { return forwarder_->ports()[port].vport; }
+  // Where the FDB says `mac` is.
+  VPortId Behind(MacAddr mac) const {
+    const FdbKey key(Vid(0), mac);
+    VPortId behind = VPortId::None();
+    fdb_.Find({&key, 1}, {&behind, 1});
+    return behind;
+  }
 
  private:
   // Joins and attaches to the group, and returns its handle. The first to join creates the group.
@@ -281,7 +335,10 @@ class Host {
   Fdb fdb_;
   VPortDirectory directory_;
   PuntQueue punts_;
+  std::vector<Punt> punted_;  // those that were popped and not taken
+  ReceivedMessages messages_;
   InjectQueue injected_;
+  FloodList floods_;
   std::vector<std::unique_ptr<TestPort>> ports_;
   std::unique_ptr<Forwarder> forwarder_;
   AhIndex flood_ah_ = AhIndex::None();
@@ -323,7 +380,12 @@ class ForwarderTest : public testing::Test {
     hosts_.clear();
   }
 
-  TestPort* RestartHost2(std::initializer_list<MacAddr> macs, TestPort** p1);
+  // Ends the host that was added last, and starts it again, with another queue pair.
+  Host* RestartLastHost(const std::string& name) {
+    hosts_.back()->ExpectConservation();
+    hosts_.pop_back();
+    return AddHost(name);
+  }
 
   static std::vector<Bytes> Frames(TestPort* port) {
     std::vector<Bytes> frames;
@@ -335,24 +397,6 @@ class ForwarderTest : public testing::Test {
   softhca::Subnet subnet_;
   std::vector<std::unique_ptr<Host>> hosts_;
 };
-
-// B and C are heard from h2. Then h2 restarts, and `macs` are heard from its new incarnation, one by one. Returns the new port
-// of h2, and sets *p1 to h1's port.
-inline TestPort* ForwarderTest::RestartHost2(std::initializer_list<MacAddr> macs, TestPort** p1) {
-  *p1 = AddHost("h1")->AddPort("p1");
-  TestPort* p2 = AddHost("h2")->AddPort("p2");
-  p2->Inject(MakeFrame(MacAddr::Broadcast(), kB));
-  p2->Inject(MakeFrame(MacAddr::Broadcast(), kC));
-  Settle();
-  hosts_[1]->ExpectConservation();
-  hosts_.pop_back();
-  p2 = AddHost("h2")->AddPort("p2");
-  for (MacAddr mac : macs) {
-    p2->Inject(MakeFrame(MacAddr::Broadcast(), mac));
-    Settle();
-  }
-  return p2;
-}
 
 }  // namespace eoib
 

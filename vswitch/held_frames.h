@@ -1,8 +1,8 @@
 // HeldFrames: a queue of frames for known MACs whose peer has no address handle yet.
 //
 // Flooding them would be wrong (a reply never floods), and dropping the first reply would cost a retransmission. So they wait,
-// as packets wait for ARP, until control publishes a path after some tens of microseconds. The queue is bounded, in total and
-// for each vPort, so that an unreachable peer cannot take the buffers of others.
+// as packets wait for ARP, until control publishes a path after some tens of microseconds. The queue is bounded, in frames and
+// buffers in total and in frames for each vPort, so that an unreachable peer cannot take the buffers of others.
 #ifndef EOIB_VSWITCH_HELD_FRAMES_H_
 #define EOIB_VSWITCH_HELD_FRAMES_H_
 
@@ -20,14 +20,15 @@ class HeldFrames {
  public:
   static constexpr size_t kCapacity = 128;
   static constexpr size_t kPerVPort = 16;
+  static constexpr size_t kMaxBuffers = 256;
 
   struct Held {
     VPortId vport;
-    SendRequest request;  // without handle and QPN
+    SendRequest request;  // of the first buffer, without handle and QPN; request.train buffers form a chain
     absl::Time deadline;
   };
 
-  // False if there is no room for the vPort. On true the caller moves the buffer to state kHeld; on false it frees the buffer.
+  // False if there is no room for the vPort. On true the caller moves the buffers to state kHeld; on false it frees them.
   bool Add(const Held& held);
   // True if a frame for `vport` waits.
   bool Has(VPortId vport) const { return CountOf(vport) != 0; }
@@ -39,7 +40,12 @@ class HeldFrames {
   void TakeIf(Take take) {
     size_t kept = 0;
     for (size_t i = 0; i < count_; ++i) {
-      if (!take(held_[i])) held_[kept++] = held_[i];
+      const size_t buffers = held_[i].request.train;
+      if (take(held_[i])) {
+        buffers_ -= buffers;
+      } else {
+        held_[kept++] = held_[i];
+      }
     }
     count_ = kept;
   }
@@ -49,6 +55,7 @@ class HeldFrames {
 
   std::array<Held, kCapacity> held_;
   size_t count_ = 0;
+  size_t buffers_ = 0;
 };
 
 inline size_t HeldFrames::CountOf(VPortId vport) const {
@@ -58,7 +65,8 @@ inline size_t HeldFrames::CountOf(VPortId vport) const {
 }
 
 inline bool HeldFrames::Add(const Held& held) {
-  if (count_ == kCapacity || CountOf(held.vport) == kPerVPort) return false;
+  if (count_ == kCapacity || CountOf(held.vport) == kPerVPort || buffers_ + held.request.train > kMaxBuffers) return false;
+  buffers_ += held.request.train;
   held_[count_++] = held;
   return true;
 }

@@ -27,8 +27,9 @@ struct Packet {
   FdbKey destination;
   VPortId to = VPortId::None();  // None: flood
   L4Checksum vouched = L4Checksum::kNone;
+  bool is_segment = false;             // of a larger frame; `frame` starts with its extension
   bool is_impostor = false;            // its source is pinned to another port
-  const Datagram* datagram = nullptr;  // null: the frame came from a port
+  const Datagram* datagram = nullptr;  // null: the frame came from a port. If it came in segments: the last one that came
 };
 
 // For the worker that owns the forwarder.
@@ -60,6 +61,18 @@ class PacketBatch {
         pool_->Free(packets_[i].frame.buffer);
         continue;
       }
+      if (kept != i) packets_[kept] = packets_[i];
+      ++kept;
+    }
+    size_ = kept;
+  }
+
+  // Keeps the packets for which `step` returns true. The step has taken the others' buffers.
+  template <typename Step>
+  void TakeUnless(Step step) {
+    size_t kept = 0;
+    for (size_t i = 0; i < size_; ++i) {
+      if (!step(&packets_[i])) continue;
       if (kept != i) packets_[kept] = packets_[i];
       ++kept;
     }

@@ -1,11 +1,32 @@
 #include "vswitch/source_learner.h"
 
-#include <algorithm>
-
 #include "absl/base/optimization.h"
+#include "absl/hash/hash.h"
 
 namespace eoib {
 namespace {
+
+struct PuntLimit {
+  double per_second, burst;
+};
+
+// Moves are only logged, but control acts on the others. All bursts together leave room in the queue for what the resolver
+// needs.
+PuntLimit LimitOf(Punt::Kind kind) {
+  switch (kind) {
+    case Punt::Kind::kLocalLearned:
+      return {1000, 512};
+    case Punt::Kind::kLocalHeard:  // guests that migrate together
+      return {1000, 256};
+    case Punt::Kind::kContested:
+      return {100, 100};
+    default:
+      return {10, 10};
+  }
+}
+
+// A report is repeated after this time.
+constexpr absl::Duration kReportAgain = absl::Milliseconds(10);
 
 bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.source() && a.slid == b.slid; }
 
@@ -13,13 +34,12 @@ bool SamePath(const Datagram& a, const Datagram& b) { return a.source() == b.sou
 
 SourceLearner::SourceLearner(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock,
                              ForwarderCounters* counters)
-    : fdb_(fdb),
-      punts_(punts),
-      clock_(clock),
-      counters_(counters),
-      peers_(fdb, directory, punts, clock, counters),
-      move_punts_(kMovePuntsPerSecond, kMovePuntsPerSecond, clock->Now()),
-      damping_punts_(move_punts_) {}
+    : fdb_(fdb), punts_(punts), clock_(clock), counters_(counters), peers_(directory, punts, clock, counters) {
+  for (uint8_t kind = 0; kind < static_cast<uint8_t>(Punt::Kind::kCount); ++kind) {
+    const PuntLimit limit = LimitOf(static_cast<Punt::Kind>(kind));
+    limits_.emplace_back(limit.per_second, limit.burst, clock->Now());
+  }
+}
 
 bool SourceLearner::LearnLocal(VPortId vport, PacketBatch* batch) {
   for (size_t i = 0; i < batch->size(); ++i) {
@@ -35,7 +55,7 @@ bool SourceLearner::LearnRemote(PacketBatch* batch) {
     keys_[i] = (*batch)[i].source;
     // Peers send in bursts, so most datagrams come from the same peer as the one before.
     const bool same = i > 0 && SamePath(datagram, *(*batch)[i - 1].datagram);
-    vports_[i] = same ? vports_[i - 1] : peers_.VPortOf(datagram, keys_[i]);
+    vports_[i] = same ? vports_[i - 1] : peers_.VPortOf(datagram);
   }
   return Learn(FdbOrigin::kRemoteLearned, batch);
 }
@@ -56,7 +76,6 @@ bool SourceLearner::Learn(FdbOrigin origin, PacketBatch* batch) {
       counters_->unknown_senders.Add();
       continue;
     }
-    if (origin == FdbOrigin::kRemoteLearned) FollowRestart(at, size);
     LearnOne(keys_[at], vports_[at], origin);
   }
   return any_impostor;
@@ -69,28 +88,32 @@ bool SourceLearner::IsPinnedElsewhere(FdbKey source, VPortId from) const {
   return pinned->second.vport != from && pinned->second.vlan.Egress(source.vid(), &strip);
 }
 
-// If the newcomer at `at` is a restarted agent, replaces its vPort in the rest of the batch by the agent's former one.
-void SourceLearner::FollowRestart(size_t at, size_t size) {
-  const VPortId newcomer = vports_[at];
-  const VPortId vport = peers_.Follow(newcomer, keys_[at]);
-  if (ABSL_PREDICT_TRUE(vport == newcomer)) return;
-  std::replace(vports_.data() + at, vports_.data() + size, newcomer, vport);
+void SourceLearner::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
+  const bool local = origin == FdbOrigin::kLocalLearned;
+  const Fdb::LearnResult result = fdb_->Learn(key, vport, origin);
+  const bool moved = result.what == Fdb::Learned::kMoved;
+  if (moved) Report(Punt::Kind::kMoved, key, vport, result.previous);
+  if (local && (moved || result.what == Fdb::Learned::kNew)) Report(Punt::Kind::kLocalLearned, key, vport, result.previous);
+  // The operator has decided on a static entry, not the agents.
+  if (result.what == Fdb::Learned::kOverruled && !result.is_static && !WasJustReported(key, vport)) {
+    Report(local ? Punt::Kind::kLocalHeard : Punt::Kind::kContested, key, vport, result.previous);
+  }
+  if (result.damped == Fdb::Damped::kFrozen) Report(Punt::Kind::kFrozen, key, vport, result.previous);
+  if (result.damped == Fdb::Damped::kFlapping) Report(Punt::Kind::kFlapping, key, vport, result.previous);
 }
 
-void SourceLearner::LearnOne(FdbKey key, VPortId vport, FdbOrigin origin) {
-  const Fdb::LearnResult result = fdb_->Learn(key, vport, origin);
-  using Damped = Fdb::Damped;
-  const bool moved = result.what == Fdb::Learned::kMoved;
-  if (!moved && result.damped == Damped::kNo) return;
-  // A move between two addresses of one agent must not be damped.
-  if (origin == FdbOrigin::kRemoteLearned && peers_.LeadToSamePeer(vport, result.previous)) return fdb_->ForgiveMove(key);
+void SourceLearner::Report(Punt::Kind kind, FdbKey key, VPortId vport, VPortId previous) {
+  if (!limits_[static_cast<size_t>(kind)].Take(clock_->Now())) return;
+  SendPunt({.kind = kind, .vport = vport, .previous = previous, .key = key}, punts_, counters_);
+}
+
+// Control needs a moment to act on a report, and each frame of that station would repeat it meanwhile.
+bool SourceLearner::WasJustReported(FdbKey key, VPortId vport) {
   const absl::Time now = clock_->Now();
-  const auto punt = [&](Punt::Kind kind, TokenBucket* limit) {
-    if (limit->Take(now)) SendPunt({.kind = kind, .vport = vport, .previous = result.previous, .key = key}, punts_, counters_);
-  };
-  if (moved) punt(Punt::Kind::kMoved, &move_punts_);
-  if (result.damped == Damped::kFrozen) punt(Punt::Kind::kFrozen, &damping_punts_);
-  if (result.damped == Damped::kFlapping) punt(Punt::Kind::kFlapping, &damping_punts_);
+  Overruled& last = overruled_[absl::HashOf(key) % overruled_.size()];
+  if (last.key == key && last.vport == vport && now < last.at + kReportAgain) return true;
+  last = {key, vport, now};
+  return false;
 }
 
 }  // namespace eoib

@@ -1,15 +1,17 @@
 // SourceLearner: learns the sources of a batch, so that replies find their way.
 //
-// It refreshes known sources without a lock and learns the others one by one, before the batch is delivered. It punts moves to
-// control, and refuses sources that are pinned to another port.
+// It refreshes known sources without a lock and learns the others one by one, before the batch is delivered. It punts to
+// control what the other agents have to know, and refuses sources that are pinned to another port.
 #ifndef EOIB_VSWITCH_SOURCE_LEARNER_H_
 #define EOIB_VSWITCH_SOURCE_LEARNER_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
@@ -35,19 +37,19 @@ class SourceLearner {
   // pinned to another port) and returns true if there are any.
   bool LearnLocal(VPortId vport, PacketBatch* batch);
   bool LearnRemote(PacketBatch* batch);
+  // The vPort of the peer that sent a datagram which has no source to learn. None if the directory is full.
+  VPortId SenderOf(const Datagram& datagram) { return peers_.VPortOf(datagram); }
 
  private:
   struct Pinned {
     VPortId vport;
     VlanPolicy vlan;
   };
-  // Move punts are only logged and any frame may cause one, so rate-limit them: they must not crowd out other punts.
-  static constexpr int kMovePuntsPerSecond = 10;
-
   bool Learn(FdbOrigin origin, PacketBatch* batch);
   bool IsPinnedElsewhere(FdbKey source, VPortId from) const;
-  void FollowRestart(size_t at, size_t size);
   void LearnOne(FdbKey key, VPortId vport, FdbOrigin origin);
+  void Report(Punt::Kind kind, FdbKey key, VPortId vport, VPortId previous);
+  bool WasJustReported(FdbKey key, VPortId vport);
 
   Fdb* const fdb_;
   PuntQueue* const punts_;
@@ -55,7 +57,15 @@ class SourceLearner {
   ForwarderCounters* const counters_;
   PeerTracker peers_;
   absl::flat_hash_map<MacAddr, Pinned> pinned_;
-  TokenBucket move_punts_, damping_punts_;
+  // Any frame may cause a punt, so each kind is limited: one must not crowd out the others.
+  std::vector<TokenBucket> limits_;
+  // The last reports of sources that did not move, in the slot of their MAC.
+  struct Overruled {
+    FdbKey key;
+    VPortId vport;
+    absl::Time at = absl::InfinitePast();
+  };
+  std::array<Overruled, 256> overruled_;
 
   // The sources of the batch, and the vPorts from which they were heard.
   std::array<FdbKey, PacketBatch::kCapacity> keys_;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/clock.h"
 
 namespace eoib {
 
@@ -71,20 +72,52 @@ void Worker::Stop() {
 }
 
 void Worker::Run() {
-  std::array<epoll_event, 64> ready;
   bool busy = true;
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (!busy) {
       ArmFabrics();
       busy = PollFabrics();
       // A send that completed before the queue was armed raises no event, so reap it here.
-      for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
+      Housekeep();
     }
-    const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), busy ? 0 : SleepMilliseconds());
-    for (int i = 0; i < count; ++i) Handle(events_[ready[i].data.u64]);
-    busy = PollFabrics() || count > 0;
-    for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
+    busy = Turn(busy ? 0 : SleepMilliseconds()) || (busy && PollBeforeSleep());
   }
+  for (Forwarder* forwarder : forwarders_) SendLast(forwarder);
+}
+
+// Waits for events for so long, and does what is due. Returns whether there was anything.
+bool Worker::Turn(int sleep_milliseconds) {
+  std::array<epoll_event, 64> ready;
+  const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), sleep_milliseconds);
+  for (int i = 0; i < count; ++i) Handle(events_[ready[i].data.u64]);
+  const bool any = PollFabrics() || count > 0;
+  Housekeep();
+  return any;
+}
+
+// Returns whether there was anything before the time was over.
+bool Worker::PollBeforeSleep() {
+  uint64_t bytes = 0;
+  for (const Forwarder* forwarder : forwarders_) bytes += forwarder->BytesAtPorts();
+  if (!polling_.OnIdle(bytes)) return false;
+  const absl::Time end = clock_.Now() + PollingPolicy::kTime;
+  while (!stopping_.load(std::memory_order_relaxed) && clock_.Now() < end) {
+    if (Turn(0)) return true;
+  }
+  return false;
+}
+
+void Worker::Housekeep() {
+  for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
+}
+
+// What control queued before Stop still leaves, unless the fabric does not take it in time.
+void Worker::SendLast(Forwarder* forwarder) const {
+  if (!forwarder->PollInjected()) return;
+  while (forwarder->PollInjected()) {
+  }
+  const absl::Time deadline = clock_.Now() + kLastSends;
+  while (forwarder->HasSendsInFlight() && clock_.Now() < deadline) forwarder->Housekeep();
 }
 
 void Worker::Handle(const Event& event) {
@@ -119,11 +152,11 @@ void Worker::ArmFabrics() {
   }
 }
 
-// Held frames have a deadline, and a queue that could not be armed must be polled.
+// Frames that wait have a deadline, and a queue that could not be armed must be polled.
 int Worker::SleepMilliseconds() const {
   if (!armed_) return 1;
   for (const Forwarder* forwarder : forwarders_) {
-    if (forwarder->HasHeldFrames()) return 10;
+    if (forwarder->HasWaitingFrames()) return 10;
   }
   return -1;
 }

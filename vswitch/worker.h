@@ -2,8 +2,8 @@
 // posts, polls, reads or writes there.
 //
 // In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
-// idle, it arms the completion queues, polls once more (an arrival between the last poll and arming raises no event) and
-// sleeps. It does not spin, because these hosts run virtual machines on the same cores.
+// idle, it polls for a moment if that spares wake-ups (polling_policy.h). Then it arms the completion queues, polls once more (an
+// arrival between the last poll and arming raises no event) and sleeps. These hosts run virtual machines on the same cores.
 #ifndef EOIB_VSWITCH_WORKER_H_
 #define EOIB_VSWITCH_WORKER_H_
 
@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/forwarder.h"
+#include "vswitch/polling_policy.h"
 
 namespace eoib {
 
@@ -44,10 +47,16 @@ class Worker {
     uint32_t port;
   };
 
+  static constexpr absl::Duration kLastSends = absl::Milliseconds(20);  // how long Stop waits for completions
+
   absl::Status Watch(int fd, Event event);
   absl::Status WatchAs(int fd, size_t event);
   void Run();
+  bool Turn(int sleep_milliseconds);
+  bool PollBeforeSleep();
+  void Housekeep();
   void Handle(const Event& event);
+  void SendLast(Forwarder* forwarder) const;
   bool PollFabrics();
   void ArmFabrics();
   int SleepMilliseconds() const;
@@ -56,6 +65,8 @@ class Worker {
   UniqueFd stop_event_;
   std::atomic<bool> stopping_{false};
   bool armed_ = false;  // the last ArmFabrics armed every queue
+  PollingPolicy polling_;
+  const MonotonicClock clock_;
   std::vector<Forwarder*> forwarders_;
   std::vector<Event> events_;
   std::thread thread_;

@@ -25,7 +25,7 @@ TEST(TestPortTest, InjectsAndCollects) {
     EXPECT_TRUE(Readable(port.receive_fd()));
     Frame frames[4];
     PortReceiveCounts counts;
-    ASSERT_EQ(port.Receive(pool.get(), absl::MakeSpan(frames), &counts), 1u);
+    ASSERT_EQ(port.Receive(pool.get(), 100, absl::MakeSpan(frames), &counts), 1u);
     EXPECT_EQ(counts.too_large, 1u);
     EXPECT_FALSE(Readable(port.receive_fd()));
 

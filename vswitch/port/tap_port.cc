@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -18,6 +19,9 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "vswitch/port/gso_limit.h"
+#include "vswitch/port/open_tap.h"
+#include "vswitch/port/scatter_list.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {
@@ -29,58 +33,21 @@ constexpr uint8_t kNeedsChecksum = 1;
 constexpr uint8_t kGsoNone = 0;
 constexpr uint8_t kGsoTcpv4 = 1;
 constexpr uint8_t kGsoTcpv6 = 4;
+constexpr uint8_t kGsoUdp = 5;     // VIRTIO_NET_HDR_GSO_UDP_L4
+constexpr uint8_t kGsoEcn = 0x80;  // with one of TCP
+
+// Since Linux 6.2; the headers of Debian 12 do not have them.
+constexpr unsigned kOffloadUso = 0x20 | 0x40;  // TUN_F_USO4, TUN_F_USO6
 
 absl::Status Failed(absl::string_view what, absl::string_view name) {
   const int error = errno;
   return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
 }
 
-ifreq RequestFor(const std::string& name) {
-  ifreq request{};
-  std::memcpy(request.ifr_name, name.data(), name.size());
-  return request;
-}
-
 bool SameFile(int a, int b) {
   struct stat status_a, status_b;
   return fstat(a, &status_a) == 0 && fstat(b, &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
          status_a.st_ino == status_b.st_ino;
-}
-
-// True if this namespace has a netdev of that name and MAC: a former process was killed and left it behind.
-bool WasLeftBehind(const std::string& name, MacAddr mac) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = RequestFor(name);
-  return socket.valid() && ioctl(socket.get(), SIOCGIFHWADDR, &request) == 0 &&
-         MacAddr::FromWire(request.ifr_hwaddr.sa_data) == mac;
-}
-
-absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac) {
-  // The kernel would replace "%d" by a number.
-  if (name.empty() || name.size() >= IFNAMSIZ || name.find_first_of("/:% \t\n") != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" is not a netdev name; write 1 to ", IFNAMSIZ - 1, " bytes without space, '/', ':' or '%'"));
-  }
-  UniqueFd tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
-  if (!tap.valid()) {
-    return absl::UnavailableError(absl::StrCat("open /dev/net/tun for ", name, ": ", strerror(errno),
-                                               "; load the tun module (modprobe tun) and run with CAP_NET_ADMIN"));
-  }
-  ifreq request = RequestFor(name);
-  // Tries to create the netdev exclusively: one that belongs to another program must not be taken over. The query of its MAC
-  // comes only after EBUSY, because for an unknown name the kernel would look for a module.
-  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_TUN_EXCL);
-  if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
-  if (errno == EBUSY && WasLeftBehind(name, mac)) {
-    request = RequestFor(name);
-    request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR);
-    if (ioctl(tap.get(), TUNSETIFF, &request) == 0) return tap;
-  }
-  if (errno == EBUSY || errno == EEXIST || (errno == EINVAL && if_nametoindex(name.c_str()) != 0)) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "make TAP ", name, ": a netdev of that name exists; delete it (ip link delete ", name, ") or choose another name"));
-  }
-  return Failed("make TAP", name);
 }
 
 // The drop reason for a failed write to the TAP.
@@ -99,10 +66,39 @@ DropReason WriteFailure(int error) {
   }
 }
 
+// Calls `transmit` with the frame without its tag: moves the MACs over the tag, and restores both afterwards, because the
+// caller keeps the frame.
+template <typename Transmit>
+DropReason WithoutTag(const Frame& frame, Transmit transmit) {
+  uint8_t tag[kVlanTagSize];
+  std::memcpy(tag, frame.data + kMacsSize, kVlanTagSize);
+  RemoveVlanTag(frame.data);
+  Frame stripped = frame;
+  stripped.data += kVlanTagSize;
+  stripped.length -= kVlanTagSize;
+  stripped.checksum.start -= frame.checksum.needed ? kVlanTagSize : 0;
+  const DropReason reason = transmit(stripped);
+  std::memmove(frame.data, frame.data + kVlanTagSize, kMacsSize);
+  std::memcpy(frame.data + kMacsSize, tag, kVlanTagSize);
+  return reason;
+}
+
 }  // namespace
 
+void TapPort::VnetHeader::Request(const ChecksumRequest& checksum) {
+  if (!checksum.needed) return;
+  flags = kNeedsChecksum;
+  checksum_start = checksum.start;
+  checksum_offset = checksum.offset;
+}
+
 TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
-    : name_(options.name), mac_(options.mac), set_(options.set), tap_(std::move(tap)), nothing_(std::move(nothing)) {
+    : name_(options.name),
+      mac_(options.mac),
+      set_(options.set),
+      super_frames_(options.super_frames),
+      tap_(std::move(tap)),
+      nothing_(std::move(nothing)) {
   if (set_ != nullptr) set_->ports_.insert(this);
 }
 
@@ -121,12 +117,12 @@ absl::Status TapPort::Configure(const Options& options) {
   static_assert(sizeof(VnetHeader) == kVnetHeaderSize);
   int header_size = kVnetHeaderSize;
   if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
-  if (ioctl(tap_.get(), TUNSETOFFLOAD, TUN_F_CSUM) != 0) return Failed("offload checksums of", name_);
+  absl::Status status = Offload(options.super_frames);
   // The carrier stays off until control turns it on.
-  absl::Status status = SetLinkUp(false);
+  if (status.ok()) status = SetLinkUp(false);
   if (status.ok()) status = SetMtu(options.mtu);
   if (!status.ok()) return status;
-  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev();
+  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_INET, SOCK_DGRAM);
   if (!socket.ok()) return socket.status();
   ifreq request{};
   request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
@@ -139,6 +135,17 @@ absl::Status TapPort::Configure(const Options& options) {
   return status;
 }
 
+// A kernel before 6.2 refuses UDP super-frames, but not the rest.
+absl::Status TapPort::Offload(bool super_frames) {
+  unsigned offloads = TUN_F_CSUM;
+  if (super_frames) {
+    offloads |= TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    takes_udp_super_frames_ = ioctl(tap_.get(), TUNSETOFFLOAD, offloads | kOffloadUso) == 0;
+  }
+  if (takes_udp_super_frames_ || ioctl(tap_.get(), TUNSETOFFLOAD, offloads) == 0) return absl::OkStatus();
+  return Failed(super_frames ? "offload checksums and segmentation of" : "offload checksums of", name_);
+}
+
 // Without persistence, closing the TAP deletes the netdev. A killed process never gets here, so its successor finds the
 // netdev.
 TapPort::~TapPort() {
@@ -147,8 +154,8 @@ TapPort::~TapPort() {
 }
 
 // Opens a socket in the netdev's network namespace, for the ioctls that configure the netdev.
-absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
-  UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev(int family, int type) const {
+  UniqueFd here(socket(family, type | SOCK_CLOEXEC, 0));
   if (!here.valid()) return Failed("open a socket to configure", name_);
   const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
   const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
@@ -158,7 +165,7 @@ absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev() const {
   int error = 0;
   // In a temporary thread, so that no other thread ends up in that namespace.
   std::thread([&] {
-    if (setns(netdevs.get(), CLONE_NEWNET) == 0) there.reset(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (setns(netdevs.get(), CLONE_NEWNET) == 0) there.reset(socket(family, type | SOCK_CLOEXEC, 0));
     error = errno;
   }).join();
   if (there.valid()) return there;
@@ -191,13 +198,25 @@ absl::Status TapPort::SetLinkUp(bool up) {
 }
 
 absl::Status TapPort::SetMtu(int mtu) {
-  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev();
+  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_INET, SOCK_DGRAM);
   if (!socket.ok()) return socket.status();
   ifreq request{};
   request.ifr_mtu = mtu;
   const absl::Status status = Control(socket->get(), SIOCSIFMTU, &request, absl::StrCat("set MTU ", mtu, " of"));
   if (status.ok()) largest_.store(static_cast<uint32_t>(mtu) + kEthernetHeaderSize + kVlanTagSize, std::memory_order_relaxed);
   return status;
+}
+
+// Above its gso_max_size the kernel cuts super-frames itself. It compares their size without the tag that it inserts later.
+absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
+  if (!super_frames_) return absl::OkStatus();
+  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_NETLINK, SOCK_RAW);
+  if (!socket.ok()) return socket.status();
+  ifreq current{};
+  if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return Failed("limit super-frames of", name_);
+  const auto limit = static_cast<uint32_t>(PieceLayout(mtu).Largest() - kVlanTagSize + 1);
+  errno = SetGsoMaxSize(socket->get(), current.ifr_name, limit);
+  return errno == 0 ? absl::OkStatus() : Failed(absl::StrCat("limit super-frames to ", limit, " bytes on"), name_);
 }
 
 // A TAP whose netdev was deleted signals an error to epoll for ever. Replacing the descriptor removes it from the epoll set;
@@ -213,34 +232,61 @@ bool TapPort::ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexce
   return static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= frame->length;
 }
 
-size_t TapPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+// Nothing for a kind that the port did not ask for.
+absl::optional<Gso> TapPort::ReadGso(const VnetHeader& header) noexcept {
+  switch (header.gso_type) {
+    case kGsoNone:
+      return Gso();
+    case kGsoTcpv4:
+    case kGsoTcpv6:
+      return Gso{GsoType::kTcp, header.gso_size};
+    case kGsoTcpv4 | kGsoEcn:
+    case kGsoTcpv6 | kGsoEcn:
+      return Gso{GsoType::kTcpEcn, header.gso_size};
+    case kGsoUdp:
+      return Gso{GsoType::kUdp, header.gso_size};
+    default:
+      return absl::nullopt;
+  }
+}
+
+// An operator may give the interface a larger MTU than control did. Then it sends frames that the others' interfaces do not
+// take.
+bool TapPort::IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept {
+  return gso.type == GsoType::kNone && length > mtu && length > largest_.load(std::memory_order_relaxed);
+}
+
+size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+  ScatterList list(pool, mtu, super_frames_);
   size_t received = 0;
+  size_t buffers = 0;
   // Counts tries, so the loop is bounded even if every frame is refused.
-  for (size_t tries = 0; tries < out.size(); ++tries) {
-    const BufferId buffer = pool->Allocate();
-    if (ABSL_PREDICT_FALSE(buffer.IsNone())) return received;
+  for (size_t tries = 0; tries < out.size() && buffers < out.size() && list.Refill(); ++tries) {
     VnetHeader header;
-    uint8_t* const data = pool->Frame(buffer);
-    iovec parts[] = {{&header, sizeof(header)}, {data, pool->frame_capacity()}};
-    const ssize_t size = readv(tap_.get(), parts, 2);
-    Frame frame{buffer, data, 0, {}};
+    const ssize_t size = list.Read(tap_.get(), &header, sizeof(header));
     if (ABSL_PREDICT_FALSE(size < static_cast<ssize_t>(kVnetHeaderSize))) {
       if (size < 0) StopIfDeleted(errno);
-      pool->Free(buffer);
       return received;
     }
-    frame.length = static_cast<uint32_t>(size - kVnetHeaderSize);
-    if (ABSL_PREDICT_FALSE(frame.length > pool->frame_size() || header.gso_type != kGsoNone)) {
+    const auto length = static_cast<uint32_t>(size - kVnetHeaderSize);
+    const absl::optional<Gso> gso = ReadGso(header);
+    if (ABSL_PREDICT_FALSE(!gso.has_value() || length > list.largest() || IsTooLarge(length, *gso, mtu))) {
       ++counts->too_large;
-    } else if (ABSL_PREDICT_FALSE(frame.length < kEthernetHeaderSize)) {
-      ++counts->runt;
-    } else if (ABSL_PREDICT_FALSE(!ReadChecksumRequest(header, &frame))) {
-      ++counts->bad_checksum_request;
-    } else {
-      out[received++] = frame;
       continue;
     }
-    pool->Free(buffer);
+    if (ABSL_PREDICT_FALSE(length < kEthernetHeaderSize)) {
+      ++counts->runt;
+      continue;
+    }
+    Frame& frame = out[received];
+    frame = list.Take(length, *gso);
+    if (ABSL_PREDICT_FALSE(!ReadChecksumRequest(header, &frame))) {
+      ++counts->bad_checksum_request;
+      pool->Free(frame.buffer);
+      continue;
+    }
+    buffers += frame.buffers;
+    ++received;
   }
   return received;
 }
@@ -253,22 +299,25 @@ DropReason TapPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
     if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
     return Write(frame.checksum, {frame.data, frame.length}, {});
   }
-  return TransmitStripped(frame);
+  return WithoutTag(frame, [this](const Frame& stripped) { return Transmit(stripped, /*strip_tag=*/false); });
 }
 
-// Transmits without the tag: moves the MACs over the tag, and restores both afterwards, because the caller keeps the frame.
-DropReason TapPort::TransmitStripped(const Frame& frame) noexcept {
-  uint8_t tag[kVlanTagSize];
-  std::memcpy(tag, frame.data + kMacsSize, kVlanTagSize);
-  RemoveVlanTag(frame.data);
-  Frame stripped = frame;
-  stripped.data += kVlanTagSize;
-  stripped.length -= kVlanTagSize;
-  stripped.checksum.start -= frame.checksum.needed ? kVlanTagSize : 0;
-  const DropReason reason = Transmit(stripped, /*strip_tag=*/false);
-  std::memmove(frame.data, frame.data + kVlanTagSize, kMacsSize);
-  std::memcpy(frame.data + kMacsSize, tag, kVlanTagSize);
-  return reason;
+DropReason TapPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
+  if (!strip_tag) return WriteLarge(pool, frame);
+  return WithoutTag(frame, [this, &pool](const Frame& stripped) { return WriteLarge(pool, stripped); });
+}
+
+// The frame is not copied: one writev gathers its buffers. The interface's MTU limits what the frame is cut into.
+DropReason TapPort::WriteLarge(const BufferPool& pool, const Frame& frame) noexcept {
+  WriteJoined();  // first, to keep the order of frames
+  VnetHeader header = HeaderFor(frame);
+  const size_t largest_segment = frame.gso.type == GsoType::kNone ? frame.total() : header.header_length + frame.gso.size;
+  if (ABSL_PREDICT_FALSE(largest_segment > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
+  std::array<iovec, kMaxSegments + 1> parts;
+  parts[0] = {&header, sizeof(header)};
+  size_t count = 1;
+  VisitPieces(pool, frame, [&](absl::Span<uint8_t> piece) { parts[count++] = {piece.data(), piece.size()}; });
+  return WriteParts({parts.data(), count});
 }
 
 size_t TapPort::Flush(DropReason* reason) noexcept {
@@ -293,14 +342,28 @@ void TapPort::WriteJoined() noexcept {
 }
 
 DropReason TapPort::Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept {
-  if (checksum.needed) {
-    header.flags = kNeedsChecksum;
-    header.checksum_start = checksum.start;
-    header.checksum_offset = checksum.offset;
-  }
+  header.Request(checksum);
   const iovec parts[] = {{&header, sizeof(header)}, {const_cast<uint8_t*>(frame.data()), frame.size()}};
-  if (ABSL_PREDICT_TRUE(writev(tap_.get(), parts, 2) >= 0)) return DropReason::kNone;
+  return WriteParts(parts);
+}
+
+DropReason TapPort::WriteParts(absl::Span<const iovec> parts) noexcept {
+  if (ABSL_PREDICT_TRUE(writev(tap_.get(), parts.data(), static_cast<int>(parts.size())) >= 0)) return DropReason::kNone;
   return WriteFailure(errno);
+}
+
+// The header of a frame whose GSO was validated (ParseSuperFrame).
+TapPort::VnetHeader TapPort::HeaderFor(const Frame& frame) noexcept {
+  VnetHeader header;
+  header.Request(frame.checksum);
+  if (frame.gso.type == GsoType::kNone) return header;
+  const L4Location l4 = FindL4(frame.bytes(), frame.total());
+  const bool ipv6 = frame.data[l4.ip] >> 4 == 6;
+  header.gso_type = frame.gso.is_tcp() ? (ipv6 ? kGsoTcpv6 : kGsoTcpv4) : kGsoUdp;
+  if (frame.gso.type == GsoType::kTcpEcn) header.gso_type |= kGsoEcn;
+  header.gso_size = frame.gso.size;
+  header.header_length = static_cast<uint16_t>(l4.l4 + L4HeaderSize(frame.bytes(), l4));
+  return header;
 }
 
 }  // namespace eoib

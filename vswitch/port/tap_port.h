@@ -4,6 +4,7 @@
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 
 #include <net/if.h>
+#include <sys/uio.h>
 
 #include <atomic>
 #include <memory>
@@ -26,7 +27,8 @@ class TapPort final : public Port {
     std::string name;  // of the netdev, 1 to 15 bytes
     MacAddr mac;
     int mtu = 1500;
-    TapSet* set = nullptr;  // the set that has this port while it lives, or null
+    bool super_frames = false;  // the kernel may hand over super-frames
+    TapSet* set = nullptr;      // the set that has this port while it lives, or null
   };
 
   // Makes the netdev in the calling thread's network namespace, sets its MAC and MTU, and sets it up, without carrier until
@@ -35,15 +37,20 @@ class TapPort final : public Port {
   static absl::StatusOr<std::unique_ptr<TapPort>> Open(const Options& options);
   ~TapPort() override;
 
-  // For control. Both find the netdev in its current network namespace, under its current name.
+  // For control. They find the netdev in its current network namespace, under its current name.
   absl::Status SetLinkUp(bool up);  // the carrier
   absl::Status SetMtu(int mtu);
+  // Limits the kernel's super-frames to those that Receive takes at the VES MTU `mtu`. Does nothing without
+  // Options::super_frames.
+  absl::Status LimitSuperFrames(uint32_t mtu);
   // The netdev's current name. Nothing if it was deleted, or is in another network namespace than the calling thread.
   absl::optional<std::string> NameHere() const;
 
   int receive_fd() const override { return tap_.get(); }
-  size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  bool TakesLarge(const Gso& gso) const noexcept override { return gso.type != GsoType::kUdp || takes_udp_super_frames_; }
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
   size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return mac_; }
 
@@ -56,21 +63,30 @@ class TapPort final : public Port {
     uint16_t gso_size = 0;
     uint16_t checksum_start = 0;
     uint16_t checksum_offset = 0;
+
+    void Request(const ChecksumRequest& checksum);
   };
 
   TapPort(const Options& options, UniqueFd tap, UniqueFd nothing);
   absl::Status Configure(const Options& options);
-  absl::StatusOr<UniqueFd> SocketBesideNetdev() const;
+  absl::Status Offload(bool super_frames);
+  absl::StatusOr<UniqueFd> SocketBesideNetdev(int family, int type) const;
   absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
   void StopIfDeleted(int error) noexcept;
+  bool IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept;
+  static absl::optional<Gso> ReadGso(const VnetHeader& header) noexcept;
   static bool ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept;
-  DropReason TransmitStripped(const Frame& frame) noexcept;
+  static VnetHeader HeaderFor(const Frame& frame) noexcept;
+  DropReason WriteLarge(const BufferPool& pool, const Frame& frame) noexcept;
   void WriteJoined() noexcept;
   DropReason Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept;
+  DropReason WriteParts(absl::Span<const iovec> parts) noexcept;
 
   const std::string name_;
   const MacAddr mac_;
   TapSet* const set_;  // or null
+  const bool super_frames_;
+  bool takes_udp_super_frames_ = false;  // the kernel knows them; set by Open
   const UniqueFd tap_;
   const UniqueFd nothing_;            // /dev/null: replaces the TAP's descriptor when the netdev is deleted
   std::atomic<uint32_t> largest_{0};  // largest frame for the netdev, from the destination MAC on, with tag

@@ -91,7 +91,7 @@ class TapPortTest : public testing::Test {
       bool came = false;
       Frame frame;
       PortReceiveCounts counts;
-      while (port_->Receive(pool_.get(), absl::MakeSpan(&frame, 1), &counts) == 1) {
+      while (port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(&frame, 1), &counts) == 1) {
         came |= frame.data[kMacsSize + 1] == 0xb5;
         pool_->Free(frame.buffer);
       }
@@ -108,7 +108,7 @@ class TapPortTest : public testing::Test {
       pollfd waiting{port_->receive_fd(), POLLIN, 0};
       poll(&waiting, 1, 100);
       Frame frames[4];
-      const size_t received = port_->Receive(pool_.get(), absl::MakeSpan(frames, 1), counts);
+      const size_t received = port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(frames, 1), counts);
       if (received == 1 && (frames[0].data[12] != 0x88 || frames[0].data[13] != 0xb6)) {
         pool_->Free(frames[0].buffer);  // from the kernel itself, such as IPv6
         continue;
@@ -233,7 +233,7 @@ TEST_F(TapPortTest, UnfinishedChecksumsPassBothWays) {
     poll(&waiting, 1, 100);
     Frame frame;
     PortReceiveCounts counts;
-    if (port_->Receive(pool_.get(), absl::MakeSpan(&frame, 1), &counts) == 0) continue;
+    if (port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(&frame, 1), &counts) == 0) continue;
     const bool udp_frame = frame.data[12] == 0x08 && frame.data[13] == 0x00 && frame.data[23] == 17;
     pool_->Free(frame.buffer);
     if (!udp_frame) continue;
@@ -249,7 +249,7 @@ TEST_F(TapPortTest, AnEmptyPoolLeavesFramesInTheKernel) {
   KernelSends(MakeFrame(100));
   Frame frame;
   PortReceiveCounts counts;
-  EXPECT_EQ(port_->Receive(pool_.get(), absl::MakeSpan(&frame, 1), &counts), 0u);
+  EXPECT_EQ(port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(&frame, 1), &counts), 0u);
   for (BufferId buffer : taken) pool_->Free(buffer);
   EXPECT_EQ(Receive(&frame, &counts), 1u);
   pool_->Free(frame.buffer);
@@ -403,7 +403,7 @@ TEST_F(TapPortTest, NothingIsAllocated) {
   }
   Frame received[4];
   PortReceiveCounts counts;
-  const size_t count = port_->Receive(pool_.get(), absl::MakeSpan(received), &counts);
+  const size_t count = port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(received), &counts);
   counting_allocations = false;
   EXPECT_EQ(allocations, 0u);
   EXPECT_GE(count, 1u);
@@ -505,7 +505,7 @@ TEST_F(TapPortInAnotherNamespaceTest, ADeletedNetdevLeavesThePortDownAndTheWorke
   for (int i = 0; i < 2; ++i) {
     PortReceiveCounts counts;
     Frame received[4];
-    EXPECT_EQ(port_->Receive(pool_.get(), absl::MakeSpan(received), &counts), 0u);
+    EXPECT_EQ(port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(received), &counts), 0u);
   }
   EXPECT_EQ(epoll_wait(epoll.get(), &event, 1, 0), 0) << "a worker would spin";
   EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);

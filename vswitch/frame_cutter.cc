@@ -1,0 +1,78 @@
+#include "vswitch/frame_cutter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/base/optimization.h"
+#include "absl/types/optional.h"
+#include "vswitch/frame_steps.h"
+
+namespace eoib {
+
+// Reads the bytes of a frame in their order.
+class PieceReader {
+ public:
+  PieceReader(const BufferPool* pool, const Frame& frame)
+      : pool_(pool), next_(pool->Next(frame.buffer)), left_(frame.bytes()) {}
+
+  void Skip(size_t bytes) { left_.remove_prefix(bytes); }  // within the first buffer
+  void Copy(size_t bytes, uint8_t* to) {
+    while (bytes != 0) {
+      if (left_.empty()) {
+        left_ = pool_->Bytes(next_);
+        next_ = pool_->Next(next_);
+      }
+      const size_t now = std::min(bytes, left_.size());
+      std::memcpy(to, left_.data(), now);
+      left_.remove_prefix(now);
+      to += now;
+      bytes -= now;
+    }
+  }
+
+ private:
+  const BufferPool* const pool_;
+  BufferId next_;
+  absl::Span<const uint8_t> left_;
+};
+
+void FrameCutter::Cut(const Packet& packet, uint32_t largest, absl::FunctionRef<void(const Packet& segment)> take) {
+  absl::optional<Segmentation> plan;
+  // Segments get an unfinished checksum, which must not hide a wrong one.
+  if (packet.vouched != L4Checksum::kNone) {
+    plan = Segmentation::Of(packet.frame.bytes(), packet.frame.total(), packet.frame.gso, largest);
+  }
+  if (!plan.has_value()) {
+    counters_->egress_copies.Add();
+    counters_->drop(DropReason::kNotSegmentable).Add();
+    return;
+  }
+  counters_->segmented.Add();
+  const size_t count = plan->count();
+  PieceReader payload(pool_, packet.frame);
+  payload.Skip(plan->header_size());
+  Packet segment = packet;
+  for (size_t i = 0; i < count; ++i) {
+    if (ABSL_PREDICT_FALSE(!CutOne(packet, *plan, i, &payload, &segment))) {
+      counters_->egress_copies.Add(count - i);
+      return counters_->drop(DropReason::kNoSegmentBuffer).Add(count - i);
+    }
+    take(segment);
+  }
+}
+
+// Makes segment `i`. False if there is no buffer.
+bool FrameCutter::CutOne(const Packet& packet, const Segmentation& plan, size_t i, PieceReader* payload, Packet* segment) {
+  const BufferId buffer = pool_->Allocate();
+  if (buffer.IsNone()) return false;
+  uint8_t* const data = pool_->Frame(buffer);
+  const size_t headers = plan.header_size();
+  std::memcpy(data, packet.frame.data, headers);
+  payload->Copy(plan.payload_size(i), data + headers);
+  segment->frame = {buffer, data, static_cast<uint32_t>(headers + plan.payload_size(i))};
+  segment->frame.checksum = plan.WriteHeaders(i, {data, headers});
+  PadToMinimum(&segment->frame, packet.ethernet.tagged);
+  return true;
+}
+
+}  // namespace eoib
