@@ -1,6 +1,8 @@
 #include "control/agent.h"
 
+#include <limits.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -8,12 +10,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "control/fdb_commands.h"
+#include "control/peer_commands.h"
 
 namespace eoib {
 namespace {
 
-// Packet buffers for each VES: full send and receive queues of its QP, two batches in the forwarder, and all held frames.
-constexpr size_t kBuffersPerVes = 512 + 512 + 2 * Forwarder::kBatch + HeldFrames::kCapacity;
+// Packet buffers for each VES: full send and receive queues of its QP, two batches in the forwarder, whose last frames may be
+// large, and all frames that wait for a path or for segments.
+constexpr size_t kBuffersPerVes =
+    512 + 512 + 2 * (Forwarder::kBatch + kMaxSegments) + HeldFrames::kMaxBuffers + Forwarder::kReassemblyBuffers;
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = "";
+  gethostname(name, sizeof(name) - 1);
+  return std::string(name).substr(0, VPortMessage::kMaxHostName);
+}
 
 // Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
 const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
@@ -46,9 +57,12 @@ absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortF
   auto pool = BufferPool::Create(resources.hca, resources.pd, kBuffersPerVes * config.veses.size(), kLargestFrame);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
+  const absl::StatusOr<AgentIdentity> identity = LoadAgentIdentity(*state);
+  if (!identity.ok()) return identity.status();
   if (config.fdb_limit.has_value()) fdb_budget_ = std::make_unique<FdbBudget>(*config.fdb_limit);
   for (const VesConfig& ves_config : config.veses) {
-    auto ves = Ves::Create(ves_config, {resources, pool_.get(), [this] { fabric_->RebuildSoon(); }, fdb_budget_.get()});
+    auto ves = Ves::Create(
+        ves_config, {resources, pool_.get(), [this] { fabric_->RebuildSoon(); }, fdb_budget_.get(), *identity, HostName()});
     if (!ves.ok()) return ves.status();
     fabric_->Add(ves->get());
     veses_.push_back(*std::move(ves));
@@ -84,6 +98,12 @@ absl::Status Agent::CheckLinkLayer(const AgentConfig& config, Hca* hca) {
   if (hca->mads() != nullptr) return absl::OkStatus();
   std::map<QKey, const VesConfig*> veses;
   for (const VesConfig& ves : config.veses) {
+    if (ves.flood == FloodMode::kReplicate) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("VES ", ves.name, " has flood = \"replicate\", and ", hca->name(),
+                       " is RoCE, which has no subnet administrator by which agents could find each other; ",
+                       "remove it: on RoCE floods go to an IP multicast group, which Ethernet switches serve"));
+    }
     const auto [first, fresh] = veses.emplace(QKeyOf(ves), &ves);
     if (fresh) continue;
     return absl::InvalidArgumentError(absl::StrCat("VES ", ves.name, " has the Q_Key ", QKeyOf(ves).ToString(), " of VES ",
@@ -105,9 +125,7 @@ absl::Status Agent::OpenVPort(const VPortConfig& config, StateDir* state, const 
     if (!kept.ok()) return kept.status();
     mac = *kept;
   }
-  // A larger configured MTU is cut to what the VES carries, so that the interface sends nothing that the forwarder must drop.
-  const int ves_mtu = static_cast<int>(ves->forwarder()->mtu()) - kNetdevOverhead;
-  absl::StatusOr<VPort> vport = make_port(config, mac, std::min(config.mtu.value_or(ves_mtu), ves_mtu), fabric_.get());
+  absl::StatusOr<VPort> vport = make_port(config, mac, ves->InterfaceMtu(config), fabric_.get());
   if (!vport.ok()) return vport.status();
   return ves->AddVPort(*std::move(vport));
 }
@@ -118,7 +136,8 @@ void Agent::Start() {
 }
 
 void Agent::Stop(std::function<void()> done) {
-  worker_->Stop();
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->Leave();
+  worker_->Stop();  // it sends what is queued
   fabric_->Stop(std::move(done));
 }
 
@@ -145,6 +164,7 @@ void Agent::RegisterCommands(CommandRegistry* registry) {
   registry->RegisterText("show", "the HCA port, VESes and vPorts", [this] { return Show(); });
   const VesFinder finder = [this](const std::string& name) { return FindVeses(name); };
   RegisterVesCommands(finder, registry);
+  RegisterPeerCommands(finder, registry);
   RegisterFdbCommands(finder, registry);
   fabric_->RegisterCommands(registry);
 }

@@ -46,7 +46,8 @@ class Agent final {
   // Stops forwarding and leaves the groups. The loop calls `done` when the SA has answered or given up.
   void Stop(std::function<void()> done);
 
-  // show, fdb/..., stats, drops, hca, capture/start, capture/stop. The registry must not run them after the agent is gone.
+  // show, fdb/..., peers, vport/show, stats, drops, hca, capture/start, capture/stop. The registry must not run them after the
+  // agent is gone.
   void RegisterCommands(CommandRegistry* registry);
 
  private:

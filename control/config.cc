@@ -41,7 +41,7 @@ constexpr int64_t kMaxAgeing = 1'000'000;  // seconds (IEEE 802.1Q-2018 §8.8.3)
 constexpr int64_t kMaxFdbLimit = 10'000'000;
 constexpr int64_t kMaxDamping = 86'400;  // seconds
 constexpr int64_t kMinMtu = 68;          // RFC 791 §3.2
-constexpr int64_t kMaxMtu = 4074;        // with an InfiniBand MTU of 4096
+constexpr int64_t kMaxMtu = 9000;        // jumbo frames; above the VES MTU in segments
 constexpr size_t kMaxFileSize = 4 << 20;
 
 bool IsVesName(absl::string_view name) {
@@ -64,7 +64,8 @@ class VesReader {
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
     CheckKeys(table, " in [[ves]]",
               {"name", "pkey", "vlans", "header", "group_fwd_mask", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing",
-               "fdb_limit", "vport_fdb_limit", "move_damping", "damping_moves", "damping_window", "damping_freeze"},
+               "fdb_limit", "vport_fdb_limit", "announce", "flood", "move_damping", "damping_moves", "damping_window",
+               "damping_freeze"},
               mistakes);
     reader_.Require("name", "\"blue\"");
     reader_.Require("pkey", "0x8001, the P_Key of its partition");
@@ -83,6 +84,12 @@ class VesReader {
       ves.ageing = absl::Seconds(*ageing);
     if (const auto limit = reader_.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) ves.fdb_limit = *limit;
     if (const auto limit = reader_.Integer("vport_fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) ves.vport_fdb_limit = *limit;
+    ves.announce = reader_.Bool("announce").value_or(true);
+    if (reader_.OneOf("flood", {"group", "replicate"}) == 1u) ves.flood = FloodMode::kReplicate;
+    if (ves.flood == FloodMode::kReplicate && !ves.announce) {
+      reader_.Mistake("flood",
+                      "flood = \"replicate\" sends floods to the agents that announce themselves; remove announce = false");
+    }
     ReadDamping(&ves.damping);
     return ves;
   }

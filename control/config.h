@@ -31,6 +31,9 @@ struct GroupParameters {
   absl::optional<uint8_t> hop_limit;  // default: 0 on InfiniBand (never routed), 64 on an Ethernet link layer
 };
 
+// How a VES floods: through its multicast group, or as unicast copies to all its agents, for a fabric without multicast.
+enum class FloodMode { kGroup, kReplicate };
+
 // [[ves]]: one partition of the subnet as one switch.
 struct VesConfig {
   std::string name;                            // unique; [A-Za-z0-9_.-]{1,32}
@@ -41,11 +44,16 @@ struct VesConfig {
   absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
   size_t fdb_limit = 65536;                    // MACs of the VES
   absl::optional<size_t> vport_fdb_limit;      // of each vPort, local or remote; default: only the VES's limit
+  FloodMode flood = FloodMode::kGroup;         // "flood = \"group\"" or "replicate", which needs `announce`
+  bool announce = true;                        // speak the vPort protocol; false: be learned from traffic only
   MoveDamper::Options damping;                 // "move_damping", "damping_moves", "damping_window", "damping_freeze"
   int line = 0;                                // of its table in the file
   // "group_fwd_mask = 0xfff9": bit x forwards frames to 01:80:c2:00:00:0x. Bit 1, pause, is never set.
   uint16_t group_fwd_mask = kDefaultGroupForwardMask;
   HeaderForm header = HeaderForm::kEoib;  // "header = \"eoib\"" or "xve": what this agent sends; it accepts both
+
+  // Whether this agent may send segments: it hears who takes them, and its header has a place for them.
+  bool SendsSegments() const { return announce && header == HeaderForm::kEoib; }
 };
 
 // [[vport]]: a port of a VES on this host.
@@ -59,7 +67,7 @@ struct VPortConfig {
   absl::optional<MacAddr> mac;       // of the netdev; default: random, kept in the state directory
   VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
   std::vector<MacAddr> static_macs;  // always behind it, in its access (or native) VLAN; never learned elsewhere
-  absl::optional<int> mtu;           // of the netdev; default: the VES's
+  absl::optional<int> mtu;           // of the netdev; default: the VES's. Larger, up to 9000, if the VES SendsSegments
   absl::optional<size_t> fdb_limit;  // of MACs learned on it; default: vport_fdb_limit, or if sticky kStickyLimit
   bool sticky = false;               // MACs learned on it neither age nor move
   bool pin_mac = true;               // drop frames with the netdev's MAC as source that come from elsewhere

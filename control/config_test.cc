@@ -81,6 +81,12 @@ TEST(ConfigTest, ReadsLimitsAndSticky) {
   EXPECT_EQ(absl::nullopt, of_ves->vports[0].fdb_limit);
 }
 
+TEST(ConfigTest, ReadsFlood) {
+  EXPECT_EQ(FloodMode::kGroup, ParseConfig(WithVes(""), "f")->veses[0].flood);
+  EXPECT_EQ(FloodMode::kGroup, ParseConfig(WithVes("flood = 'group'\n"), "f")->veses[0].flood);
+  EXPECT_EQ(FloodMode::kReplicate, ParseConfig(WithVes("flood = 'replicate'\n"), "f")->veses[0].flood);
+}
+
 TEST(ConfigTest, ReadsHeader) {
   EXPECT_EQ(HeaderForm::kEoib, ParseConfig(WithVes(""), "f")->veses[0].header);
   EXPECT_EQ(HeaderForm::kEoib, ParseConfig(WithVes("header = 'eoib'\n"), "f")->veses[0].header);
@@ -187,7 +193,7 @@ TEST(ConfigTest, AcceptsUnusualButValidValues) {
       {"the lowest and highest values", WithVes("ageing=1000000\nfdb_limit=1\nvlans=[4094]\nqkey=0x80000000\n")},
       {"vlans all", WithVes("vlans = 'all'\n")},
       {"a range of one VLAN", WithVes("vlans = ['7-7', '8']\n")},
-      {"the largest MTU", WithVPort("mtu = 4074\n")},
+      {"the largest MTU", WithVPort("mtu = 9000\n")},
       {"a trunk of all VLANs of a VES of few", WithVPort("mode = 'trunk'\n")},
       {"a trunk with some VLANs that the VES does not carry", WithVPort("mode = 'trunk'\ntrunk_vlans = ['1-4094']\n")},
       {"the same MAC in two VESes", absl::StrCat(kBlue, "[[ves]]\nname='red'\npkey=2\n",
@@ -224,14 +230,18 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
        "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
        "traffic_class, "
        "hop_limit, ageing, "
-       "fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
+       "fdb_limit, vport_fdb_limit, announce, flood, move_damping, damping_moves, damping_window, damping_freeze"},
       {"unknown key of a vPort", WithVPort("access-vlan = 3\n"),
        "f:8: unknown key \"access-vlan\" in [[vport]]; did you mean \"access_vlan\"?"},
       {"a key with control characters", WithVes("\"a\\n\\u001b\" = 3\n"),
        "f:4: unknown key \"a\\n\\x1b\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
        "traffic_class, "
        "hop_limit, "
-       "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze"},
+       "ageing, fdb_limit, vport_fdb_limit, announce, flood, move_damping, damping_moves, damping_window, damping_freeze"},
+      {"an unknown way to flood", WithVes("flood = 'unicast'\n"),
+       "f:4: flood is \"unicast\"; it is \"group\" or \"replicate\""},
+      {"copies to agents that are not announced", WithVes("announce = false\nflood = 'replicate'\n"),
+       "f:5: flood = \"replicate\" sends floods to the agents that announce themselves; remove announce = false"},
       {"one bracket", "[ves]\nname='b'\npkey=1\n", "f:1: ves is a table; write [[ves]], with two brackets, above its keys"},
       {"no table at all", "vport = 3\n", "f:1: vport is 3; write [[vport]], with two brackets, above its keys"},
       {"an array of numbers", "ves = [\n1]\n", "f:2: ves is 1; write [[ves]], with two brackets, above its keys"},
@@ -342,9 +352,9 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
        "\"02:00:5e:10:00:01\""},
       {"static_macs with one twice", WithVPort("static_macs = ['02:00:00:00:00:01',\n'2:0:0:0:0:1']\n"),
        "f:9: static_macs names 02:00:00:00:00:01 twice; remove one"},
-      {"mtu too small", WithVPort("mtu = 67\n"), "f:8: mtu is 67; it is an integer from 68 to 4074 bytes"},
-      {"mtu too large", WithVPort("mtu = 4075\n"), "f:8: mtu is 4075; it is an integer from 68 to 4074 bytes"},
-      {"mtu true", WithVPort("mtu = true\n"), "f:8: mtu is true; it is an integer from 68 to 4074 bytes"},
+      {"mtu too small", WithVPort("mtu = 67\n"), "f:8: mtu is 67; it is an integer from 68 to 9000 bytes"},
+      {"mtu too large", WithVPort("mtu = 9001\n"), "f:8: mtu is 9001; it is an integer from 68 to 9000 bytes"},
+      {"mtu true", WithVPort("mtu = true\n"), "f:8: mtu is true; it is an integer from 68 to 9000 bytes"},
       {"unknown mode", WithVPort("mode = 'hybrid'\naccess_vlan = 10\n"),
        "f:8: mode is \"hybrid\"; it is \"access\" or \"trunk\""},
       {"access_vlan of a trunk", WithVPort("mode = 'trunk'\naccess_vlan = 10\n"),
@@ -394,11 +404,11 @@ TEST(ConfigTest, ReportsAllMistakesInTheOrderOfTheFile) {
       "eoibd.toml");
   EXPECT_EQ(
       "eoibd.toml:3: there is no VES \"red\"; there are: blue\n"
-      "eoibd.toml:4: mtu is 1; it is an integer from 68 to 4074 bytes\n"
+      "eoibd.toml:4: mtu is 1; it is an integer from 68 to 9000 bytes\n"
       "eoibd.toml:7: pkey is 32768; 0x8000 names no partition; its low 15 bits must not be 0\n"
       "eoibd.toml:8: unknown key \"color\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
       "traffic_class, hop_limit, "
-      "ageing, fdb_limit, vport_fdb_limit, move_damping, damping_moves, damping_window, damping_freeze\n"
+      "ageing, fdb_limit, vport_fdb_limit, announce, flood, move_damping, damping_moves, damping_window, damping_freeze\n"
       "eoibd.toml:9: unknown key \"wes\"; did you mean \"ves\"?",
       ErrorOf(config));
 }

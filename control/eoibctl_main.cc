@@ -38,6 +38,8 @@ constexpr char kUsage[] =
     "  eoibctl show              VESes and vPorts\n"
     "  eoibctl fdb show [VES]    where MAC addresses are\n"
     "  eoibctl fdb monitor VES   events of the MAC addresses, until interrupted\n"
+    "  eoibctl peers [VES]       the other agents\n"
+    "  eoibctl vport show [VES]  the vPorts of all agents\n"
     "  eoibctl stats [VES]       frames and bytes\n"
     "  eoibctl drops [VES]       dropped frames, by reason\n"
     "  eoibctl hca               counters of the HCA port\n"

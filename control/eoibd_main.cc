@@ -40,8 +40,8 @@ DEFINE_bool(check_config, false, "read the configuration, report its mistakes an
 namespace eoib {
 namespace {
 
-absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, TapSet* taps) {
-  auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu, .set = taps});
+absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, bool super_frames, TapSet* taps) {
+  auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu, .super_frames = super_frames, .set = taps});
   if (!opened.ok()) return opened.status();
   TapPort* tap = opened->get();
   VPort vport;
@@ -49,6 +49,7 @@ absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, T
   vport.port = *std::move(opened);
   vport.set_mtu = [tap](int bytes) { return tap->SetMtu(bytes); };
   vport.set_link = [tap](bool up) { return tap->SetLinkUp(up); };
+  vport.limit_super_frames = [tap](uint32_t ves_mtu) { return tap->LimitSuperFrames(ves_mtu); };
   return vport;
 }
 
@@ -57,7 +58,7 @@ class DiscardPort final : public Port {
  public:
   explicit DiscardPort(MacAddr mac) : mac_(mac) {}
   int receive_fd() const override { return event_.get(); }
-  size_t Receive(BufferPool*, absl::Span<Frame>, PortReceiveCounts*) noexcept override { return 0; }
+  size_t Receive(BufferPool*, uint32_t, absl::Span<Frame>, PortReceiveCounts*) noexcept override { return 0; }
   DropReason Transmit(const Frame&, bool) noexcept override { return DropReason::kNone; }
   MacAddr mac() const override { return mac_; }
 
@@ -78,9 +79,12 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon, StateDir* state, TapSet* taps) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
-  const auto make_port = [taps](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) -> absl::StatusOr<VPort> {
+  const auto make_port = [&](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);
-    return MakeTap(vport, mac, mtu, taps);
+    const bool super_frames = std::any_of(config.veses.begin(), config.veses.end(), [&vport](const VesConfig& ves) {
+      return ves.name == vport.ves && ves.SendsSegments();
+    });
+    return MakeTap(vport, mac, mtu, super_frames, taps);
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }

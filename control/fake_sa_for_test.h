@@ -20,10 +20,12 @@ class FakeSa final : public MadTransport {
   // Its state, and how it answers.
   std::map<Gid, Lid> ports;
   std::map<Mgid, McMemberRecord> groups;
+  std::map<Gid, ServiceRecord> services;  // at most one of each port
   std::set<SmTrap> subscribed;
   bool silent = false;
   bool tables = true;  // false: refuses queries for a table
   bool may_create = true;
+  bool may_register = true;
   bool receives_reports = true;
   // Changes each answer before it is sent: to a wrong transaction ID, invalid values.
   std::function<void(Mad*)> spoil = [](Mad*) {};
@@ -53,7 +55,8 @@ class FakeSa final : public MadTransport {
     Mad answer;
     EncodeSaHeader(header, &answer);
     if (request.method == MadMethod::kGetTable && tables) {
-      Arrive(Table(header, *DecodePathRecord(SaRecord(mad))));
+      const bool services = request.attribute == SaAttribute::kServiceRecord;
+      Arrive(services ? ServiceTable(header) : Table(header, *DecodePathRecord(SaRecord(mad))));
       return absl::OkStatus();
     }
     const SaStatus status = request.method == MadMethod::kGetTable ? SaStatus::kUnsupportedMethodAttribute
@@ -81,6 +84,17 @@ class FakeSa final : public MadTransport {
         return AnswerPath(*DecodePathRecord(asked_for), answer);
       case SaAttribute::kMcMemberRecord:
         return AnswerGroup(request, *DecodeMcMemberRecord(asked_for), answer);
+      case SaAttribute::kServiceRecord: {
+        if (!may_register) return SaStatus::kNoResources;
+        const ServiceRecord record = *DecodeServiceRecord(asked_for);
+        EncodeServiceRecord(record, answer);
+        if (request.method == MadMethod::kSet) {
+          services[record.gid] = record;
+        } else {
+          services.erase(record.gid);
+        }
+        return SaStatus::kOk;
+      }
       case SaAttribute::kInformInfo: {
         const InformInfo info = *DecodeInformInfo(asked_for);
         const SmTrap trap = static_cast<SmTrap>(info.trap);
@@ -118,6 +132,15 @@ class FakeSa final : public MadTransport {
       record.dlid = lid;
       EncodePathRecord(record, absl::MakeSpan(records).subspan(at));
       at += kPathRecordSize;
+    }
+    return EncodeSaTable(header, records);
+  }
+  std::vector<uint8_t> ServiceTable(const SaHeader& header) const {
+    std::vector<uint8_t> records(services.size() * kServiceRecordSize);
+    size_t at = 0;
+    for (const auto& [gid, record] : services) {
+      EncodeServiceRecord(record, absl::MakeSpan(records).subspan(at));
+      at += kServiceRecordSize;
     }
     return EncodeSaTable(header, records);
   }

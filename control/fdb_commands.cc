@@ -32,6 +32,7 @@ const char* OriginName(const Fdb::Entry& entry) {
   switch (entry.origin) {
     case FdbOrigin::kRemoteLearned:
     case FdbOrigin::kLocalLearned:
+    case FdbOrigin::kClaimed:
       return "learned";
     case FdbOrigin::kAnnounced:
       return "announced";
@@ -41,7 +42,7 @@ const char* OriginName(const Fdb::Entry& entry) {
   return "?";
 }
 
-bool Ages(const Fdb::Entry& entry) { return !entry.sticky && !entry.frozen && entry.origin != FdbOrigin::kStatic; }
+bool Ages(const Fdb::Entry& entry) { return !entry.sticky && !entry.frozen && entry.origin < FdbOrigin::kAnnounced; }
 
 std::string Name(FdbKey key) { return absl::StrCat(key.mac().ToString(), " in VLAN ", key.vid().ToString()); }
 std::string Seconds(absl::Duration duration) { return absl::StrCat(absl::ToInt64Seconds(duration), " s"); }
@@ -102,6 +103,21 @@ Text Flush(Ves* ves, const Arguments& arguments) {
   if (!vport.ok()) return vport.status();
   const VPortId id = IdOf(*ves, **vport);
   return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
+}
+
+// The place of a MAC; if it is announced or claimed, also its vPort and sequence number: "GID fe80::1 QPN 0x48
+// (h2/web1, sequence 3)", "vPort web0 (sequence 4)".
+std::string PlaceOf(const Ves& ves, const Fdb::Entry& entry) {
+  const RemoteAgent* const agent = ves.protocol().AgentBehind(entry.vport);
+  const AgentView& view = agent == nullptr ? ves.protocol().engine().own().current() : agent->view();
+  const auto mac = view.macs.find(entry.key);
+  const bool is_here = ves.directory().Get(entry.vport).kind == Route::Kind::kLocal;
+  if (mac == view.macs.end() || (agent == nullptr && !is_here)) return ves.Behind(entry.vport);
+  const std::string sequence = absl::StrCat("sequence ", mac->second.sequence);
+  if (agent == nullptr) return absl::StrCat(ves.Place(entry.vport), " (", sequence, ")");
+  const auto vport = view.vports.find(mac->second.vport);
+  return absl::StrCat(ves.Place(entry.vport), " (", VesProtocol::HostOf(*agent), vport == view.vports.end() ? "" : "/",
+                      vport == view.vports.end() ? "" : vport->second.name, ", ", sequence, ")");
 }
 
 // From the start, or after the last entry of the previous answer.
@@ -212,7 +228,10 @@ std::string Describe(const FdbEvent& event, const Ves& ves) {
     case FdbEvent::Kind::kUnfixed:
       return absl::StrCat("unfixed    ", name, " at ", from);
     case FdbEvent::Kind::kAnnounced:
+      if (!event.from.IsNone()) return absl::StrCat("moved      ", name, " from ", from, " to ", to);
       return absl::StrCat("announced  ", name, " at ", to);
+    case FdbEvent::Kind::kNote:
+      return ves.journal().TextOf(event.count);
   }
   return "?";
 }
@@ -251,7 +270,7 @@ std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after) {
   for (const Fdb::Entry& entry : rows) {
     absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
                           OriginName(entry), Ages(entry) ? absl::StrCat(absl::ToInt64Seconds(entry.age)) : "-",
-                          ves.Behind(entry.vport));
+                          PlaceOf(ves, entry));
   }
   if (rows.size() == kMostRows) {
     const FdbKey last = rows.back().key;

@@ -103,7 +103,17 @@ void GroupMembership::Forget() {
   const AhIndex ah = joined_->ah;
   joined_.reset();
   on_change_(joined_);
-  handles_->Put(ah);
+  PutHandle(ah);
+}
+
+absl::StatusOr<AhIndex> GroupMembership::MakeHandle(const McMemberRecord& record) const {
+  if (options_.without_group) return AhIndex::None();
+  return handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
+                       {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+}
+
+void GroupMembership::PutHandle(AhIndex ah) const {
+  if (!ah.IsNone()) handles_->Put(ah);
 }
 
 McMemberRecord GroupMembership::BaseRecord(const HcaPortInfo& port) const {
@@ -236,12 +246,11 @@ void GroupMembership::Adopt(const McMemberRecord& record) {
     if (const absl::Status unfit = Check(record); !unfit.ok()) return Refused(unfit);
   }
   const int mtu = MtuBytes(record.mtu);
-  const absl::StatusOr<AhIndex> ah = handles_->Get({options_.mgid.gid(), record.mlid.value(), record.sl},
-                                                   {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+  const absl::StatusOr<AhIndex> ah = MakeHandle(record);
   if (!ah.ok()) return Fail(ah.status());
   const absl::Status status = PutIntoEffect(record);
   if (!status.ok()) {
-    handles_->Put(*ah);
+    PutHandle(*ah);
     return Fail(status);
   }
   const absl::optional<Joined> before = joined_;
@@ -250,7 +259,7 @@ void GroupMembership::Adopt(const McMemberRecord& record) {
   backoff_ = kFirstBackoff;
   join_again_ = false;
   on_change_(joined_);
-  if (before.has_value()) handles_->Put(before->ah);
+  if (before.has_value()) PutHandle(before->ah);
 }
 
 absl::Status GroupMembership::PutIntoEffect(const McMemberRecord& record) {
@@ -275,7 +284,8 @@ absl::Status GroupMembership::PutIntoEffect(const McMemberRecord& record) {
 
 void GroupMembership::Fail(const absl::Status& why) {
   if (trouble_ != why.message() && !options_.quiet) {
-    LogWarning(absl::StrCat("join ", options_.what, " ", options_.mgid.ToString(), ": ", why.message(), "; retrying"));
+    const std::string what = absl::StrCat(options_.what, options_.without_group ? "" : " " + options_.mgid.ToString());
+    LogWarning(absl::StrCat("join ", what, ": ", why.message(), "; retrying"));
   }
   trouble_ = std::string(why.message());
   // A timeout put no load on the SA; do not back off, to be back as soon as the SA is.

@@ -40,6 +40,8 @@ class GroupMembership {
     absl::optional<McMemberRecord> like;
     uint8_t join_state = kFullMember;  // or kNonMember, kSendOnlyNonMember; only a full member creates
     bool may_create = true;
+    // No group is joined, and there is no address handle: the options alone set the parameters, as on an Ethernet link layer.
+    bool without_group = false;
     const char* what = "flood group";         // its name in messages
     bool quiet = false;                       // do not log failures
     std::function<void()> on_failed = [] {};  // a join was refused or not answered
@@ -54,7 +56,7 @@ class GroupMembership {
   };
   using OnChange = std::function<void(const absl::optional<Joined>&)>;
 
-  // `sa` is null on an Ethernet link layer: there is no SA, and the options alone set the group's parameters. All pointers
+  // `sa` is null on an Ethernet link layer or without a group: the options alone set the parameters. All other pointers
   // outlive the object. `on_change` is called after each join, and with nullopt when the group is lost.
   GroupMembership(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles, UdEndpoint* endpoint,
                   const Clock* clock, OnChange on_change);
@@ -96,12 +98,14 @@ class GroupMembership {
   void Adopt(const McMemberRecord& record);
   void Fail(const absl::Status& why);
   void Forget();
+  absl::StatusOr<AhIndex> MakeHandle(const McMemberRecord& record) const;
+  void PutHandle(AhIndex ah) const;
   absl::Status PutIntoEffect(const McMemberRecord& record);
   void JoinSoon();
   McMemberRecord BaseRecord(const HcaPortInfo& port) const;
   absl::Status CheckLike(const McMemberRecord& record) const;
   absl::Status CheckMtu(const HcaPortInfo& port) const;
-  bool Attaches() const { return options_.join_state != kSendOnlyNonMember; }
+  bool Attaches() const { return !options_.without_group && options_.join_state != kSendOnlyNonMember; }
   bool Creates() const { return options_.may_create && options_.join_state == kFullMember && options_.pkey.IsFullMember(); }
   bool SetsParameters() const { return !options_.like.has_value(); }
 

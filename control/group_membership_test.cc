@@ -484,6 +484,31 @@ TEST_F(EthernetGroupMembershipTest, WaitsForAPortWithTheMtuOfTheVes) {
   EXPECT_EQ(group_->joined()->mtu_bytes, 4096);
 }
 
+// The Q_Key and the MTU are set as on an Ethernet link layer, and nothing else.
+TEST_F(GroupMembershipTest, WithoutAGroupTheOptionsSetQKeyAndMtu) {
+  GroupMembership::Options options{mgid_, PKey(0x8001), QKey(0x8000'1234), {.mtu = 2048}};
+  options.without_group = true;
+  group_ = std::make_unique<GroupMembership>(
+      options, &hca_, /*sa=*/nullptr, &handles_, endpoint_.get(), &clock_,
+      [this](const absl::optional<GroupMembership::Joined>& joined) { ++(joined.has_value() ? joins_ : losses_); });
+  group_->Join();
+  ASSERT_TRUE(group_->joined().has_value()) << group_->trouble();
+  EXPECT_EQ(group_->joined()->mtu_bytes, 2048);
+  EXPECT_EQ(hca_.qp()->transitions.back().attr.qkey, 0x8000'1234u);
+  EXPECT_TRUE(group_->joined()->ah.IsNone());
+  EXPECT_EQ(handles_.size(), 0u);
+  EXPECT_TRUE(hca_.qp()->groups.empty());
+  group_->Renew();
+  group_->Lost("the port is down");
+  EXPECT_FALSE(group_->joined().has_value());
+  group_->Renew();
+  EXPECT_EQ(joins_, 3);
+  bool left = false;
+  group_->Leave([&] { left = true; });
+  EXPECT_TRUE(left);
+  EXPECT_TRUE(sa_.asked.empty());
+}
+
 TEST_F(GroupMembershipTest, CreatesNoGroupAboveTheMtuOfThePort) {
   group_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{mgid_, PKey(0x8001), QKey(0x8000'8001), {.mtu = 4096}}, &hca_, &client_, &handles_,

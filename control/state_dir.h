@@ -28,6 +28,7 @@ class StateDir {
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom());
   static RandomSource SystemRandom();
 
+  const std::string& path() const { return path_; }
   // Returns the MAC of the vPort: the one in the file, or else a new one. A new MAC is random, locally administered, unicast
   // and unique in the file, and is on disk when this returns.
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);

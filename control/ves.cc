@@ -4,8 +4,10 @@
 #include <random>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "vswitch/port/piece_layout.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
@@ -14,8 +16,6 @@ namespace {
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
 constexpr absl::Duration kReclaimInterval = absl::Seconds(10);
 constexpr int kPuntsPerTurn = 256;
-// Flush the MACs behind a port this long after trap 65 (README.md says why).
-constexpr absl::Duration kGoneForGood = absl::Seconds(3);
 // How long to hold a frame for a new RoCE peer: longer than the kernel's neighbour discovery may take.
 constexpr absl::Duration kHoldOnEthernet = absl::Seconds(3);
 
@@ -52,6 +52,18 @@ std::string Consequence(const Ves& ves, const Punt& punt) {
       " until `eoibctl fdb thaw ", ves.config().name, " ", punt.key.vid().ToString(), " ", punt.key.mac().ToString(), "`");
 }
 
+uint64_t SystemRandom() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+// The Ethernet source of an agent's messages: a locally administered address that captures show.
+MacAddr MessageSource(const AgentId& id) {
+  uint64_t bytes = 0x02;
+  for (size_t i = 0; i < 5; ++i) bytes = bytes << 8 | id.bytes()[i];
+  return MacAddr::FromUint64(bytes);
+}
+
 // The attributes are used on an Ethernet link layer only, where they are the configured ones.
 PathResolver::Source PathSource(const FabricPort::Resources& fabric, const GroupParameters& group) {
   return {fabric.sa,
@@ -70,7 +82,7 @@ Ves::Ves(const VesConfig& config, const Context& context, const Gid& gid)
             // All local vPorts count as one claimant, the zero GID.
             [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; }},
            context.fabric.clock),
-      move_log_(context.fabric.clock, 10, absl::Seconds(6)),
+      journal_(config.name, &fdb_, &directory_, context.fabric.clock, [this](VPortId vport) { return Behind(vport); }),
       damped_log_(context.fabric.clock, 10, absl::Seconds(6)),
       queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, context.fabric, context.pool, gid),
       announcer_(config.vlans, &vports_, &injected_, context.fabric.clock),
@@ -86,12 +98,15 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   options.group_fwd_mask = config.group_fwd_mask;
   options.header_form = config.header;
   options.flood_mgid = FloodMgid(config.pkey);
-  options.flow_seed = std::random_device()() | uint64_t{std::random_device()()} << 32;
+  options.message_source = MessageSource(context.identity.id);
+  options.flow_seed = SystemRandom();
   if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
-  ves->forwarder_ = std::make_unique<Forwarder>(
-      options,
-      Forwarder::Dependencies{context.pool, &ves->fdb_, &ves->directory_, &ves->punts_, &ves->injected_, context.fabric.clock},
-      Forwarder::Uplink());
+  if (ves->replicates()) options.floods = &ves->floods_;
+  ves->forwarder_ =
+      std::make_unique<Forwarder>(options,
+                                  Forwarder::Dependencies{context.pool, &ves->fdb_, &ves->directory_, &ves->punts_,
+                                                          &ves->messages_, &ves->injected_, context.fabric.clock},
+                                  Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
   ves->resolver_ = std::make_unique<PathResolver>(PathSource(context.fabric, config.group), context.fabric.handles,
@@ -99,17 +114,44 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
                                                     self->injected_.RetryHeld();
                                                     self->injected_.Notify();
                                                   });
-  ves->group_ = std::make_unique<GroupMembership>(
-      GroupMembership::Options{options.flood_mgid, config.pkey, QKeyOf(config), config.group}, context.fabric.hca,
-      context.fabric.sa, context.fabric.handles,
-      /*endpoint=*/nullptr, context.fabric.clock,
-      [self](const absl::optional<GroupMembership::Joined>& joined) { self->OnGroup(joined); });
+  ves->protocol_ = std::make_unique<VesProtocol>(
+      context.identity, context.host,
+      VesProtocol::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(), &ves->injected_, &ves->journal_,
+                                context.fabric.clock, options.floods});
+  ves->out_of_service_ =
+      std::make_unique<OutOfService>(config.name, OutOfService::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(),
+                                                                             ves->protocol_.get(), context.fabric.clock});
+  ves->MakeGroup(options.flood_mgid);
   if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
   return ves;
 }
 
+// Without a group its membership still brings the Q_Key, the MTU and the carrier, from the configuration.
+void Ves::MakeGroup(const Mgid& mgid) {
+  const FabricPort::Resources& fabric = context_.fabric;
+  GroupMembership::Options options{mgid, config_.pkey, QKeyOf(config_), config_.group};
+  options.without_group = replicates();
+  if (replicates()) options.what = "VES without a group";
+  group_ = std::make_unique<GroupMembership>(
+      options, fabric.hca, replicates() ? nullptr : fabric.sa, fabric.handles, /*endpoint=*/nullptr, fabric.clock,
+      [this](const absl::optional<GroupMembership::Joined>& joined) { OnGroup(joined); });
+  if (!replicates()) return;
+  discovery_ = std::make_unique<ServiceDiscovery>(
+      ServiceDiscovery::Options{config_.name, config_.pkey, context_.identity.id}, fabric.sa, fabric.clock, SystemRandom,
+      ServiceDiscovery::Protocol{[this](const PeerAddress& peer) { return protocol_->Knows(peer); },
+                                 [this](const PeerAddress& peer) { protocol_->Ask(peer); }});
+}
+
+void Ves::Stop(std::function<void()> done) {
+  if (!replicates()) return group_->Leave(std::move(done));
+  discovery_->Leave([this, done = std::move(done)] { group_->Leave(done); });
+}
+
 Ves::~Ves() {
+  discovery_.reset();
   group_.reset();
+  out_of_service_.reset();
+  protocol_.reset();
   resolver_.reset();
   forwarder_.reset();  // before the queue pair, on which it posts
   queue_pair_.Drop();
@@ -132,6 +174,7 @@ absl::Status Ves::AddVPort(VPort vport) {
     const absl::Status added = fdb_.AddStatic(FdbKey(vport.config.vlan.Untagged(), mac), id);
     if (!added.ok()) return absl::Status(added.code(), absl::StrCat("vPort ", vport.config.name, ": ", added.message()));
   }
+  protocol_->AddVPort(vport, id);
   vports_.push_back(std::move(vport));
   return absl::OkStatus();
 }
@@ -146,6 +189,7 @@ void Ves::Refresh(RefreshDepth depth) {
     if (!announced_) AnnounceMacs();
   }
   resolver_->RefreshAll();
+  if (discovery_ != nullptr) discovery_->Refresh();
 }
 
 void Ves::OnPortDown(absl::string_view why) {
@@ -161,6 +205,7 @@ absl::Status Ves::Rebuild() {
     group_->Rebind(endpoint, pkey);
   });
   if (!status.ok()) TakeDown(status.message());
+  AnnounceAddress();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;  // a missing P_Key is waited for, and is no error
 }
 
@@ -172,16 +217,12 @@ void Ves::TakeDown(absl::string_view why) {
   queue_pair_.Drop();
 }
 
-// Flush the MACs behind a port that is out of service, but only after kGoneForGood: a killed agent is back within a second
-// with the same GID, and PeerTracker::Follow then moves all its MACs at once. See README.md, "What the subnet reports".
 void Ves::OnNotice(SmTrap trap, const Gid& gid) {
   switch (trap) {
     case SmTrap::kGidInService:
-      gone_.erase(gid);
-      return resolver_->OnInService(gid);
+      return out_of_service_->OnInService(gid);
     case SmTrap::kGidOutOfService:
-      gone_.try_emplace(gid, context_.fabric.clock->Now());
-      return resolver_->OnOutOfService(gid);
+      return out_of_service_->OnOutOfService(gid);
     case SmTrap::kGroupCreated:
       if (gid == group_->mgid().gid()) group_->OnCreated();
       return;
@@ -191,58 +232,21 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
   }
 }
 
-// Handles all due ports in one pass over the directory and the FDB: a dead InfiniBand switch takes many ports with it.
-void Ves::FlushGone() {
-  const absl::Time now = context_.fabric.clock->Now();
-  absl::flat_hash_map<Gid, absl::Time> due;
-  for (const auto& [gid, since] : gone_) {
-    if (since + kGoneForGood <= now) due.emplace(gid, since);
-  }
-  if (due.empty()) return;
-  for (const auto& [gid, since] : due) gone_.erase(gid);
-  // Skip a vPort that still has an address at another port.
-  const auto is_due = [&due](const VPortAddress& address) { return due.contains(address.peer.gid); };
-  absl::flat_hash_map<VPortId, Gid> behind;
-  for (const VPortDirectory::Row& row : directory_.Dump()) {
-    const std::vector<VPortAddress>& addresses = row.addresses;
-    if (addresses.empty() || !std::all_of(addresses.begin(), addresses.end(), is_due)) continue;
-    behind.emplace(row.vport, addresses[0].peer.gid);
-  }
-  if (behind.empty()) return;
-  for (const Gid& gid : HeardSince(due, behind, now)) {
-    due.erase(gid);
-    resolver_->OnInService(gid);
-  }
-  size_t forgotten = 0;
-  for (const auto& [vport, gid] : behind) {
-    if (due.contains(gid)) forgotten += fdb_.FlushLearned(vport) + fdb_.FlushSticky(vport);
-  }
-  if (forgotten != 0) {
-    LogInfo(absl::StrCat("VES ", config_.name, ": ", due.size(), " ports are out of service; forgot ", forgotten, " MACs"));
-  }
-}
-
-// Returns those of `ports` that were heard after they went out of service, judged by the ages of their FDB entries. Ages are
-// in whole ticks, so an entry may be up to one tick older than it says; in doubt it was heard before. Frozen entries are no
-// evidence.
-absl::flat_hash_set<Gid> Ves::HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
-                                         const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const {
-  absl::flat_hash_set<Gid> heard;
-  const absl::Duration tick = fdb_.tick();
-  fdb_.Visit([&](const Fdb::Entry& entry) {
-    const auto gid = behind.find(entry.vport);
-    if (gid == behind.end() || entry.origin != FdbOrigin::kRemoteLearned || entry.frozen) return;
-    if (now - entry.age - tick >= ports.at(gid->second)) heard.insert(gid->second);
-  });
-  return heard;
-}
-
 void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
   SetCarrier(joined.has_value());
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
+  AnnounceAddress();
   const bool announced = std::exchange(announced_, joined.has_value());
   if (!announced || !joined.has_value()) AnnounceMacs();
+}
+
+void Ves::AnnounceAddress() {
+  if (!config_.announce) return;
+  const bool can_send = group_->joined().has_value() && has_queue_pair();
+  const absl::optional<PeerAddress> own = can_send ? absl::make_optional(own_address()) : absl::nullopt;
+  protocol_->SetAddress(own, forwarder_->mtu());
+  if (discovery_ != nullptr) discovery_->SetAddress(own);
 }
 
 // Skips a carrier that does not change: the kernel takes the rtnl lock for it, which others may hold for long.
@@ -257,12 +261,22 @@ void Ves::SetCarrier(bool up) {
   }
 }
 
+// A larger configured MTU than the VES's is cut, so that the interface sends nothing that the forwarder must drop. But segments
+// carry larger frames.
+int Ves::InterfaceMtu(const VPortConfig& vport) const {
+  const int largest = static_cast<int>(forwarder_->mtu()) - kNetdevOverhead;
+  const bool in_segments = vport.type == "tap" && config_.SendsSegments();
+  const int limit = in_segments ? static_cast<int>(PieceLayout(forwarder_->mtu()).Largest()) - kNetdevOverhead : largest;
+  return std::min(vport.mtu.value_or(largest), limit);
+}
+
 void Ves::AdoptMtu(int group_mtu_bytes) {
   adopted_mtu_ = group_mtu_bytes;  // OnGroup skips an unchanged MTU, so a smaller one set by the operator stays
   const int mtu = group_mtu_bytes - static_cast<int>(kEoibHeaderSize);
   forwarder_->SetMtu(static_cast<uint32_t>(mtu));
   for (VPort& vport : vports_) {
-    const absl::Status status = vport.set_mtu(std::min(vport.config.mtu.value_or(mtu), mtu - kNetdevOverhead));
+    absl::Status status = vport.set_mtu(InterfaceMtu(vport.config));
+    if (vport.limit_super_frames != nullptr) status.Update(vport.limit_super_frames(static_cast<uint32_t>(mtu)));
     if (!status.ok()) LogWarning(status.message());
   }
 }
@@ -280,26 +294,39 @@ void Ves::AnnounceMacs() {
 void Ves::RunPunts() {
   punts_.Clear();
   Punt punt;
-  for (int taken = 0; taken < kPuntsPerTurn; ++taken) {
-    if (!punts_.Pop(&punt)) {
-      // The worker also notifies the punt queue when its endpoint has failed.
-      if (queue_pair_.NoteFailure()) context_.on_lost();
-      return;
-    }
+  int handled = 0;
+  // Punts come first: a message's sender has a path only after its punt.
+  while (handled < kPuntsPerTurn && punts_.Pop(&punt)) {
     OnPunt(punt);
+    ++handled;
   }
-  punts_.Notify();  // the loop calls us again
+  while (handled < kPuntsPerTurn && messages_.Pop(&message_)) {
+    if (config_.announce) protocol_->OnMessage(message_);
+    ++handled;
+  }
+  if (handled == kPuntsPerTurn) return punts_.Notify();  // the loop calls us again
+  // The worker also notifies the punt queue when its endpoint has failed.
+  if (queue_pair_.NoteFailure()) context_.on_lost();
 }
 
 void Ves::OnPunt(const Punt& punt) {
-  if (punt.kind == Punt::Kind::kFrozen || punt.kind == Punt::Kind::kFlapping) {
-    OnDamped(punt);
-  } else if (punt.kind != Punt::Kind::kMoved) {
-    resolver_->OnPunt(punt);
-  } else if (move_log_.Allow()) {
-    LogInfo(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
-                         " moved to ", Behind(punt.vport)));
+  switch (punt.kind) {
+    case Punt::Kind::kNewPeer:
+    case Punt::Kind::kReaddressed:
+    case Punt::Kind::kUnresolved:
+      resolver_->OnPunt(punt);
+      break;
+    case Punt::Kind::kFrozen:
+    case Punt::Kind::kFlapping:
+      OnDamped(punt);
+      break;
+    case Punt::Kind::kMoved:
+      journal_.LogMove(punt.key, punt.previous, punt.vport);
+      break;
+    default:
+      break;
   }
+  if (config_.announce) protocol_->OnPunt(punt);
 }
 
 // Rate-limited: a station can make a MAC flap with each frame that it sends. The FDB counts all of them.
@@ -319,8 +346,10 @@ void Ves::OnDamped(const Punt& punt) {
 void Ves::Run() {
   group_->Run();
   resolver_->Run();
+  protocol_->Run();
+  if (discovery_ != nullptr) discovery_->Run();
   context_.fabric.handles->Reap();
-  FlushGone();
+  out_of_service_->Run();
   announcer_.Run();
   const absl::Time now = context_.fabric.clock->Now();
   if (now < next_age_) return;
@@ -339,12 +368,17 @@ void Ves::ReclaimVPorts() {
 }
 
 absl::Time Ves::NextDeadline() const {
-  absl::Time next = std::min({next_age_, announcer_.NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline()});
-  for (const auto& [gid, since] : gone_) next = std::min(next, since + kGoneForGood);
-  return next;
+  const absl::Time discovery = discovery_ != nullptr ? discovery_->NextDeadline() : absl::InfiniteFuture();
+  return std::min({next_age_, announcer_.NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline(),
+                   protocol_->NextDeadline(), out_of_service_->NextDeadline(), discovery});
 }
 
 std::string Ves::Behind(VPortId vport) const {
+  const RemoteAgent* const agent = protocol_->AgentBehind(vport);
+  return agent == nullptr ? Place(vport) : absl::StrCat(Place(vport), " (", VesProtocol::HostOf(*agent), ")");
+}
+
+std::string Ves::Place(VPortId vport) const {
   if (vport.IsNone()) return "no vPort";
   const Route route = directory_.Get(vport);
   if (route.kind == Route::Kind::kLocal) return absl::StrCat("vPort ", vports_[route.local_port].config.name);

@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -24,9 +22,13 @@
 #include "control/fabric_port.h"
 #include "control/fabric_port_client.h"
 #include "control/group_membership.h"
+#include "control/out_of_service.h"
 #include "control/partition_queue_pair.h"
 #include "control/path_resolver.h"
 #include "control/rarp_announcer.h"
+#include "control/service_discovery.h"
+#include "control/ves_journal.h"
+#include "control/ves_protocol.h"
 #include "control/vport.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
@@ -49,6 +51,8 @@ class Ves final : public FabricPortClient {
     BufferPool* pool;
     std::function<void()> on_lost = [] {};  // the worker found that the queue pair has failed, so NeedsRebuild
     FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies
+    AgentIdentity identity = {};
+    std::string host = {};  // its name, for the operators of other hosts
   };
 
   // Makes the queue pair if the port is in the partition of `config`; otherwise Rebuild makes it later.
@@ -60,9 +64,14 @@ class Ves final : public FabricPortClient {
   // Before Start.
   absl::Status AddVPort(VPort vport);
 
+  // The MTU of a vPort's interface, as the VES's present MTU allows.
+  int InterfaceMtu(const VPortConfig& vport) const;
+
   // FabricPortClient.
   void Start() override { group_->Join(); }
-  void Stop(std::function<void()> done) override { group_->Leave(std::move(done)); }
+  void Stop(std::function<void()> done) override;
+  // Tells the other agents that this one stops. The worker must run once more.
+  void Leave() { protocol_->Leave(); }
   void Run() override;
   absl::Time NextDeadline() const override;
   void Refresh(RefreshDepth depth) override;
@@ -89,22 +98,31 @@ class Ves final : public FabricPortClient {
   const Fdb& fdb() const { return fdb_; }
   const Clock& clock() const { return *context_.fabric.clock; }
   VPortDirectory* directory() { return &directory_; }
+  const VPortDirectory& directory() const { return directory_; }
+  const VesProtocol& protocol() const { return *protocol_; }
+  // Null if the VES floods through its group.
+  const ServiceDiscovery* discovery() const { return discovery_.get(); }
 
-  // The place of a vPort, for the operator: "vPort web1", "GID fe80::1 QPN 0x48".
+  const VesJournal& journal() const { return journal_; }
+
+  // The place of a vPort, for the operator: "vPort web1", "GID fe80::1 QPN 0x48". Behind adds the host's name, if it is known:
+  // "GID fe80::1 QPN 0x48 (h2)".
+  std::string Place(VPortId vport) const;
   std::string Behind(VPortId vport) const;
 
  private:
   Ves(const VesConfig& config, const Context& context, const Gid& gid);
 
+  bool replicates() const { return config_.flood == FloodMode::kReplicate; }
+  void MakeGroup(const Mgid& mgid);
   void OnPunt(const Punt& punt);
   void TakeDown(absl::string_view why);
-  void FlushGone();
   void ReclaimVPorts();
-  absl::flat_hash_set<Gid> HeardSince(const absl::flat_hash_map<Gid, absl::Time>& ports,
-                                      const absl::flat_hash_map<VPortId, Gid>& behind, absl::Time now) const;
 
+  PeerAddress own_address() const { return {queue_pair_.gid(), queue_pair_.get()->qpn()}; }
   void OnGroup(const absl::optional<GroupMembership::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
+  void AnnounceAddress();
   void SetCarrier(bool up);
   void AnnounceMacs();
   void OnDamped(const Punt& punt);
@@ -116,18 +134,24 @@ class Ves final : public FabricPortClient {
   int adopted_mtu_ = 0;           // the group's MTU that the interfaces were last set to
   Fdb fdb_;
   VPortDirectory directory_;
+  VesJournal journal_;
   PuntQueue punts_;
+  ReceivedMessages messages_;
   InjectQueue injected_;
-  LogLimiter move_log_, damped_log_;
+  FloodList floods_;        // used if the VES replicates
+  ControlMessage message_;  // the one that is being handled
+  LogLimiter damped_log_;
   uint64_t damped_logged_ = 0;     // the count of damped moves at the last log line
   PartitionQueuePair queue_pair_;  // empty while the VES is down
   std::vector<VPort> vports_;
   RarpAnnouncer announcer_;
   std::unique_ptr<Forwarder> forwarder_;  // destroyed before vports_: it refers to their ports
   std::unique_ptr<PathResolver> resolver_;
+  std::unique_ptr<VesProtocol> protocol_;
+  std::unique_ptr<OutOfService> out_of_service_;
+  std::unique_ptr<ServiceDiscovery> discovery_;
   std::unique_ptr<GroupMembership> group_;
   absl::Time next_age_, next_reclaim_;
-  absl::flat_hash_map<Gid, absl::Time> gone_;  // ports out of service, and the time of their trap 65
 };
 
 }  // namespace eoib

@@ -14,6 +14,26 @@ std::string Membership(const Ves& ves) {
   return ves.queue_pair().pkey().IsFullMember() ? "full member" : "limited member";
 }
 
+// A VES without a multicast group: where its floods go.
+std::string ShowReplication(const Ves& ves) {
+  const absl::optional<GroupMembership::Joined>& ready = ves.group().joined();
+  if (!ready.has_value()) return absl::StrCat("\n  flood by unicast copies: not joined: ", ves.group().trouble(), "\n");
+  const std::string& trouble = ves.discovery()->trouble();
+  return absl::StrCat("\n  flood by unicast copies: joined, to ", ves.protocol().agents(), " agents (",
+                      ves.discovery()->listed(), " in the subnet administrator's list), Q_Key ", ready->qkey.ToString(),
+                      ", MTU ", ready->mtu_bytes, "\n", trouble.empty() ? "" : absl::StrCat("  retrying: ", trouble, "\n"));
+}
+
+std::string ShowFloodGroup(const Ves& ves) {
+  const GroupMembership& group = ves.group();
+  const std::string text = absl::StrCat("\n  flood group ", group.mgid().ToString());
+  const absl::optional<GroupMembership::Joined>& joined = group.joined();
+  if (!joined.has_value()) return absl::StrCat(text, ": not joined: ", group.trouble(), "\n");
+  return absl::StrCat(text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",
+                      joined->qkey.ToString(), ", MTU ", joined->mtu_bytes, "\n",
+                      group.trouble().empty() ? "" : absl::StrCat("  joining again: ", group.trouble(), "\n"));
+}
+
 std::string ShowVPort(const VPort& vport) {
   const VlanPolicy& vlan = vport.config.vlan;
   const std::string vlans = vlan.mode == PortMode::kAccess ? absl::StrCat(", access VLAN ", vlan.access_vlan.ToString())
@@ -21,6 +41,18 @@ std::string ShowVPort(const VPort& vport) {
                                                                           ", native VLAN ", vlan.native_vlan.ToString());
   return absl::StrCat("  vPort ", vport.config.name, ": ", vport.config.type, ", MAC ", vport.port->mac().ToString(), vlans,
                       "\n");
+}
+
+// A warning about agents with which group messages do not pass, or nothing.
+std::string GroupWarning(const Ves& ves) {
+  size_t theirs = 0, ours = 0;
+  for (const auto& [id, agent] : ves.protocol().engine().agents()) {
+    theirs += agent->group.theirs() == GroupWatch::Verdict::kMissing;
+    ours += agent->group.ours() == GroupWatch::Verdict::kMissing;
+  }
+  if (theirs + ours == 0) return "";
+  return absl::StrCat("  warning: the group messages of ", theirs, " agents are not heard, and ", ours,
+                      " agents do not hear ours (see peers); ", kGroupAdvice, "\n");
 }
 
 std::string Stats(const Ves& ves) {
@@ -33,6 +65,10 @@ std::string Stats(const Ves& ves) {
   const FdbCounters fdb = ves.fdb().counters();
 #define EOIB_X(member, help) line(#member, fdb.member);
   EOIB_FDB_COUNTERS(EOIB_X)
+#undef EOIB_X
+  const VPortProtocol::Counters& protocol = ves.protocol().engine().counters();
+#define EOIB_X(member, help) line("protocol_" #member, protocol.member);
+  EOIB_PROTOCOL_COUNTERS(EOIB_X)
 #undef EOIB_X
   line("ingress_drops", counters.DropSum(DropSide::kIngress));
   line("egress_drops", counters.DropSum(DropSide::kEgress));
@@ -78,20 +114,11 @@ void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry) {
 
 std::string ShowVes(const Ves& ves) {
   const Forwarder& forwarder = ves.forwarder();
-  const GroupMembership& group = ves.group();
   std::string text =
       absl::StrCat("VES ", ves.config().name, ": P_Key ", ves.queue_pair().pkey().ToString(), " (", Membership(ves), "), QPN ",
                    ves.queue_pair().QpnText(), ", VLANs ", ves.config().vlans.ToString(), ", MTU ", forwarder.mtu(),
                    ves.config().header == HeaderForm::kAlternative ? ", header xve" : "", ", FDB ", ves.fdb().size(), " of ",
-                   ves.config().fdb_limit, "\n  flood group ", group.mgid().ToString());
-  const absl::optional<GroupMembership::Joined>& joined = group.joined();
-  if (joined.has_value()) {
-    absl::StrAppend(&text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",
-                    joined->qkey.ToString(), ", MTU ", joined->mtu_bytes, "\n");
-    if (!group.trouble().empty()) absl::StrAppend(&text, "  joining again: ", group.trouble(), "\n");
-  } else {
-    absl::StrAppend(&text, ": not joined: ", group.trouble(), "\n");
-  }
+                   ves.config().fdb_limit, ves.discovery() != nullptr ? ShowReplication(ves) : ShowFloodGroup(ves), GroupWarning(ves));
   for (const VPort& vport : ves.vports()) absl::StrAppend(&text, ShowVPort(vport));
   return text;
 }

@@ -1,4 +1,5 @@
-// The operator's view of the VESes of an agent: the commands stats and drops, and text for show.
+// The operator's view of the VESes of an agent: the commands stats and drops, and text for show. peer_commands.h has the view
+// of other agents.
 #ifndef EOIB_CONTROL_VES_COMMANDS_H_
 #define EOIB_CONTROL_VES_COMMANDS_H_
 

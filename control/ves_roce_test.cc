@@ -205,6 +205,19 @@ TEST_F(VesRoceTest, GidChangeReplacesTheQueuePair) {
   EXPECT_TRUE(ves_->NeedsRebuild());
 }
 
+TEST(AgentRoceTest, AgentsCannotFindEachOtherWithoutASubnetAdministrator) {
+  const AgentConfig config = ParseConfig("[[ves]]\nname = 'red'\npkey = 0x8001\nflood = 'replicate'\n", "test").value();
+  FakeClock clock;
+  EventLoop loop(&clock);
+  TempDir directory;
+  const std::unique_ptr<StateDir> state = StateDir::Open(directory.path()).value();
+  auto hca = std::make_unique<FakeHca>();
+  MakeRoce(hca.get());
+  EXPECT_EQ(Agent::Create(config, std::move(hca), state.get(), nullptr, &loop, &clock).status().message(),
+            "VES red has flood = \"replicate\", and fake0/1 is RoCE, which has no subnet administrator by which agents could "
+            "find each other; remove it: on RoCE floods go to an IP multicast group, which Ethernet switches serve");
+}
+
 // With the same Q_Key, two VESes would not be isolated from a peer that knows a QPN.
 TEST(AgentRoceTest, VesesMustDifferInTheirQKeys) {
   const AgentConfig config = ParseConfig(

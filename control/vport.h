@@ -19,6 +19,8 @@ struct VPort {
   uint32_t index = 0;  // of the port in the forwarder
   std::function<absl::Status(int mtu)> set_mtu;
   std::function<absl::Status(bool up)> set_link;
+  // Null, or limits the interface's super-frames to those that segments carry at this VES MTU.
+  std::function<absl::Status(uint32_t ves_mtu)> limit_super_frames = nullptr;
 };
 
 }  // namespace eoib

@@ -1,0 +1,258 @@
+// The vPort protocol between whole agents. The agents' clock moves only when a test does it.
+#include <filesystem>
+
+#include "absl/strings/str_replace.h"
+#include "control/agent_test_fixture.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kStaticB[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n"
+    "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0b\"]\n";
+constexpr char kSecondVPort[] =
+    "[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0c\"]\n";
+constexpr size_t kAnnounced = 1024;  // README.md: learned MACs of a vPort that are announced
+
+class AgentProtocolTest : public AgentTestOf<FakeClock> {
+ protected:
+  // Its row in `fdb show`; empty if there is none.
+  static std::string RowOf(Host* host, MacAddr mac) {
+    for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) {
+      if (absl::StrContains(line, mac.ToString())) return std::string(line);
+    }
+    return "";
+  }
+  static bool IsAt(Host* host, MacAddr mac, const std::string& qpn) {
+    return absl::StrContains(RowOf(host, mac), "QPN " + qpn);
+  }
+  // Waits until `host` has an announced entry for `mac` at `other`.
+  bool IsAnnounced(Host* host, MacAddr mac, Host* other) {
+    return PassUntil([&] { return host->OriginOf(mac) == "announced" && IsAt(host, mac, other->Qpn()); });
+  }
+  // A station behind `host` speaks, until `other` has what the agent announces of it.
+  bool Speaks(Host* host, MacAddr mac, Host* other) {
+    return PassUntil([&] {
+      host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), mac));
+      return IsAt(other, mac, host->Qpn()) && other->OriginOf(mac) == (host->announces() ? "announced" : "learned");
+    });
+  }
+  // Sends a frame to `mac` behind `to`, and expects that it was flooded or not.
+  void ExpectUnicast(Host* from, Host* to, MacAddr mac, bool floods) {
+    const uint64_t before = from->Stat("flooded_unknown");
+    from->port("v1")->Inject(MakeFrame(mac, kA));
+    EXPECT_TRUE(Arrives(to->port("v1"), MakeFrame(mac, kA)));
+    EXPECT_EQ(from->Stat("flooded_unknown"), before + floods);
+  }
+  static MacAddr Station(size_t i) { return MacAddr::FromUint64(0x02'00'00'01'00'00 + i); }
+  // So many stations behind `host` speak, and `other` learns them; slower than the limit of the worker's reports.
+  bool StationsSpeak(Host* host, Host* other, size_t stations) {
+    for (size_t first = 0; first < stations; first += 50) {
+      const size_t last = std::min(first + 50, stations);
+      for (size_t i = first; i < last; ++i) host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
+      if (!PassUntil([&] { return other->Knows(Station(last - 1)); })) return false;
+      Pass(absl::Milliseconds(100));
+    }
+    return true;
+  }
+  static size_t RowsWith(Host* host, const std::string& text) {
+    size_t rows = 0;
+    for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) rows += absl::StrContains(line, text);
+    return rows;
+  }
+  // The datagrams between `host` and all others are lost.
+  void Isolate(const std::string& host) {
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{host, "*"}, {"*", host}}) {
+      softhca::Fault fault{from, to, {}};
+      fault.rule.loss_ppm = 1'000'000;
+      ASSERT_TRUE(subnet_.SetFault(fault).ok());
+    }
+  }
+};
+
+TEST_F(AgentProtocolTest, ConfiguredMacsAreKnownBeforeTheySpeak) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  EXPECT_TRUE(IsAnnounced(h1, kB, h2));
+  EXPECT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
+  ExpectUnicast(h1, h2, kB, /*floods=*/false);
+  ExpectUnicast(h1, h2, h2->port("v1")->mac(), /*floods=*/false);
+}
+
+TEST_F(AgentProtocolTest, LearnedMacIsKnownToAgentsThatGotNoFrameOfIt) {
+  Host *h1 = AddHost("h1", kStaticB), *h2 = AddHost("h2", kOneVes), *h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h2, kB, h1));
+  h2->port("v1")->Inject(MakeFrame(kB, kC));
+  ASSERT_TRUE(Arrives(h1->port("v1"), MakeFrame(kB, kC)));
+  EXPECT_TRUE(IsAnnounced(h3, kC, h2));
+  for (const auto& sent : h3->port("v1")->TakeTransmitted()) EXPECT_NE(sent.bytes, MakeFrame(kB, kC));
+  ExpectUnicast(h3, h2, kC, /*floods=*/false);
+}
+
+// The others are learned from their frames.
+TEST_F(AgentProtocolTest, AVPortAnnouncesSoManyLearnedMacsAtMost) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
+  ASSERT_TRUE(StationsSpeak(h2, h1, kAnnounced + 10));
+  EXPECT_TRUE(PassUntil([&] { return RowsWith(h1, "announced") == kAnnounced + 1; })) << "and the interface's";
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(RowsWith(h1, "announced"), kAnnounced + 1);
+  EXPECT_EQ(RowsWith(h1, "QPN " + h2->Qpn()), kAnnounced + 1 + 10);
+
+  // A frame for one of the others finds it no longer there.
+  MacAddr gone = kD;
+  for (size_t i = 0; i < kAnnounced + 10; ++i) {
+    if (h1->OriginOf(Station(i)) == "learned") gone = Station(i);
+  }
+  ASSERT_NE(gone, kD);
+  h2->Command("fdb/flush", {"blue"});
+  ExpectUnicast(h1, h2, gone, /*floods=*/false);
+  EXPECT_TRUE(Until([&] { return !h1->Knows(gone); })) << "h2 tells h1, though no time passes";
+  ExpectUnicast(h1, h2, gone, /*floods=*/true);
+}
+
+TEST_F(AgentProtocolTest, OrderlyStopRemovesEntriesAtOnce) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  bool stopped = false;
+  h2->agent()->Stop([&stopped] { stopped = true; });
+  EXPECT_TRUE(Until([&] { return stopped && !h1->Knows(kB); })) << "though no time passes";
+  EXPECT_FALSE(h1->Knows(h2->port("v1")->mac()));
+}
+
+TEST_F(AgentProtocolTest, RestartedAgentLeavesNothingStale) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  ASSERT_TRUE(Speaks(h2, kC, h1));
+  const std::string former = h2->Qpn();
+  KillHost(h2);
+  h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_NE(h2->Qpn(), former);
+  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(h1->Command("peers"), "incarnation 2, 1 vPorts"); }));
+  EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
+  EXPECT_FALSE(h1->Knows(kC)) << "its station has not spoken since";
+  EXPECT_THAT(h1->Command("fdb/show"), Not(HasSubstr("QPN " + former)));
+  ExpectUnicast(h1, h2, kB, /*floods=*/false);
+}
+
+TEST_F(AgentProtocolTest, AgentThatReturnsWithFewerVPortsLeavesNoStaleEntries) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", absl::StrCat(kStaticB, kSecondVPort));
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kC, h2));
+  KillHost(h2);
+  h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(h1->Command("peers"), "incarnation 2, 1 vPorts"); }));
+  EXPECT_FALSE(h1->Knows(kC));
+  EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
+}
+
+// Probes after 1.0, 1.5 and 2.0 s, the verdict after 2.5 s.
+TEST_F(AgentProtocolTest, SilentAgentThatGetsTrafficIsLost) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  ExpectUnicast(h1, h2, kB, /*floods=*/false);  // its path is known
+  ASSERT_TRUE(Speaks(h2, kB, h1));
+  Pass(absl::Seconds(1));  // all of that is noted
+  Isolate("h2");
+  const uint64_t sent = h1->Stat("protocol_unicast_messages");
+  std::vector<absl::Duration> at;  // of the probes and the verdict
+  const absl::Time start = clock_.Now();
+  while (at.size() < 4 && clock_.Now() < start + absl::Seconds(10)) {
+    const uint64_t frames = h1->Stat("transmitted_fabric");
+    h1->port("v1")->Inject(MakeFrame(kB, kA));
+    ASSERT_TRUE(Until([&] { return h1->Stat("transmitted_fabric") > frames; }));
+    Pass(absl::Milliseconds(50));
+    const uint64_t events = h1->Stat("protocol_unicast_messages") - sent + h1->Stat("protocol_lost_addresses");
+    while (at.size() < events) at.push_back(clock_.Now() - start);
+  }
+  ASSERT_EQ(at.size(), 4u);
+  EXPECT_EQ(h1->Stat("protocol_lost_addresses"), 1u);
+  EXPECT_GE(at[0], absl::Seconds(1));
+  EXPECT_LE(at[0], absl::Milliseconds(1500)) << "traffic is noted each 250 ms, and this loop takes steps";
+  for (size_t i = 1; i < at.size(); ++i) {
+    EXPECT_GE(at[i] - at[i - 1], absl::Milliseconds(450));
+    EXPECT_LE(at[i] - at[i - 1], absl::Milliseconds(550));
+  }
+  EXPECT_FALSE(h1->Knows(kB));
+  const uint64_t flooded = h1->Stat("flooded_unknown");
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Until([&] { return h1->Stat("flooded_unknown") == flooded + 1; }));
+}
+
+TEST_F(AgentProtocolTest, IdleAgentIsNotProbed) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  Isolate("h2");
+  Pass(absl::Seconds(3));
+  const uint64_t sent = h1->Stat("protocol_unicast_messages");
+  Pass(absl::Seconds(30));
+  EXPECT_EQ(h1->Stat("protocol_unicast_messages"), sent);
+  EXPECT_TRUE(h1->Knows(kB));
+}
+
+TEST_F(AgentProtocolTest, StaleFrameAtTheFormerHostDoesNotTakeAMacBack) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes), *h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(Speaks(h2, kB, h1));
+  ASSERT_TRUE(IsAnnounced(h3, kB, h2));
+  h3->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  EXPECT_TRUE(Until([&] { return IsAt(h1, kB, h3->Qpn()) && IsAt(h2, kB, h3->Qpn()); })) << "though no time passes";
+
+  clock_.Advance(absl::Milliseconds(99));
+  h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  EXPECT_TRUE(Arrives(h1->port("v1"), MakeFrame(MacAddr::Broadcast(), kB)));
+  for (int i = 0; i < 10; ++i) PumpAll();
+  for (Host* host : {h1, h2}) EXPECT_TRUE(IsAt(host, kB, h3->Qpn()));
+  EXPECT_TRUE(PassUntil([&] {
+    h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+    return IsAt(h1, kB, h2->Qpn()) && IsAt(h3, kB, h2->Qpn());
+  }));
+}
+
+TEST_F(AgentProtocolTest, RestartOfAPeerThatAnnouncesNothing) {
+  Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}}));
+  Host* h2 = AddHost("h2", kDataOnly);
+  ASSERT_TRUE(AllJoined());
+  for (int restarts = 0; restarts < 3; ++restarts) {
+    ASSERT_TRUE(Speaks(h2, kB, h1));
+    ASSERT_TRUE(Speaks(h2, kC, h1));
+    ExpectUnicast(h1, h2, kB, /*floods=*/false);
+    const std::string former = h2->Qpn();
+    KillHost(h2);
+    h2 = AddHost("h2", kDataOnly);
+    ASSERT_TRUE(AllJoined());
+    h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+    EXPECT_TRUE(Until([&] { return IsAt(h1, kB, h2->Qpn()); }));
+    EXPECT_TRUE(IsAt(h1, kC, former)) << "it did not speak yet";
+    PumpAll();
+    Pass(absl::Milliseconds(2900));
+    EXPECT_TRUE(h1->Knows(kC));
+    Pass(absl::Milliseconds(200));
+    EXPECT_FALSE(h1->Knows(kC)) << "the former queue pair is silent";
+    EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
+  }
+  EXPECT_THAT(h1->Command("fdb/frozen"), Not(HasSubstr(kB.ToString())));
+}
+
+TEST_F(AgentProtocolTest, CopiedStateDirectoryIsCounted) {
+  Host* h1 = AddHost("h1", kOneVes);
+  std::filesystem::create_directory(state_.path() + "/h2");
+  std::filesystem::copy_file(state_.path() + "/h1/agent.json", state_.path() + "/h2/agent.json");
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  for (Host* host : {h1, h2}) EXPECT_TRUE(PassUntil([&] { return host->Stat("protocol_duplicate_id") > 0; }));
+}
+
+}  // namespace
+}  // namespace eoib

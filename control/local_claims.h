@@ -1,0 +1,87 @@
+// LocalClaims: the MACs behind our vPorts that we announce, and when we stop.
+//
+// A vPort's configured MACs are claimed at once. A MAC that is learned at a vPort is claimed as soon as the worker reports it,
+// at most kMaxLearned for each vPort; others find the rest by flooding and learning. README.md ("The vPort protocol") has the
+// rules.
+#ifndef EOIB_CONTROL_LOCAL_CLAIMS_H_
+#define EOIB_CONTROL_LOCAL_CLAIMS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "control/protocol/vport_protocol.h"
+#include "fdb/fdb.h"
+#include "fdb/fdb_key.h"
+#include "fdb/vport.h"
+#include "vswitch/base/clock.h"
+
+namespace eoib {
+
+// Control thread only. The constructor's arguments outlive it.
+class LocalClaims {
+ public:
+  static constexpr size_t kMaxLearned = 1024;
+  // After another agent took a MAC, frames from it at our vPort do not claim it back for this long: the former host of a guest
+  // that migrated may still have some in its queues.
+  static constexpr absl::Duration kHoldDown = absl::Milliseconds(100);
+  // A claimed MAC that is heard from elsewhere is released if its station stays silent for this long.
+  static constexpr absl::Duration kContest = absl::Milliseconds(1500);
+
+  LocalClaims(VPortProtocol* protocol, Fdb* fdb, const Clock* clock);
+
+  struct ConfiguredMac {
+    FdbKey key;
+    bool sticky = false;  // frames from elsewhere do not move it
+  };
+
+  // `id` names the vPort in announcements. MACs that are learned there are sticky if it is (`sticky`).
+  void AddVPort(VPortId vport, uint16_t id, bool sticky, const std::vector<ConfiguredMac>& configured);
+
+  // `key` was learned at our `vport`. `moved`: it was known behind another host, whose claim may still be on its way.
+  void OnLearned(FdbKey key, VPortId vport, bool moved);
+  // `key`, which another agent has announced, was heard at our `vport`.
+  void OnHeard(FdbKey key, VPortId vport);
+  // `key`, which we claim, was heard from elsewhere.
+  void OnContested(FdbKey key);
+  // Another agent has `key` now.
+  void OnLost(FdbKey key);
+  // Whether we claim `key`.
+  bool Has(FdbKey key) const { return claims_.contains(key); }
+
+  // Releases the claims of MACs that the FDB no longer has at their vPort.
+  void Run();
+  absl::Time NextDeadline() const;
+
+ private:
+  struct LocalVPort {
+    uint16_t id = 0;
+    bool sticky = false;
+    size_t learned = 0;  // claims of learned MACs
+  };
+  struct Claim {
+    VPortId vport;
+    bool configured = false;
+  };
+
+  void Take(FdbKey key, VPortId vport, uint32_t least = 1);
+  void Release(FdbKey key);
+  void ReleaseOneOf(VPortId vport);
+  void ReleaseGone();
+  void JudgeContests();
+
+  VPortProtocol* const protocol_;
+  Fdb* const fdb_;
+  const Clock* const clock_;
+  absl::flat_hash_map<VPortId, LocalVPort> vports_;
+  absl::flat_hash_map<FdbKey, Claim> claims_;
+  absl::flat_hash_map<FdbKey, absl::Time> lost_;       // taken by another agent: when
+  absl::flat_hash_map<FdbKey, absl::Time> contested_;  // heard from elsewhere: since when
+  absl::Time check_at_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_LOCAL_CLAIMS_H_

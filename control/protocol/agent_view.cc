@@ -1,0 +1,125 @@
+#include "control/protocol/agent_view.h"
+
+#include <utility>
+
+namespace eoib {
+namespace {
+
+// Adds or replaces an element, as long as there is room for it.
+template <typename Map>
+bool Set(const typename Map::key_type& key, typename Map::mapped_type value, size_t most, Map* map) {
+  const auto at = map->find(key);
+  if (at == map->end() && map->size() >= most) return false;
+  if (at != map->end() && at->second == value) return false;
+  map->insert_or_assign(key, std::move(value));
+  return true;
+}
+
+// Collects elements in messages of limited size.
+class Packer {
+ public:
+  Packer(VPortMessage first, VPortMessage others, size_t largest)
+      : others_(std::move(others)), largest_(largest), messages_{std::move(first)} {}
+
+  template <typename Element>
+  void Add(std::vector<Element> VPortMessage::*list, std::vector<Element> elements) {
+    for (Element& element : elements) {
+      (messages_.back().*list).push_back(std::move(element));
+      if (EncodedSize(messages_.back()) <= largest_) continue;
+      messages_.push_back(others_);
+      std::vector<Element>& full = messages_[messages_.size() - 2].*list;
+      (messages_.back().*list).push_back(std::move(full.back()));
+      full.pop_back();
+    }
+  }
+  std::vector<VPortMessage> Take() { return std::move(messages_); }
+
+ private:
+  const VPortMessage others_;
+  const size_t largest_;
+  std::vector<VPortMessage> messages_;
+};
+
+// Moves the lists out of a message.
+VPortMessage TakeLists(VPortMessage* message) {
+  VPortMessage lists;
+  std::swap(lists.addresses, message->addresses);
+  std::swap(lists.vports, message->vports);
+  std::swap(lists.macs, message->macs);
+  std::swap(lists.gone_addresses, message->gone_addresses);
+  std::swap(lists.gone_vports, message->gone_vports);
+  std::swap(lists.gone_macs, message->gone_macs);
+  std::swap(lists.wanted_macs, message->wanted_macs);
+  return lists;
+}
+
+}  // namespace
+
+void AgentView::Apply(const VPortMessage& message, std::vector<FdbKey>* changed_macs) {
+  const auto note = [changed_macs](FdbKey key) {
+    if (changed_macs != nullptr) changed_macs->push_back(key);
+  };
+  for (const PeerAddress& gone : message.gone_addresses) addresses.erase(gone);
+  for (const uint16_t gone : message.gone_vports) {
+    if (const auto vport = vports.find(gone); vport != vports.end()) {
+      ranges -= vport->second.vlans.size();
+      vports.erase(vport);
+    }
+    for (auto mac = macs.begin(); mac != macs.end();) {
+      if (mac->second.vport != gone) {
+        ++mac;
+        continue;
+      }
+      note(mac->first);
+      mac = macs.erase(mac);
+    }
+  }
+  for (const FdbKey gone : message.gone_macs) {
+    if (macs.erase(gone) != 0) note(gone);
+  }
+  if (message.capabilities) capabilities = *message.capabilities;
+  if (!message.host.empty()) host = message.host;
+  for (const AgentAddress& address : message.addresses) Set(address.peer, address.receives_groups, kMaxAddresses, &addresses);
+  for (const AnnouncedVPort& vport : message.vports) {
+    const auto old = vports.find(vport.id);
+    const size_t replaced = old == vports.end() ? 0 : old->second.vlans.size();
+    if (Set(vport.id, vport, kMaxVPorts, &vports)) ranges += vport.vlans.size() - replaced;
+  }
+  for (const AnnouncedMac& mac : message.macs) {
+    if (Set(mac.key, Mac{mac.vport, mac.sequence, mac.sticky}, kMaxMacs, &macs)) note(mac.key);
+  }
+  version = message.version;
+}
+
+void AgentView::AddTo(VPortMessage* message) const {
+  message->capabilities = capabilities;
+  message->host = host;
+  for (const auto& [peer, receives_groups] : addresses) message->addresses.push_back({peer, receives_groups});
+  for (const auto& [id, vport] : vports) message->vports.push_back(vport);
+  for (const auto& [key, mac] : macs) message->macs.push_back({key, mac.vport, mac.sequence, mac.sticky});
+}
+
+size_t SizeOf(const VPortMessage& message) {
+  size_t size = message.addresses.size() + message.macs.size() + message.vports.size();
+  for (const AnnouncedVPort& vport : message.vports) size += vport.vlans.size();
+  return size;
+}
+
+std::vector<VPortMessage> Split(VPortMessage message, size_t largest) {
+  if (EncodedSize(message) <= largest) return {std::move(message)};
+  VPortMessage lists = TakeLists(&message);
+  VPortMessage others = message;
+  others.capabilities.reset();
+  others.host.clear();
+  Packer packer(std::move(message), std::move(others), largest);
+  packer.Add(&VPortMessage::addresses, std::move(lists.addresses));
+  packer.Add(&VPortMessage::vports, std::move(lists.vports));
+  packer.Add(&VPortMessage::macs, std::move(lists.macs));
+  packer.Add(&VPortMessage::gone_addresses, std::move(lists.gone_addresses));
+  packer.Add(&VPortMessage::gone_vports, std::move(lists.gone_vports));
+  packer.Add(&VPortMessage::gone_macs, std::move(lists.gone_macs));
+  packer.Add(&VPortMessage::wanted_macs, std::move(lists.wanted_macs));
+  return packer.Take();
+}
+
+}  // namespace eoib

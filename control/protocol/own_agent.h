@@ -1,0 +1,75 @@
+// OwnAgent: our own announced state. Collects local changes and turns them into messages, each of which makes a new version.
+//
+// Not thread-safe.
+#ifndef EOIB_CONTROL_PROTOCOL_OWN_AGENT_H_
+#define EOIB_CONTROL_PROTOCOL_OWN_AGENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/protocol/agent_view.h"
+#include "fdb/fdb_key.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/agent_id.h"
+#include "vswitch/wire/vport_message.h"
+
+namespace eoib {
+
+class OwnAgent {
+ public:
+  // `largest`: bytes of a message. `incarnation` is higher than that of every earlier run.
+  OwnAgent(const AgentId& id, uint32_t incarnation, size_t largest) : id_(id), incarnation_(incarnation), largest_(largest) {}
+
+  const AgentId& id() const { return id_; }
+  uint32_t incarnation() const { return incarnation_; }
+  size_t largest() const { return largest_; }
+  void SetLargest(size_t bytes) { largest_ = bytes; }
+  // The state of the last version; changes that were not taken yet are not in it.
+  const AgentView& announced() const { return announced_; }
+  // The state with all changes.
+  const AgentView& current() const { return current_; }
+
+  void SetHost(const std::string& host, const AgentCapabilities& capabilities);
+  // The first address is the one that messages come from.
+  void SetAddresses(const std::vector<AgentAddress>& addresses);
+  void SetVPort(const AnnouncedVPort& vport);
+  void RemoveVPort(uint16_t id);  // with its MACs
+  void SetMac(FdbKey key, const AgentView::Mac& mac);
+  void RemoveMac(FdbKey key);
+
+  bool has_address() const { return !sender_.gid.IsZero(); }
+  bool receives_groups() const;  // at one of its addresses
+  bool has_changes() const;
+  // The messages that tell the pending changes, in the order of their versions; then nothing is pending.
+  std::vector<VPortMessage> TakeChanges();
+  // A message of the present version without content.
+  VPortMessage Header(VPortMessage::Kind kind) const;
+  // The whole state of the present version: an Announce from version 0 if it fits one message, else an Announce that only
+  // says the version.
+  VPortMessage Announcement() const;
+  // The whole state as a Reply in parts.
+  std::vector<VPortMessage> FullState(uint64_t token, uint32_t group_heard) const;
+
+ private:
+  // Bytes of a message without the base that Finish adds.
+  size_t Room() const { return largest_ - 8; }
+  void Finish(VPortMessage message, std::vector<VPortMessage>* out);
+
+  const AgentId id_;
+  const uint32_t incarnation_;
+  size_t largest_;
+  PeerAddress sender_;
+  AgentView announced_, current_;
+  // What may differ between the two.
+  bool host_changed_ = false;
+  std::set<PeerAddress> changed_addresses_;
+  std::set<uint16_t> changed_vports_;
+  std::set<FdbKey> changed_macs_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_PROTOCOL_OWN_AGENT_H_

@@ -1,0 +1,96 @@
+#include "control/protocol/sender_verifier.h"
+
+namespace eoib {
+
+RemoteAgent* SenderVerifier::SenderOf(const VPortMessage& message, const PeerAddress& source, bool by_group) {
+  if (message.agent == use_.own->id()) {
+    if (!use_.own->current().addresses.contains(source)) ++use_.counters->duplicate_id;
+    return nullptr;
+  }
+  RemoteAgent* const agent = use_.agents->Find(message.agent);
+  if (agent == nullptr) return Meet(message, source, by_group);
+  if (message.incarnation < agent->incarnation()) {
+    ++use_.counters->stale;
+    return nullptr;
+  }
+  if (!agent->MaySpeakFrom(source)) {
+    Challenge(agent, message, source);
+    return nullptr;
+  }
+  if (message.incarnation > agent->incarnation()) {
+    use_.agents->Restart(agent, message.incarnation, source, use_.clock->Now());
+    if (by_group) use_.announcer->NoteNewcomer(source);
+    return agent;
+  }
+  if (!agent->addresses().contains(source)) {
+    if (message.version < agent->newest_version()) {
+      ++use_.counters->stale;
+      return nullptr;
+    }
+    // It replaced its queue pair, and says so in this version or in one that we missed.
+    use_.agents->DropAddressesAt(source.gid, agent);
+  }
+  use_.agents->Occupy(source, agent);
+  return agent;
+}
+
+// A message of an agent that we do not know.
+RemoteAgent* SenderVerifier::Meet(const VPortMessage& message, const PeerAddress& source, bool by_group) {
+  if (message.leaves || IsStale(message)) {
+    ++use_.counters->stale;
+    return nullptr;
+  }
+  if (use_.agents->IsFull()) {
+    ++use_.counters->refused_agents;
+    return nullptr;
+  }
+  RemoteAgent* const agent = use_.agents->Add(message.agent, message.incarnation, use_.clock->Now());
+  use_.agents->Occupy(source, agent);
+  if (by_group) use_.announcer->NoteNewcomer(source);
+  return agent;
+}
+
+bool SenderVerifier::IsStale(const VPortMessage& message) const {
+  const auto departed = departed_.find(message.agent);
+  return departed != departed_.end() && message.incarnation <= departed->second.incarnation;
+}
+
+void SenderVerifier::NoteDeparture(const RemoteAgent& agent) {
+  if (departed_.size() >= AgentTable::kMaxAgents) return;
+  departed_[agent.id()] = {agent.incarnation(), use_.clock->Now() + AgentTable::kForget};
+}
+
+void SenderVerifier::Sweep() {
+  const absl::Time now = use_.clock->Now();
+  absl::erase_if(departed_, [now](const auto& departed) { return now >= departed.second.until; });
+}
+
+// An agent says from an unknown port that it is `agent`. Asks at the old addresses; if all of them are silent, it has moved.
+void SenderVerifier::Challenge(RemoteAgent* agent, const VPortMessage& message, const PeerAddress& source) {
+  if (agent->challenge) return;
+  ++use_.counters->challenges;
+  const absl::Time now = use_.clock->Now();
+  agent->challenge = RemoteAgent::Challenge{message.incarnation, message.version, source, now + kChallenge, now};
+  RunChallenge(agent);
+  use_.agents->Schedule(agent);
+}
+
+void SenderVerifier::RunChallenge(RemoteAgent* agent) {
+  if (!agent->challenge) return;
+  const RemoteAgent::Challenge challenge = *agent->challenge;
+  const absl::Time now = use_.clock->Now();
+  if (challenge.deadline <= now) {
+    use_.agents->Restart(agent, challenge.incarnation, challenge.peer, now);
+    agent->Hear(challenge.peer, false, now);
+    agent->NoteVersion(challenge.version);
+    agent->request_at = now;
+    use_.announcer->NoteNewcomer(challenge.peer);
+  } else if (challenge.probe_at <= now) {
+    agent->challenge->probe_at = now + kChallengeProbe;
+    for (const auto& [peer, address] : agent->addresses()) {
+      if (address.confirmed) probe_(peer);
+    }
+  }
+}
+
+}  // namespace eoib

@@ -1,0 +1,76 @@
+// SenderVerifier: decides which agent a message comes from, and whether it counts.
+//
+// A message counts if it comes from an address of the agent, or from a port (GID) where the agent has one in use. If an agent
+// appears at another port, that is a challenge: its known addresses are probed, and it is believed if they stay silent.
+// README.md
+// ("Who may speak for an agent") has the rules.
+//
+// Not thread-safe.
+#ifndef EOIB_CONTROL_PROTOCOL_SENDER_VERIFIER_H_
+#define EOIB_CONTROL_PROTOCOL_SENDER_VERIFIER_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "control/protocol/agent_table.h"
+#include "control/protocol/group_announcer.h"
+#include "control/protocol/own_agent.h"
+#include "control/protocol/protocol_counters.h"
+#include "control/protocol/remote_agent.h"
+#include "vswitch/base/address.h"
+#include "vswitch/base/agent_id.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/wire/vport_message.h"
+
+namespace eoib {
+
+class SenderVerifier {
+ public:
+  // An agent that claims to have moved to another port is believed once its old addresses were silent for this long.
+  static constexpr absl::Duration kChallenge = absl::Milliseconds(1500);
+  // An agent that is challenged is probed so often meanwhile.
+  static constexpr absl::Duration kChallengeProbe = absl::Milliseconds(500);
+
+  // They outlive the object.
+  struct Dependencies {
+    const OwnAgent* own;
+    AgentTable* agents;
+    GroupAnnouncer* announcer;  // is told of newcomers
+    const Clock* clock;
+    ProtocolCounters* counters;
+  };
+  // `probe` sends a Probe to an address.
+  SenderVerifier(const Dependencies& dependencies, std::function<void(const PeerAddress& peer)> probe)
+      : use_(dependencies), probe_(std::move(probe)) {}
+
+  // The agent that sent `message` from `source`, or null if the message does not count.
+  RemoteAgent* SenderOf(const VPortMessage& message, const PeerAddress& source, bool by_group);
+  // The agent left. Messages that it sent before, and that arrive later, do not count.
+  void NoteDeparture(const RemoteAgent& agent);
+
+  // Probes the known addresses of an agent that is challenged, or believes the challenger.
+  void RunChallenge(RemoteAgent* agent);
+  // Forgets departures that are long past.
+  void Sweep();
+
+ private:
+  struct Departed {
+    uint32_t incarnation;
+    absl::Time until;
+  };
+
+  RemoteAgent* Meet(const VPortMessage& message, const PeerAddress& source, bool by_group);
+  bool IsStale(const VPortMessage& message) const;
+  void Challenge(RemoteAgent* agent, const VPortMessage& message, const PeerAddress& source);
+
+  const Dependencies use_;
+  const std::function<void(const PeerAddress& peer)> probe_;
+  absl::flat_hash_map<AgentId, Departed> departed_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_PROTOCOL_SENDER_VERIFIER_H_

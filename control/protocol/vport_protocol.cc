@@ -1,0 +1,203 @@
+#include "control/protocol/vport_protocol.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace eoib {
+namespace {
+
+// Messages a second, and in a burst: full states; hints that a MAC is not here.
+constexpr double kReplyRate = 200, kReplyBurst = 200;
+constexpr double kHintRate = 100, kHintBurst = 20;
+constexpr absl::Duration kFirstRetry = absl::Seconds(1);
+constexpr int kSlowestRetry = 3;  // doublings of it
+constexpr size_t kProbesKept = 1024;
+
+}  // namespace
+
+VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, const Clock* clock, RandomBits random)
+    : host_(options.host),
+      events_(events),
+      clock_(clock),
+      random_(std::move(random)),
+      own_(options.id, options.incarnation, options.largest_message),
+      claims_(&own_, events, clock, [this](const AgentId& agent, FdbKey key) { Ask(agent, key); }),
+      agents_(&claims_, events),
+      announcer_(
+          &own_, events, clock, random_, [this](const PeerAddress& peer, const VPortMessage& message) { Send(peer, message); },
+          &counters_),
+      senders_({&own_, &agents_, &announcer_, clock, &counters_},
+               [this](const PeerAddress& peer) { Send(peer, own_.Header(VPortMessage::Kind::kProbe)); }),
+      sweep_at_(clock->Now() + kSweep),
+      reply_budget_(kReplyRate, kReplyBurst, clock->Now()),
+      hint_budget_(kHintRate, kHintBurst, clock->Now()) {
+  own_.SetHost(host_, options.capabilities);
+}
+
+void VPortProtocol::Send(const PeerAddress& peer, const VPortMessage& message) {
+  if (!own_.has_address() || peer == PeerAddress()) return;
+  ++counters_.unicast_messages;
+  events_->SendTo(peer, EncodeVPortMessage(message));
+}
+
+void VPortProtocol::SetAddresses(const std::vector<AgentAddress>& addresses) {
+  if (!own_.has_address()) has_address_since_ = clock_->Now();
+  own_.SetAddresses(addresses);
+  announcer_.AnnounceAtOnce();
+}
+
+bool VPortProtocol::Claim(FdbKey key, uint16_t vport, bool sticky, uint32_t least) {
+  const absl::optional<MacClaim> holder = claims_.Holder(key);
+  if (!claims_.Claim(key, vport, sticky, least)) return false;
+  if (holder && holder->agent != own_.id()) announcer_.AnnounceAtOnce();
+  return true;
+}
+
+void VPortProtocol::RemoveVPort(uint16_t id) {
+  const std::map<FdbKey, AgentView::Mac> macs = own_.current().macs;
+  for (const auto& [key, mac] : macs) {
+    if (mac.vport == id) claims_.Release(key);
+  }
+  own_.RemoveVPort(id);
+}
+
+void VPortProtocol::Leave() {
+  if (!own_.has_address()) return;
+  VPortMessage message = own_.Header(VPortMessage::Kind::kWithdraw);
+  message.leaves = true;
+  announcer_.Multicast(message);
+  announcer_.Multicast(message);  // nothing repeats it later
+  own_.SetAddresses({});
+}
+
+// Sending.
+
+void VPortProtocol::Run() {
+  const absl::Time now = clock_->Now();
+  claims_.Run();
+  for (const AgentId& id : agents_.Due(now)) {
+    if (RemoteAgent* const agent = agents_.Find(id)) RunRemote(agent);
+  }
+  if (sweep_at_ <= now) Sweep();
+  announcer_.Run();
+}
+
+absl::Time VPortProtocol::NextDeadline() const {
+  return std::min({claims_.NextDeadline(), sweep_at_, agents_.NextDeadline(), announcer_.NextDeadline()});
+}
+
+// Forgets agents that are silent.
+void VPortProtocol::Sweep() {
+  const absl::Time now = clock_->Now();
+  sweep_at_ = now + kSweep;
+  std::vector<AgentId> silent;
+  for (const auto& [id, agent] : agents_.agents()) {
+    if (now - agent->heard() >= AgentTable::kForget) {
+      silent.push_back(id);
+    } else {
+      CheckGroup(agent.get());
+    }
+  }
+  for (const AgentId& id : silent) agents_.Forget(id);
+  senders_.Sweep();
+  absl::erase_if(probed_at_, [now](const auto& probe) { return now - probe.second > kSweep; });
+}
+
+// Probes an agent while it is in doubt whether its group messages reach us and ours reach it. It may be gone; else both sides
+// tell each other what they hear.
+void VPortProtocol::CheckGroup(RemoteAgent* agent) {
+  if (!own_.receives_groups()) return;
+  const absl::Time now = clock_->Now();
+  agent->group.Judge(agent->heard(), has_address_since_, now);
+  if (now < agent->check_at || !agent->group.IsInDoubt(has_address_since_, now)) return;
+  agent->check_at = now + kDoubtEvery;
+  Probe(agent->LastHeard(), *agent);
+}
+
+void VPortProtocol::RunRemote(RemoteAgent* agent) {
+  const absl::Time now = clock_->Now();
+  std::vector<PeerAddress> probes;
+  counters_.lost_addresses += agents_.Change(agent, [&](std::vector<FdbKey>*) {
+    bool lost = false;
+    probes = agent->TakeProbes(now, &lost);
+    return lost;
+  });
+  for (const PeerAddress& peer : probes) Probe(peer, *agent);
+  senders_.RunChallenge(agent);
+  if (agent->request_at <= now) Request(agent);
+  agents_.Schedule(agent);
+}
+
+// Asks an agent whether it still has a MAC.
+void VPortProtocol::Ask(const AgentId& agent, FdbKey key) {
+  const RemoteAgent* const holder = agents_.Find(agent);
+  if (holder == nullptr) return;
+  VPortMessage request = own_.Header(VPortMessage::Kind::kRequest);
+  request.wanted_macs = {key};
+  Send(holder->LastHeard(), request);
+}
+
+void VPortProtocol::Request(RemoteAgent* agent) {
+  agent->request_at = absl::InfiniteFuture();
+  if (!agent->IsBehind()) return;
+  agent->request_token = random_();
+  agent->request_at = clock_->Now() + kFirstRetry * (1 << std::min(agent->requests, kSlowestRetry));
+  ++agent->requests;
+  VPortMessage request = own_.Header(VPortMessage::Kind::kRequest);
+  request.token = agent->request_token;
+  request.wants_full_state = true;
+  Send(agent->LastHeard(), request);
+}
+
+void VPortProtocol::Probe(const PeerAddress& peer, const RemoteAgent& agent) {
+  VPortMessage probe = own_.Header(VPortMessage::Kind::kProbe);
+  probe.token = random_();
+  probe.group_heard = GroupHeard(agent);
+  if (probed_at_.size() < kProbesKept) probed_at_[probe.token] = clock_->Now();
+  Send(peer, probe);
+}
+
+void VPortProtocol::Discover(const PeerAddress& peer) {
+  if (AgentAt(peer) != nullptr) return;
+  VPortMessage request = own_.Header(VPortMessage::Kind::kRequest);
+  request.wants_full_state = true;
+  Send(peer, request);
+}
+
+void VPortProtocol::TellNotBehind(FdbKey key, const PeerAddress& source) {
+  if (AgentAt(source) == nullptr || !hint_budget_.Take(clock_->Now())) return;
+  VPortMessage reply = own_.Header(VPortMessage::Kind::kReply);
+  reply.gone_macs = {key};
+  Send(source, reply);
+}
+
+// Reports of frames and of the subnet about agents.
+
+void VPortProtocol::NoteHeard(const PeerAddress& peer) {
+  RemoteAgent* const agent = agents_.At(peer);
+  if (agent == nullptr) return;
+  const absl::Time now = clock_->Now();
+  if (agent->IsWaitingFor(peer) && agent->check_at <= now) {
+    agent->check_at = now + kCheckEvery;
+    Probe(peer, *agent);
+  }
+  agents_.Change(agent, [&](std::vector<FdbKey>*) { return agent->Hear(peer, false, now); });
+}
+
+void VPortProtocol::NoteUnreachable(const PeerAddress& peer) {
+  RemoteAgent* const agent = agents_.At(peer);
+  if (agent == nullptr) return;
+  agents_.Change(agent, [&](std::vector<FdbKey>*) {
+    agent->MarkLost(peer);
+    return true;
+  });
+}
+
+void VPortProtocol::NoteSent(const PeerAddress& peer) {
+  RemoteAgent* const agent = agents_.At(peer);
+  if (agent == nullptr) return;
+  agent->NoteSent(peer, clock_->Now());
+  agents_.Schedule(agent);
+}
+
+}  // namespace eoib

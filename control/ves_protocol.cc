@@ -1,0 +1,392 @@
+#include "control/ves_protocol.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib {
+namespace {
+
+// How often the agent looks which peers were heard and used.
+constexpr absl::Duration kTrafficInterval = absl::Milliseconds(250);
+// A peer's message follows its first frame, so give it time to arrive.
+constexpr absl::Duration kDiscoverAfter = absl::Milliseconds(200);
+// Bytes of a message. A frame of the VES MTU has room for it, too.
+constexpr size_t kLargestMessage = 1900;
+// More ranges of VLANs are announced as one that has them all, so that a vPort fits any message.
+constexpr size_t kMaxRanges = 16;
+constexpr size_t kMaxUnknown = 4096;
+
+uint64_t SystemRandom() {
+  static std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+std::vector<VlanRange> CarriedVlans(const VlanPolicy& policy) {
+  std::vector<VlanRange> ranges;
+  bool strip, carried_before = false;
+  for (uint16_t value = 0; value <= Vid::kMax; ++value) {
+    const Vid vid(value);
+    const bool carried = policy.Egress(vid, &strip);
+    if (carried && !carried_before) ranges.push_back({vid, vid});
+    if (carried) ranges.back().last = vid;
+    carried_before = carried;
+  }
+  if (ranges.size() > kMaxRanges) ranges = {{ranges.front().first, ranges.back().last}};
+  return ranges;
+}
+
+// The MACs that the configuration gives a vPort: its interface's, and static ones.
+std::vector<LocalClaims::ConfiguredMac> ConfiguredMacs(const VPort& vport) {
+  const Vid vid = vport.config.vlan.Untagged();
+  bool strip;
+  if (!vport.config.vlan.Egress(vid, &strip)) return {};
+  std::vector<LocalClaims::ConfiguredMac> macs = {{FdbKey(vid, vport.port->mac()), vport.config.pin_mac}};
+  for (const MacAddr mac : vport.config.static_macs) macs.push_back({FdbKey(vid, mac), true});
+  return macs;
+}
+
+std::vector<PeerAddress> ConfirmedAddresses(const RemoteAgent& agent) {
+  std::vector<PeerAddress> confirmed;
+  for (const auto& [peer, address] : agent.addresses()) {
+    if (address.confirmed) confirmed.push_back(peer);
+  }
+  return confirmed;
+}
+
+VPortCapabilities ToCapabilities(const AgentCapabilities& announced) {
+  VPortCapabilities capabilities;
+  capabilities.header_form = announced.eoib_header ? HeaderForm::kEoib : HeaderForm::kAlternative;
+  capabilities.segments = announced.segments;
+  capabilities.mtu = announced.mtu;
+  return capabilities;
+}
+
+}  // namespace
+
+VesProtocol::VesProtocol(const AgentIdentity& identity, const std::string& host, const Dependencies& dependencies)
+    : fdb_(dependencies.fdb),
+      directory_(dependencies.directory),
+      resolver_(dependencies.resolver),
+      injected_(dependencies.injected),
+      journal_(dependencies.journal),
+      clock_(dependencies.clock),
+      engine_({identity.id, identity.incarnation, host, capabilities_, kLargestMessage}, this, clock_, SystemRandom),
+      local_(&engine_, fdb_, clock_),
+      floods_(dependencies.floods),
+      traffic_at_(clock_->Now() + kTrafficInterval) {}
+
+AnnouncedVPort VesProtocol::ToAnnounced(const VPort& vport) {
+  AnnouncedVPort announced;
+  announced.id = static_cast<uint16_t>(vport.index + 1);
+  announced.name = vport.config.name.substr(0, AnnouncedVPort::kMaxName);
+  announced.vlans = CarriedVlans(vport.config.vlan);
+  return announced;
+}
+
+void VesProtocol::AddVPort(const VPort& vport, VPortId id) {
+  const AnnouncedVPort announced = ToAnnounced(vport);
+  engine_.SetVPort(announced);
+  local_.AddVPort(id, announced.id, vport.config.sticky, ConfiguredMacs(vport));
+}
+
+void VesProtocol::SetAddress(const absl::optional<PeerAddress>& own, uint32_t mtu) {
+  capabilities_.mtu = mtu;
+  engine_.SetCapabilities(capabilities_);
+  engine_.SetLargestMessage(std::min<size_t>(kLargestMessage, mtu - kEthernetHeaderSize));
+  std::vector<AgentAddress> addresses;
+  if (own) addresses.push_back({*own, /*receives_groups=*/floods_ == nullptr});
+  engine_.SetAddresses(addresses);
+  engine_.Run();
+}
+
+void VesProtocol::Leave() { engine_.Leave(); }
+
+// ---- From the worker --------------------------------------------------------------------------------------------------
+
+void VesProtocol::OnMessage(const ControlMessage& message) {
+  engine_.Receive({message.payload.data(), message.length}, message.peer, message.by_group);
+  engine_.Run();
+}
+
+void VesProtocol::OnPunt(const Punt& punt) {
+  switch (punt.kind) {
+    case Punt::Kind::kNewPeer:
+      if (unknown_.size() < kMaxUnknown) unknown_.try_emplace(punt.peer, clock_->Now() + kDiscoverAfter);
+      return;
+    case Punt::Kind::kMoved:
+      return WatchMove(punt.previous, punt.vport);
+    case Punt::Kind::kLocalLearned:
+      local_.OnLearned(punt.key, punt.vport, /*moved=*/directory_->Peer(punt.previous).has_value());
+      break;
+    case Punt::Kind::kLocalHeard:
+      OnHeardHere(punt);
+      break;
+    case Punt::Kind::kContested:
+      local_.OnContested(punt.key);
+      engine_.Contest(punt.key);
+      // Perhaps its agent restarted, and the announcement was lost.
+      if (const auto peer = directory_->Peer(punt.vport)) engine_.Discover(*peer);
+      break;
+    case Punt::Kind::kNotBehind:
+      if (!local_.Has(punt.key)) engine_.TellNotBehind(punt.key, punt.peer);
+      break;
+    default:
+      return;
+  }
+  engine_.Run();
+}
+
+// A station that another agent has announced spoke at our vPort. The claim moves it here.
+void VesProtocol::OnHeardHere(const Punt& punt) {
+  const auto is_here = [&] {
+    const absl::optional<Fdb::Entry> entry = fdb_->Get(punt.key);
+    return entry && entry->vport == punt.vport;
+  };
+  if (is_here()) return local_.OnHeard(punt.key, punt.vport);
+  local_.OnHeard(punt.key, punt.vport);
+  if (is_here()) journal_->LogMove(punt.key, punt.previous, punt.vport);
+}
+
+// A MAC moved between two queue pairs of one port. Perhaps an agent that announces nothing restarted: then the former one stays
+// silent.
+void VesProtocol::WatchMove(VPortId from, VPortId to) {
+  if (by_vport_.contains(from) || left_.contains(from)) return;
+  const absl::optional<PeerAddress> former = directory_->Peer(from), present = directory_->Peer(to);
+  if (!former || !present || former->gid != present->gid) return;
+  directory_->TakeTraffic(from);
+  left_.emplace(from, clock_->Now());
+}
+
+void VesProtocol::FlushSilent() {
+  const absl::Time now = clock_->Now();
+  absl::erase_if(left_, [this, now](const auto& left) {
+    const auto [vport, since] = left;
+    if (now < since + kSilence) return false;
+    if (!directory_->TakeTraffic(vport).heard) fdb_->FlushLearned(vport);
+    return true;
+  });
+}
+
+void VesProtocol::DiscoverPeers() {
+  const absl::Time now = clock_->Now();
+  absl::erase_if(unknown_, [this, now](const auto& unknown) {
+    if (now < unknown.second) return false;
+    engine_.Discover(unknown.first);
+    return true;
+  });
+}
+
+void VesProtocol::PublishFloods() {
+  if (floods_ == nullptr || !std::exchange(floods_changed_, false)) return;
+  std::vector<FloodList::Entry> entries;
+  for (const auto& [id, peer] : peers_) {
+    FloodList::Entry& entry = entries.emplace_back(FloodList::Entry{peer.vport, VlanSet::None()});
+    for (const auto& [number, vport] : engine_.agents().at(id)->view().vports) {
+      for (const VlanRange& range : vport.vlans) entry.vlans.AddRange(range.first, range.last);
+    }
+  }
+  floods_->Publish(std::move(entries));
+}
+
+// An agent has one address in a VES today, so the traffic of its vPort is that of its address.
+void VesProtocol::NoteTraffic() {
+  traffic_at_ = clock_->Now() + kTrafficInterval;
+  for (auto& [id, peer] : peers_) LogGroup(*engine_.agents().at(id), &peer);
+  std::vector<std::pair<VPortId, std::vector<PeerAddress>>> addresses_of;
+  for (const auto& [id, peer] : peers_) addresses_of.emplace_back(peer.vport, ConfirmedAddresses(*engine_.agents().at(id)));
+  for (const auto& [vport, addresses] : addresses_of) {
+    const VPortDirectory::Traffic traffic = directory_->TakeTraffic(vport);
+    for (const PeerAddress& address : addresses) {
+      if (traffic.sent) engine_.NoteSent(address);
+      if (traffic.heard) engine_.NoteHeard(address);
+    }
+  }
+}
+
+void VesProtocol::Run() {
+  if (clock_->Now() >= traffic_at_) NoteTraffic();
+  DiscoverPeers();
+  FlushSilent();
+  local_.Run();
+  engine_.Run();
+  PublishFloods();
+}
+
+absl::Time VesProtocol::NextDeadline() const {
+  if (floods_ != nullptr && floods_changed_) return absl::InfinitePast();
+  absl::Time next = std::min(engine_.NextDeadline(), local_.NextDeadline());
+  if (!peers_.empty()) next = std::min(next, traffic_at_);
+  for (const auto& [peer, at] : unknown_) next = std::min(next, at);
+  for (const auto& [vport, since] : left_) next = std::min(next, since + kSilence);
+  return next;
+}
+
+// ---- From the engine --------------------------------------------------------------------------------------------------
+
+void VesProtocol::SendTo(const PeerAddress& peer, const std::vector<uint8_t>& payload) {
+  VPortId vport = directory_->Find(peer);
+  if (vport.IsNone()) vport = directory_->Intern(peer);
+  if (vport.IsNone()) return;
+  // A peer that was not heard yet may have no path. This message is lost then, and a later one finds it.
+  if (directory_->Get(vport).ah.IsNone()) resolver_->OnPunt({.kind = Punt::Kind::kUnresolved, .vport = vport});
+  Send(vport, payload);
+}
+
+// A message that finds the queue full is lost, as on the wire; the protocol repeats it.
+void VesProtocol::Send(VPortId vport, const std::vector<uint8_t>& payload) {
+  ControlMessage message;
+  message.vport = vport;
+  message.length = static_cast<uint32_t>(payload.size());
+  std::copy(payload.begin(), payload.end(), message.payload.begin());
+  if (injected_->Push(message)) injected_->Notify();
+}
+
+void VesProtocol::OnAgent(const RemoteAgent& agent) {
+  const std::vector<PeerAddress> confirmed = ConfirmedAddresses(agent);
+  if (confirmed.empty()) return RemovePeer(agent.id());
+  Peer& peer = peers_[agent.id()];
+  const Peer before = peer;
+  if (peer.vport.IsNone()) peer.vport = directory_->Intern(confirmed[0]);
+  if (peer.vport.IsNone() || !Publish(agent, peer.vport)) {
+    journal_->Warn("agent", absl::StrCat(NameOf(agent),
+                                         " is not used, because there is no room for it; its MACs are learned from traffic"));
+    peers_.erase(agent.id());
+    return;
+  }
+  by_vport_[peer.vport] = agent.id();
+  floods_changed_ = true;
+  peer.reachable = agent.IsReachable();
+  if (before.reachable && !peer.reachable) fdb_->FlushLearned(peer.vport);
+  if (agent.view().version == 0) return;  // its name and its MACs are still to come
+  peer.incarnation = agent.incarnation();
+  LogChange(agent, before);
+}
+
+// Gives the directory the agent's addresses. False if it refuses them.
+bool VesProtocol::Publish(const RemoteAgent& agent, VPortId vport) {
+  std::vector<VPortAddress> addresses;
+  for (const PeerAddress& address : ConfirmedAddresses(agent)) addresses.push_back({.peer = address});
+  if (!directory_->Announce(vport, addresses, ToCapabilities(agent.view().capabilities))) return false;
+  bool resolved = true;
+  for (const VPortAddress& address : directory_->Addresses(vport)) {
+    const bool lost = agent.addresses().at(address.peer).lost;
+    if (lost) directory_->SetLost(vport, address.peer, true);
+    resolved &= !address.ah.IsNone();
+  }
+  // Also when resolved: the resolver has to know that this vPort uses the path.
+  resolver_->OnPunt({.kind = Punt::Kind::kUnresolved, .vport = vport});
+  if (resolved) injected_->RetryHeld();
+  return true;
+}
+
+void VesProtocol::LogChange(const RemoteAgent& agent, const Peer& before) {
+  const char* change = nullptr;
+  if (before.incarnation == 0) {
+    change = "found";
+  } else if (before.incarnation != agent.incarnation()) {
+    change = "restarted";
+  } else if (before.reachable != agent.IsReachable()) {
+    change = before.reachable ? "does not answer; its MACs flood" : "answers again";
+  }
+  if (change == nullptr) return;
+  const auto print = [](std::string* out, const PeerAddress& address) {
+    absl::StrAppend(out, "GID ", address.gid.ToString(), " QPN ", address.qpn.ToString());
+  };
+  const std::string places = absl::StrJoin(ConfirmedAddresses(agent), " and ", print);
+  journal_->Info("agent", absl::StrCat(NameOf(agent), " ", change, ", at ", places));
+  // Without a group nothing makes the agents agree.
+  const uint32_t mtu = agent.view().capabilities.mtu;
+  if (floods_ == nullptr || before.incarnation == agent.incarnation() || mtu == capabilities_.mtu) return;
+  journal_->Warn("agent", absl::StrCat(NameOf(agent), " has the VES MTU ", mtu, ", and this one ", capabilities_.mtu,
+                                       ": larger frames between them are lost; set the same mtu on all hosts"));
+}
+
+// Only when it begins or ends. `show` and `peers` tell the present state.
+void VesProtocol::LogGroup(const RemoteAgent& agent, Peer* peer) {
+  const bool unheard = agent.group.IsMissing();
+  if (std::exchange(peer->unheard, unheard) == unheard) return;
+  if (!unheard) return journal_->Info("agent", absl::StrCat(NameOf(agent), ": group messages pass again"));
+  const bool theirs = agent.group.theirs() == GroupWatch::Verdict::kMissing;
+  journal_->Warn(
+      "agent", absl::StrCat(NameOf(agent), theirs ? ": its group messages are not heard" : " does not hear our group messages",
+                            "; ", kGroupAdvice));
+}
+
+void VesProtocol::OnAgentGone(const RemoteAgent& agent) {
+  const bool silent = clock_->Now() - agent.heard() >= AgentTable::kForget;
+  if (peers_.contains(agent.id()))
+    journal_->Info("agent", absl::StrCat(NameOf(agent), silent ? " is silent; forgotten" : " left"));
+  RemovePeer(agent.id());
+}
+
+void VesProtocol::RemovePeer(const AgentId& id) {
+  const auto peer = peers_.find(id);
+  if (peer == peers_.end()) return;
+  const VPortId vport = peer->second.vport;
+  by_vport_.erase(vport);
+  peers_.erase(peer);
+  floods_changed_ = true;
+  fdb_->FlushLearned(vport);
+  directory_->Remove(vport);
+}
+
+void VesProtocol::OnMac(FdbKey key, const MacClaim& claim) {
+  const auto peer = peers_.find(claim.agent);
+  if (peer == peers_.end()) return;
+  const Fdb::LearnResult result = fdb_->Announce(key, peer->second.vport);
+  if (result.what == Fdb::Learned::kMoved) journal_->LogMove(key, result.previous, peer->second.vport);
+}
+
+// If we claim it, the FDB's entry is about to become ours (LocalClaims::Take).
+void VesProtocol::OnMacFree(FdbKey key) {
+  const absl::optional<MacClaim> holder = engine_.Holder(key);
+  if (!holder) fdb_->Withdraw(key);
+}
+
+void VesProtocol::OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate) {
+  local_.OnLost(key);
+  if (!duplicate) return;
+  journal_->Warn("duplicate", absl::StrCat("MAC ", key.mac().ToString(), " in VLAN ", key.vid().ToString(),
+                                           " is on this host and on ", NameOf(*engine_.agents().at(winner.agent)),
+                                           ": two interfaces have this address, or there is a loop behind them"));
+}
+
+void VesProtocol::OnNotBehind(FdbKey key, const AgentId& agent) {
+  const auto peer = peers_.find(agent);
+  if (peer != peers_.end()) fdb_->FlushMac(key, peer->second.vport);
+}
+
+void VesProtocol::NoteUnreachable(VPortId vport) {
+  const RemoteAgent* const agent = AgentBehind(vport);
+  if (agent == nullptr) return;
+  for (const PeerAddress& address : agent->InUse()) engine_.NoteUnreachable(address);
+}
+
+// ---- For the operator -------------------------------------------------------------------------------------------------
+
+const RemoteAgent* VesProtocol::AgentBehind(VPortId vport) const {
+  const auto at = by_vport_.find(vport);
+  return at == by_vport_.end() ? nullptr : engine_.agents().at(at->second).get();
+}
+
+VPortId VesProtocol::VPortOf(const AgentId& agent) const {
+  const auto peer = peers_.find(agent);
+  return peer == peers_.end() ? VPortId::None() : peer->second.vport;
+}
+
+std::string VesProtocol::NameOf(const RemoteAgent& agent) {
+  const std::string& host = agent.view().host;
+  return absl::StrCat(host, host.empty() ? "" : " ", "(", agent.id().ToShortString(), ")");
+}
+
+std::string VesProtocol::HostOf(const RemoteAgent& agent) {
+  const std::string& host = agent.view().host;
+  return host.empty() ? agent.id().ToShortString() : host;
+}
+
+}  // namespace eoib

@@ -1,0 +1,137 @@
+// VesProtocol: the vPort protocol in a VES. It connects the engine (protocol/vport_protocol.h) with the worker's queues, and
+// brings its results into the FDB, the vPort directory and the log.
+//
+// For forwarding, another agent is one vPort of the directory. MACs that it announces are entries of the FDB behind that vPort.
+// Control thread only.
+#ifndef EOIB_CONTROL_VES_PROTOCOL_H_
+#define EOIB_CONTROL_VES_PROTOCOL_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "control/agent_identity.h"
+#include "control/local_claims.h"
+#include "control/path_resolver.h"
+#include "control/protocol/protocol_events.h"
+#include "control/protocol/vport_protocol.h"
+#include "control/ves_journal.h"
+#include "control/vport.h"
+#include "fdb/fdb.h"
+#include "fdb/vport_directory.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/control_queues.h"
+#include "vswitch/flood_list.h"
+
+namespace eoib {
+
+// Advice to the operator if group messages do not arrive.
+inline constexpr char kGroupAdvice[] =
+    "if the fabric does not serve multicast, set flood = \"replicate\" for the VES on all hosts";
+
+class VesProtocol final : private ProtocolEvents {
+ public:
+  // The vPort of a peer that restarted without announcing itself is flushed if it stays silent for this long.
+  static constexpr absl::Duration kSilence = absl::Seconds(3);
+
+  // They outlive the object.
+  struct Dependencies {
+    Fdb* fdb;
+    VPortDirectory* directory;
+    PathResolver* resolver;
+    InjectQueue* injected;
+    VesJournal* journal;
+    const Clock* clock;
+    FloodList* floods = nullptr;  // gets all agents and their VLANs; null: the VES floods through its group
+  };
+  // `host` is our name, for the operators of other hosts.
+  VesProtocol(const AgentIdentity& identity, const std::string& host, const Dependencies& dependencies);
+
+  // A vPort of ours; the directory knows it as `id`.
+  void AddVPort(const VPort& vport, VPortId id);
+  // The queue pair at which we receive, and the VES MTU. Nothing: the flood group is not joined, so nothing can be sent.
+  void SetAddress(const absl::optional<PeerAddress>& own, uint32_t mtu);
+  // Tells the others that we stop.
+  void Leave();
+
+  // From the worker. The other kinds of punts have no effect.
+  void OnMessage(const ControlMessage& message);
+  void OnPunt(const Punt& punt);
+  // Takes note of the peers that were heard and used. Run calls it regularly.
+  void NoteTraffic();
+  // The subnet says that the ports of `vport` are out of service.
+  void NoteUnreachable(VPortId vport);
+  // The subnet says that there is an agent at `peer`.
+  bool Knows(const PeerAddress& peer) const { return engine_.AgentAt(peer) != nullptr; }
+  void Ask(const PeerAddress& peer) { engine_.Discover(peer); }
+  void Run();
+  absl::Time NextDeadline() const;
+
+  const VPortProtocol& engine() const { return engine_; }
+  // Our vPorts as announced.
+  static AnnouncedVPort ToAnnounced(const VPort& vport);
+  // The agent behind a vPort of the directory, or null.
+  const RemoteAgent* AgentBehind(VPortId vport) const;
+  // The vPort of the directory behind which an agent is, or None.
+  VPortId VPortOf(const AgentId& agent) const;
+  // An agent in the operator's words: "h2 (0a1b2c3d)"; its host: "h2", or "0a1b2c3d" before that is known.
+  static std::string NameOf(const RemoteAgent& agent);
+  static std::string HostOf(const RemoteAgent& agent);
+  // The number of other agents that get our messages and, in their VLANs, our floods.
+  size_t agents() const { return peers_.size(); }
+
+ private:
+  // How the directory knows another agent.
+  struct Peer {
+    VPortId vport = VPortId::None();
+    uint32_t incarnation = 0;  // the one whose state is known; 0: none
+    bool reachable = false;
+    bool unheard = false;  // group messages do not pass between us
+  };
+
+  // ProtocolEvents.
+  void SendToGroup(const std::vector<uint8_t>& payload) override { Send(VPortId::None(), payload); }
+  void SendTo(const PeerAddress& peer, const std::vector<uint8_t>& payload) override;
+  void OnAgent(const RemoteAgent& agent) override;
+  void OnAgentGone(const RemoteAgent& agent) override;
+  void OnMac(FdbKey key, const MacClaim& claim) override;
+  void OnMacFree(FdbKey key) override;
+  void OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate) override;
+  void OnNotBehind(FdbKey key, const AgentId& agent) override;
+
+  void Send(VPortId vport, const std::vector<uint8_t>& payload);
+  bool Publish(const RemoteAgent& agent, VPortId vport);
+  void LogChange(const RemoteAgent& agent, const Peer& before);
+  void LogGroup(const RemoteAgent& agent, Peer* peer);
+  void RemovePeer(const AgentId& id);
+  void OnHeardHere(const Punt& punt);
+  void WatchMove(VPortId from, VPortId to);
+  void FlushSilent();
+  void DiscoverPeers();
+  void PublishFloods();
+
+  Fdb* const fdb_;
+  VPortDirectory* const directory_;
+  PathResolver* const resolver_;
+  InjectQueue* const injected_;
+  VesJournal* const journal_;
+  const Clock* const clock_;
+  AgentCapabilities capabilities_{.segments = VPortCapabilities::kMaxSegments};
+  VPortProtocol engine_;
+  LocalClaims local_;
+  std::map<AgentId, Peer> peers_;
+  absl::flat_hash_map<VPortId, AgentId> by_vport_;
+  absl::flat_hash_map<PeerAddress, absl::Time> unknown_;  // peers that sent no message yet, and when to ask them
+  absl::flat_hash_map<VPortId, absl::Time> left_;         // vPorts from which a MAC moved to another one at its port, and when
+  FloodList* const floods_;
+  bool floods_changed_ = false;
+  absl::Time traffic_at_;  // when to look at the traffic again
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_VES_PROTOCOL_H_
