@@ -1,7 +1,8 @@
 # Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/*.sh: the Debian 12 packages and the build, in one place.
 
 # Each set is installed on top of the ones before. build: to compile. run: for the quickstart. test: for tests/run.sh. profile:
-# flame graphs and plots. bench: the hash tables that fdb_bench compares the FDB with. all: for tests/run.sh --all.
+# flame graphs and plots. bench: the hash tables that fdb_bench compares the FDB with. net: the switch that net_bench compares ours
+# with. all: for tests/run.sh --all.
 PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
@@ -10,6 +11,7 @@ PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3
   busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
 PACKAGES_bench="libbenchmark-dev libdpdk-dev"
+PACKAGES_net="openvswitch-switch"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 
 # install_packages SET...: installs the packages of the sets that are missing, as quietly as apt allows.

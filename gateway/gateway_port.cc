@@ -57,7 +57,7 @@ absl::Status GatewayPort::Watch() {
 
 // ---- To the VES -------------------------------------------------------------------------------------------------------
 
-size_t GatewayPort::Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t GatewayPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
   receiving_ = {pool, out, 0};
   ClearEventFd(wake_.get());
   uint64_t expirations;

@@ -63,7 +63,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
 
   // Port.
   int receive_fd() const override { return epoll_.get(); }
-  size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
   size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return {}; }

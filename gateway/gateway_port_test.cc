@@ -69,7 +69,7 @@ class GatewayPortTest : public testing::Test {
   std::vector<size_t> Take(size_t room) {
     std::vector<Frame> frames(room);
     PortReceiveCounts counts;
-    frames.resize(port_->Receive(ves_pool_.get(), absl::MakeSpan(frames), &counts));
+    frames.resize(port_->Receive(ves_pool_.get(), kVesFrame, absl::MakeSpan(frames), &counts));
     std::vector<size_t> sizes;
     for (const Frame& frame : frames) {
       sizes.push_back(frame.length);

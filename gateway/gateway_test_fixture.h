@@ -97,7 +97,8 @@ class GatewayTest : public testing::Test {
     return gateways_.back().get();
   }
   Host* AddHost(const std::string& name) {
-    hosts_.push_back(std::make_unique<Host>(&subnet_, name, kOneVes, &clock_, [](FaultyHca*) {}));
+    directories_.push_back(std::make_unique<TempDir>());
+    hosts_.push_back(std::make_unique<Host>(&subnet_, name, kOneVes, &clock_, directories_.back()->path(), [](FaultyHca*) {}));
     return hosts_.back().get();
   }
   ipoib::Node* AddNode(const std::string& name) {
