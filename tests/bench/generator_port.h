@@ -22,7 +22,7 @@ class GeneratorPort final : public Port {
 
   int receive_fd() const override { return -1; }
   // Hands out all queued frames, which must fit.
-  size_t Receive(BufferPool* pool, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
   MacAddr mac() const override { return MacAddr(); }
 

@@ -1,7 +1,8 @@
-// Measurements between two hosts of a lab: one TCP stream (iperf3), UDP datagrams, round trips.
+// Measurements between two hosts of a lab: TCP streams (iperf3), UDP datagrams, round trips.
 #ifndef EOIB_TESTS_BENCH_MEASUREMENTS_H_
 #define EOIB_TESTS_BENCH_MEASUREMENTS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -16,14 +17,38 @@ void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const
 // thousands per second that arrive.
 double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds);
 
+// The same at `bits_per_second`, in bits of payload; 0: as fast as one program can.
+struct DatagramLoad {
+  double delivered = 0;  // thousands per second
+  double lost = 0;       // share of those that were sent
+};
+DatagramLoad SendDatagrams(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds,
+                           int64_t bits_per_second = 0);
+
+// `ping -f` of `pings` pings: the shortest and the mean round trip, in microseconds.
+struct FloodPing {
+  double min = 0, mean = 0;
+};
+FloodPing PingFlood(lab::Host* from, const std::string& address, int pings);
+
+// One datagram at a time goes to `address`, one of `to`'s, and comes back: quantiles of the time that takes, in microseconds.
+// The two ends are on different processors, or the scheduler's choice would decide.
+struct ResponseTimes {
+  double p50 = 0, p99 = 0;
+};
+ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::string& address, int requests);
+
+// The processor time that the whole machine has used so far, in seconds.
+double BusySeconds();
+
 // The median round trip of `pings` pings, 500 a second, in microseconds.
 double MedianRoundTrip(lab::Host* from, const std::string& address, int pings);
 
-// One TCP stream of iperf3.
+// TCP streams of one iperf3, which has a thread for all.
 class TcpStream {
  public:
-  // Starts the stream to `address`, which is one of `to`'s, for `seconds`.
-  TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds);
+  // Starts the streams to `address`, which is one of `to`'s, for `seconds`.
+  TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds, int streams = 1);
   // Waits for the end. Returns the gigabits per second that arrived.
   double Finish();
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds and runs a benchmark, prints its table, and writes build/bench/NAME.json.
+# Builds and runs a benchmark, prints its table, and writes build/bench/NAME.json; scale and net also a plot, build/bench/NAME.svg.
 #
-#   tests/bench/run.sh NAME [--full]      (tcp, ...; --full: fdb's whole matrix, in build/bench/fdb_full.json, and its plot)
+#   tests/bench/run.sh NAME [--full]      (net, ...; --full: fdb's whole matrix, in build/bench/fdb_full.json, and its plot)
 #
 # Exit status 1 if a ratio that the benchmark requires is not reached.
 set -euo pipefail
@@ -17,13 +17,25 @@ name=$1
 
 case "$name" in
   fdb) install_packages build bench ${full:+profile} ;;
+  scale) install_packages build profile ;;
+  net) install_packages build run test profile all net ;;
   *) install_packages build run test ;;
 esac
 build_tree build "${name}_bench" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ >/dev/null
+status=0
 if [ -n "$full" ]; then
-  status=0
   "build/bench/${name}_bench" "build/bench/${name}_full.json" --full || status=$?
   tests/bench/fdb_plot.py "build/bench/${name}_full.json" "build/bench/$name.svg"
+  exit "$status"
+fi
+if [ "$name" = scale ]; then
+  build/bench/scale_bench build/bench/scale.json || status=$?
+  tests/bench/scale_plot.py build/bench/scale.json build/bench/scale.svg
+  exit "$status"
+fi
+if [ "$name" = net ]; then
+  EOIB_BIN=$PWD/build/bin build/bench/net_bench build/bench/net.json || status=$?
+  tests/bench/net_plot.py build/bench/net.json build/bench/net.svg
   exit "$status"
 fi
 EOIB_BIN=$PWD/build/bin "build/bench/${name}_bench" "build/bench/$name.json"

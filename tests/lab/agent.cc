@@ -101,11 +101,11 @@ void Agent::WaitUntilAnnounced() {
     Die("eoibd on " + host()->name() + " does not announce itself: " + Ctl({"stats"}).out);
 }
 
-// `show` has a line "flood group MGID: joined, ..." for each VES that has joined.
+// `show` has a line "flood group MGID: joined, ..." or "flood by unicast copies: joined, ..." for each VES that has joined.
 bool Agent::Joined(const std::string& show) const {
   size_t joined = 0;
   for (absl::string_view line : absl::StrSplit(show, '\n')) {
-    if (absl::StrContains(line, "flood group") && absl::StrContains(line, ": joined")) ++joined;
+    if (absl::StartsWith(line, "  flood ") && absl::StrContains(line, ": joined")) ++joined;
   }
   return joined == spec_.veses.size();
 }
@@ -145,6 +145,16 @@ bool Agent::Knows(const std::string& mac, const std::string& behind, uint16_t vi
     if (row.ves == ves && row.vid == vid && row.mac == mac && absl::StrContains(row.behind, behind)) return true;
   }
   return false;
+}
+
+bool Agent::KnowsAnnounced(const std::string& mac) {
+  const std::vector<FdbRow> rows = Fdb();
+  return std::any_of(rows.begin(), rows.end(), [&mac](const FdbRow& row) { return row.mac == mac && row.origin == "announced"; });
+}
+
+bool Agent::Announces() const {
+  return std::none_of(spec_.veses.begin(), spec_.veses.end(),
+                      [](const VesSpec& ves) { return absl::StrContains(ves.more, "announce = false"); });
 }
 
 std::string Agent::Shown(const std::string& label) {
@@ -187,9 +197,11 @@ void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses) {
     EXPECT_EQ(Get(counters, "egress_copies"), Get(counters, "transmitted") + egress_drops);
     EXPECT_EQ(Get(counters, "ingress_drops"), ingress_drops);
     EXPECT_EQ(Get(counters, "egress_drops"), egress_drops);
-    EXPECT_EQ(Get(counters, "frames_in"), Get(counters, "from_ports") + Get(counters, "from_fabric"));
+    EXPECT_EQ(Get(counters, "frames_in"),
+              Get(counters, "from_ports") + Get(counters, "from_fabric") + Get(counters, "from_control"));
     EXPECT_EQ(Get(counters, "forwarded"),
-              Get(counters, "known_unicast") + Get(counters, "flooded_unknown") + Get(counters, "flooded_group"));
+              Get(counters, "known_unicast") + Get(counters, "flooded_unknown") + Get(counters, "flooded_group") +
+                  Get(counters, "messages_sent"));
   }
 }
 

@@ -71,6 +71,10 @@ class Agent final : public Daemon {
   std::vector<FdbRow> Fdb();
   // Whether the FDB has `mac` in VLAN `vid`, in a row whose `behind` contains that text.
   bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0, const std::string& ves = "red");
+  // Whether another agent's announcement of the MAC has arrived.
+  bool KnowsAnnounced(const std::string& mac);
+  // Whether it speaks the vPort protocol, in all its VESes.
+  bool Announces() const;
   // The text after the first `label` in `show`, up to a comma or the end of the line; "" and a failed test if it is not there.
   std::string Shown(const std::string& label);
   std::string Lid() { return Shown(" LID "); }

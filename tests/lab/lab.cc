@@ -127,7 +127,7 @@ void KillAllIn(const std::set<ino_t>& namespaces) {
 }
 
 // The janitor: reads lines "PID of a holder" from `in` and opens each namespace, so that its inode number is not reused by
-// another lab. When `in` ends, the test has ended or was killed, and it cleans up.
+// another lab. It confirms each line by a byte to `done`. When `in` ends, the test has ended or was killed, and it cleans up.
 [[noreturn]] void RunJanitor(int in, int done, const std::string& directory) {
   prctl(PR_SET_NAME, "lab-janitor");
   setsid();
@@ -146,6 +146,7 @@ void KillAllIn(const std::set<ino_t>& namespaces) {
     struct stat status;
     if (fd >= 0 && fstat(fd, &status) == 0) namespaces.insert(status.st_ino);
     line.clear();
+    (void)!write(done, "\n", 1);
   }
   KillAllIn(namespaces);
   std::error_code ignored;
@@ -389,6 +390,9 @@ Host* Lab::AddHost(const std::string& name, const HostOptions& options) {
   hosts_.emplace_back(new Host(name, directory_, options));
   const std::string line = absl::StrCat(hosts_.back()->holder(), "\n");
   if (write(janitor_in_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) DieErrno("tell the janitor");
+  // A holder that dies before the janitor has opened its namespace would leave the namespace's processes behind.
+  char confirmed;
+  if (read(janitor_done_.get(), &confirmed, 1) != 1) DieErrno("wait for the janitor");
   return hosts_.back().get();
 }
 

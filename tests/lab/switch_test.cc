@@ -100,6 +100,14 @@ void WaitUntilAllReceive(const std::vector<Agent*>& agents) {
   std::vector<HostInterface> places;
   for (const Agent* agent : agents) places.push_back({agent->host()});
   WaitUntilAllReceive(places);
+  for (Agent* agent : agents) {
+    for (const Agent* other : agents) {
+      if (other == agent || !agent->Announces() || !other->Announces()) continue;
+      const std::string mac = other->host()->Mac("v1");
+      if (EventuallyTrue(kPatience, [&] { return agent->KnowsAnnounced(mac); })) continue;
+      Die(absl::StrCat(agent->host()->name(), " does not know what ", other->host()->name(), " announces"));
+    }
+  }
 }
 
 std::string Address(int number) { return absl::StrCat("10.0.0.", number); }

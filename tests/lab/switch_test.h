@@ -60,7 +60,7 @@ struct HostInterface {
   std::string interface = "v1";
 };
 void WaitUntilAllReceive(const std::vector<HostInterface>& places);
-// For interface v1 of each.
+// For interface v1 of each. The agents also know each other's announcements on return.
 void WaitUntilAllReceive(const std::vector<Agent*>& agents);
 // Only for the frames of `from`.
 void WaitUntilAllReceive(const HostInterface& from, const std::vector<HostInterface>& places);

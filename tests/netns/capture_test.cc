@@ -17,6 +17,7 @@
 #include "tests/lab/sockets.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/tshark.h"
+#include "vswitch/wire/eoib_header.h"
 #include "vswitch/wire/ib/erf_for_test.h"
 #include "vswitch/wire/ib/ib_headers_for_test.h"
 
@@ -247,9 +248,13 @@ class CaptureTest : public SwitchTest {
           EXPECT_THAT(record.at("erf.meta.section_interface.comment"), HasSubstr("headers are rebuilt"));
           continue;
         }
-        EXPECT_THAT(record.at("frame.protocols"), HasSubstr("erf:infiniband:infiniband.eoib:eth"));
         UdView view;
-        EXPECT_EQ(ParseUdPacket(raw[i].bytes, &view), DropReason::kNone);
+        ASSERT_EQ(ParseUdPacket(raw[i].bytes, &view), DropReason::kNone);
+        EoibHeader header;
+        ASSERT_EQ(DecodeEoibHeader(view.payload, &header), DropReason::kNone);
+        // tshark shows the content of segments as data.
+        EXPECT_THAT(record.at("frame.protocols"),
+                    HasSubstr(absl::StrCat("erf:infiniband:infiniband.eoib:", header.extension ? "data" : "eth")));
       }
     }
   }
@@ -371,9 +376,36 @@ TEST_F(CaptureTest, KernelTrafficIsDecodedCompletely) {
   }
 }
 
+// Messages between agents are Ethernet frames of EtherType 0x88b5, so any capture shows them.
+TEST_F(CaptureTest, MessagesOfAgentsAreDecodedAsEthernetFrames) {
+  const MacAddr station = MacAddr::FromUint64(0x02'aa'00'00'00'03);
+  StartCaptures();
+  a_->Send(TestFrame(MacAddr::Broadcast(), station, 5));
+  ASSERT_TRUE(b_->WaitFor(Marked(5)));
+  const auto is_announced = [&] {
+    for (const FdbRow& row : two_->Fdb()) {
+      if (row.mac == station.ToString() && row.origin == "announced") return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(EventuallyTrue(kPatience, is_announced)) << two_->MustCtl({"fdb", "show"});
+  StopCaptures();
+  ExpectNothingMalformed();
+  const std::string mac = absl::StrReplaceAll(station.ToString(), {{":", ""}});
+  const Packet packet = Only([&](const Packet& p) {
+    return Has(p, "eth.type", 0x88b5) && absl::StrContains(p.at("data.data"), mac) && Has(p, "infiniband.bth.destqp", 0xffffff);
+  });
+  EXPECT_THAT(packet.at("frame.protocols"), testing::EndsWith(":infiniband:infiniband.eoib:eth:ethertype:data"));
+  EXPECT_EQ(packet.at("eth.dst"), "03:00:00:00:88:b5");
+  EXPECT_EQ(Number(packet.at("infiniband.deth.srcqp")), Number(one_->Shown("QPN ")));
+  EXPECT_EQ(Ip6(packet.at("infiniband.grh.sgid")), Ip6(one_->Shown(", GID ")));
+  EXPECT_TRUE(absl::StartsWith(packet.at("data.data"), "0101")) << "version 1, Announce: " << packet.at("data.data");
+}
+
 // For a packet with an unfinished checksum the header says "TCP ok" or "UDP ok".
 TEST_F(CaptureTest, HeaderShowsVouchedChecksums) {
   ExpectPing(one_->host(), Address(2));
+  one_->host()->MustRun({"ethtool", "-K", "v1", "tso", "off"});  // tshark does not look into segments
   StartCaptures();
   UniqueFd listener = TcpListener(two_->host(), Address(2), 40400);
   UniqueFd client = TcpConnect(one_->host(), Address(2), 40400);

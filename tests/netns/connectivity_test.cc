@@ -198,19 +198,26 @@ TEST_F(ConnectivityTest, MacMovesBetweenHosts) {
   ASSERT_TRUE(three.WaitFor(Marked(1)));
   three.Send(TestFrame(moving, caller, 2));
   ASSERT_TRUE(one.WaitFor(Marked(2)));
+  // Until the first host has announced it, a move may be seen twice.
+  for (Agent* agent : {hosts[1], hosts[2]}) {
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent->KnowsAnnounced(moving.ToString()); }));
+  }
 
   two.Send(TestFrame(MacAddr::Broadcast(), moving, 3));
   ASSERT_TRUE(three.WaitFor(Marked(3)));
   ASSERT_TRUE(one.WaitFor(Marked(3)));
+  const std::string second = "QPN " + hosts[1]->Shown(" QPN ");
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[2]->Knows(moving.ToString(), second); })) << "it follows the claim";
   three.Send(TestFrame(moving, caller, 4));
   three.Send(TestFrame(MacAddr::Broadcast(), caller, 5));
   ASSERT_TRUE(two.WaitFor(Marked(4)));
   ASSERT_TRUE(one.WaitFor(Marked(5)));
   EXPECT_EQ(one.Count(Marked(4)), 0u) << "the old host must not receive it";
-  // The old host can also send to the new one, and gets nothing back.
+  // The old host can also send to the new one, once it has heard that its claim is lost, and gets nothing back.
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Knows(moving.ToString(), "GID"); }));
   one.Send(TestFrame(moving, StationMac(8), 6));
   EXPECT_TRUE(two.WaitFor(Marked(6)));
-  EXPECT_EQ(hosts[2]->Stat("moved"), 1u);
+  EXPECT_LE(hosts[2]->Stat("moved"), 1u) << "none if the withdrawal overtook the claim";
 }
 
 // A move between two vPorts of one host.

@@ -226,7 +226,9 @@ TEST_F(FaultsTest, ReorderFaultLosesNoFrame) {
 
 // A port's own counters equal those that fabricd reads from the counter page that it shares with the port.
 TEST_F(FaultsTest, AgentAndFabricdReportTheSameCounters) {
-  auto hosts = AddNumberedAgents(2);
+  AgentSpec silent;
+  silent.veses[0].more = "announce = false\n";
+  auto hosts = AddNumberedAgents(2, silent);
   for (Agent* agent : hosts) agent->WaitUntilAnnounced();
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   const MacAddr there = Mac(hosts[1]->host()->Mac("v1"));

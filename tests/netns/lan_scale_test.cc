@@ -11,6 +11,7 @@
 namespace eoib::lab {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::IsEmpty;
 
 // ---- A full table ----------------------------------------------------------------------------------------------------------
@@ -114,7 +115,9 @@ TEST_F(FullTableTest, AgeingEmptiesTableWithoutLoss) {
   AddThree("4");
   SteadyPing ping(agents()[1]->host(), Address(3));
   Learn(0, limit() / 2);
-  EXPECT_GE(agents()[1]->Stat("learned"), limit() / 2);
+  // Some of the MACs are announced before their first frame arrives.
+  EXPECT_GE(agents()[0]->Stat("learned"), limit() / 2);
+  EXPECT_GE(agents()[1]->Stat("learned"), limit() / 4);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[0]->Stat("fdb_entries") < 10; }));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[1]->Stat("fdb_entries") < 10; }));
   const PingCounts counts = ping.End();
@@ -174,7 +177,7 @@ TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
     SCOPED_TRACE(hosts[i]->host()->name());
     ExpectConservation(hosts[i]);
     const Counters drops = hosts[i]->Drops()["red"];
-    for (const auto& [reason, count] : drops) EXPECT_EQ(reason, "own_multicast") << count;
+    for (const auto& [reason, count] : drops) EXPECT_THAT(reason, AnyOf("own_multicast", "control_message")) << count;
     EXPECT_EQ(hosts[i]->Stat("fdb_entries"), hosts.size()) << hosts[i]->MustCtl({"fdb", "show"});
   }
 }

@@ -168,10 +168,10 @@ TEST_F(LeakTest, TwoHundredFabricdKillsLeakNothing) {
   });
 }
 
-// Either of the two may be back first. 200 rounds are long enough for the others to reclaim the state of lost peers twice;
-// they do so every ten seconds, and until then each kill costs them some memory.
-TEST_F(LeakTest, TwoHundredKillsOfBothLeakNothing) {
-  PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
+// Either of the two may be back first. The others reclaim the state of lost peers every ten seconds, and until then each kill
+// costs them some memory. 600 rounds take eight times as long.
+TEST_F(LeakTest, SixHundredKillsOfBothLeakNothing) {
+  PlayRounds(600, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
     soft_fabric().Kill(SIGKILL);
     agent(kA).Kill(SIGKILL);
     if (round % 2 == 0) agent(kA).Launch();

@@ -94,6 +94,31 @@ TEST_F(OperatorTest, ShowListsHcaVesesAndVPorts) {
                                              HasSubstr("v1"), HasSubstr("v2"), HasSubstr("02:00:00:00:00:77")));
 }
 
+TEST_F(OperatorTest, OtherAgentsTheirVPortsAndMacsAreShown) {
+  auto hosts = AddNumberedAgents(2);
+  ExpectPing(hosts[0]->host(), Address(2));
+  const std::string place = absl::StrCat("GID ", hosts[1]->Shown(", GID "), " QPN ", hosts[1]->Shown("QPN "));
+  const std::string mac = hosts[1]->host()->Mac("v1");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Knows(mac, "/v1, sequence "); }))
+      << hosts[0]->MustCtl({"fdb", "show"});
+  EXPECT_TRUE(hosts[0]->Knows(mac, place + " ("));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !absl::StrContains(hosts[0]->MustCtl({"peers"}), "not measured"); }))
+      << "the ping goes both ways, so h2 is probed: " << hosts[0]->MustCtl({"peers"});
+  EXPECT_THAT(hosts[0]->MustCtl({"peers"}),
+              AllOf(ContainsRegex(" up +incarnation 1, 1 vPorts, 1 MACs, heard .* round trip [0-9.]+.?s\n"),
+                    HasSubstr(place + " LID 0x"), HasSubstr("group messages: ")));
+  EXPECT_THAT(hosts[0]->MustCtl({"vport", "show"}),
+              ContainsRegex("1  v1 +1  this host +0\n +1  v1 +1  [^ ]+ \\([0-9a-f]+\\) +0\n"));
+  const std::string before = hosts[0]->Log();
+  ASSERT_EQ(hosts[1]->Stop(), 0);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(hosts[0]->MustCtl({"fdb/monitor", "red"}), ") left\n");
+  }));
+  EXPECT_THAT(before, ContainsRegex("VES red: agent [^ ]+ \\([0-9a-f]+\\) found, at " + place));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(hosts[0]->Log(), ") left\n"); }));
+  hosts[1]->Start();
+}
+
 TEST_F(OperatorTest, MacIsConfiguredOrGeneratedOnceAndKept) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2"}, {"v3", "red", "mac = \"02:00:00:00:00:77\"\n"}};

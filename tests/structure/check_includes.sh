@@ -3,7 +3,7 @@
 #
 #     vswitch/base <- {vswitch/wire/ib, vswitch/wire/ip, fdb} <- vswitch/wire <- vswitch/fabric <- vswitch/port
 #     vswitch/port <- the rest of vswitch <- the rest of control <- gateway/ipoib
-#     vswitch/base <- control/daemon <- the rest of control
+#     vswitch/base <- control/daemon <- the rest of control,  vswitch/wire <- control/protocol <- the rest of control
 #     gateway/ipoib <- gateway/translation <- the rest of gateway,  gateway/ipoib <- gateway/endpoint
 #     vswitch/fabric <- vswitch/fabric/softhca <- {vswitch/fabric/softhca/subnet, vswitch/fabric/softhca/preload}
 #     {vswitch/fabric/softhca/subnet, control/daemon} <- vswitch/fabric/softhca/fabricd
@@ -50,7 +50,8 @@ find_bad_includes() {
       add_room("vswitch", "vswitch/port")
       add_room("control/daemon", "vswitch/base")
       add_room("vswitch/fabric/softhca/fabricd", "vswitch/fabric/softhca/subnet control/daemon")
-      add_room("control", "vswitch control/daemon")
+      add_room("control/protocol", "vswitch/wire")
+      add_room("control", "vswitch control/daemon control/protocol")
       add_room("gateway/ipoib", "control")
       add_room("gateway/translation", "gateway/ipoib")
       add_room("gateway/endpoint", "gateway/ipoib")

@@ -45,6 +45,9 @@ RunResult OnMachine(const std::string& command, absl::Duration limit = absl::Sec
   return RunOnMachine(Words(command), limit);
 }
 
+// The agent sets an interface up last, so one that is up is complete.
+bool IsUp(const std::string& interface) { return !OnMachine("ip link show up dev " + interface).out.empty(); }
+
 void MustOnMachine(const std::string& command) { MustRunOnMachine(Words(command)); }
 
 // The two RoCE ports: host h1's agent uses rxva/1, h2's rxvb/1.
@@ -95,7 +98,8 @@ struct TwoHosts {
     Agent* agent = agents[number - 1].get();
     for (const VPortSpec& vport : agent->spec().vports) {
       const std::string move = absl::StrCat("ip link set ", vport.name, " netns ", agent->host()->holder());
-      if (!EventuallyTrue(kPatience, [&] { return !agent->Alive() || OnMachine(move).ok(); }) || !agent->Alive()) {
+      const auto moved = [&] { return IsUp(vport.name) && OnMachine(move).ok(); };
+      if (!EventuallyTrue(kPatience, [&] { return !agent->Alive() || moved(); }) || !agent->Alive()) {
         Die("eoibd did not create " + vport.name + ":\n" + agent->Log());
       }
     }

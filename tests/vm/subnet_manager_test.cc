@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,6 +23,8 @@ namespace eoib::lab {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // As OpenSM prints it: "MGID....................ff12:e01b:8001:...", without leading zeros.
 constexpr char kFloodMgid[] = "ff12:e01b:8001:ffff:ffff:ffff::";
@@ -84,6 +88,33 @@ TEST_F(SubnetManagerTest, RefusedJoinIsReportedAndRetried) {
   Await(&sa, [&](const SaClient::GroupCallback& done) { sa.Leave(squatted, done); });
   agent.WaitUntilReady();
   EXPECT_EQ(agent.Stop(), 0);
+}
+
+// ---- Without groups.
+
+// The records of our service that OpenSM lists.
+size_t Services() {
+  const std::string list = Saquery({"-S"});
+  return std::vector<std::string>(absl::StrSplit(list, "0x02656f6962008001")).size() - 1;
+}
+
+TEST_F(SubnetManagerTest, OpenSmListsServicesOfAgentsWithoutAGroup) {
+  AgentSpec spec;
+  spec.veses[0].more = "flood = \"replicate\"\n";
+  AddNumberedAgents(2, spec);
+  ExpectFloodsReach(1, 2);
+  EXPECT_THAT(Saquery({"-g"}), Not(HasSubstr(kFloodMgid)));
+  EXPECT_EQ(Services(), 2u) << Saquery({"-S"});
+  EXPECT_EQ(agent(2).Stop(), 0);
+  EXPECT_EQ(Services(), 1u) << Saquery({"-S"});
+  agent(2).Start();
+  host(2)->AddAddress("v1", Address(2) + "/24");
+
+  subnet().KillSm(kH1, SIGKILL);
+  ExpectFloodsReach(1, 2);
+  subnet().StartSm(kH1);
+  subnet().Wait();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [] { return Services() == 2; })) << Saquery({"-S"});
 }
 
 // ---- The subnet manager.
