@@ -141,6 +141,7 @@ absl::Status TapPort::Offload(bool super_frames) {
   if (super_frames) {
     offloads |= TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     takes_udp_super_frames_ = ioctl(tap_.get(), TUNSETOFFLOAD, offloads | kOffloadUso) == 0;
+    coalescer_.set_joins_udp(takes_udp_super_frames_);
   }
   if (takes_udp_super_frames_ || ioctl(tap_.get(), TUNSETOFFLOAD, offloads) == 0) return absl::OkStatus();
   return Failed(super_frames ? "offload checksums and segmentation of" : "offload checksums of", name_);
@@ -328,10 +329,10 @@ size_t TapPort::Flush(DropReason* reason) noexcept {
 
 void TapPort::WriteJoined() noexcept {
   if (!coalescer_.pending()) return;
-  const TcpCoalescer::Joined joined = coalescer_.Take();
+  const Coalescer::Joined joined = coalescer_.Take();
   VnetHeader header{};
   if (joined.segments > 1) {
-    header.gso_type = joined.ipv6 ? kGsoTcpv6 : kGsoTcpv4;
+    header.gso_type = joined.udp ? kGsoUdp : joined.ipv6 ? kGsoTcpv6 : kGsoTcpv4;
     header.gso_size = joined.segment_length;
     header.header_length = joined.header_length;
   }

@@ -15,9 +15,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "vswitch/base/unique_fd.h"
+#include "vswitch/port/coalescer.h"
 #include "vswitch/port/port.h"
 #include "vswitch/port/tap_set.h"
-#include "vswitch/port/tcp_coalescer.h"
 
 namespace eoib {
 
@@ -90,7 +90,7 @@ class TapPort final : public Port {
   const UniqueFd tap_;
   const UniqueFd nothing_;            // /dev/null: replaces the TAP's descriptor when the netdev is deleted
   std::atomic<uint32_t> largest_{0};  // largest frame for the netdev, from the destination MAC on, with tag
-  TcpCoalescer coalescer_;
+  Coalescer coalescer_;
   size_t lost_ = 0;  // joined frames lost in failed writes since the last Flush
   DropReason lost_reason_ = DropReason::kNone;
 };

@@ -1,8 +1,8 @@
-// TcpCoalescer: joins TCP segments of one batch into one large frame for the interface, as a NIC's receive offload (GRO, LRO)
-// does. The kernel's receive path, and the write to it, cost the same for 1,500 bytes as for 64 KiB. README.md ("Joined
-// segments") says which segments it joins. For the worker that owns the port.
-#ifndef EOIB_VSWITCH_PORT_TCP_COALESCER_H_
-#define EOIB_VSWITCH_PORT_TCP_COALESCER_H_
+// Coalescer: joins the TCP segments, or the UDP datagrams, of one flow and one batch into one large frame for the interface, as
+// a NIC's receive offload (GRO, LRO) does. The kernel's receive path, and the write to it, cost about the same for 1,500 bytes
+// as for 64 KiB. README.md ("Joined segments") says what it joins. For the worker that owns the port.
+#ifndef EOIB_VSWITCH_PORT_COALESCER_H_
+#define EOIB_VSWITCH_PORT_COALESCER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +13,23 @@
 
 namespace eoib {
 
-class TcpCoalescer {
+class Coalescer {
  public:
   // The joined frame. Its bytes belong to the coalescer and stay valid until the next Add.
   struct Joined {
     absl::Span<const uint8_t> frame;
     ChecksumRequest checksum;
-    uint16_t header_length = 0;   // Ethernet to TCP options
-    uint16_t segment_length = 0;  // TCP payload of each segment but the last
+    uint16_t header_length = 0;   // Ethernet to TCP options, or to UDP
+    uint16_t segment_length = 0;  // payload of each segment but the last
     bool ipv6 = false;
+    bool udp = false;
     size_t segments = 0;  // 1: the frame is unchanged
   };
 
-  TcpCoalescer();
+  Coalescer();
+
+  // By default only TCP is joined.
+  void set_joins_udp(bool joins) { joins_udp_ = joins; }
 
   // Copies `frame` (untagged, with or without padding) if it begins a run or continues the current one. Otherwise returns
   // false: the caller then takes the pending run, and offers the frame again or transmits it by itself.
@@ -37,16 +41,21 @@ class TcpCoalescer {
  private:
   // The layout of a frame that can be joined.
   struct Layout {
-    size_t tcp = 0;      // offset of the TCP header
+    size_t l4 = 0;       // offset of the TCP or UDP header
     size_t payload = 0;  // offset of its data
     size_t end = 0;      // end of the IP packet; the rest is padding
     bool ipv6 = false;
+    bool udp = false;
     bool push = false;
 
     size_t payload_length() const { return end - payload; }
   };
 
-  static bool Parse(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum, Layout* layout) noexcept;
+  bool Parse(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum, Layout* layout) const noexcept;
+  static bool ParseIp(absl::Span<const uint8_t> frame, uint8_t protocol, Layout* layout) noexcept;
+  static bool ParseTcp(const uint8_t* tcp, Layout* layout) noexcept;
+  static bool ParseUdp(const uint8_t* udp, Layout* layout) noexcept;
+  bool SameL4(absl::Span<const uint8_t> frame) const noexcept;
   void Begin(absl::Span<const uint8_t> frame, const Layout& layout) noexcept;
   bool Continues(absl::Span<const uint8_t> frame, const Layout& layout) const noexcept;
   void Append(absl::Span<const uint8_t> frame, const Layout& layout) noexcept;
@@ -56,10 +65,11 @@ class TcpCoalescer {
   Layout first_;
   size_t length_ = 0;
   size_t segments_ = 0;
-  uint32_t next_sequence_ = 0;
+  uint32_t next_sequence_ = 0;  // of TCP
+  bool joins_udp_ = false;
   bool closed_ = false;  // the last segment was shorter or had PSH, so none may follow
 };
 
 }  // namespace eoib
 
-#endif  // EOIB_VSWITCH_PORT_TCP_COALESCER_H_
+#endif  // EOIB_VSWITCH_PORT_COALESCER_H_
