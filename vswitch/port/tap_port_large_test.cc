@@ -207,6 +207,27 @@ TEST_F(TapPortLargeTest, GivesSuperFramesToTheKernel) {
   }
 }
 
+TEST_F(TapPortLargeTest, JoinsDatagramsForTheKernel) {
+  if (!port_->TakesLarge({GsoType::kUdp, 1000})) return;  // a kernel before 6.2
+  constexpr size_t kPayload = 64;
+  ChecksumRequest request, large_request;
+  const Bytes datagram = MakeSuperFrame({.udp = true, .payload = kPayload}, &request);
+  Bytes large = MakeSuperFrame({.udp = true, .payload = 3 * kPayload}, &large_request);
+  for (size_t i = 1; i < 3; ++i) std::copy(datagram.end() - kPayload, datagram.end(), large.end() - i * kPayload);
+  for (int i = 0; i < 3; ++i) {
+    const Frame frame = InPieces(datagram, request, {});
+    EXPECT_EQ(port_->Transmit(frame, /*strip_tag=*/false), DropReason::kNone);
+    pool_->Free(frame.buffer);
+  }
+  DropReason reason;
+  EXPECT_EQ(port_->Flush(&reason), 0u);
+  const auto [header, got] = KernelReceives();
+  EXPECT_EQ(got, large);
+  EXPECT_EQ(header.gso_type, 5);
+  EXPECT_EQ(header.gso_size, kPayload);
+  EXPECT_EQ(header.flags, 1);
+}
+
 TEST_F(TapPortLargeTest, JumboFrames) {
   ASSERT_TRUE(port_->SetMtu(9000).ok());
   const Bytes bytes = Plain(9014);
