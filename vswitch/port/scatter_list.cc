@@ -2,21 +2,26 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/base/optimization.h"
 #include "vswitch/base/check.h"
 
 namespace eoib {
 
-ScatterList::ScatterList(BufferPool* pool, uint32_t mtu, bool large)
+ScatterList::ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill)
     : pool_(pool),
+      spill_(spill),
       layout_(mtu),
-      first_(large ? layout_.first : pool->frame_capacity()),
-      largest_(large ? layout_.Largest() : pool->frame_size()),
-      count_(large ? layout_.BuffersFor(largest_) : 1),
-      missing_(count_) {
+      first_(spill != nullptr ? layout_.first : pool->frame_capacity()),
+      largest_(spill != nullptr ? layout_.Largest() : pool->frame_size()),
+      count_(spill != nullptr ? layout_.BuffersFor(largest_) : 1),
+      narrow_(spill != nullptr && spill->small_frames >= Spill::kNarrowAfter),
+      missing_(narrow_ ? 1 : count_) {
   buffers_.fill(BufferId::None());
   parts_[count_ + 1] = {&beyond_, sizeof(beyond_)};
+  // The frame with one byte too many shows by its length.
+  if (narrow_) parts_[2] = {spill->bytes.get(), largest_ - first_ + 1};
 }
 
 ScatterList::~ScatterList() {
@@ -24,6 +29,8 @@ ScatterList::~ScatterList() {
 }
 
 bool ScatterList::Refill() {
+  // Spread needs them if the next frame is large.
+  if (narrow_ && ABSL_PREDICT_FALSE(pool_->count(BufferPool::State::kFree) < count_)) return false;
   for (; missing_ != 0; --missing_) {
     const size_t i = missing_ - 1;
     buffers_[i] = pool_->Allocate();
@@ -35,22 +42,53 @@ bool ScatterList::Refill() {
 
 ssize_t ScatterList::Read(int fd, void* header, size_t header_size) {
   parts_[0] = {header, header_size};
-  return readv(fd, parts_.data(), static_cast<int>(count_ + 2));
+  return readv(fd, parts_.data(), narrow_ ? 3 : static_cast<int>(count_ + 2));
+}
+
+// Copies the spilled bytes of a frame of `length` into buffers of their own, and makes the list wide.
+void ScatterList::Spread(uint32_t length) {
+  const uint8_t* from = spill_->bytes.get();
+  size_t left = length - first_;
+  for (size_t i = 1; left != 0; ++i) {
+    const size_t size = std::min<size_t>(left, layout_.piece);
+    buffers_[i] = pool_->Allocate();
+    std::memcpy(pool_->Frame(buffers_[i]), from, size);
+    from += size;
+    left -= size;
+  }
+  narrow_ = false;
+  parts_[count_ + 1] = {&beyond_, sizeof(beyond_)};
 }
 
 Frame ScatterList::Take(uint32_t length, const Gso& gso) {
   EOIB_DCHECK(missing_ == 0 && length <= largest_);
   Frame frame{buffers_[0], pool_->Frame(buffers_[0]), length};
   frame.gso = gso;
-  if (length > first_ && length <= layout_.datagram && gso.type == GsoType::kNone) {
+  if (length <= first_) {
+    if (spill_ != nullptr) ++spill_->small_frames;
+    missing_ = 1;
+    buffers_[0] = BufferId::None();
+    return frame;
+  }
+  spill_->small_frames = 0;
+  const bool spilled = narrow_;
+  if (spilled) Spread(length);
+  if (length <= layout_.datagram && gso.type == GsoType::kNone) {
     // It fits one datagram, which needs no extension: copy its tail, which has at most 12 bytes, back.
     std::memcpy(frame.data + first_, pool_->Frame(buffers_[1]), length - first_);
-  } else if (length > first_) {
+  } else {
     AppendRest(&frame, length);
   }
-  missing_ = frame.buffers;
   std::fill_n(buffers_.begin(), frame.buffers, BufferId::None());
+  missing_ = frame.buffers;
+  if (spilled) ReplaceAll();
   return frame;
+}
+
+// After Spread, the list has buffers in some of its places only.
+void ScatterList::ReplaceAll() {
+  for (BufferId& buffer : buffers_) pool_->Free(std::exchange(buffer, BufferId::None()));
+  missing_ = count_;
 }
 
 // Links the buffers behind the first one that have bytes of a frame of `length`.

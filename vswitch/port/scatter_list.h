@@ -1,4 +1,7 @@
 // ScatterList: the buffers into which one readv puts a frame of any size, so that each becomes one datagram (PieceLayout).
+//
+// The kernel's work for a readv grows with the number of parts, so after a run of small frames the list is narrow: one buffer,
+// and a spill area behind it. A large frame is then copied once out of the spill area, and the list is wide again.
 #ifndef EOIB_VSWITCH_PORT_SCATTER_LIST_H_
 #define EOIB_VSWITCH_PORT_SCATTER_LIST_H_
 
@@ -8,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/types/span.h"
 #include "vswitch/fabric/buffer_pool.h"
@@ -19,8 +23,16 @@ namespace eoib {
 // For one call of a port's Receive. Frees the buffers that are left.
 class ScatterList {
  public:
-  // `pool` outlives the list. With `large` false there is one buffer, which takes a frame of the pool's frame size.
-  ScatterList(BufferPool* pool, uint32_t mtu, bool large);
+  // Belongs to a port whose lists take large frames, and lasts from list to list.
+  struct Spill {
+    static constexpr uint32_t kNarrowAfter = 32;
+
+    const std::unique_ptr<uint8_t[]> bytes = std::make_unique<uint8_t[]>(kLargestSuperFrame);
+    uint32_t small_frames = 0;  // since the last frame that one buffer does not take
+  };
+
+  // `pool` and `spill` outlive the list. With `spill` null there is one buffer, which takes a frame of the pool's frame size.
+  ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill);
   ~ScatterList();
   ScatterList(const ScatterList&) = delete;
   ScatterList& operator=(const ScatterList&) = delete;
@@ -36,18 +48,22 @@ class ScatterList {
   Frame Take(uint32_t length, const Gso& gso);
 
  private:
+  void Spread(uint32_t length);
+  void ReplaceAll();
   void AppendRest(Frame* frame, uint32_t length);
   size_t Capacity(size_t i) const { return i == 0 ? first_ : layout_.piece; }
 
   BufferPool* const pool_;
+  Spill* const spill_;  // or null
   const PieceLayout layout_;
   const size_t first_;  // bytes in the first buffer
   const size_t largest_;
-  const size_t count_;  // buffers of a full list
+  const size_t count_;  // buffers of the largest frame
+  bool narrow_;
   size_t missing_;      // so many buffers, from the first on, are to be replaced
   uint8_t beyond_ = 0;  // takes a byte of a frame that is too large, which then shows by its length
   std::array<BufferId, kMaxSegments> buffers_;
-  std::array<iovec, kMaxSegments + 2> parts_;  // header, buffers, beyond_
+  std::array<iovec, kMaxSegments + 2> parts_;  // header, buffers, beyond_; if narrow: header, buffer, spill area
 };
 
 }  // namespace eoib

@@ -21,7 +21,6 @@
 #include "absl/strings/str_cat.h"
 #include "vswitch/port/gso_limit.h"
 #include "vswitch/port/open_tap.h"
-#include "vswitch/port/scatter_list.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {
@@ -96,7 +95,7 @@ TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
     : name_(options.name),
       mac_(options.mac),
       set_(options.set),
-      super_frames_(options.super_frames),
+      spill_(options.super_frames ? std::make_unique<ScatterList::Spill>() : nullptr),
       tap_(std::move(tap)),
       nothing_(std::move(nothing)) {
   if (set_ != nullptr) set_->ports_.insert(this);
@@ -210,7 +209,7 @@ absl::Status TapPort::SetMtu(int mtu) {
 
 // Above its gso_max_size the kernel cuts super-frames itself. It compares their size without the tag that it inserts later.
 absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
-  if (!super_frames_) return absl::OkStatus();
+  if (spill_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_NETLINK, SOCK_RAW);
   if (!socket.ok()) return socket.status();
   ifreq current{};
@@ -258,7 +257,7 @@ bool TapPort::IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const no
 }
 
 size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
-  ScatterList list(pool, mtu, super_frames_);
+  ScatterList list(pool, mtu, spill_.get());
   size_t received = 0;
   size_t buffers = 0;
   // Counts tries, so the loop is bounded even if every frame is refused.

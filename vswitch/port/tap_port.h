@@ -17,6 +17,7 @@
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/port/coalescer.h"
 #include "vswitch/port/port.h"
+#include "vswitch/port/scatter_list.h"
 #include "vswitch/port/tap_set.h"
 
 namespace eoib {
@@ -85,7 +86,7 @@ class TapPort final : public Port {
   const std::string name_;
   const MacAddr mac_;
   TapSet* const set_;  // or null
-  const bool super_frames_;
+  const std::unique_ptr<ScatterList::Spill> spill_;  // null: the kernel hands over no super-frames
   bool takes_udp_super_frames_ = false;  // the kernel knows them; set by Open
   const UniqueFd tap_;
   const UniqueFd nothing_;            // /dev/null: replaces the TAP's descriptor when the netdev is deleted

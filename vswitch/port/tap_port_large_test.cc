@@ -69,6 +69,15 @@ class TapPortLargeTest : public testing::Test {
     }
     return false;
   }
+  // After a run of small frames the port expects more of them (ScatterList).
+  void ReceiveSmallFrames() {
+    for (uint32_t i = 0; i < ScatterList::Spill::kNarrowAfter; ++i) {
+      KernelSends({}, Plain(60));
+      const std::vector<Frame> frames = Receive(1);
+      ASSERT_EQ(frames.size(), 1u);
+      Free(frames);
+    }
+  }
   void KernelSends(VnetHeader header, Bytes frame) {
     iovec parts[] = {{&header, sizeof(header)}, {frame.data(), frame.size()}};
     ASSERT_EQ(writev(socket_.get(), parts, 2), static_cast<ssize_t>(sizeof(header) + frame.size()));
@@ -160,27 +169,55 @@ const Kind kKinds[] = {
 };
 
 TEST_F(TapPortLargeTest, ReceivesSuperFramesInPieces) {
-  for (const Kind& kind : kKinds) {
-    SCOPED_TRACE(kind.description);
-    if (!port_->TakesLarge(kind.gso)) continue;  // a kernel before 6.2
-    KernelSends(kind.shape, kind.gso_type, kind.gso.size);
-    const std::vector<Frame> frames = Receive(1);
-    ASSERT_EQ(frames.size(), 1u);
-    ChecksumRequest request;
-    EXPECT_EQ(BytesOf(frames[0]), MakeSuperFrame(kind.shape, &request));
-    EXPECT_EQ(frames[0].checksum, request);
-    EXPECT_EQ(frames[0].gso, kind.gso);
-    const PieceLayout layout(kMtu);
-    EXPECT_EQ(frames[0].buffers, layout.BuffersFor(frames[0].total()));
-    EXPECT_EQ(frames[0].length, std::min(layout.first, frames[0].total()));
-    size_t at = 0;
-    VisitPieces(*pool_, frames[0], [&](absl::Span<uint8_t> piece) {
-      EXPECT_TRUE(at == 0 || at + piece.size() == frames[0].total() || piece.size() == layout.piece);
-      at += piece.size();
-    });
-    Free(frames);
+  for (const bool after_small_frames : {false, true}) {
+    for (const Kind& kind : kKinds) {
+      SCOPED_TRACE(kind.description);
+      if (!port_->TakesLarge(kind.gso)) continue;  // a kernel before 6.2
+      if (after_small_frames) ReceiveSmallFrames();
+      KernelSends(kind.shape, kind.gso_type, kind.gso.size);
+      const std::vector<Frame> frames = Receive(1);
+      ASSERT_EQ(frames.size(), 1u);
+      ChecksumRequest request;
+      EXPECT_EQ(BytesOf(frames[0]), MakeSuperFrame(kind.shape, &request));
+      EXPECT_EQ(frames[0].checksum, request);
+      EXPECT_EQ(frames[0].gso, kind.gso);
+      const PieceLayout layout(kMtu);
+      EXPECT_EQ(frames[0].buffers, layout.BuffersFor(frames[0].total()));
+      EXPECT_EQ(frames[0].length, std::min(layout.first, frames[0].total()));
+      size_t at = 0;
+      VisitPieces(*pool_, frames[0], [&](absl::Span<uint8_t> piece) {
+        EXPECT_TRUE(at == 0 || at + piece.size() == frames[0].total() || piece.size() == layout.piece);
+        at += piece.size();
+      });
+      Free(frames);
+    }
   }
   EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
+}
+
+// All in one call, so that the list changes between the two widths.
+TEST_F(TapPortLargeTest, LargeFramesBehindSmallOnes) {
+  ReceiveSmallFrames();
+  const SuperFrameShape shape{.payload = 30000};
+  ChecksumRequest request;
+  const Bytes large = MakeSuperFrame(shape, &request);
+  for (int i = 0; i < 2; ++i) {
+    KernelSends({}, Plain(60));
+    KernelSends(shape, 1, 1400);
+  }
+  std::vector<Frame> frames(64);
+  frames.resize(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_));
+  ASSERT_EQ(frames.size(), 4u);
+  for (size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(BytesOf(frames[i]), i % 2 == 0 ? Plain(60) : large);
+  Free(frames);
+  EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
+}
+
+TEST_F(TapPortLargeTest, AFrameThatIsTooLargeIsRefusedBehindSmallOnes) {
+  ReceiveSmallFrames();
+  KernelSends({.payload = 65200 - 54}, 1, 1400);
+  EXPECT_TRUE(Receive(1, 100).empty());
+  EXPECT_EQ(counts_.too_large, 1u);
 }
 
 TEST_F(TapPortLargeTest, GivesSuperFramesToTheKernel) {
@@ -256,15 +293,19 @@ TEST_F(TapPortLargeTest, TheMtuLimitsTheSegmentsOfASuperFrame) {
 }
 
 TEST_F(TapPortLargeTest, AFrameThatFitsADatagramIsInOneBuffer) {
-  for (size_t size = kMtu - 20; size <= kMtu - 4; ++size) {  // the interface has no larger ones without a tag
-    const Bytes bytes = Plain(size);
-    KernelSends({}, bytes);
-    const std::vector<Frame> frames = Receive(1);
-    ASSERT_EQ(frames.size(), 1u);
-    EXPECT_EQ(frames[0].buffers, 1);
-    EXPECT_EQ(BytesOf(frames[0]), bytes);
-    Free(frames);
+  for (const bool after_small_frames : {false, true}) {
+    for (size_t size = kMtu - 20; size <= kMtu - 4; ++size) {  // the interface has no larger ones without a tag
+      if (after_small_frames) ReceiveSmallFrames();
+      const Bytes bytes = Plain(size);
+      KernelSends({}, bytes);
+      const std::vector<Frame> frames = Receive(1);
+      ASSERT_EQ(frames.size(), 1u);
+      EXPECT_EQ(frames[0].buffers, 1);
+      EXPECT_EQ(BytesOf(frames[0]), bytes);
+      Free(frames);
+    }
   }
+  EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
 }
 
 TEST_F(TapPortLargeTest, TheKernelCutsWhatSegmentsCannotCarry) {
@@ -289,6 +330,7 @@ TEST_F(TapPortLargeTest, TheKernelCutsWhatSegmentsCannotCarry) {
 }
 
 TEST_F(TapPortLargeTest, AFrameStaysInTheKernelUntilThereAreBuffers) {
+  ReceiveSmallFrames();
   std::vector<BufferId> taken;
   while (pool_->count(BufferPool::State::kFree) > 31) taken.push_back(pool_->Allocate());
   KernelSends({.payload = 30000}, 1, 1400);
