@@ -245,13 +245,29 @@ TEST_F(AgentProtocolTest, RestartOfAPeerThatAnnouncesNothing) {
   EXPECT_THAT(h1->Command("fdb/frozen"), Not(HasSubstr(kB.ToString())));
 }
 
-TEST_F(AgentProtocolTest, CopiedStateDirectoryIsCounted) {
+TEST_F(AgentProtocolTest, CopiedStateDirectoryIsToldAtBothEndsUntilItIsDeleted) {
+  testing::internal::CaptureStderr();
   Host* h1 = AddHost("h1", kOneVes);
   std::filesystem::create_directory(state_.path() + "/h2");
   std::filesystem::copy_file(state_.path() + "/h1/agent.json", state_.path() + "/h2/agent.json");
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
-  for (Host* host : {h1, h2}) EXPECT_TRUE(PassUntil([&] { return host->Stat("protocol_duplicate_id") > 0; }));
+  const auto warns = [](Host* host, Host* of) {
+    return absl::StrContains(host->Command("peers"), absl::StrCat(" QPN ", of->Qpn(), " has this agent's id, heard "));
+  };
+  EXPECT_TRUE(PassUntil([&] { return warns(h1, h2) && warns(h2, h1); }));
+  EXPECT_TRUE(PassUntil([&] { return h1->Stat("protocol_duplicate_id") >= 5 && h2->Stat("protocol_duplicate_id") >= 5; }));
+  const std::vector<std::string> lines = absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
+  const auto is_warning = [](const std::string& line) { return absl::StrContains(line, "has this agent's id; one of the two"); };
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_warning), 2) << "one of each, though it was heard often";
+
+  // As the advice says.
+  KillHost(h2);
+  for (const char* file : {"/h2/agent.json", "/h2/vports.json"}) std::filesystem::remove(state_.path() + file);
+  h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  EXPECT_TRUE(IsAnnounced(h1, kB, h2));
+  EXPECT_TRUE(PassUntil([&] { return !absl::StrContains(h1->Command("peers"), "has this agent's id"); }));
 }
 
 }  // namespace

@@ -58,6 +58,10 @@ std::vector<PeerAddress> ConfirmedAddresses(const RemoteAgent& agent) {
   return confirmed;
 }
 
+std::string PlaceOf(const PeerAddress& peer) {
+  return absl::StrCat("GID ", peer.gid.ToString(), " QPN ", peer.qpn.ToString());
+}
+
 VPortCapabilities ToCapabilities(const AgentCapabilities& announced) {
   VPortCapabilities capabilities;
   capabilities.header_form = announced.eoib_header ? HeaderForm::kEoib : HeaderForm::kAlternative;
@@ -78,6 +82,7 @@ VesProtocol::VesProtocol(const AgentIdentity& identity, const std::string& host,
       engine_({identity.id, identity.incarnation, host, capabilities_, kLargestMessage}, this, clock_, SystemRandom),
       local_(&engine_, fdb_, clock_),
       floods_(dependencies.floods),
+      copies_(clock_, /*burst=*/1, kCopyLogged),
       traffic_at_(clock_->Now() + kTrafficInterval) {}
 
 AnnouncedVPort VesProtocol::ToAnnounced(const VPort& vport) {
@@ -294,9 +299,7 @@ void VesProtocol::LogChange(const RemoteAgent& agent, const Peer& before) {
     change = before.reachable ? "does not answer; its MACs flood" : "answers again";
   }
   if (change == nullptr) return;
-  const auto print = [](std::string* out, const PeerAddress& address) {
-    absl::StrAppend(out, "GID ", address.gid.ToString(), " QPN ", address.qpn.ToString());
-  };
+  const auto print = [](std::string* out, const PeerAddress& address) { absl::StrAppend(out, PlaceOf(address)); };
   const std::string places = absl::StrJoin(ConfirmedAddresses(agent), " and ", print);
   journal_->Info("agent", absl::StrCat(NameOf(agent), " ", change, ", at ", places));
   // Without a group nothing makes the agents agree.
@@ -356,6 +359,12 @@ void VesProtocol::OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate
                                            ": two interfaces have this address, or there is a loop behind them"));
 }
 
+void VesProtocol::OnCopiedId(const PeerAddress& peer) {
+  copy_ = Copy{peer, clock_->Now()};
+  if (!copies_.Allow()) return;
+  journal_->Warn("agent", absl::StrCat("another one, at ", PlaceOf(peer), ", has this agent's id; ", kCopyAdvice));
+}
+
 void VesProtocol::OnNotBehind(FdbKey key, const AgentId& agent) {
   const auto peer = peers_.find(agent);
   if (peer != peers_.end()) fdb_->FlushMac(key, peer->second.vport);
@@ -368,6 +377,11 @@ void VesProtocol::NoteUnreachable(VPortId vport) {
 }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
+
+absl::optional<VesProtocol::Copy> VesProtocol::copy() const {
+  if (!copy_ || clock_->Now() - copy_->heard >= kCopyKept) return absl::nullopt;
+  return copy_;
+}
 
 const RemoteAgent* VesProtocol::AgentBehind(VPortId vport) const {
   const auto at = by_vport_.find(vport);

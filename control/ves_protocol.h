@@ -16,6 +16,7 @@
 #include "absl/types/optional.h"
 #include "control/agent_identity.h"
 #include "control/local_claims.h"
+#include "control/daemon/log.h"
 #include "control/path_resolver.h"
 #include "control/protocol/protocol_events.h"
 #include "control/protocol/vport_protocol.h"
@@ -33,10 +34,18 @@ namespace eoib {
 inline constexpr char kGroupAdvice[] =
     "if the fabric does not serve multicast, set flood = \"replicate\" for the VES on all hosts";
 
+// Advice if two agents have one id.
+inline constexpr char kCopyAdvice[] =
+    "one of the two has a copy of the other's state directory (--statedir): stop one, delete agent.json and vports.json "
+    "there, and start it again";
+
 class VesProtocol final : private ProtocolEvents {
  public:
   // The vPort of a peer that restarted without announcing itself is flushed if it stays silent for this long.
   static constexpr absl::Duration kSilence = absl::Seconds(3);
+  // An agent with a copy of our id is logged so often, and shown until it was silent for kCopyKept.
+  static constexpr absl::Duration kCopyLogged = absl::Minutes(10);
+  static constexpr absl::Duration kCopyKept = AgentTable::kForget;
 
   // They outlive the object.
   struct Dependencies {
@@ -81,6 +90,12 @@ class VesProtocol final : private ProtocolEvents {
   // An agent in the operator's words: "h2 (0a1b2c3d)"; its host: "h2", or "0a1b2c3d" before that is known.
   static std::string NameOf(const RemoteAgent& agent);
   static std::string HostOf(const RemoteAgent& agent);
+  // The agent that was last heard with our id: a copy of us. Nothing if none was heard for kCopyKept.
+  struct Copy {
+    PeerAddress peer;
+    absl::Time heard;
+  };
+  absl::optional<Copy> copy() const;
   // The number of other agents that get our messages and, in their VLANs, our floods.
   size_t agents() const { return peers_.size(); }
 
@@ -101,6 +116,7 @@ class VesProtocol final : private ProtocolEvents {
   void OnMac(FdbKey key, const MacClaim& claim) override;
   void OnMacFree(FdbKey key) override;
   void OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate) override;
+  void OnCopiedId(const PeerAddress& peer) override;
   void OnNotBehind(FdbKey key, const AgentId& agent) override;
 
   void Send(VPortId vport, const std::vector<uint8_t>& payload);
@@ -129,6 +145,8 @@ class VesProtocol final : private ProtocolEvents {
   absl::flat_hash_map<VPortId, absl::Time> left_;         // vPorts from which a MAC moved to another one at its port, and when
   FloodList* const floods_;
   bool floods_changed_ = false;
+  absl::optional<Copy> copy_;
+  LogLimiter copies_;
   absl::Time traffic_at_;  // when to look at the traffic again
 };
 

@@ -34,6 +34,8 @@ class ProtocolEvents {
   virtual void OnMacFree(FdbKey key) = 0;
   // Our claim was displaced. `duplicate`: five times within three minutes, so two stations seem to have this MAC.
   virtual void OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate) = 0;
+  // An agent at `peer`, another port than ours, has our id: the two have copies of one state directory.
+  virtual void OnCopiedId(const PeerAddress& peer) = 0;
   // `agent` says that the MAC is not behind it.
   virtual void OnNotBehind(FdbKey key, const AgentId& agent) = 0;
 };

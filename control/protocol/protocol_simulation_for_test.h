@@ -56,6 +56,7 @@ class ProtocolSimulation {
       ++claims_lost[key];
       if (duplicate) ++duplicates;
     }
+    void OnCopiedId(const PeerAddress& peer) override { copies.push_back(peer); }
     void OnNotBehind(FdbKey key, const AgentId& agent) override { not_behind.emplace_back(key, agent); }
 
     ProtocolSimulation* const simulation;
@@ -65,6 +66,7 @@ class ProtocolSimulation {
     std::map<FdbKey, int> claims_lost;
     int duplicates = 0;
     std::vector<std::pair<FdbKey, AgentId>> not_behind;
+    std::vector<PeerAddress> copies;  // agents with our id
   };
 
   // A host. It keeps its id over a crash, and its GID; each start has another QPN and incarnation.

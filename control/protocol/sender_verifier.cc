@@ -1,10 +1,12 @@
 #include "control/protocol/sender_verifier.h"
 
+#include <algorithm>
+
 namespace eoib {
 
 RemoteAgent* SenderVerifier::SenderOf(const VPortMessage& message, const PeerAddress& source, bool by_group) {
   if (message.agent == use_.own->id()) {
-    if (!use_.own->current().addresses.contains(source)) ++use_.counters->duplicate_id;
+    NoteOwnId(source);
     return nullptr;
   }
   RemoteAgent* const agent = use_.agents->Find(message.agent);
@@ -32,6 +34,15 @@ RemoteAgent* SenderVerifier::SenderOf(const VPortMessage& message, const PeerAdd
   }
   use_.agents->Occupy(source, agent);
   return agent;
+}
+
+// From our own port it is a message of a former queue pair of ours, which was on its way.
+void SenderVerifier::NoteOwnId(const PeerAddress& source) {
+  const auto& own = use_.own->current().addresses;
+  const bool is_ours = std::any_of(own.begin(), own.end(), [&](const auto& address) { return address.first.gid == source.gid; });
+  if (is_ours) return;
+  ++use_.counters->duplicate_id;
+  use_.events->OnCopiedId(source);
 }
 
 // A message of an agent that we do not know.

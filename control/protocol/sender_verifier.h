@@ -19,6 +19,7 @@
 #include "control/protocol/group_announcer.h"
 #include "control/protocol/own_agent.h"
 #include "control/protocol/protocol_counters.h"
+#include "control/protocol/protocol_events.h"
 #include "control/protocol/remote_agent.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/agent_id.h"
@@ -41,6 +42,7 @@ class SenderVerifier {
     GroupAnnouncer* announcer;  // is told of newcomers
     const Clock* clock;
     ProtocolCounters* counters;
+    ProtocolEvents* events;
   };
   // `probe` sends a Probe to an address.
   SenderVerifier(const Dependencies& dependencies, std::function<void(const PeerAddress& peer)> probe)
@@ -62,6 +64,7 @@ class SenderVerifier {
     absl::Time until;
   };
 
+  void NoteOwnId(const PeerAddress& source);
   RemoteAgent* Meet(const VPortMessage& message, const PeerAddress& source, bool by_group);
   bool IsStale(const VPortMessage& message) const;
   void Challenge(RemoteAgent* agent, const VPortMessage& message, const PeerAddress& source);

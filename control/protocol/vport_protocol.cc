@@ -26,7 +26,7 @@ VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, con
       announcer_(
           &own_, events, clock, random_, [this](const PeerAddress& peer, const VPortMessage& message) { Send(peer, message); },
           &counters_),
-      senders_({&own_, &agents_, &announcer_, clock, &counters_},
+      senders_({&own_, &agents_, &announcer_, clock, &counters_, events},
                [this](const PeerAddress& peer) { Send(peer, own_.Header(VPortMessage::Kind::kProbe)); }),
       sweep_at_(clock->Now() + kSweep),
       reply_budget_(kReplyRate, kReplyBurst, clock->Now()),

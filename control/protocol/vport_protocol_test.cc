@@ -652,6 +652,17 @@ TEST_F(VPortProtocolTest, CopiedIdIsCounted) {
   copy.sender = host(0).address;
   Inject(1, copy, host(0).address);
   EXPECT_EQ(engine(1).counters().duplicate_id, 1u);
+  EXPECT_THAT(events(1).copies, ElementsAre(host(0).address));
+}
+
+// Messages of a queue pair that was replaced may still be on their way.
+TEST_F(VPortProtocolTest, OwnMessageOfAFormerQueuePairIsNoCopy) {
+  StartHosts(2);
+  VPortMessage former = MessageFrom(1, VPortMessage::Kind::kAnnounce);
+  former.sender.qpn = Qpn(0x999);
+  Inject(1, former, former.sender);
+  EXPECT_EQ(engine(1).counters().duplicate_id, 0u);
+  EXPECT_THAT(events(1).copies, IsEmpty());
 }
 
 TEST_F(VPortProtocolTest, EarlierIncarnationIsStale) {
