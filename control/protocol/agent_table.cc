@@ -1,5 +1,7 @@
 #include "control/protocol/agent_table.h"
 
+#include <algorithm>
+
 namespace eoib {
 
 RemoteAgent* AgentTable::Find(const AgentId& id) const {
@@ -24,26 +26,44 @@ void AgentTable::Forget(const AgentId& id) {
   agents_.erase(at);
   due_.erase({agent->scheduled, id});
   size_ -= agent->size();
-  absl::erase_if(by_address_, [&](const auto& address) { return address.second == id; });
+  std::erase_if(by_address_, [&](const auto& address) { return address.second == id; });
   for (const auto& [key, mac] : agent->view().macs) claims_->RemoveRemote(key, id);
   events_->OnAgentGone(*agent);
 }
 
 void AgentTable::Occupy(const PeerAddress& peer, RemoteAgent* agent) {
   const auto [at, is_new] = by_address_.try_emplace(peer, agent->id());
-  if (is_new || at->second == agent->id()) return;
+  if (is_new) return MakeRoomAt(peer.gid, agent->id());
+  if (at->second == agent->id()) return;
   RemoteAgent* const former = agents_.at(at->second).get();
   at->second = agent->id();
-  if (former->addresses().size() == 1 && former->addresses().contains(peer)) return Forget(former->id());
-  Change(former, [&](std::vector<FdbKey>*) {
-    former->TakeAddress(peer);
+  TakeFrom(former, peer);
+}
+
+// What the agent lists does not keep it: it may list anything.
+void AgentTable::TakeFrom(RemoteAgent* agent, const PeerAddress& peer) {
+  const auto is_another = [&](const auto& address) { return address.first != peer && address.second.confirmed; };
+  if (std::none_of(agent->addresses().begin(), agent->addresses().end(), is_another)) return Forget(agent->id());
+  Change(agent, [&](std::vector<FdbKey>*) {
+    agent->TakeAddress(peer);
     return true;
   });
 }
 
+void AgentTable::MakeRoomAt(const Gid& gid, const AgentId& keep) {
+  std::set<AgentId> there;
+  for (auto at = by_address_.lower_bound({gid, Qpn()}); at != by_address_.end() && at->first.gid == gid; ++at) {
+    there.insert(at->second);
+  }
+  if (there.size() <= kMaxAtPort) return;
+  there.erase(keep);
+  const auto heard_before = [this](const AgentId& a, const AgentId& b) { return Find(a)->heard() < Find(b)->heard(); };
+  Forget(AgentId(*std::min_element(there.begin(), there.end(), heard_before)));
+}
+
 void AgentTable::DropAddressesAt(const Gid& gid, RemoteAgent* agent) {
   agent->DropAddressesAt(gid);
-  absl::erase_if(by_address_, [&](const auto& at) { return at.second == agent->id() && at.first.gid == gid; });
+  std::erase_if(by_address_, [&](const auto& at) { return at.second == agent->id() && at.first.gid == gid; });
 }
 
 void AgentTable::Restart(RemoteAgent* agent, uint32_t incarnation, const PeerAddress& peer, absl::Time now) {

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "control/protocol/claim_arbiter.h"
@@ -34,6 +33,8 @@ class AgentTable {
   // Limits of what others can fill: agents, and MACs, vPorts and ranges of VLANs of all of them.
   static constexpr size_t kMaxAgents = 4096;
   static constexpr size_t kMaxSize = 1 << 20;
+  // Agents at one port (GID). A port can make up ids, and those of others are not to suffer.
+  static constexpr size_t kMaxAtPort = 16;
 
   // The pointers outlive the object.
   AgentTable(ClaimArbiter* claims, ProtocolEvents* events) : claims_(claims), events_(events) {}
@@ -48,7 +49,8 @@ class AgentTable {
   // Requires that there is no such agent, and that the table is not full.
   RemoteAgent* Add(const AgentId& id, uint32_t incarnation, absl::Time now);
   void Forget(const AgentId& id);
-  // `peer` speaks for `agent`. An agent that had this address before has it no more.
+  // `peer` speaks for `agent`. An agent that had this address before has it no more, and is forgotten if it was heard at no
+  // other. At a port with too many agents the one that was silent longest is forgotten.
   void Occupy(const PeerAddress& peer, RemoteAgent* agent);
   // The agent speaks from an address at port `gid` that it has not listed, so those that it had there are in doubt.
   void DropAddressesAt(const Gid& gid, RemoteAgent* agent);
@@ -69,11 +71,13 @@ class AgentTable {
 
  private:
   void UpdateAllClaims(const RemoteAgent& agent);
+  void TakeFrom(RemoteAgent* agent, const PeerAddress& peer);
+  void MakeRoomAt(const Gid& gid, const AgentId& keep);
 
   ClaimArbiter* const claims_;
   ProtocolEvents* const events_;
   std::map<AgentId, std::unique_ptr<RemoteAgent>> agents_;
-  absl::flat_hash_map<PeerAddress, AgentId> by_address_;  // addresses in use
+  std::map<PeerAddress, AgentId> by_address_;             // addresses in use, those of a port side by side
   std::set<std::pair<absl::Time, AgentId>> due_;          // when to run each agent of which something is due
   size_t size_ = 0;                                       // of all agents
 };

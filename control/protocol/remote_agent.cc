@@ -118,13 +118,14 @@ void RemoteAgent::AdoptAddresses() {
   for (const auto& [peer, receives_groups] : view_.addresses) addresses_.try_emplace(peer);
 }
 
-std::vector<PeerAddress> RemoteAgent::TakeProbes(absl::Time now, bool* changed) {
+std::vector<PeerAddress> RemoteAgent::TakeProbes(absl::Time now, absl::FunctionRef<bool()> may_verify, bool* changed) {
   std::vector<PeerAddress> probes;
   for (auto& [peer, address] : addresses_) {
     if (!address.confirmed) {
       if (address.verifications >= kVerifications || now < address.verify_at) continue;
-      ++address.verifications;
       address.verify_at = now + absl::Seconds(1);
+      if (!may_verify()) continue;
+      ++address.verifications;
       probes.push_back(peer);
       continue;
     }

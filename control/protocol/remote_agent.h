@@ -13,6 +13,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "control/protocol/agent_view.h"
@@ -91,8 +92,9 @@ class RemoteAgent {
   void NoteVersion(uint32_t version);
   void NoteRoundTrip(absl::Duration time) { round_trip_ = time; }
 
-  // The addresses to probe now. Sets *changed if an address was lost.
-  std::vector<PeerAddress> TakeProbes(absl::Time now, bool* changed);
+  // The addresses to probe now. Sets *changed if an address was lost. A listed address is probed if `may_verify` agrees, or a
+  // second later.
+  std::vector<PeerAddress> TakeProbes(absl::Time now, absl::FunctionRef<bool()> may_verify, bool* changed);
   // When a probe, a request or the end of a challenge is due.
   absl::Time NextDeadline() const;
 

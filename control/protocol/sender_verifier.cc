@@ -71,7 +71,15 @@ void SenderVerifier::NoteDeparture(const RemoteAgent& agent) {
   departed_[agent.id()] = {agent.incarnation(), use_.clock->Now() + AgentTable::kForget};
 }
 
+bool SenderVerifier::MayVerify(const RemoteAgent& agent) {
+  int& sent = verified_[agent.LastHeard().gid];
+  if (sent >= kMostAtPort || !verify_budget_.Take(use_.clock->Now())) return false;
+  ++sent;
+  return true;
+}
+
 void SenderVerifier::Sweep() {
+  verified_.clear();
   const absl::Time now = use_.clock->Now();
   absl::erase_if(departed_, [now](const auto& departed) { return now >= departed.second.until; });
 }

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "control/protocol/agent_table.h"
+#include "control/protocol/agent_view.h"
 #include "control/protocol/group_announcer.h"
 #include "control/protocol/own_agent.h"
 #include "control/protocol/protocol_counters.h"
@@ -24,6 +25,7 @@
 #include "vswitch/base/address.h"
 #include "vswitch/base/agent_id.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
 #include "vswitch/wire/vport_message.h"
 
 namespace eoib {
@@ -34,6 +36,9 @@ class SenderVerifier {
   static constexpr absl::Duration kChallenge = absl::Milliseconds(1500);
   // An agent that is challenged is probed so often meanwhile.
   static constexpr absl::Duration kChallengeProbe = absl::Milliseconds(500);
+  // Probes of listed addresses: of the agents at one port between two sweeps; of all agents in a second, and in a burst.
+  static constexpr int kMostAtPort = 3 * AgentView::kMaxAddresses;
+  static constexpr double kVerifyRate = 100, kVerifyBurst = 200;
 
   // They outlive the object.
   struct Dependencies {
@@ -46,7 +51,7 @@ class SenderVerifier {
   };
   // `probe` sends a Probe to an address.
   SenderVerifier(const Dependencies& dependencies, std::function<void(const PeerAddress& peer)> probe)
-      : use_(dependencies), probe_(std::move(probe)) {}
+      : use_(dependencies), probe_(std::move(probe)), verify_budget_(kVerifyRate, kVerifyBurst, use_.clock->Now()) {}
 
   // The agent that sent `message` from `source`, or null if the message does not count.
   RemoteAgent* SenderOf(const VPortMessage& message, const PeerAddress& source, bool by_group);
@@ -55,7 +60,10 @@ class SenderVerifier {
 
   // Probes the known addresses of an agent that is challenged, or believes the challenger.
   void RunChallenge(RemoteAgent* agent);
-  // Forgets departures that are long past.
+  // Whether an address that `agent` lists may be probed now: an agent may list those of others, so probes are limited, for the
+  // port at which it speaks and in all.
+  bool MayVerify(const RemoteAgent& agent);
+  // Forgets departures that are long past. Each call begins another interval of kMostAtPort. Call it each few seconds.
   void Sweep();
 
  private:
@@ -72,6 +80,8 @@ class SenderVerifier {
   const Dependencies use_;
   const std::function<void(const PeerAddress& peer)> probe_;
   absl::flat_hash_map<AgentId, Departed> departed_;
+  absl::flat_hash_map<Gid, int> verified_;  // probes of addresses that agents at this port listed
+  TokenBucket verify_budget_;
 };
 
 }  // namespace eoib

@@ -696,6 +696,75 @@ TEST_F(VPortProtocolTest, AgentHasAFewAddressesAtMost) {
   EXPECT_GE(View(0, 1)->addresses().size(), AgentView::kMaxAddresses);
 }
 
+AgentId MadeUpId(uint32_t number) { return *AgentId::Parse(absl::StrCat("00000000000000000000000", 100000000 + number)); }
+
+TEST_F(VPortProtocolTest, PortThatMakesUpIdsFillsItsOwnShareOnly) {
+  StartHosts(2);
+  const Gid bad = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x9000));
+  VPortMessage made_up = MessageFrom(0, VPortMessage::Kind::kAnnounce);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    made_up.agent = MadeUpId(i);
+    made_up.sender = {bad, Qpn(0x1000 + i)};
+    Inject(1, made_up, made_up.sender);
+    simulation_.clock().Advance(absl::Microseconds(1));
+  }
+  EXPECT_EQ(engine(1).agents().size(), AgentTable::kMaxAtPort + 1);
+  EXPECT_TRUE(Knows(1, 0));
+  EXPECT_TRUE(engine(1).agents().contains(MadeUpId(999))) << "an agent that starts often without its state is known";
+  EXPECT_FALSE(engine(1).agents().contains(MadeUpId(0)));
+  EXPECT_EQ(events(1).in_use.size(), AgentTable::kMaxAtPort + 1);
+}
+
+// Also if it listed others.
+TEST_F(VPortProtocolTest, AgentThatLostItsLastAddressInUseIsForgotten) {
+  StartHosts(1);
+  const PeerAddress bad{Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x9000)), Qpn(0x1000)};
+  VPortMessage made_up = MessageFrom(0, VPortMessage::Kind::kAnnounce);
+  made_up.sender = bad;
+  made_up.version = 1;
+  made_up.base = 0;
+  made_up.addresses = {{bad, true}, {{bad.gid, Qpn(0x2000)}, true}};
+  for (uint32_t i = 0; i < 100; ++i) {
+    made_up.agent = MadeUpId(i);
+    Inject(0, made_up, bad);
+  }
+  EXPECT_EQ(engine(0).agents().size(), 1u);
+  EXPECT_TRUE(engine(0).agents().contains(MadeUpId(99)));
+}
+
+// The addresses may be another's.
+TEST_F(VPortProtocolTest, ProbesOfListedAddressesAreLimited) {
+  StartHosts(1);
+  VPortMessage list = MessageFrom(0, VPortMessage::Kind::kAnnounce);
+  list.addresses.resize(AgentView::kMaxAddresses);
+  const auto announce = [&](uint32_t port, uint32_t change) {
+    list.agent = MadeUpId(port);
+    list.sender = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x9000 + port)), Qpn(0x1000)};
+    list.base = 0;
+    list.version = change + 1;
+    for (uint32_t i = 0; i < AgentView::kMaxAddresses; ++i) list.addresses[i] = {{host(0).gid, Qpn(100 + 10 * change + i)}, true};
+    list.addresses[0] = {list.sender, true};
+    Inject(0, list, list.sender);
+    simulation_.Advance(absl::Milliseconds(10));
+  };
+  const absl::Time start = simulation_.clock().Now();
+  const uint64_t sent = engine(0).counters().unicast_messages;
+  for (uint32_t change = 0; change < 400; ++change) announce(0, change);
+  EXPECT_GE(engine(0).counters().unicast_messages - sent, SenderVerifier::kMostAtPort);
+  EXPECT_LE(engine(0).counters().unicast_messages - sent, 2 * SenderVerifier::kMostAtPort) << "of one port, and a sweep between";
+
+  const uint32_t kPorts = 100;
+  for (uint32_t port = 1; port <= kPorts; ++port) announce(port, 0);
+  const double seconds = absl::ToDoubleSeconds(simulation_.clock().Now() - start);
+  EXPECT_LE(static_cast<double>(engine(0).counters().unicast_messages - sent),
+            SenderVerifier::kVerifyBurst + SenderVerifier::kVerifyRate * seconds)
+      << "of all";
+  simulation_.Advance(absl::Seconds(60));
+  EXPECT_GE(engine(0).counters().unicast_messages - sent,
+            kPorts * (AgentView::kMaxAddresses - 1) * RemoteAgent::kVerifications)
+      << "what was delayed is not lost";
+}
+
 TEST_F(VPortProtocolTest, AllAgentsTogetherHaveSoManyMacsAtMost) {
   StartHosts(1);
   VPortMessage message = MessageFrom(0, VPortMessage::Kind::kAnnounce);
