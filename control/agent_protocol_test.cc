@@ -13,6 +13,9 @@ using ::testing::Not;
 constexpr char kStaticB[] =
     "[[ves]]\nname = \"blue\"\npkey = 0x8001\n"
     "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0b\"]\n";
+constexpr char kStaticA[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n"
+    "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0a\"]\n";
 constexpr char kSecondVPort[] =
     "[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0c\"]\n";
 constexpr size_t kAnnounced = 1024;  // README.md: learned MACs of a vPort that are announced
@@ -28,6 +31,11 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
   }
   static bool IsAt(Host* host, MacAddr mac, const std::string& qpn) {
     return absl::StrContains(RowOf(host, mac), "QPN " + qpn);
+  }
+  // The short form of an agent's id.
+  static std::string IdOf(Host* host) {
+    const std::string peers = host->Command("peers"), key = "this agent is ";
+    return peers.substr(peers.find(key) + key.size(), 8);
   }
   // Waits until `host` has an announced entry for `mac` at `other`.
   bool IsAnnounced(Host* host, MacAddr mac, Host* other) {
@@ -55,6 +63,15 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
       for (size_t i = first; i < last; ++i) host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
       if (!PassUntil([&] { return other->Knows(Station(last - 1)); })) return false;
       Pass(absl::Milliseconds(100));
+    }
+    return true;
+  }
+  // As many stations as fit behind `host` speak while no time passes, so the worker reports only a burst of them.
+  bool StationsSpeakAtOnce(Host* host, size_t stations) {
+    for (size_t first = 0; first < stations; first += 50) {
+      const size_t last = std::min(first + 50, stations);
+      for (size_t i = first; i < last; ++i) host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
+      if (!Until([&] { return host->Knows(Station(last - 1)); })) return false;
     }
     return true;
   }
@@ -114,6 +131,105 @@ TEST_F(AgentProtocolTest, AVPortAnnouncesSoManyLearnedMacsAtMost) {
   ExpectUnicast(h1, h2, gone, /*floods=*/false);
   EXPECT_TRUE(Until([&] { return !h1->Knows(gone); })) << "h2 tells h1, though no time passes";
   ExpectUnicast(h1, h2, gone, /*floods=*/true);
+}
+
+TEST_F(AgentProtocolTest, MacsThatNoReportToldOfAreAnnouncedWithinSeconds) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
+  const size_t kStations = 900;
+  ASSERT_TRUE(StationsSpeakAtOnce(h2, kStations));
+  EXPECT_LT(h1->Stat("protocol_received"), kStations);
+  EXPECT_TRUE(PassUntil([&] { return RowsWith(h1, "announced") == kStations + 1; })) << RowsWith(h1, "announced");
+}
+
+// Both configure the MAC as static. One of them holds it; the other takes it when that one has gone.
+TEST_F(AgentProtocolTest, LostStickyClaimIsTakenAgainWhenTheWinnerLeaves) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB), *h3 = AddHost("h3", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
+  ASSERT_TRUE(IsAnnounced(h1, h3->port("v1")->mac(), h3));
+  ASSERT_EQ(h1->OriginOf(kB), "announced");
+  Host* const winner = IsAt(h1, kB, h2->Qpn()) ? h2 : h3;
+  Host* const loser = winner == h2 ? h3 : h2;
+  Pass(absl::Seconds(3));
+  EXPECT_TRUE(IsAt(h1, kB, winner->Qpn()));
+  bool stopped = false;
+  winner->agent()->Stop([&stopped] { stopped = true; });
+  ASSERT_TRUE(Until([&] { return stopped; }));
+  EXPECT_TRUE(IsAnnounced(h1, kB, loser));
+}
+
+TEST_F(AgentProtocolTest, FlushKeepsTheMacsThatOtherAgentsAnnounce) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  for (const std::vector<std::string>& what : {std::vector<std::string>{"blue"}, {"blue", "vlan", "0"}}) {
+    EXPECT_THAT(h1->Command("fdb/flush", what), HasSubstr(" addresses flushed"));
+    EXPECT_EQ(h1->OriginOf(kB), "announced") << "though no time passes";
+    ExpectUnicast(h1, h2, kB, /*floods=*/false);
+  }
+  // An operator's entry stands over an announced one while it is there.
+  h1->Command("fdb/add", {"blue", "0", kB.ToString(), "v1"});
+  ASSERT_EQ(h1->OriginOf(kB), "static");
+  h1->Command("fdb/del", {"blue", "0", kB.ToString()});
+  EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
+}
+
+// Two stations have one MAC, and both speak.
+TEST_F(AgentProtocolTest, LaterOfTwoClaimantsStopsAfterFiveLostClaims) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes), *h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(Speaks(h1, kC, h3));
+  const auto is_told = [](Host* host, Host* other) {
+    const std::string events = host->Command("fdb/monitor", {"blue"});
+    return absl::StrContains(events, absl::StrCat("duplicate  MAC ", kC.ToString(), " in VLAN 0 is on this host and on ")) &&
+           absl::StrContains(events, IdOf(other));
+  };
+  // Each takes it back in turn, after the hold-down, and before the other one counts as silent.
+  const auto has = [&](Host* host) { return IsAt(h3, kC, host->Qpn()) && h3->OriginOf(kC) == "announced"; };
+  const auto takes = [&](Host* host) {
+    Pass(absl::Milliseconds(300));
+    const absl::Time end = clock_.Now() + absl::Milliseconds(600);
+    while (!has(host) && clock_.Now() < end) {
+      host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+      const absl::Time step = watch_.Now() + absl::Milliseconds(10);
+      Until([&] { return has(host) || watch_.Now() >= step; });
+      Pass(absl::Milliseconds(100));
+    }
+    return has(host);
+  };
+  int taken = 0;
+  while (taken < 20 && takes(h2)) {
+    ++taken;
+    ASSERT_TRUE(takes(h1)) << taken;
+  }
+  EXPECT_EQ(taken, 5);
+  EXPECT_TRUE(has(h1));
+  EXPECT_TRUE(is_told(h1, h2)) << h1->Command("fdb/monitor", {"blue"});
+  EXPECT_TRUE(is_told(h2, h1)) << h2->Command("fdb/monitor", {"blue"});
+  Pass(absl::Seconds(180));
+  EXPECT_TRUE(takes(h2)) << "it may have moved there for good";
+}
+
+// A station is back at its former host within the hold-down, speaks to one other station, and is silent from then on.
+TEST_F(AgentProtocolTest, StationThatReturnsDuringTheHoldDownAndIsSilentIsFound) {
+  Host *h1 = AddHost("h1", kStaticA), *h2 = AddHost("h2", kOneVes), *h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h2, kA, h1));
+  ASSERT_TRUE(Speaks(h2, kB, h1));
+  ASSERT_TRUE(IsAnnounced(h3, kB, h2));
+  h3->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
+  ASSERT_TRUE(Until([&] { return IsAt(h1, kB, h3->Qpn()) && IsAt(h2, kB, h3->Qpn()); }));
+  clock_.Advance(absl::Milliseconds(50));
+  h2->port("v1")->Inject(MakeFrame(kA, kB));
+  ASSERT_TRUE(Arrives(h1->port("v1"), MakeFrame(kA, kB)));
+  for (int i = 0; i < 10; ++i) PumpAll();
+  ASSERT_TRUE(IsAt(h1, kB, h3->Qpn()));
+
+  EXPECT_TRUE(PassUntil([&] { return !h1->Knows(kB) && !h2->Knows(kB) && !h3->Knows(kB); }));
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
 }
 
 TEST_F(AgentProtocolTest, OrderlyStopRemovesEntriesAtOnce) {

@@ -85,24 +85,26 @@ absl::Status CheckCarries(const Ves& ves, const VPort& vport, Vid vid) {
                                                  ves.config().name, "; it carries: ", carried.ToString()));
 }
 
-std::string Flushed(const Ves& ves, size_t count) {
-  return absl::StrCat("VES ", ves.config().name, ": ", count, " addresses flushed\n");
+// The other agents' claims hold, so their entries are made again at once.
+std::string Flushed(Ves* ves, size_t count) {
+  ves->protocol()->Restore();
+  return absl::StrCat("VES ", ves->config().name, ": ", count, " addresses flushed\n");
 }
 
 Text Flush(Ves* ves, const Arguments& arguments) {
   constexpr char kWhat[] = "flush VES, or flush VES with: vlan VID, vport NAME, sticky NAME";
-  if (arguments.size() == 1) return Flushed(*ves, ves->fdb()->Flush());
+  if (arguments.size() == 1) return Flushed(ves, ves->fdb()->Flush());
   if (arguments.size() == 2) return absl::InvalidArgumentError(kWhat);
   if (arguments[1] == "vlan") {
     const absl::StatusOr<Vid> vid = ParseVid(arguments[2]);
     if (!vid.ok()) return vid.status();
-    return Flushed(*ves, ves->fdb()->FlushVlan(*vid));
+    return Flushed(ves, ves->fdb()->FlushVlan(*vid));
   }
   if (arguments[1] != "vport" && arguments[1] != "sticky") return absl::InvalidArgumentError(kWhat);
   const absl::StatusOr<const VPort*> vport = FindVPort(*ves, arguments[2]);
   if (!vport.ok()) return vport.status();
   const VPortId id = IdOf(*ves, **vport);
-  return Flushed(*ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
+  return Flushed(ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
 // The place of a MAC; if it is announced or claimed, also its vPort and sequence number: "GID fe80::1 QPN 0x48
@@ -153,6 +155,7 @@ Text Delete(Ves* ves, const Arguments& arguments) {
   if (!key.ok()) return key.status();
   absl::Status status = ves->fdb()->RemoveStatic(*key);
   if (!status.ok()) return status;
+  ves->protocol()->Restore();
   return absl::StrCat(Name(*key), " is learned again where it is heard\n");
 }
 

@@ -1,6 +1,7 @@
 #include "control/local_claims.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace eoib {
 namespace {
@@ -15,7 +16,7 @@ LocalClaims::LocalClaims(VPortProtocol* protocol, Fdb* fdb, const Clock* clock)
 void LocalClaims::AddVPort(VPortId vport, uint16_t id, bool sticky, const std::vector<ConfiguredMac>& configured) {
   vports_[vport] = {id, sticky};
   for (const ConfiguredMac& mac : configured) {
-    claims_[mac.key] = {vport, true};
+    claims_[mac.key] = {vport, true, mac.sticky};
     protocol_->Claim(mac.key, id, mac.sticky);
   }
 }
@@ -24,7 +25,10 @@ void LocalClaims::OnLearned(FdbKey key, VPortId vport, bool moved) { Take(key, v
 
 void LocalClaims::OnHeard(FdbKey key, VPortId vport) {
   const auto lost = lost_.find(key);
-  if (lost != lost_.end() && clock_->Now() < lost->second + kHoldDown) return;
+  if (lost != lost_.end() && clock_->Now() < lost->second + kHoldDown) {
+    returned_.try_emplace(key, lost->second + kHoldDown);
+    return;
+  }
   Take(key, vport);
 }
 
@@ -33,19 +37,21 @@ void LocalClaims::OnHeard(FdbKey key, VPortId vport) {
 void LocalClaims::Take(FdbKey key, VPortId vport, uint32_t least) {
   const auto local = vports_.find(vport);
   if (local == vports_.end()) return;
-  if (local->second.learned >= kMaxLearned && !protocol_->Holder(key)) return;
-  if (!protocol_->Claim(key, local->second.id, local->second.sticky, least)) return;
+  const auto known = claims_.find(key);
+  const bool configured = known != claims_.end() && known->second.configured;
+  if (!configured && local->second.learned >= kMaxLearned && !protocol_->Holder(key)) return;
+  const bool sticky = configured ? known->second.sticky : local->second.sticky;
+  if (!protocol_->Claim(key, local->second.id, sticky, least)) return;
   fdb_->Claim(key, vport);
   lost_.erase(key);
-  const auto known = claims_.find(key);
+  if (configured) return;
   if (known != claims_.end()) {
-    if (known->second.configured) return;
     --vports_.at(known->second.vport).learned;
     claims_.erase(known);
   }
   if (local->second.learned >= kMaxLearned) ReleaseOneOf(vport);
   ++local->second.learned;
-  claims_[key] = {vport, false};
+  claims_[key] = {vport, false, local->second.sticky};
 }
 
 void LocalClaims::Release(FdbKey key) {
@@ -66,7 +72,8 @@ void LocalClaims::ReleaseOneOf(VPortId vport) {
 }
 
 void LocalClaims::OnContested(FdbKey key) {
-  if (claims_.contains(key)) contested_.try_emplace(key, clock_->Now());
+  const auto claim = claims_.find(key);
+  if (claim != claims_.end() && !claim->second.sticky) contested_.try_emplace(key, clock_->Now());
 }
 
 void LocalClaims::OnLost(FdbKey key) {
@@ -79,12 +86,65 @@ void LocalClaims::OnLost(FdbKey key) {
 }
 
 void LocalClaims::Run() {
+  AskAboutReturned();
   JudgeContests();
   const absl::Time now = clock_->Now();
   if (now < check_at_) return;
   check_at_ = now + kCheckInterval;
   absl::erase_if(lost_, [now](const auto& lost) { return now >= lost.second + kHoldDown; });
   ReleaseGone();
+  TakeConfigured();
+  TakeUnreported();
+}
+
+// The winner of two sticky claims left or gave its claim up. A configured MAC that is not sticky is claimed when it is heard.
+void LocalClaims::TakeConfigured() {
+  for (const auto& [key, claim] : claims_) {
+    if (!claim.configured || !claim.sticky || protocol_->own().current().macs.contains(key)) continue;
+    const absl::optional<MacClaim> holder = protocol_->Holder(key);
+    if (holder && holder->sticky) continue;
+    if (protocol_->Claim(key, vports_.at(claim.vport).id, /*sticky=*/true)) fdb_->Withdraw(key);
+  }
+}
+
+// The worker limits its reports. It reports a MAC once, so one that was not told of would stay unknown.
+void LocalClaims::TakeUnreported() {
+  absl::flat_hash_map<VPortId, size_t> room;  // for claims of vPorts that have such MACs
+  for (const auto& [vport, local] : vports_) {
+    if (local.learned < kMaxLearned && fdb_->HeldLearned(vport) > CountClaimed(vport)) room[vport] = kMaxLearned - local.learned;
+  }
+  if (room.empty()) return;
+  std::vector<std::pair<FdbKey, VPortId>> found;
+  fdb_->Visit([&](const Fdb::Entry& entry) {
+    const auto at = room.find(entry.vport);
+    if (at == room.end() || at->second == 0 || entry.origin == FdbOrigin::kStatic || claims_.contains(entry.key)) return;
+    --at->second;
+    found.emplace_back(entry.key, entry.vport);
+  });
+  for (const auto& [key, vport] : found) {
+    if (!protocol_->Holder(key)) Take(key, vport);
+  }
+}
+
+// The claims of a vPort whose MACs the FDB has learned there.
+size_t LocalClaims::CountClaimed(VPortId vport) const {
+  size_t count = vports_.at(vport).learned;
+  for (const auto& [key, claim] : claims_) {
+    if (!claim.configured || claim.vport != vport) continue;
+    const absl::optional<Fdb::Entry> entry = fdb_->Get(key);
+    count += entry && entry->vport == vport && entry->origin != FdbOrigin::kStatic;
+  }
+  return count;
+}
+
+// Perhaps the frame at our vPort was a stale one, perhaps the station is back and silent again.
+void LocalClaims::AskAboutReturned() {
+  const absl::Time now = clock_->Now();
+  absl::erase_if(returned_, [this, now](const auto& returned) {
+    if (now < returned.second) return false;
+    if (!claims_.contains(returned.first)) protocol_->Contest(returned.first);
+    return true;
+  });
 }
 
 // A learned MAC leaves with its entry: it aged out, was flushed or evicted, or moved away.
@@ -121,6 +181,7 @@ void LocalClaims::JudgeContests() {
 absl::Time LocalClaims::NextDeadline() const {
   absl::Time next = claims_.empty() && lost_.empty() ? absl::InfiniteFuture() : check_at_;
   for (const auto& [key, since] : contested_) next = std::min(next, since + kContest);
+  for (const auto& [key, until] : returned_) next = std::min(next, until);
   return next;
 }
 

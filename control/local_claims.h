@@ -26,6 +26,7 @@ class LocalClaims {
   static constexpr size_t kMaxLearned = 1024;
   // After another agent took a MAC, frames from it at our vPort do not claim it back for this long: the former host of a guest
   // that migrated may still have some in its queues.
+  // Then its agent is asked: it releases the MAC if the station is silent there.
   static constexpr absl::Duration kHoldDown = absl::Milliseconds(100);
   // A claimed MAC that is heard from elsewhere is released if its station stays silent for this long.
   static constexpr absl::Duration kContest = absl::Milliseconds(1500);
@@ -44,14 +45,15 @@ class LocalClaims {
   void OnLearned(FdbKey key, VPortId vport, bool moved);
   // `key`, which another agent has announced, was heard at our `vport`.
   void OnHeard(FdbKey key, VPortId vport);
-  // `key`, which we claim, was heard from elsewhere.
+  // `key`, which we claim, was heard from elsewhere, as a frame or another agent's question tells.
   void OnContested(FdbKey key);
   // Another agent has `key` now.
   void OnLost(FdbKey key);
   // Whether we claim `key`.
   bool Has(FdbKey key) const { return claims_.contains(key); }
 
-  // Releases the claims of MACs that the FDB no longer has at their vPort.
+  // Each second, makes the claims agree with the FDB: releases those of MACs that left their vPort, and takes those of learned
+  // MACs that no report told of, and of configured sticky ones that another agent has given up.
   void Run();
   absl::Time NextDeadline() const;
 
@@ -64,12 +66,17 @@ class LocalClaims {
   struct Claim {
     VPortId vport;
     bool configured = false;
+    bool sticky = false;
   };
 
   void Take(FdbKey key, VPortId vport, uint32_t least = 1);
   void Release(FdbKey key);
   void ReleaseOneOf(VPortId vport);
   void ReleaseGone();
+  void TakeConfigured();
+  void TakeUnreported();
+  size_t CountClaimed(VPortId vport) const;
+  void AskAboutReturned();
   void JudgeContests();
 
   VPortProtocol* const protocol_;
@@ -78,6 +85,7 @@ class LocalClaims {
   absl::flat_hash_map<VPortId, LocalVPort> vports_;
   absl::flat_hash_map<FdbKey, Claim> claims_;
   absl::flat_hash_map<FdbKey, absl::Time> lost_;       // taken by another agent: when
+  absl::flat_hash_map<FdbKey, absl::Time> returned_;   // heard at our vPort during the hold-down: when that ends
   absl::flat_hash_map<FdbKey, absl::Time> contested_;  // heard from elsewhere: since when
   absl::Time check_at_;
 };

@@ -99,6 +99,7 @@ class Ves final : public FabricPortClient {
   const Clock& clock() const { return *context_.fabric.clock; }
   VPortDirectory* directory() { return &directory_; }
   const VPortDirectory& directory() const { return directory_; }
+  VesProtocol* protocol() { return protocol_.get(); }
   const VesProtocol& protocol() const { return *protocol_; }
   // Null if the VES floods through its group.
   const ServiceDiscovery* discovery() const { return discovery_.get(); }

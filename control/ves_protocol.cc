@@ -213,6 +213,15 @@ void VesProtocol::NoteTraffic() {
   }
 }
 
+void VesProtocol::Restore() {
+  for (const auto& [id, agent] : engine_.agents()) {
+    for (const auto& [key, mac] : agent->view().macs) {
+      const absl::optional<MacClaim> holder = engine_.Holder(key);
+      if (holder && holder->agent == id) OnMac(key, *holder);
+    }
+  }
+}
+
 void VesProtocol::Run() {
   if (clock_->Now() >= traffic_at_) NoteTraffic();
   DiscoverPeers();

@@ -77,6 +77,8 @@ class VesProtocol final : private ProtocolEvents {
   // The subnet says that there is an agent at `peer`.
   bool Knows(const PeerAddress& peer) const { return engine_.AgentAt(peer) != nullptr; }
   void Ask(const PeerAddress& peer) { engine_.Discover(peer); }
+  // Gives the FDB all MACs again that other agents hold. To call after an operator flushed or freed entries.
+  void Restore();
   void Run();
   absl::Time NextDeadline() const;
 
@@ -117,6 +119,7 @@ class VesProtocol final : private ProtocolEvents {
   void OnMacFree(FdbKey key) override;
   void OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate) override;
   void OnCopiedId(const PeerAddress& peer) override;
+  void OnQuestioned(FdbKey key) override { local_.OnContested(key); }
   void OnNotBehind(FdbKey key, const AgentId& agent) override;
 
   void Send(VPortId vport, const std::vector<uint8_t>& payload);

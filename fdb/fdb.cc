@@ -266,6 +266,11 @@ size_t Fdb::Held(VPortId vport) const {
   return entries_.groups().Held(vport);
 }
 
+size_t Fdb::HeldLearned(VPortId vport) const {
+  absl::MutexLock lock(&writer_);
+  return entries_.groups().Held(vport, EntryKind::kDynamic) + entries_.groups().Held(vport, EntryKind::kPinned);
+}
+
 absl::flat_hash_map<FdbKey, MoveDamper::Frozen> Fdb::frozen() const {
   absl::MutexLock lock(&writer_);
   return entries_.damper().frozen();

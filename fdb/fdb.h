@@ -118,6 +118,7 @@ class Fdb {
   std::vector<Holding> Holdings() const;  // the vPort with most dynamic entries first
   // The number of entries of a vPort.
   size_t Held(VPortId vport) const;
+  size_t HeldLearned(VPortId vport) const;  // without static ones
   // The number of entries. Flushed ones do not count; aged-out ones count until they are reclaimed.
   size_t size() const { return sizes_.live.load(std::memory_order_relaxed); }
   // The number of dynamic entries of the vPort that has most.

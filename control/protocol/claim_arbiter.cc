@@ -40,7 +40,7 @@ bool ClaimArbiter::Claim(FdbKey key, uint16_t vport, bool sticky, uint32_t least
   const absl::optional<MacClaim> holder = claims_.Best(key);
   const MacClaim claim{own_->id(), std::max(least, Next(holder ? holder->sequence : 0)), sticky};
   if (holder) {
-    if (!claim.Beats(*holder)) return false;
+    if (holder->sticky || !claim.Beats(*holder)) return false;  // a sticky one is given up, or lost on a tie, but not taken
     Dispute& dispute = DisputeOver(key);
     if (dispute.losses.empty()) dispute.we_came_later = true;  // else the MAC was ours before
   }

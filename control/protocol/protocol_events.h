@@ -36,6 +36,8 @@ class ProtocolEvents {
   virtual void OnClaimLost(FdbKey key, const MacClaim& winner, bool duplicate) = 0;
   // An agent at `peer`, another port than ours, has our id: the two have copies of one state directory.
   virtual void OnCopiedId(const PeerAddress& peer) = 0;
+  // Another agent asks whether we still have a MAC that we claim: its frames, or another claim, came from elsewhere.
+  virtual void OnQuestioned(FdbKey key) = 0;
   // `agent` says that the MAC is not behind it.
   virtual void OnNotBehind(FdbKey key, const AgentId& agent) = 0;
 };

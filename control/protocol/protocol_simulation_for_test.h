@@ -57,6 +57,7 @@ class ProtocolSimulation {
       if (duplicate) ++duplicates;
     }
     void OnCopiedId(const PeerAddress& peer) override { copies.push_back(peer); }
+    void OnQuestioned(FdbKey) override {}
     void OnNotBehind(FdbKey key, const AgentId& agent) override { not_behind.emplace_back(key, agent); }
 
     ProtocolSimulation* const simulation;

@@ -72,6 +72,7 @@ void VPortProtocol::HandleRequest(const VPortMessage& message, const PeerAddress
   for (const FdbKey key : message.wanted_macs) {
     const auto mac = own_.current().macs.find(key);
     if (mac != own_.current().macs.end()) {
+      events_->OnQuestioned(key);
       reply.macs.push_back({key, mac->second.vport, mac->second.sequence, mac->second.sticky});
     } else if (!by_group) {
       reply.gone_macs.push_back(key);

@@ -330,6 +330,16 @@ TEST_F(VPortProtocolTest, StickyMacDoesNotMove) {
   EXPECT_TRUE(engine(0).own().current().macs.contains(Key(1)));
 }
 
+TEST_F(VPortProtocolTest, StickyMacDoesNotMoveToAnotherStickyPlace) {
+  StartHosts(3);
+  ASSERT_TRUE(engine(0).Claim(Key(1), 1, /*sticky=*/true));
+  simulation_.Touch(0);
+  LetAnnounce();
+  EXPECT_FALSE(engine(1).Claim(Key(1), 1, /*sticky=*/true));
+  LetAnnounce();
+  EXPECT_EQ(events(2).macs[Key(1)].agent, host(0).id);
+}
+
 TEST_F(VPortProtocolTest, StickyClaimDisplacesOthersOfAnySequence) {
   StartHosts(3);
   VPortMessage other = MessageFrom(1, VPortMessage::Kind::kAnnounce);
