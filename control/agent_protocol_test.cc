@@ -232,6 +232,20 @@ TEST_F(AgentProtocolTest, StationThatReturnsDuringTheHoldDownAndIsSilentIsFound)
   EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
 }
 
+TEST_F(AgentProtocolTest, PortThatGoesDownTakesItsLearnedMacsAlong) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(Speaks(h2, kB, h1));
+  h2->port("v1")->SetTransmitResult(DropReason::kPortDown);
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  ASSERT_TRUE(Until([&] { return !h2->Knows(kB); }));
+  const absl::Time down = clock_.Now();
+  EXPECT_TRUE(Until([&] {
+    if (clock_.Now() < down + absl::Milliseconds(200)) clock_.Advance(absl::Milliseconds(1));
+    return !h1->Knows(kB);
+  })) << "before the next comparison with the FDB";
+}
+
 TEST_F(AgentProtocolTest, OrderlyStopRemovesEntriesAtOnce) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
   ASSERT_TRUE(AllJoined());

@@ -47,6 +47,8 @@ class LocalClaims {
   void OnHeard(FdbKey key, VPortId vport);
   // `key`, which we claim, was heard from elsewhere, as a frame or another agent's question tells.
   void OnContested(FdbKey key);
+  // A vPort of ours is down, and the FDB has no learned MACs there.
+  void OnPortDown() { ReleaseGone(); }
   // Another agent has `key` now.
   void OnLost(FdbKey key);
   // Whether we claim `key`.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "control/vport_announcement.h"
 
 namespace eoib {
 namespace {
@@ -166,7 +167,7 @@ std::string ShowVPorts(const Ves& ves) {
   std::string text =
       absl::StrFormat("VES %s\n%5s  %-16s  %6s  %-24s  %s\n", ves.config().name, "id", "name", "MACs", "host", "VLANs");
   for (const VPort& vport : ves.vports()) {
-    text += ShowVPort(VesProtocol::ToAnnounced(vport), "this host", ves.fdb().Held(ves.forwarder().ports()[vport.index].vport));
+    text += ShowVPort(ToAnnounced(vport), "this host", ves.fdb().Held(ves.forwarder().ports()[vport.index].vport));
   }
   for (const auto& [id, agent] : ves.protocol().engine().agents()) text += ShowVPortsOf(*agent);
   return text;

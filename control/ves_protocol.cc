@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "control/vport_announcement.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {
@@ -17,37 +18,11 @@ constexpr absl::Duration kTrafficInterval = absl::Milliseconds(250);
 constexpr absl::Duration kDiscoverAfter = absl::Milliseconds(200);
 // Bytes of a message. A frame of the VES MTU has room for it, too.
 constexpr size_t kLargestMessage = 1900;
-// More ranges of VLANs are announced as one that has them all, so that a vPort fits any message.
-constexpr size_t kMaxRanges = 16;
 constexpr size_t kMaxUnknown = 4096;
 
 uint64_t SystemRandom() {
   static std::random_device device;
   return uint64_t{device()} << 32 | device();
-}
-
-std::vector<VlanRange> CarriedVlans(const VlanPolicy& policy) {
-  std::vector<VlanRange> ranges;
-  bool strip, carried_before = false;
-  for (uint16_t value = 0; value <= Vid::kMax; ++value) {
-    const Vid vid(value);
-    const bool carried = policy.Egress(vid, &strip);
-    if (carried && !carried_before) ranges.push_back({vid, vid});
-    if (carried) ranges.back().last = vid;
-    carried_before = carried;
-  }
-  if (ranges.size() > kMaxRanges) ranges = {{ranges.front().first, ranges.back().last}};
-  return ranges;
-}
-
-// The MACs that the configuration gives a vPort: its interface's, and static ones.
-std::vector<LocalClaims::ConfiguredMac> ConfiguredMacs(const VPort& vport) {
-  const Vid vid = vport.config.vlan.Untagged();
-  bool strip;
-  if (!vport.config.vlan.Egress(vid, &strip)) return {};
-  std::vector<LocalClaims::ConfiguredMac> macs = {{FdbKey(vid, vport.port->mac()), vport.config.pin_mac}};
-  for (const MacAddr mac : vport.config.static_macs) macs.push_back({FdbKey(vid, mac), true});
-  return macs;
 }
 
 std::vector<PeerAddress> ConfirmedAddresses(const RemoteAgent& agent) {
@@ -84,14 +59,6 @@ VesProtocol::VesProtocol(const AgentIdentity& identity, const std::string& host,
       floods_(dependencies.floods),
       copies_(clock_, /*burst=*/1, kCopyLogged),
       traffic_at_(clock_->Now() + kTrafficInterval) {}
-
-AnnouncedVPort VesProtocol::ToAnnounced(const VPort& vport) {
-  AnnouncedVPort announced;
-  announced.id = static_cast<uint16_t>(vport.index + 1);
-  announced.name = vport.config.name.substr(0, AnnouncedVPort::kMaxName);
-  announced.vlans = CarriedVlans(vport.config.vlan);
-  return announced;
-}
 
 void VesProtocol::AddVPort(const VPort& vport, VPortId id) {
   const AnnouncedVPort announced = ToAnnounced(vport);
@@ -139,6 +106,9 @@ void VesProtocol::OnPunt(const Punt& punt) {
       break;
     case Punt::Kind::kNotBehind:
       if (!local_.Has(punt.key)) engine_.TellNotBehind(punt.key, punt.peer);
+      break;
+    case Punt::Kind::kPortDown:
+      local_.OnPortDown();
       break;
     default:
       return;

@@ -83,8 +83,6 @@ class VesProtocol final : private ProtocolEvents {
   absl::Time NextDeadline() const;
 
   const VPortProtocol& engine() const { return engine_; }
-  // Our vPorts as announced.
-  static AnnouncedVPort ToAnnounced(const VPort& vport);
   // The agent behind a vPort of the directory, or null.
   const RemoteAgent* AgentBehind(VPortId vport) const;
   // The vPort of the directory behind which an agent is, or None.

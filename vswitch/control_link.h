@@ -37,6 +37,8 @@ class ControlLink {
   DropReason HandOver(const Packet& packet, VPortId sender);
   // `packet`, from the fabric, is for a MAC that is not behind us. Tells control if its sender meant us.
   void ReportNotBehind(const Packet& packet);
+  // The port of `vport` went down.
+  void ReportPortDown(VPortId vport) { SendPunt({.kind = Punt::Kind::kPortDown, .vport = vport}, punts_, counters_); }
 
   bool TakeRetryHeld() { return injected_->TakeRetryHeld(); }
   // Take the next message or frame to send, and make a packet of it; one without a buffer if it was dropped. False if there is

@@ -33,6 +33,7 @@ struct Punt {
     kLocalHeard,    // `key`, announced by another agent, whose vPort is `previous`, was heard at our `vport`
     kContested,     // `key`, announced by an agent or claimed by us at `previous`, was heard from the peer `vport`
     kNotBehind,     // `peer` sent us unicast for `key`, which is not behind us
+    kPortDown,      // our `vport` is down, and the MACs that were learned there are flushed
     kCount,
   };
   Kind kind = Kind::kNewPeer;

@@ -411,6 +411,7 @@ void Forwarder::CountLost(LocalPort* port, size_t frames, DropReason reason) {
   if (reason != DropReason::kPortDown || !port->has_stations) return;
   fdb_->FlushLearned(port->vport);
   port->has_stations = false;
+  control_.ReportPortDown(port->vport);
 }
 
 }  // namespace eoib

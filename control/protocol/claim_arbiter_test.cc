@@ -263,6 +263,17 @@ TEST_F(VPortProtocolTest, ReceiverOfMisdirectedFramesTellsTheSender) {
   EXPECT_FALSE(events(1).macs.contains(Key(1)));
 }
 
+TEST_F(VPortProtocolTest, HintsThatAMacIsNotHereAreRateLimited) {
+  StartHosts(2);
+  const uint64_t before = engine(0).counters().unicast_messages;
+  for (int i = 0; i < 1000; ++i) {
+    engine(0).TellNotBehind(Key(i), host(1).address);
+    simulation_.clock().Advance(absl::Milliseconds(1));
+  }
+  EXPECT_LE(engine(0).counters().unicast_messages, before + 20 + 100) << "a burst of 20, and 100 a second";
+  EXPECT_GE(engine(0).counters().unicast_messages, before + 100);
+}
+
 TEST_F(VPortProtocolTest, OnlyTheHolderCanSayThatAMacIsNotThere) {
   StartHosts(3);
   Claim(0, Key(1));

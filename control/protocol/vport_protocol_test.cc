@@ -1,4 +1,7 @@
 // The rules of the vPort protocol about announcements, complete views, newcomers, restarts and stops, one scenario each.
+#include <set>
+
+#include "absl/strings/str_cat.h"
 #include "control/protocol/vport_protocol_test_fixture.h"
 
 namespace eoib {
@@ -113,6 +116,62 @@ TEST_F(VPortProtocolTest, RepetitionRepairsALostLastMessage) {
   simulation_.network().loss = 0;
   simulation_.Advance(absl::Seconds(46));
   EXPECT_TRUE(Knows(1, 0));
+}
+
+// Each 30 s, plus or minus half.
+TEST_F(VPortProtocolTest, EveryAgentRepeatsItsVersion) {
+  StartHosts(1);
+  simulation_.Advance(absl::Minutes(2));
+  uint64_t sent = engine(0).counters().group_messages;
+  absl::Time last = simulation_.clock().Now();
+  std::set<absl::Duration> pauses;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(simulation_.AdvanceUntil([&] { return engine(0).counters().group_messages > sent; }, absl::Seconds(46)));
+    EXPECT_EQ(engine(0).counters().group_messages, ++sent);
+    if (i > 0) pauses.insert(simulation_.clock().Now() - last);
+    last = simulation_.clock().Now();
+  }
+  EXPECT_GE(*pauses.begin(), absl::Seconds(15));
+  EXPECT_LE(*pauses.rbegin(), absl::Seconds(45) + absl::Milliseconds(1));
+  EXPECT_LT(*pauses.begin(), absl::Seconds(20)) << "at random";
+  EXPECT_GT(*pauses.rbegin(), absl::Seconds(40));
+}
+
+TEST_F(VPortProtocolTest, NewcomerIsAnsweredWithinASecondAtARandomTime) {
+  StartHosts(1);
+  std::set<absl::Duration> times;
+  for (int i = 0; i < 50; ++i) {
+    const uint64_t unicast = engine(0).counters().unicast_messages, group = engine(0).counters().group_messages;
+    const size_t newcomer = simulation_.AddHost();
+    simulation_.Start(newcomer);
+    simulation_.Advance(absl::Milliseconds(21));  // it has announced itself
+    const absl::Time start = simulation_.clock().Now();
+    ASSERT_TRUE(simulation_.AdvanceUntil(
+        [&] { return engine(0).counters().unicast_messages + engine(0).counters().group_messages > unicast + group; },
+        absl::Seconds(1)));
+    times.insert(simulation_.clock().Now() - start);
+    simulation_.Advance(absl::Seconds(1));
+    EXPECT_TRUE(Knows(newcomer, 0));
+    simulation_.Stop(newcomer);
+  }
+  EXPECT_LT(*times.begin(), absl::Milliseconds(200));
+  EXPECT_GT(*times.rbegin(), absl::Milliseconds(800));
+}
+
+TEST_F(VPortProtocolTest, OwnGroupMessageAnswersANewcomer) {
+  StartHosts(1);
+  const uint64_t unicast = engine(0).counters().unicast_messages;
+  for (int i = 0; i < 20; ++i) {
+    VPortMessage hello = MessageFrom(0, VPortMessage::Kind::kAnnounce);
+    hello.agent = *AgentId::Parse(absl::StrCat("000000000000000000000000000000", 10 + i));
+    hello.sender = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x9000 + static_cast<uint64_t>(i))), Qpn(1)};
+    hello.version = 0;
+    engine(0).Receive(EncodeVPortMessage(hello), hello.sender, /*by_group=*/true);
+    engine(0).Claim(Key(i), 1);
+    simulation_.Touch(0);
+    simulation_.Advance(absl::Seconds(2));
+  }
+  EXPECT_LE(engine(0).counters().unicast_messages, unicast + 3) << "only if the answer was due before the announcement";
 }
 
 TEST_F(VPortProtocolTest, RestartReplacesTheAddressInOneStep) {
