@@ -388,7 +388,9 @@ TEST_F(AgentProtocolTest, CopiedStateDirectoryIsToldAtBothEndsUntilItIsDeleted) 
   EXPECT_TRUE(PassUntil([&] { return warns(h1, h2) && warns(h2, h1); }));
   EXPECT_TRUE(PassUntil([&] { return h1->Stat("protocol_duplicate_id") >= 5 && h2->Stat("protocol_duplicate_id") >= 5; }));
   const std::vector<std::string> lines = absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
-  const auto is_warning = [](const std::string& line) { return absl::StrContains(line, "has this agent's id; one of the two"); };
+  const auto is_warning = [](const std::string& line) {
+    return absl::StrContains(line, "has this agent's id; one of the two");
+  };
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_warning), 2) << "one of each, though it was heard often";
 
   // As the advice says.

@@ -111,7 +111,8 @@ void LocalClaims::TakeConfigured() {
 void LocalClaims::TakeUnreported() {
   absl::flat_hash_map<VPortId, size_t> room;  // for claims of vPorts that have such MACs
   for (const auto& [vport, local] : vports_) {
-    if (local.learned < kMaxLearned && fdb_->HeldLearned(vport) > CountClaimed(vport)) room[vport] = kMaxLearned - local.learned;
+    const bool is_full = local.learned >= kMaxLearned;
+    if (!is_full && fdb_->HeldLearned(vport) > CountClaimed(vport)) room[vport] = kMaxLearned - local.learned;
   }
   if (room.empty()) return;
   std::vector<std::pair<FdbKey, VPortId>> found;

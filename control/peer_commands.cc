@@ -133,8 +133,8 @@ std::string Peers(const Ves& ves) {
       absl::StrCat("VES ", ves.config().name, ": this agent is ", engine.own().id().ToShortString(), ", incarnation ",
                    engine.own().incarnation(), ves.config().announce ? "" : "; it announces nothing", "\n");
   if (const auto copy = ves.protocol().copy()) {
-    absl::StrAppend(&text, "  warning: ", Name(copy->peer), " has this agent's id, heard ", Ago(copy->heard, ves.clock().Now()), "; ",
-                    kCopyAdvice, "\n");
+    absl::StrAppend(&text, "  warning: ", Name(copy->peer), " has this agent's id, heard ", Ago(copy->heard, ves.clock().Now()),
+                    "; ", kCopyAdvice, "\n");
   }
   for (const auto& [id, agent] : engine.agents()) text += ShowAgent(ves, *agent);
   return text + ShowAllDataOnly(ves);

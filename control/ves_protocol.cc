@@ -33,9 +33,7 @@ std::vector<PeerAddress> ConfirmedAddresses(const RemoteAgent& agent) {
   return confirmed;
 }
 
-std::string PlaceOf(const PeerAddress& peer) {
-  return absl::StrCat("GID ", peer.gid.ToString(), " QPN ", peer.qpn.ToString());
-}
+std::string PlaceOf(const PeerAddress& peer) { return absl::StrCat("GID ", peer.gid.ToString(), " QPN ", peer.qpn.ToString()); }
 
 VPortCapabilities ToCapabilities(const AgentCapabilities& announced) {
   VPortCapabilities capabilities;

@@ -39,7 +39,8 @@ RemoteAgent* SenderVerifier::SenderOf(const VPortMessage& message, const PeerAdd
 // From our own port it is a message of a former queue pair of ours, which was on its way.
 void SenderVerifier::NoteOwnId(const PeerAddress& source) {
   const auto& own = use_.own->current().addresses;
-  const bool is_ours = std::any_of(own.begin(), own.end(), [&](const auto& address) { return address.first.gid == source.gid; });
+  const bool is_ours =
+      std::any_of(own.begin(), own.end(), [&](const auto& address) { return address.first.gid == source.gid; });
   if (is_ours) return;
   ++use_.counters->duplicate_id;
   use_.events->OnCopiedId(source);

@@ -221,7 +221,8 @@ TEST_F(VPortProtocolTest, ProbesOfListedAddressesAreLimited) {
     list.sender = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x9000 + port)), Qpn(0x1000)};
     list.base = 0;
     list.version = change + 1;
-    for (uint32_t i = 0; i < AgentView::kMaxAddresses; ++i) list.addresses[i] = {{host(0).gid, Qpn(100 + 10 * change + i)}, true};
+    for (uint32_t i = 0; i < AgentView::kMaxAddresses; ++i)
+      list.addresses[i] = {{host(0).gid, Qpn(100 + 10 * change + i)}, true};
     list.addresses[0] = {list.sender, true};
     Inject(0, list, list.sender);
     simulation_.Advance(absl::Milliseconds(10));
@@ -230,7 +231,8 @@ TEST_F(VPortProtocolTest, ProbesOfListedAddressesAreLimited) {
   const uint64_t sent = engine(0).counters().unicast_messages;
   for (uint32_t change = 0; change < 400; ++change) announce(0, change);
   EXPECT_GE(engine(0).counters().unicast_messages - sent, SenderVerifier::kMostAtPort);
-  EXPECT_LE(engine(0).counters().unicast_messages - sent, 2 * SenderVerifier::kMostAtPort) << "of one port, and a sweep between";
+  EXPECT_LE(engine(0).counters().unicast_messages - sent, 2 * SenderVerifier::kMostAtPort)
+      << "of one port, and a sweep between";
 
   const uint32_t kPorts = 100;
   for (uint32_t port = 1; port <= kPorts; ++port) announce(port, 0);
@@ -239,8 +241,7 @@ TEST_F(VPortProtocolTest, ProbesOfListedAddressesAreLimited) {
             SenderVerifier::kVerifyBurst + SenderVerifier::kVerifyRate * seconds)
       << "of all";
   simulation_.Advance(absl::Seconds(60));
-  EXPECT_GE(engine(0).counters().unicast_messages - sent,
-            kPorts * (AgentView::kMaxAddresses - 1) * RemoteAgent::kVerifications)
+  EXPECT_GE(engine(0).counters().unicast_messages - sent, kPorts * (AgentView::kMaxAddresses - 1) * RemoteAgent::kVerifications)
       << "what was delayed is not lost";
 }
 

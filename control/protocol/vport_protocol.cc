@@ -119,7 +119,8 @@ void VPortProtocol::RunRemote(RemoteAgent* agent) {
   std::vector<PeerAddress> probes;
   counters_.lost_addresses += agents_.Change(agent, [&](std::vector<FdbKey>*) {
     bool lost = false;
-    probes = agent->TakeProbes(now, [&] { return senders_.MayVerify(*agent); }, &lost);
+    probes = agent->TakeProbes(
+        now, [&] { return senders_.MayVerify(*agent); }, &lost);
     return lost;
   });
   for (const PeerAddress& peer : probes) Probe(peer, *agent);

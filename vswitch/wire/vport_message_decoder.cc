@@ -194,7 +194,8 @@ absl::StatusOr<VPortMessage> ReadHeader(const HeaderWire& wire) {
 absl::StatusOr<VPortMessage> DecodeVPortMessage(absl::Span<const uint8_t> payload) {
   if (payload.size() < sizeof(HeaderWire)) return Malformed("shorter than its header");
   const auto wire = ReadWire<HeaderWire>(payload.data());
-  if (wire.version != kVPortMessageVersion) return absl::UnimplementedError(absl::StrCat("vPort message: version ", wire.version));
+  if (wire.version != kVPortMessageVersion)
+    return absl::UnimplementedError(absl::StrCat("vPort message: version ", wire.version));
   if (wire.kind < static_cast<uint8_t>(VPortMessage::Kind::kAnnounce) ||
       wire.kind > static_cast<uint8_t>(VPortMessage::Kind::kAlive)) {
     return absl::UnimplementedError(absl::StrCat("vPort message: kind ", wire.kind));
