@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "vswitch/wire/checksum.h"
+#include "vswitch/wire/ip/segment_run.h"
 
 namespace eoib {
 
@@ -34,40 +36,17 @@ class Coalescer {
   // Copies `frame` (untagged, with or without padding) if it begins a run or continues the current one. Otherwise returns
   // false: the caller then takes the pending run, and offers the frame again or transmits it by itself.
   bool Add(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) noexcept;
-  bool pending() const { return segments_ != 0; }
+  bool pending() const { return run_.count() != 0; }
   // Completes the headers of the run, ends the run and returns it. Requires pending().
   Joined Take() noexcept;
 
  private:
-  // The layout of a frame that can be joined.
-  struct Layout {
-    size_t l4 = 0;       // offset of the TCP or UDP header
-    size_t payload = 0;  // offset of its data
-    size_t end = 0;      // end of the IP packet; the rest is padding
-    bool ipv6 = false;
-    bool udp = false;
-    bool push = false;
-
-    size_t payload_length() const { return end - payload; }
-  };
-
-  bool Parse(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum, Layout* layout) const noexcept;
-  static bool ParseIp(absl::Span<const uint8_t> frame, uint8_t protocol, Layout* layout) noexcept;
-  static bool ParseTcp(const uint8_t* tcp, Layout* layout) noexcept;
-  static bool ParseUdp(const uint8_t* udp, Layout* layout) noexcept;
-  bool SameL4(absl::Span<const uint8_t> frame) const noexcept;
-  void Begin(absl::Span<const uint8_t> frame, const Layout& layout) noexcept;
-  bool Continues(absl::Span<const uint8_t> frame, const Layout& layout) const noexcept;
-  void Append(absl::Span<const uint8_t> frame, const Layout& layout) noexcept;
-  void CompleteHeaders() noexcept;
+  absl::optional<SegmentRun::Segment> Parse(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) const noexcept;
 
   const std::unique_ptr<uint8_t[]> staging_;
-  Layout first_;
   size_t length_ = 0;
-  size_t segments_ = 0;
-  uint32_t next_sequence_ = 0;  // of TCP
+  SegmentRun run_;
   bool joins_udp_ = false;
-  bool closed_ = false;  // the last segment was shorter or had PSH, so none may follow
 };
 
 }  // namespace eoib

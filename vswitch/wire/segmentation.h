@@ -21,6 +21,7 @@ class Segmentation {
   static absl::optional<Segmentation> Of(absl::Span<const uint8_t> head, size_t size, const Gso& gso, size_t largest) noexcept;
 
   size_t count() const { return (headers_.payload_length + segment_ - 1) / segment_; }
+  size_t ip_at() const { return headers_.l4.ip; }  // offset of the IP header
   // Bytes of headers in each segment: Ethernet to TCP or UDP.
   size_t header_size() const { return headers_.payload; }
   // Offset in the whole frame, and length, of the payload of segment `i`.

@@ -15,6 +15,7 @@
 #include "vswitch/wire/ip/ip_headers.h"
 #include "vswitch/wire/ip/ip_packet.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
+#include "vswitch/wire/ip/segment_run.h"
 #include "vswitch/wire/ip/udp.h"
 
 namespace eoib {
@@ -241,6 +242,33 @@ void CheckIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   CheckGroups(*packet, &message);
 }
 
+// A packet that can be joined is one that a host accepts, if its checksum is right. It continues a run of its own only at the
+// next sequence number, and the joined packet has both payloads.
+void CheckSegment(absl::Span<const uint8_t> bytes) {
+  const auto segment = SegmentRun::Parse(bytes);
+  if (!segment.has_value()) return;
+  Require(segment->l4 < segment->payload && segment->payload < segment->end && segment->end <= bytes.size());
+  const auto verdict = segment->ipv6 ? VerifyChecksum(*ParseIpv6Packet(bytes)) : VerifyChecksum(*ParseIpv4Packet(bytes));
+  Require(SegmentRun::HasRightChecksum(bytes, *segment) == (verdict == ChecksumVerdict::kRight));
+  SegmentRun run;
+  run.Begin(bytes, *segment);
+  Bytes next = Copy(bytes);
+  if (!segment->udp) {
+    uint8_t* const sequence = &next[segment->l4 + size_t{4}];
+    WriteWire(be32(ReadWire<be32>(sequence).value() + segment->payload_length()), sequence);
+  }
+  const bool fits = segment->end + segment->payload_length() <= 65535;
+  Require(run.IsContinuedBy(next, *segment) == (fits && !segment->push));
+  if (!fits || segment->push) return;
+  run.Continue(next, *segment);
+  Bytes joined = Copy(run.Headers());
+  Require(joined.size() == segment->payload);
+  for (const Bytes& part : {Copy(bytes), next}) joined.insert(joined.end(), part.begin() + segment->payload, part.begin() + segment->end);
+  Require(joined.size() == run.size() && WriteChecksum(absl::MakeSpan(joined)));
+  const auto whole = SegmentRun::Parse(joined);
+  Require(whole.has_value() && whole->end == joined.size() && SegmentRun::HasRightChecksum(joined, *whole));
+}
+
 void CheckIpv6(absl::Span<const uint8_t> bytes, size_t number) {
   const auto packet = ParseIpv6Packet(bytes);
   if (!packet.has_value()) return;
@@ -264,6 +292,7 @@ void CheckRepairedIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   WriteWire(header, copy.data());
   WriteIpv4Checksum(absl::MakeSpan(copy).first(size_t{4} * (header.version_ihl & 0xf)));
   WriteChecksum(absl::MakeSpan(copy));
+  CheckSegment(copy);
   CheckIpv4(copy, number);
 }
 
@@ -276,6 +305,7 @@ void CheckRepairedIpv6(absl::Span<const uint8_t> bytes, size_t number) {
   if (header.next_header == kProtocolHopByHop) header.hop_limit = 1;
   WriteWire(header, copy.data());
   WriteChecksum(absl::MakeSpan(copy));
+  CheckSegment(copy);
   CheckIpv6(copy, number);
 }
 
@@ -290,6 +320,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckUpdate(bytes);
   CheckDhcp(bytes);
   CheckWriter(bytes);
+  CheckSegment(bytes);
   CheckIpv4(bytes, number);
   CheckIpv6(bytes, number);
   CheckRepairedIpv4(bytes, number);

@@ -33,16 +33,17 @@ uint64_t AddCarry(uint64_t a, uint64_t b) {
 uint64_t NativeSum(absl::Span<const uint8_t> bytes) {
   const uint8_t* at = bytes.data();
   size_t left = bytes.size();
-  uint64_t even = 0;
-  uint64_t odd = 0;
-  for (; left >= 32; at += 32, left -= 32) {  // two independent carry chains run in parallel
-    even = AddCarry(AddCarry(even, LoadWord(at)), LoadWord(at + 16));
-    odd = AddCarry(AddCarry(odd, LoadWord(at + 8)), LoadWord(at + 24));
+  uint64_t a = 0, b = 0, c = 0, d = 0;
+  for (; left >= 32; at += 32, left -= 32) {  // four independent carry chains run in parallel
+    a = AddCarry(a, LoadWord(at));
+    b = AddCarry(b, LoadWord(at + 8));
+    c = AddCarry(c, LoadWord(at + 16));
+    d = AddCarry(d, LoadWord(at + 24));
   }
-  for (; left >= 8; at += 8, left -= 8) even = AddCarry(even, LoadWord(at));
+  for (; left >= 8; at += 8, left -= 8) a = AddCarry(a, LoadWord(at));
   uint64_t tail = 0;
   if (left > 0) std::memcpy(&tail, at, left);
-  return AddCarry(AddCarry(even, odd), tail);
+  return AddCarry(AddCarry(AddCarry(a, b), AddCarry(c, d)), tail);
 }
 
 uint16_t NativeToNetwork(uint16_t value) {
