@@ -1,6 +1,5 @@
 #include "vswitch/frame_cutter.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "absl/base/optimization.h"
@@ -8,33 +7,6 @@
 #include "vswitch/frame_steps.h"
 
 namespace eoib {
-
-// Reads the bytes of a frame in their order.
-class PieceReader {
- public:
-  PieceReader(const BufferPool* pool, const Frame& frame)
-      : pool_(pool), next_(pool->Next(frame.buffer)), left_(frame.bytes()) {}
-
-  void Skip(size_t bytes) { left_.remove_prefix(bytes); }  // within the first buffer
-  void Copy(size_t bytes, uint8_t* to) {
-    while (bytes != 0) {
-      if (left_.empty()) {
-        left_ = pool_->Bytes(next_);
-        next_ = pool_->Next(next_);
-      }
-      const size_t now = std::min(bytes, left_.size());
-      std::memcpy(to, left_.data(), now);
-      left_.remove_prefix(now);
-      to += now;
-      bytes -= now;
-    }
-  }
-
- private:
-  const BufferPool* const pool_;
-  BufferId next_;
-  absl::Span<const uint8_t> left_;
-};
 
 void FrameCutter::Cut(const Packet& packet, uint32_t largest, absl::FunctionRef<void(const Packet& segment)> take) {
   absl::optional<Segmentation> plan;

@@ -9,6 +9,7 @@
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/forwarder_counters.h"
 #include "vswitch/packet_batch.h"
+#include "vswitch/port/piece_reader.h"
 #include "vswitch/wire/segmentation.h"
 
 namespace eoib {
@@ -24,7 +25,7 @@ class FrameCutter {
   void Cut(const Packet& packet, uint32_t largest, absl::FunctionRef<void(const Packet& segment)> take);
 
  private:
-  bool CutOne(const Packet& packet, const Segmentation& plan, size_t i, class PieceReader* payload, Packet* segment);
+  bool CutOne(const Packet& packet, const Segmentation& plan, size_t i, PieceReader* payload, Packet* segment);
 
   BufferPool* const pool_;
   ForwarderCounters* const counters_;

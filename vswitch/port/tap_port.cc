@@ -26,18 +26,6 @@
 namespace eoib {
 namespace {
 
-// Values of a virtio_net_hdr.
-constexpr size_t kVnetHeaderSize = 10;
-constexpr uint8_t kNeedsChecksum = 1;
-constexpr uint8_t kGsoNone = 0;
-constexpr uint8_t kGsoTcpv4 = 1;
-constexpr uint8_t kGsoTcpv6 = 4;
-constexpr uint8_t kGsoUdp = 5;     // VIRTIO_NET_HDR_GSO_UDP_L4
-constexpr uint8_t kGsoEcn = 0x80;  // with one of TCP
-
-// Since Linux 6.2; the headers of Debian 12 do not have them.
-constexpr unsigned kOffloadUso = 0x20 | 0x40;  // TUN_F_USO4, TUN_F_USO6
-
 absl::Status Failed(absl::string_view what, absl::string_view name) {
   const int error = errno;
   return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
@@ -84,13 +72,6 @@ DropReason WithoutTag(const Frame& frame, Transmit transmit) {
 
 }  // namespace
 
-void TapPort::VnetHeader::Request(const ChecksumRequest& checksum) {
-  if (!checksum.needed) return;
-  flags = kNeedsChecksum;
-  checksum_start = checksum.start;
-  checksum_offset = checksum.offset;
-}
-
 TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
     : name_(options.name),
       mac_(options.mac),
@@ -113,7 +94,6 @@ absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
 }
 
 absl::Status TapPort::Configure(const Options& options) {
-  static_assert(sizeof(VnetHeader) == kVnetHeaderSize);
   int header_size = kVnetHeaderSize;
   if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
   absl::Status status = Offload(options.super_frames);
@@ -227,27 +207,8 @@ void TapPort::StopIfDeleted(int error) noexcept {
 
 // False if the request points outside the frame.
 bool TapPort::ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept {
-  if ((header.flags & kNeedsChecksum) == 0) return true;
-  frame->checksum = {true, header.checksum_start, header.checksum_offset};
-  return static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= frame->length;
-}
-
-// Nothing for a kind that the port did not ask for.
-absl::optional<Gso> TapPort::ReadGso(const VnetHeader& header) noexcept {
-  switch (header.gso_type) {
-    case kGsoNone:
-      return Gso();
-    case kGsoTcpv4:
-    case kGsoTcpv6:
-      return Gso{GsoType::kTcp, header.gso_size};
-    case kGsoTcpv4 | kGsoEcn:
-    case kGsoTcpv6 | kGsoEcn:
-      return Gso{GsoType::kTcpEcn, header.gso_size};
-    case kGsoUdp:
-      return Gso{GsoType::kUdp, header.gso_size};
-    default:
-      return absl::nullopt;
-  }
+  frame->checksum = header.checksum();
+  return !frame->checksum.needed || static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= frame->length;
 }
 
 // An operator may give the interface a larger MTU than control did. Then it sends frames that the others' interfaces do not
@@ -269,7 +230,7 @@ size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, P
       return received;
     }
     const auto length = static_cast<uint32_t>(size - kVnetHeaderSize);
-    const absl::optional<Gso> gso = ReadGso(header);
+    const absl::optional<Gso> gso = header.gso();
     if (ABSL_PREDICT_FALSE(!gso.has_value() || length > list.largest() || IsTooLarge(length, *gso, mtu))) {
       ++counts->too_large;
       continue;
@@ -331,9 +292,7 @@ void TapPort::WriteJoined() noexcept {
   const Coalescer::Joined joined = coalescer_.Take();
   VnetHeader header{};
   if (joined.segments > 1) {
-    header.gso_type = joined.udp ? kGsoUdp : joined.ipv6 ? kGsoTcpv6 : kGsoTcpv4;
-    header.gso_size = joined.segment_length;
-    header.header_length = joined.header_length;
+    header.Describe({joined.udp ? GsoType::kUdp : GsoType::kTcp, joined.segment_length}, joined.ipv6, joined.header_length);
   }
   const DropReason reason = Write(joined.checksum, joined.frame, header);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) return;
@@ -353,16 +312,12 @@ DropReason TapPort::WriteParts(absl::Span<const iovec> parts) noexcept {
 }
 
 // The header of a frame whose GSO was validated (ParseSuperFrame).
-TapPort::VnetHeader TapPort::HeaderFor(const Frame& frame) noexcept {
+VnetHeader TapPort::HeaderFor(const Frame& frame) noexcept {
   VnetHeader header;
   header.Request(frame.checksum);
   if (frame.gso.type == GsoType::kNone) return header;
   const L4Location l4 = FindL4(frame.bytes(), frame.total());
-  const bool ipv6 = frame.data[l4.ip] >> 4 == 6;
-  header.gso_type = frame.gso.is_tcp() ? (ipv6 ? kGsoTcpv6 : kGsoTcpv4) : kGsoUdp;
-  if (frame.gso.type == GsoType::kTcpEcn) header.gso_type |= kGsoEcn;
-  header.gso_size = frame.gso.size;
-  header.header_length = static_cast<uint16_t>(l4.l4 + L4HeaderSize(frame.bytes(), l4));
+  header.Describe(frame.gso, frame.data[l4.ip] >> 4 == 6, l4.l4 + L4HeaderSize(frame.bytes(), l4));
   return header;
 }
 

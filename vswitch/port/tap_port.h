@@ -19,6 +19,7 @@
 #include "vswitch/port/port.h"
 #include "vswitch/port/scatter_list.h"
 #include "vswitch/port/tap_set.h"
+#include "vswitch/port/vnet_header.h"
 
 namespace eoib {
 
@@ -56,18 +57,6 @@ class TapPort final : public Port {
   MacAddr mac() const override { return mac_; }
 
  private:
-  // struct virtio_net_hdr in host order, as a TAP expects it (virtio 1.1 §5.1.6). linux/virtio_net.h does not compile as C++.
-  struct VnetHeader {
-    uint8_t flags = 0;
-    uint8_t gso_type = 0;
-    uint16_t header_length = 0;
-    uint16_t gso_size = 0;
-    uint16_t checksum_start = 0;
-    uint16_t checksum_offset = 0;
-
-    void Request(const ChecksumRequest& checksum);
-  };
-
   TapPort(const Options& options, UniqueFd tap, UniqueFd nothing);
   absl::Status Configure(const Options& options);
   absl::Status Offload(bool super_frames);
@@ -75,7 +64,6 @@ class TapPort final : public Port {
   absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
   void StopIfDeleted(int error) noexcept;
   bool IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept;
-  static absl::optional<Gso> ReadGso(const VnetHeader& header) noexcept;
   static bool ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept;
   static VnetHeader HeaderFor(const Frame& frame) noexcept;
   DropReason WriteLarge(const BufferPool& pool, const Frame& frame) noexcept;
