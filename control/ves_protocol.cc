@@ -362,7 +362,10 @@ absl::optional<VesProtocol::Copy> VesProtocol::copy() const {
 
 const RemoteAgent* VesProtocol::AgentBehind(VPortId vport) const {
   const auto at = by_vport_.find(vport);
-  return at == by_vport_.end() ? nullptr : engine_.agents().at(at->second).get();
+  if (at == by_vport_.end()) return nullptr;
+  // An agent that is being forgotten is in no table any more, while others that claim its MACs take these over.
+  const auto agent = engine_.agents().find(at->second);
+  return agent == engine_.agents().end() ? nullptr : agent->second.get();
 }
 
 VPortId VesProtocol::VPortOf(const AgentId& agent) const {

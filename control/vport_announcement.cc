@@ -34,7 +34,8 @@ std::vector<LocalClaims::ConfiguredMac> ConfiguredMacs(const VPort& vport) {
   const Vid vid = vport.config.vlan.Untagged();
   bool strip;
   if (!vport.config.vlan.Egress(vid, &strip)) return {};
-  std::vector<LocalClaims::ConfiguredMac> macs = {{FdbKey(vid, vport.port->mac()), vport.config.pin_mac}};
+  std::vector<LocalClaims::ConfiguredMac> macs;
+  if (const MacAddr own = vport.port->mac(); !own.IsZero()) macs.push_back({FdbKey(vid, own), vport.config.pin_mac});
   for (const MacAddr mac : vport.config.static_macs) macs.push_back({FdbKey(vid, mac), true});
   return macs;
 }
