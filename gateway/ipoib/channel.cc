@@ -38,6 +38,7 @@ Channel::Channel(const Context& context)
 }
 
 Channel::~Channel() {
+  context_.pool->Free(draft_);  // freeing none does nothing
   for (size_t i = 0; i < posting_; ++i) context_.pool->Free(posts_[i].buffer);
   for (const HeldForGroup& held : held_for_groups_) context_.pool->Free(held.request.buffer);
   held_.TakeIf([this](const HeldFrames::Held& held) { return context_.pool->Free(held.request.buffer), true; });
@@ -73,25 +74,29 @@ void Channel::Work(int batches) {
   bool more = false;
   if (endpoint_ != nullptr) {
     endpoint_->DrainEvents();
-    while ((more = Receive()) && --batches > 0) {
-    }
+    size_t left = static_cast<size_t>(batches) * kBatch;
+    more = Receive(&left);
     // A completion between the last poll and arming raises no event, so poll once more.
-    if (!more) more = endpoint_->Arm().ok() && Receive();
+    if (!more) more = endpoint_->Arm().ok() && Receive(&left);
   }
   Flush();
   if (more) WorkSoon();
 }
 
-// Receives one batch. True if there may be more.
-bool Channel::Receive() {
-  const size_t count = endpoint_->Receive(absl::MakeSpan(batch_));
-  for (size_t i = 0; i < count; ++i) {
-    Deliver(batch_[i]);
-    context_.pool->Free(batch_[i].buffer);
+// Receives batches, up to *left datagrams. True if there may be more. The listener may keep the packets of a batch to its end.
+bool Channel::Receive(size_t* left) {
+  while (*left != 0) {
+    const size_t limit = std::min(*left, kBatch);
+    const size_t count = endpoint_->Receive(absl::MakeSpan(batch_).first(limit));
+    for (size_t i = 0; i < count; ++i) Deliver(batch_[i]);
+    listener_->OnBatchEnd();
+    for (size_t i = 0; i < count; ++i) context_.pool->Free(batch_[i].buffer);
+    Reap();
+    endpoint_->Refill();
+    *left -= count;
+    if (count < limit) return false;
   }
-  Reap();
-  endpoint_->Refill();
-  return count == kBatch;
+  return true;
 }
 
 void Channel::Deliver(const Datagram& datagram) {
@@ -184,15 +189,28 @@ absl::optional<SendRequest> Channel::Prepare(IpoibType type, absl::Span<const ui
     counters_.drops.Add(DropReason::kLinkDown);
   } else if (payload.size() > state_->mtu) {
     counters_.drops.Add(DropReason::kTooLarge);
-  } else if (const BufferId buffer = Allocate(); buffer.IsNone()) {
+  } else if (const BufferId buffer = TakeBufferFor(payload); buffer.IsNone()) {
     counters_.drops.Add(DropReason::kNoBuffer);
   } else {
     uint8_t* const bytes = context_.pool->Frame(buffer) - kIpoibHeaderSize;
     EncodeIpoibHeader(type, bytes);
-    std::copy(payload.begin(), payload.end(), bytes + kIpoibHeaderSize);
     return SendRequest{buffer, bytes, static_cast<uint32_t>(kIpoibHeaderSize + payload.size()), AhIndex::None(), Qpn()};
   }
   return absl::nullopt;
+}
+
+absl::Span<uint8_t> Channel::Draft() {
+  if (draft_.IsNone()) draft_ = Allocate();
+  if (draft_.IsNone()) return {};
+  return {context_.pool->Frame(draft_), context_.pool->frame_size()};
+}
+
+// The buffer that has the payload, or a copy of it.
+BufferId Channel::TakeBufferFor(absl::Span<const uint8_t> payload) {
+  if (!draft_.IsNone() && payload.data() == context_.pool->Frame(draft_)) return std::exchange(draft_, BufferId::None());
+  const BufferId buffer = Allocate();
+  if (!buffer.IsNone()) std::copy(payload.begin(), payload.end(), context_.pool->Frame(buffer));
+  return buffer;
 }
 
 void Channel::Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) {

@@ -65,6 +65,7 @@ class Channel final : public Interface {
   // Interface. Packets are posted by Flush, or when a batch is full.
   absl::optional<LinkState> state() const override { return state_; }
   void Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) override;
+  absl::Span<uint8_t> Draft() override;
   void SendToGroup(IpoibType type, absl::Span<const uint8_t> payload, const IpoibGroup& group, bool beyond_link) override;
   bool Reaches(const IpoibGroup& group) override;
   void Listen(const IpoibGroup& group) override;
@@ -73,7 +74,7 @@ class Channel final : public Interface {
 
   // Readable when Work has something to do.
   int fd() const { return epoll_.get(); }
-  // Takes events, receives up to `batches` batches of datagrams, and flushes. If there is more to receive, fd() stays readable.
+  // Takes events, receives up to `batches` * kBatch datagrams, and flushes. If there is more to receive, fd() stays readable.
   void Work(int batches = 4);
   // Drops packets that have waited too long. Call it at NextDeadline().
   void Expire();
@@ -100,7 +101,7 @@ class Channel final : public Interface {
     absl::Time deadline;
   };
 
-  bool Receive();
+  bool Receive(size_t* left);
   void Deliver(const Datagram& datagram);
   void CountReceived(const Packet& packet, bool has_grh);
   void TakeEvents();
@@ -110,6 +111,7 @@ class Channel final : public Interface {
   // A buffer with header and payload; nothing, and a drop is counted, if it cannot be sent.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();
+  BufferId TakeBufferFor(absl::Span<const uint8_t> payload);
   // Asks the Link for a group. The reason to drop the packet, or nothing if the packet may wait.
   absl::optional<DropReason> LookForGroup(const Mgid& mgid);
   void SendToMgid(const Mgid& mgid, bool beyond_link, const SendRequest& request);
@@ -145,6 +147,7 @@ class Channel final : public Interface {
   HeldFrames held_;
   absl::Time expire_at_ = absl::InfiniteFuture();  // finite while a packet or a request waits
   std::vector<HeldForGroup> held_for_groups_;
+  BufferId draft_ = BufferId::None();  // the buffer of Draft()
   std::array<Datagram, kBatch> batch_;
   std::array<SendRequest, kBatch> posts_;
   std::array<eoib::DropReason, kBatch> results_;

@@ -47,6 +47,7 @@ class ChannelTest : public testing::Test, protected Listener {
     sources_.push_back(packet.source);
     if (const auto once = std::exchange(on_packet_, nullptr)) once();
   }
+  void OnBatchEnd() override { batch_ends_.push_back(sources_.size()); }
   void OnLinkState() override {}
 
   void Tell(const LinkEvent& event) {
@@ -94,6 +95,7 @@ class ChannelTest : public testing::Test, protected Listener {
   std::unique_ptr<LinkRequestQueue> requests_ = std::make_unique<LinkRequestQueue>();
   std::unique_ptr<LinkEventQueue> events_ = std::make_unique<LinkEventQueue>();
   std::vector<absl::optional<IpoibAddress>> sources_;
+  std::vector<size_t> batch_ends_;   // packets by then
   std::function<void()> on_packet_;  // called once
   Channel channel_{{pool_.get(), &directory_, requests_.get(), events_.get(), &clock_}};
 };
@@ -108,6 +110,19 @@ TEST_F(ChannelTest, ReceivesDatagramsThatArriveWhileArming) {
   channel_.Work();
   while (IsReadable(channel_.fd())) channel_.Work();
   EXPECT_EQ(sources_.size(), kMany + 1);
+}
+
+// A listener with room for so many packets must not get more. More that arrive make fd() readable.
+TEST_F(ChannelTest, WorkTakesNoMoreThanItsBatches) {
+  for (size_t i = 0; i < Channel::kBatch + 10; ++i) Arrive(AddressOf(2), true);
+  on_packet_ = [this] { Arrive(AddressOf(2), true); };
+  channel_.Work(1);
+  EXPECT_THAT(sources_, SizeIs(Channel::kBatch));
+  EXPECT_EQ(batch_ends_.back(), Channel::kBatch);
+  ASSERT_TRUE(IsReadable(channel_.fd()));
+  channel_.Work(1);
+  EXPECT_THAT(sources_, SizeIs(Channel::kBatch + 11));
+  EXPECT_EQ(batch_ends_.back(), Channel::kBatch + 11);
 }
 
 // The Link checks for a failed endpoint when it is woken.
@@ -145,6 +160,33 @@ TEST_F(ChannelTest, CountsSendsInFlightWhenTheQueuePairIsReplaced) {
   EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
   EXPECT_EQ(channel_.UnderWay(), 0u);
   EXPECT_EQ(channel_.counters().drops[DropReason::kLinkDown], 2u);
+}
+
+// ---- To send
+
+TEST_F(ChannelTest, ADraftIsSentWithoutACopy) {
+  const absl::Span<uint8_t> draft = channel_.Draft();
+  ASSERT_GE(draft.size(), 2044u);
+  std::fill_n(draft.begin(), 100, 0x5a);
+  channel_.Broadcast(IpoibType::kIpv6, draft.first(100));
+  EXPECT_NE(channel_.Draft().data(), draft.data()) << "it is on its way";
+  channel_.Flush();
+  ASSERT_THAT(hca_.qp()->sends, SizeIs(1));
+  const auto* const sent = reinterpret_cast<const uint8_t*>(hca_.qp()->sends[0].sge.addr);
+  EXPECT_EQ(sent + kIpoibHeaderSize, draft.data());
+  EXPECT_EQ(hca_.qp()->sends[0].sge.length, kIpoibHeaderSize + 100);
+  EXPECT_EQ(DecodeIpoibHeader({sent, kIpoibHeaderSize + 100}), IpoibType::kIpv6);
+  hca_.CompleteSend();
+}
+
+TEST_F(ChannelTest, OtherPacketsLeaveTheDraftAlone) {
+  const absl::Span<uint8_t> draft = channel_.Draft();
+  draft[0] = 0x5a;
+  channel_.Broadcast(IpoibType::kIpv4, std::vector<uint8_t>(100));
+  channel_.Flush();
+  EXPECT_EQ(channel_.Draft().data(), draft.data());
+  EXPECT_EQ(draft[0], 0x5a);
+  hca_.CompleteSend();
 }
 
 // ---- Peers

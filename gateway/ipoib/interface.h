@@ -25,7 +25,7 @@ struct LinkState {
   friend bool operator==(const LinkState&, const LinkState&) = default;
 };
 
-// A received packet, without its IPoIB header. The listener may use and change the bytes until its callback returns.
+// A received packet, without its IPoIB header. The listener may use and change the bytes until OnBatchEnd.
 struct Packet {
   IpoibType type = IpoibType::kIpv4;
   absl::Span<uint8_t> payload;
@@ -41,6 +41,8 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual void OnPacket(const Packet& packet) = 0;
+  // The packets since the last call came together; there may be none.
+  virtual void OnBatchEnd() {}
   // state() has changed: the link is up or down, its MTU has changed, or this port has another address, which its peers do not
   // know yet.
   virtual void OnLinkState() = 0;
@@ -54,8 +56,10 @@ class Interface {
   virtual absl::optional<LinkState> state() const = 0;
 
   // Copies `payload` and sends it with a header of `type`. A packet that cannot be sent (link down, longer than the MTU, queue
-  // full, no path within a second) is dropped and counted.
+  // full, no path within a second) is dropped and counted. A payload at the start of Draft() is not copied.
   virtual void Send(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to) = 0;
+  // Space in which the caller may make a packet, until that is sent or the next Draft. Empty if there is none now.
+  virtual absl::Span<uint8_t> Draft() { return {}; }
   // Sends to the members of a group of this link; this port never receives its own copy. The SA is first asked for a group
   // that is new to this port (§10). If the group does not exist, the packet goes to all routers if `beyond_link` (the scope of
   // its IP address is larger than the link), else it is dropped.
