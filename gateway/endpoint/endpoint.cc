@@ -7,11 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "gateway/endpoint/endpoint_commands.h"
 #include "gateway/endpoint/kernel_groups.h"
+#include "vswitch/port/packet_cutter.h"
+#include "vswitch/wire/checksum.h"
 
 namespace eoib::endpoint {
 namespace {
 
-constexpr size_t kLargestPacket = 65535;
 constexpr int kPacketsARound = 64;  // then the loop serves other descriptors
 constexpr absl::Duration kGroupsInterval = absl::Seconds(1);
 constexpr absl::Duration kReleaseWait = absl::Milliseconds(200);  // see Stop
@@ -37,9 +38,10 @@ Endpoint::Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* 
     : clock_(clock),
       loop_(loop),
       options_(options),
+      link_(link),
       kernel_(std::move(kernel)),
       host_(options.host, {clock, link, kernel_.tun.get(), kernel_.routes.get(), kernel_.addresses.get(), options.random}),
-      buffer_(kLargestPacket) {}
+      buffer_(TunDevice::kLargestRead) {}
 
 absl::Status Endpoint::Start() {
   absl::Status status = kernel_.addresses->Start(&host_.addresses());
@@ -112,10 +114,10 @@ std::string Endpoint::ShowMore() const {
 
 void Endpoint::ReadTun() {
   for (int i = 0; i < kPacketsARound; ++i) {
-    absl::Span<const uint8_t> packet;
-    switch (kernel_.tun->Read(absl::MakeSpan(buffer_), &packet)) {
+    Frame frame;
+    switch (kernel_.tun->Read(absl::MakeSpan(buffer_), &frame)) {
       case TunDevice::ReadResult::kPacket:
-        host_.FromTun(packet);
+        FromTun(&frame);
         break;
       case TunDevice::ReadResult::kNothing:
         return;
@@ -125,6 +127,28 @@ void Endpoint::ReadTun() {
         return;
     }
   }
+}
+
+// A super-frame leaves as the packets that it stands for. One that cannot be cut is too large for the link, and ends so.
+void Endpoint::FromTun(Frame* frame) {
+  if (auto cutter = PacketCutter::Of(*frame)) {
+    return host_.SuperFrameFromTun([this, &cutter]() -> absl::Span<const uint8_t> {
+      const size_t size = cutter->NextSize();
+      if (size == 0) return {};
+      return cutter->Next(RoomFor(size));
+    });
+  }
+  const size_t field = size_t{frame->checksum.start} + frame->checksum.offset;
+  if (frame->checksum.needed && field + sizeof(be16) <= frame->length) CompleteChecksum(frame->bytes(), frame->checksum);
+  host_.FromTun(frame->bytes().subspan(kEthernetHeaderSize));
+}
+
+// The link sends a packet from its draft without copying it.
+absl::Span<uint8_t> Endpoint::RoomFor(size_t size) {
+  const absl::Span<uint8_t> draft = link_->Draft();
+  if (draft.size() >= size) return draft;
+  cut_.resize(TunDevice::kLargestRead);
+  return absl::MakeSpan(cut_);
 }
 
 void Endpoint::ReadGroups() {

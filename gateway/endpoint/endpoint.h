@@ -65,6 +65,8 @@ class Endpoint {
   Endpoint(const Options& options, KernelSide kernel, ipoib::Interface* link, EventLoop* loop, const Clock* clock);
   absl::Status Start();
   void ReadTun();
+  void FromTun(Frame* frame);
+  absl::Span<uint8_t> RoomFor(size_t size);
   void ReadGroups();
   // Runs `work`, then a flush.
   EventLoop::Callback Flushing(EventLoop::Callback work) const;
@@ -75,11 +77,13 @@ class Endpoint {
   const Clock* const clock_;
   EventLoop* const loop_;
   const Options options_;
+  ipoib::Interface* const link_;
   const KernelSide kernel_;
   IpHost host_;
   std::unique_ptr<DhcpSession> dhcp_;
   absl::optional<Ipv4Addr> router_;
-  std::vector<uint8_t> buffer_;
+  std::vector<uint8_t> buffer_;  // what was read from the TUN
+  std::vector<uint8_t> cut_;     // a packet for which the link has no room
   std::vector<EventLoop::TimerId> timers_;
   absl::Time next_groups_ = absl::InfinitePast();
   std::function<void()> on_tun_deleted_;

@@ -81,6 +81,7 @@ class SocketLink final : public ipoib::Interface {
     const auto type = DecodeIpoibHeader({buffer + 40, 4});
     listener->OnPacket({*type, absl::MakeSpan(buffer + kHeader, static_cast<size_t>(size - kHeader)),
                         IpoibAddress::FromWire(buffer + 20), group});
+    listener->OnBatchEnd();
   }
   int fd() const { return socket_.get(); }
 

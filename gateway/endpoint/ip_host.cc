@@ -55,6 +55,19 @@ void IpHost::FromTun(absl::Span<const uint8_t> packet) {
   Drop(EndpointDrop::kNotIp);
 }
 
+void IpHost::SuperFrameFromTun(absl::FunctionRef<absl::Span<const uint8_t>()> next) {
+  sent_to_.reset();
+  FromTun(next());
+  for (absl::Span<const uint8_t> packet = next(); !packet.empty(); packet = next()) {
+    if (!sent_to_.has_value()) {
+      FromTun(packet);
+      continue;
+    }
+    ++counters_.from_tun;
+    Deliver(packet, *sent_to_);
+  }
+}
+
 void IpHost::Ipv4FromTun(absl::Span<const uint8_t> bytes) {
   const auto packet = ParseIpv4Packet(bytes);
   if (!packet.has_value()) return Drop(EndpointDrop::kNotIp);
@@ -116,8 +129,14 @@ void IpHost::ToHost(const IpAddr& destination, absl::Span<const uint8_t> bytes) 
 
 // ---- From the link.
 
+// A segment that continues the last packet for the TUN, from the same sender, takes its way: the host decides by what they have
+// in common.
 void IpHost::OnPacket(const ipoib::Packet& packet) {
   ++counters_.from_link;
+  if (!packet.group && packet.source.has_value() && packet.source == batch_sender_ && tun_->Continue(packet.payload)) {
+    ++counters_.to_tun;
+    return;
+  }
   switch (packet.type) {
     case IpoibType::kArp:
       return ArpFromLink(packet);
@@ -152,7 +171,7 @@ void IpHost::Ipv4FromLink(const ipoib::Packet& packet) {
   }
   if (packet.group && !for_all) return Drop(EndpointDrop::kGroupUnicast);
   if (options_.dhcp_server) AskForBroadcast(packet.payload.first(ipv4->bytes.size()));
-  ToTun(ipv4->bytes);
+  ToTunInBatch(packet, ipv4->bytes);
 }
 
 void IpHost::Ipv6FromLink(const ipoib::Packet& packet) {
@@ -169,7 +188,7 @@ void IpHost::Ipv6FromLink(const ipoib::Packet& packet) {
       break;
   }
   if (packet.group && !ipv6->destination.IsMulticast()) return Drop(EndpointDrop::kGroupUnicast);
-  ToTun(ipv6->bytes);
+  ToTunInBatch(packet, ipv6->bytes);
 }
 
 void IpHost::DiscoveryFromLink(const ipoib::Packet& packet, const NdMessage& message) {
@@ -189,8 +208,20 @@ void IpHost::Heard(const ipoib::Packet& packet, const IpAddr& source) {
   if (packet.source.has_value()) neighbors_.OnHeard(*packet.source, source);
 }
 
-void IpHost::ToTun(absl::Span<const uint8_t> packet) {
-  const EndpointDrop drop = tun_->Write(packet);
+void IpHost::OnBatchEnd() {
+  EndpointDrop reason;
+  const size_t lost = tun_->Flush(&reason);
+  if (lost == 0) return;
+  counters_.to_tun -= lost;
+  counters_.drops.Add(reason, lost);
+}
+
+void IpHost::ToTunInBatch(const ipoib::Packet& from, absl::Span<const uint8_t> packet) {
+  batch_sender_ = from.group ? absl::nullopt : from.source;
+  CountToTun(tun_->WriteInBatch(packet));
+}
+
+void IpHost::CountToTun(EndpointDrop drop) {
   if (drop != EndpointDrop::kNone) return Drop(drop);
   ++counters_.to_tun;
 }
@@ -211,6 +242,7 @@ void IpHost::Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& a
 
 void IpHost::Deliver(absl::Span<const uint8_t> packet, const IpoibAddress& to) {
   ++counters_.to_link;
+  sent_to_ = to;
   link_->Send(VersionOf(packet) == 4 ? IpoibType::kIpv4 : IpoibType::kIpv6, packet, to);
 }
 

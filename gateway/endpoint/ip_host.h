@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -35,6 +36,15 @@ class Tun {
  public:
   virtual ~Tun() = default;
   virtual EndpointDrop Write(absl::Span<const uint8_t> packet) = 0;
+  // The same for a packet whose bytes stay until Flush. It may wait until then, to be joined with others; no order changes.
+  virtual EndpointDrop WriteInBatch(absl::Span<const uint8_t> packet) { return Write(packet); }
+  // Joins a TCP segment to the last packet that WriteInBatch took, if it continues that. If false, nothing has changed.
+  virtual bool Continue([[maybe_unused]] absl::Span<const uint8_t> packet) { return false; }
+  // Ends a batch. Returns how many of the packets that WriteInBatch and Continue took were lost, and the reason.
+  virtual size_t Flush(EndpointDrop* reason) {
+    *reason = EndpointDrop::kNone;
+    return 0;
+  }
   // Sets the TUN's MTU and carrier to the link's. 0: the link is down.
   virtual void SetLink(uint32_t mtu) = 0;
 };
@@ -93,6 +103,9 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
 
   // Takes an IP packet that the kernel has sent on the TUN.
   void FromTun(absl::Span<const uint8_t> packet);
+  // Takes the packets of a super-frame. `next` makes one after the other; empty: there is none. If the first leaves at once, the
+  // others go to the same neighbour.
+  void SuperFrameFromTun(absl::FunctionRef<absl::Span<const uint8_t>()> next);
   // `interceptor` gets IPv4 packets from the link before the kernel.
   void Intercept(Interceptor interceptor) { interceptor_ = std::move(interceptor); }
   // `callback` runs when link_state() has changed, after all parts of the host know.
@@ -102,6 +115,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
 
   // ipoib::Listener.
   void OnPacket(const ipoib::Packet& packet) override;
+  void OnBatchEnd() override;
   void OnLinkState() override;
 
   void Tick();
@@ -139,7 +153,9 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   void MakeLinkLocal();
   void DiscoveryFromLink(const ipoib::Packet& packet, const NdMessage& message);
   void Heard(const ipoib::Packet& packet, const IpAddr& source);
-  void ToTun(absl::Span<const uint8_t> packet);
+  void ToTun(absl::Span<const uint8_t> packet) { CountToTun(tun_->Write(packet)); }
+  void CountToTun(EndpointDrop drop);
+  void ToTunInBatch(const ipoib::Packet& from, absl::Span<const uint8_t> packet);
   void ErrorToTun(absl::Span<const uint8_t> error);
   void OnAddressChange();
 
@@ -155,6 +171,8 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   NdResponder nd_;
   Memberships memberships_;
   absl::optional<ipoib::LinkState> state_;
+  absl::optional<IpoibAddress> sent_to_;      // to which FromTun has sent a unicast packet
+  absl::optional<IpoibAddress> batch_sender_;  // of the last packet for Tun::WriteInBatch
   absl::optional<IpAddr> link_local_;
   Interceptor interceptor_;
   std::function<void()> on_group_report_ = [] {};

@@ -460,5 +460,57 @@ TEST_F(IpHostTest, AScanSolicitsOncePerAddressAndSecond) {
   EXPECT_LE(host_.neighbors().size(), NeighborCache::Options().limit);
 }
 
+// ---- Super-frames and batches
+
+TEST_F(IpHostTest, TheOtherPacketsOfASuperFrameFollowTheFirst) {
+  Assign({"10.0.0.2/24"});
+  ReceiveDatagram(FromHex(kLinuxArpRequest), /*group=*/true);
+  link_.Take();
+  for (const char* to : {"10.0.0.1", "10.0.0.9"}) {  // known, and to be resolved
+    int made = 0;
+    const Bytes packet = Udp("10.0.0.2", to);
+    const uint64_t from_tun = host_.counters().from_tun;
+    host_.SuperFrameFromTun([&]() -> absl::Span<const uint8_t> {
+      if (++made > 3) return {};
+      return packet;
+    });
+    EXPECT_EQ(host_.counters().from_tun, from_tun + 3);
+    size_t sent = 0;
+    for (const auto& packet_sent : link_.Take()) sent += packet_sent.payload == packet && packet_sent.to == kPeer ? 1 : 0;
+    EXPECT_EQ(sent, to == std::string("10.0.0.1") ? 3u : 0u);
+  }
+  EXPECT_EQ(host_.neighbors().waiting(), 3u);
+}
+
+TEST_F(IpHostTest, OnlyASegmentOfTheSameSenderContinues) {
+  Assign({"10.0.0.2/24"});
+  const Bytes packet = Udp("10.0.0.1", "10.0.0.2");
+  tun_.continues = true;
+  Receive(IpoibType::kIpv4, packet);
+  EXPECT_EQ(tun_.batched, 1u);
+  Receive(IpoibType::kIpv4, packet);
+  EXPECT_EQ(tun_.batched, 1u) << "it continues the first";
+  Receive(IpoibType::kIpv4, packet, false, IpoibAddress(Qpn(9), kPeer.gid()));
+  EXPECT_EQ(tun_.batched, 2u) << "another sender";
+  Receive(IpoibType::kIpv4, packet, false, absl::nullopt);
+  Receive(IpoibType::kIpv4, packet, false, absl::nullopt);
+  EXPECT_EQ(tun_.batched, 4u) << "an unknown sender";
+  Receive(IpoibType::kIpv4, packet, /*group=*/true);
+  EXPECT_EQ(tun_.batched, 4u);
+  EXPECT_EQ(Dropped(Drop::kGroupUnicast), 1u);
+  EXPECT_EQ(tun_.written.size(), 5u);
+  EXPECT_EQ(host_.counters().to_tun, 5u);
+}
+
+TEST_F(IpHostTest, CountsJoinedPacketsThatAreLost) {
+  Assign({"10.0.0.2/24"});
+  for (int i = 0; i < 3; ++i) Receive(IpoibType::kIpv4, Udp("10.0.0.1", "10.0.0.2"));
+  tun_.lost = 2;
+  host_.OnBatchEnd();
+  host_.OnBatchEnd();
+  EXPECT_EQ(host_.counters().to_tun, 1u);
+  EXPECT_EQ(Dropped(Drop::kTunFull), 2u);
+}
+
 }  // namespace
 }  // namespace eoib::endpoint

@@ -42,12 +42,28 @@ class FakeTun final : public Tun {
     written.emplace_back(packet.begin(), packet.end());
     return refusal;
   }
+  EndpointDrop WriteInBatch(absl::Span<const uint8_t> packet) override {
+    ++batched;
+    return Write(packet);
+  }
+  bool Continue(absl::Span<const uint8_t> packet) override {
+    if (!continues) return false;
+    written.emplace_back(packet.begin(), packet.end());
+    return true;
+  }
+  size_t Flush(EndpointDrop* reason) override {
+    *reason = EndpointDrop::kTunFull;
+    return std::exchange(lost, 0);
+  }
   void SetLink(uint32_t link_mtu) override { mtu = link_mtu; }
   std::vector<Bytes> Take() { return std::exchange(written, {}); }
 
   std::vector<Bytes> written;
   EndpointDrop refusal = EndpointDrop::kNone;
   uint32_t mtu = 0;
+  size_t batched = 0;      // packets for WriteInBatch
+  bool continues = false;  // Continue takes each packet
+  size_t lost = 0;         // to report at the next Flush
 };
 
 // All destinations are on the link, except those in `routes`.

@@ -254,11 +254,11 @@ TEST(TunDeviceTest, ADeletedTunIsSeen) {
     ASSERT_EQ(unshare(CLONE_NEWNET), 0);
     auto tun = TunDevice::Open("ib0");
     ASSERT_TRUE(tun.ok()) << tun.status();
-    std::vector<uint8_t> buffer(2048);
-    absl::Span<const uint8_t> packet;
-    EXPECT_EQ((*tun)->Read(absl::MakeSpan(buffer), &packet), TunDevice::ReadResult::kNothing);
+    std::vector<uint8_t> buffer(TunDevice::kLargestRead);
+    Frame frame;
+    EXPECT_EQ((*tun)->Read(absl::MakeSpan(buffer), &frame), TunDevice::ReadResult::kNothing);
     ASSERT_EQ(system("ip link delete ib0"), 0);
-    EXPECT_EQ((*tun)->Read(absl::MakeSpan(buffer), &packet), TunDevice::ReadResult::kDeleted);
+    EXPECT_EQ((*tun)->Read(absl::MakeSpan(buffer), &frame), TunDevice::ReadResult::kDeleted);
     EXPECT_EQ((*tun)->Write(buffer), EndpointDrop::kTunDown);
   }).join();
 }

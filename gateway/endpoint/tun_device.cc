@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "control/daemon/log.h"
 #include "gateway/endpoint/netlink.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/port/vnet_header.h"
 
 namespace eoib::endpoint {
 namespace {
@@ -43,7 +46,7 @@ absl::StatusOr<UniqueFd> OpenTun(const std::string& name) {
   }
   ifreq request{};
   std::memcpy(request.ifr_name, name.data(), name.size());
-  request.ifr_flags = static_cast<short>(IFF_TUN | IFF_NO_PI);
+  request.ifr_flags = static_cast<short>(IFF_TUN | IFF_NO_PI | IFF_VNET_HDR);
   if (ioctl(tun.get(), TUNSETIFF, &request) == 0) return tun;
   if (errno == EBUSY || errno == EINVAL) {
     return absl::AlreadyExistsError(absl::StrCat("make TUN ", name, ": a netdev of that name exists, and ",
@@ -156,7 +159,8 @@ absl::StatusOr<std::unique_ptr<TunDevice>> TunDevice::Open(const std::string& na
 
 absl::Status TunDevice::Configure() {
   index_ = static_cast<int>(if_nametoindex(name_.c_str()));
-  absl::Status status = SetCarrier(false);
+  absl::Status status = Offload();
+  if (status.ok()) status = SetCarrier(false);
   if (status.ok() && made_) status = SetAlias(index_);
   // Fails on a kernel without IPv6, where there is nothing to turn off.
   if (const absl::Status off = NoLinkLocal(index_); !off.ok()) LogWarning(off.message());
@@ -164,6 +168,16 @@ absl::Status TunDevice::Configure() {
   if (status.ok()) status = SetUp(index_);
   if (status.ok() && ioctl(tun_.get(), TUNSETPERSIST, 1) != 0) return Failed("keep over a crash the netdev", name_);
   return status;
+}
+
+// A kernel before 6.2 refuses UDP super-frames, but not the rest.
+absl::Status TunDevice::Offload() {
+  int header_size = kVnetHeaderSize;
+  if (ioctl(tun_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
+  constexpr unsigned kOffloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+  takes_udp_super_frames_ = ioctl(tun_.get(), TUNSETOFFLOAD, kOffloads | kOffloadUso) == 0;
+  if (takes_udp_super_frames_ || ioctl(tun_.get(), TUNSETOFFLOAD, kOffloads) == 0) return absl::OkStatus();
+  return Failed("offload checksums and segmentation of", name_);
 }
 
 TunDevice::~TunDevice() {
@@ -184,17 +198,90 @@ void TunDevice::SetLink(uint32_t mtu) {
   if (!status.ok()) LogWarning(status.message());
 }
 
-TunDevice::ReadResult TunDevice::Read(absl::Span<uint8_t> buffer, absl::Span<const uint8_t>* packet) {
-  const ssize_t size = read(tun_.get(), buffer.data(), buffer.size());
-  if (size > 0) {
-    *packet = buffer.first(static_cast<size_t>(size));
-    return ReadResult::kPacket;
+TunDevice::ReadResult TunDevice::Read(absl::Span<uint8_t> buffer, Frame* frame) {
+  VnetHeader header;
+  const absl::Span<uint8_t> packet = buffer.subspan(kEthernetHeaderSize);
+  const iovec parts[] = {{&header, sizeof(header)}, {packet.data(), packet.size()}};
+  const ssize_t size = readv(tun_.get(), parts, 2);
+  if (size <= static_cast<ssize_t>(kVnetHeaderSize)) {
+    return size < 0 && errno == EBADFD ? ReadResult::kDeleted : ReadResult::kNothing;
   }
-  return size < 0 && errno == EBADFD ? ReadResult::kDeleted : ReadResult::kNothing;
+  std::fill_n(buffer.begin(), kMacsSize, uint8_t{0});
+  WriteWire(be16(packet[0] >> 4 == 6 ? kEtherTypeIpv6 : kEtherTypeIpv4), &buffer[kMacsSize]);
+  *frame = {BufferId::None(), buffer.data(), static_cast<uint32_t>(kEthernetHeaderSize + size - kVnetHeaderSize)};
+  frame->gso = header.gso().value_or(Gso());
+  frame->checksum = header.checksum();
+  frame->checksum.start += frame->checksum.needed ? kEthernetHeaderSize : 0;
+  return ReadResult::kPacket;
 }
 
 EndpointDrop TunDevice::Write(absl::Span<const uint8_t> packet) {
-  return write(tun_.get(), packet.data(), packet.size()) >= 0 ? EndpointDrop::kNone : WriteFailure(errno);
+  WriteRun();  // first, to keep the order of packets
+  VnetHeader header;
+  const iovec parts[] = {{&header, sizeof(header)}, {const_cast<uint8_t*>(packet.data()), packet.size()}};
+  return WriteParts(parts);
+}
+
+// The kernel verifies the checksum of a packet that comes alone.
+EndpointDrop TunDevice::WriteInBatch(absl::Span<const uint8_t> packet) {
+  const auto segment = SegmentRun::Parse(packet);
+  if (!segment.has_value() || (segment->udp && !takes_udp_super_frames_)) return Write(packet);
+  if (!SegmentRun::HasRightChecksum(packet, *segment)) return Write(packet);
+  if (Join(packet, *segment)) return EndpointDrop::kNone;
+  WriteRun();
+  run_.Begin(packet, *segment);
+  first_ = packet;
+  part_count_ = 2;
+  AppendPayload(packet, *segment);
+  return EndpointDrop::kNone;
+}
+
+bool TunDevice::Continue(absl::Span<const uint8_t> packet) {
+  if (run_.count() == 0) return false;
+  const auto segment = SegmentRun::Parse(packet);
+  return segment.has_value() && !segment->udp && run_.IsContinuedBy(packet, *segment) &&
+         SegmentRun::HasRightChecksum(packet, *segment) && Join(packet, *segment);
+}
+
+bool TunDevice::Join(absl::Span<const uint8_t> packet, const SegmentRun::Segment& segment) {
+  if (part_count_ == parts_.size() || !run_.IsContinuedBy(packet, segment)) return false;
+  run_.Continue(packet, segment);
+  AppendPayload(packet, segment);
+  return true;
+}
+
+void TunDevice::AppendPayload(absl::Span<const uint8_t> packet, const SegmentRun::Segment& segment) {
+  parts_[part_count_++] = {const_cast<uint8_t*>(packet.data()) + segment.payload, segment.payload_length()};
+}
+
+size_t TunDevice::Flush(EndpointDrop* reason) {
+  WriteRun();
+  *reason = lost_reason_;
+  return std::exchange(lost_, 0);
+}
+
+void TunDevice::WriteRun() {
+  const size_t count = run_.count();
+  if (count == 0) return;
+  VnetHeader header;
+  absl::Span<const uint8_t> headers = first_.first(run_.first().payload);
+  if (count > 1) {
+    const SegmentRun::Segment& first = run_.first();
+    headers = run_.Headers();
+    header.Request({true, first.l4, first.checksum_offset()});
+    header.Describe({first.udp ? GsoType::kUdp : GsoType::kTcp, first.payload_length()}, first.ipv6, headers.size());
+  }
+  run_.Clear();
+  parts_[0] = {&header, sizeof(header)};
+  parts_[1] = {const_cast<uint8_t*>(headers.data()), headers.size()};
+  const EndpointDrop drop = WriteParts({parts_.data(), part_count_});
+  if (drop == EndpointDrop::kNone) return;
+  lost_ += count;
+  lost_reason_ = drop;
+}
+
+EndpointDrop TunDevice::WriteParts(absl::Span<const iovec> parts) const {
+  return writev(tun_.get(), parts.data(), static_cast<int>(parts.size())) >= 0 ? EndpointDrop::kNone : WriteFailure(errno);
 }
 
 }  // namespace eoib::endpoint
