@@ -18,7 +18,7 @@ inline std::vector<std::string> GatewayLaws() {
   std::vector<std::string> laws = ipoib::LinkLaws();
   laws.insert(laws.end(), {"frames_in + packets_in = crossed + held + input_drops",  //
                            "waited = released + unanswered + held_now",              //
-                           "frames_out = frames_handed + frames_waiting + frame_drops",
+                           "frames_out = frames_handed + frames_joined + frames_waiting + frame_drops",
                            "link.received = packets_in + hellos_received",  //
                            "link.requested = packets_out + hellos_sent"});
   return laws;

@@ -18,7 +18,7 @@
 namespace eoib::gateway {
 namespace {
 
-constexpr size_t kMacsSize = 2 * MacAddr::kSize;
+constexpr size_t kLargestPacket = 65535;
 
 }  // namespace
 
@@ -58,37 +58,43 @@ absl::Status GatewayPort::Watch() {
 // ---- To the VES -------------------------------------------------------------------------------------------------------
 
 size_t GatewayPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
-  receiving_ = {pool, out, 0};
+  receiving_ = {pool, out, 0, out.size()};
+  joiner_.Start(pool, mtu);
   ClearEventFd(wake_.get());
   uint64_t expirations;
   if (read(timer_.get(), &expirations, sizeof(expirations)) > 0) timer_at_ = absl::InfiniteFuture();
   RunTasks();
   HandPending();
   channel_->Work(1);
+  sender_.reset();  // frames of later work are the gateway's own
   RunDue();
   EndTurn();
+  joiner_.End();
   if (!pending_.empty()) Wake();
   return std::exchange(receiving_, {}).count;
 }
 
-// Space for a frame in a buffer of the VES; null outside Receive, without a free buffer, or if the frame is too long.
-uint8_t* GatewayPort::Room(size_t size) {
-  if (receiving_.count == receiving_.out.size() || size > receiving_.pool->frame_size()) return nullptr;
+// A frame of `size` bytes, to be filled, in a buffer of the VES; null outside Receive, without a free buffer, or if the frame is
+// too long.
+Frame* GatewayPort::Room(size_t size) {
+  if (receiving_.count == receiving_.out.size() || receiving_.buffers == 0) return nullptr;
+  if (size > receiving_.pool->frame_size()) return nullptr;
   const BufferId buffer = receiving_.pool->Allocate();
   if (buffer.IsNone()) return nullptr;
-  uint8_t* const data = receiving_.pool->Frame(buffer);
-  receiving_.out[receiving_.count++] = {buffer, data, static_cast<uint32_t>(size), {}};
+  Frame* const frame = &receiving_.out[receiving_.count++];
+  *frame = {buffer, receiving_.pool->Frame(buffer), static_cast<uint32_t>(size), {}};
+  --receiving_.buffers;
   ++counters_.handed;
-  return data;
+  return frame;
 }
 
 void GatewayPort::HandPending() {
   while (!pending_.empty()) {
-    const std::vector<uint8_t>& frame = pending_.front();
-    if (frame.size() > receiving_.pool->frame_size()) {
+    const std::vector<uint8_t>& bytes = pending_.front();
+    if (bytes.size() > receiving_.pool->frame_size()) {
       counters_.drops.Add(PortDrop::kFrameTooLong);
-    } else if (uint8_t* const room = Room(frame.size()); room != nullptr) {
-      std::memcpy(room, frame.data(), frame.size());
+    } else if (Frame* const frame = Room(bytes.size()); frame != nullptr) {
+      std::memcpy(frame->data, bytes.data(), bytes.size());
     } else {
       return;
     }
@@ -97,17 +103,28 @@ void GatewayPort::HandPending() {
 }
 
 void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload) {
+  uint8_t header[kEthernetHeaderSize];
+  destination.ToWire(header);
+  source.ToWire(header + MacAddr::kSize);
+  WriteWire(be16(ethertype), header + kMacsSize);
   const size_t size = kEthernetHeaderSize + payload.size();
-  uint8_t* frame = pending_.empty() ? Room(size) : nullptr;  // frames keep their order
+  const bool in_order = pending_.empty() && receiving_.pool != nullptr;  // frames keep their order
+  if (in_order && joiner_.Append(header, payload, &receiving_.buffers)) {
+    ++counters_.joined;
+    return;
+  }
+  Frame* const frame = in_order ? Room(size) : nullptr;
+  uint8_t* bytes = frame != nullptr ? frame->data : nullptr;
   if (frame == nullptr) {
     if (receiving_.pool == nullptr) Wake();
     if (pending_.size() == kMaxPending) return counters_.drops.Add(PortDrop::kQueueFull);
-    frame = pending_.emplace_back(size).data();
+    bytes = pending_.emplace_back(size).data();
   }
-  destination.ToWire(frame);
-  source.ToWire(frame + MacAddr::kSize);
-  WriteWire(be16(ethertype), frame + kMacsSize);
-  std::memcpy(frame + kEthernetHeaderSize, payload.data(), payload.size());
+  std::memcpy(bytes, header, kEthernetHeaderSize);
+  std::memcpy(bytes + kEthernetHeaderSize, payload.data(), payload.size());
+  if (frame == nullptr) return;
+  frame_sender_ = sender_;
+  joiner_.Begin(frame);
 }
 
 // ---- To the IPoIB link ------------------------------------------------------------------------------------------------
@@ -123,6 +140,27 @@ DropReason GatewayPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
   if (checksum.needed) checksum.start = static_cast<uint16_t>(checksum.start - (rest - kMacsSize));
   translator_.FromEthernet(absl::MakeSpan(transmitted_), checksum);
   return DropReason::kNone;
+}
+
+DropReason GatewayPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool /*strip_tag*/) noexcept {
+  EthernetInfo info;
+  absl::optional<PacketCutter> cutter = PacketCutter::Of(pool, frame);
+  if (!cutter.has_value() || ParseEthernet(frame.bytes(), &info) != DropReason::kNone) return DropReason::kNotSegmentable;
+  ++counters_.cut;
+  translator_.SuperFrameFromEthernet(info, [this, &cutter] { return NextPacket(&*cutter); });
+  return DropReason::kNone;
+}
+
+// Makes the packet where it will be sent from, or, if there is no room, where it will be found too large or dropped.
+absl::Span<uint8_t> GatewayPort::NextPacket(PacketCutter* cutter) {
+  const size_t size = cutter->NextSize();
+  if (size == 0) return {};
+  absl::Span<uint8_t> room = channel_->Draft();
+  if (room.size() < size) {
+    transmitted_.resize(kLargestPacket);
+    room = absl::MakeSpan(transmitted_);
+  }
+  return cutter->Next(room);
 }
 
 // No frame is reported as lost here: the translator has counted each one.
@@ -144,11 +182,24 @@ void GatewayPort::Unlisten(const IpoibGroup& group) { channel_->Unlisten(group);
 // ---- From the IPoIB link ----------------------------------------------------------------------------------------------
 
 void GatewayPort::OnPacket(const ipoib::Packet& packet) {
+  if (Continues(packet)) return;
+  sender_ = packet.group ? absl::nullopt : packet.source;
   if (!hellos_.OnPacket(packet)) return translator_.FromIpoib(packet);
   NoteElection();
 }
 
+// Joins a TCP segment to the last frame, if the translation would: it decides by the sender and the IP header, and those of the
+// segment before it, a moment ago, were the same.
+bool GatewayPort::Continues(const ipoib::Packet& packet) {
+  if (packet.group || !packet.source.has_value() || packet.source != frame_sender_) return false;
+  if (!joiner_.Continue(packet.payload, &receiving_.buffers)) return false;
+  ++counters_.joined;
+  translator_.CountJoined();
+  return true;
+}
+
 void GatewayPort::OnLinkState() {
+  joiner_.End();
   translator_.OnLinkState(channel_->state());
   hellos_.OnLinkState();
   NoteElection();
@@ -163,6 +214,7 @@ void GatewayPort::NoteElection() {
   const Election& election = hellos_.election();
   if (was_active_ == election.active()) return;
   was_active_ = election.active();
+  joiner_.End();
   translator_.SetActive(was_active_);
   const std::string because =
       election.other().has_value() ? absl::StrCat(": gateway ", election.other()->address.ToString(), " works") : "";

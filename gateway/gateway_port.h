@@ -21,12 +21,14 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "gateway/frame_joiner.h"
 #include "gateway/hello_protocol.h"
 #include "gateway/ipoib/channel.h"
 #include "gateway/ipoib/labelled_counters.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/event_fd.h"
+#include "vswitch/port/packet_cutter.h"
 #include "vswitch/port/port.h"
 
 namespace eoib::gateway {
@@ -40,9 +42,11 @@ EOIB_DEFINE_LABELLED(PortDrop, EOIB_GATEWAY_PORT_DROPS)
 
 // Frames from the translation to the VES. At any time, in the names of `gateway stats`,
 //
-//     frames_out of the translation = frames_handed + frame_drops + frames_waiting
+//     frames_out of the translation = frames_handed + frames_joined + frame_drops + frames_waiting
 struct PortCounters {
   uint64_t handed = 0;   // to the VES
+  uint64_t joined = 0;   // of the VES's frames, parts of the one that was handed before
+  uint64_t cut = 0;      // super-frames of the VES that became several packets
   uint64_t waiting = 0;  // for a buffer of the VES
   ipoib::LabelledCounters<PortDrop> drops;
 };
@@ -65,6 +69,8 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   int receive_fd() const override { return epoll_.get(); }
   size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  bool TakesLarge(const Gso& gso) const noexcept override { return gso.type != GsoType::kNone; }
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
   size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return {}; }
 
@@ -98,6 +104,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
     BufferPool* pool = nullptr;  // null outside Receive
     absl::Span<Frame> out;
     size_t count = 0;
+    size_t buffers = 0;  // that the frames may still take
   };
 
   GatewayPort(const Options& options, ipoib::Channel* channel, const Clock* clock);
@@ -113,7 +120,9 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void OnPacket(const ipoib::Packet& packet) override;
   void OnLinkState() override;
 
-  uint8_t* Room(size_t size);
+  bool Continues(const ipoib::Packet& packet);
+  Frame* Room(size_t size);
+  absl::Span<uint8_t> NextPacket(PacketCutter* cutter);
   void HandPending();
   void RunTasks() ABSL_LOCKS_EXCLUDED(mutex_);
   void RunDue();
@@ -135,6 +144,9 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   HelloProtocol hellos_;
   bool was_active_ = false;
   Receiving receiving_;
+  FrameJoiner joiner_;
+  // The sender of the packet that is being translated, and of the one that began the last frame.
+  absl::optional<IpoibAddress> sender_, frame_sender_;
   std::vector<uint8_t> transmitted_;          // the frame that the switch transmits
   std::deque<std::vector<uint8_t>> pending_;  // frames that found no buffer, or were made outside Receive
   PortCounters counters_;

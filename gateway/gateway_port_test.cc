@@ -8,6 +8,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/port/packet_cutter.h"
+#include "vswitch/port/port_for_test.h"
+#include "vswitch/wire/ip/ip_checksum.h"
+#include "vswitch/wire/super_frame_for_test.h"
 
 namespace eoib::gateway {
 namespace {
@@ -37,7 +41,7 @@ class GatewayPortTest : public testing::Test {
   }
   ~GatewayPortTest() override {
     const PortCounters counters = Counters();
-    EXPECT_EQ(frames_out_, counters.handed + counters.waiting + counters.drops.Sum());
+    EXPECT_EQ(frames_out_, counters.handed + counters.joined + counters.waiting + counters.drops.Sum());
     EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
   }
 
@@ -98,6 +102,176 @@ class GatewayPortTest : public testing::Test {
 };
 
 constexpr size_t kHeaders = 14 + 20 + 8;
+
+// ---- Super-frames
+
+class GatewayPortLargeTest : public GatewayPortTest {
+ protected:
+  static constexpr uint32_t kMtu = 2044;  // of the VES
+
+  // The station at PeerMac(1) is known, and has a path.
+  GatewayPortLargeTest() {
+    Arrive(20);
+    Take(64);
+    const AhIndex ah = *handles_.Get({ToMgid(BroadcastGroup(kLink)).gid(), 0xc001, Sl(0)}, {});
+    const IpoibAddress peer = translation::PeerAddr(1);
+    EXPECT_TRUE(directory_.SetPath(directory_.Intern(peer.peer()), peer.gid(), ah));
+  }
+  // Transmits a super-frame to the station; the packets that were sent.
+  std::vector<Bytes> Transmit(const SuperFrameShape& shape, const Gso& gso) {
+    ChecksumRequest checksum;
+    Bytes bytes = MakeSuperFrame(shape, &checksum);
+    translation::PeerMac(1).ToWire(&bytes[0]);
+    port_for_frames_.SetTakesLarge(true);
+    port_for_frames_.Inject(bytes, checksum, gso);
+    Frame frame;
+    PortReceiveCounts counts;
+    EXPECT_EQ(port_for_frames_.Receive(large_pool_.get(), kMtu, absl::MakeSpan(&frame, 1), &counts), 1u);
+    EXPECT_TRUE(port_->TakesLarge(gso));
+    EXPECT_EQ(port_->TransmitLarge(*large_pool_, frame, false), DropReason::kNone);
+    DropReason reason;
+    EXPECT_EQ(port_->Flush(&reason), 0u);
+    large_pool_->Free(frame.buffer);
+    std::vector<Bytes> packets;
+    for (const auto& send : hca_.qp()->sends) {
+      const auto* const at = reinterpret_cast<const uint8_t*>(send.sge.addr);
+      packets.emplace_back(at + kIpoibHeaderSize, at + send.sge.length);
+    }
+    while (!hca_.qp()->sends.empty()) hca_.CompleteSend();
+    return packets;
+  }
+  uint64_t Count(translation::Event event) {
+    uint64_t count = 0;
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) { count = context.translator->counters()[event]; });
+    return count;
+  }
+  // An Ethernet host claims the destination of MakeSuperFrame.
+  void HearHost() {
+    port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) {
+      const EthernetArp arp{ArpOperation::kRequest, translation::HostMac(1), Ipv4Addr(0xc0000202), MacAddr(), Ipv4Addr(0xc0000203)};
+      Bytes frame = translation::Frame(MacAddr::Broadcast(), translation::HostMac(1), kEtherTypeArp, translation::ArpBytes(arp));
+      context.translator->FromEthernet(absl::MakeSpan(frame), {});
+    });
+    while (!hca_.qp()->sends.empty()) hca_.CompleteSend();
+  }
+  // A TCP segment of the station arrives by unicast.
+  void ArriveSegment(const Bytes& packet) {
+    Bytes bytes(kGrhSize + kIpoibHeaderSize);
+    const IpoibAddress from = translation::PeerAddr(1);
+    from.gid().ToWire(&bytes[8]);
+    own_.gid().ToWire(&bytes[24]);
+    EncodeIpoibHeader(IpoibType::kIpv4, &bytes[kGrhSize]);
+    bytes.insert(bytes.end(), packet.begin(), packet.end());
+    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS, .src_qp = from.qpn().value(), .wc_flags = IBV_WC_GRH, .slid = 5});
+  }
+  // The frames that the switch receives from one batch, in its layout.
+  std::vector<Frame> TakeLarge(std::vector<Bytes>* bytes) {
+    std::vector<Frame> frames(64);
+    PortReceiveCounts counts;
+    frames.resize(port_->Receive(large_pool_.get(), kMtu, absl::MakeSpan(frames), &counts));
+    for (const Frame& frame : frames) {
+      Bytes& all = bytes->emplace_back();
+      VisitPieces(*large_pool_, frame, [&](absl::Span<uint8_t> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
+      large_pool_->Free(frame.buffer);
+    }
+    return frames;
+  }
+
+  std::unique_ptr<BufferPool> large_pool_ = BufferPool::Create(&hca_, hca_.pd(), 128, kMtu).value();
+  TestPort port_for_frames_{"test", MacAddr()};
+};
+
+TEST_F(GatewayPortLargeTest, ASuperFrameLeavesAsPackets) {
+  for (const bool ipv6 : {false, true}) {
+    for (const bool udp : {false, true}) {
+      for (const int vid : {-1, 7}) {
+        SCOPED_TRACE(testing::Message() << "ipv6 " << ipv6 << " udp " << udp << " vid " << vid);
+        const SuperFrameShape shape{.ipv6 = ipv6, .udp = udp, .vid = vid, .payload = 10'100};
+        const uint64_t in = Count(translation::Event::kFramesIn), crossed = Count(translation::Event::kCrossed);
+        const uint64_t out = Count(translation::Event::kPacketsOut);
+        const std::vector<Bytes> packets = Transmit(shape, {udp ? GsoType::kUdp : GsoType::kTcp, 1000});
+        ASSERT_EQ(packets.size(), 11u);
+        for (size_t i = 0; i < packets.size(); ++i) {
+          Bytes expected = ExpectedSegment(shape, i, i * 1000, std::min<size_t>((i + 1) * 1000, shape.payload));
+          expected.erase(expected.begin(), expected.begin() + (vid < 0 ? 14 : 18));
+          EXPECT_TRUE(WriteChecksum(absl::MakeSpan(expected)));
+          EXPECT_EQ(packets[i], expected) << i;
+        }
+        EXPECT_EQ(Count(translation::Event::kFramesIn), in + 1) << "what the switch counts";
+        EXPECT_EQ(Count(translation::Event::kCrossed), crossed + 1);
+        EXPECT_EQ(Count(translation::Event::kPacketsOut), out + 11);
+      }
+    }
+  }
+  EXPECT_EQ(Counters().cut, 8u);
+}
+
+// The link's MTU is 2,044. The sender is told, once for all packets of the super-frame.
+TEST_F(GatewayPortLargeTest, ASuperFrameOfTooLargePackets) {
+  EXPECT_THAT(Transmit({.payload = 8000}, {GsoType::kTcp, 2100}), IsEmpty());
+  EXPECT_THAT(Transmit({.payload = 20'000}, {GsoType::kTcp, 5000}), IsEmpty()) << "more than a buffer of the link holds";
+  EXPECT_EQ(Count(translation::Event::kTooBigSent), 2u);
+}
+
+TEST_F(GatewayPortLargeTest, SegmentsArriveAsASuperFrame) {
+  ChecksumRequest checksum;
+  Bytes super_frame = MakeSuperFrame({.payload = 10'000}, &checksum);
+  HearHost();
+  Frame whole{BufferId::None(), super_frame.data(), static_cast<uint32_t>(super_frame.size()), checksum};
+  whole.gso = {GsoType::kTcp, 1000};
+  std::vector<Bytes> packets;
+  auto cutter = PacketCutter::Of(whole);
+  while (const size_t size = cutter->NextSize()) {
+    packets.emplace_back(size);
+    cutter->Next(absl::MakeSpan(packets.back()));
+  }
+  for (const Bytes& packet : packets) ArriveSegment(packet);
+  std::vector<Bytes> bytes;
+  const std::vector<Frame> frames = TakeLarge(&bytes);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(Bytes(bytes[0].begin() + 14, bytes[0].end()), Bytes(super_frame.begin() + 14, super_frame.end()));
+  EXPECT_EQ(frames[0].gso, (Gso{GsoType::kTcp, 1000}));
+  EXPECT_EQ(frames[0].checksum, checksum);
+  EXPECT_EQ(Counters().joined, 9u);
+  EXPECT_EQ(Count(translation::Event::kPacketsIn), 11u) << "with the first one of this test";
+
+  // A wrong checksum crosses as it is, on its own.
+  packets[4].back() ^= 1;
+  for (const Bytes& packet : packets) ArriveSegment(packet);
+  bytes.clear();
+  ASSERT_EQ(TakeLarge(&bytes).size(), 3u);
+  EXPECT_EQ(Bytes(bytes[1].begin() + 14, bytes[1].end()), packets[4]);
+}
+
+// Another sender with the same header is not the station, so its segment must not take the station's way.
+TEST_F(GatewayPortLargeTest, ASegmentOfAnotherSenderDoesNotContinue) {
+  ChecksumRequest checksum;
+  Bytes super_frame = MakeSuperFrame({.payload = 2000}, &checksum);
+  Frame whole{BufferId::None(), super_frame.data(), static_cast<uint32_t>(super_frame.size()), checksum};
+  whole.gso = {GsoType::kTcp, 1000};
+  auto cutter = PacketCutter::Of(whole);
+  Bytes packet(cutter->NextSize());
+  cutter->Next(absl::MakeSpan(packet));
+  HearHost();
+  ArriveSegment(packet);
+  Bytes next(cutter->NextSize());
+  cutter->Next(absl::MakeSpan(next));
+  Bytes bytes(kGrhSize + kIpoibHeaderSize);
+  translation::PeerAddr(2).gid().ToWire(&bytes[8]);
+  own_.gid().ToWire(&bytes[24]);
+  EncodeIpoibHeader(IpoibType::kIpv4, &bytes[kGrhSize]);
+  bytes.insert(bytes.end(), next.begin(), next.end());
+  hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS,
+                       .src_qp = translation::PeerAddr(2).qpn().value(),
+                       .wc_flags = IBV_WC_GRH,
+                       .slid = 6});
+  std::vector<Bytes> taken;
+  EXPECT_EQ(TakeLarge(&taken).size(), 2u);
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_NE(Bytes(taken[0].begin() + 6, taken[0].begin() + 12), Bytes(taken[1].begin() + 6, taken[1].begin() + 12));
+}
+
+// ---- Room in the switch
 
 TEST_F(GatewayPortTest, AFrameThatTheSwitchHasNoRoomForWaits) {
   Arrive(20);

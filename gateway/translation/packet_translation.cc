@@ -14,6 +14,9 @@ namespace {
 // Whether an address can be a source: not a group's, not 255.255.255.255 (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
 bool CanSend(const IpAddr& ip) { return !ip.IsMulticast() && !ip.ipv4().IsBroadcast(); }
 
+absl::optional<Ipv4Packet> ParseLike(const Ipv4Packet&, absl::Span<const uint8_t> bytes) { return ParseIpv4Packet(bytes); }
+absl::optional<Ipv6Packet> ParseLike(const Ipv6Packet&, absl::Span<const uint8_t> bytes) { return ParseIpv6Packet(bytes); }
+
 }  // namespace
 
 PacketTranslation::PacketTranslation(TranslationState* state, Delivery* delivery, Querier* querier)
@@ -37,7 +40,7 @@ Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bo
 
 // An error about a packet to a group comes from the gateway's own MAC address.
 template <typename Packet>
-Drop PacketTranslation::SendToIpoib(const Packet& packet, const FromEthernet& from) {
+Drop PacketTranslation::SendToIpoib(const Packet& packet, const FromEthernet& from, NextPacket more) {
   const auto type = static_cast<IpoibType>(from.frame.ethertype);
   const auto send = [&](absl::Span<const uint8_t> bytes) {
     from.station == nullptr ? state_.output.ToIpoibGroup(type, bytes, from.group)
@@ -48,10 +51,16 @@ Drop PacketTranslation::SendToIpoib(const Packet& packet, const FromEthernet& fr
     const MacAddr reporter = from.station != nullptr ? from.frame.destination : state_.own_mac;
     state_.output.ToEthernet(from.frame.source, reporter, from.frame.ethertype, error);
   };
-  return Fit(packet, state_.output.ipoib_mtu(), from.station == nullptr, send, report);
+  absl::optional<Packet> next = packet;
+  Drop drop = Drop::kNone;
+  while (drop == Drop::kNone && next.has_value()) {
+    drop = Fit(*next, state_.output.ipoib_mtu(), from.station == nullptr, send, report);
+    if (drop == Drop::kNone) next = ParseLike(packet, more());
+  }
+  return drop;
 }
 
-Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload) {
+Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload, NextPacket more) {
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   state_.neighbors.HearFrom(packet->source, frame.source, state_.now);
@@ -62,10 +71,10 @@ Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<u
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   Suspect(from);
   if (AskForBroadcast(payload.first(packet->bytes.size()))) state_.counters.Add(Event::kDhcpBroadcast);
-  return SendToIpoib(*packet, from);
+  return SendToIpoib(*packet, from, more);
 }
 
-Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload) {
+Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload, NextPacket more) {
   const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   state_.neighbors.HearFrom(packet->source, frame.source, state_.now);
@@ -74,7 +83,7 @@ Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<c
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   Suspect(from);
-  return SendToIpoib(*packet, from);
+  return SendToIpoib(*packet, from, more);
 }
 
 // A multicast packet to a unicast MAC address is for that station only (RFC 6085). A broadcast frame with an IPv4 unicast

@@ -22,12 +22,17 @@
 
 namespace eoib::translation {
 
+// Makes the next packet of a super-frame; empty: there is none. The bytes are valid until the next call.
+using NextPacket = absl::FunctionRef<absl::Span<uint8_t>()>;
+inline absl::Span<uint8_t> NoMorePackets() { return {}; }
+
 class PacketTranslation {
  public:
   PacketTranslation(TranslationState* state, Delivery* delivery, Querier* querier);
 
-  Drop Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload);
-  Drop Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload);
+  // `more`: the other packets of a super-frame whose first one is `payload`. What becomes of the first becomes of all.
+  Drop Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<uint8_t> payload, NextPacket more = NoMorePackets);
+  Drop Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> payload, NextPacket more = NoMorePackets);
   Drop Ipv4FromIpoib(const ipoib::Packet& packet);
   Drop Ipv6FromIpoib(const ipoib::Packet& packet);
 
@@ -49,7 +54,7 @@ class PacketTranslation {
   Drop FindTarget(FromEthernet* packet) const;
   void Suspect(const FromEthernet& packet);
   template <typename Packet>
-  Drop SendToIpoib(const Packet& packet, const FromEthernet& from);
+  Drop SendToIpoib(const Packet& packet, const FromEthernet& from, NextPacket more);
 
   Drop FindSender(const ipoib::Packet& packet, const IpAddr& ip, const Station** sender);
   template <typename Packet>

@@ -39,10 +39,20 @@ void Translator::FromEthernet(absl::Span<uint8_t> frame, const ChecksumRequest& 
   Settle(TranslateFrame(frame, checksum));
 }
 
+void Translator::SuperFrameFromEthernet(const EthernetInfo& info, NextPacket next) {
+  state_.now = state_.clock->Now();
+  state_.counters.Add(Event::kFramesIn);
+  Settle(TranslateSuperFrame(info, next));
+}
+
 void Translator::FromIpoib(const ipoib::Packet& packet) {
   state_.now = state_.clock->Now();
   state_.counters.Add(Event::kPacketsIn);
   Settle(TranslatePacket(packet));
+}
+
+void Translator::CountJoined() {
+  for (const Event event : {Event::kPacketsIn, Event::kCrossed, Event::kFramesOut}) state_.counters.Add(event);
 }
 
 Drop Translator::TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest& checksum) {
@@ -64,6 +74,15 @@ Drop Translator::TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest
     case kEtherTypeAlternative:
       return Drop::kControlEthertype;
   }
+  return Drop::kNotIp;
+}
+
+// TCP and UDP only, so neither ARP nor neighbour discovery.
+Drop Translator::TranslateSuperFrame(const EthernetInfo& info, NextPacket next) {
+  if (const Drop drop = state_.CheckEthernetSource(info.source); drop != Drop::kNone) return drop;
+  const absl::Span<uint8_t> first = next();
+  if (info.ethertype == kEtherTypeIpv4) return packets_.Ipv4FromEthernet(info, first, next);
+  if (info.ethertype == kEtherTypeIpv6) return packets_.Ipv6FromEthernet(info, first, next);
   return Drop::kNotIp;
 }
 

@@ -53,8 +53,14 @@ class Translator {
   // Takes a frame of the VLAN, untagged, from the destination MAC on. Completes its checksum in place if `checksum` asks for
   // it.
   void FromEthernet(absl::Span<uint8_t> frame, const ChecksumRequest& checksum);
+  // Takes a TCP or UDP super-frame of the VLAN as the IP packets that it stands for, with complete checksums. Their bytes may
+  // change. It counts as one frame, and what becomes of the first packet becomes of all.
+  void SuperFrameFromEthernet(const EthernetInfo& info, NextPacket next);
   // Takes a packet of the link. Its bytes may change.
   void FromIpoib(const ipoib::Packet& packet);
+
+  // Counts a packet of the link that the caller has put behind the one before, in a frame that went to Ethernet.
+  void CountJoined();
 
   // Sets the state of the interface; call it first and after each change. If the gateway's own address has changed, it
   // announces all hosts.
@@ -86,6 +92,7 @@ class Translator {
 
  private:
   Drop TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest& checksum);
+  Drop TranslateSuperFrame(const EthernetInfo& info, NextPacket next);
   Drop TranslateIpv6Frame(const EthernetInfo& info, absl::Span<uint8_t> payload);
   Drop TranslatePacket(const ipoib::Packet& packet);
   Drop TranslateIpv6Packet(const ipoib::Packet& packet);
