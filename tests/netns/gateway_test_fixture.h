@@ -156,7 +156,8 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   argv.insert(argv.end(), {"-T", "fields"});
   for (const char* field :
        {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk", "ip.checksum.status",
-        "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status", "icmpv6.checksum.status"}) {
+        "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status", "icmpv6.checksum.status", "infiniband.eoib.ms",
+        "infiniband.eoib.ip_seg_offset"}) {
     argv.insert(argv.end(), {"-e", field});
   }
   const RunResult tshark = gateway()->host()->Run(argv);
@@ -164,17 +165,20 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   size_t ves = 0, ipoib = 0;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
     const std::vector<std::string> fields = absl::StrSplit(line, '\t');
-    ASSERT_EQ(fields.size(), 9u) << line;
+    ASSERT_EQ(fields.size(), 11u) << line;
     if (fields[1] == "erf") continue;  // the comment record of a capture on real verbs
     const bool is_ves = fields[0] == absl::StrCat(kVesPKey);
     ++(is_ves ? ves : ipoib);
     EXPECT_TRUE(is_ves || fields[0] == absl::StrCat(kIpoibPKey)) << line;
+    // tshark does not know the extension of segments. A super-frame here has more than one.
+    const bool segment = fields[9] == "1" || !(fields[10].empty() || fields[10] == "0x0000" || fields[10] == "0");
+    if (is_ves && segment) continue;
     const bool decodes =
         absl::StartsWith(fields[1], is_ves ? "erf:infiniband:infiniband.eoib:eth:ethertype:" : "erf:infiniband:ethertype:");
     EXPECT_TRUE(decodes) << line;
     EXPECT_EQ(fields[2], "") << line;
     const bool vouched = is_ves && fields[3] != "0x0000";  // then TCP and UDP checksums are not complete
-    for (size_t i = 4; i < fields.size(); ++i) {
+    for (size_t i = 4; i < 9; ++i) {
       const bool bad = absl::StrContains(fields[i], '0');
       EXPECT_FALSE(bad && (i == 4 || !vouched || i > 6)) << line;
     }
