@@ -1,5 +1,6 @@
 #include "vswitch/worker.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -73,7 +74,9 @@ void Worker::Stop() {
 
 void Worker::Run() {
   bool busy = true;
-  while (!stopping_.load(std::memory_order_relaxed)) {
+  for (uint64_t turn = 1; !stopping_.load(std::memory_order_relaxed); ++turn) {
+    // The receive buffer of a socket would overflow while its program waits for this processor.
+    if (turn % kTurnsBeforeYield == 0) sched_yield();
     if (!busy) {
       ArmFabrics();
       busy = PollFabrics();

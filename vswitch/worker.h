@@ -48,6 +48,7 @@ class Worker {
   };
 
   static constexpr absl::Duration kLastSends = absl::Milliseconds(20);  // how long Stop waits for completions
+  static constexpr uint64_t kTurnsBeforeYield = 4;
 
   absl::Status Watch(int fd, Event event);
   absl::Status WatchAs(int fd, size_t event);
