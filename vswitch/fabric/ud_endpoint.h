@@ -91,6 +91,8 @@ class UdEndpoint {
   // how many of those failed.
   size_t ReapSends(size_t* failed);
   size_t sends_in_flight() const { return trains_in_flight_; }  // trains
+  // True while over half of the send queue is in flight: the fabric takes sends more slowly than they come.
+  bool IsCongested() const { return in_flight_ > send_depth_ / 2; }
 
   int event_fd() const;
   // Asks for an event at the next completion of either queue.

@@ -243,6 +243,16 @@ TEST_F(UdEndpointTest, SendStopsAtTheDepth) {
   pool_->Free(requests.back().buffer);
 }
 
+TEST_F(UdEndpointTest, IsCongestedWhileOverHalfOfTheSendQueueIsInFlight) {
+  EXPECT_EQ(Send(Requests(kSendDepth / 2)), static_cast<size_t>(kSendDepth / 2));
+  EXPECT_FALSE(endpoint_->IsCongested());
+  EXPECT_EQ(Send(Requests(1)), 1u);
+  EXPECT_TRUE(endpoint_->IsCongested());
+  hca_.CompleteSend();
+  EXPECT_EQ(Reap(), 1u);
+  EXPECT_FALSE(endpoint_->IsCongested());
+}
+
 // Requests of trains with these lengths.
 std::vector<SendRequest> Trains(std::vector<SendRequest> requests, const std::vector<uint8_t>& lengths) {
   size_t i = 0;

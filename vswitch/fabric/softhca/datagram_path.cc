@@ -197,6 +197,11 @@ void DatagramPath::Drain(uint64_t limit, Done done) {
 }
 
 int DatagramPath::Poll(SoftCq* cq, int count, ibv_wc* completions) {
+  // A busy sender does not wait for the background thread.
+  if (cq->held != 0) {
+    outbound_.FlushAll();
+    StoreCounters();
+  }
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
     // Also limits what is taken for other queues: polling an idle queue must not run a busy queue of this port out of
     // receives.

@@ -40,7 +40,11 @@ class DatagramPath {
  public:
   // All outlive the path.
   DatagramPath(const OutboundOptions* options, const Clock* clock, const PortEventFds* fds)
-      : clock_(clock), fds_(fds), outbound_(options, clock, &counters_), queue_pairs_(&counters_), faults_(clock, &counters_) {}
+      : clock_(clock),
+        fds_(fds),
+        queue_pairs_(&counters_),
+        outbound_(options, clock, &counters_, &queue_pairs_),
+        faults_(clock, &counters_) {}
 
   Outbound& outbound() { return outbound_; }
   const Outbound& outbound() const { return outbound_; }
@@ -68,7 +72,7 @@ class DatagramPath {
   void AddInbound(std::unique_ptr<InboundRing> ring);
   // Counts what is left in a ring that this port consumes no longer.
   void LeaveRing(InboundRing* ring);
-  // Delivers what has arrived and polls `cq`.
+  // Delivers what has arrived, sends what may find room now, and polls `cq`.
   int Poll(SoftCq* cq, int count, ibv_wc* completions);
   // Delivers what has arrived until `channel` has an event.
   void DrainUntilEvent(SoftChannel* channel);
@@ -110,9 +114,9 @@ class DatagramPath {
   const PortEventFds* const fds_;
   SoftPortCounters counters_;
   std::shared_ptr<CountersPage> page_;
+  QueuePairs queue_pairs_;
   Outbound outbound_;
   Inbound inbound_;
-  QueuePairs queue_pairs_;
   FaultInjector faults_;
   absl::flat_hash_map<Mlid, std::vector<Lid>> groups_;
   std::unique_ptr<PacketCapture> capture_;

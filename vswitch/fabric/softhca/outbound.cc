@@ -61,6 +61,7 @@ bool RingSender::TryWrite(const RecordHeader& header, const Gather& gather) {
   gather.CopyTo(record + sizeof(header));
   current_->producer.Commit(header.length);
   ++current_->unpublished;
+  stalled_ = false;
   return true;
 }
 
@@ -86,7 +87,6 @@ void RingSender::MetFull() {
   PublishRecords();
   const uint64_t tail = current_->producer.tail();
   const bool is_emptied = current_->tail_when_full.has_value() && *current_->tail_when_full != tail;
-  if (current_->tail_when_full != tail) current_->full_since = shared_->clock->Now();
   if (is_emptied && capacity() < options().largest_capacity) RequestRing(capacity() * 4);
   current_->tail_when_full = tail;
 }
@@ -111,9 +111,8 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
     ++shared_->counters->xmit_unreachable;
     return;
   }
-  // Discard at once if the consumer took nothing for a whole head-of-queue lifetime (IBA 1.4 §18.2.5.4, a stalled VL). A
-  // stopped destination then costs neither copies nor background work.
-  if (current_.has_value() && now - current_->full_since >= options().head_of_queue_lifetime) {
+  // IBA 1.4 §18.2.5.4, a stalled VL. A stopped destination then costs neither time nor copies nor background work.
+  if (current_.has_value() && stalled_) {
     ++shared_->counters->xmit_discards;
     return;
   }
@@ -125,6 +124,10 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
   }
   RecordHeader parked = header;
   parked.stamp = absl::ToUnixNanos(now);
+  if (current_.has_value()) {
+    parked.flags |= RecordHeader::kWaitsForRoom;
+    shared_->queue_pairs->OnParked(header.source_qpn);
+  }
   std::memcpy(record, &parked, sizeof(parked));
   gather.CopyTo(record + sizeof(parked));
   parking_->producer.Commit(header.length);
@@ -133,25 +136,40 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
   ++shared_->parked;
 }
 
-void RingSender::Unpark() {
+// Removes the record that parking_->consumer peeked at.
+void RingSender::Unpark(const RecordHeader& header) {
   parking_->consumer.Release();
   parking_->consumer.Publish();
   --parked_;
   --shared_->parked;
+  if ((header.flags & RecordHeader::kWaitsForRoom) != 0) shared_->queue_pairs->OnUnparked(header.source_qpn);
 }
 
 void RingSender::DiscardParked(uint64_t SoftPortCounters::*reason) {
-  shared_->counters->*reason += parked_;
-  shared_->parked -= parked_;
-  parked_ = 0;
+  RecordHeader header;
+  const uint8_t* payload;
+  while (parked() && parking_->consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
+    ++(shared_->counters->*reason);
+    Unpark(header);
+  }
   parking_.reset();
 }
 
-// The lifetime of a message starts when there is a ring that it can wait for.
-absl::Time RingSender::Deadline(int64_t stamp) const {
-  const absl::Time since = absl::FromUnixNanos(stamp);
+// A message that waits for room holds back completions, so its lifetime is not extended by another ring. The lifetime of one
+// that waits for a ring to be opened starts when the ring is open.
+absl::Time RingSender::Deadline(const RecordHeader& parked) const {
+  const absl::Time since = absl::FromUnixNanos(parked.stamp);
+  if ((parked.flags & RecordHeader::kWaitsForRoom) != 0) return since + options().head_of_queue_lifetime;
   if (!current_.has_value()) return since + options().opening_patience;
   return std::max(since, current_->opened) + options().head_of_queue_lifetime;
+}
+
+// Without what is internal to this port.
+bool RingSender::WriteParked(RecordHeader header, const uint8_t* payload) {
+  const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
+  header.stamp = 0;
+  header.flags &= static_cast<uint8_t>(~RecordHeader::kWaitsForRoom);
+  return TryWrite(header, Gather{&piece, 1});
 }
 
 void RingSender::Flush() {
@@ -159,15 +177,15 @@ void RingSender::Flush() {
   const uint8_t* payload;
   const absl::Time now = shared_->clock->Now();
   while (parked() && parking_->consumer.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
-    const ibv_sge piece = {reinterpret_cast<uintptr_t>(payload), header.length, 0};
-    const int64_t stamp = std::exchange(header.stamp, 0);  // internal to this port
-    const bool written = TryWrite(header, Gather{&piece, 1});
-    if (!written && now < Deadline(stamp)) {
-      blocked_ = true;
-      break;
+    if (!WriteParked(header, payload)) {
+      if (now < Deadline(header)) {
+        blocked_ = true;
+        break;
+      }
+      stalled_ = current_.has_value();
+      ++(stalled_ ? shared_->counters->xmit_discards : shared_->counters->xmit_unreachable);
     }
-    if (!written) ++(current_.has_value() ? shared_->counters->xmit_discards : shared_->counters->xmit_unreachable);
-    Unpark();
+    Unpark(header);
   }
 }
 
@@ -266,6 +284,14 @@ void Outbound::Send(Lid destination, const RecordHeader& header, const Gather& g
 void Outbound::PublishAll() {
   for (RingSender* sender : dirty_) sender->Publish();
   dirty_.clear();
+}
+
+void Outbound::FlushAll() {
+  for (auto& [lid, sender] : senders_) {
+    if (!sender->parked()) continue;
+    sender->Flush();
+    sender->Publish();
+  }
 }
 
 RingSender* Outbound::Find(Lid destination) {

@@ -1,5 +1,8 @@
 // Outbound: the sending half of a port, with a RingSender for each destination.
 //
+// A message without room in its ring is parked, as a copy. While it waits for room it holds back the completions of its queue
+// pair (QueuePairs::OnParked), so that a sender sees a full ring as a full send queue.
+//
 // Neither class has a lock: all members are called under the port's mutex. None calls the subnet or blocks. Requests to the
 // subnet are noted as LinkRequests, which the port carries out without its mutex.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
@@ -21,6 +24,7 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/counters_page.h"
+#include "vswitch/fabric/softhca/queue_pairs.h"
 #include "vswitch/fabric/softhca/ring.h"
 #include "vswitch/fabric/softhca/soft_port_counters.h"
 
@@ -28,8 +32,9 @@ namespace eoib::softhca {
 
 struct OutboundOptions {
   uint64_t first_capacity = 256 * 1024;  // several super-frames
-  uint64_t largest_capacity = 4 * 1024 * 1024;
-  uint64_t parking_capacity = 512 * 1024;
+  uint64_t largest_capacity = 1024 * 1024;  // more does not fit into the processor's caches
+  // For each destination, allocated when needed: the send queue of an endpoint, 512 datagrams of the largest MTU.
+  uint64_t parking_capacity = 4 * 1024 * 1024;
   // How long a message waits for room in its ring: IBA's head-of-queue lifetime limit (IBA 1.4 §18.2.5.4).
   absl::Duration head_of_queue_lifetime = absl::Milliseconds(5);
   // How long the first messages wait for the subnet to open a ring.
@@ -58,7 +63,6 @@ struct OutboundRing {
   bool loopback;
   uint64_t unpublished = 0;                                 // records
   absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last found full
-  absl::Time full_since = absl::InfiniteFuture();           // since when, with the consumer at that position
 
   // The consumer has left or died and takes no more records.
   bool ConsumerIsGone() const;
@@ -69,6 +73,7 @@ struct OutboundShared {
   const OutboundOptions* options;
   const Clock* clock;
   SoftPortCounters* counters;
+  QueuePairs* queue_pairs;
   CountersPage* page = nullptr;  // null: the counters are not published
   LinkRequests requests = {};
   size_t parked = 0;                    // messages to all destinations
@@ -102,7 +107,7 @@ class RingSender {
   void Send(const RecordHeader& header, const Gather& gather);
   // Publishes the written records and rings the consumer's doorbell if it sleeps.
   void Publish();
-  // Moves parked messages into the ring and discards those whose lifetime is over.
+  // Moves parked messages into the ring and discards those whose time is over.
   void Flush();
   bool parked() const { return parked_ != 0; }
 
@@ -153,9 +158,10 @@ class RingSender {
   void PublishRecords();
   void RequestRing(uint64_t capacity);
   void Park(const RecordHeader& header, const Gather& gather);
-  void Unpark();
+  bool WriteParked(RecordHeader header, const uint8_t* payload);
+  void Unpark(const RecordHeader& header);
   void DiscardParked(uint64_t SoftPortCounters::*reason);
-  absl::Time Deadline(int64_t stamp) const;
+  absl::Time Deadline(const RecordHeader& parked) const;
   bool IsPausing(absl::Time now) const { return now < refused_until_; }
   bool IsIdle(absl::Time now) const;
   void CloseIfIdle(absl::Time now);
@@ -171,6 +177,7 @@ class RingSender {
   std::unique_ptr<Parking> parking_;
   size_t parked_ = 0;
   bool blocked_ = false;  // Flush found no room in this burst: do not try again
+  bool stalled_ = false;  // a message waited in vain, and there was no room since
   bool used_ = false;     // since the last Maintain
   bool stale_ = false;    // a restarted subnet does not know the ring
   absl::Time last_used_;
@@ -179,8 +186,9 @@ class RingSender {
 
 class Outbound {
  public:
-  Outbound(const OutboundOptions* options, const Clock* clock, SoftPortCounters* counters)
-      : shared_{options, clock, counters} {}
+  // All outlive this object.
+  Outbound(const OutboundOptions* options, const Clock* clock, SoftPortCounters* counters, QueuePairs* queue_pairs)
+      : shared_{options, clock, counters, queue_pairs} {}
 
   // Where the counters are published. `page` outlives this object.
   void set_page(CountersPage* page) { shared_.page = page; }
@@ -188,6 +196,8 @@ class Outbound {
   // A burst: Send to any destinations, then PublishAll.
   void Send(Lid destination, const RecordHeader& header, const Gather& gather);
   void PublishAll();
+  // Moves parked messages of all destinations into their rings.
+  void FlushAll();
 
   bool HasRequests() const { return !shared_.requests.empty(); }
   LinkRequests TakeRequests() { return std::exchange(shared_.requests, LinkRequests()); }

@@ -42,7 +42,8 @@ class RingSenderTest : public testing::Test {
   OutboundOptions options_;
   FakeClock clock_;
   SoftPortCounters counters_;
-  OutboundShared shared_{&options_, &clock_, &counters_};
+  QueuePairs queue_pairs_{&counters_};
+  OutboundShared shared_{&options_, &clock_, &counters_, &queue_pairs_};
   RingSender sender_{kDestination, &shared_};
   std::shared_ptr<RingMemory> memory_;
   std::string payload_ = std::string(4096, 'x');

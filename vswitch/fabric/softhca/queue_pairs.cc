@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "vswitch/base/event_fd.h"
+#include "vswitch/fabric/softhca/qp_transitions.h"
 #include "vswitch/wire/ib/ib_headers.h"
 #include "vswitch/wire/ib/sa_mad.h"
 
@@ -12,33 +13,6 @@ namespace eoib::softhca {
 namespace {
 
 constexpr size_t kGrhArea = sizeof(Grh);
-
-// The transitions of a UD queue pair, with the attributes that each requires and allows (IBA 1.4 §11.2.5.2, table 96).
-struct Transition {
-  ibv_qp_state from, to;
-  int required, optional;
-};
-constexpr Transition kTransitions[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
-    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_QKEY},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_QKEY},
-    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-    {IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_QKEY},
-    {IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_QKEY},
-};
-
-bool IsAllowed(ibv_qp_state from, ibv_qp_state to, int mask) {
-  mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
-  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return mask == 0;
-  for (const Transition& transition : kTransitions) {
-    if (transition.from != from || transition.to != to) continue;
-    return (mask & transition.required) == transition.required && (mask & ~(transition.required | transition.optional)) == 0;
-  }
-  return false;
-}
 
 bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end(); }
 
@@ -79,7 +53,7 @@ int QueuePairs::Add(SoftQp* qp) {
 int QueuePairs::Modify(SoftQp* qp, const ibv_qp_attr& attributes, int mask) {
   if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != qp->state) return EINVAL;
   const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : qp->state;
-  if (!IsAllowed(qp->state, to, mask)) return EINVAL;
+  if (!IsAllowedTransition(qp->state, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PORT) != 0 && attributes.port_num != 1) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attributes.pkey_index >= config_.pkeys.size()) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) qp->pkey_index = attributes.pkey_index;
@@ -104,6 +78,9 @@ int QueuePairs::Remove(SoftQp* qp) {
 void QueuePairs::Reset(SoftQp* qp) {
   qp->receive_head = qp->receive_tail;
   qp->sends_freed = qp->sends_posted;
+  qp->soft_send_cq()->held -= qp->held.size();
+  qp->held.clear();
+  qp->unparked = qp->parked;
   RemoveEntries(qp->soft_send_cq(), qp);
   RemoveEntries(qp->soft_recv_cq(), qp);
 }
@@ -116,8 +93,10 @@ void QueuePairs::RemoveEntries(SoftCq* cq, const SoftQp* qp) {
   cq->tail = kept;
 }
 
-// A queue pair in ERR completes its work requests as flushed (IBA 1.4 §10.3.1.6).
+// A queue pair in ERR completes its receives as flushed (IBA 1.4 §10.3.1.6). Its messages that wait are on their way.
 void QueuePairs::Flush(SoftQp* qp) {
+  qp->unparked = qp->parked;
+  ReleaseHeld(qp);
   while (qp->has_receive()) {
     CompleteReceive(qp, Lid(), RecordHeader(), IBV_WC_WR_FLUSH_ERR);
   }
@@ -231,7 +210,31 @@ void QueuePairs::CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_sta
   entry.qp = qp;
   entry.send_number = qp->sends_posted;
   entry.is_send = true;
-  Complete(qp->soft_send_cq(), entry, /*solicited=*/status != IBV_WC_SUCCESS);
+  SoftCq* cq = qp->soft_send_cq();
+  if (qp->parked == qp->unparked) return Complete(cq, entry, /*solicited=*/status != IBV_WC_SUCCESS);
+  qp->held.push_back({entry, qp->parked});
+  ++cq->held;
+}
+
+void QueuePairs::ReleaseHeld(SoftQp* qp) {
+  SoftCq* cq = qp->soft_send_cq();
+  for (; !qp->held.empty() && qp->held.front().parked <= qp->unparked; qp->held.pop_front()) {
+    const SoftCq::Entry& entry = qp->held.front().entry;
+    --cq->held;
+    Complete(cq, entry, /*solicited=*/entry.wc.status != IBV_WC_SUCCESS);
+  }
+}
+
+void QueuePairs::OnParked(uint32_t qpn) {
+  const auto found = by_qpn_.find(qpn);
+  if (found != by_qpn_.end()) ++found->second->parked;
+}
+
+void QueuePairs::OnUnparked(uint32_t qpn) {
+  const auto found = by_qpn_.find(qpn);
+  if (found == by_qpn_.end() || found->second->unparked == found->second->parked) return;
+  ++found->second->unparked;
+  ReleaseHeld(found->second);
 }
 
 // ---- Receiving.

@@ -49,8 +49,14 @@ class QueuePairs {
   ibv_wc_status CheckMessage(const SoftQp& qp, const ibv_send_wr& request, uint32_t* length) const;
   // Makes the header of the entry's datagram. False if the QP's P_Key index holds no valid P_Key now.
   bool MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length, RecordHeader* header) const;
-  // Counts the entry and completes it if it is signaled or failed. An error stops the send queue.
+  // Counts the entry, and completes it if it is signaled or failed: now, or once no message before it waits for room. An error
+  // stops the send queue.
   void CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status);
+
+  // A copy of a message of queue pair `qpn` has begun to wait for room in a ring, or waits no more. Between the two the queue
+  // pair's completions are held back. A queue pair that was reset or removed meanwhile has forgotten its messages.
+  void OnParked(uint32_t qpn);
+  void OnUnparked(uint32_t qpn);
 
   // Checks a received datagram against its source's identity and delivers it to its queue pairs. The payload may lie in a
   // ring; it is read once for each queue pair.
@@ -71,6 +77,7 @@ class QueuePairs {
   bool CheckReceiver(const SoftQp& qp, const RecordHeader& header);
   void CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status);
   void Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited);
+  void ReleaseHeld(SoftQp* qp);
   void Flush(SoftQp* qp);
   void Reset(SoftQp* qp);
   static void RemoveEntries(SoftCq* cq, const SoftQp* qp);

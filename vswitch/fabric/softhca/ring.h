@@ -27,7 +27,8 @@ inline constexpr size_t kMaxRecordPayload = 4096 + 64;  // a datagram of the lar
 // In host byte order: both ends are on one host.
 struct RecordHeader {
   enum Kind : uint8_t { kDatagram = 1, kSkip = 2 };
-  enum Flags : uint8_t { kGlobal = 1, kSolicited = 2, kImmediate = 4 };
+  // kWaitsForRoom: used in a port's parking queue only. The record found its ring full.
+  enum Flags : uint8_t { kGlobal = 1, kSolicited = 2, kImmediate = 4, kWaitsForRoom = 0x80 };
 
   uint32_t length = 0;  // of the payload; 0 in a skip record
   uint8_t kind = kDatagram;

@@ -78,7 +78,7 @@ class SoftNode {
     pd_ = verbs().alloc_pd(hca_->context());
     const auto depth = static_cast<int>(options.receives + options.sends);
     receive_cq_ = verbs().create_cq(hca_->context(), depth, nullptr, channel_, 0);
-    send_cq_ = verbs().create_cq(hca_->context(), depth, nullptr, nullptr, 0);
+    send_cq_ = verbs().create_cq(hca_->context(), depth, nullptr, channel_, 0);
     memory_.resize(options.receives * options.receive_size + kSendArea);
     mr_ = verbs().reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
     qp_ = MakeQp();

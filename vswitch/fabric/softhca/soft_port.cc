@@ -227,13 +227,15 @@ int SoftPort::PostReceive(SoftQp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
 
 int SoftPort::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   int polled;
-  bool give_way;
+  bool give_way, link_requests;
   {
     absl::MutexLock lock(&mutex_);
     polled = path_.Poll(cq, count, completions);
+    link_requests = path_.outbound().HasRequests();
     polls_in_vain_ = polled == 0 ? polls_in_vain_ + 1 : 0;
     give_way = options_.polls_before_yield != 0 && polls_in_vain_ > options_.polls_before_yield;
   }
+  if (link_requests) maintainer_.RunRequests();
   // The thread that would send may need this processor.
   if (give_way) sched_yield();
   return polled;

@@ -73,13 +73,14 @@ struct SoftCq : ibv_cq {
   std::vector<Entry> entries;  // a circular buffer of a power of two
   uint64_t head = 0;           // next to poll
   uint64_t tail = 0;
+  size_t held = 0;             // completions of queue pairs that will come here (SoftQp::held)
   Armed armed = Armed::kNo;
   int receivers = 0;           // QPs that receive into it
   std::atomic<int> users{0};   // queue pairs
   uint32_t events_raised = 0;  // returned by get_cq_event
 
   size_t size() const { return tail - head; }
-  bool full() const { return size() >= static_cast<size_t>(cqe); }
+  bool full() const { return size() + held >= static_cast<size_t>(cqe); }
   Entry& at(uint64_t position) { return entries[position & (entries.size() - 1)]; }
   SoftChannel* soft_channel() const { return static_cast<SoftChannel*>(channel); }
 };
@@ -98,9 +99,19 @@ struct SoftQp : ibv_qp {
   uint32_t psn = 0;  // of the next send
   uint8_t port_num = 0;
 
-  // Sends complete when they are posted. A slot is free again when its completion, or a later one, was polled.
+  // A slot is free again when its completion, or a later one, was polled.
   uint32_t sends_posted = 0;
   uint32_t sends_freed = 0;
+
+  // A send completes when it is posted, unless a message of this queue pair waits for room in a ring. Then its completion is
+  // held, in order, until those that waited by then have found room or were discarded.
+  struct HeldCompletion {
+    SoftCq::Entry entry;
+    uint64_t parked;  // messages, up to this one
+  };
+  uint64_t parked = 0;    // messages that had to wait
+  uint64_t unparked = 0;  // of these, do not wait any more
+  std::deque<HeldCompletion> held;
 
   std::vector<Receive> receives;      // a circular buffer of a power of two
   std::vector<ibv_sge> receive_sges;  // max_recv_sge for each receive
