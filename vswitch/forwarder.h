@@ -107,6 +107,8 @@ class Forwarder {
   void Housekeep();
   // True if frames wait that have a deadline.
   bool HasWaitingFrames() const { return fabric_.HasHeldFrames() || reassembler_.HasIncomplete(); }
+  // True while the send queue has too little room for what a port may bring. PollPort should then wait.
+  bool IsCongested() const { return uplink_.endpoint != nullptr && uplink_.endpoint->IsCongested(); }
   bool HasSendsInFlight() const { return uplink_.endpoint != nullptr && uplink_.endpoint->sends_in_flight() != 0; }
 
   // While no worker runs: changes to another uplink, or to none. See FabricSender::SetEndpoint.

@@ -91,11 +91,14 @@ class Host {
     HeaderForm header_form = HeaderForm::kEoib;
     bool replicate = false;  // flood by a flood list; no group is joined
     size_t buffers = 1024;
+    softhca::OutboundOptions outbound;
   };
 
   Host(softhca::Subnet* subnet, const std::string& name, const Clock* clock, const Options& options)
       : clock_(clock), fdb_({absl::Seconds(300), options.fdb_limit}, clock) {
-    hca_ = softhca::OpenSoftHca(subnet->Connect(), name).value();
+    softhca::SoftPort::Options port_options;
+    port_options.outbound = options.outbound;
+    hca_ = softhca::OpenSoftHca(subnet->Connect(), name, port_options).value();
     pd_ = hca_->verbs().alloc_pd(hca_->context());
     handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
     pool_ = BufferPool::Create(hca_.get(), pd_, options.buffers, kMtu).value();

@@ -4,9 +4,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/clock.h"
 
@@ -92,7 +95,7 @@ void Worker::Run() {
 bool Worker::Turn(int sleep_milliseconds) {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), sleep_milliseconds);
-  for (int i = 0; i < count; ++i) Handle(events_[ready[i].data.u64]);
+  for (int i = 0; i < count; ++i) Handle(ready[i].data.u64);
   const bool any = PollFabrics() || count > 0;
   Housekeep();
   return any;
@@ -112,6 +115,30 @@ bool Worker::PollBeforeSleep() {
 
 void Worker::Housekeep() {
   for (Forwarder* forwarder : forwarders_) forwarder->Housekeep();
+  if (ABSL_PREDICT_FALSE(!paused_.empty())) ResumePorts();
+}
+
+// A port that is ready would end every sleep. The completions that make room in the send queue raise an event.
+void Worker::PausePort(size_t event) {
+  WatchPort(event, 0);
+  paused_.push_back(event);
+}
+
+void Worker::ResumePorts() {
+  std::erase_if(paused_, [this](size_t event) {
+    if (forwarders_[events_[event].forwarder]->IsCongested()) return false;
+    WatchPort(event, EPOLLIN);
+    return true;
+  });
+}
+
+void Worker::WatchPort(size_t event, uint32_t conditions) {
+  const Event& port = events_[event];
+  epoll_event request{};
+  request.events = conditions;
+  request.data.u64 = event;
+  const int fd = forwarders_[port.forwarder]->ports()[port.port].port->receive_fd();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);  // fails for an interface that was deleted (TapPort::StopIfDeleted)
 }
 
 // What control queued before Stop still leaves, unless the fabric does not take it in time.
@@ -123,7 +150,8 @@ void Worker::SendLast(Forwarder* forwarder) const {
   while (forwarder->HasSendsInFlight() && clock_.Now() < deadline) forwarder->Housekeep();
 }
 
-void Worker::Handle(const Event& event) {
+void Worker::Handle(size_t index) {
+  const Event& event = events_[index];
   switch (event.source) {
     case Source::kStop:
       break;
@@ -136,6 +164,7 @@ void Worker::Handle(const Event& event) {
       }
       break;
     case Source::kPort:
+      if (ABSL_PREDICT_FALSE(forwarders_[event.forwarder]->IsCongested())) return PausePort(index);
       forwarders_[event.forwarder]->PollPort(event.port);
       break;
   }

@@ -4,6 +4,9 @@
 // In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
 // idle, it polls for a moment if that spares wake-ups (polling_policy.h). Then it arms the completion queues, polls once more (an
 // arrival between the last poll and arming raises no event) and sleeps. These hosts run virtual machines on the same cores.
+//
+// While a forwarder's send queue is congested, its ports are not read: their frames wait, and are dropped if need be, at their
+// sources.
 #ifndef EOIB_VSWITCH_WORKER_H_
 #define EOIB_VSWITCH_WORKER_H_
 
@@ -56,7 +59,10 @@ class Worker {
   bool Turn(int sleep_milliseconds);
   bool PollBeforeSleep();
   void Housekeep();
-  void Handle(const Event& event);
+  void Handle(size_t index);
+  void PausePort(size_t event);
+  void ResumePorts();
+  void WatchPort(size_t event, uint32_t conditions);
   void SendLast(Forwarder* forwarder) const;
   bool PollFabrics();
   void ArmFabrics();
@@ -70,6 +76,7 @@ class Worker {
   const MonotonicClock clock_;
   std::vector<Forwarder*> forwarders_;
   std::vector<Event> events_;
+  std::vector<size_t> paused_;  // indexes of events of ports
   std::thread thread_;
 };
 
