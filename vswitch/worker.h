@@ -2,8 +2,8 @@
 // posts, polls, reads or writes there.
 //
 // In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
-// idle, it polls for a moment if that spares wake-ups (polling_policy.h). Then it arms the completion queues, polls once more (an
-// arrival between the last poll and arming raises no event) and sleeps. These hosts run virtual machines on the same cores.
+// idle, it polls for a moment if that spares wake-ups (polling_policy.h). Then it arms the completion queues, polls once more
+// (an arrival between the last poll and arming raises no event) and sleeps. These hosts run virtual machines on the same cores.
 //
 // While a forwarder's send queue is congested, its ports are not read: their frames wait, and are dropped if need be, at their
 // sources.

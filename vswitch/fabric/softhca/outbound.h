@@ -31,7 +31,7 @@
 namespace eoib::softhca {
 
 struct OutboundOptions {
-  uint64_t first_capacity = 256 * 1024;  // several super-frames
+  uint64_t first_capacity = 256 * 1024;     // several super-frames
   uint64_t largest_capacity = 1024 * 1024;  // more does not fit into the processor's caches
   // For each destination, allocated when needed: the send queue of an endpoint, 512 datagrams of the largest MTU.
   uint64_t parking_capacity = 4 * 1024 * 1024;

@@ -73,7 +73,7 @@ struct SoftCq : ibv_cq {
   std::vector<Entry> entries;  // a circular buffer of a power of two
   uint64_t head = 0;           // next to poll
   uint64_t tail = 0;
-  size_t held = 0;             // completions of queue pairs that will come here (SoftQp::held)
+  size_t held = 0;  // completions of queue pairs that will come here (SoftQp::held)
   Armed armed = Armed::kNo;
   int receivers = 0;           // QPs that receive into it
   std::atomic<int> users{0};   // queue pairs
