@@ -121,12 +121,12 @@ class GroupMembership {
   absl::optional<Mlid> attached_;
   std::string trouble_ = "not asked yet";
   bool leaving_ = false;
-  bool renew_ = false;    // attach again, even if the MLID is the same
-  bool pending_ = false;  // a request to the SA
+  bool renew_ = false;          // attach again, even if the MLID is the same
+  bool pending_ = false;        // a request to the SA
   bool join_again_ = false;     // its refusal may predate the creation of the group, so join again after it
   bool may_be_member_ = false;  // the SA may count us as a member
-  bool refused_ = false;  // by the last answer
-  uint64_t attempt_ = 0;  // answers to earlier attempts are stale
+  bool refused_ = false;        // by the last answer
+  uint64_t attempt_ = 0;        // answers to earlier attempts are stale
   absl::Duration backoff_;
   absl::Time retry_at_ = absl::InfiniteFuture();
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -65,9 +65,8 @@ void LocalClaims::Release(FdbKey key) {
 }
 
 void LocalClaims::ReleaseOneOf(VPortId vport) {
-  const auto one = std::find_if(claims_.begin(), claims_.end(), [vport](const auto& claim) {
-    return claim.second.vport == vport && !claim.second.configured;
-  });
+  const auto one = std::find_if(claims_.begin(), claims_.end(),
+                                [vport](const auto& claim) { return claim.second.vport == vport && !claim.second.configured; });
   if (one != claims_.end()) Release(FdbKey(one->first));
 }
 

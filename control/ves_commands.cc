@@ -114,11 +114,11 @@ void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry) {
 
 std::string ShowVes(const Ves& ves) {
   const Forwarder& forwarder = ves.forwarder();
-  std::string text =
-      absl::StrCat("VES ", ves.config().name, ": P_Key ", ves.queue_pair().pkey().ToString(), " (", Membership(ves), "), QPN ",
-                   ves.queue_pair().QpnText(), ", VLANs ", ves.config().vlans.ToString(), ", MTU ", forwarder.mtu(),
-                   ves.config().header == HeaderForm::kAlternative ? ", header xve" : "", ", FDB ", ves.fdb().size(), " of ",
-                   ves.config().fdb_limit, ves.discovery() != nullptr ? ShowReplication(ves) : ShowFloodGroup(ves), GroupWarning(ves));
+  std::string text = absl::StrCat(
+      "VES ", ves.config().name, ": P_Key ", ves.queue_pair().pkey().ToString(), " (", Membership(ves), "), QPN ",
+      ves.queue_pair().QpnText(), ", VLANs ", ves.config().vlans.ToString(), ", MTU ", forwarder.mtu(),
+      ves.config().header == HeaderForm::kAlternative ? ", header xve" : "", ", FDB ", ves.fdb().size(), " of ",
+      ves.config().fdb_limit, ves.discovery() != nullptr ? ShowReplication(ves) : ShowFloodGroup(ves), GroupWarning(ves));
   for (const VPort& vport : ves.vports()) absl::StrAppend(&text, ShowVPort(vport));
   return text;
 }

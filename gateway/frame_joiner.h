@@ -44,10 +44,10 @@ class FrameJoiner {
   void ClosePiece();
 
   BufferPool* pool_ = nullptr;
-  PieceLayout layout_{kEthernetHeaderSize};  // set by Start
+  PieceLayout layout_{kEthernetHeaderSize};      // set by Start
   absl::optional<SegmentRun::Segment> segment_;  // of the last Append, if that can be joined
   SegmentRun run_;
-  Frame* frame_ = nullptr;  // of the run
+  Frame* frame_ = nullptr;            // of the run
   BufferId last_ = BufferId::None();  // of the frame's chain
   // The piece that is filled, not in the chain yet; none: the first one, which is the frame's head.
   BufferId open_ = BufferId::None();

@@ -44,9 +44,9 @@ std::string TranslationStats(const GatewayPort::TaskContext& context) {
   absl::StrAppend(&text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
                   "\n  held_now ", context.translator->state().resolution.held(), "\n  frames_handed ", context.port.handed,
                   "\n  frames_joined ", context.port.joined, "\n  super_frames_cut ", context.port.cut, "\n  frames_waiting ",
-                  context.port.waiting, "\n  frame_drops ", context.port.drops.Sum(), "\n  hellos_sent ",
-                  hellos.sent, "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged,
-                  "\n  unlisted_hellos ", hellos.unlisted, "\n");
+                  context.port.waiting, "\n  frame_drops ", context.port.drops.Sum(), "\n  hellos_sent ", hellos.sent,
+                  "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged, "\n  unlisted_hellos ",
+                  hellos.unlisted, "\n");
   return text;
 }
 

@@ -74,8 +74,8 @@ size_t GatewayPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> ou
   return std::exchange(receiving_, {}).count;
 }
 
-// A frame of `size` bytes, to be filled, in a buffer of the VES; null outside Receive, without a free buffer, or if the frame is
-// too long.
+// A frame of `size` bytes, to be filled, in a buffer of the VES; null outside Receive, without a free buffer, or if the frame
+// is too long.
 Frame* GatewayPort::Room(size_t size) {
   if (receiving_.count == receiving_.out.size() || receiving_.buffers == 0) return nullptr;
   if (size > receiving_.pool->frame_size()) return nullptr;

@@ -148,8 +148,10 @@ class GatewayPortLargeTest : public GatewayPortTest {
   // An Ethernet host claims the destination of MakeSuperFrame.
   void HearHost() {
     port_->RunWithoutWorker([&](const GatewayPort::TaskContext& context) {
-      const EthernetArp arp{ArpOperation::kRequest, translation::HostMac(1), Ipv4Addr(0xc0000202), MacAddr(), Ipv4Addr(0xc0000203)};
-      Bytes frame = translation::Frame(MacAddr::Broadcast(), translation::HostMac(1), kEtherTypeArp, translation::ArpBytes(arp));
+      const EthernetArp arp{ArpOperation::kRequest, translation::HostMac(1), Ipv4Addr(0xc0000202), MacAddr(),
+                            Ipv4Addr(0xc0000203)};
+      Bytes frame =
+          translation::Frame(MacAddr::Broadcast(), translation::HostMac(1), kEtherTypeArp, translation::ArpBytes(arp));
       context.translator->FromEthernet(absl::MakeSpan(frame), {});
     });
     while (!hca_.qp()->sends.empty()) hca_.CompleteSend();
@@ -261,10 +263,8 @@ TEST_F(GatewayPortLargeTest, ASegmentOfAnotherSenderDoesNotContinue) {
   own_.gid().ToWire(&bytes[24]);
   EncodeIpoibHeader(IpoibType::kIpv4, &bytes[kGrhSize]);
   bytes.insert(bytes.end(), next.begin(), next.end());
-  hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS,
-                       .src_qp = translation::PeerAddr(2).qpn().value(),
-                       .wc_flags = IBV_WC_GRH,
-                       .slid = 6});
+  hca_.Deliver(bytes,
+               {.status = IBV_WC_SUCCESS, .src_qp = translation::PeerAddr(2).qpn().value(), .wc_flags = IBV_WC_GRH, .slid = 6});
   std::vector<Bytes> taken;
   EXPECT_EQ(TakeLarge(&taken).size(), 2u);
   ASSERT_EQ(taken.size(), 2u);

@@ -120,7 +120,8 @@ void Forwarder::Housekeep() {
 
 uint64_t Forwarder::BytesAtPorts() const {
   uint64_t bytes = 0;
-  for (const LocalPort& port : ports_) bytes += port.counters->received_bytes.value() + port.counters->transmitted_bytes.value();
+  for (const LocalPort& port : ports_)
+    bytes += port.counters->received_bytes.value() + port.counters->transmitted_bytes.value();
   return bytes;
 }
 

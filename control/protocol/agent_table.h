@@ -77,9 +77,9 @@ class AgentTable {
   ClaimArbiter* const claims_;
   ProtocolEvents* const events_;
   std::map<AgentId, std::unique_ptr<RemoteAgent>> agents_;
-  std::map<PeerAddress, AgentId> by_address_;             // addresses in use, those of a port side by side
-  std::set<std::pair<absl::Time, AgentId>> due_;          // when to run each agent of which something is due
-  size_t size_ = 0;                                       // of all agents
+  std::map<PeerAddress, AgentId> by_address_;     // addresses in use, those of a port side by side
+  std::set<std::pair<absl::Time, AgentId>> due_;  // when to run each agent of which something is due
+  size_t size_ = 0;                               // of all agents
 };
 
 }  // namespace eoib

@@ -57,7 +57,8 @@ void ClaimArbiter::Release(FdbKey key) {
 
 void ClaimArbiter::SetRemote(FdbKey key, const MacClaim& claim) {
   const absl::optional<MacClaim> holder = claims_.BestBut(key, claim.agent);
-  if (holder && claim.sticky == holder->sticky && claim.sequence > holder->sequence && claim.sequence - holder->sequence > kLargestJump) {
+  if (holder && claim.sticky == holder->sticky && claim.sequence > holder->sequence &&
+      claim.sequence - holder->sequence > kLargestJump) {
     if (holder->agent != own_->id()) Inquire(key, holder->agent, claim);  // else we would answer that we have it
     return;
   }

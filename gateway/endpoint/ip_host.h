@@ -103,8 +103,8 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
 
   // Takes an IP packet that the kernel has sent on the TUN.
   void FromTun(absl::Span<const uint8_t> packet);
-  // Takes the packets of a super-frame. `next` makes one after the other; empty: there is none. If the first leaves at once, the
-  // others go to the same neighbour.
+  // Takes the packets of a super-frame. `next` makes one after the other; empty: there is none. If the first leaves at once,
+  // the others go to the same neighbour.
   void SuperFrameFromTun(absl::FunctionRef<absl::Span<const uint8_t>()> next);
   // `interceptor` gets IPv4 packets from the link before the kernel.
   void Intercept(Interceptor interceptor) { interceptor_ = std::move(interceptor); }
@@ -171,7 +171,7 @@ class IpHost final : public ipoib::Listener, public NeighborCache::Link, public 
   NdResponder nd_;
   Memberships memberships_;
   absl::optional<ipoib::LinkState> state_;
-  absl::optional<IpoibAddress> sent_to_;      // to which FromTun has sent a unicast packet
+  absl::optional<IpoibAddress> sent_to_;       // to which FromTun has sent a unicast packet
   absl::optional<IpoibAddress> batch_sender_;  // of the last packet for Tun::WriteInBatch
   absl::optional<IpAddr> link_local_;
   Interceptor interceptor_;

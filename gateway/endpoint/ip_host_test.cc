@@ -1,8 +1,8 @@
 // Packets through a host: input on one side, and the output on the other.
 #include "gateway/endpoint/ip_host.h"
 
-#include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gateway/endpoint/find_neighbor_for_test.h"
+#include "gateway/endpoint/ip_host_test_fixture.h"
 #include "gmock/gmock.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"

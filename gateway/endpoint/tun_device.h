@@ -1,7 +1,8 @@
 // TunDevice: a TUN netdev of the Linux kernel, which carries IP packets without link-layer addresses between the kernel and
 // this program. The kernel hands over super-frames, and packets without checksum. The reader cuts and completes them, because
 // an IPoIB datagram cannot say that a checksum is missing. The kernel gets TCP segments and UDP datagrams of one flow and batch
-// joined, if their checksums are right (SegmentRun); all other packets as they came. The netdev survives a killed process (README.md, "Failure tolerance"); an orderly end removes only a netdev that this program has made.
+// joined, if their checksums are right (SegmentRun); all other packets as they came. The netdev survives a killed process
+// (README.md, "Failure tolerance"); an orderly end removes only a netdev that this program has made.
 //
 // One thread, in the netdev's network namespace.
 #ifndef EOIB_GATEWAY_ENDPOINT_TUN_DEVICE_H_

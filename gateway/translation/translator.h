@@ -112,8 +112,8 @@ class Translator {
   NdTranslation nd_;
   PacketTranslation packets_;
   Announcements announcements_;
-  IpoibAddress announced_own_;  // the own address that IPoIB hosts know
-  bool unannounced_ = true;     // announce all hosts once the output can send
+  IpoibAddress announced_own_;                   // the own address that IPoIB hosts know
+  bool unannounced_ = true;                      // announce all hosts once the output can send
   absl::Time ages_from_ = absl::InfinitePast();  // no ageing before
 };
 

@@ -62,8 +62,8 @@ void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const
 
 TcpStream::TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds, int streams)
     : seconds_(seconds), server_(StartServer(to, address)) {
-  client_ = from->Start({"iperf3", "-c", address, "-C", "cubic", "-t", absl::StrCat(seconds), "-P",
-                         absl::StrCat(streams), "-J"});
+  client_ =
+      from->Start({"iperf3", "-c", address, "-C", "cubic", "-t", absl::StrCat(seconds), "-P", absl::StrCat(streams), "-J"});
 }
 
 double TcpStream::Finish() {

@@ -128,9 +128,10 @@ struct Figure {
   const char* heading;
   const char* format;
 };
-constexpr Figure kFigures[] = {{"tcp1", "TCP x1", "%.1f"},       {"tcp4", "TCP x4", "%.1f"},    {"udp64", "UDP kpps", "%.0f"},
-                               {"udp64_loss", "lost", "%.2f"},   {"ping_min", "ping min", "%.0f"}, {"ping_avg", "avg us", "%.0f"},
-                               {"rr_p50", "r-r p50", "%.0f"},    {"rr_p99", "p99 us", "%.0f"},  {"cpu_per_gb", "CPU s/GB", "%.2f"}};
+constexpr Figure kFigures[] = {
+    {"tcp1", "TCP x1", "%.1f"},     {"tcp4", "TCP x4", "%.1f"},       {"udp64", "UDP kpps", "%.0f"},
+    {"udp64_loss", "lost", "%.2f"}, {"ping_min", "ping min", "%.0f"}, {"ping_avg", "avg us", "%.0f"},
+    {"rr_p50", "r-r p50", "%.0f"},  {"rr_p99", "p99 us", "%.0f"},     {"cpu_per_gb", "CPU s/GB", "%.2f"}};
 
 void PrintTable(const Report& report, const std::vector<NetPath>& paths) {
   std::printf("medians\n%-16s", "");

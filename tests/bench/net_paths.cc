@@ -119,8 +119,8 @@ void NetPaths::LoseDatagrams(const NetPath& path, int per_million) {
   two_->MustIp(absl::StrCat("link set ", path.underlay, " xdpgeneric off"));
   if (per_million == 0) return;
   const std::string object = lab_.Path("drop.o");
-  two_->MustRun({"clang", "-O2", "-target", "bpf", absl::StrCat("-DPER_MILLION=", per_million), "-I/usr/include/x86_64-linux-gnu",
-                 "-c", "tests/bench/drop.bpf.c", "-o", object});
+  two_->MustRun({"clang", "-O2", "-target", "bpf", absl::StrCat("-DPER_MILLION=", per_million),
+                 "-I/usr/include/x86_64-linux-gnu", "-c", "tests/bench/drop.bpf.c", "-o", object});
   two_->MustIp(absl::StrCat("link set ", path.underlay, " xdpgeneric obj ", object, " sec xdp"));
 }
 

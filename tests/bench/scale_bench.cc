@@ -6,7 +6,8 @@
 // Engines of the protocol, without their agents, run on a simulated network and clock. Each has a vPort with a MAC. Four events
 // are measured, each without loss and with 1 % of the copies lost: all agents start at the same moment; one more joins; one
 // restarts; one MAC moves. Then 50 whole agents, with workers, on the software fabric and the machine's clock start, are joined
-// by one more, and one of them is killed and starts again. The environment variable EOIB_BENCH_ROUNDS sets the number of rounds, each with its own seed.
+// by one more, and one of them is killed and starts again. The environment variable EOIB_BENCH_ROUNDS sets the number of
+// rounds, each with its own seed.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -223,7 +224,8 @@ void PrintEvent(const Report& report, const char* event, bool lossy) {
 }
 
 void PrintWholeAgents(const Report& report) {
-  std::printf("%-28s %24s %24s %24s", absl::StrCat(kWholeAgents, " whole agents").c_str(), "group", "unicast", "right after ms");
+  std::printf("%-28s %24s %24s %24s", absl::StrCat(kWholeAgents, " whole agents").c_str(), "group", "unicast",
+              "right after ms");
   for (const char* event : {"cold_start", "join", "restart"}) {
     std::printf("\n%-28s", event);
     for (const char* figure : {"group_messages", "unicast_messages", "converged"}) {

@@ -149,7 +149,8 @@ bool Agent::Knows(const std::string& mac, const std::string& behind, uint16_t vi
 
 bool Agent::KnowsAnnounced(const std::string& mac) {
   const std::vector<FdbRow> rows = Fdb();
-  return std::any_of(rows.begin(), rows.end(), [&mac](const FdbRow& row) { return row.mac == mac && row.origin == "announced"; });
+  return std::any_of(rows.begin(), rows.end(),
+                     [&mac](const FdbRow& row) { return row.mac == mac && row.origin == "announced"; });
 }
 
 bool Agent::Announces() const {
@@ -199,9 +200,8 @@ void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses) {
     EXPECT_EQ(Get(counters, "egress_drops"), egress_drops);
     EXPECT_EQ(Get(counters, "frames_in"),
               Get(counters, "from_ports") + Get(counters, "from_fabric") + Get(counters, "from_control"));
-    EXPECT_EQ(Get(counters, "forwarded"),
-              Get(counters, "known_unicast") + Get(counters, "flooded_unknown") + Get(counters, "flooded_group") +
-                  Get(counters, "messages_sent"));
+    EXPECT_EQ(Get(counters, "forwarded"), Get(counters, "known_unicast") + Get(counters, "flooded_unknown") +
+                                              Get(counters, "flooded_group") + Get(counters, "messages_sent"));
   }
 }
 

@@ -252,9 +252,7 @@ std::string Host::MustRun(const Argv& argv) {
   return result.out;
 }
 
-std::string Host::MustIp(const std::string& arguments) {
-  return MustRun(Words("ip " + arguments));
-}
+std::string Host::MustIp(const std::string& arguments) { return MustRun(Words("ip " + arguments)); }
 
 std::unique_ptr<Process> Host::Start(const Argv& argv, const std::vector<std::string>& environment) {
   SpawnOptions options;

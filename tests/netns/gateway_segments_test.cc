@@ -1,5 +1,5 @@
-// Super-frames through the gateway: from an Ethernet host to the gateway, and back, they pass in segments. IPoIB carries packets
-// only, so the gateway and the IPoIB host cut them and join them.
+// Super-frames through the gateway: from an Ethernet host to the gateway, and back, they pass in segments. IPoIB carries
+// packets only, so the gateway and the IPoIB host cut them and join them.
 #include <netinet/udp.h>
 #include <sys/socket.h>
 

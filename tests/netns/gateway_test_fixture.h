@@ -154,10 +154,9 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
     argv.insert(argv.end(), {"-o", preference});
   }
   argv.insert(argv.end(), {"-T", "fields"});
-  for (const char* field :
-       {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk", "ip.checksum.status",
-        "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status", "icmpv6.checksum.status", "infiniband.eoib.ms",
-        "infiniband.eoib.ip_seg_offset"}) {
+  for (const char* field : {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk",
+                            "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status",
+                            "icmpv6.checksum.status", "infiniband.eoib.ms", "infiniband.eoib.ip_seg_offset"}) {
     argv.insert(argv.end(), {"-e", field});
   }
   const RunResult tshark = gateway()->host()->Run(argv);

@@ -105,22 +105,25 @@ class MigrationTest : public SwitchTest {
   int where_ = 0;  // the guest is at the agent of this index
   uint32_t marker_ = 0;
   absl::Time moved_;
-  int slow_ = 0;  // moves that took longer than kMostLost
+  int slow_ = 0;                             // moves that took longer than kMostLost
   std::map<uint32_t, absl::Time> to_guest_;  // markers, and when they were sent
   std::vector<uint32_t> from_guest_;
 };
 
 TEST_F(MigrationTest, GuestThatIsAnnouncedLosesFramesForAtMost50Milliseconds) {
-  Migrate("with a RARP", [](int) { return true; }, 0);
+  Migrate(
+      "with a RARP", [](int) { return true; }, 0);
 }
 
 TEST_F(MigrationTest, GuestThatIsNotAnnouncedLosesFramesForAtMost50Milliseconds) {
-  Migrate("without a RARP", [](int) { return false; }, 0);
+  Migrate(
+      "without a RARP", [](int) { return false; }, 0);
 }
 
 // Frames that were in a queue of the former host. More than about 100 ms of them would look like a second station.
 TEST_F(MigrationTest, StaleFramesOfTheFormerHostDoNotTakeTheMacBack) {
-  Migrate("with stale frames", [](int round) { return round % 2 == 0; }, 30);
+  Migrate(
+      "with stale frames", [](int round) { return round % 2 == 0; }, 30);
 }
 
 }  // namespace

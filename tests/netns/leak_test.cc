@@ -14,9 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/resources.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/traffic.h"
-#include "tests/lab/resources.h"
 
 namespace eoib::lab {
 namespace {

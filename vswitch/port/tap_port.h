@@ -73,9 +73,9 @@ class TapPort final : public Port {
 
   const std::string name_;
   const MacAddr mac_;
-  TapSet* const set_;  // or null
+  TapSet* const set_;                                // or null
   const std::unique_ptr<ScatterList::Spill> spill_;  // null: the kernel hands over no super-frames
-  bool takes_udp_super_frames_ = false;  // the kernel knows them; set by Open
+  bool takes_udp_super_frames_ = false;              // the kernel knows them; set by Open
   const UniqueFd tap_;
   const UniqueFd nothing_;            // /dev/null: replaces the TAP's descriptor when the netdev is deleted
   std::atomic<uint32_t> largest_{0};  // largest frame for the netdev, from the destination MAC on, with tag

@@ -263,7 +263,8 @@ void CheckSegment(absl::Span<const uint8_t> bytes) {
   run.Continue(next, *segment);
   Bytes joined = Copy(run.Headers());
   Require(joined.size() == segment->payload);
-  for (const Bytes& part : {Copy(bytes), next}) joined.insert(joined.end(), part.begin() + segment->payload, part.begin() + segment->end);
+  for (const Bytes& part : {Copy(bytes), next})
+    joined.insert(joined.end(), part.begin() + segment->payload, part.begin() + segment->end);
   Require(joined.size() == run.size() && WriteChecksum(absl::MakeSpan(joined)));
   const auto whole = SegmentRun::Parse(joined);
   Require(whole.has_value() && whole->end == joined.size() && SegmentRun::HasRightChecksum(joined, *whole));

@@ -38,8 +38,8 @@ bool SameIp(const uint8_t* a, const uint8_t* b, bool ipv6) {
 
 // Compares TCP headers, except for sequence number, PSH and checksum.
 bool SameTcp(const uint8_t* a, const uint8_t* b, size_t size) {
-  return Same(a, b, 0, 4) && Same(a, b, 8, kTcpFlags) && ((a[kTcpFlags] ^ b[kTcpFlags]) & ~kPush) == 0 &&
-         Same(a, b, 14, 16) && Same(a, b, 18, size);
+  return Same(a, b, 0, 4) && Same(a, b, 8, kTcpFlags) && ((a[kTcpFlags] ^ b[kTcpFlags]) & ~kPush) == 0 && Same(a, b, 14, 16) &&
+         Same(a, b, 18, size);
 }
 
 uint16_t PseudoSum(const uint8_t* ip, bool ipv6, bool udp, size_t l4_length) {

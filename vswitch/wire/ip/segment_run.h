@@ -50,8 +50,8 @@ class SegmentRun {
   void Close() noexcept { closed_ = true; }
   void Clear() noexcept { count_ = 0; }
 
-  size_t count() const { return count_; }       // packets
-  size_t size() const { return size_; }         // bytes of the joined packet
+  size_t count() const { return count_; }          // packets
+  size_t size() const { return size_; }            // bytes of the joined packet
   const Segment& first() const { return first_; }  // the layout of the first packet
   // The headers of the joined packet. Its TCP or UDP checksum is the pseudo-header sum, to be finished. Requires count() > 1.
   // Valid until the next call.
