@@ -18,6 +18,7 @@ PATHS = {
     "eoib": "#1b6ca8",
     "eoib_ib2048": "#3f8cc4",
     "eoib_1500": "#6fa8d6",
+    "eoib_9000": "#9bc2e3",
     "vxlan": "#c8553d",
     "vxlan_wire": "#d98f7f",
     "vxlan_wire_1500": "#e6bfb6",

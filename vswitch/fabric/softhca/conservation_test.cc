@@ -185,7 +185,7 @@ TEST_P(ConservationTest, HoldsAfterRandomEvents) {
   };
   for (const auto& node : nodes) join(node.get());
   // Datagrams of 4,096 bytes, as many as the send queue takes: a full ring of another port may fill it.
-  const auto fill = [this](SoftNode* node, const Destination& to, int count) {
+  const auto fill = [](SoftNode* node, const Destination& to, int count) {
     while (count-- > 0 && node->Send(to, std::string(4096, 'x')) == 0) TakeSent(node);
     TakeSent(node);
   };
