@@ -25,12 +25,15 @@ class MovesTest : public SwitchTest {
   void SetUp() override {
     SwitchTest::SetUp();
     auto hosts = AddNumberedAgents(3);
+    WaitUntilAllReceive(hosts);
     a_ = hosts[0];
     b_ = hosts[1];
     caller_ = hosts[2];
     guest_ = lab().AddHost("guest");
     PlugInto(a_);
     ExpectPing(caller_->host(), Address(kGuest));
+    // Otherwise the guest may move before the caller has an entry that could move.
+    ASSERT_TRUE(EventuallyTrue(kPatience, [this] { return caller_->KnowsAnnounced(kGuestMac); }));
   }
 
   void PlugInto(Agent* agent) {
