@@ -15,8 +15,7 @@ constexpr int kMtu = 4074;          // of a vPort at an IB MTU of 4096
 
 }  // namespace
 
-NetPaths::NetPaths()
-    : fabric_(&lab_, {{0x8001}, {0x8002}, {0x8003}, {0x8004}}), one_(lab_.AddHost("h1")), two_(lab_.AddHost("h2")) {
+NetPaths::NetPaths() : fabric_(&lab_, {{0x8001}, {0x8002}, {0x8003}}), one_(lab_.AddHost("h1")), two_(lab_.AddHost("h2")) {
   // Otherwise sockets stay paced by the machine's default (README.md, "net").
   for (Host* host : {one_, two_}) host->Sysctl("ipv4/tcp_congestion_control", "reno");
   AddEoib();
@@ -43,8 +42,8 @@ void NetPaths::Add(NetPath path) {
 
 void NetPaths::AddEoib() {
   lab::AgentSpec spec;
-  spec.veses = {{"large", 0x8001}, {"small", 0x8002}, {"half", 0x8003, "mtu = 2048\n"}, {"jumbo", 0x8004}};
-  spec.vports = {{"v4074", "large"}, {"v1500", "small", "mtu = 1500\n"}, {"v2026", "half"}, {"v9000", "jumbo", "mtu = 9000\n"}};
+  spec.veses = {{"large", 0x8001}, {"small", 0x8002}, {"half", 0x8003, "mtu = 2048\n"}};
+  spec.vports = {{"v4074", "large"}, {"v1500", "small", "mtu = 1500\n"}, {"v2026", "half"}, {"v9000", "large", "mtu = 9000\n"}};
   for (Host* host : {one_, two_}) {
     agents_.push_back(std::make_unique<lab::Agent>(&lab_, &fabric_, host, spec));
     agents_.back()->Start();
