@@ -18,6 +18,8 @@ constexpr int kMtu = 4074;          // of a vPort at an IB MTU of 4096
 NetPaths::NetPaths() : fabric_(&lab_, {{0x8001}, {0x8002}, {0x8003}}), one_(lab_.AddHost("h1")), two_(lab_.AddHost("h2")) {
   // Otherwise sockets stay paced by the machine's default (README.md, "net").
   for (Host* host : {one_, two_}) host->Sysctl("ipv4/tcp_congestion_control", "reno");
+  // Two interfaces are in one VES. Each answers for its own address only.
+  for (Host* host : {one_, two_}) host->Sysctl("ipv4/conf/all/arp_ignore", "1");
   AddEoib();
   AddVxlan("vxlan", {kMtu, false});
   AddVxlan("vxlan_wire", {kMtu, true});
