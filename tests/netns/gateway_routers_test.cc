@@ -23,6 +23,12 @@ class GatewayRouterTest : public GatewayTest {
   // Makes `host` a router that advertises itself and fd00::/64 on its interface.
   void MakeRouter(Host* host, const std::string& interface) {
     host->Sysctl("ipv6/conf/all/forwarding", "1");
+    // Until eoib-ipoib has read the kernel's groups again, it answers without the router flag, which ends default routes.
+    if (interface == "ib0" && !IsKernelIpoib(1)) {
+      ipoib_daemon(1)->WaitUntil({"groups"}, [](const std::string& groups) {
+        return absl::StrContains(groups, "ff02::2\n") || absl::StrContains(groups, "ff02::2 ");
+      });
+    }
     host->AddAddress("lo", absl::StrCat(kElsewhere4, "/32"));
     host->AddAddress("lo", absl::StrCat(kElsewhere6, "/128"));
     radvd_ = StartRadvd(&lab(), host, interface, "fd00::/64", "AdvDefaultLifetime 600;");
