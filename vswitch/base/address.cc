@@ -100,6 +100,11 @@ absl::StatusOr<PKey> PKey::Parse(absl::string_view text) {
   absl::StatusOr<PKey> pkey = ParseNumber<PKey, uint16_t>(text, 0, 0xffff, "a P_Key; write a number of 16 bits, as in 0x8001");
   // IBA 1.4 §10.9.1.1: a P_Key whose low 15 bits are zero is invalid.
   if (pkey.ok() && !pkey->IsValid()) return Wrong(text, "a valid P_Key; its low 15 bits must not be zero, as in 0x8001");
+  // "8001" is far more often a P_Key without its 0x than the number 0x1f41.
+  const bool decimal = pkey.ok() && !TakeHexPrefix(&text);
+  if (decimal && pkey->value() >= 8000 && pkey->value() <= 9999) {
+    return Wrong(text, absl::StrCat("a P_Key; did you mean 0x", text, "? For the decimal number write ", pkey->ToString()));
+  }
   return pkey;
 }
 std::string PKey::ToString() const { return absl::StrFormat("0x%04x", value()); }

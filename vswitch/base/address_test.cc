@@ -82,6 +82,8 @@ TEST(NumbersTest, ParseAndPrint) {
   ExpectRows<PKey>({{"full", "0x8001", "0x8001"},
                     {"limited", "0x0001", "0x0001"},
                     {"decimal", "32769", "0x8001"},
+                    {"without 0x", "8001", nullptr},
+                    {"that number in hex", "0x1f41", "0x1f41"},
                     {"17 bits", "0x10000", nullptr},
                     {"no digits", "0x", nullptr}});
   ExpectRows<Guid>({{"hex", "0x0002c903000e0b72", "0002:c903:000e:0b72"},
@@ -94,6 +96,11 @@ TEST(NumbersTest, Print) {
   EXPECT_EQ(Vid(4094).ToString(), "4094");
   EXPECT_EQ(QKey(0x8000'8001).ToString(), "0x80008001");
   EXPECT_EQ(Sl(15).ToString(), "15");
+}
+
+TEST(PKeyTest, AForgottenPrefixIsExplained) {
+  EXPECT_EQ(PKey::Parse("8001").status().message(),
+            "\"8001\" is not a P_Key; did you mean 0x8001? For the decimal number write 0x1f41");
 }
 
 TEST(PKeyTest, MatchingIsNotEquality) {

@@ -18,11 +18,13 @@ class BigEndian {
   constexpr BigEndian() = default;
   constexpr explicit BigEndian(Integer value) { *this = value; }
   constexpr BigEndian& operator=(Integer value) {
+#pragma GCC unroll 8  // then compilers see that it is one store
     for (size_t i = 0; i < Bytes; ++i) bytes_[i] = static_cast<uint8_t>(value >> (8 * (Bytes - 1 - i)));
     return *this;
   }
   constexpr Integer value() const {
     Integer value = 0;
+#pragma GCC unroll 8
     for (uint8_t byte : bytes_) value = static_cast<Integer>(static_cast<Integer>(value << 8) | byte);
     return value;
   }

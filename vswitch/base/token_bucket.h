@@ -14,20 +14,21 @@ class TokenBucket {
   TokenBucket(double per_second, double burst, absl::Time now)
       : per_second_(per_second), burst_(burst), tokens_(burst), filled_(now) {}
 
-  bool Has(absl::Time now) {
+  // `cost`: tokens, at most `burst`.
+  bool Has(absl::Time now, double cost = 1) {
     Fill(now);
-    return tokens_ >= 1;
+    return tokens_ >= cost;
   }
-  // Takes a token; false if there is none.
-  bool Take(absl::Time now) {
-    if (!Has(now)) return false;
-    tokens_ -= 1;
+  // Takes a token, or `cost` tokens; false if there are too few.
+  bool Take(absl::Time now, double cost = 1) {
+    if (!Has(now, cost)) return false;
+    tokens_ -= cost;
     return true;
   }
-  // The time of the next token. Rounded up, so that a caller does not wake too early.
-  absl::Time NextToken() const {
-    if (tokens_ >= 1) return filled_;
-    return filled_ + absl::Seconds((1 - tokens_) / per_second_) + absl::Microseconds(1);
+  // The time when there are so many. Rounded up, so that a caller does not wake too early.
+  absl::Time NextToken(double cost = 1) const {
+    if (tokens_ >= cost) return filled_;
+    return filled_ + absl::Seconds((cost - tokens_) / per_second_) + absl::Microseconds(1);
   }
 
  private:

@@ -22,7 +22,8 @@ constexpr uint16_t kUdpChecksumOffset = 6;
 
 // Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if it does not fit, or its
 // length field disagrees. `frame` has the start of the frame, at least up to `l4`.
-L4Location LocateL4(absl::Span<const uint8_t> frame, uint8_t protocol, size_t ip, size_t l4, size_t end) {
+inline __attribute__((always_inline)) L4Location LocateL4(absl::Span<const uint8_t> frame, uint8_t protocol, size_t ip,
+                                                          size_t l4, size_t end) {
   const size_t length = std::min(end, frame.size()) - l4;
   const bool tcp = protocol == kProtocolTcp && length >= kTcpHeaderSize;
   // With another UDP length the sum would cover other bytes than the IP packet's.
@@ -102,14 +103,14 @@ ChecksumRequest WritePseudoHeaderSum(absl::Span<uint8_t> head, const L4Location&
 bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, L4Checksum* vouched) noexcept {
   *vouched = L4Checksum::kNone;
   if (!request.needed) return true;
-  if (size_t{request.start} + request.offset + sizeof(be16) > frame.size()) return false;
-  // The sender could choose a sum that overwrites a tag or an EtherType that was already checked.
-  if (request.start < PayloadBehindTags(frame)) return false;
   const L4Location where = FindL4(frame);
   if (NamesChecksumOf(where, request)) {
     *vouched = where.kind;
     return true;
   }
+  if (size_t{request.start} + request.offset + sizeof(be16) > frame.size()) return false;
+  // The sender could choose a sum that overwrites a tag or an EtherType that was already checked.
+  if (request.start < PayloadBehindTags(frame)) return false;
   CompleteChecksum(frame, request);
   return true;
 }

@@ -1,8 +1,11 @@
 #include "vswitch/wire/ib/erf.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -43,6 +46,7 @@ struct ErfHeader {
   be16 wire_length;
 };
 static_assert(sizeof(ErfHeader) == 16);
+static_assert(sizeof(PcapRecordHeader) + sizeof(ErfHeader) == ErfWriter::kRecordOverhead);
 
 // A provenance record: one section, for the capture interface, with one comment. A tag has a type, the length of its value,
 // and the value padded to four bytes. The section's own tag has the length of all tags in it.
@@ -73,6 +77,22 @@ std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
 
 absl::Span<const uint8_t> Bytes(const void* bytes, size_t length) { return {static_cast<const uint8_t*>(bytes), length}; }
 
+bool IsFifo(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+// Does not wait for a reader, neither here nor when writing.
+absl::StatusOr<int> OpenFifo(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 && errno == ENXIO) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("open capture ", path, ": no process reads this fifo; start the reader first"));
+  }
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
+  return fd;
+}
+
 absl::Status CannotCreate(int error, const std::string& path) {
   if (error != EEXIST) return absl::ErrnoToStatus(error, absl::StrCat("open capture ", path));
   return absl::AlreadyExistsError(
@@ -89,6 +109,11 @@ bool FitsUint32Seconds(absl::Time timestamp) {
 absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path, uint8_t interface) {
   if (interface > kMaxInterface) {
     return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
+  }
+  if (IsFifo(path)) {
+    const absl::StatusOr<int> fifo = OpenFifo(path);
+    if (!fifo.ok()) return fifo.status();
+    return Adopt(*fifo, path, interface);
   }
   // O_EXCL and O_NOFOLLOW: another user may have placed a file or link here for root to overwrite.
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -108,9 +133,9 @@ ErfWriter::ErfWriter(std::string path, int fd, uint8_t interface) : path_(std::m
 
 ErfWriter::~ErfWriter() { Close().IgnoreError(); }
 
-absl::Status ErfWriter::Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces) {
+absl::Status ErfWriter::Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces, size_t length) {
   const uint64_t before = bytes_;
-  absl::Status status = AddRecord(timestamp, kErfTypeInfiniband, pieces);
+  absl::Status status = AddRecord(timestamp, kErfTypeInfiniband, pieces, length);
   if (bytes_ != before) ++packets_;
   return status;
 }
@@ -130,11 +155,13 @@ absl::Status ErfWriter::WriteComment(absl::Time timestamp, absl::string_view com
   return AddRecord(timestamp, kErfTypeMeta, pieces);
 }
 
-absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces) {
+absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces,
+                                  size_t length) {
   if (!status_.ok()) return status_;
   if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat("write capture ", path_, ": already closed"));
-  size_t length = 0;
-  for (absl::Span<const uint8_t> piece : pieces) length += piece.size();
+  size_t recorded = 0;
+  for (absl::Span<const uint8_t> piece : pieces) recorded += piece.size();
+  length = std::max(length, recorded);
   if (length > kMaxPacket) {
     return absl::InvalidArgumentError(
         absl::StrCat("write capture ", path_, ": packet of ", length, " bytes: at most ", kMaxPacket, " fit a record"));
@@ -143,7 +170,7 @@ absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type, absl::Span
     return absl::InvalidArgumentError(
         absl::StrCat("write capture ", path_, ": stamp ", absl::FormatTime(timestamp), " is not between 1970 and 2106"));
   }
-  AppendRecordHeaders(timestamp, type, length);
+  AppendRecordHeaders(timestamp, type, recorded, length);
   for (absl::Span<const uint8_t> piece : pieces) Append(piece.data(), piece.size());
   return buffer_.size() < kBufferSize ? absl::OkStatus() : Flush();
 }
@@ -154,11 +181,20 @@ absl::Status ErfWriter::Flush() {
   while (written < buffer_.size()) {
     const ssize_t n = write(fd_, buffer_.data() + written, buffer_.size() - written);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN && WaitForReader()) continue;
     if (n < 0) return status_ = absl::ErrnoToStatus(errno, absl::StrCat("write capture ", path_));
     written += static_cast<size_t>(n);
   }
   buffer_.clear();
   return absl::OkStatus();
+}
+
+bool ErfWriter::WaitForReader() const {
+  pollfd fifo = {fd_, POLLOUT, 0};
+  while (poll(&fifo, 1, 100) == 0) {
+    if (!may_wait_()) return errno = EAGAIN, false;
+  }
+  return true;
 }
 
 absl::Status ErfWriter::Close() {
@@ -176,12 +212,12 @@ void ErfWriter::AppendFileHeader() {
   Append(&header, sizeof(header));
 }
 
-void ErfWriter::AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t length) {
+void ErfWriter::AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t recorded, size_t length) {
   const auto seconds = static_cast<uint32_t>(absl::ToUnixSeconds(timestamp));
   const absl::Duration rest = timestamp - absl::FromUnixSeconds(seconds);
   const auto nanoseconds = static_cast<uint32_t>(absl::ToInt64Nanoseconds(rest));
-  const auto record_length = static_cast<uint32_t>(sizeof(ErfHeader) + length);
-  const PcapRecordHeader pcap{seconds, nanoseconds, record_length, record_length};
+  const auto record_length = static_cast<uint32_t>(sizeof(ErfHeader) + recorded);
+  const PcapRecordHeader pcap{seconds, nanoseconds, record_length, static_cast<uint32_t>(sizeof(ErfHeader) + length)};
   ErfHeader erf;
   erf.timestamp = ErfStamp(seconds, nanoseconds);
   erf.type = type;

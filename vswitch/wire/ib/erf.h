@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,7 +31,8 @@ class ErfWriter {
  public:
   // Creates `path` and buffers the file header. Only the owner may read the file, because a capture shows users' traffic.
   // Packets are marked with capture interface `interface`, 0 to 3. kAlreadyExists if anything has that name, even a symbolic
-  // link, which is not followed: the agent writes as root, in directories where others may write.
+  // link, which is not followed: the agent writes as root, in directories where others may write. But if `path` is a fifo,
+  // writes to it; kFailedPrecondition if no process reads it.
   static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, uint8_t interface = 0);
   // The same for an open file, which the writer closes. `path` is its name in messages.
   static std::unique_ptr<ErfWriter> Adopt(int fd, const std::string& path, uint8_t interface = 0);
@@ -38,10 +41,14 @@ class ErfWriter {
   ErfWriter(const ErfWriter&) = delete;
   ErfWriter& operator=(const ErfWriter&) = delete;
 
-  // Adds one packet, the concatenation of `pieces`. kInvalidArgument if it is longer than kMaxPacket or the timestamp is not
-  // between 1970 and 2106. After a failed write to the file every later call fails with the same error, because a truncated
-  // record ends a capture.
-  absl::Status Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces);
+  // For a fifo that is full: a write waits for its reader while `may_wait` is true, which it asks ten times a second; then it
+  // fails. By default it waits.
+  void SetPatience(std::function<bool()> may_wait) { may_wait_ = std::move(may_wait); }
+
+  // Adds one packet, the concatenation of `pieces`. If the packet is longer than that, `length` is its length. kInvalidArgument
+  // if it is longer than kMaxPacket or the timestamp is not between 1970 and 2106. After a failed write to the file every later
+  // call fails with the same error, because a truncated record ends a capture.
+  absl::Status Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces, size_t length = 0);
   // Adds a provenance record: a comment, of at most kMaxComment bytes, on the capture interface. Errors are those of Write.
   absl::Status WriteComment(absl::Time timestamp, absl::string_view comment);
   // Writes the buffer to the file.
@@ -56,19 +63,23 @@ class ErfWriter {
 
   static constexpr size_t kMaxPacket = 16'384;
   static constexpr size_t kMaxComment = 1'024;
+  static constexpr size_t kRecordOverhead = 32;  // bytes of the file for each packet, beyond those of the packet
 
  private:
   static constexpr size_t kBufferSize = 65'536;
 
   ErfWriter(std::string path, int fd, uint8_t interface);
-  absl::Status AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces);
+  absl::Status AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces,
+                         size_t length = 0);
+  bool WaitForReader() const;
   void AppendFileHeader();
-  void AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t length);
+  void AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t recorded, size_t length);
   void Append(const void* bytes, size_t length);
 
   const std::string path_;
   const uint8_t interface_;
   int fd_;  // -1 once closed
+  std::function<bool()> may_wait_ = [] { return true; };
   std::vector<uint8_t> buffer_;
   absl::Status status_;  // the first failed write to the file
   uint64_t packets_ = 0;

@@ -18,6 +18,7 @@ struct ErfRecord {
   uint8_t type = 0;
   uint8_t interface = 0;
   std::vector<uint8_t> bytes;  // bytes after the ERF header
+  size_t wire_length = 0;      // of the whole packet
 };
 
 // The records in the bytes of a pcap file. A file that ends within a record fails the test.
@@ -30,7 +31,10 @@ inline std::vector<ErfRecord> ParseErf(const std::vector<uint8_t>& file) {
     const size_t record_length = static_cast<size_t>(erf[10] << 8 | erf[11]);
     const size_t end = at + kPcapHeader + record_length;
     if (record_length < kErfHeader || end > file.size()) break;
-    records.push_back({erf[8], static_cast<uint8_t>(erf[9] & 3), {erf + kErfHeader, file.data() + end}});
+    records.push_back({erf[8],
+                       static_cast<uint8_t>(erf[9] & 3),
+                       {erf + kErfHeader, file.data() + end},
+                       static_cast<size_t>(erf[14] << 8 | erf[15])});
     at = end;
   }
   EXPECT_EQ(at, file.size()) << "the file ends in the middle of a record";
