@@ -5,13 +5,21 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "vswitch/base/address.h"
 #include "vswitch/base/unique_fd.h"
+#include "vswitch/port/tap_finder.h"
 
 namespace eoib {
 
-// Makes a TAP netdev of that name, or takes over one of that name and MAC that no process has open. Errors as TapPort::Open.
-absl::StatusOr<UniqueFd> OpenTap(const std::string& name, MacAddr mac);
+struct OpenedTap {
+  UniqueFd fd;
+  bool is_new = false;   // it was made now
+  bool is_ours = false;  // it was made for this `alias`, now or by a former process
+};
+
+// Opens a TAP netdev that no process has open: the one that has the alias `alias`, whatever its name and namespace are now;
+// else the one of that name; else makes one. An empty alias identifies nothing. `finder` may be null: then it looks in this
+// namespace only. Errors as TapPort::Open.
+absl::StatusOr<OpenedTap> OpenTap(const std::string& name, const std::string& alias, TapFinder* finder);
 
 }  // namespace eoib
 

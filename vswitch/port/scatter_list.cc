@@ -9,19 +9,18 @@
 
 namespace eoib {
 
-ScatterList::ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill)
+ScatterList::ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill, uint32_t tags)
     : pool_(pool),
       spill_(spill),
-      layout_(mtu),
+      layout_(mtu, tags),
       first_(spill != nullptr ? layout_.first : pool->frame_capacity()),
       largest_(spill != nullptr ? layout_.Largest() : pool->frame_size()),
       count_(spill != nullptr ? layout_.BuffersFor(largest_) : 1),
       narrow_(spill != nullptr && spill->small_frames >= Spill::kNarrowAfter),
       missing_(narrow_ ? 1 : count_) {
   buffers_.fill(BufferId::None());
-  parts_[count_ + 1] = {&beyond_, sizeof(beyond_)};
-  // The frame with one byte too many shows by its length.
-  if (narrow_) parts_[2] = {spill->bytes.get(), largest_ - first_ + 1};
+  // A frame with one byte too many shows by its length.
+  parts_[PartCount() - 1] = spill != nullptr ? iovec{spill->bytes.get(), Spill::kSize} : iovec{&beyond_, sizeof(beyond_)};
 }
 
 ScatterList::~ScatterList() {
@@ -41,8 +40,22 @@ bool ScatterList::Refill() {
 }
 
 ssize_t ScatterList::Read(int fd, void* header, size_t header_size) {
+  const absl::Span<iovec> parts = Parts(header, header_size);
+  return readv(fd, parts.data(), static_cast<int>(parts.size()));
+}
+
+absl::Span<iovec> ScatterList::Parts(void* header, size_t header_size) {
   parts_[0] = {header, header_size};
-  return readv(fd, parts_.data(), narrow_ ? 3 : static_cast<int>(count_ + 2));
+  return absl::MakeSpan(parts_).first(PartCount());
+}
+
+void ScatterList::Copy(uint32_t length, uint8_t* to) const {
+  for (size_t i = 1; length != 0; ++i) {
+    const auto size = static_cast<uint32_t>(std::min<size_t>(length, parts_[i].iov_len));
+    std::memcpy(to, parts_[i].iov_base, size);
+    to += size;
+    length -= size;
+  }
 }
 
 // Copies the spilled bytes of a frame of `length` into buffers of their own, and makes the list wide.
@@ -57,10 +70,10 @@ void ScatterList::Spread(uint32_t length) {
     left -= size;
   }
   narrow_ = false;
-  parts_[count_ + 1] = {&beyond_, sizeof(beyond_)};
+  parts_[count_ + 1] = {spill_->bytes.get(), Spill::kSize};
 }
 
-Frame ScatterList::Take(uint32_t length, const Gso& gso) {
+Frame ScatterList::Take(uint32_t length, const Gso& gso, uint32_t tag) {
   EOIB_DCHECK(missing_ == 0 && length <= largest_);
   Frame frame{buffers_[0], pool_->Frame(buffers_[0]), length};
   frame.gso = gso;
@@ -73,8 +86,8 @@ Frame ScatterList::Take(uint32_t length, const Gso& gso) {
   spill_->small_frames = 0;
   const bool spilled = narrow_;
   if (spilled) Spread(length);
-  if (length <= layout_.datagram && gso.type == GsoType::kNone) {
-    // It fits one datagram, which needs no extension: copy its tail, which has at most 12 bytes, back.
+  if (length + tag <= layout_.datagram && gso.type == GsoType::kNone) {
+    // It fits one datagram, which needs no extension: copy its tail, which has at most 16 bytes, back.
     std::memcpy(frame.data + first_, pool_->Frame(buffers_[1]), length - first_);
   } else {
     AppendRest(&frame, length);

@@ -26,13 +26,15 @@ class ScatterList {
   // Belongs to a port whose lists take large frames, and lasts from list to list.
   struct Spill {
     static constexpr uint32_t kNarrowAfter = 32;
+    static constexpr size_t kSize = kLargestSuperFrame;
 
-    const std::unique_ptr<uint8_t[]> bytes = std::make_unique<uint8_t[]>(kLargestSuperFrame);
+    const std::unique_ptr<uint8_t[]> bytes = std::make_unique<uint8_t[]>(kSize);
     uint32_t small_frames = 0;  // since the last frame that one buffer does not take
   };
 
   // `pool` and `spill` outlive the list. With `spill` null there is one buffer, which takes a frame of the pool's frame size.
-  ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill);
+  // `tags` as for PieceLayout.
+  ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill, uint32_t tags = 1);
   ~ScatterList();
   ScatterList(const ScatterList&) = delete;
   ScatterList& operator=(const ScatterList&) = delete;
@@ -41,16 +43,23 @@ class ScatterList {
   bool Refill();
   // Reads one frame behind the `header_size` bytes of `header`. Returns readv's result.
   ssize_t Read(int fd, void* header, size_t header_size);
-  // The largest frame that Read does not cut off.
+  // The places of header and frame, for another call than readv.
+  absl::Span<iovec> Parts(void* header, size_t header_size);
+  // The largest frame that Take makes. A larger one shows by its length.
   size_t largest() const { return largest_; }
-  // Makes a frame of the first `length` bytes that Read has put into the buffers, at most largest(). Its buffers belong to the
-  // caller.
-  Frame Take(uint32_t length, const Gso& gso);
+  const PieceLayout& layout() const { return layout_; }
+  // Makes a frame of the first `length` bytes that Read has put into the buffers, at most largest(). The caller will insert a
+  // tag of `tag` bytes, or none. The buffers belong to the caller.
+  Frame Take(uint32_t length, const Gso& gso, uint32_t tag = 0);
+  // With a spill area: copies a frame of up to Spill::kSize bytes more than the first buffer takes to `to`, whether or not Take
+  // would take it.
+  void Copy(uint32_t length, uint8_t* to) const;
 
  private:
   void Spread(uint32_t length);
   void ReplaceAll();
   void AppendRest(Frame* frame, uint32_t length);
+  size_t PartCount() const { return narrow_ ? 3 : count_ + 2; }
   size_t Capacity(size_t i) const { return i == 0 ? first_ : layout_.piece; }
 
   BufferPool* const pool_;
@@ -61,9 +70,9 @@ class ScatterList {
   const size_t count_;  // buffers of the largest frame
   bool narrow_;
   size_t missing_;      // so many buffers, from the first on, are to be replaced
-  uint8_t beyond_ = 0;  // takes a byte of a frame that is too large, which then shows by its length
+  uint8_t beyond_ = 0;  // without a spill area: takes a byte of a frame that is too large
   std::array<BufferId, kMaxSegments> buffers_;
-  std::array<iovec, kMaxSegments + 2> parts_;  // header, buffers, beyond_; if narrow: header, buffer, spill area
+  std::array<iovec, kMaxSegments + 2> parts_;  // header, buffers (if narrow, one), spill area or beyond_
 };
 
 }  // namespace eoib

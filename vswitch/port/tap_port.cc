@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -19,8 +18,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "vswitch/port/gso_limit.h"
-#include "vswitch/port/open_tap.h"
+#include "vswitch/port/netdev.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {
@@ -53,64 +51,73 @@ DropReason WriteFailure(int error) {
   }
 }
 
-// Calls `transmit` with the frame without its tag: moves the MACs over the tag, and restores both afterwards, because the
-// caller keeps the frame.
-template <typename Transmit>
-DropReason WithoutTag(const Frame& frame, Transmit transmit) {
-  uint8_t tag[kVlanTagSize];
-  std::memcpy(tag, frame.data + kMacsSize, kVlanTagSize);
-  RemoveVlanTag(frame.data);
-  Frame stripped = frame;
-  stripped.data += kVlanTagSize;
-  stripped.length -= kVlanTagSize;
-  stripped.checksum.start -= frame.checksum.needed ? kVlanTagSize : 0;
-  const DropReason reason = transmit(stripped);
-  std::memmove(frame.data, frame.data + kVlanTagSize, kMacsSize);
-  std::memcpy(frame.data + kMacsSize, tag, kVlanTagSize);
-  return reason;
-}
-
 }  // namespace
 
-TapPort::TapPort(const Options& options, UniqueFd tap, UniqueFd nothing)
-    : name_(options.name),
+TapPort::TapPort(const Options& options, OpenedTap tap, UniqueFd nothing)
+    : options_(options),
+      name_(options.name),
       mac_(options.mac),
-      set_(options.set),
+      is_new_(tap.is_new),
+      is_ours_(tap.is_ours),
       spill_(options.super_frames ? std::make_unique<ScatterList::Spill>() : nullptr),
-      tap_(std::move(tap)),
-      nothing_(std::move(nothing)) {
-  if (set_ != nullptr) set_->ports_.insert(this);
-}
+      tap_(std::move(tap.fd)),
+      nothing_(std::move(nothing)),
+      writer_(tap_.get(), WriteFailure) {}
 
 absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
-  absl::StatusOr<UniqueFd> tap = OpenTap(options.name, options.mac);
+  absl::StatusOr<OpenedTap> tap = OpenTap(options.name, options.alias, options.finder);
   if (!tap.ok()) return tap.status();
   UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing.valid()) return Failed("open /dev/null for", options.name);
   auto port = std::unique_ptr<TapPort>(new TapPort(options, *std::move(tap), std::move(nothing)));
-  absl::Status status = port->Configure(options);
-  if (!status.ok()) return status;
-  return port;
+  absl::Status status = port->Configure();
+  if (status.ok()) return port;
+  if (port->is_new_) ioctl(port->tap_.get(), TUNSETPERSIST, 0);
+  return status;
 }
 
-absl::Status TapPort::Configure(const Options& options) {
+absl::Status TapPort::Remake() {
+  absl::StatusOr<OpenedTap> tap = OpenTap(options_.name, options_.alias, options_.finder);
+  if (!tap.ok()) return tap.status();
+  is_new_ = tap->is_new;
+  is_ours_ = tap->is_ours;
+  if (dup3(tap->fd.get(), tap_.get(), O_CLOEXEC) < 0) return Failed("replace the descriptor of", name_);
+  return Configure();
+}
+
+absl::Status TapPort::Configure() {
   int header_size = kVnetHeaderSize;
   if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
-  absl::Status status = Offload(options.super_frames);
+  absl::Status status = Offload(options_.super_frames);
   // The carrier stays off until control turns it on.
   if (status.ok()) status = SetLinkUp(false);
-  if (status.ok()) status = SetMtu(options.mtu);
-  if (!status.ok()) return status;
+  if (status.ok()) status = SetMtu(options_.mtu);
+  if (status.ok()) status = SetUp();
+  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return Failed("make persistent the netdev", name_);
+  return status;
+}
+
+// Its MAC, the alias and flags.
+absl::Status TapPort::SetUp() const {
+  const absl::StatusOr<UniqueFd> netlink = NetlinkBesideNetdev();
+  if (!netlink.ok()) return netlink.status();
+  const absl::optional<std::string> name = NameAnywhere();
+  if (is_new_ && name.has_value()) {
+    // A kernel without IPv6 refuses this part.
+    ChangeNetdev(netlink->get(), *name, {.no_ipv6_addresses = true});
+    errno = ChangeNetdev(netlink->get(), *name, {.alias = options_.alias});
+    if (errno != 0) return Failed("set the alias of", name_);
+  }
   const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_INET, SOCK_DGRAM);
   if (!socket.ok()) return socket.status();
   ifreq request{};
   request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
   mac_.ToWire(request.ifr_hwaddr.sa_data);
-  status = Control(socket->get(), SIOCSIFHWADDR, &request, absl::StrCat("set MAC ", mac_.ToString(), " of"));
-  if (status.ok()) status = Control(socket->get(), SIOCGIFFLAGS, &request, "read the flags of");
+  absl::Status status = Control(socket->get(), SIOCSIFHWADDR, &request, absl::StrCat("set MAC ", mac_.ToString(), " of"));
+  if (!status.ok() || !options_.up) return status;
+  status = Control(socket->get(), SIOCGIFFLAGS, &request, "read the flags of");
   request.ifr_flags |= IFF_UP;
   if (status.ok()) status = Control(socket->get(), SIOCSIFFLAGS, &request, "set up");
-  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return Failed("make persistent the netdev", name_);
   return status;
 }
 
@@ -120,17 +127,10 @@ absl::Status TapPort::Offload(bool super_frames) {
   if (super_frames) {
     offloads |= TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     takes_udp_super_frames_ = ioctl(tap_.get(), TUNSETOFFLOAD, offloads | kOffloadUso) == 0;
-    coalescer_.set_joins_udp(takes_udp_super_frames_);
+    writer_.set_joins_udp(takes_udp_super_frames_);
   }
   if (takes_udp_super_frames_ || ioctl(tap_.get(), TUNSETOFFLOAD, offloads) == 0) return absl::OkStatus();
   return Failed(super_frames ? "offload checksums and segmentation of" : "offload checksums of", name_);
-}
-
-// Without persistence, closing the TAP deletes the netdev. A killed process never gets here, so its successor finds the
-// netdev.
-TapPort::~TapPort() {
-  if (set_ != nullptr) set_->ports_.erase(this);
-  ioctl(tap_.get(), TUNSETPERSIST, 0);
 }
 
 // Opens a socket in the netdev's network namespace, for the ioctls that configure the netdev.
@@ -162,6 +162,28 @@ absl::optional<std::string> TapPort::NameHere() const {
   return std::string(current.ifr_name);
 }
 
+absl::optional<std::string> TapPort::NameAnywhere() const {
+  ifreq current{};
+  if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return absl::nullopt;
+  return std::string(current.ifr_name);
+}
+
+absl::StatusOr<InterfaceState> TapPort::QueryInterface() const {
+  const absl::optional<std::string> name = NameAnywhere();
+  if (!name.has_value()) return absl::NotFoundError(absl::StrCat("another program has deleted ", name_));
+  const absl::StatusOr<UniqueFd> netlink = NetlinkBesideNetdev();
+  if (!netlink.ok()) return netlink.status();
+  NetdevInfo info;
+  errno = FindNetdev(netlink->get(), *name, &info);
+  if (errno != 0) return Failed("read the state of", name_);
+  const UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
+  const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
+  return InterfaceState{info.name, NetworkNamespaceName(own.get(), netdevs.get()), info.up, info.carrier, info.mtu};
+}
+
+absl::StatusOr<UniqueFd> TapPort::NetlinkBesideNetdev() const { return SocketBesideNetdev(AF_NETLINK, SOCK_RAW); }
+
 // Runs an ioctl of `socket` on the netdev, by its current name.
 absl::Status TapPort::Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const {
   ifreq current{};
@@ -183,19 +205,19 @@ absl::Status TapPort::SetMtu(int mtu) {
   ifreq request{};
   request.ifr_mtu = mtu;
   const absl::Status status = Control(socket->get(), SIOCSIFMTU, &request, absl::StrCat("set MTU ", mtu, " of"));
-  if (status.ok()) largest_.store(static_cast<uint32_t>(mtu) + kEthernetHeaderSize + kVlanTagSize, std::memory_order_relaxed);
+  if (status.ok()) writer_.SetLargest(static_cast<uint32_t>(mtu) + kEthernetHeaderSize + kVlanTagSize);
   return status;
 }
 
 // Above its gso_max_size the kernel cuts super-frames itself. It compares their size without the tag that it inserts later.
 absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
   if (spill_ == nullptr) return absl::OkStatus();
-  const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_NETLINK, SOCK_RAW);
+  const absl::StatusOr<UniqueFd> socket = NetlinkBesideNetdev();
   if (!socket.ok()) return socket.status();
-  ifreq current{};
-  if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return Failed("limit super-frames of", name_);
+  const absl::optional<std::string> name = NameAnywhere();
+  if (!name.has_value()) return Failed("limit super-frames of", name_);
   const auto limit = static_cast<uint32_t>(PieceLayout(mtu).Largest() - kVlanTagSize + 1);
-  errno = SetGsoMaxSize(socket->get(), current.ifr_name, limit);
+  errno = ChangeNetdev(socket->get(), *name, {.gso_max_size = limit});
   return errno == 0 ? absl::OkStatus() : Failed(absl::StrCat("limit super-frames to ", limit, " bytes on"), name_);
 }
 
@@ -205,16 +227,10 @@ void TapPort::StopIfDeleted(int error) noexcept {
   if (error == EBADFD) dup3(nothing_.get(), tap_.get(), O_CLOEXEC);
 }
 
-// False if the request points outside the frame.
-bool TapPort::ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept {
-  frame->checksum = header.checksum();
-  return !frame->checksum.needed || static_cast<size_t>(header.checksum_start) + header.checksum_offset + 2 <= frame->length;
-}
-
 // An operator may give the interface a larger MTU than control did. Then it sends frames that the others' interfaces do not
 // take.
 bool TapPort::IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept {
-  return gso.type == GsoType::kNone && length > mtu && length > largest_.load(std::memory_order_relaxed);
+  return gso.type == GsoType::kNone && length > mtu && length > writer_.largest();
 }
 
 size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
@@ -241,7 +257,7 @@ size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, P
     }
     Frame& frame = out[received];
     frame = list.Take(length, *gso);
-    if (ABSL_PREDICT_FALSE(!ReadChecksumRequest(header, &frame))) {
+    if (ABSL_PREDICT_FALSE(!header.ReadChecksum(frame.length, &frame.checksum))) {
       ++counts->bad_checksum_request;
       pool->Free(frame.buffer);
       continue;
@@ -250,75 +266,6 @@ size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, P
     ++received;
   }
   return received;
-}
-
-DropReason TapPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
-  if (ABSL_PREDICT_FALSE(frame.length > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
-  if (!strip_tag) {
-    if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
-    WriteJoined();  // first, to keep the order of frames
-    if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
-    return Write(frame.checksum, {frame.data, frame.length}, {});
-  }
-  return WithoutTag(frame, [this](const Frame& stripped) { return Transmit(stripped, /*strip_tag=*/false); });
-}
-
-DropReason TapPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
-  if (!strip_tag) return WriteLarge(pool, frame);
-  return WithoutTag(frame, [this, &pool](const Frame& stripped) { return WriteLarge(pool, stripped); });
-}
-
-// The frame is not copied: one writev gathers its buffers. The interface's MTU limits what the frame is cut into.
-DropReason TapPort::WriteLarge(const BufferPool& pool, const Frame& frame) noexcept {
-  WriteJoined();  // first, to keep the order of frames
-  VnetHeader header = HeaderFor(frame);
-  const size_t largest_segment = frame.gso.type == GsoType::kNone ? frame.total() : header.header_length + frame.gso.size;
-  if (ABSL_PREDICT_FALSE(largest_segment > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
-  std::array<iovec, kMaxSegments + 1> parts;
-  parts[0] = {&header, sizeof(header)};
-  size_t count = 1;
-  VisitPieces(pool, frame, [&](absl::Span<uint8_t> piece) { parts[count++] = {piece.data(), piece.size()}; });
-  return WriteParts({parts.data(), count});
-}
-
-size_t TapPort::Flush(DropReason* reason) noexcept {
-  WriteJoined();
-  *reason = lost_reason_;
-  return std::exchange(lost_, 0);
-}
-
-void TapPort::WriteJoined() noexcept {
-  if (!coalescer_.pending()) return;
-  const Coalescer::Joined joined = coalescer_.Take();
-  VnetHeader header{};
-  if (joined.segments > 1) {
-    header.Describe({joined.udp ? GsoType::kUdp : GsoType::kTcp, joined.segment_length}, joined.ipv6, joined.header_length);
-  }
-  const DropReason reason = Write(joined.checksum, joined.frame, header);
-  if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) return;
-  lost_ += joined.segments;
-  lost_reason_ = reason;
-}
-
-DropReason TapPort::Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept {
-  header.Request(checksum);
-  const iovec parts[] = {{&header, sizeof(header)}, {const_cast<uint8_t*>(frame.data()), frame.size()}};
-  return WriteParts(parts);
-}
-
-DropReason TapPort::WriteParts(absl::Span<const iovec> parts) noexcept {
-  if (ABSL_PREDICT_TRUE(writev(tap_.get(), parts.data(), static_cast<int>(parts.size())) >= 0)) return DropReason::kNone;
-  return WriteFailure(errno);
-}
-
-// The header of a frame whose GSO was validated (ParseSuperFrame).
-VnetHeader TapPort::HeaderFor(const Frame& frame) noexcept {
-  VnetHeader header;
-  header.Request(frame.checksum);
-  if (frame.gso.type == GsoType::kNone) return header;
-  const L4Location l4 = FindL4(frame.bytes(), frame.total());
-  header.Describe(frame.gso, frame.data[l4.ip] >> 4 == 6, l4.l4 + L4HeaderSize(frame.bytes(), l4));
-  return header;
 }
 
 }  // namespace eoib

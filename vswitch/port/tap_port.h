@@ -4,9 +4,7 @@
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 
 #include <net/if.h>
-#include <sys/uio.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -15,11 +13,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/port/coalescer.h"
+#include "vswitch/port/interface_state.h"
+#include "vswitch/port/open_tap.h"
 #include "vswitch/port/port.h"
 #include "vswitch/port/scatter_list.h"
-#include "vswitch/port/tap_set.h"
-#include "vswitch/port/vnet_header.h"
+#include "vswitch/port/tap_finder.h"
+#include "vswitch/port/vnet_writer.h"
 
 namespace eoib {
 
@@ -29,15 +28,28 @@ class TapPort final : public Port {
     std::string name;  // of the netdev, 1 to 15 bytes
     MacAddr mac;
     int mtu = 1500;
-    bool super_frames = false;  // the kernel may hand over super-frames
-    TapSet* set = nullptr;      // the set that has this port while it lives, or null
+    bool super_frames = false;    // the kernel may hand over super-frames
+    std::string alias;            // "eoib:...": the netdev's identity, which outlives its name. Empty: none
+    bool up = true;               // set it up; else leave it as it is
+    TapFinder* finder = nullptr;  // looks for the alias in other network namespaces, too
   };
 
   // Makes the netdev in the calling thread's network namespace, sets its MAC and MTU, and sets it up, without carrier until
-  // SetLinkUp. Takes over a TAP of that name and MAC that no process has open. kAlreadyExists if the name is taken otherwise;
-  // kUnavailable without /dev/net/tun; the message says what to do.
+  // SetLinkUp. The kernel gives the netdev no IPv6 address by itself. Takes over a TAP that no process has open: one with that
+  // alias, whatever its name and namespace are now, or one of that name, which an operator made. kAlreadyExists if the name is
+  // taken otherwise; kUnavailable without /dev/net/tun; kPermissionDenied; the message says what to do.
   static absl::StatusOr<std::unique_ptr<TapPort>> Open(const Options& options);
-  ~TapPort() override;
+  // The netdev stays, without carrier (TapSet::Discard deletes it).
+  ~TapPort() override = default;
+
+  // Whether the netdev was made by Open; whether this program made it, now or before.
+  bool is_new() const { return is_new_; }
+  bool is_ours() const { return is_ours_; }
+  // Whether somebody has deleted the netdev.
+  bool IsDeleted() const { return !NameAnywhere().has_value(); }
+  // Makes the netdev again, after it was deleted. receive_fd() stays the same number, but has to be watched again. While no
+  // worker uses the port.
+  absl::Status Remake();
 
   // For control. They find the netdev in its current network namespace, under its current name.
   absl::Status SetLinkUp(bool up);  // the carrier
@@ -47,41 +59,43 @@ class TapPort final : public Port {
   absl::Status LimitSuperFrames(uint32_t mtu);
   // The netdev's current name. Nothing if it was deleted, or is in another network namespace than the calling thread.
   absl::optional<std::string> NameHere() const;
+  // The same in any namespace.
+  absl::optional<std::string> NameAnywhere() const;
+  // The netdev now. kNotFound if it was deleted.
+  absl::StatusOr<InterfaceState> QueryInterface() const;
+  // A netlink socket in the netdev's namespace.
+  absl::StatusOr<UniqueFd> NetlinkBesideNetdev() const;
 
   int receive_fd() const override { return tap_.get(); }
   size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
-  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override { return writer_.Transmit(frame, strip_tag); }
   bool TakesLarge(const Gso& gso) const noexcept override { return gso.type != GsoType::kUdp || takes_udp_super_frames_; }
-  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
-  size_t Flush(DropReason* reason) noexcept override;
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override {
+    return writer_.TransmitLarge(pool, frame, strip_tag);
+  }
+  size_t Flush(DropReason* reason) noexcept override { return writer_.Flush(reason); }
   MacAddr mac() const override { return mac_; }
 
  private:
-  TapPort(const Options& options, UniqueFd tap, UniqueFd nothing);
-  absl::Status Configure(const Options& options);
+  TapPort(const Options& options, OpenedTap tap, UniqueFd nothing);
+  absl::Status Configure();
+  absl::Status SetUp() const;
   absl::Status Offload(bool super_frames);
   absl::StatusOr<UniqueFd> SocketBesideNetdev(int family, int type) const;
   absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
   void StopIfDeleted(int error) noexcept;
   bool IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept;
-  static bool ReadChecksumRequest(const VnetHeader& header, Frame* frame) noexcept;
-  static VnetHeader HeaderFor(const Frame& frame) noexcept;
-  DropReason WriteLarge(const BufferPool& pool, const Frame& frame) noexcept;
-  void WriteJoined() noexcept;
-  DropReason Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept;
-  DropReason WriteParts(absl::Span<const iovec> parts) noexcept;
 
+  const Options options_;
   const std::string name_;
   const MacAddr mac_;
-  TapSet* const set_;                                // or null
+  bool is_new_;
+  bool is_ours_;
   const std::unique_ptr<ScatterList::Spill> spill_;  // null: the kernel hands over no super-frames
   bool takes_udp_super_frames_ = false;              // the kernel knows them; set by Open
   const UniqueFd tap_;
-  const UniqueFd nothing_;            // /dev/null: replaces the TAP's descriptor when the netdev is deleted
-  std::atomic<uint32_t> largest_{0};  // largest frame for the netdev, from the destination MAC on, with tag
-  Coalescer coalescer_;
-  size_t lost_ = 0;  // joined frames lost in failed writes since the last Flush
-  DropReason lost_reason_ = DropReason::kNone;
+  const UniqueFd nothing_;  // /dev/null: replaces the TAP's descriptor when the netdev is deleted
+  VnetWriter writer_;
 };
 
 }  // namespace eoib

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/ethtool.h>
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
@@ -12,11 +13,13 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,7 @@
 #include "gtest/gtest.h"
 #include "vswitch/base/allocation_counter_for_test.h"
 #include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/port/own_namespace_for_test.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
@@ -33,19 +37,6 @@ namespace {
 using ::testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 
-// Once per process: all that this test makes is invisible outside, and goes with the process.
-class OwnNamespace : public testing::Environment {
- public:
-  void SetUp() override {
-    ASSERT_EQ(unshare(CLONE_NEWNET | CLONE_NEWNS), 0)
-        << "this test needs namespaces of its own: run it as root (CAP_SYS_ADMIN)";
-    // Also for the directory where `ip netns add` keeps its names, so they go with the process, even a killed one.
-    ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
-    ASSERT_EQ(system("mkdir -p /run/netns"), 0);
-    ASSERT_EQ(mount("none", "/run/netns", "tmpfs", 0, nullptr), 0);
-    ASSERT_EQ(access("/dev/net/tun", R_OK | W_OK), 0) << "this test needs /dev/net/tun: modprobe tun";
-  }
-};
 const auto* const kOwnNamespace = testing::AddGlobalTestEnvironment(new OwnNamespace);
 
 const MacAddr kMac = MacAddr::FromUint64(0x02'00'5e'10'00'01);
@@ -77,6 +68,16 @@ class TapPortTest : public testing::Test {
     address.sll_ifindex = static_cast<int>(if_nametoindex("tap0"));
     ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     ASSERT_TRUE(AwaitKernel());
+  }
+
+  void TearDown() override {
+    port_.reset();
+    Delete("tap0");
+  }
+  // A netdev outlives its port.
+  static void Delete(const std::string& name) {
+    if (if_nametoindex(name.c_str()) == 0) return;
+    EXPECT_EQ(system(("ip link delete " + name).c_str()), 0);
   }
 
   // The kernel notices asynchronously that the carrier is on, and drops frames until then. Frames with another EtherType than
@@ -267,7 +268,7 @@ TEST_F(TapPortTest, NameMacAndMtuAreAsConfigured) {
 
 TEST_F(TapPortTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(std::string(TapPort::Open({.name = "tap0", .mac = kMac}).status().message()),
-              HasSubstr("a netdev of that name exists"));
+              HasSubstr("another process has it open"));
   EXPECT_THAT(std::string(TapPort::Open({.name = "a-name-that-is-too-long", .mac = kMac}).status().message()),
               HasSubstr("1 to 15 bytes"));
   EXPECT_THAT(std::string(TapPort::Open({.name = "tap%d", .mac = kMac}).status().message()), HasSubstr("is not a netdev name"));
@@ -290,12 +291,25 @@ TEST_F(TapPortTest, TheCarrierIsOffUntilTheLinkIsUp) {
     ASSERT_TRUE(other->SetLinkUp(up).ok());
     EXPECT_EQ(HasCarrier("tap1"), up);
   }
+  Delete("tap1");
 }
 
-TEST_F(TapPortTest, TheNetdevGoesWithThePort) {
-  EXPECT_NE(if_nametoindex("tap0"), 0u);
+TEST_F(TapPortTest, TheNetdevStaysWithoutCarrier) {
   port_.reset();
-  EXPECT_EQ(if_nametoindex("tap0"), 0u);
+  EXPECT_NE(if_nametoindex("tap0"), 0u);
+  EXPECT_FALSE(HasCarrier("tap0"));
+}
+
+TEST_F(TapPortTest, ADeletedNetdevIsMadeAgain) {
+  EXPECT_FALSE(port_->IsDeleted());
+  const int fd = port_->receive_fd();
+  Delete("tap0");
+  EXPECT_TRUE(port_->IsDeleted());
+  ASSERT_TRUE(port_->Remake().ok());
+  EXPECT_FALSE(port_->IsDeleted());
+  EXPECT_EQ(port_->receive_fd(), fd);
+  ASSERT_TRUE(port_->SetLinkUp(true).ok());
+  EXPECT_TRUE(HasCarrier("tap0"));
 }
 
 // A datagram with a checksum request reaches a socket. The kernel would drop it if the sum were wrong, so the request, shifted
@@ -435,23 +449,65 @@ TEST(TapPortCrashTest, TheNetdevSurvivesACrashWithItsAddressesAndUpperDevices) {
     ASSERT_TRUE(successor.ok()) << successor.status();
     EXPECT_EQ(if_nametoindex("tap7"), index) << "the same netdev";
     EXPECT_EQ(system("ip address show dev tap7 | grep -q 10.98.0.1/24"), 0);
-    EXPECT_THAT(std::string(TapPort::Open(options).status().message()), HasSubstr("a netdev of that name exists"))
-        << "it is in use";
+    EXPECT_THAT(std::string(TapPort::Open(options).status().message()), HasSubstr("another process has it open"));
   }
-  EXPECT_EQ(if_nametoindex("tap7"), 0u) << "an orderly end takes it along";
+  EXPECT_EQ(system("ip link delete tap7"), 0);
 }
 
-TEST(TapPortCrashTest, ANetdevOfAnotherMacIsNotTakenOver) {
-  OpenAndDie({.name = "tap8", .mac = kOther});
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()),
-              HasSubstr("a netdev of that name exists"));
-  EXPECT_TRUE(TapPort::Open({.name = "tap8", .mac = kOther}).ok());
+TEST(TapPortCrashTest, ATapOfAnOperatorIsTakenOverAndIsNotOurs) {
+  ASSERT_EQ(system("ip tuntap add mode tap name tap8"), 0);
+  {
+    const auto port = TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:a/tap8"}).value();
+    EXPECT_FALSE(port->is_new());
+    EXPECT_FALSE(port->is_ours());
+  }
+  EXPECT_EQ(system("ip link delete tap8"), 0);
+}
+
+TEST(TapPortCrashTest, ATapOfAnotherAgentIsNotTakenOver) {
+  OpenAndDie({.name = "tap8", .mac = kMac, .alias = "eoib:other/tap8"});
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:a/tap8"}).status().message()),
+              HasSubstr("it is the TAP of eoib:other/tap8; choose another name"));
+  const auto port = TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:other/tap8"}).value();
+  EXPECT_TRUE(port->is_ours());
+  EXPECT_EQ(system("ip link delete tap8"), 0);
+}
+
+// Ends the process, with the error.
+void OpenWithoutCapabilities() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  if (syscall(SYS_capset, &header, sets) != 0) std::abort();
+  std::fputs(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()).c_str(), stderr);
+  _exit(0);
+}
+
+TEST(TapPortCrashTest, WithoutItsCapabilityTheErrorNamesIt) {
+  EXPECT_EXIT(OpenWithoutCapabilities(), testing::ExitedWithCode(0),
+              "make TAP tap8: the process has no CAP_NET_ADMIN; run it as root, or give it that capability");
+}
+
+TEST(TapPortCrashTest, QueryInterfaceFollowsTheNetdev) {
+  const auto port = TapPort::Open({.name = "tap8", .mac = kMac, .mtu = 1400}).value();
+  ASSERT_TRUE(port->SetLinkUp(true).ok());
+  ASSERT_EQ(system("ip link set tap8 down; ip link set tap8 name tap9; ip link set tap9 up"), 0);
+  const absl::StatusOr<InterfaceState> here = port->QueryInterface();
+  ASSERT_TRUE(here.ok()) << here.status();
+  EXPECT_EQ(here->name, "tap9");
+  EXPECT_EQ(here->network_namespace, "");
+  EXPECT_TRUE(here->up);
+  EXPECT_TRUE(here->carrier);
+  EXPECT_EQ(here->mtu, 1400u);
+  ASSERT_TRUE(port->SetLinkUp(false).ok());
+  EXPECT_FALSE(port->QueryInterface()->carrier);
+  ASSERT_EQ(system("ip link delete tap9"), 0);
+  EXPECT_TRUE(absl::IsNotFound(port->QueryInterface().status()));
 }
 
 TEST(TapPortCrashTest, ANetdevThatIsNoTapIsNotTakenOver) {
   ASSERT_EQ(system("ip link add tap9 address 02:00:5e:10:00:01 type veth peer name tap9peer"), 0);
   EXPECT_THAT(std::string(TapPort::Open({.name = "tap9", .mac = kMac}).status().message()),
-              HasSubstr("a netdev of that name exists"));
+              HasSubstr("it is a veth of another owner"));
   ASSERT_EQ(system("ip link delete tap9"), 0);
 }
 
@@ -466,7 +522,10 @@ class TapPortInAnotherNamespaceTest : public TapPortTest {
     ASSERT_TRUE(RunIp("-n " + netns_ + " link set tap0 name eth0"));
     ASSERT_TRUE(RunIp("-n " + netns_ + " link set eth0 up"));
   }
-  void TearDown() override { RunIp("netns delete " + netns_); }
+  void TearDown() override {
+    RunIp("netns delete " + netns_);
+    TapPortTest::TearDown();
+  }
   static bool RunIp(const std::string& what) { return system(("ip " + what).c_str()) == 0; }
   bool Eth0Has(const std::string& file, const std::string& value) {
     return RunIp("netns exec " + netns_ + " grep -qx " + value + " /sys/class/net/eth0/" + file);
@@ -479,6 +538,9 @@ TEST_F(TapPortInAnotherNamespaceTest, ThePortGoesOn) {
   const auto stranger = TapPort::Open({.name = "tap0", .mac = kOther, .mtu = 1500}).value();
   EXPECT_TRUE(port_->SetMtu(1200).ok());
   EXPECT_TRUE(Eth0Has("mtu", "1200"));
+  EXPECT_EQ(port_->QueryInterface()->name, "eth0");
+  EXPECT_EQ(port_->QueryInterface()->network_namespace, netns_);
+  EXPECT_EQ(port_->QueryInterface()->mtu, 1200u);
   EXPECT_TRUE(RunIp("link show dev tap0 | grep -q 'mtu 1500'")) << "another netdev of its former name is not touched";
   for (const bool up : {false, true}) {
     EXPECT_TRUE(port_->SetLinkUp(up).ok());

@@ -1,33 +1,39 @@
-// TapSet: the TAPs of a process, for deleting their netdevs together.
-//
-// Deleting a single netdev takes some 20 ms, in which the kernel waits for RCU grace periods; 600 take 12 s. Netdevs that one
-// request deletes share these waits.
+// TapSet: the TAPs of a process: finds those of former processes, and deletes those that are no longer wanted together.
 #ifndef EOIB_VSWITCH_PORT_TAP_SET_H_
 #define EOIB_VSWITCH_PORT_TAP_SET_H_
 
-#include <set>
+#include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "vswitch/base/clock.h"
+#include "vswitch/base/unique_fd.h"
+#include "vswitch/port/tap_finder.h"
 
 namespace eoib {
 
 class TapPort;
 
-// For the control thread. Outlives its ports, which add and remove themselves (TapPort::Options::set).
+// For the control thread.
 class TapSet {
  public:
-  TapSet() = default;
+  explicit TapSet(const Clock* clock);
   TapSet(const TapSet&) = delete;
   TapSet& operator=(const TapSet&) = delete;
 
-  // Call it before the ports are destroyed. Deletes, in one request, the netdevs of all ports that are in the calling thread's
-  // network namespace, under their current names. The other netdevs, and all after an error, are deleted with their ports.
-  absl::Status DeleteNetdevs() const;
+  TapFinder* finder() { return &finder_; }
+
+  // The port's netdev is to be deleted, by the next call of DeleteUnwanted. The port may be destroyed before that.
+  absl::Status Discard(const TapPort& port);
+  // Deletes them in one request for each network namespace, for the reason that DeleteNetdevs gives.
+  absl::Status DeleteUnwanted();
+  bool HasUnwanted() const { return !sockets_.empty(); }
 
  private:
-  friend class TapPort;
-
-  std::set<const TapPort*> ports_;
+  TapFinder finder_;
+  const uint32_t group_;           // of the unwanted netdevs; random, so that no other program uses it
+  std::vector<UniqueFd> sockets_;  // netlink sockets in the namespaces of unwanted netdevs
+  bool has_own_ = false;           // the first one is of this thread's namespace
 };
 
 }  // namespace eoib

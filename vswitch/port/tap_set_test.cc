@@ -16,15 +16,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/port/tap_port.h"
 
 namespace eoib {
 namespace {
 
-std::unique_ptr<TapPort> OpenTap(int number, TapSet* set) {
+std::unique_ptr<TapPort> MakeTap(int number) {
   const MacAddr mac = MacAddr::FromUint64(0x02'00'5e'10'01'00 + static_cast<uint64_t>(number));
-  return TapPort::Open({.name = absl::StrCat("set", number), .mac = mac, .set = set}).value();
+  return TapPort::Open({.name = absl::StrCat("set", number), .mac = mac}).value();
 }
 
 bool Exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
@@ -64,11 +65,14 @@ class LinkMonitor {
 // before the next.
 TEST(TapSetTest, NetdevsAreDeletedInOneBatch) {
   constexpr int kCount = 20;
-  TapSet set;
+  const MonotonicClock clock;
+  TapSet set(&clock);
   std::vector<std::unique_ptr<TapPort>> ports;
-  for (int i = 0; i < kCount; ++i) ports.push_back(OpenTap(i, &set));
+  for (int i = 0; i < kCount; ++i) ports.push_back(MakeTap(i));
   const LinkMonitor monitor;
-  ASSERT_TRUE(set.DeleteNetdevs().ok());
+  for (const auto& port : ports) ASSERT_TRUE(set.Discard(*port).ok());
+  ports.clear();
+  ASSERT_TRUE(set.DeleteUnwanted().ok());
   for (int i = 0; i < kCount; ++i) EXPECT_FALSE(Exists(absl::StrCat("set", i)));
   int down = 0, deleted = 0;
   std::map<int, bool> up;
@@ -83,36 +87,63 @@ TEST(TapSetTest, NetdevsAreDeletedInOneBatch) {
 }
 
 TEST(TapSetTest, OthersStay) {
-  TapSet set;
-  const auto others = OpenTap(1, nullptr);
-  auto gone = OpenTap(2, &set);
-  gone.reset();
-  const auto ours = OpenTap(3, &set);
-  ASSERT_TRUE(set.DeleteNetdevs().ok());
+  const MonotonicClock clock;
+  TapSet set(&clock);
+  const auto other = MakeTap(1), unwanted = MakeTap(3);
+  ASSERT_TRUE(set.Discard(*unwanted).ok());
+  EXPECT_TRUE(set.HasUnwanted());
+  EXPECT_TRUE(Exists("set3")) << "not yet";
+  ASSERT_TRUE(set.DeleteUnwanted().ok());
   EXPECT_TRUE(Exists("set1"));
   EXPECT_FALSE(Exists("set3"));
-  EXPECT_TRUE(set.DeleteNetdevs().ok()) << "nothing is left to delete";
+  EXPECT_FALSE(set.HasUnwanted());
+  EXPECT_TRUE(set.DeleteUnwanted().ok()) << "nothing is left to delete";
+  ASSERT_TRUE(set.Discard(*other).ok());
+  ASSERT_TRUE(set.DeleteUnwanted().ok());
 }
 
-// One netdev is renamed; one is moved to another namespace, where another netdev has its name. The latter is deleted with its
-// port.
-TEST(TapSetTest, FollowsNamesAndSparesOtherNamespaces) {
-  TapSet set;
-  const auto renamed = OpenTap(4, &set);
-  auto moved = OpenTap(5, &set);
+// One netdev is renamed; one is moved to another namespace, where another netdev has its name.
+TEST(TapSetTest, FollowsNamesAndNamespaces) {
+  const MonotonicClock clock;
+  TapSet set(&clock);
+  const auto renamed = MakeTap(4), moved = MakeTap(5);
   const std::string netns = absl::StrCat("tap-set-test-", getpid());
   ASSERT_EQ(system(("ip netns add " + netns + "; ip link set set5 netns " + netns).c_str()), 0);
   ASSERT_EQ(system("ip link set set4 down; ip link set set4 name other4; ip link set other4 up; ip link add set5 type veth "
                    "peer name peer5"),
             0);
   const std::string there = "ip -n " + netns + " link show set5 >/dev/null 2>&1";
-  EXPECT_TRUE(set.DeleteNetdevs().ok());
+  EXPECT_EQ(system(there.c_str()), 0);
+  EXPECT_TRUE(set.Discard(*moved).ok());
+  EXPECT_TRUE(set.Discard(*renamed).ok());
+  EXPECT_TRUE(set.DeleteUnwanted().ok());
   EXPECT_FALSE(Exists("other4"));
   EXPECT_TRUE(Exists("set5")) << "a stranger's";
-  EXPECT_EQ(system(there.c_str()), 0);
-  moved.reset();
   EXPECT_NE(system(there.c_str()), 0);
   ASSERT_EQ(system(("ip link delete set5; ip netns delete " + netns).c_str()), 0);
+}
+
+// While no agent had them open.
+TEST(TapFinderTest, FindsTapsByTheirAliasUnderOtherNamesAndInOtherNamespaces) {
+  const MonotonicClock clock;
+  TapFinder before(&clock), after(&clock);
+  const auto options = [](const char* name, TapFinder* finder) {
+    return TapPort::Options{.name = name,
+                            .mac = MacAddr::FromUint64(0x02'00'5e'10'01'77),
+                            .alias = std::string("eoib:t/") + name,
+                            .finder = finder};
+  };
+  for (const char* name : {"found1", "found2"}) ASSERT_TRUE(TapPort::Open(options(name, &before)).value()->is_new());
+  const std::string netns = absl::StrCat("tap-finder-test-", getpid());
+  ASSERT_EQ(system("ip link set found1 down; ip link set found1 name elsewhere1"), 0);
+  ASSERT_EQ(system(("ip netns add " + netns + "; ip link set found2 netns " + netns).c_str()), 0);
+  for (const char* name : {"found1", "found2"}) {
+    const auto port = TapPort::Open(options(name, &after)).value();
+    EXPECT_FALSE(port->is_new()) << name;
+    EXPECT_TRUE(port->is_ours()) << name;
+    EXPECT_FALSE(Exists(name));
+  }
+  ASSERT_EQ(system(("ip link delete elsewhere1; ip netns delete " + netns).c_str()), 0);
 }
 
 }  // namespace

@@ -44,6 +44,11 @@ struct VnetHeader {
     if ((flags & kNeedsChecksum) == 0) return {};
     return {true, checksum_start, checksum_offset};
   }
+  // Reads the request for a frame whose first buffer has `length` bytes. False if it points behind them.
+  bool ReadChecksum(uint32_t length, ChecksumRequest* request) const {
+    *request = checksum();
+    return !request->needed || uint32_t{checksum_start} + checksum_offset + 2 <= length;
+  }
   // Nothing for a kind that no interface of ours asks for.
   absl::optional<Gso> gso() const {
     switch (gso_type) {
