@@ -5,7 +5,6 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "vswitch/base/check.h"
 #include "vswitch/fabric/error_advice.h"
 
 namespace eoib {
@@ -17,26 +16,6 @@ constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMaxFrameSize = size_t{1} << 20;
 
 constexpr size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
-// Returns whether the state machine of buffer_pool.h allows this move.
-[[maybe_unused]] constexpr bool MayMove(BufferPool::State from, BufferPool::State to) {
-  using State = BufferPool::State;
-  switch (from) {
-    case State::kFree:
-      return to == State::kBatch || to == State::kPosted;
-    case State::kBatch:
-      return to == State::kFree || to == State::kInFlight || to == State::kHeld;
-    case State::kPosted:
-      return to == State::kBatch || to == State::kFree;
-    case State::kInFlight:
-      return to == State::kFree;
-    case State::kHeld:
-      return to == State::kBatch || to == State::kFree;
-    case State::kCount:
-      break;
-  }
-  return false;
-}
 
 absl::Status BadSize(size_t buffers, size_t frame_size) {
   return absl::InvalidArgumentError(
@@ -82,30 +61,23 @@ BufferPool::~BufferPool() {
 
 uint32_t BufferPool::lkey() const { return mr_->lkey; }
 
-BufferId BufferPool::Take(State to, const UdEndpoint* holder) {
-  if (free_.empty()) return BufferId::None();
-  const BufferId id(free_.back());  // freed last, so most likely in the cache
-  free_.pop_back();
-  EOIB_DCHECK(MayMove(State::kFree, to));
-  EOIB_DCHECK(state_[id.value()] == State::kFree);
-  state_[id.value()] = to;
-  if (holder != nullptr) holder_[id.value()] = holder;
-  --counts_[static_cast<size_t>(State::kFree)];
-  ++counts_[static_cast<size_t>(to)];
-  return id;
-}
-
-void BufferPool::Move(BufferId id, State to, const UdEndpoint* holder) {
-  EOIB_DCHECK(id.value() < state_.size());
-  const State from = state_[id.value()];
-  EOIB_DCHECK(MayMove(from, to));
-  state_[id.value()] = to;
-  if (holder != nullptr) holder_[id.value()] = holder;
-  --counts_[static_cast<size_t>(from)];
-  ++counts_[static_cast<size_t>(to)];
-  if (to != State::kFree) return;
-  links_[id.value()].next = BufferId::None().value();
-  free_.push_back(id.value());
+// The state machine of buffer_pool.h.
+bool BufferPool::MayMove(State from, State to) {
+  switch (from) {
+    case State::kFree:
+      return to == State::kBatch || to == State::kPosted;
+    case State::kBatch:
+      return to == State::kFree || to == State::kInFlight || to == State::kHeld;
+    case State::kPosted:
+      return to == State::kBatch || to == State::kFree;
+    case State::kInFlight:
+      return to == State::kFree;
+    case State::kHeld:
+      return to == State::kBatch || to == State::kFree;
+    case State::kCount:
+      break;
+  }
+  return false;
 }
 
 void BufferPool::MoveChain(BufferId head, State to) {

@@ -27,20 +27,23 @@
 // A destroyed endpoint moves the posted and in-flight buffers that it holds to free; other endpoints may use the same pool.
 // Builds with EOIB_CHECKS check every move; other builds only count the buffers in each state. The counts add up to size().
 //
-// Thread: the worker that owns the pool.
+// Thread: the worker that owns the pool. Any thread may read size() and count().
 #ifndef EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_
 #define EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "vswitch/base/address.h"
+#include "vswitch/base/check.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/wire/ib/ib_headers.h"
 
@@ -101,10 +104,19 @@ class BufferPool {
   uint32_t lkey() const;
 
   size_t size() const { return state_.size(); }
-  size_t count(State state) const { return counts_[static_cast<size_t>(state)]; }
+  size_t count(State state) const { return counts_[static_cast<size_t>(state)].load(std::memory_order_relaxed); }
 
  private:
   BufferPool() = default;
+
+  // Whether the state machine above allows this move.
+  static bool MayMove(State from, State to);
+
+  // One writer, so a load and a store are enough.
+  void Count(State state, ptrdiff_t change) {
+    std::atomic<size_t>& count = counts_[static_cast<size_t>(state)];
+    count.store(count.load(std::memory_order_relaxed) + static_cast<size_t>(change), std::memory_order_relaxed);
+  }
 
   struct Link {
     uint32_t next = BufferId::None().value();
@@ -122,8 +134,34 @@ class BufferPool {
   std::vector<State> state_;               // by BufferId
   std::vector<Link> links_;                // by BufferId
   std::vector<const UdEndpoint*> holder_;  // by BufferId; meaningful if posted or in flight
-  std::array<size_t, static_cast<size_t>(State::kCount)> counts_{};
+  std::array<std::atomic<size_t>, static_cast<size_t>(State::kCount)> counts_{};
 };
+
+inline BufferId BufferPool::Take(State to, const UdEndpoint* holder) {
+  if (ABSL_PREDICT_FALSE(free_.empty())) return BufferId::None();
+  const BufferId id(free_.back());  // freed last, so most likely in the cache
+  free_.pop_back();
+  EOIB_DCHECK(MayMove(State::kFree, to));
+  EOIB_DCHECK(state_[id.value()] == State::kFree);
+  state_[id.value()] = to;
+  if (holder != nullptr) holder_[id.value()] = holder;
+  Count(State::kFree, -1);
+  Count(to, 1);
+  return id;
+}
+
+inline void BufferPool::Move(BufferId id, State to, const UdEndpoint* holder) {
+  EOIB_DCHECK(id.value() < state_.size());
+  const State from = state_[id.value()];
+  EOIB_DCHECK(MayMove(from, to));
+  state_[id.value()] = to;
+  if (holder != nullptr) holder_[id.value()] = holder;
+  Count(from, -1);
+  Count(to, 1);
+  if (to != State::kFree) return;
+  links_[id.value()].next = BufferId::None().value();
+  free_.push_back(id.value());
+}
 
 }  // namespace eoib
 

@@ -14,6 +14,7 @@ struct CaptureReport {
   uint64_t packets = 0;  // written
   uint64_t missed = 0;   // not written: no buffer space, or the file has failed
   absl::Status status;   // the error that ended it before it was stopped
+  bool full = false;     // it ended at its limit
 };
 
 }  // namespace eoib

@@ -50,6 +50,7 @@ struct FakeSend {
   uint32_t remote_qpn;
   uint32_t remote_qkey;
   ibv_sge sge;
+  unsigned flags;
 };
 struct FakeReceive {
   uint64_t wr_id;
@@ -78,7 +79,7 @@ class FakeHca final : public Hca {
   int gid_index() const override { return chosen_gid_index; }
   std::string name() const override { return "fake0/1"; }
   MadTransport* mads() override { return nullptr; }
-  absl::Status StartCapture(const std::string& path) override { return capture_.Start(*this, path); }
+  absl::Status StartCapture(const CaptureOptions& options) override { return capture_.Start(*this, options); }
   absl::StatusOr<CaptureReport> StopCapture() override { return capture_.Stop(*this); }
   absl::optional<CaptureReport> Capture() const override { return capture_.report(); }
   RebuiltCapture* rebuilt_capture() override { return &capture_; }
@@ -101,6 +102,8 @@ class FakeHca final : public Hca {
   static void Complete(FakeCq* cq, const ibv_wc& wc);
   // Completes the oldest send.
   void CompleteSend(ibv_wc_status status = IBV_WC_SUCCESS);
+  // The first send is done, without a completion.
+  void SkipSend() { qp_->sends.pop_front(); }
   // Writes `bytes`, which start with the GRH, into the oldest posted receive and completes it.
   void Deliver(absl::Span<const uint8_t> bytes, const ibv_wc& wc = {.status = IBV_WC_SUCCESS, .wc_flags = IBV_WC_GRH});
 
@@ -189,7 +192,7 @@ inline int FakeHca::Post(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
       return error;
     }
     static_cast<FakeQp*>(qp)->sends.push_back(
-        {wr->wr_id, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, wr->sg_list[0]});
+        {wr->wr_id, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, wr->sg_list[0], wr->send_flags});
   }
   return 0;
 }

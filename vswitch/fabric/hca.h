@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
+#include "vswitch/fabric/capture_options.h"
 #include "vswitch/fabric/capture_report.h"
 #include "vswitch/fabric/mad_transport.h"
 #include "vswitch/fabric/verbs.h"
@@ -51,9 +52,9 @@ class Hca {
   // Null on an Ethernet link layer, which has no subnet administrator.
   virtual MadTransport* mads() = 0;
 
-  // Writes every packet that this port sends and receives to `path` as ERF records (wire/ib/erf.h). A running capture is closed
+  // Writes the packets that this port sends and receives to a file, as ERF records (wire/ib/erf.h). A running capture is closed
   // when the new one starts. kFailedPrecondition on a port that other tools capture better; the message names them.
-  virtual absl::Status StartCapture(const std::string& path) = 0;
+  virtual absl::Status StartCapture(const CaptureOptions& options) = 0;
   // Closes the capture and waits for its file. kFailedPrecondition if none runs; else the write error that ended it, if any.
   virtual absl::StatusOr<CaptureReport> StopCapture() = 0;
   // The capture that was started and not stopped, if any.
@@ -71,6 +72,7 @@ class Hca {
     const char* name;
     uint64_t value;
     const char* help;
+    bool is_gauge = false;  // what there is now, not a count since the start
   };
   virtual std::vector<PortCounter> PortCounters() const { return {}; }
 

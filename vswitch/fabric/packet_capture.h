@@ -2,7 +2,7 @@
 //
 // Callers hand over headers and payload, which are copied into a buffer of fixed size. A thread of the capture adds the CRCs
 // and writes the other buffer meanwhile. If the file is slow and the buffer fills up, packets are dropped from the capture and
-// counted; callers never wait for the file.
+// counted; callers never wait for the file, nor for the reader of a fifo.
 #ifndef EOIB_VSWITCH_FABRIC_PACKET_CAPTURE_H_
 #define EOIB_VSWITCH_FABRIC_PACKET_CAPTURE_H_
 
@@ -22,6 +22,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "vswitch/base/byte_order.h"
+#include "vswitch/fabric/capture_options.h"
 #include "vswitch/fabric/capture_report.h"
 #include "vswitch/wire/ib/erf.h"
 #include "vswitch/wire/ib/ib_headers.h"
@@ -39,18 +40,18 @@ class PacketCapture {
     absl::optional<be32> immediate;
   };
 
-  // Creates `path`; like ErfWriter::Open it overwrites nothing. `comment`, if not empty, is the first record.
-  static absl::StatusOr<std::unique_ptr<PacketCapture>> Open(const std::string& path, Origin origin = Origin::kCable,
+  // Creates the file; like ErfWriter::Open it overwrites nothing. `comment`, if not empty, is the first record.
+  static absl::StatusOr<std::unique_ptr<PacketCapture>> Open(const CaptureOptions& options, Origin origin = Origin::kCable,
                                                              absl::string_view comment = {});
-  // Continues the file of `writer`.
-  static std::unique_ptr<PacketCapture> Adopt(std::unique_ptr<ErfWriter> writer);
+  // Continues the file of `writer`, whose path is that of `options`.
+  static std::unique_ptr<PacketCapture> Adopt(std::unique_ptr<ErfWriter> writer, const CaptureOptions& options);
   // Closes the file and ignores an error.
   ~PacketCapture();
   PacketCapture(const PacketCapture&) = delete;
   PacketCapture& operator=(const PacketCapture&) = delete;
 
   // Any thread. Holds a mutex during the copy. `copy` writes the `length` bytes of payload and returns. False if the packet
-  // was dropped from the capture.
+  // was dropped from the capture, though its filter and limit allow it.
   bool Record(const Packet& packet, size_t length, absl::FunctionRef<void(uint8_t* to)> copy) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Any thread.
@@ -66,8 +67,9 @@ class PacketCapture {
  private:
   // Precedes each payload in a buffer.
   struct Note {
-    int64_t nanos;  // wall-clock time
-    uint32_t length;
+    int64_t nanos;      // wall-clock time
+    uint32_t length;    // of the payload
+    uint32_t recorded;  // bytes of it that follow
     bool global;
     bool has_immediate;
     be32 immediate;
@@ -75,18 +77,24 @@ class PacketCapture {
   };
   static constexpr absl::Duration kTick = absl::Milliseconds(20);
 
-  explicit PacketCapture(std::unique_ptr<ErfWriter> writer);
+  PacketCapture(std::unique_ptr<ErfWriter> writer, const CaptureOptions& options);
   void Start();
   void Run();
   bool WaitForWork() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status WriteAll();
   absl::Status WritePacket(const Note& note, absl::Span<const uint8_t> data);
+  absl::Status WriteRecord(absl::Time time, absl::Span<const absl::Span<const uint8_t>> pieces, size_t length);
+  bool MayWait() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string path_;
+  const size_t snap_length_;
+  const uint64_t limit_;
   std::thread thread_;
 
   mutable absl::Mutex mutex_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool full_ ABSL_GUARDED_BY(mutex_) = false;
+  CaptureFilter filter_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<uint8_t[]> filling_ ABSL_GUARDED_BY(mutex_);
   size_t filled_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t packets_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -97,6 +105,7 @@ class PacketCapture {
   const std::unique_ptr<ErfWriter> writer_;
   std::unique_ptr<uint8_t[]> writing_;
   size_t to_write_ = 0;
+  bool reached_limit_ = false;
 };
 
 }  // namespace eoib

@@ -23,6 +23,7 @@ namespace eoib {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::SizeIs;
 
 class PacketCaptureTest : public testing::Test {
@@ -127,7 +128,7 @@ TEST_F(PacketCaptureTest, AFileThatCannotBeOpenedIsReported) {
 }
 
 TEST_F(PacketCaptureTest, AFullDiskEndsTheCaptureAndIsReported) {
-  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full"));
+  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full"), "/dev/full");
   ASSERT_TRUE(EventuallyFails(*capture)) << "the file's header is too much already";
   EXPECT_FALSE(Record(capture.get(), "one"));
   EXPECT_FALSE(Record(capture.get(), "two"));
@@ -151,7 +152,7 @@ TEST_F(PacketCaptureTest, ASlowFileDelaysNoCaller) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ASSERT_TRUE(reader.valid());
-  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open(path_.c_str(), O_WRONLY | O_CLOEXEC), path_));
+  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open(path_.c_str(), O_WRONLY | O_CLOEXEC), path_), path_);
   const std::string payload(4096, 'x');
   constexpr size_t kTries = 5 * PacketCapture::kCapacity / 4096;
   size_t accepted = 0;
@@ -176,6 +177,78 @@ TEST_F(PacketCaptureTest, ASlowFileDelaysNoCaller) {
   EXPECT_EQ(report.packets, accepted);
   EXPECT_EQ(report.missed, kTries - accepted);
   EXPECT_THAT(ParseErf(file), SizeIs(accepted));
+}
+
+// Its reader does not read: Close gives up what the fifo does not take, instead of waiting.
+TEST_F(PacketCaptureTest, AStoppedCaptureDoesNotWaitForTheReaderOfAFifo) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(PacketCapture::Open(path_).status().message()), HasSubstr("no process reads this fifo"));
+  UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto capture = PacketCapture::Open(path_);
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Record(capture->get(), std::string(4096, 'x')));
+  const CaptureReport report = (*capture)->Close();
+  EXPECT_EQ(report.status.code(), absl::StatusCode::kUnavailable) << report.status;
+}
+
+TEST_F(PacketCaptureTest, TheReaderOfAFifoEndsTheCapture) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto capture = PacketCapture::Open(path_);
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  reader.reset();
+  Record(capture->get(), "one");
+  ASSERT_TRUE(EventuallyFails(**capture));
+  EXPECT_THAT(std::string((*capture)->Close().status.message()), HasSubstr("Broken pipe"));
+}
+
+TEST_F(PacketCaptureTest, OnlyPacketsThatPassTheFilterAreRecorded) {
+  CaptureOptions options = path_;
+  options.filter.vlan = Vid(0);
+  auto capture = PacketCapture::Open(options);
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  EXPECT_TRUE(Record(capture->get(), "no frame"));
+  EXPECT_TRUE(Record(capture->get(), std::string("\xc0\0\0\0", 4) + std::string(60, 'x')));
+  const CaptureReport report = (*capture)->Close();
+  EXPECT_EQ(report.packets, 1u);
+  EXPECT_EQ(report.missed, 0u);
+  EXPECT_THAT(ReadErf(path_), SizeIs(1));
+}
+
+TEST_F(PacketCaptureTest, LongPacketsAreShortened) {
+  CaptureOptions options = path_;
+  options.snap_length = 100;
+  auto capture = PacketCapture::Open(options);
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  Record(capture->get(), std::string(2000, 'x'));
+  Record(capture->get(), "four");
+  (*capture)->Close();
+  const std::vector<ErfRecord> records = ReadErf(path_);
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_THAT(records[0].bytes, SizeIs(100));
+  EXPECT_EQ(records[0].bytes[99], 'x');
+  EXPECT_EQ(records[0].wire_length, kUdHeadersSize + 2000 + kIcrcSize + kVcrcSize);
+  UdView view;
+  EXPECT_EQ(ParseUdPacket(records[1].bytes, &view), DropReason::kNone) << "whole, with its CRCs";
+}
+
+TEST_F(PacketCaptureTest, TheLimitEndsTheCapture) {
+  const size_t packet = ErfWriter::kRecordOverhead + kUdHeadersSize + 4 + kIcrcSize + kVcrcSize;
+  CaptureOptions options = path_;
+  options.limit = 24 + 3 * packet;  // with the file header
+  auto capture = PacketCapture::Open(options);
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(Record(capture->get(), "four"));
+  for (const absl::Time end = absl::Now() + absl::Seconds(30); !(*capture)->report().full && absl::Now() < end;) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(Record(capture->get(), "four")) << "not missed: the limit allows no more";
+  const CaptureReport report = (*capture)->Close();
+  EXPECT_TRUE(report.full);
+  EXPECT_TRUE(report.status.ok()) << report.status;
+  EXPECT_EQ(report.packets, 3u);
+  EXPECT_EQ(report.missed, 0u);
+  EXPECT_THAT(ReadErf(path_), SizeIs(3));
 }
 
 TEST_F(PacketCaptureTest, SeveralThreadsMayRecord) {

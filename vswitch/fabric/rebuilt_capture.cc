@@ -18,11 +18,11 @@ absl::StatusOr<RebuiltCapture::Port> RebuiltCapture::ReadPort(const Hca& hca) {
   return Port{info->lid, info->gid, *pkeys};
 }
 
-absl::Status RebuiltCapture::Start(const Hca& hca, const std::string& path) {
+absl::Status RebuiltCapture::Start(const Hca& hca, const CaptureOptions& options) {
   absl::StatusOr<Port> port = ReadPort(hca);
   if (!port.ok()) return port.status();
   absl::StatusOr<std::unique_ptr<PacketCapture>> capture =
-      PacketCapture::Open(path, PacketCapture::Origin::kRebuilt, absl::StrCat(hca.name(), ": ", kNote));
+      PacketCapture::Open(options, PacketCapture::Origin::kRebuilt, absl::StrCat(hca.name(), ": ", kNote));
   if (!capture.ok()) return capture.status();
   absl::MutexLock lock(&mutex_);
   port_ = *std::move(port);

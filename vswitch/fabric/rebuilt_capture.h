@@ -39,7 +39,7 @@ class RebuiltCapture {
 
   // ---- Control.
   // As the members of Hca. `hca` is asked for its LID, GID and P_Keys.
-  absl::Status Start(const Hca& hca, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Start(const Hca& hca, const CaptureOptions& options) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<CaptureReport> Stop(const Hca& hca) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::optional<CaptureReport> report() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads the port's LID, GID and P_Keys again.

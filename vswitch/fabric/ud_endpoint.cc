@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kPollBatch = 32;
 constexpr size_t kReceiveBatch = 64;
+// The largest payload that is sent inline: a frame of a short datagram or of an acknowledgement.
+constexpr uint32_t kInline = 128;
 // In a work request: use the QP's own Q_Key (IBA 1.4 §10.2.5).
 constexpr uint32_t kOwnQKey = 0x8000'0000;
 
@@ -33,14 +35,10 @@ UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, cons
       capture_(hca->rebuilt_capture()),
       pkey_index_(options.pkey_index),
       receive_depth_(static_cast<size_t>(options.receive_depth)),
-      send_depth_(static_cast<size_t>(options.send_depth)),
       qkey_(options.qkey.value()),
-      sent_(pool->size()),
+      sends_(pool, handles, this, static_cast<size_t>(options.send_depth)),
       receive_wrs_(kReceiveBatch),
-      receive_sges_(kReceiveBatch),
-      send_wrs_(send_depth_),
-      send_sges_(send_depth_),
-      send_requests_(send_depth_) {}
+      receive_sges_(kReceiveBatch) {}
 
 absl::StatusOr<std::unique_ptr<UdEndpoint>> UdEndpoint::Create(Hca* hca, ibv_pd* pd, BufferPool* pool, AddressHandles* handles,
                                                                const Options& options) {
@@ -67,21 +65,27 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   }
   receive_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(receive_depth_), nullptr, channel_, 0);
   if (receive_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", receive_depth_));
-  send_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(send_depth_), nullptr, channel_, 0);
-  if (send_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", send_depth_));
+  send_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(sends_.depth()), nullptr, channel_, 0);
+  if (send_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", sends_.depth()));
 
   ibv_qp_init_attr init = {};
   init.send_cq = send_cq_;
   init.recv_cq = receive_cq_;
-  init.cap.max_send_wr = static_cast<uint32_t>(send_depth_);
+  init.cap.max_send_wr = static_cast<uint32_t>(sends_.depth());
   init.cap.max_recv_wr = static_cast<uint32_t>(receive_depth_);
   init.cap.max_send_sge = 1;
   init.cap.max_recv_sge = 1;
+  init.cap.max_inline_data = kInline;
   init.qp_type = IBV_QPT_UD;
   qp_ = verbs.create_qp(pd, &init);
-  if (qp_ == nullptr) {
-    return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", send_depth_, receive_depth_));
+  if (qp_ == nullptr && errno == EINVAL) {  // the HCA sends so much inline with fewer requests only, or nothing at all
+    init.cap.max_inline_data = 0;
+    qp_ = verbs.create_qp(pd, &init);
   }
+  if (qp_ == nullptr) {
+    return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", sends_.depth(), receive_depth_));
+  }
+  sends_.set_inline_limit(std::min(init.cap.max_inline_data, kInline));
   groups_ = std::make_unique<GroupAttachments>(hca_, qp_, ethernet_);
   return absl::OkStatus();
 }
@@ -132,8 +136,7 @@ UdEndpoint::~UdEndpoint() {
   if (channel_ != nullptr) verbs.destroy_comp_channel(channel_);
   for (uint32_t i = 0; i < pool_->size(); ++i) {
     const BufferId buffer(i);
-    if (!pool_->IsHeldBy(this, buffer)) continue;
-    pool_->StateOf(buffer) == BufferPool::State::kInFlight ? FinishSend(buffer) : pool_->Free(buffer);
+    if (pool_->IsHeldBy(this, buffer) && pool_->StateOf(buffer) == BufferPool::State::kPosted) pool_->Free(buffer);
   }
 }
 
@@ -242,86 +245,43 @@ size_t UdEndpoint::PrepareReceives() {
 
 size_t UdEndpoint::Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result) {
   EOIB_DCHECK(result.size() >= requests.size());
-  size_t prepared = 0;
+  if (ABSL_PREDICT_FALSE(send_failed_ || failed())) {
+    std::fill_n(result.begin(), requests.size(), DropReason::kSendError);
+    return 0;
+  }
+  const uint32_t qkey = qkey_.load(std::memory_order_relaxed) | kOwnQKey;
+  std::fill_n(result.begin(), requests.size(), DropReason::kNone);
   for (size_t i = 0, length; i < requests.size(); i += length) {
     length = requests[i].train;
-    const DropReason reason = PrepareTrain(requests.subspan(i, length), prepared);
-    std::fill_n(&result[i], length, reason);
-    if (reason != DropReason::kNone) continue;
-    for (size_t j = i; j < i + length; ++j) {
-      send_requests_[prepared] = static_cast<uint32_t>(j);
-      if (prepared > 0) send_wrs_[prepared - 1].next = &send_wrs_[prepared];
-      ++prepared;
-    }
+    const DropReason reason = sends_.Add({&requests[i], length}, qkey);
+    if (ABSL_PREDICT_FALSE(reason != DropReason::kNone)) std::fill_n(&result[i], length, reason);
   }
-  return prepared == 0 ? 0 : PostSends(requests, prepared, result);
-}
-
-// Builds the work requests of a train from `at` on and acquires its address handle, or returns the reason why not.
-DropReason UdEndpoint::PrepareTrain(absl::Span<const SendRequest> train, size_t at) {
-  if (ABSL_PREDICT_FALSE(send_failed_ || failed())) return DropReason::kSendError;
-  if (in_flight_ + at + train.size() > send_depth_) return DropReason::kSendQueueFull;
-  ibv_ah* ah;
-  if (!AcquireHandles(train, &ah)) return DropReason::kUnresolved;
-  for (const SendRequest& request : train) PrepareSend(request, ah, at++);
-  return DropReason::kNone;
-}
-
-// Each request holds the handle until it completes.
-bool UdEndpoint::AcquireHandles(absl::Span<const SendRequest> train, ibv_ah** ah) {
-  for (size_t i = 0; i < train.size(); ++i) {
-    *ah = handles_->Acquire(train[i].ah);
-    if (ABSL_PREDICT_TRUE(*ah != nullptr)) continue;
-    while (i-- > 0) handles_->Release(train[i].ah);  // control has retired it meanwhile
-    return false;
-  }
-  return true;
-}
-
-void UdEndpoint::PrepareSend(const SendRequest& request, ibv_ah* ah, size_t at) {
-  send_sges_[at] = {.addr = reinterpret_cast<uintptr_t>(request.payload), .length = request.length, .lkey = pool_->lkey()};
-  ibv_send_wr& wr = send_wrs_[at];
-  wr = {};
-  wr.wr_id = request.buffer.value();
-  wr.sg_list = &send_sges_[at];
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_SEND;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.ud.ah = ah;
-  wr.wr.ud.remote_qpn = request.qpn.value();
-  wr.wr.ud.remote_qkey = qkey_.load(std::memory_order_relaxed) | kOwnQKey;
-}
-
-// Posts the chain of `prepared` work requests. Buffers that the HCA refuses stay the batch's.
-size_t UdEndpoint::PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result) {
-  ibv_send_wr* bad = &send_wrs_[0];
-  const int error = ibv_post_send(qp_, &send_wrs_[0], &bad);
-  // The requests before `bad` are posted.
-  const size_t posted = error == 0 ? prepared : static_cast<size_t>(bad - &send_wrs_[0]);
-  for (size_t i = 0; i < posted; ++i) {
-    const SendRequest& request = requests[send_requests_[i]];
-    pool_->Move(request.buffer, BufferPool::State::kInFlight, this);
-    sent_[request.buffer.value()] = {request.ah, request.train == 1};
-    trains_in_flight_ += request.train == 1;
-  }
-  in_flight_ += posted;
-  if (ABSL_PREDICT_FALSE(Captures())) CaptureSent(requests, posted);
-  for (size_t i = posted; i < prepared; ++i) {
-    handles_->Release(requests[send_requests_[i]].ah);
-    result[send_requests_[i]] = error == ENOMEM ? DropReason::kSendQueueFull : DropReason::kSendError;
-  }
+  int error;
+  const size_t posted = sends_.Post(qp_, &error);
+  if (ABSL_PREDICT_FALSE(error != 0)) RefuseUnposted(posted, error, result.first(requests.size()));
+  if (ABSL_PREDICT_FALSE(Captures())) CaptureSent(requests, result);
   return posted;
+}
+
+// Of the requests in the chain, those behind the first `posted` were refused.
+void UdEndpoint::RefuseUnposted(size_t posted, int error, absl::Span<DropReason> result) {
+  for (DropReason& reason : result) {
+    if (reason != DropReason::kNone) continue;
+    if (posted == 0) reason = error == ENOMEM ? DropReason::kSendQueueFull : DropReason::kSendError;
+    if (posted != 0) --posted;
+  }
 }
 
 RebuiltCapture::QueuePair UdEndpoint::CaptureIdentity() const {
   return {qpn(), QKey(qkey_.load(std::memory_order_relaxed)), pkey_index_};
 }
 
-// Reports the first `posted` of the prepared requests. Their buffers do not change before ReapSends frees them.
-void UdEndpoint::CaptureSent(absl::Span<const SendRequest> requests, size_t posted) {
+// Reports the requests that were posted. Their buffers do not change before ReapSends frees them.
+void UdEndpoint::CaptureSent(absl::Span<const SendRequest> requests, absl::Span<const DropReason> result) {
   const RebuiltCapture::QueuePair qp = CaptureIdentity();
-  for (size_t i = 0; i < posted; ++i) {
-    const SendRequest& request = requests[send_requests_[i]];
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (result[i] != DropReason::kNone) continue;
+    const SendRequest& request = requests[i];
     const auto& [path, attributes] = handles_->KeyOf(request.ah);
     capture_->Sent(qp, path, attributes, request.qpn, {request.payload, request.length});
   }
@@ -338,7 +298,7 @@ void UdEndpoint::CaptureReceived(absl::Span<const ibv_wc> completions) {
 size_t UdEndpoint::ReapSends(size_t* failed) {
   *failed = 0;
   size_t completed = 0;
-  for (int polled = kPollBatch; polled == kPollBatch;) {
+  for (int polled = kPollBatch; polled == kPollBatch && sends_.in_flight() != 0;) {
     ibv_wc wcs[kPollBatch];
     polled = ibv_poll_cq(send_cq_, kPollBatch, wcs);
     if (polled < 0) {
@@ -346,25 +306,14 @@ size_t UdEndpoint::ReapSends(size_t* failed) {
       break;
     }
     for (int i = 0; i < polled; ++i) {
-      const BufferId buffer(static_cast<uint32_t>(wcs[i].wr_id));
-      const bool ends_train = sent_[buffer.value()].ends_train;
-      --in_flight_;
-      trains_in_flight_ -= ends_train;
-      completed += ends_train;
-      FinishSend(buffer);
-      if (ABSL_PREDICT_TRUE(wcs[i].status == IBV_WC_SUCCESS)) continue;
-      send_failed_ = true;  // the rest of the train will be flushed
-      *failed += ends_train;
+      const SendQueue::Completed done = sends_.Complete(wcs[i]);
+      completed += done.trains;
+      *failed += done.failed;
+      if (ABSL_PREDICT_FALSE(wcs[i].status != IBV_WC_SUCCESS)) send_failed_ = true;  // the rest will be flushed
     }
   }
-  if (send_failed_ && in_flight_ == 0) RecoverSendQueue();
+  if (send_failed_ && sends_.in_flight() == 0) RecoverSendQueue();
   return completed;
-}
-
-void UdEndpoint::FinishSend(BufferId buffer) {
-  EOIB_DCHECK(pool_->IsHeldBy(this, buffer) && pool_->StateOf(buffer) == BufferPool::State::kInFlight);
-  handles_->Release(sent_[buffer.value()].ah);
-  pool_->Move(buffer, BufferPool::State::kFree);
 }
 
 // All sends are flushed: takes the send queue from SQE back to RTS. Does nothing if the failure left the queue in RTS.

@@ -26,6 +26,7 @@
 #include "vswitch/fabric/group_attachments.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/rebuilt_capture.h"
+#include "vswitch/fabric/send_queue.h"
 
 namespace eoib {
 
@@ -42,17 +43,6 @@ struct Datagram {
   Sl sl;
 
   PeerAddress source() const { return {sgid, source_qpn}; }
-};
-
-// A datagram to send: `length` bytes at `payload`, which lies in `buffer`.
-struct SendRequest {
-  BufferId buffer;
-  const uint8_t* payload = nullptr;
-  uint32_t length = 0;
-  AhIndex ah = AhIndex::None();
-  Qpn qpn;  // Qpn::kMulticast for a group
-  // The requests of one frame follow each other (a train). The number of those that are left of it, with this one.
-  uint8_t train = 1;
 };
 
 class UdEndpoint {
@@ -90,9 +80,9 @@ class UdEndpoint {
   // Frees the buffers of completed sends. Returns how many trains completed, which the last request of each decides; *failed is
   // how many of those failed.
   size_t ReapSends(size_t* failed);
-  size_t sends_in_flight() const { return trains_in_flight_; }  // trains
+  size_t sends_in_flight() const { return sends_.trains_in_flight(); }  // trains
   // True while over half of the send queue is in flight: the fabric takes sends more slowly than they come.
-  bool IsCongested() const { return in_flight_ > send_depth_ / 2; }
+  bool IsCongested() const { return sends_.in_flight() > sends_.depth() / 2; }
 
   int event_fd() const;
   // Asks for an event at the next completion of either queue.
@@ -115,14 +105,10 @@ class UdEndpoint {
   absl::Status FailedToMake(int error, absl::string_view what) const;
   bool TakeReceive(const ibv_wc& wc, Datagram* out);
   size_t PrepareReceives();
-  DropReason PrepareTrain(absl::Span<const SendRequest> train, size_t at);
-  bool AcquireHandles(absl::Span<const SendRequest> train, ibv_ah** ah);
-  void PrepareSend(const SendRequest& request, ibv_ah* ah, size_t at);
-  size_t PostSends(absl::Span<const SendRequest> requests, size_t prepared, absl::Span<DropReason> result);
-  void FinishSend(BufferId buffer);
+  void RefuseUnposted(size_t posted, int error, absl::Span<DropReason> result);
   bool Captures() const { return capture_ != nullptr && capture_->on(); }
   RebuiltCapture::QueuePair CaptureIdentity() const;
-  void CaptureSent(absl::Span<const SendRequest> requests, size_t posted);
+  void CaptureSent(absl::Span<const SendRequest> requests, absl::Span<const DropReason> result);
   void CaptureReceived(absl::Span<const ibv_wc> completions);
   void RecoverSendQueue();
   bool QueryState(ibv_qp_state* state);
@@ -140,26 +126,16 @@ class UdEndpoint {
   ibv_qp* qp_ = nullptr;
   std::unique_ptr<GroupAttachments> groups_;
   const size_t receive_depth_;
-  const size_t send_depth_;
   size_t posted_ = 0;
-  size_t in_flight_ = 0;  // requests
-  size_t trains_in_flight_ = 0;
   bool send_failed_ = false;     // the send queue may be in SQE
   bool receive_failed_ = false;  // the QP may be in ERR
   bool ethernet_ = false;        // the port's link layer
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> qkey_;  // the QP's
-  struct Sent {
-    AhIndex ah = AhIndex::None();  // released at completion
-    bool ends_train = true;
-  };
-  std::vector<Sent> sent_;  // by BufferId
-  // Work requests are built here. Elements with the same index belong together.
+  SendQueue sends_;
+  // Receives are built here. Elements with the same index belong together.
   std::vector<ibv_recv_wr> receive_wrs_;
   std::vector<ibv_sge> receive_sges_;
-  std::vector<ibv_send_wr> send_wrs_;
-  std::vector<ibv_sge> send_sges_;
-  std::vector<uint32_t> send_requests_;  // index into Send's requests
 };
 
 }  // namespace eoib

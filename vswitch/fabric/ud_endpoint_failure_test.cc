@@ -88,6 +88,7 @@ TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadFailsTheEndpoint) {
   EXPECT_TRUE(endpoint_->failed());
 
   endpoint_ = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
+  EXPECT_EQ(Send(Requests(1)), 1u);
   hca_.FailNext("poll_cq", EIO);
   EXPECT_EQ(Reap(), 0u);
   EXPECT_TRUE(endpoint_->failed());

@@ -53,7 +53,8 @@ class TwiceCapturedHca final : public Hca {
   int gid_index() const override { return hca_->gid_index(); }
   std::string name() const override { return hca_->name(); }
   MadTransport* mads() override { return hca_->mads(); }
-  absl::Status StartCapture(const std::string& path) override {
+  absl::Status StartCapture(const CaptureOptions& options) override {
+    const std::string& path = options.path;
     absl::Status status = hca_->StartCapture(path + ".cable");
     status.Update(capture_.Start(*this, path));
     return status;

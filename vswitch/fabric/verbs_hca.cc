@@ -49,7 +49,7 @@ class VerbsHca final : public Hca {
   std::string name() const override { return absl::StrCat(device_, "/", port_); }
   MadTransport* mads() override { return mads_.get(); }
 
-  absl::Status StartCapture(const std::string& path) override;
+  absl::Status StartCapture(const CaptureOptions& options) override;
   absl::StatusOr<CaptureReport> StopCapture() override { return capture_.Stop(*this); }
   absl::optional<CaptureReport> Capture() const override { return capture_.report(); }
   std::string CaptureNote() const override { return RebuiltCapture::kNote; }
@@ -75,14 +75,14 @@ class VerbsHca final : public Hca {
 };
 
 // A RoCE packet has no LRH for an ERF record to start with, and tcpdump captures it as Ethernet anyway.
-absl::Status VerbsHca::StartCapture(const std::string& path) {
-  if (mads_ != nullptr) return capture_.Start(*this, path);
+absl::Status VerbsHca::StartCapture(const CaptureOptions& options) {
+  if (mads_ != nullptr) return capture_.Start(*this, options);
   const absl::StatusOr<ibv_gid_entry> gid = QueryGidEntry();
   char netdev[IF_NAMESIZE] = "NETDEV";
   if (gid.ok()) if_indextoname(gid->ndev_ifindex, netdev);
   return absl::FailedPreconditionError(
-      absl::StrCat("capture on ", name(), " to ", path, ": this is RoCE, whose packets are Ethernet's: tcpdump -i ", netdev,
-                   " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
+      absl::StrCat("capture on ", name(), " to ", options.path, ": this is RoCE, whose packets are Ethernet's: tcpdump -i ",
+                   netdev, " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
 }
 
 // For a port that does not exist the kernel returns a bare EINVAL, which would not help an operator.

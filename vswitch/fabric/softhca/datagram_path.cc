@@ -12,7 +12,7 @@ constexpr uint32_t kMaxDatagram = 4096;  // IBA's largest MTU
 
 // The records that one call takes before it releases the mutex to the port's other users.
 constexpr int kLeastRecordsAPoll = 32;
-constexpr uint64_t kMostRecordsAnEvent = 1024;
+constexpr uint64_t kMostRecordsAnEvent = 64;
 
 // A message as captures record it.
 UdPacket PacketOf(const RecordHeader& header, Lid slid, const Gid& sgid) {

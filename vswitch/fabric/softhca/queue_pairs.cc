@@ -197,11 +197,9 @@ bool QueuePairs::MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t len
   return true;
 }
 
-void QueuePairs::CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status) {
-  ++qp->sends_posted;
+void QueuePairs::AddSendCompletion(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status) {
   // IBA 1.4 §10.3.1.5: a send that fails stops the send queue of a UD queue pair until it is brought back to RTS.
   if (status != IBV_WC_SUCCESS && qp->state == IBV_QPS_RTS) qp->state = IBV_QPS_SQE;
-  if (status == IBV_WC_SUCCESS && !qp->signal_all && (request.send_flags & IBV_SEND_SIGNALED) == 0) return;
   SoftCq::Entry entry{};
   entry.wc.wr_id = request.wr_id;
   entry.wc.status = status;

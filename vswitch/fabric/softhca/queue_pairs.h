@@ -51,7 +51,11 @@ class QueuePairs {
   bool MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length, RecordHeader* header) const;
   // Counts the entry, and completes it if it is signaled or failed: now, or once no message before it waits for room. An error
   // stops the send queue.
-  void CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status);
+  void CompleteSend(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status) {
+    ++qp->sends_posted;
+    if (status == IBV_WC_SUCCESS && !qp->signal_all && (request.send_flags & IBV_SEND_SIGNALED) == 0) return;
+    AddSendCompletion(qp, request, status);
+  }
 
   // A copy of a message of queue pair `qpn` has begun to wait for room in a ring, or waits no more. Between the two the queue
   // pair's completions are held back. A queue pair that was reset or removed meanwhile has forgotten its messages.
@@ -70,6 +74,7 @@ class QueuePairs {
   bool receiver_armed() const { return receivers_armed_ != 0; }
 
  private:
+  void AddSendCompletion(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status);
   PKey PKeyOf(const SoftQp& qp) const;
   bool CheckSource(const SourceIdentity& source, const RecordHeader& header);
   void DeliverMulticast(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);

@@ -34,13 +34,13 @@ class SoftHca final : public Hca {
   int gid_index() const override { return 0; }
   std::string name() const override { return absl::StrCat("soft:", port_->name()); }
   MadTransport* mads() override { return &mads_; }
-  absl::Status StartCapture(const std::string& path) override { return port_->StartCapture(path); }
+  absl::Status StartCapture(const CaptureOptions& options) override { return port_->StartCapture(options); }
   absl::StatusOr<CaptureReport> StopCapture() override { return port_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return port_->Capture(); }
   std::vector<PortCounter> PortCounters() const override {
     const SoftPortCounters counters = port_->counters();
     return {
-#define EOIB_X(name, part, help) {#name, counters.name, help},
+#define EOIB_X(name, part, help) {#name, counters.name, help, Part::part == Part::kGauge},
         EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
     };

@@ -133,6 +133,39 @@ TEST_F(SoftHcaTest, PollingAnIdleQueueDoesNotRunABusyOneOutOfReceives) {
   EXPECT_EQ(b.verbs().destroy_cq(idle), 0);
 }
 
+// A worker that wakes asks all its channels, and then polls.
+TEST_F(SoftHcaTest, AskingAnIdleChannelDoesNotRunABusyQueueOutOfReceives) {
+  SoftNode a(Open("a"), {.sends = 512}), b(Open("b"), {.receives = 128});
+  ibv_comp_channel* channel = b.verbs().create_comp_channel(b.hca().context());
+  fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+  ibv_cq* idle = b.verbs().create_cq(b.hca().context(), 8, nullptr, channel, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = idle;
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_UD;
+  ibv_qp* qp = b.verbs().create_qp(b.pd(), &init);
+  ASSERT_EQ(b.BringUp(qp), 0);
+  ASSERT_EQ(ibv_req_notify_cq(idle, 0), 0);
+
+  constexpr int kDatagrams = 200;
+  for (int i = 0; i < kDatagrams; ++i) ASSERT_EQ(a.Send(b.Address(), "busy"), 0);
+  ibv_wc completions[128];
+  int received = 0;
+  for (int turn = 0; turn < kDatagrams && received < kDatagrams; ++turn) {
+    ibv_cq* ready;
+    void* context;
+    EXPECT_NE(b.verbs().get_cq_event(channel, &ready, &context), 0);
+    const int got = ibv_poll_cq(b.receive_cq(), 128, completions);
+    for (int i = 0; i < got; ++i) ASSERT_EQ(b.PostReceive(static_cast<uint32_t>(completions[i].wr_id)), 0);
+    received += got;
+  }
+  EXPECT_EQ(received, kDatagrams);
+  EXPECT_EQ(b.counters().rcv_no_receive, 0u);
+  EXPECT_EQ(b.verbs().destroy_qp(qp), 0);
+  EXPECT_EQ(b.verbs().destroy_cq(idle), 0);
+  EXPECT_EQ(b.verbs().destroy_comp_channel(channel), 0);
+}
+
 // Poll, arm, poll once more, sleep: no arrival is missed, whenever it comes.
 TEST_F(SoftHcaTest, NoWakeUpIsLost) {
   constexpr int kMessages = 3000;

@@ -95,8 +95,8 @@ SoftPort::RingStatus SoftPort::rings() const {
   return status;
 }
 
-absl::Status SoftPort::StartCapture(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<PacketCapture>> opened = PacketCapture::Open(path);
+absl::Status SoftPort::StartCapture(const CaptureOptions& options) {
+  absl::StatusOr<std::unique_ptr<PacketCapture>> opened = PacketCapture::Open(options);
   if (!opened.ok()) return opened.status();
   absl::MutexLock lock(&mutex_);
   opened->swap(path_.capture());  // the old capture is closed after the mutex is released

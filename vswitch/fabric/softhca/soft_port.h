@@ -76,7 +76,7 @@ class SoftPort {
   // The subnet's calls to this port.
   PortSink& sink() { return management_; }
 
-  absl::Status StartCapture(const std::string& path);
+  absl::Status StartCapture(const CaptureOptions& options);
   absl::StatusOr<CaptureReport> StopCapture();
   absl::optional<CaptureReport> Capture() const;
 

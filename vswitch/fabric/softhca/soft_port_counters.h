@@ -10,6 +10,7 @@ namespace eoib::softhca {
 // A counter's part in the law of conservation (README.md).
 enum class Part {
   kNone,
+  kGauge,          // no counter, but what there is now
   kMade,           // copies that a receiver makes
   kDelivered,      // copies that complete a receive
   kDroppedBefore,  // copies that a sender drops before writing them into a ring
@@ -19,8 +20,8 @@ enum class Part {
 // X(member, part, help). The names are those of the InfiniBand port counters where there is one (IBA 1.4 §16.1.3.5).
 #define EOIB_PORT_COUNTERS(X)                                                                                               \
   X(xmit_packets, kNone, "datagrams sent; a multicast counts once")                                                         \
-  X(xmit_bytes, kNone, "bytes of payload of these datagrams")                                                               \
-  X(xmit_multicast_packets, kNone, "datagrams of these to a group")                                                         \
+  X(xmit_bytes, kNone, "bytes of payload of sent datagrams")                                                                \
+  X(xmit_multicast_packets, kNone, "datagrams sent to a group")                                                             \
   X(xmit_copies, kNone, "copies of posted datagrams: a multicast counts once for each member port, at least once")          \
   X(xmit_sent, kNone, "copies put into a ring")                                                                             \
   X(xmit_discards, kDroppedBefore, "copies not sent: no credit for the head-of-queue lifetime, link down")                  \
@@ -30,8 +31,8 @@ enum class Part {
   X(xmit_lost, kNone, "copies sent, but not taken out of their ring: its receiver ended, or it closed the ring")            \
   X(rcv_taken, kNone, "copies taken out of a ring")                                                                         \
   X(rcv_packets, kNone, "datagrams received, including each copy of a loopback")                                            \
-  X(rcv_bytes, kNone, "bytes of payload of these datagrams")                                                                \
-  X(rcv_multicast_packets, kNone, "datagrams of these to a group")                                                          \
+  X(rcv_bytes, kNone, "bytes of payload of received datagrams")                                                             \
+  X(rcv_multicast_packets, kNone, "datagrams received through a group")                                                     \
   X(rcv_replicated, kMade, "copies of a received multicast for the second QP attached, and each after it")                  \
   X(rcv_delivered, kDelivered, "receives completed")                                                                        \
   X(rcv_no_receive, kDroppedBehind, "not delivered: no receive posted, or no room in the completion queue")                 \
@@ -56,7 +57,7 @@ enum class Part {
   X(ring_sent, kNone, "copies of xmit_sent in rings to other ports that the running subnet made")                           \
   X(ring_taken, kNone, "copies of rcv_taken from such rings")                                                               \
   X(ring_lost, kNone, "copies of xmit_lost in such rings")                                                                  \
-  X(loopback_queued, kNone, "copies in the port's ring to itself now")
+  X(loopback_queued, kGauge, "copies in the port's ring to itself now")
 
 struct SoftPortCounters {
 #define EOIB_X(name, part, help) uint64_t name = 0;

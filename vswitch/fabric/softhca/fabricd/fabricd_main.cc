@@ -7,18 +7,22 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/directories.h"
 #include "control/daemon/event_loop.h"
+#include "control/daemon/log.h"
 #include "control/daemon/predecessor.h"
 #include "control/daemon/program.h"
 #include "vswitch/fabric/softhca/fabricd/fabric_commands.h"
+#include "vswitch/fabric/softhca/fabricd/fabric_metrics.h"
 #include "vswitch/fabric/softhca/fabricd/fault_commands.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
@@ -29,6 +33,9 @@ DEFINE_string(rundir, "/run/eoib", "directory of fabricd.sock, where ports regis
 DEFINE_string(config, "", "partitions, a TOML file; without one there is the default partition 0xffff only");
 DEFINE_string(statedir, "/var/lib/eoib",
               "directory in which the LIDs of ports are kept over a restart, in fabricd/lids; empty: nothing is kept");
+DEFINE_string(metrics, "",
+              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
+DEFINE_bool(check_config, false, "read the --config file, report its mistakes and exit");
 DEFINE_string(pidfile, "", "write the process ID to this file, and remove it at the end");
 
 namespace eoib::softhca {
@@ -49,6 +56,37 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
   return LidFile::Open(directory);
 }
 
+absl::StatusOr<SubnetConfig> LoadFile() {
+  if (FLAGS_config.empty()) return absl::FailedPreconditionError("there is no --config");
+  return LoadSubnetConfig(FLAGS_config);
+}
+
+// The partitions of the file, instead of the present ones, or an error with nothing changed. Returns what changed.
+absl::StatusOr<std::string> Reload(Subnet* subnet) {
+  const absl::StatusOr<SubnetConfig> config = LoadFile();
+  if (!config.ok()) {
+    LogWarning(absl::StrCat("reload: nothing is changed: ", config.status().message()));
+    return config.status();
+  }
+  const std::string changes = DiffPartitions(subnet->Partitions(), config->partitions);
+  subnet->Reconfigure(*config);
+  LogInfo(absl::StrCat("reloaded ", FLAGS_config, ": ", changes.empty() ? "nothing to change" : changes));
+  return changes.empty() ? "nothing to change\n" : changes;
+}
+
+absl::StatusOr<std::string> Diff(const Subnet& subnet) {
+  const absl::StatusOr<SubnetConfig> config = LoadFile();
+  if (!config.ok()) return config.status();
+  const std::string changes = DiffPartitions(subnet.Partitions(), config->partitions);
+  return changes.empty() ? "a reload would change nothing\n" : absl::StrCat("a reload would:\n", changes);
+}
+
+std::string StatusLine(const Subnet& subnet) {
+  const std::vector<Subnet::PortStatus> ports = subnet.Ports();
+  const auto alive = std::count_if(ports.begin(), ports.end(), [](const Subnet::PortStatus& port) { return port.alive; });
+  return absl::StrCat("ports: ", alive, subnet.sm_absent() ? "; the subnet manager is absent" : "");
+}
+
 absl::Status Run() {
   Subnet::Options options;
   if (!FLAGS_config.empty()) {
@@ -56,8 +94,10 @@ absl::Status Run() {
     if (!config.ok()) return config.status();
     options.config = *std::move(config);
   }
+  if (FLAGS_check_config) return absl::OkStatus();
   const auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/fabricd.ctl"));
   if (!daemon.ok()) return daemon.status();
+  if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   const absl::StatusOr<std::unique_ptr<LidFile>> lids = OpenLidFile();
   if (!lids.ok()) return lids.status();
   options.lids = lids->get();
@@ -68,7 +108,14 @@ absl::Status Run() {
   if (!server.ok()) return server.status();
 
   RegisterFabricCommands(&subnet, server->get(), lids->get(), (*daemon)->commands());
+  (*daemon)->metrics()->Register([&](MetricSet* metrics) { CollectFabric(subnet, **server, metrics); });
   RegisterFaultCommands(&subnet, (*daemon)->commands());
+  (*daemon)->commands()->Register({"reload", "", "apply the partitions of the --config file", 0, 0,
+                                   [&subnet](const CommandRegistry::Arguments&) { return Reload(&subnet); }});
+  (*daemon)->commands()->Register({"config/diff", "", "what a reload would change", 0, 0,
+                                   [&subnet](const CommandRegistry::Arguments&) { return Diff(subnet); }});
+  (*daemon)->SetReloader([&subnet] { Reload(&subnet).IgnoreError(); });
+  (*daemon)->service_manager()->SetStatus([&subnet] { return StatusLine(subnet); });
   EventLoop* const loop = (*daemon)->loop();
   absl::Status watched = loop->Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); });
   loop->AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });

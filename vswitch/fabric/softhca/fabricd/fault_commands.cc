@@ -1,15 +1,18 @@
 #include "vswitch/fabric/softhca/fabricd/fault_commands.h"
 
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "control/daemon/counter_text.h"
 
 namespace eoib::softhca {
 namespace {
 
 using Arguments = CommandRegistry::Arguments;
-using Answer = absl::StatusOr<std::string>;
+using Result = absl::StatusOr<Answer>;
 
 // Two port names, and five options with a value each.
 constexpr size_t kMostWords = 12;
@@ -35,10 +38,10 @@ absl::Status ParseOption(const std::string& word, const std::string& value, Faul
   return absl::InvalidArgumentError(absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
 }
 
-std::string FormatConservation(const Conservation& conservation) {
-  std::string text = "conservation\n";
-  const auto add = [&text](const char* name, auto value, const char* help) {
-    absl::StrAppendFormat(&text, "  %-26s %12d  %s\n", name, value, help);
+Json ConservationJson(const Conservation& conservation) {
+  Json rows = Json::array();
+  const auto add = [&rows](const char* name, auto value, const char* help) {
+    rows.push_back({{"name", name}, {"count", value}, {"explanation", help}});
   };
   add("copies", conservation.copies, "of datagrams that all ports posted, and that receivers made");
   add("delivered", conservation.delivered, "receives completed");
@@ -49,15 +52,25 @@ std::string FormatConservation(const Conservation& conservation) {
   add("died", conservation.died, "in queues of ports whose processes ended");
   add("joint_deaths", conservation.joint_deaths,
       "processes that died while another port had none: in_rings keeps what was between them");
-  return text;
+  return rows;
 }
 
-std::string FormatCounters(const SoftPortCounters& counters) {
-  std::string text;
-#define EOIB_X(name, part, help) absl::StrAppendFormat(&text, "  %-26s %12u  %s\n", #name, counters.name, help);
+Json PortJson(const std::string& name, const SoftPortCounters& counters) {
+  Json rows = Json::array();
+#define EOIB_X(name, part, help) rows.push_back(ExplainedCounter(#name, counters.name, help));
   EOIB_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
-  return text;
+  return {{"name", name}, {"counters", std::move(rows)}};
+}
+
+std::string CountersText(const Json& answer) {
+  constexpr CounterWidths kWidths = {26, 12};
+  std::string text;
+  for (const Json& port : answer["ports"]) {
+    absl::StrAppend(&text, TextOf(port, "name"), "\n", ExplainedText(port["counters"], kWidths));
+  }
+  if (!answer.contains("conservation")) return text;
+  return absl::StrCat(text, "conservation\n", ExplainedText(answer["conservation"], kWidths));
 }
 
 }  // namespace
@@ -85,41 +98,49 @@ std::string FormatFault(const Fault& fault) {
 
 namespace {
 
-Answer Set(const Arguments& arguments, Subnet* subnet) {
+Result Set(const Arguments& arguments, Subnet* subnet) {
   const absl::StatusOr<Fault> fault = ParseFault(arguments);
   if (!fault.ok()) return fault.status();
   if (absl::Status status = subnet->SetFault(*fault); !status.ok()) return status;
-  return std::string("ok\n");
+  return "ok\n";
 }
 
-Answer Show(Subnet* subnet) {
-  std::string text;
-  for (const Fault& fault : subnet->Faults()) absl::StrAppend(&text, FormatFault(fault), "\n");
-  return text;
+Result Show(Subnet* subnet) {
+  Json faults = Json::array();
+  for (const Fault& fault : subnet->Faults()) faults.push_back(FormatFault(fault));
+  return Answer({{"faults", std::move(faults)}}, [](const Json& json) {
+    std::string text;
+    for (const Json& fault : json["faults"]) absl::StrAppend(&text, fault.get<std::string>(), "\n");
+    return text;
+  });
 }
 
-Answer Clear(const Arguments& arguments, Subnet* subnet) {
+Result Clear(const Arguments& arguments, Subnet* subnet) {
   if (arguments.size() == 1) return absl::InvalidArgumentError("fault/clear: must name a source and a destination, or nothing");
   if (arguments.empty()) {
     subnet->ClearFaults();
   } else if (absl::Status status = subnet->ClearFault(arguments[0], arguments[1]); !status.ok()) {
     return status;
   }
-  return std::string("ok\n");
+  return "ok\n";
 }
 
-Answer Counters(const Arguments& arguments, Subnet* subnet) {
+Result Counters(const Arguments& arguments, Subnet* subnet) {
+  Json json = {{"ports", Json::array()}};
   if (!arguments.empty()) {
     const std::string& name = arguments[0];
     const absl::optional<SoftPortCounters> counters = subnet->CountersOf(name);
-    if (counters.has_value()) return absl::StrCat(name, "\n", FormatCounters(*counters));
-    return absl::NotFoundError(absl::StrCat("counters of port ", name, ": no process has registered it"));
+    if (!counters.has_value()) {
+      return absl::NotFoundError(absl::StrCat("counters of port ", name, ": no process has registered it"));
+    }
+    json["ports"].push_back(PortJson(name, *counters));
+    return Answer(json, CountersText);
   }
-  std::string text;
   for (const Subnet::PortStatus& port : subnet->Ports()) {
-    if (port.counters.has_value()) absl::StrAppend(&text, port.name, "\n", FormatCounters(*port.counters));
+    if (port.counters.has_value()) json["ports"].push_back(PortJson(port.name, *port.counters));
   }
-  return text + FormatConservation(subnet->GetConservation());
+  json["conservation"] = ConservationJson(subnet->GetConservation());
+  return Answer(json, CountersText);
 }
 
 }  // namespace
@@ -134,6 +155,7 @@ void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry) {
                       [subnet](const Arguments& arguments) { return Clear(arguments, subnet); }});
   registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
                       [subnet](const Arguments& arguments) { return Counters(arguments, subnet); }});
+  registry->MarkReadOnly({"fault/show", "counters"});
 }
 
 }  // namespace eoib::softhca

@@ -17,8 +17,11 @@ class PartitionTable {
  public:
   explicit PartitionTable(std::vector<Partition> partitions) : partitions_(std::move(partitions)) {}
 
+  const std::vector<Partition>& partitions() const { return partitions_; }
   // `name`: a port's, or "ALL", which also restores ports that were removed by name.
   absl::Status Add(PKey pkey, const std::string& name, Membership membership);
+  // Puts others in place of all partitions. A port's P_Keys that stay keep their indexes.
+  void Replace(std::vector<Partition> partitions) { partitions_ = std::move(partitions); }
   // kNotFound if it is not a member. A partition ends with its last member.
   absl::Status Remove(PKey pkey, const std::string& name);
   // Updates the P_Key table of port `name`; returns true if it changed. Queue pairs select partitions by index, so a P_Key

@@ -67,6 +67,7 @@ class PortTable final : public ManagedPorts {
   absl::Status MoveSm(Lid lid);
   void set_runs_sm(bool runs) { switch_.runs_sm = runs; }
   PartitionTable* partitions() { return &partitions_; }
+  const PartitionTable* partitions() const { return &partitions_; }
   // Returns true if the port's P_Key table changed.
   bool UpdatePKeys(SubnetPort* port) const { return partitions_.Update(port->name, &port->config.pkeys); }
 

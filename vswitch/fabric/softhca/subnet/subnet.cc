@@ -189,6 +189,12 @@ absl::Status Subnet::RemoveFromPartition(PKey pkey, const std::string& name) {
   return status;
 }
 
+void Subnet::Reconfigure(const SubnetConfig& config) {
+  Change change(this);
+  ports_.partitions()->Replace(config.partitions);
+  UpdatePKeysOfAll();
+}
+
 void Subnet::UpdatePKeysOfAll() {
   for (const auto& [name, port] : ports_.by_name()) {
     if (!ports_.UpdatePKeys(port.get())) continue;

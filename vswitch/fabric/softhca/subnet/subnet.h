@@ -106,6 +106,9 @@ class Subnet {
   absl::Status AddToPartition(PKey pkey, const std::string& name, Membership membership);
   // kNotFound if it is not a member. Memberships of groups stay, as with OpenSM.
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
+  // Puts the configuration's partitions in place of all, also of those that were added since. Memberships of groups stay.
+  void Reconfigure(const SubnetConfig& config);
+  std::vector<Partition> Partitions() const;
   // While the SM is absent, SM and SA do not answer and reports wait; agents of ports still answer.
   void SetSmAbsent(bool absent);
   // Acts like a restarted SM: forgets groups, subscriptions and services, and asks every port to reregister.

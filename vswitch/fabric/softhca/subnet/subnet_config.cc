@@ -1,5 +1,6 @@
 #include "vswitch/fabric/softhca/subnet/subnet_config.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,6 +73,11 @@ class Parser {
       Mistake(node.source(), "pkey must be an integer from 0x0001 to 0x7fff or from 0x8001 to 0xffff");
       return;
     }
+    const bool hexadecimal = (node.as_integer()->flags() & toml::value_flags::format_as_hexadecimal) != toml::value_flags::none;
+    if (!hexadecimal && *value >= 8000 && *value <= 9999) {
+      Mistake(node.source(), absl::StrCat("pkey is ", *value, "; did you mean 0x", *value, "? For the decimal number write 0x",
+                                          absl::Hex(*value, absl::kZeroPad4)));
+    }
     const PKey pkey = PKey(static_cast<uint16_t>(*value)).Full();
     for (const Partition& other : config_.partitions) {
       if (other.pkey == pkey) Mistake(node.source(), absl::StrCat("partition ", pkey.ToString(), " is configured twice"));
@@ -125,6 +131,38 @@ absl::optional<PKey> Partition::PKeyOf(const std::string& name) const {
   const Membership membership = Of(name);
   if (membership == Membership::kNone) return absl::nullopt;
   return membership == Membership::kFull ? pkey.Full() : pkey.Limited();
+}
+
+std::string Partition::ToString() const {
+  const auto print = [](absl::string_view name, Membership membership) {
+    const char* const words[] = {" excluded", " limited", " full"};
+    return absl::StrCat(name, words[static_cast<size_t>(membership)]);
+  };
+  std::vector<std::string> members;
+  if (all != Membership::kNone) members.push_back(print("ALL", all));
+  for (const auto& [name, membership] : listed) members.push_back(print(name, membership));
+  return absl::StrCat(pkey.ToString(), ": ", members.empty() ? "no members" : absl::StrJoin(members, ", "));
+}
+
+std::string DiffPartitions(const std::vector<Partition>& before, const std::vector<Partition>& after) {
+  const auto find = [](const std::vector<Partition>& partitions, PKey pkey) -> const Partition* {
+    const auto at =
+        std::find_if(partitions.begin(), partitions.end(), [pkey](const Partition& one) { return one.pkey == pkey; });
+    return at == partitions.end() ? nullptr : &*at;
+  };
+  std::string text;
+  for (const Partition& partition : before) {
+    if (find(after, partition.pkey) == nullptr) absl::StrAppend(&text, "remove partition ", partition.ToString(), "\n");
+  }
+  for (const Partition& partition : after) {
+    const Partition* const old = find(before, partition.pkey);
+    if (old == nullptr) {
+      absl::StrAppend(&text, "add partition ", partition.ToString(), "\n");
+    } else if (*old != partition) {
+      absl::StrAppend(&text, "change partition ", old->ToString(), " to ", partition.ToString(), "\n");
+    }
+  }
+  return text;
 }
 
 SubnetConfig SubnetConfig::Default() {

@@ -34,6 +34,10 @@ struct Partition {
   Membership Of(const std::string& name) const;
   // The P_Key of the port of that name, if it is a member.
   absl::optional<PKey> PKeyOf(const std::string& name) const;
+  // For the operator: "0x8001: ALL full, h3 limited".
+  std::string ToString() const;
+
+  friend bool operator==(const Partition&, const Partition&) = default;
 };
 
 struct SubnetConfig {
@@ -42,6 +46,9 @@ struct SubnetConfig {
   // Only the default partition, with every port as a full member.
   static SubnetConfig Default();
 };
+
+// What differs, for the operator, a line for each partition; empty if nothing does.
+std::string DiffPartitions(const std::vector<Partition>& before, const std::vector<Partition>& after);
 
 // `source` names the file in messages. kInvalidArgument: "fabric.toml:12: ...", one line for each mistake.
 absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source);

@@ -74,6 +74,8 @@ TEST(SubnetConfigTest, MistakesAreRefusedWithTheirLine) {
       {"unknown key", "[[partition]]\npkey = 1\nmembers = []\n", "f.toml:3: unknown key \"members\""},
       {"no P_Key", "[[partition]]\nfull = [\"h1\"]\n", "f.toml:1: [[partition]] without a pkey"},
       {"P_Key as text", "[[partition]]\npkey = \"0x8001\"\n", "f.toml:2: pkey must be an integer"},
+      {"P_Key without 0x", "[[partition]]\npkey = 8001\n",
+       "f.toml:2: pkey is 8001; did you mean 0x8001? For the decimal number write 0x1f41"},
       {"P_Key 0", "[[partition]]\npkey = 0x8000\n", "f.toml:2: pkey must be"},
       {"P_Key too large", "[[partition]]\npkey = 0x18001\n", "f.toml:2: pkey must be"},
       {"P_Key twice", "[[partition]]\npkey = 0x8001\n[[partition]]\npkey = 1\n",
@@ -96,6 +98,17 @@ TEST(SubnetConfigTest, AllMistakesAreReportedAtOnce) {
   const auto config = ParseSubnetConfig("[[partition]]\npkey = 0\nful = []\n", "f.toml");
   EXPECT_THAT(std::string(config.status().message()), HasSubstr("f.toml:2: "));
   EXPECT_THAT(std::string(config.status().message()), HasSubstr("f.toml:3: "));
+}
+
+TEST(SubnetConfigTest, DifferencesAreToldByPartition) {
+  const auto parse = [](absl::string_view toml) { return ParseSubnetConfig(toml, "f.toml")->partitions; };
+  const auto before = parse("[[partition]]\npkey = 1\nfull = [\"ALL\"]\n[[partition]]\npkey = 2\nfull = [\"h1\"]\n");
+  const auto after = parse("[[partition]]\npkey = 3\n[[partition]]\npkey = 1\nfull = [\"ALL\"]\nlimited = [\"h3\"]\n");
+  EXPECT_EQ(DiffPartitions(before, before), "");
+  EXPECT_EQ(DiffPartitions(before, after),
+            "remove partition 0x8002: h1 full\n"
+            "add partition 0x8003: no members\n"
+            "change partition 0x8001: ALL full to 0x8001: ALL full, h3 limited\n");
 }
 
 TEST(SubnetConfigTest, AMissingFileIsNotFound) {

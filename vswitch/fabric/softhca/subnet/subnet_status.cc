@@ -27,6 +27,11 @@ std::vector<Subnet::PortStatus> Subnet::Ports() const {
   return ports;
 }
 
+std::vector<Partition> Subnet::Partitions() const {
+  absl::MutexLock lock(&mutex_);
+  return ports_.partitions()->partitions();
+}
+
 std::vector<Subnet::GroupStatus> Subnet::Groups() const {
   absl::MutexLock lock(&mutex_);
   std::vector<GroupStatus> groups;
