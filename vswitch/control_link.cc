@@ -54,6 +54,11 @@ bool ControlLink::TakeFrame(Packet* packet, uint32_t* port) {
   return true;
 }
 
+void ControlLink::DropFrames() {
+  Injected injected;
+  while (injected_->Pop(&injected)) CountNotSent(1, DropReason::kInjectQueueFull, &counters_->from_ports);
+}
+
 // Gives the packet a buffer and counts it as received. If there is no buffer, counts it as dropped too, and returns false.
 bool ControlLink::MakeFrame(uint32_t length, Counter* side, Packet* packet) {
   const BufferId buffer = pool_->Allocate();

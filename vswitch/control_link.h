@@ -47,6 +47,8 @@ class ControlLink {
   bool TakeFrame(Packet* packet, uint32_t* port);
   // Counts the frames that found the queue full.
   void CountRefused() { CountNotSent(injected_->TakeRefused(), DropReason::kInjectQueueFull, &counters_->from_ports); }
+  // Drops the frames, but not the messages, that wait to be sent.
+  void DropFrames();
   InjectQueue* injected() const { return injected_; }
 
  private:

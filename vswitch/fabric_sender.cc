@@ -128,24 +128,34 @@ void FabricSender::SendMessageTo(const Packet& packet) {
 }
 
 void FabricSender::Queue(const Packet& packet, VPortId vport, const Route& route) {
-  SendRequest request = ABSL_PREDICT_FALSE(packet.frame.IsLarge()) ? WriteSegmentHeaders(packet) : WriteHeader(packet);
-  if (route.ah.IsNone()) return Hold(request, vport);
+  if (ABSL_PREDICT_FALSE(count_ == requests_.size())) MakeRoom();
+  SendRequest& request = requests_[count_];
+  if (ABSL_PREDICT_FALSE(packet.frame.IsLarge())) {
+    request = WriteSegmentHeaders(packet);
+  } else {
+    WriteHeader(packet, &request);
+  }
+  if (ABSL_PREDICT_FALSE(route.ah.IsNone())) return Hold(request, vport);
   request.ah = route.ah;
   request.qpn = route.qpn;
-  Append(request, vport);
+  if (ABSL_PREDICT_FALSE(request.train != 1)) return Append(request, vport);
+  vports_[count_++] = vport;
 }
 
-SendRequest FabricSender::WriteHeader(const Packet& packet) {
+void FabricSender::WriteHeader(const Packet& packet, SendRequest* request) {
   uint8_t* const payload = packet.frame.data - kEoibHeaderSize;
   L4Checksum vouched = packet.vouched;
-  if (options_.header_form == HeaderForm::kAlternative && vouched != L4Checksum::kNone) {
+  if (ABSL_PREDICT_FALSE(options_.header_form == HeaderForm::kAlternative) && vouched != L4Checksum::kNone) {
     // The alternative header cannot vouch for a checksum. Local copies have been written already, so the frame may change.
     CompleteChecksum(packet.frame.bytes(), packet.frame.checksum);
     vouched = L4Checksum::kNone;
   }
   EncodeEoibHeader({.form = options_.header_form, .l4_checksum = vouched}, payload);
   if (vouched != L4Checksum::kNone) counters_->checksums_vouched.Add();
-  return {packet.frame.buffer, payload, packet.frame.length + static_cast<uint32_t>(kEoibHeaderSize), AhIndex::None(), Qpn()};
+  request->buffer = packet.frame.buffer;
+  request->payload = payload;
+  request->length = packet.frame.length + static_cast<uint32_t>(kEoibHeaderSize);
+  request->train = 1;
 }
 
 // Writes a header in front of each buffer of the chain.
@@ -178,12 +188,15 @@ SendRequest FabricSender::WriteSegmentHeaders(const Packet& packet) {
           frame.buffers};
 }
 
+// Copies of floods are more than the frames of a batch.
+void FabricSender::MakeRoom() {
+  Flush();
+  Reap();
+}
+
 // Adds a train, whose buffers form a chain, to the batch, and ends the chain.
 void FabricSender::Append(SendRequest request, VPortId vport) {
-  if (ABSL_PREDICT_FALSE(count_ + request.train > requests_.size())) {  // copies of floods are more than the frames of a batch
-    Flush();
-    Reap();
-  }
+  if (ABSL_PREDICT_FALSE(count_ + request.train > requests_.size())) MakeRoom();
   for (;;) {
     requests_[count_] = request;
     vports_[count_++] = vport;
@@ -205,12 +218,14 @@ void FabricSender::Hold(const SendRequest& request, VPortId vport) {
 
 void FabricSender::Flush() {
   for (bool first = true; count_ != 0; first = false) {
+    size_t posted = 0;
     if (ABSL_PREDICT_TRUE(endpoint_ != nullptr)) {
-      endpoint_->Send({requests_.data(), count_}, absl::MakeSpan(results_));
+      posted = endpoint_->Send({requests_.data(), count_}, absl::MakeSpan(results_));
     } else {
       results_.fill(DropReason::kFabricDown);
     }
     const size_t tried = std::exchange(count_, 0);
+    if (ABSL_PREDICT_TRUE(posted == tried)) return;
     for (size_t i = 0, end; i < tried; i = end) {
       end = i + requests_[i].train;
       if (ABSL_PREDICT_TRUE(results_[end - 1] == DropReason::kNone)) continue;

@@ -98,8 +98,9 @@ class FabricSender {
   void Replicate(const Packet& packet, Wanted wanted, void (FabricSender::*send)(const Packet&));
   bool Copy(const Packet& packet, Packet* copy);
   void Queue(const Packet& packet, VPortId vport, const Route& route);
-  SendRequest WriteHeader(const Packet& packet);
+  void WriteHeader(const Packet& packet, SendRequest* request);
   SendRequest WriteSegmentHeaders(const Packet& packet);
+  void MakeRoom();
   void Append(SendRequest request, VPortId vport);
   void DiscardUnposted(size_t first, size_t end);
   void Hold(const SendRequest& request, VPortId vport);

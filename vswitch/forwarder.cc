@@ -31,13 +31,29 @@ void Forwarder::Rebind(const Uplink& uplink) {
 }
 
 uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned) {
-  const uint32_t index = static_cast<uint32_t>(ports_.size());
-  LocalPort& local = ports_.emplace_back();
+  const auto unused = std::find_if(ports_.begin(), ports_.end(), [](const LocalPort& local) { return local.port == nullptr; });
+  const auto index = static_cast<uint32_t>(unused - ports_.begin());
+  LocalPort& local = unused == ports_.end() ? ports_.emplace_back() : *unused;
   local.port = port;
   local.vlan = vlan;
   local.vport = directory_->AddLocal(index);
   if (!pinned.IsZero()) learner_.Pin(pinned, local.vport, vlan);
   return index;
+}
+
+void Forwarder::RemovePort(uint32_t index) {
+  control_.DropFrames();  // they may be for it; control repeats its announcements
+  LocalPort& local = ports_[index];
+  fdb_->RemoveVPort(local.vport);
+  learner_.Unpin(local.vport);
+  directory_->Remove(local.vport);
+  local = LocalPort();
+  local.vlan = {.mode = PortMode::kTrunk, .trunk_vlans = VlanSet::None()};
+}
+
+void Forwarder::SetAdmission(const VlanSet& vlans, uint16_t group_fwd_mask) {
+  options_.vlans = vlans;
+  options_.group_fwd_mask = group_fwd_mask;
 }
 
 void Forwarder::CountIn(size_t frames, Counter* side) {
@@ -87,17 +103,21 @@ bool Forwarder::PollInjected() {
     fabric_.RetryHeld();
     return true;
   }
+  if (PollMessages()) return true;
   Packet packet;
-  if (control_.TakeMessage(mtu(), &packet)) {
-    SendMessage(packet);
-    return true;
-  }
   uint32_t port;
   if (!control_.TakeFrame(&packet, &port)) return false;
   if (packet.frame.buffer.IsNone()) return true;
   batch_.Start(1);
   batch_[0] = packet;
   ForwardFromPort(port);
+  return true;
+}
+
+bool Forwarder::PollMessages() {
+  Packet packet;
+  if (!control_.TakeMessage(mtu(), &packet)) return false;
+  SendMessage(packet);
   return true;
 }
 
@@ -225,6 +245,7 @@ DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) co
   if (!port.vlan.Classify(packet->ethernet, &vid) || !options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
   packet->source = FdbKey(vid, packet->ethernet.source);
   packet->destination = FdbKey(vid, packet->ethernet.destination);
+  fdb_->Prefetch(packet->source);
   const size_t tag = !packet->ethernet.tagged && !vid.IsUntagged() ? kVlanTagSize : 0;
   return Fits(packet->frame, tag, mtu()) ? DropReason::kNone : DropReason::kTooLarge;
 }
@@ -240,7 +261,10 @@ void Forwarder::AdmitFromFabric() {
 }
 
 void Forwarder::Canonicalise() {
-  batch_.KeepIf([this](Packet* packet) { return CanonicaliseOne(*pool_, packet); });
+  batch_.KeepIf([this](Packet* packet) {
+    fdb_->Prefetch(packet->destination);
+    return CanonicaliseOne(*pool_, packet);
+  });
   Passed(Stage::kCanonicalise);
 }
 
@@ -299,15 +323,17 @@ bool Forwarder::LeavesAtPort(uint32_t ingress, Vid vid) const {
 
 void Forwarder::Transmit(uint32_t ingress) {
   counters_.forwarded.Add(batch_.size());
+  size_t known = 0;
   for (const Packet& packet : batch_) {
-    if (packet.to.IsNone()) {
+    if (ABSL_PREDICT_FALSE(packet.to.IsNone())) {
       (packet.ethernet.destination.IsGroup() ? counters_.flooded_group : counters_.flooded_unknown).Add();
       TransmitFlood(ingress, packet);
     } else {
-      counters_.known_unicast.Add();
+      ++known;
       TransmitKnown(packet);
     }
   }
+  counters_.known_unicast.Add(known);
   Passed(Stage::kTransmit);
   for (LocalPort& port : ports_) FlushToPort(&port);
   fabric_.Flush();

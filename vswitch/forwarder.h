@@ -44,7 +44,7 @@ namespace eoib {
 
 // A local port and its state in the VES.
 struct LocalPort {
-  Port* port = nullptr;
+  Port* port = nullptr;  // null: the port was removed, and its index is free. Then it carries no VLAN
   VlanPolicy vlan;
   VPortId vport;
   std::unique_ptr<PortCounters> counters = std::make_unique<PortCounters>();
@@ -92,9 +92,15 @@ class Forwarder {
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
 
-  // Call it before the worker runs. Returns the port's index. In the VLANs that the port carries, a frame with source `pinned`
-  // from anywhere else is dropped; a zero MAC pins nothing.
+  // While no worker runs. Returns the port's index. In the VLANs that the port carries, a frame with source `pinned` from
+  // anywhere else is dropped; a zero MAC pins nothing.
   uint32_t AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned = MacAddr());
+  // While no worker runs. Flushes all that the FDB has of the port, and frees its index. Control has handled all punts.
+  void RemovePort(uint32_t index);
+  // While no worker runs: the FDB has MACs behind the port that were not learned here.
+  void NoteStations(uint32_t index) { ports_[index].has_stations = true; }
+  // While no worker runs: the VLANs of the VES and the groups that it forwards, in place of those of the options.
+  void SetAdmission(const VlanSet& vlans, uint16_t group_fwd_mask);
   // For the worker: reports each stage to `probe` from now on; null: to none. `probe` must outlive its use.
   void SetProbe(StageProbe* probe) { probe_ = probe; }
 
@@ -102,6 +108,8 @@ class Forwarder {
   bool PollFabric();
   bool PollPort(uint32_t index);
   bool PollInjected();
+  // Sends one of the messages that control has queued. PollInjected sends them, too, before frames.
+  bool PollMessages();
   // Frees the buffers of completed sends, drops held and incomplete frames past their deadline, and notifies the punt queue
   // once if the endpoint has failed.
   void Housekeep();
@@ -170,7 +178,7 @@ class Forwarder {
     if (ABSL_PREDICT_FALSE(probe_ != nullptr)) probe_->Passed(stage);
   }
 
-  const Options options_;
+  Options options_;
   BufferPool* const pool_;
   Fdb* const fdb_;
   VPortDirectory* const directory_;

@@ -29,25 +29,25 @@ class Counter {
 };
 
 // X(member, help)
-#define EOIB_FORWARDER_COUNTERS(X)                                                         \
-  X(frames_in, "frames that entered, from ports and from the fabric")                      \
-  X(from_ports, "of these, from local ports")                                              \
-  X(from_fabric, "of these, from the fabric")                                              \
-  X(from_control, "of these, messages of this agent")                                      \
-  X(forwarded, "frames that got at least one egress copy")                                 \
-  X(known_unicast, "of these, to the one vPort that the FDB names")                        \
-  X(flooded_unknown, "of these, flooded because the FDB does not know the address")        \
-  X(flooded_group, "of these, flooded because the address is a group's")                   \
-  X(messages_sent, "of these, messages of this agent")                                     \
-  X(egress_copies, "copies of forwarded frames towards ports and the fabric")              \
-  X(transmitted, "copies that a port took or whose send completed")                        \
-  X(transmitted_fabric, "of these, to the fabric")                                         \
-  X(segments_sent, "segments of large frames, sent to the fabric")                         \
-  X(segments_received, "segments of large frames, from the fabric")                        \
-  X(segmented, "large frames cut in software, for peers, groups and ports that take none") \
-  X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")            \
-  X(new_peers, "remote vPorts seen for the first time")                                    \
-  X(unknown_senders, "frames not learned from because their sender got no vPort")          \
+#define EOIB_FORWARDER_COUNTERS(X)                                                          \
+  X(frames_in, "frames that entered, from ports and from the fabric")                       \
+  X(from_ports, "frames that entered from local ports")                                     \
+  X(from_fabric, "frames that entered from the fabric")                                     \
+  X(from_control, "frames that entered from control: messages of this agent")               \
+  X(forwarded, "frames that got at least one egress copy")                                  \
+  X(known_unicast, "forwarded frames, to the one vPort that the FDB names")                 \
+  X(flooded_unknown, "forwarded frames, flooded because the FDB does not know the address") \
+  X(flooded_group, "forwarded frames, flooded because the address is a group's")            \
+  X(messages_sent, "forwarded frames, messages of this agent")                              \
+  X(egress_copies, "copies of forwarded frames towards ports and the fabric")               \
+  X(transmitted, "copies that a port took or whose send completed")                         \
+  X(transmitted_fabric, "copies whose send to the fabric completed")                        \
+  X(segments_sent, "segments of large frames, sent to the fabric")                          \
+  X(segments_received, "segments of large frames, from the fabric")                         \
+  X(segmented, "large frames cut in software, for peers, groups and ports that take none")  \
+  X(checksums_vouched, "frames sent to the fabric with an unfinished checksum")             \
+  X(new_peers, "remote vPorts seen for the first time")                                     \
+  X(unknown_senders, "frames not learned from because their sender got no vPort")           \
   X(punts_lost, "messages to control that found the queue full")
 
 struct ForwarderCounters {
@@ -76,9 +76,18 @@ struct ForwarderCounters {
   uint64_t UnderWay() const { return egress_copies.value() - transmitted.value() - DropSum(DropSide::kEgress); }
 };
 
-// Counters of one local port, from the switch's point of view.
+// X(member, help). Of one local port, from the switch's point of view.
+#define EOIB_VPORT_COUNTERS(X)                                            \
+  X(received, "frames that the switch got from the vPort")                \
+  X(received_bytes, "bytes of frames that the switch got from the vPort") \
+  X(transmitted, "frames that the vPort's interface took")                \
+  X(transmitted_bytes, "bytes of frames that the vPort's interface took") \
+  X(dropped, "frames that the vPort's interface did not take")
+
 struct PortCounters {
-  Counter received, received_bytes, transmitted, transmitted_bytes, dropped;
+#define EOIB_X(member, help) Counter member;
+  EOIB_VPORT_COUNTERS(EOIB_X)
+#undef EOIB_X
 };
 
 }  // namespace eoib

@@ -49,6 +49,7 @@ inline DropReason StripFcs(Frame* frame) {
 // Reserved groups (IEEE 802.1Q-2018 Table 8-1) end at the bridge at the other end of a link. The whole switch is one bridge,
 // so it does not forward them; but STP and LLDP pass by default, as on a plain wire.
 inline bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
+  if (ABSL_PREDICT_TRUE(!destination.IsGroup())) return false;
   const int group = LinkLocalGroup(destination);
   return group >= 0 && (group_fwd_mask >> group & 1) == 0;
 }

@@ -30,8 +30,11 @@ class SourceLearner {
  public:
   SourceLearner(Fdb* fdb, VPortDirectory* directory, PuntQueue* punts, const Clock* clock, ForwarderCounters* counters);
 
-  // In the VLANs that `vlan` carries, `mac` is learned at `vport` only. Call it before the worker runs.
+  // In the VLANs that `vlan` carries, `mac` is learned at `vport` only. Call both while no worker runs.
   void Pin(MacAddr mac, VPortId vport, const VlanPolicy& vlan) { pinned_.emplace(mac, Pinned{vport, vlan}); }
+  void Unpin(VPortId vport) {
+    absl::erase_if(pinned_, [vport](const auto& pinned) { return pinned.second.vport == vport; });
+  }
 
   // Learns the sources of a batch that came from local port `vport`, or from the fabric. Marks impostors (a source that is
   // pinned to another port) and returns true if there are any.

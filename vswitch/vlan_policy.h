@@ -45,7 +45,17 @@ struct VlanPolicy {
   bool Egress(Vid vid, bool* strip) const;
   // The VLAN of untagged frames.
   Vid Untagged() const { return mode == PortMode::kAccess ? access_vlan : native_vlan; }
+  friend bool operator==(const VlanPolicy&, const VlanPolicy&) = default;
 };
+
+inline bool VlanPolicy::Classify(const EthernetInfo& info, Vid* vid) const {
+  // IEEE 802.1Q-2018 §6.9: a frame without a tag, or with a priority tag, belongs to the port's own VLAN.
+  *vid = info.vid.IsUntagged() ? Untagged() : info.vid;
+  if (mode == PortMode::kTrunk) return trunk_vlans.Contains(*vid);
+  // Refuses a tag behind a priority tag: at an egress that strips the outer tag the inner one would show, and the frame would
+  // enter another VLAN.
+  return info.vid.IsUntagged() && !(info.tagged && info.ethertype == kEtherTypeVlan);
+}
 
 }  // namespace eoib
 

@@ -12,19 +12,32 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/event_fd.h"
 
 namespace eoib {
 
-Worker::Worker() : epoll_(epoll_create1(EPOLL_CLOEXEC)), stop_event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  Watch(stop_event_.get(), {Source::kStop, 0, 0}).IgnoreError();
+Worker::Worker()
+    : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      stop_event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      watchdog_event_(MakeEventFd()) {
+  Watch(stop_event_.get(), {Source::kStop}).IgnoreError();
+  Watch(watchdog_event_.get(), {Source::kWatchdog}).IgnoreError();
 }
 
 Worker::~Worker() { Stop(); }
 
-absl::Status Worker::Watch(int fd, Event event) {
-  events_.push_back(event);
-  return WatchAs(fd, events_.size() - 1);
+size_t Worker::NewEvent(const Event& event) {
+  const auto unused = std::find_if(events_.begin(), events_.end(), [](const Event& e) { return e.source == Source::kUnused; });
+  const size_t index = static_cast<size_t>(unused - events_.begin());
+  if (unused == events_.end()) {
+    events_.push_back(event);
+  } else {
+    *unused = event;
+  }
+  return index;
 }
+
+absl::Status Worker::Watch(int fd, const Event& event) { return WatchAs(fd, NewEvent(event)); }
 
 absl::Status Worker::WatchAs(int fd, size_t event) {
   epoll_event request{};
@@ -36,23 +49,54 @@ absl::Status Worker::WatchAs(int fd, size_t event) {
   return absl::OkStatus();
 }
 
+void Worker::Forget(size_t event, int fd) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // fails for an interface that was deleted
+  events_[event] = {};
+  std::erase(paused_, event);
+}
+
 absl::Status Worker::Add(Forwarder* forwarder) {
-  const uint32_t index = static_cast<uint32_t>(forwarders_.size());
   forwarders_.push_back(forwarder);
-  events_.push_back({Source::kFabric, index, 0});
+  NewEvent({Source::kFabric, forwarder});
   absl::Status status = WatchEndpointOf(forwarder);
-  status.Update(Watch(forwarder->injected()->fd(), {Source::kInjected, index, 0}));
+  status.Update(Watch(forwarder->injected()->fd(), {Source::kInjected, forwarder}));
   for (uint32_t port = 0; port < forwarder->ports().size(); ++port) {
-    status.Update(Watch(forwarder->ports()[port].port->receive_fd(), {Source::kPort, index, port}));
+    if (forwarder->ports()[port].port != nullptr) status.Update(AddPort(forwarder, port));
   }
   return status;
+}
+
+void Worker::Remove(const Forwarder* forwarder) {
+  std::erase(forwarders_, forwarder);
+  for (size_t i = 0; i < events_.size(); ++i) {
+    const Event& event = events_[i];
+    if (event.forwarder != forwarder) continue;
+    if (event.source == Source::kPort) {
+      Forget(i, forwarder->ports()[event.port].port->receive_fd());
+    } else if (event.source == Source::kInjected) {
+      Forget(i, forwarder->injected()->fd());
+    } else {
+      Forget(i, forwarder->endpoint() == nullptr ? -1 : forwarder->endpoint()->event_fd());
+    }
+  }
+}
+
+absl::Status Worker::AddPort(Forwarder* forwarder, uint32_t port) {
+  return Watch(forwarder->ports()[port].port->receive_fd(), {Source::kPort, forwarder, port});
+}
+
+void Worker::RemovePort(const Forwarder* forwarder, uint32_t port) {
+  for (size_t i = 0; i < events_.size(); ++i) {
+    if (events_[i].source != Source::kPort || events_[i].forwarder != forwarder || events_[i].port != port) continue;
+    return Forget(i, forwarder->ports()[port].port->receive_fd());
+  }
 }
 
 // Closing the former endpoint removed its descriptor from the epoll set.
 absl::Status Worker::WatchEndpointOf(const Forwarder* forwarder) {
   if (forwarder->endpoint() == nullptr) return absl::OkStatus();
   for (size_t i = 0; i < events_.size(); ++i) {
-    if (events_[i].source != Source::kFabric || forwarders_[events_[i].forwarder] != forwarder) continue;
+    if (events_[i].source != Source::kFabric || events_[i].forwarder != forwarder) continue;
     return WatchAs(forwarder->endpoint()->event_fd(), i);
   }
   return absl::NotFoundError("watch an endpoint in a worker: its forwarder was not added");
@@ -60,24 +104,33 @@ absl::Status Worker::WatchEndpointOf(const Forwarder* forwarder) {
 
 void Worker::Start() {
   stopping_.store(false);
-  uint64_t stops;
-  [[maybe_unused]] ssize_t got = read(stop_event_.get(), &stops, sizeof(stops));
+  ClearEventFd(stop_event_.get());
   // Posts receives before control can announce this agent.
   for (Forwarder* forwarder : forwarders_) forwarder->PollFabric();
   thread_ = std::thread([this] { Run(); });
 }
 
-void Worker::Stop() {
+void Worker::Stop(absl::Duration backlog) {
   if (!thread_.joinable()) return;
+  stop_by_ = clock_.Now() + backlog;
   stopping_.store(true);
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = write(stop_event_.get(), &one, sizeof(one));
+  RingEventFd(stop_event_.get());
   thread_.join();
+}
+
+bool Worker::IsToStop(bool busy) const {
+  return ABSL_PREDICT_FALSE(stopping_.load(std::memory_order_acquire)) && (!busy || clock_.Now() >= stop_by_);
+}
+
+bool Worker::MakesProgress() {
+  const bool progressed = progressed_.exchange(false, std::memory_order_relaxed);
+  RingEventFd(watchdog_event_.get());
+  return progressed || !thread_.joinable();
 }
 
 void Worker::Run() {
   bool busy = true;
-  for (uint64_t turn = 1; !stopping_.load(std::memory_order_relaxed); ++turn) {
+  for (uint64_t turn = 1; !IsToStop(busy); ++turn) {
     // The receive buffer of a socket would overflow while its program waits for this processor.
     if (turn % kTurnsBeforeYield == 0) sched_yield();
     if (!busy) {
@@ -126,7 +179,7 @@ void Worker::PausePort(size_t event) {
 
 void Worker::ResumePorts() {
   std::erase_if(paused_, [this](size_t event) {
-    if (forwarders_[events_[event].forwarder]->IsCongested()) return false;
+    if (events_[event].forwarder->IsCongested()) return false;
     WatchPort(event, EPOLLIN);
     return true;
   });
@@ -137,14 +190,14 @@ void Worker::WatchPort(size_t event, uint32_t conditions) {
   epoll_event request{};
   request.events = conditions;
   request.data.u64 = event;
-  const int fd = forwarders_[port.forwarder]->ports()[port.port].port->receive_fd();
+  const int fd = port.forwarder->ports()[port.port].port->receive_fd();
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);  // fails for an interface that was deleted (TapPort::StopIfDeleted)
 }
 
-// What control queued before Stop still leaves, unless the fabric does not take it in time.
+// The messages that control queued before Stop still leave, unless the fabric does not take them in time. Frames wait.
 void Worker::SendLast(Forwarder* forwarder) const {
-  if (!forwarder->PollInjected()) return;
-  while (forwarder->PollInjected()) {
+  if (!forwarder->PollMessages()) return;
+  while (forwarder->PollMessages()) {
   }
   const absl::Time deadline = clock_.Now() + kLastSends;
   while (forwarder->HasSendsInFlight() && clock_.Now() < deadline) forwarder->Housekeep();
@@ -153,26 +206,42 @@ void Worker::SendLast(Forwarder* forwarder) const {
 void Worker::Handle(size_t index) {
   const Event& event = events_[index];
   switch (event.source) {
+    case Source::kUnused:
+      break;
     case Source::kStop:
+      ClearEventFd(stop_event_.get());  // it is no work
+      break;
+    case Source::kWatchdog:
+      ClearEventFd(watchdog_event_.get());
+      progressed_.store(true, std::memory_order_relaxed);
       break;
     case Source::kFabric:
-      if (UdEndpoint* endpoint = forwarders_[event.forwarder]->endpoint(); endpoint != nullptr) endpoint->DrainEvents();
+      if (UdEndpoint* endpoint = event.forwarder->endpoint(); endpoint != nullptr) endpoint->DrainEvents();
       break;
     case Source::kInjected:
-      forwarders_[event.forwarder]->injected()->Clear();
-      while (forwarders_[event.forwarder]->PollInjected()) {
-      }
+      PollInjected(event.forwarder);
       break;
     case Source::kPort:
-      if (ABSL_PREDICT_FALSE(forwarders_[event.forwarder]->IsCongested())) return PausePort(index);
-      forwarders_[event.forwarder]->PollPort(event.port);
+      if (ABSL_PREDICT_FALSE(event.forwarder->IsCongested())) return PausePort(index);
+      event.forwarder->PollPort(event.port);
       break;
   }
 }
 
+// A bounded part of what control has queued: each frame may flood to a thousand ports.
+void Worker::PollInjected(Forwarder* forwarder) {
+  forwarder->injected()->Clear();
+  int polls = 0;
+  while (polls < kInjectedATurn && forwarder->PollInjected()) ++polls;
+  if (polls == kInjectedATurn) forwarder->injected()->Notify();  // the next turn goes on
+}
+
+// A queue pair may have received more than a batch while the others were polled.
 bool Worker::PollFabrics() {
   bool any = false;
-  for (Forwarder* forwarder : forwarders_) any |= forwarder->PollFabric();
+  for (Forwarder* forwarder : forwarders_) {
+    for (int batches = 0; batches < kBatchesATurn && forwarder->PollFabric(); ++batches) any = true;
+  }
   return any;
 }
 

@@ -32,30 +32,45 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Call it while stopped. `forwarder` may have no endpoint yet. It outlives the worker's thread.
+  // Call these while stopped. `forwarder` may have no endpoint yet. It stays valid until it is removed, and its ports until
+  // they are.
   absl::Status Add(Forwarder* forwarder);
+  void Remove(const Forwarder* forwarder);
+  // `port`, an index, was added to `forwarder` after this was added; or is about to be removed from it.
+  absl::Status AddPort(Forwarder* forwarder, uint32_t port);
+  void RemovePort(const Forwarder* forwarder, uint32_t port);
   // Call it while stopped, after an added forwarder changed its endpoint and the former one was destroyed.
   absl::Status WatchEndpointOf(const Forwarder* forwarder);
   // May be called again after Stop.
   void Start();
-  // Returns when the thread has ended. Any thread but the worker's own may call it.
-  void Stop();
+  // Returns when the thread has ended. Any thread but the worker's own may call it. The worker goes on until it finds nothing
+  // to do, for so long at most.
+  void Stop(absl::Duration backlog = absl::ZeroDuration());
+
+  // For a watchdog on the thread that calls Start and Stop: whether the worker has taken a turn since the last call, which
+  // wakes it for the next one. True while it is stopped.
+  bool MakesProgress();
 
  private:
   // The meaning of an epoll event.
-  enum class Source : uint32_t { kStop, kFabric, kInjected, kPort };
+  enum class Source : uint32_t { kUnused, kStop, kWatchdog, kFabric, kInjected, kPort };
   struct Event {
-    Source source;
-    uint32_t forwarder;
-    uint32_t port;
+    Source source = Source::kUnused;
+    Forwarder* forwarder = nullptr;
+    uint32_t port = 0;
   };
 
   static constexpr absl::Duration kLastSends = absl::Milliseconds(20);  // how long Stop waits for completions
   static constexpr uint64_t kTurnsBeforeYield = 4;
+  static constexpr int kInjectedATurn = 4;  // messages and frames of control
+  static constexpr int kBatchesATurn = 4;   // from each queue pair
 
-  absl::Status Watch(int fd, Event event);
+  size_t NewEvent(const Event& event);
+  absl::Status Watch(int fd, const Event& event);
   absl::Status WatchAs(int fd, size_t event);
+  void Forget(size_t event, int fd);
   void Run();
+  bool IsToStop(bool busy) const;
   bool Turn(int sleep_milliseconds);
   bool PollBeforeSleep();
   void Housekeep();
@@ -64,14 +79,18 @@ class Worker {
   void ResumePorts();
   void WatchPort(size_t event, uint32_t conditions);
   void SendLast(Forwarder* forwarder) const;
+  static void PollInjected(Forwarder* forwarder);
   bool PollFabrics();
   void ArmFabrics();
   int SleepMilliseconds() const;
 
   UniqueFd epoll_;
   UniqueFd stop_event_;
+  UniqueFd watchdog_event_;
   std::atomic<bool> stopping_{false};
-  bool armed_ = false;  // the last ArmFabrics armed every queue
+  absl::Time stop_by_;                  // also with a backlog. Set before stopping_
+  std::atomic<bool> progressed_{true};  // since the last MakesProgress
+  bool armed_ = false;                  // the last ArmFabrics armed every queue
   PollingPolicy polling_;
   const MonotonicClock clock_;
   std::vector<Forwarder*> forwarders_;

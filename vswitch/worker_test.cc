@@ -1,7 +1,9 @@
 // The worker's thread, with forwarders on the software HCA.
 #include "vswitch/worker.h"
 
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/forwarder_test_fixture.h"
 
@@ -9,6 +11,28 @@ namespace eoib {
 namespace {
 
 using WorkerTest = ForwarderTest;
+
+// Its Receive does not return before Release.
+class HangingPort final : public Port {
+ public:
+  HangingPort() { RingEventFd(event_.get()); }
+  int receive_fd() const override { return event_.get(); }
+  size_t Receive(BufferPool*, uint32_t, absl::Span<Frame>, PortReceiveCounts*) noexcept override {
+    ClearEventFd(event_.get());
+    hangs_.Notify();
+    released_.WaitForNotification();
+    return 0;
+  }
+  DropReason Transmit(const Frame&, bool) noexcept override { return DropReason::kNone; }
+  MacAddr mac() const override { return kA; }
+
+  void WaitUntilItHangs() const { hangs_.WaitForNotification(); }
+  void Release() { released_.Notify(); }
+
+ private:
+  const UniqueFd event_{MakeEventFd()};
+  absl::Notification hangs_, released_;
+};
 
 // Without the pause, what the send queue has no room for would be dropped. The frames wait at the port instead, and the worker
 // sleeps until the fabric takes more.
@@ -37,6 +61,51 @@ TEST_F(WorkerTest, ReadsNoPortWhileItsSendQueueIsCongested) {
   worker.Stop();
   EXPECT_EQ(one->counters().DropSum(DropSide::kEgress), 0u);
   Settle();
+}
+
+// The queue of a port overflows if the worker pauses again before it has taken what came in the last pause.
+TEST_F(WorkerTest, HandlesItsBacklogBeforeItStops) {
+  constexpr size_t kFrames = 1000;
+  Host* one = AddHost("h1");
+  TestPort* from = one->AddPort("from", {}, kA);
+  TestPort* to = one->AddPort("to", {}, kB);
+  to->Inject(MakeFrame(kA, kB));
+  Settle();
+  Worker worker;
+  ASSERT_TRUE(worker.Add(one->forwarder()).ok());
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < kFrames; ++i) from->Inject(MakeFrame(kB, kA));
+    worker.Start();
+    worker.Stop(/*backlog=*/absl::Seconds(60));
+    EXPECT_EQ(Frames(to).size(), kFrames);
+  }
+}
+
+TEST_F(WorkerTest, MakesProgressWithoutTraffic) {
+  Worker worker;
+  ASSERT_TRUE(worker.Add(AddHost("h1")->forwarder()).ok());
+  EXPECT_TRUE(worker.MakesProgress() && worker.MakesProgress()) << "it is stopped by its owner";
+  worker.Start();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(softhca::Eventually([&] { return worker.MakesProgress(); })) << "it sleeps";
+  worker.Stop();
+  EXPECT_TRUE(worker.MakesProgress() && worker.MakesProgress());
+}
+
+TEST_F(WorkerTest, MakesNoProgressWhileItHangs) {
+  HangingPort port;
+  Forwarder* const forwarder = AddHost("h1")->forwarder();
+  forwarder->AddPort(&port, {}, kA);
+  Worker worker;
+  ASSERT_TRUE(worker.Add(forwarder).ok());
+  worker.Start();
+  port.WaitUntilItHangs();
+  worker.MakesProgress();  // of its turns before
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(worker.MakesProgress());
+  port.Release();
+  EXPECT_TRUE(softhca::Eventually([&] { return worker.MakesProgress(); }));
+  worker.Stop();
+  worker.RemovePort(forwarder, 0);
+  forwarder->RemovePort(0);
 }
 
 }  // namespace
