@@ -66,6 +66,16 @@ Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
   });
 }
 
+bool Fdb::Restore(FdbKey key, VPortId vport, FdbOrigin origin, absl::Duration age) {
+  if (!IsValidSource(key.mac())) return false;
+  const uint16_t seen = ticks_.At(clock_->Now() - age);
+  const LearnResult result =
+      MakingRoom(vport, [=, this](bool host_tried, FdbRoom* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+        return learning_.Restore(key, vport, origin, seen, host_tried, room);
+      });
+  return result.what == Learned::kNew;
+}
+
 Fdb::LearnResult Fdb::Assign(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (!IsValidSource(key.mac())) return {Learned::kGroup};
   return MakingRoom(vport, [=, this](bool host_tried, FdbRoom* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
@@ -161,6 +171,24 @@ size_t Fdb::FlushOf(VPortId vport, EntryKind kind) {
   const size_t flushed = entries_.groups().FlushVPort(vport, kind);
   entries_.ReportFlushed(flushed, Scope::kVPort, FdbKey(), vport);
   return flushed;
+}
+
+void Fdb::RemoveVPort(VPortId vport) {
+  FlushOf(vport, EntryKind::kDynamic);
+  FlushOf(vport, EntryKind::kPinned);
+  FlushOf(vport, EntryKind::kFixed);
+  absl::MutexLock lock(&writer_);
+  entries_.policies().erase(vport);
+}
+
+void Fdb::Change(const Options& options) {
+  absl::MutexLock lock(&writer_);
+  options_.ageing = options.ageing;
+  options_.limit = options.limit;
+  options_.vport_limit = options.vport_limit;
+  options_.damping = options.damping;
+  ticks_ = FdbTicks(options.ageing);
+  entries_.damper().SetOptions(options.damping);
 }
 
 size_t Fdb::Age() {

@@ -66,9 +66,18 @@ class Fdb {
 
   // Applies to entries learned from now on.
   void SetVPortPolicy(VPortId vport, const VPortPolicy& policy);
+  // `vport` is gone: flushes all of its entries, also static ones, and drops its policy.
+  void RemoveVPort(VPortId vport);
+
+  // Changes ageing, limits and damping, while no thread looks up. The ticks of the ageing times have the same length
+  // (FdbTicks). Entries beyond a smaller limit stay until others need room.
+  void Change(const Options& options);
 
   // out[i] is the vPort of keys[i], or VPortId::None() if the MAC is unknown or aged out (expiry does not wait for Age()).
   void Find(absl::Span<const FdbKey> keys, absl::Span<VPortId> out) const;
+
+  // Requests the memory that Find and Refresh will look into, for a caller with other work to do meanwhile.
+  void Prefetch(FdbKey key) const { table_.Prefetch(key); }
 
   // For readers with a stream of batches: MacLookup(&fdb.table()).Ask(keys, fdb.Limit(), out).
   const MacTable& table() const { return table_; }
@@ -80,6 +89,9 @@ class Fdb {
 
   // `key` was heard from `vport`. `origin` is kLocalLearned or kRemoteLearned.
   LearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin);
+
+  // An entry of a former run, last heard `age` ago. It ages on. Displaces nothing; returns whether it was added.
+  bool Restore(FdbKey key, VPortId vport, FdbOrigin origin, absl::Duration age);
 
   // The agents agree that `key` is behind `vport`, another agent's. The entry does not age. Returns kNew, kMoved, kKnown,
   // kOverruled, kPinned, kLimit or kGroup.
@@ -153,8 +165,8 @@ class Fdb {
   Entry ToRow(FdbKey key, const MacEntry& entry, VPortId vport, AgeLimit limit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   size_t BeginAge(absl::Duration round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
-  const Options options_;
-  const FdbTicks ticks_;
+  Options options_;
+  FdbTicks ticks_;
   const Clock* const clock_;
   MacTable table_;
   FdbEventLog log_;

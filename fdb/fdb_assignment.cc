@@ -39,8 +39,10 @@ FdbLearnResult FdbAssignment::AssignOver(FdbKey key, const FdbEntries::Known& kn
     ++entries_->counters().announce_refused;
     return {sticky ? FdbLearned::kPinned : FdbLearned::kOverruled, known.vport};
   }
+  MacEntry entry = entries_->NewEntry(vport, origin);
+  if (same && known.entry.Ages()) entry.last_seen = known.entry.last_seen;  // the station was not heard
   // An entry that stays at its vPort takes no more room.
-  if ((!same && !eviction_->MakeRoomAt(vport)) || !entries_->Write(key, known, vport, entries_->NewEntry(vport, origin))) {
+  if ((!same && !eviction_->MakeRoomAt(vport)) || !entries_->Write(key, known, vport, entry)) {
     ++entries_->counters().learn_limited;
     return {FdbLearned::kLimit};
   }

@@ -17,10 +17,25 @@ FdbLearning::FdbLearning(FdbEntries* entries, FdbEviction* eviction, absl::Time 
 FdbLearnResult FdbLearning::Learn(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room) {
   const Known known = entries_->Look(key);
   if (known.live) return LearnOver(key, known, vport, origin);
+  return AddNew(key, known, vport, entries_->NewEntry(vport, origin), host_tried, room);
+}
+
+FdbLearnResult FdbLearning::Restore(FdbKey key, VPortId vport, FdbOrigin origin, uint16_t seen, bool host_tried,
+                                    FdbRoom* room) {
+  const Known known = entries_->Look(key);
+  if (known.live) return {FdbLearned::kKnown};
+  MacEntry entry = entries_->NewEntry(vport, origin);
+  entry.last_seen = seen;
+  return AddNew(key, known, vport, entry, host_tried, room);
+}
+
+// In place of none, or of one that is no longer live.
+FdbLearnResult FdbLearning::AddNew(FdbKey key, const Known& known, VPortId vport, const MacEntry& entry, bool host_tried,
+                                   FdbRoom* room) {
   if (known.in_table) entries_->Reclaim(key, known);
   *room = eviction_->MakeRoom(vport, host_tried);
   if (*room == FdbRoom::kHostSpent) return {FdbLearned::kLimit};
-  if (*room == FdbRoom::kNone || !entries_->Write(key, Known(), vport, entries_->NewEntry(vport, origin))) {
+  if (*room == FdbRoom::kNone || !entries_->Write(key, Known(), vport, entry)) {
     ++entries_->counters().learn_limited;
     return {FdbLearned::kLimit};
   }

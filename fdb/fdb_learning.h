@@ -2,6 +2,8 @@
 #ifndef EOIB_FDB_FDB_LEARNING_H_
 #define EOIB_FDB_FDB_LEARNING_H_
 
+#include <cstdint>
+
 #include "fdb/fdb_entries.h"
 #include "fdb/fdb_eviction.h"
 #include "fdb/fdb_key.h"
@@ -20,12 +22,15 @@ class FdbLearning {
   // Fdb::Learn. If *room becomes kHostSpent, nothing was learned: the caller makes room at the host and calls again with
   // `host_tried`.
   FdbLearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room);
+  // Fdb::Restore. The entry was last heard at the tick `seen`.
+  FdbLearnResult Restore(FdbKey key, VPortId vport, FdbOrigin origin, uint16_t seen, bool host_tried, FdbRoom* room);
   // Ends the freeze of `key`; false if it is not frozen.
   bool Thaw(FdbKey key);
 
  private:
   using Known = FdbEntries::Known;
 
+  FdbLearnResult AddNew(FdbKey key, const Known& known, VPortId vport, const MacEntry& entry, bool host_tried, FdbRoom* room);
   FdbLearnResult LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
   FdbLearnResult Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
   FdbLearnResult Refuse(FdbKey key, const Known& known, VPortId vport);

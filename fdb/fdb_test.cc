@@ -57,6 +57,33 @@ TEST_F(FdbTest, VlansDoNotShareEntries) {
   EXPECT_EQ(Find(Key(1, 10)), kV1);
 }
 
+TEST_F(FdbTest, RestoredEntryAgesOnAndDisplacesNothing) {
+  clock_.Advance(absl::Hours(1));
+  Learn(Key(1), kV2);
+  EXPECT_FALSE(fdb_.Restore(Key(1), kV1, FdbOrigin::kLocalLearned, absl::ZeroDuration()));
+  EXPECT_EQ(Find(Key(1)), kV2);
+  EXPECT_TRUE(fdb_.Restore(Key(2), kV1, FdbOrigin::kLocalLearned, absl::Seconds(200)));
+  EXPECT_EQ(Find(Key(2)), kV1);
+  EXPECT_EQ(fdb_.Get(Key(2))->age, absl::Seconds(200));
+  EXPECT_FALSE(fdb_.Restore(FdbKey(Vid(0), MacAddr::Broadcast()), kV1, FdbOrigin::kLocalLearned, absl::ZeroDuration()));
+
+  // A claim is no sign of the station; a frame is.
+  EXPECT_EQ(fdb_.Claim(Key(2), kV1).what, Learned::kKnown);
+  EXPECT_EQ(fdb_.Get(Key(2))->age, absl::Seconds(200));
+  clock_.Advance(absl::Seconds(102));
+  EXPECT_TRUE(Find(Key(2)).IsNone());
+  EXPECT_TRUE(fdb_.Restore(Key(2), kV1, FdbOrigin::kLocalLearned, absl::Seconds(200)));
+  EXPECT_TRUE(Refresh(Key(2), kV1));
+  clock_.Advance(absl::Seconds(102));
+  EXPECT_EQ(Find(Key(2)), kV1);
+  EXPECT_EQ(Learn(Key(2), kV2), Learned::kMoved) << "it counts as learned";
+}
+
+TEST_F(FdbTest, RestoredEntriesKeepTheLimits) {
+  for (uint64_t i = 1; i <= 10; ++i) fdb_.Restore(Key(i), kV1, FdbOrigin::kRemoteLearned, absl::ZeroDuration());
+  EXPECT_EQ(fdb_.size(), 4u);
+}
+
 TEST_F(FdbTest, GroupAddressesAreNotLearned) {
   EXPECT_EQ(Learn(FdbKey(Vid(0), MacAddr::Broadcast()), kV1), Learned::kGroup);
   EXPECT_EQ(Learn(FdbKey(Vid(0), MacAddr()), kV1), Learned::kGroup);

@@ -30,6 +30,12 @@ class MacReader {
   // vports and stale as long as keys, and at most 65,536 keys.
   size_t Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now, absl::Span<uint16_t> stale) const;
 
+  // Requests the memory that Find and Touch will look into first, for a caller with other work to do meanwhile. During a
+  // resizing it may be another bucket's, which is harmless.
+  void Prefetch(FdbKey key) const {
+    __builtin_prefetch(store_->memory.buckets() + store_->map().Index(store_->hash.Position(key)));
+  }
+
   // Copies the entry of `key` to *entry; false if there is none.
   bool Get(FdbKey key, MacEntry* entry) const;
 

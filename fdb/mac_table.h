@@ -26,7 +26,7 @@
 
 namespace eoib {
 
-// Find, Touch, Get, VPortOf, size, memory_bytes: any thread. Everything else: one writer at a time.
+// Find, Prefetch, Touch, Get, VPortOf, size, memory_bytes: any thread. Everything else: one writer at a time.
 class MacTable {
  public:
   struct Options {
@@ -41,6 +41,7 @@ class MacTable {
   // Lookups: see MacReader.
   const MacReader& reader() const { return reader_; }
   void Find(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) const { reader_.Find(keys, limit, out); }
+  void Prefetch(FdbKey key) const { reader_.Prefetch(key); }
   size_t Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now,
                absl::Span<uint16_t> stale) const {
     return reader_.Touch(keys, vports, now, stale);

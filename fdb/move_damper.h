@@ -39,6 +39,7 @@ class MoveDamper {
     absl::Duration freeze = absl::Seconds(180);
     size_t most_frozen = 1024;
     size_t most_frozen_per_gid = 64;  // of one claimant GID
+    friend bool operator==(const Options&, const Options&) = default;
   };
   enum class Verdict : uint8_t {
     kMove,
@@ -83,6 +84,8 @@ class MoveDamper {
   // frozen ones. May visit a vPort more than once.
   void VisitVPorts(absl::Time now, absl::FunctionRef<void(VPortId)> visit) const;
   const Options& options() const { return options_; }
+  // MACs that are frozen stay so, for the time that was said before.
+  void SetOptions(const Options& options) { options_ = options; }
 
  private:
   // A MAC's home and the times of its last moves, in a ring.
@@ -113,7 +116,7 @@ class MoveDamper {
   void Freeze(FdbKey key, const Frozen& frozen);
   void VisitMovers(absl::FunctionRef<void(Mover*)> visit) const;
 
-  const Options options_;
+  Options options_;
   const GidOf gid_of_;
   std::vector<std::unique_ptr<Set>> movers_;  // kSets, from the first move on; null: no move in that set
   absl::flat_hash_map<FdbKey, Frozen> frozen_;

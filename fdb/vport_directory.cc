@@ -41,8 +41,6 @@ VPortDirectory::~VPortDirectory() {
 
 // ---- Publishing -------------------------------------------------------------------------------------------------------
 
-Route VPortDirectory::Get(VPortId vport) const { return RouteWord::Unpack(Word(vport)); }
-
 VPortDirectory::Traffic VPortDirectory::TakeTraffic(VPortId vport) {
   Chunk* const chunk = ChunkOf(vport);
   if (chunk == nullptr) return {};

@@ -184,6 +184,8 @@ inline uint64_t VPortDirectory::Word(VPortId vport) const {
   return chunk == nullptr ? 0 : chunk->words[vport.value() % kChunk].load(std::memory_order_acquire);
 }
 
+inline Route VPortDirectory::Get(VPortId vport) const { return RouteWord::Unpack(Word(vport)); }
+
 // Writes only what is new, so that the line stays shared between the workers' caches.
 inline void VPortDirectory::NoteTraffic(VPortId vport, uint8_t bits) const {
   Chunk* const chunk = ChunkOf(vport);
